@@ -1,0 +1,12 @@
+# What the project stands on; scripts/packages.txt names the Debian packages.
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(FUSE3 REQUIRED IMPORTED_TARGET fuse3)
+pkg_check_modules(IBVERBS REQUIRED IMPORTED_TARGET libibverbs)
+pkg_check_modules(RDMACM REQUIRED IMPORTED_TARGET librdmacm)
+pkg_check_modules(SQLITE3 REQUIRED IMPORTED_TARGET sqlite3)
+find_package(CLI11 REQUIRED)
+if(DAFS_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+endif()
