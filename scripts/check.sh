@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# The gate of a change: format, scripts, both compilers, clang-tidy, unit tests, then ASan+UBSan and TSan runs.
+# Usage: scripts/check.sh [--quick] [--fix] [STEP ...]
+#   --quick  only files that differ from origin/main (or HEAD~1): format, scripts, tidy; no builds with sanitizers
+#   --fix    lets clang-format rewrite the files
+#   STEP     any of: format scripts manual requirements gcc clang tidy asan tsan   (default: all, in that order)
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
+
+quick=no fix=no
+steps=()
+for arg in "$@"; do
+  case $arg in
+    --quick) quick=yes ;;
+    --fix) fix=yes ;;
+    -h|--help) sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    format|scripts|manual|requirements|gcc|clang|tidy|asan|tsan) steps+=("$arg") ;;
+    *) printf 'check.sh: unknown argument %s (see --help)\n' "$arg" >&2; exit 2 ;;
+  esac
+done
+if ((${#steps[@]} == 0)); then
+  steps=(format scripts manual requirements gcc clang tidy asan tsan)
+  [[ $quick == yes ]] && steps=(format scripts manual requirements tidy)
+fi
+
+# The tracked and new files that match the patterns; with --quick only those that changed.
+files() {
+  local base
+  if [[ $quick == yes ]]; then
+    base=$(git rev-parse -q --verify origin/main || git rev-parse -q --verify HEAD~1) || base=HEAD
+    { git diff --name-only --diff-filter=d "$base" -- "$@"; git ls-files -o --exclude-standard -- "$@"; } | sort -u
+  else
+    git ls-files -co --exclude-standard -- "$@"
+  fi
+}
+need() { command -v "$1" >/dev/null || { echo "check.sh: $1 is missing: scripts/install-packages check"; return 1; }; }
+
+check_format() {
+  need clang-format || return 1
+  local mode=(--dry-run --Werror)
+  [[ $fix == yes ]] && mode=(-i)
+  files '*.cc' '*.h' | xargs -r clang-format "${mode[@]}"
+}
+check_scripts() {
+  need shellcheck || return 1
+  local list=() path
+  while read -r path; do
+    [[ -f $path ]] && head -n 1 "$path" | grep -q '^#!.*\bbash' && list+=("$path")
+  done < <(files scripts .ci tests)
+  ((${#list[@]} == 0)) || shellcheck -x "${list[@]}" || return 1
+  files '*.py' scripts/requirements tests/mount/run | while read -r path; do
+    python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read(), sys.argv[1])' "$path" || exit 1
+  done
+}
+check_manual() {
+  need groff || return 1
+  local page out bad=0
+  for page in man/*.[1-8]; do
+    out=$(groff -man -Tutf8 -ww -z "$page" 2>&1)
+    [[ -z $out ]] || { echo "$out"; bad=1; }
+  done
+  return $bad
+}
+check_requirements() { ./scripts/requirements >/dev/null; }
+check_gcc() { ./scripts/build --compiler gcc --dir build-gcc && run_unit build-gcc; }
+check_clang() { ./scripts/build --compiler clang --dir build-clang && run_unit build-clang; }
+check_asan() { ./scripts/build --type Debug --compiler clang --sanitize address,undefined --dir build-asan && run_unit build-asan; }
+check_tsan() { ./scripts/build --type Debug --compiler clang --sanitize thread --dir build-tsan && run_unit build-tsan; }
+run_unit() {
+  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ctest --test-dir "$1" --output-on-failure -j "$(nproc)" |
+    tail -n 40
+}
+check_tidy() {
+  need clang-tidy || return 1
+  # The database of a clang build: its flags are the ones clang-tidy understands.
+  [[ -f build-clang/compile_commands.json ]] ||
+    cmake -B build-clang -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ >/dev/null || return 1
+  # Only what the database knows: a fuzzer or a bench that is not configured has no flags.
+  files '*.cc' | while read -r path; do
+    grep -qF "/$path\"" build-clang/compile_commands.json && printf '%s\0' "$path"
+  done | xargs -0 -r -n 1 -P "$(nproc)" clang-tidy --quiet -p build-clang 2>/dev/null
+}
+
+failed=()
+for step in "${steps[@]}"; do
+  start=$SECONDS
+  if "check_$step"; then result=ok; else result=FAILED; failed+=("$step"); fi
+  printf -- '-- %-13s %-6s %4d s\n' "$step" "$result" $((SECONDS - start))
+done
+if ((${#failed[@]})); then
+  printf 'check.sh: failed: %s\n' "${failed[*]}"
+  exit 1
+fi
+echo "check.sh: all of it is in order"
