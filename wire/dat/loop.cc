@@ -1,0 +1,265 @@
+#include "wire/dat/loop.h"
+
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "wire/check.h"
+
+namespace dafs::dat {
+namespace {
+
+// With at most this many sources each is polled directly while spinning; above, epoll says which
+// are ready, so that a turn of a loop with many connections does not cost a system call for each.
+constexpr size_t kFewSources = 4;
+constexpr absl::Duration kLeastSpin = absl::Microseconds(2);
+
+bool BoundToOneCpu() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) == 1;
+}
+
+}  // namespace
+
+struct Loop::Source {
+  Pollable* pollable = nullptr;  // nullptr: removed, swept at the end of the turn
+  WaitHandle registered;         // what epoll knows
+  bool ready = true;             // to be polled next turn
+  bool dirty = true;             // to be armed before sleep
+};
+
+absl::StatusOr<std::unique_ptr<Loop>> Loop::Create(const Options& options) {
+  int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+  if (epoll_fd < 0) return absl::ErrnoToStatus(errno, "epoll_create1");
+  int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wake_fd < 0) {
+    absl::Status status = absl::ErrnoToStatus(errno, "eventfd");
+    close(epoll_fd);
+    return status;
+  }
+  epoll_event event = {.events = EPOLLIN, .data = {.ptr = nullptr}};
+  if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, wake_fd, &event) != 0) {
+    absl::Status status = absl::ErrnoToStatus(errno, "epoll_ctl");
+    close(epoll_fd);
+    close(wake_fd);
+    return status;
+  }
+  return std::unique_ptr<Loop>(new Loop(epoll_fd, wake_fd, options));
+}
+
+Loop::Loop(int epoll_fd, int wake_fd, const Options& options)
+    : epoll_fd_(epoll_fd), wake_fd_(wake_fd), options_(options), spin_(options.max_spin) {}
+
+Loop::~Loop() {
+  close(wake_fd_);
+  close(epoll_fd_);
+}
+
+absl::Time Loop::Now() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return absl::TimeFromTimespec(now);
+}
+
+void Loop::Add(Pollable* source) {
+  auto entry = std::make_unique<Source>();
+  entry->pollable = source;
+  sources_.push_back(std::move(entry));
+}
+
+void Loop::Remove(Pollable* source) {
+  for (auto& entry : sources_) {
+    if (entry->pollable != source) continue;
+    if (entry->registered.fd >= 0) {
+      epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, entry->registered.fd, nullptr);
+    }
+    entry->pollable = nullptr;
+    removed_any_ = true;
+    if (!polling_) SweepRemoved();
+    return;
+  }
+}
+
+void Loop::SweepRemoved() {
+  if (!std::exchange(removed_any_, false)) return;
+  std::erase_if(sources_, [](const auto& entry) { return entry->pollable == nullptr; });
+}
+
+void Loop::Touch(Pollable* source) {
+  for (auto& entry : sources_) {
+    if (entry->pollable == source) entry->ready = entry->dirty = true;
+  }
+}
+
+Loop::TimerId Loop::RunAfter(absl::Duration delay, absl::AnyInvocable<void()> function) {
+  TimerId id = next_timer_++;
+  timers_.emplace(Now() + delay, std::pair(id, std::move(function)));
+  return id;
+}
+
+void Loop::Cancel(TimerId id) {
+  auto it = std::find_if(timers_.begin(), timers_.end(),
+                         [id](const auto& timer) { return timer.second.first == id; });
+  if (it != timers_.end()) timers_.erase(it);
+}
+
+Task<void> Loop::Sleep(absl::Duration delay) {
+  Pending<bool> over;
+  RunAfter(delay, [&over] { over.Set(true); });
+  co_await over;
+}
+
+void Loop::Post(absl::AnyInvocable<void()> function) {
+  {
+    absl::MutexLock lock(&mutex_);
+    posted_.push_back(std::move(function));
+    has_posted_ = true;
+  }
+  if (asleep_) {
+    uint64_t one = 1;
+    [[maybe_unused]] ssize_t written = write(wake_fd_, &one, sizeof(one));
+  }
+}
+
+void Loop::Stop() {
+  stop_ = true;
+  Post([] {});
+}
+
+void Loop::Run() {
+  while (!stop_) RunOnce(absl::InfiniteDuration());
+  stop_ = false;
+}
+
+void Loop::RunOnce(absl::Duration max_sleep) {
+  bool progress = RunPosted();
+  progress |= RunTimers();
+  progress |= PollSources(sources_.size() <= kFewSources);
+  if (progress || stop_) return;
+  if (max_sleep > absl::ZeroDuration() && Spin()) return;
+  if (!ArmSources()) return;
+  Wait(max_sleep);
+}
+
+bool Loop::RunPosted() {
+  if (!has_posted_) return false;
+  std::vector<absl::AnyInvocable<void()>> functions;
+  {
+    absl::MutexLock lock(&mutex_);
+    functions.swap(posted_);
+    has_posted_ = false;
+  }
+  for (auto& function : functions) function();
+  return true;
+}
+
+bool Loop::RunTimers() {
+  if (timers_.empty()) return false;
+  absl::Time now = Now();
+  bool ran = false;
+  while (!timers_.empty() && timers_.begin()->first <= now) {
+    auto function = std::move(timers_.begin()->second.second);
+    timers_.erase(timers_.begin());
+    function();
+    ran = true;
+  }
+  return ran;
+}
+
+bool Loop::PollSources(bool all) {
+  bool progress = false;
+  polling_ = true;
+  // By index and bounded: Poll may add sources, which wait for the next turn.
+  const size_t count = sources_.size();
+  for (size_t i = 0; i < count; ++i) {
+    Source& source = *sources_[i];
+    if (source.pollable == nullptr || !(all || source.ready)) continue;
+    bool did = source.pollable->Poll();
+    if (source.pollable == nullptr) {
+      progress = true;
+      continue;
+    }
+    source.ready = did;
+    source.dirty |= did || !all;
+    progress |= did;
+  }
+  polling_ = false;
+  SweepRemoved();
+  return progress;
+}
+
+// Polls for a bounded while; true if there was something. The window doubles when spinning paid and
+// halves when it did not, so that an idle mount costs no CPU and a busy one no wake-ups.
+bool Loop::Spin() {
+  if (options_.max_spin <= absl::ZeroDuration() || sources_.empty() ||
+      sources_.size() > kFewSources) {
+    return false;
+  }
+  if (BoundToOneCpu()) return false;
+  absl::Time end = Now() + spin_;
+  do {
+    if (RunPosted() || PollSources(true)) {
+      spin_ = std::min(options_.max_spin, spin_ * 2);
+      return true;
+    }
+  } while (Now() < end && !stop_);
+  spin_ = std::max(std::min(kLeastSpin, options_.max_spin), spin_ / 2);
+  return false;
+}
+
+bool Loop::ArmSources() {
+  bool few = sources_.size() <= kFewSources;
+  for (auto& entry : sources_) {
+    // With few sources each may have been given work by another's Poll; arming is then cheaper than
+    // asking everybody to call Touch.
+    if (!few && !entry->dirty) continue;
+    WaitHandle handle = entry->pollable->Arm();
+    if (handle.fd < 0) {
+      entry->ready = true;
+      return false;
+    }
+    entry->dirty = false;
+    WaitHandle& known = entry->registered;
+    if (handle.fd == known.fd && handle.events == known.events) continue;
+    epoll_event event = {.events = handle.events, .data = {.ptr = entry.get()}};
+    if (known.fd >= 0) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, known.fd, nullptr);
+    int added = epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, handle.fd, &event);
+    DAFS_CHECK(added == 0, "a source armed an fd that epoll does not take");
+    known = handle;
+  }
+  return true;
+}
+
+void Loop::Wait(absl::Duration max_sleep) {
+  if (!timers_.empty()) max_sleep = std::min(max_sleep, timers_.begin()->first - Now());
+  int timeout_ms = -1;
+  if (max_sleep < absl::Seconds(3600)) {
+    // Rounded up, so that a timer is due when we wake.
+    timeout_ms = static_cast<int>(absl::ToInt64Milliseconds(
+        std::max(max_sleep, absl::ZeroDuration()) + absl::Microseconds(999)));
+  }
+  epoll_event events[64];
+  asleep_ = true;
+  // Post sets has_posted_, then looks at asleep_; we do it the other way round: one of us sees the
+  // other.
+  if (has_posted_ || stop_) timeout_ms = 0;
+  int count = epoll_wait(epoll_fd_, events, 64, timeout_ms);
+  asleep_ = false;
+  for (int i = 0; i < count; ++i) {
+    if (events[i].data.ptr == nullptr) {
+      uint64_t drained;
+      [[maybe_unused]] ssize_t got = read(wake_fd_, &drained, sizeof(drained));
+    } else {
+      static_cast<Source*>(events[i].data.ptr)->ready = true;
+    }
+  }
+}
+
+}  // namespace dafs::dat

@@ -1,0 +1,144 @@
+// Coroutines that await transport completions: a metadata operation or a server procedure reads as
+// straight code and never holds its loop (ARCHITECTURE: one worker, one session, one loop). A Task
+// starts when it is awaited or given to Start(), and runs on the thread that resumes it. Nothing
+// here is thread-safe: a task, its frame and what it awaits belong to one thread.
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "absl/base/attributes.h"
+#include "wire/check.h"
+
+namespace dafs::dat {
+
+// Coroutine frames from per-thread free lists by size: starting an operation does not meet the
+// allocator once the lists are warm.
+void* AllocateFrame(size_t size_bytes);
+void FreeFrame(void* frame, size_t size_bytes) noexcept;
+
+namespace internal {
+
+struct PromiseBase {
+  std::coroutine_handle<> continuation = std::noop_coroutine();
+
+  static void* operator new(size_t size) { return AllocateFrame(size); }
+  static void operator delete(void* frame, size_t size) { FreeFrame(frame, size); }
+
+  std::suspend_always initial_suspend() noexcept { return {}; }
+  struct FinalAwaiter {
+    bool await_ready() noexcept { return false; }
+    template <class Promise>
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> done) noexcept {
+      return done.promise().continuation;
+    }
+    void await_resume() noexcept {}
+  };
+  FinalAwaiter final_suspend() noexcept { return {}; }
+  [[noreturn]] void unhandled_exception() noexcept {
+    __builtin_trap();
+  }  // no exceptions of our own
+};
+
+template <class T>
+struct Promise : PromiseBase {
+  std::optional<T> value;
+  std::coroutine_handle<Promise> get_return_object() noexcept {
+    return std::coroutine_handle<Promise>::from_promise(*this);
+  }
+  template <class U>
+  void return_value(U&& result) {
+    value.emplace(std::forward<U>(result));
+  }
+  T Take() { return std::move(*value); }
+};
+
+template <>
+struct Promise<void> : PromiseBase {
+  std::coroutine_handle<Promise> get_return_object() noexcept {
+    return std::coroutine_handle<Promise>::from_promise(*this);
+  }
+  void return_void() noexcept {}
+  void Take() noexcept {}
+};
+
+}  // namespace internal
+
+// The result of a coroutine, to be awaited exactly once: `T value = co_await SomeTask(...)`.
+// Destroying a task that has not finished destroys its frame; whatever it awaited must not resume
+// it then.
+template <class T>
+class ABSL_MUST_USE_RESULT Task {
+ public:
+  using promise_type = internal::Promise<T>;
+
+  // Implicit: this is what makes a function with `co_return` return a Task.
+  Task(std::coroutine_handle<promise_type> handle) noexcept
+      : handle_(handle) {}  // NOLINT(google-explicit-constructor)
+  Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Task& operator=(Task&&) = delete;
+  ~Task() {
+    if (handle_) handle_.destroy();
+  }
+
+  bool await_ready() const noexcept { return false; }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> caller) noexcept {
+    handle_.promise().continuation = caller;
+    return handle_;
+  }
+  T await_resume() { return handle_.promise().Take(); }
+
+ private:
+  std::coroutine_handle<promise_type> handle_;
+};
+
+namespace internal {
+
+// Runs a Task<void> to its end and frees itself.
+struct Detached {
+  struct promise_type {
+    static void* operator new(size_t size) { return AllocateFrame(size); }
+    static void operator delete(void* frame, size_t size) { FreeFrame(frame, size); }
+    Detached get_return_object() noexcept { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() noexcept {}
+    [[noreturn]] void unhandled_exception() noexcept { __builtin_trap(); }
+  };
+};
+
+}  // namespace internal
+
+// Runs `task` until it first waits, then leaves it to whatever resumes it. The frame frees itself.
+inline internal::Detached Start(Task<void> task) { co_await task; }
+
+// A one-shot meeting point: one coroutine awaits, somebody else sets the value, which resumes the
+// coroutine inside Set(). Set may come first. Lives in the awaiting coroutine's frame or outlives
+// it.
+template <class T>
+class Pending {
+ public:
+  Pending() = default;
+  Pending(const Pending&) = delete;
+  Pending& operator=(const Pending&) = delete;
+
+  // Once. Resumes the waiter before it returns; `this` may be gone afterwards.
+  void Set(T value) {
+    DAFS_CHECK(!value_.has_value(), "Pending::Set called twice");
+    value_.emplace(std::move(value));
+    if (waiter_) std::exchange(waiter_, nullptr).resume();
+  }
+  bool is_set() const { return value_.has_value(); }
+
+  bool await_ready() const noexcept { return value_.has_value(); }
+  void await_suspend(std::coroutine_handle<> waiter) noexcept { waiter_ = waiter; }
+  T await_resume() { return std::move(*value_); }
+
+ private:
+  std::optional<T> value_;
+  std::coroutine_handle<> waiter_;
+};
+
+}  // namespace dafs::dat
