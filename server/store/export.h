@@ -1,0 +1,74 @@
+// What `dafsd` serves: one exported directory, its options, and who may use it.
+// `--export /NAME=DIR[,ro|rw][,root_squash|no_root_squash|all_squash][,anonuid=N][,anongid=N]
+// [,clients=CIDR ...]`; the words mean what they mean in exports(5).
+// Values; usable from any thread.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace dafs::server {
+
+// The address a request came from: 16 bytes of IPv6, IPv4 as ::ffff:a.b.c.d.
+struct PeerAddress {
+  std::array<uint8_t, 16> bytes{};
+
+  // Of an AF_INET or AF_INET6 address; any other family gives ::, which only ::/0 admits.
+  static PeerAddress FromSockaddr(const sockaddr_storage& address);
+  // Of "192.0.2.1" or "2001:db8::1" (with or without a %scope, which is ignored).
+  static absl::StatusOr<PeerAddress> Parse(std::string_view text);
+
+  friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
+};
+
+// A block of addresses, "192.0.2.0/24", "2001:db8::/32" or one address.
+struct Cidr {
+  PeerAddress base;
+  int prefix_bits = 128;  // of the 128; an IPv4 prefix counts from bit 96
+
+  static absl::StatusOr<Cidr> Parse(std::string_view text);
+  bool Contains(const PeerAddress& address) const;
+
+  friend bool operator==(const Cidr&, const Cidr&) = default;
+};
+
+// Whose rights a caller is given in place of the ones it names.
+enum class Squash : uint8_t {
+  kRoot,  // uid 0 and gid 0 become the anonymous ones
+  kNone,
+  kAll,  // everybody becomes anonymous
+};
+
+// One exported directory.
+struct Export {
+  std::string name;       // absolute, normal: "/", "/a", "/a/b"
+  std::string directory;  // absolute path on this machine
+  bool read_only = false;
+  Squash squash = Squash::kRoot;
+  uint32_t anonuid = 65534;
+  uint32_t anongid = 65534;
+  std::vector<Cidr> clients;  // empty: everybody
+
+  bool Admits(const PeerAddress& address) const;
+  // The name's parts, outermost first; none for "/".
+  std::vector<std::string_view> Components() const;
+};
+
+// Parses the argument of `--export`. The clients option may be given several times, or once with
+// blocks separated by '+' (a comma ends the option). Errors are kInvalidArgument, worded for the
+// administrator: "export /a=/srv/a: option 'rx' is unknown".
+absl::StatusOr<Export> ParseExport(std::string_view text);
+
+// Whether `exports` can hang in one name space: at least one, no name twice, none inside another.
+// Errors: kInvalidArgument, naming both exports.
+absl::Status CheckExports(const std::vector<Export>& exports);
+
+}  // namespace dafs::server

@@ -1,0 +1,254 @@
+// The local store of `dafsd`: exported directories as DAFS objects. It holds the filehandles, the
+// callers' identities, the open files with their share reservations, and every procedure on names,
+// attributes and data. It knows nothing of the network, of sessions or of chains: whoever calls
+// has decoded the request, put current filehandle and state id in place, and encodes the result.
+// Spec: draft 4.1.4, 4.4.1.2, 4.4.2, 6.5.2 .. 6.5.39; WIRE.md 5, 9, 10; ARCHITECTURE "Server".
+//
+// Thread-safe. Every call may block on the file system, except Read with ReadMode::kNoWait.
+//
+// Identity: a call leaves its thread with the file system identity (fsuid, fsgid, groups) and the
+// reduced capabilities of its caller, so that the next call for the same user need not switch.
+// Before a thread does other file work of its own it calls RestoreServerIdentity(); a thread
+// started meanwhile would inherit the identity, so threads are started before their parent makes
+// a call, or after that. The process has umask 0 and, for what clients may hold open, a high
+// RLIMIT_NOFILE; both are the program's business.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/store/export.h"
+#include "wire/constants.h"
+#include "wire/status.h"
+#include "wire/types.h"
+
+namespace dafs::wire {
+struct AccessArgs;
+struct AccessRes;
+struct CloseArgs;
+struct CommitArgs;
+struct CommitRes;
+struct CreateArgs;
+struct CreateRes;
+struct FileAttributes;
+struct FsAttributes;
+struct LinkArgs;
+struct LinkRes;
+struct LookupArgs;
+struct LookupRes;
+struct OpenArgs;
+struct OpenRes;
+struct OpenDowngradeArgs;
+struct OpenHandleArgs;
+struct OpenHandleRes;
+struct RemoveArgs;
+struct RemoveRes;
+struct RenameArgs;
+struct RenameRes;
+}  // namespace dafs::wire
+
+namespace dafs::server {
+
+// On whose behalf a request is executed. Squashing is done by the store, per export.
+struct Caller {
+  wire::ClientId client_id;          // of the session; keys the opens
+  uint32_t uid = 65534;              // as the credential names them
+  uint32_t gid = 65534;
+  std::span<const uint32_t> groups;  // borrowed for the call; at most wire::kGroupsMax
+  PeerAddress peer;                  // checked against the export's clients
+};
+
+struct StoreOptions {
+  std::vector<Export> exports;
+  std::string state_dir;           // exists, ours alone; holds the handle key and the instance number
+  size_t max_descriptors = 0;      // 0: three quarters of RLIMIT_NOFILE
+  uint32_t max_read = 1 << 20;     // bytes; FSATTR MAX_READ
+  uint32_t max_write = 1 << 20;    // bytes; more is WRITE_TOOBIG
+  uint32_t max_append = 1 << 20;   // bytes, at least 65536 (6.1.6)
+  uint32_t pref_io_size = 1 << 20;
+  absl::Duration lease_time = absl::Seconds(60);
+};
+
+// Whether Read may wait for the disk.
+enum class ReadMode : uint8_t {
+  kNoWait,  // answers would_block when not all of it is in the page cache
+  kWait,
+};
+
+struct ReadResult {
+  wire::DafsStatus status = wire::DafsStatus::kOk;
+  bool would_block = false;  // nothing was decided: call again with kWait where waiting is allowed
+  bool eof = false;          // offset + bytes_read reaches the file size (R85)
+  uint32_t bytes_read = 0;
+};
+
+struct WriteResult {
+  uint32_t count = 0;
+  wire::StableHow committed = wire::StableHow::kUnstable;
+  wire::Verifier verifier;
+};
+
+struct AppendResult {
+  uint64_t offset = 0;  // where the data landed
+  wire::StableHow committed = wire::StableHow::kDataSync;
+  wire::Verifier verifier;
+};
+
+// The arguments that READDIR_INLINE and READDIR_DIRECT share.
+struct ReaddirRequest {
+  wire::FileHandle filehandle;
+  uint64_t cookie = 0;
+  wire::Verifier cookieverf;
+  uint32_t dircount = 0;
+  uint64_t attr_request_bitmap = 0;
+};
+
+struct ReaddirResult {
+  wire::Verifier cookieverf;
+  bool eof = false;
+};
+
+// Offers one entry. Returns false when it does not fit: it is then not part of the result, and
+// the listing ends before it. `attrs` may be moved from when it returns true.
+using ReaddirSink =
+    absl::FunctionRef<bool(uint64_t cookie, std::string_view name, wire::FileAttributes& attrs)>;
+
+class StoreImpl;
+
+class Store {
+ public:
+  // Opens every export and takes up the state directory. An export that cannot be served is an
+  // error that says which, why, and what to do about it; so is a process without the privileges
+  // that handles and identities need (root).
+  // Errors: kInvalidArgument, kFailedPrecondition, kPermissionDenied, kInternal.
+  static absl::StatusOr<std::unique_ptr<Store>> Open(StoreOptions options);
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  // Gives the calling thread back the identity and capabilities of the process.
+  static void RestoreServerIdentity();
+
+  // --- Names -----------------------------------------------------------------------------------
+
+  // 6.5.12. The root of the pseudo file system, or of the export "/".
+  wire::DafsStatus GetRootHandle(const Caller& caller, wire::FileHandle* root);
+
+  // 6.5.21. On a component status (WIRE.md 9.3) `res` holds component_count and the filehandle of
+  // the last component resolved (zero for none).
+  wire::DafsStatus Lookup(const Caller& caller, const wire::LookupArgs& args,
+                          wire::LookupRes* res);
+
+  // 6.5.22.
+  wire::DafsStatus Lookupp(const Caller& caller, const wire::FileHandle& filehandle,
+                           wire::FileHandle* parent);
+
+  // 6.5.9, 6.5.17, 6.5.33, 6.5.34.
+  wire::DafsStatus Create(const Caller& caller, const wire::CreateArgs& args,
+                          wire::CreateRes* res);
+  wire::DafsStatus Link(const Caller& caller, const wire::LinkArgs& args, wire::LinkRes* res);
+  wire::DafsStatus Remove(const Caller& caller, const wire::RemoveArgs& args,
+                          wire::RemoveRes* res);
+  wire::DafsStatus Rename(const Caller& caller, const wire::RenameArgs& args,
+                          wire::RenameRes* res);
+
+  // 6.5.31. The link's content, byte for byte.
+  wire::DafsStatus Readlink(const Caller& caller, const wire::FileHandle& filehandle,
+                            std::string* link);
+
+  // 6.5.29, 6.5.30. Calls `sink` for entry after entry until it refuses one, or the directory
+  // ends (eof). READDIR_NOSPC if it refuses the first. Entries come without "." and "..".
+  wire::DafsStatus Readdir(const Caller& caller, const ReaddirRequest& request, ReaddirSink sink,
+                           ReaddirResult* res);
+
+  // --- Attributes ------------------------------------------------------------------------------
+
+  // 6.5.2.
+  wire::DafsStatus Access(const Caller& caller, const wire::AccessArgs& args,
+                          wire::AccessRes* res);
+
+  // 6.5.13, 6.5.14. `included` of the result is the defined part of `bitmap`.
+  wire::DafsStatus Getattr(const Caller& caller, const wire::FileHandle& filehandle,
+                           uint64_t bitmap, wire::FileAttributes* attributes);
+
+  // 6.5.35, 6.5.36. `bitmap` is what was set, also when the status is an error.
+  wire::DafsStatus Setattr(const Caller& caller, const wire::FileHandle& filehandle,
+                           const wire::StateId& state_id, const wire::FileAttributes& attributes,
+                           uint64_t* bitmap);
+
+  // 6.5.15.
+  wire::DafsStatus GetFsattr(const Caller& caller, const wire::FileHandle& filehandle,
+                             uint64_t bitmap, wire::FsAttributes* attributes);
+
+  // 6.5.37, 6.5.23.
+  wire::DafsStatus Verify(const Caller& caller, const wire::FileHandle& filehandle,
+                          const wire::FileAttributes& attributes);
+  wire::DafsStatus Nverify(const Caller& caller, const wire::FileHandle& filehandle,
+                           const wire::FileAttributes& attributes);
+
+  // --- Opens -----------------------------------------------------------------------------------
+
+  // 6.5.24. Claims CLAIM_NULL, CLAIM_PREVIOUS and CLAIM_CREATE_UNLINKED; no delegations. On a
+  // component status `res` is as in Lookup.
+  wire::DafsStatus Open(const Caller& caller, const wire::OpenArgs& args, wire::OpenRes* res);
+
+  // Private procedure 1000: OPEN of an existing file by its handle.
+  wire::DafsStatus OpenHandle(const Caller& caller, const wire::OpenHandleArgs& args,
+                              wire::OpenHandleRes* res);
+
+  // 6.5.7, 6.5.26.
+  wire::DafsStatus Close(const Caller& caller, const wire::CloseArgs& args);
+  wire::DafsStatus OpenDowngrade(const Caller& caller, const wire::OpenDowngradeArgs& args);
+
+  // Closes every open of a client that is gone (new verifier, lease expired).
+  void ReleaseClient(const wire::ClientId& client_id);
+
+  // --- Data ------------------------------------------------------------------------------------
+
+  // 6.5.27, 6.5.28. Reads up to `into.size()` bytes at `offset`. May be short without eof.
+  ReadResult Read(const Caller& caller, const wire::FileHandle& filehandle,
+                  const wire::StateId& state_id, uint64_t offset, std::span<std::byte> into,
+                  ReadMode mode);
+  // The same into several buffers, in order.
+  ReadResult Readv(const Caller& caller, const wire::FileHandle& filehandle,
+                   const wire::StateId& state_id, uint64_t offset, std::span<const iovec> into,
+                   ReadMode mode);
+
+  // 6.5.38, 6.5.39. Writes the bytes of `from`, in order, at `offset`.
+  wire::DafsStatus Write(const Caller& caller, const wire::FileHandle& filehandle,
+                         const wire::StateId& state_id, uint64_t offset,
+                         std::span<const iovec> from, wire::StableHow stable_how,
+                         WriteResult* res);
+
+  // 6.5.3, 6.5.4. All of `from` at the end of the file, or nothing.
+  wire::DafsStatus Append(const Caller& caller, const wire::FileHandle& filehandle,
+                          const wire::StateId& state_id, std::span<const iovec> from,
+                          wire::StableHow stable_how, AppendResult* res);
+
+  // 6.5.8.
+  wire::DafsStatus Commit(const Caller& caller, const wire::CommitArgs& args,
+                          wire::CommitRes* res);
+
+  // --- For statistics and tests ----------------------------------------------------------------
+
+  size_t open_count() const;        // opens held by clients
+  size_t descriptor_count() const;  // descriptors held for objects
+  wire::Verifier write_verifier() const;
+
+ private:
+  explicit Store(std::unique_ptr<StoreImpl> impl);
+
+  std::unique_ptr<StoreImpl> impl_;
+};
+
+}  // namespace dafs::server
