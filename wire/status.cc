@@ -111,7 +111,7 @@ const Row* Find(DafsStatus status) {
 }
 
 std::optional<DafsStatus> Payload(const absl::Status& status) {
-  std::optional<absl::Cord> payload = status.GetPayload(kPayloadUrl);
+  const auto payload = status.GetPayload(kPayloadUrl);
   uint32_t number = 0;
   if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &number)) {
     return std::nullopt;
