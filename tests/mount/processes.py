@@ -1,0 +1,122 @@
+"""What a scenario leaves behind: processes and mounts, found by a mark and ended one by one.
+
+Every process of a scenario, daemons included, inherits the variable MARK in its environment; mounts are those
+below the scenario's directory. Nothing that another program started is ever touched.
+"""
+
+import os
+import signal
+import subprocess
+import time
+
+MARK = "DAFS_MOUNT_TEST"
+
+
+def marked(mark, session=None):
+    """Returns {pid: command line} of the living processes that carry `mark` or are in `session`, this one left out."""
+    wanted = f"{MARK}={mark}".encode()
+    found = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as stat:
+                fields = stat.read().rsplit(b")", 1)[1].split()  # from the state, field 3 of proc(5), on
+            with open(f"/proc/{name}/environ", "rb") as environ:
+                ours = wanted in environ.read().split(b"\0") or int(fields[3]) == session
+            if not ours or fields[0] in (b"Z", b"X"):
+                continue
+            with open(f"/proc/{name}/cmdline", "rb") as cmdline:
+                found[int(name)] = cmdline.read().replace(b"\0", b" ").decode(errors="replace").strip()
+        except OSError:
+            continue  # it ended meanwhile
+    return found
+
+
+def unescape(field):
+    """A path as /proc/self/mountinfo writes it, without its octal escapes."""
+    return field.encode().decode("unicode_escape").encode("latin-1").decode(errors="surrogateescape")
+
+
+def mounts_below(directory):
+    """Returns [(mount point, device number, type, options)] below `directory`, the last mounted first."""
+    found = []
+    prefix = os.path.realpath(directory) + "/"
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+        for line in table:
+            left, right = line.split(" - ", 1)
+            fields = left.split()
+            point = unescape(fields[4])
+            if (point + "/").startswith(prefix):
+                kind, _source, super_options = right.split(" ", 2)
+                found.append((point, fields[2], kind, fields[5] + "," + super_options.strip()))
+    return found[::-1]
+
+
+def wait_until(condition, seconds, interval=0.02):
+    """Polls `condition` until it is true; returns whether it became so within `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        reap()
+        time.sleep(interval)
+    return True
+
+
+def reap():
+    """Collects orphans that were handed to this process (it is a child subreaper)."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def end(pids, patience=5):
+    """Ends processes by their ids: SIGTERM, and SIGKILL for those still there after `patience` seconds."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+        if wait_until(lambda: not any(alive(pid) for pid in pids), patience):
+            return True
+    return False
+
+
+def alive(pid):
+    """Whether `pid` still runs (a zombie does not)."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            return stat.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
+    except OSError:
+        return False
+
+
+def abort_fuse(device):
+    """Frees whoever waits for a FUSE mount that nobody serves any more; `device` is "major:minor"."""
+    try:
+        with open(f"/sys/fs/fuse/connections/{device.split(':')[1]}/abort", "w", encoding="ascii") as control:
+            control.write("1")
+    except OSError:
+        pass  # fusectl is not mounted; killing the daemon does the same
+
+
+def sweep(directory, mark, session):
+    """Unmounts and kills what is left of a scenario; returns one line for each thing found."""
+    left = []
+    for point, device, kind, _ in mounts_below(directory):
+        left.append(f"left mounted: {point} ({kind})")
+        if kind.startswith("fuse"):
+            abort_fuse(device)
+        subprocess.run(["umount", "-l", point], check=False, timeout=30, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    remaining = marked(mark, session)
+    for pid, command in remaining.items():
+        left.append(f"left running: {pid} {command[:120]}")
+    if remaining and not end(remaining):
+        left.append("could not be killed: " + " ".join(str(pid) for pid in remaining if alive(pid)))
+    reap()
+    return left

@@ -1,0 +1,274 @@
+"""The surroundings of one scenario: a dafsd on a temporary export, a mount of it, and commands run there.
+
+A scenario is a function that takes a Rig. It raises Failure (or any exception) to fail, Skip to be skipped.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import processes
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+class Failure(Exception):
+    """The scenario found something wrong."""
+
+
+class Skip(Exception):
+    """The scenario cannot run here; the text says why."""
+
+
+SCENARIOS = {}
+
+
+class Scenario:
+    """A registered function with its bounds."""
+
+    def __init__(self, function, timeout, where, variants, long_only):
+        self.name = function.__name__
+        self.function = function
+        self.timeout = timeout  # seconds
+        self.where = where  # "tree": works on any directory; "mount": needs a mount; "server": makes its own
+        self.variants = variants  # whether mount options could change its outcome
+        self.long_only = long_only
+        self.about = (function.__doc__ or "").strip().splitlines()[0]
+
+
+def scenario(timeout=60, where="tree", variants=False, long_only=False):
+    """Registers a function as a scenario under its own name."""
+
+    def register(function):
+        SCENARIOS[function.__name__] = Scenario(function, timeout, where, variants, long_only)
+        return function
+
+    return register
+
+
+def check(condition, text):
+    if not condition:
+        raise Failure(text)
+
+
+def equal(found, expected, what):
+    if found != expected:
+        raise Failure(f"{what}: {found!r}, expected {expected!r}")
+
+
+def errno_of(call, *args, **kwargs):
+    """Runs a system call; returns its errno, 0 if it worked."""
+    try:
+        call(*args, **kwargs)
+    except OSError as error:
+        return error.errno
+    return 0
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def listening(port):
+    """Whether a socket listens on TCP `port` (read from /proc, so the server sees no stray connection)."""
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(table, encoding="ascii") as lines:
+                if any(re.match(rf"\s*\d+: \w+:{port:04X} \w+ 0A ", line) for line in lines):
+                    return True
+        except OSError:
+            pass
+    return False
+
+
+# Words a log line must not hold. The programs write `E` or `error` at the start of a line that reports one.
+ERRORS = re.compile(r"\b(ERROR|FATAL|CHECK failed|AddressSanitizer|ThreadSanitizer|LeakSanitizer|runtime error|"
+                    r"internal error|terminate called|Assertion)\b|^[EF]\d{4} |\berror: ", re.IGNORECASE)
+
+
+class Server:
+    """One dafsd on loopback, with its own state directory and log."""
+
+    def __init__(self, rig, exports, arguments=(), port=None):
+        self.rig = rig
+        self.exports = exports  # ["/name=dir,rw,no_root_squash"]
+        self.arguments = list(arguments)
+        self.port = port or free_port()
+        self.state = rig.base / f"state-{self.port}"
+        self.log = rig.logs / f"dafsd-{self.port}.log"
+        self.process = None
+
+    def start(self):
+        self.state.mkdir(mode=0o700, exist_ok=True)
+        command = [str(self.rig.bin / "dafsd"), "--foreground", "--listen", f"tcp:127.0.0.1:{self.port}",
+                   "--state-dir", str(self.state)]
+        for export in self.exports:
+            command += ["--export", export]
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(command + self.arguments, stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=log, cwd="/", start_new_session=True)
+        if not processes.wait_until(lambda: listening(self.port) or self.process.poll() is not None,
+                                    20 * self.rig.slowness) or self.process.poll() is not None:
+            raise Failure(f"dafsd does not listen: {tail(self.log, 3)}")
+        return self
+
+    def stop(self, number=signal.SIGTERM):
+        """Ends the server; after SIGTERM it must leave with status 0 within 10 seconds."""
+        if self.process is None:
+            return
+        process, self.process = self.process, None
+        if process.poll() is None:
+            process.send_signal(number)
+        try:
+            status = process.wait(10 * self.rig.slowness)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise Failure("dafsd did not end within 10 s of SIGTERM") from None
+        if number == signal.SIGTERM:
+            equal(status, 0, "exit status of dafsd")
+
+    def usage(self):
+        """Returns {threads, descriptors, resident KiB} of the server process."""
+        pid = self.process.pid
+        with open(f"/proc/{pid}/status", encoding="ascii") as status:
+            fields = dict(line.split(":", 1) for line in status if ":" in line)
+        return {"threads": int(fields["Threads"]), "descriptors": len(os.listdir(f"/proc/{pid}/fd")),
+                "resident": int(fields["VmRSS"].split()[0])}
+
+
+class Rig:
+    """What a scenario is given. `root` is the directory to work in, `local` one beside it on the local disk."""
+
+    def __init__(self, name, arguments, base, logs):
+        self.name = name
+        self.bin = pathlib.Path(arguments.bin).resolve()
+        self.options = arguments.options  # mount options added to every mount
+        self.full = arguments.all
+        self.slowness = 6 if arguments.slow else 1
+        self.base = base
+        self.logs = logs
+        self.local = base / "local"
+        self.export = base / "export"
+        self.mnt = base / "mnt"
+        self.plain = arguments.plain is not None
+        self.root = None
+        self.behind = None  # the directory behind the mount
+        self.servers = []
+        self.mounted = []
+        for directory in (self.local, self.export, self.mnt):
+            directory.mkdir()
+        base.chmod(0o755)  # other users reach the mount through it
+
+    # Servers and mounts
+
+    def serve(self, exports=None, arguments=(), port=None):
+        """Starts a dafsd; by default it exports self.export as /data, root not squashed."""
+        server = Server(self, exports or [f"/data={self.export},rw,no_root_squash"], arguments, port)
+        self.servers.append(server)
+        return server.start()
+
+    def mount_command(self, source, point, options="", program=None):
+        words = [str(program or self.bin / "mount.dafs"), source, str(point)]
+        joined = ",".join(word for word in (self.options, options) if word)
+        return words + (["-o", joined] if joined else [])
+
+    def mount(self, server, options="", export="/data", point=None):
+        """Mounts and returns the mount point; mount.dafs must return 0 with the mount in place."""
+        point = pathlib.Path(point or self.mnt)
+        log = self.logs / "mount.dafs.log"
+        with open(log, "ab") as output:
+            command = self.mount_command(f"127.0.0.1:{server.port}:{export}", point, options)
+            status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/",
+                                    timeout=30 * self.slowness, check=False).returncode
+        if status != 0:
+            raise Failure(f"mount.dafs: exit status {status}: {tail(log, 3)}")
+        check(os.path.ismount(point), f"mount.dafs returned 0 but {point} is not a mount point")
+        self.mounted.append(point)
+        return point
+
+    def umount(self, point=None, flags=()):
+        point = pathlib.Path(point or self.mnt)
+        self.run(["umount", *flags, str(point)], cwd="/", timeout=20)
+        if point in self.mounted:
+            self.mounted.remove(point)
+
+    def daemons(self):
+        """Returns {pid: command} of this scenario's mount.dafs daemons."""
+        return {pid: command for pid, command in processes.marked(os.environ[processes.MARK]).items()
+                if os.path.basename(command.split(" ")[0]).startswith("mount.dafs")}
+
+    def close(self):
+        """Unmounts, waits for the daemons to go, stops the servers and reads all logs."""
+        for point in reversed(self.mounted[:]):
+            self.umount(point)
+        if not processes.wait_until(lambda: not self.daemons(), 10 * self.slowness):
+            raise Failure(f"mount.dafs still runs 10 s after umount: {self.daemons()}")
+        for server in self.servers:
+            server.stop()
+        self.check_logs()
+
+    def check_logs(self):
+        for log in self.logs.glob("*.log"):
+            if log.name == "scenario.log":
+                continue
+            for line in log.read_text(errors="replace").splitlines():
+                if ERRORS.search(line) and not self.expected(line):
+                    raise Failure(f"{log.name}: {line.strip()[:200]}")
+
+    expected_patterns = ()
+
+    def expect(self, *patterns):
+        """Log lines that match one of `patterns` are what this scenario provokes."""
+        self.expected_patterns = self.expected_patterns + patterns
+
+    def expected(self, line):
+        return any(re.search(pattern, line) for pattern in self.expected_patterns)
+
+    # Commands
+
+    def run(self, command, cwd=None, timeout=600, status=0, user=None, stdin=None, env=None, merge=True):
+        """Runs a command in self.root; returns what it printed. Fails unless it ends with `status` (None: any)."""
+        who = {} if user is None else {"user": user, "group": user, "extra_groups": []}
+        print("$", " ".join(str(word) for word in command), flush=True)
+        start = time.monotonic()
+        try:
+            done = subprocess.run([str(word) for word in command], cwd=cwd or self.root, check=False,
+                                  input=stdin, stdin=subprocess.DEVNULL if stdin is None else None,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT if merge else subprocess.PIPE,
+                                  timeout=timeout * self.slowness, env=env, **who)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"{command[0]} did not end within {timeout} s") from None
+        except FileNotFoundError:
+            raise Skip(f"{command[0]} is not installed") from None
+        text = done.stdout.decode(errors="replace")
+        print(text[-4000:], f"({time.monotonic() - start:.2f} s, status {done.returncode})", flush=True)
+        if status is not None and done.returncode != status:
+            last = text.strip().splitlines()[-1:] or [""]
+            raise Failure(f"{' '.join(map(str, command))[:80]}: exit status {done.returncode}: {last[0][:160]}")
+        return text if status is not None else (done.returncode, text)
+
+    def need(self, *programs):
+        for program in programs:
+            if shutil.which(program) is None:
+                raise Skip(f"{program} is not installed")
+
+
+def tail(path, lines):
+    try:
+        return " | ".join(path.read_text(errors="replace").splitlines()[-lines:]) or "(nothing logged)"
+    except OSError:
+        return "(no log)"
+
+
+def note(text):
+    """A line for the scenario's log."""
+    print(text, file=sys.stdout, flush=True)

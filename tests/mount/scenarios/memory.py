@@ -1,0 +1,104 @@
+"""Little memory: writeback through the mount must make progress though the writer and the daemon have next to none."""
+
+import mmap
+import os
+import pathlib
+import random
+
+from rig import Failure, Skip, check, equal, scenario
+
+MIB = 1 << 20
+
+
+class Cgroup:
+    """A memory cgroup of our own, version 1 or 2; gone when the block ends."""
+
+    def __init__(self, name, limit):
+        first = pathlib.Path("/sys/fs/cgroup/memory")
+        second = pathlib.Path("/sys/fs/cgroup")
+        if (first / "memory.limit_in_bytes").exists():
+            self.path, self.limit_file = first / name, "memory.limit_in_bytes"
+        elif "memory" in _controllers(second):
+            self.path, self.limit_file = second / name, "memory.max"
+        else:
+            raise Skip("no memory cgroup")
+        self.limit = limit
+
+    def __enter__(self):
+        try:
+            self.path.mkdir()
+            (self.path / self.limit_file).write_text(str(self.limit))
+        except OSError as error:
+            if self.path.exists():
+                self.path.rmdir()
+            raise Skip(f"memory cgroup: {error.strerror}") from None
+        return self
+
+    def add(self, pid):
+        try:
+            (self.path / "cgroup.procs").write_text(str(pid))
+        except OSError as error:
+            raise Skip(f"memory cgroup: {error.strerror}") from None
+
+    def __exit__(self, *_):
+        for pid in (self.path / "cgroup.procs").read_text().split():
+            (self.path.parent / "cgroup.procs").write_text(pid)
+        self.path.rmdir()
+
+
+def _controllers(root):
+    try:
+        return (root / "cgroup.subtree_control").read_text().split()
+    except OSError:
+        return []
+
+
+@scenario(timeout=240, variants=False)
+def pressure(rig):
+    """192 MiB written by write(2) and by a shared map, the writer and mount.dafs in 64 MiB beyond its own."""
+    total = 192 * MIB
+    with Cgroup(f"dafs-mount-test-{os.getpid()}", 64 * MIB) as group:
+        for pid in rig.daemons():
+            group.add(pid)
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                group.add(os.getpid())
+                _fill(rig.root / "written", total, False)
+                _fill(rig.root / "mapped", total, True)
+                status = 0
+            finally:
+                os._exit(status)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status < 0:
+            raise Failure(f"the writer was ended by signal {-status}")
+        equal(status, 0, "exit status of the writer")
+        if rig.behind is not None:
+            check(rig.daemons(), "mount.dafs did not live through it")
+    for name in ("written", "mapped"):
+        path = (rig.behind or rig.root) / name
+        equal(path.stat().st_size, total, f"size of {name}")
+        with open(path, "rb") as file:
+            for number in range(total // MIB):
+                check(file.read(MIB) == _block(number), f"MiB {number} of {name}")
+        (rig.root / name).unlink()
+
+
+def _block(number):
+    return random.Random(number).randbytes(4096) * (MIB // 4096)
+
+
+def _fill(path, total, by_map):
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR)
+    os.ftruncate(descriptor, total)
+    if by_map:
+        with mmap.mmap(descriptor, total) as shared:
+            for number in range(total // MIB):
+                shared[number * MIB:(number + 1) * MIB] = _block(number)
+            shared.flush()
+    else:
+        for number in range(total // MIB):
+            os.pwrite(descriptor, _block(number), number * MIB)
+    os.fsync(descriptor)
+    os.close(descriptor)

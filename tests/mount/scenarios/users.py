@@ -1,0 +1,140 @@
+"""Many users on one mount: each has exactly the rights that the files give."""
+
+import errno
+import os
+import stat
+
+from rig import Skip, check, equal, scenario
+
+NOBODY = 65534
+OTHER = 12345
+
+
+def as_user(uid, action, groups=()):
+    """Runs `action` in a child as `uid` (gid the same); returns its errno, 0 if it worked."""
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 255
+        try:
+            os.setgroups(list(groups))
+            os.setgid(uid)
+            os.setuid(uid)
+            action()
+            status = 0
+        except OSError as error:
+            os.write(write_end, str(error).encode())
+            status = error.errno
+        finally:
+            os._exit(status)
+    os.close(write_end)
+    text = os.read(read_end, 1000)
+    os.close(read_end)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(f"as {uid}: {status} {text.decode()}", flush=True)
+    return status
+
+
+def write(path, data=b"data", mode=0o666):
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY, mode)
+    os.write(descriptor, data)
+    os.close(descriptor)
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+@scenario(timeout=60, variants=True)
+def users(rig):
+    """Permissions of two users, groups, sticky and setgid directories, setuid bits, chown."""
+    if os.geteuid() != 0:
+        raise Skip("needs root")
+    os.umask(0o022)
+    os.chdir(rig.root)
+    os.mkdir("common")
+    os.chmod("common", 0o1777)
+    equal(as_user(NOBODY, lambda: write("common/mine")), 0, "a user's file in a common directory")
+    status = os.stat("common/mine")
+    equal((status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)), (NOBODY, NOBODY, 0o644), "its owner and mode")
+    equal(as_user(OTHER, lambda: read("common/mine")), 0, "another user reading it")
+    equal(as_user(OTHER, lambda: write("common/mine")), errno.EACCES, "another user writing it")
+    equal(as_user(OTHER, lambda: os.unlink("common/mine")), errno.EPERM, "removing it from a sticky directory")
+    equal(as_user(OTHER, lambda: os.chmod("common/mine", 0o777)), errno.EPERM, "another user's chmod")
+    equal(as_user(NOBODY, lambda: os.chown("common/mine", OTHER, -1)), errno.EPERM, "giving a file away")
+    equal(as_user(OTHER, lambda: os.utime("common/mine", ns=(1, 1))), errno.EPERM, "another user's utime")
+    equal(as_user(NOBODY, lambda: os.chmod("common/mine", 0o600)), 0, "the owner's chmod")
+    equal(as_user(OTHER, lambda: read("common/mine")), errno.EACCES, "another user reading a 0600 file")
+    equal(as_user(NOBODY, lambda: read("common/mine")), 0, "its owner reading it")
+    equal(read("common/mine"), b"data", "root reading it")
+
+    os.mkdir("private", 0o700)
+    write("private/secret")
+    os.stat("private/secret")  # now the kernel has the name
+    equal(as_user(NOBODY, lambda: read("private/secret")), errno.EACCES, "a file in another's 0700 directory")
+    equal(as_user(NOBODY, lambda: os.listdir("private")), errno.EACCES, "listing it")
+    equal(as_user(NOBODY, lambda: os.mkdir("sub")), errno.EACCES, "mkdir in a directory of root's")
+    equal(as_user(NOBODY, lambda: os.rename("private", "taken")), errno.EACCES, "renaming in it")
+
+    _groups()
+    _special_bits()
+    os.chdir("/")
+
+
+def _groups():
+    write("grouped")
+    os.chown("grouped", 0, 7777)
+    os.chmod("grouped", 0o640)
+    equal(as_user(NOBODY, lambda: read("grouped")), errno.EACCES, "a group's file without the group")
+    equal(as_user(NOBODY, lambda: read("grouped"), [7777]), 0, "with the supplementary group")
+    many = [*range(9000, 9015), 7777]
+    equal(as_user(NOBODY, lambda: read("grouped"), many), 0, "with sixteen groups")
+    os.mkdir("team")
+    os.chown("team", 0, 7777)
+    os.chmod("team", 0o2775)
+    equal(as_user(NOBODY, lambda: write("team/file"), [7777]), 0, "a file in the group's directory")
+    equal(os.stat("team/file").st_gid, 7777, "group of a file in a setgid directory")
+    equal(as_user(NOBODY, lambda: os.mkdir("team/dir"), [7777]), 0, "mkdir in the group's directory")
+    check(os.stat("team/dir").st_mode & stat.S_ISGID, "a directory in a setgid directory lacks the bit")
+
+
+def _special_bits():
+    write("common/tool")
+    os.chown("common/tool", OTHER, OTHER)
+    os.chmod("common/tool", 0o4777)
+    equal(as_user(NOBODY, lambda: write("common/tool", b"changed")), 0, "writing a setuid file that anyone may write")
+    check(not os.stat("common/tool").st_mode & stat.S_ISUID, "the setuid bit outlived another user's write")
+    os.chmod("common/tool", 0o4755)
+    os.chown("common/tool", NOBODY, NOBODY)
+    check(not os.stat("common/tool").st_mode & stat.S_ISUID, "the setuid bit outlived chown")
+    equal(as_user(NOBODY, lambda: os.mknod("common/device", stat.S_IFCHR | 0o666, os.makedev(1, 3))), errno.EPERM,
+          "a user's mknod of a device")
+    equal(as_user(NOBODY, lambda: os.mkfifo("common/fifo")), 0, "a user's FIFO")
+
+
+@scenario(timeout=60, where="server")
+def squash(rig):
+    """By default the server takes root for nobody."""
+    rig.export.chmod(0o755)
+    (rig.export / "open").mkdir()
+    (rig.export / "open").chmod(0o777)
+    write(rig.export / "secret", mode=0o600)
+    server = rig.serve([f"/data={rig.export}"])
+    root = rig.mount(server)
+    write(root / "open" / "file")
+    status = (rig.export / "open" / "file").stat()
+    equal((status.st_uid, status.st_gid), (65534, 65534), "owner of what root wrote")
+    for what, action in {
+            "reading root's 0600 file": lambda: read(root / "secret"),
+            "writing in root's 0755 directory": lambda: write(root / "new"),
+    }.items():
+        refused = 0
+        try:
+            action()
+        except OSError as error:
+            refused = error.errno
+        check(refused in (errno.EACCES, errno.EPERM), f"{what}: errno {refused}")
+    write(rig.export / "open" / "users", mode=0o600)
+    os.chown(rig.export / "open" / "users", OTHER, OTHER)
+    equal(as_user(OTHER, lambda: read(root / "open" / "users")), 0, "a user, who is not squashed")
