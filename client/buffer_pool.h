@@ -1,0 +1,197 @@
+// The data buffers of one worker: one page-aligned slab, registered once per session, handed out
+// as leases. Spec: 3.2.1.3 (registration), 4.2.2 (direct transfers); WIRE 10.
+//
+// The first half of the slab holds targets of READ_DIRECT and READDIR_DIRECT and is registered for
+// remote write, the second half sources of WRITE_DIRECT and is registered for remote read: the
+// server can reach no buffer in a way its procedure does not need. (Two registrations of one slab
+// would have given it both rights to every byte.)
+//
+// A buffer is one page of header room followed by page-aligned payload: a FUSE worker reads a whole
+// kernel WRITE request to `payload() - header bytes`, and the data lands aligned.
+//
+// Belongs to the worker's thread. Nothing here blocks or allocates after Create: when a class is
+// empty callers wait.
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "wire/dat/dat.h"
+#include "wire/types.h"
+
+namespace dafs::client {
+
+// Which half of the slab, that is, what the server may do to the buffer.
+enum class BufferUse : uint8_t {
+  kReadTarget,   // the server RDMA-writes it
+  kWriteSource,  // the server RDMA-reads it
+};
+
+struct BufferPoolOptions {
+  size_t bytes = size_t{64} << 20;      // the whole slab, header rooms included: the memory bound
+  uint32_t large_bytes = 1u << 20;      // payload of a large buffer; rounded up to pages
+  uint32_t small_bytes = 128u << 10;    // payload of a small one (reads only)
+};
+
+class BufferPool;
+
+namespace internal {
+struct Buffer;
+struct BufferWaiter;
+}  // namespace internal
+
+// One buffer, for as long as the holder wants it. Movable; gives the buffer back when destroyed.
+// While a call that advertised it is still out (it was abandoned by a timeout), the buffer stays
+// quarantined and returns to the pool only when the answer has come or the endpoint is dead.
+class BufferLease {
+ public:
+  BufferLease() = default;
+  BufferLease(BufferLease&& other) noexcept
+      : pool_(std::exchange(other.pool_, nullptr)),
+        buffer_(std::exchange(other.buffer_, nullptr)) {}
+  BufferLease& operator=(BufferLease&& other) noexcept;
+  ~BufferLease() { Release(); }
+
+  explicit operator bool() const { return buffer_ != nullptr; }
+  // Page-aligned; `header_room()` bytes before it belong to the lease too.
+  std::byte* payload() const;
+  uint32_t payload_bytes() const;
+  // The header room and the payload, as one piece.
+  std::span<std::byte> whole() const;
+  static size_t header_room();  // one page
+  BufferUse use() const;
+  void Release();
+
+ private:
+  friend class BufferPool;
+  BufferLease(BufferPool* pool, internal::Buffer* buffer) : pool_(pool), buffer_(buffer) {}
+  BufferPool* pool_ = nullptr;
+  internal::Buffer* buffer_ = nullptr;
+};
+
+// Keeps a buffer out of the pool while the server may touch it. Held by the session's slot from
+// the post of the request to its response, or to the end of the endpoint.
+class BufferPin {
+ public:
+  BufferPin() = default;
+  BufferPin(BufferPin&& other) noexcept
+      : pool_(std::exchange(other.pool_, nullptr)),
+        buffer_(std::exchange(other.buffer_, nullptr)) {}
+  BufferPin& operator=(BufferPin&& other) noexcept;
+  ~BufferPin() { Release(); }
+  void Release();
+
+ private:
+  friend class BufferPool;
+  BufferPin(BufferPool* pool, internal::Buffer* buffer) : pool_(pool), buffer_(buffer) {}
+  BufferPool* pool_ = nullptr;
+  internal::Buffer* buffer_ = nullptr;
+};
+
+class BufferPool {
+ public:
+  // Maps the slab (MAP_NORESERVE, huge pages where the system gives them). kResourceExhausted: no
+  // memory; kInvalidArgument: `bytes` does not hold one large buffer of each use.
+  static absl::StatusOr<std::unique_ptr<BufferPool>> Create(const BufferPoolOptions& options);
+  ~BufferPool();  // every lease and pin is back
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+
+  // A buffer of at least `payload_bytes` (at most the large size), the smallest class that has
+  // one; an empty lease if there is none now or somebody waits already.
+  BufferLease TryAcquire(BufferUse use, uint32_t payload_bytes);
+
+  // `absl::StatusOr<BufferLease> lease = co_await pool.Acquire(use, bytes);` waits its turn.
+  // kCancelled after Close(). The waiting coroutine must not be destroyed while it waits.
+  class Acquisition;
+  Acquisition Acquire(BufferUse use, uint32_t payload_bytes);
+
+  // Ends all waiting, now and later, with kCancelled.
+  void Close();
+
+  // Registers the slab in the domain of a new session. Slow. The regions of the session before
+  // are forgotten first: its endpoint is gone by then.
+  absl::Status Register(dat::Domain& domain);
+  // Before the domain goes.
+  void Deregister();
+
+  // How a peer names `size` bytes from `at` inside the lease's payload. Registered.
+  wire::DirectOpBuffer Advertise(const BufferLease& lease, const std::byte* at,
+                                 uint32_t size) const;
+  BufferPin Pin(const BufferLease& lease);
+
+  uint32_t large_bytes() const { return large_bytes_; }
+  struct Counts {
+    uint32_t total = 0;
+    uint32_t leased = 0;       // with a holder
+    uint32_t quarantined = 0;  // without a holder, but the server may still touch them
+    uint32_t waiting = 0;      // callers that wait for one
+    size_t bytes = 0;          // the slab
+  };
+  Counts counts() const;
+
+ private:
+  friend class BufferLease;
+  friend class BufferPin;
+  struct Class;
+
+  BufferPool(std::span<std::byte> slab, size_t write_part, uint32_t large_bytes);
+  Class& ClassFor(BufferUse use, uint32_t payload_bytes);
+  void Carve(Class& into, std::span<std::byte> part, uint32_t payload_bytes, BufferUse use);
+  BufferLease Take(BufferUse use, uint32_t payload_bytes);
+  void DropLease(internal::Buffer* buffer);
+  void DropPin(internal::Buffer* buffer);
+  void GiveBack(internal::Buffer* buffer);
+  void ServeWaiters();
+
+  std::span<std::byte> slab_;
+  size_t write_part_;  // where the second half begins
+  uint32_t large_bytes_;
+  std::vector<internal::Buffer> buffers_;
+  internal::Buffer* free_[3] = {};  // small read targets, large read targets, write sources
+  uint32_t small_bytes_ = 0;
+  internal::BufferWaiter* first_waiter_ = nullptr;
+  internal::BufferWaiter* last_waiter_ = nullptr;
+  bool closed_ = false;
+  uint32_t leased_ = 0;
+  uint32_t quarantined_ = 0;
+  std::unique_ptr<dat::Region> read_region_;
+  std::unique_ptr<dat::Region> write_region_;
+};
+
+namespace internal {
+struct BufferWaiter {
+  BufferUse use;
+  uint32_t payload_bytes;
+  std::coroutine_handle<> waiter;
+  absl::Status status;
+  BufferLease lease;
+  BufferWaiter* next = nullptr;
+};
+}  // namespace internal
+
+// The awaitable of Acquire; lives in the awaiting coroutine's frame.
+class BufferPool::Acquisition {
+ public:
+  Acquisition(BufferPool& pool, BufferUse use, uint32_t payload_bytes) : pool_(pool) {
+    node_.use = use;
+    node_.payload_bytes = payload_bytes;
+  }
+  bool await_ready();
+  void await_suspend(std::coroutine_handle<> waiter);
+  absl::StatusOr<BufferLease> await_resume();
+
+ private:
+  BufferPool& pool_;
+  internal::BufferWaiter node_;
+};
+
+}  // namespace dafs::client

@@ -1,0 +1,138 @@
+// One request and its answer, and what chains need to know about it: where a current filehandle
+// and state id enter and leave. A chain is a span of calls.
+// Spec: 4.3 (chaining); WIRE 8.3 (current filehandle and state id), 9.3.
+//
+// A call lives in the frame of the coroutine that makes it, and stays there until it has ended. Its
+// arguments are encoded straight into the session's send buffer and its result is decoded straight
+// from the receive buffer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/buffer_pool.h"
+#include "wire/chain.h"
+#include "wire/codec.h"
+
+namespace dafs::client {
+
+// What one member of a chain leaves to the next.
+struct Current {
+  std::optional<wire::FileHandle> filehandle;
+  std::optional<wire::StateId> state_id;
+};
+
+class CallBase {
+ public:
+  virtual ~CallBase() = default;
+  CallBase(const CallBase&) = delete;
+  CallBase& operator=(const CallBase&) = delete;
+
+  virtual wire::Proc proc() const = 0;
+  // Whether doing it twice is the same as doing it once, so that it may be issued again when its
+  // answer was lost.
+  virtual bool idempotent() const = 0;
+
+  // For the session.
+  virtual absl::StatusOr<size_t> Encode(const wire::RequestHeader& header, wire::ByteOrder order,
+                                        std::span<std::byte> out, bool checksum) = 0;
+  virtual absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
+                              wire::DafsStatus status) = 0;
+  // Writes the current values into the arguments and clears the two flags below.
+  virtual void TakeOver(const Current& current) = 0;
+  // After success: what is current for the next member.
+  virtual void PassOn(Current& current) const = 0;
+
+  // Ready to be issued (again).
+  void Reset() {
+    sent = answered = damaged = false;
+    status = wire::DafsStatus::kOk;
+  }
+  bool ok() const { return answered && status == wire::DafsStatus::kOk; }
+
+  // DAFS_CHF_FH, DAFS_CHF_STATEID: take the value from the member before.
+  bool chf_fh = false;
+  bool chf_state_id = false;
+
+  bool sent = false;      // the request was given to the transport
+  bool answered = false;  // `status` is the server's
+  bool damaged = false;   // an answer came with a wrong checksum and was thrown away
+  wire::DafsStatus status = wire::DafsStatus::kOk;
+  // Held while the server may touch the advertised buffer.
+  const BufferLease* advertised = nullptr;
+
+ protected:
+  CallBase() = default;
+};
+
+// Whether a repetition of `proc` does no harm.
+bool IsIdempotent(wire::Proc proc);
+
+template <class ArgsType>
+class Call : public CallBase {
+ public:
+  using Args = ArgsType;
+  using Res = wire::ResOf<Args>;
+
+  Args args;
+  Res res;
+
+  wire::Proc proc() const override { return Args::kProc; }
+  bool idempotent() const override {
+    if constexpr (Args::kProc == wire::Proc::kOpen) {
+      // GUARDED fails with EXIST the second time. The others give the same open again, since the
+      // owner is the same.
+      return args.open_type == wire::OpenType::kNoCreate ||
+             args.createmode != wire::CreateMode::kGuarded;
+    } else {
+      return IsIdempotent(Args::kProc);
+    }
+  }
+  absl::StatusOr<size_t> Encode(const wire::RequestHeader& header, wire::ByteOrder order,
+                                std::span<std::byte> out, bool checksum) override {
+    wire::EncodeOptions options;
+    options.checksum = checksum;
+    options.inline_data = inline_data();
+    return wire::EncodeRequest(header, args, order, out, options);
+  }
+  absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
+                      wire::DafsStatus answer) override {
+    if constexpr (Args::kProc == wire::Proc::kOpen) {
+      return wire::DecodeRes(message, order, answer, res, args.claim_type);
+    } else {
+      return wire::DecodeRes(message, order, answer, res);
+    }
+  }
+  void TakeOver(const Current& current) override {
+    if (chf_fh && current.filehandle.has_value()) {
+      if (wire::FileHandle* field = wire::ChainFileHandle(args)) *field = *current.filehandle;
+    }
+    if (chf_state_id && current.state_id.has_value()) {
+      if (wire::StateId* field = wire::ChainStateId(args)) *field = *current.state_id;
+    }
+    chf_fh = chf_state_id = false;
+  }
+  void PassOn(Current& current) const override {
+    constexpr const wire::ProcInfo& info = wire::InfoOf(Args::kProc);
+    if constexpr (info.filehandle_after == wire::Current::kFromResult) {
+      current.filehandle = wire::ResultFileHandle(res);
+    } else if constexpr (info.filehandle_after == wire::Current::kTheOneUsed) {
+      if (!chf_fh) current.filehandle = *wire::ChainFileHandle(const_cast<Args&>(args));
+    }
+    if constexpr (info.state_id_after == wire::Current::kFromResult) {
+      current.state_id = res.state_id;
+    } else if constexpr (info.state_id_after == wire::Current::kTheOneUsed) {
+      if (!chf_state_id) current.state_id = *wire::ChainStateId(const_cast<Args&>(args));
+    }
+  }
+
+ protected:
+  // WRITE_INLINE and APPEND_INLINE: the data.
+  virtual wire::InlineData inline_data() const { return {}; }
+};
+
+}  // namespace dafs::client

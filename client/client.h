@@ -1,0 +1,126 @@
+// What the workers of one mount share: where the server is, how sessions to it are negotiated, who
+// the client is, and the credentials registered with the server.
+// Spec: 3.1.1.3 (client identifiers), 3.1.2.2 (session options), 3.1.1.2 (credentials).
+// Thread-safe. A Client outlives its Files and its LeaseKeeper.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "client/buffer_pool.h"
+#include "client/credentials.h"
+#include "wire/dat/address.h"
+#include "wire/dat/dat.h"
+#include "wire/types.h"
+
+namespace dafs::client {
+
+class Files;
+
+// AUTH_NONE or AUTH_DEFAULT (3.1.1.1); kAuto takes the first the server offers, in that order.
+enum class Auth : uint8_t { kAuto, kNone, kDefault };
+
+struct ClientOptions {
+  // From dat::ResolveHost; tried in order.
+  std::vector<dat::Address> addresses;
+  // The transports, tried in order for each address: rdma before tcp for proto=auto. Borrowed.
+  std::vector<dat::Provider*> providers;
+  std::string device;       // -o rdmadev=; empty: by route
+  std::string server_name;  // for messages: "server:/export"
+  std::string mount_point;  // for messages and dafsctl; may be empty
+
+  // Components of the export path under the server's root: {"home"} for /home; empty: the root.
+  std::vector<std::string> export_path;
+
+  // Stable for one mount over restarts: machine id, server, export, mount point (1..1024 bytes).
+  std::string client_id_string;
+  // New for each run of the program; zero: random.
+  wire::Verifier client_verifier;
+  Auth auth = Auth::kAuto;
+
+  wire::ByteOrder byte_order = wire::ByteOrder::kLittle;  // set to the host's by DefaultByteOrder()
+  bool checksums = false;              // message and direct checksums, WIRE 6
+  uint32_t max_request_size = 16384;   // 1024 at least
+  uint32_t max_response_size = 16384;  // 1024 at least
+  uint32_t max_requests = 64;          // slots of a session: the most we use; the server may give fewer
+  uint32_t max_credentials = 128;
+
+  BufferPoolOptions buffers;          // per worker
+  uint32_t read_bytes = 1u << 20;     // rsize: the largest single READ
+  uint32_t write_bytes = 1u << 20;    // wsize
+  uint32_t inline_read_bytes = 4096;  // reads up to this are READ_INLINE, where a response holds it
+  uint32_t inline_write_bytes = 4096;
+
+  // hard (default): calls wait for the server for ever. soft: they end with kDeadlineExceeded
+  // `timeout` after they were made.
+  bool soft = false;
+  absl::Duration timeout = absl::Seconds(60);
+  // A connection on which a request is out and nothing at all arrives for this long is given up.
+  absl::Duration silence = absl::Seconds(60);
+  absl::Duration connect_timeout = absl::Seconds(10);
+  absl::Duration backoff_least = absl::Milliseconds(100);
+  absl::Duration backoff_most = absl::Seconds(15);
+};
+
+wire::ByteOrder HostByteOrder();
+
+// What the server said about the export; zero: nothing yet. All 64 bit.
+struct Limits {
+  std::atomic<uint64_t> max_read{0};
+  std::atomic<uint64_t> max_write{0};
+  std::atomic<uint64_t> max_append{0};
+  std::atomic<uint64_t> lease_seconds{0};
+};
+
+class Client {
+ public:
+  // Checks the options. kInvalidArgument says which one is wrong.
+  static absl::StatusOr<std::unique_ptr<Client>> Create(ClientOptions options);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  const ClientOptions& options() const { return options_; }
+  Credentials& credentials() { return credentials_; }
+  // Atomics only because workers read them while a first Mount still stores them; they publish
+  // nothing but themselves.
+  Limits& limits() { return limits_; }
+
+  // The workers of this client, for statistics. Files registers and unregisters itself.
+  void AddWorker(Files* files) ABSL_LOCKS_EXCLUDED(mutex_);
+  void RemoveWorker(Files* files) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Calls `visit` for each under the mutex: it must not block (post to the worker's loop).
+  template <class F>
+  void ForEachWorker(F&& visit) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    for (Files* files : workers_) visit(*files);
+  }
+
+  // When a response last came on any session: what renews the client's leases (4.5). Loop::Now()
+  // of any loop, in nanoseconds; an atomic that publishes nothing but itself.
+  void NoteActivity(absl::Time now) {
+    last_activity_.store(absl::ToUnixNanos(now), std::memory_order_relaxed);
+  }
+  absl::Time last_activity() const {
+    return absl::FromUnixNanos(last_activity_.load(std::memory_order_relaxed));
+  }
+
+ private:
+  explicit Client(ClientOptions options);
+
+  const ClientOptions options_;
+  Credentials credentials_;
+  Limits limits_;
+  std::atomic<int64_t> last_activity_{0};
+  absl::Mutex mutex_;
+  std::vector<Files*> workers_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace dafs::client

@@ -1,0 +1,276 @@
+// The files of an export, as one worker sees them: every operation of a mount as a coroutine over
+// the worker's session. What the protocol can chain is one round trip.
+// Spec: chapter 4, 6.5; 4.3 (chains); WIRE 8, 9, 10.
+//
+// Belongs to the thread of its loop. Nothing blocks that thread but connection set-up, which may
+// take as long as the transport needs to find its route. Arguments taken by reference outlive the
+// returned task. No operation may be destroyed before it has ended; Shutdown ends them all.
+//
+// When the session is lost, operations wait while a new one is built in the background. What is
+// idempotent, or surely was not sent, is then issued again, without the caller knowing. What is
+// neither fails: see "unknown fate".
+//
+// Errors of all operations, beside those named at each:
+//   kUnimplemented     the server has no such procedure
+//   kDeadlineExceeded  soft mount: the server did not answer in time
+//   kCancelled         Shutdown
+//   kUnknown           unknown fate: the session was lost while a request that changes something
+//                      was out, and nobody can say now whether it was carried out. Logged with the
+//                      name of the operation. (EIO for the application.)
+//   any code of StatusFromDafs, with the DAFS code as payload (wire::DafsFromStatus): what the
+//   server answered. FHEXPIRED and STALE are passed up; DELAY and GRACE are waited out here.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/buffer_pool.h"
+#include "client/client.h"
+#include "client/identity.h"
+#include "wire/attributes.h"
+#include "wire/dat/loop.h"
+#include "wire/dat/task.h"
+#include "wire/direct.h"
+#include "wire/messages.h"
+#include "wire/types.h"
+
+namespace dafs::client {
+
+class CallBase;
+class Connection;
+struct WorkerReport;
+
+// The attributes that every operation asks for: all of stat(2), and CHANGE.
+inline constexpr uint64_t kStatAttributes =
+    wire::kFattrObjectType | wire::kFattrMode | wire::kFattrNumLinks | wire::kFattrChange |
+    wire::kFattrObjectSize | wire::kFattrFileId | wire::kFattrSpaceUsed | wire::kFattrTimeAccess |
+    wire::kFattrTimeCreate | wire::kFattrTimeMetadata | wire::kFattrTimeModify |
+    wire::kFattrRawDev | wire::kFattrOwner | wire::kFattrOwnerGroup;
+
+// A file or directory and what was true of it when the answer was made.
+struct Node {
+  wire::FileHandle handle;
+  wire::FileAttributes attributes;
+};
+
+struct OpenRequest {
+  wire::FileHandle directory;
+  std::string name;
+  uint32_t share_access = wire::kShareRead;    // wire::kShareRead | kShareWrite
+  uint32_t share_deny = wire::kShareDenyNone;
+  std::string owner;  // opaque, at most 1024 bytes: two opens with one owner are one open
+  bool create = false;
+  // With create. kUnchecked takes an existing file, kGuarded fails with EXIST; kExclusive too, but
+  // takes the file again that the same `verifier` made.
+  wire::CreateMode create_mode = wire::CreateMode::kUnchecked;
+  wire::FileAttributes attributes;  // of a file that is made: mode, owner, times
+  wire::Verifier verifier;          // kExclusive: unique for this open
+  bool truncate = false;            // O_TRUNC: an existing file is cut to size 0
+};
+
+// An open file at the server. A value; closing it is the owner's duty (Files::Close), unless
+// state_id is zero.
+struct OpenFile {
+  wire::FileHandle handle;
+  wire::StateId state_id;  // zero: the server has no open for it, see OpenByHandle
+  wire::FileAttributes attributes;
+  // Whether this OPEN made the file. With kUnchecked judged by the directory's change_info.
+  bool created = false;
+};
+
+struct ReadResult {
+  uint32_t count = 0;  // bytes placed, from `position` of the lease's payload on
+  bool eof = false;    // the end of the file was reached
+};
+
+struct WriteResult {
+  uint32_t count = 0;  // bytes taken by the server, from the first on; short is not an error
+  wire::StableHow committed = wire::StableHow::kUnstable;  // the least of all parts
+  // Give it to WriteTracker (client/write_tracker.h): data written unstable under another verifier
+  // than COMMIT's is lost and must be written again.
+  wire::Verifier verifier;
+};
+
+struct AppendResult {
+  uint64_t offset = 0;  // where the data landed
+  wire::StableHow committed = wire::StableHow::kDataSync;
+  wire::Verifier verifier;
+};
+
+// Entries of a directory. Their names and attributes lie in the lease that was given, and are good
+// as long as it is neither released nor reused.
+struct DirectoryPage {
+  wire::Verifier cookieverf;  // for the next page
+  bool eof = false;           // no entry after these
+  wire::DirentReader entries;
+};
+
+class Files {
+ public:
+  // Nothing is sent yet: the first operation connects. Allocates the worker's buffer pool.
+  static absl::StatusOr<std::unique_ptr<Files>> Create(Client& client, dat::Loop& loop);
+  // After Shutdown, outside of the loop's callbacks.
+  ~Files();
+  Files(const Files&) = delete;
+  Files& operator=(const Files&) = delete;
+
+  // ---- The mount ---------------------------------------------------------------------------
+
+  // Builds the session now, once, without repeating: tells why it is impossible (address refused,
+  // authentication, ...) instead of waiting. kUnavailable: no connection; kPermissionDenied: not
+  // authenticated; others from the server. For the start of a mount; operations connect by
+  // themselves otherwise.
+  dat::Task<absl::Status> Connect();
+  // GET_ROOT_HANDLE, LOOKUP of the export path, GETATTR and GET_FSATTR in one chain: the root of
+  // the mount. Also learns the server's limits, for all workers of the client.
+  // NOENT: no such export; ACCES: not for this caller or this client.
+  dat::Task<absl::StatusOr<Node>> Mount(const Identity& who);
+  // DISCONNECT and close. Operations that are still out end with kCancelled.
+  dat::Task<void> Disconnect();
+  // Ends everything now: all operations, waiting or out, end with kCancelled before this returns.
+  void Shutdown();
+
+  // ---- Names -------------------------------------------------------------------------------
+
+  dat::Task<absl::StatusOr<Node>> Lookup(const Identity& who, const wire::FileHandle& directory,
+                                         std::string_view name);
+  dat::Task<absl::StatusOr<Node>> LookupParent(const Identity& who,
+                                               const wire::FileHandle& directory);
+  // `attributes`: mode, owner and the like, set as the directory is made. The node comes back.
+  dat::Task<absl::StatusOr<Node>> MakeDirectory(const Identity& who,
+                                                const wire::FileHandle& directory,
+                                                std::string_view name,
+                                                const wire::FileAttributes& attributes);
+  dat::Task<absl::StatusOr<Node>> MakeSymlink(const Identity& who,
+                                              const wire::FileHandle& directory,
+                                              std::string_view name, std::string_view target);
+  // BLK, CHR, SOCK, FIFO (CREATE, then SETATTR of `attributes`), or REG (OPEN GUARDED, CLOSE).
+  dat::Task<absl::StatusOr<Node>> MakeNode(const Identity& who, const wire::FileHandle& directory,
+                                           std::string_view name, wire::ObjectType type,
+                                           const wire::SpecData& device,
+                                           const wire::FileAttributes& attributes);
+  // The attributes that come back are those of `file` with its new link count.
+  dat::Task<absl::StatusOr<Node>> Link(const Identity& who, const wire::FileHandle& file,
+                                       const wire::FileHandle& directory, std::string_view name);
+  // Unlink and rmdir alike. NOTEMPTY, NOENT.
+  dat::Task<absl::Status> Remove(const Identity& who, const wire::FileHandle& directory,
+                                 std::string_view name);
+  dat::Task<absl::Status> Rename(const Identity& who, const wire::FileHandle& from_directory,
+                                 std::string_view from_name, const wire::FileHandle& to_directory,
+                                 std::string_view to_name);
+  dat::Task<absl::StatusOr<std::string>> ReadLink(const Identity& who,
+                                                  const wire::FileHandle& link);
+
+  // ---- Attributes --------------------------------------------------------------------------
+
+  dat::Task<absl::StatusOr<wire::FileAttributes>> GetAttributes(const Identity& who,
+                                                                const wire::FileHandle& file);
+  // Sets what is valid in `attributes`; the attributes after it come back. `state_id` zero: none
+  // (a size is then checked against other clients' shares).
+  dat::Task<absl::StatusOr<wire::FileAttributes>> SetAttributes(
+      const Identity& who, const wire::FileHandle& file, const wire::StateId& state_id,
+      const wire::FileAttributes& attributes);
+  // `access`: wire::kAccess... bits; which of them the caller has.
+  dat::Task<absl::StatusOr<uint32_t>> Access(const Identity& who, const wire::FileHandle& file,
+                                             uint32_t access);
+  dat::Task<absl::StatusOr<wire::FsAttributes>> StatFs(const Identity& who,
+                                                       const wire::FileHandle& file);
+
+  // ---- Open files --------------------------------------------------------------------------
+
+  // OPEN, SETATTR where truncation or an exclusive create needs it, GETATTR: one chain.
+  // EXIST, SYMLINK, ISDIR, DENIED (a share conflict), ...
+  dat::Task<absl::StatusOr<OpenFile>> Open(const Identity& who, const OpenRequest& request);
+  // Private procedure 1000 OPEN_HANDLE; a server without it gives an OpenFile with state id zero,
+  // under which reads and writes are allowed but checked each time.
+  dat::Task<absl::StatusOr<OpenFile>> OpenByHandle(const Identity& who,
+                                                   const wire::FileHandle& file,
+                                                   uint32_t share_access, std::string_view owner);
+  // A zero state id: nothing to do, OK.
+  dat::Task<absl::Status> Close(const Identity& who, const wire::FileHandle& file,
+                                const wire::StateId& state_id);
+
+  // Reads up to `size` bytes from byte `offset` into the payload of `into`, from its start.
+  // Returns the bytes placed, 0..size, and whether the end was reached; short without eof is
+  // possible. READ_DIRECT, or READ_INLINE when small; in parallel pieces beyond the server's
+  // largest read. `into` stays leased until this returns, and holds at least `size`.
+  dat::Task<absl::StatusOr<ReadResult>> Read(const Identity& who, const wire::FileHandle& file,
+                                             const wire::StateId& state_id, uint64_t offset,
+                                             BufferLease& into, uint32_t size);
+  // Writes `size` bytes from `position` bytes behind the start of the payload of `from`.
+  dat::Task<absl::StatusOr<WriteResult>> Write(const Identity& who, const wire::FileHandle& file,
+                                               const wire::StateId& state_id, uint64_t offset,
+                                               const BufferLease& from, uint32_t position,
+                                               uint32_t size, wire::StableHow stability);
+  // At most append_bytes() at once: an append is atomic and never cut in pieces. Not idempotent.
+  dat::Task<absl::StatusOr<AppendResult>> Append(const Identity& who,
+                                                 const wire::FileHandle& file,
+                                                 const wire::StateId& state_id,
+                                                 const BufferLease& from, uint32_t position,
+                                                 uint32_t size, wire::StableHow stability);
+  // COMMIT of the range (size 0: to the end). The verifier: see WriteTracker.
+  dat::Task<absl::StatusOr<wire::Verifier>> Commit(const Identity& who,
+                                                   const wire::FileHandle& file, uint64_t offset,
+                                                   uint32_t size);
+
+  // ---- Directories -------------------------------------------------------------------------
+
+  // The entries behind `cookie` (0: from the start, with a zero `cookieverf`), at most `max_bytes`
+  // of them, into `into`. `attributes`: wanted for each entry, e.g. kStatAttributes |
+  // wire::kFattrFilehandle; 0: names only. BAD_COOKIE; TOOSMALL and READDIR_NOSPC: `max_bytes`
+  // holds not one entry.
+  dat::Task<absl::StatusOr<DirectoryPage>> ReadDirectory(
+      const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
+      const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes,
+      BufferLease& into);
+
+  // ---- The rest ----------------------------------------------------------------------------
+
+  dat::Task<absl::Status> Null();
+
+  // Buffers for Read, Write and ReadDirectory. `TryAcquire` first, `co_await Acquire` when empty.
+  BufferPool& buffers() { return *buffers_; }
+  // The largest single read, write and append: the least of the options, the server's limits and
+  // a large buffer. Larger ones than a buffer are the caller's to split.
+  uint32_t read_bytes() const;
+  uint32_t write_bytes() const;
+  uint32_t append_bytes() const;
+
+  // For the statistics of dafsctl.
+  WorkerReport Report() const;
+  dat::Loop& loop() { return loop_; }
+  Client& client() { return client_; }
+
+ private:
+  Files(Client& client, dat::Loop& loop, std::unique_ptr<BufferPool> buffers);
+
+  // Takes a chain to its end: a session, a credential, the exchange, repetition. See files.cc.
+  dat::Task<absl::Status> Run(const Identity* who, std::span<CallBase* const> chain);
+  dat::Task<absl::StatusOr<wire::CredHandle>> CredentialOf(const Identity& who,
+                                                           absl::Time deadline);
+  dat::Task<absl::StatusOr<ReadResult>> ReadPiece(const Identity& who,
+                                                  const wire::FileHandle& file,
+                                                  const wire::StateId& state_id, uint64_t offset,
+                                                  BufferLease& into, uint32_t position,
+                                                  uint32_t size);
+  dat::Task<absl::StatusOr<WriteResult>> WritePiece(const Identity& who,
+                                                    const wire::FileHandle& file,
+                                                    const wire::StateId& state_id,
+                                                    uint64_t offset, const BufferLease& from,
+                                                    uint32_t position, uint32_t size,
+                                                    wire::StableHow stability);
+
+  Client& client_;
+  dat::Loop& loop_;
+  std::unique_ptr<BufferPool> buffers_;
+  std::unique_ptr<Connection> connection_;
+};
+
+}  // namespace dafs::client

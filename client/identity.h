@@ -1,0 +1,25 @@
+// On whose behalf a request is made: what a cred_handle stands for at the server.
+// Spec: 3.1.1.2 (credential registration), 6.2.8. A value; any thread.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace dafs::client {
+
+// The numeric user, group and supplementary groups of a caller. Two equal identities share one
+// registered credential. The order of `groups` counts; make it the same for the same process.
+struct Identity {
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  std::vector<uint32_t> groups;
+
+  friend bool operator==(const Identity&, const Identity&) = default;
+  template <class H>
+  friend H AbslHashValue(H h, const Identity& who) {
+    return H::combine(std::move(h), who.uid, who.gid, who.groups);
+  }
+};
+
+}  // namespace dafs::client

@@ -1,0 +1,178 @@
+// A session: one connection, its slots, its registered message buffers, and the exchange of
+// requests for responses on it. It dies as a whole and is never repaired: its owner builds a new
+// one (client/connection.h).
+// Spec: 3.1.2 (attributes), 3.2.6 (flow control), 4.3 (chains), 5.2.1 (streams), 6.2; WIRE 3, 8, 11.
+//
+// Belongs to the thread of its loop. Nothing blocks but Create, by as long as the transport needs
+// to find its route. Sending and receiving allocate nothing.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/buffer_pool.h"
+#include "client/call.h"
+#include "client/client.h"
+#include "client/report.h"
+#include "wire/dat/dat.h"
+#include "wire/dat/loop.h"
+#include "wire/dat/task.h"
+
+namespace dafs::client {
+
+// What client and server agreed on. Spec: WIRE 11.3.
+struct Negotiated {
+  wire::SessionId session_id;
+  wire::ClientId client_id;
+  wire::ByteOrder order = wire::ByteOrder::kLittle;
+  wire::AuthType auth = wire::AuthType::kNone;
+  bool trusted = false;  // may register credentials (3.1.1.1.2)
+  bool checksums = false;
+  bool rdma_read_channel = false;  // direct writes need a channel we do not bind
+  uint32_t max_credentials = 0;
+  uint32_t max_request_size = 0;
+  uint32_t max_response_size = 0;
+  uint32_t max_requests = 0;
+};
+
+// The most members of one chain.
+inline constexpr size_t kMaxChain = 8;
+
+class Session final : public dat::Pollable {
+ public:
+  // Finds the route to `address`, makes endpoint and buffers, registers them and those of `pool`
+  // (may be null) in the session's domain, and starts to connect. `totals` counts what is done.
+  // All outlive the session.
+  static absl::StatusOr<std::unique_ptr<Session>> Create(Client& client, dat::Loop& loop,
+                                                         dat::Provider& provider,
+                                                         const dat::Address& address,
+                                                         BufferPool* pool, CallTotals& totals);
+  // Not from within a coroutine that the session resumed. No exchange is out: Kill it first.
+  ~Session() override;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Waits for the connection, negotiates and authenticates (CLIENT_CONNECT_AUTH, or
+  // CLIENT_CONNECT, SECINFO and CLIENT_AUTH). Once, before anything else. kUnavailable: not
+  // connected; kUnauthenticated: the server takes none of our methods; kFailedPrecondition: it
+  // speaks another version; kDataLoss: it answered nonsense. The session is dead after an error.
+  dat::Task<absl::Status> Establish(absl::Time deadline);
+
+  // Sends `chain` (1..kMaxChain calls) and waits for all answers. Slots for all are taken before
+  // the first is posted, so that nothing comes between them; with fewer credits than members they
+  // go out one by one, filehandle and state id passed on explicitly, and those behind a failure
+  // get CHAIN_BROKEN. OK: each member has its answer in `status` and its result.
+  // kUnavailable: the session was lost, or an answer was damaged; `sent` and `answered` of each
+  // member tell how far it came. kDeadlineExceeded: says what was waited for; the slots stay
+  // taken, and advertised buffers quarantined, until the answers come or the session ends.
+  // kFailedPrecondition: a request does not fit the negotiated size; nothing was sent.
+  dat::Task<absl::Status> Run(wire::CredHandle cred, std::span<CallBase* const> chain,
+                              absl::Time deadline);
+
+  // DISCONNECT, then an orderly close. The session is dead afterwards.
+  dat::Task<void> Disconnect(absl::Time deadline);
+
+  // Ends the connection now: before this returns, everything that is out or waits is resumed with
+  // `why`, and the server can reach no buffer any more.
+  void Kill(absl::Status why);
+
+  // Runs once, when the session died by itself, after everything was resumed.
+  void OnLost(absl::AnyInvocable<void()> lost) { lost_ = std::move(lost); }
+
+  bool alive() const { return state_ == State::kUp; }
+  const absl::Status& why() const { return why_; }  // once it is dead
+  const Negotiated& negotiated() const { return negotiated_; }
+  const dat::Address& peer() const { return peer_; }
+  uint32_t nreq() const { return nreq_; }
+  void Fill(SessionReport& report) const;
+
+  bool Poll() override;
+  dat::WaitHandle Arm() override;
+
+ private:
+  enum class State : uint8_t { kConnecting, kUp, kDying, kDead };
+  struct Slot;
+  struct Exchange;
+  struct SlotWaiter;
+  class SlotAwaiter;
+
+  Session(Client& client, dat::Loop& loop, BufferPool* pool, CallTotals& totals);
+  absl::Status SetUp(dat::Provider& provider, const dat::Address& address);
+  absl::Status PostReceive(size_t index);
+
+  dat::Task<absl::Status> ConnectAndAuthenticate(wire::AuthType type, absl::Time deadline);
+  dat::Task<absl::Status> ConnectThenAuthenticate(absl::Time deadline);
+  template <class Res>
+  absl::Status Agree(const Res& res);
+
+  dat::Task<absl::Status> RunTogether(wire::CredHandle cred, std::span<CallBase* const> chain,
+                                      absl::Time deadline);
+  dat::Task<absl::Status> RunOneByOne(wire::CredHandle cred, std::span<CallBase* const> chain,
+                                      absl::Time deadline);
+  absl::Status Post(wire::CredHandle cred, Exchange& exchange, std::span<const uint16_t> slots);
+  bool CanTake(size_t count) const;
+  void Take(std::span<uint16_t> slots);
+  void FreeSlot(Slot& slot);
+  void ServeSlotWaiters();
+
+  void Handle(const dat::Completion& completion);
+  void HandleMessage(size_t index, uint32_t size_bytes);
+  absl::Status Match(std::span<const std::byte> message, Slot** answered);
+  void Deliver(Slot& slot, std::span<const std::byte> message, const wire::ResponseHeader& header,
+               bool damaged);
+  void Finish(Exchange& exchange, absl::Status status);
+  void Fail(absl::Status why);
+  void Die();
+  void ResumeAll();
+  void Tick();
+  void StartTicking();
+  void MaybeShrink();
+  dat::Task<void> Shrink();
+  std::string Describe(const Exchange& exchange) const;
+
+  Client& client_;
+  dat::Loop& loop_;
+  BufferPool* pool_;
+  CallTotals& totals_;
+  dat::Address peer_;
+  State state_ = State::kConnecting;
+  absl::Status why_;
+  Negotiated negotiated_;
+  absl::AnyInvocable<void()> lost_;
+  dat::Pending<bool>* connecting_ = nullptr;
+
+  // In the order they must be built; destroyed the other way round.
+  std::unique_ptr<dat::Domain> domain_;
+  std::span<std::byte> memory_;  // the message buffers: sends, then receives
+  std::unique_ptr<dat::Region> region_;
+  std::unique_ptr<dat::Endpoint> endpoint_;
+
+  uint32_t send_bytes_ = 0;     // of one send buffer
+  uint32_t receive_bytes_ = 0;  // of one receive buffer
+  uint32_t request_bytes_ = 0;  // the most a request may be now
+  bool checksums_now_ = false;  // due on messages from now on (WIRE 6)
+  std::vector<Slot> slots_;
+  uint32_t nreq_ = 1;         // credits, WIRE 11.5
+  uint32_t target_nreq_ = 1;  // what the server aims at
+  uint32_t in_flight_ = 0;    // taken slots
+  bool starved_ = false;      // somebody had to wait: ask for more
+  bool shrinking_ = false;
+  Exchange* first_exchange_ = nullptr;
+  Exchange* last_exchange_ = nullptr;
+  SlotWaiter* first_waiter_ = nullptr;
+  SlotWaiter* last_waiter_ = nullptr;
+  uint32_t waiting_ = 0;
+  absl::Time last_heard_;
+  absl::Time since_;
+  dat::Loop::TimerId tick_ = 0;
+};
+
+}  // namespace dafs::client

@@ -1,0 +1,46 @@
+// Remembers, for one file, under which server instance unstable data was written, so that fsync
+// never says OK for data the server has forgotten.
+// Spec: 6.5.8 (COMMIT), 6.5.38 (WRITE verifier).
+// Thread-safe: an open file may be written by several workers. Nothing blocks.
+#pragma once
+
+#include <optional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "client/files.h"
+#include "wire/types.h"
+
+namespace dafs::client {
+
+class WriteTracker {
+ public:
+  // After every write that was answered.
+  void NoteWrite(const WriteResult& result) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A write failed after the application had been told that it was done (write-back).
+  void NoteFailure(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Whether a COMMIT is needed at all: unstable data is out, or an error is to be told.
+  bool dirty() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Before COMMIT is sent: what it is to be compared with.
+  struct Mark {
+    std::optional<wire::Verifier> verifier;
+    uint64_t writes = 0;
+  };
+  Mark BeforeCommit() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // After COMMIT: OK, or the error fsync must give, once. kUnknown: the verifier changed, data
+  // written before `mark` may be lost (the server restarted). Spec gap: writing it again is
+  // recovery's work; until then this error is the truth.
+  absl::Status AfterCommit(const Mark& mark, const absl::StatusOr<wire::Verifier>& committed)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  mutable absl::Mutex mutex_;
+  std::optional<wire::Verifier> verifier_ ABSL_GUARDED_BY(mutex_);  // of uncommitted data
+  uint64_t writes_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status error_ ABSL_GUARDED_BY(mutex_);  // to be told by the next fsync
+};
+
+}  // namespace dafs::client
