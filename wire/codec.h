@@ -47,9 +47,9 @@ template <class Args>
 absl::StatusOr<size_t> EncodeRequest(const RequestHeader& header, const Args& args, ByteOrder order,
                                      std::span<std::byte> out, const EncodeOptions& options = {});
 
-// As EncodeRequest, for inline data that goes out from a buffer of its own: writes only what
-// stands before the data (header, arguments, gap) to `out`. The message is `prefix_bytes` of
-// `out`, then the data, then `padding_bytes` zero bytes. `out` has room for 8 bytes more.
+// As EncodeRequest, for inline data that goes out from a buffer of its own: writes what stands
+// before the data (header, arguments, gap) to `out`, and behind it the zero bytes that stand after
+// the data. The message is out[0, prefix_bytes), the data, out[prefix_bytes, + padding_bytes).
 struct GatherPrefix {
   size_t prefix_bytes = 0;
   size_t padding_bytes = 0;  // 0 .. 7

@@ -121,32 +121,36 @@ struct OpenRes {
 
   static void Fields(auto& m, auto& c) {
     c.Field("filehandle", m.filehandle);
-    c.Field("state_id", m.state_id);
-    c.Field("change_info", m.change_info);
+    c.WhenOk(32, 8, [&] {
+      c.Field("state_id", m.state_id);
+      c.Field("change_info", m.change_info);
+    });
     c.Field("component_count", m.component_count);
-    c.Field("result_flags", m.result_flags);
-    c.Field("delegation_type", m.delegation_type);
-    c.Union("opendelegation", 40, 8, [&] {
-      if (m.delegation_type == OpenDelegationType::kRead) {
-        c.Field("state_id", m.delegation_state_id);
-        c.Bool32("recall", m.recall);
-        Permissions(m, c);
-        c.String("readdel_who", m.delegation_who, kWhoBound);
-      } else if (m.delegation_type == OpenDelegationType::kWrite) {
-        c.Field("state_id", m.delegation_state_id);
-        c.Bool32("recall", m.recall);
-        c.Field("limitby", m.limitby);
-        c.Union("space_limit", 8, 8, [&] {
-          if (m.limitby == LimitBy::kSize) {
-            c.Field("filesize", m.filesize);
-          } else {
-            c.Field("num_blocks", m.num_blocks);
-            c.Field("bytes_per_block", m.bytes_per_block);
-          }
-        });
-        Permissions(m, c);
-        c.String("writedel_who", m.delegation_who, kWhoBound);
-      }
+    c.WhenOk(52, 4, [&] {
+      c.Field("result_flags", m.result_flags);
+      c.Field("delegation_type", m.delegation_type);
+      c.Union("opendelegation", 40, 8, [&] {
+        if (m.delegation_type == OpenDelegationType::kRead) {
+          c.Field("state_id", m.delegation_state_id);
+          c.Bool32("recall", m.recall);
+          Permissions(m, c);
+          c.String("readdel_who", m.delegation_who, kWhoBound);
+        } else if (m.delegation_type == OpenDelegationType::kWrite) {
+          c.Field("state_id", m.delegation_state_id);
+          c.Bool32("recall", m.recall);
+          c.Field("limitby", m.limitby);
+          c.Union("space_limit", 8, 8, [&] {
+            if (m.limitby == LimitBy::kSize) {
+              c.Field("filesize", m.filesize);
+            } else {
+              c.Field("num_blocks", m.num_blocks);
+              c.Field("bytes_per_block", m.bytes_per_block);
+            }
+          });
+          Permissions(m, c);
+          c.String("writedel_who", m.delegation_who, kWhoBound);
+        }
+      });
     });
   }
   static void Permissions(auto& m, auto& c) {

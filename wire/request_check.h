@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 
-#include "absl/functional/function_ref.h"
 #include "wire/codec.h"
 #include "wire/header.h"
 
@@ -17,6 +17,7 @@ struct ChainState {
   bool forw = false;        // the request before had FORW
   bool broken = false;      // a member of the present chain has failed
   bool bulk_fetch = false;  // a bulk fetch stands before in the present chain
+  uint64_t chain = 0;       // the number of the present chain; a request alone is a chain too
 };
 
 // What the responder knows about the channel a request came in on.
@@ -28,10 +29,10 @@ struct RequestContext {
   bool authenticated = false;
   bool back_control = false;  // the responder is the client, on the Back-control Channel
   uint32_t granted_nreq = 1;  // stream_id is below this
-  // Whether the responder offers `proc` at all; checked after the table.
-  absl::FunctionRef<bool(Proc)> implements;
-  // Whether a cred_handle that is not zero is registered.
-  absl::FunctionRef<bool(const CredHandle&)> knows_cred;
+  // Whether the responder offers `proc` at all; empty: all that the table has.
+  std::function<bool(Proc)> implements;
+  // Whether a cred_handle that is not zero is registered; empty: none is.
+  std::function<bool(const CredHandle&)> knows_cred;
 };
 
 // What becomes of a request.
@@ -45,15 +46,20 @@ struct RequestVerdict {
   RequestHeader header;
   ByteOrder order = ByteOrder::kLittle;
   const ProcInfo* proc = nullptr;
+  // The filehandle and state id of the request before stay current: BACK is set and in its place.
+  bool continues_chain = false;
+  uint64_t chain = 0;  // ChainState::chain
 };
 
-// Steps 1 to 9. `chain` is brought up to date for the request's flags; after the request was
-// executed, or failed at step 10 or 11, the responder calls ChainMemberDone.
+// Steps 1 to 9, for the requests of a channel in the order they were received; one with BACK only
+// after its predecessor has ended. Brings `chain` up to date for the request's flags and, if the
+// request fails here, for its failure.
 RequestVerdict CheckRequest(std::span<const std::byte> message, const RequestContext& context,
                             ChainState& chain);
 
-// The request that was just checked has ended with `status`: anything but OK breaks its chain.
-void ChainMemberDone(DafsStatus status, ChainState& chain);
+// To be called when a request that passed CheckRequest has ended, in step 10 or later, with
+// `status`: anything but OK breaks its chain, if that is still the present one.
+void ChainMemberDone(const RequestVerdict& verdict, DafsStatus status, ChainState& chain);
 
 // Step 10: decodes the arguments, and for inline writes finds the data. kOk, or the status to
 // answer (EncodeErrorResponse). Includes CHAIN_FORM for CHF_STATEID with a claim other than

@@ -1,0 +1,10 @@
+// Encode, decode and print for wire/messages_locks.h.
+#include "wire/codec_internal/instantiate.h"
+
+namespace dafs::wire {
+
+DAFS_WIRE_INSTANTIATE(Lock)
+DAFS_WIRE_INSTANTIATE(Lockt)
+DAFS_WIRE_INSTANTIATE(Locku)
+
+}  // namespace dafs::wire
