@@ -56,7 +56,7 @@ check_manual() {
   need groff || return 1
   local page out bad=0
   for page in man/*.[1-8]; do
-    out=$(groff -man -Tutf8 -ww -z "$page" 2>&1)
+    out=$(groff -t -man -Tutf8 -ww -z "$page" 2>&1)
     [[ -z $out ]] || { echo "$out"; bad=1; }
   done
   return $bad

@@ -1,0 +1,20 @@
+# Where a distribution would put things. mount(8) looks for its helpers in /sbin only, so with the
+# prefix /usr/local a link is made there; with /usr, /sbin is the same place (or a link to it).
+foreach(program mount.dafs dafsd)
+  if(TARGET ${program})
+    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_SBINDIR})
+  endif()
+endforeach()
+if(TARGET dafsctl)
+  install(TARGETS dafsctl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+install(CODE "set(dafs_sbin \"${CMAKE_INSTALL_SBINDIR}\")")
+install(CODE [[
+  if(CMAKE_INSTALL_PREFIX STREQUAL "/usr/local")
+    file(MAKE_DIRECTORY "$ENV{DESTDIR}/sbin")
+    message(STATUS "Linking: $ENV{DESTDIR}/sbin/mount.dafs -> ${CMAKE_INSTALL_PREFIX}/${dafs_sbin}/mount.dafs")
+    file(CREATE_LINK "${CMAKE_INSTALL_PREFIX}/${dafs_sbin}/mount.dafs" "$ENV{DESTDIR}/sbin/mount.dafs" SYMBOLIC)
+  elseif(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+    message(STATUS "mount -t dafs needs a link: /sbin/mount.dafs -> ${CMAKE_INSTALL_PREFIX}/${dafs_sbin}/mount.dafs")
+  endif()
+]])
