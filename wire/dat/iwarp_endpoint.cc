@@ -1,0 +1,451 @@
+#include "wire/dat/iwarp_endpoint.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+
+namespace dafs::dat::iwarp {
+namespace {
+
+constexpr uint32_t kMaxQueueDepth = 1 << 16;
+constexpr uint32_t kMaxSegments = 1024;
+constexpr uint32_t kMaxOutboundReads = 128;
+// A message offset is 32 bits (RFC 5041, 4.2).
+constexpr uint64_t kMaxMessageBytes = 0xffffffff;
+// RDMA writes alone tell the peer nothing, so they wait for the send behind them and leave in the
+// same sendmsg; at most until Poll, or until there is this much.
+constexpr uint64_t kHoldBackBytes = 64 << 10;
+
+absl::Status WithPeer(const absl::Status& status, const Address& peer) {
+  return absl::Status(status.code(), absl::StrCat("peer ", peer.ToString(), ": ",
+                                                  status.message()));
+}
+
+// The code tells the user whether the peer broke the format or asked for what it may not have.
+absl::Status StatusOf(const StreamFault& fault) {
+  if (fault.by_terminate) {
+    return absl::AbortedError(
+        absl::StrCat("ended the connection with a Terminate: ", Describe(fault.code)));
+  }
+  const std::string text = absl::StrCat("broke the protocol: ", Describe(fault.code));
+  const bool protection = (fault.code.layer == Layer::kRdmap && fault.code.type == 1) ||
+                          fault.code == fault::kInvalidStag || fault.code == fault::kBounds ||
+                          fault.code == fault::kToWrap || fault.code == fault::kCannotInvalidate;
+  return protection ? absl::PermissionDeniedError(text) : absl::DataLossError(text);
+}
+
+}  // namespace
+
+absl::StatusOr<EndpointOptions> ClampOptions(const EndpointOptions& options) {
+  if (options.max_receives == 0 || options.max_sends == 0 || options.max_segments == 0) {
+    return absl::InvalidArgumentError("endpoint options: receives, sends and segments are needed");
+  }
+  EndpointOptions clamped = options;
+  clamped.max_receives = std::min(options.max_receives, kMaxQueueDepth);
+  clamped.max_sends = std::min(options.max_sends, kMaxQueueDepth);
+  clamped.max_segments = std::min(options.max_segments, kMaxSegments);
+  clamped.max_rdma_reads = std::clamp<uint32_t>(options.max_rdma_reads, 1, kMaxOutboundReads);
+  return clamped;
+}
+
+IwarpEndpoint::IwarpEndpoint(const IwarpOptions& provider, const EndpointOptions& options,
+                             IwarpDomain& domain, const Address& peer)
+    : provider_(provider),
+      options_(options),
+      domain_(domain),
+      peer_(peer),
+      completions_(options.max_sends, options.max_receives),
+      transmit_(options, domain, completions_),
+      receive_(options, domain, completions_, transmit_) {
+  domain_.AddUser(this);
+}
+
+IwarpEndpoint::IwarpEndpoint(const IwarpOptions& provider, const EndpointOptions& options,
+                             IwarpDomain& domain, const Address& peer, OwnedFd socket,
+                             PeerHello request)
+    : IwarpEndpoint(provider, options, domain, peer) {
+  is_server_ = true;
+  socket_ = std::move(socket);
+  peer_hello_ = std::move(request);
+}
+
+IwarpEndpoint::~IwarpEndpoint() {
+  Abort(absl::CancelledError("endpoint destroyed"));
+  domain_.RemoveUser(this);
+}
+
+absl::Status IwarpEndpoint::Connect(std::span<const std::byte> private_data) {
+  if (state_ != State::kMade || is_server_) {
+    return absl::FailedPreconditionError("connect: not a new client endpoint");
+  }
+  if (private_data.size() > kMaxUserPrivateData) {
+    return absl::InvalidArgumentError(absl::StrCat("connect: private data of ",
+                                                   private_data.size(), " bytes, the most is ",
+                                                   kMaxUserPrivateData));
+  }
+  if (absl::Status status = deadline_wait_.Open(); !status.ok()) return status;
+  absl::StatusOr<OwnedFd> socket = NewTcpSocket(peer_.family());
+  if (!socket.ok()) return socket.status();
+  socket_ = *std::move(socket);
+  SetConnectionOptions(socket_.get(), provider_);
+  hello_ = MakeRequest(provider_, private_data);
+  StartDeadline(provider_.handshake_timeout);
+  state_ = State::kConnecting;
+  int error = 0;
+  do {
+    error = connect(socket_.get(), peer_.get(), peer_.size()) == 0 ? 0 : errno;
+  } while (error == EINTR);
+  if (error != 0 && error != EINPROGRESS) {
+    Die(absl::UnavailableError(absl::ErrnoToStatus(error, "connect").message()), true);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status IwarpEndpoint::Accept(std::span<const std::byte> private_data) {
+  if (state_ != State::kMade || !is_server_) {
+    return absl::FailedPreconditionError("accept: not a new server endpoint");
+  }
+  if (private_data.size() > kMaxUserPrivateData) {
+    return absl::InvalidArgumentError(absl::StrCat("accept: private data of ", private_data.size(),
+                                                   " bytes, the most is ", kMaxUserPrivateData));
+  }
+  hello_ = MakeReply(provider_, peer_hello_, private_data, options_.max_rdma_reads);
+  crc_ = provider_.want_crc || peer_hello_.frame.crc;
+  state_ = State::kAccepting;
+  MakeProgress();
+  return absl::OkStatus();
+}
+
+absl::Status IwarpEndpoint::PostReceive(uint64_t cookie, Segment into) {
+  if (state_ == State::kDead) return absl::UnavailableError("post receive: disconnected");
+  if (!domain_.Contains(into)) {
+    return absl::InvalidArgumentError("post receive: the segment is outside its region");
+  }
+  if (!completions_.HasRoomForReceive()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("post receive: ", options_.max_receives, " are posted already"));
+  }
+  completions_.CountReceive();
+  receive_.Post(cookie, into);
+  return absl::OkStatus();
+}
+
+absl::Status IwarpEndpoint::CheckPost(std::span<const Segment> segments) const {
+  if (state_ != State::kOpen) {
+    return absl::UnavailableError(state_ < State::kOpen ? "post: not connected yet"
+                                                        : "post: disconnected");
+  }
+  if (segments.size() > options_.max_segments) {
+    return absl::InvalidArgumentError(absl::StrCat("post: ", segments.size(),
+                                                   " segments, the most is ",
+                                                   options_.max_segments));
+  }
+  uint64_t total = 0;
+  for (const Segment& segment : segments) {
+    if (!domain_.Contains(segment)) {
+      return absl::InvalidArgumentError("post: a segment is outside its region");
+    }
+    total += segment.size_bytes;
+  }
+  if (total > kMaxMessageBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("post: ", total, " bytes, the most is ", kMaxMessageBytes));
+  }
+  if (!completions_.HasRoomForSend()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("post: ", options_.max_sends, " are posted already"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status IwarpEndpoint::PostSend(uint64_t cookie, std::span<const Segment> from,
+                                     const SendOptions& options) {
+  if (absl::Status status = CheckPost(from); !status.ok()) return status;
+  completions_.CountSend();
+  transmit_.PostSend(cookie, from, options);
+  if (transmit_.has_work()) FlushTransmit();
+  return absl::OkStatus();
+}
+
+absl::Status IwarpEndpoint::PostRdmaWrite(uint64_t cookie, std::span<const Segment> from,
+                                          RemoteBuffer to, bool signaled) {
+  if (absl::Status status = CheckPost(from); !status.ok()) return status;
+  completions_.CountSend();
+  transmit_.PostRdmaWrite(cookie, from, to, signaled);
+  if (transmit_.has_work() && transmit_.queued_bytes() >= kHoldBackBytes) FlushTransmit();
+  return absl::OkStatus();
+}
+
+absl::Status IwarpEndpoint::PostRdmaRead(uint64_t cookie, std::span<const Segment> into,
+                                         RemoteBuffer from) {
+  if (absl::Status status = CheckPost(into); !status.ok()) return status;
+  completions_.CountSend();
+  transmit_.PostRdmaRead(cookie, into, from);
+  if (transmit_.has_work()) FlushTransmit();
+  return absl::OkStatus();
+}
+
+size_t IwarpEndpoint::Poll(std::span<Completion> out) {
+  if (completions_.size() < out.size()) MakeProgress();
+  return completions_.Drain(out);
+}
+
+void IwarpEndpoint::MakeProgress() {
+  switch (state_) {
+    case State::kMade:
+    case State::kDead:
+      return;
+    case State::kConnecting:
+      ContinueConnecting();
+      break;
+    case State::kAsking:
+      if (SendHello()) ReadReply();
+      break;
+    case State::kAccepting:
+      if (SendHello()) OpenStream();
+      break;
+    case State::kOpen:
+    case State::kDraining:
+    case State::kClosing:
+      Stream();
+      break;
+  }
+  if (deadline_.has_value()) CheckDeadline();
+}
+
+void IwarpEndpoint::ContinueConnecting() {
+  pollfd ready = {.fd = socket_.get(), .events = POLLOUT, .revents = 0};
+  if (poll(&ready, 1, 0) <= 0) return;
+  int error = 0;
+  socklen_t size = sizeof(error);
+  getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error != 0) {
+    Die(absl::UnavailableError(absl::ErrnoToStatus(error, "connect").message()), true);
+    return;
+  }
+  state_ = State::kAsking;
+  if (SendHello()) ReadReply();
+}
+
+// True once our frame is sent whole.
+bool IwarpEndpoint::SendHello() {
+  while (hello_sent_ < hello_.size) {
+    const ssize_t sent = send(socket_.get(), &hello_.bytes[hello_sent_],
+                              hello_.size - hello_sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+    if (sent < 0) {
+      Die(absl::UnavailableError(absl::ErrnoToStatus(errno, "MPA handshake").message()), true);
+      return false;
+    }
+    hello_sent_ += static_cast<size_t>(sent);
+  }
+  return true;
+}
+
+void IwarpEndpoint::ReadReply() {
+  const absl::StatusOr<bool> whole = reply_reader_.Read(socket_.get());
+  if (!whole.ok()) {
+    Die(whole.status(), true);
+    return;
+  }
+  if (!*whole) return;
+  absl::StatusOr<PeerHello> reply = JudgeReply(reply_reader_.frame(), reply_reader_.private_data());
+  if (!reply.ok()) {
+    Die(reply.status(), true);
+    return;
+  }
+  peer_hello_ = *std::move(reply);
+  crc_ = provider_.want_crc || peer_hello_.frame.crc;
+  OpenStream();
+}
+
+void IwarpEndpoint::OpenStream() {
+  StreamOptions stream;
+  stream.fd = socket_.get();
+  stream.crc = crc_;
+  stream.max_ulpdu_bytes = ChooseMaxUlpdu(peer_hello_, provider_.recognise_peer, socket_.get());
+  stream.max_rdma_reads = ChooseMaxRdmaReads(peer_hello_, options_.max_rdma_reads);
+  // An end of this provider is ready once it has asked; an adapter need not be.
+  stream.wait_for_first_fpdu = is_server_ && !peer_hello_.trailer.has_value();
+  transmit_.Start(stream);
+  receive_.Start(stream);
+  state_ = State::kOpen;
+  if (deadline_.has_value()) {
+    deadline_.reset();
+    deadline_wait_.ClearDeadline();
+  }
+  Completion connected;
+  connected.event = Event::kConnected;
+  completions_.Push(std::move(connected));
+}
+
+void IwarpEndpoint::Stream() {
+  if (state_ != State::kClosing && (transmit_.blocked() || transmit_.has_work())) {
+    FlushTransmit();
+    if (!IsStreaming()) return;
+  }
+  switch (receive_.Run()) {
+    case Receive::Outcome::kIdle:
+      break;
+    case Receive::Outcome::kClosed:
+      Die(absl::OkStatus(), false);
+      return;
+    case Receive::Outcome::kLost:
+      Die(absl::UnavailableError(receive_.lost_status().message()), true);
+      return;
+    case Receive::Outcome::kFault:
+      HandleFault();
+      return;
+  }
+  if (state_ == State::kClosing) return;
+  if (transmit_.has_work()) FlushTransmit();
+  if (state_ == State::kDraining && transmit_.drained()) CloseOurHalf();
+}
+
+void IwarpEndpoint::FlushTransmit() {
+  const absl::Status status = transmit_.Flush();
+  if (status.ok() && !transmit_.lost_source()) return;
+  if (transmit_.lost_source()) {
+    StreamFault fault;
+    fault.code = fault::kReadInvalidStag;
+    Terminate terminate;
+    terminate.code = fault.code;
+    transmit_.SendTerminate(terminate);
+    Die(WithPeer(StatusOf(fault), peer_), false);
+    return;
+  }
+  // What the peer said last, before it closed, tells more than our failure to send.
+  if (receive_.Run() == Receive::Outcome::kFault) {
+    HandleFault();
+    return;
+  }
+  Die(absl::UnavailableError(status.message()), true);
+}
+
+void IwarpEndpoint::HandleFault() {
+  const StreamFault& fault = receive_.fault();
+  if (!fault.by_terminate && state_ != State::kClosing) {
+    Terminate terminate;
+    terminate.code = fault.code;
+    terminate.ddp_header = std::span(fault.ddp_header).first(fault.ddp_header_bytes);
+    terminate.ddp_segment_bytes = fault.ddp_segment_bytes;
+    terminate.rdma_header = std::span(fault.rdma_header).first(fault.rdma_header_bytes);
+    transmit_.SendTerminate(terminate);
+    shutdown(socket_.get(), SHUT_WR);
+    // Closing with unread bytes would be a reset that may overtake the Terminate; a peer that
+    // goes on sending has itself to blame.
+    constexpr size_t kDiscardBytes = 1 << 20;
+    for (int i = 0; i < 16; ++i) {
+      if (recv(socket_.get(), nullptr, kDiscardBytes, MSG_DONTWAIT | MSG_TRUNC) <= 0) break;
+    }
+  }
+  Die(WithPeer(StatusOf(fault), peer_), false);
+}
+
+void IwarpEndpoint::StartDeadline(absl::Duration timeout) {
+  deadline_ = MonotonicNow() + timeout;
+  deadline_wait_.SetDeadline(timeout);
+}
+
+void IwarpEndpoint::CheckDeadline() {
+  if (state_ == State::kDead || MonotonicNow() < *deadline_) return;
+  const char* what = state_ == State::kClosing || state_ == State::kDraining
+                         ? "the peer did not close in time"
+                         : "no connection within the handshake timeout";
+  Die(absl::DeadlineExceededError(absl::StrCat("peer ", peer_.ToString(), ": ", what)), true);
+}
+
+WaitHandle IwarpEndpoint::Arm() {
+  if (!completions_.empty()) return {};
+  if (state_ == State::kDead || state_ == State::kMade) {
+    // Nothing will come of itself: something that is never ready.
+    if (!socket_) socket_ = OwnedFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    return {.fd = socket_.get(), .events = EPOLLIN};
+  }
+  uint32_t events = EPOLLIN;
+  if (IsStreaming()) {
+    if (state_ != State::kClosing && transmit_.has_work()) return {};
+    if (state_ != State::kClosing && transmit_.blocked()) events |= EPOLLOUT;
+  } else if (hello_sent_ < hello_.size) {
+    events = EPOLLOUT;
+  }
+  if (!deadline_.has_value()) return {.fd = socket_.get(), .events = events};
+  if (watched_) {
+    deadline_wait_.Change(socket_.get(), events);
+  } else {
+    deadline_wait_.Watch(socket_.get(), events);
+    watched_ = true;
+  }
+  return {.fd = deadline_wait_.fd(), .events = EPOLLIN};
+}
+
+void IwarpEndpoint::Disconnect() {
+  if (state_ != State::kOpen) {
+    if (!IsStreaming()) Abort(absl::CancelledError("disconnected before the connection was up"));
+    return;
+  }
+  if (!deadline_wait_.Open().ok()) {
+    Abort(absl::ResourceExhaustedError("disconnect: no more descriptors"));
+    return;
+  }
+  state_ = State::kDraining;
+  StartDeadline(provider_.dead_peer_timeout);
+  FlushTransmit();
+  if (state_ == State::kDraining && transmit_.drained()) CloseOurHalf();
+}
+
+void IwarpEndpoint::CloseOurHalf() {
+  shutdown(socket_.get(), SHUT_WR);
+  state_ = State::kClosing;
+  StartDeadline(provider_.close_timeout);
+}
+
+void IwarpEndpoint::Abort(absl::Status why) {
+  if (state_ == State::kDead) return;
+  if (state_ == State::kMade && is_server_) {
+    const MpaFrameBytes reject = MakeReject(peer_hello_.frame.crc);
+    (void)send(socket_.get(), reject.bytes.data(), reject.size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    Die(std::move(why), false);
+    return;
+  }
+  Die(std::move(why), true);
+}
+
+// Ends everything: work is reported as failed, then kDisconnected; the socket is closed.
+void IwarpEndpoint::Die(absl::Status why, bool reset) {
+  if (state_ == State::kDead) return;
+  state_ = State::kDead;
+  if (socket_) {
+    if (watched_) deadline_wait_.Forget(socket_.get());
+    if (reset) ResetOnClose(socket_.get());
+    CloseKeepingNumber(socket_.get());
+  }
+  if (deadline_.has_value()) deadline_wait_.ClearDeadline();
+  const absl::Status flushed =
+      why.ok() ? absl::UnavailableError("flushed: the connection was closed") : why;
+  transmit_.FailAll(flushed);
+  receive_.FailAll(flushed);
+  Completion disconnected;
+  disconnected.event = Event::kDisconnected;
+  disconnected.status = std::move(why);
+  completions_.Push(std::move(disconnected));
+}
+
+void IwarpEndpoint::RegionGone(std::span<const std::byte> memory) {
+  if (IsStreaming() && transmit_.RefersTo(memory)) {
+    Die(absl::FailedPreconditionError("a region was deregistered while it was being sent"), true);
+  }
+}
+
+std::string IwarpEndpoint::description() const {
+  return absl::StrCat("iwarp over TCP, CRC32C ", crc_ ? "on" : "off");
+}
+
+}  // namespace dafs::dat::iwarp
