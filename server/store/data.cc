@@ -1,0 +1,304 @@
+// Moving data: READ, WRITE, APPEND, COMMIT. Spec: 6.5.27, 6.5.28, 6.5.38, 6.5.39, 6.5.3, 6.5.4, 6.5.8.
+//
+// With a state id the rights are those of its OPEN, and the descriptors the server's; without one
+// the kernel decides anew at every call. Writes act as their caller all the same, because the kernel
+// looks at who writes for set-id bits, quotas and reserved space.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdint>
+
+#include "absl/container/inlined_vector.h"
+#include "server/store/errno_status.h"
+#include "server/store/store_impl.h"
+#include "wire/messages_read_write.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+namespace {
+
+// A file and a descriptor that entitles to what was asked.
+struct OpenData {
+  ObjectRef file;
+  std::shared_ptr<const Fd> fd;  // of the object, or of this call alone
+};
+
+int OpenFlags(uint32_t access) {
+  return (access == wire::kShareRead ? O_RDONLY : O_WRONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+}
+
+// Without a right from an OPEN: the kernel decides by the caller's identity.
+DafsStatus OpenAsCaller(StoreImpl& store, const Caller& caller, uint32_t access, OpenData* data) {
+  STORE_RETURN_IF_NOT_OK(store.Enter(caller, *data->file->fs().exported));
+  Fd fd(open(FdPath(data->file->path_fd()).c_str(), OpenFlags(access)));
+  if (!fd.ok()) return StatusFromErrno();
+  data->fd = std::make_shared<const Fd>(std::move(fd));
+  return DafsStatus::kOk;
+}
+
+// The file of a READ or WRITE, checked for `access` (kShareRead or kShareWrite).
+DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHandle& filehandle,
+                    const wire::StateId& state_id, uint32_t access, OpenData* data) {
+  OpenRights rights;
+  const bool has_state = !state_id.is_zero();
+  if (has_state) {
+    if (!store.IsGenuine(filehandle)) return DafsStatus::kBadHandle;
+    STORE_RETURN_IF_NOT_OK(
+        store.opens.Find(caller.client_id, state_id, KeyOf(filehandle), &rights));
+  }
+  if (rights.object != nullptr) {
+    data->file = std::move(rights.object);
+    if (!data->file->fs().exported->Admits(caller.peer)) return DafsStatus::kAcces;
+  } else {
+    STORE_RETURN_IF_NOT_OK(
+        store.ResolveObject(caller, filehandle, DafsStatus::kInval, &data->file));
+  }
+  if (!data->file->is_regular()) return DafsStatus::kInval;
+  const bool write = access == wire::kShareWrite;
+  if (write && data->file->fs().exported->read_only) return DafsStatus::kRofs;
+  if ((rights.access & access) != 0) {
+    int error = 0;
+    data->fd = data->file->DataFd(write, &error);
+    return data->fd != nullptr ? DafsStatus::kOk : StatusFromErrno(error);
+  }
+  // An open for writing alone may still read what its user may read: a client that writes part of
+  // a page needs the rest of it. One for reading alone never writes.
+  if (has_state && write) return DafsStatus::kAcces;
+  if (!has_state) STORE_RETURN_IF_NOT_OK(store.opens.CheckDenied(KeyOf(filehandle), access));
+  return OpenAsCaller(store, caller, access, data);
+}
+
+using Iovecs = absl::InlinedVector<iovec, 16>;
+
+// The first `limit` bytes of `from`, as far as one system call takes them. *total is their number.
+Iovecs Clip(std::span<const iovec> from, uint64_t limit, uint64_t* total) {
+  Iovecs result;
+  *total = 0;
+  for (const iovec& v : from) {
+    if (*total == limit || result.size() == IOV_MAX) break;
+    const size_t length = std::min<uint64_t>(v.iov_len, limit - *total);
+    if (length > 0) result.push_back({v.iov_base, length});
+    *total += length;
+  }
+  return result;
+}
+
+uint64_t TotalBytes(std::span<const iovec> from) {
+  uint64_t total = 0;
+  for (const iovec& v : from) total += v.iov_len;
+  return total;
+}
+
+// Drops the first `n` bytes.
+void Advance(Iovecs* vecs, size_t n) {
+  while (n > 0 && !vecs->empty()) {
+    iovec& front = vecs->front();
+    const size_t step = std::min(n, front.iov_len);
+    front.iov_base = static_cast<char*>(front.iov_base) + step;
+    front.iov_len -= step;
+    n -= step;
+    if (front.iov_len == 0) vecs->erase(vecs->begin());
+  }
+}
+
+int SyncFlag(wire::StableHow how) {
+  switch (how) {
+    case wire::StableHow::kDataSync: return RWF_DSYNC;
+    case wire::StableHow::kFileSync: return RWF_SYNC;
+    default: return 0;
+  }
+}
+
+// Data that was to be on stable storage and is not may be lost, with other data written before.
+void NoteFailedSync(StoreImpl& store, int flags, int error) {
+  if (flags != 0 && error == EIO) store.ChangeWriteVerifier();
+}
+
+bool SizeOf(int fd, uint64_t* size) {
+  struct stat st;
+  if (fstat(fd, &st) != 0) return false;
+  *size = static_cast<uint64_t>(st.st_size);
+  return true;
+}
+
+}  // namespace
+
+ReadResult Store::Readv(const Caller& caller, const wire::FileHandle& filehandle,
+                        const wire::StateId& state_id, uint64_t offset,
+                        std::span<const iovec> into, ReadMode mode) {
+  ReadResult result;
+  OpenData data;
+  result.status =
+      FindData(*impl_, caller, filehandle, state_id, wire::kShareRead, &data);
+  if (result.status != DafsStatus::kOk) return result;
+  const int fd = data.fd->get();
+  uint64_t wanted = 0;
+  const Iovecs vecs = Clip(into, impl_->options.max_read, &wanted);
+  uint64_t size = 0;
+  ssize_t n = 0;
+  if (wanted > 0 && offset <= INT64_MAX) {
+    const bool no_wait = mode == ReadMode::kNoWait && !data.file->fs().memory;
+    n = preadv2(fd, vecs.data(), static_cast<int>(vecs.size()), static_cast<off_t>(offset),
+                no_wait ? RWF_NOWAIT : 0);
+    if (n < 0 && no_wait && (errno == EAGAIN || errno == EOPNOTSUPP)) {
+      result.would_block = true;
+      return result;
+    }
+    if (n < 0) {
+      result.status = StatusFromErrno();
+      return result;
+    }
+  }
+  // The size after the read: a short read is then the end, or a hole in the page cache.
+  if (!SizeOf(fd, &size)) {
+    result.status = StatusFromErrno();
+    return result;
+  }
+  const uint64_t end = offset + static_cast<uint64_t>(n);
+  result.bytes_read = static_cast<uint32_t>(n);
+  result.eof = end >= size || end < offset;
+  if (mode == ReadMode::kNoWait && !result.eof && static_cast<uint64_t>(n) < wanted) {
+    result.would_block = true;
+  }
+  return result;
+}
+
+ReadResult Store::Read(const Caller& caller, const wire::FileHandle& filehandle,
+                       const wire::StateId& state_id, uint64_t offset, std::span<std::byte> into,
+                       ReadMode mode) {
+  const iovec one = {into.data(), into.size()};
+  return Readv(caller, filehandle, state_id, offset, {&one, 1}, mode);
+}
+
+DafsStatus Store::Write(const Caller& caller, const wire::FileHandle& filehandle,
+                        const wire::StateId& state_id, uint64_t offset,
+                        std::span<const iovec> from, wire::StableHow stable_how,
+                        WriteResult* res) {
+  if (TotalBytes(from) > impl_->options.max_write) return DafsStatus::kWriteTooBig;
+  OpenData data;
+  STORE_RETURN_IF_NOT_OK(
+      FindData(*impl_, caller, filehandle, state_id, wire::kShareWrite, &data));
+  uint64_t total = 0;
+  const Iovecs vecs = Clip(from, UINT64_MAX, &total);
+  if (offset > INT64_MAX || total > INT64_MAX - offset) return DafsStatus::kFbig;
+  res->verifier = impl_->WriteVerifier();  // before: a loss during the write must show
+  res->committed = stable_how;
+  res->count = 0;
+  if (total == 0) return DafsStatus::kOk;
+  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *data.file->fs().exported));
+  const int flags = SyncFlag(stable_how);
+  ssize_t n = 0;
+  {
+    absl::ReaderMutexLock lock(&impl_->AppendLock(data.file->key()));
+    n = pwritev2(data.fd->get(), vecs.data(), static_cast<int>(vecs.size()),
+                 static_cast<off_t>(offset), flags);
+  }
+  const int error = errno;
+  data.file->change().Modified();
+  if (n < 0) {
+    NoteFailedSync(*impl_, flags, error);
+    return StatusFromErrno(error);
+  }
+  res->count = static_cast<uint32_t>(n);
+  return DafsStatus::kOk;
+}
+
+namespace {
+
+// Writes all of `vecs` at the end of the file behind `fd`, which is open for appending and nobody
+// else's. *start is where they begin. On failure the file has its old size again, unless somebody
+// else has made it longer meanwhile. Returns 0 or an errno.
+int AppendAll(int fd, Iovecs vecs, int flags, uint64_t* start) {
+  uint64_t done = 0;
+  int error = 0;
+  while (!vecs.empty() && error == 0) {
+    // At position -1 the descriptor's own position is used and left behind the data.
+    const ssize_t n = pwritev2(fd, vecs.data(), static_cast<int>(vecs.size()), -1, flags);
+    if (n <= 0) {
+      error = n < 0 ? errno : EIO;
+      break;
+    }
+    const off_t end = lseek(fd, 0, SEEK_CUR);
+    if (end < n) return EIO;
+    const uint64_t begin = static_cast<uint64_t>(end - n);
+    if (done == 0) *start = begin;
+    if (begin != *start + done) error = EIO;  // another writer has come between two parts
+    done += static_cast<uint64_t>(n);
+    Advance(&vecs, static_cast<size_t>(n));
+  }
+  uint64_t size = 0;
+  if (error != 0 && done > 0 && SizeOf(fd, &size) && size == *start + done) {
+    if (ftruncate(fd, static_cast<off_t>(*start)) != 0) return EIO;
+  }
+  return error;
+}
+
+}  // namespace
+
+DafsStatus Store::Append(const Caller& caller, const wire::FileHandle& filehandle,
+                         const wire::StateId& state_id, std::span<const iovec> from,
+                         wire::StableHow stable_how, AppendResult* res) {
+  if (stable_how == wire::StableHow::kUnstable) return DafsStatus::kInval;
+  const uint64_t total = TotalBytes(from);
+  if (total > impl_->options.max_append) return DafsStatus::kWriteTooBig;
+  OpenData data;
+  STORE_RETURN_IF_NOT_OK(
+      FindData(*impl_, caller, filehandle, state_id, wire::kShareWrite, &data));
+  // A descriptor of its own, whose position tells where the data landed.
+  Fd fd;
+  {
+    ScopedPrivilege privilege;  // the right to write is established
+    fd = Fd(open(FdPath(data.file->path_fd()).c_str(),
+                 O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  }
+  if (!fd.ok()) return StatusFromErrno();
+  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *data.file->fs().exported));
+  res->verifier = impl_->WriteVerifier();
+  res->committed = stable_how;
+  Iovecs vecs;
+  for (const iovec& v : from) {
+    if (v.iov_len > 0) vecs.push_back(v);
+  }
+  if (vecs.size() > IOV_MAX) return DafsStatus::kWriteTooBig;
+  const int flags = SyncFlag(stable_how);
+  int error = 0;
+  {
+    absl::MutexLock lock(&impl_->AppendLock(data.file->key()));
+    if (!SizeOf(fd.get(), &res->offset)) return StatusFromErrno();
+    error = AppendAll(fd.get(), std::move(vecs), flags, &res->offset);
+  }
+  if (total > 0) data.file->change().Modified();
+  if (error != 0) {
+    NoteFailedSync(*impl_, flags, error);
+    return StatusFromErrno(error);
+  }
+  return DafsStatus::kOk;
+}
+
+DafsStatus Store::Commit(const Caller& caller, const wire::CommitArgs& args,
+                         wire::CommitRes* res) {
+  ObjectRef file;
+  STORE_RETURN_IF_NOT_OK(
+      impl_->ResolveObject(caller, args.filehandle, DafsStatus::kIsDir, &file));
+  if (file->is_dir()) return DafsStatus::kIsDir;
+  if (!file->is_regular()) return DafsStatus::kInval;
+  int error = 0;
+  const std::shared_ptr<const Fd> fd = file->DataFd(/*write=*/false, &error);
+  if (fd == nullptr) return StatusFromErrno(error);
+  // The whole file, whatever the range: the metadata must be flushed too (6.5.8-02).
+  if (fsync(fd->get()) != 0) {
+    error = errno;
+    impl_->ChangeWriteVerifier();
+    return StatusFromErrno(error);
+  }
+  res->writeverf = impl_->WriteVerifier();
+  return DafsStatus::kOk;
+}
+
+}  // namespace dafs::server

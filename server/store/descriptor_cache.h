@@ -1,0 +1,57 @@
+// The objects the server has descriptors for: a bounded, least-recently-used cache keyed by handle.
+// An object whose descriptors are given up is opened again by its handle when it is next asked for.
+// Thread-safe. Find is cheap and does not block; others may close descriptors.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <list>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "server/store/object.h"
+
+namespace dafs::server {
+
+class DescriptorCache {
+ public:
+  // Keeps about `max_descriptors` descriptors open; what calls and open files hold on to besides
+  // is beyond its reach.
+  explicit DescriptorCache(size_t max_descriptors) : max_descriptors_(max_descriptors) {}
+
+  // The object of `key`, or none.
+  ObjectRef Find(const ObjectKey& key);
+
+  // Adds `object`, unless another thread was faster: returns the one that is in the cache.
+  ObjectRef Insert(ObjectRef object);
+
+  // Forgets an object that is gone.
+  void Erase(const ObjectKey& key);
+
+  // Where objects count their descriptors.
+  std::atomic<size_t>& descriptors() { return descriptors_; }
+
+ private:
+  struct Shard {
+    absl::Mutex mutex;
+    std::list<ObjectRef> recent ABSL_GUARDED_BY(mutex);  // most recent first
+    absl::flat_hash_map<ObjectKey, std::list<ObjectRef>::iterator> by_key ABSL_GUARDED_BY(mutex);
+    // CHANGE counters of objects given up that must go on where they were. Bounded by kSavedMax.
+    absl::flat_hash_map<ObjectKey, ChangeCounter::Saved> saved ABSL_GUARDED_BY(mutex);
+  };
+  static constexpr size_t kShards = 16;
+  static constexpr size_t kSavedMax = 4096;  // per shard; more than a clock tick's worth of changes
+
+  Shard& ShardOf(const ObjectKey& key) {
+    return shards_[absl::Hash<ObjectKey>{}(key) % kShards];
+  }
+  ObjectRef EvictOne(Shard& shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
+
+  const size_t max_descriptors_;
+  std::atomic<size_t> descriptors_{0};  // a count; publishes nothing
+  std::array<Shard, kShards> shards_;
+};
+
+}  // namespace dafs::server

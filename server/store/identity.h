@@ -1,0 +1,50 @@
+// Acting as a caller: the file system identity and the capabilities of one thread.
+// The kernel's own permission checks are the only ones (ARCHITECTURE "Server"): a thread takes the
+// caller's fsuid, fsgid and groups by raw system calls, which unlike those of libc change this
+// thread alone, and drops the capabilities that would let it past the checks. fsuid alone would not
+// do: trusted.* attributes and file capabilities stay open to CAP_SYS_ADMIN and CAP_SETFCAP
+// (FUSE-FACTS 16). The last identity is remembered per thread and kept until another is asked for;
+// a full switch costs about 12 us.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/container/inlined_vector.h"
+
+namespace dafs::server {
+
+// A user as the file system sees it, after squashing.
+struct Identity {
+  uint32_t uid = 65534;
+  uint32_t gid = 65534;
+  absl::InlinedVector<uint32_t, 32> groups;
+
+  friend bool operator==(const Identity&, const Identity&) = default;
+};
+
+// Makes the calling thread act as `identity`: uid 0 keeps the capabilities over files, all others
+// lose them; nobody keeps SYS_ADMIN, SETFCAP and SYS_RESOURCE. Returns whether the kernel agreed;
+// if not, the thread has no usable identity and must not touch files.
+[[nodiscard]] bool AssumeIdentity(const Identity& identity);
+
+// Back to the process's own user with all capabilities it is permitted.
+void RestoreOwnIdentity();
+
+// All permitted capabilities for the calling thread, without changing who it is, until destroyed.
+// For what the server does by its own right: opening by handle, reopening what an OPEN has granted,
+// the orphan directory, verifiers.
+class ScopedPrivilege {
+ public:
+  ScopedPrivilege();
+  ~ScopedPrivilege();
+  ScopedPrivilege(const ScopedPrivilege&) = delete;
+  ScopedPrivilege& operator=(const ScopedPrivilege&) = delete;
+
+ private:
+  uint64_t before_;
+};
+
+// Whether the process may switch identities and open by handle at all.
+bool HasNeededCapabilities();
+
+}  // namespace dafs::server

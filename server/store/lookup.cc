@@ -1,0 +1,167 @@
+// Finding objects: GET_ROOT_HANDLE, LOOKUP, LOOKUPP, READLINK. Spec: 6.5.12, 6.5.21, 6.5.22, 6.5.31.
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <climits>
+
+#include "server/store/attributes.h"
+#include "server/store/errno_status.h"
+#include "server/store/store_impl.h"
+#include "wire/messages_namespace.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+// A cached object costs one system call, name_to_handle_at, by which the kernel checks that the
+// caller may search the directory.
+DafsStatus StoreImpl::LookupName(Object& directory, const std::string& name, ObjectRef* child) {
+  if (name == "." || name == ".." || IsReservedName(name)) return DafsStatus::kNoEnt;  // R63
+  KernelHandle handle;
+  if (int error = GetKernelHandle(directory.path_fd(), name.c_str(), &handle); error != 0) {
+    return error == EOPNOTSUPP ? DafsStatus::kAcces : StatusFromErrno(error);
+  }
+  const FileSystem* fs = mounts->FindByMountId(directory.fs(), handle.mount_id);
+  if (fs == nullptr) return DafsStatus::kAcces;  // a mounted file system that cannot be served
+  *child = cache.Find(MakeKey(fs->fshandle, HandleKind::kFile, handle.type,
+                              {handle.bytes, handle.length}));
+  if (*child != nullptr) return DafsStatus::kOk;
+  Fd path(openat(directory.path_fd(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (!path.ok()) return StatusFromErrno();
+  return Adopt(*fs, std::move(path), child);
+}
+
+DafsStatus StoreImpl::LookupStep(const Caller& caller, const Place& directory,
+                                 const std::string& name, Place* child) {
+  if (directory.pseudo != nullptr) {
+    auto it = directory.pseudo->children.find(name);
+    if (it == directory.pseudo->children.end()) return DafsStatus::kNoEnt;
+    const PseudoNode& node = *it->second;
+    if (node.export_index >= 0) {
+      return Resolve(caller, roots[static_cast<size_t>(node.export_index)], child);
+    }
+    *child = {&node, nullptr};
+    return DafsStatus::kOk;
+  }
+  Object& object = *directory.object;
+  if (object.type() == S_IFLNK) return DafsStatus::kSymlink;
+  if (!object.is_dir()) return DafsStatus::kNotDir;
+  STORE_RETURN_IF_NOT_OK(Enter(caller, *object.fs().exported));
+  child->pseudo = nullptr;
+  return LookupName(object, name, &child->object);
+}
+
+DafsStatus StoreImpl::Walk(const Caller& caller, std::span<const std::string> path, Place* place,
+                           uint32_t* count) {
+  *count = 0;
+  for (const std::string& name : path) {
+    Place child;
+    STORE_RETURN_IF_NOT_OK(LookupStep(caller, *place, name, &child));
+    *place = std::move(child);
+    ++*count;
+  }
+  return DafsStatus::kOk;
+}
+
+DafsStatus Store::GetRootHandle(const Caller& caller, wire::FileHandle* root) {
+  const PseudoNode& node = impl_->pseudo.root();
+  if (node.export_index < 0) {
+    *root = node.handle;
+    return DafsStatus::kOk;
+  }
+  const auto index = static_cast<size_t>(node.export_index);
+  *root = impl_->roots[index];
+  return impl_->options.exports[index].Admits(caller.peer) ? DafsStatus::kOk : DafsStatus::kAcces;
+}
+
+DafsStatus Store::Lookup(const Caller& caller, const wire::LookupArgs& args,
+                         wire::LookupRes* res) {
+  *res = {};
+  if (args.path.empty()) return DafsStatus::kInval;
+  Place place;
+  STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, args.directory, &place));
+  const DafsStatus status = impl_->Walk(caller, args.path, &place, &res->component_count);
+  if (res->component_count > 0) res->filehandle = place.handle();
+  return status;
+}
+
+namespace {
+
+// Whether `directory` lies in or is the directory `top`. A directory that was moved out of its
+// export still has a handle, but its parents are none of the client's business.
+bool IsBeneath(int directory, int top) {
+  constexpr int kMostLevels = PATH_MAX / 2;
+  struct statx end, here, above;
+  constexpr unsigned kMask = STATX_INO | STATX_MNT_ID;
+  const auto same = [](const struct statx& a, const struct statx& b) {
+    return a.stx_ino == b.stx_ino && a.stx_mnt_id == b.stx_mnt_id;
+  };
+  if (statx(top, "", AT_EMPTY_PATH, kMask, &end) != 0 ||
+      statx(directory, "", AT_EMPTY_PATH, kMask, &here) != 0) {
+    return false;
+  }
+  Fd at(openat(directory, ".", O_PATH | O_CLOEXEC));
+  for (int level = 0; level < kMostLevels && at.ok(); ++level) {
+    if (same(here, end)) return true;
+    Fd up(openat(at.get(), "..", O_PATH | O_CLOEXEC));
+    if (!up.ok() || statx(up.get(), "", AT_EMPTY_PATH, kMask, &above) != 0) return false;
+    if (same(above, here)) return false;  // the machine's root
+    here = above;
+    at = std::move(up);
+  }
+  return false;
+}
+
+}  // namespace
+
+DafsStatus Store::Lookupp(const Caller& caller, const wire::FileHandle& filehandle,
+                          wire::FileHandle* parent) {
+  Place place;
+  STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, filehandle, &place));
+  const PseudoNode* above = nullptr;
+  bool is_root = false;
+  if (place.pseudo != nullptr) {
+    is_root = true;
+    above = place.pseudo->parent;
+  } else if (!place.object->is_dir()) {
+    return DafsStatus::kNotDir;
+  } else if (const size_t index = place.object->fs().export_index;
+             place.object->handle() == impl_->roots[index]) {
+    is_root = true;
+    above = impl_->pseudo.Leaf(index).parent;
+  }
+  if (is_root) {
+    if (above == nullptr) return DafsStatus::kNoEnt;
+    *parent = above->handle;
+    return DafsStatus::kOk;
+  }
+  Object& object = *place.object;
+  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *object.fs().exported));
+  Fd up(openat(object.path_fd(), "..", O_PATH | O_CLOEXEC));
+  if (!up.ok()) return StatusFromErrno();
+  {
+    ScopedPrivilege privilege;
+    const FileSystem& top = impl_->mounts->Top(object.fs().export_index);
+    if (!IsBeneath(up.get(), top.root.get())) return DafsStatus::kNoEnt;
+  }
+  ObjectRef result;
+  STORE_RETURN_IF_NOT_OK(impl_->Adopt(object.fs(), std::move(up), &result));
+  *parent = result->handle();
+  return DafsStatus::kOk;
+}
+
+DafsStatus Store::Readlink(const Caller& caller, const wire::FileHandle& filehandle,
+                           std::string* link) {
+  ObjectRef object;
+  STORE_RETURN_IF_NOT_OK(
+      impl_->ResolveObject(caller, filehandle, DafsStatus::kInval, &object));
+  if (object->type() != S_IFLNK) return DafsStatus::kInval;
+  char buffer[PATH_MAX];  // the kernel keeps no longer ones
+  const ssize_t n = readlinkat(object->path_fd(), "", buffer, sizeof buffer);
+  if (n < 0) return StatusFromErrno();
+  link->assign(buffer, static_cast<size_t>(n));
+  return DafsStatus::kOk;
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,216 @@
+#include "server/store/mounts.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "server/store/identity.h"
+#include "wire/log.h"
+#include "wire/status_macros.h"
+
+namespace dafs::server {
+namespace {
+
+// struct file_handle with room for our bytes behind it.
+union KernelHandleBuffer {
+  file_handle head;
+  char room[sizeof(file_handle) + kKernelHandleMax];
+};
+
+absl::Status Refused(const Export& e, absl::string_view path, absl::string_view why) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("export ", e.name, "=", e.directory, ": ", path, ": ", why));
+}
+
+absl::Status NoHandles(const Export& e, const std::string& path, int error) {
+  if (error == EOVERFLOW) {
+    return Refused(e, path,
+                   "its kernel handles are longer than the 32 bytes a filehandle has room for; "
+                   "export a directory of the file system below it instead");
+  }
+  if (error == EPERM) {
+    return Refused(e, path, "opening by handle is not permitted; dafsd must run as root");
+  }
+  return Refused(e, path,
+                 absl::StrCat("its file system has no persistent file handles (",
+                              std::strerror(error),
+                              "); an overlay needs the mount options index=on,nfs_export=on, "
+                              "other kinds cannot be exported"));
+}
+
+// Mount points in mountinfo have blanks and backslashes as \ooo.
+std::string Unescape(absl::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\' && i + 3 < text.size()) {
+      out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 +
+                               (text[i + 3] - '0'));
+      i += 3;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+// The mount points beneath `directory`, outermost first.
+std::vector<std::string> MountPointsBeneath(const std::string& directory) {
+  std::string text;
+  Fd fd(open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC));
+  char buffer[16384];
+  for (ssize_t n; fd.ok() && (n = read(fd.get(), buffer, sizeof buffer)) > 0;) {
+    text.append(buffer, static_cast<size_t>(n));
+  }
+  const std::string prefix = directory == "/" ? directory : directory + "/";
+  std::vector<std::string> result;
+  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    // 36 35 98:0 /root /mount/point options ... : the fifth field.
+    std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(' ', 5));
+    if (fields.size() < 6) continue;
+    std::string point = Unescape(fields[4]);
+    if (point.size() > prefix.size() && point.compare(0, prefix.size(), prefix) == 0) {
+      result.push_back(std::move(point));
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+int GetKernelHandle(int dir, const char* name, KernelHandle* handle) {
+  KernelHandleBuffer buffer;
+  buffer.head.handle_bytes = kKernelHandleMax;
+  int mount_id = 0;
+  if (name_to_handle_at(dir, name, &buffer.head, &mount_id, *name == '\0' ? AT_EMPTY_PATH : 0) !=
+      0) {
+    return errno;
+  }
+  if (buffer.head.handle_type < 0 || buffer.head.handle_type > 0xff) return EOVERFLOW;
+  handle->type = static_cast<uint8_t>(buffer.head.handle_type);
+  handle->length = static_cast<uint8_t>(buffer.head.handle_bytes);
+  std::memcpy(handle->bytes, buffer.head.f_handle, handle->length);
+  handle->mount_id = static_cast<uint64_t>(mount_id);
+  return 0;
+}
+
+int OpenKernelHandle(const FileSystem& fs, const ObjectKey& key) {
+  KernelHandleBuffer buffer;
+  const std::span<const uint8_t> bytes = BytesOf(key);
+  buffer.head.handle_bytes = static_cast<unsigned>(bytes.size());
+  buffer.head.handle_type = TypeOf(key);
+  std::memcpy(buffer.head.f_handle, bytes.data(), bytes.size());
+  const int fd =
+      open_by_handle_at(fs.root.get(), &buffer.head, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  return fd >= 0 ? fd : -errno;
+}
+
+Mounts::Mounts(const std::vector<Export>& exports, const HandleMac& mac)
+    : exports_(exports), mac_(mac) {}
+
+absl::StatusOr<std::unique_ptr<Mounts>> Mounts::Open(const std::vector<Export>& exports,
+                                                     const HandleMac& mac) {
+  std::unique_ptr<Mounts> mounts(new Mounts(exports, mac));
+  for (size_t i = 0; i < exports.size(); ++i) {
+    char real[PATH_MAX];
+    if (realpath(exports[i].directory.c_str(), real) == nullptr) {
+      return Refused(exports[i], exports[i].directory, std::strerror(errno));
+    }
+    mounts->directories_.push_back(real);
+    ASSIGN_OR_RETURN(std::unique_ptr<FileSystem> fs, mounts->OpenFileSystem(i, real, ""));
+    mounts->tops_.push_back(fs.get());
+    absl::MutexLock lock(&mounts->mutex_);
+    mounts->Add(std::move(fs));
+  }
+  return mounts;
+}
+
+// `place` is the mount point relative to the export: it tells two mounts of one file system apart,
+// which may differ in their options.
+absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(
+    size_t export_index, const std::string& path, const std::string& place) const {
+  const Export& exported = exports_[export_index];
+  auto fs = std::make_unique<FileSystem>();
+  fs->exported = &exported;
+  fs->export_index = export_index;
+  fs->path = path;
+  fs->root = Fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fs->root.ok()) return Refused(exported, path, std::strerror(errno));
+  KernelHandle handle;
+  if (int error = GetKernelHandle(fs->root.get(), "", &handle); error != 0) {
+    return NoHandles(exported, path, error);
+  }
+  fs->mount_id = handle.mount_id;
+  const auto export_id = mac_.Identify(absl::StrCat("export\n", exported.name, "\n",
+                                                    directories_[export_index]));
+  struct statfs stats;
+  if (fstatfs(fs->root.get(), &stats) != 0) return Refused(exported, path, std::strerror(errno));
+  fs->memory = stats.f_type == TMPFS_MAGIC || stats.f_type == RAMFS_MAGIC;
+  int fsid[2];
+  static_assert(sizeof fsid == sizeof stats.f_fsid);
+  std::memcpy(fsid, &stats.f_fsid, sizeof fsid);
+  const auto fs_id = mac_.Identify(absl::StrCat("fs\n", fsid[0], "\n", fsid[1], "\n", place));
+  std::memcpy(fs->fshandle.bytes.data(), export_id.data(), 8);
+  std::memcpy(fs->fshandle.bytes.data() + 8, fs_id.data(), 8);
+  // A handle that cannot be opened again is of no use.
+  const ObjectKey key =
+      MakeKey(fs->fshandle, HandleKind::kFile, handle.type, {handle.bytes, handle.length});
+  Fd again(OpenKernelHandle(*fs, key));
+  if (!again.ok()) return NoHandles(exported, path, -again.get());
+  return fs;
+}
+
+void Mounts::Add(std::unique_ptr<FileSystem> fs) {
+  by_mount_[{fs->export_index, fs->mount_id}] = fs.get();
+  by_fshandle_[fs->fshandle] = fs.get();
+  all_.push_back(std::move(fs));
+}
+
+void Mounts::Discover(size_t export_index) {
+  ScopedPrivilege privilege;
+  const std::string& directory = directories_[export_index];
+  for (const std::string& point : MountPointsBeneath(directory)) {
+    absl::StatusOr<std::unique_ptr<FileSystem>> fs =
+        OpenFileSystem(export_index, point, point.substr(directory.size()));
+    if (!fs.ok()) {
+      LogInfo(std::string(fs.status().message()) + " (not served)");
+      continue;
+    }
+    absl::MutexLock lock(&mutex_);
+    if (!by_mount_.contains({export_index, (*fs)->mount_id})) Add(*std::move(fs));
+  }
+}
+
+const FileSystem* Mounts::FindByMountId(const FileSystem& from, uint64_t mount_id) {
+  if (mount_id == from.mount_id) return &from;
+  const MountKey key{from.export_index, mount_id};
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    {
+      absl::ReaderMutexLock lock(&mutex_);
+      if (auto it = by_mount_.find(key); it != by_mount_.end()) return it->second;
+    }
+    if (attempt == 0) Discover(from.export_index);
+  }
+  return nullptr;
+}
+
+const FileSystem* Mounts::FindByFsHandle(const wire::FsHandle& fshandle) {
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    {
+      absl::ReaderMutexLock lock(&mutex_);
+      if (auto it = by_fshandle_.find(fshandle); it != by_fshandle_.end()) return it->second;
+    }
+    for (size_t i = 0; attempt == 0 && i < exports_.size(); ++i) Discover(i);
+  }
+  return nullptr;
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,255 @@
+// Changing directories: CREATE, LINK, REMOVE, RENAME. Spec: 6.5.9, 6.5.17, 6.5.33, 6.5.34.
+//
+// A file that is open keeps living when its last name goes: before the kernel removes that name as
+// the caller, the file is given one in the orphan directory (orphans.h) by the server's own right;
+// if the removal is refused, that name is taken away again. The file's lock is held meanwhile, so
+// that of two names going at once one is seen to be the last, and no OPEN comes in between check
+// and removal.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "server/store/attributes.h"
+#include "server/store/errno_status.h"
+#include "server/store/store_impl.h"
+#include "wire/messages_namespace.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+namespace {
+
+// Without a MODE attribute an object is its owner's alone: never more open than was asked for.
+constexpr mode_t kDirectoryMode = 0700;
+constexpr mode_t kNodeMode = 0600;
+
+int MakeNode(int directory, const wire::CreateArgs& args) {
+  const char* name = args.component.c_str();
+  switch (args.obj_type) {
+    case wire::ObjectType::kDir: {
+      const mode_t mode =
+          args.attr.has(wire::kFattrMode) ? args.attr.mode & wire::kModeBits : kDirectoryMode;
+      return mkdirat(directory, name, mode);
+    }
+    case wire::ObjectType::kLnk: return symlinkat(args.linkdata.c_str(), directory, name);
+    case wire::ObjectType::kSock: return mknodat(directory, name, S_IFSOCK | kNodeMode, 0);
+    case wire::ObjectType::kFifo: return mknodat(directory, name, S_IFIFO | kNodeMode, 0);
+    default: {
+      const mode_t type = args.obj_type == wire::ObjectType::kBlk ? S_IFBLK : S_IFCHR;
+      const dev_t device = makedev(static_cast<unsigned>(args.specdata.specdata1),
+                                   static_cast<unsigned>(args.specdata.specdata2));
+      return mknodat(directory, name, type | kNodeMode, device);
+    }
+  }
+}
+
+DafsStatus CheckCreate(const wire::CreateArgs& args) {
+  STORE_RETURN_IF_NOT_OK(CheckName(args.component));
+  switch (args.obj_type) {
+    case wire::ObjectType::kDir: return CheckSettable(args.attr);
+    case wire::ObjectType::kLnk:
+      if (args.linkdata.empty() || args.linkdata.find('\0') != std::string::npos) {
+        return DafsStatus::kInval;
+      }
+      break;
+    case wire::ObjectType::kBlk:
+    case wire::ObjectType::kChr:
+      // Linux has 12 bits for the major number and 20 for the minor.
+      if (args.specdata.specdata1 > 0xfff || args.specdata.specdata2 > 0xfffff) {
+        return DafsStatus::kInval;
+      }
+      break;
+    case wire::ObjectType::kSock:
+    case wire::ObjectType::kFifo: break;
+    default: return DafsStatus::kBadType;
+  }
+  return args.attr.included == 0 ? DafsStatus::kOk : DafsStatus::kInval;
+}
+
+// The attributes of a new directory that mkdir has not set: all but the mode, and the mode too if
+// its set-id bits, which mkdir ignores, were asked for.
+wire::FileAttributes LeftToSet(const wire::FileAttributes& attr) {
+  wire::FileAttributes left = attr;
+  if ((attr.mode & (S_ISUID | S_ISGID)) == 0) left.valid &= ~wire::kFattrMode;
+  return left;
+}
+
+}  // namespace
+
+DafsStatus Store::Create(const Caller& caller, const wire::CreateArgs& args,
+                         wire::CreateRes* res) {
+  STORE_RETURN_IF_NOT_OK(CheckCreate(args));
+  ObjectRef directory;
+  STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.filehandle, &directory));
+  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *directory->fs().exported));
+  ChangeProbe probe(*directory);
+  if (MakeNode(directory->path_fd(), args) != 0) return StatusFromErrno();
+  ObjectRef object;
+  DafsStatus status = impl_->LookupName(*directory, args.component, &object);
+  if (status == DafsStatus::kOk && args.obj_type == wire::ObjectType::kDir) {
+    uint64_t set = 0;
+    status = ApplyAttributes(*object, LeftToSet(args.attr), -1, &set);
+    if (status != DafsStatus::kOk) {
+      unlinkat(directory->path_fd(), args.component.c_str(), AT_REMOVEDIR);
+      impl_->cache.Erase(object->key());
+    }
+  }
+  const wire::ChangeInfo info = probe.Modified();
+  if (status != DafsStatus::kOk) return status;
+  res->filehandle = object->handle();
+  res->change_info = info;
+  return DafsStatus::kOk;
+}
+
+DafsStatus Store::Link(const Caller& caller, const wire::LinkArgs& args, wire::LinkRes* res) {
+  STORE_RETURN_IF_NOT_OK(CheckName(args.newname));
+  ObjectRef directory, source;
+  STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.destination_object, &directory));
+  STORE_RETURN_IF_NOT_OK(
+      impl_->ResolveObject(caller, args.source_object, DafsStatus::kIsDir, &source));
+  if (source->is_dir()) return DafsStatus::kIsDir;
+  if (&source->fs() != &directory->fs()) return DafsStatus::kXdev;
+  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *directory->fs().exported));
+  ChangeProbe probe(*directory);
+  if (linkat(AT_FDCWD, FdPath(source->path_fd()).c_str(), directory->path_fd(),
+             args.newname.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    return StatusFromErrno();
+  }
+  source->change().Modified();
+  res->change_info = probe.Modified();
+  return DafsStatus::kOk;
+}
+
+namespace {
+
+// A name about to lose its file: what has to happen before and after the kernel removes it.
+// The file's lock is held by the caller as long as this lives.
+class Removal {
+ public:
+  Removal(StoreImpl& store, const Caller& caller, const ObjectKey& key)
+      : store_(store), caller_(caller), key_(key) {}
+
+  // DENYDISP_CONFLICT if an open forbids it.
+  DafsStatus Prepare(bool check_open) {
+    STORE_RETURN_IF_NOT_OK(store_.opens.CheckRemoval(key_, check_open));
+    if (store_.opens.CheckRemoval(key_, /*check_open=*/true) == DafsStatus::kOk) {
+      return DafsStatus::kOk;  // nobody has it open
+    }
+    Place place;
+    STORE_RETURN_IF_NOT_OK(store_.Resolve(caller_, store_.mac.Seal(key_), &place));
+    object_ = place.object;
+    store_.opens.Pin(object_);
+    struct statx stx;
+    if (Statx(object_->path_fd(), &stx) == 0 && stx.stx_nlink == 1 && !object_->orphaned()) {
+      linked_ = store_.orphans.Link(*object_);  // if not, the pinned descriptor keeps it
+    }
+    return DafsStatus::kOk;
+  }
+
+  void Done(bool removed) {
+    if (!removed) {
+      if (linked_) store_.orphans.Unlink(*object_);
+      return;
+    }
+    ObjectRef object = object_ != nullptr ? object_ : store_.cache.Find(key_);
+    if (object == nullptr) return;
+    object->change().Modified();
+    struct statx stx;
+    if (object_ == nullptr && (Statx(object->path_fd(), &stx) != 0 || stx.stx_nlink == 0 ||
+                               object->is_dir())) {
+      store_.cache.Erase(key_);  // its descriptor must not keep what is gone
+    }
+  }
+
+ private:
+  StoreImpl& store_;
+  const Caller& caller_;
+  const ObjectKey key_;
+  ObjectRef object_;  // of an open file
+  bool linked_ = false;
+};
+
+// The key of `name` in `directory`, as the identity entered.
+DafsStatus KeyOfName(StoreImpl& store, Object& directory, const std::string& name,
+                     ObjectKey* key) {
+  KernelHandle handle;
+  if (int error = GetKernelHandle(directory.path_fd(), name.c_str(), &handle); error != 0) {
+    return error == EOPNOTSUPP ? DafsStatus::kAcces : StatusFromErrno(error);
+  }
+  const FileSystem* fs = store.mounts->FindByMountId(directory.fs(), handle.mount_id);
+  if (fs == nullptr) return DafsStatus::kAcces;
+  *key = MakeKey(fs->fshandle, HandleKind::kFile, handle.type, {handle.bytes, handle.length});
+  return DafsStatus::kOk;
+}
+
+}  // namespace
+
+DafsStatus Store::Remove(const Caller& caller, const wire::RemoveArgs& args,
+                         wire::RemoveRes* res) {
+  STORE_RETURN_IF_NOT_OK(CheckName(args.target));
+  ObjectRef directory;
+  STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.filehandle, &directory));
+  const Export& exported = *directory->fs().exported;
+  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, exported));
+  ObjectKey key;
+  STORE_RETURN_IF_NOT_OK(KeyOfName(*impl_, *directory, args.target, &key));
+  absl::MutexLock lock(&impl_->FileLock(key));
+  Removal removal(*impl_, caller, key);
+  STORE_RETURN_IF_NOT_OK(removal.Prepare(args.remove_mode == wire::RemoveMode::kCheckOpen));
+  ChangeProbe probe(*directory);
+  int result = unlinkat(directory->path_fd(), args.target.c_str(), 0);
+  if (result != 0 && errno == EISDIR) {
+    result = unlinkat(directory->path_fd(), args.target.c_str(), AT_REMOVEDIR);
+  }
+  const int error = errno;
+  removal.Done(result == 0);
+  if (result != 0) return StatusFromErrno(error);
+  res->change_info = probe.Modified();
+  return DafsStatus::kOk;
+}
+
+DafsStatus Store::Rename(const Caller& caller, const wire::RenameArgs& args,
+                         wire::RenameRes* res) {
+  STORE_RETURN_IF_NOT_OK(CheckName(args.oldname));
+  STORE_RETURN_IF_NOT_OK(CheckName(args.newname));
+  ObjectRef source, target;
+  STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.sourcedir, &source));
+  STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.targetdir, &target));
+  if (&source->fs() != &target->fs()) return DafsStatus::kXdev;
+  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *source->fs().exported));
+  ObjectKey moved, replaced;
+  STORE_RETURN_IF_NOT_OK(KeyOfName(*impl_, *source, args.oldname, &moved));
+  const DafsStatus existing = KeyOfName(*impl_, *target, args.newname, &replaced);
+  // Two names of one object: the kernel does nothing (6.5.34-04), so nothing is replaced.
+  const bool replaces = existing == DafsStatus::kOk && replaced != moved;
+
+  absl::MutexLock lock(&impl_->FileLock(replaces ? replaced : moved));
+  Removal removal(*impl_, caller, replaced);
+  if (replaces) {
+    const DafsStatus status = removal.Prepare(/*check_open=*/false);
+    // RENAME has no DENYDISP_CONFLICT; a target that may not be removed may not be replaced.
+    if (status == DafsStatus::kDenyDispConflict) return DafsStatus::kAcces;
+    STORE_RETURN_IF_NOT_OK(status);
+  }
+  ChangeProbe source_probe(*source);
+  ChangeProbe target_probe(*target);
+  const int result = renameat(source->path_fd(), args.oldname.c_str(), target->path_fd(),
+                              args.newname.c_str());
+  const int error = errno;
+  if (replaces) removal.Done(result == 0);
+  if (result != 0) {
+    // Both are directories, so these speak of a target that does not go with the source (6.5.34-03).
+    const bool incompatible = error == ENOTEMPTY || error == EISDIR || error == ENOTDIR;
+    return incompatible ? DafsStatus::kExist : StatusFromErrno(error);
+  }
+  if (ObjectRef object = impl_->cache.Find(moved); object != nullptr) object->change().Modified();
+  res->source = source_probe.Modified();
+  res->target = target_probe.Modified();
+  return DafsStatus::kOk;
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,98 @@
+#include "server/store/object.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "server/store/identity.h"
+
+namespace dafs::server {
+
+uint64_t ChangeCounter::Value(uint64_t ctime_ns, uint64_t sample) {
+  absl::MutexLock lock(&mutex_);
+  if (ctime_ns < ctime_ns_) return ctime_ns;  // sampled before the last one told, or the clock is
+  if (ctime_ns != ctime_ns_) {
+    ctime_ns_ = ctime_ns;
+    extra_ = 0;
+    told_ = sample;
+  } else if (sample > told_) {
+    ++extra_;
+    told_ = sample;
+  }
+  return ctime_ns_ + extra_;
+}
+
+ChangeCounter::Saved ChangeCounter::Save() {
+  absl::MutexLock lock(&mutex_);
+  const bool untold = ctime_ns_ != 0 && Sample() != told_;
+  return {ctime_ns_, extra_ + (untold ? 1 : 0)};
+}
+
+void ChangeCounter::Restore(const Saved& saved) {
+  absl::MutexLock lock(&mutex_);
+  ctime_ns_ = saved.ctime_ns;
+  extra_ = saved.extra;
+}
+
+Object::Object(const FileSystem& fs, const wire::FileHandle& handle, Fd path, mode_t type,
+               std::atomic<size_t>& descriptors)
+    : fs_(fs),
+      handle_(handle),
+      path_(std::move(path)),
+      type_(type),
+      descriptors_(descriptors) {
+  descriptors_.fetch_add(1, std::memory_order_relaxed);
+}
+
+Object::~Object() { descriptors_.fetch_sub(1, std::memory_order_relaxed); }
+
+std::shared_ptr<const Fd> Object::Share(Fd fd) {
+  descriptors_.fetch_add(1, std::memory_order_relaxed);
+  return {new Fd(std::move(fd)), [count = &descriptors_](const Fd* p) {
+            delete p;
+            count->fetch_sub(1, std::memory_order_relaxed);
+          }};
+}
+
+std::shared_ptr<const Fd> Object::DataFd(bool write, int* error) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (write_ != nullptr) return write_;
+    if (!write && read_ != nullptr) return read_;
+  }
+  ScopedPrivilege privilege;
+  Fd fd(open(FdPath(path_fd()).c_str(),
+             (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd.ok()) {
+    *error = errno;
+    return nullptr;
+  }
+  Donate(std::move(fd), write);
+  absl::MutexLock lock(&mutex_);
+  return write || read_ == nullptr ? write_ : read_;
+}
+
+void Object::Donate(Fd fd, bool write) {
+  std::shared_ptr<const Fd> unused;  // closed after the lock is released
+  absl::MutexLock lock(&mutex_);
+  if (!write && write_ != nullptr) return;
+  std::shared_ptr<const Fd>& slot = write ? write_ : read_;
+  if (slot == nullptr) {
+    slot = Share(std::move(fd));
+    if (write) unused = std::move(read_);  // the one for writing serves both
+  }
+}
+
+bool Object::HasDataFd(bool write) {
+  absl::MutexLock lock(&mutex_);
+  return write_ != nullptr || (!write && read_ != nullptr);
+}
+
+void Object::DropWriteFd() {
+  std::shared_ptr<const Fd> dropped;
+  absl::MutexLock lock(&mutex_);
+  dropped = std::move(write_);
+}
+
+}  // namespace dafs::server

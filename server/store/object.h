@@ -1,0 +1,104 @@
+// One object of an exported file system while the server has a descriptor for it.
+// Spec: 4.1.4 (handles), 6.1.5 CHANGE; ARCHITECTURE "Server".
+// Thread-safe. Opening data descriptors may block on the file system.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "server/store/fd.h"
+#include "server/store/handle.h"
+#include "server/store/mounts.h"
+
+namespace dafs::server {
+
+// The CHANGE attribute: ctime in nanoseconds, plus a count of the modifications the server has made
+// since that value was last told to somebody. Kernels whose clock ticks in milliseconds give two
+// changes within a tick the same ctime; the count keeps their CHANGE apart.
+class ChangeCounter {
+ public:
+  // To be called before the ctime is sampled; its result goes to Value.
+  uint64_t Sample() const { return modifications_.load(std::memory_order_acquire); }
+
+  // To be called after every modification by the server.
+  void Modified() { modifications_.fetch_add(1, std::memory_order_release); }
+
+  // The attribute for a ctime sampled after `sample`.
+  uint64_t Value(uint64_t ctime_ns, uint64_t sample);
+
+  // What must be kept when the object's descriptor is given up: 0 if nothing.
+  struct Saved {
+    uint64_t ctime_ns = 0;
+    uint64_t extra = 0;
+  };
+  Saved Save();
+  void Restore(const Saved& saved);
+
+ private:
+  // Counts modifications; publishes that the modification before it is visible to statx.
+  std::atomic<uint64_t> modifications_{0};
+  absl::Mutex mutex_;
+  uint64_t ctime_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // last told
+  uint64_t extra_ ABSL_GUARDED_BY(mutex_) = 0;     // added to it
+  uint64_t told_ ABSL_GUARDED_BY(mutex_) = 0;      // modifications_ as of then
+};
+
+class Object {
+ public:
+  // `descriptors` counts the descriptors held, and outlives the object.
+  Object(const FileSystem& fs, const wire::FileHandle& handle, Fd path, mode_t type,
+         std::atomic<size_t>& descriptors);
+  ~Object();
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+
+  const FileSystem& fs() const { return fs_; }
+  const wire::FileHandle& handle() const { return handle_; }
+  ObjectKey key() const { return KeyOf(handle_); }
+  int path_fd() const { return path_.get(); }  // O_PATH
+  mode_t type() const { return type_; }        // S_IFDIR, ...; never changes
+  bool is_dir() const { return type_ == S_IFDIR; }
+  bool is_regular() const { return type_ == S_IFREG; }
+  ChangeCounter& change() { return change_; }
+
+  // A link in the orphan directory counts among the links of the inode, but not of the file.
+  bool orphaned() const { return orphaned_.load(std::memory_order_relaxed); }
+  void set_orphaned(bool orphaned) { orphaned_.store(orphaned, std::memory_order_relaxed); }
+
+  // A descriptor of this regular file for reading, or for reading and writing, opened by the
+  // server's own right: only for callers whose right has been established (by OPEN). Kept for the
+  // next call. Owned by the object and the calls in flight. On failure nullptr, and *error an errno.
+  std::shared_ptr<const Fd> DataFd(bool write, int* error);
+
+  // Keeps `fd`, which a caller has opened, as such a descriptor if there is none yet.
+  void Donate(Fd fd, bool write);
+  bool HasDataFd(bool write);
+
+  // Closes the descriptor for writing once nobody uses it: while it is open, programs of the server
+  // cannot execute the file.
+  void DropWriteFd();
+
+ private:
+  std::shared_ptr<const Fd> Share(Fd fd);
+
+  const FileSystem& fs_;
+  const wire::FileHandle handle_;
+  const Fd path_;
+  const mode_t type_;
+  std::atomic<size_t>& descriptors_;
+  std::atomic<bool> orphaned_{false};  // publishes nothing but itself
+  ChangeCounter change_;
+  absl::Mutex mutex_;
+  std::shared_ptr<const Fd> read_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const Fd> write_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Owned by the descriptor cache, the open files, and the calls in flight.
+using ObjectRef = std::shared_ptr<Object>;
+
+}  // namespace dafs::server

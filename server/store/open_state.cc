@@ -1,0 +1,212 @@
+#include "server/store/open_state.h"
+
+#include <utility>
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+wire::StateId OpenTable::StateIdOf(uint64_t serial) const {
+  return wire::OpaqueFromUint64<wire::StateId>(uint64_t{instance_} << kSerialBits | serial);
+}
+
+void OpenTable::Count(Holders& holders, const Record& record, int sign) {
+  const auto add = [sign](uint32_t& count, bool holds) {
+    if (holds) count = static_cast<uint32_t>(static_cast<int64_t>(count) + sign);
+  };
+  add(holders.readers, record.access & wire::kShareRead);
+  add(holders.writers, record.access & wire::kShareWrite);
+  add(holders.deny_read, record.deny & wire::kShareRead);
+  add(holders.deny_write, record.deny & wire::kShareWrite);
+  add(holders.deny_delete, record.deny_delete);
+  add(holders.keys, record.has_key);
+}
+
+// The access and deny check first, then the share key (4.4.2). `others` leaves out the open that
+// the request would be merged into.
+DafsStatus OpenTable::CheckConflict(const File& file, const Holders& others,
+                                    const OpenRequest& request) {
+  if (((request.access & wire::kShareRead) && others.deny_read > 0) ||
+      ((request.access & wire::kShareWrite) && others.deny_write > 0) ||
+      ((request.deny & wire::kShareRead) && others.readers > 0) ||
+      ((request.deny & wire::kShareWrite) && others.writers > 0)) {
+    return DafsStatus::kDenied;
+  }
+  if (request.share_key.has_value() && others.keys > 0 && *request.share_key != file.share_key) {
+    return DafsStatus::kKeyMismatch;
+  }
+  return DafsStatus::kOk;
+}
+
+DafsStatus OpenTable::Open(const OpenRequest& request, ObjectRef object, bool pin,
+                           wire::StateId* state_id) {
+  const ObjectKey key = object->key();
+  Owner owner{request.client_id, request.owner, key};
+  absl::MutexLock lock(&mutex_);
+  File& file = files_[key];
+  const auto existing = by_owner_.find(owner);
+  Record merged;
+  Holders others = file.holders;
+  if (existing != by_owner_.end()) {
+    merged = records_[existing->second];
+    Count(others, merged, -1);
+  }
+  if (DafsStatus status = CheckConflict(file, others, request); status != DafsStatus::kOk) {
+    if (file.opens == 0) files_.erase(key);
+    return status;
+  }
+  const bool denied_before = merged.deny != 0;
+  merged.client_id = request.client_id;
+  merged.owner = request.owner;
+  merged.key = key;
+  merged.access |= request.access;
+  merged.deny |= request.deny;
+  merged.deny_delete |= request.deny_delete;
+  if (request.share_key.has_value()) {
+    merged.has_key = true;
+    file.share_key = *request.share_key;
+  }
+  uint64_t serial = 0;
+  if (existing != by_owner_.end()) {
+    serial = existing->second;
+  } else {
+    serial = ++last_serial_;
+    by_owner_[std::move(owner)] = serial;
+    by_client_[request.client_id].insert(serial);
+    ++file.opens;
+  }
+  if (pin && file.object == nullptr) file.object = std::move(object);
+  file.holders = others;
+  Count(file.holders, merged, +1);
+  if (!denied_before && merged.deny != 0) ++deniers_;
+  records_[serial] = std::move(merged);
+  *state_id = StateIdOf(serial);
+  return DafsStatus::kOk;
+}
+
+bool OpenTable::Pin(const ObjectRef& object) {
+  absl::MutexLock lock(&mutex_);
+  auto it = files_.find(object->key());
+  if (it == files_.end()) return false;
+  if (it->second.object == nullptr) it->second.object = object;
+  return true;
+}
+
+DafsStatus OpenTable::FindRecord(const wire::ClientId& client_id, const wire::StateId& state_id,
+                                 const ObjectKey& key, uint64_t* serial) const {
+  const uint64_t value = wire::OpaqueToUint64(state_id);
+  if (value >> kSerialBits != instance_) return DafsStatus::kStaleStateId;
+  *serial = value & ((uint64_t{1} << kSerialBits) - 1);
+  auto it = records_.find(*serial);
+  if (it == records_.end() || it->second.client_id != client_id || it->second.key != key) {
+    return DafsStatus::kBadStateId;
+  }
+  return DafsStatus::kOk;
+}
+
+DafsStatus OpenTable::Find(const wire::ClientId& client_id, const wire::StateId& state_id,
+                           const ObjectKey& key, OpenRights* rights) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  uint64_t serial = 0;
+  if (DafsStatus status = FindRecord(client_id, state_id, key, &serial);
+      status != DafsStatus::kOk) {
+    return status;
+  }
+  rights->access = records_.find(serial)->second.access;
+  rights->object = files_.find(key)->second.object;
+  return DafsStatus::kOk;
+}
+
+DafsStatus OpenTable::CheckDenied(const ObjectKey& key, uint32_t access) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  if (deniers_ == 0) return DafsStatus::kOk;
+  auto it = files_.find(key);
+  if (it == files_.end()) return DafsStatus::kOk;
+  const Holders& holders = it->second.holders;
+  const bool denied = ((access & wire::kShareRead) && holders.deny_read > 0) ||
+                      ((access & wire::kShareWrite) && holders.deny_write > 0);
+  return denied ? DafsStatus::kDenied : DafsStatus::kOk;
+}
+
+DafsStatus OpenTable::Close(const wire::ClientId& client_id, const wire::StateId& state_id,
+                            const ObjectKey& key, Closed* closed) {
+  absl::MutexLock lock(&mutex_);
+  uint64_t serial = 0;
+  if (DafsStatus status = FindRecord(client_id, state_id, key, &serial);
+      status != DafsStatus::kOk) {
+    return status;
+  }
+  auto record = records_.find(serial);
+  auto file = files_.find(key);
+  Count(file->second.holders, record->second, -1);
+  if (record->second.deny != 0) --deniers_;
+  closed->last_write = (record->second.access & wire::kShareWrite) != 0 &&
+                       file->second.holders.writers == 0;
+  by_owner_.erase(Owner{client_id, std::move(record->second.owner), key});
+  auto client = by_client_.find(client_id);
+  client->second.erase(serial);
+  if (client->second.empty()) by_client_.erase(client);
+  records_.erase(record);
+  closed->object = file->second.object;
+  closed->last_open = --file->second.opens == 0;
+  if (closed->last_open) files_.erase(file);
+  return DafsStatus::kOk;
+}
+
+DafsStatus OpenTable::Downgrade(const wire::ClientId& client_id, const wire::StateId& state_id,
+                                const ObjectKey& key, uint32_t access, uint32_t deny,
+                                std::optional<uint64_t> share_key, ObjectRef* drop_write) {
+  absl::MutexLock lock(&mutex_);
+  uint64_t serial = 0;
+  if (DafsStatus status = FindRecord(client_id, state_id, key, &serial);
+      status != DafsStatus::kOk) {
+    return status;
+  }
+  Record& record = records_.find(serial)->second;
+  File& file = files_.find(key)->second;
+  if ((access & ~record.access) != 0 || (deny & ~record.deny) != 0) return DafsStatus::kInval;
+  if (share_key.has_value() && (!record.has_key || *share_key != file.share_key)) {
+    return DafsStatus::kInval;
+  }
+  Count(file.holders, record, -1);
+  if (record.deny != 0 && deny == 0) --deniers_;
+  record.access = access;
+  record.deny = deny;
+  record.has_key = share_key.has_value();
+  Count(file.holders, record, +1);
+  if (file.holders.writers == 0) *drop_write = file.object;
+  return DafsStatus::kOk;
+}
+
+std::vector<std::pair<wire::StateId, ObjectKey>> OpenTable::OpensOf(
+    const wire::ClientId& client_id) const {
+  std::vector<std::pair<wire::StateId, ObjectKey>> result;
+  absl::ReaderMutexLock lock(&mutex_);
+  auto client = by_client_.find(client_id);
+  if (client == by_client_.end()) return result;
+  for (uint64_t serial : client->second) {
+    result.emplace_back(StateIdOf(serial), records_.find(serial)->second.key);
+  }
+  return result;
+}
+
+DafsStatus OpenTable::CheckRemoval(const ObjectKey& key, bool check_open) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  auto it = files_.find(key);
+  if (it == files_.end()) return DafsStatus::kOk;
+  return check_open || it->second.holders.deny_delete > 0 ? DafsStatus::kDenyDispConflict
+                                                          : DafsStatus::kOk;
+}
+
+ObjectRef OpenTable::FindObject(const ObjectKey& key) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  auto it = files_.find(key);
+  return it == files_.end() ? nullptr : it->second.object;
+}
+
+size_t OpenTable::size() const {
+  absl::ReaderMutexLock lock(&mutex_);
+  return records_.size();
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,144 @@
+// The opens that clients hold: state ids, share reservations, share keys, delete dispositions.
+// Spec: 4.4.1.2 (opens, share reservations, state ids), 4.4.2 (share keys), 6.5.7, 6.5.24, 6.5.26,
+// 6.5.33.
+//
+// An open belongs to (client id, owner, file); a second OPEN of the same three is merged into it. A
+// state id is the number of this server instance (3 bytes) and a serial number (5 bytes), so that
+// one of an earlier instance is told from one that means nothing.
+// Thread-safe. Nothing here blocks or calls the file system.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/synchronization/mutex.h"
+#include "server/store/object.h"
+#include "wire/constants.h"
+#include "wire/status.h"
+#include "wire/types.h"
+
+namespace dafs::server {
+
+struct OpenRequest {
+  wire::ClientId client_id;
+  std::string owner;
+  uint32_t access = 0;  // wire::kShare...
+  uint32_t deny = 0;
+  bool deny_delete = false;
+  std::optional<uint64_t> share_key;  // with share key type BOTH
+};
+
+// What an open entitles to.
+struct OpenRights {
+  ObjectRef object;     // none if its descriptors are not kept for the open: resolve the handle
+  uint32_t access = 0;
+};
+
+// What a CLOSE leaves of the file.
+struct Closed {
+  ObjectRef object;         // none as above
+  bool last_open = false;   // nobody has it open any more
+  bool last_write = false;  // nobody has it open for writing any more, and somebody had
+};
+
+class OpenTable {
+ public:
+  explicit OpenTable(uint32_t instance) : instance_(instance & kInstanceMask) {}
+
+  // Opens `object`, and keeps its descriptors as long as the file is open if `pin`. DENIED: share
+  // conflict; KEY_MISMATCH: another share key.
+  wire::DafsStatus Open(const OpenRequest& request, ObjectRef object, bool pin,
+                        wire::StateId* state_id);
+
+  // Keeps the descriptors of `object` as long as the file is open. Whether it is open at all.
+  bool Pin(const ObjectRef& object);
+
+  // What `state_id` of `client_id` entitles to on `handle`. BAD_STATEID, STALE_STATEID.
+  wire::DafsStatus Find(const wire::ClientId& client_id, const wire::StateId& state_id,
+                        const ObjectKey& key, OpenRights* rights) const;
+
+  // Whether I/O without a state id (`access`) meets a reservation: DENIED or OK.
+  wire::DafsStatus CheckDenied(const ObjectKey& key, uint32_t access) const;
+
+  // Ends an open.
+  wire::DafsStatus Close(const wire::ClientId& client_id, const wire::StateId& state_id,
+                         const ObjectKey& key, Closed* closed);
+
+  // Replaces access and deny by subsets, and releases the share key unless `share_key` is that of
+  // the open. INVAL for anything that is not in effect. *drop_write: nobody writes any more.
+  wire::DafsStatus Downgrade(const wire::ClientId& client_id, const wire::StateId& state_id,
+                             const ObjectKey& key, uint32_t access, uint32_t deny,
+                             std::optional<uint64_t> share_key, ObjectRef* drop_write);
+
+  // Every state id of a client, with the file it is for.
+  std::vector<std::pair<wire::StateId, ObjectKey>> OpensOf(const wire::ClientId& client_id) const;
+
+  // Whether the file may lose a name: DENYDISP_CONFLICT if an open forbids it, or if there is any
+  // and `check_open`.
+  wire::DafsStatus CheckRemoval(const ObjectKey& key, bool check_open) const;
+
+  // The object of a file whose descriptors are kept for its opens.
+  ObjectRef FindObject(const ObjectKey& key) const;
+
+  size_t size() const;
+
+ private:
+  struct Holders {  // how many opens hold what
+    uint32_t readers = 0, writers = 0, deny_read = 0, deny_write = 0, deny_delete = 0, keys = 0;
+  };
+  struct File {
+    ObjectRef object;
+    Holders holders;
+    uint64_t share_key = 0;  // of all `keys` holders
+    size_t opens = 0;
+  };
+  struct Record {
+    wire::ClientId client_id;
+    std::string owner;
+    ObjectKey key;
+    uint32_t access = 0;
+    uint32_t deny = 0;
+    bool deny_delete = false;
+    bool has_key = false;
+  };
+  struct Owner {
+    wire::ClientId client_id;
+    std::string owner;
+    ObjectKey key;
+    friend bool operator==(const Owner&, const Owner&) = default;
+    template <class H>
+    friend H AbslHashValue(H h, const Owner& o) {
+      return H::combine(std::move(h), o.client_id, o.owner, o.key);
+    }
+  };
+
+  static constexpr uint32_t kInstanceMask = 0xffffff;
+  static constexpr int kSerialBits = 40;
+
+  wire::StateId StateIdOf(uint64_t serial) const;
+  static void Count(Holders& holders, const Record& record, int sign);
+  static wire::DafsStatus CheckConflict(const File& file, const Holders& others,
+                                        const OpenRequest& request);
+  wire::DafsStatus FindRecord(const wire::ClientId& client_id, const wire::StateId& state_id,
+                              const ObjectKey& key, uint64_t* serial) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+
+  const uint32_t instance_;
+  mutable absl::Mutex mutex_;
+  uint64_t last_serial_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t deniers_ ABSL_GUARDED_BY(mutex_) = 0;  // opens that deny anything
+  absl::flat_hash_map<uint64_t, Record> records_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<ObjectKey, File> files_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<Owner, uint64_t> by_owner_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<wire::ClientId, absl::flat_hash_set<uint64_t>> by_client_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace dafs::server

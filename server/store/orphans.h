@@ -1,0 +1,43 @@
+// Where the last name of an open file goes when it is removed: a hidden directory at the root of
+// its file system, so that the file lives until its last close although no descriptor may be kept
+// for it. What a crash leaves there is removed at the next start.
+// Spec: 6.5.7-02, 6.5.33 (removal of open files); ARCHITECTURE "Hard points".
+// Thread-safe. May block on the file system. Works by the server's own privilege.
+#pragma once
+
+#include <string_view>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "server/store/object.h"
+
+namespace dafs::server {
+
+// The directory's name. No client can see or use this name anywhere.
+inline constexpr char kOrphanDirectory[] = ".dafsd-orphans";
+inline bool IsReservedName(std::string_view name) { return name == kOrphanDirectory; }
+
+class Orphans {
+ public:
+  // Removes what an earlier run of the server has left on `fs`.
+  void Clean(const FileSystem& fs);
+
+  // Gives `file` a name in the directory. False if the file system does not let us.
+  bool Link(Object& file);
+
+  // Takes that name away again.
+  void Unlink(Object& file);
+
+ private:
+  struct Directory {
+    Fd fd;
+    size_t files = 0;
+  };
+  Directory* OpenDirectory(const FileSystem& fs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  absl::Mutex mutex_;
+  absl::flat_hash_map<const FileSystem*, Directory> directories_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace dafs::server

@@ -1,0 +1,52 @@
+#include "server/store/store.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "server/store/state_dir.h"
+#include "server/store/store_impl.h"
+#include "wire/status_macros.h"
+
+namespace dafs::server {
+
+absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
+  RETURN_IF_ERROR(CheckExports(options.exports));
+  if (options.max_append < 65536) {
+    return absl::InvalidArgumentError("max_append must be at least 65536 (spec 6.1.6)");
+  }
+  RestoreOwnIdentity();
+  if (!HasNeededCapabilities()) {
+    return absl::PermissionDeniedError(
+        "opening files by handle and acting as the caller need privileges: run dafsd as root");
+  }
+  struct stat st;
+  if (stat(options.state_dir.c_str(), &st) != 0 || !S_ISDIR(st.st_mode)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("state directory ", options.state_dir, ": ",
+                     errno != 0 ? std::strerror(errno) : "not a directory"));
+  }
+  ASSIGN_OR_RETURN(const HandleKey key, LoadOrCreateHandleKey(options.state_dir));
+  ASSIGN_OR_RETURN(const uint32_t instance, NextInstance(options.state_dir));
+  auto impl = std::make_unique<StoreImpl>(std::move(options), key, instance);
+  RETURN_IF_ERROR(impl->OpenExports());
+  return std::unique_ptr<Store>(new Store(std::move(impl)));
+}
+
+Store::Store(std::unique_ptr<StoreImpl> impl) : impl_(std::move(impl)) {}
+
+Store::~Store() { RestoreOwnIdentity(); }
+
+void Store::RestoreServerIdentity() { RestoreOwnIdentity(); }
+
+size_t Store::open_count() const { return impl_->opens.size(); }
+
+size_t Store::descriptor_count() const {
+  return impl_->cache.descriptors().load(std::memory_order_relaxed);
+}
+
+wire::Verifier Store::write_verifier() const { return impl_->WriteVerifier(); }
+
+}  // namespace dafs::server

@@ -1,0 +1,213 @@
+#include "server/store/store_impl.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <ctime>
+
+#include "server/store/attributes.h"
+#include "server/store/errno_status.h"
+#include "wire/status_macros.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+namespace {
+
+size_t DescriptorLimit(size_t wanted) {
+  if (wanted > 0) return wanted;
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 512;
+  return static_cast<size_t>(limit.rlim_cur) / 4 * 3;
+}
+
+}  // namespace
+
+uint64_t ChangeOf(Object& object) {
+  const uint64_t sample = object.change().Sample();
+  struct statx stx;
+  if (statx(object.path_fd(), "", AT_EMPTY_PATH, STATX_CTIME, &stx) != 0) return 0;
+  return object.change().Value(CtimeNs(stx), sample);
+}
+
+DafsStatus CheckName(const std::string& name) {
+  if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos ||
+      name.find('\0') != std::string::npos) {
+    return DafsStatus::kInval;
+  }
+  return IsReservedName(name) ? DafsStatus::kAcces : DafsStatus::kOk;
+}
+
+ChangeProbe::ChangeProbe(Object& directory) : directory_(directory) {
+  info_.before = ChangeOf(directory);
+}
+
+wire::ChangeInfo ChangeProbe::Modified() {
+  directory_.change().Modified();
+  info_.after = ChangeOf(directory_);
+  return info_;  // not atomic: others may change the directory in between
+}
+
+StoreImpl::StoreImpl(StoreOptions opts, const HandleKey& key, uint32_t instance_number)
+    : options(std::move(opts)),
+      max_descriptors(DescriptorLimit(options.max_descriptors)),
+      mac(key),
+      pseudo(options.exports, mac),
+      instance(instance_number),
+      start_seconds(time(nullptr)),
+      cache(max_descriptors),
+      opens(instance_number) {}
+
+absl::Status StoreImpl::OpenExports() {
+  ASSIGN_OR_RETURN(mounts, Mounts::Open(options.exports, mac));
+  for (size_t i = 0; i < options.exports.size(); ++i) {
+    const FileSystem& fs = mounts->Top(i);
+    KernelHandle handle;
+    if (int error = GetKernelHandle(fs.root.get(), "", &handle); error != 0) {
+      return absl::InternalError("the handle of " + fs.path + " is gone");
+    }
+    roots.push_back(mac.Seal(MakeKey(fs.fshandle, HandleKind::kFile, handle.type,
+                                     {handle.bytes, handle.length})));
+    if (!options.exports[i].read_only) orphans.Clean(fs);
+  }
+  return absl::OkStatus();
+}
+
+wire::Verifier StoreImpl::WriteVerifier() const {
+  return wire::OpaqueFromUint64<wire::Verifier>(
+      uint64_t{instance} << 32 | lost_writes_.load(std::memory_order_acquire));
+}
+
+DafsStatus StoreImpl::Enter(const Caller& caller, const Export& exported) {
+  Identity identity;
+  if (exported.squash == Squash::kAll) {
+    identity.uid = exported.anonuid;
+    identity.gid = exported.anongid;
+  } else {
+    const bool squash = exported.squash == Squash::kRoot;
+    const auto group = [&](uint32_t gid) { return squash && gid == 0 ? exported.anongid : gid; };
+    identity.uid = squash && caller.uid == 0 ? exported.anonuid : caller.uid;
+    identity.gid = group(caller.gid);
+    for (uint32_t gid : caller.groups) identity.groups.push_back(group(gid));
+  }
+  return AssumeIdentity(identity) ? DafsStatus::kOk : DafsStatus::kServerFault;
+}
+
+bool StoreImpl::IsGenuine(const wire::FileHandle& handle) {
+  if (ObjectRef object = cache.Find(KeyOf(handle)); object != nullptr) {
+    return SameHandle(object->handle(), handle);
+  }
+  return mac.Verify(handle);
+}
+
+DafsStatus StoreImpl::Resolve(const Caller& caller, const wire::FileHandle& handle, Place* place) {
+  const ObjectKey key = KeyOf(handle);
+  place->pseudo = nullptr;
+  place->object = cache.Find(key);
+  if (place->object != nullptr) {
+    if (!SameHandle(place->object->handle(), handle)) return DafsStatus::kBadHandle;
+  } else {
+    if (!mac.Verify(handle)) return DafsStatus::kBadHandle;
+    if (KindOf(key) == HandleKind::kPseudo) {
+      place->pseudo = pseudo.Find(handle);
+      return place->pseudo != nullptr ? DafsStatus::kOk : DafsStatus::kStale;
+    }
+    place->object = opens.FindObject(key);
+    if (place->object != nullptr) {
+      place->object = cache.Insert(std::move(place->object));
+    } else {
+      STORE_RETURN_IF_NOT_OK(OpenByHandle(handle, &place->object));
+    }
+  }
+  return place->object->fs().exported->Admits(caller.peer) ? DafsStatus::kOk : DafsStatus::kAcces;
+}
+
+DafsStatus StoreImpl::OpenByHandle(const wire::FileHandle& handle, ObjectRef* object) {
+  const FileSystem* fs = mounts->FindByFsHandle(handle.fshandle);
+  if (fs == nullptr) return DafsStatus::kStale;
+  int fd = 0;
+  {
+    ScopedPrivilege privilege;
+    fd = OpenKernelHandle(*fs, KeyOf(handle));
+  }
+  if (fd < 0) {
+    // What a genuine handle no longer leads to is gone, however the file system words it.
+    const bool resource = fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM;
+    return resource ? DafsStatus::kResource : DafsStatus::kStale;
+  }
+  Fd path(fd);
+  struct statx stx;
+  if (int error = Statx(fd, &stx); error != 0) return StatusFromErrno(error);
+  if (stx.stx_nlink == 0) return DafsStatus::kStale;
+  *object = cache.Insert(std::make_shared<Object>(*fs, handle, std::move(path),
+                                                  stx.stx_mode & S_IFMT, cache.descriptors()));
+  return DafsStatus::kOk;
+}
+
+DafsStatus StoreImpl::ResolveObject(const Caller& caller, const wire::FileHandle& handle,
+                                    DafsStatus pseudo_status, ObjectRef* object) {
+  Place place;
+  STORE_RETURN_IF_NOT_OK(Resolve(caller, handle, &place));
+  if (place.pseudo != nullptr) return pseudo_status;
+  *object = std::move(place.object);
+  return DafsStatus::kOk;
+}
+
+DafsStatus StoreImpl::ResolveTargetDir(const Caller& caller, const wire::FileHandle& handle,
+                                       ObjectRef* directory) {
+  STORE_RETURN_IF_NOT_OK(ResolveObject(caller, handle, DafsStatus::kRofs, directory));
+  if (!(*directory)->is_dir()) return DafsStatus::kNotDir;
+  return (*directory)->fs().exported->read_only ? DafsStatus::kRofs : DafsStatus::kOk;
+}
+
+DafsStatus StoreImpl::Adopt(const FileSystem& near, Fd path, ObjectRef* object) {
+  KernelHandle handle;
+  if (int error = GetKernelHandle(path.get(), "", &handle); error != 0) {
+    return error == EOPNOTSUPP ? DafsStatus::kAcces : StatusFromErrno(error);
+  }
+  const FileSystem* fs = mounts->FindByMountId(near, handle.mount_id);
+  if (fs == nullptr) return DafsStatus::kAcces;
+  const ObjectKey key = MakeKey(fs->fshandle, HandleKind::kFile, handle.type,
+                                {handle.bytes, handle.length});
+  *object = cache.Find(key);
+  if (*object != nullptr) return DafsStatus::kOk;
+  struct statx stx;
+  if (int error = Statx(path.get(), &stx); error != 0) return StatusFromErrno(error);
+  ObjectRef fresh = opens.FindObject(key);
+  if (fresh == nullptr) {
+    fresh = std::make_shared<Object>(*fs, mac.Seal(key), std::move(path), stx.stx_mode & S_IFMT,
+                                     cache.descriptors());
+  }
+  *object = cache.Insert(std::move(fresh));
+  return DafsStatus::kOk;
+}
+
+DafsStatus StoreImpl::GetAttributes(Object& object, uint64_t bitmap,
+                                    wire::FileAttributes* attributes) {
+  const uint64_t sample = object.change().Sample();
+  struct statx stx;
+  if (int error = Statx(object.path_fd(), &stx); error != 0) return StatusFromErrno(error);
+  if (stx.stx_nlink == 0 && opens.FindObject(object.key()) == nullptr) {
+    cache.Erase(object.key());
+    return DafsStatus::kStale;
+  }
+  FillAttributes(stx, bitmap, object.change().Value(CtimeNs(stx), sample), object.handle(),
+                 object.orphaned(), attributes);
+  return DafsStatus::kOk;
+}
+
+void StoreImpl::GetPseudoAttributes(const PseudoNode& node, uint64_t bitmap,
+                                    wire::FileAttributes* attributes) {
+  struct statx stx = {};
+  stx.stx_mask = STATX_BASIC_STATS | STATX_BTIME;
+  stx.stx_mode = S_IFDIR | 0555;
+  stx.stx_nlink = static_cast<uint32_t>(2 + node.children.size());
+  stx.stx_ino = node.file_id;
+  stx.stx_atime.tv_sec = start_seconds;
+  stx.stx_btime = stx.stx_ctime = stx.stx_mtime = stx.stx_atime;
+  FillAttributes(stx, bitmap, CtimeNs(stx), node.handle, false, attributes);
+}
+
+}  // namespace dafs::server

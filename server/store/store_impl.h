@@ -1,0 +1,146 @@
+// What the procedures of the store share: its parts, and the steps that most of them begin with.
+// Only for the .cc files of this folder. Thread-safe as the Store.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/synchronization/mutex.h"
+#include "server/store/descriptor_cache.h"
+#include "server/store/handle.h"
+#include "server/store/identity.h"
+#include "server/store/mounts.h"
+#include "server/store/open_state.h"
+#include "server/store/orphans.h"
+#include "server/store/pseudo_fs.h"
+#include "server/store/store.h"
+#include "wire/attributes.h"
+
+namespace dafs::server {
+
+// Ends the enclosing procedure with any status but OK.
+#define STORE_RETURN_IF_NOT_OK(...)                                                 \
+  do {                                                                              \
+    if (::dafs::wire::DafsStatus store_status_ = (__VA_ARGS__);                     \
+        store_status_ != ::dafs::wire::DafsStatus::kOk)                             \
+      return store_status_;                                                         \
+  } while (false)
+
+// What a filehandle names: a directory of the pseudo file system, or an object of an export.
+struct Place {
+  const PseudoNode* pseudo = nullptr;
+  ObjectRef object;
+
+  const wire::FileHandle& handle() const {
+    return pseudo != nullptr ? pseudo->handle : object->handle();
+  }
+};
+
+// The CHANGE attribute of a directory before and after a modification.
+class ChangeProbe {
+ public:
+  explicit ChangeProbe(Object& directory);
+  // To be called after a modification that succeeded.
+  wire::ChangeInfo Modified();
+  // Where nothing was modified: before and after are one.
+  wire::ChangeInfo Unmodified() const { return {info_.before, info_.before, true}; }
+
+ private:
+  Object& directory_;
+  wire::ChangeInfo info_;
+};
+
+class StoreImpl {
+ public:
+  StoreImpl(StoreOptions options, const HandleKey& key, uint32_t instance);
+
+  absl::Status OpenExports();
+
+  // The object or pseudo directory that `handle` names, if `caller` may come there at all.
+  // BADHANDLE, STALE, ACCES.
+  wire::DafsStatus Resolve(const Caller& caller, const wire::FileHandle& handle, Place* place);
+
+  // The same where nothing of the pseudo file system will do: `pseudo` is answered for that.
+  wire::DafsStatus ResolveObject(const Caller& caller, const wire::FileHandle& handle,
+                                 wire::DafsStatus pseudo, ObjectRef* object);
+
+  // An object that is a directory in which something is to be changed: NOTDIR, ROFS besides.
+  wire::DafsStatus ResolveTargetDir(const Caller& caller, const wire::FileHandle& handle,
+                                    ObjectRef* directory);
+
+  // Makes the thread act as `caller` in this export, squashed as it says. SERVERFAULT if it fails.
+  wire::DafsStatus Enter(const Caller& caller, const Export& exported);
+
+  // `name` in `directory`, as the identity entered. Crosses into mounted file systems.
+  wire::DafsStatus LookupName(Object& directory, const std::string& name, ObjectRef* child);
+
+  // One step of a path, from any place to any place. Enters the identity of `caller` by itself.
+  wire::DafsStatus LookupStep(const Caller& caller, const Place& directory,
+                              const std::string& name, Place* child);
+
+  // Steps through `path` from `place`, which ends as the last one reached; *count tells how many.
+  wire::DafsStatus Walk(const Caller& caller, std::span<const std::string> path, Place* place,
+                        uint32_t* count);
+
+  // The object of a descriptor that has just been opened O_PATH; keeps the descriptor.
+  wire::DafsStatus Adopt(const FileSystem& near, Fd path, ObjectRef* object);
+
+  // The attributes of an object. An object without any name that nobody has open is STALE.
+  wire::DafsStatus GetAttributes(Object& object, uint64_t bitmap, wire::FileAttributes* attributes);
+  void GetPseudoAttributes(const PseudoNode& node, uint64_t bitmap,
+                           wire::FileAttributes* attributes);
+
+  // Closes an open and what ends with it.
+  wire::DafsStatus CloseOpen(const wire::ClientId& client_id, const wire::StateId& state_id,
+                             const ObjectKey& key);
+
+  // Whether `handle` is one of ours; cheap for those in use.
+  bool IsGenuine(const wire::FileHandle& handle);
+
+  // Removal of a name of a file that may be open; see namespace.cc.
+  absl::Mutex& FileLock(const ObjectKey& key) {
+    return file_locks_[absl::Hash<ObjectKey>{}(key) % file_locks_.size()];
+  }
+  // Held by writers of a file as readers, by appends as writer.
+  absl::Mutex& AppendLock(const ObjectKey& key) {
+    return append_locks_[absl::Hash<ObjectKey>{}(key) % append_locks_.size()];
+  }
+
+  wire::Verifier WriteVerifier() const;
+  // Uncommitted data may have been lost: every client has to write again (6.5.8).
+  void ChangeWriteVerifier() { lost_writes_.fetch_add(1, std::memory_order_acq_rel); }
+
+  // Whether another open may keep descriptors for itself.
+  bool MayPin() { return cache.descriptors().load(std::memory_order_relaxed) < max_descriptors; }
+
+  const StoreOptions options;
+  const size_t max_descriptors;
+  const HandleMac mac;
+  const PseudoFs pseudo;
+  const uint32_t instance;
+  const int64_t start_seconds;  // times and CHANGE of the pseudo file system
+  DescriptorCache cache;
+  OpenTable opens;
+  Orphans orphans;
+  std::unique_ptr<Mounts> mounts;
+  std::vector<wire::FileHandle> roots;  // by export
+
+ private:
+  wire::DafsStatus OpenByHandle(const wire::FileHandle& handle, ObjectRef* object);
+
+  std::atomic<uint32_t> lost_writes_{0};  // a count; publishes nothing
+  std::array<absl::Mutex, 64> file_locks_;
+  std::array<absl::Mutex, 64> append_locks_;
+};
+
+// The CHANGE attribute of an object now; 0 if it cannot be had.
+uint64_t ChangeOf(Object& object);
+
+// A name that is to be created, removed or renamed: INVAL for ".", "..", and what no file system can
+// hold (R63); ACCES for the name the server reserves.
+wire::DafsStatus CheckName(const std::string& name);
+
+}  // namespace dafs::server
