@@ -1,4 +1,4 @@
-#include "wire/codec_internal/argument_rules.h"
+#include "wire/argument_rules.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -10,15 +10,6 @@
 
 namespace dafs::wire {
 
-// Spec: WIRE.md 5.2 column "Set", 6.5.35.
-DafsStatus CheckSettable(const FileAttributes& attributes) {
-  // Included but not valid ones are disregarded.
-  if ((attributes.valid & ~kFattrSettable) != 0) return DafsStatus::kInval;
-  if (attributes.has(kFattrMode) && (attributes.mode & ~kModeBits) != 0) return DafsStatus::kInval;
-  return DafsStatus::kOk;
-}
-
-namespace internal {
 namespace {
 
 // R87: 0, or a range that leaves the 64-bit space; all ones reaches to the end.
@@ -37,6 +28,14 @@ DafsStatus CheckShare(uint32_t access, uint32_t deny) {
 DafsStatus InvalIf(bool wrong) { return wrong ? DafsStatus::kInval : DafsStatus::kOk; }
 
 }  // namespace
+
+// Spec: WIRE.md 5.2 column "Set", 6.5.35.
+DafsStatus CheckSettable(const FileAttributes& attributes) {
+  // Included but not valid ones are disregarded.
+  if ((attributes.valid & ~kFattrSettable) != 0) return DafsStatus::kInval;
+  if (attributes.has(kFattrMode) && (attributes.mode & ~kModeBits) != 0) return DafsStatus::kInval;
+  return DafsStatus::kOk;
+}
 
 DafsStatus CheckRules(const AccessArgs& args) { return InvalIf((args.access & ~kAccessAll) != 0); }
 
@@ -149,5 +148,4 @@ DafsStatus CheckRules(const WriteDirectArgs& args) {
   return InvalIf(TotalBytes(args.write_data_buffers) < args.byte_count);
 }
 
-}  // namespace internal
 }  // namespace dafs::wire

@@ -112,10 +112,11 @@ absl::StatusOr<DecodedRequestHeader> DecodeRequestHeader(std::span<const std::by
 absl::StatusOr<DecodedResponseHeader> DecodeResponseHeader(std::span<const std::byte> message,
                                                            std::optional<ByteOrder> expected);
 
-// Decodes the arguments of a request whose header has been read, and applies the rules of 9.4 that
-// need nothing but the arguments (lock ranges, buffer sums, claims with create, ...). Returns kOk,
-// or the status a server must answer (step 10 of 9.2); `args` is then unspecified.
-// With DAFS_CHF_FH or DAFS_CHF_STATEID the caller replaces the field afterwards (wire/chain.h).
+// Decodes the arguments of a request whose header has been read. Returns kOk, or the status a
+// server must answer (layout, limits, enums and names of step 10 of 9.2); `args` is then
+// unspecified. Responders use CheckArgs (wire/request_check.h), which applies the further rules for
+// arguments too. With DAFS_CHF_FH or DAFS_CHF_STATEID the caller replaces the field afterwards
+// (wire/chain.h).
 template <class Args>
 DafsStatus DecodeArgs(std::span<const std::byte> message, ByteOrder order, Args& args);
 

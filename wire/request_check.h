@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "wire/argument_rules.h"
 #include "wire/codec.h"
 #include "wire/header.h"
 
@@ -61,14 +62,15 @@ RequestVerdict CheckRequest(std::span<const std::byte> message, const RequestCon
 // `status`: anything but OK breaks its chain, if that is still the present one.
 void ChainMemberDone(const RequestVerdict& verdict, DafsStatus status, ChainState& chain);
 
-// Step 10: decodes the arguments, and for inline writes finds the data. kOk, or the status to
-// answer (EncodeErrorResponse). Includes CHAIN_FORM for CHF_STATEID with a claim other than
-// CLAIM_DELEGATE_CUR.
+// Step 10: decodes and checks the arguments, and for inline writes finds the data. kOk, or the
+// status to answer (EncodeErrorResponse). Includes CHAIN_FORM for CHF_STATEID with a claim other
+// than CLAIM_DELEGATE_CUR.
 template <class Args>
 DafsStatus CheckArgs(std::span<const std::byte> message, const RequestVerdict& verdict,
                      uint32_t inline_write_header_size, Args& args,
                      std::span<const std::byte>& data) {
   DafsStatus status = DecodeArgs(message, verdict.order, args);
+  if (status == DafsStatus::kOk) status = CheckRules(args);
   if (status != DafsStatus::kOk) return status;
   if constexpr (Args::kProc == Proc::kWriteInline || Args::kProc == Proc::kAppendInline) {
     status = FindInlineData(message, args, inline_write_header_size, data);

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "wire/codec.h"
-#include "wire/codec_internal/argument_rules.h"
 #include "wire/codec_internal/decoder.h"
 #include "wire/codec_internal/encoder.h"
 #include "wire/codec_internal/printer.h"
@@ -106,7 +105,7 @@ DafsStatus DecodeArgs(std::span<const std::byte> message, ByteOrder order, Args&
   internal::Decoder decoder(message, order, internal::Role::kRequest, DafsStatus::kOk);
   decoder.BeginScope(kHeaderSize, InfoOf(Args::kProc).args_size);
   Args::Fields(args, decoder);
-  return decoder.ok() ? internal::CheckRules(args) : decoder.error();
+  return decoder.error();
 }
 
 template <class Res>

@@ -1,12 +1,13 @@
 // What WIRE.md 9.4 demands of arguments beyond their layout, where nothing but the arguments is
-// needed to see it. Each function gives kOk or the status to answer. Spec: WIRE.md 9.4, step 10 of
-// 9.2.
+// needed to see it: lock ranges, buffer sums, claims with create, settable attributes, names that
+// may not be. Each function gives kOk or the status to answer. Spec: WIRE.md 9.4, 9.2 step 10.
+// CheckArgs (wire/request_check.h) applies them. Any thread; nothing blocks.
 #pragma once
 
 #include "wire/messages.h"
 #include "wire/status.h"
 
-namespace dafs::wire::internal {
+namespace dafs::wire {
 
 // Procedures without such rules.
 template <class Args>
@@ -32,4 +33,4 @@ DafsStatus CheckRules(const SetFencingListArgs& args);
 DafsStatus CheckRules(const SetattrInlineArgs& args);
 DafsStatus CheckRules(const WriteDirectArgs& args);
 
-}  // namespace dafs::wire::internal
+}  // namespace dafs::wire
