@@ -1,0 +1,116 @@
+"""What is delivered works as the papers say: installed files, quickstart, the examples of README and manual."""
+
+import os
+import re
+import shlex
+
+import processes
+from rig import SOURCE, Skip, check, equal, listening, scenario, free_port
+from .mounting import Helper
+
+DEFAULT_PORT = 20149
+
+
+@scenario(timeout=60, where="server")
+def install(rig):
+    """cmake --install puts programs, manual pages and units where a distribution would."""
+    rig.need("cmake")
+    build = rig.bin.parent
+    if not (build / "cmake_install.cmake").exists():
+        raise Skip(f"{build} is not a build directory")
+    for prefix in ("/usr", "/usr/local"):
+        stage = rig.local / prefix.strip("/").replace("/", "-")
+        rig.run(["cmake", "--install", build, "--prefix", prefix], cwd="/", env=dict(os.environ, DESTDIR=str(stage)))
+        top = stage / prefix.strip("/")
+        for program in ("sbin/mount.dafs", "sbin/dafsd", "bin/dafsctl"):
+            rig.run([top / program, "--help"], cwd="/")
+        for page in ("man8/mount.dafs.8", "man8/dafsd.8", "man8/dafsctl.8", "man5/dafsd.conf.5"):
+            check((top / "share/man" / page).is_file(), f"no {page}")
+        unit = (top / "lib/systemd/system/dafsd.service").read_text()
+        check(f"ExecStart={prefix}/sbin/dafsd " in unit, "the unit does not start the installed dafsd")
+        if prefix == "/usr/local":
+            equal(os.readlink(stage / "sbin/mount.dafs"), "/usr/local/sbin/mount.dafs", "link in /sbin")
+
+
+@scenario(timeout=300, where="server")
+def quickstart(rig):
+    """scripts/quickstart twice, then --stop: it works, may be repeated, and leaves nothing."""
+    demo = SOURCE / "demo"
+    if rig.bin != SOURCE / "build" / "bin":
+        raise Skip("it uses build/, this run another directory")
+    if demo.exists():
+        raise Skip("demo/ is in use")
+    script = SOURCE / "scripts" / "quickstart"
+    env = dict(os.environ, DEMO_PORT=str(free_port()))
+    try:
+        for _ in range(2):
+            rig.run([script, "--no-install"], cwd="/", env=env)
+            equal((demo / "mnt" / "README.md").read_text(), (SOURCE / "README.md").read_text(), "README on the mount")
+        (demo / "mnt" / "new").write_text("x")
+        equal((demo / "export" / "new").read_text(), "x", "a file behind the mount")
+    finally:
+        rig.run([script, "--stop"], cwd="/", env=env)
+    check(not demo.exists(), "demo/ is still there")
+
+
+def readme_commands():
+    """The commands of the README's section on serving and mounting, and its fstab line."""
+    section = (SOURCE / "README.md").read_text().split("## Serve and mount", 1)[1].split("\n## ", 1)[0]
+    return re.findall(r"^    (\S.*)$", section, re.MULTILINE)
+
+
+def manual_commands(page):
+    """What stands between .EX and .EE in the section EXAMPLES of a page."""
+    section = (SOURCE / "man" / page).read_text().split(".SH EXAMPLES", 1)[1].split(".SH ", 1)[0]
+    return [line for block in re.findall(r"\.EX\n(.*?)\.EE", section, re.DOTALL) for line in block.splitlines()]
+
+
+@scenario(timeout=120, where="server")
+def examples(rig):
+    """Every example of README.md and of the manual pages of dafsd and mount.dafs runs as it stands."""
+    if listening(DEFAULT_PORT):
+        raise Skip(f"port {DEFAULT_PORT} is taken")
+    state = rig.local / "state"
+    state.mkdir(mode=0o700)
+    (rig.export / "hello").write_text("hello")
+    env = dict(os.environ, PATH=f"{rig.bin}:{os.environ['PATH']}")
+
+    def here(text):
+        for there, local in {"192.0.2.1": "127.0.0.1", "files.example.com": "127.0.0.1", "/srv/demo": str(rig.export),
+                             "/var/lib/dafsd": str(state), "/mnt": str(rig.mnt)}.items():
+            text = text.replace(there, local)
+        return text
+
+    def servers():
+        return [pid for pid, command in processes.marked(os.environ[processes.MARK]).items()
+                if os.path.basename(command.split()[0]) == "dafsd"]
+
+    def run(line):
+        words = shlex.split(here(line))
+        if words[0] == "dafsd":
+            if servers():
+                return
+            words = [word for word in words if word != "--foreground"]
+            rig.run(words, cwd="/", env=env, timeout=20)
+            check(processes.wait_until(lambda: listening(DEFAULT_PORT), 10), f"nothing listens after: {line}")
+        elif words[0] in ("mount", "mount.dafs", "umount", "dafsctl"):
+            rig.run(words, cwd="/", env=env, timeout=30)
+        elif len(words) == 6 and words[2] == "dafs":
+            table = rig.local / "fstab"
+            table.write_text(here(line) + "\n")
+            rig.run(["mount", "-T", table, words[1]], cwd="/")
+        else:
+            raise AssertionError(f"an example that this test does not know: {line}")
+        if words[0] != "dafsd" and words[0] != "umount":
+            equal((rig.mnt / "hello").read_text(), "hello", f"a file after: {line}")
+
+    lines = readme_commands() + ["umount /mnt"] + manual_commands("dafsd.8") + manual_commands("mount.dafs.8")
+    with Helper(rig):
+        for line in lines:
+            if os.path.ismount(rig.mnt) and not line.startswith(("umount", "dafsctl")):
+                rig.run(["umount", rig.mnt], cwd="/")
+            run(line)
+        if os.path.ismount(rig.mnt):
+            rig.run(["umount", rig.mnt], cwd="/")
+    check(servers(), "the server of the examples is gone")
+    check(processes.end(servers(), 10), "dafsd does not end")
