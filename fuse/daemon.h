@@ -1,0 +1,30 @@
+// Becoming a daemon: the parent waits, and ends with the child's exit code and message once the
+// mount answers or has failed. Called once, before any thread is started.
+#pragma once
+
+#include "fuse/exit_code.h"
+#include "fuse/unique_fd.h"
+
+namespace dafs::fuse {
+
+// The child's end: it must call Report() once. Destroyed unreported (the child died), the parent
+// says so and ends with kInternal.
+class Daemon {
+ public:
+  // In the foreground nothing is forked and Report only prints. Otherwise returns in the child;
+  // the parent never returns. kSystem: fork or pipe failed.
+  static Outcome Start(bool foreground, Daemon* daemon);
+
+  // Tells the parent, which prints the reason and exits. With an ok outcome the child lets go of
+  // its terminal: standard streams to /dev/null, directory "/".
+  // False: nobody waits any more (the parent was killed); the caller should undo the mount.
+  bool Report(const Outcome& outcome);
+
+ private:
+  UniqueFd pipe_;  // not valid in the foreground
+};
+
+// Prints "mount.dafs: reason" to standard error, if there is a reason.
+void PrintReason(const Outcome& outcome);
+
+}  // namespace dafs::fuse

@@ -1,0 +1,24 @@
+// The exit codes of mount(8), and the error that carries one with its one-line reason.
+#pragma once
+
+#include <string>
+
+namespace dafs::fuse {
+
+enum class ExitCode : int {
+  kOk = 0,
+  kUsage = 1,         // incorrect invocation or permissions
+  kSystem = 2,        // out of memory, cannot fork, no more devices
+  kInternal = 4,      // our bug
+  kInterrupted = 8,   // by the user
+  kMountFailure = 32,
+};
+
+// How the start of a mount ended. `reason` is empty with kOk.
+struct Outcome {
+  ExitCode code = ExitCode::kOk;
+  std::string reason;
+  bool ok() const { return code == ExitCode::kOk; }
+};
+
+}  // namespace dafs::fuse

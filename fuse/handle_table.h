@@ -1,0 +1,65 @@
+// The kernel's handles of open files and directories: a number for each, never used again.
+// Thread-safe: shards, each with a mutex held for one lookup.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+
+namespace dafs::fuse {
+
+// Shared pointers, because a call that was given up may outlive the RELEASE of its handle: the
+// owners are the table and the calls in progress.
+template <class T>
+class HandleTable {
+ public:
+  uint64_t Add(std::shared_ptr<T> item) {
+    uint64_t fh = next_.fetch_add(1, std::memory_order_relaxed);
+    Shard& shard = shards_[fh % kShards];
+    absl::MutexLock lock(&shard.mutex);
+    shard.items.emplace(fh, std::move(item));
+    return fh;
+  }
+  // nullptr: no such handle.
+  std::shared_ptr<T> Find(uint64_t fh) const {
+    Shard& shard = shards_[fh % kShards];
+    absl::MutexLock lock(&shard.mutex);
+    auto it = shard.items.find(fh);
+    return it == shard.items.end() ? nullptr : it->second;
+  }
+  std::shared_ptr<T> Remove(uint64_t fh) {
+    Shard& shard = shards_[fh % kShards];
+    absl::MutexLock lock(&shard.mutex);
+    auto it = shard.items.find(fh);
+    if (it == shard.items.end()) return nullptr;
+    std::shared_ptr<T> item = std::move(it->second);
+    shard.items.erase(it);
+    return item;
+  }
+  size_t size() const {
+    size_t count = 0;
+    for (Shard& shard : shards_) {
+      absl::MutexLock lock(&shard.mutex);
+      count += shard.items.size();
+    }
+    return count;
+  }
+
+ private:
+  static constexpr uint64_t kShards = 16;
+  struct Shard {
+    mutable absl::Mutex mutex;
+    absl::flat_hash_map<uint64_t, std::shared_ptr<T>> items ABSL_GUARDED_BY(mutex);
+  };
+  std::atomic<uint64_t> next_{1};  // gives numbers only
+  mutable std::array<Shard, kShards> shards_;
+};
+
+}  // namespace dafs::fuse

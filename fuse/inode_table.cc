@@ -1,0 +1,149 @@
+#include "fuse/inode_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/hash/hash.h"
+
+namespace dafs::fuse {
+
+// Runs `use(Inode*)` under the shard's mutex; nullptr if the node is not known.
+template <class F>
+auto InodeTable::With(uint64_t nodeid, F&& use) const {
+  Shard& shard = ShardOf(nodeid);
+  absl::MutexLock lock(&shard.mutex);
+  auto it = shard.by_node.find(nodeid);
+  return use(it == shard.by_node.end() ? nullptr : it->second.get());
+}
+
+uint64_t InodeTable::ShardOfHandle(const wire::FileHandle& handle) {
+  return absl::HashOf(handle) % kShards;
+}
+
+void InodeTable::SetRoot(const wire::FileHandle& handle,
+                         const wire::FileAttributes& attributes) {
+  auto inode = std::make_unique<Inode>();
+  inode->handle = handle;
+  inode->type = wire::ObjectType::kDir;
+  inode->file_id = attributes.file_id;
+  inode->lookups = 1;
+  Shard& shard = ShardOf(kRootNode);
+  absl::MutexLock lock(&shard.mutex);
+  // Not in by_handle: the root is never found by a name.
+  shard.by_node[kRootNode] = std::move(inode);
+}
+
+uint64_t InodeTable::Remember(const wire::FileHandle& handle,
+                              const wire::FileAttributes& attributes, const Place& place) {
+  uint64_t index = ShardOfHandle(handle);
+  Shard& shard = shards_[index];
+  absl::MutexLock lock(&shard.mutex);
+  auto [it, fresh] = shard.by_handle.try_emplace(handle, 0);
+  if (fresh) {
+    it->second = next_.fetch_add(1, std::memory_order_relaxed) * kShards + index;
+    auto made = std::make_unique<Inode>();
+    made->handle = handle;
+    shard.by_node[it->second] = std::move(made);
+  }
+  Inode& inode = *shard.by_node[it->second];
+  ++inode.lookups;
+  inode.type = attributes.object_type;
+  inode.file_id = attributes.file_id;
+  if (inode.place.parent != place.parent || inode.place.name != place.name) inode.place = place;
+  return it->second;
+}
+
+void InodeTable::Forget(uint64_t nodeid, uint64_t count) {
+  if (nodeid == kRootNode) return;
+  Shard& shard = ShardOf(nodeid);
+  absl::MutexLock lock(&shard.mutex);
+  auto it = shard.by_node.find(nodeid);
+  if (it == shard.by_node.end()) return;
+  Inode& inode = *it->second;
+  inode.lookups -= std::min(count, inode.lookups);
+  if (inode.lookups > 0) return;
+  shard.by_handle.erase(inode.handle);
+  shard.by_node.erase(it);
+}
+
+std::optional<InodeView> InodeTable::Find(uint64_t nodeid) const {
+  return With(nodeid, [&](const Inode* inode) -> std::optional<InodeView> {
+    if (inode == nullptr) return std::nullopt;
+    return InodeView{nodeid, inode->handle, inode->type, inode->file_id};
+  });
+}
+
+uint64_t InodeTable::NodeOf(const wire::FileHandle& handle) const {
+  Shard& shard = shards_[ShardOfHandle(handle)];
+  absl::MutexLock lock(&shard.mutex);
+  auto it = shard.by_handle.find(handle);
+  return it == shard.by_handle.end() ? 0 : it->second;
+}
+
+Place InodeTable::PlaceOf(uint64_t nodeid) const {
+  return With(nodeid, [](const Inode* inode) { return inode ? inode->place : Place(); });
+}
+
+void InodeTable::ForgetPlace(uint64_t nodeid, const Place& place) {
+  With(nodeid, [&](Inode* inode) {
+    if (inode && inode->place.parent == place.parent && inode->place.name == place.name) {
+      inode->place = Place();
+    }
+  });
+}
+
+absl::Duration InodeTable::Told(uint64_t nodeid, const wire::FileAttributes& attributes,
+                                absl::Time now) {
+  bool directory = attributes.object_type == wire::ObjectType::kDir;
+  absl::Duration least = directory ? times_.dir_min : times_.reg_min;
+  absl::Duration greatest = directory ? times_.dir_max : times_.reg_max;
+  return With(nodeid, [&](Inode* inode) {
+    if (inode == nullptr) return least;
+    if (!inode->told || inode->told_change != attributes.change) {
+      inode->valid_for = least;
+    } else if (now - inode->told_at >= inode->valid_for) {
+      inode->valid_for = std::min(inode->valid_for * 2, greatest);
+    }
+    inode->told = true;
+    inode->told_change = attributes.change;
+    inode->told_at = now;
+    return inode->valid_for;
+  });
+}
+
+bool InodeTable::KernelIsCurrent(uint64_t nodeid, uint64_t change) const {
+  return With(nodeid, [&](const Inode* inode) {
+    return inode != nullptr && inode->told && inode->told_change == change;
+  });
+}
+
+void InodeTable::Touch(uint64_t nodeid, absl::Time now) {
+  With(nodeid, [&](Inode* inode) {
+    if (inode != nullptr) inode->touched_at = now;
+  });
+}
+
+bool InodeTable::TouchedSince(uint64_t nodeid, absl::Time when) const {
+  return With(nodeid, [&](const Inode* inode) {
+    return inode != nullptr && (inode->touched_at >= when || inode->told_at >= when);
+  });
+}
+
+std::shared_ptr<client::WriteTracker> InodeTable::WritesOf(uint64_t nodeid) {
+  return With(nodeid, [](Inode* inode) {
+    if (inode == nullptr) return std::make_shared<client::WriteTracker>();
+    if (inode->writes == nullptr) inode->writes = std::make_shared<client::WriteTracker>();
+    return inode->writes;
+  });
+}
+
+size_t InodeTable::size() const {
+  size_t count = 0;
+  for (Shard& shard : shards_) {
+    absl::MutexLock lock(&shard.mutex);
+    count += shard.by_node.size();
+  }
+  return count;
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,122 @@
+// The nodes the kernel knows: node id <-> filehandle, with the kernel's lookup counts, where each
+// node was last found, and what the kernel was last told about it.
+//
+// Node ids count upwards and are never used again, so that the generation is always 0: an id the
+// kernel has forgotten can only miss. The root is node 1 and is never forgotten.
+//
+// Thread-safe: shards, each with a mutex that is held for a few lookups and never across a call or
+// an answer. Everything goes in and out by value: a node may be forgotten while a call on it that
+// was given up is still out.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "client/write_tracker.h"
+#include "fuse/options.h"
+#include "wire/attributes.h"
+#include "wire/types.h"
+
+namespace dafs::fuse {
+
+inline constexpr uint64_t kRootNode = 1;
+
+struct InodeView {
+  uint64_t nodeid = 0;
+  wire::FileHandle handle;
+  wire::ObjectType type = wire::ObjectType::kInvalid;
+  uint64_t file_id = 0;
+};
+
+// A name in a directory.
+struct Place {
+  uint64_t parent = 0;
+  std::string name;
+};
+
+class InodeTable {
+ public:
+  explicit InodeTable(const CacheTimes& times) : times_(times) {}
+  InodeTable(const InodeTable&) = delete;
+  InodeTable& operator=(const InodeTable&) = delete;
+
+  // Once, before the first request.
+  void SetRoot(const wire::FileHandle& handle, const wire::FileAttributes& attributes);
+
+  // The node of `handle`, found at `place`; a new one if it is not known. Counts one lookup.
+  uint64_t Remember(const wire::FileHandle& handle, const wire::FileAttributes& attributes,
+                    const Place& place);
+  // The kernel gives back `count` lookups; the node goes with the last. Unknown ids and counts that
+  // are too large are taken as all there is.
+  void Forget(uint64_t nodeid, uint64_t count);
+
+  std::optional<InodeView> Find(uint64_t nodeid) const;
+  // The node of `handle`, without counting; 0 if it is not known.
+  uint64_t NodeOf(const wire::FileHandle& handle) const;
+  // Where the node was last found; an empty name if that is not known any more.
+  Place PlaceOf(uint64_t nodeid) const;
+  // `place` does not lead to it any more (unlink, rename).
+  void ForgetPlace(uint64_t nodeid, const Place& place);
+
+  // `attributes` of the node are about to be told to the kernel at `now`. Returns how long the
+  // kernel may keep them: from the least cache time, doubled up to the greatest each time it asks
+  // again and nothing has changed (nfs(5)).
+  absl::Duration Told(uint64_t nodeid, const wire::FileAttributes& attributes, absl::Time now);
+  // The file was opened and has this CHANGE: is it what the kernel was told last, so that its
+  // cached data and attributes are still true (close-to-open)?
+  bool KernelIsCurrent(uint64_t nodeid, uint64_t change) const;
+
+  // We have changed the node (or, for a directory, names in it), or are about to.
+  void Touch(uint64_t nodeid, absl::Time now);
+  // Whether it was changed by us, or the kernel was told of it, after `when`. False if not known.
+  bool TouchedSince(uint64_t nodeid, absl::Time when) const;
+
+  // What was written to the file and not committed. Shared by the table and the open files that
+  // write: a write may come through any of them, and outlive the kernel's interest in the node.
+  std::shared_ptr<client::WriteTracker> WritesOf(uint64_t nodeid);
+
+  size_t size() const;
+
+ private:
+  struct Inode {
+    wire::FileHandle handle;
+    wire::ObjectType type = wire::ObjectType::kInvalid;
+    uint64_t file_id = 0;
+    uint64_t lookups = 0;
+    Place place;
+    bool told = false;
+    uint64_t told_change = 0;
+    absl::Time told_at = absl::InfinitePast();
+    absl::Duration valid_for;
+    absl::Time touched_at = absl::InfinitePast();
+    std::shared_ptr<client::WriteTracker> writes;
+  };
+  // A node and its handle are in one shard: the node id's low bits say which.
+  static constexpr uint64_t kShards = 16;
+  struct Shard {
+    mutable absl::Mutex mutex;
+    absl::flat_hash_map<uint64_t, std::unique_ptr<Inode>> by_node ABSL_GUARDED_BY(mutex);
+    absl::flat_hash_map<wire::FileHandle, uint64_t> by_handle ABSL_GUARDED_BY(mutex);
+  };
+
+  static uint64_t ShardOfHandle(const wire::FileHandle& handle);
+  Shard& ShardOf(uint64_t nodeid) const { return shards_[nodeid % kShards]; }
+  template <class F>
+  auto With(uint64_t nodeid, F&& use) const;
+
+  const CacheTimes times_;
+  // Gives ids only; publishes nothing. The first is kShards or more: node 1 is the root.
+  std::atomic<uint64_t> next_{1};
+  mutable std::array<Shard, kShards> shards_;
+};
+
+}  // namespace dafs::fuse

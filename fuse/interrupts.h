@@ -1,0 +1,43 @@
+// Calls whose caller got a signal. The kernel tells of the first signal only, and of any: a timer
+// or a child's end as well as kill -9. A program whose handler runs expects its file system calls
+// to be carried out all the same, as on a local disk, so EINTR is the answer only when the caller
+// is being killed; a call with another signal is looked at again until it is answered.
+// (nfs(5): only SIGKILL interrupts.) Belongs to the worker's thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "fuse/call.h"
+#include "wire/dat/loop.h"
+
+namespace dafs::fuse {
+
+// Whether SIGKILL is pending for thread `pid`, or it is gone: what a fatal signal becomes for each
+// thread of its process. False if `pid` is not visible to us (0).
+bool IsBeingKilled(uint32_t pid, const std::string& proc = "/proc");
+
+class Interrupts {
+ public:
+  // How often callers with some signal are looked at again: a killed one is gone by then.
+  static constexpr absl::Duration kLookAgain = absl::Milliseconds(200);
+
+  Interrupts(dat::Loop& loop, CallsInHand& calls, std::string proc = "/proc")
+      : loop_(loop), calls_(calls), proc_(std::move(proc)) {}
+  ~Interrupts() { loop_.Cancel(timer_); }
+  Interrupts(const Interrupts&) = delete;
+  Interrupts& operator=(const Interrupts&) = delete;
+
+  // The kernel's INTERRUPT of request `unique`, which may be another worker's: nothing then.
+  void Interrupt(uint64_t unique);
+
+ private:
+  void LookAgain();
+
+  dat::Loop& loop_;
+  CallsInHand& calls_;
+  const std::string proc_;
+  dat::Loop::TimerId timer_ = 0;
+};
+
+}  // namespace dafs::fuse

@@ -1,0 +1,65 @@
+// One worker's end of /dev/fuse (or, in tests, of a socket pair that keeps message boundaries):
+// requests come out, answers and notifications go in, each as one read or one write.
+// Belongs to its worker's thread; several channels may stand on one connection. Nothing blocks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+
+#include "fuse/unique_fd.h"
+
+namespace dafs::fuse {
+
+class KernelChannel {
+ public:
+  explicit KernelChannel(UniqueFd fd) : fd_(std::move(fd)) {}
+
+  // A channel of its own on the connection of `fd`, with its own queue in the kernel
+  // (FUSE_DEV_IOC_CLONE); where that is not to be had, on a duplicate of the descriptor.
+  static UniqueFd CloneDevice(int fd);
+
+  enum class ReadStatus : uint8_t {
+    kRequest,  // `bytes` of a request were read
+    kNothing,  // none is waiting, or another worker was faster
+    kEnd,      // unmounted or aborted: no request will come any more
+  };
+  struct ReadOutcome {
+    ReadStatus status;
+    size_t bytes;
+  };
+  // `into` holds the largest request: the negotiated max_write and kWriteHeaderBytes.
+  ReadOutcome Read(std::span<std::byte> into);
+
+  // Whether the connection has ended, without reading a request.
+  bool AtEnd() const;
+
+  using Bytes = std::span<const std::byte>;
+  // Answers request `unique` with the concatenated `parts`, at most 3. False: the kernel does not
+  // want it any more (the caller was killed, the mount is gone), so that what the answer gave away
+  // (a lookup count, an open file) must be taken back.
+  bool Reply(uint64_t unique, std::initializer_list<Bytes> parts);
+  // `error`: an errno value, positive; 0: success without data.
+  bool ReplyError(uint64_t unique, int error);
+
+  // Lets the kernel forget the attributes it caches for `nodeid`; its cached data stays. Safe from
+  // a thread that serves requests as long as a request on that node is being answered: only the
+  // variant that drops data waits for pages.
+  void ForgetAttributes(uint64_t nodeid);
+
+  int fd() const { return fd_.get(); }
+
+ private:
+  bool Write(std::initializer_list<Bytes> parts);
+
+  UniqueFd fd_;
+};
+
+// The bytes of a structure of the protocol.
+template <class T>
+KernelChannel::Bytes AsBytes(const T& value) {
+  return std::as_bytes(std::span<const T, 1>(&value, 1));
+}
+
+}  // namespace dafs::fuse

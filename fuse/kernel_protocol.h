@@ -1,0 +1,30 @@
+// The kernel's FUSE protocol, <linux/fuse.h>, with what Debian 12's copy (7.38) lacks. We speak it
+// directly: libfuse 3.14 allocates each request and takes a shared mutex, which is half of the time
+// of a small read, and has no callback for newer requests.
+#pragma once
+
+#include <linux/fuse.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dafs::fuse {
+
+// The oldest kernel protocol we take: Linux 5.4 (7.31), the first whose structures are all as here.
+inline constexpr uint32_t kLeastMinor = 31;
+
+// INIT flags of newer kernels; bits 32 and up travel in flags2.
+inline constexpr uint64_t kInitDirectIoAllowMmap = uint64_t{1} << 36;  // 7.39
+
+// A file opened for execve(2) has this in its OPEN flags (FMODE_EXEC).
+inline constexpr uint32_t kOpenForExec = 040;
+
+// Where the data of a WRITE begins behind the first byte of the request. A request is read to this
+// many bytes before a page boundary, so that the data lands on one.
+inline constexpr size_t kWriteHeaderBytes = sizeof(fuse_in_header) + sizeof(fuse_write_in);
+static_assert(kWriteHeaderBytes == 80);
+
+// The longest request but WRITE whose body we look at: SYMLINK with a target of PATH_MAX and a name.
+inline constexpr size_t kBodyMax = 8192;
+
+}  // namespace dafs::fuse

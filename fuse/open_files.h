@@ -1,0 +1,81 @@
+// What one open(2) and one opendir(2) of the kernel stand for.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "client/identity.h"
+#include "client/write_tracker.h"
+#include "fuse/handle_table.h"
+#include "wire/attributes.h"
+#include "wire/types.h"
+
+namespace dafs::fuse {
+
+// One OPEN at the server for each open of the kernel. Data moves under the opener's identity,
+// whoever uses the descriptor. Constant once it is in the table; any thread.
+struct OpenState {
+  uint64_t nodeid = 0;
+  wire::FileHandle handle;
+  wire::StateId state_id;  // zero: the server keeps no open for it
+  uint32_t flags = 0;      // of open(2)
+  std::shared_ptr<const client::Identity> opener;
+  std::shared_ptr<client::WriteTracker> writes;  // shared with the inode table
+};
+
+// Part of a directory as the server listed it, from one cookie on.
+struct DirectoryChunk {
+  struct Entry {
+    uint64_t cookie = 0;  // of this entry: continue behind it
+    std::string name;
+    wire::FileAttributes attributes;
+  };
+  uint64_t from_cookie = 0;  // the first entry is the one behind this cookie
+  bool attributes = false;   // entries have all of stat(2) and a filehandle
+  bool eof = false;          // no entry after the last one here
+  absl::Time asked_at;       // before the server was asked
+  std::vector<Entry> entries;
+};
+
+class DirectoryState {
+ public:
+  DirectoryState(uint64_t nodeid, const wire::FileHandle& handle,
+                 std::shared_ptr<const client::Identity> opener)
+      : nodeid(nodeid), handle(handle), opener(std::move(opener)) {}
+
+  const uint64_t nodeid;
+  const wire::FileHandle handle;
+  const std::shared_ptr<const client::Identity> opener;
+
+  // The chunk that was read last, and the verifier to go on with. The owners of a chunk are this
+  // state and the call that is answering from it.
+  std::shared_ptr<const DirectoryChunk> chunk() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return chunk_;
+  }
+  wire::Verifier cookieverf() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return cookieverf_;
+  }
+  void SetChunk(std::shared_ptr<const DirectoryChunk> chunk, const wire::Verifier& cookieverf)
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    chunk_ = std::move(chunk);
+    cookieverf_ = cookieverf;
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  std::shared_ptr<const DirectoryChunk> chunk_ ABSL_GUARDED_BY(mutex_);
+  wire::Verifier cookieverf_ ABSL_GUARDED_BY(mutex_);
+};
+
+using OpenFiles = HandleTable<OpenState>;
+using OpenDirectories = HandleTable<DirectoryState>;
+
+}  // namespace dafs::fuse

@@ -1,0 +1,348 @@
+#include "fuse/options.h"
+
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <initializer_list>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "fuse/options_tables.h"
+#include "wire/status_macros.h"
+
+namespace dafs::fuse {
+namespace {
+
+constexpr uint32_t kPage = 4096;
+constexpr uint32_t kLargestTransfer = 1u << 20;  // 256 pages: what the kernel puts in one request
+
+// Debian builds Abseil with a string_view of its own, hence not absl::StrCat.
+std::string Cat(std::initializer_list<std::string_view> parts) {
+  std::string all;
+  for (std::string_view part : parts) all += part;
+  return all;
+}
+
+absl::Status Bad(std::string_view what, std::string_view why) {
+  return absl::InvalidArgumentError(Cat({"bad option ", what, ": ", why}));
+}
+
+absl::StatusOr<uint32_t> Number(std::string_view name, std::string_view value, uint32_t least,
+                                uint32_t most) {
+  uint32_t number = 0;
+  auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || end != value.data() + value.size() || number < least ||
+      number > most) {
+    return Bad(Cat({name, "=", value}), Cat({"a number from ", std::to_string(least), " to ",
+                                             std::to_string(most), " is wanted"}));
+  }
+  return number;
+}
+
+// rsize and wsize, as nfs(5): a value out of range becomes the nearest one in it.
+absl::StatusOr<uint32_t> TransferSize(std::string_view name, std::string_view value) {
+  ASSIGN_OR_RETURN(uint32_t bytes,
+                   Number(name, value, 1, std::numeric_limits<uint32_t>::max()));
+  return std::clamp(bytes, kPage, kLargestTransfer) / kPage * kPage;
+}
+
+absl::StatusOr<absl::Duration> CacheSeconds(std::string_view name, std::string_view value) {
+  ASSIGN_OR_RETURN(uint32_t seconds, Number(name, value, 0, 1u << 30));
+  return absl::Seconds(seconds);
+}
+
+absl::StatusOr<Proto> ParseProto(std::string_view value) {
+  if (value == "auto") return Proto::kAuto;
+  if (value == "tcp") return Proto::kTcp;
+  if (value == "rdma") return Proto::kRdma;
+  return Bad(Cat({"proto=", value}), "auto, tcp or rdma is wanted");
+}
+
+absl::StatusOr<LookupCache> ParseLookupCache(std::string_view value) {
+  if (value == "all") return LookupCache::kAll;
+  if (value == "pos" || value == "positive") return LookupCache::kPositive;
+  if (value == "none") return LookupCache::kNone;
+  return Bad(Cat({"lookupcache=", value}), "all, pos or none is wanted");
+}
+
+void SetCacheTimes(Options& o, absl::Duration time) { o.cache = {time, time, time, time}; }
+
+// Options with a value of our own. False: `name` is none of them.
+absl::StatusOr<bool> ApplyValue(std::string_view name, std::string_view value, Options& o) {
+  if (name == "proto") {
+    ASSIGN_OR_RETURN(o.proto, ParseProto(value));
+  } else if (name == "lookupcache") {
+    ASSIGN_OR_RETURN(o.lookup_cache, ParseLookupCache(value));
+  } else if (name == "port") {
+    ASSIGN_OR_RETURN(uint32_t port, Number(name, value, 1, 65535));
+    o.port = static_cast<uint16_t>(port);
+  } else if (name == "nconnect") {
+    ASSIGN_OR_RETURN(o.nconnect, Number(name, value, 1, 16));
+  } else if (name == "rsize") {
+    ASSIGN_OR_RETURN(o.rsize, TransferSize(name, value));
+  } else if (name == "wsize") {
+    ASSIGN_OR_RETURN(o.wsize, TransferSize(name, value));
+  } else if (name == "timeo") {
+    ASSIGN_OR_RETURN(uint32_t deciseconds, Number(name, value, 1, 1u << 30));
+    o.timeo = absl::Milliseconds(100) * deciseconds;
+  } else if (name == "actimeo") {
+    ASSIGN_OR_RETURN(absl::Duration time, CacheSeconds(name, value));
+    SetCacheTimes(o, time);
+  } else if (name == "acregmin") {
+    ASSIGN_OR_RETURN(o.cache.reg_min, CacheSeconds(name, value));
+  } else if (name == "acregmax") {
+    ASSIGN_OR_RETURN(o.cache.reg_max, CacheSeconds(name, value));
+  } else if (name == "acdirmin") {
+    ASSIGN_OR_RETURN(o.cache.dir_min, CacheSeconds(name, value));
+  } else if (name == "acdirmax") {
+    ASSIGN_OR_RETURN(o.cache.dir_max, CacheSeconds(name, value));
+  } else if (name == "msgsize") {
+    // 1024: the least a request can be limited to; 1 MiB: far above any message of ours.
+    ASSIGN_OR_RETURN(o.msgsize, Number(name, value, 1024, 1u << 20));
+  } else if (name == "buffers") {
+    ASSIGN_OR_RETURN(o.buffers, Number(name, value, 4, 4096));
+  } else if (name == "rdmadev") {
+    if (value.empty()) return Bad("rdmadev=", "the name of a device is wanted");
+    o.rdma_device = std::string(value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool ApplyWord(std::string_view word, Options& o) {
+  if (word == "hard") {
+    o.soft = false;
+  } else if (word == "soft") {
+    o.soft = true;
+  } else if (word == "ac") {
+    o.cache = CacheTimes();
+  } else if (word == "noac") {
+    SetCacheTimes(o, absl::ZeroDuration());
+  } else if (word == "allow_other" || word == "noallow_other") {
+    o.allow_other = word == "allow_other";
+  } else if (word == "default_permissions" || word == "nodefault_permissions") {
+    o.default_permissions = word == "default_permissions";
+  } else if (word == "checksum" || word == "nochecksum") {
+    o.checksum = word == "checksum";
+  } else if (word == "remount") {
+    o.remount = true;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+absl::Status ApplyOption(std::string_view option, bool sloppy, Options& o) {
+  if (option.empty()) return absl::OkStatus();
+  if (const FlagOption* flag = FindFlagOption(option)) {
+    o.mount_flags = (o.mount_flags & ~flag->clears) | flag->sets;
+    return absl::OkStatus();
+  }
+  if (ApplyWord(option, o) || IsForOthers(option)) return absl::OkStatus();
+  if (IsSecurityContext(option)) {
+    o.security_context += Cat({o.security_context.empty() ? "" : ",", option});
+    return absl::OkStatus();
+  }
+  if (size_t equals = option.find('='); equals != option.npos) {
+    ASSIGN_OR_RETURN(bool known,
+                     ApplyValue(option.substr(0, equals), option.substr(equals + 1), o));
+    if (known) return absl::OkStatus();
+  }
+  if (sloppy) return absl::OkStatus();
+  return Bad(option, "not known");
+}
+
+absl::Status CheckTogether(const Options& o) {
+  if (o.cache.reg_min > o.cache.reg_max || o.cache.dir_min > o.cache.dir_max) {
+    return Bad("ac*", "a least time is longer than its greatest");
+  }
+  if (o.proto == Proto::kTcp && !o.rdma_device.empty()) {
+    return Bad(Cat({"rdmadev=", o.rdma_device}), "means nothing with proto=tcp");
+  }
+  return absl::OkStatus();
+}
+
+// The words of a command line, one by one.
+class Words {
+ public:
+  explicit Words(std::span<const std::string> words) : words_(words) {}
+  bool done() const { return next_ == words_.size(); }
+  const std::string& Take() { return words_[next_++]; }
+
+ private:
+  std::span<const std::string> words_;
+  size_t next_ = 0;
+};
+
+struct CommandLine {
+  Options options;
+  std::vector<std::string> positional;
+  std::vector<std::string> option_lists;
+  bool sloppy = false;
+};
+
+// One cluster of letters, "-fv"; `-oLIST` and `-o LIST` are the same.
+absl::Status ParseLetters(const std::string& word, const Caller& caller, Words& words,
+                          CommandLine& line) {
+  for (size_t i = 1; i < word.size(); ++i) {
+    char letter = word[i];
+    if (letter == 'o' || letter == 't' || letter == 'N') {
+      std::string value = word.substr(i + 1);
+      if (value.empty() && words.done()) {
+        return absl::InvalidArgumentError(Cat({"-", std::string(1, letter), ": a value is wanted"}));
+      }
+      if (value.empty()) value = words.Take();
+      if (letter == 'N') return absl::InvalidArgumentError("-N: another mount namespace: not supported");
+      if (letter == 'o') line.option_lists.push_back(value);
+      return absl::OkStatus();
+    }
+    switch (letter) {
+      case 'f':
+        (caller.by_mount8 ? line.options.fake : line.options.foreground) = true;
+        break;
+      case 'v':
+        line.options.verbose = true;
+        break;
+      case 's':
+        line.sloppy = true;
+        break;
+      case 'n':  // no /etc/mtab: there has not been one for years
+        break;
+      case 'r':
+        line.option_lists.push_back("ro");
+        break;
+      case 'w':
+        line.option_lists.push_back("rw");
+        break;
+      case 'h':
+        line.options.help = true;
+        break;
+      case 'V':
+        line.options.version = true;
+        break;
+      default:
+        return absl::InvalidArgumentError(Cat({"unknown flag -", std::string(1, letter)}));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CommandLine> ReadWords(std::span<const std::string> arguments,
+                                      const Caller& caller) {
+  CommandLine line;
+  Words words(arguments);
+  bool flags_end = false;
+  while (!words.done()) {
+    const std::string& word = words.Take();
+    if (flags_end || word.size() < 2 || word[0] != '-') {
+      line.positional.push_back(word);
+    } else if (word == "--") {
+      flags_end = true;
+    } else if (word == "--help") {
+      line.options.help = true;
+    } else if (word == "--version") {
+      line.options.version = true;
+    } else if (word == "--foreground") {
+      line.options.foreground = true;
+    } else if (word == "--verbose") {
+      line.options.verbose = true;
+    } else if (word[1] == '-') {
+      return absl::InvalidArgumentError(Cat({"unknown flag ", word}));
+    } else {
+      RETURN_IF_ERROR(ParseLetters(word, caller, words, line));
+    }
+  }
+  return line;
+}
+
+absl::StatusOr<uint16_t> ParsePort(std::string_view text, std::string_view source) {
+  absl::StatusOr<uint32_t> port = Number("port", text, 1, 65535);
+  if (!port.ok()) {
+    return absl::InvalidArgumentError(
+        Cat({"bad source ", source, ": ", text, " is not a port"}));
+  }
+  return static_cast<uint16_t>(*port);
+}
+
+}  // namespace
+
+absl::StatusOr<Source> ParseSource(std::string_view text) {
+  auto bad = [&](std::string_view why) {
+    return absl::InvalidArgumentError(Cat({"bad source ", text, ": ", why}));
+  };
+  Source source;
+  source.text = std::string(text);
+  std::string_view rest = text;
+  if (rest.starts_with("[")) {
+    size_t close = rest.find(']');
+    if (close == rest.npos) return bad("no closing bracket");
+    source.host = std::string(rest.substr(1, close - 1));
+    rest.remove_prefix(close + 1);
+  } else {
+    size_t end = rest.find(':');
+    if (end == rest.npos || rest.substr(0, end).find('/') != rest.npos) {
+      return bad("SERVER[:PORT]:/EXPORT is wanted");
+    }
+    source.host = std::string(rest.substr(0, end));
+    rest.remove_prefix(end);
+  }
+  if (source.host.empty()) return bad("no server");
+  if (!rest.starts_with(":")) return bad("no ':' behind the server");
+  rest.remove_prefix(1);
+  if (!rest.starts_with("/")) {
+    size_t end = rest.find(":/");
+    if (end == rest.npos) return bad("no ':/EXPORT' (an IPv6 address stands in brackets)");
+    ASSIGN_OR_RETURN(source.port, ParsePort(rest.substr(0, end), text));
+    rest.remove_prefix(end + 1);
+  }
+  while (rest.size() > 1 && rest.ends_with("/")) rest.remove_suffix(1);
+  source.export_path = std::string(rest);
+  return source;
+}
+
+absl::StatusOr<Options> ParseOptions(std::span<const std::string> arguments,
+                                     const Caller& caller) {
+  ASSIGN_OR_RETURN(CommandLine line, ReadWords(arguments, caller));
+  Options& o = line.options;
+  if (o.help || o.version) return o;
+  if (line.positional.size() != 2) {
+    return absl::InvalidArgumentError(
+        line.positional.size() > 2
+            ? Cat({"too many arguments: ", line.positional[2]})
+            : "usage: mount.dafs SERVER[:PORT]:/EXPORT DIR [-fv] [-o option,...]");
+  }
+  o.mount_point = line.positional[1];
+  // For root, other users are the purpose; the kernel checks modes as a first gate.
+  o.allow_other = o.default_permissions = caller.root;
+  o.port = 0;
+  for (const std::string& list : line.option_lists) {
+    std::string_view rest = list;
+    while (!rest.empty()) {
+      std::string_view option = rest.substr(0, rest.find(','));
+      RETURN_IF_ERROR(ApplyOption(option, line.sloppy, o));
+      rest.remove_prefix(std::min(rest.size(), option.size() + 1));
+    }
+  }
+  RETURN_IF_ERROR(CheckTogether(o));
+  if (o.remount) return o;  // mount(8) may name the source in any way
+  ASSIGN_OR_RETURN(o.source, ParseSource(line.positional[0]));
+  if (o.port != 0 && o.source.port != 0 && o.port != o.source.port) {
+    return Bad(Cat({"port=", std::to_string(o.port)}),
+               Cat({"the source says ", std::to_string(o.source.port)}));
+  }
+  if (o.port == 0) o.port = o.source.port != 0 ? o.source.port : Options().port;
+  return o;
+}
+
+bool StartedByMount8() {
+  std::ifstream comm("/proc/" + std::to_string(getppid()) + "/comm");
+  std::string name;
+  return std::getline(comm, name) && name == "mount";
+}
+
+}  // namespace dafs::fuse

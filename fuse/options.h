@@ -1,0 +1,92 @@
+// The command line of mount.dafs, which mount(8) also writes when it starts us as /sbin/mount.dafs:
+//   mount.dafs SERVER[:PORT]:/EXPORT DIR [-sfnvrw] [-t TYPE] [-o option,...]
+// Values and pure functions; any thread. Option values have the meaning of nfs(5) where it has the
+// option too.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace dafs::fuse {
+
+// What is mounted. An IPv6 address stands in brackets: [::1]:20149:/export.
+struct Source {
+  std::string text;         // as given: the source in /proc/mounts
+  std::string host;         // name or numeric address, without brackets
+  uint16_t port = 0;        // 0: none was given
+  std::string export_path;  // begins with '/', no trailing one unless it is "/"
+};
+
+// kInvalidArgument says what is wrong with `text`.
+absl::StatusOr<Source> ParseSource(std::string_view text);
+
+enum class Proto : uint8_t { kAuto, kTcp, kRdma };
+
+// How long the kernel may answer from its caches: nfs(5) ac*. From `min`, doubled up to `max` each
+// time a revalidation finds no change.
+struct CacheTimes {
+  absl::Duration reg_min = absl::Seconds(3);
+  absl::Duration reg_max = absl::Seconds(60);
+  absl::Duration dir_min = absl::Seconds(30);
+  absl::Duration dir_max = absl::Seconds(60);
+};
+
+enum class LookupCache : uint8_t {
+  kAll,       // names that exist and names that do not
+  kPositive,  // names that exist (default)
+  kNone,
+};
+
+struct Options {
+  Source source;
+  std::string mount_point;
+
+  bool foreground = false;  // -f, unless mount(8) gave it
+  bool fake = false;        // -f from mount(8): everything but the mount
+  bool verbose = false;     // -v
+  bool help = false;        // -h, --help
+  bool version = false;     // -V, --version
+  bool remount = false;     // only the flags of mount(2) change
+
+  unsigned long mount_flags = 0;  // MS_RDONLY, MS_NOSUID, ...: for mount(2)
+  std::string security_context;   // "context=...": handed to mount(2) as it is
+
+  Proto proto = Proto::kAuto;
+  std::string rdma_device;        // rdmadev=; empty: by route
+  uint16_t port = 20149;          // from the source, port=, or the default
+  uint32_t nconnect = 1;          // 1..16 workers, one session each
+  uint32_t rsize = 1u << 20;      // bytes, 4096..1 MiB, whole pages
+  uint32_t wsize = 1u << 20;
+  bool soft = false;
+  absl::Duration timeo = absl::Seconds(60);
+  CacheTimes cache;
+  LookupCache lookup_cache = LookupCache::kPositive;
+  bool allow_other = false;          // on by default for root
+  bool default_permissions = false;  // on by default for root
+  bool checksum = false;
+  uint32_t msgsize = 0;  // bytes of the largest request and response; 0: the client's default
+  uint32_t buffers = 0;  // MiB of data buffers for each worker; 0: the client's default
+};
+
+struct Caller {
+  bool root = true;
+  bool by_mount8 = false;  // started by mount(8), whose -f means "fake"
+};
+
+// `arguments` without the program's name. With help or version set, the rest is not checked.
+// kInvalidArgument: a one-line reason, without the program's name.
+absl::StatusOr<Options> ParseOptions(std::span<const std::string> arguments, const Caller& caller);
+
+// Whether our parent is mount(8).
+bool StartedByMount8();
+
+// What --help prints.
+std::string_view HelpText();
+
+}  // namespace dafs::fuse

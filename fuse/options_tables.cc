@@ -1,0 +1,124 @@
+#include "fuse/options_tables.h"
+
+#include <sys/mount.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "fuse/options.h"
+
+namespace dafs::fuse {
+namespace {
+
+
+constexpr unsigned long kAtimes = MS_NOATIME | MS_RELATIME | MS_STRICTATIME;
+constexpr unsigned long kOwnersecure = MS_NOSUID | MS_NODEV;
+
+// What mount(8) lists as independent of the file system. `user` and the like imply others, for
+// whoever starts us without mount(8), which spells them out.
+constexpr FlagOption kFlagOptions[] = {
+    {"defaults", 0, 0},
+    {"ro", MS_RDONLY, 0},
+    {"rw", 0, MS_RDONLY},
+    {"suid", 0, MS_NOSUID},
+    {"nosuid", MS_NOSUID, 0},
+    {"dev", 0, MS_NODEV},
+    {"nodev", MS_NODEV, 0},
+    {"exec", 0, MS_NOEXEC},
+    {"noexec", MS_NOEXEC, 0},
+    {"sync", MS_SYNCHRONOUS, 0},
+    {"async", 0, MS_SYNCHRONOUS},
+    {"dirsync", MS_DIRSYNC, 0},
+    {"atime", 0, MS_NOATIME},
+    {"noatime", MS_NOATIME, kAtimes},
+    {"diratime", 0, MS_NODIRATIME},
+    {"nodiratime", MS_NODIRATIME, 0},
+    {"relatime", MS_RELATIME, kAtimes},
+    {"norelatime", 0, MS_RELATIME},
+    {"strictatime", MS_STRICTATIME, kAtimes},
+    {"nostrictatime", 0, MS_STRICTATIME},
+    {"lazytime", MS_LAZYTIME, 0},
+    {"nolazytime", 0, MS_LAZYTIME},
+    {"silent", MS_SILENT, 0},
+    {"loud", 0, MS_SILENT},
+    {"iversion", 0, 0},
+    {"noiversion", 0, 0},
+    {"symfollow", 0, MS_NOSYMFOLLOW},
+    {"nosymfollow", MS_NOSYMFOLLOW, 0},
+    {"user", kOwnersecure | MS_NOEXEC, 0},
+    {"users", kOwnersecure | MS_NOEXEC, 0},
+    {"owner", kOwnersecure, 0},
+    {"group", kOwnersecure, 0},
+};
+
+constexpr std::string_view kForOthers[] = {"_netdev", "_rnetdev", "nofail", "auto",   "noauto",
+                                           "nouser",  "nousers",  "noowner", "nogroup", "quiet"};
+// `user=NAME` is what mount(8) passes on for `user`, with the flags spelled out beside it.
+constexpr std::string_view kPrefixesForOthers[] = {"x-", "X-", "comment=", "user=", "uhelper=",
+                                                   "helper="};
+constexpr std::string_view kContexts[] = {"context=", "fscontext=", "defcontext=", "rootcontext="};
+
+bool HasPrefixOf(std::string_view option, auto& prefixes) {
+  return std::any_of(std::begin(prefixes), std::end(prefixes),
+                     [&](std::string_view prefix) { return option.starts_with(prefix); });
+}
+
+}  // namespace
+
+const FlagOption* FindFlagOption(std::string_view option) {
+  for (const FlagOption& flag : kFlagOptions) {
+    if (flag.name == option) return &flag;
+  }
+  return nullptr;
+}
+
+bool IsForOthers(std::string_view option) {
+  return std::find(std::begin(kForOthers), std::end(kForOthers), option) != std::end(kForOthers) ||
+         HasPrefixOf(option, kPrefixesForOthers);
+}
+
+bool IsSecurityContext(std::string_view option) { return HasPrefixOf(option, kContexts); }
+
+std::string_view HelpText() {
+  return R"(usage: mount.dafs SERVER[:PORT]:/EXPORT DIR [-fnrsvw] [-o option,...]
+       mount -t dafs SERVER[:PORT]:/EXPORT DIR [-o option,...]
+
+Mounts a DAFS export. An IPv6 address stands in brackets: [::1]:/data
+
+  -f, --foreground     stay in the foreground, log to standard error
+                       (from mount(8), where it means --fake: do all but the mount)
+  -v, --verbose        say more
+  -r, -w               the same as -o ro, -o rw
+  -s                   ignore unknown options
+  -n                   accepted, without effect
+  -h, --help           this text
+  -V, --version        the version
+
+Options:
+  ro | rw              read only, or reading and writing (default)
+  proto=auto|tcp|rdma  transport; auto (default) tries rdma, then tcp
+  rdmadev=NAME         RDMA device to use (default: by route)
+  port=N               port of the server (default 20149)
+  nconnect=N           sessions, each with a thread, 1..16 (default 1)
+  rsize=N, wsize=N     largest read and write in bytes, 4096..1048576 (default 1048576)
+  hard | soft          wait for the server for ever (default), or fail with EIO after timeo
+  timeo=N              time limit of soft, in tenths of a second (default 600)
+  actimeo=N            sets the four attribute cache times, in seconds
+  acregmin=N, acregmax=N   of files (default 3, 60)
+  acdirmin=N, acdirmax=N   of directories (default 30, 60)
+  ac | noac            default cache times, or none
+  lookupcache=all|pos|none  names cached: also missing ones, existing ones (default), none
+  allow_other, noallow_other   whether other users may use the mount (default: for root)
+  default_permissions, nodefault_permissions   whether the kernel checks modes too (default: for root)
+  checksum, nochecksum whether messages and data carry checksums (default: no)
+  msgsize=N            largest request and response in bytes, 1024..1048576 (default 16384)
+  buffers=N            data buffers of each session in MiB, 4..4096 (default 64)
+  remount              change ro, rw, nosuid and the like of a mount
+Options of mount(8) that every file system has (nosuid, nodev, noexec, noatime, ...) work;
+_netdev, nofail, auto, noauto, user, users, x-* and comment= are accepted.
+
+Exit status: 0 mounted, 1 bad usage or not permitted, 2 system error, 32 mount failed.
+)";
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,62 @@
+// Reads the body of a kernel request: structures, names and data, one after the other. Every bound
+// is checked; the first error is kept, and what is read after it is zero or empty.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+namespace dafs::fuse {
+
+class RequestReader {
+ public:
+  explicit RequestReader(std::span<const std::byte> body) : rest_(body) {}
+
+  template <class T>
+  T Take() {
+    static_assert(std::is_trivially_copyable_v<T>);
+    T value{};
+    if (Need(sizeof(T))) {
+      std::memcpy(&value, rest_.data(), sizeof(T));
+      rest_ = rest_.subspan(sizeof(T));
+    }
+    return value;
+  }
+
+  // A name in a directory: ends with NUL, neither empty nor with '/', not longer than 255 bytes.
+  std::string_view TakeName() {
+    std::string_view name = TakeString();
+    if (name.empty() || name.size() > 255 || name.find('/') != name.npos) return Fail();
+    return name;
+  }
+
+  // Any string that ends with NUL.
+  std::string_view TakeString() {
+    const void* end = ok_ && !rest_.empty() ? std::memchr(rest_.data(), 0, rest_.size()) : nullptr;
+    if (end == nullptr) return Fail();
+    size_t size = static_cast<size_t>(static_cast<const std::byte*>(end) - rest_.data());
+    std::string_view text(reinterpret_cast<const char*>(rest_.data()), size);
+    rest_ = rest_.subspan(size + 1);
+    return text;
+  }
+
+  std::span<const std::byte> rest() const { return rest_; }
+  bool ok() const { return ok_; }
+
+ private:
+  bool Need(size_t bytes) {
+    if (!ok_ || rest_.size() < bytes) Fail();
+    return ok_;
+  }
+  std::string_view Fail() {
+    ok_ = false;
+    return {};
+  }
+
+  std::span<const std::byte> rest_;
+  bool ok_ = true;
+};
+
+}  // namespace dafs::fuse
