@@ -1,0 +1,393 @@
+// The verbs provider on a real kernel RDMA stack. What holds for every provider is in the
+// conformance suite; here is what the provider adds.
+#include "tests/dat/verbs_pair.h"
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <linux/capability.h>
+
+#include "gmock/gmock.h"
+
+namespace dafs::dat::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST(VerbsWithoutDevice, SaysWhatIsMissingAndWhatToDo) {
+  auto provider = NewVerbsProvider();
+  if (std::getenv("DAFS_TEST_RDMA_ADDRESS") != nullptr) GTEST_SKIP() << "there is a device";
+  auto addresses = ResolveHost("127.0.0.1", 0);
+  ASSERT_TRUE(addresses.ok());
+  for (const absl::Status& status :
+       {provider->Listen(addresses->front()).status(),
+        provider->Resolve(addresses->front(), "", absl::Seconds(1)).status()}) {
+    if (status.ok()) GTEST_SKIP() << "there is a device with the address 127.0.0.1";
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rdma"));
+  }
+}
+
+// Shows DAFS-E.9-01: the request's private data arrives, 16 bytes first.
+TEST_F(VerbsTest, PrivateDataArrivesOnBothSides) {
+  ASSERT_NO_FATAL_FAILURE(MakeClient({}));
+  ASSERT_TRUE(client_.endpoint->Connect(AsBytes("SFAD123456780001")).ok());
+  auto pending = AwaitRequest();
+  ASSERT_NE(pending, nullptr);
+  auto text = [](std::span<const std::byte> bytes) {
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  EXPECT_THAT(text(pending->peer_private_data()), StartsWith("SFAD123456780001"));
+  ASSERT_NO_FATAL_FAILURE(MakeServer(*pending, {}));
+  EXPECT_THAT(text(server_.endpoint->peer_private_data()), StartsWith("SFAD123456780001"));
+  ASSERT_TRUE(server_.endpoint->Accept(AsBytes("welcome")).ok());
+  ASSERT_TRUE(Await(client_, Event::kConnected).has_value());
+  ASSERT_TRUE(Await(server_, Event::kConnected).has_value());
+  EXPECT_THAT(text(client_.endpoint->peer_private_data()), StartsWith("welcome"));
+  EXPECT_THAT(client_.endpoint->description(), StartsWith("verbs device "));
+}
+
+TEST_F(VerbsTest, TooMuchPrivateDataIsRefusedHere) {
+  ASSERT_NO_FATAL_FAILURE(MakeClient({}));
+  EXPECT_EQ(client_.endpoint->Connect(AsBytes(std::string(197, 'x'))).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(client_.endpoint->Connect(AsBytes(std::string(48, 'x'))).ok());
+}
+
+TEST_F(VerbsTest, MessagesOfEverySizeArriveWholeAndInOrder) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  const std::vector<size_t> sizes = {0, 1, 63, 64, 65, 255, 256, 257, 4096, 65536, 1 << 20};
+  for (size_t size : sizes) {
+    SCOPED_TRACE(size);
+    std::string text(size, 'a');
+    for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>('a' + i % 23);
+    Buffer from(*client_.domain, size + 1, Access::kLocal, text);
+    Buffer into(*server_.domain, (1 << 20) + 1, Access::kLocal);
+    ASSERT_TRUE(server_.endpoint->PostReceive(size, into.All()).ok());
+    const Segment segments[] = {from.At(0, size / 3), from.At(size / 3, size - size / 3)};
+    ASSERT_TRUE(client_.endpoint->PostSend(7, segments, {}).ok());
+    auto received = Await(server_, Event::kReceive);
+    ASSERT_TRUE(received.has_value());
+    EXPECT_TRUE(received->status.ok()) << received->status;
+    EXPECT_EQ(received->cookie, size);
+    ASSERT_EQ(received->size_bytes, size);
+    EXPECT_EQ(into.Text(0, size), text);
+    auto sent = Await(client_, Event::kSend);
+    ASSERT_TRUE(sent.has_value());
+    EXPECT_EQ(sent->cookie, 7u);
+  }
+}
+
+// Longer than the queues: places must come back although nothing is reported.
+TEST_F(VerbsTest, UnsignaledSendsAreNotReportedAndDoNotFillTheQueue) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair({.max_receives = 8, .max_sends = 4}));
+  Buffer from(*client_.domain, 1024, Access::kLocal);
+  Buffer into(*server_.domain, 1024, Access::kLocal);
+  for (uint64_t i = 0; i < 100; ++i) {
+    ASSERT_TRUE(server_.endpoint->PostReceive(i, into.All()).ok());
+    const Segment segment = from.All();
+    absl::Status status;
+    const absl::Time deadline = absl::Now() + absl::Seconds(10);
+    do {
+      client_.PollOnce();
+      status = client_.endpoint->PostSend(i, {&segment, 1}, {.signaled = false, .invalidate_context = {}});
+    } while (absl::IsResourceExhausted(status) && absl::Now() < deadline);
+    ASSERT_TRUE(status.ok()) << status;
+    auto received = Await(server_, Event::kReceive);
+    ASSERT_TRUE(received.has_value());
+    EXPECT_EQ(received->cookie, i);
+  }
+  EXPECT_FALSE(client_.Take(Event::kSend).has_value());
+}
+
+TEST_F(VerbsTest, PostsBeyondTheOptionsAreRefused) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair({.max_receives = 2, .max_sends = 2, .max_segments = 2}));
+  Buffer memory(*client_.domain, 64, Access::kLocal);
+  EXPECT_TRUE(client_.endpoint->PostReceive(1, memory.All()).ok());
+  EXPECT_TRUE(client_.endpoint->PostReceive(2, memory.All()).ok());
+  EXPECT_EQ(client_.endpoint->PostReceive(3, memory.All()).code(),
+            absl::StatusCode::kResourceExhausted);
+  const Segment three[] = {memory.At(0, 1), memory.At(1, 1), memory.At(2, 1)};
+  EXPECT_EQ(client_.endpoint->PostSend(1, three, {}).code(), absl::StatusCode::kInvalidArgument);
+  Segment outside = memory.All();
+  outside.size_bytes += 1;
+  EXPECT_EQ(client_.endpoint->PostSend(1, {&outside, 1}, {}).code(),
+            absl::StatusCode::kInvalidArgument);
+  Buffer foreign(*server_.domain, 64, Access::kLocal);
+  const Segment other = foreign.All();
+  EXPECT_EQ(client_.endpoint->PostSend(1, {&other, 1}, {}).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(VerbsTest, RdmaWriteIsVisibleBeforeTheSendBehindIt) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  Buffer target(*client_.domain, 1 << 20, Access::kRemoteWrite);
+  Buffer inbox(*client_.domain, 64, Access::kLocal);
+  Buffer source(*server_.domain, 1 << 20, Access::kLocal, std::string(1 << 20, 'w'));
+  ASSERT_TRUE(client_.endpoint->PostReceive(1, inbox.All()).ok());
+  const Segment pieces[] = {source.At(0, 1), source.At(1, 4095), source.At(4096, 500'000),
+                            source.At(504'096, (1 << 20) - 504'096 - 10)};
+  ASSERT_TRUE(server_.endpoint->PostRdmaWrite(2, pieces, target.Remote(3), false).ok());
+  const Segment note = source.At(0, 64);
+  ASSERT_TRUE(server_.endpoint->PostSend(3, {&note, 1}, {}).ok());
+  auto received = Await(client_, Event::kReceive);
+  ASSERT_TRUE(received.has_value());
+  ASSERT_TRUE(received->status.ok()) << received->status;
+  EXPECT_EQ(target.Text(0, 3), std::string(3, '\0'));
+  EXPECT_EQ(target.Text(3, (1 << 20) - 10), std::string((1 << 20) - 10, 'w'));
+  EXPECT_EQ(target.Text((1 << 20) - 7, 7), std::string(7, '\0'));
+}
+
+// More segments than some devices take in one read, more reads than may be in flight.
+TEST_F(VerbsTest, ReadsOfSeveralSegmentsAreReportedOnceEachInOrder) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair({.max_sends = 32, .max_rdma_reads = 2, .max_segments = 4}));
+  std::string text(64 << 10, ' ');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('A' + (i * 7 + i / 251) % 50);
+  Buffer source(*client_.domain, text.size(), Access::kRemoteRead, text);
+  std::vector<std::unique_ptr<Buffer>> sinks;
+  constexpr uint64_t kReads = 20;
+  for (uint64_t i = 0; i < kReads; ++i) {
+    sinks.push_back(std::make_unique<Buffer>(*server_.domain, text.size(), Access::kLocal));
+    Buffer& sink = *sinks.back();
+    const Segment pieces[] = {sink.At(0, 1), sink.At(1, 8191), sink.At(8192, 0),
+                              sink.At(8192, text.size() - 8192 - i)};
+    ASSERT_TRUE(server_.endpoint->PostRdmaRead(i, pieces, source.Remote(i)).ok());
+  }
+  for (uint64_t i = 0; i < kReads; ++i) {
+    auto read = Await(server_, Event::kRdmaRead);
+    ASSERT_TRUE(read.has_value());
+    ASSERT_TRUE(read->status.ok()) << read->status;
+    EXPECT_EQ(read->cookie, i);
+    EXPECT_EQ(sinks[i]->Text(0, text.size() - i), text.substr(i));
+  }
+  EXPECT_FALSE(server_.Take(Event::kRdmaRead).has_value());
+}
+
+// What a peer tries with a context it must not use that way: the connection ends, the memory stays.
+struct Misuse {
+  const char* name;
+  Access access;
+  bool write;
+  uint64_t offset;
+  uint32_t context_change;
+};
+
+class VerbsMisuseTest : public VerbsTest, public ::testing::WithParamInterface<Misuse> {};
+
+TEST_P(VerbsMisuseTest, EndsTheConnectionAndLeavesTheMemory) {
+  const Misuse& misuse = GetParam();
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  Buffer target(*client_.domain, 4096, misuse.access, std::string(4096, 't'));
+  Buffer inbox(*client_.domain, 64, Access::kLocal);
+  Buffer ours(*server_.domain, 4096, Access::kLocal, std::string(4096, 's'));
+  ASSERT_TRUE(client_.endpoint->PostReceive(5, inbox.All()).ok());
+  RemoteBuffer remote = target.Remote(misuse.offset);
+  remote.context += misuse.context_change;
+  const Segment all = ours.All();
+  ASSERT_TRUE((misuse.write ? server_.endpoint->PostRdmaWrite(1, {&all, 1}, remote, true)
+                            : server_.endpoint->PostRdmaRead(1, {&all, 1}, remote))
+                  .ok());
+  auto end = Await(server_, Event::kDisconnected);
+  ASSERT_TRUE(end.has_value());
+  if (!IsIwarp()) {
+    EXPECT_EQ(end->status.code(), absl::StatusCode::kPermissionDenied) << end->status;
+    EXPECT_THAT(std::string(end->status.message()), HasSubstr("remote access error"));
+  }
+  if (!misuse.write) {
+    auto read = server_.Take(Event::kRdmaRead);
+    ASSERT_TRUE(read.has_value());
+    EXPECT_FALSE(read->status.ok());
+  }
+  auto flushed = Await(client_, Event::kReceive);
+  ASSERT_TRUE(flushed.has_value());
+  EXPECT_FALSE(flushed->status.ok());
+  EXPECT_TRUE(Await(client_, Event::kDisconnected).has_value());
+  EXPECT_EQ(target.Text(0, 4096), std::string(4096, 't'));
+  if (!misuse.write) {
+    EXPECT_EQ(ours.Text(0, 4096), std::string(4096, 's'));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, VerbsMisuseTest,
+    ::testing::Values(Misuse{"WriteToLocal", Access::kLocal, true, 0, 0},
+                      Misuse{"ReadOfLocal", Access::kLocal, false, 0, 0},
+                      Misuse{"WriteToReadable", Access::kRemoteRead, true, 0, 0},
+                      Misuse{"ReadOfWritable", Access::kRemoteWrite, false, 0, 0},
+                      Misuse{"WriteBeyondEnd", Access::kRemoteBoth, true, 1, 0},
+                      Misuse{"ReadBeyondEnd", Access::kRemoteBoth, false, 1, 0},
+                      Misuse{"WriteWithWrongKey", Access::kRemoteBoth, true, 0, 1},
+                      Misuse{"ReadWithWrongKey", Access::kRemoteBoth, false, 0, 1}),
+    [](const auto& parameter) { return std::string(parameter.param.name); });
+
+TEST_F(VerbsTest, OrderlyCloseDeliversWhatWasPostedAndSaysOk) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  Buffer from(*client_.domain, 200'000, Access::kLocal, std::string(200'000, 'x'));
+  std::vector<std::unique_ptr<Buffer>> inboxes;
+  for (uint64_t i = 0; i < 10; ++i) {
+    inboxes.push_back(std::make_unique<Buffer>(*server_.domain, 200'000, Access::kLocal));
+    ASSERT_TRUE(server_.endpoint->PostReceive(i, inboxes.back()->All()).ok());
+  }
+  const Segment all = from.All();
+  for (uint64_t i = 0; i < 8; ++i) {
+    ASSERT_TRUE(client_.endpoint->PostSend(i, {&all, 1}, {.signaled = i == 3, .invalidate_context = {}}).ok());
+  }
+  client_.endpoint->Disconnect();
+  auto closed = Await(client_, Event::kDisconnected);
+  ASSERT_TRUE(closed.has_value());
+  EXPECT_TRUE(closed->status.ok()) << closed->status;
+  auto sent = client_.Take(Event::kSend);
+  ASSERT_TRUE(sent.has_value());
+  EXPECT_TRUE(sent->status.ok()) << sent->status;
+  EXPECT_EQ(sent->cookie, 3u);
+  EXPECT_FALSE(client_.Take(Event::kSend).has_value());
+
+  closed = Await(server_, Event::kDisconnected);
+  ASSERT_TRUE(closed.has_value());
+  EXPECT_TRUE(closed->status.ok()) << closed->status;
+  for (uint64_t i = 0; i < 10; ++i) {
+    auto received = server_.Take(Event::kReceive);
+    ASSERT_TRUE(received.has_value());
+    EXPECT_EQ(received->cookie, i);
+    EXPECT_EQ(received->status.ok(), i < 8) << received->status;
+  }
+}
+
+TEST_F(VerbsTest, EverythingPostedIsReportedBeforeAnAbort) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair({.max_rdma_reads = 1}));
+  Buffer source(*server_.domain, 1 << 20, Access::kRemoteRead);
+  Buffer sink(*client_.domain, 1 << 20, Access::kLocal);
+  for (uint64_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(client_.endpoint->PostReceive(i, sink.All()).ok());
+    const Segment all = sink.All();
+    ASSERT_TRUE(client_.endpoint->PostRdmaRead(10 + i, {&all, 1}, source.Remote()).ok());
+  }
+  client_.endpoint->Abort(absl::CancelledError("test"));
+  auto end = Await(client_, Event::kDisconnected);
+  ASSERT_TRUE(end.has_value());
+  EXPECT_EQ(end->status.code(), absl::StatusCode::kCancelled);
+  for (uint64_t i = 0; i < 4; ++i) {
+    auto receive = client_.Take(Event::kReceive);
+    ASSERT_TRUE(receive.has_value());
+    EXPECT_EQ(receive->cookie, i);
+    EXPECT_FALSE(receive->status.ok());
+    auto read = client_.Take(Event::kRdmaRead);
+    ASSERT_TRUE(read.has_value());
+    EXPECT_EQ(read->cookie, 10 + i);
+  }
+  EXPECT_TRUE(client_.seen.empty());
+  const Segment all = sink.All();
+  EXPECT_EQ(client_.endpoint->PostSend(1, {&all, 1}, {}).code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(Await(server_, Event::kDisconnected).has_value());
+}
+
+TEST_F(VerbsTest, DestroyedPeerIsNoticed) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  client_.endpoint.reset();
+  EXPECT_TRUE(Await(server_, Event::kDisconnected).has_value());
+}
+
+TEST_F(VerbsTest, DroppedRequestIsARefusedConnection) {
+  ASSERT_NO_FATAL_FAILURE(MakeClient({}));
+  ASSERT_TRUE(client_.endpoint->Connect({}).ok());
+  ASSERT_NE(AwaitRequest(), nullptr);
+  auto end = Await(client_, Event::kDisconnected);
+  ASSERT_TRUE(end.has_value());
+  EXPECT_EQ(end->status.code(), absl::StatusCode::kUnavailable) << end->status;
+  EXPECT_THAT(std::string(end->status.message()), HasSubstr("refused"));
+}
+
+TEST_F(VerbsTest, NobodyListeningIsARefusedConnection) {
+  ASSERT_NO_FATAL_FAILURE(MakeClient({}));
+  listener_ = *provider_->Listen(address_);  // another port: the old listener is gone
+  ASSERT_TRUE(client_.endpoint->Connect({}).ok());
+  auto end = Await(client_, Event::kDisconnected);
+  ASSERT_TRUE(end.has_value());
+  EXPECT_EQ(end->status.code(), absl::StatusCode::kUnavailable) << end->status;
+  EXPECT_THAT(std::string(end->status.message()), HasSubstr("refused"));
+}
+
+TEST_F(VerbsTest, TooLongAMessageEndsTheConnection) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  Buffer inbox(*server_.domain, 64, Access::kLocal);
+  Buffer from(*client_.domain, 65, Access::kLocal);
+  ASSERT_TRUE(server_.endpoint->PostReceive(1, inbox.All()).ok());
+  const Segment all = from.All();
+  ASSERT_TRUE(client_.endpoint->PostSend(1, {&all, 1}, {}).ok());
+  auto received = Await(server_, Event::kReceive);
+  ASSERT_TRUE(received.has_value());
+  EXPECT_FALSE(received->status.ok());
+  EXPECT_TRUE(Await(server_, Event::kDisconnected).has_value());
+  EXPECT_TRUE(Await(client_, Event::kDisconnected).has_value());
+}
+
+TEST_F(VerbsTest, SecondChannelJoinsTheDomainOfTheSession) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  auto pending = provider_->Resolve(listener_->local(), "", absl::Seconds(5));
+  ASSERT_TRUE(pending.ok()) << pending.status();
+  EXPECT_TRUE((*pending)->Fits(*client_.domain));
+  EXPECT_TRUE((*pending)->CreateEndpoint(*client_.domain, {}).ok());
+}
+
+TEST_F(VerbsTest, DeviceIsChosenByName) {
+  ASSERT_NO_FATAL_FAILURE(MakeClient({}));
+  const std::string description = client_.endpoint->description();  // "verbs device NAME port ..."
+  const std::string name = description.substr(13, description.find(' ', 13) - 13);
+  auto pending = provider_->Resolve(listener_->local(), name, absl::Seconds(5));
+  EXPECT_TRUE(pending.ok()) << pending.status();
+  pending = provider_->Resolve(listener_->local(), "nosuch0", absl::Seconds(5));
+  EXPECT_EQ(pending.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(pending.status().message()), HasSubstr(name));
+}
+
+TEST_F(VerbsTest, AddressWithoutDeviceIsRefusedWithTheDevicesThereAre) {
+  auto addresses = ResolveHost("192.0.2.1", 0);  // TEST-NET: nobody's
+  ASSERT_TRUE(addresses.ok());
+  auto listener = provider_->Listen(addresses->front());
+  EXPECT_EQ(listener.status().code(), absl::StatusCode::kUnavailable) << listener.status();
+  auto pending = provider_->Resolve(addresses->front(), "", absl::Seconds(5));
+  EXPECT_FALSE(pending.ok());
+}
+
+TEST_F(VerbsTest, MemoryLockLimitIsNamedWithItsRemedy) {
+  ASSERT_NO_FATAL_FAILURE(MakeClient({}));
+  // Root may lock any amount: without CAP_IPC_LOCK the limit counts.
+  __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  __user_cap_data_struct saved[2] = {};
+  ASSERT_EQ(syscall(SYS_capget, &header, saved), 0);
+  __user_cap_data_struct reduced[2] = {saved[0], saved[1]};
+  reduced[0].effective &= ~(1u << CAP_IPC_LOCK);
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &limit), 0);
+  const rlimit low = {.rlim_cur = 64 << 10, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &low), 0);
+  ASSERT_EQ(syscall(SYS_capset, &header, reduced), 0);
+  std::vector<std::byte> memory(4 << 20);
+  auto region = client_.domain->Register(memory, Access::kLocal);
+  ASSERT_EQ(syscall(SYS_capset, &header, saved), 0);
+  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+  ASSERT_EQ(region.status().code(), absl::StatusCode::kResourceExhausted) << region.status();
+  EXPECT_THAT(std::string(region.status().message()), HasSubstr("ulimit -l"));
+  EXPECT_THAT(std::string(region.status().message()), HasSubstr("64 KiB"));
+}
+
+// Nothing of a connection is left behind: descriptors would run out.
+TEST_F(VerbsTest, ManyConnectionsOneAfterTheOther) {
+  for (int i = 0; i < 50; ++i) {
+    SCOPED_TRACE(i);
+    ASSERT_NO_FATAL_FAILURE(ConnectPair({.max_receives = 4, .max_sends = 4}));
+    if (i % 2 == 0) {
+      server_.endpoint->Disconnect();
+      ASSERT_TRUE(Await(client_, Event::kDisconnected).has_value());
+    }
+    for (End* end : {&client_, &server_}) {
+      end->endpoint.reset();
+      end->domain.reset();
+      end->seen.clear();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dafs::dat::testing

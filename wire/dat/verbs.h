@@ -1,0 +1,34 @@
+// The verbs provider: the DAT seam on librdmacm (connections) and libibverbs (everything else), for
+// InfiniBand, RoCE and iWARP adapters and for the kernel's siw and rdma_rxe.
+// Spec: WIRE 11.1, 11.2; appendices B and E.5 to E.9.
+//
+// Needs no device to be built, linked or made: what is missing is said, with the remedy, by Listen
+// and Resolve. The provider is thread-safe; what it makes follows the rules of wire/dat/dat.h.
+//
+// Where devices differ, and what a caller sees of it:
+//   - peer_private_data: InfiniBand and RoCE pad it with zeros (to 56 bytes in a request, 196 in a
+//     reply); a request carries at most 56 bytes there.
+//   - A fault that the peer found (a refused key) ends an InfiniBand or RoCE connection with a work
+//     completion that names it. iWARP writes and sends are complete before the peer looks at them:
+//     there the connection just ends, and kDisconnected may carry an OK status.
+//   - invalidated_context is not reported by siw.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "wire/dat/dat.h"
+
+namespace dafs::dat {
+
+struct VerbsOptions {
+  // Sends and RDMA writes up to this size are copied into the work request where the device can;
+  // it may offer less, or nothing. Enough for the header and arguments of a small request.
+  uint32_t inline_bytes = 256;
+  // Connection requests the kernel keeps for a listener before it refuses more.
+  int backlog = 512;
+};
+
+std::unique_ptr<Provider> NewVerbsProvider(const VerbsOptions& options = {});
+
+}  // namespace dafs::dat

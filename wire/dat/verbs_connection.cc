@@ -1,0 +1,166 @@
+#include "wire/dat/verbs_connection.h"
+
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "wire/dat/verbs_errors.h"
+#include "wire/status_macros.h"
+
+namespace dafs::dat::verbs {
+namespace {
+
+absl::StatusOr<EventChannel> NewChannel() {
+  RETURN_IF_ERROR(CheckDevices());
+  EventChannel channel(rdma_create_event_channel());
+  if (channel == nullptr) return CallFailed("rdma: make an event channel", errno);
+  const int flags = fcntl(channel->fd, F_GETFL);
+  if (flags < 0 || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+    return CallFailed("rdma: make an event channel non-blocking", errno);
+  }
+  return channel;
+}
+
+int MillisecondsUntil(absl::Time deadline) {
+  constexpr int64_t kLongest = 3'600'000;
+  return static_cast<int>(
+      std::clamp<int64_t>(absl::ToInt64Milliseconds(deadline - absl::Now()), 0, kLongest));
+}
+
+Address ToAddress(const sockaddr* address) {
+  return Address(address, address->sa_family == AF_INET6 ? sizeof(sockaddr_in6)
+                                                         : sizeof(sockaddr_in));
+}
+
+// The machine's own addresses of `family`, with port 0.
+std::vector<Address> LocalAddresses(int family) {
+  std::vector<Address> addresses;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return addresses;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr != nullptr && entry->ifa_addr->sa_family == family) {
+      addresses.push_back(ToAddress(entry->ifa_addr));
+    }
+  }
+  freeifaddrs(list);
+  return addresses;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Connection>> Connection::Create() {
+  ASSIGN_OR_RETURN(EventChannel channel, NewChannel());
+  rdma_cm_id* id = nullptr;
+  if (rdma_create_id(channel.get(), &id, nullptr, RDMA_PS_TCP) != 0) {
+    return CallFailed("rdma: make a connection id", errno);
+  }
+  return std::unique_ptr<Connection>(new Connection(std::move(channel), CmId(id)));
+}
+
+absl::StatusOr<std::unique_ptr<Connection>> Connection::Adopt(CmId id) {
+  ASSIGN_OR_RETURN(EventChannel channel, NewChannel());
+  if (rdma_migrate_id(id.get(), channel.get()) != 0) {
+    return CallFailed("rdma: move a connection request to its own channel", errno);
+  }
+  return std::unique_ptr<Connection>(new Connection(std::move(channel), std::move(id)));
+}
+
+absl::StatusOr<std::unique_ptr<Connection>> Connection::Resolve(const Address& peer,
+                                                                const std::string& device,
+                                                                absl::Time deadline) {
+  if (device.empty()) {
+    ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection, Create());
+    RETURN_IF_ERROR(connection->FindRoute(peer, deadline));
+    return connection;
+  }
+  absl::Status last = absl::UnavailableError(
+      absl::StrCat("rdma ", peer.ToString(), ": no local address belongs to RDMA device ", device,
+                   " (devices here: ", DeviceNames(), "; ip addr add ... dev its network device)"));
+  for (Address& local : LocalAddresses(peer.family())) {
+    ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection, Create());
+    // Addresses of other devices, and of none, are refused or name another device.
+    if (rdma_bind_addr(connection->id(), const_cast<sockaddr*>(local.get())) != 0) continue;
+    if (connection->context() == nullptr || connection->device_name() != device) continue;
+    last = connection->FindRoute(peer, deadline);
+    if (last.ok()) return connection;
+    if (absl::IsDeadlineExceeded(last)) break;
+  }
+  return last;
+}
+
+absl::Status Connection::FindRoute(const Address& peer, absl::Time deadline) {
+  const std::string what = absl::StrCat("rdma ", peer.ToString(), ": no route over an RDMA device");
+  const int timeout = std::max(MillisecondsUntil(deadline), 1);
+  if (rdma_resolve_addr(id(), nullptr, const_cast<sockaddr*>(peer.get()), timeout) != 0) {
+    return CallFailed(what, errno);
+  }
+  RETURN_IF_ERROR(Expect(RDMA_CM_EVENT_ADDR_RESOLVED, peer, deadline));
+  if (rdma_resolve_route(id(), std::max(MillisecondsUntil(deadline), 1)) != 0) {
+    return CallFailed(what, errno);
+  }
+  return Expect(RDMA_CM_EVENT_ROUTE_RESOLVED, peer, deadline);
+}
+
+absl::Status Connection::Expect(rdma_cm_event_type wanted, const Address& peer,
+                                absl::Time deadline) {
+  while (true) {
+    std::optional<ConnectionEvent> event = NextEvent();
+    if (event.has_value() && event->type == wanted) return absl::OkStatus();
+    if (event.has_value()) {
+      const std::string why = absl::StrCat(
+          "rdma ", peer.ToString(), ": no route over an RDMA device (", rdma_event_str(event->type),
+          ", ", std::strerror(std::abs(event->status)), "; devices here: ", DeviceNames(), ")");
+      return std::abs(event->status) == ETIMEDOUT ? absl::DeadlineExceededError(why)
+                                                  : absl::UnavailableError(why);
+    }
+    pollfd ready = {.fd = fd(), .events = POLLIN, .revents = 0};
+    const int count = poll(&ready, 1, MillisecondsUntil(deadline));
+    if (count < 0 && errno != EINTR) return CallFailed("rdma: wait for a route", errno);
+    if (count == 0) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("rdma ", peer.ToString(), ": no route found in time"));
+    }
+  }
+}
+
+std::optional<ConnectionEvent> Connection::NextEvent() {
+  rdma_cm_event* event = nullptr;
+  if (rdma_get_cm_event(channel_.get(), &event) != 0) return std::nullopt;
+  ConnectionEvent copy;
+  copy.type = event->event;
+  copy.status = event->status;
+  const bool of_connection = event->event == RDMA_CM_EVENT_CONNECT_REQUEST ||
+                             event->event == RDMA_CM_EVENT_ESTABLISHED ||
+                             event->event == RDMA_CM_EVENT_REJECTED;
+  if (of_connection) {
+    const rdma_conn_param& parameters = event->param.conn;
+    copy.responder_resources = parameters.responder_resources;
+    copy.initiator_depth = parameters.initiator_depth;
+    if (parameters.private_data != nullptr) {
+      copy.private_data_size = parameters.private_data_len;
+      std::memcpy(copy.private_data_bytes.data(), parameters.private_data,
+                  parameters.private_data_len);
+    }
+  }
+  if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) copy.requested.reset(event->id);
+  rdma_ack_cm_event(event);
+  return copy;
+}
+
+std::string Connection::device_name() const {
+  return context() == nullptr ? std::string() : ibv_get_device_name(context()->device);
+}
+
+Address Connection::local() const { return ToAddress(rdma_get_local_addr(id_.get())); }
+
+Address Connection::peer() const { return ToAddress(rdma_get_peer_addr(id_.get())); }
+
+}  // namespace dafs::dat::verbs

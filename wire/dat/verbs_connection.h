@@ -1,0 +1,72 @@
+// A connection id of the RDMA connection manager with an event channel of its own, so that its owner
+// waits for nobody else's events and can move to another thread.
+// Spec: E.5.3 (connection establishment), E.8. One thread at a time. Internal to the verbs provider.
+#pragma once
+
+#include <rdma/rdma_cma.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "wire/dat/address.h"
+#include "wire/dat/verbs_handles.h"
+
+namespace dafs::dat::verbs {
+
+// A copy of an event, which is acknowledged at once.
+struct ConnectionEvent {
+  rdma_cm_event_type type = RDMA_CM_EVENT_ADDR_ERROR;
+  int status = 0;
+  // Connection events only: what the peer offers and asks for, from our point of view.
+  uint8_t responder_resources = 0;
+  uint8_t initiator_depth = 0;
+  std::array<std::byte, 256> private_data_bytes = {};
+  uint8_t private_data_size = 0;
+  CmId requested;  // RDMA_CM_EVENT_CONNECT_REQUEST: the id of the new connection
+
+  std::span<const std::byte> private_data() const {
+    return std::span(private_data_bytes).first(private_data_size);
+  }
+};
+
+class Connection {
+ public:
+  // A new id in the TCP port space.
+  static absl::StatusOr<std::unique_ptr<Connection>> Create();
+  // Takes over an id of another channel. On failure the id is destroyed, which refuses its request.
+  static absl::StatusOr<std::unique_ptr<Connection>> Adopt(CmId id);
+
+  // Finds route and device to `peer`, over `device` if not empty. Blocks until `deadline` at most.
+  static absl::StatusOr<std::unique_ptr<Connection>> Resolve(const Address& peer,
+                                                             const std::string& device,
+                                                             absl::Time deadline);
+
+  // The next event, or nothing when there is none now. Never blocks.
+  std::optional<ConnectionEvent> NextEvent();
+
+  rdma_cm_id* id() const { return id_.get(); }
+  int fd() const { return channel_->fd; }
+  // The device; not null once a route, a local address or a peer is known.
+  ibv_context* context() const { return id_->verbs; }
+  std::string device_name() const;
+  Address local() const;
+  Address peer() const;
+
+ private:
+  Connection(EventChannel channel, CmId id) : channel_(std::move(channel)), id_(std::move(id)) {}
+
+  absl::Status FindRoute(const Address& peer, absl::Time deadline);
+  absl::Status Expect(rdma_cm_event_type wanted, const Address& peer, absl::Time deadline);
+
+  EventChannel channel_;
+  CmId id_;
+};
+
+}  // namespace dafs::dat::verbs

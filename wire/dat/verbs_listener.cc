@@ -1,0 +1,68 @@
+#include "wire/dat/verbs_listener.h"
+
+#include <sys/epoll.h>
+
+#include <cerrno>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "wire/dat/verbs_errors.h"
+#include "wire/dat/verbs_pending.h"
+#include "wire/status_macros.h"
+
+namespace dafs::dat::verbs {
+
+absl::StatusOr<std::unique_ptr<Listener>> VerbsListener::Create(const Address& local,
+                                                                const VerbsOptions& options) {
+  const std::string what = absl::StrCat("listen on rdma ", local.ToString());
+  ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection, Connection::Create());
+  rdma_cm_id* id = connection->id();
+  int on = 1;
+  // A restarted server takes its port again; an IPv6 wildcard leaves the IPv4 one to another listener.
+  if (rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof on) != 0 ||
+      (local.family() == AF_INET6 &&
+       rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof on) != 0)) {
+    return CallFailed(what, errno);
+  }
+  if (rdma_bind_addr(id, const_cast<sockaddr*>(local.get())) != 0) {
+    if (errno == ENODEV || errno == EADDRNOTAVAIL) {
+      return absl::UnavailableError(
+          absl::StrCat(what, ": no RDMA device has this address (devices here: ", DeviceNames(),
+                       "; siw and rxe have the addresses of their network device, lo has none)"));
+    }
+    return CallFailed(what, errno);
+  }
+  if (rdma_listen(id, options.backlog) != 0) return CallFailed(what, errno);
+  const Address bound = connection->local();
+  return std::unique_ptr<Listener>(new VerbsListener(std::move(connection), bound, options));
+}
+
+absl::StatusOr<std::unique_ptr<PendingEndpoint>> VerbsListener::Next() {
+  while (std::optional<ConnectionEvent> event = connection_->NextEvent()) {
+    if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
+      return absl::UnavailableError(absl::StrCat("listen on rdma ", local_.ToString(),
+                                                 ": the RDMA device was removed"));
+    }
+    if (event->requested == nullptr) continue;
+    Origin origin;
+    origin.is_server = true;
+    const std::span<const std::byte> data = event->private_data();
+    origin.private_data.assign(data.begin(), data.end());
+    origin.responder_resources = event->responder_resources;
+    origin.initiator_depth = event->initiator_depth;
+    absl::StatusOr<std::unique_ptr<Connection>> connection =
+        Connection::Adopt(std::move(event->requested));
+    if (!connection.ok()) {
+      return absl::ResourceExhaustedError(absl::StrCat("listen on rdma ", local_.ToString(),
+                                                       ": request refused: ",
+                                                       connection.status().message()));
+    }
+    return std::make_unique<VerbsPendingEndpoint>(*std::move(connection), std::move(origin),
+                                                  options_);
+  }
+  return nullptr;
+}
+
+WaitHandle VerbsListener::Arm() { return {.fd = connection_->fd(), .events = EPOLLIN}; }
+
+}  // namespace dafs::dat::verbs

@@ -1,0 +1,36 @@
+// Accepts verbs connections: every request becomes a PendingEndpoint with an event channel of its
+// own. Spec: E.5.3.2.1, E.8. One thread, as wire/dat/dat.h says. Internal.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "wire/dat/dat.h"
+#include "wire/dat/verbs.h"
+#include "wire/dat/verbs_connection.h"
+
+namespace dafs::dat::verbs {
+
+class VerbsListener final : public Listener {
+ public:
+  static absl::StatusOr<std::unique_ptr<Listener>> Create(const Address& local,
+                                                          const VerbsOptions& options);
+
+  // kResourceExhausted: one request was refused for lack of descriptors or memory; the listener goes
+  // on. kUnavailable: the device is gone, and the listener with it.
+  absl::StatusOr<std::unique_ptr<PendingEndpoint>> Next() override;
+  WaitHandle Arm() override;
+  const Address& local() const override { return local_; }
+
+ private:
+  VerbsListener(std::unique_ptr<Connection> connection, const Address& local,
+                const VerbsOptions& options)
+      : connection_(std::move(connection)), local_(local), options_(options) {}
+
+  std::unique_ptr<Connection> connection_;
+  const Address local_;
+  const VerbsOptions options_;
+};
+
+}  // namespace dafs::dat::verbs

@@ -1,0 +1,222 @@
+// The progress of a VerbsEndpoint: events of the connection manager, work completions, the end.
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "wire/dat/verbs_endpoint.h"
+#include "wire/dat/verbs_errors.h"
+
+namespace dafs::dat::verbs {
+namespace {
+
+// 0.64 ms (IBA table 45): how long the peer waits before it tries again a send that found no receive.
+// The connection manager leaves it at 0, which means 655 ms.
+constexpr uint8_t kReceiverNotReadyTimer = 12;
+
+// How long the connection manager may take to say why the device flushed work.
+constexpr long kBrokenTimeoutNanoseconds = 250'000'000;
+
+// Work completions taken from the device at once.
+constexpr int kBatch = 16;
+// A look at the connection manager is a system call: one for so many polls without sleep.
+constexpr uint32_t kPollsBetweenEvents = 64;
+
+}  // namespace
+
+void VerbsEndpoint::Progress() {
+  if (state_ == State::kDead) return;
+  if (!fault_.ok()) return End(fault_);
+  if (armed_ || state_ != State::kConnected || ++polls_since_events_ >= kPollsBetweenEvents) {
+    DrainEvents();
+  }
+  if (!polls_completions()) return;
+  PollCompletions();
+  if ((state_ != State::kConnected && state_ != State::kClosing) || !fault_.ok()) return;
+  if (absl::Status status = queue_.Pump(); !status.ok()) return Break(std::move(status));
+  if (state_ != State::kClosing) return;
+  if (absl::Status status = queue_.Flush(); !status.ok()) return Break(std::move(status));
+  if (queue_.idle()) End(absl::OkStatus());
+}
+
+void VerbsEndpoint::DrainEvents() {
+  polls_since_events_ = 0;
+  if (std::exchange(armed_, false)) {
+    // Level triggered: what is left in the channel would wake the next sleep for nothing. There is
+    // one event at most for each request to notify, so this ends.
+    ibv_cq* cq = nullptr;
+    void* context = nullptr;
+    while (ibv_get_cq_event(handles_.channel.get(), &cq, &context) == 0) {
+      ibv_ack_cq_events(cq, 1);
+    }
+  }
+  while (state_ != State::kDead) {
+    std::optional<ConnectionEvent> event = handles_.connection->NextEvent();
+    if (!event.has_value()) break;
+    HandleEvent(*event);
+  }
+  if (state_ == State::kBroken) {
+    itimerspec left = {};
+    timerfd_gettime(broken_timer_.get(), &left);
+    if (left.it_value.tv_sec == 0 && left.it_value.tv_nsec == 0) {
+      End(broken_status_);
+    }
+  }
+}
+
+void VerbsEndpoint::HandleEvent(ConnectionEvent& event) {
+  switch (event.type) {
+    case RDMA_CM_EVENT_ESTABLISHED:
+      if (state_ == State::kConnecting || state_ == State::kAccepting) Connected(&event);
+      return;
+    case RDMA_CM_EVENT_REJECTED:
+    case RDMA_CM_EVENT_UNREACHABLE:
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+    case RDMA_CM_EVENT_DISCONNECTED:
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+    case RDMA_CM_EVENT_ADDR_CHANGE: {
+      absl::Status why =
+          ConnectionEnded(event.type, event.status, peer_, domain_.limits().is_iwarp);
+      if (why.ok() && !was_connected_) {
+        why = absl::UnavailableError(absl::StrCat("rdma ", peer_.ToString(),
+                                                  ": the peer closed before the connection was up"));
+      }
+      return End(std::move(why));
+    }
+    default:
+      return;  // TIMEWAIT_EXIT and what concerns multicast
+  }
+}
+
+void VerbsEndpoint::Connected(const ConnectionEvent* event) {
+  state_ = State::kConnected;
+  was_connected_ = true;
+  if (event != nullptr && !origin_.is_server) {
+    const std::span<const std::byte> data = event->private_data();
+    origin_.private_data.assign(data.begin(), data.end());
+    if (event->initiator_depth > 0) queue_.LimitReads(event->initiator_depth);
+  }
+  if (!domain_.limits().is_iwarp) {
+    ibv_qp_attr attributes = {};
+    attributes.min_rnr_timer = kReceiverNotReadyTimer;
+    // A device that refuses keeps its own timer, which is only slower.
+    (void)ibv_modify_qp(handles_.queue_pair->qp, &attributes, IBV_QP_MIN_RNR_TIMER);
+  }
+  Completion connected;
+  connected.event = Event::kConnected;
+  ready_.Push(std::move(connected));
+}
+
+size_t VerbsEndpoint::PollCompletions() {
+  std::array<ibv_wc, kBatch> batch;
+  const int count = ibv_poll_cq(handles_.completions.get(), kBatch, batch.data());
+  if (count < 0) {
+    if (fault_.ok() && state_ != State::kDead) fault_ = CallFailed("poll completion queue", errno);
+    return 0;
+  }
+  for (int i = 0; i < count; ++i) HandleWork(batch[static_cast<size_t>(i)]);
+  return static_cast<size_t>(count);
+}
+
+void VerbsEndpoint::HandleWork(const ibv_wc& work) {
+  const bool is_receive = (work.wr_id & SendQueue::kReceiveBit) != 0;
+  absl::Status status;
+  if (work.status != IBV_WC_SUCCESS) {
+    status = WorkFailed(is_receive ? "receive" : "send or RDMA", work.status, peer_);
+  }
+  if (is_receive) {
+    HandleReceive(work, status);
+  } else {
+    queue_.Complete(work.wr_id, status);
+  }
+  if (status.ok()) return;
+  if (work.status == IBV_WC_WR_FLUSH_ERR) {
+    return Break(absl::UnavailableError(
+        absl::StrCat("rdma ", peer_.ToString(), ": the device ended the connection")));
+  }
+  if (cause_.ok()) cause_ = status;
+  if (state_ != State::kDead && fault_.ok()) fault_ = status;
+}
+
+void VerbsEndpoint::HandleReceive(const ibv_wc& work, const absl::Status& status) {
+  if (receive_head_ == receive_tail_) return;  // a device that reports twice
+  if (status.ok() && state_ == State::kAccepting) {
+    // The message overtook the last message of the connection's making.
+    rdma_notify(handles_.connection->id(), IBV_EVENT_COMM_EST);
+    Connected(nullptr);
+  }
+  Completion completion;
+  completion.event = Event::kReceive;
+  completion.cookie = receives_[receive_head_++ % receives_.size()];
+  completion.size_bytes = status.ok() ? work.byte_len : 0;
+  completion.status = status;
+  if (status.ok() && (work.wc_flags & IBV_WC_WITH_INV) != 0) {
+    completion.invalidated_context = work.invalidated_rkey;
+  }
+  ready_.Push(std::move(completion));
+}
+
+void VerbsEndpoint::Break(absl::Status why) {
+  if (state_ == State::kBroken || state_ == State::kDead) return;
+  state_ = State::kBroken;
+  broken_status_ = std::move(why);
+  broken_timer_ = FileDescriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  itimerspec when = {};
+  when.it_value.tv_nsec = kBrokenTimeoutNanoseconds;
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  if (!broken_timer_.valid() || timerfd_settime(broken_timer_.get(), 0, &when, nullptr) != 0 ||
+      epoll_ctl(handles_.epoll.get(), EPOLL_CTL_ADD, broken_timer_.get(), &event) != 0) {
+    fault_ = broken_status_;
+  }
+}
+
+void VerbsEndpoint::End(absl::Status why) {
+  if (state_ == State::kDead) return;
+  const bool take_down = state_ != State::kMade;
+  state_ = State::kDead;
+  if (cause_.ok()) cause_ = std::move(why);
+
+  ibv_qp* queue_pair = handles_.queue_pair->qp;
+  if (!cause_.ok()) {
+    ibv_qp_attr attributes = {};
+    attributes.qp_state = IBV_QPS_ERR;
+    (void)ibv_modify_qp(queue_pair, &attributes, IBV_QP_STATE);
+  }
+  // Fails where the peer or the device was first; there is nothing left to take down then.
+  if (take_down) (void)rdma_disconnect(handles_.connection->id());
+  // What had completed before; then the queue pair goes, and with it the device's use of buffers;
+  // then what the device flushed meanwhile. Bounded: nothing more is posted.
+  while (PollCompletions() > 0) {
+  }
+  epoll_ctl(handles_.epoll.get(), EPOLL_CTL_DEL, handles_.connection->fd(), nullptr);
+  epoll_ctl(handles_.epoll.get(), EPOLL_CTL_DEL, handles_.channel->fd, nullptr);
+  broken_timer_ = FileDescriptor();
+  handles_.queue_pair.reset();
+  while (PollCompletions() > 0) {
+  }
+
+  const absl::Status flushed =
+      cause_.ok() ? absl::UnavailableError(
+                        absl::StrCat("rdma ", peer_.ToString(), ": flushed, connection closed"))
+                  : absl::UnavailableError(absl::StrCat("rdma ", peer_.ToString(), ": flushed: ",
+                                                        cause_.message()));
+  while (receive_head_ != receive_tail_) {
+    Completion completion;
+    completion.event = Event::kReceive;
+    completion.cookie = receives_[receive_head_++ % receives_.size()];
+    completion.status = flushed;
+    ready_.Push(std::move(completion));
+  }
+  queue_.Abandon(flushed);
+  Completion last;
+  last.event = Event::kDisconnected;
+  last.status = cause_;
+  ready_.Push(std::move(last));
+}
+
+}  // namespace dafs::dat::verbs

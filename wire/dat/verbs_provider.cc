@@ -1,0 +1,46 @@
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "wire/dat/verbs.h"
+#include "wire/dat/verbs_connection.h"
+#include "wire/dat/verbs_listener.h"
+#include "wire/dat/verbs_pending.h"
+#include "wire/status_macros.h"
+
+namespace dafs::dat {
+namespace {
+
+class VerbsProvider final : public Provider {
+ public:
+  explicit VerbsProvider(const VerbsOptions& options) : options_(options) {
+    // Kernels before 5.12 move registered pages at a fork, away from the device. Does nothing on
+    // later ones, and fails harmlessly without a device.
+    (void)ibv_fork_init();
+  }
+
+  const char* name() const override { return "rdma"; }
+
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const Address& local) override {
+    return verbs::VerbsListener::Create(local, options_);
+  }
+
+  absl::StatusOr<std::unique_ptr<PendingEndpoint>> Resolve(const Address& peer,
+                                                           const std::string& device,
+                                                           absl::Duration timeout) override {
+    ASSIGN_OR_RETURN(std::unique_ptr<verbs::Connection> connection,
+                     verbs::Connection::Resolve(peer, device, absl::Now() + timeout));
+    return std::make_unique<verbs::VerbsPendingEndpoint>(std::move(connection), verbs::Origin(),
+                                                         options_);
+  }
+
+ private:
+  const VerbsOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Provider> NewVerbsProvider(const VerbsOptions& options) {
+  return std::make_unique<VerbsProvider>(options);
+}
+
+}  // namespace dafs::dat

@@ -1,0 +1,227 @@
+#include "wire/dat/verbs_send_queue.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace dafs::dat::verbs {
+namespace {
+
+uint64_t TotalBytes(std::span<const ibv_sge> segments) {
+  uint64_t total = 0;
+  for (const ibv_sge& segment : segments) total += segment.length;
+  return total;
+}
+
+}  // namespace
+
+SendQueue::SendQueue(const SendQueueLimits& limits, ReadyList& ready)
+    : limits_(limits),
+      ready_(ready),
+      operations_(limits.max_operations),
+      segments_(size_t{limits.max_operations} * limits.max_segments),
+      requests_(limits.max_requests),
+      scratch_(std::max(limits.max_request_segments, limits.max_read_segments)) {
+  free_.reserve(limits.max_operations);
+  for (uint32_t slot = limits.max_operations; slot-- > 0;) free_.push_back(slot);
+}
+
+std::span<ibv_sge> SendQueue::SegmentsOf(uint32_t slot) {
+  return std::span(segments_).subspan(size_t{slot} * limits_.max_segments,
+                                      operations_[slot].segment_count);
+}
+
+absl::Status SendQueue::Submit(const Operation& operation, std::span<const ibv_sge> segments) {
+  if (free_.empty()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("post: ", limits_.max_operations, " operations are outstanding"));
+  }
+  if (operation.event == Event::kSend && (TotalBytes(segments) > limits_.max_request_bytes ||
+                                          segments.size() > limits_.max_request_segments)) {
+    return absl::InvalidArgumentError(absl::StrCat("post send: ", TotalBytes(segments),
+                                                   " bytes are more than one message of ",
+                                                   limits_.max_request_bytes));
+  }
+  if (operation.event == Event::kRdmaRead && limits_.max_reads == 0) {
+    return absl::FailedPreconditionError("post RDMA read: the peer takes none");
+  }
+  const uint32_t slot = free_.back();
+  free_.pop_back();
+  Slot& entry = operations_[slot];
+  entry.operation = operation;
+  entry.order = next_order_++;
+  entry.segment_count = static_cast<uint32_t>(segments.size());
+  entry.next_segment = entry.next_offset = 0;
+  entry.bytes_posted = 0;
+  entry.used = true;
+  entry.posted_all = false;
+  entry.status = absl::OkStatus();
+  std::ranges::copy(segments, SegmentsOf(slot).begin());
+
+  std::deque<uint32_t>& waiting = operation.event == Event::kRdmaRead ? reads_ : ordered_;
+  if (!waiting.empty()) {
+    waiting.push_back(slot);
+    return absl::OkStatus();
+  }
+  const bool is_read = operation.event == Event::kRdmaRead;
+  while (!entry.posted_all) {
+    if (is_read ? !RoomForRead() : !HasRoom()) {
+      waiting.push_back(slot);
+      return absl::OkStatus();
+    }
+    const bool first = entry.bytes_posted == 0 && entry.next_segment == 0;
+    absl::Status status = PostNext(slot);
+    if (!status.ok()) {
+      // Nothing of it reached the device: as if it was never posted. Else it is reported by Abandon.
+      if (first) Release(slot);
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SendQueue::Pump() {
+  while (!ordered_.empty() && HasRoom()) {
+    const uint32_t slot = ordered_.front();
+    if (absl::Status status = PostNext(slot); !status.ok()) return status;
+    if (operations_[slot].posted_all) ordered_.pop_front();
+  }
+  while (!reads_.empty() && RoomForRead()) {
+    const uint32_t slot = reads_.front();
+    if (absl::Status status = PostNext(slot); !status.ok()) return status;
+    if (operations_[slot].posted_all) reads_.pop_front();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SendQueue::PostNext(uint32_t slot) {
+  Slot& entry = operations_[slot];
+  const Operation& operation = entry.operation;
+  const bool is_read = operation.event == Event::kRdmaRead;
+  const std::span<ibv_sge> segments = SegmentsOf(slot);
+  const size_t most_segments = is_read ? limits_.max_read_segments : limits_.max_request_segments;
+
+  uint64_t bytes = 0;
+  size_t count = 0;
+  while (entry.next_segment < segments.size() && count < most_segments &&
+         bytes < limits_.max_request_bytes) {
+    const ibv_sge& whole = segments[entry.next_segment];
+    const uint32_t length = static_cast<uint32_t>(std::min<uint64_t>(
+        whole.length - entry.next_offset, limits_.max_request_bytes - bytes));
+    if (length > 0) {
+      scratch_[count++] = {
+          .addr = whole.addr + entry.next_offset, .length = length, .lkey = whole.lkey};
+    }
+    bytes += length;
+    entry.next_offset += length;
+    if (entry.next_offset < whole.length) break;
+    ++entry.next_segment;
+    entry.next_offset = 0;
+  }
+
+  ibv_send_wr request = {};
+  request.sg_list = scratch_.data();
+  request.num_sge = static_cast<int>(count);
+  switch (operation.event) {
+    case Event::kRdmaWrite:
+      request.opcode = IBV_WR_RDMA_WRITE;
+      break;
+    case Event::kRdmaRead:
+      request.opcode = IBV_WR_RDMA_READ;
+      break;
+    default:
+      request.opcode = operation.invalidate_context ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
+      if (operation.invalidate_context) request.invalidate_rkey = *operation.invalidate_context;
+      break;
+  }
+  if (operation.event != Event::kSend) {
+    request.wr.rdma.remote_addr = operation.remote.target_address + entry.bytes_posted;
+    request.wr.rdma.rkey = operation.remote.context;
+  }
+  if (!is_read && bytes > 0 && bytes <= limits_.inline_bytes) {
+    request.send_flags |= IBV_SEND_INLINE;
+  }
+  entry.bytes_posted += bytes;
+  entry.posted_all = entry.next_segment == segments.size();
+  const uint32_t half = std::max(1u, std::min(limits_.max_operations, limits_.max_requests) / 2);
+  const bool signaled = is_read || (operation.signaled && entry.posted_all) ||
+                        unsignaled_ + 1 >= half;
+  return Post(request,
+              {.slot = slot, .last = entry.posted_all, .read = is_read, .signaled = signaled});
+}
+
+absl::Status SendQueue::Post(ibv_send_wr& request, Request entry) {
+  request.wr_id = tail_;
+  if (entry.signaled) request.send_flags |= IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  if (int error = ibv_post_send(queue_pair_, &request, &bad); error != 0) {
+    return absl::UnavailableError(absl::StrCat("post work with ", request.num_sge,
+                                            " segments: ", std::strerror(std::abs(error))));
+  }
+  requests_[tail_ % requests_.size()] = entry;
+  ++tail_;
+  unsignaled_ = entry.signaled ? 0 : unsignaled_ + 1;
+  if (entry.read) ++reads_in_flight_;
+  return absl::OkStatus();
+}
+
+void SendQueue::Complete(uint64_t request, const absl::Status& status) {
+  if (request < head_ || request >= tail_) return;  // a device that reports twice
+  while (head_ <= request) {
+    const Request entry = requests_[head_ % requests_.size()];
+    const bool reported = head_ == request;
+    ++head_;
+    if (entry.read) --reads_in_flight_;
+    if (entry.slot == kNone) continue;
+    Slot& slot = operations_[entry.slot];
+    if (reported && !status.ok()) slot.status = status;
+    if (entry.last) Report(entry.slot, slot.status);
+  }
+}
+
+absl::Status SendQueue::Flush() {
+  if (head_ == tail_ || requests_[(tail_ - 1) % requests_.size()].signaled) {
+    return absl::OkStatus();
+  }
+  // An RDMA write of nothing: names no memory of either side (IBA 9.4.3, RFC 5040 5.1).
+  ibv_send_wr request = {};
+  request.opcode = IBV_WR_RDMA_WRITE;
+  return Post(request, {.slot = kNone, .last = false, .read = false, .signaled = true});
+}
+
+void SendQueue::Report(uint32_t slot, const absl::Status& status) {
+  const Operation& operation = operations_[slot].operation;
+  if (operation.signaled || !status.ok()) {
+    ready_.Push({.event = operation.event,
+                 .cookie = operation.cookie,
+                 .size_bytes = 0,
+                 .status = status,
+                 .invalidated_context = std::nullopt});
+  }
+  Release(slot);
+}
+
+void SendQueue::Release(uint32_t slot) {
+  operations_[slot].used = false;
+  free_.push_back(slot);
+}
+
+void SendQueue::Abandon(const absl::Status& status) {
+  queue_pair_ = nullptr;
+  ordered_.clear();
+  reads_.clear();
+  head_ = tail_;
+  reads_in_flight_ = 0;
+  std::vector<uint32_t> left;
+  for (uint32_t slot = 0; slot < operations_.size(); ++slot) {
+    if (operations_[slot].used) left.push_back(slot);
+  }
+  std::ranges::sort(left, {}, [this](uint32_t slot) { return operations_[slot].order; });
+  for (uint32_t slot : left) {
+    Report(slot, operations_[slot].status.ok() ? status : operations_[slot].status);
+  }
+}
+
+}  // namespace dafs::dat::verbs
