@@ -1,0 +1,7 @@
+# Tests of the local store; included by CMakeLists.txt beside this file.
+foreach(name
+    export
+    handle
+    identity)
+  dafs_test(store_${name}_test SOURCES store_${name}_test.cc LIBS dafs_store)
+endforeach()
