@@ -141,26 +141,26 @@ class BufferPool {
  private:
   friend class BufferLease;
   friend class BufferPin;
-  struct Class;
 
-  BufferPool(std::span<std::byte> slab, size_t write_part, uint32_t large_bytes);
-  Class& ClassFor(BufferUse use, uint32_t payload_bytes);
-  void Carve(Class& into, std::span<std::byte> part, uint32_t payload_bytes, BufferUse use);
+  BufferPool(std::span<std::byte> slab, const BufferPoolOptions& sizes);
+  void Carve(uint8_t free_list, std::span<std::byte> part, uint32_t payload_bytes);
   BufferLease Take(BufferUse use, uint32_t payload_bytes);
   void DropLease(internal::Buffer* buffer);
   void DropPin(internal::Buffer* buffer);
   void GiveBack(internal::Buffer* buffer);
   void ServeWaiters();
+  bool SomebodyWaits(BufferUse use) const;
 
   std::span<std::byte> slab_;
-  size_t write_part_;  // where the second half begins
+  size_t write_part_ = 0;  // where the second half begins
   uint32_t large_bytes_;
+  uint32_t small_bytes_;
   std::vector<internal::Buffer> buffers_;
   internal::Buffer* free_[3] = {};  // small read targets, large read targets, write sources
-  uint32_t small_bytes_ = 0;
   internal::BufferWaiter* first_waiter_ = nullptr;
   internal::BufferWaiter* last_waiter_ = nullptr;
   bool closed_ = false;
+  bool serving_ = false;  // ServeWaiters is on the stack
   uint32_t leased_ = 0;
   uint32_t quarantined_ = 0;
   std::unique_ptr<dat::Region> read_region_;

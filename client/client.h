@@ -27,6 +27,8 @@ class Files;
 // AUTH_NONE or AUTH_DEFAULT (3.1.1.1); kAuto takes the first the server offers, in that order.
 enum class Auth : uint8_t { kAuto, kNone, kDefault };
 
+wire::ByteOrder HostByteOrder();
+
 struct ClientOptions {
   // From dat::ResolveHost; tried in order.
   std::vector<dat::Address> addresses;
@@ -45,7 +47,7 @@ struct ClientOptions {
   wire::Verifier client_verifier;
   Auth auth = Auth::kAuto;
 
-  wire::ByteOrder byte_order = wire::ByteOrder::kLittle;  // set to the host's by DefaultByteOrder()
+  wire::ByteOrder byte_order = HostByteOrder();
   bool checksums = false;              // message and direct checksums, WIRE 6
   uint32_t max_request_size = 16384;   // 1024 at least
   uint32_t max_response_size = 16384;  // 1024 at least
@@ -69,14 +71,13 @@ struct ClientOptions {
   absl::Duration backoff_most = absl::Seconds(15);
 };
 
-wire::ByteOrder HostByteOrder();
-
-// What the server said about the export; zero: nothing yet. All 64 bit.
+// What the server said about the export; zero: nothing yet.
 struct Limits {
   std::atomic<uint64_t> max_read{0};
   std::atomic<uint64_t> max_write{0};
   std::atomic<uint64_t> max_append{0};
   std::atomic<uint64_t> lease_seconds{0};
+  std::atomic<bool> no_open_handle{false};  // OPEN_HANDLE was answered with NOTSUPP
 };
 
 class Client {

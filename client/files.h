@@ -45,6 +45,7 @@ namespace dafs::client {
 
 class CallBase;
 class Connection;
+class WaitList;
 struct WorkerReport;
 
 // The attributes that every operation asks for: all of stat(2), and CHANGE.
@@ -86,16 +87,18 @@ struct OpenFile {
 };
 
 struct ReadResult {
-  uint32_t count = 0;  // bytes placed, from `position` of the lease's payload on
+  uint32_t count = 0;  // bytes placed, from the start of the lease's payload on
   bool eof = false;    // the end of the file was reached
 };
 
 struct WriteResult {
-  uint32_t count = 0;  // bytes taken by the server, from the first on; short is not an error
-  wire::StableHow committed = wire::StableHow::kUnstable;  // the least of all parts
+  uint32_t count = 0;  // bytes taken by the server, from the first on; short: a later part failed
+  wire::StableHow committed = wire::StableHow::kFileSync;  // the least of all parts
   // Give it to WriteTracker (client/write_tracker.h): data written unstable under another verifier
   // than COMMIT's is lost and must be written again.
   wire::Verifier verifier;
+  bool verifier_changed = false;  // between the parts of this write
+  absl::Status later;             // why it is short
 };
 
 struct AppendResult {
@@ -198,9 +201,9 @@ class Files {
                                 const wire::StateId& state_id);
 
   // Reads up to `size` bytes from byte `offset` into the payload of `into`, from its start.
-  // Returns the bytes placed, 0..size, and whether the end was reached; short without eof is
-  // possible. READ_DIRECT, or READ_INLINE when small; in parallel pieces beyond the server's
-  // largest read. `into` stays leased until this returns, and holds at least `size`.
+  // Returns the bytes placed, 0..size, and whether the end was reached; short only at the end.
+  // READ_DIRECT, or READ_INLINE when small; in parallel pieces beyond the server's largest read.
+  // `into` stays leased until this returns, and holds at least `size`.
   dat::Task<absl::StatusOr<ReadResult>> Read(const Identity& who, const wire::FileHandle& file,
                                              const wire::StateId& state_id, uint64_t offset,
                                              BufferLease& into, uint32_t size);
@@ -251,26 +254,55 @@ class Files {
  private:
   Files(Client& client, dat::Loop& loop, std::unique_ptr<BufferPool> buffers);
 
-  // Takes a chain to its end: a session, a credential, the exchange, repetition. See files.cc.
+  // Takes a chain to its end: a session, a credential, the exchange, repetition. OK: each member
+  // has its answer, and those before the first failure have succeeded. `who` null: the session's
+  // own credentials.
   dat::Task<absl::Status> Run(const Identity* who, std::span<CallBase* const> chain);
-  dat::Task<absl::StatusOr<wire::CredHandle>> CredentialOf(const Identity& who,
-                                                           absl::Time deadline);
-  dat::Task<absl::StatusOr<ReadResult>> ReadPiece(const Identity& who,
-                                                  const wire::FileHandle& file,
-                                                  const wire::StateId& state_id, uint64_t offset,
-                                                  BufferLease& into, uint32_t position,
-                                                  uint32_t size);
-  dat::Task<absl::StatusOr<WriteResult>> WritePiece(const Identity& who,
-                                                    const wire::FileHandle& file,
-                                                    const wire::StateId& state_id,
-                                                    uint64_t offset, const BufferLease& from,
-                                                    uint32_t position, uint32_t size,
-                                                    wire::StableHow stability);
+  // Run, and the status of the first member that failed, as an error of `what`.
+  dat::Task<absl::Status> RunAll(const Identity* who, std::span<CallBase* const> chain,
+                                 std::string_view what);
+  // REGISTER_CRED for `who`. OK also when the session was lost: look again.
+  dat::Task<absl::Status> Register(const Identity& who, absl::Time deadline);
+  dat::Task<absl::Status> RegisterNow(const Identity& who, absl::Time deadline);
+  dat::Task<void> Release(const wire::CredHandle& handle, absl::Time deadline);
+  absl::Time DeadlineFromNow() const;
+
+  // Part of a read or write; what it points to outlives it.
+  struct Piece {
+    const Identity* who;
+    const wire::FileHandle* file;
+    wire::StateId state_id;
+    uint64_t offset;
+    const BufferLease* lease;
+    uint32_t position;
+    uint32_t size;
+    wire::StableHow stability = wire::StableHow::kUnstable;
+  };
+  template <class Result>
+  struct Pieces;
+  template <class Result>
+  dat::Task<void> RunPieces(Piece whole, uint32_t most, Pieces<Result>* pieces);
+  template <class Result>
+  dat::Task<void> RunPiece(Piece piece, size_t index, Pieces<Result>* pieces);
+  dat::Task<absl::StatusOr<ReadResult>> ReadWhole(Piece piece);
+  dat::Task<absl::StatusOr<ReadResult>> ReadInPieces(Piece piece);
+  dat::Task<absl::StatusOr<WriteResult>> WriteWhole(Piece piece);
+  dat::Task<absl::StatusOr<WriteResult>> WriteInPieces(Piece piece);
+  uint32_t InlineWriteRoom() const;
+  bool NeedsInlineWrites() const;
+  dat::Task<absl::StatusOr<DirectoryPage>> ReadDirectoryInline(
+      const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
+      const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes,
+      BufferLease& into);
+  dat::Task<absl::StatusOr<std::string>> ReadLinkDirect(const Identity& who,
+                                                        const wire::FileHandle& link);
 
   Client& client_;
   dat::Loop& loop_;
   std::unique_ptr<BufferPool> buffers_;
   std::unique_ptr<Connection> connection_;
+  std::unique_ptr<WaitList> registration_;  // who waits for its turn to register a credential
+  bool registering_ = false;
 };
 
 }  // namespace dafs::client

@@ -88,7 +88,8 @@ class Session final : public dat::Pollable {
   void OnLost(absl::AnyInvocable<void()> lost) { lost_ = std::move(lost); }
 
   bool alive() const { return state_ == State::kUp; }
-  const absl::Status& why() const { return why_; }  // once it is dead
+  bool dead() const { return state_ == State::kDead; }  // and was not merely told to die
+  const absl::Status& why() const { return why_; }      // once it is dead
   const Negotiated& negotiated() const { return negotiated_; }
   const dat::Address& peer() const { return peer_; }
   uint32_t nreq() const { return nreq_; }
@@ -99,44 +100,56 @@ class Session final : public dat::Pollable {
 
  private:
   enum class State : uint8_t { kConnecting, kUp, kDying, kDead };
-  struct Slot;
+  struct Slot;        // client/session_slots.h, so too below
   struct Exchange;
   struct SlotWaiter;
-  class SlotAwaiter;
 
   Session(Client& client, dat::Loop& loop, BufferPool* pool, CallTotals& totals);
-  absl::Status SetUp(dat::Provider& provider, const dat::Address& address);
-  absl::Status PostReceive(size_t index);
 
-  dat::Task<absl::Status> ConnectAndAuthenticate(wire::AuthType type, absl::Time deadline);
+  // session_connect.cc
+  absl::Status SetUp(dat::Provider& provider, const dat::Address& address);
+  dat::Task<absl::Status> Negotiate(absl::Time deadline);
   dat::Task<absl::Status> ConnectThenAuthenticate(absl::Time deadline);
+  template <class Args>
+  void Propose(Args& args) const;
   template <class Res>
   absl::Status Agree(const Res& res);
+  absl::Status Refused(wire::Proc proc, wire::DafsStatus status) const;
 
+  // session.cc
   dat::Task<absl::Status> RunTogether(wire::CredHandle cred, std::span<CallBase* const> chain,
                                       absl::Time deadline);
   dat::Task<absl::Status> RunOneByOne(wire::CredHandle cred, std::span<CallBase* const> chain,
                                       absl::Time deadline);
   absl::Status Post(wire::CredHandle cred, Exchange& exchange, std::span<const uint16_t> slots);
-  bool CanTake(size_t count) const;
+  absl::StatusOr<size_t> EncodeMember(wire::CredHandle cred, std::span<CallBase* const> chain,
+                                      size_t index, Slot& slot);
+  uint32_t Capacity() const;
+  bool CanTake(size_t count) const { return in_flight_ + count <= Capacity(); }
   void Take(std::span<uint16_t> slots);
   void FreeSlot(Slot& slot);
   void ServeSlotWaiters();
+  void AddExchange(Exchange& exchange);
+  void Finish(Exchange& exchange, absl::Status status);
+  std::string Describe(const Exchange& exchange) const;
+  void Tick();
+  void StartTicking();
+  void Abandon(Exchange& exchange);
+  void CheckSilence(absl::Time now);
+  dat::Task<void> Probe();
+  void MaybeShrink();
+  dat::Task<void> Shrink();
 
+  // session_receive.cc
+  absl::Status PostReceive(size_t index);
   void Handle(const dat::Completion& completion);
   void HandleMessage(size_t index, uint32_t size_bytes);
-  absl::Status Match(std::span<const std::byte> message, Slot** answered);
-  void Deliver(Slot& slot, std::span<const std::byte> message, const wire::ResponseHeader& header,
-               bool damaged);
-  void Finish(Exchange& exchange, absl::Status status);
+  absl::StatusOr<Slot*> Match(const wire::ResponseHeader& header);
+  absl::Status Deliver(Slot& slot, std::span<const std::byte> message,
+                       const wire::ResponseHeader& header, bool damaged);
   void Fail(absl::Status why);
   void Die();
   void ResumeAll();
-  void Tick();
-  void StartTicking();
-  void MaybeShrink();
-  dat::Task<void> Shrink();
-  std::string Describe(const Exchange& exchange) const;
 
   Client& client_;
   dat::Loop& loop_;
@@ -147,30 +160,35 @@ class Session final : public dat::Pollable {
   absl::Status why_;
   Negotiated negotiated_;
   absl::AnyInvocable<void()> lost_;
-  dat::Pending<bool>* connecting_ = nullptr;
+  dat::Pending<bool>* connecting_ = nullptr;  // true: connected; false: dead
+  dat::Pending<bool>* closing_ = nullptr;     // set when dead
 
   // In the order they must be built; destroyed the other way round.
   std::unique_ptr<dat::Domain> domain_;
   std::span<std::byte> memory_;  // the message buffers: sends, then receives
   std::unique_ptr<dat::Region> region_;
   std::unique_ptr<dat::Endpoint> endpoint_;
+  std::array<dat::Completion, 32> completions_;
 
   uint32_t send_bytes_ = 0;     // of one send buffer
   uint32_t receive_bytes_ = 0;  // of one receive buffer
   uint32_t request_bytes_ = 0;  // the most a request may be now
-  bool checksums_now_ = false;  // due on messages from now on (WIRE 6)
+  bool checksums_due_ = false;  // on messages from now on (WIRE 6)
+  uint32_t peer_version_ = 0;   // of the last response
   std::vector<Slot> slots_;
-  uint32_t nreq_ = 1;         // credits, WIRE 11.5
-  uint32_t target_nreq_ = 1;  // what the server aims at
-  uint32_t in_flight_ = 0;    // taken slots
-  bool starved_ = false;      // somebody had to wait: ask for more
+  std::vector<uint64_t> free_;  // bit i: slot i is free
+  uint32_t nreq_ = 1;           // credits, WIRE 11.5
+  uint32_t target_nreq_ = 1;    // what the server aims at
+  uint32_t in_flight_ = 0;      // taken slots
+  bool starved_ = false;        // somebody had to wait: ask for more
   bool shrinking_ = false;
-  Exchange* first_exchange_ = nullptr;
+  bool probing_ = false;
+  Exchange* first_exchange_ = nullptr;  // the oldest
   Exchange* last_exchange_ = nullptr;
   SlotWaiter* first_waiter_ = nullptr;
   SlotWaiter* last_waiter_ = nullptr;
-  uint32_t waiting_ = 0;
   absl::Time last_heard_;
+  absl::Time last_noted_;
   absl::Time since_;
   dat::Loop::TimerId tick_ = 0;
 };

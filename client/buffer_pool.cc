@@ -1,0 +1,310 @@
+#include "client/buffer_pool.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "wire/check.h"
+#include "wire/status_macros.h"
+
+namespace dafs::client {
+
+namespace internal {
+struct Buffer {
+  std::byte* start = nullptr;  // of the header room
+  uint32_t payload_bytes = 0;
+  uint8_t free_list = 0;
+  bool leased = false;
+  uint32_t pins = 0;
+  Buffer* next_free = nullptr;
+};
+}  // namespace internal
+
+namespace {
+
+using internal::Buffer;
+using internal::BufferWaiter;
+
+// Indexes of BufferPool::free_.
+constexpr uint8_t kSmallRead = 0;
+constexpr uint8_t kLargeRead = 1;
+constexpr uint8_t kWrite = 2;
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+size_t PageBytes() {
+  static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Anonymous memory that starts on a huge page, so that the system can back it with them.
+absl::StatusOr<std::span<std::byte>> MapSlab(size_t bytes) {
+  size_t mapped = bytes + kHugePage;
+  void* at = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("buffer pool of ", bytes, " bytes: errno ", errno));
+  }
+  auto* first = static_cast<std::byte*>(at);
+  auto address = reinterpret_cast<uintptr_t>(first);
+  size_t before = RoundUp(address, kHugePage) - address;
+  if (before > 0) munmap(first, before);
+  std::byte* slab = first + before;
+  munmap(slab + bytes, mapped - before - bytes);
+  madvise(slab, bytes, MADV_HUGEPAGE);  // a wish; the system may have none
+  return std::span<std::byte>(slab, bytes);
+}
+
+}  // namespace
+
+// ---- Leases and pins -------------------------------------------------------------------------
+
+BufferLease& BufferLease::operator=(BufferLease&& other) noexcept {
+  if (this != &other) {
+    Release();
+    pool_ = std::exchange(other.pool_, nullptr);
+    buffer_ = std::exchange(other.buffer_, nullptr);
+  }
+  return *this;
+}
+
+void BufferLease::Release() {
+  if (buffer_ != nullptr) pool_->DropLease(std::exchange(buffer_, nullptr));
+}
+
+std::byte* BufferLease::payload() const { return buffer_->start + header_room(); }
+uint32_t BufferLease::payload_bytes() const { return buffer_->payload_bytes; }
+std::span<std::byte> BufferLease::whole() const {
+  return {buffer_->start, header_room() + buffer_->payload_bytes};
+}
+size_t BufferLease::header_room() { return PageBytes(); }
+BufferUse BufferLease::use() const {
+  return buffer_->free_list == kWrite ? BufferUse::kWriteSource : BufferUse::kReadTarget;
+}
+
+BufferPin& BufferPin::operator=(BufferPin&& other) noexcept {
+  if (this != &other) {
+    Release();
+    pool_ = std::exchange(other.pool_, nullptr);
+    buffer_ = std::exchange(other.buffer_, nullptr);
+  }
+  return *this;
+}
+
+void BufferPin::Release() {
+  if (buffer_ != nullptr) pool_->DropPin(std::exchange(buffer_, nullptr));
+}
+
+// ---- The pool --------------------------------------------------------------------------------
+
+absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(const BufferPoolOptions& options) {
+  BufferPoolOptions sizes = options;
+  const size_t page = PageBytes();
+  sizes.bytes = RoundUp(sizes.bytes, 2 * page);
+  sizes.large_bytes = static_cast<uint32_t>(RoundUp(sizes.large_bytes, page));
+  sizes.small_bytes = static_cast<uint32_t>(RoundUp(sizes.small_bytes, page));
+  if (sizes.bytes / 2 < page + sizes.large_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("buffer pool of ", options.bytes,
+                                                   " bytes: less than two buffers of ",
+                                                   page + sizes.large_bytes));
+  }
+  ASSIGN_OR_RETURN(std::span<std::byte> slab, MapSlab(sizes.bytes));
+  return std::unique_ptr<BufferPool>(new BufferPool(slab, sizes));
+}
+
+BufferPool::BufferPool(std::span<std::byte> slab, const BufferPoolOptions& sizes)
+    : slab_(slab),
+      write_part_(slab.size() / 2),
+      large_bytes_(sizes.large_bytes),
+      small_bytes_(sizes.small_bytes) {
+  const size_t large = PageBytes() + large_bytes_;
+  const size_t small = PageBytes() + small_bytes_;
+  // Half of the read targets' memory in large buffers, at least one; the rest in small ones.
+  size_t large_part = std::max(write_part_ / 2 / large, size_t{1}) * large;
+  // Never grown afterwards: leases point into it.
+  buffers_.reserve(large_part / large + (write_part_ - large_part) / small + write_part_ / large);
+  Carve(kLargeRead, slab_.first(large_part), large_bytes_);
+  Carve(kSmallRead, slab_.subspan(large_part, write_part_ - large_part), small_bytes_);
+  Carve(kWrite, slab_.subspan(write_part_), large_bytes_);
+}
+
+BufferPool::~BufferPool() {
+  DAFS_CHECK(leased_ == 0 && quarantined_ == 0, "a buffer outlives its pool");
+  Deregister();
+  munmap(slab_.data(), slab_.size());
+}
+
+void BufferPool::Carve(uint8_t free_list, std::span<std::byte> part, uint32_t payload_bytes) {
+  const size_t stride = PageBytes() + payload_bytes;
+  for (size_t at = 0; at + stride <= part.size(); at += stride) {
+    Buffer& buffer = buffers_.emplace_back();
+    buffer.start = part.data() + at;
+    buffer.payload_bytes = payload_bytes;
+    buffer.free_list = free_list;
+    GiveBack(&buffer);
+  }
+}
+
+void BufferPool::GiveBack(Buffer* buffer) {
+  // Last in, first out: what was used last is in the caches and has its pages.
+  buffer->next_free = free_[buffer->free_list];
+  free_[buffer->free_list] = buffer;
+}
+
+BufferLease BufferPool::Take(BufferUse use, uint32_t payload_bytes) {
+  DAFS_CHECK(payload_bytes <= large_bytes_, "a lease larger than a large buffer");
+  uint8_t from = kWrite;
+  if (use == BufferUse::kReadTarget) {
+    from = payload_bytes <= small_bytes_ && free_[kSmallRead] != nullptr ? kSmallRead : kLargeRead;
+  }
+  Buffer* buffer = free_[from];
+  if (buffer == nullptr) return {};
+  free_[from] = std::exchange(buffer->next_free, nullptr);
+  buffer->leased = true;
+  ++leased_;
+  return BufferLease(this, buffer);
+}
+
+bool BufferPool::SomebodyWaits(BufferUse use) const {
+  for (BufferWaiter* w = first_waiter_; w != nullptr; w = w->next) {
+    if (w->use == use) return true;
+  }
+  return false;
+}
+
+BufferLease BufferPool::TryAcquire(BufferUse use, uint32_t payload_bytes) {
+  if (closed_ || SomebodyWaits(use)) return {};
+  return Take(use, payload_bytes);
+}
+
+BufferPool::Acquisition BufferPool::Acquire(BufferUse use, uint32_t payload_bytes) {
+  return Acquisition(*this, use, payload_bytes);
+}
+
+bool BufferPool::Acquisition::await_ready() {
+  if (pool_.closed_) {
+    node_.status = absl::CancelledError("buffer pool closed");
+    return true;
+  }
+  node_.lease = pool_.TryAcquire(node_.use, node_.payload_bytes);
+  return static_cast<bool>(node_.lease);
+}
+
+void BufferPool::Acquisition::await_suspend(std::coroutine_handle<> waiter) {
+  node_.waiter = waiter;
+  if (pool_.last_waiter_ != nullptr) {
+    pool_.last_waiter_->next = &node_;
+  } else {
+    pool_.first_waiter_ = &node_;
+  }
+  pool_.last_waiter_ = &node_;
+}
+
+absl::StatusOr<BufferLease> BufferPool::Acquisition::await_resume() {
+  if (!node_.status.ok()) return node_.status;
+  return std::move(node_.lease);
+}
+
+// First come, first served, for each use by itself: a large read that waits is not overtaken by
+// small ones.
+void BufferPool::ServeWaiters() {
+  if (serving_) return;  // the loop below goes on when the resumed coroutine returns
+  serving_ = true;
+  for (bool again = true; again;) {
+    again = false;
+    bool blocked[2] = {};
+    BufferWaiter* before = nullptr;
+    for (BufferWaiter* w = first_waiter_; w != nullptr; before = w, w = w->next) {
+      bool& use_blocked = blocked[static_cast<size_t>(w->use)];
+      if (use_blocked) continue;
+      if (closed_) {
+        w->status = absl::CancelledError("buffer pool closed");
+      } else {
+        w->lease = Take(w->use, w->payload_bytes);
+        if (!w->lease) {
+          use_blocked = true;
+          continue;
+        }
+      }
+      (before != nullptr ? before->next : first_waiter_) = w->next;
+      if (last_waiter_ == w) last_waiter_ = before;
+      w->waiter.resume();  // the list may be another one now
+      again = true;
+      break;
+    }
+  }
+  serving_ = false;
+}
+
+void BufferPool::Close() {
+  closed_ = true;
+  ServeWaiters();
+}
+
+void BufferPool::DropLease(Buffer* buffer) {
+  buffer->leased = false;
+  --leased_;
+  if (buffer->pins > 0) {
+    ++quarantined_;
+    return;
+  }
+  GiveBack(buffer);
+  ServeWaiters();
+}
+
+void BufferPool::DropPin(Buffer* buffer) {
+  --buffer->pins;
+  if (buffer->pins > 0 || buffer->leased) return;
+  --quarantined_;
+  GiveBack(buffer);
+  ServeWaiters();
+}
+
+BufferPin BufferPool::Pin(const BufferLease& lease) {
+  ++lease.buffer_->pins;
+  return BufferPin(this, lease.buffer_);
+}
+
+absl::Status BufferPool::Register(dat::Domain& domain) {
+  Deregister();
+  ASSIGN_OR_RETURN(read_region_,
+                   domain.Register(slab_.first(write_part_), dat::Access::kRemoteWrite));
+  ASSIGN_OR_RETURN(write_region_,
+                   domain.Register(slab_.subspan(write_part_), dat::Access::kRemoteRead));
+  return absl::OkStatus();
+}
+
+void BufferPool::Deregister() {
+  read_region_.reset();
+  write_region_.reset();
+}
+
+wire::DirectOpBuffer BufferPool::Advertise(const BufferLease& lease, const std::byte* at,
+                                           uint32_t size) const {
+  const dat::Region* region =
+      lease.use() == BufferUse::kReadTarget ? read_region_.get() : write_region_.get();
+  DAFS_CHECK(region != nullptr, "a buffer is advertised without a session");
+  wire::DirectOpBuffer buffer;
+  buffer.buffer_address = region->TargetAddressOf(at);
+  buffer.buffer_byte_count = size;
+  buffer.buffer_handle = region->context();
+  return buffer;
+}
+
+BufferPool::Counts BufferPool::counts() const {
+  Counts counts;
+  counts.total = static_cast<uint32_t>(buffers_.size());
+  counts.leased = leased_;
+  counts.quarantined = quarantined_;
+  for (BufferWaiter* w = first_waiter_; w != nullptr; w = w->next) ++counts.waiting;
+  counts.bytes = slab_.size();
+  return counts;
+}
+
+}  // namespace dafs::client

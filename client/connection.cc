@@ -1,0 +1,208 @@
+#include "client/connection.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "wire/check.h"
+#include "wire/log.h"
+
+namespace dafs::client {
+namespace {
+
+absl::Status Cancelled() { return absl::CancelledError("the mount ends"); }
+
+// The error worth telling when several ways were tried: one that the server gave says more than
+// one of the network.
+bool MoreTelling(const absl::Status& a, const absl::Status& b) {
+  return b.ok() || (absl::IsUnavailable(b) && !absl::IsUnavailable(a));
+}
+
+}  // namespace
+
+Connection::Connection(Client& client, dat::Loop& loop, BufferPool* pool, std::string name)
+    : client_(client),
+      loop_(loop),
+      pool_(pool),
+      name_(std::move(name)),
+      not_connected_(absl::UnavailableError("never connected")),
+      lost_at_(dat::Loop::Now()),
+      ready_(loop),
+      pauses_(loop),
+      random_(std::random_device()()) {}
+
+Connection::~Connection() {
+  Shutdown();
+  DAFS_CHECK(!building_, "Shutdown left a connection in the making");
+}
+
+dat::Task<absl::Status> Connection::Pause(absl::Duration delay) {
+  if (shut_down_) co_return Cancelled();
+  absl::Status status = co_await pauses_.Wait(dat::Loop::Now() + delay);
+  if (absl::IsDeadlineExceeded(status)) status = absl::OkStatus();
+  co_return status;
+}
+
+dat::Task<absl::StatusOr<Session*>> Connection::Ready(absl::Time deadline) {
+  for (;;) {
+    if (shut_down_) co_return Cancelled();
+    if (Session* session = this->session()) co_return session;
+    // One that is dying says so in Lost.
+    if (!building_ && (session_ == nullptr || session_->dead())) StartRebuild();
+    absl::Status status = co_await ready_.Wait(deadline);
+    if (absl::IsDeadlineExceeded(status)) {
+      co_return absl::DeadlineExceededError(absl::StrCat(
+          name_, ": no session for ",
+          absl::FormatDuration(absl::Trunc(dat::Loop::Now() - lost_at_, absl::Seconds(1))), ": ",
+          not_connected_.message()));
+    }
+  }
+}
+
+// ---- Building --------------------------------------------------------------------------------
+
+dat::Task<absl::Status> Connection::Try(dat::Provider& provider, const dat::Address& address) {
+  auto made = Session::Create(client_, loop_, provider, address, pool_, totals_);
+  if (!made.ok()) {
+    co_return absl::Status(made.status().code(),
+                           absl::StrCat(address.ToString(), " over ", provider.name(), ": ",
+                                        made.status().message()));
+  }
+  session_ = *std::move(made);
+  dat::Task<absl::Status> task =
+      session_->Establish(dat::Loop::Now() + client_.options().connect_timeout);
+  absl::Status status = co_await task;
+  if (status.ok()) {
+    session_->OnLost([this] { Lost(); });
+    ++connects_;
+    not_connected_ = absl::OkStatus();
+    co_return status;
+  }
+  // Perhaps within the session's own Poll: it is thrown away from outside.
+  if (!shut_down_) {
+    dat::Task<absl::Status> turn = Pause(absl::ZeroDuration());
+    absl::Status ignored = co_await turn;
+  }
+  if (!shut_down_) session_.reset();
+  co_return status;
+}
+
+dat::Task<absl::Status> Connection::TryAll() {
+  absl::Status telling;
+  for (const dat::Address& address : client_.options().addresses) {
+    for (dat::Provider* provider : client_.options().providers) {
+      dat::Task<absl::Status> task = Try(*provider, address);
+      absl::Status status = co_await task;
+      if (shut_down_) co_return Cancelled();
+      if (status.ok()) co_return status;
+      if (MoreTelling(status, telling)) telling = std::move(status);
+    }
+  }
+  not_connected_ = telling;
+  co_return telling;
+}
+
+dat::Task<absl::Status> Connection::ConnectOnce() {
+  if (shut_down_) co_return Cancelled();
+  if (session() != nullptr) co_return absl::OkStatus();
+  if (building_) {
+    dat::Task<absl::StatusOr<Session*>> ready =
+        Ready(dat::Loop::Now() + client_.options().connect_timeout);
+    absl::StatusOr<Session*> session = co_await ready;
+    co_return session.status();
+  }
+  building_ = true;
+  session_.reset();
+  dat::Task<absl::Status> task = TryAll();
+  absl::Status status = co_await task;
+  building_ = false;
+  ready_.WakeAll(absl::OkStatus());  // they look for themselves
+  co_return status;
+}
+
+void Connection::StartRebuild() {
+  building_ = true;
+  dat::Start(Rebuild());
+}
+
+dat::Task<void> Connection::Rebuild() {
+  // The old session may be on the stack.
+  dat::Task<absl::Status> turn = Pause(absl::ZeroDuration());
+  absl::Status status = co_await turn;
+  absl::Duration pause = client_.options().backoff_least;
+  absl::Time said;
+  for (int attempts = 1; !shut_down_; ++attempts) {
+    session_.reset();
+    dat::Task<absl::Status> trying = TryAll();
+    status = co_await trying;
+    if (shut_down_) break;
+    if (status.ok()) {
+      SayConnected(attempts);
+      break;
+    }
+    if (dat::Loop::Now() - said >= absl::Minutes(1)) {
+      said = dat::Loop::Now();
+      LogWarning(absl::StrCat(
+          name_, ": no session for ",
+          absl::FormatDuration(absl::Trunc(said - lost_at_, absl::Milliseconds(1))), ": ",
+          status.message(), "; trying on"));
+    }
+    dat::Task<absl::Status> waiting = Pause(WithJitter(pause));
+    status = co_await waiting;
+    pause = std::min(pause * 2, client_.options().backoff_most);
+  }
+  building_ = false;
+  if (!shut_down_) ready_.WakeAll(absl::OkStatus());
+}
+
+// Within the session's Die: everything that was out has been resumed.
+void Connection::Lost() {
+  lost_at_ = dat::Loop::Now();
+  not_connected_ = session_->why();
+  LogWarning(absl::StrCat(name_, ": session with ", session_->peer().ToString(),
+                          " lost: ", not_connected_.message()));
+  if (!shut_down_ && !building_) StartRebuild();
+}
+
+// Between half and all of it, so that clients of a restarted server do not come all at once.
+absl::Duration Connection::WithJitter(absl::Duration pause) {
+  return pause * std::uniform_real_distribution<double>(0.5, 1.0)(random_);
+}
+
+void Connection::SayConnected(int attempts) {
+  if (connects_ <= 1) return;
+  LogNotice(absl::StrCat(
+      name_, ": new session with ", session_->peer().ToString(), " after ",
+      absl::FormatDuration(absl::Trunc(dat::Loop::Now() - lost_at_, absl::Milliseconds(1))), ", ",
+      attempts, attempts == 1 ? " attempt" : " attempts"));
+}
+
+// ---- The end ---------------------------------------------------------------------------------
+
+dat::Task<void> Connection::Disconnect(absl::Duration most) {
+  if (Session* session = this->session()) {
+    dat::Task<void> task = session->Disconnect(dat::Loop::Now() + most);
+    co_await task;
+  }
+  Shutdown();
+}
+
+void Connection::Shutdown() {
+  if (std::exchange(shut_down_, true)) return;
+  if (session_ != nullptr) session_->Kill(Cancelled());
+  ready_.WakeAll(Cancelled());
+  pauses_.WakeAll(Cancelled());
+}
+
+void Connection::Fill(WorkerReport& report) const {
+  report.name = name_;
+  report.connects = connects_;
+  report.totals = totals_;
+  if (session() != nullptr) {
+    session_->Fill(report.session);
+  } else {
+    report.not_connected = std::string(not_connected_.message());
+  }
+}
+
+}  // namespace dafs::client

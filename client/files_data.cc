@@ -1,0 +1,346 @@
+// Reading and writing. Spec: 4.2, 6.5.3, 6.5.4, 6.5.8, 6.5.27, 6.5.28, 6.5.38, 6.5.39; WIRE 10.
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "client/connection.h"
+#include "client/data_calls.h"
+#include "client/files.h"
+#include "client/operation.h"
+#include "client/session.h"
+#include "wire/check.h"
+#include "wire/status_macros.h"
+
+namespace dafs::client {
+namespace {
+
+// Message offsets of inline data, WIRE R12.
+constexpr uint32_t kReadInlineData = 48;
+constexpr uint32_t kWriteInlineData = 136;
+constexpr uint32_t kLeastAppend = 65536;  // MAX_APPEND is at least this, WIRE 5.3
+constexpr int kMostDamaged = 3;           // transfers of one read with a wrong direct_checksum
+
+uint32_t LeastOf(uint64_t a, uint64_t b) { return static_cast<uint32_t>(std::min(a, b)); }
+
+}  // namespace
+
+uint32_t Files::read_bytes() const {
+  uint64_t most = client_.limits().max_read.load(std::memory_order_relaxed);
+  if (most == 0) most = UINT64_MAX;
+  return LeastOf(most, std::min(client_.options().read_bytes, buffers_->large_bytes()));
+}
+
+uint32_t Files::write_bytes() const {
+  uint64_t most = client_.limits().max_write.load(std::memory_order_relaxed);
+  if (most == 0) most = UINT64_MAX;
+  return LeastOf(most, std::min(client_.options().write_bytes, buffers_->large_bytes()));
+}
+
+uint32_t Files::append_bytes() const {
+  uint64_t most = client_.limits().max_append.load(std::memory_order_relaxed);
+  if (most == 0) most = kLeastAppend;
+  return LeastOf(most, std::min(client_.options().write_bytes, buffers_->large_bytes()));
+}
+
+// The data a WRITE_INLINE or APPEND_INLINE of the present session has room for.
+uint32_t Files::InlineWriteRoom() const {
+  uint32_t message = client_.options().max_request_size;
+  if (Session* session = connection_->session()) message = session->negotiated().max_request_size;
+  return message - kWriteInlineData;
+}
+
+// Spec gap: 3.1.2.3.4 lets a server demand an RDMA-read Channel for everything that reads client
+// memory. We bind none and write inline to such a server.
+bool Files::NeedsInlineWrites() const {
+  Session* session = connection_->session();
+  return session != nullptr && session->negotiated().rdma_read_channel;
+}
+
+// ---- Pieces ----------------------------------------------------------------------------------
+
+// A transfer that is larger than the server takes at once goes out in parallel pieces.
+template <class Result>
+struct Files::Pieces {
+  absl::InlinedVector<absl::StatusOr<Result>, 4> results;
+  size_t left = 0;
+  dat::Pending<bool> done;
+};
+
+template <class Result>
+dat::Task<void> Files::RunPiece(Piece piece, size_t index, Pieces<Result>* pieces) {
+  if constexpr (std::is_same_v<Result, ReadResult>) {
+    dat::Task<absl::StatusOr<Result>> task = ReadWhole(piece);
+    pieces->results[index] = co_await task;
+  } else {
+    dat::Task<absl::StatusOr<Result>> task = WriteWhole(piece);
+    pieces->results[index] = co_await task;
+  }
+  if (--pieces->left == 0) pieces->done.Set(true);  // `pieces` may be gone now
+}
+
+template <class Result>
+dat::Task<void> Files::RunPieces(Piece whole, uint32_t most, Pieces<Result>* pieces) {
+  pieces->left = (whole.size + most - 1) / most;
+  pieces->results.assign(pieces->left, absl::StatusOr<Result>(Result()));
+  const size_t count = pieces->left;
+  for (size_t i = 0; i < count; ++i) {
+    Piece piece = whole;
+    auto before = static_cast<uint32_t>(i * most);
+    piece.offset += before;
+    piece.position += before;
+    piece.size = std::min(most, whole.size - before);
+    dat::Start(RunPiece<Result>(piece, i, pieces));
+  }
+  co_await pieces->done;
+}
+
+// ---- Reading ---------------------------------------------------------------------------------
+
+dat::Task<absl::StatusOr<ReadResult>> Files::Read(const Identity& who,
+                                                  const wire::FileHandle& file,
+                                                  const wire::StateId& state_id, uint64_t offset,
+                                                  BufferLease& into, uint32_t size) {
+  DAFS_CHECK(into.use() == BufferUse::kReadTarget && size <= into.payload_bytes(),
+             "a read into a lease that does not hold it");
+  Piece piece{&who, &file, state_id, offset, &into, 0, size};
+  return size <= read_bytes() ? ReadWhole(piece) : ReadInPieces(piece);
+}
+
+dat::Task<absl::StatusOr<ReadResult>> Files::ReadWhole(Piece piece) {
+  const ClientOptions& options = client_.options();
+  ReadResult total;
+  int damaged = 0;
+  while (total.count < piece.size && !total.eof) {
+    LeasePart part{buffers_.get(), piece.lease, piece.position + total.count,
+                   piece.size - total.count};
+    uint32_t count = 0;
+    if (part.size <= options.inline_read_bytes &&
+        kReadInlineData + part.size <= options.max_response_size) {
+      ReadInlineCall call(part);
+      call.args.filehandle = *piece.file;
+      call.args.state_id = piece.state_id;
+      call.args.offset = piece.offset + total.count;
+      call.args.byte_count = part.size;
+      CallBase* const chain[] = {&call};
+      dat::Task<absl::Status> task = Run(piece.who, chain);
+      CO_RETURN_IF_ERROR(co_await task);
+      if (!call.ok()) co_return StatusOf(call, "read");
+      count = call.res.bytes_read;
+      total.eof = call.res.eof;
+    } else {
+      ReadDirectCall call(part);
+      call.args.filehandle = *piece.file;
+      call.args.state_id = piece.state_id;
+      call.args.offset = piece.offset + total.count;
+      call.args.byte_count = part.size;
+      CallBase* const chain[] = {&call};
+      dat::Task<absl::Status> task = Run(piece.who, chain);
+      CO_RETURN_IF_ERROR(co_await task);
+      if (!call.ok()) co_return StatusOf(call, "read");
+      count = call.res.bytes_read;
+      // Spec 3.2.5: data with a wrong checksum is thrown away, the request has failed.
+      if (options.checksums &&
+          wire::ComputeChecksum(part.bytes().first(count), options.byte_order) !=
+              call.res.direct_checksum) {
+        if (++damaged > kMostDamaged) {
+          co_return absl::DataLossError(
+              absl::StrCat("read ", part.size, " at ", call.args.offset,
+                           ": data with a wrong checksum, ", damaged, " times"));
+        }
+        continue;
+      }
+      total.eof = call.res.eof;
+    }
+    total.count += count;
+    if (count == 0 && !total.eof) {
+      co_return absl::UnknownError(absl::StrCat("read ", part.size, " at ",
+                                                piece.offset + total.count,
+                                                ": no bytes, and not the end of the file"));
+    }
+  }
+  co_return total;
+}
+
+dat::Task<absl::StatusOr<ReadResult>> Files::ReadInPieces(Piece piece) {
+  Pieces<ReadResult> pieces;
+  dat::Task<void> task = RunPieces<ReadResult>(piece, read_bytes(), &pieces);
+  co_await task;
+  ReadResult total;
+  for (absl::StatusOr<ReadResult>& result : pieces.results) {
+    if (!result.ok()) co_return result.status();
+    total.count += result->count;
+    total.eof = result->eof;
+    if (total.eof) break;
+  }
+  co_return total;
+}
+
+// ---- Writing ---------------------------------------------------------------------------------
+
+dat::Task<absl::StatusOr<WriteResult>> Files::Write(const Identity& who,
+                                                    const wire::FileHandle& file,
+                                                    const wire::StateId& state_id,
+                                                    uint64_t offset, const BufferLease& from,
+                                                    uint32_t position, uint32_t size,
+                                                    wire::StableHow stability) {
+  DAFS_CHECK(from.use() == BufferUse::kWriteSource &&
+                 uint64_t{position} + size <= from.payload_bytes(),
+             "a write from a lease that does not hold it");
+  Piece piece{&who, &file, state_id, offset, &from, position, size, stability};
+  return size <= write_bytes() ? WriteWhole(piece) : WriteInPieces(piece);
+}
+
+namespace {
+
+// Adds a part to what was written before it.
+void Join(WriteResult& total, uint32_t count, wire::StableHow committed,
+          const wire::Verifier& verifier) {
+  if (total.count > 0 && !(total.verifier == verifier)) total.verifier_changed = true;
+  total.count += count;
+  total.committed = std::min(total.committed, committed);
+  total.verifier = verifier;
+}
+
+// The results of WRITE_INLINE and WRITE_DIRECT alike.
+template <class Res>
+absl::Status Join(WriteResult& total, const Res& res, const LeasePart& part) {
+  if (res.count == 0 || res.count > part.size) {
+    return absl::UnknownError(
+        absl::StrCat("write ", part.size, ": the server says that it took ", res.count));
+  }
+  Join(total, res.count, res.committed, res.verifier);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(Piece piece) {
+  WriteResult total;
+  bool must_inline = NeedsInlineWrites();
+  while (total.count < piece.size) {
+    LeasePart part{buffers_.get(), piece.lease, piece.position + total.count,
+                   piece.size - total.count};
+    const uint32_t room = InlineWriteRoom();
+    absl::Status status;
+    if (must_inline || part.size <= std::min(client_.options().inline_write_bytes, room)) {
+      part.size = std::min(part.size, room);
+      InlineWriteCall<wire::WriteInlineArgs> call(part);
+      call.args.filehandle = *piece.file;
+      call.args.state_id = piece.state_id;
+      call.args.offset = piece.offset + total.count;
+      call.args.byte_count = part.size;
+      call.args.stable_how = piece.stability;
+      CallBase* const chain[] = {&call};
+      dat::Task<absl::Status> task = Run(piece.who, chain);
+      status = co_await task;
+      // A new session with smaller messages: cut it anew.
+      if (wire::DafsFromStatus(status) == wire::DafsStatus::kTooSmall &&
+          InlineWriteRoom() < part.size) {
+        continue;
+      }
+      if (status.ok()) {
+        status = call.ok() ? Join(total, call.res, part) : StatusOf(call, "write");
+      }
+    } else {
+      WriteDirectCall call(part);
+      call.args.filehandle = *piece.file;
+      call.args.state_id = piece.state_id;
+      call.args.offset = piece.offset + total.count;
+      call.args.byte_count = part.size;
+      call.args.stable_how = piece.stability;
+      CallBase* const chain[] = {&call};
+      dat::Task<absl::Status> task = Run(piece.who, chain);
+      status = co_await task;
+      if (status.ok() && call.status == wire::DafsStatus::kRdmaReadChannelUnusable) {
+        must_inline = true;
+        continue;
+      }
+      if (status.ok()) {
+        status = call.ok() ? Join(total, call.res, part) : StatusOf(call, "write");
+      }
+    }
+    if (!status.ok()) {
+      if (total.count == 0) co_return status;
+      total.later = std::move(status);
+      break;
+    }
+  }
+  co_return total;
+}
+
+dat::Task<absl::StatusOr<WriteResult>> Files::WriteInPieces(Piece piece) {
+  Pieces<WriteResult> pieces;
+  dat::Task<void> task = RunPieces<WriteResult>(piece, write_bytes(), &pieces);
+  co_await task;
+  WriteResult total;
+  for (absl::StatusOr<WriteResult>& result : pieces.results) {
+    if (!result.ok()) {
+      if (total.count == 0) co_return result.status();
+      total.later = result.status();
+      break;
+    }
+    Join(total, result->count, result->committed, result->verifier);
+    total.verifier_changed |= result->verifier_changed;
+    if (!result->later.ok()) {
+      total.later = result->later;
+      break;
+    }
+  }
+  co_return total;
+}
+
+dat::Task<absl::StatusOr<AppendResult>> Files::Append(const Identity& who,
+                                                      const wire::FileHandle& file,
+                                                      const wire::StateId& state_id,
+                                                      const BufferLease& from, uint32_t position,
+                                                      uint32_t size, wire::StableHow stability) {
+  if (size > append_bytes()) {
+    co_return absl::InvalidArgumentError(
+        absl::StrCat("append of ", size, " bytes: at most ", append_bytes(), " at once"));
+  }
+  DAFS_CHECK(from.use() == BufferUse::kWriteSource &&
+                 uint64_t{position} + size <= from.payload_bytes(),
+             "an append from a lease that does not hold it");
+  const wire::StableHow stable = std::max(stability, wire::StableHow::kDataSync);  // 6.5.3
+  LeasePart part{buffers_.get(), &from, position, size};
+  AppendResult result;
+  if (NeedsInlineWrites() ||
+      size <= std::min(client_.options().inline_write_bytes, InlineWriteRoom())) {
+    InlineWriteCall<wire::AppendInlineArgs> call(part);
+    call.args.filehandle = file;
+    call.args.state_id = state_id;
+    call.args.byte_count = size;
+    call.args.stable_how = stable;
+    CallBase* const chain[] = {&call};
+    dat::Task<absl::Status> task = RunAll(&who, chain, "append");
+    CO_RETURN_IF_ERROR(co_await task);
+    result = {call.res.offset, call.res.committed, call.res.verifier};
+  } else {
+    AppendDirectCall call(part);
+    call.args.filehandle = file;
+    call.args.state_id = state_id;
+    call.args.byte_count = size;
+    call.args.stable_how = stable;
+    CallBase* const chain[] = {&call};
+    dat::Task<absl::Status> task = RunAll(&who, chain, "append");
+    CO_RETURN_IF_ERROR(co_await task);
+    result = {call.res.offset, call.res.committed, call.res.verifier};
+  }
+  co_return result;
+}
+
+dat::Task<absl::StatusOr<wire::Verifier>> Files::Commit(const Identity& who,
+                                                        const wire::FileHandle& file,
+                                                        uint64_t offset, uint32_t size) {
+  Call<wire::CommitArgs> call;
+  call.args.filehandle = file;
+  call.args.offset = offset;
+  call.args.count = size;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "commit");
+  CO_RETURN_IF_ERROR(co_await task);
+  co_return call.res.writeverf;
+}
+
+}  // namespace dafs::client

@@ -1,0 +1,301 @@
+// Names and attributes. Spec: 6.5.2, 6.5.9, 6.5.12 to 6.5.17, 6.5.21, 6.5.22, 6.5.31 to 6.5.35.
+#include <string>
+#include <utility>
+
+#include "client/connection.h"
+#include "client/data_calls.h"
+#include "client/files.h"
+#include "client/operation.h"
+#include "wire/status_macros.h"
+
+namespace dafs::client {
+namespace {
+
+constexpr uint64_t kLimitAttributes = wire::kFsattrMaxRead | wire::kFsattrMaxWrite |
+                                      wire::kFsattrMaxAppend | wire::kFsattrLeaseTime;
+constexpr uint64_t kStatFsAttributes =
+    wire::kFsattrMaxName | wire::kFsattrFilesAvailable | wire::kFsattrFilesFree |
+    wire::kFsattrFilesTotal | wire::kFsattrSpaceAvailable | wire::kFsattrSpaceFree |
+    wire::kFsattrSpaceTotal | wire::kFsattrPrefIoSize | wire::kFsattrMaxFileSize |
+    wire::kFsattrMaxLink | wire::kFsattrFshandle | kLimitAttributes;
+
+void Learn(const wire::FsAttributes& fs, Limits& limits) {
+  if (fs.has(wire::kFsattrMaxRead)) limits.max_read = fs.max_read;
+  if (fs.has(wire::kFsattrMaxWrite)) limits.max_write = fs.max_write;
+  if (fs.has(wire::kFsattrMaxAppend)) limits.max_append = fs.max_append;
+  if (fs.has(wire::kFsattrLeaseTime)) limits.lease_seconds = fs.lease_time;
+}
+
+}  // namespace
+
+dat::Task<absl::StatusOr<Node>> Files::Mount(const Identity& who) {
+  Call<wire::GetRootHandleArgs> root;
+  Call<wire::LookupArgs> lookup;
+  StatCall stat;
+  Call<wire::GetFsattrArgs> fs;
+  lookup.chf_fh = fs.chf_fh = true;
+  lookup.args.path = client_.options().export_path;
+  fs.args.attr_request_bitmap = kLimitAttributes;
+  CallBase* const chain[] = {&root, &lookup, &stat, &fs};
+  CallBase* const at_root[] = {&root, &stat, &fs};
+  const bool deep = !lookup.args.path.empty();
+  dat::Task<absl::Status> task = RunAll(
+      &who, deep ? std::span<CallBase* const>(chain) : std::span<CallBase* const>(at_root),
+      "mount");
+  CO_RETURN_IF_ERROR(co_await task);
+  Learn(fs.res.obj_attributes, client_.limits());
+  Node node;
+  node.handle = deep ? lookup.res.filehandle : root.res.root_handle;
+  node.attributes = stat.Take();
+  co_return node;
+}
+
+dat::Task<absl::StatusOr<Node>> Files::Lookup(const Identity& who,
+                                              const wire::FileHandle& directory,
+                                              std::string_view name) {
+  Call<wire::LookupArgs> lookup;
+  StatCall stat;
+  lookup.args.directory = directory;
+  lookup.args.path.emplace_back(name);
+  CallBase* const chain[] = {&lookup, &stat};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "lookup");
+  CO_RETURN_IF_ERROR(co_await task);
+  Node node;
+  node.handle = lookup.res.filehandle;
+  node.attributes = stat.Take();
+  co_return node;
+}
+
+dat::Task<absl::StatusOr<Node>> Files::LookupParent(const Identity& who,
+                                                    const wire::FileHandle& directory) {
+  Call<wire::LookuppArgs> lookup;
+  StatCall stat;
+  lookup.args.filehandle = directory;
+  CallBase* const chain[] = {&lookup, &stat};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "lookup of the parent");
+  CO_RETURN_IF_ERROR(co_await task);
+  Node node;
+  node.handle = lookup.res.filehandle;
+  node.attributes = stat.Take();
+  co_return node;
+}
+
+dat::Task<absl::StatusOr<Node>> Files::MakeDirectory(const Identity& who,
+                                                     const wire::FileHandle& directory,
+                                                     std::string_view name,
+                                                     const wire::FileAttributes& attributes) {
+  Call<wire::CreateArgs> create;
+  StatCall stat;
+  create.args.filehandle = directory;
+  create.args.component = name;
+  create.args.obj_type = wire::ObjectType::kDir;
+  create.args.attr = attributes;
+  CallBase* const chain[] = {&create, &stat};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "make directory");
+  CO_RETURN_IF_ERROR(co_await task);
+  Node node;
+  node.handle = create.res.filehandle;
+  node.attributes = stat.Take();
+  co_return node;
+}
+
+dat::Task<absl::StatusOr<Node>> Files::MakeSymlink(const Identity& who,
+                                                   const wire::FileHandle& directory,
+                                                   std::string_view name,
+                                                   std::string_view target) {
+  Call<wire::CreateArgs> create;
+  StatCall stat;
+  create.args.filehandle = directory;
+  create.args.component = name;
+  create.args.obj_type = wire::ObjectType::kLnk;
+  create.args.linkdata = target;
+  CallBase* const chain[] = {&create, &stat};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "make symbolic link");
+  CO_RETURN_IF_ERROR(co_await task);
+  Node node;
+  node.handle = create.res.filehandle;
+  node.attributes = stat.Take();
+  co_return node;
+}
+
+// CREATE takes attributes for directories only (6.5.9): the others get theirs from a SETATTR behind
+// it, in the same chain.
+dat::Task<absl::StatusOr<Node>> Files::MakeNode(const Identity& who,
+                                                const wire::FileHandle& directory,
+                                                std::string_view name, wire::ObjectType type,
+                                                const wire::SpecData& device,
+                                                const wire::FileAttributes& attributes) {
+  Node node;
+  if (type == wire::ObjectType::kReg) {
+    OpenRequest request;
+    request.directory = directory;
+    request.name = name;
+    request.share_access = wire::kShareWrite;
+    request.owner = "mknod";
+    request.create = true;
+    request.create_mode = wire::CreateMode::kGuarded;
+    request.attributes = attributes;
+    dat::Task<absl::StatusOr<OpenFile>> opening = Open(who, request);
+    absl::StatusOr<OpenFile> open = co_await opening;
+    if (!open.ok()) co_return open.status();
+    dat::Task<absl::Status> closing = Close(who, open->handle, open->state_id);
+    CO_RETURN_IF_ERROR(co_await closing);
+    node.handle = open->handle;
+    node.attributes = std::move(open->attributes);
+    co_return node;
+  }
+  Call<wire::CreateArgs> create;
+  Call<wire::SetattrInlineArgs> set;
+  StatCall stat;
+  create.args.filehandle = directory;
+  create.args.component = name;
+  create.args.obj_type = type;
+  create.args.specdata = device;
+  set.args.obj_attributes = attributes;
+  set.chf_fh = true;
+  CallBase* const chain[] = {&create, &set, &stat};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "make node");
+  absl::Status status = co_await task;
+  if (!status.ok()) {
+    // Made, but not as it was asked for: nobody shall find it.
+    if (create.ok()) {
+      dat::Task<absl::Status> undo = Remove(who, directory, name);
+      absl::Status ignored = co_await undo;
+    }
+    co_return status;
+  }
+  node.handle = create.res.filehandle;
+  node.attributes = stat.Take();
+  co_return node;
+}
+
+dat::Task<absl::StatusOr<Node>> Files::Link(const Identity& who, const wire::FileHandle& file,
+                                            const wire::FileHandle& directory,
+                                            std::string_view name) {
+  Call<wire::LinkArgs> link;
+  StatCall stat(false);  // LINK leaves the directory current
+  link.args.source_object = file;
+  link.args.destination_object = directory;
+  link.args.newname = name;
+  stat.args.filehandle = file;
+  CallBase* const chain[] = {&link, &stat};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "link");
+  CO_RETURN_IF_ERROR(co_await task);
+  Node node;
+  node.handle = file;
+  node.attributes = stat.Take();
+  co_return node;
+}
+
+dat::Task<absl::Status> Files::Remove(const Identity& who, const wire::FileHandle& directory,
+                                      std::string_view name) {
+  Call<wire::RemoveArgs> remove;
+  remove.args.filehandle = directory;
+  remove.args.target = name;
+  CallBase* const chain[] = {&remove};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "remove");
+  absl::Status status = co_await task;
+  co_return status;
+}
+
+dat::Task<absl::Status> Files::Rename(const Identity& who, const wire::FileHandle& from_directory,
+                                      std::string_view from_name,
+                                      const wire::FileHandle& to_directory,
+                                      std::string_view to_name) {
+  Call<wire::RenameArgs> rename;
+  rename.args.sourcedir = from_directory;
+  rename.args.targetdir = to_directory;
+  rename.args.oldname = from_name;
+  rename.args.newname = to_name;
+  CallBase* const chain[] = {&rename};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "rename");
+  absl::Status status = co_await task;
+  co_return status;
+}
+
+dat::Task<absl::StatusOr<std::string>> Files::ReadLink(const Identity& who,
+                                                       const wire::FileHandle& link) {
+  Call<wire::ReadlinkInlineArgs> read;
+  read.args.filehandle = link;
+  CallBase* const chain[] = {&read};
+  dat::Task<absl::Status> task = Run(&who, chain);
+  CO_RETURN_IF_ERROR(co_await task);
+  if (read.ok()) co_return std::move(read.res.link);
+  if (read.status != wire::DafsStatus::kTooSmall) co_return StatusOf(read, "read link");
+  // A response of the negotiated size does not hold it.
+  dat::Task<absl::StatusOr<std::string>> direct = ReadLinkDirect(who, link);
+  absl::StatusOr<std::string> target = co_await direct;
+  co_return target;
+}
+
+dat::Task<absl::StatusOr<std::string>> Files::ReadLinkDirect(const Identity& who,
+                                                             const wire::FileHandle& link) {
+  const uint32_t bytes = std::min(4 + wire::kLinkDataBound.max_bytes, buffers_->large_bytes());
+  absl::StatusOr<BufferLease> lease = co_await buffers_->Acquire(BufferUse::kReadTarget, bytes);
+  if (!lease.ok()) co_return lease.status();
+  LeasePart part{buffers_.get(), &*lease, 0, bytes};
+  ReadlinkDirectCall read(part);
+  read.args.filehandle = link;
+  CallBase* const chain[] = {&read};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "read link");
+  CO_RETURN_IF_ERROR(co_await task);
+  const wire::ByteOrder order = client_.options().byte_order;
+  auto target = wire::DecodeDirectString(part.bytes(), order);
+  if (!target.ok()) co_return target.status();
+  if (client_.options().checksums &&
+      wire::ComputeChecksum(part.bytes().first(4 + target->size()), order) !=
+          read.res.direct_checksum) {
+    co_return absl::DataLossError("read link: data with a wrong checksum");
+  }
+  co_return std::string(*target);
+}
+
+// ---- Attributes ------------------------------------------------------------------------------
+
+dat::Task<absl::StatusOr<wire::FileAttributes>> Files::GetAttributes(
+    const Identity& who, const wire::FileHandle& file) {
+  StatCall stat(false);
+  stat.args.filehandle = file;
+  CallBase* const chain[] = {&stat};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "get attributes");
+  CO_RETURN_IF_ERROR(co_await task);
+  co_return stat.Take();
+}
+
+dat::Task<absl::StatusOr<wire::FileAttributes>> Files::SetAttributes(
+    const Identity& who, const wire::FileHandle& file, const wire::StateId& state_id,
+    const wire::FileAttributes& attributes) {
+  Call<wire::SetattrInlineArgs> set;
+  StatCall stat;
+  set.args.filehandle = file;
+  set.args.state_id = state_id;
+  set.args.obj_attributes = attributes;
+  CallBase* const chain[] = {&set, &stat};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "set attributes");
+  CO_RETURN_IF_ERROR(co_await task);
+  co_return stat.Take();
+}
+
+dat::Task<absl::StatusOr<uint32_t>> Files::Access(const Identity& who,
+                                                  const wire::FileHandle& file, uint32_t access) {
+  Call<wire::AccessArgs> call;
+  call.args.filehandle = file;
+  call.args.access = access;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "access");
+  CO_RETURN_IF_ERROR(co_await task);
+  co_return call.res.access;
+}
+
+dat::Task<absl::StatusOr<wire::FsAttributes>> Files::StatFs(const Identity& who,
+                                                            const wire::FileHandle& file) {
+  Call<wire::GetFsattrArgs> call;
+  call.args.filehandle = file;
+  call.args.attr_request_bitmap = kStatFsAttributes;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "statfs");
+  CO_RETURN_IF_ERROR(co_await task);
+  co_return std::move(call.res.obj_attributes);
+}
+
+}  // namespace dafs::client

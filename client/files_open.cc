@@ -1,0 +1,215 @@
+// Opening and closing files, and listing directories. Spec: 6.5.7, 6.5.24, 6.5.29, 6.5.30; the
+// private procedure 1000.
+#include <algorithm>
+#include <utility>
+
+#include "client/connection.h"
+#include "client/data_calls.h"
+#include "client/files.h"
+#include "client/operation.h"
+#include "wire/log.h"
+#include "wire/status_macros.h"
+
+namespace dafs::client {
+namespace {
+
+wire::OpenArgs ArgsOf(const OpenRequest& request) {
+  wire::OpenArgs args;
+  args.claim_type = wire::OpenClaimType::kNull;
+  args.dir_handle = request.directory;
+  args.pathname.push_back(request.name);
+  args.owner = request.owner;
+  args.share_access = request.share_access;
+  args.share_deny = request.share_deny;
+  if (!request.create) return args;
+  args.open_type = wire::OpenType::kCreate;
+  args.createmode = request.create_mode;
+  if (request.create_mode == wire::CreateMode::kExclusive) {
+    args.create_verifier = request.verifier;
+  } else {
+    args.createattrs = request.attributes;
+    if (request.truncate && request.create_mode == wire::CreateMode::kUnchecked) {
+      // 6.5.24: of a file that exists, UNCHECKED sets nothing, except that size 0 truncates it.
+      args.createattrs.object_size = 0;
+      args.createattrs.set(wire::kFattrObjectSize);
+    }
+  }
+  return args;
+}
+
+// What is left for a SETATTR behind the OPEN.
+wire::FileAttributes SetAfterOpen(const OpenRequest& request) {
+  wire::FileAttributes attributes;
+  if (request.create && request.create_mode == wire::CreateMode::kExclusive) {
+    attributes = request.attributes;  // 6.5.24: EXCLUSIVE takes no attributes
+  } else if (!request.create && request.truncate) {
+    attributes.object_size = 0;
+    attributes.set(wire::kFattrObjectSize);
+  }
+  return attributes;
+}
+
+bool WasCreated(const OpenRequest& request, const wire::OpenRes& res) {
+  if (!request.create) return false;
+  if (request.create_mode != wire::CreateMode::kUnchecked) return true;
+  return res.change_info.before != res.change_info.after;
+}
+
+}  // namespace
+
+dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenRequest& request) {
+  Call<wire::OpenArgs> open;
+  Call<wire::SetattrInlineArgs> set;
+  StatCall stat;
+  open.args = ArgsOf(request);
+  set.args.obj_attributes = SetAfterOpen(request);
+  set.chf_fh = set.chf_state_id = true;
+  CallBase* const with_set[] = {&open, &set, &stat};
+  CallBase* const without[] = {&open, &stat};
+  const bool sets = set.args.obj_attributes.valid != 0;
+  dat::Task<absl::Status> task =
+      RunAll(&who, sets ? std::span<CallBase* const>(with_set) : std::span<CallBase* const>(without),
+             "open");
+  absl::Status status = co_await task;
+  if (!status.ok()) {
+    if (open.ok()) {
+      dat::Task<absl::Status> closing = Close(who, open.res.filehandle, open.res.state_id);
+      absl::Status ignored = co_await closing;
+    }
+    co_return status;
+  }
+  if (open.res.delegation_type != wire::OpenDelegationType::kNone) {
+    // Without a Back-control Channel a server gives none (3.2.6.3).
+    LogWarning("open: the server gave a delegation that it cannot recall; it is not used");
+  }
+  OpenFile file;
+  file.handle = open.res.filehandle;
+  file.state_id = open.res.state_id;
+  file.attributes = stat.Take();
+  file.created = WasCreated(request, open.res);
+  co_return file;
+}
+
+dat::Task<absl::StatusOr<OpenFile>> Files::OpenByHandle(const Identity& who,
+                                                        const wire::FileHandle& handle,
+                                                        uint32_t share_access,
+                                                        std::string_view owner) {
+  OpenFile file;
+  file.handle = handle;
+  std::atomic<bool>& unknown = client_.limits().no_open_handle;
+  if (!unknown.load(std::memory_order_relaxed)) {
+    Call<wire::OpenHandleArgs> open;
+    StatCall stat;
+    open.args.filehandle = handle;
+    open.args.share_access = share_access;
+    open.args.owner = owner;
+    CallBase* const chain[] = {&open, &stat};
+    dat::Task<absl::Status> task = Run(&who, chain);
+    CO_RETURN_IF_ERROR(co_await task);
+    if (open.ok() && stat.ok()) {
+      file.handle = open.res.filehandle;
+      file.state_id = open.res.state_id;
+      file.attributes = stat.Take();
+      co_return file;
+    }
+    if (open.ok()) {
+      dat::Task<absl::Status> closing = Close(who, open.res.filehandle, open.res.state_id);
+      absl::Status ignored = co_await closing;
+      co_return StatusOf(stat, "open by handle");
+    }
+    if (open.status != wire::DafsStatus::kNotSupp) co_return StatusOf(open, "open by handle");
+    unknown.store(true, std::memory_order_relaxed);
+  }
+  // WIRE R64: the zero state id is "no state", accepted by READ and WRITE.
+  dat::Task<absl::StatusOr<wire::FileAttributes>> getting = GetAttributes(who, handle);
+  absl::StatusOr<wire::FileAttributes> attributes = co_await getting;
+  if (!attributes.ok()) co_return attributes.status();
+  file.attributes = *std::move(attributes);
+  co_return file;
+}
+
+dat::Task<absl::Status> Files::Close(const Identity& who, const wire::FileHandle& file,
+                                     const wire::StateId& state_id) {
+  if (state_id.is_zero()) co_return absl::OkStatus();
+  Call<wire::CloseArgs> call;
+  call.args.filehandle = file;
+  call.args.state_id = state_id;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = Run(&who, chain);
+  CO_RETURN_IF_ERROR(co_await task);
+  switch (call.status) {
+    case wire::DafsStatus::kBadStateId:
+    case wire::DafsStatus::kExpired:
+    case wire::DafsStatus::kStaleStateId:
+    case wire::DafsStatus::kOldStateId:
+      // The open is gone already: a CLOSE before this one was carried out and its answer lost, or
+      // the server lost its state.
+      co_return absl::OkStatus();
+    default:
+      if (!call.ok()) co_return StatusOf(call, "close");
+      co_return absl::OkStatus();
+  }
+}
+
+// ---- Directories -----------------------------------------------------------------------------
+
+dat::Task<absl::StatusOr<DirectoryPage>> Files::ReadDirectory(
+    const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
+    const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into) {
+  LeasePart part{buffers_.get(), &into, 0, std::min(max_bytes, into.payload_bytes())};
+  ReaddirDirectCall call(part);
+  call.args.filehandle = directory;
+  call.args.cookie = cookie;
+  call.args.cookieverf = cookieverf;
+  call.args.maxcount = part.size;
+  call.args.attr_request_bitmap = attributes;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = Run(&who, chain);
+  CO_RETURN_IF_ERROR(co_await task);
+  if (call.status == wire::DafsStatus::kNotSupp) {
+    dat::Task<absl::StatusOr<DirectoryPage>> inline_task =
+        ReadDirectoryInline(who, directory, cookie, cookieverf, part.size, attributes, into);
+    absl::StatusOr<DirectoryPage> page = co_await inline_task;
+    co_return page;
+  }
+  if (!call.ok()) co_return StatusOf(call, "read directory");
+  DirectoryPage page;
+  page.cookieverf = call.res.cookieverf;
+  page.eof = call.res.eof;
+  const wire::ByteOrder order = client_.options().byte_order;
+  CO_RETURN_IF_ERROR(page.entries.OpenDirect(part.bytes(), order));
+  if (client_.options().checksums) {
+    // The length that was transferred is known only when all entries were seen (WIRE 10.2).
+    wire::DirentReader all = page.entries;
+    wire::DirentView entry;
+    while (all.Next(entry)) continue;
+    CO_RETURN_IF_ERROR(all.status());
+    if (wire::ComputeChecksum(part.bytes().first(all.extent()), order) !=
+        call.res.direct_checksum) {
+      co_return absl::DataLossError("read directory: data with a wrong checksum");
+    }
+  }
+  co_return page;
+}
+
+dat::Task<absl::StatusOr<DirectoryPage>> Files::ReadDirectoryInline(
+    const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
+    const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into) {
+  LeasePart part{buffers_.get(), &into, 0, into.payload_bytes()};
+  ReaddirInlineCall call(part);
+  call.args.filehandle = directory;
+  call.args.cookie = cookie;
+  call.args.cookieverf = cookieverf;
+  call.args.maxcount = max_bytes;
+  call.args.attr_request_bitmap = attributes;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "read directory");
+  CO_RETURN_IF_ERROR(co_await task);
+  DirectoryPage page;
+  page.cookieverf = call.res.cookieverf;
+  page.eof = call.res.eof;
+  page.entries = call.entries;
+  co_return page;
+}
+
+}  // namespace dafs::client

@@ -1,0 +1,25 @@
+// What the operations of Files share. Inside files*.cc only.
+#pragma once
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "client/call.h"
+#include "client/files.h"
+
+namespace dafs::client {
+
+// The error of `what` for an answer that is not OK; kUnimplemented for NOTSUPP.
+absl::Status StatusOf(const CallBase& call, std::string_view what);
+
+// GETATTR of the file that the members before leave current.
+class StatCall : public Call<wire::GetattrInlineArgs> {
+ public:
+  explicit StatCall(bool of_current = true) {
+    args.attr_request_bitmap = kStatAttributes;
+    chf_fh = of_current;
+  }
+  wire::FileAttributes&& Take() { return std::move(res.obj_attributes); }
+};
+
+}  // namespace dafs::client

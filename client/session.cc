@@ -1,0 +1,401 @@
+#include "client/session.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "client/session_slots.h"
+#include "client/text.h"
+#include "wire/check.h"
+#include "wire/log.h"
+#include "wire/status_macros.h"
+
+namespace dafs::client {
+namespace {
+
+constexpr absl::Duration kTick = absl::Seconds(1);
+constexpr absl::Duration kWarnAfter = absl::Seconds(30);  // "still waiting" in the log
+
+// Whether a state-modifying request follows `index`: simple requests before it ask for their
+// result to be kept (DAFS_CHF_SAVE, 4.3.1).
+bool ModifiesLater(std::span<CallBase* const> chain, size_t index) {
+  for (size_t i = index + 1; i < chain.size(); ++i) {
+    wire::Category category = wire::InfoOf(chain[i]->proc()).category;
+    if (category == wire::Category::kFsStateModifying ||
+        category == wire::Category::kLockStateModifying) {
+      return true;
+    }
+  }
+  return false;
+}
+
+uint16_t ChainFlags(std::span<CallBase* const> chain, size_t index) {
+  const CallBase& call = *chain[index];
+  unsigned flags = 0;
+  if (index + 1 < chain.size()) flags |= wire::kChfForw;
+  if (index > 0) flags |= wire::kChfBack;
+  if (call.chf_fh) flags |= wire::kChfFh;
+  if (call.chf_state_id) flags |= wire::kChfStateId;
+  if (chain.size() > 1 && wire::InfoOf(call.proc()).category == wire::Category::kSimple &&
+      ModifiesLater(chain, index)) {
+    flags |= wire::kChfSave;
+  }
+  return static_cast<uint16_t>(flags);
+}
+
+}  // namespace
+
+Session::Session(Client& client, dat::Loop& loop, BufferPool* pool, CallTotals& totals)
+    : client_(client), loop_(loop), pool_(pool), totals_(totals) {}
+
+Session::~Session() {
+  Kill(absl::CancelledError("session closed"));
+  if (pool_ != nullptr && domain_ != nullptr) pool_->Deregister();
+  region_.reset();
+  domain_.reset();
+  if (!memory_.empty()) munmap(memory_.data(), memory_.size());
+}
+
+// ---- Slots -----------------------------------------------------------------------------------
+
+// The requests that may be out now: streams 0 .. Nreq-1 (WIRE 11.5), of which we have buffers for
+// slots_.size().
+uint32_t Session::Capacity() const {
+  return std::min(nreq_, static_cast<uint32_t>(slots_.size()));
+}
+
+// CanTake(slots.size()) holds, so there are as many free streams below Nreq: of the in_flight_
+// requests each takes at most one of them.
+void Session::Take(std::span<uint16_t> slots) {
+  size_t word = 0;
+  for (uint16_t& slot : slots) {
+    while (free_[word] == 0) ++word;
+    auto bit = static_cast<unsigned>(std::countr_zero(free_[word]));
+    free_[word] &= free_[word] - 1;
+    slot = static_cast<uint16_t>(64 * word + bit);
+  }
+  in_flight_ += static_cast<uint32_t>(slots.size());
+}
+
+void Session::FreeSlot(Slot& slot) {
+  if (slot.expects_answer || slot.sending) return;
+  auto index = static_cast<size_t>(&slot - slots_.data());
+  free_[index / 64] |= uint64_t{1} << (index % 64);
+  --in_flight_;
+}
+
+bool Session::SlotWaiter::await_ready() {
+  if (session.state_ >= State::kDying) {
+    status = absl::UnavailableError(absl::StrCat("session lost: ", session.why_.message()));
+    return true;
+  }
+  if (count > session.Capacity()) {
+    status = absl::ResourceExhaustedError("fewer credits than members of the chain");
+    return true;
+  }
+  if (session.first_waiter_ == nullptr && session.CanTake(count)) {
+    session.Take(std::span(slots).first(count));
+    return true;
+  }
+  session.starved_ = true;
+  return false;
+}
+
+void Session::SlotWaiter::await_suspend(std::coroutine_handle<> handle) {
+  waiter = handle;
+  (session.last_waiter_ != nullptr ? session.last_waiter_->next : session.first_waiter_) = this;
+  session.last_waiter_ = this;
+  session.StartTicking();
+}
+
+void Session::ServeSlotWaiters() {
+  while (SlotWaiter* first = first_waiter_) {
+    if (state_ >= State::kDying) return;  // Die resumes them
+    if (first->count > Capacity()) {
+      first->status = absl::ResourceExhaustedError("fewer credits than members of the chain");
+    } else if (CanTake(first->count)) {
+      Take(std::span(first->slots).first(first->count));
+    } else {
+      return;
+    }
+    first_waiter_ = first->next;
+    if (first_waiter_ == nullptr) last_waiter_ = nullptr;
+    first->waiter.resume();
+  }
+}
+
+// ---- Requests --------------------------------------------------------------------------------
+
+dat::Task<absl::Status> Session::Run(wire::CredHandle cred, std::span<CallBase* const> chain,
+                                     absl::Time deadline) {
+  DAFS_CHECK(!chain.empty() && chain.size() <= kMaxChain, "a chain of 1 to 8 calls");
+  for (CallBase* call : chain) call->Reset();
+  return RunTogether(cred, chain, deadline);
+}
+
+dat::Task<absl::Status> Session::RunTogether(wire::CredHandle cred,
+                                             std::span<CallBase* const> chain,
+                                             absl::Time deadline) {
+  SlotWaiter waiter{*this, chain.size(), deadline};
+  absl::Status taken = co_await waiter;
+  if (absl::IsResourceExhausted(taken)) {
+    dat::Task<absl::Status> task = RunOneByOne(cred, chain, deadline);
+    absl::Status status = co_await task;
+    co_return status;
+  }
+  if (!taken.ok()) co_return taken;
+
+  Exchange exchange;
+  exchange.chain = chain;
+  exchange.deadline = deadline;
+  absl::Status posted = Post(cred, exchange, std::span(waiter.slots).first(chain.size()));
+  if (!posted.ok()) co_return posted;
+  absl::Status status = co_await exchange;
+  co_return status;
+}
+
+// Spec: 4.3.3: with too few credits for the chain its members go one after the other. They are
+// single requests then, and what the chain would pass on is passed on here.
+dat::Task<absl::Status> Session::RunOneByOne(wire::CredHandle cred,
+                                             std::span<CallBase* const> chain,
+                                             absl::Time deadline) {
+  Current current;
+  bool broken = false;
+  for (CallBase* call : chain) {
+    if (broken) {
+      call->answered = true;
+      call->status = wire::DafsStatus::kChainBroken;
+      continue;
+    }
+    call->TakeOver(current);
+    CallBase* const single[] = {call};
+    dat::Task<absl::Status> task = RunTogether(cred, single, deadline);
+    absl::Status status = co_await task;
+    if (!status.ok()) co_return status;
+    broken = call->status != wire::DafsStatus::kOk;
+    if (!broken) call->PassOn(current);
+  }
+  co_return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> Session::EncodeMember(wire::CredHandle cred,
+                                             std::span<CallBase* const> chain, size_t index,
+                                             Slot& slot) {
+  auto stream = static_cast<uint16_t>(&slot - slots_.data());
+  wire::RequestHeader header;
+  header.desired_nreq = starved_ ? static_cast<uint16_t>(slots_.size()) : uint16_t{0};
+  header.chain_flags = ChainFlags(chain, index);
+  header.stream_id = stream;
+  header.seq_number = static_cast<uint16_t>(slot.seq_number + 1);
+  header.analyzer = wire::OpaqueFromUint64<wire::Analyzer>(
+      uint64_t{slot.generation + 1} << 32 | stream);
+  header.cred_handle = cred;
+  std::span<std::byte> out = memory_.subspan(size_t{stream} * send_bytes_, request_bytes_);
+  return chain[index]->Encode(header, negotiated_.order, out, checksums_due_);
+}
+
+// All members are encoded before the first is posted, so that a chain goes out whole or not at
+// all, and nothing comes between its members.
+absl::Status Session::Post(wire::CredHandle cred, Exchange& exchange,
+                           std::span<const uint16_t> slots) {
+  std::array<uint32_t, kMaxChain> bytes;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    absl::StatusOr<size_t> size = EncodeMember(cred, exchange.chain, i, slots_[slots[i]]);
+    if (!size.ok()) {
+      for (uint16_t index : slots) FreeSlot(slots_[index]);
+      return size.status();
+    }
+    bytes[i] = static_cast<uint32_t>(*size);
+  }
+  starved_ = false;
+  exchange.since = dat::Loop::Now();
+  exchange.unanswered = slots.size();
+  AddExchange(exchange);
+  absl::Status posted;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    Slot& slot = slots_[slots[i]];
+    CallBase* call = exchange.chain[i];
+    slot.exchange = &exchange;
+    slot.call = call;
+    slot.proc = call->proc();
+    slot.posted = exchange.since;
+    slot.expects_answer = slot.sending = true;
+    ++slot.seq_number;
+    ++slot.generation;
+    if (!posted.ok()) continue;  // the session is dying; Die resumes the exchange
+    dat::Segment segment{memory_.data() + size_t{slots[i]} * send_bytes_, bytes[i], region_.get()};
+    posted = endpoint_->PostSend(slots[i], std::span(&segment, 1), {});
+    if (!posted.ok()) {
+      Fail(posted);
+      continue;
+    }
+    call->sent = true;
+    if (call->advertised != nullptr) slot.pin = pool_->Pin(*call->advertised);
+  }
+  loop_.Touch(this);
+  StartTicking();
+  return absl::OkStatus();
+}
+
+void Session::AddExchange(Exchange& exchange) {
+  exchange.prev = last_exchange_;
+  (last_exchange_ != nullptr ? last_exchange_->next : first_exchange_) = &exchange;
+  last_exchange_ = &exchange;
+}
+
+// Resumes who waits; `exchange` may be gone afterwards.
+void Session::Finish(Exchange& exchange, absl::Status status) {
+  (exchange.prev != nullptr ? exchange.prev->next : first_exchange_) = exchange.next;
+  (exchange.next != nullptr ? exchange.next->prev : last_exchange_) = exchange.prev;
+  exchange.status = std::move(status);
+  exchange.done = true;
+  if (exchange.waiter) exchange.waiter.resume();
+}
+
+std::string Session::Describe(const Exchange& exchange) const {
+  std::string text;
+  for (const CallBase* call : exchange.chain) {
+    absl::StrAppend(&text, text.empty() ? "" : "+", Text(wire::Name(call->proc())));
+  }
+  return text;
+}
+
+// ---- Time ------------------------------------------------------------------------------------
+
+void Session::StartTicking() {
+  if (tick_ != 0) return;
+  absl::Duration period = kTick;
+  const ClientOptions& options = client_.options();
+  if (options.soft) period = std::min(period, options.timeout / 4);
+  period = std::min({period, options.silence / 4, options.connect_timeout / 4});
+  tick_ = loop_.RunAfter(std::max(period, absl::Milliseconds(1)), [this] {
+    tick_ = 0;
+    Tick();
+  });
+}
+
+// The answers may still come: the slots stay taken and the buffers pinned, only nobody waits.
+void Session::Abandon(Exchange& exchange) {
+  for (Slot& slot : slots_) {
+    if (slot.exchange != &exchange) continue;
+    slot.exchange = nullptr;
+    slot.call = nullptr;
+    if (slot.expects_answer) ++totals_[slot.proc].lost;
+  }
+}
+
+void Session::Tick() {
+  const absl::Time now = dat::Loop::Now();
+  for (Exchange* e = first_exchange_; e != nullptr;) {
+    if (now >= e->deadline) {
+      Abandon(*e);
+      Finish(*e, absl::DeadlineExceededError(absl::StrCat(
+                     Describe(*e), ": no answer from ", peer_.ToString(), " for ",
+                     absl::FormatDuration(absl::Trunc(now - e->since, absl::Milliseconds(1))))));
+      e = first_exchange_;  // the list may be another one now
+      continue;
+    }
+    if (!e->warned && now - e->since >= kWarnAfter) {
+      e->warned = true;
+      LogWarning(absl::StrCat(Describe(*e), ": still waiting for ", peer_.ToString(), " after ",
+                              absl::FormatDuration(absl::Trunc(now - e->since, kTick))));
+    }
+    e = e->next;
+  }
+  SlotWaiter* before = nullptr;
+  for (SlotWaiter* w = first_waiter_; w != nullptr;) {
+    if (now < w->deadline) {
+      before = w;
+      w = w->next;
+      continue;
+    }
+    (before != nullptr ? before->next : first_waiter_) = w->next;
+    if (last_waiter_ == w) last_waiter_ = before;
+    w->status = absl::DeadlineExceededError(absl::StrCat("no request slot for ", peer_.ToString(),
+                                                         ": all ", in_flight_, " are taken"));
+    w->waiter.resume();
+    before = nullptr;
+    w = first_waiter_;
+  }
+  CheckSilence(now);
+  if (in_flight_ > 0 || first_waiter_ != nullptr) StartTicking();
+}
+
+// A server that answers nothing at all is given up; halfway there it is asked with NULL, since one
+// long COMMIT is not silence.
+void Session::CheckSilence(absl::Time now) {
+  if (state_ != State::kUp || in_flight_ == 0) return;
+  absl::Time oldest = now;
+  for (const Slot& slot : slots_) {
+    if (slot.expects_answer) oldest = std::min(oldest, slot.posted);
+  }
+  absl::Duration silent = now - std::max(oldest, last_heard_);
+  const absl::Duration most = client_.options().silence;
+  if (silent >= most) {
+    Fail(absl::UnavailableError(absl::StrCat("no answer from ", peer_.ToString(), " for ",
+                                             absl::FormatDuration(absl::Trunc(silent, kTick)))));
+  } else if (silent >= most / 2 && !probing_) {
+    probing_ = true;
+    dat::Start(Probe());
+  }
+}
+
+dat::Task<void> Session::Probe() {
+  Call<wire::NullArgs> null;
+  CallBase* const chain[] = {&null};
+  dat::Task<absl::Status> task = Run(wire::CredHandle(), chain, absl::InfiniteFuture());
+  absl::Status status = co_await task;
+  probing_ = false;
+}
+
+// Spec: 3.2.6.4.2: told of a lower target and without work, a client issues NULL requests, each of
+// which lets the server take back one credit.
+void Session::MaybeShrink() {
+  if (state_ != State::kUp || shrinking_ || target_nreq_ >= nreq_ || in_flight_ > 0) return;
+  shrinking_ = true;
+  dat::Start(Shrink());
+}
+
+dat::Task<void> Session::Shrink() {
+  while (state_ == State::kUp && target_nreq_ < nreq_ && first_waiter_ == nullptr) {
+    Call<wire::NullArgs> null;
+    CallBase* const chain[] = {&null};
+    dat::Task<absl::Status> task = Run(wire::CredHandle(), chain, absl::InfiniteFuture());
+    absl::Status status = co_await task;
+    if (!status.ok()) break;
+  }
+  shrinking_ = false;
+}
+
+// ---- The report ------------------------------------------------------------------------------
+
+void Session::Fill(SessionReport& report) const {
+  const absl::Time now = dat::Loop::Now();
+  report.up = alive();
+  if (endpoint_ != nullptr) report.transport = endpoint_->description();
+  report.peer = peer_.ToString();
+  report.age = now - since_;
+  report.session_id = absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(negotiated_.session_id.bytes.data()), 8));
+  report.trusted = negotiated_.trusted;
+  report.checksums = negotiated_.checksums;
+  report.big_endian = negotiated_.order == wire::ByteOrder::kBig;
+  report.max_request_size = negotiated_.max_request_size;
+  report.max_response_size = negotiated_.max_response_size;
+  report.max_requests = negotiated_.max_requests;
+  report.max_credentials = negotiated_.max_credentials;
+  report.nreq = nreq_;
+  report.target_nreq = target_nreq_;
+  report.slots = static_cast<uint32_t>(slots_.size());
+  report.slots_taken = in_flight_;
+  for (SlotWaiter* w = first_waiter_; w != nullptr; w = w->next) ++report.waiting_for_slots;
+  for (Exchange* e = first_exchange_; e != nullptr; e = e->next) {
+    report.outstanding.push_back({Describe(*e), now - e->since});
+  }
+}
+
+}  // namespace dafs::client

@@ -1,0 +1,13 @@
+// Debian 12's Abseil is built with a string_view of its own; its StrCat does not take the standard
+// one. Values.
+#pragma once
+
+#include <string_view>
+
+#include "absl/strings/string_view.h"
+
+namespace dafs::client {
+
+inline absl::string_view Text(std::string_view text) { return {text.data(), text.size()}; }
+
+}  // namespace dafs::client

@@ -1,0 +1,63 @@
+#include "client/wait_list.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "wire/check.h"
+
+namespace dafs::client {
+
+WaitList::~WaitList() { DAFS_CHECK(first_ == nullptr, "a coroutine waits in a list that goes"); }
+
+WaitList::Waiter WaitList::Wait(absl::Time deadline) { return Waiter(*this, deadline); }
+
+void WaitList::Waiter::await_suspend(std::coroutine_handle<> handle) {
+  handle_ = handle;
+  list_.Add(this);
+  if (deadline_ == absl::InfiniteFuture()) return;
+  absl::Duration delay = std::max(deadline_ - dat::Loop::Now(), absl::ZeroDuration());
+  timer_ = list_.loop_.RunAfter(delay, [this] {
+    timer_ = 0;
+    list_.Remove(this);
+    Resume(absl::DeadlineExceededError("waited long enough"));
+  });
+}
+
+void WaitList::Waiter::Resume(absl::Status status) {
+  if (timer_ != 0) list_.loop_.Cancel(timer_);
+  status_ = std::move(status);
+  handle_.resume();
+}
+
+void WaitList::Add(Waiter* waiter) {
+  waiter->prev_ = last_;
+  (last_ != nullptr ? last_->next_ : first_) = waiter;
+  last_ = waiter;
+}
+
+void WaitList::Remove(Waiter* waiter) {
+  (waiter->prev_ != nullptr ? waiter->prev_->next_ : first_) = waiter->next_;
+  (waiter->next_ != nullptr ? waiter->next_->prev_ : last_) = waiter->prev_;
+  waiter->next_ = waiter->prev_ = nullptr;
+}
+
+void WaitList::WakeOne() {
+  Waiter* waiter = first_;
+  if (waiter == nullptr) return;
+  Remove(waiter);
+  waiter->Resume(absl::OkStatus());
+}
+
+void WaitList::WakeAll(const absl::Status& status) {
+  // Who waits again meanwhile stands behind `last` and is left alone. The waiters up to it cannot
+  // go away before they are resumed here: timers run from the loop only.
+  Waiter* const last = last_;
+  for (bool more = first_ != nullptr; more;) {
+    Waiter* waiter = first_;
+    more = waiter != last;
+    Remove(waiter);
+    waiter->Resume(status);
+  }
+}
+
+}  // namespace dafs::client
