@@ -110,6 +110,13 @@ ScopedPrivilege::~ScopedPrivilege() {
   DAFS_CHECK(Effective(state, before_), "giving up capabilities is always permitted");
 }
 
+ScopedOwnIdentity::ScopedOwnIdentity() : before_(State().identity) { RestoreOwnIdentity(); }
+
+ScopedOwnIdentity::~ScopedOwnIdentity() {
+  if (!before_.has_value()) return;
+  DAFS_CHECK(AssumeIdentity(*before_), "an identity that was taken once can be taken again");
+}
+
 bool HasNeededCapabilities() {
   constexpr uint64_t kNeeded = kOverFiles & ~(Bit(CAP_LINUX_IMMUTABLE) | Bit(CAP_MAC_OVERRIDE) |
                                               Bit(CAP_MAC_ADMIN) | Bit(CAP_MKNOD));

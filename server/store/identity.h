@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/container/inlined_vector.h"
 
@@ -42,6 +43,19 @@ class ScopedPrivilege {
 
  private:
   uint64_t before_;
+};
+
+// The calling thread is the process's own user until destroyed, and then again whom it was before.
+// For what the server makes for itself: files belong to the fsuid that makes them.
+class ScopedOwnIdentity {
+ public:
+  ScopedOwnIdentity();
+  ~ScopedOwnIdentity();
+  ScopedOwnIdentity(const ScopedOwnIdentity&) = delete;
+  ScopedOwnIdentity& operator=(const ScopedOwnIdentity&) = delete;
+
+ private:
+  std::optional<Identity> before_;
 };
 
 // Whether the process may switch identities and open by handle at all.

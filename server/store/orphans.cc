@@ -51,6 +51,7 @@ void Orphans::Clean(const FileSystem& fs) {
 Orphans::Directory* Orphans::OpenDirectory(const FileSystem& fs) {
   Directory& directory = directories_[&fs];
   if (directory.fd.ok()) return &directory;
+  ScopedOwnIdentity own;
   mkdirat(fs.root.get(), kOrphanDirectory, 0700);
   directory.fd = OpenOurs(fs);
   if (directory.fd.ok()) return &directory;
@@ -59,10 +60,10 @@ Orphans::Directory* Orphans::OpenDirectory(const FileSystem& fs) {
 }
 
 bool Orphans::Link(Object& file) {
-  ScopedPrivilege privilege;
   absl::MutexLock lock(&mutex_);
   Directory* directory = OpenDirectory(file.fs());
   if (directory == nullptr) return false;
+  ScopedPrivilege privilege;
   if (linkat(AT_FDCWD, FdPath(file.path_fd()).c_str(), directory->fd.get(), NameOf(file).c_str(),
              AT_SYMLINK_FOLLOW) != 0) {
     return false;

@@ -2,6 +2,8 @@
 foreach(name
     export
     handle
-    identity)
+    identity
+    namespace
+    open)
   dafs_test(store_${name}_test SOURCES store_${name}_test.cc LIBS dafs_store)
 endforeach()
