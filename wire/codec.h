@@ -25,7 +25,7 @@ namespace dafs::wire {
 
 // The inline data of a READ_INLINE response, or of a WRITE_INLINE or APPEND_INLINE request.
 struct InlineData {
-  std::span<const std::byte> data;
+  std::span<const std::byte> data = {};
   // Message offset of the data: 0 = directly behind the fixed section (48, 136, 128), otherwise
   // the session's inline_write_header_size, with write_padded = 1 in the arguments.
   size_t position = 0;
@@ -33,7 +33,7 @@ struct InlineData {
 
 struct EncodeOptions {
   bool checksum = false;  // fill in message_checksum
-  InlineData inline_data;
+  InlineData inline_data = {};
   // Responses to OPEN: the request's claim, which decides whether a result section is present.
   OpenClaimType claim_type = OpenClaimType::kNull;
 };

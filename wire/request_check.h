@@ -23,17 +23,18 @@ struct ChainState {
 
 // What the responder knows about the channel a request came in on.
 struct RequestContext {
-  std::optional<ByteOrder> order;  // of the session; nullopt before the first message
-  bool checksum_due = false;       // a message_checksum is due (the table of section 6)
-  bool has_session = false;        // the channel belongs to a session
-  bool bound_channel = false;      // an optional channel: CONNECT_BIND may come again
+  std::optional<ByteOrder> order =
+      std::nullopt;            // of the session; nullopt before the first message
+  bool checksum_due = false;   // a message_checksum is due (the table of section 6)
+  bool has_session = false;    // the channel belongs to a session
+  bool bound_channel = false;  // an optional channel: CONNECT_BIND may come again
   bool authenticated = false;
   bool back_control = false;  // the responder is the client, on the Back-control Channel
   uint32_t granted_nreq = 1;  // stream_id is below this
   // Whether the responder offers `proc` at all; empty: all that the table has.
-  std::function<bool(Proc)> implements;
+  std::function<bool(Proc)> implements = {};
   // Whether a cred_handle that is not zero is registered; empty: none is.
-  std::function<bool(const CredHandle&)> knows_cred;
+  std::function<bool(const CredHandle&)> knows_cred = {};
 };
 
 // What becomes of a request.

@@ -1,0 +1,162 @@
+// What WIRE.md 9.4 demands of arguments beyond their layout, and UTF-8.
+#include "wire/argument_rules.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "wire/name_check.h"
+#include "wire/status.h"
+
+namespace dafs::wire {
+namespace {
+
+constexpr DafsStatus kOk = DafsStatus::kOk;
+constexpr DafsStatus kInval = DafsStatus::kInval;
+constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
+
+// R87.
+TEST(ArgumentRulesTest, LockRangesStayInside64Bits) {
+  const auto check = [](uint64_t offset, uint64_t length) {
+    LockArgs args;
+    args.offset = offset;
+    args.length = length;
+    return CheckRules(args);
+  };
+  EXPECT_EQ(check(0, 0), kInval);
+  EXPECT_EQ(check(0, 1), kOk);
+  EXPECT_EQ(check(5, kMax), kOk);  // to the end
+  EXPECT_EQ(check(kMax, 1), kOk);  // the last byte
+  EXPECT_EQ(check(kMax, 2), kInval);
+  EXPECT_EQ(check(2, kMax - 1), kOk);
+  EXPECT_EQ(check(3, kMax - 1), kInval);
+}
+
+TEST(ArgumentRulesTest, LockOptionsAndTypes) {
+  LockArgs lock;
+  lock.length = 1;
+  lock.options = kLockOptionsAll;
+  EXPECT_EQ(CheckRules(lock), kOk);
+  lock.options = 0x10;
+  EXPECT_EQ(CheckRules(lock), kInval);
+  LockuArgs locku;
+  locku.length = 1;
+  EXPECT_EQ(CheckRules(locku), kOk);
+  locku.lock_type = LockType::kAbort;
+  EXPECT_EQ(CheckRules(locku), kInval);
+}
+
+// R63, R70.
+TEST(ArgumentRulesTest, OpenCreatesWithTwoClaimsOnly) {
+  OpenArgs args;
+  args.pathname = {"f"};
+  args.share_access = kShareRead;
+  for (const auto claim : {OpenClaimType::kNull, OpenClaimType::kPrevious,
+                           OpenClaimType::kDelegateCur, OpenClaimType::kDelegatePrev}) {
+    args.claim_type = claim;
+    args.open_type = OpenType::kNoCreate;
+    EXPECT_EQ(CheckRules(args), kOk);
+    args.open_type = OpenType::kCreate;
+    EXPECT_EQ(CheckRules(args), claim == OpenClaimType::kNull ? kOk : kInval);
+  }
+  args.claim_type = OpenClaimType::kCreateUnlinked;
+  EXPECT_EQ(CheckRules(args), kOk);
+  args.createmode = CreateMode::kExclusive;
+  EXPECT_EQ(CheckRules(args), kInval);
+  args.createmode = CreateMode::kGuarded;
+  args.open_type = OpenType::kNoCreate;
+  EXPECT_EQ(CheckRules(args), kInval);
+  args.claim_type = OpenClaimType::kNull;
+  args.pathname = {".."};
+  EXPECT_EQ(CheckRules(args), kOk);  // NOENT is for execution to say
+  args.open_type = OpenType::kCreate;
+  EXPECT_EQ(CheckRules(args), kInval);
+}
+
+TEST(ArgumentRulesTest, ShareValues) {
+  OpenHandleArgs args;
+  EXPECT_EQ(CheckRules(args), kInval);
+  for (uint32_t access = 1; access <= 3; ++access) {
+    args.share_access = access;
+    args.share_deny = 3;
+    EXPECT_EQ(CheckRules(args), kOk);
+    args.share_deny = 4;
+    EXPECT_EQ(CheckRules(args), kInval);
+  }
+  args.share_access = 4;
+  args.share_deny = 0;
+  EXPECT_EQ(CheckRules(args), kInval);
+}
+
+TEST(ArgumentRulesTest, BuffersHoldWhatIsAskedFor) {
+  ReadDirectArgs read;
+  EXPECT_EQ(CheckRules(read), kOk);
+  read.byte_count = 10;
+  EXPECT_EQ(CheckRules(read), kInval);
+  read.read_data_buffers = {{0, 4, 1}, {100, 5, 1}};
+  EXPECT_EQ(CheckRules(read), kInval);
+  read.read_data_buffers.push_back({200, 1, 1});
+  EXPECT_EQ(CheckRules(read), kOk);
+  AppendDirectArgs append;
+  append.byte_count = 2;
+  append.write_data_buffer.buffer_byte_count = 1;
+  EXPECT_EQ(CheckRules(append), kInval);
+  append.byte_count = 1;
+  EXPECT_EQ(CheckRules(append), kOk);
+  append.stable_how = StableHow::kUnstable;
+  EXPECT_EQ(CheckRules(append), kInval);
+}
+
+// R78. Shows DAFS-6.1.7-02.
+TEST(ArgumentRulesTest, BatchTotalsAndRequestIds) {
+  BatchSubmitArgs args;
+  EXPECT_EQ(CheckRules(args), kOk);
+  RwRequest& first = args.requests.emplace_back();
+  first.request_id = 7;
+  first.chunks = {{0, 8, 0}, {4096, 8, 0}};
+  first.request_buffers = {{0, 16, 1}};
+  EXPECT_EQ(CheckRules(args), kOk);
+  RwRequest second = first;
+  args.requests.push_back(second);
+  EXPECT_EQ(CheckRules(args), kInval);
+  args.requests[1].request_id = 8;
+  EXPECT_EQ(CheckRules(args), kOk);
+  args.requests[1].request_buffers[0].buffer_byte_count = 17;
+  EXPECT_EQ(CheckRules(args), kInval);
+  args.requests[1].chunks = {{0, 0xffffffff, 0}, {0, 1, 0}};
+  args.requests[1].request_buffers = {{0, 0xffffffff, 1}, {0, 1, 1}};
+  EXPECT_EQ(CheckRules(args), kInval);  // 2^32
+}
+
+TEST(ArgumentRulesTest, DotNamesAreNeitherCreatedNorRemovedNorRenamed) {
+  RemoveArgs remove;
+  remove.target = "..";
+  EXPECT_EQ(CheckRules(remove), kInval);
+  remove.target = "...";
+  EXPECT_EQ(CheckRules(remove), kOk);
+  RenameArgs rename;
+  rename.oldname = "a";
+  rename.newname = ".";
+  EXPECT_EQ(CheckRules(rename), kInval);
+  CreateArgs create;
+  create.obj_type = ObjectType::kDir;
+  create.component = ".";
+  EXPECT_EQ(CheckRules(create), kInval);
+}
+
+TEST(NameCheckTest, NamesAreUtf8WithoutNulAndSlash) {
+  for (const char* good : {"a", ".", "\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x90\xa7", "\x7f", "\x01",
+                           "\xed\x9f\xbf", "\xee\x80\x80", "\xf4\x8f\xbf\xbf", "\xef\xbf\xbf"}) {
+    EXPECT_TRUE(IsWireName(good)) << good;
+  }
+  for (const char* bad : {"", "/", "a/b", "\x80", "\xc0\x80", "\xc1\xbf", "\xc3", "\xe2\x82",
+                          "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80",
+                          "\xf5\x80\x80\x80", "\xff", "a\xc3(", "\xf0\x9f\x90"}) {
+    EXPECT_FALSE(IsWireName(bad)) << bad;
+  }
+  EXPECT_FALSE(IsWireName(std::string_view("a\0b", 3)));
+  EXPECT_TRUE(IsUtf8(std::string_view("a\0/", 3)));
+}
+
+}  // namespace
+}  // namespace dafs::wire

@@ -1,0 +1,266 @@
+// The order of checks of WIRE.md 9.2 and the chaining rules of section 8.
+#include "wire/request_check.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "wire/chain.h"
+#include "wire/checksum.h"
+
+namespace dafs::wire {
+namespace {
+
+constexpr auto kLittle = ByteOrder::kLittle;
+
+RequestContext Authenticated() {
+  RequestContext context;
+  context.order = kLittle;
+  context.has_session = true;
+  context.authenticated = true;
+  context.granted_nreq = 4;
+  return context;
+}
+
+template <class Args>
+std::vector<std::byte> Message(const Args& args, uint16_t chain_flags = 0,
+                               RequestHeader header = {}, bool checksum = false) {
+  header.chain_flags = chain_flags;
+  std::vector<std::byte> out(EncodedSize(args));
+  EXPECT_TRUE(EncodeRequest(header, args, kLittle, out, {.checksum = checksum}).ok());
+  return out;
+}
+
+LookupArgs Lookup() {
+  LookupArgs args;
+  args.path = {"x"};
+  return args;
+}
+CloseArgs Close() { return {}; }
+ReadInlineArgs Read() { return {}; }
+
+// Sends requests one after the other, each done before the next, and gives their statuses.
+class Chain {
+ public:
+  template <class Args>
+  DafsStatus Send(const Args& args, uint16_t flags, DafsStatus executed = DafsStatus::kOk) {
+    last = CheckRequest(Message(args, flags), Authenticated(), state);
+    if (last.status != DafsStatus::kOk) return last.status;
+    ChainMemberDone(last, executed, state);
+    return executed;
+  }
+  ChainState state;
+  RequestVerdict last;
+};
+
+DafsStatus StatusOf(const std::vector<std::byte>& message, const RequestContext& context) {
+  ChainState chain;
+  return CheckRequest(message, context, chain).status;
+}
+
+TEST(RequestCheckTest, AccordingToTheTableEveryProcedureKnowsItsChainFlags) {
+  for (const ProcInfo& info : kProcedures) {
+    for (const uint16_t flag : {kChfForw, kChfSave, kChfFh, kChfStateId}) {
+      VisitProc(info.number, [&]<Proc kProc>() {
+        ChainState chain;
+        const bool needs_back = flag == kChfFh || flag == kChfStateId;
+        uint16_t flags = flag;
+        if (flag == kChfSave) flags |= kChfForw;
+        if (needs_back) {
+          flags |= kChfBack;
+          chain.forw = true;
+        }
+        RequestContext context = Authenticated();
+        context.back_control = info.direction == Direction::kToClient;
+        typename ProcTraits<kProc>::Args args;
+        RequestVerdict v = CheckRequest(Message(args, flags), context, chain);
+        if (v.status == DafsStatus::kIllegalState) return;  // connecting on a session
+        const bool allowed = flag == kChfForw   ? info.chainable()
+                             : flag == kChfSave ? info.category == Category::kSimple
+                             : flag == kChfFh   ? info.chf_fh
+                                                : info.chf_state_id;
+        EXPECT_EQ(v.status, allowed ? DafsStatus::kOk : DafsStatus::kChainForm)
+            << info.name << " flag " << flag;
+      });
+    }
+  }
+}
+
+// Shows DAFS-4.3.2-04, DAFS-4.3.2-05.
+TEST(RequestCheckTest, BackMustEqualTheForwOfTheRequestBefore) {
+  Chain c;
+  EXPECT_EQ(c.Send(Lookup(), kChfBack), DafsStatus::kChainForm);  // FORW counts as 0 at first
+  EXPECT_EQ(c.Send(Lookup(), kChfForw), DafsStatus::kOk);
+  EXPECT_FALSE(c.last.continues_chain);
+  EXPECT_EQ(c.Send(Lookup(), 0), DafsStatus::kChainForm);
+  EXPECT_EQ(c.Send(Lookup(), 0), DafsStatus::kOk);
+}
+
+// Shows DAFS-4.3.3-03. WIRE.md 8.2: the requests that build on the wrong one are broken with it.
+TEST(RequestCheckTest, MissingBackEndsTheChainAndBreaksTheNext) {
+  Chain c;
+  EXPECT_EQ(c.Send(Lookup(), kChfForw), DafsStatus::kOk);
+  EXPECT_EQ(c.Send(Lookup(), kChfForw), DafsStatus::kChainForm);
+  EXPECT_EQ(c.Send(Lookup(), kChfForw | kChfBack), DafsStatus::kChainBroken);
+  EXPECT_EQ(c.Send(Lookup(), kChfBack), DafsStatus::kChainBroken);
+  EXPECT_EQ(c.Send(Lookup(), 0), DafsStatus::kOk);
+}
+
+// Shows DAFS-4.3-03, DAFS-4.3.2-01, DAFS-4.3.2-03.
+TEST(RequestCheckTest, FailureBreaksTheRestOfTheChainAndNoMore) {
+  Chain c;
+  EXPECT_EQ(c.Send(Lookup(), kChfForw, DafsStatus::kNoEnt), DafsStatus::kNoEnt);
+  EXPECT_EQ(c.Send(Close(), kChfForw | kChfBack | kChfFh), DafsStatus::kChainBroken);
+  EXPECT_EQ(c.Send(Read(), kChfBack | kChfFh), DafsStatus::kChainBroken);
+  EXPECT_EQ(c.Send(Lookup(), kChfForw), DafsStatus::kOk);
+  EXPECT_EQ(c.Send(Close(), kChfBack | kChfFh | kChfStateId), DafsStatus::kOk);
+  EXPECT_TRUE(c.last.continues_chain);
+}
+
+TEST(RequestCheckTest, ASlowRequestThatFailsLateDoesNotBreakALaterChain) {
+  ChainState chain;
+  const RequestVerdict slow = CheckRequest(Message(Lookup()), Authenticated(), chain);
+  EXPECT_EQ(CheckRequest(Message(Lookup(), kChfForw), Authenticated(), chain).status,
+            DafsStatus::kOk);
+  ChainMemberDone(slow, DafsStatus::kIo, chain);
+  EXPECT_EQ(CheckRequest(Message(Lookup(), kChfBack), Authenticated(), chain).status,
+            DafsStatus::kOk);
+}
+
+// WIRE.md 8.2: whatever step a request fails at, it is a member of its chain.
+TEST(RequestCheckTest, AMemberThatFailsBeforeStepSevenBreaksItsChainToo) {
+  ChainState chain;
+  EXPECT_EQ(CheckRequest(Message(Lookup(), kChfForw), Authenticated(), chain).status,
+            DafsStatus::kOk);
+  RequestHeader old;
+  old.protocol_version = 2;
+  const auto wrong = Message(Lookup(), kChfForw | kChfBack, old);
+  EXPECT_EQ(CheckRequest(wrong, Authenticated(), chain).status, DafsStatus::kIllegalProt);
+  EXPECT_EQ(CheckRequest(Message(Lookup(), kChfBack), Authenticated(), chain).status,
+            DafsStatus::kChainBroken);
+}
+
+// Shows DAFS-4.3.1-03, DAFS-4.3.1-08, DAFS-4.3.1-09.
+TEST(RequestCheckTest, NothingModifiesBehindABulkFetch) {
+  Chain c;
+  EXPECT_EQ(c.Send(Read(), kChfForw), DafsStatus::kOk);
+  EXPECT_EQ(c.Send(LockuArgs(), kChfForw | kChfBack | kChfFh), DafsStatus::kOk);
+  EXPECT_EQ(c.Send(Close(), kChfBack | kChfFh), DafsStatus::kChainForm);
+  EXPECT_EQ(c.Send(Close(), 0), DafsStatus::kOk);
+}
+
+// Shows DAFS-4.3.1-01, DAFS-4.3.2-02, DAFS-4.3.2-07, DAFS-4.3.2-09, DAFS-4.3.2-11.
+TEST(RequestCheckTest, FlagsOutOfPlaceAreFormErrors) {
+  EXPECT_EQ(Chain().Send(DisconnectArgs(), kChfForw), DafsStatus::kChainForm);
+  EXPECT_EQ(Chain().Send(Lookup(), kChfSave), DafsStatus::kChainForm);
+  EXPECT_EQ(Chain().Send(Close(), kChfSave | kChfForw), DafsStatus::kChainForm);
+  EXPECT_EQ(Chain().Send(Lookup(), kChfFh), DafsStatus::kChainForm);
+  EXPECT_EQ(Chain().Send(Close(), kChfStateId), DafsStatus::kChainForm);
+  EXPECT_EQ(Chain().Send(Lookup(), 0x20), DafsStatus::kChainForm);
+}
+
+TEST(RequestCheckTest, StateIdFlagOfOpenOnlyWithClaimDelegateCur) {
+  OpenArgs args;
+  args.pathname = {"f"};
+  args.share_access = kShareRead;
+  Chain c;
+  ASSERT_EQ(c.Send(Lookup(), kChfForw), DafsStatus::kOk);
+  ASSERT_EQ(c.Send(args, kChfBack | kChfStateId), DafsStatus::kOk);
+  OpenArgs decoded;
+  std::span<const std::byte> data;
+  const auto message = Message(args, kChfBack | kChfStateId);
+  EXPECT_EQ(CheckArgs(message, c.last, 0, decoded, data), DafsStatus::kChainForm);
+  args.claim_type = OpenClaimType::kDelegateCur;
+  EXPECT_EQ(CheckArgs(Message(args), c.last, 0, decoded, data), DafsStatus::kOk);
+  EXPECT_EQ(ChainStateId(decoded), &decoded.claimdelcur_stateid);
+}
+
+// Shows DAFS-3.2.5-03, DAFS-3.2.5-04.
+TEST(RequestCheckTest, ChecksumIsCheckedWhereOneIsDue) {
+  RequestContext context = Authenticated();
+  context.checksum_due = true;
+  std::vector<std::byte> message = Message(Lookup(), 0, {}, /*checksum=*/true);
+  EXPECT_EQ(StatusOf(message, context), DafsStatus::kOk);
+  for (size_t i = 0; i < message.size(); ++i) {
+    std::vector<std::byte> bad = message;
+    bad[i] ^= std::byte{0x10};
+    ChainState chain;
+    const RequestVerdict v = CheckRequest(bad, context, chain);
+    EXPECT_TRUE(v.close_channel || v.status == DafsStatus::kChksum) << i;
+  }
+  EXPECT_EQ(StatusOf(Message(Lookup()), context), DafsStatus::kChksum);
+}
+
+// Shows DAFS-6.1.3-03: the version a failed connect is answered with.
+TEST(RequestCheckTest, OtherVersionsAreToldTheNextLowerOne) {
+  RequestContext fresh;
+  ClientConnectArgs connect;
+  connect.client_id_string = "c";
+  for (const uint32_t version : {0u, 2u, 0xffffffffu}) {
+    RequestHeader header;
+    header.protocol_version = version;
+    ChainState chain;
+    const RequestVerdict v = CheckRequest(Message(connect, 0, header), fresh, chain);
+    EXPECT_EQ(v.status, DafsStatus::kIllegalProt);
+    EXPECT_TRUE(v.header_only);
+    EXPECT_EQ(v.response_version, version == 0 ? 0u : 1u);
+  }
+  EXPECT_EQ(StatusOf(Message(connect), fresh), DafsStatus::kOk);
+}
+
+TEST(RequestCheckTest, StateOfTheChannelDecidesWhatMayCome) {
+  RequestContext none;
+  EXPECT_EQ(StatusOf(Message(NullArgs()), none), DafsStatus::kIllegalState);
+  EXPECT_EQ(StatusOf(Message(ConnectBindArgs()), none), DafsStatus::kOk);
+  EXPECT_EQ(StatusOf(Message(ClientConnectArgs()), Authenticated()), DafsStatus::kIllegalState);
+  EXPECT_EQ(StatusOf(Message(ConnectBindArgs()), Authenticated()), DafsStatus::kIllegalState);
+  RequestContext half = Authenticated();
+  half.authenticated = false;
+  EXPECT_EQ(StatusOf(Message(Lookup()), half), DafsStatus::kNotAuthenticated);
+  EXPECT_EQ(StatusOf(Message(ServerAuthArgs()), half), DafsStatus::kNotAuthenticated);
+  EXPECT_EQ(StatusOf(Message(ClientAuthArgs()), half), DafsStatus::kOk);
+  EXPECT_EQ(StatusOf(Message(SecinfoArgs()), half), DafsStatus::kOk);
+  EXPECT_EQ(StatusOf(Message(DisconnectArgs()), half), DafsStatus::kOk);
+  RequestContext bound = Authenticated();
+  bound.bound_channel = true;
+  EXPECT_EQ(StatusOf(Message(ConnectBindArgs()), bound), DafsStatus::kOk);
+  EXPECT_EQ(StatusOf(Message(Lookup()), bound), DafsStatus::kNotSupp);
+}
+
+// Shows DAFS-6.1.10-01, DAFS-4.3-01.
+TEST(RequestCheckTest, BackControlKnowsItsOwnProceduresWithoutChains) {
+  RequestContext client = Authenticated();
+  client.back_control = true;
+  EXPECT_EQ(StatusOf(Message(BcNullArgs()), client), DafsStatus::kOk);
+  EXPECT_EQ(StatusOf(Message(BcRecallArgs(), kChfForw), client), DafsStatus::kChainForm);
+  EXPECT_EQ(StatusOf(Message(NullArgs()), client), DafsStatus::kNotSupp);
+  EXPECT_EQ(StatusOf(Message(BcNullArgs()), Authenticated()), DafsStatus::kNotSupp);
+}
+
+TEST(RequestCheckTest, TheServerSaysWhatItOffersAndWhomItKnows) {
+  RequestContext context = Authenticated();
+  context.implements = [](Proc proc) { return proc != Proc::kLookup; };
+  EXPECT_EQ(StatusOf(Message(Lookup()), context), DafsStatus::kNotSupp);
+  EXPECT_EQ(StatusOf(Message(NullArgs()), context), DafsStatus::kOk);
+  RequestHeader header;
+  header.cred_handle = {{1, 2, 3, 4}};
+  EXPECT_EQ(StatusOf(Message(NullArgs(), 0, header), context), DafsStatus::kNoCreds);
+  context.knows_cred = [](const CredHandle& c) { return c.bytes[0] == 1; };
+  EXPECT_EQ(StatusOf(Message(NullArgs(), 0, header), context), DafsStatus::kOk);
+  header.stream_id = 4;  // beyond the four granted; step 8 comes before step 9
+  header.cred_handle = {{2, 2, 2, 2}};
+  EXPECT_EQ(StatusOf(Message(NullArgs(), 0, header), context), DafsStatus::kInval);
+}
+
+TEST(RequestCheckTest, AnotherByteOrderClosesTheChannel) {
+  std::vector<std::byte> big(40);
+  ASSERT_TRUE(EncodeRequest({}, NullArgs(), ByteOrder::kBig, big).ok());
+  ChainState chain;
+  EXPECT_TRUE(CheckRequest(big, Authenticated(), chain).close_channel);
+  RequestContext either = Authenticated();
+  either.order = std::nullopt;
+  EXPECT_FALSE(CheckRequest(big, either, chain).close_channel);
+}
+
+}  // namespace
+}  // namespace dafs::wire

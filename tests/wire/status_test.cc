@@ -1,0 +1,77 @@
+// The table of status codes. Shows DAFS-7-01, DAFS-7-02.
+#include "wire/status.h"
+
+#include <gtest/gtest.h>
+
+#include "absl/status/statusor.h"
+#include "wire/procedures.h"
+#include "wire/status_macros.h"
+
+namespace dafs::wire {
+namespace {
+
+TEST(StatusTest, EveryCodeComesBackOutOfItsStatus) {
+  int known = 0;
+  for (uint32_t number = 0; number < 16000; ++number) {
+    const auto code = static_cast<DafsStatus>(number);
+    if (!IsKnown(code)) {
+      EXPECT_EQ(Name(code), "DAFSERR_?");
+      continue;
+    }
+    ++known;
+    const absl::Status status = StatusFromDafs(code, "lookup");
+    EXPECT_EQ(DafsFromStatus(status), code);
+    EXPECT_EQ(status.ok(), number == 0);
+    EXPECT_EQ(HasDafsStatus(status), number != 0);
+  }
+  EXPECT_EQ(known, 75);
+}
+
+TEST(StatusTest, TheCodeTellsTheCallerWhatToDo) {
+  EXPECT_TRUE(absl::IsUnavailable(StatusFromDafs(DafsStatus::kDelay)));
+  EXPECT_TRUE(absl::IsUnavailable(StatusFromDafs(DafsStatus::kGrace)));
+  EXPECT_TRUE(absl::IsAborted(StatusFromDafs(DafsStatus::kStaleStateId)));
+  EXPECT_TRUE(absl::IsAborted(StatusFromDafs(DafsStatus::kFhExpired)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(StatusFromDafs(DafsStatus::kNoEnt)));
+  EXPECT_EQ(StatusFromDafs(DafsStatus::kNoEnt, "remove a").message(),
+            "remove a: no such file or directory (DAFSERR_NOENT)");
+}
+
+// WIRE.md 9.2: an unknown status is taken like SERVERFAULT.
+TEST(StatusTest, UnknownNumbersAreTakenLikeServerFault) {
+  const absl::Status status = StatusFromDafs(static_cast<DafsStatus>(424242));
+  EXPECT_EQ(DafsFromStatus(status), DafsStatus::kServerFault);
+  EXPECT_EQ(status.code(), StatusFromDafs(DafsStatus::kServerFault).code());
+  EXPECT_NE(status.message().find("424242"), absl::string_view::npos);
+  EXPECT_EQ(DafsFromStatus(absl::UnavailableError("session lost")), DafsStatus::kServerFault);
+  EXPECT_FALSE(HasDafsStatus(absl::UnavailableError("session lost")));
+}
+
+absl::StatusOr<int> Half(int n) {
+  if (n % 2 != 0) return absl::InvalidArgumentError("odd");
+  return n / 2;
+}
+absl::StatusOr<int> Quarter(int n) {
+  ASSIGN_OR_RETURN(const int half, Half(n));
+  RETURN_IF_ERROR(Half(half).status());
+  return half / 2;
+}
+
+TEST(StatusTest, MacrosPassErrorsOn) {
+  EXPECT_EQ(*Quarter(8), 2);
+  EXPECT_TRUE(absl::IsInvalidArgument(Quarter(6).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(Quarter(7).status()));
+}
+
+TEST(ProceduresTest, NumbersAscendAndAreFound) {
+  for (size_t i = 0; i + 1 < kProcedures.size(); ++i) {
+    EXPECT_LT(kProcedures[i].number, kProcedures[i + 1].number);
+  }
+  for (const uint32_t number : {0u, 99u, 107u, 120u, 121u, 154u, 161u, 999u, 1001u, ~0u}) {
+    EXPECT_EQ(FindProc(static_cast<Proc>(number)), nullptr) << number;
+  }
+  EXPECT_EQ(Name(Proc::kReadDirect), "READ_DIRECT");
+}
+
+}  // namespace
+}  // namespace dafs::wire
