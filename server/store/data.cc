@@ -138,11 +138,13 @@ ReadResult Store::Readv(const Caller& caller, const wire::FileHandle& filehandle
       FindData(*impl_, caller, filehandle, state_id, wire::kShareRead, &data);
   if (result.status != DafsStatus::kOk) return result;
   const int fd = data.fd->get();
+  // No file reaches beyond INT64_MAX, and the kernel takes no position there.
+  const uint64_t room = offset <= INT64_MAX ? INT64_MAX - offset : 0;
   uint64_t wanted = 0;
-  const Iovecs vecs = Clip(into, impl_->options.max_read, &wanted);
+  const Iovecs vecs = Clip(into, std::min<uint64_t>(impl_->options.max_read, room), &wanted);
   uint64_t size = 0;
   ssize_t n = 0;
-  if (wanted > 0 && offset <= INT64_MAX) {
+  if (wanted > 0) {
     const bool no_wait = mode == ReadMode::kNoWait && !data.file->fs().memory;
     n = preadv2(fd, vecs.data(), static_cast<int>(vecs.size()), static_cast<off_t>(offset),
                 no_wait ? RWF_NOWAIT : 0);

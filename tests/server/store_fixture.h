@@ -178,6 +178,7 @@ class StoreTest : public testing::Test {
     args.component = name;
     args.obj_type = type;
     if (type == wire::ObjectType::kLnk) args.linkdata = "target";
+    args.specdata = {1, 3};  // kChr, kBlk; 0:0 is no device, anybody may make it
     if (type == wire::ObjectType::kDir) {
       args.attr.set(wire::kFattrMode);
       args.attr.mode = 0755;

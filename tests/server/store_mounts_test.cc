@@ -1,0 +1,143 @@
+// File systems mounted inside an export, and ones that cannot be exported. The mounts are made in a
+// mount namespace of the test's own; without the right to make one the tests skip.
+#include <sched.h>
+#include <sys/mount.h>
+
+#include "tests/server/store_fixture.h"
+
+namespace dafs::server {
+namespace {
+
+using wire::ObjectType;
+
+class StoreMountsTest : public StoreTest {
+ protected:
+  void SetUp() override {
+    StoreTest::SetUp();
+    if (IsSkipped()) return;
+    if (unshare(CLONE_NEWNS) != 0 ||
+        mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
+      GTEST_SKIP() << "needs a mount namespace of its own";
+    }
+    mkdir(Path("a/m").c_str(), 0777);
+    mkdir(Path("a/n").c_str(), 0777);
+    if (!MountTmpfs("a/m") || !MountTmpfs("a/n")) GTEST_SKIP() << "needs to mount tmpfs";
+  }
+  void TearDown() override {
+    store_.reset();
+    Store::RestoreServerIdentity();
+    for (const char* dir : {"a/m", "a/n", "o"}) umount2(Path(dir).c_str(), MNT_DETACH);
+    StoreTest::TearDown();
+  }
+  bool MountTmpfs(const std::string& dir) {
+    return mount("tmpfs", Path(dir).c_str(), "tmpfs", 0, "mode=0777") == 0;
+  }
+};
+
+// Shows DAFS-4.1.4-05, DAFS-6.5.21-07, DAFS-6.5.22-03, DAFS-6.1.5-12: each mounted file system has an
+// FSHandle of its own, so that no two objects have one identity.
+TEST_F(StoreMountsTest, LookupCrossesIntoMountedFileSystems) {
+  WriteFile(Path("a/m/f"), "in m");
+  WriteFile(Path("a/n/f"), "in n");
+  Start();
+  const wire::FileHandle a = A();
+  const wire::FileHandle m = Handle({"a", "m"});
+  const wire::FileHandle n = Handle({"a", "n"});
+  EXPECT_NE(a.fshandle, m.fshandle);
+  EXPECT_NE(a.fshandle, n.fshandle);
+  EXPECT_NE(m.fshandle, n.fshandle);
+  const wire::FileHandle fm = Handle({"a", "m", "f"});
+  const wire::FileHandle fn = Handle({"a", "n", "f"});
+  EXPECT_EQ(fm.fshandle, m.fshandle);
+  EXPECT_NE(fm, fn);
+  EXPECT_EQ(Attributes(fm).file_id, Attributes(fn).file_id);  // that is how alike they are
+  EXPECT_EQ(Read(root_, {fm, {}}), "in m");
+  EXPECT_EQ(Read(root_, {fn, {}}), "in n");
+  wire::FileHandle parent;
+  EXPECT_OK(store_->Lookupp(root_, m, &parent));
+  EXPECT_EQ(parent, a);
+  wire::FsAttributes fs;
+  EXPECT_OK(store_->GetFsattr(root_, fm, wire::kFsattrFshandle, &fs));
+  EXPECT_EQ(fs.fshandle, m.fshandle);
+  wire::LinkArgs link;
+  link.source_object = fm;
+  link.destination_object = n;
+  link.newname = "g";
+  wire::LinkRes res;
+  EXPECT_DAFS(kXdev, store_->Link(root_, link, &res));
+  EXPECT_DAFS(kXdev, Rename(root_, m, "f", a, "f"));
+  EXPECT_DAFS(kAcces, Remove(root_, a, "m"));
+}
+
+TEST_F(StoreMountsTest, ListingsShowWhatIsMounted) {
+  Start();
+  std::vector<Entry> entries;
+  ReaddirResult res;
+  for (uint64_t bitmap : {wire::kFattrAll, wire::kFattrFileId | wire::kFattrObjectType}) {
+    entries.clear();
+    ASSERT_OK(List(root_, A(), 0, 10, &entries, &res, bitmap));
+    ASSERT_EQ(entries.size(), 2u);
+    for (const Entry& entry : entries) {
+      EXPECT_EQ(entry.attributes.file_id, Attributes(Handle({"a", entry.name})).file_id);
+      if (bitmap == wire::kFattrAll) {
+        EXPECT_EQ(entry.attributes.filehandle, Handle({"a", entry.name}));
+      }
+    }
+  }
+}
+
+TEST_F(StoreMountsTest, HandlesOfMountedFileSystemsSurviveARestart) {
+  WriteFile(Path("a/m/f"), "in m");
+  Start();
+  const wire::FileHandle f = Handle({"a", "m", "f"});
+  Start();
+  EXPECT_EQ(Attributes(f).object_size, 4u);  // found by its FSHandle alone
+  EXPECT_EQ(Handle({"a", "m", "f"}), f);
+}
+
+TEST_F(StoreMountsTest, EverythingWorksOnATmpfs) {
+  Start();
+  const wire::FileHandle m = Handle({"a", "m"});
+  const Opened f = MustOpen(user_, CreateArgs(m, "f"));
+  ASSERT_OK(Write(user_, f, 0, "x", wire::StableHow::kFileSync));
+  std::byte into[10];
+  const ReadResult r =
+      store_->Read(user_, f.filehandle, f.state_id, 0, into, ReadMode::kNoWait);
+  EXPECT_FALSE(r.would_block);
+  EXPECT_EQ(r.bytes_read, 1u);
+  ASSERT_OK(Remove(user_, m, "f"));
+  EXPECT_EQ(Read(user_, f), "x");
+  EXPECT_TRUE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
+  ASSERT_OK(Close(user_, f));
+  EXPECT_FALSE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
+  wire::OpenArgs args = OpenArgs(m, "e");
+  args.open_type = wire::OpenType::kCreate;
+  args.createmode = wire::CreateMode::kExclusive;
+  args.create_verifier = wire::OpaqueFromUint64<wire::Verifier>(5);
+  const Opened e = MustOpen(user_, args);
+  EXPECT_EQ(MustOpen(user_, args).filehandle, e.filehandle);
+}
+
+TEST_F(StoreMountsTest, AFileSystemWithoutHandlesInsideAnExportIsClosed) {
+  ASSERT_EQ(mount("proc", Path("a/n").c_str(), "proc", 0, nullptr), 0);
+  Start();
+  EXPECT_DAFS(kAcces, Lookup(root_, A(), "n"));
+  EXPECT_OK(Lookup(root_, A(), "m"));
+  Store::RestoreServerIdentity();
+  umount(Path("a/n").c_str());
+}
+
+TEST_F(StoreMountsTest, AnOverlayWithoutHandlesIsRefusedWithTheRemedy) {
+  for (const char* dir : {"o", "a/m/l", "a/m/u", "a/m/w"}) mkdir(Path(dir).c_str(), 0777);
+  const std::string options = "lowerdir=" + Path("a/m/l") + ",upperdir=" + Path("a/m/u") +
+                              ",workdir=" + Path("a/m/w");
+  if (mount("overlay", Path("o").c_str(), "overlay", 0, options.c_str()) != 0) {
+    GTEST_SKIP() << "no overlay file system here";
+  }
+  exports_ = {Named("/o", "o")};
+  absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(Options());
+  EXPECT_THAT(std::string(store.status().message()), testing::HasSubstr("nfs_export=on"));
+}
+
+}  // namespace
+}  // namespace dafs::server
