@@ -1,0 +1,111 @@
+#include "server/acceptor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "wire/log.h"
+#include "wire/status_macros.h"
+
+namespace dafs::server {
+namespace {
+
+// How long a listener rests after a failure (no descriptors, say): it would fail again at once.
+constexpr absl::Duration kRest = absl::Milliseconds(200);
+// Refusals are logged this often at most: a flood of connections must not flood the log.
+constexpr absl::Duration kLogEvery = absl::Seconds(10);
+constexpr int kAcceptsPerTurn = 16;
+
+// The host of an address, without its port, as a key.
+std::string HostOf(const dat::Address& address) {
+  sockaddr_storage storage = {};
+  std::memcpy(&storage, address.get(), std::min<size_t>(address.size(), sizeof(storage)));
+  const PeerAddress peer = PeerAddress::FromSockaddr(storage);
+  return std::string(peer.bytes.begin(), peer.bytes.end());
+}
+
+}  // namespace
+
+// One listener in the acceptor's loop.
+class Acceptor::Source final : public dat::Pollable {
+ public:
+  Source(Acceptor& acceptor, std::unique_ptr<dat::Listener> listener)
+      : acceptor_(acceptor), listener_(std::move(listener)) {}
+
+  bool Poll() override {
+    for (int i = 0; i < kAcceptsPerTurn; ++i) {
+      absl::StatusOr<std::unique_ptr<dat::PendingEndpoint>> pending = listener_->Next();
+      if (!pending.ok()) {
+        Rest(pending.status());
+        return true;
+      }
+      if (*pending == nullptr) return i > 0;
+      acceptor_.Take(*std::move(pending));
+    }
+    return true;
+  }
+
+  dat::WaitHandle Arm() override { return listener_->Arm(); }
+
+ private:
+  void Rest(const absl::Status& why) {
+    LogWarning(absl::StrCat("listening on ", listener_->local().ToString(), ": ", why.ToString()));
+    acceptor_.loop_->Remove(this);
+    acceptor_.loop_->RunAfter(kRest, [this] { acceptor_.loop_->Add(this); });
+  }
+
+  Acceptor& acceptor_;
+  std::unique_ptr<dat::Listener> listener_;
+};
+
+Acceptor::Acceptor(const Shared& shared, std::span<const std::unique_ptr<Worker>> workers)
+    : shared_(shared), workers_(workers) {}
+
+absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Start(
+    const Shared& shared, std::span<const std::unique_ptr<Worker>> workers,
+    std::vector<std::unique_ptr<dat::Listener>> listeners) {
+  std::unique_ptr<Acceptor> acceptor(new Acceptor(shared, workers));
+  // Nobody waits for a connection in a hurry: no spinning beside the workers.
+  ASSIGN_OR_RETURN(acceptor->loop_, dat::Loop::Create({.max_spin = absl::ZeroDuration()}));
+  for (auto& listener : listeners) {
+    acceptor->sources_.push_back(std::make_unique<Source>(*acceptor, std::move(listener)));
+    acceptor->loop_->Add(acceptor->sources_.back().get());
+  }
+  acceptor->ExpireLeases();
+  acceptor->thread_ = std::thread([a = acceptor.get()] { a->loop_->Run(); });
+  return acceptor;
+}
+
+Acceptor::~Acceptor() {
+  if (!thread_.joinable()) return;
+  loop_->Stop();
+  thread_.join();
+  for (auto& source : sources_) loop_->Remove(source.get());
+}
+
+void Acceptor::Take(std::unique_ptr<dat::PendingEndpoint> pending) {
+  std::string host = HostOf(pending->peer());
+  absl::Status admitted = shared_.sessions->Admit(host);
+  if (!admitted.ok()) {
+    const absl::Time now = dat::Loop::Now();
+    if (now - last_refusal_ < kLogEvery) return;
+    last_refusal_ = now;
+    return LogWarning(absl::StrCat("connection from ", pending->peer().ToString(), " refused: ",
+                                   admitted.message()));
+  }
+  auto least = std::min_element(
+      workers_.begin(), workers_.end(),
+      [](const auto& a, const auto& b) { return a->sessions() < b->sessions(); });
+  (*least)->Adopt(std::move(pending), std::move(host));
+}
+
+void Acceptor::ExpireLeases() {
+  for (const wire::ClientId& client_id : shared_.clients->Expire(dat::Loop::Now())) {
+    shared_.pool->Submit([store = shared_.store, client_id] { store->ReleaseClient(client_id); });
+  }
+  loop_->RunAfter(shared_.options->lease_time / 8, [this] { ExpireLeases(); });
+}
+
+}  // namespace dafs::server

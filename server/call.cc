@@ -1,0 +1,57 @@
+#include "server/call.h"
+
+#include "server/session.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+using wire::Proc;
+
+std::span<std::byte> Call::out() const {
+  std::span<std::byte> memory = outgoing_->buffer->memory();
+  const uint32_t most = session_.negotiated().max_response_size;
+  return most == 0 || most > memory.size() ? memory : memory.first(most);
+}
+
+bool Call::checksums() const {
+  // Connect exchanges carry none (WIRE section 6), whatever they agree on.
+  switch (header().procedure) {
+    case Proc::kClientConnect:
+    case Proc::kClientConnectAuth:
+    case Proc::kConnectBind:
+      return false;
+    default:
+      return session_.checksums();
+  }
+}
+
+uint32_t Call::inline_write_header_size() const {
+  return session_.negotiated().inline_write_header_size;
+}
+
+wire::ResponseHeader Call::ResponseHeader(DafsStatus status) {
+  wire::ResponseHeader header =
+      wire::ResponseTo(verdict_.header, status, session_.TargetNreq(*this));
+  header.protocol_version = verdict_.response_version;
+  return header;
+}
+
+void Call::FinishError(DafsStatus status) {
+  wire::EncodeOptions options;
+  options.checksum = checksums();
+  wire::ResponseHeader header = ResponseHeader(status);
+  absl::StatusOr<size_t> size =
+      wire::EncodeErrorResponse(header, verdict_.header.procedure, order(), out(), options);
+  Complete(status, size.ok() ? *size : 0);
+}
+
+void Call::FinishHeaderOnly(DafsStatus status) {
+  wire::ResponseHeader header = ResponseHeader(status);
+  Complete(status, wire::EncodeResponseHeaderOnly(header, order(), out(), checksums()));
+}
+
+void Call::Complete(DafsStatus status, size_t response_bytes) {
+  session_.Complete(*this, status, response_bytes);
+}
+
+}  // namespace dafs::server

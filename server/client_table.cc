@@ -1,0 +1,100 @@
+#include "server/client_table.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+ClientTable::ClientTable(const Options& options) : options_(options) {
+  // Ids of another instance of the server must not be taken for ours: a random start, and room for
+  // 2^32 clients above it.
+  uint64_t start = 0;
+  if (getrandom(&start, sizeof(start), 0) != sizeof(start)) start = 0;
+  next_id_ = (start & ~uint64_t{0xffffffff}) + 1;
+}
+
+std::shared_ptr<Client> ClientTable::Connect(const std::string& client_id_string,
+                                             const wire::Verifier& verifier,
+                                             uint32_t max_credentials) {
+  absl::MutexLock lock(&mutex_);
+  auto known = confirmed_.find(client_id_string);
+  if (known != confirmed_.end() && known->second->verifier() == verifier) return known->second;
+
+  Key key(client_id_string, verifier);
+  if (auto waiting = unconfirmed_.find(key); waiting != unconfirmed_.end()) {
+    if (std::shared_ptr<Client> client = waiting->second.lock()) return client;
+  }
+  std::erase_if(unconfirmed_, [](const auto& entry) { return entry.second.expired(); });
+  const uint32_t most = max_credentials == 0 ? options_.default_credentials
+                                       : std::min(max_credentials, options_.max_credentials);
+  auto client = std::make_shared<Client>(client_id_string, verifier,
+                                         wire::OpaqueFromUint64<wire::ClientId>(next_id_++), most);
+  unconfirmed_[std::move(key)] = client;
+  return client;
+}
+
+DafsStatus ClientTable::Confirm(const std::shared_ptr<Client>& client, const Principal& principal,
+                                absl::Time now, std::shared_ptr<Client>* replaced) {
+  absl::MutexLock lock(&mutex_);
+  replaced->reset();
+  if (client->confirmed_) {
+    if (client->superseded_) return DafsStatus::kClidInUse;
+    if (client->principal_.method != principal.method) return DafsStatus::kClidInUse;
+  } else {
+    auto known = confirmed_.find(client->client_id_string());
+    if (known != confirmed_.end()) {
+      if (known->second->principal_ != principal) return DafsStatus::kClidInUse;
+      known->second->superseded_ = true;
+      *replaced = std::move(known->second);
+      confirmed_.erase(known);
+    }
+    client->confirmed_ = true;
+    client->principal_ = principal;
+    unconfirmed_.erase(Key(client->client_id_string(), client->verifier()));
+  }
+  // A client that expired while its session lived on comes back under its old id.
+  confirmed_[client->client_id_string()] = client;
+  client->holds_state_ = true;
+  ++client->sessions_;
+  client->Renew(now);
+  return DafsStatus::kOk;
+}
+
+void ClientTable::SessionClosed(const std::shared_ptr<Client>& client) {
+  absl::MutexLock lock(&mutex_);
+  --client->sessions_;
+}
+
+std::vector<wire::ClientId> ClientTable::Expire(absl::Time now) {
+  std::vector<wire::ClientId> released;
+  absl::MutexLock lock(&mutex_);
+  for (auto it = confirmed_.begin(); it != confirmed_.end();) {
+    Client& client = *it->second;
+    if (client.renewed() + options_.lease_time > now) {
+      client.holds_state_ = true;  // it has been active since, and may have opened files
+      ++it;
+      continue;
+    }
+    if (std::exchange(client.holds_state_, false)) released.push_back(client.client_id());
+    if (client.sessions_ == 0) {
+      // A session that has connected and not authenticated yet may still hold it.
+      client.confirmed_ = false;
+      unconfirmed_[Key(client.client_id_string(), client.verifier())] = it->second;
+      confirmed_.erase(it++);
+    } else {
+      ++it;
+    }
+  }
+  return released;
+}
+
+size_t ClientTable::count() const {
+  absl::MutexLock lock(&mutex_);
+  return confirmed_.size();
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,190 @@
+#include "server/config.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "wire/status_macros.h"
+
+namespace dafs::server {
+namespace {
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) {
+    return absl::InvalidArgumentError(absl::StrCat("--config ", path, ": cannot be read"));
+  }
+  return text.str();
+}
+
+// The argument of --config, before the rest is parsed.
+std::string ConfigPath(const std::vector<std::string>& arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == "--config" && i + 1 < arguments.size()) return arguments[i + 1];
+    if (arguments[i].rfind("--config=", 0) == 0) return arguments[i].substr(9);
+  }
+  return "";
+}
+
+// The options as text, to be converted when all is known.
+struct Raw {
+  std::vector<std::string> exports;
+  std::vector<std::string> listen;
+  std::string config;
+  double lease_time_s = 90;
+  size_t message_memory_mib = 256;
+  size_t direct_memory_mib = 32;
+};
+
+void Declare(CLI::App& app, Config& config, Raw& raw) {
+  ServerOptions& s = config.server;
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  app.add_option("--export", raw.exports,
+                 "/NAME=DIR[,ro|rw][,root_squash|no_root_squash|all_squash][,anonuid=N]"
+                 "[,anongid=N][,clients=CIDR ...]: serve DIR under /NAME")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--listen", raw.listen,
+                 "tcp:ADDR[:PORT] or rdma:ADDR[:PORT]; without it, loopback only, port 20149")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--state-dir", s.state_dir, "what must survive a restart is kept here");
+  app.add_option("--config", raw.config, "a file with these options, one `key = value` per line");
+  app.add_option("--pid-file", config.pid_file, "default: dafsd.pid in the state directory");
+  app.add_flag("--foreground,-f", config.foreground, "stay in the foreground, log to stderr");
+  app.add_flag("--verbose,-v", config.verbose, "log more");
+  app.add_option("--threads", s.workers, "workers; 0: one per CPU");
+  app.add_option("--disk-threads", s.pool_threads, "threads for what waits on a disk");
+  app.add_option("--max-requests", s.max_requests, "requests a session may have outstanding");
+  app.add_option("--max-request-size", s.max_message_bytes, "bytes of a request or a response");
+  app.add_option("--max-transfer-size", s.max_transfer_bytes, "bytes of one read or write");
+  app.add_option("--max-credentials", s.max_credentials, "registered users of one client");
+  app.add_option("--max-sessions", s.max_sessions, "sessions at once");
+  app.add_option("--max-sessions-per-address", s.max_sessions_per_address,
+                 "sessions at once from one address");
+  app.add_option("--message-memory", raw.message_memory_mib, "MiB for messages of all sessions");
+  app.add_option("--direct-memory", raw.direct_memory_mib, "MiB for RDMA of each worker");
+  app.add_option("--lease-time", raw.lease_time_s, "seconds a silent client keeps its opens");
+  app.set_version_flag("--version", "dafsd 0.1.0");
+}
+
+}  // namespace
+
+absl::StatusOr<ListenAddress> ParseListen(const std::string& text) {
+  ListenAddress listen;
+  absl::string_view rest = text;
+  if (absl::ConsumePrefix(&rest, "tcp:")) {
+    listen.transport = Transport::kTcp;
+  } else if (absl::ConsumePrefix(&rest, "rdma:")) {
+    listen.transport = Transport::kRdma;
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--listen ", text, ": give tcp:ADDR:PORT or rdma:ADDR:PORT"));
+  }
+  std::string host;
+  uint16_t port = dat::kDefaultPort;
+  absl::Status split = dat::SplitHostPort({rest.data(), rest.size()}, &host, &port);
+  if (!split.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--listen ", text, ": ", split.message()));
+  }
+  auto addresses = dat::ResolveHost(host, port);
+  if (!addresses.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--listen ", text, ": ", addresses.status().message()));
+  }
+  listen.address = addresses->front();
+  return listen;
+}
+
+absl::StatusOr<std::vector<std::string>> ParseConfigFile(const std::string& text,
+                                                         const std::string& path) {
+  std::vector<std::string> arguments;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    line = absl::StripAsciiWhitespace(line);
+    if (line.empty() || line[0] == '#') continue;
+    const size_t equals = line.find('=');
+    const absl::string_view key = absl::StripAsciiWhitespace(line.substr(0, equals));
+    const bool plain = std::all_of(key.begin(), key.end(), [](char c) {
+      return absl::ascii_islower(static_cast<unsigned char>(c)) || c == '-';
+    });
+    if (key.empty() || !plain) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ":", number, ": expected `key = value`, got `", line, "`"));
+    }
+    if (key == "config") {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ":", number, ": a configuration file cannot name another"));
+    }
+    if (equals == absl::string_view::npos) {
+      arguments.push_back(absl::StrCat("--", key));
+    } else {
+      arguments.push_back(
+          absl::StrCat("--", key, "=", absl::StripAsciiWhitespace(line.substr(equals + 1))));
+    }
+  }
+  return arguments;
+}
+
+absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments) {
+  // The file first: where one value counts, the last, the command line's, wins.
+  std::vector<std::string> all;
+  const std::string path = ConfigPath(arguments);
+  if (!path.empty()) {
+    ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+    ASSIGN_OR_RETURN(all, ParseConfigFile(text, path));
+  }
+  all.insert(all.end(), arguments.begin(), arguments.end());
+
+  Config config;
+  Raw raw;
+  CLI::App app("dafsd serves directories over DAFS, the Direct Access File System protocol.",
+               "dafsd");
+  Declare(app, config, raw);
+  std::reverse(all.begin(), all.end());  // CLI11 takes its arguments from the back
+  try {
+    app.parse(all);
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out, err;
+    const int code = app.exit(error, out, err);
+    if (code == 0) {
+      config.answer = out.str();
+      return config;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(error.what(), "; see dafsd --help"));
+  }
+  if (raw.exports.empty()) {
+    return absl::InvalidArgumentError("nothing to serve; give --export /NAME=DIR");
+  }
+  for (const std::string& text : raw.exports) {
+    ASSIGN_OR_RETURN(Export parsed, ParseExport(text));
+    config.server.exports.push_back(std::move(parsed));
+  }
+  for (const std::string& text : raw.listen) {
+    ASSIGN_OR_RETURN(ListenAddress parsed, ParseListen(text));
+    config.server.listen.push_back(std::move(parsed));
+  }
+  if (config.server.state_dir.empty()) {
+    return absl::InvalidArgumentError("no state directory; give --state-dir DIR");
+  }
+  if (raw.message_memory_mib > (size_t{1} << 30) || raw.direct_memory_mib > (size_t{1} << 30)) {
+    return absl::InvalidArgumentError("--message-memory and --direct-memory are in MiB");
+  }
+  config.server.message_memory_bytes = raw.message_memory_mib << 20;
+  config.server.direct_memory_bytes = raw.direct_memory_mib << 20;
+  if (!(raw.lease_time_s >= 1 && raw.lease_time_s <= 86400)) {
+    return absl::InvalidArgumentError("--lease-time: 1 to 86400 seconds");
+  }
+  config.server.lease_time = absl::Seconds(raw.lease_time_s);
+  if (config.pid_file.empty()) config.pid_file = config.server.state_dir + "/dafsd.pid";
+  return config;
+}
+
+}  // namespace dafs::server

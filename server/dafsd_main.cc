@@ -1,0 +1,90 @@
+// dafsd: serves directories over DAFS. See man/dafsd.8.
+// Exit status: 0 served and was stopped, or became a daemon that serves; 1 could not start; 2 bad
+// options. SIGTERM and SIGINT stop it; SIGHUP is ignored (exports are read at start).
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/config.h"
+#include "server/daemon.h"
+#include "server/server.h"
+#include "wire/dat/iwarp.h"
+#include "wire/dat/verbs.h"
+#include "wire/log.h"
+
+namespace dafs::server {
+namespace {
+
+int Fail(const absl::Status& status, int code) {
+  std::fprintf(stderr, "dafsd: %s\n", std::string(status.message()).c_str());
+  return code;
+}
+
+// A daemon changes its directory: paths of the command line are made absolute before.
+void MakeAbsolute(std::string& path) {
+  if (path.empty() || path[0] == '/') return;
+  char current[PATH_MAX];
+  if (getcwd(current, sizeof(current)) != nullptr) path = absl::StrCat(current, "/", path);
+}
+
+int Serve(Config& config, std::optional<Daemon>& daemon, const sigset_t& stop) {
+  std::unique_ptr<dat::Provider> tcp = dat::NewIwarpProvider();
+  std::unique_ptr<dat::Provider> rdma = dat::NewVerbsProvider();
+  auto server = Server::Start(config.server, {.tcp = tcp.get(), .rdma = rdma.get()});
+  if (!server.ok()) return Fail(server.status(), 1);
+  std::unique_ptr<PidFile> pid_file;
+  absl::Status written = PidFile::Write(config.pid_file, &pid_file);
+  if (!written.ok()) return Fail(written, 1);
+  if (daemon) {
+    LogToSyslog("dafsd", config.verbose ? Severity::kDebug : Severity::kInfo);
+    daemon->Ready();
+  }
+  for (const ListenAddress& at : (*server)->bound()) {
+    LogNotice(absl::StrCat("serving ", config.server.exports.size(), " exports on ",
+                           at.transport == Transport::kTcp ? "tcp:" : "rdma:",
+                           at.address.ToString()));
+  }
+  int signal_number = 0;
+  sigwait(&stop, &signal_number);
+  LogNotice(absl::StrCat("stopping: signal ", signal_number));
+  (*server)->Stop();
+  return 0;
+}
+
+int Main(const std::vector<std::string>& arguments) {
+  absl::StatusOr<Config> config = ParseConfig(arguments);
+  if (!config.ok()) return Fail(config.status(), 2);
+  if (!config->answer.empty()) {
+    std::fputs(config->answer.c_str(), stdout);
+    return 0;
+  }
+  MakeAbsolute(config->server.state_dir);
+  MakeAbsolute(config->pid_file);
+  PrepareProcess();
+  signal(SIGHUP, SIG_IGN);
+  // Blocked before any thread exists, so that only sigwait meets them.
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTERM);
+  sigaddset(&stop, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  LogToStderr("dafsd", config->verbose ? Severity::kDebug : Severity::kInfo);
+  std::optional<Daemon> daemon;
+  if (!config->foreground) daemon.emplace(Daemon::Fork());
+  return Serve(*config, daemon, stop);
+}
+
+}  // namespace
+}  // namespace dafs::server
+
+int main(int argc, char** argv) {
+  return dafs::server::Main(std::vector<std::string>(argv + 1, argv + argc));
+}

@@ -1,0 +1,51 @@
+// What an administrator decides about a server: exports, addresses, and the bounds that keep one
+// client from using up the machine. Defaults are what `dafsd` uses without options.
+// Spec: 3.1.2.2 (session options), WIRE 11.3.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/store/export.h"
+#include "wire/dat/address.h"
+
+namespace dafs::server {
+
+enum class Transport : uint8_t { kTcp, kRdma };  // the words of --listen and -o proto=
+
+// `--listen tcp:ADDR:PORT`. Port 0 lets the system choose (tests).
+struct ListenAddress {
+  Transport transport = Transport::kTcp;
+  dat::Address address;
+};
+
+struct ServerOptions {
+  std::vector<Export> exports;
+  std::vector<ListenAddress> listen;  // empty: 127.0.0.1 and ::1, port 20149, by TCP
+  std::string state_dir;              // exists; two servers never share one
+
+  uint32_t workers = 0;       // threads with a loop each; 0: one per CPU, at most 16
+  uint32_t pool_threads = 8;  // threads for what waits on a disk
+
+  uint32_t max_requests = 64;               // credits (Nreq) of one session, at most
+  uint32_t default_requests = 16;           // for a client that leaves it to us
+  uint32_t max_message_bytes = 68 << 10;    // request and response; 64 KiB of data and its header
+  uint32_t default_message_bytes = 8 << 10;  // for a client that leaves it to us
+  uint32_t max_transfer_bytes = 1 << 20;    // of one READ, WRITE or APPEND
+  uint32_t max_credentials = 4096;          // of one client
+  uint32_t default_credentials = 1024;
+
+  uint32_t max_sessions = 1024;
+  uint32_t max_sessions_per_address = 256;
+  size_t message_memory_bytes = size_t{256} << 20;  // request and response buffers, all sessions
+  size_t direct_memory_bytes = size_t{32} << 20;    // RDMA buffers of each worker
+
+  absl::Duration lease_time = absl::Seconds(90);
+  // From the connection to an authenticated session; silent peers cost no more than this.
+  absl::Duration connect_timeout = absl::Seconds(10);
+};
+
+}  // namespace dafs::server

@@ -1,0 +1,62 @@
+// The threads for what may wait on a disk: COMMIT, stable writes, reads that are not in the page
+// cache, directories. A worker hands such a call over and goes on; what is cached never comes here
+// (a hand-over costs tens of microseconds).
+// Submit is thread-safe and does not block. The queue is bounded by the requests that sessions have
+// outstanding, each of which waits for at most one piece of work.
+#pragma once
+
+#include <coroutine>
+#include <deque>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
+#include "absl/synchronization/mutex.h"
+#include "wire/dat/loop.h"
+
+namespace dafs::server {
+
+class Pool {
+ public:
+  explicit Pool(uint32_t threads);
+  ~Pool();  // runs what was submitted, then joins
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  void Submit(absl::AnyInvocable<void()> work) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  void Run() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  absl::Mutex mutex_;
+  std::deque<absl::AnyInvocable<void()>> work_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
+// `co_await Offload(pool, loop, work)`: runs `work` on a thread of the pool, then goes on upon
+// `loop`, whose thread must be the awaiting coroutine's. `work` and what it refers to are locals
+// of the awaiting coroutine.
+class Offload {
+ public:
+  Offload(Pool& pool, dat::Loop& loop, absl::FunctionRef<void()> work)
+      : pool_(pool), loop_(loop), work_(work) {}
+
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> waiter) {
+    pool_.Submit([this, waiter] {
+      work_();
+      loop_.Post([waiter] { waiter.resume(); });
+    });
+  }
+  void await_resume() const noexcept {}
+
+ private:
+  Pool& pool_;
+  dat::Loop& loop_;
+  absl::FunctionRef<void()> work_;
+};
+
+}  // namespace dafs::server

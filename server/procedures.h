@@ -1,0 +1,71 @@
+// The procedures of the protocol, as functions of a Call. One file per group: procedures_*.cc.
+// Spec: WIRE 9.1, 9.4.
+#pragma once
+
+#include "server/call.h"
+#include "wire/dat/task.h"
+#include "wire/procedures.h"
+
+namespace dafs::server {
+
+// How a procedure is executed: at once (`run`), or as a coroutine that may wait (`start`). Exactly
+// one is set. Either finishes its call.
+struct Procedure {
+  void (*run)(Call& call) = nullptr;
+  dat::Task<void> (*start)(Call& call) = nullptr;
+};
+
+// Null for numbers that no client may send (step 6 of 9.2). Procedures of the draft that this
+// server has not got are here: their arguments are checked first, then they answer NOTSUPP.
+const Procedure* FindProcedure(wire::Proc proc);
+
+// procedures_names.cc
+void GetRootHandle(Call& call);
+void Lookup(Call& call);
+void Lookupp(Call& call);
+void Create(Call& call);
+void Link(Call& call);
+void Remove(Call& call);
+void Rename(Call& call);
+void ReadlinkInline(Call& call);
+
+// procedures_attributes.cc
+void Access(Call& call);
+void GetattrInline(Call& call);
+void GetFsattr(Call& call);
+void SetattrInline(Call& call);
+void Verify(Call& call);
+void Nverify(Call& call);
+
+// procedures_open.cc
+dat::Task<void> Open(Call& call);
+void OpenHandle(Call& call);
+void Close(Call& call);
+void OpenDowngrade(Call& call);
+
+// procedures_data.cc
+dat::Task<void> ReadInline(Call& call);
+dat::Task<void> WriteInline(Call& call);
+dat::Task<void> AppendInline(Call& call);
+dat::Task<void> Commit(Call& call);
+void CacheHint(Call& call);
+
+// procedures_readdir.cc
+dat::Task<void> ReaddirInline(Call& call);
+dat::Task<void> ReaddirDirect(Call& call);
+
+// procedures_direct.cc
+dat::Task<void> ReadDirect(Call& call);
+dat::Task<void> WriteDirect(Call& call);
+dat::Task<void> AppendDirect(Call& call);
+
+// procedures_structured.cc: direct variants that move attributes and link contents
+dat::Task<void> GetattrDirect(Call& call);
+dat::Task<void> ReadlinkDirect(Call& call);
+dat::Task<void> SetattrDirect(Call& call);
+
+// procedures_batch.cc
+dat::Task<void> BatchSubmit(Call& call);
+void HurryUp(Call& call);
+
+}  // namespace dafs::server

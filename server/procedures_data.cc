@@ -1,0 +1,116 @@
+// Procedures that carry file data in their messages, COMMIT and CACHE_HINT.
+// Spec: 6.5.3, 6.5.6, 6.5.8, 6.5.27, 6.5.38; WIRE R12, R84, R85.
+#include <algorithm>
+
+#include "server/procedures.h"
+#include "server/session.h"
+
+namespace dafs::server {
+namespace {
+
+using wire::DafsStatus;
+
+constexpr size_t kReadInlineData = 48;  // message offset of the data, WIRE 9.4 READ_INLINE
+constexpr uint32_t kPrefetch = 1;       // bit of cache_hint, WIRE 4.4
+
+iovec VectorOf(std::span<const std::byte> data) {
+  return {.iov_base = const_cast<std::byte*>(data.data()), .iov_len = data.size()};
+}
+
+}  // namespace
+
+// Into the response itself: no copy. From the page cache on the worker, otherwise in the pool.
+dat::Task<void> ReadInline(Call& call) {
+  wire::ReadInlineArgs args;
+  if (!call.Decode(args)) co_return;
+  Session& session = call.session();
+  const std::span<std::byte> out = call.out();
+  const std::span<std::byte> into =
+      out.subspan(kReadInlineData).first(
+          std::min<size_t>(args.byte_count, out.size() - kReadInlineData));
+  ReadResult read = session.store().Read(call.caller(), args.filehandle, args.state_id,
+                                         args.offset, into, ReadMode::kNoWait);
+  if (read.would_block) {
+    auto wait = [&] {
+      read = session.store().Read(call.caller(), args.filehandle, args.state_id, args.offset, into,
+                                  ReadMode::kWait);
+    };
+    co_await Offload(session.pool(), session.loop(), wait);
+  }
+  wire::ReadInlineRes res;
+  res.eof = read.eof;
+  res.bytes_read = read.bytes_read;
+  wire::InlineData data;
+  if (read.status == DafsStatus::kOk) data.data = into.first(read.bytes_read);
+  call.Finish(read.status, args, res, data);
+}
+
+// Unstable writes go to the page cache, on the worker; what must reach the disk waits in the pool.
+dat::Task<void> WriteInline(Call& call) {
+  wire::WriteInlineArgs args;
+  if (!call.Decode(args)) co_return;
+  Session& session = call.session();
+  const iovec from = VectorOf(call.data());
+  WriteResult written;
+  DafsStatus status = DafsStatus::kServerFault;
+  auto write = [&] {
+    status = session.store().Write(call.caller(), args.filehandle, args.state_id, args.offset,
+                                   {&from, 1}, args.stable_how, &written);
+  };
+  if (args.stable_how == wire::StableHow::kUnstable) {
+    write();
+  } else {
+    co_await Offload(session.pool(), session.loop(), write);
+  }
+  wire::WriteInlineRes res;
+  res.count = written.count;
+  res.committed = written.committed;
+  res.verifier = written.verifier;
+  call.Finish(status, args, res);
+}
+
+// Appends are stable by definition (6.5.3).
+dat::Task<void> AppendInline(Call& call) {
+  wire::AppendInlineArgs args;
+  if (!call.Decode(args)) co_return;
+  Session& session = call.session();
+  const iovec from = VectorOf(call.data());
+  AppendResult appended;
+  DafsStatus status = DafsStatus::kServerFault;
+  auto append = [&] {
+    status = session.store().Append(call.caller(), args.filehandle, args.state_id, {&from, 1},
+                                    args.stable_how, &appended);
+  };
+  co_await Offload(session.pool(), session.loop(), append);
+  wire::AppendInlineRes res;
+  res.offset = appended.offset;
+  res.committed = appended.committed;
+  res.verifier = appended.verifier;
+  call.Finish(status, args, res);
+}
+
+dat::Task<void> Commit(Call& call) {
+  wire::CommitArgs args;
+  if (!call.Decode(args)) co_return;
+  Session& session = call.session();
+  wire::CommitRes res;
+  DafsStatus status = DafsStatus::kServerFault;
+  auto commit = [&] { status = session.store().Commit(call.caller(), args, &res); };
+  co_await Offload(session.pool(), session.loop(), commit);
+  call.Finish(status, args, res);
+}
+
+// Hints are taken note of and nothing more: the kernel's readahead knows better. What would have
+// to be done, a prefetch, is refused (6.5.6).
+void CacheHint(Call& call) {
+  wire::CacheHintArgs args;
+  if (!call.Decode(args)) return;
+  wire::FileAttributes none;
+  DafsStatus status = call.session().store().Getattr(call.caller(), args.filehandle, 0, &none);
+  if (status == DafsStatus::kOk && (args.cache_hint & kPrefetch) != 0) {
+    status = DafsStatus::kPrefetchNotSupported;
+  }
+  call.Finish(status, args, wire::CacheHintRes());
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,78 @@
+// Procedures on names: GET_ROOT_HANDLE, LOOKUP, LOOKUPP, CREATE, LINK, REMOVE, RENAME, READLINK.
+// Spec: 6.5.9, 6.5.12, 6.5.17, 6.5.21, 6.5.22, 6.5.31, 6.5.33, 6.5.34.
+// They run on the worker: names and inodes are in the kernel's caches, or a journal takes them; a
+// hand-over would cost more than it spares. What a cold disk costs here, the worker waits for.
+#include "server/procedures.h"
+#include "server/session.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+void GetRootHandle(Call& call) {
+  wire::GetRootHandleArgs args;
+  if (!call.Decode(args)) return;
+  wire::GetRootHandleRes res;
+  const DafsStatus status = call.session().store().GetRootHandle(call.caller(), &res.root_handle);
+  call.Finish(status, args, res);
+}
+
+void Lookup(Call& call) {
+  wire::LookupArgs args;
+  if (!call.Decode(args)) return;
+  wire::LookupRes res;
+  const DafsStatus status = call.session().store().Lookup(call.caller(), args, &res);
+  call.Finish(status, args, res);
+}
+
+void Lookupp(Call& call) {
+  wire::LookuppArgs args;
+  if (!call.Decode(args)) return;
+  wire::LookuppRes res;
+  const DafsStatus status =
+      call.session().store().Lookupp(call.caller(), args.filehandle, &res.filehandle);
+  call.Finish(status, args, res);
+}
+
+void Create(Call& call) {
+  wire::CreateArgs args;
+  if (!call.Decode(args)) return;
+  wire::CreateRes res;
+  const DafsStatus status = call.session().store().Create(call.caller(), args, &res);
+  call.Finish(status, args, res);
+}
+
+void Link(Call& call) {
+  wire::LinkArgs args;
+  if (!call.Decode(args)) return;
+  wire::LinkRes res;
+  const DafsStatus status = call.session().store().Link(call.caller(), args, &res);
+  call.Finish(status, args, res);
+}
+
+void Remove(Call& call) {
+  wire::RemoveArgs args;
+  if (!call.Decode(args)) return;
+  wire::RemoveRes res;
+  const DafsStatus status = call.session().store().Remove(call.caller(), args, &res);
+  call.Finish(status, args, res);
+}
+
+void Rename(Call& call) {
+  wire::RenameArgs args;
+  if (!call.Decode(args)) return;
+  wire::RenameRes res;
+  const DafsStatus status = call.session().store().Rename(call.caller(), args, &res);
+  call.Finish(status, args, res);
+}
+
+void ReadlinkInline(Call& call) {
+  wire::ReadlinkInlineArgs args;
+  if (!call.Decode(args)) return;
+  wire::ReadlinkInlineRes res;
+  const DafsStatus status =
+      call.session().store().Readlink(call.caller(), args.filehandle, &res.link);
+  call.Finish(status, args, res);
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,54 @@
+// Procedures on opens: OPEN, OPEN_HANDLE (private), CLOSE, OPEN_DOWNGRADE.
+// Spec: 6.5.7, 6.5.24, 6.5.26; R15 for OPEN_HANDLE.
+#include "server/procedures.h"
+#include "server/session.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+// An open that truncates may free gigabytes of blocks: that waits in the pool.
+dat::Task<void> Open(Call& call) {
+  wire::OpenArgs args;
+  if (!call.Decode(args)) co_return;
+  wire::OpenRes res;
+  DafsStatus status = DafsStatus::kServerFault;
+  Session& session = call.session();
+  const bool delegation = args.claim_type == wire::OpenClaimType::kDelegateCur ||
+                          args.claim_type == wire::OpenClaimType::kDelegatePrev;
+  const bool truncates = args.open_type == wire::OpenType::kCreate &&
+                         args.createattrs.has(wire::kFattrObjectSize);
+  auto open = [&] { status = session.store().Open(call.caller(), args, &res); };
+  if (delegation) {
+    status = DafsStatus::kNotSupp;  // no delegation was ever given
+  } else if (truncates) {
+    co_await Offload(session.pool(), session.loop(), open);
+  } else {
+    open();
+  }
+  call.Finish(status, args, res);
+}
+
+void OpenHandle(Call& call) {
+  wire::OpenHandleArgs args;
+  if (!call.Decode(args)) return;
+  wire::OpenHandleRes res;
+  const DafsStatus status = call.session().store().OpenHandle(call.caller(), args, &res);
+  call.Finish(status, args, res);
+}
+
+void Close(Call& call) {
+  wire::CloseArgs args;
+  if (!call.Decode(args)) return;
+  const DafsStatus status = call.session().store().Close(call.caller(), args);
+  call.Finish(status, args, wire::CloseRes());
+}
+
+void OpenDowngrade(Call& call) {
+  wire::OpenDowngradeArgs args;
+  if (!call.Decode(args)) return;
+  const DafsStatus status = call.session().store().OpenDowngrade(call.caller(), args);
+  call.Finish(status, args, wire::OpenDowngradeRes());
+}
+
+}  // namespace dafs::server

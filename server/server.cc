@@ -1,0 +1,145 @@
+#include "server/server.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/acceptor.h"
+#include "server/state_lock.h"
+#include "server/worker.h"
+#include "wire/log.h"
+#include "wire/status_macros.h"
+
+namespace dafs::server {
+namespace {
+
+ServerOptions Completed(ServerOptions options) {
+  if (options.listen.empty()) {
+    for (const char* host : {"127.0.0.1", "::1"}) {
+      auto addresses = dat::ResolveHost(host, dat::kDefaultPort);
+      if (addresses.ok()) options.listen.push_back({Transport::kTcp, addresses->front()});
+    }
+  }
+  if (options.workers == 0) {
+    options.workers = std::clamp(std::thread::hardware_concurrency(), 1u, 16u);
+  }
+  return options;
+}
+
+absl::Status CheckOptions(const ServerOptions& options) {
+  auto bad = [](auto... what) { return absl::InvalidArgumentError(absl::StrCat(what...)); };
+  if (options.state_dir.empty()) return bad("no state directory; give one with --state-dir");
+  if (options.max_message_bytes < 4096 || options.max_message_bytes > (16u << 20)) {
+    return bad("--max-request-size ", options.max_message_bytes, ": 4096 to 16777216 bytes");
+  }
+  if (options.max_requests < 1 || options.max_requests > 4096) {
+    return bad("--max-requests ", options.max_requests, ": 1 to 4096");
+  }
+  if (options.max_transfer_bytes < 65536 || options.max_transfer_bytes > (16u << 20)) {
+    return bad("--max-transfer-size ", options.max_transfer_bytes, ": 65536 to 16777216 bytes");
+  }
+  if (options.workers > 256 || options.pool_threads < 1 || options.pool_threads > 256) {
+    return bad("--threads and --disk-threads: 1 to 256");
+  }
+  if (options.lease_time < absl::Milliseconds(100)) return bad("--lease-time: at least 1 second");
+  return absl::OkStatus();
+}
+
+StoreOptions StoreOptionsOf(const ServerOptions& options) {
+  StoreOptions store;
+  store.exports = options.exports;
+  store.state_dir = options.state_dir;
+  store.max_read = store.max_write = store.max_append = options.max_transfer_bytes;
+  store.pref_io_size = options.max_transfer_bytes;
+  store.lease_time = options.lease_time;
+  return store;
+}
+
+}  // namespace
+
+Server::Server(ServerOptions options)
+    : options_(std::move(options)),
+      clients_({.max_credentials = options_.max_credentials,
+                .default_credentials = std::min(options_.default_credentials,
+                                                options_.max_credentials),
+                .lease_time = options_.lease_time}),
+      sessions_(options_.max_sessions, options_.max_sessions_per_address),
+      budget_(options_.message_memory_bytes) {}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
+                                                      const Providers& providers) {
+  RETURN_IF_ERROR(CheckOptions(options));
+  std::unique_ptr<Server> server(new Server(Completed(std::move(options))));
+  const ServerOptions& o = server->options_;
+  ASSIGN_OR_RETURN(server->state_lock_, StateLock::Acquire(o.state_dir));
+  std::vector<std::unique_ptr<dat::Listener>> listeners;
+  RETURN_IF_ERROR(server->Listen(providers, &listeners));
+  ASSIGN_OR_RETURN(server->store_, Store::Open(StoreOptionsOf(o)));
+  // All threads exist before the first request: they inherit the server's own identity.
+  Store::RestoreServerIdentity();
+  server->pool_ = std::make_unique<Pool>(o.pool_threads);
+  const Shared shared{.options = &o,
+                      .store = server->store_.get(),
+                      .pool = server->pool_.get(),
+                      .clients = &server->clients_,
+                      .sessions = &server->sessions_,
+                      .budget = &server->budget_};
+  for (uint32_t i = 0; i < o.workers; ++i) {
+    ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Worker::Start(shared));
+    server->workers_.push_back(std::move(worker));
+  }
+  ASSIGN_OR_RETURN(server->acceptor_,
+                   Acceptor::Start(shared, server->workers_, std::move(listeners)));
+  return server;
+}
+
+absl::Status Server::Listen(const Providers& providers,
+                            std::vector<std::unique_ptr<dat::Listener>>* listeners) {
+  for (const ListenAddress& wanted : options_.listen) {
+    dat::Provider* provider =
+        wanted.transport == Transport::kTcp ? providers.tcp : providers.rdma;
+    if (provider == nullptr) {
+      return absl::InvalidArgumentError("this dafsd has no such transport; use tcp:ADDR:PORT");
+    }
+    auto listener = provider->Listen(wanted.address);
+    if (!listener.ok()) {
+      return absl::Status(listener.status().code(),
+                          absl::StrCat("listen on ", provider->name(), ":",
+                                       wanted.address.ToString(), ": ",
+                                       listener.status().message()));
+    }
+    bound_.push_back({wanted.transport, (*listener)->local()});
+    listeners->push_back(*std::move(listener));
+  }
+  return absl::OkStatus();
+}
+
+Server::~Server() { Stop(); }
+
+void Server::Stop() {
+  acceptor_.reset();
+  for (auto& worker : workers_) worker->Shutdown();
+  workers_.clear();  // each joins when its sessions are gone
+  pool_.reset();
+  store_.reset();
+  state_lock_.reset();
+}
+
+void PrepareProcess() {
+  umask(0);
+  signal(SIGPIPE, SIG_IGN);
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+      LogWarning("the number of descriptors cannot be raised to its hard limit");
+    }
+  }
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,77 @@
+// A DAFS server: `dafsd` without its command line, usable in process by tests.
+// Spec: 3.1, 3.2, chapter 6; WIRE; ARCHITECTURE "Server".
+//
+// Start opens the exports, starts the threads and listens; Stop (and the destructor) ends all
+// sessions and joins everything. Both are called by one thread. What the process needs besides is
+// the program's business: umask 0, many descriptors, SIGPIPE ignored (PrepareProcess).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/client_table.h"
+#include "server/credit.h"
+#include "server/options.h"
+#include "server/pool.h"
+#include "server/session_table.h"
+#include "server/store/store.h"
+#include "wire/dat/dat.h"
+
+namespace dafs::server {
+
+class Acceptor;
+class StateLock;
+class Worker;
+
+class Server {
+ public:
+  // The transports that options.listen may name; borrowed, may be null where not used.
+  struct Providers {
+    dat::Provider* tcp = nullptr;
+    dat::Provider* rdma = nullptr;
+  };
+
+  // Serves when it returns. Errors name what is wrong and what to do: kInvalidArgument (options),
+  // kFailedPrecondition (an export, another server on the state directory), kPermissionDenied (not
+  // root), kUnavailable (an address that cannot be listened on).
+  static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options,
+                                                       const Providers& providers);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  void Stop();
+
+  // Where it listens, with the ports chosen by the system, in the order of options.listen.
+  const std::vector<ListenAddress>& bound() const { return bound_; }
+  const ServerOptions& options() const { return options_; }
+
+  // For statistics and tests. Thread-safe.
+  size_t connections() const { return sessions_.connections(); }
+  size_t clients() const { return clients_.count(); }
+  size_t message_bytes() const { return budget_.used_bytes(); }
+  size_t open_count() const { return store_->open_count(); }
+
+ private:
+  explicit Server(ServerOptions options);
+  absl::Status Listen(const Providers& providers,
+                      std::vector<std::unique_ptr<dat::Listener>>* listeners);
+
+  const ServerOptions options_;
+  std::vector<ListenAddress> bound_;
+  std::unique_ptr<StateLock> state_lock_;
+  std::unique_ptr<Store> store_;
+  ClientTable clients_;
+  SessionTable sessions_;
+  CreditBudget budget_;
+  std::unique_ptr<Pool> pool_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<Acceptor> acceptor_;
+};
+
+// umask 0, RLIMIT_NOFILE raised to its hard limit, SIGPIPE ignored.
+void PrepareProcess();
+
+}  // namespace dafs::server

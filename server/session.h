@@ -1,0 +1,196 @@
+// One session, that is, one Operation Channel: from the connection to its end.
+// Spec: 3.1 (sessions), 3.2.6 (flow control), 6.2; WIRE 9.2, 11.
+//
+// Belongs to its worker's thread. Requests are checked as they arrive and begun in that order;
+// members of one chain follow each other, everything else may overtake a request that waits. What
+// a client can make the server hold is fixed by its credits: a receive buffer, a send buffer and a
+// Call each. A fault of the peer ends this session and nothing else.
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/call.h"
+#include "server/chain.h"
+#include "server/client_table.h"
+#include "server/credit.h"
+#include "server/message_buffers.h"
+#include "server/options.h"
+#include "server/pool.h"
+#include "server/session_table.h"
+#include "server/streams.h"
+#include "wire/dat/loop.h"
+
+namespace dafs::server {
+
+class DirectBuffers;
+class Worker;
+
+// What the sessions of a server share. Borrowed; all of it is thread-safe and outlives them.
+struct Shared {
+  const ServerOptions* options = nullptr;
+  Store* store = nullptr;
+  Pool* pool = nullptr;
+  ClientTable* clients = nullptr;
+  SessionTable* sessions = nullptr;
+  CreditBudget* budget = nullptr;
+};
+
+class Session final : public dat::Pollable {
+ public:
+  // The RDMA operations of a session that may be posted at once, besides its responses.
+  static constexpr uint32_t kRdmaCredits = 64;
+  static dat::EndpointOptions EndpointOptions(const ServerOptions& options);
+
+  // Posts the first receive and accepts. `slab` is the worker's direct memory in this domain. A
+  // session that cannot even start ends like one that its peer leaves.
+  Session(Worker& worker, const Shared& shared, dat::Domain& domain, const dat::Region& slab,
+          std::unique_ptr<dat::Endpoint> endpoint, std::string host);
+  ~Session() override;
+
+  bool Poll() override;
+  dat::WaitHandle Arm() override;
+
+  // Ends it now, for a reason of our own (the server stops, the client was superseded).
+  void Abort(absl::Status why);
+
+  // --- For procedures ----------------------------------------------------------------------------
+
+  const Shared& shared() const { return shared_; }
+  Store& store() { return *shared_.store; }
+  dat::Loop& loop();
+  Pool& pool() { return *shared_.pool; }
+  DirectBuffers& direct_buffers();
+  const dat::Region& slab() const { return slab_; }
+  dat::Endpoint& endpoint() { return *endpoint_; }
+  bool checksums() const { return negotiated_.use_checksums; }
+  const wire::ClientConnectRes& negotiated() const { return negotiated_; }
+
+  // `co_await session.RdmaCredits(n)`: waits for room for n RDMA operations, n <= kRdmaCredits,
+  // first come first served. Each credit comes back with its operation's completion, or with the
+  // response (Outgoing::rdma_credits).
+  class CreditWaiter {
+   public:
+    CreditWaiter(Session& session, uint32_t count) : session_(session), count_(count) {}
+    bool await_ready();
+    void await_suspend(std::coroutine_handle<> waiter);
+    void await_resume() const noexcept {}
+
+   private:
+    friend class Session;
+    Session& session_;
+    uint32_t count_;
+    std::coroutine_handle<> waiter_;
+  };
+  CreditWaiter RdmaCredits(uint32_t count) { return CreditWaiter(*this, count); }
+  void ReturnRdmaCredits(uint32_t count);
+  // A post was made outside of Poll: the loop must look at the endpoint before it sleeps.
+  void Posted();
+
+  // RDMA operations with completions, as one piece of work: each is posted with the address of an
+  // RdmaWork as its cookie. Lives in the awaiting coroutine.
+  struct RdmaWork {
+    uint32_t pending = 0;
+    bool failed = false;
+    std::coroutine_handle<> waiter;
+    bool await_ready() const noexcept { return pending == 0; }
+    void await_suspend(std::coroutine_handle<> w) noexcept { waiter = w; }
+    bool await_resume() const noexcept { return !failed; }  // whether all went well
+  };
+
+  // session_connect.cc: the procedures that make, authenticate and end a session.
+  void Connect(Call& call);
+  void ConnectAuth(Call& call);
+  void ClientAuth(Call& call);
+  void ConnectBind(Call& call);
+  void Disconnect(Call& call);
+  void Secinfo(Call& call);
+  void ServerAuth(Call& call);
+  void ReleaseCred(Call& call);
+  dat::Task<void> RegisterCred(Call& call);
+
+ private:
+  friend class Call;
+
+  // A posted receive, and the request that arrived in it.
+  struct Receive : Call {
+    using Call::Call;
+    std::unique_ptr<MessageBuffer> buffer;
+    size_t index = 0;  // in receives_
+  };
+
+  // session.cc: messages in and out.
+  void OnCompletion(const dat::Completion& completion);
+  void OnReceive(Receive& receive, size_t size_bytes);
+  void OnSent(std::unique_ptr<Outgoing> outgoing);
+  void OnDisconnected(const absl::Status& why);
+  wire::RequestVerdict Check(std::span<const std::byte> message);
+  bool CheckStream(Call& call);
+  void Enqueue(Call& call);
+  void RunReady();
+  void Begin(Call& call);
+  uint16_t TargetNreq(const Call& call);
+  void SetCaller(Call& call);
+  void Complete(Call& call, wire::DafsStatus status, size_t response_bytes);
+  bool PrepareReceives(Receive& receive);
+  absl::Status AddReceive(size_t size_bytes);
+  absl::Status PostReceive(Receive& receive);
+  void DropReceive(Receive& receive);
+  void End(absl::Status why);
+  void MaybeForget();
+
+  // session_connect.cc
+  wire::DafsStatus MayUse(wire::AuthType method) const;
+  wire::DafsStatus Open(const wire::ClientConnectArgs& args);
+  wire::DafsStatus Confirm(wire::AuthType method);
+  void Authenticated(wire::AuthType method);
+  void Unopen();
+
+  Worker& worker_;
+  const Shared shared_;
+  dat::Domain& domain_;
+  const dat::Region& slab_;
+  const std::string host_;
+  PeerAddress peer_;
+  const std::string peer_name_;
+
+  // What the connect exchange fixed; session_id zero before.
+  wire::ClientConnectRes negotiated_;
+  std::optional<wire::ByteOrder> order_;
+  std::shared_ptr<Client> client_;
+  bool authenticated_ = false;
+  bool trusted_ = false;
+  wire::AuthType auth_type_ = wire::AuthType::kNone;
+
+  wire::ChainState chain_state_;
+  Chains chains_;
+  Streams streams_;
+  std::optional<Credit> credit_;  // from the connect exchange on
+  uint16_t target_ = 1;           // target_nreq of the response being built
+
+  std::vector<std::unique_ptr<Receive>> receives_;
+  std::vector<std::unique_ptr<Receive>> dropped_;  // until the present call stack has unwound
+  SendBuffers send_buffers_;
+  std::deque<Call*> ready_;
+  bool running_ready_ = false;
+  uint32_t executing_ = 0;  // calls begun and not complete
+
+  uint32_t rdma_credits_ = kRdmaCredits;
+  std::deque<CreditWaiter*> credit_waiters_;
+
+  std::unique_ptr<dat::Endpoint> endpoint_;
+  bool polling_ = false;
+  bool ending_ = false;        // no further request is taken
+  bool disconnected_ = false;  // kDisconnected was seen
+  absl::Status end_reason_;
+  dat::Loop::TimerId connect_timer_ = 0;
+  dat::Loop::TimerId end_timer_ = 0;
+};
+
+}  // namespace dafs::server

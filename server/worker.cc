@@ -1,0 +1,84 @@
+#include "server/worker.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "wire/log.h"
+#include "wire/status_macros.h"
+
+namespace dafs::server {
+
+absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const Shared& shared) {
+  std::unique_ptr<Worker> worker(new Worker(shared));
+  ASSIGN_OR_RETURN(worker->loop_, dat::Loop::Create());
+  ASSIGN_OR_RETURN(worker->direct_buffers_,
+                   DirectBuffers::Create(shared.options->direct_memory_bytes,
+                                         shared.options->max_transfer_bytes));
+  worker->thread_ = std::thread([w = worker.get()] { w->loop_->Run(); });
+  return worker;
+}
+
+Worker::~Worker() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void Worker::Adopt(std::unique_ptr<dat::PendingEndpoint> pending, std::string host) {
+  ++count_;
+  loop_->Post([this, pending = std::move(pending), host = std::move(host)] {
+    absl::Status status = stopping_ ? absl::UnavailableError("the server is stopping")
+                                    : Open(*pending, host);
+    if (status.ok()) return;
+    LogWarning(absl::StrCat("connection from ", pending->peer().ToString(), " not taken: ",
+                            status.ToString()));
+    shared_.sessions->Leave(host);
+    --count_;
+  });
+}
+
+absl::Status Worker::Open(dat::PendingEndpoint& pending, const std::string& host) {
+  ASSIGN_OR_RETURN(Device * device, DeviceOf(pending));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<dat::Endpoint> endpoint,
+      pending.CreateEndpoint(*device->domain, Session::EndpointOptions(*shared_.options)));
+  auto session = std::make_unique<Session>(*this, shared_, *device->domain, *device->slab,
+                                           std::move(endpoint), host);
+  loop_->Add(session.get());
+  sessions_.emplace(session.get(), std::move(session));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Worker::Device*> Worker::DeviceOf(dat::PendingEndpoint& pending) {
+  for (auto& device : devices_) {
+    if (pending.Fits(*device->domain)) return device.get();
+  }
+  auto device = std::make_unique<Device>();
+  ASSIGN_OR_RETURN(device->domain, pending.NewDomain());
+  ASSIGN_OR_RETURN(device->slab,
+                   device->domain->Register(direct_buffers_->slab(), dat::Access::kLocal));
+  devices_.push_back(std::move(device));
+  return devices_.back().get();
+}
+
+void Worker::Forget(Session* session) {
+  loop_->Post([this, session] {
+    if (sessions_.erase(session) == 0) return;
+    --count_;
+    MaybeStop();
+  });
+}
+
+void Worker::Shutdown() {
+  loop_->Post([this] {
+    stopping_ = true;
+    for (auto& [session, owned] : sessions_) {
+      session->Abort(absl::UnavailableError("the server is stopping"));
+    }
+    MaybeStop();
+  });
+}
+
+void Worker::MaybeStop() {
+  if (stopping_ && sessions_.empty()) loop_->Stop();
+}
+
+}  // namespace dafs::server

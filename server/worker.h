@@ -1,0 +1,66 @@
+// A thread that owns some of the server's sessions: its loop, their domains, and the memory their
+// direct transfers pass through. Sessions of different workers share nothing on the data path.
+// Spec: ARCHITECTURE "Server". Adopt, Shutdown and sessions() are thread-safe; the rest belongs to
+// the worker's thread.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "server/direct_buffers.h"
+#include "server/session.h"
+#include "wire/dat/dat.h"
+#include "wire/dat/loop.h"
+
+namespace dafs::server {
+
+class Worker {
+ public:
+  // Maps its memory and starts its thread. `shared` is borrowed.
+  static absl::StatusOr<std::unique_ptr<Worker>> Start(const Shared& shared);
+  ~Worker();  // after Shutdown; joins
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // Makes a session of a connection that SessionTable::Admit let in as `host`.
+  void Adopt(std::unique_ptr<dat::PendingEndpoint> pending, std::string host);
+  // Ends all sessions and then the loop. Returns at once; the destructor waits.
+  void Shutdown();
+  // Sessions given to it and not yet gone: for choosing the least busy worker.
+  uint32_t sessions() const { return count_; }
+
+  dat::Loop& loop() { return *loop_; }
+  DirectBuffers& direct_buffers() { return *direct_buffers_; }
+  // The session has ended and nothing of it runs any more: it is destroyed when the stack that
+  // says so has unwound.
+  void Forget(Session* session);
+
+ private:
+  // One protection domain per device. Every region of the server is for itself alone, so sessions
+  // can share it: no peer may touch any of it.
+  struct Device {
+    std::unique_ptr<dat::Domain> domain;
+    std::unique_ptr<dat::Region> slab;
+  };
+
+  explicit Worker(const Shared& shared) : shared_(shared) {}
+  absl::StatusOr<Device*> DeviceOf(dat::PendingEndpoint& pending);
+  absl::Status Open(dat::PendingEndpoint& pending, const std::string& host);
+  void MaybeStop();
+
+  const Shared shared_;
+  std::unique_ptr<dat::Loop> loop_;
+  std::unique_ptr<DirectBuffers> direct_buffers_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  absl::flat_hash_map<Session*, std::unique_ptr<Session>> sessions_;
+  bool stopping_ = false;
+  std::atomic<uint32_t> count_{0};  // publishes nothing but itself
+  std::thread thread_;
+};
+
+}  // namespace dafs::server
