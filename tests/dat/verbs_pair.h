@@ -32,6 +32,7 @@ struct Buffer {
   Buffer(Domain& domain, size_t size, Access access, const std::string& text = "") : bytes(size) {
     std::memcpy(bytes.data(), text.data(), std::min(text.size(), size));
     auto registered = domain.Register(bytes, access);
+    EXPECT_TRUE(registered.ok()) << registered.status();
     if (registered.ok()) region = *std::move(registered);
   }
   Segment At(size_t offset, size_t size) {
@@ -81,7 +82,9 @@ class VerbsTest : public ::testing::Test {
     auto addresses = ResolveHost(text, 0);
     ASSERT_TRUE(addresses.ok()) << addresses.status();
     address_ = addresses->front();
-    provider_ = NewVerbsProvider();
+    // One for the process, as in a program: made before any test changes the thread's identity.
+    static const std::unique_ptr<Provider> provider = NewVerbsProvider();
+    provider_ = provider.get();
     auto listener = provider_->Listen(address_);
     ASSERT_TRUE(listener.ok()) << listener.status();
     listener_ = *std::move(listener);
@@ -162,8 +165,13 @@ class VerbsTest : public ::testing::Test {
     return client_.endpoint->description().find("iWARP") != std::string::npos;
   }
 
+  // By its usual name, as scripts/rdma-vm makes it.
+  bool IsSiw() const {
+    return client_.endpoint->description().find("verbs device siw") != std::string::npos;
+  }
+
   Address address_;
-  std::unique_ptr<Provider> provider_;
+  Provider* provider_ = nullptr;
   std::unique_ptr<Listener> listener_;
   End client_;
   End server_;

@@ -5,13 +5,19 @@
 // Needs no device to be built, linked or made: what is missing is said, with the remedy, by Listen
 // and Resolve. The provider is thread-safe; what it makes follows the rules of wire/dat/dat.h.
 //
+// Make one provider in a program, after its last fork and before a thread takes another identity
+// (setfsuid, capset): the kernel ties the files of the RDMA stack to the credentials that opened
+// them. Threads that use endpoints may change theirs later; verbs_opener.h says how.
+//
 // Where devices differ, and what a caller sees of it:
 //   - peer_private_data: InfiniBand and RoCE pad it with zeros (to 56 bytes in a request, 196 in a
 //     reply); a request carries at most 56 bytes there.
 //   - A fault that the peer found (a refused key) ends an InfiniBand or RoCE connection with a work
 //     completion that names it. iWARP writes and sends are complete before the peer looks at them:
 //     there the connection just ends, and kDisconnected may carry an OK status.
-//   - invalidated_context is not reported by siw.
+//   - siw checks contexts, bounds and the remote-write right, but lets a peer RDMA-read any region of
+//     the domain whose context it knows or guesses. It does not report invalidated_context, and
+//     opens its TCP connection inside Connect, which blocks while the peer's host does not answer.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,5 @@
 #include "wire/dat/verbs_connection.h"
 
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <poll.h>
 
@@ -17,17 +16,6 @@
 
 namespace dafs::dat::verbs {
 namespace {
-
-absl::StatusOr<EventChannel> NewChannel() {
-  RETURN_IF_ERROR(CheckDevices());
-  EventChannel channel(rdma_create_event_channel());
-  if (channel == nullptr) return CallFailed("rdma: make an event channel", errno);
-  const int flags = fcntl(channel->fd, F_GETFL);
-  if (flags < 0 || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-    return CallFailed("rdma: make an event channel non-blocking", errno);
-  }
-  return channel;
-}
 
 int MillisecondsUntil(absl::Time deadline) {
   constexpr int64_t kLongest = 3'600'000;
@@ -56,28 +44,49 @@ std::vector<Address> LocalAddresses(int family) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Connection>> Connection::Create() {
-  ASSIGN_OR_RETURN(EventChannel channel, NewChannel());
+absl::StatusOr<Connection::Base> Connection::Open(Opener& opener) {
+  RETURN_IF_ERROR(CheckDevices());
+  Base base;
+  // Opens files: always there, so that all of them belong to the same credentials.
+  opener.Run([&base] {
+    base.devices.reset(rdma_get_devices(nullptr));
+    if (base.devices != nullptr) base.channel.reset(rdma_create_event_channel());
+  });
+  if (base.channel == nullptr || !MakeNonBlocking(base.channel->fd)) {
+    return CallFailed("rdma: make an event channel", errno);
+  }
+  return base;
+}
+
+absl::StatusOr<std::unique_ptr<Connection>> Connection::Create(std::shared_ptr<Opener> opener) {
+  ASSIGN_OR_RETURN(Base base, Open(*opener));
   rdma_cm_id* id = nullptr;
-  if (rdma_create_id(channel.get(), &id, nullptr, RDMA_PS_TCP) != 0) {
+  if (opener->Call([&] {
+        return rdma_create_id(base.channel.get(), &id, nullptr, RDMA_PS_TCP);
+      }) != 0) {
     return CallFailed("rdma: make a connection id", errno);
   }
-  return std::unique_ptr<Connection>(new Connection(std::move(channel), CmId(id)));
+  CmId owned(id, {opener.get()});
+  return std::unique_ptr<Connection>(
+      new Connection(std::move(opener), std::move(base), std::move(owned)));
 }
 
-absl::StatusOr<std::unique_ptr<Connection>> Connection::Adopt(CmId id) {
-  ASSIGN_OR_RETURN(EventChannel channel, NewChannel());
-  if (rdma_migrate_id(id.get(), channel.get()) != 0) {
+absl::StatusOr<std::unique_ptr<Connection>> Connection::Adopt(std::shared_ptr<Opener> opener,
+                                                              CmId id) {
+  ASSIGN_OR_RETURN(Base base, Open(*opener));
+  if (opener->Call([&] { return rdma_migrate_id(id.get(), base.channel.get()); }) != 0) {
     return CallFailed("rdma: move a connection request to its own channel", errno);
   }
-  return std::unique_ptr<Connection>(new Connection(std::move(channel), std::move(id)));
+  return std::unique_ptr<Connection>(
+      new Connection(std::move(opener), std::move(base), std::move(id)));
 }
 
-absl::StatusOr<std::unique_ptr<Connection>> Connection::Resolve(const Address& peer,
+absl::StatusOr<std::unique_ptr<Connection>> Connection::Resolve(std::shared_ptr<Opener> opener,
+                                                                const Address& peer,
                                                                 const std::string& device,
                                                                 absl::Time deadline) {
   if (device.empty()) {
-    ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection, Create());
+    ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection, Create(opener));
     RETURN_IF_ERROR(connection->FindRoute(peer, deadline));
     return connection;
   }
@@ -85,9 +94,13 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Resolve(const Address& p
       absl::StrCat("rdma ", peer.ToString(), ": no local address belongs to RDMA device ", device,
                    " (devices here: ", DeviceNames(), "; ip addr add ... dev its network device)"));
   for (Address& local : LocalAddresses(peer.family())) {
-    ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection, Create());
+    ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection, Create(opener));
     // Addresses of other devices, and of none, are refused or name another device.
-    if (rdma_bind_addr(connection->id(), const_cast<sockaddr*>(local.get())) != 0) continue;
+    if (connection->Call([&] {
+          return rdma_bind_addr(connection->id(), const_cast<sockaddr*>(local.get()));
+        }) != 0) {
+      continue;
+    }
     if (connection->context() == nullptr || connection->device_name() != device) continue;
     last = connection->FindRoute(peer, deadline);
     if (last.ok()) return connection;
@@ -99,11 +112,14 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Resolve(const Address& p
 absl::Status Connection::FindRoute(const Address& peer, absl::Time deadline) {
   const std::string what = absl::StrCat("rdma ", peer.ToString(), ": no route over an RDMA device");
   const int timeout = std::max(MillisecondsUntil(deadline), 1);
-  if (rdma_resolve_addr(id(), nullptr, const_cast<sockaddr*>(peer.get()), timeout) != 0) {
+  if (Call([&] {
+        return rdma_resolve_addr(id(), nullptr, const_cast<sockaddr*>(peer.get()), timeout);
+      }) != 0) {
     return CallFailed(what, errno);
   }
   RETURN_IF_ERROR(Expect(RDMA_CM_EVENT_ADDR_RESOLVED, peer, deadline));
-  if (rdma_resolve_route(id(), std::max(MillisecondsUntil(deadline), 1)) != 0) {
+  const int route_timeout = std::max(MillisecondsUntil(deadline), 1);
+  if (Call([&] { return rdma_resolve_route(id(), route_timeout); }) != 0) {
     return CallFailed(what, errno);
   }
   return Expect(RDMA_CM_EVENT_ROUTE_RESOLVED, peer, deadline);
@@ -132,8 +148,13 @@ absl::Status Connection::Expect(rdma_cm_event_type wanted, const Address& peer,
 }
 
 std::optional<ConnectionEvent> Connection::NextEvent() {
+  // Mostly there is none: a look is cheaper than the call, and allowed to every thread.
+  pollfd ready = {.fd = fd(), .events = POLLIN, .revents = 0};
+  if (poll(&ready, 1, 0) <= 0) return std::nullopt;
   rdma_cm_event* event = nullptr;
-  if (rdma_get_cm_event(channel_.get(), &event) != 0) return std::nullopt;
+  if (Call([&] { return rdma_get_cm_event(base_.channel.get(), &event); }) != 0) {
+    return std::nullopt;
+  }
   ConnectionEvent copy;
   copy.type = event->event;
   copy.status = event->status;
@@ -150,7 +171,7 @@ std::optional<ConnectionEvent> Connection::NextEvent() {
                   parameters.private_data_len);
     }
   }
-  if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) copy.requested.reset(event->id);
+  if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) copy.requested = CmId(event->id, {opener_.get()});
   rdma_ack_cm_event(event);
   return copy;
 }

@@ -13,10 +13,12 @@
 #include <span>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "wire/dat/address.h"
 #include "wire/dat/verbs_handles.h"
+#include "wire/dat/verbs_opener.h"
 
 namespace dafs::dat::verbs {
 
@@ -39,20 +41,25 @@ struct ConnectionEvent {
 class Connection {
  public:
   // A new id in the TCP port space.
-  static absl::StatusOr<std::unique_ptr<Connection>> Create();
+  static absl::StatusOr<std::unique_ptr<Connection>> Create(std::shared_ptr<Opener> opener);
   // Takes over an id of another channel. On failure the id is destroyed, which refuses its request.
-  static absl::StatusOr<std::unique_ptr<Connection>> Adopt(CmId id);
+  static absl::StatusOr<std::unique_ptr<Connection>> Adopt(std::shared_ptr<Opener> opener, CmId id);
 
   // Finds route and device to `peer`, over `device` if not empty. Blocks until `deadline` at most.
-  static absl::StatusOr<std::unique_ptr<Connection>> Resolve(const Address& peer,
+  static absl::StatusOr<std::unique_ptr<Connection>> Resolve(std::shared_ptr<Opener> opener,
+                                                             const Address& peer,
                                                              const std::string& device,
                                                              absl::Time deadline);
 
   // The next event, or nothing when there is none now. Never blocks.
   std::optional<ConnectionEvent> NextEvent();
 
+  // A call of librdmacm on id(), from whatever thread: 0, or not 0 and errno.
+  int Call(absl::FunctionRef<int()> call) { return opener_->Call(call); }
+
+  const std::shared_ptr<Opener>& opener() const { return opener_; }
   rdma_cm_id* id() const { return id_.get(); }
-  int fd() const { return channel_->fd; }
+  int fd() const { return base_.channel->fd; }
   // The device; not null once a route, a local address or a peer is known.
   ibv_context* context() const { return id_->verbs; }
   std::string device_name() const;
@@ -60,12 +67,21 @@ class Connection {
   Address peer() const;
 
  private:
-  Connection(EventChannel channel, CmId id) : channel_(std::move(channel)), id_(std::move(id)) {}
+  // What every connection starts with: the device list keeps the devices open.
+  struct Base {
+    DeviceList devices;
+    EventChannel channel;
+  };
+  static absl::StatusOr<Base> Open(Opener& opener);
+
+  Connection(std::shared_ptr<Opener> opener, Base base, CmId id)
+      : opener_(std::move(opener)), base_(std::move(base)), id_(std::move(id)) {}
 
   absl::Status FindRoute(const Address& peer, absl::Time deadline);
   absl::Status Expect(rdma_cm_event_type wanted, const Address& peer, absl::Time deadline);
 
-  EventChannel channel_;
+  std::shared_ptr<Opener> opener_;
+  Base base_;
   CmId id_;
 };
 

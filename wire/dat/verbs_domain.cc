@@ -48,9 +48,11 @@ bool VerbsRegion::can_be_read_sink() const {
   return access() != Access::kRemoteRead || !domain_.limits().read_sink_needs_remote_write;
 }
 
-absl::StatusOr<std::unique_ptr<VerbsDomain>> VerbsDomain::Create(ibv_context* context,
+absl::StatusOr<std::unique_ptr<VerbsDomain>> VerbsDomain::Create(Opener& opener,
+                                                                 ibv_context* context,
                                                                  uint8_t port) {
-  DeviceList devices(rdma_get_devices(nullptr));
+  DeviceList devices;
+  opener.Run([&devices] { devices.reset(rdma_get_devices(nullptr)); });
   if (devices == nullptr) return CallFailed("list RDMA devices", errno);
   ASSIGN_OR_RETURN(DeviceLimits limits, QueryDevice(context, port));
   ProtectionDomain protection_domain(ibv_alloc_pd(context));

@@ -31,7 +31,8 @@ class VerbsRegion final : public Region {
 
 class VerbsDomain final : public Domain {
  public:
-  static absl::StatusOr<std::unique_ptr<VerbsDomain>> Create(ibv_context* context, uint8_t port);
+  static absl::StatusOr<std::unique_ptr<VerbsDomain>> Create(Opener& opener, ibv_context* context,
+                                                             uint8_t port);
 
   absl::StatusOr<std::unique_ptr<Region>> Register(std::span<std::byte> memory,
                                                    Access access) override;

@@ -56,7 +56,7 @@ SendQueueLimits LimitsOf(const DeviceLimits& device, const EndpointOptions& opti
 }
 
 // Makes the queue pair with as much inline space as the device gives; writes it to `limits`.
-absl::StatusOr<QueuePair> MakeQueuePair(rdma_cm_id* id, const VerbsDomain& domain, ibv_cq* cq,
+absl::StatusOr<QueuePair> MakeQueuePair(Connection& connection, const VerbsDomain& domain, ibv_cq* cq,
                                         uint32_t max_receives, uint32_t inline_bytes,
                                         SendQueueLimits& limits) {
   int error = 0;
@@ -72,7 +72,9 @@ absl::StatusOr<QueuePair> MakeQueuePair(rdma_cm_id* id, const VerbsDomain& domai
     attributes.cap.max_send_sge = limits.max_segments;
     attributes.cap.max_recv_sge = 1;
     attributes.cap.max_inline_data = wanted;
-    if (rdma_create_qp(id, domain.protection_domain(), &attributes) == 0) {
+    rdma_cm_id* id = connection.id();
+    if (connection.Call(
+            [&] { return rdma_create_qp(id, domain.protection_domain(), &attributes); }) == 0) {
       limits.inline_bytes = std::min(attributes.cap.max_inline_data, wanted);
       return QueuePair(id);
     }
@@ -103,7 +105,9 @@ absl::StatusOr<std::unique_ptr<Endpoint>> VerbsEndpoint::Create(
   Handles handles;
   handles.connection = std::move(connection);
   handles.channel.reset(ibv_create_comp_channel(domain.context()));
-  if (handles.channel == nullptr) return CallFailed("make a completion channel", errno);
+  if (handles.channel == nullptr || !MakeNonBlocking(handles.channel->fd)) {
+    return CallFailed("make a completion channel", errno);
+  }
   ASSIGN_OR_RETURN(handles.epoll, JoinChannels(handles.connection->fd(), handles.channel));
   handles.completions.reset(ibv_create_cq(domain.context(), static_cast<int>(entries), nullptr,
                                           handles.channel.get(), 0));
@@ -112,7 +116,7 @@ absl::StatusOr<std::unique_ptr<Endpoint>> VerbsEndpoint::Create(
                       errno);
   }
   ASSIGN_OR_RETURN(handles.queue_pair,
-                   MakeQueuePair(handles.connection->id(), domain, handles.completions.get(),
+                   MakeQueuePair(*handles.connection, domain, handles.completions.get(),
                                  max_receives, verbs_options.inline_bytes, limits));
   return std::unique_ptr<Endpoint>(
       new VerbsEndpoint(std::move(handles), domain, std::move(origin), options, limits));
@@ -127,14 +131,15 @@ VerbsEndpoint::VerbsEndpoint(Handles handles, VerbsDomain& domain, Origin origin
       peer_(handles_.connection->peer()),
       queue_(send_limits, ready_),
       receives_(std::max(options.max_receives, 1u)) {
-  queue_.Attach(handles_.queue_pair->qp);
+  queue_.Attach(handles_.queue_pair->qp, handles_.connection->opener().get());
   segments_.reserve(send_limits.max_segments);
   ready_.Reserve(receives_.size() + send_limits.max_operations + 2);
 }
 
 VerbsEndpoint::~VerbsEndpoint() {
   if (state_ == State::kMade && origin_.is_server) {
-    rdma_reject(handles_.connection->id(), nullptr, 0);
+    handles_.connection->Call(
+        [this] { return rdma_reject(handles_.connection->id(), nullptr, 0); });
   }
   if (was_connected_ && state_ != State::kDead) End(absl::CancelledError("endpoint destroyed"));
 }
@@ -173,8 +178,15 @@ absl::Status VerbsEndpoint::Connect(std::span<const std::byte> private_data) {
                                                    " bytes, the device carries ", most));
   }
   rdma_conn_param parameters = ConnectionParameters(private_data);
-  if (rdma_connect(handles_.connection->id(), &parameters) != 0) {
-    return CallFailed(absl::StrCat("connect to ", peer_.ToString()), errno);
+  rdma_cm_id* id = handles_.connection->id();
+  if (handles_.connection->Call([&] { return rdma_connect(id, &parameters); }) != 0) {
+    // iWARP software connects its TCP socket in this call: the peer's refusal is an event there too.
+    if (errno == EINVAL || errno == ENOMEM || errno == ENODEV) {
+      return CallFailed(absl::StrCat("connect to ", peer_.ToString()), errno);
+    }
+    fault_ = ConnectionEnded(
+        errno == ECONNREFUSED ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_UNREACHABLE, -errno, peer_,
+        domain_.limits().is_iwarp);
   }
   state_ = State::kConnecting;
   return absl::OkStatus();
@@ -190,7 +202,8 @@ absl::Status VerbsEndpoint::Accept(std::span<const std::byte> private_data) {
   }
   rdma_conn_param parameters = ConnectionParameters(private_data);
   queue_.LimitReads(parameters.initiator_depth);
-  if (rdma_accept(handles_.connection->id(), &parameters) != 0) {
+  rdma_cm_id* id = handles_.connection->id();
+  if (handles_.connection->Call([&] { return rdma_accept(id, &parameters); }) != 0) {
     return CallFailed(absl::StrCat("accept ", peer_.ToString()), errno);
   }
   state_ = State::kAccepting;

@@ -2,12 +2,15 @@
 // wrapped the moment it is made. Internal to the verbs provider.
 #pragma once
 
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 #include <unistd.h>
 
 #include <memory>
 #include <utility>
+
+#include "wire/dat/verbs_opener.h"
 
 namespace dafs::dat::verbs {
 
@@ -23,7 +26,13 @@ struct Release {
 using EventChannel = std::unique_ptr<rdma_event_channel, Release<rdma_destroy_event_channel>>;
 // Goes before its event channel and after its queue pair. Every event taken from the channel for
 // it was acknowledged before (destroying waits for that).
-using CmId = std::unique_ptr<rdma_cm_id, Release<rdma_destroy_id>>;
+struct DestroyCmId {
+  Opener* opener = nullptr;
+  void operator()(rdma_cm_id* id) const {
+    opener->Call([id] { return rdma_destroy_id(id); });
+  }
+};
+using CmId = std::unique_ptr<rdma_cm_id, DestroyCmId>;
 // While it lives librdmacm keeps every device of the list open, also one that was unplugged.
 using DeviceList = std::unique_ptr<ibv_context*, Release<rdma_free_devices>>;
 using ProtectionDomain = std::unique_ptr<ibv_pd, Release<ibv_dealloc_pd>>;
@@ -38,6 +47,12 @@ struct DestroyQueuePair {
   void operator()(rdma_cm_id* id) const { rdma_destroy_qp(id); }
 };
 using QueuePair = std::unique_ptr<rdma_cm_id, DestroyQueuePair>;
+
+// Reads of the descriptor fail with EAGAIN instead of waiting. errno on failure.
+inline bool MakeNonBlocking(int fd) {
+  const int flags = fcntl(fd, F_GETFL);
+  return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
 
 // A file descriptor of our own (epoll, timer).
 class FileDescriptor {

@@ -12,19 +12,24 @@
 
 namespace dafs::dat::verbs {
 
-absl::StatusOr<std::unique_ptr<Listener>> VerbsListener::Create(const Address& local,
+absl::StatusOr<std::unique_ptr<Listener>> VerbsListener::Create(std::shared_ptr<Opener> opener,
+                                                                const Address& local,
                                                                 const VerbsOptions& options) {
   const std::string what = absl::StrCat("listen on rdma ", local.ToString());
-  ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection, Connection::Create());
+  ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection, Connection::Create(std::move(opener)));
   rdma_cm_id* id = connection->id();
   int on = 1;
   // A restarted server takes its port again; an IPv6 wildcard leaves the IPv4 one to another listener.
-  if (rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof on) != 0 ||
-      (local.family() == AF_INET6 &&
-       rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof on) != 0)) {
+  auto set = [&](int option) {
+    return connection->Call(
+        [&] { return rdma_set_option(id, RDMA_OPTION_ID, option, &on, sizeof on); });
+  };
+  if (set(RDMA_OPTION_ID_REUSEADDR) != 0 ||
+      (local.family() == AF_INET6 && set(RDMA_OPTION_ID_AFONLY) != 0)) {
     return CallFailed(what, errno);
   }
-  if (rdma_bind_addr(id, const_cast<sockaddr*>(local.get())) != 0) {
+  if (connection->Call([&] { return rdma_bind_addr(id, const_cast<sockaddr*>(local.get())); }) !=
+      0) {
     if (errno == ENODEV || errno == EADDRNOTAVAIL) {
       return absl::UnavailableError(
           absl::StrCat(what, ": no RDMA device has this address (devices here: ", DeviceNames(),
@@ -32,7 +37,9 @@ absl::StatusOr<std::unique_ptr<Listener>> VerbsListener::Create(const Address& l
     }
     return CallFailed(what, errno);
   }
-  if (rdma_listen(id, options.backlog) != 0) return CallFailed(what, errno);
+  if (connection->Call([&] { return rdma_listen(id, options.backlog); }) != 0) {
+    return CallFailed(what, errno);
+  }
   const Address bound = connection->local();
   return std::unique_ptr<Listener>(new VerbsListener(std::move(connection), bound, options));
 }
@@ -51,7 +58,7 @@ absl::StatusOr<std::unique_ptr<PendingEndpoint>> VerbsListener::Next() {
     origin.responder_resources = event->responder_resources;
     origin.initiator_depth = event->initiator_depth;
     absl::StatusOr<std::unique_ptr<Connection>> connection =
-        Connection::Adopt(std::move(event->requested));
+        Connection::Adopt(connection_->opener(), std::move(event->requested));
     if (!connection.ok()) {
       return absl::ResourceExhaustedError(absl::StrCat("listen on rdma ", local_.ToString(),
                                                        ": request refused: ",

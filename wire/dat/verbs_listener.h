@@ -14,7 +14,8 @@ namespace dafs::dat::verbs {
 
 class VerbsListener final : public Listener {
  public:
-  static absl::StatusOr<std::unique_ptr<Listener>> Create(const Address& local,
+  static absl::StatusOr<std::unique_ptr<Listener>> Create(std::shared_ptr<Opener> opener,
+                                                          const Address& local,
                                                           const VerbsOptions& options);
 
   // kResourceExhausted: one request was refused for lack of descriptors or memory; the listener goes

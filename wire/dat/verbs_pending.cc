@@ -15,12 +15,14 @@ VerbsPendingEndpoint::VerbsPendingEndpoint(std::unique_ptr<Connection> connectio
       peer_(connection_->peer()) {}
 
 VerbsPendingEndpoint::~VerbsPendingEndpoint() {
-  if (connection_ != nullptr && origin_.is_server) rdma_reject(connection_->id(), nullptr, 0);
+  if (connection_ == nullptr || !origin_.is_server) return;
+  connection_->Call([this] { return rdma_reject(connection_->id(), nullptr, 0); });
 }
 
 absl::StatusOr<std::unique_ptr<Domain>> VerbsPendingEndpoint::NewDomain() {
   if (connection_ == nullptr) return absl::FailedPreconditionError("new domain: after its endpoint");
-  return VerbsDomain::Create(connection_->context(), connection_->id()->port_num);
+  return VerbsDomain::Create(*connection_->opener(), connection_->context(),
+                             connection_->id()->port_num);
 }
 
 bool VerbsPendingEndpoint::Fits(const Domain& domain) const {

@@ -146,7 +146,8 @@ void VerbsEndpoint::HandleReceive(const ibv_wc& work, const absl::Status& status
   if (receive_head_ == receive_tail_) return;  // a device that reports twice
   if (status.ok() && state_ == State::kAccepting) {
     // The message overtook the last message of the connection's making.
-    rdma_notify(handles_.connection->id(), IBV_EVENT_COMM_EST);
+    handles_.connection->Call(
+        [this] { return rdma_notify(handles_.connection->id(), IBV_EVENT_COMM_EST); });
     Connected(nullptr);
   }
   Completion completion;
@@ -188,7 +189,9 @@ void VerbsEndpoint::End(absl::Status why) {
     (void)ibv_modify_qp(queue_pair, &attributes, IBV_QP_STATE);
   }
   // Fails where the peer or the device was first; there is nothing left to take down then.
-  if (take_down) (void)rdma_disconnect(handles_.connection->id());
+  if (take_down) {
+    handles_.connection->Call([this] { return rdma_disconnect(handles_.connection->id()); });
+  }
   // What had completed before; then the queue pair goes, and with it the device's use of buffers;
   // then what the device flushed meanwhile. Bounded: nothing more is posted.
   while (PollCompletions() > 0) {

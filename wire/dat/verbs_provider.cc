@@ -4,6 +4,7 @@
 #include "wire/dat/verbs.h"
 #include "wire/dat/verbs_connection.h"
 #include "wire/dat/verbs_listener.h"
+#include "wire/dat/verbs_opener.h"
 #include "wire/dat/verbs_pending.h"
 #include "wire/status_macros.h"
 
@@ -21,19 +22,20 @@ class VerbsProvider final : public Provider {
   const char* name() const override { return "rdma"; }
 
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const Address& local) override {
-    return verbs::VerbsListener::Create(local, options_);
+    return verbs::VerbsListener::Create(opener_, local, options_);
   }
 
   absl::StatusOr<std::unique_ptr<PendingEndpoint>> Resolve(const Address& peer,
                                                            const std::string& device,
                                                            absl::Duration timeout) override {
     ASSIGN_OR_RETURN(std::unique_ptr<verbs::Connection> connection,
-                     verbs::Connection::Resolve(peer, device, absl::Now() + timeout));
+                     verbs::Connection::Resolve(opener_, peer, device, absl::Now() + timeout));
     return std::make_unique<verbs::VerbsPendingEndpoint>(std::move(connection), verbs::Origin(),
                                                          options_);
   }
 
  private:
+  const std::shared_ptr<verbs::Opener> opener_ = std::make_shared<verbs::Opener>();
   const VerbsOptions options_;
 };
 

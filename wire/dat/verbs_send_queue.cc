@@ -156,9 +156,12 @@ absl::Status SendQueue::Post(ibv_send_wr& request, Request entry) {
   request.wr_id = tail_;
   if (entry.signaled) request.send_flags |= IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
-  if (int error = ibv_post_send(queue_pair_, &request, &bad); error != 0) {
+  int error = std::abs(ibv_post_send(queue_pair_, &request, &bad));
+  // A software device has the request in its queue already, only the doorbell was refused.
+  if (Opener::IsRefusal(error)) error = opener_->RingDoorbell(queue_pair_);
+  if (error != 0) {
     return absl::UnavailableError(absl::StrCat("post work with ", request.num_sge,
-                                            " segments: ", std::strerror(std::abs(error))));
+                                            " segments: ", std::strerror(error)));
   }
   requests_[tail_ % requests_.size()] = entry;
   ++tail_;

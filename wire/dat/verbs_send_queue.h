@@ -22,6 +22,7 @@
 
 #include "absl/status/status.h"
 #include "wire/dat/dat.h"
+#include "wire/dat/verbs_opener.h"
 #include "wire/dat/verbs_ready.h"
 
 namespace dafs::dat::verbs {
@@ -42,8 +43,11 @@ class SendQueue {
   // `ready` receives the completions and outlives this.
   SendQueue(const SendQueueLimits& limits, ReadyList& ready);
 
-  // Until then nothing is handed to the device. `queue_pair` outlives this or is taken by Abandon.
-  void Attach(ibv_qp* queue_pair) { queue_pair_ = queue_pair; }
+  // Before the first post. `queue_pair` lives until Abandon; `opener` outlives this.
+  void Attach(ibv_qp* queue_pair, Opener* opener) {
+    queue_pair_ = queue_pair;
+    opener_ = opener;
+  }
   const SendQueueLimits& limits() const { return limits_; }
   // The peer takes fewer reads at once than the device can start; 0: none. Before the first post.
   void LimitReads(uint32_t max_reads) { limits_.max_reads = std::min(limits_.max_reads, max_reads); }
@@ -107,6 +111,7 @@ class SendQueue {
   SendQueueLimits limits_;
   ReadyList& ready_;
   ibv_qp* queue_pair_ = nullptr;
+  Opener* opener_ = nullptr;
 
   std::vector<Slot> operations_;
   std::vector<ibv_sge> segments_;  // max_segments for each operation

@@ -1,0 +1,65 @@
+// Threads that open the files of the RDMA stack and make system calls on them for threads that may
+// not.
+//
+// The kernel takes a write() on /dev/infiniband/* only from a thread whose credentials are the very
+// ones the file was opened with: a thread that ever took another user's identity (setfsuid, capset),
+// even if it went back, gets EACCES (EPERM from siw's and rxe's doorbell). Every call of librdmacm
+// writes; so does posting to software devices. The threads here never change theirs.
+//
+// Thread-safe. Owned by the provider and by every connection made from it, whichever goes last.
+// Threads do not survive a fork: make the provider after the last one.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <deque>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/synchronization/mutex.h"
+
+namespace dafs::dat::verbs {
+
+class Opener {
+ public:
+  Opener();
+  ~Opener();
+  Opener(const Opener&) = delete;
+  Opener& operator=(const Opener&) = delete;
+
+  // Runs `call` on one of the threads. Blocks until it returned; errno is the one it left.
+  void Run(absl::FunctionRef<void()> call);
+
+  // A call that returns 0 or sets errno: here, and there if the kernel refuses this thread. Such a
+  // refusal comes before anything else was done.
+  int Call(absl::FunctionRef<int()> call) {
+    int result = call();
+    if (result != 0 && IsRefusal(errno)) Run([&] { result = call(); });
+    return result;
+  }
+
+  static bool IsRefusal(int error) { return error == EACCES || error == EPERM; }
+
+  // Tells a software device that its send queue has work: what a refused ibv_post_send left undone.
+  // Returns 0 or an errno.
+  int RingDoorbell(ibv_qp* queue_pair);
+
+ private:
+  struct Job {
+    absl::FunctionRef<void()> call;
+    int error = 0;
+    bool done = false;
+  };
+
+  void Serve();
+
+  absl::Mutex mutex_;
+  std::deque<Job*> jobs_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace dafs::dat::verbs
