@@ -72,7 +72,7 @@ def refusals(rig):
         "host unknown": (refused(rig, "no-such-host.invalid:/data"), mount_failure, "no-such-host.invalid"),
         "refused": (refused(rig, f"127.0.0.1:{nobody_listens}:/data"), mount_failure, "refused"),
         "no such export": (refused(rig, f"{here}:/nothing"), mount_failure, "/nothing"),
-        "not permitted": (refused(rig, f"{here}:/closed"), mount_failure, "permit|denied|not allowed|access"),
+        "not permitted": (refused(rig, f"{here}:/closed"), usage, "permit|denied|not allowed|access"),
         "bad option": (refused(rig, f"{here}:/data", "no_such_option"), usage, "no_such_option"),
         "bad value": (refused(rig, f"{here}:/data", "rsize=fast"), usage, "rsize"),
         "bad source": (refused(rig, "nonsense"), usage, "nonsense"),
