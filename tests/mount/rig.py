@@ -3,6 +3,7 @@
 A scenario is a function that takes a Rig. It raises Failure (or any exception) to fail, Skip to be skipped.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -163,10 +164,13 @@ class Rig:
         self.root = None
         self.behind = None  # the directory behind the mount
         self.servers = []
-        self.mounted = []
+        self.mounted = {}  # mount point: process in the foreground, None for a daemon
         for directory in (self.local, self.export, self.mnt):
             directory.mkdir()
         base.chmod(0o755)  # other users reach the mount through it
+        for name in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):  # daemons have no stderr
+            given = os.environ.get(name)
+            os.environ[name] = (given + ":" if given else "") + f"log_path={logs}/sanitizer"
 
     # Servers and mounts
 
@@ -181,25 +185,57 @@ class Rig:
         joined = ",".join(word for word in (self.options, options) if word)
         return words + (["-o", joined] if joined else [])
 
-    def mount(self, server, options="", export="/data", point=None):
-        """Mounts and returns the mount point; mount.dafs must return 0 with the mount in place."""
+    def mount(self, server, options="", export="/data", point=None, daemon=False):
+        """Mounts and returns the mount point. With `daemon` the way people do; otherwise in the foreground, so that
+        the log of mount.dafs and its exit status can be looked at."""
         point = pathlib.Path(point or self.mnt)
         log = self.logs / "mount.dafs.log"
+        command = self.mount_command(f"127.0.0.1:{server.port}:{export}", point, options)
         with open(log, "ab") as output:
-            command = self.mount_command(f"127.0.0.1:{server.port}:{export}", point, options)
-            status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/",
-                                    timeout=30 * self.slowness, check=False).returncode
+            if daemon:
+                status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/",
+                                        timeout=30 * self.slowness, check=False).returncode
+                process = None
+            else:
+                process = subprocess.Popen(command + ["-f"], stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                                           cwd="/", start_new_session=True)
+                processes.wait_until(lambda: os.path.ismount(point) or process.poll() is not None, 30 * self.slowness)
+                status = process.poll() or 0
         if status != 0:
             raise Failure(f"mount.dafs: exit status {status}: {tail(log, 3)}")
-        check(os.path.ismount(point), f"mount.dafs returned 0 but {point} is not a mount point")
-        self.mounted.append(point)
+        check(os.path.ismount(point), f"mount.dafs {'returned 0' if daemon else 'runs'} but {point} is not mounted")
+        self.mounted[point] = process
         return point
 
-    def umount(self, point=None, flags=()):
+    def umount(self, point=None, flags=(), status=0):
+        """Unmounts; a mount.dafs in the foreground must then end with `status` (None: any)."""
         point = pathlib.Path(point or self.mnt)
         self.run(["umount", *flags, str(point)], cwd="/", timeout=20)
-        if point in self.mounted:
-            self.mounted.remove(point)
+        process = self.mounted.pop(point, None)
+        if process is not None:
+            try:
+                found = process.wait(10 * self.slowness)
+            except subprocess.TimeoutExpired:
+                raise Failure("mount.dafs still runs 10 s after umount") from None
+            if status is not None:
+                equal(found, status, "exit status of mount.dafs after umount")
+
+    def check_idle(self):
+        """No mount that does nothing holds a slot, a request or a buffer."""
+        if not os.access(self.bin / "dafsctl", os.X_OK):
+            return
+        for point in self.mounted:
+            held = []
+
+            def idle():
+                done = subprocess.run([self.bin / "dafsctl", "status", "--json", point], stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=30, check=False)
+                check(done.returncode == 0, f"dafsctl status: {done.stdout.decode(errors='replace').strip()}")
+                held[:] = held_things(json.loads(done.stdout))
+                return not held
+
+            if not processes.wait_until(idle, 5 * self.slowness, 0.1):
+                raise Failure("an idle mount still holds " + ", ".join(held))
 
     def daemons(self):
         """Returns {pid: command} of this scenario's mount.dafs daemons."""
@@ -208,7 +244,8 @@ class Rig:
 
     def close(self):
         """Unmounts, waits for the daemons to go, stops the servers and reads all logs."""
-        for point in reversed(self.mounted[:]):
+        self.check_idle()
+        for point in reversed(list(self.mounted)):
             self.umount(point)
         if not processes.wait_until(lambda: not self.daemons(), 10 * self.slowness):
             raise Failure(f"mount.dafs still runs 10 s after umount: {self.daemons()}")
@@ -217,6 +254,8 @@ class Rig:
         self.check_logs()
 
     def check_logs(self):
+        for report in self.logs.glob("sanitizer.*"):
+            raise Failure(f"sanitizer: {report.read_text(errors='replace')[:1500]}")
         for log in self.logs.glob("*.log"):
             if log.name == "scenario.log":
                 continue
@@ -260,6 +299,23 @@ class Rig:
         for program in programs:
             if shutil.which(program) is None:
                 raise Skip(f"{program} is not installed")
+
+
+def held_things(report):
+    """What the JSON of dafsctl says is still in use, as "name=count"; the report is searched at any depth."""
+    found = []
+    if isinstance(report, dict):
+        for name, value in report.items():
+            if name in ("slots_taken", "waiting_for_slots", "leased", "quarantined", "waiting") and value:
+                found.append(f"{name}={value}")
+            elif name == "outstanding" and value:
+                found.append(f"{len(value) if isinstance(value, list) else value} requests")
+            else:
+                found += held_things(value)
+    elif isinstance(report, list):
+        for value in report:
+            found += held_things(value)
+    return found
 
 
 def tail(path, lines):

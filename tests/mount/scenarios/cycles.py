@@ -10,7 +10,7 @@ def cycle(rig, count):
     (rig.export / "file").write_text("x" * 10_000)
     early = None
     for number in range(count):
-        rig.mount(server)
+        rig.mount(server, daemon=True)
         equal((rig.mnt / "file").read_text(), "x" * 10_000, "the file")
         (rig.mnt / f"new{number % 10}").write_text(str(number))
         (rig.mnt / "dir").mkdir()

@@ -101,10 +101,11 @@ def examples(rig):
             rig.run(["mount", "-T", table, words[1]], cwd="/")
         else:
             raise AssertionError(f"an example that this test does not know: {line}")
-        if words[0] != "dafsd" and words[0] != "umount":
+        if words[0] not in ("dafsd", "umount", "dafsctl"):
             equal((rig.mnt / "hello").read_text(), "hello", f"a file after: {line}")
 
-    lines = readme_commands() + ["umount /mnt"] + manual_commands("dafsd.8") + manual_commands("mount.dafs.8")
+    lines = (readme_commands() + ["umount /mnt"] + manual_commands("dafsd.8") + manual_commands("mount.dafs.8") +
+             ["umount /mnt", "mount.dafs files.example.com:/demo /mnt"] + manual_commands("dafsctl.8"))
     with Helper(rig):
         for line in lines:
             if os.path.ismount(rig.mnt) and not line.startswith(("umount", "dafsctl")):
@@ -114,3 +115,29 @@ def examples(rig):
             rig.run(["umount", rig.mnt], cwd="/")
     check(servers(), "the server of the examples is gone")
     check(processes.end(servers(), 10), "dafsd does not end")
+
+
+@scenario(timeout=60, where="server")
+def configuration(rig):
+    """The example configuration files start a server that serves what they say."""
+    if listening(DEFAULT_PORT):
+        raise Skip(f"port {DEFAULT_PORT} is taken")
+    for name in ("home", "media"):
+        (rig.local / name).mkdir()
+    for number, text in enumerate(("\n".join(manual_commands("dafsd.conf.5")),
+                                   (SOURCE / "man/examples/dafsd.conf").read_text())):
+        state = rig.local / f"state{number}"
+        state.mkdir(mode=0o700)
+        for there, here in {"clients=192.0.2.0/24": "clients=127.0.0.0/8", "192.0.2.1": "127.0.0.1",
+                            "0.0.0.0:": "127.0.0.1:", "/srv/": f"{rig.local}/", "/var/lib/dafsd": str(state)}.items():
+            text = text.replace(there, here)
+        file = rig.local / "dafsd.conf"
+        file.write_text(text)
+        extra = [] if "state-dir" in text else ["--state-dir", str(state)]
+        rig.run([rig.bin / "dafsd", "--config", file, *extra], cwd="/", timeout=20)
+        rig.run(rig.mount_command("127.0.0.1:/", rig.mnt), cwd="/")
+        equal(sorted(os.listdir(rig.mnt)), ["home", "media"], "exports")
+        rig.run(["umount", rig.mnt], cwd="/")
+        pid = int((state / "dafsd.pid").read_text())
+        check(processes.end([pid], 10), "dafsd does not end")
+        check(not (state / "dafsd.pid").exists(), "the pid file is still there")

@@ -151,7 +151,7 @@ def server_gone(rig):
     rig.expect(".*")  # losing the server may be logged
     for flags in ((), ("-f",), ("-l",)):
         server = rig.serve()
-        rig.mount(server)
+        rig.mount(server, daemon=True)
         (rig.mnt / "file").write_text("x")
         server.process.kill()
         server.process.wait()
@@ -169,7 +169,7 @@ def stuck(rig):
     """A server that no longer answers: a process waiting for it dies by kill -9, and umount -l frees the daemon."""
     rig.expect(".*")
     server = rig.serve()
-    rig.mount(server)
+    rig.mount(server, daemon=True)
     (rig.mnt / "file").write_text("x" * 100_000)
     os.kill(server.process.pid, signal.SIGSTOP)
     try:
@@ -201,7 +201,7 @@ def ipv6(rig):
     probe.close()
     server = rig.serve(arguments=["--listen", f"tcp:[::1]:{port}"])
     rig.run(rig.mount_command(f"[::1]:{port}:/data", rig.mnt), cwd="/")
-    rig.mounted.append(rig.mnt)
+    rig.mounted[rig.mnt] = None
     (rig.mnt / "six").write_text("6")
     equal((rig.export / "six").read_text(), "6", "a file written over IPv6")
     check(server.process.poll() is None, "the server is gone")
