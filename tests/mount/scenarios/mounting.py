@@ -118,6 +118,7 @@ def mount_t(rig):
 @scenario(timeout=60, where="server")
 def fstab(rig):
     """An fstab with _netdev, nofail, noauto and x- options; mount DIR and mount -a."""
+    # Shows DAFS-2.4.2-01: a preconfigured set of servers.
     server = rig.serve()
     (rig.export / "hello").write_text("from fstab")
     second = rig.base / "second"
@@ -210,6 +211,7 @@ def ipv6(rig):
 @scenario(timeout=60, where="server")
 def exports(rig):
     """Several exports under one tree, one of them read-only, one with another file system mounted inside."""
+    # Shows DAFS-4.1.4-01, DAFS-4.1.4-02, DAFS-4.1.4-05, DAFS-7-11 (ROFS).
     first, second, inner = rig.local / "first", rig.local / "second", rig.local / "first" / "inner"
     for directory in (first, second, inner):
         directory.mkdir()

@@ -22,6 +22,7 @@ def make_files(root, count, seed, largest=4000):
 @scenario(timeout=300, variants=True)
 def git(rig):
     """A repository of thousands of files: add, commit, clone, change, gc, fsck."""
+    # Shows DAFS-2.4.1-03, FAST03-4-03: unmodified programs on a mount point.
     rig.need("git")
     count = 5000 if rig.full else 2000
     env = dict(os.environ, HOME=str(rig.local), GIT_CONFIG_NOSYSTEM="1", GIT_AUTHOR_NAME="t", GIT_AUTHOR_EMAIL="t@t",
