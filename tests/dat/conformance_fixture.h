@@ -1,0 +1,51 @@
+// The fixture of the conformance suite: a provider, and a pair of its endpoints.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "tests/dat/conformance.h"
+#include "tests/dat/dat_pair.h"
+
+namespace dafs::dat::testing {
+
+class ConformanceFixture : public ::testing::TestWithParam<ConformanceCase> {
+ protected:
+  void SetUp() override {
+    if (!GetParam().missing.empty()) GTEST_SKIP() << GetParam().missing;
+    provider_ = GetParam().make();
+  }
+  // Makes the endpoints; receives can be posted then.
+  void Prepare(const EndpointOptions& options = {}, const std::string& client_data = "") {
+    auto pair = MakePair(*provider_, *provider_, GetParam().address(), options, client_data);
+    ASSERT_TRUE(pair.ok()) << pair.status();
+    pair_ = *std::move(pair);
+  }
+  void Finish(const std::string& server_data = "") {
+    ASSERT_TRUE(FinishPair(*pair_, server_data).ok());
+    // The client speaks first (RFC 5044, 7.1.2): an empty write lets an adapter answer.
+    ASSERT_TRUE(client().PostRdmaWrite(0, {}, {}, false).ok());
+    for (int i = 0; i < 3; ++i) pair_->client.Poll();
+  }
+  void Open(const EndpointOptions& options = {}) {
+    Prepare(options);
+    Finish();
+  }
+  Endpoint& client() { return *pair_->client.endpoint; }
+  Endpoint& server() { return *pair_->server.endpoint; }
+
+  static std::string PrefixOf(std::span<const std::byte> data, size_t size) {
+    return std::string(reinterpret_cast<const char*>(data.data()), std::min(size, data.size()));
+  }
+
+  std::unique_ptr<Provider> provider_;
+  std::unique_ptr<Pair> pair_;
+};
+
+inline std::string CaseName(const ::testing::TestParamInfo<ConformanceCase>& info) {
+  return info.param.name;
+}
+
+}  // namespace dafs::dat::testing
