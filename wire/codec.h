@@ -82,8 +82,8 @@ absl::StatusOr<size_t> EncodeErrorResponse(const ResponseHeader& header, Proc pr
                                            std::span<std::byte> out,
                                            const EncodeOptions& options = {});
 
-// The bytes EncodeRequest or EncodeResponse would need (with an OK status): header, fixed section,
-// heap and padding, without inline data.
+// The bytes EncodeRequest or EncodeResponse need at most (with the whole result section): header,
+// fixed section, heap and padding, without inline data.
 template <class Body>
 size_t EncodedSize(const Body& args_or_res);
 

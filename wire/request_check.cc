@@ -1,9 +1,29 @@
 #include "wire/request_check.h"
 
+#include <array>
+
 #include "wire/checksum.h"
 
 namespace dafs::wire {
 namespace {
+
+// The row of `proc` without a search: one byte per number from 100 on, the row plus one.
+constexpr uint32_t kFirst = 100;
+constexpr uint32_t kLast = 160;
+constexpr auto kRowOf = [] {
+  std::array<uint8_t, kLast - kFirst + 1> rows{};
+  for (size_t i = 0; i < kProcedures.size(); ++i) {
+    const uint32_t number = static_cast<uint32_t>(kProcedures[i].number);
+    if (number <= kLast) rows[number - kFirst] = static_cast<uint8_t>(i + 1);
+  }
+  return rows;
+}();
+
+const ProcInfo* RowOf(Proc proc) {
+  const uint32_t index = static_cast<uint32_t>(proc) - kFirst;
+  if (index >= kRowOf.size()) return FindProc(proc);  // private procedures
+  return kRowOf[index] == 0 ? nullptr : &kProcedures[kRowOf[index] - 1u];
+}
 
 bool IsConnect(Proc proc) {
   return proc == Proc::kClientConnect || proc == Proc::kClientConnectAuth ||
@@ -64,7 +84,7 @@ RequestVerdict CheckRequest(std::span<const std::byte> message, const RequestCon
   }
   verdict.header = decoded->header;
   verdict.order = decoded->order;
-  verdict.proc = FindProc(verdict.header.procedure);
+  verdict.proc = RowOf(verdict.header.procedure);
   verdict.status = CheckBeforeChain(message, context, verdict);
   if (verdict.status == DafsStatus::kIllegalProt && verdict.header.protocol_version == 0) {
     verdict.response_version = 0;  // R54: the next lower version, there being none

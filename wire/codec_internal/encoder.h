@@ -23,8 +23,8 @@ class Encoder {
   // Writes to `out`. `status` decides about the parts of results that depend on it.
   Encoder(std::span<std::byte> out, ByteOrder order, DafsStatus status)
       : data_(out.data()), limit_(out.size()), swap_(NeedsSwap(order)), status_(status) {}
-  // Counts only.
-  Encoder() : swap_(false) {}
+  // Counts only, every part that any status calls for.
+  Encoder() : swap_(false), all_parts_(true) {}
 
   DafsStatus error() const { return error_; }
   // The end of the last item.
@@ -69,13 +69,13 @@ class Encoder {
   void StatusUnion(const char*, size_t size, size_t alignment, const auto& arm) {
     const size_t start = AlignUp(pos_, alignment);
     pos_ = start;
-    if (IsLockConflict(status_)) arm();
+    if (all_parts_ || IsLockConflict(status_)) arm();
     pos_ = start + size;
   }
   void WhenOk(size_t size, size_t alignment, const auto& part) {
     const size_t start = AlignUp(pos_, alignment);
     pos_ = start;
-    if (status_ == DafsStatus::kOk) part();
+    if (all_parts_ || status_ == DafsStatus::kOk) part();
     pos_ = start + size;
   }
 
@@ -239,6 +239,7 @@ class Encoder {
   std::byte* data_ = nullptr;  // null: count only
   size_t limit_ = 0;
   bool swap_;
+  bool all_parts_ = false;
   DafsStatus status_ = DafsStatus::kOk;
   DafsStatus error_ = DafsStatus::kOk;
   size_t pos_ = 0;    // the next field
