@@ -84,14 +84,6 @@ Place InodeTable::PlaceOf(uint64_t nodeid) const {
   return With(nodeid, [](const Inode* inode) { return inode ? inode->place : Place(); });
 }
 
-void InodeTable::ForgetPlace(uint64_t nodeid, const Place& place) {
-  With(nodeid, [&](Inode* inode) {
-    if (inode && inode->place.parent == place.parent && inode->place.name == place.name) {
-      inode->place = Place();
-    }
-  });
-}
-
 absl::Duration InodeTable::Told(uint64_t nodeid, const wire::FileAttributes& attributes,
                                 absl::Time now) {
   bool directory = attributes.object_type == wire::ObjectType::kDir;
@@ -111,6 +103,12 @@ absl::Duration InodeTable::Told(uint64_t nodeid, const wire::FileAttributes& att
   });
 }
 
+void InodeTable::NotTold(uint64_t nodeid) {
+  With(nodeid, [](Inode* inode) {
+    if (inode != nullptr) inode->told = false;
+  });
+}
+
 bool InodeTable::KernelIsCurrent(uint64_t nodeid, uint64_t change) const {
   return With(nodeid, [&](const Inode* inode) {
     return inode != nullptr && inode->told && inode->told_change == change;
@@ -124,6 +122,12 @@ void InodeTable::Touch(uint64_t nodeid, absl::Time now) {
 }
 
 bool InodeTable::TouchedSince(uint64_t nodeid, absl::Time when) const {
+  return With(nodeid, [&](const Inode* inode) {
+    return inode != nullptr && inode->touched_at >= when;
+  });
+}
+
+bool InodeTable::NewsSince(uint64_t nodeid, absl::Time when) const {
   return With(nodeid, [&](const Inode* inode) {
     return inode != nullptr && (inode->touched_at >= when || inode->told_at >= when);
   });

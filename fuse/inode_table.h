@@ -62,23 +62,25 @@ class InodeTable {
   std::optional<InodeView> Find(uint64_t nodeid) const;
   // The node of `handle`, without counting; 0 if it is not known.
   uint64_t NodeOf(const wire::FileHandle& handle) const;
-  // Where the node was last found; an empty name if that is not known any more.
+  // Where the node was last found; it may have been renamed or removed since. Empty: unknown.
   Place PlaceOf(uint64_t nodeid) const;
-  // `place` does not lead to it any more (unlink, rename).
-  void ForgetPlace(uint64_t nodeid, const Place& place);
-
   // `attributes` of the node are about to be told to the kernel at `now`. Returns how long the
   // kernel may keep them: from the least cache time, doubled up to the greatest each time it asks
   // again and nothing has changed (nfs(5)).
   absl::Duration Told(uint64_t nodeid, const wire::FileAttributes& attributes, absl::Time now);
+  // The kernel did not take them after all.
+  void NotTold(uint64_t nodeid);
   // The file was opened and has this CHANGE: is it what the kernel was told last, so that its
   // cached data and attributes are still true (close-to-open)?
   bool KernelIsCurrent(uint64_t nodeid, uint64_t change) const;
 
   // We have changed the node (or, for a directory, names in it), or are about to.
   void Touch(uint64_t nodeid, absl::Time now);
-  // Whether it was changed by us, or the kernel was told of it, after `when`. False if not known.
+  // Whether we changed it at or after `when`. False if the node is not known.
   bool TouchedSince(uint64_t nodeid, absl::Time when) const;
+  // Whether the kernel was told of it, or we changed it, at or after `when`: what the server said
+  // at `when` may be older than what the kernel knows.
+  bool NewsSince(uint64_t nodeid, absl::Time when) const;
 
   // What was written to the file and not committed. Shared by the table and the open files that
   // write: a write may come through any of them, and outlive the kernel's interest in the node.

@@ -1,0 +1,260 @@
+#include "fuse/mount.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "client/client.h"
+#include "client/lease_keeper.h"
+#include "fuse/client_id.h"
+#include "fuse/memory_pressure.h"
+#include "fuse/mount_error.h"
+#include "fuse/mount_state.h"
+#include "fuse/mount_syscall.h"
+#include "fuse/worker.h"
+#include "wire/dat/address.h"
+#include "wire/dat/iwarp.h"
+#include "wire/dat/verbs.h"
+#include "wire/log.h"
+
+namespace dafs::fuse {
+namespace {
+
+// Locks of client ids and the sockets of dafsctl.
+constexpr char kRuntimeDirectory[] = "/run/dafs";
+// A kernel that has mounted sends INIT at once.
+constexpr absl::Duration kInitWait = absl::Seconds(10);
+// The end of a mount takes less than 5 s; a thread that hangs must not keep the process.
+constexpr unsigned kEndWithinSeconds = 15;
+
+Outcome Fail(ExitCode code, std::string reason) { return {code, std::move(reason)}; }
+
+class Mount {
+ public:
+  explicit Mount(const Options& options) : state_(options) {}
+  ~Mount();
+  Mount(const Mount&) = delete;
+  Mount& operator=(const Mount&) = delete;
+
+  // Up to the point where programs can use the mount.
+  Outcome Begin();
+  // Until it ends. Returns how it went, for the exit code of a foreground run.
+  ExitCode Serve();
+  void Detach() { DetachMount(mount_point_); }
+
+ private:
+  Outcome WatchSignals();
+  Outcome MakeClient();
+  Outcome StartWorkers();
+  Outcome FindRoot();
+  Outcome Attach();
+  bool SignalCame() const;
+
+  MountState state_;
+  std::string mount_point_;
+  UniqueFd signals_;
+  UniqueFd ended_;  // counts the workers that have ended
+  ClientId client_id_;
+  std::unique_ptr<dat::Provider> rdma_;
+  std::unique_ptr<dat::Provider> tcp_;
+  std::unique_ptr<client::Client> client_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<client::LeaseKeeper> lease_keeper_;
+};
+
+Mount::~Mount() {
+  alarm(kEndWithinSeconds);
+  for (auto& worker : workers_) worker->Stop();
+  lease_keeper_.reset();
+  workers_.clear();
+}
+
+Outcome Mount::WatchSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, number);
+  // Blocked before any thread starts, so that all of them inherit it.
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  signals_ = UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  ended_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (signals_.valid() && ended_.valid()) return {};
+  return Fail(ExitCode::kSystem, std::string("eventfd: ") + std::strerror(errno));
+}
+
+bool Mount::SignalCame() const {
+  pollfd wait = {.fd = signals_.get(), .events = POLLIN, .revents = 0};
+  return poll(&wait, 1, 0) > 0;
+}
+
+Outcome Mount::MakeClient() {
+  const Options& o = state_.options;
+  absl::StatusOr<std::vector<dat::Address>> addresses = dat::ResolveHost(o.source.host, o.port);
+  if (!addresses.ok()) return HostError(o, addresses.status());
+  client::ClientOptions c;
+  c.addresses = *std::move(addresses);
+  if (o.proto != Proto::kTcp) {
+    rdma_ = dat::NewVerbsProvider();
+    c.providers.push_back(rdma_.get());
+  }
+  if (o.proto != Proto::kRdma) {
+    tcp_ = dat::NewIwarpProvider();
+    c.providers.push_back(tcp_.get());
+  }
+  c.device = o.rdma_device;
+  c.server_name = o.source.text;
+  c.mount_point = o.mount_point;
+  c.export_path = ExportPath(o.source);
+  client_id_ = TakeClientId(o, kRuntimeDirectory);
+  c.client_id_string = client_id_.text;
+  c.byte_order = client::HostByteOrder();
+  c.checksums = o.checksum;
+  if (o.msgsize != 0) c.max_request_size = c.max_response_size = o.msgsize;
+  if (o.buffers != 0) c.buffers.bytes = size_t{o.buffers} << 20;
+  c.buffers.large_bytes = std::max({o.rsize, o.wsize, 64u << 10});
+  c.buffers.small_bytes = std::min(c.buffers.small_bytes, c.buffers.large_bytes);
+  c.read_bytes = o.rsize;
+  c.write_bytes = o.wsize;
+  c.soft = o.soft;
+  c.timeout = o.timeo;
+  absl::StatusOr<std::unique_ptr<client::Client>> client = client::Client::Create(std::move(c));
+  if (!client.ok()) return Fail(ExitCode::kUsage, std::string(client.status().message()));
+  client_ = *std::move(client);
+  return {};
+}
+
+Outcome Mount::StartWorkers() {
+  for (uint32_t i = 0; i < state_.options.nconnect; ++i) {
+    absl::StatusOr<std::unique_ptr<Worker>> worker =
+        Worker::Start(state_, *client_, [fd = ended_.get()] {
+          uint64_t one = 1;
+          [[maybe_unused]] ssize_t written = write(fd, &one, sizeof(one));
+        });
+    if (!worker.ok()) {
+      return Fail(ExitCode::kSystem, std::string(worker.status().message()));
+    }
+    workers_.push_back(*std::move(worker));
+  }
+  state_.interrupt_all = [this](uint64_t unique) {
+    for (auto& worker : workers_) worker->Interrupt(unique);
+  };
+  return {};
+}
+
+Outcome Mount::FindRoot() {
+  struct Answer {
+    absl::Notification done;
+    Worker::Root root;
+  };
+  // Owners: we and the worker, for we leave early on a signal.
+  auto answer = std::make_shared<Answer>();
+  workers_[0]->FindRoot([answer](Worker::Root root) {
+    answer->root = std::move(root);
+    answer->done.Notify();
+  });
+  while (!answer->done.WaitForNotificationWithTimeout(absl::Milliseconds(100))) {
+    if (SignalCame()) return Fail(ExitCode::kInterrupted, "interrupted");
+  }
+  const Worker::Root& root = answer->root;
+  if (!root.connected.ok()) return ConnectError(state_.options, root.connected);
+  if (!root.node.ok()) return ExportError(state_.options, root.node.status());
+  if (root.node->attributes.object_type != wire::ObjectType::kDir) {
+    return Fail(ExitCode::kMountFailure, state_.options.source.text + ": not a directory");
+  }
+  state_.inodes.SetRoot(root.node->handle, root.node->attributes);
+  return {};
+}
+
+Outcome Mount::Attach() {
+  MountResult mounted = MountFuse(state_.options);
+  if (!mounted.outcome.ok()) return mounted.outcome;
+  mount_point_ = mounted.mount_point;
+  std::vector<UniqueFd> fds;
+  for (size_t i = 1; i < workers_.size(); ++i) {
+    fds.push_back(KernelChannel::CloneDevice(mounted.fd.get()));
+    if (fds.back().valid()) continue;
+    DetachMount(mount_point_);
+    return Fail(ExitCode::kSystem, std::string("/dev/fuse: ") + std::strerror(errno));
+  }
+  fds.push_back(std::move(mounted.fd));
+  for (size_t i = 0; i < workers_.size(); ++i) workers_[i]->Serve(std::move(fds[i]));
+  bool answered = state_.initialised.WaitForNotificationWithTimeout(kInitWait);
+  if (answered && state_.init_error == 0) return {};
+  DetachMount(mount_point_);
+  return Fail(ExitCode::kSystem, answered ? "the kernel's fuse is too old (7.31 is needed)"
+                                          : "the kernel does not use the mount");
+}
+
+Outcome Mount::Begin() {
+  Outcome outcome = CheckMountPoint(state_.options);
+  if (outcome.ok()) outcome = WatchSignals();
+  if (outcome.ok()) outcome = MakeClient();
+  if (outcome.ok()) outcome = StartWorkers();
+  if (outcome.ok()) outcome = FindRoot();
+  if (!outcome.ok() || state_.options.fake) return outcome;
+  outcome = Attach();
+  if (!outcome.ok()) return outcome;
+  // Several reads in flight for a sequential reader.
+  SetReadAhead(mount_point_, std::max(4 * state_.options.rsize, 1u << 20));
+  absl::StatusOr<std::unique_ptr<client::LeaseKeeper>> keeper = client::LeaseKeeper::Start(
+      *client_, {.socket_directory = geteuid() == 0 ? kRuntimeDirectory : ""});
+  if (!keeper.ok()) {
+    DetachMount(mount_point_);
+    return Fail(ExitCode::kSystem, std::string(keeper.status().message()));
+  }
+  lease_keeper_ = *std::move(keeper);
+  return {};
+}
+
+ExitCode Mount::Serve() {
+  if (state_.options.fake) return ExitCode::kOk;
+  LogInfo("mounted " + state_.options.source.text + " on " + mount_point_);
+  pollfd waits[] = {{.fd = signals_.get(), .events = POLLIN, .revents = 0},
+                    {.fd = ended_.get(), .events = POLLIN, .revents = 0}};
+  while (poll(waits, 2, -1) < 0 && errno == EINTR) {
+  }
+  if (waits[0].revents != 0) {
+    LogNotice("ended by a signal, detaching " + mount_point_);
+    Detach();
+  }
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+Severity LeastSeverity(const Options& options) {
+  return options.verbose ? Severity::kDebug : Severity::kNotice;
+}
+
+ExitCode RunMount(const Options& options, Daemon& daemon) {
+  PrepareForMemoryPressure();
+  Outcome outcome;
+  ExitCode code;
+  {
+    Mount mount(options);
+    outcome = mount.Begin();
+    if (!outcome.ok()) {
+      daemon.Report(outcome);
+      return outcome.code;
+    }
+    // A parent that was killed while it waited does not want the mount.
+    if (!daemon.Report(outcome)) mount.Detach();
+    if (!options.foreground) LogToSyslog("mount.dafs", LeastSeverity(options));
+    code = mount.Serve();
+  }
+  alarm(0);
+  return code;
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,76 @@
+#include "fuse/mount_error.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "wire/status.h"
+
+namespace dafs::fuse {
+namespace {
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+std::string ServerText(const Options& o) {
+  bool v6 = o.source.host.find(':') != std::string::npos;
+  return (v6 ? "[" + o.source.host + "]" : o.source.host) + ":" + std::to_string(o.port);
+}
+
+}  // namespace
+
+Outcome HostError(const Options& options, const absl::Status& status) {
+  if (status.code() == absl::StatusCode::kNotFound) {
+    return {ExitCode::kMountFailure, options.source.host + ": host unknown"};
+  }
+  return {ExitCode::kMountFailure,
+          options.source.host + ": cannot be looked up: " + Message(status)};
+}
+
+Outcome ConnectError(const Options& options, const absl::Status& status) {
+  std::string server = ServerText(options);
+  switch (status.code()) {
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+      return {ExitCode::kMountFailure, server + ": not permitted: " + Message(status)};
+    case absl::StatusCode::kUnavailable: {
+      bool refused = Message(status).find("refused") != std::string::npos;
+      return {ExitCode::kMountFailure,
+              refused ? server + ": connection refused (no DAFS server listens there)"
+                      : server + ": no connection: " + Message(status)};
+    }
+    case absl::StatusCode::kDeadlineExceeded:
+      return {ExitCode::kMountFailure, server + ": does not answer: " + Message(status)};
+    default:
+      return {ExitCode::kMountFailure, server + ": no session: " + Message(status)};
+  }
+}
+
+Outcome ExportError(const Options& options, const absl::Status& status) {
+  const std::string& source = options.source.text;
+  if (wire::HasDafsStatus(status)) {
+    switch (wire::DafsFromStatus(status)) {
+      case wire::DafsStatus::kNoEnt:
+      case wire::DafsStatus::kNotDir:
+        return {ExitCode::kMountFailure, source + ": no such export"};
+      case wire::DafsStatus::kAcces:
+      case wire::DafsStatus::kPerm:
+      case wire::DafsStatus::kWrongSec:
+        return {ExitCode::kMountFailure, source + ": not permitted by the server"};
+      default:
+        break;
+    }
+  }
+  return {ExitCode::kMountFailure, source + ": " + Message(status)};
+}
+
+std::vector<std::string> ExportPath(const Source& source) {
+  std::vector<std::string> components;
+  std::string_view rest = source.export_path;
+  while (!rest.empty()) {
+    std::string_view component = rest.substr(0, rest.find('/'));
+    if (!component.empty()) components.emplace_back(component);
+    rest.remove_prefix(std::min(rest.size(), component.size() + 1));
+  }
+  return components;
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,24 @@
+// What a mount that could not be made tells its user: each cause its own one-line reason, with the
+// exit code of mount(8). Pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "fuse/exit_code.h"
+#include "fuse/options.h"
+
+namespace dafs::fuse {
+
+// From dat::ResolveHost.
+Outcome HostError(const Options& options, const absl::Status& status);
+// From Files::Connect.
+Outcome ConnectError(const Options& options, const absl::Status& status);
+// From Files::Mount.
+Outcome ExportError(const Options& options, const absl::Status& status);
+
+// The components of an export path; none for "/".
+std::vector<std::string> ExportPath(const Source& source);
+
+}  // namespace dafs::fuse

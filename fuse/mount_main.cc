@@ -1,0 +1,55 @@
+// mount.dafs: see fuse/options.h for the command line, fuse/mount.h for what it does.
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "fuse/daemon.h"
+#include "fuse/mount.h"
+#include "fuse/mount_syscall.h"
+#include "fuse/options.h"
+#include "wire/log.h"
+
+namespace {
+
+using dafs::fuse::ExitCode;
+
+int Code(ExitCode code) { return static_cast<int>(code); }
+
+int Fail(const dafs::fuse::Outcome& outcome) {
+  dafs::fuse::PrintReason(outcome);
+  return Code(outcome.code);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  dafs::fuse::Caller caller{.root = geteuid() == 0,
+                            .by_mount8 = dafs::fuse::StartedByMount8()};
+  absl::StatusOr<dafs::fuse::Options> options = dafs::fuse::ParseOptions(arguments, caller);
+  if (!options.ok()) {
+    return Fail({ExitCode::kUsage, std::string(options.status().message())});
+  }
+  if (options->help) {
+    std::fputs(std::string(dafs::fuse::HelpText()).c_str(), stdout);
+    return Code(ExitCode::kOk);
+  }
+  if (options->version) {
+    std::puts("mount.dafs " DAFS_VERSION);
+    return Code(ExitCode::kOk);
+  }
+  if (options->remount) return Fail(dafs::fuse::Remount(*options));
+
+  // Standard error is for the one line that says why the mount failed.
+  if (options->foreground || options->verbose) {
+    dafs::LogToStderr("mount.dafs", dafs::fuse::LeastSeverity(*options));
+  } else {
+    dafs::LogToSyslog("mount.dafs", dafs::fuse::LeastSeverity(*options));
+  }
+  dafs::fuse::Daemon daemon;
+  dafs::fuse::Outcome started = dafs::fuse::Daemon::Start(options->foreground, &daemon);
+  if (!started.ok()) return Fail(started);
+  return Code(dafs::fuse::RunMount(*options, daemon));
+}

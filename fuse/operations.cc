@@ -1,0 +1,149 @@
+#include "fuse/operations.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "fuse/kernel_attributes.h"
+
+namespace dafs::fuse {
+
+Operations::Op Operations::OperationOf(uint32_t opcode) {
+  switch (opcode) {
+    case FUSE_LOOKUP:
+      return &Operations::Lookup;
+    case FUSE_GETATTR:
+      return &Operations::Getattr;
+    case FUSE_SETATTR:
+      return &Operations::Setattr;
+    case FUSE_READLINK:
+      return &Operations::Readlink;
+    case FUSE_SYMLINK:
+      return &Operations::Symlink;
+    case FUSE_MKNOD:
+      return &Operations::Mknod;
+    case FUSE_MKDIR:
+      return &Operations::Mkdir;
+    case FUSE_UNLINK:
+    case FUSE_RMDIR:  // the kernel has checked which of the two it is; REMOVE serves both
+      return &Operations::Unlink;
+    case FUSE_RENAME:
+      return &Operations::Rename;
+    case FUSE_RENAME2:
+      return &Operations::Rename2;
+    case FUSE_LINK:
+      return &Operations::Link;
+    case FUSE_OPEN:
+      return &Operations::Open;
+    case FUSE_CREATE:
+      return &Operations::Create;
+    case FUSE_READ:
+      return &Operations::Read;
+    case FUSE_WRITE:
+      return &Operations::Write;
+    case FUSE_STATFS:
+      return &Operations::Statfs;
+    case FUSE_RELEASE:
+      return &Operations::Release;
+    case FUSE_FLUSH:
+      return &Operations::Flush;
+    case FUSE_FSYNC:
+      return &Operations::Fsync;
+    case FUSE_OPENDIR:
+      return &Operations::Opendir;
+    case FUSE_READDIR:
+    case FUSE_READDIRPLUS:
+      return &Operations::Readdir;
+    case FUSE_RELEASEDIR:
+      return &Operations::Releasedir;
+    case FUSE_FSYNCDIR:
+      return &Operations::Fsyncdir;
+    case FUSE_ACCESS:
+      return &Operations::Access;
+    default:
+      return nullptr;
+  }
+}
+
+dat::Task<void> Operations::Serve(std::unique_ptr<Call> call, std::function<void()> done) {
+  Op operation = OperationOf(call->header().opcode);
+  if (operation == nullptr) {
+    call->ReplyErrno(ENOSYS);
+  } else {
+    co_await (this->*operation)(*call);
+  }
+  call.reset();
+  done();
+}
+
+void Operations::Forget(uint64_t nodeid, RequestReader in) {
+  auto forget = in.Take<fuse_forget_in>();
+  if (in.ok()) state_.inodes.Forget(nodeid, forget.nlookup);
+}
+
+void Operations::BatchForget(RequestReader in) {
+  auto batch = in.Take<fuse_batch_forget_in>();
+  for (uint32_t i = 0; i < batch.count && in.ok(); ++i) {
+    auto one = in.Take<fuse_forget_one>();
+    if (in.ok()) state_.inodes.Forget(one.nodeid, one.nlookup);
+  }
+}
+
+Operations::Caller Operations::CallerOf(const Call& call) {
+  const fuse_in_header& header = call.header();
+  return state_.identities.Get(header.uid, header.gid, header.pid, dat::Loop::Now());
+}
+
+std::optional<InodeView> Operations::NodeOf(Call& call, uint64_t nodeid) {
+  std::optional<InodeView> node = state_.inodes.Find(nodeid);
+  if (!node.has_value()) call.ReplyErrno(ESTALE);
+  return node;
+}
+
+absl::Duration Operations::Validity(uint64_t nodeid, const wire::FileAttributes& attributes) {
+  return state_.inodes.Told(nodeid, attributes, dat::Loop::Now());
+}
+
+void Operations::Touch(uint64_t nodeid) { state_.inodes.Touch(nodeid, dat::Loop::Now()); }
+
+fuse_entry_out Operations::Entry(const client::Node& node, Place place) {
+  fuse_entry_out out = {};
+  out.nodeid = state_.inodes.Remember(node.handle, node.attributes, place);
+  KernelTime valid = fuse::Validity(Validity(out.nodeid, node.attributes));
+  out.attr_valid = valid.seconds;
+  out.attr_valid_nsec = valid.nanoseconds;
+  if (state_.options.lookup_cache != LookupCache::kNone) {
+    // A name is as true as the attributes of what it names: both are asked for again together.
+    out.entry_valid = valid.seconds;
+    out.entry_valid_nsec = valid.nanoseconds;
+  }
+  out.attr = KernelAttributes(node.attributes, out.nodeid);
+  return out;
+}
+
+void Operations::ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node, Place place) {
+  if (!node.ok()) {
+    call.ReplyStatus(node.status());
+    return;
+  }
+  if (FileTypeBits(node->attributes.object_type) == 0) {
+    call.ReplyErrno(EIO);  // the kernel would end the mount's use of this node anyway
+    return;
+  }
+  fuse_entry_out out = Entry(*node, std::move(place));
+  if (!call.Reply({AsBytes(out)})) {
+    state_.inodes.NotTold(out.nodeid);
+    state_.inodes.Forget(out.nodeid, 1);
+  }
+}
+
+void Operations::ReplyAttributes(Call& call, uint64_t nodeid,
+                                 const wire::FileAttributes& attributes) {
+  fuse_attr_out out = {};
+  KernelTime valid = fuse::Validity(Validity(nodeid, attributes));
+  out.attr_valid = valid.seconds;
+  out.attr_valid_nsec = valid.nanoseconds;
+  out.attr = KernelAttributes(attributes, nodeid);
+  if (!call.Reply({AsBytes(out)})) state_.inodes.NotTold(nodeid);
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,123 @@
+// The kernel's requests, each a coroutine over the client library: what FUSE asks in terms of nodes
+// and handles is asked of the server in terms of filehandles and state ids.
+// Belongs to one worker's thread; what workers share is in MountState.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "client/files.h"
+#include "fuse/call.h"
+#include "fuse/kernel_channel.h"
+#include "fuse/kernel_protocol.h"
+#include "fuse/mount_state.h"
+#include "wire/dat/task.h"
+
+namespace dafs::fuse {
+
+class DirectoryAnswer;
+
+class Operations {
+ public:
+  Operations(MountState& state, client::Files& files, KernelChannel& channel)
+      : state_(state), files_(files), channel_(channel) {}
+  Operations(const Operations&) = delete;
+  Operations& operator=(const Operations&) = delete;
+
+  // Answers `call` by its opcode; ENOSYS for what we do not have, which the kernel remembers. The
+  // call ends when everything that belongs to it is done, which may be after its answer. `done`
+  // runs then.
+  dat::Task<void> Serve(std::unique_ptr<Call> call, std::function<void()> done);
+
+  // The nodes the kernel gives back. No answer.
+  void Forget(uint64_t nodeid, RequestReader in);
+  void BatchForget(RequestReader in);
+
+ private:
+  using Op = dat::Task<void> (Operations::*)(Call& call);
+  static Op OperationOf(uint32_t opcode);
+
+  // ops_namespace.cc
+  dat::Task<void> Lookup(Call& call);
+  dat::Task<void> Readlink(Call& call);
+  dat::Task<void> Mknod(Call& call);
+  dat::Task<void> Mkdir(Call& call);
+  dat::Task<void> Unlink(Call& call);
+  dat::Task<void> Symlink(Call& call);
+  dat::Task<void> Rename(Call& call);
+  dat::Task<void> Rename2(Call& call);
+  dat::Task<void> Link(Call& call);
+  dat::Task<void> RenameTo(Call& call, uint64_t new_directory, std::string_view old_name,
+                           std::string_view new_name);
+
+  // ops_attributes.cc
+  dat::Task<void> Getattr(Call& call);
+  dat::Task<void> Setattr(Call& call);
+  dat::Task<void> Access(Call& call);
+  dat::Task<void> Statfs(Call& call);
+
+  // ops_open.cc
+  dat::Task<void> Open(Call& call);
+  dat::Task<void> Create(Call& call);
+  dat::Task<void> Release(Call& call);
+
+  // ops_data.cc
+  dat::Task<void> Read(Call& call);
+  dat::Task<void> Write(Call& call);
+  dat::Task<void> Flush(Call& call);
+  dat::Task<void> Fsync(Call& call);
+
+  // ops_directory.cc
+  dat::Task<void> Opendir(Call& call);
+  dat::Task<void> Readdir(Call& call);
+  dat::Task<void> Releasedir(Call& call);
+  dat::Task<void> Fsyncdir(Call& call);
+
+  // Shared by them.
+  using Caller = std::shared_ptr<const client::Identity>;
+  Caller CallerOf(const Call& call);
+  // The node of a request; answers ESTALE and returns nothing if it is not known.
+  std::optional<InodeView> NodeOf(Call& call) { return NodeOf(call, call.nodeid()); }
+  std::optional<InodeView> NodeOf(Call& call, uint64_t nodeid);
+  // Counts a lookup of `node` at `place` and describes it; the count must be taken back if the
+  // kernel does not take the answer.
+  fuse_entry_out Entry(const client::Node& node, Place place);
+  // Answers with an entry, or the error.
+  void ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node, Place place);
+  void ReplyAttributes(Call& call, uint64_t nodeid, const wire::FileAttributes& attributes);
+  absl::Duration Validity(uint64_t nodeid, const wire::FileAttributes& attributes);
+  void Touch(uint64_t nodeid);
+
+  dat::Task<absl::StatusOr<client::OpenFile>> OpenNode(const client::Identity& who,
+                                                       const InodeView& node, uint32_t share);
+  // Takes an open file into the table; the answer to the kernel for it.
+  fuse_open_out TakeOpen(const client::OpenFile& file, uint64_t nodeid, uint32_t flags,
+                         Caller who, bool keep_cache);
+  dat::Task<void> CloseState(std::shared_ptr<OpenState> open);
+  dat::Task<absl::Status> Commit(std::shared_ptr<OpenState> open, bool always);
+  dat::Task<absl::Status> ReadRest(const OpenState& open, uint64_t offset,
+                                   client::BufferLease& lease, uint32_t size, std::string& data);
+
+  // The race of a STATFS with the clock: whoever is first resumes the caller.
+  struct StatfsRace;
+  dat::Task<void> RefreshStatfs(std::shared_ptr<StatfsRace> race, wire::FileHandle handle,
+                                Caller who);
+
+  dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> ReadChunk(
+      std::shared_ptr<DirectoryState> directory, uint64_t cookie, bool attributes);
+  void AddDots(DirectoryAnswer& answer, const DirectoryState& directory, uint64_t offset,
+               bool plus);
+  bool AddEntry(DirectoryAnswer& answer, const DirectoryState& directory,
+                const DirectoryChunk& chunk, const DirectoryChunk::Entry& entry, bool plus);
+
+  MountState& state_;
+  client::Files& files_;
+  KernelChannel& channel_;
+};
+
+}  // namespace dafs::fuse

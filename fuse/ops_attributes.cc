@@ -1,0 +1,148 @@
+// Attributes: GETATTR, SETATTR, ACCESS, STATFS. Spec: 6.5.2, 6.5.13, 6.5.15, 6.5.35.
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "fuse/kernel_attributes.h"
+#include "fuse/operations.h"
+
+namespace dafs::fuse {
+namespace {
+
+// How long STATFS waits for the server before the last answer is given again. umount(8) asks for
+// one, and has to work at once with the server gone.
+constexpr absl::Duration kStatfsWait = absl::Milliseconds(300);
+
+fuse_statfs_out KernelStatfs(const wire::FsAttributes& a) {
+  fuse_statfs_out out = {};
+  // st_blocks and du count 512 bytes; df likes pages.
+  constexpr uint32_t kBlock = 4096;
+  out.st.bsize = kBlock;
+  out.st.frsize = kBlock;
+  out.st.blocks = a.space_total / kBlock;
+  out.st.bfree = a.space_free / kBlock;
+  out.st.bavail = a.space_available / kBlock;
+  out.st.files = a.files_total;
+  out.st.ffree = a.files_free;
+  out.st.namelen = a.has(wire::kFsattrMaxName) ? std::min(a.max_name, 255u) : 255u;
+  return out;
+}
+
+}  // namespace
+
+struct Operations::StatfsRace {
+  dat::Pending<bool> first;
+  absl::Status status;
+  void Finish() {
+    if (!first.is_set()) first.Set(true);
+  }
+};
+
+dat::Task<void> Operations::Getattr(Call& call) {
+  RequestReader in = call.reader();
+  auto getattr = in.Take<fuse_getattr_in>();
+  if (!in.ok()) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  std::optional<InodeView> node = NodeOf(call);
+  if (!node) co_return;
+  // fstat(2) of an open file is the opener's business: it works whatever became of the rights.
+  Caller who;
+  if (getattr.getattr_flags & FUSE_GETATTR_FH) {
+    if (std::shared_ptr<OpenState> open = state_.open_files.Find(getattr.fh)) who = open->opener;
+  }
+  if (who == nullptr) who = CallerOf(call);
+  absl::StatusOr<wire::FileAttributes> attributes =
+      co_await files_.GetAttributes(*who, node->handle);
+  if (attributes.ok()) {
+    ReplyAttributes(call, call.nodeid(), *attributes);
+  } else {
+    call.ReplyStatus(attributes.status());
+  }
+}
+
+dat::Task<void> Operations::Setattr(Call& call) {
+  RequestReader in = call.reader();
+  auto setattr = in.Take<fuse_setattr_in>();
+  if (!in.ok()) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  std::optional<InodeView> node = NodeOf(call);
+  if (!node) co_return;
+  Caller who;
+  wire::StateId state_id;
+  // ftruncate(2) has the rights of its descriptor, whatever the mode says by now.
+  if ((setattr.valid & FATTR_FH) && (setattr.valid & FATTR_SIZE)) {
+    if (std::shared_ptr<OpenState> open = state_.open_files.Find(setattr.fh)) {
+      state_id = open->state_id;
+      who = open->opener;
+    }
+  }
+  if (who == nullptr) who = CallerOf(call);
+  wire::FileAttributes set = AttributesToSet(setattr);
+  Touch(call.nodeid());
+  absl::StatusOr<wire::FileAttributes> attributes;
+  if (set.valid == 0) {
+    attributes = co_await files_.GetAttributes(*who, node->handle);
+  } else {
+    attributes = co_await files_.SetAttributes(*who, node->handle, state_id, set);
+  }
+  Touch(call.nodeid());
+  if (attributes.ok()) {
+    ReplyAttributes(call, call.nodeid(), *attributes);
+  } else {
+    call.ReplyStatus(attributes.status());
+  }
+}
+
+dat::Task<void> Operations::Access(Call& call) {
+  RequestReader in = call.reader();
+  auto access = in.Take<fuse_access_in>();
+  if (!in.ok()) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  std::optional<InodeView> node = NodeOf(call);
+  if (!node) co_return;
+  Caller who = CallerOf(call);
+  uint32_t wanted = AccessFromMask(access.mask, node->type == wire::ObjectType::kDir);
+  absl::StatusOr<uint32_t> granted = co_await files_.Access(*who, node->handle, wanted);
+  if (!granted.ok()) {
+    call.ReplyStatus(granted.status());
+  } else {
+    call.ReplyErrno((*granted & wanted) == wanted ? 0 : EACCES);
+  }
+}
+
+dat::Task<void> Operations::RefreshStatfs(std::shared_ptr<StatfsRace> race,
+                                          wire::FileHandle handle, Caller who) {
+  absl::StatusOr<wire::FsAttributes> attributes = co_await files_.StatFs(*who, handle);
+  if (attributes.ok()) state_.statfs.Set(*attributes);
+  race->status = attributes.status();
+  race->Finish();
+}
+
+dat::Task<void> Operations::Statfs(Call& call) {
+  std::optional<InodeView> node = NodeOf(call);
+  if (!node) co_return;
+  Caller who = CallerOf(call);
+  // Owners: this call, the question to the server, the timer; the last to end frees it.
+  auto race = std::make_shared<StatfsRace>();
+  dat::Start(RefreshStatfs(race, node->handle, who));
+  dat::Loop::TimerId timer = 0;
+  if (state_.statfs.Get().valid != 0) {
+    timer = files_.loop().RunAfter(kStatfsWait, [race] { race->Finish(); });
+  }
+  co_await race->first;
+  files_.loop().Cancel(timer);
+  if (!race->status.ok()) {
+    call.ReplyStatus(race->status);
+    co_return;
+  }
+  fuse_statfs_out out = KernelStatfs(state_.statfs.Get());
+  call.Reply({AsBytes(out)});
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,143 @@
+// Data: READ, WRITE, FLUSH, FSYNC. Spec: 6.5.8, 6.5.27, 6.5.28, 6.5.38, 6.5.39.
+// Data is never copied here: a READ is answered from the buffer the server wrote into, a WRITE's
+// request was read into the buffer the server reads from.
+#include <fcntl.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "fuse/operations.h"
+
+namespace dafs::fuse {
+
+// The rare READ that came back short before the end of the file: what is missing is read into the
+// same buffer once its content is put aside in `data`, which gets all of it.
+dat::Task<absl::Status> Operations::ReadRest(const OpenState& open, uint64_t offset,
+                                             client::BufferLease& lease, uint32_t size,
+                                             std::string& data) {
+  while (data.size() < size) {
+    auto wanted = static_cast<uint32_t>(size - data.size());
+    absl::StatusOr<client::ReadResult> more = co_await files_.Read(
+        *open.opener, open.handle, open.state_id, offset + data.size(), lease, wanted);
+    if (!more.ok()) co_return more.status();
+    data.append(reinterpret_cast<const char*>(lease.payload()), more->count);
+    if (more->eof || more->count == 0) break;
+  }
+  co_return absl::OkStatus();
+}
+
+dat::Task<void> Operations::Read(Call& call) {
+  RequestReader in = call.reader();
+  auto read = in.Take<fuse_read_in>();
+  if (!in.ok() || read.size > state_.options.rsize) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  std::shared_ptr<OpenState> open = state_.open_files.Find(read.fh);
+  if (open == nullptr) {
+    call.ReplyErrno(EBADF);
+    co_return;
+  }
+  client::BufferPool& pool = files_.buffers();
+  client::BufferLease lease = pool.TryAcquire(client::BufferUse::kReadTarget, read.size);
+  if (!lease) {
+    absl::StatusOr<client::BufferLease> waited =
+        co_await pool.Acquire(client::BufferUse::kReadTarget, read.size);
+    if (!waited.ok()) {
+      call.ReplyStatus(waited.status());
+      co_return;
+    }
+    lease = *std::move(waited);
+  }
+  absl::StatusOr<client::ReadResult> result = co_await files_.Read(
+      *open->opener, open->handle, open->state_id, read.offset, lease, read.size);
+  if (!result.ok()) {
+    call.ReplyStatus(result.status());
+    co_return;
+  }
+  std::span<const std::byte> got(lease.payload(), result->count);
+  if (result->count == read.size || result->eof || result->count == 0) {
+    call.Reply({got});
+    co_return;
+  }
+  std::string data(reinterpret_cast<const char*>(got.data()), got.size());
+  absl::Status rest = co_await ReadRest(*open, read.offset, lease, read.size, data);
+  if (rest.ok()) {
+    call.Reply({std::as_bytes(std::span(data))});
+  } else {
+    call.ReplyStatus(rest);
+  }
+}
+
+dat::Task<void> Operations::Write(Call& call) {
+  RequestReader in = call.reader();
+  auto write = in.Take<fuse_write_in>();
+  uint32_t size = call.header().len - static_cast<uint32_t>(kWriteHeaderBytes);
+  if (!in.ok() || write.size != size || !call.lease()) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  std::shared_ptr<OpenState> open = state_.open_files.Find(write.fh);
+  if (open == nullptr) {
+    call.ReplyErrno(EBADF);
+    co_return;
+  }
+  Touch(open->nodeid);
+  uint32_t done = 0;
+  absl::Status failed;
+  while (done < size) {
+    absl::StatusOr<client::WriteResult> result = co_await files_.Write(
+        *open->opener, open->handle, open->state_id, write.offset + done, call.lease(), done,
+        size - done, wire::StableHow::kUnstable);
+    if (result.ok() && result->count == 0) failed = absl::InternalError("write: nothing taken");
+    if (!result.ok()) failed = result.status();
+    if (!failed.ok()) break;
+    open->writes->NoteWrite(*result);
+    done += result->count;
+  }
+  Touch(open->nodeid);
+  if (done == 0 && !failed.ok()) {
+    // Write-back of a mapping: whoever dirtied the page is gone, the next fsync tells.
+    if (write.write_flags & FUSE_WRITE_CACHE) open->writes->NoteFailure(failed);
+    call.ReplyStatus(failed);
+    co_return;
+  }
+  fuse_write_out out = {.size = done, .padding = 0};
+  call.Reply({AsBytes(out)});
+}
+
+// Makes what was written to the file last. `always`: also when nothing of ours is uncommitted.
+dat::Task<absl::Status> Operations::Commit(std::shared_ptr<OpenState> open, bool always) {
+  if (!always && !open->writes->dirty()) co_return absl::OkStatus();
+  client::WriteTracker::Mark mark = open->writes->BeforeCommit();
+  absl::StatusOr<wire::Verifier> verifier =
+      co_await files_.Commit(*open->opener, open->handle, 0, 0);
+  co_return open->writes->AfterCommit(mark, verifier);
+}
+
+dat::Task<void> Operations::Flush(Call& call) {
+  RequestReader in = call.reader();
+  auto flush = in.Take<fuse_flush_in>();
+  std::shared_ptr<OpenState> open = in.ok() ? state_.open_files.Find(flush.fh) : nullptr;
+  if (open == nullptr) {
+    call.ReplyErrno(in.ok() ? EBADF : EINVAL);
+    co_return;
+  }
+  absl::Status committed = co_await Commit(open, false);
+  call.ReplyStatus(committed);
+}
+
+dat::Task<void> Operations::Fsync(Call& call) {
+  RequestReader in = call.reader();
+  auto fsync = in.Take<fuse_fsync_in>();
+  std::shared_ptr<OpenState> open = in.ok() ? state_.open_files.Find(fsync.fh) : nullptr;
+  if (open == nullptr) {
+    call.ReplyErrno(in.ok() ? EBADF : EINVAL);
+    co_return;
+  }
+  absl::Status committed = co_await Commit(open, true);
+  call.ReplyStatus(committed);
+}
+
+}  // namespace dafs::fuse

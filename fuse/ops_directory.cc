@@ -1,0 +1,206 @@
+// Directories: OPENDIR, READDIR, READDIRPLUS, RELEASEDIR, FSYNCDIR. Spec: 6.5.29, 6.5.30.
+// The server lists no "." and ".."; they are added here, at the offsets 1 and 2, which are never
+// cookies of entries. A listing is read in chunks much larger than what the kernel asks for at a
+// time; what the chunk says of a node is passed on only where nothing newer is known.
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "fuse/directory_answer.h"
+#include "fuse/kernel_attributes.h"
+#include "fuse/operations.h"
+
+namespace dafs::fuse {
+namespace {
+
+constexpr uint32_t kChunkBytes = 128u << 10;  // a small buffer of the pool, some 400 entries
+constexpr uint32_t kAnswerMax = 1u << 20;
+constexpr uint64_t kDotOffset = 1;
+constexpr uint64_t kDotDotOffset = 2;
+// A chunk older than this is read again: whoever lists slowly shall not see an old directory.
+constexpr absl::Duration kChunkIsGoodFor = absl::Seconds(1);
+// Chunks without a single entry that are taken for one answer from a server that says there is more.
+constexpr int kEmptyChunksMax = 8;
+
+constexpr uint64_t kPlusAttributes = client::kStatAttributes | wire::kFattrFilehandle;
+constexpr uint64_t kNameAttributes = wire::kFattrFileId | wire::kFattrObjectType;
+// Without these an entry cannot be shown to the kernel as a node.
+constexpr uint64_t kNeeded = wire::kFattrObjectType | wire::kFattrMode | wire::kFattrChange |
+                             wire::kFattrObjectSize | wire::kFattrFilehandle;
+
+bool IsEntryName(std::string_view name) {
+  return !name.empty() && name.size() <= 255 && name != "." && name != ".." &&
+         name.find('/') == name.npos && name.find('\0') == name.npos;
+}
+
+// Where in `chunk` to go on behind `cookie`; nothing if it is not in there.
+std::optional<size_t> PositionBehind(const DirectoryChunk& chunk, uint64_t cookie) {
+  if (chunk.from_cookie == cookie) return 0;
+  for (size_t i = 0; i < chunk.entries.size(); ++i) {
+    if (chunk.entries[i].cookie != cookie) continue;
+    bool last = i + 1 == chunk.entries.size();
+    if (last && !chunk.eof) return std::nullopt;
+    return i + 1;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+dat::Task<void> Operations::Opendir(Call& call) {
+  std::optional<InodeView> node = NodeOf(call);
+  if (!node) co_return;
+  Caller who = CallerOf(call);
+  fuse_open_out out = {};
+  out.fh = state_.open_directories.Add(
+      std::make_shared<DirectoryState>(call.nodeid(), node->handle, who));
+  if (!call.Reply({AsBytes(out)})) state_.open_directories.Remove(out.fh);
+}
+
+dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> Operations::ReadChunk(
+    std::shared_ptr<DirectoryState> directory, uint64_t cookie, bool attributes) {
+  client::BufferPool& pool = files_.buffers();
+  client::BufferLease lease = pool.TryAcquire(client::BufferUse::kReadTarget, kChunkBytes);
+  if (!lease) {
+    absl::StatusOr<client::BufferLease> waited =
+        co_await pool.Acquire(client::BufferUse::kReadTarget, kChunkBytes);
+    if (!waited.ok()) co_return waited.status();
+    lease = *std::move(waited);
+  }
+  auto chunk = std::make_shared<DirectoryChunk>();
+  chunk->from_cookie = cookie;
+  chunk->attributes = attributes;
+  chunk->asked_at = dat::Loop::Now();
+  wire::Verifier cookieverf;
+  if (cookie != 0) cookieverf = directory->cookieverf();
+  uint64_t wanted = attributes ? kPlusAttributes : kNameAttributes;
+  absl::StatusOr<client::DirectoryPage> page = co_await files_.ReadDirectory(
+      *directory->opener, directory->handle, cookie, cookieverf, kChunkBytes, wanted, lease);
+  if (!page.ok()) co_return page.status();
+  chunk->eof = page->eof;
+  chunk->entries.reserve(page->entries.count());
+  wire::DirentView view;
+  while (page->entries.Next(view)) {
+    DirectoryChunk::Entry entry;
+    entry.cookie = view.cookie;
+    entry.name = std::string(view.name);
+    if (view.attrs != nullptr) entry.attributes = *view.attrs;
+    chunk->entries.push_back(std::move(entry));
+  }
+  if (!page->entries.status().ok()) co_return page->entries.status();
+  directory->SetChunk(chunk, page->cookieverf);
+  co_return std::shared_ptr<const DirectoryChunk>(std::move(chunk));
+}
+
+// False: the answer is full.
+bool Operations::AddEntry(DirectoryAnswer& answer, const DirectoryState& directory,
+                          const DirectoryChunk& chunk, const DirectoryChunk::Entry& entry,
+                          bool plus) {
+  if (!IsEntryName(entry.name)) return true;
+  if (!answer.Fits(entry.name, plus)) return false;
+  const wire::FileAttributes& attributes = entry.attributes;
+  uint32_t type = FileTypeBits(attributes.object_type);
+  // 0 would make readdir(3) skip the entry.
+  uint64_t ino = attributes.file_id != 0 ? attributes.file_id : ~uint64_t{0};
+  if (!plus) {
+    answer.Add(entry.name, ino, type, entry.cookie);
+    return true;
+  }
+  fuse_entry_out out = {};
+  uint64_t known = state_.inodes.NodeOf(attributes.filehandle);
+  bool tell = attributes.has(kNeeded) && type != 0 &&
+              !state_.inodes.TouchedSince(directory.nodeid, chunk.asked_at) &&
+              (known == 0 || !state_.inodes.NewsSince(known, chunk.asked_at));
+  if (tell) {
+    client::Node node{attributes.filehandle, attributes};
+    out = Entry(node, {directory.nodeid, entry.name});
+  }
+  answer.AddPlus(out, entry.name, ino, type, entry.cookie);
+  return true;
+}
+
+dat::Task<void> Operations::Readdir(Call& call) {
+  RequestReader in = call.reader();
+  auto read = in.Take<fuse_read_in>();
+  std::shared_ptr<DirectoryState> directory =
+      in.ok() ? state_.open_directories.Find(read.fh) : nullptr;
+  if (directory == nullptr) {
+    call.ReplyErrno(in.ok() ? EBADF : EINVAL);
+    co_return;
+  }
+  bool plus = call.header().opcode == FUSE_READDIRPLUS;
+  DirectoryAnswer answer(std::min(read.size, kAnswerMax));
+  uint64_t cookie = read.offset <= kDotDotOffset ? 0 : read.offset;
+  std::shared_ptr<const DirectoryChunk> chunk = directory->chunk();
+  if (read.offset == 0) chunk = nullptr;  // rewinddir(3) looks again
+  if (chunk != nullptr && ((plus && !chunk->attributes) ||
+                           dat::Loop::Now() - chunk->asked_at > kChunkIsGoodFor)) {
+    chunk = nullptr;
+  }
+  std::optional<size_t> position;
+  if (chunk != nullptr) position = PositionBehind(*chunk, cookie);
+  for (int empty = 0; empty < kEmptyChunksMax; ++empty) {
+    if (!position.has_value()) {
+      absl::StatusOr<std::shared_ptr<const DirectoryChunk>> fresh =
+          co_await ReadChunk(directory, cookie, plus);
+      if (!fresh.ok()) {
+        call.ReplyStatus(fresh.status());
+        co_return;
+      }
+      chunk = *std::move(fresh);
+      position = 0;
+    }
+    if (call.answered()) co_return;  // given up: count no lookups for it
+    AddDots(answer, *directory, read.offset, plus);
+    bool full = false;
+    for (size_t i = *position; i < chunk->entries.size() && !full; ++i) {
+      full = !AddEntry(answer, *directory, *chunk, chunk->entries[i], plus);
+    }
+    if (full || chunk->eof || !answer.empty()) break;
+    if (!chunk->entries.empty()) cookie = chunk->entries.back().cookie;
+    position.reset();
+  }
+  if (!call.Reply({answer.bytes()})) {
+    for (uint64_t nodeid : answer.counted()) {
+      state_.inodes.NotTold(nodeid);
+      state_.inodes.Forget(nodeid, 1);
+    }
+  }
+}
+
+void Operations::AddDots(DirectoryAnswer& answer, const DirectoryState& directory, uint64_t offset,
+                         bool plus) {
+  if (!answer.empty() || offset >= kDotDotOffset) return;
+  std::optional<InodeView> self = state_.inodes.Find(directory.nodeid);
+  std::optional<InodeView> parent =
+      state_.inodes.Find(state_.inodes.PlaceOf(directory.nodeid).parent);
+  uint64_t own = self ? self->file_id : directory.nodeid;
+  uint64_t above = parent ? parent->file_id : own;
+  constexpr uint32_t kDirectory = 0040000;
+  auto add = [&](std::string_view name, uint64_t ino, uint64_t next) {
+    if (!answer.Fits(name, plus)) return;
+    if (plus) {
+      answer.AddPlus(fuse_entry_out{}, name, ino, kDirectory, next);
+    } else {
+      answer.Add(name, ino, kDirectory, next);
+    }
+  };
+  if (offset < kDotOffset) add(".", own, kDotOffset);
+  add("..", above, kDotDotOffset);
+}
+
+dat::Task<void> Operations::Releasedir(Call& call) {
+  RequestReader in = call.reader();
+  auto release = in.Take<fuse_release_in>();
+  if (in.ok()) state_.open_directories.Remove(release.fh);
+  call.ReplyOk();
+  co_return;
+}
+
+// A change of names is carried out before it is answered, and COMMIT is about file data (6.5.8).
+dat::Task<void> Operations::Fsyncdir(Call& call) {
+  call.ReplyOk();
+  co_return;
+}
+
+}  // namespace dafs::fuse

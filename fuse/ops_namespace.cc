@@ -1,0 +1,193 @@
+// Names: LOOKUP, READLINK, SYMLINK, MKNOD, MKDIR, UNLINK, RMDIR, RENAME, LINK.
+// Spec: 6.5.9, 6.5.17, 6.5.21, 6.5.31 to 6.5.34.
+#include <limits.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "fuse/kernel_attributes.h"
+#include "fuse/operations.h"
+#include "wire/status.h"
+
+namespace dafs::fuse {
+
+dat::Task<void> Operations::Lookup(Call& call) {
+  RequestReader in = call.reader();
+  std::string_view name = in.TakeName();
+  if (!in.ok()) {
+    call.ReplyErrno(in.rest().size() > 256 ? ENAMETOOLONG : EINVAL);
+    co_return;
+  }
+  std::optional<InodeView> parent = NodeOf(call);
+  if (!parent) co_return;
+  Caller who = CallerOf(call);
+  absl::StatusOr<client::Node> node = co_await files_.Lookup(*who, parent->handle, name);
+  bool missing = !node.ok() && wire::HasDafsStatus(node.status()) &&
+                 wire::DafsFromStatus(node.status()) == wire::DafsStatus::kNoEnt;
+  if (missing && state_.options.lookup_cache == LookupCache::kAll) {
+    fuse_entry_out out = {};  // node 0: the kernel may believe that there is no such name
+    KernelTime valid = fuse::Validity(state_.options.cache.dir_min);
+    out.entry_valid = valid.seconds;
+    out.entry_valid_nsec = valid.nanoseconds;
+    call.Reply({AsBytes(out)});
+    co_return;
+  }
+  ReplyEntry(call, node, {call.nodeid(), std::string(name)});
+}
+
+dat::Task<void> Operations::Readlink(Call& call) {
+  std::optional<InodeView> node = NodeOf(call);
+  if (!node) co_return;
+  Caller who = CallerOf(call);
+  absl::StatusOr<std::string> target = co_await files_.ReadLink(*who, node->handle);
+  if (!target.ok()) {
+    call.ReplyStatus(target.status());
+  } else if (target->size() >= PATH_MAX) {
+    call.ReplyErrno(ENAMETOOLONG);
+  } else {
+    call.Reply({std::as_bytes(std::span(*target))});
+  }
+}
+
+dat::Task<void> Operations::Symlink(Call& call) {
+  RequestReader in = call.reader();
+  std::string_view name = in.TakeName();
+  std::string_view target = in.TakeString();
+  if (!in.ok() || target.empty()) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  std::optional<InodeView> parent = NodeOf(call);
+  if (!parent) co_return;
+  Caller who = CallerOf(call);
+  Touch(call.nodeid());
+  absl::StatusOr<client::Node> node =
+      co_await files_.MakeSymlink(*who, parent->handle, name, target);
+  Touch(call.nodeid());
+  ReplyEntry(call, node, {call.nodeid(), std::string(name)});
+}
+
+dat::Task<void> Operations::Mknod(Call& call) {
+  RequestReader in = call.reader();
+  auto mknod = in.Take<fuse_mknod_in>();
+  std::string_view name = in.TakeName();
+  wire::ObjectType type = TypeFromMode(mknod.mode);
+  if (!in.ok() || type == wire::ObjectType::kInvalid || type == wire::ObjectType::kDir ||
+      type == wire::ObjectType::kLnk) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  std::optional<InodeView> parent = NodeOf(call);
+  if (!parent) co_return;
+  Caller who = CallerOf(call);
+  wire::SpecData device = DeviceFromKernel(mknod.rdev);
+  wire::FileAttributes attributes = NewFileAttributes(mknod.mode);
+  Touch(call.nodeid());
+  absl::StatusOr<client::Node> node =
+      co_await files_.MakeNode(*who, parent->handle, name, type, device, attributes);
+  Touch(call.nodeid());
+  ReplyEntry(call, node, {call.nodeid(), std::string(name)});
+}
+
+dat::Task<void> Operations::Mkdir(Call& call) {
+  RequestReader in = call.reader();
+  auto mkdir = in.Take<fuse_mkdir_in>();
+  std::string_view name = in.TakeName();
+  if (!in.ok()) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  std::optional<InodeView> parent = NodeOf(call);
+  if (!parent) co_return;
+  Caller who = CallerOf(call);
+  wire::FileAttributes attributes = NewFileAttributes(mkdir.mode);
+  Touch(call.nodeid());
+  absl::StatusOr<client::Node> node =
+      co_await files_.MakeDirectory(*who, parent->handle, name, attributes);
+  Touch(call.nodeid());
+  ReplyEntry(call, node, {call.nodeid(), std::string(name)});
+}
+
+dat::Task<void> Operations::Unlink(Call& call) {
+  RequestReader in = call.reader();
+  std::string_view name = in.TakeName();
+  if (!in.ok()) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  std::optional<InodeView> parent = NodeOf(call);
+  if (!parent) co_return;
+  Caller who = CallerOf(call);
+  Touch(call.nodeid());
+  absl::Status removed = co_await files_.Remove(*who, parent->handle, name);
+  Touch(call.nodeid());
+  call.ReplyStatus(removed);
+}
+
+dat::Task<void> Operations::Rename(Call& call) {
+  RequestReader in = call.reader();
+  auto rename = in.Take<fuse_rename_in>();
+  std::string_view old_name = in.TakeName();
+  std::string_view new_name = in.TakeName();
+  if (!in.ok()) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  co_await RenameTo(call, rename.newdir, old_name, new_name);
+}
+
+dat::Task<void> Operations::Rename2(Call& call) {
+  RequestReader in = call.reader();
+  auto rename = in.Take<fuse_rename2_in>();
+  std::string_view old_name = in.TakeName();
+  std::string_view new_name = in.TakeName();
+  // The protocol's RENAME replaces and knows nothing else: RENAME_NOREPLACE, RENAME_EXCHANGE and
+  // RENAME_WHITEOUT are refused as file systems refuse what they cannot.
+  if (!in.ok() || rename.flags != 0) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  co_await RenameTo(call, rename.newdir, old_name, new_name);
+}
+
+dat::Task<void> Operations::RenameTo(Call& call, uint64_t new_directory,
+                                     std::string_view old_name, std::string_view new_name) {
+  std::optional<InodeView> from = NodeOf(call);
+  if (!from) co_return;
+  std::optional<InodeView> to = NodeOf(call, new_directory);
+  if (!to) co_return;
+  Caller who = CallerOf(call);
+  Touch(call.nodeid());
+  Touch(new_directory);
+  absl::Status renamed =
+      co_await files_.Rename(*who, from->handle, old_name, to->handle, new_name);
+  Touch(call.nodeid());
+  Touch(new_directory);
+  call.ReplyStatus(renamed);
+}
+
+dat::Task<void> Operations::Link(Call& call) {
+  RequestReader in = call.reader();
+  auto link = in.Take<fuse_link_in>();
+  std::string_view name = in.TakeName();
+  if (!in.ok()) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  std::optional<InodeView> directory = NodeOf(call);
+  if (!directory) co_return;
+  std::optional<InodeView> file = NodeOf(call, link.oldnodeid);
+  if (!file) co_return;
+  Caller who = CallerOf(call);
+  Touch(call.nodeid());
+  absl::StatusOr<client::Node> node =
+      co_await files_.Link(*who, file->handle, directory->handle, name);
+  Touch(call.nodeid());
+  // The kernel insists on the node it named.
+  if (node.ok()) node->handle = file->handle;
+  ReplyEntry(call, node, {call.nodeid(), std::string(name)});
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,188 @@
+// Open files: OPEN, CREATE, RELEASE. Spec: 6.5.7, 6.5.24; WIRE.md 9.4, R15 (OPEN_HANDLE).
+#include <fcntl.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "fuse/kernel_attributes.h"
+#include "fuse/operations.h"
+#include "wire/status.h"
+
+namespace dafs::fuse {
+namespace {
+
+uint32_t ShareOf(uint32_t flags) {
+  switch (flags & O_ACCMODE) {
+    case O_RDONLY:
+      return wire::kShareRead;
+    case O_WRONLY:
+      return wire::kShareWrite;
+    default:
+      return wire::kShareBoth;
+  }
+}
+
+bool Writes(uint32_t flags) { return (flags & O_ACCMODE) != O_RDONLY; }
+
+// An owner of its own for each open: a lock's owner is its OPEN's.
+std::string NewOwner(MountState& state) {
+  uint64_t number = state.next_owner.fetch_add(1, std::memory_order_relaxed);
+  std::string owner(sizeof(number), '\0');
+  std::memcpy(owner.data(), &number, sizeof(number));
+  return owner;
+}
+
+// Errors of an OPEN by name that hold for the file and not only for its name.
+bool IsRefusal(const absl::Status& status) {
+  if (!wire::HasDafsStatus(status)) return true;
+  switch (wire::DafsFromStatus(status)) {
+    case wire::DafsStatus::kNoEnt:
+    case wire::DafsStatus::kStale:
+    case wire::DafsStatus::kNotDir:
+    case wire::DafsStatus::kIsDir:
+    case wire::DafsStatus::kSymlink:
+    case wire::DafsStatus::kFhExpired:
+    case wire::DafsStatus::kBadHandle:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+// FUSE's OPEN has a node, DAFS's a name. OPEN_HANDLE opens what the handle means. A server without
+// it is asked by the name the node was last found under, and the answer counts only if the same
+// file comes back; else the file is used without an open at the server (state id zero).
+dat::Task<absl::StatusOr<client::OpenFile>> Operations::OpenNode(const client::Identity& who,
+                                                                 const InodeView& node,
+                                                                 uint32_t share) {
+  client::OpenRequest request;
+  request.owner = NewOwner(state_);
+  request.share_access = share;
+  absl::StatusOr<client::OpenFile> file =
+      co_await files_.OpenByHandle(who, node.handle, share, request.owner);
+  if (!file.ok() || !file->state_id.is_zero()) co_return file;
+  Place place = state_.inodes.PlaceOf(node.nodeid);
+  std::optional<InodeView> parent = state_.inodes.Find(place.parent);
+  if (place.name.empty() || !parent) co_return file;
+  request.directory = parent->handle;
+  request.name = place.name;
+  absl::StatusOr<client::OpenFile> named = co_await files_.Open(who, request);
+  if (!named.ok()) {
+    if (IsRefusal(named.status())) co_return named;
+    co_return file;
+  }
+  if (named->handle == node.handle) co_return named;
+  absl::Status closed = co_await files_.Close(who, named->handle, named->state_id);
+  closed.IgnoreError();
+  co_return file;
+}
+
+fuse_open_out Operations::TakeOpen(const client::OpenFile& file, uint64_t nodeid, uint32_t flags,
+                                   Caller who, bool keep_cache) {
+  auto open = std::make_shared<OpenState>();
+  open->nodeid = nodeid;
+  open->handle = file.handle;
+  open->state_id = file.state_id;
+  open->flags = flags;
+  open->opener = std::move(who);
+  open->writes = state_.inodes.WritesOf(nodeid);
+  fuse_open_out out = {};
+  out.fh = state_.open_files.Add(std::move(open));
+  if (flags & O_DIRECT) {
+    out.open_flags |= FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;
+  } else if (keep_cache) {
+    out.open_flags |= FOPEN_KEEP_CACHE;
+  }
+  // Nothing was written through it, so close(2) has nothing to wait for.
+  if (!Writes(flags)) out.open_flags |= FOPEN_NOFLUSH;
+  return out;
+}
+
+dat::Task<void> Operations::CloseState(std::shared_ptr<OpenState> open) {
+  absl::Status closed = co_await files_.Close(*open->opener, open->handle, open->state_id);
+  closed.IgnoreError();  // nobody is left to be told; the server's lease ends the open at last
+}
+
+dat::Task<void> Operations::Open(Call& call) {
+  RequestReader in = call.reader();
+  auto request = in.Take<fuse_open_in>();
+  if (!in.ok()) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  std::optional<InodeView> node = NodeOf(call);
+  if (!node) co_return;
+  Caller who = CallerOf(call);
+  absl::StatusOr<client::OpenFile> file = co_await OpenNode(*who, *node, ShareOf(request.flags));
+  if (!file.ok()) {
+    call.ReplyStatus(file.status());
+    co_return;
+  }
+  // Close-to-open: whoever opens sees what others had written when they closed. The node is in use
+  // by the caller until we answer, so the notification waits for nothing.
+  bool current = file->attributes.has(wire::kFattrChange) &&
+                 state_.inodes.KernelIsCurrent(call.nodeid(), file->attributes.change);
+  if (!current && !call.answered()) channel_.ForgetAttributes(call.nodeid());
+  fuse_open_out out = TakeOpen(*file, call.nodeid(), request.flags, who, current);
+  if (!call.Reply({AsBytes(out)})) {
+    if (std::shared_ptr<OpenState> open = state_.open_files.Remove(out.fh)) {
+      co_await CloseState(open);
+    }
+  }
+}
+
+dat::Task<void> Operations::Create(Call& call) {
+  RequestReader in = call.reader();
+  auto create = in.Take<fuse_create_in>();
+  std::string_view name = in.TakeName();
+  if (!in.ok()) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  std::optional<InodeView> parent = NodeOf(call);
+  if (!parent) co_return;
+  Caller who = CallerOf(call);
+  client::OpenRequest request;
+  request.directory = parent->handle;
+  request.name = std::string(name);
+  request.share_access = ShareOf(create.flags);
+  request.owner = NewOwner(state_);
+  request.create = true;
+  // GUARDED sets mode and owner as the file is made; EXCLUSIVE needs a second step for them.
+  request.create_mode =
+      create.flags & O_EXCL ? wire::CreateMode::kGuarded : wire::CreateMode::kUnchecked;
+  request.attributes = NewFileAttributes(create.mode);
+  request.truncate = (create.flags & O_TRUNC) != 0;
+  Touch(call.nodeid());
+  absl::StatusOr<client::OpenFile> file = co_await files_.Open(*who, request);
+  Touch(call.nodeid());
+  if (!file.ok()) {
+    call.ReplyStatus(file.status());
+    co_return;
+  }
+  client::Node node{file->handle, file->attributes};
+  Place place{call.nodeid(), request.name};
+  fuse_entry_out entry = Entry(node, std::move(place));
+  fuse_open_out out = TakeOpen(*file, entry.nodeid, create.flags, who, false);
+  if (!call.Reply({AsBytes(entry), AsBytes(out)})) {
+    state_.inodes.NotTold(entry.nodeid);
+    state_.inodes.Forget(entry.nodeid, 1);
+    if (std::shared_ptr<OpenState> open = state_.open_files.Remove(out.fh)) {
+      co_await CloseState(open);
+    }
+  }
+}
+
+dat::Task<void> Operations::Release(Call& call) {
+  RequestReader in = call.reader();
+  auto release = in.Take<fuse_release_in>();
+  std::shared_ptr<OpenState> open = in.ok() ? state_.open_files.Remove(release.fh) : nullptr;
+  // Nobody waits for the CLOSE: data was committed by FLUSH.
+  call.ReplyOk();
+  if (open != nullptr) co_await CloseState(open);
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,243 @@
+#include "fuse/worker.h"
+
+#include <sys/epoll.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "fuse/kernel_init.h"
+#include "fuse/kernel_protocol.h"
+#include "fuse/memory_pressure.h"
+#include "wire/log.h"
+#include "wire/status_macros.h"
+
+namespace dafs::fuse {
+
+absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(MountState& state, client::Client& client,
+                                                      std::function<void()> ended) {
+  ASSIGN_OR_RETURN(std::unique_ptr<dat::Loop> loop, dat::Loop::Create());
+  ASSIGN_OR_RETURN(std::unique_ptr<client::Files> files, client::Files::Create(client, *loop));
+  std::unique_ptr<Worker> worker(new Worker(state, std::move(loop), std::move(files)));
+  Worker* self = worker.get();
+  worker->thread_ = std::thread([self, ended = std::move(ended)] {
+    BecomeIoFlusher();
+    self->loop_->Run();
+    self->files_->Shutdown();
+    ended();
+  });
+  return worker;
+}
+
+Worker::Worker(MountState& state, std::unique_ptr<dat::Loop> loop,
+               std::unique_ptr<client::Files> files)
+    : state_(state),
+      loop_(std::move(loop)),
+      files_(std::move(files)),
+      interrupts_(*loop_, calls_) {}
+
+Worker::~Worker() {
+  Stop();
+  Join();
+  buffer_.Release();
+}
+
+void Worker::Join() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void Worker::Stop() {
+  loop_->Post([this] { End(); });
+}
+
+void Worker::Interrupt(uint64_t unique) {
+  loop_->Post([this, unique] { interrupts_.Interrupt(unique); });
+}
+
+dat::Task<void> Worker::AskForRoot(std::function<void(Root)> done) {
+  Root root;
+  root.connected = co_await files_->Connect();
+  if (root.connected.ok()) {
+    client::Identity self;  // root's: the server squashes it if it wants to
+    root.node = co_await files_->Mount(self);
+    if (root.node.ok()) {
+      absl::StatusOr<wire::FsAttributes> statfs = co_await files_->StatFs(self, root.node->handle);
+      if (statfs.ok()) state_.statfs.Set(*statfs);
+    }
+  }
+  done(std::move(root));
+}
+
+void Worker::FindRoot(std::function<void(Root)> done) {
+  loop_->Post([this, done = std::move(done)] { dat::Start(AskForRoot(done)); });
+}
+
+void Worker::Serve(UniqueFd fd) {
+  auto shared = std::make_shared<UniqueFd>(std::move(fd));  // a function object is copied about
+  loop_->Post([this, shared] {
+    if (ended_) return;
+    channel_.emplace(std::move(*shared));
+    operations_.emplace(state_, *files_, *channel_);
+    loop_->Add(this);
+  });
+}
+
+// --- Requests --------------------------------------------------------------------------------
+
+bool Worker::HaveBuffer() {
+  if (buffer_) return true;
+  if (waiting_for_buffer_) return false;
+  client::BufferPool& pool = files_->buffers();
+  buffer_ = pool.TryAcquire(client::BufferUse::kWriteSource, state_.options.wsize);
+  if (buffer_) return true;
+  waiting_for_buffer_ = true;
+  dat::Start(WaitForBuffer());
+  return static_cast<bool>(buffer_);
+}
+
+dat::Task<void> Worker::WaitForBuffer() {
+  absl::StatusOr<client::BufferLease> lease =
+      co_await files_->buffers().Acquire(client::BufferUse::kWriteSource, state_.options.wsize);
+  waiting_for_buffer_ = false;
+  if (!lease.ok()) co_return;  // shutting down
+  buffer_ = *std::move(lease);
+  loop_->Touch(this);
+}
+
+bool Worker::Poll() {
+  if (ended_) return false;
+  if (!HaveBuffer()) {
+    if (channel_->AtEnd()) End();
+    return false;
+  }
+  std::byte* start = buffer_.payload() - kWriteHeaderBytes;
+  std::span<std::byte> room(start, kWriteHeaderBytes + buffer_.payload_bytes());
+  KernelChannel::ReadOutcome outcome = channel_->Read(room);
+  switch (outcome.status) {
+    case KernelChannel::ReadStatus::kNothing:
+      return false;
+    case KernelChannel::ReadStatus::kEnd:
+      End();
+      return false;
+    case KernelChannel::ReadStatus::kRequest:
+      Handle(room.first(outcome.bytes));
+      return true;
+  }
+  return false;
+}
+
+dat::WaitHandle Worker::Arm() {
+  // EPOLLEXCLUSIVE: one request wakes one worker. Errors are always reported.
+  uint32_t events = buffer_ || !waiting_for_buffer_ ? EPOLLIN | EPOLLEXCLUSIVE : 0u;
+  return {.fd = channel_->fd(), .events = events};
+}
+
+void Worker::Handle(std::span<const std::byte> request) {
+  fuse_in_header header = {};
+  if (request.size() < sizeof(header)) {
+    LogError("request from the kernel: " + std::to_string(request.size()) + " bytes");
+    return;
+  }
+  std::memcpy(&header, request.data(), sizeof(header));
+  std::span<const std::byte> body = request.subspan(sizeof(header));
+  if (header.len != request.size()) {
+    LogError("request " + std::to_string(header.opcode) + " from the kernel: length " +
+             std::to_string(header.len) + ", read " + std::to_string(request.size()));
+    channel_->ReplyError(header.unique, EIO);
+    return;
+  }
+  switch (header.opcode) {
+    case FUSE_INIT:
+      Init(header, body);
+      return;
+    case FUSE_FORGET:
+      operations_->Forget(header.nodeid, RequestReader(body));
+      return;
+    case FUSE_BATCH_FORGET:
+      operations_->BatchForget(RequestReader(body));
+      return;
+    case FUSE_INTERRUPT:
+      InterruptRequest(body);
+      return;
+    case FUSE_DESTROY:
+      channel_->ReplyError(header.unique, 0);
+      return;
+    case FUSE_NOTIFY_REPLY:
+      return;
+    case FUSE_WRITE:
+      if (body.size() < sizeof(fuse_write_in)) {
+        channel_->ReplyError(header.unique, EINVAL);
+      } else {
+        StartCall(header, body.first(sizeof(fuse_write_in)), std::move(buffer_));
+      }
+      return;
+    default:
+      // Longer ones are requests we do not have (SETXATTR, IOCTL): the header is enough to say so.
+      StartCall(header, body.first(std::min(body.size(), kBodyMax)), client::BufferLease());
+  }
+}
+
+void Worker::StartCall(const fuse_in_header& header, std::span<const std::byte> body,
+                       client::BufferLease lease) {
+  auto call = std::make_unique<Call>(*channel_, calls_, header, body, std::move(lease));
+  dat::Start(operations_->Serve(std::move(call), [this] { CallDone(); }));
+}
+
+void Worker::Init(const fuse_in_header& header, std::span<const std::byte> body) {
+  InitWishes wishes;
+  wishes.max_write = state_.options.wsize;
+  InitAnswer answer = AnswerInit(body, wishes);
+  if (answer.error != 0) {
+    channel_->ReplyError(header.unique, answer.error);
+  } else {
+    channel_->Reply(header.unique, {AsBytes(answer.out)});
+    if (answer.again) return;
+  }
+  if (state_.initialised.HasBeenNotified()) return;
+  state_.init_error = answer.error;
+  state_.initialised.Notify();
+}
+
+void Worker::InterruptRequest(std::span<const std::byte> body) {
+  RequestReader in(body);
+  auto interrupt = in.Take<fuse_interrupt_in>();
+  if (!in.ok()) return;
+  if (calls_.Find(interrupt.unique) != nullptr) {
+    interrupts_.Interrupt(interrupt.unique);
+  } else if (state_.interrupt_all) {
+    state_.interrupt_all(interrupt.unique);
+  }
+}
+
+// --- The end ---------------------------------------------------------------------------------
+
+void Worker::End() {
+  if (std::exchange(ended_, true)) return;
+  if (channel_.has_value()) loop_->Remove(this);
+  if (calls_.size() == 0) {
+    Farewell();
+  } else {
+    end_timer_ = loop_->RunAfter(kDrainFor, [this] { Farewell(); });
+  }
+}
+
+void Worker::CallDone() {
+  if (!ended_ || calls_.size() != 0) return;
+  // Posted: the last call is still on the stack.
+  loop_->Post([this] { Farewell(); });
+}
+
+void Worker::Farewell() {
+  if (std::exchange(farewell_, true)) return;
+  loop_->Cancel(end_timer_);
+  end_timer_ = loop_->RunAfter(kFarewellFor, [this] { loop_->Stop(); });
+  dat::Start(SayFarewell());
+}
+
+dat::Task<void> Worker::SayFarewell() {
+  co_await files_->Disconnect();
+  loop_->Stop();
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,93 @@
+// A worker: one thread with one loop, which waits for the kernel and for the worker's session, and
+// answers the kernel from where the answer arrives (ARCHITECTURE "Threads"). Nothing is handed to
+// another thread but interrupts.
+//
+// A request is read into a kept buffer of the worker's pool, placed so that a WRITE's data begins on
+// a page; the WRITE takes the buffer with it. While all write buffers are out, no request is read:
+// the kernel queues them, and only its hanging up is noticed.
+//
+// The end: when the kernel hangs up (umount, abort) or Stop() is called, calls in hand get
+// kDrainFor to finish (a CLOSE may be among them), the session is ended politely within
+// kFarewellFor, and what is still out then is abandoned.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "client/files.h"
+#include "fuse/call.h"
+#include "fuse/interrupts.h"
+#include "fuse/kernel_channel.h"
+#include "fuse/mount_state.h"
+#include "fuse/operations.h"
+#include "wire/dat/loop.h"
+
+namespace dafs::fuse {
+
+class Worker : private dat::Pollable {
+ public:
+  static constexpr absl::Duration kDrainFor = absl::Milliseconds(1500);
+  static constexpr absl::Duration kFarewellFor = absl::Seconds(1);
+
+  // Starts the thread. `state` and `client` outlive the worker. `ended` runs on the thread as its
+  // last act.
+  static absl::StatusOr<std::unique_ptr<Worker>> Start(MountState& state, client::Client& client,
+                                                       std::function<void()> ended);
+  ~Worker() override;  // stops and joins
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // What a mount needs to know before it is made. `done` runs on the worker's thread.
+  struct Root {
+    absl::Status connected;
+    absl::StatusOr<client::Node> node = absl::UnknownError("not asked");
+  };
+  void FindRoot(std::function<void(Root)> done);
+
+  // From any thread: begins to serve the kernel on `fd` (/dev/fuse).
+  void Serve(UniqueFd fd);
+  void Interrupt(uint64_t unique);
+  void Stop();
+  void Join();
+
+ private:
+  Worker(MountState& state, std::unique_ptr<dat::Loop> loop,
+         std::unique_ptr<client::Files> files);
+
+  bool Poll() override;
+  dat::WaitHandle Arm() override;
+
+  bool HaveBuffer();
+  dat::Task<void> WaitForBuffer();
+  void Handle(std::span<const std::byte> request);
+  void Init(const fuse_in_header& header, std::span<const std::byte> body);
+  void InterruptRequest(std::span<const std::byte> body);
+  void StartCall(const fuse_in_header& header, std::span<const std::byte> body,
+                 client::BufferLease lease);
+  dat::Task<void> AskForRoot(std::function<void(Root)> done);
+  void End();
+  void CallDone();
+  void Farewell();
+  dat::Task<void> SayFarewell();
+
+  MountState& state_;
+  std::unique_ptr<dat::Loop> loop_;
+  std::unique_ptr<client::Files> files_;
+  std::optional<KernelChannel> channel_;
+  CallsInHand calls_;
+  Interrupts interrupts_;
+  std::optional<Operations> operations_;
+  client::BufferLease buffer_;  // the next request is read into it
+  bool waiting_for_buffer_ = false;
+  bool ended_ = false;
+  bool farewell_ = false;
+  dat::Loop::TimerId end_timer_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace dafs::fuse

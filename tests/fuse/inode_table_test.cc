@@ -1,0 +1,149 @@
+#include "fuse/inode_table.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+namespace dafs::fuse {
+namespace {
+
+wire::FileHandle Handle(uint8_t number) {
+  wire::FileHandle handle;
+  handle.fileid.bytes[0] = number;
+  handle.fileid.bytes[1] = 1;
+  return handle;
+}
+
+wire::FileAttributes File(uint64_t change, wire::ObjectType type = wire::ObjectType::kReg) {
+  wire::FileAttributes attributes;
+  attributes.set(wire::kFattrObjectType | wire::kFattrChange | wire::kFattrFileId);
+  attributes.object_type = type;
+  attributes.change = change;
+  attributes.file_id = 77;
+  return attributes;
+}
+
+class InodeTableTest : public ::testing::Test {
+ protected:
+  InodeTableTest() { table_.SetRoot(Handle(0), File(1, wire::ObjectType::kDir)); }
+  const absl::Time start_ = absl::UnixEpoch() + absl::Hours(1);
+  InodeTable table_{CacheTimes()};
+};
+
+TEST_F(InodeTableTest, RootIsNodeOneAndStaysWhateverIsForgotten) {
+  ASSERT_TRUE(table_.Find(kRootNode).has_value());
+  EXPECT_EQ(table_.Find(kRootNode)->handle, Handle(0));
+  table_.Forget(kRootNode, 1000);
+  EXPECT_TRUE(table_.Find(kRootNode).has_value());
+}
+
+TEST_F(InodeTableTest, OneHandleIsOneNodeUnderAllItsNames) {
+  uint64_t first = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  uint64_t second = table_.Remember(Handle(5), File(1), {kRootNode, "b"});
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(table_.NodeOf(Handle(5)), first);
+  EXPECT_EQ(table_.PlaceOf(first).name, "b");
+  EXPECT_EQ(table_.Find(first)->file_id, 77u);
+  EXPECT_EQ(table_.Find(first)->type, wire::ObjectType::kReg);
+}
+
+TEST_F(InodeTableTest, NodeGoesWithItsLastLookup) {
+  uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  table_.Forget(node, 2);
+  EXPECT_TRUE(table_.Find(node).has_value());
+  table_.Forget(node, 1);
+  EXPECT_FALSE(table_.Find(node).has_value());
+  EXPECT_EQ(table_.NodeOf(Handle(5)), 0u);
+  EXPECT_EQ(table_.size(), 1u);
+}
+
+TEST_F(InodeTableTest, ForgettingTooMuchOrTheUnknownDoesNoHarm) {
+  uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  table_.Forget(node, ~uint64_t{0});
+  EXPECT_FALSE(table_.Find(node).has_value());
+  table_.Forget(node, 1);
+  table_.Forget(123456, 1);
+  EXPECT_EQ(table_.size(), 1u);
+}
+
+TEST_F(InodeTableTest, NodeIdsAreNeverUsedAgain) {
+  uint64_t before = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  table_.Forget(before, 1);
+  uint64_t after = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  EXPECT_NE(before, after);
+  EXPECT_FALSE(table_.Find(before).has_value());
+  EXPECT_NE(after, kRootNode);
+}
+
+TEST_F(InodeTableTest, CacheTimeDoublesWhileNothingChangesAndStartsAgainWhenItDoes) {
+  uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  absl::Time now = start_;
+  EXPECT_EQ(table_.Told(node, File(1), now), absl::Seconds(3));
+  // Asked again before the time is over: no reason to believe it for longer.
+  EXPECT_EQ(table_.Told(node, File(1), now + absl::Seconds(1)), absl::Seconds(3));
+  now += absl::Seconds(10);
+  EXPECT_EQ(table_.Told(node, File(1), now), absl::Seconds(6));
+  for (absl::Duration expected : {absl::Seconds(12), absl::Seconds(24), absl::Seconds(48),
+                                  absl::Seconds(60), absl::Seconds(60)}) {
+    now += absl::Minutes(2);
+    EXPECT_EQ(table_.Told(node, File(1), now), expected);
+  }
+  EXPECT_EQ(table_.Told(node, File(2), now + absl::Minutes(2)), absl::Seconds(3));
+}
+
+TEST_F(InodeTableTest, DirectoriesHaveTimesOfTheirOwn) {
+  EXPECT_EQ(table_.Told(kRootNode, File(1, wire::ObjectType::kDir), start_), absl::Seconds(30));
+}
+
+TEST_F(InodeTableTest, KernelIsCurrentOnlyWithTheChangeItWasToldLast) {
+  uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  EXPECT_FALSE(table_.KernelIsCurrent(node, 1));  // never told
+  table_.Told(node, File(1), start_);
+  EXPECT_TRUE(table_.KernelIsCurrent(node, 1));
+  EXPECT_FALSE(table_.KernelIsCurrent(node, 2));
+  table_.NotTold(node);
+  EXPECT_FALSE(table_.KernelIsCurrent(node, 1));
+  EXPECT_FALSE(table_.KernelIsCurrent(999999, 1));
+}
+
+TEST_F(InodeTableTest, NewsAreWhatWasToldOrTouchedSince) {
+  uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  EXPECT_FALSE(table_.NewsSince(node, start_));
+  table_.Told(node, File(1), start_);
+  EXPECT_TRUE(table_.NewsSince(node, start_));
+  EXPECT_FALSE(table_.TouchedSince(node, start_));
+  EXPECT_FALSE(table_.NewsSince(node, start_ + absl::Seconds(1)));
+  table_.Touch(node, start_ + absl::Seconds(2));
+  EXPECT_TRUE(table_.TouchedSince(node, start_ + absl::Seconds(1)));
+  EXPECT_TRUE(table_.NewsSince(node, start_ + absl::Seconds(2)));
+  EXPECT_FALSE(table_.NewsSince(999999, start_));
+}
+
+TEST_F(InodeTableTest, AllOpensOfAFileShareOneWriteTracker) {
+  uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  auto first = table_.WritesOf(node);
+  EXPECT_EQ(first, table_.WritesOf(node));
+  EXPECT_NE(table_.WritesOf(999999), nullptr);
+}
+
+TEST_F(InodeTableTest, ManyThreadsLookingUpAndForgettingLeaveNothingBehind) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([this] {
+      for (int round = 0; round < 2000; ++round) {
+        auto number = static_cast<uint8_t>(round % 50);
+        uint64_t node = table_.Remember(Handle(number), File(1), {kRootNode, "x"});
+        table_.Touch(node, start_);
+        table_.Forget(node, 1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(table_.size(), 1u);
+}
+
+}  // namespace
+}  // namespace dafs::fuse

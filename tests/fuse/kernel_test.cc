@@ -1,0 +1,320 @@
+// The parts that speak the kernel's protocol, each by itself.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "fake_kernel.h"
+#include "fuse/call.h"
+#include "fuse/directory_answer.h"
+#include "fuse/identity_cache.h"
+#include "fuse/interrupts.h"
+#include "fuse/kernel_attributes.h"
+#include "fuse/kernel_init.h"
+#include "fuse/mount_error.h"
+#include "fuse/request_reader.h"
+#include "wire/status.h"
+
+namespace dafs::fuse {
+namespace {
+
+std::span<const std::byte> Bytes(const std::string& text) {
+  return std::as_bytes(std::span<const char>(text.data(), text.size()));
+}
+
+TEST(RequestReader, TakesStructuresNamesAndTheRest) {
+  fuse_rename_in rename = {.newdir = 42};
+  std::string body = Raw(rename) + Name("old") + Name("new") + "tail";
+  RequestReader in(Bytes(body));
+  EXPECT_EQ(in.Take<fuse_rename_in>().newdir, 42u);
+  EXPECT_EQ(in.TakeName(), "old");
+  EXPECT_EQ(in.TakeName(), "new");
+  EXPECT_EQ(in.rest().size(), 4u);
+  EXPECT_TRUE(in.ok());
+}
+
+TEST(RequestReader, EveryTruncationIsAnErrorAndReadsAsNothing) {
+  fuse_rename_in rename = {.newdir = 42};
+  std::string body = Raw(rename) + Name("old") + Name("new");
+  for (size_t size = 0; size < body.size(); ++size) {
+    std::string part = body.substr(0, size);
+    RequestReader in(Bytes(part));
+    in.Take<fuse_rename_in>();
+    in.TakeName();
+    EXPECT_EQ(in.TakeName(), "") << size;
+    EXPECT_FALSE(in.ok()) << size;
+  }
+}
+
+TEST(RequestReader, RefusesNamesThatAreNone) {
+  for (const std::string& name :
+       {std::string(), std::string("a/b"), std::string(256, 'x'), std::string("/")}) {
+    std::string body = Name(name);
+    RequestReader in(Bytes(body));
+    in.TakeName();
+    EXPECT_FALSE(in.ok()) << name;
+  }
+  std::string longest = Name(std::string(255, 'x'));
+  RequestReader in(Bytes(longest));
+  EXPECT_EQ(in.TakeName().size(), 255u);
+  EXPECT_TRUE(in.ok());
+}
+
+TEST(AnswerInit, TakesWhatItWantsAndNoMore) {
+  std::string body = FakeKernel::InitBody();
+  InitAnswer answer = AnswerInit(Bytes(body), {.max_write = 1u << 20, .max_readahead = 1u << 20});
+  EXPECT_EQ(answer.error, 0);
+  EXPECT_FALSE(answer.again);
+  EXPECT_EQ(answer.out.major, 7u);
+  EXPECT_EQ(answer.out.max_write, 1u << 20);
+  EXPECT_EQ(answer.out.max_pages, 256);
+  EXPECT_EQ(answer.out.max_readahead, 128u << 10);  // no more than was offered
+  EXPECT_EQ(answer.out.time_gran, 1u);
+  EXPECT_TRUE(answer.out.flags & FUSE_PARALLEL_DIROPS);
+  EXPECT_TRUE(answer.out.flags & FUSE_MAX_PAGES);
+  EXPECT_TRUE(answer.out.flags & FUSE_HANDLE_KILLPRIV_V2);
+  // Locks stay local and writes go through.
+  EXPECT_FALSE(answer.out.flags & (FUSE_POSIX_LOCKS | FUSE_FLOCK_LOCKS));
+  EXPECT_FALSE(answer.out.flags & FUSE_WRITEBACK_CACHE);
+  EXPECT_EQ(answer.out.flags2, kInitDirectIoAllowMmap >> 32);
+}
+
+TEST(AnswerInit, OlderKernelsGetWhatTheyOffer) {
+  fuse_init_in init = {};
+  init.major = 7;
+  init.minor = 31;
+  init.flags = FUSE_ASYNC_READ | FUSE_MAX_PAGES;
+  std::string body = Raw(init).substr(0, 16);
+  InitAnswer answer = AnswerInit(Bytes(body), {});
+  EXPECT_EQ(answer.error, 0);
+  EXPECT_EQ(answer.out.flags, init.flags);
+  EXPECT_EQ(answer.out.flags2, 0u);
+}
+
+TEST(AnswerInit, RefusesAncientKernelsAndShortRequests) {
+  fuse_init_in init = {};
+  init.major = 7;
+  init.minor = 30;
+  std::string body = Raw(init);
+  EXPECT_EQ(AnswerInit(Bytes(body), {}).error, EPROTO);
+  for (size_t size = 0; size < 16; ++size) {
+    std::string part = FakeKernel::InitBody().substr(0, size);
+    EXPECT_EQ(AnswerInit(Bytes(part), {}).error, EPROTO) << size;
+  }
+}
+
+TEST(AnswerInit, NewerMajorVersionsAreAskedToComeAgain) {
+  fuse_init_in init = {};
+  init.major = 8;
+  std::string body = Raw(init);
+  InitAnswer answer = AnswerInit(Bytes(body), {});
+  EXPECT_TRUE(answer.again);
+  EXPECT_EQ(answer.out.major, 7u);
+}
+
+TEST(KernelAttributes, ShowWhatStatShows) {
+  wire::FileAttributes a;
+  a.set(wire::kFattrObjectType | wire::kFattrMode | wire::kFattrNumLinks | wire::kFattrObjectSize |
+        wire::kFattrFileId | wire::kFattrSpaceUsed);
+  a.object_type = wire::ObjectType::kReg;
+  a.mode = 04755;
+  a.num_links = 3;
+  a.object_size = uint64_t{5} << 32;
+  a.file_id = 0x123456789abcdef0;
+  a.space_used = 1025;
+  a.time_modify = {-5, 999'999'999};
+  a.owner = "1000";
+  a.owner_group = "somebody@example.org";
+  fuse_attr out = KernelAttributes(a, 7);
+  EXPECT_EQ(out.mode, S_IFREG | 04755u);
+  EXPECT_EQ(out.nlink, 3u);
+  EXPECT_EQ(out.size, uint64_t{5} << 32);
+  EXPECT_EQ(out.ino, 0x123456789abcdef0u);
+  EXPECT_EQ(out.blocks, 3u);
+  EXPECT_EQ(static_cast<int64_t>(out.mtime), -5);
+  EXPECT_EQ(out.mtimensec, 999'999'999u);
+  EXPECT_EQ(out.uid, 1000u);
+  EXPECT_EQ(out.gid, 65534u);
+}
+
+TEST(KernelAttributes, TypesAndDevicesGoBothWays) {
+  for (uint32_t type : {S_IFREG, S_IFDIR, S_IFLNK, S_IFBLK, S_IFCHR, S_IFSOCK, S_IFIFO}) {
+    EXPECT_EQ(FileTypeBits(TypeFromMode(type | 0644)), type);
+  }
+  EXPECT_EQ(TypeFromMode(0030000), wire::ObjectType::kInvalid);
+  // The kernel's new_encode_dev: minor bits 0-7, major in 8-19, the rest of the minor above.
+  EXPECT_EQ(DeviceFromKernel(0x00000803).specdata1, 8u);
+  EXPECT_EQ(DeviceFromKernel(0x00000803).specdata2, 3u);
+  for (uint32_t rdev : {0x803u, 0xfffffu, 0xfff00000u, 0x12345678u}) {
+    EXPECT_EQ(DeviceToKernel(DeviceFromKernel(rdev)), rdev);
+  }
+}
+
+TEST(AttributesToSet, TellsNowFromATimeAndLeavesTheRestAlone) {
+  fuse_setattr_in in = {};
+  EXPECT_EQ(AttributesToSet(in).valid, 0u);
+  in.valid = FATTR_ATIME | FATTR_ATIME_NOW | FATTR_MTIME | FATTR_MODE | FATTR_UID | FATTR_SIZE;
+  in.mtime = 12;
+  in.mtimensec = 34;
+  in.mode = S_IFREG | 0640;
+  in.uid = 77;
+  in.size = 99;
+  wire::FileAttributes set = AttributesToSet(in);
+  EXPECT_EQ(set.valid, wire::kFattrTimeAccessSet | wire::kFattrTimeModifySet | wire::kFattrMode |
+                           wire::kFattrOwner | wire::kFattrObjectSize);
+  EXPECT_EQ(set.time_access_set.how, wire::TimeSetHow::kSetToServerTime);
+  EXPECT_EQ(set.time_modify_set.how, wire::TimeSetHow::kSetToClientTime);
+  EXPECT_EQ(set.time_modify_set.client_time.seconds, 12);
+  EXPECT_EQ(set.time_modify_set.client_time.nseconds, 34u);
+  EXPECT_EQ(set.mode, 0640u);
+  EXPECT_EQ(set.owner, "77");
+  EXPECT_EQ(set.object_size, 99u);
+}
+
+TEST(DirectoryAnswer, StaysWithinItsLimitAndAligned) {
+  DirectoryAnswer answer(64);
+  ASSERT_TRUE(answer.Fits("abc", false));
+  answer.Add("abc", 5, S_IFDIR, 1);
+  EXPECT_EQ(answer.bytes().size(), 32u);
+  ASSERT_TRUE(answer.Fits("12345678", false));
+  answer.Add("12345678", 6, S_IFREG, 2);
+  EXPECT_EQ(answer.bytes().size(), 64u);
+  EXPECT_FALSE(answer.Fits("x", false));
+  fuse_dirent first = {};
+  std::memcpy(&first, answer.bytes().data(), FUSE_NAME_OFFSET);
+  EXPECT_EQ(first.ino, 5u);
+  EXPECT_EQ(first.off, 1u);
+  EXPECT_EQ(first.namelen, 3u);
+  EXPECT_EQ(first.type, 4u);  // DT_DIR
+}
+
+TEST(DirectoryAnswer, CountsTheNodesItGivesAway) {
+  DirectoryAnswer answer(4096);
+  fuse_entry_out entry = {};
+  answer.AddPlus(entry, "none", 1, S_IFREG, 1);
+  entry.nodeid = 9;
+  answer.AddPlus(entry, "one", 1, S_IFREG, 2);
+  EXPECT_THAT(answer.counted(), testing::ElementsAre(9u));
+}
+
+// A /proc with one process in it.
+class ProcTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/dafs-proc-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    proc_ = name;
+    std::filesystem::create_directory(proc_ + "/7");
+  }
+  void TearDown() override { std::filesystem::remove_all(proc_); }
+  void Status(const std::string& text) { std::ofstream(proc_ + "/7/status") << text; }
+  std::string proc_;
+};
+
+TEST_F(ProcTest, KilledIsWhoHasSigkillPendingOrIsGone) {
+  Status("Name:\tx\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\n");
+  EXPECT_FALSE(IsBeingKilled(7, proc_));
+  Status("Name:\tx\nSigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\n");
+  EXPECT_TRUE(IsBeingKilled(7, proc_));
+  Status("Name:\tx\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000000100\n");
+  EXPECT_TRUE(IsBeingKilled(7, proc_));
+  EXPECT_TRUE(IsBeingKilled(8, proc_));
+  EXPECT_FALSE(IsBeingKilled(0, proc_));
+}
+
+TEST_F(ProcTest, InterruptEndsACallOnlyWhenItsCallerIsKilled) {
+  FakeKernel kernel;
+  KernelChannel channel(kernel.TakeWorkerEnd());
+  CallsInHand calls;
+  auto loop = *dat::Loop::Create();
+  Interrupts interrupts(*loop, calls, proc_);
+  fuse_in_header header = {};
+  header.unique = 10;
+  header.pid = 7;
+  Call call(channel, calls, header, {}, client::BufferLease());
+  Status("SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\n");
+  interrupts.Interrupt(10);
+  interrupts.Interrupt(11);  // nobody's
+  EXPECT_FALSE(call.answered());
+  // The kernel will not tell of a second signal: the call is looked at again.
+  Status("SigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\n");
+  while (!call.answered()) loop->RunOnce(absl::Seconds(1));
+  FakeKernel::Answer answer = kernel.Receive();
+  EXPECT_EQ(answer.unique, 10u);
+  EXPECT_EQ(answer.error, EINTR);
+  EXPECT_FALSE(call.ReplyOk());  // what the server says later is dropped
+  EXPECT_EQ(calls.Find(10), nullptr);
+}
+
+TEST_F(ProcTest, GroupsAreReadOnceASecond) {
+  IdentityCache identities(proc_);
+  absl::Time now = absl::UnixEpoch();
+  Status("Uid:\t5\nGroups:\t30 4 20 \nNgid:\t0\n");
+  auto who = identities.Get(5, 6, 7, now);
+  EXPECT_EQ(who->uid, 5u);
+  EXPECT_EQ(who->gid, 6u);
+  EXPECT_THAT(who->groups, testing::ElementsAre(4u, 20u, 30u));
+  Status("Uid:\t5\nGroups:\t1\n");
+  EXPECT_EQ(identities.Get(5, 6, 7, now + absl::Milliseconds(999)), who);
+  EXPECT_THAT(identities.Get(5, 6, 7, now + absl::Seconds(1))->groups, testing::ElementsAre(1u));
+  // Another user under the same pid is never taken for the first.
+  EXPECT_EQ(identities.Get(9, 6, 7, now + absl::Seconds(1))->uid, 9u);
+}
+
+TEST_F(ProcTest, CallersThatAreGoneOrUnknownHaveNoGroups) {
+  IdentityCache identities(proc_);
+  EXPECT_TRUE(identities.Get(5, 6, 8, absl::UnixEpoch())->groups.empty());
+  EXPECT_TRUE(identities.Get(5, 6, 0, absl::UnixEpoch())->groups.empty());
+  EXPECT_EQ(identities.Get(4, 6, 0, absl::UnixEpoch())->uid, 4u);
+}
+
+TEST(Call, IsAnsweredOnceAndNeverNotAtAll) {
+  FakeKernel kernel;
+  KernelChannel channel(kernel.TakeWorkerEnd());
+  CallsInHand calls;
+  fuse_in_header header = {};
+  header.unique = 3;
+  {
+    Call call(channel, calls, header, {}, client::BufferLease());
+    EXPECT_EQ(calls.size(), 1u);
+  }
+  EXPECT_EQ(calls.size(), 0u);
+  EXPECT_EQ(kernel.Receive().error, EIO);
+  Call call(channel, calls, header, {}, client::BufferLease());
+  EXPECT_TRUE(call.ReplyErrno(ENOENT));
+  EXPECT_FALSE(call.ReplyErrno(EIO));
+  EXPECT_EQ(kernel.Receive().error, ENOENT);
+}
+
+TEST(MountError, EachCauseHasItsOwnText) {
+  Options o;
+  o.source = *ParseSource("server:/data");
+  o.port = 20149;
+  Outcome unknown = HostError(o, absl::NotFoundError("x"));
+  EXPECT_EQ(unknown.reason, "server: host unknown");
+  EXPECT_EQ(unknown.code, ExitCode::kMountFailure);
+  Outcome refused = ConnectError(o, absl::UnavailableError("connect: Connection refused"));
+  EXPECT_THAT(refused.reason, testing::HasSubstr("server:20149: connection refused"));
+  Outcome absent = ExportError(o, wire::StatusFromDafs(wire::DafsStatus::kNoEnt));
+  EXPECT_EQ(absent.reason, "server:/data: no such export");
+  Outcome forbidden = ExportError(o, wire::StatusFromDafs(wire::DafsStatus::kAcces));
+  EXPECT_EQ(forbidden.reason, "server:/data: not permitted by the server");
+  for (const Outcome& outcome : {refused, absent, forbidden}) {
+    EXPECT_EQ(outcome.code, ExitCode::kMountFailure);
+  }
+}
+
+TEST(ExportPath, IsSplitIntoComponents) {
+  EXPECT_THAT(ExportPath(*ParseSource("s:/")), testing::IsEmpty());
+  EXPECT_THAT(ExportPath(*ParseSource("s:/a//b/")), testing::ElementsAre("a", "b"));
+}
+
+}  // namespace
+}  // namespace dafs::fuse

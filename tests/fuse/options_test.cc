@@ -1,0 +1,263 @@
+#include "fuse/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+
+#include <string>
+#include <vector>
+
+namespace dafs::fuse {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::StatusOr<Options> Parse(std::vector<std::string> words, Caller caller = {}) {
+  return ParseOptions(words, caller);
+}
+
+absl::StatusOr<Options> ParseList(const std::string& list) {
+  return Parse({"server:/data", "/mnt", "-o", list});
+}
+
+struct SourceCase {
+  std::string text, host;
+  uint16_t port;
+  std::string path;
+};
+
+TEST(ParseSource, TakesNamesAndAddressesWithAndWithoutPort) {
+  const SourceCase cases[] = {
+      {"server:/data", "server", 0, "/data"},
+      {"server:20150:/data", "server", 20150, "/data"},
+      {"192.0.2.1:/a/b", "192.0.2.1", 0, "/a/b"},
+      {"[::1]:/e", "::1", 0, "/e"},
+      {"[::1]:20149:/e", "::1", 20149, "/e"},
+      {"[fe80::1%eth0]:/e", "fe80::1%eth0", 0, "/e"},
+      {"server:/", "server", 0, "/"},
+      {"server://", "server", 0, "/"},
+      {"server:/data/", "server", 0, "/data"},
+      {"server:/with:colon", "server", 0, "/with:colon"},
+      {"server:1:/with:/colon", "server", 1, "/with:/colon"},
+      {"server:/with space", "server", 0, "/with space"},
+  };
+  for (const SourceCase& c : cases) {
+    absl::StatusOr<Source> source = ParseSource(c.text);
+    ASSERT_TRUE(source.ok()) << c.text << ": " << source.status();
+    EXPECT_EQ(source->text, c.text);
+    EXPECT_EQ(source->host, c.host) << c.text;
+    EXPECT_EQ(source->port, c.port) << c.text;
+    EXPECT_EQ(source->export_path, c.path) << c.text;
+  }
+}
+
+TEST(ParseSource, RefusesWhatNamesNoExport) {
+  for (const char* text : {"", "server", "/data", "server:", "server:data", ":/data", "[::1]/e",
+                           "[::1:/e", "[]:/e", "::1:/e", "server:0:/e", "server:65536:/e",
+                           "server:x:/e", "server:-1:/e", "a/b:/c"}) {
+    absl::StatusOr<Source> source = ParseSource(text);
+    EXPECT_EQ(source.status().code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(std::string(source.status().message()), HasSubstr("bad source")) << text;
+  }
+}
+
+TEST(ParseOptions, DefaultsAreThoseOfTheHelpText) {
+  absl::StatusOr<Options> o = Parse({"server:/data", "/mnt"});
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_EQ(o->source.host, "server");
+  EXPECT_EQ(o->mount_point, "/mnt");
+  EXPECT_EQ(o->port, 20149);
+  EXPECT_EQ(o->mount_flags, 0u);
+  EXPECT_EQ(o->proto, Proto::kAuto);
+  EXPECT_EQ(o->nconnect, 1u);
+  EXPECT_EQ(o->rsize, 1048576u);
+  EXPECT_EQ(o->wsize, 1048576u);
+  EXPECT_FALSE(o->soft);
+  EXPECT_EQ(o->timeo, absl::Seconds(60));
+  EXPECT_EQ(o->cache.reg_min, absl::Seconds(3));
+  EXPECT_EQ(o->cache.reg_max, absl::Seconds(60));
+  EXPECT_EQ(o->cache.dir_min, absl::Seconds(30));
+  EXPECT_EQ(o->cache.dir_max, absl::Seconds(60));
+  EXPECT_EQ(o->lookup_cache, LookupCache::kPositive);
+  EXPECT_TRUE(o->allow_other);
+  EXPECT_TRUE(o->default_permissions);
+  EXPECT_FALSE(o->checksum);
+  EXPECT_FALSE(o->foreground || o->verbose || o->fake || o->remount);
+}
+
+TEST(ParseOptions, OtherUsersAreNotLetInByDefaultWithoutRoot) {
+  Caller user{.root = false, .by_mount8 = false};
+  absl::StatusOr<Options> o = Parse({"server:/data", "/mnt"}, user);
+  ASSERT_TRUE(o.ok());
+  EXPECT_FALSE(o->allow_other);
+  EXPECT_FALSE(o->default_permissions);
+  o = Parse({"server:/data", "/mnt", "-o", "allow_other,default_permissions"}, user);
+  ASSERT_TRUE(o.ok());
+  EXPECT_TRUE(o->allow_other);
+  EXPECT_TRUE(o->default_permissions);
+}
+
+TEST(ParseOptions, EachOptionSetsItsField) {
+  absl::StatusOr<Options> o = ParseList(
+      "ro,proto=tcp,port=1234,nconnect=4,rsize=65536,wsize=32768,soft,timeo=15,acregmin=1,"
+      "acregmax=2,acdirmin=3,acdirmax=4,lookupcache=none,checksum,msgsize=1024,buffers=8");
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_EQ(o->mount_flags, static_cast<unsigned long>(MS_RDONLY));
+  EXPECT_EQ(o->proto, Proto::kTcp);
+  EXPECT_EQ(o->port, 1234);
+  EXPECT_EQ(o->nconnect, 4u);
+  EXPECT_EQ(o->rsize, 65536u);
+  EXPECT_EQ(o->wsize, 32768u);
+  EXPECT_TRUE(o->soft);
+  EXPECT_EQ(o->timeo, absl::Milliseconds(1500));
+  EXPECT_EQ(o->cache.reg_min, absl::Seconds(1));
+  EXPECT_EQ(o->cache.reg_max, absl::Seconds(2));
+  EXPECT_EQ(o->cache.dir_min, absl::Seconds(3));
+  EXPECT_EQ(o->cache.dir_max, absl::Seconds(4));
+  EXPECT_EQ(o->lookup_cache, LookupCache::kNone);
+  EXPECT_TRUE(o->checksum);
+  EXPECT_EQ(o->msgsize, 1024u);
+  EXPECT_EQ(o->buffers, 8u);
+}
+
+TEST(ParseOptions, NoacAndActimeoSetAllCacheTimes) {
+  absl::StatusOr<Options> o = ParseList("noac");
+  ASSERT_TRUE(o.ok());
+  EXPECT_EQ(o->cache.dir_max, absl::ZeroDuration());
+  EXPECT_EQ(o->cache.reg_min, absl::ZeroDuration());
+  o = ParseList("actimeo=7");
+  ASSERT_TRUE(o.ok());
+  EXPECT_EQ(o->cache.reg_min, absl::Seconds(7));
+  EXPECT_EQ(o->cache.reg_max, absl::Seconds(7));
+  EXPECT_EQ(o->cache.dir_min, absl::Seconds(7));
+  EXPECT_EQ(o->cache.dir_max, absl::Seconds(7));
+}
+
+TEST(ParseOptions, TransferSizesAreBroughtIntoRange) {
+  EXPECT_EQ(ParseList("rsize=1")->rsize, 4096u);
+  EXPECT_EQ(ParseList("rsize=5000")->rsize, 4096u);
+  EXPECT_EQ(ParseList("wsize=4294967295")->wsize, 1048576u);
+}
+
+TEST(ParseOptions, TheLastOfTwoContradictingOptionsHolds) {
+  EXPECT_EQ(ParseList("ro,rw")->mount_flags, 0u);
+  EXPECT_EQ(ParseList("rw,ro")->mount_flags, static_cast<unsigned long>(MS_RDONLY));
+  EXPECT_FALSE(ParseList("soft,hard")->soft);
+  EXPECT_EQ(ParseList("noac,ac")->cache.reg_min, absl::Seconds(3));
+}
+
+TEST(ParseOptions, TakesWhatMount8AndFstabPassOn) {
+  absl::StatusOr<Options> o = ParseList(
+      "rw,noexec,nosuid,nodev,user=fred,_netdev,nofail,noauto,x-systemd.automount,"
+      "X-mount.mkdir,comment=backup,relatime,defaults,,");
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_EQ(o->mount_flags,
+            static_cast<unsigned long>(MS_NOEXEC | MS_NOSUID | MS_NODEV | MS_RELATIME));
+  EXPECT_EQ(ParseList("user")->mount_flags,
+            static_cast<unsigned long>(MS_NOEXEC | MS_NOSUID | MS_NODEV));
+}
+
+TEST(ParseOptions, RefusesEachBadOptionByName) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"bogus", "bogus"},
+      {"proto=udp", "proto=udp"},
+      {"port=0", "port=0"},
+      {"port=70000", "port=70000"},
+      {"port=", "port="},
+      {"nconnect=0", "nconnect=0"},
+      {"nconnect=17", "nconnect=17"},
+      {"rsize=0", "rsize=0"},
+      {"rsize=1k", "rsize=1k"},
+      {"wsize=-1", "wsize=-1"},
+      {"timeo=0", "timeo=0"},
+      {"actimeo=x", "actimeo=x"},
+      {"acregmin=90", "ac*"},
+      {"msgsize=1023", "msgsize=1023"},
+      {"buffers=1", "buffers=1"},
+      {"rdmadev=", "rdmadev="},
+      {"proto=tcp,rdmadev=siw0", "rdmadev=siw0"},
+      {"lookupcache=some", "lookupcache=some"},
+      {"soft=1", "soft=1"},
+  };
+  for (auto [list, named] : cases) {
+    absl::StatusOr<Options> o = ParseList(list);
+    ASSERT_EQ(o.status().code(), absl::StatusCode::kInvalidArgument) << list;
+    EXPECT_THAT(std::string(o.status().message()), HasSubstr("bad option ")) << list;
+    EXPECT_THAT(std::string(o.status().message()), HasSubstr(named)) << list;
+  }
+}
+
+TEST(ParseOptions, SloppyIgnoresUnknownOptionsOnly) {
+  EXPECT_TRUE(Parse({"server:/data", "/mnt", "-s", "-o", "bogus,other=1"}).ok());
+  EXPECT_FALSE(Parse({"server:/data", "/mnt", "-s", "-o", "port=x"}).ok());
+}
+
+TEST(ParseOptions, FlagFIsForegroundButFakeFromMount8) {
+  absl::StatusOr<Options> o = Parse({"server:/data", "/mnt", "-f"});
+  ASSERT_TRUE(o.ok());
+  EXPECT_TRUE(o->foreground);
+  EXPECT_FALSE(o->fake);
+  o = Parse({"server:/data", "/mnt", "-f", "-o", "rw"}, {.root = true, .by_mount8 = true});
+  ASSERT_TRUE(o.ok());
+  EXPECT_FALSE(o->foreground);
+  EXPECT_TRUE(o->fake);
+}
+
+TEST(ParseOptions, FlagsMayStandTogetherAndAnywhere) {
+  absl::StatusOr<Options> o =
+      Parse({"-fv", "-oro", "server:/data", "-n", "/mnt", "-t", "dafs", "-osoft,port=5"});
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_TRUE(o->foreground);
+  EXPECT_TRUE(o->verbose);
+  EXPECT_TRUE(o->soft);
+  EXPECT_EQ(o->port, 5);
+  EXPECT_EQ(o->mount_flags, static_cast<unsigned long>(MS_RDONLY));
+  EXPECT_EQ(Parse({"server:/data", "/mnt", "-r"})->mount_flags,
+            static_cast<unsigned long>(MS_RDONLY));
+  EXPECT_EQ(Parse({"server:/data", "--", "-odd"})->mount_point, "-odd");
+}
+
+TEST(ParseOptions, RefusesWrongNumbersOfArgumentsAndUnknownFlags) {
+  EXPECT_THAT(std::string(Parse({}).status().message()), HasSubstr("usage:"));
+  EXPECT_THAT(std::string(Parse({"server:/data"}).status().message()), HasSubstr("usage:"));
+  EXPECT_THAT(std::string(Parse({"server:/data", "/mnt", "/third"}).status().message()),
+              HasSubstr("/third"));
+  EXPECT_THAT(std::string(Parse({"server:/data", "/mnt", "-x"}).status().message()),
+              HasSubstr("-x"));
+  EXPECT_THAT(std::string(Parse({"server:/data", "/mnt", "-o"}).status().message()),
+              HasSubstr("-o"));
+  EXPECT_THAT(std::string(Parse({"server:/data", "/mnt", "-N", "1"}).status().message()),
+              HasSubstr("-N"));
+}
+
+TEST(ParseOptions, PortOfSourceAndOptionMustAgree) {
+  EXPECT_EQ(Parse({"server:5:/data", "/mnt"})->port, 5);
+  EXPECT_EQ(Parse({"server:5:/data", "/mnt", "-o", "port=5"})->port, 5);
+  EXPECT_FALSE(Parse({"server:5:/data", "/mnt", "-o", "port=6"}).ok());
+}
+
+TEST(ParseOptions, HelpAndVersionNeedNothingElse) {
+  EXPECT_TRUE(Parse({"--help"})->help);
+  EXPECT_TRUE(Parse({"-V"})->version);
+}
+
+TEST(ParseOptions, RemountTakesAnySource) {
+  absl::StatusOr<Options> o = Parse({"none", "/mnt", "-o", "remount,ro"});
+  ASSERT_TRUE(o.ok()) << o.status();
+  EXPECT_TRUE(o->remount);
+  EXPECT_EQ(o->mount_flags, static_cast<unsigned long>(MS_RDONLY));
+}
+
+TEST(HelpText, NamesEveryOption) {
+  std::string help(HelpText());
+  for (const char* option :
+       {"ro", "rw", "proto=", "rdmadev=", "port=", "nconnect=", "rsize=", "wsize=", "hard", "soft",
+        "timeo=", "actimeo=", "acregmin=", "acregmax=", "acdirmin=", "acdirmax=", "noac",
+        "lookupcache=", "allow_other", "default_permissions", "checksum", "msgsize=", "buffers=",
+        "remount", "_netdev"}) {
+    EXPECT_THAT(help, HasSubstr(option));
+  }
+}
+
+}  // namespace
+}  // namespace dafs::fuse
