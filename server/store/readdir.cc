@@ -106,7 +106,7 @@ bool FromEntryAlone(const dirent64& entry, uint64_t bitmap, wire::FileAttributes
   }
   attributes->included = bitmap & wire::kFattrAll;
   attributes->valid = bitmap & kThere;
-  attributes->object_type = ObjectTypeOf(DTTOIF(entry.d_type));
+  attributes->object_type = ObjectTypeOf(static_cast<mode_t>(DTTOIF(entry.d_type)));
   attributes->file_id = entry.d_ino;
   return true;
 }
