@@ -59,7 +59,6 @@ def wait_until(condition, seconds, interval=0.02):
     while not condition():
         if time.monotonic() > deadline:
             return False
-        reap()
         time.sleep(interval)
     return True
 

@@ -83,7 +83,7 @@ def listening(port):
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             with open(table, encoding="ascii") as lines:
-                if any(re.match(rf"\s*\d+: \w+:{port:04X} \w+ 0A ", line) for line in lines):
+                if any(re.match(rf"\s*\d+: \w+:{port:04X} [0-9A-F:]+ 0A ", line) for line in lines):
                     return True
         except OSError:
             pass
@@ -306,7 +306,9 @@ def held_things(report):
     found = []
     if isinstance(report, dict):
         for name, value in report.items():
-            if name in ("slots_taken", "waiting_for_slots", "leased", "quarantined", "waiting") and value:
+            if name == "leased":
+                value -= 1  # the buffer into which a worker reads its next request from the kernel
+            if name in ("slots_taken", "waiting_for_slots", "leased", "quarantined", "waiting") and value > 0:
                 found.append(f"{name}={value}")
             elif name == "outstanding" and value:
                 found.append(f"{len(value) if isinstance(value, list) else value} requests")
