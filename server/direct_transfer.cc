@@ -10,6 +10,29 @@ dat::Segment SegmentOf(Session& session, const RdmaOp& op, uint32_t size_bytes) 
   return {op.data, size_bytes, &session.slab()};
 }
 
+using PostFunction = absl::Status (*)(dat::Endpoint& endpoint, uint64_t cookie,
+                                      dat::Segment segment, dat::RemoteBuffer remote);
+
+// One credit each, so that nobody waits while holding.
+dat::Task<bool> Move(Session& session, const RdmaOps& ops, PostFunction post) {
+  Session::RdmaWork work;
+  bool posted = true;
+  for (const RdmaOp& op : ops) {
+    co_await session.RdmaCredits(1);
+    posted = post(session.endpoint(), reinterpret_cast<uintptr_t>(&work),
+                  SegmentOf(session, op, op.size_bytes), op.remote)
+                 .ok();
+    if (!posted) {
+      session.ReturnRdmaCredits(1);
+      break;
+    }
+    ++work.pending;
+    session.Posted();
+  }
+  const bool moved = co_await work;
+  co_return moved && posted;
+}
+
 }  // namespace
 
 RdmaOps RemoteRange::Next(std::span<const std::span<std::byte>> local) {
@@ -82,34 +105,17 @@ dat::Task<bool> WriteDirectContent(Call& call, std::span<std::byte> content,
 }
 
 dat::Task<bool> ReadFromClient(Session& session, const RdmaOps& ops) {
-  Session::RdmaWork work;
-  bool posted = true;
-  for (const RdmaOp& op : ops) {
-    co_await session.RdmaCredits(1);
-    dat::Segment segment = SegmentOf(session, op, op.size_bytes);
-    posted = session.endpoint()
-                 .PostRdmaRead(reinterpret_cast<uintptr_t>(&work), {&segment, 1}, op.remote)
-                 .ok();
-    if (!posted) {
-      session.ReturnRdmaCredits(1);
-      break;
-    }
-    ++work.pending;
-    session.Posted();
-  }
-  const bool read = co_await work;
-  co_return read && posted;
+  return Move(session, ops, [](dat::Endpoint& endpoint, uint64_t cookie, dat::Segment segment,
+                               dat::RemoteBuffer remote) {
+    return endpoint.PostRdmaRead(cookie, {&segment, 1}, remote);
+  });
 }
 
-absl::InlinedVector<std::span<std::byte>, 4> FirstOf(const DirectLease& lease, size_t size_bytes) {
-  absl::InlinedVector<std::span<std::byte>, 4> pieces;
-  for (std::span<std::byte> piece : lease.pieces()) {
-    const size_t take = std::min(piece.size(), size_bytes);
-    if (take == 0) break;
-    pieces.push_back(piece.first(take));
-    size_bytes -= take;
-  }
-  return pieces;
+dat::Task<bool> WriteToClient(Session& session, const RdmaOps& ops) {
+  return Move(session, ops, [](dat::Endpoint& endpoint, uint64_t cookie, dat::Segment segment,
+                               dat::RemoteBuffer remote) {
+    return endpoint.PostRdmaWrite(cookie, {&segment, 1}, remote, /*signaled=*/true);
+  });
 }
 
 }  // namespace dafs::server

@@ -75,10 +75,8 @@ dat::Task<bool> WriteDirectContent(Call& call, std::span<std::byte> content,
                                    std::span<const wire::DirectOpBuffer> buffers,
                                    DirectLease& lease);
 
-// Reads the client's memory as `ops` say, and waits for it. False: the session is ending.
+// Moves what `ops` say, and waits for it; `ops` outlives the task. False: the session is ending.
 dat::Task<bool> ReadFromClient(Session& session, const RdmaOps& ops);
-
-// The pieces of `lease` cut to their first `size_bytes`.
-absl::InlinedVector<std::span<std::byte>, 4> FirstOf(const DirectLease& lease, size_t size_bytes);
+dat::Task<bool> WriteToClient(Session& session, const RdmaOps& ops);
 
 }  // namespace dafs::server

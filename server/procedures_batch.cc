@@ -14,29 +14,6 @@ namespace {
 
 using wire::DafsStatus;
 
-// Moves one slice of a chunk to the client, to the front of `range`; its completion is awaited, so
-// that slices of any number share one lease.
-dat::Task<bool> SendSlice(Session& session, std::span<std::byte> slice, RemoteRange& range) {
-  const RdmaOps ops = range.Next({&slice, 1});
-  Session::RdmaWork work;
-  bool posted = true;
-  for (const RdmaOp& op : ops) {
-    co_await session.RdmaCredits(1);
-    dat::Segment segment{op.data, op.size_bytes, &session.slab()};
-    posted = session.endpoint()
-                 .PostRdmaWrite(reinterpret_cast<uintptr_t>(&work), {&segment, 1}, op.remote, true)
-                 .ok();
-    if (!posted) {
-      session.ReturnRdmaCredits(1);
-      break;
-    }
-    ++work.pending;
-    session.Posted();
-  }
-  const bool written = co_await work;
-  co_return written && posted;
-}
-
 // A read: chunk after chunk, ending early at the end of the file (R88).
 dat::Task<void> ReadChunks(Call& call, const wire::RwRequest& request,
                            wire::CompletionNotification& done) {
@@ -61,7 +38,8 @@ dat::Task<void> ReadChunks(Call& call, const wire::RwRequest& request,
       status = read.status;
       if (status != DafsStatus::kOk) break;
       const std::span<std::byte> got = into.first(read.bytes_read);
-      const bool sent = co_await SendSlice(session, got, range);
+      const RdmaOps ops = range.Next({&got, 1});
+      const bool sent = co_await WriteToClient(session, ops);
       if (!sent) status = DafsStatus::kServerFault;
       if (session.checksums()) sum.Add(got);
       done.bytes_transferred += read.bytes_read;
