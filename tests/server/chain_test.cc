@@ -1,0 +1,151 @@
+// Chains over a live session: order, current filehandle and state id, form, failure.
+#include "tests/server/server_fixture.h"
+
+namespace dafs::server {
+namespace {
+
+using wire::kChfBack;
+using wire::kChfFh;
+using wire::kChfForw;
+using wire::kChfSave;
+using wire::kChfStateId;
+
+class ChainTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    if (IsSkipped()) return;
+    StartServer();
+    WriteFile("a/f", "content of f");
+    client_ = Session();
+    ActAsRoot(*client_);
+    directory_ = LookUp(*client_, {"a"});
+  }
+  void TearDown() override {
+    client_.reset();
+    ServerTest::TearDown();
+  }
+
+  template <class Args>
+  void SendOn(uint16_t stream, uint16_t flags, const Args& args) {
+    ASSERT_TRUE(client_->SendRequest(args, stream, flags));
+  }
+  template <class Args>
+  std::string NextName() {
+    return client_->ReceiveReply<Args>().name();
+  }
+
+  std::unique_ptr<RawClient> client_;
+  wire::FileHandle directory_;
+};
+
+// Shows DAFS-4.3-02, DAFS-4.3-04, DAFS-4.3.2-01, DAFS-4.3.2-08, DAFS-4.3.2-10; WIRE 8.3.
+TEST_F(ChainTest, FilehandleAndStateIdPassFromOpenToReadToClose) {
+  wire::OpenArgs open = OpenArgs(directory_, "f", false);
+  open.share_access = 1;
+  wire::ReadInlineArgs read;
+  read.byte_count = 100;
+  SendOn(0, kChfForw, open);
+  SendOn(1, kChfForw | kChfBack, wire::NullArgs());  // both pass through
+  SendOn(2, kChfForw | kChfBack | kChfFh | kChfStateId, read);
+  SendOn(3, kChfBack | kChfFh, wire::GetattrInlineArgs());
+  EXPECT_EQ(client_->ReceiveReply<wire::OpenArgs>().name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(NextName<wire::NullArgs>(), "DAFS_STATUS_OK");
+  auto got = client_->ReceiveReply<wire::ReadInlineArgs>();
+  ASSERT_EQ(got.name(), "DAFS_STATUS_OK");
+  EXPECT_TRUE(got.res.eof);
+  auto data = wire::FindInlineData(got.message, got.res);
+  ASSERT_TRUE(data.ok());
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(data->data()), data->size()),
+            "content of f");
+  EXPECT_EQ(NextName<wire::GetattrInlineArgs>(), "DAFS_STATUS_OK");
+  // Nothing is left of the chain for the next request.
+  SendOn(0, kChfForw, wire::NullArgs());
+  SendOn(1, kChfBack | kChfFh, wire::GetattrInlineArgs());
+  EXPECT_EQ(NextName<wire::NullArgs>(), "DAFS_STATUS_OK");
+  EXPECT_EQ(NextName<wire::GetattrInlineArgs>(), "DAFSERR_NOFILEHANDLE");
+  SendOn(0, kChfForw, wire::NullArgs());
+  SendOn(1, kChfBack | kChfStateId, read);
+  EXPECT_EQ(NextName<wire::NullArgs>(), "DAFS_STATUS_OK");
+  EXPECT_EQ(NextName<wire::ReadInlineArgs>(), "DAFSERR_BAD_STATEID");
+}
+
+// Shows DAFS-4.3-03; WIRE 8.2: up to and including the one without FORW.
+TEST_F(ChainTest, AFailureBreaksTheRestOfItsChainAndNoOther) {
+  wire::LookupArgs missing;
+  missing.directory = directory_;
+  missing.path = {"missing"};
+  SendOn(0, kChfForw, missing);
+  SendOn(1, kChfForw | kChfBack, wire::NullArgs());
+  wire::RequestHeader unknown = client_->Header(2, kChfForw | kChfBack);
+  unknown.cred_handle.bytes = {9, 9, 9, 9};  // step 9, which a broken chain (step 7) precedes
+  ASSERT_TRUE(client_->Send(client_->Encode(unknown, wire::NullArgs())));
+  SendOn(3, kChfBack, wire::NullArgs());
+  SendOn(4, 0, wire::NullArgs());
+  EXPECT_EQ(NextName<wire::LookupArgs>(), "DAFSERR_NOENT");
+  EXPECT_EQ(NextName<wire::NullArgs>(), "DAFSERR_CHAIN_BROKEN");
+  EXPECT_EQ(NextName<wire::NullArgs>(), "DAFSERR_CHAIN_BROKEN");
+  EXPECT_EQ(NextName<wire::NullArgs>(), "DAFSERR_CHAIN_BROKEN");
+  EXPECT_EQ(NextName<wire::NullArgs>(), "DAFS_STATUS_OK");
+}
+
+// Shows DAFS-4.3.1-01, DAFS-4.3.1-03, DAFS-4.3.1-08, DAFS-4.3.2-02, DAFS-4.3.2-04, DAFS-4.3.2-05,
+// DAFS-4.3.2-07, DAFS-4.3.2-09, DAFS-4.3.2-11; R82.
+TEST_F(ChainTest, FormIsChecked) {
+  auto expect = [&](uint16_t stream, uint16_t flags, auto args, const char* name) {
+    ASSERT_TRUE(client_->SendRequest(args, stream, flags));
+    EXPECT_EQ(client_->ReceiveReply<decltype(args)>().name(), name) << flags;
+  };
+  const wire::NullArgs null;
+  wire::GetattrInlineArgs getattr;
+  getattr.filehandle = directory_;
+  wire::CommitArgs commit;
+  commit.filehandle = directory_;
+  expect(0, kChfForw, wire::SecinfoArgs(), "DAFSERR_CHAIN_FORM");
+  expect(1, kChfBack, null, "DAFSERR_CHAIN_BROKEN");  // of the chain that never was one
+  expect(0, kChfBack, null, "DAFSERR_CHAIN_FORM");
+  expect(0, 0x20, null, "DAFSERR_CHAIN_FORM");
+  expect(0, kChfSave, null, "DAFSERR_CHAIN_FORM");
+  expect(0, kChfFh, getattr, "DAFSERR_CHAIN_FORM");
+  expect(0, kChfStateId, null, "DAFSERR_CHAIN_FORM");
+  expect(0, kChfForw | kChfSave, getattr, "DAFSERR_CHAIN_FORM");
+  expect(1, kChfBack, null, "DAFSERR_CHAIN_BROKEN");
+  expect(0, kChfForw | kChfSave, null, "DAFS_STATUS_OK");
+  expect(1, 0, null, "DAFSERR_CHAIN_FORM");  // BACK is due
+  expect(0, kChfForw, getattr, "DAFS_STATUS_OK");
+  expect(1, kChfBack | kChfForw, commit, "DAFSERR_CHAIN_FORM");  // behind a bulk fetch
+  expect(2, kChfBack, null, "DAFSERR_CHAIN_BROKEN");
+  expect(0, 0, null, "DAFS_STATUS_OK");
+}
+
+// A request that waits for a disk holds up its own chain only. Shows DAFS-3.1.4-01.
+TEST_F(ChainTest, LongChainsInterleavedKeepTheirOwnOrder) {
+  for (int round = 0; round < 20; ++round) {
+    wire::LookupArgs lookup;
+    lookup.directory = directory_;
+    lookup.path = {"f"};
+    wire::CommitArgs commit;  // waits in the pool
+    SendOn(0, kChfForw, lookup);
+    SendOn(1, kChfBack | kChfForw | kChfFh, commit);
+    SendOn(2, kChfBack | kChfFh, wire::GetattrInlineArgs());
+    SendOn(3, 0, wire::NullArgs());
+    SendOn(4, kChfForw, lookup);
+    SendOn(5, kChfBack | kChfFh, wire::GetattrInlineArgs());
+    std::vector<uint16_t> streams;
+    for (int i = 0; i < 6; ++i) {
+      std::optional<Bytes> message = client_->Receive();
+      ASSERT_TRUE(message.has_value());
+      auto header = wire::DecodeResponseHeader(*message, client_->order);
+      ASSERT_TRUE(header.ok());
+      EXPECT_EQ(header->header.status, wire::DafsStatus::kOk);
+      streams.push_back(header->header.stream_id);
+    }
+    auto at = [&](uint16_t s) { return std::find(streams.begin(), streams.end(), s); };
+    EXPECT_LT(at(0), at(1));
+    EXPECT_LT(at(1), at(2));
+    EXPECT_LT(at(4), at(5));
+  }
+}
+
+}  // namespace
+}  // namespace dafs::server

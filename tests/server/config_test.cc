@@ -1,0 +1,90 @@
+// The command line and the configuration file of dafsd.
+#include "server/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+namespace dafs::server {
+namespace {
+
+TEST(ConfigTest, OptionsAreWhatTheySay) {
+  auto config = ParseConfig({"--export", "/a=/srv/a,rw,no_root_squash", "--export", "/b=/srv/b,ro",
+                             "--listen", "tcp:127.0.0.1:1234", "--listen=rdma:[::1]:5",
+                             "--state-dir", "/var/lib/dafs", "-f", "--threads", "3",
+                             "--max-requests=17", "--lease-time", "30", "--message-memory=64"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->server.exports.size(), 2u);
+  EXPECT_EQ(config->server.exports[1].name, "/b");
+  EXPECT_TRUE(config->server.exports[1].read_only);
+  ASSERT_EQ(config->server.listen.size(), 2u);
+  EXPECT_EQ(config->server.listen[0].address.ToString(), "127.0.0.1:1234");
+  EXPECT_EQ(config->server.listen[1].transport, Transport::kRdma);
+  EXPECT_EQ(config->server.listen[1].address.ToString(), "[::1]:5");
+  EXPECT_TRUE(config->foreground);
+  EXPECT_EQ(config->server.workers, 3u);
+  EXPECT_EQ(config->server.max_requests, 17u);
+  EXPECT_EQ(config->server.lease_time, absl::Seconds(30));
+  EXPECT_EQ(config->server.message_memory_bytes, size_t{64} << 20);
+  EXPECT_EQ(config->pid_file, "/var/lib/dafs/dafsd.pid");
+}
+
+TEST(ConfigTest, TheFileSaysTheSameAndTheCommandLineWins) {
+  char path[] = "/tmp/dafsd-conf-XXXXXX";
+  const int fd = mkstemp(path);
+  ASSERT_GE(fd, 0);
+  close(fd);
+  std::ofstream(path) << "# exports\n"
+                         "export = /a=/srv/a,ro,clients=10.0.0.0/8\n"
+                         "export = /b=/srv/b\n"
+                         "\n"
+                         "state-dir = /var/lib/dafs\n"
+                         "max-requests = 5\n"
+                         "  foreground\n";
+  auto config = ParseConfig({"--max-requests", "6", "--export=/c=/srv/c", "--config", path});
+  unlink(path);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->server.exports.size(), 3u);
+  EXPECT_EQ(config->server.exports[0].clients.size(), 1u);
+  EXPECT_EQ(config->server.max_requests, 6u);
+  EXPECT_TRUE(config->foreground);
+}
+
+TEST(ConfigTest, MistakesAreNamed) {
+  auto message = [](std::vector<std::string> arguments) {
+    auto config = ParseConfig(arguments);
+    EXPECT_FALSE(config.ok());
+    const std::string text(config.status().message());
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+    return text;
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(message({}), HasSubstr("--export"));
+  EXPECT_THAT(message({"--export", "/a=/srv"}), HasSubstr("--state-dir"));
+  EXPECT_THAT(message({"--export", "/a=/srv,rx", "--state-dir=/x"}), HasSubstr("rx"));
+  EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--listen", "udp:1.2.3.4"}),
+              HasSubstr("udp:1.2.3.4"));
+  EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--bogus"}), HasSubstr("bogus"));
+  EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--threads", "many"}),
+              HasSubstr("threads"));
+  EXPECT_THAT(message({"--config", "/nonexistent/dafsd.conf"}), HasSubstr("/nonexistent"));
+  EXPECT_THAT(std::string(ParseConfigFile("ok = 1\n[section]\n", "f").status().message()),
+              HasSubstr("f:2"));
+  EXPECT_THAT(std::string(ParseConfigFile("config = x", "f").status().message()),
+              HasSubstr("f:1"));
+}
+
+TEST(ConfigTest, HelpAndVersionAreAnswers) {
+  auto help = ParseConfig({"--help"});
+  ASSERT_TRUE(help.ok());
+  EXPECT_THAT(help->answer, testing::HasSubstr("--export"));
+  auto version = ParseConfig({"--version"});
+  ASSERT_TRUE(version.ok());
+  EXPECT_THAT(version->answer, testing::HasSubstr("dafsd"));
+}
+
+}  // namespace
+}  // namespace dafs::server

@@ -1,0 +1,298 @@
+// Connecting, negotiating, authenticating, credentials, ending: session_connect.cc and its tables.
+#include "tests/server/server_fixture.h"
+
+namespace dafs::server {
+namespace {
+
+using wire::AuthType;
+using wire::ByteOrder;
+
+class SessionTest : public ServerTest {
+ protected:
+  static wire::ClientConnectArgs Plain(const std::string& name, uint64_t verifier = 1) {
+    wire::ClientConnectArgs args;
+    args.client_id_string = name;
+    args.client_verifier = wire::OpaqueFromUint64<wire::Verifier>(verifier);
+    return args;
+  }
+  static wire::ClientAuthArgs Auth(AuthType type) {
+    wire::ClientAuthArgs args;
+    args.auth_req.auth_type = type;
+    return args;
+  }
+  static wire::RegisterCredArgs Cred(int32_t uid) {
+    wire::RegisterCredArgs args;
+    args.cred_type = wire::CredType::kId;
+    args.uid = args.gid = uid;
+    return args;
+  }
+};
+
+// Shows DAFS-6.2.2-01, DAFS-6.2.7-01, DAFS-6.2.7-02, DAFS-6.2.2-02; WIRE 9.2 steps 4 and 5.
+TEST_F(SessionTest, ConnectThenAuthenticateInBothByteOrders) {
+  StartServer();
+  for (ByteOrder order : {ByteOrder::kLittle, ByteOrder::kBig}) {
+    auto client = Connection();
+    client->order = order;
+    EXPECT_EQ(client->Call(wire::NullArgs()).name(), "DAFSERR_ILLEGAL_STATE");
+    auto connect = client->Call(Plain("c"));
+    ASSERT_EQ(connect.name(), "DAFS_STATUS_OK");
+    EXPECT_FALSE(connect.res.session_id.is_zero());
+    EXPECT_FALSE(connect.res.client_id.is_zero());
+    EXPECT_EQ(connect.header.target_nreq, connect.res.max_requests);
+    EXPECT_EQ(client->Call(wire::NullArgs()).name(), "DAFSERR_NOT_AUTHENTICATED");
+    auto secinfo = client->Call(wire::SecinfoArgs());
+    EXPECT_EQ(secinfo.name(), "DAFS_STATUS_OK");
+    EXPECT_EQ(secinfo.res.secinfo.size(), 2u);
+    EXPECT_EQ(client->Call(Auth(AuthType::kGss)).name(), "DAFSERR_NOTSUPP");
+    auto auth = client->Call(Auth(AuthType::kDefault));
+    EXPECT_EQ(auth.name(), "DAFS_STATUS_OK");
+    EXPECT_TRUE(auth.res.trusted);
+    EXPECT_EQ(client->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
+    // Shows DAFS-6.2.1-11.
+    EXPECT_EQ(client->Call(Plain("c")).name(), "DAFSERR_ILLEGAL_STATE");
+    wire::ServerAuthArgs server_auth;
+    EXPECT_EQ(client->Call(server_auth).name(), "DAFS_STATUS_OK");
+    client->Close();
+  }
+}
+
+// Shows DAFS-6.2.1-03, DAFS-6.2.1-05, DAFS-6.2.1-07, DAFS-3.1.2.2-01; WIRE 11.3.
+TEST_F(SessionTest, NegotiationKeepsTheBounds) {
+  StartServer();
+  struct Case {
+    uint32_t asked_request, asked_response, asked_requests, asked_write;
+    uint32_t request, response, requests, write;
+  };
+  const uint32_t most = options_.max_message_bytes;
+  const Case cases[] = {
+      {0, 0, 0, 0, options_.default_message_bytes, options_.default_message_bytes,
+       options_.default_requests, 0},
+      {1, 7, 1, 1, 1024, 1024, 1, 136},
+      {1024, 1031, 2, 136, 1024, 1024, 2, 136},
+      {4100, 5000, 5, 207, 4096, 5000, 5, 200},
+      {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, most, most, options_.max_requests, most},
+  };
+  for (const Case& c : cases) {
+    for (bool checksums : {false, true}) {
+      auto client = Connection();
+      wire::ClientConnectArgs args = Plain("n");
+      args.use_checksums = checksums;
+      args.use_response_cache = args.use_back_control_channel = args.use_rdma_read_channel = true;
+      args.max_request_size = c.asked_request;
+      args.max_response_size = c.asked_response;
+      args.max_requests = c.asked_requests;
+      args.inline_write_header_size = c.asked_write;
+      auto reply = client->Call(args);
+      ASSERT_EQ(reply.name(), "DAFS_STATUS_OK");
+      EXPECT_EQ(reply.res.use_checksums, checksums);
+      EXPECT_FALSE(reply.res.use_response_cache);
+      EXPECT_FALSE(reply.res.use_back_control_channel);
+      EXPECT_FALSE(reply.res.use_rdma_read_channel);
+      EXPECT_EQ(reply.res.max_request_size, c.request);
+      EXPECT_EQ(reply.res.max_response_size, c.response);
+      EXPECT_EQ(reply.res.max_requests, c.requests);
+      EXPECT_EQ(reply.res.inline_write_header_size, c.write);
+    }
+  }
+}
+
+// Shows DAFS-6.2.1-09; WIRE 11.4 (the channel stays open), R54.
+TEST_F(SessionTest, AnotherVersionIsRefusedAndTheNextConnectWorks) {
+  StartServer();
+  auto client = Connection();
+  for (uint32_t version : {0u, 2u, 0xffffffffu}) {
+    wire::RequestHeader header = client->Header();
+    header.protocol_version = version;
+    ASSERT_TRUE(client->Send(client->Encode(header, Plain("v"))));
+    auto reply = client->ReceiveReply<wire::ClientConnectArgs>();
+    EXPECT_EQ(reply.name(), "DAFSERR_ILLEGAL_PROT");
+    EXPECT_EQ(reply.header.protocol_version, version == 0 ? 0u : 1u);
+    EXPECT_EQ(reply.header.target_nreq, 1);
+  }
+  EXPECT_EQ(client->Call(Plain("v")).name(), "DAFS_STATUS_OK");
+}
+
+// Shows DAFS-3.2.5-03, DAFS-3.2.5-04, DAFS-3.2.5-06.
+TEST_F(SessionTest, ABadChecksumIsAnsweredAndNothingIsExecuted) {
+  StartServer();
+  for (ByteOrder order : {ByteOrder::kLittle, ByteOrder::kBig}) {
+    wire::ClientConnectAuthArgs args = ConnectArgs("sum");
+    args.use_checksums = true;
+    auto client = Session(args, order);
+    EXPECT_EQ(client->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
+    Bytes message = client->Encode(client->Header(), wire::DisconnectArgs());
+    message[25] ^= std::byte{1};
+    ASSERT_TRUE(client->Send(message));
+    EXPECT_EQ(client->ReceiveReply<wire::DisconnectArgs>().name(), "DAFSERR_CHKSUM");
+    EXPECT_EQ(client->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
+  }
+}
+
+// Shows DAFS-3.1.1.3-01, DAFS-3.1.1.3-02, DAFS-3.1.1.3-03, DAFS-3.1.1.3-05; R80.
+TEST_F(SessionTest, ClientIdsFollowNameVerifierAndPrincipal) {
+  StartServer();
+  auto first = Session(ConnectArgs("one", 1));
+  const wire::ClientId id = negotiated_.client_id;
+  auto second = Session(ConnectArgs("one", 1));
+  EXPECT_EQ(negotiated_.client_id, id);
+  auto other = Session(ConnectArgs("two", 1));
+  EXPECT_NE(negotiated_.client_id, id);
+  // Another method is another principal, with the same verifier and with a new one.
+  for (uint64_t verifier : {1, 2}) {
+    wire::ClientConnectAuthArgs args = ConnectArgs("one", verifier);
+    args.auth_req.auth_type = AuthType::kDefault;
+    auto client = Connection();
+    EXPECT_EQ(client->Call(args).name(), "DAFSERR_CLID_INUSE");
+    // No session exists afterwards: a connect is possible.
+    EXPECT_EQ(client->Call(ConnectArgs("one", 1)).name(), "DAFS_STATUS_OK");
+  }
+  EXPECT_EQ(first->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
+}
+
+// Shows DAFS-3.1.1.3-06, DAFS-3.1.1.3-07: the old instance keeps its opens until the new one has
+// authenticated, and no longer.
+TEST_F(SessionTest, ANewVerifierReleasesTheOldInstanceOnceAuthenticated) {
+  StartServer();
+  WriteFile("a/f", "x");
+  auto old = Session(ConnectArgs("boot", 1));
+  ActAsRoot(*old);
+  const wire::FileHandle directory = LookUp(*old, {"a"});
+  wire::OpenArgs open = OpenArgs(directory, "f", false);
+  open.share_deny = 3;
+  ASSERT_EQ(old->Call(open).name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(server_->open_count(), 1u);
+
+  auto fresh = Connection();
+  auto connected = fresh->Call(Plain("boot", 2));
+  ASSERT_EQ(connected.name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(server_->open_count(), 1u);
+  EXPECT_EQ(old->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
+  ASSERT_EQ(fresh->Call(Auth(AuthType::kNone)).name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(server_->open_count(), 0u);
+  ActAsRoot(*fresh);
+  EXPECT_EQ(fresh->Call(open).name(), "DAFS_STATUS_OK");
+  // The old instance's session ends with its next request.
+  EXPECT_EQ(old->Call(wire::NullArgs()).name(), "closed");
+}
+
+// Shows DAFS-6.2.8-01, DAFS-6.2.8-02, DAFS-6.2.8-08, DAFS-6.2.9-01, DAFS-3.1.1-02, DAFS-6.2.1-04.
+TEST_F(SessionTest, CredentialsBelongToTheClientOnAllItsSessions) {
+  StartServer();
+  wire::ClientConnectAuthArgs args = ConnectArgs("creds");
+  args.max_credentials = 3;
+  auto one = Session(args);
+  EXPECT_EQ(negotiated_.max_credentials, 3u);
+  args.max_credentials = 500;
+  auto two = Session(args);
+  EXPECT_EQ(negotiated_.max_credentials, 3u);
+
+  auto first = one->Call(Cred(1000));
+  ASSERT_EQ(first.name(), "DAFS_STATUS_OK");
+  EXPECT_FALSE(first.res.cred_handle.is_zero());
+  EXPECT_EQ(two->Call(Cred(1001)).name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(one->Call(Cred(1002)).name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(two->Call(Cred(1003)).name(), "DAFSERR_RESOURCE");
+  two->cred_handle = first.res.cred_handle;
+  EXPECT_EQ(two->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
+  wire::ReleaseCredArgs release;
+  release.cred_handle = first.res.cred_handle;
+  EXPECT_EQ(one->Call(release).name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(two->Call(wire::NullArgs()).name(), "DAFSERR_NO_CREDS");
+  EXPECT_EQ(one->Call(release).name(), "DAFSERR_NO_CREDS");
+  EXPECT_EQ(one->Call(Cred(1003)).name(), "DAFS_STATUS_OK");
+
+  // Another client does not know the handle.
+  auto stranger = Session("stranger");
+  stranger->cred_handle = first.res.cred_handle;
+  EXPECT_EQ(stranger->Call(wire::NullArgs()).name(), "DAFSERR_NO_CREDS");
+  wire::RegisterCredArgs gss;
+  gss.cred_type = wire::CredType::kGss;
+  gss.name = "x";
+  stranger->cred_handle = {};
+  EXPECT_EQ(stranger->Call(gss).name(), "DAFSERR_NOTSUPP");
+  wire::RegisterCredArgs by_name;
+  by_name.cred_type = wire::CredType::kName;
+  by_name.name = "root";
+  EXPECT_EQ(stranger->Call(by_name).name(), "DAFS_STATUS_OK");
+  by_name.name = "no such user here";
+  EXPECT_EQ(stranger->Call(by_name).name(), "DAFSERR_NOT_AUTHORIZED");
+  EXPECT_EQ(stranger->Call(Cred(-1)).name(), "DAFSERR_INVAL");
+}
+
+// Shows DAFS-3.1.1.1.2-01, DAFS-3.1.1.1.2-05, DAFS-6.2.8-10, DAFS-6.2.9-02.
+TEST_F(SessionTest, AnUntrustedClientIsAnonymousAndRegistersNothing) {
+  options_.exports[0].clients = {*Cidr::Parse("192.0.2.0/24")};
+  StartServer();
+  auto client = Connection();
+  EXPECT_EQ(client->Call(ConnectArgs("u")).name(), "DAFSERR_NOT_AUTHENTICATED");
+  wire::ClientConnectAuthArgs args = ConnectArgs("u");
+  args.auth_req.auth_type = AuthType::kDefault;
+  auto reply = client->Call(args);
+  ASSERT_EQ(reply.name(), "DAFS_STATUS_OK");
+  EXPECT_FALSE(reply.res.trusted);
+  EXPECT_EQ(client->Call(wire::SecinfoArgs()).res.secinfo.size(), 1u);
+  EXPECT_EQ(client->Call(Cred(0)).name(), "DAFSERR_NOT_AUTHORIZED");
+  EXPECT_EQ(client->Call(wire::ReleaseCredArgs()).name(), "DAFSERR_NOT_AUTHORIZED");
+}
+
+// Shows DAFS-6.2.5-04, DAFS-6.2.5-06; R81.
+TEST_F(SessionTest, NoChannelCanBeBound) {
+  StartServer();
+  auto session = Session("b");
+  auto channel = Connection();
+  wire::ConnectBindArgs bind;
+  bind.session_id = wire::OpaqueFromUint64<wire::SessionId>(1);
+  EXPECT_EQ(channel->Call(bind).name(), "DAFSERR_UNKNOWN_SESSION");
+  bind.session_id = negotiated_.session_id;
+  EXPECT_EQ(channel->Call(bind).name(), "DAFSERR_ILLEGAL_STATE");
+  bind.channel_use = wire::ChannelUse(3);
+  EXPECT_EQ(channel->Call(bind).name(), "DAFSERR_INVAL");
+  channel->order = wire::ByteOrder::kLittle;
+  auto other = Connection();
+  other->order = wire::ByteOrder::kBig;
+  bind.channel_use = wire::ChannelUse::kRdmaRead;
+  EXPECT_EQ(other->Call(bind).name(), "closed");
+  EXPECT_EQ(session->Call(bind).name(), "DAFSERR_ILLEGAL_STATE");
+}
+
+// Shows DAFS-6.2.6-01; WIRE 9.4 DISCONNECT.
+TEST_F(SessionTest, DisconnectEndsTheSessionAndFreesItsMemory) {
+  StartServer();
+  auto client = Session("d");
+  EXPECT_GT(server_->message_bytes(), 0u);
+  EXPECT_EQ(client->Call(wire::DisconnectArgs()).name(), "DAFS_STATUS_OK");
+  EXPECT_TRUE(client->AwaitClosed());
+  const absl::Time deadline = dat::Loop::Now() + kPatience;
+  while (server_->connections() > 0 && dat::Loop::Now() < deadline) sched_yield();
+  EXPECT_EQ(server_->connections(), 0u);
+  EXPECT_EQ(server_->message_bytes(), 0u);
+}
+
+// A lease that runs out takes the opens with it; any request renews it. Shows DAFS-6.2.8-06.
+TEST_F(SessionTest, ASilentClientLosesItsOpens) {
+  options_.lease_time = absl::Milliseconds(400);
+  StartServer();
+  WriteFile("a/f", "x");
+  auto holder = Session("holder");
+  ActAsRoot(*holder);
+  wire::OpenArgs open = OpenArgs(LookUp(*holder, {"a"}), "f", false);
+  open.share_deny = 3;
+  ASSERT_EQ(holder->Call(open).name(), "DAFS_STATUS_OK");
+  auto waiter = Session("waiter");
+  ActAsRoot(*waiter);
+  const absl::Time kept_until = dat::Loop::Now() + absl::Milliseconds(1200);
+  while (dat::Loop::Now() < kept_until) {
+    ASSERT_EQ(holder->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
+    ASSERT_EQ(server_->open_count(), 1u);
+  }
+  std::string status;
+  const absl::Time deadline = dat::Loop::Now() + kPatience;
+  do {
+    status = waiter->Call(open).name();
+  } while (status == "DAFSERR_DENIED" && dat::Loop::Now() < deadline);
+  EXPECT_EQ(status, "DAFS_STATUS_OK");
+}
+
+}  // namespace
+}  // namespace dafs::server
