@@ -35,6 +35,9 @@ struct StreamFault {
   size_t rdma_header_bytes = 0;
 };
 
+// How a refused write is named in a Terminate.
+FaultCode ToTaggedFault(IwarpDomain::Verdict verdict);
+
 class Receive {
  public:
   Receive(const EndpointOptions& options, IwarpDomain& domain, CompletionQueue& completions,
