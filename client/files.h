@@ -82,7 +82,8 @@ struct OpenFile {
   wire::FileHandle handle;
   wire::StateId state_id;  // zero: the server has no open for it, see OpenByHandle
   wire::FileAttributes attributes;
-  // Whether this OPEN made the file. With kUnchecked judged by the directory's change_info.
+  // Whether this OPEN made the file. With kUnchecked judged by the directory's change_info, so that
+  // true may also be said of a file that was there.
   bool created = false;
 };
 
