@@ -81,10 +81,10 @@ absl::StatusOr<QueuePair> MakeQueuePair(Connection& connection, const VerbsDomai
     error = errno;
     if (wanted == 0) break;
   }
-  return CallFailed(absl::StrCat("make a queue pair on ", domain.limits().name, " with ",
-                                 limits.max_requests, " sends and ", max_receives, " receives (",
-                                 MemoryLockRemedy(), ")"),
-                    error);
+  std::string what = absl::StrCat("make a queue pair on ", domain.limits().name, " with ",
+                                  limits.max_requests, " sends and ", max_receives, " receives");
+  if (error == ENOMEM) absl::StrAppend(&what, " (", MemoryLockRemedy(), ")");
+  return CallFailed(what, error);
 }
 
 }  // namespace
@@ -326,7 +326,7 @@ size_t VerbsEndpoint::Poll(std::span<Completion> out) {
 }
 
 WaitHandle VerbsEndpoint::Arm() {
-  if (!ready_.empty() || !fault_.ok()) return {};
+  if (!ready_.empty() || !fault_.ok() || must_poll_) return {};
   armed_ = true;
   if (polls_completions()) {
     // All completions, not only solicited ones. What came in before the request is found by the
@@ -341,6 +341,7 @@ void VerbsEndpoint::Disconnect() {
   switch (state_) {
     case State::kConnected:
       state_ = State::kClosing;
+      must_poll_ = true;
       break;
     case State::kMade:
     case State::kConnecting:

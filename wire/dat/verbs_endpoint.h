@@ -116,6 +116,7 @@ class VerbsEndpoint final : public Endpoint {
   absl::Status cause_;
   // Arm was called, so the event sources may hold something.
   bool armed_ = false;
+  bool must_poll_ = false;  // Disconnect was called: there is something to do before sleep
   uint32_t polls_since_events_ = 0;
   absl::Status broken_status_;  // the reason where the connection manager gives none
   FileDescriptor broken_timer_;

@@ -29,6 +29,7 @@ constexpr uint32_t kPollsBetweenEvents = 64;
 }  // namespace
 
 void VerbsEndpoint::Progress() {
+  must_poll_ = false;
   if (state_ == State::kDead) return;
   if (!fault_.ok()) return End(fault_);
   if (armed_ || state_ != State::kConnected || ++polls_since_events_ >= kPollsBetweenEvents) {
