@@ -129,6 +129,7 @@ VerbsEndpoint::VerbsEndpoint(Handles handles, VerbsDomain& domain, Origin origin
       origin_(std::move(origin)),
       options_(options),
       peer_(handles_.connection->peer()),
+      port_(handles_.connection->id()->port_num),
       queue_(send_limits, ready_),
       receives_(std::max(options.max_receives, 1u)) {
   queue_.Attach(handles_.queue_pair->qp, handles_.connection->opener().get());
@@ -361,7 +362,7 @@ void VerbsEndpoint::Abort(absl::Status why) {
 
 std::string VerbsEndpoint::description() const {
   return absl::StrCat("verbs device ", domain_.limits().name, " port ",
-                      static_cast<int>(handles_.connection->id()->port_num),
+                      static_cast<int>(port_),
                       domain_.limits().is_iwarp ? " (iWARP)" : " (InfiniBand or RoCE)", ", inline ",
                       queue_.limits().inline_bytes, " bytes");
 }

@@ -69,7 +69,7 @@ class VerbsEndpoint final : public Endpoint {
 
   // What Create makes before the endpoint exists, in the order of their release.
   struct Handles {
-    std::unique_ptr<Connection> connection;
+    std::unique_ptr<Connection> connection;  // null once a half-made connection was taken back
     CompletionChannel channel;
     CompletionQueue completions;
     QueuePair queue_pair;
@@ -106,6 +106,7 @@ class VerbsEndpoint final : public Endpoint {
   Origin origin_;
   const EndpointOptions options_;
   const Address peer_;
+  const uint8_t port_;  // of the device
 
   State state_ = State::kMade;
   // Connected once: there is a connection to take down.

@@ -179,7 +179,7 @@ void VerbsEndpoint::Break(absl::Status why) {
 
 void VerbsEndpoint::End(absl::Status why) {
   if (state_ == State::kDead) return;
-  const bool take_down = state_ != State::kMade;
+  const bool was_made = state_ == State::kMade;
   state_ = State::kDead;
   if (cause_.ok()) cause_ = std::move(why);
 
@@ -190,8 +190,11 @@ void VerbsEndpoint::End(absl::Status why) {
     (void)ibv_modify_qp(queue_pair, &attributes, IBV_QP_STATE);
   }
   // Fails where the peer or the device was first; there is nothing left to take down then.
-  if (take_down) {
-    handles_.connection->Call([this] { return rdma_disconnect(handles_.connection->id()); });
+  rdma_cm_id* id = handles_.connection->id();
+  if (!was_made) {
+    handles_.connection->Call([id] { return rdma_disconnect(id); });
+  } else if (origin_.is_server) {
+    handles_.connection->Call([id] { return rdma_reject(id, nullptr, 0); });
   }
   // What had completed before; then the queue pair goes, and with it the device's use of buffers;
   // then what the device flushed meanwhile. Bounded: nothing more is posted.
@@ -202,6 +205,11 @@ void VerbsEndpoint::End(absl::Status why) {
   broken_timer_ = FileDescriptor();
   handles_.queue_pair.reset();
   while (PollCompletions() > 0) {
+  }
+
+  if (!was_connected_ && !domain_.limits().is_iwarp) {
+    // A half-made InfiniBand connection is taken back by destroying its id: the peer hears of it then.
+    handles_.connection.reset();
   }
 
   const absl::Status flushed =
