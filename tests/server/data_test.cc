@@ -119,7 +119,7 @@ TEST_P(DataTest, DirectTransfersStraddleBuffersOfAnyShape) {
   const std::string data = Pattern(700001);
   DirectMemory memory = client_->NewMemory(1 << 20, dat::Access::kRemoteBoth);
   // Pieces out of order and not aligned, one of them empty; many enough to be signaled one by one.
-  for (size_t pieces : {1, 2, 7, 8, 9, 100}) {
+  for (const size_t pieces : std::vector<size_t>{1, 2, 7, 8, 9, 100}) {
     SCOPED_TRACE(pieces);
     DirectOpBuffers buffers;
     std::vector<std::pair<size_t, size_t>> places;

@@ -139,7 +139,7 @@ TEST_F(SessionTest, ClientIdsFollowNameVerifierAndPrincipal) {
   auto other = Session(ConnectArgs("two", 1));
   EXPECT_NE(negotiated_.client_id, id);
   // Another method is another principal, with the same verifier and with a new one.
-  for (uint64_t verifier : {1, 2}) {
+  for (uint64_t verifier : {uint64_t{1}, uint64_t{2}}) {
     wire::ClientConnectAuthArgs args = ConnectArgs("one", verifier);
     args.auth_req.auth_type = AuthType::kDefault;
     auto client = Connection();
