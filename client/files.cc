@@ -149,7 +149,7 @@ dat::Task<absl::Status> Files::Run(const Identity* who, std::span<CallBase* cons
     dat::Task<absl::Status> exchange = session->Run(cred, chain, deadline);
     absl::Status status = co_await exchange;  // the session may be gone now
     const size_t done = AnsweredWell(chain);
-    if (status.ok() && done == chain.size()) co_return status;
+    if (done == chain.size()) co_return absl::OkStatus();
 
     absl::Duration pause = absl::ZeroDuration();
     if (status.ok()) {

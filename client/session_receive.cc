@@ -89,8 +89,10 @@ void Session::HandleMessage(size_t index, uint32_t size_bytes) {
   }
   BufferPin pin = std::move((*slot)->pin);  // goes last: it may resume who waits for a buffer
   absl::Status status = Deliver(**slot, message, header, damaged);
-  if (status.ok()) status = PostReceive(index);
   if (!status.ok()) return Fail(std::move(status));
+  // The answer counts, even if it is the last.
+  status = PostReceive(index);
+  if (!status.ok()) Fail(std::move(status));
   Exchange* exchange = std::exchange((*slot)->exchange, nullptr);
   (*slot)->call = nullptr;
   FreeSlot(**slot);

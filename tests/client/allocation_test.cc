@@ -1,0 +1,58 @@
+// Reading and writing does not meet the allocator once it is warm, from the operation down to the
+// transport. Counts what this thread allocates; the server's threads are their own business.
+#include <cstdlib>
+#include <new>
+
+#include "tests/client/server_fixture.h"
+
+namespace {
+thread_local uint64_t allocations = 0;
+}
+
+void* operator new(size_t size) {
+  ++allocations;
+  void* memory = std::malloc(size);
+  if (memory == nullptr) std::abort();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace dafs::client {
+namespace {
+
+class AllocationTest : public ServerTest {};
+
+TEST_F(AllocationTest, ReadsAndWritesAllocateNothingOnceWarm) {
+  StartClient(Options());
+  MakeLocal("file", std::string(1 << 20, 'x'));
+  OpenRequest request;
+  request.directory = root_.handle;
+  request.name = "file";
+  request.share_access = wire::kShareBoth;
+  request.owner = "owner";
+  absl::StatusOr<OpenFile> file = Await(files_->Open(root_user_, request));
+  ASSERT_STATUS_OK(file);
+  for (uint32_t size : {4096u, 65536u}) {
+    uint64_t warm = 0;
+    for (int i = 0; i < 700; ++i) {
+      if (i == 200) warm = allocations;
+      BufferLease target = files_->buffers().TryAcquire(BufferUse::kReadTarget, size);
+      absl::StatusOr<ReadResult> read =
+          Await(files_->Read(root_user_, file->handle, file->state_id, 0, target, size));
+      ASSERT_STATUS_OK(read);
+      BufferLease source = files_->buffers().TryAcquire(BufferUse::kWriteSource, size);
+      absl::StatusOr<WriteResult> written =
+          Await(files_->Write(root_user_, file->handle, file->state_id, 0, source, 0, size,
+                              wire::StableHow::kUnstable));
+      ASSERT_STATUS_OK(written);
+    }
+    // A thousand operations; the session's tick, once a second, sets a timer.
+    EXPECT_LT(allocations - warm, 50u) << size;
+  }
+  absl::Status closed = Await(files_->Close(root_user_, file->handle, file->state_id));
+  EXPECT_STATUS_OK(closed);
+}
+
+}  // namespace
+}  // namespace dafs::client

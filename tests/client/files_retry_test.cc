@@ -1,0 +1,488 @@
+// What Files does when the session is lost, answers are refusals to wait, credentials are
+// forgotten; and that under a fault at every single point nothing is leaked, lost or doubled.
+#include <cstring>
+#include <map>
+
+#include "client/connection.h"
+#include "client/write_tracker.h"
+#include "tests/client/scripted_fixture.h"
+
+namespace dafs::client::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using wire::DafsStatus;
+using wire::Proc;
+
+class FilesRetryTest : public ScriptedTest {
+ protected:
+  // The first request of `proc` is not answered: the connection breaks instead.
+  void LoseOnce(Proc proc, bool executed = false) {
+    server_.script = [this, proc, executed, done = false](ScriptedConnection& c,
+                                                          const Request& request) mutable {
+      if (done || request.header.procedure != proc) return false;
+      done = true;
+      if (executed) ++server_.executed[proc];
+      c.CloseAfterAnswers();
+      return true;
+    };
+  }
+  absl::StatusOr<Node> Lookup() { return Await(files_->Lookup(who_, dir_, "name")); }
+  absl::StatusOr<Node> MakeDirectory() {
+    return Await(files_->MakeDirectory(who_, dir_, "name", wire::FileAttributes()));
+  }
+  wire::FileHandle dir_;
+};
+
+TEST_F(FilesRetryTest, AnIdempotentOperationIsIssuedAgainOnANewSession) {
+  MakeFiles();
+  LoseOnce(Proc::kLookup);
+  absl::StatusOr<Node> node = Lookup();
+  ASSERT_OK(node);
+  EXPECT_EQ(server_.connections_made, 2);
+  EXPECT_EQ(files_->Report().connects, 2u);
+}
+
+TEST_F(FilesRetryTest, AnUnknownFateIsAnErrorAndTheRequestIsNotRepeated) {
+  MakeFiles();
+  LoseOnce(Proc::kCreate, true);
+  absl::StatusOr<Node> node = MakeDirectory();
+  EXPECT_EQ(node.status().code(), absl::StatusCode::kUnknown) << node.status();
+  EXPECT_THAT(std::string(node.status().message()), HasSubstr("CREATE"));
+  EXPECT_EQ(server_.executed[Proc::kCreate], 1);
+  ASSERT_OK(Lookup());  // the mount goes on
+}
+
+TEST_F(FilesRetryTest, WhatWasNotSentIsIssuedWhenThereIsASession) {
+  server_.refuse_connections = 3;
+  MakeFiles();
+  ASSERT_OK(MakeDirectory());
+  EXPECT_EQ(server_.executed[Proc::kCreate], 1);
+}
+
+// Shows DAFS-4.3.4-04: only the rest of the chain is issued again, with explicit values.
+TEST_F(FilesRetryTest, OnlyTheUnansweredRestOfAChainIsIssuedAgain) {
+  MakeFiles();
+  LoseOnce(Proc::kGetattrInline);
+  absl::StatusOr<Node> node = MakeDirectory();
+  ASSERT_OK(node);
+  EXPECT_EQ(server_.executed[Proc::kCreate], 1);
+  EXPECT_EQ(node->attributes.file_id, static_cast<uint64_t>('n'));
+  EXPECT_EQ(server_.log.back().proc, Proc::kGetattrInline);
+  EXPECT_EQ(server_.log.back().chain_flags, 0);
+}
+
+TEST_F(FilesRetryTest, DelayAndGraceAreWaitedOut) {
+  MakeFiles();
+  int refusals = 3;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kRename || refusals == 0) return false;
+    c.Refuse(request, --refusals == 1 ? DafsStatus::kGrace : DafsStatus::kDelay);
+    return true;
+  };
+  ASSERT_OK(Await(files_->Rename(who_, dir_, "a", dir_, "b")));
+  EXPECT_EQ(server_.executed[Proc::kRename], 1);
+  EXPECT_EQ(server_.Count(Proc::kRename), 4);
+}
+
+TEST_F(FilesRetryTest, OtherRefusalsArePassedUp) {
+  MakeFiles();
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kRemove) return false;
+    c.Refuse(request, DafsStatus::kFhExpired);
+    return true;
+  };
+  absl::Status status = Await(files_->Remove(who_, dir_, "a"));
+  EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kFhExpired);
+  EXPECT_EQ(server_.Count(Proc::kRemove), 1);
+}
+
+TEST_F(FilesRetryTest, AMissingProcedureIsUnimplemented) {
+  MakeFiles();
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kLink) return false;
+    c.Refuse(request, DafsStatus::kNotSupp);
+    return true;
+  };
+  absl::Status status = Await(files_->Link(who_, dir_, dir_, "a")).status();
+  EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+  EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kNotSupp);
+}
+
+TEST_F(FilesRetryTest, AServerWithoutOpenHandleIsAskedOnceAndGivesNoState) {
+  MakeFiles();
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kOpenHandle) return false;
+    c.Refuse(request, DafsStatus::kNotSupp);
+    return true;
+  };
+  for (int i = 0; i < 2; ++i) {
+    absl::StatusOr<OpenFile> file =
+        Await(files_->OpenByHandle(who_, dir_, wire::kShareRead, "owner"));
+    ASSERT_OK(file);
+    EXPECT_TRUE(file->state_id.is_zero());
+    ASSERT_OK(Await(files_->Close(who_, file->handle, file->state_id)));
+  }
+  EXPECT_EQ(server_.Count(Proc::kOpenHandle), 1);
+  EXPECT_EQ(server_.Count(Proc::kClose), 0);
+}
+
+TEST_F(FilesRetryTest, AnOpenWhoseAttributesFailIsClosedAgain) {
+  MakeFiles();
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kGetattrInline) return false;
+    c.Refuse(request, DafsStatus::kIo);
+    return true;
+  };
+  OpenRequest request;
+  request.name = "file";
+  absl::StatusOr<OpenFile> file = Await(files_->Open(who_, request));
+  EXPECT_EQ(wire::DafsFromStatus(file.status()), DafsStatus::kIo);
+  EXPECT_EQ(server_.executed[Proc::kClose], 1);
+}
+
+// ---- Credentials -----------------------------------------------------------------------------
+
+TEST_F(FilesRetryTest, AForgottenCredentialIsRegisteredAgain) {
+  MakeFiles();
+  ASSERT_OK(Lookup());
+  EXPECT_EQ(server_.credentials, 1u);
+  bool forgotten = true;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure == Proc::kGetattrInline && forgotten) {
+      c.Refuse(request, DafsStatus::kChainBroken);
+      return true;
+    }
+    if (request.header.procedure != Proc::kLookup || !forgotten) {
+      if (request.header.procedure == Proc::kRegisterCred) forgotten = false;
+      return false;
+    }
+    c.Refuse(request, DafsStatus::kNoCreds);
+    return true;
+  };
+  ASSERT_OK(Lookup());
+  EXPECT_EQ(server_.credentials, 2u);
+}
+
+dat::Task<void> LookupAs(Files& files, Identity who, const wire::FileHandle& dir, int* good) {
+  dat::Task<absl::StatusOr<Node>> task = files.Lookup(who, dir, "name");
+  absl::StatusOr<Node> node = co_await task;
+  *good += node.ok() ? 1 : 0;
+}
+
+TEST_F(FilesRetryTest, AnIdentityIsRegisteredOnceHoweverManyAsk) {
+  MakeFiles();
+  int good = 0;
+  for (int i = 0; i < 20; ++i) dat::Start(LookupAs(*files_, who_, dir_, &good));
+  ASSERT_TRUE(Until([&] { return good == 20; }));
+  EXPECT_EQ(server_.credentials, 1u);
+}
+
+TEST_F(FilesRetryTest, TheServerKeepsNoMoreCredentialsThanNegotiated) {
+  options_.max_credentials = 3;
+  MakeFiles();
+  for (uint32_t uid = 0; uid < 10; ++uid) {
+    Identity who{uid, uid, {}};
+    ASSERT_OK(Await(files_->Lookup(who, dir_, "name")));
+  }
+  EXPECT_EQ(server_.credentials, 10u);
+  EXPECT_EQ(server_.released, 7u);
+  EXPECT_EQ(client_->credentials().size(), 3u);
+}
+
+// Shows DAFS-3.1.1.1.2-03, DAFS-3.1.1.1.2-04.
+TEST_F(FilesRetryTest, AnUntrustedClientRegistersNothing) {
+  server_.trusted = false;
+  MakeFiles();
+  ASSERT_OK(Lookup());
+  EXPECT_EQ(server_.Count(Proc::kRegisterCred), 0);
+  for (const auto& seen : server_.log) EXPECT_TRUE(seen.cred.is_zero());
+}
+
+// ---- Checksums -------------------------------------------------------------------------------
+
+TEST_F(FilesRetryTest, DamagedDataIsReadAgainAndThenGivenUp) {
+  options_.checksums = true;
+  MakeFiles();
+  for (int damaged : {2, 100}) {
+    int left = damaged;
+    server_.script = [&](ScriptedConnection& c, const Request& request) {
+      if (request.header.procedure != Proc::kReadDirect || left-- <= 0) return false;
+      auto args = request.Decode<wire::ReadDirectArgs>();
+      std::vector<std::byte> data(args.byte_count, std::byte{1});
+      c.RdmaWrite(args.read_data_buffers[0], data);
+      wire::ReadDirectRes res;
+      res.bytes_read = args.byte_count;
+      res.direct_checksum = {1, 2};
+      c.Answer(request, res);
+      return true;
+    };
+    BufferLease lease = files_->buffers().TryAcquire(BufferUse::kReadTarget, 8192);
+    absl::StatusOr<ReadResult> read =
+        Await(files_->Read(who_, dir_, wire::StateId(), 5, lease, 8192));
+    if (damaged == 2) {
+      ASSERT_OK(read);
+      EXPECT_EQ(lease.payload()[100], ScriptedByte(105));
+    } else {
+      EXPECT_TRUE(absl::IsDataLoss(read.status())) << read.status();
+    }
+  }
+}
+
+TEST_F(FilesRetryTest, ARequestThatArrivedDamagedIsSentAgain) {
+  options_.checksums = true;
+  MakeFiles();
+  int refusals = 2;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kCreate || refusals-- <= 0) return false;
+    c.Refuse(request, DafsStatus::kChksum);
+    return true;
+  };
+  // The members behind it break their chain, as a server would.
+  absl::StatusOr<Node> node = MakeDirectory();
+  ASSERT_OK(node);
+  EXPECT_EQ(server_.executed[Proc::kCreate], 1);
+}
+
+// ---- Data ------------------------------------------------------------------------------------
+
+dat::Task<void> ReadAt(Files& files, const Identity& who, const wire::FileHandle& file,
+                       BufferLease* target, uint32_t size, absl::StatusOr<ReadResult>* read,
+                       bool* done) {
+  dat::Task<absl::StatusOr<ReadResult>> task =
+      files.Read(who, file, wire::StateId(), 12345, *target, size);
+  *read = co_await task;
+  *done = true;
+}
+
+TEST_F(FilesRetryTest, TransfersBeyondTheServersMostGoOutInParallelPieces) {
+  MakeFiles();
+  ASSERT_OK(Lookup());
+  client_->limits().max_read = client_->limits().max_write = 100000;
+  const uint32_t size = 1000000;
+  BufferLease target = files_->buffers().TryAcquire(BufferUse::kReadTarget, size);
+  server_.hold = true;
+  absl::StatusOr<ReadResult> read = absl::UnknownError("not read");
+  bool done = false;
+  dat::Start(ReadAt(*files_, who_, dir_, &target, size, &read, &done));
+  Settle();
+  EXPECT_EQ(server_.only().held.size(), 10u);
+  server_.hold = false;
+  server_.ServeHeld(server_.only());
+  ASSERT_TRUE(Until([&] { return done; }));
+  ASSERT_OK(read);
+  EXPECT_EQ(read->count, size);
+  for (uint32_t i : {0u, 99999u, 100000u, 999999u}) {
+    EXPECT_EQ(target.payload()[i], ScriptedByte(12345 + i)) << i;
+  }
+  EXPECT_EQ(server_.Count(Proc::kReadDirect), 10);
+  BufferLease source = files_->buffers().TryAcquire(BufferUse::kWriteSource, size);
+  absl::StatusOr<WriteResult> written = Await(files_->Write(
+      who_, dir_, wire::StateId(), 0, source, 0, size, wire::StableHow::kUnstable));
+  ASSERT_OK(written);
+  EXPECT_EQ(written->count, size);
+  EXPECT_EQ(server_.Count(Proc::kWriteDirect), 10);
+}
+
+TEST_F(FilesRetryTest, ShortReadsAreContinuedUntilTheEndOfTheFile) {
+  MakeFiles();
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kReadDirect) return false;
+    auto args = request.Decode<wire::ReadDirectArgs>();
+    const uint64_t file_size = 20000;
+    wire::ReadDirectRes res;
+    res.bytes_read = static_cast<uint32_t>(std::min<uint64_t>(3000, file_size - args.offset));
+    std::vector<std::byte> data(res.bytes_read);
+    for (size_t i = 0; i < data.size(); ++i) data[i] = ScriptedByte(args.offset + i);
+    c.RdmaWrite(args.read_data_buffers[0], data);
+    res.eof = args.offset + res.bytes_read == file_size;
+    c.Answer(request, res);
+    return true;
+  };
+  BufferLease lease = files_->buffers().TryAcquire(BufferUse::kReadTarget, 65536);
+  absl::StatusOr<ReadResult> read =
+      Await(files_->Read(who_, dir_, wire::StateId(), 0, lease, 65536));
+  ASSERT_OK(read);
+  EXPECT_EQ(read->count, 20000u);
+  EXPECT_TRUE(read->eof);
+  EXPECT_EQ(lease.payload()[19999], ScriptedByte(19999));
+}
+
+TEST_F(FilesRetryTest, AWriteAcrossARestartTellsThatTheVerifierChanged) {
+  MakeFiles();
+  ASSERT_OK(Lookup());
+  client_->limits().max_write = 50000;
+  server_.script = [&](ScriptedConnection&, const Request& request) {
+    if (request.header.procedure == Proc::kWriteDirect &&
+        server_.Count(Proc::kWriteDirect) == 2) {
+      server_.write_verifier = 2;
+    }
+    return false;
+  };
+  BufferLease source = files_->buffers().TryAcquire(BufferUse::kWriteSource, 150000);
+  absl::StatusOr<WriteResult> written = Await(files_->Write(
+      who_, dir_, wire::StateId(), 0, source, 0, 150000, wire::StableHow::kUnstable));
+  ASSERT_OK(written);
+  EXPECT_TRUE(written->verifier_changed);
+}
+
+TEST_F(FilesRetryTest, AServerThatDemandsAnRdmaReadChannelIsWrittenToInline) {
+  MakeFiles();
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kWriteDirect) return false;
+    c.Refuse(request, DafsStatus::kRdmaReadChannelUnusable);
+    return true;
+  };
+  BufferLease source = files_->buffers().TryAcquire(BufferUse::kWriteSource, 50000);
+  absl::StatusOr<WriteResult> written = Await(files_->Write(
+      who_, dir_, wire::StateId(), 0, source, 0, 50000, wire::StableHow::kUnstable));
+  ASSERT_OK(written);
+  EXPECT_EQ(written->count, 50000u);
+  EXPECT_EQ(server_.Count(Proc::kWriteInline), 4);
+}
+
+// ---- The end ---------------------------------------------------------------------------------
+
+TEST_F(FilesRetryTest, ASoftCallEndsInTimeAndItsBufferStaysAway) {
+  options_.soft = true;
+  options_.timeout = absl::Milliseconds(60);
+  MakeFiles();
+  ASSERT_OK(Lookup());
+  server_.hold = true;
+  BufferLease lease = files_->buffers().TryAcquire(BufferUse::kReadTarget, 65536);
+  absl::StatusOr<ReadResult> read =
+      Await(files_->Read(who_, dir_, wire::StateId(), 0, lease, 65536));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(read.status())) << read.status();
+  EXPECT_THAT(std::string(read.status().message()), HasSubstr("READ_DIRECT"));
+  lease.Release();
+  EXPECT_EQ(files_->buffers().counts().quarantined, 1u);
+  files_->Shutdown();
+  EXPECT_EQ(files_->buffers().counts().quarantined, 0u);
+}
+
+dat::Task<void> ReadWithLease(Files& files, const Identity& who, const wire::FileHandle& file,
+                              std::vector<absl::Status>* results) {
+  absl::StatusOr<BufferLease> lease =
+      co_await files.buffers().Acquire(BufferUse::kReadTarget, 1u << 20);
+  if (!lease.ok()) {
+    results->push_back(lease.status());
+    co_return;
+  }
+  dat::Task<absl::StatusOr<ReadResult>> task =
+      files.Read(who, file, wire::StateId(), 0, *lease, 1u << 20);
+  absl::StatusOr<ReadResult> read = co_await task;
+  results->push_back(read.status());
+}
+
+TEST_F(FilesRetryTest, ShutdownEndsEverythingBeforeItReturns) {
+  for (bool connected : {true, false}) {
+    files_.reset();
+    MakeFiles();
+    if (connected) {
+      ASSERT_OK(Lookup());
+      server_.hold = true;
+    } else {
+      server_.refuse_connections = 1000000;
+    }
+    std::vector<absl::Status> results;
+    for (int i = 0; i < 40; ++i) dat::Start(ReadWithLease(*files_, who_, dir_, &results));
+    Settle();
+    EXPECT_EQ(results.size(), 0u);
+    files_->Shutdown();
+    ASSERT_EQ(results.size(), 40u);
+    for (const absl::Status& status : results) EXPECT_TRUE(absl::IsCancelled(status)) << status;
+    EXPECT_EQ(files_->buffers().counts().leased, 0u);
+    EXPECT_EQ(files_->buffers().counts().quarantined, 0u);
+    server_.hold = false;
+  }
+}
+
+// ---- Faults at every point -------------------------------------------------------------------
+
+struct Outcome {
+  int ended = 0;
+  int unknown = 0;
+  int failed = 0;
+};
+
+void Count(const absl::Status& status, Outcome* outcome) {
+  ++outcome->ended;
+  if (absl::IsUnknown(status)) {
+    ++outcome->unknown;
+  } else if (!status.ok()) {
+    ++outcome->failed;
+    ADD_FAILURE() << status;
+  }
+}
+
+dat::Task<void> Work(Files& files, const Identity& who, int kind, Outcome* outcome) {
+  wire::FileHandle dir;
+  if (kind == 0) {
+    wire::FileAttributes attributes;
+    dat::Task<absl::StatusOr<Node>> task = files.MakeDirectory(who, dir, "made", attributes);
+    absl::StatusOr<Node> node = co_await task;
+    Count(node.status(), outcome);
+  } else if (kind == 1) {
+    absl::StatusOr<BufferLease> lease =
+        co_await files.buffers().Acquire(BufferUse::kReadTarget, 1u << 20);
+    dat::Task<absl::StatusOr<ReadResult>> task =
+        files.Read(who, dir, wire::StateId(), 0, *lease, 1u << 20);
+    absl::StatusOr<ReadResult> read = co_await task;
+    Count(read.status(), outcome);
+    if (read.ok()) {
+      EXPECT_EQ(lease->payload()[77777], ScriptedByte(77777));
+    }
+  } else if (kind == 2) {
+    absl::StatusOr<BufferLease> lease =
+        co_await files.buffers().Acquire(BufferUse::kWriteSource, 1u << 20);
+    dat::Task<absl::StatusOr<WriteResult>> task = files.Write(
+        who, dir, wire::StateId(), 0, *lease, 0, 300000, wire::StableHow::kUnstable);
+    absl::StatusOr<WriteResult> written = co_await task;
+    Count(written.status(), outcome);
+  } else {
+    dat::Task<absl::StatusOr<Node>> task = files.Lookup(who, dir, "name");
+    absl::StatusOr<Node> node = co_await task;
+    Count(node.status(), outcome);
+  }
+}
+
+// Each operation ends exactly once; a CREATE is executed once, or its fate is told as unknown;
+// every slot and buffer is back.
+TEST_F(FilesRetryTest, AFaultAtAnyPointLeaksLosesAndDoublesNothing) {
+  options_.max_requests = 4;
+  server_.max_requests = server_.target_nreq = 4;
+  constexpr int kOperations = 24;
+  int fault = 1;
+  for (bool untouched = false; !untouched; ++fault) {
+    SCOPED_TRACE(absl::StrCat("operation ", fault, " of the transport fails"));
+    ASSERT_LT(fault, 2000);
+    server_.operations = 0;
+    server_.break_at = fault;
+    server_.executed.clear();
+    MakeFiles();
+    Outcome outcome;
+    for (int i = 0; i < kOperations; ++i) dat::Start(Work(*files_, who_, i % 4, &outcome));
+    ASSERT_TRUE(Until([&] { return outcome.ended == kOperations; }));
+    Settle();
+    untouched = server_.operations < fault;
+    EXPECT_EQ(outcome.failed, 0);
+    const int creates = server_.executed[Proc::kCreate];
+    EXPECT_LE(creates, kOperations / 4);
+    EXPECT_GE(creates, kOperations / 4 - outcome.unknown);
+    if (untouched) {
+      EXPECT_EQ(outcome.unknown, 0);
+    }
+    EXPECT_EQ(files_->buffers().counts().leased, 0u);
+    EXPECT_EQ(files_->buffers().counts().quarantined, 0u);
+    EXPECT_EQ(files_->Report().session.slots_taken, 0u);
+    EXPECT_LE(server_.connections_made, 3);
+    server_.connections_made = 0;
+    files_.reset();
+    EXPECT_EQ(server_.connections.size(), 0u);
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(fault, 50);  // the sweep met something
+}
+
+}  // namespace
+}  // namespace dafs::client::testing

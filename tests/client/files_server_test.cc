@@ -1,0 +1,444 @@
+// Every operation of Files against the real server: what comes back, and what it did to the
+// directory behind the export.
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <map>
+
+#include "client/write_tracker.h"
+#include "tests/client/server_fixture.h"
+#include "wire/status.h"
+
+namespace dafs::client {
+namespace {
+
+using testing::HasSubstr;
+using wire::DafsStatus;
+
+wire::FileAttributes Mode(uint32_t mode) {
+  wire::FileAttributes attributes;
+  attributes.mode = mode;
+  attributes.set(wire::kFattrMode);
+  return attributes;
+}
+
+std::string Pattern(size_t size, unsigned seed = 1) {
+  std::string text(size, '\0');
+  for (size_t i = 0; i < size; ++i) {
+    text[i] = static_cast<char>((i * 31 + i / 257 + seed * 101) & 0xff);
+  }
+  return text;
+}
+
+struct Variant {
+  const char* name;
+  wire::ByteOrder order;
+  bool checksums;
+  uint32_t message_bytes;
+  uint32_t requests;
+};
+
+// The operations of a mount, under each way a session can be negotiated.
+class FilesServerTest : public ServerTest, public testing::WithParamInterface<Variant> {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    if (IsSkipped()) return;
+    ClientOptions options = Options();
+    options.byte_order = GetParam().order;
+    options.checksums = GetParam().checksums;
+    options.max_request_size = options.max_response_size = GetParam().message_bytes;
+    options.max_requests = GetParam().requests;
+    StartClient(std::move(options));
+  }
+
+  absl::StatusOr<OpenFile> Open(const std::string& name, bool create,
+                                uint32_t access = wire::kShareBoth) {
+    OpenRequest request;
+    request.directory = root_.handle;
+    request.name = name;
+    request.share_access = access;
+    request.owner = "owner of " + name;
+    request.create = create;
+    if (create) request.attributes = Mode(0644);
+    return Await(files_->Open(root_user_, request));
+  }
+
+  absl::StatusOr<WriteResult> Write(const OpenFile& file, uint64_t offset,
+                                    const std::string& data) {
+    BufferLease lease =
+        Lease(BufferUse::kWriteSource, static_cast<uint32_t>(data.size()));
+    std::memcpy(lease.payload(), data.data(), data.size());
+    return Await(files_->Write(root_user_, file.handle, file.state_id, offset, lease, 0,
+                               static_cast<uint32_t>(data.size()), wire::StableHow::kUnstable));
+  }
+
+  absl::StatusOr<std::string> Read(const OpenFile& file, uint64_t offset, uint32_t size) {
+    BufferLease lease = Lease(BufferUse::kReadTarget, size);
+    absl::StatusOr<ReadResult> result = Await(
+        files_->Read(root_user_, file.handle, file.state_id, offset, lease, size));
+    if (!result.ok()) return result.status();
+    return std::string(reinterpret_cast<const char*>(lease.payload()), result->count);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Sessions, FilesServerTest,
+    testing::Values(Variant{"Usual", HostByteOrder(), false, 16384, 64},
+                    Variant{"BigEndian", wire::ByteOrder::kBig, false, 16384, 64},
+                    Variant{"Checksums", HostByteOrder(), true, 16384, 64},
+                    Variant{"BigEndianChecksums", wire::ByteOrder::kBig, true, 16384, 64},
+                    Variant{"SmallestMessages", HostByteOrder(), false, 1024, 64},
+                    Variant{"OneCredit", HostByteOrder(), true, 4096, 1}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(FilesServerTest, MountGivesTheExportsRoot) {
+  struct stat st;
+  ASSERT_EQ(stat(Local("").c_str(), &st), 0);
+  EXPECT_EQ(root_.attributes.object_type, wire::ObjectType::kDir);
+  EXPECT_EQ(root_.attributes.file_id, st.st_ino);
+  EXPECT_EQ(root_.attributes.mode, st.st_mode & 07777u);
+  EXPECT_GT(client_->limits().lease_seconds, 0u);
+}
+
+TEST_P(FilesServerTest, LookupGivesHandleAndAttributesOrNoent) {
+  MakeLocal("file", "hello");
+  absl::StatusOr<Node> node = Await(files_->Lookup(root_user_, root_.handle, "file"));
+  ASSERT_STATUS_OK(node);
+  EXPECT_EQ(node->attributes.object_size, 5u);
+  EXPECT_TRUE(node->attributes.has(kStatAttributes & ~wire::kFattrTimeCreate));
+  absl::StatusOr<Node> none = Await(files_->Lookup(root_user_, root_.handle, "none"));
+  EXPECT_EQ(wire::DafsFromStatus(none.status()), DafsStatus::kNoEnt);
+  absl::StatusOr<wire::FileAttributes> again =
+      Await(files_->GetAttributes(root_user_, node->handle));
+  ASSERT_STATUS_OK(again);
+  EXPECT_EQ(again->file_id, node->attributes.file_id);
+}
+
+TEST_P(FilesServerTest, WhatIsWrittenIsReadBackAtEverySize) {
+  absl::StatusOr<OpenFile> file = Open("data", true);
+  ASSERT_STATUS_OK(file);
+  EXPECT_TRUE(file->created);
+  WriteTracker tracker;
+  uint64_t at = 0;
+  std::string all;
+  for (size_t size : {size_t{1}, size_t{100}, size_t{800}, size_t{4096}, size_t{4097},
+                      size_t{65536}, size_t{1} << 20}) {
+    std::string data = Pattern(size, static_cast<unsigned>(size));
+    absl::StatusOr<WriteResult> written = Write(*file, at, data);
+    ASSERT_STATUS_OK(written);
+    ASSERT_EQ(written->count, size);
+    tracker.NoteWrite(*written);
+    absl::StatusOr<std::string> read = Read(*file, at, static_cast<uint32_t>(size));
+    ASSERT_STATUS_OK(read);
+    EXPECT_TRUE(*read == data) << size;
+    at += size;
+    all += data;
+  }
+  WriteTracker::Mark mark = tracker.BeforeCommit();
+  absl::StatusOr<wire::Verifier> verifier =
+      Await(files_->Commit(root_user_, file->handle, 0, 0));
+  EXPECT_STATUS_OK(tracker.AfterCommit(mark, verifier));
+  EXPECT_TRUE(LocalContent("data") == all);
+  absl::StatusOr<std::string> behind = Read(*file, at - 3, 100);
+  ASSERT_STATUS_OK(behind);
+  EXPECT_EQ(behind->size(), 3u);
+  absl::Status closed = Await(files_->Close(root_user_, file->handle, file->state_id));
+  EXPECT_STATUS_OK(closed);
+}
+
+TEST_P(FilesServerTest, AppendGoesToTheEnd) {
+  MakeLocal("log", "first;");
+  absl::StatusOr<OpenFile> file = Open("log", false);
+  ASSERT_STATUS_OK(file);
+  for (size_t size : {size_t{10}, size_t{20000}}) {
+    std::string before = LocalContent("log");
+    std::string data = Pattern(size);
+    BufferLease lease = Lease(BufferUse::kWriteSource, static_cast<uint32_t>(size));
+    std::memcpy(lease.payload(), data.data(), size);
+    absl::StatusOr<AppendResult> result =
+        Await(files_->Append(root_user_, file->handle, file->state_id, lease, 0,
+                             static_cast<uint32_t>(size), wire::StableHow::kDataSync));
+    ASSERT_STATUS_OK(result);
+    EXPECT_EQ(result->offset, before.size());
+    EXPECT_TRUE(LocalContent("log") == before + data);
+  }
+  absl::Status closed = Await(files_->Close(root_user_, file->handle, file->state_id));
+  EXPECT_STATUS_OK(closed);
+}
+
+TEST_P(FilesServerTest, NamesAreMadeMovedLinkedAndRemoved) {
+  absl::StatusOr<Node> dir =
+      Await(files_->MakeDirectory(root_user_, root_.handle, "dir", Mode(0750)));
+  ASSERT_STATUS_OK(dir);
+  EXPECT_EQ(dir->attributes.mode, 0750u);
+  absl::StatusOr<Node> parent = Await(files_->LookupParent(root_user_, dir->handle));
+  ASSERT_STATUS_OK(parent);
+  EXPECT_EQ(parent->attributes.file_id, root_.attributes.file_id);
+
+  absl::StatusOr<Node> symlink =
+      Await(files_->MakeSymlink(root_user_, dir->handle, "link", "../somewhere"));
+  ASSERT_STATUS_OK(symlink);
+  absl::StatusOr<std::string> target = Await(files_->ReadLink(root_user_, symlink->handle));
+  ASSERT_STATUS_OK(target);
+  EXPECT_EQ(*target, "../somewhere");
+
+  wire::SpecData device;
+  device.specdata1 = 1;
+  device.specdata2 = 3;
+  absl::StatusOr<Node> fifo = Await(files_->MakeNode(
+      root_user_, dir->handle, "fifo", wire::ObjectType::kFifo, wire::SpecData(), Mode(0600)));
+  ASSERT_STATUS_OK(fifo);
+  EXPECT_EQ(fifo->attributes.object_type, wire::ObjectType::kFifo);
+  EXPECT_EQ(fifo->attributes.mode, 0600u);
+  absl::StatusOr<Node> regular = Await(files_->MakeNode(
+      root_user_, dir->handle, "regular", wire::ObjectType::kReg, wire::SpecData(), Mode(0640)));
+  ASSERT_STATUS_OK(regular);
+  EXPECT_EQ(regular->attributes.mode, 0640u);
+  EXPECT_EQ(server_->open_count(), 0u);
+
+  absl::StatusOr<Node> linked =
+      Await(files_->Link(root_user_, regular->handle, root_.handle, "second"));
+  ASSERT_STATUS_OK(linked);
+  EXPECT_EQ(linked->attributes.num_links, 2u);
+  absl::Status renamed =
+      Await(files_->Rename(root_user_, root_.handle, "second", dir->handle, "third"));
+  EXPECT_STATUS_OK(renamed);
+  EXPECT_TRUE(std::filesystem::exists(Local("dir/third")));
+  absl::Status not_empty = Await(files_->Remove(root_user_, root_.handle, "dir"));
+  EXPECT_EQ(wire::DafsFromStatus(not_empty), DafsStatus::kNotEmpty);
+  for (const char* name : {"link", "fifo", "regular", "third"}) {
+    absl::Status removed = Await(files_->Remove(root_user_, dir->handle, name));
+    EXPECT_STATUS_OK(removed);
+  }
+  absl::Status removed = Await(files_->Remove(root_user_, root_.handle, "dir"));
+  EXPECT_STATUS_OK(removed);
+  EXPECT_FALSE(std::filesystem::exists(Local("dir")));
+}
+
+TEST_P(FilesServerTest, LongLinksAreReadThoughNoResponseHoldsThem) {
+  std::string target(900, 'x');
+  target[300] = target[600] = '/';
+  std::filesystem::create_symlink(target + "/" + std::string(200, 'y'), Local("long"));
+  absl::StatusOr<Node> node = Await(files_->Lookup(root_user_, root_.handle, "long"));
+  ASSERT_STATUS_OK(node);
+  absl::StatusOr<std::string> read = Await(files_->ReadLink(root_user_, node->handle));
+  ASSERT_STATUS_OK(read);
+  EXPECT_EQ(*read, target + "/" + std::string(200, 'y'));
+}
+
+TEST_P(FilesServerTest, AttributesAreSetAndComeBack) {
+  MakeLocal("file", "0123456789");
+  absl::StatusOr<Node> node = Await(files_->Lookup(root_user_, root_.handle, "file"));
+  ASSERT_STATUS_OK(node);
+  wire::FileAttributes set = Mode(0604);
+  set.object_size = 4;
+  set.owner = "1000";
+  set.time_modify_set.how = wire::TimeSetHow::kSetToClientTime;
+  set.time_modify_set.client_time = {1234567890, 123456789};
+  set.set(wire::kFattrObjectSize | wire::kFattrOwner | wire::kFattrTimeModifySet);
+  absl::StatusOr<wire::FileAttributes> now =
+      Await(files_->SetAttributes(root_user_, node->handle, wire::StateId(), set));
+  ASSERT_STATUS_OK(now);
+  EXPECT_EQ(now->mode, 0604u);
+  EXPECT_EQ(now->object_size, 4u);
+  EXPECT_EQ(now->owner, "1000");
+  EXPECT_EQ(now->time_modify, (wire::Time{1234567890, 123456789}));
+  EXPECT_EQ(LocalContent("file"), "0123");
+}
+
+TEST_P(FilesServerTest, EachCallerHasItsOwnRights) {
+  MakeLocal("secret", "root's");
+  chmod(Local("secret").c_str(), 0600);
+  absl::StatusOr<Node> node = Await(files_->Lookup(user_, root_.handle, "secret"));
+  ASSERT_STATUS_OK(node);
+  absl::StatusOr<uint32_t> access = Await(files_->Access(user_, node->handle, wire::kAccessAll));
+  ASSERT_STATUS_OK(access);
+  EXPECT_EQ(*access & wire::kAccessRead, 0u);
+  access = Await(files_->Access(root_user_, node->handle, wire::kAccessAll));
+  ASSERT_STATUS_OK(access);
+  EXPECT_NE(*access & wire::kAccessRead, 0u);
+  OpenRequest request;
+  request.directory = root_.handle;
+  request.name = "secret";
+  request.owner = "user's";
+  absl::StatusOr<OpenFile> open = Await(files_->Open(user_, request));
+  EXPECT_EQ(wire::DafsFromStatus(open.status()), DafsStatus::kAcces);
+  // Shows DAFS-3.1.1-01: two identities, registered once each.
+  EXPECT_EQ(client_->credentials().size(), 2u);
+}
+
+TEST_P(FilesServerTest, OpenCreatesTruncatesAndExcludes) {
+  OpenRequest request;
+  request.directory = root_.handle;
+  request.name = "new";
+  request.share_access = wire::kShareBoth;
+  request.owner = "a";
+  request.create = true;
+  request.create_mode = wire::CreateMode::kExclusive;
+  request.verifier = wire::OpaqueFromUint64<wire::Verifier>(77);
+  request.attributes = Mode(0640);
+  absl::StatusOr<OpenFile> first = Await(files_->Open(root_user_, request));
+  ASSERT_STATUS_OK(first);
+  EXPECT_TRUE(first->created);
+  EXPECT_EQ(first->attributes.mode, 0640u);
+  request.verifier = wire::OpaqueFromUint64<wire::Verifier>(78);
+  absl::StatusOr<OpenFile> second = Await(files_->Open(root_user_, request));
+  EXPECT_EQ(wire::DafsFromStatus(second.status()), DafsStatus::kExist);
+  absl::Status closed = Await(files_->Close(root_user_, first->handle, first->state_id));
+  EXPECT_STATUS_OK(closed);
+
+  for (bool create : {false, true}) {
+    MakeLocal("full", "something");
+    OpenRequest truncating;
+    truncating.directory = root_.handle;
+    truncating.name = "full";
+    truncating.share_access = wire::kShareBoth;
+    truncating.owner = "b";
+    truncating.create = create;
+    truncating.truncate = true;
+    absl::StatusOr<OpenFile> file = Await(files_->Open(root_user_, truncating));
+    ASSERT_STATUS_OK(file);
+    EXPECT_TRUE(create || !file->created);
+    EXPECT_EQ(file->attributes.object_size, 0u);
+    EXPECT_EQ(LocalContent("full"), "");
+    closed = Await(files_->Close(root_user_, file->handle, file->state_id));
+    EXPECT_STATUS_OK(closed);
+  }
+  EXPECT_EQ(server_->open_count(), 0u);
+}
+
+TEST_P(FilesServerTest, FilesAreOpenedByHandle) {
+  MakeLocal("named", "once");
+  absl::StatusOr<Node> node = Await(files_->Lookup(root_user_, root_.handle, "named"));
+  ASSERT_STATUS_OK(node);
+  std::filesystem::rename(Local("named"), Local("renamed"));
+  absl::StatusOr<OpenFile> file =
+      Await(files_->OpenByHandle(root_user_, node->handle, wire::kShareRead, "owner"));
+  ASSERT_STATUS_OK(file);
+  absl::StatusOr<std::string> read = Read(*file, 0, 100);
+  ASSERT_STATUS_OK(read);
+  EXPECT_EQ(*read, "once");
+  absl::Status closed = Await(files_->Close(root_user_, file->handle, file->state_id));
+  EXPECT_STATUS_OK(closed);
+}
+
+TEST_P(FilesServerTest, DirectoriesAreListedWholePageByPage) {
+  std::map<std::string, bool> names;
+  for (int i = 0; i < 500; ++i) {
+    names["entry " + std::to_string(i)] = false;
+    MakeLocal("entry " + std::to_string(i), "");
+  }
+  BufferLease lease = Lease(BufferUse::kReadTarget, 64 << 10);
+  uint64_t cookie = 0;
+  wire::Verifier cookieverf;
+  int pages = 0;
+  for (bool eof = false; !eof; ++pages) {
+    ASSERT_LT(pages, 1000);
+    absl::StatusOr<DirectoryPage> page = Await(files_->ReadDirectory(
+        root_user_, root_.handle, cookie, cookieverf, 16 << 10,
+        kStatAttributes | wire::kFattrFilehandle, lease));
+    ASSERT_STATUS_OK(page);
+    wire::DirentView entry;
+    while (page->entries.Next(entry)) {
+      cookie = entry.cookie;
+      auto it = names.find(std::string(entry.name));
+      ASSERT_NE(it, names.end()) << entry.name;
+      EXPECT_FALSE(it->second) << "twice: " << entry.name;
+      it->second = true;
+      EXPECT_TRUE(entry.attrs->has(wire::kFattrFilehandle | wire::kFattrFileId));
+    }
+    EXPECT_STATUS_OK(page->entries.status());
+    cookieverf = page->cookieverf;
+    eof = page->eof;
+  }
+  EXPECT_GT(pages, 1);
+  for (const auto& [name, seen] : names) EXPECT_TRUE(seen) << name;
+}
+
+TEST_P(FilesServerTest, StatFsTellsTheSpace) {
+  absl::StatusOr<wire::FsAttributes> fs = Await(files_->StatFs(root_user_, root_.handle));
+  ASSERT_STATUS_OK(fs);
+  EXPECT_TRUE(fs->has(wire::kFsattrSpaceTotal | wire::kFsattrFilesTotal));
+  EXPECT_GT(fs->space_total, 0u);
+}
+
+dat::Task<void> Stat(Files& files, const Identity& who, const wire::FileHandle& file, int* left,
+                     int* failed) {
+  dat::Task<absl::StatusOr<wire::FileAttributes>> task = files.GetAttributes(who, file);
+  absl::StatusOr<wire::FileAttributes> result = co_await task;
+  if (!result.ok()) ++*failed;
+  --*left;
+}
+
+TEST_P(FilesServerTest, ManyOperationsAreOutAtOnce) {
+  int left = 300, failed = 0;
+  for (int i = 0; i < 300; ++i) {
+    dat::Start(Stat(*files_, i % 2 == 0 ? root_user_ : user_, root_.handle, &left, &failed));
+  }
+  while (left > 0) loop_->RunOnce(absl::Seconds(1));
+  EXPECT_EQ(failed, 0);
+  WorkerReport report = files_->Report();
+  EXPECT_EQ(report.session.slots_taken, 0u);
+  EXPECT_EQ(report.session.max_requests, GetParam().requests);
+  EXPECT_EQ(report.session.big_endian, GetParam().order == wire::ByteOrder::kBig);
+  EXPECT_EQ(report.session.checksums, GetParam().checksums);
+}
+
+class RestartTest : public ServerTest {};
+
+// Shows DAFS-2.2-02 for what is idempotent: the calls resume after the server came back.
+TEST_F(RestartTest, OperationsGoOnAfterTheServerWasRestarted) {
+  StartClient(Options());
+  MakeLocal("file", "content");
+  absl::StatusOr<Node> node = Await(files_->Lookup(root_user_, root_.handle, "file"));
+  ASSERT_STATUS_OK(node);
+  server_.reset();
+  StartServer();
+  absl::StatusOr<wire::FileAttributes> attributes =
+      Await(files_->GetAttributes(root_user_, node->handle));
+  ASSERT_STATUS_OK(attributes);
+  EXPECT_EQ(attributes->object_size, 7u);
+  EXPECT_EQ(files_->Report().connects, 2u);
+}
+
+TEST_F(RestartTest, ASoftMountSaysWhatItWaitedFor) {
+  ClientOptions options = Options();
+  options.soft = true;
+  options.timeout = absl::Milliseconds(300);
+  StartClient(std::move(options));
+  server_.reset();
+  absl::StatusOr<wire::FileAttributes> attributes =
+      Await(files_->GetAttributes(root_user_, root_.handle));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(attributes.status())) << attributes.status();
+  EXPECT_THAT(std::string(attributes.status().message()), HasSubstr("no session for"));
+}
+
+TEST_F(RestartTest, ConnectSaysWhyItIsImpossible) {
+  ClientOptions options = Options();
+  server_.reset();
+  auto client = Client::Create(std::move(options));
+  ASSERT_STATUS_OK(client);
+  auto loop = *dat::Loop::Create();
+  auto files = Files::Create(**client, *loop);
+  ASSERT_STATUS_OK(files);
+  absl::Status status = RunUntilDone(*loop, (*files)->Connect());
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("127.0.0.1"));
+}
+
+TEST_F(RestartTest, AnUnknownExportIsNoent) {
+  ClientOptions options = Options();
+  options.export_path = {"no", "such"};
+  auto client = Client::Create(std::move(options));
+  ASSERT_STATUS_OK(client);
+  auto loop = *dat::Loop::Create();
+  auto files = Files::Create(**client, *loop);
+  ASSERT_STATUS_OK(files);
+  absl::StatusOr<Node> root = RunUntilDone(*loop, (*files)->Mount(root_user_));
+  EXPECT_EQ(wire::DafsFromStatus(root.status()), DafsStatus::kNoEnt) << root.status();
+  RunUntilDone(*loop, (*files)->Disconnect());
+}
+
+}  // namespace
+}  // namespace dafs::client

@@ -1,0 +1,86 @@
+// The lease keeper beside a worker, against the real server: leases are renewed in silence, and
+// dafsctl is told how the mount is.
+#include "client/lease_keeper.h"
+
+#include <thread>
+
+#include "client/status_socket.h"
+#include "tests/client/server_fixture.h"
+
+namespace dafs::client {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class LeaseKeeperTest : public ServerTest {
+ protected:
+  // Asks while this thread runs the worker's loop, as a mount's would.
+  std::string Ask(const std::string& question) {
+    std::string path = LeaseKeeper::SocketPath(base_ + "/run", "/mnt/here");
+    absl::StatusOr<std::string> answer = absl::UnknownError("not asked");
+    bool done = false;
+    std::thread asker([&] {
+      answer = AskStatus(path, question);
+      loop_->Post([&done] { done = true; });
+    });
+    while (!done) loop_->RunOnce(absl::Seconds(1));
+    asker.join();
+    EXPECT_STATUS_OK(answer);
+    return answer.ok() ? *answer : "";
+  }
+
+  void StartAll() {
+    ClientOptions options = Options();
+    options.mount_point = "/mnt/here";
+    StartClient(std::move(options));
+    LeaseKeeperOptions keeper_options;
+    keeper_options.socket_directory = base_ + "/run";
+    auto keeper = LeaseKeeper::Start(*client_, keeper_options);
+    ASSERT_STATUS_OK(keeper);
+    keeper_ = *std::move(keeper);
+  }
+
+  void TearDown() override {
+    keeper_.reset();
+    ServerTest::TearDown();
+  }
+
+  std::unique_ptr<LeaseKeeper> keeper_;
+};
+
+TEST_F(LeaseKeeperTest, AnswersWithTheStateOfTheMount) {
+  StartAll();
+  struct stat st;
+  ASSERT_EQ(stat((base_ + "/run").c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 0777u, 0700u);
+  EXPECT_THAT(Ask("status"), AllOf(HasSubstr("127.0.0.1:/data on /mnt/here"), HasSubstr("iwarp"),
+                                   HasSubstr("trusted"), HasSubstr("slots")));
+  EXPECT_THAT(Ask("stats"), AllOf(HasSubstr("GET_ROOT_HANDLE"), HasSubstr("REGISTER_CRED")));
+  EXPECT_THAT(Ask("json"), AllOf(HasSubstr("\"mount_point\":\"/mnt/here\""),
+                                 HasSubstr("\"slots_taken\":0"), HasSubstr("\"peer\"")));
+  EXPECT_THAT(Ask("nonsense"), HasSubstr("unknown question"));
+  keeper_.reset();
+  EXPECT_FALSE(std::filesystem::exists(LeaseKeeper::SocketPath(base_ + "/run", "/mnt/here")));
+}
+
+// Shows DAFS-4.5 renewal: a quiet client sends NULL on the control session, a busy one does not.
+TEST_F(LeaseKeeperTest, RenewsLeasesOnlyInSilence) {
+  StartAll();
+  client_->limits().lease_seconds = 1;
+  // Busy for a lease and a half: the control session is not even opened.
+  const absl::Time busy_until = dat::Loop::Now() + absl::Milliseconds(1500);
+  while (dat::Loop::Now() < busy_until) {
+    client_->NoteActivity(dat::Loop::Now());
+    loop_->RunOnce(absl::Milliseconds(20));
+  }
+  EXPECT_EQ(server_->connections(), 1u);
+  const absl::Time deadline = dat::Loop::Now() + absl::Seconds(30);
+  while (server_->connections() < 2 && dat::Loop::Now() < deadline) {
+    loop_->RunOnce(absl::Milliseconds(20));
+  }
+  EXPECT_EQ(server_->connections(), 2u);
+}
+
+}  // namespace
+}  // namespace dafs::client

@@ -1,0 +1,159 @@
+// What needs no server: the table of credentials, the tracker of uncommitted writes, the calls
+// that may be repeated, the text of reports.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "client/call.h"
+#include "client/credentials.h"
+#include "client/report_text.h"
+#include "client/write_tracker.h"
+
+namespace dafs::client {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+wire::CredHandle Handle(uint8_t n) {
+  wire::CredHandle handle;
+  handle.bytes[0] = n;
+  return handle;
+}
+const auto kClient = wire::OpaqueFromUint64<wire::ClientId>(1);
+
+TEST(CredentialsTest, KeepsTheMostRecentlyUsed) {
+  Credentials table;
+  Identity a{1, 1, {}}, b{2, 2, {2}}, c{3, 3, {}};
+  EXPECT_THAT(table.Insert(kClient, a, Handle(1), 2), IsEmpty());
+  EXPECT_THAT(table.Insert(kClient, b, Handle(2), 2), IsEmpty());
+  EXPECT_EQ(table.Find(kClient, a), Handle(1));
+  EXPECT_THAT(table.Insert(kClient, c, Handle(3), 2), ElementsAre(Handle(2)));
+  EXPECT_EQ(table.Find(kClient, b), std::nullopt);
+  EXPECT_EQ(table.TakeOldest(), Handle(1));
+  table.Forget(Handle(3));
+  EXPECT_EQ(table.size(), 0u);
+}
+
+TEST(CredentialsTest, TheSecondHandleOfAnIdentityIsOfNoUse) {
+  Credentials table;
+  Identity a{1, 1, {5, 6}};
+  EXPECT_THAT(table.Insert(kClient, a, Handle(1), 9), IsEmpty());
+  EXPECT_THAT(table.Insert(kClient, a, Handle(2), 9), ElementsAre(Handle(2)));
+  EXPECT_EQ(table.Find(kClient, a), Handle(1));
+  Identity other_groups{1, 1, {5}};
+  EXPECT_EQ(table.Find(kClient, other_groups), std::nullopt);
+}
+
+TEST(CredentialsTest, HandlesAreThoseOfOneClientId) {
+  Credentials table;
+  Identity a{1, 1, {}};
+  table.Insert(kClient, a, Handle(1), 9);
+  const auto other = wire::OpaqueFromUint64<wire::ClientId>(2);
+  EXPECT_EQ(table.Find(other, a), std::nullopt);
+  EXPECT_THAT(table.Insert(other, a, Handle(7), 9), IsEmpty());
+  EXPECT_EQ(table.Find(other, a), Handle(7));
+  EXPECT_EQ(table.Find(kClient, a), std::nullopt);
+}
+
+WriteResult Unstable(uint64_t verifier) {
+  WriteResult result;
+  result.count = 10;
+  result.committed = wire::StableHow::kUnstable;
+  result.verifier = wire::OpaqueFromUint64<wire::Verifier>(verifier);
+  return result;
+}
+absl::StatusOr<wire::Verifier> Committed(uint64_t verifier) {
+  return wire::OpaqueFromUint64<wire::Verifier>(verifier);
+}
+
+TEST(WriteTrackerTest, ACommitUnderTheSameVerifierIsTheEndOfIt) {
+  WriteTracker tracker;
+  EXPECT_FALSE(tracker.dirty());
+  tracker.NoteWrite(Unstable(1));
+  EXPECT_TRUE(tracker.dirty());
+  EXPECT_TRUE(tracker.AfterCommit(tracker.BeforeCommit(), Committed(1)).ok());
+  EXPECT_FALSE(tracker.dirty());
+}
+
+// Shows DAFS-6.5.8: a changed verifier is never silence.
+TEST(WriteTrackerTest, AChangedVerifierIsAnErrorOnce) {
+  WriteTracker tracker;
+  tracker.NoteWrite(Unstable(1));
+  EXPECT_TRUE(absl::IsUnknown(tracker.AfterCommit(tracker.BeforeCommit(), Committed(2))));
+  EXPECT_TRUE(tracker.AfterCommit(tracker.BeforeCommit(), Committed(2)).ok());
+  // Between two writes too.
+  tracker.NoteWrite(Unstable(3));
+  tracker.NoteWrite(Unstable(4));
+  EXPECT_TRUE(absl::IsUnknown(tracker.AfterCommit(tracker.BeforeCommit(), Committed(4))));
+  // And within one.
+  WriteResult torn = Unstable(5);
+  torn.verifier_changed = true;
+  tracker.NoteWrite(torn);
+  EXPECT_TRUE(absl::IsUnknown(tracker.AfterCommit(tracker.BeforeCommit(), Committed(5))));
+}
+
+TEST(WriteTrackerTest, WhatIsWrittenDuringACommitWaitsForTheNext) {
+  WriteTracker tracker;
+  tracker.NoteWrite(Unstable(1));
+  WriteTracker::Mark mark = tracker.BeforeCommit();
+  tracker.NoteWrite(Unstable(1));
+  EXPECT_TRUE(tracker.AfterCommit(mark, Committed(1)).ok());
+  EXPECT_TRUE(tracker.dirty());
+  EXPECT_TRUE(absl::IsUnknown(tracker.AfterCommit(tracker.BeforeCommit(), Committed(2))));
+}
+
+TEST(WriteTrackerTest, AFailedCommitKeepsTheDataUncommittedAndStableWritesNeedNone) {
+  WriteTracker tracker;
+  WriteResult stable = Unstable(1);
+  stable.committed = wire::StableHow::kFileSync;
+  tracker.NoteWrite(stable);
+  EXPECT_FALSE(tracker.dirty());
+  tracker.NoteWrite(Unstable(1));
+  EXPECT_TRUE(absl::IsAborted(
+      tracker.AfterCommit(tracker.BeforeCommit(), absl::AbortedError("stale"))));
+  EXPECT_TRUE(tracker.dirty());
+  tracker.NoteFailure(absl::UnknownError("write-back failed"));
+  EXPECT_TRUE(absl::IsUnknown(tracker.AfterCommit(tracker.BeforeCommit(), Committed(1))));
+}
+
+TEST(CallTest, OnlyWhatChangesNothingMoreIsRepeated) {
+  for (wire::Proc proc : {wire::Proc::kCreate, wire::Proc::kRemove, wire::Proc::kRename,
+                          wire::Proc::kLink, wire::Proc::kAppendInline,
+                          wire::Proc::kAppendDirect}) {
+    EXPECT_FALSE(IsIdempotent(proc)) << wire::Name(proc);
+  }
+  for (wire::Proc proc : {wire::Proc::kLookup, wire::Proc::kReadDirect, wire::Proc::kWriteDirect,
+                          wire::Proc::kCommit, wire::Proc::kSetattrInline, wire::Proc::kClose}) {
+    EXPECT_TRUE(IsIdempotent(proc)) << wire::Name(proc);
+  }
+  Call<wire::OpenArgs> open;
+  EXPECT_TRUE(open.idempotent());
+  open.args.open_type = wire::OpenType::kCreate;
+  open.args.createmode = wire::CreateMode::kExclusive;
+  EXPECT_TRUE(open.idempotent());
+  open.args.createmode = wire::CreateMode::kGuarded;
+  EXPECT_FALSE(open.idempotent());
+}
+
+TEST(ReportTextTest, SaysWhatIsOutAndEscapesNames) {
+  MountReport report;
+  report.server_name = "host:/export";
+  report.mount_point = "/mnt/\"quoted\"\n";
+  WorkerReport& worker = report.workers.emplace_back();
+  worker.name = "worker";
+  worker.session.up = true;
+  worker.session.peer = "127.0.0.1:20149";
+  worker.session.outstanding.push_back({"LOOKUP+GETATTR_INLINE", absl::Seconds(3)});
+  worker.totals[wire::Proc::kReadDirect].calls = 2;
+  worker.totals[wire::Proc::kReadDirect].total = absl::Microseconds(30);
+  worker.totals[wire::Proc::kOpenHandle].lost = 1;
+  EXPECT_THAT(StatusText(report), HasSubstr("LOOKUP+GETATTR_INLINE for 3s"));
+  EXPECT_THAT(StatsText(report), HasSubstr("READ_DIRECT"));
+  EXPECT_THAT(StatsText(report), HasSubstr("15us"));
+  EXPECT_THAT(ReportJson(report), HasSubstr("\"/mnt/\\\"quoted\\\"\\u000a\""));
+  EXPECT_THAT(ReportJson(report), HasSubstr("\"OPEN_HANDLE\":{\"calls\":0,\"errors\":0,\"lost\":1"));
+}
+
+}  // namespace
+}  // namespace dafs::client

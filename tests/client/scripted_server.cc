@@ -1,0 +1,441 @@
+#include "tests/client/scripted_server.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "wire/chain.h"
+#include "wire/checksum.h"
+#include "wire/direct.h"
+
+namespace dafs::client::testing {
+
+using wire::DafsStatus;
+using wire::Proc;
+
+// ---- Memory ----------------------------------------------------------------------------------
+
+class ScriptedRegion;
+
+class ScriptedDomain final : public dat::Domain {
+ public:
+  absl::StatusOr<std::unique_ptr<dat::Region>> Register(std::span<std::byte> memory,
+                                                        dat::Access access) override;
+  std::map<uint32_t, ScriptedRegion*> regions;
+  uint32_t next_context = 0x100;
+};
+
+class ScriptedRegion final : public dat::Region {
+ public:
+  ScriptedRegion(ScriptedDomain* domain, std::span<std::byte> memory, dat::Access access,
+                 uint32_t context)
+      : Region(memory, access, context, 0x10000), domain_(domain) {
+    domain_->regions[context] = this;
+  }
+  ~ScriptedRegion() override { domain_->regions.erase(context()); }
+
+ private:
+  ScriptedDomain* domain_;
+};
+
+absl::StatusOr<std::unique_ptr<dat::Region>> ScriptedDomain::Register(std::span<std::byte> memory,
+                                                                      dat::Access access) {
+  return std::make_unique<ScriptedRegion>(this, memory, access, next_context++);
+}
+
+namespace {
+
+std::byte* Reach(ScriptedDomain& domain, const wire::DirectOpBuffer& buffer, size_t size,
+                 dat::Access needed) {
+  auto it = domain.regions.find(buffer.buffer_handle);
+  if (it == domain.regions.end()) return nullptr;
+  const dat::Region& region = *it->second;
+  if ((static_cast<int>(region.access()) & static_cast<int>(needed)) == 0) return nullptr;
+  uint64_t offset = buffer.buffer_address - region.target_address();
+  if (offset > region.memory().size() || size > region.memory().size() - offset) return nullptr;
+  return region.memory().data() + offset;
+}
+
+class ScriptedPending final : public dat::PendingEndpoint {
+ public:
+  ScriptedPending(ScriptedServer* server, dat::Address peer) : server_(server), peer_(peer) {}
+  absl::StatusOr<std::unique_ptr<dat::Domain>> NewDomain() override {
+    return std::make_unique<ScriptedDomain>();
+  }
+  bool Fits(const dat::Domain&) const override { return true; }
+  absl::StatusOr<std::unique_ptr<dat::Endpoint>> CreateEndpoint(
+      dat::Domain& domain, const dat::EndpointOptions&) override {
+    return std::make_unique<ScriptedConnection>(server_, &static_cast<ScriptedDomain&>(domain));
+  }
+  std::span<const std::byte> peer_private_data() const override { return {}; }
+  const dat::Address& peer() const override { return peer_; }
+
+ private:
+  ScriptedServer* server_;
+  dat::Address peer_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<dat::PendingEndpoint>> ScriptedServer::Resolve(
+    const dat::Address& peer, const std::string&, absl::Duration) {
+  if (refuse_connections > 0) {
+    --refuse_connections;
+    return absl::UnavailableError("scripted refusal");
+  }
+  return std::make_unique<ScriptedPending>(this, peer);
+}
+
+// ---- The endpoint ----------------------------------------------------------------------------
+
+ScriptedConnection::ScriptedConnection(ScriptedServer* server, ScriptedDomain* domain)
+    : server_(server), domain_(domain), fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  server_->connections.push_back(this);
+  ++server_->connections_made;
+}
+
+ScriptedConnection::~ScriptedConnection() {
+  std::erase(server_->connections, this);
+  close(fd_);
+}
+
+bool ScriptedConnection::Break() {
+  if (++server_->operations != server_->break_at) return false;
+  Close(absl::UnavailableError("broken by the test"));
+  return true;
+}
+
+absl::Status ScriptedConnection::Connect(std::span<const std::byte> data) {
+  private_data.assign(data.begin(), data.end());
+  if (Break()) return absl::UnavailableError("broken by the test");
+  dat::Completion connected;
+  connected.event = dat::Event::kConnected;
+  completions_.push_back(std::move(connected));
+  return absl::OkStatus();
+}
+absl::Status ScriptedConnection::Accept(std::span<const std::byte>) {
+  return absl::UnimplementedError("scripted");
+}
+absl::Status ScriptedConnection::PostRdmaWrite(uint64_t, std::span<const dat::Segment>,
+                                               dat::RemoteBuffer, bool) {
+  return absl::UnimplementedError("scripted");
+}
+absl::Status ScriptedConnection::PostRdmaRead(uint64_t, std::span<const dat::Segment>,
+                                              dat::RemoteBuffer) {
+  return absl::UnimplementedError("scripted");
+}
+
+absl::Status ScriptedConnection::PostReceive(uint64_t cookie, dat::Segment into) {
+  if (closed || Break()) return absl::UnavailableError("closed");
+  receives_.emplace_back(cookie, into);
+  return absl::OkStatus();
+}
+
+absl::Status ScriptedConnection::PostSend(uint64_t cookie, std::span<const dat::Segment> from,
+                                          const SendOptions&) {
+  if (closed || Break()) return absl::UnavailableError("closed");
+  std::vector<std::byte> message;
+  for (const dat::Segment& segment : from) {
+    message.insert(message.end(), segment.data, segment.data + segment.size_bytes);
+  }
+  inbox_.push_back(std::move(message));
+  dat::Completion sent;
+  sent.event = dat::Event::kSend;
+  sent.cookie = cookie;
+  completions_.push_back(std::move(sent));
+  return absl::OkStatus();
+}
+
+dat::WaitHandle ScriptedConnection::Arm() {
+  if (!completions_.empty() || !inbox_.empty() || (closed && !reported_end_)) return {};
+  return {fd_, 1 /* EPOLLIN */};
+}
+
+size_t ScriptedConnection::Poll(std::span<dat::Completion> out) {
+  while (!inbox_.empty() && !closed) {
+    std::vector<std::byte> message = std::move(inbox_.front());
+    inbox_.pop_front();
+    if (Break()) break;
+    Receive(std::move(message));
+  }
+  size_t count = 0;
+  while (count < out.size() && !completions_.empty()) {
+    if (!closed && Break()) break;
+    out[count++] = std::move(completions_.front());
+    completions_.pop_front();
+  }
+  if (closed && completions_.empty() && count < out.size() && !reported_end_) {
+    reported_end_ = true;
+    out[count] = dat::Completion();
+    out[count].event = dat::Event::kDisconnected;
+    out[count++].status = absl::UnavailableError("the scripted connection was closed");
+  }
+  return count;
+}
+
+void ScriptedConnection::CloseAfterAnswers() {
+  closed = true;
+  inbox_.clear();
+}
+
+void ScriptedConnection::Close(absl::Status) {
+  if (closed) return;
+  closed = true;
+  // What had not been taken is lost with the connection.
+  completions_.clear();
+  inbox_.clear();
+}
+
+// ---- Messages --------------------------------------------------------------------------------
+
+bool ScriptedConnection::Checksums(const Request& request) const {
+  return checksums && request.header.procedure != Proc::kClientConnectAuth &&
+         request.header.procedure != Proc::kClientConnect;
+}
+
+// The server's own count of what may be out, and the rules of chains (WIRE 8.1, 11.5).
+void ScriptedConnection::CheckFlow(const Request& request) {
+  auto violated = [&](const std::string& what) { server_->violations.push_back(what); };
+  const wire::RequestHeader& h = request.header;
+  if (outstanding_.count(h.stream_id) != 0) violated("stream in use");
+  if (h.stream_id >= nreq_) violated(absl::StrCat("stream ", h.stream_id, " of ", nreq_));
+  auto last = last_seq_.find(h.stream_id);
+  if (last != last_seq_.end() && static_cast<uint16_t>(last->second + 1) != h.seq_number) {
+    violated("seq_number does not follow");
+  }
+  last_seq_[h.stream_id] = h.seq_number;
+  outstanding_[h.stream_id] = h.seq_number;
+  if (outstanding_.size() > nreq_) violated("more than Nreq outstanding");
+  server_->most_outstanding =
+      std::max(server_->most_outstanding, static_cast<uint32_t>(outstanding_.size()));
+  if (receives_.size() < outstanding_.size()) violated("no receive posted for the answer");
+  bool back = (h.chain_flags & wire::kChfBack) != 0;
+  if (back != last_forw_) violated("BACK differs from FORW before it");
+  last_forw_ = (h.chain_flags & wire::kChfForw) != 0;
+  if (checksums && Checksums(request) &&
+      wire::MessageChecksum(request.message, request.order) != h.message_checksum) {
+    violated("wrong checksum");
+  }
+}
+
+void ScriptedConnection::Receive(std::vector<std::byte> message) {
+  Request request;
+  auto decoded = wire::DecodeRequestHeader(message, std::nullopt);
+  if (!decoded.ok()) {
+    server_->violations.push_back(std::string(decoded.status().message()));
+    return Close(decoded.status());
+  }
+  request.header = decoded->header;
+  request.order = decoded->order;
+  request.message = std::move(message);
+  CheckFlow(request);
+  server_->log.push_back({request.header.procedure, request.header.chain_flags,
+                          request.header.cred_handle, request.header.desired_nreq,
+                          request.order});
+  if (server_->script && server_->script(*this, request)) return;
+  if (server_->hold && connected_session) {
+    held.push_back(std::move(request));
+    return;
+  }
+  server_->Serve(*this, request);
+}
+
+wire::ResponseHeader ScriptedConnection::HeaderFor(const Request& request, DafsStatus status) {
+  // Bookkeeping of an answer: one request less is out, Nreq as both sides compute it.
+  outstanding_.erase(request.header.stream_id);
+  uint16_t target = connected_session || request.header.procedure == Proc::kClientConnectAuth
+                        ? server_->target_nreq
+                        : uint16_t{1};
+  nreq_ = std::max<uint32_t>(nreq_ - 1, target);
+  return wire::ResponseTo(request.header, status, target);
+}
+
+void ScriptedConnection::Refuse(const Request& request, DafsStatus status) {
+  std::vector<std::byte> bytes(65536);
+  wire::EncodeOptions options;
+  options.checksum = Checksums(request);
+  auto size = wire::EncodeErrorResponse(HeaderFor(request, status), request.header.procedure,
+                                        request.order, bytes, options);
+  if (!size.ok()) return server_->violations.push_back(size.status().ToString());
+  bytes.resize(*size);
+  Send(std::move(bytes));
+}
+
+void ScriptedConnection::Send(std::vector<std::byte> bytes) {
+  if (closed) return;
+  if (receives_.empty()) {
+    server_->violations.push_back("no receive posted");
+    return Close(absl::InternalError("no receive posted"));
+  }
+  auto [cookie, segment] = receives_.front();
+  receives_.pop_front();
+  std::memcpy(segment.data, bytes.data(), std::min<size_t>(bytes.size(), segment.size_bytes));
+  dat::Completion completion;
+  completion.event = dat::Event::kReceive;
+  completion.cookie = cookie;
+  completion.size_bytes = static_cast<uint32_t>(bytes.size());
+  completions_.push_back(std::move(completion));
+}
+
+bool ScriptedConnection::RdmaWrite(const wire::DirectOpBuffer& to,
+                                   std::span<const std::byte> data) {
+  std::byte* at = Reach(*domain_, to, data.size(), dat::Access::kRemoteWrite);
+  if (at == nullptr) {
+    server_->violations.push_back("RDMA write refused");
+    return false;
+  }
+  std::memcpy(at, data.data(), data.size());
+  return true;
+}
+
+std::vector<std::byte> ScriptedConnection::RdmaRead(const wire::DirectOpBuffer& from) {
+  std::byte* at = Reach(*domain_, from, from.buffer_byte_count, dat::Access::kRemoteRead);
+  if (at == nullptr) {
+    server_->violations.push_back("RDMA read refused");
+    return {};
+  }
+  return {at, at + from.buffer_byte_count};
+}
+
+// ---- A correct server ------------------------------------------------------------------------
+
+wire::FileAttributes ScriptedAttributes(uint64_t bits) {
+  wire::FileAttributes attributes;
+  attributes.object_type = wire::ObjectType::kReg;
+  attributes.mode = 0644;
+  attributes.object_size = uint64_t{1} << 40;
+  attributes.file_id = 4711;
+  attributes.num_links = 1;
+  attributes.included = bits;
+  attributes.valid = bits & ~(wire::kFattrAcl | wire::kFattrWriteOnly);
+  return attributes;
+}
+
+namespace {
+
+wire::FileHandle HandleOf(std::string_view name) {
+  wire::FileHandle handle;
+  handle.fshandle.bytes[0] = 1;
+  std::memcpy(handle.fileid.bytes.data(), name.data(),
+              std::min(name.size(), handle.fileid.bytes.size()));
+  return handle;
+}
+
+template <class Args>
+void Grant(const ScriptedServer& server, const Args& args, wire::ResOf<Args>& res) {
+  res.session_id = wire::OpaqueFromUint64<wire::SessionId>(
+      static_cast<uint64_t>(server.connections_made));
+  res.client_id = wire::OpaqueFromUint64<wire::ClientId>(7);
+  res.use_checksums = args.use_checksums;
+  res.max_credentials = args.max_credentials;
+  res.max_request_size = args.max_request_size;
+  res.max_response_size = args.max_response_size;
+  res.max_requests = server.max_requests;
+}
+
+std::vector<std::byte> FileBytes(uint64_t offset, size_t size) {
+  std::vector<std::byte> bytes(size);
+  for (size_t i = 0; i < size; ++i) bytes[i] = ScriptedByte(offset + i);
+  return bytes;
+}
+
+}  // namespace
+
+template <Proc proc>
+void ScriptedServer::Execute(ScriptedConnection& c, const Request& request) {
+  using Args = typename wire::ProcTraits<proc>::Args;
+  using Res = typename wire::ProcTraits<proc>::Res;
+  Args args;
+  DafsStatus decoded = wire::DecodeArgs(request.message, request.order, args);
+  if (decoded != DafsStatus::kOk) {
+    violations.push_back(absl::StrCat("undecodable arguments, status ", uint32_t(decoded)));
+    return c.Refuse(request, decoded);
+  }
+  if ((request.header.chain_flags & wire::kChfFh) != 0) {
+    if (wire::FileHandle* field = wire::ChainFileHandle(args)) *field = c.current;
+  }
+  ++executed[proc];
+  wire::EncodeOptions options;
+  std::vector<std::byte> data;
+  Res res;
+  if constexpr (proc == Proc::kClientConnectAuth) {
+    Grant(*this, args, res);
+    res.auth_res.auth_type = args.auth_req.auth_type;
+    res.trusted = trusted;
+    c.checksums = args.use_checksums;
+  } else if constexpr (proc == Proc::kClientConnect) {
+    Grant(*this, args, res);
+    c.checksums = args.use_checksums;
+  } else if constexpr (proc == Proc::kClientAuth) {
+    res.auth_res.auth_type = args.auth_req.auth_type;
+    res.trusted = trusted;
+  } else if constexpr (proc == Proc::kRegisterCred) {
+    ++credentials;
+    std::memcpy(res.cred_handle.bytes.data(), &credentials, 4);
+  } else if constexpr (proc == Proc::kReleaseCred) {
+    ++released;
+  } else if constexpr (proc == Proc::kGetRootHandle) {
+    res.root_handle = HandleOf("/");
+  } else if constexpr (proc == Proc::kLookup) {
+    res.filehandle = HandleOf(args.path.back());
+    res.component_count = static_cast<uint32_t>(args.path.size());
+  } else if constexpr (proc == Proc::kGetattrInline) {
+    res.obj_attributes = ScriptedAttributes(args.attr_request_bitmap);
+    // Tells the test whose attributes these are.
+    res.obj_attributes.file_id = args.filehandle.fileid.bytes[0];
+  } else if constexpr (proc == Proc::kCreate) {
+    res.filehandle = HandleOf(args.component);
+  } else if constexpr (proc == Proc::kOpen) {
+    res.filehandle = HandleOf(args.pathname.back());
+    res.state_id = wire::OpaqueFromUint64<wire::StateId>(99);
+  } else if constexpr (proc == Proc::kReadInline) {
+    data = FileBytes(args.offset, args.byte_count);
+    res.bytes_read = args.byte_count;
+    options.inline_data.data = data;
+  } else if constexpr (proc == Proc::kReadDirect) {
+    data = FileBytes(args.offset, args.byte_count);
+    if (!c.RdmaWrite(args.read_data_buffers[0], data)) return;
+    res.bytes_read = args.byte_count;
+    if (c.checksums) res.direct_checksum = wire::ComputeChecksum(data, request.order);
+  } else if constexpr (proc == Proc::kWriteInline) {
+    res.count = args.byte_count;
+    res.committed = args.stable_how;
+    res.verifier = wire::OpaqueFromUint64<wire::Verifier>(write_verifier);
+  } else if constexpr (proc == Proc::kWriteDirect) {
+    data = c.RdmaRead(args.write_data_buffers[0]);
+    if (c.checksums && wire::ComputeChecksum(data, request.order) != args.direct_checksum) {
+      violations.push_back("wrong direct_checksum");
+    }
+    res.count = args.byte_count;
+    res.committed = args.stable_how;
+    res.verifier = wire::OpaqueFromUint64<wire::Verifier>(write_verifier);
+  } else if constexpr (proc == Proc::kCommit) {
+    res.writeverf = wire::OpaqueFromUint64<wire::Verifier>(write_verifier);
+  }
+  constexpr const wire::ProcInfo& info = wire::InfoOf(proc);
+  if constexpr (info.filehandle_after == wire::Current::kFromResult) {
+    c.current = wire::ResultFileHandle(res);
+  } else if constexpr (info.filehandle_after == wire::Current::kTheOneUsed) {
+    c.current = *wire::ChainFileHandle(args);
+  }
+  c.Answer(request, res, DafsStatus::kOk, options);
+  if constexpr (proc == Proc::kClientConnectAuth || proc == Proc::kClientAuth) {
+    c.connected_session = true;
+  }
+}
+
+void ScriptedServer::Serve(ScriptedConnection& connection, const Request& request) {
+  bool known = wire::VisitProc(request.header.procedure, [&]<Proc proc>() {
+    Execute<proc>(connection, request);
+  });
+  if (!known) connection.Refuse(request, DafsStatus::kNotSupp);
+}
+
+void ScriptedServer::ServeHeld(ScriptedConnection& connection) {
+  while (!connection.held.empty()) {
+    Request request = std::move(connection.held.front());
+    connection.held.pop_front();
+    Serve(connection, request);
+  }
+}
+
+}  // namespace dafs::client::testing

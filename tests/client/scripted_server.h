@@ -1,0 +1,180 @@
+// A server in memory that does what a test tells it to: a correct one by default, wrong where a
+// test wants to see what the client makes of it. It speaks through the DAT seam as any provider
+// does, runs on the test's thread within the client's loop, and notes every breach of the rules of
+// flow control and chaining that it sees from its side.
+#pragma once
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "wire/codec.h"
+#include "wire/dat/dat.h"
+
+namespace dafs::client::testing {
+
+struct Request {
+  wire::RequestHeader header;
+  wire::ByteOrder order = wire::ByteOrder::kLittle;
+  std::vector<std::byte> message;
+
+  template <class Args>
+  Args Decode() const {
+    Args args;
+    wire::DecodeArgs(message, order, args);
+    return args;
+  }
+};
+
+class ScriptedServer;
+class ScriptedDomain;
+
+// The client's end of a connection, with the server behind it.
+class ScriptedConnection final : public dat::Endpoint {
+ public:
+  ScriptedConnection(ScriptedServer* server, ScriptedDomain* domain);
+  ~ScriptedConnection() override;
+
+  // For scripts. Answers `request` with `res`; OK or what 9.3 says goes with `status`.
+  template <class Res>
+  void Answer(const Request& request, const Res& res, wire::DafsStatus status = {},
+              const wire::EncodeOptions& options = {}) {
+    std::vector<std::byte> bytes(65536);
+    wire::EncodeOptions encode = options;
+    encode.checksum = Checksums(request);
+    auto size = wire::EncodeResponse(HeaderFor(request, status), res, request.order, bytes, encode);
+    if (!size.ok()) return Refuse(request, wire::DafsFromStatus(size.status()));
+    bytes.resize(*size);
+    Send(std::move(bytes));
+  }
+  void Refuse(const Request& request, wire::DafsStatus status);
+  void Send(std::vector<std::byte> bytes);  // any bytes at all
+  void Close(absl::Status why);             // the connection breaks; what is on its way is lost
+  void CloseAfterAnswers();                 // what was answered still arrives
+  wire::ResponseHeader HeaderFor(const Request& request, wire::DafsStatus status);
+  bool RdmaWrite(const wire::DirectOpBuffer& to, std::span<const std::byte> data);
+  std::vector<std::byte> RdmaRead(const wire::DirectOpBuffer& from);
+
+  absl::Status Connect(std::span<const std::byte> private_data) override;
+  absl::Status Accept(std::span<const std::byte>) override;
+  absl::Status PostReceive(uint64_t cookie, dat::Segment into) override;
+  absl::Status PostSend(uint64_t cookie, std::span<const dat::Segment> from,
+                        const SendOptions& options) override;
+  absl::Status PostRdmaWrite(uint64_t, std::span<const dat::Segment>, dat::RemoteBuffer,
+                             bool) override;
+  absl::Status PostRdmaRead(uint64_t, std::span<const dat::Segment>, dat::RemoteBuffer) override;
+  size_t Poll(std::span<dat::Completion> out) override;
+  dat::WaitHandle Arm() override;
+  void Disconnect() override { Close(absl::OkStatus()); }
+  void Abort(absl::Status why) override { Close(std::move(why)); }
+  std::span<const std::byte> peer_private_data() const override { return {}; }
+  const dat::Address& peer() const override { return peer_; }
+  uint32_t max_segments() const override { return 4; }
+  std::string description() const override { return "scripted"; }
+
+  bool checksums = false;  // negotiated
+  bool connected_session = false;
+  std::vector<std::byte> private_data;
+  std::deque<Request> held;
+  bool closed = false;
+
+  // For the chain that is being executed.
+  bool chain_forw = false;
+  bool chain_broken = false;
+  wire::FileHandle current;
+
+ private:
+  friend class ScriptedServer;
+  bool Checksums(const Request& request) const;
+  void Receive(std::vector<std::byte> message);
+  void CheckFlow(const Request& request);
+  bool Break();  // counts an operation; true: this is the one that fails
+
+  ScriptedServer* server_;
+  ScriptedDomain* domain_;
+  dat::Address peer_;
+  int fd_;
+  std::deque<std::pair<uint64_t, dat::Segment>> receives_;
+  std::deque<std::vector<std::byte>> inbox_;
+  std::deque<dat::Completion> completions_;
+  bool reported_end_ = false;
+  std::map<uint16_t, uint16_t> outstanding_;  // stream -> seq_number
+  std::map<uint16_t, uint16_t> last_seq_;
+  uint32_t nreq_ = 1;
+  bool last_forw_ = false;
+};
+
+class ScriptedServer final : public dat::Provider {
+ public:
+  ScriptedServer() = default;
+
+  // What a request meets first; true: it was dealt with. Default: nothing special.
+  std::function<bool(ScriptedConnection&, const Request&)> script;
+  // A correct server's answer.
+  void Serve(ScriptedConnection& connection, const Request& request);
+  // Answers what was held, in order.
+  void ServeHeld(ScriptedConnection& connection);
+
+  // What it grants, and what it aims at in every answer.
+  uint32_t max_requests = 16;
+  uint16_t target_nreq = 16;
+  bool trusted = true;
+  bool hold = false;            // requests of established sessions wait in `held`
+  int refuse_connections = 0;   // so many next attempts fail
+  uint64_t write_verifier = 1;
+  uint32_t credentials = 0;     // registered so far, and the number of the last handle
+  uint32_t released = 0;
+
+  // The n-th operation of the transport breaks the connection; 0: none. Counted from 1.
+  int break_at = 0;
+  int operations = 0;
+
+  // What was seen.
+  struct Seen {
+    wire::Proc proc;
+    uint16_t chain_flags;
+    wire::CredHandle cred;
+    uint16_t desired_nreq;
+    wire::ByteOrder order;
+  };
+  std::vector<Seen> log;
+  std::map<wire::Proc, int> executed;
+  std::vector<std::string> violations;
+  std::vector<ScriptedConnection*> connections;  // those that live
+  int connections_made = 0;
+  uint32_t most_outstanding = 0;
+
+  int Count(wire::Proc proc) const {
+    int count = 0;
+    for (const Seen& seen : log) count += seen.proc == proc ? 1 : 0;
+    return count;
+  }
+  ScriptedConnection& only() { return *connections.back(); }
+
+  const char* name() const override { return "scripted"; }
+  absl::StatusOr<std::unique_ptr<dat::Listener>> Listen(const dat::Address&) override {
+    return absl::UnimplementedError("scripted");
+  }
+  absl::StatusOr<std::unique_ptr<dat::PendingEndpoint>> Resolve(const dat::Address& peer,
+                                                                const std::string&,
+                                                                absl::Duration) override;
+
+ private:
+  template <wire::Proc proc>
+  void Execute(ScriptedConnection& connection, const Request& request);
+};
+
+// The attributes the default server answers with.
+wire::FileAttributes ScriptedAttributes(uint64_t bits);
+// Byte `i` of every file.
+inline std::byte ScriptedByte(uint64_t i) { return static_cast<std::byte>(i * 7 + i / 253); }
+
+}  // namespace dafs::client::testing

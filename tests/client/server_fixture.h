@@ -1,0 +1,146 @@
+// A dafsd in this process over loopback TCP, with one export in a temporary directory, and a
+// client of it. The tests' thread runs the client's loop; the server has threads of its own.
+// Needs root: handles are opened and identities taken. Skips visibly without.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "client/client.h"
+#include "client/files.h"
+#include "client/report.h"
+#include "client/run.h"
+#include "server/server.h"
+#include "wire/dat/iwarp.h"
+
+namespace dafs::client {
+
+// The Status of a Status or StatusOr, so that one macro serves both.
+inline const absl::Status& StatusIn(const absl::Status& status) { return status; }
+template <class T>
+const absl::Status& StatusIn(const absl::StatusOr<T>& result) {
+  return result.status();
+}
+#define EXPECT_STATUS_OK(...) \
+  EXPECT_TRUE(::dafs::client::StatusIn(__VA_ARGS__).ok()) << ::dafs::client::StatusIn(__VA_ARGS__)
+#define ASSERT_STATUS_OK(...) \
+  ASSERT_TRUE(::dafs::client::StatusIn(__VA_ARGS__).ok()) << ::dafs::client::StatusIn(__VA_ARGS__)
+
+class ServerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "needs root: the server takes its callers' identities";
+    char name[] = "/tmp/dafs-client-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    base_ = name;
+    chmod(base_.c_str(), 0755);
+    std::filesystem::create_directory(base_ + "/state");
+    std::filesystem::create_directory(base_ + "/export");
+    chmod((base_ + "/export").c_str(), 0777);
+    server::PrepareProcess();
+    provider_ = dat::NewIwarpProvider();
+    StartServer();
+  }
+
+  void TearDown() override {
+    StopClient();
+    server_.reset();
+    if (!base_.empty()) std::filesystem::remove_all(base_);
+  }
+
+  void StartServer() {
+    server::ServerOptions options;
+    options.exports.resize(1);
+    options.exports[0].name = "/data";
+    options.exports[0].directory = base_ + "/export";
+    options.exports[0].squash = server::Squash::kNone;
+    options.state_dir = base_ + "/state";
+    options.workers = 1;
+    options.max_requests = server_requests_;
+    options.listen.push_back({server::Transport::kTcp, (*dat::ResolveHost("127.0.0.1", port_))[0]});
+    server::Server::Providers providers;
+    providers.tcp = provider_.get();
+    auto server = server::Server::Start(std::move(options), providers);
+    ASSERT_STATUS_OK(server);
+    server_ = *std::move(server);
+    port_ = server_->bound()[0].address.port();  // the same again after a restart
+  }
+
+  ClientOptions Options() {
+    ClientOptions options;
+    options.addresses = {server_->bound()[0].address};
+    options.providers = {provider_.get()};
+    options.server_name = "127.0.0.1:/data";
+    options.export_path = {"data"};
+    options.client_id_string = "test of " + base_;
+    options.buffers.bytes = size_t{16} << 20;
+    options.backoff_least = absl::Milliseconds(5);
+    return options;
+  }
+
+  void StartClient(ClientOptions options) {
+    auto client = Client::Create(std::move(options));
+    ASSERT_STATUS_OK(client);
+    client_ = *std::move(client);
+    loop_ = *dat::Loop::Create();
+    auto files = Files::Create(*client_, *loop_);
+    ASSERT_STATUS_OK(files);
+    files_ = *std::move(files);
+    absl::Status connected = Await(files_->Connect());
+    ASSERT_STATUS_OK(connected);
+    absl::StatusOr<Node> root = Await(files_->Mount(root_user_));
+    ASSERT_STATUS_OK(root);
+    root_ = *std::move(root);
+  }
+
+  void StopClient() {
+    if (files_ != nullptr) RunUntilDone(*loop_, files_->Disconnect());
+    files_.reset();
+    loop_.reset();
+    client_.reset();
+  }
+
+  template <class T>
+  T Await(dat::Task<T> task) {
+    return RunUntilDone(*loop_, std::move(task));
+  }
+
+  BufferLease Lease(BufferUse use, uint32_t bytes) {
+    BufferLease lease = files_->buffers().TryAcquire(use, bytes);
+    EXPECT_TRUE(lease);
+    return lease;
+  }
+
+  std::string Local(const std::string& name) const { return base_ + "/export/" + name; }
+  void MakeLocal(const std::string& name, const std::string& content) {
+    std::ofstream(Local(name), std::ios::binary) << content;
+  }
+  std::string LocalContent(const std::string& name) const {
+    std::ifstream file(Local(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  std::string base_;
+  uint16_t port_ = 0;
+  uint32_t server_requests_ = 64;
+  std::unique_ptr<dat::Provider> provider_;
+  std::unique_ptr<server::Server> server_;
+  std::unique_ptr<Client> client_;
+  std::unique_ptr<dat::Loop> loop_;
+  std::unique_ptr<Files> files_;
+  Identity root_user_{0, 0, {}};
+  Identity user_{1000, 1000, {1000, 4}};
+  Node root_;
+};
+
+}  // namespace dafs::client

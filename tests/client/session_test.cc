@@ -1,0 +1,471 @@
+// A session against a server that does what the test wants: negotiation, slots, chains, answers
+// that are wrong, and the end.
+#include "client/session.h"
+
+#include "tests/client/scripted_fixture.h"
+#include "wire/checksum.h"
+
+namespace dafs::client::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using wire::DafsStatus;
+using wire::Proc;
+
+// One chain LOOKUP+GETATTR, and how it ended.
+struct Walk {
+  Call<wire::LookupArgs> lookup;
+  Call<wire::GetattrInlineArgs> getattr;
+  int resumed = 0;
+  absl::Status status;
+
+  explicit Walk(std::string name) {
+    lookup.args.path = {std::move(name)};
+    getattr.args.attr_request_bitmap = wire::kFattrFileId;
+  }
+};
+
+dat::Task<void> RunWalk(Session& session, Walk* walk, absl::Time deadline) {
+  walk->getattr.chf_fh = true;
+  CallBase* const chain[] = {&walk->lookup, &walk->getattr};
+  dat::Task<absl::Status> task = session.Run(wire::CredHandle(), chain, deadline);
+  walk->status = co_await task;
+  ++walk->resumed;
+}
+
+dat::Task<void> RunNull(Session& session, int* done, absl::Status* status) {
+  Call<wire::NullArgs> null;
+  CallBase* const chain[] = {&null};
+  dat::Task<absl::Status> task = session.Run(wire::CredHandle(), chain, absl::InfiniteFuture());
+  absl::Status result = co_await task;
+  if (status != nullptr) *status = result;
+  ++*done;
+}
+
+class SessionTest : public ScriptedTest {
+ protected:
+  std::vector<std::unique_ptr<Walk>> StartWalks(int count,
+                                                absl::Time deadline = absl::InfiniteFuture()) {
+    std::vector<std::unique_ptr<Walk>> walks;
+    for (int i = 0; i < count; ++i) {
+      walks.push_back(std::make_unique<Walk>(std::string(1, static_cast<char>('A' + i % 26))));
+      dat::Start(RunWalk(*session_, walks.back().get(), deadline));
+    }
+    return walks;
+  }
+  // Every walk was resumed exactly once, with this code.
+  void ExpectAllEnded(const std::vector<std::unique_ptr<Walk>>& walks, absl::StatusCode code) {
+    for (const auto& walk : walks) {
+      EXPECT_EQ(walk->resumed, 1);
+      EXPECT_EQ(walk->status.code(), code) << walk->status;
+    }
+  }
+  void ExpectRightAnswers(const std::vector<std::unique_ptr<Walk>>& walks) {
+    for (const auto& walk : walks) {
+      ASSERT_TRUE(walk->getattr.ok()) << walk->status;
+      EXPECT_EQ(walk->getattr.res.obj_attributes.file_id,
+                static_cast<uint64_t>(walk->lookup.args.path[0][0]));
+    }
+  }
+};
+
+// ---- Negotiation -----------------------------------------------------------------------------
+
+// Shows DAFS-3.1-01, DAFS-3.1.2.2-01, DAFS-3.1.1.1-01.
+TEST_F(SessionTest, ConnectsNegotiatesAndAuthenticates) {
+  server_.max_requests = 5;
+  ASSERT_OK(MakeSession());
+  EXPECT_TRUE(session_->alive());
+  EXPECT_EQ(server_.log.size(), 1u);
+  EXPECT_EQ(server_.log[0].proc, Proc::kClientConnectAuth);
+  EXPECT_EQ(session_->negotiated().max_requests, 5u);
+  EXPECT_EQ(session_->nreq(), 5u);
+  EXPECT_TRUE(session_->negotiated().trusted);
+  // WIRE 11.1: magic, two differentiators, channel type operation.
+  const std::vector<std::byte>& data = server_.only().private_data;
+  ASSERT_EQ(data.size(), 16u);
+  EXPECT_EQ(data[0], std::byte{0x53});
+  EXPECT_EQ(data[3], std::byte{0x44});
+  EXPECT_EQ(data[12], std::byte{1});
+}
+
+TEST_F(SessionTest, TakesTheLongWayWhereConnectAuthIsUnknown) {
+  server_.script = [](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure == Proc::kClientConnectAuth) {
+      c.Refuse(request, DafsStatus::kNotSupp);
+      return true;
+    }
+    if (request.header.procedure == Proc::kSecinfo) {
+      wire::SecinfoRes res;
+      res.secinfo.resize(2);
+      res.secinfo[0].auth_type = wire::AuthType::kGss;
+      res.secinfo[0].oid = "x";
+      res.secinfo[1].auth_type = wire::AuthType::kDefault;
+      c.Answer(request, res);
+      return true;
+    }
+    return false;
+  };
+  ASSERT_OK(MakeSession());
+  EXPECT_EQ(session_->negotiated().auth, wire::AuthType::kDefault);
+}
+
+TEST_F(SessionTest, SaysThatNoAuthenticationMethodIsOurs) {
+  server_.script = [](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kClientConnectAuth) return false;
+    c.Refuse(request, DafsStatus::kNotAuthenticated);
+    return true;
+  };
+  absl::Status status = MakeSession();
+  EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
+  EXPECT_TRUE(session_->dead());
+}
+
+TEST_F(SessionTest, SaysWhichVersionTheServerSpeaks) {
+  server_.script = [](ScriptedConnection& c, const Request& request) {
+    wire::ResponseHeader header = c.HeaderFor(request, DafsStatus::kIllegalProt);
+    header.protocol_version = 1;
+    std::vector<std::byte> bytes(40);
+    wire::EncodeResponseHeaderOnly(header, request.order, bytes, false);
+    c.Send(std::move(bytes));
+    return true;
+  };
+  absl::Status status = MakeSession();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("version 1"));
+}
+
+TEST_F(SessionTest, RefusesValuesThatBreakTheRulesOfNegotiation) {
+  server_.max_requests = 0;
+  absl::Status status = MakeSession();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("max_requests 0"));
+}
+
+TEST_F(SessionTest, ARefusedConnectionIsUnavailable) {
+  server_.break_at = 17;  // the first is Connect's own, behind the posted receives
+  absl::Status status = MakeSession();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+}
+
+// Shows DAFS-6.1.1.5-01, DAFS-6.1.1.5-02.
+TEST_F(SessionTest, SpeaksBigEndianThroughout) {
+  options_.byte_order = wire::ByteOrder::kBig;
+  ASSERT_OK(MakeSession());
+  auto walks = StartWalks(3);
+  ASSERT_TRUE(Until([&] { return walks.back()->resumed > 0; }));
+  ExpectRightAnswers(walks);
+  for (const auto& seen : server_.log) EXPECT_EQ(seen.order, wire::ByteOrder::kBig);
+  EXPECT_EQ(server_.only().private_data[0], std::byte{0x44});
+}
+
+// ---- Slots and chains ------------------------------------------------------------------------
+
+// Shows DAFS-3.2.6.3-10, DAFS-6.1.2-06, DAFS-4.3.3-02: the scripted server notes every breach.
+TEST_F(SessionTest, ChainsStayTogetherWhenManyCoroutinesSendThem) {
+  server_.max_requests = server_.target_nreq = 5;
+  ASSERT_OK(MakeSession());
+  server_.hold = true;
+  auto walks = StartWalks(60);
+  int nulls = 0;
+  for (int i = 0; i < 20; ++i) dat::Start(RunNull(*session_, &nulls, nullptr));
+  for (int turn = 0; turn < 1000 && nulls < 20; ++turn) {
+    Settle();
+    ScriptedConnection& c = server_.only();
+    // One answer a turn, so that slots become free one by one.
+    if (!c.held.empty()) {
+      Request request = std::move(c.held.front());
+      c.held.pop_front();
+      server_.Serve(c, request);
+    }
+  }
+  ASSERT_TRUE(Until([&] { return nulls == 20 && walks.back()->resumed == 1; }));
+  ExpectAllEnded(walks, absl::StatusCode::kOk);
+  ExpectRightAnswers(walks);
+  EXPECT_LE(server_.most_outstanding, 5u);
+  EXPECT_EQ(ReportOf(*session_).slots_taken, 0u);
+}
+
+// Shows DAFS-4.3.3-01: with one credit the members go out one by one.
+TEST_F(SessionTest, AChainWithoutCreditsGoesOutAsSingleRequests) {
+  server_.max_requests = server_.target_nreq = 1;
+  ASSERT_OK(MakeSession());
+  auto walks = StartWalks(10);
+  ASSERT_TRUE(Until([&] { return walks.back()->resumed == 1; }));
+  ExpectAllEnded(walks, absl::StatusCode::kOk);
+  ExpectRightAnswers(walks);
+  for (const auto& seen : server_.log) EXPECT_EQ(seen.chain_flags, 0);
+  EXPECT_EQ(server_.most_outstanding, 1u);
+}
+
+TEST_F(SessionTest, AMemberBehindAFailureGetsChainBroken) {
+  for (uint32_t credits : {1u, 8u}) {
+    server_.max_requests = credits;
+    server_.target_nreq = static_cast<uint16_t>(credits);
+    server_.script = [](ScriptedConnection& c, const Request& request) {
+      if (request.header.procedure == Proc::kLookup) {
+        c.Refuse(request, DafsStatus::kNoEnt);
+        return true;
+      }
+      if (request.header.procedure == Proc::kGetattrInline) {
+        c.Refuse(request, DafsStatus::kChainBroken);
+        return true;
+      }
+      return false;
+    };
+    session_.reset();
+    ASSERT_OK(MakeSession());
+    auto walks = StartWalks(1);
+    ASSERT_TRUE(Until([&] { return walks[0]->resumed == 1; }));
+    EXPECT_OK(walks[0]->status);
+    EXPECT_EQ(walks[0]->lookup.status, DafsStatus::kNoEnt);
+    EXPECT_EQ(walks[0]->getattr.status, DafsStatus::kChainBroken);
+    EXPECT_FALSE(walks[0]->getattr.ok());
+    session_.reset();
+  }
+}
+
+// Shows DAFS-3.2.6.4.2-05, DAFS-3.2.6.4.2-07, DAFS-3.2.6.4.2-08, DAFS-3.2.6.4.2-09.
+TEST_F(SessionTest, NreqShrinksByNullRequestsAndGrowsAtOnce) {
+  server_.max_requests = server_.target_nreq = 8;
+  ASSERT_OK(MakeSession());
+  EXPECT_EQ(session_->nreq(), 8u);
+  server_.target_nreq = 1;
+  auto walks = StartWalks(1);
+  ASSERT_TRUE(Until([&] { return session_->nreq() == 1; }));
+  EXPECT_EQ(server_.Count(Proc::kNull), 5);  // two answers of the walk took the other two
+  Settle();
+  EXPECT_EQ(server_.Count(Proc::kNull), 5);
+  server_.target_nreq = 12;
+  auto more = StartWalks(2);
+  ASSERT_TRUE(Until([&] { return more.back()->resumed == 1; }));
+  EXPECT_EQ(session_->nreq(), 12u);
+  ExpectRightAnswers(more);
+}
+
+// Shows DAFS-3.2.6.4.2-01.
+TEST_F(SessionTest, AsksForMoreCreditsWhenRequestsHaveToWait) {
+  server_.max_requests = server_.target_nreq = 2;
+  ASSERT_OK(MakeSession());
+  auto walks = StartWalks(1);
+  ASSERT_TRUE(Until([&] { return walks[0]->resumed == 1; }));
+  for (const auto& seen : server_.log) EXPECT_EQ(seen.desired_nreq, 0);
+  walks = StartWalks(4);
+  ASSERT_TRUE(Until([&] { return walks.back()->resumed == 1; }));
+  bool asked = false;
+  for (const auto& seen : server_.log) asked |= seen.desired_nreq == 16;
+  EXPECT_TRUE(asked);
+}
+
+TEST_F(SessionTest, ARequestThatDoesNotFitIsNotSent) {
+  options_.max_request_size = 1024;
+  ASSERT_OK(MakeSession());
+  Call<wire::CreateArgs> create;
+  create.args.component = "link";
+  create.args.obj_type = wire::ObjectType::kLnk;
+  create.args.linkdata = std::string(2000, 'x');
+  CallBase* const chain[] = {&create};
+  absl::Status status = Await(session_->Run({}, chain, absl::InfiniteFuture()));
+  EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kTooSmall) << status;
+  EXPECT_FALSE(create.sent);
+  EXPECT_EQ(ReportOf(*session_).slots_taken, 0u);
+}
+
+// ---- Answers that are wrong ------------------------------------------------------------------
+
+using Wrong = std::function<void(ScriptedServer&, ScriptedConnection&, const Request&)>;
+
+class WrongAnswerTest : public SessionTest,
+                        public ::testing::WithParamInterface<std::pair<const char*, Wrong>> {};
+
+void SendHeader(ScriptedConnection& c, const Request& request,
+                const std::function<void(wire::ResponseHeader&)>& change) {
+  wire::ResponseHeader header = c.HeaderFor(request, DafsStatus::kNoEnt);
+  change(header);
+  std::vector<std::byte> bytes(40);
+  wire::EncodeResponseHeaderOnly(header, request.order, bytes, false);
+  c.Send(std::move(bytes));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, WrongAnswerTest,
+    ::testing::Values(
+        std::pair<const char*, Wrong>{
+            "UnknownAnalyzer",
+            [](ScriptedServer&, ScriptedConnection& c, const Request& r) {
+              SendHeader(c, r, [](wire::ResponseHeader& h) { h.analyzer.bytes[1] ^= 0x40; });
+            }},
+        std::pair<const char*, Wrong>{
+            "OtherStream",
+            [](ScriptedServer&, ScriptedConnection& c, const Request& r) {
+              SendHeader(c, r, [](wire::ResponseHeader& h) { h.stream_id ^= 1; });
+            }},
+        std::pair<const char*, Wrong>{
+            "OtherSequenceNumber",
+            [](ScriptedServer&, ScriptedConnection& c, const Request& r) {
+              SendHeader(c, r, [](wire::ResponseHeader& h) { h.seq_number ^= 1; });
+            }},
+        std::pair<const char*, Wrong>{
+            "Twice",
+            [](ScriptedServer&, ScriptedConnection& c, const Request& r) {
+              SendHeader(c, r, [](wire::ResponseHeader&) {});
+              SendHeader(c, r, [](wire::ResponseHeader&) {});
+            }},
+        std::pair<const char*, Wrong>{
+            "TooShort",
+            [](ScriptedServer&, ScriptedConnection& c, const Request&) {
+              c.Send(std::vector<std::byte>(24));
+            }},
+        std::pair<const char*, Wrong>{
+            "Garbage",
+            [](ScriptedServer&, ScriptedConnection& c, const Request&) {
+              c.Send(std::vector<std::byte>(48, std::byte{0xa5}));
+            }},
+        std::pair<const char*, Wrong>{
+            "OkWithoutItsResult",
+            [](ScriptedServer&, ScriptedConnection& c, const Request& r) {
+              std::vector<std::byte> bytes(40);
+              wire::EncodeResponseHeaderOnly(c.HeaderFor(r, DafsStatus::kOk), r.order, bytes,
+                                             false);
+              c.Send(std::move(bytes));
+            }},
+        std::pair<const char*, Wrong>{
+            "ARequestInstead",
+            [](ScriptedServer&, ScriptedConnection& c, const Request& r) { c.Send(r.message); }},
+        std::pair<const char*, Wrong>{
+            "ConnectionLost",
+            [](ScriptedServer&, ScriptedConnection& c, const Request&) {
+              c.Close(absl::UnavailableError("gone"));
+            }}),
+    [](const auto& info) { return info.param.first; });
+
+// Every call that is out or waits for a slot is told once, and the slots are all free.
+TEST_P(WrongAnswerTest, EndsTheSessionAndEveryCallOnIt) {
+  server_.max_requests = server_.target_nreq = 8;
+  ASSERT_OK(MakeSession());
+  server_.hold = true;
+  auto walks = StartWalks(12);
+  Settle();
+  bool lost = false;
+  session_->OnLost([&] { lost = true; });
+  bool first = true;
+  Request request = std::move(server_.only().held.front());
+  server_.only().held.pop_front();
+  GetParam().second(server_, server_.only(), request);
+  ASSERT_TRUE(Until([&] { return lost; }));
+  EXPECT_TRUE(session_->dead());
+  for (const auto& walk : walks) {
+    EXPECT_EQ(walk->resumed, 1);
+    EXPECT_TRUE(absl::IsUnavailable(walk->status)) << walk->status;
+    EXPECT_EQ(walk->lookup.sent, walk->getattr.sent);
+  }
+  (void)first;
+  EXPECT_EQ(ReportOf(*session_).slots_taken, 0u);
+  // Nothing is sent on a dead session.
+  auto late = StartWalks(1);
+  EXPECT_EQ(late[0]->resumed, 1);
+  EXPECT_TRUE(absl::IsUnavailable(late[0]->status));
+  EXPECT_FALSE(late[0]->lookup.sent);
+}
+
+TEST_F(SessionTest, KillResumesEverythingBeforeItReturns) {
+  server_.max_requests = server_.target_nreq = 8;
+  ASSERT_OK(MakeSession());
+  server_.hold = true;
+  auto walks = StartWalks(12);
+  Settle();
+  session_->Kill(absl::CancelledError("enough"));
+  ExpectAllEnded(walks, absl::StatusCode::kUnavailable);
+}
+
+// Shows DAFS-3.2.5-07: a response with a wrong checksum fails its request and nothing else.
+TEST_F(SessionTest, ADamagedAnswerFailsItsRequestOnly) {
+  options_.checksums = true;
+  ASSERT_OK(MakeSession());
+  bool damage = true;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (!std::exchange(damage, false)) return false;
+    std::vector<std::byte> bytes(40);
+    wire::EncodeResponseHeaderOnly(c.HeaderFor(request, DafsStatus::kNoEnt), request.order, bytes,
+                                   true);
+    bytes[29] ^= std::byte{1};  // in the status
+    c.Send(std::move(bytes));
+    return true;
+  };
+  int done = 0;
+  absl::Status status;
+  dat::Start(RunNull(*session_, &done, &status));
+  ASSERT_TRUE(Until([&] { return done == 1; }));
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("wrong checksum"));
+  EXPECT_TRUE(session_->alive());
+  auto walks = StartWalks(1);
+  ASSERT_TRUE(Until([&] { return walks[0]->resumed == 1; }));
+  ExpectRightAnswers(walks);
+}
+
+// ---- Time ------------------------------------------------------------------------------------
+
+TEST_F(SessionTest, ATimeoutSaysWhatWasWaitedForAndKeepsTheSlot) {
+  options_.soft = true;
+  options_.timeout = absl::Milliseconds(40);
+  ASSERT_OK(MakeSession());
+  server_.hold = true;
+  auto walks = StartWalks(1, dat::Loop::Now() + absl::Milliseconds(40));
+  ASSERT_TRUE(Until([&] { return walks[0]->resumed == 1; }));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(walks[0]->status));
+  EXPECT_THAT(std::string(walks[0]->status.message()),
+              AllOf(HasSubstr("LOOKUP+GETATTR_INLINE"), HasSubstr("127.0.0.1:20149")));
+  EXPECT_EQ(ReportOf(*session_).slots_taken, 2u);
+  walks.clear();  // the calls are gone when their answers come
+  server_.ServeHeld(server_.only());
+  ASSERT_TRUE(Until([&] { return ReportOf(*session_).slots_taken == 0; }));
+  EXPECT_TRUE(session_->alive());
+}
+
+TEST_F(SessionTest, AnAdvertisedBufferIsQuarantinedUntilTheAnswerOrTheEnd) {
+  for (bool answer : {true, false}) {
+    session_.reset();
+    pool_ = *BufferPool::Create(options_.buffers);
+    ASSERT_OK(MakeSession());
+    server_.hold = true;
+    BufferLease lease = pool_->TryAcquire(BufferUse::kReadTarget, 4096);
+    Call<wire::ReadDirectArgs> read;
+    read.advertised = &lease;
+    read.args.byte_count = 16;
+    read.args.read_data_buffers.push_back(pool_->Advertise(lease, lease.payload(), 16));
+    CallBase* const chain[] = {&read};
+    absl::Status status =
+        Await(session_->Run({}, chain, dat::Loop::Now() + absl::Milliseconds(1)));
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+    lease.Release();
+    EXPECT_EQ(pool_->counts().leased, 0u);
+    EXPECT_EQ(pool_->counts().quarantined, 1u);
+    if (answer) {
+      server_.ServeHeld(server_.only());
+      EXPECT_TRUE(Until([&] { return pool_->counts().quarantined == 0; }));
+    } else {
+      session_->Kill(absl::CancelledError("enough"));
+      EXPECT_EQ(pool_->counts().quarantined, 0u);
+    }
+    session_.reset();
+    pool_.reset();
+    server_.hold = false;
+  }
+}
+
+TEST_F(SessionTest, ASilentServerIsAskedWithNullAndThenGivenUp) {
+  options_.silence = absl::Milliseconds(120);
+  ASSERT_OK(MakeSession());
+  server_.hold = true;
+  auto walks = StartWalks(1);
+  ASSERT_TRUE(Until([&] { return walks[0]->resumed == 1; }));
+  EXPECT_TRUE(absl::IsUnavailable(walks[0]->status)) << walks[0]->status;
+  EXPECT_THAT(std::string(walks[0]->status.message()), HasSubstr("no answer from"));
+  EXPECT_EQ(server_.Count(Proc::kNull), 1);
+}
+
+}  // namespace
+}  // namespace dafs::client::testing
