@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -39,6 +41,13 @@ constexpr absl::Duration kInitWait = absl::Seconds(10);
 constexpr unsigned kEndWithinSeconds = 15;
 
 Outcome Fail(ExitCode code, std::string reason) { return {code, std::move(reason)}; }
+
+// Whether proto=auto has a reason to try RDMA at all.
+bool HasRdmaDevice() {
+  std::error_code error;
+  std::filesystem::directory_iterator devices("/sys/class/infiniband", error);
+  return !error && devices != std::filesystem::directory_iterator();
+}
 
 class Mount {
  public:
@@ -104,7 +113,7 @@ Outcome Mount::MakeClient() {
   if (!addresses.ok()) return HostError(o, addresses.status());
   client::ClientOptions c;
   c.addresses = *std::move(addresses);
-  if (o.proto != Proto::kTcp) {
+  if (o.proto == Proto::kRdma || (o.proto == Proto::kAuto && HasRdmaDevice())) {
     rdma_ = dat::NewVerbsProvider();
     c.providers.push_back(rdma_.get());
   }

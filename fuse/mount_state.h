@@ -17,21 +17,23 @@
 
 namespace dafs::fuse {
 
-// The last STATFS answer: umount(8) asks for one, and must get it also when the server is gone.
-class StatfsCache {
+// What the server said last. umount(8) asks for the attributes of the root and for STATFS, and must
+// get an answer also when the server is gone.
+template <class T>
+class LastKnown {
  public:
-  void Set(const wire::FsAttributes& attributes) ABSL_LOCKS_EXCLUDED(mutex_) {
+  void Set(const T& value) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    attributes_ = attributes;
+    value_ = value;
   }
-  wire::FsAttributes Get() const ABSL_LOCKS_EXCLUDED(mutex_) {
+  T Get() const ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    return attributes_;
+    return value_;
   }
 
  private:
   mutable absl::Mutex mutex_;
-  wire::FsAttributes attributes_ ABSL_GUARDED_BY(mutex_);  // nothing valid: never asked
+  T value_ ABSL_GUARDED_BY(mutex_);  // nothing valid in it: never asked
 };
 
 struct MountState {
@@ -43,7 +45,8 @@ struct MountState {
   OpenFiles open_files;
   OpenDirectories open_directories;
   IdentityCache identities;
-  StatfsCache statfs;
+  LastKnown<wire::FsAttributes> statfs;
+  LastKnown<wire::FileAttributes> root;
 
   // Numbers the OPENs of this mount: each is an owner of its own at the server. Gives numbers only.
   std::atomic<uint64_t> next_owner{1};

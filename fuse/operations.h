@@ -103,10 +103,12 @@ class Operations {
   dat::Task<absl::Status> ReadRest(const OpenState& open, uint64_t offset,
                                    client::BufferLease& lease, uint32_t size, std::string& data);
 
-  // The race of a STATFS with the clock: whoever is first resumes the caller.
-  struct StatfsRace;
-  dat::Task<void> RefreshStatfs(std::shared_ptr<StatfsRace> race, wire::FileHandle handle,
-                                Caller who);
+  // A question whose last answer is good enough when the server is gone.
+  struct Race;
+  void GiveUpLater(std::shared_ptr<Race> race);
+  dat::Task<void> RefreshStatfs(std::shared_ptr<Race> race, wire::FileHandle handle, Caller who);
+  dat::Task<void> RefreshRoot(std::shared_ptr<Race> race, wire::FileHandle handle, Caller who);
+  dat::Task<void> GetattrOfRoot(Call& call, InodeView root);
 
   dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> ReadChunk(
       std::shared_ptr<DirectoryState> directory, uint64_t cookie, bool attributes);

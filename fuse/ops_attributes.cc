@@ -3,15 +3,18 @@
 #include <cerrno>
 #include <utility>
 
+#include "client/report.h"
 #include "fuse/kernel_attributes.h"
 #include "fuse/operations.h"
 
 namespace dafs::fuse {
 namespace {
 
-// How long STATFS waits for the server before the last answer is given again. umount(8) asks for
-// one, and has to work at once with the server gone.
-constexpr absl::Duration kStatfsWait = absl::Milliseconds(300);
+// umount(8) asks for the attributes of the root and for STATFS, and has to work with the server
+// gone: then the last answer is given again, this long after the question without a session, and
+// after so much longer with a session on which nothing comes.
+constexpr absl::Duration kWaitWithoutSession = absl::Milliseconds(300);
+constexpr absl::Duration kWaitForAnswer = absl::Seconds(3);
 
 fuse_statfs_out KernelStatfs(const wire::FsAttributes& a) {
   fuse_statfs_out out = {};
@@ -30,13 +33,54 @@ fuse_statfs_out KernelStatfs(const wire::FsAttributes& a) {
 
 }  // namespace
 
-struct Operations::StatfsRace {
+// Between the server's answer and the clock: whoever is first resumes the caller. The owners are the
+// call, the question to the server and the timer; the last to end frees it.
+struct Operations::Race {
   dat::Pending<bool> first;
-  absl::Status status;
+  bool answered = false;  // by the server
+  absl::Status status;    // of its answer
+  dat::Loop::TimerId timer = 0;
   void Finish() {
     if (!first.is_set()) first.Set(true);
   }
 };
+
+void Operations::GiveUpLater(std::shared_ptr<Race> race) {
+  race->timer = files_.loop().RunAfter(kWaitWithoutSession, [this, race] {
+    if (!files_.Report().session.up) {
+      race->Finish();
+    } else {
+      race->timer = files_.loop().RunAfter(kWaitForAnswer, [race] { race->Finish(); });
+    }
+  });
+}
+
+dat::Task<void> Operations::RefreshRoot(std::shared_ptr<Race> race, wire::FileHandle handle,
+                                        Caller who) {
+  absl::StatusOr<wire::FileAttributes> attributes = co_await files_.GetAttributes(*who, handle);
+  if (attributes.ok()) state_.root.Set(*attributes);
+  race->answered = true;
+  race->status = attributes.status();
+  race->Finish();
+}
+
+dat::Task<void> Operations::GetattrOfRoot(Call& call, InodeView root) {
+  Caller who = CallerOf(call);
+  auto race = std::make_shared<Race>();
+  dat::Start(RefreshRoot(race, root.handle, who));
+  GiveUpLater(race);
+  co_await race->first;
+  files_.loop().Cancel(race->timer);
+  if (!race->status.ok()) {
+    call.ReplyStatus(race->status);
+  } else if (race->answered) {
+    ReplyAttributes(call, call.nodeid(), state_.root.Get());
+  } else {
+    fuse_attr_out out = {};  // valid for no time: it is to be asked for again
+    out.attr = KernelAttributes(state_.root.Get(), call.nodeid());
+    call.Reply({AsBytes(out)});
+  }
+}
 
 dat::Task<void> Operations::Getattr(Call& call) {
   RequestReader in = call.reader();
@@ -47,6 +91,10 @@ dat::Task<void> Operations::Getattr(Call& call) {
   }
   std::optional<InodeView> node = NodeOf(call);
   if (!node) co_return;
+  if (call.nodeid() == kRootNode) {
+    co_await GetattrOfRoot(call, *node);
+    co_return;
+  }
   // fstat(2) of an open file is the opener's business: it works whatever became of the rights.
   Caller who;
   if (getattr.getattr_flags & FUSE_GETATTR_FH) {
@@ -116,10 +164,11 @@ dat::Task<void> Operations::Access(Call& call) {
   }
 }
 
-dat::Task<void> Operations::RefreshStatfs(std::shared_ptr<StatfsRace> race,
-                                          wire::FileHandle handle, Caller who) {
+dat::Task<void> Operations::RefreshStatfs(std::shared_ptr<Race> race, wire::FileHandle handle,
+                                          Caller who) {
   absl::StatusOr<wire::FsAttributes> attributes = co_await files_.StatFs(*who, handle);
   if (attributes.ok()) state_.statfs.Set(*attributes);
+  race->answered = true;
   race->status = attributes.status();
   race->Finish();
 }
@@ -128,15 +177,11 @@ dat::Task<void> Operations::Statfs(Call& call) {
   std::optional<InodeView> node = NodeOf(call);
   if (!node) co_return;
   Caller who = CallerOf(call);
-  // Owners: this call, the question to the server, the timer; the last to end frees it.
-  auto race = std::make_shared<StatfsRace>();
+  auto race = std::make_shared<Race>();
   dat::Start(RefreshStatfs(race, node->handle, who));
-  dat::Loop::TimerId timer = 0;
-  if (state_.statfs.Get().valid != 0) {
-    timer = files_.loop().RunAfter(kStatfsWait, [race] { race->Finish(); });
-  }
+  if (state_.statfs.Get().valid != 0) GiveUpLater(race);
   co_await race->first;
-  files_.loop().Cancel(timer);
+  files_.loop().Cancel(race->timer);
   if (!race->status.ok()) {
     call.ReplyStatus(race->status);
     co_return;

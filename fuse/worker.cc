@@ -62,6 +62,7 @@ dat::Task<void> Worker::AskForRoot(std::function<void(Root)> done) {
     client::Identity self;  // root's: the server squashes it if it wants to
     root.node = co_await files_->Mount(self);
     if (root.node.ok()) {
+      state_.root.Set(root.node->attributes);
       absl::StatusOr<wire::FsAttributes> statfs = co_await files_->StatFs(self, root.node->handle);
       if (statfs.ok()) state_.statfs.Set(*statfs);
     }

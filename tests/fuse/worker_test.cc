@@ -1,0 +1,482 @@
+// A worker between a fake kernel and a real server in this process: every request of the kernel,
+// and requests no kernel sends. Needs root for the server; skips visibly without.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "absl/synchronization/notification.h"
+#include "client/client.h"
+#include "fake_kernel.h"
+#include "fuse/worker.h"
+#include "server/server.h"
+#include "wire/dat/iwarp.h"
+
+namespace dafs::fuse {
+namespace {
+
+class WorkerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "needs root: the server takes its callers' identities";
+    char name[] = "/tmp/dafs-fuse-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    base_ = name;
+    chmod(base_.c_str(), 0755);
+    std::filesystem::create_directory(base_ + "/state");
+    std::filesystem::create_directory(base_ + "/export");
+    chmod((base_ + "/export").c_str(), 0777);
+    server::PrepareProcess();
+    provider_ = dat::NewIwarpProvider();
+    server::ServerOptions options;
+    options.exports.resize(1);
+    options.exports[0].name = "/data";
+    options.exports[0].directory = base_ + "/export";
+    options.exports[0].squash = server::Squash::kNone;
+    options.state_dir = base_ + "/state";
+    options.workers = 1;
+    options.listen.push_back({server::Transport::kTcp, (*dat::ResolveHost("127.0.0.1", 0))[0]});
+    server::Server::Providers providers;
+    providers.tcp = provider_.get();
+    auto server = server::Server::Start(std::move(options), providers);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    StartWorker();
+  }
+
+  void TearDown() override {
+    worker_.reset();
+    state_.reset();
+    client_.reset();
+    server_.reset();
+    if (!base_.empty()) std::filesystem::remove_all(base_);
+  }
+
+  void StartWorker() {
+    client::ClientOptions c;
+    c.addresses = {server_->bound()[0].address};
+    c.providers = {provider_.get()};
+    c.export_path = {"data"};
+    c.client_id_string = "fuse test " + base_;
+    c.buffers.bytes = size_t{8} << 20;
+    auto client = client::Client::Create(std::move(c));
+    ASSERT_TRUE(client.ok()) << client.status();
+    client_ = *std::move(client);
+    Options options;
+    state_ = std::make_unique<MountState>(options);
+    auto worker = Worker::Start(*state_, *client_, [this] { ended_.Notify(); });
+    ASSERT_TRUE(worker.ok()) << worker.status();
+    worker_ = *std::move(worker);
+    absl::Notification found;
+    Worker::Root root;
+    worker_->FindRoot([&](Worker::Root answer) {
+      root = std::move(answer);
+      found.Notify();
+    });
+    found.WaitForNotification();
+    ASSERT_TRUE(root.connected.ok()) << root.connected;
+    ASSERT_TRUE(root.node.ok()) << root.node.status();
+    state_->inodes.SetRoot(root.node->handle, root.node->attributes);
+    worker_->Serve(kernel_.TakeWorkerEnd());
+    EXPECT_EQ(kernel_.Call(FUSE_INIT, 0, FakeKernel::InitBody()).error, 0);
+    EXPECT_TRUE(state_->initialised.HasBeenNotified());
+  }
+
+  std::string Local(const std::string& name) const { return base_ + "/export/" + name; }
+  std::string Content(const std::string& name) const {
+    std::ifstream file(Local(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  fuse_entry_out Lookup(uint64_t parent, const std::string& name) {
+    FakeKernel::Answer answer = kernel_.Call(FUSE_LOOKUP, parent, Name(name));
+    EXPECT_EQ(answer.error, 0) << name;
+    return answer.As<fuse_entry_out>();
+  }
+  struct Created {
+    fuse_entry_out entry;
+    fuse_open_out open;
+  };
+  Created Create(const std::string& name, uint32_t flags = O_RDWR) {
+    fuse_create_in in = {};
+    in.flags = flags | O_CREAT;
+    in.mode = S_IFREG | 0644;
+    FakeKernel::Answer answer = kernel_.Call(FUSE_CREATE, kRootNode, Raw(in) + Name(name));
+    EXPECT_EQ(answer.error, 0) << name;
+    return {answer.As<fuse_entry_out>(), answer.As<fuse_open_out>(sizeof(fuse_entry_out))};
+  }
+  fuse_open_out Open(uint64_t node, uint32_t flags) {
+    fuse_open_in in = {.flags = flags, .open_flags = 0};
+    FakeKernel::Answer answer = kernel_.Call(FUSE_OPEN, node, Raw(in));
+    EXPECT_EQ(answer.error, 0);
+    return answer.As<fuse_open_out>();
+  }
+  FakeKernel::Answer Write(const Created& file, uint64_t offset, const std::string& data) {
+    fuse_write_in in = {};
+    in.fh = file.open.fh;
+    in.offset = offset;
+    in.size = static_cast<uint32_t>(data.size());
+    return kernel_.Call(FUSE_WRITE, file.entry.nodeid, Raw(in) + data);
+  }
+  FakeKernel::Answer Read(const Created& file, uint64_t offset, uint32_t size) {
+    fuse_read_in in = {};
+    in.fh = file.open.fh;
+    in.offset = offset;
+    in.size = size;
+    return kernel_.Call(FUSE_READ, file.entry.nodeid, Raw(in));
+  }
+  void Release(const Created& file) {
+    fuse_release_in in = {};
+    in.fh = file.open.fh;
+    EXPECT_EQ(kernel_.Call(FUSE_RELEASE, file.entry.nodeid, Raw(in)).error, 0);
+  }
+
+  std::string base_;
+  std::unique_ptr<dat::Provider> provider_;
+  std::unique_ptr<server::Server> server_;
+  std::unique_ptr<client::Client> client_;
+  std::unique_ptr<MountState> state_;
+  FakeKernel kernel_;
+  absl::Notification ended_;
+  std::unique_ptr<Worker> worker_;
+};
+
+TEST_F(WorkerTest, LookupFindsFilesCountsThemAndForgets) {
+  EXPECT_EQ(kernel_.Call(FUSE_LOOKUP, kRootNode, Name("none")).error, ENOENT);
+  std::ofstream(Local("file")) << "12345";
+  fuse_entry_out first = Lookup(kRootNode, "file");
+  fuse_entry_out second = Lookup(kRootNode, "file");
+  EXPECT_EQ(first.nodeid, second.nodeid);
+  EXPECT_EQ(first.attr.size, 5u);
+  struct stat local;
+  ASSERT_EQ(stat(Local("file").c_str(), &local), 0);
+  EXPECT_EQ(first.attr.ino, local.st_ino);
+  EXPECT_EQ(first.attr.mtimensec, static_cast<uint32_t>(local.st_mtim.tv_nsec));
+  EXPECT_EQ(first.attr_valid, 3u);
+  EXPECT_EQ(first.entry_valid, 3u);
+  kernel_.Send(FUSE_FORGET, first.nodeid, Raw(fuse_forget_in{.nlookup = 1}));
+  EXPECT_EQ(kernel_.Call(FUSE_GETATTR, first.nodeid, Raw(fuse_getattr_in{})).error, 0);
+  fuse_batch_forget_in batch = {.count = 1, .dummy = 0};
+  kernel_.Send(FUSE_BATCH_FORGET, 0, Raw(batch) + Raw(fuse_forget_one{first.nodeid, 1}));
+  EXPECT_EQ(kernel_.Call(FUSE_GETATTR, first.nodeid, Raw(fuse_getattr_in{})).error, ESTALE);
+  EXPECT_EQ(state_->inodes.size(), 1u);
+}
+
+TEST_F(WorkerTest, CreateWriteReadFlushReleaseMovesEveryByte) {
+  Created file = Create("data");
+  std::string data(300000, '\0');
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 7 + i / 251);
+  FakeKernel::Answer written = Write(file, 0, data);
+  EXPECT_EQ(written.error, 0);
+  EXPECT_EQ(written.As<fuse_write_out>().size, data.size());
+  EXPECT_EQ(Content("data"), data);
+  EXPECT_TRUE(Read(file, 0, 300000).body == data);
+  EXPECT_TRUE(Read(file, 299000, 8192).body == data.substr(299000));
+  EXPECT_EQ(Read(file, 400000, 4096).body, "");
+  EXPECT_EQ(Write(file, 300000, "end").error, 0);
+  fuse_flush_in flush = {};
+  flush.fh = file.open.fh;
+  EXPECT_EQ(kernel_.Call(FUSE_FLUSH, file.entry.nodeid, Raw(flush)).error, 0);
+  fuse_fsync_in fsync = {};
+  fsync.fh = file.open.fh;
+  EXPECT_EQ(kernel_.Call(FUSE_FSYNC, file.entry.nodeid, Raw(fsync)).error, 0);
+  EXPECT_EQ(server_->open_count(), 1u);
+  Release(file);
+  EXPECT_EQ(state_->open_files.size(), 0u);
+  // A request behind the CLOSE on the same session: the server has seen both.
+  Lookup(kRootNode, "data");
+  EXPECT_EQ(Read(file, 0, 10).error, EBADF);
+}
+
+TEST_F(WorkerTest, ExclusiveCreateFailsOnWhatIsThere) {
+  Release(Create("there"));
+  fuse_create_in in = {};
+  in.flags = O_CREAT | O_EXCL | O_RDWR;
+  in.mode = S_IFREG | 0600;
+  EXPECT_EQ(kernel_.Call(FUSE_CREATE, kRootNode, Raw(in) + Name("there")).error, EEXIST);
+  Created made = Create("new", O_EXCL | O_WRONLY);
+  struct stat local;
+  ASSERT_EQ(stat(Local("new").c_str(), &local), 0);
+  EXPECT_EQ(local.st_mode, S_IFREG | 0644u);
+  Release(made);
+}
+
+TEST_F(WorkerTest, OpenKeepsThePageCacheOnlyOfAnUnchangedFile) {
+  Release(Create("cached"));
+  uint64_t node = Lookup(kRootNode, "cached").nodeid;
+  fuse_open_out kept = Open(node, O_RDONLY);
+  EXPECT_TRUE(kept.open_flags & FOPEN_KEEP_CACHE);
+  EXPECT_TRUE(kept.open_flags & FOPEN_NOFLUSH);
+  EXPECT_TRUE(kernel_.notifications.empty());
+  std::ofstream(Local("cached")) << "changed by another client";
+  fuse_open_out dropped = Open(node, O_RDWR);
+  EXPECT_FALSE(dropped.open_flags & (FOPEN_KEEP_CACHE | FOPEN_NOFLUSH));
+  // And the kernel is told that the size it knows is old, before the answer.
+  ASSERT_EQ(kernel_.notifications.size(), 1u);
+  EXPECT_EQ(kernel_.notifications[0].error, FUSE_NOTIFY_INVAL_INODE);
+  EXPECT_EQ(kernel_.notifications[0].As<fuse_notify_inval_inode_out>().ino, node);
+  EXPECT_EQ(kernel_.notifications[0].As<fuse_notify_inval_inode_out>().off, -1);
+  EXPECT_TRUE(Open(node, O_RDONLY | O_DIRECT).open_flags & FOPEN_DIRECT_IO);
+}
+
+TEST_F(WorkerTest, UnlinkedFilesStayUsableWhileTheyAreOpen) {
+  Created file = Create("gone");
+  EXPECT_EQ(Write(file, 0, "still here").error, 0);
+  EXPECT_EQ(kernel_.Call(FUSE_UNLINK, kRootNode, Name("gone")).error, 0);
+  EXPECT_EQ(kernel_.Call(FUSE_LOOKUP, kRootNode, Name("gone")).error, ENOENT);
+  EXPECT_EQ(Read(file, 0, 100).body, "still here");
+  // As through /proc/self/fd: no name leads there any more.
+  fuse_open_out again = Open(file.entry.nodeid, O_RDONLY);
+  Created second{file.entry, again};
+  EXPECT_EQ(Read(second, 6, 100).body, "here");
+  FakeKernel::Answer stat = kernel_.Call(FUSE_GETATTR, file.entry.nodeid, Raw(fuse_getattr_in{}));
+  EXPECT_EQ(stat.As<fuse_attr_out>().attr.nlink, 0u);
+}
+
+TEST_F(WorkerTest, NamesAreMadeLinkedRenamedAndRemoved) {
+  fuse_mkdir_in mkdir = {.mode = S_IFDIR | 0750, .umask = 022};
+  FakeKernel::Answer made = kernel_.Call(FUSE_MKDIR, kRootNode, Raw(mkdir) + Name("dir"));
+  ASSERT_EQ(made.error, 0);
+  auto dir = made.As<fuse_entry_out>();
+  EXPECT_EQ(dir.attr.mode, S_IFDIR | 0750u);
+  EXPECT_EQ(dir.attr_valid, 30u);
+  EXPECT_EQ(kernel_.Call(FUSE_MKDIR, kRootNode, Raw(mkdir) + Name("dir")).error, EEXIST);
+
+  std::string target(3000, 't');
+  FakeKernel::Answer link =
+      kernel_.Call(FUSE_SYMLINK, dir.nodeid, Name("link") + Name(target));
+  ASSERT_EQ(link.error, 0);
+  EXPECT_EQ(kernel_.Call(FUSE_READLINK, link.As<fuse_entry_out>().nodeid, "").body, target);
+
+  fuse_mknod_in mknod = {};
+  mknod.mode = S_IFIFO | 0600;
+  FakeKernel::Answer fifo = kernel_.Call(FUSE_MKNOD, dir.nodeid, Raw(mknod) + Name("fifo"));
+  ASSERT_EQ(fifo.error, 0);
+  EXPECT_EQ(fifo.As<fuse_entry_out>().attr.mode, S_IFIFO | 0600u);
+
+  Created file = Create("file");
+  Release(file);
+  fuse_link_in hard = {.oldnodeid = file.entry.nodeid};
+  FakeKernel::Answer linked = kernel_.Call(FUSE_LINK, dir.nodeid, Raw(hard) + Name("hard"));
+  ASSERT_EQ(linked.error, 0);
+  EXPECT_EQ(linked.As<fuse_entry_out>().nodeid, file.entry.nodeid);
+  EXPECT_EQ(linked.As<fuse_entry_out>().attr.nlink, 2u);
+
+  EXPECT_EQ(kernel_.Call(FUSE_RMDIR, kRootNode, Name("dir")).error, ENOTEMPTY);
+  fuse_rename2_in rename = {.newdir = kRootNode, .flags = 0, .padding = 0};
+  EXPECT_EQ(
+      kernel_.Call(FUSE_RENAME2, dir.nodeid, Raw(rename) + Name("hard") + Name("moved")).error, 0);
+  rename.flags = 1;  // RENAME_NOREPLACE
+  EXPECT_EQ(
+      kernel_.Call(FUSE_RENAME2, kRootNode, Raw(rename) + Name("moved") + Name("x")).error,
+      EINVAL);
+  EXPECT_TRUE(std::filesystem::exists(Local("moved")));
+  EXPECT_FALSE(std::filesystem::exists(Local("dir/hard")));
+  for (const char* name : {"link", "fifo"}) {
+    EXPECT_EQ(kernel_.Call(FUSE_UNLINK, dir.nodeid, Name(name)).error, 0) << name;
+  }
+  EXPECT_EQ(kernel_.Call(FUSE_RMDIR, kRootNode, Name("dir")).error, 0);
+}
+
+TEST_F(WorkerTest, SetattrSetsModeOwnerSizeAndTimes) {
+  Created file = Create("attributes");
+  Write(file, 0, "0123456789");
+  fuse_setattr_in in = {};
+  in.valid = FATTR_MODE | FATTR_UID | FATTR_GID | FATTR_SIZE | FATTR_ATIME | FATTR_MTIME;
+  in.mode = S_IFREG | 0600;
+  in.uid = 12;
+  in.gid = 34;
+  in.size = 4;
+  in.atime = 1000;
+  in.atimensec = 1;
+  in.mtime = static_cast<uint64_t>(-1000);
+  in.mtimensec = 2;
+  FakeKernel::Answer answer = kernel_.Call(FUSE_SETATTR, file.entry.nodeid, Raw(in));
+  ASSERT_EQ(answer.error, 0);
+  fuse_attr attr = answer.As<fuse_attr_out>().attr;
+  EXPECT_EQ(attr.mode, S_IFREG | 0600u);
+  EXPECT_EQ(attr.uid, 12u);
+  EXPECT_EQ(attr.gid, 34u);
+  EXPECT_EQ(attr.size, 4u);
+  EXPECT_EQ(attr.atime, 1000u);
+  EXPECT_EQ(static_cast<int64_t>(attr.mtime), -1000);
+  EXPECT_EQ(attr.mtimensec, 2u);
+  EXPECT_EQ(Content("attributes"), "0123");
+}
+
+TEST_F(WorkerTest, CallersHaveTheirOwnRights) {
+  std::ofstream(Local("secret")) << "x";
+  chmod(Local("secret").c_str(), 0600);
+  uint64_t node = Lookup(kRootNode, "secret").nodeid;
+  kernel_.uid = kernel_.gid = 1000;
+  EXPECT_EQ(kernel_.Call(FUSE_OPEN, node, Raw(fuse_open_in{})).error, EACCES);
+  fuse_access_in access = {.mask = R_OK, .padding = 0};
+  EXPECT_EQ(kernel_.Call(FUSE_ACCESS, node, Raw(access)).error, EACCES);
+  kernel_.uid = kernel_.gid = 0;
+  EXPECT_EQ(kernel_.Call(FUSE_ACCESS, node, Raw(access)).error, 0);
+}
+
+// The names in a READDIR answer, and where the last entry ends.
+std::vector<std::string> Names(const std::string& body, uint64_t* offset, bool plus,
+                               std::vector<uint64_t>* nodes = nullptr) {
+  std::vector<std::string> names;
+  for (size_t at = 0; at < body.size();) {
+    if (plus) {
+      fuse_entry_out entry = {};
+      std::memcpy(&entry, body.data() + at, sizeof(entry));
+      if (nodes != nullptr && entry.nodeid != 0) nodes->push_back(entry.nodeid);
+      at += sizeof(entry);
+    }
+    fuse_dirent dirent = {};
+    std::memcpy(&dirent, body.data() + at, FUSE_NAME_OFFSET);
+    names.push_back(body.substr(at + FUSE_NAME_OFFSET, dirent.namelen));
+    *offset = dirent.off;
+    at += FUSE_DIRENT_ALIGN(FUSE_NAME_OFFSET + dirent.namelen);
+  }
+  return names;
+}
+
+TEST_F(WorkerTest, DirectoriesAreListedWholeInSmallPiecesBothWays) {
+  std::vector<std::string> expected = {".", ".."};
+  for (int i = 0; i < 1000; ++i) {
+    expected.push_back("entry" + std::to_string(i));
+    std::ofstream(Local(expected.back())) << i;
+  }
+  for (uint32_t opcode : {FUSE_READDIR, FUSE_READDIRPLUS}) {
+    bool plus = opcode == FUSE_READDIRPLUS;
+    FakeKernel::Answer opened = kernel_.Call(FUSE_OPENDIR, kRootNode, Raw(fuse_open_in{}));
+    ASSERT_EQ(opened.error, 0);
+    fuse_read_in in = {};
+    in.fh = opened.As<fuse_open_out>().fh;
+    in.size = 4096;
+    std::vector<std::string> found;
+    std::vector<uint64_t> nodes;
+    for (int round = 0; round < 2000; ++round) {
+      FakeKernel::Answer part = kernel_.Call(opcode, kRootNode, Raw(in));
+      ASSERT_EQ(part.error, 0);
+      EXPECT_LE(part.body.size(), 4096u);
+      if (part.body.empty()) break;
+      std::vector<std::string> names = Names(part.body, &in.offset, plus, &nodes);
+      found.insert(found.end(), names.begin(), names.end());
+    }
+    EXPECT_THAT(found, testing::UnorderedElementsAreArray(expected));
+    EXPECT_EQ(state_->inodes.size(), 1 + nodes.size());
+    if (plus) EXPECT_EQ(nodes.size(), 1000u);
+    for (uint64_t node : nodes) {
+      kernel_.Send(FUSE_FORGET, node, Raw(fuse_forget_in{.nlookup = 1}));
+    }
+    fuse_release_in release = {};
+    release.fh = in.fh;
+    EXPECT_EQ(kernel_.Call(FUSE_RELEASEDIR, kRootNode, Raw(release)).error, 0);
+    EXPECT_EQ(state_->inodes.size(), 1u);
+    EXPECT_EQ(state_->open_directories.size(), 0u);
+  }
+}
+
+// The listing was read before the write: its size must not come back over the newer one.
+TEST_F(WorkerTest, ReaddirplusTellsNothingOfAFileThatChangedSinceTheListing) {
+  for (int i = 0; i < 100; ++i) std::ofstream(Local("e" + std::to_string(i))) << "x";
+  FakeKernel::Answer opened = kernel_.Call(FUSE_OPENDIR, kRootNode, Raw(fuse_open_in{}));
+  fuse_read_in in = {};
+  in.fh = opened.As<fuse_open_out>().fh;
+  in.size = 4096;
+  std::vector<uint64_t> nodes;
+  Names(kernel_.Call(FUSE_READDIRPLUS, kRootNode, Raw(in)).body, &in.offset, true, &nodes);
+  EXPECT_FALSE(nodes.empty());
+  Release(Create("new"));  // the directory is not what the listing says any more
+  nodes.clear();
+  std::string body = kernel_.Call(FUSE_READDIRPLUS, kRootNode, Raw(in)).body;
+  EXPECT_FALSE(Names(body, &in.offset, true, &nodes).empty());
+  EXPECT_TRUE(nodes.empty());
+}
+
+TEST_F(WorkerTest, StatfsTellsTheSizeOfTheFileSystemBehind) {
+  FakeKernel::Answer answer = kernel_.Call(FUSE_STATFS, kRootNode, "");
+  ASSERT_EQ(answer.error, 0);
+  EXPECT_GT(answer.As<fuse_statfs_out>().st.blocks, 0u);
+  EXPECT_EQ(answer.As<fuse_statfs_out>().st.namelen, 255u);
+}
+
+TEST_F(WorkerTest, UnknownOpcodesAreNotImplemented) {
+  for (uint32_t opcode : {uint32_t{FUSE_SETXATTR}, uint32_t{FUSE_GETXATTR}, uint32_t{FUSE_IOCTL},
+                          uint32_t{FUSE_FALLOCATE}, uint32_t{52}, uint32_t{9999}}) {
+    EXPECT_EQ(kernel_.Call(opcode, kRootNode, std::string(100, 'x')).error, ENOSYS) << opcode;
+  }
+  EXPECT_EQ(kernel_.Call(FUSE_SETXATTR, kRootNode, std::string(70000, 'x')).error, ENOSYS);
+}
+
+TEST_F(WorkerTest, MalformedRequestsAreRefusedAndTheNextOneIsServed) {
+  // Too short, an unknown node, an unknown handle: an error each, never silence.
+  for (uint32_t opcode : {1u, 3u, 4u, 6u, 8u, 9u, 10u, 11u, 12u, 13u, 14u, 15u, 16u, 20u, 25u, 28u,
+                          34u, 35u, 44u, 45u}) {
+    EXPECT_GT(kernel_.Call(opcode, kRootNode, "").error, 0) << opcode;
+    EXPECT_GT(kernel_.Call(opcode, kRootNode, "x").error, 0) << opcode;
+    EXPECT_GT(kernel_.Call(opcode, 123456789, std::string(200, '\xff')).error, 0) << opcode;
+  }
+  kernel_.SendRaw("short");
+  uint64_t unique = kernel_.Send(FUSE_GETATTR, kRootNode, Raw(fuse_getattr_in{}), 4096);
+  FakeKernel::Answer answer = kernel_.Receive();
+  EXPECT_EQ(answer.unique, unique);
+  EXPECT_EQ(answer.error, EIO);
+  kernel_.Send(FUSE_FORGET, 5, "x");
+  kernel_.Send(FUSE_BATCH_FORGET, 5, Raw(fuse_batch_forget_in{.count = 1000000, .dummy = 0}));
+  kernel_.Send(FUSE_INTERRUPT, 0, "x");
+  kernel_.Send(FUSE_INTERRUPT, 0, Raw(fuse_interrupt_in{.unique = 4711}));
+  // A WRITE whose size and length disagree.
+  Created file = Create("file");
+  fuse_write_in write = {};
+  write.fh = file.open.fh;
+  write.size = 1000;
+  EXPECT_EQ(kernel_.Call(FUSE_WRITE, file.entry.nodeid, Raw(write) + "abc").error, EINVAL);
+  EXPECT_EQ(kernel_.Call(FUSE_GETATTR, kRootNode, Raw(fuse_getattr_in{})).error, 0);
+}
+
+TEST_F(WorkerTest, ManyRequestsInFlightAreAllAnswered) {
+  Created file = Create("many");
+  Write(file, 0, std::string(1 << 20, 'm'));
+  fuse_read_in in = {};
+  in.fh = file.open.fh;
+  in.size = 65536;
+  std::vector<uint64_t> sent;
+  // More at once than the pool has buffers: they wait for each other, and none is lost.
+  for (uint64_t i = 0; i < 64; ++i) {
+    in.offset = (i % 16) * 65536;
+    sent.push_back(kernel_.Send(FUSE_READ, file.entry.nodeid, Raw(in)));
+  }
+  std::vector<uint64_t> answered;
+  for (size_t i = 0; i < sent.size(); ++i) {
+    FakeKernel::Answer answer = kernel_.Receive();
+    EXPECT_EQ(answer.error, 0);
+    EXPECT_EQ(answer.body.size(), 65536u);
+    answered.push_back(answer.unique);
+  }
+  EXPECT_THAT(answered, testing::UnorderedElementsAreArray(sent));
+}
+
+TEST_F(WorkerTest, EndsWhenTheKernelHangsUp) {
+  Created file = Create("open");
+  kernel_.HangUp();
+  EXPECT_TRUE(ended_.WaitForNotificationWithTimeout(absl::Seconds(20)));
+}
+
+TEST_F(WorkerTest, EndsWhenAskedToThoughTheServerIsGone) {
+  server_->Stop();
+  kernel_.Send(FUSE_LOOKUP, kRootNode, Name("never answered"));
+  worker_->Stop();
+  EXPECT_TRUE(ended_.WaitForNotificationWithTimeout(absl::Seconds(20)));
+}
+
+TEST_F(WorkerTest, StatfsIsAnsweredThoughTheServerIsGone) {
+  server_->Stop();
+  EXPECT_EQ(kernel_.Call(FUSE_STATFS, kRootNode, "").error, 0);
+}
+
+}  // namespace
+}  // namespace dafs::fuse
