@@ -4,10 +4,6 @@ target_compile_options(dafs_flags INTERFACE -Wall -Wextra -Wconversion -Werror)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(dafs_flags INTERFACE -Wthread-safety)
 endif()
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # False alarms about std::string assignment at -O2 and above (GCC bug 105651, mended in 13).
-  target_compile_options(dafs_flags INTERFACE -Wno-restrict)
-endif()
 target_include_directories(dafs_flags INTERFACE ${PROJECT_SOURCE_DIR})
 # Files of any size, on every architecture.
 target_compile_definitions(dafs_flags INTERFACE _FILE_OFFSET_BITS=64 _GNU_SOURCE)
