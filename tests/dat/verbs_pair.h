@@ -2,6 +2,7 @@
 // device. Waits by event: a busy loop would keep software devices from running on one CPU.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <poll.h>
 
 #include <cstdlib>
@@ -11,8 +12,6 @@
 #include <optional>
 #include <string>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "absl/time/clock.h"
 #include "wire/dat/address.h"

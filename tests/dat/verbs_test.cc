@@ -1,13 +1,12 @@
 // The verbs provider on a real kernel RDMA stack. What holds for every provider is in the
 // conformance suite; here is what the provider adds.
-#include "tests/dat/verbs_pair.h"
-
+#include <linux/capability.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <linux/capability.h>
 
 #include "gmock/gmock.h"
+#include "tests/dat/verbs_pair.h"
 
 namespace dafs::dat::testing {
 namespace {
@@ -91,7 +90,8 @@ TEST_F(VerbsTest, UnsignaledSendsAreNotReportedAndDoNotFillTheQueue) {
     const absl::Time deadline = absl::Now() + absl::Seconds(10);
     do {
       client_.PollOnce();
-      status = client_.endpoint->PostSend(i, {&segment, 1}, {.signaled = false, .invalidate_context = {}});
+      status = client_.endpoint->PostSend(i, {&segment, 1},
+                                          {.signaled = false, .invalidate_context = {}});
     } while (absl::IsResourceExhausted(status) && absl::Now() < deadline);
     ASSERT_TRUE(status.ok()) << status;
     auto received = Await(server_, Event::kReceive);
@@ -143,7 +143,8 @@ TEST_F(VerbsTest, RdmaWriteIsVisibleBeforeTheSendBehindIt) {
 TEST_F(VerbsTest, ReadsOfSeveralSegmentsAreReportedOnceEachInOrder) {
   ASSERT_NO_FATAL_FAILURE(ConnectPair({.max_sends = 32, .max_rdma_reads = 2, .max_segments = 4}));
   std::string text(64 << 10, ' ');
-  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('A' + (i * 7 + i / 251) % 50);
+  for (size_t i = 0; i < text.size(); ++i)
+    text[i] = static_cast<char>('A' + (i * 7 + i / 251) % 50);
   Buffer source(*client_.domain, text.size(), Access::kRemoteRead, text);
   std::vector<std::unique_ptr<Buffer>> sinks;
   constexpr uint64_t kReads = 20;
@@ -191,9 +192,9 @@ TEST_P(VerbsMisuseTest, EndsTheConnectionAndLeavesTheMemory) {
   RemoteBuffer remote = target.Remote(misuse.offset);
   remote.context += misuse.context_change;
   const Segment all = ours.All();
-  const absl::Status posted =
-      misuse.write ? server_.endpoint->PostRdmaWrite(1, {&all, 1}, remote, true)
-                   : server_.endpoint->PostRdmaRead(1, {&all, 1}, remote);
+  const absl::Status posted = misuse.write
+                                  ? server_.endpoint->PostRdmaWrite(1, {&all, 1}, remote, true)
+                                  : server_.endpoint->PostRdmaRead(1, {&all, 1}, remote);
   ASSERT_TRUE(posted.ok()) << posted;
   auto end = Await(server_, Event::kDisconnected);
   ASSERT_TRUE(end.has_value());
@@ -238,7 +239,9 @@ TEST_F(VerbsTest, OrderlyCloseDeliversWhatWasPostedAndSaysOk) {
   }
   const Segment all = from.All();
   for (uint64_t i = 0; i < 8; ++i) {
-    ASSERT_TRUE(client_.endpoint->PostSend(i, {&all, 1}, {.signaled = i == 3, .invalidate_context = {}}).ok());
+    ASSERT_TRUE(
+        client_.endpoint->PostSend(i, {&all, 1}, {.signaled = i == 3, .invalidate_context = {}})
+            .ok());
   }
   client_.endpoint->Disconnect();
   auto closed = Await(client_, Event::kDisconnected);
@@ -410,6 +413,22 @@ TEST_F(VerbsTest, ThreadThatTookAnotherIdentityGoesOnUsingItsConnection) {
   listener_ = *provider_->Listen(address_);
   ASSERT_NO_FATAL_FAILURE(ConnectPair());
   take_identity(0);
+}
+
+// siw's library stumbles at the queue whose mapping lies at one certain place.
+TEST_F(VerbsTest, ManyEndpointsAtOnceOfAnySize) {
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  limit.rlim_cur = limit.rlim_max;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  for (uint32_t depth : {4u, 32u}) {
+    std::vector<End> ends;
+    for (int i = 0; i < 80; ++i) {
+      SCOPED_TRACE(i);
+      ASSERT_NO_FATAL_FAILURE(MakeClient({.max_receives = depth, .max_sends = depth}));
+      ends.push_back(std::move(client_));
+    }
+  }
 }
 
 // Nothing of a connection is left behind: descriptors would run out.

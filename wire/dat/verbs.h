@@ -15,7 +15,8 @@
 //   - A fault that the peer found (a refused key) ends an InfiniBand or RoCE connection with a work
 //     completion that names it. iWARP writes and sends are complete before the peer looks at them:
 //     there the connection just ends, and kDisconnected may carry an OK status.
-//   - siw checks contexts, bounds and the remote-write right, but lets a peer RDMA-read any region of
+//   - siw checks contexts, bounds and the remote-write right, but lets a peer RDMA-read any region
+//   of
 //     the domain whose context it knows or guesses. It does not report invalidated_context, and
 //     opens its TCP connection inside Connect, which blocks while the peer's host does not answer.
 #pragma once

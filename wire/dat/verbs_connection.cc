@@ -24,8 +24,8 @@ int MillisecondsUntil(absl::Time deadline) {
 }
 
 Address ToAddress(const sockaddr* address) {
-  return Address(address, address->sa_family == AF_INET6 ? sizeof(sockaddr_in6)
-                                                         : sizeof(sockaddr_in));
+  return Address(address,
+                 address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
 }
 
 // The machine's own addresses of `family`, with port 0.
@@ -61,9 +61,8 @@ absl::StatusOr<Connection::Base> Connection::Open(Opener& opener) {
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Create(std::shared_ptr<Opener> opener) {
   ASSIGN_OR_RETURN(Base base, Open(*opener));
   rdma_cm_id* id = nullptr;
-  if (opener->Call([&] {
-        return rdma_create_id(base.channel.get(), &id, nullptr, RDMA_PS_TCP);
-      }) != 0) {
+  if (opener->Call([&] { return rdma_create_id(base.channel.get(), &id, nullptr, RDMA_PS_TCP); }) !=
+      0) {
     return CallFailed("rdma: make a connection id", errno);
   }
   CmId owned(id, {opener.get()});
@@ -171,7 +170,8 @@ std::optional<ConnectionEvent> Connection::NextEvent() {
                   parameters.private_data_len);
     }
   }
-  if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) copy.requested = CmId(event->id, {opener_.get()});
+  if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST)
+    copy.requested = CmId(event->id, {opener_.get()});
   rdma_ack_cm_event(event);
   return copy;
 }

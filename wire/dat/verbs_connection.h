@@ -1,6 +1,6 @@
-// A connection id of the RDMA connection manager with an event channel of its own, so that its owner
-// waits for nobody else's events and can move to another thread.
-// Spec: E.5.3 (connection establishment), E.8. One thread at a time. Internal to the verbs provider.
+// A connection id of the RDMA connection manager with an event channel of its own, so that its
+// owner waits for nobody else's events and can move to another thread. Spec: E.5.3 (connection
+// establishment), E.8. One thread at a time. Internal to the verbs provider.
 #pragma once
 
 #include <rdma/rdma_cma.h>

@@ -28,7 +28,8 @@ absl::StatusOr<DeviceLimits> QueryDevice(ibv_context* context, uint8_t port) {
     return CallFailed(absl::StrCat("query device ", limits.name, " port ", port), error);
   }
   limits.is_iwarp = context->device->transport_type == IBV_TRANSPORT_IWARP;
-  limits.read_sink_needs_remote_write = limits.is_iwarp && device.vendor_id != kSiwVendor;
+  limits.is_siw = limits.is_iwarp && device.vendor_id == kSiwVendor;
+  limits.read_sink_needs_remote_write = limits.is_iwarp && !limits.is_siw;
   limits.can_invalidate = (device.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) != 0;
   limits.max_segments = AtLeastOne(device.max_sge);
   // Some InfiniBand drivers leave max_sge_rd at 0 and mean "no special limit".

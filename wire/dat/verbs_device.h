@@ -16,14 +16,15 @@ struct DeviceLimits {
   // A sink of an RDMA read must be open to remote writes, because an iWARP read response is a
   // tagged write. siw, an iWARP device as well, knows its own reads and does without.
   bool read_sink_needs_remote_write = false;
-  bool can_invalidate = false;      // Send with Invalidate
-  uint32_t max_segments = 1;        // of a send, receive or RDMA write
-  uint32_t max_read_segments = 1;   // of an RDMA read
-  uint32_t max_work = 1;            // requests in one queue
-  uint32_t max_completions = 1;     // entries of one completion queue
-  uint32_t max_reads_out = 1;       // RDMA reads in flight that we may start
-  uint32_t max_reads_in = 1;        // RDMA reads in flight that a peer may start
-  uint64_t max_message_bytes = 0;   // of one work request
+  bool is_siw = false;
+  bool can_invalidate = false;     // Send with Invalidate
+  uint32_t max_segments = 1;       // of a send, receive or RDMA write
+  uint32_t max_read_segments = 1;  // of an RDMA read
+  uint32_t max_work = 1;           // requests in one queue
+  uint32_t max_completions = 1;    // entries of one completion queue
+  uint32_t max_reads_out = 1;      // RDMA reads in flight that we may start
+  uint32_t max_reads_in = 1;       // RDMA reads in flight that a peer may start
+  uint64_t max_message_bytes = 0;  // of one work request
 };
 
 // Queries the device and its port. Slow.

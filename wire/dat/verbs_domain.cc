@@ -14,9 +14,10 @@ namespace {
 // The access a device is given: what the peer may do, what the owner always may, and what this kind
 // of device cannot do without.
 // Spec gap: the specification exposes to the peer only the client's buffers of direct transfers. On
-// iWARP adapters (not on siw) a region made for our own RDMA reads is open to remote writes as well:
-// the read request tells its context to the peer, which may then write there while the connection
-// lives. Registering each sink for the time of its read only would cost a registration per read.
+// iWARP adapters (not on siw) a region made for our own RDMA reads is open to remote writes as
+// well: the read request tells its context to the peer, which may then write there while the
+// connection lives. Registering each sink for the time of its read only would cost a registration
+// per read.
 int AccessFlags(Access access, const DeviceLimits& limits) {
   int flags = IBV_ACCESS_LOCAL_WRITE;
   switch (access) {
@@ -55,6 +56,7 @@ absl::StatusOr<std::unique_ptr<VerbsDomain>> VerbsDomain::Create(Opener& opener,
   opener.Run([&devices] { devices.reset(rdma_get_devices(nullptr)); });
   if (devices == nullptr) return CallFailed("list RDMA devices", errno);
   ASSIGN_OR_RETURN(DeviceLimits limits, QueryDevice(context, port));
+  if (limits.is_siw) opener.CoverBadKey(context);
   ProtectionDomain protection_domain(ibv_alloc_pd(context));
   if (protection_domain == nullptr) {
     return CallFailed(absl::StrCat("make a protection domain on ", limits.name), errno);
@@ -72,8 +74,8 @@ absl::StatusOr<std::unique_ptr<Region>> VerbsDomain::Register(std::span<std::byt
     const int error = errno;
     std::string what = absl::StrCat("register ", memory.size(), " bytes with ", limits_.name);
     if (error == ENOMEM || error == EAGAIN) {
-      return absl::ResourceExhaustedError(absl::StrCat(what, ": out of memory that may be locked; ",
-                                                       MemoryLockRemedy()));
+      return absl::ResourceExhaustedError(
+          absl::StrCat(what, ": out of memory that may be locked; ", MemoryLockRemedy()));
     }
     return CallFailed(what, error);
   }

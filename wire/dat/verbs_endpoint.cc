@@ -46,8 +46,7 @@ SendQueueLimits LimitsOf(const DeviceLimits& device, const EndpointOptions& opti
   limits.max_reads =
       std::clamp(options.max_rdma_reads, 1u, std::min(device.max_reads_out, uint32_t{255}));
   // Every operation can be in the device's queue with one request, reads with theirs, and a flush.
-  limits.max_requests =
-      std::min(limits.max_operations + limits.max_reads + 2, device.max_work);
+  limits.max_requests = std::min(limits.max_operations + limits.max_reads + 2, device.max_work);
   limits.max_segments = std::clamp(options.max_segments, 1u, device.max_segments);
   limits.max_request_segments = limits.max_segments;
   limits.max_read_segments = std::min(limits.max_segments, device.max_read_segments);
@@ -56,8 +55,8 @@ SendQueueLimits LimitsOf(const DeviceLimits& device, const EndpointOptions& opti
 }
 
 // Makes the queue pair with as much inline space as the device gives; writes it to `limits`.
-absl::StatusOr<QueuePair> MakeQueuePair(Connection& connection, const VerbsDomain& domain, ibv_cq* cq,
-                                        uint32_t max_receives, uint32_t inline_bytes,
+absl::StatusOr<QueuePair> MakeQueuePair(Connection& connection, const VerbsDomain& domain,
+                                        ibv_cq* cq, uint32_t max_receives, uint32_t inline_bytes,
                                         SendQueueLimits& limits) {
   int error = 0;
   // Devices refuse more inline data than they have room for, without saying how much that is.
@@ -181,13 +180,14 @@ absl::Status VerbsEndpoint::Connect(std::span<const std::byte> private_data) {
   rdma_conn_param parameters = ConnectionParameters(private_data);
   rdma_cm_id* id = handles_.connection->id();
   if (handles_.connection->Call([&] { return rdma_connect(id, &parameters); }) != 0) {
-    // iWARP software connects its TCP socket in this call: the peer's refusal is an event there too.
+    // iWARP software connects its TCP socket in this call: the peer's refusal is an event there
+    // too.
     if (errno == EINVAL || errno == ENOMEM || errno == ENODEV) {
       return CallFailed(absl::StrCat("connect to ", peer_.ToString()), errno);
     }
-    fault_ = ConnectionEnded(
-        errno == ECONNREFUSED ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_UNREACHABLE, -errno, peer_,
-        domain_.limits().is_iwarp);
+    fault_ =
+        ConnectionEnded(errno == ECONNREFUSED ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_UNREACHABLE,
+                        -errno, peer_, domain_.limits().is_iwarp);
   }
   state_ = State::kConnecting;
   return absl::OkStatus();
@@ -248,8 +248,7 @@ absl::Status VerbsEndpoint::ToSegments(std::span<const Segment> from, bool is_re
       return absl::InvalidArgumentError(
           "post RDMA read: this device does not read into a region of remote-read access");
     }
-    segments->push_back(
-        {.addr = at, .length = segment.size_bytes, .lkey = region.local_key()});
+    segments->push_back({.addr = at, .length = segment.size_bytes, .lkey = region.local_key()});
   }
   return absl::OkStatus();
 }
@@ -269,8 +268,8 @@ absl::Status VerbsEndpoint::PostReceive(uint64_t cookie, Segment into) {
   request.num_sge = 1;
   ibv_recv_wr* bad = nullptr;
   if (int error = ibv_post_recv(handles_.queue_pair->qp, &request, &bad); error != 0) {
-    absl::Status status = absl::UnavailableError(
-        absl::StrCat("post receive, peer ", peer_.ToString(), ": ", std::strerror(std::abs(error))));
+    absl::Status status = absl::UnavailableError(absl::StrCat(
+        "post receive, peer ", peer_.ToString(), ": ", std::strerror(std::abs(error))));
     Break(status);
     return status;
   }
@@ -361,8 +360,7 @@ void VerbsEndpoint::Abort(absl::Status why) {
 }
 
 std::string VerbsEndpoint::description() const {
-  return absl::StrCat("verbs device ", domain_.limits().name, " port ",
-                      static_cast<int>(port_),
+  return absl::StrCat("verbs device ", domain_.limits().name, " port ", static_cast<int>(port_),
                       domain_.limits().is_iwarp ? " (iWARP)" : " (InfiniBand or RoCE)", ", inline ",
                       queue_.limits().inline_bytes, " bytes");
 }

@@ -65,7 +65,15 @@ class VerbsEndpoint final : public Endpoint {
   std::string description() const override;
 
  private:
-  enum class State : uint8_t { kMade, kConnecting, kAccepting, kConnected, kClosing, kBroken, kDead };
+  enum class State : uint8_t {
+    kMade,
+    kConnecting,
+    kAccepting,
+    kConnected,
+    kClosing,
+    kBroken,
+    kDead
+  };
 
   // What Create makes before the endpoint exists, in the order of their release.
   struct Handles {
@@ -76,8 +84,8 @@ class VerbsEndpoint final : public Endpoint {
     FileDescriptor epoll;
   };
 
-  VerbsEndpoint(Handles handles, VerbsDomain& domain, Origin origin,
-                const EndpointOptions& options, const SendQueueLimits& send_limits);
+  VerbsEndpoint(Handles handles, VerbsDomain& domain, Origin origin, const EndpointOptions& options,
+                const SendQueueLimits& send_limits);
 
   rdma_conn_param ConnectionParameters(std::span<const std::byte> private_data) const;
   absl::Status CheckOpen(const char* what) const;
@@ -124,7 +132,7 @@ class VerbsEndpoint final : public Endpoint {
 
   ReadyList ready_;
   SendQueue queue_;
-  std::vector<ibv_sge> segments_;  // of the operation being posted
+  std::vector<ibv_sge> segments_;   // of the operation being posted
   std::vector<uint64_t> receives_;  // ring of cookies: posted from receive_head_ to receive_tail_
   uint64_t receive_head_ = 0;
   uint64_t receive_tail_ = 0;

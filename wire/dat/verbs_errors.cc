@@ -111,10 +111,9 @@ absl::Status CheckDevices() {
   constexpr char kManager[] = "/dev/infiniband/rdma_cm";
   if (access(kManager, R_OK | W_OK) != 0) {
     return errno == EACCES
-               ? absl::UnavailableError(absl::StrCat(
-                     "rdma: no permission for ", kManager, ": become root or chmod 666 it"))
-               : absl::UnavailableError(
-                     absl::StrCat("rdma: no ", kManager, ": modprobe rdma_ucm"));
+               ? absl::UnavailableError(absl::StrCat("rdma: no permission for ", kManager,
+                                                     ": become root or chmod 666 it"))
+               : absl::UnavailableError(absl::StrCat("rdma: no ", kManager, ": modprobe rdma_ucm"));
   }
   return absl::OkStatus();
 }
@@ -132,9 +131,8 @@ std::string DeviceNames() {
 std::string MemoryLockRemedy() {
   rlimit limit = {};
   getrlimit(RLIMIT_MEMLOCK, &limit);
-  std::string now = limit.rlim_cur == RLIM_INFINITY
-                        ? std::string("unlimited")
-                        : absl::StrCat(limit.rlim_cur / 1024, " KiB");
+  std::string now = limit.rlim_cur == RLIM_INFINITY ? std::string("unlimited")
+                                                    : absl::StrCat(limit.rlim_cur / 1024, " KiB");
   return absl::StrCat("the memory-lock limit is ", now,
                       ": raise it (ulimit -l unlimited; LimitMEMLOCK=infinity in a systemd unit; "
                       "memlock in /etc/security/limits.conf)");

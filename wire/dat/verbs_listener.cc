@@ -19,7 +19,8 @@ absl::StatusOr<std::unique_ptr<Listener>> VerbsListener::Create(std::shared_ptr<
   ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection, Connection::Create(std::move(opener)));
   rdma_cm_id* id = connection->id();
   int on = 1;
-  // A restarted server takes its port again; an IPv6 wildcard leaves the IPv4 one to another listener.
+  // A restarted server takes its port again; an IPv6 wildcard leaves the IPv4 one to another
+  // listener.
   auto set = [&](int option) {
     return connection->Call(
         [&] { return rdma_set_option(id, RDMA_OPTION_ID, option, &on, sizeof on); });
@@ -47,8 +48,8 @@ absl::StatusOr<std::unique_ptr<Listener>> VerbsListener::Create(std::shared_ptr<
 absl::StatusOr<std::unique_ptr<PendingEndpoint>> VerbsListener::Next() {
   while (std::optional<ConnectionEvent> event = connection_->NextEvent()) {
     if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
-      return absl::UnavailableError(absl::StrCat("listen on rdma ", local_.ToString(),
-                                                 ": the RDMA device was removed"));
+      return absl::UnavailableError(
+          absl::StrCat("listen on rdma ", local_.ToString(), ": the RDMA device was removed"));
     }
     if (event->requested == nullptr) continue;
     Origin origin;
@@ -60,9 +61,9 @@ absl::StatusOr<std::unique_ptr<PendingEndpoint>> VerbsListener::Next() {
     absl::StatusOr<std::unique_ptr<Connection>> connection =
         Connection::Adopt(connection_->opener(), std::move(event->requested));
     if (!connection.ok()) {
-      return absl::ResourceExhaustedError(absl::StrCat("listen on rdma ", local_.ToString(),
-                                                       ": request refused: ",
-                                                       connection.status().message()));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("listen on rdma ", local_.ToString(),
+                       ": request refused: ", connection.status().message()));
     }
     return std::make_unique<VerbsPendingEndpoint>(*std::move(connection), std::move(origin),
                                                   options_);

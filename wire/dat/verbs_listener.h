@@ -18,8 +18,8 @@ class VerbsListener final : public Listener {
                                                           const Address& local,
                                                           const VerbsOptions& options);
 
-  // kResourceExhausted: one request was refused for lack of descriptors or memory; the listener goes
-  // on. kUnavailable: the device is gone, and the listener with it.
+  // kResourceExhausted: one request was refused for lack of descriptors or memory; the listener
+  // goes on. kUnavailable: the device is gone, and the listener with it.
   absl::StatusOr<std::unique_ptr<PendingEndpoint>> Next() override;
   WaitHandle Arm() override;
   const Address& local() const override { return local_; }

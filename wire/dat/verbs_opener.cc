@@ -1,6 +1,7 @@
 #include "wire/dat/verbs_opener.h"
 
 #include <rdma/ib_user_verbs.h>
+#include <rdma/rdma_cma.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -8,7 +9,8 @@
 namespace dafs::dat::verbs {
 namespace {
 
-// siw waits up to ten seconds when it destroys a connection in the making; the others go on meanwhile.
+// siw waits up to ten seconds when it destroys a connection in the making; the others go on
+// meanwhile.
 constexpr int kThreads = 4;
 
 // The command by which the libraries of siw and rxe ring: no work requests, those are in the queue.
@@ -42,9 +44,8 @@ void Opener::Run(absl::FunctionRef<void()> call) {
 }
 
 void Opener::Serve() {
-  auto has_job = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return stopping_ || !jobs_.empty();
-  };
+  auto has_job = [this]()
+                     ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_ || !jobs_.empty(); };
   absl::MutexLock lock(&mutex_);
   while (true) {
     mutex_.Await(absl::Condition(&has_job));
@@ -60,6 +61,18 @@ void Opener::Serve() {
   }
 }
 
+void Opener::CoverBadKey(ibv_context* context) {
+  constexpr int kPages = 145;
+  constexpr int kEntryBytes = 32;
+  absl::MutexLock lock(&mutex_);
+  if (covers_.contains(context)) return;
+  if (devices_ == nullptr) devices_ = Devices(rdma_get_devices(nullptr), &rdma_free_devices);
+  // Without it siw works for some thirty connections.
+  covers_.emplace(
+      context, UnusedQueue(ibv_create_cq(context, kPages * 4096 / kEntryBytes, nullptr, nullptr, 0),
+                           [](ibv_cq* cq) { return ibv_destroy_cq(cq); }));
+}
+
 int Opener::RingDoorbell(ibv_qp* queue_pair) {
   ib_uverbs_post_send_resp response = {};
   Doorbell doorbell = {};
@@ -70,9 +83,10 @@ int Opener::RingDoorbell(ibv_qp* queue_pair) {
   doorbell.command.qp_handle = queue_pair->handle;
   doorbell.command.wqe_size = sizeof(ib_uverbs_send_wr);
   int error = 0;
-  Run([&] {
-    const ssize_t written = write(queue_pair->context->cmd_fd, &doorbell, sizeof doorbell);
-    error = written == static_cast<ssize_t>(sizeof doorbell) ? 0 : errno;
+  const Doorbell* const bytes = &doorbell;
+  Run([queue_pair, bytes, &error] {
+    const ssize_t written = write(queue_pair->context->cmd_fd, bytes, sizeof(Doorbell));
+    error = written == static_cast<ssize_t>(sizeof(Doorbell)) ? 0 : errno;
   });
   return error;
 }

@@ -2,9 +2,9 @@
 // not.
 //
 // The kernel takes a write() on /dev/infiniband/* only from a thread whose credentials are the very
-// ones the file was opened with: a thread that ever took another user's identity (setfsuid, capset),
-// even if it went back, gets EACCES (EPERM from siw's and rxe's doorbell). Every call of librdmacm
-// writes; so does posting to software devices. The threads here never change theirs.
+// ones the file was opened with: a thread that ever took another user's identity (setfsuid,
+// capset), even if it went back, gets EACCES (EPERM from siw's and rxe's doorbell). Every call of
+// librdmacm writes; so does posting to software devices. The threads here never change theirs.
 //
 // Thread-safe. Owned by the provider and by every connection made from it, whichever goes last.
 // Threads do not survive a fork: make the provider after the last one.
@@ -14,6 +14,8 @@
 
 #include <cerrno>
 #include <deque>
+#include <map>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -47,6 +49,11 @@ class Opener {
   // Returns 0 or an errno.
   int RingDoorbell(ibv_qp* queue_pair);
 
+  // Before the first queue is made on a siw device. libsiw (rdma-core 44) takes the mapping key
+  // 0x90000, page 144 of those it hands out in order, for "no key" and fails to make the queue that
+  // gets it, and from then on every other. One long queue, never used, lies over that page.
+  void CoverBadKey(ibv_context* context);
+
  private:
   struct Job {
     absl::FunctionRef<void()> call;
@@ -59,6 +66,11 @@ class Opener {
   absl::Mutex mutex_;
   std::deque<Job*> jobs_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  using UnusedQueue = std::unique_ptr<ibv_cq, int (*)(ibv_cq*)>;
+  // Keeps the devices of the covers open; released after them.
+  using Devices = std::unique_ptr<ibv_context*, void (*)(ibv_context**)>;
+  Devices devices_ ABSL_GUARDED_BY(mutex_){nullptr, nullptr};
+  std::map<ibv_context*, UnusedQueue> covers_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;
 };
 

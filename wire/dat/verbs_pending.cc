@@ -20,7 +20,8 @@ VerbsPendingEndpoint::~VerbsPendingEndpoint() {
 }
 
 absl::StatusOr<std::unique_ptr<Domain>> VerbsPendingEndpoint::NewDomain() {
-  if (connection_ == nullptr) return absl::FailedPreconditionError("new domain: after its endpoint");
+  if (connection_ == nullptr)
+    return absl::FailedPreconditionError("new domain: after its endpoint");
   return VerbsDomain::Create(*connection_->opener(), connection_->context(),
                              connection_->id()->port_num);
 }
@@ -33,8 +34,9 @@ bool VerbsPendingEndpoint::Fits(const Domain& domain) const {
 absl::StatusOr<std::unique_ptr<Endpoint>> VerbsPendingEndpoint::CreateEndpoint(
     Domain& domain, const EndpointOptions& options) {
   if (!Fits(domain)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "endpoint for ", peer_.ToString(), ": the domain is of another device, or it has its endpoint"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("endpoint for ", peer_.ToString(),
+                     ": the domain is of another device, or it has its endpoint"));
   }
   return VerbsEndpoint::Create(std::move(connection_), static_cast<VerbsDomain&>(domain),
                                std::move(origin_), options, options_);

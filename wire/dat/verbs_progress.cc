@@ -14,8 +14,8 @@
 namespace dafs::dat::verbs {
 namespace {
 
-// 0.64 ms (IBA table 45): how long the peer waits before it tries again a send that found no receive.
-// The connection manager leaves it at 0, which means 655 ms.
+// 0.64 ms (IBA table 45): how long the peer waits before it tries again a send that found no
+// receive. The connection manager leaves it at 0, which means 655 ms.
 constexpr uint8_t kReceiverNotReadyTimer = 12;
 
 // How long the connection manager may take to say why the device flushed work.
@@ -83,8 +83,8 @@ void VerbsEndpoint::HandleEvent(ConnectionEvent& event) {
       absl::Status why =
           ConnectionEnded(event.type, event.status, peer_, domain_.limits().is_iwarp);
       if (why.ok() && !was_connected_) {
-        why = absl::UnavailableError(absl::StrCat("rdma ", peer_.ToString(),
-                                                  ": the peer closed before the connection was up"));
+        why = absl::UnavailableError(absl::StrCat(
+            "rdma ", peer_.ToString(), ": the peer closed before the connection was up"));
       }
       return End(std::move(why));
     }
@@ -208,15 +208,16 @@ void VerbsEndpoint::End(absl::Status why) {
   }
 
   if (!was_connected_ && !domain_.limits().is_iwarp) {
-    // A half-made InfiniBand connection is taken back by destroying its id: the peer hears of it then.
+    // A half-made InfiniBand connection is taken back by destroying its id: the peer hears of it
+    // then.
     handles_.connection.reset();
   }
 
   const absl::Status flushed =
       cause_.ok() ? absl::UnavailableError(
                         absl::StrCat("rdma ", peer_.ToString(), ": flushed, connection closed"))
-                  : absl::UnavailableError(absl::StrCat("rdma ", peer_.ToString(), ": flushed: ",
-                                                        cause_.message()));
+                  : absl::UnavailableError(
+                        absl::StrCat("rdma ", peer_.ToString(), ": flushed: ", cause_.message()));
   while (receive_head_ != receive_tail_) {
     Completion completion;
     completion.event = Event::kReceive;

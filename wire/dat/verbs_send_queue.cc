@@ -74,7 +74,8 @@ absl::Status SendQueue::Submit(const Operation& operation, std::span<const ibv_s
     const bool first = entry.bytes_posted == 0 && entry.next_segment == 0;
     absl::Status status = PostNext(slot);
     if (!status.ok()) {
-      // Nothing of it reached the device: as if it was never posted. Else it is reported by Abandon.
+      // Nothing of it reached the device: as if it was never posted. Else it is reported by
+      // Abandon.
       if (first) Release(slot);
       return status;
     }
@@ -108,8 +109,8 @@ absl::Status SendQueue::PostNext(uint32_t slot) {
   while (entry.next_segment < segments.size() && count < most_segments &&
          bytes < limits_.max_request_bytes) {
     const ibv_sge& whole = segments[entry.next_segment];
-    const uint32_t length = static_cast<uint32_t>(std::min<uint64_t>(
-        whole.length - entry.next_offset, limits_.max_request_bytes - bytes));
+    const uint32_t length = static_cast<uint32_t>(
+        std::min<uint64_t>(whole.length - entry.next_offset, limits_.max_request_bytes - bytes));
     if (length > 0) {
       scratch_[count++] = {
           .addr = whole.addr + entry.next_offset, .length = length, .lkey = whole.lkey};
@@ -146,8 +147,8 @@ absl::Status SendQueue::PostNext(uint32_t slot) {
   entry.bytes_posted += bytes;
   entry.posted_all = entry.next_segment == segments.size();
   const uint32_t half = std::max(1u, std::min(limits_.max_operations, limits_.max_requests) / 2);
-  const bool signaled = is_read || (operation.signaled && entry.posted_all) ||
-                        unsignaled_ + 1 >= half;
+  const bool signaled =
+      is_read || (operation.signaled && entry.posted_all) || unsignaled_ + 1 >= half;
   return Post(request,
               {.slot = slot, .last = entry.posted_all, .read = is_read, .signaled = signaled});
 }
@@ -160,8 +161,8 @@ absl::Status SendQueue::Post(ibv_send_wr& request, Request entry) {
   // A software device has the request in its queue already, only the doorbell was refused.
   if (Opener::IsRefusal(error)) error = opener_->RingDoorbell(queue_pair_);
   if (error != 0) {
-    return absl::UnavailableError(absl::StrCat("post work with ", request.num_sge,
-                                            " segments: ", std::strerror(error)));
+    return absl::UnavailableError(
+        absl::StrCat("post work with ", request.num_sge, " segments: ", std::strerror(error)));
   }
   requests_[tail_ % requests_.size()] = entry;
   ++tail_;

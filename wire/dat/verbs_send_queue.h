@@ -28,12 +28,12 @@
 namespace dafs::dat::verbs {
 
 struct SendQueueLimits {
-  uint32_t max_operations = 1;       // posted and not completed
-  uint32_t max_requests = 1;         // in the device's queue; >= max_reads + 2
-  uint32_t max_reads = 1;            // read requests in flight
-  uint32_t max_segments = 1;         // of one operation
+  uint32_t max_operations = 1;  // posted and not completed
+  uint32_t max_requests = 1;    // in the device's queue; >= max_reads + 2
+  uint32_t max_reads = 1;       // read requests in flight
+  uint32_t max_segments = 1;    // of one operation
   uint32_t max_request_segments = 1;
-  uint32_t max_read_segments = 1;    // of one read request
+  uint32_t max_read_segments = 1;  // of one read request
   uint64_t max_request_bytes = 1;
   uint32_t inline_bytes = 0;
 };
@@ -50,7 +50,9 @@ class SendQueue {
   }
   const SendQueueLimits& limits() const { return limits_; }
   // The peer takes fewer reads at once than the device can start; 0: none. Before the first post.
-  void LimitReads(uint32_t max_reads) { limits_.max_reads = std::min(limits_.max_reads, max_reads); }
+  void LimitReads(uint32_t max_reads) {
+    limits_.max_reads = std::min(limits_.max_reads, max_reads);
+  }
 
   struct Operation {
     Event event = Event::kSend;
@@ -59,9 +61,9 @@ class SendQueue {
     std::optional<uint32_t> invalidate_context;
     RemoteBuffer remote;
   };
-  // `segments` are of one domain and checked against their regions. kResourceExhausted: the queue is
-  // full. kFailedPrecondition: the peer takes no reads. kUnavailable: the device refused the request,
-  // so the connection must end.
+  // `segments` are of one domain and checked against their regions. kResourceExhausted: the queue
+  // is full. kFailedPrecondition: the peer takes no reads. kUnavailable: the device refused the
+  // request, so the connection must end.
   absl::Status Submit(const Operation& operation, std::span<const ibv_sge> segments);
 
   // A send completion of the device: retires `request` and all before it.
@@ -84,7 +86,7 @@ class SendQueue {
 
   struct Slot {
     Operation operation;
-    uint64_t order = 0;        // of posting
+    uint64_t order = 0;  // of posting
     uint32_t segment_count = 0;
     uint32_t next_segment = 0;  // first segment not handed over whole
     uint32_t next_offset = 0;   // bytes of it that are handed over
