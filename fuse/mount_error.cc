@@ -30,7 +30,7 @@ Outcome ConnectError(const Options& options, const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kUnauthenticated:
-      return {ExitCode::kMountFailure, server + ": not permitted: " + Message(status)};
+      return {ExitCode::kUsage, server + ": not permitted: " + Message(status)};
     case absl::StatusCode::kUnavailable: {
       bool refused = Message(status).find("refused") != std::string::npos;
       return {ExitCode::kMountFailure,
@@ -54,7 +54,7 @@ Outcome ExportError(const Options& options, const absl::Status& status) {
       case wire::DafsStatus::kAcces:
       case wire::DafsStatus::kPerm:
       case wire::DafsStatus::kWrongSec:
-        return {ExitCode::kMountFailure, source + ": not permitted by the server"};
+        return {ExitCode::kUsage, source + ": not permitted by the server"};
       default:
         break;
     }

@@ -17,7 +17,7 @@ dat::Task<void> Operations::Lookup(Call& call) {
   RequestReader in = call.reader();
   std::string_view name = in.TakeName();
   if (!in.ok()) {
-    call.ReplyErrno(in.rest().size() > 256 ? ENAMETOOLONG : EINVAL);
+    call.ReplyErrno(EINVAL);
     co_return;
   }
   std::optional<InodeView> parent = NodeOf(call);

@@ -25,10 +25,11 @@ class RequestReader {
     return value;
   }
 
-  // A name in a directory: ends with NUL, neither empty nor with '/', not longer than 255 bytes.
+  // A name in a directory: ends with NUL, neither empty nor with '/', at most 1024 bytes (what the
+  // kernel passes on and the protocol takes; whether the file system does, the server says).
   std::string_view TakeName() {
     std::string_view name = TakeString();
-    if (name.empty() || name.size() > 255 || name.find('/') != name.npos) return Fail();
+    if (name.empty() || name.size() > 1024 || name.find('/') != name.npos) return Fail();
     return name;
   }
 
