@@ -36,9 +36,9 @@ enum class BufferUse : uint8_t {
 };
 
 struct BufferPoolOptions {
-  size_t bytes = size_t{64} << 20;      // the whole slab, header rooms included: the memory bound
-  uint32_t large_bytes = 1u << 20;      // payload of a large buffer; rounded up to pages
-  uint32_t small_bytes = 128u << 10;    // payload of a small one (reads only)
+  size_t bytes = size_t{64} << 20;    // the whole slab, header rooms included: the memory bound
+  uint32_t large_bytes = 1u << 20;    // payload of a large buffer; rounded up to pages
+  uint32_t small_bytes = 128u << 10;  // payload of a small one (reads only)
 };
 
 class BufferPool;

@@ -45,8 +45,7 @@ uint32_t RoundDown(uint32_t bytes) { return bytes / 8 * 8; }
 }  // namespace
 
 wire::ByteOrder HostByteOrder() {
-  return std::endian::native == std::endian::big ? wire::ByteOrder::kBig
-                                                 : wire::ByteOrder::kLittle;
+  return std::endian::native == std::endian::big ? wire::ByteOrder::kBig : wire::ByteOrder::kLittle;
 }
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(ClientOptions options) {

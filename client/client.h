@@ -51,7 +51,7 @@ struct ClientOptions {
   bool checksums = false;              // message and direct checksums, WIRE 6
   uint32_t max_request_size = 16384;   // 1024 at least
   uint32_t max_response_size = 16384;  // 1024 at least
-  uint32_t max_requests = 64;          // slots of a session: the most we use; the server may give fewer
+  uint32_t max_requests = 64;  // slots of a session: the most we use; the server may give fewer
   uint32_t max_credentials = 128;
 
   BufferPoolOptions buffers;          // per worker

@@ -12,11 +12,9 @@ namespace {
 
 absl::Status Cancelled() { return absl::CancelledError("the mount ends"); }
 
-// The error worth telling when several ways were tried: one that the server gave says more than
-// one of the network.
-bool MoreTelling(const absl::Status& a, const absl::Status& b) {
-  return b.ok() || (absl::IsUnavailable(b) && !absl::IsUnavailable(a));
-}
+// Which error to tell when several ways were tried: the first that the server gave, otherwise the
+// last of the network (that a machine has no RDMA device says less than that TCP was refused).
+bool MoreTelling(const absl::Status& before) { return before.ok() || absl::IsUnavailable(before); }
 
 }  // namespace
 
@@ -64,9 +62,9 @@ dat::Task<absl::StatusOr<Session*>> Connection::Ready(absl::Time deadline) {
 dat::Task<absl::Status> Connection::Try(dat::Provider& provider, const dat::Address& address) {
   auto made = Session::Create(client_, loop_, provider, address, pool_, totals_);
   if (!made.ok()) {
-    co_return absl::Status(made.status().code(),
-                           absl::StrCat(address.ToString(), " over ", provider.name(), ": ",
-                                        made.status().message()));
+    co_return absl::Status(
+        made.status().code(),
+        absl::StrCat(address.ToString(), " over ", provider.name(), ": ", made.status().message()));
   }
   session_ = *std::move(made);
   dat::Task<absl::Status> task =
@@ -95,7 +93,7 @@ dat::Task<absl::Status> Connection::TryAll() {
       absl::Status status = co_await task;
       if (shut_down_) co_return Cancelled();
       if (status.ok()) co_return status;
-      if (MoreTelling(status, telling)) telling = std::move(status);
+      if (MoreTelling(telling)) telling = std::move(status);
     }
   }
   not_connected_ = telling;
@@ -142,10 +140,10 @@ dat::Task<void> Connection::Rebuild() {
     }
     if (dat::Loop::Now() - said >= absl::Minutes(1)) {
       said = dat::Loop::Now();
-      LogWarning(absl::StrCat(
-          name_, ": no session for ",
-          absl::FormatDuration(absl::Trunc(said - lost_at_, absl::Milliseconds(1))), ": ",
-          status.message(), "; trying on"));
+      LogWarning(
+          absl::StrCat(name_, ": no session for ",
+                       absl::FormatDuration(absl::Trunc(said - lost_at_, absl::Milliseconds(1))),
+                       ": ", status.message(), "; trying on"));
     }
     dat::Task<absl::Status> waiting = Pause(WithJitter(pause));
     status = co_await waiting;

@@ -50,8 +50,8 @@ class DirectCall : public Call<Args> {
   LeasePart part_;
 };
 
-class ReadDirectCall : public DirectCall<wire::ReadDirectArgs,
-                                         &wire::ReadDirectArgs::read_data_buffers> {
+class ReadDirectCall
+    : public DirectCall<wire::ReadDirectArgs, &wire::ReadDirectArgs::read_data_buffers> {
  public:
   using DirectCall::DirectCall;
   absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
@@ -107,8 +107,7 @@ using AppendDirectCall =
                &wire::AppendDirectArgs::direct_checksum>;
 using ReaddirDirectCall =
     DirectCall<wire::ReaddirDirectArgs, &wire::ReaddirDirectArgs::readdir_data_buffers>;
-using ReadlinkDirectCall =
-    DirectCall<wire::ReadlinkDirectArgs, &wire::ReadlinkDirectArgs::buffer>;
+using ReadlinkDirectCall = DirectCall<wire::ReadlinkDirectArgs, &wire::ReadlinkDirectArgs::buffer>;
 
 // READDIR_INLINE without building its vector of entries: the whole message goes to the lease.
 class ReaddirInlineCall : public Call<wire::ReaddirInlineArgs> {

@@ -83,8 +83,8 @@ Files::Files(Client& client, dat::Loop& loop, std::unique_ptr<BufferPool> buffer
     : client_(client),
       loop_(loop),
       buffers_(std::move(buffers)),
-      connection_(std::make_unique<Connection>(client, loop, buffers_.get(),
-                                               client.options().server_name)),
+      connection_(
+          std::make_unique<Connection>(client, loop, buffers_.get(), client.options().server_name)),
       registration_(std::make_unique<WaitList>(loop)) {
   client_.AddWorker(this);
 }

@@ -64,7 +64,7 @@ struct Node {
 struct OpenRequest {
   wire::FileHandle directory;
   std::string name;
-  uint32_t share_access = wire::kShareRead;    // wire::kShareRead | kShareWrite
+  uint32_t share_access = wire::kShareRead;  // wire::kShareRead | kShareWrite
   uint32_t share_deny = wire::kShareDenyNone;
   std::string owner;  // opaque, at most 1024 bytes: two opens with one owner are one open
   bool create = false;
@@ -214,8 +214,7 @@ class Files {
                                                const BufferLease& from, uint32_t position,
                                                uint32_t size, wire::StableHow stability);
   // At most append_bytes() at once: an append is atomic and never cut in pieces. Not idempotent.
-  dat::Task<absl::StatusOr<AppendResult>> Append(const Identity& who,
-                                                 const wire::FileHandle& file,
+  dat::Task<absl::StatusOr<AppendResult>> Append(const Identity& who, const wire::FileHandle& file,
                                                  const wire::StateId& state_id,
                                                  const BufferLease& from, uint32_t position,
                                                  uint32_t size, wire::StableHow stability);
@@ -232,8 +231,7 @@ class Files {
   // holds not one entry.
   dat::Task<absl::StatusOr<DirectoryPage>> ReadDirectory(
       const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
-      const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes,
-      BufferLease& into);
+      const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into);
 
   // ---- The rest ----------------------------------------------------------------------------
 
@@ -293,8 +291,7 @@ class Files {
   bool NeedsInlineWrites() const;
   dat::Task<absl::StatusOr<DirectoryPage>> ReadDirectoryInline(
       const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
-      const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes,
-      BufferLease& into);
+      const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into);
   dat::Task<absl::StatusOr<std::string>> ReadLinkDirect(const Identity& who,
                                                         const wire::FileHandle& link);
 

@@ -97,8 +97,7 @@ dat::Task<void> Files::RunPieces(Piece whole, uint32_t most, Pieces<Result>* pie
 
 // ---- Reading ---------------------------------------------------------------------------------
 
-dat::Task<absl::StatusOr<ReadResult>> Files::Read(const Identity& who,
-                                                  const wire::FileHandle& file,
+dat::Task<absl::StatusOr<ReadResult>> Files::Read(const Identity& who, const wire::FileHandle& file,
                                                   const wire::StateId& state_id, uint64_t offset,
                                                   BufferLease& into, uint32_t size) {
   DAFS_CHECK(into.use() == BufferUse::kReadTarget && size <= into.payload_bytes(),
@@ -144,9 +143,9 @@ dat::Task<absl::StatusOr<ReadResult>> Files::ReadWhole(Piece piece) {
           wire::ComputeChecksum(part.bytes().first(count), options.byte_order) !=
               call.res.direct_checksum) {
         if (++damaged > kMostDamaged) {
-          co_return absl::DataLossError(
-              absl::StrCat("read ", part.size, " at ", call.args.offset,
-                           ": data with a wrong checksum, ", damaged, " times"));
+          co_return absl::DataLossError(absl::StrCat("read ", part.size, " at ", call.args.offset,
+                                                     ": data with a wrong checksum, ", damaged,
+                                                     " times"));
         }
         continue;
       }
@@ -180,13 +179,12 @@ dat::Task<absl::StatusOr<ReadResult>> Files::ReadInPieces(Piece piece) {
 
 dat::Task<absl::StatusOr<WriteResult>> Files::Write(const Identity& who,
                                                     const wire::FileHandle& file,
-                                                    const wire::StateId& state_id,
-                                                    uint64_t offset, const BufferLease& from,
-                                                    uint32_t position, uint32_t size,
-                                                    wire::StableHow stability) {
-  DAFS_CHECK(from.use() == BufferUse::kWriteSource &&
-                 uint64_t{position} + size <= from.payload_bytes(),
-             "a write from a lease that does not hold it");
+                                                    const wire::StateId& state_id, uint64_t offset,
+                                                    const BufferLease& from, uint32_t position,
+                                                    uint32_t size, wire::StableHow stability) {
+  DAFS_CHECK(
+      from.use() == BufferUse::kWriteSource && uint64_t{position} + size <= from.payload_bytes(),
+      "a write from a lease that does not hold it");
   Piece piece{&who, &file, state_id, offset, &from, position, size, stability};
   return size <= write_bytes() ? WriteWhole(piece) : WriteInPieces(piece);
 }
@@ -299,9 +297,9 @@ dat::Task<absl::StatusOr<AppendResult>> Files::Append(const Identity& who,
     co_return absl::InvalidArgumentError(
         absl::StrCat("append of ", size, " bytes: at most ", append_bytes(), " at once"));
   }
-  DAFS_CHECK(from.use() == BufferUse::kWriteSource &&
-                 uint64_t{position} + size <= from.payload_bytes(),
-             "an append from a lease that does not hold it");
+  DAFS_CHECK(
+      from.use() == BufferUse::kWriteSource && uint64_t{position} + size <= from.payload_bytes(),
+      "an append from a lease that does not hold it");
   const wire::StableHow stable = std::max(stability, wire::StableHow::kDataSync);  // 6.5.3
   LeasePart part{buffers_.get(), &from, position, size};
   AppendResult result;

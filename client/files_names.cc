@@ -11,8 +11,8 @@
 namespace dafs::client {
 namespace {
 
-constexpr uint64_t kLimitAttributes = wire::kFsattrMaxRead | wire::kFsattrMaxWrite |
-                                      wire::kFsattrMaxAppend | wire::kFsattrLeaseTime;
+constexpr uint64_t kLimitAttributes =
+    wire::kFsattrMaxRead | wire::kFsattrMaxWrite | wire::kFsattrMaxAppend | wire::kFsattrLeaseTime;
 constexpr uint64_t kStatFsAttributes =
     wire::kFsattrMaxName | wire::kFsattrFilesAvailable | wire::kFsattrFilesFree |
     wire::kFsattrFilesTotal | wire::kFsattrSpaceAvailable | wire::kFsattrSpaceFree |
@@ -39,9 +39,9 @@ dat::Task<absl::StatusOr<Node>> Files::Mount(const Identity& who) {
   CallBase* const chain[] = {&root, &lookup, &stat, &fs};
   CallBase* const at_root[] = {&root, &stat, &fs};
   const bool deep = !lookup.args.path.empty();
-  dat::Task<absl::Status> task = RunAll(
-      &who, deep ? std::span<CallBase* const>(chain) : std::span<CallBase* const>(at_root),
-      "mount");
+  dat::Task<absl::Status> task =
+      RunAll(&who, deep ? std::span<CallBase* const>(chain) : std::span<CallBase* const>(at_root),
+             "mount");
   CO_RETURN_IF_ERROR(co_await task);
   Learn(fs.res.obj_attributes, client_.limits());
   Node node;
@@ -101,8 +101,7 @@ dat::Task<absl::StatusOr<Node>> Files::MakeDirectory(const Identity& who,
 
 dat::Task<absl::StatusOr<Node>> Files::MakeSymlink(const Identity& who,
                                                    const wire::FileHandle& directory,
-                                                   std::string_view name,
-                                                   std::string_view target) {
+                                                   std::string_view name, std::string_view target) {
   Call<wire::CreateArgs> create;
   StatCall stat;
   create.args.filehandle = directory;
@@ -242,9 +241,8 @@ dat::Task<absl::StatusOr<std::string>> Files::ReadLinkDirect(const Identity& who
   const wire::ByteOrder order = client_.options().byte_order;
   auto target = wire::DecodeDirectString(part.bytes(), order);
   if (!target.ok()) co_return target.status();
-  if (client_.options().checksums &&
-      wire::ComputeChecksum(part.bytes().first(4 + target->size()), order) !=
-          read.res.direct_checksum) {
+  if (client_.options().checksums && wire::ComputeChecksum(part.bytes().first(4 + target->size()),
+                                                           order) != read.res.direct_checksum) {
     co_return absl::DataLossError("read link: data with a wrong checksum");
   }
   co_return std::string(*target);
@@ -252,8 +250,8 @@ dat::Task<absl::StatusOr<std::string>> Files::ReadLinkDirect(const Identity& who
 
 // ---- Attributes ------------------------------------------------------------------------------
 
-dat::Task<absl::StatusOr<wire::FileAttributes>> Files::GetAttributes(
-    const Identity& who, const wire::FileHandle& file) {
+dat::Task<absl::StatusOr<wire::FileAttributes>> Files::GetAttributes(const Identity& who,
+                                                                     const wire::FileHandle& file) {
   StatCall stat(false);
   stat.args.filehandle = file;
   CallBase* const chain[] = {&stat};
@@ -276,8 +274,8 @@ dat::Task<absl::StatusOr<wire::FileAttributes>> Files::SetAttributes(
   co_return stat.Take();
 }
 
-dat::Task<absl::StatusOr<uint32_t>> Files::Access(const Identity& who,
-                                                  const wire::FileHandle& file, uint32_t access) {
+dat::Task<absl::StatusOr<uint32_t>> Files::Access(const Identity& who, const wire::FileHandle& file,
+                                                  uint32_t access) {
   Call<wire::AccessArgs> call;
   call.args.filehandle = file;
   call.args.access = access;

@@ -67,9 +67,9 @@ dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenR
   CallBase* const with_set[] = {&open, &set, &stat};
   CallBase* const without[] = {&open, &stat};
   const bool sets = set.args.obj_attributes.valid != 0;
-  dat::Task<absl::Status> task =
-      RunAll(&who, sets ? std::span<CallBase* const>(with_set) : std::span<CallBase* const>(without),
-             "open");
+  dat::Task<absl::Status> task = RunAll(
+      &who, sets ? std::span<CallBase* const>(with_set) : std::span<CallBase* const>(without),
+      "open");
   absl::Status status = co_await task;
   if (!status.ok()) {
     if (open.ok()) {

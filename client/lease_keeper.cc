@@ -162,8 +162,8 @@ class LeaseKeeper::Impl {
   std::thread thread_;
 };
 
-absl::StatusOr<std::unique_ptr<LeaseKeeper>> LeaseKeeper::Start(
-    Client& client, const LeaseKeeperOptions& options) {
+absl::StatusOr<std::unique_ptr<LeaseKeeper>> LeaseKeeper::Start(Client& client,
+                                                                const LeaseKeeperOptions& options) {
   dat::Loop::Options quiet;
   quiet.max_spin = absl::ZeroDuration();  // nothing here is in a hurry
   ASSIGN_OR_RETURN(std::unique_ptr<dat::Loop> loop, dat::Loop::Create(quiet));
@@ -176,8 +176,7 @@ LeaseKeeper::LeaseKeeper(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 LeaseKeeper::~LeaseKeeper() = default;
 
 // A mount point may be longer than a socket's name may be: its hash (FNV-1a) stands for it.
-std::string LeaseKeeper::SocketPath(const std::string& directory,
-                                    const std::string& mount_point) {
+std::string LeaseKeeper::SocketPath(const std::string& directory, const std::string& mount_point) {
   uint64_t hash = 0xcbf29ce484222325;
   for (char c : mount_point) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return absl::StrFormat("%s/%016x.sock", directory, hash);

@@ -8,9 +8,8 @@ namespace dafs::client {
 namespace {
 
 std::string Short(absl::Duration duration) {
-  return absl::FormatDuration(absl::Trunc(duration, duration < absl::Seconds(1)
-                                                        ? absl::Microseconds(1)
-                                                        : absl::Milliseconds(1)));
+  return absl::FormatDuration(absl::Trunc(
+      duration, duration < absl::Seconds(1) ? absl::Microseconds(1) : absl::Milliseconds(1)));
 }
 
 CallTotals Sum(const MountReport& report) {
@@ -71,9 +70,8 @@ void AppendJson(const SessionReport& s, std::string* out) {
                   ",\"checksums\":", Bool(s.checksums), ",\"big_endian\":", Bool(s.big_endian));
   absl::StrAppend(out, ",\"max_request_size\":", s.max_request_size,
                   ",\"max_response_size\":", s.max_response_size,
-                  ",\"max_requests\":", s.max_requests,
-                  ",\"max_credentials\":", s.max_credentials, ",\"nreq\":", s.nreq,
-                  ",\"target_nreq\":", s.target_nreq, ",\"slots\":", s.slots,
+                  ",\"max_requests\":", s.max_requests, ",\"max_credentials\":", s.max_credentials,
+                  ",\"nreq\":", s.nreq, ",\"target_nreq\":", s.target_nreq, ",\"slots\":", s.slots,
                   ",\"slots_taken\":", s.slots_taken,
                   ",\"waiting_for_slots\":", s.waiting_for_slots, ",\"outstanding\":[");
   const char* comma = "";
@@ -86,16 +84,14 @@ void AppendJson(const SessionReport& s, std::string* out) {
 }
 
 void AppendJson(const WorkerReport& w, std::string* out) {
-  absl::StrAppend(out, "{\"name\":", Quote(w.name), ",\"connects\":", w.connects,
-                  ",\"session\":");
+  absl::StrAppend(out, "{\"name\":", Quote(w.name), ",\"connects\":", w.connects, ",\"session\":");
   if (w.session.up) {
     AppendJson(w.session, out);
   } else {
     absl::StrAppend(out, "null,\"not_connected\":", Quote(w.not_connected));
   }
   absl::StrAppend(out, ",\"buffers\":{\"total\":", w.buffers.total,
-                  ",\"leased\":", w.buffers.leased,
-                  ",\"quarantined\":", w.buffers.quarantined,
+                  ",\"leased\":", w.buffers.leased, ",\"quarantined\":", w.buffers.quarantined,
                   ",\"waiting\":", w.buffers.waiting, ",\"bytes\":", w.buffers.bytes, "}}");
 }
 
@@ -115,10 +111,9 @@ void AppendJson(const CallTotals& totals, std::string* out) {
 }  // namespace
 
 std::string StatusText(const MountReport& report) {
-  std::string out =
-      absl::StrFormat("%s on %s\n  lease %u s, last answer %s ago, %u credentials registered\n",
-                      report.server_name, report.mount_point, report.lease_seconds,
-                      Short(report.quiet), report.credentials);
+  std::string out = absl::StrFormat(
+      "%s on %s\n  lease %u s, last answer %s ago, %u credentials registered\n", report.server_name,
+      report.mount_point, report.lease_seconds, Short(report.quiet), report.credentials);
   for (size_t i = 0; i < report.workers.size(); ++i) {
     const WorkerReport& w = report.workers[i];
     absl::StrAppendFormat(&out, "  %s, %u reconnects\n", w.name,
@@ -143,29 +138,28 @@ std::string StatusText(const MountReport& report) {
 }
 
 std::string StatsText(const MountReport& report) {
-  std::string out = absl::StrFormat("%s on %s\n%-22s %12s %10s %8s %12s %12s\n",
-                                    report.server_name, report.mount_point, "procedure", "calls",
-                                    "errors", "lost", "mean", "longest");
+  std::string out = absl::StrFormat("%s on %s\n%-22s %12s %10s %8s %12s %12s\n", report.server_name,
+                                    report.mount_point, "procedure", "calls", "errors", "lost",
+                                    "mean", "longest");
   const CallTotals sum = Sum(report);
   for (size_t i = 0; i < sum.by_proc.size(); ++i) {
     const ProcTotals& one = sum.by_proc[i];
     if (one.calls + one.lost == 0) continue;
     absl::Duration mean =
         one.calls > 0 ? one.total / static_cast<int64_t>(one.calls) : absl::ZeroDuration();
-    absl::StrAppendFormat(&out, "%-22s %12u %10u %8u %12s %12s\n",
-                          Text(wire::kProcedures[i].name), one.calls, one.errors, one.lost,
-                          Short(mean), Short(one.longest));
+    absl::StrAppendFormat(&out, "%-22s %12u %10u %8u %12s %12s\n", Text(wire::kProcedures[i].name),
+                          one.calls, one.errors, one.lost, Short(mean), Short(one.longest));
   }
   return out;
 }
 
 std::string ReportJson(const MountReport& report) {
-  std::string out = absl::StrCat(
-      "{\"server\":", Quote(report.server_name), ",\"mount_point\":", Quote(report.mount_point),
-      ",\"lease_seconds\":", report.lease_seconds,
-      ",\"quiet_us\":", absl::ToInt64Microseconds(report.quiet),
-      ",\"credentials\":", report.credentials, ",\"silent_workers\":", report.silent_workers,
-      ",\"workers\":[");
+  std::string out = absl::StrCat("{\"server\":", Quote(report.server_name),
+                                 ",\"mount_point\":", Quote(report.mount_point),
+                                 ",\"lease_seconds\":", report.lease_seconds,
+                                 ",\"quiet_us\":", absl::ToInt64Microseconds(report.quiet),
+                                 ",\"credentials\":", report.credentials,
+                                 ",\"silent_workers\":", report.silent_workers, ",\"workers\":[");
   for (size_t i = 0; i < report.workers.size(); ++i) {
     if (i > 0) out += ",";
     AppendJson(report.workers[i], &out);

@@ -64,9 +64,7 @@ Session::~Session() {
 
 // The requests that may be out now: streams 0 .. Nreq-1 (WIRE 11.5), of which we have buffers for
 // slots_.size().
-uint32_t Session::Capacity() const {
-  return std::min(nreq_, static_cast<uint32_t>(slots_.size()));
-}
+uint32_t Session::Capacity() const { return std::min(nreq_, static_cast<uint32_t>(slots_.size())); }
 
 // CanTake(slots.size()) holds, so there are as many free streams below Nreq: of the in_flight_
 // requests each takes at most one of them.
@@ -191,8 +189,8 @@ absl::StatusOr<size_t> Session::EncodeMember(wire::CredHandle cred,
   header.chain_flags = ChainFlags(chain, index);
   header.stream_id = stream;
   header.seq_number = static_cast<uint16_t>(slot.seq_number + 1);
-  header.analyzer = wire::OpaqueFromUint64<wire::Analyzer>(
-      uint64_t{slot.generation + 1} << 32 | stream);
+  header.analyzer =
+      wire::OpaqueFromUint64<wire::Analyzer>(uint64_t{slot.generation + 1} << 32 | stream);
   header.cred_handle = cred;
   std::span<std::byte> out = memory_.subspan(size_t{stream} * send_bytes_, request_bytes_);
   return chain[index]->Encode(header, negotiated_.order, out, checksums_due_);
@@ -315,8 +313,8 @@ void Session::Tick() {
     }
     (before != nullptr ? before->next : first_waiter_) = w->next;
     if (last_waiter_ == w) last_waiter_ = before;
-    w->status = absl::DeadlineExceededError(absl::StrCat("no request slot for ", peer_.ToString(),
-                                                         ": all ", in_flight_, " are taken"));
+    w->status = absl::DeadlineExceededError(
+        absl::StrCat("no request slot for ", peer_.ToString(), ": all ", in_flight_, " are taken"));
     w->waiter.resume();
     before = nullptr;
     w = first_waiter_;

@@ -1,7 +1,8 @@
 // A session: one connection, its slots, its registered message buffers, and the exchange of
 // requests for responses on it. It dies as a whole and is never repaired: its owner builds a new
 // one (client/connection.h).
-// Spec: 3.1.2 (attributes), 3.2.6 (flow control), 4.3 (chains), 5.2.1 (streams), 6.2; WIRE 3, 8, 11.
+// Spec: 3.1.2 (attributes), 3.2.6 (flow control), 4.3 (chains), 5.2.1 (streams), 6.2; WIRE 3,
+// 8, 11.
 //
 // Belongs to the thread of its loop. Nothing blocks but Create, by as long as the transport needs
 // to find its route. Sending and receiving allocate nothing.
@@ -100,7 +101,7 @@ class Session final : public dat::Pollable {
 
  private:
   enum class State : uint8_t { kConnecting, kUp, kDying, kDead };
-  struct Slot;        // client/session_slots.h, so too below
+  struct Slot;  // client/session_slots.h, so too below
   struct Exchange;
   struct SlotWaiter;
 

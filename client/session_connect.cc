@@ -113,8 +113,7 @@ dat::Task<absl::Status> Session::Establish(absl::Time deadline) {
     since_ = dat::Loop::Now();
     co_return status;
   }
-  status = absl::Status(status.code(),
-                        absl::StrCat(peer_.ToString(), ": ", status.message()));
+  status = absl::Status(status.code(), absl::StrCat(peer_.ToString(), ": ", status.message()));
   Kill(status);
   co_return status;
 }
@@ -126,6 +125,9 @@ void Session::Propose(Args& args) const {
   // Spec gap: 3.1.2.4 leaves the Response Cache to negotiation. It is not asked for before there
   // is recovery that asks it what became of lost requests (5.2).
   args.use_response_cache = false;
+  // Spec gap: 3.1.2.3.5: a server that can do direct I/O on the Operation Channel does it there for
+  // a client that did not ask for the RDMA-read Channel; for one that cannot, writes go inline.
+  args.use_rdma_read_channel = false;
   args.max_credentials = options.max_credentials;
   args.max_request_size = options.max_request_size;
   args.max_response_size = options.max_response_size;
@@ -142,13 +144,13 @@ absl::Status Session::Agree(const Res& res) {
     return size % 8 == 0 && size >= 1024 && size <= asked;
   };
   if (res.session_id.is_zero() || res.client_id.is_zero() ||
-      res.use_checksums != options.checksums || res.max_requests < 1 ||
-      res.max_requests > 65535 || !size_is_good(res.max_request_size, options.max_request_size) ||
+      res.use_checksums != options.checksums || res.max_requests < 1 || res.max_requests > 65535 ||
+      !size_is_good(res.max_request_size, options.max_request_size) ||
       !size_is_good(res.max_response_size, options.max_response_size)) {
-    return absl::DataLossError(absl::StrCat(
-        "the server breaks the rules of negotiation: checksums ", res.use_checksums,
-        ", max_requests ", res.max_requests, ", max_request_size ", res.max_request_size,
-        ", max_response_size ", res.max_response_size));
+    return absl::DataLossError(
+        absl::StrCat("the server breaks the rules of negotiation: checksums ", res.use_checksums,
+                     ", max_requests ", res.max_requests, ", max_request_size ",
+                     res.max_request_size, ", max_response_size ", res.max_response_size));
   }
   negotiated_.session_id = res.session_id;
   negotiated_.client_id = res.client_id;
@@ -165,13 +167,11 @@ absl::Status Session::Agree(const Res& res) {
 
 absl::Status Session::Refused(wire::Proc proc, wire::DafsStatus status) const {
   if (status == wire::DafsStatus::kIllegalProt) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the server speaks protocol version ", peer_version_, ", not ",
-                     wire::kProtocolVersion));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the server speaks protocol version ", peer_version_, ", not ", wire::kProtocolVersion));
   }
   absl::Status refused = wire::StatusFromDafs(status, wire::Name(proc));
-  if (status == wire::DafsStatus::kNotAuthenticated ||
-      status == wire::DafsStatus::kNotAuthorized) {
+  if (status == wire::DafsStatus::kNotAuthenticated || status == wire::DafsStatus::kNotAuthorized) {
     return absl::UnauthenticatedError(refused.message());
   }
   return refused;
@@ -259,9 +259,8 @@ dat::Task<void> Session::Disconnect(absl::Time deadline) {
   closing_ = &closed;
   endpoint_->Disconnect();
   loop_.Touch(this);
-  dat::Loop::TimerId timer = loop_.RunAfter(deadline - dat::Loop::Now(), [this] {
-    Kill(absl::CancelledError("disconnected"));
-  });
+  dat::Loop::TimerId timer = loop_.RunAfter(deadline - dat::Loop::Now(),
+                                            [this] { Kill(absl::CancelledError("disconnected")); });
   co_await closed;
   loop_.Cancel(timer);
 }

@@ -52,9 +52,8 @@ void Session::Handle(const dat::Completion& completion) {
       return;
     case dat::Event::kDisconnected:
       if (why_.ok()) {
-        why_ = completion.status.ok()
-                   ? absl::UnavailableError("the server closed the connection")
-                   : completion.status;
+        why_ = completion.status.ok() ? absl::UnavailableError("the server closed the connection")
+                                      : completion.status;
       }
       Die();
       return;
@@ -97,10 +96,9 @@ void Session::HandleMessage(size_t index, uint32_t size_bytes) {
   (*slot)->call = nullptr;
   FreeSlot(**slot);
   if (exchange == nullptr || exchange->unanswered > 0) return;
-  Finish(*exchange, exchange->damaged
-                        ? absl::UnavailableError(absl::StrCat(
-                              Describe(*exchange), ": answer with a wrong checksum"))
-                        : absl::OkStatus());
+  Finish(*exchange, exchange->damaged ? absl::UnavailableError(absl::StrCat(
+                                            Describe(*exchange), ": answer with a wrong checksum"))
+                                      : absl::OkStatus());
 }
 
 // The request that `header` answers. Spec: 6.1.3: stream_id, seq_number and analyzer are the
@@ -190,8 +188,8 @@ void Session::ResumeAll() {
   }
   in_flight_ = 0;
   while (Exchange* exchange = first_exchange_) {
-    Finish(*exchange, absl::UnavailableError(absl::StrCat(Describe(*exchange), ": session lost: ",
-                                                          why_.message())));
+    Finish(*exchange, absl::UnavailableError(
+                          absl::StrCat(Describe(*exchange), ": session lost: ", why_.message())));
   }
   while (SlotWaiter* waiter = first_waiter_) {
     first_waiter_ = waiter->next;

@@ -102,8 +102,8 @@ absl::StatusOr<std::string> AskStatus(const std::string& path, std::string_view 
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return Errno("socket");
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    absl::Status status = absl::UnavailableError(
-        absl::StrCat(path, ": no mount answers: ", std::strerror(errno)));
+    absl::Status status =
+        absl::UnavailableError(absl::StrCat(path, ": no mount answers: ", std::strerror(errno)));
     close(fd);
     return status;
   }

@@ -16,7 +16,8 @@ void WriteTracker::NoteWrite(const WriteResult& result) {
   absl::MutexLock lock(&mutex_);
   ++writes_;
   if (result.verifier_changed) error_ = Forgotten();
-  if (result.committed != wire::StableHow::kUnstable) return;
+  if (result.committed != wire::StableHow::kFileSync) needs_commit_ = true;
+  if (result.committed != wire::StableHow::kUnstable) return;  // the data is safe
   if (verifier_.has_value() && !(*verifier_ == result.verifier)) error_ = Forgotten();
   verifier_ = result.verifier;
 }
@@ -28,7 +29,7 @@ void WriteTracker::NoteFailure(const absl::Status& status) {
 
 bool WriteTracker::dirty() const {
   absl::MutexLock lock(&mutex_);
-  return verifier_.has_value() || !error_.ok();
+  return needs_commit_ || !error_.ok();
 }
 
 WriteTracker::Mark WriteTracker::BeforeCommit() const {
@@ -42,7 +43,10 @@ absl::Status WriteTracker::AfterCommit(const Mark& mark,
   if (!committed.ok()) return committed.status();  // the data is as uncommitted as before
   if (mark.verifier.has_value() && !(*mark.verifier == *committed)) error_ = Forgotten();
   // What was written meanwhile waits for the next COMMIT.
-  if (writes_ == mark.writes) verifier_.reset();
+  if (writes_ == mark.writes) {
+    verifier_.reset();
+    needs_commit_ = false;
+  }
   return std::exchange(error_, absl::OkStatus());
 }
 

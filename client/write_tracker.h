@@ -21,7 +21,8 @@ class WriteTracker {
   // A write failed after the application had been told that it was done (write-back).
   void NoteFailure(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Whether a COMMIT is needed at all: unstable data is out, or an error is to be told.
+  // Whether a COMMIT is needed at all: something was written that is not yet FILE_SYNC, or an error
+  // is to be told.
   bool dirty() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Before COMMIT is sent: what it is to be compared with.
@@ -39,6 +40,7 @@ class WriteTracker {
  private:
   mutable absl::Mutex mutex_;
   std::optional<wire::Verifier> verifier_ ABSL_GUARDED_BY(mutex_);  // of uncommitted data
+  bool needs_commit_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t writes_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status error_ ABSL_GUARDED_BY(mutex_);  // to be told by the next fsync
 };

@@ -66,8 +66,7 @@ class FilesServerTest : public ServerTest, public testing::WithParamInterface<Va
 
   absl::StatusOr<WriteResult> Write(const OpenFile& file, uint64_t offset,
                                     const std::string& data) {
-    BufferLease lease =
-        Lease(BufferUse::kWriteSource, static_cast<uint32_t>(data.size()));
+    BufferLease lease = Lease(BufferUse::kWriteSource, static_cast<uint32_t>(data.size()));
     std::memcpy(lease.payload(), data.data(), data.size());
     return Await(files_->Write(root_user_, file.handle, file.state_id, offset, lease, 0,
                                static_cast<uint32_t>(data.size()), wire::StableHow::kUnstable));
@@ -75,8 +74,8 @@ class FilesServerTest : public ServerTest, public testing::WithParamInterface<Va
 
   absl::StatusOr<std::string> Read(const OpenFile& file, uint64_t offset, uint32_t size) {
     BufferLease lease = Lease(BufferUse::kReadTarget, size);
-    absl::StatusOr<ReadResult> result = Await(
-        files_->Read(root_user_, file.handle, file.state_id, offset, lease, size));
+    absl::StatusOr<ReadResult> result =
+        Await(files_->Read(root_user_, file.handle, file.state_id, offset, lease, size));
     if (!result.ok()) return result.status();
     return std::string(reinterpret_cast<const char*>(lease.payload()), result->count);
   }
@@ -136,8 +135,7 @@ TEST_P(FilesServerTest, WhatIsWrittenIsReadBackAtEverySize) {
     all += data;
   }
   WriteTracker::Mark mark = tracker.BeforeCommit();
-  absl::StatusOr<wire::Verifier> verifier =
-      Await(files_->Commit(root_user_, file->handle, 0, 0));
+  absl::StatusOr<wire::Verifier> verifier = Await(files_->Commit(root_user_, file->handle, 0, 0));
   EXPECT_STATUS_OK(tracker.AfterCommit(mark, verifier));
   EXPECT_TRUE(LocalContent("data") == all);
   absl::StatusOr<std::string> behind = Read(*file, at - 3, 100);
@@ -335,9 +333,9 @@ TEST_P(FilesServerTest, DirectoriesAreListedWholePageByPage) {
   int pages = 0;
   for (bool eof = false; !eof; ++pages) {
     ASSERT_LT(pages, 1000);
-    absl::StatusOr<DirectoryPage> page = Await(files_->ReadDirectory(
-        root_user_, root_.handle, cookie, cookieverf, 16 << 10,
-        kStatAttributes | wire::kFattrFilehandle, lease));
+    absl::StatusOr<DirectoryPage> page =
+        Await(files_->ReadDirectory(root_user_, root_.handle, cookie, cookieverf, 16 << 10,
+                                    kStatAttributes | wire::kFattrFilehandle, lease));
     ASSERT_STATUS_OK(page);
     wire::DirentView entry;
     while (page->entries.Next(entry)) {

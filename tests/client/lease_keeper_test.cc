@@ -64,7 +64,7 @@ TEST_F(LeaseKeeperTest, AnswersWithTheStateOfTheMount) {
   EXPECT_FALSE(std::filesystem::exists(LeaseKeeper::SocketPath(base_ + "/run", "/mnt/here")));
 }
 
-// Shows DAFS-4.5 renewal: a quiet client sends NULL on the control session, a busy one does not.
+// Shows DAFS-4.4.1.1-06: a quiet client sends NULL, on the control session; a busy one does not.
 TEST_F(LeaseKeeperTest, RenewsLeasesOnlyInSilence) {
   StartAll();
   client_->limits().lease_seconds = 1;

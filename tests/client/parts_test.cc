@@ -76,7 +76,7 @@ TEST(WriteTrackerTest, ACommitUnderTheSameVerifierIsTheEndOfIt) {
   EXPECT_FALSE(tracker.dirty());
 }
 
-// Shows DAFS-6.5.8: a changed verifier is never silence.
+// 6.5.8: a changed verifier is never silence.
 TEST(WriteTrackerTest, AChangedVerifierIsAnErrorOnce) {
   WriteTracker tracker;
   tracker.NoteWrite(Unstable(1));
@@ -109,18 +109,25 @@ TEST(WriteTrackerTest, AFailedCommitKeepsTheDataUncommittedAndStableWritesNeedNo
   stable.committed = wire::StableHow::kFileSync;
   tracker.NoteWrite(stable);
   EXPECT_FALSE(tracker.dirty());
+  // Shows DAFS-6.5.38-10: what came back as DATA_SYNC wants a COMMIT, but is not lost by a restart.
+  WriteResult data_sync = Unstable(1);
+  data_sync.committed = wire::StableHow::kDataSync;
+  tracker.NoteWrite(data_sync);
+  EXPECT_TRUE(tracker.dirty());
+  EXPECT_TRUE(tracker.AfterCommit(tracker.BeforeCommit(), Committed(9)).ok());
+  EXPECT_FALSE(tracker.dirty());
   tracker.NoteWrite(Unstable(1));
-  EXPECT_TRUE(absl::IsAborted(
-      tracker.AfterCommit(tracker.BeforeCommit(), absl::AbortedError("stale"))));
+  EXPECT_TRUE(
+      absl::IsAborted(tracker.AfterCommit(tracker.BeforeCommit(), absl::AbortedError("stale"))));
   EXPECT_TRUE(tracker.dirty());
   tracker.NoteFailure(absl::UnknownError("write-back failed"));
   EXPECT_TRUE(absl::IsUnknown(tracker.AfterCommit(tracker.BeforeCommit(), Committed(1))));
 }
 
 TEST(CallTest, OnlyWhatChangesNothingMoreIsRepeated) {
-  for (wire::Proc proc : {wire::Proc::kCreate, wire::Proc::kRemove, wire::Proc::kRename,
-                          wire::Proc::kLink, wire::Proc::kAppendInline,
-                          wire::Proc::kAppendDirect}) {
+  for (wire::Proc proc :
+       {wire::Proc::kCreate, wire::Proc::kRemove, wire::Proc::kRename, wire::Proc::kLink,
+        wire::Proc::kAppendInline, wire::Proc::kAppendDirect}) {
     EXPECT_FALSE(IsIdempotent(proc)) << wire::Name(proc);
   }
   for (wire::Proc proc : {wire::Proc::kLookup, wire::Proc::kReadDirect, wire::Proc::kWriteDirect,
@@ -152,7 +159,8 @@ TEST(ReportTextTest, SaysWhatIsOutAndEscapesNames) {
   EXPECT_THAT(StatsText(report), HasSubstr("READ_DIRECT"));
   EXPECT_THAT(StatsText(report), HasSubstr("15us"));
   EXPECT_THAT(ReportJson(report), HasSubstr("\"/mnt/\\\"quoted\\\"\\u000a\""));
-  EXPECT_THAT(ReportJson(report), HasSubstr("\"OPEN_HANDLE\":{\"calls\":0,\"errors\":0,\"lost\":1"));
+  EXPECT_THAT(ReportJson(report),
+              HasSubstr("\"OPEN_HANDLE\":{\"calls\":0,\"errors\":0,\"lost\":1"));
 }
 
 }  // namespace

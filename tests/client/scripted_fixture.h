@@ -20,10 +20,10 @@
 
 namespace dafs::client::testing {
 
-#define EXPECT_OK(...) \
+#define EXPECT_OK(...)                                       \
   EXPECT_TRUE(::dafs::client::testing::In(__VA_ARGS__).ok()) \
       << ::dafs::client::testing::In(__VA_ARGS__)
-#define ASSERT_OK(...) \
+#define ASSERT_OK(...)                                       \
   ASSERT_TRUE(::dafs::client::testing::In(__VA_ARGS__).ok()) \
       << ::dafs::client::testing::In(__VA_ARGS__)
 
@@ -74,8 +74,8 @@ class ScriptedTest : public ::testing::Test {
   }
   absl::Status MakeSession() {
     MakeClient();
-    auto session = Session::Create(*client_, *loop_, server_, options_.addresses[0], pool_.get(),
-                                   totals_);
+    auto session =
+        Session::Create(*client_, *loop_, server_, options_.addresses[0], pool_.get(), totals_);
     if (!session.ok()) return session.status();
     session_ = *std::move(session);
     return Await(session_->Establish(dat::Loop::Now() + absl::Seconds(10)));

@@ -229,8 +229,7 @@ void ScriptedConnection::Receive(std::vector<std::byte> message) {
   request.message = std::move(message);
   CheckFlow(request);
   server_->log.push_back({request.header.procedure, request.header.chain_flags,
-                          request.header.cred_handle, request.header.desired_nreq,
-                          request.order});
+                          request.header.cred_handle, request.header.desired_nreq, request.order});
   if (server_->script && server_->script(*this, request)) return;
   if (server_->hold && connected_session) {
     held.push_back(std::move(request));
@@ -322,8 +321,8 @@ wire::FileHandle HandleOf(std::string_view name) {
 
 template <class Args>
 void Grant(const ScriptedServer& server, const Args& args, wire::ResOf<Args>& res) {
-  res.session_id = wire::OpaqueFromUint64<wire::SessionId>(
-      static_cast<uint64_t>(server.connections_made));
+  res.session_id =
+      wire::OpaqueFromUint64<wire::SessionId>(static_cast<uint64_t>(server.connections_made));
   res.client_id = wire::OpaqueFromUint64<wire::ClientId>(7);
   res.use_checksums = args.use_checksums;
   res.max_credentials = args.max_credentials;
@@ -424,9 +423,8 @@ void ScriptedServer::Execute(ScriptedConnection& c, const Request& request) {
 }
 
 void ScriptedServer::Serve(ScriptedConnection& connection, const Request& request) {
-  bool known = wire::VisitProc(request.header.procedure, [&]<Proc proc>() {
-    Execute<proc>(connection, request);
-  });
+  bool known = wire::VisitProc(request.header.procedure,
+                               [&]<Proc proc>() { Execute<proc>(connection, request); });
   if (!known) connection.Refuse(request, DafsStatus::kNotSupp);
 }
 

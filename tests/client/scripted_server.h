@@ -127,10 +127,10 @@ class ScriptedServer final : public dat::Provider {
   uint32_t max_requests = 16;
   uint16_t target_nreq = 16;
   bool trusted = true;
-  bool hold = false;            // requests of established sessions wait in `held`
-  int refuse_connections = 0;   // so many next attempts fail
+  bool hold = false;           // requests of established sessions wait in `held`
+  int refuse_connections = 0;  // so many next attempts fail
   uint64_t write_verifier = 1;
-  uint32_t credentials = 0;     // registered so far, and the number of the last handle
+  uint32_t credentials = 0;  // registered so far, and the number of the last handle
   uint32_t released = 0;
 
   // The n-th operation of the transport breaks the connection; 0: none. Counted from 1.

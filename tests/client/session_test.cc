@@ -163,7 +163,8 @@ TEST_F(SessionTest, SpeaksBigEndianThroughout) {
 
 // ---- Slots and chains ------------------------------------------------------------------------
 
-// Shows DAFS-3.2.6.3-10, DAFS-6.1.2-06, DAFS-4.3.3-02: the scripted server notes every breach.
+// Shows DAFS-3.1.4-01, DAFS-3.2.6.3-10, DAFS-6.1.2-06, DAFS-4.3.3-02, DAFS-4.3.2-01, DAFS-4.3.2-03:
+// the scripted server notes every breach.
 TEST_F(SessionTest, ChainsStayTogetherWhenManyCoroutinesSendThem) {
   server_.max_requests = server_.target_nreq = 5;
   ASSERT_OK(MakeSession());
@@ -292,53 +293,51 @@ void SendHeader(ScriptedConnection& c, const Request& request,
 INSTANTIATE_TEST_SUITE_P(
     All, WrongAnswerTest,
     ::testing::Values(
-        std::pair<const char*, Wrong>{
-            "UnknownAnalyzer",
-            [](ScriptedServer&, ScriptedConnection& c, const Request& r) {
-              SendHeader(c, r, [](wire::ResponseHeader& h) { h.analyzer.bytes[1] ^= 0x40; });
-            }},
-        std::pair<const char*, Wrong>{
-            "OtherStream",
-            [](ScriptedServer&, ScriptedConnection& c, const Request& r) {
-              SendHeader(c, r, [](wire::ResponseHeader& h) { h.stream_id ^= 1; });
-            }},
-        std::pair<const char*, Wrong>{
-            "OtherSequenceNumber",
-            [](ScriptedServer&, ScriptedConnection& c, const Request& r) {
-              SendHeader(c, r, [](wire::ResponseHeader& h) { h.seq_number ^= 1; });
-            }},
-        std::pair<const char*, Wrong>{
-            "Twice",
-            [](ScriptedServer&, ScriptedConnection& c, const Request& r) {
-              SendHeader(c, r, [](wire::ResponseHeader&) {});
-              SendHeader(c, r, [](wire::ResponseHeader&) {});
-            }},
-        std::pair<const char*, Wrong>{
-            "TooShort",
-            [](ScriptedServer&, ScriptedConnection& c, const Request&) {
-              c.Send(std::vector<std::byte>(24));
-            }},
-        std::pair<const char*, Wrong>{
-            "Garbage",
-            [](ScriptedServer&, ScriptedConnection& c, const Request&) {
-              c.Send(std::vector<std::byte>(48, std::byte{0xa5}));
-            }},
-        std::pair<const char*, Wrong>{
-            "OkWithoutItsResult",
-            [](ScriptedServer&, ScriptedConnection& c, const Request& r) {
-              std::vector<std::byte> bytes(40);
-              wire::EncodeResponseHeaderOnly(c.HeaderFor(r, DafsStatus::kOk), r.order, bytes,
-                                             false);
-              c.Send(std::move(bytes));
-            }},
+        std::pair<const char*, Wrong>{"UnknownAnalyzer",
+                                      [](ScriptedServer&, ScriptedConnection& c, const Request& r) {
+                                        SendHeader(c, r, [](wire::ResponseHeader& h) {
+                                          h.analyzer.bytes[1] ^= 0x40;
+                                        });
+                                      }},
+        std::pair<const char*, Wrong>{"OtherStream",
+                                      [](ScriptedServer&, ScriptedConnection& c, const Request& r) {
+                                        SendHeader(c, r, [](wire::ResponseHeader& h) {
+                                          h.stream_id ^= 1;
+                                        });
+                                      }},
+        std::pair<const char*, Wrong>{"OtherSequenceNumber",
+                                      [](ScriptedServer&, ScriptedConnection& c, const Request& r) {
+                                        SendHeader(c, r, [](wire::ResponseHeader& h) {
+                                          h.seq_number ^= 1;
+                                        });
+                                      }},
+        std::pair<const char*, Wrong>{"Twice",
+                                      [](ScriptedServer&, ScriptedConnection& c, const Request& r) {
+                                        SendHeader(c, r, [](wire::ResponseHeader&) {});
+                                        SendHeader(c, r, [](wire::ResponseHeader&) {});
+                                      }},
+        std::pair<const char*, Wrong>{"TooShort",
+                                      [](ScriptedServer&, ScriptedConnection& c, const Request&) {
+                                        c.Send(std::vector<std::byte>(24));
+                                      }},
+        std::pair<const char*, Wrong>{"Garbage",
+                                      [](ScriptedServer&, ScriptedConnection& c, const Request&) {
+                                        c.Send(std::vector<std::byte>(48, std::byte{0xa5}));
+                                      }},
+        std::pair<const char*, Wrong>{"OkWithoutItsResult",
+                                      [](ScriptedServer&, ScriptedConnection& c, const Request& r) {
+                                        std::vector<std::byte> bytes(40);
+                                        wire::EncodeResponseHeaderOnly(
+                                            c.HeaderFor(r, DafsStatus::kOk), r.order, bytes, false);
+                                        c.Send(std::move(bytes));
+                                      }},
         std::pair<const char*, Wrong>{
             "ARequestInstead",
             [](ScriptedServer&, ScriptedConnection& c, const Request& r) { c.Send(r.message); }},
-        std::pair<const char*, Wrong>{
-            "ConnectionLost",
-            [](ScriptedServer&, ScriptedConnection& c, const Request&) {
-              c.Close(absl::UnavailableError("gone"));
-            }}),
+        std::pair<const char*, Wrong>{"ConnectionLost",
+                                      [](ScriptedServer&, ScriptedConnection& c, const Request&) {
+                                        c.Close(absl::UnavailableError("gone"));
+                                      }}),
     [](const auto& info) { return info.param.first; });
 
 // Every call that is out or waits for a slot is told once, and the slots are all free.
@@ -350,7 +349,6 @@ TEST_P(WrongAnswerTest, EndsTheSessionAndEveryCallOnIt) {
   Settle();
   bool lost = false;
   session_->OnLost([&] { lost = true; });
-  bool first = true;
   Request request = std::move(server_.only().held.front());
   server_.only().held.pop_front();
   GetParam().second(server_, server_.only(), request);
@@ -361,7 +359,6 @@ TEST_P(WrongAnswerTest, EndsTheSessionAndEveryCallOnIt) {
     EXPECT_TRUE(absl::IsUnavailable(walk->status)) << walk->status;
     EXPECT_EQ(walk->lookup.sent, walk->getattr.sent);
   }
-  (void)first;
   EXPECT_EQ(ReportOf(*session_).slots_taken, 0u);
   // Nothing is sent on a dead session.
   auto late = StartWalks(1);
@@ -380,7 +377,8 @@ TEST_F(SessionTest, KillResumesEverythingBeforeItReturns) {
   ExpectAllEnded(walks, absl::StatusCode::kUnavailable);
 }
 
-// Shows DAFS-3.2.5-07: a response with a wrong checksum fails its request and nothing else.
+// Shows DAFS-3.2.5-03, DAFS-3.2.5-05: a response with a wrong checksum fails its request and
+// nothing else.
 TEST_F(SessionTest, ADamagedAnswerFailsItsRequestOnly) {
   options_.checksums = true;
   ASSERT_OK(MakeSession());
@@ -437,8 +435,7 @@ TEST_F(SessionTest, AnAdvertisedBufferIsQuarantinedUntilTheAnswerOrTheEnd) {
     read.args.byte_count = 16;
     read.args.read_data_buffers.push_back(pool_->Advertise(lease, lease.payload(), 16));
     CallBase* const chain[] = {&read};
-    absl::Status status =
-        Await(session_->Run({}, chain, dat::Loop::Now() + absl::Milliseconds(1)));
+    absl::Status status = Await(session_->Run({}, chain, dat::Loop::Now() + absl::Milliseconds(1)));
     EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
     lease.Release();
     EXPECT_EQ(pool_->counts().leased, 0u);
