@@ -12,8 +12,11 @@ import time
 MARK = "DAFS_MOUNT_TEST"
 
 
-def marked(mark, session=None):
-    """Returns {pid: command line} of the living processes that carry `mark` or are in `session`, this one left out."""
+def marked(mark):
+    """Returns {pid: command line} of the living processes that carry `mark`, this one left out.
+
+    Reading a command line waits for a process that is stuck in a page fault: not for taking things down.
+    """
     wanted = f"{MARK}={mark}".encode()
     found = {}
     for name in os.listdir("/proc"):
@@ -23,13 +26,35 @@ def marked(mark, session=None):
             with open(f"/proc/{name}/stat", "rb") as stat:
                 fields = stat.read().rsplit(b")", 1)[1].split()  # from the state, field 3 of proc(5), on
             with open(f"/proc/{name}/environ", "rb") as environ:
-                ours = wanted in environ.read().split(b"\0") or int(fields[3]) == session
-            if not ours or fields[0] in (b"Z", b"X"):
-                continue
+                if wanted not in environ.read().split(b"\0") or fields[0] in (b"Z", b"X"):
+                    continue
             with open(f"/proc/{name}/cmdline", "rb") as cmdline:
                 found[int(name)] = cmdline.read().replace(b"\0", b" ").decode(errors="replace").strip()
         except OSError:
             continue  # it ended meanwhile
+    return found
+
+
+def descendants():
+    """Returns {pid: name} of the living processes below this one, which adopts its orphans. Never waits."""
+    names, children = {}, {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat", "rb") as stat:
+                    head, tail = stat.read().rsplit(b")", 1)
+            except OSError:
+                continue  # it ended meanwhile
+            state, parent = tail.split()[:2]
+            if state not in (b"Z", b"X"):
+                names[int(entry)] = head.split(b"(", 1)[1].decode(errors="replace")
+            children.setdefault(int(parent), []).append(int(entry))
+    found, todo = {}, [os.getpid()]
+    while todo:
+        for pid in children.get(todo.pop(), ()):
+            todo.append(pid)
+            if pid in names:
+                found[pid] = names[pid]
     return found
 
 
@@ -103,18 +128,20 @@ def abort_fuse(device):
         pass  # fusectl is not mounted; killing the daemon does the same
 
 
-def sweep(directory, mark, session):
+def sweep(directory):
     """Unmounts and kills what is left of a scenario; returns one line for each thing found."""
     left = []
     for point, device, kind, _ in mounts_below(directory):
         left.append(f"left mounted: {point} ({kind})")
         if kind.startswith("fuse"):
             abort_fuse(device)
-        subprocess.run(["umount", "-l", point], check=False, timeout=30, stdin=subprocess.DEVNULL,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    remaining = marked(mark, session)
-    for pid, command in remaining.items():
-        left.append(f"left running: {pid} {command[:120]}")
+        try:
+            subprocess.run(["umount", "-l", point], check=False, timeout=30, stdin=subprocess.DEVNULL,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired:
+            left.append(f"umount -l {point} hangs")
+    remaining = descendants()
+    left += [f"left running: {pid} {name}" for pid, name in remaining.items()]
     if remaining and not end(remaining):
         left.append("could not be killed: " + " ".join(str(pid) for pid in remaining if alive(pid)))
     reap()

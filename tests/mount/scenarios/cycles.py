@@ -21,8 +21,8 @@ def cycle(rig, count):
             early = settled(rig, server, None)
     late = settled(rig, server, early)
     print(f"after {min(count // 2, 50)} mounts {early}, after {count} {late}")
-    for what in ("threads", "descriptors"):
-        check(late[what] <= early[what], f"{what}: {early[what]} early on, {late[what]} after {count} mounts")
+    for what, slack in {"threads": 0, "descriptors": 8}.items():  # the server keeps some files open
+        check(late[what] <= early[what] + slack, f"{what}: {early[what]} early on, {late[what]} after {count} mounts")
     allowed = 4096 + 8 * count  # KiB; malloc's arenas wander, a leaked buffer or session does not hide in 8 KiB
     check(late["resident"] - early["resident"] < allowed,
           f"resident KiB: {early['resident']} early on, {late['resident']} after {count} mounts")

@@ -238,4 +238,6 @@ def exports(rig):
               "link into another export")
         rig.umount()
     finally:
+        for server in rig.servers:  # it keeps files open for a while, and the file systems they are on busy
+            server.stop()
         rig.run(["umount", inner], cwd="/", status=None)
