@@ -58,6 +58,10 @@ absl::StatusOr<std::span<std::byte>> MapSlab(size_t bytes) {
   std::byte* slab = first + before;
   munmap(slab + bytes, mapped - before - bytes);
   madvise(slab, bytes, MADV_HUGEPAGE);  // a wish; the system may have none
+  // Now rather than at first use: a fault on the data path costs 2.4 us a page, and one taken while
+  // the system writes back to this very mount for want of memory would wait for itself. A kernel
+  // before 5.14 does not know the advice, and faults as it goes.
+  madvise(slab, bytes, MADV_POPULATE_WRITE);
   return std::span<std::byte>(slab, bytes);
 }
 
