@@ -76,6 +76,8 @@ Session::~Session() {
   loop().Cancel(connect_timer_);
   loop().Cancel(end_timer_);
   endpoint_.reset();  // before the memory it may use
+  // Gone from the table means gone from the budget: whoever sees no session sees no memory either.
+  credit_.reset();
   shared_.sessions->Leave(host_);
 }
 
