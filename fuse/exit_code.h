@@ -7,10 +7,10 @@ namespace dafs::fuse {
 
 enum class ExitCode : int {
   kOk = 0,
-  kUsage = 1,         // incorrect invocation or permissions
-  kSystem = 2,        // out of memory, cannot fork, no more devices
-  kInternal = 4,      // our bug
-  kInterrupted = 8,   // by the user
+  kUsage = 1,        // incorrect invocation or permissions
+  kSystem = 2,       // out of memory, cannot fork, no more devices
+  kInternal = 4,     // our bug
+  kInterrupted = 8,  // by the user
   kMountFailure = 32,
 };
 

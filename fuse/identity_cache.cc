@@ -56,15 +56,14 @@ std::vector<uint32_t> GroupsOf(std::string_view status) {
 
 }  // namespace
 
-std::shared_ptr<const client::Identity> IdentityCache::Get(uint32_t uid, uint32_t gid,
-                                                           uint32_t pid, absl::Time now) {
+std::shared_ptr<const client::Identity> IdentityCache::Get(uint32_t uid, uint32_t gid, uint32_t pid,
+                                                           absl::Time now) {
   bool has_groups = uid != 0 && pid != 0;
   const uint32_t key = has_groups ? pid : 0;  // pid 0: callers without groups, by uid and gid
   {
     absl::MutexLock lock(&mutex_);
     auto it = by_pid_.find(key);
-    if (it != by_pid_.end() && it->second.identity->uid == uid &&
-        it->second.identity->gid == gid &&
+    if (it != by_pid_.end() && it->second.identity->uid == uid && it->second.identity->gid == gid &&
         (!has_groups || now - it->second.read_at < kGroupsAreBelievedFor)) {
       return it->second.identity;
     }
@@ -72,7 +71,8 @@ std::shared_ptr<const client::Identity> IdentityCache::Get(uint32_t uid, uint32_
   auto identity = std::make_shared<client::Identity>();
   identity->uid = uid;
   identity->gid = gid;
-  if (has_groups) identity->groups = GroupsOf(ReadStatus(proc_ + "/" + std::to_string(pid) + "/status"));
+  if (has_groups)
+    identity->groups = GroupsOf(ReadStatus(proc_ + "/" + std::to_string(pid) + "/status"));
   absl::MutexLock lock(&mutex_);
   if (by_pid_.size() >= kEntriesMax) by_pid_.clear();
   by_pid_[key] = {identity, now};

@@ -20,8 +20,7 @@ uint64_t InodeTable::ShardOfHandle(const wire::FileHandle& handle) {
   return absl::HashOf(handle) % kShards;
 }
 
-void InodeTable::SetRoot(const wire::FileHandle& handle,
-                         const wire::FileAttributes& attributes) {
+void InodeTable::SetRoot(const wire::FileHandle& handle, const wire::FileAttributes& attributes) {
   auto inode = std::make_unique<Inode>();
   inode->handle = handle;
   inode->type = wire::ObjectType::kDir;
@@ -122,9 +121,8 @@ void InodeTable::Touch(uint64_t nodeid, absl::Time now) {
 }
 
 bool InodeTable::TouchedSince(uint64_t nodeid, absl::Time when) const {
-  return With(nodeid, [&](const Inode* inode) {
-    return inode != nullptr && inode->touched_at >= when;
-  });
+  return With(nodeid,
+              [&](const Inode* inode) { return inode != nullptr && inode->touched_at >= when; });
 }
 
 bool InodeTable::NewsSince(uint64_t nodeid, absl::Time when) const {

@@ -161,8 +161,7 @@ KernelTime Validity(absl::Duration duration) {
   duration = std::clamp(duration, absl::ZeroDuration(), absl::Hours(24 * 365));
   absl::Duration rest;
   int64_t seconds = absl::IDivDuration(duration, absl::Seconds(1), &rest);
-  return {static_cast<uint64_t>(seconds),
-          static_cast<uint32_t>(absl::ToInt64Nanoseconds(rest))};
+  return {static_cast<uint64_t>(seconds), static_cast<uint32_t>(absl::ToInt64Nanoseconds(rest))};
 }
 
 }  // namespace dafs::fuse

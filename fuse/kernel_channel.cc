@@ -72,8 +72,7 @@ bool KernelChannel::Reply(uint64_t unique, std::initializer_list<Bytes> parts) {
     size += part.size();
     data[count++] = part;
   }
-  fuse_out_header header = {
-      .len = static_cast<uint32_t>(size), .error = 0, .unique = unique};
+  fuse_out_header header = {.len = static_cast<uint32_t>(size), .error = 0, .unique = unique};
   return Write({AsBytes(header), data[0], data[1], data[2]});
 }
 
@@ -84,9 +83,8 @@ bool KernelChannel::ReplyError(uint64_t unique, int error) {
 
 void KernelChannel::ForgetAttributes(uint64_t nodeid) {
   fuse_notify_inval_inode_out body = {.ino = nodeid, .off = -1, .len = 0};
-  fuse_out_header header = {.len = sizeof(header) + sizeof(body),
-                            .error = FUSE_NOTIFY_INVAL_INODE,
-                            .unique = 0};
+  fuse_out_header header = {
+      .len = sizeof(header) + sizeof(body), .error = FUSE_NOTIFY_INVAL_INODE, .unique = 0};
   Write({AsBytes(header), AsBytes(body)});
 }
 

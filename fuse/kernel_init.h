@@ -10,9 +10,9 @@
 namespace dafs::fuse {
 
 struct InitWishes {
-  uint32_t max_write = 1u << 20;    // bytes of the largest WRITE, whole pages
+  uint32_t max_write = 1u << 20;  // bytes of the largest WRITE, whole pages
   uint32_t max_readahead = 1u << 20;
-  uint16_t max_background = 64;     // asynchronous requests of the kernel in flight
+  uint16_t max_background = 64;  // asynchronous requests of the kernel in flight
 };
 
 struct InitAnswer {

@@ -24,7 +24,8 @@ inline constexpr uint32_t kOpenForExec = 040;
 inline constexpr size_t kWriteHeaderBytes = sizeof(fuse_in_header) + sizeof(fuse_write_in);
 static_assert(kWriteHeaderBytes == 80);
 
-// The longest request but WRITE whose body we look at: SYMLINK with a target of PATH_MAX and a name.
+// The longest request but WRITE whose body we look at: SYMLINK with a target of PATH_MAX and a
+// name.
 inline constexpr size_t kBodyMax = 8192;
 
 }  // namespace dafs::fuse

@@ -26,8 +26,7 @@ int Fail(const dafs::fuse::Outcome& outcome) {
 
 int main(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
-  dafs::fuse::Caller caller{.root = geteuid() == 0,
-                            .by_mount8 = dafs::fuse::StartedByMount8()};
+  dafs::fuse::Caller caller{.root = geteuid() == 0, .by_mount8 = dafs::fuse::StartedByMount8()};
   absl::StatusOr<dafs::fuse::Options> options = dafs::fuse::ParseOptions(arguments, caller);
   if (!options.ok()) {
     return Fail({ExitCode::kUsage, std::string(options.status().message())});

@@ -37,8 +37,7 @@ class LastKnown {
 };
 
 struct MountState {
-  explicit MountState(Options options_in)
-      : options(std::move(options_in)), inodes(options.cache) {}
+  explicit MountState(Options options_in) : options(std::move(options_in)), inodes(options.cache) {}
 
   const Options options;
   InodeTable inodes;

@@ -68,9 +68,9 @@ MountResult MountAsRoot(const Options& options) {
   if (!fd.valid()) {
     int error = errno;
     bool allowed = error != EPERM && error != EACCES;
-    result.outcome = Fail(allowed ? ExitCode::kSystem : ExitCode::kUsage,
-                          absl::StrCat("/dev/fuse: ", ErrnoText(error),
-                                       error == ENOENT ? " (modprobe fuse)" : ""));
+    result.outcome = Fail(
+        allowed ? ExitCode::kSystem : ExitCode::kUsage,
+        absl::StrCat("/dev/fuse: ", ErrnoText(error), error == ENOENT ? " (modprobe fuse)" : ""));
     return result;
   }
   std::string data = MountData(options, fd.get());
@@ -87,8 +87,7 @@ MountResult MountAsRoot(const Options& options) {
 MountResult MountAsUser(const Options& options) {
   MountResult result;
   result.mount_point = options.mount_point;
-  std::vector<std::string> words = {"subtype=dafs",
-                                    absl::StrCat("max_read=", options.rsize)};
+  std::vector<std::string> words = {"subtype=dafs", absl::StrCat("max_read=", options.rsize)};
   // libfuse splits at commas; a backslash keeps one that belongs to the name.
   words.push_back(absl::StrCat(
       "fsname=", absl::StrReplaceAll(options.source.text, {{"\\", "\\\\"}, {",", "\\,"}})));
@@ -101,8 +100,8 @@ MountResult MountAsUser(const Options& options) {
   std::string joined = absl::StrJoin(words, ",");
   UniqueFd fd(fuse_open_channel(options.mount_point.c_str(), joined.c_str()));
   if (!fd.valid()) {
-    result.outcome = Fail(ExitCode::kUsage, absl::StrCat(options.mount_point,
-                                                         ": fusermount3 did not mount it"));
+    result.outcome =
+        Fail(ExitCode::kUsage, absl::StrCat(options.mount_point, ": fusermount3 did not mount it"));
     return result;
   }
   if (fcntl(fd.get(), F_SETFL, O_NONBLOCK) != 0 || fcntl(fd.get(), F_SETFD, FD_CLOEXEC) != 0) {
@@ -137,8 +136,7 @@ Outcome CheckMountPoint(const Options& options) {
   if (stat(dir.c_str(), &info) != 0) {
     int error = errno;
     if (error == ENOENT) {
-      return Fail(ExitCode::kMountFailure,
-                  absl::StrCat("mount point ", dir, " does not exist"));
+      return Fail(ExitCode::kMountFailure, absl::StrCat("mount point ", dir, " does not exist"));
     }
     if (error == ENOTCONN) {
       return Fail(ExitCode::kMountFailure,
@@ -148,8 +146,7 @@ Outcome CheckMountPoint(const Options& options) {
                 absl::StrCat("mount point ", dir, ": ", ErrnoText(error)));
   }
   if (!S_ISDIR(info.st_mode)) {
-    return Fail(ExitCode::kMountFailure,
-                absl::StrCat("mount point ", dir, " is not a directory"));
+    return Fail(ExitCode::kMountFailure, absl::StrCat("mount point ", dir, " is not a directory"));
   }
   return {};
 }

@@ -96,8 +96,8 @@ class Operations {
   dat::Task<absl::StatusOr<client::OpenFile>> OpenNode(const client::Identity& who,
                                                        const InodeView& node, uint32_t share);
   // Takes an open file into the table; the answer to the kernel for it.
-  fuse_open_out TakeOpen(const client::OpenFile& file, uint64_t nodeid, uint32_t flags,
-                         Caller who, bool keep_cache);
+  fuse_open_out TakeOpen(const client::OpenFile& file, uint64_t nodeid, uint32_t flags, Caller who,
+                         bool keep_cache);
   dat::Task<void> CloseState(std::shared_ptr<OpenState> open);
   dat::Task<absl::Status> Commit(std::shared_ptr<OpenState> open, bool always);
   dat::Task<absl::Status> ReadRest(const OpenState& open, uint64_t offset,

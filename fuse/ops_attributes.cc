@@ -33,8 +33,8 @@ fuse_statfs_out KernelStatfs(const wire::FsAttributes& a) {
 
 }  // namespace
 
-// Between the server's answer and the clock: whoever is first resumes the caller. The owners are the
-// call, the question to the server and the timer; the last to end frees it.
+// Between the server's answer and the clock: whoever is first resumes the caller. The owners are
+// the call, the question to the server and the timer; the last to end frees it.
 struct Operations::Race {
   dat::Pending<bool> first;
   bool answered = false;  // by the server

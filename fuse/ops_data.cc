@@ -87,9 +87,9 @@ dat::Task<void> Operations::Write(Call& call) {
   uint32_t done = 0;
   absl::Status failed;
   while (done < size) {
-    absl::StatusOr<client::WriteResult> result = co_await files_.Write(
-        *open->opener, open->handle, open->state_id, write.offset + done, call.lease(), done,
-        size - done, wire::StableHow::kUnstable);
+    absl::StatusOr<client::WriteResult> result =
+        co_await files_.Write(*open->opener, open->handle, open->state_id, write.offset + done,
+                              call.lease(), done, size - done, wire::StableHow::kUnstable);
     if (result.ok() && result->count == 0) failed = absl::InternalError("write: nothing taken");
     if (!result.ok()) failed = result.status();
     if (!failed.ok()) break;

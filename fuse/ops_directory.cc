@@ -19,7 +19,8 @@ constexpr uint64_t kDotOffset = 1;
 constexpr uint64_t kDotDotOffset = 2;
 // A chunk older than this is read again: whoever lists slowly shall not see an old directory.
 constexpr absl::Duration kChunkIsGoodFor = absl::Seconds(1);
-// Chunks without a single entry that are taken for one answer from a server that says there is more.
+// Chunks without a single entry that are taken for one answer from a server that says there is
+// more.
 constexpr int kEmptyChunksMax = 8;
 
 constexpr uint64_t kPlusAttributes = client::kStatAttributes | wire::kFattrFilehandle;
@@ -133,8 +134,8 @@ dat::Task<void> Operations::Readdir(Call& call) {
   uint64_t cookie = read.offset <= kDotDotOffset ? 0 : read.offset;
   std::shared_ptr<const DirectoryChunk> chunk = directory->chunk();
   if (read.offset == 0) chunk = nullptr;  // rewinddir(3) looks again
-  if (chunk != nullptr && ((plus && !chunk->attributes) ||
-                           dat::Loop::Now() - chunk->asked_at > kChunkIsGoodFor)) {
+  if (chunk != nullptr &&
+      ((plus && !chunk->attributes) || dat::Loop::Now() - chunk->asked_at > kChunkIsGoodFor)) {
     chunk = nullptr;
   }
   std::optional<size_t> position;

@@ -152,8 +152,8 @@ dat::Task<void> Operations::Rename2(Call& call) {
   co_await RenameTo(call, rename.newdir, old_name, new_name);
 }
 
-dat::Task<void> Operations::RenameTo(Call& call, uint64_t new_directory,
-                                     std::string_view old_name, std::string_view new_name) {
+dat::Task<void> Operations::RenameTo(Call& call, uint64_t new_directory, std::string_view old_name,
+                                     std::string_view new_name) {
   std::optional<InodeView> from = NodeOf(call);
   if (!from) co_return;
   std::optional<InodeView> to = NodeOf(call, new_directory);
@@ -161,8 +161,7 @@ dat::Task<void> Operations::RenameTo(Call& call, uint64_t new_directory,
   Caller who = CallerOf(call);
   Touch(call.nodeid());
   Touch(new_directory);
-  absl::Status renamed =
-      co_await files_.Rename(*who, from->handle, old_name, to->handle, new_name);
+  absl::Status renamed = co_await files_.Rename(*who, from->handle, old_name, to->handle, new_name);
   Touch(call.nodeid());
   Touch(new_directory);
   call.ReplyStatus(renamed);

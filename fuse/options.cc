@@ -45,8 +45,7 @@ absl::StatusOr<uint32_t> Number(std::string_view name, std::string_view value, u
 
 // rsize and wsize, as nfs(5): a value out of range becomes the nearest one in it.
 absl::StatusOr<uint32_t> TransferSize(std::string_view name, std::string_view value) {
-  ASSIGN_OR_RETURN(uint32_t bytes,
-                   Number(name, value, 1, std::numeric_limits<uint32_t>::max()));
+  ASSIGN_OR_RETURN(uint32_t bytes, Number(name, value, 1, std::numeric_limits<uint32_t>::max()));
   return std::clamp(bytes, kPage, kLargestTransfer) / kPage * kPage;
 }
 
@@ -194,10 +193,12 @@ absl::Status ParseLetters(const std::string& word, const Caller& caller, Words& 
     if (letter == 'o' || letter == 't' || letter == 'N') {
       std::string value = word.substr(i + 1);
       if (value.empty() && words.done()) {
-        return absl::InvalidArgumentError(Cat({"-", std::string(1, letter), ": a value is wanted"}));
+        return absl::InvalidArgumentError(
+            Cat({"-", std::string(1, letter), ": a value is wanted"}));
       }
       if (value.empty()) value = words.Take();
-      if (letter == 'N') return absl::InvalidArgumentError("-N: another mount namespace: not supported");
+      if (letter == 'N')
+        return absl::InvalidArgumentError("-N: another mount namespace: not supported");
       if (letter == 'o') line.option_lists.push_back(value);
       return absl::OkStatus();
     }
@@ -263,8 +264,7 @@ absl::StatusOr<CommandLine> ReadWords(std::span<const std::string> arguments,
 absl::StatusOr<uint16_t> ParsePort(std::string_view text, std::string_view source) {
   absl::StatusOr<uint32_t> port = Number("port", text, 1, 65535);
   if (!port.ok()) {
-    return absl::InvalidArgumentError(
-        Cat({"bad source ", source, ": ", text, " is not a port"}));
+    return absl::InvalidArgumentError(Cat({"bad source ", source, ": ", text, " is not a port"}));
   }
   return static_cast<uint16_t>(*port);
 }
@@ -305,8 +305,7 @@ absl::StatusOr<Source> ParseSource(std::string_view text) {
   return source;
 }
 
-absl::StatusOr<Options> ParseOptions(std::span<const std::string> arguments,
-                                     const Caller& caller) {
+absl::StatusOr<Options> ParseOptions(std::span<const std::string> arguments, const Caller& caller) {
   ASSIGN_OR_RETURN(CommandLine line, ReadWords(arguments, caller));
   Options& o = line.options;
   if (o.help || o.version) return o;

@@ -58,10 +58,10 @@ struct Options {
   std::string security_context;   // "context=...": handed to mount(2) as it is
 
   Proto proto = Proto::kAuto;
-  std::string rdma_device;        // rdmadev=; empty: by route
-  uint16_t port = 20149;          // from the source, port=, or the default
-  uint32_t nconnect = 1;          // 1..16 workers, one session each
-  uint32_t rsize = 1u << 20;      // bytes, 4096..1 MiB, whole pages
+  std::string rdma_device;    // rdmadev=; empty: by route
+  uint16_t port = 20149;      // from the source, port=, or the default
+  uint32_t nconnect = 1;      // 1..16 workers, one session each
+  uint32_t rsize = 1u << 20;  // bytes, 4096..1 MiB, whole pages
   uint32_t wsize = 1u << 20;
   bool soft = false;
   absl::Duration timeo = absl::Seconds(60);

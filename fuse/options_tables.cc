@@ -10,7 +10,6 @@
 namespace dafs::fuse {
 namespace {
 
-
 constexpr unsigned long kAtimes = MS_NOATIME | MS_RELATIME | MS_STRICTATIME;
 constexpr unsigned long kOwnersecure = MS_NOSUID | MS_NODEV;
 
@@ -51,11 +50,11 @@ constexpr FlagOption kFlagOptions[] = {
     {"group", kOwnersecure, 0},
 };
 
-constexpr std::string_view kForOthers[] = {"_netdev", "_rnetdev", "nofail", "auto",   "noauto",
+constexpr std::string_view kForOthers[] = {"_netdev", "_rnetdev", "nofail",  "auto",    "noauto",
                                            "nouser",  "nousers",  "noowner", "nogroup", "quiet"};
 // `user=NAME` is what mount(8) passes on for `user`, with the flags spelled out beside it.
-constexpr std::string_view kPrefixesForOthers[] = {"x-", "X-", "comment=", "user=", "uhelper=",
-                                                   "helper="};
+constexpr std::string_view kPrefixesForOthers[] = {
+    "x-", "X-", "comment=", "user=", "uhelper=", "helper="};
 constexpr std::string_view kContexts[] = {"context=", "fscontext=", "defcontext=", "rootcontext="};
 
 bool HasPrefixOf(std::string_view option, auto& prefixes) {

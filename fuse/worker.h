@@ -2,9 +2,9 @@
 // answers the kernel from where the answer arrives (ARCHITECTURE "Threads"). Nothing is handed to
 // another thread but interrupts.
 //
-// A request is read into a kept buffer of the worker's pool, placed so that a WRITE's data begins on
-// a page; the WRITE takes the buffer with it. While all write buffers are out, no request is read:
-// the kernel queues them, and only its hanging up is noticed.
+// A request is read into a kept buffer of the worker's pool, placed so that a WRITE's data begins
+// on a page; the WRITE takes the buffer with it. While all write buffers are out, no request is
+// read: the kernel queues them, and only its hanging up is noticed.
 //
 // The end: when the kernel hangs up (umount, abort) or Stop() is called, calls in hand get
 // kDrainFor to finish (a CLOSE may be among them), the session is ended politely within
@@ -56,8 +56,7 @@ class Worker : private dat::Pollable {
   void Join();
 
  private:
-  Worker(MountState& state, std::unique_ptr<dat::Loop> loop,
-         std::unique_ptr<client::Files> files);
+  Worker(MountState& state, std::unique_ptr<dat::Loop> loop, std::unique_ptr<client::Files> files);
 
   bool Poll() override;
   dat::WaitHandle Arm() override;

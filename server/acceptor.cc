@@ -92,12 +92,12 @@ void Acceptor::Take(std::unique_ptr<dat::PendingEndpoint> pending) {
     const absl::Time now = dat::Loop::Now();
     if (now - last_refusal_ < kLogEvery) return;
     last_refusal_ = now;
-    return LogWarning(absl::StrCat("connection from ", pending->peer().ToString(), " refused: ",
-                                   admitted.message()));
+    return LogWarning(absl::StrCat("connection from ", pending->peer().ToString(),
+                                   " refused: ", admitted.message()));
   }
-  auto least = std::min_element(
-      workers_.begin(), workers_.end(),
-      [](const auto& a, const auto& b) { return a->sessions() < b->sessions(); });
+  auto least = std::min_element(workers_.begin(), workers_.end(), [](const auto& a, const auto& b) {
+    return a->sessions() < b->sessions();
+  });
   (*least)->Adopt(std::move(pending), std::move(host));
 }
 

@@ -19,8 +19,8 @@ class Call;
 // One chain while members of it are being received or executed. Shared by its members and, until
 // the last one has arrived, by the Chains that hands it out.
 struct Chain {
-  bool broken = false;   // a member has failed
-  bool running = false;  // a member is being executed
+  bool broken = false;        // a member has failed
+  bool running = false;       // a member is being executed
   std::deque<Call*> waiting;  // arrived, in sending order
   std::optional<wire::FileHandle> filehandle;
   std::optional<wire::StateId> state_id;

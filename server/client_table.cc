@@ -30,7 +30,7 @@ std::shared_ptr<Client> ClientTable::Connect(const std::string& client_id_string
   }
   std::erase_if(unconfirmed_, [](const auto& entry) { return entry.second.expired(); });
   const uint32_t most = max_credentials == 0 ? options_.default_credentials
-                                       : std::min(max_credentials, options_.max_credentials);
+                                             : std::min(max_credentials, options_.max_credentials);
   auto client = std::make_shared<Client>(client_id_string, verifier,
                                          wire::OpaqueFromUint64<wire::ClientId>(next_id_++), most);
   unconfirmed_[std::move(key)] = client;

@@ -50,7 +50,9 @@ class Client {
   Credentials& credentials() { return credentials_; }
 
   // Any request renews the leases of its client.
-  void Renew(absl::Time now) { renewed_ns_.store(absl::ToUnixNanos(now), std::memory_order_relaxed); }
+  void Renew(absl::Time now) {
+    renewed_ns_.store(absl::ToUnixNanos(now), std::memory_order_relaxed);
+  }
   absl::Time renewed() const {
     return absl::FromUnixNanos(renewed_ns_.load(std::memory_order_relaxed));
   }
@@ -63,7 +65,7 @@ class Client {
   const wire::Verifier verifier_;
   const wire::ClientId client_id_;
   Credentials credentials_;
-  std::atomic<int64_t> renewed_ns_{0};  // publishes nothing but itself
+  std::atomic<int64_t> renewed_ns_{0};   // publishes nothing but itself
   std::atomic<bool> superseded_{false};  // publishes nothing but itself
   // Guarded by the table's mutex, which this class does not see.
   bool confirmed_ = false;
@@ -88,7 +90,8 @@ class ClientTable {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // A session of `client` has authenticated as `principal`. `replaced` is the old instance whose
-  // state is to be released now, if there is one. kClidInUse: the name belongs to another principal.
+  // state is to be released now, if there is one. kClidInUse: the name belongs to another
+  // principal.
   wire::DafsStatus Confirm(const std::shared_ptr<Client>& client, const Principal& principal,
                            absl::Time now, std::shared_ptr<Client>* replaced)
       ABSL_LOCKS_EXCLUDED(mutex_);

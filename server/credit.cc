@@ -12,9 +12,7 @@ bool CreditBudget::TryReserve(size_t bytes) {
   return true;
 }
 
-size_t CreditBudget::share_bytes() const {
-  return limit_bytes_ / std::max<size_t>(sessions_, 1);
-}
+size_t CreditBudget::share_bytes() const { return limit_bytes_ / std::max<size_t>(sessions_, 1); }
 
 Credit::Credit(CreditBudget& budget, size_t bytes_each, uint32_t most)
     : budget_(budget), bytes_each_(bytes_each), most_(std::clamp(most, 1u, 65535u)) {
@@ -32,8 +30,7 @@ uint32_t Credit::Open(uint32_t wanted) {
   wanted = std::clamp(wanted, 1u, most_);
   if (budget_.tight()) {
     wanted = std::min<uint32_t>(
-        wanted, static_cast<uint32_t>(
-                    std::max<size_t>(budget_.share_bytes() / bytes_each_, 1)));
+        wanted, static_cast<uint32_t>(std::max<size_t>(budget_.share_bytes() / bytes_each_, 1)));
   }
   // Half as many, and half of that, until memory suffices.
   for (; wanted > 1; wanted /= 2) {
@@ -53,8 +50,8 @@ void Credit::Limit(uint32_t nreq) {
 uint16_t Credit::Target(uint16_t desired_nreq) {
   uint32_t wanted = desired_nreq == 0 ? target_ : std::clamp<uint32_t>(desired_nreq, 1, most_);
   if (budget_.tight()) {
-    uint32_t share = static_cast<uint32_t>(
-        std::clamp<size_t>(budget_.share_bytes() / bytes_each_, 1, most_));
+    uint32_t share =
+        static_cast<uint32_t>(std::clamp<size_t>(budget_.share_bytes() / bytes_each_, 1, most_));
     wanted = std::min(wanted, std::max(share, 1u));
     wanted = std::min(wanted, nreq_);  // nobody grows while memory is short
   }

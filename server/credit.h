@@ -1,6 +1,7 @@
 // The server's half of flow control: how many requests each session may have outstanding (Nreq),
 // and the memory that stands behind them.
-// Spec: 3.2.6.4.2 (Nreq is the server's, raised at once and lowered by one per response); WIRE 11.5.
+// Spec: 3.2.6.4.2 (Nreq is the server's, raised at once and lowered by one per response);
+// WIRE 11.5.
 #pragma once
 
 #include <atomic>

@@ -71,8 +71,8 @@ absl::Status PidFile::Write(const std::string& path, std::unique_ptr<PidFile>* f
   const int error = errno;
   if (fd >= 0) close(fd);
   if (!written) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "pid file ", path, ": ", std::strerror(error), "; name another with --pid-file"));
+    return absl::FailedPreconditionError(absl::StrCat("pid file ", path, ": ", std::strerror(error),
+                                                      "; name another with --pid-file"));
   }
   file->reset(new PidFile(path));
   return absl::OkStatus();

@@ -48,9 +48,9 @@ int Serve(Config& config, std::optional<Daemon>& daemon, const sigset_t& stop) {
     daemon->Ready();
   }
   for (const ListenAddress& at : (*server)->bound()) {
-    LogNotice(absl::StrCat("serving ", config.server.exports.size(), " exports on ",
-                           at.transport == Transport::kTcp ? "tcp:" : "rdma:",
-                           at.address.ToString()));
+    LogNotice(
+        absl::StrCat("serving ", config.server.exports.size(), " exports on ",
+                     at.transport == Transport::kTcp ? "tcp:" : "rdma:", at.address.ToString()));
   }
   int signal_number = 0;
   sigwait(&stop, &signal_number);

@@ -30,7 +30,7 @@ dat::Task<bool> Move(Session& session, const RdmaOps& ops, PostFunction post) {
     session.Posted();
   }
   const bool moved = co_await work;
-  co_return moved && posted;
+  co_return moved&& posted;
 }
 
 }  // namespace
@@ -43,9 +43,10 @@ RdmaOps RemoteRange::Next(std::span<const std::span<std::byte>> local) {
       const uint32_t left = buffer.buffer_byte_count - used_;
       const auto size = static_cast<uint32_t>(std::min<size_t>(left, piece.size()));
       if (size > 0) {
-        ops.push_back({piece.data(), size,
-                       {.target_address = buffer.buffer_address + used_,
-                        .context = buffer.buffer_handle}});
+        ops.push_back(
+            {piece.data(),
+             size,
+             {.target_address = buffer.buffer_address + used_, .context = buffer.buffer_handle}});
       }
       piece = piece.subspan(size);
       used_ += size;
@@ -105,17 +106,19 @@ dat::Task<bool> WriteDirectContent(Call& call, std::span<std::byte> content,
 }
 
 dat::Task<bool> ReadFromClient(Session& session, const RdmaOps& ops) {
-  return Move(session, ops, [](dat::Endpoint& endpoint, uint64_t cookie, dat::Segment segment,
-                               dat::RemoteBuffer remote) {
-    return endpoint.PostRdmaRead(cookie, {&segment, 1}, remote);
-  });
+  return Move(
+      session, ops,
+      [](dat::Endpoint& endpoint, uint64_t cookie, dat::Segment segment, dat::RemoteBuffer remote) {
+        return endpoint.PostRdmaRead(cookie, {&segment, 1}, remote);
+      });
 }
 
 dat::Task<bool> WriteToClient(Session& session, const RdmaOps& ops) {
-  return Move(session, ops, [](dat::Endpoint& endpoint, uint64_t cookie, dat::Segment segment,
-                               dat::RemoteBuffer remote) {
-    return endpoint.PostRdmaWrite(cookie, {&segment, 1}, remote, /*signaled=*/true);
-  });
+  return Move(
+      session, ops,
+      [](dat::Endpoint& endpoint, uint64_t cookie, dat::Segment segment, dat::RemoteBuffer remote) {
+        return endpoint.PostRdmaWrite(cookie, {&segment, 1}, remote, /*signaled=*/true);
+      });
 }
 
 }  // namespace dafs::server

@@ -40,60 +40,114 @@ dat::Task<void> RegisterCred(Call& call) { return call.session().RegisterCred(ca
 // One switch over the protocol, hence its length.
 const Procedure* FindProcedure(Proc proc) {
   switch (proc) {
-    case Proc::kClientAuth: return &kRun<OnSession<&Session::ClientAuth>>;
-    case Proc::kClientConnect: return &kRun<OnSession<&Session::Connect>>;
-    case Proc::kClientConnectAuth: return &kRun<OnSession<&Session::ConnectAuth>>;
-    case Proc::kConnectBind: return &kRun<OnSession<&Session::ConnectBind>>;
-    case Proc::kDisconnect: return &kRun<OnSession<&Session::Disconnect>>;
-    case Proc::kRegisterCred: return &kStart<RegisterCred>;
-    case Proc::kReleaseCred: return &kRun<OnSession<&Session::ReleaseCred>>;
-    case Proc::kSecinfo: return &kRun<OnSession<&Session::Secinfo>>;
-    case Proc::kServerAuth: return &kRun<OnSession<&Session::ServerAuth>>;
-    case Proc::kCheckResponse: return &kNotSupported<wire::CheckResponseArgs>;
-    case Proc::kFetchResponse: return &kNotSupported<wire::FetchResponseArgs>;
-    case Proc::kDiscardResponses: return &kNotSupported<wire::DiscardResponsesArgs>;
-    case Proc::kAccess: return &kRun<Access>;
-    case Proc::kCacheHint: return &kRun<CacheHint>;
-    case Proc::kClose: return &kRun<Close>;
-    case Proc::kCommit: return &kStart<Commit>;
-    case Proc::kCreate: return &kRun<Create>;
-    case Proc::kDelegpurge: return &kNotSupported<wire::DelegpurgeArgs>;
-    case Proc::kDelegreturn: return &kNotSupported<wire::DelegreturnArgs>;
-    case Proc::kGetFsattr: return &kRun<GetFsattr>;
-    case Proc::kGetRootHandle: return &kRun<GetRootHandle>;
-    case Proc::kGetattrInline: return &kRun<GetattrInline>;
-    case Proc::kGetattrDirect: return &kStart<GetattrDirect>;
-    case Proc::kLink: return &kRun<Link>;
-    case Proc::kLock: return &kNotSupported<wire::LockArgs>;
-    case Proc::kLockt: return &kNotSupported<wire::LocktArgs>;
-    case Proc::kLocku: return &kNotSupported<wire::LockuArgs>;
-    case Proc::kLookup: return &kRun<Lookup>;
-    case Proc::kLookupp: return &kRun<Lookupp>;
-    case Proc::kNull: return &kRun<Null>;
-    case Proc::kNverify: return &kRun<Nverify>;
-    case Proc::kOpen: return &kStart<Open>;
-    case Proc::kOpenDowngrade: return &kRun<OpenDowngrade>;
-    case Proc::kOpenattr: return &kNotSupported<wire::OpenattrArgs>;
-    case Proc::kReadInline: return &kStart<ReadInline>;
-    case Proc::kReadDirect: return &kStart<ReadDirect>;
-    case Proc::kReaddirInline: return &kStart<ReaddirInline>;
-    case Proc::kReaddirDirect: return &kStart<ReaddirDirect>;
-    case Proc::kReadlinkInline: return &kRun<ReadlinkInline>;
-    case Proc::kReadlinkDirect: return &kStart<ReadlinkDirect>;
-    case Proc::kRemove: return &kRun<Remove>;
-    case Proc::kRename: return &kRun<Rename>;
-    case Proc::kSetattrInline: return &kRun<SetattrInline>;
-    case Proc::kSetattrDirect: return &kStart<SetattrDirect>;
-    case Proc::kVerify: return &kRun<Verify>;
-    case Proc::kBatchSubmit: return &kStart<BatchSubmit>;
-    case Proc::kWriteInline: return &kStart<WriteInline>;
-    case Proc::kWriteDirect: return &kStart<WriteDirect>;
-    case Proc::kAppendInline: return &kStart<AppendInline>;
-    case Proc::kAppendDirect: return &kStart<AppendDirect>;
-    case Proc::kGetFencingList: return &kNotSupported<wire::GetFencingListArgs>;
-    case Proc::kSetFencingList: return &kNotSupported<wire::SetFencingListArgs>;
-    case Proc::kHurryUp: return &kRun<HurryUp>;
-    case Proc::kOpenHandle: return &kRun<OpenHandle>;
+    case Proc::kClientAuth:
+      return &kRun<OnSession<&Session::ClientAuth>>;
+    case Proc::kClientConnect:
+      return &kRun<OnSession<&Session::Connect>>;
+    case Proc::kClientConnectAuth:
+      return &kRun<OnSession<&Session::ConnectAuth>>;
+    case Proc::kConnectBind:
+      return &kRun<OnSession<&Session::ConnectBind>>;
+    case Proc::kDisconnect:
+      return &kRun<OnSession<&Session::Disconnect>>;
+    case Proc::kRegisterCred:
+      return &kStart<RegisterCred>;
+    case Proc::kReleaseCred:
+      return &kRun<OnSession<&Session::ReleaseCred>>;
+    case Proc::kSecinfo:
+      return &kRun<OnSession<&Session::Secinfo>>;
+    case Proc::kServerAuth:
+      return &kRun<OnSession<&Session::ServerAuth>>;
+    case Proc::kCheckResponse:
+      return &kNotSupported<wire::CheckResponseArgs>;
+    case Proc::kFetchResponse:
+      return &kNotSupported<wire::FetchResponseArgs>;
+    case Proc::kDiscardResponses:
+      return &kNotSupported<wire::DiscardResponsesArgs>;
+    case Proc::kAccess:
+      return &kRun<Access>;
+    case Proc::kCacheHint:
+      return &kRun<CacheHint>;
+    case Proc::kClose:
+      return &kRun<Close>;
+    case Proc::kCommit:
+      return &kStart<Commit>;
+    case Proc::kCreate:
+      return &kRun<Create>;
+    case Proc::kDelegpurge:
+      return &kNotSupported<wire::DelegpurgeArgs>;
+    case Proc::kDelegreturn:
+      return &kNotSupported<wire::DelegreturnArgs>;
+    case Proc::kGetFsattr:
+      return &kRun<GetFsattr>;
+    case Proc::kGetRootHandle:
+      return &kRun<GetRootHandle>;
+    case Proc::kGetattrInline:
+      return &kRun<GetattrInline>;
+    case Proc::kGetattrDirect:
+      return &kStart<GetattrDirect>;
+    case Proc::kLink:
+      return &kRun<Link>;
+    case Proc::kLock:
+      return &kNotSupported<wire::LockArgs>;
+    case Proc::kLockt:
+      return &kNotSupported<wire::LocktArgs>;
+    case Proc::kLocku:
+      return &kNotSupported<wire::LockuArgs>;
+    case Proc::kLookup:
+      return &kRun<Lookup>;
+    case Proc::kLookupp:
+      return &kRun<Lookupp>;
+    case Proc::kNull:
+      return &kRun<Null>;
+    case Proc::kNverify:
+      return &kRun<Nverify>;
+    case Proc::kOpen:
+      return &kStart<Open>;
+    case Proc::kOpenDowngrade:
+      return &kRun<OpenDowngrade>;
+    case Proc::kOpenattr:
+      return &kNotSupported<wire::OpenattrArgs>;
+    case Proc::kReadInline:
+      return &kStart<ReadInline>;
+    case Proc::kReadDirect:
+      return &kStart<ReadDirect>;
+    case Proc::kReaddirInline:
+      return &kStart<ReaddirInline>;
+    case Proc::kReaddirDirect:
+      return &kStart<ReaddirDirect>;
+    case Proc::kReadlinkInline:
+      return &kRun<ReadlinkInline>;
+    case Proc::kReadlinkDirect:
+      return &kStart<ReadlinkDirect>;
+    case Proc::kRemove:
+      return &kRun<Remove>;
+    case Proc::kRename:
+      return &kRun<Rename>;
+    case Proc::kSetattrInline:
+      return &kRun<SetattrInline>;
+    case Proc::kSetattrDirect:
+      return &kStart<SetattrDirect>;
+    case Proc::kVerify:
+      return &kRun<Verify>;
+    case Proc::kBatchSubmit:
+      return &kStart<BatchSubmit>;
+    case Proc::kWriteInline:
+      return &kStart<WriteInline>;
+    case Proc::kWriteDirect:
+      return &kStart<WriteDirect>;
+    case Proc::kAppendInline:
+      return &kStart<AppendInline>;
+    case Proc::kAppendDirect:
+      return &kStart<AppendDirect>;
+    case Proc::kGetFencingList:
+      return &kNotSupported<wire::GetFencingListArgs>;
+    case Proc::kSetFencingList:
+      return &kNotSupported<wire::SetFencingListArgs>;
+    case Proc::kHurryUp:
+      return &kRun<HurryUp>;
+    case Proc::kOpenHandle:
+      return &kRun<OpenHandle>;
     case Proc::kBcGetattr:
     case Proc::kBcNull:
     case Proc::kBcRecall:

@@ -40,8 +40,8 @@ class MessageBuffer {
 // A response on its way, with what must stay until it is gone.
 struct Outgoing {
   std::unique_ptr<MessageBuffer> buffer;
-  DirectLease lease;           // sources of the RDMA writes posted before it
-  uint32_t rdma_credits = 0;   // to be returned with it
+  DirectLease lease;          // sources of the RDMA writes posted before it
+  uint32_t rdma_credits = 0;  // to be returned with it
 };
 
 // The buffers that responses are encoded into: as many as the session has credits. One is free

@@ -30,12 +30,12 @@ struct ServerOptions {
   uint32_t workers = 0;       // threads with a loop each; 0: one per CPU, at most 16
   uint32_t pool_threads = 8;  // threads for what waits on a disk
 
-  uint32_t max_requests = 64;               // credits (Nreq) of one session, at most
-  uint32_t default_requests = 16;           // for a client that leaves it to us
-  uint32_t max_message_bytes = 68 << 10;    // request and response; 64 KiB of data and its header
+  uint32_t max_requests = 64;                // credits (Nreq) of one session, at most
+  uint32_t default_requests = 16;            // for a client that leaves it to us
+  uint32_t max_message_bytes = 68 << 10;     // request and response; 64 KiB of data and its header
   uint32_t default_message_bytes = 8 << 10;  // for a client that leaves it to us
-  uint32_t max_transfer_bytes = 1 << 20;    // of one READ, WRITE or APPEND
-  uint32_t max_credentials = 4096;          // of one client
+  uint32_t max_transfer_bytes = 1 << 20;     // of one READ, WRITE or APPEND
+  uint32_t max_credentials = 4096;           // of one client
   uint32_t default_credentials = 1024;
 
   uint32_t max_sessions = 1024;

@@ -37,9 +37,8 @@ void SetattrInline(Call& call) {
   wire::SetattrInlineArgs args;
   if (!call.Decode(args)) return;
   wire::SetattrInlineRes res;
-  const DafsStatus status =
-      call.session().store().Setattr(call.caller(), args.filehandle, args.state_id,
-                                     args.obj_attributes, &res.attr_request_bitmap);
+  const DafsStatus status = call.session().store().Setattr(
+      call.caller(), args.filehandle, args.state_id, args.obj_attributes, &res.attr_request_bitmap);
   call.Finish(status, args, res);
 }
 

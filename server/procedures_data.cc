@@ -26,10 +26,10 @@ dat::Task<void> ReadInline(Call& call) {
   Session& session = call.session();
   const std::span<std::byte> out = call.out();
   const std::span<std::byte> into =
-      out.subspan(kReadInlineData).first(
-          std::min<size_t>(args.byte_count, out.size() - kReadInlineData));
-  ReadResult read = session.store().Read(call.caller(), args.filehandle, args.state_id,
-                                         args.offset, into, ReadMode::kNoWait);
+      out.subspan(kReadInlineData)
+          .first(std::min<size_t>(args.byte_count, out.size() - kReadInlineData));
+  ReadResult read = session.store().Read(call.caller(), args.filehandle, args.state_id, args.offset,
+                                         into, ReadMode::kNoWait);
   if (read.would_block) {
     auto wait = [&] {
       read = session.store().Read(call.caller(), args.filehandle, args.state_id, args.offset, into,

@@ -16,8 +16,8 @@ dat::Task<void> Open(Call& call) {
   Session& session = call.session();
   const bool delegation = args.claim_type == wire::OpenClaimType::kDelegateCur ||
                           args.claim_type == wire::OpenClaimType::kDelegatePrev;
-  const bool truncates = args.open_type == wire::OpenType::kCreate &&
-                         args.createattrs.has(wire::kFattrObjectSize);
+  const bool truncates =
+      args.open_type == wire::OpenType::kCreate && args.createattrs.has(wire::kFattrObjectSize);
   auto open = [&] { status = session.store().Open(call.caller(), args, &res); };
   if (delegation) {
     status = DafsStatus::kNotSupp;  // no delegation was ever given

@@ -38,7 +38,8 @@ dat::Task<void> ReaddirInline(Call& call) {
   const std::span<std::byte> out = call.out();
   const size_t room = (out.size() - wire::kReaddirInlineEntries) / 8 * 8;
   wire::DirentArrayBuilder builder(
-      call.order(), out.subspan(wire::kReaddirInlineEntries, std::min<size_t>(args.maxcount, room)));
+      call.order(),
+      out.subspan(wire::kReaddirInlineEntries, std::min<size_t>(args.maxcount, room)));
   const ReaddirRequest request = RequestOf(args);
   ReaddirResult result;
   DafsStatus status = DafsStatus::kServerFault;
@@ -58,9 +59,8 @@ dat::Task<void> ReaddirInline(Call& call) {
   const size_t count = builder.count();
   const size_t extent = builder.Finish();
   const wire::ResponseHeader header = call.ResponseHeader(DafsStatus::kOk);
-  const size_t size =
-      wire::FinishReaddirInline(header, result.cookieverf, result.eof, count, extent, call.order(),
-                                out, session.checksums());
+  const size_t size = wire::FinishReaddirInline(header, result.cookieverf, result.eof, count,
+                                                extent, call.order(), out, session.checksums());
   call.FinishBuilt(args, size);
 }
 
@@ -68,10 +68,10 @@ dat::Task<void> ReaddirDirect(Call& call) {
   wire::ReaddirDirectArgs args;
   if (!call.Decode(args)) co_return;
   Session& session = call.session();
-  const size_t room =
-      std::min({size_t{args.maxcount}, static_cast<size_t>(std::min<uint64_t>(
-                                           wire::TotalBytes(args.readdir_data_buffers), kMostDirect)),
-                kMostDirect});
+  const size_t room = std::min({size_t{args.maxcount},
+                                static_cast<size_t>(std::min<uint64_t>(
+                                    wire::TotalBytes(args.readdir_data_buffers), kMostDirect)),
+                                kMostDirect});
   DirectLease lease = co_await session.direct_buffers().Acquire(room);
   std::span<std::byte> content;
   if (room > 0) content = lease.pieces()[0];
@@ -99,8 +99,7 @@ dat::Task<void> ReaddirDirect(Call& call) {
   res.cookieverf = result.cookieverf;
   res.eof = result.eof;
   if (session.checksums()) res.direct_checksum = wire::ComputeChecksum(content, call.order());
-  const bool written =
-      co_await WriteDirectContent(call, content, args.readdir_data_buffers, lease);
+  const bool written = co_await WriteDirectContent(call, content, args.readdir_data_buffers, lease);
   call.Finish(written ? DafsStatus::kOk : DafsStatus::kServerFault, args, res);
 }
 

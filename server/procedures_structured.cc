@@ -100,8 +100,7 @@ dat::Task<void> SetattrDirect(Call& call) {
     status = DafsStatus::kChksum;
   }
   wire::FileAttributes attributes;
-  if (status == DafsStatus::kOk &&
-      !wire::DecodeDirect(content, call.order(), attributes).ok()) {
+  if (status == DafsStatus::kOk && !wire::DecodeDirect(content, call.order(), attributes).ok()) {
     status = DafsStatus::kInval;
   }
   if (status == DafsStatus::kOk) status = wire::CheckSettable(attributes);

@@ -64,10 +64,10 @@ StoreOptions StoreOptionsOf(const ServerOptions& options) {
 
 Server::Server(ServerOptions options)
     : options_(std::move(options)),
-      clients_({.max_credentials = options_.max_credentials,
-                .default_credentials = std::min(options_.default_credentials,
-                                                options_.max_credentials),
-                .lease_time = options_.lease_time}),
+      clients_(
+          {.max_credentials = options_.max_credentials,
+           .default_credentials = std::min(options_.default_credentials, options_.max_credentials),
+           .lease_time = options_.lease_time}),
       sessions_(options_.max_sessions, options_.max_sessions_per_address),
       budget_(options_.message_memory_bytes) {}
 
@@ -101,17 +101,16 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
 absl::Status Server::Listen(const Providers& providers,
                             std::vector<std::unique_ptr<dat::Listener>>* listeners) {
   for (const ListenAddress& wanted : options_.listen) {
-    dat::Provider* provider =
-        wanted.transport == Transport::kTcp ? providers.tcp : providers.rdma;
+    dat::Provider* provider = wanted.transport == Transport::kTcp ? providers.tcp : providers.rdma;
     if (provider == nullptr) {
       return absl::InvalidArgumentError("this dafsd has no such transport; use tcp:ADDR:PORT");
     }
     auto listener = provider->Listen(wanted.address);
     if (!listener.ok()) {
-      return absl::Status(listener.status().code(),
-                          absl::StrCat("listen on ", provider->name(), ":",
-                                       wanted.address.ToString(), ": ",
-                                       listener.status().message()));
+      return absl::Status(
+          listener.status().code(),
+          absl::StrCat("listen on ", provider->name(), ":", wanted.address.ToString(), ": ",
+                       listener.status().message()));
     }
     bound_.push_back({wanted.transport, (*listener)->local()});
     listeners->push_back(*std::move(listener));

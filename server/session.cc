@@ -45,9 +45,8 @@ dat::EndpointOptions Session::EndpointOptions(const ServerOptions& options) {
   return endpoint;
 }
 
-Session::Session(Worker& worker, const Shared& shared, dat::Domain& domain,
-                 const dat::Region& slab, std::unique_ptr<dat::Endpoint> endpoint,
-                 std::string host)
+Session::Session(Worker& worker, const Shared& shared, dat::Domain& domain, const dat::Region& slab,
+                 std::unique_ptr<dat::Endpoint> endpoint, std::string host)
     : worker_(worker),
       shared_(shared),
       domain_(domain),
@@ -66,9 +65,9 @@ Session::Session(Worker& worker, const Shared& shared, dat::Domain& domain,
   }
   connect_timer_ = loop().RunAfter(shared_.options->connect_timeout, [this] {
     connect_timer_ = 0;
-    Abort(absl::DeadlineExceededError(
-        absl::StrCat("no authenticated session ", absl::FormatDuration(
-                         shared_.options->connect_timeout), " after the connection")));
+    Abort(absl::DeadlineExceededError(absl::StrCat(
+        "no authenticated session ", absl::FormatDuration(shared_.options->connect_timeout),
+        " after the connection")));
   });
 }
 
@@ -123,7 +122,8 @@ void Session::OnCompletion(const dat::Completion& completion) {
   }
 }
 
-// ---- Requests in ---------------------------------------------------------------------------------
+// ---- Requests in
+// ---------------------------------------------------------------------------------
 
 void Session::OnReceive(Receive& receive, size_t size_bytes) {
   if (ending_) return;
@@ -133,8 +133,8 @@ void Session::OnReceive(Receive& receive, size_t size_bytes) {
   receive.message_ = receive.buffer->memory().first(size_bytes);
   receive.verdict_ = Check(receive.message_);
   if (receive.verdict_.close_channel) {
-    return End(absl::DataLossError(absl::StrCat("message of ", size_bytes,
-                                                " bytes with a bad header")));
+    return End(
+        absl::DataLossError(absl::StrCat("message of ", size_bytes, " bytes with a bad header")));
   }
   order_ = receive.verdict_.order;
   if (authenticated_) client_->Renew(dat::Loop::Now());
@@ -226,7 +226,8 @@ void Session::SetCaller(Call& call) {
   call.caller_.groups = call.credential_->groups;
 }
 
-// ---- Responses out -------------------------------------------------------------------------------
+// ---- Responses out
+// -------------------------------------------------------------------------------
 
 // target_nreq of the response to `call`; receives for a higher number are posted already here.
 uint16_t Session::TargetNreq(const Call& call) {
@@ -236,8 +237,8 @@ uint16_t Session::TargetNreq(const Call& call) {
   while (receives_.size() < target_) {
     absl::Status status = AddReceive(negotiated_.max_request_size);
     if (status.ok()) continue;
-    LogWarning(absl::StrCat("session from ", peer_name_, ": no further credit: ",
-                            status.ToString()));
+    LogWarning(
+        absl::StrCat("session from ", peer_name_, ": no further credit: ", status.ToString()));
     target_ = credit_->Target(static_cast<uint16_t>(receives_.size()));
     break;
   }
@@ -341,7 +342,8 @@ void Session::OnSent(std::unique_ptr<Outgoing> outgoing) {
   RunReady();
 }
 
-// ---- RDMA credits --------------------------------------------------------------------------------
+// ---- RDMA credits
+// --------------------------------------------------------------------------------
 
 bool Session::CreditWaiter::await_ready() {
   if (!session_.credit_waiters_.empty() || session_.rdma_credits_ < count_) return false;
@@ -364,7 +366,8 @@ void Session::ReturnRdmaCredits(uint32_t count) {
   }
 }
 
-// ---- The end -------------------------------------------------------------------------------------
+// ---- The end
+// -------------------------------------------------------------------------------------
 
 void Session::End(absl::Status why) {
   if (disconnected_ || end_timer_ != 0) return;

@@ -15,7 +15,7 @@ namespace {
 using wire::AuthType;
 using wire::DafsStatus;
 
-constexpr uint32_t kLeastMessage = 1024;     // WIRE 11.3
+constexpr uint32_t kLeastMessage = 1024;       // WIRE 11.3
 constexpr uint32_t kLeastWritePosition = 136;  // behind the fixed section of WRITE_INLINE
 
 // WIRE 11.3: a multiple of 8, at least 1024, at most what was asked rounded down to 8.
@@ -75,10 +75,10 @@ DafsStatus Session::Open(const wire::ClientConnectArgs& args) {
   const ServerOptions& options = *shared_.options;
   wire::ClientConnectRes res;
   res.use_checksums = args.use_checksums;
-  res.max_request_size = MessageSize(args.max_request_size, options.default_message_bytes,
-                                     options.max_message_bytes);
-  res.max_response_size = MessageSize(args.max_response_size, options.default_message_bytes,
-                                      options.max_message_bytes);
+  res.max_request_size =
+      MessageSize(args.max_request_size, options.default_message_bytes, options.max_message_bytes);
+  res.max_response_size =
+      MessageSize(args.max_response_size, options.default_message_bytes, options.max_message_bytes);
   res.inline_write_header_size = WritePosition(args.inline_write_header_size, res.max_request_size);
   credit_.emplace(*shared_.budget, size_t{res.max_request_size} + res.max_response_size,
                   options.max_requests);
@@ -110,8 +110,8 @@ DafsStatus Session::Open(const wire::ClientConnectArgs& args) {
 void Session::Connect(Call& call) {
   wire::ClientConnectArgs args;
   if (!call.Decode(args)) return;
-  client_ = shared_.clients->Connect(args.client_id_string, args.client_verifier,
-                                     args.max_credentials);
+  client_ =
+      shared_.clients->Connect(args.client_id_string, args.client_verifier, args.max_credentials);
   const DafsStatus status = Open(args);
   if (status != DafsStatus::kOk) client_.reset();
   call.Finish(status, args, negotiated_);
@@ -196,8 +196,7 @@ void Session::Authenticated(AuthType method) {
                        " opened: ", endpoint_->description(), ", requests ",
                        negotiated_.max_requests, " of ", negotiated_.max_request_size,
                        " bytes, responses of ", negotiated_.max_response_size, " bytes, checksums ",
-                       negotiated_.use_checksums ? "on" : "off",
-                       trusted_ ? "" : ", untrusted"));
+                       negotiated_.use_checksums ? "on" : "off", trusted_ ? "" : ", untrusted"));
 }
 
 // 6.2.5. No optional channel is ever granted by this server, so there is none to bind.

@@ -25,11 +25,11 @@ Worker::~Worker() {
 void Worker::Adopt(std::unique_ptr<dat::PendingEndpoint> pending, std::string host) {
   ++count_;
   loop_->Post([this, pending = std::move(pending), host = std::move(host)] {
-    absl::Status status = stopping_ ? absl::UnavailableError("the server is stopping")
-                                    : Open(*pending, host);
+    absl::Status status =
+        stopping_ ? absl::UnavailableError("the server is stopping") : Open(*pending, host);
     if (status.ok()) return;
-    LogWarning(absl::StrCat("connection from ", pending->peer().ToString(), " not taken: ",
-                            status.ToString()));
+    LogWarning(absl::StrCat("connection from ", pending->peer().ToString(),
+                            " not taken: ", status.ToString()));
     shared_.sessions->Leave(host);
     --count_;
   });

@@ -22,8 +22,10 @@ namespace {
 // The access bits that one kernel permission grants on an object of this type.
 uint32_t BitsOf(int permission, bool directory) {
   switch (permission) {
-    case R_OK: return wire::kAccessRead;
-    case W_OK: return wire::kAccessModify | wire::kAccessExtend;
+    case R_OK:
+      return wire::kAccessRead;
+    case W_OK:
+      return wire::kAccessModify | wire::kAccessExtend;
     default:
       return directory ? wire::kAccessLookup | wire::kAccessExecute : wire::kAccessExecute;
   }
@@ -31,26 +33,25 @@ uint32_t BitsOf(int permission, bool directory) {
 
 }  // namespace
 
-DafsStatus Store::Access(const Caller& caller, const wire::AccessArgs& args,
-                         wire::AccessRes* res) {
+DafsStatus Store::Access(const Caller& caller, const wire::AccessArgs& args, wire::AccessRes* res) {
   *res = {};
   if ((args.access & ~wire::kAccessAll) != 0) return DafsStatus::kInval;
   Place place;
   STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, args.filehandle, &place));
   const bool pseudo = place.pseudo != nullptr;
   const bool directory = pseudo || place.object->is_dir();
-  // Whether an object may be deleted is its directory's to tell: DELETE is not supported (6.5.2-08).
+  // Whether an object may be deleted is its directory's to tell: DELETE is not supported
+  // (6.5.2-08).
   if (!pseudo) STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *place.object->fs().exported));
   for (int permission : {R_OK, W_OK, X_OK}) {
     const uint32_t bits = args.access & BitsOf(permission, directory);
     if (bits == 0) continue;
     res->supported |= bits;
-    const bool read_only =
-        pseudo || (permission == W_OK && place.object->fs().exported->read_only);
+    const bool read_only = pseudo || (permission == W_OK && place.object->fs().exported->read_only);
     if (permission == W_OK && read_only) continue;
     // AT_EACCESS: by the identity entered, not by the real user of the process.
-    if (pseudo || faccessat(place.object->path_fd(), "", permission,
-                            AT_EMPTY_PATH | AT_EACCESS) == 0) {
+    if (pseudo ||
+        faccessat(place.object->path_fd(), "", permission, AT_EMPTY_PATH | AT_EACCESS) == 0) {
       res->access |= bits;
     } else if (errno != EACCES && errno != EPERM && errno != EROFS && errno != ETXTBSY) {
       return StatusFromErrno();
@@ -59,8 +60,8 @@ DafsStatus Store::Access(const Caller& caller, const wire::AccessArgs& args,
   return DafsStatus::kOk;
 }
 
-DafsStatus Store::Getattr(const Caller& caller, const wire::FileHandle& filehandle,
-                          uint64_t bitmap, wire::FileAttributes* attributes) {
+DafsStatus Store::Getattr(const Caller& caller, const wire::FileHandle& filehandle, uint64_t bitmap,
+                          wire::FileAttributes* attributes) {
   *attributes = {};
   Place place;
   STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, filehandle, &place));
@@ -84,8 +85,7 @@ DafsStatus Store::Setattr(const Caller& caller, const wire::FileHandle& filehand
     OpenRights rights;
     STORE_RETURN_IF_NOT_OK(
         impl_->opens.Find(caller.client_id, state_id, KeyOf(filehandle), &rights));
-    if (resizes && (rights.access & wire::kShareWrite) != 0 &&
-        !file->fs().exported->read_only) {
+    if (resizes && (rights.access & wire::kShareWrite) != 0 && !file->fs().exported->read_only) {
       int error = 0;
       size_fd = file->DataFd(/*write=*/true, &error);
       if (size_fd == nullptr) return StatusFromErrno(error);
@@ -106,8 +106,8 @@ namespace {
 
 // Everything in 6.1.6 but quotas and failover locations.
 constexpr uint64_t kFsattrReadable =
-    wire::kFsattrAll & ~(wire::kFsattrQuotaHard | wire::kFsattrQuotaSoft |
-                         wire::kFsattrQuotaUsed | wire::kFsattrFailoverLocations);
+    wire::kFsattrAll & ~(wire::kFsattrQuotaHard | wire::kFsattrQuotaSoft | wire::kFsattrQuotaUsed |
+                         wire::kFsattrFailoverLocations);
 
 void FillLimits(const StoreOptions& options, wire::FsAttributes* a) {
   a->lease_time = static_cast<uint32_t>(absl::ToInt64Seconds(options.lease_time));

@@ -42,14 +42,22 @@ bool ToTimespec(bool valid, const wire::SetTime& time, timespec* out) {
 
 wire::ObjectType ObjectTypeOf(mode_t type) {
   switch (type & S_IFMT) {
-    case S_IFREG: return wire::ObjectType::kReg;
-    case S_IFDIR: return wire::ObjectType::kDir;
-    case S_IFBLK: return wire::ObjectType::kBlk;
-    case S_IFCHR: return wire::ObjectType::kChr;
-    case S_IFLNK: return wire::ObjectType::kLnk;
-    case S_IFSOCK: return wire::ObjectType::kSock;
-    case S_IFIFO: return wire::ObjectType::kFifo;
-    default: return wire::ObjectType::kInvalid;
+    case S_IFREG:
+      return wire::ObjectType::kReg;
+    case S_IFDIR:
+      return wire::ObjectType::kDir;
+    case S_IFBLK:
+      return wire::ObjectType::kBlk;
+    case S_IFCHR:
+      return wire::ObjectType::kChr;
+    case S_IFLNK:
+      return wire::ObjectType::kLnk;
+    case S_IFSOCK:
+      return wire::ObjectType::kSock;
+    case S_IFIFO:
+      return wire::ObjectType::kFifo;
+    default:
+      return wire::ObjectType::kInvalid;
   }
 }
 

@@ -20,9 +20,9 @@ inline constexpr uint64_t kFattrReadable =
     wire::kFattrTimeAccess | wire::kFattrTimeCreate | wire::kFattrTimeDelta |
     wire::kFattrTimeMetadata | wire::kFattrTimeModify | wire::kFattrRawDev |
     wire::kFattrFilehandle | wire::kFattrOwner | wire::kFattrOwnerGroup;
-inline constexpr uint64_t kFattrWritable =
-    wire::kFattrMode | wire::kFattrObjectSize | wire::kFattrTimeAccessSet |
-    wire::kFattrTimeModifySet | wire::kFattrOwner | wire::kFattrOwnerGroup;
+inline constexpr uint64_t kFattrWritable = wire::kFattrMode | wire::kFattrObjectSize |
+                                           wire::kFattrTimeAccessSet | wire::kFattrTimeModifySet |
+                                           wire::kFattrOwner | wire::kFattrOwnerGroup;
 
 wire::ObjectType ObjectTypeOf(mode_t type);
 uint64_t CtimeNs(const struct statx& stx);

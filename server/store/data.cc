@@ -1,8 +1,9 @@
-// Moving data: READ, WRITE, APPEND, COMMIT. Spec: 6.5.27, 6.5.28, 6.5.38, 6.5.39, 6.5.3, 6.5.4, 6.5.8.
+// Moving data: READ, WRITE, APPEND, COMMIT.
+// Spec: 6.5.27, 6.5.28, 6.5.38, 6.5.39, 6.5.3, 6.5.4, 6.5.8.
 //
 // With a state id the rights are those of its OPEN, and the descriptors the server's; without one
-// the kernel decides anew at every call. Writes act as their caller all the same, because the kernel
-// looks at who writes for set-id bits, quotas and reserved space.
+// the kernel decides anew at every call. Writes act as their caller all the same, because the
+// kernel looks at who writes for set-id bits, quotas and reserved space.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -109,9 +110,12 @@ void Advance(Iovecs* vecs, size_t n) {
 
 int SyncFlag(wire::StableHow how) {
   switch (how) {
-    case wire::StableHow::kDataSync: return RWF_DSYNC;
-    case wire::StableHow::kFileSync: return RWF_SYNC;
-    default: return 0;
+    case wire::StableHow::kDataSync:
+      return RWF_DSYNC;
+    case wire::StableHow::kFileSync:
+      return RWF_SYNC;
+    default:
+      return 0;
   }
 }
 
@@ -130,12 +134,11 @@ bool SizeOf(int fd, uint64_t* size) {
 }  // namespace
 
 ReadResult Store::Readv(const Caller& caller, const wire::FileHandle& filehandle,
-                        const wire::StateId& state_id, uint64_t offset,
-                        std::span<const iovec> into, ReadMode mode) {
+                        const wire::StateId& state_id, uint64_t offset, std::span<const iovec> into,
+                        ReadMode mode) {
   ReadResult result;
   OpenData data;
-  result.status =
-      FindData(*impl_, caller, filehandle, state_id, wire::kShareRead, &data);
+  result.status = FindData(*impl_, caller, filehandle, state_id, wire::kShareRead, &data);
   if (result.status != DafsStatus::kOk) return result;
   const int fd = data.fd->get();
   // No file reaches beyond INT64_MAX, and the kernel takes no position there.
@@ -179,13 +182,11 @@ ReadResult Store::Read(const Caller& caller, const wire::FileHandle& filehandle,
 }
 
 DafsStatus Store::Write(const Caller& caller, const wire::FileHandle& filehandle,
-                        const wire::StateId& state_id, uint64_t offset,
-                        std::span<const iovec> from, wire::StableHow stable_how,
-                        WriteResult* res) {
+                        const wire::StateId& state_id, uint64_t offset, std::span<const iovec> from,
+                        wire::StableHow stable_how, WriteResult* res) {
   if (TotalBytes(from) > impl_->options.max_write) return DafsStatus::kWriteTooBig;
   OpenData data;
-  STORE_RETURN_IF_NOT_OK(
-      FindData(*impl_, caller, filehandle, state_id, wire::kShareWrite, &data));
+  STORE_RETURN_IF_NOT_OK(FindData(*impl_, caller, filehandle, state_id, wire::kShareWrite, &data));
   uint64_t total = 0;
   const Iovecs vecs = Clip(from, UINT64_MAX, &total);
   if (offset > INT64_MAX || total > INT64_MAX - offset) return DafsStatus::kFbig;
@@ -250,8 +251,7 @@ DafsStatus Store::Append(const Caller& caller, const wire::FileHandle& filehandl
   const uint64_t total = TotalBytes(from);
   if (total > impl_->options.max_append) return DafsStatus::kWriteTooBig;
   OpenData data;
-  STORE_RETURN_IF_NOT_OK(
-      FindData(*impl_, caller, filehandle, state_id, wire::kShareWrite, &data));
+  STORE_RETURN_IF_NOT_OK(FindData(*impl_, caller, filehandle, state_id, wire::kShareWrite, &data));
   // A descriptor of its own, whose position tells where the data landed.
   Fd fd;
   {
@@ -283,11 +283,9 @@ DafsStatus Store::Append(const Caller& caller, const wire::FileHandle& filehandl
   return DafsStatus::kOk;
 }
 
-DafsStatus Store::Commit(const Caller& caller, const wire::CommitArgs& args,
-                         wire::CommitRes* res) {
+DafsStatus Store::Commit(const Caller& caller, const wire::CommitArgs& args, wire::CommitRes* res) {
   ObjectRef file;
-  STORE_RETURN_IF_NOT_OK(
-      impl_->ResolveObject(caller, args.filehandle, DafsStatus::kIsDir, &file));
+  STORE_RETURN_IF_NOT_OK(impl_->ResolveObject(caller, args.filehandle, DafsStatus::kIsDir, &file));
   if (file->is_dir()) return DafsStatus::kIsDir;
   if (!file->is_regular()) return DafsStatus::kInval;
   int error = 0;

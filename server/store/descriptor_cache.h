@@ -44,9 +44,7 @@ class DescriptorCache {
   static constexpr size_t kShards = 16;
   static constexpr size_t kSavedMax = 4096;  // per shard; more than a clock tick's worth of changes
 
-  Shard& ShardOf(const ObjectKey& key) {
-    return shards_[absl::Hash<ObjectKey>{}(key) % kShards];
-  }
+  Shard& ShardOf(const ObjectKey& key) { return shards_[absl::Hash<ObjectKey>{}(key) % kShards]; }
   ObjectRef EvictOne(Shard& shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
 
   const size_t max_descriptors_;

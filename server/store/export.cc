@@ -110,8 +110,8 @@ absl::StatusOr<Cidr> Cidr::Parse(std::string_view text) {
   int bits = most;
   if (slash != std::string_view::npos &&
       (!absl::SimpleAtoi(Absl(text.substr(slash + 1)), &bits) || bits < 0 || bits > most)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", Absl(text), "' needs a prefix length of 0 to ", most, " behind the '/'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", Absl(text), "' needs a prefix length of 0 to ", most, " behind the '/'"));
   }
   result.prefix_bits = v4 ? 96 + bits : bits;
   for (int bit = result.prefix_bits; bit < 128; ++bit) {  // host bits say nothing: clear them

@@ -11,7 +11,7 @@ namespace dafs::server {
 namespace {
 
 constexpr size_t kFsHandleBytes = 16;
-constexpr size_t kHeadAt = 16;   // kind and length
+constexpr size_t kHeadAt = 16;  // kind and length
 constexpr size_t kTypeAt = 17;
 constexpr size_t kBytesAt = 18;
 constexpr uint8_t kLengthMask = 0x3f;
@@ -37,8 +37,7 @@ ObjectKey MakeKey(const wire::FsHandle& fshandle, HandleKind kind, uint8_t type,
   DAFS_CHECK(bytes.size() <= kKernelHandleMax, "longer handles are refused where they arise");
   ObjectKey key;
   std::memcpy(key.bytes.data(), fshandle.bytes.data(), kFsHandleBytes);
-  key.bytes[kHeadAt] =
-      static_cast<uint8_t>(bytes.size() | static_cast<size_t>(kind) << kKindShift);
+  key.bytes[kHeadAt] = static_cast<uint8_t>(bytes.size() | static_cast<size_t>(kind) << kKindShift);
   key.bytes[kTypeAt] = type;
   std::memcpy(key.bytes.data() + kBytesAt, bytes.data(), bytes.size());
   return key;
@@ -98,8 +97,7 @@ bool HandleMac::Verify(const wire::FileHandle& handle) const {
 
 std::array<uint8_t, 8> HandleMac::Identify(std::string_view text) const {
   std::array<uint8_t, 8> id;
-  Compute(kIdentifierDomain,
-          {reinterpret_cast<const uint8_t*>(text.data()), text.size()}, id);
+  Compute(kIdentifierDomain, {reinterpret_cast<const uint8_t*>(text.data()), text.size()}, id);
   return id;
 }
 

@@ -1,4 +1,5 @@
-// Finding objects: GET_ROOT_HANDLE, LOOKUP, LOOKUPP, READLINK. Spec: 6.5.12, 6.5.21, 6.5.22, 6.5.31.
+// Finding objects: GET_ROOT_HANDLE, LOOKUP, LOOKUPP, READLINK.
+// Spec: 6.5.12, 6.5.21, 6.5.22, 6.5.31.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -24,8 +25,8 @@ DafsStatus StoreImpl::LookupName(Object& directory, const std::string& name, Obj
   }
   const FileSystem* fs = mounts->FindByMountId(directory.fs(), handle.mount_id);
   if (fs == nullptr) return DafsStatus::kAcces;  // a mounted file system that cannot be served
-  *child = cache.Find(MakeKey(fs->fshandle, HandleKind::kFile, handle.type,
-                              {handle.bytes, handle.length}));
+  *child = cache.Find(
+      MakeKey(fs->fshandle, HandleKind::kFile, handle.type, {handle.bytes, handle.length}));
   if (*child != nullptr) return DafsStatus::kOk;
   Fd path(openat(directory.path_fd(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   if (!path.ok()) return StatusFromErrno();
@@ -75,8 +76,7 @@ DafsStatus Store::GetRootHandle(const Caller& caller, wire::FileHandle* root) {
   return impl_->options.exports[index].Admits(caller.peer) ? DafsStatus::kOk : DafsStatus::kAcces;
 }
 
-DafsStatus Store::Lookup(const Caller& caller, const wire::LookupArgs& args,
-                         wire::LookupRes* res) {
+DafsStatus Store::Lookup(const Caller& caller, const wire::LookupArgs& args, wire::LookupRes* res) {
   *res = {};
   if (args.path.empty()) return DafsStatus::kInval;
   Place place;
@@ -154,8 +154,7 @@ DafsStatus Store::Lookupp(const Caller& caller, const wire::FileHandle& filehand
 DafsStatus Store::Readlink(const Caller& caller, const wire::FileHandle& filehandle,
                            std::string* link) {
   ObjectRef object;
-  STORE_RETURN_IF_NOT_OK(
-      impl_->ResolveObject(caller, filehandle, DafsStatus::kInval, &object));
+  STORE_RETURN_IF_NOT_OK(impl_->ResolveObject(caller, filehandle, DafsStatus::kInval, &object));
   if (object->type() != S_IFLNK) return DafsStatus::kInval;
   char buffer[PATH_MAX];  // the kernel keeps no longer ones
   const ssize_t n = readlinkat(object->path_fd(), "", buffer, sizeof buffer);

@@ -40,11 +40,11 @@ absl::Status NoHandles(const Export& e, const std::string& path, int error) {
   if (error == EPERM) {
     return Refused(e, path, "opening by handle is not permitted; dafsd must run as root");
   }
-  return Refused(e, path,
-                 absl::StrCat("its file system has no persistent file handles (",
-                              std::strerror(error),
-                              "); an overlay needs the mount options index=on,nfs_export=on, "
-                              "other kinds cannot be exported"));
+  return Refused(
+      e, path,
+      absl::StrCat("its file system has no persistent file handles (", std::strerror(error),
+                   "); an overlay needs the mount options index=on,nfs_export=on, "
+                   "other kinds cannot be exported"));
 }
 
 // Mount points in mountinfo have blanks and backslashes as \ooo.
@@ -108,8 +108,7 @@ int OpenKernelHandle(const FileSystem& fs, const ObjectKey& key) {
   buffer.head.handle_bytes = static_cast<unsigned>(bytes.size());
   buffer.head.handle_type = TypeOf(key);
   std::memcpy(buffer.head.f_handle, bytes.data(), bytes.size());
-  const int fd =
-      open_by_handle_at(fs.root.get(), &buffer.head, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  const int fd = open_by_handle_at(fs.root.get(), &buffer.head, O_PATH | O_NOFOLLOW | O_CLOEXEC);
   return fd >= 0 ? fd : -errno;
 }
 
@@ -135,8 +134,9 @@ absl::StatusOr<std::unique_ptr<Mounts>> Mounts::Open(const std::vector<Export>& 
 
 // `place` is the mount point relative to the export: it tells two mounts of one file system apart,
 // which may differ in their options.
-absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(
-    size_t export_index, const std::string& path, const std::string& place) const {
+absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export_index,
+                                                                   const std::string& path,
+                                                                   const std::string& place) const {
   const Export& exported = exports_[export_index];
   auto fs = std::make_unique<FileSystem>();
   fs->exported = &exported;
@@ -149,8 +149,8 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(
     return NoHandles(exported, path, error);
   }
   fs->mount_id = handle.mount_id;
-  const auto export_id = mac_.Identify(absl::StrCat("export\n", exported.name, "\n",
-                                                    directories_[export_index]));
+  const auto export_id =
+      mac_.Identify(absl::StrCat("export\n", exported.name, "\n", directories_[export_index]));
   struct statfs stats;
   if (fstatfs(fs->root.get(), &stats) != 0) return Refused(exported, path, std::strerror(errno));
   fs->memory = stats.f_type == TMPFS_MAGIC || stats.f_type == RAMFS_MAGIC;

@@ -1,9 +1,9 @@
 // The file systems behind the exports: each export's own, and every other one mounted inside it.
 // Each has an FSHandle, and a descriptor by which its handles are opened. A file system mounted
-// inside an export is found by its mount id when a lookup crosses into it, or by its FSHandle when a
-// client presents a handle after a restart. Its descriptor keeps it busy: it can be unmounted only
-// lazily while the server runs.
-// Spec: 4.1.4 (crossing, FSHandle). Thread-safe. May block on the file system.
+// inside an export is found by its mount id when a lookup crosses into it, or by its FSHandle when
+// a client presents a handle after a restart. Its descriptor keeps it busy: it can be unmounted
+// only lazily while the server runs. Spec: 4.1.4 (crossing, FSHandle). Thread-safe. May block on
+// the file system.
 #pragma once
 
 #include <atomic>
@@ -27,15 +27,15 @@ struct FileSystem {
   const Export* exported = nullptr;  // whose options hold
   size_t export_index = 0;
   wire::FsHandle fshandle;
-  Fd root;               // readable, at the export's directory or the mount's root
+  Fd root;  // readable, at the export's directory or the mount's root
   uint64_t mount_id = 0;
-  std::string path;      // for messages
-  bool memory = false;   // pages are always there (tmpfs): a read never waits for a disk
+  std::string path;     // for messages
+  bool memory = false;  // pages are always there (tmpfs): a read never waits for a disk
 };
 
 // The kernel's handle of an object: `name` in `dir`, or `dir` itself with "" (AT_EMPTY_PATH).
-// On success *type, *bytes (kKernelHandleMax), *length and *mount_id hold it. Returns 0 or an errno;
-// EOVERFLOW for a handle that does not fit a filehandle.
+// On success *type, *bytes (kKernelHandleMax), *length and *mount_id hold it. Returns 0 or an
+// errno; EOVERFLOW for a handle that does not fit a filehandle.
 struct KernelHandle {
   uint8_t type = 0;
   uint8_t length = 0;
@@ -77,8 +77,8 @@ class Mounts {
 
   const std::vector<Export>& exports_;
   const HandleMac& mac_;
-  std::vector<std::string> directories_;     // of the exports, without symbolic links
-  std::vector<const FileSystem*> tops_;      // by export
+  std::vector<std::string> directories_;  // of the exports, without symbolic links
+  std::vector<const FileSystem*> tops_;   // by export
   absl::Mutex mutex_;
   std::vector<std::unique_ptr<FileSystem>> all_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<MountKey, const FileSystem*> by_mount_ ABSL_GUARDED_BY(mutex_);

@@ -35,9 +35,12 @@ int MakeNode(int directory, const wire::CreateArgs& args) {
           args.attr.has(wire::kFattrMode) ? args.attr.mode & wire::kModeBits : kDirectoryMode;
       return mkdirat(directory, name, mode);
     }
-    case wire::ObjectType::kLnk: return symlinkat(args.linkdata.c_str(), directory, name);
-    case wire::ObjectType::kSock: return mknodat(directory, name, S_IFSOCK | kNodeMode, 0);
-    case wire::ObjectType::kFifo: return mknodat(directory, name, S_IFIFO | kNodeMode, 0);
+    case wire::ObjectType::kLnk:
+      return symlinkat(args.linkdata.c_str(), directory, name);
+    case wire::ObjectType::kSock:
+      return mknodat(directory, name, S_IFSOCK | kNodeMode, 0);
+    case wire::ObjectType::kFifo:
+      return mknodat(directory, name, S_IFIFO | kNodeMode, 0);
     default: {
       const mode_t type = args.obj_type == wire::ObjectType::kBlk ? S_IFBLK : S_IFCHR;
       const dev_t device = makedev(static_cast<unsigned>(args.specdata.specdata1),
@@ -50,7 +53,8 @@ int MakeNode(int directory, const wire::CreateArgs& args) {
 DafsStatus CheckCreate(const wire::CreateArgs& args) {
   STORE_RETURN_IF_NOT_OK(CheckName(args.component));
   switch (args.obj_type) {
-    case wire::ObjectType::kDir: return CheckSettable(args.attr);
+    case wire::ObjectType::kDir:
+      return CheckSettable(args.attr);
     case wire::ObjectType::kLnk:
       if (args.linkdata.empty() || args.linkdata.find('\0') != std::string::npos) {
         return DafsStatus::kInval;
@@ -64,8 +68,10 @@ DafsStatus CheckCreate(const wire::CreateArgs& args) {
       }
       break;
     case wire::ObjectType::kSock:
-    case wire::ObjectType::kFifo: break;
-    default: return DafsStatus::kBadType;
+    case wire::ObjectType::kFifo:
+      break;
+    default:
+      return DafsStatus::kBadType;
   }
   return args.attr.included == 0 ? DafsStatus::kOk : DafsStatus::kInval;
 }
@@ -80,8 +86,7 @@ wire::FileAttributes LeftToSet(const wire::FileAttributes& attr) {
 
 }  // namespace
 
-DafsStatus Store::Create(const Caller& caller, const wire::CreateArgs& args,
-                         wire::CreateRes* res) {
+DafsStatus Store::Create(const Caller& caller, const wire::CreateArgs& args, wire::CreateRes* res) {
   STORE_RETURN_IF_NOT_OK(CheckCreate(args));
   ObjectRef directory;
   STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.filehandle, &directory));
@@ -159,8 +164,8 @@ class Removal {
     if (object == nullptr) return;
     object->change().Modified();
     struct statx stx;
-    if (object_ == nullptr && (Statx(object->path_fd(), &stx) != 0 || stx.stx_nlink == 0 ||
-                               object->is_dir())) {
+    if (object_ == nullptr &&
+        (Statx(object->path_fd(), &stx) != 0 || stx.stx_nlink == 0 || object->is_dir())) {
       store_.cache.Erase(key_);  // its descriptor must not keep what is gone
     }
   }
@@ -174,8 +179,7 @@ class Removal {
 };
 
 // The key of `name` in `directory`, as the identity entered.
-DafsStatus KeyOfName(StoreImpl& store, Object& directory, const std::string& name,
-                     ObjectKey* key) {
+DafsStatus KeyOfName(StoreImpl& store, Object& directory, const std::string& name, ObjectKey* key) {
   KernelHandle handle;
   if (int error = GetKernelHandle(directory.path_fd(), name.c_str(), &handle); error != 0) {
     return error == EOPNOTSUPP ? DafsStatus::kAcces : StatusFromErrno(error);
@@ -188,8 +192,7 @@ DafsStatus KeyOfName(StoreImpl& store, Object& directory, const std::string& nam
 
 }  // namespace
 
-DafsStatus Store::Remove(const Caller& caller, const wire::RemoveArgs& args,
-                         wire::RemoveRes* res) {
+DafsStatus Store::Remove(const Caller& caller, const wire::RemoveArgs& args, wire::RemoveRes* res) {
   STORE_RETURN_IF_NOT_OK(CheckName(args.target));
   ObjectRef directory;
   STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.filehandle, &directory));
@@ -212,8 +215,7 @@ DafsStatus Store::Remove(const Caller& caller, const wire::RemoveArgs& args,
   return DafsStatus::kOk;
 }
 
-DafsStatus Store::Rename(const Caller& caller, const wire::RenameArgs& args,
-                         wire::RenameRes* res) {
+DafsStatus Store::Rename(const Caller& caller, const wire::RenameArgs& args, wire::RenameRes* res) {
   STORE_RETURN_IF_NOT_OK(CheckName(args.oldname));
   STORE_RETURN_IF_NOT_OK(CheckName(args.newname));
   ObjectRef source, target;
@@ -237,12 +239,13 @@ DafsStatus Store::Rename(const Caller& caller, const wire::RenameArgs& args,
   }
   ChangeProbe source_probe(*source);
   ChangeProbe target_probe(*target);
-  const int result = renameat(source->path_fd(), args.oldname.c_str(), target->path_fd(),
-                              args.newname.c_str());
+  const int result =
+      renameat(source->path_fd(), args.oldname.c_str(), target->path_fd(), args.newname.c_str());
   const int error = errno;
   if (replaces) removal.Done(result == 0);
   if (result != 0) {
-    // Both are directories, so these speak of a target that does not go with the source (6.5.34-03).
+    // Both are directories, so these speak of a target that does not go with the source
+    // (6.5.34-03).
     const bool incompatible = error == ENOTEMPTY || error == EISDIR || error == ENOTDIR;
     return incompatible ? DafsStatus::kExist : StatusFromErrno(error);
   }

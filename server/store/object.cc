@@ -37,11 +37,7 @@ void ChangeCounter::Restore(const Saved& saved) {
 
 Object::Object(const FileSystem& fs, const wire::FileHandle& handle, Fd path, mode_t type,
                std::atomic<size_t>& descriptors)
-    : fs_(fs),
-      handle_(handle),
-      path_(std::move(path)),
-      type_(type),
-      descriptors_(descriptors) {
+    : fs_(fs), handle_(handle), path_(std::move(path)), type_(type), descriptors_(descriptors) {
   descriptors_.fetch_add(1, std::memory_order_relaxed);
 }
 

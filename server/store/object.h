@@ -72,7 +72,8 @@ class Object {
 
   // A descriptor of this regular file for reading, or for reading and writing, opened by the
   // server's own right: only for callers whose right has been established (by OPEN). Kept for the
-  // next call. Owned by the object and the calls in flight. On failure nullptr, and *error an errno.
+  // next call. Owned by the object and the calls in flight. On failure nullptr, and *error an
+  // errno.
   std::shared_ptr<const Fd> DataFd(bool write, int* error);
 
   // Keeps `fd`, which a caller has opened, as such a descriptor if there is none yet.

@@ -52,9 +52,8 @@ DafsStatus CheckOpen(const wire::OpenArgs& args) {
     default:  // claims of delegations, which this server does not grant
       return create ? DafsStatus::kInval : DafsStatus::kNotSupp;
   }
-  return create && args.createmode != wire::CreateMode::kExclusive
-             ? CheckSettable(args.createattrs)
-             : DafsStatus::kOk;
+  return create && args.createmode != wire::CreateMode::kExclusive ? CheckSettable(args.createattrs)
+                                                                   : DafsStatus::kOk;
 }
 
 OpenRequest RequestOf(const Caller& caller, const wire::OpenArgs& args) {
@@ -76,9 +75,8 @@ DafsStatus CheckRights(Object& file, uint32_t access) {
   const bool keepable = read || !write;
   if (!keepable || file.HasDataFd(write)) {
     const int mode = (read ? R_OK : 0) | (write ? W_OK : 0);
-    return faccessat(file.path_fd(), "", mode, AT_EMPTY_PATH | AT_EACCESS) == 0
-               ? DafsStatus::kOk
-               : StatusFromErrno();
+    return faccessat(file.path_fd(), "", mode, AT_EMPTY_PATH | AT_EACCESS) == 0 ? DafsStatus::kOk
+                                                                                : StatusFromErrno();
   }
   Fd fd(open(FdPath(file.path_fd()).c_str(),
              (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -92,7 +90,8 @@ DafsStatus OpenObject(StoreImpl& store, const ObjectRef& file, const OpenRequest
                       Made made, wire::StateId* state_id) {
   if (file->is_dir()) return DafsStatus::kIsDir;
   if (file->type() == S_IFLNK) return DafsStatus::kSymlink;
-  if (!file->is_regular()) return DafsStatus::kInval;  // devices and FIFOs are the client's business
+  if (!file->is_regular())
+    return DafsStatus::kInval;  // devices and FIFOs are the client's business
   if (file->fs().exported->read_only && (request.access & wire::kShareWrite) != 0) {
     return DafsStatus::kRofs;
   }
@@ -308,8 +307,8 @@ DafsStatus Store::Open(const Caller& caller, const wire::OpenArgs& args, wire::O
     if (!place.object->is_dir()) return DafsStatus::kNotDir;
     if (place.object->fs().exported->read_only) return DafsStatus::kRofs;
     STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *place.object->fs().exported));
-    STORE_RETURN_IF_NOT_OK(Creation(*impl_, caller, args, *place.object)
-                               .RunUnlinked(&file, &res->state_id));
+    STORE_RETURN_IF_NOT_OK(
+        Creation(*impl_, caller, args, *place.object).RunUnlinked(&file, &res->state_id));
   } else {
     if (place.pseudo != nullptr) return DafsStatus::kIsDir;
     file = place.object;
@@ -325,8 +324,7 @@ DafsStatus Store::OpenHandle(const Caller& caller, const wire::OpenHandleArgs& a
                              wire::OpenHandleRes* res) {
   STORE_RETURN_IF_NOT_OK(CheckShare(args.share_access, args.share_deny));
   ObjectRef file;
-  STORE_RETURN_IF_NOT_OK(
-      impl_->ResolveObject(caller, args.filehandle, DafsStatus::kIsDir, &file));
+  STORE_RETURN_IF_NOT_OK(impl_->ResolveObject(caller, args.filehandle, DafsStatus::kIsDir, &file));
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *file->fs().exported));
   OpenRequest request;
   request.client_id = caller.client_id;

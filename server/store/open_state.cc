@@ -140,8 +140,8 @@ DafsStatus OpenTable::Close(const wire::ClientId& client_id, const wire::StateId
   auto file = files_.find(key);
   Count(file->second.holders, record->second, -1);
   if (record->second.deny != 0) --deniers_;
-  closed->last_write = (record->second.access & wire::kShareWrite) != 0 &&
-                       file->second.holders.writers == 0;
+  closed->last_write =
+      (record->second.access & wire::kShareWrite) != 0 && file->second.holders.writers == 0;
   by_owner_.erase(Owner{client_id, std::move(record->second.owner), key});
   auto client = by_client_.find(client_id);
   client->second.erase(serial);

@@ -37,7 +37,7 @@ struct OpenRequest {
 
 // What an open entitles to.
 struct OpenRights {
-  ObjectRef object;     // none if its descriptors are not kept for the open: resolve the handle
+  ObjectRef object;  // none if its descriptors are not kept for the open: resolve the handle
   uint32_t access = 0;
 };
 

@@ -14,7 +14,8 @@
 namespace dafs::server {
 namespace {
 
-// The name of a file in the directory: its kernel handle, which no other file of the file system has.
+// The name of a file in the directory: its kernel handle, which no other file of the file system
+// has.
 std::string NameOf(const Object& file) {
   const ObjectKey key = file.key();
   const std::span<const uint8_t> bytes = BytesOf(key);

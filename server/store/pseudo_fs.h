@@ -19,11 +19,11 @@
 namespace dafs::server {
 
 struct PseudoNode {
-  std::string path;                // "/", "/b"; of an export, its name
+  std::string path;  // "/", "/b"; of an export, its name
   const PseudoNode* parent = nullptr;
-  int export_index = -1;           // of a leaf, which stands for the export's own root
+  int export_index = -1;  // of a leaf, which stands for the export's own root
   uint64_t file_id = 0;
-  wire::FileHandle handle;         // of a directory of the pseudo file system
+  wire::FileHandle handle;  // of a directory of the pseudo file system
   std::map<std::string, PseudoNode*, std::less<>> children;
 };
 

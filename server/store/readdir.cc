@@ -38,7 +38,7 @@ int64_t PositionOf(uint64_t cookie) {
 wire::Verifier CookieVerifier(const wire::FileHandle& directory) {
   wire::Verifier verifier;  // the end of the handle's MAC
   std::memcpy(verifier.bytes.data(), directory.fileid.bytes.data() + 40, 8);
-  verifier.bytes[0] |= 1;   // never zero
+  verifier.bytes[0] |= 1;  // never zero
   return verifier;
 }
 
@@ -64,7 +64,8 @@ void EntryAttributes(StoreImpl& store, Object& directory, const char* name, uint
   if ((bitmap & kFattrReadable) == 0) return;
   KernelHandle before, after;
   struct statx stx;
-  constexpr uint64_t kNeedObject = wire::kFattrFilehandle | wire::kFattrChange | wire::kFattrNumLinks;
+  constexpr uint64_t kNeedObject =
+      wire::kFattrFilehandle | wire::kFattrChange | wire::kFattrNumLinks;
   if ((bitmap & kNeedObject) == 0) {
     if (statx(directory.path_fd(), name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
               STATX_BASIC_STATS | STATX_BTIME, &stx) == 0) {
@@ -75,8 +76,8 @@ void EntryAttributes(StoreImpl& store, Object& directory, const char* name, uint
   if (GetKernelHandle(directory.path_fd(), name, &before) != 0) return;
   const FileSystem* fs = store.mounts->FindByMountId(directory.fs(), before.mount_id);
   if (fs == nullptr) return;
-  const ObjectKey key = MakeKey(fs->fshandle, HandleKind::kFile, before.type,
-                                {before.bytes, before.length});
+  const ObjectKey key =
+      MakeKey(fs->fshandle, HandleKind::kFile, before.type, {before.bytes, before.length});
   if (ObjectRef object = store.cache.Find(key); object != nullptr) {
     if (store.GetAttributes(*object, bitmap, attributes) != DafsStatus::kOk) {
       *attributes = {};
@@ -90,8 +91,7 @@ void EntryAttributes(StoreImpl& store, Object& directory, const char* name, uint
             STATX_BASIC_STATS | STATX_BTIME, &stx) != 0 ||
       GetKernelHandle(directory.path_fd(), name, &after) != 0 ||
       after.mount_id != before.mount_id || after.type != before.type ||
-      after.length != before.length ||
-      std::memcmp(after.bytes, before.bytes, before.length) != 0) {
+      after.length != before.length || std::memcmp(after.bytes, before.bytes, before.length) != 0) {
     return;
   }
   FillAttributes(stx, bitmap, CtimeNs(stx), store.mac.Seal(key), false, attributes);

@@ -18,9 +18,8 @@ namespace dafs::server {
 namespace {
 
 absl::Status Failed(std::string_view what, const std::string& path) {
-  return absl::FailedPreconditionError(
-      absl::StrCat(absl::string_view(what.data(), what.size()), " ", path, ": ",
-                   std::strerror(errno)));
+  return absl::FailedPreconditionError(absl::StrCat(absl::string_view(what.data(), what.size()),
+                                                    " ", path, ": ", std::strerror(errno)));
 }
 
 // The content of `path`, at most `limit` bytes; kNotFound if there is no such file.

@@ -61,8 +61,8 @@ namespace dafs::server {
 
 // On whose behalf a request is executed. Squashing is done by the store, per export.
 struct Caller {
-  wire::ClientId client_id;          // of the session; keys the opens
-  uint32_t uid = 65534;              // as the credential names them
+  wire::ClientId client_id;  // of the session; keys the opens
+  uint32_t uid = 65534;      // as the credential names them
   uint32_t gid = 65534;
   std::span<const uint32_t> groups;  // borrowed for the call; at most wire::kGroupsMax
   PeerAddress peer;                  // checked against the export's clients
@@ -70,11 +70,11 @@ struct Caller {
 
 struct StoreOptions {
   std::vector<Export> exports;
-  std::string state_dir;           // exists, ours alone; holds the handle key and the instance number
-  size_t max_descriptors = 0;      // 0: three quarters of RLIMIT_NOFILE
-  uint32_t max_read = 1 << 20;     // bytes; FSATTR MAX_READ
-  uint32_t max_write = 1 << 20;    // bytes; more is WRITE_TOOBIG
-  uint32_t max_append = 1 << 20;   // bytes, at least 65536 (6.1.6)
+  std::string state_dir;         // exists, ours alone; holds the handle key and the instance number
+  size_t max_descriptors = 0;    // 0: three quarters of RLIMIT_NOFILE
+  uint32_t max_read = 1 << 20;   // bytes; FSATTR MAX_READ
+  uint32_t max_write = 1 << 20;  // bytes; more is WRITE_TOOBIG
+  uint32_t max_append = 1 << 20;  // bytes, at least 65536 (6.1.6)
   uint32_t pref_io_size = 1 << 20;
   absl::Duration lease_time = absl::Seconds(60);
 };
@@ -146,21 +146,17 @@ class Store {
 
   // 6.5.21. On a component status (WIRE.md 9.3) `res` holds component_count and the filehandle of
   // the last component resolved (zero for none).
-  wire::DafsStatus Lookup(const Caller& caller, const wire::LookupArgs& args,
-                          wire::LookupRes* res);
+  wire::DafsStatus Lookup(const Caller& caller, const wire::LookupArgs& args, wire::LookupRes* res);
 
   // 6.5.22.
   wire::DafsStatus Lookupp(const Caller& caller, const wire::FileHandle& filehandle,
                            wire::FileHandle* parent);
 
   // 6.5.9, 6.5.17, 6.5.33, 6.5.34.
-  wire::DafsStatus Create(const Caller& caller, const wire::CreateArgs& args,
-                          wire::CreateRes* res);
+  wire::DafsStatus Create(const Caller& caller, const wire::CreateArgs& args, wire::CreateRes* res);
   wire::DafsStatus Link(const Caller& caller, const wire::LinkArgs& args, wire::LinkRes* res);
-  wire::DafsStatus Remove(const Caller& caller, const wire::RemoveArgs& args,
-                          wire::RemoveRes* res);
-  wire::DafsStatus Rename(const Caller& caller, const wire::RenameArgs& args,
-                          wire::RenameRes* res);
+  wire::DafsStatus Remove(const Caller& caller, const wire::RemoveArgs& args, wire::RemoveRes* res);
+  wire::DafsStatus Rename(const Caller& caller, const wire::RenameArgs& args, wire::RenameRes* res);
 
   // 6.5.31. The link's content, byte for byte.
   wire::DafsStatus Readlink(const Caller& caller, const wire::FileHandle& filehandle,
@@ -174,8 +170,7 @@ class Store {
   // --- Attributes ------------------------------------------------------------------------------
 
   // 6.5.2.
-  wire::DafsStatus Access(const Caller& caller, const wire::AccessArgs& args,
-                          wire::AccessRes* res);
+  wire::DafsStatus Access(const Caller& caller, const wire::AccessArgs& args, wire::AccessRes* res);
 
   // 6.5.13, 6.5.14. `included` of the result is the defined part of `bitmap`.
   wire::DafsStatus Getattr(const Caller& caller, const wire::FileHandle& filehandle,
@@ -227,8 +222,7 @@ class Store {
   // 6.5.38, 6.5.39. Writes the bytes of `from`, in order, at `offset`.
   wire::DafsStatus Write(const Caller& caller, const wire::FileHandle& filehandle,
                          const wire::StateId& state_id, uint64_t offset,
-                         std::span<const iovec> from, wire::StableHow stable_how,
-                         WriteResult* res);
+                         std::span<const iovec> from, wire::StableHow stable_how, WriteResult* res);
 
   // 6.5.3, 6.5.4. All of `from` at the end of the file, or nothing.
   wire::DafsStatus Append(const Caller& caller, const wire::FileHandle& filehandle,
@@ -236,8 +230,7 @@ class Store {
                           wire::StableHow stable_how, AppendResult* res);
 
   // 6.5.8.
-  wire::DafsStatus Commit(const Caller& caller, const wire::CommitArgs& args,
-                          wire::CommitRes* res);
+  wire::DafsStatus Commit(const Caller& caller, const wire::CommitArgs& args, wire::CommitRes* res);
 
   // --- For statistics and tests ----------------------------------------------------------------
 

@@ -68,16 +68,16 @@ absl::Status StoreImpl::OpenExports() {
     if (int error = GetKernelHandle(fs.root.get(), "", &handle); error != 0) {
       return absl::InternalError("the handle of " + fs.path + " is gone");
     }
-    roots.push_back(mac.Seal(MakeKey(fs.fshandle, HandleKind::kFile, handle.type,
-                                     {handle.bytes, handle.length})));
+    roots.push_back(mac.Seal(
+        MakeKey(fs.fshandle, HandleKind::kFile, handle.type, {handle.bytes, handle.length})));
     if (!options.exports[i].read_only) orphans.Clean(fs);
   }
   return absl::OkStatus();
 }
 
 wire::Verifier StoreImpl::WriteVerifier() const {
-  return wire::OpaqueFromUint64<wire::Verifier>(
-      uint64_t{instance} << 32 | lost_writes_.load(std::memory_order_acquire));
+  return wire::OpaqueFromUint64<wire::Verifier>(uint64_t{instance} << 32 |
+                                                lost_writes_.load(std::memory_order_acquire));
 }
 
 DafsStatus StoreImpl::Enter(const Caller& caller, const Export& exported) {
@@ -169,8 +169,8 @@ DafsStatus StoreImpl::Adopt(const FileSystem& near, Fd path, ObjectRef* object) 
   }
   const FileSystem* fs = mounts->FindByMountId(near, handle.mount_id);
   if (fs == nullptr) return DafsStatus::kAcces;
-  const ObjectKey key = MakeKey(fs->fshandle, HandleKind::kFile, handle.type,
-                                {handle.bytes, handle.length});
+  const ObjectKey key =
+      MakeKey(fs->fshandle, HandleKind::kFile, handle.type, {handle.bytes, handle.length});
   *object = cache.Find(key);
   if (*object != nullptr) return DafsStatus::kOk;
   struct statx stx;

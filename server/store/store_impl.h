@@ -22,11 +22,11 @@
 namespace dafs::server {
 
 // Ends the enclosing procedure with any status but OK.
-#define STORE_RETURN_IF_NOT_OK(...)                                                 \
-  do {                                                                              \
-    if (::dafs::wire::DafsStatus store_status_ = (__VA_ARGS__);                     \
-        store_status_ != ::dafs::wire::DafsStatus::kOk)                             \
-      return store_status_;                                                         \
+#define STORE_RETURN_IF_NOT_OK(...)                             \
+  do {                                                          \
+    if (::dafs::wire::DafsStatus store_status_ = (__VA_ARGS__); \
+        store_status_ != ::dafs::wire::DafsStatus::kOk)         \
+      return store_status_;                                     \
   } while (false)
 
 // What a filehandle names: a directory of the pseudo file system, or an object of an export.
@@ -78,8 +78,8 @@ class StoreImpl {
   wire::DafsStatus LookupName(Object& directory, const std::string& name, ObjectRef* child);
 
   // One step of a path, from any place to any place. Enters the identity of `caller` by itself.
-  wire::DafsStatus LookupStep(const Caller& caller, const Place& directory,
-                              const std::string& name, Place* child);
+  wire::DafsStatus LookupStep(const Caller& caller, const Place& directory, const std::string& name,
+                              Place* child);
 
   // Steps through `path` from `place`, which ends as the last one reached; *count tells how many.
   wire::DafsStatus Walk(const Caller& caller, std::span<const std::string> path, Place* place,
@@ -139,8 +139,8 @@ class StoreImpl {
 // The CHANGE attribute of an object now; 0 if it cannot be had.
 uint64_t ChangeOf(Object& object);
 
-// A name that is to be created, removed or renamed: INVAL for ".", "..", and what no file system can
-// hold (R63); ACCES for the name the server reserves.
+// A name that is to be created, removed or renamed: INVAL for ".", "..", and what no file system
+// can hold (R63); ACCES for the name the server reserves.
 wire::DafsStatus CheckName(const std::string& name);
 
 }  // namespace dafs::server

@@ -91,9 +91,11 @@ void PingPong(const Settings& settings, size_t size) {
   const double us = TimePerRun(settings, [&] {
     Must(pair.server.endpoint->PostReceive(0, to_server.All()));
     Must(pair.client.endpoint->PostReceive(0, to_client.All()));
-    Must(pair.client.endpoint->PostSend(0, {&request, 1}, {.signaled = false, .invalidate_context = {}}));
+    Must(pair.client.endpoint->PostSend(0, {&request, 1},
+                                        {.signaled = false, .invalidate_context = {}}));
     AwaitReceive(pair.server);
-    Must(pair.server.endpoint->PostSend(0, {&answer, 1}, {.signaled = false, .invalidate_context = {}}));
+    Must(pair.server.endpoint->PostSend(0, {&answer, 1},
+                                        {.signaled = false, .invalidate_context = {}}));
     AwaitReceive(pair.client);
   });
   std::printf("ping-pong %zu B                 %8.2f us\n", size, us);
@@ -116,10 +118,12 @@ void WriteAndSend(const Settings& settings, size_t size) {
   const double us = TimePerRun(settings, [&] {
     Must(pair.server.endpoint->PostReceive(0, to_server.All()));
     Must(pair.client.endpoint->PostReceive(0, to_client.All()));
-    Must(pair.client.endpoint->PostSend(0, {&request, 1}, {.signaled = false, .invalidate_context = {}}));
+    Must(pair.client.endpoint->PostSend(0, {&request, 1},
+                                        {.signaled = false, .invalidate_context = {}}));
     AwaitReceive(pair.server);
     Must(pair.server.endpoint->PostRdmaWrite(0, {&data, 1}, target.Remote(page), false));
-    Must(pair.server.endpoint->PostSend(0, {&done, 1}, {.signaled = false, .invalidate_context = {}}));
+    Must(pair.server.endpoint->PostSend(0, {&done, 1},
+                                        {.signaled = false, .invalidate_context = {}}));
     AwaitReceive(pair.client);
   });
   std::printf("request, RDMA write %7zu B, answer %8.2f us  %8.0f MB/s\n", size, us,
@@ -159,8 +163,7 @@ void Stream(const Settings& settings, bool two_threads) {
   stop.store(true);
   if (receiver.joinable()) receiver.join();
   std::printf("stream of 1 MiB RDMA writes, %s %8.0f MB/s\n",
-              two_threads ? "two threads" : "one thread ",
-              static_cast<double>(done) * kBytes / us);
+              two_threads ? "two threads" : "one thread ", static_cast<double>(done) * kBytes / us);
 }
 
 // The same bytes over a bare socket: what there is to be had.

@@ -30,9 +30,7 @@ ConformanceCase Verbs() {
     return one;
   }
   one.make = [] { return NewVerbsProvider(); };
-  one.address = [text = std::string(address)] {
-    return ResolveHost(text, 0)->front();
-  };
+  one.address = [text = std::string(address)] { return ResolveHost(text, 0)->front(); };
 #else
   (void)address;
   one.missing = "the verbs provider is not part of this build";

@@ -254,8 +254,9 @@ TEST_P(Faults, ClosesInTheMiddleOfEverything) {
   for (const int turns : {0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144}) {
     for (const bool by_client : {false, true}) {
       for (const How how : {How::kDestroy, How::kAbort, How::kDisconnect}) {
-        SCOPED_TRACE(::testing::Message() << turns << " turns, " << (by_client ? "client" : "server")
-                                          << ", way " << static_cast<int>(how));
+        SCOPED_TRACE(::testing::Message()
+                     << turns << " turns, " << (by_client ? "client" : "server") << ", way "
+                     << static_cast<int>(how));
         Prepare();
         Memory client_memory = NewMemory(*pair_->client.domain, 1 << 20, Access::kRemoteBoth);
         Memory server_memory = NewMemory(*pair_->server.domain, 1 << 20, Access::kRemoteBoth);

@@ -87,7 +87,8 @@ TEST_P(Conformance, SendsOfAllSizesArriveInOrder) {
       EXPECT_EQ(one->cookie, received % 16);
       EXPECT_EQ(one->size_bytes, sent.front().second);
       Memory& memory = in[one->cookie];
-      EXPECT_EQ(std::memcmp(memory.bytes.data(), &out.bytes[sent.front().first], one->size_bytes), 0)
+      EXPECT_EQ(std::memcmp(memory.bytes.data(), &out.bytes[sent.front().first], one->size_bytes),
+                0)
           << received;
       sent.pop_front();
       ++received;

@@ -70,8 +70,8 @@ inline Memory NewMemory(Domain& domain, size_t size, Access access, int fill = 0
   Memory memory;
   memory.bytes.resize(size);
   for (size_t i = 0; i < size; ++i) {
-    memory.bytes[i] =
-        static_cast<std::byte>(fill >= 0 ? fill : (static_cast<int>(i * 7 + i / 251) - fill) & 0xff);
+    memory.bytes[i] = static_cast<std::byte>(
+        fill >= 0 ? fill : (static_cast<int>(i * 7 + i / 251) - fill) & 0xff);
   }
   absl::StatusOr<std::unique_ptr<Region>> region = domain.Register(memory.bytes, access);
   if (region.ok()) memory.region = *std::move(region);

@@ -1,8 +1,8 @@
-// libFuzzer: a live endpoint fed by a peer that sends whatever it likes. The first byte chooses: bit
-// 0 CRC, bit 1 whether the bytes are whole ULPDUs (length byte, then that many bytes) put into good
-// FPDUs, bit 2 an RDMA read of ours in flight. 0xA0..0xA2 and 0xB0 in a ULPDU's first STag byte are
-// replaced by contexts that exist, so that the fuzzer gets past the key. Nothing outside the
-// registered memory may change, and every run ends with each receive reported once.
+// libFuzzer: a live endpoint fed by a peer that sends whatever it likes. The first byte chooses:
+// bit 0 CRC, bit 1 whether the bytes are whole ULPDUs (length byte, then that many bytes) put into
+// good FPDUs, bit 2 an RDMA read of ours in flight. 0xA0..0xA2 and 0xB0 in a ULPDU's first STag
+// byte are replaced by contexts that exist, so that the fuzzer gets past the key. Nothing outside
+// the registered memory may change, and every run ends with each receive reported once.
 #include <cstdlib>
 #include <cstring>
 

@@ -42,8 +42,8 @@ TEST(Crc32c, TheInstructionAndTheTableAgreeAtEveryLengthAndAlignment) {
     ASSERT_EQ(ExtendCrc32c(0, part), ExtendCrc32cByTable(0, part)) << size;
   }
   // Around the three lanes of 1024 bytes and several rounds of them.
-  for (size_t size :
-       std::initializer_list<size_t>{3071, 3072, 3073, 3080, 6143, 6144, 6145, 9216, 12289, 19000}) {
+  for (size_t size : std::initializer_list<size_t>{3071, 3072, 3073, 3080, 6143, 6144, 6145, 9216,
+                                                   12289, 19000}) {
     for (size_t offset = 0; offset < 9; ++offset) {
       const std::span<const std::byte> part(&bytes[offset], size);
       ASSERT_EQ(ExtendCrc32c(77, part), ExtendCrc32cByTable(77, part)) << size << " " << offset;

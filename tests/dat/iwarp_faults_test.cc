@@ -166,7 +166,9 @@ TEST_F(IwarpFaults, AReadResponseMustMatchItsRequest) {
     Memory sink = NewMemory(*pair_->side.domain, 64, Access::kLocal);
     const Segment into = sink.All();
     for (int i = 0; i < 10; ++i) pair_->side.Poll();
-    ASSERT_TRUE(pair_->side.endpoint->PostRdmaRead(5, {&into, 1}, {.target_address = 77, .context = 88}).ok());
+    ASSERT_TRUE(
+        pair_->side.endpoint->PostRdmaRead(5, {&into, 1}, {.target_address = 77, .context = 88})
+            .ok());
     const ByteString ulpdu = pair_->peer->ReadUlpdu();
     ASSERT_EQ(ulpdu.size(), iwarp::kUntaggedHeaderBytes + iwarp::kReadRequestBytes);
     const iwarp::ReadRequest request = iwarp::DecodeReadRequest(
@@ -174,8 +176,8 @@ TEST_F(IwarpFaults, AReadResponseMustMatchItsRequest) {
     EXPECT_EQ(request.source_stag, 88u);
     EXPECT_EQ(request.source_to, 77u);
     EXPECT_EQ(request.size_bytes, 64u);
-    SegmentHeader header = WriteHeader({.target_address = request.sink_to,
-                                        .context = request.sink_stag});
+    SegmentHeader header =
+        WriteHeader({.target_address = request.sink_to, .context = request.sink_stag});
     header.opcode = Opcode::kReadResponse;
     std::string data(64, 'r');
     change.apply(header, data);

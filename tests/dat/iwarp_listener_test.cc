@@ -1,4 +1,5 @@
-// Set-up of connections as strangers see it: what is refused, and what a silent or broken peer costs.
+// Set-up of connections as strangers see it: what is refused, and what a silent or broken peer
+// costs.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -55,7 +56,8 @@ TEST_F(IwarpListen, AnUnknownRevisionIsRefusedWithAReject) {
 
 TEST_F(IwarpListen, AStrangerIsClosedWithoutAnAnswer) {
   Start();
-  for (const std::string text : {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "MPA ID Rep Frame\0\1\0\0....."}) {
+  for (const std::string text :
+       {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "MPA ID Rep Frame\0\1\0\0....."}) {
     auto peer = NewPeer();
     ASSERT_TRUE(peer->Write(Bytes(text + std::string(20, 'x'))));
     EXPECT_TRUE(peer->AtEnd());

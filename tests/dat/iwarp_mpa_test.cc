@@ -73,9 +73,8 @@ TEST(Handshake, TheUserSeesHisDataWithoutTheTrailer) {
   const auto frame = DecodeMpaFrame(MpaFrameKind::kRequest,
                                     std::span(request.bytes).first<kMpaFrameHeaderBytes>());
   ASSERT_TRUE(frame.ok());
-  const auto hello =
-      JudgeRequest(*frame, std::span(request.bytes).subspan(kMpaFrameHeaderBytes,
-                                                            frame->private_data_bytes));
+  const auto hello = JudgeRequest(
+      *frame, std::span(request.bytes).subspan(kMpaFrameHeaderBytes, frame->private_data_bytes));
   ASSERT_TRUE(hello.ok());
   EXPECT_EQ(ToHex(hello->private_data), ToHex(testing::Bytes(text)));
   EXPECT_TRUE(hello->trailer.has_value());
@@ -132,7 +131,8 @@ TEST(Handshake, AnEnhancedRequestIsAnsweredInItsOwnForm) {
   const MpaFrameBytes reply = MakeReply({}, *hello, {}, 12);
   // Revision 2 with S; our IRD is their ORD, our ORD at most their IRD; the RTR they offered.
   EXPECT_EQ(ToHex(std::span(reply.bytes).first(reply.size)),
-            "4d504120494420526570204672616d6510020004" "8008400c");
+            "4d504120494420526570204672616d6510020004"
+            "8008400c");
 }
 
 TEST(Handshake, AnEnhancedFrameWithoutItsSetupIsRefused) {

@@ -114,14 +114,14 @@ TEST(IwarpVectors, FpdusEncodeAndDecodeExactly) {
     EXPECT_EQ(decoded, header);
     // Cut off anywhere within the header it is refused.
     for (size_t size = 0; size < header.size_bytes(); ++size) {
-      EXPECT_TRUE(
-          DecodeSegmentHeader(std::span(ulpdu).first(size), size, &decoded).has_value());
+      EXPECT_TRUE(DecodeSegmentHeader(std::span(ulpdu).first(size), size, &decoded).has_value());
     }
   }
 }
 
 TEST(IwarpVectors, ReadRequestAndTerminateDecodeAndEncodeExactly) {
-  const ByteString request = Hex(Case("fpdus", "rdma_read_request_no_crc").at("segment"), "payload");
+  const ByteString request =
+      Hex(Case("fpdus", "rdma_read_request_no_crc").at("segment"), "payload");
   const ReadRequest read = DecodeReadRequest(std::span(request).first<kReadRequestBytes>());
   EXPECT_EQ(read, (ReadRequest{.sink_stag = 0x105,
                                .sink_to = 0x1000,
@@ -132,7 +132,8 @@ TEST(IwarpVectors, ReadRequestAndTerminateDecodeAndEncodeExactly) {
   EncodeReadRequest(read, again.data());
   EXPECT_EQ(ToHex(again), ToHex(request));
 
-  const ByteString full = Hex(Case("fpdus", "terminate_invalid_stag_no_crc").at("segment"), "payload");
+  const ByteString full =
+      Hex(Case("fpdus", "terminate_invalid_stag_no_crc").at("segment"), "payload");
   auto terminate = DecodeTerminate(full);
   ASSERT_TRUE(terminate.has_value());
   EXPECT_EQ(terminate->code, fault::kInvalidStag);
@@ -141,7 +142,8 @@ TEST(IwarpVectors, ReadRequestAndTerminateDecodeAndEncodeExactly) {
   std::array<std::byte, kMaxTerminateBytes> bytes;
   EXPECT_EQ(ToHex(std::span(bytes).first(EncodeTerminate(*terminate, bytes.data()))), ToHex(full));
 
-  const ByteString brief = Hex(Case("fpdus", "terminate_no_buffer_no_crc").at("segment"), "payload");
+  const ByteString brief =
+      Hex(Case("fpdus", "terminate_no_buffer_no_crc").at("segment"), "payload");
   terminate = DecodeTerminate(brief);
   ASSERT_TRUE(terminate.has_value());
   EXPECT_EQ(terminate->code, fault::kNoBuffer);

@@ -44,7 +44,7 @@ inline ByteString ReadRequestUlpdu(uint32_t msn, const iwarp::ReadRequest& reque
 
 // The next ULPDU must be a Terminate with this code; then the stream ends.
 inline void ExpectTerminate(RawPair& pair, iwarp::FaultCode code, bool with_ddp = true,
-                     bool with_rdma = false) {
+                            bool with_rdma = false) {
   const ByteString ulpdu = pair.peer->ReadUlpdu();
   ASSERT_GT(ulpdu.size(), iwarp::kUntaggedHeaderBytes) << ToHex(ulpdu);
   SegmentHeader header;

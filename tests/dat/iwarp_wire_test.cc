@@ -12,8 +12,8 @@ namespace {
 TEST_F(IwarpWire, SendsExactlyTheBytesOfTheVectors) {
   Release();
   Memory memory = NewMemory(*pair_->side.domain, 64, Access::kLocal);
-  const ByteString payload = FromHex(
-      "53464144010000001000000004003401010203040506070800000000000000008400000028000000");
+  const ByteString payload =
+      FromHex("53464144010000001000000004003401010203040506070800000000000000008400000028000000");
   std::copy(payload.begin(), payload.end(), memory.bytes.begin());
   const Segment whole = memory.At(0, payload.size());
   Endpoint& endpoint = *pair_->side.endpoint;
@@ -28,7 +28,8 @@ TEST_F(IwarpWire, SendsExactlyTheBytesOfTheVectors) {
   EXPECT_EQ(ToHex(pair_->peer->Read(48)),
             "001241430000000000000000000000020000000000000000"
             "001241430000000000000000000000030000000000000000");
-  ASSERT_TRUE(endpoint.PostSend(4, {&whole, 1}, {.signaled = true, .invalidate_context = 66051}).ok());
+  ASSERT_TRUE(
+      endpoint.PostSend(4, {&whole, 1}, {.signaled = true, .invalidate_context = 66051}).ok());
   EXPECT_EQ(ToHex(pair_->peer->Read(64)),
             "003a4144000102030000000000000004000000005346414401000000100000000400340101020304050607"
             "080000000000000000840000002800000000000000");
@@ -162,7 +163,8 @@ TEST_F(IwarpWire, ACloseBetweenMessagesIsOrderlyAndOneInAMessageIsNot) {
 
 TEST_F(IwarpWire, NothingIsPlacedBeforeTheCrcWasChecked) {
   Start({}, /*crc=*/true);
-  ByteString fpdu = MakeFpdu(MakeUlpdu(WriteHeader(target_.Remote()), std::string(8000, 'x')), true);
+  ByteString fpdu =
+      MakeFpdu(MakeUlpdu(WriteHeader(target_.Remote()), std::string(8000, 'x')), true);
   fpdu[5000] ^= std::byte{1};
   ASSERT_TRUE(pair_->peer->Write(fpdu));
   const ByteString ulpdu = pair_->peer->ReadUlpdu(true);

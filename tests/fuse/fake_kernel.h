@@ -72,8 +72,7 @@ class FakeKernel {
     return header.unique;
   }
   void SendRaw(const std::string& bytes) {
-    EXPECT_EQ(write(kernel_.get(), bytes.data(), bytes.size()),
-              static_cast<ssize_t>(bytes.size()));
+    EXPECT_EQ(write(kernel_.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
   }
 
   // The next message from the worker; unique 0 with error 0: none came in time.

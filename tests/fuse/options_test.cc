@@ -52,9 +52,9 @@ TEST(ParseSource, TakesNamesAndAddressesWithAndWithoutPort) {
 }
 
 TEST(ParseSource, RefusesWhatNamesNoExport) {
-  for (const char* text : {"", "server", "/data", "server:", "server:data", ":/data", "[::1]/e",
-                           "[::1:/e", "[]:/e", "::1:/e", "server:0:/e", "server:65536:/e",
-                           "server:x:/e", "server:-1:/e", "a/b:/c"}) {
+  for (const char* text :
+       {"", "server", "/data", "server:", "server:data", ":/data", "[::1]/e", "[::1:/e", "[]:/e",
+        "::1:/e", "server:0:/e", "server:65536:/e", "server:x:/e", "server:-1:/e", "a/b:/c"}) {
     absl::StatusOr<Source> source = ParseSource(text);
     EXPECT_EQ(source.status().code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(std::string(source.status().message()), HasSubstr("bad source")) << text;
@@ -251,10 +251,11 @@ TEST(ParseOptions, RemountTakesAnySource) {
 TEST(HelpText, NamesEveryOption) {
   std::string help(HelpText());
   for (const char* option :
-       {"ro", "rw", "proto=", "rdmadev=", "port=", "nconnect=", "rsize=", "wsize=", "hard", "soft",
-        "timeo=", "actimeo=", "acregmin=", "acregmax=", "acdirmin=", "acdirmax=", "noac",
-        "lookupcache=", "allow_other", "default_permissions", "checksum", "msgsize=", "buffers=",
-        "remount", "_netdev"}) {
+       {"ro",        "rw",       "proto=",       "rdmadev=",    "port=",
+        "nconnect=", "rsize=",   "wsize=",       "hard",        "soft",
+        "timeo=",    "actimeo=", "acregmin=",    "acregmax=",   "acdirmin=",
+        "acdirmax=", "noac",     "lookupcache=", "allow_other", "default_permissions",
+        "checksum",  "msgsize=", "buffers=",     "remount",     "_netdev"}) {
     EXPECT_THAT(help, HasSubstr(option));
   }
 }

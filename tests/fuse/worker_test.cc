@@ -1,5 +1,7 @@
 // A worker between a fake kernel and a real server in this process: every request of the kernel,
 // and requests no kernel sends. Needs root for the server; skips visibly without.
+#include "fuse/worker.h"
+
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +17,6 @@
 #include "absl/synchronization/notification.h"
 #include "client/client.h"
 #include "fake_kernel.h"
-#include "fuse/worker.h"
 #include "server/server.h"
 #include "wire/dat/iwarp.h"
 
@@ -251,8 +252,7 @@ TEST_F(WorkerTest, NamesAreMadeLinkedRenamedAndRemoved) {
   EXPECT_EQ(kernel_.Call(FUSE_MKDIR, kRootNode, Raw(mkdir) + Name("dir")).error, EEXIST);
 
   std::string target(3000, 't');
-  FakeKernel::Answer link =
-      kernel_.Call(FUSE_SYMLINK, dir.nodeid, Name("link") + Name(target));
+  FakeKernel::Answer link = kernel_.Call(FUSE_SYMLINK, dir.nodeid, Name("link") + Name(target));
   ASSERT_EQ(link.error, 0);
   EXPECT_EQ(kernel_.Call(FUSE_READLINK, link.As<fuse_entry_out>().nodeid, "").body, target);
 
@@ -275,9 +275,8 @@ TEST_F(WorkerTest, NamesAreMadeLinkedRenamedAndRemoved) {
   EXPECT_EQ(
       kernel_.Call(FUSE_RENAME2, dir.nodeid, Raw(rename) + Name("hard") + Name("moved")).error, 0);
   rename.flags = 1;  // RENAME_NOREPLACE
-  EXPECT_EQ(
-      kernel_.Call(FUSE_RENAME2, kRootNode, Raw(rename) + Name("moved") + Name("x")).error,
-      EINVAL);
+  EXPECT_EQ(kernel_.Call(FUSE_RENAME2, kRootNode, Raw(rename) + Name("moved") + Name("x")).error,
+            EINVAL);
   EXPECT_TRUE(std::filesystem::exists(Local("moved")));
   EXPECT_FALSE(std::filesystem::exists(Local("dir/hard")));
   for (const char* name : {"link", "fifo"}) {
@@ -415,8 +414,8 @@ TEST_F(WorkerTest, UnknownOpcodesAreNotImplemented) {
 
 TEST_F(WorkerTest, MalformedRequestsAreRefusedAndTheNextOneIsServed) {
   // Too short, an unknown node, an unknown handle: an error each, never silence.
-  for (uint32_t opcode : {1u, 3u, 4u, 6u, 8u, 9u, 10u, 11u, 12u, 13u, 14u, 15u, 16u, 20u, 25u, 28u,
-                          34u, 35u, 44u, 45u}) {
+  for (uint32_t opcode : {1u,  3u,  4u,  6u,  8u,  9u,  10u, 11u, 12u, 13u,
+                          14u, 15u, 16u, 20u, 25u, 28u, 34u, 35u, 44u, 45u}) {
     EXPECT_GT(kernel_.Call(opcode, kRootNode, "").error, 0) << opcode;
     EXPECT_GT(kernel_.Call(opcode, kRootNode, "x").error, 0) << opcode;
     EXPECT_GT(kernel_.Call(opcode, 123456789, std::string(200, '\xff')).error, 0) << opcode;

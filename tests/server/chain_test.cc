@@ -56,8 +56,7 @@ TEST_F(ChainTest, FilehandleAndStateIdPassFromOpenToReadToClose) {
   EXPECT_TRUE(got.res.eof);
   auto data = wire::FindInlineData(got.message, got.res);
   ASSERT_TRUE(data.ok());
-  EXPECT_EQ(std::string(reinterpret_cast<const char*>(data->data()), data->size()),
-            "content of f");
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(data->data()), data->size()), "content of f");
   EXPECT_EQ(NextName<wire::GetattrInlineArgs>(), "DAFS_STATUS_OK");
   // Nothing is left of the chain for the next request.
   SendOn(0, kChfForw, wire::NullArgs());

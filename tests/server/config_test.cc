@@ -73,8 +73,7 @@ TEST(ConfigTest, MistakesAreNamed) {
   EXPECT_THAT(message({"--config", "/nonexistent/dafsd.conf"}), HasSubstr("/nonexistent"));
   EXPECT_THAT(std::string(ParseConfigFile("ok = 1\n[section]\n", "f").status().message()),
               HasSubstr("f:2"));
-  EXPECT_THAT(std::string(ParseConfigFile("config = x", "f").status().message()),
-              HasSubstr("f:1"));
+  EXPECT_THAT(std::string(ParseConfigFile("config = x", "f").status().message()), HasSubstr("f:1"));
 }
 
 TEST(ConfigTest, HelpAndVersionAreAnswers) {

@@ -253,8 +253,7 @@ TEST_P(DataTest, StructuredContentByRdma) {
   ASSERT_EQ(stat(Path("a/f").c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 07777, 0600u);
   memory.bytes[8] ^= std::byte{0xff};  // valid outside included, and another sum
-  EXPECT_EQ(client_->Call(setattr).name(),
-            client_->checksums ? "DAFSERR_CHKSUM" : "DAFSERR_INVAL");
+  EXPECT_EQ(client_->Call(setattr).name(), client_->checksums ? "DAFSERR_CHKSUM" : "DAFSERR_INVAL");
 
   wire::LookupArgs lookup;
   lookup.directory = directory_;
@@ -355,8 +354,7 @@ TEST_P(DataTest, SynchronousBatches) {
   EXPECT_EQ(std::memcmp(memory.bytes.data() + 300000, expected.data() + 200000, 70003), 0);
   EXPECT_EQ(reply.res.completions[1].bytes_transferred, 6u);
   EXPECT_TRUE(ReadFile("a/f") == "AB" + data.substr(2) + "cdef");
-  EXPECT_EQ(reply.res.completions[2].status,
-            static_cast<uint32_t>(wire::DafsStatus::kBadHandle));
+  EXPECT_EQ(reply.res.completions[2].status, static_cast<uint32_t>(wire::DafsStatus::kBadHandle));
   batch.synchronous = false;
   EXPECT_EQ(client_->Call(batch).name(), "DAFSERR_BACK_CHANNEL_UNUSABLE");
   batch.requests.clear();

@@ -33,8 +33,7 @@ TEST(DirectBuffersTest, PiecesAreAlignedApartAndCutToSize) {
     for (auto piece : two.pieces()) {
       EXPECT_EQ(reinterpret_cast<uintptr_t>(piece.data()) % 4096, 0u);
     }
-    EXPECT_EQ((*buffers)->free_bytes(),
-              all - DirectBuffers::kSmall - 3 * DirectBuffers::kLarge);
+    EXPECT_EQ((*buffers)->free_bytes(), all - DirectBuffers::kSmall - 3 * DirectBuffers::kLarge);
   }
   EXPECT_EQ((*buffers)->free_bytes(), all);
 }

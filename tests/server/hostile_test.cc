@@ -75,9 +75,15 @@ TEST_F(HostileTest, MutatedRequestsNeverHarmAnotherSession) {
     read.read_data_buffers.resize(3);
     Bytes message;
     switch (i % 3) {
-      case 0: message = client->Encode(client->Header(), lookup); break;
-      case 1: message = client->Encode(client->Header(), setattr); break;
-      default: message = client->Encode(client->Header(), read); break;
+      case 0:
+        message = client->Encode(client->Header(), lookup);
+        break;
+      case 1:
+        message = client->Encode(client->Header(), setattr);
+        break;
+      default:
+        message = client->Encode(client->Header(), read);
+        break;
     }
     for (unsigned n = 0; n < 1 + random() % 3; ++n) {
       message[16 + random() % (message.size() - 16)] = static_cast<std::byte>(random());

@@ -151,8 +151,7 @@ class RawClient {
 
   // The next response, decoded as that to a request with `Args`.
   template <class Args>
-  Reply<wire::ResOf<Args>> ReceiveReply(
-      wire::OpenClaimType claim = wire::OpenClaimType::kNull) {
+  Reply<wire::ResOf<Args>> ReceiveReply(wire::OpenClaimType claim = wire::OpenClaimType::kNull) {
     Reply<wire::ResOf<Args>> reply;
     std::optional<Bytes> message = Receive();
     if (!message) {
@@ -201,9 +200,15 @@ class RawClient {
     for (size_t i = 0; i < count; ++i) {
       const dat::Completion& c = completions[i];
       switch (c.event) {
-        case dat::Event::kConnected: connected_ = true; break;
-        case dat::Event::kSend: sent_ = true; break;
-        case dat::Event::kDisconnected: closed_ = true; break;
+        case dat::Event::kConnected:
+          connected_ = true;
+          break;
+        case dat::Event::kSend:
+          sent_ = true;
+          break;
+        case dat::Event::kDisconnected:
+          closed_ = true;
+          break;
         case dat::Event::kReceive:
           if (c.status.ok()) {
             const std::byte* at = receive_.bytes.data() + c.cookie * kMessage;
@@ -211,7 +216,8 @@ class RawClient {
             PostReceive(c.cookie);
           }
           break;
-        default: break;
+        default:
+          break;
       }
     }
     return count > 0;

@@ -54,7 +54,8 @@ TEST_F(StoreAttributesTest, GetattrTellsWhatStatTells) {
   EXPECT_EQ(a.included, wire::kFattrAll);
   EXPECT_EQ(a.valid & wire::kFattrWriteOnly, 0u);
   EXPECT_EQ(a.valid & (wire::kFattrAcl | wire::kFattrMimeType | wire::kFattrTimeBackup |
-                       wire::kFattrHidden), 0u);
+                       wire::kFattrHidden),
+            0u);
   EXPECT_TRUE(a.has(wire::kFattrMandatory | wire::kFattrTimeCreate));
   EXPECT_EQ(a.object_type, ObjectType::kReg);
   EXPECT_EQ(a.mode, 04751u);
@@ -292,8 +293,7 @@ TEST_F(StoreAttributesTest, SquashedCallersBecomeAnonymous) {
   EXPECT_DAFS(kAcces, store_->Open(member, OpenArgs(b, "secret"), &res));
   member.gid = 0;
   EXPECT_DAFS(kAcces, store_->Open(member, OpenArgs(b, "secret"), &res));
-  EXPECT_EQ(Attributes(MustOpen(user_, CreateArgs(Handle({"all"}), "x")).filehandle).owner,
-            "4003");
+  EXPECT_EQ(Attributes(MustOpen(user_, CreateArgs(Handle({"all"}), "x")).filehandle).owner, "4003");
 }
 
 TEST_F(StoreAttributesTest, ReadOnlyExportsAreReadOnly) {

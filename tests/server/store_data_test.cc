@@ -1,9 +1,9 @@
 // READ, WRITE, APPEND, COMMIT.
-#include "tests/server/store_fixture.h"
-
 #include <sys/resource.h>
 
 #include <csignal>
+
+#include "tests/server/store_fixture.h"
 
 namespace dafs::server {
 namespace {
@@ -83,14 +83,13 @@ TEST_F(StoreDataTest, ListsOfBuffersAreOneByteString) {
   std::string x = "abc", y, z = "defgh";
   const iovec from[] = {{x.data(), 3}, {y.data(), 0}, {z.data(), 5}};
   WriteResult written;
-  ASSERT_OK(store_->Write(user_, f.filehandle, f.state_id, 4, from, StableHow::kUnstable,
-                          &written));
+  ASSERT_OK(
+      store_->Write(user_, f.filehandle, f.state_id, 4, from, StableHow::kUnstable, &written));
   EXPECT_EQ(written.count, 8u);
   EXPECT_EQ(Read(user_, f), std::string(4, '\0') + "abcdefgh");
   char p[5], q[100];
   const iovec into[] = {{p, 5}, {q, 100}};
-  const ReadResult r =
-      store_->Readv(user_, f.filehandle, f.state_id, 4, into, ReadMode::kWait);
+  const ReadResult r = store_->Readv(user_, f.filehandle, f.state_id, 4, into, ReadMode::kWait);
   EXPECT_EQ(r.bytes_read, 8u);
   EXPECT_EQ(std::string(p, 5) + std::string(q, 3), "abcdefgh");
 }

@@ -1,11 +1,11 @@
-#include "server/store/export.h"
-
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 
 #include <cstring>
+
+#include "server/store/export.h"
 
 namespace dafs::server {
 namespace {

@@ -1,8 +1,7 @@
-#include "server/store/handle.h"
-
 #include <thread>
 
 #include "server/store/errno_status.h"
+#include "server/store/handle.h"
 #include "tests/server/store_fixture.h"
 
 namespace dafs::server {

@@ -1,5 +1,3 @@
-#include "server/store/identity.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
@@ -12,6 +10,8 @@
 #include <cerrno>
 #include <string>
 #include <thread>
+
+#include "server/store/identity.h"
 
 namespace dafs::server {
 namespace {

@@ -34,8 +34,8 @@ class StoreMountsTest : public StoreTest {
   }
 };
 
-// Shows DAFS-4.1.4-05, DAFS-6.5.21-07, DAFS-6.5.22-03, DAFS-6.1.5-12: each mounted file system has an
-// FSHandle of its own, so that no two objects have one identity.
+// Shows DAFS-4.1.4-05, DAFS-6.5.21-07, DAFS-6.5.22-03, DAFS-6.1.5-12: each mounted file system has
+// an FSHandle of its own, so that no two objects have one identity.
 TEST_F(StoreMountsTest, LookupCrossesIntoMountedFileSystems) {
   WriteFile(Path("a/m/f"), "in m");
   WriteFile(Path("a/n/f"), "in n");
@@ -101,8 +101,7 @@ TEST_F(StoreMountsTest, EverythingWorksOnATmpfs) {
   const Opened f = MustOpen(user_, CreateArgs(m, "f"));
   ASSERT_OK(Write(user_, f, 0, "x", wire::StableHow::kFileSync));
   std::byte into[10];
-  const ReadResult r =
-      store_->Read(user_, f.filehandle, f.state_id, 0, into, ReadMode::kNoWait);
+  const ReadResult r = store_->Read(user_, f.filehandle, f.state_id, 0, into, ReadMode::kNoWait);
   EXPECT_FALSE(r.would_block);
   EXPECT_EQ(r.bytes_read, 1u);
   ASSERT_OK(Remove(user_, m, "f"));
@@ -129,8 +128,8 @@ TEST_F(StoreMountsTest, AFileSystemWithoutHandlesInsideAnExportIsClosed) {
 
 TEST_F(StoreMountsTest, AnOverlayWithoutHandlesIsRefusedWithTheRemedy) {
   for (const char* dir : {"o", "a/m/l", "a/m/u", "a/m/w"}) mkdir(Path(dir).c_str(), 0777);
-  const std::string options = "lowerdir=" + Path("a/m/l") + ",upperdir=" + Path("a/m/u") +
-                              ",workdir=" + Path("a/m/w");
+  const std::string options =
+      "lowerdir=" + Path("a/m/l") + ",upperdir=" + Path("a/m/u") + ",workdir=" + Path("a/m/w");
   if (mount("overlay", Path("o").c_str(), "overlay", 0, options.c_str()) != 0) {
     GTEST_SKIP() << "no overlay file system here";
   }

@@ -1,7 +1,7 @@
 // Names: LOOKUP, LOOKUPP, CREATE, LINK, REMOVE, RENAME, READLINK, and the pseudo file system.
-#include "tests/server/store_fixture.h"
-
 #include <sys/sysmacros.h>
+
+#include "tests/server/store_fixture.h"
 
 namespace dafs::server {
 namespace {

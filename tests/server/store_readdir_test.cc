@@ -199,8 +199,8 @@ TEST_F(StoreReaddirTest, ManyThreadsAtOnceLeaveNothingBehind) {
         request.attr_request_bitmap = wire::kFattrAll;
         ReaddirResult res;
         EXPECT_OK(store_->Readdir(
-            me, request,
-            [](uint64_t, std::string_view, wire::FileAttributes&) { return true; }, &res));
+            me, request, [](uint64_t, std::string_view, wire::FileAttributes&) { return true; },
+            &res));
         (void)Close(me, f);
       }
       store_->ReleaseClient(me.client_id);

@@ -26,7 +26,8 @@ Address::Address(const sockaddr* address, socklen_t size)
 }
 
 uint16_t Address::port() const {
-  if (family() == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6*>(&storage_)->sin6_port);
+  if (family() == AF_INET6)
+    return ntohs(reinterpret_cast<const sockaddr_in6*>(&storage_)->sin6_port);
   if (family() == AF_INET) return ntohs(reinterpret_cast<const sockaddr_in*>(&storage_)->sin_port);
   return 0;
 }
@@ -52,7 +53,8 @@ bool Address::is_loopback() const {
 
 std::string Address::ToString() const {
   char host[NI_MAXHOST];  // a scope ("%eth0") may follow the address
-  if (size_ == 0 || getnameinfo(get(), size_, host, sizeof(host), nullptr, 0, NI_NUMERICHOST) != 0) {
+  if (size_ == 0 ||
+      getnameinfo(get(), size_, host, sizeof(host), nullptr, 0, NI_NUMERICHOST) != 0) {
     return "(no address)";
   }
   if (family() == AF_INET6) return absl::StrCat("[", host, "]:", port());

@@ -1,6 +1,6 @@
-// An endpoint that fails on purpose, around any other: for tests of what happens to the layers above
-// when the n-th operation breaks. A sweep raises n until a run completes untouched (fired() false).
-// Same rules and thread as the endpoint inside.
+// An endpoint that fails on purpose, around any other: for tests of what happens to the layers
+// above when the n-th operation breaks. A sweep raises n until a run completes untouched (fired()
+// false). Same rules and thread as the endpoint inside.
 #pragma once
 
 #include <cstdint>

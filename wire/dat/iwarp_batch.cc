@@ -44,8 +44,8 @@ void Transmit::EndFpdu(std::byte* fpdu, size_t header_bytes, size_t payload_byte
     size_t first = pieces_used_;  // the payload's pieces are the last ones
     for (size_t left = payload_bytes; left > 0;) left -= pieces_[--first].iov_len;
     for (; payload_bytes > 0 && first < pieces_used_; ++first) {
-      crc = ExtendCrc32c(crc, {static_cast<const std::byte*>(pieces_[first].iov_base),
-                               pieces_[first].iov_len});
+      crc = ExtendCrc32c(
+          crc, {static_cast<const std::byte*>(pieces_[first].iov_base), pieces_[first].iov_len});
     }
     PutCrc(trailer + pad, ExtendCrc32c(crc, {trailer, pad}));
   }

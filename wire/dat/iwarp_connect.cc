@@ -14,9 +14,8 @@ absl::Status IwarpEndpoint::Connect(std::span<const std::byte> private_data) {
     return absl::FailedPreconditionError("connect: not a new client endpoint");
   }
   if (private_data.size() > kMaxUserPrivateData) {
-    return absl::InvalidArgumentError(absl::StrCat("connect: private data of ",
-                                                   private_data.size(), " bytes, the most is ",
-                                                   kMaxUserPrivateData));
+    return absl::InvalidArgumentError(absl::StrCat("connect: private data of ", private_data.size(),
+                                                   " bytes, the most is ", kMaxUserPrivateData));
   }
   if (absl::Status status = deadline_wait_.Open(); !status.ok()) return status;
   absl::StatusOr<OwnedFd> socket = NewTcpSocket(peer_.family());
@@ -68,8 +67,8 @@ void IwarpEndpoint::ContinueConnecting() {
 // True once our frame is sent whole.
 bool IwarpEndpoint::SendHello() {
   while (hello_sent_ < hello_.size) {
-    const ssize_t sent = send(socket_.get(), &hello_.bytes[hello_sent_],
-                              hello_.size - hello_sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = send(socket_.get(), &hello_.bytes[hello_sent_], hello_.size - hello_sent_,
+                              MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
     if (sent < 0) {

@@ -40,9 +40,9 @@ absl::StatusOr<std::unique_ptr<Region>> IwarpDomain::Register(std::span<std::byt
     slot = free_slots_.front();
     free_slots_.pop_front();
   } else {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "register ", memory.size(), " bytes: all ", kMaxRegions,
-        " regions of the session are in use; register fewer and larger regions"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("register ", memory.size(), " bytes: all ", kMaxRegions,
+                     " regions of the session are in use; register fewer and larger regions"));
   }
   const uint64_t random = RandomBits();
   // The key is never zero: STag 0 names nothing.
@@ -70,8 +70,8 @@ IwarpRegion* IwarpDomain::Find(uint32_t stag) const {
   return region;
 }
 
-IwarpDomain::Verdict IwarpDomain::Check(uint32_t stag, uint64_t target_address,
-                                        uint64_t size_bytes, Access needed, std::byte** at) const {
+IwarpDomain::Verdict IwarpDomain::Check(uint32_t stag, uint64_t target_address, uint64_t size_bytes,
+                                        Access needed, std::byte** at) const {
   IwarpRegion* region = Find(stag);
   if (region == nullptr) return Verdict::kInvalidStag;
   if (target_address + size_bytes < target_address) return Verdict::kWraps;

@@ -22,8 +22,8 @@ constexpr uint64_t kMaxMessageBytes = 0xffffffff;
 constexpr uint64_t kHoldBackBytes = 64 << 10;
 
 absl::Status WithPeer(const absl::Status& status, const Address& peer) {
-  return absl::Status(status.code(), absl::StrCat("peer ", peer.ToString(), ": ",
-                                                  status.message()));
+  return absl::Status(status.code(),
+                      absl::StrCat("peer ", peer.ToString(), ": ", status.message()));
 }
 
 // The code tells the user whether the peer broke the format or asked for what it may not have.
@@ -99,9 +99,8 @@ absl::Status IwarpEndpoint::CheckPost(std::span<const Segment> segments) const {
                                                         : "post: disconnected");
   }
   if (segments.size() > options_.max_segments) {
-    return absl::InvalidArgumentError(absl::StrCat("post: ", segments.size(),
-                                                   " segments, the most is ",
-                                                   options_.max_segments));
+    return absl::InvalidArgumentError(
+        absl::StrCat("post: ", segments.size(), " segments, the most is ", options_.max_segments));
   }
   uint64_t total = 0;
   for (const Segment& segment : segments) {

@@ -40,8 +40,8 @@ MpaFrameBytes MakeFrame(const MpaFrame& frame, const std::optional<EnhancedSetup
 absl::StatusOr<PeerHello> JudgeFrame(const MpaFrame& frame,
                                      std::span<const std::byte> private_data) {
   if (frame.revision != kRevision && frame.revision != kEnhancedRevision) {
-    return absl::UnimplementedError(absl::StrCat("MPA: revision ", frame.revision,
-                                                 " is not supported"));
+    return absl::UnimplementedError(
+        absl::StrCat("MPA: revision ", frame.revision, " is not supported"));
   }
   if (frame.markers) return absl::UnimplementedError("MPA: markers are not supported");
   PeerHello hello;

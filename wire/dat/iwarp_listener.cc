@@ -24,8 +24,7 @@ OwnedFd OpenReserve() { return OwnedFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
 // An endpoint in the making, of either side.
 class IwarpPending final : public PendingEndpoint {
  public:
-  IwarpPending(const IwarpOptions& options, const Address& peer)
-      : options_(options), peer_(peer) {}
+  IwarpPending(const IwarpOptions& options, const Address& peer) : options_(options), peer_(peer) {}
   IwarpPending(const IwarpOptions& options, const Address& peer, OwnedFd socket, PeerHello request)
       : options_(options), peer_(peer), socket_(std::move(socket)), request_(std::move(request)) {}
   ~IwarpPending() override {
@@ -84,17 +83,15 @@ absl::StatusOr<std::unique_ptr<Listener>> IwarpListener::Create(const IwarpOptio
   if (!socket.ok()) return socket.status();
   const int on = 1;
   (void)setsockopt(socket->get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (bind(socket->get(), local.get(), local.size()) != 0 ||
-      listen(socket->get(), kBacklog) != 0) {
+  if (bind(socket->get(), local.get(), local.size()) != 0 || listen(socket->get(), kBacklog) != 0) {
     return absl::UnavailableError(
         absl::ErrnoToStatus(errno, absl::StrCat("listen on ", local.ToString())).message());
   }
   sockaddr_storage bound = {};
   socklen_t size = sizeof(bound);
   getsockname(socket->get(), reinterpret_cast<sockaddr*>(&bound), &size);
-  std::unique_ptr<IwarpListener> listener(
-      new IwarpListener(options, *std::move(socket),
-                        Address(reinterpret_cast<const sockaddr*>(&bound), size)));
+  std::unique_ptr<IwarpListener> listener(new IwarpListener(
+      options, *std::move(socket), Address(reinterpret_cast<const sockaddr*>(&bound), size)));
   if (absl::Status status = listener->wait_.Open(); !status.ok()) return status;
   listener->wait_.Watch(listener->socket_.get(), EPOLLIN);
   return listener;
@@ -154,8 +151,7 @@ std::unique_ptr<PendingEndpoint> IwarpListener::ReadOne(size_t index, bool* remo
   if (whole.ok() && !*whole) return nullptr;
   *remove = true;
   if (!whole.ok()) return nullptr;
-  absl::StatusOr<PeerHello> request =
-      JudgeRequest(peer.reader.frame(), peer.reader.private_data());
+  absl::StatusOr<PeerHello> request = JudgeRequest(peer.reader.frame(), peer.reader.private_data());
   if (!request.ok()) {
     if (absl::IsUnimplemented(request.status())) {
       const MpaFrameBytes reject = MakeReject(peer.reader.frame().crc);

@@ -119,8 +119,8 @@ bool Receive::BeginFpdu(bool* fault) {
       return false;
     }
   }
-  const std::span<const std::byte> ulpdu = staged.subspan(
-      kFpduHeaderBytes, std::min(staged.size() - kFpduHeaderBytes, ulpdu_bytes_));
+  const std::span<const std::byte> ulpdu =
+      staged.subspan(kFpduHeaderBytes, std::min(staged.size() - kFpduHeaderBytes, ulpdu_bytes_));
   const size_t header_bytes = ulpdu.empty() ? 1 : HeaderBytes(TaggedBit(ulpdu[0]));
   if (ulpdu.size() < std::min(header_bytes, ulpdu_bytes_)) return false;
   std::optional<FaultCode> code = DecodeSegmentHeader(ulpdu, ulpdu_bytes_, &header_);

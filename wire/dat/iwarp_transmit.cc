@@ -4,7 +4,6 @@
 #include <cstring>
 #include <functional>
 
-
 namespace dafs::dat::iwarp {
 namespace {
 
@@ -106,9 +105,7 @@ void Transmit::FinishHeadRead() {
   if (read.last_of_work) FinishWork(read.work, absl::OkStatus());
 }
 
-bool Transmit::drained() const {
-  return !CanSend() && waiting_reads_.empty() && reads_.empty();
-}
+bool Transmit::drained() const { return !CanSend() && waiting_reads_.empty() && reads_.empty(); }
 
 bool Transmit::CanSend() const {
   return pieces_sent_ < pieces_used_ || message_.kind != MessageKind::kNone || !queue_.empty() ||
@@ -333,9 +330,8 @@ void Transmit::FailAll(const absl::Status& why) {
   for (uint32_t slot = 0; slot < work_.size(); ++slot) {
     if (work_[slot].active) unfinished.push_back(slot);
   }
-  std::sort(unfinished.begin(), unfinished.end(), [this](uint32_t a, uint32_t b) {
-    return work_[a].sequence < work_[b].sequence;
-  });
+  std::sort(unfinished.begin(), unfinished.end(),
+            [this](uint32_t a, uint32_t b) { return work_[a].sequence < work_[b].sequence; });
   for (uint32_t slot : unfinished) FinishWork(slot, why);
   queue_.clear();
   waiting_reads_.clear();

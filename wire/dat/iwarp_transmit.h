@@ -31,7 +31,7 @@ struct StreamOptions {
   int fd = -1;
   bool crc = false;
   size_t max_ulpdu_bytes = 0;
-  uint32_t max_rdma_reads = 0;        // ORD
+  uint32_t max_rdma_reads = 0;       // ORD
   bool wait_for_first_fpdu = false;  // RFC 5044, 7.1.2: the responder speaks second
 };
 
