@@ -183,8 +183,10 @@ constexpr const ProcInfo* FindProc(Proc proc) {
 
 // The row of a procedure that is known to exist: a constant expression for constant arguments.
 constexpr const ProcInfo& InfoOf(Proc proc) {
-  const ProcInfo* row = FindProc(proc);
-  return row != nullptr ? *row : kProcedures[0];
+  for (const ProcInfo& row : kProcedures) {
+    if (row.number == proc) return row;
+  }
+  return kProcedures[0];
 }
 
 // "LOOKUP"; "?" for numbers that are not assigned.
