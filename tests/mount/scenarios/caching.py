@@ -1,0 +1,129 @@
+"""What mount.dafs(8) promises about caches, example by example, with two mounts of one export."""
+
+import os
+import time
+
+from rig import check, equal, scenario
+
+# One second of validity, and one more that a loaded machine may take.
+SHORT = "actimeo=1"
+LATEST = 2.0
+
+
+def write(path, data, flags=os.O_CREAT | os.O_WRONLY | os.O_TRUNC):
+    descriptor = os.open(path, flags, 0o644)
+    try:
+        os.write(descriptor, data)
+    finally:
+        os.close(descriptor)
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def seen_within(seconds, what, look):
+    """`look` must become true by itself, `seconds` after the change at the latest."""
+    start = time.monotonic()
+    while not look():
+        check(time.monotonic() - start < seconds, f"{what}: not seen within {seconds} s")
+        time.sleep(0.02)
+    print(f"{what}: seen after {time.monotonic() - start:.2f} s", flush=True)
+
+
+def two_mounts(rig, options):
+    server = rig.serve()
+    other = rig.base / "other"
+    other.mkdir(exist_ok=True)
+    return rig.mount(server, options), rig.mount(server, options, point=other)
+
+
+@scenario(timeout=90, where="server")
+def cache_open(rig):
+    """What a program wrote and closed is what the next open on another mount reads, whatever the cache times."""
+    here, there = two_mounts(rig, "actimeo=60")
+    for size in (1, 4096, 100_000):
+        for turn in range(3):
+            data = bytes([65 + turn]) * size
+            write(here / f"file{size}", data)
+            equal(read(there / f"file{size}"), data, f"{size} bytes, turn {turn}, written here and read there")
+            back = bytes([97 + turn]) * size
+            write(there / f"file{size}", back, os.O_WRONLY)
+            equal(read(here / f"file{size}"), back, f"{size} bytes, turn {turn}, written there and read here")
+    # Same size and, as far as a clock shows it, same time: the change attribute tells.
+    write(here / "same", b"one")
+    equal(read(there / "same"), b"one", "before")
+    stamp = os.stat(there / "same").st_mtime_ns
+    write(here / "same", b"two")
+    os.utime(here / "same", ns=(stamp, stamp))
+    equal(read(there / "same"), b"two", "after a change that put the old time back")
+
+
+@scenario(timeout=90, where="server")
+def cache_times(rig):
+    """A chmod, a rename, an unlink and a new size made through another mount are seen after the promised time."""
+    here, there = two_mounts(rig, SHORT)
+    write(here / "file", b"12345")
+    (here / "directory").mkdir()
+    write(here / "directory" / "old", b"old")
+    equal(os.stat(there / "file").st_size, 5, "the size before")
+    equal(sorted(os.listdir(there / "directory")), ["old"], "the names before")
+    os.stat(there / "directory" / "old")
+
+    os.chmod(here / "file", 0o600)
+    seen_within(LATEST, "chmod", lambda: os.stat(there / "file").st_mode & 0o777 == 0o600)
+    write(here / "file", b"1234567")
+    seen_within(LATEST, "size", lambda: os.stat(there / "file").st_size == 7)
+    os.rename(here / "directory" / "old", here / "directory" / "new")
+    seen_within(LATEST, "rename, the old name", lambda: not os.path.exists(there / "directory" / "old"))
+    seen_within(LATEST, "rename, the new name", lambda: os.path.exists(there / "directory" / "new"))
+    os.unlink(here / "directory" / "new")
+    seen_within(LATEST, "unlink", lambda: not os.path.exists(there / "directory" / "new"))
+    seen_within(LATEST, "listing", lambda: os.listdir(there / "directory") == [])
+
+    # An open file is followed too: its cached pages are given up when its attributes show a change.
+    write(here / "followed", b"a" * 8192)
+    with open(there / "followed", "rb", buffering=0) as reader:
+        equal(os.pread(reader.fileno(), 4, 0), b"aaaa", "through a descriptor, before")
+        write(here / "followed", b"b" * 8192, os.O_WRONLY)
+        seen_within(LATEST, "content through a descriptor", lambda: os.pread(reader.fileno(), 4, 0) == b"bbbb")
+
+
+@scenario(timeout=90, where="server")
+def cache_none(rig):
+    """With noac every look at a file shows what is so; without lookup cache every name does."""
+    here, there = two_mounts(rig, "noac")
+    write(here / "file", b"1")
+    for turn in range(20):
+        os.chmod(here / "file", 0o600 + turn % 8)
+        equal(os.stat(there / "file").st_mode & 0o777, 0o600 + turn % 8, f"mode at turn {turn}")
+        write(here / "file", b"x" * (turn + 1))
+        equal(os.stat(there / "file").st_size, turn + 1, f"size at turn {turn}")
+        os.rename(here / "file", here / "moved")
+        check(not os.path.exists(there / "file"), f"turn {turn}: the old name is still there")
+        os.rename(there / "moved", there / "file")
+        check(os.path.exists(here / "file"), f"turn {turn}: the name given back is missing")
+
+
+@scenario(timeout=90, where="server")
+def cache_names(rig):
+    """lookupcache: a name made elsewhere is seen at once by default; by `all` after the directory's time."""
+    here, there = two_mounts(rig, "actimeo=60")
+    check(not os.path.exists(there / "late"), "there before it was made")
+    write(here / "late", b"")
+    check(os.path.exists(there / "late"), "a name made elsewhere after a miss: lookupcache=pos remembers no misses")
+    for point in (here, there):
+        rig.umount(point)
+    here = rig.mount(rig.servers[0], "actimeo=60,lookupcache=none", point=here)
+    there = rig.mount(rig.servers[0], "actimeo=60,lookupcache=none", point=there)
+    check(os.path.exists(there / "late"), "the name")
+    os.unlink(here / "late")
+    check(not os.path.exists(there / "late"), "lookupcache=none: an unlinked name is still there")
+    for point in (here, there):
+        rig.umount(point)
+    here = rig.mount(rig.servers[0], SHORT + ",lookupcache=all", point=here)
+    there = rig.mount(rig.servers[0], SHORT + ",lookupcache=all", point=there)
+    check(not os.path.exists(there / "later"), "there before it was made")
+    write(here / "later", b"")
+    seen_within(LATEST, "lookupcache=all: a name made elsewhere", lambda: os.path.exists(there / "later"))
