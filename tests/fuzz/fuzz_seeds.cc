@@ -27,7 +27,7 @@ void Write(const std::filesystem::path& out, const char* target, const std::stri
   std::ofstream(out / target / name, std::ios::binary) << bytes;
 }
 
-// The place of a procedure in the table, as fuzz_response reads it.
+// The place of a procedure in the table, as fuzz_response and fuzz_server read it.
 char RowOf(uint32_t number) {
   for (size_t i = 0; i < dafs::wire::kProcedures.size(); ++i) {
     if (static_cast<uint32_t>(dafs::wire::kProcedures[i].number) == number) {
@@ -51,6 +51,13 @@ void WriteVector(const std::filesystem::path& out, const std::string& file, cons
   Write(out, "fuzz_header", name, bytes);
   if (vector.at("kind") == "request") {
     Write(out, "fuzz_request", name, bytes);
+    if (vector.at("byte_order") == "little" && bytes.size() >= 40) {
+      // The head that fuzz_server reads: no chain, stream 0, the file "f" and the export.
+      std::string body = bytes.substr(40, 510);
+      const std::string head = {RowOf(vector.at("procedure").get<uint32_t>()), 0, 0, 1, 5,
+                                static_cast<char>(body.size() / 2)};
+      Write(out, "fuzz_server", name, head + body);
+    }
   } else if (bytes.size() >= 40) {
     bytes[36] = RowOf(vector.at("procedure").get<uint32_t>());
     bytes[37] = static_cast<char>(vector.value("claim_type", 0));
