@@ -105,6 +105,7 @@ void Acceptor::ExpireLeases() {
   for (const wire::ClientId& client_id : shared_.clients->Expire(dat::Loop::Now())) {
     shared_.pool->Submit([store = shared_.store, client_id] { store->ReleaseClient(client_id); });
   }
+  shared_.responses->Expire(dat::Loop::Now());
   loop_->RunAfter(shared_.options->lease_time / 8, [this] { ExpireLeases(); });
 }
 

@@ -45,6 +45,11 @@ void Call::FinishError(DafsStatus status) {
   Complete(status, size.ok() ? *size : 0);
 }
 
+void Call::FinishStored(DafsStatus status, size_t response_bytes) {
+  wire::WriteResponseHeader(ResponseHeader(status), order(), out(), response_bytes, checksums());
+  Complete(status, response_bytes);
+}
+
 void Call::FinishHeaderOnly(DafsStatus status) {
   wire::ResponseHeader header = ResponseHeader(status);
   Complete(status, wire::EncodeResponseHeaderOnly(header, order(), out(), checksums()));

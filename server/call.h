@@ -60,6 +60,8 @@ class Call {
   wire::ResponseHeader ResponseHeader(wire::DafsStatus status);
   template <class Args>
   void FinishBuilt(const Args& args, size_t response_bytes);
+  // The response of another request, that is in out() from behind the header on: FETCH_RESPONSE.
+  void FinishStored(wire::DafsStatus status, size_t response_bytes);
 
  protected:
   ~Call() = default;

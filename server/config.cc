@@ -40,6 +40,8 @@ struct Raw {
   std::vector<std::string> listen;
   std::string config;
   double lease_time_s = 90;
+  double response_cache_time_s = 3600;
+  size_t response_cache_mib = 256;
   size_t message_memory_mib = 256;
   size_t direct_memory_mib = 32;
 };
@@ -70,6 +72,10 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
                  "sessions at once from one address");
   app.add_option("--message-memory", raw.message_memory_mib, "MiB for messages of all sessions");
   app.add_option("--direct-memory", raw.direct_memory_mib, "MiB for RDMA of each worker");
+  app.add_option("--response-cache", raw.response_cache_mib,
+                 "MiB of the state directory for response caches of all sessions");
+  app.add_option("--response-cache-time", raw.response_cache_time_s,
+                 "seconds the response cache of a lost session is kept");
   app.add_option("--lease-time", raw.lease_time_s, "seconds a silent client keeps its opens");
   app.set_version_flag("--version", "dafsd 0.1.0");
 }
@@ -174,11 +180,18 @@ absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments) {
   if (config.server.state_dir.empty()) {
     return absl::InvalidArgumentError("no state directory; give --state-dir DIR");
   }
-  if (raw.message_memory_mib > (size_t{1} << 30) || raw.direct_memory_mib > (size_t{1} << 30)) {
-    return absl::InvalidArgumentError("--message-memory and --direct-memory are in MiB");
+  if (raw.message_memory_mib > (size_t{1} << 30) || raw.direct_memory_mib > (size_t{1} << 30) ||
+      raw.response_cache_mib > (size_t{1} << 30)) {
+    return absl::InvalidArgumentError(
+        "--message-memory, --direct-memory and --response-cache are in MiB");
   }
   config.server.message_memory_bytes = raw.message_memory_mib << 20;
   config.server.direct_memory_bytes = raw.direct_memory_mib << 20;
+  config.server.response_cache_bytes = raw.response_cache_mib << 20;
+  if (!(raw.response_cache_time_s >= 1 && raw.response_cache_time_s <= 31536000)) {
+    return absl::InvalidArgumentError("--response-cache-time: 1 to 31536000 seconds");
+  }
+  config.server.response_cache_time = absl::Seconds(raw.response_cache_time_s);
   if (!(raw.lease_time_s >= 1 && raw.lease_time_s <= 86400)) {
     return absl::InvalidArgumentError("--lease-time: 1 to 86400 seconds");
   }

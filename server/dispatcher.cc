@@ -59,11 +59,11 @@ const Procedure* FindProcedure(Proc proc) {
     case Proc::kServerAuth:
       return &kRun<OnSession<&Session::ServerAuth>>;
     case Proc::kCheckResponse:
-      return &kNotSupported<wire::CheckResponseArgs>;
+      return &kRun<OnSession<&Session::CheckResponse>>;
     case Proc::kFetchResponse:
-      return &kNotSupported<wire::FetchResponseArgs>;
+      return &kRun<OnSession<&Session::FetchResponse>>;
     case Proc::kDiscardResponses:
-      return &kNotSupported<wire::DiscardResponsesArgs>;
+      return &kRun<OnSession<&Session::DiscardResponses>>;
     case Proc::kAccess:
       return &kRun<Access>;
     case Proc::kCacheHint:

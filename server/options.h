@@ -43,6 +43,10 @@ struct ServerOptions {
   size_t message_memory_bytes = size_t{256} << 20;  // request and response buffers, all sessions
   size_t direct_memory_bytes = size_t{32} << 20;    // RDMA buffers of each worker
 
+  // Response Caches (5.2): of all sessions together, and how long those of lost sessions are kept.
+  size_t response_cache_bytes = size_t{256} << 20;
+  absl::Duration response_cache_time = absl::Hours(1);
+
   absl::Duration lease_time = absl::Seconds(90);
   // From the connection to an authenticated session; silent peers cost no more than this.
   absl::Duration connect_timeout = absl::Seconds(10);

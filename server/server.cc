@@ -80,6 +80,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
   std::vector<std::unique_ptr<dat::Listener>> listeners;
   RETURN_IF_ERROR(server->Listen(providers, &listeners));
   ASSIGN_OR_RETURN(server->store_, Store::Open(StoreOptionsOf(o)));
+  ASSIGN_OR_RETURN(server->responses_, ResponseCache::Open({.state_dir = o.state_dir,
+                                                            .max_bytes = o.response_cache_bytes,
+                                                            .keep_time = o.response_cache_time},
+                                                           dat::Loop::Now()));
   // All threads exist before the first request: they inherit the server's own identity.
   Store::RestoreServerIdentity();
   server->pool_ = std::make_unique<Pool>(o.pool_threads);
@@ -88,6 +92,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
                       .pool = server->pool_.get(),
                       .clients = &server->clients_,
                       .sessions = &server->sessions_,
+                      .responses = server->responses_.get(),
                       .budget = &server->budget_};
   for (uint32_t i = 0; i < o.workers; ++i) {
     ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Worker::Start(shared));

@@ -15,6 +15,7 @@
 #include "server/credit.h"
 #include "server/options.h"
 #include "server/pool.h"
+#include "server/response_cache.h"
 #include "server/session_table.h"
 #include "server/store/store.h"
 #include "wire/dat/dat.h"
@@ -52,6 +53,7 @@ class Server {
   size_t connections() const { return sessions_.connections(); }
   size_t clients() const { return clients_.count(); }
   size_t message_bytes() const { return budget_.used_bytes(); }
+  size_t response_cache_bytes() const { return responses_->bytes(); }
   size_t open_count() const { return store_->open_count(); }
 
  private:
@@ -65,6 +67,7 @@ class Server {
   std::unique_ptr<Store> store_;
   ClientTable clients_;
   SessionTable sessions_;
+  std::unique_ptr<ResponseCache> responses_;  // outlives the sessions
   CreditBudget budget_;
   std::unique_ptr<Pool> pool_;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -27,6 +27,16 @@ PeerAddress PeerOf(const dat::Address& address) {
   return PeerAddress::FromSockaddr(storage);
 }
 
+// Whether the response to a request goes into the Response Cache.
+bool IsRemembered(const wire::RequestVerdict& request) {
+  const wire::ProcInfo* info = request.proc;
+  if (info == nullptr) return false;
+  return info->category == wire::Category::kFsStateModifying ||
+         info->category == wire::Category::kLockStateModifying ||
+         (info->category == wire::Category::kSimple &&
+          (request.header.chain_flags & wire::kChfSave) != 0);
+}
+
 template <class T>
 uint64_t CookieOf(T* object) {
   return reinterpret_cast<uintptr_t>(object);
@@ -251,6 +261,7 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
   std::unique_ptr<Outgoing> outgoing = std::move(call.outgoing_);
   std::shared_ptr<Chain> chain = std::move(call.chain_);
   call.credential_.reset();
+  Remember(call, status, outgoing->buffer->memory().first(response_bytes));
   if (std::exchange(call.holds_stream_, false)) streams_.End(call.header().stream_id);
   if (ending_ || response_bytes == 0) {
     OnSent(std::move(outgoing));
@@ -269,6 +280,7 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
   Posted();
   if (disconnect) {
     // "After the OK response no further message is sent": the client closes, or we do.
+    if (cache_ != nullptr) shared_.responses->Ended(*cache_, /*keep=*/false, dat::Loop::Now());
     ending_ = true;
     end_reason_ = absl::OkStatus();
     end_timer_ = loop().RunAfter(absl::Seconds(1), [this] {
@@ -287,6 +299,23 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
     }
   }
   RunReady();
+}
+
+// Into the Response Cache, whether or not the response can still be sent: modifying requests, and
+// simple ones with CHF_SAVE (5.2.1). Of the statuses that speak of a cache none is stored (R49).
+void Session::Remember(const Call& call, DafsStatus status, std::span<const std::byte> response) {
+  if (cache_ == nullptr || !call.holds_stream_) return;
+  const wire::RequestHeader& request = call.header();
+  if (!IsRemembered(call.verdict_)) return cache_->Passed(request.stream_id, request.seq_number);
+  switch (status) {
+    case DafsStatus::kNoXidMatch:
+    case DafsStatus::kUnknownSession:
+    case DafsStatus::kBadSession:
+      return;
+    default:
+      if (response.size() < wire::kHeaderSize) return;
+      cache_->Answer(request, status, response.subspan(wire::kHeaderSize));
+  }
 }
 
 // Before a response goes out the receive of its request is posted again, or given up when the
@@ -403,7 +432,10 @@ void Session::OnDisconnected(const absl::Status& why) {
 }
 
 void Session::MaybeForget() {
-  if (disconnected_ && executing_ == 0) worker_.Forget(this);
+  if (!disconnected_ || executing_ > 0) return;
+  // Nothing changes the cache any more (5.2.5): now it may be asked for.
+  if (cache_ != nullptr) shared_.responses->Ended(*cache_, /*keep=*/true, dat::Loop::Now());
+  worker_.Forget(this);
 }
 
 }  // namespace dafs::server

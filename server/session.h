@@ -23,6 +23,7 @@
 #include "server/message_buffers.h"
 #include "server/options.h"
 #include "server/pool.h"
+#include "server/response_cache.h"
 #include "server/session_table.h"
 #include "server/streams.h"
 #include "wire/dat/loop.h"
@@ -39,6 +40,7 @@ struct Shared {
   Pool* pool = nullptr;
   ClientTable* clients = nullptr;
   SessionTable* sessions = nullptr;
+  ResponseCache* responses = nullptr;
   CreditBudget* budget = nullptr;
 };
 
@@ -115,6 +117,11 @@ class Session final : public dat::Pollable {
   void ReleaseCred(Call& call);
   dat::Task<void> RegisterCred(Call& call);
 
+  // procedures_response_cache.cc
+  void CheckResponse(Call& call);
+  void FetchResponse(Call& call);
+  void DiscardResponses(Call& call);
+
  private:
   friend class Call;
 
@@ -138,6 +145,7 @@ class Session final : public dat::Pollable {
   uint16_t TargetNreq(const Call& call);
   void SetCaller(Call& call);
   void Complete(Call& call, wire::DafsStatus status, size_t response_bytes);
+  void Remember(const Call& call, wire::DafsStatus status, std::span<const std::byte> response);
   bool PrepareReceives(Receive& receive);
   absl::Status AddReceive(size_t size_bytes);
   absl::Status PostReceive(Receive& receive);
@@ -151,6 +159,7 @@ class Session final : public dat::Pollable {
   wire::DafsStatus Confirm(wire::AuthType method);
   void Authenticated(wire::AuthType method);
   void Unopen();
+  CacheOwner AsCacheOwner() const;
 
   Worker& worker_;
   const Shared shared_;
@@ -164,6 +173,7 @@ class Session final : public dat::Pollable {
   wire::ClientConnectRes negotiated_;
   std::optional<wire::ByteOrder> order_;
   std::shared_ptr<Client> client_;
+  std::shared_ptr<SessionCache> cache_;  // null without a Response Cache
   bool authenticated_ = false;
   bool trusted_ = false;
   wire::AuthType auth_type_ = wire::AuthType::kNone;

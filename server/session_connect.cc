@@ -100,6 +100,11 @@ DafsStatus Session::Open(const wire::ClientConnectArgs& args) {
   credit_->Limit(posted);
   res.max_requests = posted;
   res.session_id = shared_.sessions->Open(*order_);
+  if (args.use_response_cache) {
+    cache_ =
+        shared_.responses->Create(res.session_id, *order_, AsCacheOwner(), options.max_requests);
+    res.use_response_cache = cache_ != nullptr;
+  }
   res.client_id = client_->client_id();
   res.max_credentials = client_->credentials().most();
   negotiated_ = std::move(res);
@@ -190,6 +195,7 @@ DafsStatus Session::Confirm(AuthType method) {
 void Session::Authenticated(AuthType method) {
   authenticated_ = true;
   auth_type_ = method;
+  if (cache_ != nullptr) cache_->SetPrincipal(AsCacheOwner().principal);
   trusted_ = IsTrusted(shared_.options->exports, peer_);
   loop().Cancel(std::exchange(connect_timer_, 0));
   LogInfo(absl::StrCat("session of ", Printable(client_->client_id_string()), " from ", peer_name_,
@@ -273,6 +279,12 @@ void Session::ReleaseCred(Call& call) {
   DafsStatus status = DafsStatus::kNotAuthorized;
   if (trusted_) status = client_->credentials().Release(args.cred_handle);
   call.Finish(status, args, wire::ReleaseCredRes());
+}
+
+CacheOwner Session::AsCacheOwner() const {
+  return {.client_id_string = client_->client_id_string(),
+          .verifier = client_->verifier(),
+          .principal = {.method = auth_type_, .host = peer_}};
 }
 
 // The session is gone, whoever ended it: its opens and credentials stay with its client.

@@ -86,7 +86,7 @@ TEST_F(SessionTest, NegotiationKeepsTheBounds) {
       auto reply = client->Call(args);
       ASSERT_EQ(reply.name(), "DAFS_STATUS_OK");
       EXPECT_EQ(reply.res.use_checksums, checksums);
-      EXPECT_FALSE(reply.res.use_response_cache);
+      EXPECT_TRUE(reply.res.use_response_cache);
       EXPECT_FALSE(reply.res.use_back_control_channel);
       EXPECT_FALSE(reply.res.use_rdma_read_channel);
       EXPECT_EQ(reply.res.max_request_size, c.request);

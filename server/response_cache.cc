@@ -1,0 +1,267 @@
+#include "server/response_cache.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "server/store/identity.h"
+#include "wire/limits.h"
+#include "wire/log.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+namespace {
+
+constexpr uint64_t kMagic = 0x3130636572666164;  // "dafrec01" in memory
+constexpr size_t kHeaderBytes = 4096;            // a page: slots never share one with the header
+
+}  // namespace
+
+// The first page of the file. Plain data: read by a later instance of the same program.
+struct SessionCache::Header {
+  uint64_t magic;
+  uint32_t streams;
+  wire::ByteOrder order;
+  wire::SessionId session_id;
+  wire::Verifier verifier;
+  Principal principal;
+  uint32_t name_bytes;
+  char name[wire::kOwnerBound.max_bytes];
+};
+
+SessionCache::SessionCache(MappedFile file, const wire::SessionId& session_id,
+                           wire::ByteOrder order, const CacheOwner& owner, uint32_t streams)
+    : file_(std::move(file)),
+      session_id_(session_id),
+      order_(order),
+      owner_(owner),
+      streams_(streams) {
+  static_assert(sizeof(Header) <= kHeaderBytes);
+  auto* header = reinterpret_cast<Header*>(file_.bytes().data());
+  header->streams = streams;
+  header->order = order;
+  header->session_id = session_id;
+  header->verifier = owner.verifier;
+  header->principal = owner.principal;
+  header->name_bytes = static_cast<uint32_t>(owner.client_id_string.size());
+  std::memcpy(header->name, owner.client_id_string.data(), owner.client_id_string.size());
+  std::atomic_signal_fence(std::memory_order_release);
+  header->magic = kMagic;
+}
+
+SessionCache::SessionCache(MappedFile file, const Header& header)
+    : file_(std::move(file)),
+      session_id_(header.session_id),
+      order_(header.order),
+      owner_{std::string(header.name, header.name_bytes), header.verifier, header.principal},
+      streams_(header.streams) {}
+
+std::shared_ptr<SessionCache> SessionCache::Load(MappedFile file) {
+  if (file.bytes().size() < kHeaderBytes) return nullptr;
+  const auto& header = *reinterpret_cast<const Header*>(file.bytes().data());
+  if (header.magic != kMagic || header.streams > 65536 ||
+      FileBytes(header.streams) != file.bytes().size() || header.name_bytes > sizeof(header.name)) {
+    return nullptr;
+  }
+  return std::shared_ptr<SessionCache>(new SessionCache(std::move(file), header));
+}
+
+size_t SessionCache::FileBytes(uint32_t streams) {
+  return kHeaderBytes + size_t{streams} * JournalSlot::kBytes;
+}
+
+void SessionCache::SetPrincipal(const Principal& principal) {
+  owner_.principal = principal;
+  reinterpret_cast<Header*>(file_.bytes().data())->principal = principal;
+}
+
+JournalSlot& SessionCache::slot(uint16_t stream_id) const {
+  return *reinterpret_cast<JournalSlot*>(file_.bytes().data() + kHeaderBytes +
+                                         size_t{stream_id} * JournalSlot::kBytes);
+}
+
+void SessionCache::Passed(uint16_t stream_id, uint16_t seq_number) {
+  JournalSlot& entry = slot(stream_id);
+  if (entry.state.load(std::memory_order_relaxed) == SlotState::kEmpty) return;
+  if (static_cast<uint16_t>(seq_number - entry.seq_number) >= 0x8000) entry.Clear();
+}
+
+void SessionCache::Answer(const wire::RequestHeader& request, DafsStatus status,
+                          std::span<const std::byte> body) {
+  JournalSlot& entry = slot(request.stream_id);
+  if (body.size() <= JournalSlot::kResponseMax) {
+    entry.Answer(request.seq_number, request.procedure, status, body);
+    if (!large_.empty()) large_.erase(request.stream_id);
+    return;
+  }
+  // An intent that has been executed stays, for a restarted server.
+  if (entry.state.load(std::memory_order_relaxed) != SlotState::kExecuted) entry.Clear();
+  large_[request.stream_id] = {.seq_number = request.seq_number,
+                               .procedure = request.procedure,
+                               .status = status,
+                               .body = {body.begin(), body.end()}};
+}
+
+bool SessionCache::Find(uint16_t stream_id, uint16_t seq_number, uint32_t procedure,
+                        Entry* entry) const {
+  if (stream_id >= streams_) return false;
+  const auto proc = static_cast<wire::Proc>(procedure);
+  if (auto large = large_.find(stream_id); large != large_.end()) {
+    const Large& found = large->second;
+    if (found.seq_number == seq_number && found.procedure == proc) {
+      *entry = {found.status, found.body};
+      return true;
+    }
+  }
+  const JournalSlot& found = slot(stream_id);
+  if (found.state.load(std::memory_order_acquire) != SlotState::kAnswered ||
+      found.seq_number != seq_number || found.procedure != proc ||
+      found.response_bytes > JournalSlot::kResponseMax) {
+    return false;
+  }
+  *entry = {found.status, {found.response, found.response_bytes}};
+  return true;
+}
+
+// ---- The table
+// -----------------------------------------------------------------------------------
+
+absl::StatusOr<std::unique_ptr<ResponseCache>> ResponseCache::Open(const Options& options,
+                                                                   absl::Time now) {
+  std::unique_ptr<ResponseCache> table(new ResponseCache(options));
+  const std::string directory = options.state_dir + "/responses";
+  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        directory, ": ", std::strerror(errno), "; the state directory must be writable for dafsd"));
+  }
+  std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(directory.c_str()), &closedir);
+  if (listing == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(directory, ": ", std::strerror(errno)));
+  }
+  while (const dirent* entry = readdir(listing.get())) {
+    if (entry->d_name[0] != '.') table->Load(absl::StrCat(directory, "/", entry->d_name), now);
+  }
+  return table;
+}
+
+void ResponseCache::Load(const std::string& path, absl::Time now) {
+  absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  std::shared_ptr<SessionCache> cache;
+  if (file.ok()) cache = SessionCache::Load(*std::move(file));
+  if (cache == nullptr) {
+    // Most likely made and not finished: no request was executed under it.
+    LogWarning(absl::StrCat(path, ": not a response cache; removed"));
+    unlink(path.c_str());
+    return;
+  }
+  absl::MutexLock lock(&mutex_);
+  bytes_ += cache->file_bytes();
+  const wire::SessionId session_id = cache->session_id();
+  caches_[session_id] = {.cache = std::move(cache), .lost = true, .since = now};
+}
+
+std::string ResponseCache::PathOf(const wire::SessionId& session_id) const {
+  return absl::StrCat(
+      options_.state_dir, "/responses/",
+      absl::BytesToHexString(absl::string_view(
+          reinterpret_cast<const char*>(session_id.bytes.data()), session_id.bytes.size())));
+}
+
+std::shared_ptr<SessionCache> ResponseCache::Create(const wire::SessionId& session_id,
+                                                    wire::ByteOrder order, const CacheOwner& owner,
+                                                    uint32_t streams) {
+  const size_t size = SessionCache::FileBytes(streams);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (bytes_ + size > options_.max_bytes) {
+      LogWarning(absl::StrCat("session without a response cache: ", bytes_, " of ",
+                              options_.max_bytes, " bytes are in use (--response-cache)"));
+      return nullptr;
+    }
+    bytes_ += size;
+  }
+  const ScopedOwnIdentity own;
+  absl::StatusOr<MappedFile> file = MappedFile::Create(PathOf(session_id), size);
+  absl::MutexLock lock(&mutex_);
+  if (!file.ok()) {
+    LogWarning(absl::StrCat("session without a response cache: ", file.status().message()));
+    bytes_ -= size;
+    return nullptr;
+  }
+  auto cache = std::make_shared<SessionCache>(*std::move(file), session_id, order, owner, streams);
+  caches_[session_id] = {.cache = cache, .lost = false, .since = absl::InfiniteFuture()};
+  return cache;
+}
+
+void ResponseCache::Ended(const SessionCache& cache, bool keep, absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  auto it = caches_.find(cache.session_id());
+  if (it == caches_.end()) return;
+  if (!keep) return Drop(cache.session_id());
+  it->second.lost = true;
+  it->second.since = now;
+}
+
+DafsStatus ResponseCache::Find(const wire::SessionId& session_id, const CacheOwner& asker,
+                               wire::ByteOrder order, std::shared_ptr<SessionCache>* cache) const {
+  absl::MutexLock lock(&mutex_);
+  auto it = caches_.find(session_id);
+  if (it == caches_.end()) return DafsStatus::kUnknownSession;
+  const CacheOwner& owner = it->second.cache->owner();
+  // The same instance may come from another address of its host; a later one may not.
+  const bool same_client = owner.client_id_string == asker.client_id_string &&
+                           owner.principal.method == asker.principal.method &&
+                           (owner.verifier == asker.verifier || owner.principal == asker.principal);
+  if (!same_client || it->second.cache->order() != order) return DafsStatus::kBadSession;
+  if (!it->second.lost) return DafsStatus::kBadSession;
+  *cache = it->second.cache;
+  return DafsStatus::kOk;
+}
+
+void ResponseCache::Discard(const SessionCache& cache) {
+  absl::MutexLock lock(&mutex_);
+  if (caches_.contains(cache.session_id())) Drop(cache.session_id());
+}
+
+void ResponseCache::Drop(const wire::SessionId& session_id) {
+  const ScopedOwnIdentity own;
+  auto it = caches_.find(session_id);
+  it->second.cache->Remove();
+  bytes_ -= it->second.cache->file_bytes();
+  caches_.erase(it);
+}
+
+void ResponseCache::Expire(absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  std::vector<wire::SessionId> old;
+  for (const auto& [session_id, kept] : caches_) {
+    if (kept.lost && kept.since + options_.keep_time <= now) {
+      old.push_back(session_id);
+    }
+  }
+  for (const wire::SessionId& session_id : old) Drop(session_id);
+}
+
+std::vector<std::shared_ptr<SessionCache>> ResponseCache::Lost() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<std::shared_ptr<SessionCache>> lost;
+  for (const auto& [session_id, kept] : caches_) {
+    if (kept.lost) lost.push_back(kept.cache);
+  }
+  return lost;
+}
+
+size_t ResponseCache::bytes() const {
+  absl::MutexLock lock(&mutex_);
+  return bytes_;
+}
+
+}  // namespace dafs::server

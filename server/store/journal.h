@@ -1,0 +1,95 @@
+// The journal of modifying requests: one slot for each stream of a session, in mapped memory. A
+// slot says first what is about to be done (the intent), then that it has been done, then what was
+// answered. The last of these is the session's Response Cache; the first two let a restarted server
+// find out, by comparing the intent with the file system, what belongs there.
+// Spec: 5.2.1 (an entry per stream), 5.2.4 (stable storage); ARCHITECTURE "Hard points".
+//
+// A slot is written by one thread at a time, the one that executes its request. Each step is
+// published by its state, stored last, so that a process killed at any instruction leaves the slot
+// in the step before or after.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "wire/procedures.h"
+#include "wire/status.h"
+#include "wire/types.h"
+
+namespace dafs::server {
+
+enum class SlotState : uint32_t {
+  kEmpty,     // nothing: the request was not executed
+  kIntent,    // under way: whether it was executed is for the file system to tell
+  kExecuted,  // executed with `status`; the response has to be made again
+  kAnswered,  // the response is here
+};
+
+// What a modifying procedure is about to do, and what it found before. Which fields mean something
+// depends on the procedure; see the functions that write them.
+struct Intent {
+  static constexpr size_t kNameMax = 255;  // a longer name is nothing Linux could create or remove
+
+  enum Flag : uint32_t {
+    kTruncates = 1,   // OPEN of an existing file: its size becomes 0
+    kUnfinished = 2,  // CREATE, OPEN: without its attributes the new object is not complete
+  };
+
+  uint32_t flags = 0;
+  uint32_t component_count = 0;    // OPEN
+  wire::FileHandle directory;      // where `name` is
+  wire::FileHandle new_directory;  // RENAME: where `new_name` is
+  wire::FileHandle object;         // what the name stands for, or the file
+  uint64_t before = 0;             // CHANGE of directory
+  uint64_t after = 0;              // the same, once executed
+  uint64_t new_before = 0;         // of new_directory
+  uint64_t new_after = 0;
+  uint64_t size = 0;    // APPEND: of the file before
+  uint64_t length = 0;  // APPEND: of the data
+  // SETATTR: what is to be set.
+  uint64_t attributes = 0;
+  uint64_t object_size = 0;
+  uint32_t mode = 0, uid = 0, gid = 0, stable_how = 0;
+  wire::Time access_time, modify_time;
+  char name[kNameMax + 1] = {};
+  char new_name[kNameMax + 1] = {};
+};
+
+struct JournalSlot {
+  static constexpr size_t kBytes = 2048;
+  static constexpr size_t kResponseMax = 1024;
+
+  std::atomic<SlotState> state;
+  uint16_t seq_number;
+  uint16_t unused;
+  wire::Proc procedure;
+  wire::DafsStatus status;
+  uint32_t response_bytes;  // of the response from message offset 40 on
+  uint32_t unused2;
+  std::byte response[kResponseMax];
+  Intent intent;
+
+  // The answer, in one step: a request that announced no intent, or has been executed.
+  void Answer(uint16_t seq, wire::Proc proc, wire::DafsStatus answer,
+              std::span<const std::byte> body) {
+    if (state.load(std::memory_order_relaxed) != SlotState::kExecuted) Clear();
+    seq_number = seq;
+    procedure = proc;
+    status = answer;
+    response_bytes = static_cast<uint32_t>(body.size());
+    if (!body.empty()) std::memcpy(response, body.data(), body.size());
+    state.store(SlotState::kAnswered, std::memory_order_release);
+  }
+  void Clear() {
+    state.store(SlotState::kEmpty, std::memory_order_relaxed);
+    // What follows must not be taken for part of the step before.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+};
+static_assert(sizeof(JournalSlot) <= JournalSlot::kBytes);
+static_assert(std::atomic<SlotState>::is_always_lock_free);
+
+}  // namespace dafs::server

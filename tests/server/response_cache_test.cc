@@ -1,0 +1,267 @@
+// The Response Cache of a lost session, asked by a client that has lost it, in this instance of the
+// server or the next.
+#include "server/response_cache.h"
+
+#include <cstring>
+
+#include "tests/server/server_fixture.h"
+
+namespace dafs::server {
+namespace {
+
+class ResponseCacheTest : public ServerTest {
+ protected:
+  wire::ClientConnectAuthArgs CachedArgs(const std::string& name = "c1", uint64_t verifier = 1) {
+    wire::ClientConnectAuthArgs args = ConnectArgs(name, verifier);
+    args.use_response_cache = true;
+    return args;
+  }
+  std::unique_ptr<RawClient> Cached(const std::string& name = "c1", uint64_t verifier = 1) {
+    auto client = Session(CachedArgs(name, verifier));
+    EXPECT_TRUE(negotiated_.use_response_cache);
+    session_id_ = negotiated_.session_id;
+    return client;
+  }
+
+  // CREATE of a directory on `stream`, its number remembered in seq_.
+  Reply<wire::CreateRes> MakeDirectory(RawClient& client, const wire::FileHandle& parent,
+                                       const std::string& name, uint16_t stream = 0) {
+    wire::CreateArgs args;
+    args.filehandle = parent;
+    args.obj_type = wire::ObjectType::kDir;
+    args.component = name;
+    const wire::RequestHeader header = client.Header(stream);
+    seq_ = header.seq_number;
+    EXPECT_TRUE(client.Send(client.Encode(header, args)));
+    return client.ReceiveReply<wire::CreateArgs>();
+  }
+
+  template <class Args>
+  Args Ask(wire::Proc proc, uint16_t stream = 0) const {
+    Args args;
+    args.session_id = session_id_;
+    args.xid_stream = stream;
+    args.xid_seq = seq_;
+    args.procedure = static_cast<uint32_t>(proc);
+    return args;
+  }
+  // CHECK_RESPONSE, until the server has seen that the old session is gone.
+  std::string Check(RawClient& client, wire::Proc proc, uint16_t stream = 0) {
+    std::string name;
+    do {
+      name = client.Call(Ask<wire::CheckResponseArgs>(proc, stream)).name();
+    } while (name == "DAFSERR_BAD_SESSION");
+    return name;
+  }
+  // FETCH_RESPONSE: the message, empty if the connection ended.
+  Bytes Fetch(RawClient& client, wire::Proc proc, uint16_t stream = 0) {
+    EXPECT_TRUE(client.SendRequest(Ask<wire::FetchResponseArgs>(proc, stream)));
+    return client.Receive().value_or(Bytes());
+  }
+  static wire::DafsStatus StatusOf(const Bytes& message) {
+    auto header = wire::DecodeResponseHeader(message, std::nullopt);
+    return header.ok() ? header->header.status : wire::DafsStatus::kServerFault;
+  }
+  static Bytes Body(const Bytes& message) { return {message.begin() + 40, message.end()}; }
+
+  wire::SessionId session_id_;
+  uint16_t seq_ = 0;
+};
+
+// DAFS-5.2.1-02, DAFS-5.2.5-01, DAFS-5.2.5-07, DAFS-6.3.1-01, DAFS-6.3.2-01, DAFS-6.3.3-01,
+// DAFS-6.3.3-02.
+TEST_F(ResponseCacheTest, GivesALostResponseByteForByte) {
+  StartServer();
+  auto first = Cached();
+  const wire::FileHandle a = LookUp(*first, {"a"});
+  auto made = MakeDirectory(*first, a, "d");
+  ASSERT_EQ(made.name(), "DAFS_STATUS_OK");
+  first->Vanish();
+
+  auto second = Session("c1");
+  EXPECT_EQ(Check(*second, wire::Proc::kCreate), "DAFS_STATUS_OK");
+  const Bytes fetched = Fetch(*second, wire::Proc::kCreate);
+  EXPECT_EQ(StatusOf(fetched), wire::DafsStatus::kOk);
+  EXPECT_EQ(Body(fetched), Body(made.message));
+
+  wire::DiscardResponsesArgs discard;
+  discard.session_id = session_id_;
+  EXPECT_EQ(second->Call(discard).name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(Check(*second, wire::Proc::kCreate), "DAFSERR_UNKNOWN_SESSION");
+  EXPECT_EQ(second->Call(discard).name(), "DAFSERR_UNKNOWN_SESSION");
+  EXPECT_EQ(server_->response_cache_bytes(), 0u);
+}
+
+// DAFS-6.3.1-02, DAFS-6.3.2-02: what was not executed, or is another request.
+TEST_F(ResponseCacheTest, KnowsNothingOfWhatWasNotExecuted) {
+  StartServer();
+  auto first = Cached();
+  const wire::FileHandle a = LookUp(*first, {"a"});
+  ASSERT_EQ(MakeDirectory(*first, a, "d").name(), "DAFS_STATUS_OK");
+  first->Vanish();
+
+  auto second = Session("c1");
+  EXPECT_EQ(Check(*second, wire::Proc::kRemove), "DAFSERR_NOXID_MATCH");
+  EXPECT_EQ(Check(*second, wire::Proc::kCreate, 1), "DAFSERR_NOXID_MATCH");
+  EXPECT_EQ(Check(*second, wire::Proc::kCreate, 0xffff), "DAFSERR_NOXID_MATCH");
+  ++seq_;
+  EXPECT_EQ(Check(*second, wire::Proc::kCreate), "DAFSERR_NOXID_MATCH");
+  EXPECT_EQ(Fetch(*second, wire::Proc::kCreate).size(), 40u);
+}
+
+// DAFS-5.2.1-05: an error is a result too, and a request that modifies nothing leaves the entry.
+TEST_F(ResponseCacheTest, KeepsTheLastModifyingRequestOfAStream) {
+  StartServer();
+  auto first = Cached();
+  const wire::FileHandle a = LookUp(*first, {"a"});
+  ASSERT_EQ(MakeDirectory(*first, a, "d").name(), "DAFS_STATUS_OK");
+  ASSERT_EQ(MakeDirectory(*first, a, "d").name(), "DAFSERR_EXIST");
+  ASSERT_EQ(first->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
+  first->Vanish();
+
+  auto second = Session("c1");
+  EXPECT_EQ(Check(*second, wire::Proc::kCreate), "DAFS_STATUS_OK");
+  EXPECT_EQ(StatusOf(Fetch(*second, wire::Proc::kCreate)), wire::DafsStatus::kExist);
+}
+
+// DAFS-5.2.1-02: simple requests are stored when marked, and only then.
+TEST_F(ResponseCacheTest, StoresSimpleRequestsThatAreMarkedSave) {
+  StartServer();
+  auto first = Cached();
+  wire::LookupArgs lookup;
+  lookup.directory = Root(*first);
+  lookup.path = {"a"};
+  wire::RequestHeader header = first->Header(0, wire::kChfForw | wire::kChfSave);
+  seq_ = header.seq_number;
+  ASSERT_TRUE(first->Send(first->Encode(header, lookup)));
+  auto found = first->ReceiveReply<wire::LookupArgs>();
+  ASSERT_EQ(found.name(), "DAFS_STATUS_OK");
+  header = first->Header(1, wire::kChfBack);
+  ASSERT_TRUE(first->Send(first->Encode(header, wire::NullArgs())));
+  ASSERT_EQ(first->ReceiveReply<wire::NullArgs>().name(), "DAFS_STATUS_OK");
+  first->Vanish();
+
+  auto second = Session("c1");
+  EXPECT_EQ(Check(*second, wire::Proc::kLookup), "DAFS_STATUS_OK");
+  EXPECT_EQ(Body(Fetch(*second, wire::Proc::kLookup)), Body(found.message));
+  seq_ = header.seq_number;
+  EXPECT_EQ(Check(*second, wire::Proc::kNull, 1), "DAFSERR_NOXID_MATCH");
+}
+
+// DAFS-5.2.5-02: BAD_SESSION while the session is connected; other clients, and the other byte
+// order (R49), never get it.
+TEST_F(ResponseCacheTest, IsForItsOwnClientOnceTheSessionIsGone) {
+  StartServer();
+  auto first = Cached();
+  const wire::FileHandle a = LookUp(*first, {"a"});
+  ASSERT_EQ(MakeDirectory(*first, a, "d").name(), "DAFS_STATUS_OK");
+  auto second = Session("c1");
+  const auto check = Ask<wire::CheckResponseArgs>(wire::Proc::kCreate);
+  EXPECT_EQ(second->Call(check).name(), "DAFSERR_BAD_SESSION");
+  first->Vanish();
+  EXPECT_EQ(Check(*second, wire::Proc::kCreate), "DAFS_STATUS_OK");
+  auto other = Session("c2");
+  EXPECT_EQ(other->Call(check).name(), "DAFSERR_BAD_SESSION");
+  auto big = Session(ConnectArgs("c1"), wire::ByteOrder::kBig);
+  EXPECT_EQ(big->Call(check).name(), "DAFSERR_BAD_SESSION");
+  wire::DiscardResponsesArgs discard;
+  discard.session_id = session_id_;
+  EXPECT_EQ(other->Call(discard).name(), "DAFSERR_BAD_SESSION");
+  // DAFS-5.2.5-04: a later instance of the same client may.
+  auto rebooted = Session(ConnectArgs("c1", 2));
+  EXPECT_EQ(Check(*rebooted, wire::Proc::kCreate), "DAFS_STATUS_OK");
+}
+
+// DAFS-5.2.1-04: nothing is kept of a session that ends in order.
+TEST_F(ResponseCacheTest, GoesWithDisconnect) {
+  StartServer();
+  auto first = Cached();
+  const wire::FileHandle a = LookUp(*first, {"a"});
+  ASSERT_EQ(MakeDirectory(*first, a, "d").name(), "DAFS_STATUS_OK");
+  ASSERT_EQ(first->Call(wire::DisconnectArgs()).name(), "DAFS_STATUS_OK");
+  auto second = Session("c1");
+  const auto check = Ask<wire::CheckResponseArgs>(wire::Proc::kCreate);
+  EXPECT_EQ(second->Call(check).name(), "DAFSERR_UNKNOWN_SESSION");
+  EXPECT_TRUE(std::filesystem::is_empty(Path("state/responses")));
+}
+
+// DAFS-5.2.1-01: a session that does not ask gets none; nor does one that finds no room.
+TEST_F(ResponseCacheTest, IsNegotiatedAndBounded) {
+  options_.response_cache_bytes = 3 * SessionCache::FileBytes(options_.max_requests) / 2;
+  StartServer();
+  auto without = Session("c1");
+  EXPECT_FALSE(negotiated_.use_response_cache);
+  auto first = Cached();
+  auto second = Session(CachedArgs());
+  EXPECT_FALSE(negotiated_.use_response_cache);
+}
+
+// DAFS-5.2.5-03: the time is bounded too.
+TEST_F(ResponseCacheTest, IsKeptForABoundedTime) {
+  options_.response_cache_time = absl::Milliseconds(50);
+  options_.lease_time = absl::Milliseconds(200);
+  StartServer();
+  auto first = Cached();
+  first->Vanish();
+  auto second = Session("c1");
+  std::string name;
+  do {
+    name = second->Call(Ask<wire::CheckResponseArgs>(wire::Proc::kCreate)).name();
+  } while (name == "DAFSERR_BAD_SESSION" || name == "DAFSERR_NOXID_MATCH");
+  EXPECT_EQ(name, "DAFSERR_UNKNOWN_SESSION");
+}
+
+// DAFS-5.2.4-01: an orderly restart.
+TEST_F(ResponseCacheTest, OutlivesTheServer) {
+  StartServer();
+  auto first = Cached();
+  const wire::FileHandle a = LookUp(*first, {"a"});
+  auto made = MakeDirectory(*first, a, "d", 3);
+  ASSERT_EQ(made.name(), "DAFS_STATUS_OK");
+  StartServer();
+  auto second = Session("c1");
+  EXPECT_EQ(Check(*second, wire::Proc::kCreate, 3), "DAFS_STATUS_OK");
+  EXPECT_EQ(Body(Fetch(*second, wire::Proc::kCreate, 3)), Body(made.message));
+}
+
+// DAFS-6.3.2-04: one chain checks and fetches; a stored error breaks it.
+TEST_F(ResponseCacheTest, CheckAndFetchCanBeChained) {
+  StartServer();
+  auto first = Cached();
+  const wire::FileHandle a = LookUp(*first, {"a"});
+  ASSERT_EQ(MakeDirectory(*first, a, "d").name(), "DAFS_STATUS_OK");
+  ASSERT_EQ(MakeDirectory(*first, a, "d").name(), "DAFSERR_EXIST");
+  first->Vanish();
+  auto second = Session("c1");
+  ASSERT_EQ(Check(*second, wire::Proc::kCreate), "DAFS_STATUS_OK");
+  const auto check = Ask<wire::CheckResponseArgs>(wire::Proc::kCreate);
+  const auto fetch = Ask<wire::FetchResponseArgs>(wire::Proc::kCreate);
+  ASSERT_TRUE(second->SendRequest(check, 0, wire::kChfForw));
+  ASSERT_TRUE(second->SendRequest(fetch, 1, wire::kChfForw | wire::kChfBack));
+  ASSERT_TRUE(second->SendRequest(wire::NullArgs(), 2, wire::kChfBack));
+  EXPECT_EQ(second->ReceiveReply<wire::CheckResponseArgs>().name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(second->ReceiveReply<wire::CreateArgs>().name(), "DAFSERR_EXIST");
+  EXPECT_EQ(second->ReceiveReply<wire::NullArgs>().name(), "DAFSERR_CHAIN_BROKEN");
+}
+
+// DAFS-5.2.2-04: the entry of a stream that has expired is still there for a response that was
+// lost.
+TEST_F(ResponseCacheTest, KeepsTheEntryOfAnExpiredStream) {
+  StartServer();
+  wire::ClientConnectAuthArgs args = CachedArgs();
+  args.max_requests = 4;
+  auto first = Session(args);
+  session_id_ = negotiated_.session_id;
+  const wire::FileHandle a = LookUp(*first, {"a"});
+  first->desired_nreq = 3;
+  auto made = MakeDirectory(*first, a, "d", 3);
+  ASSERT_EQ(made.name(), "DAFS_STATUS_OK");
+  ASSERT_EQ(made.header.target_nreq, 3);
+  first->Vanish();
+  auto second = Session("c1");
+  EXPECT_EQ(Check(*second, wire::Proc::kCreate, 3), "DAFS_STATUS_OK");
+  EXPECT_EQ(Body(Fetch(*second, wire::Proc::kCreate, 3)), Body(made.message));
+}
+
+}  // namespace
+}  // namespace dafs::server
