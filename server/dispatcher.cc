@@ -107,7 +107,7 @@ const Procedure* FindProcedure(Proc proc) {
     case Proc::kOpenDowngrade:
       return &kRun<OpenDowngrade>;
     case Proc::kOpenattr:
-      return &kNotSupported<wire::OpenattrArgs>;
+      return &kRun<Openattr>;
     case Proc::kReadInline:
       return &kStart<ReadInline>;
     case Proc::kReadDirect:

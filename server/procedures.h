@@ -23,6 +23,7 @@ const Procedure* FindProcedure(wire::Proc proc);
 void GetRootHandle(Call& call);
 void Lookup(Call& call);
 void Lookupp(Call& call);
+void Openattr(Call& call);
 void Create(Call& call);
 void Link(Call& call);
 void Remove(Call& call);

@@ -1,7 +1,7 @@
-// Procedures on names: GET_ROOT_HANDLE, LOOKUP, LOOKUPP, CREATE, LINK, REMOVE, RENAME, READLINK.
-// Spec: 6.5.9, 6.5.12, 6.5.17, 6.5.21, 6.5.22, 6.5.31, 6.5.33, 6.5.34.
-// They run on the worker: names and inodes are in the kernel's caches, or a journal takes them; a
-// hand-over would cost more than it spares. What a cold disk costs here, the worker waits for.
+// Procedures on names: GET_ROOT_HANDLE, LOOKUP, LOOKUPP, OPENATTR, CREATE, LINK, REMOVE, RENAME,
+// READLINK. Spec: 6.5.9, 6.5.12, 6.5.17, 6.5.21, 6.5.22, 6.5.25, 6.5.31, 6.5.33, 6.5.34. They run
+// on the worker: names and inodes are in the kernel's caches, or a journal takes them; a hand-over
+// would cost more than it spares. What a cold disk costs here, the worker waits for.
 #include "server/procedures.h"
 #include "server/session.h"
 
@@ -31,6 +31,15 @@ void Lookupp(Call& call) {
   wire::LookuppRes res;
   const DafsStatus status =
       call.session().store().Lookupp(call.caller(), args.filehandle, &res.filehandle);
+  call.Finish(status, args, res);
+}
+
+void Openattr(Call& call) {
+  wire::OpenattrArgs args;
+  if (!call.Decode(args)) return;
+  wire::OpenattrRes res;
+  const DafsStatus status =
+      call.session().store().Openattr(call.caller(), args.filehandle, &res.filehandle);
   call.Finish(status, args, res);
 }
 

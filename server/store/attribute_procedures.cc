@@ -34,6 +34,7 @@ uint32_t BitsOf(int permission, bool directory) {
 }  // namespace
 
 DafsStatus Store::Access(const Caller& caller, const wire::AccessArgs& args, wire::AccessRes* res) {
+  if (IsOfAttributes(args.filehandle)) return impl_->attributes.Access(caller, args, res);
   *res = {};
   if ((args.access & ~wire::kAccessAll) != 0) return DafsStatus::kInval;
   Place place;
@@ -62,6 +63,9 @@ DafsStatus Store::Access(const Caller& caller, const wire::AccessArgs& args, wir
 
 DafsStatus Store::Getattr(const Caller& caller, const wire::FileHandle& filehandle, uint64_t bitmap,
                           wire::FileAttributes* attributes) {
+  if (IsOfAttributes(filehandle)) {
+    return impl_->attributes.Getattr(caller, filehandle, bitmap, attributes);
+  }
   *attributes = {};
   Place place;
   STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, filehandle, &place));
@@ -75,6 +79,9 @@ DafsStatus Store::Getattr(const Caller& caller, const wire::FileHandle& filehand
 DafsStatus Store::Setattr(const Caller& caller, const wire::FileHandle& filehandle,
                           const wire::StateId& state_id, const wire::FileAttributes& attributes,
                           uint64_t* bitmap) {
+  if (IsOfAttributes(filehandle)) {
+    return impl_->attributes.Setattr(caller, filehandle, state_id, attributes, bitmap);
+  }
   *bitmap = 0;
   ObjectRef file;
   STORE_RETURN_IF_NOT_OK(impl_->ResolveObject(caller, filehandle, DafsStatus::kRofs, &file));
@@ -131,6 +138,7 @@ void FillLimits(const StoreOptions& options, wire::FsAttributes* a) {
 DafsStatus FillUsage(int fd, wire::FsAttributes* a) {
   struct statvfs usage;
   if (fstatvfs(fd, &usage) != 0) return StatusFromErrno();
+  a->acl_support = wire::kAclSupportAllow | wire::kAclSupportDeny;
   a->link_support = true;
   a->symlink_support = true;
   a->can_set_time = true;
@@ -151,8 +159,12 @@ DafsStatus FillUsage(int fd, wire::FsAttributes* a) {
 DafsStatus Store::GetFsattr(const Caller& caller, const wire::FileHandle& filehandle,
                             uint64_t bitmap, wire::FsAttributes* attributes) {
   *attributes = {};
+  wire::FileHandle object = filehandle;
+  if (IsOfAttributes(filehandle)) {
+    STORE_RETURN_IF_NOT_OK(impl_->attributes.ObjectHandle(filehandle, &object));
+  }
   Place place;
-  STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, filehandle, &place));
+  STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, object, &place));
   FillLimits(impl_->options, attributes);
   if (place.pseudo != nullptr) {
     attributes->max_name = NAME_MAX;
@@ -184,8 +196,8 @@ bool SameValues(const wire::FileAttributes& wanted, const wire::FileAttributes& 
          same(wire::kFattrTimeDelta, &A::time_delta) &&
          same(wire::kFattrTimeMetadata, &A::time_metadata) &&
          same(wire::kFattrTimeModify, &A::time_modify) && same(wire::kFattrRawDev, &A::raw_dev) &&
-         same(wire::kFattrFilehandle, &A::filehandle) && same(wire::kFattrOwner, &A::owner) &&
-         same(wire::kFattrOwnerGroup, &A::owner_group);
+         same(wire::kFattrFilehandle, &A::filehandle) && same(wire::kFattrAcl, &A::acl) &&
+         same(wire::kFattrOwner, &A::owner) && same(wire::kFattrOwnerGroup, &A::owner_group);
 }
 
 }  // namespace

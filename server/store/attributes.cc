@@ -8,6 +8,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "server/store/acl.h"
 #include "server/store/errno_status.h"
 
 namespace dafs::server {
@@ -75,7 +76,7 @@ void FillAttributes(const struct statx& stx, uint64_t bitmap, uint64_t change,
                     wire::FileAttributes* attributes) {
   wire::FileAttributes& a = *attributes;
   a.included = bitmap & wire::kFattrAll;
-  a.valid = a.included & kFattrReadable;
+  a.valid = a.included & kFattrReadable & ~(wire::kFattrNamedAttr | wire::kFattrAcl);
   if ((stx.stx_mask & STATX_BTIME) == 0) a.valid &= ~wire::kFattrTimeCreate;
   a.object_type = ObjectTypeOf(stx.stx_mode);
   a.mode = stx.stx_mode & wire::kModeBits;
@@ -142,6 +143,10 @@ DafsStatus ApplyAttributes(Object& file, const wire::FileAttributes& attributes,
     if (file.type() == S_IFLNK) return DafsStatus::kInval;  // links have no mode of their own
     if (chmod(path.c_str(), attributes.mode) != 0) return StatusFromErrno();
     *set |= wire::kFattrMode;
+  }
+  if (attributes.has(wire::kFattrAcl)) {
+    if (DafsStatus status = SetAcl(file, attributes.acl); status != DafsStatus::kOk) return status;
+    *set |= wire::kFattrAcl;
   }
   constexpr uint64_t kTimes = wire::kFattrTimeAccessSet | wire::kFattrTimeModifySet;
   if ((attributes.valid & kTimes) != 0) {

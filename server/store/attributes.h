@@ -19,10 +19,10 @@ inline constexpr uint64_t kFattrReadable =
     wire::kFattrChange | wire::kFattrObjectSize | wire::kFattrFileId | wire::kFattrSpaceUsed |
     wire::kFattrTimeAccess | wire::kFattrTimeCreate | wire::kFattrTimeDelta |
     wire::kFattrTimeMetadata | wire::kFattrTimeModify | wire::kFattrRawDev |
-    wire::kFattrFilehandle | wire::kFattrOwner | wire::kFattrOwnerGroup;
-inline constexpr uint64_t kFattrWritable = wire::kFattrMode | wire::kFattrObjectSize |
-                                           wire::kFattrTimeAccessSet | wire::kFattrTimeModifySet |
-                                           wire::kFattrOwner | wire::kFattrOwnerGroup;
+    wire::kFattrFilehandle | wire::kFattrAcl | wire::kFattrOwner | wire::kFattrOwnerGroup;
+inline constexpr uint64_t kFattrWritable =
+    wire::kFattrMode | wire::kFattrObjectSize | wire::kFattrTimeAccessSet |
+    wire::kFattrTimeModifySet | wire::kFattrAcl | wire::kFattrOwner | wire::kFattrOwnerGroup;
 
 wire::ObjectType ObjectTypeOf(mode_t type);
 uint64_t CtimeNs(const struct statx& stx);
@@ -31,7 +31,8 @@ uint64_t CtimeNs(const struct statx& stx);
 int Statx(int fd, struct statx* stx);
 
 // Fills in what `bitmap` asks for and statx knows. FILEHANDLE and CHANGE, if asked for, are the
-// given ones. `included` becomes the defined part of `bitmap`.
+// given ones; NAMED_ATTR and ACL are left to others. `included` becomes the defined part of
+// `bitmap`.
 void FillAttributes(const struct statx& stx, uint64_t bitmap, uint64_t change,
                     const wire::FileHandle& filehandle, bool orphaned,
                     wire::FileAttributes* attributes);
@@ -40,7 +41,7 @@ void FillAttributes(const struct statx& stx, uint64_t bitmap, uint64_t change,
 wire::DafsStatus CheckSettable(const wire::FileAttributes& attributes);
 
 // Sets the valid attributes of `file`, as the thread's identity: size, owner and group, mode,
-// times, in this order, because each may undo a later one. `size_fd`, if not negative, is a
+// ACL, times, in this order, because each may undo a later one. `size_fd`, if not negative, is a
 // descriptor that entitles to change the size; else the kernel decides by the permissions. *set
 // tells what was set, also on failure.
 wire::DafsStatus ApplyAttributes(Object& file, const wire::FileAttributes& attributes, int size_fd,

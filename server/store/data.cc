@@ -137,6 +137,9 @@ ReadResult Store::Readv(const Caller& caller, const wire::FileHandle& filehandle
                         const wire::StateId& state_id, uint64_t offset, std::span<const iovec> into,
                         ReadMode mode) {
   ReadResult result;
+  if (IsOfAttributes(filehandle)) {
+    return impl_->attributes.Readv(caller, filehandle, state_id, offset, into);
+  }
   OpenData data;
   result.status = FindData(*impl_, caller, filehandle, state_id, wire::kShareRead, &data);
   if (result.status != DafsStatus::kOk) return result;
@@ -184,6 +187,9 @@ ReadResult Store::Read(const Caller& caller, const wire::FileHandle& filehandle,
 DafsStatus Store::Write(const Caller& caller, const wire::FileHandle& filehandle,
                         const wire::StateId& state_id, uint64_t offset, std::span<const iovec> from,
                         wire::StableHow stable_how, WriteResult* res) {
+  if (IsOfAttributes(filehandle)) {
+    return impl_->attributes.Write(caller, filehandle, state_id, offset, from, stable_how, res);
+  }
   if (TotalBytes(from) > impl_->options.max_write) return DafsStatus::kWriteTooBig;
   OpenData data;
   STORE_RETURN_IF_NOT_OK(FindData(*impl_, caller, filehandle, state_id, wire::kShareWrite, &data));
@@ -284,6 +290,7 @@ DafsStatus Store::Append(const Caller& caller, const wire::FileHandle& filehandl
 }
 
 DafsStatus Store::Commit(const Caller& caller, const wire::CommitArgs& args, wire::CommitRes* res) {
+  if (IsOfAttributes(args.filehandle)) return impl_->attributes.Commit(caller, args, res);
   ObjectRef file;
   STORE_RETURN_IF_NOT_OK(impl_->ResolveObject(caller, args.filehandle, DafsStatus::kIsDir, &file));
   if (file->is_dir()) return DafsStatus::kIsDir;

@@ -16,6 +16,7 @@ constexpr size_t kTypeAt = 17;
 constexpr size_t kBytesAt = 18;
 constexpr uint8_t kLengthMask = 0x3f;
 constexpr int kKindShift = 6;
+constexpr size_t kNameHashAt = ObjectKey::kBytes - sizeof(NameHash);
 constexpr size_t kMacBytes = 16;  // as computed; handles keep the first kTagBytes
 
 // Nothing but handles is authenticated under kHandleDomain.
@@ -52,6 +53,48 @@ uint8_t TypeOf(const ObjectKey& key) { return key.bytes[kTypeAt]; }
 std::span<const uint8_t> BytesOf(const ObjectKey& key) {
   const size_t length = key.bytes[kHeadAt] & kLengthMask;
   return std::span(key.bytes).subspan(kBytesAt, std::min(length, kKernelHandleMax));
+}
+
+namespace {
+
+ObjectKey WithKind(ObjectKey key, HandleKind kind) {
+  key.bytes[kHeadAt] = static_cast<uint8_t>((key.bytes[kHeadAt] & kLengthMask) |
+                                            static_cast<unsigned>(kind) << kKindShift);
+  return key;
+}
+
+}  // namespace
+
+bool HasRoomForName(const ObjectKey& object) {
+  return kBytesAt + BytesOf(object).size() <= kNameHashAt;
+}
+
+ObjectKey AttrDirKey(const ObjectKey& object) { return WithKind(object, HandleKind::kAttrDir); }
+
+ObjectKey NamedAttrKey(const ObjectKey& object, const NameHash& name) {
+  DAFS_CHECK(HasRoomForName(object), "OPENATTR refuses objects with longer handles");
+  ObjectKey key = WithKind(object, HandleKind::kNamedAttr);
+  std::memcpy(key.bytes.data() + kNameHashAt, name.data(), name.size());
+  return key;
+}
+
+ObjectKey ObjectKeyOf(const ObjectKey& key) {
+  ObjectKey object = WithKind(key, HandleKind::kFile);
+  if (KindOf(key) == HandleKind::kNamedAttr) {
+    std::memset(object.bytes.data() + kNameHashAt, 0, sizeof(NameHash));
+  }
+  return object;
+}
+
+NameHash NameHashOf(const ObjectKey& key) {
+  NameHash name;
+  std::memcpy(name.data(), key.bytes.data() + kNameHashAt, name.size());
+  return name;
+}
+
+bool IsOfAttributes(const wire::FileHandle& handle) {
+  const auto kind = static_cast<HandleKind>(handle.fileid.bytes[0] >> kKindShift);
+  return kind == HandleKind::kAttrDir || kind == HandleKind::kNamedAttr;
 }
 
 HandleMac::HandleMac(const HandleKey& key) {

@@ -5,7 +5,9 @@
 //             8  8 bytes  file system within the export: MAC of its f_fsid and mount point
 //   fileid   16  1 byte   kind (high two bits) and length (low six) of what follows
 //            17  1 byte   the kernel's handle type
-//            18 32 bytes  the kernel's handle (name_to_handle_at), zero-padded
+//            18 32 bytes  the kernel's handle (name_to_handle_at), zero-padded; of a named
+//            attribute
+//                         the handle of its object, and in the last 8 bytes a hash of its name
 //            50 14 bytes  MAC of the bytes before
 //
 // The kernel's handle survives restarts and renames, and names an object for as long as it exists;
@@ -46,8 +48,13 @@ struct ObjectKey {
   }
 };
 
-// Whose object a handle names.
-enum class HandleKind : uint8_t { kFile = 0, kPseudo = 1 };  // of the kernel; of the pseudo fs
+// What a handle names.
+enum class HandleKind : uint8_t {
+  kFile = 0,       // an object of the kernel's
+  kPseudo = 1,     // a directory of the pseudo file system
+  kAttrDir = 2,    // the named-attribute directory of an object
+  kNamedAttr = 3,  // one attribute in it
+};
 
 ObjectKey KeyOf(const wire::FileHandle& handle);
 ObjectKey MakeKey(const wire::FsHandle& fshandle, HandleKind kind, uint8_t type,
@@ -57,6 +64,18 @@ ObjectKey MakeKey(const wire::FsHandle& fshandle, HandleKind kind, uint8_t type,
 HandleKind KindOf(const ObjectKey& key);
 uint8_t TypeOf(const ObjectKey& key);
 std::span<const uint8_t> BytesOf(const ObjectKey& key);
+
+// Named attributes (4.1.5). A handle has room for the hash only if the kernel's is not too long;
+// those of ext4, xfs, btrfs and tmpfs are not.
+using NameHash = std::array<uint8_t, 8>;
+bool HasRoomForName(const ObjectKey& object);
+ObjectKey AttrDirKey(const ObjectKey& object);
+ObjectKey NamedAttrKey(const ObjectKey& object, const NameHash& name);
+// The object whose attributes `key` is about, and which of them.
+ObjectKey ObjectKeyOf(const ObjectKey& key);
+NameHash NameHashOf(const ObjectKey& key);
+// Whether a handle, genuine or not, is one of a named attribute or a directory of them.
+bool IsOfAttributes(const wire::FileHandle& handle);
 
 // The MAC of one server: BLAKE2s, keyed, of which handles carry 14 bytes.
 class HandleMac {

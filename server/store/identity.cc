@@ -92,6 +92,11 @@ bool AssumeIdentity(const Identity& identity) {
   return true;
 }
 
+bool ActsAsRoot() {
+  const ThreadState& state = State();
+  return state.identity.has_value() && state.identity->uid == 0;
+}
+
 void RestoreOwnIdentity() {
   ThreadState& state = State();
   state.identity.reset();

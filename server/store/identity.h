@@ -28,6 +28,9 @@ struct Identity {
 // if not, the thread has no usable identity and must not touch files.
 [[nodiscard]] bool AssumeIdentity(const Identity& identity);
 
+// Whether the calling thread acts for a root that the export does not squash.
+bool ActsAsRoot();
+
 // Back to the process's own user with all capabilities it is permitted.
 void RestoreOwnIdentity();
 

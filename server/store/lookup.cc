@@ -1,5 +1,5 @@
-// Finding objects: GET_ROOT_HANDLE, LOOKUP, LOOKUPP, READLINK.
-// Spec: 6.5.12, 6.5.21, 6.5.22, 6.5.31.
+// Finding objects: GET_ROOT_HANDLE, LOOKUP, LOOKUPP, OPENATTR, READLINK.
+// Spec: 6.5.12, 6.5.21, 6.5.22, 6.5.25, 6.5.31.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -77,6 +77,7 @@ DafsStatus Store::GetRootHandle(const Caller& caller, wire::FileHandle* root) {
 }
 
 DafsStatus Store::Lookup(const Caller& caller, const wire::LookupArgs& args, wire::LookupRes* res) {
+  if (IsOfAttributes(args.directory)) return impl_->attributes.Lookup(caller, args, res);
   *res = {};
   if (args.path.empty()) return DafsStatus::kInval;
   Place place;
@@ -117,6 +118,7 @@ bool IsBeneath(int directory, int top) {
 
 DafsStatus Store::Lookupp(const Caller& caller, const wire::FileHandle& filehandle,
                           wire::FileHandle* parent) {
+  if (IsOfAttributes(filehandle)) return impl_->attributes.Lookupp(caller, filehandle, parent);
   Place place;
   STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, filehandle, &place));
   const PseudoNode* above = nullptr;
@@ -149,6 +151,11 @@ DafsStatus Store::Lookupp(const Caller& caller, const wire::FileHandle& filehand
   STORE_RETURN_IF_NOT_OK(impl_->Adopt(object.fs(), std::move(up), &result));
   *parent = result->handle();
   return DafsStatus::kOk;
+}
+
+DafsStatus Store::Openattr(const Caller& caller, const wire::FileHandle& filehandle,
+                           wire::FileHandle* directory) {
+  return impl_->attributes.OpenDirectory(caller, filehandle, directory);
 }
 
 DafsStatus Store::Readlink(const Caller& caller, const wire::FileHandle& filehandle,

@@ -193,6 +193,7 @@ DafsStatus KeyOfName(StoreImpl& store, Object& directory, const std::string& nam
 }  // namespace
 
 DafsStatus Store::Remove(const Caller& caller, const wire::RemoveArgs& args, wire::RemoveRes* res) {
+  if (IsOfAttributes(args.filehandle)) return impl_->attributes.Remove(caller, args, res);
   STORE_RETURN_IF_NOT_OK(CheckName(args.target));
   ObjectRef directory;
   STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.filehandle, &directory));

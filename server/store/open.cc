@@ -151,7 +151,9 @@ class Creation {
     wire::FileAttributes left = args_.createattrs;
     left.valid &= ~wire::kFattrMode;
     if (left.object_size == 0) left.valid &= ~wire::kFattrObjectSize;
-    if ((Mode() & (S_ISUID | S_ISGID)) != 0) left.valid |= args_.createattrs.valid;
+    // Owners and size clear set-id bits. Otherwise the mode is not set again: it would undo what
+    // was inherited from a default ACL.
+    if (left.valid != 0 && (Mode() & (S_ISUID | S_ISGID)) != 0) left.set(wire::kFattrMode);
     return left;
   }
 
@@ -295,6 +297,7 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
 
 DafsStatus Store::Open(const Caller& caller, const wire::OpenArgs& args, wire::OpenRes* res) {
   *res = {};
+  if (IsOfAttributes(args.claim_handle())) return impl_->attributes.Open(caller, args, res);
   STORE_RETURN_IF_NOT_OK(CheckOpen(args));
   Place place;
   STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, args.claim_handle(), &place));
@@ -353,6 +356,7 @@ DafsStatus StoreImpl::CloseOpen(const wire::ClientId& client_id, const wire::Sta
 }
 
 DafsStatus Store::Close(const Caller& caller, const wire::CloseArgs& args) {
+  if (IsOfAttributes(args.filehandle)) return impl_->attributes.Close(caller, args);
   if (!impl_->IsGenuine(args.filehandle)) return DafsStatus::kBadHandle;
   return impl_->CloseOpen(caller.client_id, args.state_id, KeyOf(args.filehandle));
 }
@@ -371,6 +375,7 @@ DafsStatus Store::OpenDowngrade(const Caller& caller, const wire::OpenDowngradeA
 }
 
 void Store::ReleaseClient(const wire::ClientId& client_id) {
+  impl_->attributes.ReleaseClient(client_id);
   for (const auto& [state_id, key] : impl_->opens.OpensOf(client_id)) {
     impl_->CloseOpen(client_id, state_id, key);
   }

@@ -73,6 +73,15 @@ void EntryAttributes(StoreImpl& store, Object& directory, const char* name, uint
     }
     return;
   }
+  if ((bitmap & (wire::kFattrNamedAttr | wire::kFattrAcl)) != 0) {
+    ObjectRef object;  // its extended attributes cannot be had by name
+    if (store.LookupName(directory, name, &object) != DafsStatus::kOk ||
+        store.GetAttributes(*object, bitmap, attributes) != DafsStatus::kOk) {
+      *attributes = {};
+      attributes->included = bitmap & wire::kFattrAll;
+    }
+    return;
+  }
   if (GetKernelHandle(directory.path_fd(), name, &before) != 0) return;
   const FileSystem* fs = store.mounts->FindByMountId(directory.fs(), before.mount_id);
   if (fs == nullptr) return;
@@ -184,6 +193,9 @@ DafsStatus ListPseudo(StoreImpl& store, const Caller& caller, const PseudoNode& 
 DafsStatus Store::Readdir(const Caller& caller, const ReaddirRequest& request, ReaddirSink sink,
                           ReaddirResult* res) {
   *res = {};
+  if (IsOfAttributes(request.filehandle)) {
+    return impl_->attributes.Readdir(caller, request, sink, res);
+  }
   Place place;
   STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, request.filehandle, &place));
   res->cookieverf = CookieVerifier(place.handle());

@@ -152,6 +152,12 @@ class Store {
   wire::DafsStatus Lookupp(const Caller& caller, const wire::FileHandle& filehandle,
                            wire::FileHandle* parent);
 
+  // 6.5.25. The directory of an object's named attributes. Its handle and those in it are good for
+  // LOOKUP, LOOKUPP, READDIR, OPEN, CLOSE, READ, WRITE, COMMIT, GETATTR, SETATTR (of the size),
+  // GET_FSATTR, ACCESS and REMOVE; everything else is NOTSUPP (named_attributes.h).
+  wire::DafsStatus Openattr(const Caller& caller, const wire::FileHandle& filehandle,
+                            wire::FileHandle* directory);
+
   // 6.5.9, 6.5.17, 6.5.33, 6.5.34.
   wire::DafsStatus Create(const Caller& caller, const wire::CreateArgs& args, wire::CreateRes* res);
   wire::DafsStatus Link(const Caller& caller, const wire::LinkArgs& args, wire::LinkRes* res);

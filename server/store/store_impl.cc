@@ -6,8 +6,10 @@
 #include <cerrno>
 #include <ctime>
 
+#include "server/store/acl.h"
 #include "server/store/attributes.h"
 #include "server/store/errno_status.h"
+#include "server/store/xattrs.h"
 #include "wire/status_macros.h"
 
 namespace dafs::server {
@@ -58,7 +60,8 @@ StoreImpl::StoreImpl(StoreOptions opts, const HandleKey& key, uint32_t instance_
       instance(instance_number),
       start_seconds(time(nullptr)),
       cache(max_descriptors),
-      opens(instance_number) {}
+      opens(instance_number),
+      attributes(*this, instance_number) {}
 
 absl::Status StoreImpl::OpenExports() {
   ASSIGN_OR_RETURN(mounts, Mounts::Open(options.exports, mac));
@@ -114,6 +117,7 @@ DafsStatus StoreImpl::Resolve(const Caller& caller, const wire::FileHandle& hand
       place->pseudo = pseudo.Find(handle);
       return place->pseudo != nullptr ? DafsStatus::kOk : DafsStatus::kStale;
     }
+    if (KindOf(key) != HandleKind::kFile) return DafsStatus::kNotSupp;  // named_attributes.h
     place->object = opens.FindObject(key);
     if (place->object != nullptr) {
       place->object = cache.Insert(std::move(place->object));
@@ -195,6 +199,13 @@ DafsStatus StoreImpl::GetAttributes(Object& object, uint64_t bitmap,
   }
   FillAttributes(stx, bitmap, object.change().Value(CtimeNs(stx), sample), object.handle(),
                  object.orphaned(), attributes);
+  if ((bitmap & wire::kFattrNamedAttr) != 0) {
+    attributes->named_attr = SupportsXattrs(object);
+    attributes->valid |= wire::kFattrNamedAttr;
+  }
+  if ((bitmap & wire::kFattrAcl) != 0 && GetAcl(object, &attributes->acl) == DafsStatus::kOk) {
+    attributes->valid |= wire::kFattrAcl;
+  }
   return DafsStatus::kOk;
 }
 
@@ -208,6 +219,7 @@ void StoreImpl::GetPseudoAttributes(const PseudoNode& node, uint64_t bitmap,
   stx.stx_atime.tv_sec = start_seconds;
   stx.stx_btime = stx.stx_ctime = stx.stx_mtime = stx.stx_atime;
   FillAttributes(stx, bitmap, CtimeNs(stx), node.handle, false, attributes);
+  attributes->valid |= bitmap & wire::kFattrNamedAttr;  // they have none
 }
 
 }  // namespace dafs::server

@@ -13,6 +13,7 @@
 #include "server/store/handle.h"
 #include "server/store/identity.h"
 #include "server/store/mounts.h"
+#include "server/store/named_attributes.h"
 #include "server/store/open_state.h"
 #include "server/store/orphans.h"
 #include "server/store/pseudo_fs.h"
@@ -125,6 +126,7 @@ class StoreImpl {
   DescriptorCache cache;
   OpenTable opens;
   Orphans orphans;
+  NamedAttributes attributes;
   std::unique_ptr<Mounts> mounts;
   std::vector<wire::FileHandle> roots;  // by export
 

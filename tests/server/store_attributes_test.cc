@@ -53,9 +53,7 @@ TEST_F(StoreAttributesTest, GetattrTellsWhatStatTells) {
   const struct stat st = Stat(Path("a/f"));
   EXPECT_EQ(a.included, wire::kFattrAll);
   EXPECT_EQ(a.valid & wire::kFattrWriteOnly, 0u);
-  EXPECT_EQ(a.valid & (wire::kFattrAcl | wire::kFattrMimeType | wire::kFattrTimeBackup |
-                       wire::kFattrHidden),
-            0u);
+  EXPECT_EQ(a.valid & (wire::kFattrMimeType | wire::kFattrTimeBackup | wire::kFattrHidden), 0u);
   EXPECT_TRUE(a.has(wire::kFattrMandatory | wire::kFattrTimeCreate));
   EXPECT_EQ(a.object_type, ObjectType::kReg);
   EXPECT_EQ(a.mode, 04751u);
@@ -117,7 +115,7 @@ TEST_F(StoreAttributesTest, SetattrSetsAllThatIsGiven) {
 TEST_F(StoreAttributesTest, SetattrRefusesWhatItCannotSet) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0600));
   uint64_t set = 0;
-  for (uint64_t bit : {wire::kFattrHidden, wire::kFattrAcl, wire::kFattrTimeCreate,
+  for (uint64_t bit : {wire::kFattrHidden, wire::kFattrMimeType, wire::kFattrTimeCreate,
                        wire::kFattrNumLinks, wire::kFattrTimeModify, wire::kFattrFileId}) {
     wire::FileAttributes attributes;
     attributes.set(bit | wire::kFattrMode);

@@ -1,13 +1,16 @@
 # Tests of the local store; included by CMakeLists.txt beside this file.
 foreach(name
+    acl
     attributes
     data
     export
     handle
     identity
     mounts
+    named_attributes
     namespace
     open
     readdir)
   dafs_test(store_${name}_test SOURCES store_${name}_test.cc LIBS dafs_store)
 endforeach()
+dafs_test(acl_mapping_test SOURCES acl_mapping_test.cc LIBS dafs_store)

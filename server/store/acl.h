@@ -1,0 +1,21 @@
+// The ACL attribute of an object: read and set as POSIX ACLs of the file system, which enforces
+// them. Spec: 6.1.5 ACL, 4.4.3; acl_mapping.h. Usable from any thread. May block on the file
+// system.
+#pragma once
+
+#include <vector>
+
+#include "server/store/object.h"
+#include "wire/status.h"
+#include "wire/types.h"
+
+namespace dafs::server {
+
+// Where the file system has no ACLs, the mode says it. INVAL for symbolic links, which have
+// neither.
+wire::DafsStatus GetAcl(const Object& object, std::vector<wire::Ace>* aces);
+
+// As the thread's identity. What cannot be mapped exactly is NOTSUPP and changes nothing.
+wire::DafsStatus SetAcl(const Object& object, const std::vector<wire::Ace>& aces);
+
+}  // namespace dafs::server

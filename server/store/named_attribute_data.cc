@@ -1,0 +1,230 @@
+// Values of named attributes: OPEN, CLOSE, READ, WRITE, COMMIT.
+// Spec: 4.1.5, 6.5.7, 6.5.8, 6.5.24, 6.5.27, 6.5.38.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "server/store/errno_status.h"
+#include "server/store/identity.h"
+#include "server/store/named_attributes.h"
+#include "server/store/store_impl.h"
+#include "server/store/xattrs.h"
+#include "wire/messages_open_close.h"
+#include "wire/messages_read_write.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+namespace {
+
+// Reservations, share keys and exclusive creation are for files.
+DafsStatus CheckOpen(const wire::OpenArgs& args) {
+  if (args.claim_type != wire::OpenClaimType::kNull) return DafsStatus::kNotSupp;
+  if (args.pathname.empty()) return DafsStatus::kInval;
+  if (args.pathname.size() > 1) return DafsStatus::kNotDir;
+  if (args.share_access < wire::kShareRead || args.share_access > wire::kShareBoth) {
+    return DafsStatus::kInval;
+  }
+  if (args.share_deny != wire::kShareDenyNone || args.share_key_type != wire::ShareKeyType::kNone) {
+    return DafsStatus::kNotSupp;
+  }
+  if (args.delete_disp == wire::OpenDeleteDisp::kDeny) return DafsStatus::kDenyDispNotSupp;
+  if (args.open_type == wire::OpenType::kNoCreate) return DafsStatus::kOk;
+  if (args.createmode == wire::CreateMode::kExclusive) return DafsStatus::kNotSupp;
+  if ((args.share_access & wire::kShareWrite) == 0) return DafsStatus::kInval;
+  if ((args.createattrs.valid & ~wire::kFattrObjectSize) != 0) return DafsStatus::kInval;
+  return args.createattrs.object_size <= kXattrMost ? DafsStatus::kOk : DafsStatus::kFbig;
+}
+
+// Reads what the open begins with, as the identity entered.
+DafsStatus Begin(const Object& object, const wire::OpenArgs& args, AttributeOpen* open) {
+  const bool create = args.open_type == wire::OpenType::kCreate;
+  const bool truncates = create && args.createattrs.has(wire::kFattrObjectSize);
+  const bool guarded = create && args.createmode == wire::CreateMode::kGuarded;
+  open->mode = guarded ? XattrMode::kCreate : create ? XattrMode::kAny : XattrMode::kReplace;
+  open->known = true;
+  open->changed = create;
+  DafsStatus status = DafsStatus::kNoEnt;
+  if (!truncates || guarded) status = GetXattr(object, open->name, &open->value);
+  if (guarded && status == DafsStatus::kOk) return DafsStatus::kExist;
+  if (truncates) {
+    open->value.assign(args.createattrs.object_size, '\0');
+    return DafsStatus::kOk;
+  }
+  if (status == DafsStatus::kNoEnt) return create ? DafsStatus::kOk : status;
+  // Who may write and not read may replace the value, and whether there is one CLOSE will tell.
+  if (status == DafsStatus::kAcces && (args.share_access & wire::kShareRead) == 0) {
+    open->known = false;
+    return DafsStatus::kOk;
+  }
+  if (status == DafsStatus::kOk && !guarded && create) open->changed = false;
+  return status;
+}
+
+// Copies `from` into `value` at `offset`, which grows as files do.
+DafsStatus Overwrite(std::span<const iovec> from, uint64_t offset, std::string& value) {
+  uint64_t total = 0;
+  for (const iovec& v : from) total += v.iov_len;
+  if (offset > kXattrMost || total > kXattrMost - offset) return DafsStatus::kFbig;
+  if (value.size() < offset + total) value.resize(offset + total);
+  for (const iovec& v : from) {
+    if (v.iov_len > 0) std::memcpy(value.data() + offset, v.iov_base, v.iov_len);
+    offset += v.iov_len;
+  }
+  return DafsStatus::kOk;
+}
+
+ReadResult CopyOut(const std::string& value, uint64_t offset, std::span<const iovec> into) {
+  ReadResult result;
+  uint64_t at = std::min<uint64_t>(offset, value.size());
+  const uint64_t begin = at;
+  for (const iovec& v : into) {
+    const size_t length = std::min<uint64_t>(v.iov_len, value.size() - at);
+    if (length > 0) std::memcpy(v.iov_base, value.data() + at, length);
+    at += length;
+  }
+  result.bytes_read = static_cast<uint32_t>(at - begin);
+  result.eof = at == value.size();
+  return result;
+}
+
+}  // namespace
+
+DafsStatus NamedAttributes::Open(const Caller& caller, const wire::OpenArgs& args,
+                                 wire::OpenRes* res) {
+  *res = {};
+  STORE_RETURN_IF_NOT_OK(CheckOpen(args));
+  ObjectRef object;
+  STORE_RETURN_IF_NOT_OK(ResolveDirectory(caller, args.claim_handle(), &object));
+  AttributeOpen open;
+  open.client_id = caller.client_id;
+  open.owner = args.owner;
+  open.name = args.pathname.front();
+  open.access = args.share_access;
+  if ((open.access & wire::kShareWrite) != 0 && object->fs().exported->read_only) {
+    return DafsStatus::kRofs;
+  }
+  if (open.name.size() > kXattrNameMost) return DafsStatus::kNameTooLong;
+  STORE_RETURN_IF_NOT_OK(Begin(*object, args, &open));
+  const wire::FileHandle handle = HandleOf(*object, open.name);
+  open.key = KeyOf(handle);
+  STORE_RETURN_IF_NOT_OK(opens_.Add(std::move(open), &res->state_id));
+  res->filehandle = handle;
+  res->component_count = 1;
+  res->change_info = ChangeProbe(*object).Unmodified();  // the change comes with CLOSE
+  return DafsStatus::kOk;
+}
+
+DafsStatus NamedAttributes::Close(const Caller& caller, const wire::CloseArgs& args) {
+  if (!store_.mac.Verify(args.filehandle)) return DafsStatus::kBadHandle;
+  AttributeOpen open;
+  STORE_RETURN_IF_NOT_OK(
+      opens_.Take(caller.client_id, args.state_id, KeyOf(args.filehandle), &open));
+  if (!open.changed || open.spoilt) return DafsStatus::kOk;
+  names_.Insert(NameHashOf(open.key), open.name);
+  Target target;
+  STORE_RETURN_IF_NOT_OK(ResolveAttribute(caller, args.filehandle, &target));
+  if (target.object->fs().exported->read_only) return DafsStatus::kRofs;
+  const DafsStatus status = SetXattr(*target.object, open.name, open.value, open.mode);
+  if (status == DafsStatus::kOk) target.object->change().Modified();
+  return status;
+}
+
+DafsStatus NamedAttributes::Modify(const Target& target,
+                                   absl::FunctionRef<DafsStatus(std::string&)> change) {
+  if (target.object->fs().exported->read_only) return DafsStatus::kRofs;
+  // Two of these at once must not undo each other.
+  absl::MutexLock lock(&store_.FileLock(target.object->key()));
+  std::string value;
+  DafsStatus status = GetXattr(*target.object, target.name, &value);
+  if (status == DafsStatus::kOk) status = change(value);
+  if (status == DafsStatus::kOk) {
+    status = SetXattr(*target.object, target.name, value, XattrMode::kReplace);
+  }
+  if (status == DafsStatus::kOk) target.object->change().Modified();
+  return status == DafsStatus::kNoEnt ? DafsStatus::kStale : status;
+}
+
+DafsStatus NamedAttributes::ModifyOpen(const Caller& caller, const wire::FileHandle& filehandle,
+                                       const wire::StateId& state_id,
+                                       absl::FunctionRef<DafsStatus(AttributeOpen&)> change) {
+  if (!store_.mac.Verify(filehandle)) return DafsStatus::kBadHandle;
+  return opens_.With(caller.client_id, state_id, KeyOf(filehandle), [&](AttributeOpen& open) {
+    if ((open.access & wire::kShareWrite) == 0) return DafsStatus::kAcces;
+    const DafsStatus status = change(open);
+    if (status == DafsStatus::kOk) {
+      open.changed = true;
+    } else {
+      open.spoilt = true;
+    }
+    return status;
+  });
+}
+
+ReadResult NamedAttributes::Readv(const Caller& caller, const wire::FileHandle& filehandle,
+                                  const wire::StateId& state_id, uint64_t offset,
+                                  std::span<const iovec> into) {
+  ReadResult result;
+  if (state_id.is_zero()) {
+    Target target;
+    std::string value;
+    result.status = ResolveAttribute(caller, filehandle, &target);
+    if (result.status == DafsStatus::kOk) {
+      result.status = GetXattr(*target.object, target.name, &value);
+    }
+    if (result.status == DafsStatus::kNoEnt) result.status = DafsStatus::kStale;
+    return result.status == DafsStatus::kOk ? CopyOut(value, offset, into) : result;
+  }
+  if (!store_.mac.Verify(filehandle)) {
+    result.status = DafsStatus::kBadHandle;
+    return result;
+  }
+  result.status =
+      opens_.With(caller.client_id, state_id, KeyOf(filehandle), [&](AttributeOpen& open) {
+        if (!open.known || (open.access & wire::kShareRead) == 0) return DafsStatus::kAcces;
+        result = CopyOut(open.value, offset, into);
+        return DafsStatus::kOk;
+      });
+  return result;
+}
+
+// Spec gap: what is written through an open takes effect at CLOSE, so it cannot be stable before,
+// whatever was asked for; COMMIT makes it so afterwards.
+DafsStatus NamedAttributes::Write(const Caller& caller, const wire::FileHandle& filehandle,
+                                  const wire::StateId& state_id, uint64_t offset,
+                                  std::span<const iovec> from, wire::StableHow, WriteResult* res) {
+  res->verifier = store_.WriteVerifier();
+  res->committed = wire::StableHow::kUnstable;
+  if (!state_id.is_zero()) {
+    STORE_RETURN_IF_NOT_OK(ModifyOpen(caller, filehandle, state_id, [&](AttributeOpen& open) {
+      return open.known ? Overwrite(from, offset, open.value) : DafsStatus::kAcces;
+    }));
+  } else {
+    Target target;
+    STORE_RETURN_IF_NOT_OK(ResolveAttribute(caller, filehandle, &target));
+    STORE_RETURN_IF_NOT_OK(
+        Modify(target, [&](std::string& value) { return Overwrite(from, offset, value); }));
+  }
+  uint64_t total = 0;
+  for (const iovec& v : from) total += v.iov_len;
+  res->count = static_cast<uint32_t>(total);
+  return DafsStatus::kOk;
+}
+
+DafsStatus NamedAttributes::Commit(const Caller& caller, const wire::CommitArgs& args,
+                                   wire::CommitRes* res) {
+  Target target;
+  STORE_RETURN_IF_NOT_OK(Resolve(caller, args.filehandle, &target));
+  res->writeverf = store_.WriteVerifier();
+  if (!target.object->is_regular() && !target.object->is_dir()) return DafsStatus::kOk;
+  ScopedPrivilege privilege;
+  const Fd fd(open(FdPath(target.object->path_fd()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.ok() || fsync(fd.get()) != 0) return StatusFromErrno();
+  return DafsStatus::kOk;
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,153 @@
+#include "server/store/xattrs.h"
+
+#include <sys/xattr.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+
+#include "server/store/errno_status.h"
+#include "server/store/identity.h"
+#include "wire/name_check.h"
+
+namespace dafs::server {
+namespace {
+
+using wire::DafsStatus;
+
+constexpr std::string_view kReserved = "trusted.dafs.";
+constexpr size_t kListMost = 65536;  // XATTR_LIST_MAX
+constexpr size_t kUsualSize = 256;   // most values are read by one call
+constexpr int kAttempts = 8;         // against values that grow between two calls
+
+bool IsReserved(std::string_view name) { return name.starts_with(kReserved); }
+
+DafsStatus CheckXattrName(const std::string& name) {
+  if (name.size() > kXattrNameMost) return DafsStatus::kNameTooLong;
+  return name.find('\0') == std::string::npos ? DafsStatus::kOk : DafsStatus::kInval;
+}
+
+DafsStatus StatusOfXattr(int error) {
+  switch (error) {
+    case ENODATA:
+      return DafsStatus::kNoEnt;
+    case E2BIG:
+      return DafsStatus::kFbig;
+    case ERANGE:  // a name without anything behind its name space
+      return DafsStatus::kInval;
+    default:
+      return StatusFromErrno(error);
+  }
+}
+
+// While it lives, a thread that acts for root has what root has on a local file system.
+class RootsOwn {
+ public:
+  explicit RootsOwn(std::string_view name) {
+    const bool special =
+        name.empty() || name.starts_with("trusted.") || name.starts_with("security.");
+    if (special && ActsAsRoot()) privilege_.emplace();
+  }
+
+ private:
+  std::optional<ScopedPrivilege> privilege_;
+};
+
+int FlagsOf(XattrMode mode) {
+  switch (mode) {
+    case XattrMode::kCreate:
+      return XATTR_CREATE;
+    case XattrMode::kReplace:
+      return XATTR_REPLACE;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+DafsStatus GetXattrSize(const Object& object, const std::string& name, size_t* size) {
+  if (DafsStatus status = CheckXattrName(name); status != DafsStatus::kOk) return status;
+  if (IsReserved(name)) return DafsStatus::kNoEnt;
+  const RootsOwn rights(name);
+  const ssize_t n = getxattr(FdPath(object.path_fd()).c_str(), name.c_str(), nullptr, 0);
+  if (n < 0) return StatusOfXattr(errno);
+  *size = static_cast<size_t>(n);
+  return DafsStatus::kOk;
+}
+
+DafsStatus GetXattr(const Object& object, const std::string& name, std::string* value) {
+  if (DafsStatus status = CheckXattrName(name); status != DafsStatus::kOk) return status;
+  if (IsReserved(name)) return DafsStatus::kNoEnt;
+  size_t room = kUsualSize;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    value->resize(room);
+    {
+      const RootsOwn rights(name);
+      const ssize_t n =
+          getxattr(FdPath(object.path_fd()).c_str(), name.c_str(), value->data(), value->size());
+      if (n >= 0) {
+        value->resize(static_cast<size_t>(n));
+        return DafsStatus::kOk;
+      }
+    }
+    if (errno != ERANGE) return StatusOfXattr(errno);
+    if (DafsStatus status = GetXattrSize(object, name, &room); status != DafsStatus::kOk) {
+      return status;
+    }
+    if (room > kXattrMost) return DafsStatus::kFbig;
+    room = std::max<size_t>(room, 1);  // 0 asks for the size
+  }
+  return DafsStatus::kDelay;
+}
+
+DafsStatus SetXattr(const Object& object, const std::string& name, std::string_view value,
+                    XattrMode mode) {
+  if (DafsStatus status = CheckXattrName(name); status != DafsStatus::kOk) return status;
+  if (IsReserved(name)) return DafsStatus::kPerm;
+  if (value.size() > kXattrMost) return DafsStatus::kFbig;
+  const RootsOwn rights(name);
+  if (setxattr(FdPath(object.path_fd()).c_str(), name.c_str(), value.data(), value.size(),
+               FlagsOf(mode)) != 0) {
+    return StatusOfXattr(errno);
+  }
+  return DafsStatus::kOk;
+}
+
+DafsStatus RemoveXattr(const Object& object, const std::string& name) {
+  if (DafsStatus status = CheckXattrName(name); status != DafsStatus::kOk) return status;
+  if (IsReserved(name)) return DafsStatus::kNoEnt;
+  const RootsOwn rights(name);
+  if (removexattr(FdPath(object.path_fd()).c_str(), name.c_str()) != 0) {
+    return StatusOfXattr(errno);
+  }
+  return DafsStatus::kOk;
+}
+
+DafsStatus ListXattrs(const Object& object, std::vector<std::string>* names) {
+  names->clear();
+  std::string list(kListMost, '\0');
+  ssize_t n = 0;
+  {
+    const RootsOwn rights("");
+    n = listxattr(FdPath(object.path_fd()).c_str(), list.data(), list.size());
+  }
+  if (n < 0) return StatusOfXattr(errno);
+  std::string_view left(list.data(), static_cast<size_t>(n));
+  while (!left.empty()) {
+    const std::string_view name = left.substr(0, left.find('\0'));
+    left.remove_prefix(std::min(name.size() + 1, left.size()));
+    if (!IsReserved(name) && wire::IsWireName(name)) names->emplace_back(name);
+  }
+  return DafsStatus::kOk;
+}
+
+bool SupportsXattrs(const Object& object) {
+  const FdPath path(object.path_fd());
+  for (const char* name : {"user.dafs", "trusted.dafs"}) {
+    if (getxattr(path.c_str(), name, nullptr, 0) >= 0 || errno != EOPNOTSUPP) return true;
+  }
+  return false;
+}
+
+}  // namespace dafs::server
