@@ -16,9 +16,9 @@
 //     completion that names it. iWARP writes and sends are complete before the peer looks at them:
 //     there the connection just ends, and kDisconnected may carry an OK status.
 //   - siw checks contexts, bounds and the remote-write right, but lets a peer RDMA-read any region
-//   of
-//     the domain whose context it knows or guesses. It does not report invalidated_context, and
+//     of the domain whose context it knows or guesses. It does not report invalidated_context, and
 //     opens its TCP connection inside Connect, which blocks while the peer's host does not answer.
+//     It reports sends before the reads posted ahead of them: wire/dat/verbs_send_queue.h.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -134,7 +135,10 @@ absl::Status SendQueue::PostNext(uint32_t slot) {
       break;
     default:
       request.opcode = operation.invalidate_context ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
-      if (operation.invalidate_context) request.invalidate_rkey = *operation.invalidate_context;
+      if (operation.invalidate_context) {
+        request.invalidate_rkey = *operation.invalidate_context;
+        request.wr.rdma.rkey = *operation.invalidate_context;  // where libsiw looks for it
+      }
       break;
   }
   if (operation.event != Event::kSend) {
@@ -164,31 +168,36 @@ absl::Status SendQueue::Post(ibv_send_wr& request, Request entry) {
     return absl::UnavailableError(
         absl::StrCat("post work with ", request.num_sge, " segments: ", std::strerror(error)));
   }
-  requests_[tail_ % requests_.size()] = entry;
-  ++tail_;
+  At(tail_++) = entry;
   unsignaled_ = entry.signaled ? 0 : unsignaled_ + 1;
   if (entry.read) ++reads_in_flight_;
   return absl::OkStatus();
 }
 
 void SendQueue::Complete(uint64_t request, const absl::Status& status) {
-  if (request < head_ || request >= tail_) return;  // a device that reports twice
-  while (head_ <= request) {
-    const Request entry = requests_[head_ % requests_.size()];
-    const bool reported = head_ == request;
-    ++head_;
-    if (entry.read) --reads_in_flight_;
-    if (entry.slot == kNone) continue;
-    Slot& slot = operations_[entry.slot];
-    if (reported && !status.ok()) slot.status = status;
-    if (entry.last) Report(entry.slot, slot.status);
+  if (request < head_ || request >= tail_ || At(request).retired) {
+    return;  // a device that reports twice
   }
+  for (; swept_ < request; ++swept_) {
+    if (!At(swept_).read) Retire(swept_, absl::OkStatus());
+  }
+  Retire(request, status);
+  while (head_ < tail_ && At(head_).retired) ++head_;
+  swept_ = std::max(swept_, head_);
+}
+
+void SendQueue::Retire(uint64_t request, const absl::Status& status) {
+  Request& entry = At(request);
+  if (std::exchange(entry.retired, true)) return;
+  if (entry.read) --reads_in_flight_;
+  if (entry.slot == kNone) return;
+  Slot& slot = operations_[entry.slot];
+  if (!status.ok()) slot.status = status;
+  if (entry.last) Report(entry.slot, slot.status);
 }
 
 absl::Status SendQueue::Flush() {
-  if (head_ == tail_ || requests_[(tail_ - 1) % requests_.size()].signaled) {
-    return absl::OkStatus();
-  }
+  if (head_ == tail_ || At(tail_ - 1).signaled) return absl::OkStatus();
   // An RDMA write of nothing: names no memory of either side (IBA 9.4.3, RFC 5040 5.1).
   ibv_send_wr request = {};
   request.opcode = IBV_WR_RDMA_WRITE;
@@ -216,7 +225,7 @@ void SendQueue::Abandon(const absl::Status& status) {
   queue_pair_ = nullptr;
   ordered_.clear();
   reads_.clear();
-  head_ = tail_;
+  head_ = swept_ = tail_;
   reads_in_flight_ = 0;
   std::vector<uint32_t> left;
   for (uint32_t slot = 0; slot < operations_.size(); ++slot) {
