@@ -1,6 +1,8 @@
 // One suite over every provider: how connections fail and end. See conformance_test.cc.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/dat/conformance_fixture.h"
 
 namespace dafs::dat::testing {
@@ -26,9 +28,9 @@ INSTANTIATE_TEST_SUITE_P(Providers, Faults, ::testing::ValuesIn(ConformanceCases
 
 // Shows DAFS-B.4-01
 TEST_P(Faults, ARefusedConnectionIsReportedToTheClient) {
-  auto listener = provider_->Listen(GetParam().address());
+  auto listener = server_provider().Listen(GetParam().address());
   ASSERT_TRUE(listener.ok());
-  auto pending = provider_->Resolve((*listener)->local(), "", absl::Seconds(5));
+  auto pending = client_provider().Resolve((*listener)->local(), "", absl::Seconds(5));
   ASSERT_TRUE(pending.ok());
   Side side;
   side.domain = *(*pending)->NewDomain();
@@ -48,11 +50,11 @@ TEST_P(Faults, ARefusedConnectionIsReportedToTheClient) {
 TEST_P(Faults, NobodyListeningIsReportedToTheClient) {
   Address address;
   {
-    auto listener = provider_->Listen(GetParam().address());
+    auto listener = server_provider().Listen(GetParam().address());
     ASSERT_TRUE(listener.ok());
     address = (*listener)->local();
   }
-  auto pending = provider_->Resolve(address, "", absl::Seconds(5));
+  auto pending = client_provider().Resolve(address, "", absl::Seconds(5));
   ASSERT_TRUE(pending.ok()) << pending.status();
   Side side;
   side.domain = *(*pending)->NewDomain();
@@ -118,6 +120,8 @@ TEST_P(Faults, ReadsThatMayNotBeFailAndEndTheConnection) {
   };
   for (const Wrong& wrong : wrongs) {
     SCOPED_TRACE(wrong.what);
+    const bool is_readable = wrong.access == Access::kRemoteRead;
+    if (!is_readable && !GetParam().checks_remote_reads) continue;
     Open();
     Memory source = NewMemory(*pair_->server.domain, 4096, wrong.access, 1);
     Memory sink = NewMemory(*pair_->client.domain, 64, Access::kLocal);
@@ -137,7 +141,7 @@ TEST_P(Faults, ReadsThatMayNotBeFailAndEndTheConnection) {
 // Shows DAFS-B.5-03
 TEST_P(Faults, ARegionOfAnotherDomainIsOutOfReach) {
   Open();
-  auto other = provider_->Resolve(GetParam().address(), "", absl::Seconds(5));
+  auto other = server_provider().Resolve(GetParam().address(), "", absl::Seconds(5));
   auto elsewhere = *(*other)->NewDomain();
   // Many, so that a slot number alone would name one of them here too.
   std::vector<Memory> strange;
@@ -181,7 +185,8 @@ TEST_P(Faults, OutstandingWorkIsFlushedInOrderBeforeTheEnd) {
   Memory sink = NewMemory(*pair_->client.domain, 4096, Access::kLocal);
   Memory source = NewMemory(*pair_->server.domain, 4096, Access::kRemoteRead, 1);
   const Segment into = sink.All();
-  // The server is not polled: none of these can complete.
+  // The server is not polled. One that answers only then completes none of these; a device as many
+  // as it was given, while the others wait here for a Poll.
   for (uint64_t i = 0; i < 8; ++i) {
     ASSERT_TRUE(client().PostRdmaRead(100 + i, {&into, 1}, source.Remote()).ok());
   }
@@ -190,15 +195,22 @@ TEST_P(Faults, OutstandingWorkIsFlushedInOrderBeforeTheEnd) {
   }
   std::vector<uint64_t> reads;
   std::vector<uint64_t> receives;
+  size_t good_reads = 0;
   for (const Completion& one : pair_->client.seen) {
-    if (one.event == Event::kRdmaRead) reads.push_back(one.cookie);
     if (one.event == Event::kReceive) receives.push_back(one.cookie);
-    EXPECT_FALSE(one.status.ok());
+    if (one.event == Event::kRdmaRead) reads.push_back(one.cookie);
+    if (!one.status.ok()) continue;
+    // Shows DAFS-B.4-06
+    ASSERT_EQ(one.event, Event::kRdmaRead);
+    EXPECT_EQ(++good_reads, reads.size()) << "a read succeeded after one had failed";
   }
   EXPECT_EQ(reads, (std::vector<uint64_t>{100, 101, 102, 103, 104, 105, 106, 107}));
   EXPECT_EQ(receives, (std::vector<uint64_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_LE(good_reads, GetParam().server_is_device ? options.max_rdma_reads : 0u);
   ExpectBothEnd();
-  EXPECT_EQ(sink.bytes, std::vector<std::byte>(4096));
+  if (!GetParam().server_is_device) {
+    EXPECT_EQ(sink.bytes, std::vector<std::byte>(4096));
+  }
 }
 
 // Shows DAFS-B.4-05
@@ -242,9 +254,12 @@ TEST_P(Faults, AnOrderlyCloseSendsWhatWasPosted) {
   EXPECT_TRUE(received->status.ok()) << received->status;
   EXPECT_EQ(received->cookie, 1u);
   EXPECT_FALSE(pair_->server.Take(Event::kReceive)->status.ok());
-  EXPECT_TRUE(pair_->server.Take(Event::kDisconnected)->status.ok());
+  const auto end = pair_->server.Take(Event::kDisconnected);
+  EXPECT_TRUE(end->status.ok()) << end->status;
   EXPECT_TRUE(target.bytes == out.bytes);
-  EXPECT_EQ(std::memcmp(sink.bytes.data(), out.bytes.data(), sink.bytes.size()), 0);
+  const size_t same =
+      static_cast<size_t>(std::ranges::mismatch(sink.bytes, out.bytes).in1 - sink.bytes.begin());
+  EXPECT_EQ(same, sink.bytes.size());
 }
 
 // In each state, by each side, in each way: nothing hangs, and the other side hears of it.

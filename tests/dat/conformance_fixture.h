@@ -1,7 +1,8 @@
-// The fixture of the conformance suite: a provider, and a pair of its endpoints.
+// The fixture of the conformance suite: a provider for each side, and a pair of their endpoints.
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <memory>
 #include <string>
@@ -16,10 +17,19 @@ class ConformanceFixture : public ::testing::TestWithParam<ConformanceCase> {
   void SetUp() override {
     if (!GetParam().missing.empty()) GTEST_SKIP() << GetParam().missing;
     provider_ = GetParam().make();
+    if (GetParam().make_server) server_provider_ = GetParam().make_server();
+    // Hundreds of connections at once need several descriptors each.
+    rlimit limit = {};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
   }
+  Provider& client_provider() { return *provider_; }
+  Provider& server_provider() { return server_provider_ ? *server_provider_ : *provider_; }
   // Makes the endpoints; receives can be posted then.
   void Prepare(const EndpointOptions& options = {}, const std::string& client_data = "") {
-    auto pair = MakePair(*provider_, *provider_, GetParam().address(), options, client_data);
+    auto pair =
+        MakePair(client_provider(), server_provider(), GetParam().address(), options, client_data);
     ASSERT_TRUE(pair.ok()) << pair.status();
     pair_ = *std::move(pair);
   }
@@ -41,6 +51,7 @@ class ConformanceFixture : public ::testing::TestWithParam<ConformanceCase> {
   }
 
   std::unique_ptr<Provider> provider_;
+  std::unique_ptr<Provider> server_provider_;  // null: the client's
   std::unique_ptr<Pair> pair_;
 };
 

@@ -148,9 +148,9 @@ TEST_P(Rdma, Moves64MiBInBothDirectionsAtOnce) {
 
 TEST_P(Rdma, TheChannelsOfADomainShareItsRegions) {
   Open();
-  auto listener = provider_->Listen(GetParam().address());
+  auto listener = server_provider().Listen(GetParam().address());
   ASSERT_TRUE(listener.ok());
-  auto pending = provider_->Resolve((*listener)->local(), "", absl::Seconds(5));
+  auto pending = client_provider().Resolve((*listener)->local(), "", absl::Seconds(5));
   ASSERT_TRUE(pending.ok());
   ASSERT_TRUE((*pending)->Fits(*pair_->client.domain));
   auto second = (*pending)->CreateEndpoint(*pair_->client.domain, {});

@@ -29,13 +29,13 @@ TEST_P(Conformance, ConnectsAndCarriesPrivateDataBothWays) {
 // Shows DAFS-B.4-03
 TEST_P(Conformance, OneListenerServesManyConnectionsAtOnce) {
   constexpr int kConnections = 200;
-  auto listener = provider_->Listen(GetParam().address());
+  auto listener = server_provider().Listen(GetParam().address());
   ASSERT_TRUE(listener.ok()) << listener.status();
   std::vector<std::unique_ptr<Pair>> pairs;
   std::vector<Memory> memories;
   for (int i = 0; i < kConnections; ++i) {
-    auto pair = MakePair(*provider_, *provider_, GetParam().address(), {}, std::to_string(i),
-                         listener->get());
+    auto pair = MakePair(client_provider(), server_provider(), GetParam().address(), {},
+                         std::to_string(i), listener->get());
     ASSERT_TRUE(pair.ok()) << pair.status();
     memories.push_back(NewMemory(*(*pair)->server.domain, 64, Access::kLocal));
     ASSERT_TRUE((*pair)->server.endpoint->PostReceive(1, memories.back().All()).ok());
@@ -209,7 +209,7 @@ bool SleepOn(WaitHandle handle) {
 }
 
 TEST_P(Conformance, ASleeperIsWokenForAllThatHappens) {
-  auto listener = provider_->Listen(GetParam().address());
+  auto listener = server_provider().Listen(GetParam().address());
   ASSERT_TRUE(listener.ok());
   constexpr int kRounds = 50;
   std::thread server([&] {
@@ -234,7 +234,7 @@ TEST_P(Conformance, ASleeperIsWokenForAllThatHappens) {
     }
   });
   {
-    auto pending = *provider_->Resolve((*listener)->local(), "", absl::Seconds(5));
+    auto pending = *client_provider().Resolve((*listener)->local(), "", absl::Seconds(5));
     auto domain = *pending->NewDomain();
     Memory memory = NewMemory(*domain, 64, Access::kLocal);
     const Segment all = memory.All();
