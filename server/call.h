@@ -6,11 +6,13 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "server/chain.h"
 #include "server/credentials.h"
 #include "server/message_buffers.h"
+#include "server/store/journal.h"
 #include "server/store/store.h"
 #include "wire/chain.h"
 #include "wire/codec.h"
@@ -85,6 +87,7 @@ class Call {
   std::shared_ptr<Chain> chain_;
   std::shared_ptr<const Credential> credential_;  // null: the session's default
   Caller caller_;
+  std::optional<Operation> operation_;  // where a modification is recorded
   std::unique_ptr<Outgoing> outgoing_;
   bool holds_stream_ = false;
 };

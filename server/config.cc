@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "server/store/kill_switch.h"
 #include "wire/status_macros.h"
 
 namespace dafs::server {
@@ -41,6 +42,8 @@ struct Raw {
   std::string config;
   double lease_time_s = 90;
   double response_cache_time_s = 3600;
+  std::string stable = "process";
+  std::string kill_at;
   size_t response_cache_mib = 256;
   size_t message_memory_mib = 256;
   size_t direct_memory_mib = 32;
@@ -72,6 +75,10 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
                  "sessions at once from one address");
   app.add_option("--message-memory", raw.message_memory_mib, "MiB for messages of all sessions");
   app.add_option("--direct-memory", raw.direct_memory_mib, "MiB for RDMA of each worker");
+  app.add_option("--stable", raw.stable,
+                 "what response caches survive: process (its end, as by kill -9) or power");
+  // For tests: store/kill_switch.h.
+  app.add_option("--kill-at", raw.kill_at)->group("");
   app.add_option("--response-cache", raw.response_cache_mib,
                  "MiB of the state directory for response caches of all sessions");
   app.add_option("--response-cache-time", raw.response_cache_time_s,
@@ -187,6 +194,11 @@ absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments) {
   }
   config.server.message_memory_bytes = raw.message_memory_mib << 20;
   config.server.direct_memory_bytes = raw.direct_memory_mib << 20;
+  if (raw.stable != "process" && raw.stable != "power") {
+    return absl::InvalidArgumentError("--stable: process or power");
+  }
+  config.server.stable = raw.stable == "power" ? Stable::kPower : Stable::kProcess;
+  if (!raw.kill_at.empty()) RETURN_IF_ERROR(ArmKillSwitch(raw.kill_at));
   config.server.response_cache_bytes = raw.response_cache_mib << 20;
   if (!(raw.response_cache_time_s >= 1 && raw.response_cache_time_s <= 31536000)) {
     return absl::InvalidArgumentError("--response-cache-time: 1 to 31536000 seconds");

@@ -14,6 +14,12 @@
 
 namespace dafs::server {
 
+// What the server's memory of its clients and their requests survives.
+enum class Stable : uint8_t {
+  kProcess,  // the end of the process, however it comes
+  kPower,    // the end of the machine too; every modification waits for the disk
+};
+
 enum class Transport : uint8_t { kTcp, kRdma };  // the words of --listen and -o proto=
 
 // `--listen tcp:ADDR:PORT`. Port 0 lets the system choose (tests).
@@ -43,6 +49,7 @@ struct ServerOptions {
   size_t message_memory_bytes = size_t{256} << 20;  // request and response buffers, all sessions
   size_t direct_memory_bytes = size_t{32} << 20;    // RDMA buffers of each worker
 
+  Stable stable = Stable::kProcess;
   // Response Caches (5.2): of all sessions together, and how long those of lost sessions are kept.
   size_t response_cache_bytes = size_t{256} << 20;
   absl::Duration response_cache_time = absl::Hours(1);

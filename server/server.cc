@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/acceptor.h"
+#include "server/recovery.h"
 #include "server/state_lock.h"
 #include "server/worker.h"
 #include "wire/log.h"
@@ -84,6 +85,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
                                                             .max_bytes = o.response_cache_bytes,
                                                             .keep_time = o.response_cache_time},
                                                            dat::Loop::Now()));
+  FinishJournals(*server->responses_, *server->store_);
   // All threads exist before the first request: they inherit the server's own identity.
   Store::RestoreServerIdentity();
   server->pool_ = std::make_unique<Pool>(o.pool_threads);

@@ -226,6 +226,16 @@ void Session::Begin(Call& call) {
 void Session::SetCaller(Call& call) {
   call.caller_ = Caller();
   call.caller_.peer = peer_;
+  call.operation_.reset();
+  // A batch is no one operation; none of its writes is recorded (5.2.3).
+  if (cache_ != nullptr && call.holds_stream_ && IsRemembered(call.verdict_) &&
+      call.header().procedure != Proc::kBatchSubmit) {
+    const MappedFile* synced =
+        shared_.options->stable == Stable::kPower ? &cache_->file() : nullptr;
+    call.operation_.emplace(cache_->slot(call.header().stream_id), synced, call.header().seq_number,
+                            call.header().procedure);
+    call.caller_.operation = &*call.operation_;
+  }
   if (client_ == nullptr) return;
   call.caller_.client_id = client_->client_id();
   if (call.header().cred_handle.is_zero()) return;
@@ -278,6 +288,7 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
     return End(std::move(posted));
   }
   Posted();
+  KillPoint(KillStep::kReplied, call.header().procedure);
   if (disconnect) {
     // "After the OK response no further message is sent": the client closes, or we do.
     if (cache_ != nullptr) shared_.responses->Ended(*cache_, /*keep=*/false, dat::Loop::Now());
@@ -316,6 +327,7 @@ void Session::Remember(const Call& call, DafsStatus status, std::span<const std:
       if (response.size() < wire::kHeaderSize) return;
       cache_->Answer(request, status, response.subspan(wire::kHeaderSize));
   }
+  KillPoint(KillStep::kRecorded, request.procedure);
 }
 
 // Before a response goes out the receive of its request is posted again, or given up when the

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <climits>
+#include <optional>
 
 #include "server/store/attributes.h"
 #include "server/store/errno_status.h"
@@ -76,6 +77,31 @@ DafsStatus Store::Getattr(const Caller& caller, const wire::FileHandle& filehand
   return impl_->GetAttributes(*place.object, bitmap, attributes);
 }
 
+namespace {
+
+// Announces a SETATTR: what a restarted server compares the file with (recheck.cc).
+void BeginSetattr(const Caller& caller, Object& file, const wire::FileAttributes& attributes) {
+  if (caller.operation == nullptr) return;
+  Intent& intent = caller.operation->Prepare();
+  intent.object = file.handle();
+  struct statx stx;
+  if (Statx(file.path_fd(), &stx) == 0) intent.before = CtimeNs(stx);
+  intent.attributes = attributes.valid;
+  intent.object_size = attributes.object_size;
+  intent.mode = attributes.mode;
+  if (attributes.has(wire::kFattrOwner)) ParseId(attributes.owner, &intent.uid);
+  if (attributes.has(wire::kFattrOwnerGroup)) ParseId(attributes.owner_group, &intent.gid);
+  const wire::SetTime& access = attributes.time_access_set;
+  const wire::SetTime& modify = attributes.time_modify_set;
+  intent.access_time = access.client_time;
+  intent.modify_time = modify.client_time;
+  if (access.how == wire::TimeSetHow::kSetToServerTime) intent.flags |= Intent::kServerAccessTime;
+  if (modify.how == wire::TimeSetHow::kSetToServerTime) intent.flags |= Intent::kServerModifyTime;
+  caller.operation->Begin();
+}
+
+}  // namespace
+
 DafsStatus Store::Setattr(const Caller& caller, const wire::FileHandle& filehandle,
                           const wire::StateId& state_id, const wire::FileAttributes& attributes,
                           uint64_t* bitmap) {
@@ -103,9 +129,17 @@ DafsStatus Store::Setattr(const Caller& caller, const wire::FileHandle& filehand
   if (attributes.valid == 0) return DafsStatus::kOk;
   if (file->fs().exported->read_only) return DafsStatus::kRofs;
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *file->fs().exported));
+  // What else changes the size waits until the journal knows of this.
+  std::optional<absl::MutexLock> lock;
+  if (resizes) lock.emplace(&impl_->AppendLock(file->key()));
+  BeginSetattr(caller, *file, attributes);
   const DafsStatus status =
       ApplyAttributes(*file, attributes, size_fd != nullptr ? size_fd->get() : -1, bitmap);
   file->change().Modified();
+  if (Operation* operation = caller.operation) {
+    operation->intent().attributes = *bitmap;
+    operation->Done(status, file->path_fd());
+  }
   return status;
 }
 

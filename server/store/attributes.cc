@@ -18,12 +18,6 @@ using wire::DafsStatus;
 
 wire::Time ToTime(const statx_timestamp& t) { return {t.tv_sec, t.tv_nsec}; }
 
-// A decimal id (R90); no id-mapping domain is configured, so names are unknown.
-bool ParseId(const std::string& text, uint32_t* id) {
-  if (text.empty() || text[0] < '0' || text[0] > '9') return false;
-  return absl::SimpleAtoi(text, id) && *id != ~0u;
-}
-
 // What utimensat(2) takes for one of the _SET attributes. False: nseconds out of range (R87).
 bool ToTimespec(bool valid, const wire::SetTime& time, timespec* out) {
   out->tv_sec = 0;
@@ -40,6 +34,11 @@ bool ToTimespec(bool valid, const wire::SetTime& time, timespec* out) {
 }
 
 }  // namespace
+
+bool ParseId(const std::string& text, uint32_t* id) {
+  if (text.empty() || text[0] < '0' || text[0] > '9') return false;
+  return absl::SimpleAtoi(text, id) && *id != ~0u;
+}
 
 wire::ObjectType ObjectTypeOf(mode_t type) {
   switch (type & S_IFMT) {

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include <cstdint>
-#include <string_view>
+#include <string>
 
 #include "server/store/object.h"
 #include "wire/attributes.h"
@@ -36,6 +36,9 @@ int Statx(int fd, struct statx* stx);
 void FillAttributes(const struct statx& stx, uint64_t bitmap, uint64_t change,
                     const wire::FileHandle& filehandle, bool orphaned,
                     wire::FileAttributes* attributes);
+
+// The number that an OWNER or OWNER_GROUP names (R90). False if it names none.
+bool ParseId(const std::string& text, uint32_t* id);
 
 // Whether `attributes` can all be set: INVAL if not (6.5.35-07). Looks only at valid ones.
 wire::DafsStatus CheckSettable(const wire::FileAttributes& attributes);

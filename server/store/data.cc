@@ -184,6 +184,25 @@ ReadResult Store::Read(const Caller& caller, const wire::FileHandle& filehandle,
   return Readv(caller, filehandle, state_id, offset, {&one, 1}, mode);
 }
 
+namespace {
+
+// Announces a WRITE or APPEND. Only its owner may come to the file before it is known to be
+// complete.
+void BeginData(const Caller& caller, const Object& file, wire::StableHow stable_how,
+               const wire::Verifier& verifier, uint64_t size = 0, uint64_t length = 0) {
+  Operation* operation = caller.operation;
+  if (operation == nullptr) return;
+  Intent& intent = operation->Prepare();
+  intent.object = file.handle();
+  intent.stable_how = static_cast<uint32_t>(stable_how);
+  intent.verifier = verifier;
+  intent.size = size;
+  intent.length = length;
+  operation->Begin();
+}
+
+}  // namespace
+
 DafsStatus Store::Write(const Caller& caller, const wire::FileHandle& filehandle,
                         const wire::StateId& state_id, uint64_t offset, std::span<const iovec> from,
                         wire::StableHow stable_how, WriteResult* res) {
@@ -202,20 +221,20 @@ DafsStatus Store::Write(const Caller& caller, const wire::FileHandle& filehandle
   if (total == 0) return DafsStatus::kOk;
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *data.file->fs().exported));
   const int flags = SyncFlag(stable_how);
-  ssize_t n = 0;
-  {
-    absl::ReaderMutexLock lock(&impl_->AppendLock(data.file->key()));
-    n = pwritev2(data.fd->get(), vecs.data(), static_cast<int>(vecs.size()),
-                 static_cast<off_t>(offset), flags);
-  }
-  const int error = errno;
+  absl::ReaderMutexLock lock(&impl_->AppendLock(data.file->key()));
+  BeginData(caller, *data.file, stable_how, res->verifier);
+  const ssize_t n = pwritev2(data.fd->get(), vecs.data(), static_cast<int>(vecs.size()),
+                             static_cast<off_t>(offset), flags);
+  const int error = n < 0 ? errno : 0;
   data.file->change().Modified();
-  if (n < 0) {
-    NoteFailedSync(*impl_, flags, error);
-    return StatusFromErrno(error);
+  if (n < 0) NoteFailedSync(*impl_, flags, error);
+  res->count = n < 0 ? 0 : static_cast<uint32_t>(n);
+  const DafsStatus status = n < 0 ? StatusFromErrno(error) : DafsStatus::kOk;
+  if (Operation* operation = caller.operation) {
+    operation->intent().length = res->count;
+    operation->Done(status, std::span<const int>());
   }
-  res->count = static_cast<uint32_t>(n);
-  return DafsStatus::kOk;
+  return status;
 }
 
 namespace {
@@ -275,18 +294,18 @@ DafsStatus Store::Append(const Caller& caller, const wire::FileHandle& filehandl
   }
   if (vecs.size() > IOV_MAX) return DafsStatus::kWriteTooBig;
   const int flags = SyncFlag(stable_how);
-  int error = 0;
-  {
-    absl::MutexLock lock(&impl_->AppendLock(data.file->key()));
-    if (!SizeOf(fd.get(), &res->offset)) return StatusFromErrno();
-    error = AppendAll(fd.get(), std::move(vecs), flags, &res->offset);
-  }
+  absl::MutexLock lock(&impl_->AppendLock(data.file->key()));
+  if (!SizeOf(fd.get(), &res->offset)) return StatusFromErrno();
+  BeginData(caller, *data.file, stable_how, res->verifier, res->offset, total);
+  const int error = AppendAll(fd.get(), std::move(vecs), flags, &res->offset);
   if (total > 0) data.file->change().Modified();
-  if (error != 0) {
-    NoteFailedSync(*impl_, flags, error);
-    return StatusFromErrno(error);
+  if (error != 0) NoteFailedSync(*impl_, flags, error);
+  const DafsStatus status = error != 0 ? StatusFromErrno(error) : DafsStatus::kOk;
+  if (Operation* operation = caller.operation) {
+    operation->intent().size = res->offset;
+    operation->Done(status, std::span<const int>());
   }
-  return DafsStatus::kOk;
+  return status;
 }
 
 DafsStatus Store::Commit(const Caller& caller, const wire::CommitArgs& args, wire::CommitRes* res) {

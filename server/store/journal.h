@@ -14,7 +14,10 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string>
 
+#include "server/store/kill_switch.h"
+#include "server/store/mapped_file.h"
 #include "wire/procedures.h"
 #include "wire/status.h"
 #include "wire/types.h"
@@ -33,10 +36,11 @@ enum class SlotState : uint32_t {
 struct Intent {
   static constexpr size_t kNameMax = 255;  // a longer name is nothing Linux could create or remove
 
-  enum Flag : uint32_t {
-    kTruncates = 1,   // OPEN of an existing file: its size becomes 0
-    kUnfinished = 2,  // CREATE, OPEN: without its attributes the new object is not complete
-  };
+  // Of `flags`.
+  static constexpr uint32_t kTruncates = 1;   // OPEN of an existing file: its size becomes 0
+  static constexpr uint32_t kUnfinished = 2;  // CREATE, OPEN: not complete without its attributes
+  static constexpr uint32_t kServerAccessTime = 4;  // SETATTR: to the server's time
+  static constexpr uint32_t kServerModifyTime = 8;
 
   uint32_t flags = 0;
   uint32_t component_count = 0;    // OPEN
@@ -47,8 +51,9 @@ struct Intent {
   uint64_t after = 0;              // the same, once executed
   uint64_t new_before = 0;         // of new_directory
   uint64_t new_after = 0;
-  uint64_t size = 0;    // APPEND: of the file before
-  uint64_t length = 0;  // APPEND: of the data
+  uint64_t size = 0;        // APPEND: of the file before
+  uint64_t length = 0;      // WRITE, APPEND: of the data
+  wire::Verifier verifier;  // WRITE, APPEND
   // SETATTR: what is to be set.
   uint64_t attributes = 0;
   uint64_t object_size = 0;
@@ -56,6 +61,13 @@ struct Intent {
   wire::Time access_time, modify_time;
   char name[kNameMax + 1] = {};
   char new_name[kNameMax + 1] = {};
+
+  // What was read from a file: the names end somewhere.
+  void Bound() { name[kNameMax] = new_name[kNameMax] = 0; }
+  // `text` is at most kNameMax bytes and has no NUL.
+  static void SetName(char (&field)[kNameMax + 1], const std::string& text) {
+    std::memcpy(field, text.c_str(), text.size() + 1);
+  }
 };
 
 struct JournalSlot {
@@ -91,5 +103,41 @@ struct JournalSlot {
 };
 static_assert(sizeof(JournalSlot) <= JournalSlot::kBytes);
 static_assert(std::atomic<SlotState>::is_always_lock_free);
+
+// One modifying request as it is executed: what the store tells the journal about it.
+//
+//   Intent& intent = operation.Prepare();
+//   ... fill it in ...
+//   operation.Begin();   // from here on a restarted server looks whether it was done
+//   ... the system call ...
+//   operation.Done(status, {directory});
+//
+// Whatever the intent compares with (names, sizes) must be kept from others from before Prepare
+// until after Done. One thread at a time.
+class Operation {
+ public:
+  // With `file` each step is on stable storage before the next begins (--stable=power).
+  Operation(JournalSlot& slot, const MappedFile* file, uint16_t seq_number, wire::Proc procedure)
+      : slot_(&slot), file_(file), seq_number_(seq_number), procedure_(procedure) {}
+
+  Intent& Prepare();
+  void Begin();
+  // What Prepare gave, to be completed before Done.
+  Intent& intent() { return slot_->intent; }
+  // Begin was called and nothing was done: there is to be another try, or another intent.
+  void Cancel();
+  // It was done, or failed without a trace. `changed`: descriptors, O_PATH will do, of what it has
+  // changed on its file system.
+  void Done(wire::DafsStatus status, std::span<const int> changed);
+  void Done(wire::DafsStatus status, int changed) { Done(status, {&changed, 1}); }
+
+ private:
+  void Sync() const;
+
+  JournalSlot* slot_;
+  const MappedFile* file_;
+  uint16_t seq_number_;
+  wire::Proc procedure_;
+};
 
 }  // namespace dafs::server

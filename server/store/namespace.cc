@@ -84,6 +84,36 @@ wire::FileAttributes LeftToSet(const wire::FileAttributes& attr) {
   return left;
 }
 
+// What follows once a new object has its name: its attributes, its handle, and its directory's
+// CHANGE. If the attributes cannot be set, it is removed again.
+DafsStatus FinishNode(StoreImpl& store, Object& directory, const wire::CreateArgs& args,
+                      ChangeProbe* probe, wire::CreateRes* res) {
+  ObjectRef object;
+  DafsStatus status = store.LookupName(directory, args.component, &object);
+  if (status == DafsStatus::kOk && args.obj_type == wire::ObjectType::kDir) {
+    uint64_t set = 0;
+    status = ApplyAttributes(*object, LeftToSet(args.attr), -1, &set);
+    if (status != DafsStatus::kOk) {
+      unlinkat(directory.path_fd(), args.component.c_str(), AT_REMOVEDIR);
+      store.cache.Erase(object->key());
+    }
+  }
+  const wire::ChangeInfo info = probe->Modified();
+  if (status != DafsStatus::kOk) return status;
+  res->filehandle = object->handle();
+  res->change_info = info;
+  return DafsStatus::kOk;
+}
+
+// EXIST, before an intent is recorded whose traces would be those of whoever made the name.
+DafsStatus CheckAbsent(Object& directory, const std::string& name) {
+  struct stat st;
+  if (fstatat(directory.path_fd(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0) {
+    return DafsStatus::kExist;
+  }
+  return errno == ENOENT ? DafsStatus::kOk : StatusFromErrno();
+}
+
 }  // namespace
 
 DafsStatus Store::Create(const Caller& caller, const wire::CreateArgs& args, wire::CreateRes* res) {
@@ -91,23 +121,28 @@ DafsStatus Store::Create(const Caller& caller, const wire::CreateArgs& args, wir
   ObjectRef directory;
   STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.filehandle, &directory));
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *directory->fs().exported));
+  const NameGuard guard = impl_->GuardName(*directory, args.component);
+  STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.component));
   ChangeProbe probe(*directory);
-  if (MakeNode(directory->path_fd(), args) != 0) return StatusFromErrno();
-  ObjectRef object;
-  DafsStatus status = impl_->LookupName(*directory, args.component, &object);
-  if (status == DafsStatus::kOk && args.obj_type == wire::ObjectType::kDir) {
-    uint64_t set = 0;
-    status = ApplyAttributes(*object, LeftToSet(args.attr), -1, &set);
-    if (status != DafsStatus::kOk) {
-      unlinkat(directory->path_fd(), args.component.c_str(), AT_REMOVEDIR);
-      impl_->cache.Erase(object->key());
-    }
+  if (Operation* operation = caller.operation) {
+    Intent& intent = operation->Prepare();
+    const bool unfinished =
+        args.obj_type == wire::ObjectType::kDir && LeftToSet(args.attr).valid != 0;
+    intent.flags = unfinished ? Intent::kUnfinished : 0;
+    intent.directory = directory->handle();
+    intent.before = probe.before();
+    Intent::SetName(intent.name, args.component);
+    operation->Begin();
   }
-  const wire::ChangeInfo info = probe.Modified();
-  if (status != DafsStatus::kOk) return status;
-  res->filehandle = object->handle();
-  res->change_info = info;
-  return DafsStatus::kOk;
+  DafsStatus status =
+      MakeNode(directory->path_fd(), args) == 0 ? DafsStatus::kOk : StatusFromErrno();
+  if (status == DafsStatus::kOk) status = FinishNode(*impl_, *directory, args, &probe, res);
+  if (Operation* operation = caller.operation) {
+    operation->intent().object = res->filehandle;
+    operation->intent().after = res->change_info.after;
+    operation->Done(status, directory->path_fd());
+  }
+  return status;
 }
 
 DafsStatus Store::Link(const Caller& caller, const wire::LinkArgs& args, wire::LinkRes* res) {
@@ -119,14 +154,30 @@ DafsStatus Store::Link(const Caller& caller, const wire::LinkArgs& args, wire::L
   if (source->is_dir()) return DafsStatus::kIsDir;
   if (&source->fs() != &directory->fs()) return DafsStatus::kXdev;
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *directory->fs().exported));
+  const NameGuard guard = impl_->GuardName(*directory, args.newname);
+  STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.newname));
   ChangeProbe probe(*directory);
+  if (Operation* operation = caller.operation) {
+    Intent& intent = operation->Prepare();
+    intent.directory = directory->handle();
+    intent.object = source->handle();
+    intent.before = probe.before();
+    Intent::SetName(intent.name, args.newname);
+    operation->Begin();
+  }
+  DafsStatus status = DafsStatus::kOk;
   if (linkat(AT_FDCWD, FdPath(source->path_fd()).c_str(), directory->path_fd(),
              args.newname.c_str(), AT_SYMLINK_FOLLOW) != 0) {
-    return StatusFromErrno();
+    status = StatusFromErrno();
+  } else {
+    source->change().Modified();
+    res->change_info = probe.Modified();
   }
-  source->change().Modified();
-  res->change_info = probe.Modified();
-  return DafsStatus::kOk;
+  if (Operation* operation = caller.operation) {
+    operation->intent().after = res->change_info.after;
+    operation->Done(status, directory->path_fd());
+  }
+  return status;
 }
 
 namespace {
@@ -199,21 +250,33 @@ DafsStatus Store::Remove(const Caller& caller, const wire::RemoveArgs& args, wir
   STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.filehandle, &directory));
   const Export& exported = *directory->fs().exported;
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, exported));
+  const NameGuard guard = impl_->GuardName(*directory, args.target);
   ObjectKey key;
   STORE_RETURN_IF_NOT_OK(KeyOfName(*impl_, *directory, args.target, &key));
   absl::MutexLock lock(&impl_->FileLock(key));
   Removal removal(*impl_, caller, key);
   STORE_RETURN_IF_NOT_OK(removal.Prepare(args.remove_mode == wire::RemoveMode::kCheckOpen));
   ChangeProbe probe(*directory);
+  if (Operation* operation = caller.operation) {
+    Intent& intent = operation->Prepare();
+    intent.directory = directory->handle();
+    intent.object = impl_->mac.Seal(key);
+    intent.before = probe.before();
+    Intent::SetName(intent.name, args.target);
+    operation->Begin();
+  }
   int result = unlinkat(directory->path_fd(), args.target.c_str(), 0);
   if (result != 0 && errno == EISDIR) {
     result = unlinkat(directory->path_fd(), args.target.c_str(), AT_REMOVEDIR);
   }
-  const int error = errno;
+  const DafsStatus status = result == 0 ? DafsStatus::kOk : StatusFromErrno();
   removal.Done(result == 0);
-  if (result != 0) return StatusFromErrno(error);
-  res->change_info = probe.Modified();
-  return DafsStatus::kOk;
+  if (result == 0) res->change_info = probe.Modified();
+  if (Operation* operation = caller.operation) {
+    operation->intent().after = res->change_info.after;
+    operation->Done(status, directory->path_fd());
+  }
+  return status;
 }
 
 DafsStatus Store::Rename(const Caller& caller, const wire::RenameArgs& args, wire::RenameRes* res) {
@@ -224,6 +287,7 @@ DafsStatus Store::Rename(const Caller& caller, const wire::RenameArgs& args, wir
   STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.targetdir, &target));
   if (&source->fs() != &target->fs()) return DafsStatus::kXdev;
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *source->fs().exported));
+  const NameGuard guard = impl_->GuardNames(*source, args.oldname, *target, args.newname);
   ObjectKey moved, replaced;
   STORE_RETURN_IF_NOT_OK(KeyOfName(*impl_, *source, args.oldname, &moved));
   const DafsStatus existing = KeyOfName(*impl_, *target, args.newname, &replaced);
@@ -240,20 +304,40 @@ DafsStatus Store::Rename(const Caller& caller, const wire::RenameArgs& args, wir
   }
   ChangeProbe source_probe(*source);
   ChangeProbe target_probe(*target);
+  if (Operation* operation = caller.operation) {
+    Intent& intent = operation->Prepare();
+    intent.directory = source->handle();
+    intent.new_directory = target->handle();
+    intent.object = impl_->mac.Seal(moved);
+    intent.before = source_probe.before();
+    intent.new_before = target_probe.before();
+    Intent::SetName(intent.name, args.oldname);
+    Intent::SetName(intent.new_name, args.newname);
+    operation->Begin();
+  }
   const int result =
       renameat(source->path_fd(), args.oldname.c_str(), target->path_fd(), args.newname.c_str());
-  const int error = errno;
-  if (replaces) removal.Done(result == 0);
+  DafsStatus status = DafsStatus::kOk;
   if (result != 0) {
     // Both are directories, so these speak of a target that does not go with the source
     // (6.5.34-03).
-    const bool incompatible = error == ENOTEMPTY || error == EISDIR || error == ENOTDIR;
-    return incompatible ? DafsStatus::kExist : StatusFromErrno(error);
+    const bool incompatible = errno == ENOTEMPTY || errno == EISDIR || errno == ENOTDIR;
+    status = incompatible ? DafsStatus::kExist : StatusFromErrno();
   }
-  if (ObjectRef object = impl_->cache.Find(moved); object != nullptr) object->change().Modified();
-  res->source = source_probe.Modified();
-  res->target = target_probe.Modified();
-  return DafsStatus::kOk;
+  if (replaces) removal.Done(result == 0);
+  if (result == 0) {
+    ObjectRef object = impl_->cache.Find(moved);
+    if (object != nullptr) object->change().Modified();
+    res->source = source_probe.Modified();
+    res->target = target_probe.Modified();
+  }
+  if (Operation* operation = caller.operation) {
+    operation->intent().after = res->source.after;
+    operation->intent().new_after = res->target.after;
+    const int changed[] = {source->path_fd(), target->path_fd()};
+    operation->Done(status, changed);
+  }
+  return status;
 }
 
 }  // namespace dafs::server

@@ -103,16 +103,22 @@ DafsStatus OpenObject(StoreImpl& store, const ObjectRef& file, const OpenRequest
 // One OPEN with create, in `directory`, as the identity entered.
 class Creation {
  public:
-  Creation(StoreImpl& store, const Caller& caller, const wire::OpenArgs& args, Object& directory)
-      : store_(store), caller_(caller), args_(args), directory_(directory) {}
+  Creation(StoreImpl& store, const Caller& caller, const wire::OpenArgs& args, Object& directory,
+           uint64_t change_before)
+      : store_(store),
+        caller_(caller),
+        args_(args),
+        directory_(directory),
+        change_before_(change_before) {}
 
   // Makes or finds `name`, and opens it.
   DafsStatus Run(const std::string& name, ObjectRef* file, wire::StateId* state_id) {
     STORE_RETURN_IF_NOT_OK(CheckName(name));
+    const NameGuard guard = store_.GuardName(directory_, name);
     for (int attempt = 0; attempt < kCreateAttempts; ++attempt) {
       DafsStatus status = store_.LookupName(directory_, name, file);
       if (status == DafsStatus::kOk) {
-        return OpenExisting(*file, state_id);
+        return OpenExisting(name, *file, state_id);
       }
       if (status != DafsStatus::kNoEnt) return status;
       if (directory_.fs().exported->read_only) return DafsStatus::kRofs;
@@ -166,7 +172,39 @@ class Creation {
     return DafsStatus::kOk;
   }
 
+  // Announces what is to become of `name`, which nobody else can create or remove meanwhile.
+  void Begin(const std::string& name, uint32_t flags, const Object* file) {
+    Operation* operation = caller_.operation;
+    if (operation == nullptr) return;
+    Intent& intent = operation->Prepare();
+    intent.flags = flags;
+    intent.component_count = static_cast<uint32_t>(args_.pathname.size());
+    intent.directory = directory_.handle();
+    if (file != nullptr) intent.object = file->handle();
+    intent.before = change_before_;
+    Intent::SetName(intent.name, name);
+    operation->Begin();
+  }
+
+  // EXIST, from a program of this machine, means another try.
+  DafsStatus Done(DafsStatus status, const ObjectRef& file, int changed) {
+    Operation* operation = caller_.operation;
+    if (operation == nullptr) return status;
+    if (status == DafsStatus::kExist) {
+      operation->Cancel();
+      return status;
+    }
+    if (status == DafsStatus::kOk) operation->intent().object = file->handle();
+    operation->Done(status, changed);
+    return status;
+  }
+
   DafsStatus Make(const std::string& name, ObjectRef* file) {
+    Begin(name, LeftToSet().valid != 0 ? Intent::kUnfinished : 0, nullptr);
+    return Done(MakeFile(name, file), *file, directory_.path_fd());
+  }
+
+  DafsStatus MakeFile(const std::string& name, ObjectRef* file) {
     Fd fd(openat(directory_.path_fd(), name.c_str(),
                  O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, Mode()));
     if (!fd.ok()) return StatusFromErrno();
@@ -189,8 +227,13 @@ class Creation {
     return DafsStatus::kOk;
   }
 
-  // The file gets its verifier before its name, so that no crash can part them.
   DafsStatus MakeExclusive(const std::string& name, ObjectRef* file) {
+    Begin(name, 0, nullptr);
+    return Done(MakeExclusiveFile(name, file), *file, directory_.path_fd());
+  }
+
+  // The file gets its verifier before its name, so that no crash can part them.
+  DafsStatus MakeExclusiveFile(const std::string& name, ObjectRef* file) {
     Fd fd(openat(directory_.path_fd(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, kFileMode));
     const bool nameless = fd.ok();
     if (!nameless && errno != EOPNOTSUPP && errno != EISDIR) return StatusFromErrno();
@@ -228,7 +271,7 @@ class Creation {
     return n == static_cast<ssize_t>(stored.bytes.size()) && stored == args_.create_verifier;
   }
 
-  DafsStatus OpenExisting(const ObjectRef& file, wire::StateId* state_id) {
+  DafsStatus OpenExisting(const std::string& name, const ObjectRef& file, wire::StateId* state_id) {
     const OpenRequest request = RequestOf(caller_, args_);
     if (args_.createmode == wire::CreateMode::kGuarded) return DafsStatus::kExist;
     if (args_.createmode == wire::CreateMode::kExclusive) {
@@ -241,21 +284,28 @@ class Creation {
     if (!args_.createattrs.has(wire::kFattrObjectSize) || args_.createattrs.object_size != 0) {
       return DafsStatus::kOk;
     }
-    DafsStatus status = file->fs().exported->read_only ? DafsStatus::kRofs : DafsStatus::kOk;
-    if (status == DafsStatus::kOk && truncate(FdPath(file->path_fd()).c_str(), 0) != 0) {
-      status = StatusFromErrno();
-    }
-    file->change().Modified();
+    DafsStatus status = file->fs().exported->read_only ? DafsStatus::kRofs : Truncate(name, file);
     if (status != DafsStatus::kOk) {
       store_.CloseOpen(caller_.client_id, *state_id, file->key());
     }
     return status;
   }
 
+  // Nobody writes to the file until the journal says that it was empty.
+  DafsStatus Truncate(const std::string& name, const ObjectRef& file) {
+    absl::MutexLock lock(&store_.AppendLock(file->key()));
+    Begin(name, Intent::kTruncates, file.get());
+    const DafsStatus status =
+        truncate(FdPath(file->path_fd()).c_str(), 0) == 0 ? DafsStatus::kOk : StatusFromErrno();
+    file->change().Modified();
+    return Done(status, file, file->path_fd());
+  }
+
   StoreImpl& store_;
   const Caller& caller_;
   const wire::OpenArgs& args_;
   Object& directory_;
+  const uint64_t change_before_;
 };
 
 // CLAIM_NULL: the path's last component is opened in the directory that the others lead to.
@@ -279,7 +329,8 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
   ObjectRef file;
   ChangeProbe probe(directory);
   if (create) {
-    status = Creation(store, caller, args, directory).Run(name, &file, &res->state_id);
+    status =
+        Creation(store, caller, args, directory, probe.before()).Run(name, &file, &res->state_id);
   } else {
     status = store.LookupName(directory, name, &file);
     if (status == DafsStatus::kOk) {
@@ -311,7 +362,7 @@ DafsStatus Store::Open(const Caller& caller, const wire::OpenArgs& args, wire::O
     if (place.object->fs().exported->read_only) return DafsStatus::kRofs;
     STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *place.object->fs().exported));
     STORE_RETURN_IF_NOT_OK(
-        Creation(*impl_, caller, args, *place.object).RunUnlinked(&file, &res->state_id));
+        Creation(*impl_, caller, args, *place.object, 0).RunUnlinked(&file, &res->state_id));
   } else {
     if (place.pseudo != nullptr) return DafsStatus::kIsDir;
     file = place.object;
@@ -358,7 +409,18 @@ DafsStatus StoreImpl::CloseOpen(const wire::ClientId& client_id, const wire::Sta
 DafsStatus Store::Close(const Caller& caller, const wire::CloseArgs& args) {
   if (IsOfAttributes(args.filehandle)) return impl_->attributes.Close(caller, args);
   if (!impl_->IsGenuine(args.filehandle)) return DafsStatus::kBadHandle;
-  return impl_->CloseOpen(caller.client_id, args.state_id, KeyOf(args.filehandle));
+  OpenRights rights;
+  STORE_RETURN_IF_NOT_OK(
+      impl_->opens.Find(caller.client_id, args.state_id, KeyOf(args.filehandle), &rights));
+  // No open outlives the server: a CLOSE that was begun is done when it is gone.
+  if (caller.operation != nullptr) {
+    caller.operation->Prepare();
+    caller.operation->Begin();
+  }
+  const DafsStatus status =
+      impl_->CloseOpen(caller.client_id, args.state_id, KeyOf(args.filehandle));
+  if (caller.operation != nullptr) caller.operation->Done(status, std::span<const int>());
+  return status;
 }
 
 DafsStatus Store::OpenDowngrade(const Caller& caller, const wire::OpenDowngradeArgs& args) {

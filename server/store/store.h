@@ -29,6 +29,7 @@
 #include "absl/time/time.h"
 #include "server/store/export.h"
 #include "wire/constants.h"
+#include "wire/procedures.h"
 #include "wire/status.h"
 #include "wire/types.h"
 
@@ -59,6 +60,10 @@ struct RenameRes;
 
 namespace dafs::server {
 
+class Operation;
+struct Intent;
+struct JournalSlot;
+
 // On whose behalf a request is executed. Squashing is done by the store, per export.
 struct Caller {
   wire::ClientId client_id;  // of the session; keys the opens
@@ -66,6 +71,7 @@ struct Caller {
   uint32_t gid = 65534;
   std::span<const uint32_t> groups;  // borrowed for the call; at most wire::kGroupsMax
   PeerAddress peer;                  // checked against the export's clients
+  Operation* operation = nullptr;    // where a modification is recorded; borrowed, may be null
 };
 
 struct StoreOptions {
@@ -237,6 +243,15 @@ class Store {
 
   // 6.5.8.
   wire::DafsStatus Commit(const Caller& caller, const wire::CommitArgs& args, wire::CommitRes* res);
+
+  // --- After a restart -------------------------------------------------------------------------
+
+  // What the file system says about a request that was begun when an earlier instance ended:
+  // whether it was executed (5.2.4). What was left half done is finished or taken back, and
+  // `intent` is completed with what the result needs. Before any other request is executed.
+  bool Recheck(wire::Proc procedure, Intent* intent);
+  // The same for one that the journal knows to have been executed: completes `intent`.
+  void Complete(Intent* intent);
 
   // --- For statistics and tests ----------------------------------------------------------------
 

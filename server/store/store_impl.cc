@@ -39,7 +39,32 @@ DafsStatus CheckName(const std::string& name) {
       name.find('\0') != std::string::npos) {
     return DafsStatus::kInval;
   }
+  if (name.size() > Intent::kNameMax) return DafsStatus::kNameTooLong;
   return IsReservedName(name) ? DafsStatus::kAcces : DafsStatus::kOk;
+}
+
+NameGuard::NameGuard(Mutexes& mutexes, const ObjectKey& directory, const std::string& name)
+    : first_(&mutexes[absl::HashOf(directory, name) % mutexes.size()]) {
+  Lock();
+}
+
+NameGuard::NameGuard(Mutexes& mutexes, const ObjectKey& directory, const std::string& name,
+                     const ObjectKey& other_directory, const std::string& other_name)
+    : first_(&mutexes[absl::HashOf(directory, name) % mutexes.size()]),
+      second_(&mutexes[absl::HashOf(other_directory, other_name) % mutexes.size()]) {
+  if (first_ == second_) second_ = nullptr;
+  if (second_ != nullptr && second_ < first_) std::swap(first_, second_);  // one order for all
+  Lock();
+}
+
+void NameGuard::Lock() {
+  first_->Lock();
+  if (second_ != nullptr) second_->Lock();
+}
+
+NameGuard::~NameGuard() {
+  if (second_ != nullptr) second_->Unlock();
+  first_->Unlock();
 }
 
 ChangeProbe::ChangeProbe(Object& directory) : directory_(directory) {
@@ -105,7 +130,7 @@ bool StoreImpl::IsGenuine(const wire::FileHandle& handle) {
   return mac.Verify(handle);
 }
 
-DafsStatus StoreImpl::Resolve(const Caller& caller, const wire::FileHandle& handle, Place* place) {
+DafsStatus StoreImpl::ResolveHandle(const wire::FileHandle& handle, Place* place) {
   const ObjectKey key = KeyOf(handle);
   place->pseudo = nullptr;
   place->object = cache.Find(key);
@@ -125,6 +150,12 @@ DafsStatus StoreImpl::Resolve(const Caller& caller, const wire::FileHandle& hand
       STORE_RETURN_IF_NOT_OK(OpenByHandle(handle, &place->object));
     }
   }
+  return DafsStatus::kOk;
+}
+
+DafsStatus StoreImpl::Resolve(const Caller& caller, const wire::FileHandle& handle, Place* place) {
+  STORE_RETURN_IF_NOT_OK(ResolveHandle(handle, place));
+  if (place->pseudo != nullptr) return DafsStatus::kOk;
   return place->object->fs().exported->Admits(caller.peer) ? DafsStatus::kOk : DafsStatus::kAcces;
 }
 

@@ -12,6 +12,7 @@
 #include "server/store/descriptor_cache.h"
 #include "server/store/handle.h"
 #include "server/store/identity.h"
+#include "server/store/journal.h"
 #include "server/store/mounts.h"
 #include "server/store/named_attributes.h"
 #include "server/store/open_state.h"
@@ -46,12 +47,32 @@ class ChangeProbe {
   explicit ChangeProbe(Object& directory);
   // To be called after a modification that succeeded.
   wire::ChangeInfo Modified();
+  uint64_t before() const { return info_.before; }
   // Where nothing was modified: before and after are one.
   wire::ChangeInfo Unmodified() const { return {info_.before, info_.before, true}; }
 
  private:
   Object& directory_;
   wire::ChangeInfo info_;
+};
+
+// Keeps one name or two from being created, removed or renamed by anybody else, from before the
+// journal says what will become of them until it says that it has.
+class NameGuard {
+ public:
+  using Mutexes = std::array<absl::Mutex, 256>;
+  NameGuard(Mutexes& mutexes, const ObjectKey& directory, const std::string& name);
+  NameGuard(Mutexes& mutexes, const ObjectKey& directory, const std::string& name,
+            const ObjectKey& other_directory, const std::string& other_name);
+  ~NameGuard() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  NameGuard(const NameGuard&) = delete;
+  NameGuard& operator=(const NameGuard&) = delete;
+
+ private:
+  void Lock() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+
+  absl::Mutex* first_;
+  absl::Mutex* second_ = nullptr;  // of two names; none if they share one
 };
 
 class StoreImpl {
@@ -63,6 +84,9 @@ class StoreImpl {
   // The object or pseudo directory that `handle` names, if `caller` may come there at all.
   // BADHANDLE, STALE, ACCES.
   wire::DafsStatus Resolve(const Caller& caller, const wire::FileHandle& handle, Place* place);
+
+  // The same without a caller: for what the server does on its own.
+  wire::DafsStatus ResolveHandle(const wire::FileHandle& handle, Place* place);
 
   // The same where nothing of the pseudo file system will do: `pseudo` is answered for that.
   wire::DafsStatus ResolveObject(const Caller& caller, const wire::FileHandle& handle,
@@ -105,7 +129,15 @@ class StoreImpl {
   absl::Mutex& FileLock(const ObjectKey& key) {
     return file_locks_[absl::Hash<ObjectKey>{}(key) % file_locks_.size()];
   }
-  // Held by writers of a file as readers, by appends as writer.
+  NameGuard GuardName(Object& directory, const std::string& name) {
+    return NameGuard(name_locks_, directory.key(), name);
+  }
+  NameGuard GuardNames(Object& directory, const std::string& name, Object& other,
+                       const std::string& other_name) {
+    return NameGuard(name_locks_, directory.key(), name, other.key(), other_name);
+  }
+
+  // Held by writers of a file as readers, by what changes its size otherwise as writer.
   absl::Mutex& AppendLock(const ObjectKey& key) {
     return append_locks_[absl::Hash<ObjectKey>{}(key) % append_locks_.size()];
   }
@@ -136,6 +168,7 @@ class StoreImpl {
   std::atomic<uint32_t> lost_writes_{0};  // a count; publishes nothing
   std::array<absl::Mutex, 64> file_locks_;
   std::array<absl::Mutex, 64> append_locks_;
+  NameGuard::Mutexes name_locks_;
 };
 
 // The CHANGE attribute of an object now; 0 if it cannot be had.

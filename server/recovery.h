@@ -1,0 +1,14 @@
+// The first thing a restarted server does: it finishes the journals that the sessions of an earlier
+// instance have left, so that each says of every request whether it was executed, and what it was
+// answered. Spec: 5.2.4. Before anything is served; one thread.
+#pragma once
+
+#include "server/response_cache.h"
+#include "server/store/store.h"
+
+namespace dafs::server {
+
+// Resolves every slot of the lost sessions' caches: answered, or empty.
+void FinishJournals(const ResponseCache& responses, Store& store);
+
+}  // namespace dafs::server

@@ -1,0 +1,56 @@
+#include "server/store/journal.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "server/store/fd.h"
+#include "server/store/identity.h"
+#include "wire/log.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+Intent& Operation::Prepare() {
+  KillPoint(KillStep::kBefore, procedure_);
+  slot_->Clear();
+  slot_->seq_number = seq_number_;
+  slot_->procedure = procedure_;
+  slot_->intent = Intent();
+  return slot_->intent;
+}
+
+void Operation::Begin() {
+  slot_->state.store(SlotState::kIntent, std::memory_order_release);
+  Sync();
+  KillPoint(KillStep::kIntent, procedure_);
+}
+
+void Operation::Cancel() { slot_->Clear(); }
+
+void Operation::Done(DafsStatus status, std::span<const int> changed) {
+  KillPoint(KillStep::kCalled, procedure_);
+  if (file_ != nullptr && status == DafsStatus::kOk) {
+    const ScopedPrivilege privilege;
+    for (int fd : changed) {
+      Fd open_fd(open(FdPath(fd).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+      if (!open_fd.ok() || fsync(open_fd.get()) != 0) {
+        LogWarning(absl::StrCat("a change was executed and could not be made stable"));
+      }
+    }
+  }
+  slot_->status = status;
+  slot_->state.store(SlotState::kExecuted, std::memory_order_release);
+  Sync();
+  KillPoint(KillStep::kMarked, procedure_);
+}
+
+void Operation::Sync() const {
+  if (file_ == nullptr) return;
+  if (!file_->Sync({reinterpret_cast<const std::byte*>(slot_), JournalSlot::kBytes})) {
+    LogWarning(absl::StrCat(file_->path(), ": cannot be written to the device"));
+  }
+}
+
+}  // namespace dafs::server

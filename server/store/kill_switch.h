@@ -1,0 +1,37 @@
+// Ends this process, as kill -9 would, at a chosen step of a chosen procedure: for tests that show
+// what a restarted server makes of it. `dafsd --kill-at PROC:STEP[:N]`, N counting from 1.
+// The check costs one load of a constant zero where nothing was asked.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "wire/procedures.h"
+
+namespace dafs::server {
+
+// In the order in which one request meets them.
+enum class KillStep : uint32_t {
+  kNever,
+  kBefore,    // "before": nothing is in the journal
+  kIntent,    // "intent": what will be done is
+  kCalled,    // "called": the system calls have returned
+  kMarked,    // "marked": the journal says so
+  kRecorded,  // "recorded": the response is in the journal
+  kReplied,   // "replied": the response has been given to the transport
+};
+
+// kInvalidArgument: not PROC:STEP[:N].
+absl::Status ArmKillSwitch(std::string_view text);
+
+// Publishes nothing: set before any thread exists.
+inline constinit std::atomic<KillStep> g_kill_step{KillStep::kNever};
+void KillIfItIsTime(KillStep step, wire::Proc procedure);
+
+inline void KillPoint(KillStep step, wire::Proc procedure) {
+  if (g_kill_step.load(std::memory_order_relaxed) == step) KillIfItIsTime(step, procedure);
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,82 @@
+// A dafsd as a process of its own, to be killed: serving is awaited, and so is its end.
+#pragma once
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "wire/dat/address.h"
+
+namespace dafs::server {
+
+class DafsdProcess {
+ public:
+  // Starts `program --foreground arguments...` and waits until it serves.
+  DafsdProcess(const std::string& program, std::vector<std::string> arguments) {
+    int log[2];
+    if (pipe2(log, O_CLOEXEC) != 0) return;
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(log[1], STDERR_FILENO);
+      std::vector<char*> argv;
+      std::string name = program, foreground = "--foreground";
+      argv.push_back(name.data());
+      argv.push_back(foreground.data());
+      for (std::string& argument : arguments) argv.push_back(argument.data());
+      argv.push_back(nullptr);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+    close(log[1]);
+    log_fd_ = log[0];
+    AwaitServing();
+  }
+  ~DafsdProcess() {
+    if (pid_ > 0) kill(pid_, SIGKILL);
+    AwaitEnd();
+    if (log_fd_ >= 0) close(log_fd_);
+  }
+  DafsdProcess(const DafsdProcess&) = delete;
+  DafsdProcess& operator=(const DafsdProcess&) = delete;
+
+  // Where it listens by TCP; port 0: it did not come so far, and log() says why.
+  uint16_t port() const { return port_; }
+  const std::string& log() const { return log_; }
+
+  void Kill() {
+    if (pid_ > 0) kill(pid_, SIGKILL);
+  }
+  // How it ended: the signal that killed it, or 0.
+  int AwaitEnd() {
+    int status = 0;
+    if (pid_ > 0) waitpid(std::exchange(pid_, -1), &status, 0);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  }
+
+ private:
+  void AwaitServing() {
+    const std::string mark = "tcp:127.0.0.1:";
+    char buffer[512];
+    ssize_t n;
+    while (port_ == 0 && (n = read(log_fd_, buffer, sizeof(buffer))) > 0) {
+      log_.append(buffer, static_cast<size_t>(n));
+      const size_t at = log_.find(mark);
+      if (at != std::string::npos && log_.find('\n', at) != std::string::npos) {
+        port_ = static_cast<uint16_t>(std::atoi(log_.c_str() + at + mark.size()));
+      }
+    }
+  }
+
+  pid_t pid_ = -1;
+  int log_fd_ = -1;
+  uint16_t port_ = 0;
+  std::string log_;
+};
+
+}  // namespace dafs::server
