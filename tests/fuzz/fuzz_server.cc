@@ -15,6 +15,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/server/raw_client.h"
 #include "wire/dat/iwarp.h"
+#include "wire/log.h"
 #include "wire/messages.h"
 #include "wire/procedures.h"
 
@@ -29,6 +30,7 @@ class Target {
  public:
   Target() {
     FUZZ_CHECK(geteuid() == 0);
+    LogToStderr("fuzz_server", Severity::kWarning);  // two lines a session are too many
     PrepareProcess();
     signal(SIGXFSZ, SIG_IGN);
     const rlimit small{1 << 20, 1 << 20};
@@ -148,7 +150,7 @@ class Target {
     header.procedure = row.number;
     Bytes message = client.Encode(header, wire::NullArgs());
     const size_t at = message.size();
-    message.resize(at + std::max<size_t>(row.request_size, (body.size() + 7) / 8 * 8));
+    message.resize(at + std::max<size_t>(row.args_size, (body.size() + 7) / 8 * 8));
     if (!body.empty()) std::memcpy(message.data() + at, body.data(), body.size());
     const auto put = [&](size_t offset, const void* bytes, size_t size) {
       if (at + offset + size <= message.size()) {
