@@ -2,6 +2,19 @@
 
 namespace dafs::client {
 
+bool NameOpen(CallBase& call, const Opens& opens, const wire::ClientId& client_id) {
+  wire::StateId* argument = call.state_id_argument();
+  if (argument == nullptr) return true;
+  if (!call.open.has_value()) {
+    if (argument->is_zero()) return true;
+    call.open = *argument;
+  }
+  std::optional<wire::StateId> state_id = opens.StateIdOf(*call.open, client_id);
+  if (!state_id.has_value()) return false;
+  *argument = *state_id;
+  return true;
+}
+
 bool IsIdempotent(wire::Proc proc) {
   switch (proc) {
     // What makes, removes or moves names answers something else the second time; an append

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/buffer_pool.h"
+#include "client/opens.h"
 #include "wire/chain.h"
 #include "wire/codec.h"
 
@@ -24,6 +25,15 @@ namespace dafs::client {
 struct Current {
   std::optional<wire::FileHandle> filehandle;
   std::optional<wire::StateId> state_id;
+};
+
+// Which request a call was when it was sent last: what the Response Cache knows it by (5.2.1).
+struct Xid {
+  wire::SessionId session_id;
+  wire::ClientId client_id;  // of that session
+  uint16_t stream_id = 0;
+  uint16_t seq_number = 0;
+  bool cached = false;  // the server keeps its response until we have it
 };
 
 class CallBase {
@@ -42,6 +52,8 @@ class CallBase {
                                         std::span<std::byte> out, bool checksum) = 0;
   virtual absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
                               wire::DafsStatus status) = 0;
+  // The state id among the arguments; null: none, or it comes from the member before.
+  virtual wire::StateId* state_id_argument() = 0;
   // Writes the current values into the arguments and clears the two flags below.
   virtual void TakeOver(const Current& current) = 0;
   // After success: what is current for the next member.
@@ -61,13 +73,21 @@ class CallBase {
   bool sent = false;      // the request was given to the transport
   bool answered = false;  // `status` is the server's
   bool damaged = false;   // an answer came with a wrong checksum and was thrown away
+  Xid xid;                // once `sent`
   wire::DafsStatus status = wire::DafsStatus::kOk;
+  // The open it is for, by the name that client/opens.h gave it; set when it is first issued. What
+  // the arguments hold then is the server's present name for it.
+  std::optional<wire::StateId> open;
   // Held while the server may touch the advertised buffer.
   const BufferLease* advertised = nullptr;
 
  protected:
   CallBase() = default;
 };
+
+// Puts the server's present name for the open that `call` is for into its arguments; true also for
+// a call without one. False: in the time of `client_id` the server does not know it.
+bool NameOpen(CallBase& call, const Opens& opens, const wire::ClientId& client_id);
 
 // Whether a repetition of `proc` does no harm.
 bool IsIdempotent(wire::Proc proc);
@@ -107,12 +127,16 @@ class Call : public CallBase {
       return wire::DecodeRes(message, order, answer, res);
     }
   }
+  wire::StateId* state_id_argument() override {
+    return chf_state_id ? nullptr : wire::ChainStateId(args);
+  }
   void TakeOver(const Current& current) override {
     if (chf_fh && current.filehandle.has_value()) {
       if (wire::FileHandle* field = wire::ChainFileHandle(args)) *field = *current.filehandle;
     }
     if (chf_state_id && current.state_id.has_value()) {
       if (wire::StateId* field = wire::ChainStateId(args)) *field = *current.state_id;
+      open.reset();
     }
     chf_fh = chf_state_id = false;
   }
@@ -126,7 +150,9 @@ class Call : public CallBase {
     if constexpr (info.state_id_after == wire::Current::kFromResult) {
       current.state_id = res.state_id;
     } else if constexpr (info.state_id_after == wire::Current::kTheOneUsed) {
-      if (!chf_state_id) current.state_id = *wire::ChainStateId(const_cast<Args&>(args));
+      if (!chf_state_id) {
+        current.state_id = open.value_or(*wire::ChainStateId(const_cast<Args&>(args)));
+      }
     }
   }
 

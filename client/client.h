@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "client/buffer_pool.h"
 #include "client/credentials.h"
+#include "client/opens.h"
 #include "wire/dat/address.h"
 #include "wire/dat/dat.h"
 #include "wire/types.h"
@@ -53,6 +54,8 @@ struct ClientOptions {
   uint32_t max_response_size = 16384;  // 1024 at least
   uint32_t max_requests = 64;  // slots of a session: the most we use; the server may give fewer
   uint32_t max_credentials = 128;
+  // Asks the server to keep its answers to changes, so that a lost one can be fetched (5.2).
+  bool response_cache = true;
 
   BufferPoolOptions buffers;          // per worker
   uint32_t read_bytes = 1u << 20;     // rsize: the largest single READ
@@ -90,6 +93,7 @@ class Client {
 
   const ClientOptions& options() const { return options_; }
   Credentials& credentials() { return credentials_; }
+  Opens& opens() { return opens_; }
   // Atomics only because workers read them while a first Mount still stores them; they publish
   // nothing but themselves.
   Limits& limits() { return limits_; }
@@ -118,6 +122,7 @@ class Client {
 
   const ClientOptions options_;
   Credentials credentials_;
+  Opens opens_;
   Limits limits_;
   std::atomic<int64_t> last_activity_{0};
   absl::Mutex mutex_;

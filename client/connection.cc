@@ -74,6 +74,7 @@ dat::Task<absl::Status> Connection::Try(dat::Provider& provider, const dat::Addr
     session_->OnLost([this] { Lost(); });
     ++connects_;
     not_connected_ = absl::OkStatus();
+    if (on_ready_) on_ready_(*session_);
     co_return status;
   }
   // Perhaps within the session's own Poll: it is thrown away from outside.
@@ -159,6 +160,7 @@ void Connection::Lost() {
   not_connected_ = session_->why();
   LogWarning(absl::StrCat(name_, ": session with ", session_->peer().ToString(),
                           " lost: ", not_connected_.message()));
+  if (on_lost_) on_lost_(*session_);
   if (!shut_down_ && !building_) StartRebuild();
 }
 
@@ -200,6 +202,7 @@ void Connection::Fill(WorkerReport& report) const {
     session_->Fill(report.session);
   } else {
     report.not_connected = std::string(not_connected_.message());
+    report.not_connected_for = dat::Loop::Now() - lost_at_;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -33,6 +34,13 @@ class Connection {
   // Waits for a session; builds one in the background if nobody does. kDeadlineExceeded says why
   // there is none and since when; kCancelled: Shutdown.
   dat::Task<absl::StatusOr<Session*>> Ready(absl::Time deadline);
+
+  // `ready` runs when there is a new session, before those that wait for it are resumed; `lost`
+  // when one has died by itself, after all that was out on it was resumed.
+  void OnChange(absl::AnyInvocable<void(Session&)> ready, absl::AnyInvocable<void(Session&)> lost) {
+    on_ready_ = std::move(ready);
+    on_lost_ = std::move(lost);
+  }
 
   // One try with every address and transport; what the most telling one said.
   dat::Task<absl::Status> ConnectOnce();
@@ -64,6 +72,8 @@ class Connection {
   std::string name_;
   CallTotals totals_;  // outlives session_
   std::unique_ptr<Session> session_;
+  absl::AnyInvocable<void(Session&)> on_ready_;
+  absl::AnyInvocable<void(Session&)> on_lost_;
   bool building_ = false;
   bool shut_down_ = false;
   absl::Status not_connected_;  // why there is no session

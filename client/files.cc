@@ -3,16 +3,19 @@
 #include "client/files.h"
 
 #include <algorithm>
+#include <bitset>
 #include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "client/call.h"
 #include "client/connection.h"
+#include "client/lost_requests.h"
 #include "client/operation.h"
 #include "client/session.h"
 #include "client/text.h"
 #include "client/wait_list.h"
+#include "client/waits.h"
 #include "wire/log.h"
 #include "wire/status_macros.h"
 
@@ -24,6 +27,7 @@ using wire::DafsStatus;
 // Refusals that are worth the same request again, at most so often.
 constexpr int kMostRegistrations = 8;  // NO_CREDS
 constexpr int kMostDamaged = 8;        // CHKSUM, or an answer that arrived damaged
+constexpr int kMostReclaims = 8;       // of what the server says it does not know
 constexpr absl::Duration kDelayLeast = absl::Milliseconds(10);
 constexpr absl::Duration kDelayMost = absl::Seconds(5);
 
@@ -61,6 +65,26 @@ std::span<CallBase* const> Rest(std::span<CallBase* const> chain, size_t done) {
   return chain.subspan(done);
 }
 
+// The chain flags as the caller set them, for a chain that starts anew.
+class OriginalFlags {
+ public:
+  explicit OriginalFlags(std::span<CallBase* const> chain) {
+    for (size_t i = 0; i < chain.size() && i < kMaxChain; ++i) {
+      fh_[i] = chain[i]->chf_fh;
+      state_id_[i] = chain[i]->chf_state_id;
+    }
+  }
+  void Restore(std::span<CallBase* const> chain) const {
+    for (size_t i = 0; i < chain.size() && i < kMaxChain; ++i) {
+      chain[i]->chf_fh = fh_[i];
+      chain[i]->chf_state_id = state_id_[i];
+    }
+  }
+
+ private:
+  std::bitset<kMaxChain> fh_, state_id_;
+};
+
 }  // namespace
 
 absl::Status StatusOf(const CallBase& call, std::string_view what) {
@@ -85,7 +109,13 @@ Files::Files(Client& client, dat::Loop& loop, std::unique_ptr<BufferPool> buffer
       buffers_(std::move(buffers)),
       connection_(
           std::make_unique<Connection>(client, loop, buffers_.get(), client.options().server_name)),
-      registration_(std::make_unique<WaitList>(loop)) {
+      lost_(std::make_unique<LostRequests>(client, *connection_)),
+      waits_(std::make_unique<Waits>(client.options().server_name)),
+      registration_(std::make_unique<WaitList>(loop)),
+      reclaim_(std::make_unique<WaitList>(loop)) {
+  connection_->OnChange(
+      [this](Session& session) { SessionReady(session); },
+      [this](Session& session) { lost_->SessionLost(session.negotiated().session_id); });
   client_.AddWorker(this);
 }
 
@@ -97,6 +127,7 @@ Files::~Files() {
 void Files::Shutdown() {
   connection_->Shutdown();
   registration_->WakeAll(absl::CancelledError("the mount ends"));
+  reclaim_->WakeAll(absl::CancelledError("the mount ends"));
   buffers_->Close();
 }
 
@@ -117,86 +148,192 @@ WorkerReport Files::Report() const {
   WorkerReport report;
   connection_->Fill(report);
   report.buffers = buffers_->counts();
+  report.fetched = lost_->fetched();
+  report.reissued = lost_->reissued();
+  if (auto longest = waits_->longest(dat::Loop::Now())) {
+    report.waiting = longest->what;
+    report.waiting_for = longest->age;
+  }
   return report;
 }
 
 // ---- The way of every operation --------------------------------------------------------------
 
-dat::Task<absl::Status> Files::Run(const Identity* who, std::span<CallBase* const> chain) {
-  const absl::Time deadline = DeadlineFromNow();
-  absl::Duration delay = kDelayLeast;
+// What one operation has been through.
+struct Files::Attempt {
+  const Identity* who;  // null: the session's own credentials
+  Gate gate;
+  absl::Time deadline;
+  wire::CredHandle cred = {};
+  std::optional<Waits::Note> note = std::nullopt;  // while the server asks to wait
+  absl::Duration delay = kDelayLeast;              // the next, when the server asks to wait
   int registrations = 0;
   int damaged = 0;
+  int reclaims = 0;
+};
+
+dat::Task<absl::Status> Files::Run(const Identity* who, std::span<CallBase* const> chain) {
+  return RunBehind(Gate::kReclaimed, who, chain);
+}
+
+dat::Task<absl::Status> Files::RunBehind(Gate gate, const Identity* who,
+                                         std::span<CallBase* const> whole) {
+  Attempt attempt{who, gate, DeadlineFromNow()};
+  const OriginalFlags flags(whole);
+  std::span<CallBase* const> chain = whole;
   for (;;) {
-    Session* session = connection_->session();
+    Session* session = TryPrepare(attempt, chain);
     if (session == nullptr) {
-      dat::Task<absl::StatusOr<Session*>> task = connection_->Ready(deadline);
-      absl::StatusOr<Session*> ready = co_await task;
-      if (!ready.ok()) co_return ready.status();
-      session = *ready;
+      dat::Task<absl::Status> waiting = Prepare(attempt, chain);
+      CO_RETURN_IF_ERROR(co_await waiting);
+      continue;
     }
-    wire::CredHandle cred;
-    // Spec 3.1.1.1.2: a client that is not trusted acts with the session's own credentials only.
-    if (who != nullptr && session->negotiated().trusted) {
-      auto known = client_.credentials().Find(session->negotiated().client_id, *who);
-      if (!known.has_value()) {
-        dat::Task<absl::Status> task = Register(*who, deadline);
-        CO_RETURN_IF_ERROR(co_await task);
+    dat::Task<absl::Status> exchange = session->Run(attempt.cred, chain, attempt.deadline);
+    absl::Status status = co_await exchange;  // the session may be gone now
+    if (AnsweredWell(chain) == chain.size()) co_return absl::OkStatus();
+    if (absl::IsUnavailable(status)) {
+      dat::Task<absl::StatusOr<LostRequests::Next>> finding =
+          AfterLoss(attempt, chain, std::move(status));
+      absl::StatusOr<LostRequests::Next> next = co_await finding;
+      if (!next.ok()) co_return next.status();
+      if (*next == LostRequests::Next::kWhole) {
+        flags.Restore(whole);
+        chain = whole;
         continue;
       }
-      cred = *known;
-    }
-    dat::Task<absl::Status> exchange = session->Run(cred, chain, deadline);
-    absl::Status status = co_await exchange;  // the session may be gone now
-    const size_t done = AnsweredWell(chain);
-    if (done == chain.size()) co_return absl::OkStatus();
-
-    absl::Duration pause = absl::ZeroDuration();
-    if (status.ok()) {
-      switch (chain[done]->status) {
-        case DafsStatus::kDelay:
-        case DafsStatus::kGrace:
-          pause = delay;
-          delay = std::min(delay * 2, kDelayMost);
-          break;
-        case DafsStatus::kNoCreds:  // not executed; the server forgot who this is
-          if (++registrations > kMostRegistrations) co_return status;
-          client_.credentials().Forget(cred);
-          break;
-        case DafsStatus::kChksum:  // not executed
-          if (++damaged > kMostDamaged) co_return status;
-          break;
-        default:
-          co_return status;
-      }
-    } else if (absl::IsUnavailable(status)) {
-      // Spec gap: 5.2 asks the old session's Response Cache what was executed. Until recovery
-      // does, what may have been executed and cannot be repeated fails, and says so.
-      if (const CallBase* call = FateUnknown(chain.subspan(done))) {
-        LogError(absl::StrCat(connection_->name(), ": ", Text(wire::Name(call->proc())),
-                              ": not known whether it was carried out: ", status.message()));
-        co_return absl::UnknownError(
-            absl::StrCat(Text(wire::Name(call->proc())),
-                         ": not known whether it was carried out: ", status.message()));
-      }
-      bool was_damaged = std::any_of(chain.begin(), chain.end(),
-                                     [](const CallBase* call) { return call->damaged; });
-      if (was_damaged && ++damaged > kMostDamaged) {
-        co_return absl::DataLossError(absl::StrCat(NamesOf(chain), ": ", status.message()));
-      }
-    } else {
+    } else if (!status.ok()) {
       co_return status;
     }
-    chain = Rest(chain, done);
-    if (pause > absl::ZeroDuration()) {
-      if (dat::Loop::Now() + pause > deadline) {
-        co_return absl::DeadlineExceededError(
-            absl::StrCat(NamesOf(chain), ": the server asks to wait, for too long"));
-      }
-      dat::Task<absl::Status> task = connection_->Pause(pause);
-      CO_RETURN_IF_ERROR(co_await task);
+    const size_t done = AnsweredWell(chain);
+    if (done == chain.size()) co_return absl::OkStatus();
+    if (chain[done]->answered) {
+      dat::Task<absl::StatusOr<bool>> deciding = AfterRefusal(attempt, chain, done);
+      absl::StatusOr<bool> again = co_await deciding;
+      if (!again.ok()) co_return again.status();
+      if (!*again) co_return absl::OkStatus();
     }
+    chain = Rest(chain, done);
   }
+}
+
+// The session for `chain`, with everything it needs; null: something must be waited for first.
+Session* Files::TryPrepare(Attempt& attempt, std::span<CallBase* const> chain) {
+  Session* session = connection_->session();
+  if (session == nullptr) return nullptr;
+  const Negotiated& negotiated = session->negotiated();
+  if (attempt.gate == Gate::kReclaimed && !(reclaimed_under_ == negotiated.client_id)) {
+    return nullptr;
+  }
+  // Spec 3.1.1.1.2: a client that is not trusted acts with the session's own credentials only.
+  attempt.cred = wire::CredHandle();
+  if (attempt.who != nullptr && negotiated.trusted) {
+    auto known = client_.credentials().Find(negotiated.client_id, *attempt.who);
+    if (!known.has_value()) return nullptr;
+    attempt.cred = *known;
+  }
+  return NameOpens(chain, negotiated.client_id) == nullptr ? session : nullptr;
+}
+
+// Waits for what TryPrepare missed first.
+dat::Task<absl::Status> Files::Prepare(Attempt& attempt, std::span<CallBase* const> chain) {
+  Session* session = connection_->session();
+  if (session == nullptr) {
+    dat::Task<absl::StatusOr<Session*>> task = connection_->Ready(attempt.deadline);
+    absl::StatusOr<Session*> ready = co_await task;
+    co_return ready.status();
+  }
+  const wire::ClientId client_id = session->negotiated().client_id;
+  if (attempt.gate == Gate::kReclaimed && !(reclaimed_under_ == client_id)) {
+    dat::Task<absl::Status> task = AwaitReclaim(attempt.deadline);
+    absl::Status status = co_await task;
+    co_return status;
+  }
+  if (attempt.who != nullptr && session->negotiated().trusted &&
+      !client_.credentials().Find(client_id, *attempt.who).has_value()) {
+    dat::Task<absl::Status> task = Register(*attempt.who, attempt.deadline);
+    absl::Status status = co_await task;
+    co_return status;
+  }
+  if (const CallBase* call = NameOpens(chain, client_id)) {
+    dat::Task<absl::Status> task = ReclaimOpen(*call->open);
+    absl::Status status = co_await task;
+    co_return status;
+  }
+  co_return absl::OkStatus();
+}
+
+// Spec 5.2.5: the old session's Response Cache tells what was executed.
+dat::Task<absl::StatusOr<LostRequests::Next>> Files::AfterLoss(Attempt& attempt,
+                                                               std::span<CallBase* const> chain,
+                                                               absl::Status why) {
+  const bool was_damaged =
+      std::any_of(chain.begin(), chain.end(), [](const CallBase* call) { return call->damaged; });
+  if (was_damaged && ++attempt.damaged > kMostDamaged) {
+    co_return absl::DataLossError(absl::StrCat(NamesOf(chain), ": ", why.message()));
+  }
+  if (Session* session = connection_->session();
+      session != nullptr && was_damaged &&
+      session->negotiated().session_id == chain.front()->xid.session_id) {
+    // Only the answer is lost, the session lives. A cache can be asked about a session that is
+    // over, so this one is given up unless everything can simply be issued again.
+    const CallBase* unknown = FateUnknown(chain.subspan(AnsweredWell(chain)));
+    if (unknown == nullptr) co_return LostRequests::Next::kRest;
+    if (unknown->xid.cached)
+      session->GiveUp(absl::UnavailableError("an answer to a change arrived damaged"));
+  }
+  dat::Task<absl::StatusOr<LostRequests::Next>> task =
+      lost_->Resolve(chain, std::move(why), attempt.deadline);
+  absl::StatusOr<LostRequests::Next> next = co_await task;
+  co_return next;
+}
+
+// chain[done] was refused. True: issue it again.
+dat::Task<absl::StatusOr<bool>> Files::AfterRefusal(Attempt& attempt,
+                                                    std::span<CallBase* const> chain, size_t done) {
+  CallBase& call = *chain[done];
+  switch (call.status) {
+    case DafsStatus::kDelay:
+    case DafsStatus::kGrace:
+      break;
+    case DafsStatus::kNoCreds:  // not executed; the server forgot who this is
+      if (attempt.who == nullptr || ++attempt.registrations > kMostRegistrations) co_return false;
+      client_.credentials().Forget(attempt.cred);
+      co_return true;
+    case DafsStatus::kChksum:  // not executed
+      co_return ++attempt.damaged <= kMostDamaged;
+    case DafsStatus::kStaleStateId:  // not executed; the server forgot the open, or the client
+    case DafsStatus::kOldStateId:
+    case DafsStatus::kBadStateId:
+    case DafsStatus::kExpired:
+      if (!call.open.has_value() || call.proc() == wire::Proc::kClose ||
+          ++attempt.reclaims > kMostReclaims) {
+        co_return false;
+      }
+      client_.opens().Forgotten(*call.open, *call.state_id_argument());
+      co_return true;
+    case DafsStatus::kStaleClientId:  // 4.4.1.1: a new client_id comes with a new session
+      if (++attempt.reclaims > kMostReclaims) co_return false;
+      if (Session* session = connection_->session()) {
+        session->GiveUp(absl::UnavailableError("the server has forgotten this client"));
+      }
+      co_return true;
+    default:
+      co_return false;
+  }
+  if (dat::Loop::Now() + attempt.delay > attempt.deadline) {
+    co_return absl::DeadlineExceededError(
+        absl::StrCat(NamesOf(chain), ": the server asks to wait, for too long"));
+  }
+  if (!attempt.note.has_value()) {
+    attempt.note.emplace(*waits_,
+                         absl::StrCat(NamesOf(chain), ": the server asks to wait (",
+                                      call.status == DafsStatus::kGrace ? "GRACE" : "DELAY", ")"));
+  }
+  waits_->Look(dat::Loop::Now());
+  dat::Task<absl::Status> pause = connection_->Pause(attempt.delay);
+  CO_RETURN_IF_ERROR(co_await pause);
+  attempt.delay = std::min(attempt.delay * 2, kDelayMost);
+  co_return true;
 }
 
 dat::Task<absl::Status> Files::RunAll(const Identity* who, std::span<CallBase* const> chain,

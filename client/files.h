@@ -6,17 +6,21 @@
 // take as long as the transport needs to find its route. Arguments taken by reference outlive the
 // returned task. No operation may be destroyed before it has ended; Shutdown ends them all.
 //
-// When the session is lost, operations wait while a new one is built in the background. What is
-// idempotent, or surely was not sent, is then issued again, without the caller knowing. What is
-// neither fails: see "unknown fate".
+// When the session is lost, operations wait while a new one is built in the background. The
+// server's Response Cache then tells which requests it had carried out, and their answers are
+// fetched; the others are issued again, a chain from its first unanswered member on (4.3.4, 5.2.5).
+// When the server has restarted, opens are reclaimed before anything else is asked of it. The
+// caller notices nothing of all that but the time it takes. A state id that Files gives out names
+// the open for good (client/opens.h); it is no state id of the server's.
 //
 // Errors of all operations, beside those named at each:
 //   kUnimplemented     the server has no such procedure
 //   kDeadlineExceeded  soft mount: the server did not answer in time
 //   kCancelled         Shutdown
-//   kUnknown           unknown fate: the session was lost while a request that changes something
-//                      was out, and nobody can say now whether it was carried out. Logged with the
-//                      name of the operation. (EIO for the application.)
+//   kUnknown           unknown fate: the session was lost while a request that must not be done
+//                      twice was out, and the server kept no Response Cache of it. Logged with the
+//                      name of the operation. Also: a lock or share reservation was lost with the
+//                      server's state. (EIO for the application.)
 //   any code of StatusFromDafs, with the DAFS code as payload (wire::DafsFromStatus): what the
 //   server answered. FHEXPIRED and STALE are passed up; DELAY and GRACE are waited out here.
 #pragma once
@@ -34,6 +38,8 @@
 #include "client/buffer_pool.h"
 #include "client/client.h"
 #include "client/identity.h"
+#include "client/lost_requests.h"
+#include "client/opens.h"
 #include "wire/attributes.h"
 #include "wire/dat/loop.h"
 #include "wire/dat/task.h"
@@ -45,7 +51,9 @@ namespace dafs::client {
 
 class CallBase;
 class Connection;
+class Session;
 class WaitList;
+class Waits;
 struct WorkerReport;
 
 // The attributes that every operation asks for: all of stat(2), and CHANGE.
@@ -257,6 +265,18 @@ class Files {
   // has its answer, and those before the first failure have succeeded. `who` null: the session's
   // own credentials.
   dat::Task<absl::Status> Run(const Identity* who, std::span<CallBase* const> chain);
+  // The same; kNone: for what is itself part of the reclaim, which all else waits for.
+  enum class Gate : uint8_t { kReclaimed, kNone };
+  dat::Task<absl::Status> RunBehind(Gate gate, const Identity* who,
+                                    std::span<CallBase* const> whole);
+  struct Attempt;
+  Session* TryPrepare(Attempt& attempt, std::span<CallBase* const> chain);
+  dat::Task<absl::Status> Prepare(Attempt& attempt, std::span<CallBase* const> chain);
+  dat::Task<absl::StatusOr<LostRequests::Next>> AfterLoss(Attempt& attempt,
+                                                          std::span<CallBase* const> chain,
+                                                          absl::Status why);
+  dat::Task<absl::StatusOr<bool>> AfterRefusal(Attempt& attempt, std::span<CallBase* const> chain,
+                                               size_t done);
   // Run, and the status of the first member that failed, as an error of `what`.
   dat::Task<absl::Status> RunAll(const Identity* who, std::span<CallBase* const> chain,
                                  std::string_view what);
@@ -265,6 +285,25 @@ class Files {
   dat::Task<absl::Status> RegisterNow(const Identity& who, absl::Time deadline);
   dat::Task<void> Release(const wire::CredHandle& handle, absl::Time deadline);
   absl::Time DeadlineFromNow() const;
+
+  // files_reclaim.cc
+  void SessionReady(Session& session);
+  void StartReclaim();
+  dat::Task<absl::Status> AwaitReclaim(absl::Time deadline);
+  dat::Task<void> ReclaimAll();
+  dat::Task<absl::Status> ReclaimUnder(wire::ClientId client_id);
+  const CallBase* NameOpens(std::span<CallBase* const> chain,
+                            const wire::ClientId& client_id) const;
+  dat::Task<absl::Status> ReclaimOpen(wire::StateId open);
+  dat::Task<absl::Status> OpenAgain(wire::StateId open, Opens::Entry entry,
+                                    wire::DafsStatus refused);
+  dat::Task<void> TakeReclaimed(wire::StateId open, Opens::Entry entry, wire::StateId state_id,
+                                wire::ClientId client_id);
+  void GiveUpOpen(const wire::StateId& open, const absl::Status& why);
+  // Reclaims the record locks that `open` protects, under its new `state_id`, before it is used by
+  // that name. The error, if one of them is lost.
+  dat::Task<absl::Status> ReclaimLocks(wire::StateId open, wire::StateId state_id);
+  bool HoldsLocks(const wire::StateId& open) const;
 
   // Part of a read or write; what it points to outlives it.
   struct Piece {
@@ -299,8 +338,14 @@ class Files {
   dat::Loop& loop_;
   std::unique_ptr<BufferPool> buffers_;
   std::unique_ptr<Connection> connection_;
+  std::unique_ptr<LostRequests> lost_;
+  std::unique_ptr<Waits> waits_;
   std::unique_ptr<WaitList> registration_;  // who waits for its turn to register a credential
+  std::unique_ptr<WaitList> reclaim_;       // who waits for it
   bool registering_ = false;
+  bool reclaiming_ = false;
+  // The client_id under which the server knows all opens; another one is a restarted server's.
+  wire::ClientId reclaimed_under_;
 };
 
 }  // namespace dafs::client

@@ -49,6 +49,34 @@ wire::FileAttributes SetAfterOpen(const OpenRequest& request) {
   return attributes;
 }
 
+// OPEN or OPEN_HANDLE: as soon as the answer is there, the open has its lasting name, in `res` too,
+// so that whatever follows in the chain or in time goes by that.
+template <class Args>
+class OpenCall : public Call<Args> {
+ public:
+  OpenCall(Opens& opens, const Identity& who) : opens_(opens), who_(who) {}
+
+  absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
+                      wire::DafsStatus answer) override {
+    absl::Status status = Call<Args>::Decode(message, order, answer);
+    if (!status.ok() || answer != wire::DafsStatus::kOk || this->res.state_id.is_zero()) {
+      return status;
+    }
+    OpenInfo info;
+    info.handle = this->res.filehandle;
+    info.owner = this->args.owner;
+    info.share_access = this->args.share_access;
+    info.share_deny = this->args.share_deny;
+    info.who = who_;
+    this->res.state_id = opens_.Add(std::move(info), this->res.state_id, this->xid.client_id);
+    return status;
+  }
+
+ private:
+  Opens& opens_;
+  const Identity& who_;
+};
+
 bool WasCreated(const OpenRequest& request, const wire::OpenRes& res) {
   if (!request.create) return false;
   if (request.create_mode != wire::CreateMode::kUnchecked) return true;
@@ -58,7 +86,7 @@ bool WasCreated(const OpenRequest& request, const wire::OpenRes& res) {
 }  // namespace
 
 dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenRequest& request) {
-  Call<wire::OpenArgs> open;
+  OpenCall<wire::OpenArgs> open(client_.opens(), who);
   Call<wire::SetattrInlineArgs> set;
   StatCall stat;
   open.args = ArgsOf(request);
@@ -98,7 +126,7 @@ dat::Task<absl::StatusOr<OpenFile>> Files::OpenByHandle(const Identity& who,
   file.handle = handle;
   std::atomic<bool>& unknown = client_.limits().no_open_handle;
   if (!unknown.load(std::memory_order_relaxed)) {
-    Call<wire::OpenHandleArgs> open;
+    OpenCall<wire::OpenHandleArgs> open(client_.opens(), who);
     StatCall stat;
     open.args.filehandle = handle;
     open.args.share_access = share_access;
@@ -136,7 +164,12 @@ dat::Task<absl::Status> Files::Close(const Identity& who, const wire::FileHandle
   call.args.state_id = state_id;
   CallBase* const chain[] = {&call};
   dat::Task<absl::Status> task = Run(&who, chain);
-  CO_RETURN_IF_ERROR(co_await task);
+  absl::Status status = co_await task;
+  // Whatever came of it, nobody uses it any more. One that was lost is closed.
+  std::optional<Opens::Entry> entry = client_.opens().Find(state_id);
+  client_.opens().Remove(state_id);
+  if (!entry.has_value() || !entry->lost.ok()) co_return absl::OkStatus();
+  CO_RETURN_IF_ERROR(status);
   switch (call.status) {
     case wire::DafsStatus::kBadStateId:
     case wire::DafsStatus::kExpired:

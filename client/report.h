@@ -57,7 +57,12 @@ struct WorkerReport {
   std::string name;
   SessionReport session;
   std::string not_connected;  // why there is no session now
-  uint64_t connects = 0;      // sessions built so far
+  absl::Duration not_connected_for;
+  std::string waiting;  // for what operations wait beside answers, e.g. a grace period
+  absl::Duration waiting_for;
+  uint64_t fetched = 0;   // answers to lost requests, from the server's Response Cache
+  uint64_t reissued = 0;  // lost requests that the server had not carried out
+  uint64_t connects = 0;  // sessions built so far
   BufferPool::Counts buffers;
   CallTotals totals;
 };

@@ -88,8 +88,14 @@ void AppendJson(const WorkerReport& w, std::string* out) {
   if (w.session.up) {
     AppendJson(w.session, out);
   } else {
-    absl::StrAppend(out, "null,\"not_connected\":", Quote(w.not_connected));
+    absl::StrAppend(out, "null,\"not_connected\":", Quote(w.not_connected),
+                    ",\"not_connected_us\":", absl::ToInt64Microseconds(w.not_connected_for));
   }
+  if (!w.waiting.empty()) {
+    absl::StrAppend(out, ",\"waiting_for\":", Quote(w.waiting),
+                    ",\"waiting_us\":", absl::ToInt64Microseconds(w.waiting_for));
+  }
+  absl::StrAppend(out, ",\"fetched\":", w.fetched, ",\"reissued\":", w.reissued);
   absl::StrAppend(out, ",\"buffers\":{\"total\":", w.buffers.total,
                   ",\"leased\":", w.buffers.leased, ",\"quarantined\":", w.buffers.quarantined,
                   ",\"waiting\":", w.buffers.waiting, ",\"bytes\":", w.buffers.bytes, "}}");
@@ -121,7 +127,15 @@ std::string StatusText(const MountReport& report) {
     if (w.session.up) {
       AppendSession(w.session, &out);
     } else {
-      absl::StrAppend(&out, "    no session: ", w.not_connected, "\n");
+      absl::StrAppend(&out, "    no session for ", Short(w.not_connected_for), ": ",
+                      w.not_connected, "\n");
+    }
+    if (!w.waiting.empty()) {
+      absl::StrAppend(&out, "    waiting for ", Short(w.waiting_for), ": ", w.waiting, "\n");
+    }
+    if (w.fetched + w.reissued > 0) {
+      absl::StrAppendFormat(&out, "    lost requests: %u answers fetched, %u issued again\n",
+                            w.fetched, w.reissued);
     }
     if (w.buffers.total > 0) {
       absl::StrAppendFormat(&out,

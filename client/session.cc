@@ -170,6 +170,8 @@ dat::Task<absl::Status> Session::RunOneByOne(wire::CredHandle cred,
       continue;
     }
     call->TakeOver(current);
+    // A state id that was passed on goes by its lasting name.
+    NameOpen(*call, client_.opens(), negotiated_.client_id);
     CallBase* const single[] = {call};
     dat::Task<absl::Status> task = RunTogether(cred, single, deadline);
     absl::Status status = co_await task;
@@ -232,11 +234,26 @@ absl::Status Session::Post(wire::CredHandle cred, Exchange& exchange,
       continue;
     }
     call->sent = true;
+    call->xid = XidOf(exchange.chain, i, slots[i]);
     if (call->advertised != nullptr) slot.pin = pool_->Pin(*call->advertised);
   }
   loop_.Touch(this);
   StartTicking();
   return absl::OkStatus();
+}
+
+// Spec: 4.3.1, 5.2.1: responses to what modifies state are kept, and those marked DAFS_CHF_SAVE.
+Xid Session::XidOf(std::span<CallBase* const> chain, size_t index, uint16_t slot) const {
+  const wire::Category category = wire::InfoOf(chain[index]->proc()).category;
+  Xid xid;
+  xid.session_id = negotiated_.session_id;
+  xid.client_id = negotiated_.client_id;
+  xid.stream_id = slot;
+  xid.seq_number = slots_[slot].seq_number;
+  xid.cached = negotiated_.response_cache && (category == wire::Category::kFsStateModifying ||
+                                              category == wire::Category::kLockStateModifying ||
+                                              (ChainFlags(chain, index) & wire::kChfSave) != 0);
+  return xid;
 }
 
 void Session::AddExchange(Exchange& exchange) {

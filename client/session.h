@@ -37,6 +37,7 @@ struct Negotiated {
   wire::AuthType auth = wire::AuthType::kNone;
   bool trusted = false;  // may register credentials (3.1.1.1.2)
   bool checksums = false;
+  bool response_cache = false;     // the server keeps what it answered to changes (5.2)
   bool rdma_read_channel = false;  // direct writes need a channel we do not bind
   uint32_t max_credentials = 0;
   uint32_t max_request_size = 0;
@@ -85,6 +86,9 @@ class Session final : public dat::Pollable {
   // `why`, and the server can reach no buffer any more.
   void Kill(absl::Status why);
 
+  // Gives the connection up: the session dies as if it had been lost, but not before this returns.
+  void GiveUp(absl::Status why) { Fail(std::move(why)); }
+
   // Runs once, when the session died by itself, after everything was resumed.
   void OnLost(absl::AnyInvocable<void()> lost) { lost_ = std::move(lost); }
 
@@ -125,6 +129,7 @@ class Session final : public dat::Pollable {
   absl::Status Post(wire::CredHandle cred, Exchange& exchange, std::span<const uint16_t> slots);
   absl::StatusOr<size_t> EncodeMember(wire::CredHandle cred, std::span<CallBase* const> chain,
                                       size_t index, Slot& slot);
+  Xid XidOf(std::span<CallBase* const> chain, size_t index, uint16_t slot) const;
   uint32_t Capacity() const;
   bool CanTake(size_t count) const { return in_flight_ + count <= Capacity(); }
   void Take(std::span<uint16_t> slots);

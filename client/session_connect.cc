@@ -122,9 +122,7 @@ template <class Args>
 void Session::Propose(Args& args) const {
   const ClientOptions& options = client_.options();
   args.use_checksums = options.checksums;
-  // Spec gap: 3.1.2.4 leaves the Response Cache to negotiation. It is not asked for before there
-  // is recovery that asks it what became of lost requests (5.2).
-  args.use_response_cache = false;
+  args.use_response_cache = options.response_cache;
   // Spec gap: 3.1.2.3.5: a server that can do direct I/O on the Operation Channel does it there for
   // a client that did not ask for the RDMA-read Channel; for one that cannot, writes go inline.
   args.use_rdma_read_channel = false;
@@ -155,6 +153,7 @@ absl::Status Session::Agree(const Res& res) {
   negotiated_.session_id = res.session_id;
   negotiated_.client_id = res.client_id;
   negotiated_.checksums = checksums_due_ = res.use_checksums;
+  negotiated_.response_cache = res.use_response_cache;
   negotiated_.rdma_read_channel = res.use_rdma_read_channel;
   negotiated_.max_credentials = res.max_credentials;
   negotiated_.max_request_size = res.max_request_size;

@@ -30,6 +30,7 @@ void WaitList::Waiter::Resume(absl::Status status) {
 }
 
 void WaitList::Add(Waiter* waiter) {
+  waiter->number_ = ++added_;
   waiter->prev_ = last_;
   (last_ != nullptr ? last_->next_ : first_) = waiter;
   last_ = waiter;
@@ -49,12 +50,10 @@ void WaitList::WakeOne() {
 }
 
 void WaitList::WakeAll(const absl::Status& status) {
-  // Who waits again meanwhile stands behind `last` and is left alone. The waiters up to it cannot
-  // go away before they are resumed here: timers run from the loop only.
-  Waiter* const last = last_;
-  for (bool more = first_ != nullptr; more;) {
+  // Who waits again meanwhile came later and is left alone. One that is resumed may call this too.
+  const uint64_t last = added_;
+  while (first_ != nullptr && first_->number_ <= last) {
     Waiter* waiter = first_;
-    more = waiter != last;
     Remove(waiter);
     waiter->Resume(status);
   }

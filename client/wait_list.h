@@ -4,6 +4,7 @@
 #pragma once
 
 #include <coroutine>
+#include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -35,6 +36,7 @@ class WaitList {
   dat::Loop& loop_;
   Waiter* first_ = nullptr;
   Waiter* last_ = nullptr;
+  uint64_t added_ = 0;
 };
 
 // Lives in the awaiting coroutine's frame.
@@ -52,6 +54,7 @@ class WaitList::Waiter {
   WaitList& list_;
   absl::Time deadline_;
   dat::Loop::TimerId timer_ = 0;
+  uint64_t number_ = 0;
   absl::Status status_;
   std::coroutine_handle<> handle_;
   Waiter* next_ = nullptr;

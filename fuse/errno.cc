@@ -100,7 +100,9 @@ int ErrnoFromStatus(const absl::Status& status) {
       return ENOMEM;
     case absl::StatusCode::kInvalidArgument:
       return EINVAL;
-    default:  // kDeadlineExceeded of a soft mount among them: EIO, as nfs(5)
+    case absl::StatusCode::kDeadlineExceeded:  // of a soft mount
+      return ETIMEDOUT;
+    default:
       return EIO;
   }
 }

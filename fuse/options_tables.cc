@@ -100,7 +100,7 @@ Options:
   port=N               port of the server (default 20149)
   nconnect=N           sessions, each with a thread, 1..16 (default 1)
   rsize=N, wsize=N     largest read and write in bytes, 4096..1048576 (default 1048576)
-  hard | soft          wait for the server for ever (default), or fail with EIO after timeo
+  hard | soft          wait for the server for ever (default), or fail with ETIMEDOUT after timeo
   timeo=N              time limit of soft, in tenths of a second (default 600)
   actimeo=N            sets the four attribute cache times, in seconds
   acregmin=N, acregmax=N   of files (default 3, 60)

@@ -228,6 +228,7 @@ void ScriptedConnection::Receive(std::vector<std::byte> message) {
   request.order = decoded->order;
   request.message = std::move(message);
   CheckFlow(request);
+  if ((request.header.chain_flags & wire::kChfBack) == 0) chain_broken = false;
   server_->log.push_back({request.header.procedure, request.header.chain_flags,
                           request.header.cred_handle, request.header.desired_nreq, request.order});
   if (server_->script && server_->script(*this, request)) return;
@@ -249,6 +250,7 @@ wire::ResponseHeader ScriptedConnection::HeaderFor(const Request& request, DafsS
 }
 
 void ScriptedConnection::Refuse(const Request& request, DafsStatus status) {
+  chain_broken = true;
   std::vector<std::byte> bytes(65536);
   wire::EncodeOptions options;
   options.checksum = Checksums(request);
@@ -273,6 +275,13 @@ void ScriptedConnection::Send(std::vector<std::byte> bytes) {
   completion.cookie = cookie;
   completion.size_bytes = static_cast<uint32_t>(bytes.size());
   completions_.push_back(std::move(completion));
+}
+
+void ScriptedConnection::AnswerFetch(const Request& request, DafsStatus status,
+                                     std::vector<std::byte> message) {
+  wire::WriteResponseHeader(HeaderFor(request, status), request.order, message, message.size(),
+                            Checksums(request));
+  Send(std::move(message));
 }
 
 bool ScriptedConnection::RdmaWrite(const wire::DirectOpBuffer& to,
@@ -323,7 +332,8 @@ template <class Args>
 void Grant(const ScriptedServer& server, const Args& args, wire::ResOf<Args>& res) {
   res.session_id =
       wire::OpaqueFromUint64<wire::SessionId>(static_cast<uint64_t>(server.connections_made));
-  res.client_id = wire::OpaqueFromUint64<wire::ClientId>(7);
+  res.client_id = wire::OpaqueFromUint64<wire::ClientId>(server.instance);
+  res.use_response_cache = args.use_response_cache && server.keeps_responses;
   res.use_checksums = args.use_checksums;
   res.max_credentials = args.max_credentials;
   res.max_request_size = args.max_request_size;
@@ -335,6 +345,60 @@ std::vector<std::byte> FileBytes(uint64_t offset, size_t size) {
   std::vector<std::byte> bytes(size);
   for (size_t i = 0; i < size; ++i) bytes[i] = ScriptedByte(offset + i);
   return bytes;
+}
+
+}  // namespace
+
+void ScriptedServer::Restart(bool with_cache) {
+  std::vector<ScriptedConnection*> all = connections;
+  for (ScriptedConnection* connection : all) connection->CloseAfterAnswers();
+  ++instance;
+  ++write_verifier;
+  opens.clear();
+  unstable.clear();
+  if (!with_cache) responses.clear();
+}
+
+namespace {
+
+std::string NameOf(const wire::FileHandle& handle) {
+  const char* name = reinterpret_cast<const char*>(handle.fileid.bytes.data());
+  return std::string(name, strnlen(name, handle.fileid.bytes.size()));
+}
+
+// Owner and file are what makes an open.
+wire::StateId OpenIn(ScriptedServer& server, const wire::FileHandle& file,
+                     const std::string& owner) {
+  const std::string key = absl::StrCat(NameOf(file), "|", owner);
+  for (const auto& [state_id, known] : server.opens) {
+    if (known == key) return wire::OpaqueFromUint64<wire::StateId>(state_id);
+  }
+  static uint64_t serial = 0;
+  const uint64_t state_id = server.instance << 40 | ++serial;
+  server.opens[state_id] = key;
+  return wire::OpaqueFromUint64<wire::StateId>(state_id);
+}
+
+// OK, or what a server says of a state id that it does not know (4.4.1.2).
+DafsStatus CheckStateId(const ScriptedServer& server, const wire::StateId& state_id) {
+  if (state_id.is_zero()) return DafsStatus::kOk;
+  const uint64_t value = wire::OpaqueToUint64(state_id);
+  if (value >> 40 != server.instance) return DafsStatus::kStaleStateId;
+  return server.opens.contains(value) ? DafsStatus::kOk : DafsStatus::kBadStateId;
+}
+
+void Apply(std::vector<std::byte>& bytes, uint64_t offset, std::span<const std::byte> data) {
+  bytes.resize(std::max(bytes.size(), static_cast<size_t>(offset + data.size())));
+  std::copy(data.begin(), data.end(), bytes.begin() + static_cast<ptrdiff_t>(offset));
+}
+
+void Store(ScriptedServer& server, const wire::FileHandle& file, uint64_t offset,
+           std::span<const std::byte> data, wire::StableHow how) {
+  if (how == wire::StableHow::kUnstable) {
+    server.unstable[NameOf(file)].emplace_back(offset, std::vector(data.begin(), data.end()));
+  } else {
+    Apply(server.written[NameOf(file)], offset, data);
+  }
 }
 
 }  // namespace
@@ -352,17 +416,27 @@ void ScriptedServer::Execute(ScriptedConnection& c, const Request& request) {
   if ((request.header.chain_flags & wire::kChfFh) != 0) {
     if (wire::FileHandle* field = wire::ChainFileHandle(args)) *field = c.current;
   }
+  if constexpr (wire::InfoOf(proc).chf_state_id && proc != Proc::kOpen) {
+    wire::StateId* state_id = wire::ChainStateId(args);
+    if ((request.header.chain_flags & wire::kChfStateId) != 0) *state_id = c.current_state_id;
+    DafsStatus known = CheckStateId(*this, *state_id);
+    if (known != DafsStatus::kOk) return c.Refuse(request, known);
+    c.current_state_id = *state_id;
+  }
+  if (proc == Proc::kOpenHandle && !open_handle) return c.Refuse(request, DafsStatus::kNotSupp);
   ++executed[proc];
   wire::EncodeOptions options;
   std::vector<std::byte> data;
   Res res;
   if constexpr (proc == Proc::kClientConnectAuth) {
     Grant(*this, args, res);
+    c.session_id = wire::OpaqueToUint64(res.session_id);
     res.auth_res.auth_type = args.auth_req.auth_type;
     res.trusted = trusted;
     c.checksums = args.use_checksums;
   } else if constexpr (proc == Proc::kClientConnect) {
     Grant(*this, args, res);
+    c.session_id = wire::OpaqueToUint64(res.session_id);
     c.checksums = args.use_checksums;
   } else if constexpr (proc == Proc::kClientAuth) {
     res.auth_res.auth_type = args.auth_req.auth_type;
@@ -384,8 +458,32 @@ void ScriptedServer::Execute(ScriptedConnection& c, const Request& request) {
   } else if constexpr (proc == Proc::kCreate) {
     res.filehandle = HandleOf(args.component);
   } else if constexpr (proc == Proc::kOpen) {
-    res.filehandle = HandleOf(args.pathname.back());
-    res.state_id = wire::OpaqueFromUint64<wire::StateId>(99);
+    res.filehandle = args.claim_type == wire::OpenClaimType::kPrevious
+                         ? args.filehandle
+                         : HandleOf(args.pathname.back());
+    res.state_id = c.current_state_id = OpenIn(*this, res.filehandle, args.owner);
+  } else if constexpr (proc == Proc::kOpenHandle) {
+    res.filehandle = args.filehandle;
+    res.state_id = c.current_state_id = OpenIn(*this, res.filehandle, args.owner);
+  } else if constexpr (proc == Proc::kClose) {
+    opens.erase(wire::OpaqueToUint64(args.state_id));
+  } else if constexpr (proc == Proc::kCheckResponse || proc == Proc::kFetchResponse) {
+    auto kept = responses.find({wire::OpaqueToUint64(args.session_id), args.xid_stream});
+    if (kept == responses.end() || kept->second.seq_number != args.xid_seq ||
+        static_cast<uint32_t>(kept->second.proc) != args.procedure) {
+      const bool known = std::any_of(responses.begin(), responses.end(), [&](const auto& one) {
+        return one.first.first == wire::OpaqueToUint64(args.session_id);
+      });
+      return c.Refuse(request, known || keeps_unanswered ? DafsStatus::kNoXidMatch
+                                                         : DafsStatus::kUnknownSession);
+    }
+    if constexpr (proc == Proc::kFetchResponse) {
+      return c.AnswerFetch(request, kept->second.status, kept->second.message);
+    }
+  } else if constexpr (proc == Proc::kDiscardResponses) {
+    std::erase_if(responses, [&](const auto& one) {
+      return one.first.first == wire::OpaqueToUint64(args.session_id);
+    });
   } else if constexpr (proc == Proc::kReadInline) {
     data = FileBytes(args.offset, args.byte_count);
     res.bytes_read = args.byte_count;
@@ -396,6 +494,10 @@ void ScriptedServer::Execute(ScriptedConnection& c, const Request& request) {
     res.bytes_read = args.byte_count;
     if (c.checksums) res.direct_checksum = wire::ComputeChecksum(data, request.order);
   } else if constexpr (proc == Proc::kWriteInline) {
+    std::span<const std::byte> found;
+    if (wire::FindInlineData(request.message, args, 0, found) == DafsStatus::kOk) {
+      Store(*this, args.filehandle, args.offset, found, args.stable_how);
+    }
     res.count = args.byte_count;
     res.committed = args.stable_how;
     res.verifier = wire::OpaqueFromUint64<wire::Verifier>(write_verifier);
@@ -404,10 +506,14 @@ void ScriptedServer::Execute(ScriptedConnection& c, const Request& request) {
     if (c.checksums && wire::ComputeChecksum(data, request.order) != args.direct_checksum) {
       violations.push_back("wrong direct_checksum");
     }
+    Store(*this, args.filehandle, args.offset, data, args.stable_how);
     res.count = args.byte_count;
     res.committed = args.stable_how;
     res.verifier = wire::OpaqueFromUint64<wire::Verifier>(write_verifier);
   } else if constexpr (proc == Proc::kCommit) {
+    std::vector<std::byte>& safe = written[NameOf(args.filehandle)];
+    for (const auto& [at, bytes] : unstable[NameOf(args.filehandle)]) Apply(safe, at, bytes);
+    unstable.erase(NameOf(args.filehandle));
     res.writeverf = wire::OpaqueFromUint64<wire::Verifier>(write_verifier);
   }
   constexpr const wire::ProcInfo& info = wire::InfoOf(proc);
@@ -416,13 +522,23 @@ void ScriptedServer::Execute(ScriptedConnection& c, const Request& request) {
   } else if constexpr (info.filehandle_after == wire::Current::kTheOneUsed) {
     c.current = *wire::ChainFileHandle(args);
   }
-  c.Answer(request, res, DafsStatus::kOk, options);
+  std::vector<std::byte> answer = c.Encoded(request, res, DafsStatus::kOk, options);
+  if (answer.empty()) return;
+  const bool saved = (request.header.chain_flags & wire::kChfSave) != 0;
+  if (info.category == wire::Category::kFsStateModifying ||
+      info.category == wire::Category::kLockStateModifying || saved) {
+    responses[{c.session_id, request.header.stream_id}] = {request.header.seq_number, proc,
+                                                           DafsStatus::kOk, answer};
+  }
+  c.Send(std::move(answer));
   if constexpr (proc == Proc::kClientConnectAuth || proc == Proc::kClientAuth) {
     c.connected_session = true;
   }
 }
 
 void ScriptedServer::Serve(ScriptedConnection& connection, const Request& request) {
+  const bool back = (request.header.chain_flags & wire::kChfBack) != 0;
+  if (back && connection.chain_broken) return connection.Refuse(request, DafsStatus::kChainBroken);
   bool known = wire::VisitProc(request.header.procedure,
                                [&]<Proc proc>() { Execute<proc>(connection, request); });
   if (!known) connection.Refuse(request, DafsStatus::kNotSupp);

@@ -47,14 +47,25 @@ class ScriptedConnection final : public dat::Endpoint {
   template <class Res>
   void Answer(const Request& request, const Res& res, wire::DafsStatus status = {},
               const wire::EncodeOptions& options = {}) {
+    std::vector<std::byte> bytes = Encoded(request, res, status, options);
+    if (!bytes.empty()) Send(std::move(bytes));
+  }
+  template <class Res>
+  std::vector<std::byte> Encoded(const Request& request, const Res& res, wire::DafsStatus status,
+                                 const wire::EncodeOptions& options) {
     std::vector<std::byte> bytes(65536);
     wire::EncodeOptions encode = options;
     encode.checksum = Checksums(request);
     auto size = wire::EncodeResponse(HeaderFor(request, status), res, request.order, bytes, encode);
-    if (!size.ok()) return Refuse(request, wire::DafsFromStatus(size.status()));
+    if (!size.ok()) {
+      Refuse(request, wire::DafsFromStatus(size.status()));
+      return {};
+    }
     bytes.resize(*size);
-    Send(std::move(bytes));
+    return bytes;
   }
+  // The stored response, as the answer to a FETCH_RESPONSE.
+  void AnswerFetch(const Request& request, wire::DafsStatus status, std::vector<std::byte> message);
   void Refuse(const Request& request, wire::DafsStatus status);
   void Send(std::vector<std::byte> bytes);  // any bytes at all
   void Close(absl::Status why);             // the connection breaks; what is on its way is lost
@@ -81,6 +92,7 @@ class ScriptedConnection final : public dat::Endpoint {
   std::string description() const override { return "scripted"; }
 
   bool checksums = false;  // negotiated
+  uint64_t session_id = 0;
   bool connected_session = false;
   std::vector<std::byte> private_data;
   std::deque<Request> held;
@@ -90,6 +102,7 @@ class ScriptedConnection final : public dat::Endpoint {
   bool chain_forw = false;
   bool chain_broken = false;
   wire::FileHandle current;
+  wire::StateId current_state_id;
 
  private:
   friend class ScriptedServer;
@@ -130,6 +143,27 @@ class ScriptedServer final : public dat::Provider {
   bool hold = false;           // requests of established sessions wait in `held`
   int refuse_connections = 0;  // so many next attempts fail
   uint64_t write_verifier = 1;
+  bool keeps_responses = true;   // agrees to a Response Cache (5.2)
+  bool keeps_unanswered = true;  // knows a lost session even if nothing was kept of it
+  bool open_handle = true;       // has the private procedure OPEN_HANDLE
+
+  // A restart: connections end, opens are forgotten, state ids and client_id are new. The Response
+  // Cache survives unless `with_cache` is false.
+  void Restart(bool with_cache = true);
+  uint64_t instance = 7;  // in client_id and state ids
+  // The opens it knows: state id -> owner. One owner has one open of a file.
+  std::map<uint64_t, std::string> opens;
+  // Responses to changes, until they are discarded: (session, stream) -> the last.
+  struct Kept {
+    uint16_t seq_number = 0;
+    wire::Proc proc{};
+    wire::DafsStatus status{};
+    std::vector<std::byte> message;
+  };
+  std::map<std::pair<uint64_t, uint16_t>, Kept> responses;
+  // What is safe of each file, and what was written and not committed.
+  std::map<std::string, std::vector<std::byte>> written;
+  std::map<std::string, std::vector<std::pair<uint64_t, std::vector<std::byte>>>> unstable;
   uint32_t credentials = 0;  // registered so far, and the number of the last handle
   uint32_t released = 0;
 

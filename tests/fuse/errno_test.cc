@@ -59,7 +59,7 @@ TEST(ErrnoFromStatus, DafsCodesBecomeTheErrnoThatProgramsExpect) {
 }
 
 TEST(ErrnoFromStatus, FailuresWithoutAnAnswerOfTheServer) {
-  EXPECT_EQ(ErrnoFromStatus(absl::DeadlineExceededError("soft")), EIO);
+  EXPECT_EQ(ErrnoFromStatus(absl::DeadlineExceededError("soft")), ETIMEDOUT);
   EXPECT_EQ(ErrnoFromStatus(absl::DataLossError("unknown fate")), EIO);
   EXPECT_EQ(ErrnoFromStatus(absl::UnimplementedError("x")), EOPNOTSUPP);
   EXPECT_EQ(ErrnoFromStatus(absl::CancelledError("x")), ENOTCONN);

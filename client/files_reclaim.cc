@@ -1,0 +1,189 @@
+// Opens that the server has lost: claimed again before anything else is done with them.
+// Spec: 4.4.1.2 (crash recovery), 4.4.1.6 (a restarted server gives another client_id), 6.5.24
+// (CLAIM_PREVIOUS).
+//
+// Each worker does it for itself when it meets a new client_id. That two of them claim the same
+// open is harmless: one owner has one open of a file.
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/call.h"
+#include "client/connection.h"
+#include "client/files.h"
+#include "client/lost_requests.h"
+#include "client/operation.h"
+#include "client/session.h"
+#include "client/wait_list.h"
+#include "client/waits.h"
+#include "wire/log.h"
+#include "wire/status_macros.h"
+
+namespace dafs::client {
+
+using wire::DafsStatus;
+
+// Within the connection's set-up: starts what is to be done, waits for nothing.
+void Files::SessionReady(Session& session) {
+  lost_->SessionReady();
+  if (!(reclaimed_under_ == session.negotiated().client_id)) StartReclaim();
+}
+
+void Files::StartReclaim() {
+  if (std::exchange(reclaiming_, true)) return;
+  dat::Start(ReclaimAll());
+}
+
+dat::Task<absl::Status> Files::AwaitReclaim(absl::Time deadline) {
+  StartReclaim();
+  if (!reclaiming_) co_return absl::OkStatus();  // there was nothing to do
+  absl::Status status = co_await reclaim_->Wait(deadline);
+  if (absl::IsDeadlineExceeded(status)) {
+    status = absl::DeadlineExceededError("opens are still being reclaimed from the server");
+  }
+  co_return status;
+}
+
+dat::Task<void> Files::ReclaimAll() {
+  for (Session* session = connection_->session();
+       session != nullptr && !(reclaimed_under_ == session->negotiated().client_id);
+       session = connection_->session()) {
+    dat::Task<absl::Status> task = ReclaimUnder(session->negotiated().client_id);
+    absl::Status status = co_await task;
+    if (status.ok()) continue;
+    if (!absl::IsCancelled(status)) {
+      LogWarning(absl::StrCat(connection_->name(), ": reclaiming opens: ", status.message()));
+    }
+    break;
+  }
+  reclaiming_ = false;
+  reclaim_->WakeAll(absl::OkStatus());  // they look for themselves
+}
+
+dat::Task<absl::Status> Files::ReclaimUnder(wire::ClientId client_id) {
+  const std::vector<wire::StateId> stale = client_.opens().Stale(client_id);
+  Waits::Note note(*waits_, absl::StrCat("reclaiming ", stale.size(), " opens"));
+  for (const wire::StateId& open : stale) {
+    std::optional<Opens::Entry> entry = client_.opens().Find(open);
+    if (!entry.has_value() || !entry->lost.ok()) continue;  // closed meanwhile, or given up
+    dat::Task<absl::Status> task = ReclaimOpen(open);
+    CO_RETURN_IF_ERROR(co_await task);
+  }
+  reclaimed_under_ = client_id;
+  if (!stale.empty()) {
+    LogNotice(absl::StrCat(connection_->name(), ": ", stale.size(),
+                           " opens reclaimed from the restarted server"));
+  }
+  co_return absl::OkStatus();
+}
+
+// The first of `chain` whose open the server does not know in the time of `client_id`; null: the
+// server's present names are in the arguments.
+const CallBase* Files::NameOpens(std::span<CallBase* const> chain,
+                                 const wire::ClientId& client_id) const {
+  for (CallBase* call : chain) {
+    if (!NameOpen(*call, client_.opens(), client_id)) return call;
+  }
+  return nullptr;
+}
+
+// OK: `open` has a name at the server again, or is gone. Its own error if it is lost.
+dat::Task<absl::Status> Files::ReclaimOpen(wire::StateId open) {
+  std::optional<Opens::Entry> entry = client_.opens().Find(open);
+  if (!entry.has_value()) {
+    co_return wire::StatusFromDafs(DafsStatus::kBadStateId, "a file that is closed");
+  }
+  if (!entry->lost.ok()) co_return entry->lost;
+  // Another worker may be faster.
+  if (Session* session = connection_->session();
+      session != nullptr &&
+      client_.opens().StateIdOf(open, session->negotiated().client_id).has_value()) {
+    co_return absl::OkStatus();
+  }
+  Call<wire::OpenArgs> claim;
+  claim.args.claim_type = wire::OpenClaimType::kPrevious;
+  claim.args.filehandle = entry->info->handle;
+  claim.args.owner = entry->info->owner;
+  claim.args.share_access = entry->info->share_access;
+  claim.args.share_deny = entry->info->share_deny;
+  CallBase* const chain[] = {&claim};
+  dat::Task<absl::Status> claiming = RunBehind(Gate::kNone, &entry->info->who, chain);
+  CO_RETURN_IF_ERROR(co_await claiming);
+  if (!claim.ok()) {
+    dat::Task<absl::Status> again = OpenAgain(open, *entry, claim.status);
+    absl::Status status = co_await again;
+    co_return status;
+  }
+  dat::Task<absl::Status> locking = ReclaimLocks(open, claim.res.state_id);
+  absl::Status locked = co_await locking;
+  if (!locked.ok()) {
+    GiveUpOpen(open, locked);
+    co_return absl::OkStatus();
+  }
+  dat::Task<void> taking = TakeReclaimed(open, *entry, claim.res.state_id, claim.xid.client_id);
+  co_await taking;
+  co_return absl::OkStatus();
+}
+
+// The server does not grant the claim: its grace period is over, or it never knew of the open.
+// What nobody else could have been kept from is opened anew; a reservation or a lock is lost.
+dat::Task<absl::Status> Files::OpenAgain(wire::StateId open, Opens::Entry entry,
+                                         DafsStatus refused) {
+  const OpenInfo& info = *entry.info;
+  absl::Status why = wire::StatusFromDafs(refused, "reclaim an open");
+  if (absl::IsAborted(why) && refused != DafsStatus::kExpired &&
+      refused != DafsStatus::kStaleStateId && refused != DafsStatus::kBadStateId) {
+    GiveUpOpen(open, why);  // the file itself is gone
+    co_return absl::OkStatus();
+  }
+  if (info.share_deny != wire::kShareDenyNone || HoldsLocks(open)) {
+    GiveUpOpen(open, absl::UnknownError(absl::StrCat(
+                         "the server gave up a lock or a share reservation: ", why.message())));
+    co_return absl::OkStatus();
+  }
+  Call<wire::OpenHandleArgs> again;
+  again.args.filehandle = info.handle;
+  again.args.share_access = info.share_access;
+  again.args.owner = info.owner;
+  CallBase* const chain[] = {&again};
+  dat::Task<absl::Status> opening = RunBehind(Gate::kNone, &info.who, chain);
+  CO_RETURN_IF_ERROR(co_await opening);
+  // A server without OPEN_HANDLE: I/O without a state id is checked each time (WIRE R64).
+  if (!again.ok() && again.status != DafsStatus::kNotSupp) {
+    GiveUpOpen(open, StatusOf(again, "open again after the server forgot"));
+    co_return absl::OkStatus();
+  }
+  const wire::StateId state_id = again.ok() ? again.res.state_id : wire::StateId();
+  dat::Task<void> taking = TakeReclaimed(open, entry, state_id, again.xid.client_id);
+  co_await taking;
+  co_return absl::OkStatus();
+}
+
+// Takes `state_id` as the new name of `open`; closes it if that was closed meanwhile.
+dat::Task<void> Files::TakeReclaimed(wire::StateId open, Opens::Entry entry, wire::StateId state_id,
+                                     wire::ClientId client_id) {
+  if (client_.opens().Reclaimed(open, state_id, client_id) || state_id.is_zero()) co_return;
+  Session* session = connection_->session();
+  if (session == nullptr) co_return;  // the server's lease ends it
+  Call<wire::CloseArgs> close;
+  close.args.filehandle = entry.info->handle;
+  close.args.state_id = state_id;
+  CallBase* const chain[] = {&close};
+  dat::Task<absl::Status> task = session->Run(wire::CredHandle(), chain, DeadlineFromNow());
+  absl::Status ignored = co_await task;
+}
+
+// There are no locks at the server yet.
+dat::Task<absl::Status> Files::ReclaimLocks(wire::StateId, wire::StateId) {
+  co_return absl::OkStatus();
+}
+bool Files::HoldsLocks(const wire::StateId&) const { return false; }
+
+void Files::GiveUpOpen(const wire::StateId& open, const absl::Status& why) {
+  LogError(absl::StrCat(connection_->name(),
+                        ": an open file could not be reclaimed from the server: ", why.message(),
+                        "; its next use fails"));
+  client_.opens().Lost(open, why);
+}
+
+}  // namespace dafs::client

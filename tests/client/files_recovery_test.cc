@@ -1,0 +1,382 @@
+// What becomes of requests, opens and chains when a session is lost: the scripted server keeps a
+// Response Cache and forgets its opens when it restarts, as a real one does.
+#include "client/connection.h"
+#include "tests/client/scripted_fixture.h"
+
+namespace dafs::client::testing {
+namespace {
+
+using wire::DafsStatus;
+using wire::Proc;
+
+class FilesRecoveryTest : public ScriptedTest {
+ protected:
+  // The first request of `proc` meets the end of its session; `executed`: after it was carried out.
+  void LoseOnce(Proc proc, bool executed, bool restart = false, bool with_cache = true) {
+    server_.script = [=, this, done = false](ScriptedConnection& c,
+                                             const Request& request) mutable {
+      if (done || request.header.procedure != proc) return false;
+      done = true;
+      if (executed) server_.Serve(c, request);
+      if (restart) server_.Restart(with_cache);
+      c.closed = false;
+      executed ? c.Close(absl::OkStatus()) : c.CloseAfterAnswers();
+      return true;
+    };
+  }
+  absl::StatusOr<Node> MakeDirectory() {
+    return Await(files_->MakeDirectory(who_, dir_, "name", wire::FileAttributes()));
+  }
+  absl::StatusOr<OpenFile> Open(const std::string& name, bool create = false,
+                                uint32_t deny = wire::kShareDenyNone) {
+    OpenRequest request;
+    request.name = name;
+    request.owner = "owner of " + name;
+    request.share_access = wire::kShareBoth;
+    request.share_deny = deny;
+    request.create = create;
+    request.create_mode = wire::CreateMode::kGuarded;
+    return Await(files_->Open(who_, request));
+  }
+  absl::Status Write(const OpenFile& file, uint64_t offset, std::string_view data) {
+    BufferLease lease = files_->buffers().TryAcquire(BufferUse::kWriteSource, 65536);
+    std::memcpy(lease.payload(), data.data(), data.size());
+    return Await(files_->Write(who_, file.handle, file.state_id, offset, lease, 0,
+                               static_cast<uint32_t>(data.size()), wire::StableHow::kUnstable))
+        .status();
+  }
+  absl::Status Read(const OpenFile& file) {
+    BufferLease lease = files_->buffers().TryAcquire(BufferUse::kReadTarget, 4096);
+    return Await(files_->Read(who_, file.handle, file.state_id, 0, lease, 4096)).status();
+  }
+  wire::FileHandle dir_;
+};
+
+// ---- The Response Cache ----------------------------------------------------------------------
+
+// Shows DAFS-4.3.4-01, DAFS-6.3.2-03, DAFS-6.3.2-04.
+TEST_F(FilesRecoveryTest, AnExecutedChangeIsFetchedAndNotRepeated) {
+  MakeFiles();
+  LoseOnce(Proc::kCreate, true);
+  absl::StatusOr<Node> node = MakeDirectory();
+  ASSERT_OK(node);
+  EXPECT_EQ(server_.executed[Proc::kCreate], 1);
+  EXPECT_EQ(server_.executed[Proc::kFetchResponse], 1);
+  EXPECT_EQ(node->attributes.file_id, static_cast<uint64_t>('n'));  // the chain went on with it
+}
+
+TEST_F(FilesRecoveryTest, AChangeThatWasNotExecutedIsIssuedAgain) {
+  MakeFiles();
+  LoseOnce(Proc::kRemove, false);
+  ASSERT_OK(Await(files_->Remove(who_, dir_, "name")));
+  EXPECT_EQ(server_.executed[Proc::kRemove], 1);
+  EXPECT_EQ(server_.Count(Proc::kRemove), 2);
+  EXPECT_EQ(server_.executed[Proc::kFetchResponse], 0);
+}
+
+TEST_F(FilesRecoveryTest, AStoredRefusalIsTheAnswer) {
+  MakeFiles();
+  server_.script = [&, done = false](ScriptedConnection& c, const Request& request) mutable {
+    if (done || request.header.procedure != Proc::kRename) return false;
+    done = true;
+    std::vector<std::byte> message(40);
+    server_.responses[{c.session_id, request.header.stream_id}] = {
+        request.header.seq_number, Proc::kRename, DafsStatus::kNotEmpty, message};
+    c.Close(absl::OkStatus());
+    return true;
+  };
+  absl::Status status = Await(files_->Rename(who_, dir_, "a", dir_, "b"));
+  EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kNotEmpty) << status;
+  EXPECT_EQ(server_.executed[Proc::kRename], 0);
+}
+
+// Shows DAFS-5.2.5-06: once for each lost session, when its requests are settled.
+TEST_F(FilesRecoveryTest, TheOldSessionsResponsesAreDiscarded) {
+  MakeFiles();
+  for (int i = 1; i <= 3; ++i) {
+    LoseOnce(Proc::kCreate, i % 2 == 0);
+    ASSERT_OK(MakeDirectory());
+    ASSERT_TRUE(Until([&] { return server_.executed[Proc::kDiscardResponses] == i; }));
+  }
+  const uint64_t present = server_.only().session_id;
+  for (const auto& [key, kept] : server_.responses) EXPECT_EQ(key.first, present);
+}
+
+// Shows DAFS-4.3.4-05, DAFS-5.2.5-05.
+TEST_F(FilesRecoveryTest, AChainResumesBehindItsLastExecutedMember) {
+  MakeFiles();
+  ASSERT_OK(MakeDirectory());
+  // CREATE is executed, but its answer is lost with the SETATTR.
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kSetattrInline || server_.connections_made > 1) {
+      return false;
+    }
+    c.Close(absl::OkStatus());
+    return true;
+  };
+  absl::StatusOr<Node> node = Await(files_->MakeNode(who_, dir_, "made", wire::ObjectType::kFifo,
+                                                     wire::SpecData(), wire::FileAttributes()));
+  ASSERT_OK(node);
+  EXPECT_EQ(server_.executed[Proc::kCreate], 2);  // MakeDirectory's, and this one once
+  EXPECT_EQ(server_.executed[Proc::kSetattrInline], 1);
+  EXPECT_EQ(node->attributes.file_id, static_cast<uint64_t>('m'));
+}
+
+TEST_F(FilesRecoveryTest, AServerThatStillHoldsTheOldSessionIsAskedAgain) {
+  MakeFiles();
+  int refusals = 3;
+  LoseOnce(Proc::kCreate, true);
+  server_.script = [&, inner = std::move(server_.script)](ScriptedConnection& c,
+                                                          const Request& request) {
+    if (request.header.procedure == Proc::kCheckResponse && refusals-- > 0) {
+      c.Refuse(request, DafsStatus::kBadSession);
+      return true;
+    }
+    return inner(c, request);
+  };
+  ASSERT_OK(MakeDirectory());
+  EXPECT_EQ(server_.executed[Proc::kCreate], 1);
+}
+
+TEST_F(FilesRecoveryTest, AServerThatLostItsCacheLeavesAnUnknownFate) {
+  server_.keeps_unanswered = false;
+  MakeFiles();
+  LoseOnce(Proc::kCreate, true, true, false);
+  absl::StatusOr<Node> node = MakeDirectory();
+  EXPECT_TRUE(absl::IsUnknown(node.status())) << node.status();
+  EXPECT_EQ(server_.executed[Proc::kCreate], 1);
+}
+
+// ---- Opens -----------------------------------------------------------------------------------
+
+// Shows DAFS-4.4.1.6-01, DAFS-4.4.1.2-28, DAFS-4.4.1.2-24, DAFS-5.2.5-08, DAFS-3.1.2.5-02.
+TEST_F(FilesRecoveryTest, OpensAreReclaimedFromARestartedServerBeforeAnythingElse) {
+  MakeFiles();
+  absl::StatusOr<OpenFile> one = Open("one"), two = Open("two");
+  ASSERT_OK(one);
+  ASSERT_OK(two);
+  server_.Restart();
+  server_.log.clear();
+  ASSERT_OK(Read(*one));
+  ASSERT_OK(Write(*two, 0, "data"));
+  EXPECT_EQ(server_.opens.size(), 2u);
+  std::vector<Proc> seen;
+  for (const auto& entry : server_.log) {
+    if (entry.proc != Proc::kDiscardResponses && entry.proc != Proc::kRegisterCred) {
+      seen.push_back(entry.proc);
+    }
+  }
+  EXPECT_THAT(seen, ::testing::ElementsAre(Proc::kClientConnectAuth, Proc::kOpen, Proc::kOpen,
+                                           Proc::kReadInline, Proc::kWriteInline));
+  ASSERT_OK(Await(files_->Close(who_, one->handle, one->state_id)));
+  ASSERT_OK(Await(files_->Close(who_, two->handle, two->state_id)));
+  EXPECT_EQ(server_.opens.size(), 0u);
+  EXPECT_EQ(client_->opens().size(), 0u);
+}
+
+TEST_F(FilesRecoveryTest, AnIdleClientReclaimsAtOnce) {
+  MakeFiles();
+  ASSERT_OK(Open("file"));
+  server_.Restart();
+  ASSERT_TRUE(Until([&] { return server_.opens.size() == 1; }));
+}
+
+TEST_F(FilesRecoveryTest, AnOpenThatWasFetchedAcrossARestartIsReclaimed) {
+  MakeFiles();
+  LoseOnce(Proc::kOpen, true, true);
+  absl::StatusOr<OpenFile> file = Open("file", true);
+  ASSERT_OK(file);
+  EXPECT_EQ(server_.executed[Proc::kFetchResponse], 1);
+  ASSERT_OK(Read(*file));
+  EXPECT_EQ(server_.opens.size(), 1u);
+}
+
+// Outside of a grace period a reclaim is refused; what nobody could be kept from is opened anew.
+TEST_F(FilesRecoveryTest, AnOpenThatTheServerForgotIsMadeAgain) {
+  MakeFiles();
+  absl::StatusOr<OpenFile> file = Open("file");
+  ASSERT_OK(file);
+  for (DafsStatus status : {DafsStatus::kStaleStateId, DafsStatus::kExpired}) {
+    server_.opens.clear();
+    bool claimed = false;
+    server_.script = [&](ScriptedConnection& c, const Request& request) {
+      if (request.header.procedure == Proc::kReadInline && !claimed) {
+        c.Refuse(request, status);
+        return true;
+      }
+      if (request.header.procedure == Proc::kOpen) {  // outside of the grace period
+        claimed = true;
+        c.Refuse(request, DafsStatus::kDenied);
+        return true;
+      }
+      return false;
+    };
+    ASSERT_OK(Read(*file));
+    EXPECT_TRUE(claimed);
+    EXPECT_EQ(server_.opens.size(), 1u);
+  }
+  server_.script = nullptr;
+  ASSERT_OK(Await(files_->Close(who_, file->handle, file->state_id)));
+  EXPECT_EQ(server_.opens.size(), 0u);
+}
+
+TEST_F(FilesRecoveryTest, WithoutOpenHandleTheFileIsUsedWithoutAState) {
+  server_.open_handle = false;
+  MakeFiles();
+  absl::StatusOr<OpenFile> file = Open("file");
+  ASSERT_OK(file);
+  server_.Restart();
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kOpen) return false;
+    c.Refuse(request, DafsStatus::kDenied);
+    return true;
+  };
+  ASSERT_OK(Read(*file));
+  EXPECT_EQ(server_.opens.size(), 0u);
+}
+
+// Shows DAFS-4.4.1.2-33.
+TEST_F(FilesRecoveryTest, AReservationThatIsLostIsToldAndNeverPretended) {
+  MakeFiles();
+  absl::StatusOr<OpenFile> file = Open("file", false, wire::kShareWrite);
+  ASSERT_OK(file);
+  server_.Restart();
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kOpen) return false;
+    c.Refuse(request, DafsStatus::kDenied);
+    return true;
+  };
+  for (int i = 0; i < 2; ++i) {
+    absl::Status status = Read(*file);
+    EXPECT_TRUE(absl::IsUnknown(status)) << status;
+  }
+  EXPECT_EQ(server_.executed[Proc::kOpenHandle], 0);
+  ASSERT_OK(Await(files_->Close(who_, file->handle, file->state_id)));
+}
+
+// Shows DAFS-4.4.1.1-03.
+TEST_F(FilesRecoveryTest, AStaleClientIdIsAnsweredByANewSession) {
+  MakeFiles();
+  ASSERT_OK(MakeDirectory());
+  bool refused = false;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kLookup || refused) return false;
+    refused = true;
+    c.Refuse(request, DafsStatus::kStaleClientId);
+    return true;
+  };
+  ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));
+  EXPECT_EQ(server_.connections_made, 2);
+}
+
+// ---- Every point -----------------------------------------------------------------------------
+
+struct Sweep {
+  int ended = 0;
+  std::vector<absl::Status> failures;
+};
+
+dat::Task<void> ChangeThings(Files& files, const Identity& who, int number, Sweep* sweep) {
+  wire::FileHandle dir;
+  const std::string name = absl::StrCat(number);
+  OpenRequest request;
+  request.name = name;
+  request.owner = name;
+  request.share_access = wire::kShareBoth;
+  request.create = true;
+  request.create_mode = wire::CreateMode::kGuarded;
+  std::vector<absl::Status> all;
+  dat::Task<absl::StatusOr<OpenFile>> opening = files.Open(who, request);
+  absl::StatusOr<OpenFile> file = co_await opening;
+  all.push_back(file.status());
+  if (file.ok()) {
+    absl::StatusOr<BufferLease> lease =
+        co_await files.buffers().Acquire(BufferUse::kWriteSource, 20000);
+    std::memset(lease->payload(), number + 1, 20000);
+    const uint32_t size = number % 2 == 0 ? 500 : 20000;
+    dat::Task<absl::StatusOr<WriteResult>> writing = files.Write(
+        who, file->handle, file->state_id, 0, *lease, 0, size, wire::StableHow::kUnstable);
+    absl::StatusOr<WriteResult> written = co_await writing;
+    all.push_back(written.status());
+    dat::Task<absl::StatusOr<AppendResult>> appending =
+        files.Append(who, file->handle, file->state_id, *lease, 0, 300, wire::StableHow::kDataSync);
+    absl::StatusOr<AppendResult> appended = co_await appending;
+    all.push_back(appended.status());
+    dat::Task<absl::StatusOr<wire::Verifier>> committing = files.Commit(who, file->handle, 0, 0);
+    absl::StatusOr<wire::Verifier> committed = co_await committing;
+    all.push_back(committed.status());
+    dat::Task<absl::Status> closing = files.Close(who, file->handle, file->state_id);
+    all.push_back(co_await closing);
+  }
+  dat::Task<absl::StatusOr<Node>> linking = files.Link(who, dir, dir, "link");
+  absl::StatusOr<Node> linked = co_await linking;
+  all.push_back(linked.status());
+  dat::Task<absl::Status> renaming = files.Rename(who, dir, name, dir, "other");
+  all.push_back(co_await renaming);
+  dat::Task<absl::Status> removing = files.Remove(who, dir, "other");
+  all.push_back(co_await removing);
+  for (const absl::Status& status : all) {
+    if (!status.ok()) sweep->failures.push_back(status);
+  }
+  ++sweep->ended;
+}
+
+class FaultSweep : public FilesRecoveryTest, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Ends, FaultSweep, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Restart" : "Cut"; });
+
+// Shows DAFS-4.3.4-01: every modifying request is carried out and answered exactly
+// once, wherever the connection breaks.
+TEST_P(FaultSweep, EveryChangeIsMadeExactlyOnceWhereverTheConnectionBreaks) {
+  options_.max_requests = 4;
+  server_.max_requests = server_.target_nreq = 4;
+  constexpr int kFiles = 4;
+  int fault = 1;
+  for (bool untouched = false; !untouched; ++fault) {
+    SCOPED_TRACE(absl::StrCat("operation ", fault, " of the transport fails"));
+    ASSERT_LT(fault, 4000);
+    server_.responses.clear();
+    server_.opens.clear();
+    server_.written.clear();
+    server_.unstable.clear();
+    server_.executed.clear();
+    server_.operations = 0;
+    server_.break_at = fault;
+    bool restarted = !GetParam();
+    server_.script = [&](ScriptedConnection&, const Request&) {
+      if (!restarted && server_.operations > server_.break_at) {
+        // The first request after the break finds another instance.
+        restarted = true;
+        ++server_.instance;
+        server_.opens.clear();
+      }
+      return false;
+    };
+    MakeFiles();
+    Sweep sweep;
+    for (int i = 0; i < kFiles; ++i) dat::Start(ChangeThings(*files_, who_, i, &sweep));
+    ASSERT_TRUE(Until([&] { return sweep.ended == kFiles; }));
+    Settle();
+    untouched = server_.operations < fault;
+    EXPECT_THAT(sweep.failures, ::testing::IsEmpty());
+    for (Proc proc : {Proc::kLink, Proc::kRename, Proc::kRemove}) {
+      EXPECT_EQ(server_.executed[proc], kFiles) << wire::Name(proc);
+    }
+    EXPECT_EQ(server_.executed[Proc::kAppendInline], kFiles);
+    EXPECT_EQ(server_.opens.size(), 0u);
+    EXPECT_EQ(client_->opens().size(), 0u);
+    EXPECT_EQ(server_.unstable.size(), 0u);
+    for (int i = 0; i < kFiles; ++i) {
+      EXPECT_EQ(server_.written[absl::StrCat(i)].size(), i % 2 == 0 ? 500u : 20000u) << i;
+    }
+    EXPECT_EQ(files_->buffers().counts().leased, 0u);
+    EXPECT_EQ(files_->buffers().counts().quarantined, 0u);
+    EXPECT_EQ(files_->Report().session.slots_taken, 0u);
+    files_.reset();
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(fault, 100);  // the sweep met something
+}
+
+}  // namespace
+}  // namespace dafs::client::testing
