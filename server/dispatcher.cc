@@ -89,11 +89,11 @@ const Procedure* FindProcedure(Proc proc) {
     case Proc::kLink:
       return &kRun<Link>;
     case Proc::kLock:
-      return &kNotSupported<wire::LockArgs>;
+      return &kRun<Lock>;
     case Proc::kLockt:
-      return &kNotSupported<wire::LocktArgs>;
+      return &kRun<Lockt>;
     case Proc::kLocku:
-      return &kNotSupported<wire::LockuArgs>;
+      return &kRun<Locku>;
     case Proc::kLookup:
       return &kRun<Lookup>;
     case Proc::kLookupp:

@@ -44,6 +44,11 @@ void OpenHandle(Call& call);
 void Close(Call& call);
 void OpenDowngrade(Call& call);
 
+// procedures_locks.cc
+void Lock(Call& call);
+void Lockt(Call& call);
+void Locku(Call& call);
+
 // procedures_data.cc
 dat::Task<void> ReadInline(Call& call);
 dat::Task<void> WriteInline(Call& call);

@@ -105,14 +105,16 @@ DafsStatus OpenTable::FindRecord(const wire::ClientId& client_id, const wire::St
 }
 
 DafsStatus OpenTable::Find(const wire::ClientId& client_id, const wire::StateId& state_id,
-                           const ObjectKey& key, OpenRights* rights) const {
+                           const ObjectKey& key, OpenRights* rights, std::string* owner) const {
   absl::ReaderMutexLock lock(&mutex_);
   uint64_t serial = 0;
   if (DafsStatus status = FindRecord(client_id, state_id, key, &serial);
       status != DafsStatus::kOk) {
     return status;
   }
-  rights->access = records_.find(serial)->second.access;
+  const Record& record = records_.find(serial)->second;
+  rights->access = record.access;
+  if (owner != nullptr) *owner = record.owner;
   rights->object = files_.find(key)->second.object;
   return DafsStatus::kOk;
 }
@@ -142,7 +144,8 @@ DafsStatus OpenTable::Close(const wire::ClientId& client_id, const wire::StateId
   if (record->second.deny != 0) --deniers_;
   closed->last_write =
       (record->second.access & wire::kShareWrite) != 0 && file->second.holders.writers == 0;
-  by_owner_.erase(Owner{client_id, std::move(record->second.owner), key});
+  by_owner_.erase(Owner{client_id, record->second.owner, key});
+  closed->owner = std::move(record->second.owner);
   auto client = by_client_.find(client_id);
   client->second.erase(serial);
   if (client->second.empty()) by_client_.erase(client);

@@ -44,6 +44,7 @@ struct OpenRights {
 // What a CLOSE leaves of the file.
 struct Closed {
   ObjectRef object;         // none as above
+  std::string owner;        // whose open it was
   bool last_open = false;   // nobody has it open any more
   bool last_write = false;  // nobody has it open for writing any more, and somebody had
 };
@@ -60,9 +61,11 @@ class OpenTable {
   // Keeps the descriptors of `object` as long as the file is open. Whether it is open at all.
   bool Pin(const ObjectRef& object);
 
-  // What `state_id` of `client_id` entitles to on `handle`. BAD_STATEID, STALE_STATEID.
+  // What `state_id` of `client_id` entitles to on `handle`, and who its owner is.
+  // BAD_STATEID, STALE_STATEID.
   wire::DafsStatus Find(const wire::ClientId& client_id, const wire::StateId& state_id,
-                        const ObjectKey& key, OpenRights* rights) const;
+                        const ObjectKey& key, OpenRights* rights,
+                        std::string* owner = nullptr) const;
 
   // Whether I/O without a state id (`access`) meets a reservation: DENIED or OK.
   wire::DafsStatus CheckDenied(const ObjectKey& key, uint32_t access) const;

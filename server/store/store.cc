@@ -43,6 +43,8 @@ void Store::RestoreServerIdentity() { RestoreOwnIdentity(); }
 
 size_t Store::open_count() const { return impl_->opens.size(); }
 
+size_t Store::lock_count() const { return impl_->locks.size(); }
+
 size_t Store::descriptor_count() const {
   return impl_->cache.descriptors().load(std::memory_order_relaxed);
 }

@@ -45,6 +45,11 @@ struct FileAttributes;
 struct FsAttributes;
 struct LinkArgs;
 struct LinkRes;
+struct LockArgs;
+struct LockRes;
+struct LocktArgs;
+struct LocktRes;
+struct LockuArgs;
 struct LookupArgs;
 struct LookupRes;
 struct OpenArgs;
@@ -217,7 +222,18 @@ class Store {
   wire::DafsStatus Close(const Caller& caller, const wire::CloseArgs& args);
   wire::DafsStatus OpenDowngrade(const Caller& caller, const wire::OpenDowngradeArgs& args);
 
-  // Closes every open of a client that is gone (new verifier, lease expired).
+  // --- Locks -----------------------------------------------------------------------------------
+
+  // 6.5.18, 6.5.19, 6.5.20. Nothing waits: a blocking LOCK is denied like any other, and keeps its
+  // place in the queue for the next time it is asked. On DENIED `res` is the lock in the way: a
+  // zero client id and an empty owner for one of a program of the server, or for a range that is
+  // kept for somebody who waits.
+  wire::DafsStatus Lock(const Caller& caller, const wire::LockArgs& args, wire::LockRes* res);
+  wire::DafsStatus Lockt(const Caller& caller, const wire::LocktArgs& args, wire::LocktRes* res);
+  wire::DafsStatus Locku(const Caller& caller, const wire::LockuArgs& args);
+
+  // Closes every open of a client that is gone (new verifier, lease expired), and with them go its
+  // locks.
   void ReleaseClient(const wire::ClientId& client_id);
 
   // --- Data ------------------------------------------------------------------------------------
@@ -256,6 +272,7 @@ class Store {
   // --- For statistics and tests ----------------------------------------------------------------
 
   size_t open_count() const;        // opens held by clients
+  size_t lock_count() const;        // locks held by clients
   size_t descriptor_count() const;  // descriptors held for objects
   wire::Verifier write_verifier() const;
 

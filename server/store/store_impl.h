@@ -13,6 +13,7 @@
 #include "server/store/handle.h"
 #include "server/store/identity.h"
 #include "server/store/journal.h"
+#include "server/store/lock_table.h"
 #include "server/store/mounts.h"
 #include "server/store/named_attributes.h"
 #include "server/store/open_state.h"
@@ -149,6 +150,9 @@ class StoreImpl {
   // Whether another open may keep descriptors for itself.
   bool MayPin() { return cache.descriptors().load(std::memory_order_relaxed) < max_descriptors; }
 
+  // Whether another owner may have locks: each takes a descriptor or two, besides those of files.
+  bool MayLock() { return lock_descriptors.load(std::memory_order_relaxed) < max_descriptors / 4; }
+
   const StoreOptions options;
   const size_t max_descriptors;
   const HandleMac mac;
@@ -157,6 +161,8 @@ class StoreImpl {
   const int64_t start_seconds;  // times and CHANGE of the pseudo file system
   DescriptorCache cache;
   OpenTable opens;
+  std::atomic<size_t> lock_descriptors{0};  // a count; publishes nothing
+  LockTable locks;
   Orphans orphans;
   NamedAttributes attributes;
   std::unique_ptr<Mounts> mounts;

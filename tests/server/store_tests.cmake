@@ -6,6 +6,8 @@ foreach(name
     export
     handle
     identity
+    lock_table
+    locks
     mounts
     named_attributes
     namespace

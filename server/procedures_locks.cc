@@ -1,0 +1,32 @@
+// Procedures on locks: LOCK, LOCKT, LOCKU. Spec: 6.5.18, 6.5.19, 6.5.20.
+#include "server/procedures.h"
+#include "server/session.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+void Lock(Call& call) {
+  wire::LockArgs args;
+  if (!call.Decode(args)) return;
+  wire::LockRes res;
+  const DafsStatus status = call.session().store().Lock(call.caller(), args, &res);
+  call.Finish(status, args, res);
+}
+
+void Lockt(Call& call) {
+  wire::LocktArgs args;
+  if (!call.Decode(args)) return;
+  wire::LocktRes res;
+  const DafsStatus status = call.session().store().Lockt(call.caller(), args, &res);
+  call.Finish(status, args, res);
+}
+
+void Locku(Call& call) {
+  wire::LockuArgs args;
+  if (!call.Decode(args)) return;
+  const DafsStatus status = call.session().store().Locku(call.caller(), args);
+  call.Finish(status, args, wire::LockuRes());
+}
+
+}  // namespace dafs::server

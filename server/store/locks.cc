@@ -1,0 +1,190 @@
+// LOCK, LOCKT, LOCKU. Spec: 6.5.18, 6.5.19, 6.5.20, 4.4.1.2; WIRE 9.4 LOCK, LOCKT, LOCKU.
+//
+// Locks are advisory: reads and writes are not checked against them (4.4.1.2 leaves it to the
+// server), as on a local file system. They are granted among the clients by the LockTable, and then
+// taken in the kernel, for programs of the server.
+//
+// A blocking request (READW, WRITEW) is answered at once like any other: nobody waits here, and no
+// slot is held. Denied, it leaves a ticket in the table that keeps its place in the queue while the
+// client asks again; ABORT withdraws it.
+#include "server/store/errno_status.h"
+#include "server/store/store_impl.h"
+#include "wire/dat/loop.h"
+#include "wire/messages_locks.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+using wire::LockRange;
+using wire::LockType;
+
+namespace {
+
+bool Blocks(LockType type) {
+  return type == LockType::kReadBlocking || type == LockType::kWriteBlocking;
+}
+
+// LOCK and LOCKT tell of a conflict in the same words.
+template <class Res>
+DafsStatus Denied(const LockTable::Conflict& conflict, Res* res) {
+  res->owner_clientid = conflict.owner.client_id;
+  res->owner = conflict.owner.owner;
+  res->offset = conflict.range.first;
+  res->length = wire::LengthOf(conflict.range);
+  res->lock_type = wire::TypeOf(conflict.range);
+  return DafsStatus::kDenied;
+}
+
+// One LOCK of one owner, while the file's lock is held.
+class Locking {
+ public:
+  Locking(StoreImpl& store, Object& file, const LockOwner& owner, const LockRange& range,
+          bool writable)
+      : store_(store),
+        table_(store.locks),
+        file_(file),
+        owner_(owner),
+        range_(range),
+        writable_(writable) {}
+
+  DafsStatus Run(bool blocks, wire::LockRes* res) {
+    const absl::Time now = dat::Loop::Now();
+    if (range_.is_flock()) GiveUpOther();
+    if (auto conflict = table_.Check(file_.key(), owner_, range_, now)) {
+      if (blocks) table_.Wait(file_.key(), owner_, range_, now, false);
+      return Denied(*conflict, res);
+    }
+    if (!table_.MayGrant(owner_)) return DafsStatus::kResource;
+    KernelLock* kernel = table_.FindKernel(file_.key(), owner_);
+    if (kernel == nullptr) {
+      if (!store_.MayLock()) return DafsStatus::kResource;
+      kernel = table_.SetKernel(file_.key(), owner_,
+                                std::make_unique<KernelLock>(store_.lock_descriptors));
+    }
+    const wire::LockRanges held = table_.Held(file_.key(), owner_);
+    const DafsStatus status = kernel->Lock(file_, range_, held, writable_);
+    if (status == DafsStatus::kOk) {
+      table_.Grant(file_.key(), owner_, range_);
+      return DafsStatus::kOk;
+    }
+    if (status == DafsStatus::kDenied) {
+      // 6.5.18: the range that was asked for where the right one is not known.
+      const auto local = TestKernelLock(kernel->ranges_fd(), range_);
+      Denied({LockOwner(), local.value_or(range_)}, res);
+      if (blocks) table_.Wait(file_.key(), owner_, range_, now, true);
+    }
+    table_.DropUnused(file_.key(), owner_);
+    return status;
+  }
+
+ private:
+  // flock(2) converts a lock by giving up the old one first: two that hold shared locks and want
+  // exclusive ones would otherwise wait for each other for ever.
+  void GiveUpOther() {
+    const wire::LockRanges held = table_.Held(file_.key(), owner_);
+    if (held.empty() || !held.ranges().back().is_flock() || held.ranges().back() == range_) return;
+    if (KernelLock* kernel = table_.FindKernel(file_.key(), owner_)) {
+      kernel->Unlock(range_.first, range_.last);
+    }
+    std::unique_ptr<KernelLock> unused;
+    table_.Clear(file_.key(), owner_, range_.first, range_.last, &unused);
+  }
+
+  StoreImpl& store_;
+  LockTable& table_;
+  Object& file_;
+  const LockOwner& owner_;
+  const LockRange range_;
+  const bool writable_;
+};
+
+// A lock for reading needs an open for reading, one for writing an open for writing (fcntl(2));
+// flock(2) asks for neither.
+DafsStatus CheckAccess(const OpenRights& rights, const LockRange& range) {
+  if (range.is_flock()) return DafsStatus::kOk;
+  const uint32_t needed = range.write ? wire::kShareWrite : wire::kShareRead;
+  return (rights.access & needed) != 0 ? DafsStatus::kOk : DafsStatus::kAcces;
+}
+
+// The owner that `state_id` stands for, and the file, which may have lost its last name.
+DafsStatus FindOwner(StoreImpl& store, const Caller& caller, const wire::FileHandle& filehandle,
+                     const wire::StateId& state_id, OpenRights* rights, LockOwner* owner) {
+  if (!store.IsGenuine(filehandle)) return DafsStatus::kBadHandle;
+  STORE_RETURN_IF_NOT_OK(
+      store.opens.Find(caller.client_id, state_id, KeyOf(filehandle), rights, &owner->owner));
+  if (rights->object == nullptr) {
+    STORE_RETURN_IF_NOT_OK(
+        store.ResolveObject(caller, filehandle, DafsStatus::kIsDir, &rights->object));
+  }
+  owner->client_id = caller.client_id;
+  return rights->object->fs().exported->Admits(caller.peer) ? DafsStatus::kOk : DafsStatus::kAcces;
+}
+
+}  // namespace
+
+DafsStatus Store::Lock(const Caller& caller, const wire::LockArgs& args, wire::LockRes* res) {
+  *res = {};
+  // 6.5.18: an option that is not supported. Reclaim needs a grace period, which protects what is
+  // reclaimed.
+  if (args.options != 0) return DafsStatus::kNotSupp;
+  OpenRights rights;
+  LockOwner owner;
+  absl::MutexLock lock(&impl_->FileLock(KeyOf(args.filehandle)));
+  STORE_RETURN_IF_NOT_OK(
+      FindOwner(*impl_, caller, args.filehandle, args.state_id, &rights, &owner));
+  const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
+  if (args.lock_type == LockType::kAbort) {
+    // Nothing to roll back: there are no AUTORECOVERY locks. What is left is the wait.
+    impl_->locks.StopWaiting(rights.object->key(), owner, range);
+    return DafsStatus::kOk;
+  }
+  STORE_RETURN_IF_NOT_OK(CheckAccess(rights, range));
+  const bool writable = (rights.access & wire::kShareWrite) != 0;
+  Locking locking(*impl_, *rights.object, owner, range, writable);
+  return locking.Run(Blocks(args.lock_type), res);
+}
+
+DafsStatus Store::Lockt(const Caller& caller, const wire::LocktArgs& args, wire::LocktRes* res) {
+  *res = {};
+  ObjectRef file;
+  STORE_RETURN_IF_NOT_OK(impl_->ResolveObject(caller, args.filehandle, DafsStatus::kIsDir, &file));
+  if (file->is_dir()) return DafsStatus::kIsDir;
+  if (!file->is_regular()) return DafsStatus::kInval;
+  const LockOwner owner{caller.client_id, args.owner};
+  const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
+  absl::MutexLock lock(&impl_->FileLock(file->key()));
+  if (auto conflict = impl_->locks.CheckHeld(file->key(), owner, range)) {
+    return Denied(*conflict, res);
+  }
+  if (range.is_flock()) return DafsStatus::kOk;  // which the kernel cannot test
+  // The owner's own locks are in the kernel too, and no conflict through his own description.
+  const KernelLock* kernel = impl_->locks.FindKernel(file->key(), owner);
+  int fd = kernel != nullptr ? kernel->ranges_fd() : -1;
+  std::shared_ptr<const Fd> any;
+  if (fd < 0) {
+    int error = 0;
+    any = file->DataFd(false, &error);
+    if (any == nullptr) return StatusFromErrno(error);
+    fd = any->get();
+  }
+  const std::optional<LockRange> local = TestKernelLock(fd, range);
+  return local ? Denied(LockTable::Conflict{LockOwner(), *local}, res) : DafsStatus::kOk;
+}
+
+DafsStatus Store::Locku(const Caller& caller, const wire::LockuArgs& args) {
+  OpenRights rights;
+  LockOwner owner;
+  std::unique_ptr<KernelLock> unused;
+  absl::MutexLock lock(&impl_->FileLock(KeyOf(args.filehandle)));
+  STORE_RETURN_IF_NOT_OK(
+      FindOwner(*impl_, caller, args.filehandle, args.state_id, &rights, &owner));
+  const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
+  const ObjectKey key = rights.object->key();
+  if (KernelLock* kernel = impl_->locks.FindKernel(key, owner)) {
+    kernel->Unlock(range.first, range.last);
+  }
+  impl_->locks.Clear(key, owner, range.first, range.last, &unused);
+  return DafsStatus::kOk;
+}
+
+}  // namespace dafs::server
