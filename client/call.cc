@@ -26,13 +26,11 @@ bool IsIdempotent(wire::Proc proc) {
     case wire::Proc::kRemove:
     case wire::Proc::kRename:
     case wire::Proc::kBatchSubmit:
-    case wire::Proc::kLock:
-    case wire::Proc::kLocku:
     case wire::Proc::kOpenDowngrade:
     case wire::Proc::kSetFencingList:
       return false;
-    // Writing the same bytes, setting the same attributes or committing again changes nothing
-    // more; a second CLOSE is told by BAD_STATEID.
+    // Writing the same bytes, setting the same attributes, committing or locking again for the same
+    // owner changes nothing more; a second CLOSE is told by BAD_STATEID.
     default:
       return true;
   }

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "client/buffer_pool.h"
 #include "client/credentials.h"
+#include "client/locks.h"
 #include "client/opens.h"
 #include "wire/dat/address.h"
 #include "wire/dat/dat.h"
@@ -97,6 +98,7 @@ class Client {
   // Atomics only because workers read them while a first Mount still stores them; they publish
   // nothing but themselves.
   Limits& limits() { return limits_; }
+  Locks& locks() { return locks_; }
 
   // The workers of this client, for statistics. Files registers and unregisters itself.
   void AddWorker(Files* files) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -124,6 +126,7 @@ class Client {
   Credentials credentials_;
   Opens opens_;
   Limits limits_;
+  Locks locks_;
   std::atomic<int64_t> last_activity_{0};
   absl::Mutex mutex_;
   std::vector<Files*> workers_ ABSL_GUARDED_BY(mutex_);

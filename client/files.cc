@@ -128,6 +128,7 @@ void Files::Shutdown() {
   connection_->Shutdown();
   registration_->WakeAll(absl::CancelledError("the mount ends"));
   reclaim_->WakeAll(absl::CancelledError("the mount ends"));
+  EndLockWaits(absl::CancelledError("the mount ends"));
   buffers_->Close();
 }
 

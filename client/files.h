@@ -31,13 +31,16 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/buffer_pool.h"
 #include "client/client.h"
 #include "client/identity.h"
+#include "client/locks.h"
 #include "client/lost_requests.h"
 #include "client/opens.h"
 #include "wire/attributes.h"
@@ -51,6 +54,7 @@ namespace dafs::client {
 
 class CallBase;
 class Connection;
+class LockWait;
 class Session;
 class WaitList;
 class Waits;
@@ -122,6 +126,26 @@ struct DirectoryPage {
   wire::Verifier cookieverf;  // for the next page
   bool eof = false;           // no entry after these
   wire::DirentReader entries;
+};
+
+enum class LockOutcome : uint8_t {
+  kGranted,
+  kDenied,     // another owner holds what stands in the way
+  kCancelled,  // LockWait::Cancel, and not granted before
+  kDeadlock,   // whoever holds what stands in the way waits for something this process holds
+};
+
+struct LockAnswer {
+  LockOutcome outcome = LockOutcome::kGranted;
+  // What the file is like under the lock; nothing valid in it if that could not be had.
+  wire::FileAttributes attributes;
+};
+
+// Who stands in the way of a lock.
+struct LockConflict {
+  bool ours = false;  // an owner of this client
+  std::string owner;  // as its OPEN named it; empty: a program of the server
+  wire::LockRange range;
 };
 
 class Files {
@@ -205,9 +229,30 @@ class Files {
   dat::Task<absl::StatusOr<OpenFile>> OpenByHandle(const Identity& who,
                                                    const wire::FileHandle& file,
                                                    uint32_t share_access, std::string_view owner);
-  // A zero state id: nothing to do, OK.
+  // A zero state id: nothing to do, OK. Locks of this open are given up first.
   dat::Task<absl::Status> Close(const Identity& who, const wire::FileHandle& file,
                                 const wire::StateId& state_id);
+
+  // ---- Locks -------------------------------------------------------------------------------
+
+  // Takes `range` for `owner`, whose OPEN allows it: a lock for reading needs an open for reading,
+  // one for writing an open for writing, flock neither. Replaces what the owner held there. With
+  // `wait`, which outlives the task, it goes on asking until it is granted, cancelled, or a
+  // deadlock; no slot is held between two questions. kUnimplemented: the server has no locks.
+  // ACCES, BAD_STATEID, EXPIRED, RESOURCE (too many locks).
+  dat::Task<absl::StatusOr<LockAnswer>> Lock(const Identity& who, const LockOwner& owner,
+                                             const wire::LockRange& range,
+                                             LockWait* wait = nullptr);
+  // Who stands in the way of `range` for the owner of this name; nobody: nullopt.
+  dat::Task<absl::StatusOr<std::optional<LockConflict>>> TestLock(const Identity& who,
+                                                                  const wire::FileHandle& file,
+                                                                  std::string_view owner,
+                                                                  const wire::LockRange& range);
+  // Gives up everything from `first` to `last`, inclusive. OK also if nothing was held.
+  dat::Task<absl::Status> Unlock(const Identity& who, const LockOwner& owner, uint64_t first,
+                                 uint64_t last);
+
+  // ---- Data --------------------------------------------------------------------------------
 
   // Reads up to `size` bytes from byte `offset` into the payload of `into`, from its start.
   // Returns the bytes placed, 0..size, and whether the end was reached; short only at the end.
@@ -334,6 +379,13 @@ class Files {
   dat::Task<absl::StatusOr<std::string>> ReadLinkDirect(const Identity& who,
                                                         const wire::FileHandle& link);
 
+  dat::Task<absl::StatusOr<LockAnswer>> LockOnce(const Identity& who, const LockOwner& owner,
+                                                 const wire::LockRange& range, wire::LockType type);
+  dat::Task<void> UnlockBeforeClose(const Identity& who, const wire::FileHandle& file,
+                                    const wire::StateId& state_id,
+                                    const std::vector<wire::LockRange>& held);
+  void EndLockWaits(const absl::Status& why);
+
   Client& client_;
   dat::Loop& loop_;
   std::unique_ptr<BufferPool> buffers_;
@@ -346,6 +398,7 @@ class Files {
   bool reclaiming_ = false;
   // The client_id under which the server knows all opens; another one is a restarted server's.
   wire::ClientId reclaimed_under_;
+  absl::flat_hash_set<LockWait*> lock_waits_;  // those that pause
 };
 
 }  // namespace dafs::client

@@ -159,6 +159,12 @@ dat::Task<absl::StatusOr<OpenFile>> Files::OpenByHandle(const Identity& who,
 dat::Task<absl::Status> Files::Close(const Identity& who, const wire::FileHandle& file,
                                      const wire::StateId& state_id) {
   if (state_id.is_zero()) co_return absl::OkStatus();
+  const std::vector<wire::LockRange> held = client_.locks().Forget(file, state_id);
+  if (!held.empty()) {
+    dat::Task<void> unlock = UnlockBeforeClose(who, file, state_id, held);
+    co_await unlock;
+    client_.locks().Released({file, state_id}, 0, wire::kFlockByte);
+  }
   Call<wire::CloseArgs> call;
   call.args.filehandle = file;
   call.args.state_id = state_id;

@@ -1,0 +1,179 @@
+// Locks. Spec: 4.4.1.2, 6.5.18, 6.5.19, 6.5.20.
+#include <algorithm>
+#include <utility>
+
+#include "client/connection.h"
+#include "client/files.h"
+#include "client/lock_wait.h"
+#include "client/operation.h"
+#include "wire/status_macros.h"
+
+namespace dafs::client {
+
+using wire::DafsStatus;
+using wire::LockRange;
+
+namespace {
+
+wire::LockuArgs UnlockArgs(const wire::FileHandle& file, const wire::StateId& state_id,
+                           uint64_t first, uint64_t last) {
+  wire::LockuArgs args;
+  args.filehandle = file;
+  args.state_id = state_id;
+  args.offset = first;
+  args.length = wire::LengthOf({first, last, false});
+  return args;
+}
+
+// A wait that the client knows of, from the first denial on.
+class KnownWait {
+ public:
+  explicit KnownWait(Locks& locks) : locks_(locks) {}
+  ~KnownWait() {
+    if (begun_) locks_.EndWait(&wait_);
+  }
+  KnownWait(const KnownWait&) = delete;
+  KnownWait& operator=(const KnownWait&) = delete;
+
+  void Begin(LockWait& wait, const LockOwner& owner, const LockRange& range) {
+    if (std::exchange(begun_, true)) return;
+    wait_.owner = owner;
+    wait_.owner.process = wait.Process();
+    wait_.range = range;
+    wait_.wake = wait.Waker();
+    locks_.BeginWait(&wait_);
+  }
+  bool IsDeadlock() const { return locks_.IsDeadlock(wait_); }
+
+ private:
+  Locks& locks_;
+  Locks::Wait wait_;
+  bool begun_ = false;
+};
+
+}  // namespace
+
+// LOCK, and what the file is like under the lock.
+dat::Task<absl::StatusOr<LockAnswer>> Files::LockOnce(const Identity& who, const LockOwner& owner,
+                                                      const LockRange& range, wire::LockType type) {
+  Call<wire::LockArgs> lock;
+  StatCall stat;
+  lock.args.filehandle = owner.file;
+  lock.args.lock_type = type;
+  lock.args.state_id = owner.state_id;
+  lock.args.offset = range.first;
+  lock.args.length = wire::LengthOf(range);
+  CallBase* const chain[] = {&lock, &stat};
+  dat::Task<absl::Status> task =
+      Run(&who, type == wire::LockType::kAbort ? std::span<CallBase* const>(chain, 1)
+                                               : std::span<CallBase* const>(chain));
+  CO_RETURN_IF_ERROR(co_await task);
+  LockAnswer answer;
+  if (lock.status == DafsStatus::kDenied) {
+    answer.outcome = LockOutcome::kDenied;
+    co_return answer;
+  }
+  if (!lock.ok()) co_return StatusOf(lock, "lock");
+  if (stat.ok()) answer.attributes = stat.Take();
+  co_return answer;
+}
+
+dat::Task<absl::StatusOr<LockAnswer>> Files::Lock(const Identity& who, const LockOwner& owner,
+                                                  const LockRange& range, LockWait* wait) {
+  KnownWait known(client_.locks());
+  for (;;) {
+    dat::Task<absl::StatusOr<LockAnswer>> task =
+        LockOnce(who, owner, range, wire::TypeOf(range, wait != nullptr));
+    absl::StatusOr<LockAnswer> answer = co_await task;
+    if (!answer.ok()) co_return answer;
+    if (answer->outcome == LockOutcome::kGranted) {
+      client_.locks().Granted(owner, range);
+      co_return answer;
+    }
+    // flock(2) gives up a lock of the other type before it asks for this one.
+    if (range.is_flock()) client_.locks().Released(owner, range.first, range.last);
+    if (wait == nullptr) co_return answer;
+    known.Begin(*wait, owner, range);
+    if (wait->cancelled()) {
+      answer->outcome = LockOutcome::kCancelled;
+    } else if (known.IsDeadlock()) {
+      answer->outcome = LockOutcome::kDeadlock;
+    }
+    if (answer->outcome != LockOutcome::kDenied) {
+      // 6.5.18 ABORT: the place in the queue is given up. A server that does not know the wait has
+      // nothing to forget.
+      dat::Task<absl::StatusOr<LockAnswer>> abort =
+          LockOnce(who, owner, range, wire::LockType::kAbort);
+      absl::StatusOr<LockAnswer> ignored = co_await abort;
+      co_return answer;
+    }
+    lock_waits_.insert(wait);
+    dat::Task<absl::Status> pause = wait->Pause();
+    absl::Status paused = co_await pause;
+    lock_waits_.erase(wait);
+    if (!paused.ok()) co_return paused;
+  }
+}
+
+void Files::EndLockWaits(const absl::Status& why) {
+  const absl::flat_hash_set<LockWait*> waits = std::exchange(lock_waits_, {});
+  for (LockWait* wait : waits) wait->End(why);
+}
+
+dat::Task<absl::StatusOr<std::optional<LockConflict>>> Files::TestLock(const Identity& who,
+                                                                       const wire::FileHandle& file,
+                                                                       std::string_view owner,
+                                                                       const LockRange& range) {
+  Call<wire::LocktArgs> call;
+  call.args.filehandle = file;
+  call.args.lock_type = wire::TypeOf(range);
+  call.args.owner = owner;
+  call.args.offset = range.first;
+  call.args.length = wire::LengthOf(range);
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = Run(&who, chain);
+  CO_RETURN_IF_ERROR(co_await task);
+  if (call.ok()) co_return std::optional<LockConflict>();
+  if (call.status != DafsStatus::kDenied) co_return StatusOf(call, "test lock");
+  LockConflict conflict;
+  const Session* session = connection_->session();
+  conflict.ours = session != nullptr && session->negotiated().client_id == call.res.owner_clientid;
+  conflict.owner = call.res.owner;
+  // From the network: a length of 0 would be none.
+  conflict.range = wire::LockRangeOf(call.res.offset, std::max<uint64_t>(call.res.length, 1),
+                                     call.res.lock_type);
+  co_return std::optional<LockConflict>(std::move(conflict));
+}
+
+dat::Task<absl::Status> Files::Unlock(const Identity& who, const LockOwner& owner, uint64_t first,
+                                      uint64_t last) {
+  Call<wire::LockuArgs> call;
+  call.args = UnlockArgs(owner.file, owner.state_id, first, last);
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "unlock");
+  absl::Status status = co_await task;
+  client_.locks().Released(owner, first, last);
+  co_return status;
+}
+
+// 4.4.1.2: a client releases its locks before it closes. One chain; a CLOSE after it releases what
+// is left.
+dat::Task<void> Files::UnlockBeforeClose(const Identity& who, const wire::FileHandle& file,
+                                         const wire::StateId& state_id,
+                                         const std::vector<LockRange>& held) {
+  Call<wire::LockuArgs> records;
+  Call<wire::LockuArgs> flock;
+  std::vector<CallBase*> chain;
+  if (!held.front().is_flock()) {
+    records.args = UnlockArgs(file, state_id, 0, wire::kFlockByte - 1);
+    chain.push_back(&records);
+  }
+  if (held.back().is_flock()) {
+    flock.args = UnlockArgs(file, state_id, wire::kFlockByte, wire::kFlockByte);
+    chain.push_back(&flock);
+  }
+  dat::Task<absl::Status> task = Run(&who, chain);
+  absl::Status ignored = co_await task;
+}
+
+}  // namespace dafs::client

@@ -1,0 +1,66 @@
+// A wait for a lock that another owner holds: asks again from time to time, at once when something
+// in its way was given up by this client, and ends early when it is cancelled.
+// Spec: 4.4.1.2 (blocking locks: the client polls; nothing waits at the server).
+// Belongs to the thread of its loop; Wake may be called from any.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/wait_list.h"
+#include "wire/dat/loop.h"
+#include "wire/dat/task.h"
+
+namespace dafs::client {
+
+class LockWait {
+ public:
+  // The pauses between two questions grow from one to the other. The server keeps a waiter's place
+  // for two seconds (server/store/lock_table.h).
+  static constexpr absl::Duration kPauseLeast = absl::Milliseconds(1);
+  static constexpr absl::Duration kPauseMost = absl::Milliseconds(100);
+
+  // `process` is asked once, when there is something to wait for: what LockOwner::process is for
+  // this wait.
+  LockWait(dat::Loop& loop, std::function<uint64_t()> process)
+      : loop_(loop), state_(std::make_shared<State>(loop)), process_(std::move(process)) {}
+  LockWait(const LockWait&) = delete;
+  LockWait& operator=(const LockWait&) = delete;
+
+  // The lock is not wanted any more: the wait ends as soon as the server has answered what was
+  // asked last.
+  void Cancel() {
+    const std::shared_ptr<State> state = state_;  // the wait may end in WakeAll
+    state->cancelled = true;
+    state->list.WakeAll(absl::OkStatus());
+  }
+  bool cancelled() const { return state_->cancelled; }
+
+  // For Files.
+  uint64_t Process() { return process_ ? process_() : 0; }
+  // Until it is time to ask again.
+  dat::Task<absl::Status> Pause();
+  // Everything ends: `why` is what Pause says.
+  void End(const absl::Status& why) { state_->list.WakeAll(why); }
+  // What wakes this wait, also after it has gone.
+  std::function<void()> Waker();
+
+ private:
+  struct State {
+    explicit State(dat::Loop& loop) : list(loop) {}
+    WaitList list;
+    bool cancelled = false;
+    bool woken = false;  // since the last question
+  };
+
+  dat::Loop& loop_;
+  const std::shared_ptr<State> state_;  // owners: the wait, and its waker while it runs
+  std::function<uint64_t()> process_;
+  absl::Duration pause_ = kPauseLeast;
+};
+
+}  // namespace dafs::client

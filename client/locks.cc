@@ -1,0 +1,130 @@
+#include "client/locks.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+
+namespace dafs::client {
+
+using wire::LockRange;
+
+namespace {
+
+// How many waiters one release wakes: the server serves them in order, one or a few readers can
+// have what was given up, and the others ask again by their timers.
+constexpr int kMostWoken = 4;
+
+}  // namespace
+
+void Locks::Granted(const LockOwner& owner, const LockRange& range) {
+  absl::MutexLock lock(&mutex_);
+  Owner& held = files_[owner.file].owners[owner.state_id];
+  held.process = owner.process;
+  held.ranges.Set(range);
+}
+
+void Locks::Released(const LockOwner& owner, uint64_t first, uint64_t last) {
+  absl::MutexLock lock(&mutex_);
+  auto file = files_.find(owner.file);
+  if (file == files_.end()) return;
+  auto held = file->second.owners.find(owner.state_id);
+  if (held != file->second.owners.end()) {
+    held->second.ranges.Clear(first, last);
+    if (held->second.ranges.empty()) file->second.owners.erase(held);
+  }
+  WakeSome(file->second, first, last);
+  Tidy(owner.file);
+}
+
+std::vector<LockRange> Locks::Forget(const wire::FileHandle& handle,
+                                     const wire::StateId& state_id) {
+  std::vector<LockRange> ranges;
+  absl::MutexLock lock(&mutex_);
+  auto file = files_.find(handle);
+  if (file == files_.end()) return ranges;
+  auto held = file->second.owners.find(state_id);
+  if (held == file->second.owners.end()) return ranges;
+  ranges = held->second.ranges.ranges();
+  file->second.owners.erase(held);
+  Tidy(handle);
+  return ranges;
+}
+
+std::vector<Locks::Held> Locks::All() const {
+  std::vector<Held> all;
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [handle, file] : files_) {
+    for (const auto& [state_id, owner] : file.owners) {
+      all.push_back({{handle, state_id, owner.process}, owner.ranges.ranges()});
+    }
+  }
+  return all;
+}
+
+bool Locks::Holds(const wire::FileHandle& handle, const wire::StateId& state_id) const {
+  absl::MutexLock lock(&mutex_);
+  auto file = files_.find(handle);
+  return file != files_.end() && file->second.owners.contains(state_id);
+}
+
+size_t Locks::count() const {
+  size_t count = 0;
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [handle, file] : files_) {
+    for (const auto& [state_id, owner] : file.owners) count += owner.ranges.size();
+  }
+  return count;
+}
+
+void Locks::BeginWait(Wait* wait) {
+  absl::MutexLock lock(&mutex_);
+  files_[wait->owner.file].waits.push_back(wait);
+}
+
+void Locks::EndWait(Wait* wait) {
+  absl::MutexLock lock(&mutex_);
+  std::erase(files_[wait->owner.file].waits, wait);
+  Tidy(wait->owner.file);
+}
+
+void Locks::WakeSome(const File& file, uint64_t first, uint64_t last) {
+  int woken = 0;
+  for (const Wait* wait : file.waits) {
+    if (!wait->range.Overlaps({first, last, true})) continue;
+    wait->wake();
+    if (++woken == kMostWoken) return;
+  }
+}
+
+void Locks::Tidy(const wire::FileHandle& handle) {
+  auto file = files_.find(handle);
+  if (file->second.owners.empty() && file->second.waits.empty()) files_.erase(file);
+}
+
+bool Locks::IsDeadlock(const Wait& first) const {
+  if (first.owner.process == 0) return false;
+  absl::MutexLock lock(&mutex_);
+  absl::flat_hash_set<uint64_t> seen;
+  std::vector<const Wait*> open = {&first};
+  while (!open.empty()) {
+    const Wait& wait = *open.back();
+    open.pop_back();
+    auto file = files_.find(wait.owner.file);
+    if (file == files_.end()) continue;
+    for (const auto& [state_id, owner] : file->second.owners) {
+      if (state_id == wait.owner.state_id || owner.process == 0) continue;
+      if (owner.ranges.FindConflict(wait.range) == nullptr) continue;
+      if (owner.process == first.owner.process) return true;
+      if (!seen.insert(owner.process).second) continue;
+      for (const auto& [handle, other] : files_) {
+        for (const Wait* next : other.waits) {
+          if (next->owner.process == owner.process) open.push_back(next);
+        }
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace dafs::client
