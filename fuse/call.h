@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -64,6 +65,8 @@ class Call {
 
   // A signal came for the caller. Not each one ends the call, see interrupts.h.
   bool interrupted = false;
+  // Set while any signal shall end what the call waits for. May resume the call.
+  std::function<void()> on_interrupt;
 
  private:
   KernelChannel& channel_;

@@ -36,6 +36,11 @@ void Interrupts::Interrupt(uint64_t unique) {
   Call* call = calls_.Find(unique);
   if (call == nullptr) return;
   call->interrupted = true;
+  if (std::function<void()> end_wait = call->on_interrupt) {
+    end_wait();
+    call = calls_.Find(unique);
+    if (call == nullptr) return;
+  }
   if (IsBeingKilled(call->header().pid, proc_)) {
     call->ReplyErrno(EINTR);
   } else if (timer_ == 0) {

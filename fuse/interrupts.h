@@ -2,7 +2,8 @@
 // or a child's end as well as kill -9. A program whose handler runs expects its file system calls
 // to be carried out all the same, as on a local disk, so EINTR is the answer only when the caller
 // is being killed; a call with another signal is looked at again until it is answered.
-// (nfs(5): only SIGKILL interrupts.) Belongs to the worker's thread.
+// (nfs(5): only SIGKILL interrupts.) A call that waits for a lock ends by any signal, as fcntl(2)
+// has it. Belongs to the worker's thread.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,6 @@ namespace {
 constexpr size_t kShortInitBytes = 16;
 
 // What we ask for where the kernel has it. Not asked for, and why:
-//  POSIX_LOCKS, FLOCK_LOCKS  until locks are kept at the server the kernel keeps them locally
 //  WRITEBACK_CACHE           writes go through, so that other clients see them (close-to-open)
 //  ATOMIC_O_TRUNC            the kernel sends SETATTR of size 0 behind the OPEN
 //  POSIX_ACL                 until there are extended attributes
@@ -44,7 +43,10 @@ InitAnswer AnswerInit(std::span<const std::byte> body, const InitWishes& wishes)
   }
   uint64_t offered = in.flags;
   if (in.flags & FUSE_INIT_EXT) offered |= uint64_t{in.flags2} << 32;
-  answer.flags = offered & kWanted;
+  uint64_t wanted = kWanted;
+  if (wishes.posix_locks) wanted |= FUSE_POSIX_LOCKS;
+  if (wishes.flock_locks) wanted |= FUSE_FLOCK_LOCKS;
+  answer.flags = offered & wanted;
 
   fuse_init_out& out = answer.out;
   out.flags = static_cast<uint32_t>(answer.flags);

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -11,6 +12,7 @@
 #include "absl/synchronization/notification.h"
 #include "fuse/identity_cache.h"
 #include "fuse/inode_table.h"
+#include "fuse/lock_owners.h"
 #include "fuse/open_files.h"
 #include "fuse/options.h"
 #include "wire/attributes.h"
@@ -43,12 +45,20 @@ struct MountState {
   InodeTable inodes;
   OpenFiles open_files;
   OpenDirectories open_directories;
+  LockOwners lock_owners;
   IdentityCache identities;
   LastKnown<wire::FsAttributes> statfs;
   LastKnown<wire::FileAttributes> root;
 
-  // Numbers the OPENs of this mount: each is an owner of its own at the server. Gives numbers only.
-  std::atomic<uint64_t> next_owner{1};
+  // A name for the owner of an OPEN: for each open of the kernel and for each owner of record locks
+  // another, since a lock's owner is its OPEN's.
+  std::string NewOwner() {
+    const uint64_t number = next_owner.fetch_add(1, std::memory_order_relaxed);
+    std::string owner(sizeof(number), '\0');
+    std::memcpy(owner.data(), &number, sizeof(number));
+    return owner;
+  }
+  std::atomic<uint64_t> next_owner{1};  // gives numbers only
   // The kernel's INIT was answered; `init_error` (errno) was set before.
   absl::Notification initialised;
   std::atomic<int> init_error{0};  // published by `initialised`

@@ -1,6 +1,8 @@
 // What one open(2) and one opendir(2) of the kernel stand for.
 #pragma once
 
+#include <fcntl.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,9 +15,22 @@
 #include "client/write_tracker.h"
 #include "fuse/handle_table.h"
 #include "wire/attributes.h"
+#include "wire/constants.h"
 #include "wire/types.h"
 
 namespace dafs::fuse {
+
+// What the flags of open(2) ask for: wire::kShare... bits.
+inline uint32_t ShareOf(uint32_t flags) {
+  switch (flags & O_ACCMODE) {
+    case O_RDONLY:
+      return wire::kShareRead;
+    case O_WRONLY:
+      return wire::kShareWrite;
+    default:
+      return wire::kShareBoth;
+  }
+}
 
 // One OPEN at the server for each open of the kernel. Data moves under the opener's identity,
 // whoever uses the descriptor. Constant once it is in the table; any thread.

@@ -44,6 +44,11 @@ Operations::Op Operations::OperationOf(uint32_t opcode) {
       return &Operations::Statfs;
     case FUSE_RELEASE:
       return &Operations::Release;
+    case FUSE_GETLK:
+      return &Operations::Getlk;
+    case FUSE_SETLK:
+    case FUSE_SETLKW:
+      return &Operations::Setlk;
     case FUSE_FLUSH:
       return &Operations::Flush;
     case FUSE_FSYNC:

@@ -15,6 +15,7 @@
 #include "fuse/call.h"
 #include "fuse/kernel_channel.h"
 #include "fuse/kernel_protocol.h"
+#include "fuse/lock_owners.h"
 #include "fuse/mount_state.h"
 #include "wire/dat/task.h"
 
@@ -72,6 +73,10 @@ class Operations {
   dat::Task<void> Flush(Call& call);
   dat::Task<void> Fsync(Call& call);
 
+  // ops_locks.cc
+  dat::Task<void> Getlk(Call& call);
+  dat::Task<void> Setlk(Call& call);
+
   // ops_directory.cc
   dat::Task<void> Opendir(Call& call);
   dat::Task<void> Readdir(Call& call);
@@ -94,7 +99,8 @@ class Operations {
   void Touch(uint64_t nodeid);
 
   dat::Task<absl::StatusOr<client::OpenFile>> OpenNode(const client::Identity& who,
-                                                       const InodeView& node, uint32_t share);
+                                                       const InodeView& node, uint32_t share,
+                                                       std::string owner);
   // Takes an open file into the table; the answer to the kernel for it.
   fuse_open_out TakeOpen(const client::OpenFile& file, uint64_t nodeid, uint32_t flags, Caller who,
                          bool keep_cache);
@@ -102,6 +108,19 @@ class Operations {
   dat::Task<absl::Status> Commit(std::shared_ptr<OpenState> open, bool always);
   dat::Task<absl::Status> ReadRest(const OpenState& open, uint64_t offset,
                                    client::BufferLease& lease, uint32_t size, std::string& data);
+
+  struct LockRequest;
+  dat::Task<void> SetFlock(Call& call, const LockRequest& request);
+  dat::Task<void> SetRecordLock(Call& call, const LockRequest& request);
+  dat::Task<void> UnlockRecords(Call& call, const LockRequest& request);
+  dat::Task<absl::StatusOr<client::LockAnswer>> TakeLock(Call& call, const LockRequest& request,
+                                                         const client::LockOwner& owner);
+  bool ReplyLock(Call& call, const absl::StatusOr<client::LockAnswer>& answer);
+  dat::Task<absl::StatusOr<client::LockOwner>> OpenForLocks(const LockRequest& request,
+                                                            LockOwnerRef owner);
+  dat::Task<void> LeaveOwner(LockOwnerRef owner);
+  dat::Task<void> CloseOwner(LockOwnerRef owner);
+  dat::Task<void> EndOwner(LockOwners::Ended ended);
 
   // A question whose last answer is good enough when the server is gone.
   struct Race;

@@ -124,7 +124,15 @@ dat::Task<void> Operations::Flush(Call& call) {
     call.ReplyErrno(in.ok() ? EBADF : EINVAL);
     co_return;
   }
-  absl::Status committed = co_await Commit(open, false);
+  absl::Status committed;
+  // The writes of a file are counted together: who only read waits for nobody else's.
+  if ((ShareOf(open->flags) & wire::kShareWrite) != 0) committed = co_await Commit(open, false);
+  // close(2) gives up the record locks of its process on the file, before it returns.
+  LockOwners::Ended ended = state_.lock_owners.End(open->nodeid, flush.lock_owner);
+  if (ended.owner != nullptr) {
+    dat::Task<void> ending = EndOwner(ended);
+    co_await ending;
+  }
   call.ReplyStatus(committed);
 }
 

@@ -2,8 +2,8 @@
 #include <fcntl.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
+#include <vector>
 
 #include "fuse/kernel_attributes.h"
 #include "fuse/operations.h"
@@ -12,26 +12,7 @@
 namespace dafs::fuse {
 namespace {
 
-uint32_t ShareOf(uint32_t flags) {
-  switch (flags & O_ACCMODE) {
-    case O_RDONLY:
-      return wire::kShareRead;
-    case O_WRONLY:
-      return wire::kShareWrite;
-    default:
-      return wire::kShareBoth;
-  }
-}
-
-bool Writes(uint32_t flags) { return (flags & O_ACCMODE) != O_RDONLY; }
-
-// An owner of its own for each open: a lock's owner is its OPEN's.
-std::string NewOwner(MountState& state) {
-  uint64_t number = state.next_owner.fetch_add(1, std::memory_order_relaxed);
-  std::string owner(sizeof(number), '\0');
-  std::memcpy(owner.data(), &number, sizeof(number));
-  return owner;
-}
+bool Writes(uint32_t flags) { return (ShareOf(flags) & wire::kShareWrite) != 0; }
 
 // Errors of an OPEN by name that hold for the file and not only for its name.
 bool IsRefusal(const absl::Status& status) {
@@ -57,9 +38,10 @@ bool IsRefusal(const absl::Status& status) {
 // file comes back; else the file is used without an open at the server (state id zero).
 dat::Task<absl::StatusOr<client::OpenFile>> Operations::OpenNode(const client::Identity& who,
                                                                  const InodeView& node,
-                                                                 uint32_t share) {
+                                                                 uint32_t share,
+                                                                 std::string owner) {
   client::OpenRequest request;
-  request.owner = NewOwner(state_);
+  request.owner = std::move(owner);
   request.share_access = share;
   absl::StatusOr<client::OpenFile> file =
       co_await files_.OpenByHandle(who, node.handle, share, request.owner);
@@ -96,8 +78,9 @@ fuse_open_out Operations::TakeOpen(const client::OpenFile& file, uint64_t nodeid
   } else if (keep_cache) {
     out.open_flags |= FOPEN_KEEP_CACHE;
   }
-  // Nothing was written through it, so close(2) has nothing to wait for.
-  if (!Writes(flags)) out.open_flags |= FOPEN_NOFLUSH;
+  // Nothing was written through it, so close(2) has nothing to wait for; unless it gives up record
+  // locks, which any descriptor of the file does.
+  if (!Writes(flags) && !PosixAtServer(state_.options)) out.open_flags |= FOPEN_NOFLUSH;
   return out;
 }
 
@@ -116,7 +99,9 @@ dat::Task<void> Operations::Open(Call& call) {
   std::optional<InodeView> node = NodeOf(call);
   if (!node) co_return;
   Caller who = CallerOf(call);
-  absl::StatusOr<client::OpenFile> file = co_await OpenNode(*who, *node, ShareOf(request.flags));
+  dat::Task<absl::StatusOr<client::OpenFile>> opening =
+      OpenNode(*who, *node, ShareOf(request.flags), state_.NewOwner());
+  absl::StatusOr<client::OpenFile> file = co_await opening;
   if (!file.ok()) {
     call.ReplyStatus(file.status());
     co_return;
@@ -149,7 +134,7 @@ dat::Task<void> Operations::Create(Call& call) {
   request.directory = parent->handle;
   request.name = std::string(name);
   request.share_access = ShareOf(create.flags);
-  request.owner = NewOwner(state_);
+  request.owner = state_.NewOwner();
   request.create = true;
   // GUARDED sets mode and owner as the file is made; EXCLUSIVE needs a second step for them.
   request.create_mode =
@@ -182,7 +167,13 @@ dat::Task<void> Operations::Release(Call& call) {
   std::shared_ptr<OpenState> open = in.ok() ? state_.open_files.Remove(release.fh) : nullptr;
   // Nobody waits for the CLOSE: data was committed by FLUSH.
   call.ReplyOk();
-  if (open != nullptr) co_await CloseState(open);
+  if (open == nullptr) co_return;
+  std::vector<LockOwners::Ended> ended = state_.lock_owners.EndHandle(release.fh);
+  for (const LockOwners::Ended& owner : ended) {
+    dat::Task<void> ending = EndOwner(owner);
+    co_await ending;
+  }
+  co_await CloseState(open);
 }
 
 }  // namespace dafs::fuse

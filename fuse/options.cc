@@ -68,6 +68,14 @@ absl::StatusOr<LookupCache> ParseLookupCache(std::string_view value) {
   return Bad(Cat({"lookupcache=", value}), "all, pos or none is wanted");
 }
 
+absl::StatusOr<LocalLock> ParseLocalLock(std::string_view value) {
+  if (value == "none") return LocalLock::kNone;
+  if (value == "flock") return LocalLock::kFlock;
+  if (value == "posix") return LocalLock::kPosix;
+  if (value == "all") return LocalLock::kAll;
+  return Bad(Cat({"local_lock=", value}), "none, flock, posix or all is wanted");
+}
+
 void SetCacheTimes(Options& o, absl::Duration time) { o.cache = {time, time, time, time}; }
 
 // Options with a value of our own. False: `name` is none of them.
@@ -76,6 +84,8 @@ absl::StatusOr<bool> ApplyValue(std::string_view name, std::string_view value, O
     ASSIGN_OR_RETURN(o.proto, ParseProto(value));
   } else if (name == "lookupcache") {
     ASSIGN_OR_RETURN(o.lookup_cache, ParseLookupCache(value));
+  } else if (name == "local_lock") {
+    ASSIGN_OR_RETURN(o.local_lock, ParseLocalLock(value));
   } else if (name == "port") {
     ASSIGN_OR_RETURN(uint32_t port, Number(name, value, 1, 65535));
     o.port = static_cast<uint16_t>(port);
@@ -128,6 +138,8 @@ bool ApplyWord(std::string_view word, Options& o) {
     o.default_permissions = word == "default_permissions";
   } else if (word == "checksum" || word == "nochecksum") {
     o.checksum = word == "checksum";
+  } else if (word == "lock" || word == "nolock") {
+    o.local_lock = word == "lock" ? LocalLock::kNone : LocalLock::kAll;
   } else if (word == "remount") {
     o.remount = true;
   } else {

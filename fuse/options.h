@@ -43,6 +43,9 @@ enum class LookupCache : uint8_t {
   kNone,
 };
 
+// Which locks the kernel of this machine keeps, unknown to the server: nfs(5) local_lock.
+enum class LocalLock : uint8_t { kNone, kFlock, kPosix, kAll };
+
 struct Options {
   Source source;
   std::string mount_point;
@@ -67,6 +70,7 @@ struct Options {
   absl::Duration timeo = absl::Seconds(60);
   CacheTimes cache;
   LookupCache lookup_cache = LookupCache::kPositive;
+  LocalLock local_lock = LocalLock::kNone;
   bool allow_other = false;          // on by default for root
   bool default_permissions = false;  // on by default for root
   bool checksum = false;
@@ -78,6 +82,14 @@ struct Caller {
   bool root = true;
   bool by_mount8 = false;  // started by mount(8), whose -f means "fake"
 };
+
+// Whether the server keeps the locks of flock(2), and those of fcntl(2).
+inline bool FlockAtServer(const Options& o) {
+  return o.local_lock == LocalLock::kNone || o.local_lock == LocalLock::kPosix;
+}
+inline bool PosixAtServer(const Options& o) {
+  return o.local_lock == LocalLock::kNone || o.local_lock == LocalLock::kFlock;
+}
 
 // `arguments` without the program's name. With help or version set, the rest is not checked.
 // kInvalidArgument: a one-line reason, without the program's name.

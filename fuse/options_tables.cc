@@ -107,6 +107,8 @@ Options:
   acdirmin=N, acdirmax=N   of directories (default 30, 60)
   ac | noac            default cache times, or none
   lookupcache=all|pos|none  names cached: also missing ones, existing ones (default), none
+  local_lock=none|flock|posix|all   locks kept on this machine only (default none)
+  lock | nolock        the same as local_lock=none, local_lock=all
   allow_other, noallow_other   whether other users may use the mount (default: for root)
   default_permissions, nodefault_permissions   whether the kernel checks modes too (default: for root)
   checksum, nochecksum whether messages and data carry checksums (default: no)

@@ -188,6 +188,8 @@ void Worker::StartCall(const fuse_in_header& header, std::span<const std::byte> 
 void Worker::Init(const fuse_in_header& header, std::span<const std::byte> body) {
   InitWishes wishes;
   wishes.max_write = state_.options.wsize;
+  wishes.posix_locks = PosixAtServer(state_.options);
+  wishes.flock_locks = FlockAtServer(state_.options);
   InitAnswer answer = AnswerInit(body, wishes);
   if (answer.error != 0) {
     channel_->ReplyError(header.unique, answer.error);
