@@ -80,10 +80,20 @@ TEST(AnswerInit, TakesWhatItWantsAndNoMore) {
   EXPECT_TRUE(answer.out.flags & FUSE_PARALLEL_DIROPS);
   EXPECT_TRUE(answer.out.flags & FUSE_MAX_PAGES);
   EXPECT_TRUE(answer.out.flags & FUSE_HANDLE_KILLPRIV_V2);
-  // Locks stay local and writes go through.
-  EXPECT_FALSE(answer.out.flags & (FUSE_POSIX_LOCKS | FUSE_FLOCK_LOCKS));
-  EXPECT_FALSE(answer.out.flags & FUSE_WRITEBACK_CACHE);
+  EXPECT_TRUE(answer.out.flags & FUSE_POSIX_LOCKS);
+  EXPECT_TRUE(answer.out.flags & FUSE_FLOCK_LOCKS);
+  EXPECT_FALSE(answer.out.flags & FUSE_WRITEBACK_CACHE);  // writes go through
   EXPECT_EQ(answer.out.flags2, kInitDirectIoAllowMmap >> 32);
+}
+
+TEST(AnswerInit, LocksStayWithTheKernelWhereAskedFor) {
+  std::string body = FakeKernel::InitBody();
+  InitAnswer answer = AnswerInit(Bytes(body), {.posix_locks = false});
+  EXPECT_FALSE(answer.out.flags & FUSE_POSIX_LOCKS);
+  EXPECT_TRUE(answer.out.flags & FUSE_FLOCK_LOCKS);
+  answer = AnswerInit(Bytes(body), {.flock_locks = false});
+  EXPECT_TRUE(answer.out.flags & FUSE_POSIX_LOCKS);
+  EXPECT_FALSE(answer.out.flags & FUSE_FLOCK_LOCKS);
 }
 
 TEST(AnswerInit, OlderKernelsGetWhatTheyOffer) {

@@ -157,6 +157,18 @@ TEST(ParseOptions, TakesWhatMount8AndFstabPassOn) {
             static_cast<unsigned long>(MS_NOEXEC | MS_NOSUID | MS_NODEV));
 }
 
+TEST(ParseOptions, LocalLocksAreThoseOfNfs) {
+  EXPECT_EQ(ParseList("rw")->local_lock, LocalLock::kNone);
+  EXPECT_TRUE(PosixAtServer(*ParseList("lock")) && FlockAtServer(*ParseList("lock")));
+  EXPECT_FALSE(PosixAtServer(*ParseList("nolock")) || FlockAtServer(*ParseList("nolock")));
+  EXPECT_FALSE(PosixAtServer(*ParseList("local_lock=posix")));
+  EXPECT_TRUE(FlockAtServer(*ParseList("local_lock=posix")));
+  EXPECT_TRUE(PosixAtServer(*ParseList("local_lock=flock")));
+  EXPECT_FALSE(FlockAtServer(*ParseList("local_lock=flock")));
+  EXPECT_EQ(ParseList("nolock,local_lock=none")->local_lock, LocalLock::kNone);
+  EXPECT_EQ(ParseList("local_lock=all")->local_lock, LocalLock::kAll);
+}
+
 TEST(ParseOptions, RefusesEachBadOptionByName) {
   const std::pair<const char*, const char*> cases[] = {
       {"bogus", "bogus"},
@@ -177,6 +189,7 @@ TEST(ParseOptions, RefusesEachBadOptionByName) {
       {"rdmadev=", "rdmadev="},
       {"proto=tcp,rdmadev=siw0", "rdmadev=siw0"},
       {"lookupcache=some", "lookupcache=some"},
+      {"local_lock=some", "local_lock=some"},
       {"soft=1", "soft=1"},
   };
   for (auto [list, named] : cases) {

@@ -1,153 +1,12 @@
 // A worker between a fake kernel and a real server in this process: every request of the kernel,
-// and requests no kernel sends. Needs root for the server; skips visibly without.
-#include "fuse/worker.h"
-
-#include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
+// and requests no kernel sends.
 #include <cerrno>
-#include <filesystem>
-#include <fstream>
-#include <memory>
-#include <string>
+#include <vector>
 
-#include "absl/synchronization/notification.h"
-#include "client/client.h"
-#include "fake_kernel.h"
-#include "server/server.h"
-#include "wire/dat/iwarp.h"
+#include "tests/fuse/worker_fixture.h"
 
 namespace dafs::fuse {
 namespace {
-
-class WorkerTest : public testing::Test {
- protected:
-  void SetUp() override {
-    if (geteuid() != 0) GTEST_SKIP() << "needs root: the server takes its callers' identities";
-    char name[] = "/tmp/dafs-fuse-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    base_ = name;
-    chmod(base_.c_str(), 0755);
-    std::filesystem::create_directory(base_ + "/state");
-    std::filesystem::create_directory(base_ + "/export");
-    chmod((base_ + "/export").c_str(), 0777);
-    server::PrepareProcess();
-    provider_ = dat::NewIwarpProvider();
-    server::ServerOptions options;
-    options.exports.resize(1);
-    options.exports[0].name = "/data";
-    options.exports[0].directory = base_ + "/export";
-    options.exports[0].squash = server::Squash::kNone;
-    options.state_dir = base_ + "/state";
-    options.workers = 1;
-    options.listen.push_back({server::Transport::kTcp, (*dat::ResolveHost("127.0.0.1", 0))[0]});
-    server::Server::Providers providers;
-    providers.tcp = provider_.get();
-    auto server = server::Server::Start(std::move(options), providers);
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
-    StartWorker();
-  }
-
-  void TearDown() override {
-    worker_.reset();
-    state_.reset();
-    client_.reset();
-    server_.reset();
-    if (!base_.empty()) std::filesystem::remove_all(base_);
-  }
-
-  void StartWorker() {
-    client::ClientOptions c;
-    c.addresses = {server_->bound()[0].address};
-    c.providers = {provider_.get()};
-    c.export_path = {"data"};
-    c.client_id_string = "fuse test " + base_;
-    c.buffers.bytes = size_t{8} << 20;
-    auto client = client::Client::Create(std::move(c));
-    ASSERT_TRUE(client.ok()) << client.status();
-    client_ = *std::move(client);
-    Options options;
-    state_ = std::make_unique<MountState>(options);
-    auto worker = Worker::Start(*state_, *client_, [this] { ended_.Notify(); });
-    ASSERT_TRUE(worker.ok()) << worker.status();
-    worker_ = *std::move(worker);
-    absl::Notification found;
-    Worker::Root root;
-    worker_->FindRoot([&](Worker::Root answer) {
-      root = std::move(answer);
-      found.Notify();
-    });
-    found.WaitForNotification();
-    ASSERT_TRUE(root.connected.ok()) << root.connected;
-    ASSERT_TRUE(root.node.ok()) << root.node.status();
-    state_->inodes.SetRoot(root.node->handle, root.node->attributes);
-    worker_->Serve(kernel_.TakeWorkerEnd());
-    EXPECT_EQ(kernel_.Call(FUSE_INIT, 0, FakeKernel::InitBody()).error, 0);
-    EXPECT_TRUE(state_->initialised.WaitForNotificationWithTimeout(absl::Seconds(20)));
-  }
-
-  std::string Local(const std::string& name) const { return base_ + "/export/" + name; }
-  std::string Content(const std::string& name) const {
-    std::ifstream file(Local(name), std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-
-  fuse_entry_out Lookup(uint64_t parent, const std::string& name) {
-    FakeKernel::Answer answer = kernel_.Call(FUSE_LOOKUP, parent, Name(name));
-    EXPECT_EQ(answer.error, 0) << name;
-    return answer.As<fuse_entry_out>();
-  }
-  struct Created {
-    fuse_entry_out entry;
-    fuse_open_out open;
-  };
-  Created Create(const std::string& name, uint32_t flags = O_RDWR) {
-    fuse_create_in in = {};
-    in.flags = flags | O_CREAT;
-    in.mode = S_IFREG | 0644;
-    FakeKernel::Answer answer = kernel_.Call(FUSE_CREATE, kRootNode, Raw(in) + Name(name));
-    EXPECT_EQ(answer.error, 0) << name;
-    return {answer.As<fuse_entry_out>(), answer.As<fuse_open_out>(sizeof(fuse_entry_out))};
-  }
-  fuse_open_out Open(uint64_t node, uint32_t flags) {
-    fuse_open_in in = {.flags = flags, .open_flags = 0};
-    FakeKernel::Answer answer = kernel_.Call(FUSE_OPEN, node, Raw(in));
-    EXPECT_EQ(answer.error, 0);
-    return answer.As<fuse_open_out>();
-  }
-  FakeKernel::Answer Write(const Created& file, uint64_t offset, const std::string& data) {
-    fuse_write_in in = {};
-    in.fh = file.open.fh;
-    in.offset = offset;
-    in.size = static_cast<uint32_t>(data.size());
-    return kernel_.Call(FUSE_WRITE, file.entry.nodeid, Raw(in) + data);
-  }
-  FakeKernel::Answer Read(const Created& file, uint64_t offset, uint32_t size) {
-    fuse_read_in in = {};
-    in.fh = file.open.fh;
-    in.offset = offset;
-    in.size = size;
-    return kernel_.Call(FUSE_READ, file.entry.nodeid, Raw(in));
-  }
-  void Release(const Created& file) {
-    fuse_release_in in = {};
-    in.fh = file.open.fh;
-    EXPECT_EQ(kernel_.Call(FUSE_RELEASE, file.entry.nodeid, Raw(in)).error, 0);
-  }
-
-  std::string base_;
-  std::unique_ptr<dat::Provider> provider_;
-  std::unique_ptr<server::Server> server_;
-  std::unique_ptr<client::Client> client_;
-  std::unique_ptr<MountState> state_;
-  FakeKernel kernel_;
-  absl::Notification ended_;
-  std::unique_ptr<Worker> worker_;
-};
 
 TEST_F(WorkerTest, LookupFindsFilesCountsThemAndForgets) {
   EXPECT_EQ(kernel_.Call(FUSE_LOOKUP, kRootNode, Name("none")).error, ENOENT);
@@ -215,7 +74,7 @@ TEST_F(WorkerTest, OpenKeepsThePageCacheOnlyOfAnUnchangedFile) {
   uint64_t node = Lookup(kRootNode, "cached").nodeid;
   fuse_open_out kept = Open(node, O_RDONLY);
   EXPECT_TRUE(kept.open_flags & FOPEN_KEEP_CACHE);
-  EXPECT_TRUE(kept.open_flags & FOPEN_NOFLUSH);
+  EXPECT_FALSE(kept.open_flags & FOPEN_NOFLUSH);  // its close gives up record locks
   EXPECT_TRUE(kernel_.notifications.empty());
   std::ofstream(Local("cached")) << "changed by another client";
   fuse_open_out dropped = Open(node, O_RDWR);

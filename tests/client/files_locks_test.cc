@@ -1,0 +1,170 @@
+// Locks of the client at the real server.
+#include <sys/file.h>
+
+#include "client/lock_wait.h"
+#include "tests/client/server_fixture.h"
+
+namespace dafs::client {
+namespace {
+
+class FilesLocksTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    if (IsSkipped()) return;
+    MakeLocal("f", "content");
+    StartClient(Options());
+  }
+  LockOwner Open(const std::string& owner, uint64_t process = 0,
+                 uint32_t access = wire::kShareBoth) {
+    OpenRequest request;
+    request.directory = root_.handle;
+    request.name = "f";
+    request.owner = owner;
+    request.share_access = access;
+    absl::StatusOr<OpenFile> file = Await(files_->Open(root_user_, request));
+    EXPECT_STATUS_OK(file);
+    return {file->handle, file->state_id, process};
+  }
+  LockOutcome Lock(const LockOwner& owner, const wire::LockRange& range) {
+    absl::StatusOr<LockAnswer> answer = Await(files_->Lock(root_user_, owner, range));
+    EXPECT_STATUS_OK(answer);
+    if (answer.ok() && answer->outcome == LockOutcome::kGranted) {
+      EXPECT_TRUE(answer->attributes.has(wire::kFattrChange));
+    }
+    return answer.ok() ? answer->outcome : LockOutcome::kDenied;
+  }
+  void Unlock(const LockOwner& owner) {
+    EXPECT_STATUS_OK(Await(files_->Unlock(root_user_, owner, 0, wire::kFlockByte - 1)));
+  }
+  uint32_t SlotsTaken() {
+    const WorkerReport report = files_->Report();
+    return report.session.slots_taken;
+  }
+
+  // A wait in the background.
+  struct Waiting {
+    Waiting(FilesLocksTest& test, const LockOwner& owner, const wire::LockRange& range)
+        : wait(*test.loop_, [process = owner.process] { return process; }) {
+      dat::Start(Run(test, this, owner, range));
+    }
+    static dat::Task<void> Run(FilesLocksTest& test, Waiting* self, LockOwner owner,
+                               wire::LockRange range) {
+      dat::Task<absl::StatusOr<LockAnswer>> task =
+          test.files_->Lock(test.root_user_, owner, range, &self->wait);
+      self->answer = co_await task;
+      self->done = true;
+    }
+    LockWait wait;
+    absl::StatusOr<LockAnswer> answer = absl::UnknownError("waits");
+    bool done = false;
+  };
+  void RunUntil(const bool& done) {
+    while (!done) loop_->RunOnce(absl::Seconds(1));
+  }
+  // A few questions long.
+  void RunAWhile() { RunUntilDone(*loop_, loop_->Sleep(absl::Milliseconds(40))); }
+
+  const wire::LockRange all_{0, wire::kFlockByte - 1, true};
+};
+
+// Shows DAFS-6.5.18-07, DAFS-4.4.1.2-45
+TEST_F(FilesLocksTest, LocksAreTakenToldAndGivenUp) {
+  const LockOwner a = Open("a"), b = Open("b");
+  EXPECT_EQ(Lock(a, {10, 19, true}), LockOutcome::kGranted);
+  EXPECT_EQ(Lock(b, {0, 10, false}), LockOutcome::kDenied);
+  auto found = Await(files_->TestLock(root_user_, a.file, "b", all_));
+  ASSERT_STATUS_OK(found);
+  ASSERT_TRUE(found->has_value());
+  EXPECT_TRUE((*found)->ours);
+  EXPECT_EQ((*found)->owner, "a");
+  EXPECT_EQ((*found)->range, (wire::LockRange{10, 19, true}));
+  found = Await(files_->TestLock(root_user_, a.file, "a", all_));
+  ASSERT_STATUS_OK(found);
+  EXPECT_FALSE(found->has_value());
+  EXPECT_EQ(Lock(a, wire::FlockRange(true)), LockOutcome::kGranted);
+  EXPECT_EQ(client_->locks().count(), 2u);
+  EXPECT_STATUS_OK(Await(files_->Close(root_user_, a.file, a.state_id)));
+  EXPECT_EQ(client_->locks().count(), 0u);
+  EXPECT_EQ(Lock(b, all_), LockOutcome::kGranted);
+  EXPECT_EQ(Lock(b, wire::FlockRange(true)), LockOutcome::kGranted);
+  const LockOwner reader = Open("reader", 0, wire::kShareRead);
+  Unlock(b);
+  absl::StatusOr<LockAnswer> refused = Await(files_->Lock(root_user_, reader, all_));
+  EXPECT_EQ(wire::DafsFromStatus(refused.status()), wire::DafsStatus::kAcces);
+}
+
+// Shows DAFS-4.4.1.2-16, DAFS-4.4.1.2-19, DAFS-7-07
+TEST_F(FilesLocksTest, AWaitHoldsNoSlotAndEndsWhenTheLockIsFree) {
+  const LockOwner a = Open("a"), b = Open("b");
+  EXPECT_EQ(Lock(a, all_), LockOutcome::kGranted);
+  Waiting waiting(*this, b, {5, 5, false});
+  RunAWhile();
+  EXPECT_FALSE(waiting.done);
+  EXPECT_EQ(SlotsTaken(), 0u);
+  Unlock(a);
+  RunUntil(waiting.done);
+  ASSERT_STATUS_OK(waiting.answer);
+  EXPECT_EQ(waiting.answer->outcome, LockOutcome::kGranted);
+  EXPECT_EQ(Lock(a, all_), LockOutcome::kDenied);
+}
+
+TEST_F(FilesLocksTest, AWaitForAProgramOfTheServerEnds) {
+  const LockOwner a = Open("a");
+  const int local = open(Local("f").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(flock(local, LOCK_EX), 0);
+  Waiting waiting(*this, a, wire::FlockRange(false));
+  RunAWhile();
+  EXPECT_FALSE(waiting.done);
+  flock(local, LOCK_UN);
+  RunUntil(waiting.done);
+  EXPECT_EQ(waiting.answer->outcome, LockOutcome::kGranted);
+  EXPECT_EQ(flock(local, LOCK_EX | LOCK_NB), -1);
+  close(local);
+}
+
+TEST_F(FilesLocksTest, ACancelledWaitLeavesNoPlaceInTheQueue) {
+  const LockOwner a = Open("a"), b = Open("b"), c = Open("c");
+  EXPECT_EQ(Lock(a, all_), LockOutcome::kGranted);
+  Waiting first(*this, b, all_);
+  RunAWhile();
+  first.wait.Cancel();
+  RunUntil(first.done);
+  EXPECT_EQ(first.answer->outcome, LockOutcome::kCancelled);
+  Unlock(a);
+  EXPECT_EQ(Lock(c, all_), LockOutcome::kGranted);
+  EXPECT_EQ(client_->locks().count(), 1u);
+  // Cancelled before it began: the server is asked all the same, once.
+  Waiting second(*this, b, all_);
+  second.wait.Cancel();
+  RunUntil(second.done);
+  EXPECT_EQ(second.answer->outcome, LockOutcome::kCancelled);
+}
+
+TEST_F(FilesLocksTest, ACircleIsADeadlock) {
+  const LockOwner a = Open("a", 1), b = Open("b", 2);
+  EXPECT_EQ(Lock(a, {0, 0, true}), LockOutcome::kGranted);
+  EXPECT_EQ(Lock(b, {1, 1, true}), LockOutcome::kGranted);
+  Waiting first(*this, a, {1, 1, true});
+  RunAWhile();
+  Waiting second(*this, b, {0, 0, true});
+  RunUntil(second.done);
+  EXPECT_EQ(second.answer->outcome, LockOutcome::kDeadlock);
+  EXPECT_FALSE(first.done);
+  Unlock(b);
+  RunUntil(first.done);
+  EXPECT_EQ(first.answer->outcome, LockOutcome::kGranted);
+}
+
+TEST_F(FilesLocksTest, ShutdownEndsWaits) {
+  const LockOwner a = Open("a"), b = Open("b");
+  EXPECT_EQ(Lock(a, all_), LockOutcome::kGranted);
+  Waiting waiting(*this, b, all_);
+  RunAWhile();
+  files_->Shutdown();
+  EXPECT_TRUE(waiting.done);
+  EXPECT_TRUE(absl::IsCancelled(waiting.answer.status())) << waiting.answer.status();
+}
+
+}  // namespace
+}  // namespace dafs::client

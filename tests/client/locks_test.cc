@@ -1,0 +1,112 @@
+// What a client knows of its locks and waits.
+#include "client/locks.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+namespace dafs::client {
+namespace {
+
+using wire::LockRange;
+
+class LocksTest : public testing::Test {
+ protected:
+  static LockOwner Owner(uint8_t file, uint64_t state, uint64_t process) {
+    LockOwner owner;
+    owner.file.fileid.bytes[0] = file;
+    owner.state_id = wire::OpaqueFromUint64<wire::StateId>(state);
+    owner.process = process;
+    return owner;
+  }
+  // Waits from now on; says whether that is a deadlock.
+  bool Wait(const LockOwner& owner, const LockRange& range) {
+    waits_.push_back(std::make_unique<Locks::Wait>());
+    Locks::Wait* wait = waits_.back().get();
+    wait->owner = owner;
+    wait->range = range;
+    wait->wake = [this] { ++woken_; };
+    locks_.BeginWait(wait);
+    return locks_.IsDeadlock(*wait);
+  }
+  void TearDown() override {
+    for (const auto& wait : waits_) locks_.EndWait(wait.get());
+  }
+
+  Locks locks_;
+  std::vector<std::unique_ptr<Locks::Wait>> waits_;
+  int woken_ = 0;
+  const LockRange all_{0, 99, true};
+};
+
+TEST_F(LocksTest, KeepsWhatIsHeldForRecovery) {
+  const LockOwner a = Owner(1, 1, 7), b = Owner(1, 2, 8);
+  locks_.Granted(a, {0, 9, true});
+  locks_.Granted(a, {20, 29, false});
+  locks_.Granted(a, wire::FlockRange(true));
+  locks_.Granted(b, {40, 49, false});
+  EXPECT_EQ(locks_.count(), 4u);
+  EXPECT_EQ(locks_.All().size(), 2u);
+  EXPECT_TRUE(locks_.Holds(b.file, b.state_id));
+  locks_.Released(b, 0, wire::kFlockByte - 1);
+  EXPECT_FALSE(locks_.Holds(b.file, b.state_id));
+  EXPECT_EQ(locks_.Forget(a.file, a.state_id),
+            (std::vector<LockRange>{{0, 9, true}, {20, 29, false}, wire::FlockRange(true)}));
+  EXPECT_TRUE(locks_.Forget(a.file, a.state_id).empty());
+  EXPECT_EQ(locks_.count(), 0u);
+}
+
+TEST_F(LocksTest, FindsCirclesOverSeveralFilesAndProcesses) {
+  locks_.Granted(Owner(1, 1, 7), all_);
+  locks_.Granted(Owner(2, 2, 8), all_);
+  locks_.Granted(Owner(3, 3, 9), {0, 0, false});
+  EXPECT_FALSE(Wait(Owner(2, 4, 7), all_));  // 7 waits for 8
+  EXPECT_FALSE(Wait(Owner(3, 5, 8), all_));  // 8 waits for 9
+  EXPECT_FALSE(Wait(Owner(3, 6, 10), all_));
+  EXPECT_TRUE(Wait(Owner(1, 7, 9), all_));  // and 9 for 7
+}
+
+TEST_F(LocksTest, WhatIsNoCircleIsNoDeadlock) {
+  locks_.Granted(Owner(1, 1, 7), {0, 9, false});
+  locks_.Granted(Owner(1, 2, 8), {0, 9, false});
+  EXPECT_FALSE(Wait(Owner(1, 1, 7), {50, 59, true}));  // of a remote client: not known here
+  EXPECT_FALSE(Wait(Owner(1, 2, 8), {5, 5, false}));   // readers are in nobody's way
+  // An upgrade by both: each waits for the other.
+  EXPECT_FALSE(Wait(Owner(1, 1, 7), all_));
+  EXPECT_TRUE(Wait(Owner(1, 2, 8), all_));
+}
+
+TEST_F(LocksTest, OwnersWithoutAProcessAreInNoCircle) {
+  locks_.Granted(Owner(1, 1, 0), all_);
+  locks_.Granted(Owner(2, 2, 8), all_);
+  EXPECT_FALSE(Wait(Owner(2, 3, 0), all_));
+  EXPECT_FALSE(Wait(Owner(1, 4, 8), all_));
+}
+
+// An edge ends when the lock does, whatever the server said before.
+TEST_F(LocksTest, WhoGaveUpWhatIsWaitedForIsInNoCircle) {
+  const LockOwner a = Owner(1, 1, 7), b = Owner(2, 2, 8);
+  locks_.Granted(a, all_);
+  locks_.Granted(b, all_);
+  EXPECT_FALSE(Wait(Owner(2, 3, 7), all_));
+  locks_.Released(b, 0, 99);
+  EXPECT_FALSE(Wait(Owner(1, 4, 8), all_));
+}
+
+TEST_F(LocksTest, AReleaseWakesWhoItConcerns) {
+  const LockOwner a = Owner(1, 1, 7);
+  locks_.Granted(a, all_);
+  Wait(Owner(1, 2, 8), {0, 9, true});
+  Wait(Owner(1, 3, 9), {50, 59, true});
+  Wait(Owner(2, 4, 10), {0, 9, true});
+  locks_.Released(a, 40, 99);
+  EXPECT_EQ(woken_, 1);
+  for (uint64_t i = 0; i < 20; ++i) Wait(Owner(1, 10 + i, 20 + i), {0, 9, true});
+  woken_ = 0;
+  locks_.Released(a, 0, 9);
+  EXPECT_EQ(woken_, 4);  // and not the whole crowd
+}
+
+}  // namespace
+}  // namespace dafs::client

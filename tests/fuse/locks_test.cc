@@ -1,0 +1,265 @@
+// Locks as the kernel asks for them: whose they are, what ends them, how a wait ends.
+#include <sys/file.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+#include "fuse/lock_kind.h"
+#include "fuse/lock_owners.h"
+#include "tests/fuse/worker_fixture.h"
+
+namespace dafs::fuse {
+namespace {
+
+constexpr uint64_t kMost = 0x7fffffffffffffff;  // OFFSET_MAX of the kernel
+
+class LocksTest : public WorkerTest {
+ protected:
+  static std::string Lk(const Created& file, uint64_t owner, uint32_t type, uint64_t start = 0,
+                        uint64_t end = kMost, uint32_t flags = 0) {
+    fuse_lk_in in = {};
+    in.fh = file.open.fh;
+    in.owner = owner;
+    in.lk.start = start;
+    in.lk.end = end;
+    in.lk.type = type;
+    in.lk.pid = static_cast<uint32_t>(getpid());
+    in.lk_flags = flags;
+    return Raw(in);
+  }
+  int Lock(const Created& file, uint64_t owner, uint32_t type, uint64_t start = 0,
+           uint64_t end = kMost) {
+    return kernel_.Call(FUSE_SETLK, file.entry.nodeid, Lk(file, owner, type, start, end)).error;
+  }
+  int Flock(const Created& file, uint64_t owner, uint32_t type) {
+    return kernel_
+        .Call(FUSE_SETLK, file.entry.nodeid, Lk(file, owner, type, 0, kMost, FUSE_LK_FLOCK))
+        .error;
+  }
+  uint64_t BeginWait(const Created& file, uint64_t owner, uint32_t type, uint32_t flags = 0) {
+    return kernel_.Send(FUSE_SETLKW, file.entry.nodeid, Lk(file, owner, type, 0, kMost, flags));
+  }
+  fuse_file_lock Test(const Created& file, uint64_t owner, uint32_t type) {
+    return kernel_.Call(FUSE_GETLK, file.entry.nodeid, Lk(file, owner, type)).As<fuse_lk_out>().lk;
+  }
+  void Flush(const Created& file, uint64_t owner) {
+    fuse_flush_in in = {};
+    in.fh = file.open.fh;
+    in.lock_owner = owner;
+    EXPECT_EQ(kernel_.Call(FUSE_FLUSH, file.entry.nodeid, Raw(in)).error, 0);
+  }
+  Created Again(const Created& file, uint32_t flags = O_RDWR) {
+    return {file.entry, Open(file.entry.nodeid, flags)};
+  }
+  void Interrupt(uint64_t unique) {
+    kernel_.Send(FUSE_INTERRUPT, 0, Raw(fuse_interrupt_in{.unique = unique}));
+  }
+};
+
+TEST_F(LocksTest, OwnersExcludeEachOther) {
+  Created file = Create("f");
+  EXPECT_EQ(Lock(file, 1, F_WRLCK, 10, 19), 0);
+  EXPECT_EQ(Lock(file, 2, F_RDLCK, 19, 19), EAGAIN);
+  EXPECT_EQ(Lock(file, 2, F_RDLCK, 20, kMost), 0);
+  fuse_file_lock found = Test(file, 2, F_WRLCK);
+  EXPECT_EQ(found.type, static_cast<uint32_t>(F_WRLCK));
+  EXPECT_EQ(found.start, 10u);
+  EXPECT_EQ(found.end, 19u);
+  EXPECT_EQ(found.pid, static_cast<uint32_t>(getpid()));
+  found = Test(file, 1, F_WRLCK);
+  EXPECT_EQ(found.type, static_cast<uint32_t>(F_RDLCK));
+  EXPECT_EQ(found.end, kMost);
+  EXPECT_EQ(Test(file, 1, F_RDLCK).type, static_cast<uint32_t>(F_UNLCK));
+  EXPECT_EQ(Lock(file, 1, F_UNLCK), 0);
+  EXPECT_EQ(Lock(file, 2, F_RDLCK), 0);
+  EXPECT_EQ(server_->open_count(), 3u);  // of the handle, and of each owner
+  EXPECT_EQ(Lock(file, 99, F_UNLCK), 0);
+  EXPECT_EQ(server_->open_count(), 3u);  // who unlocks only needs none
+}
+
+TEST_F(LocksTest, ClosingAnyDescriptorEndsTheOwnersLocksOnThatFileOnly) {
+  Created file = Create("f"), other = Create("g");
+  Created reading = Again(file, O_RDONLY);
+  EXPECT_FALSE(reading.open.open_flags & FOPEN_NOFLUSH);
+  EXPECT_EQ(Lock(file, 1, F_WRLCK), 0);
+  EXPECT_EQ(Lock(other, 1, F_WRLCK), 0);
+  EXPECT_EQ(Lock(file, 2, F_RDLCK), EAGAIN);
+  Flush(reading, 3);  // somebody else's close
+  EXPECT_EQ(Lock(file, 2, F_RDLCK), EAGAIN);
+  Flush(reading, 1);
+  EXPECT_EQ(Lock(file, 2, F_RDLCK), 0);
+  EXPECT_EQ(Lock(other, 2, F_RDLCK), EAGAIN);
+  // The kernel's number is used again: by somebody else.
+  EXPECT_EQ(Lock(file, 1, F_WRLCK), EAGAIN);
+  EXPECT_EQ(state_->lock_owners.size(), 4u);
+}
+
+TEST_F(LocksTest, TheLastHandleEndsLocksThatNobodyUnlocked) {
+  Created file = Create("f");
+  Created again = Again(file);
+  EXPECT_EQ(Lock(again, 1, F_WRLCK), 0);  // an OFD lock: no FLUSH will name its owner
+  EXPECT_EQ(Lock(file, 2, F_RDLCK), EAGAIN);
+  Flush(again, 77);
+  EXPECT_EQ(Lock(file, 2, F_RDLCK), EAGAIN);
+  Release(again);
+  // RELEASE is answered before the server has heard of it.
+  EXPECT_EQ(kernel_.Call(FUSE_SETLKW, file.entry.nodeid, Lk(file, 2, F_WRLCK)).error, 0);
+  EXPECT_EQ(state_->lock_owners.size(), 1u);
+  EXPECT_EQ(client_->locks().count(), 1u);
+  Flush(file, 2);
+  EXPECT_EQ(client_->locks().count(), 0u);
+  EXPECT_EQ(server_->open_count(), 1u);
+}
+
+TEST_F(LocksTest, FlockBelongsToItsHandle) {
+  Created file = Create("f");
+  Created again = Again(file, O_RDONLY);
+  EXPECT_EQ(Flock(file, 1, F_WRLCK), 0);
+  EXPECT_EQ(Flock(again, 2, F_RDLCK), EAGAIN);
+  EXPECT_EQ(Lock(again, 2, F_RDLCK), 0);  // another kind
+  Flush(file, 1);
+  EXPECT_EQ(Flock(again, 2, F_RDLCK), EAGAIN);
+  EXPECT_EQ(Flock(file, 1, F_UNLCK), 0);
+  EXPECT_EQ(Flock(again, 2, F_WRLCK), 0);
+  const int local = open(Local("f").c_str(), O_RDWR | O_CLOEXEC);
+  EXPECT_EQ(flock(local, LOCK_SH | LOCK_NB), -1);
+  Release(again);
+  EXPECT_EQ(flock(local, LOCK_SH), 0);
+  close(local);
+}
+
+TEST_F(LocksTest, AWaitEndsWithTheLockOrBySignal) {
+  Created file = Create("f");
+  EXPECT_EQ(Lock(file, 1, F_WRLCK), 0);
+  kernel_.pid = static_cast<uint32_t>(getpid());  // lives, and is not being killed
+  const uint64_t first = BeginWait(file, 2, F_WRLCK), second = BeginWait(file, 3, F_WRLCK);
+  EXPECT_EQ(Lock(file, 4, F_RDLCK), EAGAIN);  // two waits, and nobody else is held up
+  Interrupt(second);
+  FakeKernel::Answer answer = kernel_.Receive();
+  EXPECT_EQ(answer.unique, second);
+  EXPECT_EQ(answer.error, EINTR);
+  kernel_.Send(FUSE_SETLK, file.entry.nodeid, Lk(file, 1, F_UNLCK));
+  for (int i = 0; i < 2; ++i) {
+    answer = kernel_.Receive();
+    EXPECT_EQ(answer.error, 0);
+  }
+  EXPECT_EQ(answer.unique, first);
+  EXPECT_EQ(Lock(file, 1, F_RDLCK), EAGAIN);
+  Interrupt(first);  // too late: nothing comes of it
+  EXPECT_EQ(Lock(file, 2, F_UNLCK), 0);
+}
+
+TEST_F(LocksTest, ACircleOfWaitsIsADeadlockForRecordLocksOnly) {
+  Created f = Create("f"), g = Create("g");
+  EXPECT_EQ(Lock(f, 1, F_WRLCK), 0);
+  EXPECT_EQ(Lock(g, 2, F_WRLCK), 0);
+  const uint64_t waits = BeginWait(g, 1, F_WRLCK);
+  EXPECT_EQ(kernel_.Call(FUSE_SETLKW, f.entry.nodeid, Lk(f, 2, F_WRLCK)).error, EDEADLK);
+  Flush(g, 2);
+  EXPECT_EQ(kernel_.Receive().unique, waits);
+  Flush(g, 1);
+  // Two that hold a shared flock and want it for themselves: one gets it.
+  Created again = Again(g);
+  EXPECT_EQ(Flock(g, 1, F_RDLCK), 0);
+  EXPECT_EQ(Flock(again, 2, F_RDLCK), 0);
+  const uint64_t one = BeginWait(g, 1, F_WRLCK, FUSE_LK_FLOCK);
+  const uint64_t two = BeginWait(again, 2, F_WRLCK, FUSE_LK_FLOCK);
+  FakeKernel::Answer answer = kernel_.Receive();
+  EXPECT_EQ(answer.error, 0);
+  const bool first = answer.unique == one;
+  EXPECT_EQ(Flock(first ? g : again, first ? 1 : 2, F_UNLCK), 0);
+  EXPECT_EQ(kernel_.Receive().unique, first ? two : one);
+}
+
+TEST_F(LocksTest, AClosedDescriptorDoesNotEndTheWaitOfAnotherThread) {
+  Created file = Create("f");
+  EXPECT_EQ(Lock(file, 1, F_WRLCK, 0, 9), 0);
+  EXPECT_EQ(Lock(file, 2, F_WRLCK, 50, 59), 0);
+  const uint64_t waits = BeginWait(file, 2, F_WRLCK);
+  EXPECT_EQ(Lock(file, 3, F_RDLCK, 50, 59), EAGAIN);
+  Flush(Again(file), 2);  // gives up what 2 holds, not what it waits for
+  EXPECT_EQ(Lock(file, 3, F_RDLCK, 50, 59), 0);
+  EXPECT_EQ(Lock(file, 3, F_UNLCK), 0);
+  kernel_.Send(FUSE_SETLK, file.entry.nodeid, Lk(file, 1, F_UNLCK));
+  FakeKernel::Answer answer;
+  for (int i = 0; i < 2; ++i) answer = kernel_.Receive();
+  EXPECT_EQ(answer.unique, waits);
+  EXPECT_EQ(answer.error, 0);
+  EXPECT_EQ(Lock(file, 1, F_RDLCK), EAGAIN);
+  Flush(file, 2);
+  EXPECT_EQ(Lock(file, 1, F_RDLCK), 0);
+}
+
+TEST_F(LocksTest, WhoGetsALockSeesWhatOthersWrote) {
+  Created file = Create("f");
+  kernel_.Call(FUSE_GETATTR, file.entry.nodeid, Raw(fuse_getattr_in{}));
+  kernel_.notifications.clear();
+  EXPECT_EQ(Lock(file, 1, F_WRLCK), 0);
+  EXPECT_TRUE(kernel_.notifications.empty());  // nothing was written
+  std::ofstream(Local("f")) << "written on the server";
+  EXPECT_EQ(Lock(file, 1, F_WRLCK, 5, 5), 0);
+  ASSERT_EQ(kernel_.notifications.size(), 1u);
+  EXPECT_EQ(kernel_.notifications[0].error, FUSE_NOTIFY_INVAL_INODE);
+  EXPECT_EQ(kernel_.notifications[0].As<fuse_notify_inval_inode_out>().ino, file.entry.nodeid);
+}
+
+TEST_F(LocksTest, NonsenseIsRefused) {
+  Created file = Create("f");
+  EXPECT_EQ(kernel_.Call(FUSE_SETLK, file.entry.nodeid, "short").error, EINVAL);
+  EXPECT_EQ(kernel_.Call(FUSE_GETLK, file.entry.nodeid, "short").error, EINVAL);
+  EXPECT_EQ(Lock(file, 1, F_WRLCK, 5, 4), EINVAL);
+  EXPECT_EQ(Lock(file, 1, F_WRLCK, 0, kMost + 1), EINVAL);
+  EXPECT_EQ(Lock(file, 1, 17), EINVAL);
+  Created gone = file;
+  gone.open.fh = 12345;
+  EXPECT_EQ(Lock(gone, 1, F_WRLCK), EBADF);
+  EXPECT_EQ(kernel_.Call(FUSE_GETLK, file.entry.nodeid, Lk(gone, 1, F_WRLCK)).error, EBADF);
+}
+
+TEST(LockKindTest, ToldByTheSystemCallOfTheWaitingThread) {
+  char name[] = "/tmp/dafs-proc-XXXXXX";
+  ASSERT_NE(mkdtemp(name), nullptr);
+  const std::string proc = name;
+  std::filesystem::create_directory(proc + "/7");
+  const auto says = [&](const char* text) {
+    std::ofstream(proc + "/7/syscall") << text;
+    return WaitsForOfdLock(7, proc);
+  };
+  EXPECT_TRUE(says("72 0x3 0x26 0x7ffd 0x0 0x0 0x0 0x7ffd 0x7f00\n"));
+  EXPECT_FALSE(says("72 0x3 0x7 0x7ffd 0x0 0x0 0x0 0x7ffd 0x7f00\n"));
+  EXPECT_FALSE(says("running\n"));
+  EXPECT_FALSE(WaitsForOfdLock(8, proc));
+  std::filesystem::remove_all(proc);
+}
+
+TEST(LockOwnersTest, AnOwnerEndsOnceAndIsNeverTheSameAgain) {
+  LockOwners owners;
+  LockOwner fresh;
+  fresh.nodeid = 5;
+  fresh.kernel_owner = 9;
+  fresh.name = "first";
+  LockOwnerRef one = owners.Enter(fresh, 100, 4242);
+  fresh.name = "second";
+  EXPECT_EQ(owners.Enter(fresh, 101, 4243), one);
+  EXPECT_EQ(one->name, "first");
+  EXPECT_EQ(owners.PidOf("first"), 4243u);
+  EXPECT_FALSE(owners.Leave(*one));
+  EXPECT_TRUE(owners.EndHandle(100).empty());  // he locked through another one too
+  std::vector<LockOwners::Ended> ended = owners.EndHandle(101);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_FALSE(ended[0].unused);
+  EXPECT_TRUE(owners.HasEnded(*one));
+  EXPECT_EQ(owners.EnterExisting(5, 9), nullptr);
+  EXPECT_EQ(owners.End(5, 9).owner, nullptr);
+  LockOwnerRef two = owners.Enter(fresh, 101, 1);
+  EXPECT_NE(two, one);
+  EXPECT_TRUE(owners.Leave(*one));
+  EXPECT_FALSE(owners.Leave(*two));
+  EXPECT_TRUE(owners.End(5, 9).unused);
+  EXPECT_EQ(owners.size(), 0u);
+  EXPECT_FALSE(owners.PidOf("second").has_value());
+}
+
+}  // namespace
+}  // namespace dafs::fuse
