@@ -163,7 +163,7 @@ dat::Task<absl::Status> Files::Close(const Identity& who, const wire::FileHandle
   if (!held.empty()) {
     dat::Task<void> unlock = UnlockBeforeClose(who, file, state_id, held);
     co_await unlock;
-    client_.locks().Released({file, state_id}, 0, wire::kFlockByte);
+    client_.locks().Wake(file, held);
   }
   Call<wire::CloseArgs> call;
   call.args.filehandle = file;

@@ -29,10 +29,9 @@ void Locks::Released(const LockOwner& owner, uint64_t first, uint64_t last) {
   auto file = files_.find(owner.file);
   if (file == files_.end()) return;
   auto held = file->second.owners.find(owner.state_id);
-  if (held != file->second.owners.end()) {
-    held->second.ranges.Clear(first, last);
-    if (held->second.ranges.empty()) file->second.owners.erase(held);
-  }
+  if (held == file->second.owners.end()) return;
+  held->second.ranges.Clear(first, last);
+  if (held->second.ranges.empty()) file->second.owners.erase(held);
   WakeSome(file->second, first, last);
   Tidy(owner.file);
 }
@@ -49,6 +48,13 @@ std::vector<LockRange> Locks::Forget(const wire::FileHandle& handle,
   file->second.owners.erase(held);
   Tidy(handle);
   return ranges;
+}
+
+void Locks::Wake(const wire::FileHandle& handle, const std::vector<LockRange>& ranges) {
+  absl::MutexLock lock(&mutex_);
+  auto file = files_.find(handle);
+  if (file == files_.end()) return;
+  for (const LockRange& range : ranges) WakeSome(file->second, range.first, range.last);
 }
 
 std::vector<Locks::Held> Locks::All() const {

@@ -38,11 +38,15 @@ class Locks {
     std::vector<wire::LockRange> ranges;
   };
 
-  // A lock was granted, or given up, by the server. Giving up wakes who waits for it here.
+  // The server has granted a lock, or taken back what was held. Who waits here for what was held is
+  // woken.
   void Granted(const LockOwner& owner, const wire::LockRange& range) ABSL_LOCKS_EXCLUDED(mutex_);
   void Released(const LockOwner& owner, uint64_t first, uint64_t last) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Its OPEN ends, and all its locks with it. What was held.
+  // Its OPEN is about to end, and all its locks with it. What was held, for Wake to be told once
+  // the server has taken it back.
   std::vector<wire::LockRange> Forget(const wire::FileHandle& file, const wire::StateId& state_id)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void Wake(const wire::FileHandle& file, const std::vector<wire::LockRange>& ranges)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Everything that is held, for recovery; and whether one open holds anything.

@@ -116,6 +116,9 @@ TEST_F(FilesLocksTest, AWaitForAProgramOfTheServerEnds) {
   Waiting waiting(*this, a, wire::FlockRange(false));
   RunAWhile();
   EXPECT_FALSE(waiting.done);
+  // 1 + 2 + 4 + 8 + ... ms apart: not all the time.
+  WorkerReport report = files_->Report();
+  EXPECT_LE(report.totals[wire::Proc::kLock].calls, 10u);
   flock(local, LOCK_UN);
   RunUntil(waiting.done);
   EXPECT_EQ(waiting.answer->outcome, LockOutcome::kGranted);

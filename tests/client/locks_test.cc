@@ -104,8 +104,13 @@ TEST_F(LocksTest, AReleaseWakesWhoItConcerns) {
   EXPECT_EQ(woken_, 1);
   for (uint64_t i = 0; i < 20; ++i) Wait(Owner(1, 10 + i, 20 + i), {0, 9, true});
   woken_ = 0;
+  locks_.Released(Owner(1, 2, 8), 0, 99);  // held nothing
+  EXPECT_EQ(woken_, 0);
   locks_.Released(a, 0, 9);
   EXPECT_EQ(woken_, 4);  // and not the whole crowd
+  woken_ = 0;
+  locks_.Wake(a.file, {{5, 5, true}});
+  EXPECT_EQ(woken_, 4);
 }
 
 }  // namespace
