@@ -51,6 +51,12 @@ class KnownWait {
   bool begun_ = false;
 };
 
+// LOCK under the name that the server has just given the open, which the client does not use yet.
+class ReclaimLockCall : public Call<wire::LockArgs> {
+ public:
+  wire::StateId* state_id_argument() override { return nullptr; }
+};
+
 }  // namespace
 
 // LOCK, and what the file is like under the lock.
@@ -154,6 +160,32 @@ dat::Task<absl::Status> Files::Unlock(const Identity& who, const LockOwner& owne
   absl::Status status = co_await task;
   client_.locks().Released(owner, first, last);
   co_return status;
+}
+
+// 4.4.1.2: with RECLAIM, which a server grants only as long as nobody else can have had the lock.
+dat::Task<absl::Status> Files::ReclaimLocks(wire::StateId open, wire::StateId state_id) {
+  std::optional<Opens::Entry> entry = client_.opens().Find(open);
+  if (!entry.has_value()) co_return absl::OkStatus();
+  const std::vector<LockRange> held = client_.locks().HeldBy(entry->info->handle, open);
+  for (const LockRange& range : held) {
+    ReclaimLockCall lock;
+    lock.args.filehandle = entry->info->handle;
+    lock.args.lock_type = wire::TypeOf(range);
+    lock.args.options = wire::kLockReclaim;
+    lock.args.state_id = state_id;
+    lock.args.offset = range.first;
+    lock.args.length = wire::LengthOf(range);
+    CallBase* const chain[] = {&lock};
+    dat::Task<absl::Status> task = RunBehind(Gate::kNone, &entry->info->who, chain);
+    CO_RETURN_IF_ERROR(co_await task);
+    if (!lock.ok()) co_return StatusOf(lock, "reclaim a lock");
+  }
+  co_return absl::OkStatus();
+}
+
+bool Files::HoldsLocks(const wire::StateId& open) const {
+  std::optional<Opens::Entry> entry = client_.opens().Find(open);
+  return entry.has_value() && !client_.locks().HeldBy(entry->info->handle, open).empty();
 }
 
 // 4.4.1.2: a client releases its locks before it closes. One chain; a CLOSE after it releases what

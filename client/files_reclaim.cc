@@ -173,12 +173,6 @@ dat::Task<void> Files::TakeReclaimed(wire::StateId open, Opens::Entry entry, wir
   absl::Status ignored = co_await task;
 }
 
-// There are no locks at the server yet.
-dat::Task<absl::Status> Files::ReclaimLocks(wire::StateId, wire::StateId) {
-  co_return absl::OkStatus();
-}
-bool Files::HoldsLocks(const wire::StateId&) const { return false; }
-
 void Files::GiveUpOpen(const wire::StateId& open, const absl::Status& why) {
   LogError(absl::StrCat(connection_->name(),
                         ": an open file could not be reclaimed from the server: ", why.message(),

@@ -68,10 +68,14 @@ std::vector<Locks::Held> Locks::All() const {
   return all;
 }
 
-bool Locks::Holds(const wire::FileHandle& handle, const wire::StateId& state_id) const {
+std::vector<LockRange> Locks::HeldBy(const wire::FileHandle& handle,
+                                     const wire::StateId& state_id) const {
   absl::MutexLock lock(&mutex_);
   auto file = files_.find(handle);
-  return file != files_.end() && file->second.owners.contains(state_id);
+  if (file == files_.end()) return {};
+  auto held = file->second.owners.find(state_id);
+  if (held == file->second.owners.end()) return {};
+  return held->second.ranges.ranges();
 }
 
 size_t Locks::count() const {

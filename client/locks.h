@@ -49,9 +49,10 @@ class Locks {
   void Wake(const wire::FileHandle& file, const std::vector<wire::LockRange>& ranges)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Everything that is held, for recovery; and whether one open holds anything.
+  // Everything that is held, and what one open holds, ascending: for recovery.
   std::vector<Held> All() const ABSL_LOCKS_EXCLUDED(mutex_);
-  bool Holds(const wire::FileHandle& file, const wire::StateId& state_id) const
+  std::vector<wire::LockRange> HeldBy(const wire::FileHandle& file,
+                                      const wire::StateId& state_id) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   size_t count() const ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -48,9 +48,9 @@ TEST_F(LocksTest, KeepsWhatIsHeldForRecovery) {
   locks_.Granted(b, {40, 49, false});
   EXPECT_EQ(locks_.count(), 4u);
   EXPECT_EQ(locks_.All().size(), 2u);
-  EXPECT_TRUE(locks_.Holds(b.file, b.state_id));
+  EXPECT_EQ(locks_.HeldBy(b.file, b.state_id), (std::vector<LockRange>{{40, 49, false}}));
   locks_.Released(b, 0, wire::kFlockByte - 1);
-  EXPECT_FALSE(locks_.Holds(b.file, b.state_id));
+  EXPECT_TRUE(locks_.HeldBy(b.file, b.state_id).empty());
   EXPECT_EQ(locks_.Forget(a.file, a.state_id),
             (std::vector<LockRange>{{0, 9, true}, {20, 29, false}, wire::FlockRange(true)}));
   EXPECT_TRUE(locks_.Forget(a.file, a.state_id).empty());

@@ -1,13 +1,11 @@
 """Locks: flock, record locks and OFD locks, between two mounts of one export and programs on the server."""
 
 import errno
-import fcntl
 import os
 import signal
 import sqlite3
 import time
 
-import actors
 import processes
 from actors import Actor, blocker, flock, ofd, record
 from rig import check, equal, scenario
@@ -70,6 +68,7 @@ def _exclude(stage, kind, holder, other):
     a.end()  # as at exit: everything is given up
     stage.cast.remove(a)
     check(processes.wait_until(lambda: b.do(kind, "f", "W") == 0, 5), f"{where}: still held after the exit")
+    b.must(kind, "f", "U")
     b.end()
     stage.cast.remove(b)
 
@@ -87,6 +86,7 @@ def _ranges(stage):
     b.must("record", "f", "R", 41, 1)
     b.must("record", "f", "W", 200, 0)  # beyond the end of the file, to the end of all
     equal(a.do("blocker", "f", "W", 1 << 40, 1)[:3], ["W", 200, 0], "a lock to the end")
+    equal(a.do("blocker", "f", "W", 300, 1)[3], 0, "the process of another machine")
     same = stage.actor("one")
     equal(same.do("blocker", "f", "W", 0, 1), ["W", 0, 40, a.pid], "the holder's process, on its own mount")
     a.refused("record", "f", "W", 41, 1)
@@ -104,6 +104,12 @@ def _spaces(stage):
     a.must("open", "read-only", str(stage.places["one"] / "g"), "O_RDONLY")
     a.must("flock", "read-only", "W")  # as on Linux, for any descriptor
     a.refused("record", "read-only", "W", error=errno.EBADF)
+    # The protocol locks regular files: a directory is this machine's own.
+    for one, place in ((a, "one"), (b, "two")):
+        one.must("open", "directory", str(stage.places[place]), "O_RDONLY")
+        one.must("flock", "directory", "W")
+    a.must("open", "again", str(stage.places["one"]), "O_RDONLY")
+    a.refused("flock", "again", "R")
     for one in (a, b):
         one.end()
         stage.cast.remove(one)
@@ -129,8 +135,11 @@ def _wait(stage, kind):
         a.must(*_args(kind, "W", False))
         b.begin(*_args(kind, "W", True))
         check(b.waits(), f"{kind}: {waiter} did not wait for {holder}")
+        start = time.monotonic()
         a.must(kind, "f", "U")
         equal(b.answer(5), 0, f"{kind}: wait of {waiter} for {holder}")
+        late = time.monotonic() - start
+        check(late < 0.1 + 0.5 * stage.rig.slowness, f"{kind}: {waiter} got it from {holder} after {late:.2f} s")
         a.refused(*_args(kind, "R", False))
         for one in (a, b):
             one.end()
@@ -281,7 +290,8 @@ def locks_deadlock(rig):
             a.must("record", first[0], "U")
             a.must("record", second[0], "U")
         _no_deadlock(a, b)
-        _ofd_circle(stage)
+        _endless_circle(stage, "ofd", "one", "one")  # somebody else may give up an OFD lock
+        _endless_circle(stage, "record", "one", "two")  # nobody sees all of it
 
 
 def _no_deadlock(a, b):
@@ -299,17 +309,20 @@ def _no_deadlock(a, b):
         b.must("record", "f", "U")
 
 
-def _ofd_circle(stage):
-    """OFD locks know no EDEADLK: somebody else may give them up."""
-    a, b = stage.actor("one"), stage.actor("one")
-    a.must("ofd", "f", "W", 0, 1)
-    b.must("ofd", "f", "W", 50, 1)
-    a.begin("ofd", "f", "W", 50, 1, True)
+def _endless_circle(stage, kind, first, second):
+    """What waits until a signal comes."""
+    a, b = stage.actor(first), stage.actor(second)
+    a.must(kind, "f", "W", 0, 1)
+    b.must(kind, "f", "W", 50, 1)
+    a.begin(kind, "f", "W", 50, 1, True)
     b.must("alarm", 1)
-    b.begin("ofd", "f", "W", 0, 1, True)
-    equal(b.answer(5), errno.EINTR, "an OFD lock in a circle")
-    b.must("ofd", "f", "U")
-    equal(a.answer(5), 0, "the other one")
+    b.begin(kind, "f", "W", 0, 1, True)
+    equal(b.answer(5), errno.EINTR, f"{kind}: a circle of {first} and {second}")
+    b.must(kind, "f", "U")
+    equal(a.answer(5), 0, f"{kind}: the other one")
+    for one in (a, b):
+        one.end()
+        stage.cast.remove(one)
 
 
 @scenario(timeout=60, where="server")
