@@ -5,9 +5,10 @@
 // Needs no device to be built, linked or made: what is missing is said, with the remedy, by Listen
 // and Resolve. The provider is thread-safe; what it makes follows the rules of wire/dat/dat.h.
 //
-// Make one provider in a program, after its last fork and before a thread takes another identity
-// (setfsuid, capset): the kernel ties the files of the RDMA stack to the credentials that opened
-// them. Threads that use endpoints may change theirs later; verbs_opener.h says how.
+// Make one provider in a program. Its first Listen or Resolve comes after the last fork and before
+// the calling thread takes another identity (setfsuid, capset): it starts threads, and the kernel
+// ties the files of the RDMA stack to the credentials that opened them. Threads that use endpoints
+// may change theirs later; verbs_opener.h says how.
 //
 // Where devices differ, and what a caller sees of it:
 //   - peer_private_data: InfiniBand and RoCE pad it with zeros (to 56 bytes in a request, 196 in a

@@ -94,6 +94,8 @@ class VerbsEndpoint final : public Endpoint {
   absl::Status Submit(const SendQueue::Operation& operation, std::span<const Segment> segments);
 
   void Progress();
+  // Takes the event that a completion left, so that it does not end the next sleep as well.
+  bool TakeCompletionEvent();
   void DrainEvents();
   void HandleEvent(ConnectionEvent& event);
   // Takes what the completion queue holds, a batch at most; returns how many entries.

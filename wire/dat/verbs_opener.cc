@@ -11,7 +11,7 @@ namespace {
 
 // siw waits up to ten seconds when it destroys a connection in the making; the others go on
 // meanwhile.
-constexpr int kThreads = 4;
+constexpr size_t kThreads = 4;
 
 // The command by which the libraries of siw and rxe ring: no work requests, those are in the queue.
 struct Doorbell {
@@ -21,22 +21,21 @@ struct Doorbell {
 
 }  // namespace
 
-Opener::Opener() {
-  for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { Serve(); });
-}
-
 Opener::~Opener() {
+  std::vector<std::thread> threads;
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
+    threads.swap(threads_);
   }
-  for (std::thread& thread : threads_) thread.join();
+  for (std::thread& thread : threads) thread.join();
 }
 
 void Opener::Run(absl::FunctionRef<void()> call) {
   Job job{.call = call};
   {
     absl::MutexLock lock(&mutex_);
+    while (threads_.size() < kThreads) threads_.emplace_back([this] { Serve(); });
     jobs_.push_back(&job);
     mutex_.Await(absl::Condition(&job.done));
   }

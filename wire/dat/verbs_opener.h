@@ -4,10 +4,11 @@
 // The kernel takes a write() on /dev/infiniband/* only from a thread whose credentials are the very
 // ones the file was opened with: a thread that ever took another user's identity (setfsuid,
 // capset), even if it went back, gets EACCES (EPERM from siw's and rxe's doorbell). Every call of
-// librdmacm writes; so does posting to software devices. The threads here never change theirs.
+// librdmacm writes; so does posting to software devices. The threads here never change theirs. They
+// start with the first call of Run, which opens the first device, as whoever calls it then.
 //
 // Thread-safe. Owned by the provider and by every connection made from it, whichever goes last.
-// Threads do not survive a fork: make the provider after the last one.
+// Threads do not survive a fork: use the provider after the last one only.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -27,7 +28,7 @@ namespace dafs::dat::verbs {
 
 class Opener {
  public:
-  Opener();
+  Opener() = default;
   ~Opener();
   Opener(const Opener&) = delete;
   Opener& operator=(const Opener&) = delete;
@@ -71,7 +72,7 @@ class Opener {
   using Devices = std::unique_ptr<ibv_context*, void (*)(ibv_context**)>;
   Devices devices_ ABSL_GUARDED_BY(mutex_){nullptr, nullptr};
   std::map<ibv_context*, UnusedQueue> covers_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::thread> threads_;
+  std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dafs::dat::verbs

@@ -32,7 +32,12 @@ void VerbsEndpoint::Progress() {
   must_poll_ = false;
   if (state_ == State::kDead) return;
   if (!fault_.ok()) return End(fault_);
-  if (armed_ || state_ != State::kConnected || ++polls_since_events_ >= kPollsBetweenEvents) {
+  const bool slept = std::exchange(armed_, false);
+  // What woke the sleeper is one of two: after a completion the connection manager can wait until
+  // the next sleep, which it would end at once.
+  const bool by_completion = slept && TakeCompletionEvent();
+  if (state_ != State::kConnected || (slept && !by_completion) ||
+      ++polls_since_events_ >= kPollsBetweenEvents) {
     DrainEvents();
   }
   if (!polls_completions()) return;
@@ -44,17 +49,17 @@ void VerbsEndpoint::Progress() {
   if (queue_.idle()) End(absl::OkStatus());
 }
 
+bool VerbsEndpoint::TakeCompletionEvent() {
+  // One at most for each request to notify; a second one, if there is, ends the next sleep.
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  if (ibv_get_cq_event(handles_.channel.get(), &cq, &context) != 0) return false;
+  ibv_ack_cq_events(cq, 1);
+  return true;
+}
+
 void VerbsEndpoint::DrainEvents() {
   polls_since_events_ = 0;
-  if (std::exchange(armed_, false)) {
-    // Level triggered: what is left in the channel would wake the next sleep for nothing. There is
-    // one event at most for each request to notify, so this ends.
-    ibv_cq* cq = nullptr;
-    void* context = nullptr;
-    while (ibv_get_cq_event(handles_.channel.get(), &cq, &context) == 0) {
-      ibv_ack_cq_events(cq, 1);
-    }
-  }
   while (state_ != State::kDead) {
     std::optional<ConnectionEvent> event = handles_.connection->NextEvent();
     if (!event.has_value()) break;
