@@ -33,21 +33,22 @@ SCENARIOS = {}
 class Scenario:
     """A registered function with its bounds."""
 
-    def __init__(self, function, timeout, where, variants, long_only):
+    def __init__(self, function, timeout, where, variants, long_only, loopback):
         self.name = function.__name__
         self.function = function
         self.timeout = timeout  # seconds
         self.where = where  # "tree": works on any directory; "mount": needs a mount; "server": makes its own
         self.variants = variants  # whether mount options could change its outcome
         self.long_only = long_only
+        self.loopback = loopback  # speaks TCP to 127.0.0.1 itself
         self.about = (function.__doc__ or "").strip().splitlines()[0]
 
 
-def scenario(timeout=60, where="tree", variants=False, long_only=False):
+def scenario(timeout=60, where="tree", variants=False, long_only=False, loopback=False):
     """Registers a function as a scenario under its own name."""
 
     def register(function):
-        SCENARIOS[function.__name__] = Scenario(function, timeout, where, variants, long_only)
+        SCENARIOS[function.__name__] = Scenario(function, timeout, where, variants, long_only, loopback)
         return function
 
     return register
@@ -96,7 +97,7 @@ ERRORS = re.compile(r"\b(ERROR|FATAL|CHECK failed|AddressSanitizer|ThreadSanitiz
 
 
 class Server:
-    """One dafsd on loopback, with its own state directory and log."""
+    """One dafsd, on loopback or on the device of --address, with its own state directory and log."""
 
     def __init__(self, rig, exports, arguments=(), port=None):
         self.rig = rig
@@ -109,14 +110,21 @@ class Server:
 
     def start(self):
         self.state.mkdir(mode=0o700, exist_ok=True)
-        command = [str(self.rig.bin / "dafsd"), "--foreground", "--listen", f"tcp:127.0.0.1:{self.port}",
-                   "--state-dir", str(self.state)]
+        at = f"{self.rig.server_proto}:{self.rig.address}:{self.port}"
+        command = [str(self.rig.bin / "dafsd"), "--foreground", "--listen", at, "--state-dir", str(self.state)]
         for export in self.exports:
             command += ["--export", export]
+        started = self.log.stat().st_size if self.log.exists() else 0
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command + self.arguments, stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=log, cwd="/", start_new_session=True)
-        if not processes.wait_until(lambda: listening(self.port) or self.process.poll() is not None,
+
+        def ready():  # /proc does not show who listens on a device
+            if self.rig.server_proto == "tcp":
+                return listening(self.port)
+            return b" exports on rdma:" in self.log.read_bytes()[started:]
+
+        if not processes.wait_until(lambda: ready() or self.process.poll() is not None,
                                     20 * self.rig.slowness) or self.process.poll() is not None:
             raise Failure(f"dafsd does not listen: {tail(self.log, 3)}")
         return self
@@ -153,6 +161,10 @@ class Rig:
         self.name = name
         self.bin = pathlib.Path(arguments.bin).resolve()
         self.options = arguments.options  # mount options added to every mount
+        self.address = arguments.address  # of every server
+        self.server_proto = arguments.server_proto or arguments.proto or "tcp"  # what they listen on
+        if arguments.proto:
+            self.options = ",".join(word for word in (self.options, f"proto={arguments.proto}") if word)
         self.full = arguments.all
         self.slowness = 6 if arguments.slow else 1
         self.base = base
@@ -190,7 +202,7 @@ class Rig:
         the log of mount.dafs and its exit status can be looked at."""
         point = pathlib.Path(point or self.mnt)
         log = self.logs / "mount.dafs.log"
-        command = self.mount_command(f"127.0.0.1:{server.port}:{export}", point, options)
+        command = self.mount_command(f"{self.address}:{server.port}:{export}", point, options)
         with open(log, "ab") as output:
             if daemon:
                 status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/",

@@ -1,5 +1,7 @@
 """Mounting again and again: nothing piles up in the server."""
 
+import os
+
 import processes
 from rig import check, equal, scenario
 
@@ -43,8 +45,8 @@ def settled(rig, server, bound):
 
 @scenario(timeout=180, where="server")
 def remounts(rig):
-    """Thirty mounts and unmounts of a running server leave nothing behind."""
-    cycle(rig, 30)
+    """Thirty mounts and unmounts (or DAFS_TEST_MOUNTS) of a running server leave nothing behind."""
+    cycle(rig, int(os.environ.get("DAFS_TEST_MOUNTS", "30")))
 
 
 @scenario(timeout=1500, where="server", long_only=True)

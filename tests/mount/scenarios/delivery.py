@@ -32,7 +32,7 @@ def install(rig):
             equal(os.readlink(stage / "sbin/mount.dafs"), "/usr/local/sbin/mount.dafs", "link in /sbin")
 
 
-@scenario(timeout=300, where="server")
+@scenario(timeout=300, where="server", loopback=True)
 def quickstart(rig):
     """scripts/quickstart twice, then --stop: it works, may be repeated, and leaves nothing."""
     demo = SOURCE / "demo"
@@ -65,7 +65,7 @@ def manual_commands(page):
     return [line for block in re.findall(r"\.EX\n(.*?)\.EE", section, re.DOTALL) for line in block.splitlines()]
 
 
-@scenario(timeout=120, where="server")
+@scenario(timeout=120, where="server", loopback=True)
 def examples(rig):
     """Every example of README.md and of the manual pages of dafsd and mount.dafs runs as it stands."""
     if listening(DEFAULT_PORT):
@@ -117,7 +117,7 @@ def examples(rig):
     check(processes.end(servers(), 10), "dafsd does not end")
 
 
-@scenario(timeout=60, where="server")
+@scenario(timeout=60, where="server", loopback=True)
 def configuration(rig):
     """The example configuration files start a server that serves what they say."""
     if listening(DEFAULT_PORT):

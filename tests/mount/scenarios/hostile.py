@@ -34,7 +34,7 @@ def openings(dice):
         yield dice.randbytes(dice.randrange(1, 5000))
 
 
-@scenario(timeout=120, where="mount")
+@scenario(timeout=120, where="mount", loopback=True)
 def garbage(rig):
     """Garbage on a hundred connections, while a mount of the same server goes on working."""
     rig.expect(".*")  # the server may log each of them
@@ -70,7 +70,7 @@ def garbage(rig):
     _returns_to(rig, server, baseline)
 
 
-@scenario(timeout=120, where="mount")
+@scenario(timeout=120, where="mount", loopback=True)
 def silent(rig):
     """Two hundred peers that connect and say nothing, or half of something, do not keep others out."""
     rig.expect(".*")

@@ -59,7 +59,7 @@ def refused(rig, source, options="", point=None, program=None):
     return status, lines[0]
 
 
-@scenario(timeout=120, where="server")
+@scenario(timeout=120, where="server", loopback=True)
 def refusals(rig):
     """Each reason not to mount has its own one-line message and the exit status of mount(8)."""
     server = rig.serve([f"/data={rig.export},rw,no_root_squash",
@@ -92,7 +92,7 @@ def refusals(rig):
     equal(rig.daemons(), {}, "daemons of mounts that failed")
 
 
-@scenario(timeout=60, where="server")
+@scenario(timeout=60, where="server", loopback=True)
 def mount_t(rig):
     """mount -t dafs, its entry in /proc/mounts, umount by either name, a busy mount refused."""
     server = rig.serve()
@@ -115,7 +115,7 @@ def mount_t(rig):
         rig.run(["umount", rig.mnt], cwd="/")
 
 
-@scenario(timeout=60, where="server")
+@scenario(timeout=60, where="server", loopback=True)
 def fstab(rig):
     """An fstab with _netdev, nofail, noauto and x- options; mount DIR and mount -a."""
     # Shows DAFS-2.4.2-01: a preconfigured set of servers.
@@ -190,7 +190,7 @@ def stuck(rig):
         os.kill(server.process.pid, signal.SIGCONT)
 
 
-@scenario(timeout=60, where="server")
+@scenario(timeout=60, where="server", loopback=True)
 def ipv6(rig):
     """An IPv6 server in brackets."""
     probe = socket.socket(socket.AF_INET6)

@@ -63,7 +63,7 @@ def accepted(rig):
         rig.umount()
 
 
-@scenario(timeout=60, where="server")
+@scenario(timeout=60, where="server", loopback=True)
 def foreground(rig):
     """mount.dafs -f stays until the umount and ends with status 0; SIGTERM unmounts."""
     server = rig.serve()
