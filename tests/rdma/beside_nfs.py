@@ -11,7 +11,8 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
-import time
+
+import serving
 
 MIB = 1 << 20
 FILE_MIB = 64
@@ -73,33 +74,11 @@ def mounted(point, *command):
         call("umount", "-l", point)
 
 
-def over_dafs(programs, address, export, mount, seconds, base):
-    server = subprocess.Popen([programs / "dafsd", "--foreground", "--listen", f"rdma:{address}:{PORT}", "--state-dir",
-                               base / "state", "--export", f"/x={export},rw,no_root_squash"],
-                              stdin=subprocess.DEVNULL, stdout=open(base / "dafsd.log", "wb"), stderr=subprocess.STDOUT)
-    client = None
-    try:
-        for _ in range(200):
-            if b" exports on rdma:" in (base / "dafsd.log").read_bytes():
-                break
-            time.sleep(0.1)
-        client = subprocess.Popen([programs / "mount.dafs", f"{address}:{PORT}:/x", mount, "-f", "-o", "proto=rdma"],
-                                  stdin=subprocess.DEVNULL)
-        for _ in range(300):
-            if os.path.ismount(mount) or client.poll() is not None:
-                break
-            time.sleep(0.1)
-        if not os.path.ismount(mount):
-            raise OSError("mount.dafs did not mount")
-        call("cmp", mount / "f", export / "f", timeout=120)
-        measure("DAFS siw", mount, seconds, client.pid)
-    finally:
-        if os.path.ismount(mount):
-            call("umount", mount)
-        for process in (client, server):
-            if process is not None:
-                process.terminate()
-                process.wait(20)
+def over_dafs(programs, address, export, seconds):
+    with serving.served(programs, [f"rdma:{address}:{PORT}"], export):
+        with serving.mounted(programs, f"{address}:{PORT}:/x", "proto=rdma") as (mount, client):
+            call("cmp", mount / "f", export / "f", timeout=120)
+            measure("DAFS siw", mount, seconds, client.pid)
 
 
 def serve_nfs(export):
@@ -132,11 +111,11 @@ def compare(programs, address, seconds):
             raise Missing(f"{program} is not installed (packages fio, nfs-kernel-server, nfs-common)")
     base = pathlib.Path(tempfile.mkdtemp(prefix="dafs-beside-"))
     export, mount = base / "export", base / "mnt"
-    for directory in (export, mount, base / "state"):
-        directory.mkdir()
+    export.mkdir()
+    mount.mkdir()
     with mounted(export, "-t", "tmpfs", "-o", "size=256m", "tmpfs"):
         (export / "f").write_bytes(os.urandom(FILE_MIB * MIB))
-        over_dafs(programs, address, export, mount, seconds, base)
+        over_dafs(programs, address, export, seconds)
         serve_nfs(export)
         over_nfs(address, mount, seconds)
         call("rpc.nfsd", "0")

@@ -1,0 +1,71 @@
+"""Which transport `auto` takes for which name and address, as `dafsctl ping` tells it."""
+
+import pathlib
+import subprocess
+
+import serving
+
+HOST = "dafs-rdma-test.example"
+IPV6 = "fd77::1"
+
+
+def ping(programs, server, proto="auto"):
+    """The first line that dafsctl ping prints: "PEER: TRANSPORT"."""
+    done = subprocess.run([programs / "dafsctl", "ping", "-c", "1", "--proto", proto, server], text=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
+                          check=False)
+    lines = (done.stdout or done.stderr).splitlines()
+    for wanted in ("requests up to", "null 1:", "least"):
+        if done.returncode == 0 and wanted not in done.stdout:
+            raise OSError(f"dafsctl ping {server} does not say {wanted!r}")
+    return lines[0] if lines else f"nothing, status {done.returncode}"
+
+
+def network_device(address):
+    """The network device that has `address`."""
+    text = subprocess.run(["ip", "-o", "addr", "show", "to", address], stdout=subprocess.PIPE, text=True,
+                          check=True).stdout
+    return text.split()[1]
+
+
+def check(programs, siw, rxe):
+    """Raises OSError with everything that is not as it should be."""
+    subprocess.run(["ip", "addr", "replace", f"{IPV6}/64", "dev", network_device(siw), "nodad"], check=True)
+    with open("/etc/hosts", "a", encoding="ascii") as hosts:
+        hosts.write(f"{siw} {HOST}\n")
+    wrong = []
+
+    def expect(server, transport, proto="auto"):
+        line = ping(programs, server, proto)
+        print(f"  {server} {proto}: {line}", flush=True)
+        if transport not in line:
+            wrong.append(f"{server} {proto}: {line!r} has no {transport!r}")
+
+    listen = [f"rdma:{siw}:20149", f"rdma:[{IPV6}]:20149", f"rdma:{rxe}:20149", "tcp:127.0.0.1:20149",
+              f"tcp:{rxe}:20150"]
+    with serving.served(programs, listen):
+        expect(siw, "verbs device siw")
+        expect(HOST, "verbs device siw")
+        expect(f"[{IPV6}]", "verbs device siw")
+        expect(rxe, "verbs device rxe")
+        expect(siw, "iwarp over TCP", "tcp")
+        expect("127.0.0.1", "iwarp over TCP")  # no device has a route there
+        expect(f"{rxe}:20150", "iwarp over TCP")  # one has, but nobody answers it
+        expect(f"{rxe}:20150", "refused", "rdma")
+        expect(f"{siw}:20151", "refused", "rdma")
+        expect("127.0.0.1", "no route over an RDMA device", "rdma")
+        with serving.mounted(programs, f"{siw}:/x", "proto=rdma") as (point, _):
+            survive_link_down(point, siw)
+    if wrong:
+        raise OSError("; ".join(wrong))
+
+
+def survive_link_down(point, address):
+    """A link that goes down ends the device's connections; the mount makes new ones when it is back."""
+    device = network_device(address)
+    (point / "before").write_text("before")
+    subprocess.run(["ip", "link", "set", device, "down"], check=True)
+    subprocess.run(["ip", "link", "set", device, "up"], check=True)
+    pathlib.Path(point / "after").write_text("after")
+    if (point / "before").read_text() + (point / "after").read_text() != "beforeafter":
+        raise OSError("the mount lost data when the link went down")
