@@ -106,7 +106,9 @@ void Acceptor::ExpireLeases() {
     shared_.pool->Submit([store = shared_.store, client_id] { store->ReleaseClient(client_id); });
   }
   shared_.responses->Expire(dat::Loop::Now());
-  loop_->RunAfter(shared_.options->lease_time / 8, [this] { ExpireLeases(); });
+  shared_.pool->Submit([store = shared_.store] { store->EndGrace(dat::Loop::Now()); });
+  loop_->RunAfter(std::min(shared_.options->lease_time / 8, absl::Seconds(5)),
+                  [this] { ExpireLeases(); });
 }
 
 }  // namespace dafs::server

@@ -51,14 +51,22 @@ DafsStatus ClientTable::Confirm(const std::shared_ptr<Client>& client, const Pri
       known->second->superseded_ = true;
       *replaced = std::move(known->second);
       confirmed_.erase(known);
+    } else if (records_ != nullptr &&
+               records_->BelongsToAnother(client->client_id_string(), principal)) {
+      return DafsStatus::kClidInUse;  // whoever had the name may still reclaim under it
     }
     client->confirmed_ = true;
+    Holdings* recorded = nullptr;
+    if (records_ != nullptr) {
+      recorded =
+          records_->Take({client->client_id_string(), client->verifier(), principal, nullptr});
+    }
+    client->holdings_ = recorded != nullptr ? recorded : &client->unrecorded_;
     client->principal_ = principal;
     unconfirmed_.erase(Key(client->client_id_string(), client->verifier()));
   }
   // A client that expired while its session lived on comes back under its old id.
   confirmed_[client->client_id_string()] = client;
-  client->holds_state_ = true;
   ++client->sessions_;
   client->Renew(now);
   return DafsStatus::kOk;
@@ -69,25 +77,43 @@ void ClientTable::SessionClosed(const std::shared_ptr<Client>& client) {
   --client->sessions_;
 }
 
+void ClientTable::Released(const std::shared_ptr<Client>& replaced) {
+  absl::MutexLock lock(&mutex_);
+  Forget(*replaced);
+}
+
+void ClientTable::Forget(Client& client) {
+  if (client.holdings_ != &client.unrecorded_) records_->Drop(client.holdings_);
+  client.holdings_ = &client.unrecorded_;
+}
+
 std::vector<wire::ClientId> ClientTable::Expire(absl::Time now) {
   std::vector<wire::ClientId> released;
   absl::MutexLock lock(&mutex_);
   for (auto it = confirmed_.begin(); it != confirmed_.end();) {
     Client& client = *it->second;
+    Holdings& held = *client.holdings_;
     if (client.renewed() + options_.lease_time > now) {
-      client.holds_state_ = true;  // it has been active since, and may have opened files
+      held.expired = 0;
+      client.expired_ = absl::InfiniteFuture();
       ++it;
       continue;
     }
-    if (std::exchange(client.holds_state_, false)) released.push_back(client.client_id());
-    if (client.sessions_ == 0) {
-      // A session that has connected and not authenticated yet may still hold it.
-      client.confirmed_ = false;
-      unconfirmed_[Key(client.client_id_string(), client.verifier())] = it->second;
-      confirmed_.erase(it++);
-    } else {
-      ++it;
+    held.expired = 1;
+    client.expired_ = std::min(client.expired_, now);
+    const bool holds = held.opens > 0 || held.owes();
+    if (held.opens > 0 && client.expired_ + options_.courtesy_time <= now) {
+      released.push_back(client.client_id());
     }
+    if (client.sessions_ > 0 || holds) {
+      ++it;
+      continue;
+    }
+    // A session that has connected and not authenticated yet may still hold it.
+    Forget(client);
+    client.confirmed_ = false;
+    unconfirmed_[Key(client.client_id_string(), client.verifier())] = it->second;
+    confirmed_.erase(it++);
   }
   return released;
 }

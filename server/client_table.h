@@ -21,17 +21,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "server/client_records.h"
 #include "server/credentials.h"
+#include "server/principal.h"
 #include "wire/types.h"
 
 namespace dafs::server {
-
-// As whom a client authenticated.
-struct Principal {
-  wire::AuthType method = wire::AuthType::kNone;
-  PeerAddress host;
-  friend bool operator==(const Principal&, const Principal&) = default;
-};
 
 // One client instance: a client_id_string with one client_verifier. Shared by its sessions and the
 // table.
@@ -48,10 +43,14 @@ class Client {
   const wire::Verifier& verifier() const { return verifier_; }
   const wire::ClientId& client_id() const { return client_id_; }
   Credentials& credentials() { return credentials_; }
+  // What it holds; from the time it takes its name.
+  Holdings* holdings() { return holdings_; }
 
   // Any request renews the leases of its client.
   void Renew(absl::Time now) {
     renewed_ns_.store(absl::ToUnixNanos(now), std::memory_order_relaxed);
+    // What was kept as a courtesy is its own again.
+    if (holdings_->expired.load(std::memory_order_relaxed) != 0) holdings_->expired = 0;
   }
   absl::Time renewed() const {
     return absl::FromUnixNanos(renewed_ns_.load(std::memory_order_relaxed));
@@ -69,9 +68,11 @@ class Client {
   std::atomic<bool> superseded_{false};  // publishes nothing but itself
   // Guarded by the table's mutex, which this class does not see.
   bool confirmed_ = false;
-  bool holds_state_ = false;  // may hold opens that expiry has to release
-  uint32_t sessions_ = 0;     // authenticated and connected
+  absl::Time expired_ = absl::InfiniteFuture();  // when its lease was found to have run out
+  uint32_t sessions_ = 0;                        // authenticated and connected
   Principal principal_;
+  Holdings unrecorded_{};  // when there is no room for a record
+  Holdings* holdings_ = &unrecorded_;
 };
 
 class ClientTable {
@@ -80,8 +81,11 @@ class ClientTable {
     uint32_t max_credentials = 4096;
     uint32_t default_credentials = 1024;
     absl::Duration lease_time = absl::Seconds(90);
+    absl::Duration courtesy_time = absl::Hours(1);
   };
   explicit ClientTable(const Options& options);
+  // Before anybody connects; may be null. Outlives the table.
+  void SetRecords(ClientRecords* records) { records_ = records; }
 
   // CLIENT_CONNECT: the client that (client_id_string, verifier) stands for, new or known. A new
   // one is nobody yet: it takes its name when it is confirmed.
@@ -95,11 +99,14 @@ class ClientTable {
   wire::DafsStatus Confirm(const std::shared_ptr<Client>& client, const Principal& principal,
                            absl::Time now, std::shared_ptr<Client>* replaced)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // What `replaced` held has been released.
+  void Released(const std::shared_ptr<Client>& replaced) ABSL_LOCKS_EXCLUDED(mutex_);
   // A session that Confirm let in is gone.
   void SessionClosed(const std::shared_ptr<Client>& client) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Forgets the clients whose lease has run out and that have no session; of those that have, only
-  // the state goes. Returns the ids whose opens are to be released.
+  // Of clients whose lease has run out: what they hold is kept as a courtesy until somebody wants
+  // it (4.4.1.2), or for courtesy_time. Those that hold nothing and have no session are forgotten.
+  // Returns the ids whose opens are to be released.
   std::vector<wire::ClientId> Expire(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
   size_t count() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -107,7 +114,10 @@ class ClientTable {
  private:
   using Key = std::pair<std::string, wire::Verifier>;
 
+  void Forget(Client& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const Options options_;
+  ClientRecords* records_ = nullptr;
   mutable absl::Mutex mutex_;
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, std::shared_ptr<Client>> confirmed_ ABSL_GUARDED_BY(mutex_);

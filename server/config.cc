@@ -41,6 +41,7 @@ struct Raw {
   std::vector<std::string> listen;
   std::string config;
   double lease_time_s = 90;
+  double grace_time_s = 0;
   double response_cache_time_s = 3600;
   std::string stable = "process";
   std::string kill_at;
@@ -84,6 +85,8 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
   app.add_option("--response-cache-time", raw.response_cache_time_s,
                  "seconds the response cache of a lost session is kept");
   app.add_option("--lease-time", raw.lease_time_s, "seconds a silent client keeps its opens");
+  app.add_option("--grace-time", raw.grace_time_s,
+                 "seconds after a restart in which clients reclaim; 0: the lease time");
   app.set_version_flag("--version", "dafsd 0.1.0");
 }
 
@@ -208,6 +211,10 @@ absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments) {
     return absl::InvalidArgumentError("--lease-time: 1 to 86400 seconds");
   }
   config.server.lease_time = absl::Seconds(raw.lease_time_s);
+  if (!(raw.grace_time_s >= 0 && raw.grace_time_s <= 86400)) {
+    return absl::InvalidArgumentError("--grace-time: 0 to 86400 seconds");
+  }
+  config.server.grace_time = absl::Seconds(raw.grace_time_s);
   if (config.pid_file.empty()) config.pid_file = config.server.state_dir + "/dafsd.pid";
   return config;
 }

@@ -55,6 +55,7 @@ struct ServerOptions {
   absl::Duration response_cache_time = absl::Hours(1);
 
   absl::Duration lease_time = absl::Seconds(90);
+  absl::Duration grace_time = absl::ZeroDuration();  // after a restart; zero: the lease time
   // From the connection to an authenticated session; silent peers cost no more than this.
   absl::Duration connect_timeout = absl::Seconds(10);
 };

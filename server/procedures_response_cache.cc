@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "server/session.h"
+#include "server/store/grace.h"
 
 namespace dafs::server {
 
@@ -17,6 +18,7 @@ void Session::CheckResponse(Call& call) {
   DafsStatus status =
       shared_.responses->Find(args.session_id, AsCacheOwner(), call.order(), &cache);
   SessionCache::Entry entry;
+  if (status == DafsStatus::kOk) shared_.store->grace().Asked(args.session_id);
   if (status == DafsStatus::kOk &&
       !cache->Find(args.xid_stream, args.xid_seq, args.procedure, &entry)) {
     status = DafsStatus::kNoXidMatch;
@@ -53,7 +55,10 @@ void Session::DiscardResponses(Call& call) {
   std::shared_ptr<SessionCache> cache;
   const DafsStatus status =
       shared_.responses->Find(args.session_id, AsCacheOwner(), call.order(), &cache);
-  if (status == DafsStatus::kOk) shared_.responses->Discard(*cache);
+  if (status == DafsStatus::kOk) {
+    shared_.store->grace().Asked(args.session_id);
+    shared_.responses->Discard(*cache);
+  }
   call.Finish(status, args, wire::DiscardResponsesRes());
 }
 

@@ -120,9 +120,23 @@ void MakeAnswer(JournalSlot& slot, wire::ByteOrder order) {
   }
 }
 
+// Whether the request may have been executed in part, or not be known to have been executed.
+bool LeavesDoubt(Proc procedure) {
+  switch (procedure) {
+    case Proc::kWriteInline:
+    case Proc::kWriteDirect:
+    case Proc::kSetattrInline:
+    case Proc::kSetattrDirect:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
-void FinishJournals(const ResponseCache& responses, Store& store) {
+std::vector<Grace::Doubt> FinishJournals(const ResponseCache& responses, Store& store) {
+  std::vector<Grace::Doubt> doubts;
   size_t executed = 0, not_executed = 0;
   for (const std::shared_ptr<SessionCache>& cache : responses.Lost()) {
     for (uint32_t i = 0; i < cache->streams(); ++i) {
@@ -134,8 +148,15 @@ void FinishJournals(const ResponseCache& responses, Store& store) {
           continue;
         case SlotState::kIntent:
           if (!store.Recheck(slot.procedure, &slot.intent)) {
-            slot.Clear();
             ++not_executed;
+            if (LeavesDoubt(slot.procedure)) {
+              // The intent stays, should this instance end before its client has asked.
+              doubts.push_back({.file = KeyOf(slot.intent.object),
+                                .client_name = cache->owner().client_id_string,
+                                .session_id = cache->session_id()});
+            } else {
+              slot.Clear();
+            }
             continue;
           }
           slot.status = DafsStatus::kOk;
@@ -156,6 +177,7 @@ void FinishJournals(const ResponseCache& responses, Store& store) {
     LogNotice(absl::StrCat("of the requests under way when the server ended, ", executed,
                            " had been executed and ", not_executed, " had not"));
   }
+  return doubts;
 }
 
 }  // namespace dafs::server

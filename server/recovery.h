@@ -3,12 +3,16 @@
 // answered. Spec: 5.2.4. Before anything is served; one thread.
 #pragma once
 
+#include <vector>
+
 #include "server/response_cache.h"
+#include "server/store/grace.h"
 #include "server/store/store.h"
 
 namespace dafs::server {
 
-// Resolves every slot of the lost sessions' caches: answered, or empty.
-void FinishJournals(const ResponseCache& responses, Store& store);
+// Resolves every slot of the lost sessions' caches: answered, or not executed. Returns the writes
+// that may have been executed in part: their files are in doubt.
+std::vector<Grace::Doubt> FinishJournals(const ResponseCache& responses, Store& store);
 
 }  // namespace dafs::server

@@ -58,6 +58,7 @@ StoreOptions StoreOptionsOf(const ServerOptions& options) {
   store.max_read = store.max_write = store.max_append = options.max_transfer_bytes;
   store.pref_io_size = options.max_transfer_bytes;
   store.lease_time = options.lease_time;
+  store.keep_orphans = true;
   return store;
 }
 
@@ -81,11 +82,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
   std::vector<std::unique_ptr<dat::Listener>> listeners;
   RETURN_IF_ERROR(server->Listen(providers, &listeners));
   ASSIGN_OR_RETURN(server->store_, Store::Open(StoreOptionsOf(o)));
-  ASSIGN_OR_RETURN(server->responses_, ResponseCache::Open({.state_dir = o.state_dir,
-                                                            .max_bytes = o.response_cache_bytes,
-                                                            .keep_time = o.response_cache_time},
-                                                           dat::Loop::Now()));
-  FinishJournals(*server->responses_, *server->store_);
+  RETURN_IF_ERROR(server->Recover());
   // All threads exist before the first request: they inherit the server's own identity.
   Store::RestoreServerIdentity();
   server->pool_ = std::make_unique<Pool>(o.pool_threads);
@@ -103,6 +100,32 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
   ASSIGN_OR_RETURN(server->acceptor_,
                    Acceptor::Start(shared, server->workers_, std::move(listeners)));
   return server;
+}
+
+// What an earlier instance has left: its response caches, its clients, the files they had open.
+absl::Status Server::Recover() {
+  const absl::Time now = dat::Loop::Now();
+  ASSIGN_OR_RETURN(responses_, ResponseCache::Open({.state_dir = options_.state_dir,
+                                                    .max_bytes = options_.response_cache_bytes,
+                                                    .keep_time = options_.response_cache_time},
+                                                   now));
+  ASSIGN_OR_RETURN(records_,
+                   ClientRecords::Open(options_.state_dir, options_.stable == Stable::kPower));
+  clients_.SetRecords(records_.get());
+  std::vector<Grace::Doubt> doubts = FinishJournals(*responses_, *store_);
+  std::vector<Grace::Expected> expected;
+  for (const ClientRecords::Record& client : records_->Owed()) {
+    expected.push_back({client.client_id_string, client.holdings});
+  }
+  const absl::Duration grace =
+      options_.grace_time > absl::ZeroDuration() ? options_.grace_time : options_.lease_time;
+  if (!expected.empty()) {
+    LogNotice(absl::StrCat("grace period of at most ", absl::FormatDuration(grace), ": ",
+                           expected.size(), " clients may reclaim what they had open"));
+  }
+  store_->grace().Start(std::move(expected), std::move(doubts), now + grace);
+  store_->EndGrace(now);
+  return absl::OkStatus();
 }
 
 absl::Status Server::Listen(const Providers& providers,

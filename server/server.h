@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/client_records.h"
 #include "server/client_table.h"
 #include "server/credit.h"
 #include "server/options.h"
@@ -58,6 +59,7 @@ class Server {
 
  private:
   explicit Server(ServerOptions options);
+  absl::Status Recover();
   absl::Status Listen(const Providers& providers,
                       std::vector<std::unique_ptr<dat::Listener>>* listeners);
 
@@ -65,6 +67,7 @@ class Server {
   std::vector<ListenAddress> bound_;
   std::unique_ptr<StateLock> state_lock_;
   std::unique_ptr<Store> store_;
+  std::unique_ptr<ClientRecords> records_;  // outlives clients and store
   ClientTable clients_;
   SessionTable sessions_;
   std::unique_ptr<ResponseCache> responses_;  // outlives the sessions

@@ -238,6 +238,8 @@ void Session::SetCaller(Call& call) {
   }
   if (client_ == nullptr) return;
   call.caller_.client_id = client_->client_id();
+  call.caller_.client_name = client_->client_id_string();
+  call.caller_.holdings = client_->holdings();
   if (call.header().cred_handle.is_zero()) return;
   call.credential_ = client_->credentials().Find(call.header().cred_handle);
   if (call.credential_ == nullptr) return;  // released since the check: the anonymous user

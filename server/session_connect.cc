@@ -6,6 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "server/session.h"
+#include "server/store/grace.h"
 #include "server/worker.h"
 #include "wire/log.h"
 
@@ -188,7 +189,12 @@ DafsStatus Session::Confirm(AuthType method) {
   Principal principal{.method = method, .host = peer_};
   const DafsStatus status =
       shared_.clients->Confirm(client_, principal, dat::Loop::Now(), &replaced);
-  if (replaced != nullptr) shared_.store->ReleaseClient(replaced->client_id());
+  if (replaced != nullptr) {
+    shared_.store->ReleaseClient(replaced->client_id());
+    shared_.store->grace().Complete(replaced->client_id_string());
+    shared_.clients->Released(replaced);
+  }
+  shared_.store->grace().Review();
   return status;
 }
 

@@ -124,7 +124,13 @@ DafsStatus Store::Setattr(const Caller& caller, const wire::FileHandle& filehand
       if (size_fd == nullptr) return StatusFromErrno(error);
     }
   } else if (resizes) {
-    STORE_RETURN_IF_NOT_OK(impl_->opens.CheckDenied(KeyOf(filehandle), wire::kShareWrite));
+    STORE_RETURN_IF_NOT_OK(impl_->CheckDenied(KeyOf(filehandle), wire::kShareWrite));
+  }
+  if (impl_->grace.active()) {
+    const bool io = resizes || file->is_regular();
+    if (io) {
+      STORE_RETURN_IF_NOT_OK(impl_->grace.CheckIo(caller, file->key(), !state_id.is_zero()));
+    }
   }
   if (attributes.valid == 0) return DafsStatus::kOk;
   if (file->fs().exported->read_only) return DafsStatus::kRofs;

@@ -61,6 +61,9 @@ DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHand
         store.ResolveObject(caller, filehandle, DafsStatus::kInval, &data->file));
   }
   if (!data->file->is_regular()) return DafsStatus::kInval;
+  if (store.grace.active()) {
+    STORE_RETURN_IF_NOT_OK(store.grace.CheckIo(caller, data->file->key(), has_state));
+  }
   const bool write = access == wire::kShareWrite;
   if (write && data->file->fs().exported->read_only) return DafsStatus::kRofs;
   if ((rights.access & access) != 0) {
@@ -71,7 +74,7 @@ DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHand
   // An open for writing alone may still read what its user may read: a client that writes part of
   // a page needs the rest of it. One for reading alone never writes.
   if (has_state && write) return DafsStatus::kAcces;
-  if (!has_state) STORE_RETURN_IF_NOT_OK(store.opens.CheckDenied(KeyOf(filehandle), access));
+  if (!has_state) STORE_RETURN_IF_NOT_OK(store.CheckDenied(KeyOf(filehandle), access));
   return OpenAsCaller(store, caller, access, data);
 }
 

@@ -193,6 +193,7 @@ class Removal {
   DafsStatus Prepare(bool check_open) {
     STORE_RETURN_IF_NOT_OK(store_.opens.CheckRemoval(key_, check_open));
     if (store_.opens.CheckRemoval(key_, /*check_open=*/true) == DafsStatus::kOk) {
+      if (store_.grace.active() && store_.grace.expects_opens()) LinkForReclaim();
       return DafsStatus::kOk;  // nobody has it open
     }
     Place place;
@@ -204,6 +205,19 @@ class Removal {
       linked_ = store_.orphans.Link(*object_);  // if not, the pinned descriptor keeps it
     }
     return DafsStatus::kOk;
+  }
+
+  // Nobody is known to have it open, but some opens have still to be reclaimed: the file lives as
+  // long as that may happen.
+  void LinkForReclaim() {
+    Place place;
+    struct statx stx;
+    if (store_.ResolveHandle(store_.mac.Seal(key_), &place) != DafsStatus::kOk ||
+        place.object == nullptr || !place.object->is_regular() ||
+        Statx(place.object->path_fd(), &stx) != 0 || stx.stx_nlink > 1) {
+      return;
+    }
+    store_.orphans.LinkLeft(*place.object);  // should it not be removed, the name is only one more
   }
 
   void Done(bool removed) {

@@ -5,6 +5,7 @@
 // what it granted is recorded with the open, and data operations then use descriptors the server
 // opens by its own right.
 #include <fcntl.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
@@ -27,8 +28,8 @@ constexpr char kVerifierAttribute[] = "trusted.dafs.verifier";
 constexpr mode_t kFileMode = 0600;  // when no MODE was given: never more open than asked for
 constexpr int kCreateAttempts = 8;  // against names that come and go between two calls
 
-// How an open file came about.
-enum class Made : uint8_t { kFound, kCreated };
+// How an open file came about; a reclaimed one was open before the server was started.
+enum class Made : uint8_t { kFound, kCreated, kReclaimed };
 
 DafsStatus CheckShare(uint32_t access, uint32_t deny) {
   return access >= wire::kShareRead && access <= wire::kShareBoth && deny <= wire::kShareBoth
@@ -59,6 +60,7 @@ DafsStatus CheckOpen(const wire::OpenArgs& args) {
 OpenRequest RequestOf(const Caller& caller, const wire::OpenArgs& args) {
   OpenRequest request;
   request.client_id = caller.client_id;
+  request.holdings = caller.holdings;
   request.owner = args.owner;
   request.access = args.share_access;
   request.deny = args.share_deny;
@@ -85,9 +87,22 @@ DafsStatus CheckRights(Object& file, uint32_t access) {
   return DafsStatus::kOk;
 }
 
+// Whether the identity entered owns `file`: what it may have opened before it took away its own
+// permission it may reclaim.
+bool IsOwner(const Object& file) {
+  struct statx stx;
+  return Statx(file.path_fd(), &stx) == 0 &&
+         static_cast<uint32_t>(setfsuid(static_cast<uid_t>(-1))) == stx.stx_uid;
+}
+
+DafsStatus CheckReclaim(Object& file, uint32_t access) {
+  const DafsStatus status = CheckRights(file, access);
+  return status == DafsStatus::kAcces && IsOwner(file) ? DafsStatus::kOk : status;
+}
+
 // Opens `file` for `request`, as the identity entered.
-DafsStatus OpenObject(StoreImpl& store, const ObjectRef& file, const OpenRequest& request,
-                      Made made, wire::StateId* state_id) {
+DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& file,
+                      const OpenRequest& request, Made made, wire::StateId* state_id) {
   if (file->is_dir()) return DafsStatus::kIsDir;
   if (file->type() == S_IFLNK) return DafsStatus::kSymlink;
   if (!file->is_regular())
@@ -95,9 +110,21 @@ DafsStatus OpenObject(StoreImpl& store, const ObjectRef& file, const OpenRequest
   if (file->fs().exported->read_only && (request.access & wire::kShareWrite) != 0) {
     return DafsStatus::kRofs;
   }
-  if (made == Made::kFound) STORE_RETURN_IF_NOT_OK(CheckRights(*file, request.access));
-  absl::MutexLock lock(&store.FileLock(file->key()));
-  return store.opens.Open(request, file, store.MayPin(), state_id);
+  if (made == Made::kFound) {
+    STORE_RETURN_IF_NOT_OK(CheckRights(*file, request.access));
+    if (store.grace.active()) {
+      STORE_RETURN_IF_NOT_OK(store.grace.CheckOpen(caller, file->key(), request.denies()));
+    }
+  } else if (made == Made::kReclaimed) {
+    STORE_RETURN_IF_NOT_OK(CheckReclaim(*file, request.access));
+  }
+  DafsStatus status = DafsStatus::kOk;
+  do {
+    absl::MutexLock lock(&store.FileLock(file->key()));
+    status = store.opens.Open(request, file, store.MayPin(), state_id);
+  } while ((status == DafsStatus::kDenied || status == DafsStatus::kKeyMismatch) &&
+           store.RevokeExpired(file->key()));
+  return status;
 }
 
 // One OPEN with create, in `directory`, as the identity entered.
@@ -125,7 +152,8 @@ class Creation {
       status = args_.createmode == wire::CreateMode::kExclusive ? MakeExclusive(name, file)
                                                                 : Make(name, file);
       if (status == DafsStatus::kOk) {
-        status = OpenObject(store_, *file, RequestOf(caller_, args_), Made::kCreated, state_id);
+        status =
+            OpenObject(store_, caller_, *file, RequestOf(caller_, args_), Made::kCreated, state_id);
         return status;
       }
       if (status != DafsStatus::kExist) return status;
@@ -141,8 +169,9 @@ class Creation {
     uint64_t set = 0;
     STORE_RETURN_IF_NOT_OK(ApplyAttributes(**file, LeftToSet(), -1, &set));
     STORE_RETURN_IF_NOT_OK(
-        OpenObject(store_, *file, RequestOf(caller_, args_), Made::kCreated, state_id));
-    store_.opens.Pin(*file);  // nothing else keeps it
+        OpenObject(store_, caller_, *file, RequestOf(caller_, args_), Made::kCreated, state_id));
+    store_.opens.Pin(*file);      // nothing else keeps it in this instance of the server,
+    store_.orphans.Link(**file);  // and this until the next has it
     return DafsStatus::kOk;
   }
 
@@ -277,9 +306,9 @@ class Creation {
     if (args_.createmode == wire::CreateMode::kExclusive) {
       // A repetition of the request that made it succeeds as that one did (6.5.24-07).
       if (!file->is_regular() || !HasOurVerifier(*file)) return DafsStatus::kExist;
-      return OpenObject(store_, file, request, Made::kFound, state_id);
+      return OpenObject(store_, caller_, file, request, Made::kFound, state_id);
     }
-    STORE_RETURN_IF_NOT_OK(OpenObject(store_, file, request, Made::kFound, state_id));
+    STORE_RETURN_IF_NOT_OK(OpenObject(store_, caller_, file, request, Made::kFound, state_id));
     // Of an existing file's attributes only a size of zero is heeded (6.5.24-05).
     if (!args_.createattrs.has(wire::kFattrObjectSize) || args_.createattrs.object_size != 0) {
       return DafsStatus::kOk;
@@ -334,7 +363,8 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
   } else {
     status = store.LookupName(directory, name, &file);
     if (status == DafsStatus::kOk) {
-      status = OpenObject(store, file, RequestOf(caller, args), Made::kFound, &res->state_id);
+      status =
+          OpenObject(store, caller, file, RequestOf(caller, args), Made::kFound, &res->state_id);
     }
   }
   STORE_RETURN_IF_NOT_OK(status);
@@ -366,9 +396,14 @@ DafsStatus Store::Open(const Caller& caller, const wire::OpenArgs& args, wire::O
   } else {
     if (place.pseudo != nullptr) return DafsStatus::kIsDir;
     file = place.object;
+    const OpenRequest request = RequestOf(caller, args);
+    STORE_RETURN_IF_NOT_OK(impl_->grace.MayReclaim(caller, /*lock=*/false));
     STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *file->fs().exported));
     STORE_RETURN_IF_NOT_OK(
-        OpenObject(*impl_, file, RequestOf(caller, args), Made::kFound, &res->state_id));
+        OpenObject(*impl_, caller, file, request, Made::kReclaimed, &res->state_id));
+    impl_->orphans.Adopt(*file);
+    if (file->orphaned()) impl_->opens.Pin(file);
+    impl_->grace.Reclaimed(caller, request.denies());
   }
   res->filehandle = file->handle();
   return DafsStatus::kOk;
@@ -382,10 +417,11 @@ DafsStatus Store::OpenHandle(const Caller& caller, const wire::OpenHandleArgs& a
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *file->fs().exported));
   OpenRequest request;
   request.client_id = caller.client_id;
+  request.holdings = caller.holdings;
   request.owner = args.owner;
   request.access = args.share_access;
   request.deny = args.share_deny;
-  STORE_RETURN_IF_NOT_OK(OpenObject(*impl_, file, request, Made::kFound, &res->state_id));
+  STORE_RETURN_IF_NOT_OK(OpenObject(*impl_, caller, file, request, Made::kFound, &res->state_id));
   res->filehandle = file->handle();
   return DafsStatus::kOk;
 }
@@ -437,11 +473,30 @@ DafsStatus Store::OpenDowngrade(const Caller& caller, const wire::OpenDowngradeA
   return DafsStatus::kOk;
 }
 
-void Store::ReleaseClient(const wire::ClientId& client_id) {
-  impl_->attributes.ReleaseClient(client_id);
-  for (const auto& [state_id, key] : impl_->opens.OpensOf(client_id)) {
-    impl_->CloseOpen(client_id, state_id, key);
+void StoreImpl::ReleaseClient(const wire::ClientId& client_id) {
+  attributes.ReleaseClient(client_id);
+  for (const auto& [state_id, key] : opens.OpensOf(client_id)) {
+    CloseOpen(client_id, state_id, key);
   }
+}
+
+void Store::ReleaseClient(const wire::ClientId& client_id) { impl_->ReleaseClient(client_id); }
+
+bool StoreImpl::RevokeExpired(const ObjectKey& key) {
+  const std::vector<wire::ClientId> expired = opens.ExpiredHolders(key);
+  for (const wire::ClientId& client_id : expired) {
+    opens.Revoke(client_id);
+    ReleaseClient(client_id);
+  }
+  return !expired.empty();
+}
+
+DafsStatus StoreImpl::CheckDenied(const ObjectKey& key, uint32_t access) {
+  DafsStatus status = DafsStatus::kOk;
+  do {
+    status = opens.CheckDenied(key, access);
+  } while (status == DafsStatus::kDenied && RevokeExpired(key));
+  return status;
 }
 
 }  // namespace dafs::server

@@ -22,6 +22,15 @@ void OpenTable::Count(Holders& holders, const Record& record, int sign) {
   add(holders.keys, record.has_key);
 }
 
+// What the client holds, for a later instance of the server. A count that is wrong by one for the
+// instant between two of these is wrong upwards.
+void OpenTable::Account(const Record& record, int sign) {
+  if (record.holdings == nullptr) return;
+  const auto by = static_cast<uint32_t>(sign);
+  record.holdings->opens += by;
+  if (record.deny != 0 || record.deny_delete || record.has_key) record.holdings->deniers += by;
+}
+
 // The access and deny check first, then the share key (4.4.2). `others` leaves out the open that
 // the request would be merged into.
 DafsStatus OpenTable::CheckConflict(const File& file, const Holders& others,
@@ -55,10 +64,12 @@ DafsStatus OpenTable::Open(const OpenRequest& request, ObjectRef object, bool pi
     if (file.opens == 0) files_.erase(key);
     return status;
   }
+  const Record before = merged;
   const bool denied_before = merged.deny != 0;
   merged.client_id = request.client_id;
   merged.owner = request.owner;
   merged.key = key;
+  merged.holdings = request.holdings;
   merged.access |= request.access;
   merged.deny |= request.deny;
   merged.deny_delete |= request.deny_delete;
@@ -79,6 +90,8 @@ DafsStatus OpenTable::Open(const OpenRequest& request, ObjectRef object, bool pi
   file.holders = others;
   Count(file.holders, merged, +1);
   if (!denied_before && merged.deny != 0) ++deniers_;
+  Account(merged, +1);
+  Account(before, -1);
   records_[serial] = std::move(merged);
   *state_id = StateIdOf(serial);
   return DafsStatus::kOk;
@@ -98,6 +111,9 @@ DafsStatus OpenTable::FindRecord(const wire::ClientId& client_id, const wire::St
   if (value >> kSerialBits != instance_) return DafsStatus::kStaleStateId;
   *serial = value & ((uint64_t{1} << kSerialBits) - 1);
   auto it = records_.find(*serial);
+  if (it == records_.end() && *serial <= last_serial_ && revoked_.contains(client_id)) {
+    return DafsStatus::kExpired;
+  }
   if (it == records_.end() || it->second.client_id != client_id || it->second.key != key) {
     return DafsStatus::kBadStateId;
   }
@@ -141,6 +157,7 @@ DafsStatus OpenTable::Close(const wire::ClientId& client_id, const wire::StateId
   auto record = records_.find(serial);
   auto file = files_.find(key);
   Count(file->second.holders, record->second, -1);
+  Account(record->second, -1);
   if (record->second.deny != 0) --deniers_;
   closed->last_write =
       (record->second.access & wire::kShareWrite) != 0 && file->second.holders.writers == 0;
@@ -172,11 +189,14 @@ DafsStatus OpenTable::Downgrade(const wire::ClientId& client_id, const wire::Sta
     return DafsStatus::kInval;
   }
   Count(file.holders, record, -1);
+  const Record before = record;
   if (record.deny != 0 && deny == 0) --deniers_;
   record.access = access;
   record.deny = deny;
   record.has_key = share_key.has_value();
   Count(file.holders, record, +1);
+  Account(record, +1);
+  Account(before, -1);
   if (file.holders.writers == 0) *drop_write = file.object;
   return DafsStatus::kOk;
 }
@@ -191,6 +211,26 @@ std::vector<std::pair<wire::StateId, ObjectKey>> OpenTable::OpensOf(
     result.emplace_back(StateIdOf(serial), records_.find(serial)->second.key);
   }
   return result;
+}
+
+std::vector<wire::ClientId> OpenTable::ExpiredHolders(const ObjectKey& key) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  std::vector<wire::ClientId> holders;
+  for (const auto& [client_id, serials] : by_client_) {
+    for (uint64_t serial : serials) {
+      const Record& record = records_.find(serial)->second;
+      if (record.holdings == nullptr || record.holdings->expired == 0) break;  // one client's all
+      if (record.key != key) continue;
+      holders.push_back(client_id);
+      break;
+    }
+  }
+  return holders;
+}
+
+void OpenTable::Revoke(const wire::ClientId& client_id) {
+  absl::MutexLock lock(&mutex_);
+  revoked_.insert(client_id);
 }
 
 DafsStatus OpenTable::CheckRemoval(const ObjectKey& key, bool check_open) const {

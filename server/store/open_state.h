@@ -19,6 +19,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
+#include "server/store/holdings.h"
 #include "server/store/object.h"
 #include "wire/constants.h"
 #include "wire/status.h"
@@ -33,6 +34,9 @@ struct OpenRequest {
   uint32_t deny = 0;
   bool deny_delete = false;
   std::optional<uint64_t> share_key;  // with share key type BOTH
+  Holdings* holdings = nullptr;       // of the client, outlives the open; may be null
+
+  bool denies() const { return deny != 0 || deny_delete || share_key.has_value(); }
 };
 
 // What an open entitles to.
@@ -83,6 +87,11 @@ class OpenTable {
   // Every state id of a client, with the file it is for.
   std::vector<std::pair<wire::StateId, ObjectKey>> OpensOf(const wire::ClientId& client_id) const;
 
+  // The clients whose lease has run out that have the file open: what they hold may be revoked.
+  std::vector<wire::ClientId> ExpiredHolders(const ObjectKey& key) const;
+  // What the client held is being taken from it: its state ids are EXPIRED from now on.
+  void Revoke(const wire::ClientId& client_id);
+
   // Whether the file may lose a name: DENYDISP_CONFLICT if an open forbids it, or if there is any
   // and `check_open`.
   wire::DafsStatus CheckRemoval(const ObjectKey& key, bool check_open) const;
@@ -110,6 +119,7 @@ class OpenTable {
     uint32_t deny = 0;
     bool deny_delete = false;
     bool has_key = false;
+    Holdings* holdings = nullptr;
   };
   struct Owner {
     wire::ClientId client_id;
@@ -127,6 +137,7 @@ class OpenTable {
 
   wire::StateId StateIdOf(uint64_t serial) const;
   static void Count(Holders& holders, const Record& record, int sign);
+  static void Account(const Record& record, int sign);
   static wire::DafsStatus CheckConflict(const File& file, const Holders& others,
                                         const OpenRequest& request);
   wire::DafsStatus FindRecord(const wire::ClientId& client_id, const wire::StateId& state_id,
@@ -139,6 +150,7 @@ class OpenTable {
   size_t deniers_ ABSL_GUARDED_BY(mutex_) = 0;  // opens that deny anything
   absl::flat_hash_map<uint64_t, Record> records_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<ObjectKey, File> files_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<wire::ClientId> revoked_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<Owner, uint64_t> by_owner_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<wire::ClientId, absl::flat_hash_set<uint64_t>> by_client_
       ABSL_GUARDED_BY(mutex_);

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "server/store/identity.h"
@@ -35,8 +37,9 @@ Fd OpenOurs(const FileSystem& fs) {
 
 }  // namespace
 
-void Orphans::Clean(const FileSystem& fs) {
+void Orphans::TakeUp(const FileSystem& fs) {
   ScopedPrivilege privilege;
+  absl::MutexLock lock(&mutex_);
   Fd fd = OpenOurs(fs);
   if (!fd.ok()) return;
   const int listing = fcntl(fd.get(), F_DUPFD_CLOEXEC, 0);
@@ -45,8 +48,39 @@ void Orphans::Clean(const FileSystem& fs) {
     if (listing >= 0) close(listing);
     return;
   }
-  while (const dirent* entry = readdir(dir.get())) unlinkat(fd.get(), entry->d_name, 0);
+  Directory& directory = directories_[&fs];
+  directory.fd = std::move(fd);
+  while (const dirent* entry = readdir(dir.get())) {
+    if (entry->d_name[0] != '.') directory.left.insert(entry->d_name);
+  }
+}
+
+void Orphans::Adopt(Object& file) {
+  absl::MutexLock lock(&mutex_);
+  auto it = directories_.find(&file.fs());
+  if (it == directories_.end() || it->second.left.erase(NameOf(file)) == 0) return;
+  ++it->second.files;
+  file.set_orphaned(true);
+}
+
+void Orphans::Sweep() {
+  ScopedPrivilege privilege;
+  absl::MutexLock lock(&mutex_);
+  std::vector<const FileSystem*> known;
+  for (const auto& [fs, directory] : directories_) known.push_back(fs);
+  for (const FileSystem* fs : known) {
+    Directory& directory = directories_[fs];
+    for (const std::string& name : directory.left) unlinkat(directory.fd.get(), name.c_str(), 0);
+    directory.left.clear();
+    RemoveIfEmpty(*fs);
+  }
+}
+
+void Orphans::RemoveIfEmpty(const FileSystem& fs) {
+  auto it = directories_.find(&fs);
+  if (it->second.files > 0 || !it->second.left.empty()) return;
   unlinkat(fs.root.get(), kOrphanDirectory, AT_REMOVEDIR);
+  directories_.erase(it);
 }
 
 Orphans::Directory* Orphans::OpenDirectory(const FileSystem& fs) {
@@ -60,17 +94,26 @@ Orphans::Directory* Orphans::OpenDirectory(const FileSystem& fs) {
   return nullptr;
 }
 
+bool Orphans::LinkIn(Directory& directory, const Object& file) {
+  ScopedPrivilege privilege;
+  return linkat(AT_FDCWD, FdPath(file.path_fd()).c_str(), directory.fd.get(), NameOf(file).c_str(),
+                AT_SYMLINK_FOLLOW) == 0;
+}
+
 bool Orphans::Link(Object& file) {
   absl::MutexLock lock(&mutex_);
   Directory* directory = OpenDirectory(file.fs());
-  if (directory == nullptr) return false;
-  ScopedPrivilege privilege;
-  if (linkat(AT_FDCWD, FdPath(file.path_fd()).c_str(), directory->fd.get(), NameOf(file).c_str(),
-             AT_SYMLINK_FOLLOW) != 0) {
-    return false;
-  }
+  if (directory == nullptr || !LinkIn(*directory, file)) return false;
   ++directory->files;
   file.set_orphaned(true);
+  return true;
+}
+
+bool Orphans::LinkLeft(Object& file) {
+  absl::MutexLock lock(&mutex_);
+  Directory* directory = OpenDirectory(file.fs());
+  if (directory == nullptr || !LinkIn(*directory, file)) return false;
+  directory->left.insert(NameOf(file));
   return true;
 }
 
@@ -81,9 +124,8 @@ void Orphans::Unlink(Object& file) {
   if (it == directories_.end() || !file.orphaned()) return;
   unlinkat(it->second.fd.get(), NameOf(file).c_str(), 0);
   file.set_orphaned(false);
-  if (--it->second.files > 0) return;
-  unlinkat(file.fs().root.get(), kOrphanDirectory, AT_REMOVEDIR);
-  directories_.erase(it);
+  --it->second.files;
+  RemoveIfEmpty(file.fs());
 }
 
 }  // namespace dafs::server

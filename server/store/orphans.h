@@ -1,14 +1,16 @@
 // Where the last name of an open file goes when it is removed: a hidden directory at the root of
 // its file system, so that the file lives until its last close although no descriptor may be kept
-// for it. What a crash leaves there is removed at the next start.
+// for it. What a crash leaves there waits for its opens to be reclaimed, or is removed.
 // Spec: 6.5.7-02, 6.5.33 (removal of open files); ARCHITECTURE "Hard points".
 // Thread-safe. May block on the file system. Works by the server's own privilege.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "server/store/object.h"
 
@@ -20,8 +22,14 @@ inline bool IsReservedName(std::string_view name) { return name == kOrphanDirect
 
 class Orphans {
  public:
-  // Removes what an earlier run of the server has left on `fs`.
-  void Clean(const FileSystem& fs);
+  // Takes up what an earlier run of the server has left on `fs`: until Sweep it may be adopted.
+  void TakeUp(const FileSystem& fs);
+  // `file` has been opened again: if it was left, it lives on as one that Link has named.
+  void Adopt(Object& file);
+  // Gives `file`, which may be open without our knowing yet, a name as one that was left.
+  bool LinkLeft(Object& file);
+  // Removes what nobody has adopted.
+  void Sweep();
 
   // Gives `file` a name in the directory. False if the file system does not let us.
   bool Link(Object& file);
@@ -32,9 +40,12 @@ class Orphans {
  private:
   struct Directory {
     Fd fd;
-    size_t files = 0;
+    size_t files = 0;  // linked or adopted
+    absl::flat_hash_set<std::string> left;
   };
   Directory* OpenDirectory(const FileSystem& fs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool LinkIn(Directory& directory, const Object& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RemoveIfEmpty(const FileSystem& fs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::Mutex mutex_;
   absl::flat_hash_map<const FileSystem*, Directory> directories_ ABSL_GUARDED_BY(mutex_);

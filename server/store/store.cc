@@ -41,6 +41,14 @@ Store::~Store() { RestoreOwnIdentity(); }
 
 void Store::RestoreServerIdentity() { RestoreOwnIdentity(); }
 
+Grace& Store::grace() { return impl_->grace; }
+
+void Store::EndGrace(absl::Time now) {
+  if (!impl_->grace.Ended(now)) return;
+  RestoreOwnIdentity();
+  impl_->orphans.Sweep();
+}
+
 size_t Store::open_count() const { return impl_->opens.size(); }
 
 size_t Store::lock_count() const { return impl_->locks.size(); }

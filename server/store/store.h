@@ -65,14 +65,18 @@ struct RenameRes;
 
 namespace dafs::server {
 
+class Grace;
 class Operation;
+struct Holdings;
 struct Intent;
 struct JournalSlot;
 
 // On whose behalf a request is executed. Squashing is done by the store, per export.
 struct Caller {
-  wire::ClientId client_id;  // of the session; keys the opens
-  uint32_t uid = 65534;      // as the credential names them
+  wire::ClientId client_id;      // of the session; keys the opens
+  std::string_view client_name;  // client_id_string, the same over restarts
+  Holdings* holdings = nullptr;  // where what the client holds is counted; may be null
+  uint32_t uid = 65534;          // as the credential names them
   uint32_t gid = 65534;
   std::span<const uint32_t> groups;  // borrowed for the call; at most wire::kGroupsMax
   PeerAddress peer;                  // checked against the export's clients
@@ -88,6 +92,9 @@ struct StoreOptions {
   uint32_t max_append = 1 << 20;  // bytes, at least 65536 (6.1.6)
   uint32_t pref_io_size = 1 << 20;
   absl::Duration lease_time = absl::Seconds(60);
+  // Files that had lost their last name while open are kept until the grace period ends; else they
+  // go at once.
+  bool keep_orphans = false;
 };
 
 // Whether Read may wait for the disk.
@@ -268,6 +275,11 @@ class Store {
   bool Recheck(wire::Proc procedure, Intent* intent);
   // The same for one that the journal knows to have been executed: completes `intent`.
   void Complete(Intent* intent);
+
+  // The grace period (grace.h): started before anybody is served, looked at from time to time.
+  Grace& grace();
+  // To be called regularly: when the period has ended, what nobody reclaimed goes.
+  void EndGrace(absl::Time now);
 
   // --- For statistics and tests ----------------------------------------------------------------
 

@@ -98,7 +98,9 @@ absl::Status StoreImpl::OpenExports() {
     }
     roots.push_back(mac.Seal(
         MakeKey(fs.fshandle, HandleKind::kFile, handle.type, {handle.bytes, handle.length})));
-    if (!options.exports[i].read_only) orphans.Clean(fs);
+    if (options.exports[i].read_only) continue;
+    orphans.TakeUp(fs);
+    if (!options.keep_orphans) orphans.Sweep();
   }
   return absl::OkStatus();
 }

@@ -10,6 +10,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "server/store/descriptor_cache.h"
+#include "server/store/grace.h"
 #include "server/store/handle.h"
 #include "server/store/identity.h"
 #include "server/store/journal.h"
@@ -123,6 +124,14 @@ class StoreImpl {
   wire::DafsStatus CloseOpen(const wire::ClientId& client_id, const wire::StateId& state_id,
                              const ObjectKey& key);
 
+  // Whether I/O without a state id meets a reservation of somebody whose lease has not run out.
+  wire::DafsStatus CheckDenied(const ObjectKey& key, uint32_t access);
+  // Takes everything from the clients whose lease has run out that have `key` open. Whether there
+  // was any. No lock of a file is held.
+  bool RevokeExpired(const ObjectKey& key);
+  // Closes every open of a client.
+  void ReleaseClient(const wire::ClientId& client_id);
+
   // Whether `handle` is one of ours; cheap for those in use.
   bool IsGenuine(const wire::FileHandle& handle);
 
@@ -164,6 +173,7 @@ class StoreImpl {
   std::atomic<size_t> lock_descriptors{0};  // a count; publishes nothing
   LockTable locks;
   Orphans orphans;
+  Grace grace;
   NamedAttributes attributes;
   std::unique_ptr<Mounts> mounts;
   std::vector<wire::FileHandle> roots;  // by export

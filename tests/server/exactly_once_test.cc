@@ -341,6 +341,33 @@ TEST_F(ExactlyOnce, ATornAppendIsTakenBack) {
   EXPECT_EQ(ReadFile("a/f"), "0123456789");
 }
 
+// DAFS-5.2.4-05: nobody else comes to a file that a write may have reached in part, until its
+// writer has asked.
+TEST_F(ExactlyOnce, AFileWithALostWriteIsItsWritersFirst) {
+  const std::string text = "abc";
+  StartDoomed(Proc::kWriteInline, "called");
+  wire::WriteInlineArgs write;
+  write.filehandle = LookUp(*client_, {"a", "f"});
+  write.byte_count = 3;
+  SendAndDie(write, std::as_bytes(std::span(text)));
+  StartDafsd();
+  auto other = RawClient::Connect(*provider_, address_);
+  ASSERT_NE(other, nullptr);
+  ASSERT_EQ(other->Call(ConnectArgs("c2")).name(), "DAFS_STATUS_OK");
+  ActAsRoot(*other);
+  wire::ReadInlineArgs read;
+  read.filehandle = write.filehandle;
+  read.byte_count = 3;
+  EXPECT_EQ(other->Call(read).name(), "DAFSERR_GRACE");
+  Connect();
+  EXPECT_EQ(client_->Call(read).name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(other->Call(read).name(), "DAFSERR_GRACE");
+  EXPECT_EQ(Check(Proc::kWriteInline), "DAFSERR_NOXID_MATCH");
+  EXPECT_EQ(other->Call(read).name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(client_->Call(write, std::as_bytes(std::span(text))).name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(ReadFile("a/f"), "abc3456789");
+}
+
 // No open outlives the server, so a CLOSE that was begun is done.
 TEST_F(ExactlyOnce, ACloseThatWasBegunIsDone) {
   for (const char* step : {"intent", "called"}) {

@@ -1,4 +1,5 @@
 // OPEN and what follows from it: create modes, shares, state ids, removal of open files.
+#include "server/store/grace.h"
 #include "tests/server/store_fixture.h"
 
 namespace dafs::server {
@@ -201,9 +202,16 @@ TEST_F(StoreOpenTest, ClaimPreviousAndOpenHandleOpenByHandle) {
   wire::OpenArgs args = OpenArgs({}, "");
   args.claim_type = OpenClaimType::kPrevious;
   args.filehandle = f.filehandle;
+  EXPECT_DAFS(kExpired, Open(user_, args));  // nobody is known to have had anything open
+  Holdings of_user{}, of_other{};
+  of_user.lost_opens = of_other.lost_opens = 1;
+  user_.client_name = "user";
+  other_.client_name = "other";
+  store_->grace().Start({{"user", &of_user}, {"other", &of_other}}, {}, absl::InfiniteFuture());
   Opened again;
   ASSERT_OK(Open(user_, args, &again));
   EXPECT_OK(Write(user_, again, 0, "x"));
+  EXPECT_DAFS(kExpired, Open(user_, args));
   EXPECT_DAFS(kAcces, Open(other_, args));
   wire::OpenHandleArgs by_handle;
   by_handle.filehandle = f.filehandle;

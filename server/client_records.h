@@ -1,0 +1,70 @@
+// The clients that hold something at this server, recorded so that the next instance knows who may
+// reclaim: a mapped file `clients` in the state directory with a slot for each.
+// Spec: 3.1.1.3 (what identifies a client), 4.4.1.2 (reclaim), 4.4.1.6.
+//
+// A slot is written when a client takes its name and when it gives it up; between the two its
+// Holdings change with every open and close, which costs a store into memory. It survives the end
+// of the process. With --stable=power it is on the device before a client's first answer, but its
+// counts are not: after the loss of the machine every recorded client counts as holding opens and
+// locks. Thread-safe; nothing blocks but that.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "server/principal.h"
+#include "server/store/holdings.h"
+#include "server/store/mapped_file.h"
+#include "wire/types.h"
+
+namespace dafs::server {
+
+class ClientRecords {
+ public:
+  static constexpr size_t kSlots = 2048;
+
+  struct Record {
+    std::string client_id_string;
+    wire::Verifier verifier;
+    Principal principal;
+    Holdings* holdings = nullptr;  // lives as long as this
+  };
+
+  // Takes up what an earlier instance has recorded: what its clients held is theirs to reclaim.
+  // kFailedPrecondition, kResourceExhausted.
+  static absl::StatusOr<std::unique_ptr<ClientRecords>> Open(const std::string& state_dir,
+                                                             bool stable);
+
+  // The clients of earlier instances that have something to reclaim.
+  std::vector<Record> Owed() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether somebody else may still reclaim under this name.
+  bool BelongsToAnother(const std::string& client_id_string, const Principal& principal) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The record of a client that has taken its name. If an earlier instance of the server knew the
+  // same instance of it, what it had is its to reclaim. Null when all are taken: the client will
+  // not be able to reclaim.
+  Holdings* Take(const Record& client) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The client is forgotten, and holds nothing.
+  void Drop(const Holdings* holdings) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  struct Slot;
+
+  ClientRecords(MappedFile file, bool stable);
+  Slot& slot(size_t index) const;
+
+  MappedFile file_;
+  const bool stable_;
+  mutable absl::Mutex mutex_;
+  absl::flat_hash_map<std::string, size_t> by_name_ ABSL_GUARDED_BY(mutex_);
+  std::vector<bool> live_ ABSL_GUARDED_BY(mutex_);  // of clients of this instance
+  std::vector<size_t> free_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace dafs::server

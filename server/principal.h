@@ -1,0 +1,15 @@
+// As whom a client authenticated. Spec: 3.1.1.3.
+#pragma once
+
+#include "server/store/export.h"
+#include "wire/constants.h"
+
+namespace dafs::server {
+
+struct Principal {
+  wire::AuthType method = wire::AuthType::kNone;
+  PeerAddress host;
+  friend bool operator==(const Principal&, const Principal&) = default;
+};
+
+}  // namespace dafs::server

@@ -1,0 +1,91 @@
+// The time after a restart in which clients reclaim what they held: who is still expected, what has
+// to wait for them, and which files a lost write has left in doubt.
+// Spec: 4.4.1.2 (server failure and recovery), 4.4.1.6, 5.2.4, 6.5.24 (CLAIM_PREVIOUS).
+//
+// What clients hold is recorded (holdings.h), so only that waits which may conflict with something
+// not yet reclaimed: a new OPEN for reservations, one that denies for any open, a LOCK and I/O for
+// locks. A file with a write under way when the server ended is its writer's until he has asked
+// what became of it. The period ends early when nobody is expected any more.
+// Thread-safe. Nothing blocks.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/store/handle.h"
+#include "server/store/holdings.h"
+#include "wire/status.h"
+#include "wire/types.h"
+
+namespace dafs::server {
+
+struct Caller;
+
+class Grace {
+ public:
+  // A client that held something when the server ended; its record outlives this.
+  struct Expected {
+    std::string client_name;  // client_id_string
+    Holdings* holdings = nullptr;
+  };
+  // A write that may have been executed.
+  struct Doubt {
+    ObjectKey file;
+    std::string client_name;
+    wire::SessionId session_id;  // whose cache will be asked
+  };
+  void Start(std::vector<Expected> expected, std::vector<Doubt> doubts, absl::Time until)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Whether anything at all may have to wait. Cheap: asked for every request.
+  bool active() const { return active_.load(std::memory_order_acquire); }
+  // Whether files may be open whose opens are not known yet.
+  bool expects_opens() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // GRACE if it has to wait. Only to be called while active().
+  wire::DafsStatus CheckOpen(const Caller& caller, const ObjectKey& file, bool denies) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  wire::DafsStatus CheckIo(const Caller& caller, const ObjectKey& file, bool has_state) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  wire::DafsStatus CheckLock(const Caller& caller, const ObjectKey& file) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Whether `caller` may reclaim an open, or a lock; EXPIRED if it has nothing (more) to reclaim.
+  wire::DafsStatus MayReclaim(const Caller& caller, bool lock) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // An open has been reclaimed, or cannot be.
+  void Reclaimed(const Caller& caller, bool denies) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The client will reclaim nothing more.
+  void Complete(std::string_view client_name) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // What clients owe has changed without our doing: one came back as a new instance.
+  void Review() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The writer has asked about, or given up, its lost session.
+  void Asked(const wire::SessionId& session_id) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Ends the period when its time has come. True once, when it has ended, for whatever reason.
+  bool Ended(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  wire::DafsStatus CheckDoubt(const Caller& caller, const ObjectKey& file) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  void Settle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Publishes what mutex_ guards to those who only look whether there is anything.
+  std::atomic<bool> active_{false};
+  mutable absl::Mutex mutex_;
+  bool told_ ABSL_GUARDED_BY(mutex_) = true;
+  absl::Time until_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Holdings*, std::less<>> expected_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Doubt> doubts_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace dafs::server

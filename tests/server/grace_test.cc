@@ -1,0 +1,236 @@
+// What a restarted server remembers of its clients: who may reclaim, what has to wait for them, and
+// what a client keeps whose lease has run out.
+#include "tests/server/server_fixture.h"
+
+namespace dafs::server {
+namespace {
+
+constexpr const char* kOk = "DAFS_STATUS_OK";
+constexpr const char* kGrace = "DAFSERR_GRACE";
+constexpr const char* kExpired = "DAFSERR_EXPIRED";
+
+class GraceTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    if (IsSkipped()) return;
+    WriteFile("a/f", "file f");
+    WriteFile("a/g", "file g");
+    StartServer();
+  }
+
+  std::unique_ptr<RawClient> Client(const std::string& name, uint64_t verifier = 1) {
+    auto client = Session(ConnectArgs(name, verifier));
+    if (client != nullptr) ActAsRoot(*client);
+    return client;
+  }
+  Reply<wire::OpenRes> Open(RawClient& client, const std::string& name, uint32_t deny = 0) {
+    wire::OpenArgs args = OpenArgs(LookUp(client, {"a"}), name, false);
+    args.share_deny = deny;
+    return client.Call(args);
+  }
+  Reply<wire::OpenRes> Reclaim(RawClient& client, const wire::FileHandle& file, uint32_t deny = 0) {
+    wire::OpenArgs args;
+    args.claim_type = wire::OpenClaimType::kPrevious;
+    args.filehandle = file;
+    args.share_access = 3;
+    args.share_deny = deny;
+    return client.Call(args);
+  }
+  Reply<wire::ReadInlineRes> Read(RawClient& client, const wire::FileHandle& file,
+                                  const wire::StateId& state_id = {}) {
+    wire::ReadInlineArgs args;
+    args.filehandle = file;
+    args.state_id = state_id;
+    args.byte_count = 100;
+    return client.Call(args);
+  }
+  Reply<wire::RemoveRes> Remove(RawClient& client, const std::string& name) {
+    wire::RemoveArgs args;
+    args.filehandle = LookUp(client, {"a"});
+    args.target = name;
+    return client.Call(args);
+  }
+  // Opens `name` so until that no longer waits for others.
+  std::string OpenWhenPossible(RawClient& client, const std::string& name, uint32_t deny) {
+    std::string status;
+    do {
+      status = Open(client, name, deny).name();
+    } while (status == kGrace || status == "DAFSERR_DENIED");
+    return status;
+  }
+  void AwaitNoOrphans() {
+    const absl::Time deadline = dat::Loop::Now() + kPatience;
+    while (std::filesystem::exists(Path("a/.dafsd-orphans")) && dat::Loop::Now() < deadline) {
+    }
+    EXPECT_FALSE(std::filesystem::exists(Path("a/.dafsd-orphans")));
+  }
+};
+
+// DAFS-4.4.1.6-01, DAFS-4.4.1.2-05, DAFS-4.4.1.2-08, DAFS-6.5.24-14.
+TEST_F(GraceTest, AnOpenIsReclaimedUnderANewClientId) {
+  auto before = Client("c1");
+  const wire::ClientId old_id = negotiated_.client_id;
+  auto opened = Open(*before, "f");
+  ASSERT_EQ(opened.name(), kOk);
+  StartServer();
+  auto after = Client("c1");
+  EXPECT_NE(negotiated_.client_id, old_id);
+  EXPECT_EQ(Read(*after, opened.res.filehandle, opened.res.state_id).name(),
+            "DAFSERR_STALE_STATEID");
+  auto reclaimed = Reclaim(*after, opened.res.filehandle);
+  ASSERT_EQ(reclaimed.name(), kOk);
+  EXPECT_EQ(Read(*after, opened.res.filehandle, reclaimed.res.state_id).name(), kOk);
+  // It held no more than that.
+  EXPECT_EQ(Reclaim(*after, opened.res.filehandle).name(), kExpired);
+}
+
+// DAFS-4.4.1.2-26: there is nobody to wait for, and nothing to reclaim.
+TEST_F(GraceTest, AFreshServerMakesNobodyWait) {
+  auto client = Client("c1");
+  auto opened = Open(*client, "f", 3);
+  EXPECT_EQ(opened.name(), kOk);
+  EXPECT_EQ(Reclaim(*client, opened.res.filehandle).name(), kExpired);
+}
+
+// DAFS-4.4.1.2-27, DAFS-4.4.1.2-29, DAFS-4.4.1.2-30: only what may conflict waits, and no longer
+// than until everybody has come back.
+TEST_F(GraceTest, WhatMayConflictWaitsUntilAllHaveReclaimed) {
+  auto before = Client("c1");
+  auto opened = Open(*before, "f");
+  StartServer();
+  auto other = Client("c2");
+  EXPECT_EQ(Open(*other, "f", 3).name(), kGrace);
+  EXPECT_EQ(Open(*other, "f").name(), kOk);
+  EXPECT_EQ(Read(*other, opened.res.filehandle).name(), kOk);
+  auto after = Client("c1");
+  ASSERT_EQ(Reclaim(*after, opened.res.filehandle).name(), kOk);
+  EXPECT_EQ(Open(*other, "g", 3).name(), kOk);
+  EXPECT_EQ(Open(*other, "f", 3).name(), "DAFSERR_DENIED");
+}
+
+// The same with a reservation to come: every OPEN might meet it, and I/O without one.
+TEST_F(GraceTest, AReservationThatIsToBeReclaimedHoldsOffOpensAndReads) {
+  auto before = Client("c1");
+  auto opened = Open(*before, "f", 3);
+  ASSERT_EQ(opened.name(), kOk);
+  StartServer();
+  auto other = Client("c2");
+  EXPECT_EQ(Open(*other, "f").name(), kGrace);
+  EXPECT_EQ(Read(*other, opened.res.filehandle).name(), kGrace);
+  auto after = Client("c1");
+  ASSERT_EQ(Reclaim(*after, opened.res.filehandle, 3).name(), kOk);
+  EXPECT_EQ(Open(*other, "f").name(), "DAFSERR_DENIED");
+  EXPECT_EQ(Open(*other, "g").name(), kOk);
+}
+
+// DAFS-4.4.1.6-05: whoever does not come back in time has lost it.
+TEST_F(GraceTest, EndsAfterItsTime) {
+  options_.grace_time = absl::Milliseconds(300);
+  options_.lease_time = absl::Milliseconds(800);
+  auto before = Client("c1");
+  auto opened = Open(*before, "f", 3);
+  StartServer();
+  auto other = Client("c2");
+  EXPECT_EQ(Open(*other, "f", 3).name(), kGrace);
+  EXPECT_EQ(OpenWhenPossible(*other, "f", 3), kOk);
+  auto after = Client("c1");
+  EXPECT_EQ(Reclaim(*after, opened.res.filehandle).name(), kExpired);
+}
+
+// DAFS-4.4.1.5-06: a client that was itself restarted has nothing to reclaim.
+TEST_F(GraceTest, EndsWhenTheClientComesBackAsANewInstance) {
+  auto before = Client("c1", 1);
+  auto opened = Open(*before, "f", 3);
+  StartServer();
+  auto other = Client("c2");
+  EXPECT_EQ(Open(*other, "f").name(), kGrace);
+  auto after = Client("c1", 2);
+  EXPECT_EQ(Open(*other, "f").name(), kOk);
+  EXPECT_EQ(Reclaim(*after, opened.res.filehandle).name(), kExpired);
+}
+
+// What was not reclaimed when the server ends again is still to be reclaimed after that.
+TEST_F(GraceTest, OutlivesASecondRestart) {
+  auto before = Client("c1");
+  auto f = Open(*before, "f");
+  auto g = Open(*before, "g");
+  StartServer();
+  auto between = Client("c1");
+  ASSERT_EQ(Reclaim(*between, f.res.filehandle).name(), kOk);
+  StartServer();
+  auto after = Client("c1");
+  EXPECT_EQ(Reclaim(*after, f.res.filehandle).name(), kOk);
+  EXPECT_EQ(Reclaim(*after, g.res.filehandle).name(), kOk);
+  EXPECT_EQ(Reclaim(*after, g.res.filehandle).name(), kExpired);
+}
+
+// A file without a name lives as long as somebody may reclaim it; then its last close ends it.
+TEST_F(GraceTest, AnUnlinkedOpenFileIsReclaimed) {
+  auto before = Client("c1");
+  auto opened = Open(*before, "f");
+  ASSERT_EQ(Remove(*before, "f").name(), kOk);
+  StartServer();
+  auto after = Client("c1");
+  auto reclaimed = Reclaim(*after, opened.res.filehandle);
+  ASSERT_EQ(reclaimed.name(), kOk);
+  auto read = Read(*after, opened.res.filehandle, reclaimed.res.state_id);
+  EXPECT_EQ(read.res.bytes_read, 6u);
+  wire::GetattrInlineArgs getattr;
+  getattr.filehandle = opened.res.filehandle;
+  getattr.attr_request_bitmap = wire::kFattrNumLinks;
+  EXPECT_EQ(after->Call(getattr).res.obj_attributes.num_links, 0u);
+  wire::CloseArgs close;
+  close.filehandle = opened.res.filehandle;
+  close.state_id = reclaimed.res.state_id;
+  EXPECT_EQ(after->Call(close).name(), kOk);
+  EXPECT_EQ(Read(*after, opened.res.filehandle).name(), "DAFSERR_STALE");
+  AwaitNoOrphans();
+}
+
+TEST_F(GraceTest, AnUnlinkedFileThatNobodyReclaimsGoes) {
+  options_.grace_time = absl::Milliseconds(200);
+  options_.lease_time = absl::Milliseconds(400);
+  auto before = Client("c1");
+  ASSERT_EQ(Open(*before, "f").name(), kOk);
+  ASSERT_EQ(Remove(*before, "f").name(), kOk);
+  EXPECT_TRUE(std::filesystem::exists(Path("a/.dafsd-orphans")));
+  StartServer();
+  AwaitNoOrphans();
+}
+
+// Its name may go before its open is reclaimed.
+TEST_F(GraceTest, AFileRemovedDuringGraceCanStillBeReclaimed) {
+  auto before = Client("c1");
+  auto opened = Open(*before, "f");
+  StartServer();
+  auto other = Client("c2");
+  ASSERT_EQ(Remove(*other, "f").name(), kOk);
+  auto after = Client("c1");
+  auto reclaimed = Reclaim(*after, opened.res.filehandle);
+  ASSERT_EQ(reclaimed.name(), kOk);
+  EXPECT_EQ(Read(*after, opened.res.filehandle, reclaimed.res.state_id).res.bytes_read, 6u);
+}
+
+// DAFS-4.4.1.2-34, DAFS-4.4.1.2-32, DAFS-4.4.1.2-35: a silent client keeps what nobody wants, loses
+// what somebody does, and cannot reclaim that from the next server.
+TEST_F(GraceTest, ASilentClientKeepsItsOpensAsACourtesy) {
+  options_.lease_time = absl::Milliseconds(400);
+  StartServer();
+  auto keeper = Client("keeper");
+  auto kept = Open(*keeper, "g");
+  auto loser = Client("loser");
+  auto lost = Open(*loser, "f", 3);
+  ASSERT_EQ(lost.name(), kOk);
+  auto other = Client("other");
+  EXPECT_EQ(OpenWhenPossible(*other, "f", 3), kOk);  // not before the lease has run out
+  EXPECT_EQ(Read(*keeper, kept.res.filehandle, kept.res.state_id).name(), kOk);
+  EXPECT_EQ(Read(*loser, lost.res.filehandle, lost.res.state_id).name(), kExpired);
+  options_.lease_time = absl::Seconds(60);
+  StartServer();
+  auto again = Client("loser");
+  EXPECT_EQ(Reclaim(*again, lost.res.filehandle).name(), kExpired);
+}
+
+}  // namespace
+}  // namespace dafs::server
