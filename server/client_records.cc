@@ -87,10 +87,9 @@ absl::StatusOr<std::unique_ptr<ClientRecords>> ClientRecords::Open(const std::st
     Holdings& held = slot.holdings;
     held.lost_opens += held.opens.exchange(0);
     held.lost_deniers += held.deniers.exchange(0);
-    held.lost_locks |= held.locks.exchange(0);
+    held.lost_locks += held.locks.exchange(0);
     if (rebooted) {  // the counts may be old
-      held.lost_opens = UINT32_MAX;
-      held.lost_locks = 1;
+      held.lost_opens = held.lost_deniers = held.lost_locks = UINT32_MAX;
     }
     held.expired = 0;
     const std::string name(slot.name, slot.name_bytes);

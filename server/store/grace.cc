@@ -99,6 +99,14 @@ void Grace::Reclaimed(const Caller& caller, bool denies) {
   Settle();
 }
 
+void Grace::ReclaimedLock(const Caller& caller) {
+  absl::MutexLock lock(&mutex_);
+  auto it = expected_.find(caller.client_name);
+  if (it == expected_.end()) return;
+  Decrease(it->second->lost_locks);
+  Settle();
+}
+
 void Grace::Complete(std::string_view client_name) {
   absl::MutexLock lock(&mutex_);
   auto it = expected_.find(client_name);

@@ -62,6 +62,7 @@ class Grace {
   wire::DafsStatus MayReclaim(const Caller& caller, bool lock) const ABSL_LOCKS_EXCLUDED(mutex_);
   // An open has been reclaimed, or cannot be.
   void Reclaimed(const Caller& caller, bool denies) ABSL_LOCKS_EXCLUDED(mutex_);
+  void ReclaimedLock(const Caller& caller) ABSL_LOCKS_EXCLUDED(mutex_);
   // The client will reclaim nothing more.
   void Complete(std::string_view client_name) ABSL_LOCKS_EXCLUDED(mutex_);
 

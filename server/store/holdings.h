@@ -11,7 +11,7 @@ namespace dafs::server {
 struct Holdings {
   std::atomic<uint32_t> opens;    // held now
   std::atomic<uint32_t> deniers;  // of them, those that deny something or have a share key
-  std::atomic<uint32_t> locks;    // 1: it has locked something, and may still
+  std::atomic<uint32_t> locks;    // ranges, of all owners and files
 
   // Of an earlier instance, not reclaimed yet.
   std::atomic<uint32_t> lost_opens;

@@ -120,28 +120,45 @@ DafsStatus FindOwner(StoreImpl& store, const Caller& caller, const wire::FileHan
   return rights->object->fs().exported->Admits(caller.peer) ? DafsStatus::kOk : DafsStatus::kAcces;
 }
 
-}  // namespace
-
-DafsStatus Store::Lock(const Caller& caller, const wire::LockArgs& args, wire::LockRes* res) {
+// One LOCK, as it would be without a lease or a restart.
+DafsStatus LockFile(StoreImpl& store, const Caller& caller, const wire::LockArgs& args,
+                    wire::LockRes* res) {
   *res = {};
-  // 6.5.18: an option that is not supported. Reclaim needs a grace period, which protects what is
-  // reclaimed.
-  if (args.options != 0) return DafsStatus::kNotSupp;
   OpenRights rights;
   LockOwner owner;
-  absl::MutexLock lock(&impl_->FileLock(KeyOf(args.filehandle)));
-  STORE_RETURN_IF_NOT_OK(
-      FindOwner(*impl_, caller, args.filehandle, args.state_id, &rights, &owner));
+  absl::MutexLock lock(&store.FileLock(KeyOf(args.filehandle)));
+  STORE_RETURN_IF_NOT_OK(FindOwner(store, caller, args.filehandle, args.state_id, &rights, &owner));
   const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
   if (args.lock_type == LockType::kAbort) {
     // Nothing to roll back: there are no AUTORECOVERY locks. What is left is the wait.
-    impl_->locks.StopWaiting(rights.object->key(), owner, range);
+    store.locks.StopWaiting(rights.object->key(), owner, range);
     return DafsStatus::kOk;
   }
   STORE_RETURN_IF_NOT_OK(CheckAccess(rights, range));
   const bool writable = (rights.access & wire::kShareWrite) != 0;
-  Locking locking(*impl_, *rights.object, owner, range, writable);
+  const ObjectKey key = rights.object->key();
+  const LockCount count(store.locks, key, owner, caller.holdings);
+  Locking locking(store, *rights.object, owner, range, writable);
   return locking.Run(Blocks(args.lock_type), res);
+}
+
+}  // namespace
+
+DafsStatus Store::Lock(const Caller& caller, const wire::LockArgs& args, wire::LockRes* res) {
+  const bool reclaim = args.options == wire::kLockReclaim;
+  // 6.5.18: an option that is not supported.
+  if (args.options != 0 && !reclaim) return DafsStatus::kNotSupp;
+  if (reclaim) {
+    STORE_RETURN_IF_NOT_OK(impl_->grace.MayReclaim(caller, /*lock=*/true));
+  } else if (impl_->grace.active()) {
+    STORE_RETURN_IF_NOT_OK(impl_->grace.CheckLock(caller, KeyOf(args.filehandle)));
+  }
+  DafsStatus status = DafsStatus::kOk;
+  do {
+    status = LockFile(*impl_, caller, args, res);
+  } while (status == DafsStatus::kDenied && impl_->RevokeExpired(KeyOf(args.filehandle)));
+  if (reclaim && status == DafsStatus::kOk) impl_->grace.ReclaimedLock(caller);
+  return status;
 }
 
 DafsStatus Store::Lockt(const Caller& caller, const wire::LocktArgs& args, wire::LocktRes* res) {
@@ -180,6 +197,7 @@ DafsStatus Store::Locku(const Caller& caller, const wire::LockuArgs& args) {
       FindOwner(*impl_, caller, args.filehandle, args.state_id, &rights, &owner));
   const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
   const ObjectKey key = rights.object->key();
+  const LockCount count(impl_->locks, key, owner, caller.holdings);
   if (KernelLock* kernel = impl_->locks.FindKernel(key, owner)) {
     kernel->Unlock(range.first, range.last);
   }

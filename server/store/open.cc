@@ -431,7 +431,9 @@ DafsStatus StoreImpl::CloseOpen(const wire::ClientId& client_id, const wire::Sta
   absl::MutexLock lock(&FileLock(key));
   Closed closed;
   STORE_RETURN_IF_NOT_OK(opens.Close(client_id, state_id, key, &closed));
-  locks.Release(key, {client_id, closed.owner});
+  const LockOwner lock_owner{client_id, closed.owner};
+  const LockCount count(locks, key, lock_owner, closed.holdings);
+  locks.Release(key, lock_owner);
   if (!closed.last_open && !closed.last_write) return DafsStatus::kOk;
   ObjectRef object = closed.object != nullptr ? closed.object : cache.Find(key);
   if (object == nullptr) return DafsStatus::kOk;

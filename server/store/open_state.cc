@@ -157,6 +157,7 @@ DafsStatus OpenTable::Close(const wire::ClientId& client_id, const wire::StateId
   auto record = records_.find(serial);
   auto file = files_.find(key);
   Count(file->second.holders, record->second, -1);
+  closed->holdings = record->second.holdings;
   Account(record->second, -1);
   if (record->second.deny != 0) --deniers_;
   closed->last_write =

@@ -47,10 +47,11 @@ struct OpenRights {
 
 // What a CLOSE leaves of the file.
 struct Closed {
-  ObjectRef object;         // none as above
-  std::string owner;        // whose open it was
-  bool last_open = false;   // nobody has it open any more
-  bool last_write = false;  // nobody has it open for writing any more, and somebody had
+  ObjectRef object;              // none as above
+  std::string owner;             // whose open it was
+  bool last_open = false;        // nobody has it open any more
+  bool last_write = false;       // nobody has it open for writing any more, and somebody had
+  Holdings* holdings = nullptr;  // of its client
 };
 
 class OpenTable {

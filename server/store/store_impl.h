@@ -43,6 +43,31 @@ struct Place {
   }
 };
 
+// While it lives an owner's locks on a file change; then its client's record says how many it
+// holds. The file's lock is held.
+class LockCount {
+ public:
+  LockCount(LockTable& table, const ObjectKey& file, const LockOwner& owner, Holdings* holdings)
+      : table_(table),
+        file_(file),
+        owner_(owner),
+        holdings_(holdings),
+        before_(holdings != nullptr ? table.Held(file, owner).size() : 0) {}
+  ~LockCount() {
+    if (holdings_ == nullptr) return;
+    holdings_->locks += static_cast<uint32_t>(table_.Held(file_, owner_).size() - before_);
+  }
+  LockCount(const LockCount&) = delete;
+  LockCount& operator=(const LockCount&) = delete;
+
+ private:
+  LockTable& table_;
+  const ObjectKey& file_;
+  const LockOwner& owner_;
+  Holdings* const holdings_;
+  const size_t before_;
+};
+
 // The CHANGE attribute of a directory before and after a modification.
 class ChangeProbe {
  public:

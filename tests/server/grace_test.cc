@@ -51,6 +51,17 @@ class GraceTest : public ServerTest {
     args.target = name;
     return client.Call(args);
   }
+  Reply<wire::LockRes> Lock(RawClient& client, const wire::OpenRes& open, uint64_t offset,
+                            uint32_t options = 0) {
+    wire::LockArgs args;
+    args.filehandle = open.filehandle;
+    args.state_id = open.state_id;
+    args.offset = offset;
+    args.length = 10;
+    args.lock_type = wire::LockType::kWrite;
+    args.options = options;
+    return client.Call(args);
+  }
   // Opens `name` so until that no longer waits for others.
   std::string OpenWhenPossible(RawClient& client, const std::string& name, uint32_t deny) {
     std::string status;
@@ -210,6 +221,48 @@ TEST_F(GraceTest, AFileRemovedDuringGraceCanStillBeReclaimed) {
   auto reclaimed = Reclaim(*after, opened.res.filehandle);
   ASSERT_EQ(reclaimed.name(), kOk);
   EXPECT_EQ(Read(*after, opened.res.filehandle, reclaimed.res.state_id).res.bytes_read, 6u);
+}
+
+// DAFS-4.4.1.2-28, DAFS-4.4.1.2-27: while locks are to be reclaimed nobody else locks, reads or
+// writes.
+TEST_F(GraceTest, LocksAreReclaimed) {
+  auto before = Client("c1");
+  auto held = Open(*before, "f");
+  ASSERT_EQ(Lock(*before, held.res, 0).name(), kOk);
+  ASSERT_EQ(Lock(*before, held.res, 20).name(), kOk);
+  StartServer();
+  auto other = Client("c2");
+  auto others = Open(*other, "f");
+  ASSERT_EQ(others.name(), kOk);
+  EXPECT_EQ(Lock(*other, others.res, 0).name(), kGrace);
+  EXPECT_EQ(Read(*other, others.res.filehandle, others.res.state_id).name(), kGrace);
+  EXPECT_EQ(Lock(*other, others.res, 0, wire::kLockReclaim).name(), kExpired);
+  auto after = Client("c1");
+  auto reclaimed = Reclaim(*after, held.res.filehandle);
+  ASSERT_EQ(reclaimed.name(), kOk);
+  EXPECT_EQ(Lock(*after, reclaimed.res, 0, wire::kLockReclaim).name(), kOk);
+  EXPECT_EQ(Lock(*other, others.res, 40).name(), kGrace);
+  EXPECT_EQ(Lock(*after, reclaimed.res, 20, wire::kLockReclaim).name(), kOk);
+  EXPECT_EQ(Lock(*other, others.res, 40).name(), kOk);
+  EXPECT_EQ(Lock(*other, others.res, 0).name(), "DAFSERR_DENIED");
+  EXPECT_EQ(Lock(*after, reclaimed.res, 0, wire::kLockReclaim).name(), kExpired);
+}
+
+// DAFS-4.4.1.5-04: the lock of a silent client goes to who asks for it once its lease has run out.
+TEST_F(GraceTest, ASilentClientLosesALockThatSomebodyWants) {
+  options_.lease_time = absl::Milliseconds(400);
+  StartServer();
+  auto silent = Client("silent");
+  auto held = Open(*silent, "f");
+  ASSERT_EQ(Lock(*silent, held.res, 0).name(), kOk);
+  auto other = Client("other");
+  auto others = Open(*other, "f");
+  std::string status;
+  do {
+    status = Lock(*other, others.res, 0).name();
+  } while (status == "DAFSERR_DENIED");
+  EXPECT_EQ(status, kOk);
+  EXPECT_EQ(Lock(*silent, held.res, 0).name(), kExpired);
 }
 
 // DAFS-4.4.1.2-34, DAFS-4.4.1.2-32, DAFS-4.4.1.2-35: a silent client keeps what nobody wants, loses

@@ -116,8 +116,7 @@ TEST_F(StoreLocksTest, ClientsSeeEachOthersLocks) {
 // Shows DAFS-6.5.18-02, DAFS-6.5.18-03, DAFS-4.4.1.4-11, DAFS-6.5.19-02
 TEST_F(StoreLocksTest, WhatIsNoLockIsRefused) {
   const Opened file = OpenAs(user_, "me"), reader = OpenAs(user_, "reader", wire::kShareRead);
-  for (uint32_t option :
-       {wire::kLockReclaim, wire::kLockPersist, wire::kLockAutorecovery, wire::kLockRepair}) {
+  for (uint32_t option : {wire::kLockPersist, wire::kLockAutorecovery, wire::kLockRepair}) {
     EXPECT_DAFS(kNotSupp, Lock(user_, file, LockType::kRead, 0, 1, nullptr, option));
   }
   EXPECT_DAFS(kAcces, Lock(user_, reader, LockType::kWrite, 0, 1));
