@@ -103,7 +103,7 @@ void Acceptor::Take(std::unique_ptr<dat::PendingEndpoint> pending) {
 
 void Acceptor::ExpireLeases() {
   for (const wire::ClientId& client_id : shared_.clients->Expire(dat::Loop::Now())) {
-    shared_.pool->Submit([store = shared_.store, client_id] { store->ReleaseClient(client_id); });
+    shared_.pool->Submit([store = shared_.store, client_id] { store->ExpireClient(client_id); });
   }
   shared_.responses->Expire(dat::Loop::Now());
   shared_.pool->Submit([store = shared_.store] { store->EndGrace(dat::Loop::Now()); });

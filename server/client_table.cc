@@ -102,7 +102,8 @@ std::vector<wire::ClientId> ClientTable::Expire(absl::Time now) {
     held.expired = 1;
     client.expired_ = std::min(client.expired_, now);
     const bool holds = held.opens > 0 || held.owes();
-    if (held.opens > 0 && client.expired_ + options_.courtesy_time <= now) {
+    // Locks are in the kernel too, where nobody tells us that a program wants them.
+    if (held.opens > 0 && (held.locks > 0 || client.expired_ + options_.courtesy_time <= now)) {
       released.push_back(client.client_id());
     }
     if (client.sessions_ > 0 || holds) {

@@ -105,8 +105,8 @@ class ClientTable {
   void SessionClosed(const std::shared_ptr<Client>& client) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Of clients whose lease has run out: what they hold is kept as a courtesy until somebody wants
-  // it (4.4.1.2), or for courtesy_time. Those that hold nothing and have no session are forgotten.
-  // Returns the ids whose opens are to be released.
+  // it (4.4.1.2), or for courtesy_time; but not if there are locks among it. Those that hold
+  // nothing and have no session are forgotten. Returns the ids whose opens are to be released.
   std::vector<wire::ClientId> Expire(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
   size_t count() const ABSL_LOCKS_EXCLUDED(mutex_);

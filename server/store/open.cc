@@ -484,6 +484,11 @@ void StoreImpl::ReleaseClient(const wire::ClientId& client_id) {
 
 void Store::ReleaseClient(const wire::ClientId& client_id) { impl_->ReleaseClient(client_id); }
 
+void Store::ExpireClient(const wire::ClientId& client_id) {
+  impl_->opens.Revoke(client_id);
+  impl_->ReleaseClient(client_id);
+}
+
 bool StoreImpl::RevokeExpired(const ObjectKey& key) {
   const std::vector<wire::ClientId> expired = opens.ExpiredHolders(key);
   for (const wire::ClientId& client_id : expired) {

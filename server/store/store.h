@@ -242,6 +242,8 @@ class Store {
   // Closes every open of a client that is gone (new verifier, lease expired), and with them go its
   // locks.
   void ReleaseClient(const wire::ClientId& client_id);
+  // The same for one that may come back: what it held is EXPIRED to it.
+  void ExpireClient(const wire::ClientId& client_id);
 
   // --- Data ------------------------------------------------------------------------------------
 
