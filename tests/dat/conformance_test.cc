@@ -99,6 +99,27 @@ TEST_P(Conformance, SendsOfAllSizesArriveInOrder) {
   EXPECT_TRUE(done);
 }
 
+TEST_P(Conformance, ASendWithMoreBehindItLeavesWithTheNextOrAtFlushOrPoll) {
+  Prepare();
+  Memory in = NewMemory(*pair_->server.domain, 64, Access::kLocal);
+  for (uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(server().PostReceive(i, in.All()).ok());
+  Finish();
+  Memory out = NewMemory(*pair_->client.domain, 64, Access::kLocal, -4);
+  const Segment all = out.All();
+  Endpoint::SendOptions more;
+  more.more = true;
+  ASSERT_TRUE(client().PostSend(0, {&all, 1}, more).ok());
+  ASSERT_TRUE(client().PostSend(1, {&all, 1}, {}).ok());
+  ASSERT_TRUE(client().PostSend(2, {&all, 1}, more).ok());
+  client().Flush();
+  ASSERT_TRUE(client().PostSend(3, {&all, 1}, more).ok());
+  for (uint64_t i = 0; i < 4; ++i) {
+    const auto received = pair_->Await(pair_->server, Event::kReceive);
+    ASSERT_TRUE(received.has_value() && received->status.ok());
+    EXPECT_EQ(received->cookie, i);
+  }
+}
+
 TEST_P(Conformance, AnEmptyMessageIsAMessage) {
   Prepare();
   Memory in = NewMemory(*pair_->server.domain, 64, Access::kLocal);

@@ -36,6 +36,7 @@ class PipeSource : public Pollable {
     close(ends_[1]);
   }
   bool Poll() override {
+    ++polls;
     char byte;
     if (read(ends_[0], &byte, 1) != 1) return false;
     received += byte;
@@ -46,6 +47,7 @@ class PipeSource : public Pollable {
   void Put(char byte) { EXPECT_EQ(write(ends_[1], &byte, 1), 1); }
 
   std::string received;
+  int polls = 0;
   std::function<void()> on_byte;
 
  private:
@@ -62,6 +64,25 @@ TEST(LoopTest, WakesForASourceThatBecomesReadable) {
   writer.join();
   EXPECT_EQ(source.received, "a");
   loop->Remove(&source);
+}
+
+// A look at a source that has nothing is a system call.
+TEST(LoopTest, PollsOnlyWhatIsReadyWhereItDoesNotSpin) {
+  auto loop = MakeLoop();
+  PipeSource busy, idle;
+  loop->Add(&busy);
+  loop->Add(&idle);
+  for (int i = 0; i < 10; ++i) loop->RunOnce(absl::ZeroDuration());
+  const int before = busy.polls;
+  EXPECT_EQ(idle.polls, 1);
+  busy.Put('a');
+  busy.Put('b');
+  for (int i = 0; i < 10; ++i) loop->RunOnce(absl::ZeroDuration());
+  EXPECT_EQ(busy.received, "ab");
+  EXPECT_EQ(busy.polls, before + 2);
+  EXPECT_EQ(idle.polls, 1);
+  loop->Remove(&busy);
+  loop->Remove(&idle);
 }
 
 TEST(LoopTest, RunsAFunctionPostedByAnotherThreadWhileAsleep) {

@@ -142,6 +142,8 @@ class Endpoint {
     bool signaled = true;  // false: no kSend completion unless it fails; buffers are free once a
                            // later signaled send completed
     std::optional<uint32_t> invalidate_context;  // Send with Invalidate: the peer's context
+    bool more = false;  // another send follows at once: this one may wait for it, until Flush
+                        // or Poll at the latest, and leave with it
   };
   virtual absl::Status PostSend(uint64_t cookie, std::span<const Segment> from,
                                 const SendOptions& options) = 0;
@@ -149,6 +151,9 @@ class Endpoint {
                                      RemoteBuffer to, bool signaled) = 0;
   virtual absl::Status PostRdmaRead(uint64_t cookie, std::span<const Segment> into,
                                     RemoteBuffer from) = 0;
+
+  // No further send follows those posted with `more`.
+  virtual void Flush() {}
 
   // Makes progress and fills up to `out.size()` completions; returns how many. Never blocks.
   virtual size_t Poll(std::span<Completion> out) = 0;

@@ -57,6 +57,7 @@ class FaultyEndpoint final : public Endpoint {
                              bool signaled) override;
   absl::Status PostRdmaRead(uint64_t cookie, std::span<const Segment> into,
                             RemoteBuffer from) override;
+  void Flush() override { inner_->Flush(); }
   size_t Poll(std::span<Completion> out) override;
   WaitHandle Arm() override { return inner_->Arm(); }
   void Disconnect() override { inner_->Disconnect(); }

@@ -18,7 +18,8 @@ constexpr uint32_t kMaxOutboundReads = 128;
 // A message offset is 32 bits (RFC 5041, 4.2).
 constexpr uint64_t kMaxMessageBytes = 0xffffffff;
 // RDMA writes alone tell the peer nothing, so they wait for the send behind them and leave in the
-// same sendmsg; at most until Poll, or until there is this much.
+// same sendmsg, as do sends behind which more follow; at most until Poll, or until there is this
+// much.
 constexpr uint64_t kHoldBackBytes = 64 << 10;
 
 absl::Status WithPeer(const absl::Status& status, const Address& peer) {
@@ -125,8 +126,13 @@ absl::Status IwarpEndpoint::PostSend(uint64_t cookie, std::span<const Segment> f
   if (absl::Status status = CheckPost(from); !status.ok()) return status;
   completions_.CountSend();
   transmit_.PostSend(cookie, from, options);
-  if (transmit_.has_work()) FlushTransmit();
+  const bool waits = options.more && transmit_.queued_bytes() < kHoldBackBytes;
+  if (!waits) Flush();
   return absl::OkStatus();
+}
+
+void IwarpEndpoint::Flush() {
+  if (IsStreaming() && transmit_.has_work()) FlushTransmit();
 }
 
 absl::Status IwarpEndpoint::PostRdmaWrite(uint64_t cookie, std::span<const Segment> from,
@@ -148,7 +154,8 @@ absl::Status IwarpEndpoint::PostRdmaRead(uint64_t cookie, std::span<const Segmen
 }
 
 size_t IwarpEndpoint::Poll(std::span<Completion> out) {
-  if (completions_.size() < out.size()) MakeProgress();
+  // What was sent is told without another look at the socket, which epoll watches.
+  if (completions_.empty()) MakeProgress();
   return completions_.Drain(out);
 }
 

@@ -44,6 +44,7 @@ class IwarpEndpoint final : public Endpoint, private RegionUser {
                              bool signaled) override;
   absl::Status PostRdmaRead(uint64_t cookie, std::span<const Segment> into,
                             RemoteBuffer from) override;
+  void Flush() override;
   size_t Poll(std::span<Completion> out) override;
   WaitHandle Arm() override;
   void Disconnect() override;

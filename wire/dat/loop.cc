@@ -15,9 +15,11 @@
 namespace dafs::dat {
 namespace {
 
-// With at most this many sources each is polled directly while spinning; above, epoll says which
-// are ready, so that a turn of a loop with many connections does not cost a system call for each.
+// With at most this many sources each is polled directly while spinning. Otherwise epoll says which
+// are ready: a turn then costs no system call for each connection, nor one that finds nothing.
 constexpr size_t kFewSources = 4;
+// Turns between two looks at the thread's CPUs.
+constexpr uint32_t kTurnsPerCpuLook = 256;
 constexpr absl::Duration kLeastSpin = absl::Microseconds(2);
 
 bool BoundToOneCpu() {
@@ -139,11 +141,12 @@ void Loop::Run() {
 }
 
 void Loop::RunOnce(absl::Duration max_sleep) {
+  const bool spins = Spins();
   bool progress = RunPosted();
   progress |= RunTimers();
-  progress |= PollSources(sources_.size() <= kFewSources);
+  progress |= PollSources(spins);
   if (progress || stop_) return;
-  if (max_sleep > absl::ZeroDuration() && Spin()) return;
+  if (max_sleep > absl::ZeroDuration() && spins && Spin()) return;
   if (!ArmSources()) return;
   Wait(max_sleep);
 }
@@ -186,7 +189,7 @@ bool Loop::PollSources(bool all) {
       progress = true;
       continue;
     }
-    source.ready = did;
+    source.ready = false;  // epoll, or Arm, tells if there is more
     source.dirty |= did || !all;
     progress |= did;
   }
@@ -195,14 +198,23 @@ bool Loop::PollSources(bool all) {
   return progress;
 }
 
-// Polls for a bounded while; true if there was something. The window doubles when spinning paid and
-// halves when it did not, so that an idle mount costs no CPU and a busy one no wake-ups.
-bool Loop::Spin() {
+// Whether it is worth polling instead of sleeping: not where the peer needs this CPU to answer, and
+// not where polling all sources costs more than asking epoll.
+bool Loop::Spins() {
   if (options_.max_spin <= absl::ZeroDuration() || sources_.empty() ||
       sources_.size() > kFewSources) {
     return false;
   }
-  if (BoundToOneCpu()) return false;
+  if (cpu_looks_left_-- == 0) {
+    cpu_looks_left_ = kTurnsPerCpuLook;
+    one_cpu_ = BoundToOneCpu();
+  }
+  return !one_cpu_;
+}
+
+// Polls for a bounded while; true if there was something. The window doubles when spinning paid and
+// halves when it did not, so that an idle mount costs no CPU and a busy one no wake-ups.
+bool Loop::Spin() {
   absl::Time end = Now() + spin_;
   do {
     if (RunPosted() || PollSources(true)) {

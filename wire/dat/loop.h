@@ -25,10 +25,10 @@ namespace dafs::dat {
 class Pollable {
  public:
   virtual ~Pollable() = default;
-  // Does what can be done now without blocking; true if anything was done (it is then polled
-  // again).
+  // Does what can be done now without blocking; true if anything was done.
   virtual bool Poll() = 0;
-  // Before sleep: what to wait on. fd < 0 asks for another Poll instead of sleep.
+  // Before sleep, also after a Poll that returned true: what to wait on. The descriptor is ready as
+  // long as Poll would find something behind it. fd < 0 asks for another Poll instead of sleep.
   virtual WaitHandle Arm() = 0;
 };
 
@@ -80,6 +80,7 @@ class Loop {
   bool RunPosted() ABSL_LOCKS_EXCLUDED(mutex_);
   bool RunTimers();
   bool PollSources(bool all);
+  bool Spins();
   bool Spin();
   bool ArmSources();  // false: something asked for another poll
   void Wait(absl::Duration max_sleep);
@@ -88,7 +89,9 @@ class Loop {
   int epoll_fd_;
   int wake_fd_;
   Options options_;
-  absl::Duration spin_;  // the present, adapted window
+  absl::Duration spin_;   // the present, adapted window
+  bool one_cpu_ = false;  // as of the last look; taken again when cpu_looks_left_ is used up
+  uint32_t cpu_looks_left_ = 0;
   std::vector<std::unique_ptr<Source>> sources_;
   bool removed_any_ = false;
   bool polling_ = false;
