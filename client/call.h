@@ -70,6 +70,9 @@ class CallBase {
   bool chf_fh = false;
   bool chf_state_id = false;
 
+  // Nobody waits for the answer: the request may leave with the next one, within a millisecond.
+  bool can_wait = false;
+
   bool sent = false;      // the request was given to the transport
   bool answered = false;  // `status` is the server's
   bool damaged = false;   // an answer came with a wrong checksum and was thrown away

@@ -18,7 +18,8 @@ namespace dafs::client {
 namespace {
 
 constexpr absl::Duration kTick = absl::Seconds(1);
-constexpr absl::Duration kWarnAfter = absl::Seconds(30);  // "still waiting" in the log
+constexpr absl::Duration kMostWait = absl::Milliseconds(1);  // of a call that can wait
+constexpr absl::Duration kWarnAfter = absl::Seconds(30);     // "still waiting" in the log
 
 // Whether a state-modifying request follows `index`: simple requests before it ask for their
 // result to be kept (DAFS_CHF_SAVE, 4.3.1).
@@ -108,6 +109,7 @@ void Session::SlotWaiter::await_suspend(std::coroutine_handle<> handle) {
   (session.last_waiter_ != nullptr ? session.last_waiter_->next : session.first_waiter_) = this;
   session.last_waiter_ = this;
   session.StartTicking();
+  session.PostAll();  // its answers free slots
 }
 
 void Session::ServeSlotWaiters() {
@@ -215,7 +217,8 @@ absl::Status Session::Post(wire::CredHandle cred, Exchange& exchange,
   exchange.since = dat::Loop::Now();
   exchange.unanswered = slots.size();
   AddExchange(exchange);
-  absl::Status posted;
+  const bool can_wait = std::all_of(exchange.chain.begin(), exchange.chain.end(),
+                                    [](const CallBase* call) { return call->can_wait; });
   for (size_t i = 0; i < slots.size(); ++i) {
     Slot& slot = slots_[slots[i]];
     CallBase* call = exchange.chain[i];
@@ -223,22 +226,18 @@ absl::Status Session::Post(wire::CredHandle cred, Exchange& exchange,
     slot.call = call;
     slot.proc = call->proc();
     slot.posted = exchange.since;
-    slot.expects_answer = slot.sending = true;
+    slot.expects_answer = true;
     ++slot.seq_number;
     ++slot.generation;
-    if (!posted.ok()) continue;  // the session is dying; Die resumes the exchange
-    dat::Segment segment{memory_.data() + size_t{slots[i]} * send_bytes_, bytes[i], region_.get()};
-    posted = endpoint_->PostSend(slots[i], std::span(&segment, 1), {});
-    if (!posted.ok()) {
-      Fail(posted);
-      continue;
-    }
-    call->sent = true;
     call->xid = XidOf(exchange.chain, i, slots[i]);
-    if (call->advertised != nullptr) slot.pin = pool_->Pin(*call->advertised);
+    unposted_.push_back({slots[i], bytes[i]});
   }
-  loop_.Touch(this);
   StartTicking();
+  if (can_wait) {
+    PostSoon();
+  } else {
+    PostAll();
+  }
   return absl::OkStatus();
 }
 
@@ -254,6 +253,39 @@ Xid Session::XidOf(std::span<CallBase* const> chain, size_t index, uint16_t slot
                                               category == wire::Category::kLockStateModifying ||
                                               (ChainFlags(chain, index) & wire::kChfSave) != 0);
   return xid;
+}
+
+// What waits leaves with the next request, or by itself: the timer is left to run out even when
+// there is no more to do for it.
+void Session::PostSoon() {
+  if (post_timer_ != 0) return;
+  post_timer_ = loop_.RunAfter(kMostWait, [this] {
+    post_timer_ = 0;
+    PostAll();
+  });
+}
+
+// All of it in one piece, as far as the transport can.
+void Session::PostAll() {
+  if (unposted_.empty()) return;
+  for (size_t i = 0; i < unposted_.size() && state_ < State::kDying; ++i) {
+    const auto [index, bytes] = unposted_[i];
+    Slot& slot = slots_[index];
+    dat::Segment segment{memory_.data() + size_t{index} * send_bytes_, bytes, region_.get()};
+    dat::Endpoint::SendOptions options;
+    options.more = i + 1 < unposted_.size();
+    slot.sending = true;
+    absl::Status posted = endpoint_->PostSend(index, std::span(&segment, 1), options);
+    if (!posted.ok()) {
+      Fail(std::move(posted));  // Die resumes the exchange
+      break;
+    }
+    if (slot.call == nullptr) continue;  // given up before it was posted
+    slot.call->sent = true;
+    if (slot.call->advertised != nullptr) slot.pin = pool_->Pin(*slot.call->advertised);
+  }
+  unposted_.clear();
+  loop_.Touch(this);
 }
 
 void Session::AddExchange(Exchange& exchange) {

@@ -130,6 +130,8 @@ class Session final : public dat::Pollable {
   absl::StatusOr<size_t> EncodeMember(wire::CredHandle cred, std::span<CallBase* const> chain,
                                       size_t index, Slot& slot);
   Xid XidOf(std::span<CallBase* const> chain, size_t index, uint16_t slot) const;
+  void PostSoon();
+  void PostAll();
   uint32_t Capacity() const;
   bool CanTake(size_t count) const { return in_flight_ + count <= Capacity(); }
   void Take(std::span<uint16_t> slots);
@@ -183,10 +185,15 @@ class Session final : public dat::Pollable {
   uint32_t peer_version_ = 0;   // of the last response
   std::vector<Slot> slots_;
   std::vector<uint64_t> free_;  // bit i: slot i is free
-  uint32_t nreq_ = 1;           // credits, WIRE 11.5
-  uint32_t target_nreq_ = 1;    // what the server aims at
-  uint32_t in_flight_ = 0;      // taken slots
-  bool starved_ = false;        // somebody had to wait: ask for more
+  struct Unposted {
+    uint16_t slot = 0;
+    uint32_t bytes = 0;
+  };
+  std::vector<Unposted> unposted_;  // encoded, to be posted in this order
+  uint32_t nreq_ = 1;               // credits, WIRE 11.5
+  uint32_t target_nreq_ = 1;        // what the server aims at
+  uint32_t in_flight_ = 0;          // taken slots
+  bool starved_ = false;            // somebody had to wait: ask for more
   bool shrinking_ = false;
   bool probing_ = false;
   Exchange* first_exchange_ = nullptr;  // the oldest
@@ -197,6 +204,7 @@ class Session final : public dat::Pollable {
   absl::Time last_noted_;
   absl::Time since_;
   dat::Loop::TimerId tick_ = 0;
+  dat::Loop::TimerId post_timer_ = 0;
 };
 
 }  // namespace dafs::client

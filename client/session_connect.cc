@@ -72,6 +72,7 @@ absl::Status Session::SetUp(dat::Provider& provider, const dat::Address& address
   if (pool_ != nullptr) RETURN_IF_ERROR(pool_->Register(*domain_));
 
   slots_.resize(slots);
+  unposted_.reserve(slots);
   free_.resize((slots + 63) / 64);
   for (size_t i = 0; i < slots; ++i) free_[i / 64] |= uint64_t{1} << (i % 64);
 

@@ -160,6 +160,7 @@ void Session::Fail(absl::Status why) {
 void Session::Die() {
   state_ = State::kDead;
   loop_.Cancel(std::exchange(tick_, 0));
+  loop_.Cancel(std::exchange(post_timer_, 0));
   loop_.Remove(this);
   ResumeAll();
   if (lost_) std::exchange(lost_, nullptr)();
@@ -171,6 +172,7 @@ void Session::Kill(absl::Status why) {
   why_ = std::move(why);
   state_ = State::kDead;
   loop_.Cancel(std::exchange(tick_, 0));
+  loop_.Cancel(std::exchange(post_timer_, 0));
   loop_.Remove(this);
   endpoint_.reset();
   ResumeAll();
@@ -187,6 +189,7 @@ void Session::ResumeAll() {
     BufferPin pin = std::move(slot.pin);
   }
   in_flight_ = 0;
+  unposted_.clear();
   while (Exchange* exchange = first_exchange_) {
     Finish(*exchange, absl::UnavailableError(
                           absl::StrCat(Describe(*exchange), ": session lost: ", why_.message())));

@@ -99,8 +99,13 @@ bool Session::Poll() {
   dat::Completion completions[kBatch];
   polling_ = true;
   const size_t count = endpoint_->Poll(completions);
+  // Nothing is begun before all that came is known: members of a chain are answered together.
+  running_ready_ = true;
   for (size_t i = 0; i < count; ++i) OnCompletion(completions[i]);
+  running_ready_ = false;
+  RunReady();
   polling_ = false;
+  endpoint_->Flush();
   return count > 0;
 }
 
@@ -284,7 +289,11 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
   if (!PrepareReceives(receive)) return OnSent(std::move(outgoing));
   dat::Segment segment = outgoing->buffer->segment(response_bytes);
   Outgoing* cookie = outgoing.release();
-  absl::Status posted = endpoint_->PostSend(CookieOf(cookie), {&segment, 1}, {});
+  // Nobody waits for less than the whole chain, nor for the answer to a CLOSE.
+  dat::Endpoint::SendOptions options;
+  options.more =
+      (chain != nullptr && !chain->waiting.empty()) || call.header().procedure == Proc::kClose;
+  absl::Status posted = endpoint_->PostSend(CookieOf(cookie), {&segment, 1}, options);
   if (!posted.ok()) {
     OnSent(std::unique_ptr<Outgoing>(cookie));
     return End(std::move(posted));
@@ -307,7 +316,7 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
     if (status != DafsStatus::kOk) chain->broken = true;
     if (!chain->waiting.empty()) {
       chain->running = true;
-      ready_.push_back(chain->waiting.front());
+      ready_.push_front(chain->waiting.front());  // before others, so that it is answered with it
       chain->waiting.pop_front();
     }
   }

@@ -161,6 +161,50 @@ TEST_F(SessionTest, SpeaksBigEndianThroughout) {
   EXPECT_EQ(server_.only().private_data[0], std::byte{0x44});
 }
 
+// ---- Calls that can wait ---------------------------------------------------------------------
+
+dat::Task<void> RunClose(Session& session, Call<wire::CloseArgs>* close, bool* done) {
+  close->can_wait = true;
+  CallBase* const chain[] = {close};
+  dat::Task<absl::Status> task = session.Run(wire::CredHandle(), chain, absl::InfiniteFuture());
+  absl::Status status = co_await task;
+  EXPECT_OK(status);
+  *done = true;
+}
+
+TEST_F(SessionTest, ACallThatCanWaitLeavesWithTheNextBeforeIt) {
+  ASSERT_OK(MakeSession());
+  server_.log.clear();
+  server_.script = [](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kClose) return false;
+    c.Answer(request, wire::CloseRes());
+    return true;
+  };
+  Call<wire::CloseArgs> close;
+  bool done = false;
+  dat::Start(RunClose(*session_, &close, &done));
+  EXPECT_TRUE(server_.log.empty());
+  EXPECT_FALSE(close.sent);
+  auto walks = StartWalks(1);
+  ASSERT_TRUE(Until([&] { return done && walks[0]->resumed > 0; }));
+  ExpectRightAnswers(walks);
+  ASSERT_EQ(server_.log.size(), 3u);
+  EXPECT_EQ(server_.log[0].proc, Proc::kClose);
+}
+
+TEST_F(SessionTest, ACallThatCanWaitLeavesByItselfSoon) {
+  ASSERT_OK(MakeSession());
+  server_.script = [](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kClose) return false;
+    c.Answer(request, wire::CloseRes());
+    return true;
+  };
+  Call<wire::CloseArgs> close;
+  bool done = false;
+  dat::Start(RunClose(*session_, &close, &done));
+  EXPECT_TRUE(Until([&] { return done; }));
+}
+
 // ---- Slots and chains ------------------------------------------------------------------------
 
 // Shows DAFS-3.1.4-01, DAFS-3.2.6.3-10, DAFS-6.1.2-06, DAFS-4.3.3-02, DAFS-4.3.2-01, DAFS-4.3.2-03:
