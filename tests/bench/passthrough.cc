@@ -1,12 +1,13 @@
 // A pass-through FUSE file system: every call goes to a directory behind it, nothing is cached.
 // What the kernel, libfuse and the system call cost together, against which mount.dafs is measured
-// (scripts/bench-latency). Enough of it for that: lookup, getattr, open, read, write, readdir.
+// (scripts/bench): what that, tar and git ask for.
 // One thread, libfuse's own loop.
 #define FUSE_USE_VERSION 312
 #include <dirent.h>
 #include <fcntl.h>
 #include <fuse3/fuse_lowlevel.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -51,15 +52,18 @@ Inode& At(fuse_req_t request, fuse_ino_t ino) {
 
 std::string SelfPath(const Inode& inode) { return "/proc/self/fd/" + std::to_string(inode.fd); }
 
-void Lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+void ReplyResult(fuse_req_t request, int result) {
+  fuse_reply_err(request, result == 0 ? 0 : errno);
+}
+
+// The inode of a name, with one lookup counted; 0 or an errno. Both timeouts are 0.
+int Find(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_entry_param& entry) {
   FileSystem& fs = Of(request);
   int fd = openat(At(request, parent).fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-  fuse_entry_param entry = {};
   if (fd < 0 || fstatat(fd, "", &entry.attr, AT_EMPTY_PATH) != 0) {
     int error = errno;
     if (fd >= 0) close(fd);
-    fuse_reply_err(request, error);
-    return;
+    return error;
   }
   std::pair<dev_t, ino_t> key(entry.attr.st_dev, entry.attr.st_ino);
   std::unique_ptr<Inode>& inode = fs.inodes[key];
@@ -72,7 +76,16 @@ void Lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
   }
   ++inode->lookups;
   entry.ino = reinterpret_cast<fuse_ino_t>(inode.get());
-  fuse_reply_entry(request, &entry);  // both timeouts are 0
+  return 0;
+}
+
+void Lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  fuse_entry_param entry = {};
+  if (int error = Find(request, parent, name, entry); error != 0) {
+    fuse_reply_err(request, error);
+  } else {
+    fuse_reply_entry(request, &entry);
+  }
 }
 
 void Forget(fuse_req_t request, fuse_ino_t ino, uint64_t lookups) {
@@ -96,6 +109,96 @@ void Getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
   }
 }
 
+void Setattr(fuse_req_t request, fuse_ino_t ino, struct stat* set, int what, fuse_file_info* info) {
+  const std::string path = SelfPath(At(request, ino));
+  int result = 0;
+  if (what & FUSE_SET_ATTR_MODE) result = chmod(path.c_str(), set->st_mode);
+  if (result == 0 && (what & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))) {
+    result = fchownat(
+        At(request, ino).fd, "", what & FUSE_SET_ATTR_UID ? set->st_uid : static_cast<uid_t>(-1),
+        what & FUSE_SET_ATTR_GID ? set->st_gid : static_cast<gid_t>(-1), AT_EMPTY_PATH);
+  }
+  if (result == 0 && (what & FUSE_SET_ATTR_SIZE)) result = truncate(path.c_str(), set->st_size);
+  if (result == 0 && (what & (FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME))) {
+    timespec times[2] = {{0, UTIME_OMIT}, {0, UTIME_OMIT}};
+    if (what & FUSE_SET_ATTR_ATIME) times[0] = set->st_atim;
+    if (what & FUSE_SET_ATTR_MTIME) times[1] = set->st_mtim;
+    if (what & FUSE_SET_ATTR_ATIME_NOW) times[0].tv_nsec = UTIME_NOW;
+    if (what & FUSE_SET_ATTR_MTIME_NOW) times[1].tv_nsec = UTIME_NOW;
+    result = utimensat(AT_FDCWD, path.c_str(), times, 0);
+  }
+  if (result == 0) {
+    Getattr(request, ino, info);
+  } else {
+    ReplyResult(request, result);
+  }
+}
+
+void Mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
+  if (int result = mkdirat(At(request, parent).fd, name, mode); result != 0) {
+    ReplyResult(request, result);
+  } else {
+    Lookup(request, parent, name);
+  }
+}
+
+void Symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
+  if (int result = symlinkat(target, At(request, parent).fd, name); result != 0) {
+    ReplyResult(request, result);
+  } else {
+    Lookup(request, parent, name);
+  }
+}
+
+void Readlink(fuse_req_t request, fuse_ino_t ino) {
+  char target[4097] = {};
+  if (readlinkat(At(request, ino).fd, "", target, sizeof target - 1) < 0) {
+    fuse_reply_err(request, errno);
+  } else {
+    fuse_reply_readlink(request, target);
+  }
+}
+
+void Unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  ReplyResult(request, unlinkat(At(request, parent).fd, name, 0));
+}
+
+void Rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  ReplyResult(request, unlinkat(At(request, parent).fd, name, AT_REMOVEDIR));
+}
+
+void Rename(fuse_req_t request, fuse_ino_t from, const char* old_name, fuse_ino_t to,
+            const char* new_name, unsigned flags) {
+  ReplyResult(request,
+              renameat2(At(request, from).fd, old_name, At(request, to).fd, new_name, flags));
+}
+
+void Create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
+            fuse_file_info* info) {
+  const int fd = openat(At(request, parent).fd, name,
+                        (info->flags & ~(O_NOFOLLOW | O_DIRECT)) | O_CREAT | O_CLOEXEC, mode);
+  fuse_entry_param entry = {};
+  if (fd < 0) {
+    fuse_reply_err(request, errno);
+  } else if (int error = Find(request, parent, name, entry); error != 0) {
+    close(fd);
+    fuse_reply_err(request, error);
+  } else {
+    info->fh = static_cast<uint64_t>(fd);
+    info->direct_io = Of(request).settings.direct_io != 0;
+    fuse_reply_create(request, &entry, info);
+  }
+}
+
+void Statfs(fuse_req_t request, fuse_ino_t ino) {
+  struct statvfs numbers = {};
+  if (fstatvfs(At(request, ino).fd, &numbers) != 0) {
+    fuse_reply_err(request, errno);
+  } else {
+    fuse_reply_statfs(request, &numbers);
+  }
+}
+
 void Open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   int fd = open(SelfPath(At(request, ino)).c_str(),
                 (info->flags & ~(O_NOFOLLOW | O_DIRECT)) | O_CLOEXEC);
@@ -111,6 +214,15 @@ void Open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
 void Release(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
   close(static_cast<int>(info->fh));
   fuse_reply_err(request, 0);
+}
+
+// close(2) of a copy tells what close(2) would, as libfuse's passthrough_ll does it.
+void Flush(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
+  ReplyResult(request, close(dup(static_cast<int>(info->fh))));
+}
+
+void Fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* info) {
+  ReplyResult(request, fsync(static_cast<int>(info->fh)));
 }
 
 void Read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info* info) {
@@ -134,29 +246,63 @@ void Write(fuse_req_t request, fuse_ino_t, const char* data, size_t size, off_t 
   }
 }
 
-// The whole directory is sent each time from the entry asked for; good enough for ls.
-void Readdir(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
-  std::vector<char>& buffer = Of(request).buffer;
+void Opendir(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
   DIR* directory = opendir(SelfPath(At(request, ino)).c_str());
   if (directory == nullptr) {
     fuse_reply_err(request, errno);
     return;
   }
+  info->fh = reinterpret_cast<uint64_t>(directory);
+  fuse_reply_open(request, info);
+}
+
+void Releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
+  closedir(reinterpret_cast<DIR*>(info->fh));
+  fuse_reply_err(request, 0);
+}
+
+void Readdir(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info* info) {
+  std::vector<char>& buffer = Of(request).buffer;
+  DIR* directory = reinterpret_cast<DIR*>(info->fh);  // NOLINT(performance-no-int-to-ptr)
   size = std::min(size, buffer.size());
   size_t used = 0;
-  off_t next = 0;
-  for (const dirent* entry = readdir(directory); entry != nullptr; entry = readdir(directory)) {
-    if (next++ < offset) continue;
+  seekdir(directory, offset);
+  while (const dirent* entry = readdir(directory)) {
     struct stat attributes = {};
     attributes.st_ino = entry->d_ino;
     attributes.st_mode = static_cast<mode_t>(entry->d_type) << 12;
-    size_t needed = fuse_add_direntry(request, buffer.data() + used, size - used, entry->d_name,
-                                      &attributes, next);
+    const size_t needed = fuse_add_direntry(request, buffer.data() + used, size - used,
+                                            entry->d_name, &attributes, entry->d_off);
     if (needed > size - used) break;
     used += needed;
   }
-  closedir(directory);
   fuse_reply_buf(request, buffer.data(), used);
+}
+
+fuse_lowlevel_ops Operations() {
+  fuse_lowlevel_ops operations = {};
+  operations.lookup = Lookup;
+  operations.forget = Forget;
+  operations.getattr = Getattr;
+  operations.setattr = Setattr;
+  operations.readlink = Readlink;
+  operations.mkdir = Mkdir;
+  operations.unlink = Unlink;
+  operations.rmdir = Rmdir;
+  operations.symlink = Symlink;
+  operations.rename = Rename;
+  operations.open = Open;
+  operations.read = Read;
+  operations.write = Write;
+  operations.flush = Flush;
+  operations.release = Release;
+  operations.fsync = Fsync;
+  operations.opendir = Opendir;
+  operations.readdir = Readdir;
+  operations.releasedir = Releasedir;
+  operations.statfs = Statfs;
+  operations.create = Create;
+  return operations;
 }
 
 int Serve(const Settings& settings, fuse_args& arguments, const fuse_cmdline_opts& command) {
@@ -167,15 +313,7 @@ int Serve(const Settings& settings, fuse_args& arguments, const fuse_cmdline_opt
     std::fprintf(stderr, "passthrough: %s: %s\n", settings.source, std::strerror(errno));
     return 1;
   }
-  fuse_lowlevel_ops operations = {};
-  operations.lookup = Lookup;
-  operations.forget = Forget;
-  operations.getattr = Getattr;
-  operations.open = Open;
-  operations.release = Release;
-  operations.read = Read;
-  operations.write = Write;
-  operations.readdir = Readdir;
+  const fuse_lowlevel_ops operations = Operations();
   fuse_session* session = fuse_session_new(&arguments, &operations, sizeof operations, &fs);
   if (session == nullptr) return 1;
   int status = 1;

@@ -1,0 +1,155 @@
+"""The rows of scripts/bench: what is measured, on any mounted directory."""
+
+import dataclasses
+import io
+import itertools
+import json
+import os
+import random
+import subprocess
+import tarfile
+import time
+
+import bench_peers
+
+FILE_BYTES = 64 << 20
+ENTRIES = 2000  # of the directory that is listed
+SMALL_FILES = 5000  # in the archive
+
+
+@dataclasses.dataclass
+class Result:
+    figure: float
+    cpu: dict  # microseconds of each call, by part: program, client, server
+
+
+@dataclasses.dataclass
+class Row:
+    name: str
+    about: str
+    unit: str
+    count: int
+    measure: object  # (system, count) -> Result
+    pinned: bool = True
+    options: str = ""  # of the DAFS mount; the pass-through file system caches nothing
+    fresh: bool = False  # mount anew before each round
+
+    @property
+    def more_is_better(self):
+        return self.unit.endswith("/s")
+
+    def run(self, system, count):
+        return self.measure(system, count)
+
+
+def probe_command(system, kind, count, pids):
+    return [system.place.bin / "dafs_bench_probe", kind, system.point, str(count), *(str(pid) for pid in pids)]
+
+
+def probe(kind, figure=lambda found: found["median"]):
+    """A row of dafs_bench_probe; `figure` makes the row's number of what it printed."""
+
+    def measure(system, count):
+        parts = {name: pids for name, pids in system.processes().items() if pids}
+        pids = [pid for part in parts.values() for pid in part]
+        text = bench_peers.call(probe_command(system, kind, count, pids), system.place.log).stdout
+        found = json.loads(text)
+        times = found["cpu"]
+        cpu = {"program": times[0]}
+        rest = iter(times[1:])
+        for name, members in parts.items():
+            cpu[name] = sum(next(rest) for _ in members)
+        return Result(figure(found), cpu)
+
+    return measure
+
+
+def megabytes_per_second(found):
+    return (1 << 20) / found["mean"]
+
+
+def entries_per_second(found):
+    return ENTRIES * 1e6 / found["median"]
+
+
+def four_programs(system, count):
+    """Calls per second of four programs together."""
+    running = [subprocess.Popen([str(word) for word in probe_command(system, "read-4k", count, [])],
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd="/") for _ in range(4)]
+    found = [json.loads(program.communicate(timeout=300)[0]) for program in running]
+    return Result(sum(1e6 / each["mean"] for each in found), {})
+
+
+def timed(system, command):
+    start = time.monotonic()
+    bench_peers.call(command, system.place.log)
+    return time.monotonic() - start
+
+
+NUMBERS = itertools.count()  # no name is used twice: it may be in some cache
+
+
+def untar(system, _count):
+    name = f"untar-{next(NUMBERS)}"
+    (system.point / name).mkdir()
+    seconds = timed(system, ["tar", "-xf", system.place.base / "files.tar", "-C", system.point / name])
+    bench_peers.remove_tree(system.place.backing / name)
+    return Result(seconds, {})
+
+
+def clone(system, _count):
+    name = f"clone-{next(NUMBERS)}"
+    seconds = timed(system, ["git", "clone", "-q", "--no-hardlinks", system.place.base / "repository",
+                             system.point / name])
+    bench_peers.remove_tree(system.place.backing / name)
+    return Result(seconds, {})
+
+
+NOTHING_CACHED = "noac,lookupcache=none"
+ROWS = [
+    Row("read-4k", "4 KiB random read, O_DIRECT", "us", 20000, probe("read-4k")),
+    Row("read-1m", "1 MiB read, O_DIRECT", "MB/s", 1000, probe("read-1m", megabytes_per_second)),
+    Row("write-4k", "4 KiB random write, O_DIRECT", "us", 10000, probe("write-4k")),
+    Row("write-1m", "1 MiB write, O_DIRECT", "MB/s", 1000, probe("write-1m", megabytes_per_second)),
+    Row("stat", "stat, nothing cached", "us", 10000, probe("stat"), options=NOTHING_CACHED),
+    Row("missing", "lookup of a name that is not there", "us", 10000, probe("missing")),
+    Row("create", "create and close an empty file", "us", 5000, probe("create")),
+    Row("create-1k", "create, write 1,000 bytes and close", "us", 3000, probe("create-1k")),
+    Row("open", "open and close", "us", 10000, probe("open")),
+    Row("rename", "rename", "us", 5000, probe("rename")),
+    Row("unlink", "unlink", "us", 5000, probe("unlink")),
+    Row("list", f"entries and attributes of a directory of {ENTRIES:,}, as ls -l", "entries/s", 1,
+        probe("list", entries_per_second), fresh=True),
+    Row("read-4x4k", "4 KiB random read, O_DIRECT, by 4 programs", "calls/s", 10000, four_programs, pinned=False),
+    Row("untar", f"tar -x of {SMALL_FILES:,} small files", "s", 1, untar, pinned=False, fresh=True),
+    Row("clone", "git clone of 2,000 files", "s", 1, clone, pinned=False, fresh=True),
+]
+
+
+def fill(backing, base):
+    """Makes what the rows need behind the mounts, and beside them."""
+    dice = random.Random(1)
+    (backing / "file").write_bytes(dice.randbytes(FILE_BYTES))
+    entries = backing / "entries"
+    entries.mkdir()
+    for number in range(ENTRIES):
+        (entries / f"entry-{number:06}").touch()
+    with tarfile.open(base / "files.tar", "w") as archive:
+        for number in range(SMALL_FILES):
+            entry = tarfile.TarInfo(f"dir-{number // 100:02}/file-{number:05}")
+            entry.size = dice.randrange(1, 8192)
+            archive.addfile(entry, io.BytesIO(dice.randbytes(entry.size)))
+    make_repository(base / "repository", dice)
+
+
+def make_repository(repository, dice):
+    repository.mkdir()
+    for number in range(2000):
+        directory = repository / f"dir-{number // 50:02}"
+        directory.mkdir(exist_ok=True)
+        (directory / f"file-{number:04}").write_bytes(dice.randbytes(dice.randrange(1, 8192)))
+    git = ["git", "-C", repository, "-c", "user.name=bench", "-c", "user.email=bench@localhost"]
+    with open(os.devnull, "wb") as log:
+        bench_peers.call(["git", "init", "-q", repository], log)
+        bench_peers.call([*git, "add", "."], log)
+        bench_peers.call([*git, "commit", "-q", "-m", "all"], log)
