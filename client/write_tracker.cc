@@ -32,6 +32,22 @@ bool WriteTracker::dirty() const {
   return needs_commit_ || !error_.ok();
 }
 
+bool WriteTracker::uncommitted() const {
+  absl::MutexLock lock(&mutex_);
+  return needs_commit_;
+}
+
+absl::Status WriteTracker::TakeError() {
+  absl::MutexLock lock(&mutex_);
+  return std::exchange(error_, absl::OkStatus());
+}
+
+void WriteTracker::Forget() {
+  absl::MutexLock lock(&mutex_);
+  verifier_.reset();
+  needs_commit_ = false;
+}
+
 WriteTracker::Mark WriteTracker::BeforeCommit() const {
   absl::MutexLock lock(&mutex_);
   return {verifier_, writes_};

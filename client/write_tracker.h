@@ -25,6 +25,13 @@ class WriteTracker {
   // is to be told.
   bool dirty() const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Whether something was written that is not yet FILE_SYNC.
+  bool uncommitted() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The error to be told, once.
+  absl::Status TakeError() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The file is gone: nothing of it is left to be committed.
+  void Forget() ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Before COMMIT is sent: what it is to be compared with.
   struct Mark {
     std::optional<wire::Verifier> verifier;

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "client/files.h"
 #include "fuse/call.h"
+#include "fuse/commit_queue.h"
 #include "fuse/kernel_channel.h"
 #include "fuse/kernel_protocol.h"
 #include "fuse/lock_owners.h"
@@ -26,7 +27,7 @@ class DirectoryAnswer;
 class Operations {
  public:
   Operations(MountState& state, client::Files& files, KernelChannel& channel)
-      : state_(state), files_(files), channel_(channel) {}
+      : state_(state), files_(files), channel_(channel), commits_(files) {}
   Operations(const Operations&) = delete;
   Operations& operator=(const Operations&) = delete;
 
@@ -34,6 +35,10 @@ class Operations {
   // call ends when everything that belongs to it is done, which may be after its answer. `done`
   // runs then.
   dat::Task<void> Serve(std::unique_ptr<Call> call, std::function<void()> done);
+
+  // The end: what was written is committed; `done` runs when that is over.
+  void CommitAll(std::function<void()> done) { commits_.CommitAll(std::move(done)); }
+  bool AllCommitted() const { return commits_.empty(); }
 
   // The nodes the kernel gives back. No answer.
   void Forget(uint64_t nodeid, RequestReader in);
@@ -139,6 +144,7 @@ class Operations {
   MountState& state_;
   client::Files& files_;
   KernelChannel& channel_;
+  CommitQueue commits_;
 };
 
 }  // namespace dafs::fuse

@@ -97,6 +97,7 @@ dat::Task<void> Operations::Write(Call& call) {
     done += result->count;
   }
   Touch(open->nodeid);
+  commits_.Add(open, done);
   if (done == 0 && !failed.ok()) {
     // Write-back of a mapping: whoever dirtied the page is gone, the next fsync tells.
     if (write.write_flags & FUSE_WRITE_CACHE) open->writes->NoteFailure(failed);
@@ -116,6 +117,9 @@ dat::Task<absl::Status> Operations::Commit(std::shared_ptr<OpenState> open, bool
   co_return open->writes->AfterCommit(mark, verifier);
 }
 
+// close(2): an error that is known is told. What was written is with the server, which does not
+// lose it by being restarted; that it outlives the server's machine is fsync's promise, not
+// close's.
 dat::Task<void> Operations::Flush(Call& call) {
   RequestReader in = call.reader();
   auto flush = in.Take<fuse_flush_in>();
@@ -124,16 +128,22 @@ dat::Task<void> Operations::Flush(Call& call) {
     call.ReplyErrno(in.ok() ? EBADF : EINVAL);
     co_return;
   }
-  absl::Status committed;
+  absl::Status told;
   // The writes of a file are counted together: who only read waits for nobody else's.
-  if ((ShareOf(open->flags) & wire::kShareWrite) != 0) committed = co_await Commit(open, false);
+  if ((ShareOf(open->flags) & wire::kShareWrite) != 0) {
+    if (state_.options.sync_on_close) {
+      told = co_await Commit(open, false);
+    } else {
+      told = open->writes->TakeError();
+    }
+  }
   // close(2) gives up the record locks of its process on the file, before it returns.
   LockOwners::Ended ended = state_.lock_owners.End(open->nodeid, flush.lock_owner);
   if (ended.owner != nullptr) {
     dat::Task<void> ending = EndOwner(ended);
     co_await ending;
   }
-  call.ReplyStatus(committed);
+  call.ReplyStatus(told);
 }
 
 dat::Task<void> Operations::Fsync(Call& call) {

@@ -136,6 +136,8 @@ bool ApplyWord(std::string_view word, Options& o) {
     o.allow_other = word == "allow_other";
   } else if (word == "default_permissions" || word == "nodefault_permissions") {
     o.default_permissions = word == "default_permissions";
+  } else if (word == "sync_on_close" || word == "nosync_on_close") {
+    o.sync_on_close = word == "sync_on_close";
   } else if (word == "checksum" || word == "nochecksum") {
     o.checksum = word == "checksum";
   } else if (word == "lock" || word == "nolock") {

@@ -73,6 +73,7 @@ struct Options {
   LocalLock local_lock = LocalLock::kNone;
   bool allow_other = false;          // on by default for root
   bool default_permissions = false;  // on by default for root
+  bool sync_on_close = false;        // close(2) waits until what was written is stable
   bool checksum = false;
   uint32_t msgsize = 0;  // bytes of the largest request and response; 0: the client's default
   uint32_t buffers = 0;  // MiB of data buffers for each worker; 0: the client's default

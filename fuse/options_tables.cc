@@ -109,6 +109,7 @@ Options:
   lookupcache=all|pos|none  names cached: also missing ones, existing ones (default), none
   local_lock=none|flock|posix|all   locks kept on this machine only (default none)
   lock | nolock        the same as local_lock=none, local_lock=all
+  sync_on_close | nosync_on_close   whether close(2) waits for the disk (default: no)
   allow_other, noallow_other   whether other users may use the mount (default: for root)
   default_permissions, nodefault_permissions   whether the kernel checks modes too (default: for root)
   checksum, nochecksum whether messages and data carry checksums (default: no)

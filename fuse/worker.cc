@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "client/report.h"
 #include "fuse/kernel_init.h"
 #include "fuse/kernel_protocol.h"
 #include "fuse/memory_pressure.h"
@@ -217,16 +218,29 @@ void Worker::InterruptRequest(std::span<const std::byte> body) {
 
 void Worker::End() {
   if (std::exchange(ended_, true)) return;
+  ended_at_ = dat::Loop::Now();
   if (channel_.has_value()) loop_->Remove(this);
-  if (calls_.size() == 0) {
+  end_timer_ = loop_->RunAfter(kDrainFor, [this] { Drained(); });
+  if (operations_.has_value()) {
+    operations_->CommitAll([this] { CallDone(); });
+  } else {
+    CallDone();
+  }
+}
+
+bool Worker::Committing() const { return operations_.has_value() && !operations_->AllCommitted(); }
+
+void Worker::Drained() {
+  end_timer_ = 0;
+  if (!Committing() || !files_->Report().session.up || dat::Loop::Now() - ended_at_ >= kCommitFor) {
     Farewell();
   } else {
-    end_timer_ = loop_->RunAfter(kDrainFor, [this] { Farewell(); });
+    end_timer_ = loop_->RunAfter(kDrainFor, [this] { Drained(); });
   }
 }
 
 void Worker::CallDone() {
-  if (!ended_ || calls_.size() != 0) return;
+  if (!ended_ || calls_.size() != 0 || Committing()) return;
   // Posted: the last call is still on the stack.
   loop_->Post([this] { Farewell(); });
 }

@@ -7,8 +7,9 @@
 // read: the kernel queues them, and only its hanging up is noticed.
 //
 // The end: when the kernel hangs up (umount, abort) or Stop() is called, calls in hand get
-// kDrainFor to finish (a CLOSE may be among them), the session is ended politely within
-// kFarewellFor, and what is still out then is abandoned.
+// kDrainFor to finish (a CLOSE may be among them), data that was written and not committed gets
+// kCommitFor if there is a session, the session is ended politely within kFarewellFor, and what is
+// still out then is abandoned.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +33,7 @@ namespace dafs::fuse {
 class Worker : private dat::Pollable {
  public:
   static constexpr absl::Duration kDrainFor = absl::Milliseconds(1500);
+  static constexpr absl::Duration kCommitFor = absl::Seconds(6);
   static constexpr absl::Duration kFarewellFor = absl::Seconds(1);
 
   // Starts the thread. `state` and `client` outlive the worker. `ended` runs on the thread as its
@@ -71,6 +73,8 @@ class Worker : private dat::Pollable {
   dat::Task<void> AskForRoot(std::function<void(Root)> done);
   void End();
   void CallDone();
+  void Drained();
+  bool Committing() const;
   void Farewell();
   dat::Task<void> SayFarewell();
 
@@ -86,6 +90,7 @@ class Worker : private dat::Pollable {
   bool ended_ = false;
   bool farewell_ = false;
   dat::Loop::TimerId end_timer_ = 0;
+  absl::Time ended_at_;
   std::thread thread_;
 };
 

@@ -311,6 +311,23 @@ DafsStatus Store::Append(const Caller& caller, const wire::FileHandle& filehandl
   return status;
 }
 
+namespace {
+
+// A descriptor to sync `file` with: one that is open, or one for this call alone. Kept ones would
+// pile up, since clients commit many files that nobody opens again.
+std::shared_ptr<const Fd> SyncFd(Object& file, int* error) {
+  if (file.HasDataFd(/*write=*/false)) return file.DataFd(/*write=*/false, error);
+  ScopedPrivilege privilege;
+  Fd fd(open(FdPath(file.path_fd()).c_str(), OpenFlags(wire::kShareRead)));
+  if (!fd.ok()) {
+    *error = errno;
+    return nullptr;
+  }
+  return std::make_shared<const Fd>(std::move(fd));
+}
+
+}  // namespace
+
 DafsStatus Store::Commit(const Caller& caller, const wire::CommitArgs& args, wire::CommitRes* res) {
   if (IsOfAttributes(args.filehandle)) return impl_->attributes.Commit(caller, args, res);
   ObjectRef file;
@@ -318,7 +335,7 @@ DafsStatus Store::Commit(const Caller& caller, const wire::CommitArgs& args, wir
   if (file->is_dir()) return DafsStatus::kIsDir;
   if (!file->is_regular()) return DafsStatus::kInval;
   int error = 0;
-  const std::shared_ptr<const Fd> fd = file->DataFd(/*write=*/false, &error);
+  const std::shared_ptr<const Fd> fd = SyncFd(*file, &error);
   if (fd == nullptr) return StatusFromErrno(error);
   // The whole file, whatever the range: the metadata must be flushed too (6.5.8-02).
   if (fsync(fd->get()) != 0) {

@@ -103,6 +103,19 @@ TEST(WriteTrackerTest, WhatIsWrittenDuringACommitWaitsForTheNext) {
   EXPECT_TRUE(absl::IsUnknown(tracker.AfterCommit(tracker.BeforeCommit(), Committed(2))));
 }
 
+TEST(WriteTrackerTest, ACloseTakesTheErrorAndAGoneFileNeedsNoCommit) {
+  WriteTracker tracker;
+  tracker.NoteWrite(Unstable(1));
+  tracker.NoteWrite(Unstable(2));
+  EXPECT_TRUE(tracker.uncommitted());
+  EXPECT_TRUE(absl::IsUnknown(tracker.TakeError()));
+  EXPECT_TRUE(tracker.TakeError().ok());
+  EXPECT_TRUE(tracker.uncommitted());
+  tracker.Forget();
+  EXPECT_FALSE(tracker.uncommitted());
+  EXPECT_TRUE(tracker.AfterCommit(tracker.BeforeCommit(), Committed(3)).ok());
+}
+
 TEST(WriteTrackerTest, AFailedCommitKeepsTheDataUncommittedAndStableWritesNeedNone) {
   WriteTracker tracker;
   WriteResult stable = Unstable(1);

@@ -208,6 +208,17 @@ TEST_F(StoreDataTest, CommitTellsTheVerifierWhichChangesAtRestart) {
   EXPECT_NE(res.writeverf, written.verifier);
 }
 
+// Clients commit files after they have closed them, thousands in a row.
+TEST_F(StoreDataTest, CommitOfAClosedFileKeepsNoDescriptor) {
+  const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
+  ASSERT_OK(Write(user_, f, 0, "x", StableHow::kUnstable));
+  ASSERT_OK(Close(user_, f));
+  wire::CommitRes res;
+  const size_t before = store_->descriptor_count();
+  ASSERT_OK(Commit(f.filehandle, &res));
+  EXPECT_EQ(store_->descriptor_count(), before);
+}
+
 // Shows DAFS-6.1.5-10: every change of a file changes the attribute, however fast they come.
 TEST_F(StoreDataTest, ChangeDiffersAfterEveryWrite) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));

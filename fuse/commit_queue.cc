@@ -1,0 +1,103 @@
+#include "fuse/commit_queue.h"
+
+#include <string>
+#include <utility>
+
+#include "wire/log.h"
+#include "wire/status.h"
+
+namespace dafs::fuse {
+namespace {
+
+enum class Failure : uint8_t {
+  kNone,
+  kGone,  // the file is, and its data with it
+  kLoss,  // the data did not reach the disk
+  kNow,   // the server could not just now: nothing is lost, the data is as uncommitted as before
+};
+
+Failure FailureOf(const absl::Status& status) {
+  if (status.ok()) return Failure::kNone;
+  if (!wire::HasDafsStatus(status)) return Failure::kNow;
+  switch (wire::DafsFromStatus(status)) {
+    case wire::DafsStatus::kStale:
+      return Failure::kGone;
+    case wire::DafsStatus::kIo:
+    case wire::DafsStatus::kNoSpc:
+    case wire::DafsStatus::kDquot:
+      return Failure::kLoss;
+    default:
+      return Failure::kNow;
+  }
+}
+
+}  // namespace
+
+CommitQueue::~CommitQueue() { files_.loop().Cancel(timer_); }
+
+void CommitQueue::Add(const std::shared_ptr<OpenState>& open, uint64_t bytes) {
+  if (!open->writes->uncommitted()) return;
+  auto [it, fresh] = by_file_.try_emplace(open->writes.get());
+  if (fresh) it->second = waiting_.insert(waiting_.end(), {open, 0, dat::Loop::Now()});
+  it->second->bytes += bytes;
+  bytes_ += bytes;
+  if (timer_ == 0 || bytes_ > kMostBytes) Pump();
+}
+
+void CommitQueue::CommitAll(std::function<void()> done) {
+  when_empty_ = std::move(done);
+  Pump();
+}
+
+bool CommitQueue::IsDue(const Entry& entry) const {
+  return when_empty_ != nullptr || bytes_ > kMostBytes ||
+         dat::Loop::Now() - entry.since >= kCommitAfter;
+}
+
+void CommitQueue::Pump() {
+  if (std::exchange(pumping_, true)) return;
+  while (!waiting_.empty() && running_ < kMostAtOnce && IsDue(waiting_.front())) {
+    Entry entry = std::move(waiting_.front());
+    waiting_.pop_front();
+    by_file_.erase(entry.open->writes.get());
+    bytes_ -= entry.bytes;
+    if (!entry.open->writes->uncommitted()) continue;  // by fsync
+    ++running_;
+    dat::Start(Commit(std::move(entry)));
+  }
+  pumping_ = false;
+  if (timer_ == 0 && !waiting_.empty() && running_ < kMostAtOnce) {
+    timer_ =
+        files_.loop().RunAfter(waiting_.front().since + kCommitAfter - dat::Loop::Now(), [this] {
+          timer_ = 0;
+          Pump();
+        });
+  }
+  if (when_empty_ != nullptr && empty()) std::exchange(when_empty_, nullptr)();
+}
+
+dat::Task<void> CommitQueue::Commit(Entry entry) {
+  const OpenState& open = *entry.open;
+  client::WriteTracker::Mark mark = open.writes->BeforeCommit();
+  absl::StatusOr<wire::Verifier> verifier = co_await files_.Commit(*open.opener, open.handle, 0, 0);
+  const Failure failure = FailureOf(verifier.status());
+  if (failure == Failure::kGone) {
+    open.writes->Forget();
+  } else if (failure == Failure::kNow) {
+    // The end does not wait for a better time.
+    if (when_empty_ == nullptr && !absl::IsCancelled(verifier.status())) {
+      Add(entry.open, entry.bytes);
+    }
+  } else {
+    absl::Status status = open.writes->AfterCommit(mark, verifier);
+    if (!status.ok()) {
+      // For the next fsync or close; there may be none any more.
+      open.writes->NoteFailure(status);
+      LogError("data that was written may be lost: " + std::string(status.message()));
+    }
+  }
+  --running_;
+  Pump();
+}
+
+}  // namespace dafs::fuse

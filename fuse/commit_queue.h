@@ -1,0 +1,63 @@
+// Data that was written and is not yet on the server's stable storage: a COMMIT is sent for it in
+// the background, kCommitAfter after it was written, or as soon as there are more than kMostBytes
+// of it. close(2) waits for none of that, as on a local file system; fsync(2) does its own.
+// Spec: 6.5.8 (COMMIT), 6.5.38 (unstable writes).
+// Belongs to one worker's thread. Never blocks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "client/files.h"
+#include "fuse/open_files.h"
+#include "wire/dat/loop.h"
+#include "wire/dat/task.h"
+
+namespace dafs::fuse {
+
+class CommitQueue {
+ public:
+  static constexpr absl::Duration kCommitAfter = absl::Seconds(5);
+  static constexpr uint64_t kMostBytes = uint64_t{64} << 20;
+  // COMMITs that are out at once: enough for a journal to take many in one write, and few enough to
+  // leave slots and the server's disk threads to others.
+  static constexpr size_t kMostAtOnce = 8;
+
+  explicit CommitQueue(client::Files& files) : files_(files) {}
+  ~CommitQueue();
+  CommitQueue(const CommitQueue&) = delete;
+  CommitQueue& operator=(const CommitQueue&) = delete;
+
+  // `bytes` were written to the file of `open` and may not be stable.
+  void Add(const std::shared_ptr<OpenState>& open, uint64_t bytes);
+  // The end: everything is committed now; `done` runs when that is over, perhaps at once.
+  void CommitAll(std::function<void()> done);
+  bool empty() const { return waiting_.empty() && running_ == 0; }
+
+ private:
+  struct Entry {
+    std::shared_ptr<OpenState> open;
+    uint64_t bytes = 0;
+    absl::Time since;  // of the first write
+  };
+
+  bool IsDue(const Entry& entry) const;
+  void Pump();
+  dat::Task<void> Commit(Entry entry);
+
+  client::Files& files_;
+  std::list<Entry> waiting_;  // the oldest first
+  absl::flat_hash_map<const client::WriteTracker*, std::list<Entry>::iterator> by_file_;
+  uint64_t bytes_ = 0;  // of waiting_
+  size_t running_ = 0;
+  bool pumping_ = false;
+  std::function<void()> when_empty_;  // set: everything is due
+  dat::Loop::TimerId timer_ = 0;
+};
+
+}  // namespace dafs::fuse
