@@ -338,10 +338,10 @@ dat::Task<absl::StatusOr<bool>> Files::AfterRefusal(Attempt& attempt,
 }
 
 dat::Task<absl::Status> Files::RunAll(const Identity* who, std::span<CallBase* const> chain,
-                                      std::string_view what) {
+                                      std::string_view what, size_t extra) {
   dat::Task<absl::Status> task = Run(who, chain);
   CO_RETURN_IF_ERROR(co_await task);
-  for (const CallBase* call : chain) {
+  for (const CallBase* call : chain.first(chain.size() - extra)) {
     if (!call->ok()) co_return StatusOf(*call, what);
   }
   co_return absl::OkStatus();

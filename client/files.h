@@ -175,6 +175,9 @@ class Files {
 
   // ---- Names -------------------------------------------------------------------------------
 
+  // Operations that change a directory take `after`, which may be null: the attributes of that
+  // directory behind the change, in the same chain; nothing valid in them if they cannot be had.
+
   dat::Task<absl::StatusOr<Node>> Lookup(const Identity& who, const wire::FileHandle& directory,
                                          std::string_view name);
   dat::Task<absl::StatusOr<Node>> LookupParent(const Identity& who,
@@ -183,24 +186,31 @@ class Files {
   dat::Task<absl::StatusOr<Node>> MakeDirectory(const Identity& who,
                                                 const wire::FileHandle& directory,
                                                 std::string_view name,
-                                                const wire::FileAttributes& attributes);
+                                                const wire::FileAttributes& attributes,
+                                                wire::FileAttributes* after = nullptr);
   dat::Task<absl::StatusOr<Node>> MakeSymlink(const Identity& who,
                                               const wire::FileHandle& directory,
-                                              std::string_view name, std::string_view target);
+                                              std::string_view name, std::string_view target,
+                                              wire::FileAttributes* after = nullptr);
   // BLK, CHR, SOCK, FIFO (CREATE, then SETATTR of `attributes`), or REG (OPEN GUARDED, CLOSE).
   dat::Task<absl::StatusOr<Node>> MakeNode(const Identity& who, const wire::FileHandle& directory,
                                            std::string_view name, wire::ObjectType type,
                                            const wire::SpecData& device,
-                                           const wire::FileAttributes& attributes);
+                                           const wire::FileAttributes& attributes,
+                                           wire::FileAttributes* after = nullptr);
   // The attributes that come back are those of `file` with its new link count.
   dat::Task<absl::StatusOr<Node>> Link(const Identity& who, const wire::FileHandle& file,
-                                       const wire::FileHandle& directory, std::string_view name);
+                                       const wire::FileHandle& directory, std::string_view name,
+                                       wire::FileAttributes* after = nullptr);
   // Unlink and rmdir alike. NOTEMPTY, NOENT.
   dat::Task<absl::Status> Remove(const Identity& who, const wire::FileHandle& directory,
-                                 std::string_view name);
+                                 std::string_view name, wire::FileAttributes* after = nullptr);
+  // `from_after` and `to_after`: of either directory; of one directory only the first is filled in.
   dat::Task<absl::Status> Rename(const Identity& who, const wire::FileHandle& from_directory,
                                  std::string_view from_name, const wire::FileHandle& to_directory,
-                                 std::string_view to_name);
+                                 std::string_view to_name,
+                                 wire::FileAttributes* from_after = nullptr,
+                                 wire::FileAttributes* to_after = nullptr);
   dat::Task<absl::StatusOr<std::string>> ReadLink(const Identity& who,
                                                   const wire::FileHandle& link);
 
@@ -223,15 +233,18 @@ class Files {
 
   // OPEN, SETATTR where truncation or an exclusive create needs it, GETATTR: one chain.
   // EXIST, SYMLINK, ISDIR, DENIED (a share conflict), ...
-  dat::Task<absl::StatusOr<OpenFile>> Open(const Identity& who, const OpenRequest& request);
+  dat::Task<absl::StatusOr<OpenFile>> Open(const Identity& who, const OpenRequest& request,
+                                           wire::FileAttributes* after = nullptr);
   // Private procedure 1000 OPEN_HANDLE; a server without it gives an OpenFile with state id zero,
   // under which reads and writes are allowed but checked each time.
   dat::Task<absl::StatusOr<OpenFile>> OpenByHandle(const Identity& who,
                                                    const wire::FileHandle& file,
                                                    uint32_t share_access, std::string_view owner);
-  // A zero state id: nothing to do, OK. Locks of this open are given up first.
+  // A zero state id: nothing to do, OK. Locks of this open are given up first. `can_wait`: nobody
+  // waits for the answer, so the request may leave together with the next one, within a
+  // millisecond.
   dat::Task<absl::Status> Close(const Identity& who, const wire::FileHandle& file,
-                                const wire::StateId& state_id);
+                                const wire::StateId& state_id, bool can_wait = false);
 
   // ---- Locks -------------------------------------------------------------------------------
 
@@ -322,9 +335,10 @@ class Files {
                                                           absl::Status why);
   dat::Task<absl::StatusOr<bool>> AfterRefusal(Attempt& attempt, std::span<CallBase* const> chain,
                                                size_t done);
-  // Run, and the status of the first member that failed, as an error of `what`.
+  // Run, and the status of the first member that failed, as an error of `what`. The last `extra`
+  // members may fail.
   dat::Task<absl::Status> RunAll(const Identity* who, std::span<CallBase* const> chain,
-                                 std::string_view what);
+                                 std::string_view what, size_t extra = 0);
   // REGISTER_CRED for `who`. OK also when the session was lost: look again.
   dat::Task<absl::Status> Register(const Identity& who, absl::Time deadline);
   dat::Task<absl::Status> RegisterNow(const Identity& who, absl::Time deadline);

@@ -83,16 +83,19 @@ dat::Task<absl::StatusOr<Node>> Files::LookupParent(const Identity& who,
 dat::Task<absl::StatusOr<Node>> Files::MakeDirectory(const Identity& who,
                                                      const wire::FileHandle& directory,
                                                      std::string_view name,
-                                                     const wire::FileAttributes& attributes) {
+                                                     const wire::FileAttributes& attributes,
+                                                     wire::FileAttributes* after) {
   Call<wire::CreateArgs> create;
   StatCall stat;
+  DirectoryStatCall parent(directory);
   create.args.filehandle = directory;
   create.args.component = name;
   create.args.obj_type = wire::ObjectType::kDir;
   create.args.attr = attributes;
-  CallBase* const chain[] = {&create, &stat};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "make directory");
+  CallBase* const chain[] = {&create, &stat, &parent};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "make directory", 1);
   CO_RETURN_IF_ERROR(co_await task);
+  parent.PutInto(after);
   Node node;
   node.handle = create.res.filehandle;
   node.attributes = stat.Take();
@@ -101,16 +104,19 @@ dat::Task<absl::StatusOr<Node>> Files::MakeDirectory(const Identity& who,
 
 dat::Task<absl::StatusOr<Node>> Files::MakeSymlink(const Identity& who,
                                                    const wire::FileHandle& directory,
-                                                   std::string_view name, std::string_view target) {
+                                                   std::string_view name, std::string_view target,
+                                                   wire::FileAttributes* after) {
   Call<wire::CreateArgs> create;
   StatCall stat;
+  DirectoryStatCall parent(directory);
   create.args.filehandle = directory;
   create.args.component = name;
   create.args.obj_type = wire::ObjectType::kLnk;
   create.args.linkdata = target;
-  CallBase* const chain[] = {&create, &stat};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "make symbolic link");
+  CallBase* const chain[] = {&create, &stat, &parent};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "make symbolic link", 1);
   CO_RETURN_IF_ERROR(co_await task);
+  parent.PutInto(after);
   Node node;
   node.handle = create.res.filehandle;
   node.attributes = stat.Take();
@@ -123,7 +129,8 @@ dat::Task<absl::StatusOr<Node>> Files::MakeNode(const Identity& who,
                                                 const wire::FileHandle& directory,
                                                 std::string_view name, wire::ObjectType type,
                                                 const wire::SpecData& device,
-                                                const wire::FileAttributes& attributes) {
+                                                const wire::FileAttributes& attributes,
+                                                wire::FileAttributes* after) {
   Node node;
   if (type == wire::ObjectType::kReg) {
     OpenRequest request;
@@ -134,7 +141,7 @@ dat::Task<absl::StatusOr<Node>> Files::MakeNode(const Identity& who,
     request.create = true;
     request.create_mode = wire::CreateMode::kGuarded;
     request.attributes = attributes;
-    dat::Task<absl::StatusOr<OpenFile>> opening = Open(who, request);
+    dat::Task<absl::StatusOr<OpenFile>> opening = Open(who, request, after);
     absl::StatusOr<OpenFile> open = co_await opening;
     if (!open.ok()) co_return open.status();
     dat::Task<absl::Status> closing = Close(who, open->handle, open->state_id);
@@ -146,14 +153,15 @@ dat::Task<absl::StatusOr<Node>> Files::MakeNode(const Identity& who,
   Call<wire::CreateArgs> create;
   Call<wire::SetattrInlineArgs> set;
   StatCall stat;
+  DirectoryStatCall parent(directory);
   create.args.filehandle = directory;
   create.args.component = name;
   create.args.obj_type = type;
   create.args.specdata = device;
   set.args.obj_attributes = attributes;
   set.chf_fh = true;
-  CallBase* const chain[] = {&create, &set, &stat};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "make node");
+  CallBase* const chain[] = {&create, &set, &stat, &parent};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "make node", 1);
   absl::Status status = co_await task;
   if (!status.ok()) {
     // Made, but not as it was asked for: nobody shall find it.
@@ -163,6 +171,7 @@ dat::Task<absl::StatusOr<Node>> Files::MakeNode(const Identity& who,
     }
     co_return status;
   }
+  parent.PutInto(after);
   node.handle = create.res.filehandle;
   node.attributes = stat.Take();
   co_return node;
@@ -170,16 +179,18 @@ dat::Task<absl::StatusOr<Node>> Files::MakeNode(const Identity& who,
 
 dat::Task<absl::StatusOr<Node>> Files::Link(const Identity& who, const wire::FileHandle& file,
                                             const wire::FileHandle& directory,
-                                            std::string_view name) {
+                                            std::string_view name, wire::FileAttributes* after) {
   Call<wire::LinkArgs> link;
   StatCall stat(false);  // LINK leaves the directory current
+  DirectoryStatCall parent(directory);
   link.args.source_object = file;
   link.args.destination_object = directory;
   link.args.newname = name;
   stat.args.filehandle = file;
-  CallBase* const chain[] = {&link, &stat};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "link");
+  CallBase* const chain[] = {&link, &stat, &parent};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "link", 1);
   CO_RETURN_IF_ERROR(co_await task);
+  parent.PutInto(after);
   Node node;
   node.handle = file;
   node.attributes = stat.Take();
@@ -187,28 +198,39 @@ dat::Task<absl::StatusOr<Node>> Files::Link(const Identity& who, const wire::Fil
 }
 
 dat::Task<absl::Status> Files::Remove(const Identity& who, const wire::FileHandle& directory,
-                                      std::string_view name) {
+                                      std::string_view name, wire::FileAttributes* after) {
   Call<wire::RemoveArgs> remove;
+  DirectoryStatCall parent(directory);
   remove.args.filehandle = directory;
   remove.args.target = name;
-  CallBase* const chain[] = {&remove};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "remove");
+  CallBase* const chain[] = {&remove, &parent};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "remove", 1);
   absl::Status status = co_await task;
+  if (status.ok()) parent.PutInto(after);
   co_return status;
 }
 
 dat::Task<absl::Status> Files::Rename(const Identity& who, const wire::FileHandle& from_directory,
                                       std::string_view from_name,
                                       const wire::FileHandle& to_directory,
-                                      std::string_view to_name) {
+                                      std::string_view to_name, wire::FileAttributes* from_after,
+                                      wire::FileAttributes* to_after) {
   Call<wire::RenameArgs> rename;
+  DirectoryStatCall from(from_directory);
+  DirectoryStatCall to(to_directory);
   rename.args.sourcedir = from_directory;
   rename.args.targetdir = to_directory;
   rename.args.oldname = from_name;
   rename.args.newname = to_name;
-  CallBase* const chain[] = {&rename};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "rename");
+  CallBase* const chain[] = {&rename, &from, &to};
+  const size_t directories = from_directory == to_directory ? 1 : 2;
+  dat::Task<absl::Status> task =
+      RunAll(&who, std::span(chain).first(1 + directories), "rename", directories);
   absl::Status status = co_await task;
+  if (status.ok()) {
+    from.PutInto(from_after);
+    to.PutInto(to_after);
+  }
   co_return status;
 }
 

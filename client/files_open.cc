@@ -85,19 +85,22 @@ bool WasCreated(const OpenRequest& request, const wire::OpenRes& res) {
 
 }  // namespace
 
-dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenRequest& request) {
+dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenRequest& request,
+                                                wire::FileAttributes* after) {
   OpenCall<wire::OpenArgs> open(client_.opens(), who);
   Call<wire::SetattrInlineArgs> set;
   StatCall stat;
+  DirectoryStatCall parent(request.directory);
   open.args = ArgsOf(request);
   set.args.obj_attributes = SetAfterOpen(request);
   set.chf_fh = set.chf_state_id = true;
-  CallBase* const with_set[] = {&open, &set, &stat};
-  CallBase* const without[] = {&open, &stat};
-  const bool sets = set.args.obj_attributes.valid != 0;
-  dat::Task<absl::Status> task = RunAll(
-      &who, sets ? std::span<CallBase* const>(with_set) : std::span<CallBase* const>(without),
-      "open");
+  CallBase* const members[] = {&open, &set, &stat, &parent};
+  CallBase* const without_set[] = {&open, &stat, &parent};
+  std::span<CallBase* const> chain(without_set);
+  if (set.args.obj_attributes.valid != 0) chain = members;
+  // Only a directory in which something was made is worth another look.
+  const size_t extra = request.create && after != nullptr ? 1 : 0;
+  dat::Task<absl::Status> task = RunAll(&who, chain.first(chain.size() - 1 + extra), "open", extra);
   absl::Status status = co_await task;
   if (!status.ok()) {
     if (open.ok()) {
@@ -110,6 +113,7 @@ dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenR
     // Without a Back-control Channel a server gives none (3.2.6.3).
     LogWarning("open: the server gave a delegation that it cannot recall; it is not used");
   }
+  parent.PutInto(after);
   OpenFile file;
   file.handle = open.res.filehandle;
   file.state_id = open.res.state_id;
@@ -157,7 +161,7 @@ dat::Task<absl::StatusOr<OpenFile>> Files::OpenByHandle(const Identity& who,
 }
 
 dat::Task<absl::Status> Files::Close(const Identity& who, const wire::FileHandle& file,
-                                     const wire::StateId& state_id) {
+                                     const wire::StateId& state_id, bool can_wait) {
   if (state_id.is_zero()) co_return absl::OkStatus();
   const std::vector<wire::LockRange> held = client_.locks().Forget(file, state_id);
   if (!held.empty()) {
@@ -166,6 +170,7 @@ dat::Task<absl::Status> Files::Close(const Identity& who, const wire::FileHandle
     client_.locks().Wake(file, held);
   }
   Call<wire::CloseArgs> call;
+  call.can_wait = can_wait;
   call.args.filehandle = file;
   call.args.state_id = state_id;
   CallBase* const chain[] = {&call};

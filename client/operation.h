@@ -22,4 +22,16 @@ class StatCall : public Call<wire::GetattrInlineArgs> {
   wire::FileAttributes&& Take() { return std::move(res.obj_attributes); }
 };
 
+// GETATTR of the directory that the members before have changed. It is an addition: its failure is
+// not theirs.
+class DirectoryStatCall : public StatCall {
+ public:
+  explicit DirectoryStatCall(const wire::FileHandle& directory) : StatCall(false) {
+    args.filehandle = directory;
+  }
+  void PutInto(wire::FileAttributes* after) {
+    if (after != nullptr && ok()) *after = Take();
+  }
+};
+
 }  // namespace dafs::client

@@ -98,6 +98,7 @@ absl::Duration InodeTable::Told(uint64_t nodeid, const wire::FileAttributes& att
     inode->told = true;
     inode->told_change = attributes.change;
     inode->told_at = now;
+    inode->fresh.reset();
     return inode->valid_for;
   });
 }
@@ -116,7 +117,48 @@ bool InodeTable::KernelIsCurrent(uint64_t nodeid, uint64_t change) const {
 
 void InodeTable::Touch(uint64_t nodeid, absl::Time now) {
   With(nodeid, [&](Inode* inode) {
-    if (inode != nullptr) inode->touched_at = now;
+    if (inode == nullptr) return;
+    inode->touched_at = now;
+    inode->fresh.reset();
+  });
+}
+
+InodeTable::Change InodeTable::BeginChange(uint64_t nodeid, absl::Time now) {
+  return With(nodeid, [&](Inode* inode) -> Change {
+    if (inode == nullptr) return {};
+    inode->touched_at = now;
+    inode->fresh.reset();
+    const bool alone = inode->changes_begun == inode->changes_ended;
+    return {++inode->changes_begun, alone};
+  });
+}
+
+void InodeTable::EndChange(uint64_t nodeid, const Change& change, wire::FileAttributes after,
+                           absl::Time now) {
+  With(nodeid, [&](Inode* inode) {
+    // Number 0: the node was not known, or is another one by now.
+    if (inode == nullptr || change.number == 0 || change.number > inode->changes_begun) return;
+    ++inode->changes_ended;
+    inode->touched_at = now;
+    inode->fresh.reset();
+    const bool last = change.number == inode->changes_begun;
+    if (!change.alone || !last || after.valid == 0) return;
+    inode->fresh = std::make_unique<wire::FileAttributes>(std::move(after));
+    inode->fresh_at = now;
+  });
+}
+
+std::optional<InodeTable::Fresh> InodeTable::TakeFresh(uint64_t nodeid, absl::Time now) {
+  return With(nodeid, [&](Inode* inode) -> std::optional<Fresh> {
+    if (inode == nullptr || inode->fresh == nullptr) return std::nullopt;
+    const absl::Duration left = inode->fresh_at + times_.dir_min - now;
+    std::unique_ptr<wire::FileAttributes> fresh = std::move(inode->fresh);
+    if (left <= absl::ZeroDuration()) return std::nullopt;
+    inode->told = true;
+    inode->told_change = fresh->change;
+    inode->told_at = inode->fresh_at;
+    inode->valid_for = times_.dir_min;
+    return Fresh{std::move(*fresh), left};
   });
 }
 

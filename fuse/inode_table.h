@@ -74,6 +74,24 @@ class InodeTable {
   // cached data and attributes are still true (close-to-open)?
   bool KernelIsCurrent(uint64_t nodeid, uint64_t change) const;
 
+  // A change of names in a directory by us, while it is under way.
+  struct Change {
+    uint64_t number = 0;
+    bool alone = false;  // no other was under way when it began
+  };
+  Change BeginChange(uint64_t nodeid, absl::Time now);
+  // `after`: the attributes behind the change; nothing valid in them: not known. They are kept for
+  // the kernel, which asks for them next, unless another change of ours was under way meanwhile:
+  // whose attributes are the later ones nobody could say.
+  void EndChange(uint64_t nodeid, const Change& change, wire::FileAttributes after, absl::Time now);
+  // What EndChange kept and is still good, once: the kernel keeps it as long as is said there, as
+  // if it had been told at the change.
+  struct Fresh {
+    wire::FileAttributes attributes;
+    absl::Duration valid_for;
+  };
+  std::optional<Fresh> TakeFresh(uint64_t nodeid, absl::Time now);
+
   // We have changed the node (or, for a directory, names in it), or are about to.
   void Touch(uint64_t nodeid, absl::Time now);
   // Whether we changed it at or after `when`. False if the node is not known.
@@ -100,6 +118,10 @@ class InodeTable {
     absl::Time told_at = absl::InfinitePast();
     absl::Duration valid_for;
     absl::Time touched_at = absl::InfinitePast();
+    uint64_t changes_begun = 0;
+    uint64_t changes_ended = 0;
+    std::unique_ptr<wire::FileAttributes> fresh;  // as of fresh_at
+    absl::Time fresh_at = absl::InfinitePast();
     std::shared_ptr<client::WriteTracker> writes;
   };
   // A node and its handle are in one shard: the node id's low bits say which.

@@ -141,6 +141,18 @@ void Operations::ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node
   }
 }
 
+bool Operations::ReplyFresh(Call& call) {
+  std::optional<InodeTable::Fresh> fresh = state_.inodes.TakeFresh(call.nodeid(), dat::Loop::Now());
+  if (!fresh.has_value()) return false;
+  fuse_attr_out out = {};
+  KernelTime valid = fuse::Validity(fresh->valid_for);
+  out.attr_valid = valid.seconds;
+  out.attr_valid_nsec = valid.nanoseconds;
+  out.attr = KernelAttributes(fresh->attributes, call.nodeid());
+  if (!call.Reply({AsBytes(out)})) state_.inodes.NotTold(call.nodeid());
+  return true;
+}
+
 void Operations::ReplyAttributes(Call& call, uint64_t nodeid,
                                  const wire::FileAttributes& attributes) {
   fuse_attr_out out = {};

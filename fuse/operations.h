@@ -102,6 +102,9 @@ class Operations {
   void ReplyAttributes(Call& call, uint64_t nodeid, const wire::FileAttributes& attributes);
   absl::Duration Validity(uint64_t nodeid, const wire::FileAttributes& attributes);
   void Touch(uint64_t nodeid);
+  // Answers with what our last change left of a directory. False if that is not known.
+  bool ReplyFresh(Call& call);
+  class DirectoryChange;  // fuse/directory_change.h
 
   dat::Task<absl::StatusOr<client::OpenFile>> OpenNode(const client::Identity& who,
                                                        const InodeView& node, uint32_t share,

@@ -91,6 +91,7 @@ dat::Task<void> Operations::Getattr(Call& call) {
   }
   std::optional<InodeView> node = NodeOf(call);
   if (!node) co_return;
+  if (ReplyFresh(call)) co_return;
   if (call.nodeid() == kRootNode) {
     co_await GetattrOfRoot(call, *node);
     co_return;

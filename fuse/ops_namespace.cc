@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "fuse/directory_change.h"
 #include "fuse/kernel_attributes.h"
 #include "fuse/operations.h"
 #include "wire/status.h"
@@ -62,10 +63,10 @@ dat::Task<void> Operations::Symlink(Call& call) {
   std::optional<InodeView> parent = NodeOf(call);
   if (!parent) co_return;
   Caller who = CallerOf(call);
-  Touch(call.nodeid());
+  DirectoryChange change(state_.inodes, call.nodeid());
   absl::StatusOr<client::Node> node =
-      co_await files_.MakeSymlink(*who, parent->handle, name, target);
-  Touch(call.nodeid());
+      co_await files_.MakeSymlink(*who, parent->handle, name, target, change.after());
+  change.End();
   ReplyEntry(call, node, {call.nodeid(), std::string(name)});
 }
 
@@ -84,10 +85,10 @@ dat::Task<void> Operations::Mknod(Call& call) {
   Caller who = CallerOf(call);
   wire::SpecData device = DeviceFromKernel(mknod.rdev);
   wire::FileAttributes attributes = NewFileAttributes(mknod.mode);
-  Touch(call.nodeid());
-  absl::StatusOr<client::Node> node =
-      co_await files_.MakeNode(*who, parent->handle, name, type, device, attributes);
-  Touch(call.nodeid());
+  DirectoryChange change(state_.inodes, call.nodeid());
+  absl::StatusOr<client::Node> node = co_await files_.MakeNode(*who, parent->handle, name, type,
+                                                               device, attributes, change.after());
+  change.End();
   ReplyEntry(call, node, {call.nodeid(), std::string(name)});
 }
 
@@ -103,10 +104,10 @@ dat::Task<void> Operations::Mkdir(Call& call) {
   if (!parent) co_return;
   Caller who = CallerOf(call);
   wire::FileAttributes attributes = NewFileAttributes(mkdir.mode);
-  Touch(call.nodeid());
+  DirectoryChange change(state_.inodes, call.nodeid());
   absl::StatusOr<client::Node> node =
-      co_await files_.MakeDirectory(*who, parent->handle, name, attributes);
-  Touch(call.nodeid());
+      co_await files_.MakeDirectory(*who, parent->handle, name, attributes, change.after());
+  change.End();
   ReplyEntry(call, node, {call.nodeid(), std::string(name)});
 }
 
@@ -120,9 +121,9 @@ dat::Task<void> Operations::Unlink(Call& call) {
   std::optional<InodeView> parent = NodeOf(call);
   if (!parent) co_return;
   Caller who = CallerOf(call);
-  Touch(call.nodeid());
-  absl::Status removed = co_await files_.Remove(*who, parent->handle, name);
-  Touch(call.nodeid());
+  DirectoryChange change(state_.inodes, call.nodeid());
+  absl::Status removed = co_await files_.Remove(*who, parent->handle, name, change.after());
+  change.End();
   call.ReplyStatus(removed);
 }
 
@@ -159,11 +160,14 @@ dat::Task<void> Operations::RenameTo(Call& call, uint64_t new_directory, std::st
   std::optional<InodeView> to = NodeOf(call, new_directory);
   if (!to) co_return;
   Caller who = CallerOf(call);
-  Touch(call.nodeid());
-  Touch(new_directory);
-  absl::Status renamed = co_await files_.Rename(*who, from->handle, old_name, to->handle, new_name);
-  Touch(call.nodeid());
-  Touch(new_directory);
+  DirectoryChange from_change(state_.inodes, call.nodeid());
+  std::optional<DirectoryChange> to_change;
+  if (new_directory != call.nodeid()) to_change.emplace(state_.inodes, new_directory);
+  wire::FileAttributes* to_after = to_change.has_value() ? to_change->after() : nullptr;
+  absl::Status renamed = co_await files_.Rename(*who, from->handle, old_name, to->handle, new_name,
+                                                from_change.after(), to_after);
+  from_change.End();
+  if (to_change.has_value()) to_change->End();
   call.ReplyStatus(renamed);
 }
 
@@ -180,10 +184,10 @@ dat::Task<void> Operations::Link(Call& call) {
   std::optional<InodeView> file = NodeOf(call, link.oldnodeid);
   if (!file) co_return;
   Caller who = CallerOf(call);
-  Touch(call.nodeid());
+  DirectoryChange change(state_.inodes, call.nodeid());
   absl::StatusOr<client::Node> node =
-      co_await files_.Link(*who, file->handle, directory->handle, name);
-  Touch(call.nodeid());
+      co_await files_.Link(*who, file->handle, directory->handle, name, change.after());
+  change.End();
   // The kernel insists on the node it named.
   if (node.ok()) node->handle = file->handle;
   ReplyEntry(call, node, {call.nodeid(), std::string(name)});

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "fuse/directory_change.h"
 #include "fuse/kernel_attributes.h"
 #include "fuse/operations.h"
 #include "wire/status.h"
@@ -85,7 +86,8 @@ fuse_open_out Operations::TakeOpen(const client::OpenFile& file, uint64_t nodeid
 }
 
 dat::Task<void> Operations::CloseState(std::shared_ptr<OpenState> open) {
-  absl::Status closed = co_await files_.Close(*open->opener, open->handle, open->state_id);
+  absl::Status closed =
+      co_await files_.Close(*open->opener, open->handle, open->state_id, /*can_wait=*/true);
   closed.IgnoreError();  // nobody is left to be told; the server's lease ends the open at last
 }
 
@@ -141,9 +143,9 @@ dat::Task<void> Operations::Create(Call& call) {
       create.flags & O_EXCL ? wire::CreateMode::kGuarded : wire::CreateMode::kUnchecked;
   request.attributes = NewFileAttributes(create.mode);
   request.truncate = (create.flags & O_TRUNC) != 0;
-  Touch(call.nodeid());
-  absl::StatusOr<client::OpenFile> file = co_await files_.Open(*who, request);
-  Touch(call.nodeid());
+  DirectoryChange change(state_.inodes, call.nodeid());
+  absl::StatusOr<client::OpenFile> file = co_await files_.Open(*who, request, change.after());
+  change.End();
   if (!file.ok()) {
     call.ReplyStatus(file.status());
     co_return;
@@ -165,7 +167,7 @@ dat::Task<void> Operations::Release(Call& call) {
   RequestReader in = call.reader();
   auto release = in.Take<fuse_release_in>();
   std::shared_ptr<OpenState> open = in.ok() ? state_.open_files.Remove(release.fh) : nullptr;
-  // Nobody waits for the CLOSE: data was committed by FLUSH.
+  // Nobody waits for the CLOSE, which commits nothing.
   call.ReplyOk();
   if (open == nullptr) co_return;
   std::vector<LockOwners::Ended> ended = state_.lock_owners.EndHandle(release.fh);

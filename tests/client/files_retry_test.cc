@@ -69,8 +69,12 @@ TEST_F(FilesRetryTest, OnlyTheUnansweredRestOfAChainIsIssuedAgain) {
   ASSERT_OK(node);
   EXPECT_EQ(server_.executed[Proc::kCreate], 1);
   EXPECT_EQ(node->attributes.file_id, static_cast<uint64_t>('n'));
+  // Of the new directory, whose handle is known by now, and of the one it is in.
+  const auto& of_new = server_.log[server_.log.size() - 2];
+  EXPECT_EQ(of_new.proc, Proc::kGetattrInline);
+  EXPECT_EQ(of_new.chain_flags, wire::kChfForw);
   EXPECT_EQ(server_.log.back().proc, Proc::kGetattrInline);
-  EXPECT_EQ(server_.log.back().chain_flags, 0);
+  EXPECT_EQ(server_.log.back().chain_flags, wire::kChfBack);
 }
 
 TEST_F(FilesRetryTest, DelayAndGraceAreWaitedOut) {

@@ -48,6 +48,35 @@ TEST_F(InodeTableTest, OneHandleIsOneNodeUnderAllItsNames) {
   EXPECT_EQ(table_.Find(first)->type, wire::ObjectType::kReg);
 }
 
+TEST_F(InodeTableTest, WhatAChangeLeftIsToldOnceAndNotLongerThanCacheTimesSay) {
+  InodeTable::Change change = table_.BeginChange(kRootNode, start_);
+  EXPECT_FALSE(table_.TakeFresh(kRootNode, start_).has_value());
+  table_.EndChange(kRootNode, change, File(7, wire::ObjectType::kDir), start_);
+  std::optional<InodeTable::Fresh> fresh = table_.TakeFresh(kRootNode, start_ + absl::Seconds(10));
+  ASSERT_TRUE(fresh.has_value());
+  EXPECT_EQ(fresh->attributes.change, 7u);
+  EXPECT_EQ(fresh->valid_for, absl::Seconds(20));
+  EXPECT_TRUE(table_.KernelIsCurrent(kRootNode, 7));
+  EXPECT_FALSE(table_.TakeFresh(kRootNode, start_ + absl::Seconds(10)).has_value());
+  change = table_.BeginChange(kRootNode, start_);
+  table_.EndChange(kRootNode, change, File(8, wire::ObjectType::kDir), start_);
+  EXPECT_FALSE(table_.TakeFresh(kRootNode, start_ + absl::Seconds(30)).has_value());
+}
+
+// Nobody could say whose attributes are the later ones.
+TEST_F(InodeTableTest, WhatChangesAtTheSameTimeLeaveIsNotTold) {
+  InodeTable::Change first = table_.BeginChange(kRootNode, start_);
+  InodeTable::Change second = table_.BeginChange(kRootNode, start_);
+  table_.EndChange(kRootNode, first, File(7, wire::ObjectType::kDir), start_);
+  EXPECT_FALSE(table_.TakeFresh(kRootNode, start_).has_value());
+  table_.EndChange(kRootNode, second, File(8, wire::ObjectType::kDir), start_);
+  EXPECT_FALSE(table_.TakeFresh(kRootNode, start_).has_value());
+  InodeTable::Change third = table_.BeginChange(kRootNode, start_);
+  table_.EndChange(kRootNode, third, File(9, wire::ObjectType::kDir), start_);
+  table_.Told(kRootNode, File(10, wire::ObjectType::kDir), start_);
+  EXPECT_FALSE(table_.TakeFresh(kRootNode, start_).has_value());  // the kernel knows better
+}
+
 TEST_F(InodeTableTest, NodeGoesWithItsLastLookup) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   table_.Remember(Handle(5), File(1), {kRootNode, "a"});

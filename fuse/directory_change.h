@@ -1,0 +1,40 @@
+// A change of names in a directory by us, from before the server is asked to after its answer: what
+// the kernel is to be told of the directory next is settled here.
+// Belongs to the coroutine that makes the change.
+#pragma once
+
+#include <cstdint>
+
+#include "fuse/inode_table.h"
+#include "fuse/operations.h"
+#include "wire/attributes.h"
+#include "wire/dat/loop.h"
+
+namespace dafs::fuse {
+
+class Operations::DirectoryChange {
+ public:
+  DirectoryChange(InodeTable& inodes, uint64_t nodeid)
+      : inodes_(inodes), nodeid_(nodeid), change_(inodes.BeginChange(nodeid, dat::Loop::Now())) {}
+  ~DirectoryChange() { End(); }
+  DirectoryChange(const DirectoryChange&) = delete;
+  DirectoryChange& operator=(const DirectoryChange&) = delete;
+
+  // For the server's answer: the directory's attributes behind the change.
+  wire::FileAttributes* after() { return &after_; }
+  // The change was answered. Before the kernel is.
+  void End() {
+    if (ended_) return;
+    ended_ = true;
+    inodes_.EndChange(nodeid_, change_, std::move(after_), dat::Loop::Now());
+  }
+
+ private:
+  InodeTable& inodes_;
+  const uint64_t nodeid_;
+  const InodeTable::Change change_;
+  wire::FileAttributes after_;
+  bool ended_ = false;
+};
+
+}  // namespace dafs::fuse

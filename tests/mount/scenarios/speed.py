@@ -1,0 +1,126 @@
+"""What a call costs in messages, and when data becomes stable."""
+
+import json
+import os
+import re
+import subprocess
+import time
+
+import processes
+from rig import SOURCE, check, equal, scenario
+
+CALLS = 20  # of each kind, so that a stray renewal of a lease does not matter
+
+
+def procedures(rig):
+    """{procedure: calls} of the mount so far."""
+    text = subprocess.run([rig.bin / "dafsctl", "status", "--json", rig.mnt], check=True, timeout=30,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE).stdout
+    return {name: each["calls"] for name, each in json.loads(text)["procedures"].items()}
+
+
+def promised():
+    """The table of README.md: [(call, {procedure: messages})]."""
+    found = []
+    for line in (SOURCE / "README.md").read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if len(cells) == 3 and re.fullmatch(r"\d+", cells[2]):
+            messages = {}
+            for name in re.findall(r"[A-Z][A-Z_]+", cells[1]):
+                messages[name] = messages.get(name, 0) + 1
+            equal(len([chain for chain in cells[1].split(", ") if chain and "later" not in chain]), int(cells[2]),
+                  f"README.md: round trips of {cells[0]}")
+            found.append((cells[0], messages))
+    return found
+
+
+def make(path, data=b""):
+    with open(path, "wb", buffering=0) as file:
+        if data:
+            file.write(data)
+
+
+def stat_afresh(root, n):
+    os.stat(root / f"there-{n}")
+
+
+def prepare(root):
+    """Files made behind the mount, so that it knows none of them."""
+    for n in range(CALLS):
+        (root / f"there-{n}").write_bytes(b"x" * 8192)
+        (root / f"link-{n}").symlink_to("there-0")
+
+
+# What each row of the table does; what makes it ready is done for all before the first is counted.
+def rows(root, descriptors):
+    return {
+        "stat of a file not seen before": (None, lambda n: os.stat(root / f"there-{n}")),
+        "stat again": (None, lambda n: os.stat(root / f"there-{n}")),
+        "a name that is not there": (None, lambda n: os.path.exists(root / f"missing-{n}")),
+        "open": (None, lambda n: descriptors.append(os.open(root / f"there-{n}", os.O_RDWR))),
+        "read of what is not cached": (None, lambda n: os.pread(descriptors[n], 4096, 0)),
+        "write": (None, lambda n: os.pwrite(descriptors[n], b"y" * 4096, 0)),
+        "fsync": (None, lambda n: os.fsync(descriptors[n])),
+        "close": (None, lambda n: os.close(descriptors[n])),
+        "create and close": (None, lambda n: make(root / f"made-{n}")),
+        "mkdir": (None, lambda n: (root / f"dir-{n}").mkdir()),
+        "chmod": (None, lambda n: (root / f"made-{n}").chmod(0o600)),
+        "rename": (None, lambda n: (root / f"made-{n}").rename(root / f"moved-{n}")),
+        "unlink": (None, lambda n: (root / f"moved-{n}").unlink()),
+        "rmdir": (None, lambda n: (root / f"dir-{n}").rmdir()),
+        "readlink": (lambda n: os.lstat(root / f"link-{n}"), lambda n: os.readlink(root / f"link-{n}")),
+    }
+
+
+@scenario(timeout=60, where="server")
+def round_trips(rig):
+    """What each call sends to the server is what README.md says."""
+    prepare(rig.export)
+    rig.mount(rig.serve())
+    os.stat(rig.mnt)
+    work = rows(rig.mnt, [])
+    table = promised()
+    equal(sorted(work), sorted(call for call, _ in table), "the calls of README.md's table")
+    for call, messages in table:
+        ready, once = work[call]
+        for n in range(CALLS if ready else 0):
+            ready(n)
+        os.stat(rig.mnt)
+        time.sleep(0.05)  # what may leave later has left
+        before = procedures(rig)
+        for n in range(CALLS):
+            once(n)
+        time.sleep(0.05)
+        after = procedures(rig)
+        sent = {name: round((after[name] - before.get(name, 0)) / CALLS, 1) for name in after
+                if (after[name] - before.get(name, 0)) * 4 > CALLS}
+        print(f"{call}: {sent}", flush=True)
+        equal(sent, messages, f"messages of each {call}")
+
+
+def commits(rig):
+    return procedures(rig).get("COMMIT", 0)
+
+
+@scenario(timeout=60, where="server")
+def close_without_commit(rig):
+    """close(2) does not wait for the disk; the data is committed 5 s later, or at umount; fsync commits at once."""
+    server = rig.serve()
+    rig.mount(server)
+    for n in range(30):
+        make(rig.mnt / f"file-{n}", b"data")
+    start = time.monotonic()
+    equal(commits(rig), 0, "COMMITs right after the close")
+    make(rig.mnt / "gone", b"data")
+    (rig.mnt / "gone").unlink()
+    with open(rig.mnt / "synced", "wb", buffering=0) as file:
+        file.write(b"data")
+        os.fsync(file.fileno())
+    equal(commits(rig), 1, "COMMITs after one fsync")
+    check(processes.wait_until(lambda: commits(rig) >= 31, 8 * rig.slowness), "not committed after 8 s")
+    check(time.monotonic() - start > 4, f"committed after {time.monotonic() - start:.1f} s already")
+    rig.umount()
+    rig.mount(server, "sync_on_close")
+    before = commits(rig)
+    make(rig.mnt / "file-0", b"other data")
+    equal(commits(rig), before + 1, "COMMITs after a close with sync_on_close")
