@@ -120,6 +120,11 @@ struct AppendResult {
   wire::Verifier verifier;
 };
 
+struct CopyResult {
+  uint64_t count = 0;       // bytes copied; fewer than asked for is no error, 0: the source ended
+  wire::Verifier verifier;  // the copy is unstable: see WriteTracker
+};
+
 // Entries of a directory. Their names and attributes lie in the lease that was given, and are good
 // as long as it is neither released nor reused.
 struct DirectoryPage {
@@ -229,6 +234,14 @@ class Files {
   dat::Task<absl::StatusOr<OpenFile>> OpenByHandle(const Identity& who,
                                                    const wire::FileHandle& file,
                                                    uint32_t share_access, std::string_view owner);
+  // A file without a name in the file system of `directory`, which vanishes at its last close
+  // unless it is linked (OPEN with CLAIM_CREATE_UNLINKED). Of `request` directory, shares, owner
+  // and attributes count. kUnimplemented also where the file system cannot do it.
+  dat::Task<absl::StatusOr<OpenFile>> OpenUnlinked(const Identity& who, const OpenRequest& request);
+  // Gives up shares of an open: what is left must be part of what it has (INVAL). 6.5.26.
+  dat::Task<absl::Status> Downgrade(const Identity& who, const wire::FileHandle& file,
+                                    const wire::StateId& state_id, uint32_t share_access,
+                                    uint32_t share_deny);
   // A zero state id: nothing to do, OK. Locks of this open are given up first.
   dat::Task<absl::Status> Close(const Identity& who, const wire::FileHandle& file,
                                 const wire::StateId& state_id);
@@ -275,6 +288,24 @@ class Files {
   dat::Task<absl::StatusOr<wire::Verifier>> Commit(const Identity& who,
                                                    const wire::FileHandle& file, uint64_t offset,
                                                    uint32_t size);
+
+  // ---- Ranges ------------------------------------------------------------------------------
+  // Private procedures 1005 to 1007 (wire/messages_ranges.h): kUnimplemented from a server without
+  // them, and where its file system cannot do it.
+
+  // fallocate(2). FBIG, NOSPC, DQUOT, INVAL.
+  dat::Task<absl::Status> Allocate(const Identity& who, const wire::FileHandle& file,
+                                   const wire::StateId& state_id, wire::AllocateMode mode,
+                                   uint64_t offset, uint64_t length);
+  // The first byte at or behind `offset` that is data, or in a hole. NXIO: there is none.
+  dat::Task<absl::StatusOr<uint64_t>> Seek(const Identity& who, const wire::FileHandle& file,
+                                           const wire::StateId& state_id, wire::SeekWhat what,
+                                           uint64_t offset);
+  // Copies at the server. XDEV: it cannot between these two files.
+  dat::Task<absl::StatusOr<CopyResult>> CopyRange(
+      const Identity& who, const wire::FileHandle& source, const wire::StateId& source_state_id,
+      uint64_t source_offset, const wire::FileHandle& file, const wire::StateId& state_id,
+      uint64_t offset, uint64_t length);
 
   // ---- Directories -------------------------------------------------------------------------
 
@@ -337,8 +368,8 @@ class Files {
   dat::Task<absl::Status> AwaitReclaim(absl::Time deadline);
   dat::Task<void> ReclaimAll();
   dat::Task<absl::Status> ReclaimUnder(wire::ClientId client_id);
-  const CallBase* NameOpens(std::span<CallBase* const> chain,
-                            const wire::ClientId& client_id) const;
+  std::optional<wire::StateId> NameOpens(std::span<CallBase* const> chain,
+                                         const wire::ClientId& client_id) const;
   dat::Task<absl::Status> ReclaimOpen(wire::StateId open);
   dat::Task<absl::Status> OpenAgain(wire::StateId open, Opens::Entry entry,
                                     wire::DafsStatus refused);

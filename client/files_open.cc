@@ -156,6 +156,51 @@ dat::Task<absl::StatusOr<OpenFile>> Files::OpenByHandle(const Identity& who,
   co_return file;
 }
 
+dat::Task<absl::StatusOr<OpenFile>> Files::OpenUnlinked(const Identity& who,
+                                                        const OpenRequest& request) {
+  OpenCall<wire::OpenArgs> open(client_.opens(), who);
+  StatCall stat;
+  open.args.claim_type = wire::OpenClaimType::kCreateUnlinked;
+  open.args.claim_handle() = request.directory;
+  open.args.open_type = wire::OpenType::kCreate;
+  open.args.createmode = wire::CreateMode::kUnchecked;
+  open.args.createattrs = request.attributes;
+  open.args.owner = request.owner;
+  open.args.share_access = request.share_access;
+  open.args.share_deny = request.share_deny;
+  CallBase* const chain[] = {&open, &stat};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "open unlinked");
+  absl::Status status = co_await task;
+  if (!status.ok()) {
+    if (open.ok()) {
+      dat::Task<absl::Status> closing = Close(who, open.res.filehandle, open.res.state_id);
+      absl::Status ignored = co_await closing;
+    }
+    co_return status;
+  }
+  OpenFile file;
+  file.handle = open.res.filehandle;
+  file.state_id = open.res.state_id;
+  file.attributes = stat.Take();
+  file.created = true;
+  co_return file;
+}
+
+dat::Task<absl::Status> Files::Downgrade(const Identity& who, const wire::FileHandle& file,
+                                         const wire::StateId& state_id, uint32_t share_access,
+                                         uint32_t share_deny) {
+  Call<wire::OpenDowngradeArgs> call;
+  call.args.filehandle = file;
+  call.args.state_id = state_id;
+  call.args.share_access = share_access;
+  call.args.share_deny = share_deny;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "open downgrade");
+  absl::Status status = co_await task;
+  if (status.ok()) client_.opens().Downgraded(state_id, share_access, share_deny);
+  co_return status;
+}
+
 dat::Task<absl::Status> Files::Close(const Identity& who, const wire::FileHandle& file,
                                      const wire::StateId& state_id) {
   if (state_id.is_zero()) co_return absl::OkStatus();

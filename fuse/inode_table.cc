@@ -114,6 +114,18 @@ bool InodeTable::KernelIsCurrent(uint64_t nodeid, uint64_t change) const {
   });
 }
 
+bool InodeTable::PagesAreCurrent(uint64_t nodeid, uint64_t change) const {
+  return With(nodeid, [&](const Inode* inode) {
+    return inode != nullptr && inode->pages_change == change;
+  });
+}
+
+void InodeTable::PagesAre(uint64_t nodeid, uint64_t change) {
+  With(nodeid, [&](Inode* inode) {
+    if (inode != nullptr) inode->pages_change = change;
+  });
+}
+
 void InodeTable::Touch(uint64_t nodeid, absl::Time now) {
   With(nodeid, [&](Inode* inode) {
     if (inode != nullptr) inode->touched_at = now;

@@ -71,8 +71,14 @@ class InodeTable {
   // The kernel did not take them after all.
   void NotTold(uint64_t nodeid);
   // The file was opened and has this CHANGE: is it what the kernel was told last, so that its
-  // cached data and attributes are still true (close-to-open)?
+  // cached attributes are still true (close-to-open)?
   bool KernelIsCurrent(uint64_t nodeid, uint64_t change) const;
+
+  // The same of its pages, which may be older than the attributes it was told since. The kernel
+  // keeps them over an open that finds the CHANGE they are known to be as new as.
+  bool PagesAreCurrent(uint64_t nodeid, uint64_t change) const;
+  // The kernel has no page older than `change`. A smaller value than the last is no harm.
+  void PagesAre(uint64_t nodeid, uint64_t change);
 
   // We have changed the node (or, for a directory, names in it), or are about to.
   void Touch(uint64_t nodeid, absl::Time now);
@@ -97,6 +103,7 @@ class InodeTable {
     Place place;
     bool told = false;
     uint64_t told_change = 0;
+    std::optional<uint64_t> pages_change;
     absl::Time told_at = absl::InfinitePast();
     absl::Duration valid_for;
     absl::Time touched_at = absl::InfinitePast();

@@ -1,5 +1,6 @@
 #include "fuse/kernel_attributes.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -155,6 +156,11 @@ uint32_t AccessFromMask(uint32_t mask, bool directory) {
   if (mask & W_OK) access |= wire::kAccessModify | wire::kAccessExtend;
   if (mask & X_OK) access |= directory ? wire::kAccessLookup : wire::kAccessExecute;
   return access;
+}
+
+wire::StableHow StabilityFromFlags(uint32_t flags) {
+  if ((flags & O_SYNC) == O_SYNC) return wire::StableHow::kFileSync;  // includes O_DSYNC
+  return flags & O_DSYNC ? wire::StableHow::kDataSync : wire::StableHow::kUnstable;
 }
 
 KernelTime Validity(absl::Duration duration) {

@@ -30,6 +30,9 @@ wire::FileAttributes NewFileAttributes(uint32_t mode);
 // access(2) bits to ACCESS bits, for a file or directory.
 uint32_t AccessFromMask(uint32_t mask, bool directory);
 
+// How stable data must be before a WRITE with these flags of open(2) is answered.
+wire::StableHow StabilityFromFlags(uint32_t flags);
+
 struct KernelTime {
   uint64_t seconds;
   uint32_t nanoseconds;

@@ -16,6 +16,12 @@ inline constexpr uint32_t kLeastMinor = 31;
 // INIT flags of newer kernels; bits 32 and up travel in flags2.
 inline constexpr uint64_t kInitDirectIoAllowMmap = uint64_t{1} << 36;  // 7.39
 
+// COPY_FILE_RANGE answered with 64 bits (7.45): the same request, and this answer.
+inline constexpr uint32_t kCopyFileRange64 = 53;
+struct CopyFileRangeOut {
+  uint64_t bytes_copied;
+};
+
 // A file opened for execve(2) has this in its OPEN flags (FMODE_EXEC).
 inline constexpr uint32_t kOpenForExec = 040;
 

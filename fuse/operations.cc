@@ -40,6 +40,15 @@ Operations::Op Operations::OperationOf(uint32_t opcode) {
       return &Operations::Read;
     case FUSE_WRITE:
       return &Operations::Write;
+    case FUSE_FALLOCATE:
+      return &Operations::Fallocate;
+    case FUSE_LSEEK:
+      return &Operations::Lseek;
+    case FUSE_COPY_FILE_RANGE:
+    case kCopyFileRange64:
+      return &Operations::CopyFileRange;
+    case FUSE_TMPFILE:
+      return &Operations::Tmpfile;
     case FUSE_STATFS:
       return &Operations::Statfs;
     case FUSE_RELEASE:

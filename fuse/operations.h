@@ -65,6 +65,7 @@ class Operations {
   // ops_open.cc
   dat::Task<void> Open(Call& call);
   dat::Task<void> Create(Call& call);
+  dat::Task<void> Tmpfile(Call& call);
   dat::Task<void> Release(Call& call);
 
   // ops_data.cc
@@ -76,6 +77,11 @@ class Operations {
   // ops_locks.cc
   dat::Task<void> Getlk(Call& call);
   dat::Task<void> Setlk(Call& call);
+
+  // ops_ranges.cc
+  dat::Task<void> Fallocate(Call& call);
+  dat::Task<void> Lseek(Call& call);
+  dat::Task<void> CopyFileRange(Call& call);
 
   // ops_directory.cc
   dat::Task<void> Opendir(Call& call);
@@ -104,7 +110,22 @@ class Operations {
   // Takes an open file into the table; the answer to the kernel for it.
   fuse_open_out TakeOpen(const client::OpenFile& file, uint64_t nodeid, uint32_t flags, Caller who,
                          bool keep_cache);
+  // Answers CREATE and TMPFILE.
+  dat::Task<void> ReplyCreated(Call& call, const client::OpenFile& file, Place place,
+                               uint32_t flags, Caller who);
   dat::Task<void> CloseState(std::shared_ptr<OpenState> open);
+  // A WRITE on its way: what the server has taken of it, from the first byte on, and why not all.
+  struct Transfer {
+    uint64_t offset = 0;
+    uint32_t size = 0;
+    wire::StableHow stability = wire::StableHow::kUnstable;
+    uint32_t done = 0;
+    absl::Status failed;
+  };
+  dat::Task<void> WriteData(const OpenState& open, const client::BufferLease& lease,
+                            Transfer& transfer);
+  dat::Task<void> AppendData(const OpenState& open, const client::BufferLease& lease,
+                             Transfer& transfer);
   dat::Task<absl::Status> Commit(std::shared_ptr<OpenState> open, bool always);
   dat::Task<absl::Status> ReadRest(const OpenState& open, uint64_t offset,
                                    client::BufferLease& lease, uint32_t size, std::string& data);

@@ -194,6 +194,7 @@ void Worker::Init(const fuse_in_header& header, std::span<const std::byte> body)
   if (answer.error != 0) {
     channel_->ReplyError(header.unique, answer.error);
   } else {
+    state_.init_flags = answer.flags;
     channel_->Reply(header.unique, {AsBytes(answer.out)});
     if (answer.again) return;
   }

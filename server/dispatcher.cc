@@ -148,6 +148,12 @@ const Procedure* FindProcedure(Proc proc) {
       return &kRun<HurryUp>;
     case Proc::kOpenHandle:
       return &kRun<OpenHandle>;
+    case Proc::kAllocate:
+      return &kStart<Allocate>;
+    case Proc::kSeek:
+      return &kStart<Seek>;
+    case Proc::kCopyRange:
+      return &kStart<CopyRange>;
     case Proc::kBcGetattr:
     case Proc::kBcNull:
     case Proc::kBcRecall:

@@ -49,6 +49,11 @@ void Lock(Call& call);
 void Lockt(Call& call);
 void Locku(Call& call);
 
+// procedures_ranges.cc
+dat::Task<void> Allocate(Call& call);
+dat::Task<void> Seek(Call& call);
+dat::Task<void> CopyRange(Call& call);
+
 // procedures_data.cc
 dat::Task<void> ReadInline(Call& call);
 dat::Task<void> WriteInline(Call& call);

@@ -39,6 +39,8 @@ DafsStatus CheckSettable(const FileAttributes& attributes) {
 
 DafsStatus CheckRules(const AccessArgs& args) { return InvalIf((args.access & ~kAccessAll) != 0); }
 
+DafsStatus CheckRules(const AllocateArgs& args) { return InvalIf(args.length == 0); }
+
 DafsStatus CheckRules(const AppendDirectArgs& args) {
   return InvalIf(args.stable_how == StableHow::kUnstable ||
                  args.write_data_buffer.buffer_byte_count < args.byte_count);

@@ -15,6 +15,7 @@ DafsStatus CheckRules(const Args&) {
   return DafsStatus::kOk;
 }
 DafsStatus CheckRules(const AccessArgs& args);
+DafsStatus CheckRules(const AllocateArgs& args);
 DafsStatus CheckRules(const AppendDirectArgs& args);
 DafsStatus CheckRules(const AppendInlineArgs& args);
 DafsStatus CheckRules(const BatchSubmitArgs& args);

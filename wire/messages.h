@@ -9,6 +9,7 @@
 #include "wire/messages_locks.h"
 #include "wire/messages_namespace.h"
 #include "wire/messages_open_close.h"
+#include "wire/messages_ranges.h"
 #include "wire/messages_read_write.h"
 #include "wire/messages_readdir.h"
 #include "wire/messages_response_cache.h"
@@ -75,7 +76,10 @@
   X(GetFencingList) \
   X(SetFencingList) \
   X(HurryUp) \
-  X(OpenHandle)
+  X(OpenHandle) \
+  X(Allocate) \
+  X(Seek) \
+  X(CopyRange)
 // clang-format on
 
 namespace dafs::wire {

@@ -230,8 +230,10 @@ DafsStatus StoreImpl::GetAttributes(Object& object, uint64_t bitmap,
     cache.Erase(object.key());
     return DafsStatus::kStale;
   }
+  const bool hidden_link =
+      object.is_dir() ? orphans.IsIn(object.fs(), stx.stx_ino) : object.orphaned();
   FillAttributes(stx, bitmap, object.change().Value(CtimeNs(stx), sample), object.handle(),
-                 object.orphaned(), attributes);
+                 hidden_link, attributes);
   if ((bitmap & wire::kFattrNamedAttr) != 0) {
     attributes->named_attr = SupportsXattrs(object);
     attributes->valid |= wire::kFattrNamedAttr;

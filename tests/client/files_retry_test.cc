@@ -110,6 +110,35 @@ TEST_F(FilesRetryTest, AMissingProcedureIsUnimplemented) {
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kNotSupp);
 }
 
+TEST_F(FilesRetryTest, AServerWithoutThePrivateProceduresSaysSo) {
+  MakeFiles();
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (static_cast<uint32_t>(request.header.procedure) < 1005) return false;
+    c.Refuse(request, DafsStatus::kNotSupp);
+    return true;
+  };
+  absl::Status allocated =
+      Await(files_->Allocate(who_, dir_, {}, wire::AllocateMode::kAllocate, 0, 1));
+  EXPECT_TRUE(absl::IsUnimplemented(allocated)) << allocated;
+  absl::Status sought = Await(files_->Seek(who_, dir_, {}, wire::SeekWhat::kData, 0)).status();
+  EXPECT_TRUE(absl::IsUnimplemented(sought)) << sought;
+  absl::Status copied = Await(files_->CopyRange(who_, dir_, {}, 0, dir_, {}, 0, 1)).status();
+  EXPECT_TRUE(absl::IsUnimplemented(copied)) << copied;
+}
+
+TEST_F(FilesRetryTest, AnUntruthfulCopyIsAnError) {
+  MakeFiles();
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kCopyRange) return false;
+    wire::CopyRangeRes res;
+    res.count = 101;
+    c.Answer(request, res, DafsStatus::kOk, {});
+    return true;
+  };
+  absl::StatusOr<CopyResult> copied = Await(files_->CopyRange(who_, dir_, {}, 0, dir_, {}, 0, 100));
+  EXPECT_TRUE(absl::IsUnknown(copied.status())) << copied.status();
+}
+
 TEST_F(FilesRetryTest, AServerWithoutOpenHandleIsAskedOnceAndGivesNoState) {
   MakeFiles();
   server_.script = [&](ScriptedConnection& c, const Request& request) {

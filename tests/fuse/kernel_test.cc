@@ -1,4 +1,5 @@
 // The parts that speak the kernel's protocol, each by itself.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -27,6 +28,12 @@ namespace {
 
 std::span<const std::byte> Bytes(const std::string& text) {
   return std::as_bytes(std::span<const char>(text.data(), text.size()));
+}
+
+TEST(KernelAttributes, SynchronousOpensAskForStableData) {
+  EXPECT_EQ(StabilityFromFlags(O_RDWR | O_APPEND), wire::StableHow::kUnstable);
+  EXPECT_EQ(StabilityFromFlags(O_RDWR | O_DSYNC), wire::StableHow::kDataSync);
+  EXPECT_EQ(StabilityFromFlags(O_WRONLY | O_SYNC), wire::StableHow::kFileSync);
 }
 
 TEST(RequestReader, TakesStructuresNamesAndTheRest) {

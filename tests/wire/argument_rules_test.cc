@@ -88,6 +88,13 @@ TEST(ArgumentRulesTest, ShareValues) {
   EXPECT_EQ(CheckRules(args), kInval);
 }
 
+TEST(ArgumentRulesTest, AnAllocationHasALength) {
+  AllocateArgs args;
+  EXPECT_EQ(CheckRules(args), kInval);
+  args.length = 1;
+  EXPECT_EQ(CheckRules(args), kOk);
+}
+
 TEST(ArgumentRulesTest, BuffersHoldWhatIsAskedFor) {
   ReadDirectArgs read;
   EXPECT_EQ(CheckRules(read), kOk);
