@@ -37,6 +37,8 @@ bool IsIdempotent(wire::Proc proc) {
     case wire::Proc::kLink:
     case wire::Proc::kRemove:
     case wire::Proc::kRename:
+    case wire::Proc::kRename2:
+    case wire::Proc::kMakeNode:
     case wire::Proc::kBatchSubmit:
     case wire::Proc::kOpenDowngrade:
     case wire::Proc::kSetFencingList:

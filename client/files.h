@@ -25,6 +25,7 @@
 //   server answered. FHEXPIRED and STALE are passed up; DELAY and GRACE are waited out here.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -52,6 +53,8 @@
 
 namespace dafs::client {
 
+template <class ArgsType>
+class Call;
 class CallBase;
 class Connection;
 class LockWait;
@@ -189,14 +192,15 @@ class Files {
                                                 const wire::FileHandle& directory,
                                                 std::string_view name,
                                                 const wire::FileAttributes& attributes);
+  // NAMETOOLONG also for a target that does not fit into a message.
   dat::Task<absl::StatusOr<Node>> MakeSymlink(const Identity& who,
                                               const wire::FileHandle& directory,
                                               std::string_view name, std::string_view target);
-  // BLK, CHR, SOCK, FIFO (CREATE, then SETATTR of `attributes`), or REG (OPEN GUARDED, CLOSE).
+  // BLK, CHR, SOCK, FIFO or REG. Private procedure 1003 MAKE_NODE; at a server without it CREATE,
+  // then SETATTR of the mode (REG: OPEN GUARDED, CLOSE).
   dat::Task<absl::StatusOr<Node>> MakeNode(const Identity& who, const wire::FileHandle& directory,
                                            std::string_view name, wire::ObjectType type,
-                                           const wire::SpecData& device,
-                                           const wire::FileAttributes& attributes);
+                                           const wire::SpecData& device, uint32_t mode);
   // The attributes that come back are those of `file` with its new link count.
   dat::Task<absl::StatusOr<Node>> Link(const Identity& who, const wire::FileHandle& file,
                                        const wire::FileHandle& directory, std::string_view name);
@@ -206,6 +210,11 @@ class Files {
   dat::Task<absl::Status> Rename(const Identity& who, const wire::FileHandle& from_directory,
                                  std::string_view from_name, const wire::FileHandle& to_directory,
                                  std::string_view to_name);
+  // Private procedure 1001 RENAME2. `flags`: wire::kRenameNoReplace or kRenameExchange.
+  // kUnimplemented: the server has none.
+  dat::Task<absl::Status> Rename2(const Identity& who, const wire::FileHandle& from_directory,
+                                  std::string_view from_name, const wire::FileHandle& to_directory,
+                                  std::string_view to_name, uint32_t flags);
   dat::Task<absl::StatusOr<std::string>> ReadLink(const Identity& who,
                                                   const wire::FileHandle& link);
 
@@ -213,7 +222,8 @@ class Files {
 
   dat::Task<absl::StatusOr<wire::FileAttributes>> GetAttributes(const Identity& who,
                                                                 const wire::FileHandle& file);
-  // Sets what is valid in `attributes`; the attributes after it come back. `state_id` zero: none
+  // Sets what is valid in `attributes` (nothing: as chown(2) that changes neither owner nor group);
+  // the attributes after it come back. `state_id` zero: none
   // (a size is then checked against other clients' shares).
   dat::Task<absl::StatusOr<wire::FileAttributes>> SetAttributes(
       const Identity& who, const wire::FileHandle& file, const wire::StateId& state_id,
@@ -242,6 +252,11 @@ class Files {
   dat::Task<absl::Status> Downgrade(const Identity& who, const wire::FileHandle& file,
                                     const wire::StateId& state_id, uint32_t share_access,
                                     uint32_t share_deny);
+  // Private procedure 1002 OPEN_EXECUTE: for reading by who may read or execute it; at a server
+  // without it as OpenByHandle.
+  dat::Task<absl::StatusOr<OpenFile>> OpenForExecution(const Identity& who,
+                                                       const wire::FileHandle& file,
+                                                       std::string_view owner);
   // A zero state id: nothing to do, OK. Locks of this open are given up first.
   dat::Task<absl::Status> Close(const Identity& who, const wire::FileHandle& file,
                                 const wire::StateId& state_id);
@@ -407,6 +422,17 @@ class Files {
   dat::Task<absl::StatusOr<DirectoryPage>> ReadDirectoryInline(
       const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
       const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into);
+  template <class Args>
+  dat::Task<absl::StatusOr<OpenFile>> OpenByCall(const Identity& who, Call<Args>& open,
+                                                 std::atomic<bool>& unknown);
+  dat::Task<absl::StatusOr<Node>> MakeEmptyFile(const Identity& who,
+                                                const wire::FileHandle& directory,
+                                                std::string_view name,
+                                                const wire::FileAttributes& attributes);
+  dat::Task<absl::StatusOr<Node>> CreateNode(const Identity& who, const wire::FileHandle& directory,
+                                             std::string_view name, wire::ObjectType type,
+                                             const wire::SpecData& device,
+                                             const wire::FileAttributes& attributes);
   dat::Task<absl::StatusOr<std::string>> ReadLinkDirect(const Identity& who,
                                                         const wire::FileHandle& link);
 

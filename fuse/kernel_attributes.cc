@@ -114,6 +114,31 @@ fuse_attr KernelAttributes(const wire::FileAttributes& a, uint64_t nodeid) {
   return out;
 }
 
+StatxAttributes KernelStatx(const wire::FileAttributes& a, uint64_t nodeid) {
+  const fuse_attr attr = KernelAttributes(a, nodeid);
+  const auto time = [](const wire::Time& t) { return StatxTime{t.seconds, t.nseconds, 0}; };
+  StatxAttributes out = {};
+  out.mask = STATX_BASIC_STATS;
+  out.blksize = attr.blksize;
+  out.nlink = attr.nlink;
+  out.uid = attr.uid;
+  out.gid = attr.gid;
+  out.mode = static_cast<uint16_t>(attr.mode);
+  out.ino = attr.ino;
+  out.size = attr.size;
+  out.blocks = attr.blocks;
+  out.atime = time(a.time_access);
+  out.ctime = time(a.time_metadata);
+  out.mtime = time(a.time_modify);
+  out.rdev_major = static_cast<uint32_t>(a.raw_dev.specdata1);
+  out.rdev_minor = static_cast<uint32_t>(a.raw_dev.specdata2);
+  if (a.has(wire::kFattrTimeCreate)) {
+    out.mask |= STATX_BTIME;
+    out.btime = time(a.time_create);
+  }
+  return out;
+}
+
 wire::FileAttributes AttributesToSet(const fuse_setattr_in& in) {
   wire::FileAttributes set;
   if (in.valid & FATTR_MODE) {

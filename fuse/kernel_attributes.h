@@ -12,6 +12,8 @@ namespace dafs::fuse {
 
 // What stat(2) shows. `nodeid` stands in for a missing FILE_ID.
 fuse_attr KernelAttributes(const wire::FileAttributes& attributes, uint64_t nodeid);
+// The same and the time of birth, if it is known: what statx(2) shows.
+StatxAttributes KernelStatx(const wire::FileAttributes& attributes, uint64_t nodeid);
 
 // The S_IFMT bits of a type; 0 for one that a file system cannot have.
 uint32_t FileTypeBits(wire::ObjectType type);

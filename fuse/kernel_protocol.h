@@ -21,6 +21,44 @@ inline constexpr uint32_t kCopyFileRange64 = 53;
 struct CopyFileRangeOut {
   uint64_t bytes_copied;
 };
+// STATX, 7.39: its request begins as that of GETATTR.
+inline constexpr uint32_t kStatx = 52;
+struct StatxTime {
+  int64_t seconds;
+  uint32_t nanoseconds;
+  int32_t reserved;
+};
+struct StatxAttributes {
+  uint32_t mask;  // STATX_... of statx(2): what is told
+  uint32_t blksize;
+  uint64_t attributes;
+  uint32_t nlink;
+  uint32_t uid;
+  uint32_t gid;
+  uint16_t mode;
+  uint16_t spare0;
+  uint64_t ino;
+  uint64_t size;
+  uint64_t blocks;
+  uint64_t attributes_mask;
+  StatxTime atime;
+  StatxTime btime;
+  StatxTime ctime;
+  StatxTime mtime;
+  uint32_t rdev_major;
+  uint32_t rdev_minor;
+  uint32_t dev_major;
+  uint32_t dev_minor;
+  uint64_t spare2[14];
+};
+struct StatxOut {
+  uint64_t attr_valid;
+  uint32_t attr_valid_nsec;
+  uint32_t flags;
+  uint64_t spare[2];
+  StatxAttributes stat;
+};
+static_assert(sizeof(StatxOut) == 288);
 
 // A file opened for execve(2) has this in its OPEN flags (FMODE_EXEC).
 inline constexpr uint32_t kOpenForExec = 040;

@@ -6,12 +6,30 @@
 #include "fuse/kernel_attributes.h"
 
 namespace dafs::fuse {
+namespace {
+
+// Whether the request neither changes nor opens anything.
+bool OnlyLooks(uint32_t opcode) {
+  switch (opcode) {
+    case FUSE_LOOKUP:
+    case FUSE_GETATTR:
+    case kStatx:
+    case FUSE_READLINK:
+    case FUSE_STATFS:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
 
 Operations::Op Operations::OperationOf(uint32_t opcode) {
   switch (opcode) {
     case FUSE_LOOKUP:
       return &Operations::Lookup;
     case FUSE_GETATTR:
+    case kStatx:
       return &Operations::Getattr;
     case FUSE_SETATTR:
       return &Operations::Setattr;
@@ -104,7 +122,17 @@ void Operations::BatchForget(RequestReader in) {
 
 Operations::Caller Operations::CallerOf(const Call& call) {
   const fuse_in_header& header = call.header();
-  return state_.identities.Get(header.uid, header.gid, header.pid, dat::Loop::Now());
+  Groups groups = OnlyLooks(header.opcode) ? Groups::kRecent : Groups::kNow;
+  return state_.identities.Get(header.uid, header.gid, header.pid, groups, dat::Loop::Now());
+}
+
+bool Operations::TakeNewGroups(const Call& call, Caller& who) {
+  const fuse_in_header& header = call.header();
+  Caller fresh =
+      state_.identities.Get(header.uid, header.gid, header.pid, Groups::kNow, dat::Loop::Now());
+  bool changed = !(*fresh == *who);
+  who = std::move(fresh);
+  return changed;
 }
 
 std::optional<InodeView> Operations::NodeOf(Call& call, uint64_t nodeid) {
@@ -152,12 +180,26 @@ void Operations::ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node
 
 void Operations::ReplyAttributes(Call& call, uint64_t nodeid,
                                  const wire::FileAttributes& attributes) {
+  if (!TellAttributes(call, attributes, Validity(nodeid, attributes))) {
+    state_.inodes.NotTold(nodeid);
+  }
+}
+
+bool Operations::TellAttributes(Call& call, const wire::FileAttributes& attributes,
+                                absl::Duration valid_for) {
+  KernelTime valid = fuse::Validity(valid_for);
+  if (call.header().opcode == kStatx) {
+    StatxOut out = {};
+    out.attr_valid = valid.seconds;
+    out.attr_valid_nsec = valid.nanoseconds;
+    out.stat = KernelStatx(attributes, call.nodeid());
+    return call.Reply({AsBytes(out)});
+  }
   fuse_attr_out out = {};
-  KernelTime valid = fuse::Validity(Validity(nodeid, attributes));
   out.attr_valid = valid.seconds;
   out.attr_valid_nsec = valid.nanoseconds;
-  out.attr = KernelAttributes(attributes, nodeid);
-  if (!call.Reply({AsBytes(out)})) state_.inodes.NotTold(nodeid);
+  out.attr = KernelAttributes(attributes, call.nodeid());
+  return call.Reply({AsBytes(out)});
 }
 
 }  // namespace dafs::fuse

@@ -54,7 +54,7 @@ class Operations {
   dat::Task<void> Rename2(Call& call);
   dat::Task<void> Link(Call& call);
   dat::Task<void> RenameTo(Call& call, uint64_t new_directory, std::string_view old_name,
-                           std::string_view new_name);
+                           std::string_view new_name, uint32_t flags);
 
   // ops_attributes.cc
   dat::Task<void> Getattr(Call& call);
@@ -91,7 +91,10 @@ class Operations {
 
   // Shared by them.
   using Caller = std::shared_ptr<const client::Identity>;
+  // With the groups it has now, but for a request that only looks: see Groups::kRecent.
   Caller CallerOf(const Call& call);
+  // Reads the groups of `who` again. Whether they are others, and the call is worth a second try.
+  bool TakeNewGroups(const Call& call, Caller& who);
   // The node of a request; answers ESTALE and returns nothing if it is not known.
   std::optional<InodeView> NodeOf(Call& call) { return NodeOf(call, call.nodeid()); }
   std::optional<InodeView> NodeOf(Call& call, uint64_t nodeid);
@@ -101,11 +104,13 @@ class Operations {
   // Answers with an entry, or the error.
   void ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node, Place place);
   void ReplyAttributes(Call& call, uint64_t nodeid, const wire::FileAttributes& attributes);
+  // The answer to a GETATTR, STATX or SETATTR. False: the kernel did not take it.
+  bool TellAttributes(Call& call, const wire::FileAttributes& attributes, absl::Duration valid_for);
   absl::Duration Validity(uint64_t nodeid, const wire::FileAttributes& attributes);
   void Touch(uint64_t nodeid);
 
   dat::Task<absl::StatusOr<client::OpenFile>> OpenNode(const client::Identity& who,
-                                                       const InodeView& node, uint32_t share,
+                                                       const InodeView& node, uint32_t flags,
                                                        std::string owner);
   // Takes an open file into the table; the answer to the kernel for it.
   fuse_open_out TakeOpen(const client::OpenFile& file, uint64_t nodeid, uint32_t flags, Caller who,

@@ -7,23 +7,34 @@
 #include <string>
 #include <utility>
 
+#include "fuse/errno.h"
 #include "fuse/kernel_attributes.h"
 #include "fuse/operations.h"
 #include "wire/status.h"
 
 namespace dafs::fuse {
+namespace {
+
+bool IsForbidden(const absl::Status& status) {
+  return wire::HasDafsStatus(status) && wire::DafsFromStatus(status) == wire::DafsStatus::kAcces;
+}
+
+}  // namespace
 
 dat::Task<void> Operations::Lookup(Call& call) {
   RequestReader in = call.reader();
   std::string_view name = in.TakeName();
   if (!in.ok()) {
-    call.ReplyErrno(EINVAL);
+    call.ReplyErrno(in.error());
     co_return;
   }
   std::optional<InodeView> parent = NodeOf(call);
   if (!parent) co_return;
   Caller who = CallerOf(call);
   absl::StatusOr<client::Node> node = co_await files_.Lookup(*who, parent->handle, name);
+  if (!node.ok() && IsForbidden(node.status()) && TakeNewGroups(call, who)) {
+    node = co_await files_.Lookup(*who, parent->handle, name);
+  }
   bool missing = !node.ok() && wire::HasDafsStatus(node.status()) &&
                  wire::DafsFromStatus(node.status()) == wire::DafsStatus::kNoEnt;
   if (missing && state_.options.lookup_cache == LookupCache::kAll) {
@@ -56,7 +67,7 @@ dat::Task<void> Operations::Symlink(Call& call) {
   std::string_view name = in.TakeName();
   std::string_view target = in.TakeString();
   if (!in.ok() || target.empty()) {
-    call.ReplyErrno(EINVAL);
+    call.ReplyErrno(in.ok() ? EINVAL : in.error());
     co_return;
   }
   std::optional<InodeView> parent = NodeOf(call);
@@ -76,17 +87,17 @@ dat::Task<void> Operations::Mknod(Call& call) {
   wire::ObjectType type = TypeFromMode(mknod.mode);
   if (!in.ok() || type == wire::ObjectType::kInvalid || type == wire::ObjectType::kDir ||
       type == wire::ObjectType::kLnk) {
-    call.ReplyErrno(EINVAL);
+    call.ReplyErrno(in.ok() ? EINVAL : in.error());
     co_return;
   }
   std::optional<InodeView> parent = NodeOf(call);
   if (!parent) co_return;
   Caller who = CallerOf(call);
   wire::SpecData device = DeviceFromKernel(mknod.rdev);
-  wire::FileAttributes attributes = NewFileAttributes(mknod.mode);
+  uint32_t mode = mknod.mode & wire::kModeBits;
   Touch(call.nodeid());
   absl::StatusOr<client::Node> node =
-      co_await files_.MakeNode(*who, parent->handle, name, type, device, attributes);
+      co_await files_.MakeNode(*who, parent->handle, name, type, device, mode);
   Touch(call.nodeid());
   ReplyEntry(call, node, {call.nodeid(), std::string(name)});
 }
@@ -96,7 +107,7 @@ dat::Task<void> Operations::Mkdir(Call& call) {
   auto mkdir = in.Take<fuse_mkdir_in>();
   std::string_view name = in.TakeName();
   if (!in.ok()) {
-    call.ReplyErrno(EINVAL);
+    call.ReplyErrno(in.error());
     co_return;
   }
   std::optional<InodeView> parent = NodeOf(call);
@@ -114,7 +125,7 @@ dat::Task<void> Operations::Unlink(Call& call) {
   RequestReader in = call.reader();
   std::string_view name = in.TakeName();
   if (!in.ok()) {
-    call.ReplyErrno(EINVAL);
+    call.ReplyErrno(in.error());
     co_return;
   }
   std::optional<InodeView> parent = NodeOf(call);
@@ -132,10 +143,10 @@ dat::Task<void> Operations::Rename(Call& call) {
   std::string_view old_name = in.TakeName();
   std::string_view new_name = in.TakeName();
   if (!in.ok()) {
-    call.ReplyErrno(EINVAL);
+    call.ReplyErrno(in.error());
     co_return;
   }
-  co_await RenameTo(call, rename.newdir, old_name, new_name);
+  co_await RenameTo(call, rename.newdir, old_name, new_name, 0);
 }
 
 dat::Task<void> Operations::Rename2(Call& call) {
@@ -143,17 +154,18 @@ dat::Task<void> Operations::Rename2(Call& call) {
   auto rename = in.Take<fuse_rename2_in>();
   std::string_view old_name = in.TakeName();
   std::string_view new_name = in.TakeName();
-  // The protocol's RENAME replaces and knows nothing else: RENAME_NOREPLACE, RENAME_EXCHANGE and
-  // RENAME_WHITEOUT are refused as file systems refuse what they cannot.
-  if (!in.ok() || rename.flags != 0) {
-    call.ReplyErrno(EINVAL);
+  // RENAME_WHITEOUT is for the layers of overlayfs, which keeps none on a network file system.
+  bool known = rename.flags == 0 || rename.flags == wire::kRenameNoReplace ||
+               rename.flags == wire::kRenameExchange;
+  if (!in.ok() || !known) {
+    call.ReplyErrno(in.ok() ? EINVAL : in.error());
     co_return;
   }
-  co_await RenameTo(call, rename.newdir, old_name, new_name);
+  co_await RenameTo(call, rename.newdir, old_name, new_name, rename.flags);
 }
 
 dat::Task<void> Operations::RenameTo(Call& call, uint64_t new_directory, std::string_view old_name,
-                                     std::string_view new_name) {
+                                     std::string_view new_name, uint32_t flags) {
   std::optional<InodeView> from = NodeOf(call);
   if (!from) co_return;
   std::optional<InodeView> to = NodeOf(call, new_directory);
@@ -161,10 +173,18 @@ dat::Task<void> Operations::RenameTo(Call& call, uint64_t new_directory, std::st
   Caller who = CallerOf(call);
   Touch(call.nodeid());
   Touch(new_directory);
-  absl::Status renamed = co_await files_.Rename(*who, from->handle, old_name, to->handle, new_name);
+  dat::Task<absl::Status> renaming =
+      flags == 0 ? files_.Rename(*who, from->handle, old_name, to->handle, new_name)
+                 : files_.Rename2(*who, from->handle, old_name, to->handle, new_name, flags);
+  absl::Status renamed = co_await renaming;
   Touch(call.nodeid());
   Touch(new_directory);
-  call.ReplyStatus(renamed);
+  int error = ErrnoFromStatus(renamed);
+  // 6.5.34: EXIST is any target that does not go with the source. The kernel has seen to the types.
+  if (flags == 0 && error == EEXIST) error = ENOTEMPTY;
+  // A server without RENAME2: as rename(2) says it of a file system that lacks the flag.
+  if (flags != 0 && error == EOPNOTSUPP) error = EINVAL;
+  call.ReplyErrno(error);
 }
 
 dat::Task<void> Operations::Link(Call& call) {
@@ -172,7 +192,7 @@ dat::Task<void> Operations::Link(Call& call) {
   auto link = in.Take<fuse_link_in>();
   std::string_view name = in.TakeName();
   if (!in.ok()) {
-    call.ReplyErrno(EINVAL);
+    call.ReplyErrno(in.error());
     co_return;
   }
   std::optional<InodeView> directory = NodeOf(call);

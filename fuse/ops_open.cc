@@ -47,13 +47,16 @@ bool IsRefusal(const absl::Status& status) {
 // file comes back; else the file is used without an open at the server (state id zero).
 dat::Task<absl::StatusOr<client::OpenFile>> Operations::OpenNode(const client::Identity& who,
                                                                  const InodeView& node,
-                                                                 uint32_t share,
+                                                                 uint32_t flags,
                                                                  std::string owner) {
   client::OpenRequest request;
   request.owner = std::move(owner);
-  request.share_access = share;
-  absl::StatusOr<client::OpenFile> file =
-      co_await files_.OpenByHandle(who, node.handle, share, request.owner);
+  request.share_access = ShareOf(flags);
+  dat::Task<absl::StatusOr<client::OpenFile>> opening =
+      flags & kOpenForExec
+          ? files_.OpenForExecution(who, node.handle, request.owner)
+          : files_.OpenByHandle(who, node.handle, request.share_access, request.owner);
+  absl::StatusOr<client::OpenFile> file = co_await opening;
   if (!file.ok() || !file->state_id.is_zero()) co_return file;
   Place place = state_.inodes.PlaceOf(node.nodeid);
   std::optional<InodeView> parent = state_.inodes.Find(place.parent);
@@ -109,7 +112,7 @@ dat::Task<void> Operations::Open(Call& call) {
   if (!node) co_return;
   Caller who = CallerOf(call);
   dat::Task<absl::StatusOr<client::OpenFile>> opening =
-      OpenNode(*who, *node, ShareOf(request.flags), state_.NewOwner());
+      OpenNode(*who, *node, request.flags, state_.NewOwner());
   absl::StatusOr<client::OpenFile> file = co_await opening;
   if (!file.ok()) {
     call.ReplyStatus(file.status());
@@ -135,7 +138,7 @@ dat::Task<void> Operations::Create(Call& call) {
   auto create = in.Take<fuse_create_in>();
   std::string_view name = in.TakeName();
   if (!in.ok()) {
-    call.ReplyErrno(EINVAL);
+    call.ReplyErrno(in.error());
     co_return;
   }
   std::optional<InodeView> parent = NodeOf(call);

@@ -154,6 +154,12 @@ const Procedure* FindProcedure(Proc proc) {
       return &kStart<Seek>;
     case Proc::kCopyRange:
       return &kStart<CopyRange>;
+    case Proc::kRename2:
+      return &kRun<Rename2>;
+    case Proc::kOpenExecute:
+      return &kRun<OpenExecute>;
+    case Proc::kMakeNode:
+      return &kRun<MakeNode>;
     case Proc::kBcGetattr:
     case Proc::kBcNull:
     case Proc::kBcRecall:

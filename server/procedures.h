@@ -28,6 +28,8 @@ void Create(Call& call);
 void Link(Call& call);
 void Remove(Call& call);
 void Rename(Call& call);
+void Rename2(Call& call);
+void MakeNode(Call& call);
 void ReadlinkInline(Call& call);
 
 // procedures_attributes.cc
@@ -41,6 +43,7 @@ void Nverify(Call& call);
 // procedures_open.cc
 dat::Task<void> Open(Call& call);
 void OpenHandle(Call& call);
+void OpenExecute(Call& call);
 void Close(Call& call);
 void OpenDowngrade(Call& call);
 

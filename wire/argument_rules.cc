@@ -102,6 +102,20 @@ DafsStatus CheckRules(const LockuArgs& args) {
   return CheckLockRange(args.offset, args.length);
 }
 
+DafsStatus CheckRules(const MakeNodeArgs& args) {
+  switch (args.obj_type) {
+    case ObjectType::kReg:
+    case ObjectType::kBlk:
+    case ObjectType::kChr:
+    case ObjectType::kSock:
+    case ObjectType::kFifo:
+      break;
+    default:
+      return DafsStatus::kBadType;
+  }
+  return InvalIf(IsDotName(args.component) || (args.mode & ~kModeBits) != 0);
+}
+
 // R63, R70.
 DafsStatus CheckRules(const OpenArgs& args) {
   const bool create = args.open_type == OpenType::kCreate;
@@ -138,6 +152,11 @@ DafsStatus CheckRules(const RemoveArgs& args) { return InvalIf(IsDotName(args.ta
 
 DafsStatus CheckRules(const RenameArgs& args) {
   return InvalIf(IsDotName(args.oldname) || IsDotName(args.newname));
+}
+
+DafsStatus CheckRules(const Rename2Args& args) {
+  return InvalIf(IsDotName(args.oldname) || IsDotName(args.newname) ||
+                 (args.flags != kRenameNoReplace && args.flags != kRenameExchange));
 }
 
 DafsStatus CheckRules(const SetFencingListArgs& args) {

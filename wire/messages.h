@@ -10,6 +10,7 @@
 #include "wire/messages_namespace.h"
 #include "wire/messages_open_close.h"
 #include "wire/messages_ranges.h"
+#include "wire/messages_posix.h"
 #include "wire/messages_read_write.h"
 #include "wire/messages_readdir.h"
 #include "wire/messages_response_cache.h"
@@ -79,7 +80,10 @@
   X(OpenHandle) \
   X(Allocate) \
   X(Seek) \
-  X(CopyRange)
+  X(CopyRange) \
+  X(Rename2) \
+  X(OpenExecute) \
+  X(MakeNode)
 // clang-format on
 
 namespace dafs::wire {

@@ -72,6 +72,9 @@ enum class Proc : uint32_t {
   kAllocate = 1005,
   kSeek = 1006,
   kCopyRange = 1007,
+  kRename2 = 1001,
+  kOpenExecute = 1002,
+  kMakeNode = 1003,
 };
 
 // What a procedure may do in a chain. Spec: 4.3.1.
@@ -176,6 +179,9 @@ inline constexpr auto kProcedures = std::to_array<ProcInfo>({
     {Proc::kAllocate, "ALLOCATE", "private", Category::kFsStateModifying, Direction::kToServer, 96, 0, true, Current::kTheOneUsed, true, Current::kTheOneUsed},
     {Proc::kSeek, "SEEK", "private", Category::kSimple, Direction::kToServer, 88, 8, true, Current::kTheOneUsed, true, Current::kTheOneUsed},
     {Proc::kCopyRange, "COPY_RANGE", "private", Category::kFsStateModifying, Direction::kToServer, 168, 16, true, Current::kTheOneUsed, true, Current::kTheOneUsed},
+    {Proc::kRename2, "RENAME2", "private", Category::kFsStateModifying, Direction::kToServer, 144, 48, true, Current::kTheOneUsed, false, Current::kUnchanged},
+    {Proc::kOpenExecute, "OPEN_EXECUTE", "private", Category::kFsStateModifying, Direction::kToServer, 72, 72, true, Current::kFromResult, false, Current::kFromResult},
+    {Proc::kMakeNode, "MAKE_NODE", "private", Category::kFsStateModifying, Direction::kToServer, 96, 88, true, Current::kFromResult, false, Current::kUnchanged},
 });
 // clang-format on
 

@@ -55,13 +55,19 @@ struct LocktRes;
 struct LockuArgs;
 struct LookupArgs;
 struct LookupRes;
+struct MakeNodeArgs;
+struct MakeNodeRes;
 struct OpenArgs;
 struct OpenRes;
 struct OpenDowngradeArgs;
+struct OpenExecuteArgs;
+struct OpenExecuteRes;
 struct OpenHandleArgs;
 struct OpenHandleRes;
 struct RemoveArgs;
 struct RemoveRes;
+struct Rename2Args;
+struct Rename2Res;
 struct RenameArgs;
 struct RenameRes;
 struct SeekArgs;
@@ -196,6 +202,12 @@ class Store {
   wire::DafsStatus Remove(const Caller& caller, const wire::RemoveArgs& args, wire::RemoveRes* res);
   wire::DafsStatus Rename(const Caller& caller, const wire::RenameArgs& args, wire::RenameRes* res);
 
+  // Private procedures 1001 and 1003, see wire/messages_posix.h.
+  wire::DafsStatus Rename2(const Caller& caller, const wire::Rename2Args& args,
+                           wire::Rename2Res* res);
+  wire::DafsStatus MakeNode(const Caller& caller, const wire::MakeNodeArgs& args,
+                            wire::MakeNodeRes* res);
+
   // 6.5.31. The link's content, byte for byte.
   wire::DafsStatus Readlink(const Caller& caller, const wire::FileHandle& filehandle,
                             std::string* link);
@@ -238,6 +250,10 @@ class Store {
   // Private procedure 1000: OPEN of an existing file by its handle.
   wire::DafsStatus OpenHandle(const Caller& caller, const wire::OpenHandleArgs& args,
                               wire::OpenHandleRes* res);
+
+  // Private procedure 1002: the same for reading what may be read or executed.
+  wire::DafsStatus OpenExecute(const Caller& caller, const wire::OpenExecuteArgs& args,
+                               wire::OpenExecuteRes* res);
 
   // 6.5.7, 6.5.26.
   wire::DafsStatus Close(const Caller& caller, const wire::CloseArgs& args);

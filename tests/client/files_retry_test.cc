@@ -157,6 +157,38 @@ TEST_F(FilesRetryTest, AServerWithoutOpenHandleIsAskedOnceAndGivesNoState) {
   EXPECT_EQ(server_.Count(Proc::kClose), 0);
 }
 
+TEST_F(FilesRetryTest, AServerWithoutTheProceduresForPosixIsAskedTheOldWay) {
+  MakeFiles();
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    switch (request.header.procedure) {
+      case Proc::kMakeNode:
+      case Proc::kOpenExecute:
+      case Proc::kOpenHandle:
+      case Proc::kRename2:
+        c.Refuse(request, DafsStatus::kNotSupp);
+        return true;
+      default:
+        return false;
+    }
+  };
+  for (int i = 1; i <= 2; ++i) {
+    absl::StatusOr<Node> fifo = Await(
+        files_->MakeNode(who_, dir_, "fifo", wire::ObjectType::kFifo, wire::SpecData(), 0666));
+    ASSERT_OK(fifo);
+    EXPECT_EQ(server_.Count(Proc::kCreate), i);
+    EXPECT_EQ(server_.Count(Proc::kSetattrInline), i);
+    absl::StatusOr<OpenFile> file = Await(files_->OpenForExecution(who_, dir_, "owner"));
+    ASSERT_OK(file);
+    EXPECT_TRUE(file->state_id.is_zero());
+    absl::Status renamed =
+        Await(files_->Rename2(who_, dir_, "a", dir_, "b", wire::kRenameNoReplace));
+    EXPECT_TRUE(absl::IsUnimplemented(renamed)) << renamed;
+  }
+  EXPECT_EQ(server_.Count(Proc::kMakeNode), 1);
+  EXPECT_EQ(server_.Count(Proc::kOpenExecute), 1);
+  EXPECT_EQ(server_.Count(Proc::kOpenHandle), 1);
+}
+
 TEST_F(FilesRetryTest, AnOpenWhoseAttributesFailIsClosedAgain) {
   MakeFiles();
   server_.script = [&](ScriptedConnection& c, const Request& request) {

@@ -260,12 +260,12 @@ TEST_P(FilesServerTest, NamesAreMadeMovedLinkedAndRemoved) {
   device.specdata1 = 1;
   device.specdata2 = 3;
   absl::StatusOr<Node> fifo = Await(files_->MakeNode(
-      root_user_, dir->handle, "fifo", wire::ObjectType::kFifo, wire::SpecData(), Mode(0600)));
+      root_user_, dir->handle, "fifo", wire::ObjectType::kFifo, wire::SpecData(), 0600));
   ASSERT_STATUS_OK(fifo);
   EXPECT_EQ(fifo->attributes.object_type, wire::ObjectType::kFifo);
   EXPECT_EQ(fifo->attributes.mode, 0600u);
   absl::StatusOr<Node> regular = Await(files_->MakeNode(
-      root_user_, dir->handle, "regular", wire::ObjectType::kReg, wire::SpecData(), Mode(0640)));
+      root_user_, dir->handle, "regular", wire::ObjectType::kReg, wire::SpecData(), 0640));
   ASSERT_STATUS_OK(regular);
   EXPECT_EQ(regular->attributes.mode, 0640u);
   EXPECT_EQ(server_->open_count(), 0u);

@@ -13,6 +13,7 @@ foreach(name
     namespace
     open
     ranges
+    posix
     readdir)
   dafs_test(store_${name}_test SOURCES store_${name}_test.cc LIBS dafs_store)
 endforeach()
