@@ -128,6 +128,16 @@ struct CopyResult {
   wire::Verifier verifier;  // the copy is unstable: see WriteTracker
 };
 
+// The largest value of an extended attribute (XATTR_SIZE_MAX).
+inline constexpr uint32_t kXattrMost = 65536;
+
+// How an extended attribute is set: the flags of setxattr(2).
+enum class XattrMode : uint8_t {
+  kAny,
+  kCreate,   // EXIST if there is one
+  kReplace,  // NOENT if there is none
+};
+
 // Entries of a directory. Their names and attributes lie in the lease that was given, and are good
 // as long as it is neither released nor reused.
 struct DirectoryPage {
@@ -332,6 +342,29 @@ class Files {
       const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
       const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into);
 
+  // ---- Extended attributes and ACLs --------------------------------------------------------
+
+  // The value of the extended attribute `name`, which is the whole Linux name ("user.x"). One value
+  // that was set, never parts of two. NOENT: there is none; NOTSUPP (kUnimplemented): the server or
+  // its file system has no such attributes.
+  dat::Task<absl::StatusOr<std::string>> GetXattr(const Identity& who, const wire::FileHandle& file,
+                                                  std::string_view name);
+  // All at once: others see the old value or the new one. `value` stays until this returns.
+  // FBIG: more than kXattrMost; NOSPC: more than the file system holds.
+  dat::Task<absl::Status> SetXattr(const Identity& who, const wire::FileHandle& file,
+                                   std::string_view name, std::string_view value, XattrMode mode);
+  // NOENT: there is none.
+  dat::Task<absl::Status> RemoveXattr(const Identity& who, const wire::FileHandle& file,
+                                      std::string_view name);
+  // The names that the caller may see, in no order.
+  dat::Task<absl::StatusOr<std::vector<std::string>>> ListXattrs(const Identity& who,
+                                                                 const wire::FileHandle& file);
+  // The ACL attribute. NOTSUPP (kUnimplemented): there is none, or not one like this.
+  dat::Task<absl::StatusOr<std::vector<wire::Ace>>> GetAcl(const Identity& who,
+                                                           const wire::FileHandle& file);
+  dat::Task<absl::Status> SetAcl(const Identity& who, const wire::FileHandle& file,
+                                 std::vector<wire::Ace> acl);
+
   // ---- The rest ----------------------------------------------------------------------------
 
   dat::Task<absl::Status> Null();
@@ -442,6 +475,15 @@ class Files {
                                     const wire::StateId& state_id,
                                     const std::vector<wire::LockRange>& held);
   void EndLockWaits(const absl::Status& why);
+  dat::Task<absl::StatusOr<std::string>> GetXattrDirect(const Identity& who,
+                                                        const wire::FileHandle& attribute);
+  dat::Task<absl::Status> SetXattrBy(const Identity& who, const wire::FileHandle& file,
+                                     std::string_view name, XattrMode mode,
+                                     std::span<CallBase* const> writes);
+  dat::Task<void> AbandonXattr(const Identity& who, const wire::OpenRes& open,
+                               wire::ClientId client_id, std::string owner);
+  dat::Task<absl::StatusOr<wire::FileAttributes>> GetAclDirect(const Identity& who,
+                                                               const wire::FileHandle& file);
 
   Client& client_;
   dat::Loop& loop_;
@@ -456,6 +498,7 @@ class Files {
   // The client_id under which the server knows all opens; another one is a restarted server's.
   wire::ClientId reclaimed_under_;
   absl::flat_hash_set<LockWait*> lock_waits_;  // those that pause
+  uint64_t xattrs_set_ = 0;  // numbers the opens of SetXattr: each is an owner of its own
 };
 
 }  // namespace dafs::client

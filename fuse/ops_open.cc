@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "fuse/errno.h"
 #include "fuse/kernel_attributes.h"
 #include "fuse/operations.h"
 #include "wire/status.h"
@@ -159,7 +160,9 @@ dat::Task<void> Operations::Create(Call& call) {
   absl::StatusOr<client::OpenFile> file = co_await files_.Open(*who, request);
   Touch(call.nodeid());
   if (!file.ok()) {
-    call.ReplyStatus(file.status());
+    // The kernel knew of no such name: with ESTALE it looks again, and follows the link.
+    int error = ErrnoFromStatus(file.status());
+    call.ReplyErrno(error == ELOOP ? ESTALE : error);
     co_return;
   }
   Place place{call.nodeid(), request.name};
