@@ -143,6 +143,33 @@ bool InodeTable::NewsSince(uint64_t nodeid, absl::Time when) const {
   });
 }
 
+void InodeTable::NoteAbsent(uint64_t nodeid, Absent attribute, absl::Time asked) {
+  With(nodeid, [&](Inode* inode) {
+    if (inode == nullptr || asked < inode->absent_from) return;
+    AbsentAttribute& absent = inode->absent[static_cast<size_t>(attribute)];
+    absent.asked = asked;
+    absent.has_change = inode->told && inode->told_at <= asked;
+    absent.change = inode->told_change;
+  });
+}
+
+bool InodeTable::KnownAbsent(uint64_t nodeid, Absent attribute, absl::Time now) const {
+  return With(nodeid, [&](const Inode* inode) {
+    if (inode == nullptr) return false;
+    const AbsentAttribute& absent = inode->absent[static_cast<size_t>(attribute)];
+    if (absent.asked < inode->absent_from || absent.asked == absl::InfinitePast()) return false;
+    const bool directory = inode->type == wire::ObjectType::kDir;
+    return now - absent.asked < (directory ? times_.dir_min : times_.reg_min) ||
+           (absent.has_change && inode->told && inode->told_change == absent.change);
+  });
+}
+
+void InodeTable::ForgetAbsent(uint64_t nodeid, absl::Time now) {
+  With(nodeid, [&](Inode* inode) {
+    if (inode != nullptr) inode->absent_from = now;
+  });
+}
+
 std::shared_ptr<client::WriteTracker> InodeTable::WritesOf(uint64_t nodeid) {
   return With(nodeid, [](Inode* inode) {
     if (inode == nullptr) return std::make_shared<client::WriteTracker>();

@@ -43,6 +43,9 @@ struct Place {
   std::string name;
 };
 
+// Extended attributes that are asked for all the time, and that most files do not have.
+enum class Absent : uint8_t { kCapability, kSelinux, kAccessAcl, kDefaultAcl };
+
 class InodeTable {
  public:
   explicit InodeTable(const CacheTimes& times) : times_(times) {}
@@ -88,6 +91,15 @@ class InodeTable {
   // at `when` may be older than what the kernel knows.
   bool NewsSince(uint64_t nodeid, absl::Time when) const;
 
+  // The node did not have the attribute: the server was asked at `asked`, or the node was new then.
+  void NoteAbsent(uint64_t nodeid, Absent attribute, absl::Time asked);
+  // Whether that is still good at `now`: as long as nothing is seen to have changed (CHANGE is what
+  // the kernel was told before the question), and for the least cache time whatever has changed.
+  // Changes of ours end it at once, those of other clients when the kernel sees their attributes.
+  bool KnownAbsent(uint64_t nodeid, Absent attribute, absl::Time now) const;
+  // We have set extended attributes of the node: what was asked before `now` does not count.
+  void ForgetAbsent(uint64_t nodeid, absl::Time now);
+
   // What was written to the file and not committed. Shared by the table and the open files that
   // write: a write may come through any of them, and outlive the kernel's interest in the node.
   std::shared_ptr<client::WriteTracker> WritesOf(uint64_t nodeid);
@@ -95,6 +107,12 @@ class InodeTable {
   size_t size() const;
 
  private:
+  static constexpr size_t kAbsents = 4;
+  struct AbsentAttribute {
+    absl::Time asked = absl::InfinitePast();
+    bool has_change = false;
+    uint64_t change = 0;
+  };
   struct Inode {
     wire::FileHandle handle;
     wire::ObjectType type = wire::ObjectType::kInvalid;
@@ -107,6 +125,8 @@ class InodeTable {
     absl::Time told_at = absl::InfinitePast();
     absl::Duration valid_for;
     absl::Time touched_at = absl::InfinitePast();
+    std::array<AbsentAttribute, kAbsents> absent;
+    absl::Time absent_from = absl::InfinitePast();  // what was asked before does not count
     std::shared_ptr<client::WriteTracker> writes;
   };
   // A node and its handle are in one shard: the node id's low bits say which.

@@ -68,8 +68,10 @@ inline constexpr uint32_t kOpenForExec = 040;
 inline constexpr size_t kWriteHeaderBytes = sizeof(fuse_in_header) + sizeof(fuse_write_in);
 static_assert(kWriteHeaderBytes == 80);
 
-// The longest request but WRITE whose body we look at: SYMLINK with a target of PATH_MAX and a
-// name.
+// The longest request but WRITE and SETXATTR whose body we look at: SYMLINK with a target of
+// PATH_MAX and a name.
 inline constexpr size_t kBodyMax = 8192;
+// SETXATTR: the structure, a name and a value, XATTR_NAME_MAX and XATTR_SIZE_MAX with their ends.
+inline constexpr size_t kSetxattrBodyMax = 16 + 256 + 65536;
 
 }  // namespace dafs::fuse

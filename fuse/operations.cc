@@ -89,6 +89,14 @@ Operations::Op Operations::OperationOf(uint32_t opcode) {
       return &Operations::Releasedir;
     case FUSE_FSYNCDIR:
       return &Operations::Fsyncdir;
+    case FUSE_GETXATTR:
+      return &Operations::Getxattr;
+    case FUSE_SETXATTR:
+      return &Operations::Setxattr;
+    case FUSE_LISTXATTR:
+      return &Operations::Listxattr;
+    case FUSE_REMOVEXATTR:
+      return &Operations::Removexattr;
     case FUSE_ACCESS:
       return &Operations::Access;
     default:
@@ -176,6 +184,12 @@ void Operations::ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node
     state_.inodes.NotTold(out.nodeid);
     state_.inodes.Forget(out.nodeid, 1);
   }
+}
+
+void Operations::ReplyNewEntry(Call& call, const absl::StatusOr<client::Node>& node, Place place) {
+  const uint64_t directory = place.parent;
+  ReplyEntry(call, node, std::move(place));
+  if (node.ok()) NoteNew(state_.inodes.NodeOf(node->handle), directory, dat::Loop::Now());
 }
 
 void Operations::ReplyAttributes(Call& call, uint64_t nodeid,

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/files.h"
@@ -89,6 +90,22 @@ class Operations {
   dat::Task<void> Releasedir(Call& call);
   dat::Task<void> Fsyncdir(Call& call);
 
+  // ops_xattrs.cc
+  dat::Task<void> Getxattr(Call& call);
+  dat::Task<void> Setxattr(Call& call);
+  dat::Task<void> Listxattr(Call& call);
+  dat::Task<void> Removexattr(Call& call);
+  dat::Task<absl::StatusOr<std::string>> GetValue(const client::Identity& who,
+                                                  const wire::FileHandle& file,
+                                                  std::string_view name);
+  dat::Task<void> LookForUsual(const client::Identity& who, const InodeView& node);
+  dat::Task<absl::Status> SetNfs4Acl(const client::Identity& who, const InodeView& node,
+                                     std::vector<wire::Ace> acl);
+  // The mode to make an object with in `directory`, for a caller with this umask.
+  dat::Task<uint32_t> ModeOfNew(const client::Identity& who, const InodeView& directory,
+                                uint32_t mode, uint32_t umask);
+  void NoteNew(uint64_t nodeid, uint64_t directory, absl::Time made);
+
   // Shared by them.
   using Caller = std::shared_ptr<const client::Identity>;
   // With the groups it has now, but for a request that only looks: see Groups::kRecent.
@@ -103,6 +120,8 @@ class Operations {
   fuse_entry_out Entry(const client::Node& node, Place place);
   // Answers with an entry, or the error.
   void ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node, Place place);
+  // The same for a node that was just made.
+  void ReplyNewEntry(Call& call, const absl::StatusOr<client::Node>& node, Place place);
   void ReplyAttributes(Call& call, uint64_t nodeid, const wire::FileAttributes& attributes);
   // The answer to a GETATTR, STATX or SETATTR. False: the kernel did not take it.
   bool TellAttributes(Call& call, const wire::FileAttributes& attributes, absl::Duration valid_for);

@@ -94,12 +94,13 @@ dat::Task<void> Operations::Mknod(Call& call) {
   if (!parent) co_return;
   Caller who = CallerOf(call);
   wire::SpecData device = DeviceFromKernel(mknod.rdev);
-  uint32_t mode = mknod.mode & wire::kModeBits;
+  uint32_t mode = co_await ModeOfNew(*who, *parent, mknod.mode, mknod.umask);
+  mode &= wire::kModeBits;
   Touch(call.nodeid());
   absl::StatusOr<client::Node> node =
       co_await files_.MakeNode(*who, parent->handle, name, type, device, mode);
   Touch(call.nodeid());
-  ReplyEntry(call, node, {call.nodeid(), std::string(name)});
+  ReplyNewEntry(call, node, {call.nodeid(), std::string(name)});
 }
 
 dat::Task<void> Operations::Mkdir(Call& call) {
@@ -113,12 +114,13 @@ dat::Task<void> Operations::Mkdir(Call& call) {
   std::optional<InodeView> parent = NodeOf(call);
   if (!parent) co_return;
   Caller who = CallerOf(call);
-  wire::FileAttributes attributes = NewFileAttributes(mkdir.mode);
+  uint32_t mode = co_await ModeOfNew(*who, *parent, mkdir.mode, mkdir.umask);
+  wire::FileAttributes attributes = NewFileAttributes(mode);
   Touch(call.nodeid());
   absl::StatusOr<client::Node> node =
       co_await files_.MakeDirectory(*who, parent->handle, name, attributes);
   Touch(call.nodeid());
-  ReplyEntry(call, node, {call.nodeid(), std::string(name)});
+  ReplyNewEntry(call, node, {call.nodeid(), std::string(name)});
 }
 
 dat::Task<void> Operations::Unlink(Call& call) {

@@ -154,7 +154,8 @@ dat::Task<void> Operations::Create(Call& call) {
   // GUARDED sets mode and owner as the file is made; EXCLUSIVE needs a second step for them.
   request.create_mode =
       create.flags & O_EXCL ? wire::CreateMode::kGuarded : wire::CreateMode::kUnchecked;
-  request.attributes = NewFileAttributes(create.mode);
+  uint32_t mode = co_await ModeOfNew(*who, *parent, create.mode, create.umask);
+  request.attributes = NewFileAttributes(mode);
   request.truncate = (create.flags & O_TRUNC) != 0;
   Touch(call.nodeid());
   absl::StatusOr<client::OpenFile> file = co_await files_.Open(*who, request);
@@ -173,6 +174,7 @@ dat::Task<void> Operations::ReplyCreated(Call& call, const client::OpenFile& fil
                                          uint32_t flags, Caller who) {
   client::Node node{file.handle, file.attributes};
   fuse_entry_out entry = Entry(node, std::move(place));
+  if (file.created) NoteNew(entry.nodeid, call.nodeid(), dat::Loop::Now());
   fuse_open_out out = TakeOpen(file, entry.nodeid, flags, who, false);
   if (!call.Reply({AsBytes(entry), AsBytes(out)})) {
     state_.inodes.NotTold(entry.nodeid);
@@ -198,7 +200,8 @@ dat::Task<void> Operations::Tmpfile(Call& call) {
   request.directory = parent->handle;
   request.share_access = ShareOf(create.flags);
   request.owner = state_.NewOwner();
-  request.attributes = NewFileAttributes(create.mode);
+  uint32_t mode = co_await ModeOfNew(*who, *parent, create.mode, create.umask);
+  request.attributes = NewFileAttributes(mode);
   absl::StatusOr<client::OpenFile> file = co_await files_.OpenUnlinked(*who, request);
   if (!file.ok()) {
     call.ReplyStatus(file.status());

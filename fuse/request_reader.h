@@ -47,6 +47,14 @@ class RequestReader {
     return text;
   }
 
+  // The next `size` bytes; none if there are not so many.
+  std::span<const std::byte> TakeBytes(size_t size) {
+    if (!Need(size)) return {};
+    const std::span<const std::byte> bytes = rest_.first(size);
+    rest_ = rest_.subspan(size);
+    return bytes;
+  }
+
   std::span<const std::byte> rest() const { return rest_; }
   bool ok() const { return error_ == 0; }
   int error() const { return error_; }  // the errno to answer with if not ok

@@ -90,6 +90,9 @@ TEST(AnswerInit, TakesWhatItWantsAndNoMore) {
   EXPECT_TRUE(answer.out.flags & FUSE_POSIX_LOCKS);
   EXPECT_TRUE(answer.out.flags & FUSE_FLOCK_LOCKS);
   EXPECT_FALSE(answer.out.flags & FUSE_WRITEBACK_CACHE);  // writes go through
+  EXPECT_TRUE(answer.out.flags & FUSE_DONT_MASK);         // a default ACL takes the umask's place
+  EXPECT_FALSE(answer.out.flags & FUSE_POSIX_ACL);
+  EXPECT_TRUE(AnswerInit(Bytes(body), {.posix_acl = true}).out.flags & FUSE_POSIX_ACL);
   EXPECT_EQ(answer.out.flags2, kInitDirectIoAllowMmap >> 32);
 }
 
