@@ -2,17 +2,29 @@
 
 namespace dafs::client {
 
-bool NameOpen(CallBase& call, const Opens& opens, const wire::ClientId& client_id) {
-  wire::StateId* argument = call.state_id_argument();
-  if (argument == nullptr) return true;
-  if (!call.open.has_value()) {
-    if (argument->is_zero()) return true;
-    call.open = *argument;
+namespace {
+
+std::optional<wire::StateId> NameOne(wire::StateId* argument, std::optional<wire::StateId>& open,
+                                     const Opens& opens, const wire::ClientId& client_id) {
+  if (argument == nullptr) return std::nullopt;
+  if (!open.has_value()) {
+    if (argument->is_zero()) return std::nullopt;
+    open = *argument;
   }
-  std::optional<wire::StateId> state_id = opens.StateIdOf(*call.open, client_id);
-  if (!state_id.has_value()) return false;
+  std::optional<wire::StateId> state_id = opens.StateIdOf(*open, client_id);
+  if (!state_id.has_value()) return open;
   *argument = *state_id;
-  return true;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<wire::StateId> NameOpen(CallBase& call, const Opens& opens,
+                                      const wire::ClientId& client_id) {
+  std::optional<wire::StateId> unknown =
+      NameOne(call.state_id_argument(), call.open, opens, client_id);
+  if (unknown.has_value()) return unknown;
+  return NameOne(call.source_state_id_argument(), call.source_open, opens, client_id);
 }
 
 bool IsIdempotent(wire::Proc proc) {
@@ -25,6 +37,8 @@ bool IsIdempotent(wire::Proc proc) {
     case wire::Proc::kLink:
     case wire::Proc::kRemove:
     case wire::Proc::kRename:
+    case wire::Proc::kRename2:
+    case wire::Proc::kMakeNode:
     case wire::Proc::kBatchSubmit:
     case wire::Proc::kOpenDowngrade:
     case wire::Proc::kSetFencingList:

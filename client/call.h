@@ -54,6 +54,8 @@ class CallBase {
                               wire::DafsStatus status) = 0;
   // The state id among the arguments; null: none, or it comes from the member before.
   virtual wire::StateId* state_id_argument() = 0;
+  // Of COPY_RANGE: that of the source.
+  virtual wire::StateId* source_state_id_argument() { return nullptr; }
   // Writes the current values into the arguments and clears the two flags below.
   virtual void TakeOver(const Current& current) = 0;
   // After success: what is current for the next member.
@@ -81,6 +83,7 @@ class CallBase {
   // The open it is for, by the name that client/opens.h gave it; set when it is first issued. What
   // the arguments hold then is the server's present name for it.
   std::optional<wire::StateId> open;
+  std::optional<wire::StateId> source_open;  // the same of the source's
   // Held while the server may touch the advertised buffer.
   const BufferLease* advertised = nullptr;
 
@@ -88,9 +91,10 @@ class CallBase {
   CallBase() = default;
 };
 
-// Puts the server's present name for the open that `call` is for into its arguments; true also for
-// a call without one. False: in the time of `client_id` the server does not know it.
-bool NameOpen(CallBase& call, const Opens& opens, const wire::ClientId& client_id);
+// Puts the server's present names for the opens that `call` is for into its arguments. Returns the
+// one that the server does not know in the time of `client_id`; nullopt: it knows them all.
+std::optional<wire::StateId> NameOpen(CallBase& call, const Opens& opens,
+                                      const wire::ClientId& client_id);
 
 // Whether a repetition of `proc` does no harm.
 bool IsIdempotent(wire::Proc proc);
@@ -107,10 +111,15 @@ class Call : public CallBase {
   wire::Proc proc() const override { return Args::kProc; }
   bool idempotent() const override {
     if constexpr (Args::kProc == wire::Proc::kOpen) {
-      // GUARDED fails with EXIST the second time. The others give the same open again, since the
-      // owner is the same.
+      // GUARDED fails with EXIST the second time, a file without a name is another one. The others
+      // give the same open again, since the owner is the same.
+      if (args.claim_type == wire::OpenClaimType::kCreateUnlinked) return false;
       return args.open_type == wire::OpenType::kNoCreate ||
              args.createmode != wire::CreateMode::kGuarded;
+    } else if constexpr (Args::kProc == wire::Proc::kAllocate) {
+      // These two move what lies behind the range, once more each time.
+      return args.mode != wire::AllocateMode::kCollapseRange &&
+             args.mode != wire::AllocateMode::kInsertRange;
     } else {
       return IsIdempotent(Args::kProc);
     }

@@ -81,7 +81,10 @@ struct Limits {
   std::atomic<uint64_t> max_write{0};
   std::atomic<uint64_t> max_append{0};
   std::atomic<uint64_t> lease_seconds{0};
-  std::atomic<bool> no_open_handle{false};  // OPEN_HANDLE was answered with NOTSUPP
+  // The private procedure was answered with NOTSUPP.
+  std::atomic<bool> no_open_handle{false};
+  std::atomic<bool> no_open_execute{false};
+  std::atomic<bool> no_make_node{false};
 };
 
 class Client {

@@ -232,7 +232,7 @@ Session* Files::TryPrepare(Attempt& attempt, std::span<CallBase* const> chain) {
     if (!known.has_value()) return nullptr;
     attempt.cred = *known;
   }
-  return NameOpens(chain, negotiated.client_id) == nullptr ? session : nullptr;
+  return NameOpens(chain, negotiated.client_id).has_value() ? nullptr : session;
 }
 
 // Waits for what TryPrepare missed first.
@@ -255,8 +255,8 @@ dat::Task<absl::Status> Files::Prepare(Attempt& attempt, std::span<CallBase* con
     absl::Status status = co_await task;
     co_return status;
   }
-  if (const CallBase* call = NameOpens(chain, client_id)) {
-    dat::Task<absl::Status> task = ReclaimOpen(*call->open);
+  if (std::optional<wire::StateId> unknown = NameOpens(chain, client_id)) {
+    dat::Task<absl::Status> task = ReclaimOpen(*unknown);
     absl::Status status = co_await task;
     co_return status;
   }
@@ -306,11 +306,16 @@ dat::Task<absl::StatusOr<bool>> Files::AfterRefusal(Attempt& attempt,
     case DafsStatus::kOldStateId:
     case DafsStatus::kBadStateId:
     case DafsStatus::kExpired:
-      if (!call.open.has_value() || call.proc() == wire::Proc::kClose ||
-          ++attempt.reclaims > kMostReclaims) {
+      if ((!call.open.has_value() && !call.source_open.has_value()) ||
+          call.proc() == wire::Proc::kClose || ++attempt.reclaims > kMostReclaims) {
         co_return false;
       }
-      client_.opens().Forgotten(*call.open, *call.state_id_argument());
+      if (call.open.has_value()) {
+        client_.opens().Forgotten(*call.open, *call.state_id_argument());
+      }
+      if (call.source_open.has_value()) {
+        client_.opens().Forgotten(*call.source_open, *call.source_state_id_argument());
+      }
       co_return true;
     case DafsStatus::kStaleClientId:  // 4.4.1.1: a new client_id comes with a new session
       if (++attempt.reclaims > kMostReclaims) co_return false;

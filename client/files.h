@@ -25,6 +25,7 @@
 //   server answered. FHEXPIRED and STALE are passed up; DELAY and GRACE are waited out here.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -52,6 +53,8 @@
 
 namespace dafs::client {
 
+template <class ArgsType>
+class Call;
 class CallBase;
 class Connection;
 class LockWait;
@@ -118,6 +121,21 @@ struct AppendResult {
   uint64_t offset = 0;  // where the data landed
   wire::StableHow committed = wire::StableHow::kDataSync;
   wire::Verifier verifier;
+};
+
+struct CopyResult {
+  uint64_t count = 0;       // bytes copied; fewer than asked for is no error, 0: the source ended
+  wire::Verifier verifier;  // the copy is unstable: see WriteTracker
+};
+
+// The largest value of an extended attribute (XATTR_SIZE_MAX).
+inline constexpr uint32_t kXattrMost = 65536;
+
+// How an extended attribute is set: the flags of setxattr(2).
+enum class XattrMode : uint8_t {
+  kAny,
+  kCreate,   // EXIST if there is one
+  kReplace,  // NOENT if there is none
 };
 
 // Entries of a directory. Their names and attributes lie in the lease that was given, and are good
@@ -188,15 +206,16 @@ class Files {
                                                 std::string_view name,
                                                 const wire::FileAttributes& attributes,
                                                 wire::FileAttributes* after = nullptr);
+  // NAMETOOLONG also for a target that does not fit into a message.
   dat::Task<absl::StatusOr<Node>> MakeSymlink(const Identity& who,
                                               const wire::FileHandle& directory,
                                               std::string_view name, std::string_view target,
                                               wire::FileAttributes* after = nullptr);
-  // BLK, CHR, SOCK, FIFO (CREATE, then SETATTR of `attributes`), or REG (OPEN GUARDED, CLOSE).
+  // BLK, CHR, SOCK, FIFO or REG. Private procedure 1003 MAKE_NODE; at a server without it CREATE,
+  // then SETATTR of the mode (REG: OPEN GUARDED, CLOSE).
   dat::Task<absl::StatusOr<Node>> MakeNode(const Identity& who, const wire::FileHandle& directory,
                                            std::string_view name, wire::ObjectType type,
-                                           const wire::SpecData& device,
-                                           const wire::FileAttributes& attributes,
+                                           const wire::SpecData& device, uint32_t mode,
                                            wire::FileAttributes* after = nullptr);
   // The attributes that come back are those of `file` with its new link count.
   dat::Task<absl::StatusOr<Node>> Link(const Identity& who, const wire::FileHandle& file,
@@ -211,6 +230,11 @@ class Files {
                                  std::string_view to_name,
                                  wire::FileAttributes* from_after = nullptr,
                                  wire::FileAttributes* to_after = nullptr);
+  // Private procedure 1001 RENAME2. `flags`: wire::kRenameNoReplace or kRenameExchange.
+  // kUnimplemented: the server has none.
+  dat::Task<absl::Status> Rename2(const Identity& who, const wire::FileHandle& from_directory,
+                                  std::string_view from_name, const wire::FileHandle& to_directory,
+                                  std::string_view to_name, uint32_t flags);
   dat::Task<absl::StatusOr<std::string>> ReadLink(const Identity& who,
                                                   const wire::FileHandle& link);
 
@@ -218,7 +242,8 @@ class Files {
 
   dat::Task<absl::StatusOr<wire::FileAttributes>> GetAttributes(const Identity& who,
                                                                 const wire::FileHandle& file);
-  // Sets what is valid in `attributes`; the attributes after it come back. `state_id` zero: none
+  // Sets what is valid in `attributes` (nothing: as chown(2) that changes neither owner nor group);
+  // the attributes after it come back. `state_id` zero: none
   // (a size is then checked against other clients' shares).
   dat::Task<absl::StatusOr<wire::FileAttributes>> SetAttributes(
       const Identity& who, const wire::FileHandle& file, const wire::StateId& state_id,
@@ -240,6 +265,19 @@ class Files {
   dat::Task<absl::StatusOr<OpenFile>> OpenByHandle(const Identity& who,
                                                    const wire::FileHandle& file,
                                                    uint32_t share_access, std::string_view owner);
+  // A file without a name in the file system of `directory`, which vanishes at its last close
+  // unless it is linked (OPEN with CLAIM_CREATE_UNLINKED). Of `request` directory, shares, owner
+  // and attributes count. kUnimplemented also where the file system cannot do it.
+  dat::Task<absl::StatusOr<OpenFile>> OpenUnlinked(const Identity& who, const OpenRequest& request);
+  // Gives up shares of an open: what is left must be part of what it has (INVAL). 6.5.26.
+  dat::Task<absl::Status> Downgrade(const Identity& who, const wire::FileHandle& file,
+                                    const wire::StateId& state_id, uint32_t share_access,
+                                    uint32_t share_deny);
+  // Private procedure 1002 OPEN_EXECUTE: for reading by who may read or execute it; at a server
+  // without it as OpenByHandle.
+  dat::Task<absl::StatusOr<OpenFile>> OpenForExecution(const Identity& who,
+                                                       const wire::FileHandle& file,
+                                                       std::string_view owner);
   // A zero state id: nothing to do, OK. Locks of this open are given up first. `can_wait`: nobody
   // waits for the answer, so the request may leave together with the next one, within a
   // millisecond.
@@ -289,6 +327,24 @@ class Files {
                                                    const wire::FileHandle& file, uint64_t offset,
                                                    uint32_t size);
 
+  // ---- Ranges ------------------------------------------------------------------------------
+  // Private procedures 1005 to 1007 (wire/messages_ranges.h): kUnimplemented from a server without
+  // them, and where its file system cannot do it.
+
+  // fallocate(2). FBIG, NOSPC, DQUOT, INVAL.
+  dat::Task<absl::Status> Allocate(const Identity& who, const wire::FileHandle& file,
+                                   const wire::StateId& state_id, wire::AllocateMode mode,
+                                   uint64_t offset, uint64_t length);
+  // The first byte at or behind `offset` that is data, or in a hole. NXIO: there is none.
+  dat::Task<absl::StatusOr<uint64_t>> Seek(const Identity& who, const wire::FileHandle& file,
+                                           const wire::StateId& state_id, wire::SeekWhat what,
+                                           uint64_t offset);
+  // Copies at the server. XDEV: it cannot between these two files.
+  dat::Task<absl::StatusOr<CopyResult>> CopyRange(
+      const Identity& who, const wire::FileHandle& source, const wire::StateId& source_state_id,
+      uint64_t source_offset, const wire::FileHandle& file, const wire::StateId& state_id,
+      uint64_t offset, uint64_t length);
+
   // ---- Directories -------------------------------------------------------------------------
 
   // The entries behind `cookie` (0: from the start, with a zero `cookieverf`), at most `max_bytes`
@@ -298,6 +354,29 @@ class Files {
   dat::Task<absl::StatusOr<DirectoryPage>> ReadDirectory(
       const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
       const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into);
+
+  // ---- Extended attributes and ACLs --------------------------------------------------------
+
+  // The value of the extended attribute `name`, which is the whole Linux name ("user.x"). One value
+  // that was set, never parts of two. NOENT: there is none; NOTSUPP (kUnimplemented): the server or
+  // its file system has no such attributes.
+  dat::Task<absl::StatusOr<std::string>> GetXattr(const Identity& who, const wire::FileHandle& file,
+                                                  std::string_view name);
+  // All at once: others see the old value or the new one. `value` stays until this returns.
+  // FBIG: more than kXattrMost; NOSPC: more than the file system holds.
+  dat::Task<absl::Status> SetXattr(const Identity& who, const wire::FileHandle& file,
+                                   std::string_view name, std::string_view value, XattrMode mode);
+  // NOENT: there is none.
+  dat::Task<absl::Status> RemoveXattr(const Identity& who, const wire::FileHandle& file,
+                                      std::string_view name);
+  // The names that the caller may see, in no order.
+  dat::Task<absl::StatusOr<std::vector<std::string>>> ListXattrs(const Identity& who,
+                                                                 const wire::FileHandle& file);
+  // The ACL attribute. NOTSUPP (kUnimplemented): there is none, or not one like this.
+  dat::Task<absl::StatusOr<std::vector<wire::Ace>>> GetAcl(const Identity& who,
+                                                           const wire::FileHandle& file);
+  dat::Task<absl::Status> SetAcl(const Identity& who, const wire::FileHandle& file,
+                                 std::vector<wire::Ace> acl);
 
   // ---- The rest ----------------------------------------------------------------------------
 
@@ -351,8 +430,8 @@ class Files {
   dat::Task<absl::Status> AwaitReclaim(absl::Time deadline);
   dat::Task<void> ReclaimAll();
   dat::Task<absl::Status> ReclaimUnder(wire::ClientId client_id);
-  const CallBase* NameOpens(std::span<CallBase* const> chain,
-                            const wire::ClientId& client_id) const;
+  std::optional<wire::StateId> NameOpens(std::span<CallBase* const> chain,
+                                         const wire::ClientId& client_id) const;
   dat::Task<absl::Status> ReclaimOpen(wire::StateId open);
   dat::Task<absl::Status> OpenAgain(wire::StateId open, Opens::Entry entry,
                                     wire::DafsStatus refused);
@@ -390,6 +469,19 @@ class Files {
   dat::Task<absl::StatusOr<DirectoryPage>> ReadDirectoryInline(
       const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
       const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into);
+  template <class Args>
+  dat::Task<absl::StatusOr<OpenFile>> OpenByCall(const Identity& who, Call<Args>& open,
+                                                 std::atomic<bool>& unknown);
+  dat::Task<absl::StatusOr<Node>> MakeEmptyFile(const Identity& who,
+                                                const wire::FileHandle& directory,
+                                                std::string_view name,
+                                                const wire::FileAttributes& attributes,
+                                                wire::FileAttributes* after);
+  dat::Task<absl::StatusOr<Node>> CreateNode(const Identity& who, const wire::FileHandle& directory,
+                                             std::string_view name, wire::ObjectType type,
+                                             const wire::SpecData& device,
+                                             const wire::FileAttributes& attributes,
+                                             wire::FileAttributes* after);
   dat::Task<absl::StatusOr<std::string>> ReadLinkDirect(const Identity& who,
                                                         const wire::FileHandle& link);
 
@@ -399,6 +491,15 @@ class Files {
                                     const wire::StateId& state_id,
                                     const std::vector<wire::LockRange>& held);
   void EndLockWaits(const absl::Status& why);
+  dat::Task<absl::StatusOr<std::string>> GetXattrDirect(const Identity& who,
+                                                        const wire::FileHandle& attribute);
+  dat::Task<absl::Status> SetXattrBy(const Identity& who, const wire::FileHandle& file,
+                                     std::string_view name, XattrMode mode,
+                                     std::span<CallBase* const> writes);
+  dat::Task<void> AbandonXattr(const Identity& who, const wire::OpenRes& open,
+                               wire::ClientId client_id, std::string owner);
+  dat::Task<absl::StatusOr<wire::FileAttributes>> GetAclDirect(const Identity& who,
+                                                               const wire::FileHandle& file);
 
   Client& client_;
   dat::Loop& loop_;
@@ -413,6 +514,7 @@ class Files {
   // The client_id under which the server knows all opens; another one is a restarted server's.
   wire::ClientId reclaimed_under_;
   absl::flat_hash_set<LockWait*> lock_waits_;  // those that pause
+  uint64_t xattrs_set_ = 0;  // numbers the opens of SetXattr: each is an owner of its own
 };
 
 }  // namespace dafs::client

@@ -40,6 +40,7 @@ uint32_t Files::write_bytes() const {
 uint32_t Files::append_bytes() const {
   uint64_t most = client_.limits().max_append.load(std::memory_order_relaxed);
   if (most == 0) most = kLeastAppend;
+  if (NeedsInlineWrites()) most = std::min<uint64_t>(most, InlineWriteRoom());
   return LeastOf(most, std::min(client_.options().write_bytes, buffers_->large_bytes()));
 }
 

@@ -115,7 +115,13 @@ dat::Task<absl::StatusOr<Node>> Files::MakeSymlink(const Identity& who,
   create.args.linkdata = target;
   CallBase* const chain[] = {&create, &stat, &parent};
   dat::Task<absl::Status> task = RunAll(&who, chain, "make symbolic link", 1);
-  CO_RETURN_IF_ERROR(co_await task);
+  absl::Status status = co_await task;
+  if (!create.sent && wire::HasDafsStatus(status) &&
+      wire::DafsFromStatus(status) == wire::DafsStatus::kTooSmall) {
+    co_return wire::StatusFromDafs(wire::DafsStatus::kNameTooLong,
+                                   "make symbolic link: the target does not fit into a message");
+  }
+  CO_RETURN_IF_ERROR(status);
   parent.PutInto(after);
   Node node;
   node.handle = create.res.filehandle;
@@ -123,33 +129,77 @@ dat::Task<absl::StatusOr<Node>> Files::MakeSymlink(const Identity& who,
   co_return node;
 }
 
-// CREATE takes attributes for directories only (6.5.9): the others get theirs from a SETATTR behind
-// it, in the same chain.
 dat::Task<absl::StatusOr<Node>> Files::MakeNode(const Identity& who,
                                                 const wire::FileHandle& directory,
                                                 std::string_view name, wire::ObjectType type,
-                                                const wire::SpecData& device,
-                                                const wire::FileAttributes& attributes,
+                                                const wire::SpecData& device, uint32_t mode,
                                                 wire::FileAttributes* after) {
-  Node node;
-  if (type == wire::ObjectType::kReg) {
-    OpenRequest request;
-    request.directory = directory;
-    request.name = name;
-    request.share_access = wire::kShareWrite;
-    request.owner = "mknod";
-    request.create = true;
-    request.create_mode = wire::CreateMode::kGuarded;
-    request.attributes = attributes;
-    dat::Task<absl::StatusOr<OpenFile>> opening = Open(who, request, after);
-    absl::StatusOr<OpenFile> open = co_await opening;
-    if (!open.ok()) co_return open.status();
-    dat::Task<absl::Status> closing = Close(who, open->handle, open->state_id);
-    CO_RETURN_IF_ERROR(co_await closing);
-    node.handle = open->handle;
-    node.attributes = std::move(open->attributes);
-    co_return node;
+  std::atomic<bool>& unknown = client_.limits().no_make_node;
+  if (!unknown.load(std::memory_order_relaxed)) {
+    Call<wire::MakeNodeArgs> make;
+    StatCall stat;
+    DirectoryStatCall parent(directory);
+    make.args.filehandle = directory;
+    make.args.component = name;
+    make.args.obj_type = type;
+    make.args.specdata = device;
+    make.args.mode = mode;
+    CallBase* const chain[] = {&make, &stat, &parent};
+    dat::Task<absl::Status> task = RunAll(&who, chain, "make node", 1);
+    absl::Status status = co_await task;
+    if (status.ok()) {
+      parent.PutInto(after);
+      Node node;
+      node.handle = make.res.filehandle;
+      node.attributes = stat.Take();
+      co_return node;
+    }
+    if (!make.answered || make.status != wire::DafsStatus::kNotSupp) co_return status;
+    unknown.store(true, std::memory_order_relaxed);
   }
+  wire::FileAttributes attributes;
+  attributes.set(wire::kFattrMode);
+  attributes.mode = mode;
+  const bool regular = type == wire::ObjectType::kReg;
+  dat::Task<absl::StatusOr<Node>> making =
+      regular ? MakeEmptyFile(who, directory, name, attributes, after)
+              : CreateNode(who, directory, name, type, device, attributes, after);
+  absl::StatusOr<Node> node = co_await making;
+  co_return node;
+}
+
+dat::Task<absl::StatusOr<Node>> Files::MakeEmptyFile(const Identity& who,
+                                                     const wire::FileHandle& directory,
+                                                     std::string_view name,
+                                                     const wire::FileAttributes& attributes,
+                                                     wire::FileAttributes* after) {
+  OpenRequest request;
+  request.directory = directory;
+  request.name = name;
+  request.share_access = wire::kShareWrite;
+  request.owner = "mknod";
+  request.create = true;
+  request.create_mode = wire::CreateMode::kGuarded;
+  request.attributes = attributes;
+  dat::Task<absl::StatusOr<OpenFile>> opening = Open(who, request, after);
+  absl::StatusOr<OpenFile> open = co_await opening;
+  if (!open.ok()) co_return open.status();
+  dat::Task<absl::Status> closing = Close(who, open->handle, open->state_id);
+  CO_RETURN_IF_ERROR(co_await closing);
+  Node node;
+  node.handle = open->handle;
+  node.attributes = std::move(open->attributes);
+  co_return node;
+}
+
+// CREATE takes attributes for directories only (6.5.9): the others get theirs from a SETATTR behind
+// it, in the same chain.
+dat::Task<absl::StatusOr<Node>> Files::CreateNode(const Identity& who,
+                                                  const wire::FileHandle& directory,
+                                                  std::string_view name, wire::ObjectType type,
+                                                  const wire::SpecData& device,
+                                                  const wire::FileAttributes& attributes,
+                                                  wire::FileAttributes* after) {
   Call<wire::CreateArgs> create;
   Call<wire::SetattrInlineArgs> set;
   StatCall stat;
@@ -172,6 +222,7 @@ dat::Task<absl::StatusOr<Node>> Files::MakeNode(const Identity& who,
     co_return status;
   }
   parent.PutInto(after);
+  Node node;
   node.handle = create.res.filehandle;
   node.attributes = stat.Take();
   co_return node;
@@ -231,6 +282,22 @@ dat::Task<absl::Status> Files::Rename(const Identity& who, const wire::FileHandl
     from.PutInto(from_after);
     to.PutInto(to_after);
   }
+  co_return status;
+}
+
+dat::Task<absl::Status> Files::Rename2(const Identity& who, const wire::FileHandle& from_directory,
+                                       std::string_view from_name,
+                                       const wire::FileHandle& to_directory,
+                                       std::string_view to_name, uint32_t flags) {
+  Call<wire::Rename2Args> rename;
+  rename.args.sourcedir = from_directory;
+  rename.args.targetdir = to_directory;
+  rename.args.oldname = from_name;
+  rename.args.newname = to_name;
+  rename.args.flags = flags;
+  CallBase* const chain[] = {&rename};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "rename");
+  absl::Status status = co_await task;
   co_return status;
 }
 

@@ -1,5 +1,5 @@
 // Opening and closing files, and listing directories. Spec: 6.5.7, 6.5.24, 6.5.29, 6.5.30; the
-// private procedure 1000.
+// private procedures 1000 and 1002.
 #include <algorithm>
 #include <utility>
 
@@ -49,8 +49,8 @@ wire::FileAttributes SetAfterOpen(const OpenRequest& request) {
   return attributes;
 }
 
-// OPEN or OPEN_HANDLE: as soon as the answer is there, the open has its lasting name, in `res` too,
-// so that whatever follows in the chain or in time goes by that.
+// OPEN, OPEN_HANDLE or OPEN_EXECUTE: as soon as the answer is there, the open has its lasting name,
+// in `res` too, so that whatever follows in the chain or in time goes by that.
 template <class Args>
 class OpenCall : public Call<Args> {
  public:
@@ -65,8 +65,12 @@ class OpenCall : public Call<Args> {
     OpenInfo info;
     info.handle = this->res.filehandle;
     info.owner = this->args.owner;
-    info.share_access = this->args.share_access;
-    info.share_deny = this->args.share_deny;
+    if constexpr (Args::kProc == wire::Proc::kOpenExecute) {
+      info.share_access = wire::kShareRead;
+    } else {
+      info.share_access = this->args.share_access;
+      info.share_deny = this->args.share_deny;
+    }
     info.who = who_;
     this->res.state_id = opens_.Add(std::move(info), this->res.state_id, this->xid.client_id);
     return status;
@@ -122,42 +126,112 @@ dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenR
   co_return file;
 }
 
+// By one of the procedures that open what a handle means. NOTSUPP makes `unknown` true; then, and
+// if it was true before, the OpenFile has no state.
+template <class Args>
+dat::Task<absl::StatusOr<OpenFile>> Files::OpenByCall(const Identity& who, Call<Args>& open,
+                                                      std::atomic<bool>& unknown) {
+  OpenFile file;
+  file.handle = open.args.filehandle;
+  if (unknown.load(std::memory_order_relaxed)) co_return file;
+  StatCall stat;
+  CallBase* const chain[] = {&open, &stat};
+  dat::Task<absl::Status> task = Run(&who, chain);
+  CO_RETURN_IF_ERROR(co_await task);
+  if (open.ok() && stat.ok()) {
+    file.handle = open.res.filehandle;
+    file.state_id = open.res.state_id;
+    file.attributes = stat.Take();
+    co_return file;
+  }
+  if (open.ok()) {
+    dat::Task<absl::Status> closing = Close(who, open.res.filehandle, open.res.state_id);
+    absl::Status ignored = co_await closing;
+    co_return StatusOf(stat, "open by handle");
+  }
+  if (open.status != wire::DafsStatus::kNotSupp) co_return StatusOf(open, "open by handle");
+  unknown.store(true, std::memory_order_relaxed);
+  co_return file;
+}
+
 dat::Task<absl::StatusOr<OpenFile>> Files::OpenByHandle(const Identity& who,
                                                         const wire::FileHandle& handle,
                                                         uint32_t share_access,
                                                         std::string_view owner) {
-  OpenFile file;
-  file.handle = handle;
-  std::atomic<bool>& unknown = client_.limits().no_open_handle;
-  if (!unknown.load(std::memory_order_relaxed)) {
-    OpenCall<wire::OpenHandleArgs> open(client_.opens(), who);
-    StatCall stat;
-    open.args.filehandle = handle;
-    open.args.share_access = share_access;
-    open.args.owner = owner;
-    CallBase* const chain[] = {&open, &stat};
-    dat::Task<absl::Status> task = Run(&who, chain);
-    CO_RETURN_IF_ERROR(co_await task);
-    if (open.ok() && stat.ok()) {
-      file.handle = open.res.filehandle;
-      file.state_id = open.res.state_id;
-      file.attributes = stat.Take();
-      co_return file;
-    }
-    if (open.ok()) {
-      dat::Task<absl::Status> closing = Close(who, open.res.filehandle, open.res.state_id);
-      absl::Status ignored = co_await closing;
-      co_return StatusOf(stat, "open by handle");
-    }
-    if (open.status != wire::DafsStatus::kNotSupp) co_return StatusOf(open, "open by handle");
-    unknown.store(true, std::memory_order_relaxed);
-  }
+  OpenCall<wire::OpenHandleArgs> open(client_.opens(), who);
+  open.args.filehandle = handle;
+  open.args.share_access = share_access;
+  open.args.owner = owner;
+  dat::Task<absl::StatusOr<OpenFile>> opening =
+      OpenByCall(who, open, client_.limits().no_open_handle);
+  absl::StatusOr<OpenFile> file = co_await opening;
+  if (!file.ok() || !file->state_id.is_zero()) co_return file;
   // WIRE R64: the zero state id is "no state", accepted by READ and WRITE.
   dat::Task<absl::StatusOr<wire::FileAttributes>> getting = GetAttributes(who, handle);
   absl::StatusOr<wire::FileAttributes> attributes = co_await getting;
   if (!attributes.ok()) co_return attributes.status();
-  file.attributes = *std::move(attributes);
+  file->attributes = *std::move(attributes);
   co_return file;
+}
+
+dat::Task<absl::StatusOr<OpenFile>> Files::OpenForExecution(const Identity& who,
+                                                            const wire::FileHandle& handle,
+                                                            std::string_view owner) {
+  OpenCall<wire::OpenExecuteArgs> open(client_.opens(), who);
+  open.args.filehandle = handle;
+  open.args.owner = owner;
+  dat::Task<absl::StatusOr<OpenFile>> opening =
+      OpenByCall(who, open, client_.limits().no_open_execute);
+  absl::StatusOr<OpenFile> file = co_await opening;
+  if (!file.ok() || !file->state_id.is_zero()) co_return file;
+  dat::Task<absl::StatusOr<OpenFile>> reading = OpenByHandle(who, handle, wire::kShareRead, owner);
+  file = co_await reading;
+  co_return file;
+}
+
+dat::Task<absl::StatusOr<OpenFile>> Files::OpenUnlinked(const Identity& who,
+                                                        const OpenRequest& request) {
+  OpenCall<wire::OpenArgs> open(client_.opens(), who);
+  StatCall stat;
+  open.args.claim_type = wire::OpenClaimType::kCreateUnlinked;
+  open.args.claim_handle() = request.directory;
+  open.args.open_type = wire::OpenType::kCreate;
+  open.args.createmode = wire::CreateMode::kUnchecked;
+  open.args.createattrs = request.attributes;
+  open.args.owner = request.owner;
+  open.args.share_access = request.share_access;
+  open.args.share_deny = request.share_deny;
+  CallBase* const chain[] = {&open, &stat};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "open unlinked");
+  absl::Status status = co_await task;
+  if (!status.ok()) {
+    if (open.ok()) {
+      dat::Task<absl::Status> closing = Close(who, open.res.filehandle, open.res.state_id);
+      absl::Status ignored = co_await closing;
+    }
+    co_return status;
+  }
+  OpenFile file;
+  file.handle = open.res.filehandle;
+  file.state_id = open.res.state_id;
+  file.attributes = stat.Take();
+  file.created = true;
+  co_return file;
+}
+
+dat::Task<absl::Status> Files::Downgrade(const Identity& who, const wire::FileHandle& file,
+                                         const wire::StateId& state_id, uint32_t share_access,
+                                         uint32_t share_deny) {
+  Call<wire::OpenDowngradeArgs> call;
+  call.args.filehandle = file;
+  call.args.state_id = state_id;
+  call.args.share_access = share_access;
+  call.args.share_deny = share_deny;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "open downgrade");
+  absl::Status status = co_await task;
+  if (status.ok()) client_.opens().Downgraded(state_id, share_access, share_deny);
+  co_return status;
 }
 
 dat::Task<absl::Status> Files::Close(const Identity& who, const wire::FileHandle& file,

@@ -77,14 +77,15 @@ dat::Task<absl::Status> Files::ReclaimUnder(wire::ClientId client_id) {
   co_return absl::OkStatus();
 }
 
-// The first of `chain` whose open the server does not know in the time of `client_id`; null: the
+// The first open of `chain` that the server does not know in the time of `client_id`; nullopt: the
 // server's present names are in the arguments.
-const CallBase* Files::NameOpens(std::span<CallBase* const> chain,
-                                 const wire::ClientId& client_id) const {
+std::optional<wire::StateId> Files::NameOpens(std::span<CallBase* const> chain,
+                                              const wire::ClientId& client_id) const {
   for (CallBase* call : chain) {
-    if (!NameOpen(*call, client_.opens(), client_id)) return call;
+    std::optional<wire::StateId> unknown = NameOpen(*call, client_.opens(), client_id);
+    if (unknown.has_value()) return unknown;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 // OK: `open` has a name at the server again, or is gone. Its own error if it is lost.

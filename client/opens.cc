@@ -52,6 +52,16 @@ bool Opens::Forgotten(const wire::StateId& open, const wire::StateId& state_id) 
   return true;
 }
 
+void Opens::Downgraded(const wire::StateId& open, uint32_t share_access, uint32_t share_deny) {
+  absl::MutexLock lock(&mutex_);
+  auto it = entries_.find(open);
+  if (it == entries_.end()) return;
+  OpenInfo info = *it->second.info;
+  info.share_access = share_access;
+  info.share_deny = share_deny;
+  it->second.info = std::make_shared<const OpenInfo>(std::move(info));
+}
+
 bool Opens::Reclaimed(const wire::StateId& open, const wire::StateId& state_id,
                       const wire::ClientId& client_id) {
   absl::MutexLock lock(&mutex_);

@@ -59,6 +59,9 @@ class Opens {
   // False: it was closed meanwhile.
   bool Reclaimed(const wire::StateId& open, const wire::StateId& state_id,
                  const wire::ClientId& client_id) ABSL_LOCKS_EXCLUDED(mutex_);
+  // It has only these shares now, and is to be reclaimed with no more.
+  void Downgraded(const wire::StateId& open, uint32_t share_access, uint32_t share_deny)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // It could not be reclaimed: every use of it ends with `why` from now on.
   void Lost(const wire::StateId& open, absl::Status why) ABSL_LOCKS_EXCLUDED(mutex_);
   void Remove(const wire::StateId& open) ABSL_LOCKS_EXCLUDED(mutex_);

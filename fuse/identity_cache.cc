@@ -57,14 +57,15 @@ std::vector<uint32_t> GroupsOf(std::string_view status) {
 }  // namespace
 
 std::shared_ptr<const client::Identity> IdentityCache::Get(uint32_t uid, uint32_t gid, uint32_t pid,
-                                                           absl::Time now) {
+                                                           Groups groups, absl::Time now) {
   bool has_groups = uid != 0 && pid != 0;
   const uint32_t key = has_groups ? pid : 0;  // pid 0: callers without groups, by uid and gid
   {
     absl::MutexLock lock(&mutex_);
     auto it = by_pid_.find(key);
     if (it != by_pid_.end() && it->second.identity->uid == uid && it->second.identity->gid == gid &&
-        (!has_groups || now - it->second.read_at < kGroupsAreBelievedFor)) {
+        (!has_groups ||
+         (groups == Groups::kRecent && now - it->second.read_at < kGroupsAreBelievedFor))) {
       return it->second.identity;
     }
   }
@@ -74,6 +75,10 @@ std::shared_ptr<const client::Identity> IdentityCache::Get(uint32_t uid, uint32_
   if (has_groups)
     identity->groups = GroupsOf(ReadStatus(proc_ + "/" + std::to_string(pid) + "/status"));
   absl::MutexLock lock(&mutex_);
+  if (auto it = by_pid_.find(key); it != by_pid_.end() && *it->second.identity == *identity) {
+    it->second.read_at = now;
+    return it->second.identity;
+  }
   if (by_pid_.size() >= kEntriesMax) by_pid_.clear();
   by_pid_[key] = {identity, now};
   return identity;

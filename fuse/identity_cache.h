@@ -1,6 +1,7 @@
 // Who a request comes from. The kernel gives uid, gid and pid; the supplementary groups are read
-// from /proc/PID/status, 18 us, and believed for one second: a process that changes its groups, or
-// a pid that is used again by the same user, is seen with the old groups for at most that long.
+// from /proc/PID/status, some 10 us. For a request that opens or changes something they are read
+// each time: a process may take another user's groups between two calls. For one that only looks
+// they are believed for a second, and read again before it is refused.
 // Thread-safe; may block for the time /proc takes.
 #pragma once
 
@@ -18,6 +19,11 @@ namespace dafs::fuse {
 
 inline constexpr absl::Duration kGroupsAreBelievedFor = absl::Seconds(1);
 
+enum class Groups : uint8_t {
+  kNow,     // as they are now
+  kRecent,  // as they were at most kGroupsAreBelievedFor ago
+};
+
 class IdentityCache {
  public:
   // `proc`: where /proc is, for tests.
@@ -27,7 +33,8 @@ class IdentityCache {
   // process is gone, is not visible to us (pid 0), or acts as root, to whom they mean nothing.
   // The owners of the result are this cache and whoever acts for the caller.
   std::shared_ptr<const client::Identity> Get(uint32_t uid, uint32_t gid, uint32_t pid,
-                                              absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+                                              Groups groups, absl::Time now)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Entry {

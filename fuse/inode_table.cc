@@ -115,6 +115,18 @@ bool InodeTable::KernelIsCurrent(uint64_t nodeid, uint64_t change) const {
   });
 }
 
+bool InodeTable::PagesAreCurrent(uint64_t nodeid, uint64_t change) const {
+  return With(nodeid, [&](const Inode* inode) {
+    return inode != nullptr && inode->pages_change == change;
+  });
+}
+
+void InodeTable::PagesAre(uint64_t nodeid, uint64_t change) {
+  With(nodeid, [&](Inode* inode) {
+    if (inode != nullptr) inode->pages_change = change;
+  });
+}
+
 void InodeTable::Touch(uint64_t nodeid, absl::Time now) {
   With(nodeid, [&](Inode* inode) {
     if (inode == nullptr) return;
@@ -170,6 +182,33 @@ bool InodeTable::TouchedSince(uint64_t nodeid, absl::Time when) const {
 bool InodeTable::NewsSince(uint64_t nodeid, absl::Time when) const {
   return With(nodeid, [&](const Inode* inode) {
     return inode != nullptr && (inode->touched_at >= when || inode->told_at >= when);
+  });
+}
+
+void InodeTable::NoteAbsent(uint64_t nodeid, Absent attribute, absl::Time asked) {
+  With(nodeid, [&](Inode* inode) {
+    if (inode == nullptr || asked < inode->absent_from) return;
+    AbsentAttribute& absent = inode->absent[static_cast<size_t>(attribute)];
+    absent.asked = asked;
+    absent.has_change = inode->told && inode->told_at <= asked;
+    absent.change = inode->told_change;
+  });
+}
+
+bool InodeTable::KnownAbsent(uint64_t nodeid, Absent attribute, absl::Time now) const {
+  return With(nodeid, [&](const Inode* inode) {
+    if (inode == nullptr) return false;
+    const AbsentAttribute& absent = inode->absent[static_cast<size_t>(attribute)];
+    if (absent.asked < inode->absent_from || absent.asked == absl::InfinitePast()) return false;
+    const bool directory = inode->type == wire::ObjectType::kDir;
+    return now - absent.asked < (directory ? times_.dir_min : times_.reg_min) ||
+           (absent.has_change && inode->told && inode->told_change == absent.change);
+  });
+}
+
+void InodeTable::ForgetAbsent(uint64_t nodeid, absl::Time now) {
+  With(nodeid, [&](Inode* inode) {
+    if (inode != nullptr) inode->absent_from = now;
   });
 }
 

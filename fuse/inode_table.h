@@ -43,6 +43,9 @@ struct Place {
   std::string name;
 };
 
+// Extended attributes that are asked for all the time, and that most files do not have.
+enum class Absent : uint8_t { kCapability, kSelinux, kAccessAcl, kDefaultAcl };
+
 class InodeTable {
  public:
   explicit InodeTable(const CacheTimes& times) : times_(times) {}
@@ -71,8 +74,14 @@ class InodeTable {
   // The kernel did not take them after all.
   void NotTold(uint64_t nodeid);
   // The file was opened and has this CHANGE: is it what the kernel was told last, so that its
-  // cached data and attributes are still true (close-to-open)?
+  // cached attributes are still true (close-to-open)?
   bool KernelIsCurrent(uint64_t nodeid, uint64_t change) const;
+
+  // The same of its pages, which may be older than the attributes it was told since. The kernel
+  // keeps them over an open that finds the CHANGE they are known to be as new as.
+  bool PagesAreCurrent(uint64_t nodeid, uint64_t change) const;
+  // The kernel has no page older than `change`. A smaller value than the last is no harm.
+  void PagesAre(uint64_t nodeid, uint64_t change);
 
   // A change of names in a directory by us, while it is under way.
   struct Change {
@@ -100,6 +109,15 @@ class InodeTable {
   // at `when` may be older than what the kernel knows.
   bool NewsSince(uint64_t nodeid, absl::Time when) const;
 
+  // The node did not have the attribute: the server was asked at `asked`, or the node was new then.
+  void NoteAbsent(uint64_t nodeid, Absent attribute, absl::Time asked);
+  // Whether that is still good at `now`: as long as nothing is seen to have changed (CHANGE is what
+  // the kernel was told before the question), and for the least cache time whatever has changed.
+  // Changes of ours end it at once, those of other clients when the kernel sees their attributes.
+  bool KnownAbsent(uint64_t nodeid, Absent attribute, absl::Time now) const;
+  // We have set extended attributes of the node: what was asked before `now` does not count.
+  void ForgetAbsent(uint64_t nodeid, absl::Time now);
+
   // What was written to the file and not committed. Shared by the table and the open files that
   // write: a write may come through any of them, and outlive the kernel's interest in the node.
   std::shared_ptr<client::WriteTracker> WritesOf(uint64_t nodeid);
@@ -107,6 +125,12 @@ class InodeTable {
   size_t size() const;
 
  private:
+  static constexpr size_t kAbsents = 4;
+  struct AbsentAttribute {
+    absl::Time asked = absl::InfinitePast();
+    bool has_change = false;
+    uint64_t change = 0;
+  };
   struct Inode {
     wire::FileHandle handle;
     wire::ObjectType type = wire::ObjectType::kInvalid;
@@ -115,9 +139,12 @@ class InodeTable {
     Place place;
     bool told = false;
     uint64_t told_change = 0;
+    std::optional<uint64_t> pages_change;
     absl::Time told_at = absl::InfinitePast();
     absl::Duration valid_for;
     absl::Time touched_at = absl::InfinitePast();
+    std::array<AbsentAttribute, kAbsents> absent;
+    absl::Time absent_from = absl::InfinitePast();  // what was asked before does not count
     uint64_t changes_begun = 0;
     uint64_t changes_ended = 0;
     std::unique_ptr<wire::FileAttributes> fresh;  // as of fresh_at

@@ -1,5 +1,6 @@
 #include "fuse/kernel_attributes.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -113,6 +114,31 @@ fuse_attr KernelAttributes(const wire::FileAttributes& a, uint64_t nodeid) {
   return out;
 }
 
+StatxAttributes KernelStatx(const wire::FileAttributes& a, uint64_t nodeid) {
+  const fuse_attr attr = KernelAttributes(a, nodeid);
+  const auto time = [](const wire::Time& t) { return StatxTime{t.seconds, t.nseconds, 0}; };
+  StatxAttributes out = {};
+  out.mask = STATX_BASIC_STATS;
+  out.blksize = attr.blksize;
+  out.nlink = attr.nlink;
+  out.uid = attr.uid;
+  out.gid = attr.gid;
+  out.mode = static_cast<uint16_t>(attr.mode);
+  out.ino = attr.ino;
+  out.size = attr.size;
+  out.blocks = attr.blocks;
+  out.atime = time(a.time_access);
+  out.ctime = time(a.time_metadata);
+  out.mtime = time(a.time_modify);
+  out.rdev_major = static_cast<uint32_t>(a.raw_dev.specdata1);
+  out.rdev_minor = static_cast<uint32_t>(a.raw_dev.specdata2);
+  if (a.has(wire::kFattrTimeCreate)) {
+    out.mask |= STATX_BTIME;
+    out.btime = time(a.time_create);
+  }
+  return out;
+}
+
 wire::FileAttributes AttributesToSet(const fuse_setattr_in& in) {
   wire::FileAttributes set;
   if (in.valid & FATTR_MODE) {
@@ -155,6 +181,11 @@ uint32_t AccessFromMask(uint32_t mask, bool directory) {
   if (mask & W_OK) access |= wire::kAccessModify | wire::kAccessExtend;
   if (mask & X_OK) access |= directory ? wire::kAccessLookup : wire::kAccessExecute;
   return access;
+}
+
+wire::StableHow StabilityFromFlags(uint32_t flags) {
+  if ((flags & O_SYNC) == O_SYNC) return wire::StableHow::kFileSync;  // includes O_DSYNC
+  return flags & O_DSYNC ? wire::StableHow::kDataSync : wire::StableHow::kUnstable;
 }
 
 KernelTime Validity(absl::Duration duration) {

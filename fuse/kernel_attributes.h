@@ -12,6 +12,8 @@ namespace dafs::fuse {
 
 // What stat(2) shows. `nodeid` stands in for a missing FILE_ID.
 fuse_attr KernelAttributes(const wire::FileAttributes& attributes, uint64_t nodeid);
+// The same and the time of birth, if it is known: what statx(2) shows.
+StatxAttributes KernelStatx(const wire::FileAttributes& attributes, uint64_t nodeid);
 
 // The S_IFMT bits of a type; 0 for one that a file system cannot have.
 uint32_t FileTypeBits(wire::ObjectType type);
@@ -29,6 +31,9 @@ wire::FileAttributes NewFileAttributes(uint32_t mode);
 
 // access(2) bits to ACCESS bits, for a file or directory.
 uint32_t AccessFromMask(uint32_t mask, bool directory);
+
+// How stable data must be before a WRITE with these flags of open(2) is answered.
+wire::StableHow StabilityFromFlags(uint32_t flags);
 
 struct KernelTime {
   uint64_t seconds;

@@ -13,13 +13,14 @@ constexpr size_t kShortInitBytes = 16;
 // What we ask for where the kernel has it. Not asked for, and why:
 //  WRITEBACK_CACHE           writes go through, so that other clients see them (close-to-open)
 //  ATOMIC_O_TRUNC            the kernel sends SETATTR of size 0 behind the OPEN
-//  POSIX_ACL                 until there are extended attributes
+//  SETXATTR_EXT              the server's file system clears set-group-id bits itself
 //  SPLICE_*                  requests are read into kept buffers
 //  EXPORT_SUPPORT            a node forgotten by the kernel is forgotten by us
 constexpr uint64_t kWanted = FUSE_ASYNC_READ | FUSE_BIG_WRITES | FUSE_AUTO_INVAL_DATA |
                              FUSE_DO_READDIRPLUS | FUSE_READDIRPLUS_AUTO | FUSE_ASYNC_DIO |
                              FUSE_PARALLEL_DIROPS | FUSE_MAX_PAGES | FUSE_CACHE_SYMLINKS |
-                             FUSE_HANDLE_KILLPRIV_V2 | FUSE_INIT_EXT | kInitDirectIoAllowMmap;
+                             FUSE_HANDLE_KILLPRIV_V2 | FUSE_DONT_MASK | FUSE_INIT_EXT |
+                             kInitDirectIoAllowMmap;
 
 }  // namespace
 
@@ -46,6 +47,7 @@ InitAnswer AnswerInit(std::span<const std::byte> body, const InitWishes& wishes)
   uint64_t wanted = kWanted;
   if (wishes.posix_locks) wanted |= FUSE_POSIX_LOCKS;
   if (wishes.flock_locks) wanted |= FUSE_FLOCK_LOCKS;
+  if (wishes.posix_acl) wanted |= FUSE_POSIX_ACL;
   answer.flags = offered & wanted;
 
   fuse_init_out& out = answer.out;

@@ -12,6 +12,8 @@ namespace dafs::fuse {
 struct InitWishes {
   uint32_t max_write = 1u << 20;  // bytes of the largest WRITE, whole pages
   uint32_t max_readahead = 1u << 20;
+  // The kernel checks modes and ACLs before it asks; it makes default_permissions of this.
+  bool posix_acl = false;
   uint16_t max_background = 64;  // asynchronous requests of the kernel in flight
   bool posix_locks = true;       // fcntl locks come to us; else the kernel keeps them
   bool flock_locks = true;       // those of flock(2) likewise

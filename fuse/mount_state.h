@@ -62,6 +62,9 @@ struct MountState {
   // The kernel's INIT was answered; `init_error` (errno) was set before.
   absl::Notification initialised;
   std::atomic<int> init_error{0};  // published by `initialised`
+  // What of the protocol kernel and mount have agreed on, FUSE_... bits; set with INIT's answer,
+  // before any other request.
+  std::atomic<uint64_t> init_flags{0};
   // Hands an INTERRUPT to the workers that did not read it; set before the workers serve.
   absl::AnyInvocable<void(uint64_t unique) const> interrupt_all;
 };

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,8 +38,9 @@ inline uint32_t ShareOf(uint32_t flags) {
 struct OpenState {
   uint64_t nodeid = 0;
   wire::FileHandle handle;
-  wire::StateId state_id;  // zero: the server keeps no open for it
-  uint32_t flags = 0;      // of open(2)
+  wire::StateId state_id;          // zero: the server keeps no open for it
+  uint32_t flags = 0;              // of open(2)
+  std::optional<uint64_t> change;  // CHANGE when it was opened
   std::shared_ptr<const client::Identity> opener;
   std::shared_ptr<client::WriteTracker> writes;  // shared with the inode table
 };

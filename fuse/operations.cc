@@ -6,12 +6,30 @@
 #include "fuse/kernel_attributes.h"
 
 namespace dafs::fuse {
+namespace {
+
+// Whether the request neither changes nor opens anything.
+bool OnlyLooks(uint32_t opcode) {
+  switch (opcode) {
+    case FUSE_LOOKUP:
+    case FUSE_GETATTR:
+    case kStatx:
+    case FUSE_READLINK:
+    case FUSE_STATFS:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
 
 Operations::Op Operations::OperationOf(uint32_t opcode) {
   switch (opcode) {
     case FUSE_LOOKUP:
       return &Operations::Lookup;
     case FUSE_GETATTR:
+    case kStatx:
       return &Operations::Getattr;
     case FUSE_SETATTR:
       return &Operations::Setattr;
@@ -40,6 +58,15 @@ Operations::Op Operations::OperationOf(uint32_t opcode) {
       return &Operations::Read;
     case FUSE_WRITE:
       return &Operations::Write;
+    case FUSE_FALLOCATE:
+      return &Operations::Fallocate;
+    case FUSE_LSEEK:
+      return &Operations::Lseek;
+    case FUSE_COPY_FILE_RANGE:
+    case kCopyFileRange64:
+      return &Operations::CopyFileRange;
+    case FUSE_TMPFILE:
+      return &Operations::Tmpfile;
     case FUSE_STATFS:
       return &Operations::Statfs;
     case FUSE_RELEASE:
@@ -62,6 +89,14 @@ Operations::Op Operations::OperationOf(uint32_t opcode) {
       return &Operations::Releasedir;
     case FUSE_FSYNCDIR:
       return &Operations::Fsyncdir;
+    case FUSE_GETXATTR:
+      return &Operations::Getxattr;
+    case FUSE_SETXATTR:
+      return &Operations::Setxattr;
+    case FUSE_LISTXATTR:
+      return &Operations::Listxattr;
+    case FUSE_REMOVEXATTR:
+      return &Operations::Removexattr;
     case FUSE_ACCESS:
       return &Operations::Access;
     default:
@@ -95,7 +130,17 @@ void Operations::BatchForget(RequestReader in) {
 
 Operations::Caller Operations::CallerOf(const Call& call) {
   const fuse_in_header& header = call.header();
-  return state_.identities.Get(header.uid, header.gid, header.pid, dat::Loop::Now());
+  Groups groups = OnlyLooks(header.opcode) ? Groups::kRecent : Groups::kNow;
+  return state_.identities.Get(header.uid, header.gid, header.pid, groups, dat::Loop::Now());
+}
+
+bool Operations::TakeNewGroups(const Call& call, Caller& who) {
+  const fuse_in_header& header = call.header();
+  Caller fresh =
+      state_.identities.Get(header.uid, header.gid, header.pid, Groups::kNow, dat::Loop::Now());
+  bool changed = !(*fresh == *who);
+  who = std::move(fresh);
+  return changed;
 }
 
 std::optional<InodeView> Operations::NodeOf(Call& call, uint64_t nodeid) {
@@ -141,6 +186,12 @@ void Operations::ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node
   }
 }
 
+void Operations::ReplyNewEntry(Call& call, const absl::StatusOr<client::Node>& node, Place place) {
+  const uint64_t directory = place.parent;
+  ReplyEntry(call, node, std::move(place));
+  if (node.ok()) NoteNew(state_.inodes.NodeOf(node->handle), directory, dat::Loop::Now());
+}
+
 bool Operations::ReplyFresh(Call& call) {
   std::optional<InodeTable::Fresh> fresh = state_.inodes.TakeFresh(call.nodeid(), dat::Loop::Now());
   if (!fresh.has_value()) return false;
@@ -155,12 +206,26 @@ bool Operations::ReplyFresh(Call& call) {
 
 void Operations::ReplyAttributes(Call& call, uint64_t nodeid,
                                  const wire::FileAttributes& attributes) {
+  if (!TellAttributes(call, attributes, Validity(nodeid, attributes))) {
+    state_.inodes.NotTold(nodeid);
+  }
+}
+
+bool Operations::TellAttributes(Call& call, const wire::FileAttributes& attributes,
+                                absl::Duration valid_for) {
+  KernelTime valid = fuse::Validity(valid_for);
+  if (call.header().opcode == kStatx) {
+    StatxOut out = {};
+    out.attr_valid = valid.seconds;
+    out.attr_valid_nsec = valid.nanoseconds;
+    out.stat = KernelStatx(attributes, call.nodeid());
+    return call.Reply({AsBytes(out)});
+  }
   fuse_attr_out out = {};
-  KernelTime valid = fuse::Validity(Validity(nodeid, attributes));
   out.attr_valid = valid.seconds;
   out.attr_valid_nsec = valid.nanoseconds;
-  out.attr = KernelAttributes(attributes, nodeid);
-  if (!call.Reply({AsBytes(out)})) state_.inodes.NotTold(nodeid);
+  out.attr = KernelAttributes(attributes, call.nodeid());
+  return call.Reply({AsBytes(out)});
 }
 
 }  // namespace dafs::fuse

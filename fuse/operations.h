@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "client/files.h"
@@ -59,7 +60,7 @@ class Operations {
   dat::Task<void> Rename2(Call& call);
   dat::Task<void> Link(Call& call);
   dat::Task<void> RenameTo(Call& call, uint64_t new_directory, std::string_view old_name,
-                           std::string_view new_name);
+                           std::string_view new_name, uint32_t flags);
 
   // ops_attributes.cc
   dat::Task<void> Getattr(Call& call);
@@ -70,6 +71,7 @@ class Operations {
   // ops_open.cc
   dat::Task<void> Open(Call& call);
   dat::Task<void> Create(Call& call);
+  dat::Task<void> Tmpfile(Call& call);
   dat::Task<void> Release(Call& call);
 
   // ops_data.cc
@@ -82,15 +84,39 @@ class Operations {
   dat::Task<void> Getlk(Call& call);
   dat::Task<void> Setlk(Call& call);
 
+  // ops_ranges.cc
+  dat::Task<void> Fallocate(Call& call);
+  dat::Task<void> Lseek(Call& call);
+  dat::Task<void> CopyFileRange(Call& call);
+
   // ops_directory.cc
   dat::Task<void> Opendir(Call& call);
   dat::Task<void> Readdir(Call& call);
   dat::Task<void> Releasedir(Call& call);
   dat::Task<void> Fsyncdir(Call& call);
 
+  // ops_xattrs.cc
+  dat::Task<void> Getxattr(Call& call);
+  dat::Task<void> Setxattr(Call& call);
+  dat::Task<void> Listxattr(Call& call);
+  dat::Task<void> Removexattr(Call& call);
+  dat::Task<absl::StatusOr<std::string>> GetValue(const client::Identity& who,
+                                                  const wire::FileHandle& file,
+                                                  std::string_view name);
+  dat::Task<void> LookForUsual(const client::Identity& who, const InodeView& node);
+  dat::Task<absl::Status> SetNfs4Acl(const client::Identity& who, const InodeView& node,
+                                     std::vector<wire::Ace> acl);
+  // The mode to make an object with in `directory`, for a caller with this umask.
+  dat::Task<uint32_t> ModeOfNew(const client::Identity& who, const InodeView& directory,
+                                uint32_t mode, uint32_t umask);
+  void NoteNew(uint64_t nodeid, uint64_t directory, absl::Time made);
+
   // Shared by them.
   using Caller = std::shared_ptr<const client::Identity>;
+  // With the groups it has now, but for a request that only looks: see Groups::kRecent.
   Caller CallerOf(const Call& call);
+  // Reads the groups of `who` again. Whether they are others, and the call is worth a second try.
+  bool TakeNewGroups(const Call& call, Caller& who);
   // The node of a request; answers ESTALE and returns nothing if it is not known.
   std::optional<InodeView> NodeOf(Call& call) { return NodeOf(call, call.nodeid()); }
   std::optional<InodeView> NodeOf(Call& call, uint64_t nodeid);
@@ -99,7 +125,11 @@ class Operations {
   fuse_entry_out Entry(const client::Node& node, Place place);
   // Answers with an entry, or the error.
   void ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node, Place place);
+  // The same for a node that was just made.
+  void ReplyNewEntry(Call& call, const absl::StatusOr<client::Node>& node, Place place);
   void ReplyAttributes(Call& call, uint64_t nodeid, const wire::FileAttributes& attributes);
+  // The answer to a GETATTR, STATX or SETATTR. False: the kernel did not take it.
+  bool TellAttributes(Call& call, const wire::FileAttributes& attributes, absl::Duration valid_for);
   absl::Duration Validity(uint64_t nodeid, const wire::FileAttributes& attributes);
   void Touch(uint64_t nodeid);
   // Answers with what our last change left of a directory. False if that is not known.
@@ -107,12 +137,27 @@ class Operations {
   class DirectoryChange;  // fuse/directory_change.h
 
   dat::Task<absl::StatusOr<client::OpenFile>> OpenNode(const client::Identity& who,
-                                                       const InodeView& node, uint32_t share,
+                                                       const InodeView& node, uint32_t flags,
                                                        std::string owner);
   // Takes an open file into the table; the answer to the kernel for it.
   fuse_open_out TakeOpen(const client::OpenFile& file, uint64_t nodeid, uint32_t flags, Caller who,
                          bool keep_cache);
+  // Answers CREATE and TMPFILE.
+  dat::Task<void> ReplyCreated(Call& call, const client::OpenFile& file, Place place,
+                               uint32_t flags, Caller who);
   dat::Task<void> CloseState(std::shared_ptr<OpenState> open);
+  // A WRITE on its way: what the server has taken of it, from the first byte on, and why not all.
+  struct Transfer {
+    uint64_t offset = 0;
+    uint32_t size = 0;
+    wire::StableHow stability = wire::StableHow::kUnstable;
+    uint32_t done = 0;
+    absl::Status failed;
+  };
+  dat::Task<void> WriteData(const OpenState& open, const client::BufferLease& lease,
+                            Transfer& transfer);
+  dat::Task<void> AppendData(const OpenState& open, const client::BufferLease& lease,
+                             Transfer& transfer);
   dat::Task<absl::Status> Commit(std::shared_ptr<OpenState> open, bool always);
   dat::Task<absl::Status> ReadRest(const OpenState& open, uint64_t offset,
                                    client::BufferLease& lease, uint32_t size, std::string& data);

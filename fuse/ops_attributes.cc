@@ -1,9 +1,10 @@
-// Attributes: GETATTR, SETATTR, ACCESS, STATFS. Spec: 6.5.2, 6.5.13, 6.5.15, 6.5.35.
+// Attributes: GETATTR, STATX, SETATTR, ACCESS, STATFS. Spec: 6.5.2, 6.5.13, 6.5.15, 6.5.35.
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "client/report.h"
+#include "fuse/errno.h"
 #include "fuse/kernel_attributes.h"
 #include "fuse/operations.h"
 
@@ -76,12 +77,11 @@ dat::Task<void> Operations::GetattrOfRoot(Call& call, InodeView root) {
   } else if (race->answered) {
     ReplyAttributes(call, call.nodeid(), state_.root.Get());
   } else {
-    fuse_attr_out out = {};  // valid for no time: it is to be asked for again
-    out.attr = KernelAttributes(state_.root.Get(), call.nodeid());
-    call.Reply({AsBytes(out)});
+    TellAttributes(call, state_.root.Get(), absl::ZeroDuration());  // it is to be asked for again
   }
 }
 
+// STATX is GETATTR with the time of birth in its answer; its request begins alike.
 dat::Task<void> Operations::Getattr(Call& call) {
   RequestReader in = call.reader();
   auto getattr = in.Take<fuse_getattr_in>();
@@ -132,11 +132,13 @@ dat::Task<void> Operations::Setattr(Call& call) {
   if (who == nullptr) who = CallerOf(call);
   wire::FileAttributes set = AttributesToSet(setattr);
   Touch(call.nodeid());
-  absl::StatusOr<wire::FileAttributes> attributes;
-  if (set.valid == 0) {
+  absl::StatusOr<wire::FileAttributes> attributes =
+      co_await files_.SetAttributes(*who, node->handle, state_id, set);
+  // Nothing to set is chown(2) that changes neither owner nor group, or the kernel's word that a
+  // WRITE will take set-id bits away. The second is no business of the owner alone, and the server
+  // does it with the WRITE.
+  if (set.valid == 0 && ErrnoFromStatus(attributes.status()) == EPERM) {
     attributes = co_await files_.GetAttributes(*who, node->handle);
-  } else {
-    attributes = co_await files_.SetAttributes(*who, node->handle, state_id, set);
   }
   Touch(call.nodeid());
   if (attributes.ok()) {

@@ -1,16 +1,17 @@
-// Data: READ, WRITE, FLUSH, FSYNC. Spec: 6.5.8, 6.5.27, 6.5.28, 6.5.38, 6.5.39.
+// Data: READ, WRITE, FLUSH, FSYNC. Spec: 6.5.3, 6.5.4, 6.5.8, 6.5.27, 6.5.28, 6.5.38, 6.5.39.
 // Data is never copied here: a READ is answered from the buffer the server wrote into, a WRITE's
 // request was read into the buffer the server reads from.
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "fuse/kernel_attributes.h"
 #include "fuse/operations.h"
 
 namespace dafs::fuse {
-
 // The rare READ that came back short before the end of the file: what is missing is read into the
 // same buffer once its content is put aside in `data`, which gets all of it.
 dat::Task<absl::Status> Operations::ReadRest(const OpenState& open, uint64_t offset,
@@ -70,6 +71,47 @@ dat::Task<void> Operations::Read(Call& call) {
   }
 }
 
+dat::Task<void> Operations::WriteData(const OpenState& open, const client::BufferLease& lease,
+                                      Transfer& transfer) {
+  while (transfer.done < transfer.size) {
+    absl::StatusOr<client::WriteResult> result = co_await files_.Write(
+        *open.opener, open.handle, open.state_id, transfer.offset + transfer.done, lease,
+        transfer.done, transfer.size - transfer.done, transfer.stability);
+    if (result.ok() && result->count == 0) {
+      transfer.failed = absl::InternalError("write: nothing taken");
+    }
+    if (!result.ok()) transfer.failed = result.status();
+    if (!transfer.failed.ok()) co_return;
+    open.writes->NoteWrite(*result);
+    transfer.done += result->count;
+  }
+}
+
+// The kernel's offset is where it believes the end to be; the server knows. The kernel asks for the
+// size anew after every write, so that where the data landed need not be told.
+dat::Task<void> Operations::AppendData(const OpenState& open, const client::BufferLease& lease,
+                                       Transfer& transfer) {
+  // An append is as stable as DATA_SYNC at least; what that means is for the server to say.
+  const wire::StableHow stability = transfer.stability == wire::StableHow::kUnstable
+                                        ? wire::StableHow::kDataSync
+                                        : wire::StableHow::kFileSync;
+  while (transfer.done < transfer.size) {
+    const uint32_t part = std::min(transfer.size - transfer.done, files_.append_bytes());
+    absl::StatusOr<client::AppendResult> result = co_await files_.Append(
+        *open.opener, open.handle, open.state_id, lease, transfer.done, part, stability);
+    if (!result.ok()) {
+      transfer.failed = result.status();
+      co_return;
+    }
+    client::WriteResult written;
+    written.count = part;
+    written.committed = result->committed;
+    written.verifier = result->verifier;
+    open.writes->NoteWrite(written);
+    transfer.done += part;
+  }
+}
+
 dat::Task<void> Operations::Write(Call& call) {
   RequestReader in = call.reader();
   auto write = in.Take<fuse_write_in>();
@@ -84,27 +126,25 @@ dat::Task<void> Operations::Write(Call& call) {
     co_return;
   }
   Touch(open->nodeid);
-  uint32_t done = 0;
-  absl::Status failed;
-  while (done < size) {
-    absl::StatusOr<client::WriteResult> result =
-        co_await files_.Write(*open->opener, open->handle, open->state_id, write.offset + done,
-                              call.lease(), done, size - done, wire::StableHow::kUnstable);
-    if (result.ok() && result->count == 0) failed = absl::InternalError("write: nothing taken");
-    if (!result.ok()) failed = result.status();
-    if (!failed.ok()) break;
-    open->writes->NoteWrite(*result);
-    done += result->count;
+  Transfer transfer;
+  transfer.offset = write.offset;
+  transfer.size = size;
+  transfer.stability = StabilityFromFlags(write.flags);
+  // Pages of a mapping have their places, whatever the descriptor was opened for.
+  const bool from_cache = (write.write_flags & FUSE_WRITE_CACHE) != 0;
+  if ((write.flags & O_APPEND) != 0 && !from_cache) {
+    co_await AppendData(*open, call.lease(), transfer);
+  } else {
+    co_await WriteData(*open, call.lease(), transfer);
   }
   Touch(open->nodeid);
-  commits_.Add(open, done);
-  if (done == 0 && !failed.ok()) {
-    // Write-back of a mapping: whoever dirtied the page is gone, the next fsync tells.
-    if (write.write_flags & FUSE_WRITE_CACHE) open->writes->NoteFailure(failed);
-    call.ReplyStatus(failed);
+  commits_.Add(open, transfer.done);
+  if (transfer.done == 0 && !transfer.failed.ok()) {
+    // Of pages of a mapping, the kernel keeps the error for the next fsync, msync or close.
+    call.ReplyStatus(transfer.failed);
     co_return;
   }
-  fuse_write_out out = {.size = done, .padding = 0};
+  fuse_write_out out = {.size = transfer.done, .padding = 0};
   call.Reply({AsBytes(out)});
 }
 

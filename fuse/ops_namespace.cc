@@ -8,23 +8,34 @@
 #include <utility>
 
 #include "fuse/directory_change.h"
+#include "fuse/errno.h"
 #include "fuse/kernel_attributes.h"
 #include "fuse/operations.h"
 #include "wire/status.h"
 
 namespace dafs::fuse {
+namespace {
+
+bool IsForbidden(const absl::Status& status) {
+  return wire::HasDafsStatus(status) && wire::DafsFromStatus(status) == wire::DafsStatus::kAcces;
+}
+
+}  // namespace
 
 dat::Task<void> Operations::Lookup(Call& call) {
   RequestReader in = call.reader();
   std::string_view name = in.TakeName();
   if (!in.ok()) {
-    call.ReplyErrno(EINVAL);
+    call.ReplyErrno(in.error());
     co_return;
   }
   std::optional<InodeView> parent = NodeOf(call);
   if (!parent) co_return;
   Caller who = CallerOf(call);
   absl::StatusOr<client::Node> node = co_await files_.Lookup(*who, parent->handle, name);
+  if (!node.ok() && IsForbidden(node.status()) && TakeNewGroups(call, who)) {
+    node = co_await files_.Lookup(*who, parent->handle, name);
+  }
   bool missing = !node.ok() && wire::HasDafsStatus(node.status()) &&
                  wire::DafsFromStatus(node.status()) == wire::DafsStatus::kNoEnt;
   if (missing && state_.options.lookup_cache == LookupCache::kAll) {
@@ -57,7 +68,7 @@ dat::Task<void> Operations::Symlink(Call& call) {
   std::string_view name = in.TakeName();
   std::string_view target = in.TakeString();
   if (!in.ok() || target.empty()) {
-    call.ReplyErrno(EINVAL);
+    call.ReplyErrno(in.ok() ? EINVAL : in.error());
     co_return;
   }
   std::optional<InodeView> parent = NodeOf(call);
@@ -77,19 +88,20 @@ dat::Task<void> Operations::Mknod(Call& call) {
   wire::ObjectType type = TypeFromMode(mknod.mode);
   if (!in.ok() || type == wire::ObjectType::kInvalid || type == wire::ObjectType::kDir ||
       type == wire::ObjectType::kLnk) {
-    call.ReplyErrno(EINVAL);
+    call.ReplyErrno(in.ok() ? EINVAL : in.error());
     co_return;
   }
   std::optional<InodeView> parent = NodeOf(call);
   if (!parent) co_return;
   Caller who = CallerOf(call);
   wire::SpecData device = DeviceFromKernel(mknod.rdev);
-  wire::FileAttributes attributes = NewFileAttributes(mknod.mode);
+  uint32_t mode = co_await ModeOfNew(*who, *parent, mknod.mode, mknod.umask);
+  mode &= wire::kModeBits;
   DirectoryChange change(state_.inodes, call.nodeid());
-  absl::StatusOr<client::Node> node = co_await files_.MakeNode(*who, parent->handle, name, type,
-                                                               device, attributes, change.after());
+  absl::StatusOr<client::Node> node =
+      co_await files_.MakeNode(*who, parent->handle, name, type, device, mode, change.after());
   change.End();
-  ReplyEntry(call, node, {call.nodeid(), std::string(name)});
+  ReplyNewEntry(call, node, {call.nodeid(), std::string(name)});
 }
 
 dat::Task<void> Operations::Mkdir(Call& call) {
@@ -97,25 +109,26 @@ dat::Task<void> Operations::Mkdir(Call& call) {
   auto mkdir = in.Take<fuse_mkdir_in>();
   std::string_view name = in.TakeName();
   if (!in.ok()) {
-    call.ReplyErrno(EINVAL);
+    call.ReplyErrno(in.error());
     co_return;
   }
   std::optional<InodeView> parent = NodeOf(call);
   if (!parent) co_return;
   Caller who = CallerOf(call);
-  wire::FileAttributes attributes = NewFileAttributes(mkdir.mode);
+  uint32_t mode = co_await ModeOfNew(*who, *parent, mkdir.mode, mkdir.umask);
+  wire::FileAttributes attributes = NewFileAttributes(mode);
   DirectoryChange change(state_.inodes, call.nodeid());
   absl::StatusOr<client::Node> node =
       co_await files_.MakeDirectory(*who, parent->handle, name, attributes, change.after());
   change.End();
-  ReplyEntry(call, node, {call.nodeid(), std::string(name)});
+  ReplyNewEntry(call, node, {call.nodeid(), std::string(name)});
 }
 
 dat::Task<void> Operations::Unlink(Call& call) {
   RequestReader in = call.reader();
   std::string_view name = in.TakeName();
   if (!in.ok()) {
-    call.ReplyErrno(EINVAL);
+    call.ReplyErrno(in.error());
     co_return;
   }
   std::optional<InodeView> parent = NodeOf(call);
@@ -133,10 +146,10 @@ dat::Task<void> Operations::Rename(Call& call) {
   std::string_view old_name = in.TakeName();
   std::string_view new_name = in.TakeName();
   if (!in.ok()) {
-    call.ReplyErrno(EINVAL);
+    call.ReplyErrno(in.error());
     co_return;
   }
-  co_await RenameTo(call, rename.newdir, old_name, new_name);
+  co_await RenameTo(call, rename.newdir, old_name, new_name, 0);
 }
 
 dat::Task<void> Operations::Rename2(Call& call) {
@@ -144,17 +157,18 @@ dat::Task<void> Operations::Rename2(Call& call) {
   auto rename = in.Take<fuse_rename2_in>();
   std::string_view old_name = in.TakeName();
   std::string_view new_name = in.TakeName();
-  // The protocol's RENAME replaces and knows nothing else: RENAME_NOREPLACE, RENAME_EXCHANGE and
-  // RENAME_WHITEOUT are refused as file systems refuse what they cannot.
-  if (!in.ok() || rename.flags != 0) {
-    call.ReplyErrno(EINVAL);
+  // RENAME_WHITEOUT is for the layers of overlayfs, which keeps none on a network file system.
+  bool known = rename.flags == 0 || rename.flags == wire::kRenameNoReplace ||
+               rename.flags == wire::kRenameExchange;
+  if (!in.ok() || !known) {
+    call.ReplyErrno(in.ok() ? EINVAL : in.error());
     co_return;
   }
-  co_await RenameTo(call, rename.newdir, old_name, new_name);
+  co_await RenameTo(call, rename.newdir, old_name, new_name, rename.flags);
 }
 
 dat::Task<void> Operations::RenameTo(Call& call, uint64_t new_directory, std::string_view old_name,
-                                     std::string_view new_name) {
+                                     std::string_view new_name, uint32_t flags) {
   std::optional<InodeView> from = NodeOf(call);
   if (!from) co_return;
   std::optional<InodeView> to = NodeOf(call, new_directory);
@@ -164,11 +178,19 @@ dat::Task<void> Operations::RenameTo(Call& call, uint64_t new_directory, std::st
   std::optional<DirectoryChange> to_change;
   if (new_directory != call.nodeid()) to_change.emplace(state_.inodes, new_directory);
   wire::FileAttributes* to_after = to_change.has_value() ? to_change->after() : nullptr;
-  absl::Status renamed = co_await files_.Rename(*who, from->handle, old_name, to->handle, new_name,
-                                                from_change.after(), to_after);
+  dat::Task<absl::Status> renaming =
+      flags == 0 ? files_.Rename(*who, from->handle, old_name, to->handle, new_name,
+                                 from_change.after(), to_after)
+                 : files_.Rename2(*who, from->handle, old_name, to->handle, new_name, flags);
+  absl::Status renamed = co_await renaming;
   from_change.End();
   if (to_change.has_value()) to_change->End();
-  call.ReplyStatus(renamed);
+  int error = ErrnoFromStatus(renamed);
+  // 6.5.34: EXIST is any target that does not go with the source. The kernel has seen to the types.
+  if (flags == 0 && error == EEXIST) error = ENOTEMPTY;
+  // A server without RENAME2: as rename(2) says it of a file system that lacks the flag.
+  if (flags != 0 && error == EOPNOTSUPP) error = EINVAL;
+  call.ReplyErrno(error);
 }
 
 dat::Task<void> Operations::Link(Call& call) {
@@ -176,7 +198,7 @@ dat::Task<void> Operations::Link(Call& call) {
   auto link = in.Take<fuse_link_in>();
   std::string_view name = in.TakeName();
   if (!in.ok()) {
-    call.ReplyErrno(EINVAL);
+    call.ReplyErrno(in.error());
     co_return;
   }
   std::optional<InodeView> directory = NodeOf(call);

@@ -1,4 +1,4 @@
-// Open files: OPEN, CREATE, RELEASE. Spec: 6.5.7, 6.5.24; WIRE.md 9.4, R15 (OPEN_HANDLE).
+// Open files: OPEN, CREATE, TMPFILE, RELEASE. Spec: 6.5.7, 6.5.24; WIRE.md 9.4, R15 (OPEN_HANDLE).
 #include <fcntl.h>
 
 #include <cerrno>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fuse/directory_change.h"
+#include "fuse/errno.h"
 #include "fuse/kernel_attributes.h"
 #include "fuse/operations.h"
 #include "wire/status.h"
@@ -14,6 +15,15 @@ namespace dafs::fuse {
 namespace {
 
 bool Writes(uint32_t flags) { return (ShareOf(flags) & wire::kShareWrite) != 0; }
+
+// Past the kernel's page cache: what was opened so, and appends, which the kernel would cache where
+// it believes the end to be, until it asks for the size. Kernels before 6.6 cannot map what is
+// opened this way, so there only appends that cannot be read.
+bool UsesDirectIo(uint32_t flags, uint64_t init_flags) {
+  if ((flags & O_DIRECT) != 0) return true;
+  if ((flags & O_APPEND) == 0 || !Writes(flags)) return false;
+  return (flags & O_ACCMODE) == O_WRONLY || (init_flags & kInitDirectIoAllowMmap) != 0;
+}
 
 // Errors of an OPEN by name that hold for the file and not only for its name.
 bool IsRefusal(const absl::Status& status) {
@@ -39,13 +49,16 @@ bool IsRefusal(const absl::Status& status) {
 // file comes back; else the file is used without an open at the server (state id zero).
 dat::Task<absl::StatusOr<client::OpenFile>> Operations::OpenNode(const client::Identity& who,
                                                                  const InodeView& node,
-                                                                 uint32_t share,
+                                                                 uint32_t flags,
                                                                  std::string owner) {
   client::OpenRequest request;
   request.owner = std::move(owner);
-  request.share_access = share;
-  absl::StatusOr<client::OpenFile> file =
-      co_await files_.OpenByHandle(who, node.handle, share, request.owner);
+  request.share_access = ShareOf(flags);
+  dat::Task<absl::StatusOr<client::OpenFile>> opening =
+      flags & kOpenForExec
+          ? files_.OpenForExecution(who, node.handle, request.owner)
+          : files_.OpenByHandle(who, node.handle, request.share_access, request.owner);
+  absl::StatusOr<client::OpenFile> file = co_await opening;
   if (!file.ok() || !file->state_id.is_zero()) co_return file;
   Place place = state_.inodes.PlaceOf(node.nodeid);
   std::optional<InodeView> parent = state_.inodes.Find(place.parent);
@@ -72,13 +85,13 @@ fuse_open_out Operations::TakeOpen(const client::OpenFile& file, uint64_t nodeid
   open->flags = flags;
   open->opener = std::move(who);
   open->writes = state_.inodes.WritesOf(nodeid);
+  if (file.attributes.has(wire::kFattrChange)) open->change = file.attributes.change;
   fuse_open_out out = {};
   out.fh = state_.open_files.Add(std::move(open));
-  if (flags & O_DIRECT) {
+  if (UsesDirectIo(flags, state_.init_flags)) {
     out.open_flags |= FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;
-  } else if (keep_cache) {
-    out.open_flags |= FOPEN_KEEP_CACHE;
   }
+  if (keep_cache) out.open_flags |= FOPEN_KEEP_CACHE;
   // Nothing was written through it, so close(2) has nothing to wait for; unless it gives up record
   // locks, which any descriptor of the file does.
   if (!Writes(flags) && !PosixAtServer(state_.options)) out.open_flags |= FOPEN_NOFLUSH;
@@ -102,7 +115,7 @@ dat::Task<void> Operations::Open(Call& call) {
   if (!node) co_return;
   Caller who = CallerOf(call);
   dat::Task<absl::StatusOr<client::OpenFile>> opening =
-      OpenNode(*who, *node, ShareOf(request.flags), state_.NewOwner());
+      OpenNode(*who, *node, request.flags, state_.NewOwner());
   absl::StatusOr<client::OpenFile> file = co_await opening;
   if (!file.ok()) {
     call.ReplyStatus(file.status());
@@ -110,10 +123,12 @@ dat::Task<void> Operations::Open(Call& call) {
   }
   // Close-to-open: whoever opens sees what others had written when they closed. The node is in use
   // by the caller until we answer, so the notification waits for nothing.
-  bool current = file->attributes.has(wire::kFattrChange) &&
-                 state_.inodes.KernelIsCurrent(call.nodeid(), file->attributes.change);
+  const bool has_change = file->attributes.has(wire::kFattrChange);
+  const uint64_t change = file->attributes.change;
+  bool current = has_change && state_.inodes.KernelIsCurrent(call.nodeid(), change);
   if (!current && !call.answered()) channel_.ForgetAttributes(call.nodeid());
-  fuse_open_out out = TakeOpen(*file, call.nodeid(), request.flags, who, current);
+  bool keep_cache = has_change && state_.inodes.PagesAreCurrent(call.nodeid(), change);
+  fuse_open_out out = TakeOpen(*file, call.nodeid(), request.flags, who, keep_cache);
   if (!call.Reply({AsBytes(out)})) {
     if (std::shared_ptr<OpenState> open = state_.open_files.Remove(out.fh)) {
       co_await CloseState(open);
@@ -126,7 +141,7 @@ dat::Task<void> Operations::Create(Call& call) {
   auto create = in.Take<fuse_create_in>();
   std::string_view name = in.TakeName();
   if (!in.ok()) {
-    call.ReplyErrno(EINVAL);
+    call.ReplyErrno(in.error());
     co_return;
   }
   std::optional<InodeView> parent = NodeOf(call);
@@ -141,19 +156,28 @@ dat::Task<void> Operations::Create(Call& call) {
   // GUARDED sets mode and owner as the file is made; EXCLUSIVE needs a second step for them.
   request.create_mode =
       create.flags & O_EXCL ? wire::CreateMode::kGuarded : wire::CreateMode::kUnchecked;
-  request.attributes = NewFileAttributes(create.mode);
+  uint32_t mode = co_await ModeOfNew(*who, *parent, create.mode, create.umask);
+  request.attributes = NewFileAttributes(mode);
   request.truncate = (create.flags & O_TRUNC) != 0;
   DirectoryChange change(state_.inodes, call.nodeid());
   absl::StatusOr<client::OpenFile> file = co_await files_.Open(*who, request, change.after());
   change.End();
   if (!file.ok()) {
-    call.ReplyStatus(file.status());
+    // The kernel knew of no such name: with ESTALE it looks again, and follows the link.
+    int error = ErrnoFromStatus(file.status());
+    call.ReplyErrno(error == ELOOP ? ESTALE : error);
     co_return;
   }
-  client::Node node{file->handle, file->attributes};
   Place place{call.nodeid(), request.name};
+  co_await ReplyCreated(call, *file, place, create.flags, who);
+}
+
+dat::Task<void> Operations::ReplyCreated(Call& call, const client::OpenFile& file, Place place,
+                                         uint32_t flags, Caller who) {
+  client::Node node{file.handle, file.attributes};
   fuse_entry_out entry = Entry(node, std::move(place));
-  fuse_open_out out = TakeOpen(*file, entry.nodeid, create.flags, who, false);
+  if (file.created) NoteNew(entry.nodeid, call.nodeid(), dat::Loop::Now());
+  fuse_open_out out = TakeOpen(file, entry.nodeid, flags, who, false);
   if (!call.Reply({AsBytes(entry), AsBytes(out)})) {
     state_.inodes.NotTold(entry.nodeid);
     state_.inodes.Forget(entry.nodeid, 1);
@@ -163,10 +187,41 @@ dat::Task<void> Operations::Create(Call& call) {
   }
 }
 
+// O_TMPFILE. Whether the file may be given a name (O_EXCL) is the kernel's business.
+dat::Task<void> Operations::Tmpfile(Call& call) {
+  RequestReader in = call.reader();
+  auto create = in.Take<fuse_create_in>();
+  if (!in.ok()) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  std::optional<InodeView> parent = NodeOf(call);
+  if (!parent) co_return;
+  Caller who = CallerOf(call);
+  client::OpenRequest request;
+  request.directory = parent->handle;
+  request.share_access = ShareOf(create.flags);
+  request.owner = state_.NewOwner();
+  uint32_t mode = co_await ModeOfNew(*who, *parent, create.mode, create.umask);
+  request.attributes = NewFileAttributes(mode);
+  absl::StatusOr<client::OpenFile> file = co_await files_.OpenUnlinked(*who, request);
+  if (!file.ok()) {
+    call.ReplyStatus(file.status());
+    co_return;
+  }
+  Place nowhere{call.nodeid(), ""};
+  co_await ReplyCreated(call, *file, nowhere, create.flags, who);
+}
+
 dat::Task<void> Operations::Release(Call& call) {
   RequestReader in = call.reader();
   auto release = in.Take<fuse_release_in>();
   std::shared_ptr<OpenState> open = in.ok() ? state_.open_files.Remove(release.fh) : nullptr;
+  // The kernel has done what the OPEN's answer said about its pages, so that they are as new as
+  // that.
+  if (open != nullptr && open->change.has_value()) {
+    state_.inodes.PagesAre(open->nodeid, *open->change);
+  }
   // Nobody waits for the CLOSE, which commits nothing.
   call.ReplyOk();
   if (open == nullptr) co_return;

@@ -2,11 +2,14 @@
 // is checked; the first error is kept, and what is read after it is zero or empty.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <span>
 #include <string_view>
 #include <type_traits>
+
+#include "wire/limits.h"
 
 namespace dafs::fuse {
 
@@ -26,16 +29,17 @@ class RequestReader {
   }
 
   // A name in a directory: ends with NUL, neither empty nor with '/', at most 1024 bytes (what the
-  // kernel passes on and the protocol takes; whether the file system does, the server says).
+  // protocol takes; whether the file system does, the server says).
   std::string_view TakeName() {
     std::string_view name = TakeString();
-    if (name.empty() || name.size() > 1024 || name.find('/') != name.npos) return Fail();
+    if (name.empty() || name.find('/') != name.npos) return Fail();
+    if (name.size() > wire::kNameBound.max_bytes) return Fail(ENAMETOOLONG);
     return name;
   }
 
   // Any string that ends with NUL.
   std::string_view TakeString() {
-    const void* end = ok_ && !rest_.empty() ? std::memchr(rest_.data(), 0, rest_.size()) : nullptr;
+    const void* end = ok() && !rest_.empty() ? std::memchr(rest_.data(), 0, rest_.size()) : nullptr;
     if (end == nullptr) return Fail();
     size_t size = static_cast<size_t>(static_cast<const std::byte*>(end) - rest_.data());
     std::string_view text(reinterpret_cast<const char*>(rest_.data()), size);
@@ -43,21 +47,30 @@ class RequestReader {
     return text;
   }
 
+  // The next `size` bytes; none if there are not so many.
+  std::span<const std::byte> TakeBytes(size_t size) {
+    if (!Need(size)) return {};
+    const std::span<const std::byte> bytes = rest_.first(size);
+    rest_ = rest_.subspan(size);
+    return bytes;
+  }
+
   std::span<const std::byte> rest() const { return rest_; }
-  bool ok() const { return ok_; }
+  bool ok() const { return error_ == 0; }
+  int error() const { return error_; }  // the errno to answer with if not ok
 
  private:
   bool Need(size_t bytes) {
-    if (!ok_ || rest_.size() < bytes) Fail();
-    return ok_;
+    if (!ok() || rest_.size() < bytes) Fail();
+    return ok();
   }
-  std::string_view Fail() {
-    ok_ = false;
+  std::string_view Fail(int error = EINVAL) {
+    if (error_ == 0) error_ = error;
     return {};
   }
 
   std::span<const std::byte> rest_;
-  bool ok_ = true;
+  int error_ = 0;
 };
 
 }  // namespace dafs::fuse

@@ -175,8 +175,9 @@ void Worker::Handle(std::span<const std::byte> request) {
       }
       return;
     default:
-      // Longer ones are requests we do not have (SETXATTR, IOCTL): the header is enough to say so.
-      StartCall(header, body.first(std::min(body.size(), kBodyMax)), client::BufferLease());
+      // Longer ones are requests we do not have (IOCTL): the header is enough to say so.
+      const size_t most = header.opcode == FUSE_SETXATTR ? kSetxattrBodyMax : kBodyMax;
+      StartCall(header, body.first(std::min(body.size(), most)), client::BufferLease());
   }
 }
 
@@ -191,10 +192,12 @@ void Worker::Init(const fuse_in_header& header, std::span<const std::byte> body)
   wishes.max_write = state_.options.wsize;
   wishes.posix_locks = PosixAtServer(state_.options);
   wishes.flock_locks = FlockAtServer(state_.options);
+  wishes.posix_acl = state_.options.default_permissions;
   InitAnswer answer = AnswerInit(body, wishes);
   if (answer.error != 0) {
     channel_->ReplyError(header.unique, answer.error);
   } else {
+    state_.init_flags = answer.flags;
     channel_->Reply(header.unique, {AsBytes(answer.out)});
     if (answer.again) return;
   }

@@ -76,8 +76,9 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
                  "sessions at once from one address");
   app.add_option("--message-memory", raw.message_memory_mib, "MiB for messages of all sessions");
   app.add_option("--direct-memory", raw.direct_memory_mib, "MiB for RDMA of each worker");
-  app.add_option("--stable", raw.stable,
-                 "what response caches survive: process (its end, as by kill -9) or power");
+  app.add_option(
+      "--stable", raw.stable,
+      "what appends and response caches survive: process (its end, as by kill -9) or power");
   // For tests: store/kill_switch.h.
   app.add_option("--kill-at", raw.kill_at)->group("");
   app.add_option("--response-cache", raw.response_cache_mib,

@@ -148,6 +148,18 @@ const Procedure* FindProcedure(Proc proc) {
       return &kRun<HurryUp>;
     case Proc::kOpenHandle:
       return &kRun<OpenHandle>;
+    case Proc::kAllocate:
+      return &kStart<Allocate>;
+    case Proc::kSeek:
+      return &kStart<Seek>;
+    case Proc::kCopyRange:
+      return &kStart<CopyRange>;
+    case Proc::kRename2:
+      return &kRun<Rename2>;
+    case Proc::kOpenExecute:
+      return &kRun<OpenExecute>;
+    case Proc::kMakeNode:
+      return &kRun<MakeNode>;
     case Proc::kBcGetattr:
     case Proc::kBcNull:
     case Proc::kBcRecall:

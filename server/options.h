@@ -10,15 +10,10 @@
 
 #include "absl/time/time.h"
 #include "server/store/export.h"
+#include "server/store/store.h"
 #include "wire/dat/address.h"
 
 namespace dafs::server {
-
-// What the server's memory of its clients and their requests survives.
-enum class Stable : uint8_t {
-  kProcess,  // the end of the process, however it comes
-  kPower,    // the end of the machine too; every modification waits for the disk
-};
 
 enum class Transport : uint8_t { kTcp, kRdma };  // the words of --listen and -o proto=
 

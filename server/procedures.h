@@ -28,6 +28,8 @@ void Create(Call& call);
 void Link(Call& call);
 void Remove(Call& call);
 void Rename(Call& call);
+void Rename2(Call& call);
+void MakeNode(Call& call);
 void ReadlinkInline(Call& call);
 
 // procedures_attributes.cc
@@ -41,6 +43,7 @@ void Nverify(Call& call);
 // procedures_open.cc
 dat::Task<void> Open(Call& call);
 void OpenHandle(Call& call);
+void OpenExecute(Call& call);
 void Close(Call& call);
 void OpenDowngrade(Call& call);
 
@@ -48,6 +51,11 @@ void OpenDowngrade(Call& call);
 void Lock(Call& call);
 void Lockt(Call& call);
 void Locku(Call& call);
+
+// procedures_ranges.cc
+dat::Task<void> Allocate(Call& call);
+dat::Task<void> Seek(Call& call);
+dat::Task<void> CopyRange(Call& call);
 
 // procedures_data.cc
 dat::Task<void> ReadInline(Call& call);

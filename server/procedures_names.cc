@@ -1,7 +1,8 @@
 // Procedures on names: GET_ROOT_HANDLE, LOOKUP, LOOKUPP, OPENATTR, CREATE, LINK, REMOVE, RENAME,
-// READLINK. Spec: 6.5.9, 6.5.12, 6.5.17, 6.5.21, 6.5.22, 6.5.25, 6.5.31, 6.5.33, 6.5.34. They run
-// on the worker: names and inodes are in the kernel's caches, or a journal takes them; a hand-over
-// would cost more than it spares. What a cold disk costs here, the worker waits for.
+// READLINK, and the private RENAME2 and MAKE_NODE (wire/messages_posix.h).
+// Spec: 6.5.9, 6.5.12, 6.5.17, 6.5.21, 6.5.22, 6.5.25, 6.5.31, 6.5.33, 6.5.34. They run on the
+// worker: names and inodes are in the kernel's caches, or a journal takes them; a hand-over would
+// cost more than it spares. What a cold disk costs here, the worker waits for.
 #include "server/procedures.h"
 #include "server/session.h"
 
@@ -72,6 +73,22 @@ void Rename(Call& call) {
   if (!call.Decode(args)) return;
   wire::RenameRes res;
   const DafsStatus status = call.session().store().Rename(call.caller(), args, &res);
+  call.Finish(status, args, res);
+}
+
+void Rename2(Call& call) {
+  wire::Rename2Args args;
+  if (!call.Decode(args)) return;
+  wire::Rename2Res res;
+  const DafsStatus status = call.session().store().Rename2(call.caller(), args, &res);
+  call.Finish(status, args, res);
+}
+
+void MakeNode(Call& call) {
+  wire::MakeNodeArgs args;
+  if (!call.Decode(args)) return;
+  wire::MakeNodeRes res;
+  const DafsStatus status = call.session().store().MakeNode(call.caller(), args, &res);
   call.Finish(status, args, res);
 }
 

@@ -1,5 +1,5 @@
-// Procedures on opens: OPEN, OPEN_HANDLE (private), CLOSE, OPEN_DOWNGRADE.
-// Spec: 6.5.7, 6.5.24, 6.5.26; R15 for OPEN_HANDLE.
+// Procedures on opens: OPEN, CLOSE, OPEN_DOWNGRADE, and the private OPEN_HANDLE and OPEN_EXECUTE.
+// Spec: 6.5.7, 6.5.24, 6.5.26; R15 for the private ones.
 #include "server/procedures.h"
 #include "server/session.h"
 
@@ -34,6 +34,14 @@ void OpenHandle(Call& call) {
   if (!call.Decode(args)) return;
   wire::OpenHandleRes res;
   const DafsStatus status = call.session().store().OpenHandle(call.caller(), args, &res);
+  call.Finish(status, args, res);
+}
+
+void OpenExecute(Call& call) {
+  wire::OpenExecuteArgs args;
+  if (!call.Decode(args)) return;
+  wire::OpenExecuteRes res;
+  const DafsStatus status = call.session().store().OpenExecute(call.caller(), args, &res);
   call.Finish(status, args, res);
 }
 

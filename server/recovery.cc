@@ -38,7 +38,14 @@ Res ChangeResult(const Intent& intent) {
   res.change_info = ChangeOfDirectory(intent);
   return res;
 }
-wire::RenameRes ResultOf(const Intent& intent, wire::RenameRes res) {
+wire::MakeNodeRes ResultOf(const Intent& intent, wire::MakeNodeRes res) {
+  res.filehandle = intent.object;
+  res.change_info = ChangeOfDirectory(intent);
+  return res;
+}
+template <class Res>
+Res RenameResult(const Intent& intent) {
+  Res res;
   res.source = ChangeOfDirectory(intent);
   res.target = {.before = intent.new_before, .after = intent.new_after, .atomic = false};
   return res;
@@ -100,7 +107,11 @@ void MakeAnswer(JournalSlot& slot, wire::ByteOrder order) {
     case Proc::kRemove:
       return answer(ChangeResult<wire::RemoveRes>(intent));
     case Proc::kRename:
-      return answer(ResultOf(intent, wire::RenameRes()));
+      return answer(RenameResult<wire::RenameRes>(intent));
+    case Proc::kRename2:
+      return answer(RenameResult<wire::Rename2Res>(intent));
+    case Proc::kMakeNode:
+      return answer(ResultOf(intent, wire::MakeNodeRes()));
     case Proc::kSetattrInline:
       return answer(SetattrResult<wire::SetattrInlineRes>(intent));
     case Proc::kSetattrDirect:

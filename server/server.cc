@@ -57,6 +57,7 @@ StoreOptions StoreOptionsOf(const ServerOptions& options) {
   store.state_dir = options.state_dir;
   store.max_read = store.max_write = store.max_append = options.max_transfer_bytes;
   store.pref_io_size = options.max_transfer_bytes;
+  store.stable = options.stable;
   store.lease_time = options.lease_time;
   store.keep_orphans = true;
   return store;

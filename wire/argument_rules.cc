@@ -39,6 +39,8 @@ DafsStatus CheckSettable(const FileAttributes& attributes) {
 
 DafsStatus CheckRules(const AccessArgs& args) { return InvalIf((args.access & ~kAccessAll) != 0); }
 
+DafsStatus CheckRules(const AllocateArgs& args) { return InvalIf(args.length == 0); }
+
 DafsStatus CheckRules(const AppendDirectArgs& args) {
   return InvalIf(args.stable_how == StableHow::kUnstable ||
                  args.write_data_buffer.buffer_byte_count < args.byte_count);
@@ -100,6 +102,20 @@ DafsStatus CheckRules(const LockuArgs& args) {
   return CheckLockRange(args.offset, args.length);
 }
 
+DafsStatus CheckRules(const MakeNodeArgs& args) {
+  switch (args.obj_type) {
+    case ObjectType::kReg:
+    case ObjectType::kBlk:
+    case ObjectType::kChr:
+    case ObjectType::kSock:
+    case ObjectType::kFifo:
+      break;
+    default:
+      return DafsStatus::kBadType;
+  }
+  return InvalIf(IsDotName(args.component) || (args.mode & ~kModeBits) != 0);
+}
+
 // R63, R70.
 DafsStatus CheckRules(const OpenArgs& args) {
   const bool create = args.open_type == OpenType::kCreate;
@@ -136,6 +152,11 @@ DafsStatus CheckRules(const RemoveArgs& args) { return InvalIf(IsDotName(args.ta
 
 DafsStatus CheckRules(const RenameArgs& args) {
   return InvalIf(IsDotName(args.oldname) || IsDotName(args.newname));
+}
+
+DafsStatus CheckRules(const Rename2Args& args) {
+  return InvalIf(IsDotName(args.oldname) || IsDotName(args.newname) ||
+                 (args.flags != kRenameNoReplace && args.flags != kRenameExchange));
 }
 
 DafsStatus CheckRules(const SetFencingListArgs& args) {

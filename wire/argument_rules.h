@@ -15,6 +15,7 @@ DafsStatus CheckRules(const Args&) {
   return DafsStatus::kOk;
 }
 DafsStatus CheckRules(const AccessArgs& args);
+DafsStatus CheckRules(const AllocateArgs& args);
 DafsStatus CheckRules(const AppendDirectArgs& args);
 DafsStatus CheckRules(const AppendInlineArgs& args);
 DafsStatus CheckRules(const BatchSubmitArgs& args);
@@ -23,12 +24,14 @@ DafsStatus CheckRules(const LinkArgs& args);
 DafsStatus CheckRules(const LockArgs& args);
 DafsStatus CheckRules(const LocktArgs& args);
 DafsStatus CheckRules(const LockuArgs& args);
+DafsStatus CheckRules(const MakeNodeArgs& args);
 DafsStatus CheckRules(const OpenArgs& args);
 DafsStatus CheckRules(const OpenDowngradeArgs& args);
 DafsStatus CheckRules(const OpenHandleArgs& args);
 DafsStatus CheckRules(const ReadDirectArgs& args);
 DafsStatus CheckRules(const RemoveArgs& args);
 DafsStatus CheckRules(const RenameArgs& args);
+DafsStatus CheckRules(const Rename2Args& args);
 DafsStatus CheckRules(const SetFencingListArgs& args);
 DafsStatus CheckRules(const SetattrInlineArgs& args);
 DafsStatus CheckRules(const WriteDirectArgs& args);

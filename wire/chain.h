@@ -18,7 +18,7 @@ FileHandle* ChainFileHandle(Args& args) {
     return &args.directory;
   } else if constexpr (Args::kProc == Proc::kLink) {
     return &args.destination_object;
-  } else if constexpr (Args::kProc == Proc::kRename) {
+  } else if constexpr (Args::kProc == Proc::kRename || Args::kProc == Proc::kRename2) {
     return &args.targetdir;
   } else {
     return &args.filehandle;

@@ -103,6 +103,23 @@ enum class AccessPattern : uint32_t {  // dafs_access_pattern_type, 6.1.8
 };
 constexpr bool IsKnown(AccessPattern v) { return uint32_t(v) <= 4; }
 
+// What the private procedure ALLOCATE (1005) does to its range: the modes of fallocate(2). Where
+// the size does not stay, the file grows to hold the range.
+enum class AllocateMode : uint32_t {
+  kAllocate = 0,          // blocks for all of it; data stays, holes read as zeros
+  kAllocateKeepSize = 1,  // the same, and the size stays
+  kPunchHole = 2,         // no blocks, reads as zeros; the size stays
+  kZeroRange = 3,         // reads as zeros
+  kZeroRangeKeepSize = 4,
+  kCollapseRange = 5,  // the range is cut out
+  kInsertRange = 6,    // a hole is put before offset
+};
+constexpr bool IsKnown(AllocateMode v) { return uint32_t(v) <= 6; }
+
+// What the private procedure SEEK (1006) looks for.
+enum class SeekWhat : uint32_t { kData = 1, kHole = 2 };
+constexpr bool IsKnown(SeekWhat v) { return uint32_t(v) - 1 <= 1; }
+
 // Lock options (6.5.18, 4.4.1.3; R11).
 inline constexpr uint32_t kLockReclaim = 1;
 inline constexpr uint32_t kLockPersist = 2;

@@ -9,6 +9,8 @@
 #include "wire/messages_locks.h"
 #include "wire/messages_namespace.h"
 #include "wire/messages_open_close.h"
+#include "wire/messages_ranges.h"
+#include "wire/messages_posix.h"
 #include "wire/messages_read_write.h"
 #include "wire/messages_readdir.h"
 #include "wire/messages_response_cache.h"
@@ -75,7 +77,13 @@
   X(GetFencingList) \
   X(SetFencingList) \
   X(HurryUp) \
-  X(OpenHandle)
+  X(OpenHandle) \
+  X(Rename2) \
+  X(OpenExecute) \
+  X(MakeNode) \
+  X(Allocate) \
+  X(Seek) \
+  X(CopyRange)
 // clang-format on
 
 namespace dafs::wire {

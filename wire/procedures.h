@@ -69,6 +69,12 @@ enum class Proc : uint32_t {
   kSetFencingList = 159,
   kHurryUp = 160,
   kOpenHandle = 1000,
+  kRename2 = 1001,
+  kOpenExecute = 1002,
+  kMakeNode = 1003,
+  kAllocate = 1005,
+  kSeek = 1006,
+  kCopyRange = 1007,
 };
 
 // What a procedure may do in a chain. Spec: 4.3.1.
@@ -170,6 +176,12 @@ inline constexpr auto kProcedures = std::to_array<ProcInfo>({
     {Proc::kSetFencingList, "SET_FENCING_LIST", "6.4.2", Category::kSpecial, Direction::kToServer, 80, 0, false, Current::kUnchanged, false, Current::kUnchanged},
     {Proc::kHurryUp, "HURRY_UP", "6.5.16", Category::kFsStateModifying, Direction::kToServer, 8, 0, false, Current::kUnchanged, false, Current::kUnchanged},
     {Proc::kOpenHandle, "OPEN_HANDLE", "private", Category::kFsStateModifying, Direction::kToServer, 80, 72, true, Current::kFromResult, false, Current::kFromResult},
+    {Proc::kRename2, "RENAME2", "private", Category::kFsStateModifying, Direction::kToServer, 144, 48, true, Current::kTheOneUsed, false, Current::kUnchanged},
+    {Proc::kOpenExecute, "OPEN_EXECUTE", "private", Category::kFsStateModifying, Direction::kToServer, 72, 72, true, Current::kFromResult, false, Current::kFromResult},
+    {Proc::kMakeNode, "MAKE_NODE", "private", Category::kFsStateModifying, Direction::kToServer, 96, 88, true, Current::kFromResult, false, Current::kUnchanged},
+    {Proc::kAllocate, "ALLOCATE", "private", Category::kFsStateModifying, Direction::kToServer, 96, 0, true, Current::kTheOneUsed, true, Current::kTheOneUsed},
+    {Proc::kSeek, "SEEK", "private", Category::kSimple, Direction::kToServer, 88, 8, true, Current::kTheOneUsed, true, Current::kTheOneUsed},
+    {Proc::kCopyRange, "COPY_RANGE", "private", Category::kFsStateModifying, Direction::kToServer, 168, 16, true, Current::kTheOneUsed, true, Current::kTheOneUsed},
 });
 // clang-format on
 

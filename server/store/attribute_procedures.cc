@@ -100,6 +100,13 @@ void BeginSetattr(const Caller& caller, Object& file, const wire::FileAttributes
   caller.operation->Begin();
 }
 
+// chown(2) that changes neither owner nor group: on Linux it moves the ctime and clears set-id
+// bits.
+DafsStatus ChownToNobody(Object& file) {
+  return fchownat(file.path_fd(), "", ~0u, ~0u, AT_EMPTY_PATH) == 0 ? DafsStatus::kOk
+                                                                    : StatusFromErrno();
+}
+
 }  // namespace
 
 DafsStatus Store::Setattr(const Caller& caller, const wire::FileHandle& filehandle,
@@ -132,15 +139,15 @@ DafsStatus Store::Setattr(const Caller& caller, const wire::FileHandle& filehand
       STORE_RETURN_IF_NOT_OK(impl_->grace.CheckIo(caller, file->key(), !state_id.is_zero()));
     }
   }
-  if (attributes.valid == 0) return DafsStatus::kOk;
   if (file->fs().exported->read_only) return DafsStatus::kRofs;
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *file->fs().exported));
   // What else changes the size waits until the journal knows of this.
   std::optional<absl::MutexLock> lock;
   if (resizes) lock.emplace(&impl_->AppendLock(file->key()));
   BeginSetattr(caller, *file, attributes);
+  const int fd = size_fd != nullptr ? size_fd->get() : -1;
   const DafsStatus status =
-      ApplyAttributes(*file, attributes, size_fd != nullptr ? size_fd->get() : -1, bitmap);
+      attributes.valid == 0 ? ChownToNobody(*file) : ApplyAttributes(*file, attributes, fd, bitmap);
   file->change().Modified();
   if (Operation* operation = caller.operation) {
     operation->intent().attributes = *bitmap;

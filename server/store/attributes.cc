@@ -71,7 +71,7 @@ int Statx(int fd, struct statx* stx) {
 }
 
 void FillAttributes(const struct statx& stx, uint64_t bitmap, uint64_t change,
-                    const wire::FileHandle& filehandle, bool orphaned,
+                    const wire::FileHandle& filehandle, bool hidden_link,
                     wire::FileAttributes* attributes) {
   wire::FileAttributes& a = *attributes;
   a.included = bitmap & wire::kFattrAll;
@@ -79,7 +79,9 @@ void FillAttributes(const struct statx& stx, uint64_t bitmap, uint64_t change,
   if ((stx.stx_mask & STATX_BTIME) == 0) a.valid &= ~wire::kFattrTimeCreate;
   a.object_type = ObjectTypeOf(stx.stx_mode);
   a.mode = stx.stx_mode & wire::kModeBits;
-  a.num_links = stx.stx_nlink - (orphaned && stx.stx_nlink > 0 ? 1 : 0);
+  // Some file systems do not count directories: their link count is always 1.
+  const bool counted = !S_ISDIR(stx.stx_mode) || stx.stx_nlink > 2;
+  a.num_links = stx.stx_nlink - (hidden_link && counted && stx.stx_nlink > 0 ? 1 : 0);
   a.change = change;
   a.object_size = stx.stx_size;
   a.file_id = stx.stx_ino;

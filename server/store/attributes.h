@@ -32,9 +32,9 @@ int Statx(int fd, struct statx* stx);
 
 // Fills in what `bitmap` asks for and statx knows. FILEHANDLE and CHANGE, if asked for, are the
 // given ones; NAMED_ATTR and ACL are left to others. `included` becomes the defined part of
-// `bitmap`.
+// `bitmap`. `hidden_link`: one link is the server's own (orphans.h), and not counted.
 void FillAttributes(const struct statx& stx, uint64_t bitmap, uint64_t change,
-                    const wire::FileHandle& filehandle, bool orphaned,
+                    const wire::FileHandle& filehandle, bool hidden_link,
                     wire::FileAttributes* attributes);
 
 // The number that an OWNER or OWNER_GROUP names (R90). False if it names none.

@@ -1,9 +1,5 @@
 // Moving data: READ, WRITE, APPEND, COMMIT.
 // Spec: 6.5.27, 6.5.28, 6.5.38, 6.5.39, 6.5.3, 6.5.4, 6.5.8.
-//
-// With a state id the rights are those of its OPEN, and the descriptors the server's; without one
-// the kernel decides anew at every call. Writes act as their caller all the same, because the
-// kernel looks at who writes for set-id bits, quotas and reserved space.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -14,6 +10,7 @@
 #include <cstdint>
 
 #include "absl/container/inlined_vector.h"
+#include "server/store/data_access.h"
 #include "server/store/errno_status.h"
 #include "server/store/store_impl.h"
 #include "wire/messages_read_write.h"
@@ -23,60 +20,6 @@ namespace dafs::server {
 using wire::DafsStatus;
 
 namespace {
-
-// A file and a descriptor that entitles to what was asked.
-struct OpenData {
-  ObjectRef file;
-  std::shared_ptr<const Fd> fd;  // of the object, or of this call alone
-};
-
-int OpenFlags(uint32_t access) {
-  return (access == wire::kShareRead ? O_RDONLY : O_WRONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-}
-
-// Without a right from an OPEN: the kernel decides by the caller's identity.
-DafsStatus OpenAsCaller(StoreImpl& store, const Caller& caller, uint32_t access, OpenData* data) {
-  STORE_RETURN_IF_NOT_OK(store.Enter(caller, *data->file->fs().exported));
-  Fd fd(open(FdPath(data->file->path_fd()).c_str(), OpenFlags(access)));
-  if (!fd.ok()) return StatusFromErrno();
-  data->fd = std::make_shared<const Fd>(std::move(fd));
-  return DafsStatus::kOk;
-}
-
-// The file of a READ or WRITE, checked for `access` (kShareRead or kShareWrite).
-DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHandle& filehandle,
-                    const wire::StateId& state_id, uint32_t access, OpenData* data) {
-  OpenRights rights;
-  const bool has_state = !state_id.is_zero();
-  if (has_state) {
-    if (!store.IsGenuine(filehandle)) return DafsStatus::kBadHandle;
-    STORE_RETURN_IF_NOT_OK(
-        store.opens.Find(caller.client_id, state_id, KeyOf(filehandle), &rights));
-  }
-  if (rights.object != nullptr) {
-    data->file = std::move(rights.object);
-    if (!data->file->fs().exported->Admits(caller.peer)) return DafsStatus::kAcces;
-  } else {
-    STORE_RETURN_IF_NOT_OK(
-        store.ResolveObject(caller, filehandle, DafsStatus::kInval, &data->file));
-  }
-  if (!data->file->is_regular()) return DafsStatus::kInval;
-  if (store.grace.active()) {
-    STORE_RETURN_IF_NOT_OK(store.grace.CheckIo(caller, data->file->key(), has_state));
-  }
-  const bool write = access == wire::kShareWrite;
-  if (write && data->file->fs().exported->read_only) return DafsStatus::kRofs;
-  if ((rights.access & access) != 0) {
-    int error = 0;
-    data->fd = data->file->DataFd(write, &error);
-    return data->fd != nullptr ? DafsStatus::kOk : StatusFromErrno(error);
-  }
-  // An open for writing alone may still read what its user may read: a client that writes part of
-  // a page needs the rest of it. One for reading alone never writes.
-  if (has_state && write) return DafsStatus::kAcces;
-  if (!has_state) STORE_RETURN_IF_NOT_OK(store.CheckDenied(KeyOf(filehandle), access));
-  return OpenAsCaller(store, caller, access, data);
-}
 
 using Iovecs = absl::InlinedVector<iovec, 16>;
 
@@ -296,7 +239,9 @@ DafsStatus Store::Append(const Caller& caller, const wire::FileHandle& filehandl
     if (v.iov_len > 0) vecs.push_back(v);
   }
   if (vecs.size() > IOV_MAX) return DafsStatus::kWriteTooBig;
-  const int flags = SyncFlag(stable_how);
+  // In the page cache an append survives the process, but not the machine.
+  const bool cached = impl_->options.stable == Stable::kProcess;
+  const int flags = cached && stable_how == wire::StableHow::kDataSync ? 0 : SyncFlag(stable_how);
   absl::MutexLock lock(&impl_->AppendLock(data.file->key()));
   if (!SizeOf(fd.get(), &res->offset)) return StatusFromErrno();
   BeginData(caller, *data.file, stable_how, res->verifier, res->offset, total);

@@ -1,4 +1,5 @@
-// Changing directories: CREATE, LINK, REMOVE, RENAME. Spec: 6.5.9, 6.5.17, 6.5.33, 6.5.34.
+// Changing directories: CREATE, LINK, REMOVE, RENAME, and the private MAKE_NODE and RENAME2.
+// Spec: 6.5.9, 6.5.17, 6.5.33, 6.5.34; wire/messages_posix.h.
 //
 // A file that is open keeps living when its last name goes: before the kernel removes that name as
 // the caller, the file is given one in the orphan directory (orphans.h) by the server's own right;
@@ -16,6 +17,7 @@
 #include "server/store/errno_status.h"
 #include "server/store/store_impl.h"
 #include "wire/messages_namespace.h"
+#include "wire/messages_posix.h"
 
 namespace dafs::server {
 
@@ -27,7 +29,40 @@ namespace {
 constexpr mode_t kDirectoryMode = 0700;
 constexpr mode_t kNodeMode = 0600;
 
-int MakeNode(int directory, const wire::CreateArgs& args) {
+// The S_IFMT bits of what mknod(2) makes.
+mode_t NodeType(wire::ObjectType type) {
+  switch (type) {
+    case wire::ObjectType::kReg:
+      return S_IFREG;
+    case wire::ObjectType::kBlk:
+      return S_IFBLK;
+    case wire::ObjectType::kChr:
+      return S_IFCHR;
+    case wire::ObjectType::kSock:
+      return S_IFSOCK;
+    default:
+      return S_IFIFO;
+  }
+}
+
+bool IsDevice(wire::ObjectType type) {
+  return type == wire::ObjectType::kBlk || type == wire::ObjectType::kChr;
+}
+
+// Linux has 12 bits for the major number and 20 for the minor.
+bool IsDeviceNumber(const wire::SpecData& device) {
+  return device.specdata1 <= 0xfff && device.specdata2 <= 0xfffff;
+}
+
+int MakeNode(int directory, const std::string& name, wire::ObjectType type, mode_t mode,
+             const wire::SpecData& number) {
+  const dev_t device = IsDevice(type) ? makedev(static_cast<unsigned>(number.specdata1),
+                                                static_cast<unsigned>(number.specdata2))
+                                      : 0;
+  return mknodat(directory, name.c_str(), NodeType(type) | mode, device);
+}
+
+int MakeObject(int directory, const wire::CreateArgs& args) {
   const char* name = args.component.c_str();
   switch (args.obj_type) {
     case wire::ObjectType::kDir: {
@@ -37,16 +72,8 @@ int MakeNode(int directory, const wire::CreateArgs& args) {
     }
     case wire::ObjectType::kLnk:
       return symlinkat(args.linkdata.c_str(), directory, name);
-    case wire::ObjectType::kSock:
-      return mknodat(directory, name, S_IFSOCK | kNodeMode, 0);
-    case wire::ObjectType::kFifo:
-      return mknodat(directory, name, S_IFIFO | kNodeMode, 0);
-    default: {
-      const mode_t type = args.obj_type == wire::ObjectType::kBlk ? S_IFBLK : S_IFCHR;
-      const dev_t device = makedev(static_cast<unsigned>(args.specdata.specdata1),
-                                   static_cast<unsigned>(args.specdata.specdata2));
-      return mknodat(directory, name, type | kNodeMode, device);
-    }
+    default:
+      return MakeNode(directory, args.component, args.obj_type, kNodeMode, args.specdata);
   }
 }
 
@@ -62,10 +89,7 @@ DafsStatus CheckCreate(const wire::CreateArgs& args) {
       break;
     case wire::ObjectType::kBlk:
     case wire::ObjectType::kChr:
-      // Linux has 12 bits for the major number and 20 for the minor.
-      if (args.specdata.specdata1 > 0xfff || args.specdata.specdata2 > 0xfffff) {
-        return DafsStatus::kInval;
-      }
+      if (!IsDeviceNumber(args.specdata)) return DafsStatus::kInval;
       break;
     case wire::ObjectType::kSock:
     case wire::ObjectType::kFifo:
@@ -135,8 +159,42 @@ DafsStatus Store::Create(const Caller& caller, const wire::CreateArgs& args, wir
     operation->Begin();
   }
   DafsStatus status =
-      MakeNode(directory->path_fd(), args) == 0 ? DafsStatus::kOk : StatusFromErrno();
+      MakeObject(directory->path_fd(), args) == 0 ? DafsStatus::kOk : StatusFromErrno();
   if (status == DafsStatus::kOk) status = FinishNode(*impl_, *directory, args, &probe, res);
+  if (Operation* operation = caller.operation) {
+    operation->intent().object = res->filehandle;
+    operation->intent().after = res->change_info.after;
+    operation->Done(status, directory->path_fd());
+  }
+  return status;
+}
+
+DafsStatus Store::MakeNode(const Caller& caller, const wire::MakeNodeArgs& args,
+                           wire::MakeNodeRes* res) {
+  STORE_RETURN_IF_NOT_OK(CheckName(args.component));
+  if (IsDevice(args.obj_type) && !IsDeviceNumber(args.specdata)) return DafsStatus::kInval;
+  ObjectRef directory;
+  STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.filehandle, &directory));
+  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *directory->fs().exported));
+  const NameGuard guard = impl_->GuardName(*directory, args.component);
+  STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.component));
+  ChangeProbe probe(*directory);
+  if (Operation* operation = caller.operation) {
+    Intent& intent = operation->Prepare();
+    intent.directory = directory->handle();
+    intent.before = probe.before();
+    Intent::SetName(intent.name, args.component);
+    operation->Begin();
+  }
+  const int made = server::MakeNode(directory->path_fd(), args.component, args.obj_type, args.mode,
+                                    args.specdata);
+  DafsStatus status = made == 0 ? DafsStatus::kOk : StatusFromErrno();
+  ObjectRef object;
+  if (made == 0) {
+    res->change_info = probe.Modified();
+    status = impl_->LookupName(*directory, args.component, &object);
+  }
+  if (object != nullptr) res->filehandle = object->handle();
   if (Operation* operation = caller.operation) {
     operation->intent().object = res->filehandle;
     operation->intent().after = res->change_info.after;
@@ -168,7 +226,14 @@ DafsStatus Store::Link(const Caller& caller, const wire::LinkArgs& args, wire::L
   DafsStatus status = DafsStatus::kOk;
   if (linkat(AT_FDCWD, FdPath(source->path_fd()).c_str(), directory->path_fd(),
              args.newname.c_str(), AT_SYMLINK_FOLLOW) != 0) {
-    status = StatusFromErrno();
+    const int error = errno;
+    status = StatusFromErrno(error);
+    // The kernel says ENOENT also of a source that has no name any more.
+    struct statx stx;
+    if (error == ENOENT && Statx(source->path_fd(), &stx) == 0 &&
+        impl_->CheckAlive(*source, stx.stx_nlink) != DafsStatus::kOk) {
+      status = DafsStatus::kStale;
+    }
   } else {
     source->change().Modified();
     res->change_info = probe.Modified();
@@ -293,23 +358,33 @@ DafsStatus Store::Remove(const Caller& caller, const wire::RemoveArgs& args, wir
   return status;
 }
 
-DafsStatus Store::Rename(const Caller& caller, const wire::RenameArgs& args, wire::RenameRes* res) {
+namespace {
+
+// The object of `key`, if it is known, has changed.
+void NoteChange(StoreImpl& store, const ObjectKey& key) {
+  if (ObjectRef object = store.cache.Find(key); object != nullptr) object->change().Modified();
+}
+
+// RENAME and RENAME2. Without flags the new name's object is replaced, and a target that does not
+// go with the source is EXIST (6.5.34-03).
+DafsStatus RenameName(StoreImpl& store, const Caller& caller, const wire::Rename2Args& args,
+                      wire::ChangeInfo* source_info, wire::ChangeInfo* target_info) {
   STORE_RETURN_IF_NOT_OK(CheckName(args.oldname));
   STORE_RETURN_IF_NOT_OK(CheckName(args.newname));
   ObjectRef source, target;
-  STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.sourcedir, &source));
-  STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.targetdir, &target));
+  STORE_RETURN_IF_NOT_OK(store.ResolveTargetDir(caller, args.sourcedir, &source));
+  STORE_RETURN_IF_NOT_OK(store.ResolveTargetDir(caller, args.targetdir, &target));
   if (&source->fs() != &target->fs()) return DafsStatus::kXdev;
-  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *source->fs().exported));
-  const NameGuard guard = impl_->GuardNames(*source, args.oldname, *target, args.newname);
-  ObjectKey moved, replaced;
-  STORE_RETURN_IF_NOT_OK(KeyOfName(*impl_, *source, args.oldname, &moved));
-  const DafsStatus existing = KeyOfName(*impl_, *target, args.newname, &replaced);
+  STORE_RETURN_IF_NOT_OK(store.Enter(caller, *source->fs().exported));
+  const NameGuard guard = store.GuardNames(*source, args.oldname, *target, args.newname);
+  ObjectKey moved, other;
+  STORE_RETURN_IF_NOT_OK(KeyOfName(store, *source, args.oldname, &moved));
+  const DafsStatus existing = KeyOfName(store, *target, args.newname, &other);
   // Two names of one object: the kernel does nothing (6.5.34-04), so nothing is replaced.
-  const bool replaces = existing == DafsStatus::kOk && replaced != moved;
+  const bool replaces = args.flags == 0 && existing == DafsStatus::kOk && other != moved;
 
-  absl::MutexLock lock(&impl_->FileLock(replaces ? replaced : moved));
-  Removal removal(*impl_, caller, replaced);
+  absl::MutexLock lock(&store.FileLock(replaces ? other : moved));
+  Removal removal(store, caller, other);
   if (replaces) {
     const DafsStatus status = removal.Prepare(/*check_open=*/false);
     // RENAME has no DENYDISP_CONFLICT; a target that may not be removed may not be replaced.
@@ -322,36 +397,50 @@ DafsStatus Store::Rename(const Caller& caller, const wire::RenameArgs& args, wir
     Intent& intent = operation->Prepare();
     intent.directory = source->handle();
     intent.new_directory = target->handle();
-    intent.object = impl_->mac.Seal(moved);
+    intent.object = store.mac.Seal(moved);
     intent.before = source_probe.before();
     intent.new_before = target_probe.before();
     Intent::SetName(intent.name, args.oldname);
     Intent::SetName(intent.new_name, args.newname);
     operation->Begin();
   }
-  const int result =
-      renameat(source->path_fd(), args.oldname.c_str(), target->path_fd(), args.newname.c_str());
+  static_assert(wire::kRenameNoReplace == RENAME_NOREPLACE &&
+                wire::kRenameExchange == RENAME_EXCHANGE);
+  const int result = renameat2(source->path_fd(), args.oldname.c_str(), target->path_fd(),
+                               args.newname.c_str(), args.flags);
   DafsStatus status = DafsStatus::kOk;
   if (result != 0) {
     // Both are directories, so these speak of a target that does not go with the source
     // (6.5.34-03).
     const bool incompatible = errno == ENOTEMPTY || errno == EISDIR || errno == ENOTDIR;
-    status = incompatible ? DafsStatus::kExist : StatusFromErrno();
+    status = incompatible && args.flags == 0 ? DafsStatus::kExist : StatusFromErrno();
   }
   if (replaces) removal.Done(result == 0);
   if (result == 0) {
-    ObjectRef object = impl_->cache.Find(moved);
-    if (object != nullptr) object->change().Modified();
-    res->source = source_probe.Modified();
-    res->target = target_probe.Modified();
+    NoteChange(store, moved);
+    if (args.flags == wire::kRenameExchange) NoteChange(store, other);
+    *source_info = source_probe.Modified();
+    *target_info = target_probe.Modified();
   }
   if (Operation* operation = caller.operation) {
-    operation->intent().after = res->source.after;
-    operation->intent().new_after = res->target.after;
+    operation->intent().after = source_info->after;
+    operation->intent().new_after = target_info->after;
     const int changed[] = {source->path_fd(), target->path_fd()};
     operation->Done(status, changed);
   }
   return status;
+}
+
+}  // namespace
+
+DafsStatus Store::Rename(const Caller& caller, const wire::RenameArgs& args, wire::RenameRes* res) {
+  const wire::Rename2Args plain{args.sourcedir, args.targetdir, args.oldname, args.newname, 0};
+  return RenameName(*impl_, caller, plain, &res->source, &res->target);
+}
+
+DafsStatus Store::Rename2(const Caller& caller, const wire::Rename2Args& args,
+                          wire::Rename2Res* res) {
+  return RenameName(*impl_, caller, args, &res->source, &res->target);
 }
 
 }  // namespace dafs::server

@@ -1,4 +1,4 @@
-// OPEN in every create mode, OPEN_HANDLE, CLOSE, OPEN_DOWNGRADE.
+// OPEN in every create mode, OPEN_HANDLE, OPEN_EXECUTE, CLOSE, OPEN_DOWNGRADE.
 // Spec: 6.5.24, 6.5.7, 6.5.26, 4.4.1.2, 4.4.2; WIRE.md 9.4 OPEN, OPEN_HANDLE.
 //
 // The kernel decides at OPEN, by the caller's identity, whether the file may be read or written;
@@ -16,6 +16,7 @@
 #include "server/store/errno_status.h"
 #include "server/store/store_impl.h"
 #include "wire/messages_open_close.h"
+#include "wire/messages_posix.h"
 
 namespace dafs::server {
 
@@ -28,8 +29,13 @@ constexpr char kVerifierAttribute[] = "trusted.dafs.verifier";
 constexpr mode_t kFileMode = 0600;  // when no MODE was given: never more open than asked for
 constexpr int kCreateAttempts = 8;  // against names that come and go between two calls
 
-// How an open file came about; a reclaimed one was open before the server was started.
-enum class Made : uint8_t { kFound, kCreated, kReclaimed };
+// How an open file came about.
+enum class Made : uint8_t {
+  kFound,      // it was there: the caller's rights count
+  kCreated,    // by this OPEN, whatever rights its mode gives
+  kPermitted,  // it was there, and the rights were looked at
+  kReclaimed,  // it was open before the server was started
+};
 
 DafsStatus CheckShare(uint32_t access, uint32_t deny) {
   return access >= wire::kShareRead && access <= wire::kShareBoth && deny <= wire::kShareBoth
@@ -138,8 +144,8 @@ class Creation {
         directory_(directory),
         change_before_(change_before) {}
 
-  // Makes or finds `name`, and opens it.
-  DafsStatus Run(const std::string& name, ObjectRef* file, wire::StateId* state_id) {
+  // Makes or finds `name`, and opens it. *made: which of the two.
+  DafsStatus Run(const std::string& name, ObjectRef* file, wire::StateId* state_id, bool* made) {
     STORE_RETURN_IF_NOT_OK(CheckName(name));
     const NameGuard guard = store_.GuardName(directory_, name);
     for (int attempt = 0; attempt < kCreateAttempts; ++attempt) {
@@ -152,9 +158,9 @@ class Creation {
       status = args_.createmode == wire::CreateMode::kExclusive ? MakeExclusive(name, file)
                                                                 : Make(name, file);
       if (status == DafsStatus::kOk) {
-        status =
-            OpenObject(store_, caller_, *file, RequestOf(caller_, args_), Made::kCreated, state_id);
-        return status;
+        *made = true;
+        return OpenObject(store_, caller_, *file, RequestOf(caller_, args_), Made::kCreated,
+                          state_id);
       }
       if (status != DafsStatus::kExist) return status;
     }
@@ -357,9 +363,10 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
   STORE_RETURN_IF_NOT_OK(store.Enter(caller, *directory.fs().exported));
   ObjectRef file;
   ChangeProbe probe(directory);
+  bool made = false;
   if (create) {
-    status =
-        Creation(store, caller, args, directory, probe.before()).Run(name, &file, &res->state_id);
+    status = Creation(store, caller, args, directory, probe.before())
+                 .Run(name, &file, &res->state_id, &made);
   } else {
     status = store.LookupName(directory, name, &file);
     if (status == DafsStatus::kOk) {
@@ -370,7 +377,7 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
   STORE_RETURN_IF_NOT_OK(status);
   res->filehandle = file->handle();
   res->component_count = static_cast<uint32_t>(path.size());
-  res->change_info = create ? probe.Modified() : probe.Unmodified();
+  res->change_info = made ? probe.Modified() : probe.Unmodified();
   return DafsStatus::kOk;
 }
 
@@ -409,12 +416,25 @@ DafsStatus Store::Open(const Caller& caller, const wire::OpenArgs& args, wire::O
   return DafsStatus::kOk;
 }
 
+namespace {
+
+// What a handle is to open, with the identity of `caller` entered.
+DafsStatus ResolveToOpen(StoreImpl& store, const Caller& caller, const wire::FileHandle& handle,
+                         ObjectRef* file) {
+  STORE_RETURN_IF_NOT_OK(store.ResolveObject(caller, handle, DafsStatus::kIsDir, file));
+  struct statx stx;
+  if (int error = Statx((*file)->path_fd(), &stx); error != 0) return StatusFromErrno(error);
+  STORE_RETURN_IF_NOT_OK(store.CheckAlive(**file, stx.stx_nlink));
+  return store.Enter(caller, *(*file)->fs().exported);
+}
+
+}  // namespace
+
 DafsStatus Store::OpenHandle(const Caller& caller, const wire::OpenHandleArgs& args,
                              wire::OpenHandleRes* res) {
   STORE_RETURN_IF_NOT_OK(CheckShare(args.share_access, args.share_deny));
   ObjectRef file;
-  STORE_RETURN_IF_NOT_OK(impl_->ResolveObject(caller, args.filehandle, DafsStatus::kIsDir, &file));
-  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *file->fs().exported));
+  STORE_RETURN_IF_NOT_OK(ResolveToOpen(*impl_, caller, args.filehandle, &file));
   OpenRequest request;
   request.client_id = caller.client_id;
   request.holdings = caller.holdings;
@@ -422,6 +442,27 @@ DafsStatus Store::OpenHandle(const Caller& caller, const wire::OpenHandleArgs& a
   request.access = args.share_access;
   request.deny = args.share_deny;
   STORE_RETURN_IF_NOT_OK(OpenObject(*impl_, caller, file, request, Made::kFound, &res->state_id));
+  res->filehandle = file->handle();
+  return DafsStatus::kOk;
+}
+
+// A file that may be read is opened as ever, so that a file system mounted noexec matters only to
+// those that may but execute.
+DafsStatus Store::OpenExecute(const Caller& caller, const wire::OpenExecuteArgs& args,
+                              wire::OpenExecuteRes* res) {
+  ObjectRef file;
+  STORE_RETURN_IF_NOT_OK(ResolveToOpen(*impl_, caller, args.filehandle, &file));
+  OpenRequest request;
+  request.client_id = caller.client_id;
+  request.holdings = caller.holdings;
+  request.owner = args.owner;
+  request.access = wire::kShareRead;
+  DafsStatus status = OpenObject(*impl_, caller, file, request, Made::kFound, &res->state_id);
+  if (status == DafsStatus::kAcces &&
+      faccessat(file->path_fd(), "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0) {
+    status = OpenObject(*impl_, caller, file, request, Made::kPermitted, &res->state_id);
+  }
+  STORE_RETURN_IF_NOT_OK(status);
   res->filehandle = file->handle();
   return DafsStatus::kOk;
 }

@@ -50,6 +50,7 @@ void Orphans::TakeUp(const FileSystem& fs) {
   }
   Directory& directory = directories_[&fs];
   directory.fd = std::move(fd);
+  NoteParent(fs, true);
   while (const dirent* entry = readdir(dir.get())) {
     if (entry->d_name[0] != '.') directory.left.insert(entry->d_name);
   }
@@ -81,6 +82,24 @@ void Orphans::RemoveIfEmpty(const FileSystem& fs) {
   if (it->second.files > 0 || !it->second.left.empty()) return;
   unlinkat(fs.root.get(), kOrphanDirectory, AT_REMOVEDIR);
   directories_.erase(it);
+  NoteParent(fs, false);
+}
+
+void Orphans::NoteParent(const FileSystem& fs, bool there) {
+  struct stat st = {};
+  if (there && fstat(fs.root.get(), &st) != 0) return;
+  absl::MutexLock lock(&parents_mutex_);
+  if (there) {
+    parents_[&fs] = st.st_ino;
+  } else {
+    parents_.erase(&fs);
+  }
+}
+
+bool Orphans::IsIn(const FileSystem& fs, uint64_t inode) const {
+  absl::MutexLock lock(&parents_mutex_);
+  auto it = parents_.find(&fs);
+  return it != parents_.end() && it->second == inode;
 }
 
 Orphans::Directory* Orphans::OpenDirectory(const FileSystem& fs) {
@@ -89,7 +108,10 @@ Orphans::Directory* Orphans::OpenDirectory(const FileSystem& fs) {
   ScopedOwnIdentity own;
   mkdirat(fs.root.get(), kOrphanDirectory, 0700);
   directory.fd = OpenOurs(fs);
-  if (directory.fd.ok()) return &directory;
+  if (directory.fd.ok()) {
+    NoteParent(fs, true);
+    return &directory;
+  }
   directories_.erase(&fs);
   return nullptr;
 }

@@ -5,6 +5,7 @@
 // Thread-safe. May block on the file system. Works by the server's own privilege.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -37,6 +38,10 @@ class Orphans {
   // Takes that name away again.
   void Unlink(Object& file);
 
+  // Whether the directory is there now, in the directory of `fs` with this inode number: it counts
+  // among that one's links. Waits for no file system.
+  bool IsIn(const FileSystem& fs, uint64_t inode) const;
+
  private:
   struct Directory {
     Fd fd;
@@ -46,9 +51,12 @@ class Orphans {
   Directory* OpenDirectory(const FileSystem& fs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool LinkIn(Directory& directory, const Object& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RemoveIfEmpty(const FileSystem& fs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteParent(const FileSystem& fs, bool there);
 
   absl::Mutex mutex_;
   absl::flat_hash_map<const FileSystem*, Directory> directories_ ABSL_GUARDED_BY(mutex_);
+  mutable absl::Mutex parents_mutex_;  // never held while a file system is asked
+  absl::flat_hash_map<const FileSystem*, uint64_t> parents_ ABSL_GUARDED_BY(parents_mutex_);
 };
 
 }  // namespace dafs::server

@@ -146,6 +146,7 @@ bool Store::Recheck(Proc procedure, Intent* intent) {
   bool executed = false;
   switch (procedure) {
     case Proc::kCreate:
+    case Proc::kMakeNode:
       executed = recheck.Created();
       break;
     case Proc::kOpen:
@@ -159,6 +160,7 @@ bool Store::Recheck(Proc procedure, Intent* intent) {
       executed = recheck.Removed();
       break;
     case Proc::kRename:
+    case Proc::kRename2:
       executed = recheck.Renamed();
       break;
     case Proc::kAppendInline:

@@ -36,9 +36,12 @@
 namespace dafs::wire {
 struct AccessArgs;
 struct AccessRes;
+struct AllocateArgs;
 struct CloseArgs;
 struct CommitArgs;
 struct CommitRes;
+struct CopyRangeArgs;
+struct CopyRangeRes;
 struct CreateArgs;
 struct CreateRes;
 struct FileAttributes;
@@ -52,15 +55,23 @@ struct LocktRes;
 struct LockuArgs;
 struct LookupArgs;
 struct LookupRes;
+struct MakeNodeArgs;
+struct MakeNodeRes;
 struct OpenArgs;
 struct OpenRes;
 struct OpenDowngradeArgs;
+struct OpenExecuteArgs;
+struct OpenExecuteRes;
 struct OpenHandleArgs;
 struct OpenHandleRes;
 struct RemoveArgs;
 struct RemoveRes;
+struct Rename2Args;
+struct Rename2Res;
 struct RenameArgs;
 struct RenameRes;
+struct SeekArgs;
+struct SeekRes;
 }  // namespace dafs::wire
 
 namespace dafs::server {
@@ -83,6 +94,14 @@ struct Caller {
   Operation* operation = nullptr;    // where a modification is recorded; borrowed, may be null
 };
 
+// What survives of the server's memory of its clients and their requests, and of an append that
+// asked for no more than DATA_SYNC. COMMIT, FILE_SYNC and a WRITE's DATA_SYNC always reach the
+// disk.
+enum class Stable : uint8_t {
+  kProcess,  // the end of the process, however it comes
+  kPower,    // the end of the machine too; every modification waits for the disk
+};
+
 struct StoreOptions {
   std::vector<Export> exports;
   std::string state_dir;         // exists, ours alone; holds the handle key and the instance number
@@ -91,6 +110,7 @@ struct StoreOptions {
   uint32_t max_write = 1 << 20;  // bytes; more is WRITE_TOOBIG
   uint32_t max_append = 1 << 20;  // bytes, at least 65536 (6.1.6)
   uint32_t pref_io_size = 1 << 20;
+  Stable stable = Stable::kProcess;
   absl::Duration lease_time = absl::Seconds(60);
   // Files that had lost their last name while open are kept until the grace period ends; else they
   // go at once.
@@ -182,6 +202,12 @@ class Store {
   wire::DafsStatus Remove(const Caller& caller, const wire::RemoveArgs& args, wire::RemoveRes* res);
   wire::DafsStatus Rename(const Caller& caller, const wire::RenameArgs& args, wire::RenameRes* res);
 
+  // Private procedures 1001 and 1003, see wire/messages_posix.h.
+  wire::DafsStatus Rename2(const Caller& caller, const wire::Rename2Args& args,
+                           wire::Rename2Res* res);
+  wire::DafsStatus MakeNode(const Caller& caller, const wire::MakeNodeArgs& args,
+                            wire::MakeNodeRes* res);
+
   // 6.5.31. The link's content, byte for byte.
   wire::DafsStatus Readlink(const Caller& caller, const wire::FileHandle& filehandle,
                             std::string* link);
@@ -224,6 +250,10 @@ class Store {
   // Private procedure 1000: OPEN of an existing file by its handle.
   wire::DafsStatus OpenHandle(const Caller& caller, const wire::OpenHandleArgs& args,
                               wire::OpenHandleRes* res);
+
+  // Private procedure 1002: the same for reading what may be read or executed.
+  wire::DafsStatus OpenExecute(const Caller& caller, const wire::OpenExecuteArgs& args,
+                               wire::OpenExecuteRes* res);
 
   // 6.5.7, 6.5.26.
   wire::DafsStatus Close(const Caller& caller, const wire::CloseArgs& args);
@@ -268,6 +298,13 @@ class Store {
 
   // 6.5.8.
   wire::DafsStatus Commit(const Caller& caller, const wire::CommitArgs& args, wire::CommitRes* res);
+
+  // Private procedures 1005 to 1007, wire/messages_ranges.h. NOTSUPP also where the file system
+  // cannot do it. CopyRange may copy less than asked for.
+  wire::DafsStatus Allocate(const Caller& caller, const wire::AllocateArgs& args);
+  wire::DafsStatus Seek(const Caller& caller, const wire::SeekArgs& args, wire::SeekRes* res);
+  wire::DafsStatus CopyRange(const Caller& caller, const wire::CopyRangeArgs& args,
+                             wire::CopyRangeRes* res);
 
   // --- After a restart -------------------------------------------------------------------------
 

@@ -221,17 +221,22 @@ DafsStatus StoreImpl::Adopt(const FileSystem& near, Fd path, ObjectRef* object) 
   return DafsStatus::kOk;
 }
 
+DafsStatus StoreImpl::CheckAlive(Object& object, uint32_t nlink) {
+  if (nlink != 0 || opens.FindObject(object.key()) != nullptr) return DafsStatus::kOk;
+  cache.Erase(object.key());
+  return DafsStatus::kStale;
+}
+
 DafsStatus StoreImpl::GetAttributes(Object& object, uint64_t bitmap,
                                     wire::FileAttributes* attributes) {
   const uint64_t sample = object.change().Sample();
   struct statx stx;
   if (int error = Statx(object.path_fd(), &stx); error != 0) return StatusFromErrno(error);
-  if (stx.stx_nlink == 0 && opens.FindObject(object.key()) == nullptr) {
-    cache.Erase(object.key());
-    return DafsStatus::kStale;
-  }
+  STORE_RETURN_IF_NOT_OK(CheckAlive(object, stx.stx_nlink));
+  const bool hidden_link =
+      object.is_dir() ? orphans.IsIn(object.fs(), stx.stx_ino) : object.orphaned();
   FillAttributes(stx, bitmap, object.change().Value(CtimeNs(stx), sample), object.handle(),
-                 object.orphaned(), attributes);
+                 hidden_link, attributes);
   if ((bitmap & wire::kFattrNamedAttr) != 0) {
     attributes->named_attr = SupportsXattrs(object);
     attributes->valid |= wire::kFattrNamedAttr;

@@ -140,7 +140,11 @@ class StoreImpl {
   // The object of a descriptor that has just been opened O_PATH; keeps the descriptor.
   wire::DafsStatus Adopt(const FileSystem& near, Fd path, ObjectRef* object);
 
-  // The attributes of an object. An object without any name that nobody has open is STALE.
+  // STALE for an object without any name that nobody has open: it is there only because a cache
+  // holds a descriptor, and is forgotten. `nlink` is what statx just said.
+  wire::DafsStatus CheckAlive(Object& object, uint32_t nlink);
+
+  // The attributes of an object that is alive.
   wire::DafsStatus GetAttributes(Object& object, uint64_t bitmap, wire::FileAttributes* attributes);
   void GetPseudoAttributes(const PseudoNode& node, uint64_t bitmap,
                            wire::FileAttributes* attributes);

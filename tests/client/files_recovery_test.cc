@@ -115,7 +115,7 @@ TEST_F(FilesRecoveryTest, AChainResumesBehindItsLastExecutedMember) {
     return true;
   };
   absl::StatusOr<Node> node = Await(files_->MakeNode(who_, dir_, "made", wire::ObjectType::kFifo,
-                                                     wire::SpecData(), wire::FileAttributes()));
+                                                     wire::SpecData(), 0600));
   ASSERT_OK(node);
   EXPECT_EQ(server_.executed[Proc::kCreate], 2);  // MakeDirectory's, and this one once
   EXPECT_EQ(server_.executed[Proc::kSetattrInline], 1);

@@ -114,6 +114,35 @@ TEST_F(FilesRetryTest, AMissingProcedureIsUnimplemented) {
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kNotSupp);
 }
 
+TEST_F(FilesRetryTest, AServerWithoutThePrivateProceduresSaysSo) {
+  MakeFiles();
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (static_cast<uint32_t>(request.header.procedure) < 1005) return false;
+    c.Refuse(request, DafsStatus::kNotSupp);
+    return true;
+  };
+  absl::Status allocated =
+      Await(files_->Allocate(who_, dir_, {}, wire::AllocateMode::kAllocate, 0, 1));
+  EXPECT_TRUE(absl::IsUnimplemented(allocated)) << allocated;
+  absl::Status sought = Await(files_->Seek(who_, dir_, {}, wire::SeekWhat::kData, 0)).status();
+  EXPECT_TRUE(absl::IsUnimplemented(sought)) << sought;
+  absl::Status copied = Await(files_->CopyRange(who_, dir_, {}, 0, dir_, {}, 0, 1)).status();
+  EXPECT_TRUE(absl::IsUnimplemented(copied)) << copied;
+}
+
+TEST_F(FilesRetryTest, AnUntruthfulCopyIsAnError) {
+  MakeFiles();
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kCopyRange) return false;
+    wire::CopyRangeRes res;
+    res.count = 101;
+    c.Answer(request, res, DafsStatus::kOk, {});
+    return true;
+  };
+  absl::StatusOr<CopyResult> copied = Await(files_->CopyRange(who_, dir_, {}, 0, dir_, {}, 0, 100));
+  EXPECT_TRUE(absl::IsUnknown(copied.status())) << copied.status();
+}
+
 TEST_F(FilesRetryTest, AServerWithoutOpenHandleIsAskedOnceAndGivesNoState) {
   MakeFiles();
   server_.script = [&](ScriptedConnection& c, const Request& request) {
@@ -130,6 +159,38 @@ TEST_F(FilesRetryTest, AServerWithoutOpenHandleIsAskedOnceAndGivesNoState) {
   }
   EXPECT_EQ(server_.Count(Proc::kOpenHandle), 1);
   EXPECT_EQ(server_.Count(Proc::kClose), 0);
+}
+
+TEST_F(FilesRetryTest, AServerWithoutTheProceduresForPosixIsAskedTheOldWay) {
+  MakeFiles();
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    switch (request.header.procedure) {
+      case Proc::kMakeNode:
+      case Proc::kOpenExecute:
+      case Proc::kOpenHandle:
+      case Proc::kRename2:
+        c.Refuse(request, DafsStatus::kNotSupp);
+        return true;
+      default:
+        return false;
+    }
+  };
+  for (int i = 1; i <= 2; ++i) {
+    absl::StatusOr<Node> fifo = Await(
+        files_->MakeNode(who_, dir_, "fifo", wire::ObjectType::kFifo, wire::SpecData(), 0666));
+    ASSERT_OK(fifo);
+    EXPECT_EQ(server_.Count(Proc::kCreate), i);
+    EXPECT_EQ(server_.Count(Proc::kSetattrInline), i);
+    absl::StatusOr<OpenFile> file = Await(files_->OpenForExecution(who_, dir_, "owner"));
+    ASSERT_OK(file);
+    EXPECT_TRUE(file->state_id.is_zero());
+    absl::Status renamed =
+        Await(files_->Rename2(who_, dir_, "a", dir_, "b", wire::kRenameNoReplace));
+    EXPECT_TRUE(absl::IsUnimplemented(renamed)) << renamed;
+  }
+  EXPECT_EQ(server_.Count(Proc::kMakeNode), 1);
+  EXPECT_EQ(server_.Count(Proc::kOpenExecute), 1);
+  EXPECT_EQ(server_.Count(Proc::kOpenHandle), 1);
 }
 
 TEST_F(FilesRetryTest, AnOpenWhoseAttributesFailIsClosedAgain) {

@@ -165,6 +165,81 @@ TEST_P(FilesServerTest, AppendGoesToTheEnd) {
   EXPECT_STATUS_OK(closed);
 }
 
+TEST_P(FilesServerTest, RangesAreAllocatedFoundAndCopied) {
+  absl::StatusOr<OpenFile> file = Open("ranges", true);
+  ASSERT_STATUS_OK(file);
+  const wire::FileHandle& handle = file->handle;
+  const wire::StateId& state_id = file->state_id;
+  ASSERT_STATUS_OK(Write(*file, 0, Pattern(20000)));
+  ASSERT_STATUS_OK(Await(
+      files_->Allocate(root_user_, handle, state_id, wire::AllocateMode::kPunchHole, 4096, 4096)));
+  absl::StatusOr<uint64_t> hole =
+      Await(files_->Seek(root_user_, handle, state_id, wire::SeekWhat::kHole, 0));
+  ASSERT_STATUS_OK(hole);
+  EXPECT_EQ(*hole, 4096u);
+  absl::StatusOr<uint64_t> data =
+      Await(files_->Seek(root_user_, handle, state_id, wire::SeekWhat::kData, 20000));
+  EXPECT_EQ(wire::DafsFromStatus(data.status()), DafsStatus::kNxio);
+  absl::StatusOr<CopyResult> copied =
+      Await(files_->CopyRange(root_user_, handle, state_id, 0, handle, state_id, 4096, 4096));
+  ASSERT_STATUS_OK(copied);
+  EXPECT_EQ(copied->count, 4096u);
+  std::string expected = Pattern(20000);
+  expected.replace(4096, 4096, expected.substr(0, 4096));
+  EXPECT_TRUE(LocalContent("ranges") == expected);
+  absl::Status wrong = Await(
+      files_->Allocate(root_user_, handle, state_id, wire::AllocateMode::kAllocate, 0, INT64_MAX));
+  EXPECT_FALSE(wrong.ok());
+  absl::Status closed = Await(files_->Close(root_user_, handle, state_id));
+  EXPECT_STATUS_OK(closed);
+}
+
+// Shows DAFS-6.5.24-24, DAFS-6.5.26-01, DAFS-6.5.26-02.
+TEST_P(FilesServerTest, AFileWithoutANameGetsOneAndOpensGiveUpTheirShares) {
+  OpenRequest request;
+  request.directory = root_.handle;
+  request.share_access = wire::kShareBoth;
+  request.share_deny = wire::kShareWrite;
+  request.owner = "owner";
+  request.attributes = Mode(0640);
+  absl::StatusOr<OpenFile> file = Await(files_->OpenUnlinked(root_user_, request));
+  ASSERT_STATUS_OK(file);
+  EXPECT_EQ(file->attributes.num_links, 0u);
+  EXPECT_EQ(file->attributes.mode, 0640u);
+  ASSERT_STATUS_OK(Write(*file, 0, "hello"));
+  ASSERT_STATUS_OK(Await(files_->Link(root_user_, file->handle, root_.handle, "named")));
+  EXPECT_EQ(LocalContent("named"), "hello");
+
+  OpenRequest second;
+  second.directory = root_.handle;
+  second.name = "named";
+  second.owner = "second";
+  second.share_access = wire::kShareWrite;
+  absl::StatusOr<OpenFile> denied = Await(files_->Open(root_user_, second));
+  EXPECT_EQ(wire::DafsFromStatus(denied.status()), DafsStatus::kDenied);
+  absl::Status more =
+      Await(files_->Downgrade(root_user_, file->handle, file->state_id, wire::kShareBoth, 3));
+  EXPECT_EQ(wire::DafsFromStatus(more), DafsStatus::kInval);
+  ASSERT_STATUS_OK(Await(files_->Downgrade(root_user_, file->handle, file->state_id,
+                                           wire::kShareRead, wire::kShareDenyNone)));
+  absl::StatusOr<WriteResult> written = Write(*file, 0, "x");
+  EXPECT_EQ(wire::DafsFromStatus(written.status()), DafsStatus::kAcces);
+  absl::StatusOr<OpenFile> admitted = Await(files_->Open(root_user_, second));
+  ASSERT_STATUS_OK(admitted);
+  // An upgrade: a second OPEN of the same owner is merged into the first.
+  second.share_access = wire::kShareRead;
+  absl::StatusOr<OpenFile> upgraded = Await(files_->Open(root_user_, second));
+  ASSERT_STATUS_OK(upgraded);
+  EXPECT_EQ(upgraded->state_id, admitted->state_id);
+  ASSERT_STATUS_OK(Write(*upgraded, 0, "both"));
+  absl::StatusOr<std::string> read = Read(*upgraded, 0, 5);
+  ASSERT_STATUS_OK(read);
+  EXPECT_EQ(*read, "botho");
+  for (const OpenFile& open : {*file, *upgraded}) {
+    EXPECT_STATUS_OK(Await(files_->Close(root_user_, open.handle, open.state_id)));
+  }
+}
+
 TEST_P(FilesServerTest, NamesAreMadeMovedLinkedAndRemoved) {
   absl::StatusOr<Node> dir =
       Await(files_->MakeDirectory(root_user_, root_.handle, "dir", Mode(0750)));
@@ -185,12 +260,12 @@ TEST_P(FilesServerTest, NamesAreMadeMovedLinkedAndRemoved) {
   device.specdata1 = 1;
   device.specdata2 = 3;
   absl::StatusOr<Node> fifo = Await(files_->MakeNode(
-      root_user_, dir->handle, "fifo", wire::ObjectType::kFifo, wire::SpecData(), Mode(0600)));
+      root_user_, dir->handle, "fifo", wire::ObjectType::kFifo, wire::SpecData(), 0600));
   ASSERT_STATUS_OK(fifo);
   EXPECT_EQ(fifo->attributes.object_type, wire::ObjectType::kFifo);
   EXPECT_EQ(fifo->attributes.mode, 0600u);
   absl::StatusOr<Node> regular = Await(files_->MakeNode(
-      root_user_, dir->handle, "regular", wire::ObjectType::kReg, wire::SpecData(), Mode(0640)));
+      root_user_, dir->handle, "regular", wire::ObjectType::kReg, wire::SpecData(), 0640));
   ASSERT_STATUS_OK(regular);
   EXPECT_EQ(regular->attributes.mode, 0640u);
   EXPECT_EQ(server_->open_count(), 0u);

@@ -154,6 +154,14 @@ TEST(CallTest, OnlyWhatChangesNothingMoreIsRepeated) {
   EXPECT_TRUE(open.idempotent());
   open.args.createmode = wire::CreateMode::kGuarded;
   EXPECT_FALSE(open.idempotent());
+  open.args.createmode = wire::CreateMode::kUnchecked;
+  open.args.claim_type = wire::OpenClaimType::kCreateUnlinked;
+  EXPECT_FALSE(open.idempotent());
+  Call<wire::AllocateArgs> allocate;
+  for (uint32_t mode = 0; mode <= 6; ++mode) {
+    allocate.args.mode = static_cast<wire::AllocateMode>(mode);
+    EXPECT_EQ(allocate.idempotent(), mode < 5) << mode;
+  }
 }
 
 TEST(ReportTextTest, SaysWhatIsOutAndEscapesNames) {

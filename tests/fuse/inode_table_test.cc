@@ -38,6 +38,19 @@ TEST_F(InodeTableTest, RootIsNodeOneAndStaysWhateverIsForgotten) {
   EXPECT_TRUE(table_.Find(kRootNode).has_value());
 }
 
+TEST_F(InodeTableTest, PagesAreAsNewAsTheOpenThatTheKernelHasSeenToItsEnd) {
+  uint64_t node = table_.Remember(Handle(5), File(7), {kRootNode, "a"});
+  table_.Told(node, File(7), start_);
+  EXPECT_FALSE(table_.PagesAreCurrent(node, 7));  // attributes say nothing of pages
+  table_.PagesAre(node, 7);
+  EXPECT_TRUE(table_.PagesAreCurrent(node, 7));
+  EXPECT_FALSE(table_.PagesAreCurrent(node, 8));
+  table_.Told(node, File(8), start_);
+  EXPECT_FALSE(table_.PagesAreCurrent(node, 8));
+  table_.PagesAre(99, 8);  // unknown: no harm
+  EXPECT_FALSE(table_.PagesAreCurrent(99, 8));
+}
+
 TEST_F(InodeTableTest, OneHandleIsOneNodeUnderAllItsNames) {
   uint64_t first = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   uint64_t second = table_.Remember(Handle(5), File(1), {kRootNode, "b"});

@@ -1,4 +1,5 @@
 // The parts that speak the kernel's protocol, each by itself.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -27,6 +28,12 @@ namespace {
 
 std::span<const std::byte> Bytes(const std::string& text) {
   return std::as_bytes(std::span<const char>(text.data(), text.size()));
+}
+
+TEST(KernelAttributes, SynchronousOpensAskForStableData) {
+  EXPECT_EQ(StabilityFromFlags(O_RDWR | O_APPEND), wire::StableHow::kUnstable);
+  EXPECT_EQ(StabilityFromFlags(O_RDWR | O_DSYNC), wire::StableHow::kDataSync);
+  EXPECT_EQ(StabilityFromFlags(O_WRONLY | O_SYNC), wire::StableHow::kFileSync);
 }
 
 TEST(RequestReader, TakesStructuresNamesAndTheRest) {
@@ -83,6 +90,9 @@ TEST(AnswerInit, TakesWhatItWantsAndNoMore) {
   EXPECT_TRUE(answer.out.flags & FUSE_POSIX_LOCKS);
   EXPECT_TRUE(answer.out.flags & FUSE_FLOCK_LOCKS);
   EXPECT_FALSE(answer.out.flags & FUSE_WRITEBACK_CACHE);  // writes go through
+  EXPECT_TRUE(answer.out.flags & FUSE_DONT_MASK);         // a default ACL takes the umask's place
+  EXPECT_FALSE(answer.out.flags & FUSE_POSIX_ACL);
+  EXPECT_TRUE(AnswerInit(Bytes(body), {.posix_acl = true}).out.flags & FUSE_POSIX_ACL);
   EXPECT_EQ(answer.out.flags2, kInitDirectIoAllowMmap >> 32);
 }
 
@@ -239,6 +249,47 @@ TEST_F(ProcTest, KilledIsWhoHasSigkillPendingOrIsGone) {
   EXPECT_FALSE(IsBeingKilled(0, proc_));
 }
 
+TEST_F(ProcTest, WhatChangesSomethingHasTheGroupsOfNow) {
+  Status("Name:\tx\nGroups:\t1 \nx");
+  IdentityCache identities(proc_);
+  absl::Time now = absl::UnixEpoch();
+  auto before = identities.Get(5, 6, 7, Groups::kNow, now);
+  EXPECT_EQ(identities.Get(5, 6, 7, Groups::kNow, now), before);
+  Status("Name:\tx\nGroups:\t2 \nx");
+  EXPECT_EQ(identities.Get(5, 6, 7, Groups::kRecent, now), before);
+  EXPECT_THAT(identities.Get(5, 6, 7, Groups::kNow, now)->groups, testing::ElementsAre(2u));
+  EXPECT_THAT(identities.Get(5, 6, 7, Groups::kRecent, now)->groups, testing::ElementsAre(2u));
+}
+
+TEST(RequestReader, ANameBeyondTheProtocolIsTooLong) {
+  std::string body = std::string(1025, 'n') + '\0';
+  RequestReader in(std::as_bytes(std::span(body)));
+  EXPECT_EQ(in.TakeName(), "");
+  EXPECT_EQ(in.error(), ENAMETOOLONG);
+  std::string empty(1, '\0');
+  RequestReader nothing(std::as_bytes(std::span(empty)));
+  EXPECT_EQ(nothing.TakeName(), "");
+  EXPECT_EQ(nothing.error(), EINVAL);
+}
+
+TEST(KernelAttributes, StatxTellsTheTimeOfBirthIfItIsKnown) {
+  wire::FileAttributes attributes;
+  attributes.object_type = wire::ObjectType::kChr;
+  attributes.mode = 0640;
+  attributes.raw_dev = {4095, 1048575};
+  attributes.time_create = {-5, 7};
+  StatxAttributes stat = KernelStatx(attributes, 3);
+  EXPECT_EQ(stat.mask, static_cast<uint32_t>(STATX_BASIC_STATS));
+  EXPECT_EQ(stat.ino, 3u);
+  EXPECT_EQ(stat.rdev_major, 4095u);
+  EXPECT_EQ(stat.rdev_minor, 1048575u);
+  attributes.set(wire::kFattrTimeCreate);
+  stat = KernelStatx(attributes, 3);
+  EXPECT_EQ(stat.mask, static_cast<uint32_t>(STATX_BASIC_STATS | STATX_BTIME));
+  EXPECT_EQ(stat.btime.seconds, -5);
+  EXPECT_EQ(stat.btime.nanoseconds, 7u);
+}
+
 TEST_F(ProcTest, InterruptEndsACallOnlyWhenItsCallerIsKilled) {
   FakeKernel kernel;
   KernelChannel channel(kernel.TakeWorkerEnd());
@@ -267,22 +318,23 @@ TEST_F(ProcTest, GroupsAreReadOnceASecond) {
   IdentityCache identities(proc_);
   absl::Time now = absl::UnixEpoch();
   Status("Uid:\t5\nGroups:\t30 4 20 \nNgid:\t0\n");
-  auto who = identities.Get(5, 6, 7, now);
+  auto who = identities.Get(5, 6, 7, Groups::kRecent, now);
   EXPECT_EQ(who->uid, 5u);
   EXPECT_EQ(who->gid, 6u);
   EXPECT_THAT(who->groups, testing::ElementsAre(4u, 20u, 30u));
   Status("Uid:\t5\nGroups:\t1\n");
-  EXPECT_EQ(identities.Get(5, 6, 7, now + absl::Milliseconds(999)), who);
-  EXPECT_THAT(identities.Get(5, 6, 7, now + absl::Seconds(1))->groups, testing::ElementsAre(1u));
+  EXPECT_EQ(identities.Get(5, 6, 7, Groups::kRecent, now + absl::Milliseconds(999)), who);
+  EXPECT_THAT(identities.Get(5, 6, 7, Groups::kRecent, now + absl::Seconds(1))->groups,
+              testing::ElementsAre(1u));
   // Another user under the same pid is never taken for the first.
-  EXPECT_EQ(identities.Get(9, 6, 7, now + absl::Seconds(1))->uid, 9u);
+  EXPECT_EQ(identities.Get(9, 6, 7, Groups::kRecent, now + absl::Seconds(1))->uid, 9u);
 }
 
 TEST_F(ProcTest, CallersThatAreGoneOrUnknownHaveNoGroups) {
   IdentityCache identities(proc_);
-  EXPECT_TRUE(identities.Get(5, 6, 8, absl::UnixEpoch())->groups.empty());
-  EXPECT_TRUE(identities.Get(5, 6, 0, absl::UnixEpoch())->groups.empty());
-  EXPECT_EQ(identities.Get(4, 6, 0, absl::UnixEpoch())->uid, 4u);
+  EXPECT_TRUE(identities.Get(5, 6, 8, Groups::kRecent, absl::UnixEpoch())->groups.empty());
+  EXPECT_TRUE(identities.Get(5, 6, 0, Groups::kRecent, absl::UnixEpoch())->groups.empty());
+  EXPECT_EQ(identities.Get(4, 6, 0, Groups::kRecent, absl::UnixEpoch())->uid, 4u);
 }
 
 TEST(Call, IsAnsweredOnceAndNeverNotAtAll) {

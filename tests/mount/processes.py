@@ -146,3 +146,23 @@ def sweep(directory):
         left.append("could not be killed: " + " ".join(str(pid) for pid in remaining if alive(pid)))
     reap()
     return left
+
+
+def fork_all(functions):
+    """Runs each function in a process of its own, all at once; fails unless all return."""
+    children = []
+    for function in functions:
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                function()
+                status = 0
+            except BaseException as error:  # pylint: disable=broad-except
+                print(f"{type(error).__name__}: {error}", flush=True)
+            finally:
+                os._exit(status)
+        children.append(pid)
+    statuses = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
+    if any(statuses):
+        raise ChildProcessError(f"processes ended with statuses {statuses}, see scenario.log")

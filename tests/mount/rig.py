@@ -219,6 +219,13 @@ class Rig:
         self.mounted[point] = process
         return point
 
+    def mount_twice(self, options="", arguments=()):
+        """Serves and mounts one export twice; returns both mount points."""
+        server = self.serve(arguments=arguments)
+        second = self.base / "mnt2"
+        second.mkdir()
+        return self.mount(server, options), self.mount(server, options, point=second)
+
     def umount(self, point=None, flags=(), status=0):
         """Unmounts; a mount.dafs in the foreground must then end with `status` (None: any)."""
         point = pathlib.Path(point or self.mnt)

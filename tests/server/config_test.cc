@@ -12,10 +12,11 @@ namespace dafs::server {
 namespace {
 
 TEST(ConfigTest, OptionsAreWhatTheySay) {
-  auto config = ParseConfig({"--export", "/a=/srv/a,rw,no_root_squash", "--export", "/b=/srv/b,ro",
-                             "--listen", "tcp:127.0.0.1:1234", "--listen=rdma:[::1]:5",
-                             "--state-dir", "/var/lib/dafs", "-f", "--threads", "3",
-                             "--max-requests=17", "--lease-time", "30", "--message-memory=64"});
+  auto config =
+      ParseConfig({"--export", "/a=/srv/a,rw,no_root_squash", "--export", "/b=/srv/b,ro",
+                   "--listen", "tcp:127.0.0.1:1234", "--listen=rdma:[::1]:5", "--state-dir",
+                   "/var/lib/dafs", "-f", "--threads", "3", "--max-requests=17", "--lease-time",
+                   "30", "--message-memory=64", "--stable=power"});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->server.exports.size(), 2u);
   EXPECT_EQ(config->server.exports[1].name, "/b");
@@ -30,6 +31,7 @@ TEST(ConfigTest, OptionsAreWhatTheySay) {
   EXPECT_EQ(config->server.lease_time, absl::Seconds(30));
   EXPECT_EQ(config->server.message_memory_bytes, size_t{64} << 20);
   EXPECT_EQ(config->pid_file, "/var/lib/dafs/dafsd.pid");
+  EXPECT_EQ(config->server.stable, Stable::kPower);
 }
 
 TEST(ConfigTest, TheFileSaysTheSameAndTheCommandLineWins) {
@@ -50,6 +52,7 @@ TEST(ConfigTest, TheFileSaysTheSameAndTheCommandLineWins) {
   EXPECT_EQ(config->server.exports.size(), 3u);
   EXPECT_EQ(config->server.exports[0].clients.size(), 1u);
   EXPECT_EQ(config->server.max_requests, 6u);
+  EXPECT_EQ(config->server.stable, Stable::kProcess);
   EXPECT_TRUE(config->foreground);
 }
 
@@ -70,6 +73,8 @@ TEST(ConfigTest, MistakesAreNamed) {
   EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--bogus"}), HasSubstr("bogus"));
   EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--threads", "many"}),
               HasSubstr("threads"));
+  EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--stable=disk"}),
+              HasSubstr("process or power"));
   EXPECT_THAT(message({"--config", "/nonexistent/dafsd.conf"}), HasSubstr("/nonexistent"));
   EXPECT_THAT(std::string(ParseConfigFile("ok = 1\n[section]\n", "f").status().message()),
               HasSubstr("f:2"));

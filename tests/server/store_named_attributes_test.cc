@@ -57,7 +57,7 @@ class NamedAttributesTest : public StoreTest {
   wire::FileHandle directory_;
 };
 
-// Shows DAFS-6.5.25-01, DAFS-6.5.25-02, DAFS-6.1.5-07
+// Shows DAFS-6.5.25-01, DAFS-6.5.25-02, DAFS-6.1.5-07, DAFS-4.1.5-02, DAFS-4.1.5-03, DAFS-6.5.22-01
 TEST_F(NamedAttributesTest, OpenattrGivesADirectoryWhoseEntriesAreNamedAttributes) {
   EXPECT_EQ(Attributes(directory_).object_type, wire::ObjectType::kAttrDir);
   ASSERT_OK(Set(root_, "user.color", "red"));

@@ -329,10 +329,12 @@ TEST_F(StoreOpenTest, ARemovedFileLivesUntilItsLastClose) {
   wire::OpenArgs args = OpenArgs(A(), "f", wire::kShareRead);
   const Opened g = MustOpen(other_, args);
   ASSERT_OK(Write(user_, f, 0, "still here"));
+  const uint32_t links = Attributes(A()).num_links;
   ASSERT_OK(Remove(user_, A(), "f"));
   EXPECT_DAFS(kNoEnt, Lookup(user_, A(), "f"));
   EXPECT_THAT(Names(root_, A()), ElementsAre());
   EXPECT_EQ(Attributes(f.filehandle).num_links, 0u);
+  EXPECT_EQ(Attributes(A()).num_links, links);  // the directory where it lives now is hidden
   ASSERT_OK(Write(user_, f, 10, "!"));
   ASSERT_OK(Close(user_, f));
   EXPECT_EQ(Read(other_, g), "still here!");

@@ -12,6 +12,8 @@ foreach(name
     named_attributes
     namespace
     open
+    ranges
+    posix
     readdir)
   dafs_test(store_${name}_test SOURCES store_${name}_test.cc LIBS dafs_store)
 endforeach()

@@ -88,6 +88,48 @@ TEST(ArgumentRulesTest, ShareValues) {
   EXPECT_EQ(CheckRules(args), kInval);
 }
 
+TEST(ArgumentRulesTest, AnAllocationHasALength) {
+  AllocateArgs args;
+  EXPECT_EQ(CheckRules(args), kInval);
+  args.length = 1;
+  EXPECT_EQ(CheckRules(args), kOk);
+}
+
+TEST(ArgumentRulesTest, Rename2TakesExactlyOneFlag) {
+  Rename2Args args;
+  args.oldname = "a";
+  args.newname = "b";
+  for (uint32_t flags : {0u, 3u, 4u, 5u}) {
+    args.flags = flags;
+    EXPECT_EQ(CheckRules(args), kInval) << flags;
+  }
+  for (uint32_t flags : {kRenameNoReplace, kRenameExchange}) {
+    args.flags = flags;
+    EXPECT_EQ(CheckRules(args), kOk) << flags;
+  }
+  args.newname = "..";
+  EXPECT_EQ(CheckRules(args), kInval);
+}
+
+TEST(ArgumentRulesTest, MakeNodeMakesWhatMknodDoes) {
+  MakeNodeArgs args;
+  args.component = "a";
+  for (ObjectType type : {ObjectType::kReg, ObjectType::kBlk, ObjectType::kChr, ObjectType::kSock,
+                          ObjectType::kFifo}) {
+    args.obj_type = type;
+    EXPECT_EQ(CheckRules(args), kOk);
+  }
+  args.mode = 010000;
+  EXPECT_EQ(CheckRules(args), kInval);
+  args.mode = 07777;
+  EXPECT_EQ(CheckRules(args), kOk);
+  args.component = ".";
+  EXPECT_EQ(CheckRules(args), kInval);
+  args.component = "a";
+  args.obj_type = ObjectType::kDir;
+  EXPECT_EQ(CheckRules(args), DafsStatus::kBadType);
+}
+
 TEST(ArgumentRulesTest, BuffersHoldWhatIsAskedFor) {
   ReadDirectArgs read;
   EXPECT_EQ(CheckRules(read), kOk);

@@ -186,5 +186,35 @@ TEST(GoldenTest, OpenHandleLittleEndian) {
   EXPECT_EQ(Hex(out).substr(80 + 128), "0908070605040302");
 }
 
+// The layouts in wire/messages_posix.h.
+TEST(GoldenTest, PosixProceduresLittleEndian) {
+  RequestHeader h;
+  Rename2Args rename;
+  rename.sourcedir = CountingHandle();
+  rename.oldname = "o";
+  rename.newname = "nn";
+  rename.flags = kRenameExchange;
+  const std::string handle =
+      "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+      "202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f";
+  EXPECT_EQ(Encoded(h, rename, ByteOrder::kLittle).substr(80),
+            handle + std::string(128, '0') + "90000000980000000200000000000000" +
+                "010000006f000000020000006e6e0000");
+  OpenExecuteArgs open;
+  open.filehandle = CountingHandle();
+  open.owner = "o1";
+  EXPECT_EQ(Encoded(h, open, ByteOrder::kLittle).substr(80),
+            handle + "4800000000000000020000006f310000");
+  MakeNodeArgs node;
+  node.filehandle = CountingHandle();
+  node.component = "n";
+  node.obj_type = ObjectType::kFifo;
+  node.specdata = {1, 3};
+  node.mode = 0640;
+  EXPECT_EQ(Encoded(h, node, ByteOrder::kLittle).substr(80),
+            handle + "60000000" + "07000000" + "01000000000000000300000000000000" + "a0010000" +
+                "00000000" + "010000006e000000");
+}
+
 }  // namespace
 }  // namespace dafs::wire::testing

@@ -1,4 +1,5 @@
 """The scenarios, in the order in which they run. Importing a module registers what it holds."""
 
-from . import files, names, mapping, users, programs, mounting, options, hostile, locks, memory, cycles  # noqa: F401
-from . import delivery, caching, speed  # noqa: F401
+from . import files, appends, sharing, ranges, limits, names, mapping, users, xattrs, programs  # noqa: F401
+from . import mounting, options, hostile, locks, memory, cycles, delivery, caching, posix  # noqa: F401
+from . import identities, differences, speed  # noqa: F401

@@ -1,0 +1,69 @@
+// Ranges of a file: the private procedures 1005 to 1007 (wire/messages_ranges.h).
+#include "client/files.h"
+#include "client/operation.h"
+#include "wire/status_macros.h"
+
+namespace dafs::client {
+namespace {
+
+class CopyRangeCall : public Call<wire::CopyRangeArgs> {
+ public:
+  wire::StateId* source_state_id_argument() override { return &args.source_state_id; }
+};
+
+}  // namespace
+
+dat::Task<absl::Status> Files::Allocate(const Identity& who, const wire::FileHandle& file,
+                                        const wire::StateId& state_id, wire::AllocateMode mode,
+                                        uint64_t offset, uint64_t length) {
+  Call<wire::AllocateArgs> call;
+  call.args.filehandle = file;
+  call.args.state_id = state_id;
+  call.args.offset = offset;
+  call.args.length = length;
+  call.args.mode = mode;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "allocate");
+  absl::Status status = co_await task;
+  co_return status;
+}
+
+dat::Task<absl::StatusOr<uint64_t>> Files::Seek(const Identity& who, const wire::FileHandle& file,
+                                                const wire::StateId& state_id, wire::SeekWhat what,
+                                                uint64_t offset) {
+  Call<wire::SeekArgs> call;
+  call.args.filehandle = file;
+  call.args.state_id = state_id;
+  call.args.offset = offset;
+  call.args.what = what;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "seek");
+  CO_RETURN_IF_ERROR(co_await task);
+  co_return call.res.offset;
+}
+
+dat::Task<absl::StatusOr<CopyResult>> Files::CopyRange(
+    const Identity& who, const wire::FileHandle& source, const wire::StateId& source_state_id,
+    uint64_t source_offset, const wire::FileHandle& file, const wire::StateId& state_id,
+    uint64_t offset, uint64_t length) {
+  CopyRangeCall call;
+  call.args.filehandle = file;
+  call.args.state_id = state_id;
+  call.args.offset = offset;
+  call.args.source_filehandle = source;
+  call.args.source_state_id = source_state_id;
+  call.args.source_offset = source_offset;
+  call.args.length = length;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "copy range");
+  CO_RETURN_IF_ERROR(co_await task);
+  if (call.res.count > length) {
+    co_return absl::UnknownError("copy range: the server says that it copied more than asked for");
+  }
+  CopyResult result;
+  result.count = call.res.count;
+  result.verifier = call.res.verifier;
+  co_return result;
+}
+
+}  // namespace dafs::client

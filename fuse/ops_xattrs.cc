@@ -1,0 +1,258 @@
+// Extended attributes: GETXATTR, SETXATTR, LISTXATTR, REMOVEXATTR; and the mode of new objects,
+// which a default ACL decides. Spec: 4.1.5, 6.5.25; FUSE-FACTS 5, 11.
+//
+// Names are passed on whole, whatever their name space; "system.nfs4_acl" is the ACL attribute. The
+// kernel asks for security.capability before it writes and for ACLs before it lets somebody in who
+// is not the owner, ls(1) for ACL and SELinux label of each file: that there are none is remembered
+// (InodeTable::KnownAbsent).
+#include <linux/limits.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "fuse/default_acl.h"
+#include "fuse/errno.h"
+#include "fuse/nfs4_acl.h"
+#include "fuse/operations.h"
+#include "wire/name_check.h"
+#include "wire/status.h"
+
+namespace dafs::fuse {
+namespace {
+
+constexpr std::string_view kAccessAclXattr = "system.posix_acl_access";
+
+// What the kernel and ls(1) ask about every file.
+struct Usual {
+  Absent absent;
+  std::string_view name;
+};
+constexpr Usual kUsual[] = {{Absent::kCapability, "security.capability"},
+                            {Absent::kSelinux, "security.selinux"},
+                            {Absent::kAccessAcl, kAccessAclXattr},
+                            {Absent::kDefaultAcl, kDefaultAclXattr}};
+
+std::optional<Absent> AbsentOf(std::string_view name) {
+  for (const Usual& usual : kUsual) {
+    if (usual.name == name) return usual.absent;
+  }
+  return std::nullopt;
+}
+
+bool IsPosixAcl(std::string_view name) {
+  return name == kAccessAclXattr || name == kDefaultAclXattr;
+}
+
+bool Is(const absl::Status& status, wire::DafsStatus code) {
+  return !status.ok() && wire::HasDafsStatus(status) && wire::DafsFromStatus(status) == code;
+}
+
+// What xattr(7) calls what happened.
+int XattrErrno(const absl::Status& status) {
+  if (Is(status, wire::DafsStatus::kNoEnt)) return ENODATA;
+  if (Is(status, wire::DafsStatus::kFbig)) return E2BIG;
+  return ErrnoFromStatus(status);
+}
+
+// Answers with `value`, or its size if that is what was asked for (`room` 0).
+void ReplyValue(Call& call, std::string_view value, uint32_t room) {
+  if (value.size() > XATTR_SIZE_MAX) {  // as many as there may be bytes of names
+    call.ReplyErrno(E2BIG);
+  } else if (room == 0) {
+    fuse_getxattr_out out = {};
+    out.size = static_cast<uint32_t>(value.size());
+    call.Reply({AsBytes(out)});
+  } else if (value.size() > room) {
+    call.ReplyErrno(ERANGE);
+  } else {
+    call.Reply({std::as_bytes(std::span(value))});
+  }
+}
+
+}  // namespace
+
+dat::Task<absl::StatusOr<std::string>> Operations::GetValue(const client::Identity& who,
+                                                            const wire::FileHandle& file,
+                                                            std::string_view name) {
+  if (name != kNfs4AclXattr) {
+    absl::StatusOr<std::string> value = co_await files_.GetXattr(who, file, name);
+    co_return value;
+  }
+  absl::StatusOr<std::vector<wire::Ace>> acl = co_await files_.GetAcl(who, file);
+  if (!acl.ok()) co_return acl.status();
+  co_return EncodeNfs4Acl(*acl);
+}
+
+dat::Task<void> Operations::Getxattr(Call& call) {
+  RequestReader in = call.reader();
+  auto get = in.Take<fuse_getxattr_in>();
+  std::string_view name = in.TakeString();
+  if (!in.ok()) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  std::optional<InodeView> node = NodeOf(call);
+  if (!node) co_return;
+  const std::optional<Absent> usual = AbsentOf(name);
+  const bool known =
+      usual.has_value() && state_.inodes.KnownAbsent(call.nodeid(), *usual, dat::Loop::Now());
+  if (known || !wire::IsWireName(name)) {  // what cannot be set is not there
+    call.ReplyErrno(ENODATA);
+    co_return;
+  }
+  Caller who = CallerOf(call);
+  if (usual.has_value()) {
+    co_await LookForUsual(*who, *node);
+    if (state_.inodes.KnownAbsent(call.nodeid(), *usual, dat::Loop::Now())) {
+      call.ReplyErrno(ENODATA);
+      co_return;
+    }
+  }
+  absl::StatusOr<std::string> value = co_await GetValue(*who, node->handle, name);
+  if (value.ok()) {
+    ReplyValue(call, *value, get.size);
+    co_return;
+  }
+  // The kernel takes "no such ACL" for the mode alone, and any other error for a refusal.
+  const bool absent = IsPosixAcl(name) && Is(value.status(), wire::DafsStatus::kNotSupp);
+  call.ReplyErrno(absent ? ENODATA : XattrErrno(value.status()));
+}
+
+// One list tells about all the usual ones; few files have any.
+dat::Task<void> Operations::LookForUsual(const client::Identity& who, const InodeView& node) {
+  const absl::Time asked = dat::Loop::Now();
+  absl::StatusOr<std::vector<std::string>> names = co_await files_.ListXattrs(who, node.handle);
+  if (Is(names.status(), wire::DafsStatus::kNotSupp)) names = std::vector<std::string>();
+  if (!names.ok()) co_return;  // the question itself will meet the same error
+  for (const Usual& usual : kUsual) {
+    if (std::find(names->begin(), names->end(), usual.name) == names->end()) {
+      state_.inodes.NoteAbsent(node.nodeid, usual.absent, asked);
+    }
+  }
+}
+
+dat::Task<void> Operations::Setxattr(Call& call) {
+  RequestReader in = call.reader();
+  // The structure of before 7.33, since we do not ask for FUSE_SETXATTR_EXT.
+  const auto size = in.Take<uint32_t>();
+  const auto flags = in.Take<uint32_t>();
+  std::string_view name = in.TakeString();
+  const std::span<const std::byte> bytes = in.rest();
+  if (!in.ok() || bytes.size() != size) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  std::optional<InodeView> node = NodeOf(call);
+  if (!node) co_return;
+  if (!wire::IsWireName(name)) {
+    call.ReplyErrno(EILSEQ);
+    co_return;
+  }
+  Caller who = CallerOf(call);
+  std::string_view value(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  Touch(call.nodeid());
+  absl::Status status;
+  if (name == kNfs4AclXattr) {
+    std::optional<std::vector<wire::Ace>> acl = DecodeNfs4Acl(bytes);
+    if (!acl.has_value()) {
+      call.ReplyErrno(EINVAL);
+      co_return;
+    }
+    status = co_await SetNfs4Acl(*who, *node, *std::move(acl));
+  } else {
+    client::XattrMode mode = client::XattrMode::kAny;
+    if (flags & XATTR_CREATE) mode = client::XattrMode::kCreate;
+    if (flags & XATTR_REPLACE) mode = client::XattrMode::kReplace;
+    status = co_await files_.SetXattr(*who, node->handle, name, value, mode);
+  }
+  Touch(call.nodeid());
+  state_.inodes.ForgetAbsent(call.nodeid(), dat::Loop::Now());
+  call.ReplyErrno(XattrErrno(status));
+}
+
+dat::Task<absl::Status> Operations::SetNfs4Acl(const client::Identity& who, const InodeView& node,
+                                               std::vector<wire::Ace> acl) {
+  dat::Task<absl::Status> task = files_.SetAcl(who, node.handle, std::move(acl));
+  absl::Status status = co_await task;
+  // The kernel does not know that mode and POSIX ACL have changed with it.
+  channel_.ForgetAttributes(node.nodeid);
+  co_return status;
+}
+
+dat::Task<void> Operations::Listxattr(Call& call) {
+  RequestReader in = call.reader();
+  auto get = in.Take<fuse_getxattr_in>();
+  if (!in.ok()) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  std::optional<InodeView> node = NodeOf(call);
+  if (!node) co_return;
+  Caller who = CallerOf(call);
+  absl::StatusOr<std::vector<std::string>> names = co_await files_.ListXattrs(*who, node->handle);
+  std::string list;
+  // As a file system without attributes lists none.
+  if (Is(names.status(), wire::DafsStatus::kNotSupp)) names = std::vector<std::string>();
+  if (!names.ok()) {
+    call.ReplyErrno(XattrErrno(names.status()));
+    co_return;
+  }
+  for (const std::string& name : *names) list.append(name).push_back('\0');
+  ReplyValue(call, list, get.size);
+}
+
+dat::Task<void> Operations::Removexattr(Call& call) {
+  RequestReader in = call.reader();
+  std::string_view name = in.TakeString();
+  if (!in.ok()) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  std::optional<InodeView> node = NodeOf(call);
+  if (!node) co_return;
+  if (name == kNfs4AclXattr || !wire::IsWireName(name)) {
+    call.ReplyErrno(name == kNfs4AclXattr ? EOPNOTSUPP : ENODATA);
+    co_return;
+  }
+  Caller who = CallerOf(call);
+  Touch(call.nodeid());
+  absl::Status status = co_await files_.RemoveXattr(*who, node->handle, name);
+  Touch(call.nodeid());
+  call.ReplyErrno(XattrErrno(status));
+}
+
+// ---- New objects -----------------------------------------------------------------------------
+
+// As on ext4: a default ACL of the directory takes the umask's place. The server's file system
+// applies it to the mode that CREATE or OPEN names. Sockets, FIFOs and devices have theirs set
+// behind CREATE, which would undo it: they are given what it leaves.
+dat::Task<uint32_t> Operations::ModeOfNew(const client::Identity& who, const InodeView& directory,
+                                          uint32_t mode, uint32_t umask) {
+  const uint32_t type = mode & S_IFMT;
+  const bool set_later = type != 0 && type != S_IFREG && type != S_IFDIR;
+  const uint32_t masked = mode & ~(umask & 0777);
+  if (masked == mode && !set_later) co_return mode;
+  const absl::Time asked = dat::Loop::Now();
+  if (state_.inodes.KnownAbsent(directory.nodeid, Absent::kDefaultAcl, asked)) co_return masked;
+  absl::StatusOr<std::string> acl =
+      co_await files_.GetXattr(who, directory.handle, kDefaultAclXattr);
+  if (acl.ok()) co_return set_later ? ModeUnderAcl(mode, *acl) : mode;
+  if (Is(acl.status(), wire::DafsStatus::kNoEnt) || Is(acl.status(), wire::DafsStatus::kNotSupp)) {
+    state_.inodes.NoteAbsent(directory.nodeid, Absent::kDefaultAcl, asked);
+  }
+  co_return masked;
+}
+
+// What is new has no capabilities and no label, and no ACL unless its directory has one to inherit.
+void Operations::NoteNew(uint64_t nodeid, uint64_t directory, absl::Time made) {
+  state_.inodes.NoteAbsent(nodeid, Absent::kCapability, made);
+  state_.inodes.NoteAbsent(nodeid, Absent::kSelinux, made);
+  if (!state_.inodes.KnownAbsent(directory, Absent::kDefaultAcl, made)) return;
+  state_.inodes.NoteAbsent(nodeid, Absent::kAccessAcl, made);
+  state_.inodes.NoteAbsent(nodeid, Absent::kDefaultAcl, made);
+}
+
+}  // namespace dafs::fuse

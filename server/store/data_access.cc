@@ -1,0 +1,63 @@
+#include "server/store/data_access.h"
+
+#include <fcntl.h>
+
+#include "server/store/errno_status.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+int OpenFlags(uint32_t access) {
+  return (access == wire::kShareRead ? O_RDONLY : O_WRONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+}
+
+namespace {
+
+// Without a right from an OPEN: the kernel decides by the caller's identity.
+DafsStatus OpenAsCaller(StoreImpl& store, const Caller& caller, uint32_t access, OpenData* data) {
+  STORE_RETURN_IF_NOT_OK(store.Enter(caller, *data->file->fs().exported));
+  Fd fd(open(FdPath(data->file->path_fd()).c_str(), OpenFlags(access)));
+  if (!fd.ok()) return StatusFromErrno();
+  data->fd = std::make_shared<const Fd>(std::move(fd));
+  return DafsStatus::kOk;
+}
+
+}  // namespace
+
+DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHandle& filehandle,
+                    const wire::StateId& state_id, uint32_t access, OpenData* data) {
+  OpenRights rights;
+  const bool has_state = !state_id.is_zero();
+  if (has_state) {
+    if (!store.IsGenuine(filehandle)) return DafsStatus::kBadHandle;
+    STORE_RETURN_IF_NOT_OK(
+        store.opens.Find(caller.client_id, state_id, KeyOf(filehandle), &rights));
+  }
+  if (rights.object != nullptr) {
+    data->file = std::move(rights.object);
+    if (!data->file->fs().exported->Admits(caller.peer)) return DafsStatus::kAcces;
+  } else {
+    STORE_RETURN_IF_NOT_OK(
+        store.ResolveObject(caller, filehandle, DafsStatus::kInval, &data->file));
+  }
+  if (!data->file->is_regular()) return DafsStatus::kInval;
+  if (store.grace.active()) {
+    STORE_RETURN_IF_NOT_OK(store.grace.CheckIo(caller, data->file->key(), has_state));
+  }
+  const bool write = access == wire::kShareWrite;
+  if (write && data->file->fs().exported->read_only) return DafsStatus::kRofs;
+  if ((rights.access & access) != 0 || (has_state && access == kShareAny)) {
+    int error = 0;
+    data->fd = data->file->DataFd(write, &error);
+    return data->fd != nullptr ? DafsStatus::kOk : StatusFromErrno(error);
+  }
+  // An open for writing alone may still read what its user may read: a client that writes part of
+  // a page needs the rest of it. One for reading alone never writes.
+  if (has_state && write) return DafsStatus::kAcces;
+  const uint32_t needed = write ? wire::kShareWrite : wire::kShareRead;
+  if (!has_state) STORE_RETURN_IF_NOT_OK(store.CheckDenied(KeyOf(filehandle), needed));
+  return OpenAsCaller(store, caller, needed, data);
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,259 @@
+"""File system calls by name, each with a result that can be compared: what tests/mount/model plays on two directories."""
+
+import ctypes
+import errno
+import hashlib
+import mmap
+import os
+import stat
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def pattern(seed, size):
+    """Bytes that tell where they come from; cheap."""
+    block = hashlib.sha256(str(seed).encode()).digest()
+    return (block * (size // len(block) + 1))[:size]
+
+
+def checked(result):
+    if result != 0:
+        raise OSError(ctypes.get_errno(), "")
+
+
+def facts(status):
+    """What of a stat must be the same on both sides."""
+    size = status.st_size if not stat.S_ISDIR(status.st_mode) else None
+    links = status.st_nlink
+    return (oct(status.st_mode), links, status.st_uid, status.st_gid, size)
+
+
+class Side:
+    """One of the two directories, as one process uses it. A method for each call, which returns what is compared."""
+
+    def __init__(self, root):
+        self.root = root
+        self.open_files = {}  # slot: descriptor
+        self.maps = {}  # slot: map
+
+    def path(self, name):
+        return os.path.join(self.root, name)
+
+    def descriptor(self, slot):
+        if slot not in self.open_files:
+            raise OSError(errno.EBADF, "")
+        return self.open_files[slot]
+
+    def open(self, slot, name, flags, mode):
+        self.close(slot, True)
+        self.open_files[slot] = os.open(self.path(name), flags | os.O_CLOEXEC, mode)
+        return facts(os.fstat(self.open_files[slot]))
+
+    def tmpfile(self, slot, name, mode):
+        self.close(slot, True)
+        self.open_files[slot] = os.open(self.path(name), os.O_TMPFILE | os.O_RDWR, mode)
+        return facts(os.fstat(self.open_files[slot]))
+
+    def name_it(self, slot, name):
+        source = f"/proc/self/fd/{self.descriptor(slot)}".encode()
+        checked(libc.linkat(-100, source, -100, self.path(name).encode(), 0x400))
+
+    def close(self, slot, quiet=False):
+        if slot in self.maps:
+            self.maps.pop(slot).close()
+        if quiet and slot not in self.open_files:
+            return
+        descriptor = self.descriptor(slot)
+        del self.open_files[slot]
+        os.close(descriptor)
+
+    def write(self, slot, size, seed):
+        descriptor = self.descriptor(slot)
+        return os.write(descriptor, pattern(seed, size)), os.lseek(descriptor, 0, os.SEEK_CUR)
+
+    def pwrite(self, slot, offset, size, seed):
+        return os.pwrite(self.descriptor(slot), pattern(seed, size), offset)
+
+    def writev(self, slot, sizes, seed):
+        return os.writev(self.descriptor(slot), [pattern(f"{seed}.{n}", size) for n, size in enumerate(sizes)])
+
+    def read(self, slot, size):
+        return os.read(self.descriptor(slot), size)
+
+    def pread(self, slot, offset, size):
+        return os.pread(self.descriptor(slot), size, offset)
+
+    def readv(self, slot, sizes):
+        buffers = [bytearray(size) for size in sizes]
+        return os.readv(self.descriptor(slot), buffers), b"".join(buffers)
+
+    def seek(self, slot, offset, whence):
+        if stat.S_ISDIR(os.fstat(self.descriptor(slot)).st_mode):
+            return None  # positions in a directory are its file system's own
+        return os.lseek(self.descriptor(slot), offset, whence)
+
+    def find(self, slot, offset, whence):
+        """SEEK_DATA and SEEK_HOLE: where the data is is the file system's own business, but not arbitrary."""
+        descriptor = self.descriptor(slot)
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return
+        before = os.lseek(descriptor, 0, os.SEEK_CUR)
+        size = status.st_size
+        try:
+            found = os.lseek(descriptor, offset, whence)
+            assert offset <= found <= size, f"offset {found} for {offset} of {size}"
+        except OSError as error:
+            assert error.errno in (errno.ENXIO, errno.EINVAL), error
+        os.lseek(descriptor, before, os.SEEK_SET)
+
+    def truncate(self, name, size):
+        os.truncate(self.path(name), size)
+
+    def ftruncate(self, slot, size):
+        os.ftruncate(self.descriptor(slot), size)
+
+    def fallocate(self, slot, mode, offset, length):
+        checked(libc.fallocate(self.descriptor(slot), mode, ctypes.c_longlong(offset), ctypes.c_longlong(length)))
+
+    def copy(self, source, target, offset_in, offset_out, count):
+        return os.copy_file_range(self.descriptor(source), self.descriptor(target), count, offset_in, offset_out)
+
+    def far(self, slot, offset, seed):
+        """Beyond 4 GiB and back: files stay small enough to be compared."""
+        descriptor = self.descriptor(slot)
+        size = os.fstat(descriptor).st_size
+        try:
+            os.pwrite(descriptor, pattern(seed, 100), offset)
+            result = os.pread(descriptor, 200, offset - 50), os.fstat(descriptor).st_size
+        finally:
+            os.ftruncate(descriptor, size)
+        return result
+
+    def map(self, slot):
+        descriptor = self.descriptor(slot)
+        if slot in self.maps:
+            self.maps.pop(slot).close()
+        size = os.fstat(descriptor).st_size
+        if size == 0:
+            return "empty"
+        self.maps[slot] = mmap.mmap(descriptor, size)
+        return size
+
+    def map_write(self, slot, offset, size, seed):
+        room = self.map_room(slot) - offset
+        if room <= 0:
+            return "no room"
+        self.maps[slot][offset:offset + min(size, room)] = pattern(seed, min(size, room))
+        return min(size, room)
+
+    def map_read(self, slot, offset, size):
+        room = self.map_room(slot) - offset
+        return self.maps[slot][offset:offset + min(size, room)] if room > 0 else "no room"
+
+    def map_room(self, slot):
+        if slot not in self.maps:
+            return 0
+        return min(len(self.maps[slot]), os.fstat(self.descriptor(slot)).st_size)
+
+    def sync_map(self, slot):
+        if slot in self.maps:
+            self.maps[slot].flush()
+
+    def fsync(self, slot):
+        os.fsync(self.descriptor(slot))
+
+    def fdatasync(self, slot):
+        os.fdatasync(self.descriptor(slot))
+
+    def fstat(self, slot):
+        status = os.fstat(self.descriptor(slot))
+        if stat.S_ISDIR(status.st_mode) and status.st_nlink == 0:
+            raise OSError(errno.ESTALE, "")  # what mount.dafs(8) says of removed directories
+        return facts(status)
+
+    def stat(self, name):
+        return facts(os.stat(self.path(name)))
+
+    def lstat(self, name):
+        return facts(os.lstat(self.path(name)))
+
+    def access(self, name, mode):
+        return os.access(self.path(name), mode)
+
+    def rename(self, name, new):
+        try:
+            os.rename(self.path(name), self.path(new))
+        except OSError as error:  # POSIX allows either for a directory that is not empty
+            raise OSError(errno.EEXIST if error.errno == errno.ENOTEMPTY else error.errno, "") from error
+
+    def link(self, name, new):
+        os.link(self.path(name), self.path(new), follow_symlinks=False)
+
+    def unlink(self, name):
+        os.unlink(self.path(name))
+
+    def symlink(self, target, name):
+        os.symlink(target, self.path(name))
+
+    def readlink(self, name):
+        return os.readlink(self.path(name))
+
+    def mkdir(self, name, mode):
+        os.mkdir(self.path(name), mode)
+
+    def rmdir(self, name):
+        os.rmdir(self.path(name))
+
+    def chmod(self, name, mode):
+        os.chmod(self.path(name), mode)
+
+    def chown(self, name, uid, gid):
+        os.chown(self.path(name), uid, gid, follow_symlinks=False)
+
+    def utime(self, name, atime, mtime):
+        os.utime(self.path(name), ns=(atime, mtime))
+        status = os.stat(self.path(name))
+        return status.st_mtime_ns
+
+    def list(self, name):
+        return sorted(os.listdir(self.path(name)))
+
+    def tree(self):
+        """Everything there is, with the contents of all files."""
+        found = {}
+        for directory, names, files in os.walk(self.root):
+            for name in names + files:
+                path = os.path.join(directory, name)
+                status = os.lstat(path)
+                content = None
+                if stat.S_ISREG(status.st_mode):
+                    with open(path, "rb") as file:
+                        content = hashlib.sha256(file.read()).hexdigest()
+                elif stat.S_ISLNK(status.st_mode):
+                    content = os.readlink(path)
+                found[os.path.relpath(path, self.root)] = (facts(status), content)
+        return found
+
+
+def outcome(side, call, arguments):
+    try:
+        return "returned", getattr(side, call)(*arguments)
+    except OSError as error:
+        return "failed", errno.errorcode.get(error.errno, error.errno)
+    except AssertionError as error:
+        return "asserted", str(error)
+
+
+def difference(call, first, second):
+    """What differs between the mount's and the plain outcome, shortened; None: nothing."""
+    if first == second and first[0] != "asserted":
+        return None
+    if call == "tree" and first[0] == second[0] == "returned":
+        names = sorted(set(first[1]) | set(second[1]))
+        wrong = [name for name in names if first[1].get(name) != second[1].get(name)]
+        return "; ".join(f"{name}: mount {first[1].get(name)}, plain {second[1].get(name)}" for name in wrong[:5])
+    if isinstance(first[1], bytes) and isinstance(second[1], bytes):
+        place = next((n for n, pair in enumerate(zip(first[1], second[1])) if pair[0] != pair[1]), None)
+        return f"data of {len(first[1])} and {len(second[1])} bytes, different from byte {place} on"
+    return f"mount {str(first)[:300]}, plain {str(second)[:300]}"

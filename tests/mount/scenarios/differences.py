@@ -1,0 +1,110 @@
+"""The table DIFFERENCES of mount.dafs(8): what it says of names, attributes and rights is so."""
+
+import ctypes
+import errno
+import os
+import stat
+
+from conformance import calls
+from rig import check, equal, errno_of, scenario
+
+OLD = 1_000_000_000
+PR_SET_KEEPCAPS = 8
+CAPABILITY_VERSION_3 = 0x20080522
+CAP_CHOWN = 0
+
+
+@scenario(timeout=60, where="mount")
+def differences(rig):
+    """Rows of the table DIFFERENCES in mount.dafs(8) on names, attributes and rights."""
+    os.chdir(rig.root)
+    for row in (_access_times, _removed_directories, _path_descriptors, _whiteout):
+        row(rig)
+    os.chdir("/")
+
+
+def _old(path):
+    os.utime(path, (OLD, OLD), follow_symlinks=False)
+
+
+def _atime(path):
+    return int(os.lstat(path).st_atime)
+
+
+def _access_times(rig):
+    with open("read", "wb") as file:
+        file.write(b"x" * 5000)
+    _old("read")
+    calls.drain("read")
+    first = _atime("read")
+    if _atime(rig.behind / "read") != OLD:  # unless the server's file system keeps none
+        check(first != OLD, "a read that reached the server left the atime")
+    with open("read", "rb") as held:
+        held.read()
+        os.utime("read", (OLD, os.stat("read").st_mtime))
+        os.pread(held.fileno(), 100, 0)
+    equal(_atime(rig.behind / "read"), OLD, "atime after a read from the cache")
+    os.symlink("read", "walked")
+    os.stat("walked")
+    _old("walked")
+    os.stat("walked")
+    equal(_atime("walked"), OLD, "atime of a link that the mount knows, on a path")
+
+
+def _removed_directories(rig):
+    os.mkdir("gone")
+    descriptor = os.open("gone", os.O_RDONLY)
+    os.rmdir("gone")
+    equal(errno_of(os.fstat, descriptor), errno.ESTALE, "fstat of a removed directory")
+    os.close(descriptor)
+    equal(errno_of(os.listdir, "gone"), errno.ENOENT, "listing a removed directory")
+    os.mkdir("away")
+    os.stat("away")
+    (rig.behind / "away").rmdir()
+    equal(errno_of(os.listdir, "away"), errno.ESTALE, "listing a directory removed elsewhere")
+
+
+def _path_descriptors(_):
+    with open("thing", "w", encoding="ascii"):
+        pass
+    descriptor = os.open("thing", os.O_PATH)
+    os.unlink("thing")
+    equal(errno_of(calls.opened, f"/proc/self/fd/{descriptor}", os.O_RDONLY), errno.ESTALE, "opening it again")
+    os.close(descriptor)
+
+
+def _whiteout(_):
+    os.mkdir("layer")
+    equal(errno_of(calls.rename2, "layer", "white", calls.WHITEOUT), errno.EINVAL, "RENAME_WHITEOUT")
+
+
+@scenario(timeout=60, where="server")
+def differences_more(rig):
+    """Rows of the table DIFFERENCES that need a mount of their own: capabilities, long links in small messages."""
+    rig.export.chmod(0o755)
+    root = rig.mount(rig.serve(), "msgsize=1024")
+    os.symlink("x" * 700, root / "short")
+    equal(os.readlink(root / "short"), "x" * 700, "a link that fits")
+    equal(errno_of(os.symlink, "x" * 1500, root / "long"), errno.ENAMETOOLONG, "a link that does not fit")
+    os.symlink("y" * 4000, rig.export / "theirs")
+    equal(os.readlink(root / "theirs"), "y" * 4000, "a long link of another's")
+    (rig.export / "file").write_text("text")
+    (rig.export / "file").chmod(0o600)
+    check(stat.S_ISREG(os.stat(root / "file").st_mode), "not a file")
+    equal(_with_chown(root / "file"), errno.EPERM, "chown by CAP_CHOWN without the user id 0")
+
+
+def _with_chown(path):
+    """The errno of chown(2) by a user who has the capability and is not root."""
+    child = os.fork()
+    if child == 0:
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0)
+        os.setgroups([])
+        os.setgid(1234)
+        os.setuid(1234)
+        header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
+        effective = permitted = 1 << CAP_CHOWN
+        ok = libc.capset(header, (ctypes.c_uint32 * 6)(effective, permitted, 0, 0, 0, 0)) == 0
+        os._exit(errno_of(os.chown, path, 1234, 1234) if ok else 255)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

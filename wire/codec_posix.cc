@@ -1,0 +1,10 @@
+// Encode, decode and print for wire/messages_posix.h.
+#include "wire/codec_internal/instantiate.h"
+
+namespace dafs::wire {
+
+DAFS_WIRE_INSTANTIATE(Rename2)
+DAFS_WIRE_INSTANTIATE(OpenExecute)
+DAFS_WIRE_INSTANTIATE(MakeNode)
+
+}  // namespace dafs::wire
