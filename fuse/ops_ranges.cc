@@ -112,6 +112,7 @@ dat::Task<void> Operations::CopyFileRange(Call& call) {
   written.committed = wire::StableHow::kUnstable;
   written.verifier = copied->verifier;
   to->writes->NoteWrite(written);
+  commits_.Add(to, written.count);
   if ((to->flags & O_DSYNC) != 0) {
     absl::Status committed = co_await Commit(to, true);
     if (!committed.ok()) {
