@@ -88,14 +88,14 @@ class Side:
         return os.readv(self.descriptor(slot), buffers), b"".join(buffers)
 
     def seek(self, slot, offset, whence):
-        if stat.S_ISDIR(os.fstat(self.descriptor(slot)).st_mode):
+        if stat.S_ISDIR(self.status(slot).st_mode):
             return None  # positions in a directory are its file system's own
         return os.lseek(self.descriptor(slot), offset, whence)
 
     def find(self, slot, offset, whence):
         """SEEK_DATA and SEEK_HOLE: where the data is is the file system's own business, but not arbitrary."""
         descriptor = self.descriptor(slot)
-        status = os.fstat(descriptor)
+        status = self.status(slot)
         if not stat.S_ISREG(status.st_mode):
             return
         before = os.lseek(descriptor, 0, os.SEEK_CUR)
@@ -122,10 +122,10 @@ class Side:
     def far(self, slot, offset, seed):
         """Beyond 4 GiB and back: files stay small enough to be compared."""
         descriptor = self.descriptor(slot)
-        size = os.fstat(descriptor).st_size
+        size = self.status(slot).st_size
         try:
             os.pwrite(descriptor, pattern(seed, 100), offset)
-            result = os.pread(descriptor, 200, offset - 50), os.fstat(descriptor).st_size
+            result = os.pread(descriptor, 200, offset - 50), self.status(slot).st_size
         finally:
             os.ftruncate(descriptor, size)
         return result
@@ -134,7 +134,7 @@ class Side:
         descriptor = self.descriptor(slot)
         if slot in self.maps:
             self.maps.pop(slot).close()
-        size = os.fstat(descriptor).st_size
+        size = self.status(slot).st_size
         if size == 0:
             return "empty"
         self.maps[slot] = mmap.mmap(descriptor, size)
@@ -154,7 +154,7 @@ class Side:
     def map_room(self, slot):
         if slot not in self.maps:
             return 0
-        return min(len(self.maps[slot]), os.fstat(self.descriptor(slot)).st_size)
+        return min(len(self.maps[slot]), self.status(slot).st_size)
 
     def sync_map(self, slot):
         if slot in self.maps:
@@ -167,10 +167,13 @@ class Side:
         os.fdatasync(self.descriptor(slot))
 
     def fstat(self, slot):
+        return facts(self.status(slot))
+
+    def status(self, slot):
         status = os.fstat(self.descriptor(slot))
         if stat.S_ISDIR(status.st_mode) and status.st_nlink == 0:
             raise OSError(errno.ESTALE, "")  # what mount.dafs(8) says of removed directories
-        return facts(status)
+        return status
 
     def stat(self, name):
         return facts(os.stat(self.path(name)))

@@ -155,5 +155,5 @@ def nameless(rig):
 def model(rig):
     """20,000 random calls (1,000,000 in a full run) do the same on the mount and on a local directory."""
     program = SOURCE / "tests" / "mount" / "model"
-    replay = os.environ.get("DAFS_MODEL", "").split()  # arguments of a run to do again
-    rig.run([program, *replay, "--ops", 1_000_000 if rig.full else 20_000, rig.root, rig.local], cwd="/", timeout=7000)
+    again = os.environ.get("DAFS_MODEL", "").split()  # arguments of a run to do again
+    rig.run([program, "--ops", 1_000_000 if rig.full else 20_000, *again, rig.root, rig.local], cwd="/", timeout=7000)
