@@ -108,14 +108,18 @@ TEST_F(FilesRecoveryTest, AChainResumesBehindItsLastExecutedMember) {
   ASSERT_OK(MakeDirectory());
   // CREATE is executed, but its answer is lost with the SETATTR.
   server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure == Proc::kMakeNode) {  // which would do without a chain
+      c.Refuse(request, DafsStatus::kNotSupp);
+      return true;
+    }
     if (request.header.procedure != Proc::kSetattrInline || server_.connections_made > 1) {
       return false;
     }
     c.Close(absl::OkStatus());
     return true;
   };
-  absl::StatusOr<Node> node = Await(files_->MakeNode(who_, dir_, "made", wire::ObjectType::kFifo,
-                                                     wire::SpecData(), 0600));
+  absl::StatusOr<Node> node =
+      Await(files_->MakeNode(who_, dir_, "made", wire::ObjectType::kFifo, wire::SpecData(), 0600));
   ASSERT_OK(node);
   EXPECT_EQ(server_.executed[Proc::kCreate], 2);  // MakeDirectory's, and this one once
   EXPECT_EQ(server_.executed[Proc::kSetattrInline], 1);
