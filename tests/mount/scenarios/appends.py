@@ -1,4 +1,7 @@
-"""Appends from many processes and two mounts: whole, in order, at the end."""
+"""Appends from many processes and two mounts: whole, in order, at the end.
+
+Shows DAFS-6.5.3-01, DAFS-6.5.3-03.
+"""
 
 import fcntl
 import mmap

@@ -1,4 +1,7 @@
-"""What cannot be written: a full file system, file size limits, wrong descriptors."""
+"""What cannot be written: a full file system, file size limits, wrong descriptors.
+
+Shows DAFS-6.5.3-02.
+"""
 
 import errno
 import mmap

@@ -1,4 +1,7 @@
-"""One file used from two mounts: close-to-open, separate ranges, shared maps, removal elsewhere."""
+"""One file used from two mounts: close-to-open, separate ranges, shared maps, removal elsewhere.
+
+Shows DAFS-6.5.33-08, DAFS-6.5.7-02.
+"""
 
 import errno
 import mmap
