@@ -452,6 +452,31 @@ def locks_fair(rig):
         check(min(counts.values()) * 3 >= max(counts.values()) and min(counts.values()) > 10, f"unfair: {counts}")
 
 
+@scenario(timeout=120, where="server")
+def locks_restart(rig):
+    """Locks outlive a server that is killed: they are reclaimed before anybody else can have them."""
+    with Stage(rig) as stage:
+        rig.expect("lost", "no session")
+        a, b = stage.actor("one"), stage.actor("two")
+        a.must("record", "f", "W", 10, 10)
+        a.must("flock", "f", "W")
+        a.must("open", "ofd", str(stage.places["one"] / "g"))
+        a.must("ofd", "ofd", "R", 0, 5)
+        stage.server.stop(signal.SIGKILL)
+        stage.server.start()
+        b.must("open", "g", str(stage.places["two"] / "g"))
+        b.refused("record", "f", "R", 15, 1)
+        b.refused("flock", "f", "R")
+        b.refused("ofd", "g", "W")
+        local = stage.actor("server")
+        equal(local.do("blocker", "f", "W", 0, 0)[:3], ["W", 10, 10], "on the server")
+        for words in (("record", "f", "U"), ("flock", "f", "U"), ("ofd", "ofd", "U")):
+            a.must(*words)
+        b.must("record", "f", "W", 15, 1)
+        b.must("flock", "f", "W")
+        b.must("ofd", "g", "W")
+
+
 @scenario(timeout=60, where="server")
 def locks_client_gone(rig):
     """A mount.dafs that is killed keeps its locks for the lease, and no longer."""
