@@ -53,6 +53,7 @@ def locks_seen(rig):
                     _exclude(stage, kind, holder, other)
         _ranges(stage)
         _spaces(stage)
+        _rights(stage)
 
 
 def _exclude(stage, kind, holder, other):
@@ -113,6 +114,24 @@ def _spaces(stage):
     for one in (a, b):
         one.end()
         stage.cast.remove(one)
+
+
+def _rights(stage):
+    """A record lock is refused where the file's mode would not let its owner open it now; flock is not."""
+    stage.rig.export.chmod(0o777)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.setgroups([])
+            os.setgid(1000)
+            os.setuid(1000)
+            descriptor = os.open(stage.places["one"] / "shut", os.O_CREAT | os.O_RDWR, 0o444)
+            os.fchmod(descriptor, 0)
+            status = flock(descriptor, "W") or int(record(descriptor, "W") != errno.EACCES)
+        finally:
+            os._exit(status)
+    equal(os.waitpid(child, 0)[1], 0, "locks of a file that its owner cannot open any more")
 
 
 @scenario(timeout=120, where="server", variants=True)
@@ -475,6 +494,27 @@ def locks_restart(rig):
         b.must("record", "f", "W", 15, 1)
         b.must("flock", "f", "W")
         b.must("ofd", "g", "W")
+
+
+@scenario(timeout=90, where="server")
+def locks_server_gone(rig):
+    """While the server is away a waiter can be killed; when it is back, locks work again."""
+    with Stage(rig) as stage:
+        rig.expect("lost", "no session")
+        holder, killed = stage.actor("one"), stage.actor("two")
+        holder.must("record", "f", "W")
+        killed.begin("record", "f", "W", 0, 0, True)
+        check(killed.waits(), "did not wait")
+        stage.server.stop(signal.SIGKILL)
+        time.sleep(0.5)
+        start = time.monotonic()
+        killed.end()
+        stage.cast.remove(killed)
+        check(time.monotonic() - start < 3, f"a waiter took {time.monotonic() - start:.1f} s to be killed")
+        stage.server.start()
+        fresh = stage.actor("two", "g")
+        fresh.must("record", "f", "W")
+        holder.must("record", "f", "U")
 
 
 @scenario(timeout=60, where="server")
