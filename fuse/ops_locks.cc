@@ -141,7 +141,7 @@ dat::Task<absl::StatusOr<client::LockOwner>> Operations::OpenForLocks(const Lock
     node.nodeid = owner->nodeid;
     node.handle = owner->handle;
     dat::Task<absl::StatusOr<client::OpenFile>> opening =
-        OpenNode(*request.open->opener, node, share, owner->name);
+        OpenNode(*request.open->opener, node, request.open->flags, owner->name);
     absl::StatusOr<client::OpenFile> file = co_await opening;
     if (!file.ok()) co_return file.status();
     if (file->state_id.is_zero()) {

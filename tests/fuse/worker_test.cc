@@ -213,7 +213,10 @@ TEST_F(WorkerTest, NamesAreMadeLinkedRenamedAndRemoved) {
   fuse_rename2_in rename = {.newdir = kRootNode, .flags = 0, .padding = 0};
   EXPECT_EQ(
       kernel_.Call(FUSE_RENAME2, dir.nodeid, Raw(rename) + Name("hard") + Name("moved")).error, 0);
-  rename.flags = 1;  // RENAME_NOREPLACE
+  rename.flags = RENAME_NOREPLACE;
+  EXPECT_EQ(kernel_.Call(FUSE_RENAME2, kRootNode, Raw(rename) + Name("moved") + Name("dir")).error,
+            EEXIST);
+  rename.flags = RENAME_WHITEOUT;
   EXPECT_EQ(kernel_.Call(FUSE_RENAME2, kRootNode, Raw(rename) + Name("moved") + Name("x")).error,
             EINVAL);
   EXPECT_TRUE(std::filesystem::exists(Local("moved")));
