@@ -79,20 +79,30 @@ void ClientTable::SessionClosed(const std::shared_ptr<Client>& client) {
 
 void ClientTable::Released(const std::shared_ptr<Client>& replaced) {
   absl::MutexLock lock(&mutex_);
-  Forget(*replaced);
+  replaced_.push_back(replaced);
+}
+
+void ClientTable::ForgetReplaced(std::vector<wire::ClientId>* released) {
+  std::erase_if(replaced_, [&](const std::shared_ptr<Client>& client) {
+    if (client->holdings()->opens > 0) released->push_back(client->client_id());
+    if (client->sessions_ > 0 || client->holdings()->opens > 0) return false;
+    Forget(*client);
+    return true;
+  });
 }
 
 void ClientTable::Forget(Client& client) {
-  if (client.holdings_ != &client.unrecorded_) records_->Drop(client.holdings_);
+  if (client.holdings() != &client.unrecorded_) records_->Drop(client.holdings());
   client.holdings_ = &client.unrecorded_;
 }
 
 std::vector<wire::ClientId> ClientTable::Expire(absl::Time now) {
   std::vector<wire::ClientId> released;
   absl::MutexLock lock(&mutex_);
+  ForgetReplaced(&released);
   for (auto it = confirmed_.begin(); it != confirmed_.end();) {
     Client& client = *it->second;
-    Holdings& held = *client.holdings_;
+    Holdings& held = *client.holdings();
     if (client.renewed() + options_.lease_time > now) {
       held.expired = 0;
       client.expired_ = absl::InfiniteFuture();

@@ -44,13 +44,13 @@ class Client {
   const wire::ClientId& client_id() const { return client_id_; }
   Credentials& credentials() { return credentials_; }
   // What it holds; from the time it takes its name.
-  Holdings* holdings() { return holdings_; }
+  Holdings* holdings() { return holdings_.load(std::memory_order_acquire); }
 
   // Any request renews the leases of its client.
   void Renew(absl::Time now) {
     renewed_ns_.store(absl::ToUnixNanos(now), std::memory_order_relaxed);
     // What was kept as a courtesy is its own again.
-    if (holdings_->expired.load(std::memory_order_relaxed) != 0) holdings_->expired = 0;
+    if (holdings()->expired.load(std::memory_order_relaxed) != 0) holdings()->expired = 0;
   }
   absl::Time renewed() const {
     return absl::FromUnixNanos(renewed_ns_.load(std::memory_order_relaxed));
@@ -71,8 +71,8 @@ class Client {
   absl::Time expired_ = absl::InfiniteFuture();  // when its lease was found to have run out
   uint32_t sessions_ = 0;                        // authenticated and connected
   Principal principal_;
-  Holdings unrecorded_{};  // when there is no room for a record
-  Holdings* holdings_ = &unrecorded_;
+  Holdings unrecorded_{};                          // when there is no room for a record
+  std::atomic<Holdings*> holdings_{&unrecorded_};  // publishes that there is a record
 };
 
 class ClientTable {
@@ -99,7 +99,7 @@ class ClientTable {
   wire::DafsStatus Confirm(const std::shared_ptr<Client>& client, const Principal& principal,
                            absl::Time now, std::shared_ptr<Client>* replaced)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // What `replaced` held has been released.
+  // What `replaced` held has been released, but for what its last requests may still open.
   void Released(const std::shared_ptr<Client>& replaced) ABSL_LOCKS_EXCLUDED(mutex_);
   // A session that Confirm let in is gone.
   void SessionClosed(const std::shared_ptr<Client>& client) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -115,12 +115,14 @@ class ClientTable {
   using Key = std::pair<std::string, wire::Verifier>;
 
   void Forget(Client& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ForgetReplaced(std::vector<wire::ClientId>* released) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   ClientRecords* records_ = nullptr;
   mutable absl::Mutex mutex_;
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, std::shared_ptr<Client>> confirmed_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Client>> replaced_ ABSL_GUARDED_BY(mutex_);
   // Connected and not yet authenticated: owned by their sessions alone, so that they go with them.
   std::map<Key, std::weak_ptr<Client>> unconfirmed_ ABSL_GUARDED_BY(mutex_);
 };

@@ -152,12 +152,12 @@ std::vector<Grace::Doubt> FinishJournals(const ResponseCache& responses, Store& 
   for (const std::shared_ptr<SessionCache>& cache : responses.Lost()) {
     for (uint32_t i = 0; i < cache->streams(); ++i) {
       JournalSlot& slot = cache->slot(static_cast<uint16_t>(i));
-      slot.intent.Bound();
       switch (slot.state.load(std::memory_order_acquire)) {
         case SlotState::kEmpty:
         case SlotState::kAnswered:
           continue;
         case SlotState::kIntent:
+          slot.intent.Bound();
           if (!store.Recheck(slot.procedure, &slot.intent)) {
             ++not_executed;
             if (LeavesDoubt(slot.procedure)) {

@@ -181,6 +181,8 @@ std::shared_ptr<SessionCache> ResponseCache::Create(const wire::SessionId& sessi
   const size_t size = SessionCache::FileBytes(streams);
   {
     absl::MutexLock lock(&mutex_);
+    while (bytes_ + size > options_.max_bytes && MakeRoom(owner.client_id_string)) {
+    }
     if (bytes_ + size > options_.max_bytes) {
       LogWarning(absl::StrCat("session without a response cache: ", bytes_, " of ",
                               options_.max_bytes, " bytes are in use (--response-cache)"));
@@ -224,6 +226,18 @@ DafsStatus ResponseCache::Find(const wire::SessionId& session_id, const CacheOwn
   if (!it->second.lost) return DafsStatus::kBadSession;
   *cache = it->second.cache;
   return DafsStatus::kOk;
+}
+
+// Drops the oldest lost cache of the client, if it has one.
+bool ResponseCache::MakeRoom(const std::string& client_id_string) {
+  const Kept* oldest = nullptr;
+  for (const auto& [session_id, kept] : caches_) {
+    if (!kept.lost || kept.cache->owner().client_id_string != client_id_string) continue;
+    if (oldest == nullptr || kept.since < oldest->since) oldest = &kept;
+  }
+  if (oldest == nullptr) return false;
+  Drop(wire::SessionId(oldest->cache->session_id()));
+  return true;
 }
 
 void ResponseCache::Discard(const SessionCache& cache) {

@@ -107,7 +107,8 @@ class ResponseCache {
   static absl::StatusOr<std::unique_ptr<ResponseCache>> Open(const Options& options,
                                                              absl::Time now);
 
-  // The cache of a new session; null if there is no room for one, which is logged.
+  // The cache of a new session; null if there is no room for one, which is logged. A client's own
+  // lost caches make room for its new one, oldest first; those of others never.
   std::shared_ptr<SessionCache> Create(const wire::SessionId& session_id, wire::ByteOrder order,
                                        const CacheOwner& owner, uint32_t streams)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -140,6 +141,7 @@ class ResponseCache {
   explicit ResponseCache(const Options& options) : options_(options) {}
   std::string PathOf(const wire::SessionId& session_id) const;
   void Load(const std::string& path, absl::Time now);
+  bool MakeRoom(const std::string& client_id_string) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drop(const wire::SessionId& session_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;

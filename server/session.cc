@@ -457,7 +457,7 @@ void Session::OnDisconnected(const absl::Status& why) {
 void Session::MaybeForget() {
   if (!disconnected_ || executing_ > 0) return;
   // Nothing changes the cache any more (5.2.5): now it may be asked for.
-  if (cache_ != nullptr) shared_.responses->Ended(*cache_, /*keep=*/true, dat::Loop::Now());
+  if (cache_ != nullptr) shared_.responses->Ended(*cache_, authenticated_, dat::Loop::Now());
   worker_.Forget(this);
 }
 

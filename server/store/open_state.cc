@@ -231,6 +231,7 @@ std::vector<wire::ClientId> OpenTable::ExpiredHolders(const ObjectKey& key) cons
 
 void OpenTable::Revoke(const wire::ClientId& client_id) {
   absl::MutexLock lock(&mutex_);
+  if (revoked_.size() >= kRevokedMax) revoked_.clear();
   revoked_.insert(client_id);
 }
 

@@ -133,6 +133,8 @@ class OpenTable {
     }
   };
 
+  // Beyond as many the old ones are told BAD_STATEID instead of EXPIRED.
+  static constexpr size_t kRevokedMax = 65536;
   static constexpr uint32_t kInstanceMask = 0xffffff;
   static constexpr int kSerialBits = 40;
 

@@ -196,6 +196,32 @@ TEST_F(ResponseCacheTest, IsNegotiatedAndBounded) {
   EXPECT_FALSE(negotiated_.use_response_cache);
 }
 
+// A client that keeps losing sessions costs no more than the bound, and none of its neighbours.
+TEST_F(ResponseCacheTest, AClientMakesRoomForItsOwnNewSessions) {
+  options_.response_cache_bytes = 3 * SessionCache::FileBytes(options_.max_requests);
+  StartServer();
+  auto neighbour = Cached("neighbour");
+  const wire::FileHandle a = LookUp(*neighbour, {"a"});
+  ASSERT_EQ(MakeDirectory(*neighbour, a, "d").name(), "DAFS_STATUS_OK");
+  const wire::SessionId kept = session_id_;
+  neighbour->Vanish();
+  for (int i = 0; i < 6; ++i) {
+    auto session = Cached("c1");
+    session->Vanish();
+    // The next one comes when the server has seen this one go.
+    auto asker = Session("c1");
+    EXPECT_EQ(Check(*asker, wire::Proc::kCreate), "DAFSERR_NOXID_MATCH");
+  }
+  // A connection that never says who it is leaves nothing.
+  wire::ClientConnectArgs nobody;
+  nobody.client_id_string = "nobody";
+  nobody.use_response_cache = true;
+  EXPECT_EQ(Connection()->Call(nobody).name(), "DAFS_STATUS_OK");
+  neighbour = Session("neighbour");
+  session_id_ = kept;
+  EXPECT_NE(Check(*neighbour, wire::Proc::kCreate), "DAFSERR_UNKNOWN_SESSION");
+}
+
 // DAFS-5.2.5-03: the time is bounded too.
 TEST_F(ResponseCacheTest, IsKeptForABoundedTime) {
   options_.response_cache_time = absl::Milliseconds(50);
