@@ -62,7 +62,9 @@ struct ClientOptions {
   uint32_t read_bytes = 1u << 20;     // rsize: the largest single READ
   uint32_t write_bytes = 1u << 20;    // wsize
   uint32_t inline_read_bytes = 4096;  // reads up to this are READ_INLINE, where a response holds it
-  uint32_t inline_write_bytes = 4096;
+  // Writes up to this are WRITE_INLINE: a copy of three pages costs less than the round trip in
+  // which the server reads them (scripts/bench write-8k).
+  uint32_t inline_write_bytes = 12288;
 
   // hard (default): calls wait for the server for ever. soft: they end with kDeadlineExceeded
   // `timeout` after they were made.

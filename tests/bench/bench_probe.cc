@@ -170,6 +170,8 @@ constexpr Row kRows[] = {
      [](Bench& b, size_t i) { return b.Read(kLarge, b.NextOffset(i, kLarge)); }, Nothing},
     {"write-4k", [](Bench& b) { b.OpenFile(O_WRONLY | O_DIRECT); },
      [](Bench& b, size_t) { return b.Write(kPage, b.RandomOffset(kPage)); }, Nothing},
+    {"write-8k", [](Bench& b) { b.OpenFile(O_WRONLY | O_DIRECT); },
+     [](Bench& b, size_t) { return b.Write(2 * kPage, b.RandomOffset(2 * kPage)); }, Nothing},
     {"write-1m", [](Bench& b) { b.OpenFile(O_WRONLY | O_DIRECT); },
      [](Bench& b, size_t i) { return b.Write(kLarge, b.NextOffset(i, kLarge)); }, Nothing},
     {"stat", Nothing, [](Bench& b, size_t) { return Stat(b.Path("file")); }, Nothing},

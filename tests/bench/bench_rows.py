@@ -65,7 +65,7 @@ def probe(kind, figure=lambda found: found["median"]):
 
 
 def megabytes_per_second(found):
-    return (1 << 20) / found["mean"]
+    return (1 << 20) / found["median"]
 
 
 def entries_per_second(found):
@@ -110,6 +110,7 @@ ROWS = [
     Row("read-4k", "4 KiB random read, O_DIRECT", "us", 20000, probe("read-4k")),
     Row("read-1m", "1 MiB read, O_DIRECT", "MB/s", 1000, probe("read-1m", megabytes_per_second)),
     Row("write-4k", "4 KiB random write, O_DIRECT", "us", 10000, probe("write-4k")),
+    Row("write-8k", "8 KiB random write, O_DIRECT", "us", 10000, probe("write-8k")),
     Row("write-1m", "1 MiB write, O_DIRECT", "MB/s", 1000, probe("write-1m", megabytes_per_second)),
     Row("stat", "stat, nothing cached", "us", 10000, probe("stat"), options=NOTHING_CACHED),
     Row("missing", "lookup of a name that is not there", "us", 10000, probe("missing")),
