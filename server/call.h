@@ -58,6 +58,10 @@ class Call {
   // The same for a failure without a result of its own.
   void FinishError(wire::DafsStatus status);
 
+  // The session ended before the client's data had come: nothing was executed, and whoever asks
+  // the Response Cache must not be told that it was (5.2.4).
+  void CutShort() { cut_short_ = true; }
+
   // For responses that are built in place: the header to write (once per call), and the end.
   wire::ResponseHeader ResponseHeader(wire::DafsStatus status);
   template <class Args>
@@ -90,6 +94,7 @@ class Call {
   std::optional<Operation> operation_;  // where a modification is recorded
   std::unique_ptr<Outgoing> outgoing_;
   bool holds_stream_ = false;
+  bool cut_short_ = false;
 };
 
 template <class Args>

@@ -32,7 +32,10 @@ dat::Task<DafsStatus> Fetch(Call& call, const DirectLease& lease,
   RemoteRange range(buffers);
   const RdmaOps ops = range.Next(lease.pieces());
   const bool fetched = co_await ReadFromClient(session, ops);
-  if (!fetched) co_return DafsStatus::kServerFault;
+  if (!fetched) {
+    call.CutShort();
+    co_return DafsStatus::kServerFault;
+  }
   if (session.checksums()) {
     wire::Fletcher sum(call.order());
     for (std::span<std::byte> piece : lease.pieces()) sum.Add(piece);

@@ -94,6 +94,7 @@ dat::Task<void> SetattrDirect(Call& call) {
   RemoteRange range(buffers);
   const RdmaOps ops = range.Next(lease.pieces());
   const bool fetched = co_await ReadFromClient(session, ops);
+  if (!fetched) call.CutShort();
   DafsStatus status = fetched ? DafsStatus::kOk : DafsStatus::kServerFault;
   if (fetched && session.checksums() &&
       wire::ComputeChecksum(content, call.order()) != args.direct_checksum) {

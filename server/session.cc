@@ -326,7 +326,7 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
 // Into the Response Cache, whether or not the response can still be sent: modifying requests, and
 // simple ones with CHF_SAVE (5.2.1). Of the statuses that speak of a cache none is stored (R49).
 void Session::Remember(const Call& call, DafsStatus status, std::span<const std::byte> response) {
-  if (cache_ == nullptr || !call.holds_stream_) return;
+  if (cache_ == nullptr || !call.holds_stream_ || call.cut_short_) return;
   const wire::RequestHeader& request = call.header();
   if (!IsRemembered(call.verdict_)) return cache_->Passed(request.stream_id, request.seq_number);
   switch (status) {
