@@ -59,7 +59,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
   return absl::WrapUnique(new Client(std::move(options)));
 }
 
-Client::Client(ClientOptions options) : options_(std::move(options)) {}
+Client::Client(ClientOptions options)
+    : options_(std::move(options)), uncommitted_(options_.uncommitted_bytes) {}
 Client::~Client() = default;
 
 void Client::AddWorker(Files* files) {

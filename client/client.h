@@ -18,6 +18,7 @@
 #include "client/credentials.h"
 #include "client/locks.h"
 #include "client/opens.h"
+#include "client/uncommitted.h"
 #include "wire/dat/address.h"
 #include "wire/dat/dat.h"
 #include "wire/types.h"
@@ -65,6 +66,9 @@ struct ClientOptions {
   // Writes up to this are WRITE_INLINE: a copy of three pages costs less than the round trip in
   // which the server reads them (scripts/bench write-8k).
   uint32_t inline_write_bytes = 12288;
+  // Memory for data that was written and is not committed yet, for the mount; COMMIT when it is
+  // full.
+  size_t uncommitted_bytes = size_t{64} << 20;
 
   // hard (default): calls wait for the server for ever. soft: they end with kDeadlineExceeded
   // `timeout` after they were made.
@@ -100,6 +104,7 @@ class Client {
   const ClientOptions& options() const { return options_; }
   Credentials& credentials() { return credentials_; }
   Opens& opens() { return opens_; }
+  Uncommitted& uncommitted() { return uncommitted_; }
   // Atomics only because workers read them while a first Mount still stores them; they publish
   // nothing but themselves.
   Limits& limits() { return limits_; }
@@ -130,6 +135,7 @@ class Client {
   const ClientOptions options_;
   Credentials credentials_;
   Opens opens_;
+  Uncommitted uncommitted_;
   Limits limits_;
   Locks locks_;
   std::atomic<int64_t> last_activity_{0};

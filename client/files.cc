@@ -125,6 +125,7 @@ Files::~Files() {
 }
 
 void Files::Shutdown() {
+  loop_.Cancel(std::exchange(commit_timer_, 0));
   connection_->Shutdown();
   registration_->WakeAll(absl::CancelledError("the mount ends"));
   reclaim_->WakeAll(absl::CancelledError("the mount ends"));
@@ -135,6 +136,16 @@ void Files::Shutdown() {
 dat::Task<absl::Status> Files::Connect() { return connection_->ConnectOnce(); }
 
 dat::Task<void> Files::Disconnect() {
+  // Data that nobody committed yet, if the server is there.
+  if (!client_.uncommitted().Files(absl::InfiniteFuture()).empty()) {
+    dat::Start(CommitOld(absl::InfiniteFuture()));
+    const absl::Time end = dat::Loop::Now() + absl::Seconds(2);
+    while (connection_->session() != nullptr && dat::Loop::Now() < end &&
+           !client_.uncommitted().Files(absl::InfiniteFuture()).empty()) {
+      dat::Task<absl::Status> pause = connection_->Pause(absl::Milliseconds(5));
+      if (!(co_await pause).ok()) break;
+    }
+  }
   dat::Task<void> task = connection_->Disconnect(absl::Seconds(2));
   co_await task;
   Shutdown();

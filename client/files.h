@@ -44,6 +44,7 @@
 #include "client/locks.h"
 #include "client/lost_requests.h"
 #include "client/opens.h"
+#include "client/uncommitted.h"
 #include "wire/attributes.h"
 #include "wire/dat/loop.h"
 #include "wire/dat/task.h"
@@ -110,10 +111,8 @@ struct ReadResult {
 struct WriteResult {
   uint32_t count = 0;  // bytes taken by the server, from the first on; short: a later part failed
   wire::StableHow committed = wire::StableHow::kFileSync;  // the least of all parts
-  // Give it to WriteTracker (client/write_tracker.h): data written unstable under another verifier
-  // than COMMIT's is lost and must be written again.
-  wire::Verifier verifier;
-  bool verifier_changed = false;  // between the parts of this write
+  wire::Verifier verifier;                                 // of the last part
+  bool verifier_changed = false;  // between the parts of this write; Commit knows
   absl::Status later;             // why it is short
 };
 
@@ -322,7 +321,9 @@ class Files {
                                                  const wire::StateId& state_id,
                                                  const BufferLease& from, uint32_t position,
                                                  uint32_t size, wire::StableHow stability);
-  // COMMIT of the range (size 0: to the end). The verifier: see WriteTracker.
+  // Makes last what was written until now: COMMIT of the range (size 0: to the end), or of the
+  // whole file where unstable writes are kept (client/uncommitted.h); those that the server has
+  // lost are written again first. An error is the server's, or one of data that could not be saved.
   dat::Task<absl::StatusOr<wire::Verifier>> Commit(const Identity& who,
                                                    const wire::FileHandle& file, uint64_t offset,
                                                    uint32_t size);
@@ -464,6 +465,24 @@ class Files {
   dat::Task<absl::StatusOr<ReadResult>> ReadInPieces(Piece piece);
   dat::Task<absl::StatusOr<WriteResult>> WriteWhole(Piece piece);
   dat::Task<absl::StatusOr<WriteResult>> WriteInPieces(Piece piece);
+  // files_commit.cc
+  dat::Task<absl::StatusOr<wire::Verifier>> CommitOnce(const Identity& who,
+                                                       const wire::FileHandle& file,
+                                                       uint64_t offset, uint32_t size, bool* safe);
+  dat::Task<absl::Status> WriteAgain(wire::FileHandle file, wire::Verifier verifier);
+  dat::Task<absl::StatusOr<uint32_t>> WritePieceAgain(wire::FileHandle file,
+                                                      const Uncommitted::Piece& piece);
+  dat::Task<absl::Status> BeginWrite(const wire::FileHandle& file);
+  dat::Task<bool> Keep(const Piece& piece, uint64_t offset, std::span<const std::byte> data,
+                       wire::Verifier verifier);
+  void CommitLater(absl::Duration delay, absl::Duration age);
+  dat::Task<void> CommitOld(absl::Time before);
+  dat::Task<void> CommitEarly();
+  dat::Task<absl::StatusOr<wire::Verifier>> CommitAll(const Identity& who,
+                                                      const wire::FileHandle& file, uint64_t offset,
+                                                      uint32_t size);
+  void GiveUpData(const wire::FileHandle& file, const absl::Status& why);
+
   uint32_t InlineWriteRoom() const;
   bool NeedsInlineWrites() const;
   dat::Task<absl::StatusOr<DirectoryPage>> ReadDirectoryInline(
@@ -509,6 +528,9 @@ class Files {
   std::unique_ptr<Waits> waits_;
   std::unique_ptr<WaitList> registration_;  // who waits for its turn to register a credential
   std::unique_ptr<WaitList> reclaim_;       // who waits for it
+  dat::Loop::TimerId commit_timer_ = 0;     // for data that is uncommitted for long
+  uint32_t kept_ = 0;                       // unstable writes; counts around
+  bool committing_early_ = false;
   bool registering_ = false;
   bool reclaiming_ = false;
   // The client_id under which the server knows all opens; another one is a restarted server's.

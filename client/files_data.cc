@@ -186,8 +186,16 @@ dat::Task<absl::StatusOr<WriteResult>> Files::Write(const Identity& who,
   DAFS_CHECK(
       from.use() == BufferUse::kWriteSource && uint64_t{position} + size <= from.payload_bytes(),
       "a write from a lease that does not hold it");
+  if (!client_.uncommitted().BeginWrite(file)) {
+    dat::Task<absl::Status> waiting = BeginWrite(file);
+    CO_RETURN_IF_ERROR(co_await waiting);
+  }
   Piece piece{&who, &file, state_id, offset, &from, position, size, stability};
-  return size <= write_bytes() ? WriteWhole(piece) : WriteInPieces(piece);
+  dat::Task<absl::StatusOr<WriteResult>> task =
+      size <= write_bytes() ? WriteWhole(piece) : WriteInPieces(piece);
+  absl::StatusOr<WriteResult> result = co_await task;
+  client_.uncommitted().EndWrite(file);
+  co_return result;
 }
 
 namespace {
@@ -203,12 +211,14 @@ void Join(WriteResult& total, uint32_t count, wire::StableHow committed,
 
 // The results of WRITE_INLINE and WRITE_DIRECT alike.
 template <class Res>
-absl::Status Join(WriteResult& total, const Res& res, const LeasePart& part) {
+absl::Status Join(WriteResult& total, const Res& res, const LeasePart& part,
+                  wire::StableHow* committed) {
   if (res.count == 0 || res.count > part.size) {
     return absl::UnknownError(
         absl::StrCat("write ", part.size, ": the server says that it took ", res.count));
   }
   Join(total, res.count, res.committed, res.verifier);
+  *committed = res.committed;
   return absl::OkStatus();
 }
 
@@ -221,6 +231,8 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(Piece piece) {
     LeasePart part{buffers_.get(), piece.lease, piece.position + total.count,
                    piece.size - total.count};
     const uint32_t room = InlineWriteRoom();
+    const uint32_t before = total.count;
+    wire::StableHow committed = piece.stability;
     absl::Status status;
     if (must_inline || part.size <= std::min(client_.options().inline_write_bytes, room)) {
       part.size = std::min(part.size, room);
@@ -239,7 +251,7 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(Piece piece) {
         continue;
       }
       if (status.ok()) {
-        status = call.ok() ? Join(total, call.res, part) : StatusOf(call, "write");
+        status = call.ok() ? Join(total, call.res, part, &committed) : StatusOf(call, "write");
       }
     } else {
       WriteDirectCall call(part);
@@ -256,13 +268,24 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(Piece piece) {
         continue;
       }
       if (status.ok()) {
-        status = call.ok() ? Join(total, call.res, part) : StatusOf(call, "write");
+        status = call.ok() ? Join(total, call.res, part, &committed) : StatusOf(call, "write");
       }
     }
     if (!status.ok()) {
       if (total.count == 0) co_return status;
       total.later = std::move(status);
       break;
+    }
+    const uint64_t offset = piece.offset + before;
+    const uint32_t count = total.count - before;
+    if (committed != wire::StableHow::kUnstable) {
+      client_.uncommitted().Forget(*piece.file, offset, offset + count);
+      continue;
+    }
+    dat::Task<bool> keeping = Keep(piece, offset, part.bytes().first(count), total.verifier);
+    if (!(co_await keeping)) {  // no room to keep it: again, so that it need not be kept
+      total.count = before;
+      piece.stability = wire::StableHow::kFileSync;
     }
   }
   co_return total;
@@ -327,19 +350,6 @@ dat::Task<absl::StatusOr<AppendResult>> Files::Append(const Identity& who,
     result = {call.res.offset, call.res.committed, call.res.verifier};
   }
   co_return result;
-}
-
-dat::Task<absl::StatusOr<wire::Verifier>> Files::Commit(const Identity& who,
-                                                        const wire::FileHandle& file,
-                                                        uint64_t offset, uint32_t size) {
-  Call<wire::CommitArgs> call;
-  call.args.filehandle = file;
-  call.args.offset = offset;
-  call.args.count = size;
-  CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "commit");
-  CO_RETURN_IF_ERROR(co_await task);
-  co_return call.res.writeverf;
 }
 
 }  // namespace dafs::client

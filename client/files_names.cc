@@ -360,6 +360,9 @@ dat::Task<absl::StatusOr<wire::FileAttributes>> Files::SetAttributes(
   CallBase* const chain[] = {&set, &stat};
   dat::Task<absl::Status> task = RunAll(&who, chain, "set attributes");
   CO_RETURN_IF_ERROR(co_await task);
+  if (attributes.has(wire::kFattrObjectSize)) {
+    client_.uncommitted().Forget(file, attributes.object_size, UINT64_MAX);
+  }
   co_return stat.Take();
 }
 

@@ -118,6 +118,7 @@ dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenR
     LogWarning("open: the server gave a delegation that it cannot recall; it is not used");
   }
   parent.PutInto(after);
+  if (request.truncate) client_.uncommitted().Forget(open.res.filehandle, 0, UINT64_MAX);
   OpenFile file;
   file.handle = open.res.filehandle;
   file.state_id = open.res.state_id;

@@ -69,7 +69,10 @@ dat::Task<absl::Status> Files::ReclaimUnder(wire::ClientId client_id) {
     dat::Task<absl::Status> task = ReclaimOpen(open);
     CO_RETURN_IF_ERROR(co_await task);
   }
+  const bool restarted = !reclaimed_under_.is_zero();
   reclaimed_under_ = client_id;
+  // What the server had not committed may be gone with it.
+  if (restarted) CommitLater(absl::ZeroDuration(), absl::ZeroDuration());
   if (!stale.empty()) {
     LogNotice(absl::StrCat(connection_->name(), ": ", stale.size(),
                            " opens reclaimed from the restarted server"));

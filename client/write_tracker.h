@@ -1,10 +1,8 @@
-// Remembers, for one file, under which server instance unstable data was written, so that fsync
-// never says OK for data the server has forgotten.
-// Spec: 6.5.8 (COMMIT), 6.5.38 (WRITE verifier).
+// Remembers, for one file, whether anything was written that a COMMIT has yet to make safe, and
+// errors that are to be told by the next fsync. The data itself is in client/uncommitted.h.
+// Spec: 6.5.8 (COMMIT).
 // Thread-safe: an open file may be written by several workers. Nothing blocks.
 #pragma once
-
-#include <optional>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -32,21 +30,17 @@ class WriteTracker {
   // The file is gone: nothing of it is left to be committed.
   void Forget() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Before COMMIT is sent: what it is to be compared with.
+  // Before COMMIT is sent.
   struct Mark {
-    std::optional<wire::Verifier> verifier;
     uint64_t writes = 0;
   };
   Mark BeforeCommit() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // After COMMIT: OK, or the error fsync must give, once. kUnknown: the verifier changed, data
-  // written before `mark` may be lost (the server restarted). Spec gap: writing it again is
-  // recovery's work; until then this error is the truth.
+  // After COMMIT: OK, or the error fsync must give, once.
   absl::Status AfterCommit(const Mark& mark, const absl::StatusOr<wire::Verifier>& committed)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   mutable absl::Mutex mutex_;
-  std::optional<wire::Verifier> verifier_ ABSL_GUARDED_BY(mutex_);  // of uncommitted data
   bool needs_commit_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t writes_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status error_ ABSL_GUARDED_BY(mutex_);  // to be told by the next fsync

@@ -130,6 +130,7 @@ Outcome Mount::MakeClient() {
   c.byte_order = client::HostByteOrder();
   c.checksums = o.checksum;
   if (o.msgsize != 0) c.max_request_size = c.max_response_size = o.msgsize;
+  c.uncommitted_bytes = size_t{o.uncommitted} << 20;
   if (o.buffers != 0) c.buffers.bytes = size_t{o.buffers} << 20;
   c.buffers.large_bytes = std::max({o.rsize, o.wsize, 64u << 10});
   c.buffers.small_bytes = std::min(c.buffers.small_bytes, c.buffers.large_bytes);

@@ -112,6 +112,8 @@ absl::StatusOr<bool> ApplyValue(std::string_view name, std::string_view value, O
   } else if (name == "msgsize") {
     // 1024: the least a request can be limited to; 1 MiB: far above any message of ours.
     ASSIGN_OR_RETURN(o.msgsize, Number(name, value, 1024, 1u << 20));
+  } else if (name == "uncommitted") {
+    ASSIGN_OR_RETURN(o.uncommitted, Number(name, value, 1, 4096));
   } else if (name == "buffers") {
     ASSIGN_OR_RETURN(o.buffers, Number(name, value, 4, 4096));
   } else if (name == "rdmadev") {

@@ -75,8 +75,9 @@ struct Options {
   bool default_permissions = false;  // on by default for root
   bool sync_on_close = false;        // close(2) waits until what was written is stable
   bool checksum = false;
-  uint32_t msgsize = 0;  // bytes of the largest request and response; 0: the client's default
-  uint32_t buffers = 0;  // MiB of data buffers for each worker; 0: the client's default
+  uint32_t msgsize = 0;       // bytes of the largest request and response; 0: the client's default
+  uint32_t uncommitted = 64;  // MiB of written data that a lost server could make us write again
+  uint32_t buffers = 0;       // MiB of data buffers for each worker; 0: the client's default
 };
 
 struct Caller {

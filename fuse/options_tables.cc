@@ -115,6 +115,7 @@ Options:
   checksum, nochecksum whether messages and data carry checksums (default: no)
   msgsize=N            largest request and response in bytes, 1024..1048576 (default 16384)
   buffers=N            data buffers of each session in MiB, 4..4096 (default 64)
+  uncommitted=N        written data kept until the server's disk has it, in MiB, 1..4096 (default 64)
   remount              change ro, rw, nosuid and the like of a mount
 Options of mount(8) that every file system has (nosuid, nodev, noexec, noatime, ...) work;
 _netdev, nofail, auto, noauto, user, users, x-* and comment= are accepted.

@@ -273,6 +273,107 @@ TEST_F(FilesRecoveryTest, AStaleClientIdIsAnsweredByANewSession) {
   EXPECT_EQ(server_.connections_made, 2);
 }
 
+// ---- Data that is not committed ---------------------------------------------------------------
+
+// Shows DAFS-6.5.8-07.
+TEST_F(FilesRecoveryTest, WhatARestartedServerLostIsWrittenAgainBeforeFsyncIsToldOk) {
+  MakeFiles();
+  absl::StatusOr<OpenFile> file = Open("file");
+  ASSERT_OK(file);
+  const std::string data(40000, 'd');
+  ASSERT_OK(Write(*file, 0, data));
+  ASSERT_OK(Write(*file, 10, "overwritten"));
+  server_.Restart();  // what was unstable is gone
+  ASSERT_OK(Write(*file, 30, "after the restart"));
+  ASSERT_OK(Await(files_->Commit(who_, file->handle, 0, 0)));
+  std::string expected = data;
+  expected.replace(10, 11, "overwritten").replace(30, 17, "after the restart");
+  const std::vector<std::byte>& written = server_.written["file"];
+  EXPECT_TRUE(std::string(reinterpret_cast<const char*>(written.data()), written.size()) ==
+              expected);
+  EXPECT_EQ(client_->uncommitted().bytes(), 0u);
+}
+
+TEST_F(FilesRecoveryTest, AServerThatLosesItAgainInTheMiddleIsWrittenToAgain) {
+  MakeFiles();
+  absl::StatusOr<OpenFile> file = Open("file");
+  ASSERT_OK(file);
+  const std::string data(60000, 'd');
+  ASSERT_OK(Write(*file, 0, data));
+  server_.Restart();
+  int writes = 0;
+  server_.script = [&](ScriptedConnection&, const Request& request) {
+    if (request.header.procedure == Proc::kWriteInline && ++writes == 2) {
+      server_.unstable.clear();
+      ++server_.write_verifier;
+    }
+    return false;
+  };
+  ASSERT_OK(Await(files_->Commit(who_, file->handle, 0, 0)));
+  EXPECT_EQ(server_.written["file"].size(), data.size());
+  EXPECT_LT(writes, 12);
+}
+
+// A failed fsync at the server loses data too, and says so by another verifier.
+TEST_F(FilesRecoveryTest, AFailedCommitIsAnErrorAndTheNextOneMakesItGood) {
+  MakeFiles();
+  absl::StatusOr<OpenFile> file = Open("file");
+  ASSERT_OK(file);
+  ASSERT_OK(Write(*file, 0, "data"));
+  bool failed = false;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kCommit || failed) return false;
+    failed = true;
+    server_.unstable.clear();
+    ++server_.write_verifier;
+    c.Refuse(request, DafsStatus::kIo);
+    return true;
+  };
+  absl::Status status = Await(files_->Commit(who_, file->handle, 0, 0)).status();
+  EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kIo);
+  ASSERT_OK(Await(files_->Commit(who_, file->handle, 0, 0)));
+  EXPECT_EQ(server_.written["file"].size(), 4u);
+}
+
+TEST_F(FilesRecoveryTest, WithoutAnyFsyncTooTheDataIsWrittenAgainAfterARestart) {
+  MakeFiles();
+  absl::StatusOr<OpenFile> file = Open("file");
+  ASSERT_OK(file);
+  ASSERT_OK(Write(*file, 0, "data"));
+  ASSERT_OK(Await(files_->Close(who_, file->handle, file->state_id)));
+  server_.Restart();
+  ASSERT_TRUE(Until([&] { return server_.written["file"].size() == 4; }));
+}
+
+TEST_F(FilesRecoveryTest, DataThatCannotBeWrittenAgainIsToldToTheNextFsync) {
+  MakeFiles();
+  absl::StatusOr<OpenFile> file = Open("file");
+  ASSERT_OK(file);
+  ASSERT_OK(Write(*file, 0, "data"));
+  server_.Restart();
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kWriteInline) return false;
+    c.Refuse(request, DafsStatus::kNoSpc);
+    return true;
+  };
+  absl::Status status = Await(files_->Commit(who_, file->handle, 0, 0)).status();
+  EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kNoSpc) << status;
+}
+
+TEST_F(FilesRecoveryTest, AFullStoreCommits) {
+  options_.uncommitted_bytes = size_t{512} << 10;
+  MakeFiles();
+  absl::StatusOr<OpenFile> file = Open("file");
+  ASSERT_OK(file);
+  const std::string data(60000, 'd');
+  for (uint64_t i = 0; i < 40; ++i) ASSERT_OK(Write(*file, i * data.size(), data));
+  EXPECT_GT(server_.executed[Proc::kCommit], 1);
+  EXPECT_LE(client_->uncommitted().bytes(), options_.uncommitted_bytes);
+  server_.Restart();
+  ASSERT_OK(Await(files_->Commit(who_, file->handle, 0, 0)));
+  EXPECT_EQ(server_.written["file"].size(), 40 * data.size());
+}
+
 // ---- Every point -----------------------------------------------------------------------------
 
 struct Sweep {
@@ -352,7 +453,9 @@ TEST_P(FaultSweep, EveryChangeIsMadeExactlyOnceWhereverTheConnectionBreaks) {
         // The first request after the break finds another instance.
         restarted = true;
         ++server_.instance;
+        ++server_.write_verifier;
         server_.opens.clear();
+        server_.unstable.clear();
       }
       return false;
     };

@@ -1,0 +1,332 @@
+#include "client/uncommitted.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+namespace dafs::client {
+namespace {
+
+// More parts than this are a reason to COMMIT: each is looked at when another is put in.
+constexpr size_t kMostRanges = 4096;
+constexpr size_t kSpareFiles = 64;
+
+}  // namespace
+
+Uncommitted::File* Uncommitted::FindFile(const wire::FileHandle& file) const {
+  auto it = files_.find(file);
+  return it == files_.end() ? nullptr : it->second.get();
+}
+
+void Uncommitted::DropIfIdle(const wire::FileHandle& file) {
+  auto it = files_.find(file);
+  if (it == files_.end()) return;
+  File& one = *it->second;
+  if (!one.ranges.empty() || one.writing > 0 || one.rewriting || !one.failure.ok()) return;
+  if (spare_files_.size() < kSpareFiles) {
+    std::vector<Range> ranges = std::move(one.ranges);  // its memory is used again
+    one = File();
+    one.ranges = std::move(ranges);
+    spare_files_.push_back(std::move(it->second));
+  }
+  files_.erase(it);
+}
+
+// ---- Writing ---------------------------------------------------------------------------------
+
+bool Uncommitted::BeginWrite(const wire::FileHandle& file) {
+  absl::MutexLock lock(&mutex_);
+  std::unique_ptr<File>& one = files_[file];
+  if (one == nullptr) {
+    if (spare_files_.empty()) {
+      one = std::make_unique<File>();
+    } else {
+      one = std::move(spare_files_.back());
+      spare_files_.pop_back();
+    }
+  }
+  if (one->rewriting) return false;
+  ++one->writing;
+  return true;
+}
+
+void Uncommitted::EndWrite(const wire::FileHandle& file) {
+  absl::MutexLock lock(&mutex_);
+  if (File* one = FindFile(file)) --one->writing;
+  DropIfIdle(file);
+}
+
+// Takes room for `bytes` from blocks, all of it or nothing.
+bool Uncommitted::Reserve(size_t bytes, std::vector<Range>& parts) {
+  // Two know it: blocks_ and filling_.
+  if (filling_ != nullptr && filling_.use_count() == 2) {
+    std::atomic_thread_fence(std::memory_order_acquire);
+    filling_->used = 0;
+  }
+  while (bytes > 0) {
+    if (filling_ == nullptr || filling_->used == kBlockBytes) {
+      filling_ = nullptr;
+      for (std::shared_ptr<Block>& block : blocks_) {
+        if (block.use_count() > 1) continue;
+        // Whoever let go of it last has done with its bytes.
+        std::atomic_thread_fence(std::memory_order_acquire);
+        block->used = 0;
+        filling_ = block;
+        break;
+      }
+      if (filling_ == nullptr) {
+        if ((blocks_.size() + 1) * kBlockBytes > most_bytes_) return false;
+        filling_ = std::make_shared<Block>();
+        filling_->bytes = std::make_unique_for_overwrite<std::byte[]>(kBlockBytes);
+        blocks_.push_back(filling_);
+      }
+    }
+    Range part;
+    part.size = static_cast<uint32_t>(std::min<size_t>(bytes, kBlockBytes - filling_->used));
+    part.block = filling_;
+    part.at = filling_->used;
+    filling_->used += part.size;
+    bytes -= part.size;
+    parts.push_back(std::move(part));
+  }
+  return true;
+}
+
+bool Uncommitted::Add(const wire::FileHandle& file, const Identity& who, const wire::StateId& open,
+                      uint64_t offset, std::span<const std::byte> data,
+                      const wire::Verifier& verifier, absl::Time now) {
+  thread_local std::vector<Range> parts;
+  parts.clear();
+  {
+    absl::MutexLock lock(&mutex_);
+    File* one = FindFile(file);
+    if (one == nullptr || one->ranges.size() >= kMostRanges) return false;
+    if (!Reserve(data.size(), parts)) {
+      parts.clear();
+      return false;
+    }
+  }
+  for (const Range& part : parts) {  // nobody else touches this room
+    std::memcpy(part.block->bytes.get() + part.at, data.data(), part.size);
+    data = data.subspan(part.size);
+  }
+  absl::MutexLock lock(&mutex_);
+  File& one = *FindFile(file);  // the bracket keeps it
+  if (one.ranges.empty()) one.since = now;
+  one.writer.open = open;
+  if (!(one.writer.who == who)) one.writer.who = who;
+  for (Range& part : parts) {
+    part.offset = offset;
+    part.verifier = verifier;
+    part.number = one.number;
+    offset += part.size;
+    Cut(one, part.offset, part.end());
+    Insert(one, std::move(part));
+  }
+  parts.clear();
+  return true;
+}
+
+// Takes [offset, end) out of the ranges of a file.
+void Uncommitted::Cut(File& file, uint64_t offset, uint64_t end) {
+  std::vector<Range>& ranges = file.ranges;
+  if (ranges.empty() || ranges.back().end() <= offset) return;  // it goes behind all others
+  auto first = std::partition_point(ranges.begin(), ranges.end(),
+                                    [&](const Range& range) { return range.end() <= offset; });
+  if (first == ranges.end() || first->offset >= end) return;
+  if (first->offset < offset) {
+    Range head = *first;
+    head.size = static_cast<uint32_t>(offset - first->offset);
+    first->at += head.size;
+    first->size -= head.size;
+    first->offset = offset;
+    first = ranges.insert(first, std::move(head)) + 1;
+  }
+  auto last = first;
+  while (last != ranges.end() && last->end() <= end) {
+    file.bytes -= last->size;
+    ++last;
+  }
+  first = ranges.erase(first, last);
+  if (first != ranges.end() && first->offset < end) {
+    const auto gone = static_cast<uint32_t>(end - first->offset);
+    first->offset = end;
+    first->at += gone;
+    first->size -= gone;
+    file.bytes -= gone;
+  }
+}
+
+void Uncommitted::Insert(File& file, Range range) {
+  std::vector<Range>& ranges = file.ranges;
+  file.bytes += range.size;
+  auto behind = std::partition_point(ranges.begin(), ranges.end(), [&](const Range& other) {
+    return other.offset < range.offset;
+  });
+  if (behind != ranges.begin()) {
+    Range& before = *(behind - 1);
+    if (before.end() == range.offset && before.block == range.block &&
+        before.at + before.size == range.at && before.verifier == range.verifier &&
+        before.number == range.number) {
+      before.size += range.size;
+      return;
+    }
+  }
+  ranges.insert(behind, std::move(range));
+}
+
+void Uncommitted::Forget(const wire::FileHandle& file, uint64_t offset, uint64_t end) {
+  absl::MutexLock lock(&mutex_);
+  File* one = FindFile(file);
+  if (one == nullptr) return;
+  Cut(*one, offset, end);
+  DropIfIdle(file);
+}
+
+// ---- Committing ------------------------------------------------------------------------------
+
+uint64_t Uncommitted::BeforeCommit(const wire::FileHandle& file) {
+  absl::MutexLock lock(&mutex_);
+  File* one = FindFile(file);
+  return one == nullptr ? 0 : one->number++;
+}
+
+bool Uncommitted::AfterCommit(const wire::FileHandle& file, uint64_t covered,
+                              const wire::Verifier& verifier) {
+  absl::MutexLock lock(&mutex_);
+  File* one = FindFile(file);
+  if (one == nullptr) return true;
+  bool safe = true;
+  std::erase_if(one->ranges, [&](const Range& range) {
+    if (range.number > covered) return false;
+    if (range.verifier == verifier) {
+      one->bytes -= range.size;
+      return true;
+    }
+    safe = false;
+    return false;
+  });
+  DropIfIdle(file);
+  return safe;
+}
+
+void Uncommitted::Fail(const wire::FileHandle& file, const absl::Status& why) {
+  absl::MutexLock lock(&mutex_);
+  std::unique_ptr<File>& one = files_[file];
+  if (one == nullptr) one = std::make_unique<File>();
+  one->ranges.clear();
+  one->bytes = 0;
+  if (one->failure.ok()) one->failure = why;
+}
+
+absl::Status Uncommitted::TakeFailure(const wire::FileHandle& file) {
+  absl::MutexLock lock(&mutex_);
+  File* one = FindFile(file);
+  if (one == nullptr || one->failure.ok()) return absl::OkStatus();
+  absl::Status why = std::exchange(one->failure, absl::OkStatus());
+  DropIfIdle(file);
+  return why;
+}
+
+// ---- Writing again ---------------------------------------------------------------------------
+
+bool Uncommitted::BeginRewrite(const wire::FileHandle& file) {
+  absl::MutexLock lock(&mutex_);
+  File* one = FindFile(file);
+  if (one == nullptr || one->rewriting) return false;
+  one->rewriting = true;
+  return true;
+}
+
+bool Uncommitted::Drained(const wire::FileHandle& file) const {
+  absl::MutexLock lock(&mutex_);
+  File* one = FindFile(file);
+  return one == nullptr || one->writing == 0;
+}
+
+std::optional<Uncommitted::Piece> Uncommitted::NextStale(const wire::FileHandle& file,
+                                                         const wire::Verifier& verifier,
+                                                         uint32_t most) const {
+  absl::MutexLock lock(&mutex_);
+  File* one = FindFile(file);
+  if (one == nullptr) return std::nullopt;
+  for (const Range& range : one->ranges) {
+    if (range.verifier == verifier) continue;
+    Piece piece;
+    piece.offset = range.offset;
+    piece.data = {range.block->bytes.get() + range.at, std::min(range.size, most)};
+    piece.writer = one->writer;
+    piece.keeps = range.block;
+    return piece;
+  }
+  return std::nullopt;
+}
+
+void Uncommitted::Rewritten(const wire::FileHandle& file, uint64_t offset, uint64_t bytes,
+                            const wire::Verifier& verifier) {
+  absl::MutexLock lock(&mutex_);
+  File* one = FindFile(file);
+  if (one == nullptr) return;
+  for (auto it = one->ranges.begin(); it != one->ranges.end(); ++it) {
+    if (it->offset != offset) continue;
+    if (bytes < it->size) {
+      Range rest = *it;
+      rest.offset += bytes;
+      rest.at += static_cast<uint32_t>(bytes);
+      rest.size -= static_cast<uint32_t>(bytes);
+      it->size = static_cast<uint32_t>(bytes);
+      it = one->ranges.insert(it + 1, std::move(rest)) - 1;
+    }
+    it->verifier = verifier;
+    it->number = one->number;
+    return;
+  }
+}
+
+void Uncommitted::EndRewrite(const wire::FileHandle& file) {
+  absl::MutexLock lock(&mutex_);
+  if (File* one = FindFile(file)) one->rewriting = false;
+  DropIfIdle(file);
+}
+
+// ---- What is there ---------------------------------------------------------------------------
+
+bool Uncommitted::Holds(const wire::FileHandle& file) const {
+  absl::MutexLock lock(&mutex_);
+  File* one = FindFile(file);
+  return one != nullptr && !one->ranges.empty();
+}
+
+std::optional<Uncommitted::Writer> Uncommitted::WriterOf(const wire::FileHandle& file) const {
+  absl::MutexLock lock(&mutex_);
+  File* one = FindFile(file);
+  if (one == nullptr || one->ranges.empty()) return std::nullopt;
+  return one->writer;
+}
+
+std::vector<wire::FileHandle> Uncommitted::Files(absl::Time before) const {
+  std::vector<std::pair<size_t, wire::FileHandle>> found;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [file, one] : files_) {
+      if (!one->ranges.empty() && one->since <= before) found.emplace_back(one->bytes, file);
+    }
+  }
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<wire::FileHandle> files;
+  for (auto& [bytes, file] : found) files.push_back(file);
+  return files;
+}
+
+size_t Uncommitted::bytes() const {
+  absl::MutexLock lock(&mutex_);
+  size_t used = 0;
+  for (const std::shared_ptr<Block>& block : blocks_) {
+    used += block.use_count() > (block == filling_ ? 2 : 1) ? 1 : 0;
+  }
+  return used * kBlockBytes;
+}
+
+}  // namespace dafs::client

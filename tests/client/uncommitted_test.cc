@@ -1,0 +1,139 @@
+// What is kept of unstable writes, against a plain array of bytes.
+#include "client/uncommitted.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+namespace dafs::client {
+namespace {
+
+wire::Verifier Verifier(uint64_t number) { return wire::OpaqueFromUint64<wire::Verifier>(number); }
+
+class UncommittedTest : public ::testing::Test {
+ protected:
+  bool Write(uint64_t offset, std::string_view data, uint64_t verifier = 1) {
+    EXPECT_TRUE(store_.BeginWrite(file_));
+    bool kept = store_.Add(file_, who_, wire::StateId(), offset, std::as_bytes(std::span(data)),
+                           Verifier(verifier), absl::UnixEpoch());
+    store_.EndWrite(file_);
+    return kept;
+  }
+  // What would be written again under `verifier`, as (offset, data).
+  std::vector<std::pair<uint64_t, std::string>> WriteAgain(uint64_t verifier, uint32_t most = 100) {
+    std::vector<std::pair<uint64_t, std::string>> pieces;
+    EXPECT_TRUE(store_.BeginRewrite(file_));
+    while (auto piece = store_.NextStale(file_, Verifier(verifier), most)) {
+      pieces.emplace_back(
+          piece->offset,
+          std::string(reinterpret_cast<const char*>(piece->data.data()), piece->data.size()));
+      store_.Rewritten(file_, piece->offset, piece->data.size(), Verifier(verifier));
+    }
+    store_.EndRewrite(file_);
+    return pieces;
+  }
+  bool Commit(uint64_t verifier) {
+    return store_.AfterCommit(file_, store_.BeforeCommit(file_), Verifier(verifier));
+  }
+
+  Uncommitted store_{size_t{1} << 20};
+  wire::FileHandle file_;
+  Identity who_{1, 2, {3}};
+};
+
+using Pieces = std::vector<std::pair<uint64_t, std::string>>;
+
+TEST_F(UncommittedTest, ACommitUnderTheSameVerifierLetsGoOfEverything) {
+  EXPECT_FALSE(store_.Holds(file_));
+  ASSERT_TRUE(Write(10, "data"));
+  EXPECT_TRUE(store_.Holds(file_));
+  EXPECT_GT(store_.bytes(), 0u);
+  EXPECT_TRUE(Commit(1));
+  EXPECT_FALSE(store_.Holds(file_));
+}
+
+// Shows DAFS-6.5.8-06.
+TEST_F(UncommittedTest, UnderAnotherVerifierItIsWrittenAgainAndThenSafe) {
+  ASSERT_TRUE(Write(10, "data"));
+  EXPECT_FALSE(Commit(2));
+  EXPECT_EQ(WriteAgain(2, 3), (Pieces{{10, "dat"}, {13, "a"}}));
+  EXPECT_TRUE(Commit(2));
+  EXPECT_FALSE(store_.Holds(file_));
+}
+
+TEST_F(UncommittedTest, WhatIsWrittenAfterTheCommitWasSentIsNotCoveredByIt) {
+  ASSERT_TRUE(Write(0, "before"));
+  uint64_t covered = store_.BeforeCommit(file_);
+  ASSERT_TRUE(Write(6, "after"));
+  EXPECT_TRUE(store_.AfterCommit(file_, covered, Verifier(1)));
+  EXPECT_TRUE(store_.Holds(file_));
+  EXPECT_EQ(WriteAgain(2), (Pieces{{6, "after"}}));
+}
+
+TEST_F(UncommittedTest, LaterDataTakesThePlaceOfEarlier) {
+  ASSERT_TRUE(Write(0, "aaaaaaaaaa"));
+  ASSERT_TRUE(Write(3, "bbb", 2));
+  EXPECT_EQ(WriteAgain(2), (Pieces{{0, "aaa"}, {6, "aaaa"}}));
+  store_.Forget(file_, 5, UINT64_MAX);  // cut off
+  EXPECT_EQ(WriteAgain(3), (Pieces{{0, "aaa"}, {3, "bb"}}));
+}
+
+TEST_F(UncommittedTest, WritersAndWhoWritesAgainKeepOutOfEachOthersWay) {
+  ASSERT_TRUE(Write(0, "x"));
+  ASSERT_TRUE(store_.BeginWrite(file_));
+  ASSERT_TRUE(store_.BeginRewrite(file_));
+  EXPECT_FALSE(store_.BeginRewrite(file_));
+  EXPECT_FALSE(store_.BeginWrite(file_));
+  EXPECT_FALSE(store_.Drained(file_));
+  store_.EndWrite(file_);
+  EXPECT_TRUE(store_.Drained(file_));
+  store_.EndRewrite(file_);
+  EXPECT_TRUE(store_.BeginWrite(file_));
+  store_.EndWrite(file_);
+}
+
+TEST_F(UncommittedTest, MemoryIsBoundedAndUsedAgain) {
+  const std::string data(100000, 'x');
+  int kept = 0;
+  while (Write(static_cast<uint64_t>(kept) * data.size(), data)) ++kept;
+  EXPECT_EQ(kept, 10);
+  EXPECT_LE(store_.bytes(), store_.most_bytes());
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_TRUE(Commit(1));
+    for (uint64_t i = 0; i < 10; ++i) EXPECT_TRUE(Write(i * data.size(), data)) << i;
+  }
+}
+
+TEST_F(UncommittedTest, AFailureIsToldOnce) {
+  ASSERT_TRUE(Write(0, "lost"));
+  store_.Fail(file_, absl::UnknownError("no"));
+  EXPECT_FALSE(store_.Holds(file_));
+  EXPECT_TRUE(absl::IsUnknown(store_.TakeFailure(file_)));
+  EXPECT_TRUE(store_.TakeFailure(file_).ok());
+}
+
+TEST_F(UncommittedTest, RandomWritesAreKeptByteForByte) {
+  std::mt19937 random(1);
+  std::string model(5000, '\0');
+  std::string known(5000, '\0');
+  for (int i = 0; i < 2000; ++i) {
+    const uint64_t offset = random() % 4500;
+    const std::string data(1 + random() % 400, static_cast<char>('a' + i % 26));
+    ASSERT_TRUE(Write(offset, data));
+    model.replace(offset, data.size(), data);
+    if (i % 50 == 0) {
+      ASSERT_FALSE(Commit(2));
+      for (const auto& [at, bytes] : WriteAgain(3, 64)) known.replace(at, bytes.size(), bytes);
+      ASSERT_EQ(known, model) << i;
+      // As if the server had lost that too.
+      for (const auto& [at, bytes] : WriteAgain(1, 64))
+        ASSERT_EQ(model.substr(at, bytes.size()), bytes);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dafs::client
