@@ -90,7 +90,7 @@ TEST(WriteTrackerTest, WhatIsWrittenDuringACommitWaitsForTheNext) {
 TEST(WriteTrackerTest, ACloseTakesTheErrorAndAGoneFileNeedsNoCommit) {
   WriteTracker tracker;
   tracker.NoteWrite(Unstable(1));
-  tracker.NoteWrite(Unstable(2));
+  tracker.NoteFailure(absl::UnknownError("write-back failed"));
   EXPECT_TRUE(tracker.uncommitted());
   EXPECT_TRUE(absl::IsUnknown(tracker.TakeError()));
   EXPECT_TRUE(tracker.TakeError().ok());

@@ -1,0 +1,258 @@
+"""A load of changes whose outcome is known: each is made once, must succeed, and is kept in a model.
+
+Run by processes on one or more mounts, each in a directory of its own; `check` compares the directory with the model.
+"""
+
+import multiprocessing
+import os
+import random
+import stat
+import time
+
+
+class Load:
+    """Random changes below `directory`, until stopped, by a process of its own: one that forked with files of the
+    mount open would wait for the server in the middle of starting it. Once it has ended, `failures` are the errors
+    that a program would have seen, and the model is complete."""
+
+    MODEL = ("files", "modes", "directories", "groups", "counts", "failures")
+
+    def __init__(self, directory, seed, slow=0.0):
+        self.directory = directory
+        self.random = random.Random(seed)
+        self.slow = slow  # seconds between changes
+        self.files = {}  # name: content
+        self.modes = {}  # name: permission bits
+        self.directories = set()
+        self.groups = {}  # name: the set of all names of the same file
+        self.counts = {}
+        self.failures = []
+        self.serial = 0
+        context = multiprocessing.get_context("fork")
+        self.done = context.Value("L", 0)
+        self.failed = context.Value("b", 0)
+        self.stop_now = context.Event()
+        self.results, self.sender = context.Pipe(duplex=False)
+        self.process = None
+        self.context = context
+
+    def start(self, count=None):
+        self.process = self.context.Process(target=self.main, args=(count,), daemon=True)
+        self.process.start()
+        return self
+
+    def main(self, count):
+        for number in os.listdir("/proc/self/fd"):  # connections of others that are to end elsewhere
+            if int(number) > 2 and int(number) != self.sender.fileno():
+                try:
+                    os.close(int(number))
+                except OSError:
+                    pass
+        try:
+            os.mkdir(self.directory)
+            self.run(count)
+        except OSError as error:
+            self.failures.append(str(error))
+        self.failed.value = bool(self.failures)
+        self.sender.send({name: getattr(self, name) for name in self.MODEL})
+
+    def wait(self, seconds):
+        """Waits for the end; False if it does not come within `seconds`."""
+        if not self.results.poll(seconds):
+            return False
+        for name, value in self.results.recv().items():
+            setattr(self, name, value)
+        self.process.join(10)
+        return True
+
+    def stop(self, seconds):
+        """Lets the change under way end; False if it does not within `seconds`."""
+        self.stop_now.set()
+        return self.wait(seconds)
+
+    @property
+    def changes(self):
+        return self.done.value
+
+    def run(self, count):
+        kinds = (self.create, self.create_exclusive, self.append, self.append, self.rename, self.replace, self.link,
+                 self.unlink, self.mkdir, self.rmdir, self.chmod, self.fsynced_write, self.truncate)
+        while not self.stop_now.is_set() and (count is None or self.done.value < count):
+            kind = self.random.choice(kinds)
+            try:
+                if kind():
+                    self.done.value += 1
+                    self.counts[kind.__name__] = self.counts.get(kind.__name__, 0) + 1
+            except OSError as error:
+                self.failures.append(f"{kind.__name__}: {error}")
+                return
+            if self.slow:
+                time.sleep(self.slow)
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def new_name(self, kind):
+        self.serial += 1
+        return f"{kind}{self.serial}"
+
+    def some_file(self):
+        return self.random.choice(sorted(self.files)) if self.files else None
+
+    # Each returns whether there was anything to do.
+
+    def create(self):
+        name = self.new_name("file")
+        data = os.urandom(self.random.choice((0, 10, 5000, 70000)))
+        with open(self.path(name), "wb") as file:
+            os.fchmod(file.fileno(), 0o644)
+            file.write(data)
+        self.files[name], self.modes[name] = data, 0o644
+        return True
+
+    def create_exclusive(self):
+        name = self.new_name("only")
+        os.close(os.open(self.path(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        self.files[name], self.modes[name] = b"", 0o600
+        return True
+
+    def append(self):
+        if not (name := self.some_file()):
+            return False
+        data = os.urandom(self.random.randrange(1, 2000))
+        with open(self.path(name), "ab", buffering=0) as file:
+            file.write(data)
+        self.for_links(name, lambda content: content + data)
+        return True
+
+    def fsynced_write(self):
+        if not (name := self.some_file()):
+            return False
+        data = os.urandom(self.random.randrange(1, 30000))
+        with open(self.path(name), "r+b", buffering=0) as file:
+            file.write(data)
+            os.fsync(file.fileno())
+        self.for_links(name, lambda content: data + content[len(data):])
+        return True
+
+    def truncate(self):
+        if not (name := self.some_file()):
+            return False
+        size = self.random.randrange(0, 10000)
+        os.truncate(self.path(name), size)
+        self.for_links(name, lambda content: content[:size] + bytes(size - len(content[:size])))
+        return True
+
+    def rename(self):
+        if not (name := self.some_file()):
+            return False
+        to = self.new_name("moved")
+        os.rename(self.path(name), self.path(to))
+        self.move(name, to)
+        return True
+
+    def replace(self):
+        """Over an existing name, unless both are the same file."""
+        name, to = self.some_file(), self.some_file()
+        if not name or name == to or self.linked(name, to):
+            return False
+        os.rename(self.path(name), self.path(to))
+        self.drop_link(to)
+        self.move(name, to)
+        return True
+
+    def link(self):
+        if not (name := self.some_file()):
+            return False
+        to = self.new_name("link")
+        os.link(self.path(name), self.path(to))
+        self.groups.setdefault(name, {name}).add(to)
+        self.groups[to] = self.groups[name]
+        self.files[to], self.modes[to] = self.files[name], self.modes[name]
+        return True
+
+    def unlink(self):
+        if len(self.files) < 20 or not (name := self.some_file()):
+            return False
+        os.unlink(self.path(name))
+        self.drop_link(name)
+        del self.files[name], self.modes[name]
+        return True
+
+    def mkdir(self):
+        name = self.new_name("dir")
+        os.mkdir(self.path(name), 0o755)
+        self.directories.add(name)
+        return True
+
+    def rmdir(self):
+        if not self.directories:
+            return False
+        name = self.random.choice(sorted(self.directories))
+        os.rmdir(self.path(name))
+        self.directories.remove(name)
+        return True
+
+    def chmod(self):
+        if not (name := self.some_file()):
+            return False
+        mode = self.random.choice((0o600, 0o640, 0o644))
+        os.chmod(self.path(name), mode)
+        for one in self.groups.get(name, {name}):
+            self.modes[one] = mode
+        return True
+
+    # Names of one file
+
+    def linked(self, one, other):
+        return other in self.groups.get(one, ())
+
+    def for_links(self, name, change):
+        content = change(self.files[name])
+        for one in self.groups.get(name, {name}):
+            self.files[one] = content
+
+    def drop_link(self, name):
+        if name in self.groups:
+            self.groups[name].discard(name)
+            del self.groups[name]
+
+    def move(self, name, to):
+        self.files[to], self.modes[to] = self.files.pop(name), self.modes.pop(name)
+        if name in self.groups:
+            group = self.groups.pop(name)
+            group.discard(name)
+            group.add(to)
+            self.groups[to] = group
+
+    def differences(self, directory):
+        """What differs between the model and `directory` (the export's), as lines."""
+        found = set(os.listdir(directory))
+        expected = set(self.files) | self.directories
+        lines = [f"missing: {name}" for name in sorted(expected - found)]
+        lines += [f"too many: {name}" for name in sorted(found - expected)]
+        for name in sorted(expected & found):
+            path = os.path.join(directory, name)
+            status = os.lstat(path)
+            if name in self.directories:
+                if not stat.S_ISDIR(status.st_mode):
+                    lines.append(f"{name}: not a directory")
+                continue
+            with open(path, "rb") as file:
+                content = file.read()
+            if content != self.files[name]:
+                lines.append(f"{name}: {len(content)} bytes, expected {len(self.files[name])}, first difference at "
+                             f"{first_difference(content, self.files[name])}")
+            if stat.S_IMODE(status.st_mode) != self.modes[name]:
+                lines.append(f"{name}: mode {stat.S_IMODE(status.st_mode):o}, expected {self.modes[name]:o}")
+            links = len(self.groups.get(name, {name}))
+            if status.st_nlink != links:
+                lines.append(f"{name}: {status.st_nlink} links, expected {links}")
+        return lines
+
+
+def first_difference(one, other):
+    for at, (a, b) in enumerate(zip(one, other)):
+        if a != b:
+            return at
+    return min(len(one), len(other))

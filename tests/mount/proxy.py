@@ -1,0 +1,153 @@
+"""A TCP proxy between a mount and its server that breaks connections where a test says.
+
+It relays bytes both ways and counts them. The plan names the n-th segment relayed in one direction, counted over
+all connections, and what happens there: the connection is cut or reset, or goes silent until it is released.
+"""
+
+import selectors
+import socket
+import struct
+import threading
+
+CUT = "cut"  # both sides see an orderly end
+RESET = "reset"  # both sides see a reset; what was on its way is lost
+STALL = "stall"  # nothing is relayed any more until release()
+
+TO_SERVER = 0
+TO_CLIENT = 1
+
+
+class Proxy:
+    """Listens on loopback; `port` is where the client goes."""
+
+    def __init__(self, server_port):
+        self.server_port = server_port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.lock = threading.Lock()
+        self.counts = [0, 0]  # segments relayed in each direction
+        self.broken = 0  # how often a plan was carried out
+        self.plan = None  # (direction, count, what)
+        self.stalled = False
+        self.pairs = {}  # socket: (its peer, direction of what it sends)
+        self.selector = selectors.DefaultSelector()
+        self.wake_read, self.wake_write = socket.socketpair()
+        self.selector.register(self.listener, selectors.EVENT_READ)
+        self.selector.register(self.wake_read, selectors.EVENT_READ)
+        self.ended = False
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def break_after(self, direction, segments, what):
+        """The `segments`-th segment from now on in `direction` is not relayed any more: `what` happens."""
+        with self.lock:
+            self.plan = (direction, self.counts[direction] + segments, what)
+
+    def release(self):
+        """Ends a stall."""
+        with self.lock:
+            self.stalled = False
+        self.wake_write.send(b"x")
+
+    def stall(self):
+        with self.lock:
+            self.stalled = True
+
+    def close(self):
+        self.ended = True
+        self.wake_write.send(b"x")
+        self.thread.join()
+        for one in list(self.pairs):
+            one.close()
+        self.listener.close()
+
+    # The proxy's thread
+
+    def run(self):
+        while not self.ended:
+            for key, _ in self.selector.select(0.05 if self.stalled else None):
+                if key.fileobj is self.wake_read:
+                    self.wake_read.recv(4096)
+                elif key.fileobj is self.listener:
+                    if not self.stalled:
+                        self.accept()
+                elif key.fileobj in self.pairs and not self.stalled:
+                    self.relay(key.fileobj)
+            if self.stalled:
+                threading.Event().wait(0.02)
+
+    def accept(self):
+        client, _ = self.listener.accept()
+        try:
+            server = socket.create_connection(("127.0.0.1", self.server_port), timeout=5)
+        except OSError:
+            self.drop(client, RESET)
+            return
+        for one in (client, server):
+            one.settimeout(10)
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.selector.register(one, selectors.EVENT_READ)
+        self.pairs[client] = (server, TO_SERVER)
+        self.pairs[server] = (client, TO_CLIENT)
+
+    def relay(self, source):
+        peer, direction = self.pairs[source]
+        try:
+            data = source.recv(65536)
+        except OSError:
+            data = b""
+        if not data:
+            self.end(source, CUT)
+            return
+        with self.lock:
+            self.counts[direction] += 1
+            due = self.plan is not None and self.plan[0] == direction and self.counts[direction] >= self.plan[1]
+            what = self.plan[2] if due else None
+            if due:
+                self.plan = None
+                self.broken += 1
+        if what == STALL:
+            self.stalled = True
+            data_later = data
+            self.wait_for_release()
+            data = data_later
+        elif what is not None:
+            # A part of it arrives, so that messages are cut in the middle too.
+            try:
+                peer.sendall(data[: len(data) // 2])
+            except OSError:
+                pass
+            self.end(source, what)
+            return
+        try:
+            peer.sendall(data)
+        except OSError:
+            self.end(source, RESET)
+
+    def wait_for_release(self):
+        while self.stalled and not self.ended:
+            self.wake_read.settimeout(0.05)
+            try:
+                self.wake_read.recv(4096)
+            except (TimeoutError, socket.timeout):
+                pass
+        self.wake_read.settimeout(None)
+
+    def end(self, source, what):
+        peer, _ = self.pairs[source]
+        for one in (source, peer):
+            self.selector.unregister(one)
+            del self.pairs[one]
+            self.drop(one, what)
+
+    @staticmethod
+    def drop(one, what):
+        if what == RESET:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        one.close()

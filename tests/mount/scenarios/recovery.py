@@ -1,0 +1,193 @@
+"""Connections and servers that fail: no program notices, and every change is made exactly once."""
+
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import processes
+import proxy
+from changes import Load
+from rig import Failure, check, equal, errno_of, note, scenario
+
+
+def mount_through(rig, relay, server, options="", point=None):
+    """Mounts the export through a proxy."""
+
+    class Behind:
+        port = relay.port
+
+    return rig.mount(Behind, options, point=point)
+
+
+def check_loads(loads, directory, seconds, stop=True):
+    for load in loads:
+        if not (load.stop(seconds) if stop else load.wait(seconds)):
+            raise Failure(f"a change hangs: {load.directory}, after {load.changes}")
+    for load in loads:
+        check(not load.failures, f"a program saw an error: {load.failures[:1]} after {load.changes} changes")
+        differences = load.differences(os.path.join(directory, os.path.basename(load.directory)))
+        check(not differences, f"{len(differences)} differences from the model: {differences[:3]}")
+        note(f"{load.directory}: {load.changes} changes, {load.counts}")
+
+
+@scenario(timeout=900, where="server")
+def recover_cut(rig):
+    """Connections cut, reset or stalled at the n-th segment, swept over n: no error, and the model's end state."""
+    rig.expect("session with .* lost", "not known whether")
+    server = rig.serve()
+    number = 0
+    with proxy.Proxy(server.port) as relay:
+        mount_through(rig, relay, server)
+        for what in (proxy.CUT, proxy.RESET, proxy.STALL):
+            for direction in (proxy.TO_SERVER, proxy.TO_CLIENT):
+                for segment in range(1, 30 if rig.full else 9):
+                    number += 1
+                    load = Load(str(rig.mnt / f"load{number}"), seed=number)
+                    broken = relay.broken
+                    relay.break_after(direction, segment, what)
+                    load.start(count=12)
+                    if what == proxy.STALL:
+                        processes.wait_until(lambda: relay.stalled, 5 * rig.slowness)
+                        relay.release()
+                    check_loads([load], rig.export, 60 * rig.slowness, stop=False)
+                    check(relay.broken == broken + 1, f"segment {segment} never came")
+    # The proxy is gone: what is out now waits until the mount ends.
+    rig.umount(flags=("-l",), status=None)
+
+
+@scenario(timeout=3600, where="server")
+def recover_kill(rig):
+    """dafsd killed and restarted at random moments under a mixed load on two mounts: no error, the model's end."""
+    rig.expect("session with .* lost", "not connected", "no session for", "new session")
+    kills = 200 if rig.full else 10
+    seed = random.randrange(1 << 30)
+    note(f"seed {seed}")
+    moments = random.Random(seed)
+    server = rig.serve()
+    other = rig.local / "other"
+    other.mkdir()
+    rig.mount(server)
+    rig.mount(server, point=other)
+    loads = [Load(str(point / f"load{i}"), seed + i, slow=0.001).start()
+             for i, point in enumerate((rig.mnt, other, rig.mnt, other))]
+    for number in range(kills):
+        time.sleep(moments.uniform(0.05, 1.0))
+        before = [load.changes for load in loads]
+        kill(server)
+        time.sleep(moments.choice((0, 0, 0.3)))
+        server.start()
+        if not processes.wait_until(lambda: all(load.failed.value or load.changes > count
+                                                for load, count in zip(loads, before)), 90 * rig.slowness):
+            raise Failure(f"kill {number + 1}: no change in 90 s: {[load.changes for load in loads]}")
+        if any(load.failed.value for load in loads):
+            break
+    check_loads(loads, rig.export, 60 * rig.slowness)
+    check(all(len(load.counts) >= 8 for load in loads), "the loads did not do much")
+    rig.umount(other)
+
+
+KEEPS_FILES_OPEN = """
+import os, sys
+kept = open("kept", "w+b", buffering=0)
+kept.write(b"before ")
+print("ready", flush=True)
+sys.stdin.readline()
+kept.write(b"after")
+os.fsync(kept.fileno())
+print(os.pread(kept.fileno(), 100, 0), flush=True)
+"""
+
+
+def kill(server):
+    server.process.kill()
+    server.process.wait()
+    server.process = None
+
+
+def restart(server):
+    kill(server)
+    server.start()
+
+
+@scenario(timeout=90, where="server")
+def recover_open(rig):
+    """Files stay open over a restart of the server: reading, writing and fsync go on."""
+    rig.expect("session with .* lost")
+    server = rig.serve()
+    rig.mount(server)
+    with subprocess.Popen([sys.executable, "-c", KEEPS_FILES_OPEN], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          cwd=rig.mnt, text=True) as program:
+        equal(program.stdout.readline(), "ready\n", "the program")
+        restart(server)
+        said = program.communicate("go on\n", timeout=60 * rig.slowness)[0]
+    equal((program.returncode, said), (0, "b'before after'\n"), "the program after the restart")
+    equal((rig.export / "kept").read_bytes(), b"before after", "the file on the server")
+
+
+@scenario(timeout=300, where="server")
+def recover_stop(rig):
+    """A server that is stopped and continued, and a network that carries nothing for a while: everything waits."""
+    rig.expect("session with .* lost", "still waiting")
+    server = rig.serve()
+    with proxy.Proxy(server.port) as relay:
+        mount_through(rig, relay, server)
+        load = Load(str(rig.mnt / "load"), seed=1).start()
+        for _ in range(3):
+            os.kill(server.process.pid, signal.SIGSTOP)
+            time.sleep(0.5)
+            before = load.changes
+            time.sleep(0.3)
+            check(load.changes - before <= 1, "changes went on without a server")
+            os.kill(server.process.pid, signal.SIGCONT)
+            check(processes.wait_until(lambda: load.failed.value or load.changes > before + 2, 30 * rig.slowness),
+                  "nothing goes on after SIGCONT")
+            relay.stall()
+            time.sleep(0.5)
+            before = load.changes
+            relay.release()
+            check(processes.wait_until(lambda: load.failed.value or load.changes > before + 2, 30 * rig.slowness),
+                  "nothing goes on after a partition")
+        check_loads([load], rig.export, 30 * rig.slowness)
+        # While the mount waits it can be asked why, a waiting process dies at once, and goes on afterwards.
+        for name in ("one", "other"):  # the kernel lets only one change of a directory wait for us at a time
+            os.mkdir(rig.mnt / name)
+        kill(server)
+        waiter = subprocess.Popen(["mkdir", str(rig.mnt / "one/late")], stdin=subprocess.DEVNULL, cwd="/")
+        victim = subprocess.Popen(["mkdir", str(rig.mnt / "other/never")], stdin=subprocess.DEVNULL, cwd="/")
+        time.sleep(1)
+        check(waiter.poll() is None and victim.poll() is None, "a change without a server")
+        started = time.monotonic()
+        victim.kill()
+        victim.wait(5 * rig.slowness)
+        check(time.monotonic() - started < 1.5 * rig.slowness, "a killed process waited for the server")
+        report = json.loads(rig.run([rig.bin / "dafsctl", "status", "--json", rig.mnt], cwd="/"))
+        check(any(worker.get("not_connected") and worker.get("not_connected_us", 0) > 500_000
+                  for worker in report["workers"]), f"dafsctl does not say for what the mount waits: {report}")
+        server.start()
+        equal(waiter.wait(30 * rig.slowness), 0, "exit status of mkdir")
+        check((rig.export / "one/late").is_dir(), "the change that waited was not made")
+        rig.umount()
+
+
+@scenario(timeout=120, where="server")
+def recover_soft(rig):
+    """A soft mount whose server is gone fails with ETIMEDOUT after timeo; a hard one waits."""
+    rig.expect("session with .* lost", "no session for")
+    server = rig.serve()
+    rig.mount(server, "soft,timeo=10,noac")
+    (rig.mnt / "file").write_text("x")
+    kill(server)
+    for call in (lambda: os.stat(rig.mnt / "file"), lambda: os.mkdir(rig.mnt / "dir"),
+                 lambda: os.rename(rig.mnt / "file", rig.mnt / "other")):
+        started = time.monotonic()
+        equal(errno_of(call), errno.ETIMEDOUT, "errno")
+        took = time.monotonic() - started
+        check(0.8 < took < 4 * rig.slowness, f"it took {took:.1f} s")
+    server.start()
+    check(processes.wait_until(lambda: errno_of(os.stat, rig.mnt / "file") == 0, 30 * rig.slowness),
+          "the mount does not come back")
