@@ -91,6 +91,7 @@ struct Limits {
   std::atomic<bool> no_open_handle{false};
   std::atomic<bool> no_open_execute{false};
   std::atomic<bool> no_make_node{false};
+  std::atomic<bool> no_open_owner{false};
 };
 
 class Client {

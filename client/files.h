@@ -154,6 +154,7 @@ enum class LockOutcome : uint8_t {
 
 struct LockAnswer {
   LockOutcome outcome = LockOutcome::kGranted;
+  std::vector<wire::LockRange> before;  // granted: what the owner held in the range till then
   // What the file is like under the lock; nothing valid in it if that could not be had.
   wire::FileAttributes attributes;
 };
@@ -285,6 +286,14 @@ class Files {
 
   // ---- Locks -------------------------------------------------------------------------------
 
+  // Private procedure 1010 OPEN_OWNER: a further open of `file`, for `owner`, with the access
+  // (`share_access`) that its open `state_id` has, whatever the file's mode says by now. Returns
+  // its state id, to be closed like any. kUnimplemented: a server without it.
+  dat::Task<absl::StatusOr<wire::StateId>> OpenForOwner(const Identity& who,
+                                                        const wire::FileHandle& file,
+                                                        const wire::StateId& state_id,
+                                                        uint32_t share_access,
+                                                        std::string_view owner);
   // Takes `range` for `owner`, whose OPEN allows it: a lock for reading needs an open for reading,
   // one for writing an open for writing, flock neither. Replaces what the owner held there. With
   // `wait`, which outlives the task, it goes on asking until it is granted, cancelled, or a
@@ -298,6 +307,11 @@ class Files {
                                                                   const wire::FileHandle& file,
                                                                   std::string_view owner,
                                                                   const wire::LockRange& range);
+  // Undoes a lock that was granted when nobody wanted it any more: `before` is held again, and
+  // nothing else of `range`. Nobody else gets what is to be kept meanwhile.
+  dat::Task<absl::Status> GiveBack(const Identity& who, const LockOwner& owner,
+                                   const wire::LockRange& range,
+                                   const std::vector<wire::LockRange>& before);
   // Gives up everything from `first` to `last`, inclusive. OK also if nothing was held.
   dat::Task<absl::Status> Unlock(const Identity& who, const LockOwner& owner, uint64_t first,
                                  uint64_t last);
@@ -504,6 +518,7 @@ class Files {
   dat::Task<absl::StatusOr<std::string>> ReadLinkDirect(const Identity& who,
                                                         const wire::FileHandle& link);
 
+  dat::Task<void> Abandon(Identity who, LockOwner owner, wire::LockRange range);
   dat::Task<absl::StatusOr<LockAnswer>> LockOnce(const Identity& who, const LockOwner& owner,
                                                  const wire::LockRange& range, wire::LockType type);
   dat::Task<void> UnlockBeforeClose(const Identity& who, const wire::FileHandle& file,

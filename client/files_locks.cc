@@ -51,6 +51,25 @@ class KnownWait {
   bool begun_ = false;
 };
 
+// OPEN_OWNER, whose answer gets the open's lasting name.
+class OpenOwnerCall : public Call<wire::OpenOwnerArgs> {
+ public:
+  OpenOwnerCall(Opens& opens, const OpenInfo& info) : opens_(opens), info_(info) {}
+
+  absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
+                      DafsStatus answer) override {
+    absl::Status status = Call<wire::OpenOwnerArgs>::Decode(message, order, answer);
+    if (status.ok() && answer == DafsStatus::kOk) {
+      res.state_id = opens_.Add(info_, res.state_id, xid.client_id);
+    }
+    return status;
+  }
+
+ private:
+  Opens& opens_;
+  const OpenInfo& info_;
+};
+
 // LOCK under the name that the server has just given the open, which the client does not use yet.
 class ReclaimLockCall : public Call<wire::LockArgs> {
  public:
@@ -58,6 +77,32 @@ class ReclaimLockCall : public Call<wire::LockArgs> {
 };
 
 }  // namespace
+
+dat::Task<absl::StatusOr<wire::StateId>> Files::OpenForOwner(const Identity& who,
+                                                             const wire::FileHandle& file,
+                                                             const wire::StateId& state_id,
+                                                             uint32_t share_access,
+                                                             std::string_view owner) {
+  std::atomic<bool>& unknown = client_.limits().no_open_owner;
+  if (unknown.load(std::memory_order_relaxed)) {
+    co_return absl::UnimplementedError("open for a lock owner: the server cannot");
+  }
+  OpenInfo info;
+  info.handle = file;
+  info.owner = owner;
+  info.share_access = share_access;
+  info.who = who;
+  OpenOwnerCall call(client_.opens(), info);
+  call.args.filehandle = file;
+  call.args.state_id = state_id;
+  call.args.owner = owner;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "open for a lock owner");
+  absl::Status status = co_await task;
+  if (absl::IsUnimplemented(status)) unknown.store(true, std::memory_order_relaxed);
+  if (!status.ok()) co_return status;
+  co_return call.res.state_id;
+}
 
 // LOCK, and what the file is like under the lock.
 dat::Task<absl::StatusOr<LockAnswer>> Files::LockOnce(const Identity& who, const LockOwner& owner,
@@ -93,7 +138,7 @@ dat::Task<absl::StatusOr<LockAnswer>> Files::Lock(const Identity& who, const Loc
     absl::StatusOr<LockAnswer> answer = co_await task;
     if (!answer.ok()) co_return answer;
     if (answer->outcome == LockOutcome::kGranted) {
-      client_.locks().Granted(owner, range);
+      answer->before = client_.locks().Granted(owner, range);
       co_return answer;
     }
     // flock(2) gives up a lock of the other type before it asks for this one.
@@ -106,11 +151,8 @@ dat::Task<absl::StatusOr<LockAnswer>> Files::Lock(const Identity& who, const Loc
       answer->outcome = LockOutcome::kDeadlock;
     }
     if (answer->outcome != LockOutcome::kDenied) {
-      // 6.5.18 ABORT: the place in the queue is given up. A server that does not know the wait has
-      // nothing to forget.
-      dat::Task<absl::StatusOr<LockAnswer>> abort =
-          LockOnce(who, owner, range, wire::LockType::kAbort);
-      absl::StatusOr<LockAnswer> ignored = co_await abort;
+      // Nobody waits for that, who may have been told to stop because the server is away.
+      dat::Start(Abandon(who, owner, range));
       co_return answer;
     }
     lock_waits_.insert(wait);
@@ -119,6 +161,13 @@ dat::Task<absl::StatusOr<LockAnswer>> Files::Lock(const Identity& who, const Loc
     lock_waits_.erase(wait);
     if (!paused.ok()) co_return paused;
   }
+}
+
+// 6.5.18 ABORT: the place in the queue is given up. A server that does not know the wait has
+// nothing to forget.
+dat::Task<void> Files::Abandon(Identity who, LockOwner owner, LockRange range) {
+  dat::Task<absl::StatusOr<LockAnswer>> task = LockOnce(who, owner, range, wire::LockType::kAbort);
+  absl::StatusOr<LockAnswer> ignored = co_await task;
 }
 
 void Files::EndLockWaits(const absl::Status& why) {
@@ -186,6 +235,31 @@ dat::Task<absl::Status> Files::ReclaimLocks(wire::StateId open, wire::StateId st
 bool Files::HoldsLocks(const wire::StateId& open) const {
   std::optional<Opens::Entry> entry = client_.opens().Find(open);
   return entry.has_value() && !client_.locks().HeldBy(entry->info->handle, open).empty();
+}
+
+// A lock for writing becomes one for reading where it was that; what lies between is given up.
+dat::Task<absl::Status> Files::GiveBack(const Identity& who, const LockOwner& owner,
+                                        const LockRange& range,
+                                        const std::vector<LockRange>& before) {
+  uint64_t next = range.first;
+  bool done = false;
+  for (const LockRange& had : before) {
+    if (next < had.first) {
+      dat::Task<absl::Status> unlock = Unlock(who, owner, next, had.first - 1);
+      CO_RETURN_IF_ERROR(co_await unlock);
+    }
+    if (had.write != range.write) {
+      dat::Task<absl::StatusOr<LockAnswer>> lock = Lock(who, owner, had);
+      absl::StatusOr<LockAnswer> answer = co_await lock;
+      if (!answer.ok()) co_return answer.status();
+    }
+    done = had.last == range.last;
+    next = had.last + 1;
+  }
+  if (done) co_return absl::OkStatus();
+  dat::Task<absl::Status> unlock = Unlock(who, owner, next, range.last);
+  absl::Status status = co_await unlock;
+  co_return status;
 }
 
 // 4.4.1.2: a client releases its locks before it closes. One chain; a CLOSE after it releases what

@@ -17,11 +17,17 @@ constexpr int kMostWoken = 4;
 
 }  // namespace
 
-void Locks::Granted(const LockOwner& owner, const LockRange& range) {
+std::vector<LockRange> Locks::Granted(const LockOwner& owner, const LockRange& range) {
   absl::MutexLock lock(&mutex_);
   Owner& held = files_[owner.file].owners[owner.state_id];
+  std::vector<LockRange> before;
+  for (const LockRange& had : held.ranges.ranges()) {
+    if (!had.Overlaps(range)) continue;
+    before.push_back({std::max(had.first, range.first), std::min(had.last, range.last), had.write});
+  }
   held.process = owner.process;
   held.ranges.Set(range);
+  return before;
 }
 
 void Locks::Released(const LockOwner& owner, uint64_t first, uint64_t last) {

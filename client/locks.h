@@ -39,8 +39,9 @@ class Locks {
   };
 
   // The server has granted a lock, or taken back what was held. Who waits here for what was held is
-  // woken.
-  void Granted(const LockOwner& owner, const wire::LockRange& range) ABSL_LOCKS_EXCLUDED(mutex_);
+  // woken. Granted returns what the owner held in the range before.
+  std::vector<wire::LockRange> Granted(const LockOwner& owner, const wire::LockRange& range)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   void Released(const LockOwner& owner, uint64_t first, uint64_t last) ABSL_LOCKS_EXCLUDED(mutex_);
   // Its OPEN is about to end, and all its locks with it. What was held, for Wake to be told once
   // the server has taken it back.

@@ -53,7 +53,8 @@ void Interrupts::LookAgain() {
   bool more = false;
   calls_.ForEach([&](Call& call) {
     if (!call.interrupted || call.answered()) return;
-    if (IsBeingKilled(call.header().pid, proc_)) {
+    // A wait should have ended by now: the server is slow, or away.
+    if (call.on_interrupt || IsBeingKilled(call.header().pid, proc_)) {
       call.ReplyErrno(EINTR);
     } else {
       more = true;

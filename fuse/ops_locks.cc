@@ -125,7 +125,7 @@ dat::Task<void> Operations::SetFlock(Call& call, const LockRequest& request) {
   dat::Task<absl::StatusOr<client::LockAnswer>> task = TakeLock(call, request, owner);
   absl::StatusOr<client::LockAnswer> answer = co_await task;
   if (!ReplyLock(call, answer)) {
-    absl::Status ignored = co_await files_.Unlock(who, owner, wire::kFlockByte, wire::kFlockByte);
+    absl::Status ignored = co_await files_.GiveBack(who, owner, request.range, answer->before);
     ignored.IgnoreError();
   }
 }
@@ -137,11 +137,21 @@ dat::Task<absl::StatusOr<client::LockOwner>> Operations::OpenForLocks(const Lock
   const uint32_t share = ShareOf(request.open->flags);
   LockOwners::Open open = state_.lock_owners.OpenOf(*owner);
   if (open.state_id.is_zero() || (share & ~open.share) != 0) {
+    const client::Identity& who = *request.open->opener;
+    if (!request.open->state_id.is_zero()) {
+      absl::StatusOr<wire::StateId> lent = co_await files_.OpenForOwner(
+          who, owner->handle, request.open->state_id, share, owner->name);
+      if (lent.ok()) {
+        state_.lock_owners.Opened(*owner, *lent, share);
+        co_return client::LockOwner{owner->handle, *lent, owner->kernel_owner};
+      }
+      if (!absl::IsUnimplemented(lent.status())) co_return lent.status();
+    }
     InodeView node;
     node.nodeid = owner->nodeid;
     node.handle = owner->handle;
     dat::Task<absl::StatusOr<client::OpenFile>> opening =
-        OpenNode(*request.open->opener, node, request.open->flags, owner->name);
+        OpenNode(who, node, request.open->flags, owner->name);
     absl::StatusOr<client::OpenFile> file = co_await opening;
     if (!file.ok()) co_return file.status();
     if (file->state_id.is_zero()) {
@@ -176,8 +186,8 @@ dat::Task<void> Operations::SetRecordLock(Call& call, const LockRequest& request
     // not what another of its threads was waiting for.
     again = granted && !call.answered() && state_.lock_owners.HasEnded(*owner);
     if (!again && !ReplyLock(call, answer)) {
-      absl::Status ignored = co_await files_.Unlock(*request.open->opener, *open,
-                                                    request.range.first, request.range.last);
+      absl::Status ignored =
+          co_await files_.GiveBack(*request.open->opener, *open, request.range, answer->before);
       ignored.IgnoreError();
     }
     dat::Task<void> leaving = LeaveOwner(owner);

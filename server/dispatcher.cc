@@ -160,6 +160,8 @@ const Procedure* FindProcedure(Proc proc) {
       return &kRun<OpenExecute>;
     case Proc::kMakeNode:
       return &kRun<MakeNode>;
+    case Proc::kOpenOwner:
+      return &kRun<OpenOwner>;
     case Proc::kBcGetattr:
     case Proc::kBcNull:
     case Proc::kBcRecall:

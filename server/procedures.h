@@ -51,6 +51,7 @@ void OpenDowngrade(Call& call);
 void Lock(Call& call);
 void Lockt(Call& call);
 void Locku(Call& call);
+void OpenOwner(Call& call);
 
 // procedures_ranges.cc
 dat::Task<void> Allocate(Call& call);

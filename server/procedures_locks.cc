@@ -1,4 +1,5 @@
-// Procedures on locks: LOCK, LOCKT, LOCKU. Spec: 6.5.18, 6.5.19, 6.5.20.
+// Procedures on locks: LOCK, LOCKT, LOCKU, OPEN_OWNER (private). Spec: 6.5.18, 6.5.19, 6.5.20; R15
+// for OPEN_OWNER.
 #include "server/procedures.h"
 #include "server/session.h"
 
@@ -27,6 +28,14 @@ void Locku(Call& call) {
   if (!call.Decode(args)) return;
   const DafsStatus status = call.session().store().Locku(call.caller(), args);
   call.Finish(status, args, wire::LockuRes());
+}
+
+void OpenOwner(Call& call) {
+  wire::OpenOwnerArgs args;
+  if (!call.Decode(args)) return;
+  wire::OpenOwnerRes res;
+  const DafsStatus status = call.session().store().OpenOwner(call.caller(), args, &res);
+  call.Finish(status, args, res);
 }
 
 }  // namespace dafs::server

@@ -83,7 +83,8 @@
   X(MakeNode) \
   X(Allocate) \
   X(Seek) \
-  X(CopyRange)
+  X(CopyRange) \
+  X(OpenOwner)
 // clang-format on
 
 namespace dafs::wire {

@@ -123,4 +123,36 @@ struct LockuRes {
   friend bool operator==(const LockuRes&, const LockuRes&) = default;
 };
 
+// DAFS_PROC_OPEN_OWNER (1010), a private procedure (R15): opens a file once more, for another owner
+// of the same client, with the access (not the deny) of the open that `state_id` stands for. Locks
+// belong to the owners of opens, and who locks through a descriptor needs no right but that
+// descriptor; OPEN would ask for the file's mode again. CLOSE ends it like any open. Errors as
+// LOCK; against a server without it: NOTSUPP.
+//
+//   req  0 filehandle 64, 64 opaque64 state_id, 72 off -> opaque<> owner; 80 bytes
+//   res  0 opaque64 state_id; 8 bytes
+struct OpenOwnerArgs {
+  static constexpr Proc kProc = Proc::kOpenOwner;
+
+  FileHandle filehandle;
+  StateId state_id;
+  std::string owner;
+
+  static void Fields(auto& m, auto& c) {
+    c.Field("filehandle", m.filehandle);
+    c.Field("state_id", m.state_id);
+    c.OpaqueBytes("owner", m.owner, kOwnerBound);
+  }
+  friend bool operator==(const OpenOwnerArgs&, const OpenOwnerArgs&) = default;
+};
+
+struct OpenOwnerRes {
+  static constexpr Proc kProc = Proc::kOpenOwner;
+
+  StateId state_id;
+
+  static void Fields(auto& m, auto& c) { c.Field("state_id", m.state_id); }
+  friend bool operator==(const OpenOwnerRes&, const OpenOwnerRes&) = default;
+};
+
 }  // namespace dafs::wire

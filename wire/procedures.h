@@ -75,6 +75,7 @@ enum class Proc : uint32_t {
   kAllocate = 1005,
   kSeek = 1006,
   kCopyRange = 1007,
+  kOpenOwner = 1010,
 };
 
 // What a procedure may do in a chain. Spec: 4.3.1.
@@ -182,6 +183,7 @@ inline constexpr auto kProcedures = std::to_array<ProcInfo>({
     {Proc::kAllocate, "ALLOCATE", "private", Category::kFsStateModifying, Direction::kToServer, 96, 0, true, Current::kTheOneUsed, true, Current::kTheOneUsed},
     {Proc::kSeek, "SEEK", "private", Category::kSimple, Direction::kToServer, 88, 8, true, Current::kTheOneUsed, true, Current::kTheOneUsed},
     {Proc::kCopyRange, "COPY_RANGE", "private", Category::kFsStateModifying, Direction::kToServer, 168, 16, true, Current::kTheOneUsed, true, Current::kTheOneUsed},
+    {Proc::kOpenOwner, "OPEN_OWNER", "private", Category::kLockStateModifying, Direction::kToServer, 80, 8, true, Current::kTheOneUsed, true, Current::kFromResult},
 });
 // clang-format on
 

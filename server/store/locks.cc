@@ -1,4 +1,5 @@
-// LOCK, LOCKT, LOCKU. Spec: 6.5.18, 6.5.19, 6.5.20, 4.4.1.2; WIRE 9.4 LOCK, LOCKT, LOCKU.
+// LOCK, LOCKT, LOCKU, and the private OPEN_OWNER.
+// Spec: 6.5.18, 6.5.19, 6.5.20, 4.4.1.2; WIRE 9.4 LOCK, LOCKT, LOCKU; R15.
 //
 // Locks are advisory: reads and writes are not checked against them (4.4.1.2 leaves it to the
 // server), as on a local file system. They are granted among the clients by the LockTable, and then
@@ -203,6 +204,21 @@ DafsStatus Store::Locku(const Caller& caller, const wire::LockuArgs& args) {
   }
   impl_->locks.Clear(key, owner, range.first, range.last, &unused);
   return DafsStatus::kOk;
+}
+
+DafsStatus Store::OpenOwner(const Caller& caller, const wire::OpenOwnerArgs& args,
+                            wire::OpenOwnerRes* res) {
+  OpenRights rights;
+  LockOwner owner;
+  absl::MutexLock lock(&impl_->FileLock(KeyOf(args.filehandle)));
+  STORE_RETURN_IF_NOT_OK(
+      FindOwner(*impl_, caller, args.filehandle, args.state_id, &rights, &owner));
+  OpenRequest request;
+  request.client_id = caller.client_id;
+  request.holdings = caller.holdings;
+  request.owner = args.owner;
+  request.access = rights.access;
+  return impl_->opens.Open(request, rights.object, impl_->MayPin(), &res->state_id);
 }
 
 }  // namespace dafs::server

@@ -64,6 +64,8 @@ struct OpenExecuteArgs;
 struct OpenExecuteRes;
 struct OpenHandleArgs;
 struct OpenHandleRes;
+struct OpenOwnerArgs;
+struct OpenOwnerRes;
 struct RemoveArgs;
 struct RemoveRes;
 struct Rename2Args;
@@ -268,6 +270,10 @@ class Store {
   wire::DafsStatus Lock(const Caller& caller, const wire::LockArgs& args, wire::LockRes* res);
   wire::DafsStatus Lockt(const Caller& caller, const wire::LocktArgs& args, wire::LocktRes* res);
   wire::DafsStatus Locku(const Caller& caller, const wire::LockuArgs& args);
+
+  // Private procedure 1010: an open for another owner of the client, with the access of one it has.
+  wire::DafsStatus OpenOwner(const Caller& caller, const wire::OpenOwnerArgs& args,
+                             wire::OpenOwnerRes* res);
 
   // Closes every open of a client that is gone (new verifier, lease expired), and with them go its
   // locks.

@@ -144,6 +144,24 @@ TEST_F(FilesLocksTest, ACancelledWaitLeavesNoPlaceInTheQueue) {
   EXPECT_EQ(second.answer->outcome, LockOutcome::kCancelled);
 }
 
+TEST_F(FilesLocksTest, ALockThatNobodyWantsIsUndone) {
+  const LockOwner a = Open("a"), b = Open("b");
+  EXPECT_EQ(Lock(a, {10, 19, false}), LockOutcome::kGranted);
+  EXPECT_EQ(Lock(a, {30, 39, true}), LockOutcome::kGranted);
+  absl::StatusOr<LockAnswer> answer = Await(files_->Lock(root_user_, a, {5, 50, true}));
+  ASSERT_STATUS_OK(answer);
+  EXPECT_STATUS_OK(Await(files_->GiveBack(root_user_, a, {5, 50, true}, answer->before)));
+  EXPECT_EQ(client_->locks().HeldBy(a.file, a.state_id),
+            (std::vector<wire::LockRange>{{10, 19, false}, {30, 39, true}}));
+  EXPECT_EQ(Lock(b, {0, 29, false}), LockOutcome::kGranted);
+  EXPECT_EQ(Lock(b, {40, 60, true}), LockOutcome::kGranted);
+  EXPECT_EQ(Lock(b, {39, 39, false}), LockOutcome::kDenied);
+  // And where all of it was held.
+  answer = Await(files_->Lock(root_user_, a, {35, 39, false}));
+  EXPECT_STATUS_OK(Await(files_->GiveBack(root_user_, a, {35, 39, false}, answer->before)));
+  EXPECT_EQ(Lock(b, {35, 35, false}), LockOutcome::kDenied);
+}
+
 TEST_F(FilesLocksTest, ACircleIsADeadlock) {
   const LockOwner a = Open("a", 1), b = Open("b", 2);
   EXPECT_EQ(Lock(a, {0, 0, true}), LockOutcome::kGranted);

@@ -43,6 +43,10 @@ class LocksTest : public testing::Test {
 TEST_F(LocksTest, KeepsWhatIsHeldForRecovery) {
   const LockOwner a = Owner(1, 1, 7), b = Owner(1, 2, 8);
   locks_.Granted(a, {0, 9, true});
+  EXPECT_TRUE(locks_.Granted(a, {20, 29, false}).empty());
+  EXPECT_EQ(locks_.Granted(a, {5, 24, true}),
+            (std::vector<LockRange>{{5, 9, true}, {20, 24, false}}));
+  locks_.Released(a, 10, 19);
   locks_.Granted(a, {20, 29, false});
   locks_.Granted(a, wire::FlockRange(true));
   locks_.Granted(b, {40, 49, false});

@@ -237,6 +237,30 @@ TEST_F(StoreLocksTest, WaitersAreDeniedAtOnceAndServedInTheirOrder) {
   EXPECT_OK(Close(user_, second));
 }
 
+// Locks for whom the file's mode would not let in any more.
+TEST_F(StoreLocksTest, AnOpenIsLentToAnotherOwner) {
+  const Opened mine = OpenAs(user_, "me");
+  ASSERT_EQ(chmod(Path("a/f").c_str(), 0), 0);
+  wire::OpenOwnerArgs args;
+  args.filehandle = mine.filehandle;
+  args.state_id = mine.state_id;
+  args.owner = "process";
+  wire::OpenOwnerRes res;
+  ASSERT_OK(store_->OpenOwner(user_, args, &res));
+  EXPECT_NE(res.state_id, mine.state_id);
+  const wire::StateId first = res.state_id;
+  ASSERT_OK(store_->OpenOwner(user_, args, &res));
+  EXPECT_EQ(res.state_id, first);  // one owner, one open
+  const Opened process{mine.filehandle, first};
+  EXPECT_OK(Lock(user_, process, LockType::kWrite, 0, 1));
+  EXPECT_DAFS(kDenied, Lock(user_, mine, LockType::kRead, 0, 1));
+  EXPECT_DAFS(kBadStateId, store_->OpenOwner(other_, args, &res));  // not another client's
+  EXPECT_OK(Close(user_, process));
+  EXPECT_OK(Lock(user_, mine, LockType::kRead, 0, 1));
+  args.filehandle.fileid.bytes[3] ^= 1;
+  EXPECT_DAFS(kBadHandle, store_->OpenOwner(user_, args, &res));
+}
+
 TEST_F(StoreLocksTest, AFileWithoutANameCanStillBeLocked) {
   const Opened mine = OpenAs(user_, "me"), yours = OpenAs(other_, "you");
   ASSERT_OK(Remove(root_, A(), "f"));

@@ -216,5 +216,36 @@ TEST(GoldenTest, PosixProceduresLittleEndian) {
                 "00000000" + "010000006e000000");
 }
 
+// The layout in wire/messages_locks.h: 80 bytes, the owner behind them.
+TEST(GoldenTest, OpenOwnerLittleEndian) {
+  RequestHeader h;
+  h.stream_id = 1;
+  h.seq_number = 2;
+  OpenOwnerArgs args;
+  args.filehandle = CountingHandle();
+  args.state_id = {{9, 8, 7, 6, 5, 4, 3, 2}};
+  args.owner = "o1";
+  const std::string hex = Encoded(h, args, ByteOrder::kLittle);
+  EXPECT_EQ(hex,
+            "53464144010000000000000001000200"
+            "00000000000000000000000000000000"
+            "f2030000800000000001020304050607"
+            "08090a0b0c0d0e0f1011121314151617"
+            "18191a1b1c1d1e1f2021222324252627"
+            "28292a2b2c2d2e2f3031323334353637"
+            "38393a3b3c3d3e3f0908070605040302"
+            "5000000000000000020000006f310000");
+  OpenOwnerArgs decoded;
+  EXPECT_EQ(DecodeArgs(BytesFromHex(hex), ByteOrder::kLittle, decoded), DafsStatus::kOk);
+  EXPECT_EQ(decoded, args);
+
+  ResponseHeader r;
+  OpenOwnerRes res;
+  res.state_id = {{9, 8, 7, 6, 5, 4, 3, 2}};
+  std::vector<std::byte> out(48);
+  EXPECT_EQ(EncodeResponse(r, res, ByteOrder::kBig, out).value_or(0), 48u);
+  EXPECT_EQ(Hex(out).substr(80), "0908070605040302");
+}
+
 }  // namespace
 }  // namespace dafs::wire::testing
