@@ -507,7 +507,8 @@ void Count(const absl::Status& status, Outcome* outcome) {
 }
 
 dat::Task<void> Work(Files& files, const Identity& who, int kind, Outcome* outcome) {
-  wire::FileHandle dir;
+  const wire::FileHandle dir;
+  const wire::StateId none;
   if (kind == 0) {
     wire::FileAttributes attributes;
     dat::Task<absl::StatusOr<Node>> task = files.MakeDirectory(who, dir, "made", attributes);
@@ -516,8 +517,7 @@ dat::Task<void> Work(Files& files, const Identity& who, int kind, Outcome* outco
   } else if (kind == 1) {
     absl::StatusOr<BufferLease> lease =
         co_await files.buffers().Acquire(BufferUse::kReadTarget, 1u << 20);
-    dat::Task<absl::StatusOr<ReadResult>> task =
-        files.Read(who, dir, wire::StateId(), 0, *lease, 1u << 20);
+    dat::Task<absl::StatusOr<ReadResult>> task = files.Read(who, dir, none, 0, *lease, 1u << 20);
     absl::StatusOr<ReadResult> read = co_await task;
     Count(read.status(), outcome);
     if (read.ok()) {
@@ -527,7 +527,7 @@ dat::Task<void> Work(Files& files, const Identity& who, int kind, Outcome* outco
     absl::StatusOr<BufferLease> lease =
         co_await files.buffers().Acquire(BufferUse::kWriteSource, 1u << 20);
     dat::Task<absl::StatusOr<WriteResult>> task =
-        files.Write(who, dir, wire::StateId(), 0, *lease, 0, 300000, wire::StableHow::kUnstable);
+        files.Write(who, dir, none, 0, *lease, 0, 300000, wire::StableHow::kUnstable);
     absl::StatusOr<WriteResult> written = co_await task;
     Count(written.status(), outcome);
   } else {

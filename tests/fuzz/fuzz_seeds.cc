@@ -54,7 +54,11 @@ void WriteVector(const std::filesystem::path& out, const std::string& file, cons
     if (vector.at("byte_order") == "little" && bytes.size() >= 40) {
       // The head that fuzz_server reads: no chain, stream 0, the file "f" and the export.
       std::string body = bytes.substr(40, 510);
-      const std::string head = {RowOf(vector.at("procedure").get<uint32_t>()), 0, 0, 1, 5,
+      const std::string head = {RowOf(vector.at("procedure").get<uint32_t>()),
+                                0,
+                                0,
+                                1,
+                                5,
                                 static_cast<char>(body.size() / 2)};
       Write(out, "fuzz_server", name, head + body);
     }

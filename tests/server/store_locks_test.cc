@@ -240,6 +240,7 @@ TEST_F(StoreLocksTest, WaitersAreDeniedAtOnceAndServedInTheirOrder) {
 // Locks for whom the file's mode would not let in any more.
 TEST_F(StoreLocksTest, AnOpenIsLentToAnotherOwner) {
   const Opened mine = OpenAs(user_, "me");
+  RestoreOwnIdentity();
   ASSERT_EQ(chmod(Path("a/f").c_str(), 0), 0);
   wire::OpenOwnerArgs args;
   args.filehandle = mine.filehandle;
