@@ -35,6 +35,15 @@ def marked(mark):
     return found
 
 
+def stopped(pid):
+    """Whether every thread of a process has come to the stop that SIGSTOP asks for."""
+    states = set()
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/stat", "rb") as stat:
+            states.add(stat.read().rsplit(b")", 1)[1].split()[0])
+    return states == {b"T"}
+
+
 def descendants():
     """Returns {pid: name} of the living processes below this one, which adopts its orphans. Never waits."""
     names, children = {}, {}

@@ -173,6 +173,7 @@ def stuck(rig):
     rig.mount(server, daemon=True)
     (rig.mnt / "file").write_text("x" * 100_000)
     os.kill(server.process.pid, signal.SIGSTOP)
+    check(processes.wait_until(lambda: processes.stopped(server.process.pid), 10), "the server does not stop")
     try:
         lister = subprocess.Popen(["ls", "-l", f"{rig.mnt}/no-such-name"], stdin=subprocess.DEVNULL,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")

@@ -59,6 +59,7 @@ def rows(root, descriptors):
         "a name that is not there": (None, lambda n: os.path.exists(root / f"missing-{n}")),
         "open": (None, lambda n: descriptors.append(os.open(root / f"there-{n}", os.O_RDWR))),
         "read of what is not cached": (None, lambda n: os.pread(descriptors[n], 4096, 0)),
+        "first write to a file made elsewhere": (None, lambda n: os.pwrite(descriptors[n], b"x" * 4096, 0)),
         "write": (None, lambda n: os.pwrite(descriptors[n], b"y" * 4096, 0)),
         "fsync": (None, lambda n: os.fsync(descriptors[n])),
         "close": (None, lambda n: os.close(descriptors[n])),
