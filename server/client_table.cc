@@ -84,6 +84,7 @@ void ClientTable::Released(const std::shared_ptr<Client>& replaced) {
 
 void ClientTable::ForgetReplaced(std::vector<wire::ClientId>* released) {
   std::erase_if(replaced_, [&](const std::shared_ptr<Client>& client) {
+    mutex_.AssertHeld();
     if (client->holdings()->opens > 0) released->push_back(client->client_id());
     if (client->sessions_ > 0 || client->holdings()->opens > 0) return false;
     Forget(*client);

@@ -15,6 +15,8 @@ from .users import NOBODY, OTHER, as_user, read, write
 
 def _same(mounted, plain, pattern="*", every=1):
     cases, checks, found = compare(mounted, plain, pattern, every)
+    if cases == 0:  # so few that none is every n-th
+        cases, checks, found = compare(mounted, plain, pattern, 1)
     check(cases > 0, f"no case is named {pattern}")
     for line in found:
         note(f"DIFFERS {line}")
