@@ -71,7 +71,7 @@ TEST_P(FilesXattrsTest, AValueGoesThereAndBack) {
 
 // What does not fit into a message goes by RDMA; a shorter value leaves nothing of a longer one.
 TEST_P(FilesXattrsTest, ValuesOfEverySize) {
-  for (size_t size : {100, 900, 2000, 3000}) {
+  for (size_t size : {100u, 900u, 2000u, 3000u}) {
     const std::string value(size, static_cast<char>('a' + size % 26));
     ASSERT_EQ(Set("user.value", value), DafsStatus::kOk) << size;
     EXPECT_EQ(Behind("user.value"), value);
