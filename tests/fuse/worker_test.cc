@@ -96,9 +96,9 @@ TEST_F(WorkerTest, AppendsGoToTheEndThatTheServerKnows) {
   std::ofstream(Local("log")) << "of another client;";
   fuse_write_in in = {};
   in.fh = log.open.fh;
-  for (const uint32_t flags : {O_WRONLY, O_WRONLY | O_DSYNC, O_WRONLY | O_SYNC}) {
+  for (const int flags : {O_WRONLY, O_WRONLY | O_DSYNC, O_WRONLY | O_SYNC}) {
     in.size = 4;
-    in.flags = flags | O_APPEND;
+    in.flags = static_cast<uint32_t>(flags | O_APPEND);
     FakeKernel::Answer answer = kernel_.Call(FUSE_WRITE, log.entry.nodeid, Raw(in) + "own;");
     EXPECT_EQ(answer.error, 0);
     EXPECT_EQ(answer.As<fuse_write_out>().size, 4u);
