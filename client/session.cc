@@ -56,6 +56,8 @@ Session::Session(Client& client, dat::Loop& loop, BufferPool* pool, CallTotals& 
 Session::~Session() {
   Kill(absl::CancelledError("session closed"));
   if (pool_ != nullptr && domain_ != nullptr) pool_->Deregister();
+  // Each before what it uses.
+  endpoint_.reset();
   region_.reset();
   domain_.reset();
   if (!memory_.empty()) munmap(memory_.data(), memory_.size());

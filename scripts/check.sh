@@ -65,7 +65,10 @@ check_requirements() { ./scripts/requirements >/dev/null; }
 check_gcc() { ./scripts/build --compiler gcc --dir build-gcc && run_unit build-gcc; }
 check_clang() { ./scripts/build --compiler clang --dir build-clang && run_unit build-clang; }
 check_asan() { ./scripts/build --type Debug --compiler clang --sanitize address,undefined --dir build-asan && run_unit build-asan; }
-check_tsan() { ./scripts/build --type Debug --compiler clang --sanitize thread --dir build-tsan && run_unit build-tsan; }
+check_tsan() {
+  export TSAN_OPTIONS=suppressions=$PWD/tests/tsan.supp
+  ./scripts/build --type Debug --compiler clang --sanitize thread --dir build-tsan && run_unit build-tsan
+}
 run_unit() {
   UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ctest --test-dir "$1" --output-on-failure -j "$(nproc)" |
     tail -n 40
