@@ -74,7 +74,7 @@ def recover_kill(rig):
     rig.mount(server)
     rig.mount(server, point=other)
     loads = [Load(str(point / f"load{i}"), seed + i, slow=0.001).start()
-             for i, point in enumerate((rig.mnt, other, rig.mnt, other))]
+             for i, point in enumerate((rig.mnt, other) * 4)]
     for number in range(kills):
         time.sleep(moments.uniform(0.05, 1.0))
         before = [load.changes for load in loads]
