@@ -123,8 +123,7 @@ struct AppendResult {
 };
 
 struct CopyResult {
-  uint64_t count = 0;       // bytes copied; fewer than asked for is no error, 0: the source ended
-  wire::Verifier verifier;  // the copy is unstable: see WriteTracker
+  uint64_t count = 0;  // bytes copied, and safe; fewer than asked for is no error, 0: source ended
 };
 
 // The largest value of an extended attribute (XATTR_SIZE_MAX).
@@ -354,7 +353,8 @@ class Files {
   dat::Task<absl::StatusOr<uint64_t>> Seek(const Identity& who, const wire::FileHandle& file,
                                            const wire::StateId& state_id, wire::SeekWhat what,
                                            uint64_t offset);
-  // Copies at the server. XDEV: it cannot between these two files.
+  // Copies at the server, to its disk (COMMIT): there is nothing here to write it again from. XDEV:
+  // it cannot between these two files.
   dat::Task<absl::StatusOr<CopyResult>> CopyRange(
       const Identity& who, const wire::FileHandle& source, const wire::StateId& source_state_id,
       uint64_t source_offset, const wire::FileHandle& file, const wire::StateId& state_id,

@@ -11,11 +11,22 @@ class CopyRangeCall : public Call<wire::CopyRangeArgs> {
   wire::StateId* source_state_id_argument() override { return &args.source_state_id; }
 };
 
+// Whether bytes that were written before are others afterwards.
+bool ChangesData(wire::AllocateMode mode) {
+  return mode != wire::AllocateMode::kAllocate && mode != wire::AllocateMode::kAllocateKeepSize;
+}
+
 }  // namespace
 
 dat::Task<absl::Status> Files::Allocate(const Identity& who, const wire::FileHandle& file,
                                         const wire::StateId& state_id, wire::AllocateMode mode,
                                         uint64_t offset, uint64_t length) {
+  // What is kept to be written again must not come back over the change.
+  if (ChangesData(mode) && client_.uncommitted().Holds(file)) {
+    dat::Task<absl::StatusOr<wire::Verifier>> committing = Commit(who, file, 0, 0);
+    absl::StatusOr<wire::Verifier> committed = co_await committing;
+    if (!committed.ok()) co_return committed.status();
+  }
   Call<wire::AllocateArgs> call;
   call.args.filehandle = file;
   call.args.state_id = state_id;
@@ -46,6 +57,11 @@ dat::Task<absl::StatusOr<CopyResult>> Files::CopyRange(
     const Identity& who, const wire::FileHandle& source, const wire::StateId& source_state_id,
     uint64_t source_offset, const wire::FileHandle& file, const wire::StateId& state_id,
     uint64_t offset, uint64_t length) {
+  if (client_.uncommitted().Holds(file)) {  // as above
+    dat::Task<absl::StatusOr<wire::Verifier>> before = Commit(who, file, 0, 0);
+    absl::StatusOr<wire::Verifier> committed = co_await before;
+    if (!committed.ok()) co_return committed.status();
+  }
   CopyRangeCall call;
   call.args.filehandle = file;
   call.args.state_id = state_id;
@@ -60,9 +76,18 @@ dat::Task<absl::StatusOr<CopyResult>> Files::CopyRange(
   if (call.res.count > length) {
     co_return absl::UnknownError("copy range: the server says that it copied more than asked for");
   }
+  // There is no copy of the data here to write it again from: it is made safe before it is told.
+  if (call.res.count > 0) {
+    dat::Task<absl::StatusOr<wire::Verifier>> after = Commit(who, file, 0, 0);
+    absl::StatusOr<wire::Verifier> committed = co_await after;
+    if (!committed.ok()) co_return committed.status();
+    if (!(*committed == call.res.verifier)) {
+      co_return absl::UnknownError(
+          "copy range: the server restarted before the copy was on its disk; copy again");
+    }
+  }
   CopyResult result;
   result.count = call.res.count;
-  result.verifier = call.res.verifier;
   co_return result;
 }
 

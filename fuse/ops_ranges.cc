@@ -107,19 +107,6 @@ dat::Task<void> Operations::CopyFileRange(Call& call) {
                                                            : ErrnoFromStatus(copied.status()));
     co_return;
   }
-  client::WriteResult written;
-  written.count = static_cast<uint32_t>(copied->count);
-  written.committed = wire::StableHow::kUnstable;
-  written.verifier = copied->verifier;
-  to->writes->NoteWrite(written);
-  commits_.Add(to, written.count);
-  if ((to->flags & O_DSYNC) != 0) {
-    absl::Status committed = co_await Commit(to, true);
-    if (!committed.ok()) {
-      call.ReplyStatus(committed);
-      co_return;
-    }
-  }
   if (call.header().opcode == kCopyFileRange64) {
     CopyFileRangeOut out = {.bytes_copied = copied->count};
     call.Reply({AsBytes(out)});

@@ -191,3 +191,27 @@ def recover_soft(rig):
     server.start()
     check(processes.wait_until(lambda: errno_of(os.stat, rig.mnt / "file") == 0, 30 * rig.slowness),
           "the mount does not come back")
+
+
+@scenario(timeout=120, where="server")
+def recover_ranges(rig):
+    """Data that is punched out or copied over before it is committed does not come back with a restarted server."""
+    rig.need("fallocate")
+    rig.expect("session with .* lost", "not connected", "no session for", "new session")
+    server = rig.serve()
+    rig.mount(server)
+    block = 65536
+    (rig.mnt / "source").write_bytes(b"s" * block)
+    with open(rig.mnt / "punched", "w+b", buffering=0) as punched, open(rig.mnt / "copied", "w+b", buffering=0) as copied, \
+            open(rig.mnt / "source", "rb", buffering=0) as source:
+        for file in (punched, copied):
+            file.write(b"d" * 2 * block)
+        rig.run(["fallocate", "-p", "-o", "0", "-l", str(block), str(rig.mnt / "punched")], cwd="/")
+        check(os.copy_file_range(source.fileno(), copied.fileno(), block, 0, 0) == block, "a short copy")
+        kill(server)
+        server.start()
+        for file in (punched, copied):
+            os.fsync(file.fileno())
+    for name, first in (("punched", b"\0"), ("copied", b"s")):
+        found = (rig.export / name).read_bytes()
+        check(found == first * block + b"d" * block, f"{name} after the restart: {found[:1]!r}, {found[block:][:1]!r}")
