@@ -42,7 +42,8 @@ class CallBase {
   CallBase(const CallBase&) = delete;
   CallBase& operator=(const CallBase&) = delete;
 
-  virtual wire::Proc proc() const = 0;
+  virtual const wire::ProcInfo& info() const = 0;
+  wire::Proc proc() const { return info().number; }
   // Whether doing it twice is the same as doing it once, so that it may be issued again when its
   // answer was lost.
   virtual bool idempotent() const = 0;
@@ -108,7 +109,10 @@ class Call : public CallBase {
   Args args;
   Res res;
 
-  wire::Proc proc() const override { return Args::kProc; }
+  const wire::ProcInfo& info() const override {
+    static constexpr const wire::ProcInfo& kInfo = wire::InfoOf(Args::kProc);
+    return kInfo;
+  }
   bool idempotent() const override {
     if constexpr (Args::kProc == wire::Proc::kOpen) {
       // GUARDED fails with EXIST the second time, a file without a name is another one. The others

@@ -35,8 +35,10 @@ wire::ByteOrder HostByteOrder();
 struct ClientOptions {
   // From dat::ResolveHost; tried in order.
   std::vector<dat::Address> addresses;
-  // The transports, tried in order for each address: rdma before tcp for proto=auto. Borrowed.
+  // The transports, tried in order, each at every address: rdma before tcp for proto=auto.
+  // Borrowed.
   std::vector<dat::Provider*> providers;
+  std::string left_out;     // for messages: why a transport that was wished for is not among them
   std::string device;       // -o rdmadev=; empty: by route
   std::string server_name;  // for messages: "server:/export"
   std::string mount_point;  // for messages and dafsctl; may be empty
@@ -56,6 +58,9 @@ struct ClientOptions {
   uint32_t max_response_size = 16384;  // 1024 at least
   uint32_t max_requests = 64;  // slots of a session: the most we use; the server may give fewer
   uint32_t max_credentials = 128;
+  // Asks for an RDMA-read Channel (3.1.2.3.4), a second connection of each session on which the
+  // server reads what is written. A server may want one in any case.
+  bool rdma_read_channel = false;
   // Asks the server to keep its answers to changes, so that a lost one can be fetched (5.2).
   bool response_cache = true;
 
@@ -87,6 +92,9 @@ struct Limits {
   std::atomic<uint64_t> max_write{0};
   std::atomic<uint64_t> max_append{0};
   std::atomic<uint64_t> lease_seconds{0};
+  // READ_DIRECT, or a direct write, was answered with NOTSUPP: the server does none (R61).
+  std::atomic<bool> no_direct_reads{false};
+  std::atomic<bool> no_direct_writes{false};
   // The private procedure was answered with NOTSUPP.
   std::atomic<bool> no_open_handle{false};
   std::atomic<bool> no_open_execute{false};

@@ -10,6 +10,9 @@
 namespace dafs::client {
 namespace {
 
+// The longest pause before a session is replaced that was lost at once.
+constexpr absl::Duration kMostAfterQuickLoss = absl::Seconds(1);
+
 absl::Status Cancelled() { return absl::CancelledError("the mount ends"); }
 
 // Which error to tell when several ways were tried: the first that the server gave, otherwise the
@@ -25,6 +28,7 @@ Connection::Connection(Client& client, dat::Loop& loop, BufferPool* pool, std::s
       name_(std::move(name)),
       not_connected_(absl::UnavailableError("never connected")),
       lost_at_(dat::Loop::Now()),
+      quick_loss_pause_(client.options().backoff_least),
       ready_(loop),
       pauses_(loop),
       random_(std::random_device()()) {}
@@ -73,6 +77,7 @@ dat::Task<absl::Status> Connection::Try(dat::Provider& provider, const dat::Addr
   if (status.ok()) {
     session_->OnLost([this] { Lost(); });
     ++connects_;
+    connected_at_ = dat::Loop::Now();
     not_connected_ = absl::OkStatus();
     if (on_ready_) on_ready_(*session_);
     co_return status;
@@ -88,12 +93,17 @@ dat::Task<absl::Status> Connection::Try(dat::Provider& provider, const dat::Addr
 
 dat::Task<absl::Status> Connection::TryAll() {
   absl::Status telling;
-  for (const dat::Address& address : client_.options().addresses) {
-    for (dat::Provider* provider : client_.options().providers) {
+  std::string passed_over = client_.options().left_out;
+  for (dat::Provider* provider : client_.options().providers) {
+    for (const dat::Address& address : client_.options().addresses) {
       dat::Task<absl::Status> task = Try(*provider, address);
       absl::Status status = co_await task;
       if (shut_down_) co_return Cancelled();
-      if (status.ok()) co_return status;
+      if (status.ok()) {
+        passed_over_ = std::move(passed_over);
+        co_return status;
+      }
+      absl::StrAppend(&passed_over, passed_over.empty() ? "" : "; ", status.message());
       if (MoreTelling(telling)) telling = std::move(status);
     }
   }
@@ -126,7 +136,7 @@ void Connection::StartRebuild() {
 
 dat::Task<void> Connection::Rebuild() {
   // The old session may be on the stack.
-  dat::Task<absl::Status> turn = Pause(absl::ZeroDuration());
+  dat::Task<absl::Status> turn = Pause(PauseAfterLoss());
   absl::Status status = co_await turn;
   absl::Duration pause = client_.options().backoff_least;
   absl::Time said;
@@ -146,9 +156,8 @@ dat::Task<void> Connection::Rebuild() {
                        absl::FormatDuration(absl::Trunc(said - lost_at_, absl::Milliseconds(1))),
                        ": ", status.message(), "; trying on"));
     }
-    dat::Task<absl::Status> waiting = Pause(WithJitter(pause));
+    dat::Task<absl::Status> waiting = Pause(Growing(pause));
     status = co_await waiting;
-    pause = std::min(pause * 2, client_.options().backoff_most);
   }
   building_ = false;
   if (!shut_down_) ready_.WakeAll(absl::OkStatus());
@@ -164,17 +173,36 @@ void Connection::Lost() {
   if (!shut_down_ && !building_) StartRebuild();
 }
 
-// Between half and all of it, so that clients of a restarted server do not come all at once.
-absl::Duration Connection::WithJitter(absl::Duration pause) {
-  return pause * std::uniform_real_distribution<double>(0.5, 1.0)(random_);
+// Between half and all of `pause`, so that clients of a restarted server do not come all at once;
+// the next one is twice as long.
+absl::Duration Connection::Growing(absl::Duration& pause) {
+  const absl::Duration now = pause * std::uniform_real_distribution<double>(0.5, 1.0)(random_);
+  pause = std::min(pause * 2, client_.options().backoff_most);
+  return now;
+}
+
+// A lost session is replaced at once, but for one that had only just begun: something ends them as
+// fast as they are made. The server is there all the same, and each of them may have done some of
+// the work: nobody waits long for the next. Whoever waits for it may come here before Lost.
+absl::Duration Connection::PauseAfterLoss() {
+  if (dat::Loop::Now() - connected_at_ < client_.options().backoff_least) {
+    const absl::Duration pause = Growing(quick_loss_pause_);
+    quick_loss_pause_ = std::min(quick_loss_pause_, kMostAfterQuickLoss);
+    return pause;
+  }
+  quick_loss_pause_ = client_.options().backoff_least;
+  return absl::ZeroDuration();
 }
 
 void Connection::SayConnected(int attempts) {
   if (connects_ <= 1) return;
+  SessionReport report;
+  session_->Fill(report);
   LogNotice(absl::StrCat(
-      name_, ": new session with ", session_->peer().ToString(), " after ",
+      name_, ": new session with ", report.peer, " over ", report.transport, " after ",
       absl::FormatDuration(absl::Trunc(dat::Loop::Now() - lost_at_, absl::Milliseconds(1))), ", ",
-      attempts, attempts == 1 ? " attempt" : " attempts"));
+      attempts, attempts == 1 ? " attempt" : " attempts",
+      passed_over_.empty() ? "" : "; tried before: ", passed_over_));
 }
 
 // ---- The end ---------------------------------------------------------------------------------
@@ -200,6 +228,7 @@ void Connection::Fill(WorkerReport& report) const {
   report.totals = totals_;
   if (session() != nullptr) {
     session_->Fill(report.session);
+    report.session.passed_over = passed_over_;
   } else {
     report.not_connected = std::string(not_connected_.message());
     report.not_connected_for = dat::Loop::Now() - lost_at_;

@@ -63,7 +63,8 @@ class Connection {
   dat::Task<void> Rebuild();
   void StartRebuild();
   void Lost();
-  absl::Duration WithJitter(absl::Duration pause);
+  absl::Duration Growing(absl::Duration& pause);
+  absl::Duration PauseAfterLoss();
   void SayConnected(int attempts);
 
   Client& client_;
@@ -77,7 +78,10 @@ class Connection {
   bool building_ = false;
   bool shut_down_ = false;
   absl::Status not_connected_;  // why there is no session
+  std::string passed_over_;     // why what was tried before session_ did not serve
   absl::Time lost_at_;
+  absl::Time connected_at_;
+  absl::Duration quick_loss_pause_;  // grows with each session that was lost as soon as it was made
   uint64_t connects_ = 0;
   WaitList ready_;
   WaitList pauses_;

@@ -46,6 +46,7 @@ std::string Microseconds(absl::Duration duration) {
 
 void PrintSession(const SessionReport& s) {
   std::printf("%s: %s\n", s.peer.c_str(), s.transport.c_str());
+  if (!s.passed_over.empty()) std::printf("  tried before: %s\n", s.passed_over.c_str());
   std::printf("  session %s, %s, checksums %s\n", s.session_id.c_str(),
               s.trusted ? "trusted" : "not trusted", s.checksums ? "on" : "off");
   std::printf("  requests up to %u bytes, responses up to %u, %u at once, %u credentials\n",

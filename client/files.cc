@@ -182,6 +182,7 @@ struct Files::Attempt {
   int registrations = 0;
   int damaged = 0;
   int reclaims = 0;
+  bool begun = false;  // some of the chain was carried out
 };
 
 dat::Task<absl::Status> Files::Run(const Identity* who, std::span<CallBase* const> chain) {
@@ -218,6 +219,7 @@ dat::Task<absl::Status> Files::RunBehind(Gate gate, const Identity* who,
     }
     const size_t done = AnsweredWell(chain);
     if (done == chain.size()) co_return absl::OkStatus();
+    attempt.begun |= done > 0;
     if (chain[done]->answered) {
       dat::Task<absl::StatusOr<bool>> deciding = AfterRefusal(attempt, chain, done);
       absl::StatusOr<bool> again = co_await deciding;
@@ -228,12 +230,34 @@ dat::Task<absl::Status> Files::RunBehind(Gate gate, const Identity* who,
   }
 }
 
+namespace {
+
+// What restores lost data may go on while it is being restored, and so may what replaces it: a file
+// that is being written or cut is not written again meanwhile. The rest of a chain goes with it.
+bool IsOfData(std::span<CallBase* const> chain) {
+  switch (chain.front()->proc()) {
+    case wire::Proc::kCommit:
+    case wire::Proc::kWriteInline:
+    case wire::Proc::kWriteDirect:
+    case wire::Proc::kSetattrInline:
+    case wire::Proc::kSetattrDirect:
+    case wire::Proc::kAllocate:
+    case wire::Proc::kCopyRange:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 // The session for `chain`, with everything it needs; null: something must be waited for first.
 Session* Files::TryPrepare(Attempt& attempt, std::span<CallBase* const> chain) {
   Session* session = connection_->session();
   if (session == nullptr) return nullptr;
   const Negotiated& negotiated = session->negotiated();
-  if (attempt.gate == Gate::kReclaimed && !(reclaimed_under_ == negotiated.client_id)) {
+  if (attempt.gate == Gate::kReclaimed && (!(reclaimed_under_ == negotiated.client_id) ||
+                                           (restoring_ && !attempt.begun && !IsOfData(chain)))) {
     return nullptr;
   }
   // Spec 3.1.1.1.2: a client that is not trusted acts with the session's own credentials only.
@@ -258,6 +282,13 @@ dat::Task<absl::Status> Files::Prepare(Attempt& attempt, std::span<CallBase* con
   if (attempt.gate == Gate::kReclaimed && !(reclaimed_under_ == client_id)) {
     dat::Task<absl::Status> task = AwaitReclaim(attempt.deadline);
     absl::Status status = co_await task;
+    co_return status;
+  }
+  if (attempt.gate == Gate::kReclaimed && restoring_ && !attempt.begun && !IsOfData(chain)) {
+    absl::Status status = co_await reclaim_->Wait(attempt.deadline);
+    if (absl::IsDeadlineExceeded(status)) {
+      status = absl::DeadlineExceededError("what the server lost is still being written again");
+    }
     co_return status;
   }
   if (attempt.who != nullptr && session->negotiated().trusted &&

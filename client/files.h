@@ -156,6 +156,7 @@ struct LockAnswer {
   std::vector<wire::LockRange> before;  // granted: what the owner held in the range till then
   // What the file is like under the lock; nothing valid in it if that could not be had.
   wire::FileAttributes attributes;
+  wire::ClientId client_id;  // in whose time the server granted it
 };
 
 // Who stands in the way of a lock.
@@ -445,6 +446,11 @@ class Files {
   dat::Task<absl::Status> AwaitReclaim(absl::Time deadline);
   dat::Task<void> ReclaimAll();
   dat::Task<absl::Status> ReclaimUnder(wire::ClientId client_id);
+  // files_commit.cc. After a restart: writes again what the server has lost, before anything else
+  // can see that it has.
+  void StartRestoring();
+  dat::Task<void> Restore();
+  dat::Task<bool> RestoreFile(wire::FileHandle file);
   std::optional<wire::StateId> NameOpens(std::span<CallBase* const> chain,
                                          const wire::ClientId& client_id) const;
   dat::Task<absl::Status> ReclaimOpen(wire::StateId open);
@@ -454,8 +460,10 @@ class Files {
                                 wire::ClientId client_id);
   void GiveUpOpen(const wire::StateId& open, const absl::Status& why);
   // Reclaims the record locks that `open` protects, under its new `state_id`, before it is used by
-  // that name. The error, if one of them is lost.
-  dat::Task<absl::Status> ReclaimLocks(wire::StateId open, wire::StateId state_id);
+  // that name, and once more for what another worker has done meanwhile. The error, if one of them
+  // is lost.
+  dat::Task<absl::Status> ReclaimLocks(wire::StateId open, wire::StateId state_id,
+                                       wire::LockRanges* claimed);
   bool HoldsLocks(const wire::StateId& open) const;
 
   // Part of a read or write; what it points to outlives it.
@@ -521,6 +529,7 @@ class Files {
   dat::Task<void> Abandon(Identity who, LockOwner owner, wire::LockRange range);
   dat::Task<absl::StatusOr<LockAnswer>> LockOnce(const Identity& who, const LockOwner& owner,
                                                  const wire::LockRange& range, wire::LockType type);
+  dat::Task<void> CommitBeforeUnlock(const Identity& who, const wire::FileHandle& file);
   dat::Task<void> UnlockBeforeClose(const Identity& who, const wire::FileHandle& file,
                                     const wire::StateId& state_id,
                                     const std::vector<wire::LockRange>& held);
@@ -548,6 +557,8 @@ class Files {
   bool committing_early_ = false;
   bool registering_ = false;
   bool reclaiming_ = false;
+  bool restoring_ = false;
+  uint64_t restarts_ = 0;  // of the server, seen so far
   // The client_id under which the server knows all opens; another one is a restarted server's.
   wire::ClientId reclaimed_under_;
   absl::flat_hash_set<LockWait*> lock_waits_;  // those that pause

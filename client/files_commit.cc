@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "client/call.h"
 #include "client/connection.h"
 #include "client/files.h"
 #include "client/operation.h"
 #include "client/session.h"
+#include "client/wait_list.h"
+#include "client/waits.h"
 #include "wire/log.h"
 #include "wire/status_macros.h"
 
@@ -65,7 +68,9 @@ dat::Task<absl::StatusOr<wire::Verifier>> Files::Commit(const Identity& who,
   CO_RETURN_IF_ERROR(client_.uncommitted().TakeFailure(file));
   dat::Task<absl::StatusOr<wire::Verifier>> task = CommitAll(who, file, offset, size);
   absl::StatusOr<wire::Verifier> verifier = co_await task;
-  if (!verifier.ok()) client_.uncommitted().TakeFailure(file).IgnoreError();  // it is told now
+  // What failed meanwhile elsewhere is told now too.
+  absl::Status failure = client_.uncommitted().TakeFailure(file);
+  if (verifier.ok() && !failure.ok()) co_return failure;
   co_return verifier;
 }
 
@@ -221,6 +226,51 @@ void Files::CommitLater(absl::Duration delay, absl::Duration age) {
     commit_timer_ = 0;
     dat::Start(CommitOld(dat::Loop::Now() - age));
   });
+}
+
+void Files::StartRestoring() {
+  ++restarts_;
+  if (client_.uncommitted().Files(absl::InfiniteFuture()).empty()) return;
+  if (std::exchange(restoring_, true)) return;  // that begins anew
+  dat::Start(Restore());
+}
+
+dat::Task<void> Files::Restore() {
+  Waits::Note note(*waits_, "looking what the restarted server has lost");
+  for (uint64_t seen = 0; seen != restarts_;) {
+    seen = restarts_;
+    absl::flat_hash_set<wire::FsHandle> safe;  // file systems of which nothing is lost
+    for (const wire::FileHandle& file : client_.uncommitted().Files(absl::InfiniteFuture())) {
+      if (safe.contains(file.fshandle)) continue;
+      dat::Task<bool> task = RestoreFile(file);
+      const bool lost = co_await task;
+      if (!lost) safe.insert(file.fshandle);
+      if (seen != restarts_) break;
+    }
+  }
+  restoring_ = false;
+  dat::Task<absl::Status> turn = connection_->Pause(absl::ZeroDuration());
+  if (!(co_await turn).ok()) co_return;  // the mount ends
+  CommitLater(absl::ZeroDuration(), absl::ZeroDuration());
+  reclaim_->WakeAll(absl::OkStatus());  // they look for themselves
+}
+
+// False: nothing is lost of this file, and so of no other of its file system; or the mount ends.
+dat::Task<bool> Files::RestoreFile(wire::FileHandle file) {
+  std::optional<Uncommitted::Writer> writer = client_.uncommitted().WriterOf(file);
+  if (!writer.has_value()) co_return true;
+  bool safe = false;
+  dat::Task<absl::StatusOr<wire::Verifier>> committing = CommitOnce(writer->who, file, 0, 0, &safe);
+  absl::StatusOr<wire::Verifier> verifier = co_await committing;
+  absl::Status status = verifier.status();
+  if (status.ok() && safe) co_return false;
+  if (status.ok()) {
+    dat::Task<absl::Status> writing = WriteAgain(file, *verifier);
+    status = co_await writing;
+  }
+  if (absl::IsCancelled(status)) co_return false;
+  if (!status.ok()) GiveUpData(file, status);
+  co_return true;
 }
 
 // Commits the files with uncommitted data from `before` that time.

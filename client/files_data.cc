@@ -51,11 +51,10 @@ uint32_t Files::InlineWriteRoom() const {
   return message - kWriteInlineData;
 }
 
-// Spec gap: 3.1.2.3.4 lets a server demand an RDMA-read Channel for everything that reads client
-// memory. We bind none and write inline to such a server.
 bool Files::NeedsInlineWrites() const {
+  if (client_.limits().no_direct_writes.load(std::memory_order_relaxed)) return true;
   Session* session = connection_->session();
-  return session != nullptr && session->negotiated().rdma_read_channel;
+  return session != nullptr && session->must_write_inline();
 }
 
 // ---- Pieces ----------------------------------------------------------------------------------
@@ -115,8 +114,10 @@ dat::Task<absl::StatusOr<ReadResult>> Files::ReadWhole(Piece piece) {
     LeasePart part{buffers_.get(), piece.lease, piece.position + total.count,
                    piece.size - total.count};
     uint32_t count = 0;
-    if (part.size <= options.inline_read_bytes &&
-        kReadInlineData + part.size <= options.max_response_size) {
+    const uint32_t room = options.max_response_size - kReadInlineData;
+    const bool must_inline = client_.limits().no_direct_reads.load(std::memory_order_relaxed);
+    if (must_inline || part.size <= std::min(options.inline_read_bytes, room)) {
+      part.size = std::min(part.size, room);
       ReadInlineCall call(part);
       call.args.filehandle = *piece.file;
       call.args.state_id = piece.state_id;
@@ -137,6 +138,10 @@ dat::Task<absl::StatusOr<ReadResult>> Files::ReadWhole(Piece piece) {
       CallBase* const chain[] = {&call};
       dat::Task<absl::Status> task = Run(piece.who, chain);
       CO_RETURN_IF_ERROR(co_await task);
+      if (call.status == wire::DafsStatus::kNotSupp) {
+        client_.limits().no_direct_reads.store(true, std::memory_order_relaxed);
+        continue;
+      }
       if (!call.ok()) co_return StatusOf(call, "read");
       count = call.res.bytes_read;
       // Spec 3.2.5: data with a wrong checksum is thrown away, the request has failed.
@@ -263,7 +268,10 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(Piece piece) {
       CallBase* const chain[] = {&call};
       dat::Task<absl::Status> task = Run(piece.who, chain);
       status = co_await task;
-      if (status.ok() && call.status == wire::DafsStatus::kRdmaReadChannelUnusable) {
+      const bool unsupported = call.status == wire::DafsStatus::kNotSupp;
+      if (status.ok() &&
+          (unsupported || call.status == wire::DafsStatus::kRdmaReadChannelUnusable)) {
+        if (unsupported) client_.limits().no_direct_writes.store(true, std::memory_order_relaxed);
         must_inline = true;
         continue;
       }
@@ -345,8 +353,16 @@ dat::Task<absl::StatusOr<AppendResult>> Files::Append(const Identity& who,
     call.args.byte_count = size;
     call.args.stable_how = stable;
     CallBase* const chain[] = {&call};
-    dat::Task<absl::Status> task = RunAll(&who, chain, "append");
+    dat::Task<absl::Status> task = Run(&who, chain);
     CO_RETURN_IF_ERROR(co_await task);
+    if (call.status == wire::DafsStatus::kNotSupp) {
+      client_.limits().no_direct_writes.store(true, std::memory_order_relaxed);
+      dat::Task<absl::StatusOr<AppendResult>> again =
+          Append(who, file, state_id, from, position, size, stability);
+      absl::StatusOr<AppendResult> appended = co_await again;
+      co_return appended;
+    }
+    if (!call.ok()) co_return StatusOf(call, "append");
     result = {call.res.offset, call.res.committed, call.res.verifier};
   }
   co_return result;

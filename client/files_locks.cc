@@ -70,8 +70,10 @@ class OpenOwnerCall : public Call<wire::OpenOwnerArgs> {
   const OpenInfo& info_;
 };
 
-// LOCK under the name that the server has just given the open, which the client does not use yet.
-class ReclaimLockCall : public Call<wire::LockArgs> {
+// LOCK, LOCKU under the name that the server has just given the open, which the client does not use
+// yet.
+template <class Args>
+class ReclaimCall : public Call<Args> {
  public:
   wire::StateId* state_id_argument() override { return nullptr; }
 };
@@ -126,6 +128,7 @@ dat::Task<absl::StatusOr<LockAnswer>> Files::LockOnce(const Identity& who, const
   }
   if (!lock.ok()) co_return StatusOf(lock, "lock");
   if (stat.ok()) answer.attributes = stat.Take();
+  answer.client_id = lock.xid.client_id;
   co_return answer;
 }
 
@@ -139,7 +142,13 @@ dat::Task<absl::StatusOr<LockAnswer>> Files::Lock(const Identity& who, const Loc
     if (!answer.ok()) co_return answer;
     if (answer->outcome == LockOutcome::kGranted) {
       answer->before = client_.locks().Granted(owner, range);
-      co_return answer;
+      if (client_.opens().StateIdOf(owner.state_id, answer->client_id).has_value()) {
+        co_return answer;
+      }
+      // By a server that has restarted since, and its successor's opens are reclaimed without it.
+      client_.locks().Released(owner, range.first, range.last);
+      for (const LockRange& had : answer->before) client_.locks().Granted(owner, had);
+      continue;
     }
     // flock(2) gives up a lock of the other type before it asks for this one.
     if (range.is_flock()) client_.locks().Released(owner, range.first, range.last);
@@ -200,25 +209,42 @@ dat::Task<absl::StatusOr<std::optional<LockConflict>>> Files::TestLock(const Ide
   co_return std::optional<LockConflict>(std::move(conflict));
 }
 
+// What was written under a lock is safe before the next holder writes: written again after the
+// server's machine was lost, it would undo what he wrote. An error is left to fsync.
+dat::Task<void> Files::CommitBeforeUnlock(const Identity& who, const wire::FileHandle& file) {
+  if (!client_.uncommitted().Holds(file)) co_return;
+  dat::Task<absl::StatusOr<wire::Verifier>> task = CommitAll(who, file, 0, 0);
+  absl::StatusOr<wire::Verifier> ignored = co_await task;
+}
+
 dat::Task<absl::Status> Files::Unlock(const Identity& who, const LockOwner& owner, uint64_t first,
                                       uint64_t last) {
+  dat::Task<void> committing = CommitBeforeUnlock(who, owner.file);
+  co_await committing;
   Call<wire::LockuArgs> call;
   call.args = UnlockArgs(owner.file, owner.state_id, first, last);
   CallBase* const chain[] = {&call};
+  const bool held = client_.locks().Release(owner, first, last);
   dat::Task<absl::Status> task = RunAll(&who, chain, "unlock");
   absl::Status status = co_await task;
-  client_.locks().Released(owner, first, last);
+  if (held) client_.locks().Wake(owner.file, {{first, last, true}});
   co_return status;
 }
 
 // 4.4.1.2: with RECLAIM, which a server grants only as long as nobody else can have had the lock.
-dat::Task<absl::Status> Files::ReclaimLocks(wire::StateId open, wire::StateId state_id) {
+// `claimed` is what was claimed before: what has been granted or released since is made up for.
+dat::Task<absl::Status> Files::ReclaimLocks(wire::StateId open, wire::StateId state_id,
+                                            wire::LockRanges* claimed) {
   std::optional<Opens::Entry> entry = client_.opens().Find(open);
   if (!entry.has_value()) co_return absl::OkStatus();
-  const std::vector<LockRange> held = client_.locks().HeldBy(entry->info->handle, open);
+  const wire::FileHandle file = entry->info->handle;
+  const std::vector<LockRange> held = client_.locks().HeldBy(file, open);
+  wire::LockRanges released = *claimed;
   for (const LockRange& range : held) {
-    ReclaimLockCall lock;
-    lock.args.filehandle = entry->info->handle;
+    released.Clear(range.first, range.last);
+    if (claimed->Covers(range)) continue;
+    ReclaimCall<wire::LockArgs> lock;
+    lock.args.filehandle = file;
     lock.args.lock_type = wire::TypeOf(range);
     lock.args.options = wire::kLockReclaim;
     lock.args.state_id = state_id;
@@ -228,13 +254,24 @@ dat::Task<absl::Status> Files::ReclaimLocks(wire::StateId open, wire::StateId st
     dat::Task<absl::Status> task = RunBehind(Gate::kNone, &entry->info->who, chain);
     CO_RETURN_IF_ERROR(co_await task);
     if (!lock.ok()) co_return StatusOf(lock, "reclaim a lock");
+    claimed->Set(range);
+  }
+  for (const LockRange& range : released.ranges()) {
+    ReclaimCall<wire::LockuArgs> unlock;
+    unlock.args = UnlockArgs(file, state_id, range.first, range.last);
+    CallBase* const chain[] = {&unlock};
+    dat::Task<absl::Status> task = RunBehind(Gate::kNone, &entry->info->who, chain);
+    CO_RETURN_IF_ERROR(co_await task);
+    claimed->Clear(range.first, range.last);
   }
   co_return absl::OkStatus();
 }
 
+// Whether the file of `open` is locked here, be it through another open: record locks have opens of
+// their own.
 bool Files::HoldsLocks(const wire::StateId& open) const {
   std::optional<Opens::Entry> entry = client_.opens().Find(open);
-  return entry.has_value() && !client_.locks().HeldBy(entry->info->handle, open).empty();
+  return entry.has_value() && client_.locks().IsLocked(entry->info->handle);
 }
 
 // A lock for writing becomes one for reading where it was that; what lies between is given up.
@@ -267,6 +304,8 @@ dat::Task<absl::Status> Files::GiveBack(const Identity& who, const LockOwner& ow
 dat::Task<void> Files::UnlockBeforeClose(const Identity& who, const wire::FileHandle& file,
                                          const wire::StateId& state_id,
                                          const std::vector<LockRange>& held) {
+  dat::Task<void> committing = CommitBeforeUnlock(who, file);
+  co_await committing;
   Call<wire::LockuArgs> records;
   Call<wire::LockuArgs> flock;
   std::vector<CallBase*> chain;

@@ -358,11 +358,19 @@ dat::Task<absl::StatusOr<wire::FileAttributes>> Files::SetAttributes(
   set.args.state_id = state_id;
   set.args.obj_attributes = attributes;
   CallBase* const chain[] = {&set, &stat};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "set attributes");
-  CO_RETURN_IF_ERROR(co_await task);
-  if (attributes.has(wire::kFattrObjectSize)) {
-    client_.uncommitted().Forget(file, attributes.object_size, UINT64_MAX);
+  const bool cuts = attributes.has(wire::kFattrObjectSize);
+  // As a write is: what is written again meanwhile could come behind the new end.
+  if (cuts && !client_.uncommitted().BeginWrite(file)) {
+    dat::Task<absl::Status> waiting = BeginWrite(file);
+    CO_RETURN_IF_ERROR(co_await waiting);
   }
+  dat::Task<absl::Status> task = RunAll(&who, chain, "set attributes");
+  absl::Status status = co_await task;
+  if (cuts) {
+    if (status.ok()) client_.uncommitted().Forget(file, attributes.object_size, UINT64_MAX);
+    client_.uncommitted().EndWrite(file);
+  }
+  CO_RETURN_IF_ERROR(status);
   co_return stat.Take();
 }
 

@@ -67,6 +67,7 @@ class OpenCall : public Call<Args> {
     info.owner = this->args.owner;
     if constexpr (Args::kProc == wire::Proc::kOpenExecute) {
       info.share_access = wire::kShareRead;
+      info.executes = true;
     } else {
       info.share_access = this->args.share_access;
       info.share_deny = this->args.share_deny;
@@ -118,11 +119,27 @@ dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenR
     LogWarning("open: the server gave a delegation that it cannot recall; it is not used");
   }
   parent.PutInto(after);
-  if (request.truncate) client_.uncommitted().Forget(open.res.filehandle, 0, UINT64_MAX);
   OpenFile file;
   file.handle = open.res.filehandle;
   file.state_id = open.res.state_id;
   file.attributes = stat.Take();
+  if (request.truncate && client_.uncommitted().Holds(file.handle)) {
+    // What is kept may have been written again behind the OPEN: cut once more, with that kept out.
+    const bool writes = (request.share_access & wire::kShareWrite) != 0;
+    const wire::StateId state_id = writes ? file.state_id : wire::StateId();
+    wire::FileAttributes empty;
+    empty.object_size = 0;
+    empty.set(wire::kFattrObjectSize);
+    dat::Task<absl::StatusOr<wire::FileAttributes>> cutting =
+        SetAttributes(who, file.handle, state_id, empty);
+    absl::StatusOr<wire::FileAttributes> cut = co_await cutting;
+    if (!cut.ok()) {
+      dat::Task<absl::Status> closing = Close(who, file.handle, file.state_id);
+      absl::Status ignored = co_await closing;
+      co_return cut.status();
+    }
+    file.attributes = *std::move(cut);
+  }
   file.created = WasCreated(request, open.res);
   co_return file;
 }

@@ -71,8 +71,7 @@ dat::Task<absl::Status> Files::ReclaimUnder(wire::ClientId client_id) {
   }
   const bool restarted = !reclaimed_under_.is_zero();
   reclaimed_under_ = client_id;
-  // What the server had not committed may be gone with it.
-  if (restarted) CommitLater(absl::ZeroDuration(), absl::ZeroDuration());
+  if (restarted) StartRestoring();  // what the server had not committed may be gone with it
   if (!stale.empty()) {
     LogNotice(absl::StrCat(connection_->name(), ": ", stale.size(),
                            " opens reclaimed from the restarted server"));
@@ -118,14 +117,16 @@ dat::Task<absl::Status> Files::ReclaimOpen(wire::StateId open) {
     absl::Status status = co_await again;
     co_return status;
   }
-  dat::Task<absl::Status> locking = ReclaimLocks(open, claim.res.state_id);
+  wire::LockRanges claimed;
+  dat::Task<absl::Status> locking = ReclaimLocks(open, claim.res.state_id, &claimed);
   absl::Status locked = co_await locking;
-  if (!locked.ok()) {
-    GiveUpOpen(open, locked);
-    co_return absl::OkStatus();
+  if (locked.ok()) {
+    dat::Task<void> taking = TakeReclaimed(open, *entry, claim.res.state_id, claim.xid.client_id);
+    co_await taking;
+    dat::Task<absl::Status> locking_again = ReclaimLocks(open, claim.res.state_id, &claimed);
+    locked = co_await locking_again;
   }
-  dat::Task<void> taking = TakeReclaimed(open, *entry, claim.res.state_id, claim.xid.client_id);
-  co_await taking;
+  if (!locked.ok()) GiveUpOpen(open, locked);
   co_return absl::OkStatus();
 }
 
@@ -149,16 +150,21 @@ dat::Task<absl::Status> Files::OpenAgain(wire::StateId open, Opens::Entry entry,
   again.args.filehandle = info.handle;
   again.args.share_access = info.share_access;
   again.args.owner = info.owner;
-  CallBase* const chain[] = {&again};
+  Call<wire::OpenExecuteArgs> executing;
+  executing.args.filehandle = info.handle;
+  executing.args.owner = info.owner;
+  CallBase* const call = info.executes ? static_cast<CallBase*>(&executing) : &again;
+  CallBase* const chain[] = {call};
   dat::Task<absl::Status> opening = RunBehind(Gate::kNone, &info.who, chain);
   CO_RETURN_IF_ERROR(co_await opening);
   // A server without OPEN_HANDLE: I/O without a state id is checked each time (WIRE R64).
-  if (!again.ok() && again.status != DafsStatus::kNotSupp) {
-    GiveUpOpen(open, StatusOf(again, "open again after the server forgot"));
+  if (!call->ok() && call->status != DafsStatus::kNotSupp) {
+    GiveUpOpen(open, StatusOf(*call, "open again after the server forgot"));
     co_return absl::OkStatus();
   }
-  const wire::StateId state_id = again.ok() ? again.res.state_id : wire::StateId();
-  dat::Task<void> taking = TakeReclaimed(open, entry, state_id, again.xid.client_id);
+  // Zero where there was no answer but NOTSUPP.
+  const wire::StateId state_id = info.executes ? executing.res.state_id : again.res.state_id;
+  dat::Task<void> taking = TakeReclaimed(open, entry, state_id, call->xid.client_id);
   co_await taking;
   co_return absl::OkStatus();
 }
@@ -177,11 +183,17 @@ dat::Task<void> Files::TakeReclaimed(wire::StateId open, Opens::Entry entry, wir
   absl::Status ignored = co_await task;
 }
 
+// With a lock every open of its file is lost: whoever relied on it writes through another.
 void Files::GiveUpOpen(const wire::StateId& open, const absl::Status& why) {
   LogError(absl::StrCat(connection_->name(),
                         ": an open file could not be reclaimed from the server: ", why.message(),
                         "; its next use fails"));
-  client_.opens().Lost(open, why);
+  std::optional<Opens::Entry> entry = client_.opens().Find(open);
+  if (entry.has_value() && HoldsLocks(open)) {
+    client_.opens().LostAllOf(entry->info->handle, why);
+  } else {
+    client_.opens().Lost(open, why);
+  }
 }
 
 }  // namespace dafs::client

@@ -30,16 +30,20 @@ std::vector<LockRange> Locks::Granted(const LockOwner& owner, const LockRange& r
   return before;
 }
 
-void Locks::Released(const LockOwner& owner, uint64_t first, uint64_t last) {
+bool Locks::Release(const LockOwner& owner, uint64_t first, uint64_t last) {
   absl::MutexLock lock(&mutex_);
   auto file = files_.find(owner.file);
-  if (file == files_.end()) return;
+  if (file == files_.end()) return false;
   auto held = file->second.owners.find(owner.state_id);
-  if (held == file->second.owners.end()) return;
+  if (held == file->second.owners.end()) return false;
   held->second.ranges.Clear(first, last);
   if (held->second.ranges.empty()) file->second.owners.erase(held);
-  WakeSome(file->second, first, last);
   Tidy(owner.file);
+  return true;
+}
+
+void Locks::Released(const LockOwner& owner, uint64_t first, uint64_t last) {
+  if (Release(owner, first, last)) Wake(owner.file, {{first, last, true}});
 }
 
 std::vector<LockRange> Locks::Forget(const wire::FileHandle& handle,
@@ -63,17 +67,6 @@ void Locks::Wake(const wire::FileHandle& handle, const std::vector<LockRange>& r
   for (const LockRange& range : ranges) WakeSome(file->second, range.first, range.last);
 }
 
-std::vector<Locks::Held> Locks::All() const {
-  std::vector<Held> all;
-  absl::MutexLock lock(&mutex_);
-  for (const auto& [handle, file] : files_) {
-    for (const auto& [state_id, owner] : file.owners) {
-      all.push_back({{handle, state_id, owner.process}, owner.ranges.ranges()});
-    }
-  }
-  return all;
-}
-
 std::vector<LockRange> Locks::HeldBy(const wire::FileHandle& handle,
                                      const wire::StateId& state_id) const {
   absl::MutexLock lock(&mutex_);
@@ -82,6 +75,12 @@ std::vector<LockRange> Locks::HeldBy(const wire::FileHandle& handle,
   auto held = file->second.owners.find(state_id);
   if (held == file->second.owners.end()) return {};
   return held->second.ranges.ranges();
+}
+
+bool Locks::IsLocked(const wire::FileHandle& handle) const {
+  absl::MutexLock lock(&mutex_);
+  auto file = files_.find(handle);
+  return file != files_.end() && !file->second.owners.empty();
 }
 
 size_t Locks::count() const {

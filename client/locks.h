@@ -33,15 +33,13 @@ struct LockOwner {
 
 class Locks {
  public:
-  struct Held {
-    LockOwner owner;
-    std::vector<wire::LockRange> ranges;
-  };
-
   // The server has granted a lock, or taken back what was held. Who waits here for what was held is
   // woken. Granted returns what the owner held in the range before.
   std::vector<wire::LockRange> Granted(const LockOwner& owner, const wire::LockRange& range)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // It is about to be given up: if the server restarts now nobody claims it. Wake follows. False:
+  // the owner holds nothing.
+  bool Release(const LockOwner& owner, uint64_t first, uint64_t last) ABSL_LOCKS_EXCLUDED(mutex_);
   void Released(const LockOwner& owner, uint64_t first, uint64_t last) ABSL_LOCKS_EXCLUDED(mutex_);
   // Its OPEN is about to end, and all its locks with it. What was held, for Wake to be told once
   // the server has taken it back.
@@ -50,11 +48,12 @@ class Locks {
   void Wake(const wire::FileHandle& file, const std::vector<wire::LockRange>& ranges)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Everything that is held, and what one open holds, ascending: for recovery.
-  std::vector<Held> All() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // What one open holds, ascending: for recovery.
   std::vector<wire::LockRange> HeldBy(const wire::FileHandle& file,
                                       const wire::StateId& state_id) const
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether anything of `file` is locked here, by whatever owner.
+  bool IsLocked(const wire::FileHandle& file) const ABSL_LOCKS_EXCLUDED(mutex_);
   size_t count() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Somebody who waits for `range`. `wake` is called, from any thread and under the mutex, when

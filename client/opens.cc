@@ -83,6 +83,13 @@ void Opens::Lost(const wire::StateId& open, absl::Status why) {
   if (it != entries_.end() && it->second.lost.ok()) it->second.lost = std::move(why);
 }
 
+void Opens::LostAllOf(const wire::FileHandle& file, const absl::Status& why) {
+  absl::MutexLock lock(&mutex_);
+  for (auto& [open, entry] : entries_) {
+    if (entry.lost.ok() && entry.info->handle == file) entry.lost = why;
+  }
+}
+
 void Opens::Remove(const wire::StateId& open) {
   absl::MutexLock lock(&mutex_);
   auto it = entries_.find(open);

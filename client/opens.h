@@ -28,6 +28,7 @@ struct OpenInfo {
   std::string owner;
   uint32_t share_access = 0;
   uint32_t share_deny = wire::kShareDenyNone;
+  bool executes = false;  // by OPEN_EXECUTE
   Identity who;
 };
 
@@ -64,6 +65,8 @@ class Opens {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // It could not be reclaimed: every use of it ends with `why` from now on.
   void Lost(const wire::StateId& open, absl::Status why) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same of every open of `file`.
+  void LostAllOf(const wire::FileHandle& file, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
   void Remove(const wire::StateId& open) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Those that are not valid under `client_id` and not lost.

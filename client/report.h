@@ -32,6 +32,7 @@ struct SessionReport {
   bool up = false;
   std::string transport;  // "iwarp over TCP, CRC32C off"
   std::string peer;
+  std::string passed_over;  // why what was tried before did not serve; empty: this was first
   absl::Duration age;
   std::string session_id;  // hexadecimal
   bool trusted = false;

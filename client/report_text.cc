@@ -39,6 +39,9 @@ void AppendSession(const SessionReport& s, std::string* out) {
       s.big_endian ? "big" : "little", s.checksums ? "on" : "off", s.max_request_size,
       s.max_response_size, s.max_credentials, s.nreq, s.max_requests, s.target_nreq, s.slots,
       s.slots_taken, s.waiting_for_slots);
+  if (!s.passed_over.empty()) {
+    absl::StrAppend(out, "    tried before: ", s.passed_over, "\n");
+  }
   for (const SessionReport::Outstanding& call : s.outstanding) {
     absl::StrAppendFormat(out, "    out: %s for %s\n", call.procedures, Short(call.age));
   }
@@ -65,6 +68,7 @@ const char* Bool(bool value) { return value ? "true" : "false"; }
 
 void AppendJson(const SessionReport& s, std::string* out) {
   absl::StrAppend(out, "{\"transport\":", Quote(s.transport), ",\"peer\":", Quote(s.peer),
+                  ",\"passed_over\":", Quote(s.passed_over),
                   ",\"age_us\":", absl::ToInt64Microseconds(s.age),
                   ",\"session_id\":", Quote(s.session_id), ",\"trusted\":", Bool(s.trusted),
                   ",\"checksums\":", Bool(s.checksums), ",\"big_endian\":", Bool(s.big_endian));

@@ -25,7 +25,7 @@ constexpr absl::Duration kWarnAfter = absl::Seconds(30);     // "still waiting" 
 // result to be kept (DAFS_CHF_SAVE, 4.3.1).
 bool ModifiesLater(std::span<CallBase* const> chain, size_t index) {
   for (size_t i = index + 1; i < chain.size(); ++i) {
-    wire::Category category = wire::InfoOf(chain[i]->proc()).category;
+    const wire::Category category = chain[i]->info().category;
     if (category == wire::Category::kFsStateModifying ||
         category == wire::Category::kLockStateModifying) {
       return true;
@@ -41,7 +41,7 @@ uint16_t ChainFlags(std::span<CallBase* const> chain, size_t index) {
   if (index > 0) flags |= wire::kChfBack;
   if (call.chf_fh) flags |= wire::kChfFh;
   if (call.chf_state_id) flags |= wire::kChfStateId;
-  if (chain.size() > 1 && wire::InfoOf(call.proc()).category == wire::Category::kSimple &&
+  if (chain.size() > 1 && call.info().category == wire::Category::kSimple &&
       ModifiesLater(chain, index)) {
     flags |= wire::kChfSave;
   }
@@ -245,7 +245,7 @@ absl::Status Session::Post(wire::CredHandle cred, Exchange& exchange,
 
 // Spec: 4.3.1, 5.2.1: responses to what modifies state are kept, and those marked DAFS_CHF_SAVE.
 Xid Session::XidOf(std::span<CallBase* const> chain, size_t index, uint16_t slot) const {
-  const wire::Category category = wire::InfoOf(chain[index]->proc()).category;
+  const wire::Category category = chain[index]->info().category;
   Xid xid;
   xid.session_id = negotiated_.session_id;
   xid.client_id = negotiated_.client_id;
@@ -426,6 +426,7 @@ void Session::Fill(SessionReport& report) const {
   const absl::Time now = dat::Loop::Now();
   report.up = alive();
   if (endpoint_ != nullptr) report.transport = endpoint_->description();
+  if (read_channel_bound_) report.transport += ", RDMA-read Channel";
   report.peer = peer_.ToString();
   report.age = now - since_;
   report.session_id = absl::BytesToHexString(

@@ -22,6 +22,7 @@
 #include "client/buffer_pool.h"
 #include "client/call.h"
 #include "client/client.h"
+#include "client/read_channel.h"
 #include "client/report.h"
 #include "wire/dat/dat.h"
 #include "wire/dat/loop.h"
@@ -38,7 +39,7 @@ struct Negotiated {
   bool trusted = false;  // may register credentials (3.1.1.1.2)
   bool checksums = false;
   bool response_cache = false;     // the server keeps what it answered to changes (5.2)
-  bool rdma_read_channel = false;  // direct writes need a channel we do not bind
+  bool rdma_read_channel = false;  // direct writes need the RDMA-read Channel
   uint32_t max_credentials = 0;
   uint32_t max_request_size = 0;
   uint32_t max_response_size = 0;
@@ -97,6 +98,8 @@ class Session final : public dat::Pollable {
   const absl::Status& why() const { return why_; }      // once it is dead
   const Negotiated& negotiated() const { return negotiated_; }
   const dat::Address& peer() const { return peer_; }
+  // The server would read client memory by a channel only, and that could not be bound.
+  bool must_write_inline() const { return negotiated_.rdma_read_channel && !read_channel_bound_; }
   uint32_t nreq() const { return nreq_; }
   void Fill(SessionReport& report) const;
 
@@ -120,6 +123,7 @@ class Session final : public dat::Pollable {
   template <class Res>
   absl::Status Agree(const Res& res);
   absl::Status Refused(wire::Proc proc, wire::DafsStatus status) const;
+  dat::Task<void> BindReadChannel(absl::Time deadline);
 
   // session.cc
   dat::Task<absl::Status> RunTogether(wire::CredHandle cred, std::span<CallBase* const> chain,
@@ -157,13 +161,16 @@ class Session final : public dat::Pollable {
                        const wire::ResponseHeader& header, bool damaged);
   void Fail(absl::Status why);
   void Die();
+  void EndReadChannel();
   void ResumeAll();
 
   Client& client_;
   dat::Loop& loop_;
   BufferPool* pool_;
   CallTotals& totals_;
+  dat::Provider* provider_ = nullptr;  // borrowed
   dat::Address peer_;
+  PrivateData private_data_;
   State state_ = State::kConnecting;
   absl::Status why_;
   Negotiated negotiated_;
@@ -176,6 +183,8 @@ class Session final : public dat::Pollable {
   std::span<std::byte> memory_;  // the message buffers: sends, then receives
   std::unique_ptr<dat::Region> region_;
   std::unique_ptr<dat::Endpoint> endpoint_;
+  std::unique_ptr<ReadChannel> read_channel_;  // null: none, or it could not be bound
+  bool read_channel_bound_ = false;
   std::array<dat::Completion, 32> completions_;
 
   uint32_t send_bytes_ = 0;     // of one send buffer

@@ -50,6 +50,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(Client& client, dat::Lo
 
 absl::Status Session::SetUp(dat::Provider& provider, const dat::Address& address) {
   const ClientOptions& options = client_.options();
+  provider_ = &provider;
   peer_ = address;
   negotiated_.order = options.byte_order;
   since_ = last_heard_ = dat::Loop::Now();
@@ -83,7 +84,8 @@ absl::Status Session::SetUp(dat::Provider& provider, const dat::Address& address
   ASSIGN_OR_RETURN(endpoint_, pending->CreateEndpoint(*domain_, sizes));
   // As many as there can ever be answers: a request is only sent when its answer has a place.
   for (size_t i = 0; i < slots; ++i) RETURN_IF_ERROR(PostReceive(i));
-  const auto private_data = EncodePrivateData(PrivateDataFor(options), options.byte_order);
+  private_data_ = PrivateDataFor(options);
+  const auto private_data = EncodePrivateData(private_data_, options.byte_order);
   RETURN_IF_ERROR(endpoint_->Connect(private_data));
   loop_.Add(this);
   return absl::OkStatus();
@@ -102,6 +104,10 @@ dat::Task<absl::Status> Session::Establish(absl::Time deadline) {
     if (up) {
       dat::Task<absl::Status> task = Negotiate(deadline);
       status = co_await task;
+      if (status.ok() && negotiated_.rdma_read_channel) {
+        dat::Task<void> binding = BindReadChannel(deadline);
+        co_await binding;
+      }
     } else {
       status = why_;
     }
@@ -124,9 +130,7 @@ void Session::Propose(Args& args) const {
   const ClientOptions& options = client_.options();
   args.use_checksums = options.checksums;
   args.use_response_cache = options.response_cache;
-  // Spec gap: 3.1.2.3.5: a server that can do direct I/O on the Operation Channel does it there for
-  // a client that did not ask for the RDMA-read Channel; for one that cannot, writes go inline.
-  args.use_rdma_read_channel = false;
+  args.use_rdma_read_channel = options.rdma_read_channel;
   args.max_credentials = options.max_credentials;
   args.max_request_size = options.max_request_size;
   args.max_response_size = options.max_response_size;
@@ -175,6 +179,39 @@ absl::Status Session::Refused(wire::Proc proc, wire::DafsStatus status) const {
     return absl::UnauthenticatedError(refused.message());
   }
   return refused;
+}
+
+// Spec gap: 3.1.2.3.4 has the client make the channel; where that fails, writes go inline and need
+// none.
+dat::Task<void> Session::BindReadChannel(absl::Time deadline) {
+  const ClientOptions& client_options = client_.options();
+  ReadChannel::Options options;
+  options.address = peer_;
+  options.device = client_options.device;
+  options.connect_timeout = client_options.connect_timeout;
+  options.private_data = private_data_;
+  options.order = negotiated_.order;
+  wire::ConnectBindArgs args;
+  args.session_id = negotiated_.session_id;
+  args.auth_req.auth_type = negotiated_.auth;
+  auto channel = ReadChannel::Connect(loop_, *provider_, *domain_, options);
+  absl::Status status = channel.status();
+  if (status.ok()) {
+    read_channel_ = *std::move(channel);
+    dat::Task<absl::Status> binding = read_channel_->Bind(args, deadline);
+    status = co_await binding;
+  }
+  if (state_ != State::kConnecting) co_return;  // died meanwhile
+  if (!status.ok()) {
+    LogWarning(absl::StrCat(peer_.ToString(),
+                            ": no RDMA-read Channel, data is written inline: ", status.message()));
+    read_channel_.reset();
+    co_return;
+  }
+  read_channel_bound_ = true;
+  read_channel_->OnLost([this](const absl::Status& why) {
+    Fail(absl::UnavailableError(absl::StrCat("RDMA-read Channel: ", why.message())));
+  });
 }
 
 // One exchange if the server takes the method we try first, otherwise the long way.

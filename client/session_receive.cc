@@ -162,6 +162,7 @@ void Session::Die() {
   loop_.Cancel(std::exchange(tick_, 0));
   loop_.Cancel(std::exchange(post_timer_, 0));
   loop_.Remove(this);
+  EndReadChannel();
   ResumeAll();
   if (lost_) std::exchange(lost_, nullptr)();
 }
@@ -174,8 +175,16 @@ void Session::Kill(absl::Status why) {
   loop_.Cancel(std::exchange(tick_, 0));
   loop_.Cancel(std::exchange(post_timer_, 0));
   loop_.Remove(this);
+  EndReadChannel();
   endpoint_.reset();
   ResumeAll();
+}
+
+// Resumes who waits for the channel, and makes sure that the server can read nothing by it.
+void Session::EndReadChannel() {
+  read_channel_bound_ = false;
+  std::unique_ptr<ReadChannel> channel = std::move(read_channel_);
+  if (channel != nullptr) channel->Kill(why_);
 }
 
 // Each of those that wait is resumed exactly once: it is taken out of its list first, and since

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace dafs::client {
 namespace {
 
-// More parts than this are a reason to COMMIT: each is looked at when another is put in.
+// More parts than this are a reason to COMMIT: all are looked at then.
 constexpr size_t kMostRanges = 4096;
 constexpr size_t kSpareFiles = 64;
 
@@ -25,9 +26,7 @@ void Uncommitted::DropIfIdle(const wire::FileHandle& file) {
   File& one = *it->second;
   if (!one.ranges.empty() || one.writing > 0 || one.rewriting || !one.failure.ok()) return;
   if (spare_files_.size() < kSpareFiles) {
-    std::vector<Range> ranges = std::move(one.ranges);  // its memory is used again
-    one = File();
-    one.ranges = std::move(ranges);
+    one = File(&range_memory_);
     spare_files_.push_back(std::move(it->second));
   }
   files_.erase(it);
@@ -40,7 +39,7 @@ bool Uncommitted::BeginWrite(const wire::FileHandle& file) {
   std::unique_ptr<File>& one = files_[file];
   if (one == nullptr) {
     if (spare_files_.empty()) {
-      one = std::make_unique<File>();
+      one = std::make_unique<File>(&range_memory_);
     } else {
       one = std::move(spare_files_.back());
       spare_files_.pop_back();
@@ -130,42 +129,50 @@ bool Uncommitted::Add(const wire::FileHandle& file, const Identity& who, const w
 
 // Takes [offset, end) out of the ranges of a file.
 void Uncommitted::Cut(File& file, uint64_t offset, uint64_t end) {
-  std::vector<Range>& ranges = file.ranges;
-  if (ranges.empty() || ranges.back().end() <= offset) return;  // it goes behind all others
-  auto first = std::partition_point(ranges.begin(), ranges.end(),
-                                    [&](const Range& range) { return range.end() <= offset; });
-  if (first == ranges.end() || first->offset >= end) return;
-  if (first->offset < offset) {
-    Range head = *first;
-    head.size = static_cast<uint32_t>(offset - first->offset);
-    first->at += head.size;
-    first->size -= head.size;
-    first->offset = offset;
-    first = ranges.insert(first, std::move(head)) + 1;
+  auto& ranges = file.ranges;
+  auto it = ranges.lower_bound(offset);
+  if (it != ranges.begin()) {
+    Range& before = std::prev(it)->second;
+    if (before.end() > end) {  // it loses its middle
+      Range tail = before;
+      TakeFront(tail, end);
+      file.bytes -= before.end() - offset - tail.size;
+      before.size = static_cast<uint32_t>(offset - before.offset);
+      ranges.emplace_hint(it, tail.offset, std::move(tail));
+      return;
+    }
+    if (before.end() > offset) {
+      file.bytes -= before.end() - offset;
+      before.size = static_cast<uint32_t>(offset - before.offset);
+    }
   }
-  auto last = first;
-  while (last != ranges.end() && last->end() <= end) {
-    file.bytes -= last->size;
-    ++last;
+  while (it != ranges.end() && it->second.end() <= end) {
+    file.bytes -= it->second.size;
+    it = ranges.erase(it);
   }
-  first = ranges.erase(first, last);
-  if (first != ranges.end() && first->offset < end) {
-    const auto gone = static_cast<uint32_t>(end - first->offset);
-    first->offset = end;
-    first->at += gone;
-    first->size -= gone;
-    file.bytes -= gone;
+  if (it != ranges.end() && it->second.offset < end) {
+    auto node = ranges.extract(it);
+    file.bytes -= end - node.mapped().offset;
+    TakeFront(node.mapped(), end);
+    node.key() = end;
+    ranges.insert(std::move(node));
   }
 }
 
+// What lies before `offset` goes.
+void Uncommitted::TakeFront(Range& range, uint64_t offset) {
+  const auto gone = static_cast<uint32_t>(offset - range.offset);
+  range.offset = offset;
+  range.at += gone;
+  range.size -= gone;
+}
+
 void Uncommitted::Insert(File& file, Range range) {
-  std::vector<Range>& ranges = file.ranges;
+  auto& ranges = file.ranges;
   file.bytes += range.size;
-  auto behind = std::partition_point(ranges.begin(), ranges.end(), [&](const Range& other) {
-    return other.offset < range.offset;
-  });
+  auto behind = ranges.lower_bound(range.offset);
   if (behind != ranges.begin()) {
-    Range& before = *(behind - 1);
+    Range& before = std::prev(behind)->second;
     if (before.end() == range.offset && before.block == range.block &&
         before.at + before.size == range.at && before.verifier == range.verifier &&
         before.number == range.number) {
@@ -173,7 +180,8 @@ void Uncommitted::Insert(File& file, Range range) {
       return;
     }
   }
-  ranges.insert(behind, std::move(range));
+  const uint64_t offset = range.offset;
+  ranges.emplace_hint(behind, offset, std::move(range));
 }
 
 void Uncommitted::Forget(const wire::FileHandle& file, uint64_t offset, uint64_t end) {
@@ -198,7 +206,8 @@ bool Uncommitted::AfterCommit(const wire::FileHandle& file, uint64_t covered,
   File* one = FindFile(file);
   if (one == nullptr) return true;
   bool safe = true;
-  std::erase_if(one->ranges, [&](const Range& range) {
+  std::erase_if(one->ranges, [&](const auto& entry) {
+    const Range& range = entry.second;
     if (range.number > covered) return false;
     if (range.verifier == verifier) {
       one->bytes -= range.size;
@@ -214,7 +223,7 @@ bool Uncommitted::AfterCommit(const wire::FileHandle& file, uint64_t covered,
 void Uncommitted::Fail(const wire::FileHandle& file, const absl::Status& why) {
   absl::MutexLock lock(&mutex_);
   std::unique_ptr<File>& one = files_[file];
-  if (one == nullptr) one = std::make_unique<File>();
+  if (one == nullptr) one = std::make_unique<File>(&range_memory_);
   one->ranges.clear();
   one->bytes = 0;
   if (one->failure.ok()) one->failure = why;
@@ -251,7 +260,7 @@ std::optional<Uncommitted::Piece> Uncommitted::NextStale(const wire::FileHandle&
   absl::MutexLock lock(&mutex_);
   File* one = FindFile(file);
   if (one == nullptr) return std::nullopt;
-  for (const Range& range : one->ranges) {
+  for (const auto& [offset, range] : one->ranges) {
     if (range.verifier == verifier) continue;
     Piece piece;
     piece.offset = range.offset;
@@ -268,20 +277,17 @@ void Uncommitted::Rewritten(const wire::FileHandle& file, uint64_t offset, uint6
   absl::MutexLock lock(&mutex_);
   File* one = FindFile(file);
   if (one == nullptr) return;
-  for (auto it = one->ranges.begin(); it != one->ranges.end(); ++it) {
-    if (it->offset != offset) continue;
-    if (bytes < it->size) {
-      Range rest = *it;
-      rest.offset += bytes;
-      rest.at += static_cast<uint32_t>(bytes);
-      rest.size -= static_cast<uint32_t>(bytes);
-      it->size = static_cast<uint32_t>(bytes);
-      it = one->ranges.insert(it + 1, std::move(rest)) - 1;
-    }
-    it->verifier = verifier;
-    it->number = one->number;
-    return;
+  auto it = one->ranges.find(offset);
+  if (it == one->ranges.end()) return;
+  Range& range = it->second;
+  if (bytes < range.size) {
+    Range rest = range;
+    TakeFront(rest, offset + bytes);
+    range.size = static_cast<uint32_t>(bytes);
+    one->ranges.emplace_hint(std::next(it), rest.offset, std::move(rest));
   }
+  range.verifier = verifier;
+  range.number = one->number;
 }
 
 void Uncommitted::EndRewrite(const wire::FileHandle& file) {

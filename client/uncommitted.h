@@ -11,7 +11,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <span>
 #include <vector>
@@ -113,7 +115,8 @@ class Uncommitted {
     uint64_t end() const { return offset + size; }
   };
   struct File {
-    std::vector<Range> ranges;  // ascending
+    explicit File(std::pmr::memory_resource* memory) : ranges(memory) {}
+    std::pmr::map<uint64_t, Range> ranges;  // by offset
     Writer writer;
     absl::Time since;  // of the oldest data
     uint64_t number = 1;
@@ -126,11 +129,14 @@ class Uncommitted {
   File* FindFile(const wire::FileHandle& file) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool Reserve(size_t bytes, std::vector<Range>& parts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Cut(File& file, uint64_t offset, uint64_t end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void TakeFront(Range& range, uint64_t offset);
   void Insert(File& file, Range range) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropIfIdle(const wire::FileHandle& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t most_bytes_;
   mutable absl::Mutex mutex_;
+  // Of the ranges of all files: what one lets go of another takes.
+  std::pmr::unsynchronized_pool_resource range_memory_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<wire::FileHandle, std::unique_ptr<File>> files_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<File>> spare_files_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Block> filling_ ABSL_GUARDED_BY(mutex_);              // the block that has room

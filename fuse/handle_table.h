@@ -11,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 
 namespace dafs::fuse {
@@ -42,6 +43,17 @@ class HandleTable {
     std::shared_ptr<T> item = std::move(it->second);
     shard.items.erase(it);
     return item;
+  }
+  // An item of which `holds`, which is called with a lock held, is true; nullptr: none. Looks at
+  // all of them.
+  std::shared_ptr<T> FindIf(absl::FunctionRef<bool(const T&)> holds) const {
+    for (Shard& shard : shards_) {
+      absl::MutexLock lock(&shard.mutex);
+      for (const auto& [fh, item] : shard.items) {
+        if (holds(*item)) return item;
+      }
+    }
+    return nullptr;
   }
   size_t size() const {
     size_t count = 0;

@@ -99,7 +99,19 @@ absl::Duration InodeTable::Told(uint64_t nodeid, const wire::FileAttributes& att
     inode->told_change = attributes.change;
     inode->told_at = now;
     inode->fresh.reset();
+    if (directory && inode->last_told != nullptr) {
+      *inode->last_told = attributes;
+    } else if (directory) {
+      inode->last_told = std::make_unique<wire::FileAttributes>(attributes);
+    }
     return inode->valid_for;
+  });
+}
+
+std::optional<wire::FileAttributes> InodeTable::LastToldOfDirectory(uint64_t nodeid) const {
+  return With(nodeid, [](const Inode* inode) -> std::optional<wire::FileAttributes> {
+    if (inode == nullptr || inode->last_told == nullptr) return std::nullopt;
+    return *inode->last_told;
   });
 }
 
@@ -170,6 +182,7 @@ std::optional<InodeTable::Fresh> InodeTable::TakeFresh(uint64_t nodeid, absl::Ti
     inode->told_change = fresh->change;
     inode->told_at = inode->fresh_at;
     inode->valid_for = times_.dir_min;
+    inode->last_told = std::make_unique<wire::FileAttributes>(*fresh);
     return Fresh{std::move(*fresh), left};
   });
 }

@@ -71,6 +71,8 @@ class InodeTable {
   // kernel may keep them: from the least cache time, doubled up to the greatest each time it asks
   // again and nothing has changed (nfs(5)).
   absl::Duration Told(uint64_t nodeid, const wire::FileAttributes& attributes, absl::Time now);
+  // What the kernel was told last of a directory; nothing for other nodes and before it was told.
+  std::optional<wire::FileAttributes> LastToldOfDirectory(uint64_t nodeid) const;
   // The kernel did not take them after all.
   void NotTold(uint64_t nodeid);
   // The file was opened and has this CHANGE: is it what the kernel was told last, so that its
@@ -141,6 +143,7 @@ class InodeTable {
     uint64_t told_change = 0;
     std::optional<uint64_t> pages_change;
     absl::Time told_at = absl::InfinitePast();
+    std::unique_ptr<wire::FileAttributes> last_told;  // of a directory
     absl::Duration valid_for;
     absl::Time touched_at = absl::InfinitePast();
     std::array<AbsentAttribute, kAbsents> absent;

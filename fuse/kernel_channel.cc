@@ -81,8 +81,8 @@ bool KernelChannel::ReplyError(uint64_t unique, int error) {
   return Write({AsBytes(header)});
 }
 
-void KernelChannel::ForgetAttributes(uint64_t nodeid) {
-  fuse_notify_inval_inode_out body = {.ino = nodeid, .off = -1, .len = 0};
+void KernelChannel::Invalidate(uint64_t nodeid, int64_t offset) {
+  fuse_notify_inval_inode_out body = {.ino = nodeid, .off = offset, .len = 0};
   fuse_out_header header = {
       .len = sizeof(header) + sizeof(body), .error = FUSE_NOTIFY_INVAL_INODE, .unique = 0};
   Write({AsBytes(header), AsBytes(body)});

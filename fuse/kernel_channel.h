@@ -1,6 +1,7 @@
 // One worker's end of /dev/fuse (or, in tests, of a socket pair that keeps message boundaries):
 // requests come out, answers and notifications go in, each as one read or one write.
-// Belongs to its worker's thread; several channels may stand on one connection. Nothing blocks.
+// Belongs to its worker's thread; several channels may stand on one connection. Nothing blocks but
+// ForgetPages.
 #pragma once
 
 #include <cstddef>
@@ -46,12 +47,16 @@ class KernelChannel {
   // Lets the kernel forget the attributes it caches for `nodeid`; its cached data stays. Safe from
   // a thread that serves requests as long as a request on that node is being answered: only the
   // variant that drops data waits for pages.
-  void ForgetAttributes(uint64_t nodeid);
+  void ForgetAttributes(uint64_t nodeid) { Invalidate(nodeid, -1); }
+  // The same, and of its cached data. Waits for pages that are being read or written, so that no
+  // thread that serves requests may call it.
+  void ForgetPages(uint64_t nodeid) { Invalidate(nodeid, 0); }
 
   int fd() const { return fd_.get(); }
 
  private:
   bool Write(std::initializer_list<Bytes> parts);
+  void Invalidate(uint64_t nodeid, int64_t offset);
 
   UniqueFd fd_;
 };

@@ -1,5 +1,6 @@
 #include "fuse/mount.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -49,6 +50,18 @@ bool HasRdmaDevice() {
   return !error && devices != std::filesystem::directory_iterator();
 }
 
+wire::ByteOrder ByteOrderOf(const Options& o) {
+  switch (o.byte_order) {
+    case MessageOrder::kLittle:
+      return wire::ByteOrder::kLittle;
+    case MessageOrder::kBig:
+      return wire::ByteOrder::kBig;
+    case MessageOrder::kHost:
+      break;
+  }
+  return client::HostByteOrder();
+}
+
 class Mount {
  public:
   explicit Mount(const Options& options) : state_(options) {}
@@ -69,6 +82,7 @@ class Mount {
   Outcome FindRoot();
   Outcome Attach();
   bool SignalCame() const;
+  void SayMounted() const;
 
   MountState state_;
   std::string mount_point_;
@@ -78,6 +92,7 @@ class Mount {
   std::unique_ptr<dat::Provider> rdma_;
   std::unique_ptr<dat::Provider> tcp_;
   std::unique_ptr<client::Client> client_;
+  client::SessionReport session_;  // the first, as it was when the mount began
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<client::LeaseKeeper> lease_keeper_;
 };
@@ -86,6 +101,8 @@ Mount::~Mount() {
   alarm(kEndWithinSeconds);
   for (auto& worker : workers_) worker->Stop();
   lease_keeper_.reset();
+  if (state_.notifier != nullptr) state_.notifier->Stop();
+  for (auto& worker : workers_) worker->Join();  // they post to each other's loops
   workers_.clear();
 }
 
@@ -116,6 +133,8 @@ Outcome Mount::MakeClient() {
   if (o.proto == Proto::kRdma || (o.proto == Proto::kAuto && HasRdmaDevice())) {
     rdma_ = dat::NewVerbsProvider();
     c.providers.push_back(rdma_.get());
+  } else if (o.proto == Proto::kAuto) {
+    c.left_out = "rdma: no RDMA device on this machine";
   }
   if (o.proto != Proto::kRdma) {
     tcp_ = dat::NewIwarpProvider();
@@ -127,8 +146,9 @@ Outcome Mount::MakeClient() {
   c.export_path = ExportPath(o.source);
   client_id_ = TakeClientId(o, kRuntimeDirectory);
   c.client_id_string = client_id_.text;
-  c.byte_order = client::HostByteOrder();
+  c.byte_order = ByteOrderOf(o);
   c.checksums = o.checksum;
+  c.rdma_read_channel = o.rdma_read_channel;
   if (o.msgsize != 0) c.max_request_size = c.max_response_size = o.msgsize;
   c.uncommitted_bytes = size_t{o.uncommitted} << 20;
   if (o.buffers != 0) c.buffers.bytes = size_t{o.buffers} << 20;
@@ -178,6 +198,7 @@ Outcome Mount::FindRoot() {
   }
   const Worker::Root& root = answer->root;
   if (!root.connected.ok()) return ConnectError(state_.options, root.connected);
+  session_ = root.session;
   if (!root.node.ok()) return ExportError(state_.options, root.node.status());
   if (root.node->attributes.object_type != wire::ObjectType::kDir) {
     return Fail(ExitCode::kMountFailure, state_.options.source.text + ": not a directory");
@@ -197,6 +218,12 @@ Outcome Mount::Attach() {
     DetachMount(mount_point_);
     return Fail(ExitCode::kSystem, std::string("/dev/fuse: ") + std::strerror(errno));
   }
+  UniqueFd own(fcntl(mounted.fd.get(), F_DUPFD_CLOEXEC, 0));
+  if (!own.valid()) {
+    DetachMount(mount_point_);
+    return Fail(ExitCode::kSystem, std::string("/dev/fuse: ") + std::strerror(errno));
+  }
+  state_.notifier = std::make_unique<Notifier>(std::move(own));
   fds.push_back(std::move(mounted.fd));
   for (size_t i = 0; i < workers_.size(); ++i) workers_[i]->Serve(std::move(fds[i]));
   bool answered = state_.initialised.WaitForNotificationWithTimeout(kInitWait);
@@ -227,9 +254,18 @@ Outcome Mount::Begin() {
   return {};
 }
 
+// Which way it went, and what stands between the server and the memory of this machine.
+void Mount::SayMounted() const {
+  LogNotice("mounted " + state_.options.source.text + " on " + mount_point_ + ": " +
+            session_.transport + ", server " + session_.peer +
+            (session_.passed_over.empty() ? "" : "; tried before: " + session_.passed_over) +
+            "; the data buffers are open to the server while a session lasts (registered memory, "
+            "no memory windows)");
+}
+
 ExitCode Mount::Serve() {
   if (state_.options.fake) return ExitCode::kOk;
-  LogInfo("mounted " + state_.options.source.text + " on " + mount_point_);
+  SayMounted();
   pollfd waits[] = {{.fd = signals_.get(), .events = POLLIN, .revents = 0},
                     {.fd = ended_.get(), .events = POLLIN, .revents = 0}};
   while (poll(waits, 2, -1) < 0 && errno == EINTR) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -13,6 +14,7 @@
 #include "fuse/identity_cache.h"
 #include "fuse/inode_table.h"
 #include "fuse/lock_owners.h"
+#include "fuse/notifier.h"
 #include "fuse/open_files.h"
 #include "fuse/options.h"
 #include "wire/attributes.h"
@@ -65,6 +67,8 @@ struct MountState {
   // What of the protocol kernel and mount have agreed on, FUSE_... bits; set with INIT's answer,
   // before any other request.
   std::atomic<uint64_t> init_flags{0};
+  // Drops what the kernel caches of files; set before the workers serve. Null: nothing is dropped.
+  std::unique_ptr<Notifier> notifier;
   // Hands an INTERRUPT to the workers that did not read it; set before the workers serve.
   absl::AnyInvocable<void(uint64_t unique) const> interrupt_all;
 };

@@ -117,6 +117,9 @@ class Operations {
   Caller CallerOf(const Call& call);
   // Reads the groups of `who` again. Whether they are others, and the call is worth a second try.
   bool TakeNewGroups(const Call& call, Caller& who);
+  dat::Task<absl::StatusOr<wire::FileAttributes>> TakeSetIdBits(const Call& call, Caller who,
+                                                                InodeView node,
+                                                                absl::Status refused);
   // The node of a request; answers ESTALE and returns nothing if it is not known.
   std::optional<InodeView> NodeOf(Call& call) { return NodeOf(call, call.nodeid()); }
   std::optional<InodeView> NodeOf(Call& call, uint64_t nodeid);
@@ -134,6 +137,7 @@ class Operations {
   void Touch(uint64_t nodeid);
   // Answers with what our last change left of a directory. False if that is not known.
   bool ReplyFresh(Call& call);
+  bool ReplyGone(Call& call);
   class DirectoryChange;  // fuse/directory_change.h
 
   dat::Task<absl::StatusOr<client::OpenFile>> OpenNode(const client::Identity& who,
@@ -168,7 +172,10 @@ class Operations {
   dat::Task<void> UnlockRecords(Call& call, const LockRequest& request);
   dat::Task<absl::StatusOr<client::LockAnswer>> TakeLock(Call& call, const LockRequest& request,
                                                          const client::LockOwner& owner);
-  bool ReplyLock(Call& call, const absl::StatusOr<client::LockAnswer>& answer);
+  dat::Task<bool> ReplyLock(Call& call, const OpenState& open,
+                            const absl::StatusOr<client::LockAnswer>& answer);
+  dat::Task<void> ShowWhatIsUnderLock(Call& call, const OpenState& open,
+                                      const wire::FileAttributes& attributes);
   dat::Task<absl::StatusOr<client::LockOwner>> OpenForLocks(const LockRequest& request,
                                                             LockOwnerRef owner);
   dat::Task<void> LeaveOwner(LockOwnerRef owner);

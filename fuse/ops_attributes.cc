@@ -1,9 +1,12 @@
 // Attributes: GETATTR, STATX, SETATTR, ACCESS, STATFS. Spec: 6.5.2, 6.5.13, 6.5.15, 6.5.35.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "client/report.h"
+#include "fuse/caller_call.h"
 #include "fuse/errno.h"
 #include "fuse/kernel_attributes.h"
 #include "fuse/operations.h"
@@ -106,9 +109,41 @@ dat::Task<void> Operations::Getattr(Call& call) {
       co_await files_.GetAttributes(*who, node->handle);
   if (attributes.ok()) {
     ReplyAttributes(call, call.nodeid(), *attributes);
-  } else {
+  } else if (ErrnoFromStatus(attributes.status()) != ESTALE || !ReplyGone(call)) {
     call.ReplyStatus(attributes.status());
   }
+}
+
+// A directory that was removed, of which somebody still has a descriptor: as it was, without links.
+// Its path, if the kernel believes in one, is soon looked up again. False: nothing is known of it.
+bool Operations::ReplyGone(Call& call) {
+  std::optional<wire::FileAttributes> last = state_.inodes.LastToldOfDirectory(call.nodeid());
+  if (!last.has_value()) return false;
+  last->num_links = 0;
+  TellAttributes(call, *last, absl::ZeroDuration());
+  return true;
+}
+
+// A SETATTR of nothing that the server refused to `who`. It is chown(2) that changes neither owner
+// nor group, which is refused to whoever does not own a file with set-id bits; or the kernel's word
+// that a write takes these bits away. That is no business of the owner alone, and the server does
+// it for writers that may not keep them; but the writer may be another than who opened the file.
+dat::Task<absl::StatusOr<wire::FileAttributes>> Operations::TakeSetIdBits(const Call& call,
+                                                                          Caller who,
+                                                                          InodeView node,
+                                                                          absl::Status refused) {
+  std::shared_ptr<OpenState> writer = state_.open_files.FindIf([&](const OpenState& open) {
+    return open.nodeid == node.nodeid && (ShareOf(open.flags) & wire::kShareWrite) != 0;
+  });
+  if (writer == nullptr || ChangesOwner(call.header().pid).value_or(false)) co_return refused;
+  const wire::FileAttributes nothing;
+  const wire::StateId no_open;
+  absl::StatusOr<wire::FileAttributes> attributes =
+      co_await files_.SetAttributes(*writer->opener, node.handle, no_open, nothing);
+  if (ErrnoFromStatus(attributes.status()) == EPERM) {
+    attributes = co_await files_.GetAttributes(*who, node.handle);
+  }
+  co_return attributes;
 }
 
 dat::Task<void> Operations::Setattr(Call& call) {
@@ -134,11 +169,17 @@ dat::Task<void> Operations::Setattr(Call& call) {
   Touch(call.nodeid());
   absl::StatusOr<wire::FileAttributes> attributes =
       co_await files_.SetAttributes(*who, node->handle, state_id, set);
-  // Nothing to set is chown(2) that changes neither owner nor group, or the kernel's word that a
-  // WRITE will take set-id bits away. The second is no business of the owner alone, and the server
-  // does it with the WRITE.
+  // Root's descriptor does not give its rights to whoever else uses it: set-id bits go.
+  if (attributes.ok() && (attributes->mode & (S_ISUID | S_ISGID)) != 0 && !state_id.is_zero() &&
+      who->uid == 0 && call.header().uid != 0) {
+    const wire::FileAttributes nothing;
+    const wire::StateId no_open;
+    attributes = co_await files_.SetAttributes(*who, node->handle, no_open, nothing);
+  }
   if (set.valid == 0 && ErrnoFromStatus(attributes.status()) == EPERM) {
-    attributes = co_await files_.GetAttributes(*who, node->handle);
+    dat::Task<absl::StatusOr<wire::FileAttributes>> taking =
+        TakeSetIdBits(call, who, *node, attributes.status());
+    attributes = co_await taking;
   }
   Touch(call.nodeid());
   if (attributes.ok()) {

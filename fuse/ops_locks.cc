@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "client/lock_wait.h"
+#include "fuse/caller_call.h"
 #include "fuse/errno.h"
-#include "fuse/lock_kind.h"
 #include "fuse/operations.h"
 #include "wire/log.h"
 
@@ -78,32 +78,53 @@ dat::Task<absl::StatusOr<client::LockAnswer>> Operations::TakeLock(Call& call,
   co_return answer;
 }
 
+// Who holds a lock sees what others wrote under theirs: what the kernel has cached is dropped,
+// unless it is as new as the file is under the lock. Its times and size do not tell.
+dat::Task<void> Operations::ShowWhatIsUnderLock(Call& call, const OpenState& open,
+                                                const wire::FileAttributes& attributes) {
+  const uint64_t nodeid = call.nodeid();
+  const bool known = attributes.has(wire::kFattrChange);
+  // The open that the lock was taken through dropped what was older than itself.
+  const bool pages = known && (open.change == attributes.change ||
+                               state_.inodes.PagesAreCurrent(nodeid, attributes.change));
+  if (pages || state_.notifier == nullptr) {
+    // The node is in use by the caller until we answer, so the notification waits for nothing.
+    const bool current = known && state_.inodes.KernelIsCurrent(nodeid, attributes.change);
+    if (!current && !call.answered()) channel_.ForgetAttributes(nodeid);
+    co_return;
+  }
+  // The owners are this call and the notifier, then the loop.
+  auto dropped = std::make_shared<dat::Pending<bool>>();
+  state_.notifier->DropPages(
+      nodeid, [&loop = files_.loop(), dropped] { loop.Post([dropped] { dropped->Set(true); }); });
+  dat::Pending<bool>& end = *dropped;
+  co_await end;
+  if (known) state_.inodes.PagesAre(nodeid, attributes.change);
+}
+
 // Answers. False: it was granted, and nobody is there any more to be told.
-bool Operations::ReplyLock(Call& call, const absl::StatusOr<client::LockAnswer>& answer) {
+dat::Task<bool> Operations::ReplyLock(Call& call, const OpenState& open,
+                                      const absl::StatusOr<client::LockAnswer>& answer) {
   if (!answer.ok()) {
     call.ReplyErrno(LockErrno(answer.status()));
-    return true;
+    co_return true;
   }
   switch (answer->outcome) {
     case client::LockOutcome::kDenied:
       call.ReplyErrno(EAGAIN);
-      return true;
+      co_return true;
     case client::LockOutcome::kCancelled:
       call.ReplyErrno(EINTR);
-      return true;
+      co_return true;
     case client::LockOutcome::kDeadlock:
       call.ReplyErrno(EDEADLK);
-      return true;
+      co_return true;
     case client::LockOutcome::kGranted:
       break;
   }
-  // Who holds a lock sees what others wrote under theirs. The node is in use by the caller until we
-  // answer, so the notification waits for nothing.
-  const wire::FileAttributes& attributes = answer->attributes;
-  const bool current = attributes.has(wire::kFattrChange) &&
-                       state_.inodes.KernelIsCurrent(call.nodeid(), attributes.change);
-  if (!current && !call.answered()) channel_.ForgetAttributes(call.nodeid());
-  return call.ReplyOk();
+  dat::Task<void> showing = ShowWhatIsUnderLock(call, open, answer->attributes);
+  co_await showing;
+  co_return call.ReplyOk();
 }
 
 dat::Task<void> Operations::SetFlock(Call& call, const LockRequest& request) {
@@ -124,7 +145,9 @@ dat::Task<void> Operations::SetFlock(Call& call, const LockRequest& request) {
   }
   dat::Task<absl::StatusOr<client::LockAnswer>> task = TakeLock(call, request, owner);
   absl::StatusOr<client::LockAnswer> answer = co_await task;
-  if (!ReplyLock(call, answer)) {
+  dat::Task<bool> replying = ReplyLock(call, open, answer);
+  const bool told = co_await replying;
+  if (!told) {
     absl::Status ignored = co_await files_.GiveBack(who, owner, request.range, answer->before);
     ignored.IgnoreError();
   }
@@ -185,7 +208,12 @@ dat::Task<void> Operations::SetRecordLock(Call& call, const LockRequest& request
     // The process closed a descriptor of the file meanwhile: that gave up what it held then, and
     // not what another of its threads was waiting for.
     again = granted && !call.answered() && state_.lock_owners.HasEnded(*owner);
-    if (!again && !ReplyLock(call, answer)) {
+    bool told = true;
+    if (!again) {
+      dat::Task<bool> replying = ReplyLock(call, *request.open, answer);
+      told = co_await replying;
+    }
+    if (!told) {
       absl::Status ignored =
           co_await files_.GiveBack(*request.open->opener, *open, request.range, answer->before);
       ignored.IgnoreError();

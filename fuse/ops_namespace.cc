@@ -17,7 +17,7 @@ namespace dafs::fuse {
 namespace {
 
 bool IsForbidden(const absl::Status& status) {
-  return wire::HasDafsStatus(status) && wire::DafsFromStatus(status) == wire::DafsStatus::kAcces;
+  return wire::DafsFromStatus(status) == wire::DafsStatus::kAcces;
 }
 
 }  // namespace
@@ -36,9 +36,8 @@ dat::Task<void> Operations::Lookup(Call& call) {
   if (!node.ok() && IsForbidden(node.status()) && TakeNewGroups(call, who)) {
     node = co_await files_.Lookup(*who, parent->handle, name);
   }
-  bool missing = !node.ok() && wire::HasDafsStatus(node.status()) &&
-                 wire::DafsFromStatus(node.status()) == wire::DafsStatus::kNoEnt;
-  if (missing && state_.options.lookup_cache == LookupCache::kAll) {
+  if (state_.options.lookup_cache == LookupCache::kAll &&
+      wire::DafsFromStatus(node.status()) == wire::DafsStatus::kNoEnt) {
     fuse_entry_out out = {};  // node 0: the kernel may believe that there is no such name
     KernelTime valid = fuse::Validity(state_.options.cache.dir_min);
     out.entry_valid = valid.seconds;

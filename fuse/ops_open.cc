@@ -163,9 +163,15 @@ dat::Task<void> Operations::Create(Call& call) {
   absl::StatusOr<client::OpenFile> file = co_await files_.Open(*who, request, change.after());
   change.End();
   if (!file.ok()) {
-    // The kernel knew of no such name: with ESTALE it looks again, and follows the link.
+    // The kernel knew of no such name: with ESTALE it looks again, and follows the link or opens
+    // the FIFO that came there meanwhile.
     int error = ErrnoFromStatus(file.status());
-    call.ReplyErrno(error == ELOOP ? ESTALE : error);
+    if (error == ELOOP) error = ESTALE;
+    if (error == EINVAL) {
+      absl::StatusOr<client::Node> there = co_await files_.Lookup(*who, parent->handle, name);
+      if (there.ok() && there->attributes.object_type != wire::ObjectType::kReg) error = ESTALE;
+    }
+    call.ReplyErrno(error);
     co_return;
   }
   Place place{call.nodeid(), request.name};

@@ -1,10 +1,10 @@
 // Extended attributes: GETXATTR, SETXATTR, LISTXATTR, REMOVEXATTR; and the mode of new objects,
 // which a default ACL decides. Spec: 4.1.5, 6.5.25; FUSE-FACTS 5, 11.
 //
-// Names are passed on whole, whatever their name space; "system.nfs4_acl" is the ACL attribute. The
-// kernel asks for security.capability before it writes and for ACLs before it lets somebody in who
-// is not the owner, ls(1) for ACL and SELinux label of each file: that there are none is remembered
-// (InodeTable::KnownAbsent).
+// Names go by wire/attribute_names.h; one without a name space is refused, as on ext4.
+// "system.nfs4_acl" is the ACL attribute. The kernel asks for security.capability before it writes
+// and for ACLs before it lets somebody in who is not the owner, ls(1) for ACL and SELinux label of
+// each file: that there are none is remembered (InodeTable::KnownAbsent).
 #include <linux/limits.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -17,6 +17,7 @@
 #include "fuse/errno.h"
 #include "fuse/nfs4_acl.h"
 #include "fuse/operations.h"
+#include "wire/attribute_names.h"
 #include "wire/name_check.h"
 #include "wire/status.h"
 
@@ -78,7 +79,8 @@ dat::Task<absl::StatusOr<std::string>> Operations::GetValue(const client::Identi
                                                             const wire::FileHandle& file,
                                                             std::string_view name) {
   if (name != kNfs4AclXattr) {
-    absl::StatusOr<std::string> value = co_await files_.GetXattr(who, file, name);
+    absl::StatusOr<std::string> value =
+        co_await files_.GetXattr(who, file, wire::AttributeOf(name));
     co_return value;
   }
   absl::StatusOr<std::vector<wire::Ace>> acl = co_await files_.GetAcl(who, file);
@@ -97,6 +99,10 @@ dat::Task<void> Operations::Getxattr(Call& call) {
   std::optional<InodeView> node = NodeOf(call);
   if (!node) co_return;
   const std::optional<Absent> usual = AbsentOf(name);
+  if (wire::IsWireName(name) && !wire::HasNameSpace(name)) {
+    call.ReplyErrno(EOPNOTSUPP);
+    co_return;
+  }
   const bool known =
       usual.has_value() && state_.inodes.KnownAbsent(call.nodeid(), *usual, dat::Loop::Now());
   if (known || !wire::IsWireName(name)) {  // what cannot be set is not there
@@ -116,8 +122,11 @@ dat::Task<void> Operations::Getxattr(Call& call) {
     ReplyValue(call, *value, get.size);
     co_return;
   }
-  // The kernel takes "no such ACL" for the mode alone, and any other error for a refusal.
-  const bool absent = IsPosixAcl(name) && Is(value.status(), wire::DafsStatus::kNotSupp);
+  // The kernel takes "no such ACL" for the mode alone, and any other error for a refusal. Of a
+  // directory that was removed its mode is all that is known.
+  const bool gone =
+      node->type == wire::ObjectType::kDir && Is(value.status(), wire::DafsStatus::kStale);
+  const bool absent = IsPosixAcl(name) && (gone || Is(value.status(), wire::DafsStatus::kNotSupp));
   call.ReplyErrno(absent ? ENODATA : XattrErrno(value.status()));
 }
 
@@ -147,8 +156,8 @@ dat::Task<void> Operations::Setxattr(Call& call) {
   }
   std::optional<InodeView> node = NodeOf(call);
   if (!node) co_return;
-  if (!wire::IsWireName(name)) {
-    call.ReplyErrno(EILSEQ);
+  if (!wire::IsWireName(name) || !wire::HasNameSpace(name)) {
+    call.ReplyErrno(wire::IsWireName(name) ? EOPNOTSUPP : EILSEQ);
     co_return;
   }
   Caller who = CallerOf(call);
@@ -166,7 +175,7 @@ dat::Task<void> Operations::Setxattr(Call& call) {
     client::XattrMode mode = client::XattrMode::kAny;
     if (flags & XATTR_CREATE) mode = client::XattrMode::kCreate;
     if (flags & XATTR_REPLACE) mode = client::XattrMode::kReplace;
-    status = co_await files_.SetXattr(*who, node->handle, name, value, mode);
+    status = co_await files_.SetXattr(*who, node->handle, wire::AttributeOf(name), value, mode);
   }
   Touch(call.nodeid());
   state_.inodes.ForgetAbsent(call.nodeid(), dat::Loop::Now());
@@ -200,7 +209,7 @@ dat::Task<void> Operations::Listxattr(Call& call) {
     call.ReplyErrno(XattrErrno(names.status()));
     co_return;
   }
-  for (const std::string& name : *names) list.append(name).push_back('\0');
+  for (const std::string& name : *names) list.append(wire::XattrOf(name)).push_back('\0');
   ReplyValue(call, list, get.size);
 }
 
@@ -213,13 +222,14 @@ dat::Task<void> Operations::Removexattr(Call& call) {
   }
   std::optional<InodeView> node = NodeOf(call);
   if (!node) co_return;
-  if (name == kNfs4AclXattr || !wire::IsWireName(name)) {
-    call.ReplyErrno(name == kNfs4AclXattr ? EOPNOTSUPP : ENODATA);
+  const bool refused = wire::IsWireName(name) && !wire::HasNameSpace(name);
+  if (name == kNfs4AclXattr || refused || !wire::IsWireName(name)) {
+    call.ReplyErrno(name == kNfs4AclXattr || refused ? EOPNOTSUPP : ENODATA);
     co_return;
   }
   Caller who = CallerOf(call);
   Touch(call.nodeid());
-  absl::Status status = co_await files_.RemoveXattr(*who, node->handle, name);
+  absl::Status status = co_await files_.RemoveXattr(*who, node->handle, wire::AttributeOf(name));
   Touch(call.nodeid());
   call.ReplyErrno(XattrErrno(status));
 }

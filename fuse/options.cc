@@ -76,6 +76,13 @@ absl::StatusOr<LocalLock> ParseLocalLock(std::string_view value) {
   return Bad(Cat({"local_lock=", value}), "none, flock, posix or all is wanted");
 }
 
+absl::StatusOr<MessageOrder> ParseByteOrder(std::string_view value) {
+  if (value == "host") return MessageOrder::kHost;
+  if (value == "little") return MessageOrder::kLittle;
+  if (value == "big") return MessageOrder::kBig;
+  return Bad(Cat({"byteorder=", value}), "host, little or big is wanted");
+}
+
 void SetCacheTimes(Options& o, absl::Duration time) { o.cache = {time, time, time, time}; }
 
 // Options with a value of our own. False: `name` is none of them.
@@ -86,6 +93,8 @@ absl::StatusOr<bool> ApplyValue(std::string_view name, std::string_view value, O
     ASSIGN_OR_RETURN(o.lookup_cache, ParseLookupCache(value));
   } else if (name == "local_lock") {
     ASSIGN_OR_RETURN(o.local_lock, ParseLocalLock(value));
+  } else if (name == "byteorder") {
+    ASSIGN_OR_RETURN(o.byte_order, ParseByteOrder(value));
   } else if (name == "port") {
     ASSIGN_OR_RETURN(uint32_t port, Number(name, value, 1, 65535));
     o.port = static_cast<uint16_t>(port);
@@ -116,6 +125,10 @@ absl::StatusOr<bool> ApplyValue(std::string_view name, std::string_view value, O
     ASSIGN_OR_RETURN(o.uncommitted, Number(name, value, 1, 4096));
   } else if (name == "buffers") {
     ASSIGN_OR_RETURN(o.buffers, Number(name, value, 4, 4096));
+  } else if (name == "spin") {
+    // 10 ms: a processor that polls longer for an answer would serve somebody else better.
+    ASSIGN_OR_RETURN(uint32_t microseconds, Number(name, value, 0, 10000));
+    o.spin = absl::Microseconds(microseconds);
   } else if (name == "rdmadev") {
     if (value.empty()) return Bad("rdmadev=", "the name of a device is wanted");
     o.rdma_device = std::string(value);
@@ -142,6 +155,8 @@ bool ApplyWord(std::string_view word, Options& o) {
     o.sync_on_close = word == "sync_on_close";
   } else if (word == "checksum" || word == "nochecksum") {
     o.checksum = word == "checksum";
+  } else if (word == "rdma_read_channel" || word == "nordma_read_channel") {
+    o.rdma_read_channel = word == "rdma_read_channel";
   } else if (word == "lock" || word == "nolock") {
     o.local_lock = word == "lock" ? LocalLock::kNone : LocalLock::kAll;
   } else if (word == "remount") {

@@ -28,6 +28,9 @@ absl::StatusOr<Source> ParseSource(std::string_view text);
 
 enum class Proto : uint8_t { kAuto, kTcp, kRdma };
 
+// Of the numbers in messages, which is the client's to choose (6.1.1.5).
+enum class MessageOrder : uint8_t { kHost, kLittle, kBig };
+
 // How long the kernel may answer from its caches: nfs(5) ac*. From `min`, doubled up to `max` each
 // time a revalidation finds no change.
 struct CacheTimes {
@@ -75,6 +78,9 @@ struct Options {
   bool default_permissions = false;  // on by default for root
   bool sync_on_close = false;        // close(2) waits until what was written is stable
   bool checksum = false;
+  MessageOrder byte_order = MessageOrder::kHost;
+  bool rdma_read_channel = false;                // ask for the RDMA-read Channel (3.1.2.3.4)
+  absl::Duration spin = absl::Microseconds(50);  // a worker polls so long before it sleeps
   uint32_t msgsize = 0;       // bytes of the largest request and response; 0: the client's default
   uint32_t uncommitted = 64;  // MiB of written data that a lost server could make us write again
   uint32_t buffers = 0;       // MiB of data buffers for each worker; 0: the client's default

@@ -97,6 +97,7 @@ Options:
   ro | rw              read only, or reading and writing (default)
   proto=auto|tcp|rdma  transport; auto (default) tries rdma, then tcp
   rdmadev=NAME         RDMA device to use (default: by route)
+  spin=N               microseconds to poll for an answer before sleeping, 0..10000 (default 50)
   port=N               port of the server (default 20149)
   nconnect=N           sessions, each with a thread, 1..16 (default 1)
   rsize=N, wsize=N     largest read and write in bytes, 4096..1048576 (default 1048576)
@@ -113,6 +114,9 @@ Options:
   allow_other, noallow_other   whether other users may use the mount (default: for root)
   default_permissions, nodefault_permissions   whether the kernel checks modes too (default: for root)
   checksum, nochecksum whether messages and data carry checksums (default: no)
+  byteorder=host|little|big   order of the bytes of a number in messages (default host)
+  rdma_read_channel, nordma_read_channel   whether the server reads what is written by a connection
+                       of its own (default: if the server wants it)
   msgsize=N            largest request and response in bytes, 1024..1048576 (default 16384)
   buffers=N            data buffers of each session in MiB, 4..4096 (default 64)
   uncommitted=N        written data kept until the server's disk has it, in MiB, 1..4096 (default 64)

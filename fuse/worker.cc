@@ -18,7 +18,8 @@ namespace dafs::fuse {
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(MountState& state, client::Client& client,
                                                       std::function<void()> ended) {
-  ASSIGN_OR_RETURN(std::unique_ptr<dat::Loop> loop, dat::Loop::Create());
+  ASSIGN_OR_RETURN(std::unique_ptr<dat::Loop> loop,
+                   dat::Loop::Create({.max_spin = state.options.spin}));
   ASSIGN_OR_RETURN(std::unique_ptr<client::Files> files, client::Files::Create(client, *loop));
   std::unique_ptr<Worker> worker(new Worker(state, std::move(loop), std::move(files)));
   Worker* self = worker.get();
@@ -60,6 +61,7 @@ dat::Task<void> Worker::AskForRoot(std::function<void(Root)> done) {
   Root root;
   root.connected = co_await files_->Connect();
   if (root.connected.ok()) {
+    root.session = files_->Report().session;
     client::Identity self;  // root's: the server squashes it if it wants to
     root.node = co_await files_->Mount(self);
     if (root.node.ok()) {

@@ -21,6 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/files.h"
+#include "client/report.h"
 #include "fuse/call.h"
 #include "fuse/interrupts.h"
 #include "fuse/kernel_channel.h"
@@ -47,6 +48,7 @@ class Worker : private dat::Pollable {
   // What a mount needs to know before it is made. `done` runs on the worker's thread.
   struct Root {
     absl::Status connected;
+    client::SessionReport session;  // once connected
     absl::StatusOr<client::Node> node = absl::UnknownError("not asked");
   };
   void FindRoot(std::function<void(Root)> done);

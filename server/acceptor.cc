@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "wire/log.h"
 #include "wire/status_macros.h"
@@ -14,7 +16,8 @@ namespace {
 
 // How long a listener rests after a failure (no descriptors, say): it would fail again at once.
 constexpr absl::Duration kRest = absl::Milliseconds(200);
-// Refusals are logged this often at most: a flood of connections must not flood the log.
+// Refusals, and what keeps a listener from listening, are logged this often at most: a flood of
+// connections must not flood the log.
 constexpr absl::Duration kLogEvery = absl::Seconds(10);
 constexpr int kAcceptsPerTurn = 16;
 
@@ -41,6 +44,9 @@ class Acceptor::Source final : public dat::Pollable {
         Rest(pending.status());
         return true;
       }
+      if (std::exchange(said_failing_, false)) {
+        LogNotice(absl::StrCat("listening on ", listener_->local().ToString(), " again"));
+      }
       if (*pending == nullptr) return i > 0;
       acceptor_.Take(*std::move(pending));
     }
@@ -51,13 +57,21 @@ class Acceptor::Source final : public dat::Pollable {
 
  private:
   void Rest(const absl::Status& why) {
-    LogWarning(absl::StrCat("listening on ", listener_->local().ToString(), ": ", why.ToString()));
+    const absl::Time now = dat::Loop::Now();
+    if (now - last_said_ >= kLogEvery) {
+      last_said_ = now;
+      said_failing_ = true;
+      LogWarning(
+          absl::StrCat("listening on ", listener_->local().ToString(), ": ", why.ToString()));
+    }
     acceptor_.loop_->Remove(this);
     acceptor_.loop_->RunAfter(kRest, [this] { acceptor_.loop_->Add(this); });
   }
 
   Acceptor& acceptor_;
   std::unique_ptr<dat::Listener> listener_;
+  bool said_failing_ = false;
+  absl::Time last_said_ = absl::InfinitePast();
 };
 
 Acceptor::Acceptor(const Shared& shared, std::span<const std::unique_ptr<Worker>> workers)
@@ -95,10 +109,25 @@ void Acceptor::Take(std::unique_ptr<dat::PendingEndpoint> pending) {
     return LogWarning(absl::StrCat("connection from ", pending->peer().ToString(),
                                    " refused: ", admitted.message()));
   }
+  Worker& worker = *workers_[WorkerFor(*pending, host)];
+  worker.Adopt(std::move(pending), std::move(host));
+}
+
+size_t Acceptor::WorkerFor(const dat::PendingEndpoint& pending, const std::string& host) {
+  const std::optional<ChannelRoutes::Request> request =
+      ChannelRoutes::Read(host, pending.peer_private_data());
+  // What the private data does not say is no error (WIRE 11.1): connections of one host without any
+  // go to one worker, and so do those that say the same.
+  const size_t of_host = absl::HashOf(host) % workers_.size();
+  if (!request) return of_host;
+  if (const std::optional<size_t> worker = routes_.Find(request->session)) return *worker;
+  if (!request->operation) return of_host;
   auto least = std::min_element(workers_.begin(), workers_.end(), [](const auto& a, const auto& b) {
     return a->sessions() < b->sessions();
   });
-  (*least)->Adopt(std::move(pending), std::move(host));
+  const auto index = static_cast<size_t>(least - workers_.begin());
+  routes_.Remember(request->session, index);
+  return index;
 }
 
 void Acceptor::ExpireLeases() {

@@ -1,5 +1,6 @@
 // The thread that listens: it lets connections in as far as the bounds allow, gives each to the
-// worker with the fewest sessions, and sees to it that leases run out.
+// worker with the fewest sessions (or, a further channel, to that of its session), and sees to it
+// that leases run out.
 // Spec: 3.2.6.3 (the server listens), 4.4.1 (leases); ARCHITECTURE "Server".
 #pragma once
 
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/channel_routes.h"
 #include "server/session.h"
 #include "server/worker.h"
 #include "wire/dat/dat.h"
@@ -31,12 +33,14 @@ class Acceptor {
 
   Acceptor(const Shared& shared, std::span<const std::unique_ptr<Worker>> workers);
   void Take(std::unique_ptr<dat::PendingEndpoint> pending);
+  size_t WorkerFor(const dat::PendingEndpoint& pending, const std::string& host);
   void ExpireLeases();
 
   const Shared shared_;
   std::span<const std::unique_ptr<Worker>> workers_;
   std::unique_ptr<dat::Loop> loop_;
   std::vector<std::unique_ptr<Source>> sources_;
+  ChannelRoutes routes_;
   absl::Time last_refusal_ = absl::InfinitePast();
   std::thread thread_;
 };

@@ -5,7 +5,6 @@
 namespace dafs::server {
 
 using wire::DafsStatus;
-using wire::Proc;
 
 std::span<std::byte> Call::out() const {
   std::span<std::byte> memory = outgoing_->buffer->memory();
@@ -13,17 +12,7 @@ std::span<std::byte> Call::out() const {
   return most == 0 || most > memory.size() ? memory : memory.first(most);
 }
 
-bool Call::checksums() const {
-  // Connect exchanges carry none (WIRE section 6), whatever they agree on.
-  switch (header().procedure) {
-    case Proc::kClientConnect:
-    case Proc::kClientConnectAuth:
-    case Proc::kConnectBind:
-      return false;
-    default:
-      return session_.checksums();
-  }
-}
+bool Call::checksums() const { return verdict_.checksum_due; }
 
 uint32_t Call::inline_write_header_size() const {
   return session_.negotiated().inline_write_header_size;

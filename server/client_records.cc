@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/store/machine_boot.h"
 #include "wire/limits.h"
 #include "wire/log.h"
 #include "wire/status_macros.h"
@@ -16,16 +16,6 @@ namespace {
 
 constexpr uint64_t kMagic = 0x3130746e65696c63;  // "client01" in memory
 constexpr size_t kHeaderBytes = 4096;
-
-// A number that is another after every start of the machine: FNV-1a, as absl::Hash is another in
-// every process.
-uint64_t BootSum() {
-  std::string text;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> text;
-  uint64_t sum = 14695981039346656037u;
-  for (char c : text) sum = (sum ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return sum;
-}
 
 struct Header {
   uint64_t magic;
@@ -75,6 +65,9 @@ absl::StatusOr<std::unique_ptr<ClientRecords>> ClientRecords::Open(const std::st
   const bool rebooted = header->magic == kMagic && header->boot != BootSum();
   header->boot = BootSum();
   header->magic = kMagic;
+  if (stable && !(file->Sync(file->bytes().first(kHeaderBytes)) && file->SyncName())) {
+    LogWarning(absl::StrCat(path, ": cannot be written to the device"));
+  }
   std::unique_ptr<ClientRecords> records(new ClientRecords(*std::move(file), stable));
   absl::MutexLock lock(&records->mutex_);
   for (size_t i = kSlots; i-- > 0;) {

@@ -48,6 +48,8 @@ struct Raw {
   size_t response_cache_mib = 256;
   size_t message_memory_mib = 256;
   size_t direct_memory_mib = 32;
+  uint32_t spin_us = 50;
+  std::string rdma_read_channel = "offered";
 };
 
 void Declare(CLI::App& app, Config& config, Raw& raw) {
@@ -67,10 +69,15 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
   app.add_flag("--verbose,-v", config.verbose, "log more");
   app.add_option("--threads", s.workers, "workers; 0: one per CPU");
   app.add_option("--disk-threads", s.pool_threads, "threads for what waits on a disk");
+  app.add_option("--spin", raw.spin_us, "microseconds a worker polls before it sleeps");
   app.add_option("--max-requests", s.max_requests, "requests a session may have outstanding");
   app.add_option("--max-request-size", s.max_message_bytes, "bytes of a request or a response");
   app.add_option("--max-transfer-size", s.max_transfer_bytes, "bytes of one read or write");
   app.add_option("--max-credentials", s.max_credentials, "registered users of one client");
+  app.add_option(
+         "--rdma-read-channel", raw.rdma_read_channel,
+         "whether clients' memory is read on a channel of its own: never, offered, required")
+      ->check(CLI::IsMember({"never", "offered", "required"}));
   app.add_option("--max-sessions", s.max_sessions, "sessions at once");
   app.add_option("--max-sessions-per-address", s.max_sessions_per_address,
                  "sessions at once from one address");
@@ -198,6 +205,12 @@ absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments) {
   }
   config.server.message_memory_bytes = raw.message_memory_mib << 20;
   config.server.direct_memory_bytes = raw.direct_memory_mib << 20;
+  if (raw.spin_us > 10000) return absl::InvalidArgumentError("--spin: 0 to 10000 microseconds");
+  config.server.rdma_read_channel = raw.rdma_read_channel == "never" ? RdmaReadChannel::kNever
+                                    : raw.rdma_read_channel == "required"
+                                        ? RdmaReadChannel::kRequired
+                                        : RdmaReadChannel::kOffered;
+  config.server.spin = absl::Microseconds(raw.spin_us);
   if (raw.stable != "process" && raw.stable != "power") {
     return absl::InvalidArgumentError("--stable: process or power");
   }

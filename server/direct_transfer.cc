@@ -10,8 +10,9 @@ dat::Segment SegmentOf(Session& session, const RdmaOp& op, uint32_t size_bytes) 
   return {op.data, size_bytes, &session.slab()};
 }
 
-using PostFunction = absl::Status (*)(dat::Endpoint& endpoint, uint64_t cookie,
-                                      dat::Segment segment, dat::RemoteBuffer remote);
+using wire::DafsStatus;
+using PostFunction = absl::Status (*)(Session& session, uint64_t cookie, dat::Segment segment,
+                                      dat::RemoteBuffer remote);
 
 // One credit each, so that nobody waits while holding.
 dat::Task<bool> Move(Session& session, const RdmaOps& ops, PostFunction post) {
@@ -19,7 +20,7 @@ dat::Task<bool> Move(Session& session, const RdmaOps& ops, PostFunction post) {
   bool posted = true;
   for (const RdmaOp& op : ops) {
     co_await session.RdmaCredits(1);
-    posted = post(session.endpoint(), reinterpret_cast<uintptr_t>(&work),
+    posted = post(session, reinterpret_cast<uintptr_t>(&work),
                   SegmentOf(session, op, op.size_bytes), op.remote)
                  .ok();
     if (!posted) {
@@ -27,7 +28,6 @@ dat::Task<bool> Move(Session& session, const RdmaOps& ops, PostFunction post) {
       break;
     }
     ++work.pending;
-    session.Posted();
   }
   const bool moved = co_await work;
   co_return moved&& posted;
@@ -105,20 +105,35 @@ dat::Task<bool> WriteDirectContent(Call& call, std::span<std::byte> content,
   co_return done;
 }
 
-dat::Task<bool> ReadFromClient(Session& session, const RdmaOps& ops) {
-  return Move(
-      session, ops,
-      [](dat::Endpoint& endpoint, uint64_t cookie, dat::Segment segment, dat::RemoteBuffer remote) {
-        return endpoint.PostRdmaRead(cookie, {&segment, 1}, remote);
-      });
+dat::Task<DafsStatus> ReadFromClient(Call& call, const RdmaOps& ops) {
+  Session& session = call.session();
+  if (session.read_channel() == nullptr) co_return DafsStatus::kRdmaReadChannelUnusable;
+  dat::Task<bool> moving =
+      Move(session, ops,
+           [](Session& of, uint64_t cookie, dat::Segment segment, dat::RemoteBuffer remote) {
+             Session* channel = of.read_channel();
+             if (channel == nullptr) return absl::UnavailableError("the channel has ended");
+             absl::Status posted = channel->endpoint().PostRdmaRead(cookie, {&segment, 1}, remote);
+             if (posted.ok()) channel->Posted();
+             return posted;
+           });
+  const bool moved = co_await moving;
+  if (!moved) {
+    call.CutShort();
+    // By another channel than the session's it could still be answered, wrongly.
+    session.Abort(absl::UnavailableError("the client's memory cannot be read"));
+  }
+  co_return moved ? DafsStatus::kOk : DafsStatus::kServerFault;
 }
 
 dat::Task<bool> WriteToClient(Session& session, const RdmaOps& ops) {
-  return Move(
-      session, ops,
-      [](dat::Endpoint& endpoint, uint64_t cookie, dat::Segment segment, dat::RemoteBuffer remote) {
-        return endpoint.PostRdmaWrite(cookie, {&segment, 1}, remote, /*signaled=*/true);
-      });
+  return Move(session, ops,
+              [](Session& of, uint64_t cookie, dat::Segment segment, dat::RemoteBuffer remote) {
+                absl::Status posted =
+                    of.endpoint().PostRdmaWrite(cookie, {&segment, 1}, remote, /*signaled=*/true);
+                if (posted.ok()) of.Posted();
+                return posted;
+              });
 }
 
 }  // namespace dafs::server

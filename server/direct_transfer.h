@@ -76,7 +76,9 @@ dat::Task<bool> WriteDirectContent(Call& call, std::span<std::byte> content,
                                    DirectLease& lease);
 
 // Moves what `ops` say, and waits for it; `ops` outlives the task. False: the session is ending.
-dat::Task<bool> ReadFromClient(Session& session, const RdmaOps& ops);
 dat::Task<bool> WriteToClient(Session& session, const RdmaOps& ops);
+// The same. kServerFault: the session is ending, and the call is cut short;
+// kRdmaReadChannelUnusable: the client has not bound the channel it would come by (R61).
+dat::Task<wire::DafsStatus> ReadFromClient(Call& call, const RdmaOps& ops);
 
 }  // namespace dafs::server

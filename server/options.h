@@ -17,6 +17,10 @@ namespace dafs::server {
 
 enum class Transport : uint8_t { kTcp, kRdma };  // the words of --listen and -o proto=
 
+// Whether memory of clients is read on a channel of its own (3.1.2.3.5): for none, for those that
+// wish it, or for all.
+enum class RdmaReadChannel : uint8_t { kNever, kOffered, kRequired };
+
 // `--listen tcp:ADDR:PORT`. Port 0 lets the system choose (tests).
 struct ListenAddress {
   Transport transport = Transport::kTcp;
@@ -30,6 +34,7 @@ struct ServerOptions {
 
   uint32_t workers = 0;       // threads with a loop each; 0: one per CPU, at most 16
   uint32_t pool_threads = 8;  // threads for what waits on a disk
+  absl::Duration spin = absl::Microseconds(50);  // a worker polls so long before it sleeps
 
   uint32_t max_requests = 64;                // credits (Nreq) of one session, at most
   uint32_t default_requests = 16;            // for a client that leaves it to us
@@ -38,6 +43,8 @@ struct ServerOptions {
   uint32_t max_transfer_bytes = 1 << 20;     // of one READ, WRITE or APPEND
   uint32_t max_credentials = 4096;           // of one client
   uint32_t default_credentials = 1024;
+
+  RdmaReadChannel rdma_read_channel = RdmaReadChannel::kOffered;
 
   uint32_t max_sessions = 1024;
   uint32_t max_sessions_per_address = 256;

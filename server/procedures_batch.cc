@@ -14,6 +14,15 @@ namespace {
 
 using wire::DafsStatus;
 
+// Message offset of the completions, and the size of one. WIRE 4.2, 4.3, 9.4 BATCH_SUBMIT.
+constexpr size_t kCompletions = 48;
+constexpr size_t kCompletionSize = 24;
+
+// A status says that nothing was begun (6.5.5), so whether the completions fit is seen before.
+bool CompletionsFit(const Call& call, size_t count) {
+  return kCompletions + 8 + count * kCompletionSize <= call.out().size();
+}
+
 // A read: chunk after chunk, ending early at the end of the file (R88).
 dat::Task<void> ReadChunks(Call& call, const wire::RwRequest& request,
                            wire::CompletionNotification& done) {
@@ -64,9 +73,8 @@ dat::Task<void> WriteChunks(Call& call, const wire::RwRequest& request,
   DirectLease lease = co_await session.direct_buffers().Acquire(static_cast<size_t>(total));
   RemoteRange range(request.request_buffers);
   const RdmaOps ops = range.Next(lease.pieces());
-  const bool fetched = co_await ReadFromClient(session, ops);
-  DafsStatus status = fetched ? DafsStatus::kOk : DafsStatus::kServerFault;
-  if (fetched && session.checksums()) {
+  DafsStatus status = co_await ReadFromClient(call, ops);
+  if (status == DafsStatus::kOk && session.checksums()) {
     wire::Fletcher sum(call.order());
     for (std::span<std::byte> piece : lease.pieces()) sum.Add(piece);
     if (sum.Result() != request.direct_checksum) status = DafsStatus::kChksum;
@@ -108,6 +116,10 @@ dat::Task<void> BatchSubmit(Call& call) {
   if (!args.synchronous) {
     call.Finish(args.requests.empty() ? DafsStatus::kOk : DafsStatus::kBackChannelUnusable, args,
                 res);
+    co_return;
+  }
+  if (!CompletionsFit(call, args.requests.size())) {
+    call.FinishError(DafsStatus::kTooSmall);
     co_return;
   }
   for (const wire::RwRequest& request : args.requests) {

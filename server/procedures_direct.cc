@@ -23,19 +23,15 @@ Vectors VectorsOf(const DirectLease& lease) {
   return vectors;
 }
 
-// Fetches the data of a write into `lease`, which holds it exactly. kOk, kChksum, or kServerFault
-// when the session is ending.
+// Fetches the data of a write into `lease`, which holds it exactly. As ReadFromClient, or kChksum.
 dat::Task<DafsStatus> Fetch(Call& call, const DirectLease& lease,
                             std::span<const wire::DirectOpBuffer> buffers,
                             wire::Checksum expected) {
   Session& session = call.session();
   RemoteRange range(buffers);
   const RdmaOps ops = range.Next(lease.pieces());
-  const bool fetched = co_await ReadFromClient(session, ops);
-  if (!fetched) {
-    call.CutShort();
-    co_return DafsStatus::kServerFault;
-  }
+  const DafsStatus fetched = co_await ReadFromClient(call, ops);
+  if (fetched != DafsStatus::kOk) co_return fetched;
   if (session.checksums()) {
     wire::Fletcher sum(call.order());
     for (std::span<std::byte> piece : lease.pieces()) sum.Add(piece);

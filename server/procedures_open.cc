@@ -18,7 +18,9 @@ dat::Task<void> Open(Call& call) {
                           args.claim_type == wire::OpenClaimType::kDelegatePrev;
   const bool truncates =
       args.open_type == wire::OpenType::kCreate && args.createattrs.has(wire::kFattrObjectSize);
-  auto open = [&] { status = session.store().Open(call.caller(), args, &res); };
+  Caller caller = call.caller();
+  if (truncates) caller.recent = nullptr;  // the pool's threads leave nothing there
+  auto open = [&] { status = session.store().Open(caller, args, &res); };
   if (delegation) {
     status = DafsStatus::kNotSupp;  // no delegation was ever given
   } else if (truncates) {

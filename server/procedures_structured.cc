@@ -93,10 +93,8 @@ dat::Task<void> SetattrDirect(Call& call) {
   const std::span<const wire::DirectOpBuffer> buffers(&args.obj_attributes, 1);
   RemoteRange range(buffers);
   const RdmaOps ops = range.Next(lease.pieces());
-  const bool fetched = co_await ReadFromClient(session, ops);
-  if (!fetched) call.CutShort();
-  DafsStatus status = fetched ? DafsStatus::kOk : DafsStatus::kServerFault;
-  if (fetched && session.checksums() &&
+  DafsStatus status = co_await ReadFromClient(call, ops);
+  if (status == DafsStatus::kOk && session.checksums() &&
       wire::ComputeChecksum(content, call.order()) != args.direct_checksum) {
     status = DafsStatus::kChksum;
   }

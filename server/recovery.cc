@@ -73,6 +73,12 @@ Res AppendResult(const Intent& intent) {
   return res;
 }
 
+wire::CopyRangeRes ResultOf(const Intent& intent, wire::CopyRangeRes res) {
+  res.count = intent.length;
+  res.verifier = intent.verifier;
+  return res;
+}
+
 // The slot of an executed request gets its answer.
 class Answerer {
  public:
@@ -86,7 +92,7 @@ class Answerer {
     absl::StatusOr<size_t> size = wire::EncodeResponse(header, res, order_, message);
     if (!size.ok()) return slot_.Clear();  // no result of these procedures is so large
     slot_.Answer(slot_.seq_number, slot_.procedure, slot_.status,
-                 std::span(message).first(*size).subspan(wire::kHeaderSize));
+                 std::span(message).first(*size).subspan(wire::kHeaderSize), /*summed=*/true);
   }
 
  private:
@@ -126,14 +132,21 @@ void MakeAnswer(JournalSlot& slot, wire::ByteOrder order) {
       return answer(AppendResult<wire::AppendDirectRes>(intent));
     case Proc::kClose:
       return answer(wire::CloseRes());
+    case Proc::kAllocate:
+      return answer(wire::AllocateRes());
+    case Proc::kCopyRange:
+      return answer(ResultOf(intent, wire::CopyRangeRes()));
     default:
       return slot.Clear();
   }
 }
 
 // Whether the request may have been executed in part, or not be known to have been executed.
-bool LeavesDoubt(Proc procedure) {
+bool LeavesDoubt(Proc procedure, const Intent& intent) {
   switch (procedure) {
+    case Proc::kAllocate:
+      return (intent.flags & Intent::kMoves) == 0;
+    case Proc::kCopyRange:
     case Proc::kWriteInline:
     case Proc::kWriteDirect:
     case Proc::kSetattrInline:
@@ -141,6 +154,27 @@ bool LeavesDoubt(Proc procedure) {
       return true;
     default:
       return false;
+  }
+}
+
+// A slot that was torn by the loss of power goes back to the last step that is whole in it. An
+// intent that is not was never on the device in full, so that nothing was done about it; but one
+// that had been is only torn against its own completion, and the file system tells.
+void Mend(JournalSlot& slot) {
+  switch (slot.state.load(std::memory_order_acquire)) {
+    case SlotState::kAnswered:
+      if (slot.ResponseIsWhole()) return;
+      if (slot.intent_sum == 0 || !slot.IntentIsWhole()) return slot.Clear();
+      slot.state.store(SlotState::kExecuted, std::memory_order_release);
+      return;
+    case SlotState::kExecuted:
+      if (!slot.IntentIsWhole()) slot.state.store(SlotState::kIntent, std::memory_order_release);
+      return;
+    case SlotState::kIntent:
+      if (!slot.IntentIsWhole()) slot.Clear();
+      return;
+    default:
+      return;
   }
 }
 
@@ -152,6 +186,7 @@ std::vector<Grace::Doubt> FinishJournals(const ResponseCache& responses, Store& 
   for (const std::shared_ptr<SessionCache>& cache : responses.Lost()) {
     for (uint32_t i = 0; i < cache->streams(); ++i) {
       JournalSlot& slot = cache->slot(static_cast<uint16_t>(i));
+      Mend(slot);
       switch (slot.state.load(std::memory_order_acquire)) {
         case SlotState::kEmpty:
         case SlotState::kAnswered:
@@ -160,7 +195,7 @@ std::vector<Grace::Doubt> FinishJournals(const ResponseCache& responses, Store& 
           slot.intent.Bound();
           if (!store.Recheck(slot.procedure, &slot.intent)) {
             ++not_executed;
-            if (LeavesDoubt(slot.procedure)) {
+            if (LeavesDoubt(slot.procedure, slot.intent)) {
               // The intent stays, should this instance end before its client has asked.
               doubts.push_back({.file = KeyOf(slot.intent.object),
                                 .client_name = cache->owner().client_id_string,

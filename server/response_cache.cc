@@ -20,7 +20,7 @@ using wire::DafsStatus;
 
 namespace {
 
-constexpr uint64_t kMagic = 0x3130636572666164;  // "dafrec01" in memory
+constexpr uint64_t kMagic = 0x3230636572666164;  // "dafrec02" in memory
 constexpr size_t kHeaderBytes = 4096;            // a page: slots never share one with the header
 
 }  // namespace
@@ -38,8 +38,10 @@ struct SessionCache::Header {
 };
 
 SessionCache::SessionCache(MappedFile file, const wire::SessionId& session_id,
-                           wire::ByteOrder order, const CacheOwner& owner, uint32_t streams)
-    : file_(std::move(file)),
+                           wire::ByteOrder order, const CacheOwner& owner, uint32_t streams,
+                           bool stable)
+    : stable_(stable),
+      file_(std::move(file)),
       session_id_(session_id),
       order_(order),
       owner_(owner),
@@ -55,7 +57,12 @@ SessionCache::SessionCache(MappedFile file, const wire::SessionId& session_id,
   std::memcpy(header->name, owner.client_id_string.data(), owner.client_id_string.size());
   std::atomic_signal_fence(std::memory_order_release);
   header->magic = kMagic;
+  if (stable_ && !(SyncHeader() && file_.SyncName())) {
+    LogWarning(absl::StrCat(file_.path(), ": cannot be written to the device"));
+  }
 }
+
+bool SessionCache::SyncHeader() const { return file_.Sync(file_.bytes().first(kHeaderBytes)); }
 
 SessionCache::SessionCache(MappedFile file, const Header& header)
     : file_(std::move(file)),
@@ -81,6 +88,9 @@ size_t SessionCache::FileBytes(uint32_t streams) {
 void SessionCache::SetPrincipal(const Principal& principal) {
   owner_.principal = principal;
   reinterpret_cast<Header*>(file_.bytes().data())->principal = principal;
+  if (stable_ && !SyncHeader()) {
+    LogWarning(absl::StrCat(file_.path(), ": cannot be written to the device"));
+  }
 }
 
 JournalSlot& SessionCache::slot(uint16_t stream_id) const {
@@ -98,7 +108,7 @@ void SessionCache::Answer(const wire::RequestHeader& request, DafsStatus status,
                           std::span<const std::byte> body) {
   JournalSlot& entry = slot(request.stream_id);
   if (body.size() <= JournalSlot::kResponseMax) {
-    entry.Answer(request.seq_number, request.procedure, status, body);
+    entry.Answer(request.seq_number, request.procedure, status, body, stable_);
     if (!large_.empty()) large_.erase(request.stream_id);
     return;
   }
@@ -198,7 +208,8 @@ std::shared_ptr<SessionCache> ResponseCache::Create(const wire::SessionId& sessi
     bytes_ -= size;
     return nullptr;
   }
-  auto cache = std::make_shared<SessionCache>(*std::move(file), session_id, order, owner, streams);
+  auto cache = std::make_shared<SessionCache>(*std::move(file), session_id, order, owner, streams,
+                                              options_.stable);
   caches_[session_id] = {.cache = cache, .lost = false, .since = absl::InfiniteFuture()};
   return cache;
 }

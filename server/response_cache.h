@@ -44,7 +44,7 @@ struct CacheOwner {
 class SessionCache {
  public:
   SessionCache(MappedFile file, const wire::SessionId& session_id, wire::ByteOrder order,
-               const CacheOwner& owner, uint32_t streams);
+               const CacheOwner& owner, uint32_t streams, bool stable = false);
   // One of an earlier instance of the server. Null if the file is not what it should be.
   static std::shared_ptr<SessionCache> Load(MappedFile file);
 
@@ -79,7 +79,9 @@ class SessionCache {
  private:
   struct Header;
   SessionCache(MappedFile file, const Header& header);
+  bool SyncHeader() const;
 
+  const bool stable_ = false;  // the header is on the device before the client hears of the session
   MappedFile file_;
   wire::SessionId session_id_;
   wire::ByteOrder order_;
@@ -102,6 +104,7 @@ class ResponseCache {
     std::string state_dir;
     size_t max_bytes = size_t{256} << 20;
     absl::Duration keep_time = absl::Hours(1);
+    bool stable = false;  // with --stable=power
   };
   // Takes up what an earlier instance has left. Errors: kFailedPrecondition.
   static absl::StatusOr<std::unique_ptr<ResponseCache>> Open(const Options& options,

@@ -108,7 +108,8 @@ absl::Status Server::Recover() {
   const absl::Time now = dat::Loop::Now();
   ASSIGN_OR_RETURN(responses_, ResponseCache::Open({.state_dir = options_.state_dir,
                                                     .max_bytes = options_.response_cache_bytes,
-                                                    .keep_time = options_.response_cache_time},
+                                                    .keep_time = options_.response_cache_time,
+                                                    .stable = options_.stable == Stable::kPower},
                                                    now));
   ASSIGN_OR_RETURN(records_,
                    ClientRecords::Open(options_.state_dir, options_.stable == Stable::kPower));
@@ -154,8 +155,10 @@ Server::~Server() { Stop(); }
 void Server::Stop() {
   acceptor_.reset();
   for (auto& worker : workers_) worker->Shutdown();
-  workers_.clear();  // each joins when its sessions are gone
+  for (auto& worker : workers_) worker->Join();  // when their sessions are gone
+  // No loop goes before all who post to it have ended: the other workers and the pool.
   pool_.reset();
+  workers_.clear();
   store_.reset();
   state_lock_.reset();
 }

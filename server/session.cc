@@ -104,6 +104,7 @@ bool Session::Poll() {
   for (size_t i = 0; i < count; ++i) OnCompletion(completions[i]);
   running_ready_ = false;
   RunReady();
+  recent_stats_.Clear();
   polling_ = false;
   endpoint_->Flush();
   return count > 0;
@@ -130,7 +131,7 @@ void Session::OnCompletion(const dat::Completion& completion) {
       if (work == nullptr) return;  // unsignaled, flushed: its credit comes with the response
       work->failed |= !completion.status.ok();
       if (--work->pending == 0 && work->waiter) std::exchange(work->waiter, nullptr).resume();
-      return ReturnRdmaCredits(1);
+      return (bound_to_ != nullptr ? bound_to_ : this)->ReturnRdmaCredits(1);
     }
     case dat::Event::kDisconnected:
       return OnDisconnected(completion.status);
@@ -167,9 +168,10 @@ wire::RequestVerdict Session::Check(std::span<const std::byte> message) {
   };
   wire::RequestContext context{.implements = implements, .knows_cred = knows_cred};
   context.order = order_;
-  context.has_session = !negotiated_.session_id.is_zero();
-  context.checksum_due = negotiated_.use_checksums;
-  context.authenticated = authenticated_;
+  context.bound_channel = bound_to_ != nullptr;
+  context.has_session = context.bound_channel || !negotiated_.session_id.is_zero();
+  context.checksum_due = (context.bound_channel ? *bound_to_ : *this).negotiated_.use_checksums;
+  context.authenticated = context.bound_channel || authenticated_;
   context.granted_nreq = streams_.limit();
   // Whether the chain is broken is known when its earlier members are done: StatusInChain.
   chain_state_.broken = false;
@@ -219,8 +221,12 @@ void Session::Begin(Call& call) {
   ++executing_;
   const DafsStatus status = StatusInChain(call.verdict_.status, call.chain_.get());
   if (status != DafsStatus::kOk) return call.FinishHeaderOnly(status);
+  if (call.header().procedure != Proc::kGetattrInline) recent_stats_.Clear();
   SetCaller(call);
   const Procedure& procedure = *FindProcedure(call.header().procedure);
+  // Not for what may go on in the pool, nor for what begins outside a turn: nobody would clear it.
+  const bool here = procedure.run != nullptr || call.header().procedure == Proc::kOpen;
+  if (polling_ && here) call.caller_.recent = &recent_stats_;
   if (procedure.run != nullptr) {
     procedure.run(call);
   } else {
@@ -280,6 +286,8 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
   call.credential_.reset();
   Remember(call, status, outgoing->buffer->memory().first(response_bytes));
   if (std::exchange(call.holds_stream_, false)) streams_.End(call.header().stream_id);
+  // The numbers of the session begin behind the connect exchange, which may be repeated as it is.
+  if (wire::IsConnect(call.header().procedure)) streams_.Forget(call.header().stream_id);
   if (ending_ || response_bytes == 0) {
     OnSent(std::move(outgoing));
     if (!ending_) End(absl::InternalError("a response could not be encoded"));
@@ -451,11 +459,12 @@ void Session::OnDisconnected(const absl::Status& why) {
   loop().Cancel(connect_timer_);
   loop().Cancel(end_timer_);
   Unopen();
+  Unbind();
   MaybeForget();
 }
 
 void Session::MaybeForget() {
-  if (!disconnected_ || executing_ > 0) return;
+  if (!disconnected_ || executing_ > 0 || read_channel_ != nullptr) return;
   // Nothing changes the cache any more (5.2.5): now it may be asked for.
   if (cache_ != nullptr) shared_.responses->Ended(*cache_, authenticated_, dat::Loop::Now());
   worker_.Forget(this);

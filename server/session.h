@@ -25,6 +25,7 @@
 #include "server/pool.h"
 #include "server/response_cache.h"
 #include "server/session_table.h"
+#include "server/store/recent_stats.h"
 #include "server/streams.h"
 #include "wire/dat/loop.h"
 
@@ -70,6 +71,9 @@ class Session final : public dat::Pollable {
   Pool& pool() { return *shared_.pool; }
   DirectBuffers& direct_buffers();
   const dat::Region& slab() const { return slab_; }
+  // Where memory of the client is read: the session itself, or its RDMA-read Channel where one was
+  // agreed on; null: that is not bound. Good until the next suspension.
+  Session* read_channel();
   dat::Endpoint& endpoint() { return *endpoint_; }
   bool checksums() const { return negotiated_.use_checksums; }
   const wire::ClientConnectRes& negotiated() const { return negotiated_; }
@@ -106,7 +110,8 @@ class Session final : public dat::Pollable {
     bool await_resume() const noexcept { return !failed; }  // whether all went well
   };
 
-  // session_connect.cc: the procedures that make, authenticate and end a session.
+  // session_connect.cc, session_channels.cc: the procedures that make, authenticate, extend and
+  // end a session.
   void Connect(Call& call);
   void ConnectAuth(Call& call);
   void ClientAuth(Call& call);
@@ -153,6 +158,12 @@ class Session final : public dat::Pollable {
   void End(absl::Status why);
   void MaybeForget();
 
+  // session_channels.cc
+  bool GrantsReadChannel(bool asked) const;
+  wire::DafsStatus MayBind(const wire::ConnectBindArgs& args, const Session& owner) const;
+  wire::DafsStatus ElsewhereStatus() const;
+  void Unbind();
+
   // session_connect.cc
   wire::DafsStatus MayUse(wire::AuthType method) const;
   wire::DafsStatus Open(const wire::ClientConnectArgs& args);
@@ -177,6 +188,8 @@ class Session final : public dat::Pollable {
   bool authenticated_ = false;
   bool trusted_ = false;
   wire::AuthType auth_type_ = wire::AuthType::kNone;
+  Session* bound_to_ = nullptr;      // the session whose RDMA-read Channel this is
+  Session* read_channel_ = nullptr;  // the other way round
 
   wire::ChainState chain_state_;
   Chains chains_;
@@ -196,6 +209,7 @@ class Session final : public dat::Pollable {
 
   std::unique_ptr<dat::Endpoint> endpoint_;
   bool polling_ = false;
+  RecentStats recent_stats_;   // of the request before
   bool ending_ = false;        // no further request is taken
   bool disconnected_ = false;  // kDisconnected was seen
   absl::Status end_reason_;

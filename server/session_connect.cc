@@ -106,6 +106,7 @@ DafsStatus Session::Open(const wire::ClientConnectArgs& args) {
         shared_.responses->Create(res.session_id, *order_, AsCacheOwner(), options.max_requests);
     res.use_response_cache = cache_ != nullptr;
   }
+  res.use_rdma_read_channel = GrantsReadChannel(args.use_rdma_read_channel);
   res.client_id = client_->client_id();
   res.max_credentials = client_->credentials().most();
   negotiated_ = std::move(res);
@@ -211,19 +212,6 @@ void Session::Authenticated(AuthType method) {
                        negotiated_.use_checksums ? "on" : "off", trusted_ ? "" : ", untrusted"));
 }
 
-// 6.2.5. No optional channel is ever granted by this server, so there is none to bind.
-void Session::ConnectBind(Call& call) {
-  wire::ConnectBindArgs args;
-  if (!call.Decode(args)) return;
-  absl::StatusOr<wire::ByteOrder> order = shared_.sessions->Find(args.session_id);
-  if (!order.ok()) return call.FinishError(DafsStatus::kUnknownSession);
-  if (*order != call.order()) {
-    End(absl::DataLossError("CONNECT_BIND in another byte order than its session's"));
-    return call.FinishError(DafsStatus::kInval);  // never sent: the channel is closing
-  }
-  call.FinishError(DafsStatus::kIllegalState);
-}
-
 // 6.2.6. What happens after the response is Complete's.
 void Session::Disconnect(Call& call) {
   wire::DisconnectArgs args;
@@ -298,6 +286,9 @@ void Session::Unopen() {
   if (!negotiated_.session_id.is_zero()) shared_.sessions->Close(negotiated_.session_id);
   if (authenticated_) shared_.clients->SessionClosed(client_);
   const std::string why = end_reason_.ok() ? "by the client" : end_reason_.ToString();
+  if (bound_to_ != nullptr) {
+    return LogInfo(absl::StrCat("RDMA-read Channel from ", peer_name_, " closed: ", why));
+  }
   if (authenticated_) {
     LogInfo(absl::StrCat("session of ", Printable(client_->client_id_string()), " from ",
                          peer_name_, " closed: ", why));

@@ -10,7 +10,7 @@ namespace dafs::server {
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const Shared& shared) {
   std::unique_ptr<Worker> worker(new Worker(shared));
-  ASSIGN_OR_RETURN(worker->loop_, dat::Loop::Create());
+  ASSIGN_OR_RETURN(worker->loop_, dat::Loop::Create({.max_spin = shared.options->spin}));
   ASSIGN_OR_RETURN(worker->direct_buffers_,
                    DirectBuffers::Create(shared.options->direct_memory_bytes,
                                          shared.options->max_transfer_bytes));
@@ -18,7 +18,9 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const Shared& shared) {
   return worker;
 }
 
-Worker::~Worker() {
+Worker::~Worker() { Join(); }
+
+void Worker::Join() {
   if (thread_.joinable()) thread_.join();
 }
 
@@ -57,6 +59,13 @@ absl::StatusOr<Worker::Device*> Worker::DeviceOf(dat::PendingEndpoint& pending) 
                    device->domain->Register(direct_buffers_->slab(), dat::Access::kLocal));
   devices_.push_back(std::move(device));
   return devices_.back().get();
+}
+
+Session* Worker::Find(const wire::SessionId& session_id) const {
+  for (const auto& [session, owned] : sessions_) {
+    if (session->negotiated().session_id == session_id) return session;
+  }
+  return nullptr;
 }
 
 void Worker::Forget(Session* session) {

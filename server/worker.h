@@ -29,13 +29,17 @@ class Worker {
 
   // Makes a session of a connection that SessionTable::Admit let in as `host`.
   void Adopt(std::unique_ptr<dat::PendingEndpoint> pending, std::string host);
-  // Ends all sessions and then the loop. Returns at once; the destructor waits.
+  // Ends all sessions and then the loop. Returns at once.
   void Shutdown();
+  // Waits for that, from another thread.
+  void Join();
   // Sessions given to it and not yet gone: for choosing the least busy worker.
   uint32_t sessions() const { return count_; }
 
   dat::Loop& loop() { return *loop_; }
   DirectBuffers& direct_buffers() { return *direct_buffers_; }
+  // The session of this worker that has the identifier; null: none.
+  Session* Find(const wire::SessionId& session_id) const;
   // The session has ended and nothing of it runs any more: it is destroyed when the stack that
   // says so has unwound.
   void Forget(Session* session);

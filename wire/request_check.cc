@@ -25,11 +25,6 @@ const ProcInfo* RowOf(Proc proc) {
   return kRowOf[index] == 0 ? nullptr : &kProcedures[kRowOf[index] - 1u];
 }
 
-bool IsConnect(Proc proc) {
-  return proc == Proc::kClientConnect || proc == Proc::kClientConnectAuth ||
-         proc == Proc::kConnectBind;
-}
-
 bool AllowedUnauthenticated(Proc proc) {
   return proc == Proc::kClientAuth || proc == Proc::kSecinfo || proc == Proc::kDisconnect;
 }
@@ -39,7 +34,7 @@ DafsStatus CheckBeforeChain(std::span<const std::byte> message, const RequestCon
                             const RequestVerdict& verdict) {
   const RequestHeader& header = verdict.header;
   const Proc proc = header.procedure;
-  if (context.checksum_due && MessageChecksum(message, verdict.order) != header.message_checksum) {
+  if (verdict.checksum_due && MessageChecksum(message, verdict.order) != header.message_checksum) {
     return DafsStatus::kChksum;
   }
   if (header.protocol_version != kProtocolVersion) return DafsStatus::kIllegalProt;
@@ -74,6 +69,11 @@ bool ChainFormWrong(uint16_t flags, const ProcInfo& proc, const ChainState& chai
 
 }  // namespace
 
+bool IsConnect(Proc proc) {
+  return proc == Proc::kClientConnect || proc == Proc::kClientConnectAuth ||
+         proc == Proc::kConnectBind;
+}
+
 RequestVerdict CheckRequest(std::span<const std::byte> message, const RequestContext& context,
                             ChainState& chain) {
   RequestVerdict verdict;
@@ -85,6 +85,10 @@ RequestVerdict CheckRequest(std::span<const std::byte> message, const RequestCon
   verdict.header = decoded->header;
   verdict.order = decoded->order;
   verdict.proc = RowOf(verdict.header.procedure);
+  // Connect requests carry none wherever they come; on a bound channel they renew.
+  const bool connects =
+      !context.back_control && !context.bound_channel && IsConnect(verdict.header.procedure);
+  verdict.checksum_due = context.checksum_due && !connects;
   verdict.status = CheckBeforeChain(message, context, verdict);
   if (verdict.status == DafsStatus::kIllegalProt && verdict.header.protocol_version == 0) {
     verdict.response_version = 0;  // R54: the next lower version, there being none

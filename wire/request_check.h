@@ -13,6 +13,9 @@
 
 namespace dafs::wire {
 
+// Whether `proc` is one of the connect requests, which carry no message_checksum (section 6).
+bool IsConnect(Proc proc);
+
 // The place in a chain, kept per channel from request to request. Spec: WIRE.md 8.1, 8.2.
 struct ChainState {
   bool forw = false;        // the request before had FORW
@@ -43,6 +46,8 @@ struct RequestVerdict {
   DafsStatus status = DafsStatus::kOk;
   // Not OK before step 10: the answer is the bare header (EncodeResponseHeaderOnly).
   bool header_only = false;
+  // The request had to carry a message_checksum; then the response does too (section 6).
+  bool checksum_due = false;
   // For the answer: 1, but for ILLEGAL_PROT the version of 11.4.
   uint32_t response_version = kProtocolVersion;
   RequestHeader header;

@@ -112,10 +112,10 @@ const Row* Find(DafsStatus status) {
 
 std::optional<DafsStatus> Payload(const absl::Status& status) {
   const auto payload = status.GetPayload(kPayloadUrl);
+  if (!payload.has_value()) return std::nullopt;
+  const auto text = payload->TryFlat();  // all that StatusFromDafs makes are so short
   uint32_t number = 0;
-  if (!payload.has_value() || !absl::SimpleAtoi(std::string(*payload), &number)) {
-    return std::nullopt;
-  }
+  if (!text.has_value() || !absl::SimpleAtoi(*text, &number)) return std::nullopt;
   return static_cast<DafsStatus>(number);
 }
 

@@ -26,7 +26,9 @@ DafsStatus AttributeOpens::Add(AttributeOpen open, wire::StateId* state_id) {
 
 DafsStatus AttributeOpens::Find(const wire::ClientId& client_id, const wire::StateId& state_id,
                                 const ObjectKey& key, Table::iterator* found) {
+  if (state_id.is_zero()) return DafsStatus::kBadStateId;  // no state (R64)
   const uint64_t value = wire::OpaqueToUint64(state_id);
+  if (value >> kSerialBits > instance_) return DafsStatus::kBadStateId;
   if (value >> kSerialBits != instance_) return DafsStatus::kStaleStateId;
   *found = opens_.find(value & ((uint64_t{1} << kSerialBits) - 1));
   if (*found == opens_.end() || (*found)->second.client_id != client_id ||

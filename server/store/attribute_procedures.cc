@@ -74,7 +74,7 @@ DafsStatus Store::Getattr(const Caller& caller, const wire::FileHandle& filehand
     impl_->GetPseudoAttributes(*place.pseudo, bitmap, attributes);
     return DafsStatus::kOk;
   }
-  return impl_->GetAttributes(*place.object, bitmap, attributes);
+  return impl_->GetAttributes(*place.object, bitmap, attributes, caller.recent);
 }
 
 namespace {

@@ -67,7 +67,7 @@ int SyncFlag(wire::StableHow how) {
 
 // Data that was to be on stable storage and is not may be lost, with other data written before.
 void NoteFailedSync(StoreImpl& store, int flags, int error) {
-  if (flags != 0 && error == EIO) store.ChangeWriteVerifier();
+  if (flags != 0 && error == EIO) store.write_verifier->Change();
 }
 
 bool SizeOf(int fd, uint64_t* size) {
@@ -161,7 +161,8 @@ DafsStatus Store::Write(const Caller& caller, const wire::FileHandle& filehandle
   uint64_t total = 0;
   const Iovecs vecs = Clip(from, UINT64_MAX, &total);
   if (offset > INT64_MAX || total > INT64_MAX - offset) return DafsStatus::kFbig;
-  res->verifier = impl_->WriteVerifier();  // before: a loss during the write must show
+  res->verifier =
+      impl_->write_verifier->Of(data.file->fs());  // before: a loss during the write must show
   res->committed = stable_how;
   res->count = 0;
   if (total == 0) return DafsStatus::kOk;
@@ -232,7 +233,7 @@ DafsStatus Store::Append(const Caller& caller, const wire::FileHandle& filehandl
   }
   if (!fd.ok()) return StatusFromErrno();
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *data.file->fs().exported));
-  res->verifier = impl_->WriteVerifier();
+  res->verifier = impl_->write_verifier->Of(data.file->fs());
   res->committed = stable_how;
   Iovecs vecs;
   for (const iovec& v : from) {
@@ -285,10 +286,10 @@ DafsStatus Store::Commit(const Caller& caller, const wire::CommitArgs& args, wir
   // The whole file, whatever the range: the metadata must be flushed too (6.5.8-02).
   if (fsync(fd->get()) != 0) {
     error = errno;
-    impl_->ChangeWriteVerifier();
+    impl_->write_verifier->Change();
     return StatusFromErrno(error);
   }
-  res->writeverf = impl_->WriteVerifier();
+  res->writeverf = impl_->write_verifier->Of(file->fs());
   return DafsStatus::kOk;
 }
 

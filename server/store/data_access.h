@@ -22,6 +22,9 @@ struct OpenData {
 // The flags of open(2) for `access` (kShareRead or kShareWrite).
 int OpenFlags(uint32_t access);
 
+// Whether the identity entered owns `file`.
+bool ActsAsOwner(const Object& file);
+
 // Any open of the file will do; without one, the right to read.
 inline constexpr uint32_t kShareAny = 0;
 

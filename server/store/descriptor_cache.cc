@@ -30,7 +30,8 @@ ObjectRef DescriptorCache::Insert(ObjectRef object) {
   shard.recent.push_front(std::move(object));
   it->second = shard.recent.begin();
   ObjectRef result = shard.recent.front();
-  const size_t held = descriptors_.load(std::memory_order_relaxed);
+  const size_t held =
+      descriptors_.load(std::memory_order_relaxed) + others_.load(std::memory_order_relaxed);
   size_t excess = held > max_descriptors_ ? held - max_descriptors_ : 0;
   for (ObjectRef& slot : evicted) {
     if (excess == 0 || shard.recent.size() < 2) break;

@@ -17,9 +17,10 @@ namespace dafs::server {
 
 class DescriptorCache {
  public:
-  // Keeps about `max_descriptors` descriptors open; what calls and open files hold on to besides
-  // is beyond its reach.
-  explicit DescriptorCache(size_t max_descriptors) : max_descriptors_(max_descriptors) {}
+  // Keeps about `max_descriptors` descriptors open, less the `others` that are counted elsewhere;
+  // what calls and open files hold on to besides is beyond its reach. `others` outlives it.
+  DescriptorCache(size_t max_descriptors, const std::atomic<size_t>& others)
+      : max_descriptors_(max_descriptors), others_(others) {}
 
   // The object of `key`, or none.
   ObjectRef Find(const ObjectKey& key);
@@ -48,6 +49,7 @@ class DescriptorCache {
   ObjectRef EvictOne(Shard& shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
 
   const size_t max_descriptors_;
+  const std::atomic<size_t>& others_;
   std::atomic<size_t> descriptors_{0};  // a count; publishes nothing
   std::array<Shard, kShards> shards_;
 };

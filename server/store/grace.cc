@@ -21,11 +21,14 @@ void Decrease(std::atomic<uint32_t>& count) {
 void Grace::Start(std::vector<Expected> expected, std::vector<Doubt> doubts, absl::Time until) {
   absl::MutexLock lock(&mutex_);
   for (Expected& client : expected) {
-    if (client.holdings->owes()) expected_[std::move(client.client_name)] = client.holdings;
+    if (!client.holdings->owes()) continue;
+    known_[client.client_name] = client.holdings->lost_locks > 0;
+    expected_[std::move(client.client_name)] = client.holdings;
   }
   doubts_ = std::move(doubts);
   until_ = until;
   told_ = false;
+  may_reclaim_.store(!known_.empty(), std::memory_order_release);
   active_.store(true, std::memory_order_release);
   Settle();
 }
@@ -49,9 +52,19 @@ DafsStatus Grace::CheckDoubt(const Caller& caller, const ObjectKey& file) const 
   return DafsStatus::kOk;
 }
 
+// A client that asks for anything else has reclaimed its locks and reservations; what it is still
+// said to owe was granted without its having heard of it, or is not known to be less.
+void Grace::NewRequest(const Caller& caller) {
+  auto it = expected_.find(caller.client_name);
+  if (it == expected_.end()) return;
+  it->second->lost_locks = it->second->lost_deniers = 0;
+  Settle();
+}
+
 // What a client itself has still to reclaim conflicts with nothing that it does.
-DafsStatus Grace::CheckOpen(const Caller& caller, const ObjectKey& file, bool denies) const {
-  absl::ReaderMutexLock lock(&mutex_);
+DafsStatus Grace::CheckOpen(const Caller& caller, const ObjectKey& file, bool denies) {
+  absl::MutexLock lock(&mutex_);
+  NewRequest(caller);
   for (const auto& [name, holdings] : expected_) {
     if (name == caller.client_name) continue;
     if (holdings->lost_deniers > 0 || (denies && holdings->lost_opens > 0)) {
@@ -61,8 +74,9 @@ DafsStatus Grace::CheckOpen(const Caller& caller, const ObjectKey& file, bool de
   return CheckDoubt(caller, file);
 }
 
-DafsStatus Grace::CheckIo(const Caller& caller, const ObjectKey& file, bool has_state) const {
-  absl::ReaderMutexLock lock(&mutex_);
+DafsStatus Grace::CheckIo(const Caller& caller, const ObjectKey& file, bool has_state) {
+  absl::MutexLock lock(&mutex_);
+  NewRequest(caller);
   for (const auto& [name, holdings] : expected_) {
     if (name == caller.client_name) continue;
     if (holdings->lost_locks > 0 || (!has_state && holdings->lost_deniers > 0)) {
@@ -72,20 +86,37 @@ DafsStatus Grace::CheckIo(const Caller& caller, const ObjectKey& file, bool has_
   return CheckDoubt(caller, file);
 }
 
-DafsStatus Grace::CheckLock(const Caller& caller, const ObjectKey& file) const {
-  absl::ReaderMutexLock lock(&mutex_);
+DafsStatus Grace::CheckLock(const Caller& caller, const ObjectKey& file) {
+  absl::MutexLock lock(&mutex_);
+  NewRequest(caller);
   for (const auto& [name, holdings] : expected_) {
     if (name != caller.client_name && holdings->lost_locks > 0) return DafsStatus::kGrace;
   }
   return CheckDoubt(caller, file);
 }
 
-DafsStatus Grace::MayReclaim(const Caller& caller, bool lock) const {
+DafsStatus Grace::MayReclaimOpen(const Caller& caller, bool denies) const {
   absl::ReaderMutexLock guard(&mutex_);
+  if (!known_.contains(caller.client_name)) return DafsStatus::kExpired;
   auto it = expected_.find(caller.client_name);
-  if (it == expected_.end()) return DafsStatus::kExpired;
-  const bool owed = lock ? it->second->lost_locks > 0 : it->second->lost_opens > 0;
-  return owed ? DafsStatus::kOk : DafsStatus::kExpired;
+  const bool owed = it != expected_.end() && it->second->lost_deniers > 0;
+  return owed || !denies ? DafsStatus::kOk : DafsStatus::kExpired;
+}
+
+DafsStatus Grace::MayReclaimLock(const Caller& caller, const ObjectKey& file) const {
+  absl::ReaderMutexLock guard(&mutex_);
+  auto known = known_.find(caller.client_name);
+  if (known == known_.end() || !known->second) return DafsStatus::kExpired;
+  auto it = expected_.find(caller.client_name);
+  const bool owed = it != expected_.end() && it->second->lost_locks > 0;
+  const bool free = granted_.size() < kGrantedMax && !granted_.contains(file);
+  return owed || free ? DafsStatus::kOk : DafsStatus::kExpired;
+}
+
+void Grace::Granted(const ObjectKey& file) {
+  if (!may_reclaim_.load(std::memory_order_acquire)) return;
+  absl::MutexLock lock(&mutex_);
+  if (granted_.size() < kGrantedMax) granted_.insert(file);
 }
 
 void Grace::Reclaimed(const Caller& caller, bool denies) {
@@ -109,6 +140,7 @@ void Grace::ReclaimedLock(const Caller& caller) {
 
 void Grace::Complete(std::string_view client_name) {
   absl::MutexLock lock(&mutex_);
+  if (auto known = known_.find(client_name); known != known_.end()) known_.erase(known);
   auto it = expected_.find(client_name);
   if (it == expected_.end()) return;
   it->second->ForgetLost();
@@ -118,6 +150,9 @@ void Grace::Complete(std::string_view client_name) {
 void Grace::Review() {
   if (!active()) return;
   absl::MutexLock lock(&mutex_);
+  for (const auto& [name, holdings] : expected_) {
+    if (!holdings->owes()) known_.erase(name);
+  }
   Settle();
 }
 
@@ -130,6 +165,11 @@ void Grace::Asked(const wire::SessionId& session_id) {
 
 bool Grace::Ended(absl::Time now) {
   absl::MutexLock lock(&mutex_);
+  if (now >= until_) {
+    may_reclaim_.store(false, std::memory_order_release);
+    known_.clear();
+    granted_.clear();
+  }
   if (now >= until_ && active()) {
     for (auto& [name, holdings] : expected_) holdings->ForgetLost();
     doubts_.clear();

@@ -6,6 +6,11 @@
 // not yet reclaimed: a new OPEN for reservations, one that denies for any open, a LOCK and I/O for
 // locks. A file with a write under way when the server ended is its writer's until he has asked
 // what became of it. The period ends early when nobody is expected any more.
+//
+// The records count what was granted, and a client may never have heard of the last of it: it owes
+// nothing more once it makes a new request, before which it reclaims its locks (5.2.5). They may
+// count too little as well, so who was expected may reclaim until the period would have ended
+// anyway, if nobody can have had what conflicts with it (4.4.1.6).
 // Thread-safe. Nothing blocks.
 #pragma once
 
@@ -18,6 +23,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/store/handle.h"
@@ -51,15 +57,21 @@ class Grace {
   bool expects_opens() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // GRACE if it has to wait. Only to be called while active().
-  wire::DafsStatus CheckOpen(const Caller& caller, const ObjectKey& file, bool denies) const
+  wire::DafsStatus CheckOpen(const Caller& caller, const ObjectKey& file, bool denies)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  wire::DafsStatus CheckIo(const Caller& caller, const ObjectKey& file, bool has_state) const
+  wire::DafsStatus CheckIo(const Caller& caller, const ObjectKey& file, bool has_state)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  wire::DafsStatus CheckLock(const Caller& caller, const ObjectKey& file) const
+  wire::DafsStatus CheckLock(const Caller& caller, const ObjectKey& file)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Whether `caller` may reclaim an open, or a lock; EXPIRED if it has nothing (more) to reclaim.
-  wire::DafsStatus MayReclaim(const Caller& caller, bool lock) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether `caller` may reclaim an open, or a lock of `file`; EXPIRED if it has nothing (more) to
+  // reclaim, or another may have had it.
+  wire::DafsStatus MayReclaimOpen(const Caller& caller, bool denies) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  wire::DafsStatus MayReclaimLock(const Caller& caller, const ObjectKey& file) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // A lock of `file` was granted that is not reclaimed.
+  void Granted(const ObjectKey& file) ABSL_LOCKS_EXCLUDED(mutex_);
   // An open has been reclaimed, or cannot be.
   void Reclaimed(const Caller& caller, bool denies) ABSL_LOCKS_EXCLUDED(mutex_);
   void ReclaimedLock(const Caller& caller) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -76,16 +88,25 @@ class Grace {
   bool Ended(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  // Files with new locks; a server that grants more of them within the period lets nobody reclaim.
+  static constexpr size_t kGrantedMax = 65536;
+
+  void NewRequest(const Caller& caller) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   wire::DafsStatus CheckDoubt(const Caller& caller, const ObjectKey& file) const
       ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void Settle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Publishes what mutex_ guards to those who only look whether there is anything.
   std::atomic<bool> active_{false};
+  // The same of `known_`.
+  std::atomic<bool> may_reclaim_{false};
   mutable absl::Mutex mutex_;
   bool told_ ABSL_GUARDED_BY(mutex_) = true;
   absl::Time until_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Holdings*, std::less<>> expected_ ABSL_GUARDED_BY(mutex_);
+  // Who was expected in the beginning, and whether with locks.
+  std::map<std::string, bool, std::less<>> known_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<ObjectKey> granted_ ABSL_GUARDED_BY(mutex_);
   std::vector<Doubt> doubts_ ABSL_GUARDED_BY(mutex_);
 };
 

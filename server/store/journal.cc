@@ -12,16 +12,27 @@ namespace dafs::server {
 
 using wire::DafsStatus;
 
+uint32_t JournalSlot::Sum(uint32_t sum, const void* data, size_t size) {
+  uint32_t hash = 2166136261u ^ sum;
+  for (size_t i = 0; i < size; ++i) {
+    hash = (hash ^ static_cast<const uint8_t*>(data)[i]) * 16777619u;
+  }
+  return hash != 0 ? hash : 1;
+}
+
 Intent& Operation::Prepare() {
   KillPoint(KillStep::kBefore, procedure_);
   slot_->Clear();
   slot_->seq_number = seq_number_;
   slot_->procedure = procedure_;
+  slot_->status = DafsStatus::kOk;
+  slot_->intent_sum = 0;
   slot_->intent = Intent();
   return slot_->intent;
 }
 
 void Operation::Begin() {
+  if (file_ != nullptr) slot_->intent_sum = slot_->IntentSum();
   slot_->state.store(SlotState::kIntent, std::memory_order_release);
   Sync();
   KillPoint(KillStep::kIntent, procedure_);
@@ -41,6 +52,7 @@ void Operation::Done(DafsStatus status, std::span<const int> changed) {
     }
   }
   slot_->status = status;
+  if (file_ != nullptr) slot_->intent_sum = slot_->IntentSum();
   slot_->state.store(SlotState::kExecuted, std::memory_order_release);
   Sync();
   KillPoint(KillStep::kMarked, procedure_);

@@ -6,7 +6,8 @@
 //
 // A slot is written by one thread at a time, the one that executes its request. Each step is
 // published by its state, stored last, so that a process killed at any instruction leaves the slot
-// in the step before or after.
+// in the step before or after. A machine that loses its power may leave a slot torn between two
+// steps, sector by sector: its sums tell.
 #pragma once
 
 #include <atomic>
@@ -41,6 +42,8 @@ struct Intent {
   static constexpr uint32_t kUnfinished = 2;  // CREATE, OPEN: not complete without its attributes
   static constexpr uint32_t kServerAccessTime = 4;  // SETATTR: to the server's time
   static constexpr uint32_t kServerModifyTime = 8;
+  static constexpr uint32_t kOfAttribute = 16;  // REMOVE, CLOSE: of a named attribute of `object`
+  static constexpr uint32_t kMoves = 32;        // ALLOCATE: bytes get other places
 
   uint32_t flags = 0;
   uint32_t component_count = 0;    // OPEN
@@ -51,10 +54,11 @@ struct Intent {
   uint64_t after = 0;              // the same, once executed
   uint64_t new_before = 0;         // of new_directory
   uint64_t new_after = 0;
-  uint64_t size = 0;        // APPEND: of the file before
-  uint64_t length = 0;      // WRITE, APPEND: of the data
-  wire::Verifier verifier;  // WRITE, APPEND
-  // SETATTR: what is to be set.
+  uint64_t size = 0;        // APPEND, ALLOCATE: of the file before
+  uint64_t length = 0;      // WRITE, APPEND, COPY_RANGE: of the data
+  wire::Verifier verifier;  // WRITE, APPEND, COPY_RANGE
+  uint64_t value = 0;       // CLOSE of a named attribute: identifies what it is to be
+  // SETATTR: what is to be set; the size also by ALLOCATE.
   uint64_t attributes = 0;
   uint64_t object_size = 0;
   uint32_t mode = 0, uid = 0, gid = 0, stable_how = 0;
@@ -80,19 +84,22 @@ struct JournalSlot {
   wire::Proc procedure;
   wire::DafsStatus status;
   uint32_t response_bytes;  // of the response from message offset 40 on
-  uint32_t unused2;
+  uint32_t intent_sum;      // both with --stable=power; 0: not made
+  uint32_t response_sum;
   std::byte response[kResponseMax];
   Intent intent;
 
-  // The answer, in one step: a request that announced no intent, or has been executed.
+  // The answer, in one step: a request that announced no intent, or has been executed. `summed`: a
+  // loss of power must not tear it unseen.
   void Answer(uint16_t seq, wire::Proc proc, wire::DafsStatus answer,
-              std::span<const std::byte> body) {
+              std::span<const std::byte> body, bool summed) {
     if (state.load(std::memory_order_relaxed) != SlotState::kExecuted) Clear();
     seq_number = seq;
     procedure = proc;
     status = answer;
     response_bytes = static_cast<uint32_t>(body.size());
     if (!body.empty()) std::memcpy(response, body.data(), body.size());
+    response_sum = summed ? ResponseSum() : 0;
     state.store(SlotState::kAnswered, std::memory_order_release);
   }
   void Clear() {
@@ -100,6 +107,21 @@ struct JournalSlot {
     // What follows must not be taken for part of the step before.
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
+
+  // The sums of what is here now; never 0.
+  uint32_t IntentSum() const {
+    return Sum(Sum(Sum(seq_number, &procedure, sizeof procedure), &status, sizeof status), &intent,
+               sizeof intent);
+  }
+  uint32_t ResponseSum() const {
+    return Sum(Sum(seq_number, &response_bytes, sizeof response_bytes), response,
+               response_bytes <= kResponseMax ? response_bytes : 0);
+  }
+  bool IntentIsWhole() const { return intent_sum == 0 || intent_sum == IntentSum(); }
+  bool ResponseIsWhole() const { return response_sum == 0 || response_sum == ResponseSum(); }
+
+ private:
+  static uint32_t Sum(uint32_t sum, const void* data, size_t size);  // FNV-1a
 };
 static_assert(sizeof(JournalSlot) <= JournalSlot::kBytes);
 static_assert(std::atomic<SlotState>::is_always_lock_free);
@@ -122,8 +144,11 @@ class Operation {
 
   Intent& Prepare();
   void Begin();
-  // What Prepare gave, to be completed before Done.
-  Intent& intent() { return slot_->intent; }
+  // What Prepare gave, to be completed before Done. What it compares with stays as it is.
+  Intent& intent() {
+    slot_->intent_sum = 0;
+    return slot_->intent;
+  }
   // Begin was called and nothing was done: there is to be another try, or another intent.
   void Cancel();
   // It was done, or failed without a trace. `changed`: descriptors, O_PATH will do, of what it has

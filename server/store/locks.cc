@@ -127,7 +127,11 @@ DafsStatus LockFile(StoreImpl& store, const Caller& caller, const wire::LockArgs
   *res = {};
   OpenRights rights;
   LockOwner owner;
+  const bool reclaim = args.options == wire::kLockReclaim;
   absl::MutexLock lock(&store.FileLock(KeyOf(args.filehandle)));
+  if (reclaim) {
+    STORE_RETURN_IF_NOT_OK(store.grace.MayReclaimLock(caller, KeyOf(args.filehandle)));
+  }
   STORE_RETURN_IF_NOT_OK(FindOwner(store, caller, args.filehandle, args.state_id, &rights, &owner));
   const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
   if (args.lock_type == LockType::kAbort) {
@@ -140,7 +144,9 @@ DafsStatus LockFile(StoreImpl& store, const Caller& caller, const wire::LockArgs
   const ObjectKey key = rights.object->key();
   const LockCount count(store.locks, key, owner, caller.holdings);
   Locking locking(store, *rights.object, owner, range, writable);
-  return locking.Run(Blocks(args.lock_type), res);
+  const DafsStatus status = locking.Run(Blocks(args.lock_type), res);
+  if (status == DafsStatus::kOk && !reclaim) store.grace.Granted(key);
+  return status;
 }
 
 }  // namespace
@@ -149,9 +155,12 @@ DafsStatus Store::Lock(const Caller& caller, const wire::LockArgs& args, wire::L
   const bool reclaim = args.options == wire::kLockReclaim;
   // 6.5.18: an option that is not supported.
   if (args.options != 0 && !reclaim) return DafsStatus::kNotSupp;
-  if (reclaim) {
-    STORE_RETURN_IF_NOT_OK(impl_->grace.MayReclaim(caller, /*lock=*/true));
-  } else if (impl_->grace.active()) {
+  if (!reclaim && impl_->grace.active()) {
+    // A state id from before tells a client that it has to reclaim: no new request of who has.
+    OpenRights rights;
+    if (!impl_->IsGenuine(args.filehandle)) return DafsStatus::kBadHandle;
+    STORE_RETURN_IF_NOT_OK(
+        impl_->opens.Find(caller.client_id, args.state_id, KeyOf(args.filehandle), &rights));
     STORE_RETURN_IF_NOT_OK(impl_->grace.CheckLock(caller, KeyOf(args.filehandle)));
   }
   DafsStatus status = DafsStatus::kOk;

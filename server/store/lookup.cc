@@ -17,7 +17,8 @@ using wire::DafsStatus;
 
 // A cached object costs one system call, name_to_handle_at, by which the kernel checks that the
 // caller may search the directory.
-DafsStatus StoreImpl::LookupName(Object& directory, const std::string& name, ObjectRef* child) {
+DafsStatus StoreImpl::LookupName(Object& directory, const std::string& name, ObjectRef* child,
+                                 RecentStats* recent) {
   if (name == "." || name == ".." || IsReservedName(name)) return DafsStatus::kNoEnt;  // R63
   KernelHandle handle;
   if (int error = GetKernelHandle(directory.path_fd(), name.c_str(), &handle); error != 0) {
@@ -30,7 +31,7 @@ DafsStatus StoreImpl::LookupName(Object& directory, const std::string& name, Obj
   if (*child != nullptr) return DafsStatus::kOk;
   Fd path(openat(directory.path_fd(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   if (!path.ok()) return StatusFromErrno();
-  return Adopt(*fs, std::move(path), child);
+  return Adopt(*fs, std::move(path), child, recent);
 }
 
 DafsStatus StoreImpl::LookupStep(const Caller& caller, const Place& directory,
@@ -50,7 +51,7 @@ DafsStatus StoreImpl::LookupStep(const Caller& caller, const Place& directory,
   if (!object.is_dir()) return DafsStatus::kNotDir;
   STORE_RETURN_IF_NOT_OK(Enter(caller, *object.fs().exported));
   child->pseudo = nullptr;
-  return LookupName(object, name, &child->object);
+  return LookupName(object, name, &child->object, caller.recent);
 }
 
 DafsStatus StoreImpl::Walk(const Caller& caller, std::span<const std::string> path, Place* place,

@@ -87,6 +87,13 @@ bool MappedFile::Sync(std::span<const std::byte> part) const {
   return msync(reinterpret_cast<void*>(begin), end - begin, MS_SYNC) == 0;
 }
 
+bool MappedFile::SyncName() const {
+  const Fd file(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const Fd directory(
+      open(path_.substr(0, path_.rfind('/')).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return file.ok() && directory.ok() && fsync(file.get()) == 0 && fsync(directory.get()) == 0;
+}
+
 void MappedFile::Unlink() { unlink(path_.c_str()); }
 
 }  // namespace dafs::server

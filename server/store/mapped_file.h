@@ -30,6 +30,9 @@ class MappedFile {
   // Writes the pages of `part` to the device and waits. False if that failed.
   bool Sync(std::span<const std::byte> part) const;
 
+  // The same for the file's name and size.
+  bool SyncName() const;
+
   // Takes the file's name away; the mapping stays.
   void Unlink();
 

@@ -4,18 +4,25 @@
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "server/store/identity.h"
 #include "wire/log.h"
 #include "wire/status_macros.h"
+
+#ifndef STATX_MNT_ID_UNIQUE  // Linux 6.8
+#define STATX_MNT_ID_UNIQUE 0x00004000U
+#endif
 
 namespace dafs::server {
 namespace {
@@ -62,8 +69,21 @@ std::string Unescape(absl::string_view text) {
   return out;
 }
 
+struct MountPoint {
+  std::string path;
+  bool local = false;  // nobody has to answer for it to be looked at, perhaps we ourselves
+};
+
+// By the type and source of a line of mountinfo, behind the " - ".
+bool IsLocal(absl::string_view rest) {
+  for (absl::string_view type : {"autofs", "nfs", "cifs", "smb", "9p", "ceph", "afs", "lustre"}) {
+    if (absl::StartsWith(rest, type)) return false;
+  }
+  return !absl::StartsWith(rest, "fuse") || absl::StartsWith(rest, "fuseblk");
+}
+
 // The mount points beneath `directory`, outermost first.
-std::vector<std::string> MountPointsBeneath(const std::string& directory) {
+std::vector<MountPoint> MountPointsBeneath(const std::string& directory) {
   std::string text;
   Fd fd(open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC));
   char buffer[16384];
@@ -71,17 +91,24 @@ std::vector<std::string> MountPointsBeneath(const std::string& directory) {
     text.append(buffer, static_cast<size_t>(n));
   }
   const std::string prefix = directory == "/" ? directory : directory + "/";
-  std::vector<std::string> result;
+  std::vector<MountPoint> result;
   for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
     // 36 35 98:0 /root /mount/point options ... : the fifth field.
     std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(' ', 5));
     if (fields.size() < 6) continue;
     std::string point = Unescape(fields[4]);
     if (point.size() > prefix.size() && point.compare(0, prefix.size(), prefix) == 0) {
-      result.push_back(std::move(point));
+      const size_t rest = line.find(" - ");
+      result.push_back({std::move(point), rest != line.npos && IsLocal(line.substr(rest + 3))});
     }
   }
   return result;
+}
+
+uint64_t MountNumber(int fd) {
+  struct statx stx;
+  if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID_UNIQUE, &stx) != 0) return 0;
+  return (stx.stx_mask & STATX_MNT_ID_UNIQUE) != 0 ? stx.stx_mnt_id : 0;
 }
 
 }  // namespace
@@ -148,7 +175,12 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export
   if (int error = GetKernelHandle(fs->root.get(), "", &handle); error != 0) {
     return NoHandles(exported, path, error);
   }
+  struct stat st;
+  if (fstat(fs->root.get(), &st) != 0) return Refused(exported, path, std::strerror(errno));
+  fs->device = st.st_dev;
+  fs->root_inode = st.st_ino;
   fs->mount_id = handle.mount_id;
+  fs->mount_number = MountNumber(fs->root.get());
   const auto export_id =
       mac_.Identify(absl::StrCat("export\n", exported.name, "\n", directories_[export_index]));
   struct statfs stats;
@@ -174,18 +206,31 @@ void Mounts::Add(std::unique_ptr<FileSystem> fs) {
   all_.push_back(std::move(fs));
 }
 
-void Mounts::Discover(size_t export_index) {
+void Mounts::FindWith(const char* name) {
+  for (size_t i = 0; i < exports_.size(); ++i) Discover(i, name);
+}
+
+void Mounts::Discover(size_t export_index, const char* with) {
   ScopedPrivilege privilege;
+  absl::MutexLock one_at_a_time(&discover_mutex_);
   const std::string& directory = directories_[export_index];
-  for (const std::string& point : MountPointsBeneath(directory)) {
+  for (const auto& [point, local] : MountPointsBeneath(directory)) {
+    if (with != nullptr && (!local || access(absl::StrCat(point, "/", with).c_str(), F_OK) != 0)) {
+      continue;
+    }
     absl::StatusOr<std::unique_ptr<FileSystem>> fs =
         OpenFileSystem(export_index, point, point.substr(directory.size()));
     if (!fs.ok()) {
       LogInfo(std::string(fs.status().message()) + " (not served)");
       continue;
     }
+    {
+      absl::ReaderMutexLock lock(&mutex_);
+      if (by_mount_.contains({export_index, (*fs)->mount_id})) continue;
+    }
+    if (found_) found_(**fs);
     absl::MutexLock lock(&mutex_);
-    if (!by_mount_.contains({export_index, (*fs)->mount_id})) Add(*std::move(fs));
+    Add(*std::move(fs));
   }
 }
 

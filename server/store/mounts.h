@@ -8,8 +8,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -27,10 +29,13 @@ struct FileSystem {
   const Export* exported = nullptr;  // whose options hold
   size_t export_index = 0;
   wire::FsHandle fshandle;
-  Fd root;  // readable, at the export's directory or the mount's root
+  Fd root;              // readable, at the export's directory or the mount's root
+  uint64_t device = 0;  // st_dev and st_ino of `root`
+  uint64_t root_inode = 0;
   uint64_t mount_id = 0;
-  std::string path;     // for messages
-  bool memory = false;  // pages are always there (tmpfs): a read never waits for a disk
+  uint64_t mount_number = 0;  // of no other mount while the machine runs; 0: the kernel has none
+  std::string path;           // for messages
+  bool memory = false;        // pages are always there (tmpfs): a read never waits for a disk
 };
 
 // The kernel's handle of an object: `name` in `dir`, or `dir` itself with "" (AT_EMPTY_PATH).
@@ -54,6 +59,13 @@ class Mounts {
   static absl::StatusOr<std::unique_ptr<Mounts>> Open(const std::vector<Export>& exports,
                                                       const HandleMac& mac);
 
+  // `found` is called for each file system inside an export before anybody can come to it, from
+  // any thread, one at a time. Before the first request.
+  void OnFound(std::function<void(const FileSystem&)> found) { found_ = std::move(found); }
+  // Finds those whose root has an entry `name` now; the others when somebody comes to them. Needs
+  // privilege.
+  void FindWith(const char* name);
+
   // The file system at the top of an export.
   const FileSystem& Top(size_t export_index) const { return *tops_[export_index]; }
 
@@ -73,12 +85,15 @@ class Mounts {
                                                              const std::string& path,
                                                              const std::string& place) const;
   void Add(std::unique_ptr<FileSystem> fs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Discover(size_t export_index) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Discover(size_t export_index, const char* with = nullptr)
+      ABSL_LOCKS_EXCLUDED(mutex_, discover_mutex_);
 
   const std::vector<Export>& exports_;
   const HandleMac& mac_;
   std::vector<std::string> directories_;  // of the exports, without symbolic links
   std::vector<const FileSystem*> tops_;   // by export
+  std::function<void(const FileSystem&)> found_;
+  absl::Mutex discover_mutex_;  // one looks at a time
   absl::Mutex mutex_;
   std::vector<std::unique_ptr<FileSystem>> all_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<MountKey, const FileSystem*> by_mount_ ABSL_GUARDED_BY(mutex_);

@@ -97,6 +97,7 @@ ReadResult CopyOut(const std::string& value, uint64_t offset, std::span<const io
 DafsStatus NamedAttributes::Open(const Caller& caller, const wire::OpenArgs& args,
                                  wire::OpenRes* res) {
   *res = {};
+  if (!store_.mac.Verify(args.claim_handle())) return DafsStatus::kBadHandle;
   STORE_RETURN_IF_NOT_OK(CheckOpen(args));
   ObjectRef object;
   STORE_RETURN_IF_NOT_OK(ResolveDirectory(caller, args.claim_handle(), &object));
@@ -129,8 +130,22 @@ DafsStatus NamedAttributes::Close(const Caller& caller, const wire::CloseArgs& a
   Target target;
   STORE_RETURN_IF_NOT_OK(ResolveAttribute(caller, args.filehandle, &target));
   if (target.object->fs().exported->read_only) return DafsStatus::kRofs;
-  const DafsStatus status = SetXattr(*target.object, open.name, open.value, open.mode);
-  if (status == DafsStatus::kOk) target.object->change().Modified();
+  return SetClosed(caller, *target.object, open);
+}
+
+DafsStatus NamedAttributes::SetClosed(const Caller& caller, Object& object,
+                                      const AttributeOpen& open) {
+  const NameGuard guard = store_.GuardName(object, open.name);
+  size_t size = 0;
+  if (open.mode == XattrMode::kCreate &&
+      GetXattrSize(object, open.name, &size) == DafsStatus::kOk) {
+    return DafsStatus::kExist;  // what is there must not be taken for what was set
+  }
+  names_.Insert(NameHashOf(open.key), open.name);
+  Announce(caller, object, open.name, Identify(open.value));
+  const DafsStatus status = SetXattr(object, open.name, open.value, open.mode);
+  if (status == DafsStatus::kOk) object.change().Modified();
+  if (caller.operation != nullptr) caller.operation->Done(status, object.path_fd());
   return status;
 }
 
@@ -197,8 +212,10 @@ ReadResult NamedAttributes::Readv(const Caller& caller, const wire::FileHandle& 
 DafsStatus NamedAttributes::Write(const Caller& caller, const wire::FileHandle& filehandle,
                                   const wire::StateId& state_id, uint64_t offset,
                                   std::span<const iovec> from, wire::StableHow, WriteResult* res) {
-  res->verifier = store_.WriteVerifier();
   res->committed = wire::StableHow::kUnstable;
+  if (const FileSystem* fs = store_.mounts->FindByFsHandle(filehandle.fshandle)) {
+    res->verifier = store_.write_verifier->Of(*fs);
+  }
   if (!state_id.is_zero()) {
     STORE_RETURN_IF_NOT_OK(ModifyOpen(caller, filehandle, state_id, [&](AttributeOpen& open) {
       return open.known ? Overwrite(from, offset, open.value) : DafsStatus::kAcces;
@@ -219,7 +236,7 @@ DafsStatus NamedAttributes::Commit(const Caller& caller, const wire::CommitArgs&
                                    wire::CommitRes* res) {
   Target target;
   STORE_RETURN_IF_NOT_OK(Resolve(caller, args.filehandle, &target));
-  res->writeverf = store_.WriteVerifier();
+  res->writeverf = store_.write_verifier->Of(target.object->fs());
   if (!target.object->is_regular() && !target.object->is_dir()) return DafsStatus::kOk;
   ScopedPrivilege privilege;
   const Fd fd(open(FdPath(target.object->path_fd()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));

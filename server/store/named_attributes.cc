@@ -85,8 +85,7 @@ DafsStatus NamedAttributes::ResolveAttribute(const Caller& caller,
 
 DafsStatus NamedAttributes::OpenDirectory(const Caller& caller, const wire::FileHandle& filehandle,
                                           wire::FileHandle* directory) {
-  if (IsOfAttributes(filehandle)) return DafsStatus::kNotSupp;
-  ObjectRef object;
+  ObjectRef object;  // of an attribute: none, NOTSUPP
   STORE_RETURN_IF_NOT_OK(store_.ResolveObject(caller, filehandle, DafsStatus::kNotSupp, &object));
   if (!HasRoomForName(object->key()) || !SupportsXattrs(*object)) return DafsStatus::kNotSupp;
   *directory = store_.mac.Seal(AttrDirKey(object->key()));
@@ -120,10 +119,39 @@ DafsStatus NamedAttributes::Remove(const Caller& caller, const wire::RemoveArgs&
   ObjectRef object;
   STORE_RETURN_IF_NOT_OK(ResolveDirectory(caller, args.filehandle, &object));
   if (object->fs().exported->read_only) return DafsStatus::kRofs;
+  size_t size = 0;
+  const NameGuard guard = store_.GuardName(*object, args.target);
+  // What is not there must not be taken for what was removed.
+  const DafsStatus there = GetXattrSize(*object, args.target, &size);
+  if (there != DafsStatus::kOk && there != DafsStatus::kAcces) return there;
   ChangeProbe probe(*object);
-  STORE_RETURN_IF_NOT_OK(RemoveXattr(*object, args.target));
-  res->change_info = probe.Modified();
-  return DafsStatus::kOk;
+  Announce(caller, *object, args.target, 0);
+  const DafsStatus status = RemoveXattr(*object, args.target);
+  if (status == DafsStatus::kOk) res->change_info = probe.Modified();
+  if (Operation* operation = caller.operation) {
+    operation->intent().before = res->change_info.before;
+    operation->intent().after = res->change_info.after;
+    operation->Done(status, object->path_fd());
+  }
+  return status;
+}
+
+void NamedAttributes::Announce(const Caller& caller, const Object& object, const std::string& name,
+                               uint64_t value) {
+  if (caller.operation == nullptr) return;
+  Intent& intent = caller.operation->Prepare();
+  intent.flags = Intent::kOfAttribute;
+  intent.object = object.handle();
+  intent.value = value;
+  Intent::SetName(intent.name, name);
+  caller.operation->Begin();
+}
+
+uint64_t NamedAttributes::Identify(const std::string& value) const {
+  uint64_t number = 0;
+  const NameHash hash = store_.mac.Identify(value);
+  std::memcpy(&number, hash.data(), sizeof number);
+  return number;
 }
 
 // An entry's cookie is the hash of its name: listings go on in the right place whatever has come or
@@ -132,13 +160,13 @@ DafsStatus NamedAttributes::Readdir(const Caller& caller, const ReaddirRequest& 
                                     ReaddirSink sink, ReaddirResult* res) {
   constexpr uint64_t kFirstCookie = 3;  // 0, 1 and 2 are never an entry's
   *res = {};
+  Target target;
+  STORE_RETURN_IF_NOT_OK(ResolveDirectory(caller, request.filehandle, &target.object));
   res->cookieverf.bytes.fill(1);  // what it would tell apart never changes
   if (request.cookie != 0 &&
       (request.cookieverf != res->cookieverf || request.cookie < kFirstCookie)) {
     return DafsStatus::kBadCookie;
   }
-  Target target;
-  STORE_RETURN_IF_NOT_OK(ResolveDirectory(caller, request.filehandle, &target.object));
   std::vector<std::string> names;
   STORE_RETURN_IF_NOT_OK(ListXattrs(*target.object, &names));
   std::vector<std::pair<uint64_t, std::string>> entries;
@@ -193,9 +221,8 @@ DafsStatus NamedAttributes::Access(const Caller& caller, const wire::AccessArgs&
 DafsStatus NamedAttributes::Describe(const Target& target, const wire::FileHandle& handle,
                                      uint64_t bitmap, wire::FileAttributes* attributes) {
   const bool directory = target.name.empty();
-  constexpr uint64_t kNeedsValue = wire::kFattrObjectSize | wire::kFattrSpaceUsed;
   size_t size = 0;
-  if (!directory && (bitmap & kNeedsValue) != 0) {
+  if (!directory) {  // whatever is asked for: it may be gone
     const DafsStatus status = GetXattrSize(*target.object, target.name, &size);
     if (status != DafsStatus::kOk) {
       return status == DafsStatus::kNoEnt ? DafsStatus::kStale : status;
@@ -233,6 +260,7 @@ DafsStatus NamedAttributes::Setattr(const Caller& caller, const wire::FileHandle
                                     const wire::StateId& state_id,
                                     const wire::FileAttributes& attributes, uint64_t* bitmap) {
   *bitmap = 0;
+  if (!store_.mac.Verify(filehandle)) return DafsStatus::kBadHandle;
   if ((attributes.valid & ~wire::kFattrObjectSize) != 0) return DafsStatus::kInval;
   if (attributes.valid == 0) return DafsStatus::kOk;
   const uint64_t size = attributes.object_size;

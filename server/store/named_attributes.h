@@ -56,6 +56,9 @@ class NamedAttributes {
 
   void ReleaseClient(const wire::ClientId& client_id) { opens_.ReleaseClient(client_id); }
 
+  // A number for a value, the same in every instance of the server.
+  uint64_t Identify(const std::string& value) const;
+
  private:
   // An attribute of an object, or (empty name) the directory of them.
   struct Target {
@@ -76,6 +79,11 @@ class NamedAttributes {
   wire::FileHandle HandleOf(const Object& object, const std::string& name);
   wire::DafsStatus Describe(const Target& target, const wire::FileHandle& handle, uint64_t bitmap,
                             wire::FileAttributes* attributes);
+  // Says what is to become of an attribute, whose name is kept from others.
+  static void Announce(const Caller& caller, const Object& object, const std::string& name,
+                       uint64_t value);
+  // Sets the value of an open that is being closed.
+  wire::DafsStatus SetClosed(const Caller& caller, Object& object, const AttributeOpen& open);
   // One change of a value outside of any open: read, changed, set.
   wire::DafsStatus Modify(const Target& target,
                           absl::FunctionRef<wire::DafsStatus(std::string&)> change);

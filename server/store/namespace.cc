@@ -12,6 +12,8 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <optional>
+#include <span>
 
 #include "server/store/attributes.h"
 #include "server/store/errno_status.h"
@@ -147,7 +149,7 @@ DafsStatus Store::Create(const Caller& caller, const wire::CreateArgs& args, wir
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *directory->fs().exported));
   const NameGuard guard = impl_->GuardName(*directory, args.component);
   STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.component));
-  ChangeProbe probe(*directory);
+  ChangeProbe probe(*directory, caller.recent);
   if (Operation* operation = caller.operation) {
     Intent& intent = operation->Prepare();
     const bool unfinished =
@@ -178,7 +180,7 @@ DafsStatus Store::MakeNode(const Caller& caller, const wire::MakeNodeArgs& args,
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *directory->fs().exported));
   const NameGuard guard = impl_->GuardName(*directory, args.component);
   STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.component));
-  ChangeProbe probe(*directory);
+  ChangeProbe probe(*directory, caller.recent);
   if (Operation* operation = caller.operation) {
     Intent& intent = operation->Prepare();
     intent.directory = directory->handle();
@@ -214,7 +216,7 @@ DafsStatus Store::Link(const Caller& caller, const wire::LinkArgs& args, wire::L
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *directory->fs().exported));
   const NameGuard guard = impl_->GuardName(*directory, args.newname);
   STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.newname));
-  ChangeProbe probe(*directory);
+  ChangeProbe probe(*directory, caller.recent);
   if (Operation* operation = caller.operation) {
     Intent& intent = operation->Prepare();
     intent.directory = directory->handle();
@@ -308,6 +310,12 @@ class Removal {
   bool linked_ = false;
 };
 
+// The handle of what has `key`. A new MAC costs as much as a system call.
+wire::FileHandle HandleOf(StoreImpl& store, const ObjectKey& key) {
+  ObjectRef object = store.cache.Find(key);
+  return object != nullptr ? object->handle() : store.mac.Seal(key);
+}
+
 // The key of `name` in `directory`, as the identity entered.
 DafsStatus KeyOfName(StoreImpl& store, Object& directory, const std::string& name, ObjectKey* key) {
   KernelHandle handle;
@@ -335,11 +343,11 @@ DafsStatus Store::Remove(const Caller& caller, const wire::RemoveArgs& args, wir
   absl::MutexLock lock(&impl_->FileLock(key));
   Removal removal(*impl_, caller, key);
   STORE_RETURN_IF_NOT_OK(removal.Prepare(args.remove_mode == wire::RemoveMode::kCheckOpen));
-  ChangeProbe probe(*directory);
+  ChangeProbe probe(*directory, caller.recent);
   if (Operation* operation = caller.operation) {
     Intent& intent = operation->Prepare();
     intent.directory = directory->handle();
-    intent.object = impl_->mac.Seal(key);
+    intent.object = HandleOf(*impl_, key);
     intent.before = probe.before();
     Intent::SetName(intent.name, args.target);
     operation->Begin();
@@ -391,15 +399,16 @@ DafsStatus RenameName(StoreImpl& store, const Caller& caller, const wire::Rename
     if (status == DafsStatus::kDenyDispConflict) return DafsStatus::kAcces;
     STORE_RETURN_IF_NOT_OK(status);
   }
-  ChangeProbe source_probe(*source);
-  ChangeProbe target_probe(*target);
+  ChangeProbe source_probe(*source, caller.recent);
+  std::optional<ChangeProbe> target_probe;  // of another directory
+  if (target != source) target_probe.emplace(*target, caller.recent);
   if (Operation* operation = caller.operation) {
     Intent& intent = operation->Prepare();
     intent.directory = source->handle();
     intent.new_directory = target->handle();
-    intent.object = store.mac.Seal(moved);
+    intent.object = HandleOf(store, moved);
     intent.before = source_probe.before();
-    intent.new_before = target_probe.before();
+    intent.new_before = target_probe.has_value() ? target_probe->before() : intent.before;
     Intent::SetName(intent.name, args.oldname);
     Intent::SetName(intent.new_name, args.newname);
     operation->Begin();
@@ -420,13 +429,13 @@ DafsStatus RenameName(StoreImpl& store, const Caller& caller, const wire::Rename
     NoteChange(store, moved);
     if (args.flags == wire::kRenameExchange) NoteChange(store, other);
     *source_info = source_probe.Modified();
-    *target_info = target_probe.Modified();
+    *target_info = target_probe.has_value() ? target_probe->Modified() : *source_info;
   }
   if (Operation* operation = caller.operation) {
     operation->intent().after = source_info->after;
     operation->intent().new_after = target_info->after;
     const int changed[] = {source->path_fd(), target->path_fd()};
-    operation->Done(status, changed);
+    operation->Done(status, std::span(changed).first(target_probe.has_value() ? 2 : 1));
   }
   return status;
 }

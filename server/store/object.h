@@ -48,7 +48,8 @@ class ChangeCounter {
   uint64_t told_ ABSL_GUARDED_BY(mutex_) = 0;      // modifications_ as of then
 };
 
-class Object {
+// Always made as a shared_ptr.
+class Object : public std::enable_shared_from_this<Object> {
  public:
   // `descriptors` counts the descriptors held, and outlives the object.
   Object(const FileSystem& fs, const wire::FileHandle& handle, Fd path, mode_t type,

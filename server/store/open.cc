@@ -5,7 +5,6 @@
 // what it granted is recorded with the open, and data operations then use descriptors the server
 // opens by its own right.
 #include <fcntl.h>
-#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
@@ -13,6 +12,7 @@
 #include <cstdio>
 
 #include "server/store/attributes.h"
+#include "server/store/data_access.h"
 #include "server/store/errno_status.h"
 #include "server/store/store_impl.h"
 #include "wire/messages_open_close.h"
@@ -93,17 +93,17 @@ DafsStatus CheckRights(Object& file, uint32_t access) {
   return DafsStatus::kOk;
 }
 
-// Whether the identity entered owns `file`: what it may have opened before it took away its own
-// permission it may reclaim.
-bool IsOwner(const Object& file) {
-  struct statx stx;
-  return Statx(file.path_fd(), &stx) == 0 &&
-         static_cast<uint32_t>(setfsuid(static_cast<uid_t>(-1))) == stx.stx_uid;
+bool MayExecute(const Object& file) {
+  return faccessat(file.path_fd(), "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0;
 }
 
+// Who may but execute a file has it open for reading, by OPEN_EXECUTE. What its owner may have
+// opened before he took away his own permission he may reclaim.
 DafsStatus CheckReclaim(Object& file, uint32_t access) {
   const DafsStatus status = CheckRights(file, access);
-  return status == DafsStatus::kAcces && IsOwner(file) ? DafsStatus::kOk : status;
+  if (status != DafsStatus::kAcces) return status;
+  const bool executes = access == wire::kShareRead && MayExecute(file);
+  return executes || ActsAsOwner(file) ? DafsStatus::kOk : status;
 }
 
 // Opens `file` for `request`, as the identity entered.
@@ -171,9 +171,10 @@ class Creation {
   DafsStatus RunUnlinked(ObjectRef* file, wire::StateId* state_id) {
     Fd fd(openat(directory_.path_fd(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, Mode()));
     if (!fd.ok()) return errno == EISDIR ? DafsStatus::kNotSupp : StatusFromErrno();
-    STORE_RETURN_IF_NOT_OK(Take(std::move(fd), file));
+    STORE_RETURN_IF_NOT_OK(Take(fd, file));
     uint64_t set = 0;
     STORE_RETURN_IF_NOT_OK(ApplyAttributes(**file, LeftToSet(), -1, &set));
+    Keep(std::move(fd), **file);
     STORE_RETURN_IF_NOT_OK(
         OpenObject(store_, caller_, *file, RequestOf(caller_, args_), Made::kCreated, state_id));
     store_.opens.Pin(*file);      // nothing else keeps it in this instance of the server,
@@ -198,13 +199,16 @@ class Creation {
     return left;
   }
 
-  // The object of a new file, which keeps the descriptor it was made with.
-  DafsStatus Take(Fd fd, ObjectRef* file) {
+  // The object of the new file `fd`.
+  DafsStatus Take(const Fd& fd, ObjectRef* file) {
     Fd path(open(FdPath(fd.get()).c_str(), O_PATH | O_CLOEXEC));
     if (!path.ok()) return StatusFromErrno();
-    STORE_RETURN_IF_NOT_OK(store_.Adopt(directory_.fs(), std::move(path), file));
-    if ((args_.share_access & wire::kShareWrite) != 0) (*file)->Donate(std::move(fd), true);
-    return DafsStatus::kOk;
+    return store_.AdoptNewFile(directory_.fs(), std::move(path), file);
+  }
+
+  // The file keeps the descriptor it was made with, if it is to be written to.
+  void Keep(Fd fd, Object& file) {
+    if ((args_.share_access & wire::kShareWrite) != 0) file.Donate(std::move(fd), true);
   }
 
   // Announces what is to become of `name`, which nobody else can create or remove meanwhile.
@@ -243,14 +247,12 @@ class Creation {
     Fd fd(openat(directory_.path_fd(), name.c_str(),
                  O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, Mode()));
     if (!fd.ok()) return StatusFromErrno();
-    const int size_fd = fd.get();
-    // The descriptor is needed for the size even where the mode forbids its owner to write.
     uint64_t set = 0;
     ObjectRef made;
-    Fd keep(fcntl(size_fd, F_DUPFD_CLOEXEC, 0));
-    DafsStatus status = Take(std::move(fd), &made);
+    DafsStatus status = Take(fd, &made);
     if (status == DafsStatus::kOk) {
-      status = ApplyAttributes(*made, LeftToSet(), keep.get(), &set);
+      // The descriptor is needed for the size even where the mode forbids its owner to write.
+      status = ApplyAttributes(*made, LeftToSet(), fd.get(), &set);
     }
     if (status != DafsStatus::kOk) {
       unlinkat(directory_.path_fd(), name.c_str(), 0);
@@ -258,6 +260,7 @@ class Creation {
       // Not EXIST, which would mean another try.
       return status == DafsStatus::kExist ? DafsStatus::kServerFault : status;
     }
+    Keep(std::move(fd), *made);
     *file = std::move(made);
     return DafsStatus::kOk;
   }
@@ -286,10 +289,12 @@ class Creation {
       return StatusFromErrno();
     }
     if (fsync(fd.get()) != 0) {  // 6.5.24-09: the verifier survives the server
-      store_.ChangeWriteVerifier();
+      store_.write_verifier->Change();
       return StatusFromErrno();
     }
-    return Take(std::move(fd), file);
+    STORE_RETURN_IF_NOT_OK(Take(fd, file));
+    Keep(std::move(fd), **file);
+    return DafsStatus::kOk;
   }
 
   int SetVerifier(int fd) const {
@@ -362,7 +367,7 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
   if (!directory.is_dir()) return DafsStatus::kNotDir;
   STORE_RETURN_IF_NOT_OK(store.Enter(caller, *directory.fs().exported));
   ObjectRef file;
-  ChangeProbe probe(directory);
+  ChangeProbe probe(directory, caller.recent);
   bool made = false;
   if (create) {
     status = Creation(store, caller, args, directory, probe.before())
@@ -404,7 +409,7 @@ DafsStatus Store::Open(const Caller& caller, const wire::OpenArgs& args, wire::O
     if (place.pseudo != nullptr) return DafsStatus::kIsDir;
     file = place.object;
     const OpenRequest request = RequestOf(caller, args);
-    STORE_RETURN_IF_NOT_OK(impl_->grace.MayReclaim(caller, /*lock=*/false));
+    STORE_RETURN_IF_NOT_OK(impl_->grace.MayReclaimOpen(caller, request.denies()));
     STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *file->fs().exported));
     STORE_RETURN_IF_NOT_OK(
         OpenObject(*impl_, caller, file, request, Made::kReclaimed, &res->state_id));
@@ -422,9 +427,11 @@ namespace {
 DafsStatus ResolveToOpen(StoreImpl& store, const Caller& caller, const wire::FileHandle& handle,
                          ObjectRef* file) {
   STORE_RETURN_IF_NOT_OK(store.ResolveObject(caller, handle, DafsStatus::kIsDir, file));
+  const uint64_t sample = (*file)->change().Sample();
   struct statx stx;
   if (int error = Statx((*file)->path_fd(), &stx); error != 0) return StatusFromErrno(error);
   STORE_RETURN_IF_NOT_OK(store.CheckAlive(**file, stx.stx_nlink));
+  if (caller.recent != nullptr) caller.recent->Keep(**file, sample, stx);
   return store.Enter(caller, *(*file)->fs().exported);
 }
 
@@ -458,8 +465,7 @@ DafsStatus Store::OpenExecute(const Caller& caller, const wire::OpenExecuteArgs&
   request.owner = args.owner;
   request.access = wire::kShareRead;
   DafsStatus status = OpenObject(*impl_, caller, file, request, Made::kFound, &res->state_id);
-  if (status == DafsStatus::kAcces &&
-      faccessat(file->path_fd(), "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0) {
+  if (status == DafsStatus::kAcces && MayExecute(*file)) {
     status = OpenObject(*impl_, caller, file, request, Made::kPermitted, &res->state_id);
   }
   STORE_RETURN_IF_NOT_OK(status);

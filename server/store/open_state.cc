@@ -105,14 +105,30 @@ bool OpenTable::Pin(const ObjectRef& object) {
   return true;
 }
 
+// 4.4.1.2: a state id is old if its lock owner has another for the file by now.
+bool OpenTable::IsSuperseded(const wire::ClientId& client_id, uint64_t serial,
+                             const ObjectKey& key) const {
+  for (const ClosedOpen& closed : closed_) {
+    if (closed.serial != serial) continue;
+    return closed.owner.client_id == client_id && closed.owner.key == key &&
+           by_owner_.contains(closed.owner);
+  }
+  return false;
+}
+
 DafsStatus OpenTable::FindRecord(const wire::ClientId& client_id, const wire::StateId& state_id,
                                  const ObjectKey& key, uint64_t* serial) const {
+  if (state_id.is_zero()) return DafsStatus::kBadStateId;  // no state (R64)
   const uint64_t value = wire::OpaqueToUint64(state_id);
+  if (value >> kSerialBits > instance_) return DafsStatus::kBadStateId;
   if (value >> kSerialBits != instance_) return DafsStatus::kStaleStateId;
   *serial = value & ((uint64_t{1} << kSerialBits) - 1);
   auto it = records_.find(*serial);
   if (it == records_.end() && *serial <= last_serial_ && revoked_.contains(client_id)) {
     return DafsStatus::kExpired;
+  }
+  if (it == records_.end() && IsSuperseded(client_id, *serial, key)) {
+    return DafsStatus::kOldStateId;
   }
   if (it == records_.end() || it->second.client_id != client_id || it->second.key != key) {
     return DafsStatus::kBadStateId;
@@ -162,7 +178,9 @@ DafsStatus OpenTable::Close(const wire::ClientId& client_id, const wire::StateId
   if (record->second.deny != 0) --deniers_;
   closed->last_write =
       (record->second.access & wire::kShareWrite) != 0 && file->second.holders.writers == 0;
-  by_owner_.erase(Owner{client_id, record->second.owner, key});
+  ClosedOpen& remembered = closed_[next_closed_++ % kClosedMax];
+  remembered = {serial, Owner{client_id, record->second.owner, key}};
+  by_owner_.erase(remembered.owner);
   closed->owner = std::move(record->second.owner);
   auto client = by_client_.find(client_id);
   client->second.erase(serial);

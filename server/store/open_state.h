@@ -8,6 +8,7 @@
 // Thread-safe. Nothing here blocks or calls the file system.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -67,7 +68,7 @@ class OpenTable {
   bool Pin(const ObjectRef& object);
 
   // What `state_id` of `client_id` entitles to on `handle`, and who its owner is.
-  // BAD_STATEID, STALE_STATEID.
+  // BAD_STATEID, OLD_STATEID (its owner has closed the file and opened it again), STALE_STATEID.
   wire::DafsStatus Find(const wire::ClientId& client_id, const wire::StateId& state_id,
                         const ObjectKey& key, OpenRights* rights,
                         std::string* owner = nullptr) const;
@@ -135,10 +136,19 @@ class OpenTable {
 
   // Beyond as many the old ones are told BAD_STATEID instead of EXPIRED.
   static constexpr size_t kRevokedMax = 65536;
+  // Closed state ids that are remembered, to be told OLD_STATEID.
+  static constexpr size_t kClosedMax = 256;
   static constexpr uint32_t kInstanceMask = 0xffffff;
   static constexpr int kSerialBits = 40;
 
+  struct ClosedOpen {
+    uint64_t serial = 0;
+    Owner owner;
+  };
+
   wire::StateId StateIdOf(uint64_t serial) const;
+  bool IsSuperseded(const wire::ClientId& client_id, uint64_t serial, const ObjectKey& key) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   static void Count(Holders& holders, const Record& record, int sign);
   static void Account(const Record& record, int sign);
   static wire::DafsStatus CheckConflict(const File& file, const Holders& others,
@@ -155,6 +165,8 @@ class OpenTable {
   absl::flat_hash_map<ObjectKey, File> files_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<wire::ClientId> revoked_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<Owner, uint64_t> by_owner_ ABSL_GUARDED_BY(mutex_);
+  std::array<ClosedOpen, kClosedMax> closed_ ABSL_GUARDED_BY(mutex_);  // in turn
+  size_t next_closed_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<wire::ClientId, absl::flat_hash_set<uint64_t>> by_client_
       ABSL_GUARDED_BY(mutex_);
 };

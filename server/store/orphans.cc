@@ -40,6 +40,7 @@ Fd OpenOurs(const FileSystem& fs) {
 void Orphans::TakeUp(const FileSystem& fs) {
   ScopedPrivilege privilege;
   absl::MutexLock lock(&mutex_);
+  if (directories_.contains(PlaceOf(fs))) return;  // what is there is known
   Fd fd = OpenOurs(fs);
   if (!fd.ok()) return;
   const int listing = fcntl(fd.get(), F_DUPFD_CLOEXEC, 0);
@@ -48,9 +49,10 @@ void Orphans::TakeUp(const FileSystem& fs) {
     if (listing >= 0) close(listing);
     return;
   }
-  Directory& directory = directories_[&fs];
+  Directory& directory = directories_[PlaceOf(fs)];
+  directory.fs = &fs;
   directory.fd = std::move(fd);
-  NoteParent(fs, true);
+  Note(PlaceOf(fs), true);
   while (const dirent* entry = readdir(dir.get())) {
     if (entry->d_name[0] != '.') directory.left.insert(entry->d_name);
   }
@@ -58,7 +60,7 @@ void Orphans::TakeUp(const FileSystem& fs) {
 
 void Orphans::Adopt(Object& file) {
   absl::MutexLock lock(&mutex_);
-  auto it = directories_.find(&file.fs());
+  auto it = directories_.find(PlaceOf(file.fs()));
   if (it == directories_.end() || it->second.left.erase(NameOf(file)) == 0) return;
   ++it->second.files;
   file.set_orphaned(true);
@@ -67,52 +69,51 @@ void Orphans::Adopt(Object& file) {
 void Orphans::Sweep() {
   ScopedPrivilege privilege;
   absl::MutexLock lock(&mutex_);
-  std::vector<const FileSystem*> known;
-  for (const auto& [fs, directory] : directories_) known.push_back(fs);
-  for (const FileSystem* fs : known) {
-    Directory& directory = directories_[fs];
+  std::vector<Place> known;
+  for (const auto& [place, directory] : directories_) known.push_back(place);
+  for (const Place& place : known) {
+    Directory& directory = directories_[place];
     for (const std::string& name : directory.left) unlinkat(directory.fd.get(), name.c_str(), 0);
     directory.left.clear();
-    RemoveIfEmpty(*fs);
+    RemoveIfEmpty(place);
   }
 }
 
-void Orphans::RemoveIfEmpty(const FileSystem& fs) {
-  auto it = directories_.find(&fs);
+void Orphans::RemoveIfEmpty(const Place& place) {
+  auto it = directories_.find(place);
   if (it->second.files > 0 || !it->second.left.empty()) return;
-  unlinkat(fs.root.get(), kOrphanDirectory, AT_REMOVEDIR);
+  unlinkat(it->second.fs->root.get(), kOrphanDirectory, AT_REMOVEDIR);
   directories_.erase(it);
-  NoteParent(fs, false);
+  Note(place, false);
 }
 
-void Orphans::NoteParent(const FileSystem& fs, bool there) {
-  struct stat st = {};
-  if (there && fstat(fs.root.get(), &st) != 0) return;
-  absl::MutexLock lock(&parents_mutex_);
+void Orphans::Note(const Place& place, bool there) {
+  absl::MutexLock lock(&there_mutex_);
   if (there) {
-    parents_[&fs] = st.st_ino;
+    there_.insert(place);
   } else {
-    parents_.erase(&fs);
+    there_.erase(place);
   }
 }
 
 bool Orphans::IsIn(const FileSystem& fs, uint64_t inode) const {
-  absl::MutexLock lock(&parents_mutex_);
-  auto it = parents_.find(&fs);
-  return it != parents_.end() && it->second == inode;
+  if (inode != fs.root_inode) return false;
+  absl::MutexLock lock(&there_mutex_);
+  return there_.contains(PlaceOf(fs));
 }
 
 Orphans::Directory* Orphans::OpenDirectory(const FileSystem& fs) {
-  Directory& directory = directories_[&fs];
+  Directory& directory = directories_[PlaceOf(fs)];
   if (directory.fd.ok()) return &directory;
   ScopedOwnIdentity own;
   mkdirat(fs.root.get(), kOrphanDirectory, 0700);
+  directory.fs = &fs;
   directory.fd = OpenOurs(fs);
   if (directory.fd.ok()) {
-    NoteParent(fs, true);
+    Note(PlaceOf(fs), true);
     return &directory;
   }
-  directories_.erase(&fs);
+  directories_.erase(PlaceOf(fs));
   return nullptr;
 }
 
@@ -142,12 +143,13 @@ bool Orphans::LinkLeft(Object& file) {
 void Orphans::Unlink(Object& file) {
   ScopedPrivilege privilege;
   absl::MutexLock lock(&mutex_);
-  auto it = directories_.find(&file.fs());
+  const Place place = PlaceOf(file.fs());
+  auto it = directories_.find(place);
   if (it == directories_.end() || !file.orphaned()) return;
   unlinkat(it->second.fd.get(), NameOf(file).c_str(), 0);
   file.set_orphaned(false);
   --it->second.files;
-  RemoveIfEmpty(file.fs());
+  RemoveIfEmpty(place);
 }
 
 }  // namespace dafs::server

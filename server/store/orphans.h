@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -23,7 +24,8 @@ inline bool IsReservedName(std::string_view name) { return name == kOrphanDirect
 
 class Orphans {
  public:
-  // Takes up what an earlier run of the server has left on `fs`: until Sweep it may be adopted.
+  // Takes up what an earlier run of the server has left on `fs`, before anybody comes to its files:
+  // until Sweep it may be adopted.
   void TakeUp(const FileSystem& fs);
   // `file` has been opened again: if it was left, it lives on as one that Link has named.
   void Adopt(Object& file);
@@ -43,20 +45,24 @@ class Orphans {
   bool IsIn(const FileSystem& fs, uint64_t inode) const;
 
  private:
+  // Where one is: device and inode of the root of its file system, which two exports may share.
+  using Place = std::pair<uint64_t, uint64_t>;
+  static Place PlaceOf(const FileSystem& fs) { return {fs.device, fs.root_inode}; }
   struct Directory {
+    const FileSystem* fs = nullptr;
     Fd fd;
     size_t files = 0;  // linked or adopted
     absl::flat_hash_set<std::string> left;
   };
   Directory* OpenDirectory(const FileSystem& fs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool LinkIn(Directory& directory, const Object& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RemoveIfEmpty(const FileSystem& fs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void NoteParent(const FileSystem& fs, bool there);
+  void RemoveIfEmpty(const Place& place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Note(const Place& place, bool there);
 
   absl::Mutex mutex_;
-  absl::flat_hash_map<const FileSystem*, Directory> directories_ ABSL_GUARDED_BY(mutex_);
-  mutable absl::Mutex parents_mutex_;  // never held while a file system is asked
-  absl::flat_hash_map<const FileSystem*, uint64_t> parents_ ABSL_GUARDED_BY(parents_mutex_);
+  absl::flat_hash_map<Place, Directory> directories_ ABSL_GUARDED_BY(mutex_);
+  mutable absl::Mutex there_mutex_;  // never held while a file system is asked
+  absl::flat_hash_set<Place> there_ ABSL_GUARDED_BY(there_mutex_);
 };
 
 }  // namespace dafs::server

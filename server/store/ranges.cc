@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 
 #include "server/store/data_access.h"
 #include "server/store/errno_status.h"
@@ -44,6 +45,28 @@ int FallocateMode(AllocateMode mode) {
   return 0;
 }
 
+// Whether it moves what lies behind the range, and so must not be done twice.
+bool Moves(AllocateMode mode) {
+  return mode == AllocateMode::kCollapseRange || mode == AllocateMode::kInsertRange;
+}
+
+// Announces it. The size tells afterwards whether what lies behind the range was moved; all else is
+// to be done again if it is not known to be done, and only its owner may come to the file before.
+DafsStatus BeginAllocate(const Caller& caller, const OpenData& data,
+                         const wire::AllocateArgs& args) {
+  if (caller.operation == nullptr) return DafsStatus::kOk;
+  struct stat st;
+  if (fstat(data.fd->get(), &st) != 0) return StatusFromErrno();
+  Intent& intent = caller.operation->Prepare();
+  intent.object = data.file->handle();
+  intent.size = static_cast<uint64_t>(st.st_size);
+  if (args.mode == AllocateMode::kCollapseRange) intent.object_size = intent.size - args.length;
+  if (args.mode == AllocateMode::kInsertRange) intent.object_size = intent.size + args.length;
+  if (Moves(args.mode)) intent.flags = Intent::kMoves;
+  caller.operation->Begin();
+  return DafsStatus::kOk;
+}
+
 // No file reaches beyond INT64_MAX, and the kernel takes no position there.
 bool FitsInFile(uint64_t offset, uint64_t length) {
   return offset <= INT64_MAX && length <= INT64_MAX - offset;
@@ -61,13 +84,17 @@ DafsStatus Store::Allocate(const Caller& caller, const wire::AllocateArgs& args)
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *data.file->fs().exported));
   const auto offset = static_cast<off_t>(args.offset);
   const auto length = static_cast<off_t>(args.length);
-  // Without the append lock: allocating may take long, and writers that wait for the lock would
-  // hold up their worker. An append that fails half way at this very moment may take the new size
-  // back.
+  // Allocating goes without the append lock: it may take long, and writers that wait for the lock
+  // would hold up their worker. An append that fails half way at this very moment may take the new
+  // size back.
+  std::optional<absl::MutexLock> lock;
+  if (Moves(args.mode)) lock.emplace(&impl_->AppendLock(data.file->key()));
+  STORE_RETURN_IF_NOT_OK(BeginAllocate(caller, data, args));
   const int result = fallocate(data.fd->get(), FallocateMode(args.mode), offset, length);
-  const int error = errno;
+  const DafsStatus status = result == 0 ? DafsStatus::kOk : StatusFromErrno();
   data.file->change().Modified();
-  return result == 0 ? DafsStatus::kOk : StatusFromErrno(error);
+  if (caller.operation != nullptr) caller.operation->Done(status, data.fd->get());
+  return status;
 }
 
 DafsStatus Store::Seek(const Caller& caller, const wire::SeekArgs& args, wire::SeekRes* res) {
@@ -99,7 +126,14 @@ DafsStatus Store::CopyRange(const Caller& caller, const wire::CopyRangeArgs& arg
   if (!FitsInFile(args.offset, length)) return DafsStatus::kFbig;
   if (!FitsInFile(args.source_offset, length)) return DafsStatus::kInval;
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *target.file->fs().exported));
-  res->verifier = impl_->WriteVerifier();  // before: a loss during the copy must show
+  res->verifier =
+      impl_->write_verifier->Of(target.file->fs());  // before: a loss during the copy must show
+  if (caller.operation != nullptr) {
+    Intent& intent = caller.operation->Prepare();
+    intent.object = target.file->handle();
+    intent.verifier = res->verifier;
+    caller.operation->Begin();
+  }
   auto from = static_cast<off_t>(args.source_offset);
   auto to = static_cast<off_t>(args.offset);
   DafsStatus status = DafsStatus::kOk;
@@ -114,9 +148,14 @@ DafsStatus Store::CopyRange(const Caller& caller, const wire::CopyRangeArgs& arg
     if (n <= 0) break;
     res->count += static_cast<uint64_t>(n);
   }
-  if (res->count == 0) return status;
-  target.file->change().Modified();
-  return DafsStatus::kOk;  // a later part's error comes up again when the rest is asked for
+  // A later part's error comes up again when the rest is asked for.
+  if (res->count > 0) status = DafsStatus::kOk;
+  if (res->count > 0) target.file->change().Modified();
+  if (caller.operation != nullptr) {
+    caller.operation->intent().length = res->count;
+    caller.operation->Done(status, std::span<const int>());
+  }
+  return status;
 }
 
 }  // namespace dafs::server

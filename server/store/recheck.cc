@@ -9,8 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <optional>
+#include <string>
+
 #include "server/store/attributes.h"
+#include "server/store/identity.h"
 #include "server/store/store_impl.h"
+#include "server/store/xattrs.h"
 
 namespace dafs::server {
 
@@ -62,6 +67,21 @@ class Rechecker {
     return file != nullptr && Statx(file->path_fd(), &stx) == 0 && stx.stx_size == 0;
   }
 
+  // Bytes were moved, which the size tells of. Anything else is done again.
+  bool Allocated() {
+    struct statx stx;
+    ObjectRef file = Find(intent_.object);
+    return (intent_.flags & Intent::kMoves) != 0 && file != nullptr &&
+           Statx(file->path_fd(), &stx) == 0 && stx.stx_size == intent_.object_size;
+  }
+
+  // The named attribute has gone, or has its new value.
+  bool AttributeRemoved() { return AttributeValue() == std::nullopt; }
+  bool AttributeSet() {
+    const std::optional<std::string> value = AttributeValue();
+    return value.has_value() && store_.attributes.Identify(*value) == intent_.value;
+  }
+
   // All of the data is there, or none of it afterwards.
   bool Appended() {
     ObjectRef file = Find(intent_.object);
@@ -71,7 +91,11 @@ class Rechecker {
     struct stat st;
     if (fd == nullptr || fstat(fd->get(), &st) != 0) return false;
     const auto size = static_cast<uint64_t>(st.st_size);
-    if (size == intent_.size + intent_.length && intent_.length > 0) return fsync(fd->get()) == 0;
+    // The loss of power can leave the size of what was not written. Cut off, it is appended again.
+    const bool certain = store_.options.stable == Stable::kProcess;
+    if (certain && size == intent_.size + intent_.length && intent_.length > 0) {
+      return fsync(fd->get()) == 0;
+    }
     if (size > intent_.size && ftruncate(fd->get(), static_cast<off_t>(intent_.size)) == 0) {
       fsync(fd->get());
     }
@@ -125,6 +149,16 @@ class Rechecker {
     return child;
   }
 
+  std::optional<std::string> AttributeValue() {
+    ScopedPrivilege privilege;
+    ObjectRef object = Find(intent_.object);
+    std::string value;
+    if (object == nullptr || GetXattr(*object, intent_.name, &value) != DafsStatus::kOk) {
+      return std::nullopt;
+    }
+    return value;
+  }
+
   static bool Is(const ObjectRef& object, const wire::FileHandle& handle) {
     return object != nullptr && object->key() == KeyOf(handle);
   }
@@ -157,7 +191,8 @@ bool Store::Recheck(Proc procedure, Intent* intent) {
       executed = recheck.Linked();
       break;
     case Proc::kRemove:
-      executed = recheck.Removed();
+      executed = (intent->flags & Intent::kOfAttribute) != 0 ? recheck.AttributeRemoved()
+                                                             : recheck.Removed();
       break;
     case Proc::kRename:
     case Proc::kRename2:
@@ -171,8 +206,12 @@ bool Store::Recheck(Proc procedure, Intent* intent) {
     case Proc::kSetattrDirect:
       executed = recheck.AttributesSet();
       break;
+    case Proc::kAllocate:
+      executed = recheck.Allocated();
+      break;
     case Proc::kClose:
-      executed = true;  // no open has outlived the server
+      // No open has outlived the server; that of a named attribute counts when its value does.
+      executed = (intent->flags & Intent::kOfAttribute) == 0 || recheck.AttributeSet();
       break;
     default:
       break;  // a WRITE that is not marked is to be written again

@@ -46,7 +46,7 @@ Grace& Store::grace() { return impl_->grace; }
 void Store::EndGrace(absl::Time now) {
   if (!impl_->grace.Ended(now)) return;
   RestoreOwnIdentity();
-  impl_->orphans.Sweep();
+  impl_->SweepOrphans();
 }
 
 size_t Store::open_count() const { return impl_->opens.size(); }
@@ -57,6 +57,8 @@ size_t Store::descriptor_count() const {
   return impl_->cache.descriptors().load(std::memory_order_relaxed);
 }
 
-wire::Verifier Store::write_verifier() const { return impl_->WriteVerifier(); }
+wire::Verifier Store::write_verifier() const {
+  return impl_->write_verifier->Of(impl_->mounts->Top(0));
+}
 
 }  // namespace dafs::server

@@ -80,6 +80,7 @@ namespace dafs::server {
 
 class Grace;
 class Operation;
+class RecentStats;
 struct Holdings;
 struct Intent;
 struct JournalSlot;
@@ -94,6 +95,7 @@ struct Caller {
   std::span<const uint32_t> groups;  // borrowed for the call; at most wire::kGroupsMax
   PeerAddress peer;                  // checked against the export's clients
   Operation* operation = nullptr;    // where a modification is recorded; borrowed, may be null
+  RecentStats* recent = nullptr;     // for the GETATTR behind it; borrowed, null on other threads
 };
 
 // What survives of the server's memory of its clients and their requests, and of an append that
@@ -328,10 +330,10 @@ class Store {
 
   // --- For statistics and tests ----------------------------------------------------------------
 
-  size_t open_count() const;        // opens held by clients
-  size_t lock_count() const;        // locks held by clients
-  size_t descriptor_count() const;  // descriptors held for objects
-  wire::Verifier write_verifier() const;
+  size_t open_count() const;              // opens held by clients
+  size_t lock_count() const;              // locks held by clients
+  size_t descriptor_count() const;        // descriptors held for objects
+  wire::Verifier write_verifier() const;  // of the first export
 
  private:
   explicit Store(std::unique_ptr<StoreImpl> impl);

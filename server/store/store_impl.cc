@@ -67,13 +67,19 @@ NameGuard::~NameGuard() {
   first_->Unlock();
 }
 
-ChangeProbe::ChangeProbe(Object& directory) : directory_(directory) {
+ChangeProbe::ChangeProbe(Object& directory, RecentStats* recent)
+    : directory_(directory), recent_(recent) {
   info_.before = ChangeOf(directory);
 }
 
 wire::ChangeInfo ChangeProbe::Modified() {
   directory_.change().Modified();
-  info_.after = ChangeOf(directory_);
+  const uint64_t sample = directory_.change().Sample();
+  struct statx stx;
+  if (Statx(directory_.path_fd(), &stx) == 0) {
+    info_.after = directory_.change().Value(CtimeNs(stx), sample);
+    if (recent_ != nullptr) recent_->Keep(directory_, sample, stx);
+  }
   return info_;  // not atomic: others may change the directory in between
 }
 
@@ -84,12 +90,15 @@ StoreImpl::StoreImpl(StoreOptions opts, const HandleKey& key, uint32_t instance_
       pseudo(options.exports, mac),
       instance(instance_number),
       start_seconds(time(nullptr)),
-      cache(max_descriptors),
+      cache(max_descriptors, lock_descriptors),
       opens(instance_number),
-      attributes(*this, instance_number) {}
+      attributes(*this, instance_number),
+      keep_orphans_(options.keep_orphans) {}
 
 absl::Status StoreImpl::OpenExports() {
+  ASSIGN_OR_RETURN(write_verifier, WriteVerifier::Open(options.state_dir, instance));
   ASSIGN_OR_RETURN(mounts, Mounts::Open(options.exports, mac));
+  mounts->OnFound([this](const FileSystem& fs) { TakeUpOrphans(fs); });
   for (size_t i = 0; i < options.exports.size(); ++i) {
     const FileSystem& fs = mounts->Top(i);
     KernelHandle handle;
@@ -98,16 +107,22 @@ absl::Status StoreImpl::OpenExports() {
     }
     roots.push_back(mac.Seal(
         MakeKey(fs.fshandle, HandleKind::kFile, handle.type, {handle.bytes, handle.length})));
-    if (options.exports[i].read_only) continue;
-    orphans.TakeUp(fs);
-    if (!options.keep_orphans) orphans.Sweep();
+    TakeUpOrphans(fs);
   }
+  mounts->FindWith(kOrphanDirectory);
   return absl::OkStatus();
 }
 
-wire::Verifier StoreImpl::WriteVerifier() const {
-  return wire::OpaqueFromUint64<wire::Verifier>(uint64_t{instance} << 32 |
-                                                lost_writes_.load(std::memory_order_acquire));
+// What an earlier instance has left may still be reclaimed, or goes at once.
+void StoreImpl::TakeUpOrphans(const FileSystem& fs) {
+  if (fs.exported->read_only) return;
+  orphans.TakeUp(fs);
+  if (!keep_orphans_.load(std::memory_order_relaxed)) orphans.Sweep();
+}
+
+void StoreImpl::SweepOrphans() {
+  keep_orphans_.store(false, std::memory_order_relaxed);
+  orphans.Sweep();
 }
 
 DafsStatus StoreImpl::Enter(const Caller& caller, const Export& exported) {
@@ -199,25 +214,44 @@ DafsStatus StoreImpl::ResolveTargetDir(const Caller& caller, const wire::FileHan
   return (*directory)->fs().exported->read_only ? DafsStatus::kRofs : DafsStatus::kOk;
 }
 
-DafsStatus StoreImpl::Adopt(const FileSystem& near, Fd path, ObjectRef* object) {
+DafsStatus StoreImpl::Identify(const FileSystem& near, const Fd& path, const FileSystem** fs,
+                               ObjectKey* key, ObjectRef* object) {
   KernelHandle handle;
   if (int error = GetKernelHandle(path.get(), "", &handle); error != 0) {
     return error == EOPNOTSUPP ? DafsStatus::kAcces : StatusFromErrno(error);
   }
-  const FileSystem* fs = mounts->FindByMountId(near, handle.mount_id);
-  if (fs == nullptr) return DafsStatus::kAcces;
-  const ObjectKey key =
-      MakeKey(fs->fshandle, HandleKind::kFile, handle.type, {handle.bytes, handle.length});
-  *object = cache.Find(key);
+  *fs = mounts->FindByMountId(near, handle.mount_id);
+  if (*fs == nullptr) return DafsStatus::kAcces;
+  *key = MakeKey((*fs)->fshandle, HandleKind::kFile, handle.type, {handle.bytes, handle.length});
+  *object = cache.Find(*key);
+  if (*object != nullptr) return DafsStatus::kOk;
+  *object = opens.FindObject(*key);
+  if (*object != nullptr) *object = cache.Insert(std::move(*object));
+  return DafsStatus::kOk;
+}
+
+DafsStatus StoreImpl::Adopt(const FileSystem& near, Fd path, ObjectRef* object,
+                            RecentStats* recent) {
+  const FileSystem* fs = nullptr;
+  ObjectKey key;
+  STORE_RETURN_IF_NOT_OK(Identify(near, path, &fs, &key, object));
   if (*object != nullptr) return DafsStatus::kOk;
   struct statx stx;
   if (int error = Statx(path.get(), &stx); error != 0) return StatusFromErrno(error);
-  ObjectRef fresh = opens.FindObject(key);
-  if (fresh == nullptr) {
-    fresh = std::make_shared<Object>(*fs, mac.Seal(key), std::move(path), stx.stx_mode & S_IFMT,
-                                     cache.descriptors());
-  }
-  *object = cache.Insert(std::move(fresh));
+  *object = cache.Insert(std::make_shared<Object>(*fs, mac.Seal(key), std::move(path),
+                                                  stx.stx_mode & S_IFMT, cache.descriptors()));
+  // Sample 0: taken before the object was known, so that no modification comes before it.
+  if (recent != nullptr) recent->Keep(**object, 0, stx);
+  return DafsStatus::kOk;
+}
+
+DafsStatus StoreImpl::AdoptNewFile(const FileSystem& near, Fd path, ObjectRef* object) {
+  const FileSystem* fs = nullptr;
+  ObjectKey key;
+  STORE_RETURN_IF_NOT_OK(Identify(near, path, &fs, &key, object));
+  if (*object != nullptr) return DafsStatus::kOk;
+  *object = cache.Insert(
+      std::make_shared<Object>(*fs, mac.Seal(key), std::move(path), S_IFREG, cache.descriptors()));
   return DafsStatus::kOk;
 }
 
@@ -228,10 +262,15 @@ DafsStatus StoreImpl::CheckAlive(Object& object, uint32_t nlink) {
 }
 
 DafsStatus StoreImpl::GetAttributes(Object& object, uint64_t bitmap,
-                                    wire::FileAttributes* attributes) {
-  const uint64_t sample = object.change().Sample();
+                                    wire::FileAttributes* attributes, const RecentStats* recent) {
+  uint64_t sample = object.change().Sample();
   struct statx stx;
-  if (int error = Statx(object.path_fd(), &stx); error != 0) return StatusFromErrno(error);
+  if (const auto* known = recent != nullptr ? recent->Find(object) : nullptr; known != nullptr) {
+    sample = known->sample;
+    stx = known->stx;
+  } else if (int error = Statx(object.path_fd(), &stx); error != 0) {
+    return StatusFromErrno(error);
+  }
   STORE_RETURN_IF_NOT_OK(CheckAlive(object, stx.stx_nlink));
   const bool hidden_link =
       object.is_dir() ? orphans.IsIn(object.fs(), stx.stx_ino) : object.orphaned();

@@ -20,7 +20,9 @@
 #include "server/store/open_state.h"
 #include "server/store/orphans.h"
 #include "server/store/pseudo_fs.h"
+#include "server/store/recent_stats.h"
 #include "server/store/store.h"
+#include "server/store/write_verifier.h"
 #include "wire/attributes.h"
 
 namespace dafs::server {
@@ -71,7 +73,8 @@ class LockCount {
 // The CHANGE attribute of a directory before and after a modification.
 class ChangeProbe {
  public:
-  explicit ChangeProbe(Object& directory);
+  // Afterwards `recent`, if there is one, has the directory's attributes.
+  explicit ChangeProbe(Object& directory, RecentStats* recent = nullptr);
   // To be called after a modification that succeeded.
   wire::ChangeInfo Modified();
   uint64_t before() const { return info_.before; }
@@ -80,6 +83,7 @@ class ChangeProbe {
 
  private:
   Object& directory_;
+  RecentStats* const recent_;
   wire::ChangeInfo info_;
 };
 
@@ -108,6 +112,9 @@ class StoreImpl {
 
   absl::Status OpenExports();
 
+  // Removes what nobody has reclaimed, now and on file systems that are found later.
+  void SweepOrphans();
+
   // The object or pseudo directory that `handle` names, if `caller` may come there at all.
   // BADHANDLE, STALE, ACCES.
   wire::DafsStatus Resolve(const Caller& caller, const wire::FileHandle& handle, Place* place);
@@ -126,8 +133,10 @@ class StoreImpl {
   // Makes the thread act as `caller` in this export, squashed as it says. SERVERFAULT if it fails.
   wire::DafsStatus Enter(const Caller& caller, const Export& exported);
 
-  // `name` in `directory`, as the identity entered. Crosses into mounted file systems.
-  wire::DafsStatus LookupName(Object& directory, const std::string& name, ObjectRef* child);
+  // `name` in `directory`, as the identity entered. Crosses into mounted file systems. What statx
+  // said, if it had to be asked, is left in `recent`.
+  wire::DafsStatus LookupName(Object& directory, const std::string& name, ObjectRef* child,
+                              RecentStats* recent = nullptr);
 
   // One step of a path, from any place to any place. Enters the identity of `caller` by itself.
   wire::DafsStatus LookupStep(const Caller& caller, const Place& directory, const std::string& name,
@@ -137,15 +146,19 @@ class StoreImpl {
   wire::DafsStatus Walk(const Caller& caller, std::span<const std::string> path, Place* place,
                         uint32_t* count);
 
-  // The object of a descriptor that has just been opened O_PATH; keeps the descriptor.
-  wire::DafsStatus Adopt(const FileSystem& near, Fd path, ObjectRef* object);
+  // The object of a descriptor that has just been opened O_PATH; keeps the descriptor. A regular
+  // file that has just been made need not be looked at.
+  wire::DafsStatus Adopt(const FileSystem& near, Fd path, ObjectRef* object,
+                         RecentStats* recent = nullptr);
+  wire::DafsStatus AdoptNewFile(const FileSystem& near, Fd path, ObjectRef* object);
 
   // STALE for an object without any name that nobody has open: it is there only because a cache
   // holds a descriptor, and is forgotten. `nlink` is what statx just said.
   wire::DafsStatus CheckAlive(Object& object, uint32_t nlink);
 
-  // The attributes of an object that is alive.
-  wire::DafsStatus GetAttributes(Object& object, uint64_t bitmap, wire::FileAttributes* attributes);
+  // The attributes of an object that is alive, as `recent` has them or now.
+  wire::DafsStatus GetAttributes(Object& object, uint64_t bitmap, wire::FileAttributes* attributes,
+                                 const RecentStats* recent = nullptr);
   void GetPseudoAttributes(const PseudoNode& node, uint64_t bitmap,
                            wire::FileAttributes* attributes);
 
@@ -181,36 +194,42 @@ class StoreImpl {
     return append_locks_[absl::Hash<ObjectKey>{}(key) % append_locks_.size()];
   }
 
-  wire::Verifier WriteVerifier() const;
-  // Uncommitted data may have been lost: every client has to write again (6.5.8).
-  void ChangeWriteVerifier() { lost_writes_.fetch_add(1, std::memory_order_acq_rel); }
+  // Whether another open may keep descriptors for itself: as long as there is room for locks.
+  bool MayPin() {
+    return cache.descriptors().load(std::memory_order_relaxed) < max_descriptors / 2;
+  }
 
-  // Whether another open may keep descriptors for itself.
-  bool MayPin() { return cache.descriptors().load(std::memory_order_relaxed) < max_descriptors; }
-
-  // Whether another owner may have locks: each takes a descriptor or two, besides those of files.
-  bool MayLock() { return lock_descriptors.load(std::memory_order_relaxed) < max_descriptors / 4; }
+  // Whether another owner may have locks: each takes a descriptor or two, and files that nobody
+  // uses just now give up theirs.
+  bool MayLock() {
+    return lock_descriptors.load(std::memory_order_relaxed) < max_descriptors / 3 * 2;
+  }
 
   const StoreOptions options;
   const size_t max_descriptors;
   const HandleMac mac;
   const PseudoFs pseudo;
   const uint32_t instance;
-  const int64_t start_seconds;  // times and CHANGE of the pseudo file system
+  const int64_t start_seconds;              // times and CHANGE of the pseudo file system
+  std::atomic<size_t> lock_descriptors{0};  // a count; publishes nothing
   DescriptorCache cache;
   OpenTable opens;
-  std::atomic<size_t> lock_descriptors{0};  // a count; publishes nothing
   LockTable locks;
   Orphans orphans;
   Grace grace;
   NamedAttributes attributes;
   std::unique_ptr<Mounts> mounts;
+  std::unique_ptr<WriteVerifier> write_verifier;
   std::vector<wire::FileHandle> roots;  // by export
 
  private:
+  // The key of what `path` leads to, and the object if it is known already.
+  wire::DafsStatus Identify(const FileSystem& near, const Fd& path, const FileSystem** fs,
+                            ObjectKey* key, ObjectRef* object);
   wire::DafsStatus OpenByHandle(const wire::FileHandle& handle, ObjectRef* object);
+  void TakeUpOrphans(const FileSystem& fs);
 
-  std::atomic<uint32_t> lost_writes_{0};  // a count; publishes nothing
+  std::atomic<bool> keep_orphans_;  // publishes nothing but itself
   std::array<absl::Mutex, 64> file_locks_;
   std::array<absl::Mutex, 64> append_locks_;
   NameGuard::Mutexes name_locks_;

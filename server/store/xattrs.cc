@@ -8,6 +8,7 @@
 
 #include "server/store/errno_status.h"
 #include "server/store/identity.h"
+#include "wire/attribute_names.h"
 #include "wire/name_check.h"
 
 namespace dafs::server {
@@ -22,9 +23,12 @@ constexpr int kAttempts = 8;         // against values that grow between two cal
 
 bool IsReserved(std::string_view name) { return name.starts_with(kReserved); }
 
-DafsStatus CheckXattrName(const std::string& name) {
-  if (name.size() > kXattrNameMost) return DafsStatus::kNameTooLong;
-  return name.find('\0') == std::string::npos ? DafsStatus::kOk : DafsStatus::kInval;
+// The kernel's name for `given`, one of the wire's. Every attribute has one name there.
+DafsStatus ToKernelName(const std::string& given, std::string* name) {
+  *name = wire::XattrOf(given);
+  if (name->size() > kXattrNameMost) return DafsStatus::kNameTooLong;
+  const bool another = wire::AttributeOf(*name) != given;
+  return another || name->find('\0') != std::string::npos ? DafsStatus::kInval : DafsStatus::kOk;
 }
 
 DafsStatus StatusOfXattr(int error) {
@@ -66,8 +70,9 @@ int FlagsOf(XattrMode mode) {
 
 }  // namespace
 
-DafsStatus GetXattrSize(const Object& object, const std::string& name, size_t* size) {
-  if (DafsStatus status = CheckXattrName(name); status != DafsStatus::kOk) return status;
+DafsStatus GetXattrSize(const Object& object, const std::string& given, size_t* size) {
+  std::string name;
+  if (DafsStatus status = ToKernelName(given, &name); status != DafsStatus::kOk) return status;
   if (IsReserved(name)) return DafsStatus::kNoEnt;
   const RootsOwn rights(name);
   const ssize_t n = getxattr(FdPath(object.path_fd()).c_str(), name.c_str(), nullptr, 0);
@@ -76,8 +81,9 @@ DafsStatus GetXattrSize(const Object& object, const std::string& name, size_t* s
   return DafsStatus::kOk;
 }
 
-DafsStatus GetXattr(const Object& object, const std::string& name, std::string* value) {
-  if (DafsStatus status = CheckXattrName(name); status != DafsStatus::kOk) return status;
+DafsStatus GetXattr(const Object& object, const std::string& given, std::string* value) {
+  std::string name;
+  if (DafsStatus status = ToKernelName(given, &name); status != DafsStatus::kOk) return status;
   if (IsReserved(name)) return DafsStatus::kNoEnt;
   size_t room = kUsualSize;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -91,8 +97,10 @@ DafsStatus GetXattr(const Object& object, const std::string& name, std::string* 
         return DafsStatus::kOk;
       }
     }
-    if (errno != ERANGE) return StatusOfXattr(errno);
-    if (DafsStatus status = GetXattrSize(object, name, &room); status != DafsStatus::kOk) {
+    const int error = errno;
+    value->clear();
+    if (error != ERANGE) return StatusOfXattr(error);
+    if (DafsStatus status = GetXattrSize(object, given, &room); status != DafsStatus::kOk) {
       return status;
     }
     if (room > kXattrMost) return DafsStatus::kFbig;
@@ -101,9 +109,10 @@ DafsStatus GetXattr(const Object& object, const std::string& name, std::string* 
   return DafsStatus::kDelay;
 }
 
-DafsStatus SetXattr(const Object& object, const std::string& name, std::string_view value,
+DafsStatus SetXattr(const Object& object, const std::string& given, std::string_view value,
                     XattrMode mode) {
-  if (DafsStatus status = CheckXattrName(name); status != DafsStatus::kOk) return status;
+  std::string name;
+  if (DafsStatus status = ToKernelName(given, &name); status != DafsStatus::kOk) return status;
   if (IsReserved(name)) return DafsStatus::kPerm;
   if (value.size() > kXattrMost) return DafsStatus::kFbig;
   const RootsOwn rights(name);
@@ -114,8 +123,9 @@ DafsStatus SetXattr(const Object& object, const std::string& name, std::string_v
   return DafsStatus::kOk;
 }
 
-DafsStatus RemoveXattr(const Object& object, const std::string& name) {
-  if (DafsStatus status = CheckXattrName(name); status != DafsStatus::kOk) return status;
+DafsStatus RemoveXattr(const Object& object, const std::string& given) {
+  std::string name;
+  if (DafsStatus status = ToKernelName(given, &name); status != DafsStatus::kOk) return status;
   if (IsReserved(name)) return DafsStatus::kNoEnt;
   const RootsOwn rights(name);
   if (removexattr(FdPath(object.path_fd()).c_str(), name.c_str()) != 0) {
@@ -137,7 +147,8 @@ DafsStatus ListXattrs(const Object& object, std::vector<std::string>* names) {
   while (!left.empty()) {
     const std::string_view name = left.substr(0, left.find('\0'));
     left.remove_prefix(std::min(name.size() + 1, left.size()));
-    if (!IsReserved(name) && wire::IsWireName(name)) names->emplace_back(name);
+    const std::string_view told = wire::AttributeOf(name);
+    if (!IsReserved(name) && wire::IsWireName(told)) names->emplace_back(told);
   }
   return DafsStatus::kOk;
 }

@@ -2,9 +2,9 @@
 // kernel says who may read, write and see them. Spec: 4.1.5; ARCHITECTURE "named attributes".
 //
 // Names are the kernel's, with their name space: "user.x", "trusted.x", "security.x",
-// "system.posix_acl_access". What the server keeps for itself ("trusted.dafs.") does not exist for
-// callers. For root, unless squashed, the kernel is asked with the capabilities that trusted.* and
-// security.* need, which identities do not have (identity.h).
+// "system.posix_acl_access"; others go by wire/attribute_names.h. What the server keeps for itself
+// ("trusted.dafs.") does not exist for callers. For root, unless squashed, the kernel is asked with
+// the capabilities that trusted.* and security.* need, which identities do not have (identity.h).
 // Usable from any thread. May block on the file system.
 #pragma once
 
@@ -26,7 +26,7 @@ inline constexpr size_t kXattrNameMost = 255;  // XATTR_NAME_MAX
 enum class XattrMode : uint8_t { kAny, kCreate, kReplace };
 
 // NOENT: there is none of this name, or none that this caller may see. NOTSUPP: the file system
-// has no such attributes. Others as the kernel says.
+// has no such attributes. Others as the kernel says. `value` is then empty.
 wire::DafsStatus GetXattr(const Object& object, const std::string& name, std::string* value);
 wire::DafsStatus GetXattrSize(const Object& object, const std::string& name, size_t* size);
 

@@ -19,7 +19,8 @@
 //   - siw checks contexts, bounds and the remote-write right, but lets a peer RDMA-read any region
 //     of the domain whose context it knows or guesses. It does not report invalidated_context, and
 //     opens its TCP connection inside Connect, which blocks while the peer's host does not answer.
-//     It reports sends before the reads posted ahead of them: wire/dat/verbs_send_queue.h.
+//     It reports sends before the reads posted ahead of them (wire/dat/verbs_send_queue.h), and
+//     sends memory by reference where it is not asked to report that (wire/dat/verbs_device.h).
 #pragma once
 
 #include <cstdint>

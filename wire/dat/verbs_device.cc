@@ -11,6 +11,8 @@ namespace {
 
 // The numbers siw reports about itself (kernel, drivers/infiniband/sw/siw/siw.h): "bmt".
 constexpr uint32_t kSiwVendor = 0x626d74;
+// What siw sends by reference (SENDPAGE_THRESH there) is a page of the smallest kind or more.
+constexpr uint64_t kSiwReferenceBytes = 4096;
 
 uint32_t AtLeastOne(int value) { return static_cast<uint32_t>(std::max(value, 1)); }
 
@@ -29,6 +31,7 @@ absl::StatusOr<DeviceLimits> QueryDevice(ibv_context* context, uint8_t port) {
   }
   limits.is_iwarp = context->device->transport_type == IBV_TRANSPORT_IWARP;
   limits.is_siw = limits.is_iwarp && device.vendor_id == kSiwVendor;
+  if (limits.is_siw) limits.signal_bytes = kSiwReferenceBytes;
   limits.read_sink_needs_remote_write = limits.is_iwarp && !limits.is_siw;
   limits.can_invalidate = (device.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) != 0;
   limits.max_segments = AtLeastOne(device.max_sge);

@@ -17,6 +17,13 @@ struct DeviceLimits {
   // tagged write. siw, an iWARP device as well, knows its own reads and does without.
   bool read_sink_needs_remote_write = false;
   bool is_siw = false;
+  // Sends and RDMA writes of so many bytes are only done with their buffers when they are signaled
+  // themselves. siw hands an unsignaled one of a page or more to TCP by reference, and reports what
+  // is posted behind it while the peer has yet to take those pages out of the socket (kernel,
+  // siw_qp_tx.c: siw_qp_prepare_tx, use_sendpage); what is signaled it copies. Its read responses
+  // go by reference too: their source must not change before the reader says that it is done,
+  // which in DAFS is the server's response.
+  uint64_t signal_bytes = ~uint64_t{0};
   bool can_invalidate = false;     // Send with Invalidate
   uint32_t max_segments = 1;       // of a send, receive or RDMA write
   uint32_t max_read_segments = 1;  // of an RDMA read

@@ -51,6 +51,7 @@ SendQueueLimits LimitsOf(const DeviceLimits& device, const EndpointOptions& opti
   limits.max_request_segments = limits.max_segments;
   limits.max_read_segments = std::min(limits.max_segments, device.max_read_segments);
   limits.max_request_bytes = device.max_message_bytes;
+  limits.signal_bytes = device.signal_bytes;
   return limits;
 }
 

@@ -12,9 +12,10 @@
 
 namespace dafs::dat::verbs {
 
-absl::StatusOr<std::unique_ptr<Listener>> VerbsListener::Create(std::shared_ptr<Opener> opener,
-                                                                const Address& local,
-                                                                const VerbsOptions& options) {
+namespace {
+
+absl::StatusOr<std::unique_ptr<Connection>> ListenAt(std::shared_ptr<Opener> opener,
+                                                     const Address& local, int backlog) {
   const std::string what = absl::StrCat("listen on rdma ", local.ToString());
   ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection, Connection::Create(std::move(opener)));
   rdma_cm_id* id = connection->id();
@@ -38,16 +39,30 @@ absl::StatusOr<std::unique_ptr<Listener>> VerbsListener::Create(std::shared_ptr<
     }
     return CallFailed(what, errno);
   }
-  if (connection->Call([&] { return rdma_listen(id, options.backlog); }) != 0) {
+  if (connection->Call([&] { return rdma_listen(id, backlog); }) != 0) {
     return CallFailed(what, errno);
   }
+  return connection;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Listener>> VerbsListener::Create(std::shared_ptr<Opener> opener,
+                                                                const Address& local,
+                                                                const VerbsOptions& options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
+                   ListenAt(std::move(opener), local, options.backlog));
   const Address bound = connection->local();
   return std::unique_ptr<Listener>(new VerbsListener(std::move(connection), bound, options));
 }
 
 absl::StatusOr<std::unique_ptr<PendingEndpoint>> VerbsListener::Next() {
+  if (connection_ == nullptr) {
+    ASSIGN_OR_RETURN(connection_, ListenAt(opener_, local_, options_.backlog));
+  }
   while (std::optional<ConnectionEvent> event = connection_->NextEvent()) {
     if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
+      connection_.reset();  // the kernel waits for it
       return absl::UnavailableError(
           absl::StrCat("listen on rdma ", local_.ToString(), ": the RDMA device was removed"));
     }
@@ -71,6 +86,9 @@ absl::StatusOr<std::unique_ptr<PendingEndpoint>> VerbsListener::Next() {
   return nullptr;
 }
 
-WaitHandle VerbsListener::Arm() { return {.fd = connection_->fd(), .events = EPOLLIN}; }
+WaitHandle VerbsListener::Arm() {
+  if (connection_ == nullptr) return {};
+  return {.fd = connection_->fd(), .events = EPOLLIN};
+}
 
 }  // namespace dafs::dat::verbs

@@ -19,7 +19,7 @@ class VerbsListener final : public Listener {
                                                           const VerbsOptions& options);
 
   // kResourceExhausted: one request was refused for lack of descriptors or memory; the listener
-  // goes on. kUnavailable: the device is gone, and the listener with it.
+  // goes on. kUnavailable: the device is gone; each further call tries to listen there again.
   absl::StatusOr<std::unique_ptr<PendingEndpoint>> Next() override;
   WaitHandle Arm() override;
   const Address& local() const override { return local_; }
@@ -27,9 +27,13 @@ class VerbsListener final : public Listener {
  private:
   VerbsListener(std::unique_ptr<Connection> connection, const Address& local,
                 const VerbsOptions& options)
-      : connection_(std::move(connection)), local_(local), options_(options) {}
+      : opener_(connection->opener()),
+        connection_(std::move(connection)),
+        local_(local),
+        options_(options) {}
 
-  std::unique_ptr<Connection> connection_;
+  const std::shared_ptr<Opener> opener_;
+  std::unique_ptr<Connection> connection_;  // null after its device was removed
   const Address local_;
   const VerbsOptions options_;
 };

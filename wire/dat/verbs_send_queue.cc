@@ -151,8 +151,8 @@ absl::Status SendQueue::PostNext(uint32_t slot) {
   entry.bytes_posted += bytes;
   entry.posted_all = entry.next_segment == segments.size();
   const uint32_t half = std::max(1u, std::min(limits_.max_operations, limits_.max_requests) / 2);
-  const bool signaled =
-      is_read || (operation.signaled && entry.posted_all) || unsignaled_ + 1 >= half;
+  const bool signaled = is_read || (operation.signaled && entry.posted_all) ||
+                        bytes >= limits_.signal_bytes || unsignaled_ + 1 >= half;
   return Post(request,
               {.slot = slot, .last = entry.posted_all, .read = is_read, .signaled = signaled});
 }

@@ -7,7 +7,8 @@
 //
 // Sends and writes go out in the order posted. Reads beyond the limit wait here and let later sends
 // and writes pass. A request occupies its place in the device's queue until a signaled request
-// posted at or after it has completed; so every half queue one is signaled. A read is over by its
+// posted at or after it has completed; so every half queue one is signaled, and what the device
+// would not copy otherwise. A read is over by its
 // own completion only: siw reports sends that were posted behind a read before the read's data is
 // there, where InfiniBand (10.8.5) keeps the order.
 // Spec: appendix B (ordering), E.7 (solicited event bit always 0). One thread. Internal.
@@ -38,6 +39,8 @@ struct SendQueueLimits {
   uint32_t max_read_segments = 1;  // of one read request
   uint64_t max_request_bytes = 1;
   uint32_t inline_bytes = 0;
+  // Requests of so many bytes or more are always signaled: DeviceLimits::signal_bytes.
+  uint64_t signal_bytes = ~uint64_t{0};
 };
 
 class SendQueue {

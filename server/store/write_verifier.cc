@@ -1,0 +1,54 @@
+#include "server/store/write_verifier.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "server/store/machine_boot.h"
+#include "wire/log.h"
+#include "wire/status_macros.h"
+
+namespace dafs::server {
+namespace {
+
+constexpr uint64_t kMagic = 0x3130666972657677;  // "wverif01" in memory
+constexpr size_t kFileBytes = 4096;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WriteVerifier>> WriteVerifier::Open(const std::string& state_dir,
+                                                                   uint32_t instance) {
+  const std::string path = state_dir + "/write-verifier";
+  absl::StatusOr<MappedFile> file = MappedFile::Open(path, kFileBytes);
+  if (!file.ok()) {
+    if (!absl::IsNotFound(file.status())) {
+      LogWarning(absl::StrCat(file.status().message(), "; made anew"));
+    }
+    unlink(path.c_str());
+    file = MappedFile::Create(path, kFileBytes);
+    RETURN_IF_ERROR(file.status());
+  }
+  std::unique_ptr<WriteVerifier> verifier(new WriteVerifier(*std::move(file), instance));
+  Record& record = verifier->record();
+  if (record.magic == kMagic && record.boot == BootSum()) return verifier;
+  record.magic = 0;
+  if (getrandom(&record.number, sizeof record.number, 0) != sizeof record.number) {
+    return absl::InternalError("getrandom: no random number for the write verifier");
+  }
+  record.boot = BootSum();
+  record.losses = 0;
+  record.magic = kMagic;
+  return verifier;
+}
+
+wire::Verifier WriteVerifier::Of(const FileSystem& fs) const {
+  const Record& now = record();
+  // Both numbers are small: far apart, so that losses do not make one of the other.
+  const uint64_t apart = fs.mount_number != 0 ? fs.mount_number << 1 : uint64_t{instance_} << 1 | 1;
+  return wire::OpaqueFromUint64<wire::Verifier>(now.number + (apart << 20) +
+                                                now.losses.load(std::memory_order_acquire));
+}
+
+void WriteVerifier::Change() { record().losses.fetch_add(1, std::memory_order_acq_rel); }
+
+}  // namespace dafs::server
