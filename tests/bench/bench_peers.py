@@ -1,4 +1,8 @@
-"""The file systems that scripts/bench compares: each is started over one directory, mounted, and taken down again."""
+"""What scripts/bench compares on one directory: mount.dafs, and what FUSE itself costs. bench_remote.py has the rest.
+
+`caches` says how each mounts: with caches of attributes and names for seconds, as it does by default, or with none,
+every call going to the server and every write being there when it is answered.
+"""
 
 import dataclasses
 import os
@@ -8,6 +12,8 @@ import subprocess
 
 import processes
 import rig
+
+SECONDS = 3  # that attributes and names are kept where caches are on: the least cache time of mount.dafs for files
 
 
 def call(command, log, timeout=600):
@@ -23,6 +29,26 @@ def remove_tree(directory):
     shutil.rmtree(directory, ignore_errors=True)
 
 
+def children_of(pids):
+    """`pids` and all processes below them. Reads nothing that could wait for a process."""
+    below = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat", "rb") as stat:
+                    parent = stat.read().rsplit(b")", 1)[1].split()[1]
+            except OSError:
+                continue  # it ended meanwhile
+            below.setdefault(int(parent), []).append(int(entry))
+    found = []
+    wanted = list(pids)
+    while wanted:
+        pid = wanted.pop()
+        found.append(pid)
+        wanted += below.get(pid, [])
+    return found
+
+
 @dataclasses.dataclass
 class Place:
     bin: pathlib.Path
@@ -36,20 +62,26 @@ class System:
     """A file system on `point`. `start` returns why it cannot be had, or nothing."""
 
     name = ""
+    about = ""
 
-    def __init__(self, place):
+    def __init__(self, place, name=None):
         self.place = place
+        self.name = name or self.name
         self.point = place.base / self.name
         self.point.mkdir()
+        self.state = place.base / f"{self.name}.state"
+        self.state.mkdir(mode=0o700)
+        self.behind = place.backing  # where what it shows lies
         self.children = {}  # part: [Popen]
-        self.options = ""
+        self.commands = {}  # part or way of mounting: the command, for the report
+        self.caches = True
 
     def start(self):
         return None
 
-    def mount(self, options):
-        self.options = options
-        self.attach(options)
+    def mount(self, caches):
+        self.caches = caches
+        self.commands["with caches" if caches else "without"] = self.attach(caches)
         if not processes.wait_until(lambda: os.path.ismount(self.point), 15):
             raise RuntimeError(f"{self.name} does not mount")
 
@@ -60,21 +92,43 @@ class System:
 
     def remount(self):
         self.umount()
-        self.mount(self.options)
+        self.mount(self.caches)
 
     def stop(self):
         self.umount()
         for part in list(self.children):
             self.end(part)
 
-    def attach(self, options):
+    def attach(self, caches):
+        """Mounts; returns the command."""
         raise NotImplementedError
 
-    def spawn(self, part, command):
-        process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=self.place.log,
-                                   stderr=self.place.log, cwd="/")
+    def point_text(self):
+        """What the probe is to measure."""
+        return self.point
+
+    def probe(self):
+        """The words before ROW of the program that measures."""
+        return [self.place.bin / "dafs_bench_probe"]
+
+    def has(self, row):
+        """Whether `row` can be measured on it."""
+        return True
+
+    def spawn(self, part, command, **options):
+        command = [str(word) for word in command]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.place.log, stderr=self.place.log,
+                                   cwd="/", **options)
         self.children.setdefault(part, []).append(process)
-        return process
+        return " ".join(command)
+
+    def serve(self, command, port):
+        """Starts a server and waits until it listens; returns why it does not."""
+        self.commands["server"] = self.spawn("server", command)
+        server = self.children["server"][-1]
+        if not processes.wait_until(lambda: rig.listening(port) or server.poll() is not None, 15) or server.poll():
+            return f"{pathlib.Path(str(command[0])).name} does not listen"
+        return None
 
     def end(self, part):
         for process in self.children.pop(part, []):
@@ -84,81 +138,75 @@ class System:
 
     def processes(self):
         """The processes whose time is counted, by part."""
-        return {part: [child.pid for child in children if child.poll() is None]
-                for part, children in self.children.items()}
+        parts = {}
+        for part, children in self.children.items():
+            parts[part] = children_of(child.pid for child in children if child.poll() is None)
+        return parts
 
     def pin(self, pinned):
         """Puts all of it and this program, and so what it starts, on one CPU, or lets them go."""
         cpus = {self.place.cpu} if pinned else range(os.cpu_count())
         pids = [pid for part in self.processes().values() for pid in part]
         for pid in pids:
-            for thread in os.listdir(f"/proc/{pid}/task"):
-                os.sched_setaffinity(int(thread), cpus)
+            try:
+                for thread in os.listdir(f"/proc/{pid}/task"):
+                    os.sched_setaffinity(int(thread), cpus)
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it ended meanwhile
         os.sched_setaffinity(0, cpus)
 
 
 class Dafs(System):
     name = "dafs"
+    about = "mount.dafs and dafsd over TCP"
 
-    def __init__(self, place, options):
-        super().__init__(place)
+    def __init__(self, place, options, name=None, server_options=()):
+        super().__init__(place, name)
         self.more = options
+        self.server_options = server_options
         self.port = rig.free_port()
 
     def start(self):
-        state = self.place.base / "state"
-        state.mkdir(mode=0o700)
-        server = self.spawn("server", [self.place.bin / "dafsd", "--foreground", "--listen",
-                                       f"tcp:127.0.0.1:{self.port}", "--state-dir", state, "--export",
-                                       f"/bench={self.place.backing},rw,no_root_squash"])
-        if not processes.wait_until(lambda: rig.listening(self.port) or server.poll() is not None, 15) or server.poll():
-            raise RuntimeError("dafsd does not listen")
+        return self.serve([self.place.bin / "dafsd", "--foreground", "--listen", f"tcp:127.0.0.1:{self.port}",
+                           "--state-dir", self.state, "--export", f"/bench={self.place.backing},rw,no_root_squash",
+                           *self.server_options],
+                          self.port)
 
-    def attach(self, options):
-        joined = ",".join(filter(None, (options, self.more)))
-        self.spawn("client", [self.place.bin / "mount.dafs", f"127.0.0.1:{self.port}:/bench", self.point, "-f",
-                              *(["-o", joined] if joined else [])])
+    def attach(self, caches):
+        joined = ",".join(filter(None, ("" if caches else "noac,lookupcache=none", self.more)))
+        return self.spawn("client", [self.place.bin / "mount.dafs", f"127.0.0.1:{self.port}:/bench", self.point, "-f",
+                                     *(["-o", joined] if joined else [])])
 
 
 class Passthrough(System):
+    """Of this tree, in one thread: the least that FUSE costs. The kernel looks at permissions, as for mount.dafs."""
+
     name = "passthrough"
+    about = "tests/bench/passthrough.cc, a FUSE file system that hands every call to the directory behind it"
 
-    def attach(self, options):
-        self.spawn("client", [self.place.bin / "dafs_passthrough", self.point, "-f", "-o",
-                              f"source={self.place.backing}"])
+    def attach(self, caches):
+        return self.spawn("client", [self.place.bin / "dafs_passthrough", self.point, "-f", "-o",
+                                     f"source={self.behind},timeout={SECONDS if caches else 0},default_permissions"])
 
 
-class Sshfs(System):
-    """sshfs over an sshd of its own, encrypted as ssh is."""
+class LibfusePassthrough(System):
+    """libfuse's own example, in its own loop of many threads."""
 
-    name = "sshfs"
+    name = "libfuse"
+    about = "passthrough_ll of libfuse's examples, as it is"
+    SOURCE = "/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c"
 
     def start(self):
-        for program in ("sshfs", "/usr/sbin/sshd", "ssh-keygen"):
-            if shutil.which(program) is None:
-                return f"{program} is not installed"
-        self.state = self.place.base / "ssh"
-        self.state.mkdir(mode=0o700)
-        for key in ("host", "user"):
-            call(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.state / key], self.place.log)
-        self.port = rig.free_port()
-        (self.state / "config").write_text(
-            f"ListenAddress 127.0.0.1\nPort {self.port}\nHostKey {self.state}/host\nPidFile none\n"
-            f"AuthorizedKeysFile {self.state}/user.pub\nStrictModes no\nUsePAM no\nPermitRootLogin yes\n"
-            "Subsystem sftp internal-sftp\n", encoding="ascii")
-        os.makedirs("/run/sshd", exist_ok=True)
-        server = self.spawn("server", ["/usr/sbin/sshd", "-D", "-e", "-f", self.state / "config"])
-        if not processes.wait_until(lambda: rig.listening(self.port) or server.poll() is not None, 15) or server.poll():
-            return "sshd does not listen"
+        if not os.path.exists(self.SOURCE):
+            return f"{self.SOURCE} is not there"
+        self.program = self.state / "passthrough_ll"
+        flags = call(["pkg-config", "--cflags", "--libs", "fuse3"], self.place.log).stdout.split()
+        build = ["cc", "-O2", "-w", self.SOURCE, "-o", self.program, *flags]
+        self.commands["build"] = " ".join(str(word) for word in build)
+        call(build, self.place.log)
         return None
 
-    def attach(self, options):
-        self.spawn("client", ["sshfs", "-f", f"root@127.0.0.1:{self.place.backing}", self.point, "-p", self.port,
-                              "-o", f"IdentityFile={self.state}/user,StrictHostKeyChecking=no,"
-                                    f"UserKnownHostsFile={self.state}/known"])
-
-    def processes(self):
-        return {}  # ssh and its children come and go: only the figures are compared
-
-
-PEERS = {peer.name: peer for peer in (Passthrough, Sshfs)}
+    def attach(self, caches):
+        return self.spawn("client", [self.program, self.point, "-f", "-o",
+                                     f"source={self.behind},cache=auto,timeout={SECONDS if caches else 0},"
+                                     "default_permissions"])

@@ -1,12 +1,11 @@
 // Times one kind of call on a directory many times, one by one, and prints what it took:
 //   dafs_bench_probe ROW DIR COUNT [PID...]
+//   dafs_libnfs_probe ROW nfs://SERVER/DIR?version=4&nfsport=PORT COUNT [PID...]
 //   ->  {"count":N,"median":us,"p05":us,"p95":us,"mean":us,"cpu":[us,...]}
 // `cpu` is the processor time of each call: the probe's own, then that of each process PID.
 // DIR holds `file`, of 64 MiB, for the rows on data. What a row needs besides it makes before the
 // clock runs, and removes afterwards. For `scripts/bench`, which knows what the figures mean.
-#include <dirent.h>
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,15 +18,20 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tests/bench/bench_calls.h"
+
+namespace dafs::bench {
 namespace {
 
 constexpr size_t kPage = 4096;
 constexpr size_t kLarge = 1 << 20;
+constexpr size_t kFileBytes = 64 << 20;  // of `file`
 
 [[noreturn]] void Fail(const std::string& what) {
   std::perror(("dafs_bench_probe: " + what).c_str());
@@ -38,68 +42,70 @@ void Must(bool good, const std::string& what) {
   if (!good) Fail(what);
 }
 
-// The surroundings of a row.
+// The surroundings of a row. Paths are relative to the directory that is measured.
 class Bench {
  public:
-  Bench(std::string directory, size_t count)
-      : directory_(std::move(directory)),
+  Bench(Calls& calls, size_t count)
+      : calls_(calls),
         count_(count),
         buffer_(static_cast<char*>(std::aligned_alloc(kPage, kLarge))) {
     Must(buffer_ != nullptr, "memory");
     std::memset(buffer_, 1, kLarge);
   }
   ~Bench() {
-    if (fd_ >= 0) close(fd_);
+    if (file_ != kNoFile) calls_.Close(file_);
     std::free(buffer_);
   }
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
+  Calls& calls() { return calls_; }
   size_t count() const { return count_; }
-  const char* Path(std::string_view name) {
-    return (path_ = directory_ + "/").append(name).c_str();
-  }
   // A name that no probe has asked for before.
   const char* Missing(size_t i) {
-    return Path("no-" + std::to_string(getpid()) + "-" + std::to_string(i));
+    return Name("no-" + std::to_string(getpid()) + "-" + std::to_string(i));
   }
-  const char* Path(size_t i) { return Path("probe-" + std::to_string(i)); }
+  const char* Made(size_t i) { return Name("probe-" + std::to_string(i)); }
+  const char* Entry(size_t i) {
+    std::string digits = std::to_string(i);
+    digits.insert(0, 6 - std::min<size_t>(digits.size(), 6), '0');
+    return Name("entries/entry-" + digits);
+  }
 
   void OpenFile(int flags) {
-    fd_ = open(Path("file"), flags);
-    struct stat attributes = {};
-    Must(fd_ >= 0 && fstat(fd_, &attributes) == 0, "file");
-    bytes_ = static_cast<size_t>(attributes.st_size);
-    Must(bytes_ >= kLarge, "file: too short");
+    file_ = calls_.Open("file", flags);
+    Must(file_ != kNoFile, "file");
   }
-  bool Read(size_t size, size_t at) {
-    return pread(fd_, buffer_, size, static_cast<off_t>(at)) == static_cast<ssize_t>(size);
-  }
-  bool Write(size_t size, size_t at) {
-    return pwrite(fd_, buffer_, size, static_cast<off_t>(at)) == static_cast<ssize_t>(size);
-  }
-  size_t RandomOffset(size_t size) { return dice_() % (bytes_ / size) * size; }
-  size_t NextOffset(size_t i, size_t size) const { return i % (bytes_ / size) * size; }
+  bool Read(size_t size, size_t at) { return calls_.Read(file_, buffer_, size, at); }
+  bool Write(size_t size, size_t at) { return calls_.Write(file_, buffer_, size, at); }
+  size_t RandomOffset(size_t size) { return dice_() % (kFileBytes / size) * size; }
+  static size_t NextOffset(size_t i, size_t size) { return i % (kFileBytes / size) * size; }
 
-  void Make(size_t i) {
-    int fd = open(Path(i), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
-    Must(fd >= 0 && close(fd) == 0, "create");
+  bool OpenAndClose(const char* path, int flags) {
+    const File file = calls_.Open(path, flags);
+    return file != kNoFile && calls_.Close(file);
+  }
+  bool Make(size_t i) { return OpenAndClose(Made(i), O_CREAT | O_EXCL | O_WRONLY); }
+  bool MakeAndWrite(size_t i) {
+    const File file = calls_.Open(Made(i), O_CREAT | O_EXCL | O_WRONLY);
+    return file != kNoFile && calls_.Write(file, buffer_, 1000, 0) && calls_.Close(file);
   }
   void MakeAll() {
-    for (size_t i = 0; i < count_; ++i) Make(i);
+    for (size_t i = 0; i < count_; ++i) Must(Make(i), "create");
   }
   void RemoveAll() {
-    for (size_t i = 0; i < count_; ++i) unlink(Path(i));
+    for (size_t i = 0; i < count_; ++i) calls_.Unlink(Made(i));
   }
 
  private:
-  const std::string directory_;
+  const char* Name(std::string name) { return (name_ = std::move(name)).c_str(); }
+
+  Calls& calls_;
   const size_t count_;
   char* const buffer_;
-  std::string path_;
+  std::string name_;
   std::mt19937_64 dice_{1};
-  int fd_ = -1;
-  size_t bytes_ = 0;
+  File file_ = kNoFile;
 };
 
 // The processor time a process has had, all its threads together, in microseconds.
@@ -125,35 +131,6 @@ std::vector<double> CpuNow(const std::vector<std::string>& pids) {
   return cpu;
 }
 
-bool Stat(const char* path) {
-  struct stat attributes = {};
-  return stat(path, &attributes) == 0;
-}
-
-bool OpenAndClose(const char* path, int flags) {
-  int fd = open(path, flags | O_CLOEXEC, 0644);
-  return fd >= 0 && close(fd) == 0;
-}
-
-bool WriteNewFile(const char* path) {
-  constexpr char kText[1000] = {};
-  int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
-  return fd >= 0 && write(fd, kText, sizeof kText) == sizeof kText && close(fd) == 0;
-}
-
-// What `ls -l` asks of a directory: its entries, and the attributes of each.
-bool ListLong(Bench& bench) {
-  DIR* directory = opendir(bench.Path("entries"));
-  if (directory == nullptr) return false;
-  bool good = true;
-  struct stat attributes = {};
-  while (const dirent* entry = readdir(directory)) {
-    good &= fstatat(dirfd(directory), entry->d_name, &attributes, AT_SYMLINK_NOFOLLOW) == 0;
-  }
-  closedir(directory);
-  return good;
-}
-
 struct Row {
   std::string_view name;
   void (*prepare)(Bench& bench);
@@ -174,25 +151,24 @@ constexpr Row kRows[] = {
      [](Bench& b, size_t) { return b.Write(2 * kPage, b.RandomOffset(2 * kPage)); }, Nothing},
     {"write-1m", [](Bench& b) { b.OpenFile(O_WRONLY | O_DIRECT); },
      [](Bench& b, size_t i) { return b.Write(kLarge, b.NextOffset(i, kLarge)); }, Nothing},
-    {"stat", Nothing, [](Bench& b, size_t) { return Stat(b.Path("file")); }, Nothing},
-    {"missing", Nothing, [](Bench& b, size_t i) { return !Stat(b.Missing(i)) && errno == ENOENT; },
-     Nothing},
-    {"create", Nothing,
-     [](Bench& b, size_t i) { return OpenAndClose(b.Path(i), O_CREAT | O_EXCL | O_WRONLY); },
+    {"stat", Nothing, [](Bench& b, size_t) { return b.calls().Stat("file"); }, Nothing},
+    {"stat-new", Nothing, [](Bench& b, size_t i) { return b.calls().Stat(b.Entry(i)); }, Nothing},
+    {"missing", Nothing,
+     [](Bench& b, size_t i) { return !b.calls().Stat(b.Missing(i)) && errno == ENOENT; }, Nothing},
+    {"create", Nothing, [](Bench& b, size_t i) { return b.Make(i); },
      [](Bench& b) { b.RemoveAll(); }},
-    {"create-1k", Nothing, [](Bench& b, size_t i) { return WriteNewFile(b.Path(i)); },
+    {"create-1k", Nothing, [](Bench& b, size_t i) { return b.MakeAndWrite(i); },
      [](Bench& b) { b.RemoveAll(); }},
-    {"open", Nothing, [](Bench& b, size_t) { return OpenAndClose(b.Path("file"), O_RDONLY); },
-     Nothing},
-    {"rename", [](Bench& b) { b.Make(0); },
+    {"open", Nothing, [](Bench& b, size_t) { return b.OpenAndClose("file", O_RDONLY); }, Nothing},
+    {"rename", [](Bench& b) { Must(b.Make(0), "create"); },
      [](Bench& b, size_t i) {
-       const std::string from = b.Path(i);
-       return rename(from.c_str(), b.Path(i + 1)) == 0;
+       const std::string from = b.Made(i);
+       return b.calls().Rename(from.c_str(), b.Made(i + 1));
      },
-     [](Bench& b) { unlink(b.Path(b.count())); }},
+     [](Bench& b) { b.calls().Unlink(b.Made(b.count())); }},
     {"unlink", [](Bench& b) { b.MakeAll(); },
-     [](Bench& b, size_t i) { return unlink(b.Path(i)) == 0; }, Nothing},
-    {"list", Nothing, [](Bench& b, size_t) { return ListLong(b); }, Nothing},
+     [](Bench& b, size_t i) { return b.calls().Unlink(b.Made(i)); }, Nothing},
+    {"list", Nothing, [](Bench& b, size_t) { return b.calls().ListLong("entries"); }, Nothing},
 };
 
 void Print(std::vector<double>& times, const std::vector<double>& cpu) {
@@ -207,21 +183,21 @@ void Print(std::vector<double>& times, const std::vector<double>& cpu) {
   std::printf("]}\n");
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int Measure(int argc, char** argv) {
   const Row* row = nullptr;
   for (const Row& known : kRows) {
     if (argc >= 4 && known.name == argv[1]) row = &known;
   }
   if (row == nullptr) {
-    std::fprintf(stderr, "usage: dafs_bench_probe ROW DIR COUNT [PID...]; ROW is one of");
+    std::fprintf(stderr, "usage: %s ROW DIR COUNT [PID...]; ROW is one of", argv[0]);
     for (const Row& known : kRows) std::fprintf(stderr, " %s", known.name.data());
     std::fprintf(stderr, "\n");
     return 1;
   }
   const size_t count = std::clamp(std::strtoul(argv[3], nullptr, 10), 1ul, 10'000'000ul);
-  Bench bench(argv[2], count);
+  std::unique_ptr<Calls> calls = MakeCalls(argv[2]);
+  Must(calls != nullptr, argv[2]);
+  Bench bench(*calls, count);
   row->prepare(bench);
   const std::vector<std::string> pids(argv + 4, argv + argc);
   std::vector<double> times;
@@ -240,3 +216,8 @@ int main(int argc, char** argv) {
   Print(times, cpu);
   return 0;
 }
+
+}  // namespace
+}  // namespace dafs::bench
+
+int main(int argc, char** argv) { return dafs::bench::Measure(argc, argv); }

@@ -1,4 +1,5 @@
-// A pass-through FUSE file system: every call goes to a directory behind it, nothing is cached.
+// A pass-through FUSE file system: every call goes to a directory behind it; the kernel keeps
+// attributes and names for `timeout` seconds, 0 by default.
 // What the kernel, libfuse and the system call cost together, against which mount.dafs is measured
 // (scripts/bench): what that, tar and git ask for.
 // One thread, libfuse's own loop.
@@ -27,6 +28,7 @@ namespace {
 struct Settings {
   char* source = nullptr;
   int direct_io = 0;
+  double timeout = 0;
 };
 
 // An inode holds an O_PATH descriptor, as libfuse's passthrough_ll does.
@@ -56,7 +58,7 @@ void ReplyResult(fuse_req_t request, int result) {
   fuse_reply_err(request, result == 0 ? 0 : errno);
 }
 
-// The inode of a name, with one lookup counted; 0 or an errno. Both timeouts are 0.
+// The inode of a name, with one lookup counted; 0 or an errno.
 int Find(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_entry_param& entry) {
   FileSystem& fs = Of(request);
   int fd = openat(At(request, parent).fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -76,6 +78,7 @@ int Find(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_entry_par
   }
   ++inode->lookups;
   entry.ino = reinterpret_cast<fuse_ino_t>(inode.get());
+  entry.attr_timeout = entry.entry_timeout = fs.settings.timeout;
   return 0;
 }
 
@@ -105,7 +108,7 @@ void Getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
   if (fstatat(At(request, ino).fd, "", &attributes, AT_EMPTY_PATH) != 0) {
     fuse_reply_err(request, errno);
   } else {
-    fuse_reply_attr(request, &attributes, 0);
+    fuse_reply_attr(request, &attributes, Of(request).settings.timeout);
   }
 }
 
@@ -331,18 +334,21 @@ int Serve(const Settings& settings, fuse_args& arguments, const fuse_cmdline_opt
 
 }  // namespace
 
-// dafs_passthrough DIR -o source=BEHIND[,direct_io] [-f]
+// dafs_passthrough DIR -o source=BEHIND[,direct_io][,timeout=SECONDS] [-f]
 int main(int argc, char** argv) {
   fuse_args arguments = FUSE_ARGS_INIT(argc, argv);
   Settings settings;
   const fuse_opt known[] = {{"source=%s", offsetof(Settings, source), 0},
                             {"direct_io", offsetof(Settings, direct_io), 1},
+                            {"timeout=%lf", offsetof(Settings, timeout), 0},
                             FUSE_OPT_END};
   fuse_cmdline_opts command = {};
   if (fuse_opt_parse(&arguments, &settings, known, nullptr) != 0 ||
       fuse_parse_cmdline(&arguments, &command) != 0 || settings.source == nullptr ||
       command.mountpoint == nullptr) {
-    std::fprintf(stderr, "usage: dafs_passthrough DIR -o source=BEHIND[,direct_io] [-f]\n");
+    std::fprintf(
+        stderr,
+        "usage: dafs_passthrough DIR -o source=BEHIND[,direct_io][,timeout=SECONDS] [-f]\n");
     return 1;
   }
   int status = Serve(settings, arguments, command);

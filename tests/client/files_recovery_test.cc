@@ -1,5 +1,7 @@
 // What becomes of requests, opens and chains when a session is lost: the scripted server keeps a
 // Response Cache and forgets its opens when it restarts, as a real one does.
+#include <optional>
+
 #include "client/connection.h"
 #include "tests/client/scripted_fixture.h"
 
@@ -360,6 +362,52 @@ TEST_F(FilesRecoveryTest, DataThatCannotBeWrittenAgainIsToldToTheNextFsync) {
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kNoSpc) << status;
 }
 
+template <class T>
+dat::Task<void> KeepStatus(dat::Task<absl::StatusOr<T>> task, std::optional<absl::Status>* status) {
+  absl::StatusOr<T> result = co_await task;
+  *status = result.status();
+}
+
+// Data beyond a new end that is written again while the SETATTR is under way would bring it back.
+TEST_F(FilesRecoveryTest, NothingIsWrittenAgainWhileAFileIsCut) {
+  MakeFiles();
+  absl::StatusOr<OpenFile> file = Open("file");
+  ASSERT_OK(file);
+  ASSERT_OK(Write(*file, 0, std::string(40000, 'd')));
+  ScriptedConnection* cutting = nullptr;
+  int early = 0;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure == Proc::kWriteInline) ++early;
+    const bool begins = request.header.procedure == Proc::kSetattrInline;
+    const bool follows = cutting != nullptr && request.header.procedure == Proc::kGetattrInline;
+    if (!begins && !follows) return false;
+    cutting = &c;
+    c.held.push_back(request);
+    return true;
+  };
+  wire::FileAttributes cut;
+  cut.object_size = 100;
+  cut.set(wire::kFattrObjectSize);
+  std::optional<absl::Status> set;
+  std::optional<absl::Status> committed;
+  dat::Start(KeepStatus(files_->SetAttributes(who_, file->handle, file->state_id, cut), &set));
+  ASSERT_TRUE(Until([&] { return cutting != nullptr; }));
+  cutting = nullptr;
+  server_.Restart();
+  ASSERT_TRUE(Until([&] { return cutting != nullptr; }));  // asked again
+  dat::Start(KeepStatus(files_->Commit(who_, file->handle, 0, 0), &committed));
+  ASSERT_TRUE(Until([&] { return server_.executed[Proc::kCommit] > 0; }));
+  const absl::Time end = dat::Loop::Now() + absl::Milliseconds(50);
+  while (dat::Loop::Now() < end) loop_->RunOnce(absl::Milliseconds(5));
+  EXPECT_EQ(early, 0);
+  server_.script = nullptr;
+  server_.ServeHeld(*cutting);
+  ASSERT_TRUE(Until([&] { return committed.has_value() && set.has_value(); }));
+  EXPECT_OK(*set);
+  EXPECT_OK(*committed);
+  EXPECT_EQ(server_.written["file"].size(), 100u);
+}
+
 TEST_F(FilesRecoveryTest, AFullStoreCommits) {
   options_.uncommitted_bytes = size_t{512} << 10;
   MakeFiles();
@@ -372,6 +420,26 @@ TEST_F(FilesRecoveryTest, AFullStoreCommits) {
   server_.Restart();
   ASSERT_OK(Await(files_->Commit(who_, file->handle, 0, 0)));
   EXPECT_EQ(server_.written["file"].size(), 40 * data.size());
+}
+
+// ---- Sessions that do not last ----------------------------------------------------------------
+
+TEST_F(FilesRecoveryTest, SessionsThatEndAtOnceAreReplacedMoreAndMoreSlowly) {
+  options_.backoff_least = absl::Milliseconds(8);
+  MakeFiles();
+  ASSERT_OK(Await(files_->Connect()));
+  int lost = 0;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kCreate || lost == 6) return false;
+    ++lost;
+    c.Close(absl::OkStatus());
+    return true;
+  };
+  const absl::Time begin = dat::Loop::Now();
+  ASSERT_OK(MakeDirectory());
+  EXPECT_EQ(lost, 6);
+  // At least half of 8 + 16 + 32 + 64 + 128 ms; the first session may have lasted.
+  EXPECT_GE(dat::Loop::Now() - begin, absl::Milliseconds(124));
 }
 
 // ---- Every point -----------------------------------------------------------------------------

@@ -36,6 +36,7 @@ struct Variant {
   bool checksums;
   uint32_t message_bytes;
   uint32_t requests;
+  bool rdma_read_channel = false;
 };
 
 // The operations of a mount, under each way a session can be negotiated.
@@ -49,6 +50,7 @@ class FilesServerTest : public ServerTest, public testing::WithParamInterface<Va
     options.checksums = GetParam().checksums;
     options.max_request_size = options.max_response_size = GetParam().message_bytes;
     options.max_requests = GetParam().requests;
+    options.rdma_read_channel = GetParam().rdma_read_channel;
     StartClient(std::move(options));
   }
 
@@ -88,7 +90,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Variant{"Checksums", HostByteOrder(), true, 16384, 64},
                     Variant{"BigEndianChecksums", wire::ByteOrder::kBig, true, 16384, 64},
                     Variant{"SmallestMessages", HostByteOrder(), false, 1024, 64},
-                    Variant{"OneCredit", HostByteOrder(), true, 4096, 1}),
+                    Variant{"OneCredit", HostByteOrder(), true, 4096, 1},
+                    Variant{"ReadChannel", wire::ByteOrder::kBig, true, 16384, 64, true}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(FilesServerTest, MountGivesTheExportsRoot) {
@@ -456,6 +459,8 @@ TEST_P(FilesServerTest, ManyOperationsAreOutAtOnce) {
   EXPECT_EQ(report.session.max_requests, GetParam().requests);
   EXPECT_EQ(report.session.big_endian, GetParam().order == wire::ByteOrder::kBig);
   EXPECT_EQ(report.session.checksums, GetParam().checksums);
+  EXPECT_EQ(report.session.transport.find("RDMA-read Channel") != std::string::npos,
+            GetParam().rdma_read_channel);
 }
 
 class RestartTest : public ServerTest {};
@@ -497,7 +502,38 @@ TEST_F(RestartTest, ConnectSaysWhyItIsImpossible) {
   ASSERT_STATUS_OK(files);
   absl::Status status = RunUntilDone(*loop, (*files)->Connect());
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("127.0.0.1"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(dat::testing::HostUnderTest()));
+}
+
+// A server that demands the channel gets it, and anew after a restart. Shows DAFS-3.1.2.3.4-01,
+// DAFS-3.1.2.3.4-03, DAFS-3.1.2.3.4.1-01, DAFS-3.2.4.1-01, DAFS-E.6-03.
+TEST_F(RestartTest, ARequiredReadChannelIsMadeWithEverySession) {
+  server_read_channel_ = server::RdmaReadChannel::kRequired;
+  server_.reset();
+  StartServer();
+  StartClient(Options());
+  for (const char* name : {"one", "two"}) {
+    OpenRequest request;
+    request.directory = root_.handle;
+    request.name = name;
+    request.share_access = wire::kShareBoth;
+    request.owner = name;
+    request.create = true;
+    absl::StatusOr<OpenFile> file = Await(files_->Open(root_user_, request));
+    ASSERT_STATUS_OK(file);
+    const std::string data = Pattern(300000);
+    BufferLease lease = Lease(BufferUse::kWriteSource, 300000);
+    std::memcpy(lease.payload(), data.data(), data.size());
+    absl::StatusOr<WriteResult> written = Await(files_->Write(
+        root_user_, file->handle, file->state_id, 0, lease, 0, 300000, wire::StableHow::kUnstable));
+    ASSERT_STATUS_OK(written);
+    EXPECT_EQ(written->count, data.size());
+    EXPECT_TRUE(LocalContent(name) == data);
+    const WorkerReport report = files_->Report();
+    EXPECT_THAT(report.session.transport, HasSubstr("RDMA-read Channel"));
+    server_.reset();
+    StartServer();
+  }
 }
 
 TEST_F(RestartTest, AnUnknownExportIsNoent) {

@@ -54,7 +54,8 @@ TEST_F(LeaseKeeperTest, AnswersWithTheStateOfTheMount) {
   struct stat st;
   ASSERT_EQ(stat((base_ + "/run").c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 0777u, 0700u);
-  EXPECT_THAT(Ask("status"), AllOf(HasSubstr("127.0.0.1:/data on /mnt/here"), HasSubstr("iwarp"),
+  EXPECT_THAT(Ask("status"), AllOf(HasSubstr("127.0.0.1:/data on /mnt/here"),
+                                   HasSubstr(dat::testing::OverRdma() ? "verbs device" : "iwarp"),
                                    HasSubstr("trusted"), HasSubstr("slots")));
   EXPECT_THAT(Ask("stats"), AllOf(HasSubstr("GET_ROOT_HANDLE"), HasSubstr("REGISTER_CRED")));
   EXPECT_THAT(Ask("json"), AllOf(HasSubstr("\"mount_point\":\"/mnt/here\""),

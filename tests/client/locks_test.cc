@@ -51,8 +51,9 @@ TEST_F(LocksTest, KeepsWhatIsHeldForRecovery) {
   locks_.Granted(a, wire::FlockRange(true));
   locks_.Granted(b, {40, 49, false});
   EXPECT_EQ(locks_.count(), 4u);
-  EXPECT_EQ(locks_.All().size(), 2u);
   EXPECT_EQ(locks_.HeldBy(b.file, b.state_id), (std::vector<LockRange>{{40, 49, false}}));
+  EXPECT_TRUE(locks_.IsLocked(b.file));
+  EXPECT_FALSE(locks_.IsLocked(Owner(99, 1, 7).file));
   locks_.Released(b, 0, wire::kFlockByte - 1);
   EXPECT_TRUE(locks_.HeldBy(b.file, b.state_id).empty());
   EXPECT_EQ(locks_.Forget(a.file, a.state_id),

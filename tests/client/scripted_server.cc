@@ -392,6 +392,16 @@ void Apply(std::vector<std::byte>& bytes, uint64_t offset, std::span<const std::
   std::copy(data.begin(), data.end(), bytes.begin() + static_cast<ptrdiff_t>(offset));
 }
 
+// Both what is safe and what is not are no longer than `size` afterwards.
+void Cut(ScriptedServer& server, const wire::FileHandle& file, uint64_t size) {
+  const std::string name = NameOf(file);
+  std::vector<std::byte>& safe = server.written[name];
+  safe.resize(std::min<size_t>(safe.size(), size));
+  for (auto& [at, bytes] : server.unstable[name]) {
+    bytes.resize(std::min<size_t>(bytes.size(), size - std::min(size, at)));
+  }
+}
+
 void Store(ScriptedServer& server, const wire::FileHandle& file, uint64_t offset,
            std::span<const std::byte> data, wire::StableHow how) {
   if (how == wire::StableHow::kUnstable) {
@@ -455,6 +465,10 @@ void ScriptedServer::Execute(ScriptedConnection& c, const Request& request) {
     res.obj_attributes = ScriptedAttributes(args.attr_request_bitmap);
     // Tells the test whose attributes these are.
     res.obj_attributes.file_id = args.filehandle.fileid.bytes[0];
+  } else if constexpr (proc == Proc::kSetattrInline) {
+    if (args.obj_attributes.has(wire::kFattrObjectSize)) {
+      Cut(*this, args.filehandle, args.obj_attributes.object_size);
+    }
   } else if constexpr (proc == Proc::kCreate) {
     res.filehandle = HandleOf(args.component);
   } else if constexpr (proc == Proc::kOpen) {

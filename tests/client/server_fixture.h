@@ -1,6 +1,7 @@
-// A dafsd in this process over loopback TCP, with one export in a temporary directory, and a
-// client of it. The tests' thread runs the client's loop; the server has threads of its own.
-// Needs root: handles are opened and identities taken. Skips visibly without.
+// A dafsd in this process, over loopback TCP or an RDMA device (tests/dat/transport_under_test.h),
+// with one export in a temporary directory, and a client of it. The tests' thread runs the client's
+// loop; the server has threads of its own. Needs root: handles are opened and identities taken.
+// Skips visibly without.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -21,7 +22,7 @@
 #include "client/report.h"
 #include "client/run.h"
 #include "server/server.h"
-#include "wire/dat/iwarp.h"
+#include "tests/dat/transport_under_test.h"
 
 namespace dafs::client {
 
@@ -48,7 +49,7 @@ class ServerTest : public testing::Test {
     std::filesystem::create_directory(base_ + "/export");
     chmod((base_ + "/export").c_str(), 0777);
     server::PrepareProcess();
-    provider_ = dat::NewIwarpProvider();
+    provider_ = dat::testing::ProviderUnderTest();
     StartServer();
   }
 
@@ -67,9 +68,12 @@ class ServerTest : public testing::Test {
     options.state_dir = base_ + "/state";
     options.workers = 1;
     options.max_requests = server_requests_;
-    options.listen.push_back({server::Transport::kTcp, (*dat::ResolveHost("127.0.0.1", port_))[0]});
+    options.rdma_read_channel = server_read_channel_;
+    const bool rdma = dat::testing::OverRdma();
+    options.listen.push_back({rdma ? server::Transport::kRdma : server::Transport::kTcp,
+                              (*dat::ResolveHost(dat::testing::HostUnderTest(), port_))[0]});
     server::Server::Providers providers;
-    providers.tcp = provider_.get();
+    (rdma ? providers.rdma : providers.tcp) = provider_.get();
     auto server = server::Server::Start(std::move(options), providers);
     ASSERT_STATUS_OK(server);
     server_ = *std::move(server);
@@ -133,7 +137,8 @@ class ServerTest : public testing::Test {
   std::string base_;
   uint16_t port_ = 0;
   uint32_t server_requests_ = 64;
-  std::unique_ptr<dat::Provider> provider_;
+  server::RdmaReadChannel server_read_channel_ = server::RdmaReadChannel::kOffered;
+  std::shared_ptr<dat::Provider> provider_;  // see ProviderUnderTest
   std::unique_ptr<server::Server> server_;
   std::unique_ptr<Client> client_;
   std::unique_ptr<dat::Loop> loop_;

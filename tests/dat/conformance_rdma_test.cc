@@ -1,6 +1,9 @@
 // One suite over every provider: RDMA writes and reads. See conformance_test.cc.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "tests/dat/conformance_fixture.h"
 
 namespace dafs::dat::testing {
@@ -32,6 +35,37 @@ TEST_P(Rdma, AnRdmaWriteIsVisibleBeforeTheSendBehindIt) {
   }
   EXPECT_EQ(target.bytes[0], std::byte{0});  // nothing beside the range
   EXPECT_EQ(pair_->client.Count(Event::kRdmaWrite), 0u);
+}
+
+// A device that sends by reference must not say so before the bytes are its own: the peer may take
+// them a good while later, when the source holds something else.
+TEST_P(Rdma, ASourceIsFreeOnceASignaledSendBehindItIsDone) {
+  Open();
+  Memory small = NewMemory(*pair_->client.domain, 64, Access::kLocal);
+  Memory small_server = NewMemory(*pair_->server.domain, 64, Access::kLocal);
+  auto move = [](Side& from, const Memory& message, Side& to, size_t size) {
+    Memory in = NewMemory(*to.domain, 64, Access::kLocal);
+    Memory target = NewMemory(*to.domain, size, Access::kRemoteWrite);
+    Memory source = NewMemory(*from.domain, size, Access::kLocal, -3);
+    const std::vector<std::byte> expected = source.bytes;
+    const Segment data = source.All();
+    const Segment text = message.All();
+    ASSERT_TRUE(to.endpoint->PostReceive(1, in.All()).ok());
+    ASSERT_TRUE(from.endpoint->PostRdmaWrite(2, {&data, 1}, target.Remote(), false).ok());
+    ASSERT_TRUE(from.endpoint->PostSend(3, {&text, 1}, {}).ok());
+    // The receiver does not look before the sender has used its buffer again.
+    const absl::Time deadline = Loop::Now() + kPatience;
+    while (from.Count(Event::kSend) == 0 && Loop::Now() < deadline) from.Poll();
+    ASSERT_TRUE(from.Take(Event::kSend).has_value());
+    std::ranges::fill(source.bytes, std::byte{0xee});
+    while (to.Count(Event::kReceive) == 0 && Loop::Now() < deadline) to.Poll();
+    ASSERT_TRUE(to.Take(Event::kReceive).has_value());
+    EXPECT_TRUE(target.bytes == expected) << size;
+  };
+  for (const size_t size : {size_t{512}, size_t{4096}, size_t{8192}, size_t{32768}}) {
+    ASSERT_NO_FATAL_FAILURE(move(pair_->client, small, pair_->server, size));
+    ASSERT_NO_FATAL_FAILURE(move(pair_->server, small_server, pair_->client, size));
+  }
 }
 
 TEST_P(Rdma, AnRdmaReadFetchesWhatIsThere) {

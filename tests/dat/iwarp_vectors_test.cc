@@ -78,7 +78,8 @@ TEST(IwarpVectors, PrivateDataArrivesExactly) {
     const std::string text(reinterpret_cast<const char*>(data.data()), data.size());
     auto pair = testing::MakePair(*provider, *provider, testing::LoopbackAddress(), {}, text);
     ASSERT_TRUE(pair.ok()) << pair.status();
-    EXPECT_EQ(ToHex((*pair)->server.endpoint->peer_private_data()), one.at("hex"));
+    EXPECT_EQ(ToHex((*pair)->server.endpoint->peer_private_data()),
+              one.at("hex").get<std::string>());
   }
 }
 
@@ -106,8 +107,8 @@ TEST(IwarpVectors, FpdusEncodeAndDecodeExactly) {
     const SegmentHeader header = HeaderOf(one.at("segment"));
     const ByteString payload = Hex(one.at("segment"), "payload");
     const ByteString ulpdu = testing::MakeUlpdu(header, payload);
-    EXPECT_EQ(ToHex(ulpdu), one.at("ulpdu"));
-    EXPECT_EQ(ToHex(testing::MakeFpdu(ulpdu, one.at("crc"))), one.at("hex"));
+    EXPECT_EQ(ToHex(ulpdu), one.at("ulpdu").get<std::string>());
+    EXPECT_EQ(ToHex(testing::MakeFpdu(ulpdu, one.at("crc"))), one.at("hex").get<std::string>());
     SegmentHeader decoded;
     const auto fault = DecodeSegmentHeader(ulpdu, ulpdu.size(), &decoded);
     EXPECT_FALSE(fault.has_value()) << Describe(*fault);

@@ -29,8 +29,8 @@ class SendQueueTest : public ::testing::Test {
  protected:
   SendQueueTest() { queue_.Attach(&device_.queue_pair, nullptr); }
 
-  void Submit(Event event, uint64_t cookie, bool signaled = true) {
-    const ibv_sge segment = {.addr = 4096, .length = 64, .lkey = 1};
+  void Submit(Event event, uint64_t cookie, bool signaled = true, uint32_t bytes = 64) {
+    const ibv_sge segment = {.addr = 4096, .length = bytes, .lkey = 1};
     SendQueue::Operation operation;
     operation.event = event;
     operation.cookie = cookie;
@@ -56,7 +56,8 @@ class SendQueueTest : public ::testing::Test {
                                    .max_requests = 12,
                                    .max_reads = 2,
                                    .max_segments = 1,
-                                   .max_request_bytes = 1 << 20},
+                                   .max_request_bytes = 1 << 20,
+                                   .signal_bytes = 4096},
                    ready_};
 };
 
@@ -97,6 +98,17 @@ TEST_F(SendQueueTest, UnsignaledWorkIsRetiredByWhatFollowsIt) {
   Complete(3);
   Complete(3);  // a device that reports twice
   EXPECT_EQ(Reported(), (Cookies{4}));
+  EXPECT_TRUE(queue_.idle());
+}
+
+// siw reports what follows an unsignaled write of a page or more before it is done with its pages.
+TEST_F(SendQueueTest, WhatTheDeviceWouldSendByReferenceIsSignaledAndNotReported) {
+  Submit(Event::kRdmaWrite, 1, false, 4095);
+  Submit(Event::kRdmaWrite, 2, false, 4096);
+  EXPECT_EQ(device_.posted[0].send_flags & IBV_SEND_SIGNALED, 0u);
+  EXPECT_NE(device_.posted[1].send_flags & IBV_SEND_SIGNALED, 0u);
+  Complete(1);
+  EXPECT_EQ(Reported(), (Cookies{}));
   EXPECT_TRUE(queue_.idle());
 }
 

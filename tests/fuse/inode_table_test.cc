@@ -140,6 +140,20 @@ TEST_F(InodeTableTest, DirectoriesHaveTimesOfTheirOwn) {
   EXPECT_EQ(table_.Told(kRootNode, File(1, wire::ObjectType::kDir), start_), absl::Seconds(30));
 }
 
+TEST_F(InodeTableTest, WhatADirectoryWasLikeIsKept) {
+  uint64_t directory = table_.Remember(Handle(5), File(1), {kRootNode, "d"});
+  EXPECT_FALSE(table_.LastToldOfDirectory(directory).has_value());
+  for (uint64_t change : {1, 2}) {
+    table_.Told(directory, File(change, wire::ObjectType::kDir), start_);
+    ASSERT_TRUE(table_.LastToldOfDirectory(directory).has_value());
+    EXPECT_EQ(table_.LastToldOfDirectory(directory)->change, change);
+  }
+  uint64_t file = table_.Remember(Handle(6), File(1), {kRootNode, "f"});
+  table_.Told(file, File(1), start_);
+  EXPECT_FALSE(table_.LastToldOfDirectory(file).has_value());
+  EXPECT_FALSE(table_.LastToldOfDirectory(99).has_value());
+}
+
 TEST_F(InodeTableTest, KernelIsCurrentOnlyWithTheChangeItWasToldLast) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   EXPECT_FALSE(table_.KernelIsCurrent(node, 1));  // never told

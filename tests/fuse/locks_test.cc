@@ -1,11 +1,14 @@
 // Locks as the kernel asks for them: whose they are, what ends them, how a wait ends.
 #include <sys/file.h>
+#include <sys/syscall.h>
 
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
-#include "fuse/lock_kind.h"
+#include "absl/strings/str_cat.h"
+#include "fuse/caller_call.h"
 #include "fuse/lock_owners.h"
 #include "tests/fuse/worker_fixture.h"
 
@@ -43,11 +46,14 @@ class LocksTest : public WorkerTest {
   fuse_file_lock Test(const Created& file, uint64_t owner, uint32_t type) {
     return kernel_.Call(FUSE_GETLK, file.entry.nodeid, Lk(file, owner, type)).As<fuse_lk_out>().lk;
   }
-  void Flush(const Created& file, uint64_t owner) {
+  static std::string FlushBody(const Created& file, uint64_t owner) {
     fuse_flush_in in = {};
     in.fh = file.open.fh;
     in.lock_owner = owner;
-    EXPECT_EQ(kernel_.Call(FUSE_FLUSH, file.entry.nodeid, Raw(in)).error, 0);
+    return Raw(in);
+  }
+  void Flush(const Created& file, uint64_t owner) {
+    EXPECT_EQ(kernel_.Call(FUSE_FLUSH, file.entry.nodeid, FlushBody(file, owner)).error, 0);
   }
   Created Again(const Created& file, uint32_t flags = O_RDWR) {
     return {file.entry, Open(file.entry.nodeid, flags)};
@@ -156,8 +162,10 @@ TEST_F(LocksTest, ACircleOfWaitsIsADeadlockForRecordLocksOnly) {
   EXPECT_EQ(Lock(g, 2, F_WRLCK), 0);
   const uint64_t waits = BeginWait(g, 1, F_WRLCK);
   EXPECT_EQ(kernel_.Call(FUSE_SETLKW, f.entry.nodeid, Lk(f, 2, F_WRLCK)).error, EDEADLK);
-  Flush(g, 2);
-  EXPECT_EQ(kernel_.Receive().unique, waits);
+  // Whoever waits may have the lock before who gave it up is told.
+  const uint64_t flush = kernel_.Send(FUSE_FLUSH, g.entry.nodeid, FlushBody(g, 2));
+  const uint64_t answers[] = {kernel_.Receive().unique, kernel_.Receive().unique};
+  EXPECT_THAT(answers, testing::UnorderedElementsAre(waits, flush));
   Flush(g, 1);
   // Two that hold a shared flock and want it for themselves: one gets it.
   Created again = Again(g);
@@ -168,8 +176,11 @@ TEST_F(LocksTest, ACircleOfWaitsIsADeadlockForRecordLocksOnly) {
   FakeKernel::Answer answer = kernel_.Receive();
   EXPECT_EQ(answer.error, 0);
   const bool first = answer.unique == one;
-  EXPECT_EQ(Flock(first ? g : again, first ? 1 : 2, F_UNLCK), 0);
-  EXPECT_EQ(kernel_.Receive().unique, first ? two : one);
+  const uint64_t unlock =
+      kernel_.Send(FUSE_SETLK, g.entry.nodeid,
+                   Lk(first ? g : again, first ? 1 : 2, F_UNLCK, 0, kMost, FUSE_LK_FLOCK));
+  const uint64_t last[] = {kernel_.Receive().unique, kernel_.Receive().unique};
+  EXPECT_THAT(last, testing::UnorderedElementsAre(first ? two : one, unlock));
 }
 
 TEST_F(LocksTest, AClosedDescriptorDoesNotEndTheWaitOfAnotherThread) {
@@ -202,6 +213,10 @@ TEST_F(LocksTest, WhoGetsALockSeesWhatOthersWrote) {
   ASSERT_EQ(kernel_.notifications.size(), 1u);
   EXPECT_EQ(kernel_.notifications[0].error, FUSE_NOTIFY_INVAL_INODE);
   EXPECT_EQ(kernel_.notifications[0].As<fuse_notify_inval_inode_out>().ino, file.entry.nodeid);
+  EXPECT_EQ(kernel_.notifications[0].As<fuse_notify_inval_inode_out>().off, 0);  // its pages too
+  kernel_.Call(FUSE_GETATTR, file.entry.nodeid, Raw(fuse_getattr_in{}));
+  EXPECT_EQ(Lock(file, 1, F_WRLCK, 7, 7), 0);  // nothing since
+  EXPECT_EQ(kernel_.notifications.size(), 1u);
 }
 
 TEST_F(LocksTest, NonsenseIsRefused) {
@@ -217,7 +232,7 @@ TEST_F(LocksTest, NonsenseIsRefused) {
   EXPECT_EQ(kernel_.Call(FUSE_GETLK, file.entry.nodeid, Lk(gone, 1, F_WRLCK)).error, EBADF);
 }
 
-TEST(LockKindTest, ToldByTheSystemCallOfTheWaitingThread) {
+TEST(CallerCallTest, TellsWhatTheWaitingThreadDoes) {
   char name[] = "/tmp/dafs-proc-XXXXXX";
   ASSERT_NE(mkdtemp(name), nullptr);
   const std::string proc = name;
@@ -230,6 +245,12 @@ TEST(LockKindTest, ToldByTheSystemCallOfTheWaitingThread) {
   EXPECT_FALSE(says("72 0x3 0x7 0x7ffd 0x0 0x0 0x0 0x7ffd 0x7f00\n"));
   EXPECT_FALSE(says("running\n"));
   EXPECT_FALSE(WaitsForOfdLock(8, proc));
+  EXPECT_EQ(ChangesOwner(7, proc), std::nullopt);
+  EXPECT_EQ(ChangesOwner(8, proc), std::nullopt);
+  says(absl::StrCat(SYS_fchownat, " 0xffffff9c 0x7ffd 0xffffffff\n").c_str());
+  EXPECT_EQ(ChangesOwner(7, proc), true);
+  says(absl::StrCat(SYS_write, " 0x3 0x7ffd 0x2\n").c_str());
+  EXPECT_EQ(ChangesOwner(7, proc), false);
   std::filesystem::remove_all(proc);
 }
 

@@ -82,6 +82,7 @@ TEST(ParseOptions, DefaultsAreThoseOfTheHelpText) {
   EXPECT_TRUE(o->allow_other);
   EXPECT_TRUE(o->default_permissions);
   EXPECT_FALSE(o->checksum);
+  EXPECT_EQ(o->spin, absl::Microseconds(50));
   EXPECT_FALSE(o->foreground || o->verbose || o->fake || o->remount);
 }
 
@@ -100,7 +101,8 @@ TEST(ParseOptions, OtherUsersAreNotLetInByDefaultWithoutRoot) {
 TEST(ParseOptions, EachOptionSetsItsField) {
   absl::StatusOr<Options> o = ParseList(
       "ro,proto=tcp,port=1234,nconnect=4,rsize=65536,wsize=32768,soft,timeo=15,acregmin=1,"
-      "acregmax=2,acdirmin=3,acdirmax=4,lookupcache=none,checksum,msgsize=1024,buffers=8");
+      "acregmax=2,acdirmin=3,acdirmax=4,lookupcache=none,checksum,msgsize=1024,buffers=8,"
+      "byteorder=big,spin=7,rdma_read_channel");
   ASSERT_TRUE(o.ok()) << o.status();
   EXPECT_EQ(o->mount_flags, static_cast<unsigned long>(MS_RDONLY));
   EXPECT_EQ(o->proto, Proto::kTcp);
@@ -116,8 +118,12 @@ TEST(ParseOptions, EachOptionSetsItsField) {
   EXPECT_EQ(o->cache.dir_max, absl::Seconds(4));
   EXPECT_EQ(o->lookup_cache, LookupCache::kNone);
   EXPECT_TRUE(o->checksum);
+  EXPECT_EQ(o->byte_order, MessageOrder::kBig);
   EXPECT_EQ(o->msgsize, 1024u);
   EXPECT_EQ(o->buffers, 8u);
+  EXPECT_EQ(o->spin, absl::Microseconds(7));
+  EXPECT_TRUE(o->rdma_read_channel);
+  EXPECT_EQ(ParseList("spin=0")->spin, absl::ZeroDuration());
 }
 
 TEST(ParseOptions, NoacAndActimeoSetAllCacheTimes) {
@@ -186,10 +192,12 @@ TEST(ParseOptions, RefusesEachBadOptionByName) {
       {"acregmin=90", "ac*"},
       {"msgsize=1023", "msgsize=1023"},
       {"buffers=1", "buffers=1"},
+      {"spin=10001", "spin=10001"},
       {"rdmadev=", "rdmadev="},
       {"proto=tcp,rdmadev=siw0", "rdmadev=siw0"},
       {"lookupcache=some", "lookupcache=some"},
       {"local_lock=some", "local_lock=some"},
+      {"byteorder=middle", "byteorder=middle"},
       {"soft=1", "soft=1"},
   };
   for (auto [list, named] : cases) {
@@ -264,11 +272,12 @@ TEST(ParseOptions, RemountTakesAnySource) {
 TEST(HelpText, NamesEveryOption) {
   std::string help(HelpText());
   for (const char* option :
-       {"ro",        "rw",       "proto=",       "rdmadev=",    "port=",
-        "nconnect=", "rsize=",   "wsize=",       "hard",        "soft",
-        "timeo=",    "actimeo=", "acregmin=",    "acregmax=",   "acdirmin=",
-        "acdirmax=", "noac",     "lookupcache=", "allow_other", "default_permissions",
-        "checksum",  "msgsize=", "buffers=",     "remount",     "_netdev"}) {
+       {"ro",         "rw",       "proto=",           "rdmadev=",    "port=",
+        "nconnect=",  "rsize=",   "wsize=",           "hard",        "soft",
+        "timeo=",     "actimeo=", "acregmin=",        "acregmax=",   "acdirmin=",
+        "acdirmax=",  "noac",     "lookupcache=",     "allow_other", "default_permissions",
+        "checksum",   "msgsize=", "buffers=",         "remount",     "_netdev",
+        "byteorder=", "spin=",    "rdma_read_channel"}) {
     EXPECT_THAT(help, HasSubstr(option));
   }
 }

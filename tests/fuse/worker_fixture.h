@@ -52,6 +52,7 @@ class WorkerTest : public testing::Test {
   }
 
   void TearDown() override {
+    if (state_ != nullptr && state_->notifier != nullptr) state_->notifier->Stop();
     worker_.reset();
     state_.reset();
     client_.reset();
@@ -84,7 +85,10 @@ class WorkerTest : public testing::Test {
     ASSERT_TRUE(root.connected.ok()) << root.connected;
     ASSERT_TRUE(root.node.ok()) << root.node.status();
     state_->inodes.SetRoot(root.node->handle, root.node->attributes);
-    worker_->Serve(kernel_.TakeWorkerEnd());
+    UniqueFd device = kernel_.TakeWorkerEnd();
+    state_->notifier =
+        std::make_unique<Notifier>(UniqueFd(fcntl(device.get(), F_DUPFD_CLOEXEC, 0)));
+    worker_->Serve(std::move(device));
     EXPECT_EQ(kernel_.Call(FUSE_INIT, 0, FakeKernel::InitBody()).error, 0);
     EXPECT_TRUE(state_->initialised.WaitForNotificationWithTimeout(absl::Seconds(20)));
   }

@@ -32,9 +32,6 @@ class Target {
     FUZZ_CHECK(geteuid() == 0);
     LogToStderr("fuzz_server", Severity::kWarning);  // two lines a session are too many
     PrepareProcess();
-    signal(SIGXFSZ, SIG_IGN);
-    const rlimit small{1 << 20, 1 << 20};
-    FUZZ_CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
     char name[] = "/tmp/dafs-fuzz-XXXXXX";
     FUZZ_CHECK(mkdtemp(name) != nullptr);
     base_ = name;
@@ -56,6 +53,10 @@ class Target {
     auto server = Server::Start(options, {.tcp = provider_.get()});
     FUZZ_CHECK(server.ok());
     server_ = *std::move(server);
+    // Only now: the files of the state directory are larger.
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit small{1 << 20, 1 << 20};
+    FUZZ_CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
     bystander_ = NewSession("bystander");
     FUZZ_CHECK(bystander_ != nullptr);
   }

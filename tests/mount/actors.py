@@ -121,6 +121,10 @@ def _obey(verb, rest, held, children):
             held[rest[0]] = os.open(rest[1], getattr(os, rest[2]) if len(rest) > 2 else os.O_RDWR)
         elif verb == "close":
             os.close(held.pop(rest[0]))
+        elif verb == "write":
+            os.pwrite(held[rest[0]], rest[1].encode(), rest[2])
+        elif verb == "read":
+            return os.pread(held[rest[0]], 1000, 0).decode()
         elif verb == "dup":
             held[rest[1]] = os.dup(held[rest[0]])
         elif verb == "alarm":

@@ -8,6 +8,7 @@ import os
 import stat
 
 libc = ctypes.CDLL(None, use_errno=True)
+PAGE = 4096
 
 
 def pattern(seed, size):
@@ -170,10 +171,7 @@ class Side:
         return facts(self.status(slot))
 
     def status(self, slot):
-        status = os.fstat(self.descriptor(slot))
-        if stat.S_ISDIR(status.st_mode) and status.st_nlink == 0:
-            raise OSError(errno.ESTALE, "")  # what mount.dafs(8) says of removed directories
-        return status
+        return os.fstat(self.descriptor(slot))
 
     def stat(self, name):
         return facts(os.stat(self.path(name)))
@@ -222,6 +220,39 @@ class Side:
     def list(self, name):
         return sorted(os.listdir(self.path(name)))
 
+    def touched(self, arguments):
+        """Inodes of what a call with these arguments was about."""
+        found = set()
+        for word in arguments[:2]:
+            looks = [(os.stat, self.path(word)), (os.lstat, self.path(word))] if isinstance(word, str) else []
+            if isinstance(word, int) and word in self.open_files:
+                looks = [(os.fstat, self.open_files[word])]
+            for look, what in looks:
+                try:
+                    found.add(look(what).st_ino)
+                except OSError:
+                    pass
+        return found
+
+    def different(self, first, second):
+        """For both outcomes of `tree`: (name, inode on this side, first byte that differs) of what is not the same."""
+        if first[0] != "returned" or second[0] != "returned":
+            return []
+        wrong = []
+        for name in sorted(set(first[1]) & set(second[1])):
+            (facts_here, content), (facts_there, other) = first[1][name], second[1][name]
+            if (facts_here, content) != (facts_there, other):
+                wrong.append((name, os.lstat(self.path(name)).st_ino, self.first_byte(content, other)))
+        return wrong[:5]
+
+    @staticmethod
+    def first_byte(one, other):
+        if not isinstance(one, tuple) or not isinstance(other, tuple):
+            return None
+        # Digests of a page each.
+        page = next((n for n, pair in enumerate(zip(one, other)) if pair[0] != pair[1]), min(len(one), len(other)))
+        return page * PAGE
+
     def tree(self):
         """Everything there is, with the contents of all files."""
         found = {}
@@ -232,7 +263,8 @@ class Side:
                 content = None
                 if stat.S_ISREG(status.st_mode):
                     with open(path, "rb") as file:
-                        content = hashlib.sha256(file.read()).hexdigest()
+                        data = file.read()
+                    content = tuple(hashlib.sha256(data[at:at + PAGE]).digest()[:8] for at in range(0, len(data), PAGE))
                 elif stat.S_ISLNK(status.st_mode):
                     content = os.readlink(path)
                 found[os.path.relpath(path, self.root)] = (facts(status), content)
@@ -248,6 +280,11 @@ def outcome(side, call, arguments):
         return "asserted", str(error)
 
 
+def brief(entry):
+    """An entry of `tree` without the digests of its pages."""
+    return entry if entry is None or not isinstance(entry[1], tuple) else (entry[0], hash(entry[1]))
+
+
 def difference(call, first, second):
     """What differs between the mount's and the plain outcome, shortened; None: nothing."""
     if first == second and first[0] != "asserted":
@@ -255,7 +292,7 @@ def difference(call, first, second):
     if call == "tree" and first[0] == second[0] == "returned":
         names = sorted(set(first[1]) | set(second[1]))
         wrong = [name for name in names if first[1].get(name) != second[1].get(name)]
-        return "; ".join(f"{name}: mount {first[1].get(name)}, plain {second[1].get(name)}" for name in wrong[:5])
+        return "; ".join(f"{name}: mount {brief(first[1].get(name))}, plain {brief(second[1].get(name))}" for name in wrong[:5])
     if isinstance(first[1], bytes) and isinstance(second[1], bytes):
         place = next((n for n, pair in enumerate(zip(first[1], second[1])) if pair[0] != pair[1]), None)
         return f"data of {len(first[1])} and {len(second[1])} bytes, different from byte {place} on"

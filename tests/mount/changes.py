@@ -1,8 +1,10 @@
 """A load of changes whose outcome is known: each is made once, must succeed, and is kept in a model.
 
 Run by processes on one or more mounts, each in a directory of its own; `check` compares the directory with the model.
+What they have in common is a counter file, which each of them increments under a lock.
 """
 
+import fcntl
 import multiprocessing
 import os
 import random
@@ -15,10 +17,11 @@ class Load:
     mount open would wait for the server in the middle of starting it. Once it has ended, `failures` are the errors
     that a program would have seen, and the model is complete."""
 
-    MODEL = ("files", "modes", "directories", "groups", "counts", "failures")
+    MODEL = ("files", "modes", "directories", "groups", "counts", "failures", "increments")
 
-    def __init__(self, directory, seed, slow=0.0):
+    def __init__(self, directory, seed, slow=0.0, counter=None):
         self.directory = directory
+        self.counter = counter  # a file of 24 bytes: three numbers, each under a kind of lock
         self.random = random.Random(seed)
         self.slow = slow  # seconds between changes
         self.files = {}  # name: content
@@ -28,6 +31,7 @@ class Load:
         self.counts = {}
         self.failures = []
         self.serial = 0
+        self.increments = [0, 0, 0]
         context = multiprocessing.get_context("fork")
         self.done = context.Value("L", 0)
         self.failed = context.Value("b", 0)
@@ -76,7 +80,9 @@ class Load:
 
     def run(self, count):
         kinds = (self.create, self.create_exclusive, self.append, self.append, self.rename, self.replace, self.link,
-                 self.unlink, self.mkdir, self.rmdir, self.chmod, self.fsynced_write, self.truncate)
+                 self.read_back, self.unlink, self.mkdir, self.rmdir, self.chmod, self.fsynced_write, self.truncate)
+        if self.counter is not None:
+            kinds += (self.lock,)
         while not self.stop_now.is_set() and (count is None or self.done.value < count):
             kind = self.random.choice(kinds)
             try:
@@ -143,6 +149,22 @@ class Load:
         self.for_links(name, lambda content: content[:size] + bytes(size - len(content[:size])))
         return True
 
+    def read_back(self):
+        """What was written, past the page cache."""
+        if not (name := self.some_file()):
+            return False
+        descriptor = os.open(self.path(name), os.O_RDONLY | os.O_DIRECT)
+        try:
+            data = b""
+            while part := os.pread(descriptor, 1 << 20, len(data)):
+                data += part
+        finally:
+            os.close(descriptor)
+        if data != self.files[name]:
+            raise OSError(f"{name}: {len(data)} bytes read, {len(self.files[name])} written, first difference at "
+                          f"{first_difference(data, self.files[name])}")
+        return True
+
     def rename(self):
         if not (name := self.some_file()):
             return False
@@ -202,6 +224,23 @@ class Load:
             self.modes[one] = mode
         return True
 
+    def lock(self):
+        """Adds one to a number that all loads share. Two that hold the lock at once lose an increment."""
+        which = self.random.randrange(3)
+        with open(self.counter, "r+b", buffering=0) as file:
+            if which == 0:
+                fcntl.flock(file, fcntl.LOCK_EX)
+            else:
+                fcntl.lockf(file, fcntl.LOCK_EX, 8, 8 * which)  # a record lock on this number alone
+            number = int.from_bytes(os.pread(file.fileno(), 8, 8 * which), "little")
+            if self.random.random() < 0.3:
+                time.sleep(0.01)
+            os.pwrite(file.fileno(), (number + 1).to_bytes(8, "little"), 8 * which)
+            if which == 2:
+                fcntl.lockf(file, fcntl.LOCK_UN, 8, 16)
+        self.increments[which] += 1  # the others give the lock up by closing
+        return True
+
     # Names of one file
 
     def linked(self, one, other):
@@ -249,6 +288,15 @@ class Load:
             if status.st_nlink != links:
                 lines.append(f"{name}: {status.st_nlink} links, expected {links}")
         return lines
+
+
+def counter_differences(loads, path):
+    """What the loads have counted under locks against what is in the file."""
+    with open(path, "rb") as file:
+        data = file.read()
+    found = [int.from_bytes(data[at:at + 8], "little") for at in range(0, 24, 8)]
+    expected = [sum(load.increments[which] for load in loads) for which in range(3)]
+    return [] if found == expected else [f"counters {found}, expected {expected}"]
 
 
 def first_difference(one, other):

@@ -10,6 +10,7 @@ import subprocess
 import time
 
 MARK = "DAFS_MOUNT_TEST"
+SYMBOLIZER = "llvm-symbolizer"  # 15 bytes, as many as the kernel shows of a name
 
 
 def marked(mark):
@@ -149,6 +150,8 @@ def sweep(directory):
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
             left.append(f"umount -l {point} hangs")
+    # A sanitizer's symbolizer ends by itself once its program has; that takes it a moment.
+    wait_until(lambda: SYMBOLIZER not in descendants().values(), 5)
     remaining = descendants()
     left += [f"left running: {pid} {name}" for pid, name in remaining.items()]
     if remaining and not end(remaining):

@@ -1,7 +1,8 @@
 """A TCP proxy between a mount and its server that breaks connections where a test says.
 
-It relays bytes both ways and counts them. The plan names the n-th segment relayed in one direction, counted over
-all connections, and what happens there: the connection is cut or reset, or goes silent until it is released.
+It relays bytes both ways and counts them. The plan names the n-th segment relayed in one direction, or the n-th byte,
+counted over all connections, and what happens there: the connection is cut or reset, or goes silent until it is
+released.
 """
 
 import selectors
@@ -26,8 +27,10 @@ class Proxy:
         self.port = self.listener.getsockname()[1]
         self.lock = threading.Lock()
         self.counts = [0, 0]  # segments relayed in each direction
+        self.bytes = [0, 0]
         self.broken = 0  # how often a plan was carried out
         self.plan = None  # (direction, count, what)
+        self.byte_plan = None
         self.stalled = False
         self.pairs = {}  # socket: (its peer, direction of what it sends)
         self.selector = selectors.DefaultSelector()
@@ -48,6 +51,11 @@ class Proxy:
         """The `segments`-th segment from now on in `direction` is not relayed any more: `what` happens."""
         with self.lock:
             self.plan = (direction, self.counts[direction] + segments, what)
+
+    def break_at_byte(self, direction, number, what):
+        """The same, behind the `number`-th byte from now on."""
+        with self.lock:
+            self.byte_plan = (direction, self.bytes[direction] + number, what)
 
     def release(self):
         """Ends a stall."""
@@ -105,10 +113,18 @@ class Proxy:
         if not data:
             self.end(source, CUT)
             return
+        keep = len(data) // 2  # a part of it arrives, so that messages are cut in the middle too
         with self.lock:
             self.counts[direction] += 1
+            self.bytes[direction] += len(data)
             due = self.plan is not None and self.plan[0] == direction and self.counts[direction] >= self.plan[1]
             what = self.plan[2] if due else None
+            if self.byte_plan is not None and self.byte_plan[0] == direction and \
+                    self.bytes[direction] >= self.byte_plan[1]:
+                what = self.byte_plan[2]
+                keep = len(data) - (self.bytes[direction] - self.byte_plan[1])
+                self.byte_plan = None
+                self.broken += 1
             if due:
                 self.plan = None
                 self.broken += 1
@@ -118,9 +134,8 @@ class Proxy:
             self.wait_for_release()
             data = data_later
         elif what is not None:
-            # A part of it arrives, so that messages are cut in the middle too.
             try:
-                peer.sendall(data[: len(data) // 2])
+                peer.sendall(data[:keep])
             except OSError:
                 pass
             self.end(source, what)

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 import processes
@@ -116,8 +117,8 @@ class Server:
             command += ["--export", export]
         started = self.log.stat().st_size if self.log.exists() else 0
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(command + self.arguments, stdin=subprocess.DEVNULL, stdout=log,
-                                            stderr=log, cwd="/", start_new_session=True)
+            self.process = subprocess.Popen(self.command(command + self.arguments), stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=log, cwd="/", start_new_session=True)
 
         def ready():  # /proc does not show who listens on a device
             if self.rig.server_proto == "tcp":
@@ -128,6 +129,10 @@ class Server:
                                     20 * self.rig.slowness) or self.process.poll() is not None:
             raise Failure(f"dafsd does not listen: {tail(self.log, 3)}")
         return self
+
+    def command(self, words):
+        """The command that becomes a dafsd with these words."""
+        return words
 
     def stop(self, number=signal.SIGTERM):
         """Ends the server; after SIGTERM it must leave with status 0 within 10 seconds."""
@@ -298,16 +303,20 @@ class Rig:
         who = {} if user is None else {"user": user, "group": user, "extra_groups": []}
         print("$", " ".join(str(word) for word in command), flush=True)
         start = time.monotonic()
-        try:
-            done = subprocess.run([str(word) for word in command], cwd=cwd or self.root, check=False,
-                                  input=stdin, stdin=subprocess.DEVNULL if stdin is None else None,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT if merge else subprocess.PIPE,
-                                  timeout=timeout * self.slowness, env=env, **who)
-        except subprocess.TimeoutExpired:
-            raise Failure(f"{command[0]} did not end within {timeout} s") from None
-        except FileNotFoundError:
-            raise Skip(f"{command[0]} is not installed") from None
-        text = done.stdout.decode(errors="replace")
+        # Into a file: the end of a pipe would only come with the end of whatever the command left behind, such as a
+        # daemon's symbolizer under a sanitizer.
+        with tempfile.TemporaryFile() as output:
+            try:
+                done = subprocess.run([str(word) for word in command], cwd=cwd or self.root, check=False,
+                                      input=stdin, stdin=subprocess.DEVNULL if stdin is None else None,
+                                      stdout=output, stderr=subprocess.STDOUT if merge else subprocess.DEVNULL,
+                                      timeout=timeout * self.slowness, env=env, **who)
+            except subprocess.TimeoutExpired:
+                raise Failure(f"{command[0]} did not end within {timeout} s") from None
+            except FileNotFoundError:
+                raise Skip(f"{command[0]} is not installed") from None
+            output.seek(0)
+            text = output.read().decode(errors="replace")
         print(text[-4000:], f"({time.monotonic() - start:.2f} s, status {done.returncode})", flush=True)
         if status is not None and done.returncode != status:
             last = text.strip().splitlines()[-1:] or [""]

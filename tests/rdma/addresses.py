@@ -14,11 +14,14 @@ def ping(programs, server, proto="auto"):
     done = subprocess.run([programs / "dafsctl", "ping", "-c", "1", "--proto", proto, server], text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
                           check=False)
-    lines = (done.stdout or done.stderr).splitlines()
-    for wanted in ("requests up to", "null 1:", "least"):
+    lines = (done.stdout or done.stderr).splitlines() or [""]
+    told = ["requests up to", "null 1:", "least"]
+    if proto == "auto" and "over TCP" in lines[0]:
+        told.append("tried before: ")
+    for wanted in told:
         if done.returncode == 0 and wanted not in done.stdout:
             raise OSError(f"dafsctl ping {server} does not say {wanted!r}")
-    return lines[0] if lines else f"nothing, status {done.returncode}"
+    return lines[0] or f"nothing, status {done.returncode}"
 
 
 def network_device(address):
@@ -56,8 +59,52 @@ def check(programs, siw, rxe):
         expect("127.0.0.1", "no route over an RDMA device", "rdma")
         with serving.mounted(programs, f"{siw}:/x", "proto=rdma") as (point, _):
             survive_link_down(point, siw)
+    survive_removal(programs)
     if wrong:
         raise OSError("; ".join(wrong))
+
+
+def survive_removal(programs, address="10.79.0.1", host="dafs-removal-test.example", port=20152):
+    """A device that is removed under a mount: with proto=auto the mount goes on over TCP."""
+    for words in (["ip", "link", "add", "dumgone", "type", "dummy"], ["ip", "link", "set", "dumgone", "mtu", "9000", "up"],
+                  ["ip", "addr", "add", f"{address}/24", "dev", "dumgone"],
+                  ["rdma", "link", "add", "siwgone", "type", "siw", "netdev", "dumgone"]):
+        subprocess.run(words, check=True)
+    with open("/etc/hosts", "a", encoding="ascii") as hosts:
+        hosts.write(f"{address} {host}\n127.0.0.1 {host}\n")
+    removal = None
+    try:
+        with serving.served(programs, [f"rdma:{address}:{port}", f"tcp:127.0.0.1:{port}"]):
+            with serving.mounted(programs, f"{host}:{port}:/x", "proto=auto") as (point, _):
+                (point / "before").write_text("before")
+                first = status_of(programs, point)
+                # Its connections end at once. The command does when programs have let go of the device: siw cannot
+                # take it from them.
+                removal = subprocess.Popen(["ip", "link", "delete", "dumgone"])
+                serving.wait_for("the link is down", lambda: "LOWER_UP" not in link_flags("dumgone"))
+                (point / "after").write_text("after")
+                text = (point / "before").read_text() + (point / "after").read_text()
+                second = status_of(programs, point)
+        if "siwgone" not in first or "over TCP" not in second or text != "beforeafter":
+            raise OSError(f"a device was removed: {text!r}, over {first!r}, then {second!r}")
+        if removal.wait(60) != 0:
+            raise OSError("ip link delete dumgone failed")
+    finally:
+        if removal is not None and removal.poll() is None:
+            removal.kill()
+
+
+def link_flags(device):
+    """What `ip link` says of a device in angle brackets; empty when it is gone."""
+    return subprocess.run(["ip", "-o", "link", "show", device], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, check=False).stdout
+
+
+def status_of(programs, point):
+    """The line of dafsctl status that names the transport of the mount at `point`."""
+    text = subprocess.run([programs / "dafsctl", "status", point], text=True, stdout=subprocess.PIPE, timeout=60,
+                          check=True).stdout
+    return next((line.strip() for line in text.splitlines() if "transport" in line), text)
 
 
 def survive_link_down(point, address):

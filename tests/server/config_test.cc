@@ -12,11 +12,11 @@ namespace dafs::server {
 namespace {
 
 TEST(ConfigTest, OptionsAreWhatTheySay) {
-  auto config =
-      ParseConfig({"--export", "/a=/srv/a,rw,no_root_squash", "--export", "/b=/srv/b,ro",
-                   "--listen", "tcp:127.0.0.1:1234", "--listen=rdma:[::1]:5", "--state-dir",
-                   "/var/lib/dafs", "-f", "--threads", "3", "--max-requests=17", "--lease-time",
-                   "30", "--message-memory=64", "--stable=power"});
+  auto config = ParseConfig({"--export", "/a=/srv/a,rw,no_root_squash", "--export", "/b=/srv/b,ro",
+                             "--listen", "tcp:127.0.0.1:1234", "--listen=rdma:[::1]:5",
+                             "--state-dir", "/var/lib/dafs", "-f", "--threads", "3",
+                             "--max-requests=17", "--lease-time", "30", "--message-memory=64",
+                             "--stable=power", "--spin=0", "--rdma-read-channel=required"});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->server.exports.size(), 2u);
   EXPECT_EQ(config->server.exports[1].name, "/b");
@@ -32,6 +32,8 @@ TEST(ConfigTest, OptionsAreWhatTheySay) {
   EXPECT_EQ(config->server.message_memory_bytes, size_t{64} << 20);
   EXPECT_EQ(config->pid_file, "/var/lib/dafs/dafsd.pid");
   EXPECT_EQ(config->server.stable, Stable::kPower);
+  EXPECT_EQ(config->server.spin, absl::ZeroDuration());
+  EXPECT_EQ(config->server.rdma_read_channel, RdmaReadChannel::kRequired);
 }
 
 TEST(ConfigTest, TheFileSaysTheSameAndTheCommandLineWins) {
@@ -75,6 +77,10 @@ TEST(ConfigTest, MistakesAreNamed) {
               HasSubstr("threads"));
   EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--stable=disk"}),
               HasSubstr("process or power"));
+  EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--spin=10001"}),
+              HasSubstr("--spin"));
+  EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--rdma-read-channel=yes"}),
+              HasSubstr("rdma-read-channel"));
   EXPECT_THAT(message({"--config", "/nonexistent/dafsd.conf"}), HasSubstr("/nonexistent"));
   EXPECT_THAT(std::string(ParseConfigFile("ok = 1\n[section]\n", "f").status().message()),
               HasSubstr("f:2"));

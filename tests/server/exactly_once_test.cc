@@ -1,8 +1,13 @@
 // The real dafsd, killed at every step of every procedure: the response cache of the next one has
 // the request exactly if it is in the file system, and issuing what it has not got completes it.
 // Shows DAFS-5.2.4-01, DAFS-5.2.4-02, DAFS-5.2.4-03, DAFS-5.2.4-04, FAST03-3.2-08.
+#include <fcntl.h>
+#include <sys/vfs.h>
+#include <sys/xattr.h>
+
 #include <functional>
 
+#include "server/store/fd.h"
 #include "tests/server/dafsd_process.h"
 #include "tests/server/server_fixture.h"
 
@@ -100,6 +105,14 @@ class ExactlyOnce : public ServerTest {
     auto reply = client_->ReceiveReply<Args>();
     EXPECT_EQ(reply.name(), "DAFS_STATUS_OK");
     return reply.res;
+  }
+
+  wire::FileHandle AttributesOf(const std::string& name) {
+    wire::OpenattrArgs args;
+    args.filehandle = LookUp(*client_, {"a", name});
+    auto reply = client_->Call(args);
+    EXPECT_EQ(reply.name(), "DAFS_STATUS_OK");
+    return reply.res.filehandle;
   }
 
   bool Exists(const std::string& name) const {
@@ -233,6 +246,151 @@ TEST_P(ExactlyOnceAtEachStep, RenameOverAnotherFile) {
   };
   Story<wire::RenameArgs>(step(), make,
                           [&] { return !Exists("f") && ReadFile("a/g") == "0123456789"; });
+}
+
+// The private procedures of names do as RENAME and CREATE.
+TEST_P(ExactlyOnceAtEachStep, RenameThatMustNotReplace) {
+  auto make = [&] {
+    wire::Rename2Args args;
+    args.sourcedir = a_;
+    args.oldname = "f";
+    args.targetdir = LookUp(*client_, {"a", "sub"});
+    args.newname = "f2";
+    args.flags = wire::kRenameNoReplace;
+    return args;
+  };
+  Story<wire::Rename2Args>(step(), make, [&] { return !Exists("f") && Exists("sub/f2"); });
+  if (step() < kCalled) return;
+  const auto res = Fetch<wire::Rename2Args>();
+  EXPECT_NE(res.target.before, res.target.after);
+}
+
+// Made twice it would be undone.
+TEST_P(ExactlyOnceAtEachStep, RenameThatExchanges) {
+  auto make = [&] {
+    wire::Rename2Args args;
+    args.sourcedir = args.targetdir = a_;
+    args.oldname = "f";
+    args.newname = "g";
+    args.flags = wire::kRenameExchange;
+    return args;
+  };
+  Story<wire::Rename2Args>(
+      step(), make, [&] { return ReadFile("a/f") == "gg" && ReadFile("a/g") == "0123456789"; });
+}
+
+TEST_P(ExactlyOnceAtEachStep, MakeNode) {
+  auto make = [&] {
+    wire::MakeNodeArgs args;
+    args.filehandle = a_;
+    args.component = "pipe";
+    args.obj_type = wire::ObjectType::kFifo;
+    return args;
+  };
+  Story<wire::MakeNodeArgs>(step(), make, [&] { return Exists("pipe"); });
+  if (step() < kCalled) return;
+  EXPECT_EQ(Fetch<wire::MakeNodeArgs>().filehandle, LookUp(*client_, {"a", "pipe"}));
+}
+
+// Bytes that were moved are not moved once more.
+TEST_P(ExactlyOnceAtEachStep, AllocateThatMoves) {
+  struct statfs fs;
+  ASSERT_EQ(statfs(Path("a").c_str(), &fs), 0);
+  const auto block = static_cast<size_t>(fs.f_bsize);
+  const std::string first(block, 'a'), second(block, 'b'), third(block, 'c');
+  for (const bool collapse : {true, false}) {
+    WriteFile("a/f", first + second + third);
+    if (fallocate(Fd(open(Path("a/f").c_str(), O_RDWR)).get(), FALLOC_FL_COLLAPSE_RANGE, 0,
+                  static_cast<off_t>(block)) != 0) {
+      GTEST_SKIP() << "the file system cannot move ranges";
+    }
+    WriteFile("a/f", first + second + third);
+    auto make = [&] {
+      wire::AllocateArgs args;
+      args.filehandle = LookUp(*client_, {"a", "f"});
+      args.offset = collapse ? 0 : block;
+      args.length = block;
+      args.mode = collapse ? wire::AllocateMode::kCollapseRange : wire::AllocateMode::kInsertRange;
+      return args;
+    };
+    const std::string after =
+        collapse ? second + third : first + std::string(block, '\0') + second + third;
+    Story<wire::AllocateArgs>(step(), make, [&] { return ReadFile("a/f") == after; });
+    client_->Vanish();
+  }
+}
+
+// A hole is punched again if it is not known to be there.
+TEST_P(ExactlyOnceAtEachStep, AllocateThatPunches) {
+  WriteFile("a/f", std::string(65536, 'x'));
+  auto make = [&] {
+    wire::AllocateArgs args;
+    args.filehandle = LookUp(*client_, {"a", "f"});
+    args.length = 65536;
+    args.mode = wire::AllocateMode::kPunchHole;
+    return args;
+  };
+  if (step() == kCalled) return;  // done, and not yet known to be
+  Story<wire::AllocateArgs>(step(), make,
+                            [&] { return ReadFile("a/f") == std::string(65536, '\0'); });
+}
+
+TEST_P(ExactlyOnceAtEachStep, CopyRange) {
+  auto make = [&] {
+    wire::CopyRangeArgs args;
+    args.source_filehandle = LookUp(*client_, {"a", "g"});
+    args.filehandle = LookUp(*client_, {"a", "f"});
+    args.offset = 1;
+    args.length = 2;
+    return args;
+  };
+  if (step() == kCalled) return;  // done, and not yet known to be
+  Story<wire::CopyRangeArgs>(step(), make, [&] { return ReadFile("a/f") == "0gg3456789"; });
+  if (step() < kMarked) return;
+  EXPECT_EQ(Fetch<wire::CopyRangeArgs>().count, 2u);
+}
+
+TEST_P(ExactlyOnceAtEachStep, RemoveOfANamedAttribute) {
+  const std::string path = Path("a/f");
+  if (setxattr(path.c_str(), "user.x", "old", 3, 0) != 0) GTEST_SKIP() << "no user attributes";
+  auto make = [&] {
+    wire::RemoveArgs args;
+    args.filehandle = AttributesOf("f");
+    args.target = "user.x";
+    return args;
+  };
+  Story<wire::RemoveArgs>(step(), make,
+                          [&] { return getxattr(path.c_str(), "user.x", nullptr, 0) < 0; });
+  if (step() < kCalled) return;
+  const auto res = Fetch<wire::RemoveArgs>();
+  EXPECT_NE(res.change_info.before, res.change_info.after);
+}
+
+// Its CLOSE makes a value the attribute's.
+TEST_P(ExactlyOnceAtEachStep, CloseOfANamedAttribute) {
+  const std::string path = Path("a/f");
+  if (setxattr(path.c_str(), "user.other", "", 0, 0) != 0) GTEST_SKIP() << "no user attributes";
+  const std::string text = "new";
+  auto make = [&] {
+    wire::OpenArgs open = OpenArgs(AttributesOf("f"), "user.x", true);
+    open.createmode = wire::CreateMode::kGuarded;
+    auto opened = client_->Call(open);
+    EXPECT_EQ(opened.name(), "DAFS_STATUS_OK");
+    wire::WriteInlineArgs write;
+    write.filehandle = opened.res.filehandle;
+    write.state_id = opened.res.state_id;
+    write.byte_count = 3;
+    EXPECT_EQ(client_->Call(write, std::as_bytes(std::span(text))).name(), "DAFS_STATUS_OK");
+    wire::CloseArgs args;
+    args.filehandle = opened.res.filehandle;
+    args.state_id = opened.res.state_id;
+    return args;
+  };
+  Story<wire::CloseArgs>(step(), make, [&] {
+    char value[8];
+    const ssize_t n = getxattr(path.c_str(), "user.x", value, sizeof value);
+    return n == 3 && std::string(value, 3) == text;
+  });
 }
 
 TEST_P(ExactlyOnceAtEachStep, OpenThatCreates) {

@@ -92,8 +92,8 @@ TEST_F(GraceTest, AnOpenIsReclaimedUnderANewClientId) {
   auto reclaimed = Reclaim(*after, opened.res.filehandle);
   ASSERT_EQ(reclaimed.name(), kOk);
   EXPECT_EQ(Read(*after, opened.res.filehandle, reclaimed.res.state_id).name(), kOk);
-  // It held no more than that.
-  EXPECT_EQ(Reclaim(*after, opened.res.filehandle).name(), kExpired);
+  // It held no more than that, and no reservation.
+  EXPECT_EQ(Reclaim(*after, opened.res.filehandle, 3).name(), kExpired);
 }
 
 // DAFS-4.4.1.2-26: there is nobody to wait for, and nothing to reclaim.
@@ -173,7 +173,7 @@ TEST_F(GraceTest, OutlivesASecondRestart) {
   auto after = Client("c1");
   EXPECT_EQ(Reclaim(*after, f.res.filehandle).name(), kOk);
   EXPECT_EQ(Reclaim(*after, g.res.filehandle).name(), kOk);
-  EXPECT_EQ(Reclaim(*after, g.res.filehandle).name(), kExpired);
+  EXPECT_EQ(Reclaim(*after, g.res.filehandle, 3).name(), kExpired);
 }
 
 // A file without a name lives as long as somebody may reclaim it; then its last close ends it.
@@ -246,6 +246,46 @@ TEST_F(GraceTest, LocksAreReclaimed) {
   EXPECT_EQ(Lock(*other, others.res, 40).name(), kOk);
   EXPECT_EQ(Lock(*other, others.res, 0).name(), "DAFSERR_DENIED");
   EXPECT_EQ(Lock(*after, reclaimed.res, 0, wire::kLockReclaim).name(), kExpired);
+}
+
+// DAFS-5.2.5-08: a client reclaims its locks before anything else. One more that is recorded was
+// granted in an answer that was lost with the server, and nobody waits for it.
+TEST_F(GraceTest, ALockThatItsClientNeverHeardOfKeepsNobodyWaiting) {
+  auto before = Client("c1");
+  auto held = Open(*before, "f");
+  ASSERT_EQ(Lock(*before, held.res, 0).name(), kOk);
+  ASSERT_EQ(Lock(*before, held.res, 20).name(), kOk);
+  StartServer();
+  auto other = Client("c2");
+  auto others = Open(*other, "f");
+  auto after = Client("c1");
+  auto reclaimed = Reclaim(*after, held.res.filehandle);
+  ASSERT_EQ(Lock(*after, reclaimed.res, 0, wire::kLockReclaim).name(), kOk);
+  EXPECT_EQ(Lock(*other, others.res, 20).name(), kGrace);
+  EXPECT_EQ(Read(*after, held.res.filehandle, reclaimed.res.state_id).name(), kOk);
+  EXPECT_EQ(Lock(*other, others.res, 20).name(), kOk);
+  EXPECT_EQ(Lock(*other, others.res, 0).name(), "DAFSERR_DENIED");
+}
+
+// DAFS-4.4.1.6-07: two locks that a third has joined into one, which its client never heard of, are
+// both reclaimed; unless another client may have had one of them in between.
+TEST_F(GraceTest, MoreThanWasCountedIsReclaimedIfNobodyElseCanHaveHadIt) {
+  auto before = Client("c1");
+  auto f = Open(*before, "f");
+  auto g = Open(*before, "g");
+  for (uint64_t offset : {0, 20, 10}) ASSERT_EQ(Lock(*before, f.res, offset).name(), kOk);
+  ASSERT_EQ(Lock(*before, g.res, 0).name(), kOk);
+  StartServer();
+  auto other = Client("c2");
+  auto after = Client("c1");
+  auto f_after = Reclaim(*after, f.res.filehandle);
+  auto g_after = Reclaim(*after, g.res.filehandle);
+  EXPECT_EQ(Lock(*after, g_after.res, 0, wire::kLockReclaim).name(), kOk);
+  EXPECT_EQ(Lock(*after, f_after.res, 0, wire::kLockReclaim).name(), kOk);
+  EXPECT_EQ(Lock(*after, f_after.res, 20, wire::kLockReclaim).name(), kOk);
+  auto others = Open(*other, "g");
+  EXPECT_EQ(Lock(*other, others.res, 20).name(), kOk);
+  EXPECT_EQ(Lock(*after, g_after.res, 40, wire::kLockReclaim).name(), kExpired);
 }
 
 // DAFS-4.4.1.5-04: the lock of a silent client goes to who asks for it once its lease has run out.

@@ -169,7 +169,7 @@ TEST_F(HostileTest, RestartKeepsFilehandles) {
   ActAsRoot(*client);
   const wire::FileHandle file = LookUp(*client, {"a", "f"});
   const wire::ClientId old_id = negotiated_.client_id;
-  auto second = Server::Start(options_, {.tcp = provider_.get()});
+  auto second = Server::Start(options_, Providers());
   ASSERT_FALSE(second.ok());  // the state directory is in use
   EXPECT_THAT(std::string(second.status().message()), testing::HasSubstr("in use"));
   StartServer();

@@ -52,13 +52,18 @@ struct DirectMemory {
 class RawClient {
  public:
   static std::unique_ptr<RawClient> Connect(dat::Provider& provider, const dat::Address& server,
-                                            uint32_t receives = 80) {
+                                            uint32_t receives = 80,
+                                            std::span<const std::byte> private_data = {},
+                                            dat::Domain* of_session = nullptr) {
     std::unique_ptr<RawClient> client(new RawClient);
     auto pending = provider.Resolve(server, "", kPatience);
     if (!pending.ok()) return nullptr;
-    auto domain = (*pending)->NewDomain();
-    if (!domain.ok()) return nullptr;
-    client->domain_ = *std::move(domain);
+    if (of_session == nullptr) {
+      auto domain = (*pending)->NewDomain();
+      if (!domain.ok()) return nullptr;
+      client->own_domain_ = *std::move(domain);
+    }
+    client->domain_ = of_session == nullptr ? client->own_domain_.get() : of_session;
     dat::EndpointOptions options;
     options.max_receives = receives;
     options.max_sends = 80;
@@ -70,7 +75,7 @@ class RawClient {
     for (uint32_t i = 0; i < receives; ++i) {
       if (!client->PostReceive(i)) return nullptr;
     }
-    if (!client->endpoint_->Connect({}).ok()) return nullptr;
+    if (!client->endpoint_->Connect(private_data).ok()) return nullptr;
     if (!client->Until([&] { return client->connected_; })) return nullptr;
     return client;
   }
@@ -111,10 +116,16 @@ class RawClient {
   bool closed() const { return closed_; }
   // The connection ends abruptly; nothing but destruction may follow.
   void Vanish() { endpoint_.reset(); }
-  void Close() { endpoint_->Abort(absl::CancelledError("test")); }
+  void Close() {
+    endpoint_->Abort(absl::CancelledError("test"));
+    PollOnce();  // verbs ends with the next look
+  }
   dat::Endpoint& endpoint() { return *endpoint_; }
+  dat::Domain& domain() { return *domain_; }
   // Looks once, without waiting.
   void Poll() { PollOnce(); }
+  // Receive would not wait.
+  bool ready() const { return closed_ || !messages_.empty(); }
 
   // Encodes a request. `header` gives flags, stream, credentials; checksum per `checksums`.
   template <class Args>
@@ -237,7 +248,8 @@ class RawClient {
     return true;
   }
 
-  std::unique_ptr<dat::Domain> domain_;
+  std::unique_ptr<dat::Domain> own_domain_;
+  dat::Domain* domain_ = nullptr;  // own_domain_, or that of the session it will join
   DirectMemory receive_;
   DirectMemory send_;
   std::unique_ptr<dat::Endpoint> endpoint_;

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "server/server.h"
+#include "tests/dat/transport_under_test.h"
 #include "tests/server/raw_client.h"
-#include "wire/dat/iwarp.h"
 #include "wire/messages.h"
 
 namespace dafs::server {
@@ -39,9 +39,10 @@ class ServerTest : public testing::Test {
     e.directory = Path("a");
     e.squash = Squash::kNone;
     options_.exports = {e};
-    auto addresses = dat::ResolveHost("127.0.0.1", 0);
+    auto addresses = dat::ResolveHost(dat::testing::HostUnderTest(), 0);
     ASSERT_TRUE(addresses.ok());
-    options_.listen = {{Transport::kTcp, addresses->front()}};
+    options_.listen = {
+        {dat::testing::OverRdma() ? Transport::kRdma : Transport::kTcp, addresses->front()}};
     options_.workers = 2;
     options_.pool_threads = 2;
     options_.direct_memory_bytes = 4 << 20;
@@ -56,9 +57,15 @@ class ServerTest : public testing::Test {
 
   void StartServer() {
     server_.reset();
-    auto server = Server::Start(options_, {.tcp = provider_.get()});
+    auto server = Server::Start(options_, Providers());
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
+  }
+
+  Server::Providers Providers() const {
+    Server::Providers providers;
+    (dat::testing::OverRdma() ? providers.rdma : providers.tcp) = provider_.get();
+    return providers;
   }
 
   const dat::Address& address() const { return server_->bound()[0].address; }
@@ -144,7 +151,8 @@ class ServerTest : public testing::Test {
     return text;
   }
 
-  std::unique_ptr<dat::Provider> provider_ = dat::NewIwarpProvider();
+  std::shared_ptr<dat::Provider> provider_ =  // see ProviderUnderTest
+      dat::testing::ProviderUnderTest();
   std::string base_;
   ServerOptions options_;
   std::unique_ptr<Server> server_;

@@ -88,7 +88,7 @@ TEST_F(SessionTest, NegotiationKeepsTheBounds) {
       EXPECT_EQ(reply.res.use_checksums, checksums);
       EXPECT_TRUE(reply.res.use_response_cache);
       EXPECT_FALSE(reply.res.use_back_control_channel);
-      EXPECT_FALSE(reply.res.use_rdma_read_channel);
+      EXPECT_TRUE(reply.res.use_rdma_read_channel);
       EXPECT_EQ(reply.res.max_request_size, c.request);
       EXPECT_EQ(reply.res.max_response_size, c.response);
       EXPECT_EQ(reply.res.max_requests, c.requests);
@@ -111,6 +111,37 @@ TEST_F(SessionTest, AnotherVersionIsRefusedAndTheNextConnectWorks) {
     EXPECT_EQ(reply.header.target_nreq, 1);
   }
   EXPECT_EQ(client->Call(Plain("v")).name(), "DAFS_STATUS_OK");
+}
+
+// WIRE 3.1: a stream's first number is the client's choice; connect requests do not count.
+TEST_F(SessionTest, ConnectRequestsMayBeRepeatedWithTheirNumber) {
+  StartServer();
+  auto client = Connection();
+  wire::RequestHeader header = client->Header();
+  header.seq_number = 7;
+  header.protocol_version = 2;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(client->Send(client->Encode(header, Plain("n"))));
+    EXPECT_EQ(client->ReceiveReply<wire::ClientConnectArgs>().name(), "DAFSERR_ILLEGAL_PROT");
+  }
+  header.protocol_version = 1;
+  ASSERT_TRUE(client->Send(client->Encode(header, ConnectArgs("n"))));
+  EXPECT_EQ(client->ReceiveReply<wire::ClientConnectAuthArgs>().name(), "DAFS_STATUS_OK");
+  for (const char* status : {"DAFS_STATUS_OK", "DAFSERR_INVAL"}) {
+    ASSERT_TRUE(client->Send(client->Encode(header, wire::NullArgs())));
+    EXPECT_EQ(client->ReceiveReply<wire::NullArgs>().name(), status);
+  }
+}
+
+// WIRE section 6: connect requests carry no checksum, wherever they come.
+TEST_F(SessionTest, ConnectRequestsOnASessionWithChecksumsAreOutOfPlace) {
+  StartServer();
+  wire::ClientConnectAuthArgs args = ConnectArgs("sum");
+  args.use_checksums = true;
+  auto client = Session(args);
+  EXPECT_EQ(client->Call(args).name(), "DAFSERR_ILLEGAL_STATE");
+  EXPECT_EQ(client->Call(Plain("sum")).name(), "DAFSERR_ILLEGAL_STATE");
+  EXPECT_EQ(client->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
 }
 
 // Shows DAFS-3.2.5-03, DAFS-3.2.5-04, DAFS-3.2.5-06.

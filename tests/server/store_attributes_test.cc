@@ -2,6 +2,7 @@
 #include <sys/statvfs.h>
 
 #include "server/store/object.h"
+#include "server/store/recent_stats.h"
 #include "tests/server/store_fixture.h"
 
 namespace dafs::server {
@@ -41,6 +42,40 @@ class StoreAttributesTest : public StoreTest {
     return res.access;
   }
 };
+
+// A GETATTR in a chain asks the kernel no second time about what the request before it has seen,
+// made or changed; one that stands alone always does.
+TEST_F(StoreAttributesTest, RequestBeforeLeavesAttributesForGetattr) {
+  const wire::FileHandle top = A();
+  WriteFile(Path("a/f"), "", 0644);
+  RecentStats recent;
+  Caller chained = root_;
+  chained.recent = &recent;
+  wire::FileHandle file;
+  ASSERT_OK(Lookup(chained, top, "f", &file));
+  chmod(Path("a/f").c_str(), 0600);
+  const auto mode_of = [&](const Caller& caller, const wire::FileHandle& handle) {
+    wire::FileAttributes attributes;
+    EXPECT_OK(store_->Getattr(caller, handle, wire::kFattrMode, &attributes));
+    return attributes.mode;
+  };
+  EXPECT_EQ(mode_of(chained, file), 0644u);
+  EXPECT_EQ(mode_of(root_, file), 0600u);
+  recent.Clear();
+  EXPECT_EQ(mode_of(chained, file), 0600u);
+
+  wire::RemoveArgs remove;
+  remove.filehandle = top;
+  remove.target = "f";
+  wire::RemoveRes removed;
+  ASSERT_OK(store_->Remove(chained, remove, &removed));
+  wire::FileAttributes attributes;
+  ASSERT_OK(store_->Getattr(chained, top, wire::kFattrChange | wire::kFattrMode, &attributes));
+  EXPECT_EQ(attributes.change, removed.change_info.after);
+  chmod(Path("a").c_str(), 0700);
+  EXPECT_EQ(mode_of(chained, top), 0777u);
+  EXPECT_EQ(mode_of(root_, top), 0700u);
+}
 
 // Shows DAFS-6.1.5-01, DAFS-6.1.5-05, DAFS-6.1.5-12, DAFS-6.1.5-13, DAFS-6.1.5-16, DAFS-6.1.5-19,
 // DAFS-6.5.13-01

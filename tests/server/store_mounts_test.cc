@@ -3,6 +3,8 @@
 #include <sched.h>
 #include <sys/mount.h>
 
+#include "server/store/grace.h"
+#include "server/store/holdings.h"
 #include "tests/server/store_fixture.h"
 
 namespace dafs::server {
@@ -115,6 +117,52 @@ TEST_F(StoreMountsTest, EverythingWorksOnATmpfs) {
   args.create_verifier = wire::OpaqueFromUint64<wire::Verifier>(5);
   const Opened e = MustOpen(user_, args);
   EXPECT_EQ(MustOpen(user_, args).filehandle, e.filehandle);
+}
+
+// DAFS-6.5.7-02, over a restart: what is left there is kept for its opens, then removed.
+TEST_F(StoreMountsTest, OrphansOfMountedFileSystemsAreTakenUpAtStart) {
+  StoreOptions options = Options();
+  options.keep_orphans = true;
+  Start(options);
+  const wire::FileHandle m = Handle({"a", "m"});
+  const Opened f = MustOpen(user_, CreateArgs(m, "f"));
+  ASSERT_OK(Remove(user_, m, "f"));
+  Start(options);
+  EXPECT_TRUE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
+  EXPECT_EQ(Attributes(Handle({"a", "m"})).num_links, 2u);  // it is known to be there
+  EXPECT_EQ(Attributes(f.filehandle).object_size, 0u);
+  store_->grace().Start({}, {}, absl::InfinitePast());
+  store_->EndGrace(absl::InfinitePast());
+  EXPECT_FALSE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
+  EXPECT_FALSE(std::filesystem::exists(Path("a/n/.dafsd-orphans")));
+}
+
+// Two exports of one directory share what was left there.
+TEST_F(StoreMountsTest, AnOrphanIsAdoptedThroughEitherExportOfItsDirectory) {
+  exports_ = {Named("/one", "a/m"), Named("/two", "a/m")};
+  StoreOptions options = Options();
+  options.keep_orphans = true;
+  Start(options);
+  const wire::FileHandle one = Handle({"one"});
+  const Opened f = MustOpen(user_, CreateArgs(one, "f"));
+  ASSERT_OK(Write(user_, f, 0, "data", wire::StableHow::kUnstable));
+  ASSERT_OK(Remove(user_, one, "f"));
+  Start(options);
+  Holdings holdings = {};
+  holdings.lost_opens = 1;
+  user_.client_name = "client";
+  user_.holdings = &holdings;
+  store_->grace().Start({{"client", &holdings}}, {}, absl::InfiniteFuture());
+  wire::OpenArgs args = OpenArgs(one, "");
+  args.pathname.clear();
+  args.claim_type = wire::OpenClaimType::kPrevious;
+  args.claim_handle() = f.filehandle;
+  const Opened again = MustOpen(user_, args);
+  store_->EndGrace(absl::Now());
+  EXPECT_TRUE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
+  EXPECT_EQ(Read(user_, again), "data");
+  ASSERT_OK(Close(user_, again));
+  EXPECT_FALSE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
 }
 
 TEST_F(StoreMountsTest, AFileSystemWithoutHandlesInsideAnExportIsClosed) {

@@ -82,7 +82,20 @@ TEST_F(NamedAttributesTest, WhatHasNoAttributesIsNotSupported) {
   EXPECT_DAFS(kNotSupp, store_->Openattr(root_, directory_, &unused));
   EXPECT_DAFS(kNotSupp, Create(root_, directory_, "dir", wire::ObjectType::kDir));
   EXPECT_DAFS(kNotSupp, Rename(root_, directory_, "user.a", directory_, "user.b"));
-  EXPECT_DAFS(kNotSupp, Set(root_, "no.such.space", "x"));
+}
+
+// Shows DAFS-4.1.5-03, DAFS-4.1.5-05
+TEST_F(NamedAttributesTest, AnyNameIsKeptWhateverItsNameSpace) {
+  ASSERT_OK(Set(root_, "no.such.space", "x"));
+  EXPECT_EQ(Behind("user.dafs.no.such.space"), "x");
+  wire::FileHandle handle;
+  ASSERT_OK(Lookup(root_, directory_, "no.such.space", &handle));
+  EXPECT_EQ(Read(root_, {handle, {}}), "x");
+  EXPECT_DAFS(kInval, Lookup(root_, directory_, "user.dafs.no.such.space", &handle));
+  ASSERT_OK(Set(root_, "user.dafs.user.x", "y"));
+  EXPECT_EQ(Behind("user.dafs.user.x"), "y");
+  ASSERT_OK(Remove(root_, directory_, "no.such.space"));
+  EXPECT_EQ(Behind("user.dafs.no.such.space"), "none");
 }
 
 TEST_F(NamedAttributesTest, ForgedHandlesAreRefused) {

@@ -211,7 +211,9 @@ TEST_F(StoreOpenTest, ClaimPreviousAndOpenHandleOpenByHandle) {
   Opened again;
   ASSERT_OK(Open(user_, args, &again));
   EXPECT_OK(Write(user_, again, 0, "x"));
-  EXPECT_DAFS(kExpired, Open(user_, args));
+  args.share_deny = wire::kShareWrite;
+  EXPECT_DAFS(kExpired, Open(user_, args));  // more than it had, and at the cost of others
+  args.share_deny = wire::kShareDenyNone;
   EXPECT_DAFS(kAcces, Open(other_, args));
   wire::OpenHandleArgs by_handle;
   by_handle.filehandle = f.filehandle;
@@ -238,6 +240,24 @@ TEST_F(StoreOpenTest, StateIdsBelongToOneClientAndFileAndInstance) {
   Start();
   EXPECT_DAFS(kStaleStateId, Close(user_, g));
   EXPECT_EQ(Read(user_, g), "DAFSERR_STALE_STATEID");
+}
+
+// Shows DAFS-4.4.1.2-09, DAFS-4.4.1.2-10
+TEST_F(StoreOpenTest, AStateIdIsOldOnceItsOwnerHasAnother) {
+  const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0666));
+  ASSERT_OK(Close(user_, f));
+  EXPECT_DAFS(kBadStateId, Write(user_, f, 0, "x"));
+  const Opened again = MustOpen(user_, OpenArgs(A(), "f"));
+  EXPECT_NE(again.state_id, f.state_id);
+  EXPECT_DAFS(kOldStateId, Write(user_, f, 0, "x"));
+  EXPECT_DAFS(kOldStateId, Close(user_, f));
+  EXPECT_DAFS(kBadStateId, Close(other_, f));
+  EXPECT_DAFS(kBadStateId, Close(user_, {f.filehandle, wire::StateId()}));
+  wire::StateId future;
+  future.bytes.fill(0xff);
+  EXPECT_DAFS(kBadStateId, Close(user_, {f.filehandle, future}));
+  ASSERT_OK(Close(user_, again));
+  EXPECT_DAFS(kBadStateId, Write(user_, f, 0, "x"));
 }
 
 // Shows DAFS-4.4.1.2-42, DAFS-4.4.1.2-49

@@ -227,6 +227,20 @@ TEST(RequestCheckTest, StateOfTheChannelDecidesWhatMayCome) {
   EXPECT_EQ(StatusOf(Message(Lookup()), bound), DafsStatus::kNotSupp);
 }
 
+// The table of section 6. Shows DAFS-3.2.5-06, DAFS-3.2.5-07.
+TEST(RequestCheckTest, ConnectRequestsCarryAChecksumOnlyWhereTheyRenew) {
+  RequestContext context = Authenticated();
+  context.checksum_due = true;
+  ChainState chain;
+  RequestVerdict v = CheckRequest(Message(ClientConnectArgs()), context, chain);
+  EXPECT_EQ(v.status, DafsStatus::kIllegalState);
+  EXPECT_FALSE(v.checksum_due);
+  context.bound_channel = true;
+  v = CheckRequest(Message(ConnectBindArgs()), context, chain);
+  EXPECT_EQ(v.status, DafsStatus::kChksum);
+  EXPECT_TRUE(v.checksum_due);
+}
+
 // Shows DAFS-6.1.10-01, DAFS-4.3-01.
 TEST(RequestCheckTest, BackControlKnowsItsOwnProceduresWithoutChains) {
   RequestContext client = Authenticated();

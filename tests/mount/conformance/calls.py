@@ -13,7 +13,7 @@ AT_EMPTY_PATH = 0x1000
 NOW, OMIT = (1 << 30) - 1, (1 << 30) - 2
 NOREPLACE, EXCHANGE, WHITEOUT = 1, 2, 4
 BAD_POINTER = ctypes.c_void_p(1)
-SYS_RENAMEAT2, SYS_STATX = {"x86_64": (316, 332), "aarch64": (276, 291)}[os.uname().machine]
+SYS_RENAMEAT2, SYS_STATX, SYS_GETDENTS64 = {"x86_64": (316, 332, 217), "aarch64": (276, 291, 61)}[os.uname().machine]
 
 
 def _failed(result):
@@ -61,6 +61,24 @@ def by_descriptor(call, flags=os.O_RDONLY | os.O_NONBLOCK):
             os.close(descriptor)
 
     return run
+
+
+def numbers(path):
+    """{name: inode number} as getdents64(2) lists a directory, with "." and ".."."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    buffer = ctypes.create_string_buffer(1 << 16)
+    found = {}
+    try:
+        while size := _failed(LIBC.syscall(SYS_GETDENTS64, descriptor, buffer, len(buffer))):
+            at = 0
+            while at < size:
+                length = int.from_bytes(buffer[at + 16:at + 18], "little")
+                name = bytes(buffer[at + 19:at + length]).split(b"\0")[0]
+                found[os.fsdecode(name)] = int.from_bytes(buffer[at:at + 8], "little")
+                at += length
+    finally:
+        os.close(descriptor)
+    return found
 
 
 def fill(path, data, flags=os.O_WRONLY):

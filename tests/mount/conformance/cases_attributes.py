@@ -3,7 +3,7 @@
 import os
 
 from .calls import AT_SYMLINK_NOFOLLOW, NOW, OMIT
-from .subject import OLD, TYPES
+from .subject import OLD, TYPES, become
 
 EVERYBODY = ("root", "owner", "insider", "member", "other")
 MODES = (0o000, 0o444, 0o644, 0o711, 0o777, 0o1755, 0o2755, 0o2745, 0o4755, 0o6777, 0o7777)
@@ -51,7 +51,7 @@ def chown_bits(call, kind):
 
     def case(t):
         t.make(kind, "x", "owner")
-        for who in ("root", "owner", "insider"):
+        for who in ("root", "owner", "insider", "other"):
             for mode in SET_IDS:
                 for uid, gid in ((5001, 5001), (-1, -1), (-1, 5003), (5001, -1), (5004, 5004), (0, 0)):
                     os.lchown("x", 5001, 5001)
@@ -110,6 +110,25 @@ def truncate_rights(mode):
                 t.do(who, "access", "x", bits)
 
     return case
+
+
+def held_bits(t):
+    """Set-id bits go when somebody writes who may not keep them, whoever opened the file."""
+    os.chmod(".", 0o777)
+    t.make("file", "x", "owner", 0o666)
+    for opener in ("root", "owner", "other"):
+        become(opener)
+        descriptor = t.hold(os.open("x", os.O_RDWR))
+        become("root")
+        for who in EVERYBODY:
+            if who == "root" != opener:
+                continue  # see DIFFERENCES
+            for mode in (0o6777, 0o2755, 0o4755) + ((0o2745,) if opener == "other" else ()):
+                for call, words in ((os.write, (b"ab",)), (os.ftruncate, (5,)), (os.pwrite, (b"", 0)), (os.posix_fallocate, (0, 9))):
+                    os.chmod("x", mode)
+                    t.do(who, call, descriptor, *words, watch=("x",))
+                os.chmod("x", mode)
+                t.do(who, "chown", "x", -1, -1, watch=("x",))
 
 
 def held_rights(t):
@@ -215,3 +234,4 @@ def cases():
         yield f"truncate/rights/{mode:04o}", truncate_rights(mode)
         yield f"utimens/rights/{mode:04o}", utimens_rights(mode)
     yield "truncate/held", held_rights
+    yield "write/held", held_bits

@@ -4,10 +4,10 @@ import fnmatch
 import os
 import time
 
-from . import cases_attributes, cases_create, cases_names, cases_open, cases_paths, cases_remove
+from . import cases_attributes, cases_create, cases_edges, cases_names, cases_open, cases_paths, cases_remove
 from .subject import Subject
 
-MODULES = (cases_create, cases_names, cases_remove, cases_attributes, cases_paths, cases_open)
+MODULES = (cases_create, cases_names, cases_remove, cases_attributes, cases_paths, cases_open, cases_edges)
 
 
 def all_cases():

@@ -1,5 +1,6 @@
 """What mount.dafs(8) promises about caches, example by example, with two mounts of one export."""
 
+import fcntl
 import os
 import time
 
@@ -37,6 +38,32 @@ def two_mounts(rig, options):
     other = rig.base / "other"
     other.mkdir(exist_ok=True)
     return rig.mount(server, options), rig.mount(server, options, point=other)
+
+
+@scenario(timeout=60, where="server")
+def cache_locks(rig):
+    """Who takes a lock reads what was written under it elsewhere, though size and time of the file are as before."""
+    here, there = two_mounts(rig, "actimeo=60")
+    size = 200_000
+    for lock in (fcntl.flock, fcntl.lockf):
+        write(here / "shared", b"0" * size)
+        ends = [os.open(place / "shared", os.O_RDWR) for place in (here, there)]
+        for turn in range(6):
+            reader, writer = ends if turn % 2 else reversed(ends)
+            lock(reader, fcntl.LOCK_EX)
+            os.pread(reader, size, 0)  # fills this mount's cache
+            stamp = os.fstat(reader).st_mtime_ns
+            lock(reader, fcntl.LOCK_UN)
+            lock(writer, fcntl.LOCK_EX)
+            data = bytes([65 + turn]) * size
+            os.pwrite(writer, data, 0)
+            os.utime(writer, ns=(stamp, stamp))
+            lock(writer, fcntl.LOCK_UN)
+            lock(reader, fcntl.LOCK_SH if lock is fcntl.flock or turn % 2 else fcntl.LOCK_EX)
+            check(os.pread(reader, size, 0) == data, f"{lock.__name__}, turn {turn}: old data under the lock")
+            lock(reader, fcntl.LOCK_UN)
+        for descriptor in ends:
+            os.close(descriptor)
 
 
 @scenario(timeout=90, where="server")

@@ -6,6 +6,7 @@ import os
 import stat
 
 from conformance import calls
+from conformance.subject import become
 from rig import check, equal, errno_of, scenario
 
 OLD = 1_000_000_000
@@ -18,7 +19,7 @@ CAP_CHOWN = 0
 def differences(rig):
     """Rows of the table DIFFERENCES in mount.dafs(8) on names, attributes and rights."""
     os.chdir(rig.root)
-    for row in (_access_times, _removed_directories, _path_descriptors, _whiteout):
+    for row in (_access_times, _removed_directories, _path_descriptors, _whiteout, _parent_numbers, _set_id_bits):
         row(rig)
     os.chdir("/")
 
@@ -55,7 +56,8 @@ def _removed_directories(rig):
     os.mkdir("gone")
     descriptor = os.open("gone", os.O_RDONLY)
     os.rmdir("gone")
-    equal(errno_of(os.fstat, descriptor), errno.ESTALE, "fstat of a removed directory")
+    equal(os.fstat(descriptor).st_nlink, 0, "links of a removed directory")
+    equal(errno_of(os.fchmod, descriptor, 0o700), errno.ESTALE, "fchmod of a removed directory")
     os.close(descriptor)
     equal(errno_of(os.listdir, "gone"), errno.ENOENT, "listing a removed directory")
     os.mkdir("away")
@@ -79,6 +81,38 @@ def _path_descriptors(_):
 def _whiteout(_):
     os.mkdir("layer")
     equal(errno_of(calls.rename2, "layer", "white", calls.WHITEOUT), errno.EINVAL, "RENAME_WHITEOUT")
+
+
+def _set_id_bits(_):
+    """Through root's descriptor and through a user's, by the other of both."""
+    def written(opener, writer, mode):
+        with open("bits", "w", encoding="ascii"):
+            os.chmod("bits", 0o666)
+        become(opener)
+        descriptor = os.open("bits", os.O_RDWR)
+        become("root")
+        os.chmod("bits", mode)
+        become(writer)
+        os.write(descriptor, b"x")
+        become("root")
+        os.close(descriptor)
+        return os.stat("bits").st_mode & 0o7777
+
+    os.chmod(".", 0o777)
+    equal(written("root", "root", 0o6777), 0o6777, "root writes")
+    equal(written("root", "other", 0o6777), 0o777, "another through root's descriptor")
+    equal(written("root", "other", 0o2745), 0o2745, "another through root's descriptor, without group execute")
+    equal(written("other", "root", 0o6777), 0o777, "root through another's descriptor")
+
+
+def _parent_numbers(_):
+    for name in ("from", "to", "from/moved"):
+        os.mkdir(name)
+    listed = calls.numbers("from/moved")
+    equal(listed[".."], os.stat("from").st_ino, "the number of ..")
+    os.rename("from/moved", "to/moved")
+    check(calls.numbers("to/moved")[".."] in (os.stat("from").st_ino, os.stat("to").st_ino), "the number of ..")
+    equal(os.stat("to/moved/..").st_ino, os.stat("to").st_ino, "where .. leads")
 
 
 @scenario(timeout=60, where="server")

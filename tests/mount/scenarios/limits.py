@@ -131,3 +131,35 @@ def limits(rig):
     processes.fork_all([limited])
     os.close(descriptor)
     os.chdir("/")
+
+
+@scenario(timeout=60, where="server")
+def names_full(rig):
+    """A file system without room for one more file: whatever makes one fails with ENOSPC, and leaves nothing."""
+    small = rig.base / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=777,size=8m,nr_inodes=60", "dafs-test", small], check=True)
+    try:
+        root = rig.mount(rig.serve([f"/data={small},rw,no_root_squash"]))
+        (root / "d").mkdir()
+        made = 0
+        while errno_of(os.mknod, root / f"file{made}") == 0:
+            made += 1
+        check(20 < made < 60, f"{made} files were made")
+        names = sorted(os.listdir(small))
+        for name, call in {"mkdir": os.mkdir, "mkfifo": os.mkfifo, "mknod": os.mknod,
+                           "symlink": lambda path: os.symlink("target", path),
+                           "open": lambda path: os.close(os.open(path, os.O_CREAT | os.O_RDWR)),
+                           "exclusive": lambda path: os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)),
+                           "socket": lambda path: os.mknod(path, 0o140644)}.items():
+            for where in (root, root / "d"):
+                equal(errno_of(call, where / name), errno.ENOSPC, f"{name} without room")
+                check(not os.path.lexists(where / name), f"{name} left something")
+        equal(sorted(os.listdir(root)), names, "names after all the failures")
+        os.unlink(root / "file0")
+        roomy = processes.wait_until(lambda: errno_of(os.mkdir, root / "again") == 0, 5)
+        check(roomy, "no room after a file was removed")
+    finally:
+        rig.umount()
+        rig.servers[0].stop()
+        subprocess.run(["umount", small], check=True)

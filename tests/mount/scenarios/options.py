@@ -52,8 +52,9 @@ def accepted(rig):
     server = rig.serve()
     (rig.export / "file").write_text("x" * 100_000)
     every = ["rw", "proto=tcp", "proto=auto", "nconnect=2", "rsize=65536", "wsize=65536", "hard", "soft",
-             "timeo=300", "actimeo=5", "noac", "allow_other", "default_permissions", "_netdev", "nofail", "noauto",
-             "x-systemd.automount", "x-anything=1", "noatime", "nodiratime", "sync"]
+             "timeo=300", "actimeo=5", "noac", "byteorder=big", "byteorder=little", "byteorder=host", "allow_other", "default_permissions", "_netdev", "nofail", "noauto",
+             "x-systemd.automount", "x-anything=1", "noatime", "nodiratime", "sync",
+             "spin=0", "spin=200", "rdma_read_channel"]
     together = "rw,proto=tcp,nconnect=2,rsize=65536,wsize=65536,hard,timeo=300,actimeo=5,_netdev,nofail,x-a"
     for options in every + [together]:
         rig.mount(server, options)

@@ -151,6 +151,13 @@ def elsewhere(rig):
     (rig.export / "appears").symlink_to("through")
     write(point / "appears", b"followed")
     equal((rig.export / "through").read_bytes(), b"followed", "written through a link that appeared elsewhere")
+    for name in ("pipe", "socket", "null"):
+        check(not os.path.lexists(point / name), f"there is a {name} already")
+    os.mkfifo(rig.export / "pipe")
+    os.mknod(rig.export / "socket", stat.S_IFSOCK | 0o600)
+    os.mknod(rig.export / "null", stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    for name, expected in (("pipe", 0), ("socket", errno.ENXIO), ("null", 0)):
+        equal(errno_of(calls.opened, point / name, os.O_CREAT | os.O_RDWR), expected, f"O_CREAT of a {name} made elsewhere")
     away = rig.export / "away"
     away.mkdir()
     (away / "file").write_text("text")

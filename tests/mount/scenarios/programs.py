@@ -4,8 +4,11 @@ import os
 import random
 import stat
 
+import processes
 import tree
 from rig import check, equal, scenario
+
+NOBODY = 65534
 
 
 def make_files(root, count, seed, largest=4000):
@@ -19,7 +22,7 @@ def make_files(root, count, seed, largest=4000):
         (directory / f"f{number:05}.txt").write_bytes(dice.randbytes(size // 2).hex().encode() + b"\n")
 
 
-@scenario(timeout=300, variants=True)
+@scenario(timeout=600, variants=True)
 def git(rig):
     """A repository of thousands of files: add, commit, clone, change, gc, fsck."""
     # Shows DAFS-2.4.1-03, FAST03-4-03: unmodified programs on a mount point.
@@ -187,6 +190,8 @@ def fio(rig):
             "stream": ["--rw=write", "--bs=1m", "--numjobs=2", "--ioengine=psync", "--direct=1"],
             "odd": ["--rw=randwrite", "--bsrange=512-128k", "--bs_unaligned=1", "--numjobs=2", "--ioengine=psync"],
             "mixed": ["--rw=randrw", "--bs=16k", "--numjobs=2", "--ioengine=psync", "--fsync=32"],
+            "mapped-mix": ["--rw=randrw", "--bsrange=4k-64k", "--numjobs=4", "--ioengine=mmap", "--fsync=64"],
+            "verify-behind": ["--rw=randwrite", "--bs=8k", "--numjobs=4", "--ioengine=psync", "--verify_backlog=64"],
             "mapped": ["--rw=randwrite", "--bs=4k", "--numjobs=2", "--ioengine=mmap"],
     }.items():
         rig.run(["fio", f"--name={name}", *words, *common])
@@ -222,3 +227,87 @@ def tar(rig):
     (rig.local / "back").mkdir()
     rig.run(["tar", "-xpf", again], cwd=rig.local / "back")
     equal(tree.differences(source, rig.local / "back" / "tree"), [], "there and back")
+
+
+def _busy_repository(rig, repo, env, worker, rounds):
+    """One of several who use a repository at once, each with a tree of his own."""
+    mine = repo.parent / f"tree{worker}"
+    for turn in range(rounds):
+        make_files(mine / f"turn{turn}", 40, seed=100 * worker + turn)
+        for words in (["add", "-A"], ["commit", "-q", "-m", f"{worker}.{turn}"], ["status", "--porcelain"],
+                      ["log", "--stat", "-1"], ["diff", "HEAD~1", "--shortstat"]):
+            rig.run(["git", *words], cwd=mine, env=env)
+
+
+@scenario(timeout=600, variants=True)
+def git_at_once(rig):
+    """Four who commit to one repository, from trees of their own, while it is repacked by several threads; then fsck."""
+    rig.need("git")
+    env = dict(os.environ, HOME=str(rig.local), GIT_CONFIG_NOSYSTEM="1", GIT_AUTHOR_NAME="t", GIT_AUTHOR_EMAIL="t@t",
+               GIT_COMMITTER_NAME="t", GIT_COMMITTER_EMAIL="t@t")
+    repo = rig.root / "repo"
+    repo.mkdir()
+    make_files(repo / "src", 300, seed=9)
+    for words in (["init", "-q", "-b", "main", "."], ["config", "gc.auto", "0"], ["config", "pack.threads", "4"],
+                  ["add", "-A"], ["commit", "-q", "-m", "first"]):
+        rig.run(["git", *words], cwd=repo, env=env)
+    for worker in range(4):
+        rig.run(["git", "worktree", "add", "-q", "-b", f"side{worker}", str(rig.root / f"tree{worker}")], cwd=repo, env=env)
+    rounds = 8 if rig.full else 2
+
+    def pack():
+        for _ in range(rounds):
+            rig.run(["git", "repack", "-q", "-d", "--threads=4"], cwd=repo, env=env)
+            rig.run(["git", "pack-refs", "--all"], cwd=repo, env=env)
+
+    processes.fork_all([pack] + [lambda worker=worker: _busy_repository(rig, repo, env, worker, rounds)
+                                 for worker in range(4)])
+    for worker in range(4):
+        count = rig.run(["git", "rev-list", "--count", f"side{worker}"], cwd=repo, env=env)
+        equal(int(count), rounds + 1, f"commits on side{worker}")
+    rig.run(["git", "gc", "-q", "--prune=now"], cwd=repo, env=env)
+    rig.run(["git", "fsck", "--full", "--strict"], cwd=repo, env=env)
+    rig.run(["git", "clone", "-q", "-j", "4", "--no-local", str(repo), "copy"], cwd=rig.root, env=env)
+    equal(rig.run(["git", "status", "--porcelain"], cwd=rig.root / "tree1", env=env), "", "git status at the end")
+
+
+PACKAGE = {
+    "debian/control": "Source: trial\nMaintainer: T <t@t>\nBuild-Depends: debhelper-compat (= 13)\nStandards-Version: 4.6.0\n"
+                      "Rules-Requires-Root: no\n\nPackage: trial\nArchitecture: any\nDepends: ${shlibs:Depends}\n"
+                      "Description: trial\n A package that is built to be looked at.\n",
+    "debian/changelog": "trial (1.0) unstable; urgency=low\n\n  * First.\n\n -- T <t@t>  Thu, 01 Jan 2026 00:00:00 +0000\n",
+    "debian/rules": "#!/usr/bin/make -f\n%:\n\tdh $@\n",
+    "debian/source/format": "3.0 (native)\n",
+    "Makefile": "all: trial\ntrial: main.o part.o\n\t$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^\n"
+                "install: all\n\tinstall -D -m 755 trial $(DESTDIR)/usr/bin/trial\n"
+                "\tinstall -D -m 644 README $(DESTDIR)/usr/share/trial/README\n"
+                "\tln -s README $(DESTDIR)/usr/share/trial/READ.ME\nclean:\n\trm -f trial *.o\n",
+    "main.c": '#include <stdio.h>\nint Part(void);\nint main(void) { return printf("%d\\n", Part()) < 0; }\n',
+    "part.c": "int Part(void) { return 42; }\n",
+    "README": "To be looked at.\n",
+}
+
+
+@scenario(timeout=300, variants=True)
+def package(rig):
+    """A Debian package built by an ordinary user, source and all; unpacked again, its program runs."""
+    rig.need("dpkg-buildpackage", "dh", "gcc")
+    yard = rig.root / "yard"
+    source = yard / "trial-1.0"
+    for name, text in PACKAGE.items():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text(text)
+    (source / "debian" / "rules").chmod(0o755)
+    for directory, names, files in os.walk(yard):
+        for path in [directory] + [os.path.join(directory, name) for name in names + files]:
+            os.chown(path, NOBODY, NOBODY)
+    env = dict(os.environ, HOME=str(yard), LC_ALL="C")
+    rig.run(["dpkg-buildpackage", "-us", "-uc", "-j2"], cwd=source, user=NOBODY, env=env)
+    (built,) = yard.glob("trial_1.0_*.deb")
+    listing = rig.run(["dpkg-deb", "--contents", built])
+    for line in ("-rwxr-xr-x root/root", "./usr/share/trial/READ.ME -> README"):
+        check(line in listing, f"the package has no {line}")
+    rig.run(["dpkg-deb", "-x", built, yard / "out"], user=NOBODY)
+    equal(rig.run([yard / "out" / "usr" / "bin" / "trial"], user=NOBODY), "42\n", "what the program prints")
+    rig.run(["dpkg-source", "-x", yard / "trial_1.0.dsc", yard / "again"], cwd=yard, user=NOBODY, env=env)
+    equal(tree.differences(source / "debian" / "source", yard / "again" / "debian" / "source", times=False), [], "source")

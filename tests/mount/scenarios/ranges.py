@@ -41,11 +41,12 @@ def _same_as_local(rig, name, steps):
         for step in steps:
             outcome.append((errno_of(step, descriptor), os.fstat(descriptor).st_size))
             os.fsync(descriptor)
-            outcome.append((_extents(descriptor), os.fstat(descriptor).st_blocks))
+            # To 32 KiB: a file system may need a block more for the list of a file's extents.
+            outcome.append((_extents(descriptor), os.fstat(descriptor).st_blocks // 64))
         data = os.pread(descriptor, 1 << 20, 0)
         os.close(descriptor)
         results.append((outcome, data))
-    equal(results[0][0], results[1][0], f"{name}: [(errno, size), (extents, blocks)], the mount and the local file")
+    equal(results[0][0], results[1][0], f"{name}: [(errno, size), (extents, 32 KiB blocks)], the mount and the local file")
     check(results[0][1] == results[1][1], f"{name}: the contents differ from those of a local file")
 
 
@@ -151,7 +152,7 @@ def nameless(rig):
     os.chdir("/")
 
 
-@scenario(timeout=7200)
+@scenario(timeout=7200, variants=True)
 def model(rig):
     """20,000 random calls (1,000,000 in a full run) do the same on the mount and on a local directory."""
     program = SOURCE / "tests" / "mount" / "model"

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import random
+import secrets
 import signal
 import subprocess
 import sys
@@ -11,8 +12,8 @@ import time
 
 import processes
 import proxy
-from changes import Load
-from rig import Failure, check, equal, errno_of, note, scenario
+from changes import Load, counter_differences
+from rig import Failure, Server, check, equal, errno_of, note, scenario
 
 
 def mount_through(rig, relay, server, options="", point=None):
@@ -22,6 +23,33 @@ def mount_through(rig, relay, server, options="", point=None):
         port = relay.port
 
     return rig.mount(Behind, options, point=point)
+
+
+class RebootingServer(Server):
+    """A dafsd to which every start is one of its machine: what was not on the disk is not to be relied on."""
+
+    # In a mount namespace of its own, in which the mounts that are tested are not kept.
+    REBOOTED = """
+import ctypes, os, sys
+NEWNS, PRIVATE, RECURSIVE, BIND, DETACH = 0x20000, 1 << 18, 1 << 14, 1 << 12, 2
+libc = ctypes.CDLL(None, use_errno=True)
+def must(result):
+    if result != 0:
+        sys.exit(os.strerror(ctypes.get_errno()))
+must(libc.unshare(NEWNS))
+must(libc.mount(b"none", b"/", None, PRIVATE | RECURSIVE, None))
+with open("/proc/self/mountinfo") as table:
+    for line in table:
+        if " - fuse.dafs " in line:
+            libc.umount2(line.split()[4].encode(), DETACH)
+must(libc.mount(sys.argv[1].encode(), b"/proc/sys/kernel/random/boot_id", None, BIND, None))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+    def command(self, words):
+        boot_id = self.rig.local / "boot-id"
+        boot_id.write_text(secrets.token_hex(16) + "\n")
+        return [sys.executable, "-c", self.REBOOTED, str(boot_id), *words]
 
 
 def check_loads(loads, directory, seconds, stop=True):
@@ -35,27 +63,40 @@ def check_loads(loads, directory, seconds, stop=True):
         note(f"{load.directory}: {load.changes} changes, {load.counts}")
 
 
-@scenario(timeout=900, where="server")
+@scenario(timeout=1800, where="server")
 def recover_cut(rig):
-    """Connections cut, reset or stalled at the n-th segment, swept over n: no error, and the model's end state."""
+    """Connections cut, reset or stalled at the n-th segment or byte, swept over n: no error, the model's end state."""
     rig.expect("session with .* lost", "not known whether")
     server = rig.serve()
-    number = 0
+    (rig.export / "counter").write_bytes(bytes(24))
+    bytes_most, bytes_step = (6000, 197) if rig.full else (4000, 997)
+    loads = []
     with proxy.Proxy(server.port) as relay:
         mount_through(rig, relay, server)
-        for what in (proxy.CUT, proxy.RESET, proxy.STALL):
-            for direction in (proxy.TO_SERVER, proxy.TO_CLIENT):
+
+        def run(plan, where, what, direction):
+            number = len(loads)
+            loads.append(Load(str(rig.mnt / f"load{number}"), seed=number, counter=str(rig.mnt / "counter")))
+            broken = relay.broken
+            time.sleep(0.15)  # the session before must have lasted, or the next one keeps us waiting
+            plan(direction, where, what)
+            loads[-1].start(count=12 if plan == relay.break_after else 40)
+            if what == proxy.STALL:
+                processes.wait_until(lambda: relay.stalled, 5 * rig.slowness)
+                relay.release()
+            check_loads(loads[-1:], rig.export, 60 * rig.slowness, stop=False)
+            check(relay.broken == broken + 1, f"segment or byte {where} never came")
+
+        for direction in (proxy.TO_SERVER, proxy.TO_CLIENT):
+            for what in (proxy.CUT, proxy.RESET, proxy.STALL):
                 for segment in range(1, 30 if rig.full else 9):
-                    number += 1
-                    load = Load(str(rig.mnt / f"load{number}"), seed=number)
-                    broken = relay.broken
-                    relay.break_after(direction, segment, what)
-                    load.start(count=12)
-                    if what == proxy.STALL:
-                        processes.wait_until(lambda: relay.stalled, 5 * rig.slowness)
-                        relay.release()
-                    check_loads([load], rig.export, 60 * rig.slowness, stop=False)
-                    check(relay.broken == broken + 1, f"segment {segment} never came")
+                    run(relay.break_after, segment, what, direction)
+            for number in range(1, bytes_most, bytes_step):
+                run(relay.break_at_byte, number, proxy.CUT, direction)
+    counts = {name: sum(load.counts.get(name, 0) for load in loads) for load in loads for name in load.counts}
+    differences = counter_differences(loads, rig.export / "counter")
+    check(not differences, f"two had a lock at once: {differences}")
+    note(f"{len(loads)} breaks under {counts}")
     # The proxy is gone: what is out now waits until the mount ends.
     rig.umount(flags=("-l",), status=None)
 
@@ -73,7 +114,8 @@ def recover_kill(rig):
     other.mkdir()
     rig.mount(server)
     rig.mount(server, point=other)
-    loads = [Load(str(point / f"load{i}"), seed + i, slow=0.001).start()
+    (rig.export / "counter").write_bytes(bytes(24))
+    loads = [Load(str(point / f"load{i}"), seed + i, slow=0.001, counter=str(point / "counter")).start()
              for i, point in enumerate((rig.mnt, other) * 4)]
     for number in range(kills):
         time.sleep(moments.uniform(0.05, 1.0))
@@ -88,6 +130,10 @@ def recover_kill(rig):
             break
     check_loads(loads, rig.export, 60 * rig.slowness)
     check(all(len(load.counts) >= 8 for load in loads), "the loads did not do much")
+    differences = counter_differences(loads, rig.export / "counter")
+    check(not differences, f"two had a lock at once: {differences}")
+    note(f"{kills} kills, {sum(load.changes for load in loads)} changes, under locks "
+         f"{sum(sum(load.increments) for load in loads)}")
     rig.umount(other)
 
 
@@ -195,11 +241,12 @@ def recover_soft(rig):
 
 @scenario(timeout=120, where="server")
 def recover_ranges(rig):
-    """Data that is punched out or copied over before it is committed does not come back with a restarted server."""
+    """Data that is punched out or copied over before it is committed does not come back with a restarted machine."""
     rig.need("fallocate")
     rig.expect("session with .* lost", "not connected", "no session for", "new session")
-    server = rig.serve()
-    rig.mount(server)
+    server = RebootingServer(rig, [f"/data={rig.export},rw,no_root_squash"])
+    rig.servers.append(server)
+    rig.mount(server.start())
     block = 65536
     (rig.mnt / "source").write_bytes(b"s" * block)
     with open(rig.mnt / "punched", "w+b", buffering=0) as punched, open(rig.mnt / "copied", "w+b", buffering=0) as copied, \

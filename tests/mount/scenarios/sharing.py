@@ -198,6 +198,6 @@ def data_differences(rig):
     (here / "directory").mkdir()
     held = os.open(here / "directory", os.O_RDONLY)
     (here / "directory").rmdir()
-    equal(errno_of(os.fstat, held), errno.ESTALE, "fstat of a removed directory")
+    equal(os.fstat(held).st_nlink, 0, "links of a removed directory")
     for descriptor in (ours, theirs, plain, direct, held):
         os.close(descriptor)

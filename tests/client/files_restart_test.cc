@@ -1,0 +1,112 @@
+// Files over a restart of the real server, and over the loss of its machine: what it keeps, what is
+// opened and written again.
+#include "tests/client/server_fixture.h"
+#include "wire/status.h"
+
+namespace dafs::client {
+namespace {
+
+class FilesRestartTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    if (!IsSkipped()) StartClient(Options());
+  }
+  void StopServer() { server_.reset(); }
+  // What is known of clients and of unstable writes goes with the machine.
+  void LoseMachine() {
+    StopServer();
+    std::filesystem::remove(base_ + "/state/write-verifier");
+    std::filesystem::remove(base_ + "/state/clients");
+  }
+
+  absl::StatusOr<OpenFile> Create(const std::string& name, uint32_t mode) {
+    OpenRequest request;
+    request.directory = root_.handle;
+    request.name = name;
+    request.share_access = wire::kShareBoth;
+    request.owner = "owner";
+    request.create = true;
+    request.attributes.mode = mode;
+    request.attributes.set(wire::kFattrMode);
+    return Await(files_->Open(user_, request));
+  }
+  absl::Status Write(const OpenFile& file, std::string_view data) {
+    BufferLease lease = Lease(BufferUse::kWriteSource, 4096);
+    std::memcpy(lease.payload(), data.data(), data.size());
+    return Await(files_->Write(user_, file.handle, file.state_id, 0, lease, 0,
+                               static_cast<uint32_t>(data.size()), wire::StableHow::kUnstable))
+        .status();
+  }
+  absl::StatusOr<std::string> Read(const OpenFile& file) {
+    BufferLease lease = Lease(BufferUse::kReadTarget, 4096);
+    absl::StatusOr<ReadResult> read =
+        Await(files_->Read(user_, file.handle, file.state_id, 0, lease, 4096));
+    if (!read.ok()) return read.status();
+    return std::string(reinterpret_cast<const char*>(lease.payload()), read->count);
+  }
+  absl::Status Commit(const OpenFile& file) {
+    return Await(files_->Commit(user_, file.handle, 0, 0)).status();
+  }
+};
+
+// OPEN_EXECUTE (1002) gives a right that no other OPEN would.
+TEST_F(FilesRestartTest, AnOpenForExecutionIsReclaimed) {
+  MakeLocal("program", "text");
+  ASSERT_EQ(chmod(Local("program").c_str(), 0711), 0);
+  absl::StatusOr<Node> node = Await(files_->Lookup(user_, root_.handle, "program"));
+  ASSERT_STATUS_OK(node);
+  absl::StatusOr<OpenFile> file = Await(files_->OpenForExecution(user_, node->handle, "owner"));
+  ASSERT_STATUS_OK(file);
+  StopServer();
+  StartServer();
+  EXPECT_THAT(Read(*file), testing::Property(&absl::StatusOr<std::string>::ok, true));
+  EXPECT_EQ(*Read(*file), "text");
+  LoseMachine();  // it knows of no open, and is asked for another
+  StartServer();
+  absl::StatusOr<std::string> read = Read(*file);
+  ASSERT_STATUS_OK(read);
+  EXPECT_EQ(*read, "text");
+}
+
+// Shows DAFS-6.5.8-07.
+TEST_F(FilesRestartTest, AReadOnlyFileThatIsClosedIsWrittenAgain) {
+  absl::StatusOr<OpenFile> file = Create("f", 0444);
+  ASSERT_STATUS_OK(file);
+  ASSERT_STATUS_OK(Write(*file, "data"));
+  ASSERT_STATUS_OK(Await(files_->Close(user_, file->handle, file->state_id)));
+  LoseMachine();
+  ASSERT_EQ(truncate(Local("f").c_str(), 0), 0);
+  StartServer();
+  ASSERT_STATUS_OK(Commit(*file));
+  EXPECT_EQ(LocalContent("f"), "data");
+}
+
+// What is in the server's page cache is not lost with its process, and what others have written
+// since is not undone.
+TEST_F(FilesRestartTest, ARestartOfTheServerAloneHasNothingWrittenAgain) {
+  absl::StatusOr<OpenFile> file = Create("f", 0644);
+  ASSERT_STATUS_OK(file);
+  ASSERT_STATUS_OK(Write(*file, "old"));
+  StopServer();
+  MakeLocal("f", "new");
+  StartServer();
+  ASSERT_STATUS_OK(Commit(*file));
+  EXPECT_EQ(LocalContent("f"), "new");
+  EXPECT_EQ(client_->uncommitted().bytes(), 0u);
+}
+
+// Written again it could undo what the next holder of the lock has written.
+TEST_F(FilesRestartTest, WhatWasWrittenUnderALockIsSafeBeforeTheNextHasIt) {
+  absl::StatusOr<OpenFile> file = Create("f", 0644);
+  ASSERT_STATUS_OK(file);
+  const LockOwner owner{file->handle, file->state_id};
+  absl::StatusOr<LockAnswer> lock = Await(files_->Lock(user_, owner, {0, 9, true}));
+  ASSERT_STATUS_OK(lock);
+  ASSERT_STATUS_OK(Write(*file, "mine"));
+  ASSERT_STATUS_OK(Await(files_->Unlock(user_, owner, 0, 9)));
+  EXPECT_FALSE(client_->uncommitted().Holds(file->handle));
+}
+
+}  // namespace
+}  // namespace dafs::client

@@ -1,0 +1,253 @@
+"""State of clients over the end of a server, of a client and of the network: unlinked files, opens and locks."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import time
+
+import processes
+import proxy
+from actors import Actor
+from rig import check, equal, note, scenario
+
+from .recovery import kill, mount_through, restart
+
+
+KEEPS_UNLINKED_FILES_OPEN = """
+import os, sys
+removed = open("removed", "w+b", buffering=0)
+replaced = open("replaced", "w+b", buffering=0)
+nameless = open(os.open(".", os.O_TMPFILE | os.O_RDWR), "w+b", buffering=0)
+inside = open("inside/removed", "w+b", buffering=0)
+files = {"removed": removed, "replaced": replaced, "nameless": nameless, "inside": inside}
+for name, file in files.items():
+    file.write(name.encode() * 10000)
+os.unlink("removed")
+os.unlink("inside/removed")
+open("other", "wb").write(b"the other")
+os.rename("other", "replaced")
+print("ready", flush=True)
+for line in sys.stdin:
+    found = []
+    for name, file in files.items():
+        if line == "close\\n":
+            file.close()
+            continue
+        file.write(b"after")
+        os.fsync(file.fileno())
+        data = os.pread(file.fileno(), 1 << 20, 0)
+        wanted = name.encode() * 10000 + b"after" * (int(line))
+        found.append(f"{data == wanted} {os.fstat(file.fileno()).st_nlink}")
+    print(*found, flush=True)
+"""
+
+
+def orphans(*directories):
+    """How many nameless files dafsd keeps below these roots of file systems."""
+    return sum(len(os.listdir(directory / ".dafsd-orphans")) for directory in directories
+               if (directory / ".dafsd-orphans").exists())
+
+
+@scenario(timeout=120, where="server")
+def recover_unlinked(rig):
+    """Open files that were unlinked or replaced are there after a restart of the server, and gone after the close."""
+    rig.expect("session with .* lost")
+    inside = rig.export / "inside"
+    inside.mkdir()
+    rig.run(["mount", "-t", "tmpfs", "dafs-test", str(inside)], cwd="/")
+    try:
+        server = rig.serve()
+        rig.mount(server)
+        free = [os.statvfs(directory).f_bfree for directory in (rig.export, inside)]
+        with subprocess.Popen([sys.executable, "-c", KEEPS_UNLINKED_FILES_OPEN], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, cwd=rig.mnt, text=True, bufsize=1) as program:
+            equal(program.stdout.readline(), "ready\n", "the program")
+            for number in (1, 2):
+                restart(server)
+                program.stdin.write(f"{number}\n")
+                equal(program.stdout.readline(), "True 0 True 0 True 0 True 0\n", f"after restart {number}")
+                equal(orphans(rig.export, inside), 4, "files kept")
+            restart(server)
+            program.stdin.write("close\n")
+            equal(program.stdout.readline(), "\n", "after the close")
+            program.stdin.close()
+        check(processes.wait_until(lambda: orphans(rig.export, inside) == 0, 10 * rig.slowness), "files stay")
+        equal((rig.export / "replaced").read_bytes(), b"the other", "the file that replaced another")
+        os.unlink(rig.mnt / "replaced")
+        check(processes.wait_until(
+            lambda: [os.statvfs(directory).f_bfree for directory in (rig.export, inside)] >= free,
+            10 * rig.slowness), "the space is not free again")
+        check(not (rig.export / ".dafsd-orphans").exists(), "the orphan directory stays")
+        rig.umount()
+        server.stop()
+    finally:
+        rig.run(["umount", "-l", str(inside)], cwd="/", status=None)
+
+
+@scenario(timeout=120, where="server")
+def recover_orphans(rig):
+    """Open files without a name whose client is gone go when the grace period ends, on every file system."""
+    rig.expect("session with .* lost", "no session for")
+    inside = rig.export / "inside"
+    inside.mkdir()
+    rig.run(["mount", "-t", "tmpfs", "dafs-test", str(inside)], cwd="/")
+    try:
+        server = rig.serve(arguments=["--lease-time", "2", "--grace-time", "3"])
+        rig.mount(server)
+        with subprocess.Popen([sys.executable, "-c", KEEPS_UNLINKED_FILES_OPEN], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, cwd=rig.mnt, text=True) as program:
+            equal(program.stdout.readline(), "ready\n", "the program")
+            kill(server)
+            client = rig.mounted.pop(rig.mnt)
+            client.kill()
+            client.wait()
+            program.kill()
+        rig.run(["umount", "-l", str(rig.mnt)], cwd="/", status=None)
+        equal(orphans(rig.export, inside), 4, "files kept")
+        server.start()
+        equal(orphans(rig.export, inside), 4, "files kept in the grace period")
+        check(processes.wait_until(lambda: orphans(rig.export, inside) == 0, 10 * rig.slowness),
+              "files that nobody reclaims stay")
+        server.stop()
+    finally:
+        rig.run(["umount", "-l", str(inside)], cwd="/", status=None)
+
+
+def waits_until(actor, start, seconds, what):
+    """Waits for the answer of `actor`, which must come `seconds` after `start`: not before, and not much later."""
+    equal(actor.answer(seconds + 60), 0, what)
+    took = time.monotonic() - start
+    check(took > 0.9 * seconds - 0.5, f"{what} after {took:.1f} s, before the lease of {seconds} s was over")
+    return took
+
+
+@scenario(timeout=1500, where="server")
+def recover_partition(rig):
+    """A network that carries nothing for longer than the lease: one holder of a lock at a time, and the loser is told."""
+    rig.expect("session with .* lost", "no session for", "new session", "could not be reclaimed", "still waiting",
+               "lease .* run out", "expired")
+    lease, seconds = (90, 600) if rig.full else (2, 6)
+    server = rig.serve(arguments=["--lease-time", str(lease)])
+    other = rig.base / "other"
+    other.mkdir()
+    (rig.export / "file").write_bytes(b"before")
+    (rig.export / "free").write_bytes(b"free")
+    loser, winner = Actor(), Actor()
+    with proxy.Proxy(server.port) as relay:
+        mount_through(rig, relay, server)
+        rig.mount(server, point=other)
+        loser.must("open", "f", str(rig.mnt / "file"))
+        loser.must("open", "free", str(rig.mnt / "free"))
+        winner.must("open", "f", str(other / "file"))
+        loser.must("record", "f", "W")
+        loser.must("write", "f", "loser 1", 0)
+        winner.refused("record", "f", "W")
+        relay.stall()
+        start = time.monotonic()
+        loser.begin("write", "f", "loser 2", 0)
+        winner.begin("record", "f", "W", 0, 0, True)
+        took = waits_until(winner, start, lease, "the lock")
+        equal(winner.do("read", "f"), "loser 1", "what the next holder reads")
+        winner.must("write", "f", "winner 1", 0)
+        while time.monotonic() - start < seconds:
+            check(loser.waits(min(5, seconds)), "a write went on without a network")
+        relay.release()
+        equal(errno.errorcode.get(loser.answer(120)), "EIO", "the write of who lost his lock")
+        equal(winner.do("read", "f"), "winner 1", "what the holder reads")
+        loser.refused("write", "f", "loser 3", 0, error=errno.EIO)
+        loser.must("write", "free", "FREE", 0)  # where nothing was lost
+        loser.must("close", "f")
+        loser.must("open", "f", str(rig.mnt / "file"))
+        loser.refused("record", "f", "W")
+        winner.must("record", "f", "U")
+        loser.must("record", "f", "W")
+        equal(loser.do("read", "f"), "winner 1", "what is read after all")
+        log = (rig.logs / "mount.dafs.log").read_text()
+        check("could not be reclaimed" in log, "the log says nothing of the lock that was lost")
+        note(f"lease {lease} s, {seconds} s without a network: the next holder had the lock after {took:.1f} s")
+        for actor in (loser, winner):
+            actor.end()
+        rig.umount(other)
+        rig.umount()
+
+
+@scenario(timeout=400, where="server")
+def recover_client(rig):
+    """A client that dies with locks held: the others get them after one lease, and not before."""
+    rig.expect("session with .* lost", "no session for", "lease .* run out", "expired")
+    lease = 30 if rig.full else 3
+    server = rig.serve(arguments=["--lease-time", str(lease)])
+    other = rig.base / "other"
+    other.mkdir()
+    (rig.export / "file").write_bytes(b"before")
+    holder, waiter = Actor(), Actor()
+    rig.mount(server)
+    rig.mount(server, point=other)
+    waiter.must("open", "f", str(other / "file"))
+    holder.must("open", "f", str(rig.mnt / "file"))
+    holder.must("flock", "f", "W")
+    client = rig.mounted.pop(rig.mnt)
+    start = time.monotonic()
+    client.kill()
+    client.wait()
+    waiter.begin("flock", "f", "W", True)
+    note(f"lease {lease} s: the lock came after {waits_until(waiter, start, lease, 'the lock'):.1f} s")
+    for actor in (holder, waiter):
+        actor.end()
+    rig.run(["umount", "-l", str(rig.mnt)], cwd="/", status=None)
+    rig.umount(other)
+
+
+HOLDS_MANY = """
+import fcntl, os, sys, time
+files = []
+for i in range(int(sys.argv[1])):
+    files.append(os.open(f"many/{i}", os.O_RDWR | os.O_CREAT))
+    os.write(files[-1], b"%d" % i)
+    fcntl.lockf(files[-1], fcntl.LOCK_EX)
+print("ready", flush=True)
+sys.stdin.readline()
+start = time.monotonic()
+os.pwrite(files[0], b"0", 0)
+took = time.monotonic() - start
+for i, file in enumerate(files):
+    if os.pread(file, 20, 0) != b"%d" % i:
+        print("wrong data", i, flush=True)
+print(took, flush=True)
+sys.stdin.readline()
+"""
+
+
+@scenario(timeout=900, where="server")
+def recover_many(rig):
+    """Thousands of open files, each with a lock: all are there again within the grace period."""
+    rig.expect("session with .* lost", "no session for", "new session")
+    count = 8000 if rig.full else 300
+    server = rig.serve()
+    rig.mount(server)
+    (rig.mnt / "many").mkdir()
+    other = rig.base / "other"
+    other.mkdir()
+    rig.mount(server, point=other)
+    with subprocess.Popen([sys.executable, "-c", HOLDS_MANY, str(count)], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, cwd=rig.mnt, text=True, bufsize=1) as program:
+        equal(program.stdout.readline(), "ready\n", "the program")
+        kill(server)
+        server.start()
+        start = time.monotonic()
+        program.stdin.write("go on\n")
+        took = float(program.stdout.readline())
+        check(time.monotonic() - start < 90, f"{count} files and locks took {time.monotonic() - start:.1f} s")
+        rival = Actor()
+        for i in (0, 1, count // 2, count - 1):
+            rival.must("open", str(i), str(other / f"many/{i}"))
+            rival.refused("record", str(i), "W")
+        rival.end()
+        report = json.loads(rig.run([rig.bin / "dafsctl", "status", "--json", rig.mnt], cwd="/"))
+        note(f"{count} open files and {count} locks: {took:.2f} s after the server was there; "
+             f"server {server.usage()}, reconnects {[worker['connects'] for worker in report['workers']]}")
+        program.communicate("end\n", timeout=120 * rig.slowness)
+    rig.umount(other)
+    rig.run(["rm", "-r", str(rig.mnt / "many")], cwd="/")

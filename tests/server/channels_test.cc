@@ -1,0 +1,155 @@
+// The RDMA-read Channel: granted, bound, used for every read of client memory, ended with its
+// session.
+#include <array>
+#include <cstring>
+
+#include "tests/server/server_fixture.h"
+
+namespace dafs::server {
+namespace {
+
+using wire::ByteOrder;
+
+class ChannelsTest : public ServerTest {
+ protected:
+  // The private data of the connection requests of session `number` (WIRE 11.1), little-endian.
+  static std::array<std::byte, 16> PrivateData(uint8_t number, uint8_t channel_type) {
+    std::array<std::byte, 16> bytes{std::byte{0x53}, std::byte{0x46}, std::byte{0x41},
+                                    std::byte{0x44}};
+    bytes[8] = std::byte{number};
+    bytes[12] = std::byte{channel_type};
+    return bytes;
+  }
+
+  // A session as client "c<number>", with a file to write to.
+  std::unique_ptr<RawClient> Start(uint8_t number, bool wishes_channel) {
+    auto client =
+        RawClient::Connect(*provider_, address(), 80, PrivateData(number, wire::kChannelOperation));
+    EXPECT_NE(client, nullptr);
+    wire::ClientConnectAuthArgs args = ConnectArgs("c" + std::to_string(number));
+    args.use_rdma_read_channel = wishes_channel;
+    auto reply = client->Call(args);
+    EXPECT_EQ(reply.name(), "DAFS_STATUS_OK");
+    negotiated_ = reply.res;
+    ActAsRoot(*client);
+    auto opened = client->Call(OpenArgs(LookUp(*client, {"a"}), "f", true));
+    EXPECT_EQ(opened.name(), "DAFS_STATUS_OK");
+    write_.filehandle = opened.res.filehandle;
+    write_.state_id = opened.res.state_id;
+    return client;
+  }
+
+  // A connection in the domain of `session`, not bound yet.
+  std::unique_ptr<RawClient> Channel(RawClient& session, uint8_t number) {
+    auto channel = RawClient::Connect(
+        *provider_, address(), 1, PrivateData(number, wire::kChannelRdmaRead), &session.domain());
+    EXPECT_NE(channel, nullptr);
+    return channel;
+  }
+
+  wire::ConnectBindArgs Bind() const {
+    wire::ConnectBindArgs bind;
+    bind.session_id = negotiated_.session_id;
+    bind.channel_use = wire::ChannelUse::kRdmaRead;
+    bind.max_requests = 7;
+    bind.auth_req.auth_type = wire::AuthType::kNone;
+    return bind;
+  }
+
+  // `channel`: by which the data goes; in user space it answers when it is polled.
+  std::string WriteDirect(RawClient& client, const std::string& data,
+                          RawClient* channel = nullptr) {
+    DirectMemory memory = client.NewMemory(data.size(), dat::Access::kRemoteRead);
+    std::memcpy(memory.bytes.data(), data.data(), data.size());
+    write_.byte_count = static_cast<uint32_t>(data.size());
+    write_.write_data_buffers = {memory.At(0, data.size())};
+    EXPECT_TRUE(client.SendRequest(write_));
+    const absl::Time deadline = dat::Loop::Now() + kPatience;
+    while (channel != nullptr && !client.ready() && dat::Loop::Now() < deadline) {
+      channel->Poll();
+      client.Poll();
+    }
+    return client.ReceiveReply<wire::WriteDirectArgs>().name();
+  }
+
+  wire::WriteDirectArgs write_;
+};
+
+// Shows DAFS-3.1.2.2-06, DAFS-3.1.2.3.4-02, DAFS-3.1.2.3.4-04, DAFS-3.1.2.3.4-05,
+// DAFS-3.1.2.3.5-03, DAFS-6.2.5-01, DAFS-7-18, DAFS-E.9-01; R61.
+TEST_F(ChannelsTest, ARequiredChannelMustBeBoundBeforeMemoryIsRead) {
+  options_.rdma_read_channel = RdmaReadChannel::kRequired;
+  StartServer();
+  const std::string data = Pattern(300000);
+  // One session for each worker.
+  for (uint8_t number : {uint8_t{1}, uint8_t{2}}) {
+    auto session = Start(number, /*wishes_channel=*/false);
+    EXPECT_TRUE(negotiated_.use_rdma_read_channel);
+    EXPECT_EQ(WriteDirect(*session, data), "DAFSERR_RDMA_READ_CHANNEL_UNUSABLE");
+    auto channel = Channel(*session, number);
+    auto bound = channel->Call(Bind());
+    ASSERT_EQ(bound.name(), "DAFS_STATUS_OK");
+    EXPECT_EQ(bound.res.max_requests, 7u);
+    EXPECT_TRUE(bound.res.trusted);
+    EXPECT_EQ(WriteDirect(*session, data, channel.get()), "DAFS_STATUS_OK");
+    EXPECT_TRUE(ReadFile("a/f") == data);
+    // It stays a channel: no requests, and at most the bind again.
+    EXPECT_EQ(channel->Call(wire::NullArgs()).name(), "DAFSERR_NOTSUPP");
+    EXPECT_EQ(channel->Call(Bind()).name(), "DAFS_STATUS_OK");
+    EXPECT_EQ(Channel(*session, number)->Call(Bind()).name(), "DAFSERR_ILLEGAL_STATE");
+    EXPECT_EQ(WriteDirect(*session, Pattern(5), channel.get()), "DAFS_STATUS_OK");
+    channel->Close();
+    channel.reset();
+    EXPECT_TRUE(session->AwaitClosed());
+  }
+}
+
+// Shows DAFS-3.1.2.3.5-01, DAFS-3.1.2.3.5-02, DAFS-3.1.2.3.5-05, DAFS-3.1.2.3.4.1-02,
+// DAFS-6.2.1-06.
+TEST_F(ChannelsTest, WhoDoesNotWishForOneHasNone) {
+  StartServer();
+  auto session = Start(1, /*wishes_channel=*/false);
+  EXPECT_FALSE(negotiated_.use_rdma_read_channel);
+  EXPECT_EQ(Channel(*session, 1)->Call(Bind()).name(), "DAFSERR_ILLEGAL_STATE");
+  EXPECT_EQ(WriteDirect(*session, Pattern(5000)), "DAFS_STATUS_OK");
+  options_.rdma_read_channel = RdmaReadChannel::kNever;
+  session.reset();
+  StartServer();
+  session = Start(2, /*wishes_channel=*/true);
+  EXPECT_FALSE(negotiated_.use_rdma_read_channel);
+  EXPECT_EQ(WriteDirect(*session, Pattern(5000)), "DAFS_STATUS_OK");
+}
+
+// Shows DAFS-6.2.5-04, DAFS-6.2.5-06; R81.
+TEST_F(ChannelsTest, OnlyTheSessionsOwnClientBindsAChannelOfIt) {
+  StartServer();
+  auto session = Start(1, /*wishes_channel=*/true);
+  EXPECT_TRUE(negotiated_.use_rdma_read_channel);
+  auto channel = Channel(*session, 1);
+  wire::ConnectBindArgs bind = Bind();
+  bind.auth_req.auth_type = wire::AuthType::kDefault;
+  EXPECT_EQ(channel->Call(bind).name(), "DAFSERR_NOT_AUTHORIZED");
+  bind = Bind();
+  bind.channel_use = wire::ChannelUse::kBackControl;
+  EXPECT_EQ(channel->Call(bind).name(), "DAFSERR_ILLEGAL_STATE");
+  bind = Bind();
+  bind.session_id = wire::OpaqueFromUint64<wire::SessionId>(1);
+  EXPECT_EQ(channel->Call(bind).name(), "DAFSERR_UNKNOWN_SESSION");
+  EXPECT_EQ(channel->Call(Bind()).name(), "DAFS_STATUS_OK");
+}
+
+// Shows DAFS-3.2.4.1-02.
+TEST_F(ChannelsTest, AChannelEndsWithItsSession) {
+  StartServer();
+  auto session = Start(1, /*wishes_channel=*/true);
+  auto channel = Channel(*session, 1);
+  ASSERT_EQ(channel->Call(Bind()).name(), "DAFS_STATUS_OK");
+  session->Vanish();
+  EXPECT_TRUE(channel->AwaitClosed());
+  const absl::Time deadline = dat::Loop::Now() + kPatience;
+  while (server_->connections() > 0 && dat::Loop::Now() < deadline) sched_yield();
+  EXPECT_EQ(server_->connections(), 0u);
+}
+
+}  // namespace
+}  // namespace dafs::server
