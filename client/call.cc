@@ -24,7 +24,9 @@ std::optional<wire::StateId> NameOpen(CallBase& call, const Opens& opens,
   std::optional<wire::StateId> unknown =
       NameOne(call.state_id_argument(), call.open, opens, client_id);
   if (unknown.has_value()) return unknown;
-  return NameOne(call.source_state_id_argument(), call.source_open, opens, client_id);
+  unknown = NameOne(call.source_state_id_argument(), call.source_open, opens, client_id);
+  if (unknown.has_value()) return unknown;
+  return call.NameItems(opens, client_id);
 }
 
 bool IsIdempotent(wire::Proc proc) {

@@ -57,6 +57,10 @@ class CallBase {
   virtual wire::StateId* state_id_argument() = 0;
   // Of COPY_RANGE: that of the source.
   virtual wire::StateId* source_state_id_argument() { return nullptr; }
+  // Of BATCH_SUBMIT, which has many: as NameOpen.
+  virtual std::optional<wire::StateId> NameItems(const Opens&, const wire::ClientId&) {
+    return std::nullopt;
+  }
   // Writes the current values into the arguments and clears the two flags below.
   virtual void TakeOver(const Current& current) = 0;
   // After success: what is current for the next member.

@@ -61,6 +61,9 @@ struct ClientOptions {
   // Asks for an RDMA-read Channel (3.1.2.3.4), a second connection of each session on which the
   // server reads what is written. A server may want one in any case.
   bool rdma_read_channel = false;
+  // Asks for a Back-control Channel (3.1.2.3.3), a further connection of each session by which the
+  // server reports what batches have done (client/batch.h).
+  bool back_control_channel = false;
   // Asks the server to keep its answers to changes, so that a lost one can be fetched (5.2).
   bool response_cache = true;
 

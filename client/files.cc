@@ -8,6 +8,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "client/batch.h"
 #include "client/call.h"
 #include "client/connection.h"
 #include "client/lost_requests.h"
@@ -110,12 +111,15 @@ Files::Files(Client& client, dat::Loop& loop, std::unique_ptr<BufferPool> buffer
       connection_(
           std::make_unique<Connection>(client, loop, buffers_.get(), client.options().server_name)),
       lost_(std::make_unique<LostRequests>(client, *connection_)),
+      batches_(std::make_unique<Batches>(*this, *connection_, loop)),
       waits_(std::make_unique<Waits>(client.options().server_name)),
       registration_(std::make_unique<WaitList>(loop)),
       reclaim_(std::make_unique<WaitList>(loop)) {
-  connection_->OnChange(
-      [this](Session& session) { SessionReady(session); },
-      [this](Session& session) { lost_->SessionLost(session.negotiated().session_id); });
+  connection_->OnChange([this](Session& session) { SessionReady(session); },
+                        [this](Session& session) {
+                          lost_->SessionLost(session.negotiated().session_id);
+                          batches_->SessionLost();
+                        });
   client_.AddWorker(this);
 }
 
@@ -127,6 +131,7 @@ Files::~Files() {
 void Files::Shutdown() {
   loop_.Cancel(std::exchange(commit_timer_, 0));
   connection_->Shutdown();
+  batches_->Shutdown();
   registration_->WakeAll(absl::CancelledError("the mount ends"));
   reclaim_->WakeAll(absl::CancelledError("the mount ends"));
   EndLockWaits(absl::CancelledError("the mount ends"));

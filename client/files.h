@@ -57,6 +57,7 @@ namespace dafs::client {
 template <class ArgsType>
 class Call;
 class CallBase;
+class Batches;
 class Connection;
 class LockWait;
 class Session;
@@ -406,12 +407,21 @@ class Files {
   uint32_t write_bytes() const;
   uint32_t append_bytes() const;
 
+  // Many reads and writes at a time (client/batch.h).
+  Batches& batches() { return *batches_; }
+  // 6.5.6 CACHE_HINT: what the caller is going to do with the file, and with `count` bytes from
+  // `offset` on (0: to the end). The server does as it likes.
+  dat::Task<absl::Status> CacheHint(const Identity& who, const wire::FileHandle& file,
+                                    uint64_t offset, uint32_t count, wire::AccessPattern pattern,
+                                    uint32_t cache_hint);
+
   // For the statistics of dafsctl.
   WorkerReport Report() const;
   dat::Loop& loop() { return loop_; }
   Client& client() { return client_; }
 
  private:
+  friend class Batches;  // part of it, in files of its own
   Files(Client& client, dat::Loop& loop, std::unique_ptr<BufferPool> buffers);
 
   // Takes a chain to its end: a session, a credential, the exchange, repetition. OK: each member
@@ -549,6 +559,7 @@ class Files {
   std::unique_ptr<BufferPool> buffers_;
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<LostRequests> lost_;
+  std::unique_ptr<Batches> batches_;
   std::unique_ptr<Waits> waits_;
   std::unique_ptr<WaitList> registration_;  // who waits for its turn to register a credential
   std::unique_ptr<WaitList> reclaim_;       // who waits for it

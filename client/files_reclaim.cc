@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/batch.h"
 #include "client/call.h"
 #include "client/connection.h"
 #include "client/files.h"
@@ -26,6 +27,7 @@ using wire::DafsStatus;
 // Within the connection's set-up: starts what is to be done, waits for nothing.
 void Files::SessionReady(Session& session) {
   lost_->SessionReady();
+  batches_->SessionReady(session);
   if (!(reclaimed_under_ == session.negotiated().client_id)) StartReclaim();
 }
 

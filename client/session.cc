@@ -251,9 +251,11 @@ Xid Session::XidOf(std::span<CallBase* const> chain, size_t index, uint16_t slot
   xid.client_id = negotiated_.client_id;
   xid.stream_id = slot;
   xid.seq_number = slots_[slot].seq_number;
-  xid.cached = negotiated_.response_cache && (category == wire::Category::kFsStateModifying ||
-                                              category == wire::Category::kLockStateModifying ||
-                                              (ChainFlags(chain, index) & wire::kChfSave) != 0);
+  // A batch that was cut off is issued again whatever became of it (5.2.3).
+  xid.cached = negotiated_.response_cache && chain[index]->proc() != wire::Proc::kBatchSubmit &&
+               (category == wire::Category::kFsStateModifying ||
+                category == wire::Category::kLockStateModifying ||
+                (ChainFlags(chain, index) & wire::kChfSave) != 0);
   return xid;
 }
 
@@ -427,6 +429,7 @@ void Session::Fill(SessionReport& report) const {
   report.up = alive();
   if (endpoint_ != nullptr) report.transport = endpoint_->description();
   if (read_channel_bound_) report.transport += ", RDMA-read Channel";
+  if (back_control_bound_) report.transport += ", Back-control Channel";
   report.peer = peer_.ToString();
   report.age = now - since_;
   report.session_id = absl::BytesToHexString(

@@ -19,10 +19,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/back_control.h"
 #include "client/buffer_pool.h"
 #include "client/call.h"
+#include "client/channel.h"
 #include "client/client.h"
-#include "client/read_channel.h"
 #include "client/report.h"
 #include "wire/dat/dat.h"
 #include "wire/dat/loop.h"
@@ -38,8 +39,9 @@ struct Negotiated {
   wire::AuthType auth = wire::AuthType::kNone;
   bool trusted = false;  // may register credentials (3.1.1.1.2)
   bool checksums = false;
-  bool response_cache = false;     // the server keeps what it answered to changes (5.2)
-  bool rdma_read_channel = false;  // direct writes need the RDMA-read Channel
+  bool response_cache = false;        // the server keeps what it answered to changes (5.2)
+  bool rdma_read_channel = false;     // direct writes need the RDMA-read Channel
+  bool back_control_channel = false;  // the server takes asynchronous batches
   uint32_t max_credentials = 0;
   uint32_t max_request_size = 0;
   uint32_t max_response_size = 0;
@@ -100,6 +102,12 @@ class Session final : public dat::Pollable {
   const dat::Address& peer() const { return peer_; }
   // The server would read client memory by a channel only, and that could not be bound.
   bool must_write_inline() const { return negotiated_.rdma_read_channel && !read_channel_bound_; }
+  // Asynchronous batches can be reported. The channel is there as long as the session is.
+  bool back_control_bound() const { return back_control_bound_; }
+  // Who hears what the server has to say by that channel; null: nobody.
+  void OnDirective(BackControlHandler* handler) {
+    if (back_control_ != nullptr) back_control_->OnDirective(handler);
+  }
   uint32_t nreq() const { return nreq_; }
   void Fill(SessionReport& report) const;
 
@@ -123,7 +131,10 @@ class Session final : public dat::Pollable {
   template <class Res>
   absl::Status Agree(const Res& res);
   absl::Status Refused(wire::Proc proc, wire::DafsStatus status) const;
+  Channel::Options ChannelOptions() const;
+  wire::ConnectBindArgs BindArgs() const;
   dat::Task<void> BindReadChannel(absl::Time deadline);
+  dat::Task<void> BindBackControl(absl::Time deadline);
 
   // session.cc
   dat::Task<absl::Status> RunTogether(wire::CredHandle cred, std::span<CallBase* const> chain,
@@ -161,7 +172,7 @@ class Session final : public dat::Pollable {
                        const wire::ResponseHeader& header, bool damaged);
   void Fail(absl::Status why);
   void Die();
-  void EndReadChannel();
+  void EndChannels();
   void ResumeAll();
 
   Client& client_;
@@ -183,8 +194,10 @@ class Session final : public dat::Pollable {
   std::span<std::byte> memory_;  // the message buffers: sends, then receives
   std::unique_ptr<dat::Region> region_;
   std::unique_ptr<dat::Endpoint> endpoint_;
-  std::unique_ptr<ReadChannel> read_channel_;  // null: none, or it could not be bound
+  std::unique_ptr<Channel> read_channel_;  // null: none, or it could not be bound; so too below
+  std::unique_ptr<BackControl> back_control_;
   bool read_channel_bound_ = false;
+  bool back_control_bound_ = false;
   std::array<dat::Completion, 32> completions_;
 
   uint32_t send_bytes_ = 0;     // of one send buffer

@@ -108,6 +108,10 @@ dat::Task<absl::Status> Session::Establish(absl::Time deadline) {
         dat::Task<void> binding = BindReadChannel(deadline);
         co_await binding;
       }
+      if (status.ok() && negotiated_.back_control_channel && state_ == State::kConnecting) {
+        dat::Task<void> binding = BindBackControl(deadline);
+        co_await binding;
+      }
     } else {
       status = why_;
     }
@@ -131,6 +135,7 @@ void Session::Propose(Args& args) const {
   args.use_checksums = options.checksums;
   args.use_response_cache = options.response_cache;
   args.use_rdma_read_channel = options.rdma_read_channel;
+  args.use_back_control_channel = options.back_control_channel;
   args.max_credentials = options.max_credentials;
   args.max_request_size = options.max_request_size;
   args.max_response_size = options.max_response_size;
@@ -160,6 +165,7 @@ absl::Status Session::Agree(const Res& res) {
   negotiated_.checksums = checksums_due_ = res.use_checksums;
   negotiated_.response_cache = res.use_response_cache;
   negotiated_.rdma_read_channel = res.use_rdma_read_channel;
+  negotiated_.back_control_channel = res.use_back_control_channel && options.back_control_channel;
   negotiated_.max_credentials = res.max_credentials;
   negotiated_.max_request_size = res.max_request_size;
   negotiated_.max_response_size = res.max_response_size;
@@ -181,24 +187,31 @@ absl::Status Session::Refused(wire::Proc proc, wire::DafsStatus status) const {
   return refused;
 }
 
-// Spec gap: 3.1.2.3.4 has the client make the channel; where that fails, writes go inline and need
-// none.
-dat::Task<void> Session::BindReadChannel(absl::Time deadline) {
-  const ClientOptions& client_options = client_.options();
-  ReadChannel::Options options;
+Channel::Options Session::ChannelOptions() const {
+  Channel::Options options;
   options.address = peer_;
-  options.device = client_options.device;
-  options.connect_timeout = client_options.connect_timeout;
+  options.device = client_.options().device;
+  options.connect_timeout = client_.options().connect_timeout;
   options.private_data = private_data_;
   options.order = negotiated_.order;
+  return options;
+}
+
+wire::ConnectBindArgs Session::BindArgs() const {
   wire::ConnectBindArgs args;
   args.session_id = negotiated_.session_id;
   args.auth_req.auth_type = negotiated_.auth;
-  auto channel = ReadChannel::Connect(loop_, *provider_, *domain_, options);
+  return args;
+}
+
+// Spec gap: 3.1.2.3.4 has the client make the channel; where that fails, writes go inline and need
+// none.
+dat::Task<void> Session::BindReadChannel(absl::Time deadline) {
+  auto channel = Channel::Connect(loop_, *provider_, *domain_, ChannelOptions());
   absl::Status status = channel.status();
   if (status.ok()) {
     read_channel_ = *std::move(channel);
-    dat::Task<absl::Status> binding = read_channel_->Bind(args, deadline);
+    dat::Task<absl::Status> binding = read_channel_->Bind(BindArgs(), deadline);
     status = co_await binding;
   }
   if (state_ != State::kConnecting) co_return;  // died meanwhile
@@ -211,6 +224,30 @@ dat::Task<void> Session::BindReadChannel(absl::Time deadline) {
   read_channel_bound_ = true;
   read_channel_->OnLost([this](const absl::Status& why) {
     Fail(absl::UnavailableError(absl::StrCat("RDMA-read Channel: ", why.message())));
+  });
+}
+
+// 3.1.2.3.3. Where it fails, batches are answered when they are done.
+dat::Task<void> Session::BindBackControl(absl::Time deadline) {
+  auto channel =
+      BackControl::Connect(loop_, *provider_, *domain_, ChannelOptions(), negotiated_.checksums);
+  absl::Status status = channel.status();
+  if (status.ok()) {
+    back_control_ = *std::move(channel);
+    wire::ConnectBindArgs args = BindArgs();
+    BackControl::Propose(args);
+    dat::Task<absl::Status> binding = back_control_->Bind(args, deadline);
+    status = co_await binding;
+  }
+  if (state_ != State::kConnecting) co_return;  // died meanwhile
+  if (!status.ok()) {
+    LogWarning(absl::StrCat(peer_.ToString(), ": no Back-control Channel: ", status.message()));
+    back_control_.reset();
+    co_return;
+  }
+  back_control_bound_ = true;
+  back_control_->OnLost([this](const absl::Status& why) {
+    Fail(absl::UnavailableError(absl::StrCat("Back-control Channel: ", why.message())));
   });
 }
 

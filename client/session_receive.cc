@@ -162,7 +162,7 @@ void Session::Die() {
   loop_.Cancel(std::exchange(tick_, 0));
   loop_.Cancel(std::exchange(post_timer_, 0));
   loop_.Remove(this);
-  EndReadChannel();
+  EndChannels();
   ResumeAll();
   if (lost_) std::exchange(lost_, nullptr)();
 }
@@ -175,16 +175,18 @@ void Session::Kill(absl::Status why) {
   loop_.Cancel(std::exchange(tick_, 0));
   loop_.Cancel(std::exchange(post_timer_, 0));
   loop_.Remove(this);
-  EndReadChannel();
+  EndChannels();
   endpoint_.reset();
   ResumeAll();
 }
 
-// Resumes who waits for the channel, and makes sure that the server can read nothing by it.
-void Session::EndReadChannel() {
-  read_channel_bound_ = false;
-  std::unique_ptr<ReadChannel> channel = std::move(read_channel_);
-  if (channel != nullptr) channel->Kill(why_);
+// Resumes who waits for a channel, and makes sure that the server can reach nothing by one.
+void Session::EndChannels() {
+  read_channel_bound_ = back_control_bound_ = false;
+  std::unique_ptr<Channel> read_channel = std::move(read_channel_);
+  std::unique_ptr<BackControl> back_control = std::move(back_control_);
+  if (read_channel != nullptr) read_channel->Kill(why_);
+  if (back_control != nullptr) back_control->Kill(why_);
 }
 
 // Each of those that wait is resumed exactly once: it is taken out of its list first, and since

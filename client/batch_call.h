@@ -1,0 +1,68 @@
+// BATCH_SUBMIT and the items in it. Inside client/batch*.cc only. Spec: 6.5.5, 5.2.3; WIRE 9.4.
+#pragma once
+
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "client/batch.h"
+#include "client/call.h"
+
+namespace dafs::client {
+
+enum class Batches::State : uint8_t {
+  kQueued,    // in a queue
+  kSending,   // in a call
+  kAccepted,  // the server has it and will report it
+  kPausing,   // the server asked to wait
+  kEnded,
+};
+
+// What the items of one Submit or Run have in common.
+struct Batches::Group {
+  Identity who;
+  BatchOptions options;
+  BatchSink* sink = nullptr;
+  std::shared_ptr<Queue> queue;  // owners: its groups, Batches or the Run it is of
+  absl::Time deadline;
+};
+
+struct Batches::Entry {
+  uint64_t id = 0;
+  BatchItem item;
+  std::shared_ptr<Group> group;  // owners: its entries
+  State state = State::kQueued;
+  wire::StateId state_id;  // the server's present name of item.state_id
+  bool hurried = false;
+  absl::Status timed_out;  // what it ends with once its memory is safe
+  absl::Duration delay;    // the next, when the server asks to wait
+  int reclaims = 0;
+  int damaged = 0;
+};
+
+// Items to be sent, in order.
+struct Batches::Queue {
+  Queue(dat::Loop& loop, bool is_synchronous) : synchronous(is_synchronous), wake(loop) {}
+  const bool synchronous;
+  std::deque<EntryRef> todo;
+  WaitList wake;  // of Run: something is to be done, or nothing any more
+};
+
+class BatchCall final : public Call<wire::BatchSubmitArgs> {
+ public:
+  explicit BatchCall(std::vector<Batches::EntryRef> entries) : entries_(std::move(entries)) {}
+
+  // 5.2.3: one whose completions were cut off is issued again.
+  bool idempotent() const override { return true; }
+  std::optional<wire::StateId> NameItems(const Opens& opens,
+                                         const wire::ClientId& client_id) override;
+  absl::StatusOr<size_t> Encode(const wire::RequestHeader& header, wire::ByteOrder order,
+                                std::span<std::byte> out, bool checksums) override;
+
+  const std::vector<Batches::EntryRef>& entries() const { return entries_; }
+
+ private:
+  std::vector<Batches::EntryRef> entries_;
+};
+
+}  // namespace dafs::client

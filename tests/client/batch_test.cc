@@ -1,0 +1,282 @@
+// Batches against the real server: results in one answer, results by the Back-control Channel, and
+// what is made of the end of a session.
+#include "client/batch.h"
+
+#include <map>
+
+#include "tests/client/server_fixture.h"
+
+namespace dafs::client {
+namespace {
+
+struct Variant {
+  const char* name;
+  wire::ByteOrder order;
+  bool checksums;
+  bool back_control;
+};
+
+class BatchTest : public ServerTest, public testing::WithParamInterface<Variant> {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    if (testing::Test::IsSkipped()) return;
+    ClientOptions options = Options();
+    options.byte_order = GetParam().order;
+    options.checksums = GetParam().checksums;
+    options.back_control_channel = GetParam().back_control;
+    StartClient(std::move(options));
+  }
+
+  static std::string Pattern(size_t size, unsigned seed = 0) {
+    std::string text(size, '\0');
+    for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>(i * 131 + i / 253 + seed);
+    return text;
+  }
+
+  OpenFile OpenFor(const std::string& name, bool create = false) {
+    OpenRequest request;
+    request.directory = root_.handle;
+    request.name = name;
+    request.share_access = wire::kShareRead | wire::kShareWrite;
+    request.owner = "owner of " + name;
+    request.create = create;
+    request.attributes.set(wire::kFattrMode);
+    request.attributes.mode = 0644;
+    absl::StatusOr<OpenFile> open = Await(files_->Open(root_user_, request));
+    EXPECT_STATUS_OK(open);
+    return open.ok() ? *std::move(open) : OpenFile();
+  }
+
+  // Memory for an item, which it outlives.
+  struct Memory {
+    std::unique_ptr<BufferLease> lease;  // `data` knows its address
+    std::unique_ptr<LeaseBatchData> data;
+    std::byte* at() { return lease->payload(); }
+    std::string text(size_t size) const {
+      return std::string(reinterpret_cast<const char*>(lease->payload()), size);
+    }
+  };
+  Memory NewMemory(BufferUse use, uint32_t size) {
+    Memory memory;
+    memory.lease = std::make_unique<BufferLease>(Lease(use, size));
+    memory.data = std::make_unique<LeaseBatchData>(
+        LeasePart{&files_->buffers(), memory.lease.get(), 0, size});
+    return memory;
+  }
+
+  // Remembers what is reported.
+  struct Sink final : BatchSink {
+    void OnBatchDone(uint64_t cookie, const BatchResult& result) override {
+      EXPECT_TRUE(results.emplace(cookie, result).second) << "reported twice: " << cookie;
+    }
+    std::map<uint64_t, BatchResult> results;
+  };
+  void AwaitResults(const Sink& sink, size_t count) {
+    const absl::Time deadline = dat::Loop::Now() + absl::Seconds(60);
+    while (sink.results.size() < count && dat::Loop::Now() < deadline) {
+      loop_->RunOnce(absl::Milliseconds(100));
+    }
+    ASSERT_EQ(sink.results.size(), count);
+  }
+
+  static BatchItem Item(wire::RwFlag flag, const OpenFile& file, const BatchData& data,
+                        std::initializer_list<wire::FileChunk> chunks, uint64_t cookie = 0) {
+    BatchItem item;
+    item.rw_flag = flag;
+    item.file = file.handle;
+    item.state_id = file.state_id;
+    item.chunks.assign(chunks.begin(), chunks.end());
+    item.data = &data;
+    item.cookie = cookie;
+    return item;
+  }
+};
+
+// Shows DAFS-6.5.5-01, DAFS-6.5.5-04, DAFS-6.5.5-05, DAFS-6.5.5-16, DAFS-6.1.7-02, FAST03-3.1-10,
+// FAST03-4-15, R88; also that the file's end ends a read, and that one item's error is its own.
+TEST_P(BatchTest, OneRequestReadsAndWritesManyFiles) {
+  const std::string content = Pattern(200000);
+  MakeLocal("a", content);
+  const OpenFile a = OpenFor("a");
+  const OpenFile b = OpenFor("b", /*create=*/true);
+  Memory read = NewMemory(BufferUse::kReadTarget, 150003);
+  Memory tail = NewMemory(BufferUse::kReadTarget, 1000);
+  Memory write = NewMemory(BufferUse::kWriteSource, 50000);
+  const std::string fresh = Pattern(50000, 7);
+  std::memcpy(write.at(), fresh.data(), fresh.size());
+  OpenFile nowhere = b;
+  nowhere.handle.fileid.bytes[5] ^= 0x55;
+  const BatchItem items[] = {
+      Item(wire::RwFlag::kRead, a, *read.data,
+           {{.offset = 100, .byte_count = 3}, {.offset = 7, .byte_count = 150000}}),
+      Item(wire::RwFlag::kWrite, b, *write.data,
+           {{.offset = 20000, .byte_count = 30000}, {.offset = 0, .byte_count = 20000}}),
+      Item(wire::RwFlag::kRead, a, *tail.data,
+           {{.offset = 199990, .byte_count = 500}, {.offset = 0, .byte_count = 500}}),
+      Item(wire::RwFlag::kWrite, nowhere, *write.data, {{.offset = 0, .byte_count = 50000}}),
+  };
+  const auto results = Await(files_->batches().Run(root_user_, items));
+  ASSERT_STATUS_OK(results);
+  ASSERT_EQ(results->size(), 4u);
+  EXPECT_STATUS_OK((*results)[0].status);
+  EXPECT_EQ((*results)[0].bytes_transferred, 150003u);
+  EXPECT_TRUE(read.text(150003) == content.substr(100, 3) + content.substr(7, 150000));
+  EXPECT_STATUS_OK((*results)[1].status);
+  EXPECT_EQ((*results)[1].bytes_transferred, 50000u);
+  EXPECT_TRUE(LocalContent("b") == fresh.substr(30000) + fresh.substr(0, 30000));
+  EXPECT_STATUS_OK((*results)[2].status);
+  EXPECT_EQ((*results)[2].bytes_transferred, 10u);
+  EXPECT_EQ(tail.text(10), content.substr(199990));
+  EXPECT_EQ(wire::DafsFromStatus((*results)[3].status), wire::DafsStatus::kBadHandle);
+  EXPECT_EQ(files_->batches().counts().submitted, 1u);
+  EXPECT_EQ(files_->batches().counts().outstanding, 0u);
+}
+
+// What a message does not take goes in the next: of the request, and of the response.
+TEST_P(BatchTest, MoreItemsThanAMessageTakes) {
+  MakeLocal("a", std::string(4000, 'x'));  // all of them are read to one place
+  const OpenFile a = OpenFor("a");
+  Memory memory = NewMemory(BufferUse::kReadTarget, 4);
+  std::vector<BatchItem> items;
+  for (uint32_t i = 0; i < 600; ++i) {
+    items.push_back(Item(wire::RwFlag::kRead, a, *memory.data, {{.offset = i, .byte_count = 4}}));
+  }
+  const auto results = Await(files_->batches().Run(root_user_, items));
+  ASSERT_STATUS_OK(results);
+  for (const BatchResult& result : *results) {
+    EXPECT_STATUS_OK(result.status);
+    EXPECT_EQ(result.bytes_transferred, 4u);
+  }
+  EXPECT_GE(files_->batches().counts().submitted, 3u);
+  EXPECT_LE(files_->batches().counts().submitted, 8u);
+}
+
+// Shows DAFS-6.5.5-03: lists that do not match never leave.
+TEST_P(BatchTest, WrongListsAreRefusedBeforeTheyAreSent) {
+  MakeLocal("a", "x");
+  const OpenFile a = OpenFor("a");
+  Memory memory = NewMemory(BufferUse::kReadTarget, 4);
+  Sink sink;
+  const BatchItem wrong = Item(wire::RwFlag::kRead, a, *memory.data, {{.byte_count = 5}});
+  BatchItem none = wrong;
+  none.data = nullptr;
+  for (const BatchItem& item : {wrong, none}) {
+    EXPECT_TRUE(
+        absl::IsInvalidArgument(StatusIn(Await(files_->batches().Run(root_user_, {&item, 1})))));
+    EXPECT_TRUE(absl::IsInvalidArgument(
+        StatusIn(files_->batches().Submit(root_user_, {item}, BatchOptions(), sink))));
+  }
+  EXPECT_EQ(files_->batches().counts().submitted, 0u);
+  EXPECT_TRUE(sink.results.empty());
+}
+
+// Shows DAFS-6.5.5-07, DAFS-6.5.5-10, DAFS-6.5.5-16, DAFS-6.6.2-01, FAST03-3.1-11: whatever channel
+// the results come by, each item has one.
+TEST_P(BatchTest, EachSubmittedItemIsReportedOnce) {
+  const std::string content = Pattern(300000);
+  MakeLocal("a", content);
+  const OpenFile a = OpenFor("a");
+  const OpenFile b = OpenFor("b", /*create=*/true);
+  std::vector<Memory> memory;
+  for (int i = 0; i < 3; ++i) memory.push_back(NewMemory(BufferUse::kReadTarget, 100000));
+  std::vector<BatchItem> items;
+  for (uint64_t i = 0; i < 3; ++i) {
+    items.push_back(Item(wire::RwFlag::kRead, a, *memory[i].data,
+                         {{.offset = i * 100000, .byte_count = 100000}}, i));
+  }
+  Memory write = NewMemory(BufferUse::kWriteSource, 70000);
+  const std::string fresh = Pattern(70000, 3);
+  std::memcpy(write.at(), fresh.data(), fresh.size());
+  items.push_back(
+      Item(wire::RwFlag::kWrite, b, *write.data, {{.offset = 0, .byte_count = 70000}}, 3));
+  Sink sink;
+  BatchOptions options;
+  options.window = absl::Milliseconds(5);
+  options.num_completions = 2;
+  const auto first = files_->batches().Submit(root_user_, items, options, sink);
+  ASSERT_STATUS_OK(first);
+  EXPECT_TRUE(sink.results.empty());
+  AwaitResults(sink, 4);
+  for (uint64_t i = 0; i < 4; ++i) {
+    EXPECT_STATUS_OK(sink.results[i].status);
+    EXPECT_EQ(sink.results[i].bytes_transferred, i < 3 ? 100000u : 70000u);
+    if (i < 3) {
+      EXPECT_TRUE(memory[i].text(100000) == content.substr(i * 100000, 100000));
+    }
+  }
+  EXPECT_TRUE(LocalContent("b") == fresh);
+  EXPECT_TRUE(absl::IsNotFound(Await(files_->batches().HurryUp(*first))));
+}
+
+// An item that waits behind others can be had back.
+TEST_P(BatchTest, WhatIsNotSentCanBeCancelled) {
+  MakeLocal("a", Pattern(100));
+  const OpenFile a = OpenFor("a");
+  Memory memory = NewMemory(BufferUse::kReadTarget, 4);
+  Sink sink;
+  std::vector<BatchItem> items(
+      2, Item(wire::RwFlag::kRead, a, *memory.data, {{.offset = 0, .byte_count = 4}}));
+  items[1].cookie = 1;
+  const auto first = files_->batches().Submit(root_user_, items, BatchOptions(), sink);
+  ASSERT_STATUS_OK(first);
+  EXPECT_TRUE(files_->batches().Cancel(*first + 1));
+  EXPECT_FALSE(files_->batches().Cancel(*first + 1));
+  AwaitResults(sink, 2);
+  EXPECT_STATUS_OK(sink.results[0].status);
+  EXPECT_TRUE(absl::IsCancelled(sink.results[1].status));
+  EXPECT_FALSE(files_->batches().Cancel(*first));
+}
+
+// Shows DAFS-5.2.3-02: a restarted server is asked again for what it had not reported, and its
+// opens are reclaimed before.
+TEST_P(BatchTest, WhatALostSessionHadOutIsIssuedAgain) {
+  MakeLocal("a", std::string(100000, 'x'));  // all of them are read to one place
+  const OpenFile a = OpenFor("a");
+  Memory memory = NewMemory(BufferUse::kReadTarget, 1000);
+  Sink sink;
+  std::vector<BatchItem> items;
+  for (uint64_t i = 0; i < 100; ++i) {
+    items.push_back(
+        Item(wire::RwFlag::kRead, a, *memory.data, {{.offset = i * 1000, .byte_count = 1000}}, i));
+  }
+  BatchOptions options;
+  options.num_completions = 100;
+  ASSERT_STATUS_OK(files_->batches().Submit(root_user_, items, options, sink));
+  loop_->RunOnce(absl::ZeroDuration());
+  server_.reset();
+  StartServer();
+  AwaitResults(sink, 100);
+  for (const auto& [cookie, result] : sink.results) {
+    EXPECT_STATUS_OK(result.status);
+    EXPECT_EQ(result.bytes_transferred, 1000u);
+  }
+}
+
+// The end of the client ends what is out, once.
+TEST_P(BatchTest, TheEndOfTheClientEndsEveryItem) {
+  MakeLocal("a", Pattern(100));
+  const OpenFile a = OpenFor("a");
+  Memory memory = NewMemory(BufferUse::kReadTarget, 4);
+  Sink sink;
+  const std::vector<BatchItem> one = {
+      Item(wire::RwFlag::kRead, a, *memory.data, {{.offset = 0, .byte_count = 4}})};
+  ASSERT_STATUS_OK(files_->batches().Submit(root_user_, one, BatchOptions(), sink));
+  loop_->RunOnce(absl::ZeroDuration());
+  files_->Shutdown();
+  ASSERT_EQ(sink.results.size(), 1u);
+  EXPECT_TRUE(
+      absl::IsCancelled(StatusIn(files_->batches().Submit(root_user_, one, BatchOptions(), sink))));
+  memory.lease.reset();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BatchTest,
+                         testing::Values(Variant{"Plain", HostByteOrder(), false, true},
+                                         Variant{"Checked", wire::ByteOrder::kBig, true, true},
+                                         Variant{"WithoutChannel", HostByteOrder(), false, false},
+                                         Variant{"CheckedWithoutChannel", wire::ByteOrder::kBig,
+                                                 true, false}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace dafs::client
