@@ -38,7 +38,7 @@ namespace {
 constexpr char kRuntimeDirectory[] = "/run/dafs";
 // A kernel that has mounted sends INIT at once.
 constexpr absl::Duration kInitWait = absl::Seconds(10);
-// The end of a mount takes less than 5 s; a thread that hangs must not keep the process.
+// The end of a mount takes less (see worker.h); a thread that hangs must not keep the process.
 constexpr unsigned kEndWithinSeconds = 15;
 
 Outcome Fail(ExitCode code, std::string reason) { return {code, std::move(reason)}; }

@@ -237,11 +237,16 @@ bool Worker::Committing() const { return operations_.has_value() && !operations_
 
 void Worker::Drained() {
   end_timer_ = 0;
-  if (!Committing() || !files_->Report().session.up || dat::Loop::Now() - ended_at_ >= kCommitFor) {
-    Farewell();
-  } else {
+  if (Committing() && files_->Report().session.up && dat::Loop::Now() - ended_at_ < kCommitFor) {
     end_timer_ = loop_->RunAfter(kDrainFor, [this] { Drained(); });
+    return;
   }
+  if (Committing()) {
+    LogWarning(state_.options.source.text +
+               ": unmounted before the server had all data on its disk; what it has not, it loses "
+               "if its machine ends now");
+  }
+  Farewell();
 }
 
 void Worker::CallDone() {

@@ -37,6 +37,8 @@ struct Variant {
   uint32_t message_bytes;
   uint32_t requests;
   bool rdma_read_channel = false;
+
+  friend void PrintTo(const Variant& one, std::ostream* out) { *out << one.name; }
 };
 
 // The operations of a mount, under each way a session can be negotiated.

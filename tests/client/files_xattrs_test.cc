@@ -17,6 +17,12 @@ struct Way {
   wire::ByteOrder order;
   bool checksums;
   uint32_t message_bytes;
+
+  std::string Name() const {
+    return std::string(order == wire::ByteOrder::kBig ? "Big" : "Little") +
+           (checksums ? "Summed" : "Plain") + std::to_string(message_bytes);
+  }
+  friend void PrintTo(const Way& way, std::ostream* out) { *out << way.Name(); }
 };
 
 class FilesXattrsTest : public ServerTest, public testing::WithParamInterface<Way> {
@@ -181,13 +187,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, FilesXattrsTest,
                                          Way{wire::ByteOrder::kBig, false, 16384},
                                          Way{wire::ByteOrder::kBig, true, 1024},
                                          Way{wire::ByteOrder::kLittle, true, 1024}),
-                         [](const auto& info) {
-                           return std::string(info.param.order == wire::ByteOrder::kBig
-                                                  ? "Big"
-                                                  : "Little") +
-                                  (info.param.checksums ? "Summed" : "Plain") +
-                                  std::to_string(info.param.message_bytes);
-                         });
+                         [](const auto& info) { return info.param.Name(); });
 
 }  // namespace
 }  // namespace dafs::client

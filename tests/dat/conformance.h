@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct ConformanceCase {
   bool remote_invalidation = true;                         // of plain regions: not on most devices
   bool server_is_device = false;    // answers RDMA by itself: without being polled
   bool checks_remote_reads = true;  // the server's memory is not read against its access right
+
+  friend void PrintTo(const ConformanceCase& one, std::ostream* out) { *out << one.name; }
 };
 
 // All pairings of this build. Those with a device take part when DAFS_TEST_RDMA_ADDRESS names the

@@ -18,6 +18,7 @@ import time
 import processes
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
+ENDS_WITHIN = 15  # seconds after umount, as fuse/mount.cc promises
 
 
 class Failure(Exception):
@@ -238,9 +239,9 @@ class Rig:
         process = self.mounted.pop(point, None)
         if process is not None:
             try:
-                found = process.wait(10 * self.slowness)
+                found = process.wait(ENDS_WITHIN * self.slowness)
             except subprocess.TimeoutExpired:
-                raise Failure("mount.dafs still runs 10 s after umount") from None
+                raise Failure(f"mount.dafs still runs {ENDS_WITHIN} s after umount") from None
             if status is not None:
                 equal(found, status, "exit status of mount.dafs after umount")
 
@@ -271,8 +272,8 @@ class Rig:
         self.check_idle()
         for point in reversed(list(self.mounted)):
             self.umount(point)
-        if not processes.wait_until(lambda: not self.daemons(), 10 * self.slowness):
-            raise Failure(f"mount.dafs still runs 10 s after umount: {self.daemons()}")
+        if not processes.wait_until(lambda: not self.daemons(), ENDS_WITHIN * self.slowness):
+            raise Failure(f"mount.dafs still runs {ENDS_WITHIN} s after umount: {self.daemons()}")
         for server in self.servers:
             server.stop()
         self.check_logs()

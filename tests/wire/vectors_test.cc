@@ -28,6 +28,8 @@ namespace {
 struct File {
   const char* name;
   size_t cases;  // in the file: none is skipped unseen
+
+  friend void PrintTo(const File& file, std::ostream* out) { *out << file.name; }
 };
 
 class VectorsTest : public ::testing::TestWithParam<File> {};
