@@ -13,6 +13,8 @@
 // Where devices differ, and what a caller sees of it:
 //   - peer_private_data: InfiniBand and RoCE pad it with zeros (to 56 bytes in a request, 196 in a
 //     reply); a request carries at most 56 bytes there.
+//   - While the link of an InfiniBand or RoCE device is down, peers are not told of connections
+//     that end here; they are when it is up again (wire/dat/verbs_connection.h says why).
 //   - A fault that the peer found (a refused key) ends an InfiniBand or RoCE connection with a work
 //     completion that names it. iWARP writes and sends are complete before the peer looks at them:
 //     there the connection just ends, and kDisconnected may carry an OK status.

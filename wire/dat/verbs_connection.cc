@@ -42,7 +42,34 @@ std::vector<Address> LocalAddresses(int family) {
   return addresses;
 }
 
+// Whether the port of `id` is known to be down. iWARP has no say: its messages go by TCP.
+bool PortIsDown(Opener& opener, const rdma_cm_id* id) {
+  if (id == nullptr || id->verbs == nullptr ||
+      id->verbs->device->transport_type == IBV_TRANSPORT_IWARP) {
+    return false;
+  }
+  ibv_port_attr port = {};
+  const bool asked =
+      opener.Call([&] { return errno = ibv_query_port(id->verbs, id->port_num, &port); }) == 0;
+  return asked && port.state == IBV_PORT_DOWN;
+}
+
 }  // namespace
+
+bool Connection::reachable() const { return !distrusted_ && !PortIsDown(*opener_, id_.get()); }
+
+Connection::~Connection() {
+  if (reachable()) return;
+  // In the order of release, which is that of the members the other way round.
+  struct Parked {
+    Base base;
+    CmId id;
+  };
+  auto parked = std::make_shared<Parked>(Parked{std::move(base_), std::move(id_)});
+  Opener* const opener = opener_.get();
+  opener->Park(
+      [opener, parked = std::move(parked)] { return !PortIsDown(*opener, parked->id.get()); });
+}
 
 absl::StatusOr<Connection::Base> Connection::Open(Opener& opener) {
   RETURN_IF_ERROR(CheckDevices());

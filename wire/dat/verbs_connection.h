@@ -38,8 +38,12 @@ struct ConnectionEvent {
   }
 };
 
+// One that goes while the port of its InfiniBand or RoCE device is down is kept by the opener until
+// the port is up: the last thing it has to say to its peer does harm before (reachable()).
 class Connection {
  public:
+  ~Connection();
+
   // A new id in the TCP port space.
   static absl::StatusOr<std::unique_ptr<Connection>> Create(std::shared_ptr<Opener> opener);
   // Takes over an id of another channel. On failure the id is destroyed, which refuses its request.
@@ -56,6 +60,14 @@ class Connection {
 
   // A call of librdmacm on id(), from whatever thread: 0, or not 0 and errno.
   int Call(absl::FunctionRef<int()> call) { return opener_->Call(call); }
+
+  // Whether the connection manager may send the peer a message. Over InfiniBand and RoCE its
+  // messages leave by a queue pair that all connections of the device share, and rxe (Linux 6.1 and
+  // later, rxe_requester) takes one that finds the link down for the end of that queue pair: no
+  // connection is made on the device from then on. So nothing is said while the port is down.
+  bool reachable() const;
+  // A send has just failed here, perhaps because the link goes down: not reachable for a moment.
+  void Distrust() { distrusted_ = true; }
 
   const std::shared_ptr<Opener>& opener() const { return opener_; }
   rdma_cm_id* id() const { return id_.get(); }
@@ -83,6 +95,7 @@ class Connection {
   std::shared_ptr<Opener> opener_;
   Base base_;
   CmId id_;
+  bool distrusted_ = false;
 };
 
 }  // namespace dafs::dat::verbs

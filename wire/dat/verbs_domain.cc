@@ -56,13 +56,14 @@ absl::StatusOr<std::unique_ptr<VerbsDomain>> VerbsDomain::Create(Opener& opener,
   opener.Run([&devices] { devices.reset(rdma_get_devices(nullptr)); });
   if (devices == nullptr) return CallFailed("list RDMA devices", errno);
   ASSIGN_OR_RETURN(DeviceLimits limits, QueryDevice(context, port));
-  if (limits.is_siw) opener.CoverBadKey(context);
+  std::shared_ptr<ibv_cq> cover;
+  if (limits.is_siw) cover = opener.CoverBadKey(context);
   ProtectionDomain protection_domain(ibv_alloc_pd(context));
   if (protection_domain == nullptr) {
     return CallFailed(absl::StrCat("make a protection domain on ", limits.name), errno);
   }
-  return std::unique_ptr<VerbsDomain>(
-      new VerbsDomain(std::move(devices), std::move(protection_domain), std::move(limits)));
+  return std::unique_ptr<VerbsDomain>(new VerbsDomain(
+      std::move(devices), std::move(cover), std::move(protection_domain), std::move(limits)));
 }
 
 absl::StatusOr<std::unique_ptr<Region>> VerbsDomain::Register(std::span<std::byte> memory,

@@ -42,12 +42,15 @@ class VerbsDomain final : public Domain {
   const DeviceLimits& limits() const { return limits_; }
 
  private:
-  VerbsDomain(DeviceList devices, ProtectionDomain protection_domain, DeviceLimits limits)
+  VerbsDomain(DeviceList devices, std::shared_ptr<ibv_cq> cover, ProtectionDomain protection_domain,
+              DeviceLimits limits)
       : devices_(std::move(devices)),
+        cover_(std::move(cover)),
         protection_domain_(std::move(protection_domain)),
         limits_(std::move(limits)) {}
 
-  DeviceList devices_;  // keeps the device open until the protection domain is gone
+  DeviceList devices_;             // keeps the device open until the protection domain is gone
+  std::shared_ptr<ibv_cq> cover_;  // Opener::CoverBadKey
   ProtectionDomain protection_domain_;
   DeviceLimits limits_;
 };

@@ -138,7 +138,7 @@ VerbsEndpoint::VerbsEndpoint(Handles handles, VerbsDomain& domain, Origin origin
 }
 
 VerbsEndpoint::~VerbsEndpoint() {
-  if (state_ == State::kMade && origin_.is_server) {
+  if (state_ == State::kMade && origin_.is_server && handles_.connection->reachable()) {
     handles_.connection->Call(
         [this] { return rdma_reject(handles_.connection->id(), nullptr, 0); });
   }
@@ -177,6 +177,11 @@ absl::Status VerbsEndpoint::Connect(std::span<const std::byte> private_data) {
   if (private_data.size() > most) {
     return absl::InvalidArgumentError(absl::StrCat("connect: private data of ", private_data.size(),
                                                    " bytes, the device carries ", most));
+  }
+  if (!handles_.connection->reachable()) {
+    return absl::UnavailableError(absl::StrCat("connect to ", peer_.ToString(), ": port ",
+                                               static_cast<int>(port_), " of RDMA device ",
+                                               domain_.limits().name, " is down (ip link)"));
   }
   rdma_conn_param parameters = ConnectionParameters(private_data);
   rdma_cm_id* id = handles_.connection->id();

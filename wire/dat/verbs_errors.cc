@@ -24,7 +24,6 @@ absl::StatusCode CodeOfWork(ibv_wc_status status) {
   switch (status) {
     case IBV_WC_LOC_LEN_ERR:  // a message longer than the receive posted for it
       return absl::StatusCode::kDataLoss;
-    case IBV_WC_LOC_QP_OP_ERR:
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_LOC_ACCESS_ERR:
     case IBV_WC_MW_BIND_ERR:
@@ -34,6 +33,7 @@ absl::StatusCode CodeOfWork(ibv_wc_status status) {
     case IBV_WC_REM_OP_ERR:
       return absl::StatusCode::kPermissionDenied;
     default:
+      // Among them IBV_WC_LOC_QP_OP_ERR, by which rxe says that the link is down.
       return absl::StatusCode::kUnavailable;
   }
 }

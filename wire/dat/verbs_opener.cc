@@ -1,10 +1,12 @@
 #include "wire/dat/verbs_opener.h"
 
 #include <rdma/ib_user_verbs.h>
-#include <rdma/rdma_cma.h>
 #include <unistd.h>
 
 #include <cstdint>
+#include <utility>
+
+#include "absl/time/clock.h"
 
 namespace dafs::dat::verbs {
 namespace {
@@ -12,6 +14,7 @@ namespace {
 // siw waits up to ten seconds when it destroys a connection in the making; the others go on
 // meanwhile.
 constexpr size_t kThreads = 4;
+constexpr absl::Duration kAskParkedEvery = absl::Milliseconds(250);
 
 // The command by which the libraries of siw and rxe ring: no work requests, those are in the queue.
 struct Doorbell {
@@ -35,19 +38,50 @@ void Opener::Run(absl::FunctionRef<void()> call) {
   Job job{.call = call};
   {
     absl::MutexLock lock(&mutex_);
-    while (threads_.size() < kThreads) threads_.emplace_back([this] { Serve(); });
+    StartThreads();
     jobs_.push_back(&job);
     mutex_.Await(absl::Condition(&job.done));
   }
   errno = job.error;
 }
 
+void Opener::StartThreads() {
+  while (threads_.size() < kThreads) threads_.emplace_back([this] { Serve(); });
+}
+
+void Opener::Park(absl::AnyInvocable<bool()> what) {
+  absl::MutexLock lock(&mutex_);
+  StartThreads();
+  if (parked_.empty()) ask_parked_ = absl::Now() + kAskParkedEvery;
+  parked_.push_back(std::move(what));
+}
+
+// Each is asked, and dropped, without the lock: that takes system calls.
+void Opener::AskParked() {
+  std::vector<absl::AnyInvocable<bool()>> asked;
+  asked.swap(parked_);
+  const bool stopping = stopping_;
+  mutex_.Unlock();
+  std::erase_if(asked, [stopping](auto& what) { return what() || stopping; });
+  mutex_.Lock();
+  for (auto& what : asked) parked_.push_back(std::move(what));
+  ask_parked_ = absl::Now() + kAskParkedEvery;
+}
+
 void Opener::Serve() {
   auto has_job = [this]()
                      ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_ || !jobs_.empty(); };
+  auto has_any = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || !jobs_.empty() || !parked_.empty();
+  };
   absl::MutexLock lock(&mutex_);
   while (true) {
-    mutex_.Await(absl::Condition(&has_job));
+    mutex_.Await(absl::Condition(&has_any));
+    if (jobs_.empty() && !parked_.empty()) {
+      mutex_.AwaitWithDeadline(absl::Condition(&has_job), ask_parked_);
+      if (stopping_ || absl::Now() >= ask_parked_) AskParked();
+      continue;
+    }
     if (jobs_.empty()) return;
     Job* job = jobs_.front();
     jobs_.pop_front();
@@ -60,16 +94,21 @@ void Opener::Serve() {
   }
 }
 
-void Opener::CoverBadKey(ibv_context* context) {
+std::shared_ptr<ibv_cq> Opener::CoverBadKey(ibv_context* context) {
   constexpr int kPages = 145;
   constexpr int kEntryBytes = 32;
   absl::MutexLock lock(&mutex_);
-  if (covers_.contains(context)) return;
-  if (devices_ == nullptr) devices_ = Devices(rdma_get_devices(nullptr), &rdma_free_devices);
-  // Without it siw works for some thirty connections.
-  covers_.emplace(
-      context, UnusedQueue(ibv_create_cq(context, kPages * 4096 / kEntryBytes, nullptr, nullptr, 0),
-                           [](ibv_cq* cq) { return ibv_destroy_cq(cq); }));
+  std::erase_if(covers_, [](const auto& cover) { return cover.second.expired(); });
+  std::shared_ptr<ibv_cq> cover = covers_[context].lock();
+  if (cover == nullptr) {
+    // Without it siw works for some thirty connections.
+    cover.reset(ibv_create_cq(context, kPages * 4096 / kEntryBytes, nullptr, nullptr, 0),
+                [](ibv_cq* cq) {
+                  if (cq != nullptr) ibv_destroy_cq(cq);
+                });
+    covers_[context] = cover;
+  }
+  return cover;
 }
 
 int Opener::RingDoorbell(ibv_qp* queue_pair) {

@@ -21,8 +21,10 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 
 namespace dafs::dat::verbs {
 
@@ -44,6 +46,10 @@ class Opener {
     return result;
   }
 
+  // Keeps `what` until it returns true, asked a few times a second by one of the threads, or until
+  // the opener goes; then drops it there. (A connection that waits for its port, for example.)
+  void Park(absl::AnyInvocable<bool()> what);
+
   static bool IsRefusal(int error) { return error == EACCES || error == EPERM; }
 
   // Tells a software device that its send queue has work: what a refused ibv_post_send left undone.
@@ -52,8 +58,9 @@ class Opener {
 
   // Before the first queue is made on a siw device. libsiw (rdma-core 44) takes the mapping key
   // 0x90000, page 144 of those it hands out in order, for "no key" and fails to make the queue that
-  // gets it, and from then on every other. One long queue, never used, lies over that page.
-  void CoverBadKey(ibv_context* context);
+  // gets it, and from then on every other. One long queue, never used, lies over that page. Owners:
+  // the domains of the device; it goes with the last, so that an unplugged device can be closed.
+  std::shared_ptr<ibv_cq> CoverBadKey(ibv_context* context);
 
  private:
   struct Job {
@@ -63,15 +70,15 @@ class Opener {
   };
 
   void Serve();
+  void StartThreads() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AskParked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::Mutex mutex_;
   std::deque<Job*> jobs_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  using UnusedQueue = std::unique_ptr<ibv_cq, int (*)(ibv_cq*)>;
-  // Keeps the devices of the covers open; released after them.
-  using Devices = std::unique_ptr<ibv_context*, void (*)(ibv_context**)>;
-  Devices devices_ ABSL_GUARDED_BY(mutex_){nullptr, nullptr};
-  std::map<ibv_context*, UnusedQueue> covers_ ABSL_GUARDED_BY(mutex_);
+  std::vector<absl::AnyInvocable<bool()>> parked_ ABSL_GUARDED_BY(mutex_);
+  absl::Time ask_parked_ ABSL_GUARDED_BY(mutex_);  // when, if there are any
+  std::map<ibv_context*, std::weak_ptr<ibv_cq>> covers_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -15,7 +15,7 @@ VerbsPendingEndpoint::VerbsPendingEndpoint(std::unique_ptr<Connection> connectio
       peer_(connection_->peer()) {}
 
 VerbsPendingEndpoint::~VerbsPendingEndpoint() {
-  if (connection_ == nullptr || !origin_.is_server) return;
+  if (connection_ == nullptr || !origin_.is_server || !connection_->reachable()) return;
   connection_->Call([this] { return rdma_reject(connection_->id(), nullptr, 0); });
 }
 

@@ -144,6 +144,11 @@ void VerbsEndpoint::HandleWork(const ibv_wc& work) {
     return Break(absl::UnavailableError(
         absl::StrCat("rdma ", peer_.ToString(), ": the device ended the connection")));
   }
+  // The queue pair itself failed, or the peer did not answer: the link may be going down just now.
+  if (!domain_.limits().is_iwarp &&
+      (work.status == IBV_WC_LOC_QP_OP_ERR || work.status == IBV_WC_RETRY_EXC_ERR)) {
+    handles_.connection->Distrust();
+  }
   if (cause_.ok()) cause_ = status;
   if (state_ != State::kDead && fault_.ok()) fault_ = status;
 }
@@ -196,7 +201,9 @@ void VerbsEndpoint::End(absl::Status why) {
   }
   // Fails where the peer or the device was first; there is nothing left to take down then.
   rdma_cm_id* id = handles_.connection->id();
-  if (!was_made) {
+  if (!handles_.connection->reachable()) {
+    // The peer hears of it when the connection id goes, which waits for the port.
+  } else if (!was_made) {
     handles_.connection->Call([id] { return rdma_disconnect(id); });
   } else if (origin_.is_server) {
     handles_.connection->Call([id] { return rdma_reject(id, nullptr, 0); });
