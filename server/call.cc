@@ -39,7 +39,9 @@ void Call::FinishStored(DafsStatus status, size_t response_bytes) {
   Complete(status, response_bytes);
 }
 
-void Call::FinishHeaderOnly(DafsStatus status) {
+void Call::FinishUnexecuted(DafsStatus status) {
+  // 9.3: of what is found before step 10, INVAL (step 8) is the one that SETATTR has a result with.
+  if (status == DafsStatus::kInval) return FinishError(status);
   wire::ResponseHeader header = ResponseHeader(status);
   Complete(status, wire::EncodeResponseHeaderOnly(header, order(), out(), checksums()));
 }

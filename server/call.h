@@ -75,7 +75,8 @@ class Call {
  private:
   friend class Session;
 
-  void FinishHeaderOnly(wire::DafsStatus status);
+  // What steps 2 to 9 of 9.2 found.
+  void FinishUnexecuted(wire::DafsStatus status);
   bool checksums() const;
   uint32_t inline_write_header_size() const;
   template <class Args>

@@ -13,20 +13,10 @@ void Null(Call& call) {
   call.Finish(wire::DafsStatus::kOk, args, wire::NullRes());
 }
 
-// A procedure that this server has not got yet. Malformed arguments are found first (step 10).
-template <class Args>
-void NotSupported(Call& call) {
-  Args args;
-  if (!call.Decode(args)) return;
-  call.FinishError(wire::DafsStatus::kNotSupp);
-}
-
 template <void (*kFunction)(Call&)>
 constexpr Procedure kRun = {.run = kFunction};
 template <dat::Task<void> (*kFunction)(Call&)>
 constexpr Procedure kStart = {.start = kFunction};
-template <class Args>
-constexpr Procedure kNotSupported = {.run = NotSupported<Args>};
 
 template <void (Session::*kMember)(Call&)>
 void OnSession(Call& call) {
@@ -74,10 +64,6 @@ const Procedure* FindProcedure(Proc proc) {
       return &kStart<Commit>;
     case Proc::kCreate:
       return &kRun<Create>;
-    case Proc::kDelegpurge:
-      return &kNotSupported<wire::DelegpurgeArgs>;
-    case Proc::kDelegreturn:
-      return &kNotSupported<wire::DelegreturnArgs>;
     case Proc::kGetFsattr:
       return &kRun<GetFsattr>;
     case Proc::kGetRootHandle:
@@ -140,10 +126,6 @@ const Procedure* FindProcedure(Proc proc) {
       return &kStart<AppendInline>;
     case Proc::kAppendDirect:
       return &kStart<AppendDirect>;
-    case Proc::kGetFencingList:
-      return &kNotSupported<wire::GetFencingListArgs>;
-    case Proc::kSetFencingList:
-      return &kNotSupported<wire::SetFencingListArgs>;
     case Proc::kHurryUp:
       return &kRun<HurryUp>;
     case Proc::kOpenHandle:
@@ -162,6 +144,11 @@ const Procedure* FindProcedure(Proc proc) {
       return &kRun<MakeNode>;
     case Proc::kOpenOwner:
       return &kRun<OpenOwner>;
+    // What this server has not got, and what is for clients.
+    case Proc::kDelegpurge:
+    case Proc::kDelegreturn:
+    case Proc::kGetFencingList:
+    case Proc::kSetFencingList:
     case Proc::kBcGetattr:
     case Proc::kBcNull:
     case Proc::kBcRecall:

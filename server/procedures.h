@@ -15,8 +15,8 @@ struct Procedure {
   dat::Task<void> (*start)(Call& call) = nullptr;
 };
 
-// Null for numbers that no client may send (step 6 of 9.2). Procedures of the draft that this
-// server has not got are here: their arguments are checked first, then they answer NOTSUPP.
+// Null for what step 6 of 9.2 answers with NOTSUPP: numbers that no client may send, and procedures
+// of the draft that this server has not got.
 const Procedure* FindProcedure(wire::Proc proc);
 
 // procedures_names.cc

@@ -220,7 +220,7 @@ void Session::RunReady() {
 void Session::Begin(Call& call) {
   ++executing_;
   const DafsStatus status = StatusInChain(call.verdict_.status, call.chain_.get());
-  if (status != DafsStatus::kOk) return call.FinishHeaderOnly(status);
+  if (status != DafsStatus::kOk) return call.FinishUnexecuted(status);
   if (call.header().procedure != Proc::kGetattrInline) recent_stats_.Clear();
   SetCaller(call);
   const Procedure& procedure = *FindProcedure(call.header().procedure);

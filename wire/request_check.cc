@@ -85,9 +85,9 @@ RequestVerdict CheckRequest(std::span<const std::byte> message, const RequestCon
   verdict.header = decoded->header;
   verdict.order = decoded->order;
   verdict.proc = RowOf(verdict.header.procedure);
-  // Connect requests carry none wherever they come; on a bound channel they renew.
-  const bool connects =
-      !context.back_control && !context.bound_channel && IsConnect(verdict.header.procedure);
+  // Connect requests carry none wherever they come, but for the CONNECT_BIND that renews.
+  const bool renews = context.bound_channel && verdict.header.procedure == Proc::kConnectBind;
+  const bool connects = !context.back_control && !renews && IsConnect(verdict.header.procedure);
   verdict.checksum_due = context.checksum_due && !connects;
   verdict.status = CheckBeforeChain(message, context, verdict);
   if (verdict.status == DafsStatus::kIllegalProt && verdict.header.protocol_version == 0) {

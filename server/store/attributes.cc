@@ -146,7 +146,10 @@ DafsStatus ApplyAttributes(Object& file, const wire::FileAttributes& attributes,
     *set |= wire::kFattrMode;
   }
   if (attributes.has(wire::kFattrAcl)) {
-    if (DafsStatus status = SetAcl(file, attributes.acl); status != DafsStatus::kOk) return status;
+    const DafsStatus status = SetAcl(file, attributes.acl);
+    // 6.5.35: an ACL that the file system has no way to say cannot be set, like any attribute.
+    if (status == DafsStatus::kNotSupp) return DafsStatus::kInval;
+    if (status != DafsStatus::kOk) return status;
     *set |= wire::kFattrAcl;
   }
   constexpr uint64_t kTimes = wire::kFattrTimeAccessSet | wire::kFattrTimeModifySet;

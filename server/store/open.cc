@@ -379,7 +379,10 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
           OpenObject(store, caller, file, RequestOf(caller, args), Made::kFound, &res->state_id);
     }
   }
-  STORE_RETURN_IF_NOT_OK(status);
+  if (status != DafsStatus::kOk) {
+    res->state_id = {};  // of an open that is undone: an error has none (WIRE 9.4)
+    return status;
+  }
   res->filehandle = file->handle();
   res->component_count = static_cast<uint32_t>(path.size());
   res->change_info = made ? probe.Modified() : probe.Unmodified();

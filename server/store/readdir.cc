@@ -62,6 +62,15 @@ void EntryAttributes(StoreImpl& store, Object& directory, const char* name, uint
                      wire::FileAttributes* attributes) {
   attributes->included = bitmap & wire::kFattrAll;
   if ((bitmap & kFattrReadable) == 0) return;
+  if ((bitmap & (wire::kFattrNamedAttr | wire::kFattrAcl)) != 0) {
+    ObjectRef object;  // its extended attributes cannot be had by name
+    if (store.LookupName(directory, name, &object) != DafsStatus::kOk ||
+        store.GetAttributes(*object, bitmap, attributes) != DafsStatus::kOk) {
+      *attributes = {};
+      attributes->included = bitmap & wire::kFattrAll;
+    }
+    return;
+  }
   KernelHandle before, after;
   struct statx stx;
   constexpr uint64_t kNeedObject =
@@ -70,15 +79,6 @@ void EntryAttributes(StoreImpl& store, Object& directory, const char* name, uint
     if (statx(directory.path_fd(), name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
               STATX_BASIC_STATS | STATX_BTIME, &stx) == 0) {
       FillAttributes(stx, bitmap, 0, {}, false, attributes);
-    }
-    return;
-  }
-  if ((bitmap & (wire::kFattrNamedAttr | wire::kFattrAcl)) != 0) {
-    ObjectRef object;  // its extended attributes cannot be had by name
-    if (store.LookupName(directory, name, &object) != DafsStatus::kOk ||
-        store.GetAttributes(*object, bitmap, attributes) != DafsStatus::kOk) {
-      *attributes = {};
-      attributes->included = bitmap & wire::kFattrAll;
     }
     return;
   }

@@ -280,7 +280,9 @@ DafsStatus StoreImpl::GetAttributes(Object& object, uint64_t bitmap,
     attributes->named_attr = SupportsXattrs(object);
     attributes->valid |= wire::kFattrNamedAttr;
   }
-  if ((bitmap & wire::kFattrAcl) != 0 && GetAcl(object, &attributes->acl) == DafsStatus::kOk) {
+  // Links have none; what is there and cannot be had is an error (6.5.13-02).
+  if ((bitmap & wire::kFattrAcl) != 0 && object.type() != S_IFLNK) {
+    STORE_RETURN_IF_NOT_OK(GetAcl(object, &attributes->acl));
     attributes->valid |= wire::kFattrAcl;
   }
   return DafsStatus::kOk;

@@ -146,5 +146,24 @@ TEST_F(ChainTest, LongChainsInterleavedKeepTheirOwnOrder) {
   }
 }
 
+// Shows DAFS-4.3.3-05, DAFS-4.3.3-06: a client with one credit cannot send the next member before
+// it has the answer to this one.
+TEST_F(ChainTest, EachMemberIsAnsweredWithoutWaitingForTheNext) {
+  wire::ClientConnectAuthArgs args = ConnectArgs("one credit");
+  args.max_requests = 1;
+  client_ = Session(args);
+  ASSERT_EQ(negotiated_.max_requests, 1u);
+  ActAsRoot(*client_);
+  wire::LookupArgs lookup;
+  lookup.directory = LookUp(*client_, {"a"});
+  lookup.path = {"f"};
+  SendOn(0, kChfForw, lookup);
+  EXPECT_EQ(NextName<wire::LookupArgs>(), "DAFS_STATUS_OK");
+  SendOn(0, kChfForw | kChfBack | kChfFh, wire::CommitArgs());  // waits in the pool
+  EXPECT_EQ(NextName<wire::CommitArgs>(), "DAFS_STATUS_OK");
+  SendOn(0, kChfBack | kChfFh, wire::GetattrInlineArgs());
+  EXPECT_EQ(NextName<wire::GetattrInlineArgs>(), "DAFS_STATUS_OK");
+}
+
 }  // namespace
 }  // namespace dafs::server

@@ -1,4 +1,6 @@
 // Connecting, negotiating, authenticating, credentials, ending: session_connect.cc and its tables.
+#include <bit>
+
 #include "tests/server/server_fixture.h"
 
 namespace dafs::server {
@@ -28,7 +30,8 @@ class SessionTest : public ServerTest {
   }
 };
 
-// Shows DAFS-6.2.2-01, DAFS-6.2.7-01, DAFS-6.2.7-02, DAFS-6.2.2-02; WIRE 9.2 steps 4 and 5.
+// Shows DAFS-6.2.2-01, DAFS-6.2.7-01, DAFS-6.2.7-02, DAFS-6.2.2-02, DAFS-6.2.1-02, DAFS-6.2.2-11,
+// DAFS-6.2.2-13; WIRE 9.2 steps 4 and 5.
 TEST_F(SessionTest, ConnectThenAuthenticateInBothByteOrders) {
   StartServer();
   for (ByteOrder order : {ByteOrder::kLittle, ByteOrder::kBig}) {
@@ -57,7 +60,8 @@ TEST_F(SessionTest, ConnectThenAuthenticateInBothByteOrders) {
   }
 }
 
-// Shows DAFS-6.2.1-03, DAFS-6.2.1-05, DAFS-6.2.1-07, DAFS-3.1.2.2-01; WIRE 11.3.
+// Shows DAFS-6.2.1-03, DAFS-6.2.1-05, DAFS-6.2.1-07, DAFS-3.1.2.2-01, DAFS-3.1.2.2-03,
+// DAFS-3.1.2.2-05, DAFS-3.1.2.2-07, DAFS-3.1.2.2-08; WIRE 11.3.
 TEST_F(SessionTest, NegotiationKeepsTheBounds) {
   StartServer();
   struct Case {
@@ -97,7 +101,7 @@ TEST_F(SessionTest, NegotiationKeepsTheBounds) {
   }
 }
 
-// Shows DAFS-6.2.1-09; WIRE 11.4 (the channel stays open), R54.
+// Shows DAFS-6.2.1-09, DAFS-6.1.2-04; WIRE 11.4 (the channel stays open), R54.
 TEST_F(SessionTest, AnotherVersionIsRefusedAndTheNextConnectWorks) {
   StartServer();
   auto client = Connection();
@@ -160,7 +164,8 @@ TEST_F(SessionTest, ABadChecksumIsAnsweredAndNothingIsExecuted) {
   }
 }
 
-// Shows DAFS-3.1.1.3-01, DAFS-3.1.1.3-02, DAFS-3.1.1.3-03, DAFS-3.1.1.3-05; R80.
+// Shows DAFS-3.1.1.3-01, DAFS-3.1.1.3-02, DAFS-3.1.1.3-03, DAFS-3.1.1.3-05, DAFS-2.4.3-01,
+// DAFS-7-16; R80.
 TEST_F(SessionTest, ClientIdsFollowNameVerifierAndPrincipal) {
   StartServer();
   auto first = Session(ConnectArgs("one", 1));
@@ -207,7 +212,8 @@ TEST_F(SessionTest, ANewVerifierReleasesTheOldInstanceOnceAuthenticated) {
   EXPECT_EQ(old->Call(wire::NullArgs()).name(), "closed");
 }
 
-// Shows DAFS-6.2.8-01, DAFS-6.2.8-02, DAFS-6.2.8-08, DAFS-6.2.9-01, DAFS-3.1.1-02, DAFS-6.2.1-04.
+// Shows DAFS-6.2.8-01, DAFS-6.2.8-02, DAFS-6.2.8-08, DAFS-6.2.9-01, DAFS-3.1.1-02, DAFS-6.2.1-04,
+// DAFS-3.1.2.2-02, DAFS-7-20.
 TEST_F(SessionTest, CredentialsBelongToTheClientOnAllItsSessions) {
   StartServer();
   wire::ClientConnectAuthArgs args = ConnectArgs("creds");
@@ -323,6 +329,117 @@ TEST_F(SessionTest, ASilentClientLosesItsOpens) {
     status = waiter->Call(open).name();
   } while (status == "DAFSERR_DENIED" && dat::Loop::Now() < deadline);
   EXPECT_EQ(status, "DAFS_STATUS_OK");
+}
+
+// WIRE 9.4 CLIENT_AUTH, CLIENT_CONNECT_AUTH, SERVER_AUTH. Shows DAFS-6.2.2-03, DAFS-6.2.2-12,
+// DAFS-6.2.3-01, DAFS-6.2.3-02, DAFS-6.2.3-03, DAFS-6.2.4-01
+TEST_F(SessionTest, MethodsAreRefusedByWhatIsWrongWithThem) {
+  options_.exports[0].clients = {*Cidr::Parse("192.0.2.0/24")};
+  StartServer();
+  struct Case {
+    AuthType method;
+    const char* auth;          // CLIENT_AUTH
+    const char* connect_auth;  // CLIENT_CONNECT_AUTH (R58)
+    const char* server_auth;   // SERVER_AUTH
+  };
+  const Case cases[] = {
+      {AuthType::kNone, "DAFSERR_NOT_AUTHORIZED", "DAFSERR_NOT_AUTHENTICATED", "DAFS_STATUS_OK"},
+      {AuthType::kText, "DAFSERR_NOTSUPP", "DAFSERR_NOTSUPP", "DAFSERR_NOTSUPP"},
+      {AuthType::kGss, "DAFSERR_NOTSUPP", "DAFSERR_NOTSUPP", "DAFSERR_NOTSUPP"},
+      {AuthType::kDefault, "DAFS_STATUS_OK", "DAFS_STATUS_OK", "DAFS_STATUS_OK"},
+  };
+  auto with = [](AuthType method) {
+    wire::AuthReq request;
+    request.auth_type = method;
+    request.auth_id = "a";  // TEXT's, which must not be empty
+    request.procedure = wire::GssProcedure::kInit;
+    request.service = wire::GssService::kAuth;
+    return request;
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.auth);
+    auto client = Connection();
+    wire::ClientConnectAuthArgs both = ConnectArgs("m");
+    both.auth_req = with(c.method);
+    EXPECT_EQ(client->Call(both).name(), c.connect_auth);
+    if (c.method == AuthType::kDefault) continue;
+    ASSERT_EQ(client->Call(Plain("m")).name(), "DAFS_STATUS_OK");
+    wire::ClientAuthArgs auth;
+    auth.auth_req = with(c.method);
+    EXPECT_EQ(client->Call(auth).name(), c.auth);
+    wire::ServerAuthArgs server_auth;
+    server_auth.auth_type = c.method;
+    EXPECT_EQ(client->Call(server_auth).name(), "DAFSERR_NOT_AUTHENTICATED");
+    EXPECT_EQ(client->Call(Auth(AuthType::kDefault)).name(), "DAFS_STATUS_OK");
+    EXPECT_EQ(client->Call(server_auth).name(), c.server_auth);
+    // Once authenticated by one method, nobody becomes somebody else by another.
+    EXPECT_EQ(client->Call(auth).name(), c.auth);
+    EXPECT_EQ(client->Call(Auth(AuthType::kDefault)).name(), "DAFS_STATUS_OK");
+  }
+}
+
+// Shows DAFS-6.1.2-08: of one session's requests each acts for the user of its credential.
+TEST_F(SessionTest, EachRequestActsForTheUserOfItsCredential) {
+  StartServer();
+  WriteFile("a/f", "secret");
+  ASSERT_EQ(chown(Path("a/f").c_str(), 1000, 1000), 0);
+  ASSERT_EQ(chmod(Path("a/f").c_str(), 0600), 0);
+  auto client = Session();
+  ActAsRoot(*client);
+  wire::ReadInlineArgs read;
+  read.filehandle = LookUp(*client, {"a", "f"});
+  read.byte_count = 6;
+  const wire::CredHandle root = client->cred_handle;
+  client->cred_handle = {};
+  const wire::CredHandle owner = client->Call(Cred(1000)).res.cred_handle;
+  const wire::CredHandle other = client->Call(Cred(1001)).res.cred_handle;
+  const std::pair<wire::CredHandle, const char*> turns[] = {{owner, "DAFS_STATUS_OK"},
+                                                            {other, "DAFSERR_ACCES"},
+                                                            {root, "DAFS_STATUS_OK"},
+                                                            {{}, "DAFSERR_ACCES"},
+                                                            {owner, "DAFS_STATUS_OK"}};
+  for (const auto& [handle, status] : turns) {
+    client->cred_handle = handle;
+    EXPECT_EQ(client->Call(read).name(), status);
+  }
+}
+
+// Shows DAFS-2.4.3-05
+TEST_F(SessionTest, AStateIdHoldsOnEverySessionOfItsClient) {
+  StartServer();
+  WriteFile("a/f", "x");
+  auto one = Session("c");
+  auto two = Session("c");
+  auto stranger = Session("s");
+  for (RawClient* client : {one.get(), two.get(), stranger.get()}) ActAsRoot(*client);
+  auto opened = one->Call(OpenArgs(LookUp(*one, {"a"}), "f", false));
+  ASSERT_EQ(opened.name(), "DAFS_STATUS_OK");
+  wire::ReadInlineArgs read;
+  read.filehandle = opened.res.filehandle;
+  read.state_id = opened.res.state_id;
+  read.byte_count = 1;
+  EXPECT_EQ(two->Call(read).name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(stranger->Call(read).name(), "DAFSERR_BAD_STATEID");
+  one.reset();
+  EXPECT_EQ(two->Call(read).name(), "DAFS_STATUS_OK");
+}
+
+// Shows DAFS-2.4.3-04: session ids are random numbers of 64 bits, so that no two servers give the
+// same one, nor two starts of one server.
+TEST_F(SessionTest, NoTwoSessionsEverHaveOneId) {
+  std::vector<wire::SessionId> ids;
+  for (int start = 0; start < 3; ++start) {
+    StartServer();
+    for (int i = 0; i < 3; ++i) {
+      auto client = Session();
+      ids.push_back(negotiated_.session_id);
+      const uint64_t number = wire::OpaqueToUint64(ids.back());
+      EXPECT_GT(std::min<int>(std::popcount(number), std::popcount(~number)), 8) << number;
+    }
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) EXPECT_NE(ids[i], ids[j]);
+  }
 }
 
 }  // namespace

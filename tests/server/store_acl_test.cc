@@ -77,10 +77,11 @@ TEST_F(StoreAclTest, OnlyTheOwnerMaySetIt) {
   EXPECT_OK(SetAcl(other_, file_, aces));
 }
 
+// Shows DAFS-6.5.35-07
 TEST_F(StoreAclTest, WhatCannotBeMappedChangesNothing) {
   std::vector<wire::Ace> aces = AcesFromPosix({WithUser(kAclRead), {}}, false);
   aces[1].access_mask |= wire::kAceWriteOwner;
-  EXPECT_DAFS(kNotSupp, SetAcl(root_, file_, aces));
+  EXPECT_DAFS(kInval, SetAcl(root_, file_, aces));
   aces[1].access_mask &= ~wire::kAceWriteOwner;
   aces[1].who = "somebody";
   EXPECT_DAFS(kInval, SetAcl(root_, file_, aces));

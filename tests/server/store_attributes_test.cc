@@ -77,8 +77,8 @@ TEST_F(StoreAttributesTest, RequestBeforeLeavesAttributesForGetattr) {
   EXPECT_EQ(mode_of(root_, top), 0700u);
 }
 
-// Shows DAFS-6.1.5-01, DAFS-6.1.5-05, DAFS-6.1.5-12, DAFS-6.1.5-13, DAFS-6.1.5-16, DAFS-6.1.5-19,
-// DAFS-6.5.13-01
+// Shows DAFS-4.1.3.3-01, DAFS-6.1.5-17, DAFS-6.1.5-01, DAFS-6.1.5-05, DAFS-6.1.5-12, DAFS-6.1.5-13,
+// DAFS-6.1.5-16, DAFS-6.1.5-19, DAFS-6.5.13-01
 TEST_F(StoreAttributesTest, GetattrTellsWhatStatTells) {
   WriteFile(Path("a/f"), "hello", 04751);
   ASSERT_EQ(chown(Path("a/f").c_str(), 1000, 2000), 0);
@@ -109,7 +109,8 @@ TEST_F(StoreAttributesTest, GetattrTellsWhatStatTells) {
   EXPECT_EQ(some.valid, wire::kFattrObjectSize);
 }
 
-// Shows DAFS-6.5.35-02, DAFS-6.5.35-03, DAFS-6.5.35-04, DAFS-6.5.35-06, DAFS-6.1.5-14
+// Shows DAFS-6.5.35-02, DAFS-6.5.35-03, DAFS-6.5.35-04, DAFS-6.5.35-06, DAFS-6.1.5-14,
+// DAFS-6.1.4-05, DAFS-6.1.4-06, DAFS-6.1.5-11, DAFS-4.1.3.3-02
 TEST_F(StoreAttributesTest, SetattrSetsAllThatIsGiven) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0600));
   ASSERT_OK(Write(user_, f, 0, "0123456789"));
@@ -146,7 +147,7 @@ TEST_F(StoreAttributesTest, SetattrSetsAllThatIsGiven) {
   EXPECT_DAFS(kBadStateId, Set(user_, f.filehandle, attributes, &set, f.state_id));
 }
 
-// Shows DAFS-6.5.35-07, DAFS-6.5.35-09
+// Shows DAFS-6.5.35-07, DAFS-6.5.35-09, DAFS-6.1.5-09, DAFS-7-03, DAFS-7-10
 TEST_F(StoreAttributesTest, SetattrRefusesWhatItCannotSet) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0600));
   uint64_t set = 0;
@@ -224,7 +225,7 @@ TEST_F(StoreAttributesTest, AccessAsksTheKernelForTheCaller) {
   EXPECT_EQ(res.supported, wire::kAccessRead);
 }
 
-// Shows DAFS-6.1.6-01, DAFS-6.1.6-09, DAFS-6.1.6-13, DAFS-6.5.15-01
+// Shows DAFS-6.1.6-01, DAFS-6.1.6-09, DAFS-6.1.6-13, DAFS-6.5.15-01, DAFS-6.1.6-05, DAFS-4.1.4-23
 TEST_F(StoreAttributesTest, FsattrTellsWhatStatfsTells) {
   wire::FsAttributes a;
   ASSERT_OK(store_->GetFsattr(user_, A(), UINT64_MAX, &a));
@@ -242,7 +243,40 @@ TEST_F(StoreAttributesTest, FsattrTellsWhatStatfsTells) {
   EXPECT_EQ(a.fh_expire_type, wire::kFhPersistent);
   ASSERT_OK(store_->GetFsattr(user_, Handle({}), wire::kFsattrMandatory, &a));
   EXPECT_EQ(a.included, wire::kFsattrMandatory);
+  EXPECT_EQ(a.lease_time, 60u);
   EXPECT_EQ(a.fshandle, Handle({}).fshandle);
+}
+
+// Shows DAFS-6.1.6-02, DAFS-6.1.6-03, DAFS-6.1.6-04, DAFS-6.1.6-07, DAFS-6.1.6-08
+TEST_F(StoreAttributesTest, TheFileSystemDoesAsItsAttributesSay) {
+  wire::FsAttributes a;
+  ASSERT_OK(store_->GetFsattr(user_, A(), UINT64_MAX, &a));
+  const Opened f = MustOpen(user_, CreateArgs(A(), "Name", 0644));
+  EXPECT_TRUE(a.case_preserving && !a.case_insensitive);
+  EXPECT_THAT(Names(user_, A()), ElementsAre("Name"));
+  EXPECT_DAFS(kNoEnt, Lookup(user_, A(), "name"));
+  EXPECT_TRUE(a.no_trunc);
+  EXPECT_OK(Create(user_, A(), std::string(a.max_name, 'n'), ObjectType::kDir));
+  EXPECT_DAFS(kNameTooLong, Create(user_, A(), std::string(a.max_name + 1, 'n'), ObjectType::kDir));
+  EXPECT_TRUE(a.unique_handle && a.link_support && a.max_link > 1);
+  wire::LinkArgs link;
+  link.source_object = f.filehandle;
+  link.destination_object = A();
+  link.newname = "link";
+  wire::LinkRes linked;
+  ASSERT_OK(store_->Link(user_, link, &linked));
+  EXPECT_EQ(Handle({"a", "link"}), f.filehandle);
+  EXPECT_TRUE(a.symlink_support);
+  EXPECT_OK(Create(user_, A(), "symlink", ObjectType::kLnk));
+  EXPECT_TRUE(a.chown_restricted && a.can_set_time);
+  wire::FileAttributes owner, time;
+  owner.set(wire::kFattrOwner);
+  owner.owner = "1001";
+  EXPECT_DAFS(kPerm, Set(user_, f.filehandle, owner));
+  time.set(wire::kFattrTimeModifySet);
+  time.time_modify_set = {{77, 0}, TimeSetHow::kSetToClientTime};
+  EXPECT_OK(Set(user_, f.filehandle, time));
+  EXPECT_EQ(Attributes(f.filehandle).time_modify.seconds, 77);
 }
 
 // Shows DAFS-6.5.37-01, DAFS-6.5.37-03, DAFS-6.5.23-01, DAFS-6.5.23-03

@@ -54,7 +54,8 @@ TEST(StoreHandleMacTest, ALengthBeyondTheRoomIsNotBelieved) {
 
 class StoreHandleTest : public StoreTest {};
 
-// Shows DAFS-4.1.4-19, DAFS-6.5.34-08: persistent handles survive a restart and a rename.
+// Shows DAFS-4.1.4-19, DAFS-4.1.4-25, DAFS-6.5.34-08: persistent handles survive a restart and a
+// rename.
 TEST_F(StoreHandleTest, HandlesSurviveRestartAndRename) {
   WriteFile(Path("a/f"), "hello");
   Start();
@@ -72,7 +73,8 @@ TEST_F(StoreHandleTest, HandlesSurviveRestartAndRename) {
   EXPECT_EQ(Handle({"a", "d", "g"}), handle);
 }
 
-// Shows DAFS-4.1.4-15, DAFS-4.1.4-16, DAFS-4.1.4-18: one handle for an object, whatever its name.
+// Shows DAFS-4.1.4-15, DAFS-4.1.4-16, DAFS-4.1.4-18: one handle for an object, whatever its name,
+// so that the opens of DAFS-4.4.1.2-51 are those of one handle.
 TEST_F(StoreHandleTest, HardLinksHaveOneHandle) {
   WriteFile(Path("a/f"), "x");
   ASSERT_EQ(link(Path("a/f").c_str(), Path("a/g").c_str()), 0);
@@ -82,7 +84,8 @@ TEST_F(StoreHandleTest, HardLinksHaveOneHandle) {
   EXPECT_NE(Handle({"a", "f"}), Handle({"a", "h"}));
 }
 
-// Shows DAFS-4.1.4-20: STALE once the object is removed, by us or by somebody on the server.
+// Shows DAFS-4.1.4-20, DAFS-7-15: STALE once the object is removed, by us or by somebody on the
+// server.
 TEST_F(StoreHandleTest, HandlesOfRemovedObjectsAreStale) {
   WriteFile(Path("a/f"), "x");
   WriteFile(Path("a/g"), "x");

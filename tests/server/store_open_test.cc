@@ -260,7 +260,7 @@ TEST_F(StoreOpenTest, AStateIdIsOldOnceItsOwnerHasAnother) {
   EXPECT_DAFS(kBadStateId, Write(user_, f, 0, "x"));
 }
 
-// Shows DAFS-4.4.1.2-42, DAFS-4.4.1.2-49
+// Shows DAFS-4.4.1.2-42, DAFS-4.4.1.2-49, DAFS-4.4.1.2-41, DAFS-4.4.2-06
 TEST_F(StoreOpenTest, SharesConflictInBothDirections) {
   const Opened reader = MustOpen(user_, [&] {
     wire::OpenArgs args = CreateArgs(A(), "f", 0666);
@@ -316,7 +316,8 @@ TEST_F(StoreOpenTest, OpensOfOneOwnerAreMergedAndDowngraded) {
   EXPECT_DAFS(kBadStateId, Close(user_, first));
 }
 
-// Shows DAFS-4.4.2-01, DAFS-4.4.2-02, DAFS-4.4.2-03, DAFS-4.4.2-04, DAFS-4.4.2-05, DAFS-6.5.26-04
+// Shows DAFS-4.4.2-01, DAFS-4.4.2-02, DAFS-4.4.2-03, DAFS-4.4.2-04, DAFS-4.4.2-05, DAFS-6.5.26-04,
+// DAFS-6.5.26-05
 TEST_F(StoreOpenTest, ShareKeysAdmitThoseWhoHaveThem) {
   const auto with_key = [&](const std::string& owner, uint64_t key) {
     wire::OpenArgs args = CreateArgs(A(), "f", 0666);
@@ -343,7 +344,7 @@ TEST_F(StoreOpenTest, ShareKeysAdmitThoseWhoHaveThem) {
   EXPECT_OK(Open(user_, with_key("1", 8)));
 }
 
-// Shows DAFS-6.5.7-02, DAFS-6.5.33-08, DAFS-6.5.33-04
+// Shows DAFS-6.5.7-02, DAFS-6.5.33-08, DAFS-6.5.33-04, DAFS-4.1.4-24, DAFS-6.5.7-01
 TEST_F(StoreOpenTest, ARemovedFileLivesUntilItsLastClose) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0666));
   wire::OpenArgs args = OpenArgs(A(), "f", wire::kShareRead);

@@ -120,7 +120,8 @@ TEST_F(StoreReaddirTest, AttributesOfEntriesAreThoseOfGetattr) {
   ASSERT_OK(Create(root_, A(), "l", ObjectType::kLnk));
   for (int round = 0; round < 2; ++round) {  // cached and not
     for (uint64_t bitmap : {wire::kFattrAll, wire::kFattrObjectType | wire::kFattrFileId,
-                            wire::kFattrObjectSize | wire::kFattrMode}) {
+                            wire::kFattrObjectSize | wire::kFattrMode,
+                            wire::kFattrAcl | wire::kFattrMode, wire::kFattrNamedAttr}) {
       std::vector<Entry> entries;
       ReaddirResult res;
       ASSERT_OK(List(user_, A(), 0, 100, &entries, &res, bitmap));

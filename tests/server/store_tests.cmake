@@ -4,6 +4,7 @@ foreach(name
     attributes
     data
     export
+    failures
     handle
     identity
     lock_table

@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+#include <string>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "wire/chain.h"
 #include "wire/checksum.h"
 
@@ -239,6 +243,32 @@ TEST(RequestCheckTest, ConnectRequestsCarryAChecksumOnlyWhereTheyRenew) {
   v = CheckRequest(Message(ConnectBindArgs()), context, chain);
   EXPECT_EQ(v.status, DafsStatus::kChksum);
   EXPECT_TRUE(v.checksum_due);
+  v = CheckRequest(Message(ClientConnectArgs()), context, chain);
+  EXPECT_EQ(v.status, DafsStatus::kIllegalState);
+  EXPECT_FALSE(v.checksum_due);
+}
+
+// Shows DAFS-4.3.1-04, DAFS-4.3.1-06, DAFS-4.3.1-07
+TEST(RequestCheckTest, TheClassesAreThoseOfTheDraft) {
+  const std::map<Category, std::string> classes = {
+      {Category::kSimple,
+       "ACCESS CACHE_HINT CHECK_RESPONSE FETCH_RESPONSE GET_ROOT_HANDLE LOOKUP LOOKUPP NULL "
+       "NVERIFY OPENATTR VERIFY"},
+      {Category::kBulkFetch,
+       "GETATTR_DIRECT GETATTR_INLINE GET_FSATTR READDIR_DIRECT READDIR_INLINE READLINK_DIRECT "
+       "READLINK_INLINE READ_DIRECT READ_INLINE"},
+      {Category::kFsStateModifying,
+       "APPEND_DIRECT APPEND_INLINE BATCH_SUBMIT CLOSE COMMIT CREATE DELEGPURGE DELEGRETURN "
+       "HURRY_UP LINK OPEN REMOVE RENAME SETATTR_DIRECT SETATTR_INLINE WRITE_DIRECT WRITE_INLINE"},
+      {Category::kLockStateModifying, "LOCK LOCKT LOCKU OPEN_DOWNGRADE"},
+  };
+  for (const auto& [category, expected] : classes) {
+    std::set<std::string> names;
+    for (const ProcInfo& info : kProcedures) {
+      if (info.category == category && info.section != "private") names.emplace(info.name);
+    }
+    EXPECT_EQ(absl::StrJoin(names, " "), expected);
+  }
 }
 
 // Shows DAFS-6.1.10-01, DAFS-4.3-01.

@@ -1,0 +1,107 @@
+// What the kernel refuses to tell or do: the calls in question are replaced in this program.
+// Spec: 6.5.8, 6.5.13, 6.5.15, 6.5.29.
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "tests/server/store_fixture.h"
+
+namespace {
+
+// What the calls below do; counters, publishing nothing.
+std::atomic<bool> no_xattrs{false};
+std::atomic<bool> no_usage{false};
+std::atomic<int> whole_syncs{0};
+
+}  // namespace
+
+extern "C" {
+
+ssize_t getxattr(const char* path, const char* name, void* value, size_t size) noexcept {
+  if (no_xattrs) {
+    errno = EIO;
+    return -1;
+  }
+  return syscall(SYS_getxattr, path, name, value, size);
+}
+
+int fstatvfs(int, struct statvfs* usage) noexcept {
+  *usage = {};
+  if (!no_usage) return 0;
+  errno = EIO;
+  return -1;
+}
+
+int fsync(int fd) {
+  ++whole_syncs;
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
+
+}  // extern "C"
+
+namespace dafs::server {
+namespace {
+
+class StoreFailuresTest : public StoreTest {
+ protected:
+  void SetUp() override {
+    StoreTest::SetUp();
+    if (!IsSkipped()) Start();
+  }
+  void TearDown() override {
+    no_xattrs = no_usage = false;
+    StoreTest::TearDown();
+  }
+};
+
+// Shows DAFS-6.5.13-02
+TEST_F(StoreFailuresTest, AnAttributeThatIsThereAndCannotBeHadFailsGetattr) {
+  const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
+  no_xattrs = true;
+  wire::FileAttributes attributes;
+  EXPECT_DAFS(
+      kIo, store_->Getattr(root_, f.filehandle, wire::kFattrAcl | wire::kFattrMode, &attributes));
+  EXPECT_OK(store_->Getattr(root_, f.filehandle, wire::kFattrMode, &attributes));
+  // A listing goes on without (R36).
+  ReaddirRequest request;
+  request.filehandle = A();
+  request.attr_request_bitmap = wire::kFattrAcl | wire::kFattrMode;
+  int entries = 0;
+  ReaddirResult res;
+  auto sink = [&](uint64_t, std::string_view, wire::FileAttributes& of_entry) {
+    EXPECT_EQ(of_entry.included, request.attr_request_bitmap);
+    EXPECT_EQ(of_entry.valid, 0u);
+    ++entries;
+    return true;
+  };
+  EXPECT_OK(store_->Readdir(root_, request, sink, &res));
+  EXPECT_EQ(entries, 1);
+}
+
+// Shows DAFS-6.5.15-02
+TEST_F(StoreFailuresTest, AFileSystemThatCannotBeAskedFailsGetFsattr) {
+  wire::FsAttributes attributes;
+  EXPECT_OK(store_->GetFsattr(root_, A(), wire::kFsattrSpaceFree, &attributes));
+  no_usage = true;
+  EXPECT_DAFS(kIo, store_->GetFsattr(root_, A(), wire::kFsattrSpaceFree, &attributes));
+}
+
+// Shows DAFS-6.5.8-02: fsync(2), which brings the metadata along, whatever range was asked for.
+TEST_F(StoreFailuresTest, CommitSyncsTheMetadataToo) {
+  const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
+  ASSERT_OK(Write(root_, f, 0, "data"));
+  wire::CommitArgs commit;
+  commit.filehandle = f.filehandle;
+  commit.count = 1;
+  wire::CommitRes res;
+  const int before = whole_syncs;
+  EXPECT_OK(store_->Commit(root_, commit, &res));
+  EXPECT_EQ(whole_syncs, before + 1);
+}
+
+}  // namespace
+}  // namespace dafs::server
