@@ -95,9 +95,11 @@ struct Limits {
   std::atomic<uint64_t> max_write{0};
   std::atomic<uint64_t> max_append{0};
   std::atomic<uint64_t> lease_seconds{0};
-  // READ_DIRECT, or a direct write, was answered with NOTSUPP: the server does none (R61).
+  // READ_DIRECT, a direct write, or READDIR_DIRECT was answered with NOTSUPP: the server does none
+  // (R61).
   std::atomic<bool> no_direct_reads{false};
   std::atomic<bool> no_direct_writes{false};
+  std::atomic<bool> no_direct_readdir{false};
   // The private procedure was answered with NOTSUPP.
   std::atomic<bool> no_open_handle{false};
   std::atomic<bool> no_open_execute{false};

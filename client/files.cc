@@ -453,6 +453,15 @@ dat::Task<absl::Status> Files::RegisterNow(const Identity& who, absl::Time deadl
         continue;
       }
     }
+    if (call.status == DafsStatus::kNotSupp || call.status == DafsStatus::kNotAuthorized) {
+      // 6.2.8: it takes no credentials of this kind, or not for this user. He acts with the
+      // session's own, as all do whose client is not trusted (3.1.1.1.2).
+      LogWarning(absl::StrCat("the server takes no credentials of user ", who.uid, " (",
+                              Text(wire::Name(call.status)),
+                              "): it decides as whom his calls are made"));
+      client_.credentials().Insert(client_id, who, wire::CredHandle(), most);
+      co_return absl::OkStatus();
+    }
     if (call.status != DafsStatus::kDelay && call.status != DafsStatus::kGrace) {
       co_return StatusOf(call, absl::StrCat("register credentials of user ", who.uid));
     }
@@ -468,7 +477,7 @@ dat::Task<absl::Status> Files::RegisterNow(const Identity& who, absl::Time deadl
 // What comes of it does not matter: the server drops handles with the client.
 dat::Task<void> Files::Release(const wire::CredHandle& handle, absl::Time deadline) {
   Session* session = connection_->session();
-  if (session == nullptr) co_return;
+  if (session == nullptr || handle.is_zero()) co_return;
   Call<wire::ReleaseCredArgs> call;
   call.args.cred_handle = handle;
   CallBase* const chain[] = {&call};

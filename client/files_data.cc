@@ -20,6 +20,7 @@ constexpr uint32_t kReadInlineData = 48;
 constexpr uint32_t kWriteInlineData = 136;
 constexpr uint32_t kLeastAppend = 65536;  // MAX_APPEND is at least this, WIRE 5.3
 constexpr int kMostDamaged = 3;           // transfers of one read with a wrong direct_checksum
+constexpr uint32_t kLeastWrite = 1024;    // writes are made no smaller than this, WIRE 11.3
 
 uint32_t LeastOf(uint64_t a, uint64_t b) { return static_cast<uint32_t>(std::min(a, b)); }
 
@@ -234,7 +235,7 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(Piece piece) {
   bool must_inline = NeedsInlineWrites();
   while (total.count < piece.size) {
     LeasePart part{buffers_.get(), piece.lease, piece.position + total.count,
-                   piece.size - total.count};
+                   std::min(piece.size - total.count, write_bytes())};
     const uint32_t room = InlineWriteRoom();
     const uint32_t before = total.count;
     wire::StableHow committed = piece.stability;
@@ -278,6 +279,11 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(Piece piece) {
       if (status.ok()) {
         status = call.ok() ? Join(total, call.res, part, &committed) : StatusOf(call, "write");
       }
+    }
+    // MAX_WRITE is a server's to tell or not to tell (WIRE 5.3).
+    if (wire::DafsFromStatus(status) == wire::DafsStatus::kWriteTooBig && part.size > kLeastWrite) {
+      client_.limits().max_write.store(part.size / 2, std::memory_order_relaxed);
+      continue;
     }
     if (!status.ok()) {
       if (total.count == 0) co_return status;

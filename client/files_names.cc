@@ -41,9 +41,9 @@ dat::Task<absl::StatusOr<Node>> Files::Mount(const Identity& who) {
   const bool deep = !lookup.args.path.empty();
   dat::Task<absl::Status> task =
       RunAll(&who, deep ? std::span<CallBase* const>(chain) : std::span<CallBase* const>(at_root),
-             "mount");
+             "mount", 1);
   CO_RETURN_IF_ERROR(co_await task);
-  Learn(fs.res.obj_attributes, client_.limits());
+  if (fs.ok()) Learn(fs.res.obj_attributes, client_.limits());  // else there are none to heed
   Node node;
   node.handle = deep ? lookup.res.filehandle : root.res.root_handle;
   node.attributes = stat.Take();
@@ -382,7 +382,8 @@ dat::Task<absl::StatusOr<uint32_t>> Files::Access(const Identity& who, const wir
   CallBase* const chain[] = {&call};
   dat::Task<absl::Status> task = RunAll(&who, chain, "access");
   CO_RETURN_IF_ERROR(co_await task);
-  co_return call.res.access;
+  // Of what it cannot tell the server decides when it is asked to do it (6.5.2).
+  co_return call.res.access | (access & ~call.res.supported);
 }
 
 dat::Task<absl::StatusOr<wire::FsAttributes>> Files::StatFs(const Identity& who,

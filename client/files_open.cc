@@ -293,6 +293,13 @@ dat::Task<absl::StatusOr<DirectoryPage>> Files::ReadDirectory(
     const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
     const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into) {
   LeasePart part{buffers_.get(), &into, 0, std::min(max_bytes, into.payload_bytes())};
+  std::atomic<bool>& not_direct = client_.limits().no_direct_readdir;
+  if (not_direct.load(std::memory_order_relaxed)) {
+    dat::Task<absl::StatusOr<DirectoryPage>> task =
+        ReadDirectoryInline(who, directory, cookie, cookieverf, part.size, attributes, into);
+    absl::StatusOr<DirectoryPage> page = co_await task;
+    co_return page;
+  }
   ReaddirDirectCall call(part);
   call.args.filehandle = directory;
   call.args.cookie = cookie;
@@ -303,6 +310,7 @@ dat::Task<absl::StatusOr<DirectoryPage>> Files::ReadDirectory(
   dat::Task<absl::Status> task = Run(&who, chain);
   CO_RETURN_IF_ERROR(co_await task);
   if (call.status == wire::DafsStatus::kNotSupp) {
+    not_direct.store(true, std::memory_order_relaxed);
     dat::Task<absl::StatusOr<DirectoryPage>> inline_task =
         ReadDirectoryInline(who, directory, cookie, cookieverf, part.size, attributes, into);
     absl::StatusOr<DirectoryPage> page = co_await inline_task;

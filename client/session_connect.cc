@@ -267,6 +267,7 @@ dat::Task<absl::Status> Session::Negotiate(absl::Time deadline) {
     co_return Agree(connect.res);
   }
   const bool other_method = connect.status == wire::DafsStatus::kNotAuthenticated ||
+                            connect.status == wire::DafsStatus::kNotAuthorized ||
                             connect.status == wire::DafsStatus::kNotSupp;
   if (!other_method || (wish != Auth::kAuto && connect.status != wire::DafsStatus::kNotSupp)) {
     co_return Refused(connect.proc(), connect.status);
@@ -292,6 +293,10 @@ dat::Task<absl::Status> Session::ConnectThenAuthenticate(absl::Time deadline) {
   dat::Task<absl::Status> asking = Run(wire::CredHandle(), second, deadline);
   CO_RETURN_IF_ERROR(co_await asking);
   const Auth wish = client_.options().auth;
+  if (!secinfo.ok()) {  // a server that does not say: both are tried
+    secinfo.res.secinfo.resize(2);
+    secinfo.res.secinfo[1].auth_type = wire::AuthType::kDefault;
+  }
   std::string offered;
   std::vector<wire::AuthType> methods;
   for (const wire::SecInfo& info : secinfo.res.secinfo) {

@@ -14,6 +14,22 @@ namespace {
 
 constexpr uint32_t kNobody = 65534;  // an owner that is no number
 
+// What stands for attributes that a server may be without (WIRE 5.2, "Mandatory"): a mode that
+// forbids nothing, since the server decides anyway, and of the times the nearest.
+constexpr uint32_t kAnyMode = 0777;
+
+struct Times {
+  wire::Time access, modify, metadata;
+};
+
+Times TimesOf(const wire::FileAttributes& a) {
+  Times times;
+  times.modify = a.has(wire::kFattrTimeModify) ? a.time_modify : a.time_metadata;
+  times.metadata = a.has(wire::kFattrTimeMetadata) ? a.time_metadata : times.modify;
+  times.access = a.has(wire::kFattrTimeAccess) ? a.time_access : times.modify;
+  return times;
+}
+
 // st_blksize: what stdio and cp move at once. Each write(2) is a round trip, so more than a page;
 // within what malloc gives without mmap(2).
 constexpr uint32_t kPreferredBytes = 65536;
@@ -99,13 +115,15 @@ fuse_attr KernelAttributes(const wire::FileAttributes& a, uint64_t nodeid) {
   // POSIX counts 512 bytes; without SPACE_USED the size is the best guess.
   uint64_t used = a.has(wire::kFattrSpaceUsed) ? a.space_used : a.object_size;
   out.blocks = used / 512 + (used % 512 != 0);
-  out.atime = static_cast<uint64_t>(a.time_access.seconds);
-  out.atimensec = a.time_access.nseconds;
-  out.mtime = static_cast<uint64_t>(a.time_modify.seconds);
-  out.mtimensec = a.time_modify.nseconds;
-  out.ctime = static_cast<uint64_t>(a.time_metadata.seconds);
-  out.ctimensec = a.time_metadata.nseconds;
-  out.mode = FileTypeBits(a.object_type) | (a.mode & wire::kModeBits);
+  const Times times = TimesOf(a);
+  out.atime = static_cast<uint64_t>(times.access.seconds);
+  out.atimensec = times.access.nseconds;
+  out.mtime = static_cast<uint64_t>(times.modify.seconds);
+  out.mtimensec = times.modify.nseconds;
+  out.ctime = static_cast<uint64_t>(times.metadata.seconds);
+  out.ctimensec = times.metadata.nseconds;
+  out.mode =
+      FileTypeBits(a.object_type) | (a.has(wire::kFattrMode) ? a.mode & wire::kModeBits : kAnyMode);
   out.nlink = a.has(wire::kFattrNumLinks) ? a.num_links : 1;
   out.uid = IdFromText(a.owner);
   out.gid = IdFromText(a.owner_group);
@@ -127,9 +145,10 @@ StatxAttributes KernelStatx(const wire::FileAttributes& a, uint64_t nodeid) {
   out.ino = attr.ino;
   out.size = attr.size;
   out.blocks = attr.blocks;
-  out.atime = time(a.time_access);
-  out.ctime = time(a.time_metadata);
-  out.mtime = time(a.time_modify);
+  const Times times = TimesOf(a);
+  out.atime = time(times.access);
+  out.ctime = time(times.metadata);
+  out.mtime = time(times.modify);
   out.rdev_major = static_cast<uint32_t>(a.raw_dev.specdata1);
   out.rdev_minor = static_cast<uint32_t>(a.raw_dev.specdata2);
   if (a.has(wire::kFattrTimeCreate)) {

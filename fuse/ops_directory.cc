@@ -26,8 +26,8 @@ constexpr int kEmptyChunksMax = 8;
 constexpr uint64_t kPlusAttributes = client::kStatAttributes | wire::kFattrFilehandle;
 constexpr uint64_t kNameAttributes = wire::kFattrFileId | wire::kFattrObjectType;
 // Without these an entry cannot be shown to the kernel as a node.
-constexpr uint64_t kNeeded = wire::kFattrObjectType | wire::kFattrMode | wire::kFattrChange |
-                             wire::kFattrObjectSize | wire::kFattrFilehandle;
+constexpr uint64_t kNeeded =
+    wire::kFattrObjectType | wire::kFattrChange | wire::kFattrObjectSize | wire::kFattrFilehandle;
 
 bool IsEntryName(std::string_view name) {
   return !name.empty() && name.size() <= 255 && name != "." && name != ".." &&

@@ -149,6 +149,7 @@ TEST(KernelAttributes, ShowWhatStatShows) {
   a.object_size = uint64_t{5} << 32;
   a.file_id = 0x123456789abcdef0;
   a.space_used = 1025;
+  a.set(wire::kFattrTimeModify);
   a.time_modify = {-5, 999'999'999};
   a.owner = "1000";
   a.owner_group = "somebody@example.org";
@@ -162,6 +163,27 @@ TEST(KernelAttributes, ShowWhatStatShows) {
   EXPECT_EQ(out.mtimensec, 999'999'999u);
   EXPECT_EQ(out.uid, 1000u);
   EXPECT_EQ(out.gid, 65534u);
+}
+
+// Shows DAFS-6.1.5-02: of a server that has the mandatory attributes alone.
+TEST(KernelAttributes, WhatAServerHasNotGotIsMadeUp) {
+  wire::FileAttributes a;
+  a.set(wire::kFattrMandatory);
+  a.object_type = wire::ObjectType::kDir;
+  a.object_size = 513;
+  a.file_id = 3;
+  fuse_attr out = KernelAttributes(a, 7);
+  EXPECT_EQ(out.mode, S_IFDIR | 0777u);
+  EXPECT_EQ(out.nlink, 1u);
+  EXPECT_EQ(out.blocks, 2u);
+  EXPECT_EQ(out.uid, 65534u);
+  a.set(wire::kFattrTimeModify);
+  a.time_modify = {77, 5};
+  out = KernelAttributes(a, 7);
+  EXPECT_EQ(out.atime, 77u);
+  EXPECT_EQ(out.ctime, 77u);
+  EXPECT_EQ(out.ctimensec, 5u);
+  EXPECT_EQ(KernelStatx(a, 7).atime.seconds, 77);
 }
 
 TEST(KernelAttributes, TypesAndDevicesGoBothWays) {

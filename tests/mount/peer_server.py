@@ -188,6 +188,7 @@ class Session(threading.Thread):
             self.state.requests += 1
             number = self.state.requests
             status, body, data = self.execute(name)
+        self.first = self.first and status != "OK"
         due = self.checksums and name not in ("CLIENT_CONNECT", "CLIENT_CONNECT_AUTH", "CONNECT_BIND")
         body = bytes(body)
         whole = 40 + len(body) + len(data)
@@ -195,6 +196,7 @@ class Session(threading.Thread):
         if name.startswith("CLIENT_CONNECT"):
             body += bytes(max(0, quirks.connect_bytes - 40 - len(body)))
         target = quirks.target if quirks.target and not name.startswith("CLIENT_CONNECT") else quirks.requests
+        target = 1 if self.first else target  # a connect request that failed, WIRE 11.4
         response = struct.pack(self.order + "IIHHHH8s4sIII", 0x44414652, 1, target, quirks.spec_cond, stream, seq,
                                self.analyzer, bytes(4), CODE[status], 40 + len(body), 0) + body
         if due:
@@ -214,7 +216,6 @@ class Session(threading.Thread):
         connects = name.startswith("CLIENT_CONNECT") or name == "CONNECT_BIND"
         if self.first != connects:
             self.complain(f"{name} {'first' if self.first else 'on a session'}")
-        self.first = False
         if stream >= self.nreq or stream in self.busy or len(self.busy) >= self.nreq:
             self.complain(f"{name} on stream {stream} of {self.nreq}, in use {self.busy}")
         if not connects and stream in self.sequence and seq != (self.sequence[stream] + 1) % 65536:

@@ -1,0 +1,224 @@
+// A server that does what it may, and not what ours does: without what is optional, with other
+// attributes, smaller sizes and fewer credits, in another order. Spec: WIRE 2.5, 5.1, 9.3, 11.3.
+#include <set>
+
+#include "tests/client/scripted_fixture.h"
+
+namespace dafs::client::testing {
+namespace {
+
+using wire::DafsStatus;
+using wire::Proc;
+
+class OtherServersTest : public ScriptedTest {
+ protected:
+  // These procedures are answered with `status`.
+  void Refuse(std::set<Proc> procedures, DafsStatus status = DafsStatus::kNotSupp) {
+    server_.script = [procedures = std::move(procedures), status](ScriptedConnection& c,
+                                                                  const Request& request) {
+      if (!procedures.contains(request.header.procedure)) return false;
+      c.Refuse(request, status);
+      return true;
+    };
+  }
+  BufferLease Lease(BufferUse use, uint32_t bytes) {
+    return files_->buffers().TryAcquire(use, bytes);
+  }
+
+  wire::FileHandle dir_;
+};
+
+// 6.2.8, 3.1.1.1.2: its calls are made with the session's own credentials.
+TEST_F(OtherServersTest, WithoutRegisterCredTheServerDecidesAsWhom) {
+  for (const DafsStatus status : {DafsStatus::kNotSupp, DafsStatus::kNotAuthorized}) {
+    files_.reset();
+    MakeFiles();
+    server_.log.clear();
+    Refuse({Proc::kRegisterCred}, status);
+    ASSERT_OK(Await(files_->Mount(who_)));
+    ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));
+    const Identity other{1001, 1001, {}};
+    ASSERT_OK(Await(files_->Lookup(other, dir_, "name")));
+    // Once for each user.
+    EXPECT_EQ(server_.Count(Proc::kRegisterCred), 2);
+    for (const auto& seen : server_.log) EXPECT_TRUE(seen.cred.is_zero());
+    files_->Shutdown();
+  }
+}
+
+TEST_F(OtherServersTest, WithoutFileSystemAttributesItIsMounted) {
+  MakeFiles();
+  Refuse({Proc::kGetFsattr});
+  ASSERT_OK(Await(files_->Mount(who_)));
+}
+
+// Places for other users are made without releasing what was never registered.
+TEST_F(OtherServersTest, WhoWasRefusedIsNotReleased) {
+  options_.max_credentials = 1;
+  MakeFiles();
+  Refuse({Proc::kRegisterCred});
+  for (uint32_t uid = 1000; uid < 1003; ++uid) {
+    const Identity who{uid, uid, {}};
+    ASSERT_OK(Await(files_->Lookup(who, dir_, "name")));
+  }
+  EXPECT_EQ(server_.Count(Proc::kReleaseCred), 0);
+}
+
+TEST_F(OtherServersTest, WithoutSecinfoTheMethodsAreTried) {
+  std::vector<wire::AuthType> tried;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    switch (request.header.procedure) {
+      case Proc::kClientConnectAuth:
+      case Proc::kSecinfo:
+        c.Refuse(request, DafsStatus::kNotSupp);
+        return true;
+      case Proc::kClientAuth:
+        tried.push_back(request.Decode<wire::ClientAuthArgs>().auth_req.auth_type);
+        if (tried.back() == wire::AuthType::kDefault) return false;
+        c.Refuse(request, DafsStatus::kNotAuthorized);
+        return true;
+      default:
+        return false;
+    }
+  };
+  ASSERT_OK(MakeSession());
+  EXPECT_THAT(tried, ::testing::ElementsAre(wire::AuthType::kNone, wire::AuthType::kDefault));
+  EXPECT_EQ(session_->negotiated().auth, wire::AuthType::kDefault);
+}
+
+// Shows DAFS-6.1.6-11: MAX_WRITE is not mandatory, and without it a refusal tells.
+TEST_F(OtherServersTest, AWriteThatIsTooBigGoesInSmallerOnes) {
+  MakeFiles();
+  std::set<uint32_t> sizes;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    uint32_t size = 0;
+    if (request.header.procedure == Proc::kWriteDirect) {
+      size = request.Decode<wire::WriteDirectArgs>().byte_count;
+    } else if (request.header.procedure == Proc::kWriteInline) {
+      size = request.Decode<wire::WriteInlineArgs>().byte_count;
+    }
+    if (size <= 20000) {
+      if (size != 0) sizes.insert(size);
+      return false;
+    }
+    c.Refuse(request, DafsStatus::kWriteTooBig);
+    return true;
+  };
+  constexpr uint32_t kBytes = 100000;
+  BufferLease lease = Lease(BufferUse::kWriteSource, kBytes);
+  for (uint32_t i = 0; i < kBytes; ++i) lease.payload()[i] = ScriptedByte(i);
+  absl::StatusOr<WriteResult> written =
+      Await(files_->Write(who_, dir_, {}, 0, lease, 0, kBytes, wire::StableHow::kFileSync));
+  ASSERT_OK(written);
+  EXPECT_EQ(written->count, kBytes);
+  const std::vector<std::byte>& at_server = server_.written[""];
+  ASSERT_EQ(at_server.size(), kBytes);
+  for (uint32_t i = 0; i < kBytes; ++i) ASSERT_EQ(at_server[i], ScriptedByte(i));
+  EXPECT_EQ(*sizes.rbegin(), 12500u);
+  EXPECT_EQ(files_->write_bytes(), 12500u);  // and the next begins with it
+}
+
+// 6.5.2: `supported` is less than what was asked.
+TEST_F(OtherServersTest, WhatAccessCannotTellIsLeftToTheServer) {
+  MakeFiles();
+  server_.script = [](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kAccess) return false;
+    wire::AccessRes res;
+    res.supported = wire::kAccessRead | wire::kAccessModify;
+    res.access = wire::kAccessRead;
+    c.Answer(request, res);
+    return true;
+  };
+  absl::StatusOr<uint32_t> access = Await(
+      files_->Access(who_, dir_, wire::kAccessRead | wire::kAccessModify | wire::kAccessExecute));
+  ASSERT_OK(access);
+  EXPECT_EQ(*access, wire::kAccessRead | wire::kAccessExecute);
+}
+
+TEST_F(OtherServersTest, WithoutReaddirDirectItIsAskedForOnce) {
+  MakeFiles();
+  Refuse({Proc::kReaddirDirect});
+  BufferLease lease = Lease(BufferUse::kReadTarget, 128 << 10);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_OK(Await(files_->ReadDirectory(who_, dir_, 0, {}, 65536, 0, lease)));
+  }
+  EXPECT_EQ(server_.Count(Proc::kReaddirDirect), 1);
+  EXPECT_EQ(server_.Count(Proc::kReaddirInline), 3);
+}
+
+// WIRE 11.3: sizes are the server's to lower, down to 1024. Reads and writes fit into them.
+TEST_F(OtherServersTest, TheSmallestMessagesAndOneCreditAreEnough) {
+  server_.max_requests = 1;
+  server_.target_nreq = 1;
+  server_.script = [this](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kClientConnectAuth) return false;
+    wire::ClientConnectAuthRes res;
+    res.session_id = wire::OpaqueFromUint64<wire::SessionId>(9);
+    res.client_id = wire::OpaqueFromUint64<wire::ClientId>(server_.instance);
+    res.max_request_size = res.max_response_size = 1024;
+    res.max_requests = 1;
+    res.max_credentials = 1;
+    res.inline_write_header_size = 1016;  // padded writes, which are not asked for
+    res.trusted = true;
+    c.session_id = 9;
+    c.connected_session = true;
+    c.Answer(request, res);
+    return true;
+  };
+  MakeFiles();
+  client_->limits().no_direct_reads = client_->limits().no_direct_writes = true;
+  ASSERT_OK(Await(files_->Mount(who_)));
+  BufferLease lease = Lease(BufferUse::kWriteSource, 5000);
+  for (uint32_t i = 0; i < 5000; ++i) lease.payload()[i] = ScriptedByte(i);
+  absl::StatusOr<WriteResult> written =
+      Await(files_->Write(who_, dir_, {}, 0, lease, 0, 5000, wire::StableHow::kFileSync));
+  ASSERT_OK(written);
+  EXPECT_EQ(written->count, 5000u);
+  EXPECT_EQ(server_.Count(Proc::kWriteInline), 6);
+  EXPECT_EQ(server_.most_outstanding, 1u);
+}
+
+// Heap items in another order, gaps, padding and bytes behind the end that nothing leads to
+// (WIRE 2.5), and attributes that were not asked for.
+TEST_F(OtherServersTest, AnswersNeedNotBeCanonical) {
+  MakeFiles();
+  server_.script = [](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kGetattrInline) return false;
+    wire::GetattrInlineRes res;
+    res.obj_attributes = ScriptedAttributes(wire::kFattrMandatory | wire::kFattrOwner |
+                                            wire::kFattrOwnerGroup | wire::kFattrMimeType);
+    res.obj_attributes.owner = "1000";
+    res.obj_attributes.owner_group = "100";
+    res.obj_attributes.mime_type = "text/plain";
+    std::vector<std::byte> bytes = c.Encoded(request, res, DafsStatus::kOk, {});
+    bytes.resize(bytes.size() + 64, std::byte{0xee});
+    const auto length = static_cast<uint32_t>(bytes.size());
+    std::memcpy(bytes.data() + 32, &length, 4);
+    std::memset(bytes.data() + 36, 0x11, 4);  // reserved
+    bytes[10] = std::byte{0xfc};              // special conditions nobody has defined
+    c.Send(std::move(bytes));
+    return true;
+  };
+  absl::StatusOr<wire::FileAttributes> attributes = Await(files_->GetAttributes(who_, dir_));
+  ASSERT_OK(attributes);
+  EXPECT_EQ(attributes->owner, "1000");
+  EXPECT_EQ(attributes->owner_group, "100");
+  EXPECT_FALSE(attributes->has(wire::kFattrMode));
+  EXPECT_EQ(server_.connections_made, 1);
+}
+
+// A server sends nothing by itself on the Operation Channel: whose answer should it be?
+TEST_F(OtherServersTest, AMessageOutOfTheBlueEndsTheSession) {
+  MakeFiles();
+  ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));
+  wire::RequestHeader nothing;
+  std::vector<std::byte> bytes(40);
+  wire::EncodeResponseHeaderOnly(wire::ResponseTo(nothing, DafsStatus::kOk, 1),
+                                 wire::ByteOrder::kLittle, bytes, false);
+  server_.only().Send(std::move(bytes));
+  ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));
+  EXPECT_EQ(server_.connections_made, 2);
+}
+
+}  // namespace
+}  // namespace dafs::client::testing
