@@ -326,11 +326,14 @@ class Files {
   dat::Task<absl::StatusOr<ReadResult>> Read(const Identity& who, const wire::FileHandle& file,
                                              const wire::StateId& state_id, uint64_t offset,
                                              BufferLease& into, uint32_t size);
-  // Writes `size` bytes from `position` bytes behind the start of the payload of `from`.
+  // Writes `size` bytes from `position` bytes behind the start of the payload of `from`. `after`,
+  // which may be null: the file's attributes behind it, in the same chain, if it is small and went
+  // in one piece; nothing valid in them otherwise.
   dat::Task<absl::StatusOr<WriteResult>> Write(const Identity& who, const wire::FileHandle& file,
                                                const wire::StateId& state_id, uint64_t offset,
                                                const BufferLease& from, uint32_t position,
-                                               uint32_t size, wire::StableHow stability);
+                                               uint32_t size, wire::StableHow stability,
+                                               wire::FileAttributes* after = nullptr);
   // At most append_bytes() at once: an append is atomic and never cut in pieces. Not idempotent.
   dat::Task<absl::StatusOr<AppendResult>> Append(const Identity& who, const wire::FileHandle& file,
                                                  const wire::StateId& state_id,
@@ -486,6 +489,7 @@ class Files {
     uint32_t position;
     uint32_t size;
     wire::StableHow stability = wire::StableHow::kUnstable;
+    wire::FileAttributes* after = nullptr;
   };
   template <class Result>
   struct Pieces;

@@ -188,7 +188,8 @@ dat::Task<absl::StatusOr<WriteResult>> Files::Write(const Identity& who,
                                                     const wire::FileHandle& file,
                                                     const wire::StateId& state_id, uint64_t offset,
                                                     const BufferLease& from, uint32_t position,
-                                                    uint32_t size, wire::StableHow stability) {
+                                                    uint32_t size, wire::StableHow stability,
+                                                    wire::FileAttributes* after) {
   DAFS_CHECK(
       from.use() == BufferUse::kWriteSource && uint64_t{position} + size <= from.payload_bytes(),
       "a write from a lease that does not hold it");
@@ -197,6 +198,7 @@ dat::Task<absl::StatusOr<WriteResult>> Files::Write(const Identity& who,
     CO_RETURN_IF_ERROR(co_await waiting);
   }
   Piece piece{&who, &file, state_id, offset, &from, position, size, stability};
+  if (size <= write_bytes()) piece.after = after;
   dat::Task<absl::StatusOr<WriteResult>> task =
       size <= write_bytes() ? WriteWhole(piece) : WriteInPieces(piece);
   absl::StatusOr<WriteResult> result = co_await task;
@@ -248,9 +250,15 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(Piece piece) {
       call.args.offset = piece.offset + total.count;
       call.args.byte_count = part.size;
       call.args.stable_how = piece.stability;
-      CallBase* const chain[] = {&call};
+      AfterCall stat(*piece.file);
+      CallBase* const members[] = {&call, &stat};
+      const bool whole = part.size == piece.size && piece.after != nullptr;
+      const std::span<CallBase* const> chain(members, whole ? 2 : 1);
       dat::Task<absl::Status> task = Run(piece.who, chain);
       status = co_await task;
+      if (status.ok() && whole && call.ok() && call.res.count == part.size) {
+        stat.PutInto(piece.after);
+      }
       // A new session with smaller messages: cut it anew.
       if (wire::DafsFromStatus(status) == wire::DafsStatus::kTooSmall &&
           InlineWriteRoom() < part.size) {

@@ -87,7 +87,7 @@ dat::Task<absl::StatusOr<Node>> Files::MakeDirectory(const Identity& who,
                                                      wire::FileAttributes* after) {
   Call<wire::CreateArgs> create;
   StatCall stat;
-  DirectoryStatCall parent(directory);
+  AfterCall parent(directory);
   create.args.filehandle = directory;
   create.args.component = name;
   create.args.obj_type = wire::ObjectType::kDir;
@@ -108,7 +108,7 @@ dat::Task<absl::StatusOr<Node>> Files::MakeSymlink(const Identity& who,
                                                    wire::FileAttributes* after) {
   Call<wire::CreateArgs> create;
   StatCall stat;
-  DirectoryStatCall parent(directory);
+  AfterCall parent(directory);
   create.args.filehandle = directory;
   create.args.component = name;
   create.args.obj_type = wire::ObjectType::kLnk;
@@ -138,7 +138,7 @@ dat::Task<absl::StatusOr<Node>> Files::MakeNode(const Identity& who,
   if (!unknown.load(std::memory_order_relaxed)) {
     Call<wire::MakeNodeArgs> make;
     StatCall stat;
-    DirectoryStatCall parent(directory);
+    AfterCall parent(directory);
     make.args.filehandle = directory;
     make.args.component = name;
     make.args.obj_type = type;
@@ -203,7 +203,7 @@ dat::Task<absl::StatusOr<Node>> Files::CreateNode(const Identity& who,
   Call<wire::CreateArgs> create;
   Call<wire::SetattrInlineArgs> set;
   StatCall stat;
-  DirectoryStatCall parent(directory);
+  AfterCall parent(directory);
   create.args.filehandle = directory;
   create.args.component = name;
   create.args.obj_type = type;
@@ -233,7 +233,7 @@ dat::Task<absl::StatusOr<Node>> Files::Link(const Identity& who, const wire::Fil
                                             std::string_view name, wire::FileAttributes* after) {
   Call<wire::LinkArgs> link;
   StatCall stat(false);  // LINK leaves the directory current
-  DirectoryStatCall parent(directory);
+  AfterCall parent(directory);
   link.args.source_object = file;
   link.args.destination_object = directory;
   link.args.newname = name;
@@ -251,7 +251,7 @@ dat::Task<absl::StatusOr<Node>> Files::Link(const Identity& who, const wire::Fil
 dat::Task<absl::Status> Files::Remove(const Identity& who, const wire::FileHandle& directory,
                                       std::string_view name, wire::FileAttributes* after) {
   Call<wire::RemoveArgs> remove;
-  DirectoryStatCall parent(directory);
+  AfterCall parent(directory);
   remove.args.filehandle = directory;
   remove.args.target = name;
   CallBase* const chain[] = {&remove, &parent};
@@ -267,8 +267,8 @@ dat::Task<absl::Status> Files::Rename(const Identity& who, const wire::FileHandl
                                       std::string_view to_name, wire::FileAttributes* from_after,
                                       wire::FileAttributes* to_after) {
   Call<wire::RenameArgs> rename;
-  DirectoryStatCall from(from_directory);
-  DirectoryStatCall to(to_directory);
+  AfterCall from(from_directory);
+  AfterCall to(to_directory);
   rename.args.sourcedir = from_directory;
   rename.args.targetdir = to_directory;
   rename.args.oldname = from_name;

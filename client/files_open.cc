@@ -95,7 +95,7 @@ dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenR
   OpenCall<wire::OpenArgs> open(client_.opens(), who);
   Call<wire::SetattrInlineArgs> set;
   StatCall stat;
-  DirectoryStatCall parent(request.directory);
+  AfterCall parent(request.directory);
   open.args = ArgsOf(request);
   set.args.obj_attributes = SetAfterOpen(request);
   set.chf_fh = set.chf_state_id = true;

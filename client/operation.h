@@ -22,12 +22,12 @@ class StatCall : public Call<wire::GetattrInlineArgs> {
   wire::FileAttributes&& Take() { return std::move(res.obj_attributes); }
 };
 
-// GETATTR of the directory that the members before have changed. It is an addition: its failure is
-// not theirs.
-class DirectoryStatCall : public StatCall {
+// GETATTR of the file or directory that the members before have changed. It is an addition: its
+// failure is not theirs.
+class AfterCall : public StatCall {
  public:
-  explicit DirectoryStatCall(const wire::FileHandle& directory) : StatCall(false) {
-    args.filehandle = directory;
+  explicit AfterCall(const wire::FileHandle& changed) : StatCall(false) {
+    args.filehandle = changed;
   }
   void PutInto(wire::FileAttributes* after) {
     if (after != nullptr && ok()) *after = Take();

@@ -83,28 +83,35 @@ Place InodeTable::PlaceOf(uint64_t nodeid) const {
   return With(nodeid, [](const Inode* inode) { return inode ? inode->place : Place(); });
 }
 
+absl::Duration InodeTable::Tell(Inode& inode, const wire::FileAttributes& attributes,
+                                absl::Time at) {
+  const bool directory = attributes.object_type == wire::ObjectType::kDir;
+  const absl::Duration least = directory ? times_.dir_min : times_.reg_min;
+  const absl::Duration greatest = directory ? times_.dir_max : times_.reg_max;
+  if (!inode.told || inode.told_change != attributes.change) {
+    inode.valid_for = least;
+  } else if (at - inode.told_at >= inode.valid_for) {
+    inode.valid_for = std::min(inode.valid_for * 2, greatest);
+  }
+  inode.told = true;
+  inode.told_change = attributes.change;
+  inode.told_at = at;
+  inode.fresh.reset();
+  inode.changed_untold = false;
+  if (directory && inode.last_told != nullptr) {
+    *inode.last_told = attributes;
+  } else if (directory) {
+    inode.last_told = std::make_unique<wire::FileAttributes>(attributes);
+  }
+  return inode.valid_for;
+}
+
 absl::Duration InodeTable::Told(uint64_t nodeid, const wire::FileAttributes& attributes,
                                 absl::Time now) {
-  bool directory = attributes.object_type == wire::ObjectType::kDir;
-  absl::Duration least = directory ? times_.dir_min : times_.reg_min;
-  absl::Duration greatest = directory ? times_.dir_max : times_.reg_max;
   return With(nodeid, [&](Inode* inode) {
-    if (inode == nullptr) return least;
-    if (!inode->told || inode->told_change != attributes.change) {
-      inode->valid_for = least;
-    } else if (now - inode->told_at >= inode->valid_for) {
-      inode->valid_for = std::min(inode->valid_for * 2, greatest);
-    }
-    inode->told = true;
-    inode->told_change = attributes.change;
-    inode->told_at = now;
-    inode->fresh.reset();
-    if (directory && inode->last_told != nullptr) {
-      *inode->last_told = attributes;
-    } else if (directory) {
-      inode->last_told = std::make_unique<wire::FileAttributes>(attributes);
-    }
-    return inode->valid_for;
+    if (inode != nullptr) return Tell(*inode, attributes, now);
+    const bool directory = attributes.object_type == wire::ObjectType::kDir;
+    return directory ? times_.dir_min : times_.reg_min;
   });
 }
 
@@ -139,21 +146,24 @@ void InodeTable::PagesAre(uint64_t nodeid, uint64_t change) {
   });
 }
 
+void InodeTable::Touched(Inode& inode, absl::Time now) {
+  ++inode.touches;
+  inode.touched_at = now;
+  inode.fresh.reset();
+}
+
 void InodeTable::Touch(uint64_t nodeid, absl::Time now) {
   With(nodeid, [&](Inode* inode) {
-    if (inode == nullptr) return;
-    inode->touched_at = now;
-    inode->fresh.reset();
+    if (inode != nullptr) Touched(*inode, now);
   });
 }
 
 InodeTable::Change InodeTable::BeginChange(uint64_t nodeid, absl::Time now) {
   return With(nodeid, [&](Inode* inode) -> Change {
     if (inode == nullptr) return {};
-    inode->touched_at = now;
-    inode->fresh.reset();
+    Touched(*inode, now);
     const bool alone = inode->changes_begun == inode->changes_ended;
-    return {++inode->changes_begun, alone};
+    return {++inode->changes_begun, alone, {inode->touches, removals_}};
   });
 }
 
@@ -163,27 +173,61 @@ void InodeTable::EndChange(uint64_t nodeid, const Change& change, wire::FileAttr
     // Number 0: the node was not known, or is another one by now.
     if (inode == nullptr || change.number == 0 || change.number > inode->changes_begun) return;
     ++inode->changes_ended;
-    inode->touched_at = now;
-    inode->fresh.reset();
-    const bool last = change.number == inode->changes_begun;
-    if (!change.alone || !last || after.valid == 0) return;
-    inode->fresh = std::make_unique<wire::FileAttributes>(std::move(after));
-    inode->fresh_at = now;
+    const bool undisturbed = change.alone && inode->touches == change.begun.touches;
+    Touched(*inode, now);
+    inode->changed_untold = true;
+    if (!undisturbed || after.valid == 0) return;
+    Keep(*inode, std::move(after), change.begun.removals, now);
+    inode->fresh_of_write = inode->type != wire::ObjectType::kDir;
+  });
+}
+
+void InodeTable::Keep(Inode& inode, wire::FileAttributes attributes, uint64_t removals,
+                      absl::Time now) {
+  inode.fresh = std::make_unique<wire::FileAttributes>(std::move(attributes));
+  inode.fresh_at = now;
+  inode.fresh_removals = removals;
+  inode.fresh_of_write = false;
+}
+
+InodeTable::Moment InodeTable::MomentOf(uint64_t nodeid) const {
+  return With(nodeid, [this](const Inode* inode) {
+    return Moment{inode != nullptr ? inode->touches : 0, removals_};
+  });
+}
+
+void InodeTable::KeepFresh(uint64_t nodeid, const Moment& asked,
+                           const wire::FileAttributes& attributes, absl::Time now) {
+  With(nodeid, [&](Inode* inode) {
+    if (inode == nullptr || inode->touches != asked.touches) return;
+    if (inode->told && inode->told_at >= now) return;
+    Keep(*inode, attributes, asked.removals, now);
+  });
+}
+
+void InodeTable::DropFresh(uint64_t nodeid) {
+  With(nodeid, [](Inode* inode) {
+    if (inode != nullptr) inode->fresh.reset();
   });
 }
 
 std::optional<InodeTable::Fresh> InodeTable::TakeFresh(uint64_t nodeid, absl::Time now) {
   return With(nodeid, [&](Inode* inode) -> std::optional<Fresh> {
     if (inode == nullptr || inode->fresh == nullptr) return std::nullopt;
-    const absl::Duration left = inode->fresh_at + times_.dir_min - now;
     std::unique_ptr<wire::FileAttributes> fresh = std::move(inode->fresh);
-    if (left <= absl::ZeroDuration()) return std::nullopt;
-    inode->told = true;
-    inode->told_change = fresh->change;
-    inode->told_at = inode->fresh_at;
-    inode->valid_for = times_.dir_min;
-    inode->last_told = std::make_unique<wire::FileAttributes>(*fresh);
-    return Fresh{std::move(*fresh), left};
+    const bool directory = inode->type == wire::ObjectType::kDir;
+    const absl::Duration least =
+        directory ? times_.dir_min : std::min(times_.reg_min, kFreshFileFor);
+    const absl::Duration age = now - inode->fresh_at;
+    if (age >= least || (!directory && inode->fresh_removals != removals_)) return std::nullopt;
+    const absl::Duration left = Tell(*inode, *fresh, inode->fresh_at) - age;
+    return Fresh{std::move(*fresh), left, inode->fresh_of_write};
+  });
+}
+
+bool InodeTable::ChangedUntold(uint64_t nodeid) const {
+  return With(nodeid, [](const Inode* inode) {
+    return inode != nullptr && inode->changed_untold && inode->type != wire::ObjectType::kDir;
   });
 }
 

@@ -85,23 +85,47 @@ class InodeTable {
   // The kernel has no page older than `change`. A smaller value than the last is no harm.
   void PagesAre(uint64_t nodeid, uint64_t change);
 
-  // A change of names in a directory by us, while it is under way.
+  // How far what we did to the node had come, when the server was asked something about it.
+  struct Moment {
+    uint64_t touches = 0;
+    uint64_t removals = 0;
+  };
+
+  // A change by us of names in a directory, or of data of a file, while it is under way.
   struct Change {
     uint64_t number = 0;
     bool alone = false;  // no other was under way when it began
+    Moment begun;
   };
   Change BeginChange(uint64_t nodeid, absl::Time now);
   // `after`: the attributes behind the change; nothing valid in them: not known. They are kept for
-  // the kernel, which asks for them next, unless another change of ours was under way meanwhile:
+  // the kernel, which asks for them next, unless anything else of ours was under way meanwhile:
   // whose attributes are the later ones nobody could say.
   void EndChange(uint64_t nodeid, const Change& change, wire::FileAttributes after, absl::Time now);
-  // What EndChange kept and is still good, once: the kernel keeps it as long as is said there, as
-  // if it had been told at the change.
+
+  // For attributes that come with the answer to something else, of which the kernel is told
+  // nothing: `now` is before the question, and they are kept likewise if nothing of ours has
+  // happened to the node since, and no name of any file was taken away.
+  Moment MomentOf(uint64_t nodeid) const;
+  void KeepFresh(uint64_t nodeid, const Moment& asked, const wire::FileAttributes& attributes,
+                 absl::Time now);
+  // Something that the kernel expects to see in the attributes has happened: a read, a lock.
+  void DropFresh(uint64_t nodeid);
+  // A name was taken away or given to another file, or is about to be; of which file is not known
+  // here, and it is in the link count and ctime.
+  void NameRemoved() { removals_.fetch_add(1, std::memory_order_acq_rel); }
+
+  // What was kept and is still good, once: the kernel keeps it as long as is said there, as if it
+  // had been told when it came. That of a file is kept for a moment only.
+  static constexpr absl::Duration kFreshFileFor = absl::Milliseconds(100);
   struct Fresh {
     wire::FileAttributes attributes;
     absl::Duration valid_for;
+    bool of_write = false;  // from EndChange of a file
   };
   std::optional<Fresh> TakeFresh(uint64_t nodeid, absl::Time now);
+  // Whether the last that happened to the file was a change whose outcome the kernel was not told.
+  bool ChangedUntold(uint64_t nodeid) const;
 
   // We have changed the node (or, for a directory, names in it), or are about to.
   void Touch(uint64_t nodeid, absl::Time now);
@@ -150,8 +174,12 @@ class InodeTable {
     absl::Time absent_from = absl::InfinitePast();  // what was asked before does not count
     uint64_t changes_begun = 0;
     uint64_t changes_ended = 0;
+    uint64_t touches = 0;  // counts what we do to it, begun and ended
+    bool changed_untold = false;
     std::unique_ptr<wire::FileAttributes> fresh;  // as of fresh_at
     absl::Time fresh_at = absl::InfinitePast();
+    uint64_t fresh_removals = 0;  // what removals_ was then
+    bool fresh_of_write = false;
     std::shared_ptr<client::WriteTracker> writes;
   };
   // A node and its handle are in one shard: the node id's low bits say which.
@@ -166,10 +194,16 @@ class InodeTable {
   Shard& ShardOf(uint64_t nodeid) const { return shards_[nodeid % kShards]; }
   template <class F>
   auto With(uint64_t nodeid, F&& use) const;
+  static void Touched(Inode& inode, absl::Time now);
+  void Keep(Inode& inode, wire::FileAttributes attributes, uint64_t removals, absl::Time now);
+  absl::Duration Tell(Inode& inode, const wire::FileAttributes& attributes, absl::Time at);
 
   const CacheTimes times_;
   // Gives ids only; publishes nothing. The first is kShards or more: node 1 is the root.
   std::atomic<uint64_t> next_{1};
+  // Counts names taken away, begun and ended; publishes nothing: an answer of the server stands
+  // between this and what is compared with it.
+  std::atomic<uint64_t> removals_{0};
   mutable std::array<Shard, kShards> shards_;
 };
 

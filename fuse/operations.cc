@@ -194,13 +194,14 @@ void Operations::ReplyNewEntry(Call& call, const absl::StatusOr<client::Node>& n
 
 bool Operations::ReplyFresh(Call& call) {
   std::optional<InodeTable::Fresh> fresh = state_.inodes.TakeFresh(call.nodeid(), dat::Loop::Now());
-  if (!fresh.has_value()) return false;
-  fuse_attr_out out = {};
-  KernelTime valid = fuse::Validity(fresh->valid_for);
-  out.attr_valid = valid.seconds;
-  out.attr_valid_nsec = valid.nanoseconds;
-  out.attr = KernelAttributes(fresh->attributes, call.nodeid());
-  if (!call.Reply({AsBytes(out)})) state_.inodes.NotTold(call.nodeid());
+  if (!fresh.has_value()) {
+    if (state_.inodes.ChangedUntold(call.nodeid())) stat_habit_.Asked();
+    return false;
+  }
+  if (fresh->of_write) stat_habit_.Asked();
+  if (!TellAttributes(call, fresh->attributes, fresh->valid_for)) {
+    state_.inodes.NotTold(call.nodeid());
+  }
   return true;
 }
 

@@ -19,6 +19,7 @@
 #include "fuse/kernel_protocol.h"
 #include "fuse/lock_owners.h"
 #include "fuse/mount_state.h"
+#include "fuse/stat_habit.h"
 #include "wire/dat/task.h"
 
 namespace dafs::fuse {
@@ -135,7 +136,8 @@ class Operations {
   bool TellAttributes(Call& call, const wire::FileAttributes& attributes, absl::Duration valid_for);
   absl::Duration Validity(uint64_t nodeid, const wire::FileAttributes& attributes);
   void Touch(uint64_t nodeid);
-  // Answers with what our last change left of a directory. False if that is not known.
+  // Answers with what the server said of the node lately, behind a change of ours or when it was
+  // opened. False if nothing is known that is still true.
   bool ReplyFresh(Call& call);
   bool ReplyGone(Call& call);
   class DirectoryChange;  // fuse/directory_change.h
@@ -157,6 +159,8 @@ class Operations {
     wire::StableHow stability = wire::StableHow::kUnstable;
     uint32_t done = 0;
     absl::Status failed;
+    bool wants_after = false;
+    wire::FileAttributes after;  // the file's behind the write, if they were wanted and came
   };
   dat::Task<void> WriteData(const OpenState& open, const client::BufferLease& lease,
                             Transfer& transfer);
@@ -200,6 +204,7 @@ class Operations {
   client::Files& files_;
   KernelChannel& channel_;
   CommitQueue commits_;
+  StatHabit stat_habit_;
 };
 
 }  // namespace dafs::fuse

@@ -40,6 +40,7 @@ dat::Task<void> Operations::Read(Call& call) {
     call.ReplyErrno(EBADF);
     co_return;
   }
+  state_.inodes.DropFresh(open->nodeid);  // atime
   client::BufferPool& pool = files_.buffers();
   client::BufferLease lease = pool.TryAcquire(client::BufferUse::kReadTarget, read.size);
   if (!lease) {
@@ -76,7 +77,8 @@ dat::Task<void> Operations::WriteData(const OpenState& open, const client::Buffe
   while (transfer.done < transfer.size) {
     absl::StatusOr<client::WriteResult> result = co_await files_.Write(
         *open.opener, open.handle, open.state_id, transfer.offset + transfer.done, lease,
-        transfer.done, transfer.size - transfer.done, transfer.stability);
+        transfer.done, transfer.size - transfer.done, transfer.stability,
+        transfer.wants_after ? &transfer.after : nullptr);
     if (result.ok() && result->count == 0) {
       transfer.failed = absl::InternalError("write: nothing taken");
     }
@@ -125,7 +127,7 @@ dat::Task<void> Operations::Write(Call& call) {
     call.ReplyErrno(EBADF);
     co_return;
   }
-  Touch(open->nodeid);
+  InodeTable::Change change = state_.inodes.BeginChange(open->nodeid, dat::Loop::Now());
   Transfer transfer;
   transfer.offset = write.offset;
   transfer.size = size;
@@ -135,9 +137,11 @@ dat::Task<void> Operations::Write(Call& call) {
   if ((write.flags & O_APPEND) != 0 && !from_cache) {
     co_await AppendData(*open, call.lease(), transfer);
   } else {
+    transfer.wants_after = stat_habit_.Expected() && !from_cache;
+    if (transfer.wants_after) stat_habit_.Paid();
     co_await WriteData(*open, call.lease(), transfer);
   }
-  Touch(open->nodeid);
+  state_.inodes.EndChange(open->nodeid, change, std::move(transfer.after), dat::Loop::Now());
   commits_.Add(open, transfer.done);
   if (transfer.done == 0 && !transfer.failed.ok()) {
     // Of pages of a mapping, the kernel keeps the error for the next fsync, msync or close.

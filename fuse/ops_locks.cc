@@ -84,6 +84,7 @@ dat::Task<void> Operations::ShowWhatIsUnderLock(Call& call, const OpenState& ope
                                                 const wire::FileAttributes& attributes) {
   const uint64_t nodeid = call.nodeid();
   const bool known = attributes.has(wire::kFattrChange);
+  state_.inodes.DropFresh(nodeid);
   // The open that the lock was taken through dropped what was older than itself.
   const bool pages = known && (open.change == attributes.change ||
                                state_.inodes.PagesAreCurrent(nodeid, attributes.change));

@@ -114,6 +114,8 @@ dat::Task<void> Operations::Open(Call& call) {
   std::optional<InodeView> node = NodeOf(call);
   if (!node) co_return;
   Caller who = CallerOf(call);
+  const absl::Time asked_at = dat::Loop::Now();
+  const InodeTable::Moment asked = state_.inodes.MomentOf(call.nodeid());
   dat::Task<absl::StatusOr<client::OpenFile>> opening =
       OpenNode(*who, *node, request.flags, state_.NewOwner());
   absl::StatusOr<client::OpenFile> file = co_await opening;
@@ -127,6 +129,7 @@ dat::Task<void> Operations::Open(Call& call) {
   const uint64_t change = file->attributes.change;
   bool current = has_change && state_.inodes.KernelIsCurrent(call.nodeid(), change);
   if (!current && !call.answered()) channel_.ForgetAttributes(call.nodeid());
+  if (has_change) state_.inodes.KeepFresh(call.nodeid(), asked, file->attributes, asked_at);
   bool keep_cache = has_change && state_.inodes.PagesAreCurrent(call.nodeid(), change);
   fuse_open_out out = TakeOpen(*file, call.nodeid(), request.flags, who, keep_cache);
   if (!call.Reply({AsBytes(out)})) {
@@ -228,6 +231,7 @@ dat::Task<void> Operations::Release(Call& call) {
   if (open != nullptr && open->change.has_value()) {
     state_.inodes.PagesAre(open->nodeid, *open->change);
   }
+  if (open != nullptr && !Writes(open->flags)) state_.inodes.DropFresh(open->nodeid);
   // Nobody waits for the CLOSE, which commits nothing.
   call.ReplyOk();
   if (open == nullptr) co_return;

@@ -96,6 +96,7 @@ dat::Task<void> Operations::CopyFileRange(Call& call) {
     co_return;
   }
   Touch(to->nodeid);
+  state_.inodes.DropFresh(from->nodeid);  // atime
   const uint64_t length = std::min(copy.len, kMostCopied);
   absl::StatusOr<client::CopyResult> copied =
       co_await files_.CopyRange(*to->opener, from->handle, from->state_id, copy.off_in, to->handle,

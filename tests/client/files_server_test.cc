@@ -199,6 +199,31 @@ TEST_P(FilesServerTest, RangesAreAllocatedFoundAndCopied) {
   EXPECT_STATUS_OK(closed);
 }
 
+// A small write brings the attributes behind it along; a large one goes alone.
+TEST_P(FilesServerTest, AttributesComeWithASmallWrite) {
+  OpenRequest request;
+  request.directory = root_.handle;
+  request.name = "written";
+  request.share_access = wire::kShareBoth;
+  request.owner = "owner";
+  request.create = true;
+  request.attributes = Mode(0640);
+  absl::StatusOr<OpenFile> file = Await(files_->Open(root_user_, request));
+  ASSERT_STATUS_OK(file);
+  for (uint32_t size : {100u, 200'000u}) {
+    BufferLease lease = Lease(BufferUse::kWriteSource, size);
+    std::memset(lease.payload(), 'x', size);
+    wire::FileAttributes after;
+    absl::StatusOr<WriteResult> written =
+        Await(files_->Write(root_user_, file->handle, file->state_id, 0, lease, 0, size,
+                            wire::StableHow::kUnstable, &after));
+    ASSERT_STATUS_OK(written);
+    EXPECT_EQ(written->count, size);
+    EXPECT_EQ(after.has(kStatAttributes), size == 100);
+    EXPECT_EQ(after.object_size, size == 100 ? size : 0u);
+  }
+}
+
 // Shows DAFS-6.5.24-24, DAFS-6.5.26-01, DAFS-6.5.26-02.
 TEST_P(FilesServerTest, AFileWithoutANameGetsOneAndOpensGiveUpTheirShares) {
   OpenRequest request;

@@ -5,6 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "fuse/stat_habit.h"
+
 namespace dafs::fuse {
 namespace {
 
@@ -88,6 +90,68 @@ TEST_F(InodeTableTest, WhatChangesAtTheSameTimeLeaveIsNotTold) {
   table_.EndChange(kRootNode, third, File(9, wire::ObjectType::kDir), start_);
   table_.Told(kRootNode, File(10, wire::ObjectType::kDir), start_);
   EXPECT_FALSE(table_.TakeFresh(kRootNode, start_).has_value());  // the kernel knows better
+}
+
+TEST_F(InodeTableTest, WhatCameWithAnOpenIsToldOnceAndOnlyForAMoment) {
+  uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  table_.KeepFresh(node, table_.MomentOf(node), File(7), start_);
+  std::optional<InodeTable::Fresh> fresh = table_.TakeFresh(node, start_ + absl::Milliseconds(20));
+  ASSERT_TRUE(fresh.has_value());
+  EXPECT_EQ(fresh->attributes.change, 7u);
+  EXPECT_EQ(fresh->valid_for, absl::Seconds(3) - absl::Milliseconds(20));
+  EXPECT_FALSE(fresh->of_write);
+  EXPECT_TRUE(table_.KernelIsCurrent(node, 7));
+  EXPECT_FALSE(table_.TakeFresh(node, start_).has_value());
+  table_.KeepFresh(node, table_.MomentOf(node), File(8), start_ + absl::Seconds(1));
+  EXPECT_FALSE(
+      table_.TakeFresh(node, start_ + absl::Seconds(1) + InodeTable::kFreshFileFor).has_value());
+}
+
+TEST_F(InodeTableTest, WhatCameWithAnOpenIsNotToldIfAnythingHappenedSinceItWasAsked) {
+  uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  const InodeTable::Moment asked = table_.MomentOf(node);
+  table_.Touch(node, start_);
+  table_.KeepFresh(node, asked, File(7), start_);
+  EXPECT_FALSE(table_.TakeFresh(node, start_).has_value()) << "a change before the answer";
+  table_.KeepFresh(node, table_.MomentOf(node), File(7), start_);
+  table_.Touch(node, start_);
+  EXPECT_FALSE(table_.TakeFresh(node, start_).has_value()) << "a change behind it";
+  table_.KeepFresh(node, table_.MomentOf(node), File(7), start_);
+  table_.DropFresh(node);
+  EXPECT_FALSE(table_.TakeFresh(node, start_).has_value()) << "a read";
+  table_.KeepFresh(node, table_.MomentOf(node), File(7), start_);
+  table_.NameRemoved();
+  EXPECT_FALSE(table_.TakeFresh(node, start_).has_value()) << "an unlink, perhaps of this file";
+  table_.Told(node, File(8), start_);
+  table_.KeepFresh(node, table_.MomentOf(node), File(7), start_);
+  EXPECT_FALSE(table_.TakeFresh(node, start_).has_value()) << "the kernel knows better";
+}
+
+TEST_F(InodeTableTest, WhatAWriteLeftIsToldUnlessSomethingElseWasUnderWay) {
+  uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  EXPECT_FALSE(table_.ChangedUntold(node));
+  InodeTable::Change write = table_.BeginChange(node, start_);
+  table_.EndChange(node, write, wire::FileAttributes(), start_);
+  EXPECT_TRUE(table_.ChangedUntold(node));
+  write = table_.BeginChange(node, start_);
+  table_.EndChange(node, write, File(7), start_);
+  std::optional<InodeTable::Fresh> fresh = table_.TakeFresh(node, start_);
+  ASSERT_TRUE(fresh.has_value());
+  EXPECT_TRUE(fresh->of_write);
+  EXPECT_FALSE(table_.ChangedUntold(node));
+  write = table_.BeginChange(node, start_);
+  table_.Touch(node, start_);  // a chmod
+  table_.EndChange(node, write, File(8), start_);
+  EXPECT_FALSE(table_.TakeFresh(node, start_).has_value());
+}
+
+TEST(StatHabit, AttributesAreAskedForWithWritesWhileProgramsWantThem) {
+  StatHabit habit;
+  EXPECT_FALSE(habit.Expected());
+  for (int i = 0; i < 100; ++i) habit.Asked();
+  int writes = 0;
+  for (; habit.Expected() && writes < 100; ++writes) habit.Paid();
+  EXPECT_EQ(writes, 16);
 }
 
 TEST_F(InodeTableTest, NodeGoesWithItsLastLookup) {

@@ -40,8 +40,23 @@ def make(path, data=b""):
             file.write(data)
 
 
-def stat_afresh(root, n):
-    os.stat(root / f"there-{n}")
+def doubt_atime(file):
+    """Leaves the kernel with new attributes but for the time of access."""
+    write_and_fstat(file)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.pread(file, 4096, 0)
+
+
+def open_and_fstat(file):
+    """Opens it without its name, which the kernel may have to look up again by now."""
+    again = os.open(f"/proc/self/fd/{file}", os.O_RDONLY)
+    os.fstat(again)
+    os.close(again)
+
+
+def write_and_fstat(file):
+    os.pwrite(file, b"z" * 4096, 0)
+    equal(os.fstat(file).st_size, 8192, "the size behind a write")
 
 
 def prepare(root):
@@ -61,6 +76,9 @@ def rows(root, descriptors):
         "read of what is not cached": (None, lambda n: os.pread(descriptors[n], 4096, 0)),
         "first write to a file made elsewhere": (None, lambda n: os.pwrite(descriptors[n], b"x" * 4096, 0)),
         "write": (None, lambda n: os.pwrite(descriptors[n], b"y" * 4096, 0)),
+        "open, fstat and close": (lambda n: doubt_atime(descriptors[n]), lambda n: open_and_fstat(descriptors[n])),
+        # The first time, whether the file has capabilities may be asked again.
+        "write and fstat": (lambda n: write_and_fstat(descriptors[n]), lambda n: write_and_fstat(descriptors[n])),
         "fsync": (None, lambda n: os.fsync(descriptors[n])),
         "close": (None, lambda n: os.close(descriptors[n])),
         "create and close": (None, lambda n: make(root / f"made-{n}")),
