@@ -304,6 +304,9 @@ class Files {
                                              const wire::LockRange& range,
                                              LockWait* wait = nullptr);
   // Who stands in the way of `range` for the owner of this name; nobody: nullopt.
+  // After a silence in which the leases may have run out: asks for each lock whether it is still
+  // held (4.4.1.2). One that is not is logged, and the next use of its file fails.
+  dat::Task<void> ValidateLocks();
   dat::Task<absl::StatusOr<std::optional<LockConflict>>> TestLock(const Identity& who,
                                                                   const wire::FileHandle& file,
                                                                   std::string_view owner,
@@ -475,6 +478,7 @@ class Files {
   // Reclaims the record locks that `open` protects, under its new `state_id`, before it is used by
   // that name, and once more for what another worker has done meanwhile. The error, if one of them
   // is lost.
+  dat::Task<void> ValidateLock(LockOwner owner);
   dat::Task<absl::Status> ReclaimLocks(wire::StateId open, wire::StateId state_id,
                                        wire::LockRanges* claimed);
   bool HoldsLocks(const wire::StateId& open) const;
@@ -490,7 +494,9 @@ class Files {
     uint32_t size;
     wire::StableHow stability = wire::StableHow::kUnstable;
     wire::FileAttributes* after = nullptr;
+    bool by_lock = false;  // state_id is that of a lock of ours
   };
+  bool UseLock(wire::DafsStatus status, Piece& piece) const;
   template <class Result>
   struct Pieces;
   template <class Result>

@@ -107,6 +107,19 @@ dat::Task<absl::StatusOr<ReadResult>> Files::Read(const Identity& who, const wir
   return size <= read_bytes() ? ReadWhole(piece) : ReadInPieces(piece);
 }
 
+// 4.4.1.2, 6.5.24 (MLOCK): to a server whose locks are mandatory, I/O under a lock is known by the
+// lock's state id. fcntl(2) locks have opens of their own, and the kernel seldom says who reads and
+// writes: LOCKED by ourselves, it goes by the lock. True: again.
+bool Files::UseLock(wire::DafsStatus status, Piece& piece) const {
+  if (status != wire::DafsStatus::kLocked || piece.by_lock || piece.size == 0) return false;
+  std::optional<wire::StateId> lock = client_.locks().OverlappedBy(
+      *piece.file, piece.offset, piece.offset + piece.size - 1, piece.state_id);
+  if (!lock.has_value()) return false;
+  piece.state_id = *lock;
+  piece.by_lock = true;
+  return true;
+}
+
 dat::Task<absl::StatusOr<ReadResult>> Files::ReadWhole(Piece piece) {
   const ClientOptions& options = client_.options();
   ReadResult total;
@@ -127,6 +140,7 @@ dat::Task<absl::StatusOr<ReadResult>> Files::ReadWhole(Piece piece) {
       CallBase* const chain[] = {&call};
       dat::Task<absl::Status> task = Run(piece.who, chain);
       CO_RETURN_IF_ERROR(co_await task);
+      if (UseLock(call.status, piece)) continue;
       if (!call.ok()) co_return StatusOf(call, "read");
       count = call.res.bytes_read;
       total.eof = call.res.eof;
@@ -143,6 +157,7 @@ dat::Task<absl::StatusOr<ReadResult>> Files::ReadWhole(Piece piece) {
         client_.limits().no_direct_reads.store(true, std::memory_order_relaxed);
         continue;
       }
+      if (UseLock(call.status, piece)) continue;
       if (!call.ok()) co_return StatusOf(call, "read");
       count = call.res.bytes_read;
       // Spec 3.2.5: data with a wrong checksum is thrown away, the request has failed.
@@ -288,12 +303,14 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(Piece piece) {
         status = call.ok() ? Join(total, call.res, part, &committed) : StatusOf(call, "write");
       }
     }
-    // MAX_WRITE is a server's to tell or not to tell (WIRE 5.3).
-    if (wire::DafsFromStatus(status) == wire::DafsStatus::kWriteTooBig && part.size > kLeastWrite) {
-      client_.limits().max_write.store(part.size / 2, std::memory_order_relaxed);
-      continue;
-    }
     if (!status.ok()) {
+      const wire::DafsStatus refused = wire::DafsFromStatus(status);
+      // MAX_WRITE is a server's to tell or not to tell (WIRE 5.3).
+      if (refused == wire::DafsStatus::kWriteTooBig && part.size > kLeastWrite) {
+        client_.limits().max_write.store(part.size / 2, std::memory_order_relaxed);
+        continue;
+      }
+      if (UseLock(refused, piece)) continue;
       if (total.count == 0) co_return status;
       total.later = std::move(status);
       break;

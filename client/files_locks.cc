@@ -267,6 +267,26 @@ dat::Task<absl::Status> Files::ReclaimLocks(wire::StateId open, wire::StateId st
   co_return absl::OkStatus();
 }
 
+// A read of no bytes by the lock's open: the refusal of an open that the server has given up leads
+// to ReclaimOpen.
+dat::Task<void> Files::ValidateLock(LockOwner owner) {
+  std::optional<Opens::Entry> entry = client_.opens().Find(owner.state_id);
+  if (!entry.has_value() || !entry->lost.ok()) co_return;
+  Call<wire::ReadInlineArgs> read;
+  read.args.filehandle = owner.file;
+  read.args.state_id = owner.state_id;
+  CallBase* const chain[] = {&read};
+  dat::Task<absl::Status> task = Run(&entry->info->who, chain);
+  absl::Status ignored = co_await task;
+}
+
+dat::Task<void> Files::ValidateLocks() {
+  for (const LockOwner& owner : client_.locks().Owners()) {
+    dat::Task<void> task = ValidateLock(owner);
+    co_await task;
+  }
+}
+
 // Whether the file of `open` is locked here, be it through another open: record locks have opens of
 // their own.
 bool Files::HoldsLocks(const wire::StateId& open) const {

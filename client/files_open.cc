@@ -98,7 +98,8 @@ dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenR
   AfterCall parent(request.directory);
   open.args = ArgsOf(request);
   set.args.obj_attributes = SetAfterOpen(request);
-  set.chf_fh = set.chf_state_id = true;
+  set.chf_fh = true;
+  set.chf_state_id = set.args.obj_attributes.has(wire::kFattrObjectSize);  // 6.5.35
   CallBase* const members[] = {&open, &set, &stat, &parent};
   CallBase* const without_set[] = {&open, &stat, &parent};
   std::span<CallBase* const> chain(without_set);

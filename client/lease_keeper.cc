@@ -78,15 +78,16 @@ class LeaseKeeper::Impl {
       // Three tries within a lease.
       const absl::Duration period = std::max(lease / 3, absl::Milliseconds(200));
       absl::Duration quiet = dat::Loop::Now() - client_.last_activity();
+      if (warned && quiet < period) {
+        warned = false;
+        ValidateLocks();
+      }
       dat::Task<absl::Status> pause =
           connection_->Pause(std::clamp(period - quiet, absl::Milliseconds(100), period));
       absl::Status status = co_await pause;
       if (!status.ok()) co_return;
       quiet = dat::Loop::Now() - client_.last_activity();
-      if (quiet < period) {
-        warned = false;
-        continue;
-      }
+      if (quiet < period) continue;
       if (quiet > lease && !warned) {
         warned = true;
         LogWarning(absl::StrCat(client_.options().server_name, ": no answer for ",
@@ -97,6 +98,15 @@ class LeaseKeeper::Impl {
       dat::Task<void> renewal = Renew(dat::Loop::Now() + period);
       co_await renewal;
     }
+  }
+
+  // One worker asks for all.
+  void ValidateLocks() {
+    bool asked = false;
+    client_.ForEachWorker([&asked](Files& files) {
+      if (std::exchange(asked, true)) return;
+      files.loop().Post([&files] { dat::Start(files.ValidateLocks()); });
+    });
   }
 
   // Any request renews the leases (4.5); NULL is the smallest.

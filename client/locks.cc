@@ -77,6 +77,30 @@ std::vector<LockRange> Locks::HeldBy(const wire::FileHandle& handle,
   return held->second.ranges.ranges();
 }
 
+std::optional<wire::StateId> Locks::OverlappedBy(const wire::FileHandle& handle, uint64_t first,
+                                                 uint64_t last, const wire::StateId& but) const {
+  absl::MutexLock lock(&mutex_);
+  auto file = files_.find(handle);
+  if (file == files_.end()) return std::nullopt;
+  for (const auto& [state_id, owner] : file->second.owners) {
+    for (const LockRange& range : owner.ranges.ranges()) {
+      if (state_id != but && range.Overlaps({first, last, true})) return state_id;
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<LockOwner> Locks::Owners() const {
+  std::vector<LockOwner> owners;
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [handle, file] : files_) {
+    for (const auto& [state_id, owner] : file.owners) {
+      owners.push_back({handle, state_id, owner.process});
+    }
+  }
+  return owners;
+}
+
 bool Locks::IsLocked(const wire::FileHandle& handle) const {
   absl::MutexLock lock(&mutex_);
   auto file = files_.find(handle);

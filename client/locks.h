@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,12 @@ class Locks {
   std::vector<wire::LockRange> HeldBy(const wire::FileHandle& file,
                                       const wire::StateId& state_id) const
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // The open by which a range is locked here that overlaps [first, last], if it is not `but`.
+  std::optional<wire::StateId> OverlappedBy(const wire::FileHandle& file, uint64_t first,
+                                            uint64_t last, const wire::StateId& but) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Every open that holds locks.
+  std::vector<LockOwner> Owners() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether anything of `file` is locked here, by whatever owner.
   bool IsLocked(const wire::FileHandle& file) const ABSL_LOCKS_EXCLUDED(mutex_);
   size_t count() const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -118,6 +118,8 @@ class Operations {
   Caller CallerOf(const Call& call);
   // Reads the groups of `who` again. Whether they are others, and the call is worth a second try.
   bool TakeNewGroups(const Call& call, Caller& who);
+  dat::Task<absl::StatusOr<wire::FileAttributes>> SetSize(Caller who, InodeView node,
+                                                          wire::FileAttributes set);
   dat::Task<absl::StatusOr<wire::FileAttributes>> TakeSetIdBits(const Call& call, Caller who,
                                                                 InodeView node,
                                                                 absl::Status refused);

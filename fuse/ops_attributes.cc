@@ -146,6 +146,33 @@ dat::Task<absl::StatusOr<wire::FileAttributes>> Operations::TakeSetIdBits(const 
   co_return attributes;
 }
 
+// A change of size that no descriptor was named for: truncate(2), or open(2) with O_TRUNC behind
+// its OPEN. It carries the state id of an open all the same (6.5.35), one of the caller's own if
+// there is one. A server that can open nothing by its handle is asked without.
+dat::Task<absl::StatusOr<wire::FileAttributes>> Operations::SetSize(Caller who, InodeView node,
+                                                                    wire::FileAttributes set) {
+  std::shared_ptr<OpenState> open = state_.open_files.FindIf([&](const OpenState& one) {
+    return one.nodeid == node.nodeid && (ShareOf(one.flags) & wire::kShareWrite) != 0 &&
+           !one.state_id.is_zero() && *one.opener == *who;
+  });
+  if (open != nullptr) {
+    absl::StatusOr<wire::FileAttributes> attributes =
+        co_await files_.SetAttributes(*who, node.handle, open->state_id, set);
+    // It may have been closed meanwhile.
+    if (!absl::IsAborted(attributes.status())) co_return attributes;
+  }
+  dat::Task<absl::StatusOr<client::OpenFile>> opening =
+      OpenNode(*who, node, O_WRONLY, state_.NewOwner());
+  absl::StatusOr<client::OpenFile> file = co_await opening;
+  if (!file.ok()) co_return file.status();
+  absl::StatusOr<wire::FileAttributes> attributes =
+      co_await files_.SetAttributes(*who, node.handle, file->state_id, set);
+  absl::Status closed =
+      co_await files_.Close(*who, file->handle, file->state_id, /*can_wait=*/true);
+  closed.IgnoreError();  // the server's lease ends it at last
+  co_return attributes;
+}
+
 dat::Task<void> Operations::Setattr(Call& call) {
   RequestReader in = call.reader();
   auto setattr = in.Take<fuse_setattr_in>();
@@ -158,17 +185,20 @@ dat::Task<void> Operations::Setattr(Call& call) {
   Caller who;
   wire::StateId state_id;
   // ftruncate(2) has the rights of its descriptor, whatever the mode says by now.
+  bool by_open = (setattr.valid & FATTR_SIZE) == 0;
   if ((setattr.valid & FATTR_FH) && (setattr.valid & FATTR_SIZE)) {
     if (std::shared_ptr<OpenState> open = state_.open_files.Find(setattr.fh)) {
       state_id = open->state_id;
       who = open->opener;
+      by_open = true;
     }
   }
   if (who == nullptr) who = CallerOf(call);
   wire::FileAttributes set = AttributesToSet(setattr);
   Touch(call.nodeid());
-  absl::StatusOr<wire::FileAttributes> attributes =
-      co_await files_.SetAttributes(*who, node->handle, state_id, set);
+  dat::Task<absl::StatusOr<wire::FileAttributes>> setting =
+      by_open ? files_.SetAttributes(*who, node->handle, state_id, set) : SetSize(who, *node, set);
+  absl::StatusOr<wire::FileAttributes> attributes = co_await setting;
   // Root's descriptor does not give its rights to whoever else uses it: set-id bits go.
   if (attributes.ok() && (attributes->mode & (S_ISUID | S_ISGID)) != 0 && !state_id.is_zero() &&
       who->uid == 0 && call.header().uid != 0) {

@@ -83,5 +83,29 @@ TEST_F(LeaseKeeperTest, RenewsLeasesOnlyInSilence) {
   EXPECT_EQ(server_->connections(), 2u);
 }
 
+// Shows DAFS-4.4.1.2-38: when nothing was heard for a lease, every lock is asked about.
+TEST_F(LeaseKeeperTest, LocksAreAskedAboutAfterASilence) {
+  MakeLocal("f", "content");
+  StartAll();
+  client_->limits().lease_seconds = 1;
+  OpenRequest request;
+  request.directory = root_.handle;
+  request.name = "f";
+  request.owner = "owner";
+  absl::StatusOr<OpenFile> file = Await(files_->Open(root_user_, request));
+  ASSERT_STATUS_OK(file);
+  const LockOwner owner{file->handle, file->state_id, 1};
+  ASSERT_STATUS_OK(Await(files_->Lock(root_user_, owner, {0, 9, false})));
+  server_.reset();
+  const absl::Time silent_until = dat::Loop::Now() + absl::Milliseconds(1600);
+  while (dat::Loop::Now() < silent_until) loop_->RunOnce(absl::Milliseconds(20));
+  auto reads = [this] { return files_->Report().totals[wire::Proc::kReadInline].calls; };
+  EXPECT_EQ(reads(), 0u);
+  StartServer();
+  const absl::Time deadline = dat::Loop::Now() + absl::Seconds(30);
+  while (reads() == 0 && dat::Loop::Now() < deadline) loop_->RunOnce(absl::Milliseconds(20));
+  EXPECT_EQ(reads(), 1u);
+}
+
 }  // namespace
 }  // namespace dafs::client

@@ -21,6 +21,15 @@ class OtherServersTest : public ScriptedTest {
       return true;
     };
   }
+  OpenFile Open(const std::string& owner) {
+    OpenRequest request;
+    request.name = "f";
+    request.owner = owner;
+    request.share_access = wire::kShareBoth;
+    absl::StatusOr<OpenFile> file = Await(files_->Open(who_, request));
+    EXPECT_OK(file);
+    return file.ok() ? *file : OpenFile();
+  }
   BufferLease Lease(BufferUse use, uint32_t bytes) {
     return files_->buffers().TryAcquire(use, bytes);
   }
@@ -218,6 +227,66 @@ TEST_F(OtherServersTest, AMessageOutOfTheBlueEndsTheSession) {
   server_.only().Send(std::move(bytes));
   ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));
   EXPECT_EQ(server_.connections_made, 2);
+}
+
+// Shows DAFS-4.4.1.2-02: under a lock of ours that the server enforces, I/O goes by that lock.
+TEST_F(OtherServersTest, UnderAMandatoryLockIoCarriesItsStateId) {
+  MakeFiles();
+  const OpenFile io = Open("io");
+  const OpenFile lock = Open("lock");
+  const LockOwner owner{lock.handle, lock.state_id, 1};
+  ASSERT_OK(Await(files_->Lock(who_, owner, {0, 99, true})));
+  server_.script = [this](ScriptedConnection& c, const Request& request) {
+    wire::StateId state_id;
+    uint64_t offset = 0;
+    if (request.header.procedure == Proc::kReadInline) {
+      const auto args = request.Decode<wire::ReadInlineArgs>();
+      state_id = args.state_id;
+      offset = args.offset;
+    } else if (request.header.procedure == Proc::kWriteInline) {
+      const auto args = request.Decode<wire::WriteInlineArgs>();
+      state_id = args.state_id;
+      offset = args.offset;
+    } else {
+      return false;
+    }
+    const bool ours = server_.opens[wire::OpaqueToUint64(state_id)] == "f|lock";
+    if (offset < 100 && ours) return false;
+    c.Refuse(request, DafsStatus::kLocked);
+    return true;
+  };
+  BufferLease target = Lease(BufferUse::kReadTarget, 4096);
+  BufferLease source = Lease(BufferUse::kWriteSource, 4096);
+  ASSERT_OK(Await(files_->Read(who_, io.handle, io.state_id, 90, target, 20)));
+  ASSERT_OK(Await(
+      files_->Write(who_, io.handle, io.state_id, 10, source, 0, 20, wire::StableHow::kFileSync)));
+  // What somebody else has locked stays locked.
+  absl::Status others = Await(files_->Read(who_, io.handle, io.state_id, 200, target, 20)).status();
+  EXPECT_EQ(wire::DafsFromStatus(others), DafsStatus::kLocked) << others;
+}
+
+// Shows DAFS-4.4.1.2-39
+TEST_F(OtherServersTest, LocksAreValidatedByAReadOfNothing) {
+  MakeFiles();
+  const OpenFile io = Open("io");
+  const OpenFile lock = Open("lock");
+  const LockOwner owner{lock.handle, lock.state_id, 1};
+  ASSERT_OK(Await(files_->Lock(who_, owner, {0, 99, true})));
+  Await(files_->ValidateLocks());
+  EXPECT_EQ(server_.Count(Proc::kReadInline), 1);
+  EXPECT_OK(client_->opens().Find(lock.state_id)->lost);
+
+  server_.opens.clear();
+  server_.script = [](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kOpen) return false;
+    c.Refuse(request, DafsStatus::kExpired);
+    return true;
+  };
+  Await(files_->ValidateLocks());
+  // Whoever relied on the lock writes through the other.
+  EXPECT_FALSE(client_->opens().Find(lock.state_id)->lost.ok());
+  BufferLease target = Lease(BufferUse::kReadTarget, 4096);
+  EXPECT_FALSE(Await(files_->Read(who_, io.handle, io.state_id, 0, target, 20)).ok());
 }
 
 }  // namespace

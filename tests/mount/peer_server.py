@@ -496,8 +496,10 @@ class Session(threading.Thread):
 
     def do_setattr_inline(self):
         node = self.node()
-        self.opened(64, node)
-        return struct.pack(self.order + "Q", self.set(node, self.attributes(72)))
+        values = self.attributes(72)
+        if ("OBJECT_SIZE" in values) != (self.opened(64, node) != ZERO8):
+            self.complain("a change of size without a state id, or another with one")
+        return struct.pack(self.order + "Q", self.set(node, values))
 
     def do_getattr_inline(self):
         bits = self.get("Q", 64)

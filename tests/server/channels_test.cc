@@ -104,6 +104,57 @@ TEST_F(ChannelsTest, ARequiredChannelMustBeBoundBeforeMemoryIsRead) {
   }
 }
 
+// Shows DAFS-6.5.4-02, DAFS-3.1.2.3.2-09: for whatever makes the server read client memory, and for
+// nothing else.
+TEST_F(ChannelsTest, EachProcedureThatReadsMemoryNeedsTheChannel) {
+  options_.rdma_read_channel = RdmaReadChannel::kRequired;
+  StartServer();
+  auto session = Start(1, /*wishes_channel=*/false);
+  DirectMemory memory = session->NewMemory(4096, dat::Access::kRemoteBoth);
+  wire::AppendDirectArgs append;
+  append.filehandle = write_.filehandle;
+  append.state_id = write_.state_id;
+  append.byte_count = 10;
+  append.stable_how = wire::StableHow::kDataSync;
+  append.write_data_buffer = memory.At(0, 10);
+  EXPECT_EQ(session->Call(append).name(), "DAFSERR_RDMA_READ_CHANNEL_UNUSABLE");
+  wire::SetattrDirectArgs setattr;
+  setattr.filehandle = write_.filehandle;
+  setattr.obj_attributes = memory.At(0, 16);
+  EXPECT_EQ(session->Call(setattr).name(), "DAFSERR_RDMA_READ_CHANNEL_UNUSABLE");
+  wire::ReadDirectArgs read;
+  read.filehandle = write_.filehandle;
+  read.byte_count = 10;
+  read.read_data_buffers = {memory.At(0, 10)};
+  EXPECT_EQ(session->Call(read).name(), "DAFS_STATUS_OK");
+  wire::GetattrDirectArgs getattr;
+  getattr.filehandle = write_.filehandle;
+  getattr.attr_request_bitmap = wire::kFattrObjectSize;
+  getattr.data_buffer = memory.At(0, 64);
+  EXPECT_EQ(session->Call(getattr).name(), "DAFS_STATUS_OK");
+}
+
+// WIRE 11.1: what private data would tell is advice. Without it, or with what is none, a channel
+// finds its session all the same, whichever worker has it.
+TEST_F(ChannelsTest, PrivateDataMayBeMissing) {
+  StartServer();
+  const std::array<std::byte, 16> rubbish{std::byte{7}};
+  for (const std::span<const std::byte> data : {std::span<const std::byte>(), {rubbish}}) {
+    for (int round = 0; round < 4; ++round) {
+      auto session = RawClient::Connect(*provider_, address(), 8, data);
+      ASSERT_NE(session, nullptr);
+      wire::ClientConnectAuthArgs args = ConnectArgs("p" + std::to_string(round));
+      args.use_rdma_read_channel = true;
+      auto connected = session->Call(args);
+      ASSERT_EQ(connected.name(), "DAFS_STATUS_OK");
+      negotiated_ = connected.res;
+      auto channel = RawClient::Connect(*provider_, address(), 1, data, &session->domain());
+      ASSERT_NE(channel, nullptr);
+      EXPECT_EQ(channel->Call(Bind()).name(), "DAFS_STATUS_OK");
+    }
+  }
+}
+
 // Shows DAFS-3.1.2.3.5-01, DAFS-3.1.2.3.5-02, DAFS-3.1.2.3.5-05, DAFS-3.1.2.3.4.1-02,
 // DAFS-6.2.1-06.
 TEST_F(ChannelsTest, WhoDoesNotWishForOneHasNone) {

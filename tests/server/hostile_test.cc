@@ -35,6 +35,20 @@ TEST_F(HostileTest, RubbishOnATcpConnectionHarmsNobody) {
   AwaitConnections(1);
 }
 
+// Shows DAFS-A.5-02: clients that only look whether somebody is there.
+TEST_F(HostileTest, ProbesAreAnsweredAndLeaveNothing) {
+  StartServer();
+  for (int i = 0; i < 20; ++i) {
+    auto client = Connection();
+    ASSERT_NE(client, nullptr);
+    if (i % 2 == 0) {
+      EXPECT_EQ(client->Call(wire::NullArgs()).name(), "DAFSERR_ILLEGAL_STATE");
+    }
+  }
+  AwaitConnections(0);
+  EXPECT_EQ(server_->message_bytes(), 0u);
+}
+
 TEST_F(HostileTest, RubbishAsMessagesEndsOneSessionEach) {
   StartServer();
   auto bystander = Session("bystander");

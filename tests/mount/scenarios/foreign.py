@@ -29,6 +29,11 @@ def workload(root, size=100_000):
         os.ftruncate(file.fileno(), 5003)
         equal(os.fstat(file.fileno()).st_size, 5003, "size after ftruncate")
     equal((root / "large").read_bytes(), content[:5000] + b"mid", "content after pwrite and ftruncate")
+    os.truncate(root / "large", 5001)
+    (root / "large").chmod(0o600)
+    equal((root / "large").read_bytes(), content[:5000] + b"m", "content after truncate")
+    (root / "large").write_bytes(b"anew")
+    equal((root / "large").read_bytes(), b"anew", "content after O_TRUNC")
     with open(root / "small", "ab") as file:
         file.write(b" and more")
     equal((root / "small").read_bytes(), b"twelve bytes and more", "after an append")
@@ -126,7 +131,8 @@ def mounted(rig, server, options=""):
 def foreign(rig):
     """A mount of a server that is lawful, but in each thing as unlike dafsd as it may be.
     Shows DAFS-6.1.5-02, DAFS-3.1.2.2-04, DAFS-3.2.3.1-02, DAFS-3.2.6.3-04, DAFS-5.2.2-03, DAFS-4.1.4-12, DAFS-4.1.4-13,
-    DAFS-3.1.2.3.4-03, DAFS-3.1.2.3.4.1-01, DAFS-3.1.2.3.2-05, DAFS-4.3.1-02, DAFS-6.2.1-01, DAFS-6.5.9-02, DAFS-6.5.27-05, DAFS-3.2.1-01, DAFS-4.4.1.2-43."""
+    DAFS-3.1.2.3.4-03, DAFS-3.1.2.3.4.1-01, DAFS-3.1.2.3.2-05, DAFS-4.3.1-02, DAFS-6.2.1-01, DAFS-6.5.9-02, DAFS-6.5.27-05, DAFS-3.2.1-01, DAFS-4.4.1.2-43,
+    DAFS-6.5.35-01."""
     rig.expect(".*")
     failed = []
     for name, quirks in LAWFUL.items():
