@@ -14,67 +14,63 @@ namespace {
 using wire::DafsStatus;
 using wire::Proc;
 
-wire::ChangeInfo ChangeOfDirectory(const Intent& intent) {
-  return {.before = intent.before, .after = intent.after, .atomic = false};
+wire::ChangeInfo ChangeOfDirectory(const Result& result) {
+  return {.before = result.before, .after = result.after, .atomic = false};
 }
 
-// The results of the modifying procedures, made again from their intents. An open has not outlived
-// the server: its state id is one of an earlier instance, and has to be reclaimed (4.4.1.6).
-wire::CreateRes ResultOf(const Intent& intent, wire::CreateRes res) {
-  res.filehandle = intent.object;
-  res.change_info = ChangeOfDirectory(intent);
+// The results of the modifying procedures, made again. An open has not outlived the server: its
+// state id is one of an earlier instance, and has to be reclaimed (4.4.1.6).
+template <class Res>
+Res MakeResult(const Result& result) {
+  Res res;
+  res.filehandle = result.object;
+  res.change_info = ChangeOfDirectory(result);
   return res;
 }
-wire::OpenRes ResultOf(const Intent& intent, wire::OpenRes res) {
-  res.filehandle = intent.object;
+wire::OpenRes OpenResult(const Intent& intent, const Result& result) {
+  auto res = MakeResult<wire::OpenRes>(result);
   res.state_id = wire::OpaqueFromUint64<wire::StateId>(1);  // no instance has the number 0
   res.component_count = intent.component_count;
-  res.change_info = ChangeOfDirectory(intent);
   return res;
 }
 template <class Res>
-Res ChangeResult(const Intent& intent) {
+Res ChangeResult(const Result& result) {
   Res res;
-  res.change_info = ChangeOfDirectory(intent);
-  return res;
-}
-wire::MakeNodeRes ResultOf(const Intent& intent, wire::MakeNodeRes res) {
-  res.filehandle = intent.object;
-  res.change_info = ChangeOfDirectory(intent);
+  res.change_info = ChangeOfDirectory(result);
   return res;
 }
 template <class Res>
-Res RenameResult(const Intent& intent) {
+Res RenameResult(const Intent& intent, const Result& result) {
   Res res;
-  res.source = ChangeOfDirectory(intent);
-  res.target = {.before = intent.new_before, .after = intent.new_after, .atomic = false};
+  res.source = ChangeOfDirectory(result);
+  res.target = {.before = intent.new_before, .after = result.new_after, .atomic = false};
   return res;
 }
 template <class Res>
-Res SetattrResult(const Intent& intent) {
+Res SetattrResult(const Result& result) {
   Res res;
-  res.attr_request_bitmap = intent.attributes;
+  res.attr_request_bitmap = result.attributes;
   return res;
 }
 template <class Res>
-Res WriteResult(const Intent& intent) {
+Res WriteResult(const Intent& intent, const Result& result) {
   Res res;
-  res.count = static_cast<uint32_t>(intent.length);
+  res.count = static_cast<uint32_t>(result.length);
   res.committed = static_cast<wire::StableHow>(intent.stable_how);
   res.verifier = intent.verifier;
   return res;
 }
 template <class Res>
-Res AppendResult(const Intent& intent) {
+Res AppendResult(const Intent& intent, const Result& result) {
   Res res;
-  res.offset = intent.size;
+  res.offset = result.size;
   res.committed = static_cast<wire::StableHow>(intent.stable_how);
   res.verifier = intent.verifier;
   return res;
 }
-
-wire::CopyRangeRes ResultOf(const Intent& intent, wire::CopyRangeRes res) {
-  res.count = intent.length;
+wire::CopyRangeRes CopyResult(const Intent& intent, const Result& result) {
+  wire::CopyRangeRes res;
+  res.count = result.length;
   res.verifier = intent.verifier;
   return res;
 }
@@ -102,40 +98,41 @@ class Answerer {
 
 void MakeAnswer(JournalSlot& slot, wire::ByteOrder order) {
   const Intent& intent = slot.intent;
+  const Result& result = slot.result;
   Answerer answer(slot, order);
   switch (slot.procedure) {
     case Proc::kCreate:
-      return answer(ResultOf(intent, wire::CreateRes()));
+      return answer(MakeResult<wire::CreateRes>(result));
     case Proc::kOpen:
-      return answer(ResultOf(intent, wire::OpenRes()));
+      return answer(OpenResult(intent, result));
     case Proc::kLink:
-      return answer(ChangeResult<wire::LinkRes>(intent));
+      return answer(ChangeResult<wire::LinkRes>(result));
     case Proc::kRemove:
-      return answer(ChangeResult<wire::RemoveRes>(intent));
+      return answer(ChangeResult<wire::RemoveRes>(result));
     case Proc::kRename:
-      return answer(RenameResult<wire::RenameRes>(intent));
+      return answer(RenameResult<wire::RenameRes>(intent, result));
     case Proc::kRename2:
-      return answer(RenameResult<wire::Rename2Res>(intent));
+      return answer(RenameResult<wire::Rename2Res>(intent, result));
     case Proc::kMakeNode:
-      return answer(ResultOf(intent, wire::MakeNodeRes()));
+      return answer(MakeResult<wire::MakeNodeRes>(result));
     case Proc::kSetattrInline:
-      return answer(SetattrResult<wire::SetattrInlineRes>(intent));
+      return answer(SetattrResult<wire::SetattrInlineRes>(result));
     case Proc::kSetattrDirect:
-      return answer(SetattrResult<wire::SetattrDirectRes>(intent));
+      return answer(SetattrResult<wire::SetattrDirectRes>(result));
     case Proc::kWriteInline:
-      return answer(WriteResult<wire::WriteInlineRes>(intent));
+      return answer(WriteResult<wire::WriteInlineRes>(intent, result));
     case Proc::kWriteDirect:
-      return answer(WriteResult<wire::WriteDirectRes>(intent));
+      return answer(WriteResult<wire::WriteDirectRes>(intent, result));
     case Proc::kAppendInline:
-      return answer(AppendResult<wire::AppendInlineRes>(intent));
+      return answer(AppendResult<wire::AppendInlineRes>(intent, result));
     case Proc::kAppendDirect:
-      return answer(AppendResult<wire::AppendDirectRes>(intent));
+      return answer(AppendResult<wire::AppendDirectRes>(intent, result));
     case Proc::kClose:
       return answer(wire::CloseRes());
     case Proc::kAllocate:
       return answer(wire::AllocateRes());
     case Proc::kCopyRange:
-      return answer(ResultOf(intent, wire::CopyRangeRes()));
+      return answer(CopyResult(intent, result));
     default:
       return slot.Clear();
   }
@@ -157,27 +154,6 @@ bool LeavesDoubt(Proc procedure, const Intent& intent) {
   }
 }
 
-// A slot that was torn by the loss of power goes back to the last step that is whole in it. An
-// intent that is not was never on the device in full, so that nothing was done about it; but one
-// that had been is only torn against its own completion, and the file system tells.
-void Mend(JournalSlot& slot) {
-  switch (slot.state.load(std::memory_order_acquire)) {
-    case SlotState::kAnswered:
-      if (slot.ResponseIsWhole()) return;
-      if (slot.intent_sum == 0 || !slot.IntentIsWhole()) return slot.Clear();
-      slot.state.store(SlotState::kExecuted, std::memory_order_release);
-      return;
-    case SlotState::kExecuted:
-      if (!slot.IntentIsWhole()) slot.state.store(SlotState::kIntent, std::memory_order_release);
-      return;
-    case SlotState::kIntent:
-      if (!slot.IntentIsWhole()) slot.Clear();
-      return;
-    default:
-      return;
-  }
-}
-
 }  // namespace
 
 std::vector<Grace::Doubt> FinishJournals(const ResponseCache& responses, Store& store) {
@@ -186,14 +162,14 @@ std::vector<Grace::Doubt> FinishJournals(const ResponseCache& responses, Store& 
   for (const std::shared_ptr<SessionCache>& cache : responses.Lost()) {
     for (uint32_t i = 0; i < cache->streams(); ++i) {
       JournalSlot& slot = cache->slot(static_cast<uint16_t>(i));
-      Mend(slot);
+      slot.Mend();
       switch (slot.state.load(std::memory_order_acquire)) {
         case SlotState::kEmpty:
         case SlotState::kAnswered:
           continue;
         case SlotState::kIntent:
           slot.intent.Bound();
-          if (!store.Recheck(slot.procedure, &slot.intent)) {
+          if (!store.Recheck(slot.procedure, slot.intent, &slot.result)) {
             ++not_executed;
             if (LeavesDoubt(slot.procedure, slot.intent)) {
               // The intent stays, should this instance end before its client has asked.
@@ -209,7 +185,7 @@ std::vector<Grace::Doubt> FinishJournals(const ResponseCache& responses, Store& 
           slot.state.store(SlotState::kExecuted, std::memory_order_release);
           break;
         case SlotState::kExecuted:
-          store.Complete(&slot.intent);
+          store.Complete(slot.intent, &slot.result);
           break;
         default:
           slot.Clear();  // no state of ours: the file has been damaged

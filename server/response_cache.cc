@@ -20,7 +20,7 @@ using wire::DafsStatus;
 
 namespace {
 
-constexpr uint64_t kMagic = 0x3230636572666164;  // "dafrec02" in memory
+constexpr uint64_t kMagic = 0x3330636572666164;  // "dafrec03" in memory
 constexpr size_t kHeaderBytes = 4096;            // a page: slots never share one with the header
 
 }  // namespace

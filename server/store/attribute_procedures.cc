@@ -150,7 +150,7 @@ DafsStatus Store::Setattr(const Caller& caller, const wire::FileHandle& filehand
       attributes.valid == 0 ? ChownToNobody(*file) : ApplyAttributes(*file, attributes, fd, bitmap);
   file->change().Modified();
   if (Operation* operation = caller.operation) {
-    operation->intent().attributes = *bitmap;
+    operation->result().attributes = *bitmap;
     operation->Done(status, file->path_fd());
   }
   return status;

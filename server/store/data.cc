@@ -178,7 +178,7 @@ DafsStatus Store::Write(const Caller& caller, const wire::FileHandle& filehandle
   res->count = n < 0 ? 0 : static_cast<uint32_t>(n);
   const DafsStatus status = n < 0 ? StatusFromErrno(error) : DafsStatus::kOk;
   if (Operation* operation = caller.operation) {
-    operation->intent().length = res->count;
+    operation->result().length = res->count;
     operation->Done(status, std::span<const int>());
   }
   return status;
@@ -251,7 +251,7 @@ DafsStatus Store::Append(const Caller& caller, const wire::FileHandle& filehandl
   if (error != 0) NoteFailedSync(*impl_, flags, error);
   const DafsStatus status = error != 0 ? StatusFromErrno(error) : DafsStatus::kOk;
   if (Operation* operation = caller.operation) {
-    operation->intent().size = res->offset;
+    operation->result().size = res->offset;
     operation->Done(status, std::span<const int>());
   }
   return status;

@@ -20,18 +20,33 @@ uint32_t JournalSlot::Sum(uint32_t sum, const void* data, size_t size) {
   return hash != 0 ? hash : 1;
 }
 
+// An intent is on the device in full before anything is done about it, and stays as it is until the
+// request has been answered and the stream used again. So one that is not whole is that of a
+// request that had not begun, written over one whose answer has come.
+void JournalSlot::Mend() {
+  const SlotState step = state.load(std::memory_order_acquire);
+  if (step == SlotState::kEmpty || (step == SlotState::kAnswered && ResponseIsWhole())) return;
+  if (!IntentIsWhole() || (step == SlotState::kAnswered && intent_sum == 0)) {
+    Clear();
+  } else if (step != SlotState::kIntent) {
+    state.store(ResultIsWhole() ? SlotState::kExecuted : SlotState::kIntent,
+                std::memory_order_release);
+  }
+}
+
 Intent& Operation::Prepare() {
   KillPoint(KillStep::kBefore, procedure_);
   slot_->Clear();
   slot_->seq_number = seq_number_;
   slot_->procedure = procedure_;
   slot_->status = DafsStatus::kOk;
-  slot_->intent_sum = 0;
+  slot_->intent_sum = slot_->result_sum = 0;
   slot_->intent = Intent();
   return slot_->intent;
 }
 
 void Operation::Begin() {
+  slot_->result = Result(slot_->intent);
   if (file_ != nullptr) slot_->intent_sum = slot_->IntentSum();
   slot_->state.store(SlotState::kIntent, std::memory_order_release);
   Sync();
@@ -52,7 +67,7 @@ void Operation::Done(DafsStatus status, std::span<const int> changed) {
     }
   }
   slot_->status = status;
-  if (file_ != nullptr) slot_->intent_sum = slot_->IntentSum();
+  if (file_ != nullptr) slot_->result_sum = slot_->ResultSum();
   slot_->state.store(SlotState::kExecuted, std::memory_order_release);
   Sync();
   KillPoint(KillStep::kMarked, procedure_);

@@ -51,9 +51,7 @@ struct Intent {
   wire::FileHandle new_directory;  // RENAME: where `new_name` is
   wire::FileHandle object;         // what the name stands for, or the file
   uint64_t before = 0;             // CHANGE of directory
-  uint64_t after = 0;              // the same, once executed
   uint64_t new_before = 0;         // of new_directory
-  uint64_t new_after = 0;
   uint64_t size = 0;        // APPEND, ALLOCATE: of the file before
   uint64_t length = 0;      // WRITE, APPEND, COPY_RANGE: of the data
   wire::Verifier verifier;  // WRITE, APPEND, COPY_RANGE
@@ -74,6 +72,27 @@ struct Intent {
   }
 };
 
+// What the answer to a modifying request tells of it, where that is not what was intended. Kept
+// apart from the intent, which stays as it was when it became stable: a step that is torn leaves
+// the one before whole.
+struct Result {
+  wire::FileHandle object;  // what was made, or the object of the intent
+  uint64_t before = 0;      // CHANGE of directory
+  uint64_t after = 0;       // the same, once executed
+  uint64_t new_after = 0;   // of new_directory
+  uint64_t size = 0;        // APPEND: where the data landed
+  uint64_t length = 0;      // WRITE, COPY_RANGE: of the data
+  uint64_t attributes = 0;  // SETATTR: what was set
+
+  Result() = default;
+  explicit Result(const Intent& intent)
+      : object(intent.object),
+        before(intent.before),
+        size(intent.size),
+        length(intent.length),
+        attributes(intent.attributes) {}
+};
+
 struct JournalSlot {
   static constexpr size_t kBytes = 2048;
   static constexpr size_t kResponseMax = 1024;
@@ -84,10 +103,12 @@ struct JournalSlot {
   wire::Proc procedure;
   wire::DafsStatus status;
   uint32_t response_bytes;  // of the response from message offset 40 on
-  uint32_t intent_sum;      // both with --stable=power; 0: not made
+  uint32_t intent_sum;      // all three with --stable=power; 0: not made
+  uint32_t result_sum;
   uint32_t response_sum;
   std::byte response[kResponseMax];
   Intent intent;
+  Result result;
 
   // The answer, in one step: a request that announced no intent, or has been executed. `summed`: a
   // loss of power must not tear it unseen.
@@ -108,16 +129,22 @@ struct JournalSlot {
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
 
+  // What the loss of power has torn goes back to the last step that is whole.
+  void Mend();
+
   // The sums of what is here now; never 0.
   uint32_t IntentSum() const {
-    return Sum(Sum(Sum(seq_number, &procedure, sizeof procedure), &status, sizeof status), &intent,
-               sizeof intent);
+    return Sum(Sum(seq_number, &procedure, sizeof procedure), &intent, sizeof intent);
+  }
+  uint32_t ResultSum() const {
+    return Sum(Sum(seq_number, &status, sizeof status), &result, sizeof result);
   }
   uint32_t ResponseSum() const {
     return Sum(Sum(seq_number, &response_bytes, sizeof response_bytes), response,
                response_bytes <= kResponseMax ? response_bytes : 0);
   }
   bool IntentIsWhole() const { return intent_sum == 0 || intent_sum == IntentSum(); }
+  bool ResultIsWhole() const { return result_sum == 0 || result_sum == ResultSum(); }
   bool ResponseIsWhole() const { return response_sum == 0 || response_sum == ResponseSum(); }
 
  private:
@@ -144,11 +171,8 @@ class Operation {
 
   Intent& Prepare();
   void Begin();
-  // What Prepare gave, to be completed before Done. What it compares with stays as it is.
-  Intent& intent() {
-    slot_->intent_sum = 0;
-    return slot_->intent;
-  }
+  // Between Begin and Done: what the answer tells. It begins with what was intended.
+  Result& result() { return slot_->result; }
   // Begin was called and nothing was done: there is to be another try, or another intent.
   void Cancel();
   // It was done, or failed without a trace. `changed`: descriptors, O_PATH will do, of what it has

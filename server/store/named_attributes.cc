@@ -125,24 +125,24 @@ DafsStatus NamedAttributes::Remove(const Caller& caller, const wire::RemoveArgs&
   const DafsStatus there = GetXattrSize(*object, args.target, &size);
   if (there != DafsStatus::kOk && there != DafsStatus::kAcces) return there;
   ChangeProbe probe(*object);
-  Announce(caller, *object, args.target, 0);
+  Announce(caller, *object, args.target, 0, probe.before());
   const DafsStatus status = RemoveXattr(*object, args.target);
   if (status == DafsStatus::kOk) res->change_info = probe.Modified();
   if (Operation* operation = caller.operation) {
-    operation->intent().before = res->change_info.before;
-    operation->intent().after = res->change_info.after;
+    operation->result().after = res->change_info.after;
     operation->Done(status, object->path_fd());
   }
   return status;
 }
 
 void NamedAttributes::Announce(const Caller& caller, const Object& object, const std::string& name,
-                               uint64_t value) {
+                               uint64_t value, uint64_t before) {
   if (caller.operation == nullptr) return;
   Intent& intent = caller.operation->Prepare();
   intent.flags = Intent::kOfAttribute;
   intent.object = object.handle();
   intent.value = value;
+  intent.before = before;
   Intent::SetName(intent.name, name);
   caller.operation->Begin();
 }

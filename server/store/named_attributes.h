@@ -79,9 +79,10 @@ class NamedAttributes {
   wire::FileHandle HandleOf(const Object& object, const std::string& name);
   wire::DafsStatus Describe(const Target& target, const wire::FileHandle& handle, uint64_t bitmap,
                             wire::FileAttributes* attributes);
-  // Says what is to become of an attribute, whose name is kept from others.
+  // Says what is to become of an attribute, whose name is kept from others. `before`: CHANGE of the
+  // object, where the answer tells it.
   static void Announce(const Caller& caller, const Object& object, const std::string& name,
-                       uint64_t value);
+                       uint64_t value, uint64_t before);
   // Sets the value of an open that is being closed.
   wire::DafsStatus SetClosed(const Caller& caller, Object& object, const AttributeOpen& open);
   // One change of a value outside of any open: read, changed, set.

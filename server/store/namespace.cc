@@ -164,8 +164,8 @@ DafsStatus Store::Create(const Caller& caller, const wire::CreateArgs& args, wir
       MakeObject(directory->path_fd(), args) == 0 ? DafsStatus::kOk : StatusFromErrno();
   if (status == DafsStatus::kOk) status = FinishNode(*impl_, *directory, args, &probe, res);
   if (Operation* operation = caller.operation) {
-    operation->intent().object = res->filehandle;
-    operation->intent().after = res->change_info.after;
+    operation->result().object = res->filehandle;
+    operation->result().after = res->change_info.after;
     operation->Done(status, directory->path_fd());
   }
   return status;
@@ -198,8 +198,8 @@ DafsStatus Store::MakeNode(const Caller& caller, const wire::MakeNodeArgs& args,
   }
   if (object != nullptr) res->filehandle = object->handle();
   if (Operation* operation = caller.operation) {
-    operation->intent().object = res->filehandle;
-    operation->intent().after = res->change_info.after;
+    operation->result().object = res->filehandle;
+    operation->result().after = res->change_info.after;
     operation->Done(status, directory->path_fd());
   }
   return status;
@@ -241,7 +241,7 @@ DafsStatus Store::Link(const Caller& caller, const wire::LinkArgs& args, wire::L
     res->change_info = probe.Modified();
   }
   if (Operation* operation = caller.operation) {
-    operation->intent().after = res->change_info.after;
+    operation->result().after = res->change_info.after;
     operation->Done(status, directory->path_fd());
   }
   return status;
@@ -360,7 +360,7 @@ DafsStatus Store::Remove(const Caller& caller, const wire::RemoveArgs& args, wir
   removal.Done(result == 0);
   if (result == 0) res->change_info = probe.Modified();
   if (Operation* operation = caller.operation) {
-    operation->intent().after = res->change_info.after;
+    operation->result().after = res->change_info.after;
     operation->Done(status, directory->path_fd());
   }
   return status;
@@ -432,8 +432,8 @@ DafsStatus RenameName(StoreImpl& store, const Caller& caller, const wire::Rename
     *target_info = target_probe.has_value() ? target_probe->Modified() : *source_info;
   }
   if (Operation* operation = caller.operation) {
-    operation->intent().after = source_info->after;
-    operation->intent().new_after = target_info->after;
+    operation->result().after = source_info->after;
+    operation->result().new_after = target_info->after;
     const int changed[] = {source->path_fd(), target->path_fd()};
     operation->Done(status, std::span(changed).first(target_probe.has_value() ? 2 : 1));
   }

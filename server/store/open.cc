@@ -233,7 +233,7 @@ class Creation {
       operation->Cancel();
       return status;
     }
-    if (status == DafsStatus::kOk) operation->intent().object = file->handle();
+    if (status == DafsStatus::kOk) operation->result().object = file->handle();
     operation->Done(status, changed);
     return status;
   }

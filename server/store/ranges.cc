@@ -152,7 +152,7 @@ DafsStatus Store::CopyRange(const Caller& caller, const wire::CopyRangeArgs& arg
   if (res->count > 0) status = DafsStatus::kOk;
   if (res->count > 0) target.file->change().Modified();
   if (caller.operation != nullptr) {
-    caller.operation->intent().length = res->count;
+    caller.operation->result().length = res->count;
     caller.operation->Done(status, std::span<const int>());
   }
   return status;

@@ -26,7 +26,8 @@ namespace {
 
 class Rechecker {
  public:
-  Rechecker(StoreImpl& store, Intent& intent) : store_(store), intent_(intent) {}
+  Rechecker(StoreImpl& store, const Intent& intent, Result& result)
+      : store_(store), intent_(intent), result_(result) {}
 
   // CREATE, and OPEN of a name that was absent. An object without the attributes that it was to
   // get is taken back.
@@ -39,7 +40,7 @@ class Rechecker {
       store_.cache.Erase(made->key());
       if (unlinkat(directory->path_fd(), intent_.name, flags) == 0) return false;
     }
-    intent_.object = made->handle();
+    result_.object = made->handle();
     return true;
   }
 
@@ -128,8 +129,11 @@ class Rechecker {
 
   // The CHANGE of the directories, as far as it had not been noted.
   void Complete() {
-    if (intent_.after == 0) intent_.after = ChangeNow(intent_.directory);
-    if (intent_.new_after == 0) intent_.new_after = ChangeNow(intent_.new_directory);
+    const bool attribute = (intent_.flags & Intent::kOfAttribute) != 0;
+    if (result_.after == 0) {
+      result_.after = ChangeNow(attribute ? intent_.object : intent_.directory);
+    }
+    if (result_.new_after == 0) result_.new_after = ChangeNow(intent_.new_directory);
   }
 
  private:
@@ -169,14 +173,16 @@ class Rechecker {
   }
 
   StoreImpl& store_;
-  Intent& intent_;
+  const Intent& intent_;
+  Result& result_;
 };
 
 }  // namespace
 
-bool Store::Recheck(Proc procedure, Intent* intent) {
+bool Store::Recheck(Proc procedure, const Intent& intent, Result* result) {
   RestoreOwnIdentity();
-  Rechecker recheck(*impl_, *intent);
+  *result = Result(intent);
+  Rechecker recheck(*impl_, intent, *result);
   bool executed = false;
   switch (procedure) {
     case Proc::kCreate:
@@ -185,13 +191,13 @@ bool Store::Recheck(Proc procedure, Intent* intent) {
       break;
     case Proc::kOpen:
       executed =
-          (intent->flags & Intent::kTruncates) != 0 ? recheck.Truncated() : recheck.Created();
+          (intent.flags & Intent::kTruncates) != 0 ? recheck.Truncated() : recheck.Created();
       break;
     case Proc::kLink:
       executed = recheck.Linked();
       break;
     case Proc::kRemove:
-      executed = (intent->flags & Intent::kOfAttribute) != 0 ? recheck.AttributeRemoved()
+      executed = (intent.flags & Intent::kOfAttribute) != 0 ? recheck.AttributeRemoved()
                                                              : recheck.Removed();
       break;
     case Proc::kRename:
@@ -211,7 +217,7 @@ bool Store::Recheck(Proc procedure, Intent* intent) {
       break;
     case Proc::kClose:
       // No open has outlived the server; that of a named attribute counts when its value does.
-      executed = (intent->flags & Intent::kOfAttribute) == 0 || recheck.AttributeSet();
+      executed = (intent.flags & Intent::kOfAttribute) == 0 || recheck.AttributeSet();
       break;
     default:
       break;  // a WRITE that is not marked is to be written again
@@ -220,9 +226,9 @@ bool Store::Recheck(Proc procedure, Intent* intent) {
   return executed;
 }
 
-void Store::Complete(Intent* intent) {
+void Store::Complete(const Intent& intent, Result* result) {
   RestoreOwnIdentity();
-  Rechecker(*impl_, *intent).Complete();
+  Rechecker(*impl_, intent, *result).Complete();
 }
 
 }  // namespace dafs::server

@@ -84,6 +84,7 @@ class RecentStats;
 struct Holdings;
 struct Intent;
 struct JournalSlot;
+struct Result;
 
 // On whose behalf a request is executed. Squashing is done by the store, per export.
 struct Caller {
@@ -317,11 +318,11 @@ class Store {
   // --- After a restart -------------------------------------------------------------------------
 
   // What the file system says about a request that was begun when an earlier instance ended:
-  // whether it was executed (5.2.4). What was left half done is finished or taken back, and
-  // `intent` is completed with what the result needs. Before any other request is executed.
-  bool Recheck(wire::Proc procedure, Intent* intent);
-  // The same for one that the journal knows to have been executed: completes `intent`.
-  void Complete(Intent* intent);
+  // whether it was executed (5.2.4), and with what result. What was left half done is finished or
+  // taken back. Before any other request is executed.
+  bool Recheck(wire::Proc procedure, const Intent& intent, Result* result);
+  // For one that the journal knows to have been executed: what it does not know of the result.
+  void Complete(const Intent& intent, Result* result);
 
   // The grace period (grace.h): started before anybody is served, looked at from time to time.
   Grace& grace();
