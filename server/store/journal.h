@@ -52,10 +52,10 @@ struct Intent {
   wire::FileHandle object;         // what the name stands for, or the file
   uint64_t before = 0;             // CHANGE of directory
   uint64_t new_before = 0;         // of new_directory
-  uint64_t size = 0;        // APPEND, ALLOCATE: of the file before
-  uint64_t length = 0;      // WRITE, APPEND, COPY_RANGE: of the data
-  wire::Verifier verifier;  // WRITE, APPEND, COPY_RANGE
-  uint64_t value = 0;       // CLOSE of a named attribute: identifies what it is to be
+  uint64_t size = 0;               // APPEND, ALLOCATE: of the file before
+  uint64_t length = 0;             // WRITE, APPEND, COPY_RANGE: of the data
+  wire::Verifier verifier;         // WRITE, APPEND, COPY_RANGE
+  uint64_t value = 0;              // CLOSE of a named attribute: identifies what it is to be
   // SETATTR: what is to be set; the size also by ALLOCATE.
   uint64_t attributes = 0;
   uint64_t object_size = 0;

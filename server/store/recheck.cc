@@ -190,15 +190,14 @@ bool Store::Recheck(Proc procedure, const Intent& intent, Result* result) {
       executed = recheck.Created();
       break;
     case Proc::kOpen:
-      executed =
-          (intent.flags & Intent::kTruncates) != 0 ? recheck.Truncated() : recheck.Created();
+      executed = (intent.flags & Intent::kTruncates) != 0 ? recheck.Truncated() : recheck.Created();
       break;
     case Proc::kLink:
       executed = recheck.Linked();
       break;
     case Proc::kRemove:
       executed = (intent.flags & Intent::kOfAttribute) != 0 ? recheck.AttributeRemoved()
-                                                             : recheck.Removed();
+                                                            : recheck.Removed();
       break;
     case Proc::kRename:
     case Proc::kRename2:

@@ -1,4 +1,5 @@
-// A slot of the journal that the loss of power has torn, sector by sector. Shows DAFS-5.2.4-01, DAFS-5.2.4-03.
+// A slot of the journal that the loss of power has torn, sector by sector. Shows DAFS-5.2.4-01,
+// DAFS-5.2.4-03.
 #include "server/store/journal.h"
 
 #include <gtest/gtest.h>
