@@ -64,6 +64,7 @@ class Acceptor::Source final : public dat::Pollable {
       LogWarning(
           absl::StrCat("listening on ", listener_->local().ToString(), ": ", why.ToString()));
     }
+    for (const auto& worker : acceptor_.workers_) worker->DropUnusedDomains();
     acceptor_.loop_->Remove(this);
     acceptor_.loop_->RunAfter(kRest, [this] { acceptor_.loop_->Add(this); });
   }

@@ -76,6 +76,7 @@ class Session final : public dat::Pollable {
   Session* read_channel();
   dat::Endpoint& endpoint() { return *endpoint_; }
   bool checksums() const { return negotiated_.use_checksums; }
+  const dat::Domain& domain() const { return domain_; }
   const wire::ClientConnectRes& negotiated() const { return negotiated_; }
 
   // `co_await session.RdmaCredits(n)`: waits for room for n RDMA operations, n <= kRdmaCredits,

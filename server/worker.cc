@@ -1,5 +1,6 @@
 #include "server/worker.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -73,6 +74,16 @@ void Worker::Forget(Session* session) {
     if (sessions_.erase(session) == 0) return;
     --count_;
     MaybeStop();
+  });
+}
+
+void Worker::DropUnusedDomains() {
+  loop_->Post([this] {
+    std::erase_if(devices_, [this](const std::unique_ptr<Device>& device) {
+      return std::none_of(sessions_.begin(), sessions_.end(), [&device](const auto& entry) {
+        return &entry.first->domain() == device->domain.get();
+      });
+    });
   });
 }
 

@@ -29,6 +29,9 @@ class Worker {
 
   // Makes a session of a connection that SessionTable::Admit let in as `host`.
   void Adopt(std::unique_ptr<dat::PendingEndpoint> pending, std::string host);
+  // Gives up the domains that no session uses: perhaps their device was removed, and the system
+  // waits until nobody has it open. Returns at once.
+  void DropUnusedDomains();
   // Ends all sessions and then the loop. Returns at once.
   void Shutdown();
   // Waits for that, from another thread.

@@ -1,6 +1,8 @@
 """RDMA devices that fail under a mount: no program notices. Needs a device: scripts/rdma-vm has some."""
 
+import json
 import random
+import re
 import subprocess
 import time
 
@@ -54,3 +56,47 @@ def recover_link(rig):
     lost = (rig.logs / "mount.dafs.log").read_text(errors="replace").count("lost:")
     note(f"{lost} sessions lost")
     rig.umount(other)
+
+
+def rdma_device(network):
+    """The RDMA device over a network device: its name and kind."""
+    links = json.loads(subprocess.run(["rdma", "-j", "link", "show"], stdout=subprocess.PIPE, check=True).stdout)
+    for link in links:
+        if link.get("netdev") == network:
+            return link["ifname"]
+    raise Skip(f"no RDMA device over {network}")
+
+
+@scenario(timeout=900, where="server")
+def recover_device(rig):
+    """An RDMA device goes and comes back: a mount waits and goes on, the server listens there again."""
+    if rig.server_proto != "rdma" or "proto=rdma" not in rig.options:
+        raise Skip("about RDMA devices")
+    rig.expect("session with .* lost", "no session for", "new session", "listening on", "no answer for")
+    network = network_device(rig.address)
+    device = rdma_device(network)
+    kind = next((kind for kind in ("siw", "rxe") if device.startswith(kind)), None)
+    if kind is None:
+        raise Skip(f"{device} is no software device")
+    rig.mount(rig.serve())
+    for number in range(3):
+        (rig.mnt / "file").write_text(str(number), encoding="ascii")
+        # Returns when nobody has the device open any more.
+        subprocess.run(["rdma", "link", "delete", device], check=True, timeout=30 * rig.slowness)
+        try:
+            waiting = subprocess.Popen(["cat", str(rig.mnt / "file")], stdout=subprocess.PIPE)
+            time.sleep(1)
+            (rig.export / "file").write_text(f"{number} again", encoding="ascii")
+        finally:
+            subprocess.run(["rdma", "link", "add", device, "type", kind, "netdev", network], check=True)
+        said, _ = waiting.communicate(timeout=60 * rig.slowness)
+        if waiting.returncode != 0 or said not in (str(number).encode(), f"{number} again".encode()):
+            raise Failure(f"read over the removal: {said!r}, status {waiting.returncode}")
+        fresh = rig.mnt / f"new{number}"
+        fresh.write_text("x", encoding="ascii")
+        if (rig.export / f"new{number}").read_text(encoding="ascii") != "x":
+            raise Failure(f"{fresh.name} did not reach the server")
+    log = "".join(path.read_text(errors="replace") for path in rig.logs.glob("dafsd*.log"))
+    note(f"{log.count('the RDMA device was removed')} removals noticed by the server")
+    if not re.search(r"listening on .* again", log):
+        raise Failure("the server's log does not say that it listens again")
