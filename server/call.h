@@ -62,6 +62,11 @@ class Call {
   // the Response Cache must not be told that it was (5.2.4).
   void CutShort() { cut_short_ = true; }
 
+  // Its results come later than its response: the Response Cache has no entry of it (5.2.3).
+  void NotRemembered() { passes_ = true; }
+  // What the caller's groups lie in.
+  const std::shared_ptr<const Credential>& credential() const { return credential_; }
+
   // For responses that are built in place: the header to write (once per call), and the end.
   wire::ResponseHeader ResponseHeader(wire::DafsStatus status);
   template <class Args>
@@ -96,6 +101,7 @@ class Call {
   std::unique_ptr<Outgoing> outgoing_;
   bool holds_stream_ = false;
   bool cut_short_ = false;
+  bool passes_ = false;
 };
 
 template <class Args>

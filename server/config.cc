@@ -73,6 +73,8 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
   app.add_option("--max-requests", s.max_requests, "requests a session may have outstanding");
   app.add_option("--max-request-size", s.max_message_bytes, "bytes of a request or a response");
   app.add_option("--max-transfer-size", s.max_transfer_bytes, "bytes of one read or write");
+  app.add_option("--max-batch-requests", s.max_batch_requests,
+                 "reads and writes of asynchronous batches a session may have outstanding");
   app.add_option("--max-credentials", s.max_credentials, "registered users of one client");
   app.add_option(
          "--rdma-read-channel", raw.rdma_read_channel,

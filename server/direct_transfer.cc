@@ -106,7 +106,13 @@ dat::Task<bool> WriteDirectContent(Call& call, std::span<std::byte> content,
 }
 
 dat::Task<DafsStatus> ReadFromClient(Call& call, const RdmaOps& ops) {
-  Session& session = call.session();
+  dat::Task<DafsStatus> reading = ReadFromClient(call.session(), ops);
+  const DafsStatus status = co_await reading;
+  if (status == DafsStatus::kServerFault) call.CutShort();
+  co_return status;
+}
+
+dat::Task<DafsStatus> ReadFromClient(Session& session, const RdmaOps& ops) {
   if (session.read_channel() == nullptr) co_return DafsStatus::kRdmaReadChannelUnusable;
   dat::Task<bool> moving =
       Move(session, ops,
@@ -118,21 +124,30 @@ dat::Task<DafsStatus> ReadFromClient(Call& call, const RdmaOps& ops) {
              return posted;
            });
   const bool moved = co_await moving;
-  if (!moved) {
-    call.CutShort();
-    // By another channel than the session's it could still be answered, wrongly.
-    session.Abort(absl::UnavailableError("the client's memory cannot be read"));
-  }
+  // By another channel than the session's it could still be answered, wrongly.
+  if (!moved) session.Abort(absl::UnavailableError("the client's memory cannot be read"));
   co_return moved ? DafsStatus::kOk : DafsStatus::kServerFault;
 }
 
-dat::Task<bool> WriteToClient(Session& session, const RdmaOps& ops) {
+namespace {
+
+absl::Status PostWrite(Session& channel, uint64_t cookie, dat::Segment segment,
+                       dat::RemoteBuffer remote) {
+  absl::Status posted =
+      channel.endpoint().PostRdmaWrite(cookie, {&segment, 1}, remote, /*signaled=*/true);
+  if (posted.ok()) channel.Posted();
+  return posted;
+}
+
+}  // namespace
+
+dat::Task<bool> WriteToClient(Session& session, const RdmaOps& ops, WriteChannel channel) {
+  if (channel == WriteChannel::kOperation) return Move(session, ops, PostWrite);
   return Move(session, ops,
               [](Session& of, uint64_t cookie, dat::Segment segment, dat::RemoteBuffer remote) {
-                absl::Status posted =
-                    of.endpoint().PostRdmaWrite(cookie, {&segment, 1}, remote, /*signaled=*/true);
-                if (posted.ok()) of.Posted();
-                return posted;
+                Session* back = of.back_channel();
+                if (back == nullptr) return absl::UnavailableError("the channel has ended");
+                return PostWrite(*back, cookie, segment, remote);
               });
 }
 

@@ -75,10 +75,15 @@ dat::Task<bool> WriteDirectContent(Call& call, std::span<std::byte> content,
                                    std::span<const wire::DirectOpBuffer> buffers,
                                    DirectLease& lease);
 
+// By which channel data is written: the one that its end is told by, so that it is there before.
+enum class WriteChannel : uint8_t { kOperation, kBackControl };
+
 // Moves what `ops` say, and waits for it; `ops` outlives the task. False: the session is ending.
-dat::Task<bool> WriteToClient(Session& session, const RdmaOps& ops);
-// The same. kServerFault: the session is ending, and the call is cut short;
-// kRdmaReadChannelUnusable: the client has not bound the channel it would come by (R61).
+dat::Task<bool> WriteToClient(Session& session, const RdmaOps& ops, WriteChannel channel);
+// The same. kServerFault: the session is ending; kRdmaReadChannelUnusable: the client has not bound
+// the channel it would come by (R61).
+dat::Task<wire::DafsStatus> ReadFromClient(Session& session, const RdmaOps& ops);
+// For a call, which is cut short with its session.
 dat::Task<wire::DafsStatus> ReadFromClient(Call& call, const RdmaOps& ops);
 
 }  // namespace dafs::server

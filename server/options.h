@@ -41,7 +41,8 @@ struct ServerOptions {
   uint32_t max_message_bytes = 68 << 10;     // request and response; 64 KiB of data and its header
   uint32_t default_message_bytes = 8 << 10;  // for a client that leaves it to us
   uint32_t max_transfer_bytes = 1 << 20;     // of one READ, WRITE or APPEND
-  uint32_t max_credentials = 4096;           // of one client
+  uint32_t max_batch_requests = 1024;  // of asynchronous batches that a session has outstanding
+  uint32_t max_credentials = 4096;     // of one client
   uint32_t default_credentials = 1024;
 
   RdmaReadChannel rdma_read_channel = RdmaReadChannel::kOffered;

@@ -1,5 +1,6 @@
 #include "server/pool.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace dafs::server {
@@ -19,6 +20,20 @@ Pool::~Pool() {
 void Pool::Submit(absl::AnyInvocable<void()> work) {
   absl::MutexLock lock(&mutex_);
   work_.push_back(std::move(work));
+}
+
+bool Pool::SubmitIdly(absl::AnyInvocable<void()> work) {
+  absl::MutexLock lock(&mutex_);
+  if (stopping_ || !work_.empty() || idle_work_ >= std::max<size_t>(threads_.size() / 4, 1)) {
+    return false;
+  }
+  ++idle_work_;
+  work_.push_back([this, work = std::move(work)]() mutable {
+    work();
+    absl::MutexLock done(&mutex_);
+    --idle_work_;
+  });
+  return true;
 }
 
 void Pool::Run() {

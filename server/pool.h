@@ -26,12 +26,16 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
 
   void Submit(absl::AnyInvocable<void()> work) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same for what nobody waits for, a quarter of the threads at most. False, and nothing is
+  // done: the pool has other work.
+  bool SubmitIdly(absl::AnyInvocable<void()> work) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Mutex mutex_;
   std::deque<absl::AnyInvocable<void()>> work_ ABSL_GUARDED_BY(mutex_);
+  uint32_t idle_work_ ABSL_GUARDED_BY(mutex_) = 0;  // of SubmitIdly
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

@@ -1,13 +1,13 @@
-// BATCH_SUBMIT, synchronous: one completion per request, in request order; and HURRY_UP.
-// Spec: 6.5.5, 6.5.16; WIRE R59, R78, R88. Asynchronous batches need the Back-control Channel,
-// which this server does not grant yet.
+// BATCH_SUBMIT, with all results in the answer or by the Back-control Channel; and HURRY_UP.
+// Spec: 6.5.5, 6.5.16; WIRE R59, R78, R88.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
-#include "server/direct_buffers.h"
-#include "server/direct_transfer.h"
+#include "server/batch_io.h"
+#include "server/batches.h"
 #include "server/procedures.h"
 #include "server/session.h"
-#include "wire/checksum.h"
 
 namespace dafs::server {
 namespace {
@@ -23,88 +23,45 @@ bool CompletionsFit(const Call& call, size_t count) {
   return kCompletions + 8 + count * kCompletionSize <= call.out().size();
 }
 
-// A read: chunk after chunk, ending early at the end of the file (R88).
-dat::Task<void> ReadChunks(Call& call, const wire::RwRequest& request,
-                           wire::CompletionNotification& done) {
-  Session& session = call.session();
-  DirectLease lease = co_await session.direct_buffers().Acquire(DirectBuffers::kLarge);
-  const std::span<std::byte> memory = lease.pieces()[0];
-  RemoteRange range(request.request_buffers);
-  wire::Fletcher sum(call.order());
-  DafsStatus status = DafsStatus::kOk;
-  bool eof = false;
-  for (const wire::FileChunk& chunk : request.chunks) {
-    uint64_t offset = chunk.offset;
-    uint32_t left = chunk.byte_count;
-    while (left > 0 && !eof && status == DafsStatus::kOk) {
-      const std::span<std::byte> into = memory.first(std::min<size_t>(left, memory.size()));
-      ReadResult read;
-      auto wait = [&] {
-        read = session.store().Read(call.caller(), request.filehandle, request.state_id, offset,
-                                    into, ReadMode::kWait);
-      };
-      co_await Offload(session.pool(), session.loop(), wait);
-      status = read.status;
-      if (status != DafsStatus::kOk) break;
-      const std::span<std::byte> got = into.first(read.bytes_read);
-      const RdmaOps ops = range.Next({&got, 1});
-      const bool sent = co_await WriteToClient(session, ops);
-      if (!sent) status = DafsStatus::kServerFault;
-      if (session.checksums()) sum.Add(got);
-      done.bytes_transferred += read.bytes_read;
-      offset += read.bytes_read;
-      left -= read.bytes_read;
-      eof = read.eof || read.bytes_read == 0;
-    }
+// A synchronous batch in execution; lives in the frame of its procedure.
+struct InProgress {
+  Call& call;
+  const std::vector<wire::RwRequest>& requests;
+  std::vector<wire::CompletionNotification>& completions;
+  size_t next = 0;
+  uint32_t lanes = 0;
+  dat::Pending<bool> end = {};
+};
+
+// One request after the other, beside other lanes.
+dat::Task<void> Lane(InProgress& batch) {
+  while (batch.next < batch.requests.size()) {
+    const size_t index = batch.next++;
+    dat::Task<bool> executing =
+        ExecuteItem(batch.call.session(), batch.call.caller(), batch.requests[index],
+                    WriteChannel::kOperation, &batch.completions[index]);
+    const bool came = co_await executing;
+    if (!came) batch.call.CutShort();
   }
-  done.status = static_cast<uint32_t>(status);
-  if (session.checksums()) done.direct_checksum = sum.Result();
+  if (--batch.lanes == 0) batch.end.Set(true);
 }
 
-// A write: all of the data is fetched, then checked, then written, to stable storage (R59).
-dat::Task<void> WriteChunks(Call& call, const wire::RwRequest& request,
-                            wire::CompletionNotification& done) {
-  Session& session = call.session();
-  const uint64_t total = wire::TotalBytes(request.request_buffers);
-  if (total > session.shared().options->max_transfer_bytes) {
-    done.status = static_cast<uint32_t>(DafsStatus::kWriteTooBig);
-    co_return;
-  }
-  DirectLease lease = co_await session.direct_buffers().Acquire(static_cast<size_t>(total));
-  RemoteRange range(request.request_buffers);
-  const RdmaOps ops = range.Next(lease.pieces());
-  DafsStatus status = co_await ReadFromClient(call, ops);
-  if (status == DafsStatus::kOk && session.checksums()) {
-    wire::Fletcher sum(call.order());
-    for (std::span<std::byte> piece : lease.pieces()) sum.Add(piece);
-    if (sum.Result() != request.direct_checksum) status = DafsStatus::kChksum;
-  }
-  auto write = [&] {
-    // The chunks' bytes lie one after the other in the pieces of the lease.
-    std::span<const std::span<std::byte>> pieces = lease.pieces();
-    size_t used = 0;  // of pieces.front()
-    for (const wire::FileChunk& chunk : request.chunks) {
-      absl::InlinedVector<iovec, 4> from;
-      for (size_t left = chunk.byte_count; left > 0;) {
-        const size_t take = std::min(left, pieces.front().size() - used);
-        from.push_back({.iov_base = pieces.front().data() + used, .iov_len = take});
-        left -= take;
-        used += take;
-        if (used == pieces.front().size()) {
-          pieces = pieces.subspan(1);
-          used = 0;
-        }
-      }
-      WriteResult written;
-      status = session.store().Write(call.caller(), request.filehandle, request.state_id,
-                                     chunk.offset, from, wire::StableHow::kDataSync, &written);
-      if (status != DafsStatus::kOk) return;
-      done.bytes_transferred += written.count;
-      if (written.count < chunk.byte_count) return;
-    }
-  };
-  if (status == DafsStatus::kOk) co_await Offload(session.pool(), session.loop(), write);
-  done.status = static_cast<uint32_t>(status);
+// In any order (6.5.5); the completions are in that of the requests.
+dat::Task<void> ExecuteAll(Call& call, const std::vector<wire::RwRequest>& requests,
+                           std::vector<wire::CompletionNotification>& completions) {
+  completions.resize(requests.size());
+  if (requests.empty()) co_return;
+  InProgress batch{call, requests, completions};
+  const uint32_t lanes = static_cast<uint32_t>(std::min<size_t>(requests.size(), kBatchLanes));
+  batch.lanes = lanes;
+  for (uint32_t i = 0; i < lanes; ++i) dat::Start(Lane(batch));
+  co_await batch.end;
+}
+
+DafsStatus MayTake(Session& session, const wire::BatchSubmitArgs& args) {
+  if (args.requests.empty()) return DafsStatus::kOk;  // sets the number of completions
+  if (session.back_channel() == nullptr) return DafsStatus::kBackChannelUnusable;
+  return session.batches().MayTake(args);
 }
 
 }  // namespace
@@ -113,33 +70,43 @@ dat::Task<void> BatchSubmit(Call& call) {
   wire::BatchSubmitArgs args;
   if (!call.Decode(args)) co_return;
   wire::BatchSubmitRes res;
+  Session& session = call.session();
   if (!args.synchronous) {
-    call.Finish(args.requests.empty() ? DafsStatus::kOk : DafsStatus::kBackChannelUnusable, args,
-                res);
+    call.NotRemembered();
+    const DafsStatus status = MayTake(session, args);
+    if (status == DafsStatus::kOk) {
+      session.batches().Want(args.num_completions);
+      session.batches().Take(call, std::move(args));
+    }
+    call.Finish(status, args, res);
+    if (status == DafsStatus::kOk) session.batches().Begin();
+    co_return;
+  }
+  for (const wire::RwRequest& request : args.requests) {
+    if (!session.batches().IsOutstanding(request.request_id)) continue;
+    call.FinishError(DafsStatus::kInval);  // R78
     co_return;
   }
   if (!CompletionsFit(call, args.requests.size())) {
     call.FinishError(DafsStatus::kTooSmall);
     co_return;
   }
-  for (const wire::RwRequest& request : args.requests) {
-    wire::CompletionNotification done;
-    done.request_id = request.request_id;
-    if (request.rw_flag == wire::RwFlag::kRead) {
-      co_await ReadChunks(call, request, done);
-    } else {
-      co_await WriteChunks(call, request, done);
-    }
-    res.completions.push_back(done);
-  }
+  dat::Task<void> executing = ExecuteAll(call, args.requests, res.completions);
+  co_await executing;
   call.Finish(DafsStatus::kOk, args, res);
 }
 
-// A synchronous batch is complete before anybody could ask for haste.
 void HurryUp(Call& call) {
   wire::HurryUpArgs args;
   if (!call.Decode(args)) return;
-  call.Finish(DafsStatus::kBatchRequestNotFound, args, wire::HurryUpRes());
+  Session& session = call.session();
+  const bool found = session.batches().HurryUp(args.request_id);
+  call.Finish(found ? DafsStatus::kOk : DafsStatus::kBatchRequestNotFound, args,
+              wire::HurryUpRes());
+  if (found) {
+    session.batches().Report();
+    session.batches().Begin();
+  }
 }
 
 }  // namespace dafs::server

@@ -1,6 +1,7 @@
 // Procedures that carry file data in their messages, COMMIT and CACHE_HINT.
 // Spec: 6.5.3, 6.5.6, 6.5.8, 6.5.27, 6.5.38; WIRE R12, R84, R85.
 #include <algorithm>
+#include <utility>
 
 #include "server/procedures.h"
 #include "server/session.h"
@@ -11,7 +12,6 @@ namespace {
 using wire::DafsStatus;
 
 constexpr size_t kReadInlineData = 48;  // message offset of the data, WIRE 9.4 READ_INLINE
-constexpr uint32_t kPrefetch = 1;       // bit of cache_hint, WIRE 4.4
 
 iovec VectorOf(std::span<const std::byte> data) {
   return {.iov_base = const_cast<std::byte*>(data.data()), .iov_len = data.size()};
@@ -100,16 +100,13 @@ dat::Task<void> Commit(Call& call) {
   call.Finish(status, args, res);
 }
 
-// Hints are taken note of and nothing more: the kernel's readahead knows better. What would have
-// to be done, a prefetch, is refused (6.5.6).
+// A hint is a hint (4.2.4): what cannot be done at once is done when there is time, or not.
 void CacheHint(Call& call) {
   wire::CacheHintArgs args;
   if (!call.Decode(args)) return;
-  wire::FileAttributes none;
-  DafsStatus status = call.session().store().Getattr(call.caller(), args.filehandle, 0, &none);
-  if (status == DafsStatus::kOk && (args.cache_hint & kPrefetch) != 0) {
-    status = DafsStatus::kPrefetchNotSupported;
-  }
+  absl::AnyInvocable<void()> later;
+  const DafsStatus status = call.session().store().CacheHint(call.caller(), args, &later);
+  if (later) call.session().pool().SubmitIdly(std::move(later));
   call.Finish(status, args, wire::CacheHintRes());
 }
 

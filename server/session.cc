@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/back_control.h"
+#include "server/batches.h"
 #include "server/procedures.h"
 #include "server/worker.h"
 #include "wire/log.h"
@@ -86,7 +88,9 @@ Session::~Session() {
   loop().Cancel(end_timer_);
   endpoint_.reset();  // before the memory it may use
   // Gone from the table means gone from the budget: whoever sees no session sees no memory either.
+  batches_.reset();
   credit_.reset();
+  shared_.budget->Release(channel_bytes_);
   shared_.sessions->Leave(host_);
 }
 
@@ -147,6 +151,7 @@ void Session::OnReceive(Receive& receive, size_t size_bytes) {
     return End(absl::AbortedError("a new instance of this client has connected"));
   }
   receive.message_ = receive.buffer->memory().first(size_bytes);
+  if (back_control_ != nullptr && TakeDirectiveAnswer(receive)) return;
   receive.verdict_ = Check(receive.message_);
   if (receive.verdict_.close_channel) {
     return End(
@@ -280,6 +285,7 @@ uint16_t Session::TargetNreq(const Call& call) {
 
 void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
   --executing_;
+  const bool idle = executing_ == 0 && batches_ != nullptr;
   auto& receive = static_cast<Receive&>(call);
   std::unique_ptr<Outgoing> outgoing = std::move(call.outgoing_);
   std::shared_ptr<Chain> chain = std::move(call.chain_);
@@ -329,6 +335,7 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
     }
   }
   RunReady();
+  if (idle && !ending_) batches_->Begin();
 }
 
 // Into the Response Cache, whether or not the response can still be sent: modifying requests, and
@@ -336,7 +343,9 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
 void Session::Remember(const Call& call, DafsStatus status, std::span<const std::byte> response) {
   if (cache_ == nullptr || !call.holds_stream_ || call.cut_short_) return;
   const wire::RequestHeader& request = call.header();
-  if (!IsRemembered(call.verdict_)) return cache_->Passed(request.stream_id, request.seq_number);
+  if (!IsRemembered(call.verdict_) || call.passes_) {
+    return cache_->Passed(request.stream_id, request.seq_number);
+  }
   switch (status) {
     case DafsStatus::kNoXidMatch:
     case DafsStatus::kUnknownSession:
@@ -400,6 +409,20 @@ void Session::OnSent(std::unique_ptr<Outgoing> outgoing) {
   send_buffers_.Return(std::move(outgoing));
   if (credits > 0) ReturnRdmaCredits(credits);
   RunReady();
+  if (back_control_ != nullptr && bound_to_ != nullptr) bound_to_->batches().Report();
+}
+
+void Session::SendMessage(std::unique_ptr<Outgoing> outgoing, size_t size_bytes) {
+  if (ending_ || size_bytes == 0) {
+    send_buffers_.Return(std::move(outgoing));
+    return End(absl::InternalError("a directive could not be encoded"));
+  }
+  dat::Segment segment = outgoing->buffer->segment(size_bytes);
+  Outgoing* cookie = outgoing.release();
+  absl::Status posted = endpoint_->PostSend(CookieOf(cookie), {&segment, 1}, {});
+  if (posted.ok()) return Posted();
+  send_buffers_.Return(std::unique_ptr<Outgoing>(cookie));
+  End(std::move(posted));
 }
 
 // ---- RDMA credits
@@ -458,13 +481,17 @@ void Session::OnDisconnected(const absl::Status& why) {
   loop().Remove(this);
   loop().Cancel(connect_timer_);
   loop().Cancel(end_timer_);
+  if (batches_ != nullptr) batches_->Drop();
   Unopen();
   Unbind();
   MaybeForget();
 }
 
 void Session::MaybeForget() {
-  if (!disconnected_ || executing_ > 0 || read_channel_ != nullptr) return;
+  if (!disconnected_ || executing_ > 0 || read_channel_ != nullptr || back_channel_ != nullptr ||
+      (batches_ != nullptr && batches_->running())) {
+    return;
+  }
   // Nothing changes the cache any more (5.2.5): now it may be asked for.
   if (cache_ != nullptr) shared_.responses->Ended(*cache_, authenticated_, dat::Loop::Now());
   worker_.Forget(this);

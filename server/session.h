@@ -31,6 +31,8 @@
 
 namespace dafs::server {
 
+class BackControl;
+class Batches;
 class DirectBuffers;
 class Worker;
 
@@ -74,10 +76,24 @@ class Session final : public dat::Pollable {
   // Where memory of the client is read: the session itself, or its RDMA-read Channel where one was
   // agreed on; null: that is not bound. Good until the next suspension.
   Session* read_channel();
+  // The Back-control Channel; null: none is bound. Good until the next suspension.
+  Session* back_channel() const { return back_channel_; }
+  // Of a bound Back-control Channel.
+  BackControl* back_control() const { return back_control_.get(); }
+  // The asynchronous batches of the session.
+  Batches& batches();
   dat::Endpoint& endpoint() { return *endpoint_; }
   bool checksums() const { return negotiated_.use_checksums; }
   const dat::Domain& domain() const { return domain_; }
   const wire::ClientConnectRes& negotiated() const { return negotiated_; }
+  wire::ByteOrder order() const { return *order_; }  // once a request has come
+  bool busy() const { return executing_ > 0; }       // with requests, batches apart
+  // For BackControl: a free buffer (null: none now), and a message in one, on its way. Zero bytes:
+  // it could not be encoded, and the session ends.
+  std::unique_ptr<Outgoing> TakeSendBuffer() { return send_buffers_.Take(); }
+  void SendMessage(std::unique_ptr<Outgoing> outgoing, size_t size_bytes);
+  // Destroys the session if it has ended and nothing of it runs any more.
+  void MaybeForget();
 
   // `co_await session.RdmaCredits(n)`: waits for room for n RDMA operations, n <= kRdmaCredits,
   // first come first served. Each credit comes back with its operation's completion, or with the
@@ -157,13 +173,16 @@ class Session final : public dat::Pollable {
   absl::Status PostReceive(Receive& receive);
   void DropReceive(Receive& receive);
   void End(absl::Status why);
-  void MaybeForget();
 
   // session_channels.cc
   bool GrantsReadChannel(bool asked) const;
+  void BecomeChannel(const wire::ConnectBindArgs& args, Session& owner);
+  uint32_t OpenBackControl(const wire::ConnectBindArgs& args, uint32_t request_bytes);
+  bool TakeDirectiveAnswer(Receive& receive);
   wire::DafsStatus MayBind(const wire::ConnectBindArgs& args, const Session& owner) const;
   wire::DafsStatus ElsewhereStatus() const;
   void Unbind();
+  const char* ChannelName() const;
 
   // session_connect.cc
   wire::DafsStatus MayUse(wire::AuthType method) const;
@@ -189,8 +208,13 @@ class Session final : public dat::Pollable {
   bool authenticated_ = false;
   bool trusted_ = false;
   wire::AuthType auth_type_ = wire::AuthType::kNone;
-  Session* bound_to_ = nullptr;      // the session whose RDMA-read Channel this is
+  Session* bound_to_ = nullptr;  // the session whose channel this is
+  wire::ChannelUse bound_as_ = wire::ChannelUse::kRdmaRead;
   Session* read_channel_ = nullptr;  // the other way round
+  Session* back_channel_ = nullptr;
+  size_t channel_bytes_ = 0;  // reserved for the messages of a Back-control Channel
+  std::unique_ptr<BackControl> back_control_;
+  std::unique_ptr<Batches> batches_;  // made with the first of them
 
   wire::ChainState chain_state_;
   Chains chains_;

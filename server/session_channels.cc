@@ -3,8 +3,12 @@
 // A channel begins as every connection does: a Session without a request. CONNECT_BIND makes it the
 // channel of another, which lives on the same worker (Acceptor::WorkerFor). From then on its
 // completions count for that session, and neither of them outlives the other.
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "server/back_control.h"
+#include "server/batches.h"
 #include "server/session.h"
 #include "server/worker.h"
 #include "wire/log.h"
@@ -44,16 +48,69 @@ void Session::ConnectBind(Call& call) {
   Session* owner = worker_.Find(args.session_id);
   const DafsStatus status = owner == nullptr ? ElsewhereStatus() : MayBind(args, *owner);
   if (status != DafsStatus::kOk) return call.FinishError(status);
-  bound_to_ = owner;
-  owner->read_channel_ = this;
-  loop().Cancel(std::exchange(connect_timer_, 0));
+  if (bound_to_ == nullptr) BecomeChannel(args, *owner);
   wire::ConnectBindRes res;
   res.max_request_size = args.max_request_size;
   res.max_response_size = args.max_response_size;
   res.max_requests = args.max_requests;
+  if (back_control_ != nullptr) {
+    res.max_request_size = back_control_->request_bytes();
+    res.max_response_size = std::min(args.max_response_size, wire::kFirstReceiveBytes);
+    res.max_requests = back_control_->granted();
+  }
   res.auth_res.auth_type = args.auth_req.auth_type;
   res.trusted = owner->trusted_;
   call.Finish(DafsStatus::kOk, args, res);
+}
+
+void Session::BecomeChannel(const wire::ConnectBindArgs& args, Session& owner) {
+  bound_to_ = &owner;
+  bound_as_ = args.channel_use;
+  loop().Cancel(std::exchange(connect_timer_, 0));
+  if (bound_as_ == wire::ChannelUse::kRdmaRead) {
+    owner.read_channel_ = this;
+    return;
+  }
+  owner.back_channel_ = this;
+  const uint32_t bytes = std::min(args.max_request_size, BackControl::kMostRequestBytes) / 8 * 8;
+  const uint32_t granted = OpenBackControl(args, bytes);
+  back_control_ = std::make_unique<BackControl>(*this, granted, bytes, *order_, owner.checksums());
+}
+
+// Takes the memory for directives of `request_bytes`: a receive for each answer, beside the one in
+// which CONNECT_BIND may come again, and a send buffer. Returns how many there can be.
+uint32_t Session::OpenBackControl(const wire::ConnectBindArgs& args, uint32_t request_bytes) {
+  const uint32_t buffer = std::max(request_bytes, wire::kFirstReceiveBytes);
+  const size_t each = size_t{buffer} + wire::kFirstReceiveBytes;
+  uint32_t granted =
+      std::min({args.max_requests, BackControl::kMostRequests, shared_.options->max_requests});
+  while (granted > 1 && !shared_.budget->TryReserve(granted * each)) --granted;
+  if (granted == 1) shared_.budget->Reserve(each);  // the first credit, as of every session
+  channel_bytes_ = granted * each;
+  absl::Status status = send_buffers_.Resize(domain_, granted + 1, buffer);
+  for (uint32_t i = 0; i < granted && status.ok(); ++i) {
+    status = AddReceive(wire::kFirstReceiveBytes);
+  }
+  if (!status.ok()) End(std::move(status));
+  return granted;
+}
+
+// Whether `receive` holds an answer to a directive: it is dealt with then.
+bool Session::TakeDirectiveAnswer(Receive& receive) {
+  if (!back_control_->IsResponse(receive.message_)) return false;
+  absl::Status status = back_control_->OnResponse(receive.message_);
+  if (status.ok()) status = PostReceive(receive);
+  if (!status.ok()) {
+    End(std::move(status));
+  } else if (bound_to_ != nullptr) {
+    bound_to_->batches().Report();
+  }
+  return true;
+}
+
+Batches& Session::batches() {
+  if (batches_ == nullptr) batches_ = std::make_unique<Batches>(*this);
+  return *batches_;
 }
 
 // Spec gap: a channel finds its session by the private data of its connection request (E.9), and a
@@ -71,26 +128,42 @@ DafsStatus Session::MayBind(const wire::ConnectBindArgs& args, const Session& ow
   if (method != owner.auth_type_ || !(peer_ == owner.peer_) || MayUse(method) != DafsStatus::kOk) {
     return DafsStatus::kNotAuthorized;
   }
-  if (bound_to_ != nullptr)
-    return bound_to_ == &owner ? DafsStatus::kOk : DafsStatus::kIllegalState;
+  if (bound_to_ != nullptr) {
+    return bound_to_ == &owner && bound_as_ == args.channel_use ? DafsStatus::kOk
+                                                                : DafsStatus::kIllegalState;
+  }
+  const bool reads = args.channel_use == wire::ChannelUse::kRdmaRead;
   const bool granted =
-      args.channel_use == wire::ChannelUse::kRdmaRead && owner.negotiated_.use_rdma_read_channel;
+      reads ? owner.negotiated_.use_rdma_read_channel : owner.negotiated_.use_back_control_channel;
   // On another device the session's contexts name nothing.
   const bool fits = &domain_ == &owner.domain_;
-  return granted && fits && owner.read_channel_ == nullptr ? DafsStatus::kOk
-                                                           : DafsStatus::kIllegalState;
+  const Session* bound = reads ? owner.read_channel_ : owner.back_channel_;
+  if (!granted || !fits || bound != nullptr) return DafsStatus::kIllegalState;
+  // Spec gap: what the least is that a client may offer for directives: those we have, and one.
+  const bool of_use = args.max_request_size >= BackControl::kLeastRequestBytes &&
+                      args.max_response_size >= BackControl::kLeastResponseBytes &&
+                      args.max_requests > 0;
+  return reads || of_use ? DafsStatus::kOk : DafsStatus::kInval;
 }
 
 // This connection has ended: so do those that belong to it.
 void Session::Unbind() {
-  if (read_channel_ != nullptr) {
-    read_channel_->Abort(absl::UnavailableError("the session of this RDMA-read Channel has ended"));
+  for (Session* channel : {read_channel_, back_channel_}) {
+    if (channel == nullptr) continue;
+    channel->Abort(absl::UnavailableError(
+        absl::StrCat("the session of this ", channel->ChannelName(), " has ended")));
   }
   if (bound_to_ == nullptr) return;
   Session& owner = *std::exchange(bound_to_, nullptr);
-  owner.read_channel_ = nullptr;
+  const bool reads = bound_as_ == wire::ChannelUse::kRdmaRead;
+  (reads ? owner.read_channel_ : owner.back_channel_) = nullptr;
   if (owner.disconnected_) return owner.MaybeForget();
-  owner.Abort(absl::UnavailableError("the RDMA-read Channel of this session has ended"));
+  owner.Abort(
+      absl::UnavailableError(absl::StrCat("the ", ChannelName(), " of this session has ended")));
+}
+
+const char* Session::ChannelName() const {
+  return bound_as_ == wire::ChannelUse::kRdmaRead ? "RDMA-read Channel" : "Back-control Channel";
 }
 
 }  // namespace dafs::server

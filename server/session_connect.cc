@@ -107,6 +107,7 @@ DafsStatus Session::Open(const wire::ClientConnectArgs& args) {
     res.use_response_cache = cache_ != nullptr;
   }
   res.use_rdma_read_channel = GrantsReadChannel(args.use_rdma_read_channel);
+  res.use_back_control_channel = args.use_back_control_channel;
   res.client_id = client_->client_id();
   res.max_credentials = client_->credentials().most();
   negotiated_ = std::move(res);
@@ -287,7 +288,7 @@ void Session::Unopen() {
   if (authenticated_) shared_.clients->SessionClosed(client_);
   const std::string why = end_reason_.ok() ? "by the client" : end_reason_.ToString();
   if (bound_to_ != nullptr) {
-    return LogInfo(absl::StrCat("RDMA-read Channel from ", peer_name_, " closed: ", why));
+    return LogInfo(absl::StrCat(ChannelName(), " from ", peer_name_, " closed: ", why));
   }
   if (authenticated_) {
     LogInfo(absl::StrCat("session of ", Printable(client_->client_id_string()), " from ",

@@ -24,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -37,6 +38,7 @@ namespace dafs::wire {
 struct AccessArgs;
 struct AccessRes;
 struct AllocateArgs;
+struct CacheHintArgs;
 struct CloseArgs;
 struct CommitArgs;
 struct CommitRes;
@@ -307,6 +309,12 @@ class Store {
 
   // 6.5.8.
   wire::DafsStatus Commit(const Caller& caller, const wire::CommitArgs& args, wire::CommitRes* res);
+
+  // 6.5.6. Tells the kernel what it can at once. *later, if set: what is to be done, and may wait
+  // for the disk, when there is time; it owns what it needs. PREFETCH_NOT_SUPPORTED: there is
+  // nothing here that could be read ahead (no regular file).
+  wire::DafsStatus CacheHint(const Caller& caller, const wire::CacheHintArgs& args,
+                             absl::AnyInvocable<void()>* later);
 
   // Private procedures 1005 to 1007, wire/messages_ranges.h. NOTSUPP also where the file system
   // cannot do it. CopyRange may copy less than asked for.

@@ -206,7 +206,57 @@ TEST_P(BatchTest, EachSubmittedItemIsReportedOnce) {
     }
   }
   EXPECT_TRUE(LocalContent("b") == fresh);
+  EXPECT_EQ(files_->batches().counts().reported > 0, GetParam().back_control);
   EXPECT_TRUE(absl::IsNotFound(Await(files_->batches().HurryUp(*first))));
+}
+
+// Shows DAFS-4.2.3-06: while the server has enough to do nothing is sent; in the end all is done.
+TEST_P(BatchTest, WhatIsThrottledWaitsForAReport) {
+  StopClient();
+  server_.reset();
+  server_batch_requests_ = 2;
+  StartServer();
+  ClientOptions client_options = Options();
+  client_options.byte_order = GetParam().order;
+  client_options.checksums = GetParam().checksums;
+  client_options.back_control_channel = GetParam().back_control;
+  StartClient(std::move(client_options));
+  const OpenFile b = OpenFor("b", /*create=*/true);
+  Memory memory = NewMemory(BufferUse::kWriteSource, 1 << 20);
+  const std::string data = Pattern(1 << 20, 5);
+  std::memcpy(memory.at(), data.data(), data.size());
+  Sink sink;
+  for (uint64_t i = 0; i < 4; ++i) {  // windows of their own: messages of their own
+    std::vector<BatchItem> items;
+    for (uint64_t j = 0; j < 3; ++j) {
+      const uint64_t cookie = i * 3 + j;
+      items.push_back(Item(wire::RwFlag::kWrite, b, *memory.data,
+                           {{.offset = cookie << 20, .byte_count = 1 << 20}}, cookie));
+    }
+    BatchOptions options;
+    options.window = absl::Microseconds(i);
+    ASSERT_STATUS_OK(files_->batches().Submit(root_user_, items, options, sink));
+  }
+  AwaitResults(sink, 12);
+  for (const auto& [cookie, result] : sink.results) EXPECT_STATUS_OK(result.status);
+  std::string all;
+  for (int i = 0; i < 12; ++i) all += data;
+  EXPECT_TRUE(LocalContent("b") == all);
+  EXPECT_EQ(files_->batches().counts().throttled > 0, GetParam().back_control);
+}
+
+// Shows DAFS-4.2.4-01 and that the two calls without data reach the server.
+TEST_P(BatchTest, HintsAndWishesAreTaken) {
+  MakeLocal("a", Pattern(10000));
+  const OpenFile a = OpenFor("a");
+  EXPECT_STATUS_OK(
+      Await(files_->CacheHint(root_user_, a.handle, 0, 0, wire::AccessPattern::kSequential,
+                              wire::kCacheHintPrefetch | wire::CacheHintRead(7))));
+  EXPECT_EQ(
+      wire::DafsFromStatus(Await(files_->CacheHint(
+          root_user_, root_.handle, 0, 0, wire::AccessPattern::kNormal, wire::kCacheHintPrefetch))),
+      wire::DafsStatus::kPrefetchNotSupported);
+  EXPECT_STATUS_OK(Await(files_->batches().WantCompletions(7)));
 }
 
 // An item that waits behind others can be had back.

@@ -68,6 +68,7 @@ class ServerTest : public testing::Test {
     options.state_dir = base_ + "/state";
     options.workers = 1;
     options.max_requests = server_requests_;
+    options.max_batch_requests = server_batch_requests_;
     options.rdma_read_channel = server_read_channel_;
     const bool rdma = dat::testing::OverRdma();
     options.listen.push_back({rdma ? server::Transport::kRdma : server::Transport::kTcp,
@@ -137,6 +138,7 @@ class ServerTest : public testing::Test {
   std::string base_;
   uint16_t port_ = 0;
   uint32_t server_requests_ = 64;
+  uint32_t server_batch_requests_ = 1024;
   server::RdmaReadChannel server_read_channel_ = server::RdmaReadChannel::kOffered;
   std::shared_ptr<dat::Provider> provider_;  // see ProviderUnderTest
   std::unique_ptr<server::Server> server_;

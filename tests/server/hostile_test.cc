@@ -87,13 +87,25 @@ TEST_F(HostileTest, MutatedRequestsNeverHarmAnotherSession) {
     wire::ReadDirectArgs read;
     read.filehandle = lookup.directory;
     read.read_data_buffers.resize(3);
+    wire::BatchSubmitArgs batch;
+    batch.requests.resize(2);
+    for (wire::RwRequest& request : batch.requests) {
+      request.filehandle = lookup.directory;
+      request.chunks.resize(2);
+      request.request_buffers.resize(1);
+      request.request_id = random();
+    }
+    batch.synchronous = i % 8 == 2;
     Bytes message;
-    switch (i % 3) {
+    switch (i % 4) {
       case 0:
         message = client->Encode(client->Header(), lookup);
         break;
       case 1:
         message = client->Encode(client->Header(), setattr);
+        break;
+      case 2:
+        message = client->Encode(client->Header(), batch);
         break;
       default:
         message = client->Encode(client->Header(), read);

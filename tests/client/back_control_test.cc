@@ -1,0 +1,238 @@
+// The client's end of a Back-control Channel, asked by a peer that says whatever the test wants.
+#include "client/back_control.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "wire/codec.h"
+#include "wire/dat/iwarp.h"
+#include "wire/messages.h"
+
+namespace dafs::client {
+namespace {
+
+using wire::DafsStatus;
+
+constexpr absl::Duration kPatience = absl::Seconds(60);
+
+class BackControlTest : public testing::Test, public BackControlHandler {
+ protected:
+  static constexpr size_t kBuffer = 8192;
+
+  void SetUp() override {
+    listener_ = *provider_->Listen((*dat::ResolveHost("127.0.0.1", 0))[0]);
+    loop_ = *dat::Loop::Create({.max_spin = absl::ZeroDuration()});
+    auto pending = provider_->Resolve(listener_->local(), "", kPatience);
+    ASSERT_TRUE(pending.ok());
+    domain_ = *(*pending)->NewDomain();
+    Channel::Options options;
+    options.address = listener_->local();
+    options.connect_timeout = kPatience;
+    auto channel = BackControl::Connect(*loop_, *provider_, *domain_, options, /*checksums=*/false);
+    ASSERT_TRUE(channel.ok()) << channel.status();
+    channel_ = *std::move(channel);
+    channel_->OnDirective(this);
+    channel_->OnLost([this](const absl::Status& why) { lost_ = why; });
+    Accept();
+  }
+  void TearDown() override {
+    channel_.reset();
+    endpoint_.reset();
+  }
+
+  void OnBatchCompletion(const std::vector<wire::CompletionNotification>& completions) override {
+    for (const auto& done : completions) reported_.push_back(done.request_id);
+  }
+
+  void Accept() {
+    std::unique_ptr<dat::PendingEndpoint> pending;
+    Until([&] {
+      if (pending != nullptr) return true;
+      auto next = listener_->Next();
+      if (next.ok()) pending = *std::move(next);
+      return pending != nullptr;
+    });
+    ASSERT_NE(pending, nullptr);
+    EXPECT_EQ(pending->peer_private_data()[12], std::byte{wire::kChannelBackControl});
+    peer_domain_ = *pending->NewDomain();
+    endpoint_ = *pending->CreateEndpoint(*peer_domain_, {});
+    memory_.resize(24 * kBuffer);
+    region_ = *peer_domain_->Register(memory_, dat::Access::kLocal);
+    for (uint64_t i = 8; i < 24; ++i) {
+      ASSERT_TRUE(
+          endpoint_->PostReceive(i, {memory_.data() + i * kBuffer, kBuffer, region_.get()}).ok());
+    }
+    ASSERT_TRUE(endpoint_->Accept({}).ok());
+  }
+
+  template <class Done>
+  bool Until(Done done) {
+    const absl::Time deadline = dat::Loop::Now() + kPatience;
+    while (!done() && dat::Loop::Now() < deadline) {
+      loop_->RunOnce(absl::ZeroDuration());
+      dat::Completion completion;
+      if (endpoint_ == nullptr || endpoint_->Poll({&completion, 1}) == 0) continue;
+      if (completion.event != dat::Event::kReceive || !completion.status.ok()) continue;
+      const std::byte* at = memory_.data() + completion.cookie * kBuffer;
+      received_.emplace_back(at, at + completion.size_bytes);
+    }
+    return done();
+  }
+  void Send(const std::vector<std::byte>& message) {
+    const uint64_t slot = next_send_++ % 8;
+    std::memcpy(memory_.data() + slot * kBuffer, message.data(), message.size());
+    const dat::Segment segment{memory_.data() + slot * kBuffer,
+                               static_cast<uint32_t>(message.size()), region_.get()};
+    ASSERT_TRUE(endpoint_->PostSend(slot, {&segment, 1}, {}).ok());
+  }
+
+  // Binds the channel: the server grants what `grant` makes of what is asked.
+  template <class Grant>
+  absl::Status Bind(Grant grant) {
+    wire::ConnectBindArgs asked;
+    asked.session_id = wire::OpaqueFromUint64<wire::SessionId>(77);
+    BackControl::Propose(asked);
+    std::optional<absl::Status> result;
+    dat::Start(Note(channel_->Bind(asked, dat::Loop::Now() + kPatience), &result));
+    EXPECT_TRUE(Until([&] { return !received_.empty(); }));
+    const auto header = wire::DecodeRequestHeader(received_[0], std::nullopt);
+    wire::ConnectBindArgs args;
+    EXPECT_EQ(wire::DecodeArgs(received_[0], wire::ByteOrder::kLittle, args), DafsStatus::kOk);
+    EXPECT_EQ(args.channel_use, wire::ChannelUse::kBackControl);
+    received_.clear();
+    wire::ConnectBindRes res;
+    res.max_request_size = args.max_request_size;
+    res.max_response_size = args.max_response_size;
+    res.max_requests = args.max_requests;
+    grant(res);
+    std::vector<std::byte> out(256);
+    out.resize(*wire::EncodeResponse(wire::ResponseTo(header->header, DafsStatus::kOk, 1), res,
+                                     wire::ByteOrder::kLittle, out));
+    Send(out);
+    EXPECT_TRUE(Until([&] { return result.has_value(); }));
+    return result.value_or(absl::UnknownError("not bound"));
+  }
+  static dat::Task<void> Note(dat::Task<absl::Status> task, std::optional<absl::Status>* result) {
+    result->emplace(co_await task);
+  }
+
+  template <class Args>
+  std::vector<std::byte> Encode(const Args& args, wire::RequestHeader header = {}) {
+    std::vector<std::byte> out(kBuffer);
+    out.resize(*wire::EncodeRequest(header, args, wire::ByteOrder::kLittle, out));
+    return out;
+  }
+  // The status of the answer to `message`, which grants what all answers do.
+  std::string Ask(const std::vector<std::byte>& message) {
+    Send(message);
+    if (!Until([&] { return !received_.empty(); })) return "none";
+    const auto answer = wire::DecodeResponseHeader(received_[0], wire::ByteOrder::kLittle);
+    received_.clear();
+    if (!answer.ok()) return "rubbish";
+    EXPECT_EQ(answer->header.target_nreq, BackControl::kRequests);
+    return std::string(wire::Name(answer->header.status));
+  }
+  static wire::BcBatchCompletionArgs Completions(uint64_t first, size_t count) {
+    wire::BcBatchCompletionArgs args;
+    args.completions.resize(count);
+    for (size_t i = 0; i < count; ++i) args.completions[i].request_id = first + i;
+    return args;
+  }
+
+  std::unique_ptr<dat::Provider> provider_ = dat::NewIwarpProvider();
+  std::unique_ptr<dat::Listener> listener_;
+  std::unique_ptr<dat::Loop> loop_;
+  std::unique_ptr<dat::Domain> domain_;
+  std::unique_ptr<dat::Domain> peer_domain_;
+  std::vector<std::byte> memory_;
+  std::unique_ptr<dat::Region> region_;
+  std::unique_ptr<dat::Endpoint> endpoint_;
+  std::unique_ptr<BackControl> channel_;
+  std::vector<std::vector<std::byte>> received_;
+  std::vector<uint64_t> reported_;
+  std::optional<absl::Status> lost_;
+  uint64_t next_send_ = 0;
+};
+
+// Shows DAFS-6.6.1-01, DAFS-6.6.3-02, DAFS-6.6.4-02, DAFS-6.6.4-04, DAFS-6.6.2-01, DAFS-6.5.5-10,
+// DAFS-4.3-01, DAFS-3.1.2.3.2-01.
+TEST_F(BackControlTest, EveryDirectiveIsAnsweredAtOnce) {
+  ASSERT_TRUE(Bind([](auto&) {}).ok());
+  EXPECT_EQ(Ask(Encode(wire::BcNullArgs())), "DAFS_STATUS_OK");
+  EXPECT_EQ(Ask(Encode(wire::BcGetattrArgs())), "DAFSERR_BADHANDLE");
+  EXPECT_EQ(Ask(Encode(wire::BcRecallArgs())), "DAFSERR_BADHANDLE");
+  EXPECT_EQ(Ask(Encode(Completions(5, 3))), "DAFS_STATUS_OK");
+  EXPECT_THAT(reported_, testing::ElementsAre(5, 6, 7));
+  // What is no directive, or a wrong one, goes to nobody.
+  EXPECT_EQ(Ask(Encode(wire::NullArgs())), "DAFSERR_NOTSUPP");
+  EXPECT_EQ(Ask(Encode(wire::ConnectBindArgs())), "DAFSERR_NOTSUPP");
+  wire::RequestHeader chained;
+  chained.chain_flags = wire::kChfForw;
+  EXPECT_EQ(Ask(Encode(Completions(8, 1), chained)), "DAFSERR_CHAIN_FORM");
+  wire::RequestHeader beyond;
+  beyond.stream_id = BackControl::kRequests;
+  EXPECT_EQ(Ask(Encode(Completions(8, 1), beyond)), "DAFSERR_INVAL");
+  std::vector<std::byte> none = Encode(Completions(8, 1));
+  std::memset(none.data() + 40, 0, 4);  // completions are required
+  EXPECT_EQ(Ask(none), "DAFSERR_INVAL");
+  std::vector<std::byte> far = Encode(Completions(8, 1));
+  std::memset(far.data() + 40, 0x7f, 3);
+  EXPECT_EQ(Ask(far), "DAFSERR_INVAL");
+  EXPECT_EQ(reported_.size(), 3u);
+  EXPECT_FALSE(lost_);
+}
+
+// As many as the client grants, each as large as it grants.
+TEST_F(BackControlTest, AllCreditsCanBeUsedAtOnce) {
+  ASSERT_TRUE(Bind([](auto&) {}).ok());
+  for (int round = 0; round < 2; ++round) {
+    for (uint32_t i = 0; i < BackControl::kRequests; ++i) {
+      wire::RequestHeader header;
+      header.stream_id = static_cast<uint16_t>(i);
+      const auto message = Encode(Completions(i * 1000, 168), header);
+      EXPECT_LE(message.size(), BackControl::kMaxRequest);
+      Send(message);
+    }
+    // The peer's receives do for one round each; 1 was CONNECT_BIND's.
+    if (round == 1) break;
+    EXPECT_TRUE(Until([&] { return received_.size() == BackControl::kRequests; }));
+    received_.clear();
+    EXPECT_EQ(reported_.size(), 168 * size_t{BackControl::kRequests});
+  }
+}
+
+// Shows DAFS-6.2.5-03: a grant beyond what was asked is none.
+TEST_F(BackControlTest, AGrantThatBreaksTheRulesIsNotTaken) {
+  EXPECT_TRUE(absl::IsDataLoss(Bind([](auto& res) { ++res.max_requests; })));
+}
+TEST_F(BackControlTest, AGrantOfNothingIsNotTaken) {
+  EXPECT_TRUE(absl::IsDataLoss(Bind([](auto& res) { res.max_requests = 0; })));
+}
+
+TEST_F(BackControlTest, RubbishEndsTheChannel) {
+  ASSERT_TRUE(Bind([](auto&) {}).ok());
+  Send(std::vector<std::byte>(64, std::byte{0x5a}));
+  EXPECT_TRUE(Until([&] { return lost_.has_value(); }));
+  EXPECT_TRUE(absl::IsDataLoss(*lost_)) << *lost_;
+}
+
+// The handler may end the session, and with it the channel.
+TEST_F(BackControlTest, TheChannelMayGoWithinADirective) {
+  struct Killer final : BackControlHandler {
+    void OnBatchCompletion(const std::vector<wire::CompletionNotification>&) override {
+      std::unique_ptr<BackControl> going = std::move(*channel);
+      going->Kill(absl::CancelledError("test"));
+    }
+    std::unique_ptr<BackControl>* channel;
+  } killer;
+  ASSERT_TRUE(Bind([](auto&) {}).ok());
+  killer.channel = &channel_;
+  channel_->OnDirective(&killer);
+  Send(Encode(Completions(1, 1)));
+  EXPECT_TRUE(Until([&] { return channel_ == nullptr; }));
+}
+
+}  // namespace
+}  // namespace dafs::client

@@ -1,0 +1,510 @@
+// Asynchronous batches and the Back-control Channel they are reported by.
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "tests/server/server_fixture.h"
+#include "wire/checksum.h"
+
+namespace dafs::server {
+namespace {
+
+using wire::ByteOrder;
+using wire::DafsStatus;
+
+class BatchTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    options_.workers = 1;  // channels without private data find their session
+  }
+
+  // A session with a file "f" of `content`, and its channels.
+  void Start(bool read_channel = false, ByteOrder order = ByteOrder::kLittle,
+             bool checksums = false) {
+    StartServer();
+    WriteFile("a/f", Pattern(400000));
+    wire::ClientConnectAuthArgs args = ConnectArgs("batch");
+    args.use_back_control_channel = true;
+    args.use_rdma_read_channel = read_channel;
+    args.use_checksums = checksums;
+    args.use_response_cache = true;
+    session_ = Session(args, order);
+    ASSERT_TRUE(negotiated_.use_back_control_channel);
+    ActAsRoot(*session_);
+    auto opened = session_->Call(OpenArgs(LookUp(*session_, {"a"}), "f", false));
+    ASSERT_EQ(opened.name(), "DAFS_STATUS_OK");
+    file_ = opened.res.filehandle;
+    state_id_ = opened.res.state_id;
+    memory_ = session_->NewMemory(8 << 20, dat::Access::kRemoteBoth);
+    if (read_channel) {
+      read_channel_ = Channel();
+      ASSERT_EQ(read_channel_->Call(Bind(wire::ChannelUse::kRdmaRead)).name(), "DAFS_STATUS_OK");
+    }
+  }
+
+  // Each before what it belongs to.
+  void End() {
+    back_.reset();
+    read_channel_.reset();
+    memory_ = DirectMemory();
+    session_.reset();
+  }
+
+  std::unique_ptr<RawClient> Channel() {
+    auto channel = RawClient::Connect(*provider_, address(), 20, {}, &session_->domain());
+    EXPECT_NE(channel, nullptr);
+    channel->order = session_->order;
+    return channel;
+  }
+
+  wire::ConnectBindArgs Bind(wire::ChannelUse use) const {
+    wire::ConnectBindArgs bind;
+    bind.session_id = negotiated_.session_id;
+    bind.channel_use = use;
+    bind.max_request_size = 4096;
+    bind.max_response_size = 1024;
+    bind.max_requests = 8;
+    bind.auth_req.auth_type = wire::AuthType::kNone;
+    return bind;
+  }
+  void BindBackControl() {
+    back_ = Channel();
+    ASSERT_EQ(back_->Call(Bind(wire::ChannelUse::kBackControl)).name(), "DAFS_STATUS_OK");
+    back_->checksums = session_->checksums;
+  }
+
+  wire::RwRequest Item(wire::RwFlag flag, uint64_t id, uint64_t offset, uint32_t size,
+                       size_t at = 0) {
+    wire::RwRequest item;
+    item.filehandle = file_;
+    item.state_id = state_id_;
+    item.request_id = id;
+    item.rw_flag = flag;
+    item.chunks = {{.offset = offset, .byte_count = size}};
+    item.request_buffers = {memory_.At(at, size)};
+    return item;
+  }
+  static wire::BatchSubmitArgs Batch(std::vector<wire::RwRequest> items, uint32_t window = 0,
+                                     uint32_t completions = 0) {
+    wire::BatchSubmitArgs args;
+    args.requests = std::move(items);
+    args.usec_window = window;
+    args.num_completions = completions;
+    return args;
+  }
+  std::string Submit(const wire::BatchSubmitArgs& args, uint16_t stream = 0) {
+    EXPECT_TRUE(session_->SendRequest(args, stream));
+    auto reply = session_->ReceiveReply<wire::BatchSubmitArgs>();
+    EXPECT_TRUE(reply.closed || args.synchronous || reply.res.completions.empty());
+    return reply.name();
+  }
+
+  // The next directive, which `Answer` answers.
+  struct Directive {
+    wire::RequestHeader header;
+    std::vector<wire::CompletionNotification> completions;
+  };
+  std::optional<Directive> Take() {
+    // The operation channel may have to move data meanwhile.
+    const absl::Time deadline = dat::Loop::Now() + kPatience;
+    while (!back_->ready() && dat::Loop::Now() < deadline) {
+      back_->Poll();
+      session_->Poll();
+      if (read_channel_ != nullptr && read_channel_polled_) read_channel_->Poll();
+    }
+    std::optional<Bytes> message = back_->Receive();
+    if (!message) return std::nullopt;
+    auto header = wire::DecodeRequestHeader(*message, back_->order);
+    EXPECT_TRUE(header.ok());
+    if (!header.ok()) return std::nullopt;
+    EXPECT_EQ(header->header.procedure, wire::Proc::kBcBatchCompletion);
+    EXPECT_EQ(header->header.chain_flags, 0u);
+    EXPECT_TRUE(header->header.cred_handle.is_zero());
+    EXPECT_EQ(header->header.message_checksum,
+              back_->checksums ? wire::MessageChecksum(*message, back_->order) : wire::Checksum());
+    wire::BcBatchCompletionArgs args;
+    EXPECT_EQ(wire::DecodeArgs(*message, back_->order, args), DafsStatus::kOk);
+    return Directive{header->header, args.completions};
+  }
+  bool Answer(const Directive& directive, DafsStatus status = DafsStatus::kOk,
+              uint16_t target_nreq = 8) {
+    Bytes out(wire::kHeaderSize);
+    wire::EncodeResponseHeaderOnly(wire::ResponseTo(directive.header, status, target_nreq),
+                                   back_->order, out, back_->checksums);
+    return back_->Send(out);
+  }
+  // Takes and answers until `count` items are reported, each once.
+  std::map<uint64_t, wire::CompletionNotification> Collect(size_t count) {
+    std::map<uint64_t, wire::CompletionNotification> all;
+    while (all.size() < count) {
+      std::optional<Directive> directive = Take();
+      if (!directive) break;
+      sizes_.push_back(directive->completions.size());
+      for (const auto& done : directive->completions) {
+        EXPECT_TRUE(all.emplace(done.request_id, done).second) << done.request_id;
+      }
+      EXPECT_TRUE(Answer(*directive));
+    }
+    EXPECT_EQ(all.size(), count);
+    return all;
+  }
+  bool NothingReported() {
+    EXPECT_EQ(session_->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
+    back_->Poll();
+    return !back_->ready();
+  }
+  void AwaitNoConnection() {
+    const absl::Time deadline = dat::Loop::Now() + kPatience;
+    while (server_->connections() > 0 && dat::Loop::Now() < deadline) sched_yield();
+    EXPECT_EQ(server_->connections(), 0u);
+  }
+  std::string HurryUp(uint64_t id) {
+    wire::HurryUpArgs args;
+    args.request_id = id;
+    return session_->Call(args).name();
+  }
+
+  std::unique_ptr<RawClient> session_;
+  std::unique_ptr<RawClient> read_channel_;
+  std::unique_ptr<RawClient> back_;
+  bool read_channel_polled_ = true;
+  DirectMemory memory_;
+  wire::FileHandle file_;
+  wire::StateId state_id_;
+  std::vector<size_t> sizes_;
+};
+
+std::span<const std::byte> AsBytes(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+// Shows DAFS-3.1.2.2-05, DAFS-3.1.2.3.3-01, DAFS-3.1.2.3.3-02, DAFS-3.2.5-07, DAFS-3.2.6.1-01,
+// DAFS-6.1.1.5-01, DAFS-6.1.7-03, DAFS-6.5.5-07, DAFS-6.5.5-16, DAFS-6.6.2-01, DAFS-6.6.2-02,
+// DAFS-6.6.2-03; R59, R72, R74, R88.
+TEST_F(BatchTest, ResultsComeByTheBackControlChannel) {
+  for (const auto& [order, checksums] :
+       {std::pair(ByteOrder::kLittle, false), std::pair(ByteOrder::kBig, true)}) {
+    End();
+    Start(/*read_channel=*/false, order, checksums);
+    BindBackControl();
+    const std::string data = Pattern(400000);
+    const std::string fresh = "fresh data";
+    std::memcpy(memory_.bytes.data() + 1000000, fresh.data(), fresh.size());
+    wire::RwRequest write = Item(wire::RwFlag::kWrite, 2, 400000, 10, 1000000);
+    if (checksums) write.direct_checksum = wire::ComputeChecksum(AsBytes(fresh), order);
+    wire::RwRequest tail = Item(wire::RwFlag::kRead, 3, 390000, 300000, 2000000);
+    wire::RwRequest stale = Item(wire::RwFlag::kRead, 4, 0, 10, 3000000);
+    stale.filehandle.fileid.bytes[7] ^= 0x33;
+    EXPECT_EQ(Submit(Batch({Item(wire::RwFlag::kRead, 1, 5, 300000), stale})), "DAFS_STATUS_OK");
+    auto all = Collect(2);
+    EXPECT_EQ(all[1].status, 0u);
+    EXPECT_EQ(all[1].bytes_transferred, 300000u);
+    EXPECT_EQ(std::memcmp(memory_.bytes.data(), data.data() + 5, 300000), 0);
+    const wire::Checksum sum = wire::ComputeChecksum(AsBytes(data.substr(5, 300000)), order);
+    EXPECT_EQ(all[1].direct_checksum, checksums ? sum : wire::Checksum());
+    EXPECT_EQ(all[4].status, static_cast<uint32_t>(DafsStatus::kBadHandle));
+    EXPECT_EQ(Submit(Batch({write})), "DAFS_STATUS_OK");
+    all = Collect(1);
+    EXPECT_EQ(all[2].status, 0u);
+    EXPECT_EQ(all[2].bytes_transferred, 10u);
+    EXPECT_EQ(all[2].direct_checksum, wire::Checksum());
+    EXPECT_TRUE(ReadFile("a/f") == data + fresh);
+    EXPECT_EQ(Submit(Batch({tail})), "DAFS_STATUS_OK");
+    all = Collect(1);
+    EXPECT_EQ(all[3].status, 0u);
+    EXPECT_EQ(all[3].bytes_transferred, 10010u);  // short, at the end of the file
+    if (!checksums) continue;
+    write.direct_checksum.s1 ^= 1;
+    EXPECT_EQ(Submit(Batch({write})), "DAFS_STATUS_OK");
+    EXPECT_EQ(Collect(1)[2].status, static_cast<uint32_t>(DafsStatus::kChksum));
+  }
+}
+
+// Shows DAFS-6.5.5-06, DAFS-6.5.5-09, DAFS-6.5.5-11, DAFS-6.5.5-12, DAFS-6.5.5-13, DAFS-6.5.5-14,
+// DAFS-6.5.5-15, DAFS-6.6.2-04.
+TEST_F(BatchTest, CompletionsComeInGroupsOfTheWantedSize) {
+  Start();
+  BindBackControl();
+  auto seven = [&](uint64_t first) {
+    std::vector<wire::RwRequest> items;
+    for (uint64_t i = 0; i < 7; ++i) {
+      items.push_back(Item(wire::RwFlag::kRead, first + i, i * 10, 10, i * 10));
+    }
+    return items;
+  };
+  EXPECT_EQ(Submit(Batch(seven(1), 0, 3)), "DAFS_STATUS_OK");
+  Collect(7);
+  EXPECT_EQ(sizes_, (std::vector<size_t>{3, 3, 1}));
+  // 0 leaves it; a synchronous batch does not touch it; an empty one sets it.
+  wire::BatchSubmitArgs synchronous = Batch({Item(wire::RwFlag::kRead, 90, 0, 5)}, 77, 1);
+  synchronous.synchronous = true;
+  EXPECT_EQ(session_->Call(synchronous).res.completions.size(), 1u);
+  sizes_.clear();
+  EXPECT_EQ(Submit(Batch(seven(11))), "DAFS_STATUS_OK");
+  Collect(7);
+  EXPECT_EQ(sizes_, (std::vector<size_t>{3, 3, 1}));
+  EXPECT_EQ(Submit(Batch({}, 0, 5)), "DAFS_STATUS_OK");
+  sizes_.clear();
+  EXPECT_EQ(Submit(Batch(seven(21))), "DAFS_STATUS_OK");
+  Collect(7);
+  EXPECT_EQ(sizes_, (std::vector<size_t>{5, 2}));
+  // Several batches in one group; the wish that came last holds, however large.
+  sizes_.clear();
+  EXPECT_EQ(Submit(Batch({}, 0, 0xffffffff)), "DAFS_STATUS_OK");
+  EXPECT_EQ(Submit(Batch(seven(31))), "DAFS_STATUS_OK");
+  Collect(7);
+  EXPECT_EQ(sizes_, (std::vector<size_t>{7}));
+}
+
+// Shows DAFS-3.2.6.4.1-03, and 3.2.6.4.2 for this direction: no more directives, and none larger,
+// than the client granted, and its wish to have fewer is heeded.
+TEST_F(BatchTest, TheClientGrantsTheCreditsOfDirectives) {
+  Start();
+  back_ = Channel();
+  wire::ConnectBindArgs bind = Bind(wire::ChannelUse::kBackControl);
+  bind.max_requests = 2;
+  bind.max_request_size = 87;  // rounded down to 80: one completion
+  auto bound = back_->Call(bind);
+  ASSERT_EQ(bound.name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(bound.res.max_requests, 2u);
+  EXPECT_EQ(bound.res.max_request_size, 80u);
+  std::vector<wire::RwRequest> items;
+  for (uint64_t i = 1; i <= 6; ++i) items.push_back(Item(wire::RwFlag::kRead, i, 0, 10, i * 10));
+  EXPECT_EQ(Submit(Batch(items)), "DAFS_STATUS_OK");
+  std::optional<Directive> first = Take();
+  std::optional<Directive> second = Take();
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->completions.size(), 1u);
+  EXPECT_NE(first->header.stream_id, second->header.stream_id);
+  EXPECT_TRUE(NothingReported());
+  // From now on one at a time: what was answered last is the only one out.
+  EXPECT_TRUE(Answer(*first, DafsStatus::kOk, 1));
+  EXPECT_TRUE(NothingReported());
+  EXPECT_TRUE(Answer(*second, DafsStatus::kOk, 1));
+  for (int i = 0; i < 4; ++i) {
+    std::optional<Directive> next = Take();
+    ASSERT_TRUE(next);
+    EXPECT_EQ(next->header.stream_id, 0u);
+    EXPECT_TRUE(NothingReported());
+    EXPECT_TRUE(Answer(*next, DafsStatus::kOk, 1));
+  }
+}
+
+// While data of the client does not come (its RDMA-read Channel is silent), the session is busy.
+// Shows DAFS-4.2.3-03, DAFS-6.5.5-09, DAFS-6.5.16-01, DAFS-6.5.16-02, DAFS-6.5.16-03,
+// DAFS-6.5.16-05.
+TEST_F(BatchTest, WindowsAreRespectedAndHurryUpEndsThem) {
+  Start(/*read_channel=*/true);
+  BindBackControl();
+  read_channel_polled_ = false;
+  wire::WriteDirectArgs write;
+  write.filehandle = file_;
+  write.state_id = state_id_;
+  write.byte_count = 100000;
+  write.write_data_buffers = {memory_.At(4000000, 100000)};
+  ASSERT_TRUE(session_->SendRequest(write, 1));
+  constexpr uint32_t kHour = 3600000000;
+  EXPECT_EQ(Submit(Batch({Item(wire::RwFlag::kRead, 1, 0, 10)}, kHour)), "DAFS_STATUS_OK");
+  EXPECT_EQ(HurryUp(2), "DAFSERR_BATCH_REQUEST_NOT_FOUND");
+  EXPECT_TRUE(NothingReported());
+  EXPECT_EQ(HurryUp(1), "DAFS_STATUS_OK");
+  EXPECT_EQ(Collect(1)[1].bytes_transferred, 10u);
+  EXPECT_EQ(HurryUp(1), "DAFSERR_BATCH_REQUEST_NOT_FOUND");
+  // One whose window is over goes like any other.
+  EXPECT_EQ(Submit(Batch({Item(wire::RwFlag::kRead, 3, 0, 10)}, 20000)), "DAFS_STATUS_OK");
+  EXPECT_EQ(Collect(1)[3].bytes_transferred, 10u);
+  // And so does one with a window when there is nothing else to do.
+  EXPECT_EQ(Submit(Batch({Item(wire::RwFlag::kRead, 4, 0, 10)}, kHour, 2)), "DAFS_STATUS_OK");
+  EXPECT_TRUE(NothingReported());
+  read_channel_polled_ = true;
+  EXPECT_EQ(Collect(1)[4].bytes_transferred, 10u);
+  EXPECT_EQ(session_->ReceiveReply<wire::WriteDirectArgs>().name(), "DAFS_STATUS_OK");
+}
+
+// Shows DAFS-4.2.3-05, DAFS-6.5.5-17, DAFS-6.5.5-18: what is outstanding is bounded; who has
+// nothing out gets on.
+TEST_F(BatchTest, TooManyOutstandingRequestsAreThrottled) {
+  options_.max_batch_requests = 4;
+  Start(/*read_channel=*/true);
+  BindBackControl();
+  read_channel_polled_ = false;
+  std::vector<wire::RwRequest> six;
+  for (uint64_t i = 1; i <= 6; ++i) {
+    six.push_back(Item(wire::RwFlag::kWrite, i, i * 1000, 1000, i * 1000));
+  }
+  EXPECT_EQ(Submit(Batch(six)), "DAFS_STATUS_OK");
+  const wire::BatchSubmitArgs one = Batch({Item(wire::RwFlag::kRead, 7, 0, 10)});
+  EXPECT_EQ(Submit(one), "DAFSERR_WHOA_COWBOY");
+  EXPECT_EQ(HurryUp(7), "DAFSERR_BATCH_REQUEST_NOT_FOUND");
+  read_channel_polled_ = true;
+  Collect(6);
+  EXPECT_EQ(Submit(one), "DAFS_STATUS_OK");
+  Collect(1);
+}
+
+// Shows DAFS-6.5.5-02, R78: a batch with a wrong request is refused as a whole.
+TEST_F(BatchTest, WrongBatchesAreRefusedAsAWhole) {
+  Start(/*read_channel=*/true);
+  const wire::RwRequest good = Item(wire::RwFlag::kRead, 1, 0, 10);
+  EXPECT_EQ(Submit(Batch({good})), "DAFSERR_BACK_CHANNEL_UNUSABLE");
+  BindBackControl();
+  read_channel_polled_ = false;
+  // Outstanding: its data does not come.
+  EXPECT_EQ(Submit(Batch({Item(wire::RwFlag::kWrite, 9, 0, 1000)})), "DAFS_STATUS_OK");
+  const wire::RwRequest used = Item(wire::RwFlag::kRead, 9, 0, 10);
+  EXPECT_EQ(Submit(Batch({good, used})), "DAFSERR_INVAL");
+  wire::BatchSubmitArgs synchronous = Batch({good, used});
+  synchronous.synchronous = true;
+  EXPECT_EQ(Submit(synchronous), "DAFSERR_INVAL");
+  EXPECT_EQ(Submit(Batch({good, good})), "DAFSERR_INVAL");
+  wire::RwRequest longer = good;
+  longer.chunks[0].byte_count = 11;
+  EXPECT_EQ(Submit(Batch({longer})), "DAFSERR_INVAL");
+  wire::RwRequest huge = good;
+  huge.chunks = {{.byte_count = 0xffffffff}, {.byte_count = 1}};
+  huge.request_buffers = {memory_.At(0, 0xffffffff), memory_.At(0, 1)};
+  EXPECT_EQ(Submit(Batch({huge})), "DAFSERR_INVAL");
+  // None of them was begun, and the ids are free.
+  EXPECT_EQ(Submit(Batch({good})), "DAFS_STATUS_OK");
+  EXPECT_EQ(Collect(1)[1].status, 0u);
+  read_channel_polled_ = true;
+  Collect(1);
+}
+
+// Extreme values, each with a status of its own; the session lives.
+TEST_F(BatchTest, ExtremeRequestsHarmNobody) {
+  Start();
+  BindBackControl();
+  std::vector<wire::RwRequest> items;
+  items.push_back(Item(wire::RwFlag::kRead, 0, ~uint64_t{0} - 3, 100));
+  items.push_back(Item(wire::RwFlag::kWrite, ~uint64_t{0}, ~uint64_t{0} - 3, 100));
+  items.push_back(Item(wire::RwFlag::kWrite, 2, 0, (1 << 20) + 1));
+  items.push_back(Item(wire::RwFlag::kRead, 3, 0, 0));
+  items.back().chunks.clear();
+  items.back().request_buffers.clear();
+  items.push_back(items.back());
+  items.back().request_id = 4;
+  items.back().rw_flag = wire::RwFlag::kWrite;
+  items.push_back(Item(wire::RwFlag::kRead, 5, 0, 0));
+  items.back().chunks.clear();
+  items.back().request_buffers = {memory_.At(0, 512)};
+  for (uint64_t i = 0; i < 256; ++i) {  // each overlaps the one before
+    items.back().chunks.push_back({.offset = i, .byte_count = 2, .cache_hint = ~0u});
+  }
+  items.push_back(Item(wire::RwFlag::kRead, 6, 0, 10));
+  items.back().state_id.bytes[0] ^= 0x44;
+  EXPECT_EQ(Submit(Batch(items, 0xffffffff, 1)), "DAFS_STATUS_OK");
+  auto all = Collect(7);
+  EXPECT_EQ(all[0].status, 0u);
+  EXPECT_EQ(all[0].bytes_transferred, 0u);
+  EXPECT_EQ(all[~uint64_t{0}].status, static_cast<uint32_t>(DafsStatus::kFbig));
+  EXPECT_EQ(all[2].status, static_cast<uint32_t>(DafsStatus::kWriteTooBig));
+  EXPECT_EQ(all[3].status, 0u);
+  EXPECT_EQ(all[4].status, 0u);
+  EXPECT_EQ(all[5].status, 0u);
+  EXPECT_EQ(all[5].bytes_transferred, 512u);
+  EXPECT_EQ(all[6].status, static_cast<uint32_t>(DafsStatus::kBadStateId));
+  EXPECT_TRUE(ReadFile("a/f") == Pattern(400000));
+}
+
+// Shows DAFS-5.2.3-01: nothing of a batch is kept, neither memory nor an answer.
+TEST_F(BatchTest, NothingIsKeptOfALostSession) {
+  Start(/*read_channel=*/true);
+  BindBackControl();
+  read_channel_polled_ = false;
+  std::vector<wire::RwRequest> items;
+  for (uint64_t i = 1; i <= 40; ++i) {
+    items.push_back(Item(wire::RwFlag::kWrite, i, i * 1000, 1000, i * 1000));
+  }
+  const wire::RequestHeader header = session_->Header(3);
+  ASSERT_TRUE(session_->Send(session_->Encode(header, Batch(items))));
+  ASSERT_EQ(session_->ReceiveReply<wire::BatchSubmitArgs>().name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(Submit(Batch({Item(wire::RwFlag::kRead, 50, 0, 10)}, 3600000000)), "DAFS_STATUS_OK");
+  const wire::SessionId lost = negotiated_.session_id;
+  session_->Vanish();
+  EXPECT_TRUE(back_->AwaitClosed());
+  EXPECT_TRUE(read_channel_->AwaitClosed());
+  AwaitNoConnection();
+  EXPECT_EQ(server_->message_bytes(), 0u);
+  wire::ClientConnectAuthArgs args = ConnectArgs("batch");
+  args.use_response_cache = true;
+  auto next = Session(args);
+  wire::CheckResponseArgs check;
+  check.session_id = lost;
+  check.xid_stream = header.stream_id;
+  check.xid_seq = header.seq_number;
+  check.procedure = static_cast<uint32_t>(wire::Proc::kBatchSubmit);
+  EXPECT_EQ(next->Call(check).name(), "DAFSERR_NOXID_MATCH");
+}
+
+// Shows DAFS-6.2.5-03, DAFS-6.2.5-04, DAFS-3.1.2.3-01, DAFS-6.6.1-02.
+TEST_F(BatchTest, TheBackControlChannelIsBoundOnceByWhoAskedForIt) {
+  Start();
+  auto channel = Channel();
+  for (int field = 0; field < 3; ++field) {
+    wire::ConnectBindArgs bind = Bind(wire::ChannelUse::kBackControl);
+    (field == 0   ? bind.max_requests
+     : field == 1 ? bind.max_request_size
+                  : bind.max_response_size) = 0;
+    EXPECT_EQ(channel->Call(bind).name(), "DAFSERR_INVAL");
+  }
+  EXPECT_EQ(channel->Call(Bind(wire::ChannelUse::kRdmaRead)).name(), "DAFSERR_ILLEGAL_STATE");
+  wire::ConnectBindArgs greedy = Bind(wire::ChannelUse::kBackControl);
+  greedy.max_requests = greedy.max_request_size = greedy.max_response_size = 0xffffffff;
+  auto bound = channel->Call(greedy);
+  ASSERT_EQ(bound.name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(bound.res.max_requests, 8u);
+  EXPECT_EQ(bound.res.max_request_size, 4096u);
+  EXPECT_EQ(bound.res.max_response_size, 4096u);
+  EXPECT_EQ(channel->Call(wire::NullArgs()).name(), "DAFSERR_NOTSUPP");
+  auto renewed = channel->Call(greedy);
+  EXPECT_EQ(renewed.name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(renewed.res.max_requests, 8u);
+  EXPECT_EQ(channel->Call(Bind(wire::ChannelUse::kRdmaRead)).name(), "DAFSERR_ILLEGAL_STATE");
+  EXPECT_EQ(Channel()->Call(Bind(wire::ChannelUse::kBackControl)).name(), "DAFSERR_ILLEGAL_STATE");
+  channel->Close();
+  channel.reset();
+  EXPECT_TRUE(session_->AwaitClosed());
+  // Who did not ask has none.
+  End();
+  session_ = Session(ConnectArgs("other"));
+  EXPECT_FALSE(negotiated_.use_back_control_channel);
+  EXPECT_EQ(Channel()->Call(Bind(wire::ChannelUse::kBackControl)).name(), "DAFSERR_ILLEGAL_STATE");
+}
+
+// Answers that answer nothing, twice, or with a refusal, and rubbish: the session ends, and no
+// other.
+TEST_F(BatchTest, WrongAnswersToDirectivesEndTheSession) {
+  for (int fault = 0; fault < 4; ++fault) {
+    End();
+    Start();
+    BindBackControl();
+    auto bystander = Session("bystander");
+    EXPECT_EQ(Submit(Batch({Item(wire::RwFlag::kRead, 1, 0, 10)})), "DAFS_STATUS_OK");
+    std::optional<Directive> directive = Take();
+    ASSERT_TRUE(directive);
+    switch (fault) {
+      case 0:
+        directive->header.seq_number ^= 1;
+        Answer(*directive);
+        break;
+      case 1:
+        Answer(*directive, DafsStatus::kInval);
+        break;
+      case 2:
+        Answer(*directive);
+        Answer(*directive);
+        break;
+      default:
+        back_->Send(Bytes(48, std::byte{0x5a}));
+        break;
+    }
+    EXPECT_TRUE(back_->AwaitClosed()) << fault;
+    EXPECT_TRUE(session_->AwaitClosed()) << fault;
+    EXPECT_EQ(bystander->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
+  }
+}
+
+}  // namespace
+}  // namespace dafs::server

@@ -1,0 +1,176 @@
+// CACHE_HINT, and hints in requests that move data.
+#include <sys/mman.h>
+
+#include "tests/server/server_fixture.h"
+#include "wire/constants.h"
+
+namespace dafs::server {
+namespace {
+
+class HintsTest : public ServerTest {
+ protected:
+  static constexpr size_t kSize = size_t{4} << 20;
+
+  void Start() {
+    WriteFile("a/f", Pattern(kSize));
+    StartServer();
+    client_ = Session();
+    ActAsRoot(*client_);
+    hint_.filehandle = LookUp(*client_, {"a", "f"});
+  }
+
+  // How many bytes of the file are in the page cache; 0 as well where the system does not say.
+  size_t Resident() const {
+    const int fd = open(Path("a/f").c_str(), O_RDONLY | O_CLOEXEC);
+    void* at = mmap(nullptr, kSize, PROT_READ, MAP_SHARED, fd, 0);
+    std::vector<unsigned char> pages(kSize / 4096);
+    size_t resident = 0;
+    if (at != MAP_FAILED && mincore(at, kSize, pages.data()) == 0) {
+      for (unsigned char page : pages) resident += (page & 1) * size_t{4096};
+    }
+    if (at != MAP_FAILED) munmap(at, kSize);
+    close(fd);
+    return resident;
+  }
+  // Takes it out of the page cache; false where that is not to be had.
+  bool Drop() const {
+    const int fd = open(Path("a/f").c_str(), O_RDWR | O_CLOEXEC);
+    fsync(fd);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    close(fd);
+    return Resident() == 0;
+  }
+  void AwaitResident(size_t bytes) const {
+    const absl::Time deadline = dat::Loop::Now() + kPatience;
+    while (Resident() < bytes && dat::Loop::Now() < deadline) sched_yield();
+    EXPECT_GE(Resident(), bytes);
+  }
+  std::string Hint(wire::AccessPattern pattern, uint32_t cache_hint) {
+    hint_.access_pattern = pattern;
+    hint_.cache_hint = cache_hint;
+    return client_->Call(hint_).name();
+  }
+
+  std::unique_ptr<RawClient> client_;
+  wire::CacheHintArgs hint_;
+};
+
+// Shows DAFS-6.5.6-01, DAFS-6.5.6-04, DAFS-6.5.6-05, DAFS-6.5.6-07, DAFS-6.1.8-02, DAFS-4.2.4-01.
+TEST_F(HintsTest, APrefetchReadsTheRangeIntoTheCache) {
+  Start();
+  if (!Drop()) GTEST_SKIP() << "the page cache of " << base_ << " cannot be dropped";
+  const uint32_t prefetch = wire::kCacheHintPrefetch;
+  // Neither is to be read nor written soon, or nothing is said of a prefetch: ignored.
+  EXPECT_EQ(Hint(wire::AccessPattern::kNormal,
+                 prefetch | wire::CacheHintRead(3) | wire::CacheHintWrite(2)),
+            "DAFS_STATUS_OK");
+  EXPECT_EQ(Hint(wire::AccessPattern::kNormal, wire::CacheHintRead(7)), "DAFS_STATUS_OK");
+  EXPECT_EQ(Hint(wire::AccessPattern::kNormal, 0), "DAFS_STATUS_OK");
+  EXPECT_EQ(Resident(), 0u);
+  hint_.offset = size_t{1} << 20;
+  hint_.count = 1 << 20;
+  EXPECT_EQ(Hint(wire::AccessPattern::kNormal, prefetch | wire::CacheHintRead(6)),
+            "DAFS_STATUS_OK");
+  AwaitResident(size_t{1} << 20);
+  EXPECT_LT(Resident(), kSize);
+  hint_.offset = 0;
+  hint_.count = 0;  // to the end
+  EXPECT_EQ(Hint(wire::AccessPattern::kWillNeed, 0), "DAFS_STATUS_OK");
+  AwaitResident(kSize);
+}
+
+// Shows DAFS-6.1.8-01: what is not needed any more goes.
+TEST_F(HintsTest, DataThatIsNotNeededLeavesTheCache) {
+  Start();
+  if (!Drop()) GTEST_SKIP() << "the page cache of " << base_ << " cannot be dropped";
+  ReadFile("a/f");
+  AwaitResident(kSize);
+  EXPECT_EQ(Hint(wire::AccessPattern::kDontNeed, 0), "DAFS_STATUS_OK");
+  const absl::Time deadline = dat::Loop::Now() + kPatience;
+  while (Resident() > 0 && dat::Loop::Now() < deadline) sched_yield();
+  EXPECT_EQ(Resident(), 0u);
+}
+
+// Shows DAFS-4.2.4-03, DAFS-6.5.6-02, DAFS-6.5.6-06: a hint is no reason for an error, but for a
+// prefetch where there is nothing to be prefetched.
+TEST_F(HintsTest, OnlyAPrefetchOfWhatIsNoFileIsRefused) {
+  Start();
+  for (auto pattern : {wire::AccessPattern::kNormal, wire::AccessPattern::kRandom,
+                       wire::AccessPattern::kSequential, wire::AccessPattern::kWillNeed,
+                       wire::AccessPattern::kDontNeed}) {
+    for (uint64_t offset : {uint64_t{0}, uint64_t{kSize}, ~uint64_t{0}}) {
+      hint_.offset = offset;
+      hint_.count = 0xffffffff;
+      EXPECT_EQ(Hint(pattern, 0xffffffff), "DAFS_STATUS_OK");
+    }
+  }
+  client_->cred_handle = wire::CredHandle();  // nobody, who may not read it
+  chmod(Path("a/f").c_str(), 0600);
+  EXPECT_EQ(Hint(wire::AccessPattern::kSequential, wire::kCacheHintPrefetch), "DAFS_STATUS_OK");
+  hint_.filehandle = Root(*client_);
+  EXPECT_EQ(Hint(wire::AccessPattern::kRandom, wire::CacheHintRead(7)), "DAFS_STATUS_OK");
+  EXPECT_EQ(Hint(wire::AccessPattern::kRandom, wire::kCacheHintPrefetch),
+            "DAFSERR_PREFETCH_NOT_SUPPORTED");
+  hint_.filehandle = LookUp(*client_, {"a"});
+  EXPECT_EQ(Hint(wire::AccessPattern::kRandom, wire::kCacheHintPrefetch),
+            "DAFSERR_PREFETCH_NOT_SUPPORTED");
+  hint_.filehandle.fileid.bytes[1] ^= 0x10;
+  EXPECT_EQ(Hint(wire::AccessPattern::kNormal, 0), "DAFSERR_BADHANDLE");
+}
+
+// Shows DAFS-4.2.4-02, DAFS-6.1.7-04, DAFS-6.5.6-03, R65: hints with I/O, prefetch and bits of no
+// meaning among them.
+TEST_F(HintsTest, HintsWithDataAreTaken) {
+  Start();
+  DirectMemory memory = client_->NewMemory(8192, dat::Access::kRemoteBoth);
+  const auto buffer = memory.At(0, 4096);
+  const uint32_t all = 0xffffffff;
+  wire::ReadInlineArgs read;
+  read.filehandle = hint_.filehandle;
+  read.byte_count = 100;
+  read.cache_hint = all;
+  EXPECT_EQ(client_->Call(read).name(), "DAFS_STATUS_OK");
+  wire::ReadDirectArgs read_direct;
+  read_direct.filehandle = hint_.filehandle;
+  read_direct.byte_count = 100;
+  read_direct.cache_hint = all;
+  read_direct.read_data_buffers = {buffer};
+  EXPECT_EQ(client_->Call(read_direct).name(), "DAFS_STATUS_OK");
+  const std::string data = "xyz";
+  wire::WriteInlineArgs write;
+  write.filehandle = hint_.filehandle;
+  write.byte_count = 3;
+  write.cache_hint = all;
+  EXPECT_EQ(client_->Call(write, std::as_bytes(std::span(data))).name(), "DAFS_STATUS_OK");
+  wire::WriteDirectArgs write_direct;
+  write_direct.filehandle = hint_.filehandle;
+  write_direct.byte_count = 3;
+  write_direct.cache_hint = all;
+  write_direct.write_data_buffers = {buffer};
+  EXPECT_EQ(client_->Call(write_direct).name(), "DAFS_STATUS_OK");
+  wire::AppendInlineArgs append;
+  append.filehandle = hint_.filehandle;
+  append.byte_count = 3;
+  append.cache_hint = all;
+  append.stable_how = wire::StableHow::kDataSync;
+  EXPECT_EQ(client_->Call(append, std::as_bytes(std::span(data))).name(), "DAFS_STATUS_OK");
+  wire::AppendDirectArgs append_direct;
+  append_direct.filehandle = hint_.filehandle;
+  append_direct.byte_count = 3;
+  append_direct.cache_hint = all;
+  append_direct.stable_how = wire::StableHow::kDataSync;
+  append_direct.write_data_buffer = buffer;
+  EXPECT_EQ(client_->Call(append_direct).name(), "DAFS_STATUS_OK");
+  wire::BatchSubmitArgs batch;
+  batch.synchronous = true;
+  batch.requests.resize(1);
+  batch.requests[0].filehandle = hint_.filehandle;
+  batch.requests[0].chunks = {{.offset = 0, .byte_count = 4096, .cache_hint = all}};
+  batch.requests[0].request_buffers = {buffer};
+  auto reply = client_->Call(batch);
+  ASSERT_EQ(reply.name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(reply.res.completions[0].status, 0u);
+}
+
+}  // namespace
+}  // namespace dafs::server
