@@ -399,8 +399,11 @@ void Batches::Requeue(const EntryRef& entry) {
 }
 
 void Batches::RequeueLater(const EntryRef& entry) {
-  SetState(*entry, State::kPausing);
   const absl::Duration delay = entry->delay;
+  if (dat::Loop::Now() + delay > entry->group->deadline) {
+    return End(entry, absl::DeadlineExceededError("batch: the server asks to wait, for too long"));
+  }
+  SetState(*entry, State::kPausing);
   entry->delay = std::min(delay * 2, kDelayMost);
   // One that has ended is not there any more, nor need the Batches be.
   loop_.RunAfter(delay, [this, weak = std::weak_ptr<Entry>(entry)] {

@@ -171,8 +171,9 @@ TEST_P(BatchTest, WrongListsAreRefusedBeforeTheyAreSent) {
   EXPECT_TRUE(sink.results.empty());
 }
 
-// Shows DAFS-6.5.5-07, DAFS-6.5.5-10, DAFS-6.5.5-16, DAFS-6.6.2-01, FAST03-3.1-11: whatever channel
-// the results come by, each item has one.
+// Shows DAFS-6.5.5-07, DAFS-6.5.5-08, DAFS-6.5.5-10, DAFS-6.5.5-16, DAFS-6.6.2-01, FAST03-3.1-11,
+// and DAFS-3.1.2.3.2-05, DAFS-3.1.2.3.2-06, DAFS-3.1.2.3.2-07, DAFS-3.1.2.3.2-08, DAFS-3.2.6.3-01:
+// whatever channel the results come by, each item has one.
 TEST_P(BatchTest, EachSubmittedItemIsReportedOnce) {
   const std::string content = Pattern(300000);
   MakeLocal("a", content);

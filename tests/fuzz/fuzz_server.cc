@@ -1,4 +1,5 @@
-// A whole server: each input is one authenticated session and the requests sent on it. Known
+// A whole server: each input is one authenticated session with its Back-control Channel, on which
+// nothing is answered, and the requests sent on it. Known
 // filehandles and the state id last opened are put where a request has its own, so that the
 // procedures behind the decoders are reached. Whatever comes, the server answers or ends that
 // session, and a bystander's session goes on. Needs root; everything lives in one directory of
@@ -70,6 +71,8 @@ class Target {
     Refill();
     auto client = NewSession("fuzz");
     FUZZ_CHECK(client != nullptr);
+    auto back_control = BackControl(*client);
+    FUZZ_CHECK(back_control != nullptr);
     std::vector<wire::FileHandle> handles = KnownHandles(*client);
     wire::StateId state = OpenFile(*client, handles[1]);
     for (size_t n = 0; n < kMostRequests && input.size() > kBodyHead; ++n) {
@@ -82,6 +85,7 @@ class Target {
       if (!answer) break;
       FUZZ_CHECK(answer->size() >= wire::kHeaderSize);
     }
+    back_control.reset();
     client.reset();
     FUZZ_CHECK(bystander_->Call(wire::NullArgs()).name() == "DAFS_STATUS_OK");
   }
@@ -108,12 +112,29 @@ class Target {
     args.client_verifier = wire::OpaqueFromUint64<wire::Verifier>(1);
     args.auth_req.auth_type = wire::AuthType::kNone;
     args.max_requests = kReceives / 2;
-    if (client->Call(args).name() != "DAFS_STATUS_OK") return nullptr;
+    args.use_back_control_channel = true;
+    auto connected = client->Call(args);
+    if (connected.name() != "DAFS_STATUS_OK") return nullptr;
+    session_id_ = connected.res.session_id;
     wire::RegisterCredArgs cred;
     cred.cred_type = wire::CredType::kId;
     auto registered = client->Call(cred);
     client->cred_handle = registered.res.cred_handle;
     return client;
+  }
+
+  // The Back-control Channel of `session`, which was made last.
+  std::unique_ptr<RawClient> BackControl(RawClient& session) {
+    auto channel = RawClient::Connect(*provider_, server_->bound()[0].address, kReceives, {},
+                                      &session.domain());
+    if (channel == nullptr) return nullptr;
+    wire::ConnectBindArgs args;
+    args.session_id = session_id_;
+    args.channel_use = wire::ChannelUse::kBackControl;
+    args.max_request_size = args.max_response_size = 1024;
+    args.max_requests = 4;
+    args.auth_req.auth_type = wire::AuthType::kNone;
+    return channel->Call(args).name() == "DAFS_STATUS_OK" ? std::move(channel) : nullptr;
   }
 
   // The pseudo root, then f, d, l, p and the export itself.
@@ -161,12 +182,15 @@ class Target {
     if ((head[1] & 0x40) == 0) {
       const bool open = row.number == wire::Proc::kOpen;
       const bool two = row.number == wire::Proc::kLink || row.number == wire::Proc::kRename;
+      const bool batch = row.number == wire::Proc::kBatchSubmit;
       const wire::FileHandle& first = handles[head[3] % handles.size()];
-      put(open ? 8 : 0, &first, sizeof(first));
+      // Of a batch: in its first request, where the array is in its place.
+      const size_t handle_at = batch ? 24 : open ? 8 : 0;
+      put(handle_at, &first, sizeof(first));
       if (two) put(64, &handles[head[4] % handles.size()], sizeof(first));
       const bool locks = row.number == wire::Proc::kLock || row.number == wire::Proc::kLocku;
       if (!two && !open && (head[1] & 0x80) == 0 && message.size() - at > 72) {
-        put(locks ? 72 : 64, &state, sizeof(state));
+        put(batch ? 24 + 72 : locks ? 72 : 64, &state, sizeof(state));
       }
     }
     // The last two words of a request header (WIRE 3.1); sessions here are little-endian.
@@ -180,6 +204,7 @@ class Target {
   std::string base_;
   std::unique_ptr<Server> server_;
   std::unique_ptr<RawClient> bystander_;
+  wire::SessionId session_id_;  // of the session made last
 };
 
 }  // namespace
