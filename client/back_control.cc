@@ -68,7 +68,8 @@ void BackControl::OnMessage(uint64_t index, uint32_t size_bytes) {
   context.checksum_due = checksums_;
   context.back_control = true;
   context.granted_nreq = granted_;
-  const wire::RequestVerdict verdict = wire::CheckRequest(message, context, chain_);
+  wire::ChainState unchained;  // there are no chains here (4.3): each directive is by itself
+  const wire::RequestVerdict verdict = wire::CheckRequest(message, context, unchained);
   if (verdict.close_channel) {
     return Fail(
         absl::DataLossError(absl::StrCat("directive of ", size_bytes, " bytes with a bad header")));

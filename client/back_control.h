@@ -56,7 +56,6 @@ class BackControl final : public Channel {
   absl::Status Answer(const wire::ResponseHeader& header);
 
   const bool checksums_;
-  wire::ChainState chain_;
   BackControlHandler* handler_ = nullptr;
   uint32_t granted_ = 0;  // to the server; its streams are below
   uint64_t directives_ = 0;

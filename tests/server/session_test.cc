@@ -91,7 +91,7 @@ TEST_F(SessionTest, NegotiationKeepsTheBounds) {
       ASSERT_EQ(reply.name(), "DAFS_STATUS_OK");
       EXPECT_EQ(reply.res.use_checksums, checksums);
       EXPECT_TRUE(reply.res.use_response_cache);
-      EXPECT_FALSE(reply.res.use_back_control_channel);
+      EXPECT_TRUE(reply.res.use_back_control_channel);
       EXPECT_TRUE(reply.res.use_rdma_read_channel);
       EXPECT_EQ(reply.res.max_request_size, c.request);
       EXPECT_EQ(reply.res.max_response_size, c.response);
