@@ -281,10 +281,11 @@ absl::Status BufferPool::Register(dat::Domain& domain) {
                    domain.Register(slab_.first(write_part_), dat::Access::kRemoteWrite));
   ASSIGN_OR_RETURN(write_region_,
                    domain.Register(slab_.subspan(write_part_), dat::Access::kRemoteRead));
-  return absl::OkStatus();
+  return user_memory_.RegisterAll(domain);
 }
 
 void BufferPool::Deregister() {
+  user_memory_.DeregisterAll();
   read_region_.reset();
   write_region_.reset();
 }

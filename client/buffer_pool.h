@@ -24,6 +24,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/user_memory.h"
 #include "wire/dat/dat.h"
 #include "wire/types.h"
 
@@ -117,6 +118,9 @@ class BufferPool {
   // Ends all waiting, now and later, with kCancelled.
   void Close();
 
+  // Memory of the application, which is registered and deregistered with the slab.
+  UserMemory& user_memory() { return user_memory_; }
+
   // Registers the slab in the domain of a new session. Slow. The regions of the session before
   // are forgotten first: its endpoint is gone by then.
   absl::Status Register(dat::Domain& domain);
@@ -165,6 +169,7 @@ class BufferPool {
   uint32_t quarantined_ = 0;
   std::unique_ptr<dat::Region> read_region_;
   std::unique_ptr<dat::Region> write_region_;
+  UserMemory user_memory_;
 };
 
 namespace internal {

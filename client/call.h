@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/buffer_pool.h"
+#include "client/memory_use.h"
 #include "client/opens.h"
 #include "wire/chain.h"
 #include "wire/codec.h"
@@ -79,6 +80,8 @@ class CallBase {
 
   // Nobody waits for the answer: the request may leave with the next one, within a millisecond.
   bool can_wait = false;
+  // More of the like may follow at once: it leaves with them when the loop turns next.
+  bool leaves_with_turn = false;
 
   bool sent = false;      // the request was given to the transport
   bool answered = false;  // `status` is the server's
@@ -91,6 +94,7 @@ class CallBase {
   std::optional<wire::StateId> source_open;  // the same of the source's
   // Held while the server may touch the advertised buffer.
   const BufferLease* advertised = nullptr;
+  MemoryUse* memory_use = nullptr;  // the same for memory of the application
 
  protected:
   CallBase() = default;

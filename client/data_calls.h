@@ -1,73 +1,75 @@
-// Calls whose data lies in a lease: the buffer is advertised as the request is encoded, since each
-// session registers it anew, and inline data is copied from the response before the receive buffer
-// is used again. Spec: 4.2.1 (inline), 4.2.2 (direct); WIRE 9.4, 10.
+// Calls whose data lies in a lease (LeasePart) or in memory of the application (UserPart): the
+// memory is advertised as the request is encoded, since each session registers it anew, and inline
+// data is copied from the response before the receive buffer is used again.
+// Spec: 4.2.1 (inline), 4.2.2 (direct); WIRE 9.4, 10.
 #pragma once
-
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "client/call.h"
-#include "wire/checksum.h"
+#include "client/data_parts.h"
 #include "wire/codec.h"
 #include "wire/direct.h"
 
 namespace dafs::client {
 
-// Where in a lease.
-struct LeasePart {
-  BufferPool* pool = nullptr;
-  const BufferLease* lease = nullptr;
-  uint32_t position = 0;
-  uint32_t size = 0;
-
-  std::byte* data() const { return lease->payload() + position; }
-  std::span<std::byte> bytes() const { return {data(), size}; }
-  wire::DirectOpBuffer Advertise() const { return pool->Advertise(*lease, data(), size); }
-};
-
 // A procedure whose buffer list is `args.*buffers`; `checksum` (may be null) is filled in for data
 // that the server reads.
-template <class Args, auto buffers, auto checksum = nullptr>
-class DirectCall : public Call<Args> {
+template <class Part, class Args, auto buffers, auto checksum = nullptr>
+class DirectCallOf : public Call<Args> {
  public:
-  explicit DirectCall(const LeasePart& part) : part_(part) { this->advertised = part.lease; }
+  explicit DirectCallOf(const Part& part) : part_(part) {
+    part_.Mark(*this);
+    part_.Pin(*this);
+  }
 
   absl::StatusOr<size_t> Encode(const wire::RequestHeader& header, wire::ByteOrder order,
                                 std::span<std::byte> out, bool checksums) override {
+    if (part_.given_up()) return part_.GivenUp();
     if constexpr (std::is_same_v<decltype((this->args.*buffers)), wire::DirectOpBuffer&>) {
       this->args.*buffers = part_.Advertise();
     } else {
-      (this->args.*buffers).assign(1, part_.Advertise());
+      part_.Advertise(this->args.*buffers);
     }
     if constexpr (!std::is_same_v<decltype(checksum), std::nullptr_t>) {
-      this->args.*checksum =
-          checksums ? wire::ComputeChecksum(part_.bytes(), order) : wire::Checksum();
+      this->args.*checksum = checksums ? part_.Checksum(part_.size, order) : wire::Checksum();
     }
     return Call<Args>::Encode(header, order, out, checksums);
   }
 
  protected:
-  LeasePart part_;
+  Part part_;
 };
 
-class ReadDirectCall
-    : public DirectCall<wire::ReadDirectArgs, &wire::ReadDirectArgs::read_data_buffers> {
+template <class Args, auto buffers, auto checksum = nullptr>
+using DirectCall = DirectCallOf<LeasePart, Args, buffers, checksum>;
+
+template <class Part>
+class ReadDirectCallOf
+    : public DirectCallOf<Part, wire::ReadDirectArgs, &wire::ReadDirectArgs::read_data_buffers> {
  public:
-  using DirectCall::DirectCall;
+  using Base = DirectCallOf<Part, wire::ReadDirectArgs, &wire::ReadDirectArgs::read_data_buffers>;
+  using Base::Base;
   absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
                       wire::DafsStatus answer) override {
-    absl::Status status = DirectCall::Decode(message, order, answer);
-    if (!status.ok() || answer != wire::DafsStatus::kOk || res.bytes_read <= part_.size) {
+    absl::Status status = Base::Decode(message, order, answer);
+    const uint32_t asked = this->part_.size;
+    if (!status.ok() || answer != wire::DafsStatus::kOk || this->res.bytes_read <= asked) {
       return status;
     }
     return absl::DataLossError(
-        absl::StrCat("bytes_read ", res.bytes_read, " of ", part_.size, " asked for"));
+        absl::StrCat("bytes_read ", this->res.bytes_read, " of ", asked, " asked for"));
   }
 };
 
-class ReadInlineCall : public Call<wire::ReadInlineArgs> {
+template <class Part>
+class ReadInlineCallOf : public Call<wire::ReadInlineArgs> {
  public:
-  explicit ReadInlineCall(const LeasePart& part) : part_(part) {}
+  explicit ReadInlineCallOf(const Part& part) : part_(part) { part_.Mark(*this); }
+  absl::StatusOr<size_t> Encode(const wire::RequestHeader& header, wire::ByteOrder order,
+                                std::span<std::byte> out, bool checksums) override {
+    if (part_.given_up()) return part_.GivenUp();
+    return Call::Encode(header, order, out, checksums);
+  }
   absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
                       wire::DafsStatus answer) override {
     absl::Status status = Call::Decode(message, order, answer);
@@ -78,30 +80,46 @@ class ReadInlineCall : public Call<wire::ReadInlineArgs> {
       return absl::DataLossError(
           absl::StrCat("bytes_read ", data->size(), " of ", part_.size, " asked for"));
     }
-    std::memcpy(part_.data(), data->data(), data->size());
+    if (!part_.given_up()) part_.Fill(*data);
     return absl::OkStatus();
   }
 
  private:
-  LeasePart part_;
+  Part part_;
 };
 
 // WRITE_INLINE, APPEND_INLINE.
-template <class Args>
-class InlineWriteCall : public Call<Args> {
+template <class Part, class Args>
+class InlineWriteCallOf : public Call<Args> {
  public:
-  explicit InlineWriteCall(const LeasePart& part) : part_(part) {}
+  explicit InlineWriteCallOf(const Part& part) : part_(part) { part_.Mark(*this); }
+  absl::StatusOr<size_t> Encode(const wire::RequestHeader& header, wire::ByteOrder order,
+                                std::span<std::byte> out, bool checksums) override {
+    if (part_.given_up()) return part_.GivenUp();
+    data_ = part_.Gather(out, kData);
+    return Call<Args>::Encode(header, order, out, checksums);
+  }
 
  protected:
-  wire::InlineData inline_data() const override { return {part_.bytes(), 0}; }
+  wire::InlineData inline_data() const override { return {data_, 0}; }
 
  private:
-  LeasePart part_;
+  // Message offset of the data, WIRE R12.
+  static constexpr size_t kData = Args::kProc == wire::Proc::kWriteInline ? 136 : 128;
+  Part part_;
+  std::span<const std::byte> data_;
 };
 
-using WriteDirectCall =
-    DirectCall<wire::WriteDirectArgs, &wire::WriteDirectArgs::write_data_buffers,
-               &wire::WriteDirectArgs::direct_checksum>;
+template <class Part>
+using WriteDirectCallOf =
+    DirectCallOf<Part, wire::WriteDirectArgs, &wire::WriteDirectArgs::write_data_buffers,
+                 &wire::WriteDirectArgs::direct_checksum>;
+
+using ReadDirectCall = ReadDirectCallOf<LeasePart>;
+using ReadInlineCall = ReadInlineCallOf<LeasePart>;
+using WriteDirectCall = WriteDirectCallOf<LeasePart>;
+template <class Args>
+using InlineWriteCall = InlineWriteCallOf<LeasePart, Args>;
 using AppendDirectCall =
     DirectCall<wire::AppendDirectArgs, &wire::AppendDirectArgs::write_data_buffer,
                &wire::AppendDirectArgs::direct_checksum>;

@@ -63,6 +63,8 @@ class LockWait;
 class Session;
 class WaitList;
 class Waits;
+struct LeasePart;
+struct UserPart;
 struct WorkerReport;
 
 // The attributes that every operation asks for: all of stat(2), and CHANGE.
@@ -337,6 +339,28 @@ class Files {
                                                const BufferLease& from, uint32_t position,
                                                uint32_t size, wire::StableHow stability,
                                                wire::FileAttributes* after = nullptr);
+  // The same for client/async_io.h, with memory of the application or of a lease: at most
+  // read_bytes() or write_bytes() at once. What is not registered goes inline, whatever its size.
+  struct Target {
+    const Identity* who;
+    const wire::FileHandle* file;
+    wire::StateId state_id;
+    uint64_t offset;
+    wire::StableHow stability = wire::StableHow::kUnstable;
+    uint32_t cache_hint = 0;
+    wire::FileAttributes* after = nullptr;  // writes: as above
+    bool by_lock = false;                   // state_id is that of a lock of ours
+
+    Target Behind(uint64_t bytes) const {
+      Target target = *this;
+      target.offset += bytes;
+      return target;
+    }
+  };
+  dat::Task<absl::StatusOr<ReadResult>> Read(const Target& from, const UserPart& into);
+  dat::Task<absl::StatusOr<WriteResult>> Write(const Target& to, const UserPart& from);
+  dat::Task<absl::StatusOr<ReadResult>> Read(const Target& from, const LeasePart& into);
+  dat::Task<absl::StatusOr<WriteResult>> Write(const Target& to, const LeasePart& from);
   // At most append_bytes() at once: an append is atomic and never cut in pieces. Not idempotent.
   dat::Task<absl::StatusOr<AppendResult>> Append(const Identity& who, const wire::FileHandle& file,
                                                  const wire::StateId& state_id,
@@ -483,30 +507,28 @@ class Files {
                                        wire::LockRanges* claimed);
   bool HoldsLocks(const wire::StateId& open) const;
 
-  // Part of a read or write; what it points to outlives it.
-  struct Piece {
-    const Identity* who;
-    const wire::FileHandle* file;
-    wire::StateId state_id;
-    uint64_t offset;
-    const BufferLease* lease;
-    uint32_t position;
-    uint32_t size;
-    wire::StableHow stability = wire::StableHow::kUnstable;
-    wire::FileAttributes* after = nullptr;
-    bool by_lock = false;  // state_id is that of a lock of ours
-  };
-  bool UseLock(wire::DafsStatus status, Piece& piece) const;
+  bool UseLock(wire::DafsStatus status, Target& target, uint32_t size) const;
+  // files_data.cc. A Part is a LeasePart or a UserPart.
   template <class Result>
   struct Pieces;
   template <class Result>
-  dat::Task<void> RunPieces(Piece whole, uint32_t most, Pieces<Result>* pieces);
+  dat::Task<void> RunPieces(Target target, LeasePart whole, uint32_t most, Pieces<Result>* pieces);
   template <class Result>
-  dat::Task<void> RunPiece(Piece piece, size_t index, Pieces<Result>* pieces);
-  dat::Task<absl::StatusOr<ReadResult>> ReadWhole(Piece piece);
-  dat::Task<absl::StatusOr<ReadResult>> ReadInPieces(Piece piece);
-  dat::Task<absl::StatusOr<WriteResult>> WriteWhole(Piece piece);
-  dat::Task<absl::StatusOr<WriteResult>> WriteInPieces(Piece piece);
+  dat::Task<void> RunPiece(Target target, LeasePart part, size_t index, Pieces<Result>* pieces);
+  template <class Part>
+  dat::Task<absl::StatusOr<ReadResult>> ReadWhole(Target target, Part whole);
+  dat::Task<absl::StatusOr<ReadResult>> ReadInPieces(Target target, LeasePart whole);
+  template <class Part>
+  dat::Task<absl::StatusOr<WriteResult>> WriteBracketed(Target target, Part whole);
+  template <class Part>
+  dat::Task<absl::StatusOr<WriteResult>> WriteWhole(Target target, Part whole);
+  dat::Task<absl::StatusOr<WriteResult>> WriteParts(Target target, LeasePart whole);
+  dat::Task<absl::StatusOr<WriteResult>> WriteParts(Target target, UserPart whole);
+  dat::Task<absl::StatusOr<WriteResult>> WriteInPieces(Target target, LeasePart whole);
+  dat::Task<bool> KeepPart(const Target& target, uint64_t offset, LeasePart part,
+                           wire::Verifier verifier);
+  dat::Task<bool> KeepPart(const Target& target, uint64_t offset, UserPart part,
+                           wire::Verifier verifier);
   // files_commit.cc
   dat::Task<absl::StatusOr<wire::Verifier>> CommitOnce(const Identity& who,
                                                        const wire::FileHandle& file,
@@ -515,7 +537,7 @@ class Files {
   dat::Task<absl::StatusOr<uint32_t>> WritePieceAgain(wire::FileHandle file,
                                                       const Uncommitted::Piece& piece);
   dat::Task<absl::Status> BeginWrite(const wire::FileHandle& file);
-  dat::Task<bool> Keep(const Piece& piece, uint64_t offset, std::span<const std::byte> data,
+  dat::Task<bool> Keep(const Target& target, uint64_t offset, std::span<const std::byte> data,
                        wire::Verifier verifier);
   void CommitLater(absl::Duration delay, absl::Duration age);
   dat::Task<void> CommitOld(absl::Time before);

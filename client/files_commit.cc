@@ -167,11 +167,11 @@ dat::Task<absl::Status> Files::BeginWrite(const wire::FileHandle& file) {
   co_return absl::OkStatus();
 }
 
-// Keeps a part of `piece` that was written unstable. False: there is no room even after COMMIT.
-dat::Task<bool> Files::Keep(const Piece& piece, uint64_t offset, std::span<const std::byte> data,
+// Keeps a part of what was written unstable. False: there is no room even after COMMIT.
+dat::Task<bool> Files::Keep(const Target& target, uint64_t offset, std::span<const std::byte> data,
                             wire::Verifier verifier) {
   Uncommitted& store = client_.uncommitted();
-  if (store.Add(*piece.file, *piece.who, piece.state_id, offset, data, verifier,
+  if (store.Add(*target.file, *target.who, target.state_id, offset, data, verifier,
                 dat::Loop::Now())) {
     if (commit_timer_ == 0) CommitLater(kCommitAfter, kCommitAfter);
     // Half full: COMMIT now, so that nobody has to wait for it later.
@@ -189,7 +189,7 @@ dat::Task<bool> Files::Keep(const Piece& piece, uint64_t offset, std::span<const
     dat::Task<absl::StatusOr<wire::Verifier>> task = CommitOnce(last->who, file, 0, 0, &safe);
     absl::StatusOr<wire::Verifier> committed = co_await task;
     if (!committed.ok()) GiveUpData(file, committed.status());
-    if (store.Add(*piece.file, *piece.who, piece.state_id, offset, data, verifier,
+    if (store.Add(*target.file, *target.who, target.state_id, offset, data, verifier,
                   dat::Loop::Now())) {
       co_return true;
     }

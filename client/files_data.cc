@@ -69,29 +69,28 @@ struct Files::Pieces {
 };
 
 template <class Result>
-dat::Task<void> Files::RunPiece(Piece piece, size_t index, Pieces<Result>* pieces) {
+dat::Task<void> Files::RunPiece(Target target, LeasePart part, size_t index,
+                                Pieces<Result>* pieces) {
   if constexpr (std::is_same_v<Result, ReadResult>) {
-    dat::Task<absl::StatusOr<Result>> task = ReadWhole(piece);
+    dat::Task<absl::StatusOr<Result>> task = ReadWhole(target, part);
     pieces->results[index] = co_await task;
   } else {
-    dat::Task<absl::StatusOr<Result>> task = WriteWhole(piece);
+    dat::Task<absl::StatusOr<Result>> task = WriteWhole(target, part);
     pieces->results[index] = co_await task;
   }
   if (--pieces->left == 0) pieces->done.Set(true);  // `pieces` may be gone now
 }
 
 template <class Result>
-dat::Task<void> Files::RunPieces(Piece whole, uint32_t most, Pieces<Result>* pieces) {
+dat::Task<void> Files::RunPieces(Target target, LeasePart whole, uint32_t most,
+                                 Pieces<Result>* pieces) {
   pieces->left = (whole.size + most - 1) / most;
   pieces->results.assign(pieces->left, absl::StatusOr<Result>(Result()));
   const size_t count = pieces->left;
   for (size_t i = 0; i < count; ++i) {
-    Piece piece = whole;
     auto before = static_cast<uint32_t>(i * most);
-    piece.offset += before;
-    piece.position += before;
-    piece.size = std::min(most, whole.size - before);
-    dat::Start(RunPiece<Result>(piece, i, pieces));
+    dat::Start(RunPiece<Result>(target.Behind(before),
+                                whole.Sub(before, std::min(most, whole.size - before)), i, pieces));
   }
   co_await pieces->done;
 }
@@ -103,67 +102,79 @@ dat::Task<absl::StatusOr<ReadResult>> Files::Read(const Identity& who, const wir
                                                   BufferLease& into, uint32_t size) {
   DAFS_CHECK(into.use() == BufferUse::kReadTarget && size <= into.payload_bytes(),
              "a read into a lease that does not hold it");
-  Piece piece{&who, &file, state_id, offset, &into, 0, size};
-  return size <= read_bytes() ? ReadWhole(piece) : ReadInPieces(piece);
+  Target target{&who, &file, state_id, offset};
+  LeasePart part{buffers_.get(), &into, 0, size};
+  return size <= read_bytes() ? ReadWhole(target, part) : ReadInPieces(target, part);
 }
 
 // 4.4.1.2, 6.5.24 (MLOCK): to a server whose locks are mandatory, I/O under a lock is known by the
 // lock's state id. fcntl(2) locks have opens of their own, and the kernel seldom says who reads and
 // writes: LOCKED by ourselves, it goes by the lock. True: again.
-bool Files::UseLock(wire::DafsStatus status, Piece& piece) const {
-  if (status != wire::DafsStatus::kLocked || piece.by_lock || piece.size == 0) return false;
+bool Files::UseLock(wire::DafsStatus status, Target& target, uint32_t size) const {
+  if (status != wire::DafsStatus::kLocked || target.by_lock || size == 0) return false;
   std::optional<wire::StateId> lock = client_.locks().OverlappedBy(
-      *piece.file, piece.offset, piece.offset + piece.size - 1, piece.state_id);
+      *target.file, target.offset, target.offset + size - 1, target.state_id);
   if (!lock.has_value()) return false;
-  piece.state_id = *lock;
-  piece.by_lock = true;
+  target.state_id = *lock;
+  target.by_lock = true;
   return true;
 }
 
-dat::Task<absl::StatusOr<ReadResult>> Files::ReadWhole(Piece piece) {
+dat::Task<absl::StatusOr<ReadResult>> Files::Read(const Target& from, const UserPart& into) {
+  DAFS_CHECK(into.size <= read_bytes(), "a read of the application that is not cut in pieces");
+  return ReadWhole(from, into);
+}
+
+dat::Task<absl::StatusOr<ReadResult>> Files::Read(const Target& from, const LeasePart& into) {
+  return ReadWhole(from, into);
+}
+
+template <class Part>
+dat::Task<absl::StatusOr<ReadResult>> Files::ReadWhole(Target target, Part whole) {
   const ClientOptions& options = client_.options();
   ReadResult total;
   int damaged = 0;
-  while (total.count < piece.size && !total.eof) {
-    LeasePart part{buffers_.get(), piece.lease, piece.position + total.count,
-                   piece.size - total.count};
+  while (total.count < whole.size && !total.eof) {
+    Part part = whole.Sub(total.count, whole.size - total.count);
     uint32_t count = 0;
     const uint32_t room = options.max_response_size - kReadInlineData;
-    const bool must_inline = client_.limits().no_direct_reads.load(std::memory_order_relaxed);
+    const bool must_inline =
+        client_.limits().no_direct_reads.load(std::memory_order_relaxed) || !part.registered();
     if (must_inline || part.size <= std::min(options.inline_read_bytes, room)) {
       part.size = std::min(part.size, room);
-      ReadInlineCall call(part);
-      call.args.filehandle = *piece.file;
-      call.args.state_id = piece.state_id;
-      call.args.offset = piece.offset + total.count;
+      ReadInlineCallOf<Part> call(part);
+      call.args.filehandle = *target.file;
+      call.args.state_id = target.state_id;
+      call.args.offset = target.offset + total.count;
       call.args.byte_count = part.size;
+      call.args.cache_hint = target.cache_hint;
       CallBase* const chain[] = {&call};
-      dat::Task<absl::Status> task = Run(piece.who, chain);
+      dat::Task<absl::Status> task = Run(target.who, chain);
       CO_RETURN_IF_ERROR(co_await task);
-      if (UseLock(call.status, piece)) continue;
+      if (UseLock(call.status, target, whole.size)) continue;
       if (!call.ok()) co_return StatusOf(call, "read");
       count = call.res.bytes_read;
       total.eof = call.res.eof;
     } else {
-      ReadDirectCall call(part);
-      call.args.filehandle = *piece.file;
-      call.args.state_id = piece.state_id;
-      call.args.offset = piece.offset + total.count;
+      ReadDirectCallOf<Part> call(part);
+      call.args.filehandle = *target.file;
+      call.args.state_id = target.state_id;
+      call.args.offset = target.offset + total.count;
       call.args.byte_count = part.size;
+      call.args.cache_hint = target.cache_hint;
       CallBase* const chain[] = {&call};
-      dat::Task<absl::Status> task = Run(piece.who, chain);
+      dat::Task<absl::Status> task = Run(target.who, chain);
       CO_RETURN_IF_ERROR(co_await task);
       if (call.status == wire::DafsStatus::kNotSupp) {
         client_.limits().no_direct_reads.store(true, std::memory_order_relaxed);
         continue;
       }
-      if (UseLock(call.status, piece)) continue;
+      if (UseLock(call.status, target, whole.size)) continue;
       if (!call.ok()) co_return StatusOf(call, "read");
       count = call.res.bytes_read;
       // Spec 3.2.5: data with a wrong checksum is thrown away, the request has failed.
-      if (options.checksums &&
-          wire::ComputeChecksum(part.bytes().first(count), options.byte_order) !=
-              call.res.direct_checksum) {
+      if (options.checksums && !part.given_up() &&
+          part.Checksum(count, options.byte_order) != call.res.direct_checksum) {
         if (++damaged > kMostDamaged) {
           co_return absl::DataLossError(absl::StrCat("read ", part.size, " at ", call.args.offset,
                                                      ": data with a wrong checksum, ", damaged,
@@ -176,16 +187,16 @@ dat::Task<absl::StatusOr<ReadResult>> Files::ReadWhole(Piece piece) {
     total.count += count;
     if (count == 0 && !total.eof) {
       co_return absl::UnknownError(absl::StrCat("read ", part.size, " at ",
-                                                piece.offset + total.count,
+                                                target.offset + total.count,
                                                 ": no bytes, and not the end of the file"));
     }
   }
   co_return total;
 }
 
-dat::Task<absl::StatusOr<ReadResult>> Files::ReadInPieces(Piece piece) {
+dat::Task<absl::StatusOr<ReadResult>> Files::ReadInPieces(Target target, LeasePart whole) {
   Pieces<ReadResult> pieces;
-  dat::Task<void> task = RunPieces<ReadResult>(piece, read_bytes(), &pieces);
+  dat::Task<void> task = RunPieces<ReadResult>(target, whole, read_bytes(), &pieces);
   co_await task;
   ReadResult total;
   for (absl::StatusOr<ReadResult>& result : pieces.results) {
@@ -208,16 +219,38 @@ dat::Task<absl::StatusOr<WriteResult>> Files::Write(const Identity& who,
   DAFS_CHECK(
       from.use() == BufferUse::kWriteSource && uint64_t{position} + size <= from.payload_bytes(),
       "a write from a lease that does not hold it");
-  if (!client_.uncommitted().BeginWrite(file)) {
-    dat::Task<absl::Status> waiting = BeginWrite(file);
+  Target target{&who, &file, state_id, offset, stability};
+  if (size <= write_bytes()) target.after = after;
+  return WriteBracketed(target, LeasePart{buffers_.get(), &from, position, size});
+}
+
+dat::Task<absl::StatusOr<WriteResult>> Files::Write(const Target& to, const UserPart& from) {
+  return WriteBracketed(to, from);
+}
+
+dat::Task<absl::StatusOr<WriteResult>> Files::Write(const Target& to, const LeasePart& from) {
+  return WriteBracketed(to, from);
+}
+
+// In parallel where it is larger than the server takes at once.
+dat::Task<absl::StatusOr<WriteResult>> Files::WriteParts(Target target, LeasePart whole) {
+  return whole.size <= write_bytes() ? WriteWhole(target, whole) : WriteInPieces(target, whole);
+}
+
+// AsyncIo has cut it.
+dat::Task<absl::StatusOr<WriteResult>> Files::WriteParts(Target target, UserPart whole) {
+  return WriteWhole(target, whole);
+}
+
+template <class Part>
+dat::Task<absl::StatusOr<WriteResult>> Files::WriteBracketed(Target target, Part whole) {
+  if (!client_.uncommitted().BeginWrite(*target.file)) {
+    dat::Task<absl::Status> waiting = BeginWrite(*target.file);
     CO_RETURN_IF_ERROR(co_await waiting);
   }
-  Piece piece{&who, &file, state_id, offset, &from, position, size, stability};
-  if (size <= write_bytes()) piece.after = after;
-  dat::Task<absl::StatusOr<WriteResult>> task =
-      size <= write_bytes() ? WriteWhole(piece) : WriteInPieces(piece);
+  dat::Task<absl::StatusOr<WriteResult>> task = WriteParts(target, whole);
   absl::StatusOr<WriteResult> result = co_await task;
-  client_.uncommitted().EndWrite(file);
+  client_.uncommitted().EndWrite(*target.file);
   co_return result;
 }
 
@@ -232,13 +265,12 @@ void Join(WriteResult& total, uint32_t count, wire::StableHow committed,
   total.verifier = verifier;
 }
 
-// The results of WRITE_INLINE and WRITE_DIRECT alike.
+// The results of WRITE_INLINE and WRITE_DIRECT alike, of `size` bytes.
 template <class Res>
-absl::Status Join(WriteResult& total, const Res& res, const LeasePart& part,
-                  wire::StableHow* committed) {
-  if (res.count == 0 || res.count > part.size) {
+absl::Status Join(WriteResult& total, const Res& res, uint32_t size, wire::StableHow* committed) {
+  if (res.count == 0 || res.count > size) {
     return absl::UnknownError(
-        absl::StrCat("write ", part.size, ": the server says that it took ", res.count));
+        absl::StrCat("write ", size, ": the server says that it took ", res.count));
   }
   Join(total, res.count, res.committed, res.verifier);
   *committed = res.committed;
@@ -247,32 +279,33 @@ absl::Status Join(WriteResult& total, const Res& res, const LeasePart& part,
 
 }  // namespace
 
-dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(Piece piece) {
+template <class Part>
+dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(Target target, Part whole) {
   WriteResult total;
-  bool must_inline = NeedsInlineWrites();
-  while (total.count < piece.size) {
-    LeasePart part{buffers_.get(), piece.lease, piece.position + total.count,
-                   std::min(piece.size - total.count, write_bytes())};
+  bool must_inline = NeedsInlineWrites() || !whole.registered();
+  while (total.count < whole.size) {
+    Part part = whole.Sub(total.count, std::min(whole.size - total.count, write_bytes()));
     const uint32_t room = InlineWriteRoom();
     const uint32_t before = total.count;
-    wire::StableHow committed = piece.stability;
+    wire::StableHow committed = target.stability;
     absl::Status status;
     if (must_inline || part.size <= std::min(client_.options().inline_write_bytes, room)) {
       part.size = std::min(part.size, room);
-      InlineWriteCall<wire::WriteInlineArgs> call(part);
-      call.args.filehandle = *piece.file;
-      call.args.state_id = piece.state_id;
-      call.args.offset = piece.offset + total.count;
+      InlineWriteCallOf<Part, wire::WriteInlineArgs> call(part);
+      call.args.filehandle = *target.file;
+      call.args.state_id = target.state_id;
+      call.args.offset = target.offset + total.count;
       call.args.byte_count = part.size;
-      call.args.stable_how = piece.stability;
-      AfterCall stat(*piece.file);
+      call.args.stable_how = target.stability;
+      call.args.cache_hint = target.cache_hint;
+      AfterCall stat(*target.file);
       CallBase* const members[] = {&call, &stat};
-      const bool whole = part.size == piece.size && piece.after != nullptr;
-      const std::span<CallBase* const> chain(members, whole ? 2 : 1);
-      dat::Task<absl::Status> task = Run(piece.who, chain);
+      const bool with_after = part.size == whole.size && target.after != nullptr;
+      const std::span<CallBase* const> chain(members, with_after ? 2 : 1);
+      dat::Task<absl::Status> task = Run(target.who, chain);
       status = co_await task;
-      if (status.ok() && whole && call.ok() && call.res.count == part.size) {
-        stat.PutInto(piece.after);
+      if (status.ok() && with_after && call.ok() && call.res.count == part.size) {
+        stat.PutInto(target.after);
       }
       // A new session with smaller messages: cut it anew.
       if (wire::DafsFromStatus(status) == wire::DafsStatus::kTooSmall &&
@@ -280,17 +313,18 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(Piece piece) {
         continue;
       }
       if (status.ok()) {
-        status = call.ok() ? Join(total, call.res, part, &committed) : StatusOf(call, "write");
+        status = call.ok() ? Join(total, call.res, part.size, &committed) : StatusOf(call, "write");
       }
     } else {
-      WriteDirectCall call(part);
-      call.args.filehandle = *piece.file;
-      call.args.state_id = piece.state_id;
-      call.args.offset = piece.offset + total.count;
+      WriteDirectCallOf<Part> call(part);
+      call.args.filehandle = *target.file;
+      call.args.state_id = target.state_id;
+      call.args.offset = target.offset + total.count;
       call.args.byte_count = part.size;
-      call.args.stable_how = piece.stability;
+      call.args.stable_how = target.stability;
+      call.args.cache_hint = target.cache_hint;
       CallBase* const chain[] = {&call};
-      dat::Task<absl::Status> task = Run(piece.who, chain);
+      dat::Task<absl::Status> task = Run(target.who, chain);
       status = co_await task;
       const bool unsupported = call.status == wire::DafsStatus::kNotSupp;
       if (status.ok() &&
@@ -300,7 +334,7 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(Piece piece) {
         continue;
       }
       if (status.ok()) {
-        status = call.ok() ? Join(total, call.res, part, &committed) : StatusOf(call, "write");
+        status = call.ok() ? Join(total, call.res, part.size, &committed) : StatusOf(call, "write");
       }
     }
     if (!status.ok()) {
@@ -310,29 +344,55 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(Piece piece) {
         client_.limits().max_write.store(part.size / 2, std::memory_order_relaxed);
         continue;
       }
-      if (UseLock(refused, piece)) continue;
+      if (UseLock(refused, target, whole.size)) continue;
       if (total.count == 0) co_return status;
       total.later = std::move(status);
       break;
     }
-    const uint64_t offset = piece.offset + before;
+    const uint64_t offset = target.offset + before;
     const uint32_t count = total.count - before;
     if (committed != wire::StableHow::kUnstable) {
-      client_.uncommitted().Forget(*piece.file, offset, offset + count);
+      client_.uncommitted().Forget(*target.file, offset, offset + count);
       continue;
     }
-    dat::Task<bool> keeping = Keep(piece, offset, part.bytes().first(count), total.verifier);
+    dat::Task<bool> keeping = KeepPart(target, offset, part.Sub(0, count), total.verifier);
     if (!(co_await keeping)) {  // no room to keep it: again, so that it need not be kept
       total.count = before;
-      piece.stability = wire::StableHow::kFileSync;
+      target.stability = wire::StableHow::kFileSync;
     }
   }
   co_return total;
 }
 
-dat::Task<absl::StatusOr<WriteResult>> Files::WriteInPieces(Piece piece) {
+// Keep, for both kinds of memory.
+dat::Task<bool> Files::KeepPart(const Target& target, uint64_t offset, LeasePart part,
+                                wire::Verifier verifier) {
+  return Keep(target, offset, part.bytes(), verifier);
+}
+
+dat::Task<bool> Files::KeepPart(const Target& target, uint64_t offset, UserPart part,
+                                wire::Verifier verifier) {
+  if (part.given_back()) co_return false;  // it may be something else by now
+  const MemoryHold hold = part.Hold();
+  std::span<const std::byte> first;
+  uint32_t left = part.size;
+  while (left > 0) {
+    const UserPart rest = part.Sub(part.size - left, left);
+    rest.ForEach([&](std::span<const std::byte> bytes) {
+      first = bytes;
+      return false;
+    });
+    dat::Task<bool> keeping = Keep(target, offset, first, verifier);
+    if (!(co_await keeping)) co_return false;
+    offset += first.size();
+    left -= static_cast<uint32_t>(first.size());
+  }
+  co_return true;
+}
+
+dat::Task<absl::StatusOr<WriteResult>> Files::WriteInPieces(Target target, LeasePart whole) {
   Pieces<WriteResult> pieces;
-  dat::Task<void> task = RunPieces<WriteResult>(piece, write_bytes(), &pieces);
+  dat::Task<void> task = RunPieces<WriteResult>(target, whole, write_bytes(), &pieces);
   co_await task;
   WriteResult total;
   for (absl::StatusOr<WriteResult>& result : pieces.results) {

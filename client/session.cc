@@ -221,11 +221,14 @@ absl::Status Session::Post(wire::CredHandle cred, Exchange& exchange,
   AddExchange(exchange);
   const bool can_wait = std::all_of(exchange.chain.begin(), exchange.chain.end(),
                                     [](const CallBase* call) { return call->can_wait; });
+  const bool with_turn = std::all_of(exchange.chain.begin(), exchange.chain.end(),
+                                     [](const CallBase* call) { return call->leaves_with_turn; });
   for (size_t i = 0; i < slots.size(); ++i) {
     Slot& slot = slots_[slots[i]];
     CallBase* call = exchange.chain[i];
     slot.exchange = &exchange;
     slot.call = call;
+    slot.hold = MemoryHold(call->memory_use);
     slot.proc = call->proc();
     slot.posted = exchange.since;
     slot.expects_answer = true;
@@ -237,6 +240,8 @@ absl::Status Session::Post(wire::CredHandle cred, Exchange& exchange,
   StartTicking();
   if (can_wait) {
     PostSoon();
+  } else if (with_turn) {
+    if (!std::exchange(post_with_turn_, true)) loop_.Touch(this);
   } else {
     PostAll();
   }
@@ -271,6 +276,7 @@ void Session::PostSoon() {
 
 // All of it in one piece, as far as the transport can.
 void Session::PostAll() {
+  post_with_turn_ = false;
   if (unposted_.empty()) return;
   for (size_t i = 0; i < unposted_.size() && state_ < State::kDying; ++i) {
     const auto [index, bytes] = unposted_[i];

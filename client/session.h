@@ -227,6 +227,7 @@ class Session final : public dat::Pollable {
   absl::Time since_;
   dat::Loop::TimerId tick_ = 0;
   dat::Loop::TimerId post_timer_ = 0;
+  bool post_with_turn_ = false;  // what is unposted leaves at the next Poll or Arm
 };
 
 }  // namespace dafs::client

@@ -18,10 +18,14 @@ absl::Status Session::PostReceive(size_t index) {
   return endpoint_->PostReceive(index, dat::Segment{at, receive_bytes_, region_.get()});
 }
 
-dat::WaitHandle Session::Arm() { return endpoint_->Arm(); }
+dat::WaitHandle Session::Arm() {
+  if (post_with_turn_) PostAll();
+  return endpoint_->Arm();
+}
 
 bool Session::Poll() {
   if (state_ == State::kDead) return false;
+  if (post_with_turn_) PostAll();
   size_t count = endpoint_->Poll(completions_);
   for (size_t i = 0; i < count; ++i) {
     Handle(completions_[i]);
@@ -86,7 +90,9 @@ void Session::HandleMessage(size_t index, uint32_t size_bytes) {
     target_nreq_ = std::max<uint32_t>(header.target_nreq, 1);
     nreq_ = std::max(nreq_ - 1, target_nreq_);
   }
-  BufferPin pin = std::move((*slot)->pin);  // goes last: it may resume who waits for a buffer
+  // These go last: the one may resume who waits for a buffer, the other is the end of an I/O.
+  BufferPin pin = std::move((*slot)->pin);
+  MemoryHold hold = std::move((*slot)->hold);
   absl::Status status = Deliver(**slot, message, header, damaged);
   if (!status.ok()) return Fail(std::move(status));
   // The answer counts, even if it is the last.
@@ -198,6 +204,7 @@ void Session::ResumeAll() {
     slot.exchange = nullptr;
     slot.call = nullptr;
     BufferPin pin = std::move(slot.pin);
+    MemoryHold hold = std::move(slot.hold);
   }
   in_flight_ = 0;
   unposted_.clear();

@@ -16,6 +16,7 @@ struct Session::Slot {
   Exchange* exchange = nullptr;  // null: free, or abandoned by who waited
   CallBase* call = nullptr;
   BufferPin pin;
+  MemoryHold hold;
   wire::Proc proc = wire::Proc::kNull;
   uint16_t seq_number = 0;
   uint32_t generation = 0;  // in the analyzer: tells an answer from one to an earlier request

@@ -18,3 +18,14 @@ install(CODE [[
     message(STATUS "mount -t dafs needs a link: /sbin/mount.dafs -> ${CMAKE_INSTALL_PREFIX}/${dafs_sbin}/mount.dafs")
   endif()
 ]])
+
+# libdafs for programs of one's own (client/library.h): cmake --install build --component library
+foreach(folder client wire)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/dafs
+    COMPONENT library EXCLUDE_FROM_ALL FILES_MATCHING PATTERN "*.h")
+endforeach()
+install(TARGETS dafs_client dafs_wire dafs_loop dafs_dat dafs_dat_verbs
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library EXCLUDE_FROM_ALL)
+configure_file(cmake/libdafs.pc.in libdafs.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/libdafs.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+  COMPONENT library EXCLUDE_FROM_ALL)

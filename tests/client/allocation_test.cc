@@ -1,8 +1,10 @@
 // Reading and writing does not meet the allocator once it is warm, from the operation down to the
 // transport. Counts what this thread allocates; the server's threads are their own business.
+#include <array>
 #include <cstdlib>
 #include <new>
 
+#include "client/async_io.h"
 #include "tests/client/server_fixture.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -57,6 +59,43 @@ TEST_F(AllocationTest, ReadsAndWritesAllocateNothingOnceWarm) {
   }
   absl::Status closed = Await(files_->Close(root_user_, file->handle, file->state_id));
   EXPECT_STATUS_OK(closed);
+}
+
+// Nor do asynchronous ones, registered or not.
+TEST_F(AllocationTest, AsynchronousIoAllocatesNothingOnceWarm) {
+  StartClient(Options());
+  MakeLocal("file", std::string(1 << 20, 'x'));
+  absl::StatusOr<Node> node = Await(files_->Lookup(root_user_, root_.handle, "file"));
+  ASSERT_STATUS_OK(node);
+  {
+    AsyncIo io(*files_, root_user_);
+    CompletionGroup group(*loop_);
+    std::vector<std::byte> memory(32 * 16384);
+    auto handle = files_->buffers().user_memory().Register(memory, MemoryAccess::kBoth);
+    ASSERT_STATUS_OK(handle);
+    IoFile file;
+    file.name = "file";
+    file.handle = node->handle;
+    std::array<IoCompletion, 32> ends;
+    uint64_t warm = 0;
+    for (int round = 0; round < 70; ++round) {
+      if (round == 20) warm = allocations;
+      for (uint64_t i = 0; i < 32; ++i) {
+        const FileRange range{i * 16384, 16384};
+        const MemorySegment segment{memory.data() + i * 16384, 16384,
+                                    i % 4 == 0 ? MemoryHandle() : *handle};
+        const bool write = i % 2 == 0;
+        ASSERT_STATUS_OK(write ? io.Write(file, {&segment, 1}, {&range, 1}, group)
+                               : io.Read(file, {&segment, 1}, {&range, 1}, group));
+      }
+      for (size_t ended = 0; ended < 32;) {
+        const size_t count = group.Wait(ends);
+        for (size_t i = 0; i < count; ++i) ASSERT_STATUS_OK(ends[i].status);
+        ended += count;
+      }
+    }
+    EXPECT_LT(allocations - warm, 50u);  // of 1,600
+  }
 }
 
 }  // namespace

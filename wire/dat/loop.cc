@@ -151,6 +151,13 @@ void Loop::RunOnce(absl::Duration max_sleep) {
   Wait(max_sleep);
 }
 
+bool Loop::Turn() {
+  bool progress = RunPosted();
+  progress |= RunTimers();
+  progress |= PollSources(true);
+  return progress;
+}
+
 bool Loop::RunPosted() {
   if (!has_posted_) return false;
   std::vector<absl::AnyInvocable<void()>> functions;

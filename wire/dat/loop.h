@@ -67,6 +67,9 @@ class Loop {
   void Run();
   // One turn; sleeps at most `max_sleep` when there is nothing to do.
   void RunOnce(absl::Duration max_sleep);
+  // One turn that neither sleeps nor asks the system what there is to do: every source is polled.
+  // True if anything was done.
+  bool Turn();
   void Stop();  // from any thread
 
   // Monotonic time of this loop, for deadlines: comparable with itself only. Read anew on each

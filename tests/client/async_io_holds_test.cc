@@ -1,0 +1,171 @@
+// When memory is given back: against a scripted server that takes its time, or never answers.
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "client/async_io.h"
+#include "tests/client/scripted_fixture.h"
+
+namespace dafs::client::testing {
+namespace {
+
+using wire::Proc;
+
+constexpr uint32_t kBlock = 16384;
+
+class AsyncHoldsTest : public ScriptedTest {
+ protected:
+  ~AsyncHoldsTest() override {
+    if (files_ != nullptr) files_->Shutdown();
+    io_.reset();
+    group_.reset();
+  }
+  void StartIo() {
+    MakeFiles();
+    OpenRequest request;
+    request.name = "file";
+    request.owner = "owner";
+    request.share_access = wire::kShareBoth;
+    absl::StatusOr<OpenFile> open = Await(files_->Open(who_, request));
+    ASSERT_OK(open);
+    file_.name = "file";
+    file_.handle = open->handle;
+    file_.state_id = open->state_id;
+    auto handle = files_->buffers().user_memory().Register(memory_, MemoryAccess::kBoth);
+    ASSERT_OK(handle);
+    handle_ = *handle;
+    io_ = std::make_unique<AsyncIo>(*files_, who_);
+    group_ = std::make_unique<CompletionGroup>(*loop_);
+  }
+  IoId Issue(bool write, uint32_t size = kBlock) {
+    const MemorySegment segment{memory_.data(), size, handle_};
+    const FileRange range{0, size};
+    auto id = write ? io_->Write(file_, {&segment, 1}, {&range, 1}, *group_)
+                    : io_->Read(file_, {&segment, 1}, {&range, 1}, *group_);
+    EXPECT_OK(id);
+    return id.ok() ? *id : IoId();
+  }
+  // The server has the request, and does not answer.
+  void Hold() { server_.hold = true; }
+  bool Arrived(size_t count = 1) {
+    return Until([&] { return server_.only().held.size() == count; });
+  }
+  IoCompletion Next() {
+    IoCompletion end;
+    EXPECT_EQ(group_->Wait({&end, 1}, absl::Seconds(30)), 1u);
+    return end;
+  }
+
+  std::vector<std::byte> memory_ = std::vector<std::byte>(4 * kBlock);
+  MemoryHandle handle_;
+  IoFile file_;
+  std::unique_ptr<AsyncIo> io_;
+  std::unique_ptr<CompletionGroup> group_;
+};
+
+class BothWays : public AsyncHoldsTest, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Ways, BothWays, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Write" : "Read"; });
+
+// Shows FAST03-4-17.
+TEST_P(BothWays, WhatTheServerHasEndsWithItsAnswer) {
+  StartIo();
+  Hold();
+  const IoId id = Issue(GetParam());
+  ASSERT_TRUE(Arrived());
+  EXPECT_OK(io_->Cancel(id));
+  Settle();
+  EXPECT_EQ(group_->ended(), 0u);
+  EXPECT_TRUE(absl::IsFailedPrecondition(files_->buffers().user_memory().Deregister(handle_)));
+  server_.hold = false;
+  server_.ServeHeld(server_.only());
+  const IoCompletion end = Next();
+  EXPECT_OK(end.status);  // all of it was carried out
+  EXPECT_EQ(end.count, kBlock);
+  EXPECT_OK(files_->buffers().user_memory().Deregister(handle_));
+}
+
+TEST_P(BothWays, WhatTheServerHasEndsWithItsConnection) {
+  StartIo();
+  Hold();
+  const IoId id = Issue(GetParam());
+  ASSERT_TRUE(Arrived());
+  EXPECT_OK(io_->Cancel(id));
+  server_.hold = false;
+  server_.refuse_connections = 1000;
+  server_.only().Close(absl::OkStatus());
+  const IoCompletion end = Next();  // without a new session
+  EXPECT_TRUE(absl::IsCancelled(end.status)) << end.status;
+  server_.refuse_connections = 0;
+  ASSERT_TRUE(Until([&] { return server_.connections_made > 1; }));
+  Settle();
+  EXPECT_EQ(server_.Count(GetParam() ? Proc::kWriteDirect : Proc::kReadDirect), 1);
+}
+
+// A soft client's time is up, but the server may still reach the memory.
+TEST_P(BothWays, ATimeoutDoesNotGiveMemoryBackEarly) {
+  options_.soft = true;
+  options_.timeout = absl::Milliseconds(40);
+  StartIo();
+  Hold();
+  Issue(GetParam());
+  ASSERT_TRUE(Arrived());
+  IoCompletion end;
+  EXPECT_EQ(group_->Wait({&end, 1}, absl::Milliseconds(200)), 0u);
+  EXPECT_EQ(group_->out(), 1u);
+  server_.hold = false;
+  server_.ServeHeld(server_.only());
+  end = Next();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(end.status)) << end.status;
+}
+
+// The same, but the server never answers: the memory comes back when it is given up.
+TEST_P(BothWays, ASilentServerIsGivenUp) {
+  options_.soft = true;
+  options_.timeout = absl::Milliseconds(20);
+  options_.silence = absl::Milliseconds(100);
+  StartIo();
+  Hold();
+  Issue(GetParam());
+  const IoCompletion end = Next();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(end.status)) << end.status;
+  EXPECT_TRUE(server_.only().closed);
+}
+
+// One that has not left yet needs no answer.
+TEST_P(BothWays, WhatWaitsForASlotEndsAtOnce) {
+  server_.max_requests = server_.target_nreq = 2;
+  StartIo();
+  Hold();
+  std::vector<IoId> ids;
+  for (int i = 0; i < 4; ++i) ids.push_back(Issue(GetParam()));
+  ASSERT_TRUE(Arrived(2));
+  EXPECT_OK(io_->Cancel(ids[3]));
+  EXPECT_EQ(group_->ended(), 1u);
+  EXPECT_TRUE(absl::IsCancelled(Next().status));
+  server_.hold = false;
+  server_.ServeHeld(server_.only());
+  for (int i = 0; i < 3; ++i) EXPECT_OK(Next().status);
+  Settle();
+  EXPECT_EQ(server_.Count(GetParam() ? Proc::kWriteDirect : Proc::kReadDirect), 3);
+}
+
+// Of one that is larger than a request the rest is not issued any more.
+TEST_P(BothWays, TheRestOfALargeOneIsNotIssued) {
+  options_.read_bytes = options_.write_bytes = kBlock / 2;
+  options_.inline_read_bytes = options_.inline_write_bytes = 1024;
+  StartIo();
+  Hold();
+  const IoId id = Issue(GetParam(), 4 * kBlock);  // eight requests, four at once
+  ASSERT_TRUE(Arrived(4));
+  EXPECT_OK(io_->Cancel(id));
+  server_.hold = false;
+  server_.ServeHeld(server_.only());
+  const IoCompletion end = Next();
+  EXPECT_TRUE(absl::IsCancelled(end.status)) << end.status;
+  EXPECT_EQ(end.count, 2 * kBlock);
+  EXPECT_EQ(server_.Count(GetParam() ? Proc::kWriteDirect : Proc::kReadDirect), 4);
+}
+
+}  // namespace
+}  // namespace dafs::client::testing
