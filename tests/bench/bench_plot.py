@@ -55,3 +55,57 @@ def svg(report):
         y += GAP
     lines.append("</svg>")
     return "\n".join(lines) + "\n"
+
+
+# ---- scripts/bench --paper -------------------------------------------------------------------------
+
+PANEL, PANEL_HEIGHT, MARGIN = 400, 240, 60
+WAYS = {"libdafs": "#1a73e8", "mount": "#e8710a", "libnfs": "#9334e6"}
+PANELS = (("sync", "mbs", "one read at a time: MB/s"), ("async", "mbs", "32 reads at once: MB/s"),
+          ("sync", "client", "one read at a time: client CPU, us a read"),
+          ("async", "client", "32 reads at once: client CPU, us a read"))
+
+
+def panel(rows, field, title, left, top):
+    """One graph of `field` over the block size, both logarithmic."""
+    blocks = [row["block"] for row in rows]
+    values = [result[field]["median"] for row in rows for result in row["results"].values()]
+    low, high = math.floor(math.log10(max(min(values), 0.1))), math.ceil(math.log10(max(values)))
+
+    def x(block):
+        return left + PANEL * math.log2(block / blocks[0]) / math.log2(blocks[-1] / blocks[0])
+
+    def y(value):
+        return top + PANEL_HEIGHT * (1 - (math.log10(max(value, 10 ** low)) - low) / max(high - low, 1))
+
+    lines = [f'<text x="{left}" y="{top - 8}">{escaped(title)}</text>']
+    for power in range(low, high + 1):
+        at = y(10 ** power)
+        lines.append(f'<line x1="{left}" y1="{at:.1f}" x2="{left + PANEL}" y2="{at:.1f}" stroke="#dadce0"/>'
+                     f'<text x="{left - 6}" y="{at + 4:.1f}" text-anchor="end">{10 ** power:,g}</text>')
+    for block in blocks:
+        name = f"{block >> 10}K" if block < 1 << 20 else f"{block >> 20}M"
+        lines.append(f'<text x="{x(block):.1f}" y="{top + PANEL_HEIGHT + 16}" text-anchor="middle">{name}</text>')
+    for way in rows[0]["results"]:
+        points = [(x(row["block"]), y(row["results"][way][field]["median"])) for row in rows]
+        path = " ".join(f"{across:.1f},{down:.1f}" for across, down in points)
+        lines.append(f'<polyline points="{path}" fill="none" stroke="{WAYS[way]}" stroke-width="2"/>')
+        lines += [f'<circle cx="{across:.1f}" cy="{down:.1f}" r="3" fill="{WAYS[way]}"/>' for across, down in points]
+    return lines
+
+
+def paper_svg(report):
+    """`report`: the value of "paper" in the JSON."""
+    width, height = 2 * (PANEL + MARGIN) + MARGIN, 2 * (PANEL_HEIGHT + MARGIN) + 30
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+             'font-family="sans-serif" font-size="12">', '<rect width="100%" height="100%" fill="white"/>']
+    for number, way in enumerate(report[0]["results"]):
+        at = MARGIN + number * 130
+        lines.append(f'<rect x="{at}" y="10" width="10" height="10" fill="{WAYS[way]}"/>'
+                     f'<text x="{at + 14}" y="19">{escaped(way)}</text>')
+    for number, (mode, field, title) in enumerate(PANELS):
+        rows = [row for row in report if row["mode"] == mode]
+        lines += panel(rows, field, title, MARGIN + number % 2 * (PANEL + MARGIN),
+                       50 + number // 2 * (PANEL_HEIGHT + MARGIN))
+    lines.append("</svg>")
+    return "\n".join(lines) + "\n"

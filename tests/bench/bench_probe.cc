@@ -6,7 +6,6 @@
 // DIR holds `file`, of 64 MiB, for the rows on data. What a row needs besides it makes before the
 // clock runs, and removes afterwards. For `scripts/bench`, which knows what the figures mean.
 #include <fcntl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,8 +15,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <random>
 #include <string>
@@ -25,6 +22,7 @@
 #include <vector>
 
 #include "tests/bench/bench_calls.h"
+#include "tests/bench/bench_cpu.h"
 
 namespace dafs::bench {
 namespace {
@@ -107,29 +105,6 @@ class Bench {
   std::mt19937_64 dice_{1};
   File file_ = kNoFile;
 };
-
-// The processor time a process has had, all its threads together, in microseconds.
-double CpuOf(const std::string& pid) {
-  double sum = 0;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/" + pid + "/task")) {
-    uint64_t nanoseconds = 0;
-    std::ifstream(task.path() / "schedstat") >> nanoseconds;
-    sum += static_cast<double>(nanoseconds) / 1e3;
-  }
-  return sum;
-}
-
-double OwnCpu() {
-  timespec time = {};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) / 1e3;
-}
-
-std::vector<double> CpuNow(const std::vector<std::string>& pids) {
-  std::vector<double> cpu = {OwnCpu()};
-  for (const std::string& pid : pids) cpu.push_back(CpuOf(pid));
-  return cpu;
-}
 
 struct Row {
   std::string_view name;

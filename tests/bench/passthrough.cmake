@@ -1,4 +1,5 @@
 # The peer and the probes of scripts/bench.
+find_package(ZLIB)
 add_executable(dafs_passthrough passthrough.cc)
 target_link_libraries(dafs_passthrough PRIVATE dafs_flags PkgConfig::FUSE3)
 add_executable(dafs_bench_probe bench_probe.cc posix_calls.cc)
@@ -7,4 +8,19 @@ pkg_check_modules(LIBNFS IMPORTED_TARGET libnfs<6)  # which gave some of its cal
 if(LIBNFS_FOUND)
   add_executable(dafs_libnfs_probe bench_probe.cc libnfs_calls.cc)
   target_link_libraries(dafs_libnfs_probe PRIVATE dafs_flags PkgConfig::LIBNFS)
+endif()
+
+# The paper's experiments, by each way of doing I/O (block_io.h).
+function(dafs_paper_programs way)
+  add_executable(dafs_paper_${way} bench_paper.cc ${way}_blocks.cc)
+  target_link_libraries(dafs_paper_${way} PRIVATE dafs_flags ${ARGN})
+  if(ZLIB_FOUND)
+    add_executable(dafs_gzip_${way} bench_gzip.cc ${way}_blocks.cc)
+    target_link_libraries(dafs_gzip_${way} PRIVATE dafs_flags ${ARGN} ZLIB::ZLIB Threads::Threads)
+  endif()
+endfunction()
+dafs_paper_programs(posix)
+dafs_paper_programs(dafs dafs_client dafs_dat)
+if(LIBNFS_FOUND)
+  dafs_paper_programs(libnfs PkgConfig::LIBNFS)
 endif()
