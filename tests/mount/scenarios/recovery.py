@@ -80,7 +80,7 @@ def recover_cut(rig):
             broken = relay.broken
             time.sleep(0.15)  # the session before must have lasted, or the next one keeps us waiting
             plan(direction, where, what)
-            loads[-1].start(count=12 if plan == relay.break_after else 40)
+            loads[-1].start(count=12 if plan == relay.break_after and where < 9 else 40)
             if what == proxy.STALL:
                 processes.wait_until(lambda: relay.stalled, 5 * rig.slowness)
                 relay.release()
