@@ -17,7 +17,7 @@ class AsyncFaultsTest : public AsyncTest {
     Pages memory(kDepth * 20480);
     const MemoryHandle handle = Register(memory);
     const size_t blocks = model.size() / kBlock;
-    std::mt19937_64 dice(total);
+    std::mt19937_64 dice(static_cast<uint64_t>(total));
     std::vector<bool> busy(blocks, false);
     struct Out {
       bool write = false;

@@ -207,7 +207,7 @@ TEST_F(InodeTableTest, DirectoriesHaveTimesOfTheirOwn) {
 TEST_F(InodeTableTest, WhatADirectoryWasLikeIsKept) {
   uint64_t directory = table_.Remember(Handle(5), File(1), {kRootNode, "d"});
   EXPECT_FALSE(table_.LastToldOfDirectory(directory).has_value());
-  for (uint64_t change : {1, 2}) {
+  for (uint64_t change : {1u, 2u}) {
     table_.Told(directory, File(change, wire::ObjectType::kDir), start_);
     ASSERT_TRUE(table_.LastToldOfDirectory(directory).has_value());
     EXPECT_EQ(table_.LastToldOfDirectory(directory)->change, change);

@@ -273,7 +273,7 @@ TEST_F(GraceTest, MoreThanWasCountedIsReclaimedIfNobodyElseCanHaveHadIt) {
   auto before = Client("c1");
   auto f = Open(*before, "f");
   auto g = Open(*before, "g");
-  for (uint64_t offset : {0, 20, 10}) ASSERT_EQ(Lock(*before, f.res, offset).name(), kOk);
+  for (uint64_t offset : {0u, 20u, 10u}) ASSERT_EQ(Lock(*before, f.res, offset).name(), kOk);
   ASSERT_EQ(Lock(*before, g.res, 0).name(), kOk);
   StartServer();
   auto other = Client("c2");
