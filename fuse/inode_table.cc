@@ -242,6 +242,16 @@ bool InodeTable::NewsSince(uint64_t nodeid, absl::Time when) const {
   });
 }
 
+void InodeTable::ListedBehind(uint64_t nodeid, uint64_t next) {
+  With(nodeid, [&](Inode* inode) {
+    if (inode != nullptr) inode->next_listed = next;
+  });
+}
+
+uint64_t InodeTable::NextListed(uint64_t nodeid) const {
+  return With(nodeid, [](const Inode* inode) { return inode != nullptr ? inode->next_listed : 0; });
+}
+
 void InodeTable::NoteAbsent(uint64_t nodeid, Absent attribute, absl::Time asked) {
   With(nodeid, [&](Inode* inode) {
     if (inode == nullptr || asked < inode->absent_from) return;

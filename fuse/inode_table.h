@@ -135,6 +135,16 @@ class InodeTable {
   // at `when` may be older than what the kernel knows.
   bool NewsSince(uint64_t nodeid, absl::Time when) const;
 
+  // The kernel was told of `next` behind `nodeid` when it listed their directory: programs go
+  // through them in this order. 0: nothing was behind it, or is known.
+  void ListedBehind(uint64_t nodeid, uint64_t next);
+  uint64_t NextListed(uint64_t nodeid) const;
+
+  // Whether there is a cache time in which what is known of a file is good without asking.
+  bool KeepsFiles() const {
+    return times_.reg_min > absl::ZeroDuration() && times_.dir_min > absl::ZeroDuration();
+  }
+
   // The node did not have the attribute: the server was asked at `asked`, or the node was new then.
   void NoteAbsent(uint64_t nodeid, Absent attribute, absl::Time asked);
   // Whether that is still good at `now`: as long as nothing is seen to have changed (CHANGE is what
@@ -170,6 +180,7 @@ class InodeTable {
     std::unique_ptr<wire::FileAttributes> last_told;  // of a directory
     absl::Duration valid_for;
     absl::Time touched_at = absl::InfinitePast();
+    uint64_t next_listed = 0;
     std::array<AbsentAttribute, kAbsents> absent;
     absl::Time absent_from = absl::InfinitePast();  // what was asked before does not count
     uint64_t changes_begun = 0;

@@ -17,6 +17,7 @@
 #include "fuse/commit_queue.h"
 #include "fuse/kernel_channel.h"
 #include "fuse/kernel_protocol.h"
+#include "fuse/listing_walk.h"
 #include "fuse/lock_owners.h"
 #include "fuse/mount_state.h"
 #include "fuse/stat_habit.h"
@@ -104,7 +105,9 @@ class Operations {
   dat::Task<absl::StatusOr<std::string>> GetValue(const client::Identity& who,
                                                   const wire::FileHandle& file,
                                                   std::string_view name);
-  dat::Task<void> LookForUsual(const client::Identity& who, const InodeView& node);
+  dat::Task<void> LookForUsual(const client::Identity& who, const InodeView& node, bool can_wait);
+  void LookAhead(const Call& call, Absent attribute);
+  dat::Task<void> LookAheadAt(std::shared_ptr<const client::Identity> who, InodeView node);
   dat::Task<absl::Status> SetNfs4Acl(const client::Identity& who, const InodeView& node,
                                      std::vector<wire::Ace> acl);
   // The mode to make an object with in `directory`, for a caller with this umask.
@@ -207,6 +210,10 @@ class Operations {
   KernelChannel& channel_;
   CommitQueue commits_;
   StatHabit stat_habit_;
+  ListingWalk walk_;
+  // The open directory that was listed last, and the last node of that answer.
+  uint64_t listed_in_ = 0;
+  uint64_t listed_last_ = 0;
 };
 
 }  // namespace dafs::fuse

@@ -161,6 +161,12 @@ dat::Task<void> Operations::Readdir(Call& call) {
     if (!chunk->entries.empty()) cookie = chunk->entries.back().cookie;
     position.reset();
   }
+  if (plus && (listed_in_ != read.fh || read.offset == 0)) listed_last_ = 0;
+  if (plus) listed_in_ = read.fh;
+  for (uint64_t nodeid : answer.counted()) {
+    if (listed_last_ != 0) state_.inodes.ListedBehind(listed_last_, nodeid);
+    listed_last_ = nodeid;
+  }
   if (!call.Reply({answer.bytes()})) {
     for (uint64_t nodeid : answer.counted()) {
       state_.inodes.NotTold(nodeid);

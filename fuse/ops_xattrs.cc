@@ -103,6 +103,7 @@ dat::Task<void> Operations::Getxattr(Call& call) {
     call.ReplyErrno(EOPNOTSUPP);
     co_return;
   }
+  if (usual.has_value()) walk_.At(call.nodeid(), state_.inodes.NextListed(walk_.last()));
   const bool known =
       usual.has_value() && state_.inodes.KnownAbsent(call.nodeid(), *usual, dat::Loop::Now());
   if (known || !wire::IsWireName(name)) {  // what cannot be set is not there
@@ -111,11 +112,13 @@ dat::Task<void> Operations::Getxattr(Call& call) {
   }
   Caller who = CallerOf(call);
   if (usual.has_value()) {
-    co_await LookForUsual(*who, *node);
+    if (walk_.WantsMore()) LookAhead(call, *usual);
+    co_await LookForUsual(*who, *node, /*can_wait=*/false);
     if (state_.inodes.KnownAbsent(call.nodeid(), *usual, dat::Loop::Now())) {
       call.ReplyErrno(ENODATA);
       co_return;
     }
+    walk_.Vain();
   }
   absl::StatusOr<std::string> value = co_await GetValue(*who, node->handle, name);
   if (value.ok()) {
@@ -130,10 +133,36 @@ dat::Task<void> Operations::Getxattr(Call& call) {
   call.ReplyErrno(absent ? ENODATA : XattrErrno(value.status()));
 }
 
+// ls -l goes through a directory in the order of its listing: the files behind this one are asked
+// about in the same piece. Without a cache time nothing may be known before it is asked for.
+void Operations::LookAhead(const Call& call, Absent attribute) {
+  if (!state_.inodes.KeepsFiles()) return;
+  const Caller who = CallerOf(call);
+  uint64_t nodeid = call.nodeid();
+  int asked = 0;
+  for (int i = 0; i < ListingWalk::kMostAhead; ++i) {
+    nodeid = state_.inodes.NextListed(nodeid);
+    std::optional<InodeView> node = state_.inodes.Find(nodeid);
+    if (!node.has_value()) break;
+    if (node->type != wire::ObjectType::kReg && node->type != wire::ObjectType::kDir) continue;
+    if (state_.inodes.KnownAbsent(nodeid, attribute, dat::Loop::Now())) continue;
+    dat::Start(LookAheadAt(who, *node));
+    ++asked;
+  }
+  walk_.Asked(asked);
+}
+
+dat::Task<void> Operations::LookAheadAt(std::shared_ptr<const client::Identity> who,
+                                        InodeView node) {
+  co_await LookForUsual(*who, node, /*can_wait=*/true);
+}
+
 // One list tells about all the usual ones; few files have any.
-dat::Task<void> Operations::LookForUsual(const client::Identity& who, const InodeView& node) {
+dat::Task<void> Operations::LookForUsual(const client::Identity& who, const InodeView& node,
+                                         bool can_wait) {
   const absl::Time asked = dat::Loop::Now();
-  absl::StatusOr<std::vector<std::string>> names = co_await files_.ListXattrs(who, node.handle);
+  absl::StatusOr<std::vector<std::string>> names =
+      co_await files_.ListXattrs(who, node.handle, can_wait);
   if (Is(names.status(), wire::DafsStatus::kNotSupp)) names = std::vector<std::string>();
   if (!names.ok()) co_return;  // the question itself will meet the same error
   for (const Usual& usual : kUsual) {

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "fuse/listing_walk.h"
 #include "fuse/stat_habit.h"
 
 namespace dafs::fuse {
@@ -143,6 +144,39 @@ TEST_F(InodeTableTest, WhatAWriteLeftIsToldUnlessSomethingElseWasUnderWay) {
   table_.Touch(node, start_);  // a chmod
   table_.EndChange(node, write, File(8), start_);
   EXPECT_FALSE(table_.TakeFresh(node, start_).has_value());
+}
+
+TEST_F(InodeTableTest, NodesKnowWhatWasListedBehindThem) {
+  uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  EXPECT_EQ(table_.NextListed(node), 0u);
+  table_.ListedBehind(node, 99);
+  EXPECT_EQ(table_.NextListed(node), 99u);
+  EXPECT_EQ(table_.NextListed(98), 0u);
+}
+
+TEST(ListingWalk, AsksAheadInOrderAndNeverMoreThanWasAskedFor) {
+  ListingWalk walk;
+  walk.At(1, 0);
+  EXPECT_FALSE(walk.WantsMore()) << "the first";
+  walk.At(1, 2);
+  EXPECT_FALSE(walk.WantsMore()) << "the same again";
+  walk.At(2, 2);
+  EXPECT_TRUE(walk.WantsMore());
+  walk.Asked(3);
+  for (uint64_t node : {3, 4}) {
+    walk.At(node, node);
+    EXPECT_FALSE(walk.WantsMore()) << node << " was asked about ahead";
+  }
+  walk.At(5, 5);
+  EXPECT_TRUE(walk.WantsMore());
+  walk.At(9, 6);
+  EXPECT_FALSE(walk.WantsMore()) << "out of order";
+  walk.At(10, 10);
+  EXPECT_TRUE(walk.WantsMore());
+  walk.Vain();
+  int vain = 0;
+  for (uint64_t node = 11; !walk.WantsMore(); ++node, ++vain) walk.At(node, node);
+  EXPECT_EQ(vain, ListingWalk::kMostAhead);
 }
 
 TEST(StatHabit, AttributesAreAskedForWithWritesWhileProgramsWantThem) {

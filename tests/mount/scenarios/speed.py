@@ -1,5 +1,6 @@
 """What a call costs in messages, and when data becomes stable."""
 
+import errno
 import json
 import os
 import re
@@ -145,3 +146,35 @@ def close_without_commit(rig):
     before = commits(rig)
     make(rig.mnt / "file-0", b"other data")
     equal(commits(rig), before + 1, "COMMITs after a close with sync_on_close")
+
+
+def asked_ahead(rig, names):
+    """Messages that ask what files have beyond their attributes, of two files in the order of the listing."""
+    before = procedures(rig).get("OPENATTR", 0)
+    for name in names[:2]:
+        try:
+            os.getxattr(rig.mnt / name, "security.selinux")
+        except OSError as error:
+            equal(error.errno, errno.ENODATA, f"a label of {name}")
+    time.sleep(0.05)
+    return procedures(rig)["OPENATTR"] - before
+
+
+@scenario(timeout=120, where="server")
+def listing(rig):
+    """ls -l asks about each file once, most of them ahead of it; without cache times nothing is asked about ahead."""
+    many = 400
+    for n in range(many):
+        (rig.export / f"file-{n}").write_bytes(b"x")
+    server = rig.serve()
+    for options, expected in (("", 2 + 15), ("noac", 2)):
+        rig.mount(server, options)
+        names = [entry.name for entry in os.scandir(rig.mnt)]
+        equal(len(names), many, "names")
+        equal(asked_ahead(rig, names), expected, f"questions about two files with {options or 'cache times'}")
+        rig.umount()
+    rig.mount(server)
+    subprocess.run(["ls", "-l", str(rig.mnt)], check=True, timeout=60, stdin=subprocess.DEVNULL,
+                   stdout=subprocess.DEVNULL)
+    asked = procedures(rig)["OPENATTR"]
+    check(many <= asked <= many * 1.05, f"{asked} questions about {many} files")
