@@ -135,7 +135,8 @@ class Side:
         descriptor = self.descriptor(slot)
         if slot in self.maps:
             self.maps.pop(slot).close()
-        size = self.status(slot).st_size
+        status = self.status(slot)
+        size = PAGE if stat.S_ISDIR(status.st_mode) else status.st_size  # a directory's size is its file system's own
         if size == 0:
             return "empty"
         self.maps[slot] = mmap.mmap(descriptor, size)
