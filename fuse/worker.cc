@@ -11,10 +11,24 @@
 #include "fuse/kernel_init.h"
 #include "fuse/kernel_protocol.h"
 #include "fuse/memory_pressure.h"
+#include "fuse/program_cpu.h"
 #include "wire/log.h"
 #include "wire/status_macros.h"
 
 namespace dafs::fuse {
+
+namespace {
+
+// Of file data, by a READ or WRITE; 0 for others and for what is cut short.
+uint32_t BytesMoved(const fuse_in_header& header, std::span<const std::byte> body) {
+  RequestReader in(body);
+  uint32_t bytes = 0;
+  if (header.opcode == FUSE_READ) bytes = in.Take<fuse_read_in>().size;
+  if (header.opcode == FUSE_WRITE) bytes = in.Take<fuse_write_in>().size;
+  return in.ok() ? bytes : 0;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(MountState& state, client::Client& client,
                                                       std::function<void()> ended) {
@@ -37,6 +51,7 @@ Worker::Worker(MountState& state, std::unique_ptr<dat::Loop> loop,
     : state_(state),
       loop_(std::move(loop)),
       files_(std::move(files)),
+      placement_(*loop_),
       interrupts_(*loop_, calls_) {}
 
 Worker::~Worker() {
@@ -183,8 +198,18 @@ void Worker::Handle(std::span<const std::byte> request) {
   }
 }
 
+void Worker::Place(const fuse_in_header& header, std::span<const std::byte> body) {
+  const bool alone = calls_.size() == 0 && header.pid != 0 &&
+                     BytesMoved(header, body) <= dat::Placement::kSmallBytes;
+  if (!placement_.Note(header.pid, alone)) return;
+  // With a server elsewhere the turns are not all taken here: a spinning worker is ready sooner.
+  const bool here = files_->ServerCpu().has_value();
+  placement_.Follow(here ? CpuOfThread(header.pid) : std::nullopt);
+}
+
 void Worker::StartCall(const fuse_in_header& header, std::span<const std::byte> body,
                        client::BufferLease lease) {
+  Place(header, body);
   auto call = std::make_unique<Call>(*channel_, calls_, header, body, std::move(lease));
   dat::Start(operations_->Serve(std::move(call), [this] { CallDone(); }));
 }

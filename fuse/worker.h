@@ -28,6 +28,7 @@
 #include "fuse/mount_state.h"
 #include "fuse/operations.h"
 #include "wire/dat/loop.h"
+#include "wire/dat/placement.h"
 
 namespace dafs::fuse {
 
@@ -70,6 +71,8 @@ class Worker : private dat::Pollable {
   void Handle(std::span<const std::byte> request);
   void Init(const fuse_in_header& header, std::span<const std::byte> body);
   void InterruptRequest(std::span<const std::byte> body);
+  // Whether the thread had better be on the CPU of the program that asks.
+  void Place(const fuse_in_header& header, std::span<const std::byte> body);
   void StartCall(const fuse_in_header& header, std::span<const std::byte> body,
                  client::BufferLease lease);
   dat::Task<void> AskForRoot(std::function<void(Root)> done);
@@ -83,6 +86,7 @@ class Worker : private dat::Pollable {
   MountState& state_;
   std::unique_ptr<dat::Loop> loop_;
   std::unique_ptr<client::Files> files_;
+  dat::Placement placement_;
   std::optional<KernelChannel> channel_;
   CallsInHand calls_;
   Interrupts interrupts_;
