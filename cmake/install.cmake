@@ -26,6 +26,8 @@ foreach(folder client wire)
 endforeach()
 install(TARGETS dafs_client dafs_wire dafs_loop dafs_dat dafs_dat_verbs
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library EXCLUDE_FROM_ALL)
+# From where the file lies, so that `cmake --install --prefix` elsewhere, or moving it all, leaves it true.
+file(RELATIVE_PATH DAFS_PC_UP /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/libdafs.pc.in libdafs.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/libdafs.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
   COMPONENT library EXCLUDE_FROM_ALL)

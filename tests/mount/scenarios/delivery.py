@@ -32,6 +32,32 @@ def install(rig):
             equal(os.readlink(stage / "sbin/mount.dafs"), "/usr/local/sbin/mount.dafs", "link in /sbin")
 
 
+@scenario(timeout=180, where="server", loopback=True)
+def library(rig):
+    """What `cmake --install --component library` puts anywhere builds a program by pkg-config, which copies a file."""
+    rig.need("cmake", "pkg-config", "g++")
+    build = rig.bin.parent
+    if not (build / "cmake_install.cmake").exists():
+        raise Skip(f"{build} is not a build directory")
+    if not re.search(r"^DAFS_SANITIZE:\w+=$", (build / "CMakeCache.txt").read_text(), re.MULTILINE):
+        raise Skip("with a sanitizer the library wants the same of the program")
+    if rig.server_proto != "tcp":
+        raise Skip("the example speaks TCP")
+    place = rig.local / "library"
+    rig.run(["cmake", "--install", build, "--component", "library", "--prefix", place], cwd="/")
+    found = next(place.rglob("libdafs.pc"))
+    env = dict(os.environ, PKG_CONFIG_PATH=str(found.parent))
+    flags = rig.run(["pkg-config", "--cflags", "--libs", "libdafs"], cwd="/", env=env).split()
+    check(not any(str(SOURCE) in flag for flag in flags), f"pkg-config names the sources: {flags}")
+    program = place / "example"
+    rig.run(["g++", "-std=c++20", SOURCE / "tests/client/library_example.cc", *flags, "-o", program], cwd="/", timeout=150)
+    data = os.urandom((5 << 20) + 17)
+    (rig.export / "from").write_bytes(data)
+    server = rig.serve()
+    rig.run([program, f"{rig.address}:{server.port}", "/data", "/from", "/to"], cwd="/")
+    check((rig.export / "to").read_bytes() == data, "the copy differs")
+
+
 @scenario(timeout=300, where="server", loopback=True)
 def quickstart(rig):
     """scripts/quickstart twice, then --stop: it works, may be repeated, and leaves nothing."""
