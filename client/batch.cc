@@ -260,9 +260,14 @@ dat::Task<absl::Status> Batches::SendFront(Queue& queue) {
   if (!status.ok()) {
     if (absl::IsDeadlineExceeded(status)) {  // soft: of the items that have waited so long
       const absl::Time now = dat::Loop::Now();
-      const std::deque<EntryRef> waiting = queue.todo;
-      for (const EntryRef& entry : waiting) {
-        if (entry->group->deadline <= now) End(entry, status);
+      std::vector<EntryRef> late;
+      std::erase_if(queue.todo, [&](const EntryRef& entry) {
+        if (entry->group->deadline > now) return false;
+        late.push_back(entry);
+        return true;
+      });
+      for (const EntryRef& entry : late) {
+        if (entry->state == State::kQueued) End(entry, status);
       }
     }
     co_return status;

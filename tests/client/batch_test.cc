@@ -321,6 +321,35 @@ TEST_P(BatchTest, TheEndOfTheClientEndsEveryItem) {
   memory.lease.reset();
 }
 
+// With `soft`, what could not be sent in time ends, once, and is in nobody's way.
+TEST_P(BatchTest, WhatCannotBeSentInTimeEndsOnce) {
+  MakeLocal("a", Pattern(100));
+  StopClient();
+  ClientOptions soft = Options();
+  soft.byte_order = GetParam().order;
+  soft.checksums = GetParam().checksums;
+  soft.back_control_channel = GetParam().back_control;
+  soft.soft = true;
+  soft.timeout = absl::Milliseconds(100);
+  StartClient(std::move(soft));
+  const OpenFile a = OpenFor("a");
+  Memory memory = NewMemory(BufferUse::kReadTarget, 4);
+  server_.reset();
+  Sink sink;
+  for (uint64_t i = 0; i < 3; ++i) {
+    const std::vector<BatchItem> items(
+        2, Item(wire::RwFlag::kRead, a, *memory.data, {{.offset = 0, .byte_count = 4}}, i));
+    std::vector<BatchItem> own = items;
+    own[1].cookie = 10 + i;
+    const auto first = files_->batches().Submit(root_user_, own, BatchOptions(), sink);
+    ASSERT_STATUS_OK(first);
+    EXPECT_TRUE(files_->batches().Cancel(*first + 1));
+    AwaitResults(sink, 2 * (i + 1));
+    EXPECT_TRUE(absl::IsDeadlineExceeded(sink.results[i].status)) << sink.results[i].status;
+  }
+  StartServer();
+}
+
 INSTANTIATE_TEST_SUITE_P(All, BatchTest,
                          testing::Values(Variant{"Plain", HostByteOrder(), false, true},
                                          Variant{"Checked", wire::ByteOrder::kBig, true, true},
