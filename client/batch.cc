@@ -215,9 +215,14 @@ std::vector<Batches::EntryRef> Batches::TakeFront(Queue& queue, const Session& s
   size_t response = kResponseBytes;
   wire::DirectOpBuffers buffers;
   while (!queue.todo.empty() && taken.size() < wire::kBatchMax) {
-    EntryRef entry = queue.todo.front();
-    if (entry->state != State::kQueued || EndIfLost(*entry)) {  // ended meanwhile
+    const EntryRef entry = queue.todo.front();
+    if (entry->state != State::kQueued) {  // ended meanwhile
       queue.todo.pop_front();
+      continue;
+    }
+    if (absl::Status loss = LossOf(*entry); !loss.ok()) {
+      queue.todo.pop_front();  // first: who hears of it may put others in its place
+      End(entry, std::move(loss));
       continue;
     }
     const Group& first = taken.empty() ? *entry->group : *taken.front()->group;
@@ -241,7 +246,7 @@ std::vector<Batches::EntryRef> Batches::TakeFront(Queue& queue, const Session& s
     }
     queue.todo.pop_front();
     SetState(*entry, State::kSending);
-    taken.push_back(std::move(entry));
+    taken.push_back(entry);
   }
   return taken;
 }
@@ -294,14 +299,11 @@ dat::Task<absl::Status> Batches::SendFront(Queue& queue) {
   co_return status;
 }
 
-// An open that could not be reclaimed, or is closed: of this item alone.
-bool Batches::EndIfLost(Entry& entry) {
-  if (entry.item.state_id.is_zero()) return false;
+// What an item of an open that could not be reclaimed, or is closed, ends with. Of it alone.
+absl::Status Batches::LossOf(const Entry& entry) const {
+  if (entry.item.state_id.is_zero()) return absl::OkStatus();
   std::optional<Opens::Entry> open = files_.client_.opens().Find(entry.item.state_id);
-  if (open.has_value() && open->lost.ok()) return false;
-  End(entries_.at(entry.id),
-      open.has_value() ? open->lost : absl::FailedPreconditionError("batch: the file is closed"));
-  return true;
+  return open.has_value() ? open->lost : absl::FailedPreconditionError("batch: the file is closed");
 }
 
 // Nothing is known of the call; what it names may be out.
@@ -312,7 +314,10 @@ void Batches::Failed(const BatchCall& call, const absl::Status& status) {
   bool ended = false;
   if (!out) {
     for (const EntryRef& entry : call.entries()) {
-      ended |= entry->state == State::kSending && EndIfLost(*entry);
+      absl::Status loss = entry->state == State::kSending ? LossOf(*entry) : absl::OkStatus();
+      if (loss.ok()) continue;
+      End(entry, std::move(loss));
+      ended = true;
     }
   }
   for (const EntryRef& entry : call.entries()) {

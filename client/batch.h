@@ -168,7 +168,7 @@ class Batches final : public BackControlHandler {
   dat::Task<absl::Status> SendFront(Queue& queue);
   dat::Task<absl::Status> AwaitBreath(absl::Time deadline);
   std::vector<EntryRef> TakeFront(Queue& queue, const Session& session, bool synchronous);
-  bool EndIfLost(Entry& entry);
+  absl::Status LossOf(const Entry& entry) const;
   void Failed(const BatchCall& call, const absl::Status& status);
   void Answered(BatchCall& call);
   // One item was reported.

@@ -350,6 +350,45 @@ TEST_P(BatchTest, WhatCannotBeSentInTimeEndsOnce) {
   StartServer();
 }
 
+// Who hears of one item may hurry another that waits: that one is sent all the same.
+TEST_P(BatchTest, WhatIsHurriedWhenAnotherEndsIsDone) {
+  struct HurryingSink final : BatchSink {
+    void OnBatchDone(uint64_t cookie, const BatchResult& result) override {
+      heard.OnBatchDone(cookie, result);
+      if (cookie == 0) dat::Start(Hurry());
+    }
+    dat::Task<void> Hurry() {
+      dat::Task<absl::Status> task = batches->HurryUp(hurried);
+      hurried_status = co_await task;
+    }
+    Batches* batches = nullptr;
+    uint64_t hurried = 0;
+    absl::Status hurried_status = absl::UnknownError("not asked");
+    Sink heard;
+  };
+  MakeLocal("a", Pattern(100));
+  MakeLocal("b", Pattern(100));
+  const OpenFile closed = OpenFor("b");
+  const OpenFile a = OpenFor("a");
+  ASSERT_STATUS_OK(Await(files_->Close(root_user_, closed.handle, closed.state_id)));
+  Memory memory = NewMemory(BufferUse::kReadTarget, 4);
+  std::vector<BatchItem> items;
+  for (uint64_t i = 0; i < 3; ++i) {
+    items.push_back(Item(wire::RwFlag::kRead, i == 0 ? closed : a, *memory.data,
+                         {{.offset = 0, .byte_count = 4}}, i));
+  }
+  HurryingSink sink;
+  sink.batches = &files_->batches();
+  const auto first = files_->batches().Submit(root_user_, items, BatchOptions(), sink);
+  ASSERT_STATUS_OK(first);
+  sink.hurried = *first + 2;
+  AwaitResults(sink.heard, 3);
+  EXPECT_FALSE(sink.heard.results[0].status.ok());
+  EXPECT_STATUS_OK(sink.heard.results[1].status);
+  EXPECT_STATUS_OK(sink.heard.results[2].status);
+  EXPECT_STATUS_OK(sink.hurried_status);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, BatchTest,
                          testing::Values(Variant{"Plain", HostByteOrder(), false, true},
                                          Variant{"Checked", wire::ByteOrder::kBig, true, true},
