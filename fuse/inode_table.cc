@@ -201,6 +201,7 @@ void InodeTable::KeepFresh(uint64_t nodeid, const Moment& asked,
   With(nodeid, [&](Inode* inode) {
     if (inode == nullptr || inode->touches != asked.touches) return;
     if (inode->told && inode->told_at >= now) return;
+    if (inode->fresh != nullptr && inode->fresh_at > now) return;  // somebody asked later
     Keep(*inode, attributes, asked.removals, now);
   });
 }

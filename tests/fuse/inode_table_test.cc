@@ -128,6 +128,17 @@ TEST_F(InodeTableTest, WhatCameWithAnOpenIsNotToldIfAnythingHappenedSinceItWasAs
   EXPECT_FALSE(table_.TakeFresh(node, start_).has_value()) << "the kernel knows better";
 }
 
+// Answers to two opens may come in another order than their questions went out.
+TEST_F(InodeTableTest, WhatWasAskedLaterIsToldOfTwoOpens) {
+  uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  const InodeTable::Moment asked = table_.MomentOf(node);
+  table_.KeepFresh(node, asked, File(8), start_ + absl::Milliseconds(10));
+  table_.KeepFresh(node, asked, File(7), start_);
+  std::optional<InodeTable::Fresh> fresh = table_.TakeFresh(node, start_ + absl::Milliseconds(20));
+  ASSERT_TRUE(fresh.has_value());
+  EXPECT_EQ(fresh->attributes.change, 8u);
+}
+
 TEST_F(InodeTableTest, WhatAWriteLeftIsToldUnlessSomethingElseWasUnderWay) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   EXPECT_FALSE(table_.ChangedUntold(node));
