@@ -163,7 +163,7 @@ InodeTable::Change InodeTable::BeginChange(uint64_t nodeid, absl::Time now) {
     if (inode == nullptr) return {};
     Touched(*inode, now);
     const bool alone = inode->changes_begun == inode->changes_ended;
-    return {++inode->changes_begun, alone, {inode->touches, removals_}};
+    return {++inode->changes_begun, alone, now, {inode->touches, removals_}};
   });
 }
 
@@ -173,7 +173,9 @@ void InodeTable::EndChange(uint64_t nodeid, const Change& change, wire::FileAttr
     // Number 0: the node was not known, or is another one by now.
     if (inode == nullptr || change.number == 0 || change.number > inode->changes_begun) return;
     ++inode->changes_ended;
-    const bool undisturbed = change.alone && inode->touches == change.begun.touches;
+    const bool told_since = inode->told && inode->told_at > change.at;
+    const bool undisturbed =
+        change.alone && inode->touches == change.begun.touches && !told_since;
     Touched(*inode, now);
     inode->changed_untold = true;
     if (!undisturbed || after.valid == 0) return;

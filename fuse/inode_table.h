@@ -95,12 +95,14 @@ class InodeTable {
   struct Change {
     uint64_t number = 0;
     bool alone = false;  // no other was under way when it began
+    absl::Time at;
     Moment begun;
   };
   Change BeginChange(uint64_t nodeid, absl::Time now);
   // `after`: the attributes behind the change; nothing valid in them: not known. They are kept for
-  // the kernel, which asks for them next, unless anything else of ours was under way meanwhile:
-  // whose attributes are the later ones nobody could say.
+  // the kernel, which asks for them next, unless anything else of ours was under way meanwhile, or
+  // the kernel was told of the node (by a LINK, say): whose attributes are the later ones nobody
+  // could say.
   void EndChange(uint64_t nodeid, const Change& change, wire::FileAttributes after, absl::Time now);
 
   // For attributes that come with the answer to something else, of which the kernel is told

@@ -157,6 +157,19 @@ TEST_F(InodeTableTest, WhatAWriteLeftIsToldUnlessSomethingElseWasUnderWay) {
   EXPECT_FALSE(table_.TakeFresh(node, start_).has_value());
 }
 
+// A LINK changes the file as well, and tells the kernel so itself.
+TEST_F(InodeTableTest, WhatAWriteLeftIsNotToldIfTheKernelWasToldMeanwhile) {
+  uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  table_.Told(node, File(1), start_);
+  InodeTable::Change write = table_.BeginChange(node, start_ + absl::Milliseconds(1));
+  table_.Told(node, File(8), start_ + absl::Milliseconds(2));
+  table_.EndChange(node, write, File(7), start_ + absl::Milliseconds(3));
+  EXPECT_FALSE(table_.TakeFresh(node, start_ + absl::Milliseconds(4)).has_value());
+  write = table_.BeginChange(node, start_ + absl::Milliseconds(5));
+  table_.EndChange(node, write, File(9), start_ + absl::Milliseconds(6));
+  EXPECT_TRUE(table_.TakeFresh(node, start_ + absl::Milliseconds(7)).has_value());
+}
+
 TEST_F(InodeTableTest, NodesKnowWhatWasListedBehindThem) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   EXPECT_EQ(table_.NextListed(node), 0u);
