@@ -95,7 +95,14 @@ absl::Status Batches::Check(std::span<const BatchItem> items) const {
   if (shut_down_) return Cancelled();
   for (const BatchItem& item : items) {
     uint64_t total = 0;
-    for (const wire::FileChunk& chunk : item.chunks) total += chunk.byte_count;
+    bool reaches_too_far = false;
+    for (const wire::FileChunk& chunk : item.chunks) {
+      total += chunk.byte_count;
+      reaches_too_far |= chunk.offset > std::numeric_limits<uint64_t>::max() - chunk.byte_count;
+    }
+    if (reaches_too_far) {
+      return absl::InvalidArgumentError("batch: a chunk that ends behind the last offset");
+    }
     if (item.chunks.size() > wire::kChunksMax || total > std::numeric_limits<uint32_t>::max() ||
         item.data == nullptr || item.data->size() != total) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -225,6 +232,7 @@ std::vector<Batches::EntryRef> Batches::TakeFront(Queue& queue, const Session& s
       End(entry, std::move(loss));
       continue;
     }
+    if (OverlapsKept(*entry)) break;  // SendFront sees to it
     const Group& first = taken.empty() ? *entry->group : *taken.front()->group;
     const Group& group = *entry->group;
     const bool alike = &group == &first ||
@@ -251,7 +259,36 @@ std::vector<Batches::EntryRef> Batches::TakeFront(Queue& queue, const Session& s
   return taken;
 }
 
+// Whether unstable writes of the same bytes are kept, to be written again if the server loses them:
+// that must not come back over what the batch wrote.
+bool Batches::OverlapsKept(const Entry& entry) const {
+  if (entry.item.rw_flag != wire::RwFlag::kWrite || entry.overlap_committed) return false;
+  const Uncommitted& kept = files_.client_.uncommitted();
+  return std::any_of(
+      entry.item.chunks.begin(), entry.item.chunks.end(), [&](const wire::FileChunk& chunk) {
+        return kept.HoldsAnyOf(entry.item.file, chunk.offset, chunk.offset + chunk.byte_count);
+      });
+}
+
+// Once: what is written to the same place after it is nobody's to put in an order (4.2.3-01).
+dat::Task<absl::Status> Batches::CommitOverlapped(EntryRef entry) {
+  const std::shared_ptr<Group> group = entry->group;
+  entry->overlap_committed = true;
+  dat::Task<absl::StatusOr<wire::Verifier>> committing =
+      files_.CommitAll(group->who, entry->item.file, 0, 0);
+  absl::StatusOr<wire::Verifier> committed = co_await committing;
+  if (absl::IsCancelled(committed.status())) co_return committed.status();
+  if (!committed.ok() && entry->state == State::kQueued) End(entry, committed.status());
+  co_return absl::OkStatus();
+}
+
 dat::Task<absl::Status> Batches::SendFront(Queue& queue) {
+  if (const EntryRef front = queue.todo.front();
+      front->state == State::kQueued && OverlapsKept(*front)) {
+    dat::Task<absl::Status> committing = CommitOverlapped(front);
+    absl::Status committed = co_await committing;
+    co_return committed;
+  }
   const absl::Time deadline = queue.todo.front()->group->deadline;
   dat::Task<absl::Status> breathing = AwaitBreath(deadline);
   absl::Status status = co_await breathing;

@@ -167,6 +167,9 @@ class Batches final : public BackControlHandler {
   // Sends what is first in `queue`, and takes note of what came of it.
   dat::Task<absl::Status> SendFront(Queue& queue);
   dat::Task<absl::Status> AwaitBreath(absl::Time deadline);
+  bool OverlapsKept(const Entry& entry) const;
+  dat::Task<absl::Status> CommitOverlapped(EntryRef entry);
+  void ForgetWritten(const Entry& entry, uint32_t bytes) const;
   std::vector<EntryRef> TakeFront(Queue& queue, const Session& session, bool synchronous);
   absl::Status LossOf(const Entry& entry) const;
   void Failed(const BatchCall& call, const absl::Status& status);

@@ -34,8 +34,9 @@ struct Batches::Entry {
   State state = State::kQueued;
   wire::StateId state_id;  // the server's present name of item.state_id
   bool hurried = false;
-  absl::Status timed_out;  // what it ends with once its memory is safe
-  absl::Duration delay;    // the next, when the server asks to wait
+  bool overlap_committed = false;  // of what was kept when it was looked at last
+  absl::Status timed_out;          // what it ends with once its memory is safe
+  absl::Duration delay;            // the next, when the server asks to wait
   int reclaims = 0;
   int damaged = 0;
 };

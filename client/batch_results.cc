@@ -50,11 +50,23 @@ void Batches::Take(const EntryRef& entry, const wire::CompletionNotification& do
   absl::Status status;
   switch (Judge(*entry, done, &status)) {
     case Verdict::kEnd:
+      if (status.ok()) ForgetWritten(*entry, done.bytes_transferred);
       return End(entry, std::move(status), done.bytes_transferred);
     case Verdict::kAgain:
       return Requeue(entry);
     case Verdict::kLater:
       return RequeueLater(entry);
+  }
+}
+
+// It is safe, and takes the place of what is kept of unstable writes to the same place.
+void Batches::ForgetWritten(const Entry& entry, uint32_t bytes) const {
+  if (entry.item.rw_flag != wire::RwFlag::kWrite) return;
+  for (const wire::FileChunk& chunk : entry.item.chunks) {
+    const uint32_t written = std::min(bytes, chunk.byte_count);
+    if (written == 0) continue;
+    files_.client_.uncommitted().Forget(entry.item.file, chunk.offset, chunk.offset + written);
+    bytes -= written;
   }
 }
 

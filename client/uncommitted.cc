@@ -304,6 +304,14 @@ bool Uncommitted::Holds(const wire::FileHandle& file) const {
   return one != nullptr && !one->ranges.empty();
 }
 
+bool Uncommitted::HoldsAnyOf(const wire::FileHandle& file, uint64_t offset, uint64_t end) const {
+  absl::MutexLock lock(&mutex_);
+  File* one = FindFile(file);
+  if (one == nullptr) return false;
+  auto behind = one->ranges.lower_bound(end);  // the first that begins there or later
+  return behind != one->ranges.begin() && std::prev(behind)->second.end() > offset;
+}
+
 std::optional<Uncommitted::Writer> Uncommitted::WriterOf(const wire::FileHandle& file) const {
   absl::MutexLock lock(&mutex_);
   File* one = FindFile(file);

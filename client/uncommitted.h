@@ -91,6 +91,9 @@ class Uncommitted {
   // ---- What is there -----------------------------------------------------------------------
 
   bool Holds(const wire::FileHandle& file) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether any of it lies in [offset, end).
+  bool HoldsAnyOf(const wire::FileHandle& file, uint64_t offset, uint64_t end) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Who wrote to the file last.
   std::optional<Writer> WriterOf(const wire::FileHandle& file) const ABSL_LOCKS_EXCLUDED(mutex_);
   // The files with data older than `before`; those with most of it first.

@@ -161,7 +161,9 @@ TEST_P(BatchTest, WrongListsAreRefusedBeforeTheyAreSent) {
   const BatchItem wrong = Item(wire::RwFlag::kRead, a, *memory.data, {{.byte_count = 5}});
   BatchItem none = wrong;
   none.data = nullptr;
-  for (const BatchItem& item : {wrong, none}) {
+  const BatchItem far =
+      Item(wire::RwFlag::kRead, a, *memory.data, {{.offset = UINT64_MAX - 2, .byte_count = 4}});
+  for (const BatchItem& item : {wrong, none, far}) {
     EXPECT_TRUE(
         absl::IsInvalidArgument(StatusIn(Await(files_->batches().Run(root_user_, {&item, 1})))));
     EXPECT_TRUE(absl::IsInvalidArgument(

@@ -1,5 +1,7 @@
 // Files over a restart of the real server, and over the loss of its machine: what it keeps, what is
 // opened and written again.
+#include "client/batch.h"
+#include "client/data_parts.h"
 #include "tests/client/server_fixture.h"
 #include "wire/status.h"
 
@@ -49,6 +51,30 @@ class FilesRestartTest : public ServerTest {
     return Await(files_->Commit(user_, file.handle, 0, 0)).status();
   }
 };
+
+// A batch's write is on stable storage when it is reported: what was written there before, and was
+// not committed, does not come back over it.
+TEST_F(FilesRestartTest, WhatABatchWroteIsNotWrittenOverWithWhatWasThereBefore) {
+  absl::StatusOr<OpenFile> file = Create("f", 0644);
+  ASSERT_STATUS_OK(file);
+  ASSERT_STATUS_OK(Write(*file, "old old old"));
+  BufferLease lease = Lease(BufferUse::kWriteSource, 4096);
+  std::memcpy(lease.payload(), "new", 3);
+  const LeaseBatchData data(LeasePart{&files_->buffers(), &lease, 0, 3});
+  BatchItem item;
+  item.rw_flag = wire::RwFlag::kWrite;
+  item.file = file->handle;
+  item.state_id = file->state_id;
+  item.chunks.push_back({.offset = 4, .byte_count = 3});
+  item.data = &data;
+  auto results = Await(files_->batches().Run(user_, {&item, 1}));
+  ASSERT_STATUS_OK(results);
+  ASSERT_STATUS_OK((*results)[0].status);
+  LoseMachine();
+  StartServer();
+  EXPECT_STATUS_OK(Commit(*file));
+  EXPECT_EQ(LocalContent("f"), "old new old");
+}
 
 // OPEN_EXECUTE (1002) gives a right that no other OPEN would.
 TEST_F(FilesRestartTest, AnOpenForExecutionIsReclaimed) {

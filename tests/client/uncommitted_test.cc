@@ -55,6 +55,19 @@ TEST_F(UncommittedTest, ACommitUnderTheSameVerifierLetsGoOfEverything) {
   EXPECT_FALSE(store_.Holds(file_));
 }
 
+TEST_F(UncommittedTest, WhatIsKeptOfAPlaceIsFound) {
+  EXPECT_FALSE(store_.HoldsAnyOf(file_, 0, 100));
+  ASSERT_TRUE(Write(10, "data"));
+  ASSERT_TRUE(Write(20, "more"));
+  EXPECT_FALSE(store_.HoldsAnyOf(file_, 0, 10));
+  EXPECT_TRUE(store_.HoldsAnyOf(file_, 0, 11));
+  EXPECT_TRUE(store_.HoldsAnyOf(file_, 13, 14));
+  EXPECT_FALSE(store_.HoldsAnyOf(file_, 14, 20));
+  EXPECT_TRUE(store_.HoldsAnyOf(file_, 14, 21));
+  EXPECT_TRUE(store_.HoldsAnyOf(file_, 0, UINT64_MAX));
+  EXPECT_FALSE(store_.HoldsAnyOf(file_, 24, UINT64_MAX));
+}
+
 // Shows DAFS-6.5.8-06.
 TEST_F(UncommittedTest, UnderAnotherVerifierItIsWrittenAgainAndThenSafe) {
   ASSERT_TRUE(Write(10, "data"));
