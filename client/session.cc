@@ -346,6 +346,8 @@ void Session::Abandon(Exchange& exchange) {
 }
 
 void Session::Tick() {
+  // Its end resumes everybody, when the server can reach no buffer any more: not before.
+  if (state_ == State::kDying) return StartTicking();
   const absl::Time now = dat::Loop::Now();
   for (Exchange* e = first_exchange_; e != nullptr;) {
     if (now >= e->deadline) {

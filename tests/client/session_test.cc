@@ -467,6 +467,25 @@ TEST_F(SessionTest, ATimeoutSaysWhatWasWaitedForAndKeepsTheSlot) {
   EXPECT_TRUE(session_->alive());
 }
 
+// Who hears that the time is up on a session that lives may take its end for the end of what the
+// server does; on one that is going, it comes when the connection has gone.
+TEST_F(SessionTest, WhatIsOutOnASessionThatIsGivenUpEndsWithIt) {
+  options_.soft = true;
+  options_.timeout = absl::Milliseconds(4);  // ticks as often as it can
+  ASSERT_OK(MakeSession());
+  server_.hold = true;
+  const absl::Time deadline = dat::Loop::Now() + absl::Milliseconds(30);
+  auto walks = StartWalks(1, deadline);
+  ASSERT_TRUE(Until([&] { return server_.Count(Proc::kLookup) == 1; }));
+  ASSERT_EQ(walks[0]->resumed, 0);
+  while (dat::Loop::Now() <= deadline) {  // the loop stands still: both things are due
+  }
+  session_->GiveUp(absl::UnavailableError("enough"));
+  ASSERT_TRUE(Until([&] { return walks[0]->resumed == 1; }));
+  EXPECT_TRUE(absl::IsUnavailable(walks[0]->status)) << walks[0]->status;
+  EXPECT_TRUE(session_->dead());
+}
+
 TEST_F(SessionTest, AnAdvertisedBufferIsQuarantinedUntilTheAnswerOrTheEnd) {
   for (bool answer : {true, false}) {
     session_.reset();
