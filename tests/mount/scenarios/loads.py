@@ -62,7 +62,7 @@ def dbench(rig):
     equal(os.listdir(rig.root), ["clients"] if os.path.exists(rig.root / "clients") else [], "what dbench leaves behind")
 
 
-@scenario(timeout=600)
+@scenario(timeout=1500)
 def bonnie(rig):
     """bonnie++ as an ordinary user: data, and names of every length in and out of order."""
     rig.need("bonnie++")
@@ -71,7 +71,7 @@ def bonnie(rig):
     where.chmod(0o777)
     size, memory, files = (1024, 512, 16) if rig.full else (64, 32, 2)
     single_bytes = [] if rig.full else ["-f"]  # each is a round trip
-    rig.run(["bonnie++", "-q", *single_bytes, "-d", where, "-s", size, "-r", memory, "-n", f"{files}:20000:10:8"], user=NOBODY, timeout=500)
+    rig.run(["bonnie++", "-q", *single_bytes, "-d", where, "-s", size, "-r", memory, "-n", f"{files}:20000:10:8"], user=NOBODY, timeout=1400)
     equal(os.listdir(where), [], "what bonnie++ leaves behind")
 
 
