@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -129,14 +131,30 @@ int GetKernelHandle(int dir, const char* name, KernelHandle* handle) {
   return 0;
 }
 
+namespace {
+
+// The kernel says ENOMEM, too, of a handle whose inode somebody is just making into another file
+// (iget_locked): a moment later it says that the handle is stale. Who makes it may have to wait for
+// a processor or the disk; where there is no memory indeed, the caller waits in vain this long.
+constexpr int kTries = 12;
+constexpr auto kFirstWait = std::chrono::microseconds(25);  // doubled each time: 51 ms in all
+
+}  // namespace
+
 int OpenKernelHandle(const FileSystem& fs, const ObjectKey& key) {
   KernelHandleBuffer buffer;
   const std::span<const uint8_t> bytes = BytesOf(key);
   buffer.head.handle_bytes = static_cast<unsigned>(bytes.size());
   buffer.head.handle_type = TypeOf(key);
   std::memcpy(buffer.head.f_handle, bytes.data(), bytes.size());
-  const int fd = open_by_handle_at(fs.root.get(), &buffer.head, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-  return fd >= 0 ? fd : -errno;
+  int fd = -1;
+  for (int tries = 1; fd < 0; ++tries) {
+    fd = open_by_handle_at(fs.root.get(), &buffer.head, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0) break;
+    if (errno != ENOMEM || tries == kTries) return -errno;
+    std::this_thread::sleep_for(kFirstWait * (1 << (tries - 1)));
+  }
+  return fd;
 }
 
 Mounts::Mounts(const std::vector<Export>& exports, const HandleMac& mac)

@@ -1,4 +1,12 @@
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "server/store/errno_status.h"
 #include "server/store/handle.h"
@@ -103,6 +111,36 @@ TEST_F(StoreHandleTest, HandlesOfRemovedObjectsAreStale) {
     EXPECT_DAFS(kStale, store_->Getattr(root_, handle, wire::kFattrAll, &attributes));
   }
   EXPECT_EQ(Read(root_, {f, {}}), "DAFSERR_STALE");
+}
+
+// Also while the file system makes other files of what is left of them.
+TEST_F(StoreHandleTest, HandlesAreStaleWhileTheirInodesAreUsedAgain) {
+  Start();
+  std::filesystem::create_directory(Path("b"));
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> makers;
+  for (int maker = 0; maker < 3; ++maker) {
+    makers.emplace_back([this, maker, &stop] {
+      for (int i = 0; !stop; i = (i + 1) % 8) {
+        const std::string path = Path("b/" + std::to_string(maker) + "-" + std::to_string(i));
+        std::ofstream(path).put('x');
+        unlink(path.c_str());
+      }
+    });
+  }
+  std::map<std::string, int> answers;
+  for (int round = 0; round < 200; ++round) {
+    wire::FileHandle gone;
+    ASSERT_OK(Create(root_, A(), "d", wire::ObjectType::kDir, &gone));
+    ASSERT_EQ(rmdir(Path("a/d").c_str()), 0);
+    for (int i = 0; i < 100; ++i) {
+      wire::FileAttributes attributes;
+      ++answers[std::string(wire::Name(store_->Getattr(root_, gone, 1, &attributes)))];
+    }
+  }
+  stop = true;
+  for (std::thread& maker : makers) maker.join();
+  EXPECT_THAT(answers, testing::ElementsAre(testing::Pair("DAFSERR_STALE", 20000)));
 }
 
 TEST_F(StoreHandleTest, ForgedHandlesAreRefusedEverywhere) {
