@@ -53,7 +53,7 @@ Batches::~Batches() {
 DafsStatus Batches::MayTake(const wire::BatchSubmitArgs& args) const {
   size_t cost = 0;
   for (const wire::RwRequest& request : args.requests) {
-    if (ids_.contains(request.request_id)) return DafsStatus::kInval;
+    if (IsOutstanding(request)) return DafsStatus::kInval;
     cost += CostOf(request);
   }
   if (ids_.empty()) return DafsStatus::kOk;  // whoever has nothing out gets on in any case
@@ -64,6 +64,22 @@ DafsStatus Batches::MayTake(const wire::BatchSubmitArgs& args) const {
   if (!shared.budget->TryReserve(cost)) return DafsStatus::kWhoaCowboy;
   shared.budget->Release(cost);
   return DafsStatus::kOk;
+}
+
+bool Batches::IsOutstanding(const wire::RwRequest& request) const {
+  return ids_.contains(request.request_id) || synchronous_.contains(request.request_id);
+}
+
+DafsStatus Batches::BeginSynchronous(const std::vector<wire::RwRequest>& requests) {
+  for (const wire::RwRequest& request : requests) {
+    if (IsOutstanding(request)) return DafsStatus::kInval;
+  }
+  for (const wire::RwRequest& request : requests) synchronous_.insert(request.request_id);
+  return DafsStatus::kOk;
+}
+
+void Batches::EndSynchronous(const std::vector<wire::RwRequest>& requests) {
+  for (const wire::RwRequest& request : requests) synchronous_.erase(request.request_id);
 }
 
 void Batches::Take(const Call& call, wire::BatchSubmitArgs args) {
@@ -93,6 +109,7 @@ void Batches::Want(uint32_t num_completions) {
 }
 
 bool Batches::HurryUp(uint64_t request_id) {
+  if (synchronous_.contains(request_id)) return true;  // it has no window
   const auto id = ids_.find(request_id);
   if (id == ids_.end()) return false;
   if (id->second != patient_.end()) {

@@ -14,8 +14,10 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
 #include "server/call.h"
 #include "wire/dat/loop.h"
@@ -36,7 +38,11 @@ class Batches {
   // Whether the requests of `args` may be taken now. INVAL: an id is outstanding. WHOA_COWBOY: they
   // are too many beside those that are outstanding; never without any.
   wire::DafsStatus MayTake(const wire::BatchSubmitArgs& args) const;
-  bool IsOutstanding(uint64_t request_id) const { return ids_.contains(request_id); }
+
+  // A synchronous batch is being executed: its ids are outstanding till its end (R78). INVAL: one
+  // of them is already.
+  wire::DafsStatus BeginSynchronous(const std::vector<wire::RwRequest>& requests);
+  void EndSynchronous(const std::vector<wire::RwRequest>& requests);
 
   // Takes them, as `call` asks; begins nothing yet.
   void Take(const Call& call, wire::BatchSubmitArgs args);
@@ -63,6 +69,7 @@ class Batches {
   dat::Task<void> Execute(std::unique_ptr<Item> item);
   std::unique_ptr<Item> Next();
   void Done(Item& item);
+  bool IsOutstanding(const wire::RwRequest& request) const;
   bool IsDue() const;
   size_t GroupSize() const;
   void SetTimer();
@@ -71,6 +78,7 @@ class Batches {
   Session& session_;
   // Every id that is outstanding: where its request waits, if it does.
   absl::flat_hash_map<uint64_t, Patient::iterator> ids_;
+  absl::flat_hash_set<uint64_t> synchronous_;
   Patient patient_;
   std::deque<std::unique_ptr<Item>> urgent_;
   std::deque<wire::CompletionNotification> done_;

@@ -82,17 +82,17 @@ dat::Task<void> BatchSubmit(Call& call) {
     if (status == DafsStatus::kOk) session.batches().Begin();
     co_return;
   }
-  for (const wire::RwRequest& request : args.requests) {
-    if (!session.batches().IsOutstanding(request.request_id)) continue;
-    call.FinishError(DafsStatus::kInval);  // R78
-    co_return;
+  DafsStatus status = DafsStatus::kTooSmall;
+  if (CompletionsFit(call, args.requests.size())) {
+    status = session.batches().BeginSynchronous(args.requests);
   }
-  if (!CompletionsFit(call, args.requests.size())) {
-    call.FinishError(DafsStatus::kTooSmall);
+  if (status != DafsStatus::kOk) {
+    call.FinishError(status);
     co_return;
   }
   dat::Task<void> executing = ExecuteAll(call, args.requests, res.completions);
   co_await executing;
+  session.batches().EndSynchronous(args.requests);
   call.Finish(DafsStatus::kOk, args, res);
 }
 

@@ -372,6 +372,33 @@ TEST_F(BatchTest, WrongBatchesAreRefusedAsAWhole) {
   Collect(1);
 }
 
+// Shows R78: a request of a batch that is answered when it is done is outstanding until then.
+TEST_F(BatchTest, TheRequestsOfASynchronousBatchAreOutstandingUntilItsAnswer) {
+  Start(/*read_channel=*/true);
+  BindBackControl();
+  wire::BatchSubmitArgs synchronous = Batch({Item(wire::RwFlag::kWrite, 11, 0, 1000)});
+  synchronous.synchronous = true;
+  ASSERT_TRUE(session_->SendRequest(synchronous, 1));  // its data does not come yet
+  const wire::RwRequest used = Item(wire::RwFlag::kRead, 11, 0, 10);
+  EXPECT_EQ(Submit(Batch({used})), "DAFSERR_INVAL");
+  EXPECT_EQ(Submit(synchronous), "DAFSERR_INVAL");
+  wire::HurryUpArgs hurry;
+  hurry.request_id = 11;
+  EXPECT_EQ(session_->Call(hurry).name(), "DAFS_STATUS_OK");
+  const absl::Time deadline = dat::Loop::Now() + kPatience;
+  while (!session_->ready() && dat::Loop::Now() < deadline) {
+    read_channel_->Poll();
+    session_->Poll();
+  }
+  auto reply = session_->ReceiveReply<wire::BatchSubmitArgs>();
+  ASSERT_EQ(reply.name(), "DAFS_STATUS_OK");
+  ASSERT_EQ(reply.res.completions.size(), 1u);
+  EXPECT_EQ(reply.res.completions[0].bytes_transferred, 1000u);
+  EXPECT_EQ(session_->Call(hurry).name(), "DAFSERR_BATCH_REQUEST_NOT_FOUND");
+  EXPECT_EQ(Submit(Batch({used})), "DAFS_STATUS_OK");
+  EXPECT_EQ(Collect(1)[11].status, 0u);
+}
+
 // Extreme values, each with a status of its own; the session lives.
 TEST_F(BatchTest, ExtremeRequestsHarmNobody) {
   Start();
