@@ -11,7 +11,7 @@ namespace dafs::server {
 
 uint64_t ChangeCounter::Value(uint64_t ctime_ns, uint64_t sample) {
   absl::MutexLock lock(&mutex_);
-  if (ctime_ns < ctime_ns_) return ctime_ns;  // sampled before the last one told, or the clock is
+  if (ctime_ns < ctime_ns_) return base_ + ctime_ns;  // sampled before the last one told, or the clock is
   if (ctime_ns != ctime_ns_) {
     ctime_ns_ = ctime_ns;
     extra_ = 0;
@@ -20,7 +20,7 @@ uint64_t ChangeCounter::Value(uint64_t ctime_ns, uint64_t sample) {
     ++extra_;
     told_ = sample;
   }
-  return ctime_ns_ + extra_;
+  return base_ + ctime_ns_ + extra_;
 }
 
 ChangeCounter::Saved ChangeCounter::Save() {
@@ -36,8 +36,13 @@ void ChangeCounter::Restore(const Saved& saved) {
 }
 
 Object::Object(const FileSystem& fs, const wire::FileHandle& handle, Fd path, mode_t type,
-               std::atomic<size_t>& descriptors)
-    : fs_(fs), handle_(handle), path_(std::move(path)), type_(type), descriptors_(descriptors) {
+               std::atomic<size_t>& descriptors, uint64_t change_base)
+    : fs_(fs),
+      handle_(handle),
+      path_(std::move(path)),
+      type_(type),
+      descriptors_(descriptors),
+      change_(change_base) {
   descriptors_.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -19,9 +19,14 @@ namespace dafs::server {
 
 // The CHANGE attribute: ctime in nanoseconds, plus a count of the modifications the server has made
 // since that value was last told to somebody. Kernels whose clock ticks in milliseconds give two
-// changes within a tick the same ctime; the count keeps their CHANGE apart.
+// changes within a tick the same ctime; the count keeps their CHANGE apart. A machine that ends
+// without warning loses the latest ctime, also of data that was made safe (fdatasync): what its
+// next start adds keeps a client's older data from passing for it.
 class ChangeCounter {
  public:
+  // `base` is added to all, and another when ctimes may have been lost.
+  explicit ChangeCounter(uint64_t base = 0) : base_(base) {}
+
   // To be called before the ctime is sampled; its result goes to Value.
   uint64_t Sample() const { return modifications_.load(std::memory_order_acquire); }
 
@@ -40,6 +45,7 @@ class ChangeCounter {
   void Restore(const Saved& saved);
 
  private:
+  const uint64_t base_;
   // Counts modifications; publishes that the modification before it is visible to statx.
   std::atomic<uint64_t> modifications_{0};
   absl::Mutex mutex_;
@@ -51,9 +57,10 @@ class ChangeCounter {
 // Always made as a shared_ptr.
 class Object : public std::enable_shared_from_this<Object> {
  public:
-  // `descriptors` counts the descriptors held, and outlives the object.
+  // `descriptors` counts the descriptors held, and outlives the object. `change_base`: of its
+  // ChangeCounter.
   Object(const FileSystem& fs, const wire::FileHandle& handle, Fd path, mode_t type,
-         std::atomic<size_t>& descriptors);
+         std::atomic<size_t>& descriptors, uint64_t change_base);
   ~Object();
   Object(const Object&) = delete;
   Object& operator=(const Object&) = delete;

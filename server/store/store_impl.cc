@@ -193,8 +193,7 @@ DafsStatus StoreImpl::OpenByHandle(const wire::FileHandle& handle, ObjectRef* ob
   struct statx stx;
   if (int error = Statx(fd, &stx); error != 0) return StatusFromErrno(error);
   if (stx.stx_nlink == 0) return DafsStatus::kStale;
-  *object = cache.Insert(std::make_shared<Object>(*fs, handle, std::move(path),
-                                                  stx.stx_mode & S_IFMT, cache.descriptors()));
+  *object = KeepObject(*fs, handle, std::move(path), stx.stx_mode & S_IFMT);
   return DafsStatus::kOk;
 }
 
@@ -238,11 +237,16 @@ DafsStatus StoreImpl::Adopt(const FileSystem& near, Fd path, ObjectRef* object,
   if (*object != nullptr) return DafsStatus::kOk;
   struct statx stx;
   if (int error = Statx(path.get(), &stx); error != 0) return StatusFromErrno(error);
-  *object = cache.Insert(std::make_shared<Object>(*fs, mac.Seal(key), std::move(path),
-                                                  stx.stx_mode & S_IFMT, cache.descriptors()));
+  *object = KeepObject(*fs, mac.Seal(key), std::move(path), stx.stx_mode & S_IFMT);
   // Sample 0: taken before the object was known, so that no modification comes before it.
   if (recent != nullptr) recent->Keep(**object, 0, stx);
   return DafsStatus::kOk;
+}
+
+ObjectRef StoreImpl::KeepObject(const FileSystem& fs, const wire::FileHandle& handle, Fd path,
+                                mode_t type) {
+  return cache.Insert(std::make_shared<Object>(fs, handle, std::move(path), type,
+                                               cache.descriptors(), write_verifier->era()));
 }
 
 DafsStatus StoreImpl::AdoptNewFile(const FileSystem& near, Fd path, ObjectRef* object) {
@@ -250,8 +254,7 @@ DafsStatus StoreImpl::AdoptNewFile(const FileSystem& near, Fd path, ObjectRef* o
   ObjectKey key;
   STORE_RETURN_IF_NOT_OK(Identify(near, path, &fs, &key, object));
   if (*object != nullptr) return DafsStatus::kOk;
-  *object = cache.Insert(
-      std::make_shared<Object>(*fs, mac.Seal(key), std::move(path), S_IFREG, cache.descriptors()));
+  *object = KeepObject(*fs, mac.Seal(key), std::move(path), S_IFREG);
   return DafsStatus::kOk;
 }
 

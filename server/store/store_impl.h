@@ -151,6 +151,8 @@ class StoreImpl {
   wire::DafsStatus Adopt(const FileSystem& near, Fd path, ObjectRef* object,
                          RecentStats* recent = nullptr);
   wire::DafsStatus AdoptNewFile(const FileSystem& near, Fd path, ObjectRef* object);
+  // Another may have been quicker: that one is returned.
+  ObjectRef KeepObject(const FileSystem& fs, const wire::FileHandle& handle, Fd path, mode_t type);
 
   // STALE for an object without any name that nobody has open: it is there only because a cache
   // holds a descriptor, and is forgotten. `nlink` is what statx just said.

@@ -49,6 +49,10 @@ wire::Verifier WriteVerifier::Of(const FileSystem& fs) const {
                                                 now.losses.load(std::memory_order_acquire));
 }
 
+uint64_t WriteVerifier::era() const {
+  return record().number + record().losses.load(std::memory_order_acquire);
+}
+
 void WriteVerifier::Change() { record().losses.fetch_add(1, std::memory_order_acq_rel); }
 
 }  // namespace dafs::server

@@ -30,6 +30,8 @@ class WriteVerifier {
 
   // That of the files of `fs`.
   wire::Verifier Of(const FileSystem& fs) const;
+  // Another number after every start of the machine and every loss, of all file systems.
+  uint64_t era() const;
   // Uncommitted data may have been lost: every client has to write again (6.5.8).
   void Change();
 

@@ -431,5 +431,16 @@ TEST(StoreChangeCounterTest, ModificationsWithinOneTickAreToldApart) {
   EXPECT_EQ(again.Value(100, again.Sample()), 100u);  // sampled earlier
 }
 
+TEST(StoreChangeCounterTest, AnotherEraTellsTheSameTimeApart) {
+  ChangeCounter before(1000);
+  ChangeCounter after(7000);
+  EXPECT_EQ(before.Value(100, before.Sample()), 1100u);
+  before.Modified();
+  EXPECT_EQ(before.Value(100, before.Sample()), 1101u);
+  after.Restore(before.Save());
+  EXPECT_EQ(after.Value(100, after.Sample()), 7101u);
+  EXPECT_EQ(after.Value(99, after.Sample()), 7099u);  // sampled earlier
+}
+
 }  // namespace
 }  // namespace dafs::server

@@ -213,6 +213,24 @@ TEST_F(StoreDataTest, CommitTellsTheVerifierWhichChangesWhenDataMayBeLost) {
   EXPECT_NE(res.writeverf, written.verifier);
 }
 
+// A machine that ends without warning has perhaps lost the latest ctime of data that it kept.
+TEST_F(StoreDataTest, ChangeIsAnotherAfterTimesMayHaveBeenLost) {
+  const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
+  ASSERT_OK(Write(user_, f, 0, "x", StableHow::kUnstable));
+  const auto change = [&] {
+    wire::FileAttributes attributes;
+    EXPECT_OK(store_->Getattr(user_, f.filehandle, wire::kFattrChange, &attributes));
+    return attributes.change;
+  };
+  const uint64_t before = change();
+  Start();  // the server alone: nothing is lost
+  EXPECT_EQ(change(), before);
+  store_.reset();
+  std::filesystem::remove(Path("state/write-verifier"));  // it is of this start of the machine
+  Start();
+  EXPECT_NE(change(), before);
+}
+
 // Clients commit files after they have closed them, thousands in a row.
 TEST_F(StoreDataTest, CommitOfAClosedFileKeepsNoDescriptor) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
