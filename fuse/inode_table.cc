@@ -174,8 +174,7 @@ void InodeTable::EndChange(uint64_t nodeid, const Change& change, wire::FileAttr
     if (inode == nullptr || change.number == 0 || change.number > inode->changes_begun) return;
     ++inode->changes_ended;
     const bool told_since = inode->told && inode->told_at > change.at;
-    const bool undisturbed =
-        change.alone && inode->touches == change.begun.touches && !told_since;
+    const bool undisturbed = change.alone && inode->touches == change.begun.touches && !told_since;
     Touched(*inode, now);
     inode->changed_untold = true;
     if (!undisturbed || after.valid == 0) return;

@@ -15,6 +15,7 @@ import stat
 import struct
 import subprocess
 import threading
+import time
 
 import processes
 
@@ -24,6 +25,17 @@ MOST = 1 << 20  # bytes of one write
 GETATTR, SETATTR, OPEN, READ, WRITE, STATFS, RELEASE, FSYNC, FLUSH, INIT = 3, 4, 14, 15, 16, 17, 18, 20, 25, 26
 FORGET, INTERRUPT, BATCH_FORGET, DESTROY = 2, 36, 42, 38
 BIG_WRITES, MAX_PAGES = 1 << 5, 1 << 22
+
+
+def take_loop(file):
+    """A loop device over `file`. Between finding a free one and taking it somebody else may be quicker."""
+    for attempt in range(20):
+        done = subprocess.run(["losetup", "--find", "--show", str(file)], check=False, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        if done.returncode == 0:
+            return done.stdout.decode().strip()
+        time.sleep(0.05 * attempt)
+    raise OSError(f"losetup: {done.stderr.decode().strip()}")
 
 
 class Recorder:
@@ -163,9 +175,7 @@ class RecordingDisk:
         if libc.mount(b"recording", os.fsencode(self.file), b"fuse", 0, options) != 0:
             raise OSError(ctypes.get_errno(), "mount of a FUSE file")
         os.close(device)
-        done = subprocess.run(["losetup", "--find", "--show", str(self.file)], check=True, stdout=subprocess.PIPE,
-                              stdin=subprocess.DEVNULL)
-        self.loop = done.stdout.decode().strip()
+        self.loop = take_loop(self.file)
         subprocess.run(["mount", "-t", "ext4", self.loop, str(self.point)], check=True, stdin=subprocess.DEVNULL)
 
     def fail(self):
