@@ -55,6 +55,7 @@ class BatchCall final : public Call<wire::BatchSubmitArgs> {
 
   // 5.2.3: one whose completions were cut off is issued again.
   bool idempotent() const override { return true; }
+  bool outlives_answer() const override { return !args.synchronous && !entries_.empty(); }
   std::optional<wire::StateId> NameItems(const Opens& opens,
                                          const wire::ClientId& client_id) override;
   absl::StatusOr<size_t> Encode(const wire::RequestHeader& header, wire::ByteOrder order,

@@ -48,6 +48,9 @@ class CallBase {
   // Whether doing it twice is the same as doing it once, so that it may be issued again when its
   // answer was lost.
   virtual bool idempotent() const = 0;
+  // Whether the server goes on with it behind its answer. Then it is issued again on another
+  // session only: beside what was begun, nobody could tell when its memory is free.
+  virtual bool outlives_answer() const { return false; }
 
   // For the session.
   virtual absl::StatusOr<size_t> Encode(const wire::RequestHeader& header, wire::ByteOrder order,

@@ -330,9 +330,12 @@ dat::Task<absl::StatusOr<LostRequests::Next>> Files::AfterLoss(Attempt& attempt,
     // Only the answer is lost, the session lives. A cache can be asked about a session that is
     // over, so this one is given up unless everything can simply be issued again.
     const CallBase* unknown = FateUnknown(chain.subspan(AnsweredWell(chain)));
-    if (unknown == nullptr) co_return LostRequests::Next::kRest;
-    if (unknown->xid.cached)
+    const bool goes_on = std::any_of(chain.begin(), chain.end(),
+                                     [](const CallBase* call) { return call->outlives_answer(); });
+    if (unknown == nullptr && !goes_on) co_return LostRequests::Next::kRest;
+    if (goes_on || unknown->xid.cached) {
       session->GiveUp(absl::UnavailableError("an answer to a change arrived damaged"));
+    }
   }
   dat::Task<absl::StatusOr<LostRequests::Next>> task =
       lost_->Resolve(chain, std::move(why), attempt.deadline);

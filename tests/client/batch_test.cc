@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "tests/client/damaging_provider.h"
 #include "tests/client/server_fixture.h"
 
 namespace dafs::client {
@@ -304,6 +305,44 @@ TEST_P(BatchTest, WhatALostSessionHadOutIsIssuedAgain) {
     EXPECT_STATUS_OK(result.status);
     EXPECT_EQ(result.bytes_transferred, 1000u);
   }
+}
+
+// Spec: 3.2.5, 5.2.3. What the server has taken is not asked for again beside itself when its
+// answer arrives damaged: it would be refused, and the memory given back while the server uses it.
+TEST_P(BatchTest, ADamagedAnswerToABatchCostsTheSession) {
+  if (!GetParam().checksums || !GetParam().back_control) return;
+  MakeLocal("a", Pattern(100000));
+  StopClient();
+  DamagingProvider damaging(*provider_);
+  ClientOptions options = Options();
+  options.byte_order = GetParam().order;
+  options.checksums = true;
+  options.back_control_channel = true;
+  options.providers = {&damaging};
+  StartClient(std::move(options));
+  const OpenFile a = OpenFor("a");
+  Memory memory = NewMemory(BufferUse::kReadTarget, 100000);
+  Sink sink;
+  BatchOptions batch;
+  batch.num_completions = 100;  // nothing is reported before all is done
+  std::vector<BatchItem> items;
+  for (uint64_t i = 0; i < 100; ++i) {
+    items.push_back(
+        Item(wire::RwFlag::kRead, a, *memory.data, {{.offset = 0, .byte_count = 100000}}, i));
+  }
+  damaging.message_bytes = 48;  // the answer to BATCH_SUBMIT
+  ASSERT_STATUS_OK(files_->batches().Submit(root_user_, items, batch, sink));
+  AwaitResults(sink, 100);
+  EXPECT_EQ(damaging.message_bytes, 0u);
+  for (const auto& [cookie, result] : sink.results) EXPECT_STATUS_OK(result.status);
+  EXPECT_TRUE(memory.text(100000) == Pattern(100000));
+  const absl::Time deadline = dat::Loop::Now() + absl::Seconds(60);
+  while (files_->Report().connects < 2 && dat::Loop::Now() < deadline) {
+    loop_->RunOnce(absl::Milliseconds(100));  // all may have been reported before the answer came
+  }
+  EXPECT_EQ(files_->Report().connects, 2u);
+  memory.lease.reset();
+  StopClient();
 }
 
 // The end of the client ends what is out, once.
