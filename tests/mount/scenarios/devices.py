@@ -1,7 +1,6 @@
 """RDMA devices that fail under a mount: no program notices. Needs a device: scripts/rdma-vm has some."""
 
 import json
-import random
 import re
 import subprocess
 import time
@@ -9,7 +8,7 @@ import time
 import processes
 from changes import Load
 from rig import Failure, Skip, note, scenario
-from scenarios.recovery import check_loads
+from scenarios.recovery import check_loads, drawn_moments, mount_twice
 
 
 def network_device(address):
@@ -30,14 +29,8 @@ def recover_link(rig):
     rig.expect("session with .* lost", "no session for", "new session", "listening on", "connection from")
     device = network_device(rig.address)
     cuts = 40 if rig.full else 8
-    seed = random.randrange(1 << 30)
-    note(f"seed {seed}")
-    moments = random.Random(seed)
-    server = rig.serve()
-    other = rig.local / "other"
-    other.mkdir()
-    rig.mount(server)
-    rig.mount(server, point=other)
+    seed, moments = drawn_moments()
+    _, other = mount_twice(rig)
     loads = [Load(str(point / f"load{i}"), seed + i, slow=0.001).start()
              for i, point in enumerate((rig.mnt, other) * 2)]
     try:

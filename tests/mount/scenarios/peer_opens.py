@@ -6,6 +6,14 @@ from peer import Peer, Request
 from rig import scenario
 
 
+def two_clients(port, findings):
+    """In both byte orders: one client, the export, another client, and what each is to be answered."""
+    for order in "<>":
+        peer, data = root_peer(port, order)
+        mate, _ = root_peer(port, order, name="mate")
+        yield order, peer, data, mate, expecter(peer, findings, order), expecter(mate, findings, order + " mate")
+
+
 @scenario(timeout=60, where="server", loopback=True)
 def peer_opens(rig):
     """OPEN in every create mode and with every claim, shares, keys, downgrade, state ids old and wrong.
@@ -14,10 +22,7 @@ def peer_opens(rig):
     DAFS-6.5.26-02, DAFS-6.5.33-04, DAFS-6.5.33-05, DAFS-6.5.33-08, DAFS-6.5.33-09, DAFS-6.5.7-02."""
     rig.expect(".*")
     server, findings = rig.serve(), Findings()
-    for order in "<>":
-        peer, data = root_peer(server.port, order)
-        mate, _ = root_peer(server.port, order, name="mate")
-        expect, also = expecter(peer, findings, order), expecter(mate, findings, order + " mate")
+    for order, peer, data, mate, expect, also in two_clients(server.port, findings):
         tag = f"o{ord(order)}"
 
         def size(name):
@@ -163,10 +168,7 @@ def peer_locks(rig):
     DAFS-6.5.19-02, DAFS-6.5.20-01, DAFS-4.4.1.2-12, DAFS-4.4.1.2-46."""
     rig.expect(".*")
     server, findings = rig.serve(), Findings()
-    for order in "<>":
-        peer, data = root_peer(server.port, order)
-        mate, _ = root_peer(server.port, order, name="mate")
-        expect, also = expecter(peer, findings, order), expecter(mate, findings, order + " mate")
+    for order, peer, data, mate, expect, also in two_clients(server.port, findings):
         name = f"l{ord(order)}"
         handle, mine = peer.opened(data, name, owner=b"mine \0 owner")
         _, his = mate.opened(data, name, owner=b"his")

@@ -25,6 +25,23 @@ def mount_through(rig, relay, server, options="", point=None):
     return rig.mount(Behind, options, point=point)
 
 
+def drawn_moments():
+    """The seed, which is said, and the random moments that it makes."""
+    seed = random.randrange(1 << 30)
+    note(f"seed {seed}")
+    return seed, random.Random(seed)
+
+
+def mount_twice(rig):
+    """The server, and the second of two mounts of its export, beside rig.mnt."""
+    server = rig.serve()
+    other = rig.local / "other"
+    other.mkdir()
+    rig.mount(server)
+    rig.mount(server, point=other)
+    return server, other
+
+
 class RebootingServer(Server):
     """A dafsd to which every start is one of its machine: what was not on the disk is not to be relied on."""
 
@@ -106,14 +123,8 @@ def recover_kill(rig):
     """dafsd killed and restarted at random moments under a mixed load on two mounts: no error, the model's end."""
     rig.expect("session with .* lost", "not connected", "no session for", "new session")
     kills = 200 if rig.full else 10
-    seed = random.randrange(1 << 30)
-    note(f"seed {seed}")
-    moments = random.Random(seed)
-    server = rig.serve()
-    other = rig.local / "other"
-    other.mkdir()
-    rig.mount(server)
-    rig.mount(server, point=other)
+    seed, moments = drawn_moments()
+    server, other = mount_twice(rig)
     (rig.export / "counter").write_bytes(bytes(24))
     loads = [Load(str(point / f"load{i}"), seed + i, slow=0.001, counter=str(point / "counter")).start()
              for i, point in enumerate((rig.mnt, other) * 4)]
