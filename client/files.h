@@ -305,10 +305,10 @@ class Files {
   dat::Task<absl::StatusOr<LockAnswer>> Lock(const Identity& who, const LockOwner& owner,
                                              const wire::LockRange& range,
                                              LockWait* wait = nullptr);
-  // Who stands in the way of `range` for the owner of this name; nobody: nullopt.
   // After a silence in which the leases may have run out: asks for each lock whether it is still
   // held (4.4.1.2). One that is not is logged, and the next use of its file fails.
   dat::Task<void> ValidateLocks();
+  // Who stands in the way of `range` for the owner of this name; nobody: nullopt.
   dat::Task<absl::StatusOr<std::optional<LockConflict>>> TestLock(const Identity& who,
                                                                   const wire::FileHandle& file,
                                                                   std::string_view owner,
@@ -503,10 +503,10 @@ class Files {
   dat::Task<void> TakeReclaimed(wire::StateId open, Opens::Entry entry, wire::StateId state_id,
                                 wire::ClientId client_id);
   void GiveUpOpen(const wire::StateId& open, const absl::Status& why);
+  dat::Task<void> ValidateLock(LockOwner owner);
   // Reclaims the record locks that `open` protects, under its new `state_id`, before it is used by
   // that name, and once more for what another worker has done meanwhile. The error, if one of them
   // is lost.
-  dat::Task<void> ValidateLock(LockOwner owner);
   dat::Task<absl::Status> ReclaimLocks(wire::StateId open, wire::StateId state_id,
                                        wire::LockRanges* claimed);
   bool HoldsLocks(const wire::StateId& open) const;
