@@ -43,6 +43,7 @@ class LeaseKeeper::Impl {
             client, *loop_, nullptr, absl::StrCat(client.options().server_name, " (control)"))) {}
 
   void Start(const LeaseKeeperOptions& options) {
+    requests_by_ = options.requests_by;
     const std::string& mount_point = client_.options().mount_point;
     if (!options.socket_directory.empty()) {
       auto socket = StatusSocket::Create(SocketPath(options.socket_directory, mount_point),
@@ -151,6 +152,7 @@ class LeaseKeeper::Impl {
     MountReport report;
     report.server_name = client_.options().server_name;
     report.mount_point = client_.options().mount_point;
+    report.requests_by = requests_by_;
     report.lease_seconds = client_.limits().lease_seconds.load(std::memory_order_relaxed);
     report.quiet = dat::Loop::Now() - client_.last_activity();
     report.credentials = client_.credentials().size();
@@ -166,6 +168,7 @@ class LeaseKeeper::Impl {
   }
 
   Client& client_;
+  std::string requests_by_;
   std::unique_ptr<dat::Loop> loop_;
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<StatusSocket> socket_;

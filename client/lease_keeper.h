@@ -16,6 +16,7 @@ struct LeaseKeeperOptions {
   // Where dafsctl finds the mount: a socket of this directory (made with mode 0700) named after
   // the mount point. Empty: none.
   std::string socket_directory = "/run/dafs";
+  std::string requests_by;  // told to dafsctl: how the kernel's requests come
 };
 
 class LeaseKeeper {

@@ -124,6 +124,9 @@ std::string StatusText(const MountReport& report) {
   std::string out = absl::StrFormat(
       "%s on %s\n  lease %u s, last answer %s ago, %u credentials registered\n", report.server_name,
       report.mount_point, report.lease_seconds, Short(report.quiet), report.credentials);
+  if (!report.requests_by.empty()) {
+    absl::StrAppend(&out, "  requests by ", report.requests_by, "\n");
+  }
   for (size_t i = 0; i < report.workers.size(); ++i) {
     const WorkerReport& w = report.workers[i];
     absl::StrAppendFormat(&out, "  %s, %u reconnects\n", w.name,
@@ -172,12 +175,12 @@ std::string StatsText(const MountReport& report) {
 }
 
 std::string ReportJson(const MountReport& report) {
-  std::string out = absl::StrCat("{\"server\":", Quote(report.server_name),
-                                 ",\"mount_point\":", Quote(report.mount_point),
-                                 ",\"lease_seconds\":", report.lease_seconds,
-                                 ",\"quiet_us\":", absl::ToInt64Microseconds(report.quiet),
-                                 ",\"credentials\":", report.credentials,
-                                 ",\"silent_workers\":", report.silent_workers, ",\"workers\":[");
+  std::string out = absl::StrCat(
+      "{\"server\":", Quote(report.server_name), ",\"mount_point\":", Quote(report.mount_point),
+      ",\"requests_by\":", Quote(report.requests_by), ",\"lease_seconds\":", report.lease_seconds,
+      ",\"quiet_us\":", absl::ToInt64Microseconds(report.quiet),
+      ",\"credentials\":", report.credentials, ",\"silent_workers\":", report.silent_workers,
+      ",\"workers\":[");
   for (size_t i = 0; i < report.workers.size(); ++i) {
     if (i > 0) out += ",";
     AppendJson(report.workers[i], &out);

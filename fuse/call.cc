@@ -19,13 +19,14 @@ Call* CallsInHand::Find(uint64_t unique) const {
   return it == calls_.end() || it->second->answered() ? nullptr : it->second;
 }
 
-Call::Call(KernelChannel& channel, CallsInHand& in_hand, const fuse_in_header& header,
-           std::span<const std::byte> body, client::BufferLease lease)
-    : channel_(channel),
+Call::Call(AnswerPath& path, CallsInHand& in_hand, const fuse_in_header& header, Body body,
+           client::BufferLease lease)
+    : path_(path),
       in_hand_(in_hand),
       header_(header),
-      body_(body.begin(), body.end()),
+      body_(body.first.begin(), body.first.end()),
       lease_(std::move(lease)) {
+  body_.insert(body_.end(), body.second.begin(), body.second.end());
   in_hand_.Add(this);
 }
 
@@ -37,12 +38,12 @@ Call::~Call() {
 
 bool Call::Reply(std::initializer_list<KernelChannel::Bytes> parts) {
   if (std::exchange(answered_, true)) return false;
-  return channel_.Reply(header_.unique, parts);
+  return path_.Reply(header_.unique, parts);
 }
 
 bool Call::ReplyErrno(int error) {
   if (std::exchange(answered_, true)) return false;
-  return channel_.ReplyError(header_.unique, error);
+  return path_.ReplyError(header_.unique, error);
 }
 
 bool Call::ReplyStatus(const absl::Status& status) { return ReplyErrno(ErrnoFromStatus(status)); }

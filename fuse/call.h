@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "client/buffer_pool.h"
 #include "client/identity.h"
+#include "fuse/answer_path.h"
 #include "fuse/kernel_channel.h"
 #include "fuse/kernel_protocol.h"
 #include "fuse/request_reader.h"
@@ -42,10 +43,14 @@ class CallsInHand {
 
 class Call {
  public:
-  // `body`: the request behind its header; copied, but for the data of a WRITE, which stays in
-  // `lease` (empty for all other requests).
-  Call(KernelChannel& channel, CallsInHand& in_hand, const fuse_in_header& header,
-       std::span<const std::byte> body, client::BufferLease lease);
+  // `body`: the request behind its header, in at most two pieces; copied, but for the data of a
+  // WRITE, which stays in `lease` (empty for all other requests).
+  struct Body {
+    std::span<const std::byte> first;
+    std::span<const std::byte> second = {};
+  };
+  Call(AnswerPath& path, CallsInHand& in_hand, const fuse_in_header& header, Body body,
+       client::BufferLease lease);
   ~Call();
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -65,11 +70,13 @@ class Call {
 
   // A signal came for the caller. Not each one ends the call, see interrupts.h.
   bool interrupted = false;
+  // Was there when Interrupts last looked.
+  bool looked_at = false;
   // Set while any signal shall end what the call waits for. May resume the call.
   std::function<void()> on_interrupt;
 
  private:
-  KernelChannel& channel_;
+  AnswerPath& path_;
   CallsInHand& in_hand_;
   const fuse_in_header header_;
   absl::InlinedVector<std::byte, 192> body_;  // most bodies are one structure and one short name

@@ -5,31 +5,50 @@
 #include <csignal>
 #include <fstream>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace dafs::fuse {
 namespace {
 
-bool HasSigkill(std::string_view line) {
-  for (std::string_view label : {"SigPnd:\t", "ShdPnd:\t"}) {
-    if (!line.starts_with(label)) continue;
-    line.remove_prefix(label.size());
-    uint64_t pending = 0;
-    std::from_chars(line.data(), line.data() + line.size(), pending, 16);
-    return (pending >> (SIGKILL - 1) & 1) != 0;
+struct Signals {
+  bool known = false;    // the thread is there
+  uint64_t pending = 0;  // for it or its process; bit 0 is signal 1
+  uint64_t blocked = 0;
+};
+
+uint64_t SetBehind(std::string_view line, std::string_view label) {
+  uint64_t set = 0;
+  if (!line.starts_with(label)) return set;
+  line.remove_prefix(label.size());
+  std::from_chars(line.data(), line.data() + line.size(), set, 16);
+  return set;
+}
+
+Signals SignalsOf(uint32_t pid, const std::string& proc) {
+  Signals signals;
+  std::ifstream status(proc + "/" + std::to_string(pid) + "/status");
+  if (!status) return signals;
+  signals.known = true;
+  for (std::string line; std::getline(status, line);) {
+    signals.pending |= SetBehind(line, "SigPnd:\t") | SetBehind(line, "ShdPnd:\t");
+    signals.blocked |= SetBehind(line, "SigBlk:\t");
   }
-  return false;
+  return signals;
 }
 
 }  // namespace
 
 bool IsBeingKilled(uint32_t pid, const std::string& proc) {
   if (pid == 0) return false;
-  std::ifstream status(proc + "/" + std::to_string(pid) + "/status");
-  if (!status) return true;
-  for (std::string line; std::getline(status, line);) {
-    if (HasSigkill(line)) return true;
-  }
-  return false;
+  const Signals signals = SignalsOf(pid, proc);
+  return !signals.known || (signals.pending >> (SIGKILL - 1) & 1) != 0;
+}
+
+bool HasSignal(uint32_t pid, const std::string& proc) {
+  if (pid == 0) return false;
+  const Signals signals = SignalsOf(pid, proc);
+  return (signals.pending & ~signals.blocked) != 0;
 }
 
 void Interrupts::Interrupt(uint64_t unique) {
@@ -43,16 +62,29 @@ void Interrupts::Interrupt(uint64_t unique) {
   }
   if (IsBeingKilled(call->header().pid, proc_)) {
     call->ReplyErrno(EINTR);
-  } else if (timer_ == 0) {
-    timer_ = loop_.RunAfter(kLookAgain, [this] { LookAgain(); });
+  } else {
+    Start();
   }
+}
+
+void Interrupts::Start() {
+  if (timer_ == 0) timer_ = loop_.RunAfter(kLookAgain, [this] { LookAgain(); });
 }
 
 void Interrupts::LookAgain() {
   timer_ = 0;
   bool more = false;
+  std::vector<uint64_t> untold;
   calls_.ForEach([&](Call& call) {
-    if (!call.interrupted || call.answered()) return;
+    if (call.answered()) return;
+    const uint32_t opcode = call.header().opcode;
+    if (!call.interrupted && watching_ && opcode != FUSE_READ && opcode != FUSE_WRITE) {
+      more = true;
+      if (std::exchange(call.looked_at, true) && HasSignal(call.header().pid, proc_)) {
+        untold.push_back(call.header().unique);
+      }
+    }
+    if (!call.interrupted) return;
     // A wait should have ended by now: the server is slow, or away.
     if (call.on_interrupt || IsBeingKilled(call.header().pid, proc_)) {
       call.ReplyErrno(EINTR);
@@ -60,7 +92,9 @@ void Interrupts::LookAgain() {
       more = true;
     }
   });
-  if (more) timer_ = loop_.RunAfter(kLookAgain, [this] { LookAgain(); });
+  // One that ends may end others.
+  for (uint64_t unique : untold) Interrupt(unique);
+  if (more) Start();
 }
 
 }  // namespace dafs::fuse

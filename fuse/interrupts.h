@@ -3,7 +3,13 @@
 // to be carried out all the same, as on a local disk, so EINTR is the answer only when the caller
 // is being killed; a call with another signal is looked at again until it is answered.
 // (nfs(5): only SIGKILL interrupts.) A call that waits for a lock ends by any signal, as fcntl(2)
-// has it. Belongs to the worker's thread.
+// has it.
+//
+// Of a signal that was there before its request was sent, the kernel tells by /dev/fuse only; among
+// these is the FLUSH of a process that is killed. So calls that came by io_uring and take long are
+// looked at as well, but for READ and WRITE, which may be the kernel's own.
+//
+// Belongs to the worker's thread.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +23,9 @@ namespace dafs::fuse {
 // Whether SIGKILL is pending for thread `pid`, or it is gone: what a fatal signal becomes for each
 // thread of its process. False if `pid` is not visible to us (0).
 bool IsBeingKilled(uint32_t pid, const std::string& proc = "/proc");
+
+// Whether a signal that `pid` does not block is pending for it. False if that is not known.
+bool HasSignal(uint32_t pid, const std::string& proc = "/proc");
 
 class Interrupts {
  public:
@@ -32,12 +41,20 @@ class Interrupts {
   // The kernel's INTERRUPT of request `unique`, which may be another worker's: nothing then.
   void Interrupt(uint64_t unique);
 
+  // A call other than READ and WRITE came by an io_uring.
+  void WatchRing() {
+    watching_ = true;
+    Start();
+  }
+
  private:
+  void Start();
   void LookAgain();
 
   dat::Loop& loop_;
   CallsInHand& calls_;
   const std::string proc_;
+  bool watching_ = false;
   dat::Loop::TimerId timer_ = 0;
 };
 

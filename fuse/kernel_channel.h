@@ -8,12 +8,14 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <utility>
 
+#include "fuse/answer_path.h"
 #include "fuse/unique_fd.h"
 
 namespace dafs::fuse {
 
-class KernelChannel {
+class KernelChannel : public AnswerPath {
  public:
   explicit KernelChannel(UniqueFd fd) : fd_(std::move(fd)) {}
 
@@ -36,13 +38,8 @@ class KernelChannel {
   // Whether the connection has ended, without reading a request.
   bool AtEnd() const;
 
-  using Bytes = std::span<const std::byte>;
-  // Answers request `unique` with the concatenated `parts`, at most 3. False: the kernel does not
-  // want it any more (the caller was killed, the mount is gone), so that what the answer gave away
-  // (a lookup count, an open file) must be taken back.
-  bool Reply(uint64_t unique, std::initializer_list<Bytes> parts);
-  // `error`: an errno value, positive; 0: success without data.
-  bool ReplyError(uint64_t unique, int error);
+  bool Reply(uint64_t unique, std::initializer_list<Bytes> parts) override;
+  bool ReplyError(uint64_t unique, int error) override;
 
   // Lets the kernel forget the attributes it caches for `nodeid`; its cached data stays. Safe from
   // a thread that serves requests as long as a request on that node is being answered: only the
@@ -51,6 +48,10 @@ class KernelChannel {
   // The same, and of its cached data. Waits for pages that are being read or written, so that no
   // thread that serves requests may call it.
   void ForgetPages(uint64_t nodeid) { Invalidate(nodeid, 0); }
+
+  // Has the kernel send a NOTIFY_REPLY without data, numbered `unique`, from the calling thread's
+  // CPU; it is to be answered when it comes by an io_uring.
+  void AskForNothing(uint64_t unique);
 
   int fd() const { return fd_.get(); }
 

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "fuse/uring_protocol.h"
+
 namespace dafs::fuse {
 namespace {
 
@@ -48,6 +50,7 @@ InitAnswer AnswerInit(std::span<const std::byte> body, const InitWishes& wishes)
   if (wishes.posix_locks) wanted |= FUSE_POSIX_LOCKS;
   if (wishes.flock_locks) wanted |= FUSE_FLOCK_LOCKS;
   if (wishes.posix_acl) wanted |= FUSE_POSIX_ACL;
+  if (wishes.io_uring) wanted |= kInitOverIoUring;
   answer.flags = offered & wanted;
 
   fuse_init_out& out = answer.out;

@@ -17,6 +17,7 @@ struct InitWishes {
   uint16_t max_background = 64;  // asynchronous requests of the kernel in flight
   bool posix_locks = true;       // fcntl locks come to us; else the kernel keeps them
   bool flock_locks = true;       // those of flock(2) likewise
+  bool io_uring = false;         // requests come by io_uring
 };
 
 struct InitAnswer {

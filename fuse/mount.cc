@@ -21,10 +21,12 @@
 #include "client/client.h"
 #include "client/lease_keeper.h"
 #include "fuse/client_id.h"
+#include "fuse/kernel_ring.h"
 #include "fuse/memory_pressure.h"
 #include "fuse/mount_error.h"
 #include "fuse/mount_state.h"
 #include "fuse/mount_syscall.h"
+#include "fuse/uring_protocol.h"
 #include "fuse/worker.h"
 #include "wire/dat/address.h"
 #include "wire/dat/iwarp.h"
@@ -40,6 +42,11 @@ constexpr char kRuntimeDirectory[] = "/run/dafs";
 constexpr absl::Duration kInitWait = absl::Seconds(10);
 // The end of a mount takes less (see worker.h); a thread that hangs must not keep the process.
 constexpr unsigned kEndWithinSeconds = 15;
+
+// In all queues, to begin with: more than wait at once as a rule. Each has room for the largest
+// request, which costs memory when one was there.
+constexpr uint32_t kRingEntries = 64;
+constexpr uint32_t kLeastPayload = 128u << 10;
 
 Outcome Fail(ExitCode code, std::string reason) { return {code, std::move(reason)}; }
 
@@ -80,8 +87,14 @@ class Mount {
   Outcome MakeClient();
   Outcome StartWorkers();
   Outcome FindRoot();
+  void MakeRings();
+  Outcome StartRings();
   Outcome Attach();
   bool SignalCame() const;
+  // "io_uring", or "/dev/fuse" and why.
+  std::string RequestsBy() const {
+    return no_io_uring_.empty() ? "io_uring" : "/dev/fuse (" + no_io_uring_ + ")";
+  }
   void SayMounted() const;
 
   MountState state_;
@@ -94,6 +107,7 @@ class Mount {
   std::unique_ptr<client::Client> client_;
   client::SessionReport session_;  // the first, as it was when the mount began
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::string no_io_uring_;  // why requests come by /dev/fuse
   std::unique_ptr<client::LeaseKeeper> lease_keeper_;
 };
 
@@ -207,7 +221,47 @@ Outcome Mount::FindRoot() {
   return {};
 }
 
+// The rings are there before INIT: once that has asked for them, the kernel keeps every request
+// until it has got them.
+void Mount::MakeRings() {
+  const Options& o = state_.options;
+  RingPlan plan;
+  plan.queues = PossibleCpus();
+  plan.workers = static_cast<uint32_t>(workers_.size());
+  plan.entries = std::clamp(kRingEntries / std::max(plan.queues, 1u), 4u, 16u);
+  plan.payload_bytes = o.wsize;
+  if (o.io_uring == IoUring::kOff) {
+    no_io_uring_ = "io_uring=off";
+  } else if (plan.queues == 0) {
+    no_io_uring_ = "the number of CPUs is not known";
+  } else if (o.wsize < kLeastPayload) {
+    // The kernel wants as much room for an answer, and no more; an xattr's value is 64 KiB.
+    no_io_uring_ = "wsize is below " + std::to_string(kLeastPayload);
+  }
+  for (uint32_t i = 0; i < workers_.size() && no_io_uring_.empty(); ++i) {
+    absl::Status made = workers_[i]->MakeRing(plan, i);
+    if (!made.ok()) no_io_uring_ = std::string(made.message());
+  }
+  state_.wants_io_uring = no_io_uring_.empty();
+}
+
+Outcome Mount::StartRings() {
+  if (state_.wants_io_uring && (state_.init_flags & kInitOverIoUring) == 0) {
+    no_io_uring_ = "the kernel does not offer it (/sys/module/fuse/parameters/enable_uring)";
+  }
+  for (auto& worker : workers_) {
+    if (!no_io_uring_.empty()) {
+      worker->DropRing();
+    } else if (absl::Status started = worker->StartRing(); !started.ok()) {
+      no_io_uring_ = std::string(started.message());
+    }
+  }
+  if (no_io_uring_.empty() || state_.options.io_uring != IoUring::kOn) return {};
+  return Fail(ExitCode::kSystem, "io_uring=on: " + no_io_uring_);
+}
+
 Outcome Mount::Attach() {
+  MakeRings();
   MountResult mounted = MountFuse(state_.options);
   if (!mounted.outcome.ok()) return mounted.outcome;
   mount_point_ = mounted.mount_point;
@@ -227,7 +281,11 @@ Outcome Mount::Attach() {
   fds.push_back(std::move(mounted.fd));
   for (size_t i = 0; i < workers_.size(); ++i) workers_[i]->Serve(std::move(fds[i]));
   bool answered = state_.initialised.WaitForNotificationWithTimeout(kInitWait);
-  if (answered && state_.init_error == 0) return {};
+  if (answered && state_.init_error == 0) {
+    Outcome outcome = StartRings();
+    if (!outcome.ok()) DetachMount(mount_point_);
+    return outcome;
+  }
   DetachMount(mount_point_);
   return Fail(ExitCode::kSystem, answered ? "the kernel's fuse is too old (7.31 is needed)"
                                           : "the kernel does not use the mount");
@@ -245,7 +303,8 @@ Outcome Mount::Begin() {
   // Several reads in flight for a sequential reader.
   SetReadAhead(mount_point_, std::max(4 * state_.options.rsize, 1u << 20));
   absl::StatusOr<std::unique_ptr<client::LeaseKeeper>> keeper = client::LeaseKeeper::Start(
-      *client_, {.socket_directory = geteuid() == 0 ? kRuntimeDirectory : ""});
+      *client_,
+      {.socket_directory = geteuid() == 0 ? kRuntimeDirectory : "", .requests_by = RequestsBy()});
   if (!keeper.ok()) {
     DetachMount(mount_point_);
     return Fail(ExitCode::kSystem, std::string(keeper.status().message()));
@@ -259,6 +318,7 @@ void Mount::SayMounted() const {
   LogNotice("mounted " + state_.options.source.text + " on " + mount_point_ + ": " +
             session_.transport + ", server " + session_.peer +
             (session_.passed_over.empty() ? "" : "; tried before: " + session_.passed_over) +
+            "; requests by " + RequestsBy() +
             "; the data buffers are open to the server while a session lasts (registered memory, "
             "no memory windows)");
 }

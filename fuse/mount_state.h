@@ -67,6 +67,8 @@ struct MountState {
   // What of the protocol kernel and mount have agreed on, FUSE_... bits; set with INIT's answer,
   // before any other request.
   std::atomic<uint64_t> init_flags{0};
+  // The workers have rings, and INIT asks for them; set before the workers serve.
+  bool wants_io_uring = false;
   // Drops what the kernel caches of files; set before the workers serve. Null: nothing is dropped.
   std::unique_ptr<Notifier> notifier;
   // Hands an INTERRUPT to the workers that did not read it; set before the workers serve.

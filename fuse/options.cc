@@ -76,6 +76,13 @@ absl::StatusOr<LocalLock> ParseLocalLock(std::string_view value) {
   return Bad(Cat({"local_lock=", value}), "none, flock, posix or all is wanted");
 }
 
+absl::StatusOr<IoUring> ParseIoUring(std::string_view value) {
+  if (value == "auto") return IoUring::kAuto;
+  if (value == "on") return IoUring::kOn;
+  if (value == "off") return IoUring::kOff;
+  return Bad(Cat({"io_uring=", value}), "auto, on or off is wanted");
+}
+
 absl::StatusOr<MessageOrder> ParseByteOrder(std::string_view value) {
   if (value == "host") return MessageOrder::kHost;
   if (value == "little") return MessageOrder::kLittle;
@@ -95,6 +102,8 @@ absl::StatusOr<bool> ApplyValue(std::string_view name, std::string_view value, O
     ASSIGN_OR_RETURN(o.local_lock, ParseLocalLock(value));
   } else if (name == "byteorder") {
     ASSIGN_OR_RETURN(o.byte_order, ParseByteOrder(value));
+  } else if (name == "io_uring") {
+    ASSIGN_OR_RETURN(o.io_uring, ParseIoUring(value));
   } else if (name == "port") {
     ASSIGN_OR_RETURN(uint32_t port, Number(name, value, 1, 65535));
     o.port = static_cast<uint16_t>(port);

@@ -46,6 +46,13 @@ enum class LookupCache : uint8_t {
   kNone,
 };
 
+// Whether the kernel sends requests by io_uring.
+enum class IoUring : uint8_t {
+  kAuto,  // where it can
+  kOn,    // or there is no mount
+  kOff,
+};
+
 // Which locks the kernel of this machine keeps, unknown to the server: nfs(5) local_lock.
 enum class LocalLock : uint8_t { kNone, kFlock, kPosix, kAll };
 
@@ -81,6 +88,7 @@ struct Options {
   MessageOrder byte_order = MessageOrder::kHost;
   bool rdma_read_channel = false;                // ask for the RDMA-read Channel (3.1.2.3.4)
   absl::Duration spin = absl::Microseconds(50);  // a worker polls so long before it sleeps
+  IoUring io_uring = IoUring::kOff;
   uint32_t msgsize = 0;       // bytes of the largest request and response; 0: the client's default
   uint32_t uncommitted = 64;  // MiB of written data that a lost server could make us write again
   uint32_t buffers = 0;       // MiB of data buffers for each worker; 0: the client's default

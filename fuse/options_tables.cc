@@ -118,6 +118,8 @@ Options:
   rdma_read_channel, nordma_read_channel   whether the server reads what is written by a connection
                        of its own (default: if the server wants it)
   msgsize=N            largest request and response in bytes, 1024..1048576 (default 16384)
+  io_uring=auto|on|off whether the kernel sends requests by io_uring: where it can, always or
+                       never (default off)
   buffers=N            data buffers of each session in MiB, 4..4096 (default 64)
   uncommitted=N        written data kept until the server's disk has it, in MiB, 1..4096 (default 64)
   remount              change ro, rw, nosuid and the like of a mount

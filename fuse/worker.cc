@@ -1,12 +1,15 @@
 #include "fuse/worker.h"
 
+#include <sched.h>
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
 #include <utility>
 
+#include "absl/synchronization/notification.h"
 #include "client/report.h"
 #include "fuse/kernel_init.h"
 #include "fuse/kernel_protocol.h"
@@ -16,8 +19,14 @@
 #include "wire/status_macros.h"
 
 namespace dafs::fuse {
-
 namespace {
+
+// For what the loop of a worker does between two turns.
+constexpr absl::Duration kRingWait = absl::Seconds(10);
+
+// Of a request but WRITE: longer ones are requests we do not have (IOCTL), and the header is enough
+// to say so.
+size_t BodyMax(uint32_t opcode) { return opcode == FUSE_SETXATTR ? kSetxattrBodyMax : kBodyMax; }
 
 // Of file data, by a READ or WRITE; 0 for others and for what is cut short.
 uint32_t BytesMoved(const fuse_in_header& header, std::span<const std::byte> body) {
@@ -69,7 +78,12 @@ void Worker::Stop() {
 }
 
 void Worker::Interrupt(uint64_t unique) {
-  loop_->Post([this, unique] { interrupts_.Interrupt(unique); });
+  loop_->Post([this, unique] { InterruptHere(unique); });
+}
+
+void Worker::InterruptHere(uint64_t unique) {
+  if (ring_ != nullptr && !ended_) ring_->Take();
+  interrupts_.Interrupt(unique);
 }
 
 dat::Task<void> Worker::AskForRoot(std::function<void(Root)> done) {
@@ -188,13 +202,12 @@ void Worker::Handle(std::span<const std::byte> request) {
       if (body.size() < sizeof(fuse_write_in)) {
         channel_->ReplyError(header.unique, EINVAL);
       } else {
-        StartCall(header, body.first(sizeof(fuse_write_in)), std::move(buffer_));
+        StartCall(*channel_, header, {body.first(sizeof(fuse_write_in))}, std::move(buffer_));
       }
       return;
     default:
-      // Longer ones are requests we do not have (IOCTL): the header is enough to say so.
-      const size_t most = header.opcode == FUSE_SETXATTR ? kSetxattrBodyMax : kBodyMax;
-      StartCall(header, body.first(std::min(body.size(), most)), client::BufferLease());
+      StartCall(*channel_, header, {body.first(std::min(body.size(), BodyMax(header.opcode)))},
+                client::BufferLease());
   }
 }
 
@@ -207,12 +220,107 @@ void Worker::Place(const fuse_in_header& header, std::span<const std::byte> body
   placement_.Follow(here ? CpuOfThread(header.pid) : std::nullopt);
 }
 
-void Worker::StartCall(const fuse_in_header& header, std::span<const std::byte> body,
+void Worker::StartCall(AnswerPath& path, const fuse_in_header& header, Call::Body body,
                        client::BufferLease lease) {
-  Place(header, body);
-  auto call = std::make_unique<Call>(*channel_, calls_, header, body, std::move(lease));
+  Place(header, body.first);
+  auto call = std::make_unique<Call>(path, calls_, header, body, std::move(lease));
   dat::Start(operations_->Serve(std::move(call), [this] { CallDone(); }));
 }
+
+// --- By io_uring -----------------------------------------------------------------------------
+
+absl::Status Worker::OnLoop(std::function<absl::Status()> function) {
+  struct Answer {
+    absl::Notification done;
+    absl::Status status;
+  };
+  // Owners: we and the loop, which drops it if it has ended.
+  auto answer = std::make_shared<Answer>();
+  loop_->Post([answer, function = std::move(function)] {
+    answer->status = function();
+    answer->done.Notify();
+  });
+  if (answer->done.WaitForNotificationWithTimeout(kRingWait)) return answer->status;
+  return absl::DeadlineExceededError("the worker does not answer");
+}
+
+absl::Status Worker::MakeRing(const RingPlan& plan, uint32_t number) {
+  return OnLoop([this, plan, number]() -> absl::Status {
+    ASSIGN_OR_RETURN(ring_, KernelRing::Create(plan, number));
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Worker::StartRing() {
+  return OnLoop([this]() -> absl::Status {
+    if (ended_ || !channel_.has_value()) return absl::CancelledError("the mount has ended");
+    return ring_->Start(
+        channel_->fd(), *loop_,
+        [this](const RingRequest& request, AnswerPath& path) { HandleOfRing(request, path); },
+        [this](uint16_t cpu, size_t times) { WakeQueue(cpu, times); });
+  });
+}
+
+void Worker::DropRing() {
+  loop_->Post([this] { ring_.reset(); });
+}
+
+void Worker::HandleOfRing(const RingRequest& request, AnswerPath& path) {
+  const fuse_in_header& header = request.header;
+  switch (header.opcode) {
+    case FUSE_NOTIFY_REPLY:  // WakeQueue's
+    case FUSE_DESTROY:
+      path.ReplyError(header.unique, 0);
+      return;
+    case FUSE_WRITE:
+      if (request.operation.size() != sizeof(fuse_write_in) ||
+          request.payload.size() > state_.options.wsize) {
+        path.ReplyError(header.unique, EINVAL);
+      } else {
+        dat::Start(TakeWrite(request, path));
+      }
+      return;
+    default: {
+      const size_t most = BodyMax(header.opcode);
+      Call::Body body = {request.operation, request.payload};
+      if (body.second.size() > most) body.second = body.second.first(most);
+      interrupts_.WatchRing();
+      StartCall(path, header, body, client::BufferLease());
+    }
+  }
+}
+
+// While the write buffers are out, the entry waits for one.
+dat::Task<void> Worker::TakeWrite(RingRequest request, AnswerPath& path) {
+  client::BufferPool& pool = files_->buffers();
+  const auto size = static_cast<uint32_t>(request.payload.size());
+  client::BufferLease lease = pool.TryAcquire(client::BufferUse::kWriteSource, size);
+  if (!lease) {
+    absl::StatusOr<client::BufferLease> waited =
+        co_await pool.Acquire(client::BufferUse::kWriteSource, size);
+    if (!waited.ok()) {
+      path.ReplyError(request.header.unique, EIO);
+      co_return;
+    }
+    lease = *std::move(waited);
+  }
+  std::memcpy(lease.payload(), request.payload.data(), size);
+  StartCall(path, request.header, {request.operation}, std::move(lease));
+}
+
+// From there, as the kernel has it: the queue is that of the CPU on which a request is made. On a
+// CPU that is not ours to use, the queue waits for the next request of a program.
+void Worker::WakeQueue(uint16_t cpu, size_t times) {
+  cpu_set_t before, there;
+  CPU_ZERO(&there);
+  if (cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof(before), &before) != 0) return;
+  CPU_SET(cpu, &there);
+  if (sched_setaffinity(0, sizeof(there), &there) != 0) return;
+  for (size_t i = 0; i < times; ++i) channel_->AskForNothing(next_wake_ += 2);
+  sched_setaffinity(0, sizeof(before), &before);
+}
+
+// --- INIT and INTERRUPT ----------------------------------------------------------------------
 
 void Worker::Init(const fuse_in_header& header, std::span<const std::byte> body) {
   InitWishes wishes;
@@ -220,6 +328,7 @@ void Worker::Init(const fuse_in_header& header, std::span<const std::byte> body)
   wishes.posix_locks = PosixAtServer(state_.options);
   wishes.flock_locks = FlockAtServer(state_.options);
   wishes.posix_acl = state_.options.default_permissions;
+  wishes.io_uring = state_.wants_io_uring;
   InitAnswer answer = AnswerInit(body, wishes);
   if (answer.error != 0) {
     channel_->ReplyError(header.unique, answer.error);
@@ -237,6 +346,7 @@ void Worker::InterruptRequest(std::span<const std::byte> body) {
   RequestReader in(body);
   auto interrupt = in.Take<fuse_interrupt_in>();
   if (!in.ok()) return;
+  if (ring_ != nullptr) ring_->Take();
   if (calls_.Find(interrupt.unique) != nullptr) {
     interrupts_.Interrupt(interrupt.unique);
   } else if (state_.interrupt_all) {
@@ -250,6 +360,7 @@ void Worker::End() {
   if (std::exchange(ended_, true)) return;
   ended_at_ = dat::Loop::Now();
   if (channel_.has_value()) loop_->Remove(this);
+  if (ring_ != nullptr) ring_->Stop();
   end_timer_ = loop_->RunAfter(kDrainFor, [this] { Drained(); });
   if (operations_.has_value()) {
     operations_->CommitAll([this] { CallDone(); });

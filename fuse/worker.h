@@ -6,6 +6,9 @@
 // on a page; the WRITE takes the buffer with it. While all write buffers are out, no request is
 // read: the kernel queues them, and only its hanging up is noticed.
 //
+// With FUSE over io_uring the requests come by a ring of the worker (kernel_ring.h), and /dev/fuse
+// brings what the kernel sends by it only.
+//
 // The end: when the kernel hangs up (umount, abort) or Stop() is called, calls in hand get
 // kDrainFor to finish (a CLOSE may be among them), data that was written and not committed gets
 // kCommitFor if there is a session, the session is ended politely within kFarewellFor, and what is
@@ -25,6 +28,7 @@
 #include "fuse/call.h"
 #include "fuse/interrupts.h"
 #include "fuse/kernel_channel.h"
+#include "fuse/kernel_ring.h"
 #include "fuse/mount_state.h"
 #include "fuse/operations.h"
 #include "wire/dat/loop.h"
@@ -56,6 +60,12 @@ class Worker : private dat::Pollable {
 
   // From any thread: begins to serve the kernel on `fd` (/dev/fuse).
   void Serve(UniqueFd fd);
+  // FUSE over io_uring, from any thread but the worker's; these wait for it. MakeRing, before
+  // Serve: what INIT needs to know. Worker `number` of the plan's. StartRing, once INIT has agreed;
+  // an error: requests come by /dev/fuse. DropRing: it has not.
+  absl::Status MakeRing(const RingPlan& plan, uint32_t number);
+  absl::Status StartRing();
+  void DropRing();
   void Interrupt(uint64_t unique);
   void Stop();
   void Join();
@@ -69,11 +79,16 @@ class Worker : private dat::Pollable {
   bool HaveBuffer();
   dat::Task<void> WaitForBuffer();
   void Handle(std::span<const std::byte> request);
+  void HandleOfRing(const RingRequest& request, AnswerPath& path);
+  dat::Task<void> TakeWrite(RingRequest request, AnswerPath& path);
+  void InterruptHere(uint64_t unique);
+  void WakeQueue(uint16_t cpu, size_t times);
+  absl::Status OnLoop(std::function<absl::Status()> function);
   void Init(const fuse_in_header& header, std::span<const std::byte> body);
   void InterruptRequest(std::span<const std::byte> body);
   // Whether the thread had better be on the CPU of the program that asks.
   void Place(const fuse_in_header& header, std::span<const std::byte> body);
-  void StartCall(const fuse_in_header& header, std::span<const std::byte> body,
+  void StartCall(AnswerPath& path, const fuse_in_header& header, Call::Body body,
                  client::BufferLease lease);
   dat::Task<void> AskForRoot(std::function<void(Root)> done);
   void End();
@@ -88,6 +103,8 @@ class Worker : private dat::Pollable {
   std::unique_ptr<client::Files> files_;
   dat::Placement placement_;
   std::optional<KernelChannel> channel_;
+  std::unique_ptr<KernelRing> ring_;
+  uint64_t next_wake_ = uint64_t{1} << 62;  // numbers that the kernel does not give
   CallsInHand calls_;
   Interrupts interrupts_;
   std::optional<Operations> operations_;

@@ -14,6 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 wire::CredHandle Handle(uint8_t n) {
   wire::CredHandle handle;
@@ -164,6 +165,10 @@ TEST(ReportTextTest, SaysWhatIsOutAndEscapesNames) {
   EXPECT_THAT(StatsText(report), HasSubstr("READ_DIRECT"));
   EXPECT_THAT(StatsText(report), HasSubstr("15us"));
   EXPECT_THAT(ReportJson(report), HasSubstr("\"/mnt/\\\"quoted\\\"\\u000a\""));
+  EXPECT_THAT(StatusText(report), Not(HasSubstr("requests by")));
+  report.requests_by = "io_uring";
+  EXPECT_THAT(StatusText(report), HasSubstr("\n  requests by io_uring\n"));
+  EXPECT_THAT(ReportJson(report), HasSubstr("\"requests_by\":\"io_uring\""));
   EXPECT_THAT(ReportJson(report),
               HasSubstr("\"OPEN_HANDLE\":{\"calls\":0,\"errors\":0,\"lost\":1"));
 }

@@ -21,6 +21,7 @@
 #include "fuse/kernel_init.h"
 #include "fuse/mount_error.h"
 #include "fuse/request_reader.h"
+#include "fuse/uring_protocol.h"
 #include "wire/status.h"
 
 namespace dafs::fuse {
@@ -334,6 +335,69 @@ TEST_F(ProcTest, InterruptEndsACallOnlyWhenItsCallerIsKilled) {
   EXPECT_EQ(answer.error, EINTR);
   EXPECT_FALSE(call.ReplyOk());  // what the server says later is dropped
   EXPECT_EQ(calls.Find(10), nullptr);
+}
+
+TEST_F(ProcTest, ASignalCountsUnlessItIsBlocked) {
+  Status("SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\nSigBlk:\t0000000000000000\n");
+  EXPECT_TRUE(HasSignal(7, proc_));
+  Status("SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\nSigBlk:\t0000000000004000\n");
+  EXPECT_FALSE(HasSignal(7, proc_));
+  EXPECT_FALSE(HasSignal(8, proc_));  // gone: a call of the kernel's own may be in its name
+  EXPECT_FALSE(HasSignal(0, proc_));
+}
+
+TEST_F(ProcTest, ASignalTheKernelDoesNotTellOfEndsALongCallOfAnIoUring) {
+  FakeKernel kernel;
+  KernelChannel channel(kernel.TakeWorkerEnd());
+  CallsInHand calls;
+  auto loop = *dat::Loop::Create();
+  Interrupts interrupts(*loop, calls, proc_);
+  Status("SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\nSigBlk:\t0000000000000000\n");
+  fuse_in_header header = {};
+  header.pid = 7;
+  header.unique = 10;
+  header.opcode = FUSE_SETLKW;
+  Call waits(channel, calls, header, {}, client::BufferLease());
+  bool ended = false;
+  waits.on_interrupt = [&] {
+    ended = true;
+    waits.ReplyErrno(EINTR);
+  };
+  header.unique = 12;
+  header.opcode = FUSE_WRITE;
+  Call writes(channel, calls, header, {}, client::BufferLease());
+  interrupts.WatchRing();
+  while (!ended) loop->RunOnce(absl::Seconds(1));
+  EXPECT_EQ(kernel.Receive().unique, 10u);
+  EXPECT_FALSE(writes.answered() || writes.interrupted);
+}
+
+TEST(KernelChannel, AsksTheKernelForARequestWithoutAMeaning) {
+  FakeKernel kernel;
+  KernelChannel channel(kernel.TakeWorkerEnd());
+  channel.AskForNothing(42);
+  FakeKernel::Answer asked = kernel.Receive();
+  EXPECT_EQ(asked.unique, 0u);
+  EXPECT_EQ(asked.error, FUSE_NOTIFY_RETRIEVE);
+  auto retrieve = asked.As<fuse_notify_retrieve_out>();
+  EXPECT_EQ(retrieve.notify_unique, 42u);
+  EXPECT_EQ(retrieve.nodeid, 1u);
+  EXPECT_EQ(retrieve.size, 0u);
+}
+
+TEST(AnswerInit, AsksForIoUringOnlyIfItIsWishedForAndOffered) {
+  std::string body = FakeKernel::InitBody();
+  InitWishes wishes;
+  EXPECT_EQ(AnswerInit(Bytes(body), wishes).flags & kInitOverIoUring, 0u);
+  wishes.io_uring = true;
+  InitAnswer answer = AnswerInit(Bytes(body), wishes);
+  EXPECT_NE(answer.flags & kInitOverIoUring, 0u);
+  EXPECT_EQ(answer.out.flags2, static_cast<uint32_t>(answer.flags >> 32));
+  fuse_init_in older = {};
+  std::memcpy(&older, body.data(), sizeof(older));
+  older.flags2 = 0;
+  body = Raw(older);
+  EXPECT_EQ(AnswerInit(Bytes(body), wishes).flags & kInitOverIoUring, 0u);
 }
 
 TEST_F(ProcTest, GroupsAreReadOnceASecond) {

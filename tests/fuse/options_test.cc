@@ -83,6 +83,7 @@ TEST(ParseOptions, DefaultsAreThoseOfTheHelpText) {
   EXPECT_TRUE(o->default_permissions);
   EXPECT_FALSE(o->checksum);
   EXPECT_EQ(o->spin, absl::Microseconds(50));
+  EXPECT_EQ(o->io_uring, IoUring::kOff);
   EXPECT_FALSE(o->foreground || o->verbose || o->fake || o->remount);
 }
 
@@ -102,7 +103,7 @@ TEST(ParseOptions, EachOptionSetsItsField) {
   absl::StatusOr<Options> o = ParseList(
       "ro,proto=tcp,port=1234,nconnect=4,rsize=65536,wsize=32768,soft,timeo=15,acregmin=1,"
       "acregmax=2,acdirmin=3,acdirmax=4,lookupcache=none,checksum,msgsize=1024,buffers=8,"
-      "byteorder=big,spin=7,rdma_read_channel");
+      "byteorder=big,spin=7,rdma_read_channel,io_uring=auto");
   ASSERT_TRUE(o.ok()) << o.status();
   EXPECT_EQ(o->mount_flags, static_cast<unsigned long>(MS_RDONLY));
   EXPECT_EQ(o->proto, Proto::kTcp);
@@ -123,6 +124,9 @@ TEST(ParseOptions, EachOptionSetsItsField) {
   EXPECT_EQ(o->buffers, 8u);
   EXPECT_EQ(o->spin, absl::Microseconds(7));
   EXPECT_TRUE(o->rdma_read_channel);
+  EXPECT_EQ(o->io_uring, IoUring::kAuto);
+  EXPECT_EQ(ParseList("io_uring=on")->io_uring, IoUring::kOn);
+  EXPECT_EQ(ParseList("io_uring=on,io_uring=off")->io_uring, IoUring::kOff);
   EXPECT_EQ(ParseList("spin=0")->spin, absl::ZeroDuration());
 }
 
@@ -199,6 +203,7 @@ TEST(ParseOptions, RefusesEachBadOptionByName) {
       {"local_lock=some", "local_lock=some"},
       {"byteorder=middle", "byteorder=middle"},
       {"soft=1", "soft=1"},
+      {"io_uring=yes", "io_uring=yes"},
   };
   for (auto [list, named] : cases) {
     absl::StatusOr<Options> o = ParseList(list);
@@ -271,13 +276,14 @@ TEST(ParseOptions, RemountTakesAnySource) {
 
 TEST(HelpText, NamesEveryOption) {
   std::string help(HelpText());
-  for (const char* option :
-       {"ro",         "rw",       "proto=",           "rdmadev=",    "port=",
-        "nconnect=",  "rsize=",   "wsize=",           "hard",        "soft",
-        "timeo=",     "actimeo=", "acregmin=",        "acregmax=",   "acdirmin=",
-        "acdirmax=",  "noac",     "lookupcache=",     "allow_other", "default_permissions",
-        "checksum",   "msgsize=", "buffers=",         "remount",     "_netdev",
-        "byteorder=", "spin=",    "rdma_read_channel"}) {
+  for (const char* option : {"ro",        "rw",           "proto=",      "rdmadev=",
+                             "port=",     "nconnect=",    "rsize=",      "wsize=",
+                             "hard",      "soft",         "timeo=",      "actimeo=",
+                             "acregmin=", "acregmax=",    "acdirmin=",   "acdirmax=",
+                             "noac",      "lookupcache=", "allow_other", "default_permissions",
+                             "checksum",  "msgsize=",     "buffers=",    "remount",
+                             "_netdev",   "byteorder=",   "spin=",       "rdma_read_channel",
+                             "io_uring="}) {
     EXPECT_THAT(help, HasSubstr(option));
   }
 }
