@@ -4,6 +4,7 @@
 every call going to the server and every write being there when it is answered.
 """
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -12,6 +13,7 @@ import subprocess
 
 import processes
 import rig
+import uring
 
 SECONDS = 3  # that attributes and names are kept where caches are on: the least cache time of mount.dafs for files
 
@@ -176,6 +178,24 @@ class Dafs(System):
         joined = ",".join(filter(None, ("" if caches else "noac,lookupcache=none", self.more)))
         return self.spawn("client", [self.place.bin / "mount.dafs", f"127.0.0.1:{self.port}:/bench", self.point, "-f",
                                      *(["-o", joined] if joined else [])])
+
+
+class DafsByUring(Dafs):
+    """The same mount with its requests by io_uring, which the kernel offers while it is measured."""
+
+    name = "dafs-uring"
+    about = "the same with io_uring=on"
+
+    def __init__(self, place):
+        super().__init__(place, "io_uring=on", self.name)
+        self.offer = contextlib.ExitStack()
+
+    def start(self):
+        return self.offer.enter_context(uring.offered()) or super().start()
+
+    def stop(self):
+        super().stop()
+        self.offer.close()
 
 
 class Passthrough(System):
