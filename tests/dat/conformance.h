@@ -22,6 +22,8 @@ struct ConformanceCase {
   uint32_t max_segments = 256;                             // asked for in the scatter-gather tests
   bool remote_invalidation = true;                         // of plain regions: not on most devices
   bool server_is_device = false;    // answers RDMA by itself: without being polled
+  bool windows = true;              // the server's side has memory windows
+  bool windows_have_bounds = true;  // rdma_rxe forgets them
   bool checks_remote_reads = true;  // the server's memory is not read against its access right
 
   friend void PrintTo(const ConformanceCase& one, std::ostream* out) { *out << one.name; }

@@ -64,6 +64,8 @@ ConformanceCase WithDevice(const std::string& name, MakeProvider client, MakePro
     one.remote_invalidation = false;
     // siw looks whether a region is known and long enough, never whether it may be read.
     one.checks_remote_reads = !is_siw;
+    one.windows = !is_siw;
+    one.windows_have_bounds = device.find("device rxe") == std::string::npos;
   }
   return one;
 }

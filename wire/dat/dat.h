@@ -28,6 +28,8 @@ enum class Access : uint8_t {
   kRemoteRead = 1,   // the peer may RDMA-read it (DAFS: data of WRITE_DIRECT)
   kRemoteWrite = 2,  // the peer may RDMA-write it (DAFS: target of READ_DIRECT)
   kRemoteBoth = 3,
+  // Nothing by the context of the region itself: a peer reaches it by memory windows (PostBind).
+  kWindows = 4,
 };
 
 // Registered memory. Deregisters when destroyed; the memory itself stays the caller's and must
@@ -67,6 +69,12 @@ class Domain {
   // path. kResourceExhausted: a memory-lock or device limit, with the remedy in the message.
   virtual absl::StatusOr<std::unique_ptr<Region>> Register(std::span<std::byte> memory,
                                                            Access access) = 0;
+  // Whether memory windows can be bound to regions of Access::kWindows here. kUnimplemented: there
+  // are none. kFailedPrecondition: there are, but they do less or cost more than a caller would
+  // think; who knows the reason, which is in the message, may use them nevertheless.
+  virtual absl::Status windows() const {
+    return absl::UnimplementedError("this transport has no memory windows");
+  }
 };
 
 // A piece of local registered memory: the local side of posted work. `region` contains it.
@@ -88,6 +96,7 @@ enum class Event : uint8_t {
   kSend,          // the send with this cookie is done with its buffers
   kRdmaWrite,     // the buffers may be used again (says nothing about arrival)
   kRdmaRead,      // the data is in the local segments
+  kInvalidated,   // the window is ended: no peer can reach memory by it any more
   kDisconnected,  // the last event of an endpoint; `status` says why (OK: orderly close by the
                   // peer)
 };
@@ -105,6 +114,7 @@ struct EndpointOptions {
   uint32_t max_sends = 32;      // sends + RDMA operations posted and not completed, at most
   uint32_t max_rdma_reads = 8;  // RDMA reads in flight; further ones wait inside the provider
   uint32_t max_segments = 4;    // segments of one post, at most; see Endpoint::max_segments()
+  uint32_t max_windows = 0;     // memory windows that are bound or being ended, at most
 };
 
 // What to wait on before sleeping. fd < 0: do not sleep, there is something to poll.
@@ -151,6 +161,25 @@ class Endpoint {
                                      RemoteBuffer to, bool signaled) = 0;
   virtual absl::Status PostRdmaRead(uint64_t cookie, std::span<const Segment> into,
                                     RemoteBuffer from) = 0;
+
+  // Memory windows: a context of its own for `part`, which lies in a region of Access::kWindows,
+  // with `access` (kRemoteRead or kRemoteWrite) and no more, for the peer of this endpoint.
+  // Posted: it holds for what is posted behind it, and has no completion. It lasts until the peer
+  // invalidates it (PostSend with invalidate_context; Completion::invalidated_context), until
+  // PostInvalidate is done, or to the end of the endpoint, whichever is first; the region outlasts
+  // it. Errors as of the other posts, with max_windows; kUnimplemented: no windows here.
+  virtual absl::StatusOr<RemoteBuffer> PostBind(const Segment& part, Access access) {
+    (void)part, (void)access;
+    return absl::UnimplementedError("this transport has no memory windows");
+  }
+  // Ends a window of ours: kInvalidated with `cookie` follows. kNotFound: there is no such window
+  // any more; no peer can reach anything by it, and nothing follows.
+  virtual absl::Status PostInvalidate(uint64_t cookie, uint32_t context) {
+    (void)cookie, (void)context;
+    return absl::NotFoundError("this transport has no memory windows");
+  }
+  // Whether sends can invalidate a context of the peer.
+  virtual bool can_invalidate() const { return true; }
 
   // No further send follows those posted with `more`.
   virtual void Flush() {}

@@ -57,6 +57,13 @@ class FaultyEndpoint final : public Endpoint {
                              bool signaled) override;
   absl::Status PostRdmaRead(uint64_t cookie, std::span<const Segment> into,
                             RemoteBuffer from) override;
+  absl::StatusOr<RemoteBuffer> PostBind(const Segment& part, Access access) override {
+    return inner_->PostBind(part, access);
+  }
+  absl::Status PostInvalidate(uint64_t cookie, uint32_t context) override {
+    return inner_->PostInvalidate(cookie, context);
+  }
+  bool can_invalidate() const override { return inner_->can_invalidate(); }
   void Flush() override { inner_->Flush(); }
   size_t Poll(std::span<Completion> out) override;
   WaitHandle Arm() override { return inner_->Arm(); }

@@ -12,15 +12,19 @@ namespace dafs::dat::iwarp {
 
 class CompletionQueue {
  public:
-  CompletionQueue(uint32_t max_sends, uint32_t max_receives)
+  CompletionQueue(uint32_t max_sends, uint32_t max_receives, uint32_t max_windows)
       : max_sends_(max_sends),
         max_receives_(max_receives),
-        ring_(size_t{max_sends} + max_receives + 2) {}  // + kConnected and kDisconnected
+        // + kConnected and kDisconnected
+        ring_(size_t{max_sends} + max_receives + max_windows + 2) {}
 
   bool HasRoomForSend() const { return sends_ < max_sends_; }
   bool HasRoomForReceive() const { return receives_ < max_receives_; }
   void CountSend() { ++sends_; }
   void CountReceive() { ++receives_; }
+  // Windows ended and not yet reported so.
+  uint32_t invalidations() const { return invalidations_; }
+  void CountInvalidation() { ++invalidations_; }
   // A send or RDMA write that asked for no completion is done.
   void ForgetSend() { --sends_; }
 
@@ -47,6 +51,9 @@ class CompletionQueue {
         case Event::kRdmaRead:
           --sends_;
           break;
+        case Event::kInvalidated:
+          --invalidations_;
+          break;
         case Event::kConnected:
         case Event::kDisconnected:
           break;
@@ -60,6 +67,7 @@ class CompletionQueue {
   const uint32_t max_receives_;
   uint32_t sends_ = 0;     // posted sends and RDMA operations, until reported
   uint32_t receives_ = 0;  // posted receives, until reported
+  uint32_t invalidations_ = 0;
   uint64_t receives_made_ = 0;
   Ring<Completion> ring_;
 };

@@ -20,6 +20,9 @@ uint64_t RandomBits() {
   return (uint64_t{device()} << 32) | device();
 }
 
+// By its own context.
+bool CanBeReached(Access access) { return access != Access::kLocal && access != Access::kWindows; }
+
 }  // namespace
 
 IwarpRegion::~IwarpRegion() { domain_.Deregister(this); }
@@ -53,6 +56,11 @@ absl::StatusOr<std::unique_ptr<Region>> IwarpDomain::Register(std::span<std::byt
       std::make_unique<IwarpRegion>(*this, memory, access, (key << 16) | slot, page + in_page);
   slots_[slot] = region.get();
   return region;
+}
+
+absl::Status IwarpDomain::windows() const {
+  return absl::FailedPreconditionError(
+      "over TCP they are this program's own work, a cost without a device");
 }
 
 void IwarpDomain::Deregister(IwarpRegion* region) {
@@ -89,7 +97,7 @@ IwarpDomain::Verdict IwarpDomain::Check(uint32_t stag, uint64_t target_address, 
 
 bool IwarpDomain::Invalidate(uint32_t stag) {
   IwarpRegion* region = Find(stag);
-  if (region == nullptr || region->access() == Access::kLocal) return false;
+  if (region == nullptr || !CanBeReached(region->access())) return false;
   region->invalidated_ = true;
   return true;
 }

@@ -50,6 +50,7 @@ absl::StatusOr<EndpointOptions> ClampOptions(const EndpointOptions& options) {
   clamped.max_receives = std::min(options.max_receives, kMaxQueueDepth);
   clamped.max_sends = std::min(options.max_sends, kMaxQueueDepth);
   clamped.max_segments = std::min(options.max_segments, kMaxSegments);
+  clamped.max_windows = std::min(options.max_windows, kMaxQueueDepth);
   clamped.max_rdma_reads = std::clamp<uint32_t>(options.max_rdma_reads, 1, kMaxOutboundReads);
   return clamped;
 }
@@ -60,7 +61,7 @@ IwarpEndpoint::IwarpEndpoint(const IwarpOptions& provider, const EndpointOptions
       options_(options),
       domain_(domain),
       peer_(peer),
-      completions_(options.max_sends, options.max_receives),
+      completions_(options.max_sends, options.max_receives, options.max_windows),
       transmit_(options, domain, completions_),
       receive_(options, domain, completions_, transmit_) {
   domain_.AddUser(this);
@@ -153,10 +154,56 @@ absl::Status IwarpEndpoint::PostRdmaRead(uint64_t cookie, std::span<const Segmen
   return absl::OkStatus();
 }
 
+// A window is a region of its own: it has a context, bounds and a right, which are checked as those
+// of any region, and a peer can invalidate it. It takes effect at once, which is early enough.
+absl::StatusOr<RemoteBuffer> IwarpEndpoint::PostBind(const Segment& part, Access access) {
+  if (absl::Status status = CheckPost({&part, 1}); !status.ok()) return status;
+  if (part.region == nullptr || part.region->access() != Access::kWindows) {
+    return absl::InvalidArgumentError("bind: the region is not for windows");
+  }
+  if (windows_.size() + completions_.invalidations() >= options_.max_windows) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("bind: ", options_.max_windows, " windows are in use"));
+  }
+  auto window = domain_.Register({part.data, part.size_bytes}, access);
+  if (!window.ok()) return window.status();
+  const RemoteBuffer remote = {(*window)->target_address(), (*window)->context()};
+  windows_.emplace(remote.context, *std::move(window));
+  return remote;
+}
+
+absl::Status IwarpEndpoint::PostInvalidate(uint64_t cookie, uint32_t context) {
+  if (state_ == State::kDead || !DropWindow(context)) {
+    return absl::NotFoundError("invalidate: there is no such window");
+  }
+  Completion done;
+  done.event = Event::kInvalidated;
+  done.cookie = cookie;
+  completions_.CountInvalidation();
+  completions_.Push(std::move(done));
+  return absl::OkStatus();
+}
+
+// False: there is none, or the peer has invalidated it.
+bool IwarpEndpoint::DropWindow(uint32_t context) {
+  const auto at = windows_.find(context);
+  if (at == windows_.end()) return false;
+  const bool was_bound = !static_cast<const IwarpRegion&>(*at->second).invalidated();
+  // Out of the table first: what goes may end the connection, and with it all of them.
+  const std::unique_ptr<Region> window = std::move(at->second);
+  windows_.erase(at);
+  return was_bound;
+}
+
 size_t IwarpEndpoint::Poll(std::span<Completion> out) {
   // What was sent is told without another look at the socket, which epoll watches.
   if (completions_.empty()) MakeProgress();
-  return completions_.Drain(out);
+  const size_t count = completions_.Drain(out);
+  if (windows_.empty()) return count;
+  for (const Completion& completion : out.first(count)) {
+    if (completion.invalidated_context) DropWindow(*completion.invalidated_context);
+  }
+  return count;
 }
 
 void IwarpEndpoint::MakeProgress() {
@@ -328,6 +375,7 @@ void IwarpEndpoint::Die(absl::Status why, bool reset) {
       why.ok() ? absl::UnavailableError("flushed: the connection was closed") : why;
   transmit_.FailAll(flushed);
   receive_.FailAll(flushed);
+  windows_.clear();
   Completion disconnected;
   disconnected.event = Event::kDisconnected;
   disconnected.status = std::move(why);

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "wire/dat/dat.h"
 #include "wire/dat/iwarp.h"
 #include "wire/dat/iwarp_completions.h"
@@ -44,6 +45,8 @@ class IwarpEndpoint final : public Endpoint, private RegionUser {
                              bool signaled) override;
   absl::Status PostRdmaRead(uint64_t cookie, std::span<const Segment> into,
                             RemoteBuffer from) override;
+  absl::StatusOr<RemoteBuffer> PostBind(const Segment& part, Access access) override;
+  absl::Status PostInvalidate(uint64_t cookie, uint32_t context) override;
   void Flush() override;
   size_t Poll(std::span<Completion> out) override;
   WaitHandle Arm() override;
@@ -84,6 +87,7 @@ class IwarpEndpoint final : public Endpoint, private RegionUser {
   void CheckDeadline();
   void CloseOurHalf();
   void Die(absl::Status why, bool reset);
+  bool DropWindow(uint32_t context);
   void RegionGone(std::span<const std::byte> memory) override;
 
   const IwarpOptions provider_;
@@ -104,6 +108,7 @@ class IwarpEndpoint final : public Endpoint, private RegionUser {
   MpaFrameReader reply_reader_{MpaFrameKind::kReply};
   PeerHello peer_hello_;
 
+  absl::flat_hash_map<uint32_t, std::unique_ptr<Region>> windows_;  // by context
   CompletionQueue completions_;
   Transmit transmit_;
   Receive receive_;

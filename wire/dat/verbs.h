@@ -23,6 +23,13 @@
 //     opens its TCP connection inside Connect, which blocks while the peer's host does not answer.
 //     It reports sends before the reads posted ahead of them (wire/dat/verbs_send_queue.h), and
 //     sends memory by reference where it is not asked to report that (wire/dat/verbs_device.h).
+//   - Memory windows (type 2) are bound and ended by requests to the queue pair. siw has none.
+//     rdma_rxe (Linux 6.1.192) has, and keeps to a window's right, its queue pair and its end, but
+//     not to its bounds: a peer reaches the whole region behind it. It reports remote invalidation
+//     by a flag of the kernel's (verbs_progress.cc). To end a window that is not bound (by the
+//     owner's request, or by the peer's second Send with Invalidate) is a null pointer to its
+//     kernel, which stops; and it waits a minute for a window that is bound when its queue pair
+//     goes. So Domain::windows() advises against them there.
 #pragma once
 
 #include <cstdint>

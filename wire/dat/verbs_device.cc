@@ -11,6 +11,8 @@ namespace {
 
 // The numbers siw reports about itself (kernel, drivers/infiniband/sw/siw/siw.h): "bmt".
 constexpr uint32_t kSiwVendor = 0x626d74;
+// And rdma_rxe (drivers/infiniband/sw/rxe/rxe_param.h).
+constexpr uint32_t kRxeVendor = 0xffffff;
 // What siw sends by reference (SENDPAGE_THRESH there) is a page of the smallest kind or more.
 constexpr uint64_t kSiwReferenceBytes = 4096;
 
@@ -34,6 +36,11 @@ absl::StatusOr<DeviceLimits> QueryDevice(ibv_context* context, uint8_t port) {
   if (limits.is_siw) limits.signal_bytes = kSiwReferenceBytes;
   limits.read_sink_needs_remote_write = limits.is_iwarp && !limits.is_siw;
   limits.can_invalidate = (device.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) != 0;
+  limits.is_rxe = !limits.is_iwarp && device.vendor_id == kRxeVendor;
+  constexpr unsigned kWindows = IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+  if (limits.can_invalidate && (device.device_cap_flags & kWindows) != 0) {
+    limits.max_windows = static_cast<uint32_t>(std::max(device.max_mw, 0));
+  }
   limits.max_segments = AtLeastOne(device.max_sge);
   // Some InfiniBand drivers leave max_sge_rd at 0 and mean "no special limit".
   limits.max_read_segments = device.max_sge_rd > 0 || limits.is_iwarp

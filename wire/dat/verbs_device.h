@@ -24,8 +24,10 @@ struct DeviceLimits {
   // go by reference too: their source must not change before the reader says that it is done,
   // which in DAFS is the server's response.
   uint64_t signal_bytes = ~uint64_t{0};
-  bool can_invalidate = false;     // Send with Invalidate
-  uint32_t max_segments = 1;       // of a send, receive or RDMA write
+  bool can_invalidate = false;  // Send with Invalidate
+  bool is_rxe = false;
+  uint32_t max_windows = 0;   // memory windows of type 2, bound by requests to a queue; 0: none
+  uint32_t max_segments = 1;  // of a send, receive or RDMA write
   uint32_t max_read_segments = 1;  // of an RDMA read
   uint32_t max_work = 1;           // requests in one queue
   uint32_t max_completions = 1;    // entries of one completion queue

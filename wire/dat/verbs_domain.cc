@@ -33,6 +33,9 @@ int AccessFlags(Access access, const DeviceLimits& limits) {
     case Access::kRemoteBoth:
       flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
       break;
+    case Access::kWindows:
+      flags |= IBV_ACCESS_MW_BIND;
+      break;
   }
   return flags;
 }
@@ -64,6 +67,19 @@ absl::StatusOr<std::unique_ptr<VerbsDomain>> VerbsDomain::Create(Opener& opener,
   }
   return std::unique_ptr<VerbsDomain>(new VerbsDomain(
       std::move(devices), std::move(cover), std::move(protection_domain), std::move(limits)));
+}
+
+// What is wrong with those of rdma_rxe: wire/dat/verbs.h.
+absl::Status VerbsDomain::windows() const {
+  if (limits_.max_windows == 0) {
+    return absl::UnimplementedError(absl::StrCat(limits_.name, " has no memory windows"));
+  }
+  if (limits_.is_rxe) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("rdma_rxe does not keep to the bounds of the memory windows of ", limits_.name,
+                     ", and by them a server can bring down this machine"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Region>> VerbsDomain::Register(std::span<std::byte> memory,

@@ -20,6 +20,7 @@ class VerbsRegion final : public Region {
               const VerbsDomain& domain);
 
   uint32_t local_key() const { return handle_->lkey; }
+  ibv_mr* handle() const { return handle_.get(); }
   const VerbsDomain& domain() const { return domain_; }
   // Whether the device lets an RDMA read of ours place data here.
   bool can_be_read_sink() const;
@@ -36,6 +37,7 @@ class VerbsDomain final : public Domain {
 
   absl::StatusOr<std::unique_ptr<Region>> Register(std::span<std::byte> memory,
                                                    Access access) override;
+  absl::Status windows() const override;
 
   ibv_context* context() const { return protection_domain_->context; }
   ibv_pd* protection_domain() const { return protection_domain_.get(); }

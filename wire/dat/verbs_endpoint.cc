@@ -42,7 +42,8 @@ absl::StatusOr<FileDescriptor> JoinChannels(int connection_fd, const CompletionC
 
 SendQueueLimits LimitsOf(const DeviceLimits& device, const EndpointOptions& options) {
   SendQueueLimits limits;
-  limits.max_operations = std::max(options.max_sends, 1u);
+  // A window is bound and ended by one request each, which may both wait to be retired.
+  limits.max_operations = std::max(options.max_sends, 1u) + 2 * options.max_windows;
   limits.max_reads =
       std::clamp(options.max_rdma_reads, 1u, std::min(device.max_reads_out, uint32_t{255}));
   // Every operation can be in the device's queue with one request, reads with theirs, and a flush.
@@ -130,6 +131,8 @@ VerbsEndpoint::VerbsEndpoint(Handles handles, VerbsDomain& domain, Origin origin
       options_(options),
       peer_(handles_.connection->peer()),
       port_(handles_.connection->id()->port_num),
+      windows_(domain_.protection_domain(),
+               std::min(options.max_windows, domain_.limits().max_windows)),
       queue_(send_limits, ready_),
       receives_(std::max(options.max_receives, 1u)) {
   queue_.Attach(handles_.queue_pair->qp, handles_.connection->opener().get());
@@ -302,8 +305,52 @@ absl::Status VerbsEndpoint::PostSend(uint64_t cookie, std::span<const Segment> f
                  .cookie = cookie,
                  .signaled = options.signaled,
                  .invalidate_context = options.invalidate_context,
-                 .remote = {}},
+                 .remote = {},
+                 .window = nullptr,
+                 .window_key = 0,
+                 .bind = {}},
                 from);
+}
+
+absl::StatusOr<RemoteBuffer> VerbsEndpoint::PostBind(const Segment& part, Access access) {
+  RETURN_IF_ERROR(CheckOpen("bind"));
+  RETURN_IF_ERROR(ToSegments({&part, 1}, false, &segments_));
+  if (part.size_bytes == 0 || part.region->access() != Access::kWindows ||
+      (access != Access::kRemoteRead && access != Access::kRemoteWrite)) {
+    return absl::InvalidArgumentError("bind: no bytes, or a region or a right not for windows");
+  }
+  ASSIGN_OR_RETURN(const Windows::Choice choice, windows_.Take());
+  SendQueue::Operation operation;
+  operation.event = Event::kInvalidated;
+  operation.cookie = ~uint64_t{0};
+  operation.signaled = false;
+  operation.window = choice.window;
+  operation.window_key = choice.key;
+  operation.bind.mr = static_cast<const VerbsRegion&>(*part.region).handle();
+  operation.bind.addr = reinterpret_cast<uintptr_t>(part.data);
+  operation.bind.length = part.size_bytes;
+  operation.bind.mw_access_flags =
+      access == Access::kRemoteRead ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
+  if (absl::Status status = queue_.Submit(operation, {}); !status.ok()) {
+    windows_.Untake(choice);
+    if (absl::IsUnavailable(status)) Break(status);
+    return status;
+  }
+  windows_.Bound(choice);
+  return RemoteBuffer{operation.bind.addr, choice.key};
+}
+
+absl::Status VerbsEndpoint::PostInvalidate(uint64_t cookie, uint32_t context) {
+  if (state_ == State::kDead || !windows_.StartEnding(context)) {
+    return absl::NotFoundError("invalidate: there is no such window");
+  }
+  SendQueue::Operation operation;
+  operation.event = Event::kInvalidated;
+  operation.cookie = cookie;
+  operation.invalidate_context = context;
+  absl::Status status = queue_.Submit(operation, {});
+  if (absl::IsUnavailable(status)) Break(status);
+  return status;
 }
 
 absl::Status VerbsEndpoint::PostRdmaWrite(uint64_t cookie, std::span<const Segment> from,
@@ -312,7 +359,10 @@ absl::Status VerbsEndpoint::PostRdmaWrite(uint64_t cookie, std::span<const Segme
                  .cookie = cookie,
                  .signaled = signaled,
                  .invalidate_context = std::nullopt,
-                 .remote = to},
+                 .remote = to,
+                 .window = nullptr,
+                 .window_key = 0,
+                 .bind = {}},
                 from);
 }
 
@@ -322,13 +372,21 @@ absl::Status VerbsEndpoint::PostRdmaRead(uint64_t cookie, std::span<const Segmen
                  .cookie = cookie,
                  .signaled = true,
                  .invalidate_context = std::nullopt,
-                 .remote = from},
+                 .remote = from,
+                 .window = nullptr,
+                 .window_key = 0,
+                 .bind = {}},
                 into);
 }
 
 size_t VerbsEndpoint::Poll(std::span<Completion> out) {
   if (ready_.empty()) Progress();
-  return ready_.Take(out);
+  const size_t count = ready_.Take(out);
+  for (Completion& completion : out.first(count)) {
+    if (completion.event != Event::kInvalidated || !completion.invalidated_context) continue;
+    windows_.Ended(*std::exchange(completion.invalidated_context, std::nullopt));
+  }
+  return count;
 }
 
 WaitHandle VerbsEndpoint::Arm() {

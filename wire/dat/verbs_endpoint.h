@@ -24,6 +24,7 @@
 #include "wire/dat/verbs_handles.h"
 #include "wire/dat/verbs_ready.h"
 #include "wire/dat/verbs_send_queue.h"
+#include "wire/dat/verbs_windows.h"
 
 namespace dafs::dat::verbs {
 
@@ -53,6 +54,10 @@ class VerbsEndpoint final : public Endpoint {
                              bool signaled) override;
   absl::Status PostRdmaRead(uint64_t cookie, std::span<const Segment> into,
                             RemoteBuffer from) override;
+
+  absl::StatusOr<RemoteBuffer> PostBind(const Segment& part, Access access) override;
+  absl::Status PostInvalidate(uint64_t cookie, uint32_t context) override;
+  bool can_invalidate() const override { return domain_.limits().can_invalidate; }
 
   size_t Poll(std::span<Completion> out) override;
   WaitHandle Arm() override;
@@ -102,6 +107,8 @@ class VerbsEndpoint final : public Endpoint {
   size_t PollCompletions();
   void HandleWork(const ibv_wc& work);
   void HandleReceive(const ibv_wc& work, const absl::Status& status);
+  // Whether the message invalidated a context of ours.
+  bool Invalidated(const ibv_wc& work) const;
   void Connected(const ConnectionEvent* event);
   // The device does no more work; the connection manager is given a moment to say why.
   void Break(absl::Status why);
@@ -133,6 +140,7 @@ class VerbsEndpoint final : public Endpoint {
   FileDescriptor broken_timer_;
 
   ReadyList ready_;
+  Windows windows_;  // go before the queue pair
   SendQueue queue_;
   std::vector<ibv_sge> segments_;   // of the operation being posted
   std::vector<uint64_t> receives_;  // ring of cookies: posted from receive_head_ to receive_tail_

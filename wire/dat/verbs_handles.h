@@ -37,6 +37,11 @@ using CmId = std::unique_ptr<rdma_cm_id, DestroyCmId>;
 using DeviceList = std::unique_ptr<ibv_context*, Release<rdma_free_devices>>;
 using ProtectionDomain = std::unique_ptr<ibv_pd, Release<ibv_dealloc_pd>>;
 using MemoryRegion = std::unique_ptr<ibv_mr, Release<ibv_dereg_mr>>;
+// Goes before the queue pair it is bound on: rdma_rxe waits a minute for one that is still bound.
+struct DeallocateWindow {  // ibv_dealloc_mw is an inline function: no argument of a template
+  void operator()(ibv_mw* window) const { ibv_dealloc_mw(window); }
+};
+using MemoryWindow = std::unique_ptr<ibv_mw, DeallocateWindow>;
 using CompletionChannel = std::unique_ptr<ibv_comp_channel, Release<ibv_destroy_comp_channel>>;
 // Goes before its completion channel and after the queue pairs that use it.
 using CompletionQueue = std::unique_ptr<ibv_cq, Release<ibv_destroy_cq>>;

@@ -153,6 +153,15 @@ void VerbsEndpoint::HandleWork(const ibv_wc& work) {
   if (state_ != State::kDead && fault_.ok()) fault_ = status;
 }
 
+bool VerbsEndpoint::Invalidated(const ibv_wc& work) const {
+  // rdma_rxe hands the kernel's own flags to the program: what is "with invalidate" there means
+  // "checksum of the IP header" here, which is said of datagrams only (kernel, rdma/ib_verbs.h).
+  constexpr unsigned kOfKernel = 1 << 2;
+  static_assert(kOfKernel == IBV_WC_IP_CSUM_OK);
+  const unsigned mask = IBV_WC_WITH_INV | (domain_.limits().is_rxe ? kOfKernel : 0);
+  return (work.wc_flags & mask) != 0;
+}
+
 void VerbsEndpoint::HandleReceive(const ibv_wc& work, const absl::Status& status) {
   if (receive_head_ == receive_tail_) return;  // a device that reports twice
   if (status.ok() && state_ == State::kAccepting) {
@@ -166,8 +175,9 @@ void VerbsEndpoint::HandleReceive(const ibv_wc& work, const absl::Status& status
   completion.cookie = receives_[receive_head_++ % receives_.size()];
   completion.size_bytes = status.ok() ? work.byte_len : 0;
   completion.status = status;
-  if (status.ok() && (work.wc_flags & IBV_WC_WITH_INV) != 0) {
+  if (status.ok() && Invalidated(work)) {
     completion.invalidated_context = work.invalidated_rkey;
+    windows_.PeerEnded(work.invalidated_rkey);
   }
   ready_.Push(std::move(completion));
 }
@@ -215,6 +225,7 @@ void VerbsEndpoint::End(absl::Status why) {
   epoll_ctl(handles_.epoll.get(), EPOLL_CTL_DEL, handles_.connection->fd(), nullptr);
   epoll_ctl(handles_.epoll.get(), EPOLL_CTL_DEL, handles_.channel->fd, nullptr);
   broken_timer_ = FileDescriptor();
+  windows_.Clear();
   handles_.queue_pair.reset();
   while (PollCompletions() > 0) {
   }

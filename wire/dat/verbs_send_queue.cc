@@ -133,6 +133,15 @@ absl::Status SendQueue::PostNext(uint32_t slot) {
     case Event::kRdmaRead:
       request.opcode = IBV_WR_RDMA_READ;
       break;
+    case Event::kInvalidated:
+      if (operation.window != nullptr) {
+        request.opcode = IBV_WR_BIND_MW;
+        request.bind_mw = {operation.window, operation.window_key, operation.bind};
+      } else {
+        request.opcode = IBV_WR_LOCAL_INV;
+        request.invalidate_rkey = *operation.invalidate_context;
+      }
+      break;
     default:
       request.opcode = operation.invalidate_context ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
       if (operation.invalidate_context) {
@@ -141,7 +150,7 @@ absl::Status SendQueue::PostNext(uint32_t slot) {
       }
       break;
   }
-  if (operation.event != Event::kSend) {
+  if (operation.event == Event::kRdmaWrite || is_read) {
     request.wr.rdma.remote_addr = operation.remote.target_address + entry.bytes_posted;
     request.wr.rdma.rkey = operation.remote.context;
   }
@@ -207,11 +216,12 @@ absl::Status SendQueue::Flush() {
 void SendQueue::Report(uint32_t slot, const absl::Status& status) {
   const Operation& operation = operations_[slot].operation;
   if (operation.signaled || !status.ok()) {
+    const bool ended = operation.event == Event::kInvalidated && operation.window == nullptr;
     ready_.Push({.event = operation.event,
                  .cookie = operation.cookie,
                  .size_bytes = 0,
                  .status = status,
-                 .invalidated_context = std::nullopt});
+                 .invalidated_context = ended ? operation.invalidate_context : std::nullopt});
   }
   Release(slot);
 }

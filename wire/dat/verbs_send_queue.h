@@ -63,8 +63,13 @@ class SendQueue {
     Event event = Event::kSend;
     uint64_t cookie = 0;
     bool signaled = true;
+    // Of a send: the peer's to invalidate. Of kInvalidated: our own.
     std::optional<uint32_t> invalidate_context;
     RemoteBuffer remote;
+    // Binds a window instead; of kInvalidated.
+    ibv_mw* window = nullptr;
+    uint32_t window_key = 0;
+    ibv_mw_bind_info bind = {};
   };
   // `segments` are of one domain and checked against their regions. kResourceExhausted: the queue
   // is full. kFailedPrecondition: the peer takes no reads. kUnavailable: the device refused the
