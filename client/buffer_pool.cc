@@ -275,30 +275,55 @@ BufferPin BufferPool::Pin(const BufferLease& lease) {
   return BufferPin(this, lease.buffer_);
 }
 
-absl::Status BufferPool::Register(dat::Domain& domain) {
+absl::Status BufferPool::Register(dat::Domain& domain, bool access_by_windows) {
   Deregister();
+  const auto access = [&](dat::Access right) {
+    return access_by_windows ? dat::Access::kWindows : right;
+  };
   ASSIGN_OR_RETURN(read_region_,
-                   domain.Register(slab_.first(write_part_), dat::Access::kRemoteWrite));
+                   domain.Register(slab_.first(write_part_), access(dat::Access::kRemoteWrite)));
   ASSIGN_OR_RETURN(write_region_,
-                   domain.Register(slab_.subspan(write_part_), dat::Access::kRemoteRead));
+                   domain.Register(slab_.subspan(write_part_), access(dat::Access::kRemoteRead)));
   return user_memory_.RegisterAll(domain);
 }
 
 void BufferPool::Deregister() {
+  windows_ = nullptr;
+  exposed_.reset();
   user_memory_.DeregisterAll();
   read_region_.reset();
   write_region_.reset();
 }
 
-wire::DirectOpBuffer BufferPool::Advertise(const BufferLease& lease, const std::byte* at,
-                                           uint32_t size) const {
+const dat::Region& BufferPool::RegionOf(const BufferLease& lease) const {
   const dat::Region* region =
       lease.use() == BufferUse::kReadTarget ? read_region_.get() : write_region_.get();
   DAFS_CHECK(region != nullptr, "a buffer is advertised without a session");
+  return *region;
+}
+
+absl::StatusOr<wire::DirectOpBuffer> BufferPool::Expose(const BufferLease& lease, std::byte* at,
+                                                        uint32_t size) {
+  if (windows_ == nullptr || size == 0) return Advertise(lease, at, size);
+  const dat::Access right =
+      lease.use() == BufferUse::kReadTarget ? dat::Access::kRemoteWrite : dat::Access::kRemoteRead;
+  ASSIGN_OR_RETURN(const dat::RemoteBuffer window,
+                   windows_->PostBind({at, size, &RegionOf(lease)}, right));
+  exposed_ = window.context;
   wire::DirectOpBuffer buffer;
-  buffer.buffer_address = region->TargetAddressOf(at);
+  buffer.buffer_address = window.target_address;
   buffer.buffer_byte_count = size;
-  buffer.buffer_handle = region->context();
+  buffer.buffer_handle = window.context;
+  return buffer;
+}
+
+wire::DirectOpBuffer BufferPool::Advertise(const BufferLease& lease, const std::byte* at,
+                                           uint32_t size) const {
+  const dat::Region& region = RegionOf(lease);
+  wire::DirectOpBuffer buffer;
+  buffer.buffer_address = region.TargetAddressOf(at);
+  buffer.buffer_byte_count = size;
+  buffer.buffer_handle = region.context();
   return buffer;
 }
 

@@ -30,6 +30,10 @@ class Files;
 // AUTH_NONE or AUTH_DEFAULT (3.1.1.1); kAuto takes the first the server offers, in that order.
 enum class Auth : uint8_t { kAuto, kNone, kDefault };
 
+// Whether the server reaches buffers by a memory window for each request (wire/dat/dat.h). kAuto:
+// where Domain::windows() says that it is well; kOn: wherever there are windows.
+enum class Windows : uint8_t { kOff, kAuto, kOn };
+
 wire::ByteOrder HostByteOrder();
 
 struct ClientOptions {
@@ -64,6 +68,9 @@ struct ClientOptions {
   // Asks for a Back-control Channel (3.1.2.3.3), a further connection of each session by which the
   // server reports what batches have done (client/batch.h).
   bool back_control_channel = false;
+  // For the buffers of the pool, without either of those channels. Memory of the application and
+  // batches need kOff: they are named by their registration.
+  Windows windows = Windows::kOff;
   // Asks the server to keep its answers to changes, so that a lost one can be fetched (5.2).
   bool response_cache = true;
 

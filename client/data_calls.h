@@ -26,9 +26,12 @@ class DirectCallOf : public Call<Args> {
                                 std::span<std::byte> out, bool checksums) override {
     if (part_.given_up()) return part_.GivenUp();
     if constexpr (std::is_same_v<decltype((this->args.*buffers)), wire::DirectOpBuffer&>) {
-      this->args.*buffers = part_.Advertise();
+      absl::StatusOr<wire::DirectOpBuffer> buffer = part_.Expose();
+      if (!buffer.ok()) return buffer.status();
+      this->args.*buffers = *buffer;
     } else {
-      part_.Advertise(this->args.*buffers);
+      absl::Status exposed = part_.Expose(this->args.*buffers);
+      if (!exposed.ok()) return exposed;
     }
     if constexpr (!std::is_same_v<decltype(checksum), std::nullptr_t>) {
       this->args.*checksum = checksums ? part_.Checksum(part_.size, order) : wire::Checksum();

@@ -26,7 +26,13 @@ struct LeasePart {
   std::byte* data() const { return lease->payload() + position; }
   std::span<std::byte> bytes() const { return {data(), size}; }
   wire::DirectOpBuffer Advertise() const { return pool->Advertise(*lease, data(), size); }
-  void Advertise(wire::DirectOpBuffers& to) const { to.assign(1, Advertise()); }
+  // Opens it to the server for the request that is being encoded, once in it.
+  absl::StatusOr<wire::DirectOpBuffer> Expose() const { return pool->Expose(*lease, data(), size); }
+  absl::Status Expose(wire::DirectOpBuffers& to) const {
+    absl::StatusOr<wire::DirectOpBuffer> buffer = Expose();
+    if (buffer.ok()) to.assign(1, *buffer);
+    return buffer.status();
+  }
 
   // `bytes` of it, from `before` on.
   LeasePart Sub(uint32_t before, uint32_t bytes) const {
@@ -95,6 +101,10 @@ struct UserPart {
           memory->Advertise(segment.handle, bytes.data(), static_cast<uint32_t>(bytes.size())));
       return true;
     });
+  }
+  absl::Status Expose(wire::DirectOpBuffers& to) const {
+    Advertise(to);
+    return absl::OkStatus();
   }
   // Visits its bytes in order until `visit` says false; whether it never did.
   template <class F>

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "wire/header.h"
+#include "wire/invalidation.h"
 
 namespace dafs::client {
 namespace {
@@ -16,12 +17,16 @@ void Store(uint32_t value, wire::ByteOrder order, std::byte* at) {
 
 }  // namespace
 
-std::array<std::byte, 16> EncodePrivateData(const PrivateData& data, wire::ByteOrder order) {
-  std::array<std::byte, 16> bytes{};
+absl::InlinedVector<std::byte, 24> EncodePrivateData(const PrivateData& data,
+                                                     wire::ByteOrder order) {
+  absl::InlinedVector<std::byte, 24> bytes(wire::kInvalidationAt);
   Store(wire::kRequestMagic, order, &bytes[0]);
   std::memcpy(&bytes[4], data.client_instance_differentiator.data(), 4);
   std::memcpy(&bytes[8], data.client_session_differentiator.data(), 4);
   Store(data.channel_type, order, &bytes[12]);
+  if (data.invalidation) {
+    bytes.insert(bytes.end(), wire::kInvalidation.begin(), wire::kInvalidation.end());
+  }
   return bytes;
 }
 

@@ -31,6 +31,10 @@ struct CallTotals {
 struct SessionReport {
   bool up = false;
   std::string transport;  // "iwarp over TCP, CRC32C off"
+  std::string memory;     // "memory windows", or why there are none; empty: no data buffers
+  bool memory_by_windows = false;
+  uint64_t windows_bound = 0;
+  uint64_t windows_ended = 0;  // of them by us, because no answer of the server did
   std::string peer;
   std::string passed_over;  // why what was tried before did not serve; empty: this was first
   absl::Duration age;

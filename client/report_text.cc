@@ -39,6 +39,14 @@ void AppendSession(const SessionReport& s, std::string* out) {
       s.big_endian ? "big" : "little", s.checksums ? "on" : "off", s.max_request_size,
       s.max_response_size, s.max_credentials, s.nreq, s.max_requests, s.target_nreq, s.slots,
       s.slots_taken, s.waiting_for_slots);
+  if (!s.memory.empty()) {
+    absl::StrAppend(out, "    data buffers: ", s.memory);
+    if (s.memory_by_windows) {
+      absl::StrAppend(out, ", ", s.windows_bound, " bound, ", s.windows_ended,
+                      " not ended by the server");
+    }
+    absl::StrAppend(out, "\n");
+  }
   if (!s.passed_over.empty()) {
     absl::StrAppend(out, "    tried before: ", s.passed_over, "\n");
   }
@@ -67,11 +75,13 @@ std::string Quote(absl::string_view text) {
 const char* Bool(bool value) { return value ? "true" : "false"; }
 
 void AppendJson(const SessionReport& s, std::string* out) {
-  absl::StrAppend(out, "{\"transport\":", Quote(s.transport), ",\"peer\":", Quote(s.peer),
-                  ",\"passed_over\":", Quote(s.passed_over),
-                  ",\"age_us\":", absl::ToInt64Microseconds(s.age),
-                  ",\"session_id\":", Quote(s.session_id), ",\"trusted\":", Bool(s.trusted),
-                  ",\"checksums\":", Bool(s.checksums), ",\"big_endian\":", Bool(s.big_endian));
+  absl::StrAppend(
+      out, "{\"transport\":", Quote(s.transport), ",\"peer\":", Quote(s.peer),
+      ",\"memory\":", Quote(s.memory), ",\"memory_by_windows\":", Bool(s.memory_by_windows),
+      ",\"windows_bound\":", s.windows_bound, ",\"windows_ended\":", s.windows_ended,
+      ",\"passed_over\":", Quote(s.passed_over), ",\"age_us\":", absl::ToInt64Microseconds(s.age),
+      ",\"session_id\":", Quote(s.session_id), ",\"trusted\":", Bool(s.trusted),
+      ",\"checksums\":", Bool(s.checksums), ",\"big_endian\":", Bool(s.big_endian));
   absl::StrAppend(out, ",\"max_request_size\":", s.max_request_size,
                   ",\"max_response_size\":", s.max_response_size,
                   ",\"max_requests\":", s.max_requests, ",\"max_credentials\":", s.max_credentials,

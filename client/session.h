@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -125,6 +126,7 @@ class Session final : public dat::Pollable {
 
   // session_connect.cc
   absl::Status SetUp(dat::Provider& provider, const dat::Address& address);
+  void ChooseWindows();
   dat::Task<absl::Status> Negotiate(absl::Time deadline);
   dat::Task<absl::Status> ConnectThenAuthenticate(absl::Time deadline);
   template <class Args>
@@ -166,6 +168,9 @@ class Session final : public dat::Pollable {
 
   // session_receive.cc
   absl::Status PostReceive(size_t index);
+  bool WaitsForWindow(size_t index, uint32_t size_bytes);
+  void WindowEnded(uint64_t slot);
+  void DropWindow(Slot& slot);
   void Handle(const dat::Completion& completion);
   void HandleMessage(size_t index, uint32_t size_bytes);
   absl::StatusOr<Slot*> Match(const wire::ResponseHeader& header);
@@ -200,6 +205,17 @@ class Session final : public dat::Pollable {
   bool read_channel_bound_ = false;
   bool back_control_bound_ = false;
   std::array<dat::Completion, 32> completions_;
+  // Whether each request has a window for its buffer; else why there are none.
+  bool windows_ = false;
+  std::string no_windows_;
+  uint64_t windows_bound_ = 0;
+  uint64_t windows_ended_ = 0;  // by us
+  struct Response {
+    size_t index = 0;  // of its receive
+    uint32_t size_bytes = 0;
+    Slot* slot = nullptr;  // whose window it may wait for; null: of no request
+  };
+  std::deque<Response> waiting_;  // in the order they came
 
   uint32_t send_bytes_ = 0;     // of one send buffer
   uint32_t receive_bytes_ = 0;  // of one receive buffer

@@ -70,7 +70,8 @@ absl::Status Session::SetUp(dat::Provider& provider, const dat::Address& address
   }
   memory_ = {static_cast<std::byte*>(at), bytes};
   ASSIGN_OR_RETURN(region_, domain_->Register(memory_, dat::Access::kLocal));
-  if (pool_ != nullptr) RETURN_IF_ERROR(pool_->Register(*domain_));
+  ChooseWindows();
+  if (pool_ != nullptr) RETURN_IF_ERROR(pool_->Register(*domain_, windows_));
 
   slots_.resize(slots);
   unposted_.reserve(slots);
@@ -81,14 +82,35 @@ absl::Status Session::SetUp(dat::Provider& provider, const dat::Address& address
   sizes.max_receives = slots;
   sizes.max_sends = slots;
   sizes.max_segments = 1;
+  // One for each request, and as many that are being ended though their requests are gone.
+  if (windows_) sizes.max_windows = 2 * slots;
   ASSIGN_OR_RETURN(endpoint_, pending->CreateEndpoint(*domain_, sizes));
   // As many as there can ever be answers: a request is only sent when its answer has a place.
   for (size_t i = 0; i < slots; ++i) RETURN_IF_ERROR(PostReceive(i));
   private_data_ = PrivateDataFor(options);
-  const auto private_data = EncodePrivateData(private_data_, options.byte_order);
-  RETURN_IF_ERROR(endpoint_->Connect(private_data));
+  private_data_.invalidation = windows_;
+  RETURN_IF_ERROR(endpoint_->Connect(EncodePrivateData(private_data_, options.byte_order)));
+  private_data_.invalidation = false;  // that is for this channel only
+  if (windows_) pool_->UseWindows(endpoint_.get());
   loop_.Add(this);
   return absl::OkStatus();
+}
+
+void Session::ChooseWindows() {
+  const ClientOptions& options = client_.options();
+  windows_ = false;
+  if (pool_ == nullptr) return;
+  absl::Status can = domain_->windows();
+  if (options.windows == Windows::kOff) {
+    no_windows_ = "no memory windows: not wanted";
+  } else if (options.rdma_read_channel || options.back_control_channel) {
+    // A window is for the peer of one connection.
+    no_windows_ = "no memory windows: the server has further channels to reach memory by";
+  } else if (can.ok() || (absl::IsFailedPrecondition(can) && options.windows == Windows::kOn)) {
+    windows_ = true;
+  } else {
+    no_windows_ = absl::StrCat("no memory windows: ", can.message());
+  }
 }
 
 dat::Task<absl::Status> Session::Establish(absl::Time deadline) {
@@ -207,6 +229,13 @@ wire::ConnectBindArgs Session::BindArgs() const {
 // Spec gap: 3.1.2.3.4 has the client make the channel; where that fails, writes go inline and need
 // none.
 dat::Task<void> Session::BindReadChannel(absl::Time deadline) {
+  if (windows_) {
+    // A window is for the peer of one connection, and the buffers are open by windows only.
+    LogNotice(absl::StrCat(peer_.ToString(),
+                           ": the server wants an RDMA-read Channel, which "
+                           "windows= rules out: data is written inline"));
+    co_return;
+  }
   auto channel = Channel::Connect(loop_, *provider_, *domain_, ChannelOptions());
   absl::Status status = channel.status();
   if (status.ok()) {

@@ -45,7 +45,11 @@ void Session::Handle(const dat::Completion& completion) {
     case dat::Event::kReceive:
       // A receive that failed or was flushed: kDisconnected follows.
       if (!completion.status.ok() || state_ >= State::kDying) return;
+      if (windows_ && WaitsForWindow(completion.cookie, completion.size_bytes)) return;
       HandleMessage(completion.cookie, completion.size_bytes);
+      return;
+    case dat::Event::kInvalidated:
+      if (completion.status.ok()) WindowEnded(completion.cookie);  // else kDisconnected follows
       return;
     case dat::Event::kSend:
       if (completion.cookie < slots_.size()) {
@@ -65,6 +69,53 @@ void Session::Handle(const dat::Completion& completion) {
     case dat::Event::kRdmaRead:
       return;  // all RDMA is the server's
   }
+}
+
+// Nobody is told that the server has answered before it can reach the buffer no more. Where the
+// answer did not bring that about (Send with Invalidate), the window is ended here, and the answer,
+// and what comes behind it, waits in its receive buffer.
+bool Session::WaitsForWindow(size_t index, uint32_t size_bytes) {
+  const std::byte* at = memory_.data() + slots_.size() * send_bytes_ + index * receive_bytes_;
+  const std::span<const std::byte> message(at, size_bytes);
+  auto decoded = wire::DecodeResponseHeader(message, negotiated_.order);
+  absl::StatusOr<Slot*> slot = decoded.ok() ? Match(decoded->header) : decoded.status();
+  Response response{index, size_bytes, slot.ok() ? *slot : nullptr};
+  if (response.slot != nullptr && response.slot->window.has_value() && !response.slot->ending) {
+    const auto cookie = static_cast<uint64_t>(response.slot - slots_.data());
+    const absl::Status ending = endpoint_->PostInvalidate(cookie, *response.slot->window);
+    if (ending.ok()) {
+      response.slot->ending = true;
+      ++windows_ended_;
+    } else if (absl::IsNotFound(ending)) {
+      response.slot->window.reset();
+    } else {
+      Fail(ending);
+      return true;
+    }
+  }
+  if (waiting_.empty() && (response.slot == nullptr || !response.slot->ending)) return false;
+  waiting_.push_back(response);
+  return true;
+}
+
+void Session::WindowEnded(uint64_t slot) {
+  if (slot >= slots_.size()) return;  // of a request that was not sent
+  slots_[slot].window.reset();
+  slots_[slot].ending = false;
+  while (!waiting_.empty() && state_ < State::kDying) {
+    const Response response = waiting_.front();
+    if (response.slot != nullptr && response.slot->ending) return;
+    waiting_.pop_front();
+    HandleMessage(response.index, response.size_bytes);
+  }
+}
+
+// Of a request that will not be sent.
+void Session::DropWindow(Slot& slot) {
+  if (!slot.window.has_value()) return;
+  constexpr uint64_t kNobody = ~uint64_t{0};
+  const absl::Status ending = endpoint_->PostInvalidate(kNobody, *std::exchange(slot.window, {}));
+  if (!ending.ok() && !absl::IsNotFound(ending)) Fail(ending);
 }
 
 void Session::HandleMessage(size_t index, uint32_t size_bytes) {
@@ -168,6 +219,7 @@ void Session::Die() {
   loop_.Cancel(std::exchange(tick_, 0));
   loop_.Cancel(std::exchange(post_timer_, 0));
   loop_.Remove(this);
+  if (windows_) pool_->UseWindows(nullptr);
   EndChannels();
   ResumeAll();
   if (lost_) std::exchange(lost_, nullptr)();
@@ -181,6 +233,7 @@ void Session::Kill(absl::Status why) {
   loop_.Cancel(std::exchange(tick_, 0));
   loop_.Cancel(std::exchange(post_timer_, 0));
   loop_.Remove(this);
+  if (windows_) pool_->UseWindows(nullptr);
   EndChannels();
   endpoint_.reset();
   ResumeAll();
@@ -200,7 +253,8 @@ void Session::EndChannels() {
 void Session::ResumeAll() {
   for (Slot& slot : slots_) {
     if (slot.expects_answer && slot.exchange != nullptr) ++totals_[slot.proc].lost;
-    slot.expects_answer = slot.sending = false;
+    slot.expects_answer = slot.sending = slot.ending = false;
+    slot.window.reset();
     slot.exchange = nullptr;
     slot.call = nullptr;
     BufferPin pin = std::move(slot.pin);
@@ -208,6 +262,7 @@ void Session::ResumeAll() {
   }
   in_flight_ = 0;
   unposted_.clear();
+  waiting_.clear();
   while (Exchange* exchange = first_exchange_) {
     Finish(*exchange, absl::UnavailableError(
                           absl::StrCat(Describe(*exchange), ": session lost: ", why_.message())));

@@ -5,6 +5,7 @@
 #include <array>
 #include <coroutine>
 #include <cstdint>
+#include <optional>
 
 #include "client/session.h"
 
@@ -22,6 +23,10 @@ struct Session::Slot {
   uint32_t generation = 0;  // in the analyzer: tells an answer from one to an earlier request
   bool expects_answer = false;
   bool sending = false;
+  // The context of the memory window by which the server reaches the request's buffer; none once
+  // it is ended. `ending`: that was asked for, and the response waits for it.
+  std::optional<uint32_t> window;
+  bool ending = false;
   absl::Time posted;
 };
 

@@ -57,6 +57,18 @@ bool HasRdmaDevice() {
   return !error && devices != std::filesystem::directory_iterator();
 }
 
+client::Windows WindowsOf(const Options& o) {
+  switch (o.windows) {
+    case Windows::kOff:
+      return client::Windows::kOff;
+    case Windows::kOn:
+      return client::Windows::kOn;
+    case Windows::kAuto:
+      break;
+  }
+  return client::Windows::kAuto;
+}
+
 wire::ByteOrder ByteOrderOf(const Options& o) {
   switch (o.byte_order) {
     case MessageOrder::kLittle:
@@ -163,6 +175,7 @@ Outcome Mount::MakeClient() {
   c.byte_order = ByteOrderOf(o);
   c.checksums = o.checksum;
   c.rdma_read_channel = o.rdma_read_channel;
+  c.windows = WindowsOf(o);
   if (o.msgsize != 0) c.max_request_size = c.max_response_size = o.msgsize;
   c.uncommitted_bytes = size_t{o.uncommitted} << 20;
   if (o.buffers != 0) c.buffers.bytes = size_t{o.buffers} << 20;
@@ -319,8 +332,12 @@ void Mount::SayMounted() const {
             session_.transport + ", server " + session_.peer +
             (session_.passed_over.empty() ? "" : "; tried before: " + session_.passed_over) +
             "; requests by " + RequestsBy() +
-            "; the data buffers are open to the server while a session lasts (registered memory, "
-            "no memory windows)");
+            (session_.memory_by_windows
+                 ? "; the server reaches a data buffer only while a request that names it is out "
+                   "(memory windows)"
+                 : "; the data buffers are open to the server while a session lasts (registered "
+                   "memory, " +
+                       session_.memory + ")"));
 }
 
 ExitCode Mount::Serve() {

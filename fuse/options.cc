@@ -61,6 +61,13 @@ absl::StatusOr<Proto> ParseProto(std::string_view value) {
   return Bad(Cat({"proto=", value}), "auto, tcp or rdma is wanted");
 }
 
+absl::StatusOr<Windows> ParseWindows(std::string_view value) {
+  if (value == "auto") return Windows::kAuto;
+  if (value == "on") return Windows::kOn;
+  if (value == "off") return Windows::kOff;
+  return Bad(Cat({"windows=", value}), "auto, on or off is wanted");
+}
+
 absl::StatusOr<LookupCache> ParseLookupCache(std::string_view value) {
   if (value == "all") return LookupCache::kAll;
   if (value == "pos" || value == "positive") return LookupCache::kPositive;
@@ -96,6 +103,8 @@ void SetCacheTimes(Options& o, absl::Duration time) { o.cache = {time, time, tim
 absl::StatusOr<bool> ApplyValue(std::string_view name, std::string_view value, Options& o) {
   if (name == "proto") {
     ASSIGN_OR_RETURN(o.proto, ParseProto(value));
+  } else if (name == "windows") {
+    ASSIGN_OR_RETURN(o.windows, ParseWindows(value));
   } else if (name == "lookupcache") {
     ASSIGN_OR_RETURN(o.lookup_cache, ParseLookupCache(value));
   } else if (name == "local_lock") {

@@ -27,6 +27,7 @@ struct Source {
 absl::StatusOr<Source> ParseSource(std::string_view text);
 
 enum class Proto : uint8_t { kAuto, kTcp, kRdma };
+enum class Windows : uint8_t { kAuto, kOn, kOff };
 
 // Of the numbers in messages, which is the client's to choose (6.1.1.5).
 enum class MessageOrder : uint8_t { kHost, kLittle, kBig };
@@ -71,7 +72,8 @@ struct Options {
   std::string security_context;   // "context=...": handed to mount(2) as it is
 
   Proto proto = Proto::kAuto;
-  std::string rdma_device;    // rdmadev=; empty: by route
+  std::string rdma_device;  // rdmadev=; empty: by route
+  Windows windows = Windows::kAuto;
   uint16_t port = 20149;      // from the source, port=, or the default
   uint32_t nconnect = 1;      // 1..16 workers, one session each
   uint32_t rsize = 1u << 20;  // bytes, 4096..1 MiB, whole pages

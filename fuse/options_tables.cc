@@ -97,6 +97,8 @@ Options:
   ro | rw              read only, or reading and writing (default)
   proto=auto|tcp|rdma  transport; auto (default) tries rdma, then tcp
   rdmadev=NAME         RDMA device to use (default: by route)
+  windows=auto|on|off  whether the server reaches data buffers by memory windows, each for one request:
+                       where devices keep to them (default), wherever there are any, or never
   spin=N               microseconds to poll for an answer before sleeping, 0..10000 (default 50)
   port=N               port of the server (default 20149)
   nconnect=N           sessions, each with a thread, 1..16 (default 1)

@@ -62,6 +62,12 @@ class Call {
   // the Response Cache must not be told that it was (5.2.4).
   void CutShort() { cut_short_ = true; }
 
+  // The memory that it names, of which the first buffer is invalidated with the response where the
+  // client asked for that (wire/invalidation.h).
+  void Names(std::span<const wire::DirectOpBuffer> buffers) {
+    if (!buffers.empty()) invalidate_ = buffers.front().buffer_handle;
+  }
+
   // Its results come later than its response: the Response Cache has no entry of it (5.2.3).
   void NotRemembered() { passes_ = true; }
   // What the caller's groups lie in.
@@ -102,6 +108,7 @@ class Call {
   bool holds_stream_ = false;
   bool cut_short_ = false;
   bool passes_ = false;
+  std::optional<uint32_t> invalidate_;
 };
 
 template <class Args>

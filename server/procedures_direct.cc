@@ -47,6 +47,7 @@ dat::Task<DafsStatus> Fetch(Call& call, const DirectLease& lease,
 dat::Task<void> ReadDirect(Call& call) {
   wire::ReadDirectArgs args;
   if (!call.Decode(args)) co_return;
+  call.Names(args.read_data_buffers);
   Session& session = call.session();
   const size_t total = std::min(args.byte_count, session.shared().options->max_transfer_bytes);
   DirectLease lease = co_await session.direct_buffers().Acquire(total);
@@ -97,6 +98,7 @@ dat::Task<void> ReadDirect(Call& call) {
 dat::Task<void> WriteDirect(Call& call) {
   wire::WriteDirectArgs args;
   if (!call.Decode(args)) co_return;
+  call.Names(args.write_data_buffers);
   Session& session = call.session();
   if (args.byte_count > session.shared().options->max_transfer_bytes) {
     call.FinishError(DafsStatus::kWriteTooBig);
@@ -128,6 +130,7 @@ dat::Task<void> WriteDirect(Call& call) {
 dat::Task<void> AppendDirect(Call& call) {
   wire::AppendDirectArgs args;
   if (!call.Decode(args)) co_return;
+  call.Names({&args.write_data_buffer, 1});
   Session& session = call.session();
   if (args.byte_count > session.shared().options->max_transfer_bytes) {
     call.FinishError(DafsStatus::kWriteTooBig);

@@ -67,6 +67,7 @@ dat::Task<void> ReaddirInline(Call& call) {
 dat::Task<void> ReaddirDirect(Call& call) {
   wire::ReaddirDirectArgs args;
   if (!call.Decode(args)) co_return;
+  call.Names(args.readdir_data_buffers);
   Session& session = call.session();
   const size_t room = std::min({size_t{args.maxcount},
                                 static_cast<size_t>(std::min<uint64_t>(

@@ -22,6 +22,7 @@ constexpr size_t kMostContent = DirectBuffers::kLarge;
 dat::Task<void> GetattrDirect(Call& call) {
   wire::GetattrDirectArgs args;
   if (!call.Decode(args)) co_return;
+  call.Names({&args.data_buffer, 1});
   Session& session = call.session();
   wire::FileAttributes attributes;
   DafsStatus status = session.store().Getattr(call.caller(), args.filehandle,
@@ -53,6 +54,7 @@ dat::Task<void> GetattrDirect(Call& call) {
 dat::Task<void> ReadlinkDirect(Call& call) {
   wire::ReadlinkDirectArgs args;
   if (!call.Decode(args)) co_return;
+  call.Names({&args.buffer, 1});
   Session& session = call.session();
   std::string link;
   DafsStatus status = session.store().Readlink(call.caller(), args.filehandle, &link);

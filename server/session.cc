@@ -9,6 +9,7 @@
 #include "server/batches.h"
 #include "server/procedures.h"
 #include "server/worker.h"
+#include "wire/invalidation.h"
 #include "wire/log.h"
 #include "wire/status_macros.h"
 
@@ -66,7 +67,9 @@ Session::Session(Worker& worker, const Shared& shared, dat::Domain& domain, cons
       host_(std::move(host)),
       peer_(PeerOf(endpoint->peer())),
       peer_name_(endpoint->peer().ToString()),
-      endpoint_(std::move(endpoint)) {
+      endpoint_(std::move(endpoint)),
+      invalidates_(wire::AsksForInvalidation(endpoint_->peer_private_data()) &&
+                   endpoint_->can_invalidate()) {
   streams_.Grant(1);
   absl::Status status = send_buffers_.Resize(domain_, 1, wire::kFirstReceiveBytes);
   if (status.ok()) status = AddReceive(wire::kFirstReceiveBytes);
@@ -147,6 +150,8 @@ void Session::OnCompletion(const dat::Completion& completion) {
       if (--work->pending == 0 && work->waiter) std::exchange(work->waiter, nullptr).resume();
       return (bound_to_ != nullptr ? bound_to_ : this)->ReturnRdmaCredits(1);
     }
+    case dat::Event::kInvalidated:
+      return;  // this side has no windows
     case dat::Event::kDisconnected:
       return OnDisconnected(completion.status);
   }
@@ -300,6 +305,7 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
   std::unique_ptr<Outgoing> outgoing = std::move(call.outgoing_);
   std::shared_ptr<Chain> chain = std::move(call.chain_);
   call.credential_.reset();
+  const std::optional<uint32_t> invalidate = std::exchange(call.invalidate_, std::nullopt);
   Remember(call, status, outgoing->buffer->memory().first(response_bytes));
   if (std::exchange(call.holds_stream_, false)) streams_.End(call.header().stream_id);
   // The numbers of the session begin behind the connect exchange, which may be repeated as it is.
@@ -317,6 +323,7 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
   dat::Endpoint::SendOptions options;
   options.more =
       (chain != nullptr && !chain->waiting.empty()) || call.header().procedure == Proc::kClose;
+  if (invalidates_) options.invalidate_context = invalidate;
   absl::Status posted = endpoint_->PostSend(CookieOf(cookie), {&segment, 1}, options);
   if (!posted.ok()) {
     OnSent(std::unique_ptr<Outgoing>(cookie));

@@ -235,6 +235,7 @@ class Session final : public dat::Pollable {
   std::deque<CreditWaiter*> credit_waiters_;
 
   std::unique_ptr<dat::Endpoint> endpoint_;
+  const bool invalidates_;  // contexts of the client, where it named any for one request
   bool polling_ = false;
   RecentStats recent_stats_;   // of the request before
   bool ending_ = false;        // no further request is taken

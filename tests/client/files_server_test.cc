@@ -37,6 +37,7 @@ struct Variant {
   uint32_t message_bytes;
   uint32_t requests;
   bool rdma_read_channel = false;
+  Windows windows = Windows::kOff;
 
   friend void PrintTo(const Variant& one, std::ostream* out) { *out << one.name; }
 };
@@ -53,6 +54,7 @@ class FilesServerTest : public ServerTest, public testing::WithParamInterface<Va
     options.max_request_size = options.max_response_size = GetParam().message_bytes;
     options.max_requests = GetParam().requests;
     options.rdma_read_channel = GetParam().rdma_read_channel;
+    options.windows = GetParam().windows;
     StartClient(std::move(options));
   }
 
@@ -93,8 +95,31 @@ INSTANTIATE_TEST_SUITE_P(
                     Variant{"BigEndianChecksums", wire::ByteOrder::kBig, true, 16384, 64},
                     Variant{"SmallestMessages", HostByteOrder(), false, 1024, 64},
                     Variant{"OneCredit", HostByteOrder(), true, 4096, 1},
-                    Variant{"ReadChannel", wire::ByteOrder::kBig, true, 16384, 64, true}),
+                    Variant{"ReadChannel", wire::ByteOrder::kBig, true, 16384, 64, true},
+                    Variant{"Windows", HostByteOrder(), true, 16384, 64, false, Windows::kOn}),
     [](const auto& info) { return std::string(info.param.name); });
+
+// Each answer of our server ends the window of its request (Send with Invalidate).
+TEST_P(FilesServerTest, TheServerEndsTheWindowsItWasGiven) {
+  if (GetParam().windows == Windows::kOff) {
+    EXPECT_FALSE(files_->Report().session.memory_by_windows);
+    return;
+  }
+  if (!files_->Report().session.memory_by_windows) GTEST_SKIP() << files_->Report().session.memory;
+  MakeLocal("file", Pattern(1 << 20));
+  absl::StatusOr<OpenFile> file = Open("file", false);
+  ASSERT_STATUS_OK(file);
+  BufferLease target = Lease(BufferUse::kReadTarget, 1 << 20);
+  BufferLease source = Lease(BufferUse::kWriteSource, 1 << 20);
+  for (uint32_t size : {20000u, 65536u, 1u << 20}) {
+    ASSERT_STATUS_OK(
+        Await(files_->Read(root_user_, file->handle, file->state_id, 0, target, size)));
+    ASSERT_STATUS_OK(Await(files_->Write(root_user_, file->handle, file->state_id, 0, source, 0,
+                                         size, wire::StableHow::kUnstable)));
+  }
+  EXPECT_EQ(files_->Report().session.windows_bound, 6u);
+  EXPECT_EQ(files_->Report().session.windows_ended, 0u);
+}
 
 TEST_P(FilesServerTest, MountGivesTheExportsRoot) {
   struct stat st;

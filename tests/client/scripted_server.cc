@@ -20,8 +20,13 @@ class ScriptedDomain final : public dat::Domain {
  public:
   absl::StatusOr<std::unique_ptr<dat::Region>> Register(std::span<std::byte> memory,
                                                         dat::Access access) override;
+  explicit ScriptedDomain(absl::Status windows) : windows_(std::move(windows)) {}
+  absl::Status windows() const override { return windows_; }
   std::map<uint32_t, ScriptedRegion*> regions;
   uint32_t next_context = 0x100;
+
+ private:
+  absl::Status windows_;
 };
 
 class ScriptedRegion final : public dat::Region {
@@ -59,7 +64,7 @@ class ScriptedPending final : public dat::PendingEndpoint {
  public:
   ScriptedPending(ScriptedServer* server, dat::Address peer) : server_(server), peer_(peer) {}
   absl::StatusOr<std::unique_ptr<dat::Domain>> NewDomain() override {
-    return std::make_unique<ScriptedDomain>();
+    return std::make_unique<ScriptedDomain>(server_->windows);
   }
   bool Fits(const dat::Domain&) const override { return true; }
   absl::StatusOr<std::unique_ptr<dat::Endpoint>> CreateEndpoint(
@@ -94,6 +99,7 @@ ScriptedConnection::ScriptedConnection(ScriptedServer* server, ScriptedDomain* d
 }
 
 ScriptedConnection::~ScriptedConnection() {
+  windows_.clear();
   std::erase(server_->connections, this);
   close(fd_);
 }
@@ -145,6 +151,27 @@ absl::Status ScriptedConnection::PostSend(uint64_t cookie, std::span<const dat::
   return absl::OkStatus();
 }
 
+absl::StatusOr<dat::RemoteBuffer> ScriptedConnection::PostBind(const dat::Segment& part,
+                                                               dat::Access access) {
+  if (closed || Break()) return absl::UnavailableError("closed");
+  auto window = domain_->Register({part.data, part.size_bytes}, access);
+  if (!window.ok()) return window.status();
+  const dat::RemoteBuffer remote{(*window)->target_address(), (*window)->context()};
+  windows_[remote.context] = *std::move(window);
+  ++server_->windows_bound;
+  return remote;
+}
+
+absl::Status ScriptedConnection::PostInvalidate(uint64_t cookie, uint32_t context) {
+  if (closed || windows_.erase(context) == 0) return absl::NotFoundError("no such window");
+  dat::Completion ended;
+  ended.event = dat::Event::kInvalidated;
+  ended.cookie = cookie;
+  completions_.push_back(std::move(ended));
+  ++server_->windows_ended;
+  return absl::OkStatus();
+}
+
 dat::WaitHandle ScriptedConnection::Arm() {
   if (!completions_.empty() || !inbox_.empty() || (closed && !reported_end_)) return {};
   return {fd_, 1 /* EPOLLIN */};
@@ -180,6 +207,7 @@ void ScriptedConnection::CloseAfterAnswers() {
 void ScriptedConnection::Close(absl::Status) {
   if (closed) return;
   closed = true;
+  windows_.clear();
   // What had not been taken is lost with the connection.
   completions_.clear();
   inbox_.clear();

@@ -82,6 +82,8 @@ class ScriptedConnection final : public dat::Endpoint {
   absl::Status PostRdmaWrite(uint64_t, std::span<const dat::Segment>, dat::RemoteBuffer,
                              bool) override;
   absl::Status PostRdmaRead(uint64_t, std::span<const dat::Segment>, dat::RemoteBuffer) override;
+  absl::StatusOr<dat::RemoteBuffer> PostBind(const dat::Segment& part, dat::Access access) override;
+  absl::Status PostInvalidate(uint64_t cookie, uint32_t context) override;
   size_t Poll(std::span<dat::Completion> out) override;
   dat::WaitHandle Arm() override;
   void Disconnect() override { Close(absl::OkStatus()); }
@@ -119,7 +121,8 @@ class ScriptedConnection final : public dat::Endpoint {
   std::deque<std::vector<std::byte>> inbox_;
   std::deque<dat::Completion> completions_;
   bool reported_end_ = false;
-  std::map<uint16_t, uint16_t> outstanding_;  // stream -> seq_number
+  std::map<uint32_t, std::unique_ptr<dat::Region>> windows_;  // by context
+  std::map<uint16_t, uint16_t> outstanding_;                  // stream -> seq_number
   std::map<uint16_t, uint16_t> last_seq_;
   uint32_t nreq_ = 1;
   bool last_forw_ = false;
@@ -145,7 +148,10 @@ class ScriptedServer final : public dat::Provider {
   uint64_t write_verifier = 1;
   bool keeps_responses = true;   // agrees to a Response Cache (5.2)
   bool keeps_unanswered = true;  // knows a lost session even if nothing was kept of it
-  bool open_handle = true;       // has the private procedure OPEN_HANDLE
+  absl::Status windows = absl::UnimplementedError("scripted: no windows");  // Domain::windows
+  size_t windows_bound = 0;                                                 // so far
+  size_t windows_ended = 0;                                                 // by their owner
+  bool open_handle = true;  // has the private procedure OPEN_HANDLE
 
   // A restart: connections end, opens are forgotten, state ids and client_id are new. The Response
   // Cache survives unless `with_cache` is false.

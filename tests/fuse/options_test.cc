@@ -103,7 +103,7 @@ TEST(ParseOptions, EachOptionSetsItsField) {
   absl::StatusOr<Options> o = ParseList(
       "ro,proto=tcp,port=1234,nconnect=4,rsize=65536,wsize=32768,soft,timeo=15,acregmin=1,"
       "acregmax=2,acdirmin=3,acdirmax=4,lookupcache=none,checksum,msgsize=1024,buffers=8,"
-      "byteorder=big,spin=7,rdma_read_channel,io_uring=auto");
+      "byteorder=big,spin=7,rdma_read_channel,io_uring=auto,windows=on");
   ASSERT_TRUE(o.ok()) << o.status();
   EXPECT_EQ(o->mount_flags, static_cast<unsigned long>(MS_RDONLY));
   EXPECT_EQ(o->proto, Proto::kTcp);
@@ -127,6 +127,11 @@ TEST(ParseOptions, EachOptionSetsItsField) {
   EXPECT_EQ(o->io_uring, IoUring::kAuto);
   EXPECT_EQ(ParseList("io_uring=on")->io_uring, IoUring::kOn);
   EXPECT_EQ(ParseList("io_uring=on,io_uring=off")->io_uring, IoUring::kOff);
+  EXPECT_EQ(o->windows, Windows::kOn);
+  EXPECT_EQ(ParseList("windows=off")->windows, Windows::kOff);
+  EXPECT_EQ(ParseList("windows=auto")->windows, Windows::kAuto);
+  EXPECT_EQ(ParseList("ro")->windows, Windows::kAuto);
+  EXPECT_FALSE(ParseList("windows=yes").ok());
   EXPECT_EQ(ParseList("spin=0")->spin, absl::ZeroDuration());
 }
 
@@ -283,7 +288,7 @@ TEST(HelpText, NamesEveryOption) {
                              "noac",      "lookupcache=", "allow_other", "default_permissions",
                              "checksum",  "msgsize=",     "buffers=",    "remount",
                              "_netdev",   "byteorder=",   "spin=",       "rdma_read_channel",
-                             "io_uring="}) {
+                             "io_uring=",  "windows="}) {
     EXPECT_THAT(help, HasSubstr(option));
   }
 }
