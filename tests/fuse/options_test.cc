@@ -288,7 +288,7 @@ TEST(HelpText, NamesEveryOption) {
                              "noac",      "lookupcache=", "allow_other", "default_permissions",
                              "checksum",  "msgsize=",     "buffers=",    "remount",
                              "_netdev",   "byteorder=",   "spin=",       "rdma_read_channel",
-                             "io_uring=",  "windows="}) {
+                             "io_uring=", "windows="}) {
     EXPECT_THAT(help, HasSubstr(option));
   }
 }
