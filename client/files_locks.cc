@@ -324,8 +324,6 @@ dat::Task<absl::Status> Files::GiveBack(const Identity& who, const LockOwner& ow
 dat::Task<void> Files::UnlockBeforeClose(const Identity& who, const wire::FileHandle& file,
                                          const wire::StateId& state_id,
                                          const std::vector<LockRange>& held) {
-  dat::Task<void> committing = CommitBeforeUnlock(who, file);
-  co_await committing;
   Call<wire::LockuArgs> records;
   Call<wire::LockuArgs> flock;
   std::vector<CallBase*> chain;

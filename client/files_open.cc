@@ -256,6 +256,12 @@ dat::Task<absl::Status> Files::Downgrade(const Identity& who, const wire::FileHa
 dat::Task<absl::Status> Files::Close(const Identity& who, const wire::FileHandle& file,
                                      const wire::StateId& state_id, bool can_wait) {
   if (state_id.is_zero()) co_return absl::OkStatus();
+  if (!client_.locks().HeldBy(file, state_id).empty()) {
+    // While they are still ours: of a server that is lost meanwhile they are reclaimed, so that
+    // nobody else has them before what was written under them is written again.
+    dat::Task<void> committing = CommitBeforeUnlock(who, file);
+    co_await committing;
+  }
   const std::vector<wire::LockRange> held = client_.locks().Forget(file, state_id);
   if (!held.empty()) {
     dat::Task<void> unlock = UnlockBeforeClose(who, file, state_id, held);

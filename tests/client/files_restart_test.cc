@@ -134,5 +134,34 @@ TEST_F(FilesRestartTest, WhatWasWrittenUnderALockIsSafeBeforeTheNextHasIt) {
   EXPECT_FALSE(client_->uncommitted().Holds(file->handle));
 }
 
+// Given up before its data is safe, a lock would not be reclaimed from a server that lost that data,
+// and the next holder would not see it.
+TEST_F(FilesRestartTest, ALockThatAClosingFileGivesUpIsKeptUntilItsDataIsSafe) {
+  absl::StatusOr<OpenFile> file = Create("f", 0644);
+  ASSERT_STATUS_OK(file);
+  const LockOwner owner{file->handle, file->state_id};
+  const wire::LockRange flock{wire::kFlockByte, wire::kFlockByte, true};
+  ASSERT_STATUS_OK(Await(files_->Lock(user_, owner, flock)));
+  ASSERT_STATUS_OK(Write(*file, "mine"));
+  StopServer();
+  std::filesystem::remove(base_ + "/state/write-verifier");  // the machine has lost its page cache
+  ASSERT_EQ(truncate(Local("f").c_str(), 0), 0);
+  bool closed = false;
+  dat::Start([](Files& files, const Identity& who, OpenFile opened, bool& done) -> dat::Task<void> {
+    dat::Task<absl::Status> closing = files.Close(who, opened.handle, opened.state_id);
+    absl::Status status = co_await closing;
+    EXPECT_STATUS_OK(status);
+    done = true;
+  }(*files_, user_, *file, closed));
+  Await(loop_->Sleep(absl::Milliseconds(50)));
+  EXPECT_FALSE(closed);
+  EXPECT_FALSE(client_->locks().HeldBy(file->handle, file->state_id).empty());
+  StartServer();
+  while (!closed) Await(loop_->Sleep(absl::Milliseconds(5)));
+  EXPECT_EQ(LocalContent("f"), "mine");
+  EXPECT_EQ(client_->locks().count(), 0u);
+  EXPECT_FALSE(client_->uncommitted().Holds(file->handle));
+}
+
 }  // namespace
 }  // namespace dafs::client
