@@ -134,8 +134,8 @@ TEST_F(FilesRestartTest, WhatWasWrittenUnderALockIsSafeBeforeTheNextHasIt) {
   EXPECT_FALSE(client_->uncommitted().Holds(file->handle));
 }
 
-// Given up before its data is safe, a lock would not be reclaimed from a server that lost that data,
-// and the next holder would not see it.
+// Given up before its data is safe, a lock would not be reclaimed from a server that lost that
+// data, and the next holder would not see it.
 TEST_F(FilesRestartTest, ALockThatAClosingFileGivesUpIsKeptUntilItsDataIsSafe) {
   absl::StatusOr<OpenFile> file = Create("f", 0644);
   ASSERT_STATUS_OK(file);

@@ -127,6 +127,7 @@ class Recorder:
 
 def _run(device, orders, image, seed):
     recorder = Recorder(device, image, seed)
+    orders.recv(1)  # it is mounted: before, there is nothing to read from the device but an error
 
     def obey():
         orders.recv(1)
@@ -174,6 +175,7 @@ class RecordingDisk:
         self.orders = near
         if libc.mount(b"recording", os.fsencode(self.file), b"fuse", 0, options) != 0:
             raise OSError(ctypes.get_errno(), "mount of a FUSE file")
+        near.sendall(b"x")
         os.close(device)
         self.loop = take_loop(self.file)
         subprocess.run(["mount", "-t", "ext4", self.loop, str(self.point)], check=True, stdin=subprocess.DEVNULL)
