@@ -174,11 +174,6 @@ WorkerReport Files::Report() const {
   return report;
 }
 
-std::optional<uint32_t> Files::ServerCpu() const {
-  Session* session = connection_->session();
-  return session == nullptr ? std::nullopt : session->ServerCpu();
-}
-
 // ---- The way of every operation --------------------------------------------------------------
 
 // What one operation has been through.

@@ -449,8 +449,6 @@ class Files {
 
   // For the statistics of dafsctl.
   WorkerReport Report() const;
-  // The CPU that the server last sent from, where it is on this machine (dat::Endpoint::PeerCpu).
-  std::optional<uint32_t> ServerCpu() const;
   dat::Loop& loop() { return loop_; }
   Client& client() { return client_; }
 

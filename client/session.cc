@@ -441,10 +441,6 @@ dat::Task<void> Session::Shrink() {
 
 // ---- The report ------------------------------------------------------------------------------
 
-std::optional<uint32_t> Session::ServerCpu() const {
-  return endpoint_ == nullptr ? std::nullopt : endpoint_->PeerCpu();
-}
-
 void Session::Fill(SessionReport& report) const {
   const absl::Time now = dat::Loop::Now();
   report.up = alive();

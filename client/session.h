@@ -111,7 +111,6 @@ class Session final : public dat::Pollable {
   }
   uint32_t nreq() const { return nreq_; }
   void Fill(SessionReport& report) const;
-  std::optional<uint32_t> ServerCpu() const;  // dat::Endpoint::PeerCpu
 
   bool Poll() override;
   dat::WaitHandle Arm() override;

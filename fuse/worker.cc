@@ -14,7 +14,6 @@
 #include "fuse/kernel_init.h"
 #include "fuse/kernel_protocol.h"
 #include "fuse/memory_pressure.h"
-#include "fuse/program_cpu.h"
 #include "wire/log.h"
 #include "wire/status_macros.h"
 
@@ -27,15 +26,6 @@ constexpr absl::Duration kRingWait = absl::Seconds(10);
 // Of a request but WRITE: longer ones are requests we do not have (IOCTL), and the header is enough
 // to say so.
 size_t BodyMax(uint32_t opcode) { return opcode == FUSE_SETXATTR ? kSetxattrBodyMax : kBodyMax; }
-
-// Of file data, by a READ or WRITE; 0 for others and for what is cut short.
-uint32_t BytesMoved(const fuse_in_header& header, std::span<const std::byte> body) {
-  RequestReader in(body);
-  uint32_t bytes = 0;
-  if (header.opcode == FUSE_READ) bytes = in.Take<fuse_read_in>().size;
-  if (header.opcode == FUSE_WRITE) bytes = in.Take<fuse_write_in>().size;
-  return in.ok() ? bytes : 0;
-}
 
 }  // namespace
 
@@ -60,7 +50,6 @@ Worker::Worker(MountState& state, std::unique_ptr<dat::Loop> loop,
     : state_(state),
       loop_(std::move(loop)),
       files_(std::move(files)),
-      placement_(*loop_),
       interrupts_(*loop_, calls_) {}
 
 Worker::~Worker() {
@@ -211,18 +200,8 @@ void Worker::Handle(std::span<const std::byte> request) {
   }
 }
 
-void Worker::Place(const fuse_in_header& header, std::span<const std::byte> body) {
-  const bool alone = calls_.size() == 0 && header.pid != 0 &&
-                     BytesMoved(header, body) <= dat::Placement::kSmallBytes;
-  if (!placement_.Note(header.pid, alone)) return;
-  // With a server elsewhere the turns are not all taken here: a spinning worker is ready sooner.
-  const bool here = files_->ServerCpu().has_value();
-  placement_.Follow(here ? CpuOfThread(header.pid) : std::nullopt);
-}
-
 void Worker::StartCall(AnswerPath& path, const fuse_in_header& header, Call::Body body,
                        client::BufferLease lease) {
-  Place(header, body.first);
   auto call = std::make_unique<Call>(path, calls_, header, body, std::move(lease));
   dat::Start(operations_->Serve(std::move(call), [this] { CallDone(); }));
 }

@@ -32,7 +32,6 @@
 #include "fuse/mount_state.h"
 #include "fuse/operations.h"
 #include "wire/dat/loop.h"
-#include "wire/dat/placement.h"
 
 namespace dafs::fuse {
 
@@ -86,8 +85,6 @@ class Worker : private dat::Pollable {
   absl::Status OnLoop(std::function<absl::Status()> function);
   void Init(const fuse_in_header& header, std::span<const std::byte> body);
   void InterruptRequest(std::span<const std::byte> body);
-  // Whether the thread had better be on the CPU of the program that asks.
-  void Place(const fuse_in_header& header, std::span<const std::byte> body);
   void StartCall(AnswerPath& path, const fuse_in_header& header, Call::Body body,
                  client::BufferLease lease);
   dat::Task<void> AskForRoot(std::function<void(Root)> done);
@@ -101,7 +98,6 @@ class Worker : private dat::Pollable {
   MountState& state_;
   std::unique_ptr<dat::Loop> loop_;
   std::unique_ptr<client::Files> files_;
-  dat::Placement placement_;
   std::optional<KernelChannel> channel_;
   std::unique_ptr<KernelRing> ring_;
   uint64_t next_wake_ = uint64_t{1} << 62;  // numbers that the kernel does not give

@@ -20,7 +20,6 @@ dat::Task<bool> Move(Session& session, const RdmaOps& ops, PostFunction post) {
   bool posted = true;
   for (const RdmaOp& op : ops) {
     co_await session.RdmaCredits(1);
-    session.NoteTransfer(op.size_bytes);
     posted = post(session, reinterpret_cast<uintptr_t>(&work),
                   SegmentOf(session, op, op.size_bytes), op.remote)
                  .ok();
@@ -70,7 +69,6 @@ dat::Task<void> DirectWriter::Begin() {
 dat::Task<bool> DirectWriter::Post(RdmaOp op, uint32_t size_bytes) {
   if (failed_) co_return false;
   if (!few()) co_await session_.RdmaCredits(1);
-  session_.NoteTransfer(op.size_bytes);
   dat::Segment segment = SegmentOf(session_, op, std::min(size_bytes, op.size_bytes));
   const uint64_t cookie = few() ? 0 : reinterpret_cast<uintptr_t>(&work_);
   if (!session_.endpoint().PostRdmaWrite(cookie, {&segment, 1}, op.remote, !few()).ok()) {

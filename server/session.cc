@@ -108,13 +108,7 @@ bool Session::Poll() {
   const size_t count = endpoint_->Poll(completions);
   // Nothing is begun before all that came is known: members of a chain are answered together.
   running_ready_ = true;
-  const bool alone = executing_ == 0;
-  bool asked = false;
-  for (size_t i = 0; i < count; ++i) {
-    asked |= completions[i].event == dat::Event::kReceive;
-    OnCompletion(completions[i]);
-  }
-  if (asked && !disconnected_) worker_.NoteTurn(*this, alone);
+  for (size_t i = 0; i < count; ++i) OnCompletion(completions[i]);
   running_ready_ = false;
   RunReady();
   recent_stats_.Clear();
@@ -124,10 +118,6 @@ bool Session::Poll() {
 }
 
 dat::WaitHandle Session::Arm() { return endpoint_->Arm(); }
-
-void Session::NoteTransfer(uint32_t size_bytes) {
-  if (size_bytes > dat::Placement::kSmallBytes) worker_.NoteLarge();
-}
 
 void Session::Posted() {
   if (!polling_ && !disconnected_) loop().Touch(this);

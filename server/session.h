@@ -113,8 +113,6 @@ class Session final : public dat::Pollable {
   };
   CreditWaiter RdmaCredits(uint32_t count) { return CreditWaiter(*this, count); }
   void ReturnRdmaCredits(uint32_t count);
-  // An RDMA operation of so many bytes is part of what is under way.
-  void NoteTransfer(uint32_t size_bytes);
   // A post was made outside of Poll: the loop must look at the endpoint before it sleeps.
   void Posted();
 

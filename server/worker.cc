@@ -12,7 +12,6 @@ namespace dafs::server {
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const Shared& shared) {
   std::unique_ptr<Worker> worker(new Worker(shared));
   ASSIGN_OR_RETURN(worker->loop_, dat::Loop::Create({.max_spin = shared.options->spin}));
-  worker->placement_.emplace(*worker->loop_);
   ASSIGN_OR_RETURN(worker->direct_buffers_,
                    DirectBuffers::Create(shared.options->direct_memory_bytes,
                                          shared.options->max_transfer_bytes));
@@ -76,12 +75,6 @@ void Worker::Forget(Session* session) {
     --count_;
     MaybeStop();
   });
-}
-
-void Worker::NoteTurn(Session& session, bool alone) {
-  if (placement_->Note(reinterpret_cast<uintptr_t>(&session), alone)) {
-    placement_->Follow(session.endpoint().PeerCpu());
-  }
 }
 
 void Worker::DropUnusedDomains() {

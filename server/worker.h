@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,7 +16,6 @@
 #include "server/session.h"
 #include "wire/dat/dat.h"
 #include "wire/dat/loop.h"
-#include "wire/dat/placement.h"
 
 namespace dafs::server {
 
@@ -40,11 +38,6 @@ class Worker {
   void Join();
   // Sessions given to it and not yet gone: for choosing the least busy worker.
   uint32_t sessions() const { return count_; }
-
-  // Messages of `session` have come; `alone`: while nothing of it was under way.
-  void NoteTurn(Session& session, bool alone);
-  // What is under way moves much: a CPU for itself pays.
-  void NoteLarge() { placement_->NotAlone(); }
 
   dat::Loop& loop() { return *loop_; }
   DirectBuffers& direct_buffers() { return *direct_buffers_; }
@@ -69,8 +62,6 @@ class Worker {
 
   const Shared shared_;
   std::unique_ptr<dat::Loop> loop_;
-  std::optional<dat::Placement>
-      placement_;  // with clients on this machine that ask one thing at a time
   std::unique_ptr<DirectBuffers> direct_buffers_;
   std::vector<std::unique_ptr<Device>> devices_;
   absl::flat_hash_map<Session*, std::unique_ptr<Session>> sessions_;

@@ -2,7 +2,6 @@
 // works. What ends one is in conformance_faults_test.cc.
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <unistd.h>
 
 #include <deque>
 #include <random>
@@ -25,20 +24,6 @@ TEST_P(Conformance, ConnectsAndCarriesPrivateDataBothWays) {
   Finish(reply);
   EXPECT_EQ(PrefixOf(client().peer_private_data(), reply.size()), reply);
   EXPECT_FALSE(client().description().empty());
-}
-
-// On loopback the iwarp provider must know it; any provider may not know.
-TEST_P(Conformance, TellsWhereAPeerOnThisMachineRuns) {
-  Prepare({}, "request");
-  EXPECT_EQ(client().PeerCpu(), std::nullopt) << "before the connection is open";
-  Finish("reply");
-  const auto cpus = static_cast<uint32_t>(sysconf(_SC_NPROCESSORS_CONF));
-  EXPECT_LT(client().PeerCpu().value_or(0), cpus);
-  EXPECT_LT(server().PeerCpu().value_or(0), cpus);
-  if (client().description().starts_with("iwarp") && client().peer().is_loopback()) {
-    EXPECT_TRUE(client().PeerCpu().has_value());
-    EXPECT_TRUE(server().PeerCpu().has_value());
-  }
 }
 
 // Shows DAFS-B.4-03

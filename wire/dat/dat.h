@@ -198,9 +198,6 @@ class Endpoint {
   // Private data of the peer, valid after kConnected (client) or from the start (server).
   virtual std::span<const std::byte> peer_private_data() const = 0;
   virtual const Address& peer() const = 0;
-  // The CPU that the peer last sent from, where it is on this machine; nullopt: elsewhere, or not
-  // known. A system call.
-  virtual std::optional<uint32_t> PeerCpu() const { return std::nullopt; }
   virtual uint32_t max_segments() const = 0;
   // "iwarp over TCP, CRC32C off", "verbs device siw0 port 1": for logs and dafsctl.
   virtual std::string description() const = 0;

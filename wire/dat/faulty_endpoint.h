@@ -73,7 +73,6 @@ class FaultyEndpoint final : public Endpoint {
     return inner_->peer_private_data();
   }
   const Address& peer() const override { return inner_->peer(); }
-  std::optional<uint32_t> PeerCpu() const override { return inner_->PeerCpu(); }
   uint32_t max_segments() const override { return inner_->max_segments(); }
   std::string description() const override { return inner_->description(); }
 

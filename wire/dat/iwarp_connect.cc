@@ -108,7 +108,6 @@ void IwarpEndpoint::OpenStream() {
   transmit_.Start(stream);
   receive_.Start(stream);
   state_ = State::kOpen;
-  peer_here_ = IsWithinMachine(socket_.get());
   if (deadline_.has_value()) {
     deadline_.reset();
     deadline_wait_.ClearDeadline();

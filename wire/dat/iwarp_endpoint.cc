@@ -388,11 +388,6 @@ void IwarpEndpoint::RegionGone(std::span<const std::byte> memory) {
   }
 }
 
-std::optional<uint32_t> IwarpEndpoint::PeerCpu() const {
-  if (!peer_here_ || !IsStreaming()) return std::nullopt;
-  return LastSenderCpu(socket_.get());
-}
-
 std::string IwarpEndpoint::description() const {
   return absl::StrCat("iwarp over TCP, CRC32C ", crc_ ? "on" : "off");
 }

@@ -54,7 +54,6 @@ class IwarpEndpoint final : public Endpoint, private RegionUser {
   void Abort(absl::Status why) override;
   std::span<const std::byte> peer_private_data() const override { return peer_hello_.private_data; }
   const Address& peer() const override { return peer_; }
-  std::optional<uint32_t> PeerCpu() const override;
   uint32_t max_segments() const override { return options_.max_segments; }
   std::string description() const override;
 
@@ -101,7 +100,6 @@ class IwarpEndpoint final : public Endpoint, private RegionUser {
   State state_ = State::kMade;
   bool is_server_ = false;
   bool crc_ = false;
-  bool peer_here_ = false;  // the peer is on this machine; known once the stream is open
 
   MpaFrameBytes hello_;  // our request or reply
   size_t hello_sent_ = 0;

@@ -50,29 +50,6 @@ void ResetOnClose(int fd) {
   (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 }
 
-bool IsWithinMachine(int fd) {
-  sockaddr_storage here = {};
-  sockaddr_storage there = {};
-  socklen_t here_size = sizeof(here);
-  socklen_t there_size = sizeof(there);
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&here), &here_size) != 0 ||
-      getpeername(fd, reinterpret_cast<sockaddr*>(&there), &there_size) != 0) {
-    return false;
-  }
-  Address local(reinterpret_cast<const sockaddr*>(&here), here_size);
-  Address peer(reinterpret_cast<const sockaddr*>(&there), there_size);
-  local.set_port(0);
-  peer.set_port(0);
-  return local.is_loopback() || local == peer;
-}
-
-std::optional<uint32_t> LastSenderCpu(int fd) {
-  int cpu = -1;
-  socklen_t size = sizeof(cpu);
-  if (getsockopt(fd, SOL_SOCKET, SO_INCOMING_CPU, &cpu, &size) != 0 || cpu < 0) return std::nullopt;
-  return static_cast<uint32_t>(cpu);
-}
-
 void CloseKeepingNumber(int fd) {
   const int quiet = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (quiet < 0 || dup3(quiet, fd, O_CLOEXEC) < 0) shutdown(fd, SHUT_RDWR);

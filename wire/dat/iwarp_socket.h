@@ -2,8 +2,6 @@
 // timer that wakes a sleeper for a deadline. Not thread-safe.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -42,12 +40,6 @@ void SetConnectionOptions(int fd, const IwarpOptions& options);
 
 // Closes the connection with a reset instead of an orderly end, when `fd` is closed.
 void ResetOnClose(int fd);
-
-// Whether the connection of `fd` does not leave this machine.
-bool IsWithinMachine(int fd);
-
-// Of such a connection: the CPU that sent what came last (SO_INCOMING_CPU). Nullopt: nothing came.
-std::optional<uint32_t> LastSenderCpu(int fd);
 
 // Ends the connection of `fd` now, but keeps the number taken and quiet, as a sleeper may still
 // have it armed (wire/dat/dat.h: an endpoint is removed from its loop before it is destroyed).

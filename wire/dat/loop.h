@@ -71,8 +71,6 @@ class Loop {
   // True if anything was done.
   bool Turn();
   void Stop();  // from any thread
-  // The CPUs of the thread are others than before: it may spin now, or no longer.
-  void CpusChanged() { cpu_looks_left_ = 0; }
 
   // Monotonic time of this loop, for deadlines: comparable with itself only. Read anew on each
   // call.
