@@ -261,12 +261,12 @@ dat::Task<absl::Status> Files::Close(const Identity& who, const wire::FileHandle
     // nobody else has them before what was written under them is written again.
     dat::Task<void> committing = CommitBeforeUnlock(who, file);
     co_await committing;
-  }
-  const std::vector<wire::LockRange> held = client_.locks().Forget(file, state_id);
-  if (!held.empty()) {
-    dat::Task<void> unlock = UnlockBeforeClose(who, file, state_id, held);
-    co_await unlock;
-    client_.locks().Wake(file, held);
+    const std::vector<wire::LockRange> held = client_.locks().Forget(file, state_id);
+    if (!held.empty()) {
+      dat::Task<void> unlock = UnlockBeforeClose(who, file, state_id, held);
+      co_await unlock;
+      client_.locks().Wake(file, held);
+    }
   }
   Call<wire::CloseArgs> call;
   call.can_wait = can_wait;

@@ -260,7 +260,9 @@ void Mount::MakeRings() {
 
 Outcome Mount::StartRings() {
   if (state_.wants_io_uring && (state_.init_flags & kInitOverIoUring) == 0) {
-    no_io_uring_ = "the kernel does not offer it (/sys/module/fuse/parameters/enable_uring)";
+    no_io_uring_ =
+        "the kernel does not offer it: /sys/module/fuse/parameters/enable_uring has to be Y before "
+        "the mount";
   }
   for (auto& worker : workers_) {
     if (!no_io_uring_.empty()) {

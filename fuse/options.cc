@@ -61,11 +61,13 @@ absl::StatusOr<Proto> ParseProto(std::string_view value) {
   return Bad(Cat({"proto=", value}), "auto, tcp or rdma is wanted");
 }
 
-absl::StatusOr<Windows> ParseWindows(std::string_view value) {
-  if (value == "auto") return Windows::kAuto;
-  if (value == "on") return Windows::kOn;
-  if (value == "off") return Windows::kOff;
-  return Bad(Cat({"windows=", value}), "auto, on or off is wanted");
+// Of an enumeration that has these three.
+template <class Choice>
+absl::StatusOr<Choice> ParseAutoOnOff(std::string_view name, std::string_view value) {
+  if (value == "auto") return Choice::kAuto;
+  if (value == "on") return Choice::kOn;
+  if (value == "off") return Choice::kOff;
+  return Bad(Cat({name, "=", value}), "auto, on or off is wanted");
 }
 
 absl::StatusOr<LookupCache> ParseLookupCache(std::string_view value) {
@@ -83,13 +85,6 @@ absl::StatusOr<LocalLock> ParseLocalLock(std::string_view value) {
   return Bad(Cat({"local_lock=", value}), "none, flock, posix or all is wanted");
 }
 
-absl::StatusOr<IoUring> ParseIoUring(std::string_view value) {
-  if (value == "auto") return IoUring::kAuto;
-  if (value == "on") return IoUring::kOn;
-  if (value == "off") return IoUring::kOff;
-  return Bad(Cat({"io_uring=", value}), "auto, on or off is wanted");
-}
-
 absl::StatusOr<MessageOrder> ParseByteOrder(std::string_view value) {
   if (value == "host") return MessageOrder::kHost;
   if (value == "little") return MessageOrder::kLittle;
@@ -104,7 +99,7 @@ absl::StatusOr<bool> ApplyValue(std::string_view name, std::string_view value, O
   if (name == "proto") {
     ASSIGN_OR_RETURN(o.proto, ParseProto(value));
   } else if (name == "windows") {
-    ASSIGN_OR_RETURN(o.windows, ParseWindows(value));
+    ASSIGN_OR_RETURN(o.windows, ParseAutoOnOff<Windows>(name, value));
   } else if (name == "lookupcache") {
     ASSIGN_OR_RETURN(o.lookup_cache, ParseLookupCache(value));
   } else if (name == "local_lock") {
@@ -112,7 +107,7 @@ absl::StatusOr<bool> ApplyValue(std::string_view name, std::string_view value, O
   } else if (name == "byteorder") {
     ASSIGN_OR_RETURN(o.byte_order, ParseByteOrder(value));
   } else if (name == "io_uring") {
-    ASSIGN_OR_RETURN(o.io_uring, ParseIoUring(value));
+    ASSIGN_OR_RETURN(o.io_uring, ParseAutoOnOff<IoUring>(name, value));
   } else if (name == "port") {
     ASSIGN_OR_RETURN(uint32_t port, Number(name, value, 1, 65535));
     o.port = static_cast<uint16_t>(port);

@@ -11,8 +11,8 @@ namespace dafs::server {
 
 uint64_t ChangeCounter::Value(uint64_t ctime_ns, uint64_t sample) {
   absl::MutexLock lock(&mutex_);
-  if (ctime_ns < ctime_ns_)
-    return base_ + ctime_ns;  // sampled before the last one told, or the clock is
+  // Sampled before the last one told, or the clock was set back.
+  if (ctime_ns < ctime_ns_) return base_ + ctime_ns;
   if (ctime_ns != ctime_ns_) {
     ctime_ns_ = ctime_ns;
     extra_ = 0;
