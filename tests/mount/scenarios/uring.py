@@ -22,9 +22,17 @@ def _parameter(value):
         yield
 
 
-def _requests_by(rig):
-    """What the log and dafsctl say of the mount; they say the same."""
-    said = re.findall("requests by (.*?); the data buffers", (rig.logs / "mount.dafs.log").read_text())[-1]
+def _said(rig):
+    """What the log says of each mount so far."""
+    log = rig.logs / "mount.dafs.log"
+    return re.findall("requests by (.*?); the data buffers", log.read_text()) if log.exists() else []
+
+
+def _requests_by(rig, mounts):
+    """What the log and dafsctl say of the mount, which is number `mounts` of this log; they say the same."""
+    # It is mounted a moment before it says so.
+    check(processes.wait_until(lambda: len(_said(rig)) == mounts, 10 * rig.slowness), "the log does not tell of the mount")
+    said = _said(rig)[-1]
     status = rig.run([rig.bin / "dafsctl", "status", "--json", rig.mnt], cwd="/")
     equal(json.loads(status)["requests_by"], said, "requests_by of dafsctl")
     check(f"  requests by {said}\n" in rig.run([rig.bin / "dafsctl", "status", rig.mnt], cwd="/"), "dafsctl status")
@@ -37,8 +45,9 @@ def uring_choice(rig):
     server = rig.serve()
 
     def choice(options):
+        mounts = len(_said(rig)) + 1
         rig.mount(server, options)
-        said = _requests_by(rig)
+        said = _requests_by(rig, mounts)
         rig.umount()
         return said
 
