@@ -15,6 +15,7 @@ from rig import Failure, Skip, check, note, scenario
 
 from .recovery import RebootingServer, check_loads
 
+
 def fail(server, disk):
     """Ends the disk, then dafsd in the middle of whatever it does; returns what that lost."""
     lost = disk.fail()
@@ -25,14 +26,12 @@ def fail(server, disk):
     return lost
 
 
-@scenario(timeout=3600, where="server")
-def recover_power(rig):
-    """The power of the server's disk fails again and again under a load on two mounts: the model's end state."""
+def power_failures(rig, stable, failures):
+    """Failures of the power under a load on two mounts; raises Failure where the end state is not the model's."""
     rig.need("mkfs.ext4", "losetup")
     if not os.path.exists("/dev/loop-control"):
         raise Skip("no loop devices")
     rig.expect("session with .* lost", "not connected", "no session for", "new session", "still waiting")
-    failures = 40 if rig.full else 4
     seed = random.randrange(1 << 30)
     note(f"seed {seed}")
     moments = random.Random(seed)
@@ -42,7 +41,7 @@ def recover_power(rig):
         (disk.point / "export").mkdir()
         (disk.point / "export/counter").write_bytes(bytes(24))
         os.sync()
-        server = RebootingServer(rig, [f"/data={disk.point}/export,rw,no_root_squash"], ["--stable", "power"])
+        server = RebootingServer(rig, [f"/data={disk.point}/export,rw,no_root_squash"], ["--stable", stable])
         server.state = disk.point / "state"
         rig.servers.append(server)
         server.start()
@@ -83,3 +82,21 @@ def recover_power(rig):
                 one.process.wait()
                 one.process = None
         disk.switch_off()
+
+
+@scenario(timeout=3600, where="server")
+def recover_power(rig):
+    """The power of the server's disk fails again and again under a load on two mounts: the model's end state."""
+    power_failures(rig, "power", 40 if rig.full else 4)
+
+
+@scenario(timeout=600, where="server", long_only=True)
+def recover_power_shown(rig):
+    """The same finds fault with a dafsd that is to outlive its own end only, not that of the power."""
+    rig.expect(".*")
+    try:
+        power_failures(rig, "process", 20)
+    except Failure as failure:
+        note(f"as it should be: {failure}")
+    else:
+        raise Failure("20 failures of the power lost nothing of a server with --stable=process")
