@@ -180,6 +180,26 @@ class Dafs(System):
                                      *(["-o", joined] if joined else [])])
 
 
+class DafsUnsaved(Dafs):
+    """The same with a server that keeps no answer: a change whose answer was lost with a session is not known."""
+
+    name = "dafs-unsaved"
+    about = "the same with dafsd --response-cache 0"
+
+    def __init__(self, place):
+        super().__init__(place, "", self.name, ("--response-cache", "0"))
+
+
+class DafsPower(Dafs):
+    """The same with a server whose changes are safe from a loss of power before they are answered."""
+
+    name = "dafs-power"
+    about = "the same with dafsd --stable power"
+
+    def __init__(self, place):
+        super().__init__(place, "", self.name, ("--stable", "power"))
+
+
 class DafsByUring(Dafs):
     """The same mount with its requests by io_uring, which the kernel offers while it is measured."""
 

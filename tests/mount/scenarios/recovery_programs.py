@@ -9,9 +9,8 @@ import shutil
 import subprocess
 import tempfile
 import time
-from pathlib import Path
 
-from rig import Server, Skip, check, equal, note, scenario
+from rig import Skip, check, equal, note, scenario
 
 from .recovery import kill
 
@@ -119,55 +118,3 @@ def recover_postgres(rig):
             subprocess.run([f"{postgres.bin}/pg_ctl", "-D", str(postgres.data), "-m", "immediate", "stop"],
                            user=postgres.user, check=False, stdin=subprocess.DEVNULL, timeout=60, cwd="/")
         shutil.rmtree(postgres.sockets, ignore_errors=True)
-
-
-class CostServer(Server):
-    """A dafsd with its state directory where the case says."""
-
-    def __init__(self, rig, export, state, arguments):
-        super().__init__(rig, [f"/data={export},rw,no_root_squash"], arguments)
-        self.state = state
-
-    def cpu(self):
-        """Microseconds of processor time so far."""
-        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as stat:
-            fields = stat.read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) * 1e6 / os.sysconf("SC_CLK_TCK")
-
-
-@scenario(timeout=600, where="server", long_only=True)
-def recover_cost(rig):
-    """What the journal of modifying requests costs: processor time of dafsd and time of a call, in each setting."""
-    rounds, calls = 5, 1000
-    memory = tempfile.mkdtemp(prefix="dafs-cost-", dir="/dev/shm")
-    cases = {}
-    try:
-        for where, directory in (("memory", memory), ("disk", str(rig.local))):
-            for name, arguments in (("no journal", ["--response-cache", "0"]), ("journal", []),
-                                    ("--stable=power", ["--stable", "power"])):
-                place = f"{directory}/{name.strip('-').replace(' ', '-')}"
-                os.makedirs(f"{place}/export")
-                point = rig.base / f"mnt-{len(cases)}"
-                point.mkdir()
-                server = CostServer(rig, f"{place}/export", Path(f"{place}/state"), arguments)
-                rig.servers.append(server)
-                rig.mount(server.start(), point=point)
-                cases[f"{name}, {where}"] = (server, point, [], [])
-        for _ in range(rounds):  # in turn, so that what else the machine does meets all alike
-            for server, point, cpu, wall in cases.values():
-                begin, start = server.cpu(), time.monotonic()
-                for i in range(calls // 2):
-                    os.mkdir(f"{point}/d{i}")
-                    os.rmdir(f"{point}/d{i}")
-                cpu.append((server.cpu() - begin) / calls)
-                wall.append((time.monotonic() - start) * 1e6 / calls)
-        for name, (_, _, cpu, wall) in cases.items():
-            note(f"{name}: {min(cpu):.1f} us of dafsd's processor time, {min(wall):.0f} us in all for a mkdir or rmdir")
-        plain, with_journal = (min(cases[f"{name}, memory"][2]) for name in ("no journal", "journal"))
-        check(with_journal < 2 * plain + 5, f"the journal takes {with_journal - plain:.1f} us of {with_journal:.1f}")
-        for _, point, _, _ in list(cases.values()):
-            rig.umount(point)
-        for server in rig.servers:
-            server.stop()
-    finally:
-        shutil.rmtree(memory, ignore_errors=True)
