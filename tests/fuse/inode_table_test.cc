@@ -187,7 +187,7 @@ TEST(ListingWalk, AsksAheadInOrderAndNeverMoreThanWasAskedFor) {
   walk.At(2, 2);
   EXPECT_TRUE(walk.WantsMore());
   walk.Asked(3);
-  for (uint64_t node : {3, 4}) {
+  for (uint64_t node : {3UL, 4UL}) {
     walk.At(node, node);
     EXPECT_FALSE(walk.WantsMore()) << node << " was asked about ahead";
   }
