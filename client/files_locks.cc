@@ -180,8 +180,11 @@ dat::Task<void> Files::Abandon(Identity who, LockOwner owner, LockRange range) {
 }
 
 void Files::EndLockWaits(const absl::Status& why) {
-  const absl::flat_hash_set<LockWait*> waits = std::exchange(lock_waits_, {});
-  for (LockWait* wait : waits) wait->End(why);
+  while (!lock_waits_.empty()) {
+    LockWait* wait = *lock_waits_.begin();
+    lock_waits_.erase(lock_waits_.begin());
+    wait->End(why);
+  }
 }
 
 dat::Task<absl::StatusOr<std::optional<LockConflict>>> Files::TestLock(const Identity& who,

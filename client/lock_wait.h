@@ -45,7 +45,10 @@ class LockWait {
   // Until it is time to ask again.
   dat::Task<absl::Status> Pause();
   // Everything ends: `why` is what Pause says.
-  void End(const absl::Status& why) { state_->list.WakeAll(why); }
+  void End(const absl::Status& why) {
+    const std::shared_ptr<State> state = state_;  // the wait may be gone before WakeAll returns
+    state->list.WakeAll(why);
+  }
   // What wakes this wait, also after it has gone.
   std::function<void()> Waker();
 

@@ -88,13 +88,13 @@ void KernelChannel::Invalidate(uint64_t nodeid, int64_t offset) {
   Write({AsBytes(header), AsBytes(body)});
 }
 
-void KernelChannel::AskForNothing(uint64_t unique) {
+bool KernelChannel::AskForNothing(uint64_t unique, uint64_t nodeid) {
   fuse_notify_retrieve_out body = {};
   body.notify_unique = unique;
-  body.nodeid = FUSE_ROOT_ID;
+  body.nodeid = nodeid;
   fuse_out_header header = {
       .len = sizeof(header) + sizeof(body), .error = FUSE_NOTIFY_RETRIEVE, .unique = 0};
-  Write({AsBytes(header), AsBytes(body)});
+  return Write({AsBytes(header), AsBytes(body)});
 }
 
 }  // namespace dafs::fuse

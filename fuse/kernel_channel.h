@@ -50,8 +50,9 @@ class KernelChannel : public AnswerPath {
   void ForgetPages(uint64_t nodeid) { Invalidate(nodeid, 0); }
 
   // Has the kernel send a NOTIFY_REPLY without data, numbered `unique`, from the calling thread's
-  // CPU; it is to be answered when it comes by an io_uring.
-  void AskForNothing(uint64_t unique);
+  // CPU; it is to be answered when it comes by an io_uring. False: the kernel does not; since 2026
+  // it does so only for the node of a regular file.
+  bool AskForNothing(uint64_t unique, uint64_t nodeid);
 
   int fd() const { return fd_.get(); }
 

@@ -102,6 +102,7 @@ struct KernelRing::Queue {
   std::vector<std::unique_ptr<Entry>> entries;
   size_t usable = 0;  // entries that the kernel has not given up
   size_t held = 0;
+  size_t unkicked = 0;  // new entries for which the kernel has sent nothing yet
   uint64_t answers = 0;
   uint64_t answers_seen = 0;  // at the last look for starving
 };
@@ -301,14 +302,41 @@ void KernelRing::LookForStarving() {
   starving_timer_ = 0;
   bool again = false;
   for (auto& queue : queues_) {
-    if (queue->held < queue->usable || queue->usable == 0) continue;
-    again = true;
-    if (queue->answers != queue->answers_seen || queue->usable >= kMostEntries) continue;
-    // Twice as many: who waits for a lock seldom waits alone.
-    const size_t more = queue->usable;
-    if (Grow(*queue, more)) kick_(queue->number, more);
+    if (queue->held == 0) queue->unkicked = 0;  // the last answer has fetched nothing
+    if (queue->held >= queue->usable && queue->usable > 0) {
+      again = true;
+      if (queue->answers == queue->answers_seen && queue->usable < kMostEntries) {
+        // Twice as many: who waits for a lock seldom waits alone.
+        const size_t more = queue->usable;
+        if (Grow(*queue, more)) queue->unkicked += more;
+      }
+    }
+    if (queue->unkicked > 0 && kick_(queue->number, queue->unkicked, HeldNodes(*queue))) {
+      queue->unkicked = 0;
+    }
+    if (queue->unkicked > 0) again = true;
   }
   if (again) WatchForStarving();
+}
+
+// What the requests are about that are not answered, those of `first` before others.
+std::vector<uint64_t> KernelRing::HeldNodes(const Queue& first) const {
+  std::vector<uint64_t> nodes;
+  auto take = [&nodes](const Queue& queue) {
+    for (const auto& entry : queue.entries) {
+      if (!entry->held) continue;
+      fuse_in_header header;
+      std::memcpy(&header, entry->header->in_out, sizeof(header));
+      if (std::find(nodes.begin(), nodes.end(), header.nodeid) == nodes.end()) {
+        nodes.push_back(header.nodeid);
+      }
+    }
+  };
+  take(first);
+  for (const auto& queue : queues_) {
+    if (queue.get() != &first) take(*queue);
+  }
+  return nodes;
 }
 
 }  // namespace dafs::fuse

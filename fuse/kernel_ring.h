@@ -18,8 +18,8 @@
 // kept only when an entry of that queue is answered. So that an unlock never waits for the lock
 // that waits for it, a queue all of whose entries are held, without an answer for kStarvesAfter, is
 // given more; and because new entries are only used for new requests, the kernel is made to send
-// as many from that CPU (KernelChannel::AskForNothing): the answer to each fetches one of those it
-// kept.
+// as many from that CPU (KernelChannel::AskForNothing), about a file that the held requests are
+// about: the answer to each fetches one of those it kept.
 //
 // Belongs to the worker's thread, on which it is made. Nothing blocks.
 #pragma once
@@ -67,8 +67,10 @@ class KernelRing : private dat::Pollable {
   // Takes the request, which lies in the entry until it is answered; `answer` lives as long as the
   // ring. An answer may come from within.
   using Handler = absl::AnyInvocable<void(const RingRequest& request, AnswerPath& answer)>;
-  // Makes the kernel send `count` requests without a meaning to the queue of CPU `queue`.
-  using Kick = absl::AnyInvocable<void(uint16_t queue, size_t count)>;
+  // Makes the kernel send `count` requests without a meaning to the queue of CPU `queue`, about one
+  // of `nodes`, which the kernel knows. False: about none of them.
+  using Kick =
+      absl::AnyInvocable<bool(uint16_t queue, size_t count, std::span<const uint64_t> nodes)>;
 
   // kPermissionDenied, kUnimplemented, kResourceExhausted: this system has no io_uring for us.
   static absl::StatusOr<std::unique_ptr<KernelRing>> Create(const RingPlan& plan, uint32_t worker);
@@ -105,6 +107,7 @@ class KernelRing : private dat::Pollable {
   bool Answer(Entry& entry, uint64_t unique, int error, std::initializer_list<AnswerPath::Bytes>);
   void WatchForStarving();
   void LookForStarving();
+  std::vector<uint64_t> HeldNodes(const Queue& first) const;
 
   const RingPlan plan_;
   io_uring ring_ = {};

@@ -236,7 +236,9 @@ absl::Status Worker::StartRing() {
     return ring_->Start(
         channel_->fd(), *loop_,
         [this](const RingRequest& request, AnswerPath& path) { HandleOfRing(request, path); },
-        [this](uint16_t cpu, size_t times) { WakeQueue(cpu, times); });
+        [this](uint16_t cpu, size_t times, std::span<const uint64_t> nodes) {
+          return WakeQueue(cpu, times, nodes);
+        });
   });
 }
 
@@ -288,15 +290,24 @@ dat::Task<void> Worker::TakeWrite(RingRequest request, AnswerPath& path) {
 }
 
 // From there, as the kernel has it: the queue is that of the CPU on which a request is made. On a
-// CPU that is not ours to use, the queue waits for the next request of a program.
-void Worker::WakeQueue(uint16_t cpu, size_t times) {
+// CPU that is not ours to use, or where all that is held is about directories, the queue waits for
+// the next request of a program.
+bool Worker::WakeQueue(uint16_t cpu, size_t times, std::span<const uint64_t> nodes) {
   cpu_set_t before, there;
   CPU_ZERO(&there);
-  if (cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof(before), &before) != 0) return;
+  if (cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof(before), &before) != 0) return false;
   CPU_SET(cpu, &there);
-  if (sched_setaffinity(0, sizeof(there), &there) != 0) return;
-  for (size_t i = 0; i < times; ++i) channel_->AskForNothing(next_wake_ += 2);
+  if (sched_setaffinity(0, sizeof(there), &there) != 0) return false;
+  size_t asked = 0;
+  for (auto node = nodes.begin(); node != nodes.end() && asked < times;) {
+    if (channel_->AskForNothing(next_wake_ += 2, *node)) {
+      ++asked;
+    } else {
+      ++node;
+    }
+  }
   sched_setaffinity(0, sizeof(before), &before);
+  return asked == times;
 }
 
 // --- INIT and INTERRUPT ----------------------------------------------------------------------

@@ -81,7 +81,7 @@ class Worker : private dat::Pollable {
   void HandleOfRing(const RingRequest& request, AnswerPath& path);
   dat::Task<void> TakeWrite(RingRequest request, AnswerPath& path);
   void InterruptHere(uint64_t unique);
-  void WakeQueue(uint16_t cpu, size_t times);
+  bool WakeQueue(uint16_t cpu, size_t times, std::span<const uint64_t> nodes);
   absl::Status OnLoop(std::function<absl::Status()> function);
   void Init(const fuse_in_header& header, std::span<const std::byte> body);
   void InterruptRequest(std::span<const std::byte> body);

@@ -96,13 +96,18 @@ def uring_requests(rig):
         equal((rig.export / "log").read_bytes(), b"one", "what was appended")
 
 
-def _wait_for_lock(path):
-    """A process that takes a lock on `path`, gives it back and ends."""
+def _wait_for_lock(path, ready=None, go=None):
+    """A process that takes a lock on `path`, gives it back and ends; before it asks, it says that it is `ready` and
+    waits for the end of `go`, where there are such pipes."""
     pid = os.fork()
     if pid == 0:
         status = 1
         try:
             with open(path, "r+b") as file:
+                if go is not None:
+                    os.close(go[1])
+                    os.write(ready[1], b".")
+                    os.read(go[0], 1)
                 fcntl.lockf(file, fcntl.LOCK_EX)
                 fcntl.lockf(file, fcntl.LOCK_UN)
             status = 0
@@ -121,9 +126,13 @@ def uring_waits(rig):
         path = rig.mnt / "f"
         path.write_bytes(b"x")
         os.sched_setaffinity(0, {min(cpus)})
+        ready, go = os.pipe(), os.pipe()
         with open(path, "r+b") as file:
             fcntl.lockf(file, fcntl.LOCK_EX)
-            waiting = {_wait_for_lock(path) for _ in range(200)}
+            waiting = {_wait_for_lock(path, ready, go) for _ in range(200)}
+            for _ in waiting:
+                os.read(ready[0], 1)
+            os.close(go[1])  # all of them ask, and nobody asks for anything else
             time.sleep(1)
             fcntl.lockf(file, fcntl.LOCK_UN)
         path.stat()
