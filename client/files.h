@@ -40,11 +40,16 @@
 #include "absl/time/time.h"
 #include "client/buffer_pool.h"
 #include "client/client.h"
+#include "client/data_results.h"
 #include "client/identity.h"
+#include "client/lock_answer.h"
 #include "client/locks.h"
 #include "client/lost_requests.h"
+#include "client/node.h"
+#include "client/open_file.h"
 #include "client/opens.h"
 #include "client/uncommitted.h"
+#include "client/xattrs.h"
 #include "wire/attributes.h"
 #include "wire/dat/loop.h"
 #include "wire/dat/task.h"
@@ -66,108 +71,6 @@ class Waits;
 struct LeasePart;
 struct UserPart;
 struct WorkerReport;
-
-// The attributes that every operation asks for: all of stat(2), and CHANGE.
-inline constexpr uint64_t kStatAttributes =
-    wire::kFattrObjectType | wire::kFattrMode | wire::kFattrNumLinks | wire::kFattrChange |
-    wire::kFattrObjectSize | wire::kFattrFileId | wire::kFattrSpaceUsed | wire::kFattrTimeAccess |
-    wire::kFattrTimeCreate | wire::kFattrTimeMetadata | wire::kFattrTimeModify |
-    wire::kFattrRawDev | wire::kFattrOwner | wire::kFattrOwnerGroup;
-
-// A file or directory and what was true of it when the answer was made.
-struct Node {
-  wire::FileHandle handle;
-  wire::FileAttributes attributes;
-};
-
-struct OpenRequest {
-  wire::FileHandle directory;
-  std::string name;
-  uint32_t share_access = wire::kShareRead;  // wire::kShareRead | kShareWrite
-  uint32_t share_deny = wire::kShareDenyNone;
-  std::string owner;  // opaque, at most 1024 bytes: two opens with one owner are one open
-  bool create = false;
-  // With create. kUnchecked takes an existing file, kGuarded fails with EXIST; kExclusive too, but
-  // takes the file again that the same `verifier` made.
-  wire::CreateMode create_mode = wire::CreateMode::kUnchecked;
-  wire::FileAttributes attributes;  // of a file that is made: mode, owner, times
-  wire::Verifier verifier;          // kExclusive: unique for this open
-  bool truncate = false;            // O_TRUNC: an existing file is cut to size 0
-};
-
-// An open file at the server. A value; closing it is the owner's duty (Files::Close), unless
-// state_id is zero.
-struct OpenFile {
-  wire::FileHandle handle;
-  wire::StateId state_id;  // zero: the server has no open for it, see OpenByHandle
-  wire::FileAttributes attributes;
-  // Whether this OPEN made the file. With kUnchecked judged by the directory's change_info, so that
-  // true may also be said of a file that was there.
-  bool created = false;
-};
-
-struct ReadResult {
-  uint32_t count = 0;  // bytes placed, from the start of the lease's payload on
-  bool eof = false;    // the end of the file was reached
-};
-
-struct WriteResult {
-  uint32_t count = 0;  // bytes taken by the server, from the first on; short: a later part failed
-  wire::StableHow committed = wire::StableHow::kFileSync;  // the least of all parts
-  wire::Verifier verifier;                                 // of the last part
-  bool verifier_changed = false;  // between the parts of this write; Commit knows
-  absl::Status later;             // why it is short
-};
-
-struct AppendResult {
-  uint64_t offset = 0;  // where the data landed
-  wire::StableHow committed = wire::StableHow::kDataSync;
-  wire::Verifier verifier;
-};
-
-struct CopyResult {
-  uint64_t count = 0;  // bytes copied, and safe; fewer than asked for is no error, 0: source ended
-};
-
-// The largest value of an extended attribute (XATTR_SIZE_MAX).
-inline constexpr uint32_t kXattrMost = 65536;
-
-// How an extended attribute is set: the flags of setxattr(2).
-enum class XattrMode : uint8_t {
-  kAny,
-  kCreate,   // EXIST if there is one
-  kReplace,  // NOENT if there is none
-};
-
-// Entries of a directory. Their names and attributes lie in the lease that was given, and are good
-// as long as it is neither released nor reused.
-struct DirectoryPage {
-  wire::Verifier cookieverf;  // for the next page
-  bool eof = false;           // no entry after these
-  wire::DirentReader entries;
-};
-
-enum class LockOutcome : uint8_t {
-  kGranted,
-  kDenied,     // another owner holds what stands in the way
-  kCancelled,  // LockWait::Cancel, and not granted before
-  kDeadlock,   // whoever holds what stands in the way waits for something this process holds
-};
-
-struct LockAnswer {
-  LockOutcome outcome = LockOutcome::kGranted;
-  std::vector<wire::LockRange> before;  // granted: what the owner held in the range till then
-  // What the file is like under the lock; nothing valid in it if that could not be had.
-  wire::FileAttributes attributes;
-  wire::ClientId client_id;  // in whose time the server granted it
-};
-
-// Who stands in the way of a lock.
-struct LockConflict {
-  bool ours = false;  // an owner of this client
-  std::string owner;  // as its OPEN named it; empty: a program of the server
-  wire::LockRange range;
-};
 
 class Files {
  public:

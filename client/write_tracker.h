@@ -4,10 +4,13 @@
 // Thread-safe: an open file may be written by several workers. Nothing blocks.
 #pragma once
 
+#include <cstdint>
+
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "client/files.h"
+#include "client/data_results.h"
 #include "wire/types.h"
 
 namespace dafs::client {
