@@ -71,7 +71,7 @@ class AsyncIo::Record final : public MemoryUse, public internal::GroupEntry {
   uint32_t lanes() const { return lanes_; }
   void AddLane() { ++lanes_; }
   bool has_more() const { return next_.start < total_; }
-  Files::Target TargetOf(const Identity& who, const FileRange& range) const {
+  DataTarget TargetOf(const Identity& who, const FileRange& range) const {
     return {&who, &handle_, state_id_, range.offset, options_.stability, options_.cache_hint};
   }
 
@@ -367,7 +367,7 @@ bool AsyncIo::Stages(const Record& record, uint32_t size) const {
 }
 
 dat::Task<absl::Status> AsyncIo::RunPiece(Record& record, Piece& piece) {
-  const Files::Target target = record.TargetOf(who_, piece.range);
+  const DataTarget target = record.TargetOf(who_, piece.range);
   if (record.write()) {
     dat::Task<absl::StatusOr<WriteResult>> task = files_.Write(target, piece.part);
     absl::StatusOr<WriteResult> result = co_await task;
@@ -385,7 +385,7 @@ dat::Task<absl::Status> AsyncIo::RunPiece(Record& record, Piece& piece) {
 }
 
 dat::Task<absl::Status> AsyncIo::RunStaged(Record& record, Piece& piece) {
-  const Files::Target target = record.TargetOf(who_, piece.range);
+  const DataTarget target = record.TargetOf(who_, piece.range);
   BufferPool& buffers = files_.buffers();
   const BufferUse use = record.write() ? BufferUse::kWriteSource : BufferUse::kReadTarget;
   absl::StatusOr<BufferLease> lease = co_await buffers.Acquire(use, piece.range.size);

@@ -6,9 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/batch_call.h"
+#include "client/committer.h"
 #include "client/connection.h"
 #include "client/files.h"
 #include "client/operation.h"
+#include "client/runner.h"
 #include "client/session.h"
 #include "wire/check.h"
 #include "wire/limits.h"
@@ -20,8 +22,6 @@ namespace {
 
 using wire::DafsStatus;
 
-constexpr absl::Duration kDelayLeast = absl::Milliseconds(10);
-constexpr absl::Duration kDelayMost = absl::Seconds(5);
 constexpr absl::Duration kThrottleLeast = absl::Milliseconds(1);
 constexpr absl::Duration kThrottleMost = absl::Seconds(1);
 
@@ -118,7 +118,6 @@ Batches::EntryRef Batches::NewEntry(BatchItem item, const std::shared_ptr<Group>
   entry->id = ++last_id_;
   entry->item = std::move(item);
   entry->group = group;
-  entry->delay = kDelayLeast;
   entries_.emplace(entry->id, entry);
   group->queue->todo.push_back(entry);
   return entry;
@@ -128,7 +127,7 @@ absl::StatusOr<uint64_t> Batches::Submit(const Identity& who, std::vector<BatchI
                                          const BatchOptions& options, BatchSink& sink) {
   RETURN_IF_ERROR(Check(items));
   auto group = std::make_shared<Group>();
-  *group = {who, options, &sink, queue_, files_.DeadlineFromNow()};
+  *group = {who, options, &sink, queue_, files_.runner_->DeadlineFromNow()};
   const uint64_t first = last_id_ + 1;
   for (BatchItem& item : items) NewEntry(std::move(item), group);
   StartPump();
@@ -156,7 +155,7 @@ dat::Task<absl::StatusOr<std::vector<BatchResult>>> Batches::Run(const Identity&
   Collected collected(items.size());
   auto queue = std::make_shared<Queue>(loop_, /*is_synchronous=*/true);
   auto group = std::make_shared<Group>();
-  *group = {who, BatchOptions(), &collected, queue, files_.DeadlineFromNow()};
+  *group = {who, BatchOptions(), &collected, queue, files_.runner_->DeadlineFromNow()};
   for (size_t i = 0; i < items.size(); ++i) {
     BatchItem item = items[i];
     item.cookie = i;
@@ -275,7 +274,7 @@ dat::Task<absl::Status> Batches::CommitOverlapped(EntryRef entry) {
   const std::shared_ptr<Group> group = entry->group;
   entry->overlap_committed = true;
   dat::Task<absl::StatusOr<wire::Verifier>> committing =
-      files_.CommitAll(group->who, entry->item.file, 0, 0);
+      files_.committer_->CommitAll(group->who, entry->item.file, 0, 0);
   absl::StatusOr<wire::Verifier> committed = co_await committing;
   if (absl::IsCancelled(committed.status())) co_return committed.status();
   if (!committed.ok() && entry->state == State::kQueued) End(entry, committed.status());
@@ -446,12 +445,12 @@ void Batches::Requeue(const EntryRef& entry) {
 }
 
 void Batches::RequeueLater(const EntryRef& entry) {
-  const absl::Duration delay = entry->delay;
+  const absl::Duration delay = entry->delay.next();
   if (dat::Loop::Now() + delay > entry->group->deadline) {
     return End(entry, absl::DeadlineExceededError("batch: the server asks to wait, for too long"));
   }
   SetState(*entry, State::kPausing);
-  entry->delay = std::min(delay * 2, kDelayMost);
+  entry->delay.Grow();
   // One that has ended is not there any more, nor need the Batches be.
   loop_.RunAfter(delay, [this, weak = std::weak_ptr<Entry>(entry)] {
     const EntryRef paused = weak.lock();

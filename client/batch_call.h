@@ -7,6 +7,7 @@
 
 #include "client/batch.h"
 #include "client/call.h"
+#include "client/server_delay.h"
 
 namespace dafs::client {
 
@@ -36,7 +37,7 @@ struct Batches::Entry {
   bool hurried = false;
   bool overlap_committed = false;  // of what was kept when it was looked at last
   absl::Status timed_out;          // what it ends with once its memory is safe
-  absl::Duration delay;            // the next, when the server asks to wait
+  ServerDelay delay;
   int reclaims = 0;
   int damaged = 0;
 };

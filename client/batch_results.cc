@@ -9,6 +9,7 @@
 #include "client/connection.h"
 #include "client/files.h"
 #include "client/operation.h"
+#include "client/runner.h"
 #include "client/session.h"
 #include "wire/log.h"
 #include "wire/status.h"
@@ -135,7 +136,8 @@ dat::Task<absl::Status> Batches::SendHurryUp(uint64_t request_id) {
   Call<wire::HurryUpArgs> hurry;
   hurry.args.request_id = request_id;
   CallBase* const chain[] = {&hurry};
-  dat::Task<absl::Status> task = session->Run(wire::CredHandle(), chain, files_.DeadlineFromNow());
+  dat::Task<absl::Status> task =
+      session->Run(wire::CredHandle(), chain, files_.runner_->DeadlineFromNow());
   absl::Status status = co_await task;
   if (absl::IsUnavailable(status)) co_return absl::OkStatus();
   if (!status.ok()) co_return status;

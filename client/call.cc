@@ -1,5 +1,8 @@
 #include "client/call.h"
 
+#include "absl/strings/str_cat.h"
+#include "client/text.h"
+
 namespace dafs::client {
 
 namespace {
@@ -27,6 +30,14 @@ std::optional<wire::StateId> NameOpen(CallBase& call, const Opens& opens,
   unknown = NameOne(call.source_state_id_argument(), call.source_open, opens, client_id);
   if (unknown.has_value()) return unknown;
   return call.NameItems(opens, client_id);
+}
+
+std::string NamesOf(std::span<CallBase* const> chain) {
+  std::string text;
+  for (const CallBase* call : chain) {
+    absl::StrAppend(&text, text.empty() ? "" : "+", Text(wire::Name(call->proc())));
+  }
+  return text;
 }
 
 bool IsIdempotent(wire::Proc proc) {

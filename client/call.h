@@ -108,6 +108,9 @@ class CallBase {
 std::optional<wire::StateId> NameOpen(CallBase& call, const Opens& opens,
                                       const wire::ClientId& client_id);
 
+// The procedures of a chain, for messages: "LOOKUP+GETATTR_INLINE".
+std::string NamesOf(std::span<CallBase* const> chain);
+
 // Whether a repetition of `proc` does no harm.
 bool IsIdempotent(wire::Proc proc);
 

@@ -1,7 +1,7 @@
 // The credentials of a client at the server: which cred_handle stands for which identity.
 // Spec: 3.1.1.2 (registration and caching), 6.2.8, 6.2.9: a handle is good on every session of the
 // client_id, and the server keeps a negotiated number of them.
-// Thread-safe; nothing blocks. Who finds no handle registers one (Files::CredentialOf).
+// Thread-safe; nothing blocks. Who finds no handle registers one (client/registration.h).
 #pragma once
 
 #include <cstdint>

@@ -12,6 +12,10 @@
 
 namespace dafs::client {
 
+// Message offsets of inline data, WIRE R12.
+inline constexpr uint32_t kReadInlineData = 48;
+inline constexpr uint32_t kWriteInlineData = 136;
+
 // A procedure whose buffer list is `args.*buffers`; `checksum` (may be null) is filled in for data
 // that the server reads.
 template <class Part, class Args, auto buffers, auto checksum = nullptr>

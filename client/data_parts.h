@@ -1,6 +1,6 @@
 // Where the data of a read or write lies: part of a lease, or of memory of the application. Both
 // have the same interface, which the calls (client/data_calls.h) and the transfers
-// (client/files_data.cc) are written to.
+// (client/files_read.cc, client/files_write.cc) are written to.
 // Spec: 4.2.2; WIRE 10.
 #pragma once
 

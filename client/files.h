@@ -40,15 +40,14 @@
 #include "absl/time/time.h"
 #include "client/buffer_pool.h"
 #include "client/client.h"
+#include "client/data_parts.h"
 #include "client/data_results.h"
+#include "client/data_target.h"
 #include "client/identity.h"
 #include "client/lock_answer.h"
 #include "client/locks.h"
-#include "client/lost_requests.h"
 #include "client/node.h"
 #include "client/open_file.h"
-#include "client/opens.h"
-#include "client/uncommitted.h"
 #include "client/xattrs.h"
 #include "wire/attributes.h"
 #include "wire/dat/loop.h"
@@ -63,13 +62,11 @@ template <class ArgsType>
 class Call;
 class CallBase;
 class Batches;
+class Committer;
 class Connection;
 class LockWait;
-class Session;
-class WaitList;
-class Waits;
-struct LeasePart;
-struct UserPart;
+class Reclaim;
+class Runner;
 struct WorkerReport;
 
 class Files {
@@ -244,26 +241,10 @@ class Files {
                                                wire::FileAttributes* after = nullptr);
   // The same for client/async_io.h, with memory of the application or of a lease: at most
   // read_bytes() or write_bytes() at once. What is not registered goes inline, whatever its size.
-  struct Target {
-    const Identity* who;
-    const wire::FileHandle* file;
-    wire::StateId state_id;
-    uint64_t offset;
-    wire::StableHow stability = wire::StableHow::kUnstable;
-    uint32_t cache_hint = 0;
-    wire::FileAttributes* after = nullptr;  // writes: as above
-    bool by_lock = false;                   // state_id is that of a lock of ours
-
-    Target Behind(uint64_t bytes) const {
-      Target target = *this;
-      target.offset += bytes;
-      return target;
-    }
-  };
-  dat::Task<absl::StatusOr<ReadResult>> Read(const Target& from, const UserPart& into);
-  dat::Task<absl::StatusOr<WriteResult>> Write(const Target& to, const UserPart& from);
-  dat::Task<absl::StatusOr<ReadResult>> Read(const Target& from, const LeasePart& into);
-  dat::Task<absl::StatusOr<WriteResult>> Write(const Target& to, const LeasePart& from);
+  dat::Task<absl::StatusOr<ReadResult>> Read(const DataTarget& from, const UserPart& into);
+  dat::Task<absl::StatusOr<WriteResult>> Write(const DataTarget& to, const UserPart& from);
+  dat::Task<absl::StatusOr<ReadResult>> Read(const DataTarget& from, const LeasePart& into);
+  dat::Task<absl::StatusOr<WriteResult>> Write(const DataTarget& to, const LeasePart& from);
   // At most append_bytes() at once: an append is atomic and never cut in pieces. Not idempotent.
   dat::Task<absl::StatusOr<AppendResult>> Append(const Identity& who, const wire::FileHandle& file,
                                                  const wire::StateId& state_id,
@@ -359,99 +340,27 @@ class Files {
   friend class Batches;  // part of it, in files of its own
   Files(Client& client, dat::Loop& loop, std::unique_ptr<BufferPool> buffers);
 
-  // Takes a chain to its end: a session, a credential, the exchange, repetition. OK: each member
-  // has its answer, and those before the first failure have succeeded. `who` null: the session's
-  // own credentials.
+  // As Runner has them.
   dat::Task<absl::Status> Run(const Identity* who, std::span<CallBase* const> chain);
-  // The same; kNone: for what is itself part of the reclaim, which all else waits for.
-  enum class Gate : uint8_t { kReclaimed, kNone };
-  dat::Task<absl::Status> RunBehind(Gate gate, const Identity* who,
-                                    std::span<CallBase* const> whole);
-  struct Attempt;
-  Session* TryPrepare(Attempt& attempt, std::span<CallBase* const> chain);
-  dat::Task<absl::Status> Prepare(Attempt& attempt, std::span<CallBase* const> chain);
-  dat::Task<absl::StatusOr<LostRequests::Next>> AfterLoss(Attempt& attempt,
-                                                          std::span<CallBase* const> chain,
-                                                          absl::Status why);
-  dat::Task<absl::StatusOr<bool>> AfterRefusal(Attempt& attempt, std::span<CallBase* const> chain,
-                                               size_t done);
-  // Run, and the status of the first member that failed, as an error of `what`. The last `extra`
-  // members may fail.
   dat::Task<absl::Status> RunAll(const Identity* who, std::span<CallBase* const> chain,
                                  std::string_view what, size_t extra = 0);
-  // REGISTER_CRED for `who`. OK also when the session was lost: look again.
-  dat::Task<absl::Status> Register(const Identity& who, absl::Time deadline);
-  dat::Task<absl::Status> RegisterNow(const Identity& who, absl::Time deadline);
-  dat::Task<void> Release(const wire::CredHandle& handle, absl::Time deadline);
-  absl::Time DeadlineFromNow() const;
 
-  // files_reclaim.cc
-  void SessionReady(Session& session);
-  void StartReclaim();
-  dat::Task<absl::Status> AwaitReclaim(absl::Time deadline);
-  dat::Task<void> ReclaimAll();
-  dat::Task<absl::Status> ReclaimUnder(wire::ClientId client_id);
-  // files_commit.cc. After a restart: writes again what the server has lost, before anything else
-  // can see that it has.
-  void StartRestoring();
-  dat::Task<void> Restore();
-  dat::Task<bool> RestoreFile(wire::FileHandle file);
-  std::optional<wire::StateId> NameOpens(std::span<CallBase* const> chain,
-                                         const wire::ClientId& client_id) const;
-  dat::Task<absl::Status> ReclaimOpen(wire::StateId open);
-  dat::Task<absl::Status> OpenAgain(wire::StateId open, Opens::Entry entry,
-                                    wire::DafsStatus refused);
-  dat::Task<void> TakeReclaimed(wire::StateId open, Opens::Entry entry, wire::StateId state_id,
-                                wire::ClientId client_id);
-  void GiveUpOpen(const wire::StateId& open, const absl::Status& why);
-  dat::Task<void> ValidateLock(LockOwner owner);
-  // Reclaims the record locks that `open` protects, under its new `state_id`, before it is used by
-  // that name, and once more for what another worker has done meanwhile. The error, if one of them
-  // is lost.
-  dat::Task<absl::Status> ReclaimLocks(wire::StateId open, wire::StateId state_id,
-                                       wire::LockRanges* claimed);
-  bool HoldsLocks(const wire::StateId& open) const;
-
-  bool UseLock(wire::DafsStatus status, Target& target, uint32_t size) const;
-  // files_data.cc. A Part is a LeasePart or a UserPart.
-  template <class Result>
-  struct Pieces;
-  template <class Result>
-  dat::Task<void> RunPieces(Target target, LeasePart whole, uint32_t most, Pieces<Result>* pieces);
-  template <class Result>
-  dat::Task<void> RunPiece(Target target, LeasePart part, size_t index, Pieces<Result>* pieces);
+  bool UseLock(wire::DafsStatus status, DataTarget& target, uint32_t size) const;
+  // files_read.cc, files_write.cc. A Part is a LeasePart or a UserPart.
   template <class Part>
-  dat::Task<absl::StatusOr<ReadResult>> ReadWhole(Target target, Part whole);
-  dat::Task<absl::StatusOr<ReadResult>> ReadInPieces(Target target, LeasePart whole);
+  dat::Task<absl::StatusOr<ReadResult>> ReadWhole(DataTarget target, Part whole);
+  dat::Task<absl::StatusOr<ReadResult>> ReadInPieces(DataTarget target, LeasePart whole);
   template <class Part>
-  dat::Task<absl::StatusOr<WriteResult>> WriteBracketed(Target target, Part whole);
+  dat::Task<absl::StatusOr<WriteResult>> WriteBracketed(DataTarget target, Part whole);
   template <class Part>
-  dat::Task<absl::StatusOr<WriteResult>> WriteWhole(Target target, Part whole);
-  dat::Task<absl::StatusOr<WriteResult>> WriteParts(Target target, LeasePart whole);
-  dat::Task<absl::StatusOr<WriteResult>> WriteParts(Target target, UserPart whole);
-  dat::Task<absl::StatusOr<WriteResult>> WriteInPieces(Target target, LeasePart whole);
-  dat::Task<bool> KeepPart(const Target& target, uint64_t offset, LeasePart part,
+  dat::Task<absl::StatusOr<WriteResult>> WriteWhole(DataTarget target, Part whole);
+  dat::Task<absl::StatusOr<WriteResult>> WriteParts(DataTarget target, LeasePart whole);
+  dat::Task<absl::StatusOr<WriteResult>> WriteParts(DataTarget target, UserPart whole);
+  dat::Task<absl::StatusOr<WriteResult>> WriteInPieces(DataTarget target, LeasePart whole);
+  dat::Task<bool> KeepPart(const DataTarget& target, uint64_t offset, LeasePart part,
                            wire::Verifier verifier);
-  dat::Task<bool> KeepPart(const Target& target, uint64_t offset, UserPart part,
+  dat::Task<bool> KeepPart(const DataTarget& target, uint64_t offset, UserPart part,
                            wire::Verifier verifier);
-  // files_commit.cc
-  dat::Task<absl::StatusOr<wire::Verifier>> CommitOnce(const Identity& who,
-                                                       const wire::FileHandle& file,
-                                                       uint64_t offset, uint32_t size, bool* safe);
-  dat::Task<absl::Status> WriteAgain(wire::FileHandle file, wire::Verifier verifier);
-  dat::Task<absl::StatusOr<uint32_t>> WritePieceAgain(wire::FileHandle file,
-                                                      const Uncommitted::Piece& piece);
-  dat::Task<absl::Status> BeginWrite(const wire::FileHandle& file);
-  dat::Task<bool> Keep(const Target& target, uint64_t offset, std::span<const std::byte> data,
-                       wire::Verifier verifier);
-  void CommitLater(absl::Duration delay, absl::Duration age);
-  dat::Task<void> CommitOld(absl::Time before);
-  dat::Task<void> CommitEarly();
-  dat::Task<absl::StatusOr<wire::Verifier>> CommitAll(const Identity& who,
-                                                      const wire::FileHandle& file, uint64_t offset,
-                                                      uint32_t size);
-  void GiveUpData(const wire::FileHandle& file, const absl::Status& why);
-
   uint32_t InlineWriteRoom() const;
   bool NeedsInlineWrites() const;
   dat::Task<absl::StatusOr<DirectoryPage>> ReadDirectoryInline(
@@ -473,6 +382,7 @@ class Files {
   dat::Task<absl::StatusOr<std::string>> ReadLinkDirect(const Identity& who,
                                                         const wire::FileHandle& link);
 
+  dat::Task<void> ValidateLock(LockOwner owner);
   dat::Task<void> Abandon(Identity who, LockOwner owner, wire::LockRange range);
   dat::Task<absl::StatusOr<LockAnswer>> LockOnce(const Identity& who, const LockOwner& owner,
                                                  const wire::LockRange& range, wire::LockType type);
@@ -495,20 +405,10 @@ class Files {
   dat::Loop& loop_;
   std::unique_ptr<BufferPool> buffers_;
   std::unique_ptr<Connection> connection_;
-  std::unique_ptr<LostRequests> lost_;
+  std::unique_ptr<Runner> runner_;
+  std::unique_ptr<Committer> committer_;
+  std::unique_ptr<Reclaim> reclaim_;
   std::unique_ptr<Batches> batches_;
-  std::unique_ptr<Waits> waits_;
-  std::unique_ptr<WaitList> registration_;  // who waits for its turn to register a credential
-  std::unique_ptr<WaitList> reclaim_;       // who waits for it
-  dat::Loop::TimerId commit_timer_ = 0;     // for data that is uncommitted for long
-  uint32_t kept_ = 0;                       // unstable writes; counts around
-  bool committing_early_ = false;
-  bool registering_ = false;
-  bool reclaiming_ = false;
-  bool restoring_ = false;
-  uint64_t restarts_ = 0;  // of the server, seen so far
-  // The client_id under which the server knows all opens; another one is a restarted server's.
-  wire::ClientId reclaimed_under_;
   absl::flat_hash_set<LockWait*> lock_waits_;  // those that pause
   uint64_t xattrs_set_ = 0;  // numbers the opens of SetXattr: each is an owner of its own
 };

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/committer.h"
 #include "client/connection.h"
 #include "client/files.h"
 #include "client/lock_wait.h"
@@ -14,16 +15,6 @@ using wire::DafsStatus;
 using wire::LockRange;
 
 namespace {
-
-wire::LockuArgs UnlockArgs(const wire::FileHandle& file, const wire::StateId& state_id,
-                           uint64_t first, uint64_t last) {
-  wire::LockuArgs args;
-  args.filehandle = file;
-  args.state_id = state_id;
-  args.offset = first;
-  args.length = wire::LengthOf({first, last, false});
-  return args;
-}
 
 // A wait that the client knows of, from the first denial on.
 class KnownWait {
@@ -68,14 +59,6 @@ class OpenOwnerCall : public Call<wire::OpenOwnerArgs> {
  private:
   Opens& opens_;
   const OpenInfo& info_;
-};
-
-// LOCK, LOCKU under the name that the server has just given the open, which the client does not use
-// yet.
-template <class Args>
-class ReclaimCall : public Call<Args> {
- public:
-  wire::StateId* state_id_argument() override { return nullptr; }
 };
 
 }  // namespace
@@ -216,7 +199,7 @@ dat::Task<absl::StatusOr<std::optional<LockConflict>>> Files::TestLock(const Ide
 // server's machine was lost, it would undo what he wrote. An error is left to fsync.
 dat::Task<void> Files::CommitBeforeUnlock(const Identity& who, const wire::FileHandle& file) {
   if (!client_.uncommitted().Holds(file)) co_return;
-  dat::Task<absl::StatusOr<wire::Verifier>> task = CommitAll(who, file, 0, 0);
+  dat::Task<absl::StatusOr<wire::Verifier>> task = committer_->CommitAll(who, file, 0, 0);
   absl::StatusOr<wire::Verifier> ignored = co_await task;
 }
 
@@ -232,42 +215,6 @@ dat::Task<absl::Status> Files::Unlock(const Identity& who, const LockOwner& owne
   absl::Status status = co_await task;
   if (held) client_.locks().Wake(owner.file, {{first, last, true}});
   co_return status;
-}
-
-// 4.4.1.2: with RECLAIM, which a server grants only as long as nobody else can have had the lock.
-// `claimed` is what was claimed before: what has been granted or released since is made up for.
-dat::Task<absl::Status> Files::ReclaimLocks(wire::StateId open, wire::StateId state_id,
-                                            wire::LockRanges* claimed) {
-  std::optional<Opens::Entry> entry = client_.opens().Find(open);
-  if (!entry.has_value()) co_return absl::OkStatus();
-  const wire::FileHandle file = entry->info->handle;
-  const std::vector<LockRange> held = client_.locks().HeldBy(file, open);
-  wire::LockRanges released = *claimed;
-  for (const LockRange& range : held) {
-    released.Clear(range.first, range.last);
-    if (claimed->Covers(range)) continue;
-    ReclaimCall<wire::LockArgs> lock;
-    lock.args.filehandle = file;
-    lock.args.lock_type = wire::TypeOf(range);
-    lock.args.options = wire::kLockReclaim;
-    lock.args.state_id = state_id;
-    lock.args.offset = range.first;
-    lock.args.length = wire::LengthOf(range);
-    CallBase* const chain[] = {&lock};
-    dat::Task<absl::Status> task = RunBehind(Gate::kNone, &entry->info->who, chain);
-    CO_RETURN_IF_ERROR(co_await task);
-    if (!lock.ok()) co_return StatusOf(lock, "reclaim a lock");
-    claimed->Set(range);
-  }
-  for (const LockRange& range : released.ranges()) {
-    ReclaimCall<wire::LockuArgs> unlock;
-    unlock.args = UnlockArgs(file, state_id, range.first, range.last);
-    CallBase* const chain[] = {&unlock};
-    dat::Task<absl::Status> task = RunBehind(Gate::kNone, &entry->info->who, chain);
-    CO_RETURN_IF_ERROR(co_await task);
-    claimed->Clear(range.first, range.last);
-  }
-  co_return absl::OkStatus();
 }
 
 // A read of no bytes by the lock's open: the refusal of an open that the server has given up leads
@@ -288,13 +235,6 @@ dat::Task<void> Files::ValidateLocks() {
     dat::Task<void> task = ValidateLock(owner);
     co_await task;
   }
-}
-
-// Whether the file of `open` is locked here, be it through another open: record locks have opens of
-// their own.
-bool Files::HoldsLocks(const wire::StateId& open) const {
-  std::optional<Opens::Entry> entry = client_.opens().Find(open);
-  return entry.has_value() && client_.locks().IsLocked(entry->info->handle);
 }
 
 // A lock for writing becomes one for reading where it was that; what lies between is given up.

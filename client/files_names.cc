@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "client/committer.h"
 #include "client/connection.h"
 #include "client/data_calls.h"
 #include "client/files.h"
@@ -361,7 +362,7 @@ dat::Task<absl::StatusOr<wire::FileAttributes>> Files::SetAttributes(
   const bool cuts = attributes.has(wire::kFattrObjectSize);
   // As a write is: what is written again meanwhile could come behind the new end.
   if (cuts && !client_.uncommitted().BeginWrite(file)) {
-    dat::Task<absl::Status> waiting = BeginWrite(file);
+    dat::Task<absl::Status> waiting = committer_->BeginWrite(file);
     CO_RETURN_IF_ERROR(co_await waiting);
   }
   dat::Task<absl::Status> task = RunAll(&who, chain, "set attributes");

@@ -1,16 +1,21 @@
-// What the operations of Files share. Inside files*.cc only.
+// What the operations of Files share. Inside client/ only.
 #pragma once
 
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "client/call.h"
-#include "client/files.h"
+#include "client/node.h"
+#include "wire/messages.h"
 
 namespace dafs::client {
 
 // The error of `what` for an answer that is not OK; kUnimplemented for NOTSUPP.
 absl::Status StatusOf(const CallBase& call, std::string_view what);
+
+// LOCKU of everything from `first` to `last`, inclusive.
+wire::LockuArgs UnlockArgs(const wire::FileHandle& file, const wire::StateId& state_id,
+                           uint64_t first, uint64_t last);
 
 // GETATTR of the file that the members before leave current.
 class StatCall : public Call<wire::GetattrInlineArgs> {

@@ -322,14 +322,6 @@ void Session::Finish(Exchange& exchange, absl::Status status) {
   if (exchange.waiter) exchange.waiter.resume();
 }
 
-std::string Session::Describe(const Exchange& exchange) const {
-  std::string text;
-  for (const CallBase* call : exchange.chain) {
-    absl::StrAppend(&text, text.empty() ? "" : "+", Text(wire::Name(call->proc())));
-  }
-  return text;
-}
-
 // ---- Time ------------------------------------------------------------------------------------
 
 void Session::StartTicking() {
@@ -362,15 +354,15 @@ void Session::Tick() {
     if (now >= e->deadline) {
       Abandon(*e);
       Finish(*e, absl::DeadlineExceededError(absl::StrCat(
-                     Describe(*e), ": no answer from ", peer_.ToString(), " for ",
+                     NamesOf(e->chain), ": no answer from ", peer_.ToString(), " for ",
                      absl::FormatDuration(absl::Trunc(now - e->since, absl::Milliseconds(1))))));
       e = first_exchange_;  // the list may be another one now
       continue;
     }
     if (!e->warned && now - e->since >= kWarnAfter) {
       e->warned = true;
-      LogWarning(absl::StrCat(Describe(*e), ": still waiting for ", peer_.ToString(), " after ",
-                              absl::FormatDuration(absl::Trunc(now - e->since, kTick))));
+      LogWarning(absl::StrCat(NamesOf(e->chain), ": still waiting for ", peer_.ToString(),
+                              " after ", absl::FormatDuration(absl::Trunc(now - e->since, kTick))));
     }
     e = e->next;
   }
@@ -468,7 +460,7 @@ void Session::Fill(SessionReport& report) const {
   report.slots_taken = in_flight_;
   for (SlotWaiter* w = first_waiter_; w != nullptr; w = w->next) ++report.waiting_for_slots;
   for (Exchange* e = first_exchange_; e != nullptr; e = e->next) {
-    report.outstanding.push_back({Describe(*e), now - e->since});
+    report.outstanding.push_back({NamesOf(e->chain), now - e->since});
   }
 }
 

@@ -156,7 +156,6 @@ class Session final : public dat::Pollable {
   void ServeSlotWaiters();
   void AddExchange(Exchange& exchange);
   void Finish(Exchange& exchange, absl::Status status);
-  std::string Describe(const Exchange& exchange) const;
   void Tick();
   void StartTicking();
   void Abandon(Exchange& exchange);

@@ -153,9 +153,10 @@ void Session::HandleMessage(size_t index, uint32_t size_bytes) {
   (*slot)->call = nullptr;
   FreeSlot(**slot);
   if (exchange == nullptr || exchange->unanswered > 0) return;
-  Finish(*exchange, exchange->damaged ? absl::UnavailableError(absl::StrCat(
-                                            Describe(*exchange), ": answer with a wrong checksum"))
-                                      : absl::OkStatus());
+  Finish(*exchange, exchange->damaged
+                        ? absl::UnavailableError(absl::StrCat(NamesOf(exchange->chain),
+                                                              ": answer with a wrong checksum"))
+                        : absl::OkStatus());
 }
 
 // The request that `header` answers. Spec: 6.1.3: stream_id, seq_number and analyzer are the
@@ -264,8 +265,8 @@ void Session::ResumeAll() {
   unposted_.clear();
   waiting_.clear();
   while (Exchange* exchange = first_exchange_) {
-    Finish(*exchange, absl::UnavailableError(
-                          absl::StrCat(Describe(*exchange), ": session lost: ", why_.message())));
+    Finish(*exchange, absl::UnavailableError(absl::StrCat(NamesOf(exchange->chain),
+                                                          ": session lost: ", why_.message())));
   }
   while (SlotWaiter* waiter = first_waiter_) {
     first_waiter_ = waiter->next;

@@ -2,9 +2,9 @@
 // again when the server lost it: a restart, or a failed fsync there, changes the write verifier.
 // Spec: 6.5.8 (COMMIT), 6.5.38 (UNSTABLE, verifier).
 //
-// Files keeps it (files_commit.cc): what Files::Write was told is unstable is copied here, and
-// Files::Commit is OK only when all of it has reached the disk under one verifier. Who does not
-// COMMIT a file when it is closed leaves that to this store, which asks for it in time.
+// The Committer keeps it (client/committer.h): what Files::Write was told is unstable is copied
+// here, and Files::Commit is OK only when all of it has reached the disk under one verifier. Who
+// does not COMMIT a file when it is closed leaves that to this store, which asks for it in time.
 // Thread-safe: shared by the workers of a client. Nothing blocks; the copy is made outside of the
 // mutex. Memory comes in blocks that are used again, at most `most_bytes` in all.
 #pragma once

@@ -1,70 +1,92 @@
-// Opens that the server has lost: claimed again before anything else is done with them.
-// Spec: 4.4.1.2 (crash recovery), 4.4.1.6 (a restarted server gives another client_id), 6.5.24
-// (CLAIM_PREVIOUS).
-//
-// Each worker does it for itself when it meets a new client_id. That two of them claim the same
-// open is harmless: one owner has one open of a file.
+#include "client/reclaim.h"
+
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/batch.h"
 #include "client/call.h"
+#include "client/committer.h"
 #include "client/connection.h"
-#include "client/files.h"
-#include "client/lost_requests.h"
 #include "client/operation.h"
 #include "client/session.h"
-#include "client/wait_list.h"
-#include "client/waits.h"
 #include "wire/log.h"
 #include "wire/status_macros.h"
 
 namespace dafs::client {
 
 using wire::DafsStatus;
+using wire::LockRange;
 
-// Within the connection's set-up: starts what is to be done, waits for nothing.
-void Files::SessionReady(Session& session) {
-  lost_->SessionReady();
-  batches_->SessionReady(session);
-  if (!(reclaimed_under_ == session.negotiated().client_id)) StartReclaim();
+namespace {
+
+// LOCK, LOCKU under the name that the server has just given the open, which the client does not use
+// yet.
+template <class Args>
+class ReclaimCall : public Call<Args> {
+ public:
+  wire::StateId* state_id_argument() override { return nullptr; }
+};
+
+}  // namespace
+
+Reclaim::Reclaim(Runner& runner, Committer& committer)
+    : runner_(runner),
+      committer_(committer),
+      client_(runner.client()),
+      connection_(runner.connection()),
+      done_(runner.loop()) {
+  runner_.GuardBy(*this);
+  committer_.OnRestored([this] { done_.WakeAll(absl::OkStatus()); });  // they look for themselves
 }
 
-void Files::StartReclaim() {
+void Reclaim::SessionReady(const Session& session) {
+  if (!IsDone(session.negotiated().client_id)) Start();
+}
+
+void Reclaim::Start() {
   if (std::exchange(reclaiming_, true)) return;
   dat::Start(ReclaimAll());
 }
 
-dat::Task<absl::Status> Files::AwaitReclaim(absl::Time deadline) {
-  StartReclaim();
+dat::Task<absl::Status> Reclaim::Await(absl::Time deadline) {
+  Start();
   if (!reclaiming_) co_return absl::OkStatus();  // there was nothing to do
-  absl::Status status = co_await reclaim_->Wait(deadline);
+  absl::Status status = co_await done_.Wait(deadline);
   if (absl::IsDeadlineExceeded(status)) {
     status = absl::DeadlineExceededError("opens are still being reclaimed from the server");
   }
   co_return status;
 }
 
-dat::Task<void> Files::ReclaimAll() {
-  for (Session* session = connection_->session();
-       session != nullptr && !(reclaimed_under_ == session->negotiated().client_id);
-       session = connection_->session()) {
+bool Reclaim::restoring() const { return committer_.restoring(); }
+
+dat::Task<absl::Status> Reclaim::AwaitRestored(absl::Time deadline) {
+  absl::Status status = co_await done_.Wait(deadline);
+  if (absl::IsDeadlineExceeded(status)) {
+    status = absl::DeadlineExceededError("what the server lost is still being written again");
+  }
+  co_return status;
+}
+
+dat::Task<void> Reclaim::ReclaimAll() {
+  for (Session* session = connection_.session();
+       session != nullptr && !IsDone(session->negotiated().client_id);
+       session = connection_.session()) {
     dat::Task<absl::Status> task = ReclaimUnder(session->negotiated().client_id);
     absl::Status status = co_await task;
     if (status.ok()) continue;
     if (!absl::IsCancelled(status)) {
-      LogWarning(absl::StrCat(connection_->name(), ": reclaiming opens: ", status.message()));
+      LogWarning(absl::StrCat(connection_.name(), ": reclaiming opens: ", status.message()));
     }
     break;
   }
   reclaiming_ = false;
-  reclaim_->WakeAll(absl::OkStatus());  // they look for themselves
+  done_.WakeAll(absl::OkStatus());  // they look for themselves
 }
 
-dat::Task<absl::Status> Files::ReclaimUnder(wire::ClientId client_id) {
+dat::Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
   const std::vector<wire::StateId> stale = client_.opens().Stale(client_id);
-  Waits::Note note(*waits_, absl::StrCat("reclaiming ", stale.size(), " opens"));
+  Waits::Note note(runner_.waits(), absl::StrCat("reclaiming ", stale.size(), " opens"));
   for (const wire::StateId& open : stale) {
     std::optional<Opens::Entry> entry = client_.opens().Find(open);
     if (!entry.has_value() || !entry->lost.ok()) continue;  // closed meanwhile, or given up
@@ -73,34 +95,24 @@ dat::Task<absl::Status> Files::ReclaimUnder(wire::ClientId client_id) {
   }
   const bool restarted = !reclaimed_under_.is_zero();
   reclaimed_under_ = client_id;
-  if (restarted) StartRestoring();  // what the server had not committed may be gone with it
+  // What the server had not committed may be gone with it.
+  if (restarted) committer_.StartRestoring();
   if (!stale.empty()) {
-    LogNotice(absl::StrCat(connection_->name(), ": ", stale.size(),
+    LogNotice(absl::StrCat(connection_.name(), ": ", stale.size(),
                            " opens reclaimed from the restarted server"));
   }
   co_return absl::OkStatus();
 }
 
-// The first open of `chain` that the server does not know in the time of `client_id`; nullopt: the
-// server's present names are in the arguments.
-std::optional<wire::StateId> Files::NameOpens(std::span<CallBase* const> chain,
-                                              const wire::ClientId& client_id) const {
-  for (CallBase* call : chain) {
-    std::optional<wire::StateId> unknown = NameOpen(*call, client_.opens(), client_id);
-    if (unknown.has_value()) return unknown;
-  }
-  return std::nullopt;
-}
-
 // OK: `open` has a name at the server again, or is gone. Its own error if it is lost.
-dat::Task<absl::Status> Files::ReclaimOpen(wire::StateId open) {
+dat::Task<absl::Status> Reclaim::ReclaimOpen(wire::StateId open) {
   std::optional<Opens::Entry> entry = client_.opens().Find(open);
   if (!entry.has_value()) {
     co_return wire::StatusFromDafs(DafsStatus::kBadStateId, "a file that is closed");
   }
   if (!entry->lost.ok()) co_return entry->lost;
   // Another worker may be faster.
-  if (Session* session = connection_->session();
+  if (Session* session = connection_.session();
       session != nullptr &&
       client_.opens().StateIdOf(open, session->negotiated().client_id).has_value()) {
     co_return absl::OkStatus();
@@ -112,7 +124,8 @@ dat::Task<absl::Status> Files::ReclaimOpen(wire::StateId open) {
   claim.args.share_access = entry->info->share_access;
   claim.args.share_deny = entry->info->share_deny;
   CallBase* const chain[] = {&claim};
-  dat::Task<absl::Status> claiming = RunBehind(Gate::kNone, &entry->info->who, chain);
+  dat::Task<absl::Status> claiming =
+      runner_.RunBehind(Runner::Gate::kNone, &entry->info->who, chain);
   CO_RETURN_IF_ERROR(co_await claiming);
   if (!claim.ok()) {
     dat::Task<absl::Status> again = OpenAgain(open, *entry, claim.status);
@@ -134,8 +147,8 @@ dat::Task<absl::Status> Files::ReclaimOpen(wire::StateId open) {
 
 // The server does not grant the claim: its grace period is over, or it never knew of the open.
 // What nobody else could have been kept from is opened anew; a reservation or a lock is lost.
-dat::Task<absl::Status> Files::OpenAgain(wire::StateId open, Opens::Entry entry,
-                                         DafsStatus refused) {
+dat::Task<absl::Status> Reclaim::OpenAgain(wire::StateId open, Opens::Entry entry,
+                                           DafsStatus refused) {
   const OpenInfo& info = *entry.info;
   absl::Status why = wire::StatusFromDafs(refused, "reclaim an open");
   if (absl::IsAborted(why) && refused != DafsStatus::kExpired &&
@@ -157,7 +170,7 @@ dat::Task<absl::Status> Files::OpenAgain(wire::StateId open, Opens::Entry entry,
   executing.args.owner = info.owner;
   CallBase* const call = info.executes ? static_cast<CallBase*>(&executing) : &again;
   CallBase* const chain[] = {call};
-  dat::Task<absl::Status> opening = RunBehind(Gate::kNone, &info.who, chain);
+  dat::Task<absl::Status> opening = runner_.RunBehind(Runner::Gate::kNone, &info.who, chain);
   CO_RETURN_IF_ERROR(co_await opening);
   // A server without OPEN_HANDLE: I/O without a state id is checked each time (WIRE R64).
   if (!call->ok() && call->status != DafsStatus::kNotSupp) {
@@ -172,22 +185,22 @@ dat::Task<absl::Status> Files::OpenAgain(wire::StateId open, Opens::Entry entry,
 }
 
 // Takes `state_id` as the new name of `open`; closes it if that was closed meanwhile.
-dat::Task<void> Files::TakeReclaimed(wire::StateId open, Opens::Entry entry, wire::StateId state_id,
-                                     wire::ClientId client_id) {
+dat::Task<void> Reclaim::TakeReclaimed(wire::StateId open, Opens::Entry entry,
+                                       wire::StateId state_id, wire::ClientId client_id) {
   if (client_.opens().Reclaimed(open, state_id, client_id) || state_id.is_zero()) co_return;
-  Session* session = connection_->session();
+  Session* session = connection_.session();
   if (session == nullptr) co_return;  // the server's lease ends it
   Call<wire::CloseArgs> close;
   close.args.filehandle = entry.info->handle;
   close.args.state_id = state_id;
   CallBase* const chain[] = {&close};
-  dat::Task<absl::Status> task = session->Run(wire::CredHandle(), chain, DeadlineFromNow());
+  dat::Task<absl::Status> task = session->Run(wire::CredHandle(), chain, runner_.DeadlineFromNow());
   absl::Status ignored = co_await task;
 }
 
 // With a lock every open of its file is lost: whoever relied on it writes through another.
-void Files::GiveUpOpen(const wire::StateId& open, const absl::Status& why) {
-  LogError(absl::StrCat(connection_->name(),
+void Reclaim::GiveUpOpen(const wire::StateId& open, const absl::Status& why) {
+  LogError(absl::StrCat(connection_.name(),
                         ": an open file could not be reclaimed from the server: ", why.message(),
                         "; its next use fails"));
   std::optional<Opens::Entry> entry = client_.opens().Find(open);
@@ -196,6 +209,49 @@ void Files::GiveUpOpen(const wire::StateId& open, const absl::Status& why) {
   } else {
     client_.opens().Lost(open, why);
   }
+}
+
+// 4.4.1.2: with RECLAIM, which a server grants only as long as nobody else can have had the lock.
+// `claimed` is what was claimed before: what has been granted or released since is made up for.
+dat::Task<absl::Status> Reclaim::ReclaimLocks(wire::StateId open, wire::StateId state_id,
+                                              wire::LockRanges* claimed) {
+  std::optional<Opens::Entry> entry = client_.opens().Find(open);
+  if (!entry.has_value()) co_return absl::OkStatus();
+  const wire::FileHandle file = entry->info->handle;
+  const std::vector<LockRange> held = client_.locks().HeldBy(file, open);
+  wire::LockRanges released = *claimed;
+  for (const LockRange& range : held) {
+    released.Clear(range.first, range.last);
+    if (claimed->Covers(range)) continue;
+    ReclaimCall<wire::LockArgs> lock;
+    lock.args.filehandle = file;
+    lock.args.lock_type = wire::TypeOf(range);
+    lock.args.options = wire::kLockReclaim;
+    lock.args.state_id = state_id;
+    lock.args.offset = range.first;
+    lock.args.length = wire::LengthOf(range);
+    CallBase* const chain[] = {&lock};
+    dat::Task<absl::Status> task = runner_.RunBehind(Runner::Gate::kNone, &entry->info->who, chain);
+    CO_RETURN_IF_ERROR(co_await task);
+    if (!lock.ok()) co_return StatusOf(lock, "reclaim a lock");
+    claimed->Set(range);
+  }
+  for (const LockRange& range : released.ranges()) {
+    ReclaimCall<wire::LockuArgs> unlock;
+    unlock.args = UnlockArgs(file, state_id, range.first, range.last);
+    CallBase* const chain[] = {&unlock};
+    dat::Task<absl::Status> task = runner_.RunBehind(Runner::Gate::kNone, &entry->info->who, chain);
+    CO_RETURN_IF_ERROR(co_await task);
+    claimed->Clear(range.first, range.last);
+  }
+  co_return absl::OkStatus();
+}
+
+// Whether the file of `open` is locked here, be it through another open: record locks have opens of
+// their own.
+bool Reclaim::HoldsLocks(const wire::StateId& open) const {
+  std::optional<Opens::Entry> entry = client_.opens().Find(open);
+  return entry.has_value() && client_.locks().IsLocked(entry->info->handle);
 }
 
 }  // namespace dafs::client

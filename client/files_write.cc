@@ -1,11 +1,12 @@
-// Reading and writing. Spec: 4.2, 6.5.3, 6.5.4, 6.5.8, 6.5.27, 6.5.28, 6.5.38, 6.5.39; WIRE 10.
+// Writing and appending. Spec: 4.2, 6.5.3, 6.5.4, 6.5.38, 6.5.39; WIRE 10.
 #include <algorithm>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "client/committer.h"
 #include "client/connection.h"
 #include "client/data_calls.h"
+#include "client/data_pieces.h"
 #include "client/files.h"
 #include "client/operation.h"
 #include "client/session.h"
@@ -15,35 +16,9 @@
 namespace dafs::client {
 namespace {
 
-// Message offsets of inline data, WIRE R12.
-constexpr uint32_t kReadInlineData = 48;
-constexpr uint32_t kWriteInlineData = 136;
-constexpr uint32_t kLeastAppend = 65536;  // MAX_APPEND is at least this, WIRE 5.3
-constexpr int kMostDamaged = 3;           // transfers of one read with a wrong direct_checksum
-constexpr uint32_t kLeastWrite = 1024;    // writes are made no smaller than this, WIRE 11.3
-
-uint32_t LeastOf(uint64_t a, uint64_t b) { return static_cast<uint32_t>(std::min(a, b)); }
+constexpr uint32_t kLeastWrite = 1024;  // writes are made no smaller than this, WIRE 11.3
 
 }  // namespace
-
-uint32_t Files::read_bytes() const {
-  uint64_t most = client_.limits().max_read.load(std::memory_order_relaxed);
-  if (most == 0) most = UINT64_MAX;
-  return LeastOf(most, std::min(client_.options().read_bytes, buffers_->large_bytes()));
-}
-
-uint32_t Files::write_bytes() const {
-  uint64_t most = client_.limits().max_write.load(std::memory_order_relaxed);
-  if (most == 0) most = UINT64_MAX;
-  return LeastOf(most, std::min(client_.options().write_bytes, buffers_->large_bytes()));
-}
-
-uint32_t Files::append_bytes() const {
-  uint64_t most = client_.limits().max_append.load(std::memory_order_relaxed);
-  if (most == 0) most = kLeastAppend;
-  if (NeedsInlineWrites()) most = std::min<uint64_t>(most, InlineWriteRoom());
-  return LeastOf(most, std::min(client_.options().write_bytes, buffers_->large_bytes()));
-}
 
 // The data a WRITE_INLINE or APPEND_INLINE of the present session has room for.
 uint32_t Files::InlineWriteRoom() const {
@@ -58,158 +33,6 @@ bool Files::NeedsInlineWrites() const {
   return session != nullptr && session->must_write_inline();
 }
 
-// ---- Pieces ----------------------------------------------------------------------------------
-
-// A transfer that is larger than the server takes at once goes out in parallel pieces.
-template <class Result>
-struct Files::Pieces {
-  absl::InlinedVector<absl::StatusOr<Result>, 4> results;
-  size_t left = 0;
-  dat::Pending<bool> done;
-};
-
-template <class Result>
-dat::Task<void> Files::RunPiece(Target target, LeasePart part, size_t index,
-                                Pieces<Result>* pieces) {
-  if constexpr (std::is_same_v<Result, ReadResult>) {
-    dat::Task<absl::StatusOr<Result>> task = ReadWhole(target, part);
-    pieces->results[index] = co_await task;
-  } else {
-    dat::Task<absl::StatusOr<Result>> task = WriteWhole(target, part);
-    pieces->results[index] = co_await task;
-  }
-  if (--pieces->left == 0) pieces->done.Set(true);  // `pieces` may be gone now
-}
-
-template <class Result>
-dat::Task<void> Files::RunPieces(Target target, LeasePart whole, uint32_t most,
-                                 Pieces<Result>* pieces) {
-  pieces->left = (whole.size + most - 1) / most;
-  pieces->results.assign(pieces->left, absl::StatusOr<Result>(Result()));
-  const size_t count = pieces->left;
-  for (size_t i = 0; i < count; ++i) {
-    auto before = static_cast<uint32_t>(i * most);
-    dat::Start(RunPiece<Result>(target.Behind(before),
-                                whole.Sub(before, std::min(most, whole.size - before)), i, pieces));
-  }
-  co_await pieces->done;
-}
-
-// ---- Reading ---------------------------------------------------------------------------------
-
-dat::Task<absl::StatusOr<ReadResult>> Files::Read(const Identity& who, const wire::FileHandle& file,
-                                                  const wire::StateId& state_id, uint64_t offset,
-                                                  BufferLease& into, uint32_t size) {
-  DAFS_CHECK(into.use() == BufferUse::kReadTarget && size <= into.payload_bytes(),
-             "a read into a lease that does not hold it");
-  Target target{&who, &file, state_id, offset};
-  LeasePart part{buffers_.get(), &into, 0, size};
-  return size <= read_bytes() ? ReadWhole(target, part) : ReadInPieces(target, part);
-}
-
-// 4.4.1.2, 6.5.24 (MLOCK): to a server whose locks are mandatory, I/O under a lock is known by the
-// lock's state id. fcntl(2) locks have opens of their own, and the kernel seldom says who reads and
-// writes: LOCKED by ourselves, it goes by the lock. True: again.
-bool Files::UseLock(wire::DafsStatus status, Target& target, uint32_t size) const {
-  if (status != wire::DafsStatus::kLocked || target.by_lock || size == 0) return false;
-  std::optional<wire::StateId> lock = client_.locks().OverlappedBy(
-      *target.file, target.offset, target.offset + size - 1, target.state_id);
-  if (!lock.has_value()) return false;
-  target.state_id = *lock;
-  target.by_lock = true;
-  return true;
-}
-
-dat::Task<absl::StatusOr<ReadResult>> Files::Read(const Target& from, const UserPart& into) {
-  DAFS_CHECK(into.size <= read_bytes(), "a read of the application that is not cut in pieces");
-  return ReadWhole(from, into);
-}
-
-dat::Task<absl::StatusOr<ReadResult>> Files::Read(const Target& from, const LeasePart& into) {
-  return ReadWhole(from, into);
-}
-
-template <class Part>
-dat::Task<absl::StatusOr<ReadResult>> Files::ReadWhole(Target target, Part whole) {
-  const ClientOptions& options = client_.options();
-  ReadResult total;
-  int damaged = 0;
-  while (total.count < whole.size && !total.eof) {
-    Part part = whole.Sub(total.count, whole.size - total.count);
-    uint32_t count = 0;
-    const uint32_t room = options.max_response_size - kReadInlineData;
-    const bool must_inline =
-        client_.limits().no_direct_reads.load(std::memory_order_relaxed) || !part.registered();
-    if (must_inline || part.size <= std::min(options.inline_read_bytes, room)) {
-      part.size = std::min(part.size, room);
-      ReadInlineCallOf<Part> call(part);
-      call.args.filehandle = *target.file;
-      call.args.state_id = target.state_id;
-      call.args.offset = target.offset + total.count;
-      call.args.byte_count = part.size;
-      call.args.cache_hint = target.cache_hint;
-      CallBase* const chain[] = {&call};
-      dat::Task<absl::Status> task = Run(target.who, chain);
-      CO_RETURN_IF_ERROR(co_await task);
-      if (UseLock(call.status, target, whole.size)) continue;
-      if (!call.ok()) co_return StatusOf(call, "read");
-      count = call.res.bytes_read;
-      total.eof = call.res.eof;
-    } else {
-      ReadDirectCallOf<Part> call(part);
-      call.args.filehandle = *target.file;
-      call.args.state_id = target.state_id;
-      call.args.offset = target.offset + total.count;
-      call.args.byte_count = part.size;
-      call.args.cache_hint = target.cache_hint;
-      CallBase* const chain[] = {&call};
-      dat::Task<absl::Status> task = Run(target.who, chain);
-      CO_RETURN_IF_ERROR(co_await task);
-      if (call.status == wire::DafsStatus::kNotSupp) {
-        client_.limits().no_direct_reads.store(true, std::memory_order_relaxed);
-        continue;
-      }
-      if (UseLock(call.status, target, whole.size)) continue;
-      if (!call.ok()) co_return StatusOf(call, "read");
-      count = call.res.bytes_read;
-      // Spec 3.2.5: data with a wrong checksum is thrown away, the request has failed.
-      if (options.checksums && !part.given_up() &&
-          part.Checksum(count, options.byte_order) != call.res.direct_checksum) {
-        if (++damaged > kMostDamaged) {
-          co_return absl::DataLossError(absl::StrCat("read ", part.size, " at ", call.args.offset,
-                                                     ": data with a wrong checksum, ", damaged,
-                                                     " times"));
-        }
-        continue;
-      }
-      total.eof = call.res.eof;
-    }
-    total.count += count;
-    if (count == 0 && !total.eof) {
-      co_return absl::UnknownError(absl::StrCat("read ", part.size, " at ",
-                                                target.offset + total.count,
-                                                ": no bytes, and not the end of the file"));
-    }
-  }
-  co_return total;
-}
-
-dat::Task<absl::StatusOr<ReadResult>> Files::ReadInPieces(Target target, LeasePart whole) {
-  Pieces<ReadResult> pieces;
-  dat::Task<void> task = RunPieces<ReadResult>(target, whole, read_bytes(), &pieces);
-  co_await task;
-  ReadResult total;
-  for (absl::StatusOr<ReadResult>& result : pieces.results) {
-    if (!result.ok()) co_return result.status();
-    total.count += result->count;
-    total.eof = result->eof;
-    if (total.eof) break;
-  }
-  co_return total;
-}
-
-// ---- Writing ---------------------------------------------------------------------------------
-
 dat::Task<absl::StatusOr<WriteResult>> Files::Write(const Identity& who,
                                                     const wire::FileHandle& file,
                                                     const wire::StateId& state_id, uint64_t offset,
@@ -219,33 +42,33 @@ dat::Task<absl::StatusOr<WriteResult>> Files::Write(const Identity& who,
   DAFS_CHECK(
       from.use() == BufferUse::kWriteSource && uint64_t{position} + size <= from.payload_bytes(),
       "a write from a lease that does not hold it");
-  Target target{&who, &file, state_id, offset, stability};
+  DataTarget target{&who, &file, state_id, offset, stability};
   if (size <= write_bytes()) target.after = after;
   return WriteBracketed(target, LeasePart{buffers_.get(), &from, position, size});
 }
 
-dat::Task<absl::StatusOr<WriteResult>> Files::Write(const Target& to, const UserPart& from) {
+dat::Task<absl::StatusOr<WriteResult>> Files::Write(const DataTarget& to, const UserPart& from) {
   return WriteBracketed(to, from);
 }
 
-dat::Task<absl::StatusOr<WriteResult>> Files::Write(const Target& to, const LeasePart& from) {
+dat::Task<absl::StatusOr<WriteResult>> Files::Write(const DataTarget& to, const LeasePart& from) {
   return WriteBracketed(to, from);
 }
 
 // In parallel where it is larger than the server takes at once.
-dat::Task<absl::StatusOr<WriteResult>> Files::WriteParts(Target target, LeasePart whole) {
+dat::Task<absl::StatusOr<WriteResult>> Files::WriteParts(DataTarget target, LeasePart whole) {
   return whole.size <= write_bytes() ? WriteWhole(target, whole) : WriteInPieces(target, whole);
 }
 
 // AsyncIo has cut it.
-dat::Task<absl::StatusOr<WriteResult>> Files::WriteParts(Target target, UserPart whole) {
+dat::Task<absl::StatusOr<WriteResult>> Files::WriteParts(DataTarget target, UserPart whole) {
   return WriteWhole(target, whole);
 }
 
 template <class Part>
-dat::Task<absl::StatusOr<WriteResult>> Files::WriteBracketed(Target target, Part whole) {
+dat::Task<absl::StatusOr<WriteResult>> Files::WriteBracketed(DataTarget target, Part whole) {
   if (!client_.uncommitted().BeginWrite(*target.file)) {
-    dat::Task<absl::Status> waiting = BeginWrite(*target.file);
+    dat::Task<absl::Status> waiting = committer_->BeginWrite(*target.file);
     CO_RETURN_IF_ERROR(co_await waiting);
   }
   dat::Task<absl::StatusOr<WriteResult>> task = WriteParts(target, whole);
@@ -280,7 +103,7 @@ absl::Status Join(WriteResult& total, const Res& res, uint32_t size, wire::Stabl
 }  // namespace
 
 template <class Part>
-dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(Target target, Part whole) {
+dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(DataTarget target, Part whole) {
   WriteResult total;
   bool must_inline = NeedsInlineWrites() || !whole.registered();
   while (total.count < whole.size) {
@@ -365,12 +188,12 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(Target target, Part who
 }
 
 // Keep, for both kinds of memory.
-dat::Task<bool> Files::KeepPart(const Target& target, uint64_t offset, LeasePart part,
+dat::Task<bool> Files::KeepPart(const DataTarget& target, uint64_t offset, LeasePart part,
                                 wire::Verifier verifier) {
-  return Keep(target, offset, part.bytes(), verifier);
+  return committer_->Keep(target, offset, part.bytes(), verifier);
 }
 
-dat::Task<bool> Files::KeepPart(const Target& target, uint64_t offset, UserPart part,
+dat::Task<bool> Files::KeepPart(const DataTarget& target, uint64_t offset, UserPart part,
                                 wire::Verifier verifier) {
   if (part.given_back()) co_return false;  // it may be something else by now
   const MemoryHold hold = part.Hold();
@@ -382,7 +205,7 @@ dat::Task<bool> Files::KeepPart(const Target& target, uint64_t offset, UserPart 
       first = bytes;
       return false;
     });
-    dat::Task<bool> keeping = Keep(target, offset, first, verifier);
+    dat::Task<bool> keeping = committer_->Keep(target, offset, first, verifier);
     if (!(co_await keeping)) co_return false;
     offset += first.size();
     left -= static_cast<uint32_t>(first.size());
@@ -390,12 +213,13 @@ dat::Task<bool> Files::KeepPart(const Target& target, uint64_t offset, UserPart 
   co_return true;
 }
 
-dat::Task<absl::StatusOr<WriteResult>> Files::WriteInPieces(Target target, LeasePart whole) {
-  Pieces<WriteResult> pieces;
-  dat::Task<void> task = RunPieces<WriteResult>(target, whole, write_bytes(), &pieces);
-  co_await task;
+dat::Task<absl::StatusOr<WriteResult>> Files::WriteInPieces(DataTarget target, LeasePart whole) {
+  Pieces<WriteResult> pieces(whole.size, write_bytes(), [&](uint32_t before, uint32_t bytes) {
+    return WriteWhole(target.Behind(before), whole.Sub(before, bytes));
+  });
+  co_await pieces.done;
   WriteResult total;
-  for (absl::StatusOr<WriteResult>& result : pieces.results) {
+  for (absl::StatusOr<WriteResult>& result : pieces.results()) {
     if (!result.ok()) {
       if (total.count == 0) co_return result.status();
       total.later = result.status();

@@ -1,0 +1,21 @@
+// How long to wait before the server is asked again that said DELAY or GRACE: each time twice as
+// long as the time before. A value.
+#pragma once
+
+#include <algorithm>
+
+#include "absl/time/time.h"
+
+namespace dafs::client {
+
+class ServerDelay {
+ public:
+  absl::Duration next() const { return next_; }
+  void Grow() { next_ = std::min(next_ * 2, kMost); }
+
+ private:
+  static constexpr absl::Duration kMost = absl::Seconds(5);
+  absl::Duration next_ = absl::Milliseconds(10);
+};
+
+}  // namespace dafs::client
