@@ -23,18 +23,6 @@ constexpr absl::Duration kCommitAfter = absl::Seconds(10);
 constexpr int kMostRounds = 8;
 constexpr uint32_t kLookAtStoreEvery = 16;  // writes
 
-// WRITE_INLINE of bytes that lie in no lease.
-class WriteAgainCall : public Call<wire::WriteInlineArgs> {
- public:
-  explicit WriteAgainCall(std::span<const std::byte> data) : data_(data) {}
-
- protected:
-  wire::InlineData inline_data() const override { return {data_, 0}; }
-
- private:
-  std::span<const std::byte> data_;
-};
-
 // Whether it is the server's answer, and not only a server that cannot be reached.
 bool IsRefusal(const absl::Status& status) { return wire::HasDafsStatus(status); }
 
@@ -119,13 +107,12 @@ dat::Task<absl::Status> Committer::WriteAgain(wire::FileHandle file, wire::Verif
 
 dat::Task<absl::StatusOr<uint32_t>> Committer::WritePieceAgain(wire::FileHandle file,
                                                                const Uncommitted::Piece& piece) {
-  WriteAgainCall call(piece.data);
+  WriteBytesCall call(piece.data);
   call.args.filehandle = file;
   // WIRE R64: a file that is closed is written without a state id, as its writer.
   std::optional<Opens::Entry> open = runner_.client().opens().Find(piece.writer.open);
   if (open.has_value() && open->lost.ok()) call.args.state_id = piece.writer.open;
   call.args.offset = piece.offset;
-  call.args.byte_count = static_cast<uint32_t>(piece.data.size());
   call.args.stable_how = wire::StableHow::kUnstable;
   CallBase* const chain[] = {&call};
   dat::Task<absl::Status> task = runner_.RunAll(&piece.writer.who, chain, "write again");

@@ -152,4 +152,18 @@ class ReaddirInlineCall : public Call<wire::ReaddirInlineArgs> {
   LeasePart part_;
 };
 
+// WRITE_INLINE of bytes that lie in no such memory, and outlive it.
+class WriteBytesCall : public Call<wire::WriteInlineArgs> {
+ public:
+  explicit WriteBytesCall(std::span<const std::byte> data) : data_(data) {
+    args.byte_count = static_cast<uint32_t>(data.size());
+  }
+
+ protected:
+  wire::InlineData inline_data() const override { return {data_, 0}; }
+
+ private:
+  std::span<const std::byte> data_;
+};
+
 }  // namespace dafs::client

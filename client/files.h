@@ -345,8 +345,8 @@ class Files {
   dat::Task<absl::Status> RunAll(const Identity* who, std::span<CallBase* const> chain,
                                  std::string_view what, size_t extra = 0);
 
-  bool UseLock(wire::DafsStatus status, DataTarget& target, uint32_t size) const;
   // files_read.cc, files_write.cc. A Part is a LeasePart or a UserPart.
+  bool UseLock(wire::DafsStatus status, DataTarget& target, uint32_t size) const;
   template <class Part>
   dat::Task<absl::StatusOr<ReadResult>> ReadWhole(DataTarget target, Part whole);
   dat::Task<absl::StatusOr<ReadResult>> ReadInPieces(DataTarget target, LeasePart whole);
@@ -363,12 +363,8 @@ class Files {
                            wire::Verifier verifier);
   uint32_t InlineWriteRoom() const;
   bool NeedsInlineWrites() const;
-  dat::Task<absl::StatusOr<DirectoryPage>> ReadDirectoryInline(
-      const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
-      const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into);
-  template <class Args>
-  dat::Task<absl::StatusOr<OpenFile>> OpenByCall(const Identity& who, Call<Args>& open,
-                                                 std::atomic<bool>& unknown);
+
+  // files_names.cc
   dat::Task<absl::StatusOr<Node>> MakeEmptyFile(const Identity& who,
                                                 const wire::FileHandle& directory,
                                                 std::string_view name,
@@ -382,6 +378,17 @@ class Files {
   dat::Task<absl::StatusOr<std::string>> ReadLinkDirect(const Identity& who,
                                                         const wire::FileHandle& link);
 
+  // files_open.cc
+  template <class Args>
+  dat::Task<absl::StatusOr<OpenFile>> OpenByCall(const Identity& who, Call<Args>& open,
+                                                 std::atomic<bool>& unknown);
+
+  // files_directories.cc
+  dat::Task<absl::StatusOr<DirectoryPage>> ReadDirectoryInline(
+      const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
+      const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into);
+
+  // files_locks.cc
   dat::Task<void> ValidateLock(LockOwner owner);
   dat::Task<void> Abandon(Identity who, LockOwner owner, wire::LockRange range);
   dat::Task<absl::StatusOr<LockAnswer>> LockOnce(const Identity& who, const LockOwner& owner,
@@ -391,6 +398,8 @@ class Files {
                                     const wire::StateId& state_id,
                                     const std::vector<wire::LockRange>& held);
   void EndLockWaits(const absl::Status& why);
+
+  // files_xattrs.cc
   dat::Task<absl::StatusOr<std::string>> GetXattrDirect(const Identity& who,
                                                         const wire::FileHandle& attribute);
   dat::Task<absl::Status> SetXattrBy(const Identity& who, const wire::FileHandle& file,
@@ -398,6 +407,8 @@ class Files {
                                      std::span<CallBase* const> writes);
   dat::Task<void> AbandonXattr(const Identity& who, const wire::OpenRes& open,
                                wire::ClientId client_id, std::string owner);
+
+  // files_acls.cc
   dat::Task<absl::StatusOr<wire::FileAttributes>> GetAclDirect(const Identity& who,
                                                                const wire::FileHandle& file);
 

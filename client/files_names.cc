@@ -1,8 +1,8 @@
-// Names and attributes. Spec: 6.5.2, 6.5.9, 6.5.12 to 6.5.17, 6.5.21, 6.5.22, 6.5.31 to 6.5.35.
+// Names. Spec: 6.5.9, 6.5.17, 6.5.21, 6.5.22, 6.5.31 to 6.5.34; the private procedures 1001 and
+// 1003.
 #include <string>
 #include <utility>
 
-#include "client/committer.h"
 #include "client/connection.h"
 #include "client/data_calls.h"
 #include "client/files.h"
@@ -10,46 +10,6 @@
 #include "wire/status_macros.h"
 
 namespace dafs::client {
-namespace {
-
-constexpr uint64_t kLimitAttributes =
-    wire::kFsattrMaxRead | wire::kFsattrMaxWrite | wire::kFsattrMaxAppend | wire::kFsattrLeaseTime;
-constexpr uint64_t kStatFsAttributes =
-    wire::kFsattrMaxName | wire::kFsattrFilesAvailable | wire::kFsattrFilesFree |
-    wire::kFsattrFilesTotal | wire::kFsattrSpaceAvailable | wire::kFsattrSpaceFree |
-    wire::kFsattrSpaceTotal | wire::kFsattrPrefIoSize | wire::kFsattrMaxFileSize |
-    wire::kFsattrMaxLink | wire::kFsattrFshandle | kLimitAttributes;
-
-void Learn(const wire::FsAttributes& fs, Limits& limits) {
-  if (fs.has(wire::kFsattrMaxRead)) limits.max_read = fs.max_read;
-  if (fs.has(wire::kFsattrMaxWrite)) limits.max_write = fs.max_write;
-  if (fs.has(wire::kFsattrMaxAppend)) limits.max_append = fs.max_append;
-  if (fs.has(wire::kFsattrLeaseTime)) limits.lease_seconds = fs.lease_time;
-}
-
-}  // namespace
-
-dat::Task<absl::StatusOr<Node>> Files::Mount(const Identity& who) {
-  Call<wire::GetRootHandleArgs> root;
-  Call<wire::LookupArgs> lookup;
-  StatCall stat;
-  Call<wire::GetFsattrArgs> fs;
-  lookup.chf_fh = fs.chf_fh = true;
-  lookup.args.path = client_.options().export_path;
-  fs.args.attr_request_bitmap = kLimitAttributes;
-  CallBase* const chain[] = {&root, &lookup, &stat, &fs};
-  CallBase* const at_root[] = {&root, &stat, &fs};
-  const bool deep = !lookup.args.path.empty();
-  dat::Task<absl::Status> task =
-      RunAll(&who, deep ? std::span<CallBase* const>(chain) : std::span<CallBase* const>(at_root),
-             "mount", 1);
-  CO_RETURN_IF_ERROR(co_await task);
-  if (fs.ok()) Learn(fs.res.obj_attributes, client_.limits());  // else there are none to heed
-  Node node;
-  node.handle = deep ? lookup.res.filehandle : root.res.root_handle;
-  node.attributes = stat.Take();
-  co_return node;
-}
 
 dat::Task<absl::StatusOr<Node>> Files::Lookup(const Identity& who,
                                               const wire::FileHandle& directory,
@@ -336,66 +296,6 @@ dat::Task<absl::StatusOr<std::string>> Files::ReadLinkDirect(const Identity& who
     co_return absl::DataLossError("read link: data with a wrong checksum");
   }
   co_return std::string(*target);
-}
-
-// ---- Attributes ------------------------------------------------------------------------------
-
-dat::Task<absl::StatusOr<wire::FileAttributes>> Files::GetAttributes(const Identity& who,
-                                                                     const wire::FileHandle& file) {
-  StatCall stat(false);
-  stat.args.filehandle = file;
-  CallBase* const chain[] = {&stat};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "get attributes");
-  CO_RETURN_IF_ERROR(co_await task);
-  co_return stat.Take();
-}
-
-dat::Task<absl::StatusOr<wire::FileAttributes>> Files::SetAttributes(
-    const Identity& who, const wire::FileHandle& file, const wire::StateId& state_id,
-    const wire::FileAttributes& attributes) {
-  Call<wire::SetattrInlineArgs> set;
-  StatCall stat;
-  set.args.filehandle = file;
-  set.args.state_id = state_id;
-  set.args.obj_attributes = attributes;
-  CallBase* const chain[] = {&set, &stat};
-  const bool cuts = attributes.has(wire::kFattrObjectSize);
-  // As a write is: what is written again meanwhile could come behind the new end.
-  if (cuts && !client_.uncommitted().BeginWrite(file)) {
-    dat::Task<absl::Status> waiting = committer_->BeginWrite(file);
-    CO_RETURN_IF_ERROR(co_await waiting);
-  }
-  dat::Task<absl::Status> task = RunAll(&who, chain, "set attributes");
-  absl::Status status = co_await task;
-  if (cuts) {
-    if (status.ok()) client_.uncommitted().Forget(file, attributes.object_size, UINT64_MAX);
-    client_.uncommitted().EndWrite(file);
-  }
-  CO_RETURN_IF_ERROR(status);
-  co_return stat.Take();
-}
-
-dat::Task<absl::StatusOr<uint32_t>> Files::Access(const Identity& who, const wire::FileHandle& file,
-                                                  uint32_t access) {
-  Call<wire::AccessArgs> call;
-  call.args.filehandle = file;
-  call.args.access = access;
-  CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "access");
-  CO_RETURN_IF_ERROR(co_await task);
-  // Of what it cannot tell the server decides when it is asked to do it (6.5.2).
-  co_return call.res.access | (access & ~call.res.supported);
-}
-
-dat::Task<absl::StatusOr<wire::FsAttributes>> Files::StatFs(const Identity& who,
-                                                            const wire::FileHandle& file) {
-  Call<wire::GetFsattrArgs> call;
-  call.args.filehandle = file;
-  call.args.attr_request_bitmap = kStatFsAttributes;
-  CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "statfs");
-  CO_RETURN_IF_ERROR(co_await task);
-  co_return std::move(call.res.obj_attributes);
 }
 
 }  // namespace dafs::client

@@ -1,5 +1,4 @@
-// Extended attributes and ACLs. Spec: 4.1.5 (named attributes), 6.5.25 (OPENATTR), 4.4.3, 6.1.5
-// (ACL).
+// Extended attributes. Spec: 4.1.5 (named attributes), 6.5.25 (OPENATTR).
 //
 // An extended attribute is the named attribute of the same name. Getting, setting, listing and
 // removing are one chain each that begins with OPENATTR. A value is always read by one READ, and
@@ -30,12 +29,6 @@ constexpr uint32_t kXattrListBytes = 65536;  // of names in one answer: XATTR_LI
 constexpr uint32_t kMostPieces = kMaxChain - 4;
 constexpr int kMostLost = 2;  // times that one change loses its open
 
-using GetattrDirectCall =
-    DirectCall<wire::GetattrDirectArgs, &wire::GetattrDirectArgs::data_buffer>;
-using SetattrDirectCall =
-    DirectCall<wire::SetattrDirectArgs, &wire::SetattrDirectArgs::obj_attributes,
-               &wire::SetattrDirectArgs::direct_checksum>;
-
 // READ_INLINE into a string.
 class ValueCall : public Call<wire::ReadInlineArgs> {
  public:
@@ -50,20 +43,6 @@ class ValueCall : public Call<wire::ReadInlineArgs> {
   }
 
   std::string value;
-};
-
-// WRITE_INLINE from bytes that outlive it.
-class SetValueCall : public Call<wire::WriteInlineArgs> {
- public:
-  explicit SetValueCall(std::string_view value) : value_(value) {
-    args.byte_count = static_cast<uint32_t>(value.size());
-  }
-
- protected:
-  wire::InlineData inline_data() const override { return {std::as_bytes(std::span(value_)), 0}; }
-
- private:
-  std::string_view value_;
 };
 
 // An attribute that was there for LOOKUP and is gone for READ is no lost file.
@@ -212,10 +191,11 @@ dat::Task<absl::Status> Files::SetXattr(const Identity& who, const wire::FileHan
   const uint32_t room = InlineWriteRoom();
   if (size <= room || NeedsInlineWrites()) {
     if (size > kMostPieces * room) co_return wire::StatusFromDafs(DafsStatus::kFbig, kWhatSet);
-    std::array<std::optional<SetValueCall>, kMostPieces> pieces;
+    std::array<std::optional<WriteBytesCall>, kMostPieces> pieces;
     absl::InlinedVector<CallBase*, kMostPieces> writes;
     for (uint32_t done = 0; done < size; done += room) {
-      SetValueCall& piece = pieces[writes.size()].emplace(value.substr(done, room));
+      WriteBytesCall& piece =
+          pieces[writes.size()].emplace(std::as_bytes(std::span(value.substr(done, room))));
       piece.args.offset = done;
       writes.push_back(&piece);
     }
@@ -309,90 +289,6 @@ dat::Task<absl::Status> Files::RemoveXattr(const Identity& who, const wire::File
   remove.chf_fh = true;
   CallBase* const chain[] = {&attributes, &remove};
   dat::Task<absl::Status> task = RunAll(&who, chain, "remove extended attribute");
-  absl::Status status = co_await task;
-  co_return status;
-}
-
-// ---- ACLs ------------------------------------------------------------------------------------
-
-dat::Task<absl::StatusOr<std::vector<wire::Ace>>> Files::GetAcl(const Identity& who,
-                                                                const wire::FileHandle& file) {
-  constexpr std::string_view kWhat = "get ACL";
-  Call<wire::GetattrInlineArgs> get;
-  get.args.filehandle = file;
-  get.args.attr_request_bitmap = wire::kFattrAcl;
-  CallBase* const chain[] = {&get};
-  dat::Task<absl::Status> task = Run(&who, chain);
-  CO_RETURN_IF_ERROR(co_await task);
-  wire::FileAttributes attributes;
-  if (get.ok()) {
-    attributes = std::move(get.res.obj_attributes);
-  } else if (get.status == DafsStatus::kTooSmall) {  // for a response
-    dat::Task<absl::StatusOr<wire::FileAttributes>> direct = GetAclDirect(who, file);
-    absl::StatusOr<wire::FileAttributes> found = co_await direct;
-    if (!found.ok()) co_return found.status();
-    attributes = *std::move(found);
-  } else {
-    co_return StatusOf(get, kWhat);
-  }
-  if (!attributes.has(wire::kFattrAcl)) {
-    co_return wire::StatusFromDafs(DafsStatus::kNotSupp, kWhat);
-  }
-  co_return std::move(attributes.acl);
-}
-
-dat::Task<absl::StatusOr<wire::FileAttributes>> Files::GetAclDirect(const Identity& who,
-                                                                    const wire::FileHandle& file) {
-  absl::StatusOr<BufferLease> lease =
-      co_await buffers_->Acquire(BufferUse::kReadTarget, kXattrMost);
-  if (!lease.ok()) co_return lease.status();
-  LeasePart part{buffers_.get(), &*lease, 0, lease->payload_bytes()};
-  GetattrDirectCall get(part);
-  get.args.filehandle = file;
-  get.args.attr_request_bitmap = wire::kFattrAcl;
-  CallBase* const chain[] = {&get};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "get ACL");
-  CO_RETURN_IF_ERROR(co_await task);
-  const wire::ByteOrder order = client_.options().byte_order;
-  wire::FileAttributes attributes;
-  absl::StatusOr<size_t> extent = wire::DecodeDirect(part.bytes(), order, attributes);
-  if (!extent.ok()) co_return extent.status();
-  if (client_.options().checksums &&
-      wire::ComputeChecksum(part.bytes().first(*extent), order) != get.res.direct_checksum) {
-    co_return absl::DataLossError("get ACL: data with a wrong checksum");
-  }
-  co_return attributes;
-}
-
-dat::Task<absl::Status> Files::SetAcl(const Identity& who, const wire::FileHandle& file,
-                                      std::vector<wire::Ace> acl) {
-  constexpr std::string_view kWhat = "set ACL";
-  wire::FileAttributes attributes;
-  attributes.set(wire::kFattrAcl);
-  attributes.acl = std::move(acl);
-  const size_t size = wire::DirectSize(attributes);
-  if (size <= InlineWriteRoom()) {
-    Call<wire::SetattrInlineArgs> set;
-    set.args.filehandle = file;
-    set.args.obj_attributes = std::move(attributes);
-    CallBase* const chain[] = {&set};
-    dat::Task<absl::Status> task = RunAll(&who, chain, kWhat);
-    absl::Status status = co_await task;
-    co_return status;
-  }
-  if (size > buffers_->large_bytes()) co_return wire::StatusFromDafs(DafsStatus::kInval, kWhat);
-  const auto bytes = static_cast<uint32_t>(size);
-  absl::StatusOr<BufferLease> lease = co_await buffers_->Acquire(BufferUse::kWriteSource, bytes);
-  if (!lease.ok()) co_return lease.status();
-  LeasePart part{buffers_.get(), &*lease, 0, bytes};
-  absl::StatusOr<size_t> extent =
-      wire::EncodeDirect(attributes, client_.options().byte_order, part.bytes());
-  if (!extent.ok()) co_return extent.status();
-  part.size = static_cast<uint32_t>(*extent);
-  SetattrDirectCall set(part);
-  set.args.filehandle = file;
-  CallBase* const chain[] = {&set};
-  dat::Task<absl::Status> task = RunAll(&who, chain, kWhat);
   absl::Status status = co_await task;
   co_return status;
 }
