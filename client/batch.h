@@ -160,29 +160,35 @@ class Batches final : public BackControlHandler {
   struct Queue;
   using EntryRef = std::shared_ptr<Entry>;  // owners: entries_, the queue or call it is in
 
+  static constexpr absl::Duration kThrottleLeast = absl::Milliseconds(1);
+
   absl::Status Check(std::span<const BatchItem> items) const;
   EntryRef NewEntry(BatchItem item, const std::shared_ptr<Group>& group);
-  void StartPump();
-  dat::Task<void> Pump();
-  // Sends what is first in `queue`, and takes note of what came of it.
-  dat::Task<absl::Status> SendFront(Queue& queue);
-  dat::Task<absl::Status> AwaitBreath(absl::Time deadline);
-  bool OverlapsKept(const Entry& entry) const;
-  dat::Task<absl::Status> CommitOverlapped(EntryRef entry);
-  void ForgetWritten(const Entry& entry, uint32_t bytes) const;
-  std::vector<EntryRef> TakeFront(Queue& queue, const Session& session, bool synchronous);
-  absl::Status LossOf(const Entry& entry) const;
-  void Failed(const BatchCall& call, const absl::Status& status);
-  void Answered(BatchCall& call);
-  // One item was reported.
-  void Take(const EntryRef& entry, const wire::CompletionNotification& done);
-  enum class Verdict : uint8_t { kEnd, kAgain, kLater };
-  Verdict Judge(Entry& entry, const wire::CompletionNotification& done, absl::Status* why);
+  void SetState(Entry& entry, State state);
   void Requeue(const EntryRef& entry);
   void RequeueLater(const EntryRef& entry);
   void End(const EntryRef& entry, absl::Status status, uint32_t bytes_transferred = 0);
   void EndAll(Queue& queue, const absl::Status& why);
-  void SetState(Entry& entry, State state);
+
+  // batch_send.cc
+  void StartPump();
+  dat::Task<void> Pump();
+  dat::Task<absl::Status> AwaitBreath(absl::Time deadline);
+  std::vector<EntryRef> TakeFront(Queue& queue, const Session& session, bool synchronous);
+  bool OverlapsKept(const Entry& entry) const;
+  dat::Task<absl::Status> CommitOverlapped(EntryRef entry);
+  // Sends what is first in `queue`, and takes note of what came of it.
+  dat::Task<absl::Status> SendFront(Queue& queue);
+  absl::Status LossOf(const Entry& entry) const;
+  void Failed(const BatchCall& call, const absl::Status& status);
+  void Answered(BatchCall& call);
+
+  // batch_results.cc
+  // One item was reported.
+  void Take(const EntryRef& entry, const wire::CompletionNotification& done);
+  enum class Verdict : uint8_t { kEnd, kAgain, kLater };
+  Verdict Judge(Entry& entry, const wire::CompletionNotification& done, absl::Status* why);
+  void ForgetWritten(const Entry& entry, uint32_t bytes) const;
   dat::Task<absl::Status> SendHurryUp(uint64_t request_id);
   dat::Task<void> HurryLater(uint64_t request_id);
   void Watch();
@@ -195,7 +201,7 @@ class Batches final : public BackControlHandler {
   absl::flat_hash_map<uint64_t, EntryRef> entries_;  // those that have not ended
   std::shared_ptr<Queue> queue_;                     // of Submit; owners: its groups too
   WaitList breath_;                                  // who may not submit now
-  absl::Duration throttle_delay_;
+  absl::Duration throttle_delay_ = kThrottleLeast;
   uint32_t wanted_completions_ = 0;
   size_t accepted_ = 0;  // items that the server has taken and not reported
   Counts counts_;

@@ -50,6 +50,9 @@ struct Batches::Queue {
   WaitList wake;  // of Run: something is to be done, or nothing any more
 };
 
+// What everything ends with after Shutdown.
+inline absl::Status ClientEnds() { return absl::CancelledError("the client ends"); }
+
 class BatchCall final : public Call<wire::BatchSubmitArgs> {
  public:
   explicit BatchCall(std::vector<Batches::EntryRef> entries) : entries_(std::move(entries)) {}
