@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -17,21 +16,14 @@
 namespace dafs::client {
 namespace {
 
-constexpr absl::Duration kTick = absl::Seconds(1);
 constexpr absl::Duration kMostWait = absl::Milliseconds(1);  // of a call that can wait
-constexpr absl::Duration kWarnAfter = absl::Seconds(30);     // "still waiting" in the log
 
 // Whether a state-modifying request follows `index`: simple requests before it ask for their
 // result to be kept (DAFS_CHF_SAVE, 4.3.1).
 bool ModifiesLater(std::span<CallBase* const> chain, size_t index) {
-  for (size_t i = index + 1; i < chain.size(); ++i) {
-    const wire::Category category = chain[i]->info().category;
-    if (category == wire::Category::kFsStateModifying ||
-        category == wire::Category::kLockStateModifying) {
-      return true;
-    }
-  }
-  return false;
+  return std::any_of(
+      chain.begin() + static_cast<ptrdiff_t>(index) + 1, chain.end(),
+      [](const CallBase* call) { return wire::ModifiesState(call->info().category); });
 }
 
 uint16_t ChainFlags(std::span<CallBase* const> chain, size_t index) {
@@ -62,75 +54,6 @@ Session::~Session() {
   domain_.reset();
   if (!memory_.empty()) munmap(memory_.data(), memory_.size());
 }
-
-// ---- Slots -----------------------------------------------------------------------------------
-
-// The requests that may be out now: streams 0 .. Nreq-1 (WIRE 11.5), of which we have buffers for
-// slots_.size().
-uint32_t Session::Capacity() const { return std::min(nreq_, static_cast<uint32_t>(slots_.size())); }
-
-// CanTake(slots.size()) holds, so there are as many free streams below Nreq: of the in_flight_
-// requests each takes at most one of them.
-void Session::Take(std::span<uint16_t> slots) {
-  size_t word = 0;
-  for (uint16_t& slot : slots) {
-    while (free_[word] == 0) ++word;
-    auto bit = static_cast<unsigned>(std::countr_zero(free_[word]));
-    free_[word] &= free_[word] - 1;
-    slot = static_cast<uint16_t>(64 * word + bit);
-  }
-  in_flight_ += static_cast<uint32_t>(slots.size());
-}
-
-void Session::FreeSlot(Slot& slot) {
-  if (slot.expects_answer || slot.sending) return;
-  auto index = static_cast<size_t>(&slot - slots_.data());
-  free_[index / 64] |= uint64_t{1} << (index % 64);
-  --in_flight_;
-}
-
-bool Session::SlotWaiter::await_ready() {
-  if (session.state_ >= State::kDying) {
-    status = absl::UnavailableError(absl::StrCat("session lost: ", session.why_.message()));
-    return true;
-  }
-  if (count > session.Capacity()) {
-    status = absl::ResourceExhaustedError("fewer credits than members of the chain");
-    return true;
-  }
-  if (session.first_waiter_ == nullptr && session.CanTake(count)) {
-    session.Take(std::span(slots).first(count));
-    return true;
-  }
-  session.starved_ = true;
-  return false;
-}
-
-void Session::SlotWaiter::await_suspend(std::coroutine_handle<> handle) {
-  waiter = handle;
-  (session.last_waiter_ != nullptr ? session.last_waiter_->next : session.first_waiter_) = this;
-  session.last_waiter_ = this;
-  session.StartTicking();
-  session.PostAll();  // its answers free slots
-}
-
-void Session::ServeSlotWaiters() {
-  while (SlotWaiter* first = first_waiter_) {
-    if (state_ >= State::kDying) return;  // Die resumes them
-    if (first->count > Capacity()) {
-      first->status = absl::ResourceExhaustedError("fewer credits than members of the chain");
-    } else if (CanTake(first->count)) {
-      Take(std::span(first->slots).first(first->count));
-    } else {
-      return;
-    }
-    first_waiter_ = first->next;
-    if (first_waiter_ == nullptr) last_waiter_ = nullptr;
-    first->waiter.resume();
-  }
-}
-
-// ---- Requests --------------------------------------------------------------------------------
 
 dat::Task<absl::Status> Session::Run(wire::CredHandle cred, std::span<CallBase* const> chain,
                                      absl::Time deadline) {
@@ -259,7 +182,6 @@ absl::Status Session::Post(wire::CredHandle cred, Exchange& exchange,
 
 // Spec: 4.3.1, 5.2.1: responses to what modifies state are kept, and those marked DAFS_CHF_SAVE.
 Xid Session::XidOf(std::span<CallBase* const> chain, size_t index, uint16_t slot) const {
-  const wire::Category category = chain[index]->info().category;
   Xid xid;
   xid.session_id = negotiated_.session_id;
   xid.client_id = negotiated_.client_id;
@@ -267,8 +189,7 @@ Xid Session::XidOf(std::span<CallBase* const> chain, size_t index, uint16_t slot
   xid.seq_number = slots_[slot].seq_number;
   // A batch that was cut off is issued again whatever became of it (5.2.3).
   xid.cached = negotiated_.response_cache && chain[index]->proc() != wire::Proc::kBatchSubmit &&
-               (category == wire::Category::kFsStateModifying ||
-                category == wire::Category::kLockStateModifying ||
+               (wire::ModifiesState(chain[index]->info().category) ||
                 (ChainFlags(chain, index) & wire::kChfSave) != 0);
   return xid;
 }
@@ -321,117 +242,6 @@ void Session::Finish(Exchange& exchange, absl::Status status) {
   exchange.done = true;
   if (exchange.waiter) exchange.waiter.resume();
 }
-
-// ---- Time ------------------------------------------------------------------------------------
-
-void Session::StartTicking() {
-  if (tick_ != 0) return;
-  absl::Duration period = kTick;
-  const ClientOptions& options = client_.options();
-  if (options.soft) period = std::min(period, options.timeout / 4);
-  period = std::min({period, options.silence / 4, options.connect_timeout / 4});
-  tick_ = loop_.RunAfter(std::max(period, absl::Milliseconds(1)), [this] {
-    tick_ = 0;
-    Tick();
-  });
-}
-
-// The answers may still come: the slots stay taken and the buffers pinned, only nobody waits.
-void Session::Abandon(Exchange& exchange) {
-  for (Slot& slot : slots_) {
-    if (slot.exchange != &exchange) continue;
-    slot.exchange = nullptr;
-    slot.call = nullptr;
-    if (slot.expects_answer) ++totals_[slot.proc].lost;
-  }
-}
-
-void Session::Tick() {
-  // Its end resumes everybody, when the server can reach no buffer any more: not before.
-  if (state_ == State::kDying) return StartTicking();
-  const absl::Time now = dat::Loop::Now();
-  for (Exchange* e = first_exchange_; e != nullptr;) {
-    if (now >= e->deadline) {
-      Abandon(*e);
-      Finish(*e, absl::DeadlineExceededError(absl::StrCat(
-                     NamesOf(e->chain), ": no answer from ", peer_.ToString(), " for ",
-                     absl::FormatDuration(absl::Trunc(now - e->since, absl::Milliseconds(1))))));
-      e = first_exchange_;  // the list may be another one now
-      continue;
-    }
-    if (!e->warned && now - e->since >= kWarnAfter) {
-      e->warned = true;
-      LogWarning(absl::StrCat(NamesOf(e->chain), ": still waiting for ", peer_.ToString(),
-                              " after ", absl::FormatDuration(absl::Trunc(now - e->since, kTick))));
-    }
-    e = e->next;
-  }
-  SlotWaiter* before = nullptr;
-  for (SlotWaiter* w = first_waiter_; w != nullptr;) {
-    if (now < w->deadline) {
-      before = w;
-      w = w->next;
-      continue;
-    }
-    (before != nullptr ? before->next : first_waiter_) = w->next;
-    if (last_waiter_ == w) last_waiter_ = before;
-    w->status = absl::DeadlineExceededError(
-        absl::StrCat("no request slot for ", peer_.ToString(), ": all ", in_flight_, " are taken"));
-    w->waiter.resume();
-    before = nullptr;
-    w = first_waiter_;
-  }
-  CheckSilence(now);
-  if (in_flight_ > 0 || first_waiter_ != nullptr) StartTicking();
-}
-
-// A server that answers nothing at all is given up; halfway there it is asked with NULL, since one
-// long COMMIT is not silence.
-void Session::CheckSilence(absl::Time now) {
-  if (state_ != State::kUp || in_flight_ == 0) return;
-  absl::Time oldest = now;
-  for (const Slot& slot : slots_) {
-    if (slot.expects_answer) oldest = std::min(oldest, slot.posted);
-  }
-  absl::Duration silent = now - std::max(oldest, last_heard_);
-  const absl::Duration most = client_.options().silence;
-  if (silent >= most) {
-    Fail(absl::UnavailableError(absl::StrCat("no answer from ", peer_.ToString(), " for ",
-                                             absl::FormatDuration(absl::Trunc(silent, kTick)))));
-  } else if (silent >= most / 2 && !probing_) {
-    probing_ = true;
-    dat::Start(Probe());
-  }
-}
-
-dat::Task<void> Session::Probe() {
-  Call<wire::NullArgs> null;
-  CallBase* const chain[] = {&null};
-  dat::Task<absl::Status> task = Run(wire::CredHandle(), chain, absl::InfiniteFuture());
-  absl::Status status = co_await task;
-  probing_ = false;
-}
-
-// Spec: 3.2.6.4.2: told of a lower target and without work, a client issues NULL requests, each of
-// which lets the server take back one credit.
-void Session::MaybeShrink() {
-  if (state_ != State::kUp || shrinking_ || target_nreq_ >= nreq_ || in_flight_ > 0) return;
-  shrinking_ = true;
-  dat::Start(Shrink());
-}
-
-dat::Task<void> Session::Shrink() {
-  while (state_ == State::kUp && target_nreq_ < nreq_ && first_waiter_ == nullptr) {
-    Call<wire::NullArgs> null;
-    CallBase* const chain[] = {&null};
-    dat::Task<absl::Status> task = Run(wire::CredHandle(), chain, absl::InfiniteFuture());
-    absl::Status status = co_await task;
-    if (!status.ok()) break;
-  }
-  shrinking_ = false;
-}
-
-// ---- The report ------------------------------------------------------------------------------
 
 void Session::Fill(SessionReport& report) const {
   const absl::Time now = dat::Loop::Now();

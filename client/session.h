@@ -149,13 +149,17 @@ class Session final : public dat::Pollable {
   Xid XidOf(std::span<CallBase* const> chain, size_t index, uint16_t slot) const;
   void PostSoon();
   void PostAll();
+  void AddExchange(Exchange& exchange);
+  void Finish(Exchange& exchange, absl::Status status);
+
+  // session_slots.cc
   uint32_t Capacity() const;
   bool CanTake(size_t count) const { return in_flight_ + count <= Capacity(); }
   void Take(std::span<uint16_t> slots);
   void FreeSlot(Slot& slot);
   void ServeSlotWaiters();
-  void AddExchange(Exchange& exchange);
-  void Finish(Exchange& exchange, absl::Status status);
+
+  // session_time.cc
   void Tick();
   void StartTicking();
   void Abandon(Exchange& exchange);

@@ -88,6 +88,11 @@ enum class Category : uint8_t {
   kBackControl,
 };
 
+// Whether the response is kept in the Response Cache (5.2.1).
+constexpr bool ModifiesState(Category category) {
+  return category == Category::kFsStateModifying || category == Category::kLockStateModifying;
+}
+
 // Client to server, or server to client (on the Back-control Channel).
 enum class Direction : uint8_t { kToServer, kToClient };
 

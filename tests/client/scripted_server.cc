@@ -567,8 +567,7 @@ void ScriptedServer::Execute(ScriptedConnection& c, const Request& request) {
   std::vector<std::byte> answer = c.Encoded(request, res, DafsStatus::kOk, options);
   if (answer.empty()) return;
   const bool saved = (request.header.chain_flags & wire::kChfSave) != 0;
-  if (info.category == wire::Category::kFsStateModifying ||
-      info.category == wire::Category::kLockStateModifying || saved) {
+  if (wire::ModifiesState(info.category) || saved) {
     responses[{c.session_id, request.header.stream_id}] = {request.header.seq_number, proc,
                                                            DafsStatus::kOk, answer};
   }
