@@ -53,6 +53,17 @@ void Operation::Begin() {
   KillPoint(KillStep::kIntent, procedure_);
 }
 
+void Operation::Begin(const wire::FileHandle& directory, const std::string& name, uint64_t before,
+                      const wire::FileHandle& object, uint32_t flags) {
+  Intent& intent = Prepare();
+  intent.flags = flags;
+  intent.directory = directory;
+  intent.object = object;
+  intent.before = before;
+  Intent::SetName(intent.name, name);
+  Begin();
+}
+
 void Operation::Cancel() { slot_->Clear(); }
 
 void Operation::Done(DafsStatus status, std::span<const int> changed) {

@@ -171,6 +171,9 @@ class Operation {
 
   Intent& Prepare();
   void Begin();
+  // Both, for what is to become of `name` in `directory`, whose CHANGE is `before`.
+  void Begin(const wire::FileHandle& directory, const std::string& name, uint64_t before,
+             const wire::FileHandle& object = {}, uint32_t flags = 0);
   // Between Begin and Done: what the answer tells. It begins with what was intended.
   Result& result() { return slot_->result; }
   // Begin was called and nothing was done: there is to be another try, or another intent.

@@ -179,7 +179,7 @@ class StoreImpl {
   // Whether `handle` is one of ours; cheap for those in use.
   bool IsGenuine(const wire::FileHandle& handle);
 
-  // Removal of a name of a file that may be open; see namespace.cc.
+  // Removal of a name of a file that may be open; see removal.h.
   absl::Mutex& FileLock(const ObjectKey& key) {
     return file_locks_[absl::Hash<ObjectKey>{}(key) % file_locks_.size()];
   }
