@@ -9,6 +9,7 @@
 // slot is held. Denied, it leaves a ticket in the table that keeps its place in the queue while the
 // client asks again; ABORT withdraws it.
 #include "server/store/errno_status.h"
+#include "server/store/open_object.h"
 #include "server/store/store_impl.h"
 #include "wire/dat/loop.h"
 #include "wire/messages_locks.h"
@@ -222,12 +223,8 @@ DafsStatus Store::OpenOwner(const Caller& caller, const wire::OpenOwnerArgs& arg
   absl::MutexLock lock(&impl_->FileLock(KeyOf(args.filehandle)));
   STORE_RETURN_IF_NOT_OK(
       FindOwner(*impl_, caller, args.filehandle, args.state_id, &rights, &owner));
-  OpenRequest request;
-  request.client_id = caller.client_id;
-  request.holdings = caller.holdings;
-  request.owner = args.owner;
-  request.access = rights.access;
-  return impl_->opens.Open(request, rights.object, impl_->MayPin(), &res->state_id);
+  return impl_->opens.Open(RequestOf(caller, args.owner, rights.access), rights.object,
+                           impl_->MayPin(), &res->state_id);
 }
 
 }  // namespace dafs::server

@@ -1,0 +1,82 @@
+// How opens end: CLOSE, the end of a client, a lease that has run out. Spec: 6.5.7, 4.4.1.2.
+#include <sys/stat.h>
+
+#include <span>
+#include <vector>
+
+#include "server/store/attributes.h"
+#include "server/store/store_impl.h"
+#include "wire/messages_open_close.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+DafsStatus StoreImpl::CloseOpen(const wire::ClientId& client_id, const wire::StateId& state_id,
+                                const ObjectKey& key) {
+  absl::MutexLock lock(&FileLock(key));
+  Closed closed;
+  STORE_RETURN_IF_NOT_OK(opens.Close(client_id, state_id, key, &closed));
+  const LockOwner lock_owner{client_id, closed.owner};
+  const LockCount count(locks, key, lock_owner, closed.holdings);
+  locks.Release(key, lock_owner);
+  if (!closed.last_open && !closed.last_write) return DafsStatus::kOk;
+  ObjectRef object = closed.object != nullptr ? closed.object : cache.Find(key);
+  if (object == nullptr) return DafsStatus::kOk;
+  if (closed.last_write) object->DropWriteFd();
+  if (!closed.last_open) return DafsStatus::kOk;
+  if (object->orphaned()) orphans.Unlink(*object);
+  struct statx stx;
+  if (Statx(object->path_fd(), &stx) == 0 && stx.stx_nlink == 0) cache.Erase(key);
+  return DafsStatus::kOk;
+}
+
+DafsStatus Store::Close(const Caller& caller, const wire::CloseArgs& args) {
+  if (IsOfAttributes(args.filehandle)) return impl_->attributes.Close(caller, args);
+  if (!impl_->IsGenuine(args.filehandle)) return DafsStatus::kBadHandle;
+  OpenRights rights;
+  STORE_RETURN_IF_NOT_OK(
+      impl_->opens.Find(caller.client_id, args.state_id, KeyOf(args.filehandle), &rights));
+  // No open outlives the server: a CLOSE that was begun is done when it is gone.
+  if (caller.operation != nullptr) {
+    caller.operation->Prepare();
+    caller.operation->Begin();
+  }
+  const DafsStatus status =
+      impl_->CloseOpen(caller.client_id, args.state_id, KeyOf(args.filehandle));
+  if (caller.operation != nullptr) caller.operation->Done(status, std::span<const int>());
+  return status;
+}
+
+void StoreImpl::ReleaseClient(const wire::ClientId& client_id) {
+  attributes.ReleaseClient(client_id);
+  for (const auto& [state_id, key] : opens.OpensOf(client_id)) {
+    CloseOpen(client_id, state_id, key);
+  }
+}
+
+void Store::ReleaseClient(const wire::ClientId& client_id) { impl_->ReleaseClient(client_id); }
+
+void Store::ExpireClient(const wire::ClientId& client_id) {
+  impl_->opens.Revoke(client_id);
+  impl_->ReleaseClient(client_id);
+}
+
+bool StoreImpl::RevokeExpired(const ObjectKey& key) {
+  const std::vector<wire::ClientId> expired = opens.ExpiredHolders(key);
+  for (const wire::ClientId& client_id : expired) {
+    opens.Revoke(client_id);
+    ReleaseClient(client_id);
+  }
+  return !expired.empty();
+}
+
+DafsStatus StoreImpl::CheckDenied(const ObjectKey& key, uint32_t access) {
+  DafsStatus status = DafsStatus::kOk;
+  do {
+    status = opens.CheckDenied(key, access);
+  } while (status == DafsStatus::kDenied && RevokeExpired(key));
+  return status;
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,56 @@
+// OPEN with create, in every mode: makes or finds a file and opens it. Spec: 6.5.24.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "server/store/store_impl.h"
+#include "wire/messages_open_close.h"
+
+namespace dafs::server {
+
+// One OPEN with create, in `directory`, as the identity entered.
+class Creation {
+ public:
+  Creation(StoreImpl& store, const Caller& caller, const wire::OpenArgs& args, Object& directory,
+           uint64_t change_before)
+      : store_(store),
+        caller_(caller),
+        args_(args),
+        directory_(directory),
+        change_before_(change_before) {}
+
+  // Makes or finds `name`, and opens it. *made: which of the two.
+  wire::DafsStatus Run(const std::string& name, ObjectRef* file, wire::StateId* state_id,
+                       bool* made);
+
+  // A file without a name, CLAIM_CREATE_UNLINKED.
+  wire::DafsStatus RunUnlinked(ObjectRef* file, wire::StateId* state_id);
+
+ private:
+  mode_t Mode() const;
+  wire::FileAttributes LeftToSet() const;
+  wire::DafsStatus Take(const Fd& fd, ObjectRef* file);
+  void Keep(Fd fd, Object& file);
+  void Begin(const std::string& name, uint32_t flags, const Object* file);
+  wire::DafsStatus Done(wire::DafsStatus status, const ObjectRef& file, int changed);
+  wire::DafsStatus Make(const std::string& name, ObjectRef* file);
+  wire::DafsStatus MakeFile(const std::string& name, ObjectRef* file);
+  wire::DafsStatus MakeExclusive(const std::string& name, ObjectRef* file);
+  wire::DafsStatus MakeExclusiveFile(const std::string& name, ObjectRef* file);
+  int SetVerifier(int fd) const;
+  bool HasOurVerifier(const Object& file) const;
+  wire::DafsStatus OpenExisting(const std::string& name, const ObjectRef& file,
+                                wire::StateId* state_id);
+  wire::DafsStatus Truncate(const std::string& name, const ObjectRef& file);
+
+  StoreImpl& store_;
+  const Caller& caller_;
+  const wire::OpenArgs& args_;
+  Object& directory_;
+  const uint64_t change_before_;
+};
+
+}  // namespace dafs::server

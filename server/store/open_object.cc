@@ -1,0 +1,95 @@
+#include "server/store/open_object.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "server/store/attributes.h"
+#include "server/store/data_access.h"
+#include "server/store/errno_status.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+OpenRequest RequestOf(const Caller& caller, std::string_view owner, uint32_t access,
+                      uint32_t deny) {
+  OpenRequest request;
+  request.client_id = caller.client_id;
+  request.holdings = caller.holdings;
+  request.owner = owner;
+  request.access = access;
+  request.deny = deny;
+  return request;
+}
+
+OpenRequest RequestOf(const Caller& caller, const wire::OpenArgs& args) {
+  OpenRequest request = RequestOf(caller, args.owner, args.share_access, args.share_deny);
+  request.deny_delete = args.delete_disp == wire::OpenDeleteDisp::kDeny;
+  if (args.share_key_type == wire::ShareKeyType::kBoth) request.share_key = args.share_key;
+  return request;
+}
+
+bool MayExecute(const Object& file) {
+  return faccessat(file.path_fd(), "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0;
+}
+
+namespace {
+
+// Asks the kernel whether the identity entered may open `file` so. What it opened is kept.
+DafsStatus CheckRights(Object& file, uint32_t access) {
+  const bool read = (access & wire::kShareRead) != 0;
+  const bool write = (access & wire::kShareWrite) != 0;
+  // A descriptor for reading alone can be kept as such; one for writing is kept as read-write.
+  const bool keepable = read || !write;
+  if (!keepable || file.HasDataFd(write)) {
+    const int mode = (read ? R_OK : 0) | (write ? W_OK : 0);
+    return faccessat(file.path_fd(), "", mode, AT_EMPTY_PATH | AT_EACCESS) == 0 ? DafsStatus::kOk
+                                                                                : StatusFromErrno();
+  }
+  Fd fd(open(FdPath(file.path_fd()).c_str(),
+             (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd.ok()) return StatusFromErrno();
+  file.Donate(std::move(fd), write);
+  return DafsStatus::kOk;
+}
+
+// Who may but execute a file has it open for reading, by OPEN_EXECUTE. What its owner may have
+// opened before he took away his own permission he may reclaim.
+DafsStatus CheckReclaim(Object& file, uint32_t access) {
+  const DafsStatus status = CheckRights(file, access);
+  if (status != DafsStatus::kAcces) return status;
+  const bool executes = access == wire::kShareRead && MayExecute(file);
+  return executes || ActsAsOwner(file) ? DafsStatus::kOk : status;
+}
+
+}  // namespace
+
+DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& file,
+                      const OpenRequest& request, Made made, wire::StateId* state_id) {
+  if (file->is_dir()) return DafsStatus::kIsDir;
+  if (file->type() == S_IFLNK) return DafsStatus::kSymlink;
+  if (!file->is_regular())
+    return DafsStatus::kInval;  // devices and FIFOs are the client's business
+  if (file->fs().exported->read_only && (request.access & wire::kShareWrite) != 0) {
+    return DafsStatus::kRofs;
+  }
+  if (made == Made::kFound) {
+    STORE_RETURN_IF_NOT_OK(CheckRights(*file, request.access));
+    if (store.grace.active()) {
+      STORE_RETURN_IF_NOT_OK(store.grace.CheckOpen(caller, file->key(), request.denies()));
+    }
+  } else if (made == Made::kReclaimed) {
+    STORE_RETURN_IF_NOT_OK(CheckReclaim(*file, request.access));
+  }
+  DafsStatus status = DafsStatus::kOk;
+  do {
+    absl::MutexLock lock(&store.FileLock(file->key()));
+    status = store.opens.Open(request, file, store.MayPin(), state_id);
+  } while ((status == DafsStatus::kDenied || status == DafsStatus::kKeyMismatch) &&
+           store.RevokeExpired(file->key()));
+  return status;
+}
+
+}  // namespace dafs::server
