@@ -154,25 +154,41 @@ class Session final : public dat::Pollable {
     size_t index = 0;  // in receives_
   };
 
-  // session.cc: messages in and out.
+  // What a post is known by when it completes.
+  template <class T>
+  static uint64_t CookieOf(T* object) {
+    return reinterpret_cast<uintptr_t>(object);
+  }
+  template <class T>
+  static T* FromCookie(uint64_t cookie) {
+    return reinterpret_cast<T*>(static_cast<uintptr_t>(cookie));
+  }
+
+  // session.cc
   void OnCompletion(const dat::Completion& completion);
-  void OnReceive(Receive& receive, size_t size_bytes);
-  void OnSent(std::unique_ptr<Outgoing> outgoing);
   void OnDisconnected(const absl::Status& why);
+  void End(absl::Status why);
+
+  // session_requests.cc
+  void OnReceive(Receive& receive, size_t size_bytes);
   wire::RequestVerdict Check(std::span<const std::byte> message);
   bool CheckStream(Call& call);
   void Enqueue(Call& call);
   void RunReady();
   void Begin(Call& call);
-  uint16_t TargetNreq(const Call& call);
   void SetCaller(Call& call);
+  // Whether the response to a request goes into the Response Cache.
+  static bool IsRemembered(const wire::RequestVerdict& request);
+
+  // session_responses.cc
+  uint16_t TargetNreq(const Call& call);
   void Complete(Call& call, wire::DafsStatus status, size_t response_bytes);
   void Remember(const Call& call, wire::DafsStatus status, std::span<const std::byte> response);
   bool PrepareReceives(Receive& receive);
   absl::Status AddReceive(size_t size_bytes);
   absl::Status PostReceive(Receive& receive);
   void DropReceive(Receive& receive);
-  void End(absl::Status why);
+  void OnSent(std::unique_ptr<Outgoing> outgoing);
 
   // session_channels.cc
   bool GrantsReadChannel(bool asked) const;

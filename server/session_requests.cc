@@ -1,0 +1,142 @@
+// Requests of a session as they come in: checked, put in order, begun. Spec: 3.2.6, 4.3; WIRE 9.2.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/back_control.h"
+#include "server/procedures.h"
+#include "server/session.h"
+#include "wire/status_macros.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+using wire::Proc;
+
+bool Session::IsRemembered(const wire::RequestVerdict& request) {
+  const wire::ProcInfo* info = request.proc;
+  if (info == nullptr) return false;
+  return wire::ModifiesState(info->category) ||
+         (info->category == wire::Category::kSimple &&
+          (request.header.chain_flags & wire::kChfSave) != 0);
+}
+
+void Session::OnReceive(Receive& receive, size_t size_bytes) {
+  if (ending_) return;
+  if (client_ != nullptr && client_->superseded()) {
+    return End(absl::AbortedError("a new instance of this client has connected"));
+  }
+  receive.message_ = receive.buffer->memory().first(size_bytes);
+  if (back_control_ != nullptr && TakeDirectiveAnswer(receive)) return;
+  receive.verdict_ = Check(receive.message_);
+  if (receive.verdict_.close_channel) {
+    return End(
+        absl::DataLossError(absl::StrCat("message of ", size_bytes, " bytes with a bad header")));
+  }
+  order_ = receive.verdict_.order;
+  if (authenticated_) client_->Renew(dat::Loop::Now());
+  receive.holds_stream_ = CheckStream(receive);
+  receive.chain_ = chains_.ChainOf(receive.header().chain_flags);
+  Enqueue(receive);
+  RunReady();
+}
+
+wire::RequestVerdict Session::Check(std::span<const std::byte> message) {
+  auto implements = [](Proc proc) { return FindProcedure(proc) != nullptr; };
+  auto knows_cred = [this](const wire::CredHandle& handle) {
+    // An untrusted client has registered none (3.1.1.1.2).
+    return trusted_ && client_->credentials().Find(handle) != nullptr;
+  };
+  wire::RequestContext context{.implements = implements, .knows_cred = knows_cred};
+  context.order = order_;
+  context.bound_channel = bound_to_ != nullptr;
+  context.has_session = context.bound_channel || !negotiated_.session_id.is_zero();
+  context.checksum_due = (context.bound_channel ? *bound_to_ : *this).negotiated_.use_checksums;
+  context.authenticated = context.bound_channel || authenticated_;
+  context.granted_nreq = streams_.limit();
+  // Whether the chain is broken is known when its earlier members are done: StatusInChain.
+  chain_state_.broken = false;
+  return wire::CheckRequest(message, context, chain_state_);
+}
+
+// Step 8 of 9.2 beyond the bound: the stream must be free and the number the next. True if the call
+// now occupies its stream.
+bool Session::CheckStream(Call& call) {
+  wire::RequestVerdict& verdict = call.verdict_;
+  if (verdict.status == DafsStatus::kChksum) {
+    streams_.Forget(verdict.header.stream_id);
+    return false;
+  }
+  if (streams_.Begin(verdict.header.stream_id, verdict.header.seq_number)) return true;
+  if (verdict.status == DafsStatus::kOk || verdict.status == DafsStatus::kNoCreds) {
+    verdict.status = DafsStatus::kInval;
+    verdict.header_only = true;
+  }
+  return false;
+}
+
+void Session::Enqueue(Call& call) {
+  if (call.chain_ != nullptr) {
+    if (call.chain_->running) return call.chain_->waiting.push_back(&call);
+    call.chain_->running = true;
+  }
+  ready_.push_back(&call);
+}
+
+// Begins what is ready, in order, as far as there are buffers to answer from. A loop, so that a
+// chain of any length needs no more stack than one call.
+void Session::RunReady() {
+  if (std::exchange(running_ready_, true)) return;
+  while (!ready_.empty() && !ending_) {
+    std::unique_ptr<Outgoing> outgoing = send_buffers_.Take();
+    if (outgoing == nullptr) break;
+    Call& call = *ready_.front();
+    ready_.pop_front();
+    call.outgoing_ = std::move(outgoing);
+    Begin(call);
+  }
+  running_ready_ = false;
+}
+
+void Session::Begin(Call& call) {
+  ++executing_;
+  const DafsStatus status = StatusInChain(call.verdict_.status, call.chain_.get());
+  if (status != DafsStatus::kOk) return call.FinishUnexecuted(status);
+  if (call.header().procedure != Proc::kGetattrInline) recent_stats_.Clear();
+  SetCaller(call);
+  const Procedure& procedure = *FindProcedure(call.header().procedure);
+  // Not for what may go on in the pool, nor for what begins outside a turn: nobody would clear it.
+  const bool here = procedure.run != nullptr || call.header().procedure == Proc::kOpen;
+  if (polling_ && here) call.caller_.recent = &recent_stats_;
+  if (procedure.run != nullptr) {
+    procedure.run(call);
+  } else {
+    dat::Start(procedure.start(call));
+  }
+}
+
+void Session::SetCaller(Call& call) {
+  call.caller_ = Caller();
+  call.caller_.peer = peer_;
+  call.operation_.reset();
+  // A batch is no one operation; none of its writes is recorded (5.2.3).
+  if (cache_ != nullptr && call.holds_stream_ && IsRemembered(call.verdict_) &&
+      call.header().procedure != Proc::kBatchSubmit) {
+    const MappedFile* synced =
+        shared_.options->stable == Stable::kPower ? &cache_->file() : nullptr;
+    call.operation_.emplace(cache_->slot(call.header().stream_id), synced, call.header().seq_number,
+                            call.header().procedure);
+    call.caller_.operation = &*call.operation_;
+  }
+  if (client_ == nullptr) return;
+  call.caller_.client_id = client_->client_id();
+  call.caller_.client_name = client_->client_id_string();
+  call.caller_.holdings = client_->holdings();
+  if (call.header().cred_handle.is_zero()) return;
+  call.credential_ = client_->credentials().Find(call.header().cred_handle);
+  if (call.credential_ == nullptr) return;  // released since the check: the anonymous user
+  call.caller_.uid = call.credential_->uid;
+  call.caller_.gid = call.credential_->gid;
+  call.caller_.groups = call.credential_->groups;
+}
+
+}  // namespace dafs::server
