@@ -149,6 +149,12 @@ std::optional<InodeView> Operations::NodeOf(Call& call, uint64_t nodeid) {
   return node;
 }
 
+std::optional<InodeView> Operations::NodeOf(Call& call, const RequestReader& in) {
+  if (in.ok()) return NodeOf(call);
+  call.ReplyErrno(in.error());
+  return std::nullopt;
+}
+
 absl::Duration Operations::Validity(uint64_t nodeid, const wire::FileAttributes& attributes) {
   return state_.inodes.Told(nodeid, attributes, dat::Loop::Now());
 }

@@ -129,6 +129,8 @@ class Operations {
   // The node of a request; answers ESTALE and returns nothing if it is not known.
   std::optional<InodeView> NodeOf(Call& call) { return NodeOf(call, call.nodeid()); }
   std::optional<InodeView> NodeOf(Call& call, uint64_t nodeid);
+  // The same, once all of the request has been taken from `in`; answers too if that was malformed.
+  std::optional<InodeView> NodeOf(Call& call, const RequestReader& in);
   // Counts a lookup of `node` at `place` and describes it; the count must be taken back if the
   // kernel does not take the answer.
   fuse_entry_out Entry(const client::Node& node, Place place);

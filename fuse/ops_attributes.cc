@@ -88,11 +88,7 @@ dat::Task<void> Operations::GetattrOfRoot(Call& call, InodeView root) {
 dat::Task<void> Operations::Getattr(Call& call) {
   RequestReader in = call.reader();
   auto getattr = in.Take<fuse_getattr_in>();
-  if (!in.ok()) {
-    call.ReplyErrno(EINVAL);
-    co_return;
-  }
-  std::optional<InodeView> node = NodeOf(call);
+  std::optional<InodeView> node = NodeOf(call, in);
   if (!node) co_return;
   if (ReplyFresh(call)) co_return;
   if (call.nodeid() == kRootNode) {
@@ -176,11 +172,7 @@ dat::Task<absl::StatusOr<wire::FileAttributes>> Operations::SetSize(Caller who, 
 dat::Task<void> Operations::Setattr(Call& call) {
   RequestReader in = call.reader();
   auto setattr = in.Take<fuse_setattr_in>();
-  if (!in.ok()) {
-    call.ReplyErrno(EINVAL);
-    co_return;
-  }
-  std::optional<InodeView> node = NodeOf(call);
+  std::optional<InodeView> node = NodeOf(call, in);
   if (!node) co_return;
   Caller who;
   wire::StateId state_id;
@@ -222,11 +214,7 @@ dat::Task<void> Operations::Setattr(Call& call) {
 dat::Task<void> Operations::Access(Call& call) {
   RequestReader in = call.reader();
   auto access = in.Take<fuse_access_in>();
-  if (!in.ok()) {
-    call.ReplyErrno(EINVAL);
-    co_return;
-  }
-  std::optional<InodeView> node = NodeOf(call);
+  std::optional<InodeView> node = NodeOf(call, in);
   if (!node) co_return;
   Caller who = CallerOf(call);
   uint32_t wanted = AccessFromMask(access.mask, node->type == wire::ObjectType::kDir);

@@ -25,11 +25,7 @@ bool IsForbidden(const absl::Status& status) {
 dat::Task<void> Operations::Lookup(Call& call) {
   RequestReader in = call.reader();
   std::string_view name = in.TakeName();
-  if (!in.ok()) {
-    call.ReplyErrno(in.error());
-    co_return;
-  }
-  std::optional<InodeView> parent = NodeOf(call);
+  std::optional<InodeView> parent = NodeOf(call, in);
   if (!parent) co_return;
   Caller who = CallerOf(call);
   absl::StatusOr<client::Node> node = co_await files_.Lookup(*who, parent->handle, name);
@@ -107,11 +103,7 @@ dat::Task<void> Operations::Mkdir(Call& call) {
   RequestReader in = call.reader();
   auto mkdir = in.Take<fuse_mkdir_in>();
   std::string_view name = in.TakeName();
-  if (!in.ok()) {
-    call.ReplyErrno(in.error());
-    co_return;
-  }
-  std::optional<InodeView> parent = NodeOf(call);
+  std::optional<InodeView> parent = NodeOf(call, in);
   if (!parent) co_return;
   Caller who = CallerOf(call);
   uint32_t mode = co_await ModeOfNew(*who, *parent, mkdir.mode, mkdir.umask);
@@ -126,11 +118,7 @@ dat::Task<void> Operations::Mkdir(Call& call) {
 dat::Task<void> Operations::Unlink(Call& call) {
   RequestReader in = call.reader();
   std::string_view name = in.TakeName();
-  if (!in.ok()) {
-    call.ReplyErrno(in.error());
-    co_return;
-  }
-  std::optional<InodeView> parent = NodeOf(call);
+  std::optional<InodeView> parent = NodeOf(call, in);
   if (!parent) co_return;
   Caller who = CallerOf(call);
   DirectoryChange change(state_.inodes, call.nodeid());
@@ -200,11 +188,7 @@ dat::Task<void> Operations::Link(Call& call) {
   RequestReader in = call.reader();
   auto link = in.Take<fuse_link_in>();
   std::string_view name = in.TakeName();
-  if (!in.ok()) {
-    call.ReplyErrno(in.error());
-    co_return;
-  }
-  std::optional<InodeView> directory = NodeOf(call);
+  std::optional<InodeView> directory = NodeOf(call, in);
   if (!directory) co_return;
   std::optional<InodeView> file = NodeOf(call, link.oldnodeid);
   if (!file) co_return;

@@ -107,11 +107,7 @@ dat::Task<void> Operations::CloseState(std::shared_ptr<OpenState> open) {
 dat::Task<void> Operations::Open(Call& call) {
   RequestReader in = call.reader();
   auto request = in.Take<fuse_open_in>();
-  if (!in.ok()) {
-    call.ReplyErrno(EINVAL);
-    co_return;
-  }
-  std::optional<InodeView> node = NodeOf(call);
+  std::optional<InodeView> node = NodeOf(call, in);
   if (!node) co_return;
   Caller who = CallerOf(call);
   const absl::Time asked_at = dat::Loop::Now();
@@ -143,11 +139,7 @@ dat::Task<void> Operations::Create(Call& call) {
   RequestReader in = call.reader();
   auto create = in.Take<fuse_create_in>();
   std::string_view name = in.TakeName();
-  if (!in.ok()) {
-    call.ReplyErrno(in.error());
-    co_return;
-  }
-  std::optional<InodeView> parent = NodeOf(call);
+  std::optional<InodeView> parent = NodeOf(call, in);
   if (!parent) co_return;
   Caller who = CallerOf(call);
   client::OpenRequest request;
@@ -200,11 +192,7 @@ dat::Task<void> Operations::ReplyCreated(Call& call, const client::OpenFile& fil
 dat::Task<void> Operations::Tmpfile(Call& call) {
   RequestReader in = call.reader();
   auto create = in.Take<fuse_create_in>();
-  if (!in.ok()) {
-    call.ReplyErrno(EINVAL);
-    co_return;
-  }
-  std::optional<InodeView> parent = NodeOf(call);
+  std::optional<InodeView> parent = NodeOf(call, in);
   if (!parent) co_return;
   Caller who = CallerOf(call);
   client::OpenRequest request;

@@ -92,11 +92,7 @@ dat::Task<void> Operations::Getxattr(Call& call) {
   RequestReader in = call.reader();
   auto get = in.Take<fuse_getxattr_in>();
   std::string_view name = in.TakeString();
-  if (!in.ok()) {
-    call.ReplyErrno(EINVAL);
-    co_return;
-  }
-  std::optional<InodeView> node = NodeOf(call);
+  std::optional<InodeView> node = NodeOf(call, in);
   if (!node) co_return;
   const std::optional<Absent> usual = AbsentOf(name);
   if (wire::IsWireName(name) && !wire::HasNameSpace(name)) {
@@ -223,11 +219,7 @@ dat::Task<absl::Status> Operations::SetNfs4Acl(const client::Identity& who, cons
 dat::Task<void> Operations::Listxattr(Call& call) {
   RequestReader in = call.reader();
   auto get = in.Take<fuse_getxattr_in>();
-  if (!in.ok()) {
-    call.ReplyErrno(EINVAL);
-    co_return;
-  }
-  std::optional<InodeView> node = NodeOf(call);
+  std::optional<InodeView> node = NodeOf(call, in);
   if (!node) co_return;
   Caller who = CallerOf(call);
   absl::StatusOr<std::vector<std::string>> names = co_await files_.ListXattrs(*who, node->handle);
@@ -245,11 +237,7 @@ dat::Task<void> Operations::Listxattr(Call& call) {
 dat::Task<void> Operations::Removexattr(Call& call) {
   RequestReader in = call.reader();
   std::string_view name = in.TakeString();
-  if (!in.ok()) {
-    call.ReplyErrno(EINVAL);
-    co_return;
-  }
-  std::optional<InodeView> node = NodeOf(call);
+  std::optional<InodeView> node = NodeOf(call, in);
   if (!node) co_return;
   const bool refused = wire::IsWireName(name) && !wire::HasNameSpace(name);
   if (name == kNfs4AclXattr || refused || !wire::IsWireName(name)) {
