@@ -18,11 +18,11 @@ absl::Status FaultyEndpoint::Break(Event event, uint64_t cookie, Post post) {
   fired_ = true;
   switch (plan_.kind) {
     case FaultKind::kPostFails:
-      inner_->Abort(Injected());
+      inner().Abort(Injected());
       return Injected();
     case FaultKind::kCutBefore: {
       // Refused by the dead endpoint inside, so its completion is made up here.
-      inner_->Abort(Injected());
+      inner().Abort(Injected());
       lost_pending_ = true;
       lost_event_ = event;
       lost_cookie_ = cookie;
@@ -32,7 +32,7 @@ absl::Status FaultyEndpoint::Break(Event event, uint64_t cookie, Post post) {
       absl::Status status = post();
       if (!status.ok()) return status;
       // What is posted goes out; the end follows.
-      inner_->Disconnect();
+      inner().Disconnect();
       return absl::OkStatus();
     }
     case FaultKind::kLoseCompletion: {
@@ -48,30 +48,30 @@ absl::Status FaultyEndpoint::Break(Event event, uint64_t cookie, Post post) {
 }
 
 absl::Status FaultyEndpoint::PostReceive(uint64_t cookie, Segment into) {
-  const auto post = [&] { return inner_->PostReceive(cookie, into); };
+  const auto post = [&] { return inner().PostReceive(cookie, into); };
   return IsDue(kFaultReceive) ? Break(Event::kReceive, cookie, post) : post();
 }
 
 absl::Status FaultyEndpoint::PostSend(uint64_t cookie, std::span<const Segment> from,
                                       const SendOptions& options) {
-  if (!IsDue(kFaultSend)) return inner_->PostSend(cookie, from, options);
+  if (!IsDue(kFaultSend)) return inner().PostSend(cookie, from, options);
   SendOptions signaled = options;
   // The completion is what is to be lost.
   if (plan_.kind == FaultKind::kLoseCompletion) signaled.signaled = true;
-  return Break(Event::kSend, cookie, [&] { return inner_->PostSend(cookie, from, signaled); });
+  return Break(Event::kSend, cookie, [&] { return inner().PostSend(cookie, from, signaled); });
 }
 
 absl::Status FaultyEndpoint::PostRdmaWrite(uint64_t cookie, std::span<const Segment> from,
                                            RemoteBuffer to, bool signaled) {
-  if (!IsDue(kFaultRdmaWrite)) return inner_->PostRdmaWrite(cookie, from, to, signaled);
+  if (!IsDue(kFaultRdmaWrite)) return inner().PostRdmaWrite(cookie, from, to, signaled);
   const bool seen = signaled || plan_.kind == FaultKind::kLoseCompletion;
   return Break(Event::kRdmaWrite, cookie,
-               [&] { return inner_->PostRdmaWrite(cookie, from, to, seen); });
+               [&] { return inner().PostRdmaWrite(cookie, from, to, seen); });
 }
 
 absl::Status FaultyEndpoint::PostRdmaRead(uint64_t cookie, std::span<const Segment> into,
                                           RemoteBuffer from) {
-  const auto post = [&] { return inner_->PostRdmaRead(cookie, into, from); };
+  const auto post = [&] { return inner().PostRdmaRead(cookie, into, from); };
   return IsDue(kFaultRdmaRead) ? Break(Event::kRdmaRead, cookie, post) : post();
 }
 
@@ -85,12 +85,12 @@ size_t FaultyEndpoint::Poll(std::span<Completion> out) {
     out[0].status = Injected();
     count = 1;
   }
-  count += inner_->Poll(out.subspan(count));
+  count += inner().Poll(out.subspan(count));
   if (plan_.kind != FaultKind::kLoseCompletion || !lost_pending_) return count;
   for (size_t i = 0; i < count; ++i) {
     if (out[i].event != lost_event_ || out[i].cookie != lost_cookie_) continue;
     lost_pending_ = false;
-    inner_->Abort(Injected());
+    inner().Abort(Injected());
     if (out[i].status.ok()) out[i].status = Injected();
     out[i].size_bytes = 0;
     // After an error everything fails (B.4): what came in the same turn is not there either.

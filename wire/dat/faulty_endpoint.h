@@ -5,10 +5,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <vector>
+#include <utility>
 
-#include "wire/dat/dat.h"
+#include "wire/dat/forwarding_endpoint.h"
 
 namespace dafs::dat {
 
@@ -36,20 +35,14 @@ struct FaultPlan {
   uint64_t countdown = 0;  // the operation that breaks, from 1; 0: none
 };
 
-class FaultyEndpoint final : public Endpoint {
+class FaultyEndpoint final : public ForwardingEndpoint {
  public:
   FaultyEndpoint(std::unique_ptr<Endpoint> inner, const FaultPlan& plan)
-      : inner_(std::move(inner)), plan_(plan), left_(plan.countdown) {}
+      : ForwardingEndpoint(std::move(inner)), plan_(plan), left_(plan.countdown) {}
 
   // Whether the fault has happened.
   bool fired() const { return fired_; }
 
-  absl::Status Connect(std::span<const std::byte> private_data) override {
-    return inner_->Connect(private_data);
-  }
-  absl::Status Accept(std::span<const std::byte> private_data) override {
-    return inner_->Accept(private_data);
-  }
   absl::Status PostReceive(uint64_t cookie, Segment into) override;
   absl::Status PostSend(uint64_t cookie, std::span<const Segment> from,
                         const SendOptions& options) override;
@@ -57,24 +50,7 @@ class FaultyEndpoint final : public Endpoint {
                              bool signaled) override;
   absl::Status PostRdmaRead(uint64_t cookie, std::span<const Segment> into,
                             RemoteBuffer from) override;
-  absl::StatusOr<RemoteBuffer> PostBind(const Segment& part, Access access) override {
-    return inner_->PostBind(part, access);
-  }
-  absl::Status PostInvalidate(uint64_t cookie, uint32_t context) override {
-    return inner_->PostInvalidate(cookie, context);
-  }
-  bool can_invalidate() const override { return inner_->can_invalidate(); }
-  void Flush() override { inner_->Flush(); }
   size_t Poll(std::span<Completion> out) override;
-  WaitHandle Arm() override { return inner_->Arm(); }
-  void Disconnect() override { inner_->Disconnect(); }
-  void Abort(absl::Status why) override { inner_->Abort(std::move(why)); }
-  std::span<const std::byte> peer_private_data() const override {
-    return inner_->peer_private_data();
-  }
-  const Address& peer() const override { return inner_->peer(); }
-  uint32_t max_segments() const override { return inner_->max_segments(); }
-  std::string description() const override { return inner_->description(); }
 
  private:
   bool IsDue(FaultOperations operation);
@@ -82,7 +58,6 @@ class FaultyEndpoint final : public Endpoint {
   template <typename Post>
   absl::Status Break(Event event, uint64_t cookie, Post post);
 
-  std::unique_ptr<Endpoint> inner_;
   const FaultPlan plan_;
   uint64_t left_;
   bool fired_ = false;
