@@ -33,11 +33,7 @@ class AllocationTest : public ServerTest {};
 TEST_F(AllocationTest, ReadsAndWritesAllocateNothingOnceWarm) {
   StartClient(Options());
   MakeLocal("file", std::string(1 << 20, 'x'));
-  OpenRequest request;
-  request.directory = root_.handle;
-  request.name = "file";
-  request.share_access = wire::kShareBoth;
-  request.owner = "owner";
+  OpenRequest request = ToOpen("file");
   absl::StatusOr<OpenFile> file = Await(files_->Open(root_user_, request));
   ASSERT_STATUS_OK(file);
   for (uint32_t size : {4096u, 65536u}) {

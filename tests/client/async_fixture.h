@@ -61,11 +61,7 @@ class AsyncTest : public ServerTest {
   // Opens a file of the export, which is made with `content`.
   std::unique_ptr<IoFile> OpenIo(const std::string& name, const std::string& content) {
     MakeLocal(name, content);
-    OpenRequest request;
-    request.directory = root_.handle;
-    request.name = name;
-    request.share_access = wire::kShareBoth;
-    request.owner = "owner of " + name;
+    OpenRequest request = ToOpen(name, "owner of " + name);
     absl::StatusOr<OpenFile> open = Await(files_->Open(root_user_, request));
     EXPECT_STATUS_OK(open);
     auto file = std::make_unique<IoFile>();

@@ -23,11 +23,7 @@ class FilesRestartTest : public ServerTest {
   }
 
   absl::StatusOr<OpenFile> Create(const std::string& name, uint32_t mode) {
-    OpenRequest request;
-    request.directory = root_.handle;
-    request.name = name;
-    request.share_access = wire::kShareBoth;
-    request.owner = "owner";
+    OpenRequest request = ToOpen(name);
     request.create = true;
     request.attributes.mode = mode;
     request.attributes.set(wire::kFattrMode);

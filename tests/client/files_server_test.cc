@@ -226,11 +226,7 @@ TEST_P(FilesServerTest, RangesAreAllocatedFoundAndCopied) {
 
 // A small write brings the attributes behind it along; a large one goes alone.
 TEST_P(FilesServerTest, AttributesComeWithASmallWrite) {
-  OpenRequest request;
-  request.directory = root_.handle;
-  request.name = "written";
-  request.share_access = wire::kShareBoth;
-  request.owner = "owner";
+  OpenRequest request = ToOpen("written");
   request.create = true;
   request.attributes = Mode(0640);
   absl::StatusOr<OpenFile> file = Await(files_->Open(root_user_, request));
@@ -397,11 +393,7 @@ TEST_P(FilesServerTest, EachCallerHasItsOwnRights) {
 }
 
 TEST_P(FilesServerTest, OpenCreatesTruncatesAndExcludes) {
-  OpenRequest request;
-  request.directory = root_.handle;
-  request.name = "new";
-  request.share_access = wire::kShareBoth;
-  request.owner = "a";
+  OpenRequest request = ToOpen("new", "a");
   request.create = true;
   request.create_mode = wire::CreateMode::kExclusive;
   request.verifier = wire::OpaqueFromUint64<wire::Verifier>(77);
@@ -565,11 +557,7 @@ TEST_F(RestartTest, ARequiredReadChannelIsMadeWithEverySession) {
   StartServer();
   StartClient(Options());
   for (const char* name : {"one", "two"}) {
-    OpenRequest request;
-    request.directory = root_.handle;
-    request.name = name;
-    request.share_access = wire::kShareBoth;
-    request.owner = name;
+    OpenRequest request = ToOpen(name, name);
     request.create = true;
     absl::StatusOr<OpenFile> file = Await(files_->Open(root_user_, request));
     ASSERT_STATUS_OK(file);

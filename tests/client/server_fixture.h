@@ -23,6 +23,7 @@
 #include "client/run.h"
 #include "server/server.h"
 #include "tests/dat/transport_under_test.h"
+#include "tests/server/scratch_export.h"
 
 namespace dafs::client {
 
@@ -41,13 +42,8 @@ class ServerTest : public testing::Test {
  protected:
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "needs root: the server takes its callers' identities";
-    char name[] = "/tmp/dafs-client-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    base_ = name;
-    chmod(base_.c_str(), 0755);
-    std::filesystem::create_directory(base_ + "/state");
-    std::filesystem::create_directory(base_ + "/export");
-    chmod((base_ + "/export").c_str(), 0777);
+    base_ = server::MakeScratch("client");
+    ASSERT_FALSE(base_.empty());
     server::PrepareProcess();
     provider_ = dat::testing::ProviderUnderTest();
     StartServer();
@@ -60,13 +56,7 @@ class ServerTest : public testing::Test {
   }
 
   void StartServer() {
-    server::ServerOptions options;
-    options.exports.resize(1);
-    options.exports[0].name = "/data";
-    options.exports[0].directory = base_ + "/export";
-    options.exports[0].squash = server::Squash::kNone;
-    options.state_dir = base_ + "/state";
-    options.workers = 1;
+    server::ServerOptions options = server::ScratchOptions(base_);
     options.max_requests = server_requests_;
     options.max_batch_requests = server_batch_requests_;
     options.rdma_read_channel = server_read_channel_;
@@ -118,6 +108,16 @@ class ServerTest : public testing::Test {
   template <class T>
   T Await(dat::Task<T> task) {
     return RunUntilDone(*loop_, std::move(task));
+  }
+
+  // To open `name` of the export for reading and writing.
+  OpenRequest ToOpen(const std::string& name, const std::string& owner = "owner") const {
+    OpenRequest request;
+    request.directory = root_.handle;
+    request.name = name;
+    request.share_access = wire::kShareBoth;
+    request.owner = owner;
+    return request;
   }
 
   BufferLease Lease(BufferUse use, uint32_t bytes) {

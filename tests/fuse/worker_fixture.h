@@ -18,6 +18,7 @@
 #include "fuse/worker.h"
 #include "server/server.h"
 #include "tests/fuse/fake_kernel.h"
+#include "tests/server/scratch_export.h"
 #include "wire/dat/iwarp.h"
 
 namespace dafs::fuse {
@@ -26,22 +27,11 @@ class WorkerTest : public testing::Test {
  protected:
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "needs root: the server takes its callers' identities";
-    char name[] = "/tmp/dafs-fuse-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    base_ = name;
-    chmod(base_.c_str(), 0755);
-    std::filesystem::create_directory(base_ + "/state");
-    std::filesystem::create_directory(base_ + "/export");
-    chmod((base_ + "/export").c_str(), 0777);
+    base_ = server::MakeScratch("fuse");
+    ASSERT_FALSE(base_.empty());
     server::PrepareProcess();
     provider_ = dat::NewIwarpProvider();
-    server::ServerOptions options;
-    options.exports.resize(1);
-    options.exports[0].name = "/data";
-    options.exports[0].directory = base_ + "/export";
-    options.exports[0].squash = server::Squash::kNone;
-    options.state_dir = base_ + "/state";
-    options.workers = 1;
+    server::ServerOptions options = server::ScratchOptions(base_);
     options.listen.push_back({server::Transport::kTcp, (*dat::ResolveHost("127.0.0.1", 0))[0]});
     server::Server::Providers providers;
     providers.tcp = provider_.get();

@@ -62,6 +62,13 @@ class GraceTest : public ServerTest {
     args.options = options;
     return client.Call(args);
   }
+  // Of f: the bytes from 0 on and from 20 on.
+  Reply<wire::OpenRes> OpenWithTwoLocks(RawClient& client) {
+    auto held = Open(client, "f");
+    EXPECT_EQ(Lock(client, held.res, 0).name(), kOk);
+    EXPECT_EQ(Lock(client, held.res, 20).name(), kOk);
+    return held;
+  }
   // Opens `name` so until that no longer waits for others.
   std::string OpenWhenPossible(RawClient& client, const std::string& name, uint32_t deny) {
     std::string status;
@@ -227,9 +234,8 @@ TEST_F(GraceTest, AFileRemovedDuringGraceCanStillBeReclaimed) {
 // writes.
 TEST_F(GraceTest, LocksAreReclaimed) {
   auto before = Client("c1");
-  auto held = Open(*before, "f");
-  ASSERT_EQ(Lock(*before, held.res, 0).name(), kOk);
-  ASSERT_EQ(Lock(*before, held.res, 20).name(), kOk);
+  auto held = OpenWithTwoLocks(*before);
+  if (HasFailure()) return;
   StartServer();
   auto other = Client("c2");
   auto others = Open(*other, "f");
@@ -252,9 +258,8 @@ TEST_F(GraceTest, LocksAreReclaimed) {
 // granted in an answer that was lost with the server, and nobody waits for it.
 TEST_F(GraceTest, ALockThatItsClientNeverHeardOfKeepsNobodyWaiting) {
   auto before = Client("c1");
-  auto held = Open(*before, "f");
-  ASSERT_EQ(Lock(*before, held.res, 0).name(), kOk);
-  ASSERT_EQ(Lock(*before, held.res, 20).name(), kOk);
+  auto held = OpenWithTwoLocks(*before);
+  if (HasFailure()) return;
   StartServer();
   auto other = Client("c2");
   auto others = Open(*other, "f");

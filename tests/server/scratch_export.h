@@ -1,0 +1,38 @@
+// What a server of one exported directory needs, below a temporary directory.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "server/options.h"
+
+namespace dafs::server {
+
+// Makes /tmp/dafs-KIND-..., with `state` and `export` in it; empty if that fails. The caller's to
+// remove.
+inline std::string MakeScratch(const std::string& kind) {
+  std::string base = "/tmp/dafs-" + kind + "-XXXXXX";
+  if (mkdtemp(base.data()) == nullptr) return "";
+  chmod(base.c_str(), 0755);
+  std::filesystem::create_directory(base + "/state");
+  std::filesystem::create_directory(base + "/export");
+  chmod((base + "/export").c_str(), 0777);
+  return base;
+}
+
+// One worker, which serves `export` as /data to everybody, as whoever he says he is.
+inline ServerOptions ScratchOptions(const std::string& base) {
+  ServerOptions options;
+  options.exports.resize(1);
+  options.exports[0].name = "/data";
+  options.exports[0].directory = base + "/export";
+  options.exports[0].squash = Squash::kNone;
+  options.state_dir = base + "/state";
+  options.workers = 1;
+  return options;
+}
+
+}  // namespace dafs::server
