@@ -123,7 +123,6 @@ using WriteDirectCallOf =
                  &wire::WriteDirectArgs::direct_checksum>;
 
 using ReadDirectCall = ReadDirectCallOf<LeasePart>;
-using ReadInlineCall = ReadInlineCallOf<LeasePart>;
 using WriteDirectCall = WriteDirectCallOf<LeasePart>;
 template <class Args>
 using InlineWriteCall = InlineWriteCallOf<LeasePart, Args>;

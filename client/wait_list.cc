@@ -42,13 +42,6 @@ void WaitList::Remove(Waiter* waiter) {
   waiter->next_ = waiter->prev_ = nullptr;
 }
 
-void WaitList::WakeOne() {
-  Waiter* waiter = first_;
-  if (waiter == nullptr) return;
-  Remove(waiter);
-  waiter->Resume(absl::OkStatus());
-}
-
 void WaitList::WakeAll(const absl::Status& status) {
   // Who waits again meanwhile came later and is left alone. One that is resumed may call this too.
   const uint64_t last = added_;

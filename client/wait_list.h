@@ -24,7 +24,6 @@ class WaitList {
   class Waiter;
   Waiter Wait(absl::Time deadline);
 
-  void WakeOne();
   // Those that wait now; each is resumed before this returns.
   void WakeAll(const absl::Status& status);
   bool empty() const { return first_ == nullptr; }

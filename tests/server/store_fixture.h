@@ -24,8 +24,6 @@ namespace dafs::server {
 
 using wire::DafsStatus;
 
-inline void PrintStatus(DafsStatus status, std::ostream* os) { *os << wire::Name(status); }
-
 #define EXPECT_DAFS(expected, ...) \
   EXPECT_EQ(wire::Name(wire::DafsStatus::expected), wire::Name(__VA_ARGS__))
 #define ASSERT_DAFS(expected, ...) \
