@@ -59,6 +59,15 @@ class FilesLocksTest : public ServerTest {
     absl::StatusOr<LockAnswer> answer = absl::UnknownError("waits");
     bool done = false;
   };
+  // The same, of one that goes as soon as it has its answer, an error.
+  dat::Task<void> WaitAndGo(LockOwner owner, wire::LockRange range, int* gone) {
+    auto wait = std::make_unique<LockWait>(*loop_, [] { return 0; });
+    dat::Task<absl::StatusOr<LockAnswer>> task = files_->Lock(root_user_, owner, range, wait.get());
+    absl::StatusOr<LockAnswer> answer = co_await task;
+    EXPECT_FALSE(answer.ok());
+    wait.reset();
+    ++*gone;
+  }
   void RunUntil(const bool& done) {
     while (!done) loop_->RunOnce(absl::Seconds(1));
   }
@@ -110,6 +119,20 @@ TEST_F(FilesLocksTest, AWaitHoldsNoSlotAndEndsWhenTheLockIsFree) {
   ASSERT_STATUS_OK(waiting.answer);
   EXPECT_EQ(waiting.answer->outcome, LockOutcome::kGranted);
   EXPECT_EQ(Lock(a, all_), LockOutcome::kDenied);
+}
+
+// ASan sees what is used of a wait that has gone.
+TEST_F(FilesLocksTest, WaitsMayGoWhenTheEndOfTheMountEndsThem) {
+  const LockOwner a = Open("a"), b = Open("b"), c = Open("c");
+  EXPECT_EQ(Lock(a, all_), LockOutcome::kGranted);
+  int gone = 0;
+  for (const LockOwner& owner : {b, c}) dat::Start(WaitAndGo(owner, all_, &gone));
+  RunAWhile();
+  EXPECT_EQ(gone, 0);
+  files_->Shutdown();
+  const absl::Time give_up = dat::Loop::Now() + absl::Seconds(10);
+  while (gone < 2 && dat::Loop::Now() < give_up) loop_->RunOnce(absl::Milliseconds(10));
+  EXPECT_EQ(gone, 2);
 }
 
 TEST_F(FilesLocksTest, AWaitForAProgramOfTheServerEnds) {
