@@ -72,10 +72,10 @@ Connection::~Connection() {
 }
 
 absl::StatusOr<Connection::Base> Connection::Open(Opener& opener) {
-  RETURN_IF_ERROR(CheckDevices());
+  RETURN_IF_ERROR(CheckDevices(opener));
   Base base;
   // Opens files: always there, so that all of them belong to the same credentials.
-  opener.Run([&base] {
+  opener.RunForDevices([&base] {
     base.devices.reset(rdma_get_devices(nullptr));
     if (base.devices != nullptr) base.channel.reset(rdma_create_event_channel());
   });
@@ -116,13 +116,13 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Resolve(std::shared_ptr<
     RETURN_IF_ERROR(connection->FindRoute(peer, deadline));
     return connection;
   }
-  absl::Status last = absl::UnavailableError(
-      absl::StrCat("rdma ", peer.ToString(), ": no local address belongs to RDMA device ", device,
-                   " (devices here: ", DeviceNames(), "; ip addr add ... dev its network device)"));
+  absl::Status last = absl::UnavailableError(absl::StrCat(
+      "rdma ", peer.ToString(), ": no local address belongs to RDMA device ", device,
+      " (devices here: ", DeviceNames(*opener), "; ip addr add ... dev its network device)"));
   for (Address& local : LocalAddresses(peer.family())) {
     ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection, Create(opener));
     // Addresses of other devices, and of none, are refused or name another device.
-    if (connection->Call([&] {
+    if (connection->CallForDevices([&] {
           return rdma_bind_addr(connection->id(), const_cast<sockaddr*>(local.get()));
         }) != 0) {
       continue;
@@ -157,9 +157,10 @@ absl::Status Connection::Expect(rdma_cm_event_type wanted, const Address& peer,
     std::optional<ConnectionEvent> event = NextEvent();
     if (event.has_value() && event->type == wanted) return absl::OkStatus();
     if (event.has_value()) {
-      const std::string why = absl::StrCat(
-          "rdma ", peer.ToString(), ": no route over an RDMA device (", rdma_event_str(event->type),
-          ", ", std::strerror(std::abs(event->status)), "; devices here: ", DeviceNames(), ")");
+      const std::string why =
+          absl::StrCat("rdma ", peer.ToString(), ": no route over an RDMA device (",
+                       rdma_event_str(event->type), ", ", std::strerror(std::abs(event->status)),
+                       "; devices here: ", DeviceNames(*opener_), ")");
       return std::abs(event->status) == ETIMEDOUT ? absl::DeadlineExceededError(why)
                                                   : absl::UnavailableError(why);
     }
@@ -174,11 +175,11 @@ absl::Status Connection::Expect(rdma_cm_event_type wanted, const Address& peer,
 }
 
 std::optional<ConnectionEvent> Connection::NextEvent() {
-  // Mostly there is none: a look is cheaper than the call, and allowed to every thread.
+  // Mostly there is none: a look is cheaper than the call, and of this thread.
   pollfd ready = {.fd = fd(), .events = POLLIN, .revents = 0};
   if (poll(&ready, 1, 0) <= 0) return std::nullopt;
   rdma_cm_event* event = nullptr;
-  if (Call([&] { return rdma_get_cm_event(base_.channel.get(), &event); }) != 0) {
+  if (CallForDevices([&] { return rdma_get_cm_event(base_.channel.get(), &event); }) != 0) {
     return std::nullopt;
   }
   ConnectionEvent copy;

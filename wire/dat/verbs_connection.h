@@ -60,6 +60,8 @@ class Connection {
 
   // A call of librdmacm on id(), from whatever thread: 0, or not 0 and errno.
   int Call(absl::FunctionRef<int()> call) { return opener_->Call(call); }
+  // One by which librdmacm may learn of a new device.
+  int CallForDevices(absl::FunctionRef<int()> call) { return opener_->CallForDevices(call); }
 
   // Whether the connection manager may send the peer a message. Over InfiniBand and RoCE its
   // messages leave by a queue pair that all connections of the device share, and rxe (Linux 6.1 and

@@ -56,7 +56,7 @@ absl::StatusOr<std::unique_ptr<VerbsDomain>> VerbsDomain::Create(Opener& opener,
                                                                  ibv_context* context,
                                                                  uint8_t port) {
   DeviceList devices;
-  opener.Run([&devices] { devices.reset(rdma_get_devices(nullptr)); });
+  opener.RunForDevices([&devices] { devices.reset(rdma_get_devices(nullptr)); });
   if (devices == nullptr) return CallFailed("list RDMA devices", errno);
   ASSIGN_OR_RETURN(DeviceLimits limits, QueryDevice(context, port));
   std::shared_ptr<ibv_cq> cover;

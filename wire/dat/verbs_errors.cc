@@ -6,7 +6,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 
@@ -99,9 +101,13 @@ absl::Status ConnectionEnded(rdma_cm_event_type event, int event_status, const A
   return absl::UnavailableError(message);
 }
 
-absl::Status CheckDevices() {
+absl::Status CheckDevices(Opener& opener) {
+  // A machine without RDMA needs none of the opener's threads.
+  std::error_code error;
   int count = 0;
-  IbvDevices devices = ListDevices(&count);
+  if (!std::filesystem::is_empty("/sys/class/infiniband", error) && !error) {
+    opener.RunForDevices([&count] { IbvDevices devices = ListDevices(&count); });
+  }
   if (count == 0) {
     return absl::UnavailableError(
         "rdma: no RDMA device on this machine: load the driver of the adapter and install its "
@@ -118,13 +124,15 @@ absl::Status CheckDevices() {
   return absl::OkStatus();
 }
 
-std::string DeviceNames() {
-  int count = 0;
-  IbvDevices devices = ListDevices(&count);
+std::string DeviceNames(Opener& opener) {
   std::string names;
-  for (int i = 0; i < count; ++i) {
-    absl::StrAppend(&names, i == 0 ? "" : ", ", ibv_get_device_name(devices.get()[i]));
-  }
+  opener.RunForDevices([&names] {
+    int count = 0;
+    IbvDevices devices = ListDevices(&count);
+    for (int i = 0; i < count; ++i) {
+      absl::StrAppend(&names, i == 0 ? "" : ", ", ibv_get_device_name(devices.get()[i]));
+    }
+  });
   return names.empty() ? "none" : names;
 }
 

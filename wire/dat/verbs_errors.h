@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "wire/dat/address.h"
+#include "wire/dat/verbs_opener.h"
 
 namespace dafs::dat::verbs {
 
@@ -25,10 +26,10 @@ absl::Status ConnectionEnded(rdma_cm_event_type event, int event_status, const A
                              bool is_iwarp);
 
 // What is missing for RDMA on this machine, with what to do; OK when nothing is.
-absl::Status CheckDevices();
+absl::Status CheckDevices(Opener& opener);
 
 // "siw0, rxe0".
-std::string DeviceNames();
+std::string DeviceNames(Opener& opener);
 
 // The memory-lock limit in words, with the remedy.
 std::string MemoryLockRemedy();

@@ -30,12 +30,13 @@ absl::StatusOr<std::unique_ptr<Connection>> ListenAt(std::shared_ptr<Opener> ope
       (local.family() == AF_INET6 && set(RDMA_OPTION_ID_AFONLY) != 0)) {
     return CallFailed(what, errno);
   }
-  if (connection->Call([&] { return rdma_bind_addr(id, const_cast<sockaddr*>(local.get())); }) !=
-      0) {
+  if (connection->CallForDevices(
+          [&] { return rdma_bind_addr(id, const_cast<sockaddr*>(local.get())); }) != 0) {
     if (errno == ENODEV || errno == EADDRNOTAVAIL) {
-      return absl::UnavailableError(
-          absl::StrCat(what, ": no RDMA device has this address (devices here: ", DeviceNames(),
-                       "; siw and rxe have the addresses of their network device, lo has none)"));
+      return absl::UnavailableError(absl::StrCat(
+          what,
+          ": no RDMA device has this address (devices here: ", DeviceNames(*connection->opener()),
+          "; siw and rxe have the addresses of their network device, lo has none)"));
     }
     return CallFailed(what, errno);
   }

@@ -45,8 +45,20 @@ void Opener::Run(absl::FunctionRef<void()> call) {
   errno = job.error;
 }
 
+void Opener::RunForDevices(absl::FunctionRef<void()> call) {
+  Job job{.call = call};
+  {
+    absl::MutexLock lock(&mutex_);
+    StartThreads();
+    device_jobs_.push_back(&job);
+    mutex_.Await(absl::Condition(&job.done));
+  }
+  errno = job.error;
+}
+
 void Opener::StartThreads() {
-  while (threads_.size() < kThreads) threads_.emplace_back([this] { Serve(); });
+  if (threads_.empty()) threads_.emplace_back([this] { ServeDevices(); });
+  while (threads_.size() < 1 + kThreads) threads_.emplace_back([this] { Serve(); });
 }
 
 void Opener::Park(absl::AnyInvocable<bool()> what) {
@@ -83,15 +95,32 @@ void Opener::Serve() {
       continue;
     }
     if (jobs_.empty()) return;
-    Job* job = jobs_.front();
-    jobs_.pop_front();
-    mutex_.Unlock();
-    job->call();
-    const int error = errno;
-    mutex_.Lock();
-    job->error = error;
-    job->done = true;
+    DoFirst(jobs_);
   }
+}
+
+void Opener::ServeDevices() {
+  auto has_job = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || !device_jobs_.empty();
+  };
+  absl::MutexLock lock(&mutex_);
+  while (true) {
+    mutex_.Await(absl::Condition(&has_job));
+    if (device_jobs_.empty()) return;
+    DoFirst(device_jobs_);
+  }
+}
+
+// Without the lock.
+void Opener::DoFirst(std::deque<Job*>& jobs) {
+  Job* job = jobs.front();
+  jobs.pop_front();
+  mutex_.Unlock();
+  job->call();
+  const int error = errno;
+  mutex_.Lock();
+  job->error = error;
+  job->done = true;
 }
 
 std::shared_ptr<ibv_cq> Opener::CoverBadKey(ibv_context* context) {

@@ -5,7 +5,8 @@
 // ones the file was opened with: a thread that ever took another user's identity (setfsuid,
 // capset), even if it went back, gets EACCES (EPERM from siw's and rxe's doorbell). Every call of
 // librdmacm writes; so does posting to software devices. The threads here never change theirs. They
-// start with the first call of Run, which opens the first device, as whoever calls it then.
+// start with the first call of Run or RunForDevices, which opens the first device, as whoever calls
+// it then.
 //
 // Thread-safe. Owned by the provider and by every connection made from it, whichever goes last.
 // Threads do not survive a fork: use the provider after the last one only.
@@ -46,6 +47,19 @@ class Opener {
     return result;
   }
 
+  // The same for calls by which librdmacm or libibverbs may learn of a device that is new to them,
+  // all on one thread: lists of devices, binding to an address, events. librdmacm (rdma-core 44)
+  // sorts devices by the lower halves of their addresses, but compares them by the whole. Of
+  // different threads, malloc gives memory so far apart that these differ; when a device then goes,
+  // it forgets those that stay, and its next call waits for a mutex that the call holds itself.
+  // For calls that do not block.
+  void RunForDevices(absl::FunctionRef<void()> call);
+  int CallForDevices(absl::FunctionRef<int()> call) {
+    int result = 0;
+    RunForDevices([&] { result = call(); });
+    return result;
+  }
+
   // Keeps `what` until it returns true, asked a few times a second by one of the threads, or until
   // the opener goes; then drops it there. (A connection that waits for its port, for example.)
   void Park(absl::AnyInvocable<bool()> what);
@@ -70,11 +84,14 @@ class Opener {
   };
 
   void Serve();
+  void ServeDevices();
+  void DoFirst(std::deque<Job*>& jobs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartThreads() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AskParked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::Mutex mutex_;
   std::deque<Job*> jobs_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Job*> device_jobs_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<absl::AnyInvocable<bool()>> parked_ ABSL_GUARDED_BY(mutex_);
   absl::Time ask_parked_ ABSL_GUARDED_BY(mutex_);  // when, if there are any
