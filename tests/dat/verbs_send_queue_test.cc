@@ -112,6 +112,25 @@ TEST_F(SendQueueTest, WhatTheDeviceWouldSendByReferenceIsSignaledAndNotReported)
   EXPECT_TRUE(queue_.idle());
 }
 
+// A probe is there so that the device waits for the peer, which it does for all that is posted.
+TEST_F(SendQueueTest, AProbeIsAWriteOfNothingWhereNothingElseIsOut) {
+  ASSERT_TRUE(queue_.Probe().ok());
+  ASSERT_EQ(device_.posted.size(), 1u);
+  EXPECT_EQ(device_.posted[0].opcode, IBV_WR_RDMA_WRITE);
+  EXPECT_EQ(device_.posted[0].num_sge, 0);
+  EXPECT_NE(device_.posted[0].send_flags & IBV_SEND_SIGNALED, 0u);
+  ASSERT_TRUE(queue_.Probe().ok());
+  EXPECT_EQ(device_.posted.size(), 1u);
+  Complete(0);
+  EXPECT_TRUE(queue_.idle());
+  Submit(Event::kSend, 1, false);
+  ASSERT_TRUE(queue_.Probe().ok());
+  ASSERT_EQ(device_.posted.size(), 3u);
+  Complete(2);
+  EXPECT_EQ(Reported(), (Cookies{}));
+  EXPECT_TRUE(queue_.idle());
+}
+
 // Shows DAFS-E.7-01
 // Shows DAFS-E.7-02
 TEST_F(SendQueueTest, NoRequestAsksForASolicitedEventOrCarriesImmediateData) {

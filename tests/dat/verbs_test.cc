@@ -1,6 +1,8 @@
 // The verbs provider on a real kernel RDMA stack. What holds for every provider is in the
 // conformance suite; here is what the provider adds.
+#include <arpa/inet.h>
 #include <linux/capability.h>
+#include <rdma/rdma_cma.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -447,6 +449,90 @@ TEST_F(VerbsTest, ManyEndpointsAtOnceOfAnySize) {
 
 // Nothing of a connection is left behind: descriptors would run out, and tests/rdma/run looks at
 // what the device holds afterwards.
+// A peer that accepts one connection and then is gone, as far as anybody can see: its queue pair
+// answers nothing any more, and says nothing.
+class VanishingPeer {
+ public:
+  explicit VanishingPeer(const Address& at) : channel_(rdma_create_event_channel()) {
+    EXPECT_EQ(rdma_create_id(channel_, &listener_, nullptr, RDMA_PS_TCP), 0);
+    EXPECT_EQ(rdma_bind_addr(listener_, const_cast<sockaddr*>(at.get())), 0);
+    EXPECT_EQ(rdma_listen(listener_, 1), 0);
+  }
+  ~VanishingPeer() {
+    if (id_ != nullptr) {
+      rdma_destroy_qp(id_);
+      rdma_destroy_id(id_);
+    }
+    rdma_destroy_id(listener_);
+    rdma_destroy_event_channel(channel_);
+  }
+  uint16_t port() const { return ntohs(rdma_get_src_port(listener_)); }
+
+  void Accept() {
+    id_ = Event(RDMA_CM_EVENT_CONNECT_REQUEST);
+    ASSERT_NE(id_, nullptr);
+    ibv_qp_init_attr attributes = {};
+    attributes.qp_type = IBV_QPT_RC;
+    attributes.cap = {.max_send_wr = 1,
+                      .max_recv_wr = 1,
+                      .max_send_sge = 1,
+                      .max_recv_sge = 1,
+                      .max_inline_data = 0};
+    ASSERT_EQ(rdma_create_qp(id_, nullptr, &attributes), 0);
+    rdma_conn_param parameters = {};
+    ASSERT_EQ(rdma_accept(id_, &parameters), 0);
+  }
+  void Vanish() {
+    ASSERT_NE(Event(RDMA_CM_EVENT_ESTABLISHED), nullptr);
+    ibv_qp_attr attributes = {};
+    attributes.qp_state = IBV_QPS_ERR;
+    ASSERT_EQ(ibv_modify_qp(id_->qp, &attributes, IBV_QP_STATE), 0);
+  }
+
+ private:
+  rdma_cm_id* Event(rdma_cm_event_type wanted) {
+    rdma_cm_event* event = nullptr;
+    EXPECT_EQ(rdma_get_cm_event(channel_, &event), 0);
+    if (event == nullptr) return nullptr;
+    EXPECT_EQ(event->event, wanted);
+    rdma_cm_id* const id = event->event == wanted ? event->id : nullptr;
+    rdma_ack_cm_event(event);
+    return id;
+  }
+
+  rdma_event_channel* channel_;
+  rdma_cm_id* listener_ = nullptr;
+  rdma_cm_id* id_ = nullptr;
+};
+
+// By nobody's message: an idle connection finds it out by itself.
+TEST_F(VerbsTest, APeerThatVanishesIsNoticed) {
+  VanishingPeer peer(address_);
+  Address at = address_;
+  at.set_port(peer.port());
+  const auto provider = NewVerbsProvider({.probe_every = absl::Seconds(1)});
+  auto pending = provider->Resolve(at, "", absl::Seconds(5));
+  ASSERT_TRUE(pending.ok()) << pending.status();
+  auto domain = (*pending)->NewDomain();
+  ASSERT_TRUE(domain.ok()) << domain.status();
+  client_.domain = *std::move(domain);
+  auto endpoint = (*pending)->CreateEndpoint(*client_.domain, {});
+  ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+  client_.endpoint = *std::move(endpoint);
+  if (IsIwarp()) GTEST_SKIP() << "the end of a queue pair is told to the peer by TCP";
+  ASSERT_TRUE(client_.endpoint->Connect({}).ok());
+  ASSERT_NO_FATAL_FAILURE(peer.Accept());
+  ASSERT_TRUE(Await(client_, Event::kConnected).has_value());
+  ASSERT_NO_FATAL_FAILURE(peer.Vanish());
+  // The device tries seven times, each for some four seconds (rdma_cm, CMA_IBOE_PACKET_LIFETIME).
+  std::optional<Completion> last;
+  for (int i = 0; i < 12 && !last; ++i) last = Await(client_, Event::kDisconnected);
+  ASSERT_TRUE(last.has_value());
+  EXPECT_THAT(last->status.message(), HasSubstr("transport retry counter exceeded"));
+  client_.endpoint.reset();
+  client_.domain.reset();
+}
+
 TEST_F(VerbsTest, ManyConnectionsOneAfterTheOther) {
   const char* text = std::getenv("DAFS_TEST_RDMA_CONNECTIONS");
   const int count = text != nullptr ? std::atoi(text) : 50;

@@ -35,6 +35,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/time/time.h"
 #include "wire/dat/dat.h"
 
 namespace dafs::dat {
@@ -43,6 +44,10 @@ struct VerbsOptions {
   // Sends and RDMA writes up to this size are copied into the work request where the device can;
   // it may offer less, or nothing. Enough for the header and arguments of a small request.
   uint32_t inline_bytes = 256;
+  // A connection that was quiet for so long is tried with an RDMA write of nothing, which the
+  // peer's device acknowledges or is found dead by: else nobody would notice that a peer has
+  // vanished.
+  absl::Duration probe_every = absl::Seconds(10);
   // Connection requests the kernel keeps for a listener before it refuses more.
   int backlog = 512;
 };

@@ -23,8 +23,10 @@ constexpr size_t kMaxPrivateData = 196;
 // 7: retry for ever. Receives are posted ahead of the credits that allow a send, so a receiver that
 // is not ready is slow, not wrong.
 constexpr uint8_t kRetryForEver = 7;
-// Transport retries before the peer counts as dead, the most there is.
-constexpr uint8_t kTransportRetries = 7;
+// Transport retries before the peer counts as dead. One more, the most there is, means "for ever"
+// to rxe (Linux 6.1, rxe_completer).
+constexpr uint8_t kTransportRetries = 6;
+
 absl::Status AddToEpoll(const FileDescriptor& epoll, int fd) {
   epoll_event event = {};
   event.events = EPOLLIN;
@@ -119,16 +121,18 @@ absl::StatusOr<std::unique_ptr<Endpoint>> VerbsEndpoint::Create(
   ASSIGN_OR_RETURN(handles.queue_pair,
                    MakeQueuePair(*handles.connection, domain, handles.completions.get(),
                                  max_receives, verbs_options.inline_bytes, limits));
-  return std::unique_ptr<Endpoint>(
-      new VerbsEndpoint(std::move(handles), domain, std::move(origin), options, limits));
+  return std::unique_ptr<Endpoint>(new VerbsEndpoint(std::move(handles), domain, std::move(origin),
+                                                     options, verbs_options, limits));
 }
 
 VerbsEndpoint::VerbsEndpoint(Handles handles, VerbsDomain& domain, Origin origin,
-                             const EndpointOptions& options, const SendQueueLimits& send_limits)
+                             const EndpointOptions& options, const VerbsOptions& verbs_options,
+                             const SendQueueLimits& send_limits)
     : handles_(std::move(handles)),
       domain_(domain),
       origin_(std::move(origin)),
       options_(options),
+      probe_every_(verbs_options.probe_every),
       peer_(handles_.connection->peer()),
       port_(handles_.connection->id()->port_num),
       windows_(domain_.protection_domain(),

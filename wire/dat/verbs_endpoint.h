@@ -90,7 +90,7 @@ class VerbsEndpoint final : public Endpoint {
   };
 
   VerbsEndpoint(Handles handles, VerbsDomain& domain, Origin origin, const EndpointOptions& options,
-                const SendQueueLimits& send_limits);
+                const VerbsOptions& verbs_options, const SendQueueLimits& send_limits);
 
   rdma_conn_param ConnectionParameters(std::span<const std::byte> private_data) const;
   absl::Status CheckOpen(const char* what) const;
@@ -103,6 +103,9 @@ class VerbsEndpoint final : public Endpoint {
   bool TakeCompletionEvent();
   void DrainEvents();
   void HandleEvent(ConnectionEvent& event);
+  void StartProbing();
+  // Tries the peer if its time has come.
+  void Probe();
   // Takes what the completion queue holds, a batch at most; returns how many entries.
   size_t PollCompletions();
   void HandleWork(const ibv_wc& work);
@@ -122,6 +125,7 @@ class VerbsEndpoint final : public Endpoint {
   VerbsDomain& domain_;
   Origin origin_;
   const EndpointOptions options_;
+  const absl::Duration probe_every_;
   const Address peer_;
   const uint8_t port_;  // of the device
 
@@ -138,6 +142,8 @@ class VerbsEndpoint final : public Endpoint {
   uint32_t polls_since_events_ = 0;
   absl::Status broken_status_;  // the reason where the connection manager gives none
   FileDescriptor broken_timer_;
+  FileDescriptor probe_timer_;
+  bool heard_ = false;  // work was completed since the timer last ran out
 
   ReadyList ready_;
   Windows windows_;  // go before the queue pair

@@ -1,6 +1,7 @@
 // The progress of a VerbsEndpoint: events of the connection manager, work completions, the end.
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -39,6 +40,7 @@ void VerbsEndpoint::Progress() {
   if (state_ != State::kConnected || (slept && !by_completion) ||
       ++polls_since_events_ >= kPollsBetweenEvents) {
     DrainEvents();
+    if (slept && !by_completion) Probe();
   }
   if (!polls_completions()) return;
   PollCompletions();
@@ -72,6 +74,25 @@ void VerbsEndpoint::DrainEvents() {
       End(broken_status_);
     }
   }
+}
+
+void VerbsEndpoint::StartProbing() {
+  probe_timer_ = FileDescriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  itimerspec when = {};
+  when.it_value = when.it_interval = absl::ToTimespec(probe_every_);
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  if (!probe_timer_.valid() || timerfd_settime(probe_timer_.get(), 0, &when, nullptr) != 0 ||
+      epoll_ctl(handles_.epoll.get(), EPOLL_CTL_ADD, probe_timer_.get(), &event) != 0) {
+    fault_ = CallFailed("timer of a connection", errno);
+  }
+}
+
+void VerbsEndpoint::Probe() {
+  uint64_t times = 0;
+  if (!probe_timer_.valid() || read(probe_timer_.get(), &times, sizeof(times)) <= 0) return;
+  if (state_ != State::kConnected || !fault_.ok() || std::exchange(heard_, false)) return;
+  if (absl::Status status = queue_.Probe(); !status.ok()) Break(std::move(status));
 }
 
 void VerbsEndpoint::HandleEvent(ConnectionEvent& event) {
@@ -112,6 +133,7 @@ void VerbsEndpoint::Connected(const ConnectionEvent* event) {
     // A device that refuses keeps its own timer, which is only slower.
     (void)ibv_modify_qp(handles_.queue_pair->qp, &attributes, IBV_QP_MIN_RNR_TIMER);
   }
+  StartProbing();
   Completion connected;
   connected.event = Event::kConnected;
   ready_.Push(std::move(connected));
@@ -131,6 +153,7 @@ size_t VerbsEndpoint::PollCompletions() {
 void VerbsEndpoint::HandleWork(const ibv_wc& work) {
   const bool is_receive = (work.wr_id & SendQueue::kReceiveBit) != 0;
   absl::Status status;
+  heard_ = true;
   if (work.status != IBV_WC_SUCCESS) {
     status = WorkFailed(is_receive ? "receive" : "send or RDMA", work.status, peer_);
   }
@@ -225,6 +248,7 @@ void VerbsEndpoint::End(absl::Status why) {
   epoll_ctl(handles_.epoll.get(), EPOLL_CTL_DEL, handles_.connection->fd(), nullptr);
   epoll_ctl(handles_.epoll.get(), EPOLL_CTL_DEL, handles_.channel->fd, nullptr);
   broken_timer_ = FileDescriptor();
+  probe_timer_ = FileDescriptor();
   windows_.Clear();
   handles_.queue_pair.reset();
   while (PollCompletions() > 0) {

@@ -207,6 +207,12 @@ void SendQueue::Retire(uint64_t request, const absl::Status& status) {
 
 absl::Status SendQueue::Flush() {
   if (head_ == tail_ || At(tail_ - 1).signaled) return absl::OkStatus();
+  return PostNothing();
+}
+
+absl::Status SendQueue::Probe() { return head_ == tail_ ? PostNothing() : Flush(); }
+
+absl::Status SendQueue::PostNothing() {
   // An RDMA write of nothing: names no memory of either side (IBA 9.4.3, RFC 5040 5.1).
   ibv_send_wr request = {};
   request.opcode = IBV_WR_RDMA_WRITE;

@@ -82,6 +82,9 @@ class SendQueue {
   absl::Status Pump();
   // Makes sure that everything handed over so far will be retired by a completion.
   absl::Status Flush();
+  // Makes sure that the device is waiting for the peer: posts an RDMA write of nothing if there is
+  // nothing else.
+  absl::Status Probe();
   // Nothing is posted, waiting or unreported.
   bool idle() const { return free_.size() == operations_.size() && head_ == tail_; }
   // Reports every operation left with `status`, in the order posted. The device uses no buffer any
@@ -120,6 +123,7 @@ class SendQueue {
   bool RoomForRead() const { return HasRoom() && reads_in_flight_ < limits_.max_reads; }
   absl::Status PostNext(uint32_t slot);
   absl::Status Post(ibv_send_wr& request, Request entry);
+  absl::Status PostNothing();
   void Release(uint32_t slot);
   void Report(uint32_t slot, const absl::Status& status);
 
