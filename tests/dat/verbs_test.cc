@@ -447,8 +447,6 @@ TEST_F(VerbsTest, ManyEndpointsAtOnceOfAnySize) {
   }
 }
 
-// Nothing of a connection is left behind: descriptors would run out, and tests/rdma/run looks at
-// what the device holds afterwards.
 // A peer that accepts one connection and then is gone, as far as anybody can see: its queue pair
 // answers nothing any more, and says nothing.
 class VanishingPeer {
@@ -533,6 +531,8 @@ TEST_F(VerbsTest, APeerThatVanishesIsNoticed) {
   client_.domain.reset();
 }
 
+// Nothing of a connection is left behind: descriptors would run out, and tests/rdma/run looks at
+// what the device holds afterwards.
 TEST_F(VerbsTest, ManyConnectionsOneAfterTheOther) {
   const char* text = std::getenv("DAFS_TEST_RDMA_CONNECTIONS");
   const int count = text != nullptr ? std::atoi(text) : 50;
