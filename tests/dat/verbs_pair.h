@@ -82,7 +82,8 @@ class VerbsTest : public ::testing::Test {
     ASSERT_TRUE(addresses.ok()) << addresses.status();
     address_ = addresses->front();
     // One for the process, as in a program: made before any test changes the thread's identity.
-    static const std::unique_ptr<Provider> provider = NewVerbsProvider();
+    static const std::unique_ptr<Provider> provider =
+        NewVerbsProvider({.probe_every = absl::Seconds(1)});
     provider_ = provider.get();
     auto listener = provider_->Listen(address_);
     ASSERT_TRUE(listener.ok()) << listener.status();

@@ -508,8 +508,7 @@ TEST_F(VerbsTest, APeerThatVanishesIsNoticed) {
   VanishingPeer peer(address_);
   Address at = address_;
   at.set_port(peer.port());
-  const auto provider = NewVerbsProvider({.probe_every = absl::Seconds(1)});
-  auto pending = provider->Resolve(at, "", absl::Seconds(5));
+  auto pending = provider_->Resolve(at, "", absl::Seconds(5));
   ASSERT_TRUE(pending.ok()) << pending.status();
   auto domain = (*pending)->NewDomain();
   ASSERT_TRUE(domain.ok()) << domain.status();
