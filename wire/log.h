@@ -27,6 +27,5 @@ inline void LogError(std::string_view line) { Log(Severity::kError, line); }
 inline void LogWarning(std::string_view line) { Log(Severity::kWarning, line); }
 inline void LogNotice(std::string_view line) { Log(Severity::kNotice, line); }
 inline void LogInfo(std::string_view line) { Log(Severity::kInfo, line); }
-inline void LogDebug(std::string_view line) { Log(Severity::kDebug, line); }
 
 }  // namespace dafs

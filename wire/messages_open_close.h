@@ -43,11 +43,6 @@ struct OpenArgs {
   const FileHandle& claim_handle() const {
     return claim_type == OpenClaimType::kPrevious ? filehandle : dir_handle;
   }
-  // Whether the claim names its file by a path.
-  bool claim_has_path() const {
-    return claim_type == OpenClaimType::kNull || claim_type == OpenClaimType::kDelegateCur ||
-           claim_type == OpenClaimType::kDelegatePrev;
-  }
 
   static void Fields(auto& m, auto& c) {
     c.Field("claim_type", m.claim_type);

@@ -73,7 +73,6 @@ class IwarpEndpoint final : public Endpoint, private RegionUser {
     return state_ == State::kOpen || state_ == State::kDraining || state_ == State::kClosing;
   }
   absl::Status CheckPost(std::span<const Segment> segments) const;
-  absl::Status StartConnecting();
   void StartDeadline(absl::Duration timeout);
   void MakeProgress();
   void ContinueConnecting();
