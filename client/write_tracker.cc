@@ -25,6 +25,11 @@ bool WriteTracker::uncommitted() const {
   return needs_commit_;
 }
 
+bool WriteTracker::failed() const {
+  absl::MutexLock lock(&mutex_);
+  return !error_.ok();
+}
+
 absl::Status WriteTracker::TakeError() {
   absl::MutexLock lock(&mutex_);
   return std::exchange(error_, absl::OkStatus());

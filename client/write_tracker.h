@@ -28,6 +28,8 @@ class WriteTracker {
 
   // Whether something was written that is not yet FILE_SYNC.
   bool uncommitted() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether an error is still to be told.
+  bool failed() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The error to be told, once.
   absl::Status TakeError() ABSL_LOCKS_EXCLUDED(mutex_);
   // The file is gone: nothing of it is left to be committed.

@@ -41,17 +41,17 @@ void CommitQueue::Add(const std::shared_ptr<OpenState>& open, uint64_t bytes) {
   if (fresh) it->second = waiting_.insert(waiting_.end(), {open, 0, dat::Loop::Now()});
   it->second->bytes += bytes;
   bytes_ += bytes;
-  if (timer_ == 0 || bytes_ > kMostBytes) Pump();
+  if (timer_ == 0 || bytes_ > kMostBytes || ending_) Pump();
 }
 
 void CommitQueue::CommitAll(std::function<void()> done) {
+  ending_ = true;
   when_empty_ = std::move(done);
   Pump();
 }
 
 bool CommitQueue::IsDue(const Entry& entry) const {
-  return when_empty_ != nullptr || bytes_ > kMostBytes ||
-         dat::Loop::Now() - entry.since >= kCommitAfter;
+  return ending_ || bytes_ > kMostBytes || dat::Loop::Now() - entry.since >= kCommitAfter;
 }
 
 void CommitQueue::Pump() {
@@ -85,7 +85,7 @@ dat::Task<void> CommitQueue::Commit(Entry entry) {
     open.writes->Forget();
   } else if (failure == Failure::kNow) {
     // The end does not wait for a better time.
-    if (when_empty_ == nullptr && !absl::IsCancelled(verifier.status())) {
+    if (!ending_ && !absl::IsCancelled(verifier.status())) {
       Add(entry.open, entry.bytes);
     }
   } else {

@@ -56,7 +56,8 @@ class CommitQueue {
   uint64_t bytes_ = 0;  // of waiting_
   size_t running_ = 0;
   bool pumping_ = false;
-  std::function<void()> when_empty_;  // set: everything is due
+  bool ending_ = false;  // everything is due
+  std::function<void()> when_empty_;
   dat::Loop::TimerId timer_ = 0;
 };
 

@@ -11,6 +11,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "fuse/behind_table.h"
 #include "fuse/identity_cache.h"
 #include "fuse/inode_table.h"
 #include "fuse/lock_owners.h"
@@ -48,6 +49,7 @@ struct MountState {
   OpenFiles open_files;
   OpenDirectories open_directories;
   LockOwners lock_owners;
+  BehindTable behind;
   IdentityCache identities;
   LastKnown<wire::FsAttributes> statfs;
   LastKnown<wire::FileAttributes> root;

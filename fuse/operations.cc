@@ -105,10 +105,15 @@ Operations::Op Operations::OperationOf(uint32_t opcode) {
 }
 
 dat::Task<void> Operations::Serve(std::unique_ptr<Call> call, std::function<void()> done) {
-  Op operation = OperationOf(call->header().opcode);
+  const uint32_t opcode = call->header().opcode;
+  Op operation = OperationOf(opcode);
+  if (!state_.behind.idle() && WaitsForWrites(opcode)) {
+    // What CREATE opens, and perhaps truncates, is known behind it only.
+    co_await Settled(opcode == FUSE_CREATE ? BehindTable::kAnyNode : call->nodeid());
+  }
   if (operation == nullptr) {
     call->ReplyErrno(ENOSYS);
-  } else {
+  } else if (!call->answered()) {  // its caller was killed while it waited
     co_await (this->*operation)(*call);
   }
   call.reset();

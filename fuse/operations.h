@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "client/files.h"
 #include "fuse/call.h"
@@ -21,6 +22,7 @@
 #include "fuse/lock_owners.h"
 #include "fuse/mount_state.h"
 #include "fuse/stat_habit.h"
+#include "fuse/write_streams.h"
 #include "wire/dat/task.h"
 
 namespace dafs::fuse {
@@ -30,7 +32,11 @@ class DirectoryAnswer;
 class Operations {
  public:
   Operations(MountState& state, client::Files& files, KernelChannel& channel)
-      : state_(state), files_(files), channel_(channel), commits_(files) {}
+      : state_(state),
+        files_(files),
+        channel_(channel),
+        commits_(files),
+        streams_(files.buffers()) {}
   Operations(const Operations&) = delete;
   Operations& operator=(const Operations&) = delete;
 
@@ -42,6 +48,8 @@ class Operations {
   // The end: what was written is committed; `done` runs when that is over.
   void CommitAll(std::function<void()> done) { commits_.CommitAll(std::move(done)); }
   bool AllCommitted() const { return commits_.empty(); }
+  // After the loop has ended and Files::Shutdown: calls that wait for what other workers write end.
+  void Shutdown();
 
   // The nodes the kernel gives back. No answer.
   void Forget(uint64_t nodeid, RequestReader in);
@@ -159,6 +167,7 @@ class Operations {
   dat::Task<void> ReplyCreated(Call& call, const client::OpenFile& file, Place place,
                                uint32_t flags, Caller who);
   dat::Task<void> CloseState(std::shared_ptr<OpenState> open);
+
   // A WRITE on its way: what the server has taken of it, from the first byte on, and why not all.
   struct Transfer {
     uint64_t offset = 0;
@@ -169,6 +178,9 @@ class Operations {
     bool wants_after = false;
     wire::FileAttributes after;  // the file's behind the write, if they were wanted and came
   };
+  dat::Task<Transfer> Carry(WritePiece& piece, wire::StableHow stability, bool appends,
+                            bool may_ask);
+  void ReplyTransfer(Call& call, const Transfer& transfer);
   dat::Task<void> WriteData(const OpenState& open, const client::BufferLease& lease,
                             Transfer& transfer);
   dat::Task<void> AppendData(const OpenState& open, const client::BufferLease& lease,
@@ -176,6 +188,19 @@ class Operations {
   dat::Task<absl::Status> Commit(std::shared_ptr<OpenState> open, bool always);
   dat::Task<absl::Status> ReadRest(const OpenState& open, uint64_t offset,
                                    client::BufferLease& lease, uint32_t size, std::string& data);
+
+  // ops_behind.cc
+  static bool WaitsForWrites(uint32_t opcode);
+  bool GoesBehind(const fuse_write_in& write, const OpenState& open) const;
+  dat::Task<void> Settled(uint64_t nodeid);
+  dat::Task<void> WriteBehind(Call& call, std::shared_ptr<OpenState> open, uint64_t offset,
+                              uint32_t size);
+  dat::Task<void> SendPieces(WritePiece piece, Call* waits);
+  void ReplyWritten(Call& call, uint32_t size);
+  void FailLate(const WritePiece& piece, const Transfer& transfer);
+  std::optional<absl::Time> BeforeAsking() const;
+  dat::Task<void> LookAgain(const client::Identity& who, std::optional<absl::Time> before,
+                            absl::StatusOr<client::Node>& node);
 
   struct LockRequest;
   dat::Task<void> SetFlock(Call& call, const LockRequest& request);
@@ -211,6 +236,16 @@ class Operations {
   client::Files& files_;
   KernelChannel& channel_;
   CommitQueue commits_;
+  WriteStreams streams_;
+  // Calls that wait for what is written behind. The owners are this, the call and the table.
+  struct Settling {
+    dat::Pending<bool> done;
+    void Finish() {
+      if (!done.is_set()) done.Set(true);
+    }
+  };
+  absl::flat_hash_set<std::shared_ptr<Settling>> settling_;
+  bool closed_ = false;
   StatHabit stat_habit_;
   ListingWalk walk_;
   // The open directory that was listed last, and the last node of that answer.

@@ -114,6 +114,35 @@ dat::Task<void> Operations::AppendData(const OpenState& open, const client::Buff
   }
 }
 
+// Brings a piece to the server, and tells the inode table and the commit queue what became of it.
+dat::Task<Operations::Transfer> Operations::Carry(WritePiece& piece, wire::StableHow stability,
+                                                  bool appends, bool may_ask) {
+  Transfer transfer;
+  transfer.offset = piece.offset;
+  transfer.size = piece.size;
+  transfer.stability = stability;
+  if (appends) {
+    co_await AppendData(*piece.open, piece.lease, transfer);
+  } else {
+    transfer.wants_after = may_ask && stat_habit_.Expected();
+    if (transfer.wants_after) stat_habit_.Paid();
+    co_await WriteData(*piece.open, piece.lease, transfer);
+  }
+  state_.inodes.EndChange(piece.open->nodeid, piece.change, std::move(transfer.after),
+                          dat::Loop::Now());
+  commits_.Add(piece.open, transfer.done);
+  co_return transfer;
+}
+
+void Operations::ReplyTransfer(Call& call, const Transfer& transfer) {
+  if (transfer.done == 0 && !transfer.failed.ok()) {
+    // Of pages of a mapping, the kernel keeps the error for the next fsync, msync or close.
+    call.ReplyStatus(transfer.failed);
+  } else {
+    ReplyWritten(call, transfer.done);
+  }
+}
+
 dat::Task<void> Operations::Write(Call& call) {
   RequestReader in = call.reader();
   auto write = in.Take<fuse_write_in>();
@@ -127,29 +156,24 @@ dat::Task<void> Operations::Write(Call& call) {
     call.ReplyErrno(EBADF);
     co_return;
   }
-  InodeTable::Change change = state_.inodes.BeginChange(open->nodeid, dat::Loop::Now());
-  Transfer transfer;
-  transfer.offset = write.offset;
-  transfer.size = size;
-  transfer.stability = StabilityFromFlags(write.flags);
-  // Pages of a mapping have their places, whatever the descriptor was opened for.
-  const bool from_cache = (write.write_flags & FUSE_WRITE_CACHE) != 0;
-  if ((write.flags & O_APPEND) != 0 && !from_cache) {
-    co_await AppendData(*open, call.lease(), transfer);
-  } else {
-    transfer.wants_after = stat_habit_.Expected() && !from_cache;
-    if (transfer.wants_after) stat_habit_.Paid();
-    co_await WriteData(*open, call.lease(), transfer);
-  }
-  state_.inodes.EndChange(open->nodeid, change, std::move(transfer.after), dat::Loop::Now());
-  commits_.Add(open, transfer.done);
-  if (transfer.done == 0 && !transfer.failed.ok()) {
-    // Of pages of a mapping, the kernel keeps the error for the next fsync, msync or close.
-    call.ReplyStatus(transfer.failed);
+  if (GoesBehind(write, *open)) {
+    co_await WriteBehind(call, open, write.offset, size);
     co_return;
   }
-  fuse_write_out out = {.size = transfer.done, .padding = 0};
-  call.Reply({AsBytes(out)});
+  co_await Settled(open->nodeid);
+  if (call.answered()) co_return;  // its caller was killed while it waited
+  WritePiece piece;
+  piece.open = open;
+  piece.offset = write.offset;
+  piece.size = size;
+  piece.lease = std::move(call.lease());
+  piece.change = state_.inodes.BeginChange(open->nodeid, dat::Loop::Now());
+  // Pages of a mapping have their places, whatever the descriptor was opened for.
+  const bool from_cache = (write.write_flags & FUSE_WRITE_CACHE) != 0;
+  const bool appends = (write.flags & O_APPEND) != 0 && !from_cache;
+  dat::Task<Transfer> carrying =
+      Carry(piece, StabilityFromFlags(write.flags), appends, /*may_ask=*/!from_cache);
+  ReplyTransfer(call, co_await carrying);
 }
 
 // Makes what was written to the file last. `always`: also when nothing of ours is uncommitted.
@@ -172,6 +196,8 @@ dat::Task<void> Operations::Flush(Call& call) {
     call.ReplyErrno(in.ok() ? EBADF : EINVAL);
     co_return;
   }
+  // Errors of what was written behind are known then, and its locks may go.
+  co_await Settled(open->nodeid);
   absl::Status told;
   // The writes of a file are counted together: who only read waits for nobody else's.
   if ((ShareOf(open->flags) & wire::kShareWrite) != 0) {

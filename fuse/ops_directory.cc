@@ -111,7 +111,8 @@ bool Operations::AddEntry(DirectoryAnswer& answer, const DirectoryState& directo
   uint64_t known = state_.inodes.NodeOf(attributes.filehandle);
   bool tell = attributes.has(kNeeded) && type != 0 &&
               !state_.inodes.TouchedSince(directory.nodeid, chunk.asked_at) &&
-              (known == 0 || !state_.inodes.NewsSince(known, chunk.asked_at));
+              (known == 0 ||
+               (!state_.inodes.NewsSince(known, chunk.asked_at) && !state_.behind.Holds(known)));
   if (tell) {
     client::Node node{attributes.filehandle, attributes};
     out = Entry(node, {directory.nodeid, entry.name});

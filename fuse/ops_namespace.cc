@@ -28,10 +28,12 @@ dat::Task<void> Operations::Lookup(Call& call) {
   std::optional<InodeView> parent = NodeOf(call, in);
   if (!parent) co_return;
   Caller who = CallerOf(call);
+  const std::optional<absl::Time> before = BeforeAsking();
   absl::StatusOr<client::Node> node = co_await files_.Lookup(*who, parent->handle, name);
   if (!node.ok() && IsForbidden(node.status()) && TakeNewGroups(call, who)) {
     node = co_await files_.Lookup(*who, parent->handle, name);
   }
+  co_await LookAgain(*who, before, node);
   if (state_.options.lookup_cache == LookupCache::kAll &&
       wire::DafsFromStatus(node.status()) == wire::DafsStatus::kNoEnt) {
     fuse_entry_out out = {};  // node 0: the kernel may believe that there is no such name
@@ -192,6 +194,7 @@ dat::Task<void> Operations::Link(Call& call) {
   if (!directory) co_return;
   std::optional<InodeView> file = NodeOf(call, link.oldnodeid);
   if (!file) co_return;
+  co_await Settled(link.oldnodeid);
   Caller who = CallerOf(call);
   DirectoryChange change(state_.inodes, call.nodeid());
   absl::StatusOr<client::Node> node =

@@ -223,6 +223,7 @@ dat::Task<void> Operations::Release(Call& call) {
   // Nobody waits for the CLOSE, which commits nothing.
   call.ReplyOk();
   if (open == nullptr) co_return;
+  co_await Settled(open->nodeid);  // it is written under this open
   std::vector<LockOwners::Ended> ended = state_.lock_owners.EndHandle(release.fh);
   for (const LockOwners::Ended& owner : ended) {
     dat::Task<void> ending = EndOwner(owner);

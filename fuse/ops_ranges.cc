@@ -95,6 +95,7 @@ dat::Task<void> Operations::CopyFileRange(Call& call) {
     call.ReplyErrno(in.ok() ? EBADF : EINVAL);
     co_return;
   }
+  co_await Settled(to->nodeid);
   Touch(to->nodeid);
   state_.inodes.DropFresh(from->nodeid);  // atime
   const uint64_t length = std::min(copy.len, kMostCopied);

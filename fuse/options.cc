@@ -166,6 +166,8 @@ bool ApplyWord(std::string_view word, Options& o) {
     o.default_permissions = word == "default_permissions";
   } else if (word == "sync_on_close" || word == "nosync_on_close") {
     o.sync_on_close = word == "sync_on_close";
+  } else if (word == "write_behind" || word == "nowrite_behind") {
+    o.write_behind = word == "write_behind";
   } else if (word == "checksum" || word == "nochecksum") {
     o.checksum = word == "checksum";
   } else if (word == "rdma_read_channel" || word == "nordma_read_channel") {

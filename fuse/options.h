@@ -86,6 +86,7 @@ struct Options {
   bool allow_other = false;          // on by default for root
   bool default_permissions = false;  // on by default for root
   bool sync_on_close = false;        // close(2) waits until what was written is stable
+  bool write_behind = true;          // write(2) may return before the server has the data
   bool checksum = false;
   MessageOrder byte_order = MessageOrder::kHost;
   bool rdma_read_channel = false;                // ask for the RDMA-read Channel (3.1.2.3.4)
@@ -107,6 +108,12 @@ inline bool FlockAtServer(const Options& o) {
 }
 inline bool PosixAtServer(const Options& o) {
   return o.local_lock == LocalLock::kNone || o.local_lock == LocalLock::kFlock;
+}
+
+// Whether write(2) may return before the server has the data: not where the attributes that are
+// cached none of the time are to be true at all times (nfs(5): noac).
+inline bool WritesBehind(const Options& o) {
+  return o.write_behind && o.cache.reg_max > absl::ZeroDuration();
 }
 
 // `arguments` without the program's name. With help or version set, the rest is not checked.

@@ -113,6 +113,8 @@ Options:
   local_lock=none|flock|posix|all   locks kept on this machine only (default none)
   lock | nolock        the same as local_lock=none, local_lock=all
   sync_on_close | nosync_on_close   whether close(2) waits for the disk (default: no)
+  write_behind | nowrite_behind   whether write(2) may return before the server has the data (default: yes;
+                       noac: no)
   allow_other, noallow_other   whether other users may use the mount (default: for root)
   default_permissions, nodefault_permissions   whether the kernel checks modes too (default: for root)
   checksum, nochecksum whether messages and data carry checksums (default: no)

@@ -40,6 +40,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(MountState& state, client:
     BecomeIoFlusher();
     self->loop_->Run();
     self->files_->Shutdown();
+    if (self->operations_.has_value()) self->operations_->Shutdown();
     ended();
   });
   return worker;

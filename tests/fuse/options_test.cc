@@ -82,6 +82,7 @@ TEST(ParseOptions, DefaultsAreThoseOfTheHelpText) {
   EXPECT_TRUE(o->allow_other);
   EXPECT_TRUE(o->default_permissions);
   EXPECT_FALSE(o->checksum);
+  EXPECT_TRUE(WritesBehind(*o));
   EXPECT_EQ(o->spin, absl::Microseconds(50));
   EXPECT_EQ(o->io_uring, IoUring::kOff);
   EXPECT_FALSE(o->foreground || o->verbose || o->fake || o->remount);
@@ -279,6 +280,13 @@ TEST(ParseOptions, RemountTakesAnySource) {
   EXPECT_EQ(o->mount_flags, static_cast<unsigned long>(MS_RDONLY));
 }
 
+TEST(ParseOptions, WriteBehindIsOffByItsOptionAndWithoutCaches) {
+  EXPECT_TRUE(WritesBehind(*ParseList("write_behind")));
+  EXPECT_FALSE(WritesBehind(*ParseList("nowrite_behind")));
+  EXPECT_FALSE(WritesBehind(*ParseList("noac")));
+  EXPECT_FALSE(WritesBehind(*ParseList("noac,write_behind")));
+}
+
 TEST(HelpText, NamesEveryOption) {
   std::string help(HelpText());
   for (const char* option : {"ro",        "rw",           "proto=",      "rdmadev=",
@@ -288,7 +296,7 @@ TEST(HelpText, NamesEveryOption) {
                              "noac",      "lookupcache=", "allow_other", "default_permissions",
                              "checksum",  "msgsize=",     "buffers=",    "remount",
                              "_netdev",   "byteorder=",   "spin=",       "rdma_read_channel",
-                             "io_uring=", "windows="}) {
+                             "io_uring=", "windows=",     "write_behind"}) {
     EXPECT_THAT(help, HasSubstr(option));
   }
 }

@@ -50,10 +50,13 @@ class WorkerTest : public testing::Test {
     if (!base_.empty()) std::filesystem::remove_all(base_);
   }
 
+  // By which the worker connects.
+  virtual dat::Provider& ClientProvider() { return *provider_; }
+
   void StartWorker() {
     client::ClientOptions c;
     c.addresses = {server_->bound()[0].address};
-    c.providers = {provider_.get()};
+    c.providers = {&ClientProvider()};
     c.export_path = {"data"};
     c.client_id_string = "fuse test " + base_;
     c.buffers.bytes = size_t{8} << 20;

@@ -66,6 +66,36 @@ def cache_locks(rig):
             os.close(descriptor)
 
 
+@scenario(timeout=60, where="server")
+def cache_written(rig):
+    """What was written and not closed is seen on the same mount at once, on the other after fsync, close or unlock."""
+    for options in ("actimeo=60", "actimeo=60,nowrite_behind"):
+        here, there = two_mounts(rig, options)
+        with open(here / "open", "wb", buffering=0) as file:
+            expected = b""
+            for turn in range(60):
+                data = bytes([65 + turn % 26]) * (1 + 1000 * (turn % 7))
+                file.write(data)
+                expected += data
+                if turn % 3 == 0:
+                    equal((os.stat(here / "open").st_size, read(here / "open")), (len(expected), expected), "here")
+                how = turn % 4
+                if how == 0:
+                    os.fsync(file.fileno())
+                elif how == 1:
+                    os.close(os.dup(file.fileno()))
+                elif how == 2:
+                    fcntl.lockf(file, fcntl.LOCK_EX)
+                    file.write(b"+")
+                    expected += b"+"
+                    fcntl.lockf(file, fcntl.LOCK_UN)
+                elif "nowrite" not in options:
+                    continue
+                check(read(there / "open") == expected, f"{options}, turn {turn}: read there")
+        for point in (here, there):
+            rig.umount(point)
+
+
 @scenario(timeout=90, where="server")
 def cache_open(rig):
     """What a program wrote and closed is what the next open on another mount reads, whatever the cache times."""

@@ -18,8 +18,13 @@ PAGE = 4096
 
 
 
-def _errors_when_full(rig, root, local):
-    """On a file system of 16 MiB: every way of writing tells ENOSPC, and what was written before is there."""
+def _errors_when_full(rig, root, local, behind):
+    """On a file system of 16 MiB: every way of writing tells ENOSPC, and what was written before is there. With
+    write-behind the error of a write may be that of the next fsync."""
+
+    def pwrite_error(data, offset):
+        return errno_of(os.pwrite, descriptor, data, offset) or (errno_of(os.fsync, descriptor) if behind else 0)
+
     block = b"x" * 65536
     descriptor = os.open(root / "fill", os.O_CREAT | os.O_RDWR)
     written, error = 0, 0
@@ -29,9 +34,17 @@ def _errors_when_full(rig, root, local):
         except OSError as found:
             error = found.errno
     equal(error, errno.ENOSPC, "write to a full file system")
-    check(8 << 20 < written < 17 << 20, f"{written} bytes were written to 16 MiB")
-    equal((os.fstat(descriptor).st_size, (local / "fill").stat().st_size), (written, written), "size of what is there")
-    equal(errno_of(os.pwrite, descriptor, block, 32 << 20), errno.ENOSPC, "pwrite")
+    check(8 << 20 < written < (25 << 20 if behind else 17 << 20), f"{written} bytes were written to 16 MiB")
+    size = os.fstat(descriptor).st_size
+    equal((local / "fill").stat().st_size, size, "size of what is there")
+    if behind:
+        check(size <= written, f"{size} bytes are there, {written} were written")
+        equal(errno_of(os.fsync, descriptor), errno.ENOSPC if size < written else 0, "fsync behind the writes")
+        equal(errno_of(os.fsync, descriptor), 0, "a second fsync")
+    else:
+        equal(size, written, "size of what is there")
+    check((local / "fill").read_bytes() == b"x" * size, "what is there")
+    equal(pwrite_error(block, 32 << 20), errno.ENOSPC, "pwrite")
     equal(errno_of(fallocate, descriptor, 0, 20 << 20, 8 << 20), errno.ENOSPC, "fallocate")
     equal(errno_of(os.posix_fallocate, descriptor, 20 << 20, 8 << 20), errno.ENOSPC, "posix_fallocate")
     log = os.open(root / "log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
@@ -79,11 +92,15 @@ def full(rig):
     disk.mkdir()
     rig.run(["mount", "-t", "tmpfs", "-o", "size=16m", "dafs-test", disk], cwd="/")
     try:
-        rig.mount(rig.serve([f"/data={disk},rw,no_root_squash"]))
-        _errors_when_full(rig, rig.mnt, disk)
-        rig.umount()
-        for server in rig.servers:
+        for option in ("write_behind", "nowrite_behind"):
+            server = rig.serve([f"/data={disk},rw,no_root_squash"])
+            rig.mount(server, option)
+            _errors_when_full(rig, rig.mnt, disk, option == "write_behind")
+            rig.umount()
             server.stop()
+            for name in os.listdir(disk):
+                if not name.startswith(".dafsd"):
+                    os.unlink(disk / name)
     finally:
         subprocess.run(["umount", "-l", disk], check=False)
 

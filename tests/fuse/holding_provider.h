@@ -1,0 +1,47 @@
+// A provider whose connections keep the server's answers to themselves while a test wants it, and
+// count what is sent.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "tests/client/forwarding_provider.h"
+#include "wire/dat/forwarding_endpoint.h"
+
+namespace dafs::fuse {
+
+class HoldingProvider final : public client::ForwardingProvider {
+ public:
+  using ForwardingProvider::ForwardingProvider;
+
+  std::atomic<bool> hold{false};
+  std::atomic<uint64_t> sent{0};  // messages
+
+ private:
+  class HoldingEndpoint final : public dat::ForwardingEndpoint {
+   public:
+    HoldingEndpoint(std::unique_ptr<dat::Endpoint> inner, HoldingProvider& provider)
+        : ForwardingEndpoint(std::move(inner)), provider_(provider) {}
+    absl::Status PostSend(uint64_t cookie, std::span<const dat::Segment> from,
+                          const SendOptions& options) override {
+      ++provider_.sent;
+      return inner().PostSend(cookie, from, options);
+    }
+    size_t Poll(std::span<dat::Completion> out) override {
+      return provider_.hold ? 0 : inner().Poll(out);
+    }
+
+   private:
+    HoldingProvider& provider_;
+  };
+
+  Wrapper NextWrapper() override {
+    return [this](EndpointPtr inner) {
+      return std::make_unique<HoldingEndpoint>(std::move(inner), *this);
+    };
+  }
+};
+
+}  // namespace dafs::fuse

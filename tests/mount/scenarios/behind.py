@@ -1,0 +1,161 @@
+"""Write-behind: what a write that returned early means to everybody who could see that the server lacks it."""
+
+import errno
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+
+import processes
+import proxy
+from rig import check, equal, errno_of, note, scenario
+
+from .recovery import kill, mount_through
+
+PIECE = b"0123456789abcdef" * 64  # 1 KiB
+LATER = 0.3  # seconds in which something that must wait does not come
+
+
+def in_thread(call, *args):
+    """Starts `call`; returns the thread and the list that its result will be in."""
+    result = []
+    thread = threading.Thread(target=lambda: result.append(call(*args)), daemon=True)
+    thread.start()
+    return thread, result
+
+
+@scenario(timeout=60, where="server", loopback=True)
+def behind_waits(rig):
+    """While the server says nothing, write(2) returns, and whatever would show the difference waits for the server."""
+    server = rig.serve()
+    with proxy.Proxy(server.port) as relay:
+        mount_through(rig, relay, server)
+        os.chdir(rig.mnt)
+        for what in ("stat", "read", "open", "fsync", "close", "truncate", "listing"):
+            descriptor = os.open(f"file-{what}", os.O_CREAT | os.O_RDWR)
+            os.listdir()  # the names are known
+            look = {
+                "stat": lambda: os.stat(f"file-{what}").st_size,
+                "read": lambda: len(os.pread(descriptor, 1 << 20, 16 << 10)) + (16 << 10),
+                "open": lambda: len(pathlib.Path(f"file-{what}").read_bytes()),
+                "fsync": lambda: os.fsync(descriptor) or 32 << 10,
+                "close": lambda: os.close(os.dup(descriptor)) or 32 << 10,
+                "truncate": lambda: os.truncate(f"file-{what}", 32 << 10) or 32 << 10,
+                "listing": lambda: {entry.name: entry.stat().st_size for entry in os.scandir()}[f"file-{what}"],
+            }[what]
+            relay.break_after(proxy.TO_CLIENT, 1, proxy.STALL)
+            start = time.monotonic()
+            for _ in range(32):
+                os.write(descriptor, PIECE)
+            note(f"{what}: 32 writes returned in {time.monotonic() - start:.4f} s without an answer")
+            thread, size = in_thread(look)
+            thread.join(LATER)
+            check(thread.is_alive(), f"{what} did not wait for what was written before")
+            relay.release()
+            thread.join(20 * rig.slowness)
+            equal(size, [32 << 10], what)
+            os.close(descriptor)
+            equal((rig.export / f"file-{what}").read_bytes(), PIECE * 32, what)
+        os.chdir("/")
+        rig.umount()
+
+
+@scenario(timeout=60, where="server")
+def behind_off(rig):
+    """With nowrite_behind, noac and O_SYNC the server has the data when write(2) returns, each time."""
+    server = rig.serve()
+    for options, flags in (("nowrite_behind", 0), ("noac", 0), ("sync", 0), ("", os.O_SYNC), ("", os.O_DSYNC),
+                           ("", os.O_APPEND)):
+        rig.mount(server, options)
+        name = f"{options}-{flags}"
+        descriptor = os.open(rig.mnt / name, os.O_CREAT | os.O_WRONLY | flags)
+        for count in range(1, 201):
+            os.write(descriptor, PIECE)
+            equal((rig.export / name).stat().st_size, count * len(PIECE), f"{name}: size at the server")
+        os.close(descriptor)
+        rig.umount()
+
+
+@scenario(timeout=60, where="server")
+def behind_error(rig):
+    """A write that failed behind: the next writes fail themselves, the close tells it once, and the log the file."""
+    disk = rig.base / "disk"
+    disk.mkdir()
+    rig.run(["mount", "-t", "tmpfs", "-o", "size=4m", "dafs-test", disk], cwd="/")
+    try:
+        rig.mount(rig.serve([f"/data={disk},rw,no_root_squash"]))
+        for name in ("first", "second"):
+            with open(rig.mnt / name, "wb", buffering=0) as file:
+                (disk / "filler").write_bytes(bytes(os.statvfs(disk).f_bfree * os.statvfs(disk).f_bsize))
+                equal(file.write(PIECE), len(PIECE), "a write that fails behind")
+                equal(os.stat(rig.mnt / name).st_size, 0, "size behind the failure")
+                equal((rig.mnt / name).read_bytes(), b"", "what the kernel kept of it")
+                equal(errno_of(os.write, file.fileno(), PIECE), errno.ENOSPC, "the next write")
+                copy = os.dup(file.fileno())
+                equal(errno_of(os.close, copy), errno.ENOSPC, "the close of one descriptor")
+                os.unlink(disk / "filler")
+                equal(file.write(PIECE), len(PIECE), "a write when there is room")
+            equal((disk / name).read_bytes(), bytes(len(PIECE)) + PIECE, "the file")  # the offset had moved on
+        rig.umount()
+        for server in rig.servers:
+            server.stop()
+    finally:
+        subprocess.run(["umount", "-l", disk], check=False)
+    rig.expect("first: 1024 bytes at 0 could not be written", "second: 1024 bytes at 0 could not be written")
+
+
+WRITERS = """
+import json, os, random, sys, time
+name, seed, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+draw = random.Random(seed)
+descriptor = os.open(name, os.O_CREAT | os.O_RDWR)
+mirror, rounds, until = bytearray(), 0, time.monotonic() + seconds
+while time.monotonic() < until:
+    at = draw.choice((len(mirror), len(mirror), draw.randrange(len(mirror) + 1)))
+    for _ in range(draw.randrange(1, 30)):
+        data = draw.randbytes(draw.choice((1, 500, 4096, 5000, 70000, 300000)))
+        os.pwrite(descriptor, data, at)
+        mirror[at:at + len(data)] = data
+        at += len(data)
+        if draw.random() < 0.1:
+            size = os.fstat(descriptor).st_size
+            assert size == len(mirror), (size, len(mirror))
+    if draw.random() < 0.2:
+        os.fsync(descriptor)
+    if len(mirror) > 20 << 20:
+        os.ftruncate(descriptor, 0)
+        mirror.clear()
+    at = draw.randrange(len(mirror) + 1)
+    assert os.pread(descriptor, 100000, at) == mirror[at:at + 100000], at
+    rounds += 1
+os.close(descriptor)
+assert open(name, "rb").read() == mirror
+print(json.dumps(rounds))
+"""
+
+
+@scenario(timeout=180, where="server")
+def behind_restart(rig):
+    """Four programs write, read and look while the server is killed again and again: they see only what they wrote."""
+    rig.expect("session with .* lost", "no session for", "were written again")
+    server = rig.serve()
+    rig.mount(server, "nconnect=2")
+    seconds = 8 * (6 if rig.full else 1)
+    seed = int(time.time())
+    note(f"seed {seed}")
+    programs = [subprocess.Popen([sys.executable, "-c", WRITERS, f"file{i}", str(seed + i), str(seconds)],
+                                 cwd=rig.mnt, stdout=subprocess.PIPE) for i in range(4)]
+    kills = 0
+    while any(program.poll() is None for program in programs) and kills < seconds:
+        time.sleep(0.8)
+        kill(server)
+        server.start()
+        kills += 1
+    rounds = [json.loads(program.communicate(timeout=90 * rig.slowness)[0] or "0") for program in programs]
+    equal([program.returncode for program in programs], [0] * 4, "programs")
+    check(all(rounds), f"rounds {rounds}")
+    note(f"{kills} kills, {sum(rounds)} rounds")
+    rig.umount()
