@@ -7,12 +7,14 @@ namespace dafs::client {
 void WriteTracker::NoteWrite(const WriteResult& result) {
   absl::MutexLock lock(&mutex_);
   ++writes_;
+  failed_last_ = false;
   if (result.committed != wire::StableHow::kFileSync) needs_commit_ = true;
 }
 
 void WriteTracker::NoteFailure(const absl::Status& status) {
   absl::MutexLock lock(&mutex_);
   if (error_.ok()) error_ = status;
+  failed_last_ = true;
 }
 
 bool WriteTracker::dirty() const {
@@ -25,9 +27,9 @@ bool WriteTracker::uncommitted() const {
   return needs_commit_;
 }
 
-bool WriteTracker::failed() const {
+bool WriteTracker::doubtful() const {
   absl::MutexLock lock(&mutex_);
-  return !error_.ok();
+  return failed_last_ || !error_.ok();
 }
 
 absl::Status WriteTracker::TakeError() {

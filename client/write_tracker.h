@@ -28,8 +28,9 @@ class WriteTracker {
 
   // Whether something was written that is not yet FILE_SYNC.
   bool uncommitted() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether an error is still to be told.
-  bool failed() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether the next write may well fail: an error is still to be told, or none has succeeded
+  // since.
+  bool doubtful() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The error to be told, once.
   absl::Status TakeError() ABSL_LOCKS_EXCLUDED(mutex_);
   // The file is gone: nothing of it is left to be committed.
@@ -49,6 +50,7 @@ class WriteTracker {
   bool needs_commit_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t writes_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status error_ ABSL_GUARDED_BY(mutex_);  // to be told by the next fsync
+  bool failed_last_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace dafs::client

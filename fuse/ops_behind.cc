@@ -1,7 +1,7 @@
 // Write-behind: a WRITE is answered before the server has it, and what comes while it is on its way
 // goes on together. Everything that could see that it is missing waits for it: all other requests
 // about the file, and names that lead to it. Never for appends, O_SYNC, O_DSYNC, O_DIRECT and pages
-// of a mapping, nor after an error that was not told yet. Spec: 6.5.38, 6.5.39.
+// of a mapping, nor after an error until a write has succeeded. Spec: 6.5.38, 6.5.39.
 #include <fcntl.h>
 
 #include <string>
@@ -22,7 +22,7 @@ bool Operations::GoesBehind(const fuse_write_in& write, const OpenState& open) c
   constexpr uint32_t kAtOnce = O_APPEND | O_DIRECT | O_SYNC | O_DSYNC;
   return WritesBehind(state_.options) && streams_.enabled() && write.size > 0 &&
          (write.flags & kAtOnce) == 0 && (write.write_flags & FUSE_WRITE_CACHE) == 0 &&
-         !open.writes->failed();
+         !open.writes->doubtful();
 }
 
 // Until the server has, of what was written behind to the file, all that is out now.
@@ -103,9 +103,9 @@ dat::Task<void> Operations::SendPieces(WritePiece piece, Call* waits) {
 }
 
 // The program believes that it was written: the next fsync or close of the file is told, what the
-// kernel kept of it is forgotten, and writes are not answered early until then.
+// kernel kept of it is forgotten, and no write is answered early until one has succeeded.
 void Operations::FailLate(const WritePiece& piece, const Transfer& transfer) {
-  const bool first = !piece.open->writes->failed();
+  const bool first = !piece.open->writes->doubtful();
   piece.open->writes->NoteFailure(transfer.failed);
   if (state_.notifier != nullptr) state_.notifier->DropPages(piece.open->nodeid, [] {});
   if (!first) return;  // one line for what is one failure to the program

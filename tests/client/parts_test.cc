@@ -101,6 +101,22 @@ TEST(WriteTrackerTest, ACloseTakesTheErrorAndAGoneFileNeedsNoCommit) {
   EXPECT_TRUE(tracker.AfterCommit(tracker.BeforeCommit(), Committed(3)).ok());
 }
 
+TEST(WriteTrackerTest, AfterAnErrorThatWasToldTheNextWriteIsInDoubtUntilOneSucceeds) {
+  WriteTracker tracker;
+  EXPECT_FALSE(tracker.doubtful());
+  tracker.NoteFailure(absl::UnknownError("written behind"));
+  EXPECT_TRUE(tracker.doubtful());
+  tracker.NoteWrite(Unstable(1));  // of another part, while the error is not told
+  EXPECT_TRUE(tracker.doubtful());
+  EXPECT_FALSE(tracker.TakeError().ok());
+  EXPECT_FALSE(tracker.doubtful());
+  tracker.NoteFailure(absl::UnknownError("written behind"));
+  EXPECT_FALSE(tracker.TakeError().ok());
+  EXPECT_TRUE(tracker.doubtful());
+  tracker.NoteWrite(Unstable(1));
+  EXPECT_FALSE(tracker.doubtful());
+}
+
 TEST(WriteTrackerTest, AFailedCommitKeepsTheDataUncommittedAndStableWritesNeedNone) {
   WriteTracker tracker;
   WriteResult stable = Unstable(1);

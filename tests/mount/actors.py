@@ -125,6 +125,8 @@ def _obey(verb, rest, held, children):
             os.pwrite(held[rest[0]], rest[1].encode(), rest[2])
         elif verb == "read":
             return os.pread(held[rest[0]], 1000, 0).decode()
+        elif verb == "sync":
+            os.fsync(held[rest[0]])
         elif verb == "dup":
             held[rest[1]] = os.dup(held[rest[0]])
         elif verb == "alarm":
