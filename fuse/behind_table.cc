@@ -48,11 +48,11 @@ void BehindTable::End(uint64_t nodeid, uint64_t offset) {
     DAFS_CHECK(part != parts_.end(), "BehindTable::End of a part that is not out");
     parts_.erase(part);
     out_.store(parts_.size(), std::memory_order_release);
-    auto done = std::stable_partition(waiters_.begin(), waiters_.end(), [&](const Waiter& one) {
-      return IsOut(one.nodeid, one.last);
-    });
-    std::move(done, waiters_.end(), std::back_inserter(woken));
-    waiters_.erase(done, waiters_.end());
+    std::vector<Waiter> still;
+    for (Waiter& one : waiters_) {
+      (IsOut(one.nodeid, one.last) ? still : woken).push_back(std::move(one));
+    }
+    waiters_ = std::move(still);
   }
   for (Waiter& one : woken) one.then();
 }

@@ -13,7 +13,7 @@
 
 namespace dafs::fuse {
 
-// Requests that take care of it themselves.
+// False: the request takes care of it itself.
 bool Operations::WaitsForWrites(uint32_t opcode) {
   return opcode != FUSE_WRITE && opcode != FUSE_FLUSH && opcode != FUSE_RELEASE;
 }
@@ -27,7 +27,7 @@ bool Operations::GoesBehind(const fuse_write_in& write, const OpenState& open) c
 
 // Until the server has, of what was written behind to the file, all that is out now.
 dat::Task<void> Operations::Settled(uint64_t nodeid) {
-  if (closed_) co_return;
+  if (closed_ || state_.behind.idle()) co_return;
   auto waiting = std::make_shared<Settling>();
   dat::Loop& loop = files_.loop();
   const bool waits = state_.behind.WhenSettled(

@@ -111,6 +111,15 @@ def time_of_read(fd, offset):
 NUMBERS = itertools.count()  # no name is used twice: it may be in some cache
 
 
+def stream(system, _count):
+    """Megabytes per second of a program that writes a file in small pieces and closes it."""
+    name = f"stream-{next(NUMBERS)}"
+    seconds = timed(system, ["dd", "if=/dev/zero", f"of={system.point / name}", "bs=4k", f"count={FILE_BYTES >> 12}",
+                             "status=none"])
+    os.unlink(system.behind / name)
+    return Result(FILE_BYTES / 1e6 / seconds, {})
+
+
 def untar(system, _count):
     name = f"untar-{next(NUMBERS)}"
     (system.point / name).mkdir()
@@ -144,6 +153,8 @@ ROWS = [
     Row("list", f"entries and attributes of a directory of {ENTRIES:,}, as ls -l", "entries/s", 1,
         probe("list", entries_per_second), caches=True, fresh=True),
     Row("read-4x4k", "4 KiB random read, O_DIRECT, by 4 programs", "calls/s", 10000, four_programs, pinned=False),
+    Row("stream-4k", f"{FILE_BYTES >> 20} MiB written 4 KiB at a time, and closed", "MB/s", 1, stream, pinned=False,
+        caches=True),
     Row("untar", f"tar -x of {SMALL_FILES:,} small files", "s", 1, untar, pinned=False, caches=True, fresh=True),
     Row("clone", "git clone of 2,000 files", "s", 1, clone, pinned=False, caches=True, fresh=True),
 ]

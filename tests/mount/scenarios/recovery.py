@@ -91,18 +91,21 @@ def recover_cut(rig):
     with proxy.Proxy(server.port) as relay:
         mount_through(rig, relay, server)
 
-        def run(plan, where, what, direction):
+        def run(plan, where, what, direction, seed=None, changes=None):
+            """Whether there was anything to break."""
             number = len(loads)
-            loads.append(Load(str(rig.mnt / f"load{number}"), seed=number, counter=str(rig.mnt / "counter")))
+            loads.append(Load(str(rig.mnt / f"load{number}"), seed=number if seed is None else seed,
+                              counter=str(rig.mnt / "counter")))
             broken = relay.broken
             time.sleep(0.15)  # the session before must have lasted, or the next one keeps us waiting
             plan(direction, where, what)
-            loads[-1].start(count=12 if plan == relay.break_after and where < 9 else 40)
+            loads[-1].start(count=changes or (12 if plan == relay.break_after and where < 9 else 40))
             if what == proxy.STALL:
                 processes.wait_until(lambda: relay.stalled, 5 * rig.slowness)
                 relay.release()
             check_loads(loads[-1:], rig.export, 60 * rig.slowness, stop=False)
-            check(relay.broken == broken + 1, f"segment or byte {where} never came")
+            check(changes or relay.broken == broken + 1, f"segment or byte {where} never came")
+            return relay.broken == broken + 1
 
         for direction in (proxy.TO_SERVER, proxy.TO_CLIENT):
             for what in (proxy.CUT, proxy.RESET, proxy.STALL):
@@ -110,6 +113,12 @@ def recover_cut(rig):
                     run(relay.break_after, segment, what, direction)
             for number in range(1, bytes_most, bytes_step):
                 run(relay.break_at_byte, number, proxy.CUT, direction)
+            # One workload, cut at each of its segments, to the last.
+            segment = 1
+            while rig.full and run(relay.break_after, segment, proxy.CUT, direction, seed=7, changes=60):
+                segment += 1
+            if rig.full:
+                note(f"a workload of 60 changes cut at each of its {segment - 1} segments in direction {direction}")
     counts = {name: sum(load.counts.get(name, 0) for load in loads) for load in loads for name in load.counts}
     differences = counter_differences(loads, rig.export / "counter")
     check(not differences, f"two had a lock at once: {differences}")
