@@ -1,7 +1,5 @@
 #include "client/write_tracker.h"
 
-#include <utility>
-
 namespace dafs::client {
 
 void WriteTracker::NoteWrite(const WriteResult& result) {
@@ -13,13 +11,9 @@ void WriteTracker::NoteWrite(const WriteResult& result) {
 
 void WriteTracker::NoteFailure(const absl::Status& status) {
   absl::MutexLock lock(&mutex_);
-  if (error_.ok()) error_ = status;
+  error_ = status;
+  ++failures_;
   failed_last_ = true;
-}
-
-bool WriteTracker::dirty() const {
-  absl::MutexLock lock(&mutex_);
-  return needs_commit_ || !error_.ok();
 }
 
 bool WriteTracker::uncommitted() const {
@@ -29,17 +23,26 @@ bool WriteTracker::uncommitted() const {
 
 bool WriteTracker::doubtful() const {
   absl::MutexLock lock(&mutex_);
-  return failed_last_ || !error_.ok();
-}
-
-absl::Status WriteTracker::TakeError() {
-  absl::MutexLock lock(&mutex_);
-  return std::exchange(error_, absl::OkStatus());
+  return failed_last_ || failures_told_ != failures_;
 }
 
 void WriteTracker::Forget() {
   absl::MutexLock lock(&mutex_);
   needs_commit_ = false;
+}
+
+WriteTracker::Told WriteTracker::Sample() const {
+  absl::MutexLock lock(&mutex_);
+  Told told;
+  told.failures_ = failures_told_;
+  return told;
+}
+
+absl::Status WriteTracker::TakeError(Told& told) {
+  absl::MutexLock lock(&mutex_);
+  if (told.failures_ == failures_) return absl::OkStatus();
+  told.failures_ = failures_told_ = failures_;
+  return error_;
 }
 
 WriteTracker::Mark WriteTracker::BeforeCommit() const {
@@ -49,11 +52,11 @@ WriteTracker::Mark WriteTracker::BeforeCommit() const {
 
 absl::Status WriteTracker::AfterCommit(const Mark& mark,
                                        const absl::StatusOr<wire::Verifier>& committed) {
+  if (!committed.ok()) return committed.status();
   absl::MutexLock lock(&mutex_);
-  if (!committed.ok()) return committed.status();  // the data is as uncommitted as before
   // What was written meanwhile waits for the next COMMIT.
   if (writes_ == mark.writes) needs_commit_ = false;
-  return std::exchange(error_, absl::OkStatus());
+  return absl::OkStatus();
 }
 
 }  // namespace dafs::client

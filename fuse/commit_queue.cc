@@ -91,7 +91,7 @@ dat::Task<void> CommitQueue::Commit(Entry entry) {
   } else {
     absl::Status status = open.writes->AfterCommit(mark, verifier);
     if (!status.ok()) {
-      // For the next fsync or close; there may be none any more.
+      // For the next fsync and close; there may be none any more.
       open.writes->NoteFailure(status);
       LogError("data that was written may be lost: " + std::string(status.message()));
     }

@@ -34,7 +34,7 @@ inline uint32_t ShareOf(uint32_t flags) {
 }
 
 // One OPEN at the server for each open of the kernel. Data moves under the opener's identity,
-// whoever uses the descriptor. Constant once it is in the table; any thread.
+// whoever uses the descriptor. Constant once it is in the table, but for `told`; any thread.
 struct OpenState {
   uint64_t nodeid = 0;
   wire::FileHandle handle;
@@ -43,6 +43,7 @@ struct OpenState {
   std::optional<uint64_t> change;  // CHANGE when it was opened
   std::shared_ptr<const client::Identity> opener;
   std::shared_ptr<client::WriteTracker> writes;  // shared with the inode table
+  client::WriteTracker::Told told;               // `writes` looks after it
 };
 
 // Part of a directory as the server listed it, from one cookie on.

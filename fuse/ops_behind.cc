@@ -102,8 +102,8 @@ dat::Task<void> Operations::SendPieces(WritePiece piece, Call* waits) {
   }
 }
 
-// The program believes that it was written: the next fsync or close of the file is told, what the
-// kernel kept of it is forgotten, and no write is answered early until one has succeeded.
+// The program believes that it was written: the next fsync or close of each descriptor is told,
+// what the kernel kept of it is forgotten, and no write is answered early until one has succeeded.
 void Operations::FailLate(const WritePiece& piece, const Transfer& transfer) {
   const bool first = !piece.open->writes->doubtful();
   piece.open->writes->NoteFailure(transfer.failed);

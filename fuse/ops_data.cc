@@ -178,11 +178,13 @@ dat::Task<void> Operations::Write(Call& call) {
 
 // Makes what was written to the file last. `always`: also when nothing of ours is uncommitted.
 dat::Task<absl::Status> Operations::Commit(std::shared_ptr<OpenState> open, bool always) {
-  if (!always && !open->writes->dirty()) co_return absl::OkStatus();
+  if (!always && !open->writes->uncommitted()) co_return open->writes->TakeError(open->told);
   client::WriteTracker::Mark mark = open->writes->BeforeCommit();
   absl::StatusOr<wire::Verifier> verifier =
       co_await files_.Commit(*open->opener, open->handle, 0, 0);
-  co_return open->writes->AfterCommit(mark, verifier);
+  absl::Status status = open->writes->AfterCommit(mark, verifier);
+  if (status.ok()) status = open->writes->TakeError(open->told);
+  co_return status;
 }
 
 // close(2): an error that is known is told. What was written is with the server, which does not
@@ -204,7 +206,7 @@ dat::Task<void> Operations::Flush(Call& call) {
     if (state_.options.sync_on_close) {
       told = co_await Commit(open, false);
     } else {
-      told = open->writes->TakeError();
+      told = open->writes->TakeError(open->told);
     }
   }
   // close(2) gives up the record locks of its process on the file, before it returns.

@@ -85,6 +85,7 @@ fuse_open_out Operations::TakeOpen(const client::OpenFile& file, uint64_t nodeid
   open->flags = flags;
   open->opener = std::move(who);
   open->writes = state_.inodes.WritesOf(nodeid);
+  open->told = open->writes->Sample();
   if (file.attributes.has(wire::kFattrChange)) open->change = file.attributes.change;
   fuse_open_out out = {};
   out.fh = state_.open_files.Add(std::move(open));

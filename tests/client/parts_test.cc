@@ -70,11 +70,11 @@ absl::StatusOr<wire::Verifier> Committed(uint64_t verifier) {
 
 TEST(WriteTrackerTest, ACommitUnderTheSameVerifierIsTheEndOfIt) {
   WriteTracker tracker;
-  EXPECT_FALSE(tracker.dirty());
+  EXPECT_FALSE(tracker.uncommitted());
   tracker.NoteWrite(Unstable(1));
-  EXPECT_TRUE(tracker.dirty());
+  EXPECT_TRUE(tracker.uncommitted());
   EXPECT_TRUE(tracker.AfterCommit(tracker.BeforeCommit(), Committed(1)).ok());
-  EXPECT_FALSE(tracker.dirty());
+  EXPECT_FALSE(tracker.uncommitted());
 }
 
 TEST(WriteTrackerTest, WhatIsWrittenDuringACommitWaitsForTheNext) {
@@ -83,35 +83,53 @@ TEST(WriteTrackerTest, WhatIsWrittenDuringACommitWaitsForTheNext) {
   WriteTracker::Mark mark = tracker.BeforeCommit();
   tracker.NoteWrite(Unstable(1));
   EXPECT_TRUE(tracker.AfterCommit(mark, Committed(1)).ok());
-  EXPECT_TRUE(tracker.dirty());
+  EXPECT_TRUE(tracker.uncommitted());
   EXPECT_TRUE(tracker.AfterCommit(tracker.BeforeCommit(), Committed(2)).ok());
-  EXPECT_FALSE(tracker.dirty());
+  EXPECT_FALSE(tracker.uncommitted());
 }
 
-TEST(WriteTrackerTest, ACloseTakesTheErrorAndAGoneFileNeedsNoCommit) {
+TEST(WriteTrackerTest, AGoneFileNeedsNoCommit) {
   WriteTracker tracker;
   tracker.NoteWrite(Unstable(1));
-  tracker.NoteFailure(absl::UnknownError("write-back failed"));
-  EXPECT_TRUE(tracker.uncommitted());
-  EXPECT_TRUE(absl::IsUnknown(tracker.TakeError()));
-  EXPECT_TRUE(tracker.TakeError().ok());
   EXPECT_TRUE(tracker.uncommitted());
   tracker.Forget();
   EXPECT_FALSE(tracker.uncommitted());
   EXPECT_TRUE(tracker.AfterCommit(tracker.BeforeCommit(), Committed(3)).ok());
 }
 
-TEST(WriteTrackerTest, AfterAnErrorThatWasToldTheNextWriteIsInDoubtUntilOneSucceeds) {
+TEST(WriteTrackerTest, EachOpenFileIsToldOfAFailureOnce) {
   WriteTracker tracker;
+  WriteTracker::Told writer = tracker.Sample();
+  WriteTracker::Told other = tracker.Sample();
+  EXPECT_TRUE(tracker.TakeError(writer).ok());
+  tracker.NoteFailure(absl::UnknownError("written behind"));
+  WriteTracker::Told later = tracker.Sample();  // nobody knows yet
+  EXPECT_TRUE(absl::IsUnknown(tracker.TakeError(other)));
+  EXPECT_TRUE(tracker.TakeError(other).ok());
+  WriteTracker::Told after = tracker.Sample();
+  EXPECT_TRUE(tracker.TakeError(after).ok());
+  EXPECT_TRUE(absl::IsUnknown(tracker.TakeError(writer)));
+  EXPECT_TRUE(absl::IsUnknown(tracker.TakeError(later)));
+  tracker.NoteFailure(absl::UnknownError("first"));
+  tracker.NoteFailure(absl::DataLossError("second"));
+  for (WriteTracker::Told* told : {&writer, &other, &later, &after}) {
+    EXPECT_TRUE(absl::IsDataLoss(tracker.TakeError(*told)));
+    EXPECT_TRUE(tracker.TakeError(*told).ok());
+  }
+}
+
+TEST(WriteTrackerTest, AfterAFailureThatWasToldTheNextWriteIsInDoubtUntilOneSucceeds) {
+  WriteTracker tracker;
+  WriteTracker::Told told = tracker.Sample();
   EXPECT_FALSE(tracker.doubtful());
   tracker.NoteFailure(absl::UnknownError("written behind"));
   EXPECT_TRUE(tracker.doubtful());
-  tracker.NoteWrite(Unstable(1));  // of another part, while the error is not told
+  tracker.NoteWrite(Unstable(1));  // of another part, while nobody was told
   EXPECT_TRUE(tracker.doubtful());
-  EXPECT_FALSE(tracker.TakeError().ok());
+  EXPECT_FALSE(tracker.TakeError(told).ok());
   EXPECT_FALSE(tracker.doubtful());
   tracker.NoteFailure(absl::UnknownError("written behind"));
-  EXPECT_FALSE(tracker.TakeError().ok());
+  EXPECT_FALSE(tracker.TakeError(told).ok());
   EXPECT_TRUE(tracker.doubtful());
   tracker.NoteWrite(Unstable(1));
   EXPECT_FALSE(tracker.doubtful());
@@ -122,20 +140,18 @@ TEST(WriteTrackerTest, AFailedCommitKeepsTheDataUncommittedAndStableWritesNeedNo
   WriteResult stable = Unstable(1);
   stable.committed = wire::StableHow::kFileSync;
   tracker.NoteWrite(stable);
-  EXPECT_FALSE(tracker.dirty());
+  EXPECT_FALSE(tracker.uncommitted());
   // Shows DAFS-6.5.38-10: what came back as DATA_SYNC wants a COMMIT, but is not lost by a restart.
   WriteResult data_sync = Unstable(1);
   data_sync.committed = wire::StableHow::kDataSync;
   tracker.NoteWrite(data_sync);
-  EXPECT_TRUE(tracker.dirty());
+  EXPECT_TRUE(tracker.uncommitted());
   EXPECT_TRUE(tracker.AfterCommit(tracker.BeforeCommit(), Committed(9)).ok());
-  EXPECT_FALSE(tracker.dirty());
+  EXPECT_FALSE(tracker.uncommitted());
   tracker.NoteWrite(Unstable(1));
   EXPECT_TRUE(
       absl::IsAborted(tracker.AfterCommit(tracker.BeforeCommit(), absl::AbortedError("stale"))));
-  EXPECT_TRUE(tracker.dirty());
-  tracker.NoteFailure(absl::UnknownError("write-back failed"));
-  EXPECT_TRUE(absl::IsUnknown(tracker.AfterCommit(tracker.BeforeCommit(), Committed(1))));
+  EXPECT_TRUE(tracker.uncommitted());
 }
 
 TEST(CallTest, OnlyWhatChangesNothingMoreIsRepeated) {

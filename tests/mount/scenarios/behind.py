@@ -81,14 +81,14 @@ def behind_off(rig):
 
 @scenario(timeout=60, where="server")
 def behind_error(rig):
-    """A write that failed behind: the next writes fail themselves, the close tells it once, and the log the file."""
+    """A write that failed behind: the next writes fail themselves, each open file is told once, and the log names it."""
     disk = rig.base / "disk"
     disk.mkdir()
     rig.run(["mount", "-t", "tmpfs", "-o", "size=4m", "dafs-test", disk], cwd="/")
     try:
         rig.mount(rig.serve([f"/data={disk},rw,no_root_squash"]))
         for name in ("first", "second"):
-            with open(rig.mnt / name, "wb", buffering=0) as file:
+            with open(rig.mnt / name, "wb", buffering=0) as file, open(rig.mnt / name, "r+b", buffering=0) as other:
                 (disk / "filler").write_bytes(bytes(os.statvfs(disk).f_bfree * os.statvfs(disk).f_bsize))
                 equal(file.write(PIECE), len(PIECE), "a write that fails behind")
                 equal(os.stat(rig.mnt / name).st_size, 0, "size behind the failure")
@@ -96,6 +96,10 @@ def behind_error(rig):
                 equal(errno_of(os.write, file.fileno(), PIECE), errno.ENOSPC, "the next write")
                 copy = os.dup(file.fileno())
                 equal(errno_of(os.close, copy), errno.ENOSPC, "the close of one descriptor")
+                equal(errno_of(os.fsync, file.fileno()), 0, "an fsync behind that")
+                equal(errno_of(os.fsync, other.fileno()), errno.ENOSPC, "the fsync of who had it open, too")
+                with open(rig.mnt / name, "r+b", buffering=0) as late:
+                    equal(errno_of(os.fsync, late.fileno()), 0, "the fsync of who opened it since")
                 os.unlink(disk / "filler")
                 equal(file.write(PIECE), len(PIECE), "a write when there is room")
             equal((disk / name).read_bytes(), bytes(len(PIECE)) + PIECE, "the file")  # the offset had moved on
