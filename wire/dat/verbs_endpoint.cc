@@ -347,6 +347,8 @@ absl::StatusOr<RemoteBuffer> VerbsEndpoint::PostBind(const Segment& part, Access
 }
 
 absl::Status VerbsEndpoint::PostInvalidate(uint64_t cookie, uint32_t context) {
+  // Perhaps of a bind that was refused; rdma_rxe does not survive the end of what is not bound.
+  if (state_ == State::kBroken) return CheckOpen("invalidate");
   if (state_ == State::kDead || !windows_.StartEnding(context)) {
     return absl::NotFoundError("invalidate: there is no such window");
   }
