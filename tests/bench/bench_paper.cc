@@ -1,9 +1,9 @@
 // The paper's first experiment: reads of blocks of a file that the server has in memory, one at a
 // time or 32 at once, for some time. Spec: FAST03 5.1.
-//   dafs_paper_posix|dafs|libnfs sync|async TARGET BLOCK_BYTES SECONDS [PID...]
+//   dafs_paper_posix|dafs|libnfs sync|async TARGET BLOCK_BYTES SECONDS [WHOSE...]
 //   ->  {"reads":N,"mbs":megabytes a second,"cpu":[us of each read,...]}
-// `cpu`: the program's own, then that of each process PID. TARGET holds `file`; see block_io.h. For
-// `scripts/bench --paper`.
+// `cpu`: the program's own, then that of each WHOSE (bench_cpu.h). TARGET holds `file`; see
+// block_io.h. For `scripts/bench --paper` and `tests/rdma/run beside-nfs`.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -77,7 +77,7 @@ class Reads {
 int Measure(int argc, char** argv) {
   const std::string_view mode = argc >= 5 ? argv[1] : "";
   if (mode != "sync" && mode != "async") {
-    std::fprintf(stderr, "usage: %s sync|async TARGET BLOCK_BYTES SECONDS [PID...]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s sync|async TARGET BLOCK_BYTES SECONDS [WHOSE...]\n", argv[0]);
     return 1;
   }
   const size_t block = std::clamp(std::strtoul(argv[3], nullptr, 10), 512ul, 16ul << 20);
@@ -90,13 +90,13 @@ int Measure(int argc, char** argv) {
   Reads reads(*io, options.async ? kDepth : 1, block);
   using Clock = std::chrono::steady_clock;
   reads.Run(Clock::now() + std::chrono::milliseconds(100));  // warms up
-  const std::vector<std::string> pids(argv + 5, argv + argc);
-  std::vector<double> cpu = CpuNow(pids);
+  const std::vector<std::string> whose(argv + 5, argv + argc);
+  std::vector<double> cpu = CpuNow(whose);
   const auto start = Clock::now();
   const auto count = static_cast<double>(reads.Run(
       start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))));
   const double took = std::chrono::duration<double>(Clock::now() - start).count();
-  const std::vector<double> after = CpuNow(pids);
+  const std::vector<double> after = CpuNow(whose);
   std::printf("{\"reads\":%.0f,\"mbs\":%.2f,\"cpu\":[", count,
               count * static_cast<double>(block) / took / 1e6);
   for (size_t i = 0; i < cpu.size(); ++i) {

@@ -39,7 +39,8 @@ class BlockIo {
   virtual size_t Finish(std::span<BlockDone> done, bool wait) = 0;
 };
 
-// `target`: a directory, "SERVER:PORT/EXPORT", or an nfs:// URL. Nullptr: failed.
+// `target`: a directory, "SERVER:PORT/EXPORT" ("rdma:" before it: over a device), or an nfs:// URL.
+// Nullptr: failed.
 std::unique_ptr<BlockIo> MakeBlockIo(const char* target, const BlockIoOptions& options);
 
 inline constexpr uint32_t kMostBlocks = 64;  // that are out at once

@@ -3,11 +3,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/library.h"
 #include "tests/bench/block_io.h"
 #include "wire/dat/iwarp.h"
+#include "wire/dat/verbs.h"
 #include "wire/log.h"
 
 namespace dafs::bench {
@@ -30,11 +32,15 @@ class DafsBlocks : public BlockIo {
 
   bool Connect(const char* target) {
     LogToStderr("bench", Severity::kWarning);
-    const char* slash = std::strchr(target, '/');
     LibraryOptions options;
+    constexpr std::string_view kRdma = "rdma:";
+    const bool rdma = std::string_view(target).starts_with(kRdma);
+    if (rdma) target += kRdma.size();
+    const char* slash = std::strchr(target, '/');
     options.server = std::string(target, slash == nullptr ? target + std::strlen(target) : slash);
     options.export_path = slash == nullptr ? "/" : slash;
-    options.providers = {tcp_.get()};
+    provider_ = rdma ? dat::NewVerbsProvider() : dat::NewIwarpProvider();
+    options.providers = {provider_.get()};
     options.client.inline_read_bytes = 0;  // all reads by RDMA, as in the paper
     options.client.buffers.bytes = size_t{8} << 20;
     options.keep_leases = false;
@@ -106,7 +112,7 @@ class DafsBlocks : public BlockIo {
             handle_};
   }
 
-  std::unique_ptr<dat::Provider> tcp_ = dat::NewIwarpProvider();
+  std::unique_ptr<dat::Provider> provider_;
   std::unique_ptr<dat::Loop> loop_;
   std::unique_ptr<Library> library_;
   std::unique_ptr<ExportSession> session_;

@@ -225,6 +225,42 @@ TEST_P(Faults, AnAbortOfThePeerFlushesOurWorkToo) {
   EXPECT_EQ(pair_->server.seen.back().event, Event::kDisconnected);
 }
 
+TEST_P(Faults, WhatWaitsForMoreIsReportedByAnAbortAndSentByAnOrderlyClose) {
+  Endpoint::SendOptions more;
+  more.more = true;
+  for (const bool abort : {true, false}) {
+    SCOPED_TRACE(abort ? "abort" : "orderly");
+    Prepare();
+    Memory in = NewMemory(*pair_->server.domain, 64, Access::kLocal);
+    for (uint64_t i = 0; i < 2; ++i) ASSERT_TRUE(server().PostReceive(i, in.All()).ok());
+    Finish();
+    Memory out = NewMemory(*pair_->client.domain, 64, Access::kLocal, -5);
+    Memory target = NewMemory(*pair_->server.domain, 64, Access::kRemoteWrite);
+    const Segment all = out.All();
+    ASSERT_TRUE(client().PostSend(10, {&all, 1}, more).ok());
+    ASSERT_TRUE(client().PostSend(11, {&all, 1}, more).ok());
+    ASSERT_TRUE(client().PostRdmaWrite(12, {&all, 1}, target.Remote(), false).ok());
+    if (abort) {
+      client().Abort(absl::CancelledError("test"));
+    } else {
+      client().Disconnect();
+    }
+    ASSERT_NO_FATAL_FAILURE(ExpectBothEnd());
+    for (uint64_t cookie = 10; cookie < 12; ++cookie) {
+      const auto sent = pair_->client.Take(Event::kSend);
+      ASSERT_TRUE(sent.has_value());
+      EXPECT_EQ(sent->cookie, cookie);
+      EXPECT_EQ(sent->status.ok(), !abort) << sent->status;
+      EXPECT_EQ(pair_->server.Take(Event::kReceive)->status.ok(), !abort);
+    }
+    EXPECT_EQ(pair_->client.Take(Event::kRdmaWrite).has_value(), abort);
+    EXPECT_EQ(target.bytes == out.bytes, !abort);
+    for (Side* side : {&pair_->client, &pair_->server}) side->endpoint.reset();
+    for (Memory* memory : {&in, &out, &target}) memory->region.reset();
+    pair_.reset();
+  }
+}
+
 TEST_P(Faults, AnOrderlyCloseSendsWhatWasPosted) {
   Prepare();
   Memory in = NewMemory(*pair_->server.domain, 64, Access::kLocal);

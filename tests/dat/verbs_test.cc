@@ -12,6 +12,7 @@
 
 #include "gmock/gmock.h"
 #include "tests/dat/verbs_pair.h"
+#include "wire/dat/verbs_domain.h"
 
 namespace dafs::dat::testing {
 namespace {
@@ -153,6 +154,84 @@ TEST_F(VerbsTest, RdmaWriteIsVisibleBeforeTheSendBehindIt) {
   EXPECT_EQ(target.Text(0, 3), std::string(3, '\0'));
   EXPECT_EQ(target.Text(3, (1 << 20) - 10), std::string((1 << 20) - 10, 'w'));
   EXPECT_EQ(target.Text((1 << 20) - 7, 7), std::string(7, '\0'));
+}
+
+// The calls of ibv_post_send on the device of a domain, while it lives.
+class PostCalls {
+ public:
+  explicit PostCalls(Domain& domain)
+      : context_(*static_cast<verbs::VerbsDomain&>(domain).context()),
+        post_(context_.ops.post_send) {
+    instance_ = this;
+    context_.ops.post_send = [](ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** bad) {
+      ++instance_->count_;
+      return instance_->post_(qp, requests, bad);
+    };
+  }
+  ~PostCalls() { context_.ops.post_send = post_; }
+  int count() const { return count_; }
+
+ private:
+  static inline PostCalls* instance_ = nullptr;
+  ibv_context& context_;
+  int (*const post_)(ibv_qp*, ibv_send_wr*, ibv_send_wr**);
+  int count_ = 0;
+};
+
+// An answer and the data ahead of it: one system call on a software device, not two.
+TEST_F(VerbsTest, RdmaWritesAndTheSendBehindThemAreOneCallOfTheDevice) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  Buffer target(*client_.domain, 8192, Access::kRemoteWrite);
+  Buffer inbox(*client_.domain, 64, Access::kLocal);
+  Buffer source(*server_.domain, 8192, Access::kLocal, std::string(8192, 'w'));
+  ASSERT_TRUE(client_.endpoint->PostReceive(1, inbox.All()).ok());
+  const Segment halves[] = {source.At(0, 4096), source.At(4096, 4096)};
+  const Segment note = source.At(0, 64);
+  PostCalls calls(*server_.domain);
+  ASSERT_TRUE(server_.endpoint->PostRdmaWrite(2, {&halves[0], 1}, target.Remote(), false).ok());
+  ASSERT_TRUE(server_.endpoint->PostRdmaWrite(2, {&halves[1], 1}, target.Remote(4096), false).ok());
+  ASSERT_TRUE(server_.endpoint->PostSend(3, {&note, 1}, {}).ok());
+  EXPECT_EQ(calls.count(), 1);
+  auto received = Await(client_, Event::kReceive);
+  ASSERT_TRUE(received.has_value() && received->status.ok());
+  EXPECT_EQ(target.Text(0, 8192), std::string(8192, 'w'));
+  EXPECT_TRUE(Await(server_, Event::kSend).has_value());
+  EXPECT_EQ(calls.count(), 1);
+}
+
+TEST_F(VerbsTest, ABindAndTheSendBehindItAreOneCallOfTheDevice) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair({.max_windows = 2}));
+  if (absl::IsUnimplemented(client_.domain->windows())) GTEST_SKIP() << "no memory windows";
+  Buffer memory(*client_.domain, 4096, Access::kWindows);
+  Buffer inbox(*server_.domain, 64, Access::kLocal);
+  Buffer source(*server_.domain, 4096, Access::kLocal, std::string(4096, 'w'));
+  ASSERT_TRUE(server_.endpoint->PostReceive(1, inbox.All()).ok());
+  const Segment all = source.All();
+  PostCalls calls(*client_.domain);
+  auto window = client_.endpoint->PostBind(memory.All(), Access::kRemoteWrite);
+  ASSERT_TRUE(window.ok()) << window.status();
+  ASSERT_TRUE(client_.endpoint->PostSend(3, {}, {}).ok());
+  EXPECT_EQ(calls.count(), 1);
+  ASSERT_TRUE(Await(server_, Event::kReceive).has_value());
+  ASSERT_TRUE(server_.endpoint->PostRdmaWrite(4, {&all, 1}, *window, true).ok());
+  auto written = Await(server_, Event::kRdmaWrite);
+  ASSERT_TRUE(written.has_value());
+  EXPECT_TRUE(written->status.ok()) << written->status;
+  EXPECT_EQ(memory.Text(0, 4096), std::string(4096, 'w'));
+}
+
+// Whoever sleeps after Arm has nothing left that waits, whatever the caller forgot.
+TEST_F(VerbsTest, NothingWaitsThroughASleep) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  Buffer inbox(*server_.domain, 64, Access::kLocal);
+  ASSERT_TRUE(server_.endpoint->PostReceive(1, inbox.All()).ok());
+  Endpoint::SendOptions more;
+  more.more = true;
+  ASSERT_TRUE(client_.endpoint->PostSend(3, {}, more).ok());
+  (void)client_.endpoint->Arm();
+  const absl::Time deadline = absl::Now() + absl::Seconds(10);
+  while (server_.seen.empty() && absl::Now() < deadline) server_.PollOnce();
+  EXPECT_TRUE(server_.Take(Event::kReceive).has_value());
 }
 
 // More segments than some devices take in one read, more reads than may be in flight.

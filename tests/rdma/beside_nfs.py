@@ -1,7 +1,9 @@
-"""Reads over DAFS and over the kernel's NFS, side by side in one guest, with the processor time of each operation.
+"""Reads by libdafs, through mount.dafs and over the kernel's NFS, side by side in one guest, with their processor time.
 
-Both servers export a tmpfs of their own on the same address and device; the client opens the file with O_DIRECT, so
-that every read goes to the server. NFS is version 4.2 with one connection, as DAFS has one session.
+Both servers export a tmpfs of their own on the same address and device, which are this guest's own; the mounts are
+read with O_DIRECT, and libdafs keeps nothing, so that every read goes to the server, one at a time. NFS is version 4.2
+with one connection, as DAFS has one session. All are read by the program of the paper's experiment
+(tests/bench/bench_paper.cc).
 """
 
 import contextlib
@@ -19,6 +21,17 @@ FILE_MIB = 64
 PORT = 20149
 NFS_RDMA_PORT = 20049
 
+LEGEND = """\
+  cpu, in us of each read:
+    client   the program that reads, and mount.dafs: all of it works for the client
+    threads  the kernel's threads but nfsd (kworker, siw_tx, ksoftirqd): of the NFS client, and of RPC over RDMA, siw
+             and TCP for both ends, which cannot be told apart
+    server   dafsd, or the nfsd threads
+    guest    what its processors have not idled away: those three, and what interrupts and other programs take
+  A client costs "client" at least, and "client" and "threads" together at most, but for this: packets that arrive are
+  dealt with by whatever runs then, on one machine often by their sender. So some of the client's work is in "server",
+  and the other way round. What the machine keeps from the guest counts as well: compare figures of an idle machine."""
+
 
 class Missing(Exception):
     """The comparison cannot be made here."""
@@ -32,36 +45,16 @@ def call(*command, timeout=60):
     return done.stdout.decode()
 
 
-def ticks(path, first, count):
-    """The sum of `count` fields of a stat file in /proc, from field `first` on, in seconds."""
-    fields = pathlib.Path(path).read_text(encoding="ascii").rsplit(")", 1)[-1].split()
-    return sum(map(int, fields[first:first + count])) / os.sysconf("SC_CLK_TCK")
-
-
-def busy_seconds():
-    """Processor time that this machine has not idled away, of all processors."""
-    with open("/proc/stat", encoding="ascii") as stat:
-        user, nice, system, _, _, irq, softirq = map(int, stat.readline().split()[1:8])
-    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
-
-
-def measure(label, mount, seconds, daemon=None):
+def measure(label, program, target, seconds, server, daemon="none"):
     """Reads for `seconds` at each size and prints a line for each."""
-    for title, words in {"4 KiB": ["--rw=randread", "--bs=4k"], "1 MiB": ["--rw=read", "--bs=1m"]}.items():
-        own = lambda: ticks(f"/proc/{daemon}/stat", 11, 2) if daemon else 0.0  # noqa: E731  (utime, stime)
-        machine, before = busy_seconds(), own()
-        text = call("fio", "--name=x", f"--filename={mount}/f", f"--size={FILE_MIB}m", "--direct=1", "--ioengine=psync",
-                    "--time_based", f"--runtime={seconds}", "--output-format=json", *words, timeout=seconds + 60)
-        job = json.loads(text[text.index("{"):])["jobs"][0]
-        count, took = job["read"]["total_ios"], job["read"]["runtime"] / 1000
-        client = took * (job["usr_cpu"] + job["sys_cpu"]) / 100 + own() - before
-        print(f"  {label:<10} {title}: {count / took:8.0f} reads/s  {count / took * job_bytes(title) / MIB:7.0f} MiB/s  "
-              f"mean {job['read']['clat_ns']['mean'] / 1000:8.1f} us  client {client / count * 1e6:7.1f} us/read  "
-              f"guest {(busy_seconds() - machine) / count * 1e6:7.1f} us/read", flush=True)
-
-
-def job_bytes(title):
-    return 4096 if title == "4 KiB" else MIB
+    for title, block in {"4 KiB": 4096, "1 MiB": MIB}.items():
+        text = call(program, "sync", target, block, seconds, daemon, server, "kernel:", "kernel:nfsd", "machine",
+                    timeout=seconds + 60)
+        result = json.loads(text[text.index("{"):])
+        own, mount, serves, threads, nfsd, guest = result["cpu"]
+        took = block / result["mbs"]
+        print(f"  {label:<14} {title}: {1e6 / took:7.0f} reads/s  {took:8.1f} us/read  cpu: client {own + mount:7.1f}  "
+              f"threads {threads - nfsd:7.1f}  server {serves:7.1f}  guest {guest:7.1f}", flush=True)
 
 
 @contextlib.contextmanager
@@ -75,10 +68,11 @@ def mounted(point, *command):
 
 
 def over_dafs(programs, address, export, seconds):
-    with serving.served(programs, [f"rdma:{address}:{PORT}"], export):
+    with serving.served(programs, [f"rdma:{address}:{PORT}"], export) as (_, server):
+        measure("libdafs siw", programs / "dafs_paper_dafs", f"rdma:{address}:{PORT}/x", seconds, server.pid)
         with serving.mounted(programs, f"{address}:{PORT}:/x", "proto=rdma") as (mount, client):
-            call("cmp", mount / "f", export / "f", timeout=120)
-            measure("DAFS siw", mount, seconds, client.pid)
+            call("cmp", mount / "file", export / "file", timeout=120)
+            measure("mount.dafs siw", programs / "dafs_paper_posix", mount, seconds, server.pid, client.pid)
 
 
 def serve_nfs(export):
@@ -98,24 +92,28 @@ def serve_nfs(export):
     pathlib.Path("/proc/fs/nfsd/portlist").write_text(f"rdma {NFS_RDMA_PORT}\n", encoding="ascii")
 
 
-def over_nfs(address, mount, seconds):
+def over_nfs(programs, address, mount, seconds):
     for label, options in {"NFS siw": f"proto=rdma,port={NFS_RDMA_PORT}", "NFS tcp": "proto=tcp"}.items():
         with mounted(mount, "-t", "nfs", "-o", f"vers=4.2,nconnect=1,{options}", f"{address}:/"):
-            measure(label, mount, seconds)
+            measure(label, programs / "dafs_paper_posix", mount, seconds, "kernel:nfsd")
 
 
 def compare(programs, address, seconds):
     """Prints the figures; raises OSError where something does not work, Missing where it is not there."""
-    for program in ("fio", "exportfs", "rpc.nfsd", "mount.nfs"):
+    for program in ("exportfs", "rpc.nfsd", "mount.nfs"):
         if shutil.which(program) is None:
-            raise Missing(f"{program} is not installed (packages fio, nfs-kernel-server, nfs-common)")
+            raise Missing(f"{program} is not installed (packages nfs-kernel-server, nfs-common)")
+    for program in ("dafs_paper_dafs", "dafs_paper_posix"):
+        if not (programs / program).exists():
+            raise Missing(f"{program} is not built")
     base = pathlib.Path(tempfile.mkdtemp(prefix="dafs-beside-"))
     export, mount = base / "export", base / "mnt"
     export.mkdir()
     mount.mkdir()
+    print(LEGEND)
     with mounted(export, "-t", "tmpfs", "-o", "size=256m", "tmpfs"):
-        (export / "f").write_bytes(os.urandom(FILE_MIB * MIB))
+        (export / "file").write_bytes(os.urandom(FILE_MIB * MIB))
         over_dafs(programs, address, export, seconds)
         serve_nfs(export)
-        over_nfs(address, mount, seconds)
+        over_nfs(programs, address, mount, seconds)
         call("rpc.nfsd", "0")

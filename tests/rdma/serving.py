@@ -27,7 +27,7 @@ def end(process):
 
 @contextlib.contextmanager
 def served(programs, listen, export=None):
-    """A dafsd that listens at each of `listen` and exports a directory as /x; gives that directory."""
+    """A dafsd that listens at each of `listen` and exports a directory as /x; gives that directory and the process."""
     base = pathlib.Path(tempfile.mkdtemp(prefix="dafs-rdma-"))
     (base / "state").mkdir()
     log = base / "dafsd.log"
@@ -45,7 +45,7 @@ def served(programs, listen, export=None):
             server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         stack.callback(end, server)
         wait_for(f"dafsd: {log}", lambda: log.read_bytes().count(b" exports on ") == len(listen))
-        yield export
+        yield export, server
 
 
 @contextlib.contextmanager

@@ -152,11 +152,13 @@ class Endpoint {
     bool signaled = true;  // false: no kSend completion unless it fails; buffers are free once a
                            // later signaled send completed
     std::optional<uint32_t> invalidate_context;  // Send with Invalidate: the peer's context
-    bool more = false;  // another send follows at once: this one may wait for it, until Flush
+    bool more = false;  // another post follows at once: this one may wait for it, until Flush
                         // or Poll at the latest, and leave with it
   };
   virtual absl::Status PostSend(uint64_t cookie, std::span<const Segment> from,
                                 const SendOptions& options) = 0;
+  // One that is not signaled may wait as a send with `more` does: the peer knows nothing of it
+  // before a send behind it.
   virtual absl::Status PostRdmaWrite(uint64_t cookie, std::span<const Segment> from,
                                      RemoteBuffer to, bool signaled) = 0;
   virtual absl::Status PostRdmaRead(uint64_t cookie, std::span<const Segment> into,
@@ -164,10 +166,11 @@ class Endpoint {
 
   // Memory windows: a context of its own for `part`, which lies in a region of Access::kWindows,
   // with `access` (kRemoteRead or kRemoteWrite) and no more, for the peer of this endpoint.
-  // Posted: it holds for what is posted behind it, and has no completion. It lasts until the peer
-  // invalidates it (PostSend with invalidate_context; Completion::invalidated_context), until
-  // PostInvalidate is done, or to the end of the endpoint, whichever is first; the region outlasts
-  // it. Errors as of the other posts, with max_windows; kUnimplemented: no windows here.
+  // Posted: it holds for what is posted behind it, which it may wait for, and has no completion. It
+  // lasts until the peer invalidates it (PostSend with invalidate_context;
+  // Completion::invalidated_context), until PostInvalidate is done, or to the end of the endpoint,
+  // whichever is first; the region outlasts it. Errors as of the other posts, with max_windows;
+  // kUnimplemented: no windows here.
   virtual absl::StatusOr<RemoteBuffer> PostBind(const Segment& part, Access access) {
     (void)part, (void)access;
     return absl::UnimplementedError("this transport has no memory windows");
@@ -181,7 +184,7 @@ class Endpoint {
   // Whether sends can invalidate a context of the peer.
   virtual bool can_invalidate() const { return true; }
 
-  // No further send follows those posted with `more`.
+  // No further post follows those that wait for one.
   virtual void Flush() {}
 
   // Makes progress and fills up to `out.size()` completions; returns how many. Never blocks.

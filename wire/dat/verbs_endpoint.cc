@@ -308,6 +308,7 @@ absl::Status VerbsEndpoint::PostSend(uint64_t cookie, std::span<const Segment> f
   return Submit({.event = Event::kSend,
                  .cookie = cookie,
                  .signaled = options.signaled,
+                 .more = options.more,
                  .invalidate_context = options.invalidate_context,
                  .remote = {},
                  .window = nullptr,
@@ -328,6 +329,7 @@ absl::StatusOr<RemoteBuffer> VerbsEndpoint::PostBind(const Segment& part, Access
   operation.event = Event::kInvalidated;
   operation.cookie = ~uint64_t{0};
   operation.signaled = false;
+  operation.more = true;
   operation.window = choice.window;
   operation.window_key = choice.key;
   operation.bind.mr = static_cast<const VerbsRegion&>(*part.region).handle();
@@ -345,6 +347,8 @@ absl::StatusOr<RemoteBuffer> VerbsEndpoint::PostBind(const Segment& part, Access
 }
 
 absl::Status VerbsEndpoint::PostInvalidate(uint64_t cookie, uint32_t context) {
+  // Perhaps of a bind that was refused; rdma_rxe does not survive the end of what is not bound.
+  if (state_ == State::kBroken) return CheckOpen("invalidate");
   if (state_ == State::kDead || !windows_.StartEnding(context)) {
     return absl::NotFoundError("invalidate: there is no such window");
   }
@@ -362,6 +366,7 @@ absl::Status VerbsEndpoint::PostRdmaWrite(uint64_t cookie, std::span<const Segme
   return Submit({.event = Event::kRdmaWrite,
                  .cookie = cookie,
                  .signaled = signaled,
+                 .more = !signaled,
                  .invalidate_context = std::nullopt,
                  .remote = to,
                  .window = nullptr,
@@ -375,6 +380,7 @@ absl::Status VerbsEndpoint::PostRdmaRead(uint64_t cookie, std::span<const Segmen
   return Submit({.event = Event::kRdmaRead,
                  .cookie = cookie,
                  .signaled = true,
+                 .more = false,
                  .invalidate_context = std::nullopt,
                  .remote = from,
                  .window = nullptr,
@@ -383,7 +389,13 @@ absl::Status VerbsEndpoint::PostRdmaRead(uint64_t cookie, std::span<const Segmen
                 into);
 }
 
+void VerbsEndpoint::Flush() {
+  if ((state_ != State::kConnected && state_ != State::kClosing) || !fault_.ok()) return;
+  if (absl::Status status = queue_.Ring(); !status.ok()) Break(std::move(status));
+}
+
 size_t VerbsEndpoint::Poll(std::span<Completion> out) {
+  Flush();
   if (ready_.empty()) Progress();
   const size_t count = ready_.Take(out);
   for (Completion& completion : out.first(count)) {
@@ -394,6 +406,7 @@ size_t VerbsEndpoint::Poll(std::span<Completion> out) {
 }
 
 WaitHandle VerbsEndpoint::Arm() {
+  Flush();
   if (!ready_.empty() || !fault_.ok() || must_poll_) return {};
   armed_ = true;
   if (polls_completions()) {

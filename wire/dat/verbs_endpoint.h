@@ -59,6 +59,7 @@ class VerbsEndpoint final : public Endpoint {
   absl::Status PostInvalidate(uint64_t cookie, uint32_t context) override;
   bool can_invalidate() const override { return domain_.limits().can_invalidate; }
 
+  void Flush() override;
   size_t Poll(std::span<Completion> out) override;
   WaitHandle Arm() override;
   void Disconnect() override;

@@ -1,11 +1,13 @@
 #include "wire/dat/verbs_send_queue.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "wire/status_macros.h"
 
 namespace dafs::dat::verbs {
 namespace {
@@ -24,7 +26,9 @@ SendQueue::SendQueue(const SendQueueLimits& limits, ReadyList& ready)
       operations_(limits.max_operations),
       segments_(size_t{limits.max_operations} * limits.max_segments),
       requests_(limits.max_requests),
-      scratch_(std::max(limits.max_request_segments, limits.max_read_segments)) {
+      chain_segments_(kMostChained *
+                      std::max(limits.max_request_segments, limits.max_read_segments)) {
+  chain_.reserve(kMostChained);
   free_.reserve(limits.max_operations);
   for (uint32_t slot = limits.max_operations; slot-- > 0;) free_.push_back(slot);
 }
@@ -61,26 +65,21 @@ absl::Status SendQueue::Submit(const Operation& operation, std::span<const ibv_s
   entry.status = absl::OkStatus();
   std::ranges::copy(segments, SegmentsOf(slot).begin());
 
-  std::deque<uint32_t>& waiting = operation.event == Event::kRdmaRead ? reads_ : ordered_;
-  if (!waiting.empty()) {
-    waiting.push_back(slot);
-    return absl::OkStatus();
-  }
   const bool is_read = operation.event == Event::kRdmaRead;
-  while (!entry.posted_all) {
-    if (is_read ? !RoomForRead() : !HasRoom()) {
-      waiting.push_back(slot);
-      return absl::OkStatus();
-    }
-    const bool first = entry.bytes_posted == 0 && entry.next_segment == 0;
-    absl::Status status = PostNext(slot);
-    if (!status.ok()) {
-      // Nothing of it reached the device: as if it was never posted. Else it is reported by
-      // Abandon.
-      if (first) Release(slot);
-      return status;
-    }
+  std::deque<uint32_t>& waiting = is_read ? reads_ : ordered_;
+  const uint64_t first = tail_;
+  absl::Status status;
+  while (status.ok() && waiting.empty() && !entry.posted_all &&
+         (is_read ? RoomForRead() : HasRoom())) {
+    status = PostNext(slot);
   }
+  if (status.ok() && !operation.more) status = Ring();
+  if (!status.ok()) {
+    // Nothing of it reached the device: as if it was never posted. Else it is reported by Abandon.
+    if (tail_ <= first) Release(slot);
+    return status;
+  }
+  if (!entry.posted_all) waiting.push_back(slot);
   return absl::OkStatus();
 }
 
@@ -95,7 +94,12 @@ absl::Status SendQueue::Pump() {
     if (absl::Status status = PostNext(slot); !status.ok()) return status;
     if (operations_[slot].posted_all) reads_.pop_front();
   }
-  return absl::OkStatus();
+  return Ring();
+}
+
+std::span<ibv_sge> SendQueue::NextChainSegments() {
+  const size_t each = chain_segments_.size() / kMostChained;
+  return std::span(chain_segments_).subspan(chain_.size() * each, each);
 }
 
 absl::Status SendQueue::PostNext(uint32_t slot) {
@@ -104,6 +108,7 @@ absl::Status SendQueue::PostNext(uint32_t slot) {
   const bool is_read = operation.event == Event::kRdmaRead;
   const std::span<ibv_sge> segments = SegmentsOf(slot);
   const size_t most_segments = is_read ? limits_.max_read_segments : limits_.max_request_segments;
+  const std::span<ibv_sge> part = NextChainSegments();
 
   uint64_t bytes = 0;
   size_t count = 0;
@@ -113,7 +118,7 @@ absl::Status SendQueue::PostNext(uint32_t slot) {
     const uint32_t length = static_cast<uint32_t>(
         std::min<uint64_t>(whole.length - entry.next_offset, limits_.max_request_bytes - bytes));
     if (length > 0) {
-      scratch_[count++] = {
+      part[count++] = {
           .addr = whole.addr + entry.next_offset, .length = length, .lkey = whole.lkey};
     }
     bytes += length;
@@ -124,7 +129,7 @@ absl::Status SendQueue::PostNext(uint32_t slot) {
   }
 
   ibv_send_wr request = {};
-  request.sg_list = scratch_.data();
+  request.sg_list = part.data();
   request.num_sge = static_cast<int>(count);
   switch (operation.event) {
     case Event::kRdmaWrite:
@@ -162,25 +167,49 @@ absl::Status SendQueue::PostNext(uint32_t slot) {
   const uint32_t half = std::max(1u, std::min(limits_.max_operations, limits_.max_requests) / 2);
   const bool signaled = is_read || (operation.signaled && entry.posted_all) ||
                         bytes >= limits_.signal_bytes || unsignaled_ + 1 >= half;
-  return Post(request,
+  return Post(request, bytes,
               {.slot = slot, .last = entry.posted_all, .read = is_read, .signaled = signaled});
 }
 
-absl::Status SendQueue::Post(ibv_send_wr& request, Request entry) {
-  request.wr_id = tail_;
-  if (entry.signaled) request.send_flags |= IBV_SEND_SIGNALED;
-  ibv_send_wr* bad = nullptr;
-  int error = std::abs(ibv_post_send(queue_pair_, &request, &bad));
-  // A software device has the request in its queue already, only the doorbell was refused.
-  if (Opener::IsRefusal(error)) error = opener_->RingDoorbell(queue_pair_);
-  if (error != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("post work with ", request.num_sge, " segments: ", std::strerror(error)));
-  }
+absl::Status SendQueue::Post(const ibv_send_wr& request, uint64_t bytes, Request entry) {
+  chain_.push_back(request);
+  ibv_send_wr& last = chain_.back();
+  last.wr_id = tail_;
+  if (entry.signaled) last.send_flags |= IBV_SEND_SIGNALED;
+  if (chain_.size() > 1) chain_[chain_.size() - 2].next = &last;
+  chain_bytes_ += bytes;
   At(tail_++) = entry;
   unsignaled_ = entry.signaled ? 0 : unsignaled_ + 1;
   if (entry.read) ++reads_in_flight_;
-  return absl::OkStatus();
+  return chain_.size() == kMostChained || chain_bytes_ >= kHoldBackBytes ? Ring()
+                                                                         : absl::OkStatus();
+}
+
+absl::Status SendQueue::Ring() {
+  if (chain_.empty()) return absl::OkStatus();
+  ibv_send_wr* bad = nullptr;
+  int error = std::abs(ibv_post_send(queue_pair_, chain_.data(), &bad));
+  // A software device has the requests in its queue already, only the doorbell was refused.
+  if (bad == nullptr && Opener::IsRefusal(error)) error = opener_->RingDoorbell(queue_pair_);
+  // Of a request in the middle libsiw says here only that it was refused.
+  if (bad != nullptr && error == 0) error = ENOMEM;
+  absl::Status status;
+  if (error != 0) {
+    const auto taken = static_cast<size_t>(bad == nullptr ? 0 : bad - chain_.data());
+    status = absl::UnavailableError(absl::StrCat("post work, ", taken, " of ", chain_.size(),
+                                                 " requests taken: ", std::strerror(error)));
+    for (size_t left = chain_.size() - taken; left > 0; --left) {
+      if (At(--tail_).read) --reads_in_flight_;
+    }
+  } else {
+    // Not before: a device is told both keys of a window, and looks here for the one it had.
+    for (const ibv_send_wr& request : chain_) {
+      if (request.opcode == IBV_WR_BIND_MW) request.bind_mw.mw->rkey = request.bind_mw.rkey;
+    }
+  }
+  chain_.clear();
+  chain_bytes_ = 0;
+  return status;
 }
 
 void SendQueue::Complete(uint64_t request, const absl::Status& status) {
@@ -206,7 +235,7 @@ void SendQueue::Retire(uint64_t request, const absl::Status& status) {
 }
 
 absl::Status SendQueue::Flush() {
-  if (head_ == tail_ || At(tail_ - 1).signaled) return absl::OkStatus();
+  if (head_ == tail_ || At(tail_ - 1).signaled) return Ring();
   return PostNothing();
 }
 
@@ -216,7 +245,9 @@ absl::Status SendQueue::PostNothing() {
   // An RDMA write of nothing: names no memory of either side (IBA 9.4.3, RFC 5040 5.1).
   ibv_send_wr request = {};
   request.opcode = IBV_WR_RDMA_WRITE;
-  return Post(request, {.slot = kNone, .last = false, .read = false, .signaled = true});
+  RETURN_IF_ERROR(
+      Post(request, 0, {.slot = kNone, .last = false, .read = false, .signaled = true}));
+  return Ring();
 }
 
 void SendQueue::Report(uint32_t slot, const absl::Status& status) {
@@ -239,6 +270,8 @@ void SendQueue::Release(uint32_t slot) {
 
 void SendQueue::Abandon(const absl::Status& status) {
   queue_pair_ = nullptr;
+  chain_.clear();
+  chain_bytes_ = 0;
   ordered_.clear();
   reads_.clear();
   head_ = swept_ = tail_;

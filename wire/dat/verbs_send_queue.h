@@ -11,6 +11,10 @@
 // would not copy otherwise. A read is over by its
 // own completion only: siw reports sends that were posted behind a read before the read's data is
 // there, where InfiniBand (10.8.5) keeps the order.
+//
+// Requests are handed to the device in a chain: what has more behind it waits here for that, in its
+// place of the queue, so that both are one call of ibv_post_send, which on siw and rxe is a system
+// call, and leave in one packet where they fit. Ring hands over what waits.
 // Spec: appendix B (ordering), E.7 (solicited event bit always 0). One thread. Internal.
 #pragma once
 
@@ -63,6 +67,7 @@ class SendQueue {
     Event event = Event::kSend;
     uint64_t cookie = 0;
     bool signaled = true;
+    bool more = false;  // waits for what is submitted next, or for Ring
     // Of a send: the peer's to invalidate. Of kInvalidated: our own.
     std::optional<uint32_t> invalidate_context;
     RemoteBuffer remote;
@@ -73,14 +78,16 @@ class SendQueue {
   };
   // `segments` are of one domain and checked against their regions. kResourceExhausted: the queue
   // is full. kFailedPrecondition: the peer takes no reads. kUnavailable: the device refused the
-  // request, so the connection must end.
+  // request or one that waited, so the connection must end; Abandon reports those that waited.
   absl::Status Submit(const Operation& operation, std::span<const ibv_sge> segments);
 
   // A send completion of the device: retires `request`, and all before it but reads.
   void Complete(uint64_t request, const absl::Status& status);
   // Hands waiting operations to the device where there is room now.
   absl::Status Pump();
-  // Makes sure that everything handed over so far will be retired by a completion.
+  // Hands over what waits for more. kUnavailable as of Submit.
+  absl::Status Ring();
+  // Hands it over too, and makes sure that all of it will be retired by a completion.
   absl::Status Flush();
   // Makes sure that the device is waiting for the peer: posts an RDMA write of nothing if there is
   // nothing else.
@@ -96,6 +103,10 @@ class SendQueue {
 
  private:
   static constexpr uint32_t kNone = ~uint32_t{0};  // a request of no operation: a flush
+  // A chain is handed over when it has so many requests, or so many bytes: what moves them could be
+  // doing so.
+  static constexpr size_t kMostChained = 16;
+  static constexpr uint64_t kHoldBackBytes = 64 << 10;
 
   struct Slot {
     Operation operation;
@@ -122,7 +133,8 @@ class SendQueue {
   bool HasRoom() const { return tail_ - head_ < limits_.max_requests - 1; }  // 1 kept for Flush
   bool RoomForRead() const { return HasRoom() && reads_in_flight_ < limits_.max_reads; }
   absl::Status PostNext(uint32_t slot);
-  absl::Status Post(ibv_send_wr& request, Request entry);
+  std::span<ibv_sge> NextChainSegments();
+  absl::Status Post(const ibv_send_wr& request, uint64_t bytes, Request entry);
   absl::Status PostNothing();
   void Release(uint32_t slot);
   void Report(uint32_t slot, const absl::Status& status);
@@ -139,13 +151,15 @@ class SendQueue {
   std::deque<uint32_t> reads_;     // reads with requests to hand over
   uint64_t next_order_ = 0;
 
-  std::vector<Request> requests_;  // ring: in the device's queue from head_ to tail_
+  std::vector<Request> requests_;  // ring: in the device's queue, or chain_, from head_ to tail_
   uint64_t head_ = 0;
   uint64_t tail_ = 0;
   uint64_t swept_ = 0;       // before it only reads are left
   uint32_t unsignaled_ = 0;  // since the last signaled request
   uint32_t reads_in_flight_ = 0;
-  std::vector<ibv_sge> scratch_;  // segments of the request being built
+  std::vector<ibv_send_wr> chain_;       // the last requests before tail_; never grows
+  std::vector<ibv_sge> chain_segments_;  // as many for each as a request has at most
+  uint64_t chain_bytes_ = 0;
 };
 
 }  // namespace dafs::dat::verbs

@@ -18,21 +18,22 @@ absl::StatusOr<Windows::Choice> Windows::Take() {
       return absl::ResourceExhaustedError(absl::StrCat("memory window ", windows_.size() + 1,
                                                        " of a connection: ", std::strerror(errno)));
     }
-    by_name_[NameOf(handle->rkey)] = windows_.size();
+    const uint32_t key = handle->rkey;
+    by_name_[NameOf(key)] = windows_.size();
     free_.push_back(windows_.size());
-    windows_.push_back({std::move(handle), State::kFree});
+    windows_.push_back({std::move(handle), key, State::kFree});
   }
   Window& window = windows_[free_.back()];
   free_.pop_back();
   window.state = State::kTaken;
-  return Choice{window.handle.get(), ibv_inc_rkey(window.handle->rkey)};
+  return Choice{window.handle.get(), ibv_inc_rkey(window.key)};
 }
 
 Windows::Window* Windows::Find(uint32_t key) {
   const auto at = by_name_.find(NameOf(key));
   if (at == by_name_.end()) return nullptr;
   Window& window = windows_[at->second];
-  return window.handle->rkey == key ? &window : nullptr;
+  return window.key == key ? &window : nullptr;
 }
 
 void Windows::Free(Window& window) {
@@ -41,11 +42,12 @@ void Windows::Free(Window& window) {
 }
 
 void Windows::Bound(const Choice& choice) {
-  choice.window->rkey = choice.key;
-  Find(choice.key)->state = State::kBound;
+  Window& window = Chosen(choice);
+  window.key = choice.key;
+  window.state = State::kBound;
 }
 
-void Windows::Untake(const Choice& choice) { Free(*Find(choice.window->rkey)); }
+void Windows::Untake(const Choice& choice) { Free(Chosen(choice)); }
 
 bool Windows::StartEnding(uint32_t key) {
   Window* window = Find(key);

@@ -33,7 +33,7 @@ class Windows {
     uint32_t key = 0;
   };
   absl::StatusOr<Choice> Take();
-  // The request that binds it is posted; or not, and it is free again.
+  // The request that binds it is submitted; or not, and it is free again.
   void Bound(const Choice& choice);
   void Untake(const Choice& choice);
 
@@ -51,11 +51,13 @@ class Windows {
  private:
   enum class State : uint8_t { kFree, kTaken, kBound, kEnding };
   struct Window {
-    MemoryWindow handle;
+    MemoryWindow handle;  // which has the key that it was bound with when that is posted
+    uint32_t key = 0;     // that it was bound with last, or will be by a request that waits
     State state = State::kFree;
   };
   // A key is {24 bits of the device, which name the window; 8 bits of ours}.
   static uint32_t NameOf(uint32_t key) { return key >> 8; }
+  Window& Chosen(const Choice& choice) { return windows_[by_name_.at(NameOf(choice.key))]; }
   Window* Find(uint32_t key);
   void Free(Window& window);
 
