@@ -52,6 +52,11 @@ class Proxy:
         with self.lock:
             self.plan = (direction, self.counts[direction] + segments, what)
 
+    def break_nothing(self):
+        """A plan that was not carried out is dropped."""
+        with self.lock:
+            self.plan = self.byte_plan = None
+
     def break_at_byte(self, direction, number, what):
         """The same, behind the `number`-th byte from now on."""
         with self.lock:

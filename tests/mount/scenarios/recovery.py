@@ -117,6 +117,7 @@ def recover_cut(rig):
             segment = 1
             while rig.full and run(relay.break_after, segment, proxy.CUT, direction, seed=7, changes=60):
                 segment += 1
+            relay.break_nothing()
             if rig.full:
                 note(f"a workload of 60 changes cut at each of its {segment - 1} segments in direction {direction}")
     counts = {name: sum(load.counts.get(name, 0) for load in loads) for load in loads for name in load.counts}
