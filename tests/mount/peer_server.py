@@ -133,6 +133,7 @@ class Session(threading.Thread):
         self.handle = self.state_id = None
         self.broken = False
         self.nreq, self.busy, self.sequence, self.answered = 1, set(), {}, []
+        self.unseen = []  # (stream, nreq before) of answers that the client has perhaps not seen yet, in their order
         self.first, self.fetched = True, False
         self.reader, self.bound = None, False  # the connection for RDMA reads; whether this is one
         self.held = []
@@ -205,6 +206,7 @@ class Session(threading.Thread):
             response = spoil(self, quirks.hostile, response)
         if quirks.close_after and number % quirks.close_after == 0:
             raise Closed
+        self.unseen.append((stream, self.nreq))
         self.nreq = target if name.startswith("CLIENT_CONNECT") else max(self.nreq - 1, target)
         self.held.append(response)
         self.answered.append(stream)
@@ -216,8 +218,13 @@ class Session(threading.Thread):
         connects = name.startswith("CLIENT_CONNECT") or name == "CONNECT_BIND"
         if self.first != connects:
             self.complain(f"{name} {'first' if self.first else 'on a session'}")
-        if stream >= self.nreq or stream in self.busy or len(self.busy) >= self.nreq:
-            self.complain(f"{name} on stream {stream} of {self.nreq}, in use {self.busy}")
+        # Who uses a stream again has seen its answer, and those before it; of later ones he knows nothing.
+        seen = [place for place, (answered, _) in enumerate(self.unseen) if answered == stream]
+        if seen:
+            del self.unseen[:seen[-1] + 1]
+        allowed = max([self.nreq, *(before for _, before in self.unseen)])
+        if stream >= allowed or stream in self.busy or len(self.busy) >= allowed:
+            self.complain(f"{name} on stream {stream} of {allowed}, in use {self.busy}")
         if not connects and stream in self.sequence and seq != (self.sequence[stream] + 1) % 65536:
             self.complain(f"{name} with number {seq} after {self.sequence[stream]}")
         self.busy.add(stream)

@@ -26,7 +26,8 @@ def recover_link(rig):
     """The link of an RDMA device goes down and up under a mixed load on two mounts: no error, the model's end."""
     if rig.server_proto != "rdma":
         raise Skip("about RDMA devices")
-    rig.expect("session with .* lost", "no session for", "new session", "listening on", "connection from")
+    rig.expect("session with .* lost", "session of .* closed: UNAVAILABLE", "no session for", "new session",
+               "listening on", "connection from")
     device = network_device(rig.address)
     cuts = 40 if rig.full else 8
     seed, moments = drawn_moments()

@@ -145,6 +145,7 @@ def recover_partition(rig):
         winner.must("open", "f", str(other / "file"))
         loser.must("record", "f", "W")
         loser.must("write", "f", "loser 1", 0)
+        loser.must("sync", "f")
         winner.refused("record", "f", "W")
         relay.stall()
         start = time.monotonic()
