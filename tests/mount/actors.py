@@ -125,6 +125,9 @@ def _obey(verb, rest, held, children):
             os.pwrite(held[rest[0]], rest[1].encode(), rest[2])
         elif verb == "read":
             return os.pread(held[rest[0]], 1000, 0).decode()
+        elif verb == "write and sync":
+            os.pwrite(held[rest[0]], rest[1].encode(), rest[2])
+            os.fsync(held[rest[0]])
         elif verb == "sync":
             os.fsync(held[rest[0]])
         elif verb == "dup":

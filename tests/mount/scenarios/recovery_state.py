@@ -149,8 +149,7 @@ def recover_partition(rig):
         winner.refused("record", "f", "W")
         relay.stall()
         start = time.monotonic()
-        loser.must("write", "f", "loser 2", 0)  # answered before the server has it
-        loser.begin("sync", "f")
+        loser.begin("write and sync", "f", "loser 2", 0)
         winner.begin("record", "f", "W", 0, 0, True)
         took = waits_until(winner, start, lease, "the lock")
         equal(winner.do("read", "f"), "loser 1", "what the next holder reads")
@@ -158,7 +157,7 @@ def recover_partition(rig):
         while time.monotonic() - start < seconds:
             check(loser.waits(min(5, seconds)), "an fsync went on without a network")
         relay.release()
-        equal(errno.errorcode.get(loser.answer(120)), "EIO", "the fsync of who lost his lock")
+        equal(errno.errorcode.get(loser.answer(120)), "EIO", "the write and fsync of who lost his lock")
         equal(winner.do("read", "f"), "winner 1", "what the holder reads")
         loser.refused("write", "f", "loser 3", 0, error=errno.EIO)
         loser.must("write", "free", "FREE", 0)  # where nothing was lost
