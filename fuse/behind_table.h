@@ -2,6 +2,8 @@
 // yet. Whatever could see that they are missing, or must not overtake them, waits here.
 //
 // Thread-safe: shared by the workers of a mount, each of which writes and waits. Nothing blocks.
+// One mutex for all, taken twice for a write that goes behind, for a short look; whatever else
+// workers do takes it only while something is out.
 #pragma once
 
 #include <atomic>

@@ -68,12 +68,13 @@ dat::Task<void> Operations::WriteBehind(Call& call, std::shared_ptr<OpenState> o
   piece.lease = std::move(call.lease());
   piece.change = state_.inodes.BeginChange(open->nodeid, dat::Loop::Now());
   piece.open = std::move(open);
-  if (streams_.Keep(piece)) {
+  const bool early = !piece.open->writes->doubtful();  // what it waited for may have failed
+  if (early && streams_.Keep(piece)) {
     ReplyWritten(call, size);
     co_return;
   }
   Call* waits = &call;
-  if (streams_.HasRoom()) {
+  if (early && streams_.HasRoom()) {
     streams_.Exchange(piece);
     ReplyWritten(call, size);
     waits = nullptr;
