@@ -1,9 +1,6 @@
 #include "wire/dat/verbs_opener.h"
 
-#include <rdma/ib_user_verbs.h>
-#include <unistd.h>
-
-#include <cstdint>
+#include <cstddef>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -15,12 +12,6 @@ namespace {
 // meanwhile.
 constexpr size_t kThreads = 4;
 constexpr absl::Duration kAskParkedEvery = absl::Milliseconds(250);
-
-// The command by which the libraries of siw and rxe ring: no work requests, those are in the queue.
-struct Doorbell {
-  ib_uverbs_cmd_hdr header;
-  ib_uverbs_post_send command;
-};
 
 }  // namespace
 
@@ -138,24 +129,6 @@ std::shared_ptr<ibv_cq> Opener::CoverBadKey(ibv_context* context) {
     covers_[context] = cover;
   }
   return cover;
-}
-
-int Opener::RingDoorbell(ibv_qp* queue_pair) {
-  ib_uverbs_post_send_resp response = {};
-  Doorbell doorbell = {};
-  doorbell.header.command = IB_USER_VERBS_CMD_POST_SEND;
-  doorbell.header.in_words = sizeof doorbell / 4;
-  doorbell.header.out_words = sizeof response / 4;
-  doorbell.command.response = reinterpret_cast<uintptr_t>(&response);
-  doorbell.command.qp_handle = queue_pair->handle;
-  doorbell.command.wqe_size = sizeof(ib_uverbs_send_wr);
-  int error = 0;
-  const Doorbell* const bytes = &doorbell;
-  Run([queue_pair, bytes, &error] {
-    const ssize_t written = write(queue_pair->context->cmd_fd, bytes, sizeof(Doorbell));
-    error = written == static_cast<ssize_t>(sizeof(Doorbell)) ? 0 : errno;
-  });
-  return error;
 }
 
 }  // namespace dafs::dat::verbs

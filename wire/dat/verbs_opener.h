@@ -4,9 +4,9 @@
 // The kernel takes a write() on /dev/infiniband/* only from a thread whose credentials are the very
 // ones the file was opened with: a thread that ever took another user's identity (setfsuid,
 // capset), even if it went back, gets EACCES (EPERM from siw's and rxe's doorbell). Every call of
-// librdmacm writes; so does posting to software devices. The threads here never change theirs. They
-// start with the first call of Run or RunForDevices, which opens the first device, as whoever calls
-// it then.
+// librdmacm writes; so does posting to software devices (but see verbs_doorbell.h). The
+// threads here never change theirs. They start with the first call of Run or RunForDevices, which
+// opens the first device, as whoever calls it then.
 //
 // Thread-safe. Owned by the provider and by every connection made from it, whichever goes last.
 // Threads do not survive a fork: use the provider after the last one only.
@@ -65,10 +65,6 @@ class Opener {
   void Park(absl::AnyInvocable<bool()> what);
 
   static bool IsRefusal(int error) { return error == EACCES || error == EPERM; }
-
-  // Tells a software device that its send queue has work: what a refused ibv_post_send left undone.
-  // Returns 0 or an errno.
-  int RingDoorbell(ibv_qp* queue_pair);
 
   // Before the first queue is made on a siw device. libsiw (rdma-core 44) takes the mapping key
   // 0x90000, page 144 of those it hands out in order, for "no key" and fails to make the queue that

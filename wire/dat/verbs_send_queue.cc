@@ -190,7 +190,7 @@ absl::Status SendQueue::Ring() {
   ibv_send_wr* bad = nullptr;
   int error = std::abs(ibv_post_send(queue_pair_, chain_.data(), &bad));
   // A software device has the requests in its queue already, only the doorbell was refused.
-  if (bad == nullptr && Opener::IsRefusal(error)) error = opener_->RingDoorbell(queue_pair_);
+  if (bad == nullptr && Opener::IsRefusal(error)) error = doorbell_.Ring(queue_pair_, *opener_);
   // Of a request in the middle libsiw says here only that it was refused.
   if (bad != nullptr && error == 0) error = ENOMEM;
   absl::Status status;

@@ -29,6 +29,7 @@
 
 #include "absl/status/status.h"
 #include "wire/dat/dat.h"
+#include "wire/dat/verbs_doorbell.h"
 #include "wire/dat/verbs_opener.h"
 #include "wire/dat/verbs_ready.h"
 
@@ -143,6 +144,7 @@ class SendQueue {
   ReadyList& ready_;
   ibv_qp* queue_pair_ = nullptr;
   Opener* opener_ = nullptr;
+  Doorbell doorbell_;
 
   std::vector<Slot> operations_;
   std::vector<ibv_sge> segments_;  // max_segments for each operation
