@@ -52,6 +52,7 @@ class SshfsPlain(System):
 
     name = "sshfs-plain"
     about = "sshfs straight to sftp-server over TCP, no cipher"
+    access = ""  # only who mounted it may use it, and nobody looks at permissions on the way
 
     def start(self):
         if shutil.which("sshfs") is None or not os.path.exists(SFTP_SERVER):
@@ -76,7 +77,7 @@ class SshfsPlain(System):
     def attach(self, caches):
         port = self.listening.getsockname()[1]
         return self.spawn("client", ["sshfs", "-f", f"127.0.0.1:{self.place.backing}", self.point,
-                                     "-o", f"directport={port}{sshfs_options(caches)}"])
+                                     "-o", f"directport={port}{self.access}{sshfs_options(caches)}"])
 
     def umount(self):
         super().umount()
@@ -86,6 +87,14 @@ class SshfsPlain(System):
         super().stop()
         if hasattr(self, "listening"):
             self.listening.close()
+
+
+class SshfsShared(SshfsPlain):
+    """The same for every user of the machine, as mount.dafs is mounted: the kernel looks at permissions."""
+
+    name = "sshfs-shared"
+    about = "the same for all users: allow_other,default_permissions"
+    access = ",allow_other,default_permissions"
 
 
 # What glusterd 10 makes of a volume with one brick, without what is switched off in it. It is not started itself: it
@@ -255,4 +264,4 @@ class Libnfs(System):
         return f"nfs://127.0.0.1/bench?version=4&nfsport={self.port}"
 
 
-PEERS = {peer.name: peer for peer in (Sshfs, SshfsPlain, Gluster, Libnfs)}
+PEERS = {peer.name: peer for peer in (Sshfs, SshfsPlain, SshfsShared, Gluster, Libnfs)}

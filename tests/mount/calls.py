@@ -1,7 +1,9 @@
 """File system calls by name, each with a result that can be compared: what tests/mount/model plays on two directories."""
 
+import contextlib
 import ctypes
 import errno
+import fcntl
 import hashlib
 import mmap
 import os
@@ -83,6 +85,26 @@ class Side:
 
     def pread(self, slot, offset, size):
         return os.pread(self.descriptor(slot), size, offset)
+
+    @contextlib.contextmanager
+    def direct(self, slot):
+        """The descriptor, which is O_DIRECT inside."""
+        descriptor = self.descriptor(slot)
+        flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_DIRECT)
+        try:
+            yield descriptor
+        finally:
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
+
+    def direct_write(self, slot, page, pages, seed):
+        with self.direct(slot) as descriptor, mmap.mmap(-1, pages * PAGE) as aligned:
+            aligned[:] = pattern(seed, len(aligned))
+            return os.pwritev(descriptor, [aligned], page * PAGE)
+
+    def direct_read(self, slot, page, pages):
+        with self.direct(slot) as descriptor, mmap.mmap(-1, pages * PAGE) as aligned:
+            return os.preadv(descriptor, [aligned], page * PAGE), aligned[:]
 
     def readv(self, slot, sizes):
         buffers = [bytearray(size) for size in sizes]
