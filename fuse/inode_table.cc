@@ -6,6 +6,12 @@
 #include "absl/hash/hash.h"
 
 namespace dafs::fuse {
+namespace {
+
+// The kernel looks again at once; on the way there the server is asked for each part of the path.
+constexpr absl::Duration kAskedAgain = absl::Seconds(1);
+
+}  // namespace
 
 // Runs `use(Inode*)` under the shard's mutex; nullptr if the node is not known.
 template <class F>
@@ -32,24 +38,56 @@ void InodeTable::SetRoot(const wire::FileHandle& handle, const wire::FileAttribu
   shard.by_node[kRootNode] = std::move(inode);
 }
 
+void InodeTable::EndMove(Inode& inode) {
+  if (inode.moved == nullptr) return;
+  inode.moved.reset();
+  moved_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// Takes note that a node was found once more. False: the kernel does not take it there.
+bool InodeTable::FoundAt(Inode& inode, const Place& place, const Asker& asker) {
+  const bool same_parent = inode.place.parent == place.parent;
+  const bool same = same_parent && inode.place.name == place.name;
+  if (inode.moved != nullptr && same && inode.moved->thread == asker.thread && asker.thread != 0 &&
+      asker.at - inode.moved->at < kAskedAgain) {
+    return false;
+  }
+  if (!same_parent && inode.moved == nullptr && inode.type == wire::ObjectType::kDir) {
+    inode.moved = std::make_unique<Asker>();
+    moved_.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (inode.moved != nullptr) *inode.moved = asker;
+  if (!same) inode.place = place;
+  return true;
+}
+
 uint64_t InodeTable::Remember(const wire::FileHandle& handle,
-                              const wire::FileAttributes& attributes, const Place& place) {
+                              const wire::FileAttributes& attributes, const Place& place,
+                              const Asker& asker) {
   uint64_t index = ShardOfHandle(handle);
   Shard& shard = shards_[index];
   absl::MutexLock lock(&shard.mutex);
-  auto [it, fresh] = shard.by_handle.try_emplace(handle, 0);
-  if (fresh) {
-    it->second = next_.fetch_add(1, std::memory_order_relaxed) * kShards + index;
+  uint64_t& nodeid = shard.by_handle[handle];
+  if (nodeid == 0 || !FoundAt(*shard.by_node[nodeid], place, asker)) {
+    nodeid = next_.fetch_add(1, std::memory_order_relaxed) * kShards + index;
     auto made = std::make_unique<Inode>();
     made->handle = handle;
-    shard.by_node[it->second] = std::move(made);
+    made->place = place;
+    shard.by_node[nodeid] = std::move(made);
   }
-  Inode& inode = *shard.by_node[it->second];
+  Inode& inode = *shard.by_node[nodeid];
   ++inode.lookups;
   inode.type = attributes.object_type;
   inode.file_id = attributes.file_id;
-  if (inode.place.parent != place.parent || inode.place.name != place.name) inode.place = place;
-  return it->second;
+  return nodeid;
+}
+
+void InodeTable::Accepted(uint64_t nodeid, uint32_t thread) {
+  if (moved_.load(std::memory_order_relaxed) == 0) return;
+  With(nodeid, [&](Inode* inode) {
+    if (inode == nullptr || inode->moved == nullptr || inode->moved->thread != thread) return;
+    EndMove(*inode);
+  });
 }
 
 void InodeTable::Forget(uint64_t nodeid, uint64_t count) {
@@ -61,7 +99,9 @@ void InodeTable::Forget(uint64_t nodeid, uint64_t count) {
   Inode& inode = *it->second;
   inode.lookups -= std::min(count, inode.lookups);
   if (inode.lookups > 0) return;
-  shard.by_handle.erase(inode.handle);
+  EndMove(inode);
+  auto latest = shard.by_handle.find(inode.handle);
+  if (latest != shard.by_handle.end() && latest->second == nodeid) shard.by_handle.erase(latest);
   shard.by_node.erase(it);
 }
 

@@ -43,6 +43,12 @@ struct Place {
   std::string name;
 };
 
+// Who looked a name up, and when.
+struct Asker {
+  uint32_t thread = 0;  // 0: nobody looked for this name
+  absl::Time at = absl::InfinitePast();
+};
+
 // Extended attributes that are asked for all the time, and that most files do not have.
 enum class Absent : uint8_t { kCapability, kSelinux, kAccessAcl, kDefaultAcl };
 
@@ -56,8 +62,16 @@ class InodeTable {
   void SetRoot(const wire::FileHandle& handle, const wire::FileAttributes& attributes);
 
   // The node of `handle`, found at `place`; a new one if it is not known. Counts one lookup.
+  //
+  // A directory has one place in the kernel. It moves one that is found in another directory, which
+  // another client has renamed, but not while it holds the lock of renames, that is, where the name
+  // is one of those that rename(2) is about: it looks once more then, and fails with ESTALE. So who
+  // asks once more soon, and has done nothing with the node in between (Accepted), is given a new
+  // node for the directory. The old one stays for whoever still uses it.
   uint64_t Remember(const wire::FileHandle& handle, const wire::FileAttributes& attributes,
-                    const Place& place);
+                    const Place& place, const Asker& asker = {});
+  // `thread` uses the node: the kernel has it where it was found.
+  void Accepted(uint64_t nodeid, uint32_t thread);
   // The kernel gives back `count` lookups; the node goes with the last. Unknown ids and counts that
   // are too large are taken as all there is.
   void Forget(uint64_t nodeid, uint64_t count);
@@ -175,6 +189,7 @@ class InodeTable {
     uint64_t file_id = 0;
     uint64_t lookups = 0;
     Place place;
+    std::unique_ptr<Asker> moved;  // to `place` from another directory, as far as the kernel knows
     bool told = false;
     uint64_t told_change = 0;
     std::optional<uint64_t> pages_change;
@@ -208,6 +223,8 @@ class InodeTable {
   template <class F>
   auto With(uint64_t nodeid, F&& use) const;
   static void Touched(Inode& inode, absl::Time now);
+  void EndMove(Inode& inode);
+  bool FoundAt(Inode& inode, const Place& place, const Asker& asker);
   void Keep(Inode& inode, wire::FileAttributes attributes, uint64_t removals, absl::Time now);
   absl::Duration Tell(Inode& inode, const wire::FileAttributes& attributes, absl::Time at);
 
@@ -217,6 +234,8 @@ class InodeTable {
   // Counts names taken away, begun and ended; publishes nothing: an answer of the server stands
   // between this and what is compared with it.
   std::atomic<uint64_t> removals_{0};
+  // Nodes that are `moved`. Publishes nothing: a thread that uses a node has seen it in an answer.
+  std::atomic<uint64_t> moved_{0};
   mutable std::array<Shard, kShards> shards_;
 };
 

@@ -63,6 +63,8 @@ struct MountState {
     return owner;
   }
   std::atomic<uint64_t> next_owner{1};  // gives numbers only
+  // The directory that OPENDIR found gone last, and for whom. Publishes nothing but itself.
+  std::atomic<uint64_t> opendir_refused{0};
   // The kernel's INIT was answered; `init_error` (errno) was set before.
   absl::Notification initialised;
   std::atomic<int> init_error{0};  // published by `initialised`

@@ -86,11 +86,21 @@ class DirectoryState {
     chunk_ = std::move(chunk);
     cookieverf_ = cookieverf;
   }
+  // A listing begins. Whether nothing was listed before: what OPENDIR has read serves then.
+  bool BeginListing() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return !std::exchange(listed_, true);
+  }
+  bool listed() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return listed_;
+  }
 
  private:
   mutable absl::Mutex mutex_;
   std::shared_ptr<const DirectoryChunk> chunk_ ABSL_GUARDED_BY(mutex_);
   wire::Verifier cookieverf_ ABSL_GUARDED_BY(mutex_);
+  bool listed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 using OpenFiles = HandleTable<OpenState>;

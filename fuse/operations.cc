@@ -107,6 +107,7 @@ Operations::Op Operations::OperationOf(uint32_t opcode) {
 dat::Task<void> Operations::Serve(std::unique_ptr<Call> call, std::function<void()> done) {
   const uint32_t opcode = call->header().opcode;
   Op operation = OperationOf(opcode);
+  state_.inodes.Accepted(call->nodeid(), call->header().pid);
   if (!state_.behind.idle() && WaitsForWrites(opcode)) {
     // What CREATE opens, and perhaps truncates, is known behind it only.
     co_await Settled(opcode == FUSE_CREATE ? BehindTable::kAnyNode : call->nodeid());
@@ -166,9 +167,9 @@ absl::Duration Operations::Validity(uint64_t nodeid, const wire::FileAttributes&
 
 void Operations::Touch(uint64_t nodeid) { state_.inodes.Touch(nodeid, dat::Loop::Now()); }
 
-fuse_entry_out Operations::Entry(const client::Node& node, Place place) {
+fuse_entry_out Operations::Entry(const client::Node& node, Place place, const Asker& asker) {
   fuse_entry_out out = {};
-  out.nodeid = state_.inodes.Remember(node.handle, node.attributes, place);
+  out.nodeid = state_.inodes.Remember(node.handle, node.attributes, place, asker);
   KernelTime valid = fuse::Validity(Validity(out.nodeid, node.attributes));
   out.attr_valid = valid.seconds;
   out.attr_valid_nsec = valid.nanoseconds;
@@ -190,7 +191,9 @@ void Operations::ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node
     call.ReplyErrno(EIO);  // the kernel would end the mount's use of this node anyway
     return;
   }
-  fuse_entry_out out = Entry(*node, std::move(place));
+  Asker asker;
+  if (call.header().opcode == FUSE_LOOKUP) asker = {call.header().pid, dat::Loop::Now()};
+  fuse_entry_out out = Entry(*node, std::move(place), asker);
   if (!call.Reply({AsBytes(out)})) {
     state_.inodes.NotTold(out.nodeid);
     state_.inodes.Forget(out.nodeid, 1);

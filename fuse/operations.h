@@ -18,6 +18,7 @@
 #include "fuse/commit_queue.h"
 #include "fuse/kernel_channel.h"
 #include "fuse/kernel_protocol.h"
+#include "fuse/listing_habit.h"
 #include "fuse/listing_walk.h"
 #include "fuse/lock_owners.h"
 #include "fuse/mount_state.h"
@@ -141,7 +142,7 @@ class Operations {
   std::optional<InodeView> NodeOf(Call& call, const RequestReader& in);
   // Counts a lookup of `node` at `place` and describes it; the count must be taken back if the
   // kernel does not take the answer.
-  fuse_entry_out Entry(const client::Node& node, Place place);
+  fuse_entry_out Entry(const client::Node& node, Place place, const Asker& asker = {});
   // Answers with an entry, or the error.
   void ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node, Place place);
   // The same for a node that was just made.
@@ -229,6 +230,7 @@ class Operations {
       std::shared_ptr<DirectoryState> directory, uint64_t cookie, bool attributes);
   void AddDots(DirectoryAnswer& answer, const DirectoryState& directory, uint64_t offset,
                bool plus);
+  bool AsksAgain(const Call& call);
   bool AddEntry(DirectoryAnswer& answer, const DirectoryState& directory,
                 const DirectoryChunk& chunk, const DirectoryChunk::Entry& entry, bool plus);
 
@@ -247,6 +249,7 @@ class Operations {
   absl::flat_hash_set<std::shared_ptr<Settling>> settling_;
   bool closed_ = false;
   StatHabit stat_habit_;
+  ListingHabit listing_habit_;
   ListingWalk walk_;
   // The open directory that was listed last, and the last node of that answer.
   uint64_t listed_in_ = 0;

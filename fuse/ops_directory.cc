@@ -52,10 +52,28 @@ dat::Task<void> Operations::Opendir(Call& call) {
   std::optional<InodeView> node = NodeOf(call);
   if (!node) co_return;
   Caller who = CallerOf(call);
+  auto directory = std::make_shared<DirectoryState>(call.nodeid(), node->handle, who);
+  absl::Status there;
+  if (listing_habit_.Expected()) {
+    there = (co_await ReadChunk(directory, 0, /*attributes=*/true)).status();
+  } else {
+    there = (co_await files_.GetAttributes(*who, node->handle)).status();
+  }
+  if (wire::DafsFromStatus(there) == wire::DafsStatus::kStale && !AsksAgain(call)) {
+    call.ReplyStatus(there);
+    co_return;
+  }
   fuse_open_out out = {};
-  out.fh = state_.open_directories.Add(
-      std::make_shared<DirectoryState>(call.nodeid(), node->handle, who));
+  out.fh = state_.open_directories.Add(std::move(directory));
   if (!call.Reply({AsBytes(out)})) state_.open_directories.Remove(out.fh);
+}
+
+// The kernel answers ESTALE of an open with one fresh walk of the path, but not that of a listing:
+// so it is OPENDIR that finds out. Who comes back with the same directory has it without a path
+// (the present directory, a descriptor); it may be opened as a removed one on a local file system.
+bool Operations::AsksAgain(const Call& call) {
+  const uint64_t mark = call.nodeid() << 22 ^ call.header().pid;
+  return state_.opendir_refused.exchange(mark, std::memory_order_relaxed) == mark;
 }
 
 dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> Operations::ReadChunk(
@@ -134,7 +152,12 @@ dat::Task<void> Operations::Readdir(Call& call) {
   DirectoryAnswer answer(std::min(read.size, kAnswerMax));
   uint64_t cookie = read.offset <= kDotDotOffset ? 0 : read.offset;
   std::shared_ptr<const DirectoryChunk> chunk = directory->chunk();
-  if (read.offset == 0) chunk = nullptr;  // rewinddir(3) looks again
+  // rewinddir(3) looks again, and what we have changed since OPENDIR is seen.
+  if (read.offset == 0 &&
+      (!directory->BeginListing() ||
+       (chunk != nullptr && state_.inodes.TouchedSince(directory->nodeid, chunk->asked_at)))) {
+    chunk = nullptr;
+  }
   if (chunk != nullptr &&
       ((plus && !chunk->attributes) || dat::Loop::Now() - chunk->asked_at > kChunkIsGoodFor)) {
     chunk = nullptr;
@@ -145,6 +168,11 @@ dat::Task<void> Operations::Readdir(Call& call) {
     if (!position.has_value()) {
       absl::StatusOr<std::shared_ptr<const DirectoryChunk>> fresh =
           co_await ReadChunk(directory, cookie, plus);
+      if (wire::DafsFromStatus(fresh.status()) == wire::DafsStatus::kStale) {
+        // Removed since it was opened. As getdents(2) has it, which readdir(3) takes for the end.
+        call.ReplyErrno(ENOENT);
+        co_return;
+      }
       if (!fresh.ok()) {
         call.ReplyStatus(fresh.status());
         co_return;
@@ -200,7 +228,12 @@ void Operations::AddDots(DirectoryAnswer& answer, const DirectoryState& director
 dat::Task<void> Operations::Releasedir(Call& call) {
   RequestReader in = call.reader();
   auto release = in.Take<fuse_release_in>();
-  if (in.ok()) state_.open_directories.Remove(release.fh);
+  std::shared_ptr<DirectoryState> directory =
+      in.ok() ? state_.open_directories.Find(release.fh) : nullptr;
+  if (directory != nullptr) {
+    listing_habit_.Closed(directory->listed());
+    state_.open_directories.Remove(release.fh);
+  }
   call.ReplyOk();
   co_return;
 }

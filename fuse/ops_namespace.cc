@@ -200,6 +200,15 @@ dat::Task<void> Operations::Link(Call& call) {
   absl::StatusOr<client::Node> node =
       co_await files_.Link(*who, file->handle, directory->handle, name, change.after());
   change.End();
+  if (wire::DafsFromStatus(node.status()) == wire::DafsStatus::kStale) {
+    // link(2) knows of files whose last name is gone; ESTALE would be shown where that was another
+    // client's doing, and this kernel did not know.
+    absl::StatusOr<wire::FileAttributes> left = co_await files_.GetAttributes(*who, file->handle);
+    if (left.ok() && left->num_links == 0) {
+      call.ReplyErrno(ENOENT);
+      co_return;
+    }
+  }
   // The kernel insists on the node it named.
   if (node.ok()) node->handle = file->handle;
   ReplyEntry(call, node, {call.nodeid(), std::string(name)});

@@ -131,6 +131,14 @@ DafsStatus CheckAbsent(Object& directory, const std::string& name) {
   return errno == ENOENT ? DafsStatus::kOk : StatusFromErrno();
 }
 
+// As link(2) has it: a file that had names and is only kept because it is open gets no other. (Of
+// one that was left by an earlier run of the server nobody knows whether it ever had one.)
+bool HasLostItsNames(const Object& file) {
+  struct statx stx;
+  return file.orphaned() && file.name_removed() && Statx(file.path_fd(), &stx) == 0 &&
+         stx.stx_nlink == 1;
+}
+
 }  // namespace
 
 DafsStatus Store::Create(const Caller& caller, const wire::CreateArgs& args, wire::CreateRes* res) {
@@ -199,6 +207,7 @@ DafsStatus Store::Link(const Caller& caller, const wire::LinkArgs& args, wire::L
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *directory->fs().exported));
   const NameGuard guard = impl_->GuardName(*directory, args.newname);
   STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.newname));
+  if (HasLostItsNames(*source)) return DafsStatus::kStale;
   ChangeProbe probe(*directory, caller.recent);
   if (Operation* operation = caller.operation) {
     operation->Begin(directory->handle(), args.newname, probe.before(), source->handle());

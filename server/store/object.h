@@ -77,6 +77,10 @@ class Object : public std::enable_shared_from_this<Object> {
   // A link in the orphan directory counts among the links of the inode, but not of the file.
   bool orphaned() const { return orphaned_.load(std::memory_order_relaxed); }
   void set_orphaned(bool orphaned) { orphaned_.store(orphaned, std::memory_order_relaxed); }
+  // A name of it was removed while it is orphaned. If that was the last, it gets none again, unlike
+  // a file that was made without a name.
+  bool name_removed() const { return name_removed_.load(std::memory_order_relaxed); }
+  void set_name_removed() { name_removed_.store(true, std::memory_order_relaxed); }
 
   // A descriptor of this regular file for reading, or for reading and writing, opened by the
   // server's own right: only for callers whose right has been established (by OPEN). Kept for the
@@ -100,7 +104,9 @@ class Object : public std::enable_shared_from_this<Object> {
   const Fd path_;
   const mode_t type_;
   std::atomic<size_t>& descriptors_;
-  std::atomic<bool> orphaned_{false};  // publishes nothing but itself
+  // These publish nothing but themselves.
+  std::atomic<bool> orphaned_{false};
+  std::atomic<bool> name_removed_{false};
   ChangeCounter change_;
   absl::Mutex mutex_;
   std::shared_ptr<const Fd> read_ ABSL_GUARDED_BY(mutex_);

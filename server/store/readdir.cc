@@ -136,7 +136,9 @@ DafsStatus ListDirectory(StoreImpl& store, Object& directory, const ReaddirReque
   alignas(dirent64) char buffer[32768];
   for (;;) {
     const long n = syscall(SYS_getdents64, fd.get(), buffer, sizeof buffer);
-    if (n < 0) return errno == EINVAL ? DafsStatus::kBadCookie : StatusFromErrno();
+    if (n < 0 && errno == EINVAL) return DafsStatus::kBadCookie;
+    if (n < 0 && errno == ENOENT) return DafsStatus::kStale;  // the directory was removed
+    if (n < 0) return StatusFromErrno();
     if (n == 0) {
       res->eof = true;
       return DafsStatus::kOk;

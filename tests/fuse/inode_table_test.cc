@@ -64,6 +64,53 @@ TEST_F(InodeTableTest, OneHandleIsOneNodeUnderAllItsNames) {
   EXPECT_EQ(table_.Find(first)->type, wire::ObjectType::kReg);
 }
 
+// The kernel asks twice where it cannot move a directory: with the lock of renames held.
+TEST_F(InodeTableTest, ADirectoryThatTheKernelCannotMoveIsANewNode) {
+  const wire::FileAttributes directory = File(1, wire::ObjectType::kDir);
+  const absl::Duration soon = absl::Milliseconds(1);
+  auto look = [&](const Place& place, uint32_t thread, absl::Duration when) {
+    return table_.Remember(Handle(5), directory, place, {thread, start_ + when});
+  };
+  const Place first{kRootNode, "d"};
+  const Place second{77, "d"};
+  const uint64_t node = look(first, 1, {});
+  EXPECT_EQ(look(first, 1, soon), node);  // where it was, it may be asked for at any time
+  EXPECT_EQ(look({kRootNode, "e"}, 1, soon), node);
+  EXPECT_EQ(look({kRootNode, "e"}, 1, soon), node);  // in the same directory the kernel moves it
+
+  EXPECT_EQ(look(second, 1, soon), node);
+  EXPECT_EQ(look(second, 2, soon), node);               // another thread
+  EXPECT_EQ(look(second, 2, absl::Seconds(10)), node);  // and not at once
+  table_.Accepted(node, 1);                             // not the one that asked last
+  table_.Accepted(node, 2);                             // it uses the node: it has it
+  EXPECT_EQ(look(second, 2, absl::Seconds(10)), node);
+
+  EXPECT_EQ(look(first, 3, absl::Seconds(20)), node);
+  const uint64_t other = look(first, 3, absl::Seconds(20) + soon);
+  EXPECT_NE(other, node);
+  EXPECT_EQ(table_.NodeOf(Handle(5)), other);
+  EXPECT_EQ(table_.Find(other)->handle, Handle(5));
+  EXPECT_EQ(table_.PlaceOf(other).parent, kRootNode);
+  EXPECT_EQ(look(first, 3, absl::Seconds(20) + soon), other);
+  // The old one goes with its lookups, and takes nothing of the new one with it.
+  EXPECT_TRUE(table_.Find(node).has_value());
+  table_.Forget(node, 100);
+  EXPECT_FALSE(table_.Find(node).has_value());
+  EXPECT_EQ(table_.NodeOf(Handle(5)), other);
+  table_.Forget(other, 2);
+  EXPECT_EQ(table_.NodeOf(Handle(5)), 0u);
+}
+
+TEST_F(InodeTableTest, FilesAndListingsAreNeverGivenAnotherNode) {
+  const uint64_t file = table_.Remember(Handle(5), File(1), {kRootNode, "f"}, {1, start_});
+  EXPECT_EQ(table_.Remember(Handle(5), File(1), {77, "f"}, {1, start_}), file);
+  EXPECT_EQ(table_.Remember(Handle(5), File(1), {77, "f"}, {1, start_}), file);
+  const wire::FileAttributes attributes = File(1, wire::ObjectType::kDir);
+  const uint64_t directory = table_.Remember(Handle(6), attributes, {kRootNode, "d"}, {1, start_});
+  EXPECT_EQ(table_.Remember(Handle(6), attributes, {77, "d"}), directory);
+  EXPECT_EQ(table_.Remember(Handle(6), attributes, {77, "d"}), directory);
+}
+
 TEST_F(InodeTableTest, WhatAChangeLeftIsToldOnceAndNotLongerThanCacheTimesSay) {
   InodeTable::Change change = table_.BeginChange(kRootNode, start_);
   EXPECT_FALSE(table_.TakeFresh(kRootNode, start_).has_value());

@@ -322,6 +322,43 @@ TEST_F(WorkerTest, DirectoriesAreListedWholeInSmallPiecesBothWays) {
   }
 }
 
+// The kernel looks again for a directory that is found gone when it is opened, and only then.
+TEST_F(WorkerTest, OpendirFindsOutThatADirectoryIsGoneAndTheSameOnceMoreIsOpened) {
+  for (bool listed : {true, false}) {  // what the directory opened before was opened for
+    std::filesystem::create_directory(Local("d"));
+    const uint64_t node = Lookup(kRootNode, "d").nodeid;
+    fuse_read_in read = {};
+    read.size = 4096;
+    fuse_release_in release = {};
+    release.fh = read.fh =
+        kernel_.Call(FUSE_OPENDIR, node, Raw(fuse_open_in{})).As<fuse_open_out>().fh;
+    if (listed) {
+      EXPECT_EQ(kernel_.Call(FUSE_READDIRPLUS, node, Raw(read)).error, 0);
+    }
+    EXPECT_EQ(kernel_.Call(FUSE_RELEASEDIR, node, Raw(release)).error, 0);
+    std::filesystem::remove(Local("d"));
+    EXPECT_EQ(kernel_.Call(FUSE_OPENDIR, node, Raw(fuse_open_in{})).error, ESTALE);
+    FakeKernel::Answer opened = kernel_.Call(FUSE_OPENDIR, node, Raw(fuse_open_in{}));
+    ASSERT_EQ(opened.error, 0);
+    release.fh = read.fh = opened.As<fuse_open_out>().fh;
+    EXPECT_EQ(kernel_.Call(FUSE_READDIRPLUS, node, Raw(read)).error,
+              ENOENT);  // readdir(3): the end
+    EXPECT_EQ(kernel_.Call(FUSE_RELEASEDIR, node, Raw(release)).error, 0);
+  }
+}
+
+TEST_F(WorkerTest, WhatWeMakeBetweenOpendirAndReaddirIsListed) {
+  FakeKernel::Answer opened = kernel_.Call(FUSE_OPENDIR, kRootNode, Raw(fuse_open_in{}));
+  Release(Create("new"));
+  fuse_read_in in = {};
+  in.fh = opened.As<fuse_open_out>().fh;
+  in.size = 4096;
+  std::vector<uint64_t> nodes;
+  EXPECT_THAT(
+      Names(kernel_.Call(FUSE_READDIRPLUS, kRootNode, Raw(in)).body, &in.offset, true, &nodes),
+      testing::UnorderedElementsAre(".", "..", "new"));
+}
+
 // The listing was read before the write: its size must not come back over the newer one.
 TEST_F(WorkerTest, ReaddirplusTellsNothingOfAFileThatChangedSinceTheListing) {
   for (int i = 0; i < 100; ++i) std::ofstream(Local("e" + std::to_string(i))) << "x";

@@ -34,8 +34,9 @@ def facts(status):
 class Side:
     """One of the two directories, as one process uses it. A method for each call, which returns what is compared."""
 
-    def __init__(self, root):
+    def __init__(self, root, two_mounts=False):
         self.root = root
+        self.two_mounts = two_mounts
         self.open_files = {}  # slot: descriptor
         self.maps = {}  # slot: map
 
@@ -72,13 +73,23 @@ class Side:
 
     def write(self, slot, size, seed):
         descriptor = self.descriptor(slot)
-        return os.write(descriptor, pattern(seed, size)), os.lseek(descriptor, 0, os.SEEK_CUR)
+        written = os.write(descriptor, pattern(seed, size))
+        self.settle(descriptor)
+        return written, os.lseek(descriptor, 0, os.SEEK_CUR)
+
+    def settle(self, descriptor):
+        """Where an append leaves the offset when the other mount appends too: a difference that the manual names."""
+        if self.two_mounts and fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND:
+            os.lseek(descriptor, 0, os.SEEK_END)
 
     def pwrite(self, slot, offset, size, seed):
         return os.pwrite(self.descriptor(slot), pattern(seed, size), offset)
 
     def writev(self, slot, sizes, seed):
-        return os.writev(self.descriptor(slot), [pattern(f"{seed}.{n}", size) for n, size in enumerate(sizes)])
+        descriptor = self.descriptor(slot)
+        written = os.writev(descriptor, [pattern(f"{seed}.{n}", size) for n, size in enumerate(sizes)])
+        self.settle(descriptor)
+        return written
 
     def read(self, slot, size):
         return os.read(self.descriptor(slot), size)
@@ -99,6 +110,8 @@ class Side:
 
     def direct_write(self, slot, page, pages, seed):
         with self.direct(slot) as descriptor, mmap.mmap(-1, pages * PAGE) as aligned:
+            if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND:
+                return "the end is not aligned"
             aligned[:] = pattern(seed, len(aligned))
             return os.pwritev(descriptor, [aligned], page * PAGE)
 
@@ -140,6 +153,8 @@ class Side:
         checked(libc.fallocate(self.descriptor(slot), mode, ctypes.c_longlong(offset), ctypes.c_longlong(length)))
 
     def copy(self, source, target, offset_in, offset_out, count):
+        if self.two_mounts:
+            self.status(source)  # for the kernel to know where it ends: a difference that the manual names
         return os.copy_file_range(self.descriptor(source), self.descriptor(target), count, offset_in, offset_out)
 
     def far(self, slot, offset, seed):

@@ -109,8 +109,11 @@ TEST_F(StoreReaddirTest, BoundsAndErrors) {
   EXPECT_EQ(count, 3u);
   ASSERT_OK(Create(user_, A(), "empty", ObjectType::kDir));
   entries.clear();
-  ASSERT_OK(List(user_, Handle({"a", "empty"}), 0, 0, &entries, &res));
+  const wire::FileHandle empty = Handle({"a", "empty"});
+  ASSERT_OK(List(user_, empty, 0, 0, &entries, &res));
   EXPECT_TRUE(res.eof);
+  std::filesystem::remove(Path("a/empty"));  // a program of the server
+  EXPECT_DAFS(kStale, List(user_, empty, 0, 0, &entries, &res));
 }
 
 // Shows DAFS-6.1.5-19, DAFS-6.5.29-07

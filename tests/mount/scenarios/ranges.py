@@ -160,3 +160,13 @@ def model(rig):
     # Of a change, it is told whether it broke something; only full runs look for what nobody has met yet.
     size = ["--ops", 1_000_000] if rig.full else ["--ops", 20_000, "--seed", "change"]
     rig.run([program, *size, *again, rig.root, rig.local], cwd="/", timeout=7000)
+
+
+@scenario(timeout=7200, where="server")
+def model_shared(rig):
+    """The same with two mounts without caches: what one does the other sees, as on one machine."""
+    here, there = rig.mount_twice("noac,lookupcache=none")
+    again = os.environ.get("DAFS_MODEL", "").split()
+    size = ["--ops", 500_000] if rig.full else ["--ops", 20_000, "--seed", "change"]
+    rig.run([SOURCE / "tests" / "mount" / "model", *size, *again, "--beside", there, here, rig.local], cwd="/",
+            timeout=7000)

@@ -3,16 +3,18 @@
 Shows DAFS-6.5.33-08, DAFS-6.5.7-02.
 """
 
+import ctypes
 import errno
 import mmap
 import os
 import subprocess
 
 import processes
-from rig import Skip, check, equal, errno_of, scenario
+from rig import Skip, check, equal, scenario
 
 PAGE = 4096
-
+AT_SYMLINK_FOLLOW = 0x400
+libc = ctypes.CDLL(None, use_errno=True)
 
 
 @scenario(timeout=60, where="server")
@@ -45,6 +47,7 @@ def coherence(rig):
     with open(here / "file", "r+b") as file:
         file.write(b"y" * 200)
         file.flush()
+        os.fsync(file.fileno())  # until then it may be on its way
         equal((os.preadv(direct, [block], 0), block[:200]), (200, b"y" * 200), "O_DIRECT asks the server each time")
     os.close(held)
     os.close(direct)
@@ -146,6 +149,9 @@ def unlinked_elsewhere(rig):
             os.fsync(held[0])
             equal((os.pread(held[1], 7, 3 << 20), os.fstat(held[1]).st_size), (b"changed", (4 << 20) + 5), "change")
             equal(os.fstat(held[0]).st_nlink, 0, "links")
+            source, target = f"/proc/self/fd/{held[0]}".encode(), bytes(there / "sub" / "again")
+            equal((libc.linkat(-100, source, -100, target, AT_SYMLINK_FOLLOW), ctypes.get_errno()), (-1, errno.ENOENT),
+                  "a new name for it")
             again = os.open(f"/proc/self/fd/{held[0]}", os.O_RDONLY)
             equal(os.pread(again, 7, 3 << 20), b"changed", "opened again by its descriptor")
             names = [entry for point in (here, there, here / "sub") for entry in os.listdir(point)]
@@ -193,11 +199,15 @@ def data_differences(rig):
         equal((rig.export / "log").read_bytes()[-3:], b"end", "RWF_NOAPPEND")
     except OSError as error:
         equal(error.errno, errno.EOPNOTSUPP, "RWF_NOAPPEND")
+    known = os.fstat(plain).st_size
+    os.write(theirs, b"unknown too")
+    copied = os.open(here / "copied", os.O_CREAT | os.O_RDWR)
+    equal(os.copy_file_range(plain, copied, 99, known - 2, 0), 2, "copied up to the end that is known")
     direct = os.open(here / "log", os.O_RDONLY | os.O_DIRECT)
     equal(os.pread(direct, 5, 1), b"netwo", "O_DIRECT at an odd place")
     (here / "directory").mkdir()
     held = os.open(here / "directory", os.O_RDONLY)
     (here / "directory").rmdir()
     equal(os.fstat(held).st_nlink, 0, "links of a removed directory")
-    for descriptor in (ours, theirs, plain, direct, held):
+    for descriptor in (ours, theirs, plain, copied, direct, held):
         os.close(descriptor)
