@@ -280,11 +280,13 @@ class Files {
 
   // The entries behind `cookie` (0: from the start, with a zero `cookieverf`), at most `max_bytes`
   // of them, into `into`. `attributes`: wanted for each entry, e.g. kStatAttributes |
-  // wire::kFattrFilehandle; 0: names only. BAD_COOKIE; TOOSMALL and READDIR_NOSPC: `max_bytes`
-  // holds not one entry.
+  // wire::kFattrFilehandle; 0: names only. `after` (may be null): the directory's own attributes
+  // behind that, or untouched. BAD_COOKIE; TOOSMALL and READDIR_NOSPC: `max_bytes` holds not one
+  // entry.
   dat::Task<absl::StatusOr<DirectoryPage>> ReadDirectory(
       const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
-      const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into);
+      const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into,
+      wire::FileAttributes* after = nullptr);
 
   // ---- Extended attributes and ACLs --------------------------------------------------------
 

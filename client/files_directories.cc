@@ -10,7 +10,8 @@ namespace dafs::client {
 
 dat::Task<absl::StatusOr<DirectoryPage>> Files::ReadDirectory(
     const Identity& who, const wire::FileHandle& directory, uint64_t cookie,
-    const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into) {
+    const wire::Verifier& cookieverf, uint32_t max_bytes, uint64_t attributes, BufferLease& into,
+    wire::FileAttributes* after) {
   LeasePart part{buffers_.get(), &into, 0, std::min(max_bytes, into.payload_bytes())};
   std::atomic<bool>& not_direct = client_.limits().no_direct_readdir;
   if (not_direct.load(std::memory_order_relaxed)) {
@@ -25,8 +26,9 @@ dat::Task<absl::StatusOr<DirectoryPage>> Files::ReadDirectory(
   call.args.cookieverf = cookieverf;
   call.args.maxcount = part.size;
   call.args.attr_request_bitmap = attributes;
-  CallBase* const chain[] = {&call};
-  dat::Task<absl::Status> task = Run(&who, chain);
+  AfterCall self(directory);
+  CallBase* const chain[] = {&call, &self};
+  dat::Task<absl::Status> task = Run(&who, std::span(chain).first(after != nullptr ? 2 : 1));
   CO_RETURN_IF_ERROR(co_await task);
   if (call.status == wire::DafsStatus::kNotSupp) {
     not_direct.store(true, std::memory_order_relaxed);
@@ -36,6 +38,7 @@ dat::Task<absl::StatusOr<DirectoryPage>> Files::ReadDirectory(
     co_return page;
   }
   if (!call.ok()) co_return StatusOf(call, "read directory");
+  self.PutInto(after);
   DirectoryPage page;
   page.cookieverf = call.res.cookieverf;
   page.eof = call.res.eof;

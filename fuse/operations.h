@@ -227,7 +227,8 @@ class Operations {
   dat::Task<void> GetattrOfRoot(Call& call, InodeView root);
 
   dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> ReadChunk(
-      std::shared_ptr<DirectoryState> directory, uint64_t cookie, bool attributes);
+      std::shared_ptr<DirectoryState> directory, uint64_t cookie, bool attributes,
+      wire::FileAttributes* after = nullptr);
   void AddDots(DirectoryAnswer& answer, const DirectoryState& directory, uint64_t offset,
                bool plus);
   bool AsksAgain(const Call& call);

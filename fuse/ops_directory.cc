@@ -53,11 +53,19 @@ dat::Task<void> Operations::Opendir(Call& call) {
   if (!node) co_return;
   Caller who = CallerOf(call);
   auto directory = std::make_shared<DirectoryState>(call.nodeid(), node->handle, who);
+  const absl::Time asked_at = dat::Loop::Now();
+  const InodeTable::Moment asked = state_.inodes.MomentOf(call.nodeid());
+  wire::FileAttributes attributes;  // opendir(3) asks for them next
   absl::Status there;
   if (listing_habit_.Expected()) {
-    there = (co_await ReadChunk(directory, 0, /*attributes=*/true)).status();
+    there = (co_await ReadChunk(directory, 0, /*attributes=*/true, &attributes)).status();
   } else {
-    there = (co_await files_.GetAttributes(*who, node->handle)).status();
+    absl::StatusOr<wire::FileAttributes> found = co_await files_.GetAttributes(*who, node->handle);
+    if (found.ok()) attributes = *std::move(found);
+    there = found.status();
+  }
+  if (attributes.has(wire::kFattrChange)) {
+    state_.inodes.KeepFresh(call.nodeid(), asked, attributes, asked_at);
   }
   if (wire::DafsFromStatus(there) == wire::DafsStatus::kStale && !AsksAgain(call)) {
     call.ReplyStatus(there);
@@ -77,7 +85,8 @@ bool Operations::AsksAgain(const Call& call) {
 }
 
 dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> Operations::ReadChunk(
-    std::shared_ptr<DirectoryState> directory, uint64_t cookie, bool attributes) {
+    std::shared_ptr<DirectoryState> directory, uint64_t cookie, bool attributes,
+    wire::FileAttributes* after) {
   client::BufferPool& pool = files_.buffers();
   client::BufferLease lease = pool.TryAcquire(client::BufferUse::kReadTarget, kChunkBytes);
   if (!lease) {
@@ -94,7 +103,7 @@ dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> Operations::Rea
   if (cookie != 0) cookieverf = directory->cookieverf();
   uint64_t wanted = attributes ? kPlusAttributes : kNameAttributes;
   absl::StatusOr<client::DirectoryPage> page = co_await files_.ReadDirectory(
-      *directory->opener, directory->handle, cookie, cookieverf, kChunkBytes, wanted, lease);
+      *directory->opener, directory->handle, cookie, cookieverf, kChunkBytes, wanted, lease, after);
   if (!page.ok()) co_return page.status();
   chunk->eof = page->eof;
   chunk->entries.reserve(page->entries.count());

@@ -65,6 +65,12 @@ def prepare(root):
     for n in range(CALLS):
         (root / f"there-{n}").write_bytes(b"x" * 8192)
         (root / f"link-{n}").symlink_to("there-0")
+        (root / f"full-{n}").mkdir()
+        (root / f"full-{n}" / "entry").touch()
+
+
+def open_directory(path):
+    os.close(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
 
 
 # What each row of the table does; what makes it ready is done for all before the first is counted.
@@ -89,6 +95,10 @@ def rows(root, descriptors):
         "unlink": (None, lambda n: (root / f"moved-{n}").unlink()),
         "rmdir": (None, lambda n: (root / f"dir-{n}").rmdir()),
         "readlink": (lambda n: os.lstat(root / f"link-{n}"), lambda n: os.readlink(root / f"link-{n}")),
+        "list a directory": (lambda n: os.listdir(root / f"full-{n}"), lambda n: os.listdir(root / f"full-{n}")),
+        # Nobody lists what was opened last.
+        "open a directory": (lambda n: open_directory(root / f"full-{n}"),
+                             lambda n: open_directory(root / f"full-{n}")),
     }
 
 
