@@ -20,13 +20,20 @@ class Operations::DirectoryChange {
   DirectoryChange(const DirectoryChange&) = delete;
   DirectoryChange& operator=(const DirectoryChange&) = delete;
 
+  // It may take the name of a directory away: as it is sent, and as it is answered.
+  void RemovesDirectory() {
+    ++removals_;
+    inodes_.DirectoryRemoved();
+  }
+  // The same, of another change that this one is part of.
+  void RemovedDirectory() { ++removals_; }
   // For the server's answer: the directory's attributes behind the change.
   wire::FileAttributes* after() { return &after_; }
   // The change was answered. Before the kernel is.
   void End() {
     if (ended_) return;
     ended_ = true;
-    inodes_.EndChange(nodeid_, change_, std::move(after_), dat::Loop::Now());
+    inodes_.EndChange(nodeid_, change_, std::move(after_), dat::Loop::Now(), removals_);
   }
 
  private:
@@ -34,6 +41,7 @@ class Operations::DirectoryChange {
   const uint64_t nodeid_;
   const InodeTable::Change change_;
   wire::FileAttributes after_;
+  uint64_t removals_ = 0;
   bool ended_ = false;
 };
 

@@ -203,12 +203,12 @@ InodeTable::Change InodeTable::BeginChange(uint64_t nodeid, absl::Time now) {
     if (inode == nullptr) return {};
     Touched(*inode, now);
     const bool alone = inode->changes_begun == inode->changes_ended;
-    return {++inode->changes_begun, alone, now, {inode->touches, removals_}};
+    return {++inode->changes_begun, alone, now, {inode->touches, RemovalsOf(*inode)}};
   });
 }
 
 void InodeTable::EndChange(uint64_t nodeid, const Change& change, wire::FileAttributes after,
-                           absl::Time now) {
+                           absl::Time now, uint64_t removals) {
   With(nodeid, [&](Inode* inode) {
     // Number 0: the node was not known, or is another one by now.
     if (inode == nullptr || change.number == 0 || change.number > inode->changes_begun) return;
@@ -218,7 +218,7 @@ void InodeTable::EndChange(uint64_t nodeid, const Change& change, wire::FileAttr
     Touched(*inode, now);
     inode->changed_untold = true;
     if (!undisturbed || after.valid == 0) return;
-    Keep(*inode, std::move(after), change.begun.removals, now);
+    Keep(*inode, std::move(after), change.begun.removals + removals, now);
     inode->fresh_of_write = inode->type != wire::ObjectType::kDir;
   });
 }
@@ -233,7 +233,7 @@ void InodeTable::Keep(Inode& inode, wire::FileAttributes attributes, uint64_t re
 
 InodeTable::Moment InodeTable::MomentOf(uint64_t nodeid) const {
   return With(nodeid, [this](const Inode* inode) {
-    return Moment{inode != nullptr ? inode->touches : 0, removals_};
+    return inode != nullptr ? Moment{inode->touches, RemovalsOf(*inode)} : Moment();
   });
 }
 
@@ -261,7 +261,7 @@ std::optional<InodeTable::Fresh> InodeTable::TakeFresh(uint64_t nodeid, absl::Ti
     const absl::Duration least =
         directory ? times_.dir_min : std::min(times_.reg_min, kFreshFileFor);
     const absl::Duration age = now - inode->fresh_at;
-    if (age >= least || (!directory && inode->fresh_removals != removals_)) return std::nullopt;
+    if (age >= least || inode->fresh_removals != RemovalsOf(*inode)) return std::nullopt;
     const absl::Duration left = Tell(*inode, *fresh, inode->fresh_at) - age;
     return Fresh{std::move(*fresh), left, inode->fresh_of_write};
   });

@@ -102,7 +102,7 @@ class InodeTable {
   // How far what we did to the node had come, when the server was asked something about it.
   struct Moment {
     uint64_t touches = 0;
-    uint64_t removals = 0;
+    uint64_t removals = 0;  // of names of its kind of node
   };
 
   // A change by us of names in a directory, or of data of a file, while it is under way.
@@ -116,12 +116,14 @@ class InodeTable {
   // `after`: the attributes behind the change; nothing valid in them: not known. They are kept for
   // the kernel, which asks for them next, unless anything else of ours was under way meanwhile, or
   // the kernel was told of the node (by a LINK, say): whose attributes are the later ones nobody
-  // could say.
-  void EndChange(uint64_t nodeid, const Change& change, wire::FileAttributes after, absl::Time now);
+  // could say. `removals`: how often DirectoryRemoved was called for this change since it began.
+  void EndChange(uint64_t nodeid, const Change& change, wire::FileAttributes after, absl::Time now,
+                 uint64_t removals = 0);
 
   // For attributes that come with the answer to something else, of which the kernel is told
   // nothing: `now` is before the question, and they are kept likewise if nothing of ours has
-  // happened to the node since, and no name of any file was taken away.
+  // happened to the node since, and no name of any file (of any directory, for a directory) was
+  // taken away.
   Moment MomentOf(uint64_t nodeid) const;
   void KeepFresh(uint64_t nodeid, const Moment& asked, const wire::FileAttributes& attributes,
                  absl::Time now);
@@ -130,6 +132,8 @@ class InodeTable {
   // A name was taken away or given to another file, or is about to be; of which file is not known
   // here, and it is in the link count and ctime.
   void NameRemoved() { removals_.fetch_add(1, std::memory_order_acq_rel); }
+  // The same where it may be the name of a directory.
+  void DirectoryRemoved() { directory_removals_.fetch_add(1, std::memory_order_acq_rel); }
 
   // What was kept and is still good, once: the kernel keeps it as long as is said there, as if it
   // had been told when it came. That of a file is kept for a moment only.
@@ -206,7 +210,7 @@ class InodeTable {
     bool changed_untold = false;
     std::unique_ptr<wire::FileAttributes> fresh;  // as of fresh_at
     absl::Time fresh_at = absl::InfinitePast();
-    uint64_t fresh_removals = 0;  // what removals_ was then
+    uint64_t fresh_removals = 0;  // what RemovalsOf it was then
     bool fresh_of_write = false;
     std::shared_ptr<client::WriteTracker> writes;
   };
@@ -223,6 +227,9 @@ class InodeTable {
   template <class F>
   auto With(uint64_t nodeid, F&& use) const;
   static void Touched(Inode& inode, absl::Time now);
+  uint64_t RemovalsOf(const Inode& inode) const {
+    return inode.type == wire::ObjectType::kDir ? directory_removals_ : removals_;
+  }
   void EndMove(Inode& inode);
   bool FoundAt(Inode& inode, const Place& place, const Asker& asker);
   void Keep(Inode& inode, wire::FileAttributes attributes, uint64_t removals, absl::Time now);
@@ -234,6 +241,7 @@ class InodeTable {
   // Counts names taken away, begun and ended; publishes nothing: an answer of the server stands
   // between this and what is compared with it.
   std::atomic<uint64_t> removals_{0};
+  std::atomic<uint64_t> directory_removals_{0};
   // Nodes that are `moved`. Publishes nothing: a thread that uses a node has seen it in an answer.
   std::atomic<uint64_t> moved_{0};
   mutable std::array<Shard, kShards> shards_;

@@ -124,9 +124,14 @@ dat::Task<void> Operations::Unlink(Call& call) {
   if (!parent) co_return;
   Caller who = CallerOf(call);
   DirectoryChange change(state_.inodes, call.nodeid());
-  state_.inodes.NameRemoved();
+  const bool directory = call.header().opcode == FUSE_RMDIR;
+  auto removal = [&] {
+    state_.inodes.NameRemoved();
+    if (directory) change.RemovesDirectory();
+  };
+  removal();
   absl::Status removed = co_await files_.Remove(*who, parent->handle, name, change.after());
-  state_.inodes.NameRemoved();
+  removal();
   change.End();
   call.ReplyStatus(removed);
 }
@@ -173,9 +178,14 @@ dat::Task<void> Operations::RenameTo(Call& call, uint64_t new_directory, std::st
       flags == 0 ? files_.Rename(*who, from->handle, old_name, to->handle, new_name,
                                  from_change.after(), to_after)
                  : files_.Rename2(*who, from->handle, old_name, to->handle, new_name, flags);
-  state_.inodes.NameRemoved();
+  auto removal = [&] {
+    state_.inodes.NameRemoved();
+    from_change.RemovesDirectory();
+    if (to_change.has_value()) to_change->RemovedDirectory();
+  };
+  removal();
   absl::Status renamed = co_await renaming;
-  state_.inodes.NameRemoved();
+  removal();
   from_change.End();
   if (to_change.has_value()) to_change->End();
   int error = ErrnoFromStatus(renamed);

@@ -175,6 +175,25 @@ TEST_F(InodeTableTest, WhatCameWithAnOpenIsNotToldIfAnythingHappenedSinceItWasAs
   EXPECT_FALSE(table_.TakeFresh(node, start_).has_value()) << "the kernel knows better";
 }
 
+TEST_F(InodeTableTest, WhatIsKeptOfADirectoryEndsWithTheRemovalOfAnyOther) {
+  const wire::FileAttributes attributes = File(7, wire::ObjectType::kDir);
+  const uint64_t node = table_.Remember(Handle(5), attributes, {kRootNode, "d"});
+  auto kept = [&] { return table_.TakeFresh(node, start_ + absl::Seconds(1)).has_value(); };
+  table_.KeepFresh(node, table_.MomentOf(node), attributes, start_);
+  table_.NameRemoved();
+  EXPECT_TRUE(kept()) << "the name of a file";
+  table_.KeepFresh(node, table_.MomentOf(node), attributes, start_ + absl::Milliseconds(1));
+  table_.DirectoryRemoved();
+  EXPECT_FALSE(kept()) << "perhaps of this one";
+  // One in it: the attributes behind that are as good as any.
+  for (uint64_t others : {0, 1}) {
+    InodeTable::Change change = table_.BeginChange(node, start_ + absl::Milliseconds(2));
+    for (uint64_t i = 0; i < 2 + others; ++i) table_.DirectoryRemoved();
+    table_.EndChange(node, change, attributes, start_ + absl::Milliseconds(3), 2);
+    EXPECT_EQ(kept(), others == 0);
+  }
+}
+
 // Answers to two opens may come in another order than their questions went out.
 TEST_F(InodeTableTest, WhatWasAskedLaterIsToldOfTwoOpens) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
