@@ -186,7 +186,7 @@ TEST_F(InodeTableTest, WhatIsKeptOfADirectoryEndsWithTheRemovalOfAnyOther) {
   table_.DirectoryRemoved();
   EXPECT_FALSE(kept()) << "perhaps of this one";
   // One in it: the attributes behind that are as good as any.
-  for (uint64_t others : {0, 1}) {
+  for (uint64_t others : {uint64_t{0}, uint64_t{1}}) {
     InodeTable::Change change = table_.BeginChange(node, start_ + absl::Milliseconds(2));
     for (uint64_t i = 0; i < 2 + others; ++i) table_.DirectoryRemoved();
     table_.EndChange(node, change, attributes, start_ + absl::Milliseconds(3), 2);
