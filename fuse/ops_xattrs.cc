@@ -248,6 +248,8 @@ dat::Task<void> Operations::Removexattr(Call& call) {
   Touch(call.nodeid());
   absl::Status status = co_await files_.RemoveXattr(*who, node->handle, wire::AttributeOf(name));
   Touch(call.nodeid());
+  // As on local file systems: an ACL that is not there can be taken away.
+  if (IsPosixAcl(name) && Is(status, wire::DafsStatus::kNoEnt)) status = absl::OkStatus();
   call.ReplyErrno(XattrErrno(status));
 }
 

@@ -8,9 +8,11 @@ import hashlib
 import mmap
 import os
 import stat
+import struct
 
 libc = ctypes.CDLL(None, use_errno=True)
 PAGE = 4096
+NOBODY = 0xFFFFFFFF  # in an entry of an ACL that names nobody
 
 
 def pattern(seed, size):
@@ -219,6 +221,19 @@ class Side:
 
     def access(self, name, mode):
         return os.access(self.path(name), mode)
+
+    def set_acl(self, name, default, user, group, permissions):
+        """A POSIX ACL with an entry for a user and one for a group, and a mask; permissions: six, rwx of each entry."""
+        tags = ((1, NOBODY), (2, user), (4, NOBODY), (8, group), (16, NOBODY), (32, NOBODY))
+        value = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", tag, allowed, who)
+                                                for (tag, who), allowed in zip(tags, permissions))
+        os.setxattr(self.path(name), f"system.posix_acl_{'default' if default else 'access'}", value)
+
+    def get_acl(self, name, default):
+        return os.getxattr(self.path(name), f"system.posix_acl_{'default' if default else 'access'}")
+
+    def drop_acl(self, name, default):
+        os.removexattr(self.path(name), f"system.posix_acl_{'default' if default else 'access'}")
 
     def rename(self, name, new):
         try:

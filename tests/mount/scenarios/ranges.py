@@ -152,21 +152,29 @@ def nameless(rig):
     os.chdir("/")
 
 
+PROGRAM = SOURCE / "tests" / "mount" / "model"
+
+
+def model_arguments(rig, most):
+    # Of a change, it is told whether it broke something; only full runs look for what nobody has met yet.
+    size = ["--ops", most] if rig.full else ["--ops", 20_000, "--seed", "change"]
+    return [*size, *os.environ.get("DAFS_MODEL", "").split()]  # there: arguments of a run to do again
+
+
 @scenario(timeout=7200, variants=True)
 def model(rig):
     """20,000 random calls (1,000,000 in a full run) do the same on the mount and on a local directory."""
-    program = SOURCE / "tests" / "mount" / "model"
-    again = os.environ.get("DAFS_MODEL", "").split()  # arguments of a run to do again
-    # Of a change, it is told whether it broke something; only full runs look for what nobody has met yet.
-    size = ["--ops", 1_000_000] if rig.full else ["--ops", 20_000, "--seed", "change"]
-    rig.run([program, *size, *again, rig.root, rig.local], cwd="/", timeout=7000)
+    rig.run([PROGRAM, *model_arguments(rig, 1_000_000), rig.root, rig.local], cwd="/", timeout=7000)
+
+
+@scenario(timeout=7200, variants=True)
+def model_users(rig):
+    """The same by three users with random modes and owners: each may do what it may on a local directory."""
+    rig.run([PROGRAM, *model_arguments(rig, 500_000), "--users", rig.root, rig.local], cwd="/", timeout=7000)
 
 
 @scenario(timeout=7200, where="server")
 def model_shared(rig):
     """The same with two mounts without caches: what one does the other sees, as on one machine."""
     here, there = rig.mount_twice("noac,lookupcache=none")
-    again = os.environ.get("DAFS_MODEL", "").split()
-    size = ["--ops", 500_000] if rig.full else ["--ops", 20_000, "--seed", "change"]
-    rig.run([SOURCE / "tests" / "mount" / "model", *size, *again, "--beside", there, here, rig.local], cwd="/",
-            timeout=7000)
+    rig.run([PROGRAM, *model_arguments(rig, 500_000), "--beside", there, here, rig.local], cwd="/", timeout=7000)
