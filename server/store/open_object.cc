@@ -55,13 +55,23 @@ DafsStatus CheckRights(Object& file, uint32_t access) {
   return DafsStatus::kOk;
 }
 
-// Who may but execute a file has it open for reading, by OPEN_EXECUTE. What its owner may have
-// opened before he took away his own permission he may reclaim.
+// Whether the export takes a client's word for who the owner of `file` is: then any client of it
+// could have opened the file as its owner.
+bool BelievesOwner(const Object& file) {
+  struct statx stx;
+  const Squash squash = file.fs().exported->squash;
+  return squash == Squash::kNone ||
+         (squash == Squash::kRoot && Statx(file.path_fd(), &stx) == 0 && stx.stx_uid != 0);
+}
+
+// Who may but execute a file has it open for reading, by OPEN_EXECUTE. An open file stays open when
+// the permission it was opened by is taken away, and that it was open the client is believed where
+// it could have said so of the owner; the owner himself everywhere.
 DafsStatus CheckReclaim(Object& file, uint32_t access) {
   const DafsStatus status = CheckRights(file, access);
   if (status != DafsStatus::kAcces) return status;
   const bool executes = access == wire::kShareRead && MayExecute(file);
-  return executes || ActsAsOwner(file) ? DafsStatus::kOk : status;
+  return executes || ActsAsOwner(file) || BelievesOwner(file) ? DafsStatus::kOk : status;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // OPEN and what follows from it: create modes, shares, state ids, removal of open files.
 #include "server/store/grace.h"
+#include "server/store/identity.h"
 #include "tests/server/store_fixture.h"
 
 namespace dafs::server {
@@ -232,6 +233,7 @@ TEST_F(StoreOpenTest, AFileThatHasLostItsLastNameGetsNoOther) {
 // Shows DAFS-6.5.24-14: an open is reclaimed by handle.
 TEST_F(StoreOpenTest, ClaimPreviousAndOpenHandleOpenByHandle) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0600));
+  exports_[0].squash = Squash::kRoot;
   Start();
   EXPECT_DAFS(kStaleStateId, Write(user_, f, 0, "x"));
   wire::OpenArgs args = OpenArgs({}, "");
@@ -249,7 +251,14 @@ TEST_F(StoreOpenTest, ClaimPreviousAndOpenHandleOpenByHandle) {
   args.share_deny = wire::kShareWrite;
   EXPECT_DAFS(kExpired, Open(user_, args));  // more than it had, and at the cost of others
   args.share_deny = wire::kShareDenyNone;
+  // It may have been opened when the mode was another. The owner a client could name itself: but
+  // for root, who is nobody here.
+  RestoreOwnIdentity();
+  ASSERT_EQ(chown(Path("a/f").c_str(), 0, static_cast<gid_t>(-1)), 0);
   EXPECT_DAFS(kAcces, Open(other_, args));
+  RestoreOwnIdentity();
+  ASSERT_EQ(chown(Path("a/f").c_str(), user_.uid, static_cast<gid_t>(-1)), 0);
+  EXPECT_OK(Open(other_, args));
   wire::OpenHandleArgs by_handle;
   by_handle.filehandle = f.filehandle;
   by_handle.share_access = wire::kShareRead;

@@ -13,7 +13,7 @@ import time
 import processes
 import proxy
 from changes import Load, counter_differences
-from rig import Failure, Server, check, equal, errno_of, note, scenario
+from rig import SOURCE, Failure, Server, check, equal, errno_of, note, scenario
 
 
 def mount_through(rig, relay, server, options="", point=None):
@@ -156,6 +156,35 @@ def recover_kill(rig):
     note(f"{kills} kills, {sum(load.changes for load in loads)} changes, under locks "
          f"{sum(sum(load.increments) for load in loads)}")
     rig.umount(other)
+
+
+@scenario(timeout=3600, where="server")
+def recover_model(rig):
+    """The random calls of `model`, by three users, while dafsd is killed again and again: still as on a local directory."""
+    rig.expect("session with .* lost", "not connected", "no session for", "new session", "written again")
+    _, moments = drawn_moments()
+    server = rig.serve()
+    rig.mount(server)
+    size = ["--ops", "200000"] if rig.full else ["--ops", "20000"]
+    program = [str(SOURCE / "tests" / "mount" / "model"), "--users", *size, str(rig.mnt), str(rig.local)]
+    kills = 0
+    with subprocess.Popen(program, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True) as model:
+        deadline = time.monotonic() + (1500 if rig.full else 300) * rig.slowness
+        while True:
+            try:
+                output, _ = model.communicate(timeout=moments.uniform(0.2, 0.8))
+                break
+            except subprocess.TimeoutExpired:
+                kill(server)
+                server.start()
+                kills += 1
+            if time.monotonic() > deadline:
+                model.kill()
+                raise Failure(f"the model has not ended after {kills} kills")
+    note(output)
+    equal(model.returncode, 0, f"the model's exit status, with {kills} kills")
+    check(kills > 2, "it ended before the server was killed")
 
 
 KEEPS_FILES_OPEN = """
