@@ -222,6 +222,18 @@ class Side:
     def access(self, name, mode):
         return os.access(self.path(name), mode)
 
+    def set_attribute(self, name, attribute, size, seed, flags):
+        os.setxattr(self.path(name), attribute, pattern(seed, size), flags)
+
+    def get_attribute(self, name, attribute):
+        return os.getxattr(self.path(name), attribute)
+
+    def list_attributes(self, name):
+        return sorted(os.listxattr(self.path(name)))
+
+    def drop_attribute(self, name, attribute):
+        os.removexattr(self.path(name), attribute)
+
     def set_acl(self, name, default, user, group, permissions):
         """A POSIX ACL with an entry for a user and one for a group, and a mask; permissions: six, rwx of each entry."""
         tags = ((1, NOBODY), (2, user), (4, NOBODY), (8, group), (16, NOBODY), (32, NOBODY))
