@@ -43,7 +43,7 @@ struct Device {
 
 class SendQueueTest : public ::testing::Test {
  protected:
-  SendQueueTest() { queue_.Attach(&device_.queue_pair, nullptr); }
+  SendQueueTest() { queue_.Attach(&device_.queue_pair); }
 
   void Submit(Event event, uint64_t cookie, bool signaled = true, uint32_t bytes = 64) {
     ASSERT_TRUE(Try(event, cookie, signaled, bytes, false).ok());
@@ -206,7 +206,7 @@ TEST_F(SendQueueTest, ChainsOfAnyLengthFitAnyQueue) {
                    .max_segments = 1,
                    .max_request_bytes = 1 << 20},
                   ready_);
-  queue.Attach(&device_.queue_pair, nullptr);
+  queue.Attach(&device_.queue_pair);
   const ibv_sge segment = {.addr = 4096, .length = 64, .lkey = 1};
   Cookies reported;
   size_t completed = 0;
@@ -247,7 +247,7 @@ TEST_F(SendQueueTest, OfAChainThatIsRefusedHalfwayTheFirstHalfIsPosted) {
                     ready_);
     Device device;
     device.takes = taken;
-    queue.Attach(&device.queue_pair, nullptr);
+    queue.Attach(&device.queue_pair);
     SendQueue::Operation operation;
     operation.more = true;
     for (operation.cookie = 1; operation.cookie < 3; ++operation.cookie) {

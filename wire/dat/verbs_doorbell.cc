@@ -5,7 +5,6 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
@@ -13,14 +12,6 @@
 
 namespace dafs::dat::verbs {
 namespace {
-
-// No work requests: those are in the queue.
-ib_uverbs_post_send EmptyPost(const ibv_qp* queue_pair) {
-  ib_uverbs_post_send command = {};
-  command.qp_handle = queue_pair->handle;
-  command.wqe_size = sizeof(ib_uverbs_send_wr);
-  return command;
-}
 
 ib_uverbs_attr Attribute(uint16_t id, const void* data, size_t size) {
   ib_uverbs_attr attribute = {};
@@ -31,10 +22,14 @@ ib_uverbs_attr Attribute(uint16_t id, const void* data, size_t size) {
   return attribute;
 }
 
-// UVERBS_METHOD_INVOKE_WRITE: a command of write() as an ioctl.
-int RingByIoctl(ibv_qp* queue_pair) {
+}  // namespace
+
+// UVERBS_METHOD_INVOKE_WRITE (Linux 4.20): a command of write() as an ioctl.
+int RingDoorbell(ibv_qp* queue_pair) {
   constexpr size_t kAttributes = 3;
-  const ib_uverbs_post_send command = EmptyPost(queue_pair);
+  ib_uverbs_post_send command = {};  // no work requests: those are in the queue
+  command.qp_handle = queue_pair->handle;
+  command.wqe_size = sizeof(ib_uverbs_send_wr);
   ib_uverbs_post_send_resp response = {};
   // A constant lies in the place of its address.
   ib_uverbs_attr which = Attribute(UVERBS_ATTR_WRITE_CMD, nullptr, sizeof which.data);
@@ -52,33 +47,6 @@ int RingByIoctl(ibv_qp* queue_pair) {
   call->attrs[1] = Attribute(UVERBS_ATTR_CORE_OUT, &response, sizeof response);
   call->attrs[2] = which;
   return ioctl(queue_pair->context->cmd_fd, RDMA_VERBS_IOCTL, call) == 0 ? 0 : errno;
-}
-
-int RingByWrite(ibv_qp* queue_pair) {
-  ib_uverbs_post_send_resp response = {};
-  struct {
-    ib_uverbs_cmd_hdr header;
-    ib_uverbs_post_send command;
-  } call = {{}, EmptyPost(queue_pair)};
-  call.header.command = IB_USER_VERBS_CMD_POST_SEND;
-  call.header.in_words = sizeof call / 4;
-  call.header.out_words = sizeof response / 4;
-  call.command.response = reinterpret_cast<uintptr_t>(&response);
-  const ssize_t written = write(queue_pair->context->cmd_fd, &call, sizeof call);
-  return written == static_cast<ssize_t>(sizeof call) ? 0 : errno;
-}
-
-}  // namespace
-
-int Doorbell::Ring(ibv_qp* queue_pair, Opener& opener) {
-  if (by_ioctl_) {
-    const int error = RingByIoctl(queue_pair);
-    if (error == 0) return 0;
-    by_ioctl_ = false;  // not known, or known otherwise; a queue that is broken says so below too
-  }
-  int error = 0;
-  opener.Run([queue_pair, &error] { error = RingByWrite(queue_pair); });
-  return error;
 }
 
 }  // namespace dafs::dat::verbs

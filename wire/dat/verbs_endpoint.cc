@@ -139,7 +139,7 @@ VerbsEndpoint::VerbsEndpoint(Handles handles, VerbsDomain& domain, Origin origin
                std::min(options.max_windows, domain_.limits().max_windows)),
       queue_(send_limits, ready_),
       receives_(std::max(options.max_receives, 1u)) {
-  queue_.Attach(handles_.queue_pair->qp, handles_.connection->opener().get());
+  queue_.Attach(handles_.queue_pair->qp);
   segments_.reserve(send_limits.max_segments);
   ready_.Reserve(receives_.size() + send_limits.max_operations + 2);
 }

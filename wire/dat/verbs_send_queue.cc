@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "wire/dat/verbs_doorbell.h"
+#include "wire/dat/verbs_opener.h"
 #include "wire/status_macros.h"
 
 namespace dafs::dat::verbs {
@@ -190,7 +192,7 @@ absl::Status SendQueue::Ring() {
   ibv_send_wr* bad = nullptr;
   int error = std::abs(ibv_post_send(queue_pair_, chain_.data(), &bad));
   // A software device has the requests in its queue already, only the doorbell was refused.
-  if (bad == nullptr && Opener::IsRefusal(error)) error = doorbell_.Ring(queue_pair_, *opener_);
+  if (bad == nullptr && Opener::IsRefusal(error)) error = RingDoorbell(queue_pair_);
   // Of a request in the middle libsiw says here only that it was refused.
   if (bad != nullptr && error == 0) error = ENOMEM;
   absl::Status status;

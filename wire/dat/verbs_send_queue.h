@@ -29,8 +29,6 @@
 
 #include "absl/status/status.h"
 #include "wire/dat/dat.h"
-#include "wire/dat/verbs_doorbell.h"
-#include "wire/dat/verbs_opener.h"
 #include "wire/dat/verbs_ready.h"
 
 namespace dafs::dat::verbs {
@@ -53,11 +51,8 @@ class SendQueue {
   // `ready` receives the completions and outlives this.
   SendQueue(const SendQueueLimits& limits, ReadyList& ready);
 
-  // Before the first post. `queue_pair` lives until Abandon; `opener` outlives this.
-  void Attach(ibv_qp* queue_pair, Opener* opener) {
-    queue_pair_ = queue_pair;
-    opener_ = opener;
-  }
+  // Before the first post. `queue_pair` lives until Abandon.
+  void Attach(ibv_qp* queue_pair) { queue_pair_ = queue_pair; }
   const SendQueueLimits& limits() const { return limits_; }
   // The peer takes fewer reads at once than the device can start; 0: none. Before the first post.
   void LimitReads(uint32_t max_reads) {
@@ -143,8 +138,6 @@ class SendQueue {
   SendQueueLimits limits_;
   ReadyList& ready_;
   ibv_qp* queue_pair_ = nullptr;
-  Opener* opener_ = nullptr;
-  Doorbell doorbell_;
 
   std::vector<Slot> operations_;
   std::vector<ibv_sge> segments_;  // max_segments for each operation
