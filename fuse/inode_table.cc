@@ -229,6 +229,7 @@ void InodeTable::Keep(Inode& inode, wire::FileAttributes attributes, uint64_t re
   inode.fresh_at = now;
   inode.fresh_removals = removals;
   inode.fresh_of_write = false;
+  inode.fresh_for = 0;
 }
 
 InodeTable::Moment InodeTable::MomentOf(uint64_t nodeid) const {
@@ -238,12 +239,14 @@ InodeTable::Moment InodeTable::MomentOf(uint64_t nodeid) const {
 }
 
 void InodeTable::KeepFresh(uint64_t nodeid, const Moment& asked,
-                           const wire::FileAttributes& attributes, absl::Time now) {
+                           const wire::FileAttributes& attributes, absl::Time now,
+                           uint32_t thread) {
   With(nodeid, [&](Inode* inode) {
     if (inode == nullptr || inode->touches != asked.touches) return;
     if (inode->told && inode->told_at >= now) return;
     if (inode->fresh != nullptr && inode->fresh_at > now) return;  // somebody asked later
     Keep(*inode, attributes, asked.removals, now);
+    inode->fresh_for = thread;
   });
 }
 
@@ -253,13 +256,16 @@ void InodeTable::DropFresh(uint64_t nodeid) {
   });
 }
 
-std::optional<InodeTable::Fresh> InodeTable::TakeFresh(uint64_t nodeid, absl::Time now) {
+std::optional<InodeTable::Fresh> InodeTable::TakeFresh(uint64_t nodeid, absl::Time now,
+                                                       uint32_t thread) {
   return With(nodeid, [&](Inode* inode) -> std::optional<Fresh> {
     if (inode == nullptr || inode->fresh == nullptr) return std::nullopt;
+    if (inode->fresh_for != 0 && inode->fresh_for != thread) return std::nullopt;
     std::unique_ptr<wire::FileAttributes> fresh = std::move(inode->fresh);
     const bool directory = inode->type == wire::ObjectType::kDir;
-    const absl::Duration least =
-        directory ? times_.dir_min : std::min(times_.reg_min, kFreshFileFor);
+    const bool for_a_moment = !directory || inode->fresh_for != 0;
+    const absl::Duration kept = directory ? times_.dir_min : times_.reg_min;
+    const absl::Duration least = for_a_moment ? std::min(kept, kFreshFileFor) : kept;
     const absl::Duration age = now - inode->fresh_at;
     if (age >= least || inode->fresh_removals != RemovalsOf(*inode)) return std::nullopt;
     const absl::Duration left = Tell(*inode, *fresh, inode->fresh_at) - age;

@@ -125,8 +125,9 @@ class InodeTable {
   // happened to the node since, and no name of any file (of any directory, for a directory) was
   // taken away.
   Moment MomentOf(uint64_t nodeid) const;
+  // For the next question of `thread` alone, if it is not 0, and for a moment.
   void KeepFresh(uint64_t nodeid, const Moment& asked, const wire::FileAttributes& attributes,
-                 absl::Time now);
+                 absl::Time now, uint32_t thread = 0);
   // Something that the kernel expects to see in the attributes has happened: a read, a lock.
   void DropFresh(uint64_t nodeid);
   // A name was taken away or given to another file, or is about to be; of which file is not known
@@ -143,7 +144,7 @@ class InodeTable {
     absl::Duration valid_for;
     bool of_write = false;  // from EndChange of a file
   };
-  std::optional<Fresh> TakeFresh(uint64_t nodeid, absl::Time now);
+  std::optional<Fresh> TakeFresh(uint64_t nodeid, absl::Time now, uint32_t thread = 0);
   // Whether the last that happened to the file was a change whose outcome the kernel was not told.
   bool ChangedUntold(uint64_t nodeid) const;
 
@@ -212,6 +213,7 @@ class InodeTable {
     absl::Time fresh_at = absl::InfinitePast();
     uint64_t fresh_removals = 0;  // what RemovalsOf it was then
     bool fresh_of_write = false;
+    uint32_t fresh_for = 0;  // this thread's next question; 0: anybody's
     std::shared_ptr<client::WriteTracker> writes;
   };
   // A node and its handle are in one shard: the node id's low bits say which.

@@ -207,7 +207,8 @@ void Operations::ReplyNewEntry(Call& call, const absl::StatusOr<client::Node>& n
 }
 
 bool Operations::ReplyFresh(Call& call) {
-  std::optional<InodeTable::Fresh> fresh = state_.inodes.TakeFresh(call.nodeid(), dat::Loop::Now());
+  std::optional<InodeTable::Fresh> fresh =
+      state_.inodes.TakeFresh(call.nodeid(), dat::Loop::Now(), call.header().pid);
   if (!fresh.has_value()) {
     if (state_.inodes.ChangedUntold(call.nodeid())) stat_habit_.Asked();
     return false;

@@ -65,7 +65,7 @@ dat::Task<void> Operations::Opendir(Call& call) {
     there = found.status();
   }
   if (attributes.has(wire::kFattrChange)) {
-    state_.inodes.KeepFresh(call.nodeid(), asked, attributes, asked_at);
+    state_.inodes.KeepFresh(call.nodeid(), asked, attributes, asked_at, call.header().pid);
   }
   if (wire::DafsFromStatus(there) == wire::DafsStatus::kStale && !AsksAgain(call)) {
     call.ReplyStatus(there);

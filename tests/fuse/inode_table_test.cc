@@ -194,6 +194,16 @@ TEST_F(InodeTableTest, WhatIsKeptOfADirectoryEndsWithTheRemovalOfAnyOther) {
   }
 }
 
+TEST_F(InodeTableTest, WhatIsKeptForOneThreadIsToldToNoOther) {
+  const wire::FileAttributes attributes = File(7, wire::ObjectType::kDir);
+  const uint64_t node = table_.Remember(Handle(5), attributes, {kRootNode, "d"});
+  table_.KeepFresh(node, table_.MomentOf(node), attributes, start_, 12);
+  EXPECT_FALSE(table_.TakeFresh(node, start_, 13).has_value());
+  EXPECT_TRUE(table_.TakeFresh(node, start_, 12).has_value());
+  table_.KeepFresh(node, table_.MomentOf(node), attributes, start_ + absl::Seconds(1), 12);
+  EXPECT_FALSE(table_.TakeFresh(node, start_ + absl::Seconds(2), 12).has_value()) << "a second";
+}
+
 // Answers to two opens may come in another order than their questions went out.
 TEST_F(InodeTableTest, WhatWasAskedLaterIsToldOfTwoOpens) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
