@@ -20,13 +20,8 @@ class Operations::DirectoryChange {
   DirectoryChange(const DirectoryChange&) = delete;
   DirectoryChange& operator=(const DirectoryChange&) = delete;
 
-  // It may take the name of a directory away: as it is sent, and as it is answered.
-  void RemovesDirectory() {
-    ++removals_;
-    inodes_.DirectoryRemoved();
-  }
-  // The same, of another change that this one is part of.
-  void RemovedDirectory() { ++removals_; }
+  // InodeTable::DirectoryRemoved was called for this change: what it leaves is not older than that.
+  void CountRemoval() { ++removals_; }
   // For the server's answer: the directory's attributes behind the change.
   wire::FileAttributes* after() { return &after_; }
   // The change was answered. Before the kernel is.

@@ -56,9 +56,10 @@ dat::Task<void> Operations::Opendir(Call& call) {
   const absl::Time asked_at = dat::Loop::Now();
   const InodeTable::Moment asked = state_.inodes.MomentOf(call.nodeid());
   wire::FileAttributes attributes;  // opendir(3) asks for them next
-  absl::Status there;
+  wire::FileAttributes* const after = state_.inodes.KeepsFiles() ? &attributes : nullptr;
+  absl::Status there;  // other errors than STALE are the listing's to tell
   if (listing_habit_.Expected()) {
-    there = (co_await ReadChunk(directory, 0, /*attributes=*/true, &attributes)).status();
+    there = (co_await ReadChunk(directory, 0, /*attributes=*/true, after)).status();
   } else {
     absl::StatusOr<wire::FileAttributes> found = co_await files_.GetAttributes(*who, node->handle);
     if (found.ok()) attributes = *std::move(found);

@@ -127,7 +127,9 @@ dat::Task<void> Operations::Unlink(Call& call) {
   const bool directory = call.header().opcode == FUSE_RMDIR;
   auto removal = [&] {
     state_.inodes.NameRemoved();
-    if (directory) change.RemovesDirectory();
+    if (!directory) return;
+    state_.inodes.DirectoryRemoved();
+    change.CountRemoval();
   };
   removal();
   absl::Status removed = co_await files_.Remove(*who, parent->handle, name, change.after());
@@ -180,8 +182,9 @@ dat::Task<void> Operations::RenameTo(Call& call, uint64_t new_directory, std::st
                  : files_.Rename2(*who, from->handle, old_name, to->handle, new_name, flags);
   auto removal = [&] {
     state_.inodes.NameRemoved();
-    from_change.RemovesDirectory();
-    if (to_change.has_value()) to_change->RemovedDirectory();
+    state_.inodes.DirectoryRemoved();
+    from_change.CountRemoval();
+    if (to_change.has_value()) to_change->CountRemoval();
   };
   removal();
   absl::Status renamed = co_await renaming;
