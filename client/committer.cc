@@ -35,13 +35,14 @@ Committer::Committer(Runner& runner)
 dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitOnce(const Identity& who,
                                                                 const wire::FileHandle& file,
                                                                 uint64_t offset, uint32_t size,
-                                                                bool* safe) {
+                                                                bool* safe, bool can_wait) {
   const bool kept = store_.Holds(file);
   const uint64_t covered = store_.BeforeCommit(file);
   Call<wire::CommitArgs> call;
   call.args.filehandle = file;
   call.args.offset = kept ? 0 : offset;
   call.args.count = kept ? 0 : size;
+  call.can_wait = can_wait;
   CallBase* const chain[] = {&call};
   dat::Task<absl::Status> task = runner_.RunAll(&who, chain, "commit");
   CO_RETURN_IF_ERROR(co_await task);
@@ -52,11 +53,12 @@ dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitOnce(const Identity& 
 // COMMIT until nothing is left that the server lost meanwhile.
 dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitAll(const Identity& who,
                                                                const wire::FileHandle& file,
-                                                               uint64_t offset, uint32_t size) {
+                                                               uint64_t offset, uint32_t size,
+                                                               bool can_wait) {
   for (int round = 0; round < kMostRounds; ++round) {
     bool safe = false;
     dat::Task<absl::StatusOr<wire::Verifier>> committing =
-        CommitOnce(who, file, offset, size, &safe);
+        CommitOnce(who, file, offset, size, &safe, can_wait);
     absl::StatusOr<wire::Verifier> verifier = co_await committing;
     if (!verifier.ok() || safe) co_return verifier;
     dat::Task<absl::Status> writing = WriteAgain(file, *verifier);
@@ -250,7 +252,8 @@ dat::Task<void> Committer::CommitOld(absl::Time before) {
   for (const wire::FileHandle& file : store_.Files(before)) {
     std::optional<Uncommitted::Writer> writer = store_.WriterOf(file);
     if (!writer.has_value()) continue;
-    dat::Task<absl::StatusOr<wire::Verifier>> task = CommitAll(writer->who, file, 0, 0);
+    dat::Task<absl::StatusOr<wire::Verifier>> task =
+        CommitAll(writer->who, file, 0, 0, /*can_wait=*/true);
     absl::StatusOr<wire::Verifier> committed = co_await task;
     if (absl::IsCancelled(committed.status())) co_return;
     // A COMMIT that fails leaves the data to the next one. That of a file that is gone is let go.

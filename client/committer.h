@@ -36,10 +36,11 @@ class Committer {
                        wire::Verifier verifier);
 
   // COMMIT until nothing is left that the server lost meanwhile; of the whole file or, where
-  // nothing is kept of it, of a range (`size` 0: to the end).
+  // nothing is kept of it, of a range (`size` 0: to the end). `can_wait`: nobody waits for it, so it
+  // leaves with the next request.
   dat::Task<absl::StatusOr<wire::Verifier>> CommitAll(const Identity& who,
                                                       const wire::FileHandle& file, uint64_t offset,
-                                                      uint32_t size);
+                                                      uint32_t size, bool can_wait = false);
   // Commits the files with uncommitted data from `before` that time.
   dat::Task<void> CommitOld(absl::Time before);
 
@@ -53,7 +54,8 @@ class Committer {
  private:
   dat::Task<absl::StatusOr<wire::Verifier>> CommitOnce(const Identity& who,
                                                        const wire::FileHandle& file,
-                                                       uint64_t offset, uint32_t size, bool* safe);
+                                                       uint64_t offset, uint32_t size, bool* safe,
+                                                       bool can_wait = false);
   dat::Task<absl::Status> WriteAgain(wire::FileHandle file, wire::Verifier verifier);
   dat::Task<absl::StatusOr<uint32_t>> WritePieceAgain(wire::FileHandle file,
                                                       const Uncommitted::Piece& piece);

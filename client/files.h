@@ -253,9 +253,10 @@ class Files {
   // Makes last what was written until now: COMMIT of the range (size 0: to the end), or of the
   // whole file where unstable writes are kept (client/uncommitted.h); those that the server has
   // lost are written again first. An error is the server's, or one of data that could not be saved.
+  // `can_wait`: nobody waits for it, as of Close.
   dat::Task<absl::StatusOr<wire::Verifier>> Commit(const Identity& who,
                                                    const wire::FileHandle& file, uint64_t offset,
-                                                   uint32_t size);
+                                                   uint32_t size, bool can_wait = false);
 
   // ---- Ranges ------------------------------------------------------------------------------
   // Private procedures 1005 to 1007 (wire/messages_ranges.h): kUnimplemented from a server without

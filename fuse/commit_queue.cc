@@ -51,7 +51,7 @@ void CommitQueue::CommitAll(std::function<void()> done) {
 }
 
 bool CommitQueue::IsDue(const Entry& entry) const {
-  return ending_ || bytes_ > kMostBytes || dat::Loop::Now() - entry.since >= kCommitAfter;
+  return ending_ || bytes_ > kMostBytes || entry.since <= due_;
 }
 
 void CommitQueue::Pump() {
@@ -70,6 +70,7 @@ void CommitQueue::Pump() {
     timer_ =
         files_.loop().RunAfter(waiting_.front().since + kCommitAfter - dat::Loop::Now(), [this] {
           timer_ = 0;
+          due_ = dat::Loop::Now() - kCommitAfter + kTogether;
           Pump();
         });
   }
@@ -79,7 +80,9 @@ void CommitQueue::Pump() {
 dat::Task<void> CommitQueue::Commit(Entry entry) {
   const OpenState& open = *entry.open;
   client::WriteTracker::Mark mark = open.writes->BeforeCommit();
-  absl::StatusOr<wire::Verifier> verifier = co_await files_.Commit(*open.opener, open.handle, 0, 0);
+  // Nobody waits for it: a message of its own would cost more than the COMMIT.
+  absl::StatusOr<wire::Verifier> verifier =
+      co_await files_.Commit(*open.opener, open.handle, 0, 0, /*can_wait=*/!ending_);
   const Failure failure = FailureOf(verifier.status());
   if (failure == Failure::kGone) {
     open.writes->Forget();

@@ -1,6 +1,7 @@
 // Data that was written and is not yet on the server's stable storage: a COMMIT is sent for it in
 // the background, kCommitAfter after it was written, or as soon as there are more than kMostBytes
-// of it. close(2) waits for none of that, as on a local file system; fsync(2) does its own.
+// of it. It leaves with the next request of a program, or after a moment. close(2) waits for none
+// of that, as on a local file system; fsync(2) does its own.
 // Spec: 6.5.8 (COMMIT), 6.5.38 (unstable writes).
 // Belongs to one worker's thread. Never blocks.
 #pragma once
@@ -23,6 +24,8 @@ namespace dafs::fuse {
 class CommitQueue {
  public:
   static constexpr absl::Duration kCommitAfter = absl::Seconds(5);
+  // What was first written within so long is committed together, a little early.
+  static constexpr absl::Duration kTogether = absl::Milliseconds(250);
   static constexpr uint64_t kMostBytes = uint64_t{64} << 20;
   // COMMITs that are out at once: enough for a journal to take many in one write, and few enough to
   // leave slots and the server's disk threads to others.
@@ -54,6 +57,7 @@ class CommitQueue {
   std::list<Entry> waiting_;  // the oldest first
   absl::flat_hash_map<const client::WriteTracker*, std::list<Entry>::iterator> by_file_;
   uint64_t bytes_ = 0;  // of waiting_
+  absl::Time due_ = absl::InfinitePast();  // what was written until then
   size_t running_ = 0;
   bool pumping_ = false;
   bool ending_ = false;  // everything is due

@@ -96,7 +96,11 @@ dat::Task<void> Commit(Call& call) {
   wire::CommitRes res;
   DafsStatus status = DafsStatus::kServerFault;
   auto commit = [&] { status = session.store().Commit(call.caller(), args, &res); };
-  co_await Offload(session.pool(), session.loop(), commit);
+  if (session.store().CommitMayWait(args.filehandle)) {
+    co_await Offload(session.pool(), session.loop(), commit);
+  } else {
+    commit();
+  }
   call.Finish(status, args, res);
 }
 

@@ -52,10 +52,12 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
   if (!PrepareReceives(receive)) return OnSent(std::move(outgoing));
   dat::Segment segment = outgoing->buffer->segment(response_bytes);
   Outgoing* cookie = outgoing.release();
-  // Nobody waits for less than the whole chain, nor for the answer to a CLOSE.
+  // Nobody waits for less than the whole chain, nor for the answer to a CLOSE, and the turn is
+  // nothing beside what COMMIT takes.
   dat::Endpoint::SendOptions options;
-  options.more =
-      (chain != nullptr && !chain->waiting.empty()) || call.header().procedure == Proc::kClose;
+  const Proc procedure = call.header().procedure;
+  options.more = (chain != nullptr && !chain->waiting.empty()) || procedure == Proc::kClose ||
+                 procedure == Proc::kCommit;
   if (invalidates_) options.invalidate_context = invalidate;
   absl::Status posted = endpoint_->PostSend(CookieOf(cookie), {&segment, 1}, options);
   if (!posted.ok()) {

@@ -274,20 +274,29 @@ std::shared_ptr<const Fd> SyncFd(Object& file, int* error) {
 
 }  // namespace
 
+bool Store::CommitMayWait(const wire::FileHandle& filehandle) const {
+  if (IsOfAttributes(filehandle)) return true;
+  const FileSystem* fs = impl_->mounts->FindByFsHandle(filehandle.fshandle);
+  return fs == nullptr || !fs->memory;
+}
+
 DafsStatus Store::Commit(const Caller& caller, const wire::CommitArgs& args, wire::CommitRes* res) {
   if (IsOfAttributes(args.filehandle)) return impl_->attributes.Commit(caller, args, res);
   ObjectRef file;
   STORE_RETURN_IF_NOT_OK(impl_->ResolveObject(caller, args.filehandle, DafsStatus::kIsDir, &file));
   if (file->is_dir()) return DafsStatus::kIsDir;
   if (!file->is_regular()) return DafsStatus::kInval;
-  int error = 0;
-  const std::shared_ptr<const Fd> fd = SyncFd(*file, &error);
-  if (fd == nullptr) return StatusFromErrno(error);
-  // The whole file, whatever the range: the metadata must be flushed too (6.5.8-02).
-  if (fsync(fd->get()) != 0) {
-    error = errno;
-    impl_->write_verifier->Change();
-    return StatusFromErrno(error);
+  // Of one in memory nothing is ever written: fsync(2) would do nothing.
+  if (!file->fs().memory) {
+    int error = 0;
+    const std::shared_ptr<const Fd> fd = SyncFd(*file, &error);
+    if (fd == nullptr) return StatusFromErrno(error);
+    // The whole file, whatever the range: the metadata must be flushed too (6.5.8-02).
+    if (fsync(fd->get()) != 0) {
+      error = errno;
+      impl_->write_verifier->Change();
+      return StatusFromErrno(error);
+    }
   }
   res->writeverf = impl_->write_verifier->Of(file->fs());
   return DafsStatus::kOk;

@@ -307,6 +307,8 @@ class Store {
                           const wire::StateId& state_id, std::span<const iovec> from,
                           wire::StableHow stable_how, AppendResult* res);
 
+  // Whether Commit of it may wait for a disk.
+  bool CommitMayWait(const wire::FileHandle& filehandle) const;
   // 6.5.8.
   wire::DafsStatus Commit(const Caller& caller, const wire::CommitArgs& args, wire::CommitRes* res);
 

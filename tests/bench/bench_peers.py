@@ -180,6 +180,16 @@ class Dafs(System):
                                      *(["-o", joined] if joined else [])])
 
 
+class DafsOwn(Dafs):
+    """The same as a user mounts for themselves, as sshfs does by default: the server alone looks at permissions."""
+
+    name = "dafs-own"
+    about = "the same with nodefault_permissions"
+
+    def __init__(self, place):
+        super().__init__(place, "nodefault_permissions", self.name)
+
+
 class DafsUnsaved(Dafs):
     """The same with a server that keeps no answer: a change whose answer was lost with a session is not known."""
 
@@ -223,10 +233,20 @@ class Passthrough(System):
 
     name = "passthrough"
     about = "tests/bench/passthrough.cc, a FUSE file system that hands every call to the directory behind it"
+    more = ""
 
     def attach(self, caches):
         return self.spawn("client", [self.place.bin / "dafs_passthrough", self.point, "-f", "-o",
-                                     f"source={self.behind},timeout={SECONDS if caches else 0},default_permissions"])
+                                     f"source={self.behind},timeout={SECONDS if caches else 0},default_permissions"
+                                     f"{self.more}"])
+
+
+class PassthroughOverTcp(Passthrough):
+    """The least that FUSE and a server cost together, without a protocol: what mount.dafs can come close to."""
+
+    name = "over-tcp"
+    about = "the same, where another process is told of each call over TCP first, and answers"
+    more = ",over_tcp"
 
 
 class LibfusePassthrough(System):

@@ -1,8 +1,9 @@
 // A pass-through FUSE file system: every call goes to a directory behind it; the kernel keeps
 // attributes and names for `timeout` seconds, 0 by default.
 // What the kernel, libfuse and the system call cost together, against which mount.dafs is measured
-// (scripts/bench): what that, tar and git ask for.
-// One thread, libfuse's own loop.
+// (scripts/bench): what that, tar and git ask for. With `over_tcp` each call that a network file
+// system asks its server about is told to another process first, which answers: what TCP costs
+// besides. One thread, libfuse's own loop.
 #define FUSE_USE_VERSION 312
 #include <dirent.h>
 #include <fcntl.h>
@@ -23,11 +24,14 @@
 #include <utility>
 #include <vector>
 
+#include "round_trip.h"
+
 namespace {
 
 struct Settings {
   char* source = nullptr;
   int direct_io = 0;
+  int over_tcp = 0;
   double timeout = 0;
 };
 
@@ -43,6 +47,7 @@ struct FileSystem {
   Inode root;
   std::map<std::pair<dev_t, ino_t>, std::unique_ptr<Inode>> inodes;
   std::vector<char> buffer = std::vector<char>(1 << 20);
+  dafs::bench::RoundTrip server;
 };
 
 FileSystem& Of(fuse_req_t request) { return *static_cast<FileSystem*>(fuse_req_userdata(request)); }
@@ -83,6 +88,7 @@ int Find(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_entry_par
 }
 
 void Lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  Of(request).server.Make();
   fuse_entry_param entry = {};
   if (int error = Find(request, parent, name, entry); error != 0) {
     fuse_reply_err(request, error);
@@ -103,7 +109,7 @@ void Forget(fuse_req_t request, fuse_ino_t ino, uint64_t lookups) {
   fuse_reply_none(request);
 }
 
-void Getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
+void ReplyAttributes(fuse_req_t request, fuse_ino_t ino) {
   struct stat attributes = {};
   if (fstatat(At(request, ino).fd, "", &attributes, AT_EMPTY_PATH) != 0) {
     fuse_reply_err(request, errno);
@@ -112,7 +118,14 @@ void Getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
   }
 }
 
-void Setattr(fuse_req_t request, fuse_ino_t ino, struct stat* set, int what, fuse_file_info* info) {
+void Getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
+  // Where attributes are kept, the kernel asks behind a change, and who made it knows the answer.
+  if (Of(request).settings.timeout <= 0) Of(request).server.Make();
+  ReplyAttributes(request, ino);
+}
+
+void Setattr(fuse_req_t request, fuse_ino_t ino, struct stat* set, int what, fuse_file_info*) {
+  Of(request).server.Make();
   const std::string path = SelfPath(At(request, ino));
   int result = 0;
   if (what & FUSE_SET_ATTR_MODE) result = chmod(path.c_str(), set->st_mode);
@@ -131,7 +144,7 @@ void Setattr(fuse_req_t request, fuse_ino_t ino, struct stat* set, int what, fus
     result = utimensat(AT_FDCWD, path.c_str(), times, 0);
   }
   if (result == 0) {
-    Getattr(request, ino, info);
+    ReplyAttributes(request, ino);
   } else {
     ReplyResult(request, result);
   }
@@ -154,6 +167,7 @@ void Symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const ch
 }
 
 void Readlink(fuse_req_t request, fuse_ino_t ino) {
+  Of(request).server.Make();
   char target[4097] = {};
   if (readlinkat(At(request, ino).fd, "", target, sizeof target - 1) < 0) {
     fuse_reply_err(request, errno);
@@ -163,21 +177,25 @@ void Readlink(fuse_req_t request, fuse_ino_t ino) {
 }
 
 void Unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  Of(request).server.Make();
   ReplyResult(request, unlinkat(At(request, parent).fd, name, 0));
 }
 
 void Rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  Of(request).server.Make();
   ReplyResult(request, unlinkat(At(request, parent).fd, name, AT_REMOVEDIR));
 }
 
 void Rename(fuse_req_t request, fuse_ino_t from, const char* old_name, fuse_ino_t to,
             const char* new_name, unsigned flags) {
+  Of(request).server.Make();
   ReplyResult(request,
               renameat2(At(request, from).fd, old_name, At(request, to).fd, new_name, flags));
 }
 
 void Create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
             fuse_file_info* info) {
+  Of(request).server.Make();
   const int fd = openat(At(request, parent).fd, name,
                         (info->flags & ~(O_NOFOLLOW | O_DIRECT)) | O_CREAT | O_CLOEXEC, mode);
   fuse_entry_param entry = {};
@@ -194,6 +212,7 @@ void Create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode
 }
 
 void Statfs(fuse_req_t request, fuse_ino_t ino) {
+  Of(request).server.Make();
   struct statvfs numbers = {};
   if (fstatvfs(At(request, ino).fd, &numbers) != 0) {
     fuse_reply_err(request, errno);
@@ -203,6 +222,7 @@ void Statfs(fuse_req_t request, fuse_ino_t ino) {
 }
 
 void Open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* info) {
+  Of(request).server.Make();
   int fd = open(SelfPath(At(request, ino)).c_str(),
                 (info->flags & ~(O_NOFOLLOW | O_DIRECT)) | O_CLOEXEC);
   if (fd < 0) {
@@ -225,10 +245,12 @@ void Flush(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
 }
 
 void Fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* info) {
+  Of(request).server.Make();
   ReplyResult(request, fsync(static_cast<int>(info->fh)));
 }
 
 void Read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info* info) {
+  Of(request).server.Make(0, size);
   std::vector<char>& buffer = Of(request).buffer;
   ssize_t got =
       pread(static_cast<int>(info->fh), buffer.data(), std::min(size, buffer.size()), offset);
@@ -241,6 +263,7 @@ void Read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_i
 
 void Write(fuse_req_t request, fuse_ino_t, const char* data, size_t size, off_t offset,
            fuse_file_info* info) {
+  Of(request).server.Make(size);
   ssize_t put = pwrite(static_cast<int>(info->fh), data, size, offset);
   if (put < 0) {
     fuse_reply_err(request, errno);
@@ -265,6 +288,7 @@ void Releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
 }
 
 void Readdir(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info* info) {
+  Of(request).server.Make();
   std::vector<char>& buffer = Of(request).buffer;
   DIR* directory = reinterpret_cast<DIR*>(info->fh);  // NOLINT(performance-no-int-to-ptr)
   size = std::min(size, buffer.size());
@@ -311,6 +335,10 @@ fuse_lowlevel_ops Operations() {
 int Serve(const Settings& settings, fuse_args& arguments, const fuse_cmdline_opts& command) {
   FileSystem fs;
   fs.settings = settings;
+  if (settings.over_tcp != 0 && !fs.server.Start()) {
+    std::fprintf(stderr, "passthrough: the process that answers: %s\n", std::strerror(errno));
+    return 1;
+  }
   fs.root.fd = open(settings.source, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (fs.root.fd < 0) {
     std::fprintf(stderr, "passthrough: %s: %s\n", settings.source, std::strerror(errno));
@@ -334,21 +362,22 @@ int Serve(const Settings& settings, fuse_args& arguments, const fuse_cmdline_opt
 
 }  // namespace
 
-// dafs_passthrough DIR -o source=BEHIND[,direct_io][,timeout=SECONDS] [-f]
+// dafs_passthrough DIR -o source=BEHIND[,direct_io][,over_tcp][,timeout=SECONDS] [-f]
 int main(int argc, char** argv) {
   fuse_args arguments = FUSE_ARGS_INIT(argc, argv);
   Settings settings;
   const fuse_opt known[] = {{"source=%s", offsetof(Settings, source), 0},
                             {"direct_io", offsetof(Settings, direct_io), 1},
+                            {"over_tcp", offsetof(Settings, over_tcp), 1},
                             {"timeout=%lf", offsetof(Settings, timeout), 0},
                             FUSE_OPT_END};
   fuse_cmdline_opts command = {};
   if (fuse_opt_parse(&arguments, &settings, known, nullptr) != 0 ||
       fuse_parse_cmdline(&arguments, &command) != 0 || settings.source == nullptr ||
       command.mountpoint == nullptr) {
-    std::fprintf(
-        stderr,
-        "usage: dafs_passthrough DIR -o source=BEHIND[,direct_io][,timeout=SECONDS] [-f]\n");
+    std::fprintf(stderr,
+                 "usage: dafs_passthrough DIR -o "
+                 "source=BEHIND[,direct_io][,over_tcp][,timeout=SECONDS] [-f]\n");
     return 1;
   }
   int status = Serve(settings, arguments, command);

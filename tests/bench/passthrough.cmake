@@ -1,6 +1,6 @@
 # The peer and the probes of scripts/bench.
 find_package(ZLIB)
-add_executable(dafs_passthrough passthrough.cc)
+add_executable(dafs_passthrough passthrough.cc round_trip.cc)
 target_link_libraries(dafs_passthrough PRIVATE dafs_flags PkgConfig::FUSE3)
 add_executable(dafs_bench_probe bench_probe.cc posix_calls.cc)
 target_link_libraries(dafs_bench_probe PRIVATE dafs_flags)
