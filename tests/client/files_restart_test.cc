@@ -1,11 +1,9 @@
 // Files over a restart of the real server, and over the loss of its machine: what it keeps, what is
 // opened and written again.
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include "client/batch.h"
 #include "client/data_parts.h"
 #include "tests/client/server_fixture.h"
+#include "tests/server/mounts_differ.h"
 #include "wire/status.h"
 
 namespace dafs::client {
@@ -18,13 +16,6 @@ class FilesRestartTest : public ServerTest {
     if (!IsSkipped()) StartClient(Options());
   }
   void StopServer() { server_.reset(); }
-  // Whether the kernel tells a mount from every other since its start: Linux 6.8 does.
-  bool MountsDiffer() const {
-    constexpr unsigned kMountIdUnique = 0x4000;  // STATX_MNT_ID_UNIQUE, which old headers lack
-    struct statx stx = {};
-    return statx(AT_FDCWD, base_.c_str(), 0, kMountIdUnique, &stx) == 0 &&
-           (stx.stx_mask & kMountIdUnique) != 0;
-  }
   // What is known of clients and of unstable writes goes with the machine.
   void LoseMachine() {
     StopServer();
@@ -117,7 +108,9 @@ TEST_F(FilesRestartTest, AReadOnlyFileThatIsClosedIsWrittenAgain) {
 // What is in the server's page cache is not lost with its process, and what others have written
 // since is not undone.
 TEST_F(FilesRestartTest, ARestartOfTheServerAloneHasNothingWrittenAgain) {
-  if (!MountsDiffer()) GTEST_SKIP() << "before Linux 6.8 a server takes every restart for a loss";
+  if (!server::MountsDiffer()) {
+    GTEST_SKIP() << "before Linux 6.8 a server takes every restart for a loss";
+  }
   absl::StatusOr<OpenFile> file = Create("f", 0644);
   ASSERT_STATUS_OK(file);
   ASSERT_STATUS_OK(Write(*file, "old"));

@@ -98,6 +98,7 @@ void IwarpEndpoint::ReadReply() {
 }
 
 void IwarpEndpoint::OpenStream() {
+  ChooseCongestionControl(socket_.get());
   StreamOptions stream;
   stream.fd = socket_.get();
   stream.crc = crc_;

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
 
 namespace dafs::dat::iwarp {
 namespace {
@@ -19,6 +20,15 @@ namespace {
 void SetInt(int fd, int level, int option, int value) {
   // Best effort: each of these only makes things faster or failure noticed sooner.
   (void)setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+// By getsockname(2) or getpeername(2); an empty one if it has none.
+template <class Get>
+Address AddressBy(Get get, int fd) {
+  sockaddr_storage found = {};
+  socklen_t size = sizeof(found);
+  if (get(fd, reinterpret_cast<sockaddr*>(&found), &size) != 0) return {};
+  return {reinterpret_cast<const sockaddr*>(&found), size};
 }
 
 }  // namespace
@@ -43,6 +53,17 @@ void SetConnectionOptions(int fd, const IwarpOptions& options) {
   SetInt(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, seconds / 3));
   SetInt(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 3));
   SetInt(fd, IPPROTO_TCP, TCP_KEEPCNT, 2);
+}
+
+void ChooseCongestionControl(int fd) {
+  Address ours = AddressBy(getsockname, fd);
+  Address theirs = AddressBy(getpeername, fd);
+  ours.set_port(0);
+  theirs.set_port(0);
+  if (ours.size() == 0 || !(ours == theirs || theirs.is_loopback())) return;
+  constexpr std::string_view kReno = "reno";
+  // Best effort, as above.
+  (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());
 }
 
 void ResetOnClose(int fd) {

@@ -38,6 +38,11 @@ absl::StatusOr<OwnedFd> NewTcpSocket(int family);
 // Small messages at once, and a dead peer noticed within `options.dead_peer_timeout`.
 void SetConnectionOptions(int fd, const IwarpOptions& options);
 
+// For a connection that is made. One that never leaves this machine has no congestion to control,
+// and what paces it all the same (bbr) takes a third of its bandwidth: it gets "reno", which is
+// always there. Elsewhere the system's choice holds.
+void ChooseCongestionControl(int fd);
+
 // Closes the connection with a reset instead of an orderly end, when `fd` is closed.
 void ResetOnClose(int fd);
 
