@@ -81,7 +81,7 @@ class CallBase {
   bool chf_fh = false;
   bool chf_state_id = false;
 
-  // Nobody waits for the answer: the request may leave with the next one, within a millisecond.
+  // Nobody waits for the answer: the request may leave with the next one, within 5 ms.
   bool can_wait = false;
   // More of the like may follow at once: it leaves with them when the loop turns next.
   bool leaves_with_turn = false;

@@ -16,7 +16,8 @@
 namespace dafs::client {
 namespace {
 
-constexpr absl::Duration kMostWait = absl::Milliseconds(1);  // of a call that can wait
+// Of a call that can wait: longer than from one tick of the kernel to the next, see PostAll.
+constexpr absl::Duration kMostWait = absl::Milliseconds(5);
 
 // Whether a state-modifying request follows `index`: simple requests before it ask for their
 // result to be kept (DAFS_CHF_SAVE, 4.3.1).
@@ -194,8 +195,7 @@ Xid Session::XidOf(std::span<CallBase* const> chain, size_t index, uint16_t slot
   return xid;
 }
 
-// What waits leaves with the next request, or by itself: the timer is left to run out even when
-// there is no more to do for it.
+// What waits leaves with the next request, or by itself.
 void Session::PostSoon() {
   if (post_timer_ != 0) return;
   post_timer_ = loop_.RunAfter(kMostWait, [this] {
@@ -207,6 +207,9 @@ void Session::PostSoon() {
 // All of it in one piece, as far as the transport can.
 void Session::PostAll() {
   post_with_turn_ = false;
+  // Each sleep with a timer that is due before the kernel's next tick sets the machine's timer, and
+  // sets it back: microseconds each, in a virtual machine.
+  if (post_timer_ != 0) loop_.Cancel(std::exchange(post_timer_, 0));
   if (unposted_.empty()) return;
   for (size_t i = 0; i < unposted_.size() && state_ < State::kDying; ++i) {
     const auto [index, bytes] = unposted_[i];
