@@ -29,7 +29,7 @@ def svg(report):
              '<rect width="100%" height="100%" fill="white"/>',
              f'<text x="{LEFT}" y="16">time beside that of mount.dafs, 1 = the same, right = slower</text>']
     for number, name in enumerate(names):
-        at = 10 + number * 130
+        at = 10 + number * min(130, (LEFT + WIDTH + RIGHT - 10) // len(names))
         lines.append(f'<rect x="{at}" y="26" width="10" height="10" fill="{COLOURS[name]}"/>'
                      f'<text x="{at + 14}" y="35">{escaped(name)}</text>')
     value = least
