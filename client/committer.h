@@ -36,8 +36,8 @@ class Committer {
                        wire::Verifier verifier);
 
   // COMMIT until nothing is left that the server lost meanwhile; of the whole file or, where
-  // nothing is kept of it, of a range (`size` 0: to the end). `can_wait`: nobody waits for it, so it
-  // leaves with the next request.
+  // nothing is kept of it, of a range (`size` 0: to the end). `can_wait`: nobody waits for it, so
+  // it leaves with the next request.
   dat::Task<absl::StatusOr<wire::Verifier>> CommitAll(const Identity& who,
                                                       const wire::FileHandle& file, uint64_t offset,
                                                       uint32_t size, bool can_wait = false);

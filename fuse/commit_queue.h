@@ -56,7 +56,7 @@ class CommitQueue {
   client::Files& files_;
   std::list<Entry> waiting_;  // the oldest first
   absl::flat_hash_map<const client::WriteTracker*, std::list<Entry>::iterator> by_file_;
-  uint64_t bytes_ = 0;  // of waiting_
+  uint64_t bytes_ = 0;                     // of waiting_
   absl::Time due_ = absl::InfinitePast();  // what was written until then
   size_t running_ = 0;
   bool pumping_ = false;
