@@ -242,7 +242,7 @@ class Passthrough(System):
 
 
 class PassthroughOverTcp(Passthrough):
-    """The least that FUSE and a server cost together, without a protocol: what mount.dafs can come close to."""
+    """What FUSE and a server cost together, without a protocol, where each question of the kernel is one of both."""
 
     name = "over-tcp"
     about = "the same, where another process is told of each call over TCP first, and answers"

@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include "round_trip.h"
+#include "tests/bench/round_trip.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "round_trip.h"
+#include "tests/bench/round_trip.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +18,8 @@ namespace {
 // As long as those of a LOOKUP with a GETATTR of mount.dafs, about.
 constexpr size_t kRequest = 200;
 constexpr size_t kAnswer = 300;
-constexpr size_t kMost = 1 << 20;
+constexpr size_t kMost = 1 << 20;  // of data
+constexpr size_t kBuffer = std::max(kRequest, kAnswer) + kMost;
 
 struct Sizes {
   uint64_t sent;  // of data, behind the request
@@ -46,7 +48,7 @@ size_t Receive(int socket, char* bytes, size_t least, size_t most) {
 }
 
 void Answer(int socket) {
-  std::vector<char> bytes(kRequest + kMost);
+  std::vector<char> bytes(kBuffer);
   while (const size_t got = Receive(socket, bytes.data(), kRequest, bytes.size())) {
     Sizes sizes = {};
     std::memcpy(&sizes, bytes.data(), sizeof sizes);
@@ -92,16 +94,16 @@ bool RoundTrip::Start() {
     std::_Exit(0);
   }
   close(theirs);
-  bytes_.resize(kRequest + kMost);
+  bytes_.resize(kBuffer);
   return true;
 }
 
 void RoundTrip::Make(size_t data_sent, size_t data_received) {
   if (socket_ < 0) return;
-  const Sizes sizes = {data_sent, data_received};
+  const Sizes sizes = {std::min(data_sent, kMost), std::min(data_received, kMost)};
   std::memcpy(bytes_.data(), &sizes, sizeof sizes);
-  const size_t answer = kAnswer + data_received;
-  if (!SendAll(socket_, bytes_.data(), kRequest + data_sent) ||
+  const size_t answer = kAnswer + sizes.received;
+  if (!SendAll(socket_, bytes_.data(), kRequest + sizes.sent) ||
       Receive(socket_, bytes_.data(), answer, answer) == 0) {
     std::fprintf(stderr, "passthrough: the process that answers has gone\n");
     std::exit(1);

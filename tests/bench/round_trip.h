@@ -1,7 +1,6 @@
 // One message to another process and its answer, over loopback TCP and with nothing else to them:
-// the least that a network file system which asks its server adds to a call.
-#ifndef DAFS_TESTS_BENCH_ROUND_TRIP_H_
-#define DAFS_TESTS_BENCH_ROUND_TRIP_H_
+// what a network file system that asks its server once adds to a call.
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -18,8 +17,8 @@ class RoundTrip {
 
   // Starts the other process, which ends with this one. False, with errno, if that cannot be.
   bool Start();
-  // Sends a request with so many bytes of data and waits for an answer with so many. Nothing unless
-  // started.
+  // Sends a request with so many bytes of data, at most 1 MiB, and waits for an answer with so
+  // many. Nothing unless started.
   void Make(size_t data_sent = 0, size_t data_received = 0);
 
  private:
@@ -28,5 +27,3 @@ class RoundTrip {
 };
 
 }  // namespace dafs::bench
-
-#endif  // DAFS_TESTS_BENCH_ROUND_TRIP_H_

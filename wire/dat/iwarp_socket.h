@@ -39,7 +39,7 @@ absl::StatusOr<OwnedFd> NewTcpSocket(int family);
 void SetConnectionOptions(int fd, const IwarpOptions& options);
 
 // For a connection that is made. One that never leaves this machine has no congestion to control,
-// and what paces it all the same (bbr) takes a third of its bandwidth: it gets "reno", which is
+// and what paces it all the same (bbr) takes a quarter of its bandwidth: it gets "reno", which is
 // always there. Elsewhere the system's choice holds.
 void ChooseCongestionControl(int fd);
 
