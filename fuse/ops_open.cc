@@ -17,12 +17,10 @@ namespace {
 bool Writes(uint32_t flags) { return (ShareOf(flags) & wire::kShareWrite) != 0; }
 
 // Past the kernel's page cache: what was opened so, and appends, which the kernel would cache where
-// it believes the end to be, until it asks for the size. Kernels before 6.6 cannot map what is
-// opened this way, so there only appends that cannot be read.
-bool UsesDirectIo(uint32_t flags, uint64_t init_flags) {
-  if ((flags & O_DIRECT) != 0) return true;
-  if ((flags & O_APPEND) == 0 || !Writes(flags)) return false;
-  return (flags & O_ACCMODE) == O_WRONLY || (init_flags & kInitDirectIoAllowMmap) != 0;
+// it believes the end to be, and hand out from there, until it has asked for the size. Kernels
+// before 6.6 refuse shared maps of what is opened this way.
+bool UsesDirectIo(uint32_t flags) {
+  return (flags & O_DIRECT) != 0 || ((flags & O_APPEND) != 0 && Writes(flags));
 }
 
 // Errors of an OPEN by name that hold for the file and not only for its name.
@@ -89,7 +87,7 @@ fuse_open_out Operations::TakeOpen(const client::OpenFile& file, uint64_t nodeid
   if (file.attributes.has(wire::kFattrChange)) open->change = file.attributes.change;
   fuse_open_out out = {};
   out.fh = state_.open_files.Add(std::move(open));
-  if (UsesDirectIo(flags, state_.init_flags)) {
+  if (UsesDirectIo(flags)) {
     out.open_flags |= FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;
   }
   if (keep_cache) out.open_flags |= FOPEN_KEEP_CACHE;
