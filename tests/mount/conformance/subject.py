@@ -1,5 +1,6 @@
 """One of the two directories that are compared, and the diary of what was done in it."""
 
+import contextlib
 import errno
 import os
 import shutil
@@ -55,6 +56,11 @@ class Subject:
         os.chdir(self.root)
         shutil.rmtree(name)
 
+    def rest(self):
+        """Until the clock of ctime has ticked."""
+        if self.pause:
+            time.sleep(self.pause)
+
     def note(self, what, value):
         self.diary.append(f"{what}: {value}")
 
@@ -68,9 +74,11 @@ class Subject:
 
     def do(self, who, call, *arguments, watch=()):
         """Makes a call as `who` and notes its outcome, and what became of the paths in `watch`."""
-        befores = [self.look(path, age=True) for path in watch]
-        if watch and self.pause:
-            time.sleep(self.pause)
+        for path in watch:
+            self.age(path)
+        befores = [self.look(path) for path in watch]  # not before: two of them may be one file
+        if watch:
+            self.rest()
         if who != "root":
             become(who)
         try:
@@ -85,11 +93,14 @@ class Subject:
             self.note(f"{who}: {name} {words} -> {shorten(path)}", self.compare(before, self.look(path)))
         return outcome
 
-    def look(self, path, age=False):
-        """lstat of `path`, None if there is nothing; with `age` its times are first set to long ago."""
+    def age(self, path):
+        """Sets the times of `path`, if there is one, to long ago."""
+        with contextlib.suppress(OSError):
+            utimens(path, (OLD, 0), (OLD, 0), AT_SYMLINK_NOFOLLOW)
+
+    def look(self, path):
+        """lstat of `path`, None if there is nothing."""
         try:
-            if age:
-                utimens(path, (OLD, 0), (OLD, 0), AT_SYMLINK_NOFOLLOW)
             return os.lstat(path)
         except OSError:
             return None

@@ -81,7 +81,7 @@ def check_loads(loads, directory, seconds, stop=True):
         note(f"{load.directory}: {load.changes} changes, {load.counts}")
 
 
-@scenario(timeout=1800, where="server")
+@scenario(timeout=1800, where="server", loopback=True)
 def recover_cut(rig):
     """Connections cut, reset or stalled at the n-th segment or byte, swept over n: no error, the model's end state."""
     rig.expect("session with .* lost", "not known whether")
@@ -226,7 +226,7 @@ def recover_open(rig):
     equal((rig.export / "kept").read_bytes(), b"before after", "the file on the server")
 
 
-@scenario(timeout=300, where="server")
+@scenario(timeout=300, where="server", loopback=True)
 def recover_stop(rig):
     """A server that is stopped and continued, and a network that carries nothing for a while: everything waits."""
     rig.expect("session with .* lost", "still waiting")

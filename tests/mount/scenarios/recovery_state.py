@@ -125,7 +125,7 @@ def waits_until(actor, start, seconds, what):
     return took
 
 
-@scenario(timeout=1500, where="server")
+@scenario(timeout=1500, where="server", loopback=True)
 def recover_partition(rig):
     """A network that carries nothing for longer than the lease: one holder of a lock at a time, and the loser is told."""
     rig.expect("session with .* lost", "no session for", "new session", "could not be reclaimed", "still waiting",
