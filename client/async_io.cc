@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/data_parts.h"
+#include "client/exposure.h"
 #include "client/memory_use.h"
 #include "wire/check.h"
 #include "wire/status_macros.h"
@@ -86,7 +87,8 @@ class AsyncIo::Record final : public MemoryUse, public internal::GroupEntry {
   State state_ = State::kFree;
   bool write_ = false;
   bool registered_ = false;
-  uint32_t lanes_ = 0;  // coroutines that work on it
+  bool long_lists_ = false;  // its requests may name any number of segments
+  uint32_t lanes_ = 0;       // coroutines that work on it
   IoFile* file_ = nullptr;
   CompletionGroup* group_ = nullptr;
   wire::FileHandle handle_;
@@ -133,12 +135,14 @@ void AsyncIo::Record::Start(bool write, IoFile& file, std::span<const MemorySegm
   error_ = absl::OkStatus();
   UserMemory& memory = owner_.files_.buffers().user_memory();
   next_ = {};
-  next_.part = {&memory, this, segments_.data(), 0, 0};
+  next_.part = {&memory, this, segments_.data(), 0, 0, write};
   registered_ = true;
   for (const MemorySegment& segment : segments) {
     registered_ &= !segment.handle.is_null();
     memory.BeginUse(segment.handle);
   }
+  long_lists_ = segment_count_ > Exposure::kMostOfRequest && !memory.by_windows();
+  if (long_lists_) memory.BeginLongLists();
   ++file.out;
   ++owner_.out_;
   group.Issued();
@@ -152,10 +156,14 @@ bool AsyncIo::Record::Next(uint32_t most, Piece& piece) {
   }
   if (next_.range == range_count_) return false;
   const FileRange& range = ranges_[next_.range];
-  const uint32_t size = std::min(most, range.size - next_.in_range);
+  uint32_t size = std::min(most, range.size - next_.in_range);
   piece.start = next_.start;
-  piece.range = {range.offset + next_.in_range, size};
   piece.part = next_.part.Sub(0, size);
+  if (registered_ && !long_lists_) {
+    size = piece.part.BytesIn(Exposure::kMostOfRequest);
+    piece.part = next_.part.Sub(0, size);
+  }
+  piece.range = {range.offset + next_.in_range, size};
   next_.start += size;
   next_.in_range += size;
   if (next_.start < total_) next_.part = next_.part.Sub(size, 0);
@@ -210,6 +218,7 @@ void AsyncIo::Record::End(absl::Status status) {
   error_ = std::move(status);
   UserMemory& memory = owner_.files_.buffers().user_memory();
   for (size_t i = 0; i < segment_count_; ++i) memory.EndUse(segments_[i].handle);
+  if (long_lists_) memory.EndLongLists();
   --file_->out;
   --owner_.out_;
   file_ = nullptr;

@@ -18,7 +18,8 @@
 // A lost connection and a restarted server are not seen: what was out is issued again on a new
 // session, as all of client/files.h is. Nothing is allocated for an I/O once it is warm (coroutine
 // frames and records are kept), but for one of more than two segments to a request, whose list of
-// buffers is; nothing is ever registered for it.
+// buffers is; nothing is ever registered for it. Where the server reaches memory by windows
+// (client/exposure.h), each is open for its request only.
 #pragma once
 
 #include <cstdint>

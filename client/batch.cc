@@ -5,8 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/batch_call.h"
+#include "client/connection.h"
 #include "client/files.h"
 #include "client/runner.h"
+#include "client/session.h"
 #include "wire/check.h"
 #include "wire/limits.h"
 #include "wire/status_macros.h"
@@ -136,12 +138,36 @@ void Batches::RequeueLater(const EntryRef& entry) {
   });
 }
 
+void Batches::AfterWindows(const EntryRef& entry, absl::AnyInvocable<void()> then) {
+  if (entry->windows.empty()) return then();
+  SetState(*entry, State::kClosing);
+  entry->then = std::move(then);
+  // A session that is dying says so in SessionLost, or we are told to shut down.
+  Session* session = connection_.session();
+  if (session == nullptr) return;
+  session->EndWindows(entry->windows, [this, held = entry] { WindowsEnded(held); });
+}
+
+void Batches::WindowsEnded(const EntryRef& entry) {
+  const EntryRef held = entry;  // the argument may be in entries_
+  windows_out_ -= held->windows.size();
+  held->windows.clear();
+  if (held->then != nullptr) std::exchange(held->then, nullptr)();
+  breath_.WakeAll(absl::OkStatus());
+}
+
 void Batches::End(const EntryRef& entry, absl::Status status, uint32_t bytes_transferred) {
+  BatchResult result{std::move(status), bytes_transferred};
+  if (!result.status.ok()) result.bytes_transferred = 0;
+  AfterWindows(entry, [this, held = entry, result = std::move(result)]() mutable {
+    Tell(held, std::move(result));
+  });
+}
+
+void Batches::Tell(const EntryRef& entry, BatchResult result) {
   const EntryRef held = entry;  // the argument may be in entries_
   SetState(*held, State::kEnded);
   entries_.erase(held->id);
-  BatchResult result{std::move(status), bytes_transferred};
-  if (!result.status.ok()) result.bytes_transferred = 0;
   held->group->sink->OnBatchDone(held->item.cookie, result);
   held->group->queue->wake.WakeAll(absl::OkStatus());
 }
@@ -165,7 +191,8 @@ bool Batches::Cancel(uint64_t request_id) {
 Batches::Counts Batches::counts() const {
   Counts counts = counts_;
   for (const auto& [id, entry] : entries_) {
-    const bool at_server = entry->state == State::kSending || entry->state == State::kAccepted;
+    const bool at_server = entry->state == State::kSending || entry->state == State::kAccepted ||
+                           entry->state == State::kClosing;
     ++(at_server ? counts.outstanding : counts.queued);
   }
   return counts;

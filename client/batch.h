@@ -19,6 +19,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -39,14 +40,17 @@ class Files;
 class Session;
 
 // The memory of one item: the server writes it for reads and reads it for writes, and is registered
-// for that by whoever owns it. It stays the server's until the item's result is there.
+// for that by whoever owns it. It stays the server's until the item's result is there; memory
+// windows are ended before that is looked at.
 class BatchData {
  public:
   virtual ~BatchData() = default;
   virtual uint64_t size() const = 0;
-  // How the present session names it, in order; at most 256 buffers. Called as a request is
-  // encoded: each session registers it anew.
-  virtual void Advertise(wire::DirectOpBuffers& to) const = 0;
+  // The buffers that the server will know it by; at most 256.
+  virtual size_t buffers() const = 0;
+  // Opens it to the server, and says how that names it, in order: for a request that is being
+  // encoded, since each session registers it anew. Errors as of Exposure::Expose.
+  virtual absl::Status Expose(wire::DirectOpBuffers& to) const = 0;
   // Of its first `count` bytes.
   virtual wire::Checksum Checksum(uint32_t count, wire::ByteOrder order) const = 0;
 };
@@ -56,7 +60,8 @@ class LeaseBatchData final : public BatchData {
  public:
   explicit LeaseBatchData(const LeasePart& part) : part_(part) {}
   uint64_t size() const override { return part_.size; }
-  void Advertise(wire::DirectOpBuffers& to) const override { to.assign(1, part_.Advertise()); }
+  size_t buffers() const override { return 1; }
+  absl::Status Expose(wire::DirectOpBuffers& to) const override { return part_.Expose(to); }
   wire::Checksum Checksum(uint32_t count, wire::ByteOrder order) const override {
     return wire::ComputeChecksum(part_.bytes().first(count), order);
   }
@@ -164,16 +169,22 @@ class Batches final : public BackControlHandler {
 
   absl::Status Check(std::span<const BatchItem> items) const;
   EntryRef NewEntry(BatchItem item, const std::shared_ptr<Group>& group);
+  // `then` runs when the server can reach the item's memory no more by a window, perhaps before
+  // this returns; meanwhile the item is kClosing.
+  void AfterWindows(const EntryRef& entry, absl::AnyInvocable<void()> then);
+  void WindowsEnded(const EntryRef& entry);
   void SetState(Entry& entry, State state);
   void Requeue(const EntryRef& entry);
   void RequeueLater(const EntryRef& entry);
   void End(const EntryRef& entry, absl::Status status, uint32_t bytes_transferred = 0);
+  void Tell(const EntryRef& entry, BatchResult result);
   void EndAll(Queue& queue, const absl::Status& why);
 
   // batch_send.cc
   void StartPump();
   dat::Task<void> Pump();
-  dat::Task<absl::Status> AwaitBreath(absl::Time deadline);
+  dat::Task<absl::Status> AwaitBreath(Queue& queue, absl::Time deadline);
+  bool LacksWindows(const Queue& queue) const;
   std::vector<EntryRef> TakeFront(Queue& queue, const Session& session, bool synchronous);
   bool OverlapsKept(const Entry& entry) const;
   dat::Task<absl::Status> CommitOverlapped(EntryRef entry);
@@ -200,10 +211,11 @@ class Batches final : public BackControlHandler {
   uint64_t last_id_ = 0;
   absl::flat_hash_map<uint64_t, EntryRef> entries_;  // those that have not ended
   std::shared_ptr<Queue> queue_;                     // of Submit; owners: its groups too
-  WaitList breath_;                                  // who may not submit now
+  WaitList breath_;                                  // who may not submit, or lacks windows
   absl::Duration throttle_delay_ = kThrottleLeast;
   uint32_t wanted_completions_ = 0;
-  size_t accepted_ = 0;  // items that the server has taken and not reported
+  size_t accepted_ = 0;     // items that the server has taken and not reported
+  size_t windows_out_ = 0;  // memory windows of items
   Counts counts_;
   absl::Time last_heard_;  // of an item
   dat::Loop::TimerId pump_timer_ = 0;

@@ -1,5 +1,8 @@
 #include "client/batch_call.h"
 
+#include "client/files.h"
+#include "wire/status_macros.h"
+
 namespace dafs::client {
 
 std::optional<wire::StateId> BatchCall::NameItems(const Opens& opens,
@@ -11,6 +14,18 @@ std::optional<wire::StateId> BatchCall::NameItems(const Opens& opens,
     entry->state_id = *name;
   }
   return std::nullopt;
+}
+
+// A request that is sent again by the same session names the windows that are there.
+absl::Status BatchCall::Expose(Batches::Entry& entry) {
+  Exposure& exposure = owner_.files_.buffers().exposure();
+  if (!entry.windows.empty() && entry.windows_of == exposure.session()) return absl::OkStatus();
+  owner_.windows_out_ -= entry.windows.size();
+  absl::Status status = entry.item.data->Expose(entry.buffers);
+  exposure.Take(entry.windows);  // those of an item that failed, too: they are to be ended
+  entry.windows_of = exposure.session();
+  owner_.windows_out_ += entry.windows.size();
+  return status;
 }
 
 // What was reported meanwhile is not issued again: its memory is its owner's.
@@ -26,7 +41,8 @@ absl::StatusOr<size_t> BatchCall::Encode(const wire::RequestHeader& header, wire
     request.state_id = entry->state_id;
     request.rw_flag = item.rw_flag;
     request.chunks = item.chunks;
-    item.data->Advertise(request.request_buffers);
+    RETURN_IF_ERROR(Expose(*entry));
+    request.request_buffers = entry->buffers;
     if (checksums && item.rw_flag == wire::RwFlag::kWrite) {
       request.direct_checksum =
           item.data->Checksum(static_cast<uint32_t>(item.data->size()), order);

@@ -7,6 +7,7 @@
 
 #include "client/batch.h"
 #include "client/call.h"
+#include "client/exposure.h"
 #include "client/server_delay.h"
 
 namespace dafs::client {
@@ -16,6 +17,7 @@ enum class Batches::State : uint8_t {
   kSending,   // in a call
   kAccepted,  // the server has it and will report it
   kPausing,   // the server asked to wait
+  kClosing,   // the windows to its memory are being ended; `then` is what follows
   kEnded,
 };
 
@@ -34,6 +36,11 @@ struct Batches::Entry {
   std::shared_ptr<Group> group;  // owners: its entries
   State state = State::kQueued;
   wire::StateId state_id;  // the server's present name of item.state_id
+  // The windows to its memory, in the session Exposure::session, and what the server knows them by.
+  WindowContexts windows;
+  uint64_t windows_of = 0;
+  wire::DirectOpBuffers buffers;
+  absl::AnyInvocable<void()> then;
   bool hurried = false;
   bool overlap_committed = false;  // of what was kept when it was looked at last
   absl::Status timed_out;          // what it ends with once its memory is safe
@@ -55,7 +62,9 @@ inline absl::Status ClientEnds() { return absl::CancelledError("the client ends"
 
 class BatchCall final : public Call<wire::BatchSubmitArgs> {
  public:
-  explicit BatchCall(std::vector<Batches::EntryRef> entries) : entries_(std::move(entries)) {}
+  // `owner` outlives it.
+  BatchCall(Batches& owner, std::vector<Batches::EntryRef> entries)
+      : owner_(owner), entries_(std::move(entries)) {}
 
   // 5.2.3: one whose completions were cut off is issued again.
   bool idempotent() const override { return true; }
@@ -68,6 +77,9 @@ class BatchCall final : public Call<wire::BatchSubmitArgs> {
   const std::vector<Batches::EntryRef>& entries() const { return entries_; }
 
  private:
+  absl::Status Expose(Batches::Entry& entry);
+
+  Batches& owner_;
   std::vector<Batches::EntryRef> entries_;
 };
 

@@ -24,7 +24,8 @@ struct BatchIo::Io final : internal::GroupEntry, BatchData {
   Io(BatchIo& its_owner, uint64_t its_number) : owner(its_owner), number(its_number) {}
 
   uint64_t size() const override { return part.size; }
-  void Advertise(wire::DirectOpBuffers& to) const override { part.Advertise(to); }
+  size_t buffers() const override { return part.buffers(); }
+  absl::Status Expose(wire::DirectOpBuffers& to) const override { return part.Expose(to); }
   wire::Checksum Checksum(uint32_t count, wire::ByteOrder order) const override {
     return part.Checksum(count, order);
   }
@@ -69,7 +70,8 @@ absl::StatusOr<std::unique_ptr<BatchIo::Io>> BatchIo::Make(const BatchIoRequest&
   io->group = &group;
   io->file = request.file;
   io->segments.assign(request.memory.begin(), request.memory.end());
-  io->part = {&memory, &io->use, io->segments.data(), 0, static_cast<uint32_t>(bytes)};
+  io->part = {&memory,      &io->use, io->segments.data(), 0, static_cast<uint32_t>(bytes),
+              request.write};
   io->end.cookie = request.cookie;
   return io;
 }

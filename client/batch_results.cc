@@ -48,6 +48,10 @@ void Batches::OnBatchCompletion(const std::vector<wire::CompletionNotification>&
 }
 
 void Batches::Take(const EntryRef& entry, const wire::CompletionNotification& done) {
+  if (!entry->windows.empty()) {
+    // Nothing is believed of data that the server can still write.
+    return AfterWindows(entry, [this, held = entry, done] { Take(held, done); });
+  }
   absl::Status status;
   switch (Judge(*entry, done, &status)) {
     case Verdict::kEnd:
@@ -154,7 +158,7 @@ dat::Task<void> Batches::HurryLater(uint64_t request_id) {
 
 dat::Task<absl::Status> Batches::WantCompletions(uint32_t num_completions) {
   wanted_completions_ = num_completions;
-  BatchCall call({});
+  BatchCall call(*this, {});
   call.args.num_completions = num_completions;
   CallBase* const chain[] = {&call};
   dat::Task<absl::Status> task = files_.RunAll(nullptr, chain, "batch");
@@ -172,13 +176,16 @@ void Batches::SessionReady(Session& session) {
 // 5.2.3: what was not reported is issued again, in the old order.
 void Batches::SessionLost() {
   throttled_ = false;
+  windows_out_ = 0;
   std::vector<EntryRef> out;
   for (const auto& [id, entry] : entries_) {
-    if (entry->state == State::kAccepted) out.push_back(entry);
+    entry->windows.clear();  // the session's end was theirs
+    if (entry->state == State::kAccepted || entry->state == State::kClosing) out.push_back(entry);
   }
   std::sort(out.begin(), out.end(),
             [](const EntryRef& a, const EntryRef& b) { return a->id > b->id; });
   for (const EntryRef& entry : out) {
+    if (entry->state == State::kClosing) std::exchange(entry->then, nullptr)();
     if (entry->state != State::kAccepted) continue;
     if (!entry->timed_out.ok()) {
       End(entry, entry->timed_out);
@@ -231,7 +238,12 @@ void Batches::Shutdown() {
   loop_.Cancel(std::exchange(watch_timer_, 0));
   const absl::Status why = absl::CancelledError("the client ends");
   breath_.WakeAll(why);
-  while (!entries_.empty()) End(EntryRef(entries_.begin()->second), why);
+  while (!entries_.empty()) {
+    const EntryRef entry = entries_.begin()->second;
+    entry->windows.clear();  // there is no session any more
+    entry->then = nullptr;
+    End(entry, why);
+  }
   queue_->todo.clear();  // items hold their queue
 }
 

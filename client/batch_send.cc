@@ -58,9 +58,9 @@ dat::Task<void> Batches::Pump() {
 
 // 4.2.3: after WHOA_COWBOY nothing is submitted before something was reported. Spec gap: with
 // nothing out of this session there is nothing to be reported; then a while must do.
-dat::Task<absl::Status> Batches::AwaitBreath(absl::Time deadline) {
-  while (throttled_ && !shut_down_) {
-    if (accepted_ > 0) {
+dat::Task<absl::Status> Batches::AwaitBreath(Queue& queue, absl::Time deadline) {
+  while ((throttled_ || LacksWindows(queue)) && !shut_down_) {
+    if (accepted_ > 0 || LacksWindows(queue)) {
       absl::Status woken = co_await breath_.Wait(deadline);
       CO_RETURN_IF_ERROR(woken);
       continue;
@@ -73,13 +73,24 @@ dat::Task<absl::Status> Batches::AwaitBreath(absl::Time deadline) {
   co_return shut_down_ ? ClientEnds() : absl::OkStatus();
 }
 
+// Whether the first item must wait until those of others have ended, for want of memory windows.
+bool Batches::LacksWindows(const Queue& queue) const {
+  const Session* session = connection_.session();
+  if (session == nullptr || !session->by_windows() || windows_out_ == 0) return false;
+  const auto first = std::find_if(queue.todo.begin(), queue.todo.end(), [](const EntryRef& entry) {
+    return entry->state == State::kQueued;
+  });
+  return first != queue.todo.end() &&
+         windows_out_ + (*first)->item.data->buffers() > Exposure::kMostOfBatches;
+}
+
 // The items, from the front on, that one message takes: of one user, with the same wishes.
 std::vector<Batches::EntryRef> Batches::TakeFront(Queue& queue, const Session& session,
                                                   bool synchronous) {
   std::vector<EntryRef> taken;
   size_t request = kRequestBytes;
   size_t response = kResponseBytes;
-  wire::DirectOpBuffers buffers;
+  size_t windows = windows_out_;
   while (!queue.todo.empty() && taken.size() < wire::kBatchMax) {
     const EntryRef entry = queue.todo.front();
     if (entry->state != State::kQueued) {  // ended meanwhile
@@ -98,16 +109,18 @@ std::vector<Batches::EntryRef> Batches::TakeFront(Queue& queue, const Session& s
                        (group.who == first.who && group.options.window == first.options.window &&
                         group.options.num_completions == first.options.num_completions);
     if (!alike || (!taken.empty() && entry->hurried != taken.front()->hurried)) break;
-    entry->item.data->Advertise(buffers);
-    request += kItemBytes + ListBytes(entry->item.chunks.size()) + ListBytes(buffers.size());
+    const size_t buffers = entry->item.data->buffers();
+    if (session.by_windows() && windows > 0 && windows + buffers > Exposure::kMostOfBatches) break;
+    windows += buffers;
+    request += kItemBytes + ListBytes(entry->item.chunks.size()) + ListBytes(buffers);
     if (synchronous) response += kCompletionBytes;
     if (request > session.negotiated().max_request_size ||
-        response > session.negotiated().max_response_size || buffers.size() > wire::kBuffersMax) {
+        response > session.negotiated().max_response_size || buffers > wire::kBuffersMax) {
       if (!taken.empty()) break;
       queue.todo.pop_front();
       End(entry, absl::InvalidArgumentError(
                      absl::StrCat("batch: an item with ", entry->item.chunks.size(), " chunks and ",
-                                  buffers.size(), " buffers does not fit in a request of ",
+                                  buffers, " buffers does not fit in a request of ",
                                   session.negotiated().max_request_size, " bytes")));
       return taken;
     }
@@ -149,7 +162,7 @@ dat::Task<absl::Status> Batches::SendFront(Queue& queue) {
     co_return committed;
   }
   const absl::Time deadline = queue.todo.front()->group->deadline;
-  dat::Task<absl::Status> breathing = AwaitBreath(deadline);
+  dat::Task<absl::Status> breathing = AwaitBreath(queue, deadline);
   absl::Status status = co_await breathing;
   Session* session = nullptr;
   if (status.ok()) {
@@ -174,7 +187,7 @@ dat::Task<absl::Status> Batches::SendFront(Queue& queue) {
     co_return status;
   }
   const bool synchronous = queue.synchronous || !session->back_control_bound();
-  BatchCall call(TakeFront(queue, *session, synchronous));
+  BatchCall call(*this, TakeFront(queue, *session, synchronous));
   if (call.entries().empty()) co_return absl::OkStatus();
   const Entry& first = *call.entries().front();
   const std::shared_ptr<Group> group = first.group;  // not gone before the answer
@@ -222,7 +235,7 @@ void Batches::Failed(const BatchCall& call, const absl::Status& status) {
       entry->timed_out = status;
       SetState(*entry, State::kAccepted);
     } else if (ended && !shut_down_) {
-      Requeue(entry);  // it was not this one
+      AfterWindows(entry, [this, held = entry] { Requeue(held); });  // it was not this one
     } else {
       End(entry, status);
     }
@@ -237,7 +250,8 @@ void Batches::Answered(BatchCall& call) {
     ++counts_.throttled;
     throttled_ = true;
     for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
-      if ((*entry)->state == State::kSending) Requeue(*entry);
+      if ((*entry)->state != State::kSending) continue;
+      AfterWindows(*entry, [this, held = *entry] { Requeue(held); });
     }
     return;
   }
@@ -250,7 +264,7 @@ void Batches::Answered(BatchCall& call) {
     for (const EntryRef& entry : entries) {
       if (entry->state != State::kSending) continue;
       if (without) {
-        Requeue(entry);
+        AfterWindows(entry, [this, held = entry] { Requeue(held); });
       } else {
         End(entry, status);
       }
@@ -278,7 +292,7 @@ void Batches::Answered(BatchCall& call) {
   for (const EntryRef& entry : entries) {
     if (entry->state != State::kSending) continue;
     if (!lives) {
-      Requeue(entry);
+      AfterWindows(entry, [this, held = entry] { Requeue(held); });
       ++counts_.reissued;
       continue;
     }

@@ -284,12 +284,11 @@ absl::Status BufferPool::Register(dat::Domain& domain, bool access_by_windows) {
                    domain.Register(slab_.first(write_part_), access(dat::Access::kRemoteWrite)));
   ASSIGN_OR_RETURN(write_region_,
                    domain.Register(slab_.subspan(write_part_), access(dat::Access::kRemoteRead)));
-  return user_memory_.RegisterAll(domain);
+  return user_memory_.RegisterAll(domain, access_by_windows);
 }
 
 void BufferPool::Deregister() {
-  windows_ = nullptr;
-  exposed_.reset();
+  exposure_.UseWindows(nullptr);
   user_memory_.DeregisterAll();
   read_region_.reset();
   write_region_.reset();
@@ -304,27 +303,14 @@ const dat::Region& BufferPool::RegionOf(const BufferLease& lease) const {
 
 absl::StatusOr<wire::DirectOpBuffer> BufferPool::Expose(const BufferLease& lease, std::byte* at,
                                                         uint32_t size) {
-  if (windows_ == nullptr || size == 0) return Advertise(lease, at, size);
   const dat::Access right =
       lease.use() == BufferUse::kReadTarget ? dat::Access::kRemoteWrite : dat::Access::kRemoteRead;
-  ASSIGN_OR_RETURN(const dat::RemoteBuffer window,
-                   windows_->PostBind({at, size, &RegionOf(lease)}, right));
-  exposed_ = window.context;
-  wire::DirectOpBuffer buffer;
-  buffer.buffer_address = window.target_address;
-  buffer.buffer_byte_count = size;
-  buffer.buffer_handle = window.context;
-  return buffer;
+  return exposure_.Expose(RegionOf(lease), at, size, right);
 }
 
 wire::DirectOpBuffer BufferPool::Advertise(const BufferLease& lease, const std::byte* at,
                                            uint32_t size) const {
-  const dat::Region& region = RegionOf(lease);
-  wire::DirectOpBuffer buffer;
-  buffer.buffer_address = region.TargetAddressOf(at);
-  buffer.buffer_byte_count = size;
-  buffer.buffer_handle = region.context();
-  return buffer;
+  return Exposure::Advertise(RegionOf(lease), at, size);
 }
 
 BufferPool::Counts BufferPool::counts() const {

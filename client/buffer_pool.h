@@ -17,13 +17,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/exposure.h"
 #include "client/user_memory.h"
 #include "wire/dat/dat.h"
 #include "wire/types.h"
@@ -123,24 +123,21 @@ class BufferPool {
 
   // Registers the slab in the domain of a new session. Slow. The regions of the session before
   // are forgotten first: its endpoint is gone by then.
-  // `access_by_windows`: the slab is open to the server by memory windows only (UseWindows).
+  // `access_by_windows`: it is open to the server by memory windows only (Exposure::UseWindows).
   absl::Status Register(dat::Domain& domain, bool access_by_windows = false);
   // Before the domain goes.
   void Deregister();
-  // The endpoint of the session, on which a window is bound for each buffer that a request names.
-  // Null, and before the endpoint goes: none are bound any more.
-  void UseWindows(dat::Endpoint* endpoint) { windows_ = endpoint; }
+  // How it and the memory of the application are opened to the server.
+  Exposure& exposure() { return exposure_; }
 
   // How a peer names `size` bytes from `at` inside the lease's payload by the registration of the
   // slab, which says what the peer may do. Registered.
   wire::DirectOpBuffer Advertise(const BufferLease& lease, const std::byte* at,
                                  uint32_t size) const;
   // Opens `size` bytes from `at` inside the lease's payload to the server, and says how it names
-  // them. Registered. With windows: for one request, which is posted behind this; TakeExposed then
-  // has the window's context. Errors as of Endpoint::PostBind.
+  // them. Registered. Errors as of Exposure::Expose.
   absl::StatusOr<wire::DirectOpBuffer> Expose(const BufferLease& lease, std::byte* at,
                                               uint32_t size);
-  std::optional<uint32_t> TakeExposed() { return std::exchange(exposed_, std::nullopt); }
   BufferPin Pin(const BufferLease& lease);
 
   uint32_t large_bytes() const { return large_bytes_; }
@@ -181,9 +178,8 @@ class BufferPool {
   uint32_t quarantined_ = 0;
   std::unique_ptr<dat::Region> read_region_;
   std::unique_ptr<dat::Region> write_region_;
-  dat::Endpoint* windows_ = nullptr;
-  std::optional<uint32_t> exposed_;
-  UserMemory user_memory_;
+  Exposure exposure_;
+  UserMemory user_memory_{exposure_};
 };
 
 namespace internal {

@@ -70,7 +70,7 @@ struct ClientOptions {
   bool back_control_channel = false;
   // For the buffers of the pool, without either of those channels. Memory of the application and
   // batches need kOff: they are named by their registration.
-  Windows windows = Windows::kOff;
+  Windows windows = Windows::kAuto;
   // Asks the server to keep its answers to changes, so that a lost one can be fetched (5.2).
   bool response_cache = true;
 

@@ -25,7 +25,6 @@ struct LeasePart {
 
   std::byte* data() const { return lease->payload() + position; }
   std::span<std::byte> bytes() const { return {data(), size}; }
-  wire::DirectOpBuffer Advertise() const { return pool->Advertise(*lease, data(), size); }
   // Opens it to the server for the request that is being encoded, once in it.
   absl::StatusOr<wire::DirectOpBuffer> Expose() const { return pool->Expose(*lease, data(), size); }
   absl::Status Expose(wire::DirectOpBuffers& to) const {
@@ -69,6 +68,7 @@ struct UserPart {
   const MemorySegment* segments = nullptr;  // together they hold `skip` + `size` bytes at least
   uint64_t skip = 0;                        // bytes of them before the first of this part
   uint32_t size = 0;
+  bool for_write = false;  // the server reads it
 
   UserPart Sub(uint32_t before, uint32_t bytes) const {
     UserPart part = *this;
@@ -94,17 +94,36 @@ struct UserPart {
   bool given_back() const { return use->given_up() && !use->held(); }
   MemoryHold Hold() const { return MemoryHold(use); }
 
-  void Advertise(wire::DirectOpBuffers& to) const {
+  absl::Status Expose(wire::DirectOpBuffers& to) const {
     to.clear();
+    absl::Status status;
     ForEachSegment([&](const MemorySegment& segment, std::span<std::byte> bytes) {
-      to.push_back(
-          memory->Advertise(segment.handle, bytes.data(), static_cast<uint32_t>(bytes.size())));
+      absl::StatusOr<wire::DirectOpBuffer> buffer = memory->Expose(
+          segment.handle, bytes.data(), static_cast<uint32_t>(bytes.size()), for_write);
+      status = buffer.status();
+      if (buffer.ok()) to.push_back(*buffer);
+      return buffer.ok();
+    });
+    return status;
+  }
+  // The buffers that a request names it by.
+  size_t buffers() const {
+    size_t count = 0;
+    ForEachSegment([&](const MemorySegment&, std::span<std::byte>) {
+      ++count;
       return true;
     });
+    return count;
   }
-  absl::Status Expose(wire::DirectOpBuffers& to) const {
-    Advertise(to);
-    return absl::OkStatus();
+  // Its bytes in its first `most` buffers.
+  uint32_t BytesIn(size_t most) const {
+    uint32_t bytes = 0;
+    ForEachSegment([&](const MemorySegment&, std::span<std::byte> part) {
+      if (most-- == 0) return false;
+      bytes += static_cast<uint32_t>(part.size());
+      return true;
+    });
+    return bytes;
   }
   // Visits its bytes in order until `visit` says false; whether it never did.
   template <class F>

@@ -133,13 +133,10 @@ absl::Status Session::Post(wire::CredHandle cred, Exchange& exchange,
   std::array<uint32_t, kMaxChain> bytes;
   for (size_t i = 0; i < slots.size(); ++i) {
     absl::StatusOr<size_t> size = EncodeMember(cred, exchange.chain, i, slots_[slots[i]]);
-    if (windows_) {
-      slots_[slots[i]].window = pool_->TakeExposed();
-      windows_bound_ += slots_[slots[i]].window.has_value() ? 1 : 0;
-    }
+    if (windows_) pool_->exposure().Take(slots_[slots[i]].windows);
     if (!size.ok()) {
       for (uint16_t index : slots) {
-        DropWindow(slots_[index]);
+        DropWindows(slots_[index]);
         FreeSlot(slots_[index]);
       }
       // A window could not be bound: whoever asks again is to find that this session is over.
@@ -253,7 +250,7 @@ void Session::Fill(SessionReport& report) const {
   if (read_channel_bound_) report.transport += ", RDMA-read Channel";
   if (back_control_bound_) report.transport += ", Back-control Channel";
   report.memory_by_windows = windows_;
-  report.windows_bound = windows_bound_;
+  report.windows_bound = windows_ ? pool_->exposure().count() : 0;
   report.windows_ended = windows_ended_;
   if (pool_ != nullptr) report.memory = windows_ ? "memory windows" : no_windows_;
   report.peer = peer_.ToString();

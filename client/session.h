@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,6 +26,7 @@
 #include "client/call.h"
 #include "client/channel.h"
 #include "client/client.h"
+#include "client/exposure.h"
 #include "client/report.h"
 #include "wire/dat/dat.h"
 #include "wire/dat/loop.h"
@@ -109,6 +111,11 @@ class Session final : public dat::Pollable {
   void OnDirective(BackControlHandler* handler) {
     if (back_control_ != nullptr) back_control_->OnDirective(handler);
   }
+  // Whether the server reaches memory by a window for each request, or item of a batch.
+  bool by_windows() const { return windows_; }
+  // Ends windows that were not bound for an answer; `then` runs once the server can reach nothing
+  // by them, perhaps before this returns. Not after the end of the session, which ends them too.
+  void EndWindows(const WindowContexts& windows, absl::AnyInvocable<void()> then);
   uint32_t nreq() const { return nreq_; }
   void Fill(SessionReport& report) const;
 
@@ -171,8 +178,10 @@ class Session final : public dat::Pollable {
   // session_receive.cc
   absl::Status PostReceive(size_t index);
   bool WaitsForWindow(size_t index, uint32_t size_bytes);
-  void WindowEnded(uint64_t slot);
-  void DropWindow(Slot& slot);
+  absl::StatusOr<uint32_t> PostInvalidates(uint64_t cookie, const WindowContexts& windows);
+  void WindowEnded(uint64_t cookie);
+  void DropWindows(Slot& slot);
+  void HolderWindowEnded(uint64_t cookie);
   void Handle(const dat::Completion& completion);
   void HandleMessage(size_t index, uint32_t size_bytes);
   absl::StatusOr<Slot*> Match(const wire::ResponseHeader& header);
@@ -210,8 +219,15 @@ class Session final : public dat::Pollable {
   // Whether each request has a window for its buffer; else why there are none.
   bool windows_ = false;
   std::string no_windows_;
-  uint64_t windows_bound_ = 0;
   uint64_t windows_ended_ = 0;  // by us
+  // Who waits for the end of windows of his, by the cookie of that: above those of slots.
+  struct Holder {
+    uint32_t ending = 0;
+    absl::AnyInvocable<void()> then;
+  };
+  static constexpr uint64_t kNobody = ~uint64_t{0};
+  uint64_t last_holder_ = uint64_t{1} << 32;
+  absl::flat_hash_map<uint64_t, Holder> holders_;
   struct Response {
     size_t index = 0;  // of its receive
     uint32_t size_bytes = 0;

@@ -82,8 +82,11 @@ absl::Status Session::SetUp(dat::Provider& provider, const dat::Address& address
   sizes.max_receives = slots;
   sizes.max_sends = slots;
   sizes.max_segments = 1;
-  // One for each request, and as many that are being ended though their requests are gone.
-  if (windows_) sizes.max_windows = 2 * slots;
+  // Those of each request, and as many that are being ended though their requests are gone.
+  if (windows_) {
+    sizes.max_windows =
+        static_cast<uint32_t>(2 * slots * Exposure::kMostOfRequest + Exposure::kMostOfBatches);
+  }
   ASSIGN_OR_RETURN(endpoint_, pending->CreateEndpoint(*domain_, sizes));
   // As many as there can ever be answers: a request is only sent when its answer has a place.
   for (size_t i = 0; i < slots; ++i) RETURN_IF_ERROR(PostReceive(i));
@@ -91,7 +94,7 @@ absl::Status Session::SetUp(dat::Provider& provider, const dat::Address& address
   private_data_.invalidation = windows_;
   RETURN_IF_ERROR(endpoint_->Connect(EncodePrivateData(private_data_, options.byte_order)));
   private_data_.invalidation = false;  // that is for this channel only
-  if (windows_) pool_->UseWindows(endpoint_.get());
+  if (windows_) pool_->exposure().UseWindows(endpoint_.get());
   loop_.Add(this);
   return absl::OkStatus();
 }
@@ -103,9 +106,12 @@ void Session::ChooseWindows() {
   absl::Status can = domain_->windows();
   if (options.windows == Windows::kOff) {
     no_windows_ = "no memory windows: not wanted";
-  } else if (options.rdma_read_channel || options.back_control_channel) {
+  } else if (options.rdma_read_channel) {
     // A window is for the peer of one connection.
-    no_windows_ = "no memory windows: the server has further channels to reach memory by";
+    no_windows_ = "no memory windows: the server has a channel of its own to read memory by";
+  } else if (pool_->user_memory().has_long_lists()) {
+    no_windows_ = absl::StrCat("no memory windows: requests that name more than ",
+                               Exposure::kMostOfRequest, " segments are to be sent again");
   } else if (can.ok() || (absl::IsFailedPrecondition(can) && options.windows == Windows::kOn)) {
     windows_ = true;
   } else {

@@ -80,42 +80,68 @@ bool Session::WaitsForWindow(size_t index, uint32_t size_bytes) {
   auto decoded = wire::DecodeResponseHeader(message, negotiated_.order);
   absl::StatusOr<Slot*> slot = decoded.ok() ? Match(decoded->header) : decoded.status();
   Response response{index, size_bytes, slot.ok() ? *slot : nullptr};
-  if (response.slot != nullptr && response.slot->window.has_value() && !response.slot->ending) {
+  if (response.slot != nullptr && !response.slot->windows.empty()) {
     const auto cookie = static_cast<uint64_t>(response.slot - slots_.data());
-    const absl::Status ending = endpoint_->PostInvalidate(cookie, *response.slot->window);
-    if (ending.ok()) {
-      response.slot->ending = true;
-      ++windows_ended_;
-    } else if (absl::IsNotFound(ending)) {
-      response.slot->window.reset();
-    } else {
-      Fail(ending);
-      return true;
-    }
+    absl::StatusOr<uint32_t> ending = PostInvalidates(cookie, response.slot->windows);
+    if (!ending.ok()) return true;
+    response.slot->ending = *ending;
+    response.slot->windows.clear();
   }
-  if (waiting_.empty() && (response.slot == nullptr || !response.slot->ending)) return false;
+  if (waiting_.empty() && (response.slot == nullptr || response.slot->ending == 0)) return false;
   waiting_.push_back(response);
   return true;
 }
 
-void Session::WindowEnded(uint64_t slot) {
-  if (slot >= slots_.size()) return;  // of a request that was not sent
-  slots_[slot].window.reset();
-  slots_[slot].ending = false;
+// Asks for the end of `windows`; returns of how many it will be told with `cookie`: the others are
+// ended. After an error the session fails.
+absl::StatusOr<uint32_t> Session::PostInvalidates(uint64_t cookie, const WindowContexts& windows) {
+  uint32_t count = 0;
+  for (const uint32_t context : windows) {
+    absl::Status ending = endpoint_->PostInvalidate(cookie, context);
+    if (absl::IsNotFound(ending)) continue;
+    if (!ending.ok()) {
+      Fail(ending);
+      return ending;
+    }
+    ++count;
+    ++windows_ended_;
+  }
+  return count;
+}
+
+void Session::WindowEnded(uint64_t cookie) {
+  if (cookie >= slots_.size()) return HolderWindowEnded(cookie);
+  if (slots_[cookie].ending > 0 && --slots_[cookie].ending > 0) return;
   while (!waiting_.empty() && state_ < State::kDying) {
     const Response response = waiting_.front();
-    if (response.slot != nullptr && response.slot->ending) return;
+    if (response.slot != nullptr && response.slot->ending > 0) return;
     waiting_.pop_front();
     HandleMessage(response.index, response.size_bytes);
   }
 }
 
 // Of a request that will not be sent.
-void Session::DropWindow(Slot& slot) {
-  if (!slot.window.has_value()) return;
-  constexpr uint64_t kNobody = ~uint64_t{0};
-  const absl::Status ending = endpoint_->PostInvalidate(kNobody, *std::exchange(slot.window, {}));
-  if (!ending.ok() && !absl::IsNotFound(ending)) Fail(ending);
+void Session::DropWindows(Slot& slot) {
+  PostInvalidates(kNobody, slot.windows).IgnoreError();
+  slot.windows.clear();
+}
+
+void Session::EndWindows(const WindowContexts& windows, absl::AnyInvocable<void()> then) {
+  if (state_ >= State::kDying) return;
+  const uint64_t cookie = ++last_holder_;
+  const absl::StatusOr<uint32_t> ending = PostInvalidates(cookie, windows);
+  if (!ending.ok()) return;
+  if (*ending == 0) return then();
+  holders_.emplace(cookie, Holder{*ending, std::move(then)});
+  loop_.Touch(this);
+}
+
+void Session::HolderWindowEnded(uint64_t cookie) {
+  const auto at = holders_.find(cookie);
+  if (at == holders_.end() || --at->second.ending > 0) return;  // or of a request that was not sent
+  absl::AnyInvocable<void()> then = std::move(at->second.then);
+  holders_.erase(at);
+  then();
 }
 
 void Session::HandleMessage(size_t index, uint32_t size_bytes) {
@@ -220,7 +246,7 @@ void Session::Die() {
   loop_.Cancel(std::exchange(tick_, 0));
   loop_.Cancel(std::exchange(post_timer_, 0));
   loop_.Remove(this);
-  if (windows_) pool_->UseWindows(nullptr);
+  if (windows_) pool_->exposure().UseWindows(nullptr);
   EndChannels();
   ResumeAll();
   if (lost_) std::exchange(lost_, nullptr)();
@@ -234,7 +260,7 @@ void Session::Kill(absl::Status why) {
   loop_.Cancel(std::exchange(tick_, 0));
   loop_.Cancel(std::exchange(post_timer_, 0));
   loop_.Remove(this);
-  if (windows_) pool_->UseWindows(nullptr);
+  if (windows_) pool_->exposure().UseWindows(nullptr);
   EndChannels();
   endpoint_.reset();
   ResumeAll();
@@ -254,8 +280,9 @@ void Session::EndChannels() {
 void Session::ResumeAll() {
   for (Slot& slot : slots_) {
     if (slot.expects_answer && slot.exchange != nullptr) ++totals_[slot.proc].lost;
-    slot.expects_answer = slot.sending = slot.ending = false;
-    slot.window.reset();
+    slot.expects_answer = slot.sending = false;
+    slot.windows.clear();
+    slot.ending = 0;
     slot.exchange = nullptr;
     slot.call = nullptr;
     BufferPin pin = std::move(slot.pin);
@@ -264,6 +291,7 @@ void Session::ResumeAll() {
   in_flight_ = 0;
   unposted_.clear();
   waiting_.clear();
+  holders_.clear();
   while (Exchange* exchange = first_exchange_) {
     Finish(*exchange, absl::UnavailableError(absl::StrCat(NamesOf(exchange->chain),
                                                           ": session lost: ", why_.message())));

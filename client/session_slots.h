@@ -5,8 +5,8 @@
 #include <array>
 #include <coroutine>
 #include <cstdint>
-#include <optional>
 
+#include "client/exposure.h"
 #include "client/session.h"
 
 namespace dafs::client {
@@ -23,10 +23,10 @@ struct Session::Slot {
   uint32_t generation = 0;  // in the analyzer: tells an answer from one to an earlier request
   bool expects_answer = false;
   bool sending = false;
-  // The context of the memory window by which the server reaches the request's buffer; none once
-  // it is ended. `ending`: that was asked for, and the response waits for it.
-  std::optional<uint32_t> window;
-  bool ending = false;
+  // The memory windows by which the server reaches what the request names, until they are ended.
+  // `ending`: of how many that was asked for; the response waits for it.
+  WindowContexts windows;
+  uint32_t ending = 0;
   absl::Time posted;
 };
 

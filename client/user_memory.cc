@@ -53,7 +53,8 @@ absl::StatusOr<MemoryHandle> UserMemory::Register(std::span<std::byte> memory,
   }
   std::unique_ptr<dat::Region> region;
   if (domain_ != nullptr) {
-    ASSIGN_OR_RETURN(region, domain_->Register(memory, AccessOf(access)));
+    const dat::Access right = by_windows_ ? dat::Access::kWindows : AccessOf(access);
+    ASSIGN_OR_RETURN(region, domain_->Register(memory, right));
   }
   if (index == entries_.size()) entries_.emplace_back();
   Entry& entry = entries_[index];
@@ -105,23 +106,22 @@ void UserMemory::EndUse(MemoryHandle handle) {
   if (Entry* entry = Find(handle)) --entry->uses;
 }
 
-wire::DirectOpBuffer UserMemory::Advertise(MemoryHandle handle, const std::byte* at,
-                                           uint32_t size) const {
+absl::StatusOr<wire::DirectOpBuffer> UserMemory::Expose(MemoryHandle handle, std::byte* at,
+                                                        uint32_t size, bool for_write) const {
   const Entry* entry = Find(handle);
   DAFS_CHECK(entry != nullptr && entry->region != nullptr,
              "memory of the application is advertised without a session");
-  wire::DirectOpBuffer buffer;
-  buffer.buffer_address = entry->region->TargetAddressOf(at);
-  buffer.buffer_byte_count = size;
-  buffer.buffer_handle = entry->region->context();
-  return buffer;
+  return exposure_.Expose(*entry->region, at, size,
+                          for_write ? dat::Access::kRemoteRead : dat::Access::kRemoteWrite);
 }
 
-absl::Status UserMemory::RegisterAll(dat::Domain& domain) {
+absl::Status UserMemory::RegisterAll(dat::Domain& domain, bool access_by_windows) {
   DeregisterAll();
+  by_windows_ = access_by_windows;
   for (Entry& entry : entries_) {
     if (entry.memory.empty()) continue;
-    ASSIGN_OR_RETURN(entry.region, domain.Register(entry.memory, entry.access));
+    const dat::Access right = by_windows_ ? dat::Access::kWindows : entry.access;
+    ASSIGN_OR_RETURN(entry.region, domain.Register(entry.memory, right));
   }
   domain_ = &domain;
   return absl::OkStatus();

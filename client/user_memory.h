@@ -3,7 +3,7 @@
 // user's responsibility), FAST03 4 (memory registration); WIRE 10.
 //
 // Belongs to the thread of its loop. Register and Deregister are slow; nothing else is, and nothing
-// else allocates.
+// else allocates, but Expose for requests of more than one window.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/exposure.h"
 #include "wire/dat/dat.h"
 #include "wire/types.h"
 
@@ -43,8 +44,8 @@ enum class MemoryAccess : uint8_t {
 
 class UserMemory {
  public:
-  UserMemory() = default;
-  ~UserMemory();  // no session is left
+  explicit UserMemory(Exposure& exposure) : exposure_(exposure) {}  // which outlives it
+  ~UserMemory();                                                    // no session is left
   UserMemory(const UserMemory&) = delete;
   UserMemory& operator=(const UserMemory&) = delete;
 
@@ -61,12 +62,23 @@ class UserMemory {
   void BeginUse(MemoryHandle handle);
   void EndUse(MemoryHandle handle);
 
-  // How a peer of the present session names `size` bytes from `at` of it.
-  wire::DirectOpBuffer Advertise(MemoryHandle handle, const std::byte* at, uint32_t size) const;
+  // Opens `size` bytes from `at` of it to the server, to be written or (`for_write`, by the
+  // application) read, and says how the server names them. There is a session. Errors as of
+  // Exposure::Expose.
+  absl::StatusOr<wire::DirectOpBuffer> Expose(MemoryHandle handle, std::byte* at, uint32_t size,
+                                              bool for_write) const;
 
   // All of it in the domain of a new session, and what is added while that lasts.
-  absl::Status RegisterAll(dat::Domain& domain);
+  // `access_by_windows`: it is open to the server by memory windows only.
+  absl::Status RegisterAll(dat::Domain& domain, bool access_by_windows);
   void DeregisterAll();  // before the domain goes
+
+  // Whether the requests of an I/O that begins now may each name Exposure::kMostOfRequest segments
+  // only. Brackets one whose requests may name more: there are no windows meanwhile.
+  bool by_windows() const { return by_windows_; }
+  void BeginLongLists() { ++long_lists_; }
+  void EndLongLists() { --long_lists_; }
+  bool has_long_lists() const { return long_lists_ > 0; }
 
   size_t bytes() const { return bytes_; }
 
@@ -81,7 +93,10 @@ class UserMemory {
   const Entry* Find(MemoryHandle handle) const;
   Entry* Find(MemoryHandle handle);
 
+  Exposure& exposure_;
   std::vector<Entry> entries_;
+  bool by_windows_ = false;
+  uint32_t long_lists_ = 0;
   dat::Domain* domain_ = nullptr;  // of the present session
   size_t bytes_ = 0;
 };

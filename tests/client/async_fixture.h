@@ -42,6 +42,11 @@ inline std::string RandomText(size_t bytes, uint64_t seed) {
 
 class AsyncTest : public ServerTest {
  protected:
+  ClientOptions Options() {
+    ClientOptions options = ServerTest::Options();
+    options.windows = windows_;
+    return options;
+  }
   void StartIo(ClientOptions options, uint32_t most_out = AsyncIo::kDefaultMostOut) {
     StartClient(std::move(options));
     io_ = std::make_unique<AsyncIo>(*files_, root_user_, most_out);
@@ -102,8 +107,13 @@ class AsyncTest : public ServerTest {
     return completion;
   }
 
+  Windows windows_ = Windows::kOff;
   std::unique_ptr<AsyncIo> io_;
   std::unique_ptr<CompletionGroup> group_;
 };
+
+inline std::string NameOf(Windows windows) {
+  return windows == Windows::kOff ? "Plain" : "Windows";
+}
 
 }  // namespace dafs::client

@@ -74,11 +74,20 @@ class AsyncFaultsTest : public AsyncTest {
   }
 };
 
-class CutTest : public AsyncFaultsTest, public testing::WithParamInterface<dat::FaultKind> {};
-INSTANTIATE_TEST_SUITE_P(Kinds, CutTest,
-                         testing::Values(dat::FaultKind::kPostFails, dat::FaultKind::kCutBefore,
-                                         dat::FaultKind::kCutAfter,
-                                         dat::FaultKind::kLoseCompletion));
+class CutTest : public AsyncFaultsTest,
+                public testing::WithParamInterface<std::tuple<dat::FaultKind, Windows>> {
+ protected:
+  void SetUp() override {
+    AsyncFaultsTest::SetUp();
+    windows_ = std::get<Windows>(GetParam());
+  }
+  static dat::FaultKind Kind() { return std::get<dat::FaultKind>(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, CutTest,
+    testing::Combine(testing::Values(dat::FaultKind::kPostFails, dat::FaultKind::kCutBefore,
+                                     dat::FaultKind::kCutAfter, dat::FaultKind::kLoseCompletion),
+                     testing::Values(Windows::kOff, Windows::kOn)));
 
 // Shows FAST03-3.1-09, FAST03-3.2-09.
 TEST_P(CutTest, EveryIoEndsOnceWhereverTheConnectionIsCut) {
@@ -87,7 +96,7 @@ TEST_P(CutTest, EveryIoEndsOnceWhereverTheConnectionIsCut) {
   int hit = 0;
   for (uint64_t message = 10; message <= 60; message += message < 30 ? 2 : 5) {
     SCOPED_TRACE(testing::Message() << "message " << message << " of the connection");
-    faulty.plan = {GetParam(), dat::kFaultSend, message};
+    faulty.plan = {Kind(), dat::kFaultSend, message};
     faulty.faulty = 1;
     faulty.connections = 0;
     StartIo(FaultyOptions(faulty));
@@ -107,7 +116,7 @@ TEST_P(CutTest, EveryIoEndsOnceWhereverTheConnectionIsCut) {
 // A connection that ends again and again, each time after some work was done.
 TEST_P(CutTest, AllIsDoneOverManyConnections) {
   FaultyProvider faulty(*provider_);
-  faulty.plan = {GetParam(), dat::kFaultSend, 40};
+  faulty.plan = {Kind(), dat::kFaultSend, 40};
   faulty.faulty = 1000;
   std::string model = RandomText(64 * kBlock, 2);
   StartIo(FaultyOptions(faulty));

@@ -6,12 +6,20 @@
 namespace dafs::client {
 namespace {
 
-using AsyncIoTest = AsyncTest;
+class AsyncIoTest : public AsyncTest, public testing::WithParamInterface<Windows> {
+ protected:
+  void SetUp() override {
+    AsyncTest::SetUp();
+    windows_ = GetParam();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Memory, AsyncIoTest, testing::Values(Windows::kOff, Windows::kOn),
+                         [](const auto& info) { return NameOf(info.param); });
 
 constexpr uint32_t kBlock = 24 << 10;  // direct, both ways
 
 // Shows FAST03-4-05, FAST03-4-06, FAST03-4-08, FAST03-4-11, DAFS-3.2.3.1-03.
-TEST_F(AsyncIoTest, ThirtyTwoRandomReadsAndWritesInFlight) {
+TEST_P(AsyncIoTest, ThirtyTwoRandomReadsAndWritesInFlight) {
   constexpr size_t kBlocks = 64;
   constexpr size_t kDepth = 32;
   constexpr int kTotal = 1500;
@@ -77,7 +85,7 @@ TEST_F(AsyncIoTest, ThirtyTwoRandomReadsAndWritesInFlight) {
 }
 
 // Shows FAST03-4-09, FAST03-4-12, FAST03-3.1-10.
-TEST_F(AsyncIoTest, ListsOfMemoryAndOfTheFileNeedNotAlign) {
+TEST_P(AsyncIoTest, ListsOfMemoryAndOfTheFileNeedNotAlign) {
   ClientOptions options = Options();
   options.read_bytes = options.write_bytes = 16384;  // so that requests are cut across both
   StartIo(std::move(options));
@@ -139,7 +147,7 @@ TEST_F(AsyncIoTest, ListsOfMemoryAndOfTheFileNeedNotAlign) {
 }
 
 // Shows FAST03-4-10: by messages, and by the library's own buffers.
-TEST_F(AsyncIoTest, MemoryNeedNotBeRegistered) {
+TEST_P(AsyncIoTest, MemoryNeedNotBeRegistered) {
   StartIo(Options());
   std::unique_ptr<IoFile> file = OpenIo("file", std::string(3 << 20, 'x'));
   for (uint32_t size : {1u, 700u, 4096u, 12289u, 100'000u, 1u << 20, (2u << 20) + 5}) {
@@ -167,7 +175,7 @@ TEST_F(AsyncIoTest, MemoryNeedNotBeRegistered) {
 }
 
 // More than the buffers hold waits for them.
-TEST_F(AsyncIoTest, UnregisteredMemoryWaitsForBuffers) {
+TEST_P(AsyncIoTest, UnregisteredMemoryWaitsForBuffers) {
   ClientOptions options = Options();
   options.buffers.bytes = size_t{6} << 20;  // two large buffers each way
   StartIo(std::move(options));
@@ -184,7 +192,7 @@ TEST_F(AsyncIoTest, UnregisteredMemoryWaitsForBuffers) {
 }
 
 // Shows FAST03-4-13, FAST03-4-14.
-TEST_F(AsyncIoTest, AGroupSeesItsOwnAndNoOther) {
+TEST_P(AsyncIoTest, AGroupSeesItsOwnAndNoOther) {
   StartIo(Options());
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(1 << 20, 7));
   Pages memory(1 << 20);
@@ -219,7 +227,7 @@ TEST_F(AsyncIoTest, AGroupSeesItsOwnAndNoOther) {
   CloseIo(*file);
 }
 
-TEST_F(AsyncIoTest, TheEndOfTheFileMakesAReadShort) {
+TEST_P(AsyncIoTest, TheEndOfTheFileMakesAReadShort) {
   StartIo(Options());
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(30'000, 8));
   Pages memory(64 << 10);
@@ -241,7 +249,7 @@ TEST_F(AsyncIoTest, TheEndOfTheFileMakesAReadShort) {
   CloseIo(*file);
 }
 
-TEST_F(AsyncIoTest, AnErrorIsOfOneIoAndNamesItsFile) {
+TEST_P(AsyncIoTest, AnErrorIsOfOneIoAndNamesItsFile) {
   StartIo(Options());
   std::unique_ptr<IoFile> good = OpenIo("good", RandomText(kBlock, 9));
   IoFile bad;
@@ -264,7 +272,7 @@ TEST_F(AsyncIoTest, AnErrorIsOfOneIoAndNamesItsFile) {
 }
 
 // Shows DAFS-4.2.2.2-01.
-TEST_F(AsyncIoTest, MemoryIsUsedAsItWasRegistered) {
+TEST_P(AsyncIoTest, MemoryIsUsedAsItWasRegistered) {
   StartIo(Options());
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(1 << 20, 10));
   Pages memory(kBlock), foreign(kBlock);
@@ -285,7 +293,7 @@ TEST_F(AsyncIoTest, MemoryIsUsedAsItWasRegistered) {
   CloseIo(*file);
 }
 
-TEST_F(AsyncIoTest, WhatCannotBeIssuedIsRefusedAtOnce) {
+TEST_P(AsyncIoTest, WhatCannotBeIssuedIsRefusedAtOnce) {
   StartIo(Options(), 2);
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(1 << 20, 11));
   Pages memory(kBlock);
@@ -308,7 +316,7 @@ TEST_F(AsyncIoTest, WhatCannotBeIssuedIsRefusedAtOnce) {
 }
 
 // Shows FAST03-4-17: after each number of turns of the loop, one of them is cancelled.
-TEST_F(AsyncIoTest, CancelAtEachMoment) {
+TEST_P(AsyncIoTest, CancelAtEachMoment) {
   StartIo(Options());
   const std::string content = RandomText(1 << 20, 12);
   std::unique_ptr<IoFile> file = OpenIo("file", content);
@@ -353,7 +361,7 @@ TEST_F(AsyncIoTest, CancelAtEachMoment) {
 }
 
 // Shows FAST03-5-04: what is issued together leaves together, and comes back so.
-TEST_F(AsyncIoTest, NothingEndsBeforeTheLoopTurns) {
+TEST_P(AsyncIoTest, NothingEndsBeforeTheLoopTurns) {
   StartIo(Options());
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(1 << 20, 13));
   Pages memory(32 * 1024);
@@ -368,7 +376,7 @@ TEST_F(AsyncIoTest, NothingEndsBeforeTheLoopTurns) {
 }
 
 // Shows FAST03-4-06: nothing blocks, and what is out when the session ends is told so.
-TEST_F(AsyncIoTest, ShutdownEndsWhatIsOut) {
+TEST_P(AsyncIoTest, ShutdownEndsWhatIsOut) {
   StartIo(Options());
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(1 << 20, 14));
   Pages memory(4 * kBlock);
@@ -382,7 +390,7 @@ TEST_F(AsyncIoTest, ShutdownEndsWhatIsOut) {
 }
 
 // Several sessions on one loop: one group collects the I/O of both.
-TEST_F(AsyncIoTest, SessionsShareALoopAndAGroup) {
+TEST_P(AsyncIoTest, SessionsShareALoopAndAGroup) {
   StartIo(Options());
   auto second = Files::Create(*client_, *loop_);
   ASSERT_STATUS_OK(second);

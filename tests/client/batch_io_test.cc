@@ -6,13 +6,20 @@
 namespace dafs::client {
 namespace {
 
-class BatchIoTest : public AsyncTest, public testing::WithParamInterface<bool> {
+struct Way {
+  const char* name;
+  bool back_control;
+  Windows windows;
+};
+
+class BatchIoTest : public AsyncTest, public testing::WithParamInterface<Way> {
  protected:
   void SetUp() override {
     AsyncTest::SetUp();
     if (testing::Test::IsSkipped()) return;
     ClientOptions options = Options();
-    options.back_control_channel = GetParam();
+    options.back_control_channel = GetParam().back_control;
+    options.windows = GetParam().windows;
     StartIo(std::move(options));
     batches_ = std::make_unique<BatchIo>(*files_, root_user_);
   }
@@ -21,11 +28,17 @@ class BatchIoTest : public AsyncTest, public testing::WithParamInterface<bool> {
     batches_.reset();
     AsyncTest::TearDown();
   }
+  // Over RDMA the device decides.
+  bool by_windows() const { return files_->Report().session.memory_by_windows; }
+
   std::unique_ptr<BatchIo> batches_;
 };
-INSTANTIATE_TEST_SUITE_P(Channels, BatchIoTest, testing::Bool(), [](const auto& info) {
-  return info.param ? "BackControl" : "AnswersOnly";
-});
+INSTANTIATE_TEST_SUITE_P(Ways, BatchIoTest,
+                         testing::Values(Way{"BackControl", true, Windows::kOff},
+                                         Way{"AnswersOnly", false, Windows::kOff},
+                                         Way{"BackControlWindows", true, Windows::kOn},
+                                         Way{"AnswersOnlyWindows", false, Windows::kOn}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 // Shows FAST03-4-15, FAST03-4-16, FAST03-3.1-10.
 TEST_P(BatchIoTest, ManyChunksOfTwoFilesByOneCall) {
@@ -58,9 +71,12 @@ TEST_P(BatchIoTest, ManyChunksOfTwoFilesByOneCall) {
   EXPECT_EQ(a->out, 100u);
   EXPECT_TRUE(absl::IsFailedPrecondition(files_->buffers().user_memory().Deregister(handle)));
   std::vector<bool> seen(120, false);
-  for (int i = 0; i < 120; ++i) {
+  for (uint64_t i = 0; i < 120; ++i) {
     const IoCompletion end = Next();
     ASSERT_STATUS_OK(end.status);
+    if (by_windows()) {  // two of its own, which no answer ends
+      EXPECT_GE(files_->Report().session.windows_ended, 2 * (i + 1));
+    }
     EXPECT_EQ(end.count, 3000u);
     EXPECT_EQ(end.id, (*ids)[end.cookie]);
     EXPECT_FALSE(seen[end.cookie]);
@@ -78,6 +94,45 @@ TEST_P(BatchIoTest, ManyChunksOfTwoFilesByOneCall) {
   EXPECT_STATUS_OK(files_->buffers().user_memory().Deregister(handle));
   CloseIo(*a);
   CloseIo(*b);
+  if (by_windows()) {
+    EXPECT_EQ(files_->Report().session.windows_ended, 240u);
+    EXPECT_EQ(files_->Report().session.windows_bound, 240u);
+  }
+}
+
+// More windows than there are at a time: who finds none waits for the end of others.
+TEST_P(BatchIoTest, ListsOfManySegmentsTakeTheirTurn) {
+  constexpr uint32_t kSegments = 100;
+  constexpr uint32_t kItems = 12;
+  const std::string content = RandomText(kItems * kSegments * 50, 5);
+  std::unique_ptr<IoFile> file = OpenIo("file", content);
+  Pages memory(1 << 20);
+  const MemoryHandle handle = Register(memory);
+  std::vector<std::vector<MemorySegment>> segments(kItems);
+  std::vector<FileRange> ranges;
+  std::vector<BatchIoRequest> requests;
+  for (uint32_t i = 0; i < kItems; ++i) {
+    for (uint32_t k = 0; k < kSegments; ++k) {
+      segments[i].push_back({memory.data() + (i * kSegments + k) * 60, 50, handle});
+    }
+    ranges.push_back({uint64_t{i} * kSegments * 50, kSegments * 50});
+  }
+  for (uint32_t i = 0; i < kItems; ++i) {
+    requests.push_back({false, file.get(), segments[i], {&ranges[i], 1}, i, 0});
+  }
+  auto ids = batches_->Submit(requests, *group_);
+  ASSERT_STATUS_OK(ids);
+  auto ends = batches_->Run({requests.data(), 3});  // beside them
+  ASSERT_STATUS_OK(ends);
+  for (uint32_t i = 0; i < kItems; ++i) {
+    const IoCompletion end = Next();
+    ASSERT_STATUS_OK(end.status);
+    EXPECT_EQ(end.count, kSegments * 50);
+  }
+  for (uint32_t k = 0; k < kItems * kSegments; ++k) {
+    ASSERT_EQ(memory.Text(k * 60, 50), content.substr(k * 50, 50)) << k;
+  }
+  CloseIo(*file);
 }
 
 TEST_P(BatchIoTest, ASynchronousBatchGivesItsEndsInOrder) {

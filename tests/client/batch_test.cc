@@ -15,6 +15,7 @@ struct Variant {
   wire::ByteOrder order;
   bool checksums;
   bool back_control;
+  Windows windows = Windows::kOff;
 };
 
 class BatchTest : public ServerTest, public testing::WithParamInterface<Variant> {
@@ -26,6 +27,7 @@ class BatchTest : public ServerTest, public testing::WithParamInterface<Variant>
     options.byte_order = GetParam().order;
     options.checksums = GetParam().checksums;
     options.back_control_channel = GetParam().back_control;
+    options.windows = GetParam().windows;
     StartClient(std::move(options));
   }
 
@@ -430,13 +432,15 @@ TEST_P(BatchTest, WhatIsHurriedWhenAnotherEndsIsDone) {
   EXPECT_STATUS_OK(sink.hurried_status);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BatchTest,
-                         testing::Values(Variant{"Plain", HostByteOrder(), false, true},
-                                         Variant{"Checked", wire::ByteOrder::kBig, true, true},
-                                         Variant{"WithoutChannel", HostByteOrder(), false, false},
-                                         Variant{"CheckedWithoutChannel", wire::ByteOrder::kBig,
-                                                 true, false}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    All, BatchTest,
+    testing::Values(Variant{"Plain", HostByteOrder(), false, true},
+                    Variant{"Checked", wire::ByteOrder::kBig, true, true},
+                    Variant{"WithoutChannel", HostByteOrder(), false, false},
+                    Variant{"CheckedWithoutChannel", wire::ByteOrder::kBig, true, false},
+                    Variant{"Windows", HostByteOrder(), true, true, Windows::kOn},
+                    Variant{"WindowsWithoutChannel", HostByteOrder(), false, false, Windows::kOn}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace dafs::client

@@ -532,7 +532,12 @@ void ScriptedServer::Execute(ScriptedConnection& c, const Request& request) {
     options.inline_data.data = data;
   } else if constexpr (proc == Proc::kReadDirect) {
     data = FileBytes(args.offset, args.byte_count);
-    if (!c.RdmaWrite(args.read_data_buffers[0], data)) return;
+    std::span<const std::byte> left = data;
+    for (const wire::DirectOpBuffer& buffer : args.read_data_buffers) {
+      const size_t here = std::min<size_t>(left.size(), buffer.buffer_byte_count);
+      if (!c.RdmaWrite(buffer, left.first(here))) return;
+      left = left.subspan(here);
+    }
     res.bytes_read = args.byte_count;
     if (c.checksums) res.direct_checksum = wire::ComputeChecksum(data, request.order);
   } else if constexpr (proc == Proc::kWriteInline) {
@@ -544,7 +549,10 @@ void ScriptedServer::Execute(ScriptedConnection& c, const Request& request) {
     res.committed = args.stable_how;
     res.verifier = wire::OpaqueFromUint64<wire::Verifier>(write_verifier);
   } else if constexpr (proc == Proc::kWriteDirect) {
-    data = c.RdmaRead(args.write_data_buffers[0]);
+    for (const wire::DirectOpBuffer& buffer : args.write_data_buffers) {
+      const std::vector<std::byte> part = c.RdmaRead(buffer);
+      data.insert(data.end(), part.begin(), part.end());
+    }
     if (c.checksums && wire::ComputeChecksum(data, request.order) != args.direct_checksum) {
       violations.push_back("wrong direct_checksum");
     }

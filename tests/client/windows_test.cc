@@ -1,7 +1,10 @@
 // A session whose buffers the server reaches by memory windows, against a server that does not know
 // of them: the client ends each window itself, before it tells anybody of the answer.
 #include <algorithm>
+#include <memory>
+#include <vector>
 
+#include "client/async_io.h"
 #include "tests/client/scripted_fixture.h"
 
 namespace dafs::client::testing {
@@ -110,6 +113,124 @@ TEST_F(WindowsTest, AnswersAreToldInTheirOrder) {
   EXPECT_EQ(server_.windows_ended, 6u);
 }
 
+// Memory of the application, registered for reads and writes.
+class WindowsOfTheApplicationTest : public WindowsTest {
+ protected:
+  ~WindowsOfTheApplicationTest() override {
+    if (files_ != nullptr) files_->Shutdown();
+    io_.reset();
+    group_.reset();
+  }
+  void StartIo() {
+    MakeFiles();
+    ASSERT_OK(Await(files_->Lookup(who_, file_, "name")));
+    auto handle = files_->buffers().user_memory().Register(memory_, MemoryAccess::kBoth);
+    ASSERT_OK(handle);
+    handle_ = *handle;
+    io_ = std::make_unique<AsyncIo>(*files_, who_);
+    group_ = std::make_unique<CompletionGroup>(*loop_);
+  }
+  // Of `count` segments of `size` bytes with a gap between them.
+  absl::StatusOr<IoCompletion> Transfer(bool write, uint32_t count, uint32_t size) {
+    std::vector<MemorySegment> segments;
+    for (uint32_t i = 0; i < count; ++i) {
+      segments.push_back({memory_.data() + size_t{i} * (size + 1), size, handle_});
+    }
+    const FileRange range{5, count * size};
+    absl::StatusOr<IoId> id = write ? io_->Write(io_file_, segments, {&range, 1}, *group_)
+                                    : io_->Read(io_file_, segments, {&range, 1}, *group_);
+    if (!id.ok()) return id.status();
+    return io_->Wait(*id);
+  }
+
+  std::vector<std::byte> memory_ = std::vector<std::byte>(size_t{1} << 20);
+  MemoryHandle handle_;
+  IoFile io_file_;
+  std::unique_ptr<AsyncIo> io_;
+  std::unique_ptr<CompletionGroup> group_;
+};
+
+TEST_F(WindowsOfTheApplicationTest, AreThereForOneRequestAndItsDirection) {
+  StartIo();
+  wire::DirectOpBuffer named;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kReadDirect) return false;
+    named = request.Decode<wire::ReadDirectArgs>().read_data_buffers[0];
+    EXPECT_TRUE(c.RdmaRead(named).empty());
+    server_.violations.clear();
+    return false;
+  };
+  auto end = Transfer(false, 1, kSize);
+  ASSERT_OK(end);
+  ASSERT_OK(end->status);
+  EXPECT_EQ(memory_[kSize - 1], ScriptedByte(5 + kSize - 1));
+  const std::byte byte{1};
+  EXPECT_FALSE(server_.only().RdmaWrite(named, {&byte, 1}));
+  server_.violations.clear();
+  EXPECT_EQ(server_.windows_ended, server_.windows_bound);
+  EXPECT_OK(files_->buffers().user_memory().Deregister(handle_));
+}
+
+TEST_F(WindowsOfTheApplicationTest, LongListsAreCutIntoRequestsOfAFew) {
+  StartIo();
+  server_.script = [&](ScriptedConnection&, const Request& request) {
+    if (request.header.procedure == Proc::kReadDirect) {
+      EXPECT_LE(request.Decode<wire::ReadDirectArgs>().read_data_buffers.size(),
+                Exposure::kMostOfRequest);
+    } else if (request.header.procedure == Proc::kWriteDirect) {
+      EXPECT_LE(request.Decode<wire::WriteDirectArgs>().write_data_buffers.size(),
+                Exposure::kMostOfRequest);
+    }
+    return false;
+  };
+  for (const bool write : {false, true}) {
+    auto end = Transfer(write, 64, 10'000);
+    ASSERT_OK(end);
+    ASSERT_OK(end->status);
+    EXPECT_EQ(end->count, 640'000u);
+  }
+  EXPECT_EQ(server_.windows_bound, 128u);
+  EXPECT_EQ(server_.windows_ended, 128u);
+}
+
+// What was issued without windows, with more segments to a request than may have them, is sent
+// again by a session without.
+TEST_F(WindowsOfTheApplicationTest, WhatIsTooLongForThemGoesWithoutAgain) {
+  server_.windows = absl::UnimplementedError("none here");
+  StartIo();
+  server_.hold = true;
+  std::vector<MemorySegment> segments;
+  for (size_t i = 0; i < 20; ++i) segments.push_back({memory_.data() + i * 5000, 5000, handle_});
+  const FileRange range{0, 100'000};
+  auto id = io_->Read(io_file_, segments, {&range, 1}, *group_);
+  ASSERT_OK(id);
+  ASSERT_TRUE(Until([&] { return server_.only().held.size() >= 1; }));
+  server_.windows = absl::OkStatus();
+  server_.hold = false;
+  server_.only().Close(absl::OkStatus());
+  auto end = io_->Wait(*id);
+  ASSERT_OK(end);
+  ASSERT_OK(end->status);
+  EXPECT_EQ(memory_[99'999], ScriptedByte(99'999));
+  EXPECT_THAT(Report().memory, HasSubstr("no memory windows: requests that name more than"));
+  EXPECT_EQ(server_.windows_bound, 0u);
+}
+
+TEST_F(WindowsOfTheApplicationTest, AnIoSurvivesTheLossOfTheConnectionAtAnyPoint) {
+  options_.backoff_most = absl::Milliseconds(2);
+  StartIo();
+  for (int n = 1;; ++n) {
+    ASSERT_LT(n, 1000);
+    server_.operations = 0;
+    server_.break_at = n;
+    auto end = Transfer(false, 6, 9'000);
+    ASSERT_OK(end) << n;
+    ASSERT_OK(end->status) << n;
+    if (server_.operations < n) break;
+  }
+  server_.break_at = 0;
+}
+
 // Each operation of the transport fails once, binding among them: the read comes through.
 TEST_F(WindowsTest, AReadSurvivesTheLossOfTheConnectionAtAnyPoint) {
   MakeFiles();
@@ -140,7 +261,7 @@ TEST_F(WindowsTest, ThereAreNoneWhereTheyAreNotWantedOrDoNotServe) {
         Case{Windows::kAuto, absl::FailedPreconditionError("leaky"), false,
              "no memory windows: leaky"},
         Case{Windows::kOn, absl::FailedPreconditionError("leaky"), false, "memory windows"},
-        Case{Windows::kOn, absl::OkStatus(), true, "further channels"}}) {
+        Case{Windows::kOn, absl::OkStatus(), true, "a channel of its own"}}) {
     server_.windows = one.can;
     options_.windows = one.wish;
     options_.rdma_read_channel = one.read_channel;
