@@ -29,6 +29,7 @@ BIG_WRITES, MAX_PAGES = 1 << 5, 1 << 22
 
 def take_loop(file):
     """A loop device over `file`. Between finding a free one and taking it somebody else may be quicker."""
+    os.stat(file)  # Linux 6.1 knows the size of a file of FUSE when it was asked for, not before
     for attempt in range(20):
         done = subprocess.run(["losetup", "--find", "--show", str(file)], check=False, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)

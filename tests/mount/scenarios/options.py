@@ -51,11 +51,12 @@ def accepted(rig):
     """Every documented option mounts, alone and all together."""
     server = rig.serve()
     (rig.export / "file").write_text("x" * 100_000)
-    every = ["rw", "proto=tcp", "proto=auto", "nconnect=2", "rsize=65536", "wsize=65536", "hard", "soft",
+    proto = f"proto={rig.server_proto}"
+    every = ["rw", proto, "proto=auto", "nconnect=2", "rsize=65536", "wsize=65536", "hard", "soft",
              "timeo=300", "actimeo=5", "noac", "byteorder=big", "byteorder=little", "byteorder=host", "allow_other", "default_permissions", "_netdev", "nofail", "noauto",
              "x-systemd.automount", "x-anything=1", "noatime", "nodiratime", "sync",
              "spin=0", "spin=200", "rdma_read_channel", "io_uring=auto", "io_uring=off"]
-    together = "rw,proto=tcp,nconnect=2,rsize=65536,wsize=65536,hard,timeo=300,actimeo=5,_netdev,nofail,x-a"
+    together = f"rw,{proto},nconnect=2,rsize=65536,wsize=65536,hard,timeo=300,actimeo=5,_netdev,nofail,x-a"
     for options in every + [together]:
         rig.mount(server, options)
         equal((rig.mnt / "file").read_text(), "x" * 100_000, f"a file under {options}")
