@@ -553,5 +553,23 @@ TEST_P(FaultSweep, EveryChangeIsMadeExactlyOnceWhereverTheConnectionBreaks) {
   EXPECT_GT(fault, 100);  // the sweep met something
 }
 
+// What the commit queue of a mount asks for: nobody waits for it.
+TEST_F(FilesRecoveryTest, ACommitThatCanWaitLeavesBeforeTheNextRequest) {
+  MakeFiles();
+  absl::StatusOr<OpenFile> file = Open("file");
+  ASSERT_OK(file);
+  ASSERT_OK(Write(*file, 0, "data"));
+  server_.log.clear();
+  std::optional<absl::Status> committed;
+  dat::Start(KeepStatus(files_->Commit(who_, file->handle, 0, 0, /*can_wait=*/true), &committed));
+  EXPECT_TRUE(server_.log.empty());
+  ASSERT_OK(Await(files_->Null()));
+  ASSERT_TRUE(Until([&] { return committed.has_value(); }));
+  EXPECT_OK(*committed);
+  ASSERT_EQ(server_.log.size(), 2u);
+  EXPECT_EQ(server_.log[0].proc, Proc::kCommit);
+  EXPECT_EQ(server_.log[1].proc, Proc::kNull);
+}
+
 }  // namespace
 }  // namespace dafs::client::testing
