@@ -145,4 +145,11 @@ dat::Task<absl::StatusOr<wire::Verifier>> Files::Commit(const Identity& who,
   co_return verifier;
 }
 
+dat::Task<void> Files::CommitOfOthers(const Identity& who, const wire::FileHandle& file) {
+  std::optional<Uncommitted::Writer> writer = client_.uncommitted().WriterOf(file);
+  if (!writer.has_value() || writer->who.uid == who.uid) co_return;
+  dat::Task<absl::StatusOr<wire::Verifier>> task = committer_->CommitAll(writer->who, file, 0, 0);
+  absl::StatusOr<wire::Verifier> ignored = co_await task;
+}
+
 }  // namespace dafs::client

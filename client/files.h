@@ -257,6 +257,10 @@ class Files {
   dat::Task<absl::StatusOr<wire::Verifier>> Commit(const Identity& who,
                                                    const wire::FileHandle& file, uint64_t offset,
                                                    uint32_t size, bool can_wait = false);
+  // Before `who` changes the rights to `file`: makes safe what others have written to it. They
+  // might not be let write it again, if the server lost it (WIRE R64); a file's owner is. How that
+  // went, their next Commit says.
+  dat::Task<void> CommitOfOthers(const Identity& who, const wire::FileHandle& file);
 
   // ---- Ranges ------------------------------------------------------------------------------
   // Private procedures 1005 to 1007 (wire/messages_ranges.h): kUnimplemented from a server without

@@ -177,11 +177,6 @@ class Session final : public dat::Pollable {
 
   // session_receive.cc
   absl::Status PostReceive(size_t index);
-  bool WaitsForWindow(size_t index, uint32_t size_bytes);
-  absl::StatusOr<uint32_t> PostInvalidates(uint64_t cookie, const WindowContexts& windows);
-  void WindowEnded(uint64_t cookie);
-  void DropWindows(Slot& slot);
-  void HolderWindowEnded(uint64_t cookie);
   void Handle(const dat::Completion& completion);
   void HandleMessage(size_t index, uint32_t size_bytes);
   absl::StatusOr<Slot*> Match(const wire::ResponseHeader& header);
@@ -191,6 +186,13 @@ class Session final : public dat::Pollable {
   void Die();
   void EndChannels();
   void ResumeAll();
+
+  // session_windows.cc
+  bool WaitsForWindow(size_t index, uint32_t size_bytes);
+  absl::StatusOr<uint32_t> PostInvalidates(uint64_t cookie, const WindowContexts& windows);
+  void WindowEnded(uint64_t cookie);
+  void DropWindows(Slot& slot);
+  void HolderWindowEnded(uint64_t cookie);
 
   Client& client_;
   dat::Loop& loop_;

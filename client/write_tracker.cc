@@ -26,6 +26,16 @@ bool WriteTracker::doubtful() const {
   return failed_last_ || failures_told_ != failures_;
 }
 
+void WriteTracker::NoteRightsChange() {
+  absl::MutexLock lock(&mutex_);
+  ++rights_changes_;
+}
+
+uint64_t WriteTracker::rights_changes() const {
+  absl::MutexLock lock(&mutex_);
+  return rights_changes_;
+}
+
 void WriteTracker::Forget() {
   absl::MutexLock lock(&mutex_);
   needs_commit_ = false;

@@ -33,7 +33,12 @@ Failure FailureOf(const absl::Status& status) {
 
 }  // namespace
 
-CommitQueue::~CommitQueue() { files_.loop().Cancel(timer_); }
+CommitQueue::~CommitQueue() {
+  files_.loop().Cancel(timer_);
+  for (Entry& entry : waiting_) {
+    if (entry.done != nullptr) entry.done->Set(true);
+  }
+}
 
 void CommitQueue::Add(const std::shared_ptr<OpenState>& open, uint64_t bytes) {
   if (!open->writes->uncommitted()) return;
@@ -42,6 +47,13 @@ void CommitQueue::Add(const std::shared_ptr<OpenState>& open, uint64_t bytes) {
   it->second->bytes += bytes;
   bytes_ += bytes;
   if (timer_ == 0 || bytes_ > kMostBytes || ending_) Pump();
+}
+
+dat::Task<void> CommitQueue::CommitNow(std::shared_ptr<OpenState> open) {
+  dat::Pending<bool> done;
+  waiting_.push_front({std::move(open), 0, absl::InfinitePast(), &done});
+  Pump();
+  co_await done;
 }
 
 void CommitQueue::CommitAll(std::function<void()> done) {
@@ -59,9 +71,12 @@ void CommitQueue::Pump() {
   while (!waiting_.empty() && running_ < kMostAtOnce && IsDue(waiting_.front())) {
     Entry entry = std::move(waiting_.front());
     waiting_.pop_front();
-    by_file_.erase(entry.open->writes.get());
+    if (entry.done == nullptr) by_file_.erase(entry.open->writes.get());
     bytes_ -= entry.bytes;
-    if (!entry.open->writes->uncommitted()) continue;  // by fsync
+    if (!entry.open->writes->uncommitted()) {  // by fsync
+      if (entry.done != nullptr) entry.done->Set(true);
+      continue;
+    }
     ++running_;
     dat::Start(Commit(std::move(entry)));
   }
@@ -88,9 +103,7 @@ dat::Task<void> CommitQueue::Commit(Entry entry) {
     open.writes->Forget();
   } else if (failure == Failure::kNow) {
     // The end does not wait for a better time.
-    if (!ending_ && !absl::IsCancelled(verifier.status())) {
-      Add(entry.open, entry.bytes);
-    }
+    if (!ending_ && !absl::IsCancelled(verifier.status())) Add(entry.open, entry.bytes);
   } else {
     absl::Status status = open.writes->AfterCommit(mark, verifier);
     if (!status.ok()) {
@@ -100,6 +113,7 @@ dat::Task<void> CommitQueue::Commit(Entry entry) {
     }
   }
   --running_;
+  if (entry.done != nullptr) entry.done->Set(true);
   Pump();
 }
 

@@ -38,6 +38,8 @@ class CommitQueue {
 
   // `bytes` were written to the file of `open` and may not be stable.
   void Add(const std::shared_ptr<OpenState>& open, uint64_t bytes);
+  // Makes what was written to the file of `open` last, as soon as its turn comes.
+  dat::Task<void> CommitNow(std::shared_ptr<OpenState> open);
   // The end: everything is committed now; `done` runs when that is over, perhaps at once.
   void CommitAll(std::function<void()> done);
   bool empty() const { return waiting_.empty() && running_ == 0; }
@@ -46,7 +48,8 @@ class CommitQueue {
   struct Entry {
     std::shared_ptr<OpenState> open;
     uint64_t bytes = 0;
-    absl::Time since;  // of the first write
+    absl::Time since;                    // of the first write; infinite past: of CommitNow
+    dat::Pending<bool>* done = nullptr;  // of who waits, in his frame
   };
 
   bool IsDue(const Entry& entry) const;

@@ -335,6 +335,12 @@ std::shared_ptr<client::WriteTracker> InodeTable::WritesOf(uint64_t nodeid) {
   });
 }
 
+void InodeTable::NoteRightsChange(uint64_t nodeid) {
+  With(nodeid, [](Inode* inode) {
+    if (inode != nullptr && inode->writes != nullptr) inode->writes->NoteRightsChange();
+  });
+}
+
 size_t InodeTable::size() const {
   size_t count = 0;
   for (Shard& shard : shards_) {

@@ -42,6 +42,10 @@ struct OpenState {
   uint32_t flags = 0;              // of open(2)
   std::optional<uint64_t> change;  // CHANGE when it was opened
   std::shared_ptr<const client::Identity> opener;
+  // When it was opened: whether the opener could write without it, as root or the file's owner
+  // (WIRE R64), and WriteTracker::rights_changes.
+  bool by_own_right = false;
+  uint64_t rights_changes = 0;
   std::shared_ptr<client::WriteTracker> writes;  // shared with the inode table
   client::WriteTracker::Told told;               // `writes` looks after it
 };

@@ -194,6 +194,7 @@ class Operations {
   static bool WaitsForWrites(uint32_t opcode);
   bool GoesBehind(const fuse_write_in& write, const OpenState& open) const;
   dat::Task<void> Settled(uint64_t nodeid);
+  dat::Task<void> BeforeRightsChange(const client::Identity& who, const InodeView& node);
   dat::Task<void> WriteBehind(Call& call, std::shared_ptr<OpenState> open, uint64_t offset,
                               uint32_t size);
   dat::Task<void> SendPieces(WritePiece piece, Call* waits);

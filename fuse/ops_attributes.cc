@@ -169,6 +169,13 @@ dat::Task<absl::StatusOr<wire::FileAttributes>> Operations::SetSize(Caller who, 
   co_return attributes;
 }
 
+// Mode, owner, group or ACL: what may have to be written again is made safe while that is allowed.
+dat::Task<void> Operations::BeforeRightsChange(const client::Identity& who, const InodeView& node) {
+  if (who.uid == 0) state_.inodes.NoteRightsChange(node.nodeid);
+  dat::Task<void> committing = files_.CommitOfOthers(who, node.handle);
+  co_await committing;
+}
+
 dat::Task<void> Operations::Setattr(Call& call) {
   RequestReader in = call.reader();
   auto setattr = in.Take<fuse_setattr_in>();
@@ -187,6 +194,10 @@ dat::Task<void> Operations::Setattr(Call& call) {
   }
   if (who == nullptr) who = CallerOf(call);
   wire::FileAttributes set = AttributesToSet(setattr);
+  if ((setattr.valid & (FATTR_MODE | FATTR_UID | FATTR_GID)) != 0) {
+    dat::Task<void> preparing = BeforeRightsChange(*who, *node);
+    co_await preparing;
+  }
   Touch(call.nodeid());
   dat::Task<absl::StatusOr<wire::FileAttributes>> setting =
       by_open ? files_.SetAttributes(*who, node->handle, state_id, set) : SetSize(who, *node, set);

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -81,8 +82,11 @@ fuse_open_out Operations::TakeOpen(const client::OpenFile& file, uint64_t nodeid
   open->handle = file.handle;
   open->state_id = file.state_id;
   open->flags = flags;
+  open->by_own_right = who->uid == 0 || (file.attributes.has(wire::kFattrOwner) &&
+                                         file.attributes.owner == std::to_string(who->uid));
   open->opener = std::move(who);
   open->writes = state_.inodes.WritesOf(nodeid);
+  open->rights_changes = open->writes->rights_changes();
   open->told = open->writes->Sample();
   if (file.attributes.has(wire::kFattrChange)) open->change = file.attributes.change;
   fuse_open_out out = {};
@@ -97,7 +101,16 @@ fuse_open_out Operations::TakeOpen(const client::OpenFile& file, uint64_t nodeid
   return out;
 }
 
+// What was written under an open that its opener could not write without is safe before it goes: if
+// the server lost it, nobody could write it again.
 dat::Task<void> Operations::CloseState(std::shared_ptr<OpenState> open) {
+  const bool may_write_again =
+      open->by_own_right &&
+      (open->opener->uid == 0 || open->rights_changes == open->writes->rights_changes());
+  if (!may_write_again && Writes(open->flags) && open->writes->uncommitted()) {
+    dat::Task<void> committing = commits_.CommitNow(open);
+    co_await committing;
+  }
   absl::Status closed =
       co_await files_.Close(*open->opener, open->handle, open->state_id, /*can_wait=*/true);
   closed.IgnoreError();  // nobody is left to be told; the server's lease ends the open at last

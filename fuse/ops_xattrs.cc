@@ -187,6 +187,10 @@ dat::Task<void> Operations::Setxattr(Call& call) {
   }
   Caller who = CallerOf(call);
   std::string_view value(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (name == kNfs4AclXattr || IsPosixAcl(name)) {
+    dat::Task<void> preparing = BeforeRightsChange(*who, *node);
+    co_await preparing;
+  }
   Touch(call.nodeid());
   absl::Status status;
   if (name == kNfs4AclXattr) {
@@ -245,6 +249,10 @@ dat::Task<void> Operations::Removexattr(Call& call) {
     co_return;
   }
   Caller who = CallerOf(call);
+  if (IsPosixAcl(name)) {
+    dat::Task<void> preparing = BeforeRightsChange(*who, *node);
+    co_await preparing;
+  }
   Touch(call.nodeid());
   absl::Status status = co_await files_.RemoveXattr(*who, node->handle, wire::AttributeOf(name));
   Touch(call.nodeid());

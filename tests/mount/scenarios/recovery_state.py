@@ -1,5 +1,6 @@
 """State of clients over the end of a server, of a client and of the network: unlinked files, opens and locks."""
 
+import contextlib
 import errno
 import json
 import os
@@ -10,7 +11,7 @@ import time
 import processes
 import proxy
 from actors import Actor
-from rig import check, equal, note, scenario
+from rig import check, equal, errno_of, note, scenario
 
 from .recovery import kill, mount_through, restart
 
@@ -86,6 +87,69 @@ def recover_unlinked(rig):
     finally:
         for point in (inside, rig.export):
             rig.run(["umount", "-l", str(point)], cwd="/", status=None)
+
+
+@contextlib.contextmanager
+def acting_as(user):
+    os.seteuid(user)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@scenario(timeout=120, where="server")
+def recover_rights(rig):
+    """Who may not write any more loses nothing of what he wrote when he might, though the server is killed."""
+    rig.expect("session with .* lost", "written again")
+    rig.need("setfacl")
+    owner, writer = 5001, 5002
+    data = b"written" * 1000
+    server = rig.serve()
+    rig.mount(server)
+    os.chmod(rig.mnt, 0o755)
+
+    def file(name, mode, uid=owner):
+        path = rig.mnt / name
+        path.touch()
+        os.chmod(path, mode)
+        os.chown(path, uid, uid)
+        return path
+
+    def opened(path):
+        with acting_as(writer):
+            return os.open(path, os.O_WRONLY)
+
+    def write(descriptor):
+        with acting_as(writer):
+            equal(os.write(descriptor, data), len(data), "bytes")
+            os.close(descriptor)
+
+    closed, held, given, acl = (file("closed", 0o666), file("held", 0o666), file("given", 0o600, writer),
+                                file("acl", 0o600))
+    with acting_as(owner):
+        has_acls = not subprocess.run(["setfacl", "-m", f"u:{writer}:rw", acl], check=False,
+                                      stderr=subprocess.DEVNULL).returncode
+    write(opened(closed))
+    os.chmod(closed, 0o600)
+    descriptors = opened(held), opened(given)
+    os.chmod(held, 0o600)
+    os.chown(given, owner, owner)
+    for descriptor in descriptors:
+        write(descriptor)
+    if has_acls:
+        write(opened(acl))
+        with acting_as(owner):
+            rig.run(["setfacl", "-b", acl])
+    for path in (closed, held, given):
+        with acting_as(writer):
+            equal(errno_of(os.open, path, os.O_WRONLY), errno.EACCES, f"{path.name}, opened when the rights are gone")
+    kill(server)
+    (server.state / "write-verifier").unlink()  # to its clients the next one has lost everything uncommitted
+    server.start()
+    rig.umount()  # which has everything committed
+    for name in ["closed", "held", "given"] + (["acl"] if has_acls else []):
+        check((rig.export / name).read_bytes() == data, f"{name} is not what was written")
 
 
 @scenario(timeout=120, where="server")
