@@ -106,9 +106,9 @@ void Session::ChooseWindows() {
   absl::Status can = domain_->windows();
   if (options.windows == Windows::kOff) {
     no_windows_ = "no memory windows: not wanted";
-  } else if (options.rdma_read_channel) {
-    // A window is for the peer of one connection.
-    no_windows_ = "no memory windows: the server has a channel of its own to read memory by";
+  } else if (options.rdma_read_channel || options.back_control_channel) {
+    // A window is for the peer of one connection; asynchronous batches are written by the other.
+    no_windows_ = "no memory windows: the server has further channels to reach memory by";
   } else if (pool_->user_memory().has_long_lists()) {
     no_windows_ = absl::StrCat("no memory windows: requests that name more than ",
                                Exposure::kMostOfRequest, " segments are to be sent again");

@@ -36,7 +36,6 @@ class BatchIoTest : public AsyncTest, public testing::WithParamInterface<Way> {
 INSTANTIATE_TEST_SUITE_P(Ways, BatchIoTest,
                          testing::Values(Way{"BackControl", true, Windows::kOff},
                                          Way{"AnswersOnly", false, Windows::kOff},
-                                         Way{"BackControlWindows", true, Windows::kOn},
                                          Way{"AnswersOnlyWindows", false, Windows::kOn}),
                          [](const auto& info) { return std::string(info.param.name); });
 

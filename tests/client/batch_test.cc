@@ -438,8 +438,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Variant{"Checked", wire::ByteOrder::kBig, true, true},
                     Variant{"WithoutChannel", HostByteOrder(), false, false},
                     Variant{"CheckedWithoutChannel", wire::ByteOrder::kBig, true, false},
-                    Variant{"Windows", HostByteOrder(), true, true, Windows::kOn},
-                    Variant{"WindowsWithoutChannel", HostByteOrder(), false, false, Windows::kOn}),
+                    Variant{"WindowsWithoutChannel", HostByteOrder(), true, false, Windows::kOn}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

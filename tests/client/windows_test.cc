@@ -253,6 +253,7 @@ TEST_F(WindowsTest, ThereAreNoneWhereTheyAreNotWantedOrDoNotServe) {
     absl::Status can;
     bool read_channel;
     const char* memory;
+    bool back_control = false;
   };
   for (const Case& one :
        {Case{Windows::kOff, absl::OkStatus(), false, "not wanted"},
@@ -261,10 +262,12 @@ TEST_F(WindowsTest, ThereAreNoneWhereTheyAreNotWantedOrDoNotServe) {
         Case{Windows::kAuto, absl::FailedPreconditionError("leaky"), false,
              "no memory windows: leaky"},
         Case{Windows::kOn, absl::FailedPreconditionError("leaky"), false, "memory windows"},
-        Case{Windows::kOn, absl::OkStatus(), true, "a channel of its own"}}) {
+        Case{Windows::kOn, absl::OkStatus(), true, "further channels"},
+        Case{Windows::kOn, absl::OkStatus(), false, "further channels", true}}) {
     server_.windows = one.can;
     options_.windows = one.wish;
     options_.rdma_read_channel = one.read_channel;
+    options_.back_control_channel = one.back_control;
     pool_ = *BufferPool::Create(options_.buffers);
     ASSERT_OK(MakeSession());
     EXPECT_THAT(ReportOf(*session_).memory, HasSubstr(one.memory));

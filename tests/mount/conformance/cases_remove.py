@@ -70,6 +70,7 @@ def still_open(t):
     t.do("root", "unlink", "f", watch=("f2",))
     show("one name")
     before = os.fstat(descriptor).st_ctime_ns
+    t.rest()
     t.do("root", "unlink", "f2")
     show("no name")
     t.note("ctime moved", os.fstat(descriptor).st_ctime_ns != before)
