@@ -214,6 +214,8 @@ dat::Task<void> Operations::Setattr(Call& call) {
         TakeSetIdBits(call, who, *node, attributes.status());
     attributes = co_await taking;
   }
+  // Again: an open that was answered meanwhile may have been told of the owner before.
+  if ((setattr.valid & FATTR_UID) != 0) state_.inodes.NoteRightsChange(call.nodeid());
   Touch(call.nodeid());
   if (attributes.ok()) {
     ReplyAttributes(call, call.nodeid(), *attributes);
