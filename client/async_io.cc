@@ -87,7 +87,8 @@ class AsyncIo::Record final : public MemoryUse, public internal::GroupEntry {
   State state_ = State::kFree;
   bool write_ = false;
   bool registered_ = false;
-  bool long_lists_ = false;  // its requests may name any number of segments
+  bool cuts_lists_ = false;  // its requests name Exposure::kMostOfRequest segments at most
+  bool long_lists_ = false;  // they may name more
   uint32_t lanes_ = 0;       // coroutines that work on it
   IoFile* file_ = nullptr;
   CompletionGroup* group_ = nullptr;
@@ -141,7 +142,9 @@ void AsyncIo::Record::Start(bool write, IoFile& file, std::span<const MemorySegm
     registered_ &= !segment.handle.is_null();
     memory.BeginUse(segment.handle);
   }
-  long_lists_ = segment_count_ > Exposure::kMostOfRequest && !memory.by_windows();
+  const bool many = registered_ && segment_count_ > Exposure::kMostOfRequest;
+  cuts_lists_ = many && memory.by_windows();
+  long_lists_ = many && !memory.by_windows();
   if (long_lists_) memory.BeginLongLists();
   ++file.out;
   ++owner_.out_;
@@ -159,7 +162,7 @@ bool AsyncIo::Record::Next(uint32_t most, Piece& piece) {
   uint32_t size = std::min(most, range.size - next_.in_range);
   piece.start = next_.start;
   piece.part = next_.part.Sub(0, size);
-  if (registered_ && !long_lists_) {
+  if (cuts_lists_) {
     size = piece.part.BytesIn(Exposure::kMostOfRequest);
     piece.part = next_.part.Sub(0, size);
   }

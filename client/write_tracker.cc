@@ -26,14 +26,14 @@ bool WriteTracker::doubtful() const {
   return failed_last_ || failures_told_ != failures_;
 }
 
-void WriteTracker::NoteRightsChange() {
+void WriteTracker::NoteOwnerChange() {
   absl::MutexLock lock(&mutex_);
-  ++rights_changes_;
+  ++owner_changes_;
 }
 
-uint64_t WriteTracker::rights_changes() const {
+uint64_t WriteTracker::owner_changes() const {
   absl::MutexLock lock(&mutex_);
-  return rights_changes_;
+  return owner_changes_;
 }
 
 void WriteTracker::Forget() {

@@ -29,10 +29,10 @@ class WriteTracker {
   // Whether the next write may well fail: nobody was told of the last failure, or no write has
   // succeeded since.
   bool doubtful() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Root is about to change who may write the file: what an opener might, he may not be let any
+  // The file is given to another owner: what one who opened it could do as its owner, he cannot any
   // more. How often that was.
-  void NoteRightsChange() ABSL_LOCKS_EXCLUDED(mutex_);
-  uint64_t rights_changes() const ABSL_LOCKS_EXCLUDED(mutex_);
+  void NoteOwnerChange() ABSL_LOCKS_EXCLUDED(mutex_);
+  uint64_t owner_changes() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The file is gone: nothing of it is left to be committed.
   void Forget() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -58,7 +58,7 @@ class WriteTracker {
  private:
   mutable absl::Mutex mutex_;
   bool needs_commit_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t rights_changes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t owner_changes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t writes_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status error_ ABSL_GUARDED_BY(mutex_);  // of the last failure
   uint64_t failures_ ABSL_GUARDED_BY(mutex_) = 0;

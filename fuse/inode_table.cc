@@ -335,9 +335,9 @@ std::shared_ptr<client::WriteTracker> InodeTable::WritesOf(uint64_t nodeid) {
   });
 }
 
-void InodeTable::NoteRightsChange(uint64_t nodeid) {
+void InodeTable::NoteOwnerChange(uint64_t nodeid) {
   With(nodeid, [](Inode* inode) {
-    if (inode != nullptr && inode->writes != nullptr) inode->writes->NoteRightsChange();
+    if (inode != nullptr && inode->writes != nullptr) inode->writes->NoteOwnerChange();
   });
 }
 

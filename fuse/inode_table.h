@@ -178,8 +178,8 @@ class InodeTable {
   // What was written to the file and not committed. Shared by the table and the open files that
   // write: a write may come through any of them, and outlive the kernel's interest in the node.
   std::shared_ptr<client::WriteTracker> WritesOf(uint64_t nodeid);
-  // WriteTracker::NoteRightsChange, if the node has one.
-  void NoteRightsChange(uint64_t nodeid);
+  // WriteTracker::NoteOwnerChange, if the node has one.
+  void NoteOwnerChange(uint64_t nodeid);
 
   size_t size() const;
 

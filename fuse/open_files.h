@@ -43,9 +43,9 @@ struct OpenState {
   std::optional<uint64_t> change;  // CHANGE when it was opened
   std::shared_ptr<const client::Identity> opener;
   // When it was opened: whether the opener could write without it, as root or the file's owner
-  // (WIRE R64), and WriteTracker::rights_changes.
+  // (WIRE R64), and WriteTracker::owner_changes.
   bool by_own_right = false;
-  uint64_t rights_changes = 0;
+  uint64_t owner_changes = 0;
   std::shared_ptr<client::WriteTracker> writes;  // shared with the inode table
   client::WriteTracker::Told told;               // `writes` looks after it
 };

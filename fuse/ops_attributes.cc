@@ -171,7 +171,6 @@ dat::Task<absl::StatusOr<wire::FileAttributes>> Operations::SetSize(Caller who, 
 
 // Mode, owner, group or ACL: what may have to be written again is made safe while that is allowed.
 dat::Task<void> Operations::BeforeRightsChange(const client::Identity& who, const InodeView& node) {
-  if (who.uid == 0) state_.inodes.NoteRightsChange(node.nodeid);
   dat::Task<void> committing = files_.CommitOfOthers(who, node.handle);
   co_await committing;
 }
@@ -198,6 +197,7 @@ dat::Task<void> Operations::Setattr(Call& call) {
     dat::Task<void> preparing = BeforeRightsChange(*who, *node);
     co_await preparing;
   }
+  if ((setattr.valid & FATTR_UID) != 0) state_.inodes.NoteOwnerChange(call.nodeid());
   Touch(call.nodeid());
   dat::Task<absl::StatusOr<wire::FileAttributes>> setting =
       by_open ? files_.SetAttributes(*who, node->handle, state_id, set) : SetSize(who, *node, set);
@@ -215,7 +215,7 @@ dat::Task<void> Operations::Setattr(Call& call) {
     attributes = co_await taking;
   }
   // Again: an open that was answered meanwhile may have been told of the owner before.
-  if ((setattr.valid & FATTR_UID) != 0) state_.inodes.NoteRightsChange(call.nodeid());
+  if ((setattr.valid & FATTR_UID) != 0) state_.inodes.NoteOwnerChange(call.nodeid());
   Touch(call.nodeid());
   if (attributes.ok()) {
     ReplyAttributes(call, call.nodeid(), *attributes);

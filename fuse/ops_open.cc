@@ -86,7 +86,7 @@ fuse_open_out Operations::TakeOpen(const client::OpenFile& file, uint64_t nodeid
                                          file.attributes.owner == std::to_string(who->uid));
   open->opener = std::move(who);
   open->writes = state_.inodes.WritesOf(nodeid);
-  open->rights_changes = open->writes->rights_changes();
+  open->owner_changes = open->writes->owner_changes();
   open->told = open->writes->Sample();
   if (file.attributes.has(wire::kFattrChange)) open->change = file.attributes.change;
   fuse_open_out out = {};
@@ -106,7 +106,7 @@ fuse_open_out Operations::TakeOpen(const client::OpenFile& file, uint64_t nodeid
 dat::Task<void> Operations::CloseState(std::shared_ptr<OpenState> open) {
   const bool may_write_again =
       open->by_own_right &&
-      (open->opener->uid == 0 || open->rights_changes == open->writes->rights_changes());
+      (open->opener->uid == 0 || open->owner_changes == open->writes->owner_changes());
   if (!may_write_again && Writes(open->flags) && open->writes->uncommitted()) {
     dat::Task<void> committing = commits_.CommitNow(open);
     co_await committing;
