@@ -274,8 +274,8 @@ class Files {
   dat::Task<absl::StatusOr<uint64_t>> Seek(const Identity& who, const wire::FileHandle& file,
                                            const wire::StateId& state_id, wire::SeekWhat what,
                                            uint64_t offset);
-  // Copies at the server, to its disk (COMMIT): there is nothing here to write it again from. XDEV:
-  // it cannot between these two files.
+  // Copies at the server, to its disk (COMMIT): there is nothing here to write it again from, so a
+  // copy that the server lost before is made again. XDEV: it cannot between these two files.
   dat::Task<absl::StatusOr<CopyResult>> CopyRange(
       const Identity& who, const wire::FileHandle& source, const wire::StateId& source_state_id,
       uint64_t source_offset, const wire::FileHandle& file, const wire::StateId& state_id,

@@ -267,6 +267,7 @@ dat::Task<absl::Status> Files::Close(const Identity& who, const wire::FileHandle
       client_.locks().Wake(file, held);
     }
   }
+  client_.opens().Closing(state_id);
   Call<wire::CloseArgs> call;
   call.can_wait = can_wait;
   call.args.filehandle = file;

@@ -77,6 +77,11 @@ bool Opens::Reclaimed(const wire::StateId& open, const wire::StateId& state_id,
   return true;
 }
 
+void Opens::Closing(const wire::StateId& open) {
+  absl::MutexLock lock(&mutex_);
+  if (auto it = entries_.find(open); it != entries_.end()) it->second.closing = true;
+}
+
 void Opens::Lost(const wire::StateId& open, absl::Status why) {
   absl::MutexLock lock(&mutex_);
   auto it = entries_.find(open);

@@ -39,6 +39,7 @@ class Opens {
     wire::StateId state_id;    // the server's name for it
     wire::ClientId client_id;  // under which that is valid; zero: under none any more
     absl::Status lost;         // not OK: it could not be reclaimed, and why
+    bool closing = false;      // its CLOSE is under way: nobody uses it any more
   };
 
   // A new open that the server calls `state_id` in the time of `client_id`. Returns its lasting
@@ -63,6 +64,8 @@ class Opens {
   // It has only these shares now, and is to be reclaimed with no more.
   void Downgraded(const wire::StateId& open, uint32_t share_access, uint32_t share_deny)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // Before its CLOSE, which the server may have carried out when it is lost in the middle.
+  void Closing(const wire::StateId& open) ABSL_LOCKS_EXCLUDED(mutex_);
   // It could not be reclaimed: every use of it ends with `why` from now on.
   void Lost(const wire::StateId& open, absl::Status why) ABSL_LOCKS_EXCLUDED(mutex_);
   // The same of every open of `file`.

@@ -198,12 +198,17 @@ dat::Task<void> Reclaim::TakeReclaimed(wire::StateId open, Opens::Entry entry,
   absl::Status ignored = co_await task;
 }
 
-// With a lock every open of its file is lost: whoever relied on it writes through another.
+// With a lock every open of its file is lost: whoever relied on it writes through another. Nobody
+// is told of one that is being closed: a file without a name is gone when its CLOSE was done.
 void Reclaim::GiveUpOpen(const wire::StateId& open, const absl::Status& why) {
+  std::optional<Opens::Entry> entry = client_.opens().Find(open);
+  if (entry.has_value() && entry->closing) {
+    client_.opens().Lost(open, why);
+    return;
+  }
   LogError(absl::StrCat(connection_.name(),
                         ": an open file could not be reclaimed from the server: ", why.message(),
                         "; its next use fails"));
-  std::optional<Opens::Entry> entry = client_.opens().Find(open);
   if (entry.has_value() && HoldsLocks(open)) {
     client_.opens().LostAllOf(entry->info->handle, why);
   } else {

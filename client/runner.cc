@@ -52,6 +52,7 @@ std::span<CallBase* const> Rest(std::span<CallBase* const> chain, size_t done) {
 
 // What restores lost data may go on while it is being restored, and so may what replaces it: a file
 // that is being written or cut is not written again meanwhile. The rest of a chain goes with it.
+// A copy waits: what it reads may be what was lost.
 bool IsOfData(std::span<CallBase* const> chain) {
   switch (chain.front()->proc()) {
     case wire::Proc::kCommit:
@@ -60,7 +61,6 @@ bool IsOfData(std::span<CallBase* const> chain) {
     case wire::Proc::kSetattrInline:
     case wire::Proc::kSetattrDirect:
     case wire::Proc::kAllocate:
-    case wire::Proc::kCopyRange:
       return true;
     default:
       return false;

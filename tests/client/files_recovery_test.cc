@@ -226,6 +226,36 @@ TEST_F(FilesRecoveryTest, AnOpenThatTheServerForgotIsMadeAgain) {
   EXPECT_EQ(server_.opens.size(), 0u);
 }
 
+// A file without a name ends with its last CLOSE: where that was carried out and its answer lost
+// with the server, there is nothing to reclaim, and nobody who misses it.
+TEST_F(FilesRecoveryTest, AnOpenThatIsBeingClosedIsGivenUpWithoutAWord) {
+  MakeFiles();
+  absl::StatusOr<OpenFile> file = Open("file");
+  ASSERT_OK(file);
+  bool carried_out = false;
+  int claims = 0;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure == Proc::kClose && !carried_out) {
+      carried_out = true;
+      server_.Serve(c, request);
+      c.Close(absl::OkStatus());
+      server_.Restart(/*with_cache=*/false);
+      return true;
+    }
+    if (request.header.procedure != Proc::kOpen) return false;
+    ++claims;
+    c.Refuse(request, DafsStatus::kStale);
+    return true;
+  };
+  ::testing::internal::CaptureStderr();
+  const absl::Status closed = Await(files_->Close(who_, file->handle, file->state_id));
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(closed.ok()) << closed;
+  EXPECT_EQ(claims, 1);
+  EXPECT_THAT(log, ::testing::Not(::testing::HasSubstr("could not be reclaimed")));
+  EXPECT_EQ(client_->opens().size(), 0u);
+}
+
 TEST_F(FilesRecoveryTest, WithoutOpenHandleTheFileIsUsedWithoutAState) {
   server_.open_handle = false;
   MakeFiles();

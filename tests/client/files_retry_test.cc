@@ -143,6 +143,35 @@ TEST_F(FilesRetryTest, AnUntruthfulCopyIsAnError) {
   EXPECT_TRUE(absl::IsUnknown(copied.status())) << copied.status();
 }
 
+// Shows DAFS-6.5.8-07: a copy that the server lost before its COMMIT is made again.
+TEST_F(FilesRetryTest, ACopyThatTheServerLostIsMadeAgain) {
+  MakeFiles();
+  int copies = 0;
+  int losses = 2;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure == Proc::kCommit && losses > 0) {
+      --losses;
+      ++server_.write_verifier;
+      return false;
+    }
+    if (request.header.procedure != Proc::kCopyRange) return false;
+    ++copies;
+    wire::CopyRangeRes res;
+    res.count = 100;
+    res.verifier = wire::OpaqueFromUint64<wire::Verifier>(server_.write_verifier);
+    c.Answer(request, res, DafsStatus::kOk, {});
+    return true;
+  };
+  absl::StatusOr<CopyResult> copied = Await(files_->CopyRange(who_, dir_, {}, 0, dir_, {}, 0, 100));
+  ASSERT_OK(copied);
+  EXPECT_EQ(copied->count, 100u);
+  EXPECT_EQ(copies, 3);
+  losses = 1'000'000;
+  copied = Await(files_->CopyRange(who_, dir_, {}, 0, dir_, {}, 0, 100));
+  EXPECT_TRUE(absl::IsUnknown(copied.status())) << copied.status();
+  EXPECT_LE(copies, 1000) << "a server without an end of losses keeps its caller";
+}
+
 TEST_F(FilesRetryTest, AServerWithoutOpenHandleIsAskedOnceAndGivesNoState) {
   MakeFiles();
   server_.script = [&](ScriptedConnection& c, const Request& request) {

@@ -174,10 +174,12 @@ def recover_model(rig):
         deadline = time.monotonic() + (1500 if rig.full else 300) * rig.slowness
         while True:
             try:
-                output, _ = model.communicate(timeout=moments.uniform(0.2, 0.8))
+                output, _ = model.communicate(timeout=moments.uniform(0.2, 0.8) * rig.slowness)
                 break
             except subprocess.TimeoutExpired:
                 kill(server)
+                if moments.random() < 0.5:  # to its clients, that one loses what was not committed
+                    (server.state / "write-verifier").unlink(missing_ok=True)
                 server.start()
                 kills += 1
             if time.monotonic() > deadline:
