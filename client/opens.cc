@@ -15,6 +15,7 @@ wire::StateId Opens::Add(OpenInfo info, const wire::StateId& state_id,
       info.share_access |= entry.info->share_access;
       info.share_deny |= entry.info->share_deny;
       entry.info = std::make_shared<const OpenInfo>(std::move(info));
+      entry.closing = false;
       return known->second;
     }
   }
