@@ -377,6 +377,34 @@ TEST_F(FilesRecoveryTest, WithoutAnyFsyncTooTheDataIsWrittenAgainAfterARestart) 
   ASSERT_TRUE(Until([&] { return server_.written["file"].size() == 4; }));
 }
 
+// Shows DAFS-6.5.8-07: a copy does not read what has still to be written again.
+TEST_F(FilesRecoveryTest, ACopyWaitsUntilItsSourceIsWrittenAgain) {
+  MakeFiles();
+  absl::StatusOr<OpenFile> source = Open("source"), target = Open("target");
+  ASSERT_OK(source);
+  ASSERT_OK(target);
+  ASSERT_OK(Write(*source, 0, "data"));
+  server_.Restart();
+  server_.log.clear();
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kCopyRange) return false;
+    wire::CopyRangeRes res;
+    res.count = 4;
+    res.verifier = wire::OpaqueFromUint64<wire::Verifier>(server_.write_verifier);
+    c.Answer(request, res, DafsStatus::kOk, {});
+    return true;
+  };
+  ASSERT_OK(Await(files_->CopyRange(who_, source->handle, source->state_id, 0, target->handle,
+                                    target->state_id, 0, 4)));
+  std::vector<Proc> seen;
+  for (const auto& entry : server_.log) {
+    if (entry.proc == Proc::kWriteInline || entry.proc == Proc::kCopyRange) {
+      seen.push_back(entry.proc);
+    }
+  }
+  EXPECT_THAT(seen, ::testing::ElementsAre(Proc::kWriteInline, Proc::kCopyRange));
+}
+
 TEST_F(FilesRecoveryTest, DataThatCannotBeWrittenAgainIsToldToTheNextFsync) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
