@@ -276,8 +276,7 @@ dat::Task<absl::Status> Files::Close(const Identity& who, const wire::FileHandle
   dat::Task<absl::Status> task = Run(&who, chain);
   absl::Status status = co_await task;
   // Whatever came of it, nobody uses it any more. One that was lost is closed.
-  std::optional<Opens::Entry> entry = client_.opens().Find(state_id);
-  client_.opens().Remove(state_id);
+  std::optional<Opens::Entry> entry = client_.opens().Remove(state_id);
   if (!entry.has_value() || !entry->lost.ok()) co_return absl::OkStatus();
   CO_RETURN_IF_ERROR(status);
   switch (call.status) {

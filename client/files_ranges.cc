@@ -92,8 +92,9 @@ dat::Task<absl::StatusOr<CopyResult>> Files::CopyRange(
     if (!committed.ok()) co_return committed.status();
     if (*committed == call.res.verifier) co_return result;
     if (copies == kMostCopies) {
-      co_return absl::UnknownError(absl::StrCat("copy range: ", copies, " times the server lost ",
-                                                "the copy before it was on its disk (it says)"));
+      co_return absl::UnknownError(absl::StrCat(
+          "copy range: the server says that it lost the copy before it was on its disk, ", copies,
+          " times; its log may say why"));
     }
   }
 }

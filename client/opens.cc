@@ -96,15 +96,17 @@ void Opens::LostAllOf(const wire::FileHandle& file, const absl::Status& why) {
   }
 }
 
-void Opens::Remove(const wire::StateId& open) {
+std::optional<Opens::Entry> Opens::Remove(const wire::StateId& open) {
   absl::MutexLock lock(&mutex_);
   auto it = entries_.find(open);
-  if (it == entries_.end()) return;
+  if (it == entries_.end()) return std::nullopt;
   if (auto old = by_state_id_.find(it->second.state_id);
       old != by_state_id_.end() && old->second == open) {
     by_state_id_.erase(old);
   }
+  Entry removed = std::move(it->second);
   entries_.erase(it);
+  return removed;
 }
 
 std::vector<wire::StateId> Opens::Stale(const wire::ClientId& client_id) const {

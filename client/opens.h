@@ -70,7 +70,8 @@ class Opens {
   void Lost(const wire::StateId& open, absl::Status why) ABSL_LOCKS_EXCLUDED(mutex_);
   // The same of every open of `file`.
   void LostAllOf(const wire::FileHandle& file, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Remove(const wire::StateId& open) ABSL_LOCKS_EXCLUDED(mutex_);
+  // It is closed. Returns what was known of it; nullopt: nothing.
+  std::optional<Entry> Remove(const wire::StateId& open) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Those that are not valid under `client_id` and not lost.
   std::vector<wire::StateId> Stale(const wire::ClientId& client_id) const

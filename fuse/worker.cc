@@ -30,8 +30,8 @@ size_t BodyMax(uint32_t opcode) { return opcode == FUSE_SETXATTR ? kSetxattrBody
 // Requests that are read in one turn.
 constexpr int kMostAtOnce = 16;
 
-// Whether a program waits for the answer. Behind what nobody waits for the next request is there at
-// once, as a rule: looking for it right away saves asking epoll, and a CLOSE leaves along with it.
+// Whether a program waits for the answer. Behind what nobody waits for the next request is there
+// already, as a rule: reading it right away saves asking epoll.
 bool IsAwaited(std::span<const std::byte> request) {
   fuse_in_header header = {};
   if (request.size() < sizeof(header)) return true;

@@ -161,7 +161,7 @@ def recover_kill(rig):
 
 @scenario(timeout=3600, where="server")
 def recover_model(rig):
-    """The random calls of `model`, by three users, while dafsd is killed again and again: still as on a local directory."""
+    """The random calls of `model`, by three users, while dafsd is killed, and at times loses what it has not committed."""
     rig.expect("session with .* lost", "not connected", "no session for", "new session", "written again")
     _, moments = drawn_moments()
     server = rig.serve()
@@ -174,7 +174,7 @@ def recover_model(rig):
         deadline = time.monotonic() + (1500 if rig.full else 300) * rig.slowness
         while True:
             try:
-                output, _ = model.communicate(timeout=moments.uniform(0.2, 0.8) * rig.slowness)
+                output, _ = model.communicate(timeout=moments.uniform(0.2, 0.8) * (rig.slowness if kills else 1))
                 break
             except subprocess.TimeoutExpired:
                 kill(server)
