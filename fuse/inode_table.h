@@ -135,6 +135,8 @@ class InodeTable {
   void NameRemoved() { removals_.fetch_add(1, std::memory_order_acq_rel); }
   // The same where it may be the name of a directory.
   void DirectoryRemoved() { directory_removals_.fetch_add(1, std::memory_order_acq_rel); }
+  // How often either was called.
+  uint64_t Removals() const { return removals_ + directory_removals_; }
 
   // What was kept and is still good, once: the kernel keeps it as long as is said there, as if it
   // had been told when it came. That of a file is kept for a moment only.

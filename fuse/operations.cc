@@ -182,14 +182,14 @@ fuse_entry_out Operations::Entry(const client::Node& node, Place place, const As
   return out;
 }
 
-void Operations::ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node, Place place) {
+uint64_t Operations::ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node, Place place) {
   if (!node.ok()) {
     call.ReplyStatus(node.status());
-    return;
+    return 0;
   }
   if (FileTypeBits(node->attributes.object_type) == 0) {
     call.ReplyErrno(EIO);  // the kernel would end the mount's use of this node anyway
-    return;
+    return 0;
   }
   Asker asker;
   if (call.header().opcode == FUSE_LOOKUP) asker = {call.header().pid, dat::Loop::Now()};
@@ -197,7 +197,9 @@ void Operations::ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node
   if (!call.Reply({AsBytes(out)})) {
     state_.inodes.NotTold(out.nodeid);
     state_.inodes.Forget(out.nodeid, 1);
+    return 0;
   }
+  return out.nodeid;
 }
 
 void Operations::ReplyNewEntry(Call& call, const absl::StatusOr<client::Node>& node, Place place) {
@@ -217,6 +219,14 @@ bool Operations::ReplyFresh(Call& call) {
   if (!TellAttributes(call, fresh->attributes, fresh->valid_for)) {
     state_.inodes.NotTold(call.nodeid());
   }
+  return true;
+}
+
+bool Operations::ReplyLookedUp(Call& call) {
+  const wire::FileAttributes* attributes =
+      looked_up_.Take(call.header().pid, call.nodeid(), dat::Loop::Now());
+  if (attributes == nullptr) return false;
+  ReplyAttributes(call, call.nodeid(), *attributes);
   return true;
 }
 

@@ -21,6 +21,7 @@
 #include "fuse/listing_habit.h"
 #include "fuse/listing_walk.h"
 #include "fuse/lock_owners.h"
+#include "fuse/lookup_answers.h"
 #include "fuse/mount_state.h"
 #include "fuse/stat_habit.h"
 #include "fuse/write_streams.h"
@@ -37,7 +38,8 @@ class Operations {
         files_(files),
         channel_(channel),
         commits_(files),
-        streams_(files.buffers()) {}
+        streams_(files.buffers()),
+        looked_up_(state.inodes) {}
   Operations(const Operations&) = delete;
   Operations& operator=(const Operations&) = delete;
 
@@ -143,8 +145,8 @@ class Operations {
   // Counts a lookup of `node` at `place` and describes it; the count must be taken back if the
   // kernel does not take the answer.
   fuse_entry_out Entry(const client::Node& node, Place place, const Asker& asker = {});
-  // Answers with an entry, or the error.
-  void ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node, Place place);
+  // Answers with an entry, or the error. Returns the node that the kernel was told of; 0: of none.
+  uint64_t ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node, Place place);
   // The same for a node that was just made.
   void ReplyNewEntry(Call& call, const absl::StatusOr<client::Node>& node, Place place);
   void ReplyAttributes(Call& call, uint64_t nodeid, const wire::FileAttributes& attributes);
@@ -155,6 +157,8 @@ class Operations {
   // Answers with what the server said of the node lately, behind a change of ours or when it was
   // opened. False if nothing is known that is still true.
   bool ReplyFresh(Call& call);
+  // The same with what LOOKUP said, where attributes are not kept.
+  bool ReplyLookedUp(Call& call);
   bool ReplyGone(Call& call);
   class DirectoryChange;  // fuse/directory_change.h
 
@@ -253,6 +257,7 @@ class Operations {
   StatHabit stat_habit_;
   ListingHabit listing_habit_;
   ListingWalk walk_;
+  LookupAnswers looked_up_;
   // The open directory that was listed last, and the last node of that answer.
   uint64_t listed_in_ = 0;
   uint64_t listed_last_ = 0;

@@ -91,6 +91,8 @@ dat::Task<void> Operations::Getattr(Call& call) {
   std::optional<InodeView> node = NodeOf(call, in);
   if (!node) co_return;
   if (ReplyFresh(call)) co_return;
+  // With a descriptor it is not about a path.
+  if ((getattr.getattr_flags & FUSE_GETATTR_FH) == 0 && ReplyLookedUp(call)) co_return;
   if (call.nodeid() == kRootNode) {
     co_await GetattrOfRoot(call, *node);
     co_return;

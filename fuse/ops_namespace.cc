@@ -29,6 +29,7 @@ dat::Task<void> Operations::Lookup(Call& call) {
   if (!parent) co_return;
   Caller who = CallerOf(call);
   const std::optional<absl::Time> before = BeforeAsking();
+  const LookupAnswers::Question question = looked_up_.Ask(call.header().pid, dat::Loop::Now());
   absl::StatusOr<client::Node> node = co_await files_.Lookup(*who, parent->handle, name);
   if (!node.ok() && IsForbidden(node.status()) && TakeNewGroups(call, who)) {
     node = co_await files_.Lookup(*who, parent->handle, name);
@@ -43,7 +44,9 @@ dat::Task<void> Operations::Lookup(Call& call) {
     call.Reply({AsBytes(out)});
     co_return;
   }
-  ReplyEntry(call, node, {call.nodeid(), std::string(name)});
+  const uint64_t found = ReplyEntry(call, node, {call.nodeid(), std::string(name)});
+  if (found == 0 || state_.inodes.KeepsFiles()) co_return;
+  looked_up_.Keep(question, found, node->attributes, dat::Loop::Now());
 }
 
 dat::Task<void> Operations::Readlink(Call& call) {

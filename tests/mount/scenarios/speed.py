@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import pathlib
 import re
 import subprocess
 import time
@@ -128,6 +129,28 @@ def round_trips(rig):
                 for name, number in each.items() if number > 0.25}
         print(f"{call}: {sent}", flush=True)
         equal(sent, messages, f"messages of each {call}")
+
+
+@scenario(timeout=90, where="server")
+def paths_uncached(rig):
+    """With noac, too, a name of a path and the attributes of what it names are one question to the server."""
+    stats = 100
+    deep = pathlib.Path()
+    for n in range(4):
+        deep = deep / f"directory-{n}"
+    (rig.export / deep).mkdir(parents=True)
+    for n in range(stats):
+        (rig.export / deep / f"file-{n}").write_bytes(b"x" * n)
+    rig.mount(rig.serve(), "noac,lookupcache=none")
+    before = procedures(rig)
+    for n in range(stats):
+        equal(os.stat(rig.mnt / deep / f"file-{n}").st_size, n, f"the size of file-{n}")
+    after = procedures(rig)
+    sent = {name: (after[name] - before.get(name, 0)) / stats for name in ("LOOKUP", "GETATTR_INLINE")}
+    print(sent, flush=True)
+    # GETATTR of the root, and with each name; behind each name once more where the machine was too busy.
+    equal(sent["LOOKUP"], 5, "LOOKUPs of each stat")
+    check(6 <= sent["GETATTR_INLINE"] < 10.5, f"{sent['GETATTR_INLINE']} GETATTRs of each stat")
 
 
 def commits(rig):

@@ -1,0 +1,26 @@
+#include "fuse/lookup_answers.h"
+
+#include <algorithm>
+
+namespace dafs::fuse {
+
+void LookupAnswers::Keep(const Question& question, uint64_t nodeid,
+                         const wire::FileAttributes& attributes, absl::Time now) {
+  if (question.thread == 0) return;
+  Answer& answer = answers_[question.thread % answers_.size()];
+  answer.question = question;
+  answer.nodeid = nodeid;
+  answer.until = now + std::min(now - question.asked, kLongest);
+  answer.attributes = attributes;
+}
+
+const wire::FileAttributes* LookupAnswers::Take(uint32_t thread, uint64_t nodeid, absl::Time now) {
+  Answer& answer = answers_[thread % answers_.size()];
+  if (answer.question.thread != thread || answer.nodeid != nodeid || nodeid == 0) return nullptr;
+  answer.nodeid = 0;
+  if (now > answer.until || answer.question.removals != inodes_.Removals()) return nullptr;
+  if (inodes_.TouchedSince(nodeid, answer.question.asked)) return nullptr;
+  return &answer.attributes;
+}
+
+}  // namespace dafs::fuse
