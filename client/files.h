@@ -99,8 +99,11 @@ class Files {
   // Operations that change a directory take `after`, which may be null: the attributes of that
   // directory behind the change, in the same chain; nothing valid in them if they cannot be had.
 
+  // `passed`, which may be null: the attributes of `directory` before, in the same chain, whether
+  // or not there is such a name; nothing valid in them if they cannot be had.
   dat::Task<absl::StatusOr<Node>> Lookup(const Identity& who, const wire::FileHandle& directory,
-                                         std::string_view name);
+                                         std::string_view name,
+                                         wire::FileAttributes* passed = nullptr);
   dat::Task<absl::StatusOr<Node>> LookupParent(const Identity& who,
                                                const wire::FileHandle& directory);
   // `attributes`: mode, owner and the like, set as the directory is made. The node comes back.

@@ -13,14 +13,19 @@ namespace dafs::client {
 
 dat::Task<absl::StatusOr<Node>> Files::Lookup(const Identity& who,
                                               const wire::FileHandle& directory,
-                                              std::string_view name) {
+                                              std::string_view name, wire::FileAttributes* passed) {
+  AfterCall parent(directory);
   Call<wire::LookupArgs> lookup;
   StatCall stat;
   lookup.args.directory = directory;
   lookup.args.path.emplace_back(name);
-  CallBase* const chain[] = {&lookup, &stat};
+  CallBase* const members[] = {&parent, &lookup, &stat};
+  std::span<CallBase* const> chain = members;
+  if (passed == nullptr) chain = chain.subspan(1);
   dat::Task<absl::Status> task = RunAll(&who, chain, "lookup");
-  CO_RETURN_IF_ERROR(co_await task);
+  absl::Status found = co_await task;
+  parent.PutInto(passed);
+  CO_RETURN_IF_ERROR(found);
   Node node;
   node.handle = lookup.res.filehandle;
   node.attributes = stat.Take();

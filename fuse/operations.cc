@@ -222,9 +222,15 @@ bool Operations::ReplyFresh(Call& call) {
   return true;
 }
 
-bool Operations::ReplyLookedUp(Call& call) {
+void Operations::KeepRecent(const RecentAnswers::Question& question, uint64_t nodeid,
+                            const wire::FileAttributes& attributes) {
+  if (nodeid == 0 || state_.inodes.KeepsFiles()) return;
+  recent_.Keep(question, nodeid, attributes, dat::Loop::Now());
+}
+
+bool Operations::ReplyRecent(Call& call) {
   const wire::FileAttributes* attributes =
-      looked_up_.Take(call.header().pid, call.nodeid(), dat::Loop::Now());
+      recent_.Find(call.header().pid, call.nodeid(), dat::Loop::Now());
   if (attributes == nullptr) return false;
   ReplyAttributes(call, call.nodeid(), *attributes);
   return true;

@@ -21,8 +21,8 @@
 #include "fuse/listing_habit.h"
 #include "fuse/listing_walk.h"
 #include "fuse/lock_owners.h"
-#include "fuse/lookup_answers.h"
 #include "fuse/mount_state.h"
+#include "fuse/recent_answers.h"
 #include "fuse/stat_habit.h"
 #include "fuse/write_streams.h"
 #include "wire/dat/task.h"
@@ -39,7 +39,7 @@ class Operations {
         channel_(channel),
         commits_(files),
         streams_(files.buffers()),
-        looked_up_(state.inodes) {}
+        recent_(state.inodes) {}
   Operations(const Operations&) = delete;
   Operations& operator=(const Operations&) = delete;
 
@@ -157,8 +157,14 @@ class Operations {
   // Answers with what the server said of the node lately, behind a change of ours or when it was
   // opened. False if nothing is known that is still true.
   bool ReplyFresh(Call& call);
-  // The same with what LOOKUP said, where attributes are not kept.
-  bool ReplyLookedUp(Call& call);
+  // The same where attributes are not kept, with what the answer before said.
+  bool ReplyRecent(Call& call);
+  // Before the server is asked something whose answer has attributes, and behind that answer.
+  RecentAnswers::Question AskFor(const Call& call) const {
+    return recent_.Ask(call.header().pid, dat::Loop::Now());
+  }
+  void KeepRecent(const RecentAnswers::Question& question, uint64_t nodeid,
+                  const wire::FileAttributes& attributes);
   bool ReplyGone(Call& call);
   class DirectoryChange;  // fuse/directory_change.h
 
@@ -257,7 +263,7 @@ class Operations {
   StatHabit stat_habit_;
   ListingHabit listing_habit_;
   ListingWalk walk_;
-  LookupAnswers looked_up_;
+  RecentAnswers recent_;
   // The open directory that was listed last, and the last node of that answer.
   uint64_t listed_in_ = 0;
   uint64_t listed_last_ = 0;

@@ -70,6 +70,7 @@ dat::Task<void> Operations::RefreshRoot(std::shared_ptr<Race> race, wire::FileHa
 
 dat::Task<void> Operations::GetattrOfRoot(Call& call, InodeView root) {
   Caller who = CallerOf(call);
+  const RecentAnswers::Question question = AskFor(call);
   auto race = std::make_shared<Race>();
   dat::Start(RefreshRoot(race, root.handle, who));
   GiveUpLater(race);
@@ -79,6 +80,7 @@ dat::Task<void> Operations::GetattrOfRoot(Call& call, InodeView root) {
     call.ReplyStatus(race->status);
   } else if (race->answered) {
     ReplyAttributes(call, call.nodeid(), state_.root.Get());
+    KeepRecent(question, call.nodeid(), state_.root.Get());
   } else {
     TellAttributes(call, state_.root.Get(), absl::ZeroDuration());  // it is to be asked for again
   }
@@ -92,7 +94,7 @@ dat::Task<void> Operations::Getattr(Call& call) {
   if (!node) co_return;
   if (ReplyFresh(call)) co_return;
   // With a descriptor it is not about a path.
-  if ((getattr.getattr_flags & FUSE_GETATTR_FH) == 0 && ReplyLookedUp(call)) co_return;
+  if ((getattr.getattr_flags & FUSE_GETATTR_FH) == 0 && ReplyRecent(call)) co_return;
   if (call.nodeid() == kRootNode) {
     co_await GetattrOfRoot(call, *node);
     co_return;
@@ -103,10 +105,13 @@ dat::Task<void> Operations::Getattr(Call& call) {
     if (std::shared_ptr<OpenState> open = state_.open_files.Find(getattr.fh)) who = open->opener;
   }
   if (who == nullptr) who = CallerOf(call);
+  const RecentAnswers::Question question = AskFor(call);
   absl::StatusOr<wire::FileAttributes> attributes =
       co_await files_.GetAttributes(*who, node->handle);
   if (attributes.ok()) {
     ReplyAttributes(call, call.nodeid(), *attributes);
+    // A directory is asked about again behind its path, or as the other one of a rename.
+    if (node->type == wire::ObjectType::kDir) KeepRecent(question, call.nodeid(), *attributes);
   } else if (ErrnoFromStatus(attributes.status()) != ESTALE || !ReplyGone(call)) {
     call.ReplyStatus(attributes.status());
   }

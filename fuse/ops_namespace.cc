@@ -29,8 +29,11 @@ dat::Task<void> Operations::Lookup(Call& call) {
   if (!parent) co_return;
   Caller who = CallerOf(call);
   const std::optional<absl::Time> before = BeforeAsking();
-  const LookupAnswers::Question question = looked_up_.Ask(call.header().pid, dat::Loop::Now());
-  absl::StatusOr<client::Node> node = co_await files_.Lookup(*who, parent->handle, name);
+  const RecentAnswers::Question question = AskFor(call);
+  wire::FileAttributes passed;
+  wire::FileAttributes* const wanted = state_.inodes.KeepsFiles() ? nullptr : &passed;
+  absl::StatusOr<client::Node> node = co_await files_.Lookup(*who, parent->handle, name, wanted);
+  if (passed.valid != 0) KeepRecent(question, call.nodeid(), passed);
   if (!node.ok() && IsForbidden(node.status()) && TakeNewGroups(call, who)) {
     node = co_await files_.Lookup(*who, parent->handle, name);
   }
@@ -45,8 +48,7 @@ dat::Task<void> Operations::Lookup(Call& call) {
     co_return;
   }
   const uint64_t found = ReplyEntry(call, node, {call.nodeid(), std::string(name)});
-  if (found == 0 || state_.inodes.KeepsFiles()) co_return;
-  looked_up_.Keep(question, found, node->attributes, dat::Loop::Now());
+  if (found != 0) KeepRecent(question, found, node->attributes);
 }
 
 dat::Task<void> Operations::Readlink(Call& call) {

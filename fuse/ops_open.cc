@@ -167,6 +167,7 @@ dat::Task<void> Operations::Create(Call& call) {
   request.attributes = NewFileAttributes(mode);
   request.truncate = (create.flags & O_TRUNC) != 0;
   DirectoryChange change(state_.inodes, call.nodeid());
+  const RecentAnswers::Question question = AskFor(call);
   absl::StatusOr<client::OpenFile> file = co_await files_.Open(*who, request, change.after());
   change.End();
   if (!file.ok()) {
@@ -183,6 +184,8 @@ dat::Task<void> Operations::Create(Call& call) {
   }
   Place place{call.nodeid(), request.name};
   co_await ReplyCreated(call, *file, place, create.flags, who);
+  if (state_.inodes.KeepsFiles()) co_return;
+  KeepRecent(question, state_.inodes.NodeOf(file->handle), file->attributes);
 }
 
 dat::Task<void> Operations::ReplyCreated(Call& call, const client::OpenFile& file, Place place,

@@ -161,6 +161,17 @@ def cache_none(rig):
         check(not os.path.exists(there / "file"), f"turn {turn}: the old name is still there")
         os.rename(there / "moved", there / "file")
         check(os.path.exists(here / "file"), f"turn {turn}: the name given back is missing")
+    # By descriptors and of directories, right behind calls whose answers say the same.
+    (here / "directory").mkdir()
+    with open(there / "file", "rb", buffering=0) as file:
+        links = os.stat(there / "directory").st_nlink
+        for turn in range(200):
+            os.access(there / "file", os.F_OK)
+            os.truncate(here / "file", turn)
+            equal(os.fstat(file.fileno()).st_size, turn, f"size by a descriptor at turn {turn}")
+            os.access(there / "directory" / "missing", os.F_OK)
+            (here / "directory" / f"{turn}").mkdir()
+            equal(os.stat(there / "directory" / ".").st_nlink, links + turn + 1, f"links of a directory at turn {turn}")
 
 
 @scenario(timeout=90, where="server")

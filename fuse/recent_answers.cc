@@ -1,23 +1,24 @@
-#include "fuse/lookup_answers.h"
+#include "fuse/recent_answers.h"
 
 #include <algorithm>
 
 namespace dafs::fuse {
 
-void LookupAnswers::Keep(const Question& question, uint64_t nodeid,
+void RecentAnswers::Keep(const Question& question, uint64_t nodeid,
                          const wire::FileAttributes& attributes, absl::Time now) {
   if (question.thread == 0) return;
-  Answer& answer = answers_[question.thread % answers_.size()];
+  Answer& answer = PlaceOf(question.thread, nodeid);
   answer.question = question;
   answer.nodeid = nodeid;
   answer.until = now + std::min(now - question.asked, kLongest);
   answer.attributes = attributes;
 }
 
-const wire::FileAttributes* LookupAnswers::Take(uint32_t thread, uint64_t nodeid, absl::Time now) {
-  Answer& answer = answers_[thread % answers_.size()];
+const wire::FileAttributes* RecentAnswers::Find(uint32_t thread, uint64_t nodeid, absl::Time now) {
+  Answer& answer = PlaceOf(thread, nodeid);
   if (answer.question.thread != thread || answer.nodeid != nodeid || nodeid == 0) return nullptr;
-  answer.nodeid = 0;
+  const bool again = answer.attributes.object_type == wire::ObjectType::kDir;
+  if (!again) answer.nodeid = 0;
   if (now > answer.until || answer.question.removals != inodes_.Removals()) return nullptr;
   if (inodes_.TouchedSince(nodeid, answer.question.asked)) return nullptr;
   return &answer.attributes;

@@ -1,0 +1,99 @@
+#include "fuse/recent_answers.h"
+
+#include <gtest/gtest.h>
+
+namespace dafs::fuse {
+namespace {
+
+constexpr uint32_t kThread = 4711;
+constexpr absl::Duration kTook = absl::Microseconds(40);
+
+wire::FileAttributes OfSize(uint64_t size) {
+  wire::FileAttributes attributes;
+  attributes.set(wire::kFattrObjectType | wire::kFattrObjectSize);
+  attributes.object_type = wire::ObjectType::kReg;
+  attributes.object_size = size;
+  return attributes;
+}
+
+class RecentAnswersTest : public ::testing::Test {
+ protected:
+  RecentAnswersTest() {
+    wire::FileHandle handle;
+    handle.fileid.bytes[0] = 5;
+    node_ = inodes_.Remember(handle, OfSize(1), {kRootNode, "file"});
+  }
+  // A LOOKUP by `thread` that took `took`, answered now.
+  void LookUp(uint32_t thread, uint64_t size, absl::Duration took = kTook) {
+    RecentAnswers::Question question = answers_.Ask(thread, now_ - took);
+    answers_.Keep(question, node_, OfSize(size), now_);
+  }
+
+  const absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
+  InodeTable inodes_{CacheTimes()};
+  RecentAnswers answers_{inodes_};
+  uint64_t node_ = 0;
+};
+
+TEST_F(RecentAnswersTest, AnswerTheNextQuestionOfTheSameThreadOnce) {
+  EXPECT_EQ(answers_.Find(kThread, node_, now_), nullptr);
+  LookUp(kThread, 7);
+  EXPECT_EQ(answers_.Find(kThread + 16, node_, now_), nullptr);
+  EXPECT_EQ(answers_.Find(kThread, node_ + 16, now_), nullptr);
+  const wire::FileAttributes* found = answers_.Find(kThread, node_, now_);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->object_size, 7u);
+  EXPECT_EQ(answers_.Find(kThread, node_, now_), nullptr);
+}
+
+TEST_F(RecentAnswersTest, AreGoodForAsLongAsLookupTookAndAMillisecondAtMost) {
+  LookUp(kThread, 7);
+  EXPECT_NE(answers_.Find(kThread, node_, now_ + kTook), nullptr);
+  LookUp(kThread, 7);
+  EXPECT_EQ(answers_.Find(kThread, node_, now_ + kTook + absl::Microseconds(1)), nullptr);
+  LookUp(kThread, 7, absl::Seconds(10));
+  EXPECT_NE(answers_.Find(kThread, node_, now_ + RecentAnswers::kLongest), nullptr);
+  LookUp(kThread, 7, absl::Seconds(10));
+  EXPECT_EQ(answers_.Find(kThread, node_, now_ + RecentAnswers::kLongest + absl::Microseconds(1)),
+            nullptr);
+}
+
+TEST_F(RecentAnswersTest, EndWithWhatWeDoToTheNodeSinceTheServerWasAsked) {
+  RecentAnswers::Question question = answers_.Ask(kThread, now_ - kTook);
+  inodes_.Touch(node_, now_ - kTook / 2);
+  answers_.Keep(question, node_, OfSize(7), now_);
+  EXPECT_EQ(answers_.Find(kThread, node_, now_), nullptr) << "touched while it was looked up";
+
+  // Whose link count is another, nobody here knows.
+  const absl::Time later = now_ + absl::Seconds(1);
+  question = answers_.Ask(kThread, later - kTook);
+  answers_.Keep(question, node_, OfSize(7), later);
+  inodes_.NameRemoved();
+  EXPECT_EQ(answers_.Find(kThread, node_, later), nullptr) << "a name was removed";
+  question = answers_.Ask(kThread, later - kTook);
+  inodes_.DirectoryRemoved();
+  answers_.Keep(question, node_, OfSize(7), later);
+  EXPECT_EQ(answers_.Find(kThread, node_, later), nullptr) << "a directory was removed";
+}
+
+TEST_F(RecentAnswersTest, AreOfAsManyThreadsAsThereIsRoomFor) {
+  LookUp(kThread, 1);
+  LookUp(kThread + 1, 2);
+  LookUp(0, 3);  // a caller that the kernel does not name
+  EXPECT_EQ(answers_.Find(0, node_, now_), nullptr);
+  ASSERT_NE(answers_.Find(kThread, node_, now_), nullptr);
+  LookUp(kThread + 1 + 32, 4);  // in the other's place
+  EXPECT_EQ(answers_.Find(kThread + 1, node_, now_), nullptr);
+  EXPECT_NE(answers_.Find(kThread + 1 + 32, node_, now_), nullptr);
+}
+
+TEST_F(RecentAnswersTest, AreOfADirectoryAsOftenAsItIsAskedFor) {
+  wire::FileAttributes directory = OfSize(7);
+  directory.object_type = wire::ObjectType::kDir;
+  answers_.Keep(answers_.Ask(kThread, now_ - kTook), kRootNode, directory, now_);
+  for (int i = 0; i < 3; ++i) EXPECT_NE(answers_.Find(kThread, kRootNode, now_), nullptr);
+  EXPECT_EQ(answers_.Find(kThread, kRootNode, now_ + kTook * 2), nullptr);
+}
+
+}  // namespace
+}  // namespace dafs::fuse
