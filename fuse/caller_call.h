@@ -2,9 +2,13 @@
 // kernel in the same words. Any thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+
+#include "fuse/unique_fd.h"
 
 namespace dafs::fuse {
 
@@ -16,5 +20,29 @@ bool WaitsForOfdLock(uint32_t pid, const std::string& proc = "/proc");
 // Whether thread `pid` is in chown(2) or one of its kin; nothing if that cannot be told. One that
 // changes neither owner nor group looks like the word that a write takes set-id bits away.
 std::optional<bool> ChangesOwner(uint32_t pid, const std::string& proc = "/proc");
+
+// Why a call asks for the attributes of a node on its path.
+enum class Asks {
+  kUnknown,      // cannot be told, or by a descriptor: the answer may be for the program
+  kMayPass,      // whether its caller may: open(2), unlink(2), rename(2) and the like
+  kWhatItFound,  // the same, or, of the last name of its path, for the program: stat(2)
+};
+
+// The same question for the threads that ask often, whose files in /proc stay open.
+// Belongs to one worker's thread.
+class CallerCalls {
+ public:
+  explicit CallerCalls(std::string proc = "/proc") : proc_(std::move(proc)) {}
+  // What thread `pid` asks for. Costs a system call.
+  Asks AsksFor(uint32_t pid);
+
+ private:
+  struct Thread {
+    uint32_t pid = 0;
+    UniqueFd call;
+  };
+  const std::string proc_;
+  std::array<Thread, 16> threads_;
+};
 
 }  // namespace dafs::fuse

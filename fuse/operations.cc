@@ -1,5 +1,7 @@
 #include "fuse/operations.h"
 
+#include <sys/stat.h>
+
 #include <cerrno>
 #include <utility>
 
@@ -223,16 +225,37 @@ bool Operations::ReplyFresh(Call& call) {
 }
 
 void Operations::KeepRecent(const RecentAnswers::Question& question, uint64_t nodeid,
-                            const wire::FileAttributes& attributes) {
+                            const wire::FileAttributes& attributes, bool found) {
   if (nodeid == 0 || state_.inodes.KeepsFiles()) return;
-  recent_.Keep(question, nodeid, attributes, dat::Loop::Now());
+  recent_.Keep(question, nodeid, attributes, found, dat::Loop::Now());
+}
+
+// Whether the kernel lets the caller do all it may ask for with such a node, as far as modes go:
+// then the answer keeps nobody out, should it be older than his call, and the server has the last
+// word.
+bool Operations::LetThrough(const wire::FileAttributes& attributes, const Call& call) {
+  const fuse_attr node = KernelAttributes(attributes, call.nodeid());
+  const uint32_t caller = call.header().uid;
+  return caller == 0 || (node.mode & S_IRWXO) == S_IRWXO ||
+         (node.uid == caller && (node.mode & S_IRWXU) == S_IRWXU);
 }
 
 bool Operations::ReplyRecent(Call& call) {
-  const wire::FileAttributes* attributes =
-      recent_.Find(call.header().pid, call.nodeid(), dat::Loop::Now());
-  if (attributes == nullptr) return false;
-  ReplyAttributes(call, call.nodeid(), *attributes);
+  const uint32_t thread = call.header().pid;
+  RecentAnswers::Answer* answer = recent_.Find(thread, call.nodeid(), dat::Loop::Now());
+  if (answer == nullptr) return false;
+  switch (callers_.AsksFor(thread)) {
+    case Asks::kMayPass:
+      if (!answer->found && !LetThrough(answer->attributes, call)) return false;
+      break;
+    case Asks::kWhatItFound:
+      if (!answer->found) return false;
+      break;
+    case Asks::kUnknown:
+      return false;
+  }
+  answer->found = false;
+  ReplyAttributes(call, call.nodeid(), answer->attributes);
   return true;
 }
 

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "client/files.h"
 #include "fuse/call.h"
+#include "fuse/caller_call.h"
 #include "fuse/commit_queue.h"
 #include "fuse/kernel_channel.h"
 #include "fuse/kernel_protocol.h"
@@ -159,12 +160,13 @@ class Operations {
   bool ReplyFresh(Call& call);
   // The same where attributes are not kept, with what the answer before said.
   bool ReplyRecent(Call& call);
+  static bool LetThrough(const wire::FileAttributes& attributes, const Call& call);
   // Before the server is asked something whose answer has attributes, and behind that answer.
   RecentAnswers::Question AskFor(const Call& call) const {
     return recent_.Ask(call.header().pid, dat::Loop::Now());
   }
   void KeepRecent(const RecentAnswers::Question& question, uint64_t nodeid,
-                  const wire::FileAttributes& attributes);
+                  const wire::FileAttributes& attributes, bool found);
   bool ReplyGone(Call& call);
   class DirectoryChange;  // fuse/directory_change.h
 
@@ -264,6 +266,7 @@ class Operations {
   ListingHabit listing_habit_;
   ListingWalk walk_;
   RecentAnswers recent_;
+  CallerCalls callers_;
   // The open directory that was listed last, and the last node of that answer.
   uint64_t listed_in_ = 0;
   uint64_t listed_last_ = 0;

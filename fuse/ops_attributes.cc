@@ -80,7 +80,7 @@ dat::Task<void> Operations::GetattrOfRoot(Call& call, InodeView root) {
     call.ReplyStatus(race->status);
   } else if (race->answered) {
     ReplyAttributes(call, call.nodeid(), state_.root.Get());
-    KeepRecent(question, call.nodeid(), state_.root.Get());
+    KeepRecent(question, call.nodeid(), state_.root.Get(), /*found=*/false);
   } else {
     TellAttributes(call, state_.root.Get(), absl::ZeroDuration());  // it is to be asked for again
   }
@@ -111,7 +111,9 @@ dat::Task<void> Operations::Getattr(Call& call) {
   if (attributes.ok()) {
     ReplyAttributes(call, call.nodeid(), *attributes);
     // A directory is asked about again behind its path, or as the other one of a rename.
-    if (node->type == wire::ObjectType::kDir) KeepRecent(question, call.nodeid(), *attributes);
+    if (node->type == wire::ObjectType::kDir) {
+      KeepRecent(question, call.nodeid(), *attributes, /*found=*/false);
+    }
   } else if (ErrnoFromStatus(attributes.status()) != ESTALE || !ReplyGone(call)) {
     call.ReplyStatus(attributes.status());
   }

@@ -33,7 +33,7 @@ dat::Task<void> Operations::Lookup(Call& call) {
   wire::FileAttributes passed;
   wire::FileAttributes* const wanted = state_.inodes.KeepsFiles() ? nullptr : &passed;
   absl::StatusOr<client::Node> node = co_await files_.Lookup(*who, parent->handle, name, wanted);
-  if (passed.valid != 0) KeepRecent(question, call.nodeid(), passed);
+  if (passed.valid != 0) KeepRecent(question, call.nodeid(), passed, /*found=*/false);
   if (!node.ok() && IsForbidden(node.status()) && TakeNewGroups(call, who)) {
     node = co_await files_.Lookup(*who, parent->handle, name);
   }
@@ -48,7 +48,7 @@ dat::Task<void> Operations::Lookup(Call& call) {
     co_return;
   }
   const uint64_t found = ReplyEntry(call, node, {call.nodeid(), std::string(name)});
-  if (found != 0) KeepRecent(question, found, node->attributes);
+  if (found != 0) KeepRecent(question, found, node->attributes, /*found=*/true);
 }
 
 dat::Task<void> Operations::Readlink(Call& call) {

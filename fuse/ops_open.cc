@@ -185,7 +185,8 @@ dat::Task<void> Operations::Create(Call& call) {
   Place place{call.nodeid(), request.name};
   co_await ReplyCreated(call, *file, place, create.flags, who);
   if (state_.inodes.KeepsFiles()) co_return;
-  KeepRecent(question, state_.inodes.NodeOf(file->handle), file->attributes);
+  const uint64_t nodeid = state_.inodes.NodeOf(file->handle);
+  KeepRecent(question, nodeid, file->attributes, /*found=*/false);
 }
 
 dat::Task<void> Operations::ReplyCreated(Call& call, const client::OpenFile& file, Place place,

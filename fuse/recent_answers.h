@@ -3,11 +3,12 @@
 // the caller may pass a directory, and look something up in it; whether it may change the directory
 // then; what stat(2) returns. LOOKUP has answered all of these that come behind it.
 //
-// Nothing in a request says that it belongs to the same call. It is taken to if the same thread
-// asks within the time that the answer took to come. Should it be a call of its own after all,
-// fstat(2) behind access(2), then what another client did meanwhile was under way when the answer
-// was given: to begin later and be known of before, it would have to be faster than that answer
-// was.
+// An answer is used again for the thread that it was for, within the time that it took to come:
+// - where only the kernel looks at it, to let the caller pass; the server looks at that once more;
+// - for stat(2) of the name that was just looked up.
+// Which it is, the system call says that the thread is in. What a program is told by a descriptor,
+// or of a directory that it has found before, is always asked for; so is whatever might keep the
+// caller out though it is older than his call.
 //
 // Belongs to one worker's thread. Nothing is allocated.
 #pragma once
@@ -24,8 +25,7 @@ namespace dafs::fuse {
 
 class RecentAnswers {
  public:
-  // However long an answer took: one that waited for a lost server says nothing of how fast others
-  // are.
+  // However long an answer took, as one does that waited for a lost server.
   static constexpr absl::Duration kLongest = absl::Milliseconds(1);
 
   explicit RecentAnswers(const InodeTable& inodes) : inodes_(inodes) {}
@@ -40,20 +40,22 @@ class RecentAnswers {
   };
   Question Ask(uint32_t thread, absl::Time now) const { return {thread, now, inodes_.Removals()}; }
 
-  // The answer to `question` had `attributes` of `nodeid`, which the kernel keeps for no time.
-  void Keep(const Question& question, uint64_t nodeid, const wire::FileAttributes& attributes,
-            absl::Time now);
-  // What `thread` may be told of `nodeid` now, of a file once; valid until the next Keep. nullptr:
-  // nothing is known, or it was too long ago, or we have done something to the node since.
-  const wire::FileAttributes* Find(uint32_t thread, uint64_t nodeid, absl::Time now);
-
- private:
   struct Answer {
     Question question;
-    uint64_t nodeid = 0;  // 0: none, or taken
+    uint64_t nodeid = 0;  // 0: none
+    bool found = false;   // by its name, and the kernel was not told again since
     absl::Time until;
     wire::FileAttributes attributes;
   };
+  // The answer to `question` had `attributes` of `nodeid`, which the kernel keeps for no time.
+  // `found`: it was looked up by its name.
+  void Keep(const Question& question, uint64_t nodeid, const wire::FileAttributes& attributes,
+            bool found, absl::Time now);
+  // What `thread` may be told of `nodeid` now, valid until the next Keep. nullptr: nothing is
+  // known, or it was too long ago, or we have done something to the node since.
+  Answer* Find(uint32_t thread, uint64_t nodeid, absl::Time now);
+
+ private:
   Answer& PlaceOf(uint32_t thread, uint64_t nodeid) {
     return answers_[(thread * 5 + nodeid) % answers_.size()];
   }

@@ -254,6 +254,33 @@ TEST(CallerCallTest, TellsWhatTheWaitingThreadDoes) {
   std::filesystem::remove_all(proc);
 }
 
+TEST(CallerCallTest, TellsWhatAttributesAreFor) {
+  char name[] = "/tmp/dafs-proc-XXXXXX";
+  ASSERT_NE(mkdtemp(name), nullptr);
+  const std::string proc = name;
+  std::filesystem::create_directory(proc + "/7");
+  CallerCalls callers(proc);
+  const auto asks_for = [&](long call, const std::string& third, const std::string& fourth) {
+    std::ofstream(proc + "/7/syscall")
+        << call << " 0xffffff9c 0x7ffd00 " << third << " " << fourth << " 0x0 0x0 0x7ffd 0x7f00\n";
+    return callers.AsksFor(7);
+  };
+  EXPECT_EQ(callers.AsksFor(7), Asks::kUnknown);  // no such thread
+  EXPECT_EQ(asks_for(SYS_openat, "0x41", "0x1a4"), Asks::kMayPass);
+  EXPECT_EQ(asks_for(SYS_renameat2, "0xffffff9c", "0x7ffd"), Asks::kMayPass);
+  EXPECT_EQ(asks_for(SYS_newfstatat, "0x7ffd", "0x0"), Asks::kWhatItFound);
+  EXPECT_EQ(asks_for(SYS_newfstatat, "0x7ffd", "0x100"), Asks::kWhatItFound);
+  EXPECT_EQ(asks_for(SYS_newfstatat, "0x7ffd", "0x1000"), Asks::kUnknown);  // AT_EMPTY_PATH
+  EXPECT_EQ(asks_for(SYS_statx, "0x100", "0x7ff"), Asks::kWhatItFound);
+  EXPECT_EQ(asks_for(SYS_statx, "0x1000", "0x7ff"), Asks::kUnknown);
+  EXPECT_EQ(asks_for(SYS_fstat, "0x0", "0x0"), Asks::kUnknown);
+  EXPECT_EQ(asks_for(SYS_write, "0x2", "0x0"), Asks::kUnknown);
+  std::ofstream(proc + "/7/syscall") << "running\n";
+  EXPECT_EQ(callers.AsksFor(7), Asks::kUnknown);
+  std::filesystem::remove_all(proc);
+  EXPECT_EQ(CallerCalls().AsksFor(0xffffffff), Asks::kUnknown);
+}
+
 TEST(LockOwnersTest, AnOwnerEndsOnceAndIsNeverTheSameAgain) {
   LockOwners owners;
   LockOwner fresh;

@@ -26,7 +26,7 @@ class RecentAnswersTest : public ::testing::Test {
   // A LOOKUP by `thread` that took `took`, answered now.
   void LookUp(uint32_t thread, uint64_t size, absl::Duration took = kTook) {
     RecentAnswers::Question question = answers_.Ask(thread, now_ - took);
-    answers_.Keep(question, node_, OfSize(size), now_);
+    answers_.Keep(question, node_, OfSize(size), /*found=*/true, now_);
   }
 
   const absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
@@ -35,44 +35,45 @@ class RecentAnswersTest : public ::testing::Test {
   uint64_t node_ = 0;
 };
 
-TEST_F(RecentAnswersTest, AnswerTheNextQuestionOfTheSameThreadOnce) {
+TEST_F(RecentAnswersTest, AreOfOneNodeForOneThread) {
   EXPECT_EQ(answers_.Find(kThread, node_, now_), nullptr);
   LookUp(kThread, 7);
-  EXPECT_EQ(answers_.Find(kThread + 16, node_, now_), nullptr);
-  EXPECT_EQ(answers_.Find(kThread, node_ + 16, now_), nullptr);
-  const wire::FileAttributes* found = answers_.Find(kThread, node_, now_);
+  EXPECT_EQ(answers_.Find(kThread + 1, node_, now_), nullptr);
+  EXPECT_EQ(answers_.Find(kThread, node_ + 1, now_), nullptr);
+  RecentAnswers::Answer* found = answers_.Find(kThread, node_, now_);
   ASSERT_NE(found, nullptr);
-  EXPECT_EQ(found->object_size, 7u);
-  EXPECT_EQ(answers_.Find(kThread, node_, now_), nullptr);
+  EXPECT_EQ(found->attributes.object_size, 7u);
+  EXPECT_TRUE(found->found);
+  found->found = false;
+  ASSERT_NE(answers_.Find(kThread, node_, now_), nullptr);
+  EXPECT_FALSE(answers_.Find(kThread, node_, now_)->found);
 }
 
-TEST_F(RecentAnswersTest, AreGoodForAsLongAsLookupTookAndAMillisecondAtMost) {
+TEST_F(RecentAnswersTest, AreGoodForAsLongAsTheyTookAndAMillisecondAtMost) {
   LookUp(kThread, 7);
   EXPECT_NE(answers_.Find(kThread, node_, now_ + kTook), nullptr);
-  LookUp(kThread, 7);
   EXPECT_EQ(answers_.Find(kThread, node_, now_ + kTook + absl::Microseconds(1)), nullptr);
   LookUp(kThread, 7, absl::Seconds(10));
-  EXPECT_NE(answers_.Find(kThread, node_, now_ + RecentAnswers::kLongest), nullptr);
-  LookUp(kThread, 7, absl::Seconds(10));
-  EXPECT_EQ(answers_.Find(kThread, node_, now_ + RecentAnswers::kLongest + absl::Microseconds(1)),
-            nullptr);
+  const absl::Duration longest = RecentAnswers::kLongest;
+  EXPECT_NE(answers_.Find(kThread, node_, now_ + longest), nullptr);
+  EXPECT_EQ(answers_.Find(kThread, node_, now_ + longest + absl::Microseconds(1)), nullptr);
 }
 
 TEST_F(RecentAnswersTest, EndWithWhatWeDoToTheNodeSinceTheServerWasAsked) {
   RecentAnswers::Question question = answers_.Ask(kThread, now_ - kTook);
   inodes_.Touch(node_, now_ - kTook / 2);
-  answers_.Keep(question, node_, OfSize(7), now_);
+  answers_.Keep(question, node_, OfSize(7), true, now_);
   EXPECT_EQ(answers_.Find(kThread, node_, now_), nullptr) << "touched while it was looked up";
 
-  // Whose link count is another, nobody here knows.
   const absl::Time later = now_ + absl::Seconds(1);
   question = answers_.Ask(kThread, later - kTook);
-  answers_.Keep(question, node_, OfSize(7), later);
-  inodes_.NameRemoved();
+  answers_.Keep(question, node_, OfSize(7), true, later);
+  EXPECT_NE(answers_.Find(kThread, node_, later), nullptr);
+  inodes_.NameRemoved();  // of which file, nobody here knows
   EXPECT_EQ(answers_.Find(kThread, node_, later), nullptr) << "a name was removed";
   question = answers_.Ask(kThread, later - kTook);
   inodes_.DirectoryRemoved();
-  answers_.Keep(question, node_, OfSize(7), later);
+  answers_.Keep(question, node_, OfSize(7), true, later);
   EXPECT_EQ(answers_.Find(kThread, node_, later), nullptr) << "a directory was removed";
 }
 
@@ -81,18 +82,11 @@ TEST_F(RecentAnswersTest, AreOfAsManyThreadsAsThereIsRoomFor) {
   LookUp(kThread + 1, 2);
   LookUp(0, 3);  // a caller that the kernel does not name
   EXPECT_EQ(answers_.Find(0, node_, now_), nullptr);
-  ASSERT_NE(answers_.Find(kThread, node_, now_), nullptr);
+  EXPECT_NE(answers_.Find(kThread, node_, now_), nullptr);
+  EXPECT_NE(answers_.Find(kThread + 1, node_, now_), nullptr);
   LookUp(kThread + 1 + 32, 4);  // in the other's place
   EXPECT_EQ(answers_.Find(kThread + 1, node_, now_), nullptr);
   EXPECT_NE(answers_.Find(kThread + 1 + 32, node_, now_), nullptr);
-}
-
-TEST_F(RecentAnswersTest, AreOfADirectoryAsOftenAsItIsAskedFor) {
-  wire::FileAttributes directory = OfSize(7);
-  directory.object_type = wire::ObjectType::kDir;
-  answers_.Keep(answers_.Ask(kThread, now_ - kTook), kRootNode, directory, now_);
-  for (int i = 0; i < 3; ++i) EXPECT_NE(answers_.Find(kThread, kRootNode, now_), nullptr);
-  EXPECT_EQ(answers_.Find(kThread, kRootNode, now_ + kTook * 2), nullptr);
 }
 
 }  // namespace

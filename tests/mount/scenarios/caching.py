@@ -24,6 +24,24 @@ def read(path):
         return file.read()
 
 
+def tried(call, *arguments):
+    """Whether it worked."""
+    try:
+        call(*arguments)
+    except OSError:
+        return False
+    return True
+
+
+def as_other(action, uid=12345):
+    """The result of `action` by an effective user without rights, in this thread."""
+    os.seteuid(uid)
+    try:
+        return action()
+    finally:
+        os.seteuid(0)
+
+
 def seen_within(seconds, what, look):
     """`look` must become true by itself, `seconds` after the change at the latest."""
     start = time.monotonic()
@@ -172,6 +190,23 @@ def cache_none(rig):
             os.access(there / "directory" / "missing", os.F_OK)
             (here / "directory" / f"{turn}").mkdir()
             equal(os.stat(there / "directory" / ".").st_nlink, links + turn + 1, f"links of a directory at turn {turn}")
+        # What is done on the server itself takes no time at all.
+        links = os.stat(there).st_nlink
+        for turn in range(200):
+            os.access(there / "missing", os.F_OK)
+            os.mkdir(rig.export / f"{turn}")
+            equal(os.stat(there).st_nlink, links + turn + 1, f"links of the root at turn {turn}")
+            os.access(there / "file", os.F_OK)
+            os.truncate(rig.export / "file", turn)
+            equal(os.fstat(file.fileno()).st_size, turn, f"size by a descriptor at turn {turn}, changed on the server")
+    # Nor do rights that somebody is given there, or loses.
+    for turn in range(200):
+        allowed = turn % 2 == 0
+        made = there / f"made-{turn}"
+        as_other(lambda: check(not tried(open, there / "missing", "rb"), "a missing file was opened"))
+        os.chmod(rig.export, 0o777 if allowed else 0o700)
+        equal(as_other(lambda: tried(os.mkdir, made)), allowed, f"whether mkdir is allowed at turn {turn}")
+    os.chmod(rig.export, 0o755)
 
 
 @scenario(timeout=90, where="server")
