@@ -150,6 +150,10 @@ ROWS = [
     Row("open", "open and close", "us", 10000, probe("open"), caches=True),
     Row("rename", "rename", "us", 5000, probe("rename"), caches=True),
     Row("unlink", "unlink", "us", 5000, probe("unlink"), caches=True),
+    # The same where every question of the kernel is one to the server.
+    *(Row(f"{kind}-uncached", f"{about}, no caches", "us", 3000, probe(kind))
+      for kind, about in (("missing", "lookup of a name that is not there"), ("create", "create and close an empty file"),
+                          ("open", "open and close"), ("rename", "rename"), ("unlink", "unlink"))),
     Row("list", f"entries and attributes of a directory of {ENTRIES:,}, as ls -l", "entries/s", 1,
         probe("list", entries_per_second), caches=True, fresh=True),
     Row("read-4x4k", "4 KiB random read, O_DIRECT, by 4 programs", "calls/s", 10000, four_programs, pinned=False),
