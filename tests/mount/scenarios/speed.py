@@ -157,8 +157,8 @@ def paths_uncached(rig):
         after = procedures(rig)
         sent = {name: (after[name] - before.get(name, 0)) / calls for name in after}
         print(f"{call}: {({name: each for name, each in sent.items() if each > 0.25})}", flush=True)
-        # On a busy machine some answers are too old when the kernel asks.
-        check(least <= sent["GETATTR_INLINE"] < least + saved - 0.5 + 0.25,
+        # On a busy machine some answers are too old when the kernel asks; in one that hurries the root's is not.
+        check(least - 1 <= sent["GETATTR_INLINE"] < least + saved - 0.25,
               f"{sent['GETATTR_INLINE']} GETATTRs of each {call}, not {least}")
 
 
