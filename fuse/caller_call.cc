@@ -1,7 +1,6 @@
 #include "fuse/caller_call.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -230,13 +230,14 @@ void Operations::KeepRecent(const RecentAnswers::Question& question, uint64_t no
   recent_.Keep(question, nodeid, attributes, found, dat::Loop::Now());
 }
 
-// Whether the kernel lets the caller do all it may ask for with such a node, as far as modes go:
-// then the answer keeps nobody out, should it be older than his call, and the server has the last
-// word.
+// Whether it is a directory in which the kernel lets the caller do all it may ask for, as far as
+// modes go: then the answer keeps nobody out, should it be older than his call, and the server has
+// the last word. It has not of FIFOs and devices, which the kernel opens by itself.
 bool Operations::LetThrough(const wire::FileAttributes& attributes, const Call& call) {
+  if (attributes.object_type != wire::ObjectType::kDir) return false;
   const fuse_attr node = KernelAttributes(attributes, call.nodeid());
   const uint32_t caller = call.header().uid;
-  return caller == 0 || (node.mode & S_IRWXO) == S_IRWXO ||
+  return caller == 0 || (node.mode & (S_IRWXO | S_ISVTX)) == S_IRWXO ||
          (node.uid == caller && (node.mode & S_IRWXU) == S_IRWXU);
 }
 

@@ -30,9 +30,11 @@ dat::Task<void> Operations::Lookup(Call& call) {
   Caller who = CallerOf(call);
   const std::optional<absl::Time> before = BeforeAsking();
   const RecentAnswers::Question question = AskFor(call);
+  // The kernel asks next whether its caller may change the directory, if that is its business.
   wire::FileAttributes passed;
-  wire::FileAttributes* const wanted = state_.inodes.KeepsFiles() ? nullptr : &passed;
-  absl::StatusOr<client::Node> node = co_await files_.Lookup(*who, parent->handle, name, wanted);
+  const bool asks = state_.options.default_permissions && !state_.inodes.KeepsFiles();
+  absl::StatusOr<client::Node> node =
+      co_await files_.Lookup(*who, parent->handle, name, asks ? &passed : nullptr);
   if (passed.valid != 0) KeepRecent(question, call.nodeid(), passed, /*found=*/false);
   if (!node.ok() && IsForbidden(node.status()) && TakeNewGroups(call, who)) {
     node = co_await files_.Lookup(*who, parent->handle, name);

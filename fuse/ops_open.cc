@@ -186,7 +186,7 @@ dat::Task<void> Operations::Create(Call& call) {
   co_await ReplyCreated(call, *file, place, create.flags, who);
   if (state_.inodes.KeepsFiles()) co_return;
   const uint64_t nodeid = state_.inodes.NodeOf(file->handle);
-  KeepRecent(question, nodeid, file->attributes, /*found=*/false);
+  KeepRecent(question, nodeid, file->attributes, /*found=*/true);
 }
 
 dat::Task<void> Operations::ReplyCreated(Call& call, const client::OpenFile& file, Place place,

@@ -43,12 +43,12 @@ class RecentAnswers {
   struct Answer {
     Question question;
     uint64_t nodeid = 0;  // 0: none
-    bool found = false;   // by its name, and the kernel was not told again since
+    bool found = false;   // by its name, and the kernel has not asked since
     absl::Time until;
     wire::FileAttributes attributes;
   };
   // The answer to `question` had `attributes` of `nodeid`, which the kernel keeps for no time.
-  // `found`: it was looked up by its name.
+  // `found`: it was looked up, or made, by its name.
   void Keep(const Question& question, uint64_t nodeid, const wire::FileAttributes& attributes,
             bool found, absl::Time now);
   // What `thread` may be told of `nodeid` now, valid until the next Keep. nullptr: nothing is
