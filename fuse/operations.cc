@@ -24,6 +24,24 @@ bool OnlyLooks(uint32_t opcode) {
   }
 }
 
+// Whether the kernel asked whether the directory may be changed before it.
+bool ChangesNames(uint32_t opcode) {
+  switch (opcode) {
+    case FUSE_CREATE:
+    case FUSE_MKNOD:
+    case FUSE_MKDIR:
+    case FUSE_SYMLINK:
+    case FUSE_LINK:
+    case FUSE_UNLINK:
+    case FUSE_RMDIR:
+    case FUSE_RENAME:
+    case FUSE_RENAME2:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 Operations::Op Operations::OperationOf(uint32_t opcode) {
@@ -110,6 +128,7 @@ dat::Task<void> Operations::Serve(std::unique_ptr<Call> call, std::function<void
   const uint32_t opcode = call->header().opcode;
   Op operation = OperationOf(opcode);
   state_.inodes.Accepted(call->nodeid(), call->header().pid);
+  if (ChangesNames(opcode)) names_change_ = true;
   if (!state_.behind.idle() && WaitsForWrites(opcode)) {
     // What CREATE opens, and perhaps truncates, is known behind it only.
     co_await Settled(opcode == FUSE_CREATE ? BehindTable::kAnyNode : call->nodeid());
@@ -245,15 +264,12 @@ bool Operations::ReplyRecent(Call& call) {
   const uint32_t thread = call.header().pid;
   RecentAnswers::Answer* answer = recent_.Find(thread, call.nodeid(), dat::Loop::Now());
   if (answer == nullptr) return false;
-  switch (callers_.AsksFor(thread)) {
-    case Asks::kMayPass:
-      if (!answer->found && !LetThrough(answer->attributes, call)) return false;
-      break;
-    case Asks::kWhatItFound:
-      if (!answer->found) return false;
-      break;
-    case Asks::kUnknown:
-      return false;
+  // What was not looked up itself is of use to calls that change names: others ask for it in vain.
+  if (!answer->found && (!names_change_ || !LetThrough(answer->attributes, call))) return false;
+  const Asks asks = callers_.AsksFor(thread);
+  if (asks == Asks::kUnknown || (asks == Asks::kWhatItFound && !answer->found)) {
+    names_change_ = false;
+    return false;
   }
   answer->found = false;
   ReplyAttributes(call, call.nodeid(), answer->attributes);

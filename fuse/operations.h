@@ -267,6 +267,7 @@ class Operations {
   ListingWalk walk_;
   RecentAnswers recent_;
   CallerCalls callers_;
+  bool names_change_ = false;  // by the calls that the kernel asks for lately
   // The open directory that was listed last, and the last node of that answer.
   uint64_t listed_in_ = 0;
   uint64_t listed_last_ = 0;
