@@ -1,5 +1,7 @@
 // Names. Spec: 6.5.9, 6.5.17, 6.5.21, 6.5.22, 6.5.31 to 6.5.34; the private procedures 1001 and
 // 1003.
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -14,17 +16,18 @@ namespace dafs::client {
 dat::Task<absl::StatusOr<Node>> Files::Lookup(const Identity& who,
                                               const wire::FileHandle& directory,
                                               std::string_view name, wire::FileAttributes* passed) {
-  AfterCall parent(directory);
+  std::optional<AfterCall> parent;  // only if it is wanted: it is a large part of the frame to make
+  if (passed != nullptr) parent.emplace(directory);
   Call<wire::LookupArgs> lookup;
   StatCall stat;
   lookup.args.directory = directory;
   lookup.args.path.emplace_back(name);
-  CallBase* const members[] = {&parent, &lookup, &stat};
+  CallBase* const members[] = {passed != nullptr ? &*parent : nullptr, &lookup, &stat};
   std::span<CallBase* const> chain = members;
   if (passed == nullptr) chain = chain.subspan(1);
   dat::Task<absl::Status> task = RunAll(&who, chain, "lookup");
   absl::Status found = co_await task;
-  parent.PutInto(passed);
+  if (passed != nullptr) parent->PutInto(passed);
   CO_RETURN_IF_ERROR(found);
   Node node;
   node.handle = lookup.res.filehandle;

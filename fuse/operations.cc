@@ -261,6 +261,7 @@ bool Operations::LetThrough(const wire::FileAttributes& attributes, const Call& 
 }
 
 bool Operations::ReplyRecent(Call& call) {
+  if (state_.inodes.KeepsFiles()) return false;
   const uint32_t thread = call.header().pid;
   RecentAnswers::Answer* answer = recent_.Find(thread, call.nodeid(), dat::Loop::Now());
   if (answer == nullptr) return false;

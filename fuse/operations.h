@@ -163,6 +163,7 @@ class Operations {
   static bool LetThrough(const wire::FileAttributes& attributes, const Call& call);
   // Before the server is asked something whose answer has attributes, and behind that answer.
   RecentAnswers::Question AskFor(const Call& call) const {
+    if (state_.inodes.KeepsFiles()) return {};  // nothing will be kept
     return recent_.Ask(call.header().pid, dat::Loop::Now());
   }
   void KeepRecent(const RecentAnswers::Question& question, uint64_t nodeid,

@@ -79,8 +79,9 @@ dat::Task<void> Operations::GetattrOfRoot(Call& call, InodeView root) {
   if (!race->status.ok()) {
     call.ReplyStatus(race->status);
   } else if (race->answered) {
-    ReplyAttributes(call, call.nodeid(), state_.root.Get());
-    KeepRecent(question, call.nodeid(), state_.root.Get(), /*found=*/false);
+    const wire::FileAttributes attributes = state_.root.Get();
+    ReplyAttributes(call, call.nodeid(), attributes);
+    KeepRecent(question, call.nodeid(), attributes, /*found=*/false);
   } else {
     TellAttributes(call, state_.root.Get(), absl::ZeroDuration());  // it is to be asked for again
   }

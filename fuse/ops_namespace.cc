@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -31,11 +32,13 @@ dat::Task<void> Operations::Lookup(Call& call) {
   const std::optional<absl::Time> before = BeforeAsking();
   const RecentAnswers::Question question = AskFor(call);
   // The kernel asks next whether its caller may change the directory, if that is its business.
-  wire::FileAttributes passed;
-  const bool asks = state_.options.default_permissions && !state_.inodes.KeepsFiles();
+  std::optional<wire::FileAttributes> passed;
+  if (state_.options.default_permissions && !state_.inodes.KeepsFiles()) passed.emplace();
   absl::StatusOr<client::Node> node =
-      co_await files_.Lookup(*who, parent->handle, name, asks ? &passed : nullptr);
-  if (passed.valid != 0) KeepRecent(question, call.nodeid(), passed, /*found=*/false);
+      co_await files_.Lookup(*who, parent->handle, name, passed ? &*passed : nullptr);
+  if (passed && passed->valid != 0) {
+    KeepRecent(question, call.nodeid(), *passed, /*found=*/false);
+  }
   if (!node.ok() && IsForbidden(node.status()) && TakeNewGroups(call, who)) {
     node = co_await files_.Lookup(*who, parent->handle, name);
   }

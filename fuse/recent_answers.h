@@ -10,7 +10,9 @@
 // or of a directory that it has found before, is always asked for; so is whatever might keep the
 // caller out though it is older than his call.
 //
-// Belongs to one worker's thread. Nothing is allocated.
+// InodeTable::TakeFresh is for what the kernel was not told yet and may keep; this is for what it
+// was told and may not. Belongs to one worker's thread. The places are used again with what strings
+// they have allocated.
 #pragma once
 
 #include <array>

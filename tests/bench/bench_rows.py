@@ -150,7 +150,7 @@ ROWS = [
     Row("open", "open and close", "us", 10000, probe("open"), caches=True),
     Row("rename", "rename", "us", 5000, probe("rename"), caches=True),
     Row("unlink", "unlink", "us", 5000, probe("unlink"), caches=True),
-    # The same where every question of the kernel is one to the server.
+    # The same without caches: a call is a question to the server for each name of its path, and more.
     *(Row(f"{kind}-uncached", f"{about}, no caches", "us", 3000, probe(kind))
       for kind, about in (("missing", "lookup of a name that is not there"), ("create", "create and close an empty file"),
                           ("open", "open and close"), ("rename", "rename"), ("unlink", "unlink"))),

@@ -3,6 +3,7 @@
 A scenario is a function that takes a Rig. It raises Failure (or any exception) to fail, Skip to be skipped.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -73,6 +74,16 @@ def errno_of(call, *args, **kwargs):
     except OSError as error:
         return error.errno
     return 0
+
+
+@contextlib.contextmanager
+def acting_as(user):
+    """This thread's effective user, for a while."""
+    os.seteuid(user)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 def free_port():

@@ -1,14 +1,17 @@
 """What mount.dafs(8) promises about caches, example by example, with two mounts of one export."""
 
+import errno
 import fcntl
 import os
 import time
 
-from rig import check, equal, scenario
+from rig import acting_as, check, equal, errno_of, scenario
 
 # One second of validity, and one more that a loaded machine may take.
 SHORT = "actimeo=1"
 LATEST = 2.0
+
+OTHER = 12345  # a user without rights
 
 
 def write(path, data, flags=os.O_CREAT | os.O_WRONLY | os.O_TRUNC):
@@ -22,24 +25,6 @@ def write(path, data, flags=os.O_CREAT | os.O_WRONLY | os.O_TRUNC):
 def read(path):
     with open(path, "rb") as file:
         return file.read()
-
-
-def tried(call, *arguments):
-    """Whether it worked."""
-    try:
-        call(*arguments)
-    except OSError:
-        return False
-    return True
-
-
-def as_other(action, uid=12345):
-    """The result of `action` by an effective user without rights, in this thread."""
-    os.seteuid(uid)
-    try:
-        return action()
-    finally:
-        os.seteuid(0)
 
 
 def seen_within(seconds, what, look):
@@ -202,10 +187,12 @@ def cache_none(rig):
     # Nor do rights that somebody is given there, or loses.
     for turn in range(200):
         allowed = turn % 2 == 0
-        made = there / f"made-{turn}"
-        as_other(lambda: check(not tried(open, there / "missing", "rb"), "a missing file was opened"))
+        with acting_as(OTHER):
+            check(errno_of(os.open, there / "missing", os.O_RDONLY) != 0, "a missing file was opened")
         os.chmod(rig.export, 0o777 if allowed else 0o700)
-        equal(as_other(lambda: tried(os.mkdir, made)), allowed, f"whether mkdir is allowed at turn {turn}")
+        with acting_as(OTHER):
+            error = errno_of(os.mkdir, there / f"made-{turn}")
+        equal(error, 0 if allowed else errno.EACCES, f"the errno of mkdir at turn {turn}")
     os.chmod(rig.export, 0o755)
 
 

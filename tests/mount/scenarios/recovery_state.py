@@ -1,6 +1,5 @@
 """State of clients over the end of a server, of a client and of the network: unlinked files, opens and locks."""
 
-import contextlib
 import errno
 import json
 import os
@@ -11,7 +10,7 @@ import time
 import processes
 import proxy
 from actors import Actor
-from rig import check, equal, errno_of, note, scenario
+from rig import acting_as, check, equal, errno_of, note, scenario
 
 from .recovery import kill, mount_through, restart
 
@@ -87,15 +86,6 @@ def recover_unlinked(rig):
     finally:
         for point in (inside, rig.export):
             rig.run(["umount", "-l", str(point)], cwd="/", status=None)
-
-
-@contextlib.contextmanager
-def acting_as(user):
-    os.seteuid(user)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
 
 
 @scenario(timeout=120, where="server")
