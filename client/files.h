@@ -99,11 +99,8 @@ class Files {
   // Operations that change a directory take `after`, which may be null: the attributes of that
   // directory behind the change, in the same chain; nothing valid in them if they cannot be had.
 
-  // `passed`, which may be null: the attributes of `directory` before, in the same chain, whether
-  // or not there is such a name; nothing valid in them if they cannot be had.
   dat::Task<absl::StatusOr<Node>> Lookup(const Identity& who, const wire::FileHandle& directory,
-                                         std::string_view name,
-                                         wire::FileAttributes* passed = nullptr);
+                                         std::string_view name);
   dat::Task<absl::StatusOr<Node>> LookupParent(const Identity& who,
                                                const wire::FileHandle& directory);
   // `attributes`: mode, owner and the like, set as the directory is made. The node comes back.
@@ -300,9 +297,10 @@ class Files {
 
   // The value of the extended attribute `name`, which is the whole Linux name ("user.x"). One value
   // that was set, never parts of two. NOENT: there is none; NOTSUPP (kUnimplemented): the server or
-  // its file system has no such attributes.
+  // its file system has no such attributes. `can_wait`: until something else is sent, as in
+  // CallBase.
   dat::Task<absl::StatusOr<std::string>> GetXattr(const Identity& who, const wire::FileHandle& file,
-                                                  std::string_view name);
+                                                  std::string_view name, bool can_wait = false);
   // All at once: others see the old value or the new one. `value` stays until this returns.
   // FBIG: more than kXattrMost; NOSPC: more than the file system holds.
   dat::Task<absl::Status> SetXattr(const Identity& who, const wire::FileHandle& file,

@@ -1,7 +1,5 @@
 // Names. Spec: 6.5.9, 6.5.17, 6.5.21, 6.5.22, 6.5.31 to 6.5.34; the private procedures 1001 and
 // 1003.
-#include <optional>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -15,20 +13,14 @@ namespace dafs::client {
 
 dat::Task<absl::StatusOr<Node>> Files::Lookup(const Identity& who,
                                               const wire::FileHandle& directory,
-                                              std::string_view name, wire::FileAttributes* passed) {
-  std::optional<AfterCall> parent;  // only if it is wanted: it is a large part of the frame to make
-  if (passed != nullptr) parent.emplace(directory);
+                                              std::string_view name) {
   Call<wire::LookupArgs> lookup;
   StatCall stat;
   lookup.args.directory = directory;
   lookup.args.path.emplace_back(name);
-  CallBase* const members[] = {passed != nullptr ? &*parent : nullptr, &lookup, &stat};
-  std::span<CallBase* const> chain = members;
-  if (passed == nullptr) chain = chain.subspan(1);
+  CallBase* const chain[] = {&lookup, &stat};
   dat::Task<absl::Status> task = RunAll(&who, chain, "lookup");
-  absl::Status found = co_await task;
-  if (passed != nullptr) parent->PutInto(passed);
-  CO_RETURN_IF_ERROR(found);
+  CO_RETURN_IF_ERROR(co_await task);
   Node node;
   node.handle = lookup.res.filehandle;
   node.attributes = stat.Take();

@@ -93,7 +93,7 @@ bool IsLostState(const absl::Status& status) {
 
 dat::Task<absl::StatusOr<std::string>> Files::GetXattr(const Identity& who,
                                                        const wire::FileHandle& file,
-                                                       std::string_view name) {
+                                                       std::string_view name, bool can_wait) {
   constexpr std::string_view kWhat = "get extended attribute";
   Call<wire::OpenattrArgs> attributes;
   Call<wire::LookupArgs> lookup;
@@ -102,6 +102,7 @@ dat::Task<absl::StatusOr<std::string>> Files::GetXattr(const Identity& who,
   lookup.args.path.emplace_back(name);
   read.args.byte_count = kXattrMost;  // the server gives what a response holds
   lookup.chf_fh = read.chf_fh = true;
+  attributes.can_wait = lookup.can_wait = read.can_wait = can_wait;
   CallBase* const chain[] = {&attributes, &lookup, &read};
   dat::Task<absl::Status> task = Run(&who, chain);
   CO_RETURN_IF_ERROR(co_await task);

@@ -18,48 +18,77 @@ constexpr long kChownCalls[] = {
 #endif
     SYS_fchown, SYS_fchownat};
 
-// Calls whose caller learns nothing of the attributes of what is on their paths but whether it may
-// pass.
-constexpr long kPassingCalls[] = {
-#ifdef SYS_open
-    SYS_open,       SYS_creat,     SYS_access,    SYS_unlink,   SYS_rmdir,
-    SYS_mkdir,      SYS_mknod,     SYS_rename,    SYS_link,     SYS_symlink,
-    SYS_chmod,      SYS_chown,     SYS_lchown,    SYS_readlink,
-#endif
-#ifdef SYS_renameat
-    SYS_renameat,
-#endif
-    SYS_openat,     SYS_faccessat, SYS_unlinkat,  SYS_mkdirat,  SYS_mknodat,
-    SYS_renameat2,  SYS_linkat,    SYS_symlinkat, SYS_fchmodat, SYS_fchownat,
-    SYS_readlinkat, SYS_chdir,     SYS_execve,    SYS_truncate, SYS_utimensat,
-#ifdef SYS_openat2
-    SYS_openat2,
-#endif
-#ifdef SYS_faccessat2
-    SYS_faccessat2,
-#endif
-};
-
-bool IsPassing(long call) {
-  return std::find(std::begin(kPassingCalls), std::end(kPassingCalls), call) !=
-         std::end(kPassingCalls);
+Asks OfOpen(unsigned long flags) {
+  return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? Asks::kMayMake
+                                                                    : Asks::kMayOpen;
 }
 
-// `arguments` of `call`, if it is stat(2) or one of its kin by a path; AT_EMPTY_PATH is by a
-// descriptor.
-bool IsStatOfPath(long call, const unsigned long (&arguments)[4]) {
+// What is asked for by stat(2) or one of its kin: AT_EMPTY_PATH is by a descriptor.
+Asks OfStat(unsigned long flags) {
+  return (flags & AT_EMPTY_PATH) == 0 ? Asks::kWhatItFound : Asks::kUnknown;
+}
+
+Asks AsksFor(long call, const unsigned long (&arguments)[4]) {
   switch (call) {
-#ifdef SYS_stat
+#ifdef SYS_open  // of older architectures
+    case SYS_open:
+      return OfOpen(arguments[1]);
     case SYS_stat:
     case SYS_lstat:
-      return true;
+      return Asks::kWhatItFound;
+    case SYS_access:
+    case SYS_chmod:
+    case SYS_chown:
+    case SYS_lchown:
+      return Asks::kMayPass;
+    case SYS_readlink:
+      return Asks::kMayOpen;
+    case SYS_unlink:
+    case SYS_rmdir:
+    case SYS_rename:
+    case SYS_link:
+    case SYS_symlink:
+      return Asks::kMayChange;
+    case SYS_creat:
+    case SYS_mkdir:
+    case SYS_mknod:
+      return Asks::kMayMake;
 #endif
+    case SYS_openat:
+      return OfOpen(arguments[2]);
     case SYS_newfstatat:
-      return (arguments[3] & AT_EMPTY_PATH) == 0;
+      return OfStat(arguments[3]);
     case SYS_statx:
-      return (arguments[2] & AT_EMPTY_PATH) == 0;
+      return OfStat(arguments[2]);
+    case SYS_faccessat:
+#ifdef SYS_faccessat2
+    case SYS_faccessat2:
+#endif
+    case SYS_chdir:
+    case SYS_execve:
+    case SYS_truncate:
+    case SYS_fchmodat:
+    case SYS_fchownat:
+    case SYS_utimensat:
+#ifdef SYS_openat2  // its flags are in the program's memory
+    case SYS_openat2:
+#endif
+      return Asks::kMayPass;
+    case SYS_readlinkat:
+      return Asks::kMayOpen;
+    case SYS_unlinkat:
+#ifdef SYS_renameat
+    case SYS_renameat:
+#endif
+    case SYS_renameat2:
+    case SYS_linkat:
+    case SYS_symlinkat:
+      return Asks::kMayChange;
+    case SYS_mkdirat:
+    case SYS_mknodat:
+      return Asks::kMayMake;
     default:
-      return false;
+      return Asks::kUnknown;
   }
 }
 
@@ -105,8 +134,7 @@ Asks CallerCalls::AsksFor(uint32_t pid) {
                   &arguments[3]) != 5) {
     return Asks::kUnknown;  // "running"
   }
-  if (IsPassing(call)) return Asks::kMayPass;
-  return IsStatOfPath(call, arguments) ? Asks::kWhatItFound : Asks::kUnknown;
+  return fuse::AsksFor(call, arguments);
 }
 
 }  // namespace dafs::fuse

@@ -22,10 +22,14 @@ bool WaitsForOfdLock(uint32_t pid, const std::string& proc = "/proc");
 std::optional<bool> ChangesOwner(uint32_t pid, const std::string& proc = "/proc");
 
 // Why a call asks for the attributes of a node on its path.
-enum class Asks {
+enum class Asks : uint8_t {
   kUnknown,      // cannot be told, or by a descriptor: the answer may be for the program
-  kMayPass,      // whether its caller may: open(2), unlink(2), rename(2) and the like
-  kWhatItFound,  // the same, or, of the last name of its path, for the program: stat(2)
+  kWhatItFound,  // whether its caller may pass; of the last name, for the program too: stat(2)
+  kMayPass,      // whether its caller may pass, or do something with the last: access(2), chmod(2)
+  // The same, and the server is asked to do what the call is for, so that its word is the last:
+  kMayOpen,    // open(2), readlink(2)
+  kMayChange,  // what may ask for the right to change a directory: unlink(2), rename(2)
+  kMayMake,    // and makes something in it: mkdir(2), open(2) with O_CREAT
 };
 
 // The same question for the threads that ask often, whose files in /proc stay open.

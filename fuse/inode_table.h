@@ -85,8 +85,10 @@ class InodeTable {
   // kernel may keep them: from the least cache time, doubled up to the greatest each time it asks
   // again and nothing has changed (nfs(5)).
   absl::Duration Told(uint64_t nodeid, const wire::FileAttributes& attributes, absl::Time now);
-  // What the kernel was told last of a directory; nothing for other nodes and before it was told.
-  std::optional<wire::FileAttributes> LastToldOfDirectory(uint64_t nodeid) const;
+  // What the kernel was told last of a directory, at or after `since`; nothing for other nodes and
+  // before it was told.
+  std::optional<wire::FileAttributes> LastToldOfDirectory(
+      uint64_t nodeid, absl::Time since = absl::InfinitePast()) const;
   // The kernel did not take them after all.
   void NotTold(uint64_t nodeid);
   // The file was opened and has this CHANGE: is it what the kernel was told last, so that its

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "client/identity.h"
 #include "fuse/kernel_protocol.h"
 #include "wire/attributes.h"
 
@@ -31,6 +32,11 @@ wire::FileAttributes NewFileAttributes(uint32_t mode);
 
 // access(2) bits to ACCESS bits, for a file or directory.
 uint32_t AccessFromMask(uint32_t mask, bool directory);
+
+// Whether the kernel, which goes by the mode, gives `who` all of `rights` (bits of S_IRWXO) to a
+// directory, and with them the right to remove others' names from it.
+bool ModeGrants(const wire::FileAttributes& directory, const client::Identity& who,
+                uint32_t rights);
 
 // How stable data must be before a WRITE with these flags of open(2) is answered.
 wire::StableHow StabilityFromFlags(uint32_t flags);

@@ -24,9 +24,10 @@ bool OnlyLooks(uint32_t opcode) {
   }
 }
 
-// Whether the kernel asked whether the directory may be changed before it.
-bool ChangesNames(uint32_t opcode) {
+// Whether it is for a call that somebody had to be let in for before (ReplyPassing).
+bool IsBehindPath(uint32_t opcode) {
   switch (opcode) {
+    case FUSE_OPEN:
     case FUSE_CREATE:
     case FUSE_MKNOD:
     case FUSE_MKDIR:
@@ -128,7 +129,7 @@ dat::Task<void> Operations::Serve(std::unique_ptr<Call> call, std::function<void
   const uint32_t opcode = call->header().opcode;
   Op operation = OperationOf(opcode);
   state_.inodes.Accepted(call->nodeid(), call->header().pid);
-  if (ChangesNames(opcode)) names_change_ = true;
+  if (IsBehindPath(opcode)) passing_ = true;
   if (!state_.behind.idle() && WaitsForWrites(opcode)) {
     // What CREATE opens, and perhaps truncates, is known behind it only.
     co_await Settled(opcode == FUSE_CREATE ? BehindTable::kAnyNode : call->nodeid());
@@ -244,36 +245,38 @@ bool Operations::ReplyFresh(Call& call) {
 }
 
 void Operations::KeepRecent(const RecentAnswers::Question& question, uint64_t nodeid,
-                            const wire::FileAttributes& attributes, bool found) {
+                            const wire::FileAttributes& attributes) {
   if (nodeid == 0 || state_.inodes.KeepsFiles()) return;
-  recent_.Keep(question, nodeid, attributes, found, dat::Loop::Now());
-}
-
-// Whether it is a directory in which the kernel lets the caller do all it may ask for, as far as
-// modes go: then the answer keeps nobody out, should it be older than his call, and the server has
-// the last word. It has not of FIFOs and devices, which the kernel opens by itself.
-bool Operations::LetThrough(const wire::FileAttributes& attributes, const Call& call) {
-  if (attributes.object_type != wire::ObjectType::kDir) return false;
-  const fuse_attr node = KernelAttributes(attributes, call.nodeid());
-  const uint32_t caller = call.header().uid;
-  return caller == 0 || (node.mode & (S_IRWXO | S_ISVTX)) == S_IRWXO ||
-         (node.uid == caller && (node.mode & S_IRWXU) == S_IRWXU);
+  recent_.Keep(question, nodeid, attributes, dat::Loop::Now());
 }
 
 bool Operations::ReplyRecent(Call& call) {
   if (state_.inodes.KeepsFiles()) return false;
   const uint32_t thread = call.header().pid;
-  RecentAnswers::Answer* answer = recent_.Find(thread, call.nodeid(), dat::Loop::Now());
-  if (answer == nullptr) return false;
-  // What was not looked up itself is of use to calls that change names: others ask for it in vain.
-  if (!answer->found && (!names_change_ || !LetThrough(answer->attributes, call))) return false;
-  const Asks asks = callers_.AsksFor(thread);
-  if (asks == Asks::kUnknown || (asks == Asks::kWhatItFound && !answer->found)) {
-    names_change_ = false;
-    return false;
-  }
-  answer->found = false;
-  ReplyAttributes(call, call.nodeid(), answer->attributes);
+  const wire::FileAttributes* found = recent_.Find(thread, call.nodeid(), dat::Loop::Now());
+  if (found == nullptr) return ReplyPassing(call);
+  if (callers_.AsksFor(thread) == Asks::kUnknown) return false;
+  recent_.Drop(thread, call.nodeid());
+  ReplyAttributes(call, call.nodeid(), *found);
+  return true;
+}
+
+// A call that has the server do something may pass a directory by what let it pass a moment ago:
+// the server looks at its rights again, and has the last word. So only what lets the caller in is
+// good for that; what would keep it out is asked for again. No program is told of it.
+bool Operations::ReplyPassing(Call& call) {
+  constexpr absl::Duration kFor = absl::Milliseconds(10);
+  if (!passing_ || !state_.options.default_permissions) return false;
+  std::optional<wire::FileAttributes> told =
+      state_.inodes.LastToldOfDirectory(call.nodeid(), dat::Loop::Now() - kFor);
+  if (!told.has_value()) return false;
+  const Caller who = CallerOf(call);
+  if (!ModeGrants(*told, *who, S_IROTH | S_IXOTH)) return false;
+  const Asks asks = callers_.AsksFor(call.header().pid);
+  passing_ = asks >= Asks::kMayOpen;
+  if (!passing_) return false;
+  if (asks > Asks::kMayOpen && !ModeGrants(*told, *who, S_IRWXO)) return false;
+  TellAttributes(call, *told, absl::ZeroDuration());
   return true;
 }
 

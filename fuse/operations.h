@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "client/files.h"
+#include "fuse/acl_ahead.h"
 #include "fuse/call.h"
 #include "fuse/caller_call.h"
 #include "fuse/commit_queue.h"
@@ -123,8 +124,12 @@ class Operations {
   dat::Task<absl::Status> SetNfs4Acl(const client::Identity& who, const InodeView& node,
                                      std::vector<wire::Ace> acl);
   // The mode to make an object with in `directory`, for a caller with this umask.
-  dat::Task<uint32_t> ModeOfNew(const client::Identity& who, const InodeView& directory,
-                                uint32_t mode, uint32_t umask);
+  dat::Task<uint32_t> ModeOfNew(const Call& call, const client::Identity& who,
+                                const InodeView& directory, uint32_t mode, uint32_t umask);
+  void AskAclAhead(const Call& call, const std::shared_ptr<const client::Identity>& who,
+                   const InodeView& directory);
+  dat::Task<void> AskAclAhead(std::shared_ptr<const client::Identity> who, InodeView directory,
+                              uint32_t thread, uint64_t question);
   void NoteNew(uint64_t nodeid, uint64_t directory, absl::Time made);
 
   // Shared by them.
@@ -158,16 +163,17 @@ class Operations {
   // Answers with what the server said of the node lately, behind a change of ours or when it was
   // opened. False if nothing is known that is still true.
   bool ReplyFresh(Call& call);
-  // The same where attributes are not kept, with what the answer before said.
+  // The same where attributes are not kept: with what the look-up before said, or with what let the
+  // caller pass before.
   bool ReplyRecent(Call& call);
-  static bool LetThrough(const wire::FileAttributes& attributes, const Call& call);
+  bool ReplyPassing(Call& call);
   // Before the server is asked something whose answer has attributes, and behind that answer.
   RecentAnswers::Question AskFor(const Call& call) const {
     if (state_.inodes.KeepsFiles()) return {};  // nothing will be kept
     return recent_.Ask(call.header().pid, dat::Loop::Now());
   }
   void KeepRecent(const RecentAnswers::Question& question, uint64_t nodeid,
-                  const wire::FileAttributes& attributes, bool found);
+                  const wire::FileAttributes& attributes);
   bool ReplyGone(Call& call);
   class DirectoryChange;  // fuse/directory_change.h
 
@@ -268,7 +274,8 @@ class Operations {
   ListingWalk walk_;
   RecentAnswers recent_;
   CallerCalls callers_;
-  bool names_change_ = false;  // by the calls that the kernel asks for lately
+  AclAhead acl_ahead_;
+  bool passing_ = false;  // what the kernel asks for is lately often behind a path
   // The open directory that was listed last, and the last node of that answer.
   uint64_t listed_in_ = 0;
   uint64_t listed_last_ = 0;

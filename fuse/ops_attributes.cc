@@ -70,7 +70,6 @@ dat::Task<void> Operations::RefreshRoot(std::shared_ptr<Race> race, wire::FileHa
 
 dat::Task<void> Operations::GetattrOfRoot(Call& call, InodeView root) {
   Caller who = CallerOf(call);
-  const RecentAnswers::Question question = AskFor(call);
   auto race = std::make_shared<Race>();
   dat::Start(RefreshRoot(race, root.handle, who));
   GiveUpLater(race);
@@ -79,9 +78,7 @@ dat::Task<void> Operations::GetattrOfRoot(Call& call, InodeView root) {
   if (!race->status.ok()) {
     call.ReplyStatus(race->status);
   } else if (race->answered) {
-    const wire::FileAttributes attributes = state_.root.Get();
-    ReplyAttributes(call, call.nodeid(), attributes);
-    KeepRecent(question, call.nodeid(), attributes, /*found=*/false);
+    ReplyAttributes(call, call.nodeid(), state_.root.Get());
   } else {
     TellAttributes(call, state_.root.Get(), absl::ZeroDuration());  // it is to be asked for again
   }
@@ -106,15 +103,10 @@ dat::Task<void> Operations::Getattr(Call& call) {
     if (std::shared_ptr<OpenState> open = state_.open_files.Find(getattr.fh)) who = open->opener;
   }
   if (who == nullptr) who = CallerOf(call);
-  const RecentAnswers::Question question = AskFor(call);
   absl::StatusOr<wire::FileAttributes> attributes =
       co_await files_.GetAttributes(*who, node->handle);
   if (attributes.ok()) {
     ReplyAttributes(call, call.nodeid(), *attributes);
-    // A directory is asked about again behind its path, or as the other one of a rename.
-    if (node->type == wire::ObjectType::kDir) {
-      KeepRecent(question, call.nodeid(), *attributes, /*found=*/false);
-    }
   } else if (ErrnoFromStatus(attributes.status()) != ESTALE || !ReplyGone(call)) {
     call.ReplyStatus(attributes.status());
   }

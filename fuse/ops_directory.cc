@@ -68,9 +68,18 @@ dat::Task<void> Operations::Opendir(Call& call) {
   if (attributes.has(wire::kFattrChange)) {
     state_.inodes.KeepFresh(call.nodeid(), asked, attributes, asked_at, call.header().pid);
   }
-  if (wire::DafsFromStatus(there) == wire::DafsStatus::kStale && !AsksAgain(call)) {
+  const bool gone = wire::DafsFromStatus(there) == wire::DafsStatus::kStale;
+  if (gone && !AsksAgain(call)) {
     call.ReplyStatus(there);
     co_return;
+  }
+  // The kernel may have let the caller in by what was so a moment ago (ReplyPassing).
+  if (!gone && !state_.inodes.KeepsFiles() && !ModeGrants(attributes, *who, S_IROTH)) {
+    absl::StatusOr<uint32_t> access = co_await files_.Access(*who, node->handle, wire::kAccessRead);
+    if (access.ok() && (*access & wire::kAccessRead) == 0) {
+      call.ReplyErrno(EACCES);
+      co_return;
+    }
   }
   fuse_open_out out = {};
   out.fh = state_.open_directories.Add(std::move(directory));

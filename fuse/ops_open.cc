@@ -163,7 +163,7 @@ dat::Task<void> Operations::Create(Call& call) {
   // GUARDED sets mode and owner as the file is made; EXCLUSIVE needs a second step for them.
   request.create_mode =
       create.flags & O_EXCL ? wire::CreateMode::kGuarded : wire::CreateMode::kUnchecked;
-  uint32_t mode = co_await ModeOfNew(*who, *parent, create.mode, create.umask);
+  uint32_t mode = co_await ModeOfNew(call, *who, *parent, create.mode, create.umask);
   request.attributes = NewFileAttributes(mode);
   request.truncate = (create.flags & O_TRUNC) != 0;
   DirectoryChange change(state_.inodes, call.nodeid());
@@ -186,7 +186,7 @@ dat::Task<void> Operations::Create(Call& call) {
   co_await ReplyCreated(call, *file, place, create.flags, who);
   if (state_.inodes.KeepsFiles()) co_return;
   const uint64_t nodeid = state_.inodes.NodeOf(file->handle);
-  KeepRecent(question, nodeid, file->attributes, /*found=*/true);
+  KeepRecent(question, nodeid, file->attributes);
 }
 
 dat::Task<void> Operations::ReplyCreated(Call& call, const client::OpenFile& file, Place place,
@@ -215,7 +215,7 @@ dat::Task<void> Operations::Tmpfile(Call& call) {
   request.directory = parent->handle;
   request.share_access = ShareOf(create.flags);
   request.owner = state_.NewOwner();
-  uint32_t mode = co_await ModeOfNew(*who, *parent, create.mode, create.umask);
+  uint32_t mode = co_await ModeOfNew(call, *who, *parent, create.mode, create.umask);
   request.attributes = NewFileAttributes(mode);
   absl::StatusOr<client::OpenFile> file = co_await files_.OpenUnlinked(*who, request);
   if (!file.ok()) {

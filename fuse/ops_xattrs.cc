@@ -266,27 +266,57 @@ dat::Task<void> Operations::Removexattr(Call& call) {
 // As on ext4: a default ACL of the directory takes the umask's place. The server's file system
 // applies it to the mode that CREATE or OPEN names. Sockets, FIFOs and devices have theirs set
 // behind CREATE, which would undo it: they are given what it leaves.
-dat::Task<uint32_t> Operations::ModeOfNew(const client::Identity& who, const InodeView& directory,
-                                          uint32_t mode, uint32_t umask) {
+dat::Task<uint32_t> Operations::ModeOfNew(const Call& call, const client::Identity& who,
+                                          const InodeView& directory, uint32_t mode,
+                                          uint32_t umask) {
   const uint32_t type = mode & S_IFMT;
   const bool set_later = type != 0 && type != S_IFREG && type != S_IFDIR;
   const uint32_t masked = mode & ~(umask & 0777);
   if (masked == mode && !set_later) co_return mode;
   const absl::Time asked = dat::Loop::Now();
-  if (state_.inodes.KnownAbsent(directory.nodeid, Absent::kDefaultAcl, asked)) co_return masked;
-  absl::StatusOr<std::string> acl =
-      co_await files_.GetXattr(who, directory.handle, kDefaultAclXattr);
-  if (acl.ok()) co_return set_later ? ModeUnderAcl(mode, *acl) : mode;
-  if (Is(acl.status(), wire::DafsStatus::kNoEnt) || Is(acl.status(), wire::DafsStatus::kNotSupp)) {
+  // Without cache times what is known of the directory may be older than this call (ReplyPassing).
+  const bool keeps = state_.inodes.KeepsFiles();
+  if (keeps && state_.inodes.KnownAbsent(directory.nodeid, Absent::kDefaultAcl, asked)) {
+    co_return masked;
+  }
+  std::optional<AclAhead::Acl> acl = acl_ahead_.Take(call.header().pid, directory.nodeid, asked);
+  if (!acl.has_value()) {
+    acl = co_await files_.GetXattr(who, directory.handle, kDefaultAclXattr);
+    if (!keeps) acl_ahead_.WaitedFor(directory.nodeid);
+  }
+  if (acl->ok()) co_return set_later ? ModeUnderAcl(mode, **acl) : mode;
+  const bool none = Is(acl->status(), wire::DafsStatus::kNoEnt) ||
+                    Is(acl->status(), wire::DafsStatus::kNotSupp);
+  if (none && keeps) {
     state_.inodes.NoteAbsent(directory.nodeid, Absent::kDefaultAcl, asked);
   }
   co_return masked;
+}
+
+// For the look-up `call` by somebody who is about to make something: fuse/acl_ahead.h. It leaves
+// with the look-up.
+void Operations::AskAclAhead(const Call& call, const Caller& who, const InodeView& directory) {
+  if (state_.inodes.KeepsFiles()) return;
+  const uint32_t thread = call.header().pid;
+  acl_ahead_.LookUp(thread);
+  if (!acl_ahead_.Expected(directory.nodeid)) return;
+  if (callers_.AsksFor(thread) != Asks::kMayMake) return;
+  const uint64_t question = acl_ahead_.Ask(thread, directory.nodeid, dat::Loop::Now());
+  dat::Start(AskAclAhead(who, directory, thread, question));
+}
+
+dat::Task<void> Operations::AskAclAhead(Caller who, InodeView directory, uint32_t thread,
+                                        uint64_t question) {
+  AclAhead::Acl acl = co_await files_.GetXattr(*who, directory.handle, kDefaultAclXattr,
+                                               /*can_wait=*/true);
+  acl_ahead_.Answered(thread, question, std::move(acl), dat::Loop::Now());
 }
 
 // What is new has no capabilities and no label, and no ACL unless its directory has one to inherit.
 void Operations::NoteNew(uint64_t nodeid, uint64_t directory, absl::Time made) {
   state_.inodes.NoteAbsent(nodeid, Absent::kCapability, made);
   state_.inodes.NoteAbsent(nodeid, Absent::kSelinux, made);
+  if (!state_.inodes.KeepsFiles()) return;  // nothing is known of the directory: see ModeOfNew
   if (!state_.inodes.KnownAbsent(directory, Absent::kDefaultAcl, made)) return;
   state_.inodes.NoteAbsent(nodeid, Absent::kAccessAcl, made);
   state_.inodes.NoteAbsent(nodeid, Absent::kDefaultAcl, made);

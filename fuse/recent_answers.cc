@@ -5,22 +5,21 @@
 namespace dafs::fuse {
 
 void RecentAnswers::Keep(const Question& question, uint64_t nodeid,
-                         const wire::FileAttributes& attributes, bool found, absl::Time now) {
+                         const wire::FileAttributes& attributes, absl::Time now) {
   if (question.thread == 0) return;
   Answer& answer = PlaceOf(question.thread, nodeid);
   answer.question = question;
   answer.nodeid = nodeid;
-  answer.found = found;
   answer.until = now + std::min(now - question.asked, kLongest);
   answer.attributes = attributes;
 }
 
-RecentAnswers::Answer* RecentAnswers::Find(uint32_t thread, uint64_t nodeid, absl::Time now) {
+const wire::FileAttributes* RecentAnswers::Find(uint32_t thread, uint64_t nodeid, absl::Time now) {
   Answer& answer = PlaceOf(thread, nodeid);
   if (answer.question.thread != thread || answer.nodeid != nodeid || nodeid == 0) return nullptr;
   if (now > answer.until || answer.question.removals != inodes_.Removals()) return nullptr;
   if (inodes_.TouchedSince(nodeid, answer.question.asked)) return nullptr;
-  return &answer;
+  return &answer.attributes;
 }
 
 }  // namespace dafs::fuse

@@ -265,9 +265,17 @@ TEST(CallerCallTest, TellsWhatAttributesAreFor) {
         << call << " 0xffffff9c 0x7ffd00 " << third << " " << fourth << " 0x0 0x0 0x7ffd 0x7f00\n";
     return callers.AsksFor(7);
   };
+  const auto flags = [](int of_open) { return absl::StrCat("0x", absl::Hex(of_open)); };
   EXPECT_EQ(callers.AsksFor(7), Asks::kUnknown);  // no such thread
-  EXPECT_EQ(asks_for(SYS_openat, "0x41", "0x1a4"), Asks::kMayPass);
-  EXPECT_EQ(asks_for(SYS_renameat2, "0xffffff9c", "0x7ffd"), Asks::kMayPass);
+  EXPECT_EQ(asks_for(SYS_openat, flags(O_CREAT | O_TRUNC), "0x1a4"), Asks::kMayMake);
+  EXPECT_EQ(asks_for(SYS_openat, flags(O_TMPFILE | O_RDWR), "0x0"), Asks::kMayMake);
+  EXPECT_EQ(asks_for(SYS_openat, flags(O_DIRECTORY), "0x0"), Asks::kMayOpen);
+  EXPECT_EQ(asks_for(SYS_mkdirat, "0x1ff", "0x0"), Asks::kMayMake);
+  EXPECT_EQ(asks_for(SYS_renameat2, "0xffffff9c", "0x7ffd"), Asks::kMayChange);
+  EXPECT_EQ(asks_for(SYS_unlinkat, "0x0", "0x0"), Asks::kMayChange);
+  EXPECT_EQ(asks_for(SYS_faccessat, "0x0", "0x0"), Asks::kMayPass);
+  EXPECT_EQ(asks_for(SYS_chdir, "0x0", "0x0"), Asks::kMayPass);
+  EXPECT_EQ(asks_for(SYS_openat2, "0x7ffd", "0x18"), Asks::kMayPass);
   EXPECT_EQ(asks_for(SYS_newfstatat, "0x7ffd", "0x0"), Asks::kWhatItFound);
   EXPECT_EQ(asks_for(SYS_newfstatat, "0x7ffd", "0x100"), Asks::kWhatItFound);
   EXPECT_EQ(asks_for(SYS_newfstatat, "0x7ffd", "0x1000"), Asks::kUnknown);  // AT_EMPTY_PATH

@@ -26,7 +26,7 @@ class RecentAnswersTest : public ::testing::Test {
   // A LOOKUP by `thread` that took `took`, answered now.
   void LookUp(uint32_t thread, uint64_t size, absl::Duration took = kTook) {
     RecentAnswers::Question question = answers_.Ask(thread, now_ - took);
-    answers_.Keep(question, node_, OfSize(size), /*found=*/true, now_);
+    answers_.Keep(question, node_, OfSize(size), now_);
   }
 
   const absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
@@ -40,13 +40,11 @@ TEST_F(RecentAnswersTest, AreOfOneNodeForOneThread) {
   LookUp(kThread, 7);
   EXPECT_EQ(answers_.Find(kThread + 1, node_, now_), nullptr);
   EXPECT_EQ(answers_.Find(kThread, node_ + 1, now_), nullptr);
-  RecentAnswers::Answer* found = answers_.Find(kThread, node_, now_);
+  const wire::FileAttributes* found = answers_.Find(kThread, node_, now_);
   ASSERT_NE(found, nullptr);
-  EXPECT_EQ(found->attributes.object_size, 7u);
-  EXPECT_TRUE(found->found);
-  found->found = false;
-  ASSERT_NE(answers_.Find(kThread, node_, now_), nullptr);
-  EXPECT_FALSE(answers_.Find(kThread, node_, now_)->found);
+  EXPECT_EQ(found->object_size, 7u);
+  answers_.Drop(kThread, node_);  // it was told
+  EXPECT_EQ(answers_.Find(kThread, node_, now_), nullptr);
 }
 
 TEST_F(RecentAnswersTest, AreGoodForAsLongAsTheyTookAndAMillisecondAtMost) {
@@ -62,18 +60,18 @@ TEST_F(RecentAnswersTest, AreGoodForAsLongAsTheyTookAndAMillisecondAtMost) {
 TEST_F(RecentAnswersTest, EndWithWhatWeDoToTheNodeSinceTheServerWasAsked) {
   RecentAnswers::Question question = answers_.Ask(kThread, now_ - kTook);
   inodes_.Touch(node_, now_ - kTook / 2);
-  answers_.Keep(question, node_, OfSize(7), true, now_);
+  answers_.Keep(question, node_, OfSize(7), now_);
   EXPECT_EQ(answers_.Find(kThread, node_, now_), nullptr) << "touched while it was looked up";
 
   const absl::Time later = now_ + absl::Seconds(1);
   question = answers_.Ask(kThread, later - kTook);
-  answers_.Keep(question, node_, OfSize(7), true, later);
+  answers_.Keep(question, node_, OfSize(7), later);
   EXPECT_NE(answers_.Find(kThread, node_, later), nullptr);
   inodes_.NameRemoved();  // of which file, nobody here knows
   EXPECT_EQ(answers_.Find(kThread, node_, later), nullptr) << "a name was removed";
   question = answers_.Ask(kThread, later - kTook);
   inodes_.DirectoryRemoved();
-  answers_.Keep(question, node_, OfSize(7), true, later);
+  answers_.Keep(question, node_, OfSize(7), later);
   EXPECT_EQ(answers_.Find(kThread, node_, later), nullptr) << "a directory was removed";
 }
 

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import struct
 import time
 
 from rig import acting_as, check, equal, errno_of, scenario
@@ -20,6 +21,10 @@ def write(path, data, flags=os.O_CREAT | os.O_WRONLY | os.O_TRUNC):
         os.write(descriptor, data)
     finally:
         os.close(descriptor)
+
+
+def open_and_close(path, flags, mode=0o644):
+    os.close(os.open(path, flags, mode))
 
 
 def read(path):
@@ -193,7 +198,38 @@ def cache_none(rig):
         with acting_as(OTHER):
             error = errno_of(os.mkdir, there / f"made-{turn}")
         equal(error, 0 if allowed else errno.EACCES, f"the errno of mkdir at turn {turn}")
+    os.chmod(rig.export / "file", 0o644)
+    # What let somebody pass before lets him ask the server again, no more; and nothing keeps him out.
+    for turn in range(200):
+        allowed = turn % 2 == 0
+        with acting_as(OTHER):
+            errno_of(open_and_close, there / "file", os.O_RDONLY)
+            errno_of(os.unlink, there / "missing")
+        os.chmod(rig.export, 0o755 if allowed else 0o700)
+        expected = 0 if allowed else errno.EACCES
+        with acting_as(OTHER):
+            equal(errno_of(open_and_close, there / "file", os.O_RDONLY), expected, f"the errno of open at turn {turn}")
+            errno_of(os.mkdir, there / "missing" / "missing")
+            equal(errno_of(open_and_close, there, os.O_RDONLY), expected, f"that of opening the directory at turn {turn}")
+            errno_of(os.mkdir, there / "missing" / "missing")
+            equal(errno_of(os.chdir, there), expected, f"that of chdir at turn {turn}")
+        os.chdir("/")
     os.chmod(rig.export, 0o755)
+    # A default ACL that comes and goes on the server counts for the next file.
+    entries = ((1, 6), (4, 0), (0x20, 0))  # ACL_USER_OBJ, ACL_GROUP_OBJ, ACL_OTHER
+    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", tag, rights, 0xffffffff) for tag, rights in entries)
+    mask = os.umask(0o022)
+    for turn in range(200):
+        if turn % 2 == 0:
+            os.setxattr(rig.export, "system.posix_acl_default", acl)
+        else:
+            os.removexattr(rig.export, "system.posix_acl_default")
+        if turn % 5 == 0:  # asks for the ACL, and makes nothing
+            open_and_close(there / "file", os.O_CREAT | os.O_RDONLY)
+        open_and_close(there / f"new-{turn}", os.O_CREAT | os.O_WRONLY, 0o666)
+        equal(os.stat(rig.export / f"new-{turn}").st_mode & 0o777, 0o600 if turn % 2 == 0 else 0o644,
+              f"mode of a new file at turn {turn}")
+    os.umask(mask)
 
 
 @scenario(timeout=90, where="server")
