@@ -285,8 +285,8 @@ dat::Task<uint32_t> Operations::ModeOfNew(const Call& call, const client::Identi
     if (!keeps) acl_ahead_.WaitedFor(directory.nodeid);
   }
   if (acl->ok()) co_return set_later ? ModeUnderAcl(mode, **acl) : mode;
-  const bool none = Is(acl->status(), wire::DafsStatus::kNoEnt) ||
-                    Is(acl->status(), wire::DafsStatus::kNotSupp);
+  const bool none =
+      Is(acl->status(), wire::DafsStatus::kNoEnt) || Is(acl->status(), wire::DafsStatus::kNotSupp);
   if (none && keeps) {
     state_.inodes.NoteAbsent(directory.nodeid, Absent::kDefaultAcl, asked);
   }

@@ -37,6 +37,39 @@ TEST(KernelAttributes, SynchronousOpensAskForStableData) {
   EXPECT_EQ(StabilityFromFlags(O_WRONLY | O_SYNC), wire::StableHow::kFileSync);
 }
 
+TEST(KernelAttributes, AModeGrantsWhatItsClassHas) {
+  constexpr uint32_t kPass = 5, kChange = 7;
+  wire::FileAttributes directory;
+  directory.set(wire::kFattrObjectType | wire::kFattrMode | wire::kFattrOwner |
+                wire::kFattrOwnerGroup);
+  directory.object_type = wire::ObjectType::kDir;
+  directory.owner = "1000";
+  directory.owner_group = "100";
+  const client::Identity owner{1000, 1000, {}};
+  const client::Identity member{1001, 1001, {27, 100}};
+  const client::Identity primary{1001, 100, {}};
+  const client::Identity other{1001, 1001, {27}};
+  const client::Identity root{0, 0, {}};
+  directory.mode = 0750;
+  EXPECT_TRUE(ModeGrants(directory, owner, kChange));
+  EXPECT_TRUE(ModeGrants(directory, member, kPass));
+  EXPECT_TRUE(ModeGrants(directory, primary, kPass));
+  EXPECT_FALSE(ModeGrants(directory, member, kChange));
+  EXPECT_FALSE(ModeGrants(directory, other, kPass));
+  EXPECT_FALSE(ModeGrants(directory, root, kPass)) << "what root may do beyond it is not known";
+  directory.mode = 0077;
+  EXPECT_FALSE(ModeGrants(directory, owner, kPass)) << "the owner has the owner's rights only";
+  directory.mode = 0707;
+  EXPECT_FALSE(ModeGrants(directory, member, kPass));
+  EXPECT_TRUE(ModeGrants(directory, other, kChange));
+  directory.mode = 01777;
+  EXPECT_TRUE(ModeGrants(directory, owner, kChange));
+  EXPECT_TRUE(ModeGrants(directory, other, kPass));
+  EXPECT_FALSE(ModeGrants(directory, other, kChange)) << "others' names are not his to remove";
+  directory.valid &= ~uint64_t{wire::kFattrMode};
+  EXPECT_FALSE(ModeGrants(directory, owner, kPass));
+}
+
 TEST(RequestReader, TakesStructuresNamesAndTheRest) {
   fuse_rename_in rename = {.newdir = 42};
   std::string body = Raw(rename) + Name("old") + Name("new") + "tail";
