@@ -57,8 +57,9 @@ dat::Task<void> Operations::Opendir(Call& call) {
   const InodeTable::Moment asked = state_.inodes.MomentOf(call.nodeid());
   wire::FileAttributes attributes;  // opendir(3) asks for them next
   wire::FileAttributes* const after = state_.inodes.KeepsFiles() ? &attributes : nullptr;
-  absl::Status there;  // other errors than STALE are the listing's to tell
-  if (listing_habit_.Expected()) {
+  absl::Status there;  // other errors than STALE are the listing's to tell, if there are caches
+  const bool listed = listing_habit_.Expected();
+  if (listed) {
     there = (co_await ReadChunk(directory, 0, /*attributes=*/true, after)).status();
   } else {
     absl::StatusOr<wire::FileAttributes> found = co_await files_.GetAttributes(*who, node->handle);
@@ -68,15 +69,19 @@ dat::Task<void> Operations::Opendir(Call& call) {
   if (attributes.has(wire::kFattrChange)) {
     state_.inodes.KeepFresh(call.nodeid(), asked, attributes, asked_at, call.header().pid);
   }
-  const bool gone = wire::DafsFromStatus(there) == wire::DafsStatus::kStale;
-  if (gone && !AsksAgain(call)) {
+  if (wire::DafsFromStatus(there) == wire::DafsStatus::kStale && !AsksAgain(call)) {
     call.ReplyStatus(there);
     co_return;
   }
-  // The kernel may have let the caller in by what was so a moment ago (ReplyPassing).
-  if (!gone && !state_.inodes.KeepsFiles() && !ModeGrants(attributes, *who, S_IROTH)) {
-    absl::StatusOr<uint32_t> access = co_await files_.Access(*who, node->handle, wire::kAccessRead);
-    if (access.ok() && (*access & wire::kAccessRead) == 0) {
+  // Without them the kernel may have let the caller in by what was so a moment ago (ReplyPassing).
+  if (!state_.inodes.KeepsFiles()) {
+    bool forbidden = wire::DafsFromStatus(there) == wire::DafsStatus::kAcces;
+    if (!listed && there.ok() && !ModeGrants(attributes, *who, S_IROTH)) {
+      absl::StatusOr<uint32_t> access =
+          co_await files_.Access(*who, node->handle, wire::kAccessRead);
+      forbidden = access.ok() && (*access & wire::kAccessRead) == 0;
+    }
+    if (forbidden) {
       call.ReplyErrno(EACCES);
       co_return;
     }
