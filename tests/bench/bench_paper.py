@@ -71,7 +71,14 @@ def ways_of(dafs, peers, programs):
     for peer in peers:
         program = "libnfs" if peer.name == "libnfs" else "posix"
         ways.append(Way(peer.name, peer, program, mounted=program == "posix"))
-    return [way for way in ways if (dafs.place.bin / f"dafs_{programs}_{way.program}").exists()]
+    built = []
+    for way in ways:
+        program = f"dafs_{programs}_{way.program}"
+        if (dafs.place.bin / program).exists():
+            built.append(way)
+        else:
+            print(f"{way.name}: left out: {program} was not built")
+    return built
 
 
 def start(place, classes):
