@@ -29,13 +29,16 @@ DafsStatus Creation::Run(const std::string& name, ObjectRef* file, wire::StateId
                          bool* made) {
   STORE_RETURN_IF_NOT_OK(CheckName(name));
   const NameGuard guard = store_.GuardName(directory_, name);
+  const bool read_only = directory_.fs().exported->read_only;
   for (int attempt = 0; attempt < kCreateAttempts; ++attempt) {
-    DafsStatus status = store_.LookupName(directory_, name, file);
-    if (status == DafsStatus::kOk) {
-      return OpenExisting(name, *file, state_id);
+    DafsStatus status = DafsStatus::kNoEnt;
+    // Who wants to have made it himself has seldom seen it: whether it is there, making it tells.
+    if (attempt > 0 || args_.createmode != wire::CreateMode::kGuarded || read_only) {
+      status = store_.LookupName(directory_, name, file);
     }
+    if (status == DafsStatus::kOk) return OpenExisting(name, *file, state_id);
     if (status != DafsStatus::kNoEnt) return status;
-    if (directory_.fs().exported->read_only) return DafsStatus::kRofs;
+    if (read_only) return DafsStatus::kRofs;
     status = args_.createmode == wire::CreateMode::kExclusive ? MakeExclusive(name, file)
                                                               : Make(name, file);
     if (status == DafsStatus::kOk) {
