@@ -32,7 +32,7 @@ DafsStatus Creation::Run(const std::string& name, ObjectRef* file, wire::StateId
   const bool read_only = directory_.fs().exported->read_only;
   for (int attempt = 0; attempt < kCreateAttempts; ++attempt) {
     DafsStatus status = DafsStatus::kNoEnt;
-    // Who wants to have made it himself has seldom seen it: whether it is there, making it tells.
+    // GUARDED: making it tells whether it is there, which is seldom so.
     if (attempt > 0 || args_.createmode != wire::CreateMode::kGuarded || read_only) {
       status = store_.LookupName(directory_, name, file);
     }

@@ -1,6 +1,6 @@
 // The paper's second experiment: gzip with its I/O done by a library, read ahead and written behind
 // from registered memory. Spec: FAST03 5.2.
-//   dafs_gzip_posix|dafs|libnfs [-j THREADS] TARGET FROM TO [PID...]
+//   dafs_gzip_posix|dafs [-j THREADS] TARGET FROM TO [PID...]
 //   ->  {"seconds":s,"cpu":[us,...],"in":bytes,"out":bytes}
 // Compresses file FROM of TARGET (block_io.h) to TO, which gunzip reads. `cpu`: the program's own,
 // then that of each process PID. For `scripts/bench --gzip`.

@@ -5,7 +5,8 @@ goes through, and the processor time that each read takes of the client (the pro
 one). By libdafs from registered memory, by system calls with O_DIRECT on the mount (the kernel's AIO), and by libnfs.
 
 --gzip: a compressor that reads ahead and writes behind, one for the whole input and two for half of it each: time, and
-processor time of all clients. What came out is unpacked and compared.
+processor time of all clients. What came out is unpacked and compared. By libdafs, on the mount and on the peers that
+mount: libnfs sends no writes of such blocks by NFSv4.
 """
 
 import dataclasses

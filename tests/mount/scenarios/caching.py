@@ -223,17 +223,19 @@ def cache_none(rig):
     entries = ((1, 6), (4, 6), (0x20, 6))  # ACL_USER_OBJ, ACL_GROUP_OBJ, ACL_OTHER
     acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", tag, rights, 0xffffffff) for tag, rights in entries)
     mask = os.umask(0o022)
-    for turn in range(200):
-        if turn % 2 == 0:
-            os.setxattr(rig.export, "system.posix_acl_default", acl)
-        else:
-            os.removexattr(rig.export, "system.posix_acl_default")
-        if turn % 5 == 0:  # asks for the ACL, and makes nothing
-            open_and_close(there / "file", os.O_CREAT | os.O_RDONLY)
-        open_and_close(there / f"new-{turn}", os.O_CREAT | os.O_WRONLY, 0o666)
-        equal(os.stat(rig.export / f"new-{turn}").st_mode & 0o777, 0o666 if turn % 2 == 0 else 0o644,
-              f"mode of a new file at turn {turn}")
-    os.umask(mask)
+    try:
+        for turn in range(200):
+            if turn % 2 == 0:
+                os.setxattr(rig.export, "system.posix_acl_default", acl)
+            else:
+                os.removexattr(rig.export, "system.posix_acl_default")
+            if turn % 5 == 0:  # asks for the ACL, and makes nothing
+                open_and_close(there / "file", os.O_CREAT | os.O_RDONLY)
+            open_and_close(there / f"new-{turn}", os.O_CREAT | os.O_WRONLY, 0o666)
+            equal(os.stat(rig.export / f"new-{turn}").st_mode & 0o777, 0o666 if turn % 2 == 0 else 0o644,
+                  f"mode of a new file at turn {turn}")
+    finally:
+        os.umask(mask)
 
 
 @scenario(timeout=90, where="server")

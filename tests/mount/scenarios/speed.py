@@ -161,6 +161,12 @@ def paths_uncached(rig):
         most = least + saved - (0.25 if rig.slowness == 1 else -0.25)
         check(least - 1 <= sent["GETATTR_INLINE"] < most,
               f"{sent['GETATTR_INLINE']} GETATTRs of each {call}, not {least}")
+    # The default ACL is asked for with the look-up: also where nothing is made behind it, but only once then.
+    os.close(os.open(rig.mnt / "directory" / "made", os.O_CREAT | os.O_WRONLY, 0o666))
+    for expected in (1, 0):
+        before = procedures(rig)["OPENATTR"]
+        os.close(os.open(rig.mnt / "directory" / "made", os.O_CREAT | os.O_WRONLY, 0o666))
+        equal(procedures(rig)["OPENATTR"] - before, expected, "default ACLs asked for by an open that makes nothing")
 
 
 def commits(rig):
