@@ -124,6 +124,53 @@ TEST(LoopTest, TimersRunInOrderOfTimeAndACancelledOneNever) {
   EXPECT_THAT(order, ElementsAre(1, 2));
 }
 
+// The timer of the kernel is set again only for an earlier time.
+TEST(LoopTest, ALaterTimerRunsInTimeAfterAnEarlierOneWasCancelledAndWithFewTurns) {
+  auto loop = MakeLoop();
+  const absl::Time start = Loop::Now();
+  bool ran = false;
+  Loop::TimerId early = loop->RunAfter(absl::Milliseconds(3), [] { FAIL() << "was cancelled"; });
+  loop->RunOnce(absl::Milliseconds(1));
+  loop->Cancel(early);
+  loop->RunAfter(absl::Milliseconds(15), [&] { ran = true; });
+  int turns = 0;
+  while (!ran && turns < 100) {
+    loop->RunOnce(absl::InfiniteDuration());
+    ++turns;
+  }
+  EXPECT_TRUE(ran);
+  EXPECT_GE(Loop::Now() - start, absl::Milliseconds(15));
+  EXPECT_LE(turns, 6) << "the loop sleeps until there is something to do";
+}
+
+TEST(LoopTest, ATimerMadeLaterForAnEarlierTimeRunsFirst) {
+  auto loop = MakeLoop();
+  std::vector<int> order;
+  loop->RunAfter(absl::Seconds(30), [&] { order.push_back(2); });
+  loop->RunOnce(absl::Milliseconds(1));  // asleep once with the late one
+  loop->RunAfter(absl::Milliseconds(2), [&] {
+    order.push_back(1);
+    loop->Stop();
+  });
+  loop->Run();
+  EXPECT_THAT(order, ElementsAre(1));
+}
+
+TEST(LoopTest, SleepsNoLongerThanItWasTold) {
+  auto loop = MakeLoop();
+  loop->RunAfter(absl::Hours(24 * 365 * 1000), [] { FAIL() << "a thousand years early"; });
+  loop->RunAfter(absl::InfiniteDuration(), [] { FAIL() << "never"; });
+  const absl::Time start = Loop::Now();
+  for (int i = 0; i < 5; ++i) loop->RunOnce(absl::Milliseconds(2));
+  EXPECT_LT(Loop::Now() - start, absl::Seconds(20));
+}
+
+TEST(LoopTest, ATimeThatHasPassedIsDueAtOnce) {
+  auto loop = MakeLoop();
+  loop->RunAfter(-absl::Hours(24 * 365), [&] { loop->Stop(); });
+  loop->Run();
+}
+
 TEST(LoopTest, ASourceMayRemoveItselfWithinItsPoll) {
   auto loop = MakeLoop();
   PipeSource source;

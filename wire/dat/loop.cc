@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -38,30 +39,34 @@ struct Loop::Source {
 };
 
 absl::StatusOr<std::unique_ptr<Loop>> Loop::Create(const Options& options) {
-  int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+  const int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
   if (epoll_fd < 0) return absl::ErrnoToStatus(errno, "epoll_create1");
-  int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (wake_fd < 0) {
-    absl::Status status = absl::ErrnoToStatus(errno, "eventfd");
-    close(epoll_fd);
-    return status;
+  const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  const int timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+  epoll_event woken = {.events = EPOLLIN, .data = {.ptr = nullptr}};
+  std::unique_ptr<Loop> loop(new Loop(epoll_fd, wake_fd, timer_fd, options));
+  // By edge: nobody has to read it.
+  epoll_event due = {.events = EPOLLIN | EPOLLET, .data = {.ptr = loop.get()}};
+  if (wake_fd < 0) return absl::ErrnoToStatus(errno, "eventfd");
+  if (timer_fd < 0) return absl::ErrnoToStatus(errno, "timerfd_create");
+  if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, wake_fd, &woken) != 0 ||
+      epoll_ctl(epoll_fd, EPOLL_CTL_ADD, timer_fd, &due) != 0) {
+    return absl::ErrnoToStatus(errno, "epoll_ctl");
   }
-  epoll_event event = {.events = EPOLLIN, .data = {.ptr = nullptr}};
-  if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, wake_fd, &event) != 0) {
-    absl::Status status = absl::ErrnoToStatus(errno, "epoll_ctl");
-    close(epoll_fd);
-    close(wake_fd);
-    return status;
-  }
-  return std::unique_ptr<Loop>(new Loop(epoll_fd, wake_fd, options));
+  return loop;
 }
 
-Loop::Loop(int epoll_fd, int wake_fd, const Options& options)
-    : epoll_fd_(epoll_fd), wake_fd_(wake_fd), options_(options), spin_(options.max_spin) {}
+Loop::Loop(int epoll_fd, int wake_fd, int timer_fd, const Options& options)
+    : epoll_fd_(epoll_fd),
+      wake_fd_(wake_fd),
+      timer_fd_(timer_fd),
+      options_(options),
+      spin_(options.max_spin) {}
 
 Loop::~Loop() {
-  close(wake_fd_);
-  close(epoll_fd_);
+  for (int fd : {timer_fd_, wake_fd_, epoll_fd_}) {
+    if (fd >= 0) close(fd);
+  }
 }
 
 absl::Time Loop::Now() {
@@ -256,13 +261,27 @@ bool Loop::ArmSources() {
   return true;
 }
 
+// Nobody sleeps beyond `time`. The timer may be set to an earlier one still, of a timer that has
+// been cancelled since: one turn for nothing then costs less than setting it anew before each
+// sleep, or than a timeout of epoll_wait, for which the kernel sets and takes back a timer each
+// time.
+void Loop::WakeAt(absl::Time time) {
+  if (time >= wakes_at_) return;
+  // Zero would stop the timer.
+  const absl::Time least = absl::UnixEpoch() + absl::Nanoseconds(1);
+  itimerspec at = {.it_interval = {}, .it_value = absl::ToTimespec(std::max(time, least))};
+  const int set = timerfd_settime(timer_fd_, TFD_TIMER_ABSTIME, &at, nullptr);
+  DAFS_CHECK(set == 0, "the time of a timer that timerfd_settime does not take");
+  wakes_at_ = time;
+}
+
 void Loop::Wait(absl::Duration max_sleep) {
-  if (!timers_.empty()) max_sleep = std::min(max_sleep, timers_.begin()->first - Now());
   int timeout_ms = -1;
-  if (max_sleep < absl::Seconds(3600)) {
-    // Rounded up, so that a timer is due when we wake.
-    timeout_ms = static_cast<int>(absl::ToInt64Milliseconds(
-        std::max(max_sleep, absl::ZeroDuration()) + absl::Microseconds(999)));
+  if (max_sleep <= absl::ZeroDuration()) {
+    timeout_ms = 0;
+  } else {
+    if (!timers_.empty()) WakeAt(timers_.begin()->first);
+    if (max_sleep < absl::InfiniteDuration()) WakeAt(Now() + max_sleep);
   }
   epoll_event events[64];
   asleep_ = true;
@@ -275,6 +294,8 @@ void Loop::Wait(absl::Duration max_sleep) {
     if (events[i].data.ptr == nullptr) {
       uint64_t drained;
       [[maybe_unused]] ssize_t got = read(wake_fd_, &drained, sizeof(drained));
+    } else if (events[i].data.ptr == this) {
+      wakes_at_ = absl::InfiniteFuture();
     } else {
       static_cast<Source*>(events[i].data.ptr)->ready = true;
     }

@@ -78,7 +78,7 @@ class Loop {
 
  private:
   struct Source;
-  Loop(int epoll_fd, int wake_fd, const Options& options);
+  Loop(int epoll_fd, int wake_fd, int timer_fd, const Options& options);
 
   bool RunPosted() ABSL_LOCKS_EXCLUDED(mutex_);
   bool RunTimers();
@@ -86,11 +86,14 @@ class Loop {
   bool Spins();
   bool Spin();
   bool ArmSources();  // false: something asked for another poll
+  void WakeAt(absl::Time time);
   void Wait(absl::Duration max_sleep);
   void SweepRemoved();
 
   int epoll_fd_;
   int wake_fd_;
+  int timer_fd_;
+  absl::Time wakes_at_ = absl::InfiniteFuture();  // what timer_fd_ is set to
   Options options_;
   absl::Duration spin_;   // the present, adapted window
   bool one_cpu_ = false;  // as of the last look; taken again when cpu_looks_left_ is used up
