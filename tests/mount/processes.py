@@ -30,7 +30,9 @@ def marked(mark):
                 if wanted not in environ.read().split(b"\0") or fields[0] in (b"Z", b"X"):
                     continue
             with open(f"/proc/{name}/cmdline", "rb") as cmdline:
-                found[int(name)] = cmdline.read().replace(b"\0", b" ").decode(errors="replace").strip()
+                command = cmdline.read().replace(b"\0", b" ").decode(errors="replace").strip()
+            if command:  # else its memory is gone by now: it ends
+                found[int(name)] = command
         except OSError:
             continue  # it ended meanwhile
     return found
