@@ -39,29 +39,24 @@ struct Loop::Source {
 };
 
 absl::StatusOr<std::unique_ptr<Loop>> Loop::Create(const Options& options) {
-  const int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-  if (epoll_fd < 0) return absl::ErrnoToStatus(errno, "epoll_create1");
-  const int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  const int timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+  std::unique_ptr<Loop> loop(new Loop(options));
+  loop->epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
+  if (loop->epoll_fd_ < 0) return absl::ErrnoToStatus(errno, "epoll_create1");
+  loop->wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (loop->wake_fd_ < 0) return absl::ErrnoToStatus(errno, "eventfd");
+  loop->timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+  if (loop->timer_fd_ < 0) return absl::ErrnoToStatus(errno, "timerfd_create");
   epoll_event woken = {.events = EPOLLIN, .data = {.ptr = nullptr}};
-  std::unique_ptr<Loop> loop(new Loop(epoll_fd, wake_fd, timer_fd, options));
   // By edge: nobody has to read it.
   epoll_event due = {.events = EPOLLIN | EPOLLET, .data = {.ptr = loop.get()}};
-  if (wake_fd < 0) return absl::ErrnoToStatus(errno, "eventfd");
-  if (timer_fd < 0) return absl::ErrnoToStatus(errno, "timerfd_create");
-  if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, wake_fd, &woken) != 0 ||
-      epoll_ctl(epoll_fd, EPOLL_CTL_ADD, timer_fd, &due) != 0) {
+  if (epoll_ctl(loop->epoll_fd_, EPOLL_CTL_ADD, loop->wake_fd_, &woken) != 0 ||
+      epoll_ctl(loop->epoll_fd_, EPOLL_CTL_ADD, loop->timer_fd_, &due) != 0) {
     return absl::ErrnoToStatus(errno, "epoll_ctl");
   }
   return loop;
 }
 
-Loop::Loop(int epoll_fd, int wake_fd, int timer_fd, const Options& options)
-    : epoll_fd_(epoll_fd),
-      wake_fd_(wake_fd),
-      timer_fd_(timer_fd),
-      options_(options),
-      spin_(options.max_spin) {}
+Loop::Loop(const Options& options) : options_(options), spin_(options.max_spin) {}
 
 Loop::~Loop() {
   for (int fd : {timer_fd_, wake_fd_, epoll_fd_}) {

@@ -78,7 +78,7 @@ class Loop {
 
  private:
   struct Source;
-  Loop(int epoll_fd, int wake_fd, int timer_fd, const Options& options);
+  explicit Loop(const Options& options);
 
   bool RunPosted() ABSL_LOCKS_EXCLUDED(mutex_);
   bool RunTimers();
@@ -90,9 +90,9 @@ class Loop {
   void Wait(absl::Duration max_sleep);
   void SweepRemoved();
 
-  int epoll_fd_;
-  int wake_fd_;
-  int timer_fd_;
+  int epoll_fd_ = -1;
+  int wake_fd_ = -1;
+  int timer_fd_ = -1;
   absl::Time wakes_at_ = absl::InfiniteFuture();  // what timer_fd_ is set to
   Options options_;
   absl::Duration spin_;   // the present, adapted window
