@@ -205,7 +205,8 @@ bool Uncommitted::AfterCommit(const wire::FileHandle& file, uint64_t covered,
   absl::MutexLock lock(&mutex_);
   File* one = FindFile(file);
   if (one == nullptr) return true;
-  bool safe = true;
+  // What was written again meanwhile may have come too late for this COMMIT.
+  bool safe = one->rewritten <= covered;
   std::erase_if(one->ranges, [&](const auto& entry) {
     const Range& range = entry.second;
     if (range.number > covered) return false;
@@ -287,7 +288,7 @@ void Uncommitted::Rewritten(const wire::FileHandle& file, uint64_t offset, uint6
     one->ranges.emplace_hint(std::next(it), rest.offset, std::move(rest));
   }
   range.verifier = verifier;
-  range.number = one->number;
+  range.number = one->rewritten = one->number;
 }
 
 void Uncommitted::EndRewrite(const wire::FileHandle& file) {

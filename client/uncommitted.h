@@ -123,6 +123,7 @@ class Uncommitted {
     Writer writer;
     absl::Time since;  // of the oldest data
     uint64_t number = 1;
+    uint64_t rewritten = 0;  // the number of what was written again last
     size_t bytes = 0;
     int writing = 0;
     bool rewriting = false;
