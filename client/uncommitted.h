@@ -61,7 +61,7 @@ class Uncommitted {
   // Before a COMMIT of the whole file: what was written until now is what it covers.
   uint64_t BeforeCommit(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
   // After it: lets go of what is safe. False: some of what it covered was written under another
-  // verifier, and must be written again.
+  // verifier, and must be written again; or was, meanwhile, and another COMMIT must follow.
   bool AfterCommit(const wire::FileHandle& file, uint64_t covered, const wire::Verifier& verifier)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // Its data cannot be made safe. Whoever commits it next is told `why`, once.

@@ -86,6 +86,16 @@ TEST_F(UncommittedTest, WhatIsWrittenAfterTheCommitWasSentIsNotCoveredByIt) {
   EXPECT_EQ(WriteAgain(2), (Pieces{{6, "after"}}));
 }
 
+TEST_F(UncommittedTest, WhatIsWrittenAgainWhileACommitIsOnItsWayNeedsAnother) {
+  ASSERT_TRUE(Write(0, "data"));
+  uint64_t covered = store_.BeforeCommit(file_);
+  EXPECT_EQ(WriteAgain(2), (Pieces{{0, "data"}}));
+  EXPECT_FALSE(store_.AfterCommit(file_, covered, Verifier(2)));
+  EXPECT_TRUE(store_.Holds(file_));
+  EXPECT_TRUE(Commit(2));
+  EXPECT_FALSE(store_.Holds(file_));
+}
+
 TEST_F(UncommittedTest, LaterDataTakesThePlaceOfEarlier) {
   ASSERT_TRUE(Write(0, "aaaaaaaaaa"));
   ASSERT_TRUE(Write(3, "bbb", 2));
