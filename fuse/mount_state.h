@@ -1,6 +1,7 @@
 // What the workers of one mount share. Everything in it is thread-safe or constant.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -63,8 +64,8 @@ struct MountState {
     return owner;
   }
   std::atomic<uint64_t> next_owner{1};  // gives numbers only
-  // The directory that OPENDIR found gone last, and for whom. Publishes nothing but itself.
-  std::atomic<uint64_t> opendir_refused{0};
+  // What OPEN and OPENDIR found without a name last, and for whom. Publish nothing but themselves.
+  std::array<std::atomic<uint64_t>, 64> found_gone{};
   // The kernel's INIT was answered; `init_error` (errno) was set before.
   absl::Notification initialised;
   std::atomic<int> init_error{0};  // published by `initialised`

@@ -95,8 +95,10 @@ dat::Task<void> Operations::Opendir(Call& call) {
 // so it is OPENDIR that finds out. Who comes back with the same directory has it without a path
 // (the present directory, a descriptor); it may be opened as a removed one on a local file system.
 bool Operations::AsksAgain(const Call& call) {
-  const uint64_t mark = call.nodeid() << 22 ^ call.header().pid;
-  return state_.opendir_refused.exchange(mark, std::memory_order_relaxed) == mark;
+  const uint32_t thread = call.header().pid;
+  std::atomic<uint64_t>& last = state_.found_gone[thread % state_.found_gone.size()];
+  const uint64_t mark = call.nodeid() << 22 ^ thread;
+  return last.exchange(mark, std::memory_order_relaxed) == mark;
 }
 
 dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> Operations::ReadChunk(

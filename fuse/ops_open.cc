@@ -131,6 +131,16 @@ dat::Task<void> Operations::Open(Call& call) {
     call.ReplyStatus(file.status());
     co_return;
   }
+  // It lives only where it is still open, so that the name is another's by now, or nobody's. Who
+  // comes back with it has it without a name (/proc/self/fd): see AsksAgain.
+  if (file->attributes.has(wire::kFattrNumLinks) && file->attributes.num_links == 0 &&
+      !AsksAgain(call)) {
+    call.ReplyErrno(ESTALE);
+    absl::Status closed =
+        co_await files_.Close(*who, file->handle, file->state_id, /*can_wait=*/true);
+    closed.IgnoreError();
+    co_return;
+  }
   // Close-to-open: whoever opens sees what others had written when they closed. The node is in use
   // by the caller until we answer, so the notification waits for nothing.
   const bool has_change = file->attributes.has(wire::kFattrChange);

@@ -104,6 +104,33 @@ def cache_written(rig):
             rig.umount(point)
 
 
+@scenario(timeout=60, where="server")
+def cache_replaced(rig):
+    """A name that another machine gave to another file opens that, though somebody here has the old one open."""
+    for options in ("actimeo=60", "actimeo=60,nconnect=4", "noac"):
+        here, there = two_mounts(rig, options)
+        file, behind = here / "file", rig.export / "file"
+        for turn in range(10):
+            old, data = b"old %d" % turn, b"new %d" % turn
+            behind.write_bytes(old)
+            held = os.open(file, os.O_RDONLY)
+            equal((os.pread(held, 100, 0), read(file)), (old, old), f"{options}: before")
+            if turn % 2 == 0:
+                write(there / "new", data)
+                os.rename(there / "new", there / "file")
+            else:
+                (rig.export / "new").write_bytes(data)
+                os.rename(rig.export / "new", behind)
+            equal(read(file), data, f"{options}, turn {turn}: replaced")
+            equal(os.pread(held, 100, 0), old, f"{options}, turn {turn}: the old one")
+            equal(read(f"/proc/self/fd/{held}"), old, f"{options}, turn {turn}: the old one, opened again")
+            behind.unlink()
+            equal(errno_of(os.open, file, os.O_RDWR), errno.ENOENT, f"{options}, turn {turn}: removed")
+            os.close(held)
+        for point in (here, there):
+            rig.umount(point)
+
+
 @scenario(timeout=90, where="server")
 def cache_open(rig):
     """What a program wrote and closed is what the next open on another mount reads, whatever the cache times."""
