@@ -181,6 +181,8 @@ class Files {
   dat::Task<absl::StatusOr<OpenFile>> OpenForExecution(const Identity& who,
                                                        const wire::FileHandle& file,
                                                        std::string_view owner);
+  // Whether the open can still be used: it was not lost with the server's state. Asks nobody.
+  bool IsOpen(const wire::StateId& state_id) const;
   // A zero state id: nothing to do, OK. Locks of this open are given up first. `can_wait`: nobody
   // waits for the answer, so the request may leave together with the next one, within a
   // millisecond.

@@ -252,6 +252,11 @@ dat::Task<absl::Status> Files::Downgrade(const Identity& who, const wire::FileHa
   co_return status;
 }
 
+bool Files::IsOpen(const wire::StateId& state_id) const {
+  std::optional<Opens::Entry> entry = client_.opens().Find(state_id);
+  return entry.has_value() && entry->lost.ok() && !entry->closing;
+}
+
 dat::Task<absl::Status> Files::Close(const Identity& who, const wire::FileHandle& file,
                                      const wire::StateId& state_id, bool can_wait) {
   if (state_id.is_zero()) co_return absl::OkStatus();

@@ -14,6 +14,7 @@
 #include "absl/synchronization/notification.h"
 #include "fuse/behind_table.h"
 #include "fuse/identity_cache.h"
+#include "fuse/idle_opens.h"
 #include "fuse/inode_table.h"
 #include "fuse/lock_owners.h"
 #include "fuse/notifier.h"
@@ -48,6 +49,7 @@ struct MountState {
   const Options options;
   InodeTable inodes;
   OpenFiles open_files;
+  IdleOpens idle_opens;
   OpenDirectories open_directories;
   LockOwners lock_owners;
   BehindTable behind;

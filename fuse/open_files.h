@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -34,13 +35,18 @@ inline uint32_t ShareOf(uint32_t flags) {
 }
 
 // One OPEN at the server for each open of the kernel. Data moves under the opener's identity,
-// whoever uses the descriptor. Constant once it is in the table, but for `told`; any thread.
+// whoever uses the descriptor. Constant once it is in the table, but for `told` and `locked`; any
+// thread.
 struct OpenState {
   uint64_t nodeid = 0;
   wire::FileHandle handle;
-  wire::StateId state_id;          // zero: the server keeps no open for it
-  uint32_t flags = 0;              // of open(2)
-  std::optional<uint64_t> change;  // CHANGE when it was opened
+  wire::StateId state_id;  // zero: the server keeps no open for it
+  uint32_t flags = 0;      // of open(2)
+  // The file's when it was opened.
+  std::optional<uint64_t> change;
+  uint32_t mode = 0;
+  std::string owner;
+  std::string owner_group;
   std::shared_ptr<const client::Identity> opener;
   // When it was opened: whether the opener could write without it, as root or the file's owner
   // (WIRE R64), and WriteTracker::owner_changes.
@@ -48,6 +54,8 @@ struct OpenState {
   uint64_t owner_changes = 0;
   std::shared_ptr<client::WriteTracker> writes;  // shared with the inode table
   client::WriteTracker::Told told;               // `writes` looks after it
+  // Somebody asked for a lock of this open (flock). Publishes nothing.
+  std::atomic<bool> locked{false};
 };
 
 // Part of a directory as the server listed it, from one cookie on.

@@ -256,7 +256,7 @@ bool Operations::ReplyRecent(Call& call) {
   const wire::FileAttributes* found = recent_.Find(thread, call.nodeid(), dat::Loop::Now());
   if (found == nullptr) return ReplyPassing(call);
   if (callers_.AsksFor(thread) == Asks::kUnknown) return false;
-  recent_.Drop(thread, call.nodeid());
+  recent_.Told(thread, call.nodeid(), dat::Loop::Now());
   ReplyAttributes(call, call.nodeid(), *found);
   return true;
 }

@@ -42,6 +42,7 @@ class Operations {
         commits_(files),
         streams_(files.buffers()),
         recent_(state.inodes) {}
+  ~Operations() { files_.loop().Cancel(idle_timer_); }
   Operations(const Operations&) = delete;
   Operations& operator=(const Operations&) = delete;
 
@@ -51,7 +52,10 @@ class Operations {
   dat::Task<void> Serve(std::unique_ptr<Call> call, std::function<void()> done);
 
   // The end: what was written is committed; `done` runs when that is over.
-  void CommitAll(std::function<void()> done) { commits_.CommitAll(std::move(done)); }
+  void CommitAll(std::function<void()> done) {
+    CloseAll(state_.idle_opens.Stop());
+    commits_.CommitAll(std::move(done));
+  }
   bool AllCommitted() const { return commits_.empty(); }
   // After the loop has ended and Files::Shutdown: calls that wait for what other workers write end.
   void Shutdown();
@@ -186,7 +190,11 @@ class Operations {
   // Answers CREATE and TMPFILE.
   dat::Task<void> ReplyCreated(Call& call, const client::OpenFile& file, Place place,
                                uint32_t flags, Caller who);
+  dat::Task<std::optional<client::OpenFile>> OpenAgain(const Call& call,
+                                                       const client::Identity& who, uint32_t flags);
   dat::Task<void> CloseState(std::shared_ptr<OpenState> open);
+  void CloseAll(std::vector<IdleOpens::Open> opens);
+  void CloseIdleLater();
 
   // A WRITE on its way: what the server has taken of it, from the first byte on, and why not all.
   struct Transfer {
@@ -269,6 +277,7 @@ class Operations {
   };
   absl::flat_hash_set<std::shared_ptr<Settling>> settling_;
   bool closed_ = false;
+  dat::Loop::TimerId idle_timer_ = 0;  // 0: not set
   StatHabit stat_habit_;
   ListingHabit listing_habit_;
   ListingWalk walk_;

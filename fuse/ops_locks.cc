@@ -144,6 +144,7 @@ dat::Task<void> Operations::SetFlock(Call& call, const LockRequest& request) {
     call.ReplyErrno(ENOLCK);  // a server that cannot open this file by its handle
     co_return;
   }
+  request.open->locked.store(true, std::memory_order_relaxed);
   dat::Task<absl::StatusOr<client::LockAnswer>> task = TakeLock(call, request, owner);
   absl::StatusOr<client::LockAnswer> answer = co_await task;
   dat::Task<bool> replying = ReplyLock(call, open, answer);

@@ -129,6 +129,7 @@ dat::Task<void> Operations::Unlink(Call& call) {
   Caller who = CallerOf(call);
   DirectoryChange change(state_.inodes, call.nodeid());
   const bool directory = call.header().opcode == FUSE_RMDIR;
+  if (!directory) CloseAll(state_.idle_opens.TakeAll());
   auto removal = [&] {
     state_.inodes.NameRemoved();
     if (!directory) return;
@@ -179,6 +180,7 @@ dat::Task<void> Operations::RenameTo(Call& call, uint64_t new_directory, std::st
   DirectoryChange from_change(state_.inodes, call.nodeid());
   std::optional<DirectoryChange> to_change;
   if (new_directory != call.nodeid()) to_change.emplace(state_.inodes, new_directory);
+  CloseAll(state_.idle_opens.TakeAll());  // the new name may have been another file's
   wire::FileAttributes* to_after = to_change.has_value() ? to_change->after() : nullptr;
   dat::Task<absl::Status> renaming =
       flags == 0 ? files_.Rename(*who, from->handle, old_name, to->handle, new_name,

@@ -89,6 +89,9 @@ fuse_open_out Operations::TakeOpen(const client::OpenFile& file, uint64_t nodeid
   open->owner_changes = open->writes->owner_changes();
   open->told = open->writes->Sample();
   if (file.attributes.has(wire::kFattrChange)) open->change = file.attributes.change;
+  open->mode = file.attributes.mode;
+  open->owner = file.attributes.owner;
+  open->owner_group = file.attributes.owner_group;
   fuse_open_out out = {};
   out.fh = state_.open_files.Add(std::move(open));
   if (UsesDirectIo(flags)) {
@@ -116,6 +119,40 @@ dat::Task<void> Operations::CloseState(std::shared_ptr<OpenState> open) {
   closed.IgnoreError();  // nobody is left to be told; the server's lease ends the open at last
 }
 
+// An open of the same kind that was closed a moment ago, if the file is what it was when that was
+// opened: then whoever may have it open still may. Of the attributes that the caller's look-up has
+// just brought that can be told without asking.
+dat::Task<std::optional<client::OpenFile>> Operations::OpenAgain(const Call& call,
+                                                                 const client::Identity& who,
+                                                                 uint32_t flags) {
+  std::optional<IdleOpens::Kept> kept =
+      state_.idle_opens.Take(call.nodeid(), who, flags, dat::Loop::Now());
+  if (!kept.has_value()) co_return std::nullopt;
+  const OpenState& open = *kept->open;
+  client::OpenFile file;
+  file.handle = open.handle;
+  file.state_id = open.state_id;
+  bool known = false;
+  if (!state_.inodes.TouchedSince(call.nodeid(), kept->since)) {
+    const wire::FileAttributes* looked_up =
+        recent_.FindToOpen(call.header().pid, call.nodeid(), dat::Loop::Now());
+    if (looked_up != nullptr) {
+      file.attributes = *looked_up;
+      known = true;
+    } else {
+      dat::Task<absl::StatusOr<wire::FileAttributes>> asking =
+          files_.GetAttributes(who, open.handle);
+      absl::StatusOr<wire::FileAttributes> attributes = co_await asking;
+      known = attributes.ok();
+      if (known) file.attributes = *std::move(attributes);
+    }
+  }
+  if (known && IsAsOpened(open, file.attributes) && files_.IsOpen(open.state_id)) co_return file;
+  dat::Start(CloseState(std::move(kept->open)));
+  CloseAll(state_.idle_opens.HasChanged(call.nodeid()));
+  co_return std::nullopt;
+}
+
 dat::Task<void> Operations::Open(Call& call) {
   RequestReader in = call.reader();
   auto request = in.Take<fuse_open_in>();
@@ -124,9 +161,16 @@ dat::Task<void> Operations::Open(Call& call) {
   Caller who = CallerOf(call);
   const absl::Time asked_at = dat::Loop::Now();
   const InodeTable::Moment asked = state_.inodes.MomentOf(call.nodeid());
-  dat::Task<absl::StatusOr<client::OpenFile>> opening =
-      OpenNode(*who, *node, request.flags, state_.NewOwner());
-  absl::StatusOr<client::OpenFile> file = co_await opening;
+  dat::Task<std::optional<client::OpenFile>> using_again = OpenAgain(call, *who, request.flags);
+  std::optional<client::OpenFile> again = co_await using_again;
+  absl::StatusOr<client::OpenFile> file;
+  if (again.has_value()) {
+    file = *std::move(again);
+  } else {
+    dat::Task<absl::StatusOr<client::OpenFile>> opening =
+        OpenNode(*who, *node, request.flags, state_.NewOwner());
+    file = co_await opening;
+  }
   if (!file.ok()) {
     call.ReplyStatus(file.status());
     co_return;
@@ -255,7 +299,25 @@ dat::Task<void> Operations::Release(Call& call) {
     dat::Task<void> ending = EndOwner(owner);
     co_await ending;
   }
-  co_await CloseState(open);
+  open = state_.idle_opens.Keep(std::move(open), dat::Loop::Now());
+  CloseIdleLater();
+  if (open != nullptr) co_await CloseState(open);
+}
+
+void Operations::CloseAll(std::vector<IdleOpens::Open> opens) {
+  for (IdleOpens::Open& open : opens) dat::Start(CloseState(std::move(open)));
+}
+
+// What nobody opens again, whichever worker keeps it.
+void Operations::CloseIdleLater() {
+  if (idle_timer_ != 0) return;
+  const std::optional<absl::Time> when = state_.idle_opens.NextOld();
+  if (!when.has_value()) return;
+  idle_timer_ = files_.loop().RunAfter(*when - dat::Loop::Now(), [this] {
+    idle_timer_ = 0;
+    CloseAll(state_.idle_opens.TakeOld(dat::Loop::Now()));
+    CloseIdleLater();
+  });
 }
 
 }  // namespace dafs::fuse

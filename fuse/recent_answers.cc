@@ -10,11 +10,24 @@ void RecentAnswers::Keep(const Question& question, uint64_t nodeid,
   Answer& answer = PlaceOf(question.thread, nodeid);
   answer.question = question;
   answer.nodeid = nodeid;
-  answer.until = now + std::min(now - question.asked, kLongest);
+  answer.took = std::min(now - question.asked, kLongest);
+  answer.until = now + answer.took;
+  answer.told = false;
   answer.attributes = attributes;
 }
 
+void RecentAnswers::Told(uint32_t thread, uint64_t nodeid, absl::Time now) {
+  Answer& answer = PlaceOf(thread, nodeid);
+  answer.told = true;
+  answer.until = now + answer.took;  // for what the thread was told it to do
+}
+
 const wire::FileAttributes* RecentAnswers::Find(uint32_t thread, uint64_t nodeid, absl::Time now) {
+  return PlaceOf(thread, nodeid).told ? nullptr : FindToOpen(thread, nodeid, now);
+}
+
+const wire::FileAttributes* RecentAnswers::FindToOpen(uint32_t thread, uint64_t nodeid,
+                                                      absl::Time now) {
   Answer& answer = PlaceOf(thread, nodeid);
   if (answer.question.thread != thread || answer.nodeid != nodeid || nodeid == 0) return nullptr;
   if (now > answer.until || answer.question.removals != inodes_.Removals()) return nullptr;

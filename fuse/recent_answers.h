@@ -46,14 +46,19 @@ class RecentAnswers {
   // What `thread` may be told of `nodeid` now, valid until the next Keep. nullptr: nothing is
   // known, or it was too long ago, or we have done something to the node since.
   const wire::FileAttributes* Find(uint32_t thread, uint64_t nodeid, absl::Time now);
-  // It was told.
-  void Drop(uint32_t thread, uint64_t nodeid) { PlaceOf(thread, nodeid).nodeid = 0; }
+  // It was told, and is not told once more.
+  void Told(uint32_t thread, uint64_t nodeid, absl::Time now);
+  // What the node was for `thread`, which opens it, valid until the next Keep: its look-up says
+  // so, of which it may have been told in between whether it may. nullptr: as for Find.
+  const wire::FileAttributes* FindToOpen(uint32_t thread, uint64_t nodeid, absl::Time now);
 
  private:
   struct Answer {
     Question question;
     uint64_t nodeid = 0;  // 0: none
+    absl::Duration took;
     absl::Time until;
+    bool told = false;
     wire::FileAttributes attributes;
   };
   Answer& PlaceOf(uint32_t thread, uint64_t nodeid) {

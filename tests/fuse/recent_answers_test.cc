@@ -43,7 +43,7 @@ TEST_F(RecentAnswersTest, AreOfOneNodeForOneThread) {
   const wire::FileAttributes* found = answers_.Find(kThread, node_, now_);
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(found->object_size, 7u);
-  answers_.Drop(kThread, node_);  // it was told
+  answers_.Told(kThread, node_, now_);
   EXPECT_EQ(answers_.Find(kThread, node_, now_), nullptr);
 }
 
@@ -73,6 +73,22 @@ TEST_F(RecentAnswersTest, EndWithWhatWeDoToTheNodeSinceTheServerWasAsked) {
   inodes_.DirectoryRemoved();
   answers_.Keep(question, node_, OfSize(7), later);
   EXPECT_EQ(answers_.Find(kThread, node_, later), nullptr) << "a directory was removed";
+}
+
+TEST_F(RecentAnswersTest, WhoOpensWhatItLookedUpFindsItThoughItWasToldInBetween) {
+  EXPECT_EQ(answers_.FindToOpen(kThread, node_, now_), nullptr);
+  LookUp(kThread, 7);
+  EXPECT_NE(answers_.FindToOpen(kThread, node_, now_), nullptr) << "nobody had to be let in";
+  answers_.Told(kThread, node_, now_ + kTook);  // that it may
+  EXPECT_EQ(answers_.Find(kThread, node_, now_ + kTook), nullptr);
+  const wire::FileAttributes* found = answers_.FindToOpen(kThread, node_, now_ + 2 * kTook);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->object_size, 7u);
+  const absl::Duration moment = absl::Microseconds(1);
+  EXPECT_EQ(answers_.FindToOpen(kThread, node_, now_ + 2 * kTook + moment), nullptr);
+  EXPECT_EQ(answers_.FindToOpen(kThread + 1, node_, now_), nullptr);
+  inodes_.Touch(node_, now_);
+  EXPECT_EQ(answers_.FindToOpen(kThread, node_, now_ + kTook), nullptr) << "touched since";
 }
 
 TEST_F(RecentAnswersTest, AreOfAsManyThreadsAsThereIsRoomFor) {

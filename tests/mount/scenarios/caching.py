@@ -8,6 +8,8 @@ import time
 
 from rig import acting_as, check, equal, errno_of, scenario
 
+from .speed import procedures
+
 # One second of validity, and one more that a loaded machine may take.
 SHORT = "actimeo=1"
 LATEST = 2.0
@@ -100,6 +102,66 @@ def cache_written(rig):
                 elif "nowrite" not in options:
                     continue
                 check(read(there / "open") == expected, f"{options}, turn {turn}: read there")
+        for point in (here, there):
+            rig.umount(point)
+
+
+def opens_at_server(rig):
+    return procedures(rig).get("OPEN_HANDLE", 0)
+
+
+@scenario(timeout=90, where="server")
+def cache_opened_again(rig):
+    """What is opened again at once needs no OPEN, and is still what it is now, for those that may have it, or not."""
+    for options in ("actimeo=60", "noac"):
+        here, there = two_mounts(rig, options)
+        file, behind = here / "file", rig.export / "file"
+        behind.write_bytes(b"first")
+        behind.chmod(0o644)
+        before = opens_at_server(rig)
+        for _ in range(100):
+            open_and_close(file, os.O_RDONLY)
+        # On a busy machine some come too late for the last one; each connection keeps its own.
+        check(opens_at_server(rig) - before < 90,
+              f"{options}: {opens_at_server(rig) - before} opens at the server of 100 here")
+        for turn in range(8):
+            data = bytes([65 + turn]) * 5
+            equal(read(file), read(there / "file"), f"{options}, turn {turn}: before")
+            if turn % 2 == 0:
+                write(there / "file", data)
+            else:
+                behind.write_bytes(data)
+            equal(read(file), data, f"{options}, turn {turn}: written elsewhere since")
+        with acting_as(OTHER):
+            open_and_close(file, os.O_RDONLY)
+        for place in (behind, there / "file"):
+            place.chmod(0o600)
+            read(file)
+            with acting_as(OTHER):
+                equal(errno_of(os.open, file, os.O_RDONLY), errno.EACCES, f"{options}: open of another user's file")
+            place.chmod(0o644)
+            time.sleep(0.01)  # another tick of an old kernel's clock
+            if options == "noac":  # else the kernel remembers who may not
+                with acting_as(OTHER):
+                    open_and_close(file, os.O_RDONLY)
+        read(file)
+        (rig.export / "new").write_bytes(b"another file")
+        os.rename(rig.export / "new", behind)
+        equal(read(file), b"another file", f"{options}: replaced on the server")
+        read(file)
+        behind.unlink()
+        equal(errno_of(os.open, file, os.O_RDONLY), errno.ENOENT, f"{options}: removed on the server")
+        # A lock ends with its descriptor, and the next does not have it.
+        write(file, b"locked")
+        for _ in range(3):
+            locked = os.open(file, os.O_RDONLY)
+            fcntl.flock(locked, fcntl.LOCK_EX)
+            os.close(locked)
+            again = os.open(file, os.O_RDONLY)
+            other = os.open(there / "file", os.O_RDONLY)
+            fcntl.flock(other, fcntl.LOCK_EX)  # the kernel does not wait for the end of the first
+            os.close(other)
+            os.close(again)
         for point in (here, there):
             rig.umount(point)
 

@@ -55,6 +55,11 @@ def open_and_fstat(file):
     os.close(again)
 
 
+def open_twice(path):
+    for _ in range(2):
+        os.close(os.open(path, os.O_RDONLY))
+
+
 def write_and_fstat(file):
     os.pwrite(file, b"z" * 4096, 0)
     equal(os.fstat(file).st_size, 8192, "the size behind a write")
@@ -88,6 +93,7 @@ def rows(root, descriptors):
         "write and fstat": (lambda n: write_and_fstat(descriptors[n]), lambda n: write_and_fstat(descriptors[n])),
         "fsync": (None, lambda n: os.fsync(descriptors[n])),
         "close": (None, lambda n: os.close(descriptors[n])),
+        "open, close, and both again": (None, lambda n: open_twice(root / f"there-{n}")),
         "create and close": (None, lambda n: make(root / f"made-{n}")),
         "mkdir": (None, lambda n: (root / f"dir-{n}").mkdir()),
         "chmod": (None, lambda n: (root / f"made-{n}").chmod(0o600)),
