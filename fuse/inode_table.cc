@@ -176,6 +176,13 @@ bool InodeTable::KernelIsCurrent(uint64_t nodeid, uint64_t change) const {
   });
 }
 
+bool InodeTable::ChangedElsewhere(uint64_t nodeid, uint64_t change) const {
+  return With(nodeid, [&](const Inode* inode) {
+    return inode != nullptr && inode->told && inode->told_change != change &&
+           inode->touched_at < inode->told_at;
+  });
+}
+
 bool InodeTable::PagesAreCurrent(uint64_t nodeid, uint64_t change) const {
   return With(nodeid, [&](const Inode* inode) {
     return inode != nullptr && inode->pages_change == change;

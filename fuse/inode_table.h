@@ -95,6 +95,10 @@ class InodeTable {
   // cached attributes are still true (close-to-open)?
   bool KernelIsCurrent(uint64_t nodeid, uint64_t change) const;
 
+  // It is not, and by nothing that we did since: others have written the file, or given its name to
+  // another.
+  bool ChangedElsewhere(uint64_t nodeid, uint64_t change) const;
+
   // The same of its pages, which may be older than the attributes it was told since. The kernel
   // keeps them over an open that finds the CHANGE they are known to be as new as.
   bool PagesAreCurrent(uint64_t nodeid, uint64_t change) const;

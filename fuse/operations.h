@@ -184,6 +184,8 @@ class Operations {
   dat::Task<absl::StatusOr<client::OpenFile>> OpenNode(const client::Identity& who,
                                                        const InodeView& node, uint32_t flags,
                                                        std::string owner);
+  dat::Task<bool> HasLostName(const client::Identity& who, const InodeView& node,
+                              const wire::FileAttributes& attributes);
   // Takes an open file into the table; the answer to the kernel for it.
   fuse_open_out TakeOpen(const client::OpenFile& file, uint64_t nodeid, uint32_t flags, Caller who,
                          bool keep_cache);

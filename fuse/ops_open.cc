@@ -153,6 +153,26 @@ dat::Task<std::optional<client::OpenFile>> Operations::OpenAgain(const Call& cal
   co_return std::nullopt;
 }
 
+// Whether a file that was opened has another name by now than the one that the kernel may have
+// opened it by, which it believes in for a while: that is another's then, or nobody's. A file that
+// has not changed since the kernel heard of it has lost none.
+dat::Task<bool> Operations::HasLostName(const client::Identity& who, const InodeView& node,
+                                        const wire::FileAttributes& attributes) {
+  if (attributes.has(wire::kFattrNumLinks) && attributes.num_links == 0) co_return true;
+  if (!attributes.has(wire::kFattrChange) ||
+      !state_.inodes.ChangedElsewhere(node.nodeid, attributes.change)) {
+    co_return false;
+  }
+  const Place place = state_.inodes.PlaceOf(node.nodeid);
+  const std::optional<InodeView> parent = state_.inodes.Find(place.parent);
+  if (place.name.empty() || !parent) co_return false;
+  dat::Task<absl::StatusOr<client::Node>> looking = files_.Lookup(who, parent->handle, place.name);
+  absl::StatusOr<client::Node> there = co_await looking;
+  if (there.ok()) co_return there->handle != node.handle;
+  const wire::DafsStatus status = wire::DafsFromStatus(there.status());
+  co_return status == wire::DafsStatus::kNoEnt || status == wire::DafsStatus::kStale;
+}
+
 dat::Task<void> Operations::Open(Call& call) {
   RequestReader in = call.reader();
   auto request = in.Take<fuse_open_in>();
@@ -175,10 +195,11 @@ dat::Task<void> Operations::Open(Call& call) {
     call.ReplyStatus(file.status());
     co_return;
   }
-  // It lives only where it is still open, so that the name is another's by now, or nobody's. Who
-  // comes back with it has it without a name (/proc/self/fd): see AsksAgain.
-  if (file->attributes.has(wire::kFattrNumLinks) && file->attributes.num_links == 0 &&
-      !AsksAgain(call)) {
+  dat::Task<bool> looking = HasLostName(*who, *node, file->attributes);
+  const bool lost_name = co_await looking;
+  // The kernel looks the name up again then. Who comes back with the same file has it without a
+  // name (/proc/self/fd), or by another one.
+  if (lost_name && !AsksAgain(call)) {
     call.ReplyErrno(ESTALE);
     absl::Status closed =
         co_await files_.Close(*who, file->handle, file->state_id, /*can_wait=*/true);

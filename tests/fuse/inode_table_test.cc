@@ -352,6 +352,19 @@ TEST_F(InodeTableTest, WhatADirectoryWasLikeIsKept) {
   EXPECT_FALSE(table_.LastToldOfDirectory(99).has_value());
 }
 
+TEST_F(InodeTableTest, ChangedElsewhereIsWhatTheKernelWasNotToldAndWeDidNotDo) {
+  uint64_t node = table_.Remember(Handle(1), File(1), {kRootNode, "a"});
+  EXPECT_FALSE(table_.ChangedElsewhere(node, 2));  // it was told nothing
+  table_.Told(node, File(1), start_);
+  EXPECT_FALSE(table_.ChangedElsewhere(node, 1));
+  EXPECT_TRUE(table_.ChangedElsewhere(node, 2));
+  table_.Touch(node, start_ + absl::Seconds(1));
+  EXPECT_FALSE(table_.ChangedElsewhere(node, 3));
+  table_.Told(node, File(3), start_ + absl::Seconds(2));
+  EXPECT_TRUE(table_.ChangedElsewhere(node, 4));
+  EXPECT_FALSE(table_.ChangedElsewhere(999999, 1));
+}
+
 TEST_F(InodeTableTest, KernelIsCurrentOnlyWithTheChangeItWasToldLast) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   EXPECT_FALSE(table_.KernelIsCurrent(node, 1));  // never told

@@ -173,7 +173,10 @@ TEST_F(WorkerTest, UnlinkedFilesStayUsableWhileTheyAreOpen) {
   EXPECT_EQ(kernel_.Call(FUSE_UNLINK, kRootNode, Name("gone")).error, 0);
   EXPECT_EQ(kernel_.Call(FUSE_LOOKUP, kRootNode, Name("gone")).error, ENOENT);
   EXPECT_EQ(Read(file, 0, 100).body, "still here");
-  // As through /proc/self/fd: no name leads there any more.
+  // As through /proc/self/fd: no name leads there any more. The kernel is told to look for one, and
+  // comes back without.
+  fuse_open_in open = {};
+  EXPECT_EQ(kernel_.Call(FUSE_OPEN, file.entry.nodeid, Raw(open)).error, ESTALE);
   fuse_open_out again = Open(file.entry.nodeid, O_RDONLY);
   Created second{file.entry, again};
   EXPECT_EQ(Read(second, 6, 100).body, "here");

@@ -186,9 +186,22 @@ def cache_replaced(rig):
             equal(read(file), data, f"{options}, turn {turn}: replaced")
             equal(os.pread(held, 100, 0), old, f"{options}, turn {turn}: the old one")
             equal(read(f"/proc/self/fd/{held}"), old, f"{options}, turn {turn}: the old one, opened again")
-            behind.unlink()
-            equal(errno_of(os.open, file, os.O_RDWR), errno.ENOENT, f"{options}, turn {turn}: removed")
             os.close(held)
+            # The old one lives on by another name; nobody has it open.
+            place = (there, rig.export)[turn % 2]
+            os.rename(place / "file", place / "backup")
+            (place / "file").write_bytes(old)
+            equal((read(file), read(here / "backup")), (old, data), f"{options}, turn {turn}: replaced, with a backup")
+            (place / "backup").unlink()
+            (place / "new").write_bytes(data)
+            os.link(place / "file", place / "backup")
+            os.rename(place / "new", place / "file")
+            equal((read(file), read(here / "backup")), (data, old), f"{options}, turn {turn}: replaced, with a link")
+            os.rename(place / "file", place / "moved")
+            equal(errno_of(os.open, file, os.O_RDWR), errno.ENOENT, f"{options}, turn {turn}: moved away")
+            equal(read(here / "moved"), data, f"{options}, turn {turn}: where it is now")
+            for name in ("moved", "backup"):
+                (place / name).unlink()
         for point in (here, there):
             rig.umount(point)
 
