@@ -130,11 +130,15 @@ DafsStatus LockFile(StoreImpl& store, const Caller& caller, const wire::LockArgs
   LockOwner owner;
   const bool reclaim = args.options == wire::kLockReclaim;
   absl::MutexLock lock(&store.FileLock(KeyOf(args.filehandle)));
-  if (reclaim) {
-    STORE_RETURN_IF_NOT_OK(store.grace.MayReclaimLock(caller, KeyOf(args.filehandle)));
-  }
   STORE_RETURN_IF_NOT_OK(FindOwner(store, caller, args.filehandle, args.state_id, &rights, &owner));
   const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
+  if (reclaim) {
+    // As for opens: it may be claimed more than once, and counts once.
+    if (rights.reclaimed && store.locks.Held(rights.object->key(), owner).Covers(range)) {
+      return DafsStatus::kOk;
+    }
+    STORE_RETURN_IF_NOT_OK(store.grace.MayReclaimLock(caller, KeyOf(args.filehandle)));
+  }
   if (args.lock_type == LockType::kAbort) {
     // Nothing to roll back: there are no AUTORECOVERY locks. What is left is the wait.
     store.locks.StopWaiting(rights.object->key(), owner, range);
@@ -146,8 +150,13 @@ DafsStatus LockFile(StoreImpl& store, const Caller& caller, const wire::LockArgs
   const LockCount count(store.locks, key, owner, caller.holdings);
   Locking locking(store, *rights.object, owner, range, writable);
   const DafsStatus status = locking.Run(Blocks(args.lock_type), res);
-  if (status == DafsStatus::kOk && !reclaim) store.grace.Granted(key);
-  return status;
+  if (status != DafsStatus::kOk) return status;
+  if (reclaim) {
+    store.grace.ReclaimedLock(caller);
+  } else {
+    store.grace.Granted(key);
+  }
+  return DafsStatus::kOk;
 }
 
 }  // namespace
@@ -168,7 +177,6 @@ DafsStatus Store::Lock(const Caller& caller, const wire::LockArgs& args, wire::L
   do {
     status = LockFile(*impl_, caller, args, res);
   } while (status == DafsStatus::kDenied && impl_->RevokeExpired(KeyOf(args.filehandle)));
-  if (reclaim && status == DafsStatus::kOk) impl_->grace.ReclaimedLock(caller);
   return status;
 }
 

@@ -85,6 +85,22 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
   return DafsStatus::kOk;
 }
 
+// CLAIM_PREVIOUS. Several sessions of a client, or one whose answer was lost, may claim the same
+// open: it counts once, and who has it is never told that it is too late.
+DafsStatus Reclaim(StoreImpl& store, const Caller& caller, const ObjectRef& file,
+                   OpenRequest request, wire::StateId* state_id) {
+  request.reclaims = true;
+  absl::MutexLock lock(&store.reclaiming);
+  const bool repeated = store.opens.IsReclaimed(request, file->key());
+  if (!repeated) STORE_RETURN_IF_NOT_OK(store.grace.MayReclaimOpen(caller, request.denies()));
+  STORE_RETURN_IF_NOT_OK(store.Enter(caller, *file->fs().exported));
+  STORE_RETURN_IF_NOT_OK(OpenObject(store, caller, file, request, Made::kReclaimed, state_id));
+  store.orphans.Adopt(*file);
+  if (file->orphaned()) store.opens.Pin(file);
+  if (!repeated) store.grace.Reclaimed(caller, request.denies());
+  return DafsStatus::kOk;
+}
+
 }  // namespace
 
 DafsStatus Store::Open(const Caller& caller, const wire::OpenArgs& args, wire::OpenRes* res) {
@@ -107,14 +123,7 @@ DafsStatus Store::Open(const Caller& caller, const wire::OpenArgs& args, wire::O
   } else {
     if (place.pseudo != nullptr) return DafsStatus::kIsDir;
     file = place.object;
-    const OpenRequest request = RequestOf(caller, args);
-    STORE_RETURN_IF_NOT_OK(impl_->grace.MayReclaimOpen(caller, request.denies()));
-    STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *file->fs().exported));
-    STORE_RETURN_IF_NOT_OK(
-        OpenObject(*impl_, caller, file, request, Made::kReclaimed, &res->state_id));
-    impl_->orphans.Adopt(*file);
-    if (file->orphaned()) impl_->opens.Pin(file);
-    impl_->grace.Reclaimed(caller, request.denies());
+    STORE_RETURN_IF_NOT_OK(Reclaim(*impl_, caller, file, RequestOf(caller, args), &res->state_id));
   }
   res->filehandle = file->handle();
   return DafsStatus::kOk;

@@ -73,6 +73,7 @@ DafsStatus OpenTable::Open(const OpenRequest& request, ObjectRef object, bool pi
   merged.access |= request.access;
   merged.deny |= request.deny;
   merged.deny_delete |= request.deny_delete;
+  merged.reclaimed |= request.reclaims;
   if (request.share_key.has_value()) {
     merged.has_key = true;
     file.share_key = *request.share_key;
@@ -95,6 +96,17 @@ DafsStatus OpenTable::Open(const OpenRequest& request, ObjectRef object, bool pi
   records_[serial] = std::move(merged);
   *state_id = StateIdOf(serial);
   return DafsStatus::kOk;
+}
+
+bool OpenTable::IsReclaimed(const OpenRequest& request, const ObjectKey& key) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  auto open = by_owner_.find(Owner{request.client_id, request.owner, key});
+  if (open == by_owner_.end()) return false;
+  const Record& record = records_.find(open->second)->second;
+  return record.reclaimed && (request.access & ~record.access) == 0 &&
+         (request.deny & ~record.deny) == 0 && (!request.deny_delete || record.deny_delete) &&
+         (!request.share_key.has_value() ||
+          (record.has_key && files_.find(key)->second.share_key == *request.share_key));
 }
 
 bool OpenTable::Pin(const ObjectRef& object) {
@@ -146,6 +158,7 @@ DafsStatus OpenTable::Find(const wire::ClientId& client_id, const wire::StateId&
   }
   const Record& record = records_.find(serial)->second;
   rights->access = record.access;
+  rights->reclaimed = record.reclaimed;
   if (owner != nullptr) *owner = record.owner;
   rights->object = files_.find(key)->second.object;
   return DafsStatus::kOk;

@@ -36,6 +36,7 @@ struct OpenRequest {
   bool deny_delete = false;
   std::optional<uint64_t> share_key;  // with share key type BOTH
   Holdings* holdings = nullptr;       // of the client, outlives the open; may be null
+  bool reclaims = false;              // it was open before the server was started
 
   bool denies() const { return deny != 0 || deny_delete || share_key.has_value(); }
 };
@@ -44,6 +45,7 @@ struct OpenRequest {
 struct OpenRights {
   ObjectRef object;  // none if its descriptors are not kept for the open: resolve the handle
   uint32_t access = 0;
+  bool reclaimed = false;
 };
 
 // What a CLOSE leaves of the file.
@@ -63,6 +65,8 @@ class OpenTable {
   // conflict; KEY_MISMATCH: another share key.
   wire::DafsStatus Open(const OpenRequest& request, ObjectRef object, bool pin,
                         wire::StateId* state_id);
+  // Whether an open that was reclaimed grants all of `request` already, which repeats the claim.
+  bool IsReclaimed(const OpenRequest& request, const ObjectKey& key) const;
 
   // Keeps the descriptors of `object` as long as the file is open. Whether it is open at all.
   bool Pin(const ObjectRef& object);
@@ -121,6 +125,7 @@ class OpenTable {
     uint32_t deny = 0;
     bool deny_delete = false;
     bool has_key = false;
+    bool reclaimed = false;
     Holdings* holdings = nullptr;
   };
   struct Owner {

@@ -219,6 +219,7 @@ class StoreImpl {
   LockTable locks;
   Orphans orphans;
   Grace grace;
+  absl::Mutex reclaiming;  // one open at a time; before the file's lock
   NamedAttributes attributes;
   std::unique_ptr<Mounts> mounts;
   std::unique_ptr<WriteVerifier> write_verifier;

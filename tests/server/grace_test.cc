@@ -251,7 +251,37 @@ TEST_F(GraceTest, LocksAreReclaimed) {
   EXPECT_EQ(Lock(*after, reclaimed.res, 20, wire::kLockReclaim).name(), kOk);
   EXPECT_EQ(Lock(*other, others.res, 40).name(), kOk);
   EXPECT_EQ(Lock(*other, others.res, 0).name(), "DAFSERR_DENIED");
-  EXPECT_EQ(Lock(*after, reclaimed.res, 0, wire::kLockReclaim).name(), kExpired);
+  EXPECT_EQ(Lock(*after, reclaimed.res, 60, wire::kLockReclaim).name(), kExpired);
+}
+
+// Sessions of one client claim the same at once, or one does again whose answer was lost: that is
+// not two of the locks that others wait for, and never too late.
+TEST_F(GraceTest, WhatIsClaimedTwiceCountsOnce) {
+  auto before = Client("c1");
+  auto held = OpenWithTwoLocks(*before);
+  auto second = Open(*before, "g", 3);
+  if (HasFailure()) return;
+  StartServer();
+  auto other = Client("c2");
+  auto one = Client("c1");
+  auto two = Client("c1");
+  auto reclaimed = Reclaim(*one, held.res.filehandle);
+  ASSERT_EQ(reclaimed.name(), kOk);
+  auto again = Reclaim(*two, held.res.filehandle);
+  EXPECT_EQ(again.name(), kOk);
+  EXPECT_EQ(again.res.state_id, reclaimed.res.state_id);
+  EXPECT_EQ(Open(*other, "f").name(), kGrace) << "the reservation is not claimed yet";
+  EXPECT_EQ(Reclaim(*two, second.res.filehandle, 3).name(), kOk);
+  EXPECT_EQ(Reclaim(*one, second.res.filehandle, 3).name(), kOk) << "nothing is owed any more";
+  auto others = Open(*other, "f");
+  ASSERT_EQ(others.name(), kOk);
+  EXPECT_EQ(Lock(*one, reclaimed.res, 0, wire::kLockReclaim).name(), kOk);
+  EXPECT_EQ(Lock(*two, reclaimed.res, 0, wire::kLockReclaim).name(), kOk);
+  EXPECT_EQ(Lock(*other, others.res, 20).name(), kGrace) << "the second lock is not claimed yet";
+  EXPECT_EQ(Lock(*two, reclaimed.res, 20, wire::kLockReclaim).name(), kOk);
+  EXPECT_EQ(Lock(*other, others.res, 40).name(), kOk);
+  EXPECT_EQ(Lock(*one, reclaimed.res, 20, wire::kLockReclaim).name(), kOk) << "it has it";
+  EXPECT_EQ(Lock(*one, reclaimed.res, 60, wire::kLockReclaim).name(), kExpired);
 }
 
 // DAFS-5.2.5-08: a client reclaims its locks before anything else. One more that is recorded was
