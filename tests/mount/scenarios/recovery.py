@@ -34,12 +34,13 @@ def drawn_moments():
 
 
 def mount_twice(rig):
-    """The server, and the second of two mounts of its export, beside rig.mnt."""
+    """The server, and the second of two mounts of its export, beside rig.mnt; that one has several connections, all
+    of which reclaim what is open."""
     server = rig.serve()
     other = rig.local / "other"
     other.mkdir()
     rig.mount(server)
-    rig.mount(server, point=other)
+    rig.mount(server, "nconnect=4", point=other)
     return server, other
 
 
