@@ -184,8 +184,8 @@ class Files {
   // Whether the open can still be used: it was not lost with the server's state. Asks nobody.
   bool IsOpen(const wire::StateId& state_id) const;
   // A zero state id: nothing to do, OK. Locks of this open are given up first. `can_wait`: nobody
-  // waits for the answer, so the request may leave together with the next one, within a
-  // millisecond.
+  // waits for the answer, so the request may leave together with the next one, within
+  // 5 ms.
   dat::Task<absl::Status> Close(const Identity& who, const wire::FileHandle& file,
                                 const wire::StateId& state_id, bool can_wait = false);
 
