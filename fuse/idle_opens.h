@@ -2,8 +2,8 @@
 // again in the same way within that moment needs no OPEN, only to hear that the file is still what
 // it was. Its CLOSE leaves when the moment is over.
 //
-// Only opens that read: they stand in nobody's way but of one who denies reading to others, or who
-// removes nothing that is open, for kFor longer (4.4.1.2, 6.5.33).
+// Only opens that read: for kFor longer they stand in the way of other clients that deny reading to
+// others, or that remove a file only if nobody has it open (4.4.1.2, 6.5.33), and of nobody else.
 //
 // One table for all workers of a mount: as long as any of them keeps a file open the server takes
 // it for used, and opens it though its name is gone. Thread-safe; nothing blocks. What is returned

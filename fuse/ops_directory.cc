@@ -94,6 +94,7 @@ dat::Task<void> Operations::Opendir(Call& call) {
 // The kernel answers ESTALE of an open with one fresh walk of the path, but not that of a listing:
 // so it is OPENDIR that finds out. Who comes back with the same directory has it without a path
 // (the present directory, a descriptor); it may be opened as a removed one on a local file system.
+// So it is with OPEN and a file that has lost its name.
 bool Operations::AsksAgain(const Call& call) {
   const uint32_t thread = call.header().pid;
   std::atomic<uint64_t>& last = state_.found_gone[thread % state_.found_gone.size()];
