@@ -255,9 +255,15 @@ bool Operations::ReplyRecent(Call& call) {
   const uint32_t thread = call.header().pid;
   const wire::FileAttributes* found = recent_.Find(thread, call.nodeid(), dat::Loop::Now());
   if (found == nullptr) return ReplyPassing(call);
-  if (callers_.AsksFor(thread) == Asks::kUnknown) return false;
-  recent_.Told(thread, call.nodeid(), dat::Loop::Now());
+  const Asks asks = callers_.AsksFor(thread);
+  if (asks == Asks::kUnknown) return false;
   ReplyAttributes(call, call.nodeid(), *found);
+  // What stat(2) was told must not do for an open by a descriptor behind it.
+  if (asks == Asks::kMayOpen) {
+    recent_.ToldToOpen(thread, call.nodeid(), dat::Loop::Now());
+  } else {
+    recent_.Drop(thread, call.nodeid());
+  }
   return true;
 }
 

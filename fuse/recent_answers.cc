@@ -16,10 +16,10 @@ void RecentAnswers::Keep(const Question& question, uint64_t nodeid,
   answer.attributes = attributes;
 }
 
-void RecentAnswers::Told(uint32_t thread, uint64_t nodeid, absl::Time now) {
+void RecentAnswers::ToldToOpen(uint32_t thread, uint64_t nodeid, absl::Time now) {
   Answer& answer = PlaceOf(thread, nodeid);
   answer.told = true;
-  answer.until = now + answer.took;  // for what the thread was told it to do
+  answer.until = now + answer.took;
 }
 
 const wire::FileAttributes* RecentAnswers::Find(uint32_t thread, uint64_t nodeid, absl::Time now) {

@@ -46,10 +46,12 @@ class RecentAnswers {
   // What `thread` may be told of `nodeid` now, valid until the next Keep. nullptr: nothing is
   // known, or it was too long ago, or we have done something to the node since.
   const wire::FileAttributes* Find(uint32_t thread, uint64_t nodeid, absl::Time now);
-  // It was told, and is not told once more.
-  void Told(uint32_t thread, uint64_t nodeid, absl::Time now);
-  // What the node was for `thread`, which opens it, valid until the next Keep: its look-up says
-  // so, of which it may have been told in between whether it may. nullptr: as for Find.
+  // It was told.
+  void Drop(uint32_t thread, uint64_t nodeid) { PlaceOf(thread, nodeid).nodeid = 0; }
+  // It was told in an open(2), whose OPEN follows: good for FindToOpen alone from now on.
+  void ToldToOpen(uint32_t thread, uint64_t nodeid, absl::Time now);
+  // What the node is to `thread`, which opens it, by the look-up of that open(2), valid until the
+  // next Keep. nullptr: as for Find.
   const wire::FileAttributes* FindToOpen(uint32_t thread, uint64_t nodeid, absl::Time now);
 
  private:

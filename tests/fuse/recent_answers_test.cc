@@ -43,7 +43,7 @@ TEST_F(RecentAnswersTest, AreOfOneNodeForOneThread) {
   const wire::FileAttributes* found = answers_.Find(kThread, node_, now_);
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(found->object_size, 7u);
-  answers_.Told(kThread, node_, now_);
+  answers_.Drop(kThread, node_);  // it was told
   EXPECT_EQ(answers_.Find(kThread, node_, now_), nullptr);
 }
 
@@ -79,7 +79,7 @@ TEST_F(RecentAnswersTest, WhoOpensWhatItLookedUpFindsItThoughItWasToldInBetween)
   EXPECT_EQ(answers_.FindToOpen(kThread, node_, now_), nullptr);
   LookUp(kThread, 7);
   EXPECT_NE(answers_.FindToOpen(kThread, node_, now_), nullptr) << "nobody had to be let in";
-  answers_.Told(kThread, node_, now_ + kTook);  // that it may
+  answers_.ToldToOpen(kThread, node_, now_ + kTook);  // that it may
   EXPECT_EQ(answers_.Find(kThread, node_, now_ + kTook), nullptr);
   const wire::FileAttributes* found = answers_.FindToOpen(kThread, node_, now_ + 2 * kTook);
   ASSERT_NE(found, nullptr);
@@ -89,6 +89,11 @@ TEST_F(RecentAnswersTest, WhoOpensWhatItLookedUpFindsItThoughItWasToldInBetween)
   EXPECT_EQ(answers_.FindToOpen(kThread + 1, node_, now_), nullptr);
   inodes_.Touch(node_, now_);
   EXPECT_EQ(answers_.FindToOpen(kThread, node_, now_ + kTook), nullptr) << "touched since";
+  const absl::Time later = now_ + absl::Seconds(1);
+  answers_.Keep(answers_.Ask(kThread, later - kTook), node_, OfSize(8), later);
+  EXPECT_NE(answers_.FindToOpen(kThread, node_, later), nullptr);
+  answers_.Drop(kThread, node_);  // stat(2) was told
+  EXPECT_EQ(answers_.FindToOpen(kThread, node_, later), nullptr);
 }
 
 TEST_F(RecentAnswersTest, AreOfAsManyThreadsAsThereIsRoomFor) {
