@@ -1,6 +1,7 @@
 #include "fuse/behind_table.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "wire/check.h"
@@ -19,6 +20,23 @@ bool BehindTable::IsOut(uint64_t nodeid, uint64_t last) const {
   });
 }
 
+std::vector<BehindTable::Part>::iterator BehindTable::Find(uint64_t nodeid, uint64_t offset) {
+  return std::find_if(parts_.begin(), parts_.end(), [&](const Part& one) {
+    return one.nodeid == nodeid && one.begin == offset && !one.held;
+  });
+}
+
+std::vector<BehindTable::Waiter> BehindTable::Erase(std::vector<Part>::iterator part) {
+  parts_.erase(part);
+  out_.store(parts_.size(), std::memory_order_release);
+  std::vector<Waiter> woken, still;
+  for (Waiter& one : waiters_) {
+    (IsOut(one.nodeid, one.last) ? still : woken).push_back(std::move(one));
+  }
+  waiters_ = std::move(still);
+  return woken;
+}
+
 bool BehindTable::Begin(uint64_t nodeid, uint64_t offset, uint64_t size) {
   absl::MutexLock lock(&mutex_);
   if (Overlaps(nodeid, offset, offset + size)) return false;
@@ -29,9 +47,7 @@ bool BehindTable::Begin(uint64_t nodeid, uint64_t offset, uint64_t size) {
 
 bool BehindTable::Lengthen(uint64_t nodeid, uint64_t offset, uint64_t more) {
   absl::MutexLock lock(&mutex_);
-  auto part = std::find_if(parts_.begin(), parts_.end(), [&](const Part& one) {
-    return one.nodeid == nodeid && one.begin == offset;
-  });
+  auto part = Find(nodeid, offset);
   DAFS_CHECK(part != parts_.end(), "BehindTable::Lengthen of a part that is not out");
   if (Overlaps(nodeid, part->end, part->end + more)) return false;
   part->end += more;
@@ -42,17 +58,29 @@ void BehindTable::End(uint64_t nodeid, uint64_t offset) {
   std::vector<Waiter> woken;
   {
     absl::MutexLock lock(&mutex_);
-    auto part = std::find_if(parts_.begin(), parts_.end(), [&](const Part& one) {
-      return one.nodeid == nodeid && one.begin == offset;
-    });
+    auto part = Find(nodeid, offset);
     DAFS_CHECK(part != parts_.end(), "BehindTable::End of a part that is not out");
-    parts_.erase(part);
-    out_.store(parts_.size(), std::memory_order_release);
-    std::vector<Waiter> still;
-    for (Waiter& one : waiters_) {
-      (IsOut(one.nodeid, one.last) ? still : woken).push_back(std::move(one));
-    }
-    waiters_ = std::move(still);
+    woken = Erase(part);
+  }
+  for (Waiter& one : woken) one.then();
+}
+
+uint64_t BehindTable::Hold(uint64_t nodeid) {
+  absl::MutexLock lock(&mutex_);
+  constexpr uint64_t kAll = std::numeric_limits<uint64_t>::max();
+  parts_.push_back({nodeid, 0, kAll, ++begun_, /*held=*/true});
+  out_.store(parts_.size(), std::memory_order_release);
+  return begun_;
+}
+
+void BehindTable::Release(uint64_t number) {
+  std::vector<Waiter> woken;
+  {
+    absl::MutexLock lock(&mutex_);
+    auto part = std::find_if(parts_.begin(), parts_.end(),
+                             [&](const Part& one) { return one.held && one.number == number; });
+    DAFS_CHECK(part != parts_.end(), "BehindTable::Release of what is not held");
+    woken = Erase(part);
   }
   for (Waiter& one : woken) one.then();
 }

@@ -1,5 +1,6 @@
 // Which bytes of which files are written behind: the kernel has its answer, the server has them not
-// yet. Whatever could see that they are missing, or must not overtake them, waits here.
+// yet. Whatever could see that they are missing, or must not overtake them, waits here. So it does
+// for what a killed program had asked for: the kernel believes that it has ended.
 //
 // Thread-safe: shared by the workers of a mount, each of which writes and waits. Nothing blocks.
 // One mutex for all, taken twice for a write that goes behind, for a short look; whatever else
@@ -37,6 +38,12 @@ class BehindTable {
   // it, on this thread.
   void End(uint64_t nodeid, uint64_t offset) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // All of a file or directory is a part that is out, whatever else of it is. Returns its number,
+  // for Release.
+  uint64_t Hold(uint64_t nodeid) ABSL_LOCKS_EXCLUDED(mutex_);
+  // It has ended. As End.
+  void Release(uint64_t number) ABSL_LOCKS_EXCLUDED(mutex_);
+
   bool Holds(uint64_t nodeid) const ABSL_LOCKS_EXCLUDED(mutex_);
   // `then` runs once all parts of the file that are out now have ended, however many follow them;
   // on the thread that ends the last, without a mutex. False: there is none, and it is dropped.
@@ -48,6 +55,7 @@ class BehindTable {
     uint64_t begin = 0;
     uint64_t end = 0;
     uint64_t number = 0;  // in the order in which they began
+    bool held = false;    // by Hold
   };
   struct Waiter {
     uint64_t nodeid = 0;
@@ -58,6 +66,11 @@ class BehindTable {
   bool Overlaps(uint64_t nodeid, uint64_t begin, uint64_t end) const
       ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool IsOut(uint64_t nodeid, uint64_t last) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // The part that Begin made there.
+  std::vector<Part>::iterator Find(uint64_t nodeid, uint64_t offset)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns who waits for nothing any more, to be woken without the mutex.
+  std::vector<Waiter> Erase(std::vector<Part>::iterator part) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::atomic<size_t> out_{0};  // parts_.size()
   mutable absl::Mutex mutex_;

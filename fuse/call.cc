@@ -34,6 +34,7 @@ Call::~Call() {
   // No request stays without an answer.
   ReplyErrno(EIO);
   in_hand_.Remove(this);
+  if (on_end) on_end();
 }
 
 bool Call::Reply(std::initializer_list<KernelChannel::Bytes> parts) {

@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
@@ -74,6 +75,10 @@ class Call {
   bool looked_at = false;
   // Set while any signal shall end what the call waits for. May resume the call.
   std::function<void()> on_interrupt;
+  // Runs when the call ends, however long ago it was answered.
+  std::function<void()> on_end;
+  // The data of a WRITE that has no lease yet.
+  std::vector<std::byte> parked;
 
  private:
   AnswerPath& path_;

@@ -61,10 +61,15 @@ void Interrupts::Interrupt(uint64_t unique) {
     if (call == nullptr) return;
   }
   if (IsBeingKilled(call->header().pid, proc_)) {
-    call->ReplyErrno(EINTR);
+    EndEarly(*call);
   } else {
     Start();
   }
+}
+
+void Interrupts::EndEarly(Call& call) {
+  killed_(call);
+  call.ReplyErrno(EINTR);
 }
 
 void Interrupts::Start() {
@@ -87,7 +92,7 @@ void Interrupts::LookAgain() {
     if (!call.interrupted) return;
     // A wait should have ended by now: the server is slow, or away.
     if (call.on_interrupt || IsBeingKilled(call.header().pid, proc_)) {
-      call.ReplyErrno(EINTR);
+      EndEarly(call);
     } else {
       more = true;
     }

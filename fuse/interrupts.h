@@ -13,7 +13,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "fuse/call.h"
 #include "wire/dat/loop.h"
@@ -32,8 +34,10 @@ class Interrupts {
   // How often callers with some signal are looked at again: a killed one is gone by then.
   static constexpr absl::Duration kLookAgain = absl::Milliseconds(200);
 
-  Interrupts(dat::Loop& loop, CallsInHand& calls, std::string proc = "/proc")
-      : loop_(loop), calls_(calls), proc_(std::move(proc)) {}
+  // `killed` runs for each call that is still out when its caller has the answer, just before that.
+  Interrupts(dat::Loop& loop, CallsInHand& calls, std::function<void(Call&)> killed,
+             std::string proc = "/proc")
+      : loop_(loop), calls_(calls), killed_(std::move(killed)), proc_(std::move(proc)) {}
   ~Interrupts() { loop_.Cancel(timer_); }
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
@@ -50,9 +54,11 @@ class Interrupts {
  private:
   void Start();
   void LookAgain();
+  void EndEarly(Call& call);
 
   dat::Loop& loop_;
   CallsInHand& calls_;
+  const std::function<void(Call&)> killed_;
   const std::string proc_;
   bool watching_ = false;
   dat::Loop::TimerId timer_ = 0;

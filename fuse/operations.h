@@ -51,6 +51,10 @@ class Operations {
   // runs then.
   dat::Task<void> Serve(std::unique_ptr<Call> call, std::function<void()> done);
 
+  // Before a call is answered while the server may still carry it out, since its caller was killed:
+  // whatever comes for what it changes waits for its end.
+  void EndsEarly(Call& call);
+
   // The end: what was written is committed; `done` runs when that is over.
   void CommitAll(std::function<void()> done) {
     CloseAll(state_.idle_opens.Stop());
@@ -210,7 +214,7 @@ class Operations {
   };
   dat::Task<Transfer> Carry(WritePiece& piece, wire::StableHow stability, bool appends,
                             bool may_ask);
-  void ReplyTransfer(Call& call, const Transfer& transfer);
+  void ReplyTransfer(Call& call, const Transfer& transfer, bool from_cache);
   dat::Task<void> WriteData(const OpenState& open, const client::BufferLease& lease,
                             Transfer& transfer);
   dat::Task<void> AppendData(const OpenState& open, const client::BufferLease& lease,
@@ -221,6 +225,8 @@ class Operations {
 
   // ops_behind.cc
   static bool WaitsForWrites(uint32_t opcode);
+  struct Changed;
+  static Changed ChangedBy(const Call& call);
   bool GoesBehind(const fuse_write_in& write, const OpenState& open) const;
   dat::Task<void> Settled(uint64_t nodeid);
   dat::Task<void> BeforeRightsChange(const client::Identity& who, const InodeView& node);

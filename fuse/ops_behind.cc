@@ -1,6 +1,7 @@
 // Write-behind: a WRITE is answered before the server has it, and what comes while it is on its way
 // goes on together. Everything that could see that it is missing waits for it: all other requests
-// about the file, and names that lead to it. Never for appends, O_SYNC, O_DSYNC, O_DIRECT and pages
+// about the file, and names that lead to it; and likewise for what a killed program had asked for,
+// which the server may carry out late. Never for appends, O_SYNC, O_DSYNC, O_DIRECT and pages
 // of a mapping, nor after an error until a write has succeeded. Spec: 6.5.38, 6.5.39.
 #include <fcntl.h>
 
@@ -16,6 +17,55 @@ namespace dafs::fuse {
 // False: the request takes care of it itself.
 bool Operations::WaitsForWrites(uint32_t opcode) {
   return opcode != FUSE_WRITE && opcode != FUSE_FLUSH && opcode != FUSE_RELEASE;
+}
+
+// The files and directories that a call changes, if it does: 0 is none.
+struct Operations::Changed {
+  uint64_t first = 0;
+  uint64_t second = 0;
+};
+
+Operations::Changed Operations::ChangedBy(const Call& call) {
+  RequestReader in = call.reader();
+  switch (call.header().opcode) {
+    case FUSE_WRITE:
+    case FUSE_FALLOCATE:
+    case FUSE_SETATTR:
+    case FUSE_SETXATTR:
+    case FUSE_REMOVEXATTR:
+    case FUSE_CREATE:
+    case FUSE_TMPFILE:
+    case FUSE_MKNOD:
+    case FUSE_MKDIR:
+    case FUSE_SYMLINK:
+    case FUSE_UNLINK:
+    case FUSE_RMDIR:
+      return {call.nodeid()};
+    case FUSE_LINK:
+      return {call.nodeid(), in.Take<fuse_link_in>().oldnodeid};
+    case FUSE_RENAME:
+      return {call.nodeid(), in.Take<fuse_rename_in>().newdir};
+    case FUSE_RENAME2:
+      return {call.nodeid(), in.Take<fuse_rename2_in>().newdir};
+    case FUSE_COPY_FILE_RANGE:
+    case kCopyFileRange64:
+      return {in.Take<fuse_copy_file_range_in>().nodeid_out};
+    default:
+      return {};
+  }
+}
+
+void Operations::EndsEarly(Call& call) {
+  const Changed changed = ChangedBy(call);
+  if (changed.first == 0) return;
+  BehindTable& behind = state_.behind;
+  const uint64_t first = behind.Hold(changed.first);
+  const uint64_t second =
+      changed.second == 0 || changed.second == changed.first ? 0 : behind.Hold(changed.second);
+  call.on_end = [&behind, first, second] {
+    behind.Release(first);
+    if (second != 0) behind.Release(second);
+  };
 }
 
 bool Operations::GoesBehind(const fuse_write_in& write, const OpenState& open) const {
@@ -92,7 +142,7 @@ dat::Task<void> Operations::SendPieces(WritePiece piece, Call* waits) {
         Carry(piece, wire::StableHow::kUnstable, /*appends=*/false, /*may_ask=*/true);
     Transfer transfer = co_await carrying;
     if (waits != nullptr) {
-      ReplyTransfer(*std::exchange(waits, nullptr), transfer);
+      ReplyTransfer(*std::exchange(waits, nullptr), transfer, /*from_cache=*/false);
     } else if (!transfer.failed.ok()) {
       FailLate(piece, transfer);
     }

@@ -134,9 +134,10 @@ dat::Task<Operations::Transfer> Operations::Carry(WritePiece& piece, wire::Stabl
   co_return transfer;
 }
 
-void Operations::ReplyTransfer(Call& call, const Transfer& transfer) {
-  if (transfer.done == 0 && !transfer.failed.ok()) {
-    // Of pages of a mapping, the kernel keeps the error for the next fsync, msync or close.
+// A write(2) is told how much of it there is room for. Of pages of a mapping the kernel hears an
+// error only, not a count, and keeps it for the next fsync, msync or close.
+void Operations::ReplyTransfer(Call& call, const Transfer& transfer, bool from_cache) {
+  if (!transfer.failed.ok() && (from_cache || transfer.done == 0)) {
     call.ReplyStatus(transfer.failed);
   } else {
     ReplyWritten(call, transfer.done);
@@ -173,7 +174,7 @@ dat::Task<void> Operations::Write(Call& call) {
   const bool appends = (write.flags & O_APPEND) != 0 && !from_cache;
   dat::Task<Transfer> carrying =
       Carry(piece, StabilityFromFlags(write.flags), appends, /*may_ask=*/!from_cache);
-  ReplyTransfer(call, co_await carrying);
+  ReplyTransfer(call, co_await carrying, from_cache);
 }
 
 // Makes what was written to the file last. `always`: also when nothing of ours is uncommitted.

@@ -214,6 +214,7 @@ dat::Task<void> Operations::Link(Call& call) {
   std::optional<InodeView> file = NodeOf(call, link.oldnodeid);
   if (!file) co_return;
   co_await Settled(link.oldnodeid);
+  if (call.answered()) co_return;  // its caller was killed while it waited
   Caller who = CallerOf(call);
   DirectoryChange change(state_.inodes, call.nodeid());
   absl::StatusOr<client::Node> node =

@@ -96,6 +96,7 @@ dat::Task<void> Operations::CopyFileRange(Call& call) {
     co_return;
   }
   co_await Settled(to->nodeid);
+  if (call.answered()) co_return;  // its caller was killed while it waited
   Touch(to->nodeid);
   state_.inodes.DropFresh(from->nodeid);  // atime
   const uint64_t length = std::min(copy.len, kMostCopied);

@@ -71,7 +71,10 @@ Worker::Worker(MountState& state, std::unique_ptr<dat::Loop> loop,
     : state_(state),
       loop_(std::move(loop)),
       files_(std::move(files)),
-      interrupts_(*loop_, calls_) {}
+      interrupts_(*loop_, calls_, [this](Call& call) {
+        Unpark(call);
+        operations_->EndsEarly(call);
+      }) {}
 
 Worker::~Worker() {
   Stop();
@@ -135,28 +138,74 @@ bool Worker::HaveBuffer() {
   buffer_ = pool.TryAcquire(client::BufferUse::kWriteSource, state_.options.wsize);
   if (buffer_) return true;
   waiting_for_buffer_ = true;
+  starving_ = loop_->RunAfter(kStarvedAfter, [this] {
+    starving_ = 0;
+    starved_ = true;
+    loop_->Touch(this);
+  });
   dat::Start(WaitForBuffer());
   return static_cast<bool>(buffer_);
 }
 
 dat::Task<void> Worker::WaitForBuffer() {
-  absl::StatusOr<client::BufferLease> lease =
-      co_await files_->buffers().Acquire(client::BufferUse::kWriteSource, state_.options.wsize);
+  absl::StatusOr<client::BufferLease> lease;
+  for (;;) {
+    lease =
+        co_await files_->buffers().Acquire(client::BufferUse::kWriteSource, state_.options.wsize);
+    if (!lease.ok() || parked_calls_ == 0) break;
+    lease->Release();  // theirs, who wait for one behind us
+  }
   waiting_for_buffer_ = false;
+  starved_ = false;
+  loop_->Cancel(std::exchange(starving_, 0));
   if (!lease.ok()) co_return;  // shutting down
   buffer_ = *std::move(lease);
   loop_->Touch(this);
 }
 
+// Whether requests are read though no write buffer is there.
+bool Worker::ReadsApart() const { return starved_ && parked_ < kParkedMost; }
+
+// Where the next request is read to, so long as there is a place.
+std::span<std::byte> Worker::Room() {
+  if (buffer_)
+    return {buffer_.payload() - kWriteHeaderBytes, kWriteHeaderBytes + buffer_.payload_bytes()};
+  const size_t bytes = kWriteHeaderBytes + files_->buffers().large_bytes();
+  if (apart_ == nullptr) apart_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  return {apart_.get(), bytes};
+}
+
+// A WRITE whose data was read apart waits for a buffer, unless its caller is killed before.
+dat::Task<void> Worker::Park(std::unique_ptr<Call> call, std::span<const std::byte> data) {
+  call->parked.assign(data.begin(), data.end());
+  parked_ += data.size();
+  ++parked_calls_;
+  absl::StatusOr<client::BufferLease> lease = co_await files_->buffers().Acquire(
+      client::BufferUse::kWriteSource, static_cast<uint32_t>(data.size()));
+  --parked_calls_;
+  if (lease.ok()) {
+    std::memcpy(lease->payload(), call->parked.data(), call->parked.size());
+    call->lease() = *std::move(lease);
+  }
+  Unpark(*call);
+  Serve(std::move(call));  // without a lease it is refused: the mount ends
+}
+
+void Worker::Unpark(Call& call) {
+  if (call.parked.empty()) return;
+  parked_ -= call.parked.size();
+  call.parked = {};
+  if (!ended_) loop_->Touch(this);
+}
+
 bool Worker::Poll() {
   bool progress = false;
   for (int read = 0; read < kMostAtOnce && !ended_; ++read) {
-    if (!HaveBuffer()) {
+    if (!HaveBuffer() && !ReadsApart()) {
       if (channel_->AtEnd()) End();
       break;
     }
-    std::byte* start = buffer_.payload() - kWriteHeaderBytes;
-    std::span<std::byte> room(start, kWriteHeaderBytes + buffer_.payload_bytes());
+    std::span<std::byte> room = Room();
     KernelChannel::ReadOutcome outcome = channel_->Read(room);
     if (outcome.status == KernelChannel::ReadStatus::kEnd) End();
     if (outcome.status != KernelChannel::ReadStatus::kRequest) break;
@@ -170,7 +219,8 @@ bool Worker::Poll() {
 
 dat::WaitHandle Worker::Arm() {
   // EPOLLEXCLUSIVE: one request wakes one worker. Errors are always reported.
-  uint32_t events = buffer_ || !waiting_for_buffer_ ? EPOLLIN | EPOLLEXCLUSIVE : 0u;
+  const bool reads = buffer_ || !waiting_for_buffer_ || ReadsApart();
+  uint32_t events = reads ? EPOLLIN | EPOLLEXCLUSIVE : 0u;
   return {.fd = channel_->fd(), .events = events};
 }
 
@@ -209,6 +259,11 @@ void Worker::Handle(std::span<const std::byte> request) {
     case FUSE_WRITE:
       if (body.size() < sizeof(fuse_write_in)) {
         channel_->ReplyError(header.unique, EINVAL);
+      } else if (!buffer_) {
+        dat::Start(Park(std::make_unique<Call>(*channel_, calls_, header,
+                                               Call::Body{body.first(sizeof(fuse_write_in))},
+                                               client::BufferLease()),
+                        body.subspan(sizeof(fuse_write_in))));
       } else {
         StartCall(*channel_, header, {body.first(sizeof(fuse_write_in))}, std::move(buffer_));
       }
@@ -221,7 +276,10 @@ void Worker::Handle(std::span<const std::byte> request) {
 
 void Worker::StartCall(AnswerPath& path, const fuse_in_header& header, Call::Body body,
                        client::BufferLease lease) {
-  auto call = std::make_unique<Call>(path, calls_, header, body, std::move(lease));
+  Serve(std::make_unique<Call>(path, calls_, header, body, std::move(lease)));
+}
+
+void Worker::Serve(std::unique_ptr<Call> call) {
   dat::Start(operations_->Serve(std::move(call), [this] { CallDone(); }));
 }
 

@@ -44,6 +44,25 @@ TEST(BehindTable, APartGrowsOnlyIntoWhatIsFree) {
   EXPECT_TRUE(table.Begin(7, 0, 30));
 }
 
+TEST(BehindTable, WhatIsHeldLetsWhatIsOutEndAndNothingBegin) {
+  BehindTable table;
+  ASSERT_TRUE(table.Begin(7, 0, 10));
+  const uint64_t one = table.Hold(7), two = table.Hold(7);
+  EXPECT_FALSE(table.Begin(7, 1'000'000, 1));
+  EXPECT_FALSE(table.Lengthen(7, 0, 1));
+  EXPECT_TRUE(table.Begin(8, 0, 1));
+  int settled = 0;
+  EXPECT_TRUE(table.WhenSettled(7, [&] { ++settled; }));
+  table.End(7, 0);  // the part, not what is held from there on
+  table.End(8, 0);
+  table.Release(two);
+  EXPECT_EQ(settled, 0);
+  EXPECT_TRUE(table.Holds(7));
+  table.Release(one);
+  EXPECT_EQ(settled, 1);
+  EXPECT_TRUE(table.idle());
+}
+
 TEST(BehindTable, WhoeverWaitsWaitsForWhatIsOutThenAndForNothingLater) {
   BehindTable table;
   int settled = 0;

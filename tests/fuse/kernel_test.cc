@@ -351,7 +351,8 @@ TEST_F(ProcTest, InterruptEndsACallOnlyWhenItsCallerIsKilled) {
   KernelChannel channel(kernel.TakeWorkerEnd());
   CallsInHand calls;
   auto loop = *dat::Loop::Create();
-  Interrupts interrupts(*loop, calls, proc_);
+  Interrupts interrupts(
+      *loop, calls, [](Call&) {}, proc_);
   fuse_in_header header = {};
   header.unique = 10;
   header.pid = 7;
@@ -384,7 +385,8 @@ TEST_F(ProcTest, ASignalTheKernelDoesNotTellOfEndsALongCallOfAnIoUring) {
   KernelChannel channel(kernel.TakeWorkerEnd());
   CallsInHand calls;
   auto loop = *dat::Loop::Create();
-  Interrupts interrupts(*loop, calls, proc_);
+  Interrupts interrupts(
+      *loop, calls, [](Call&) {}, proc_);
   Status("SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\nSigBlk:\t0000000000000000\n");
   fuse_in_header header = {};
   header.pid = 7;

@@ -17,7 +17,6 @@ from .ranges import fallocate
 PAGE = 4096
 
 
-
 def _errors_when_full(rig, root, local, behind):
     """On a file system of 16 MiB: every way of writing tells ENOSPC, and what was written before is there. With
     write-behind the error of a write may be that of the next fsync."""
@@ -104,6 +103,31 @@ def full(rig):
                     os.unlink(disk / name)
     finally:
         subprocess.run(["umount", "-l", disk], check=False)
+
+
+@scenario(timeout=60, where="server")
+def full_pages(rig):
+    """Pages of a map of which some find room and some do not: msync and fsync say so, whichever pages those are."""
+    disk = rig.base / "disk"
+    disk.mkdir()
+    rig.run(["mount", "-t", "tmpfs", "-o", "size=2m", "dafs-test", disk], cwd="/")
+    try:
+        rig.mount(rig.serve([f"/data={disk},rw,no_root_squash"]))
+        for how in ("msync", "fsync"):
+            descriptor = os.open(rig.mnt / how, os.O_CREAT | os.O_RDWR)
+            os.ftruncate(descriptor, 1 << 20)
+            (disk / "filler").write_bytes(bytes(os.statvfs(disk).f_bfree * os.statvfs(disk).f_bsize - (600 << 10)))
+            with mmap.mmap(descriptor, 1 << 20) as shared:
+                shared[:] = b"m" * (1 << 20)
+                told = errno_of(shared.flush) if how == "msync" else errno_of(os.fsync, descriptor)
+            equal(told, errno.ENOSPC, f"{how} of 1 MiB of pages where there is room for 600 KiB")
+            os.close(descriptor)
+            os.unlink(rig.mnt / how)
+            os.unlink(disk / "filler")
+        rig.umount()
+    finally:
+        subprocess.run(["umount", "-l", disk], check=False)
+    rig.expect("ENOSPC", "NOSPC")
 
 
 @scenario(timeout=60, variants=True)

@@ -1,0 +1,133 @@
+"""Programs that are killed while the server does not answer: they end, and what they had asked for disturbs nobody."""
+
+import mmap
+import os
+import signal
+import threading
+import time
+
+import processes
+from rig import check, equal, scenario
+
+
+class Stopped:
+    """A server that is stopped while this lives, or until goes_on()."""
+
+    def __init__(self, server):
+        self.pid = server.process.pid
+
+    def __enter__(self):
+        os.kill(self.pid, signal.SIGSTOP)
+        check(processes.wait_until(lambda: processes.stopped(self.pid), 10), "the server does not stop")
+        return self
+
+    def goes_on(self):
+        os.kill(self.pid, signal.SIGCONT)
+
+    def __exit__(self, *_):
+        self.goes_on()
+
+
+def in_child(action):
+    """Forks; the child does `action` and ends. Returns its pid."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            action()
+        finally:
+            os._exit(0)
+    return pid
+
+
+def left(pids, seconds):
+    """Those of the children that have not ended within `seconds`."""
+    there = set(pids)
+
+    def ended():
+        there.difference_update([pid for pid in there if os.waitpid(pid, os.WNOHANG)[0]])
+        return not there
+
+    processes.wait_until(ended, seconds)
+    return sorted(there)
+
+
+@scenario(timeout=60, where="server")
+def killed_write(rig):
+    """What a killed program had asked for comes before what others write, cut or make there next, as on a local disk."""
+    server = rig.serve()
+    rig.mount(server)
+    size = 1 << 20
+    for flag in (os.O_DSYNC, os.O_DIRECT):
+        path = rig.mnt / f"file-{flag}"
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | flag)
+        old, block = mmap.mmap(-1, size), mmap.mmap(-1, 512)
+        old.write(b"A" * size)
+        block.write(b"B" * 512)
+        os.pwrite(descriptor, bytes(4096), 0) if flag == os.O_DSYNC else None
+        for repeat in range(3):
+            with Stopped(server) as stopped:
+                writer = in_child(lambda: os.pwrite(descriptor, old, 0))
+                time.sleep(0.3)
+                os.kill(writer, signal.SIGKILL)
+                equal(left([writer], 10 * rig.slowness), [], "killed writers that are still there")
+                later = threading.Timer(0.4, stopped.goes_on)
+                later.start()
+                equal(os.pwrite(descriptor, block, 0), 512, "the next write")
+                os.fsync(descriptor)
+                later.join()
+            time.sleep(0.2)
+            equal((rig.export / path.name).read_bytes()[:512], b"B" * 512, f"what is there at last ({repeat})")
+        # One that was killed while it cut the file does not cut what is written next.
+        with Stopped(server) as stopped:
+            cutter = in_child(lambda: os.ftruncate(descriptor, 0))
+            time.sleep(0.3)
+            os.kill(cutter, signal.SIGKILL)
+            equal(left([cutter], 10 * rig.slowness), [], "killed cutters that are still there")
+            later = threading.Timer(0.4, stopped.goes_on)
+            later.start()
+            equal(os.pwrite(descriptor, block, 0), 512, "a write behind a killed ftruncate")
+            os.fsync(descriptor)
+            later.join()
+        time.sleep(0.2)
+        equal((rig.export / path.name).read_bytes()[:512], b"B" * 512, "behind a killed ftruncate")
+        os.close(descriptor)
+    # A name: made again by another at once, it stays.
+    for _ in range(3):
+        (rig.mnt / "name").write_text("old")
+        with Stopped(server) as stopped:
+            remover = in_child(lambda: os.unlink(rig.mnt / "name"))
+            time.sleep(0.3)
+            os.kill(remover, signal.SIGKILL)
+            equal(left([remover], 10 * rig.slowness), [], "killed removers that are still there")
+            later = threading.Timer(0.4, stopped.goes_on)
+            later.start()
+            (rig.mnt / "name").write_text("new")
+            later.join()
+        time.sleep(0.2)
+        equal((rig.export / "name").read_text(), "new", "a name that was made behind a killed unlink")
+    rig.umount()
+
+
+@scenario(timeout=120, where="server")
+def killed_writers(rig):
+    """More writers than there are buffers can be killed while the server is away, and others need not wait for them."""
+    server = rig.serve()
+    for options, count in (("buffers=4", 1), ("buffers=4", 30), ("", 60)):
+        rig.mount(server, options)
+        descriptors = [os.open(rig.mnt / f"file-{i}", os.O_CREAT | os.O_RDWR | os.O_DIRECT) for i in range(count)]
+        block = mmap.mmap(-1, 4096)
+        block.write(b"A" * 4096)
+        with Stopped(server):
+            writers = [in_child(lambda one=one: os.pwrite(one, block, 0)) for one in descriptors]
+            time.sleep(1)
+            for pid in writers:
+                os.kill(pid, signal.SIGKILL)
+            equal(left(writers, 10 * rig.slowness), [], f"of {count} killed writers ({options}), still there")
+            # Those that are not killed have their turn when the server goes on.
+            writers = [in_child(lambda one=one: os.pwrite(one, block, 4096)) for one in descriptors]
+            time.sleep(1)
+        equal(left(writers, 20 * rig.slowness), [], f"of {count} writers ({options}), still there")
+        for i, one in enumerate(descriptors):
+            os.close(one)
+            equal((rig.export / f"file-{i}").read_bytes()[4096:], b"A" * 4096, f"what writer {i} wrote")
+        rig.umount()
