@@ -69,7 +69,7 @@ class Client {
   // Guarded by the table's mutex, which this class does not see.
   bool confirmed_ = false;
   absl::Time expired_ = absl::InfiniteFuture();  // when its lease was found to have run out
-  uint32_t sessions_ = 0;                        // authenticated and connected
+  uint32_t sessions_ = 0;                        // authenticated, and connected or executing
   Principal principal_;
   Holdings unrecorded_{};                          // when there is no room for a record
   std::atomic<Holdings*> holdings_{&unrecorded_};  // publishes that there is a record
@@ -101,7 +101,7 @@ class ClientTable {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // What `replaced` held has been released, but for what its last requests may still open.
   void Released(const std::shared_ptr<Client>& replaced) ABSL_LOCKS_EXCLUDED(mutex_);
-  // A session that Confirm let in is gone.
+  // A session that Confirm let in is gone, and nothing of it is executed any more.
   void SessionClosed(const std::shared_ptr<Client>& client) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Of clients whose lease has run out: what they hold is kept as a courtesy until somebody wants

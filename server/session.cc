@@ -188,6 +188,10 @@ void Session::MaybeForget() {
   }
   // Nothing changes the cache any more (5.2.5): now it may be asked for.
   if (cache_ != nullptr) shared_.responses->Ended(*cache_, authenticated_, dat::Loop::Now());
+  // Nor does it open anything any more: now its client may be forgotten.
+  if (authenticated_ && client_ != nullptr) {
+    shared_.clients->SessionClosed(std::exchange(client_, nullptr));
+  }
   worker_.Forget(this);
 }
 

@@ -282,10 +282,10 @@ CacheOwner Session::AsCacheOwner() const {
           .principal = {.method = auth_type_, .host = peer_}};
 }
 
-// The session is gone, whoever ended it: its opens and credentials stay with its client.
+// The session is gone, whoever ended it: its opens and credentials stay with its client, and so
+// does what its last requests may still open (MaybeForget).
 void Session::Unopen() {
   if (!negotiated_.session_id.is_zero()) shared_.sessions->Close(negotiated_.session_id);
-  if (authenticated_) shared_.clients->SessionClosed(client_);
   const std::string why = end_reason_.ok() ? "by the client" : end_reason_.ToString();
   if (bound_to_ != nullptr) {
     return LogInfo(absl::StrCat(ChannelName(), " from ", peer_name_, " closed: ", why));

@@ -1,5 +1,6 @@
 // Connecting, negotiating, authenticating, credentials, ending: session_connect.cc and its tables.
 #include <bit>
+#include <csignal>
 
 #include "tests/server/server_fixture.h"
 
@@ -210,6 +211,59 @@ TEST_F(SessionTest, ANewVerifierReleasesTheOldInstanceOnceAuthenticated) {
   EXPECT_EQ(fresh->Call(open).name(), "DAFS_STATUS_OK");
   // The old instance's session ends with its next request.
   EXPECT_EQ(old->Call(wire::NullArgs()).name(), "closed");
+}
+
+// Shows DAFS-3.1.1.3-07: also of what the old instance asked for last, and the server does only
+// when the old instance is replaced and gone.
+TEST_F(SessionTest, WhatAReplacedInstanceOpensLateIsReleasedToo) {
+  options_.pool_threads = 1;
+  options_.lease_time = absl::Milliseconds(400);
+  StartServer();
+  WriteFile("a/f", "x");
+  WriteFile("a/held", "x");
+  const auto truncating = [](RawClient& client, const std::string& name) {
+    wire::OpenArgs open = OpenArgs(LookUp(client, {"a"}), name, true);
+    open.createattrs.set(wire::kFattrObjectSize);
+    open.createattrs.object_size = 0;
+    return open;
+  };
+  auto waiter = Session("waiter");
+  ActAsRoot(*waiter);
+  // The pool's only thread waits to truncate a file until its lease (fcntl(2)) is given up.
+  signal(SIGIO, SIG_IGN);
+  const int held = open(Path("a/held").c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(fcntl(held, F_SETLEASE, F_RDLCK), 0);
+  auto blocker = Session("blocker");
+  ActAsRoot(*blocker);
+  wire::OpenArgs blocking = truncating(*blocker, "held");
+  blocking.share_access = wire::kShareWrite;
+  ASSERT_TRUE(blocker->SendRequest(blocking));
+  const absl::Time deadline = dat::Loop::Now() + kPatience;
+  while (server_->open_count() == 0 && dat::Loop::Now() < deadline) sched_yield();
+
+  auto old = Session(ConnectArgs("boot", 1));
+  ActAsRoot(*old);
+  wire::OpenArgs late = truncating(*old, "f");
+  late.share_deny = wire::kShareBoth;
+  ASSERT_TRUE(old->SendRequest(late, 1));
+  ASSERT_EQ(old->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");  // so the other has begun
+  old->Vanish();
+  auto fresh = Session(ConnectArgs("boot", 2));
+  Session("mark")->Vanish();
+  // Who went after the old instance is forgotten: the table has been gone through since.
+  while (server_->clients() > 3 && dat::Loop::Now() < deadline) sched_yield();
+  ASSERT_EQ(server_->clients(), 3u);
+
+  fcntl(held, F_SETLEASE, F_UNLCK);
+  close(held);
+  EXPECT_EQ(blocker->ReceiveReply<wire::OpenArgs>().name(), "DAFS_STATUS_OK");
+  const wire::OpenArgs wanted = truncating(*waiter, "f");
+  std::string status;
+  do {  // the pool does the late one first
+    status = waiter->Call(wanted).name();
+  } while (status == "DAFSERR_DENIED" && dat::Loop::Now() < deadline);
+  EXPECT_EQ(status, "DAFS_STATUS_OK");
+  EXPECT_EQ(server_->open_count(), 2u);
 }
 
 // Shows DAFS-6.2.8-01, DAFS-6.2.8-02, DAFS-6.2.8-08, DAFS-6.2.9-01, DAFS-3.1.1-02, DAFS-6.2.1-04,
