@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "client/call.h"
 #include "client/connection.h"
@@ -19,7 +19,7 @@ namespace {
 constexpr absl::Duration kLookAgain = absl::Milliseconds(1);  // for what ends soon
 // Data is not left uncommitted for longer: what is lost in between is written again late.
 constexpr absl::Duration kCommitAfter = absl::Seconds(10);
-// Times that the server may lose its data in the middle of one COMMIT.
+// Times that the server may lose its data in the middle of one COMMIT, or of restoring it.
 constexpr int kMostRounds = 8;
 constexpr uint32_t kLookAtStoreEvery = 16;  // writes
 
@@ -209,18 +209,15 @@ void Committer::StartRestoring() {
   dat::Start(Restore());
 }
 
+// Until nothing is found that the server does not have: it may lose its data again meanwhile.
 dat::Task<void> Committer::Restore() {
   Waits::Note note(runner_.waits(), "looking what the restarted server has lost");
-  for (uint64_t seen = 0; seen != restarts_;) {
-    seen = restarts_;
-    absl::flat_hash_set<wire::FsHandle> safe;  // file systems of which nothing is lost
-    for (const wire::FileHandle& file : store_.Files(absl::InfiniteFuture())) {
-      if (safe.contains(file.fshandle)) continue;
-      dat::Task<bool> task = RestoreFile(file);
-      const bool lost = co_await task;
-      if (!lost) safe.insert(file.fshandle);
-      if (seen != restarts_) break;
-    }
+  uint64_t seen = 0;
+  bool lost = true;
+  for (int rounds = 0; seen != restarts_ || (lost && rounds < kMostRounds); ++rounds) {
+    if (std::exchange(seen, restarts_) != restarts_) rounds = 0;
+    dat::Task<bool> task = RestoreFiles();
+    lost = co_await task;
   }
   restoring_ = false;
   dat::Task<absl::Status> turn = connection_.Pause(absl::ZeroDuration());
@@ -229,22 +226,37 @@ dat::Task<void> Committer::Restore() {
   restored_();
 }
 
-// False: nothing is lost of this file, and so of no other of its file system; or the mount ends.
-dat::Task<bool> Committer::RestoreFile(wire::FileHandle file) {
-  std::optional<Uncommitted::Writer> writer = store_.WriterOf(file);
-  if (!writer.has_value()) co_return true;
-  bool safe = false;
-  dat::Task<absl::StatusOr<wire::Verifier>> committing = CommitOnce(writer->who, file, 0, 0, &safe);
-  absl::StatusOr<wire::Verifier> verifier = co_await committing;
-  absl::Status status = verifier.status();
-  if (status.ok() && safe) co_return false;
-  if (status.ok()) {
-    dat::Task<absl::Status> writing = WriteAgain(file, *verifier);
-    status = co_await writing;
+// What one COMMIT tells is the verifier of its file system, and no more: a file of which nothing is
+// lost may have been written again by somebody else who has not come to the others yet. True:
+// something was written again, here or by another worker; or the server was restarted meanwhile.
+dat::Task<bool> Committer::RestoreFiles() {
+  const uint64_t seen = restarts_;
+  bool lost = false;
+  absl::flat_hash_map<wire::FsHandle, wire::Verifier> verifiers;
+  for (const wire::FileHandle& file : store_.Files(absl::InfiniteFuture())) {
+    auto now = verifiers.find(file.fshandle);
+    if (now == verifiers.end()) {
+      std::optional<Uncommitted::Writer> writer = store_.WriterOf(file);
+      if (!writer.has_value()) continue;
+      bool ignored = false;
+      dat::Task<absl::StatusOr<wire::Verifier>> committing =
+          CommitOnce(writer->who, file, 0, 0, &ignored);
+      absl::StatusOr<wire::Verifier> verifier = co_await committing;
+      if (seen != restarts_) co_return true;
+      if (!verifier.ok()) {
+        GiveUpData(file, verifier.status());
+        continue;
+      }
+      now = verifiers.emplace(file.fshandle, *verifier).first;
+    }
+    if (!store_.NextStale(file, now->second, 1).has_value()) continue;
+    dat::Task<absl::Status> writing = WriteAgain(file, now->second);
+    absl::Status status = co_await writing;
+    if (seen != restarts_) co_return true;
+    if (!status.ok()) GiveUpData(file, status);
+    lost |= status.ok();  // who cannot reach the server does not try for ever
   }
-  if (absl::IsCancelled(status)) co_return false;
-  if (!status.ok()) GiveUpData(file, status);
-  co_return true;
+  co_return lost;
 }
 
 // Commits the files with uncommitted data from `before` that time.

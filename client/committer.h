@@ -45,7 +45,8 @@ class Committer {
   dat::Task<void> CommitOld(absl::Time before);
 
   // After a restart of the server: writes again what it has lost, before anything else can see that
-  // it has.
+  // A server that may have been restarted: writes again what it has lost, before anything else can
+  // see that it has. Each worker does so for itself, and waits for what another is writing again.
   void StartRestoring();
   bool restoring() const { return restoring_; }
   // What is called when that is done.
@@ -63,7 +64,7 @@ class Committer {
   dat::Task<void> CommitEarly();
   void GiveUpData(const wire::FileHandle& file, const absl::Status& why);
   dat::Task<void> Restore();
-  dat::Task<bool> RestoreFile(wire::FileHandle file);
+  dat::Task<bool> RestoreFiles();
 
   Runner& runner_;
   Connection& connection_;

@@ -93,10 +93,10 @@ dat::Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
     dat::Task<absl::Status> task = ReclaimOpen(open);
     CO_RETURN_IF_ERROR(co_await task);
   }
-  const bool restarted = !reclaimed_under_.is_zero();
   reclaimed_under_ = client_id;
-  // What the server had not committed may be gone with it.
-  if (restarted) committer_.StartRestoring();
+  // What the server had not committed may be gone with it, also where it was others of us who wrote
+  // it and this is the first session here.
+  committer_.StartRestoring();
   if (!stale.empty()) {
     LogNotice(absl::StrCat(connection_.name(), ": ", stale.size(),
                            " opens reclaimed from the restarted server"));
