@@ -32,8 +32,10 @@ DafsStatus Creation::Run(const std::string& name, ObjectRef* file, wire::StateId
   const bool read_only = directory_.fs().exported->read_only;
   for (int attempt = 0; attempt < kCreateAttempts; ++attempt) {
     DafsStatus status = DafsStatus::kNoEnt;
-    // GUARDED: making it tells whether it is there, which is seldom so.
-    if (attempt > 0 || args_.createmode != wire::CreateMode::kGuarded || read_only) {
+    // GUARDED: making it tells whether it is there, which is seldom so. But an intent is for a name
+    // that is absent: a restarted server takes what it finds there for what was made.
+    if (attempt > 0 || args_.createmode != wire::CreateMode::kGuarded || read_only ||
+        caller_.operation != nullptr) {
       status = store_.LookupName(directory_, name, file);
     }
     if (status == DafsStatus::kOk) return OpenExisting(name, *file, state_id);
@@ -103,6 +105,9 @@ void Creation::Begin(const std::string& name, uint32_t flags, const Object* file
   intent.directory = directory_.handle();
   if (file != nullptr) intent.object = file->handle();
   intent.before = change_before_;
+  if (args_.createattrs.has(wire::kFattrObjectSize)) {
+    intent.object_size = args_.createattrs.object_size;
+  }
   Intent::SetName(intent.name, name);
   operation->Begin();
 }

@@ -56,7 +56,7 @@ struct Intent {
   uint64_t length = 0;             // WRITE, APPEND, COPY_RANGE: of the data
   wire::Verifier verifier;         // WRITE, APPEND, COPY_RANGE
   uint64_t value = 0;              // CLOSE of a named attribute: identifies what it is to be
-  // SETATTR: what is to be set; the size also by ALLOCATE.
+  // SETATTR: what is to be set; the size also by ALLOCATE and OPEN.
   uint64_t attributes = 0;
   uint64_t object_size = 0;
   uint32_t mode = 0, uid = 0, gid = 0, stable_how = 0;

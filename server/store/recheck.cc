@@ -30,12 +30,14 @@ class Rechecker {
       : store_(store), intent_(intent), result_(result) {}
 
   // CREATE, and OPEN of a name that was absent. An object without the attributes that it was to
-  // get is taken back.
+  // get is taken back, but not a file that somebody has written to: nobody had it open here, so a
+  // program of the server made or wrote it, and its data is not ours to remove.
   bool Created() {
     ObjectRef directory = Find(intent_.directory);
     ObjectRef made = directory != nullptr ? Child(*directory, intent_.name) : nullptr;
     if (made == nullptr) return false;
     if ((intent_.flags & Intent::kUnfinished) != 0) {
+      if (HasData(*made)) return false;
       const int flags = made->is_dir() ? AT_REMOVEDIR : 0;
       store_.cache.Erase(made->key());
       if (unlinkat(directory->path_fd(), intent_.name, flags) == 0) return false;
@@ -145,6 +147,13 @@ class Rechecker {
     Place place;
     if (store_.ResolveHandle(handle, &place) != DafsStatus::kOk) return nullptr;
     return place.object;
+  }
+
+  // Whether a file that was being created is larger than that alone makes it.
+  bool HasData(const Object& made) const {
+    struct statx stx;
+    return made.is_regular() && Statx(made.path_fd(), &stx) == 0 && stx.stx_size != 0 &&
+           stx.stx_size != intent_.object_size;
   }
 
   ObjectRef Child(Object& directory, const char* name) {

@@ -417,6 +417,34 @@ TEST_P(ExactlyOnceAtEachStep, OpenThatCreatesExclusively) {
   Story<wire::OpenArgs>(step(), make, [&] { return Exists("n"); });
 }
 
+// An intent is only for a name that is absent: nothing may take what is there for what was made.
+TEST_P(ExactlyOnceAtEachStep, OpenThatCreatesGuardedAndFindsTheName) {
+  wire::OpenArgs args;
+  for (const bool owned : {false, true}) {
+    SCOPED_TRACE(owned);
+    StartDoomed(Proc::kOpen, kSteps[step()]);
+    if (HasFatalFailure()) return;
+    args = OpenArgs(a_, "f", true);
+    args.createmode = wire::CreateMode::kGuarded;
+    if (owned) {
+      args.createattrs.set(wire::kFattrOwner);
+      args.createattrs.owner = "1234";
+    }
+    if (step() < kRecorded) {
+      EXPECT_EQ(client_->Call(args).name(), "DAFSERR_EXIST");  // what would kill it is not reached
+      client_->Vanish();
+    } else {
+      SendAndDie(args);
+    }
+    if (HasFatalFailure()) return;
+    Restart();
+    if (HasFatalFailure()) return;
+    EXPECT_EQ(ReadFile("a/f"), "0123456789");
+    EXPECT_EQ(client_->Call(args).name(), "DAFSERR_EXIST");
+    client_->Vanish();
+  }
+}
+
 TEST_P(ExactlyOnceAtEachStep, OpenThatTruncates) {
   auto make = [&] {
     wire::OpenArgs args = OpenArgs(a_, "f", true);
@@ -497,6 +525,24 @@ TEST_F(ExactlyOnce, ATornAppendIsTakenBack) {
   Restart();
   EXPECT_EQ(Check(Proc::kAppendInline), "DAFSERR_NOXID_MATCH");
   EXPECT_EQ(ReadFile("a/f"), "0123456789");
+}
+
+// The name was absent, and before the server was there again a program of the machine had it.
+TEST_F(ExactlyOnce, AFileWithDataIsNotTakenBackAsUnfinished) {
+  StartDoomed(Proc::kOpen, "intent");
+  if (HasFatalFailure()) return;
+  wire::OpenArgs args = OpenArgs(a_, "n", true);
+  args.createmode = wire::CreateMode::kGuarded;
+  args.createattrs.set(wire::kFattrOwner);
+  args.createattrs.owner = "1234";
+  SendAndDie(args);
+  if (HasFatalFailure()) return;
+  WriteFile("a/n", "a program's");
+  Restart();
+  if (HasFatalFailure()) return;
+  EXPECT_EQ(Check(Proc::kOpen), "DAFSERR_NOXID_MATCH");
+  EXPECT_EQ(ReadFile("a/n"), "a program's");
+  EXPECT_EQ(client_->Call(args).name(), "DAFSERR_EXIST");
 }
 
 // DAFS-5.2.4-05: nobody else comes to a file that a write may have reached in part, until its
