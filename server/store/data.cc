@@ -65,9 +65,13 @@ int SyncFlag(wire::StableHow how) {
   }
 }
 
-// Data that was to be on stable storage and is not may be lost, with other data written before.
+// Data that was to be on stable storage and is not may be lost, with other data written before: the
+// kernel tells of that once, also by ENOSPC (a thin device) and EDQUOT, which cannot be told from
+// there being no room for this data alone.
 void NoteFailedSync(StoreImpl& store, int flags, int error) {
-  if (flags != 0 && error == EIO) store.write_verifier->Change();
+  if (flags != 0 && (error == EIO || error == ENOSPC || error == EDQUOT)) {
+    store.write_verifier->Change();
+  }
 }
 
 bool SizeOf(int fd, uint64_t* size) {

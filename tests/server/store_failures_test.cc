@@ -2,6 +2,7 @@
 // Spec: 6.5.8, 6.5.13, 6.5.15, 6.5.29.
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@ namespace {
 std::atomic<bool> no_xattrs{false};
 std::atomic<bool> no_usage{false};
 std::atomic<int> whole_syncs{0};
+std::atomic<int> write_error{0};  // of pwritev2, unless 0
 
 }  // namespace
 
@@ -41,6 +43,12 @@ int fsync(int fd) {
   return static_cast<int>(syscall(SYS_fsync, fd));
 }
 
+ssize_t pwritev2(int fd, const iovec* from, int count, off_t offset, int flags) {
+  errno = write_error;
+  if (write_error != 0) return -1;
+  return syscall(SYS_pwritev2, fd, from, count, offset, 0, flags);
+}
+
 }  // extern "C"
 
 namespace dafs::server {
@@ -54,7 +62,16 @@ class StoreFailuresTest : public StoreTest {
   }
   void TearDown() override {
     no_xattrs = no_usage = false;
+    write_error = 0;
     StoreTest::TearDown();
+  }
+
+  wire::Verifier CommitVerifier(const Opened& f) {
+    wire::CommitArgs args;
+    args.filehandle = f.filehandle;
+    wire::CommitRes res;
+    EXPECT_OK(store_->Commit(root_, args, &res));
+    return res.writeverf;
   }
 };
 
@@ -101,6 +118,24 @@ TEST_F(StoreFailuresTest, CommitSyncsTheMetadataToo) {
   const int before = whole_syncs;
   EXPECT_OK(store_->Commit(root_, commit, &res));
   EXPECT_EQ(whole_syncs, before + 1);
+}
+
+// Shows DAFS-6.5.8-05: a stable write that fails may have been told of the loss of earlier data.
+TEST_F(StoreFailuresTest, AStableWriteThatFailsChangesTheVerifier) {
+  const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
+  for (const int error : {EIO, ENOSPC, EDQUOT}) {
+    SCOPED_TRACE(error);
+    write_error = 0;
+    WriteResult written, failed;
+    ASSERT_OK(Write(root_, f, 0, "data", wire::StableHow::kUnstable, &written));
+    write_error = error;
+    EXPECT_NE(wire::Name(Write(root_, f, 4096, "more", wire::StableHow::kUnstable)),
+              wire::Name(DafsStatus::kOk));
+    EXPECT_EQ(CommitVerifier(f), written.verifier);
+    EXPECT_NE(wire::Name(Write(root_, f, 4096, "more", wire::StableHow::kDataSync)),
+              wire::Name(DafsStatus::kOk));
+    EXPECT_NE(CommitVerifier(f), written.verifier);
+  }
 }
 
 }  // namespace
