@@ -178,6 +178,10 @@ void Session::OnDisconnected(const absl::Status& why) {
   if (batches_ != nullptr) batches_->Drop();
   Unopen();
   Unbind();
+  // What is resumed by this answers its calls, which are parked no more.
+  for (std::unique_ptr<Outgoing>& outgoing : std::exchange(parked_, {})) {
+    OnSent(std::move(outgoing));
+  }
   MaybeForget();
 }
 

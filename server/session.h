@@ -189,6 +189,7 @@ class Session final : public dat::Pollable {
   absl::Status PostReceive(Receive& receive);
   void DropReceive(Receive& receive);
   void OnSent(std::unique_ptr<Outgoing> outgoing);
+  void Park(std::unique_ptr<Outgoing> outgoing);
 
   // session_channels.cc
   bool GrantsReadChannel(bool asked) const;
@@ -241,6 +242,7 @@ class Session final : public dat::Pollable {
   std::vector<std::unique_ptr<Receive>> receives_;
   std::vector<std::unique_ptr<Receive>> dropped_;  // until the present call stack has unwound
   SendBuffers send_buffers_;
+  std::vector<std::unique_ptr<Outgoing>> parked_;  // not sent: until the transport has ended
   std::deque<Call*> ready_;
   bool running_ready_ = false;
   uint32_t executing_ = 0;  // calls begun and not complete

@@ -44,12 +44,12 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
   // The numbers of the session begin behind the connect exchange, which may be repeated as it is.
   if (wire::IsConnect(call.header().procedure)) streams_.Forget(call.header().stream_id);
   if (ending_ || response_bytes == 0) {
-    OnSent(std::move(outgoing));
+    Park(std::move(outgoing));
     if (!ending_) End(absl::InternalError("a response could not be encoded"));
     return MaybeForget();
   }
   const bool disconnect = call.header().procedure == Proc::kDisconnect && status == DafsStatus::kOk;
-  if (!PrepareReceives(receive)) return OnSent(std::move(outgoing));
+  if (!PrepareReceives(receive)) return Park(std::move(outgoing));
   dat::Segment segment = outgoing->buffer->segment(response_bytes);
   Outgoing* cookie = outgoing.release();
   // Nobody waits for less than the whole chain, nor for the answer to a CLOSE, and the turn is
@@ -61,7 +61,7 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
   if (invalidates_) options.invalidate_context = invalidate;
   absl::Status posted = endpoint_->PostSend(CookieOf(cookie), {&segment, 1}, options);
   if (!posted.ok()) {
-    OnSent(std::unique_ptr<Outgoing>(cookie));
+    Park(std::unique_ptr<Outgoing>(cookie));
     return End(std::move(posted));
   }
   Posted();
@@ -162,6 +162,14 @@ void Session::OnSent(std::unique_ptr<Outgoing> outgoing) {
   if (credits > 0) ReturnRdmaCredits(credits);
   RunReady();
   if (back_control_ != nullptr && bound_to_ != nullptr) bound_to_->batches().Report();
+}
+
+// In place of sending it, in a session that ends: no completion tells any more when the RDMA writes
+// posted before it are done with their memory, so that it is nobody else's until the transport has
+// ended.
+void Session::Park(std::unique_ptr<Outgoing> outgoing) {
+  if (disconnected_) return OnSent(std::move(outgoing));
+  parked_.push_back(std::move(outgoing));
 }
 
 void Session::SendMessage(std::unique_ptr<Outgoing> outgoing, size_t size_bytes) {

@@ -1,0 +1,59 @@
+"""A peer with no code in common with ours: the server's direct memory, which its clients share."""
+
+import os
+import socket
+
+from findings import Findings
+from iwarp import Closed
+from peer import Peer, Request
+from rig import scenario
+
+MIB = 1 << 20
+PIECE = 16 << 10
+
+
+@scenario(timeout=60, where="server", loopback=True)
+def peer_leaves_early(rig):
+    """A peer takes no data, lists a directory and leaves: what is still on its way to it stays what it was, while
+    others read."""
+    rig.expect(".*")
+    findings = Findings()
+    server = rig.serve(arguments=("--threads", "1", "--disk-threads", "1"))
+    (rig.export / "open").write_bytes(b"o" * MIB)
+    (rig.export / "secret").write_bytes(b"\xa5" * PIECE)
+    os.chmod(rig.export / "secret", 0o600)
+    names = [f"{'name' * 20}{number}" for number in range(400)]
+    (rig.export / "many").mkdir()
+    for name in names:
+        (rig.export / "many" / name).touch()
+    owner = Peer(server.port, name="owner")
+    owner.act_as()
+    secret, many = owner.walk("data", "secret"), owner.walk("data", "many")
+    into = owner.register(PIECE)
+    for _ in range(3):
+        peer = Peer(server.port, name="leaves", requests=64)
+        peer.act_as(65534, 65534)
+        peer.connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)
+        file, taken = peer.walk("data", "open"), peer.register(MIB)
+        for stream in range(12):  # far more than TCP holds
+            peer.submit(peer.read_direct(file, 0, MIB, [peer.segment(taken)]), stream=stream)
+        # In one piece, so that the lists, which the disk threads make, are done behind the end.
+        lists = [peer.register(PIECE) for _ in range(8)]
+        messages = [peer.readdir(many, maxcount=PIECE, segments=[peer.segment(stag)]) for stag in lists]
+        messages.append(Request("DISCONNECT"))
+        peer.connection.send_raw(b"".join(part for number, message in enumerate(messages) for part in
+                                          peer.connection.message(peer.encode(message, stream=12 + number))))
+        for _ in range(2):  # behind those lists
+            owner.must(owner.readdir(many))
+        owner.must(owner.read_direct(secret, 0, PIECE, [owner.segment(into)]))
+        findings.equal(bytes(owner.memory(into)), b"\xa5" * PIECE, "the owner's own reading")
+        try:
+            while True:
+                peer.connection.receive()
+        except Closed:
+            pass
+        findings.equal(bytes(peer.memory(taken)), b"o" * MIB, "what was read before")
+        for stag in lists:
+            findings.check(b"\xa5\xa5" not in peer.memory(stag), "the bytes of another client's file came")
+        peer.close()
+    findings.finish()
