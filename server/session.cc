@@ -190,6 +190,9 @@ void Session::MaybeForget() {
       (batches_ != nullptr && batches_->running())) {
     return;
   }
+  // Once: calls that end within each other's end all come here, and by the time that the worker has
+  // heard it twice another session may live at this address.
+  if (std::exchange(forgotten_, true)) return;
   // Nothing changes the cache any more (5.2.5): now it may be asked for.
   if (cache_ != nullptr) shared_.responses->Ended(*cache_, authenticated_, dat::Loop::Now());
   // Nor does it open anything any more: now its client may be forgotten.

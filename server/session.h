@@ -256,6 +256,7 @@ class Session final : public dat::Pollable {
   RecentStats recent_stats_;   // of the request before
   bool ending_ = false;        // no further request is taken
   bool disconnected_ = false;  // kDisconnected was seen
+  bool forgotten_ = false;     // the worker was told
   absl::Status end_reason_;
   dat::Loop::TimerId connect_timer_ = 0;
   dat::Loop::TimerId end_timer_ = 0;
