@@ -107,13 +107,14 @@ std::vector<ClientRecords::Record> ClientRecords::Owed() const {
   return owed;
 }
 
-bool ClientRecords::BelongsToAnother(const std::string& client_id_string,
-                                     const Principal& principal) const {
+bool ClientRecords::BelongsToAnother(const Record& client) const {
   absl::MutexLock lock(&mutex_);
-  auto it = by_name_.find(client_id_string);
+  auto it = by_name_.find(client.client_id_string);
   if (it == by_name_.end()) return false;
   const Slot& record = slot(it->second);
-  return record.holdings.owes() && record.principal != principal;
+  if (!record.holdings.owes()) return false;
+  return record.principal.method != client.principal.method ||
+         (record.verifier != client.verifier && record.principal != client.principal);
 }
 
 Holdings* ClientRecords::Take(const Record& client) {

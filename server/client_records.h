@@ -42,9 +42,9 @@ class ClientRecords {
 
   // The clients of earlier instances that have something to reclaim.
   std::vector<Record> Owed() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether somebody else may still reclaim under this name.
-  bool BelongsToAnother(const std::string& client_id_string, const Principal& principal) const
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether somebody else than `client` may still reclaim under its name: who is known neither by
+  // the verifier nor by the principal.
+  bool BelongsToAnother(const Record& client) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The record of a client that has taken its name. If an earlier instance of the server knew the
   // same instance of it, what it had is its to reclaim. Null when all are taken: the client will

@@ -45,22 +45,19 @@ DafsStatus ClientTable::Confirm(const std::shared_ptr<Client>& client, const Pri
     if (client->superseded_) return DafsStatus::kClidInUse;
     if (client->principal_.method != principal.method) return DafsStatus::kClidInUse;
   } else {
+    const ClientRecords::Record record{client->client_id_string(), client->verifier(), principal,
+                                       nullptr};
     auto known = confirmed_.find(client->client_id_string());
     if (known != confirmed_.end()) {
       if (known->second->principal_ != principal) return DafsStatus::kClidInUse;
       known->second->superseded_ = true;
       *replaced = std::move(known->second);
       confirmed_.erase(known);
-    } else if (records_ != nullptr &&
-               records_->BelongsToAnother(client->client_id_string(), principal)) {
+    } else if (records_ != nullptr && records_->BelongsToAnother(record)) {
       return DafsStatus::kClidInUse;  // whoever had the name may still reclaim under it
     }
     client->confirmed_ = true;
-    Holdings* recorded = nullptr;
-    if (records_ != nullptr) {
-      recorded =
-          records_->Take({client->client_id_string(), client->verifier(), principal, nullptr});
-    }
+    Holdings* recorded = records_ != nullptr ? records_->Take(record) : nullptr;
     client->holdings_ = recorded != nullptr ? recorded : &client->unrecorded_;
     client->principal_ = principal;
     unconfirmed_.erase(Key(client->client_id_string(), client->verifier()));

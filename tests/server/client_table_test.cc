@@ -1,0 +1,76 @@
+// Whose a name is: of the clients that are here, and of those that an earlier instance of the
+// server has recorded.
+#include "server/client_table.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "server/client_records.h"
+
+namespace dafs::server {
+namespace {
+
+using wire::AuthType;
+using wire::DafsStatus;
+
+class ClientTableTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "/dafs-clients-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    directory_ = name;
+    Start();
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  // A new instance of the server.
+  void Start() {
+    table_.reset();
+    auto records = ClientRecords::Open(directory_, /*stable=*/false);
+    ASSERT_TRUE(records.ok()) << records.status();
+    records_ = *std::move(records);
+    table_ = std::make_unique<ClientTable>(ClientTable::Options());
+    table_->SetRecords(records_.get());
+  }
+
+  static Principal At(const char* address, AuthType method = AuthType::kNone) {
+    return {.method = method, .host = *PeerAddress::Parse(address)};
+  }
+  // A session of instance `verifier` of the client "c1".
+  DafsStatus Connect(uint64_t verifier, const Principal& principal) {
+    client_ = table_->Connect("c1", wire::OpaqueFromUint64<wire::Verifier>(verifier), 0);
+    return table_->Confirm(client_, principal, now_, &replaced_);
+  }
+  // The same, and it holds an open.
+  void ConnectAndOpen(uint64_t verifier, const Principal& principal) {
+    ASSERT_EQ(Connect(verifier, principal), DafsStatus::kOk);
+    ++client_->holdings()->opens;
+  }
+
+  std::string directory_;
+  std::unique_ptr<ClientRecords> records_;  // outlives the table
+  std::unique_ptr<ClientTable> table_;
+  absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
+  std::shared_ptr<Client> client_;
+  std::shared_ptr<Client> replaced_;
+};
+
+// Shows DAFS-3.1.1.3-02, DAFS-3.1.1.3-05: who knows the verifier may come from another address, in
+// the next instance of the server as in this one; anybody else must come from the same.
+TEST_F(ClientTableTest, AfterARestartAClientIsKnownByItsVerifierToo) {
+  ConnectAndOpen(1, At("192.0.2.1"));
+  EXPECT_EQ(Connect(1, At("192.0.2.2")), DafsStatus::kOk);
+  EXPECT_EQ(Connect(2, At("192.0.2.2")), DafsStatus::kClidInUse);
+  Start();
+  EXPECT_EQ(Connect(2, At("192.0.2.2")), DafsStatus::kClidInUse);
+  EXPECT_EQ(Connect(1, At("192.0.2.2", AuthType::kDefault)), DafsStatus::kClidInUse);
+  EXPECT_EQ(Connect(1, At("192.0.2.2")), DafsStatus::kOk);
+  EXPECT_EQ(client_->holdings()->lost_opens, 1u);
+}
+
+}  // namespace
+}  // namespace dafs::server
