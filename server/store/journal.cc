@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/store/fd.h"
 #include "server/store/identity.h"
+#include "server/store/store.h"
 #include "wire/log.h"
 
 namespace dafs::server {
@@ -72,9 +73,11 @@ void Operation::Done(DafsStatus status, std::span<const int> changed) {
     const ScopedPrivilege privilege;
     for (int fd : changed) {
       Fd open_fd(open(FdPath(fd).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-      if (!open_fd.ok() || fsync(open_fd.get()) != 0) {
-        LogWarning(absl::StrCat("a change was executed and could not be made stable"));
-      }
+      const bool synced = open_fd.ok() && fsync(open_fd.get()) == 0;
+      if (synced) continue;
+      LogWarning(absl::StrCat("a change was executed and could not be made stable"));
+      // What fsync tells of a file's data it tells nobody again.
+      if (open_fd.ok()) store_->NoteLoss();
     }
   }
   slot_->status = status;

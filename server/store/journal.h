@@ -25,6 +25,8 @@
 
 namespace dafs::server {
 
+class Store;
+
 enum class SlotState : uint32_t {
   kEmpty,     // nothing: the request was not executed
   kIntent,    // under way: whether it was executed is for the file system to tell
@@ -165,9 +167,11 @@ static_assert(std::atomic<SlotState>::is_always_lock_free);
 // until after Done. One thread at a time.
 class Operation {
  public:
-  // With `file` each step is on stable storage before the next begins (--stable=power).
-  Operation(JournalSlot& slot, const MappedFile* file, uint16_t seq_number, wire::Proc procedure)
-      : slot_(&slot), file_(file), seq_number_(seq_number), procedure_(procedure) {}
+  // With `file` each step is on stable storage before the next begins (--stable=power); `store`,
+  // whose files they change, is told what that may have lost.
+  Operation(JournalSlot& slot, const MappedFile* file, Store* store, uint16_t seq_number,
+            wire::Proc procedure)
+      : slot_(&slot), file_(file), store_(store), seq_number_(seq_number), procedure_(procedure) {}
 
   Intent& Prepare();
   void Begin();
@@ -188,6 +192,7 @@ class Operation {
 
   JournalSlot* slot_;
   const MappedFile* file_;
+  Store* store_;
   uint16_t seq_number_;
   wire::Proc procedure_;
 };

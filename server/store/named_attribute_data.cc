@@ -240,7 +240,12 @@ DafsStatus NamedAttributes::Commit(const Caller& caller, const wire::CommitArgs&
   if (!target.object->is_regular() && !target.object->is_dir()) return DafsStatus::kOk;
   ScopedPrivilege privilege;
   const Fd fd(open(FdPath(target.object->path_fd()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.ok() || fsync(fd.get()) != 0) return StatusFromErrno();
+  if (!fd.ok()) return StatusFromErrno();
+  if (fsync(fd.get()) != 0) {  // may have told of the loss of the file's own data
+    const int error = errno;
+    store_.write_verifier->Change();
+    return StatusFromErrno(error);
+  }
   return DafsStatus::kOk;
 }
 

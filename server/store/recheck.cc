@@ -97,7 +97,8 @@ class Rechecker {
     // The loss of power can leave the size of what was not written. Cut off, it is appended again.
     const bool certain = store_.options.stable == Stable::kProcess;
     if (certain && size == intent_.size + intent_.length && intent_.length > 0) {
-      return fsync(fd->get()) == 0;
+      if (fsync(fd->get()) == 0) return true;
+      store_.write_verifier->Change();
     }
     if (size > intent_.size && ftruncate(fd->get(), static_cast<off_t>(intent_.size)) == 0) {
       fsync(fd->get());

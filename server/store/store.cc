@@ -49,6 +49,8 @@ void Store::EndGrace(absl::Time now) {
   impl_->SweepOrphans();
 }
 
+void Store::NoteLoss() { impl_->write_verifier->Change(); }
+
 size_t Store::open_count() const { return impl_->opens.size(); }
 
 size_t Store::lock_count() const { return impl_->locks.size(); }

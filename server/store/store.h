@@ -339,6 +339,9 @@ class Store {
   // To be called regularly: when the period has ended, what nobody reclaimed goes.
   void EndGrace(absl::Time now);
 
+  // Uncommitted data may have been lost: every client has to write again (6.5.8).
+  void NoteLoss();
+
   // --- For statistics and tests ----------------------------------------------------------------
 
   size_t open_count() const;              // opens held by clients

@@ -43,7 +43,7 @@ class JournalTest : public testing::Test {
     std::memcpy(image.data(), slot_, image.size());
   }
   void Begin(uint16_t seq, const std::string& name, std::vector<Image>& images) {
-    operation_.emplace(*slot_, &*file_, seq, Proc::kRemove);
+    operation_.emplace(*slot_, &*file_, /*store=*/nullptr, seq, Proc::kRemove);
     Intent& intent = operation_->Prepare();
     Keep(images);
     Intent::SetName(intent.name, name);

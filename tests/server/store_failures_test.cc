@@ -9,6 +9,8 @@
 #include <atomic>
 #include <cerrno>
 
+#include "server/store/journal.h"
+#include "server/store/mapped_file.h"
 #include "tests/server/store_fixture.h"
 
 namespace {
@@ -18,6 +20,7 @@ std::atomic<bool> no_xattrs{false};
 std::atomic<bool> no_usage{false};
 std::atomic<int> whole_syncs{0};
 std::atomic<int> write_error{0};  // of pwritev2, unless 0
+std::atomic<int> sync_error{0};   // of fsync, unless 0
 
 }  // namespace
 
@@ -40,6 +43,8 @@ int fstatvfs(int, struct statvfs* usage) noexcept {
 
 int fsync(int fd) {
   ++whole_syncs;
+  errno = sync_error;
+  if (sync_error != 0) return -1;
   return static_cast<int>(syscall(SYS_fsync, fd));
 }
 
@@ -62,7 +67,7 @@ class StoreFailuresTest : public StoreTest {
   }
   void TearDown() override {
     no_xattrs = no_usage = false;
-    write_error = 0;
+    write_error = sync_error = 0;
     StoreTest::TearDown();
   }
 
@@ -136,6 +141,57 @@ TEST_F(StoreFailuresTest, AStableWriteThatFailsChangesTheVerifier) {
               wire::Name(DafsStatus::kOk));
     EXPECT_NE(CommitVerifier(f), written.verifier);
   }
+}
+
+// Shows DAFS-6.5.8-05: so it is wherever a file is synced, since the kernel tells only one of it.
+TEST_F(StoreFailuresTest, ASetattrThatCannotBeMadeStableChangesTheVerifier) {
+  auto slots = MappedFile::Create(Path("state/slots"), 2 * JournalSlot::kBytes);
+  ASSERT_TRUE(slots.ok()) << slots.status();
+  auto* slot = reinterpret_cast<JournalSlot*>(slots->bytes().data());
+  const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
+  WriteResult written;
+  ASSERT_OK(Write(root_, f, 0, "data", wire::StableHow::kUnstable, &written));
+  Operation operation(*slot, &*slots, store_.get(), 1, wire::Proc::kSetattrInline);
+  Caller caller = root_;
+  caller.operation = &operation;
+  wire::FileAttributes attributes;
+  attributes.set(wire::kFattrMode);
+  attributes.mode = 0600;
+  uint64_t set = 0;
+  sync_error = EIO;
+  EXPECT_OK(store_->Setattr(caller, f.filehandle, f.state_id, attributes, &set));
+  sync_error = 0;
+  EXPECT_NE(CommitVerifier(f), written.verifier);
+}
+
+// Shows DAFS-6.5.8-05
+TEST_F(StoreFailuresTest, AFailedCommitOfANamedAttributeChangesTheVerifier) {
+  const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
+  WriteResult written;
+  ASSERT_OK(Write(root_, f, 0, "data", wire::StableHow::kUnstable, &written));
+  wire::CommitArgs commit;
+  ASSERT_OK(store_->Openattr(root_, f.filehandle, &commit.filehandle));
+  wire::CommitRes unused;
+  sync_error = EIO;
+  EXPECT_DAFS(kIo, store_->Commit(root_, commit, &unused));
+  sync_error = 0;
+  EXPECT_NE(CommitVerifier(f), written.verifier);
+}
+
+// Shows DAFS-5.2.4-02: it is found not to have been executed, so the client appends again.
+TEST_F(StoreFailuresTest, AnAppendThatIsNotCertainIsTakenBack) {
+  const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
+  ASSERT_OK(Write(root_, f, 0, "0123456789"));
+  Intent intent;
+  intent.object = f.filehandle;
+  intent.size = 4;
+  intent.length = 6;
+  Result result;
+  EXPECT_TRUE(store_->Recheck(wire::Proc::kAppendInline, intent, &result));
+  sync_error = EIO;
+  EXPECT_FALSE(store_->Recheck(wire::Proc::kAppendInline, intent, &result));
+  sync_error = 0;
+  EXPECT_EQ(Read(root_, f), "0123");
 }
 
 }  // namespace
