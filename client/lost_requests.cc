@@ -1,6 +1,7 @@
 #include "client/lost_requests.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -146,7 +147,7 @@ dat::Task<absl::StatusOr<bool>> LostRequests::AnyExecuted(std::span<CallBase* co
 
 dat::Task<absl::StatusOr<LostRequests::Fate>> LostRequests::Ask(CallBase& call,
                                                                 absl::Time deadline) {
-  const absl::Time patience = dat::Loop::Now() + 3 * client_.options().silence;
+  std::optional<Waits::Note> note;  // while the server settles the old session
   absl::Duration delay = kDelayLeast;
   int damaged = 0;
   for (;;) {
@@ -180,7 +181,10 @@ dat::Task<absl::StatusOr<LostRequests::Fate>> LostRequests::Ask(CallBase& call,
       case DafsStatus::kChksum:
         if (++damaged > kMostDamaged) co_return Fate::kForgotten;
         continue;
-      case DafsStatus::kBadSession:  // the server has not noticed its end yet
+      // The server has not noticed its end yet, or still executes what came by it: the call may be
+      // carried out at any time. It must neither fail nor be issued beside the old one, so it waits
+      // for as long as that takes.
+      case DafsStatus::kBadSession:
       case DafsStatus::kDelay:
       case DafsStatus::kGrace:
       case DafsStatus::kResource:
@@ -188,11 +192,12 @@ dat::Task<absl::StatusOr<LostRequests::Fate>> LostRequests::Ask(CallBase& call,
       default:  // UNKNOWN_SESSION: it restarted without its cache; NOTSUPP: it has none
         co_return Fate::kForgotten;
     }
-    if (dat::Loop::Now() > patience) co_return Fate::kForgotten;
-    if (dat::Loop::Now() + delay > deadline) {
-      co_return absl::DeadlineExceededError(absl::StrCat(
-          Text(wire::Name(call.proc())), ": the server still settles the old session"));
-    }
+    const std::string what =
+        absl::StrCat(Text(wire::Name(call.proc())), ": the server still settles the old session (",
+                     Text(wire::Name(answer)), ")");
+    if (dat::Loop::Now() + delay > deadline) co_return absl::DeadlineExceededError(what);
+    if (!note.has_value()) note.emplace(waits_, what);
+    waits_.Look(dat::Loop::Now());
     dat::Task<absl::Status> pause = connection_.Pause(delay);
     CO_RETURN_IF_ERROR(co_await pause);
     delay = std::min(delay * 2, kDelayMost);

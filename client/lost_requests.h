@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "client/call.h"
 #include "client/client.h"
+#include "client/waits.h"
 #include "wire/dat/task.h"
 
 namespace dafs::client {
@@ -22,8 +23,9 @@ class Connection;
 
 class LostRequests {
  public:
-  // Both outlive it.
-  LostRequests(Client& client, Connection& connection) : client_(client), connection_(connection) {}
+  // All outlive it.
+  LostRequests(Client& client, Connection& connection, Waits& waits)
+      : client_(client), connection_(connection), waits_(waits) {}
 
   // What is to be done with a chain after Resolve.
   enum class Next : uint8_t {
@@ -62,6 +64,7 @@ class LostRequests {
 
   Client& client_;
   Connection& connection_;
+  Waits& waits_;
   // How many chains still ask about each session that was lost.
   absl::flat_hash_map<wire::SessionId, int> claims_;
   std::vector<wire::SessionId> lost_;     // over, but asked about

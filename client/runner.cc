@@ -104,9 +104,9 @@ Runner::Runner(Client& client, dat::Loop& loop, Connection& connection)
     : client_(client),
       loop_(loop),
       connection_(connection),
-      lost_(client, connection),
-      registration_(client, loop, connection),
-      waits_(client.options().server_name) {}
+      waits_(client.options().server_name),
+      lost_(client, connection, waits_),
+      registration_(client, loop, connection) {}
 
 absl::Time Runner::DeadlineFromNow() const {
   const ClientOptions& options = client_.options();

@@ -77,9 +77,9 @@ class Runner {
   Client& client_;
   dat::Loop& loop_;
   Connection& connection_;
+  Waits waits_;
   LostRequests lost_;
   Registration registration_;
-  Waits waits_;
   Reclaim* reclaim_ = nullptr;
 };
 

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "client/connection.h"
+#include "client/text.h"
 #include "tests/client/scripted_fixture.h"
 
 namespace dafs::client::testing {
@@ -142,6 +143,75 @@ TEST_F(FilesRecoveryTest, AServerThatStillHoldsTheOldSessionIsAskedAgain) {
   };
   ASSERT_OK(MakeDirectory());
   EXPECT_EQ(server_.executed[Proc::kCreate], 1);
+}
+
+// Shows DAFS-5.2.5-02: what still executes may be carried out at any time, however long it takes.
+TEST_F(FilesRecoveryTest, AChangeThatTheServerStillSettlesIsWaitedFor) {
+  options_.silence = absl::Milliseconds(40);
+  MakeFiles();
+  int changes = 0;
+  for (DafsStatus status :
+       {DafsStatus::kBadSession, DafsStatus::kDelay, DafsStatus::kGrace, DafsStatus::kResource}) {
+    int refusals = 6;  // 630 ms
+    LoseOnce(Proc::kCreate, true);
+    server_.script = [&, inner = std::move(server_.script)](ScriptedConnection& c,
+                                                            const Request& request) {
+      if (request.header.procedure != Proc::kCheckResponse || refusals == 0) {
+        return inner(c, request);
+      }
+      --refusals;
+      if (refusals == 0) {
+        EXPECT_EQ(files_->Report().waiting,
+                  absl::StrCat("CREATE: the server still settles the old session (",
+                               Text(wire::Name(status)), ")"));
+      }
+      c.Refuse(request, status);
+      return true;
+    };
+    EXPECT_OK(MakeDirectory());
+    EXPECT_EQ(refusals, 0);
+    EXPECT_EQ(server_.executed[Proc::kCreate], ++changes);
+  }
+}
+
+// Also where a repetition by itself would do no harm: the old one, carried out later, would undo
+// what was written since.
+TEST_F(FilesRecoveryTest, NothingIsIssuedBesideWhatTheServerStillSettles) {
+  options_.silence = absl::Milliseconds(40);
+  MakeFiles();
+  absl::StatusOr<OpenFile> file = Open("file");
+  ASSERT_OK(file);
+  int refusals = 6;
+  LoseOnce(Proc::kWriteInline, false);
+  server_.script = [&, inner = std::move(server_.script)](ScriptedConnection& c,
+                                                          const Request& request) {
+    if (request.header.procedure == Proc::kCheckResponse && refusals > 0) {
+      --refusals;
+      c.Refuse(request, DafsStatus::kBadSession);
+      return true;
+    }
+    if (request.header.procedure == Proc::kWriteInline && server_.connections_made > 1) {
+      EXPECT_EQ(refusals, 0);
+    }
+    return inner(c, request);
+  };
+  ASSERT_OK(Write(*file, 0, "data"));
+  EXPECT_EQ(server_.Count(Proc::kWriteInline), 2);
+}
+
+TEST_F(FilesRecoveryTest, AChangeThatIsSettledTooLongForASoftMountFails) {
+  options_.soft = true;
+  options_.timeout = absl::Milliseconds(200);
+  MakeFiles();
+  LoseOnce(Proc::kCreate, true);
+  server_.script = [&, inner = std::move(server_.script)](ScriptedConnection& c,
+                                                          const Request& request) {
+    if (request.header.procedure != Proc::kCheckResponse) return inner(c, request);
+    c.Refuse(request, DafsStatus::kBadSession);
+    return true;
+  };
+  absl::StatusOr<Node> node = MakeDirectory();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(node.status())) << node.status();
 }
 
 TEST_F(FilesRecoveryTest, AServerThatLostItsCacheLeavesAnUnknownFate) {
