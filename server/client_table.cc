@@ -49,7 +49,7 @@ DafsStatus ClientTable::Confirm(const std::shared_ptr<Client>& client, const Pri
                                        nullptr};
     auto known = confirmed_.find(client->client_id_string());
     if (known != confirmed_.end()) {
-      if (known->second->principal_ != principal) return DafsStatus::kClidInUse;
+      if (!MayReplace(principal, *known->second, now)) return DafsStatus::kClidInUse;
       known->second->superseded_ = true;
       *replaced = std::move(known->second);
       confirmed_.erase(known);
@@ -67,6 +67,11 @@ DafsStatus ClientTable::Confirm(const std::shared_ptr<Client>& client, const Pri
   ++client->sessions_;
   client->Renew(now);
   return DafsStatus::kOk;
+}
+
+bool ClientTable::MayReplace(const Principal& principal, const Client& old, absl::Time now) const {
+  if (old.principal_ == principal) return true;
+  return old.principal_.method == principal.method && HasExpired(old, now);
 }
 
 void ClientTable::SessionClosed(const std::shared_ptr<Client>& client) {
@@ -101,7 +106,7 @@ std::vector<wire::ClientId> ClientTable::Expire(absl::Time now) {
   for (auto it = confirmed_.begin(); it != confirmed_.end();) {
     Client& client = *it->second;
     Holdings& held = *client.holdings();
-    if (client.renewed() + options_.lease_time > now) {
+    if (!HasExpired(client, now)) {
       held.expired = 0;
       client.expired_ = absl::InfiniteFuture();
       ++it;

@@ -6,7 +6,8 @@
 // Spec gap: DAFS_AUTH_NONE and DAFS_AUTH_DEFAULT name no principal. Here it is the host that a
 // client connects from, together with the method. Several addresses of one host count as one to a
 // client that knows the verifier of the instance (case B); a new verifier (case C), which gives up
-// the old instance's state, must come from the old instance's address.
+// the old instance's state, must come from the old instance's address while that has a lease. What
+// is kept without one is a courtesy that anybody may end, and the host may have got a new address.
 // Thread-safe; nothing blocks.
 #pragma once
 
@@ -114,6 +115,12 @@ class ClientTable {
  private:
   using Key = std::pair<std::string, wire::Verifier>;
 
+  bool HasExpired(const Client& client, absl::Time now) const {
+    return client.renewed() + options_.lease_time <= now;
+  }
+  // Whether a new instance may take the name of `old`.
+  bool MayReplace(const Principal& principal, const Client& old, absl::Time now) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(Client& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetReplaced(std::vector<wire::ClientId>* released) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -72,5 +72,21 @@ TEST_F(ClientTableTest, AfterARestartAClientIsKnownByItsVerifierToo) {
   EXPECT_EQ(client_->holdings()->lost_opens, 1u);
 }
 
+// Shows DAFS-3.1.1.3-05, DAFS-4.4.1.2-34: what an old instance keeps as a courtesy goes to the new
+// one, whose host may have got another address meanwhile; not before, nor to another method.
+TEST_F(ClientTableTest, WithoutALeaseAnInstanceIsReplacedFromAnotherAddress) {
+  ConnectAndOpen(1, At("192.0.2.1"));
+  const std::shared_ptr<Client> old = client_;
+  now_ += ClientTable::Options().lease_time - absl::Seconds(1);
+  EXPECT_EQ(Connect(2, At("192.0.2.2")), DafsStatus::kClidInUse);
+  EXPECT_EQ(replaced_, nullptr);
+  EXPECT_FALSE(old->superseded());
+  now_ += absl::Seconds(1);
+  EXPECT_EQ(Connect(2, At("192.0.2.2", AuthType::kDefault)), DafsStatus::kClidInUse);
+  EXPECT_EQ(Connect(2, At("192.0.2.2")), DafsStatus::kOk);
+  EXPECT_EQ(replaced_, old);
+  EXPECT_TRUE(old->superseded());
+}
+
 }  // namespace
 }  // namespace dafs::server
