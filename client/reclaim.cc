@@ -19,6 +19,8 @@ using wire::LockRange;
 
 namespace {
 
+constexpr absl::Duration kPause = absl::Seconds(1);  // before it is all tried again
+
 // LOCK, LOCKU under the name that the server has just given the open, which the client does not use
 // yet.
 template <class Args>
@@ -75,10 +77,10 @@ dat::Task<void> Reclaim::ReclaimAll() {
     dat::Task<absl::Status> task = ReclaimUnder(session->negotiated().client_id);
     absl::Status status = co_await task;
     if (status.ok()) continue;
-    if (!absl::IsCancelled(status)) {
-      LogWarning(absl::StrCat(connection_.name(), ": reclaiming opens: ", status.message()));
-    }
-    break;
+    if (absl::IsCancelled(status)) break;
+    LogWarning(absl::StrCat(connection_.name(), ": reclaiming opens: ", status.message()));
+    dat::Task<absl::Status> pause = connection_.Pause(kPause);
+    if (!(co_await pause).ok()) break;
   }
   reclaiming_ = false;
   done_.WakeAll(absl::OkStatus());  // they look for themselves
@@ -91,7 +93,13 @@ dat::Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
     std::optional<Opens::Entry> entry = client_.opens().Find(open);
     if (!entry.has_value() || !entry->lost.ok()) continue;  // closed meanwhile, or given up
     dat::Task<absl::Status> task = ReclaimOpen(open);
-    CO_RETURN_IF_ERROR(co_await task);
+    absl::Status status = co_await task;
+    if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+        absl::IsCancelled(status)) {
+      co_return status;  // it says nothing about this open
+    }
+    // That of one user must not stand in the way of all others.
+    if (!status.ok()) GiveUpOpen(open, status);
   }
   reclaimed_under_ = client_id;
   // What the server had not committed may be gone with it, also where it was others of us who wrote

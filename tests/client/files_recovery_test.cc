@@ -1,6 +1,7 @@
 // What becomes of requests, opens and chains when a session is lost: the scripted server keeps a
 // Response Cache and forgets its opens when it restarts, as a real one does.
 #include <optional>
+#include <vector>
 
 #include "client/connection.h"
 #include "client/text.h"
@@ -255,6 +256,61 @@ TEST_F(FilesRecoveryTest, AnIdleClientReclaimsAtOnce) {
   ASSERT_OK(Open("file"));
   server_.Restart();
   ASSERT_TRUE(Until([&] { return server_.opens.size() == 1; }));
+}
+
+TEST_F(FilesRecoveryTest, AnOpenThatCannotBeReclaimedKeepsNoOtherFromIt) {
+  options_.soft = true;  // for an end of the test, should it never be done
+  options_.timeout = absl::Seconds(5);
+  MakeFiles();
+  const Identity me = who_;
+  const Identity other{1001, 100, {}};
+  std::vector<OpenFile> mine, others;
+  for (int i = 0; i < 4; ++i) {
+    who_ = i % 2 == 0 ? me : other;
+    absl::StatusOr<OpenFile> file = Open(absl::StrCat("file", i));
+    ASSERT_OK(file);
+    (i % 2 == 0 ? mine : others).push_back(*file);
+  }
+  who_ = me;
+  int refused = 0;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kRegisterCred ||
+        request.Decode<wire::RegisterCredArgs>().uid != 1001) {
+      return false;
+    }
+    ++refused;
+    c.Refuse(request, DafsStatus::kInval);
+    return true;
+  };
+  server_.Restart();
+  for (const OpenFile& file : mine) EXPECT_OK(Read(file));
+  EXPECT_EQ(server_.opens.size(), 2u);
+  EXPECT_EQ(refused, 2);
+  server_.script = nullptr;
+  who_ = other;
+  for (const OpenFile& file : others) EXPECT_FALSE(Read(file).ok());
+}
+
+// Each round of it asks nine times, until one of the answers is whole.
+TEST_F(FilesRecoveryTest, AReclaimThatFailsIsTriedAgainAfterAPause) {
+  options_.checksums = true;
+  MakeFiles();
+  absl::StatusOr<OpenFile> file = Open("file");
+  ASSERT_OK(file);
+  int damaged = 12;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kRegisterCred || damaged == 0) return false;
+    --damaged;
+    std::vector<std::byte> answer = c.Encoded(request, wire::RegisterCredRes(), {}, {});
+    answer.back() ^= std::byte{1};
+    c.Send(std::move(answer));
+    return true;
+  };
+  server_.Restart();
+  const absl::Time start = dat::Loop::Now();
+  ASSERT_OK(Read(*file));
+  EXPECT_EQ(damaged, 0);
+  EXPECT_GE(dat::Loop::Now() - start, absl::Seconds(1));
 }
 
 TEST_F(FilesRecoveryTest, AnOpenThatWasFetchedAcrossARestartIsReclaimed) {
