@@ -135,14 +135,11 @@ dat::Task<absl::StatusOr<wire::Verifier>> Files::Commit(const Identity& who,
                                                         const wire::FileHandle& file,
                                                         uint64_t offset, uint32_t size,
                                                         bool can_wait) {
-  CO_RETURN_IF_ERROR(client_.uncommitted().TakeFailure(file));
-  dat::Task<absl::StatusOr<wire::Verifier>> task =
-      committer_->CommitAll(who, file, offset, size, can_wait);
-  absl::StatusOr<wire::Verifier> verifier = co_await task;
-  // What failed meanwhile elsewhere is told now too.
-  absl::Status failure = client_.uncommitted().TakeFailure(file);
-  if (verifier.ok() && !failure.ok()) co_return failure;
-  co_return verifier;
+  return committer_->CommitAll(who, file, offset, size, can_wait);
+}
+
+absl::Status Files::TakeFailure(const wire::FileHandle& file) {
+  return client_.uncommitted().TakeFailure(file);
 }
 
 dat::Task<void> Files::CommitOfOthers(const Identity& who, const wire::FileHandle& file) {

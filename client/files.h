@@ -254,14 +254,17 @@ class Files {
                                                  uint32_t size, wire::StableHow stability);
   // Makes last what was written until now: COMMIT of the range (size 0: to the end), or of the
   // whole file where unstable writes are kept (client/uncommitted.h); those that the server has
-  // lost are written again first. An error is the server's, or one of data that could not be saved.
+  // lost are written again first. An error is the server's; TakeFailure tells whether data is lost.
   // `can_wait`: nobody waits for it, as of Close.
   dat::Task<absl::StatusOr<wire::Verifier>> Commit(const Identity& who,
                                                    const wire::FileHandle& file, uint64_t offset,
                                                    uint32_t size, bool can_wait = false);
+  // After any Commit: why data of `file` could not be made safe and is given up, here or by another
+  // worker. Once: whoever takes it tells all that have the file open.
+  absl::Status TakeFailure(const wire::FileHandle& file);
   // Before `who` changes the rights to `file`: makes safe what others have written to it. They
   // might not be let write it again, if the server lost it (WIRE R64); a file's owner is. How that
-  // went, their next Commit says.
+  // went, TakeFailure says.
   dat::Task<void> CommitOfOthers(const Identity& who, const wire::FileHandle& file);
 
   // ---- Ranges ------------------------------------------------------------------------------

@@ -135,7 +135,10 @@ absl::StatusOr<wire::FileAttributes> ExportSession::Stat(const IoFile& file) {
 }
 
 absl::Status ExportSession::Commit(const IoFile& file) {
-  return RunUntilDone(loop_, files_->Commit(who_, file.handle, 0, 0)).status();
+  const absl::Status committed =
+      RunUntilDone(loop_, files_->Commit(who_, file.handle, 0, 0)).status();
+  const absl::Status lost = files_->TakeFailure(file.handle);
+  return lost.ok() ? committed : lost;
 }
 
 absl::Status ExportSession::CacheHint(const IoFile& file, uint64_t offset, uint32_t count,

@@ -64,7 +64,7 @@ class Uncommitted {
   // verifier, and must be written again; or was, meanwhile, and another COMMIT must follow.
   bool AfterCommit(const wire::FileHandle& file, uint64_t covered, const wire::Verifier& verifier)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Its data cannot be made safe. Whoever commits it next is told `why`, once.
+  // Its data cannot be made safe, and is let go. TakeFailure tells `why`, once.
   void Fail(const wire::FileHandle& file, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status TakeFailure(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -9,26 +9,23 @@
 namespace dafs::fuse {
 namespace {
 
-enum class Failure : uint8_t {
-  kNone,
-  kGone,  // the file is, and its data with it
-  kLoss,  // the data did not reach the disk
-  kNow,   // the server could not just now: nothing is lost, the data is as uncommitted as before
-};
-
-Failure FailureOf(const absl::Status& status) {
-  if (status.ok()) return Failure::kNone;
-  if (!wire::HasDafsStatus(status)) return Failure::kNow;
+// Of a COMMIT: whether the data did not reach the disk. With any other the server could not just
+// now: nothing is lost, the data is as uncommitted as before.
+bool IsLoss(const absl::Status& status) {
+  if (!wire::HasDafsStatus(status)) return false;
   switch (wire::DafsFromStatus(status)) {
-    case wire::DafsStatus::kStale:
-      return Failure::kGone;
     case wire::DafsStatus::kIo:
     case wire::DafsStatus::kNoSpc:
     case wire::DafsStatus::kDquot:
-      return Failure::kLoss;
+      return true;
     default:
-      return Failure::kNow;
+      return false;
   }
+}
+
+// The file is gone, and its data with it.
+bool IsGone(const absl::Status& status) {
+  return wire::HasDafsStatus(status) && wire::DafsFromStatus(status) == wire::DafsStatus::kStale;
 }
 
 }  // namespace
@@ -92,25 +89,34 @@ void CommitQueue::Pump() {
   if (when_empty_ != nullptr && empty()) std::exchange(when_empty_, nullptr)();
 }
 
-dat::Task<void> CommitQueue::Commit(Entry entry) {
-  const OpenState& open = *entry.open;
-  client::WriteTracker::Mark mark = open.writes->BeforeCommit();
-  // Nobody waits for it: a message of its own would cost more than the COMMIT.
+dat::Task<absl::Status> CommitQueue::CommitFile(std::shared_ptr<OpenState> open, bool can_wait) {
+  client::WriteTracker& writes = *open->writes;
+  client::WriteTracker::Mark mark = writes.BeforeCommit();
   absl::StatusOr<wire::Verifier> verifier =
-      co_await files_.Commit(*open.opener, open.handle, 0, 0, /*can_wait=*/!ending_);
-  const Failure failure = FailureOf(verifier.status());
-  if (failure == Failure::kGone) {
-    open.writes->Forget();
-  } else if (failure == Failure::kNow) {
-    // The end does not wait for a better time.
-    if (!ending_ && !absl::IsCancelled(verifier.status())) Add(entry.open, entry.bytes);
-  } else {
-    absl::Status status = open.writes->AfterCommit(mark, verifier);
-    if (!status.ok()) {
-      // For the next fsync and close; there may be none any more.
-      open.writes->NoteFailure(status);
-      LogError("data that was written may be lost: " + std::string(status.message()));
-    }
+      co_await files_.Commit(*open->opener, open->handle, 0, 0, can_wait);
+  absl::Status status = writes.AfterCommit(mark, verifier);
+  const absl::Status lost = files_.TakeFailure(open->handle);
+  if (!lost.ok()) {  // who gave it up has logged it
+    writes.NoteFailure(lost);
+    // A refusal is what it was given up for.
+    co_return wire::HasDafsStatus(status) ? absl::OkStatus() : status;
+  }
+  if (!IsLoss(status)) co_return status;
+  if (!writes.doubtful()) {  // there may be no fsync and close any more
+    LogError("data that was written may be lost: " + std::string(status.message()));
+  }
+  writes.NoteFailure(status);
+  co_return absl::OkStatus();
+}
+
+dat::Task<void> CommitQueue::Commit(Entry entry) {
+  // Nobody waits for it: a message of its own would cost more than the COMMIT.
+  dat::Task<absl::Status> committing = CommitFile(entry.open, /*can_wait=*/!ending_);
+  absl::Status status = co_await committing;
+  if (IsGone(status)) {
+    entry.open->writes->Forget();
+  } else if (!status.ok() && !ending_ && !absl::IsCancelled(status)) {
+    Add(entry.open, entry.bytes);  // the end does not wait for a better time
   }
   --running_;
   if (entry.done != nullptr) entry.done->Set(true);

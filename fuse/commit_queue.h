@@ -1,8 +1,8 @@
 // Data that was written and is not yet on the server's stable storage: a COMMIT is sent for it in
 // the background, kCommitAfter after it was written, or as soon as there are more than kMostBytes
 // of it. It leaves with the next request of a program, or after a moment. close(2) waits for none
-// of that, as on a local file system; fsync(2) does its own.
-// Spec: 6.5.8 (COMMIT), 6.5.38 (unstable writes).
+// of that, as on a local file system; fsync(2) has its own at once. What a COMMIT finds lost is
+// noted for each open file, whoever asked for it. Spec: 6.5.8 (COMMIT), 6.5.38 (unstable writes).
 // Belongs to one worker's thread. Never blocks.
 #pragma once
 
@@ -40,6 +40,10 @@ class CommitQueue {
   void Add(const std::shared_ptr<OpenState>& open, uint64_t bytes);
   // Makes what was written to the file of `open` last, as soon as its turn comes.
   dat::Task<void> CommitNow(std::shared_ptr<OpenState> open);
+  // COMMIT at once, whatever is waiting; fsync(2). OK: it is safe, or lost, which every open file
+  // is told (WriteTracker::TakeError). An error leaves the data as uncommitted as it was: told to
+  // nobody else. `can_wait`: see Files::Commit.
+  dat::Task<absl::Status> CommitFile(std::shared_ptr<OpenState> open, bool can_wait);
   // The end: everything is committed now; `done` runs when that is over, perhaps at once.
   void CommitAll(std::function<void()> done);
   bool empty() const { return waiting_.empty() && running_ == 0; }

@@ -180,12 +180,9 @@ dat::Task<void> Operations::Write(Call& call) {
 // Makes what was written to the file last. `always`: also when nothing of ours is uncommitted.
 dat::Task<absl::Status> Operations::Commit(std::shared_ptr<OpenState> open, bool always) {
   if (!always && !open->writes->uncommitted()) co_return open->writes->TakeError(open->told);
-  client::WriteTracker::Mark mark = open->writes->BeforeCommit();
-  absl::StatusOr<wire::Verifier> verifier =
-      co_await files_.Commit(*open->opener, open->handle, 0, 0);
-  absl::Status status = open->writes->AfterCommit(mark, verifier);
-  if (status.ok()) status = open->writes->TakeError(open->told);
-  co_return status;
+  dat::Task<absl::Status> committing = commits_.CommitFile(open, /*can_wait=*/false);
+  absl::Status status = co_await committing;
+  co_return status.ok() ? open->writes->TakeError(open->told) : status;
 }
 
 // close(2): an error that is known is told. What was written is with the server, which does not

@@ -542,8 +542,28 @@ TEST_F(FilesRecoveryTest, DataThatCannotBeWrittenAgainIsToldToTheNextFsync) {
     c.Refuse(request, DafsStatus::kNoSpc);
     return true;
   };
-  absl::Status status = Await(files_->Commit(who_, file->handle, 0, 0)).status();
+  Await(files_->Commit(who_, file->handle, 0, 0)).IgnoreError();
+  absl::Status status = files_->TakeFailure(file->handle);
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kNoSpc) << status;
+  EXPECT_OK(files_->TakeFailure(file->handle));
+}
+
+// What another asks for in the meantime does not hide it, nor fail for it.
+TEST_F(FilesRecoveryTest, WhatIsLostIsNotToldToWhoAllocates) {
+  MakeFiles();
+  absl::StatusOr<OpenFile> file = Open("file");
+  ASSERT_OK(file);
+  client_->uncommitted().Fail(file->handle, wire::StatusFromDafs(DafsStatus::kRofs));
+  ASSERT_OK(Write(*file, 0, "data"));
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kAllocate) return false;
+    c.Answer(request, wire::AllocateRes());
+    return true;
+  };
+  EXPECT_OK(Await(
+      files_->Allocate(who_, file->handle, file->state_id, wire::AllocateMode::kPunchHole, 0, 4)));
+  absl::Status status = files_->TakeFailure(file->handle);
+  EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kRofs) << status;
 }
 
 template <class T>

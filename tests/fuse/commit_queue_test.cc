@@ -1,0 +1,104 @@
+// What becomes of data that a COMMIT finds lost: every open file is told once, whoever asked. The
+// server is scripted: a correct one loses nothing.
+#include "fuse/commit_queue.h"
+
+#include <cstring>
+
+#include "tests/client/scripted_fixture.h"
+
+namespace dafs::fuse {
+namespace {
+
+using client::testing::In;
+using client::testing::Request;
+using client::testing::ScriptedConnection;
+using wire::DafsStatus;
+using wire::Proc;
+
+class CommitQueueTest : public client::testing::ScriptedTest {
+ protected:
+  void SetUp() override {
+    MakeFiles();
+    queue_.emplace(*files_);
+    client::OpenRequest request;
+    request.name = "file";
+    request.owner = "owner";
+    request.share_access = wire::kShareBoth;
+    request.create = true;
+    absl::StatusOr<client::OpenFile> file = Await(files_->Open(who_, request));
+    ASSERT_OK(file);
+    writer_->handle = file->handle;
+    writer_->state_id = file->state_id;
+    writer_->opener = std::make_shared<client::Identity>(who_);
+    writer_->writes = std::make_shared<client::WriteTracker>();
+    client::BufferLease lease = files_->buffers().TryAcquire(client::BufferUse::kWriteSource, 4096);
+    std::memcpy(lease.payload(), "data", 4);
+    absl::StatusOr<client::WriteResult> written = Await(files_->Write(
+        who_, file->handle, file->state_id, 0, lease, 0, 4, wire::StableHow::kUnstable));
+    ASSERT_OK(written);
+    writer_->writes->NoteWrite(*written);
+  }
+  void TearDown() override { queue_.reset(); }
+
+  void Refuse(Proc proc, DafsStatus status) {
+    server_.script = [=](ScriptedConnection& c, const Request& request) {
+      if (request.header.procedure != proc) return false;
+      c.Refuse(request, status);
+      return true;
+    };
+  }
+  // In the background, as for a file that is closed.
+  void CommitBehind() {
+    bool done = false;
+    dat::Start(
+        [](CommitQueue& queue, std::shared_ptr<OpenState> open, bool* done) -> dat::Task<void> {
+          dat::Task<void> committing = queue.CommitNow(std::move(open));
+          co_await committing;
+          *done = true;
+        }(*queue_, writer_, &done));
+    ASSERT_TRUE(Until([&] { return done; }));
+  }
+  absl::Status Fsync() { return Await(queue_->CommitFile(writer_, /*can_wait=*/false)); }
+  DafsStatus Told(client::WriteTracker::Told& told) {
+    return wire::DafsFromStatus(writer_->writes->TakeError(told));
+  }
+
+  std::shared_ptr<OpenState> writer_ = std::make_shared<OpenState>();
+  client::WriteTracker::Told other_;  // another descriptor's
+  std::optional<CommitQueue> queue_;
+};
+
+// Shows DAFS-6.5.8-07.
+TEST_F(CommitQueueTest, WhatCannotBeWrittenAgainIsToldWhoeverFoundItLost) {
+  server_.Restart();
+  Refuse(Proc::kWriteInline, DafsStatus::kRofs);
+  CommitBehind();
+  CommitBehind();  // nothing is kept any more, and all is well
+  EXPECT_OK(Fsync());
+  EXPECT_EQ(Told(writer_->told), DafsStatus::kRofs);
+  EXPECT_EQ(Told(writer_->told), DafsStatus::kOk);
+  EXPECT_EQ(Told(other_), DafsStatus::kRofs);
+  EXPECT_EQ(Told(other_), DafsStatus::kOk);
+}
+
+TEST_F(CommitQueueTest, WhatAnFsyncFindsLostIsToldEveryOpenFile) {
+  Refuse(Proc::kCommit, DafsStatus::kIo);
+  EXPECT_OK(Fsync());
+  EXPECT_EQ(Told(other_), DafsStatus::kIo);
+  EXPECT_EQ(Told(writer_->told), DafsStatus::kIo);
+  EXPECT_EQ(Told(writer_->told), DafsStatus::kOk);
+}
+
+TEST_F(CommitQueueTest, ACommitThatOnlyCouldNotBeDoneNowIsToldToNobodyElse) {
+  Refuse(Proc::kCommit, DafsStatus::kPerm);
+  EXPECT_EQ(wire::DafsFromStatus(Fsync()), DafsStatus::kPerm);
+  EXPECT_EQ(Told(writer_->told), DafsStatus::kOk);
+  EXPECT_EQ(Told(other_), DafsStatus::kOk);
+  server_.script = nullptr;
+  EXPECT_OK(Fsync());
+  EXPECT_EQ(server_.written["file"].size(), 4u);
+  EXPECT_FALSE(writer_->writes->uncommitted());
+}
+
+}  // namespace
+}  // namespace dafs::fuse
