@@ -4,8 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -175,7 +177,8 @@ void ResponseCache::Load(const std::string& path, absl::Time now) {
   absl::MutexLock lock(&mutex_);
   bytes_ += cache->file_bytes();
   const wire::SessionId session_id = cache->session_id();
-  caches_[session_id] = {.cache = std::move(cache), .lost = true, .since = now};
+  const PeerAddress host = cache->owner().principal.host;
+  caches_[session_id] = {.cache = std::move(cache), .host = host, .lost = true, .since = now};
 }
 
 std::string ResponseCache::PathOf(const wire::SessionId& session_id) const {
@@ -191,7 +194,7 @@ std::shared_ptr<SessionCache> ResponseCache::Create(const wire::SessionId& sessi
   const size_t size = SessionCache::FileBytes(streams);
   {
     absl::MutexLock lock(&mutex_);
-    while (bytes_ + size > options_.max_bytes && MakeRoom(owner.client_id_string)) {
+    while (bytes_ + size > options_.max_bytes && MakeRoom(owner, size)) {
     }
     if (bytes_ + size > options_.max_bytes) {
       LogWarning(absl::StrCat("session without a response cache: ", bytes_, " of ",
@@ -210,7 +213,8 @@ std::shared_ptr<SessionCache> ResponseCache::Create(const wire::SessionId& sessi
   }
   auto cache = std::make_shared<SessionCache>(*std::move(file), session_id, order, owner, streams,
                                               options_.stable);
-  caches_[session_id] = {.cache = cache, .lost = false, .since = absl::InfiniteFuture()};
+  caches_[session_id] = {
+      .cache = cache, .host = owner.principal.host, .lost = false, .since = absl::InfiniteFuture()};
   return cache;
 }
 
@@ -239,15 +243,43 @@ DafsStatus ResponseCache::Find(const wire::SessionId& session_id, const CacheOwn
   return DafsStatus::kOk;
 }
 
-// Drops the oldest lost cache of the client, if it has one.
-bool ResponseCache::MakeRoom(const std::string& client_id_string) {
-  const Kept* oldest = nullptr;
-  for (const auto& [session_id, kept] : caches_) {
-    if (!kept.lost || kept.cache->owner().client_id_string != client_id_string) continue;
+// Drops one lost cache for a new one of `owner`: its client's oldest, else the oldest of the host
+// that keeps the most, if that is more than the client's host would have with the new one.
+bool ResponseCache::MakeRoom(const CacheOwner& owner, size_t size_bytes) {
+  struct Share {
+    size_t bytes = 0;
+    const Kept* oldest = nullptr;
+  };
+  const auto take_older = [](const Kept*& oldest, const Kept& kept) {
     if (oldest == nullptr || kept.since < oldest->since) oldest = &kept;
+  };
+  const Kept* drop = nullptr;
+  size_t own_bytes = size_bytes;
+  std::map<std::array<uint8_t, 16>, Share> lost;  // by host
+  for (const auto& [session_id, kept] : caches_) {
+    const bool own_host = kept.host == owner.principal.host;
+    if (own_host) own_bytes += kept.cache->file_bytes();
+    if (!kept.lost) continue;
+    Share& share = lost[kept.host.bytes];
+    share.bytes += kept.cache->file_bytes();
+    take_older(share.oldest, kept);
+    // A name alone is nobody's yet: whoever gives it may not have authenticated.
+    const CacheOwner& of = kept.cache->owner();
+    if (of.client_id_string == owner.client_id_string &&
+        (own_host || of.verifier == owner.verifier)) {
+      take_older(drop, kept);
+    }
   }
-  if (oldest == nullptr) return false;
-  Drop(wire::SessionId(oldest->cache->session_id()));
+  if (drop == nullptr) {
+    size_t most = own_bytes;
+    for (const auto& [host, share] : lost) {
+      if (share.bytes <= most) continue;
+      most = share.bytes;
+      drop = share.oldest;
+    }
+  }
+  if (drop == nullptr) return false;
+  Drop(wire::SessionId(drop->cache->session_id()));
   return true;
 }
 

@@ -111,7 +111,9 @@ class ResponseCache {
                                                              absl::Time now);
 
   // The cache of a new session; null if there is no room for one, which is logged. A client's own
-  // lost caches make room for its new one, oldest first; those of others never.
+  // lost caches make room for its new one, oldest first; those of others only where their host
+  // keeps more of them than the client's host would have then, so that no host takes up all there
+  // is by losing sessions.
   std::shared_ptr<SessionCache> Create(const wire::SessionId& session_id, wire::ByteOrder order,
                                        const CacheOwner& owner, uint32_t streams)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -137,6 +139,7 @@ class ResponseCache {
  private:
   struct Kept {
     std::shared_ptr<SessionCache> cache;
+    PeerAddress host;  // its client's
     bool lost = false;
     absl::Time since;  // when it was lost
   };
@@ -144,7 +147,7 @@ class ResponseCache {
   explicit ResponseCache(const Options& options) : options_(options) {}
   std::string PathOf(const wire::SessionId& session_id) const;
   void Load(const std::string& path, absl::Time now);
-  bool MakeRoom(const std::string& client_id_string) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MakeRoom(const CacheOwner& owner, size_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drop(const wire::SessionId& session_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;

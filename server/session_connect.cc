@@ -101,7 +101,8 @@ DafsStatus Session::Open(const wire::ClientConnectArgs& args) {
   credit_->Limit(posted);
   res.max_requests = posted;
   res.session_id = shared_.sessions->Open(*order_);
-  if (args.use_response_cache) {
+  // Whom no export admits modifies nothing.
+  if (args.use_response_cache && IsTrusted(options.exports, peer_)) {
     cache_ =
         shared_.responses->Create(res.session_id, *order_, AsCacheOwner(), options.max_requests);
     res.use_response_cache = cache_ != nullptr;

@@ -222,6 +222,92 @@ TEST_F(ResponseCacheTest, AClientMakesRoomForItsOwnNewSessions) {
   EXPECT_NE(Check(*neighbour, wire::Proc::kCreate), "DAFSERR_UNKNOWN_SESSION");
 }
 
+// Whom no export admits has nothing to ask about later, and takes no room.
+TEST_F(ResponseCacheTest, WhomNoExportAdmitsGetsNone) {
+  options_.exports[0].clients = {*Cidr::Parse("192.0.2.0/24")};
+  StartServer();
+  wire::ClientConnectAuthArgs args = CachedArgs("stranger");
+  args.auth_req.auth_type = wire::AuthType::kDefault;
+  auto stranger = Connection();
+  auto reply = stranger->Call(args);
+  EXPECT_EQ(reply.name(), "DAFS_STATUS_OK");
+  EXPECT_FALSE(reply.res.use_response_cache);
+  EXPECT_EQ(server_->response_cache_bytes(), 0u);
+}
+
+// The table itself, with room for four caches, and sessions of clients at several addresses.
+class ResponseCacheSharesTest : public ResponseCacheTest {
+ protected:
+  void SetUp() override {
+    ResponseCacheTest::SetUp();
+    if (IsSkipped()) return;
+    auto table = ResponseCache::Open(
+        {.state_dir = Path("state"), .max_bytes = 4 * SessionCache::FileBytes(kStreams)}, now_);
+    ASSERT_TRUE(table.ok()) << table.status();
+    table_ = *std::move(table);
+  }
+
+  static CacheOwner Owner(const std::string& name, const char* address, uint64_t verifier = 1) {
+    return {.client_id_string = name,
+            .verifier = wire::OpaqueFromUint64<wire::Verifier>(verifier),
+            .principal = {.host = *PeerAddress::Parse(address)}};
+  }
+  // A new session's; zero if it got none.
+  wire::SessionId Begin(const CacheOwner& owner) {
+    const auto id = wire::OpaqueFromUint64<wire::SessionId>(next_id_++);
+    auto cache = table_->Create(id, wire::ByteOrder::kLittle, owner, kStreams);
+    return cache == nullptr ? wire::SessionId() : id;
+  }
+  // The same, and the session is lost.
+  wire::SessionId Lose(const CacheOwner& owner) {
+    const auto id = wire::OpaqueFromUint64<wire::SessionId>(next_id_++);
+    auto cache = table_->Create(id, wire::ByteOrder::kLittle, owner, kStreams);
+    if (cache == nullptr) return {};
+    table_->Ended(*cache, /*keep=*/true, now_ += absl::Seconds(1));
+    return id;
+  }
+  bool IsKept(const wire::SessionId& id, const CacheOwner& owner) {
+    std::shared_ptr<SessionCache> cache;
+    return table_->Find(id, owner, wire::ByteOrder::kLittle, &cache) == wire::DafsStatus::kOk;
+  }
+
+  static constexpr uint32_t kStreams = 4;
+  absl::Time now_ = absl::UnixEpoch();
+  uint64_t next_id_ = 1;
+  std::unique_ptr<ResponseCache> table_;
+};
+
+// DAFS-5.2.5-03: a host that keeps losing sessions, each of another client, leaves room for others
+// as long as it has more than they; what it has lost it is not given twice.
+TEST_F(ResponseCacheSharesTest, NoHostTakesUpAllTheRoom) {
+  const CacheOwner neighbour = Owner("neighbour", "192.0.2.1");
+  const wire::SessionId kept = Lose(neighbour);
+  const CacheOwner greedy = Owner("greedy", "192.0.2.66");
+  const wire::SessionId oldest = Lose(greedy);
+  for (const char* name : {"g2", "g3"}) EXPECT_FALSE(Lose(Owner(name, "192.0.2.66")).is_zero());
+  EXPECT_TRUE(Lose(Owner("g4", "192.0.2.66")).is_zero());
+
+  EXPECT_FALSE(Begin(Owner("other", "192.0.2.2")).is_zero());
+  EXPECT_FALSE(IsKept(oldest, greedy));
+  EXPECT_TRUE(IsKept(kept, neighbour));
+  // Each has one now, and the greedy host two: it need not have less than who comes.
+  EXPECT_TRUE(Begin(Owner("other", "192.0.2.2")).is_zero());
+  EXPECT_FALSE(Begin(Owner("third", "192.0.2.3")).is_zero());
+  EXPECT_TRUE(Begin(Owner("fourth", "192.0.2.4")).is_zero());
+  EXPECT_TRUE(IsKept(kept, neighbour));
+}
+
+// The name of a client makes no room elsewhere: its verifier does, wherever it comes from.
+TEST_F(ResponseCacheSharesTest, OnlyAClientsOwnCachesMakeRoomForIt) {
+  const CacheOwner one = Owner("one", "192.0.2.1");
+  const wire::SessionId kept = Lose(one);
+  for (const char* host : {"192.0.2.2", "192.0.2.3", "192.0.2.4"}) Lose(Owner("x", host));
+  EXPECT_TRUE(Begin(Owner("one", "192.0.2.5", 2)).is_zero());
+  EXPECT_TRUE(IsKept(kept, one));
+  EXPECT_FALSE(Begin(Owner("one", "192.0.2.5")).is_zero());
+  EXPECT_FALSE(IsKept(kept, one));
+}
+
 // DAFS-5.2.5-03: the time is bounded too.
 TEST_F(ResponseCacheTest, IsKeptForABoundedTime) {
   options_.response_cache_time = absl::Milliseconds(50);
