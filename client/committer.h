@@ -44,7 +44,6 @@ class Committer {
   // Commits the files with uncommitted data from `before` that time.
   dat::Task<void> CommitOld(absl::Time before);
 
-  // After a restart of the server: writes again what it has lost, before anything else can see that
   // A server that may have been restarted: writes again what it has lost, before anything else can
   // see that it has. Each worker does so for itself, and waits for what another is writing again.
   void StartRestoring();

@@ -51,59 +51,44 @@ def left(pids, seconds):
     return sorted(there)
 
 
+def overtaken(rig, server, first, second):
+    """A child is killed in `first` while the server is away; it comes back only while `second` waits, or is done."""
+    with Stopped(server) as stopped:
+        child = in_child(first)
+        time.sleep(0.3)
+        os.kill(child, signal.SIGKILL)
+        equal(left([child], 10 * rig.slowness), [], "killed programs that are still there")
+        later = threading.Timer(0.4, stopped.goes_on)
+        later.start()
+        second()
+        later.join()
+    time.sleep(0.2)  # for what may come late
+
+
 @scenario(timeout=60, where="server")
 def killed_write(rig):
     """What a killed program had asked for comes before what others write, cut or make there next, as on a local disk."""
     server = rig.serve()
     rig.mount(server)
     size = 1 << 20
+    old, block = mmap.mmap(-1, size), mmap.mmap(-1, 512)
+    old.write(b"A" * size)
+    block.write(b"B" * 512)
     for flag in (os.O_DSYNC, os.O_DIRECT):
         path = rig.mnt / f"file-{flag}"
         descriptor = os.open(path, os.O_CREAT | os.O_RDWR | flag)
-        old, block = mmap.mmap(-1, size), mmap.mmap(-1, 512)
-        old.write(b"A" * size)
-        block.write(b"B" * 512)
-        os.pwrite(descriptor, bytes(4096), 0) if flag == os.O_DSYNC else None
-        for repeat in range(3):
-            with Stopped(server) as stopped:
-                writer = in_child(lambda: os.pwrite(descriptor, old, 0))
-                time.sleep(0.3)
-                os.kill(writer, signal.SIGKILL)
-                equal(left([writer], 10 * rig.slowness), [], "killed writers that are still there")
-                later = threading.Timer(0.4, stopped.goes_on)
-                later.start()
-                equal(os.pwrite(descriptor, block, 0), 512, "the next write")
-                os.fsync(descriptor)
-                later.join()
-            time.sleep(0.2)
-            equal((rig.export / path.name).read_bytes()[:512], b"B" * 512, f"what is there at last ({repeat})")
-        # One that was killed while it cut the file does not cut what is written next.
-        with Stopped(server) as stopped:
-            cutter = in_child(lambda: os.ftruncate(descriptor, 0))
-            time.sleep(0.3)
-            os.kill(cutter, signal.SIGKILL)
-            equal(left([cutter], 10 * rig.slowness), [], "killed cutters that are still there")
-            later = threading.Timer(0.4, stopped.goes_on)
-            later.start()
-            equal(os.pwrite(descriptor, block, 0), 512, "a write behind a killed ftruncate")
+
+        def write_and_sync():
+            equal(os.pwrite(descriptor, block, 0), 512, "the next write")
             os.fsync(descriptor)
-            later.join()
-        time.sleep(0.2)
-        equal((rig.export / path.name).read_bytes()[:512], b"B" * 512, "behind a killed ftruncate")
+
+        for first in [lambda: os.pwrite(descriptor, old, 0)] * 3 + [lambda: os.ftruncate(descriptor, 0)]:
+            overtaken(rig, server, first, write_and_sync)
+            equal((rig.export / path.name).read_bytes()[:512], b"B" * 512, "what is there at last")
         os.close(descriptor)
-    # A name: made again by another at once, it stays.
     for _ in range(3):
         (rig.mnt / "name").write_text("old")
-        with Stopped(server) as stopped:
-            remover = in_child(lambda: os.unlink(rig.mnt / "name"))
-            time.sleep(0.3)
-            os.kill(remover, signal.SIGKILL)
-            equal(left([remover], 10 * rig.slowness), [], "killed removers that are still there")
-            later = threading.Timer(0.4, stopped.goes_on)
-            later.start()
-            (rig.mnt / "name").write_text("new")
-            later.join()
-        time.sleep(0.2)
+        overtaken(rig, server, lambda: os.unlink(rig.mnt / "name"), lambda: (rig.mnt / "name").write_text("new"))
         equal((rig.export / "name").read_text(), "new", "a name that was made behind a killed unlink")
     rig.umount()
 
