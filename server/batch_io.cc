@@ -52,7 +52,7 @@ struct Gathered {
 dat::Task<void> ReadChunks(Session& session, const Caller& caller, const wire::RwRequest& request,
                            WriteChannel channel, wire::CompletionNotification* done) {
   const uint64_t total = wire::TotalBytes(request.request_buffers);
-  DirectLease lease = co_await session.direct_buffers().Acquire(
+  DirectLease lease = co_await session.AcquireDirect(
       static_cast<size_t>(std::min<uint64_t>(total, DirectBuffers::kLarge)));
   std::span<std::byte> memory;
   if (!lease.pieces().empty()) memory = lease.pieces()[0];
@@ -121,7 +121,7 @@ dat::Task<bool> WriteChunks(Session& session, const Caller& caller, const wire::
     done->status = static_cast<uint32_t>(DafsStatus::kWriteTooBig);
     co_return true;
   }
-  DirectLease lease = co_await session.direct_buffers().Acquire(static_cast<size_t>(total));
+  DirectLease lease = co_await session.AcquireDirect(static_cast<size_t>(total));
   RemoteRange range(request.request_buffers);
   const RdmaOps ops = range.Next(lease.pieces());
   DafsStatus status = co_await ReadFromClient(session, ops);

@@ -13,7 +13,7 @@ namespace dafs::server {
 void DirectLease::Release() {
   DirectBuffers* owner = std::exchange(owner_, nullptr);
   if (owner == nullptr) return;
-  owner->Return(pieces_);
+  owner->Return(*share_, pieces_);
   pieces_.clear();
 }
 
@@ -38,59 +38,90 @@ absl::StatusOr<std::unique_ptr<DirectBuffers>> DirectBuffers::Create(size_t size
 DirectBuffers::DirectBuffers(std::byte* slab, size_t slab_bytes, size_t small_count)
     : slab_(slab), slab_bytes_(slab_bytes), small_end_(slab + small_count * kSmall) {
   std::byte* at = slab;
-  for (size_t i = 0; i < small_count; ++i, at += kSmall) small_.push_back(at);
-  for (; at + kLarge <= slab + slab_bytes; at += kLarge) large_.push_back(at);
+  for (size_t i = 0; i < small_count; ++i, at += kSmall) small_.free.push_back(at);
+  for (; at + kLarge <= slab + slab_bytes; at += kLarge) large_.free.push_back(at);
 }
 
 DirectBuffers::~DirectBuffers() {
-  DAFS_CHECK(waiting_.empty(), "a transfer still waits for buffers");
+  DAFS_CHECK(small_.line.empty() && large_.line.empty(), "a transfer still waits for buffers");
   munmap(slab_, slab_bytes_);
 }
 
-bool DirectBuffers::TryTake(size_t size_bytes, DirectLease& lease) {
-  if (size_bytes == 0) return true;
-  if (size_bytes <= kSmall && !small_.empty()) {
-    lease.pieces_.push_back({small_.back(), size_bytes});
-    small_.pop_back();
-    lease.owner_ = this;
-    return true;
+// A session may hold as many pieces as it leaves free: half of them when it is alone, a third each
+// of two. What it needs for one transfer it gets in any case, if it is there.
+bool DirectBuffers::TryTake(Pieces& pieces, DirectShare& share, size_t size_bytes,
+                            DirectLease& lease) {
+  size_t& held = (share.*pieces.part).held;
+  const size_t count = (size_bytes + pieces.size_bytes - 1) / pieces.size_bytes;
+  if (count > pieces.free.size()) return false;
+  if (held > 0 && held + count > pieces.free.size() - count) return false;
+  for (size_t left = size_bytes; left > 0; left -= std::min(left, pieces.size_bytes)) {
+    lease.pieces_.push_back({pieces.free.back(), std::min(left, pieces.size_bytes)});
+    pieces.free.pop_back();
   }
-  const size_t count = (size_bytes + kLarge - 1) / kLarge;
-  if (large_.size() < count) return false;
-  for (size_t left = size_bytes; left > 0; left -= std::min(left, kLarge)) {
-    lease.pieces_.push_back({large_.back(), std::min(left, kLarge)});
-    large_.pop_back();
-  }
+  held += count;
   lease.owner_ = this;
+  lease.share_ = &share;
   return true;
 }
 
-void DirectBuffers::Return(std::span<const std::span<std::byte>> pieces) {
-  for (std::span<std::byte> piece : pieces) {
-    (piece.data() < small_end_ ? small_ : large_).push_back(piece.data());
+// Behind whoever must not be overtaken: a session's own transfers, and sessions that hold nothing,
+// which wait for others. Those that wait for what they hold themselves keep nobody waiting.
+bool DirectBuffers::TryTakeNow(Pieces& pieces, DirectShare& share, size_t size_bytes,
+                               DirectLease& lease) {
+  if (!(share.*pieces.part).waiting.empty()) return false;
+  for (DirectShare* other : pieces.line) {
+    if ((other->*pieces.part).held == 0) return false;
   }
-  ServeWaiters();
+  return TryTake(pieces, share, size_bytes, lease);
 }
 
-void DirectBuffers::ServeWaiters() {
+// What is small may come to lie in a large piece, but does not wait for one.
+bool DirectBuffers::TryTakeNow(DirectAcquirer& acquirer) {
+  const size_t size_bytes = acquirer.size_bytes_;
+  if (size_bytes == 0) return true;
+  Pieces& best = PiecesFor(size_bytes);
+  if (TryTakeNow(best, acquirer.share_, size_bytes, acquirer.lease_)) return true;
+  return &best == &small_ && TryTakeNow(large_, acquirer.share_, size_bytes, acquirer.lease_);
+}
+
+void DirectBuffers::Wait(DirectAcquirer& acquirer) {
+  Pieces& pieces = PiecesFor(acquirer.size_bytes_);
+  std::deque<DirectAcquirer*>& waiting = (acquirer.share_.*pieces.part).waiting;
+  if (waiting.empty()) pieces.line.push_back(&acquirer.share_);
+  waiting.push_back(&acquirer);
+}
+
+void DirectBuffers::Return(DirectShare& share, std::span<const std::span<std::byte>> pieces) {
+  if (pieces.empty()) return;
+  Pieces& home = pieces.front().data() < small_end_ ? small_ : large_;
+  for (std::span<std::byte> piece : pieces) home.free.push_back(piece.data());
+  (share.*home.part).held -= pieces.size();
+  Serve(home);
+}
+
+// One transfer of each session in turn. A session that waits for what it holds itself is passed
+// over; one that holds nothing is not, so that its turn comes however much it needs.
+void DirectBuffers::Serve(Pieces& pieces) {
   // A waiter that is resumed may return pieces itself: one loop serves them all.
-  if (serving_) return;
-  serving_ = true;
-  while (!waiting_.empty() && TryTake(waiting_.front()->size_bytes_, waiting_.front()->lease_)) {
-    Acquirer* acquirer = waiting_.front();
-    waiting_.pop_front();
-    acquirer->waiter_.resume();
+  if (pieces.serving) return;
+  pieces.serving = true;
+  for (size_t i = 0; i < pieces.line.size();) {
+    DirectShare& share = *pieces.line[i];
+    DirectShare::Part& part = share.*pieces.part;
+    DirectAcquirer& next = *part.waiting.front();
+    if (!TryTake(pieces, share, next.size_bytes_, next.lease_)) {
+      if (part.held == 0) break;
+      ++i;
+      continue;
+    }
+    part.waiting.pop_front();
+    pieces.line.erase(pieces.line.begin() + static_cast<ptrdiff_t>(i));
+    if (!part.waiting.empty()) pieces.line.push_back(&share);
+    next.waiter_.resume();
+    i = 0;
   }
-  serving_ = false;
-}
-
-bool DirectBuffers::Acquirer::await_ready() {
-  return owner_.waiting_.empty() && owner_.TryTake(size_bytes_, lease_);
-}
-
-void DirectBuffers::Acquirer::await_suspend(std::coroutine_handle<> waiter) {
-  waiter_ = waiter;
-  owner_.waiting_.push_back(this);
+  pieces.serving = false;
 }
 
 }  // namespace dafs::server

@@ -1,7 +1,9 @@
 // The memory of a worker that direct transfers pass through: one slab, mapped and touched once,
 // registered once per domain, handed out as page-aligned pieces of two sizes.
 // Spec: 3.2.1.3 (registration), WIRE section 10; STYLE "Registered memory".
-// Belongs to the worker's thread. Bounded: who finds too little waits in line.
+// Belongs to the worker's thread. Bounded: who finds too little waits in line. What one session
+// holds is bounded too, so that one whose peer does not give or take its data leaves room for the
+// others.
 #pragma once
 
 #include <coroutine>
@@ -18,20 +20,37 @@
 
 namespace dafs::server {
 
+class DirectAcquirer;
 class DirectBuffers;
+
+// What one session has of the pieces of either size, and its own transfers that wait for such, in
+// order. Outlives them.
+class DirectShare {
+ private:
+  friend class DirectBuffers;
+  struct Part {
+    size_t held = 0;
+    std::deque<DirectAcquirer*> waiting;
+  };
+  Part small_;
+  Part large_;
+};
 
 // Pieces of the slab that together hold one transfer, in order. Returns them when destroyed.
 class DirectLease {
  public:
   DirectLease() = default;
   DirectLease(DirectLease&& other) noexcept
-      : owner_(std::exchange(other.owner_, nullptr)), pieces_(std::move(other.pieces_)) {
+      : owner_(std::exchange(other.owner_, nullptr)),
+        share_(other.share_),
+        pieces_(std::move(other.pieces_)) {
     other.pieces_.clear();
   }
   DirectLease& operator=(DirectLease&& other) noexcept {
     if (this != &other) {
       Release();
       owner_ = std::exchange(other.owner_, nullptr);
+      share_ = other.share_;
       pieces_ = std::move(other.pieces_);
       other.pieces_.clear();
     }
@@ -45,6 +64,7 @@ class DirectLease {
  private:
   friend class DirectBuffers;
   DirectBuffers* owner_ = nullptr;
+  DirectShare* share_ = nullptr;
   absl::InlinedVector<std::span<std::byte>, 4> pieces_;
 };
 
@@ -63,42 +83,64 @@ class DirectBuffers {
 
   std::span<std::byte> slab() const { return {slab_, slab_bytes_}; }
 
-  // `DirectLease lease = co_await buffers.Acquire(n)`: room for `n` bytes, at most
-  // max_transfer_bytes; all of it at once, first come first served, so that nobody waits while
-  // holding. Nothing for 0.
-  class Acquirer {
-   public:
-    bool await_ready();
-    void await_suspend(std::coroutine_handle<> waiter);
-    DirectLease await_resume() { return std::move(lease_); }
+  // `DirectLease lease = co_await buffers.Acquire(share, n)`: room for `n` bytes, at most
+  // max_transfer_bytes; all of it at once, so that nobody waits while holding. Nothing for 0.
+  DirectAcquirer Acquire(DirectShare& share, size_t size_bytes);
 
-   private:
-    friend class DirectBuffers;
-    Acquirer(DirectBuffers& owner, size_t size_bytes) : owner_(owner), size_bytes_(size_bytes) {}
-    DirectBuffers& owner_;
-    size_t size_bytes_;
-    DirectLease lease_;
-    std::coroutine_handle<> waiter_;
-  };
-  Acquirer Acquire(size_t size_bytes) { return Acquirer(*this, size_bytes); }
-
-  size_t free_bytes() const { return small_.size() * kSmall + large_.size() * kLarge; }
+  size_t free_bytes() const { return small_.free.size() * kSmall + large_.free.size() * kLarge; }
 
  private:
+  friend class DirectAcquirer;
   friend class DirectLease;
+
+  // The pieces of one size, and the sessions that wait for some, one entry each.
+  struct Pieces {
+    const size_t size_bytes;
+    DirectShare::Part DirectShare::*const part;
+    std::vector<std::byte*> free = {};
+    std::deque<DirectShare*> line = {};
+    bool serving = false;
+  };
+
   DirectBuffers(std::byte* slab, size_t slab_bytes, size_t small_count);
 
-  bool TryTake(size_t size_bytes, DirectLease& lease);
-  void Return(std::span<const std::span<std::byte>> pieces);
-  void ServeWaiters();
+  bool TryTake(Pieces& pieces, DirectShare& share, size_t size_bytes, DirectLease& lease);
+  bool TryTakeNow(Pieces& pieces, DirectShare& share, size_t size_bytes, DirectLease& lease);
+  bool TryTakeNow(DirectAcquirer& acquirer);
+  void Wait(DirectAcquirer& acquirer);
+  void Return(DirectShare& share, std::span<const std::span<std::byte>> pieces);
+  void Serve(Pieces& pieces);
+  Pieces& PiecesFor(size_t size_bytes) { return size_bytes <= kSmall ? small_ : large_; }
 
   std::byte* slab_;
   size_t slab_bytes_;
   const std::byte* small_end_;  // small pieces lie below, large ones from here on
-  std::vector<std::byte*> small_;
-  std::vector<std::byte*> large_;
-  std::deque<Acquirer*> waiting_;
-  bool serving_ = false;
+  Pieces small_{.size_bytes = kSmall, .part = &DirectShare::small_};
+  Pieces large_{.size_bytes = kLarge, .part = &DirectShare::large_};
 };
+
+class DirectAcquirer {
+ public:
+  bool await_ready() { return owner_.TryTakeNow(*this); }
+  void await_suspend(std::coroutine_handle<> waiter) {
+    waiter_ = waiter;
+    owner_.Wait(*this);
+  }
+  DirectLease await_resume() { return std::move(lease_); }
+
+ private:
+  friend class DirectBuffers;
+  DirectAcquirer(DirectBuffers& owner, DirectShare& share, size_t size_bytes)
+      : owner_(owner), share_(share), size_bytes_(size_bytes) {}
+  DirectBuffers& owner_;
+  DirectShare& share_;
+  const size_t size_bytes_;
+  DirectLease lease_;
+  std::coroutine_handle<> waiter_;
+};
+
+inline DirectAcquirer DirectBuffers::Acquire(DirectShare& share, size_t size_bytes) {
+  return DirectAcquirer(*this, share, size_bytes);
+}
 
 }  // namespace dafs::server

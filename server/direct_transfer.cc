@@ -28,6 +28,7 @@ dat::Task<bool> Move(Session& session, const RdmaOps& ops, PostFunction post) {
       break;
     }
     ++work.pending;
+    session.Moving(1);
   }
   const bool moved = co_await work;
   co_return moved&& posted;
@@ -76,7 +77,10 @@ dat::Task<bool> DirectWriter::Post(RdmaOp op, uint32_t size_bytes) {
     failed_ = true;
     co_return false;
   }
-  if (!few()) ++work_.pending;
+  if (!few()) {
+    ++work_.pending;
+    session_.Moving(1);
+  }
   session_.Posted();
   co_return true;
 }

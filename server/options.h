@@ -61,6 +61,11 @@ struct ServerOptions {
   absl::Duration grace_time = absl::ZeroDuration();  // after a restart; zero: the lease time
   // From the connection to an authenticated session; silent peers cost no more than this.
   absl::Duration connect_timeout = absl::Seconds(10);
+  // A session that gets no RDMA operation done for so long, or for up to twice that, is ended. As
+  // TCP holds a peer for dead that acknowledges nothing (IwarpOptions::dead_peer_timeout): this
+  // one's kernel lives, but nobody behind it does, and what it is to give or take lies in memory
+  // that others wait for.
+  absl::Duration transfer_timeout = absl::Seconds(30);
 };
 
 }  // namespace dafs::server

@@ -36,7 +36,7 @@ dat::Task<void> GetattrDirect(Call& call) {
     call.FinishError(status);
     co_return;
   }
-  DirectLease lease = co_await session.direct_buffers().Acquire(size);
+  DirectLease lease = co_await session.AcquireDirect(size);
   std::span<std::byte> content = lease.pieces()[0];
   absl::StatusOr<size_t> extent = wire::EncodeDirect(attributes, call.order(), content);
   if (!extent.ok()) {
@@ -66,7 +66,7 @@ dat::Task<void> ReadlinkDirect(Call& call) {
     call.FinishError(status);
     co_return;
   }
-  DirectLease lease = co_await session.direct_buffers().Acquire(size);
+  DirectLease lease = co_await session.AcquireDirect(size);
   std::span<std::byte> content = lease.pieces()[0];
   absl::StatusOr<size_t> extent = wire::EncodeDirectString(link, call.order(), content);
   if (!extent.ok()) {
@@ -90,7 +90,7 @@ dat::Task<void> SetattrDirect(Call& call) {
     call.FinishError(size == 0 ? DafsStatus::kInval : DafsStatus::kResource);
     co_return;
   }
-  DirectLease lease = co_await session.direct_buffers().Acquire(size);
+  DirectLease lease = co_await session.AcquireDirect(size);
   const std::span<std::byte> content = lease.pieces()[0];
   const std::span<const wire::DirectOpBuffer> buffers(&args.obj_attributes, 1);
   RemoteRange range(buffers);

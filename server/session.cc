@@ -67,6 +67,7 @@ Session::Session(Worker& worker, const Shared& shared, dat::Domain& domain, cons
 Session::~Session() {
   loop().Cancel(connect_timer_);
   loop().Cancel(end_timer_);
+  loop().Cancel(move_timer_);
   endpoint_.reset();  // before the memory it may use
   // Gone from the table means gone from the budget: whoever sees no session sees no memory either.
   batches_.reset();
@@ -76,7 +77,9 @@ Session::~Session() {
 }
 
 dat::Loop& Session::loop() { return worker_.loop(); }
-DirectBuffers& Session::direct_buffers() { return worker_.direct_buffers(); }
+DirectAcquirer Session::AcquireDirect(size_t size_bytes) {
+  return worker_.direct_buffers().Acquire(direct_share_, size_bytes);
+}
 
 bool Session::Poll() {
   dropped_.clear();
@@ -108,12 +111,16 @@ void Session::OnCompletion(const dat::Completion& completion) {
     case dat::Event::kReceive:
       if (!completion.status.ok()) return;  // flushed: kDisconnected follows
       return OnReceive(*FromCookie<Receive>(completion.cookie), completion.size_bytes);
-    case dat::Event::kSend:
-      return OnSent(std::unique_ptr<Outgoing>(FromCookie<Outgoing>(completion.cookie)));
+    case dat::Event::kSend: {
+      std::unique_ptr<Outgoing> outgoing(FromCookie<Outgoing>(completion.cookie));
+      if (outgoing->rdma_credits > 0) Moved(outgoing->rdma_credits);
+      return OnSent(std::move(outgoing));
+    }
     case dat::Event::kRdmaWrite:
     case dat::Event::kRdmaRead: {
       auto* work = FromCookie<RdmaWork>(completion.cookie);
       if (work == nullptr) return;  // unsignaled, flushed: its credit comes with the response
+      (bound_to_ != nullptr ? bound_to_ : this)->Moved(1);
       work->failed |= !completion.status.ok();
       if (--work->pending == 0 && work->waiter) std::exchange(work->waiter, nullptr).resume();
       return (bound_to_ != nullptr ? bound_to_ : this)->ReturnRdmaCredits(1);
@@ -146,6 +153,33 @@ void Session::ReturnRdmaCredits(uint32_t count) {
   }
 }
 
+void Session::Moving(uint32_t count) {
+  if (moving_ == 0) ++moves_;  // not since the one before
+  moving_ += count;
+  if (move_timer_ == 0) WatchMoves();
+}
+
+void Session::Moved(uint32_t count) {
+  moving_ -= count;
+  ++moves_;
+}
+
+// One timer at a time, set anew only where operations are on their way when it is over.
+void Session::WatchMoves() {
+  if (disconnected_) return;
+  watched_moves_ = moves_;
+  move_timer_ = loop().RunAfter(shared_.options->transfer_timeout, [this] {
+    move_timer_ = 0;
+    if (moving_ == 0) return;
+    if (moves_ != watched_moves_) return WatchMoves();
+    const std::string why = absl::StrCat("no RDMA operation done in ",
+                                         absl::FormatDuration(shared_.options->transfer_timeout),
+                                         ", of ", moving_, " on their way");
+    LogWarning(absl::StrCat("session from ", peer_name_, ": ended: ", why));
+    Abort(absl::DeadlineExceededError(why));
+  });
+}
+
 void Session::End(absl::Status why) {
   if (disconnected_ || end_timer_ != 0) return;
   if (!ending_) end_reason_ = std::move(why);
@@ -175,6 +209,7 @@ void Session::OnDisconnected(const absl::Status& why) {
   loop().Remove(this);
   loop().Cancel(connect_timer_);
   loop().Cancel(end_timer_);
+  loop().Cancel(std::exchange(move_timer_, 0));
   if (batches_ != nullptr) batches_->Drop();
   Unopen();
   Unbind();

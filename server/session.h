@@ -33,7 +33,6 @@ namespace dafs::server {
 
 class BackControl;
 class Batches;
-class DirectBuffers;
 class Worker;
 
 // What the sessions of a server share. Borrowed; all of it is thread-safe and outlives them.
@@ -71,7 +70,8 @@ class Session final : public dat::Pollable {
   Store& store() { return *shared_.store; }
   dat::Loop& loop();
   Pool& pool() { return *shared_.pool; }
-  DirectBuffers& direct_buffers();
+  // `DirectLease lease = co_await session.AcquireDirect(n)`: see DirectBuffers::Acquire.
+  DirectAcquirer AcquireDirect(size_t size_bytes);
   const dat::Region& slab() const { return slab_; }
   // Where memory of the client is read: the session itself, or its RDMA-read Channel where one was
   // agreed on; null: that is not bound. Good until the next suspension.
@@ -113,6 +113,10 @@ class Session final : public dat::Pollable {
   };
   CreditWaiter RdmaCredits(uint32_t count) { return CreditWaiter(*this, count); }
   void ReturnRdmaCredits(uint32_t count);
+  // `count` RDMA operations are the peer's to take or to answer now, those of a response with it.
+  // When none of them gets done for ServerOptions::transfer_timeout, the session is ended: what
+  // they hold is missing to others.
+  void Moving(uint32_t count);
   // A post was made outside of Poll: the loop must look at the endpoint before it sleeps.
   void Posted();
 
@@ -166,6 +170,8 @@ class Session final : public dat::Pollable {
 
   // session.cc
   void OnCompletion(const dat::Completion& completion);
+  void Moved(uint32_t count);
+  void WatchMoves();
   void OnDisconnected(const absl::Status& why);
   void End(absl::Status why);
 
@@ -241,6 +247,7 @@ class Session final : public dat::Pollable {
 
   std::vector<std::unique_ptr<Receive>> receives_;
   std::vector<std::unique_ptr<Receive>> dropped_;  // until the present call stack has unwound
+  DirectShare direct_share_;
   SendBuffers send_buffers_;
   std::vector<std::unique_ptr<Outgoing>> parked_;  // not sent: until the transport has ended
   std::deque<Call*> ready_;
@@ -258,6 +265,10 @@ class Session final : public dat::Pollable {
   bool disconnected_ = false;  // kDisconnected was seen
   bool forgotten_ = false;     // the worker was told
   absl::Status end_reason_;
+  uint32_t moving_ = 0;         // RDMA operations, see Moving
+  uint64_t moves_ = 0;          // changes whenever one is done
+  uint64_t watched_moves_ = 0;  // when move_timer_ was set
+  dat::Loop::TimerId move_timer_ = 0;
   dat::Loop::TimerId connect_timer_ = 0;
   dat::Loop::TimerId end_timer_ = 0;
 };

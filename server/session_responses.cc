@@ -65,6 +65,7 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
     return End(std::move(posted));
   }
   Posted();
+  if (cookie->rdma_credits > 0) Moving(cookie->rdma_credits);
   KillPoint(KillStep::kReplied, call.header().procedure);
   if (disconnect) {
     // "After the OK response no further message is sent": the client closes, or we do.

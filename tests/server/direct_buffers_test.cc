@@ -2,14 +2,19 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "wire/dat/task.h"
 
 namespace dafs::server {
 namespace {
 
-dat::Task<void> TakeInto(DirectBuffers& buffers, size_t size, DirectLease& lease,
-                         std::vector<int>& order, int number) {
-  lease = co_await buffers.Acquire(size);
+dat::Task<void> TakeInto(DirectBuffers& buffers, DirectShare& share, size_t size,
+                         DirectLease& lease, std::vector<int>& order, int number) {
+  lease = co_await buffers.Acquire(share, size);
   order.push_back(number);
 }
 
@@ -19,11 +24,12 @@ TEST(DirectBuffersTest, PiecesAreAlignedApartAndCutToSize) {
   const size_t all = (*buffers)->free_bytes();
   EXPECT_LE(all, (*buffers)->slab().size());
   std::vector<int> order;
+  DirectShare share;
   {
     DirectLease one, two, none;
-    dat::Start(TakeInto(**buffers, 100, one, order, 1));
-    dat::Start(TakeInto(**buffers, (512 << 10) + 1, two, order, 2));
-    dat::Start(TakeInto(**buffers, 0, none, order, 3));
+    dat::Start(TakeInto(**buffers, share, 100, one, order, 1));
+    dat::Start(TakeInto(**buffers, share, (512 << 10) + 1, two, order, 2));
+    dat::Start(TakeInto(**buffers, share, 0, none, order, 3));
     EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
     ASSERT_EQ(one.pieces().size(), 1u);
     EXPECT_EQ(one.pieces()[0].size(), 100u);
@@ -38,21 +44,88 @@ TEST(DirectBuffersTest, PiecesAreAlignedApartAndCutToSize) {
   EXPECT_EQ((*buffers)->free_bytes(), all);
 }
 
-TEST(DirectBuffersTest, WhoFindsTooLittleWaitsInLine) {
-  auto buffers = DirectBuffers::Create(0, 1 << 20);
-  ASSERT_TRUE(buffers.ok());
-  const size_t all = (*buffers)->free_bytes();
-  std::vector<int> order;
-  DirectLease big, next, small;
-  dat::Start(TakeInto(**buffers, 1 << 20, big, order, 1));
-  dat::Start(TakeInto(**buffers, 512 << 10, next, order, 2));
-  dat::Start(TakeInto(**buffers, 10, small, order, 3));  // would fit, but is behind
-  EXPECT_EQ(order, (std::vector<int>{1}));
-  big.Release();
-  EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));
-  next.Release();
-  small.Release();
-  EXPECT_EQ((*buffers)->free_bytes(), all);
+class DirectLinesTest : public testing::Test {
+ protected:
+  static constexpr size_t kMib = 1 << 20;
+
+  // Asks for `size` bytes of `buffers`; `number` appears in order_ when they are there.
+  void Take(DirectShare& share, size_t size, int number) {
+    dat::Start(TakeInto(*buffers_, share, size, leases_[number], order_, number));
+  }
+  void Give(int number) { leases_.at(number).Release(); }
+  std::vector<int> Served() { return std::exchange(order_, {}); }
+  void Make(size_t size) {
+    auto buffers = DirectBuffers::Create(size, kMib);
+    ASSERT_TRUE(buffers.ok());
+    buffers_ = *std::move(buffers);
+    all_ = buffers_->free_bytes();
+  }
+  void TearDown() override {
+    for (auto& [number, lease] : leases_) lease.Release();
+    for (auto& [number, lease] : leases_) lease.Release();  // those that waited
+    EXPECT_EQ(buffers_->free_bytes(), all_);
+  }
+
+  using Numbers = std::vector<int>;
+  std::unique_ptr<DirectBuffers> buffers_;
+  size_t all_ = 0;
+  DirectShare a_, b_, c_;
+  std::map<int, DirectLease> leases_;
+  std::vector<int> order_;
+};
+
+TEST_F(DirectLinesTest, WhoFindsTooLittleWaitsInLine) {
+  Make(0);
+  Take(a_, kMib, 1);
+  Take(b_, kMib / 2, 2);
+  Take(c_, kMib / 4, 3);
+  EXPECT_EQ(Served(), (Numbers{1}));
+  Give(1);
+  EXPECT_EQ(Served(), (Numbers{2, 3}));
+}
+
+TEST_F(DirectLinesTest, WhatIsSmallDoesNotWaitForWhatIsLarge) {
+  Make(0);
+  Take(a_, kMib, 1);
+  Take(b_, kMib, 2);
+  Take(c_, 10, 3);
+  EXPECT_EQ(Served(), (Numbers{1, 3}));
+}
+
+TEST_F(DirectLinesTest, SomethingIsLeftForASessionThatComesLater) {
+  Make(32 * kMib);  // 28 MiB of it in large pieces
+  for (int i = 0; i < 64; ++i) Take(a_, kMib, i);
+  EXPECT_EQ(Served().size(), 14u);
+  for (int i = 100; i < 164; ++i) Take(b_, kMib, i);
+  EXPECT_EQ(Served().size(), 7u);
+  for (int i = 200; i < 264; ++i) Take(c_, kMib / 4, i);
+  EXPECT_EQ(Served().size(), 14u);
+}
+
+TEST_F(DirectLinesTest, WhoWaitsForWhatItHoldsKeepsNobodyWaiting) {
+  Make(4 * kMib);  // 14 large pieces
+  Take(a_, kMib, 1);
+  Take(a_, kMib, 2);  // would leave less than it holds
+  Take(b_, kMib, 3);
+  EXPECT_EQ(Served(), (Numbers{1, 3}));
+  Take(a_, kMib / 4, 4);  // fits, but a session's own transfers keep their order
+  EXPECT_EQ(Served(), (Numbers{}));
+  Give(3);
+  Give(1);
+  EXPECT_EQ(Served(), (Numbers{2, 4}));
+}
+
+TEST_F(DirectLinesTest, TheTurnOfALargeOneComesHoweverManySmallerOnesThereAre) {
+  Make(0);  // 4 large pieces
+  Take(a_, kMib / 4, 1);
+  Take(b_, kMib, 2);
+  Take(a_, kMib / 4, 3);
+  Take(c_, kMib / 4, 4);
+  EXPECT_EQ(Served(), (Numbers{1}));  // what is there is kept for b
+  Give(1);
+  EXPECT_EQ(Served(), (Numbers{2}));
+  Give(2);
+  EXPECT_EQ(Served(), (Numbers{3, 4}));
 }
 
 }  // namespace

@@ -135,6 +135,44 @@ TEST_F(HostileTest, SilentConnectionsAreDroppedAndIdleSessionsKept) {
   EXPECT_EQ(idle->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
 }
 
+// A client that neither answers RDMA reads nor takes what it asked for loses its session; what it
+// held is there for others again.
+TEST_F(HostileTest, ClientsThatDoNotMoveTheirDataLoseTheirSessions) {
+  if (dat::testing::OverRdma()) GTEST_SKIP() << "there the device moves it";
+  options_.workers = 1;
+  options_.transfer_timeout = absl::Milliseconds(300);
+  StartServer();
+  WriteFile("a/f", Pattern(1 << 20));
+  auto bystander = Session("bystander");
+  ActAsRoot(*bystander);
+  const wire::FileHandle file = LookUp(*bystander, {"a", "f"});
+  DirectMemory memory = bystander->NewMemory(1 << 20, dat::Access::kRemoteBoth);
+  for (bool reads : {true, false}) {
+    std::vector<std::unique_ptr<RawClient>> clients;
+    std::vector<DirectMemory> memories;
+    for (int i = 0; i < 4; ++i) {  // all of the memory
+      clients.push_back(Session("still" + std::to_string(i)));
+      RawClient& client = *clients.back();
+      memories.push_back(client.NewMemory(1 << 20, dat::Access::kRemoteBoth));
+      ActAsRoot(client);
+      wire::ReadDirectArgs read;
+      wire::WriteDirectArgs write;
+      read.filehandle = write.filehandle = file;
+      read.read_data_buffers = write.write_data_buffers = {memories.back().At(0, 1 << 20)};
+      read.byte_count = write.byte_count = 1 << 20;
+      for (uint16_t s = 0; s < 16; ++s) {
+        ASSERT_TRUE(reads ? client.SendRequest(read, s) : client.SendRequest(write, s));
+      }
+    }
+    wire::ReadDirectArgs read;
+    read.filehandle = file;
+    read.read_data_buffers = {memory.At(0, 1 << 20)};
+    read.byte_count = 1 << 20;
+    EXPECT_EQ(bystander->Call(read).name(), "DAFS_STATUS_OK");
+    AwaitConnections(1);
+  }
+}
+
 // A client that vanishes in the middle of transfers leaves nothing behind.
 TEST_F(HostileTest, ClientsThatVanishWithWorkInProgressLeaveNothing) {
   StartServer();

@@ -57,3 +57,36 @@ def peer_leaves_early(rig):
             findings.check(b"\xa5\xa5" not in peer.memory(stag), "the bytes of another client's file came")
         peer.close()
     findings.finish()
+
+
+@scenario(timeout=60, where="server", loopback=True)
+def peer_moves_nothing(rig):
+    """Peers that answer no RDMA read and take no data: others of the same worker go on reading and writing."""
+    rig.expect(".*")
+    findings = Findings()
+    server = rig.serve(arguments=("--threads", "1"))
+    (rig.export / "file").write_bytes(b"o" * MIB)
+    os.chmod(rig.export / "file", 0o666)
+    owner = Peer(server.port, name="owner", requests=8)
+    owner.act_as()
+    owner.connection.socket.settimeout(5)
+    file, into = owner.walk("data", "file"), owner.register(MIB)
+    still = []
+    for number, request in enumerate(("WRITE_DIRECT", "READ_DIRECT")):
+        peer = Peer(server.port, name=f"still{number}", requests=64)
+        peer.connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)
+        memory = peer.register(MIB)
+        for stream in range(60):  # twice what there is
+            direct = peer.write_direct if request == "WRITE_DIRECT" else peer.read_direct
+            peer.submit(direct(file, 0, MIB, [peer.segment(memory)]), stream=stream)
+        still.append(peer)
+        try:
+            for size in (4096, MIB, 4096, 1 << 18):
+                owner.must(owner.read_direct(file, 0, size, [owner.segment(into, 0, size)]))
+                owner.must(owner.write_direct(file, 0, size, [owner.segment(into, 0, size)]))
+        except TimeoutError:
+            findings.check(False, f"{request} that no peer serves: others wait")
+            break
+    for peer in still:
+        peer.close()
+    findings.finish()
