@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -21,6 +22,12 @@ struct Header {
   uint64_t magic;
   uint64_t boot;  // of the machine, when this was written last
 };
+
+// What was held is lost, beside what was lost already: that may be UINT32_MAX, all there can be.
+void Lose(std::atomic<uint32_t>& held, std::atomic<uint32_t>& lost) {
+  const uint32_t now_lost = held.exchange(0);
+  lost += std::min(now_lost, UINT32_MAX - lost);
+}
 
 }  // namespace
 
@@ -78,9 +85,9 @@ absl::StatusOr<std::unique_ptr<ClientRecords>> ClientRecords::Open(const std::st
       continue;
     }
     Holdings& held = slot.holdings;
-    held.lost_opens += held.opens.exchange(0);
-    held.lost_deniers += held.deniers.exchange(0);
-    held.lost_locks += held.locks.exchange(0);
+    Lose(held.opens, held.lost_opens);
+    Lose(held.deniers, held.lost_deniers);
+    Lose(held.locks, held.lost_locks);
     if (rebooted) {  // the counts may be old
       held.lost_opens = held.lost_deniers = held.lost_locks = UINT32_MAX;
     }

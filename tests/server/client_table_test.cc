@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -70,6 +71,22 @@ TEST_F(ClientTableTest, AfterARestartAClientIsKnownByItsVerifierToo) {
   EXPECT_EQ(Connect(1, At("192.0.2.2", AuthType::kDefault)), DafsStatus::kClidInUse);
   EXPECT_EQ(Connect(1, At("192.0.2.2")), DafsStatus::kOk);
   EXPECT_EQ(client_->holdings()->lost_opens, 1u);
+}
+
+// After the loss of the machine a client counts as holding all there can be; another restart before
+// it has reclaimed adds nothing to that.
+TEST_F(ClientTableTest, WhatIsOwedAfterALossOfTheMachineStaysOwed) {
+  ConnectAndOpen(1, At("192.0.2.1"));
+  {  // the second word of the file is the boot of the machine
+    std::fstream file(directory_ + "/clients", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(8).write("another.", 8);
+  }
+  Start();
+  ConnectAndOpen(1, At("192.0.2.1"));
+  EXPECT_EQ(client_->holdings()->lost_opens, UINT32_MAX);
+  Start();
+  ASSERT_EQ(Connect(1, At("192.0.2.1")), DafsStatus::kOk);
+  EXPECT_EQ(client_->holdings()->lost_opens, UINT32_MAX);
 }
 
 // Shows DAFS-3.1.1.3-05, DAFS-4.4.1.2-34: what an old instance keeps as a courtesy goes to the new
