@@ -207,16 +207,28 @@ DafsStatus Creation::OpenExisting(const std::string& name, const ObjectRef& file
     if (!file->is_regular() || !HasOurVerifier(*file)) return DafsStatus::kExist;
     return OpenObject(store_, caller_, file, request, Made::kFound, state_id);
   }
-  STORE_RETURN_IF_NOT_OK(OpenObject(store_, caller_, file, request, Made::kFound, state_id));
+  Shares before;
+  STORE_RETURN_IF_NOT_OK(
+      OpenObject(store_, caller_, file, request, Made::kFound, state_id, &before));
   // Of an existing file's attributes only a size of zero is heeded (6.5.24-05).
   if (!args_.createattrs.has(wire::kFattrObjectSize) || args_.createattrs.object_size != 0) {
     return DafsStatus::kOk;
   }
   DafsStatus status = file->fs().exported->read_only ? DafsStatus::kRofs : Truncate(name, file);
-  if (status != DafsStatus::kOk) {
-    store_.CloseOpen(caller_.client_id, *state_id, file->key());
-  }
+  if (status != DafsStatus::kOk) Unopen(file, request, before, *state_id);
   return status;
+}
+
+// What the owner had open before stays open, and keeps its locks.
+void Creation::Unopen(const ObjectRef& file, const OpenRequest& request, const Shares& before,
+                      const wire::StateId& state_id) {
+  if (before.access == 0) {
+    store_.CloseOpen(caller_.client_id, state_id, file->key());
+    return;
+  }
+  ObjectRef drop_write;
+  store_.opens.TakeBack(request, before, file->key(), &drop_write);
+  if (drop_write != nullptr) drop_write->DropWriteFd();
 }
 
 // Nobody writes to the file until the journal says that it was empty.

@@ -44,6 +44,8 @@ class Creation {
   bool HasOurVerifier(const Object& file) const;
   wire::DafsStatus OpenExisting(const std::string& name, const ObjectRef& file,
                                 wire::StateId* state_id);
+  void Unopen(const ObjectRef& file, const OpenRequest& request, const Shares& before,
+              const wire::StateId& state_id);
   wire::DafsStatus Truncate(const std::string& name, const ObjectRef& file);
 
   StoreImpl& store_;

@@ -77,7 +77,8 @@ DafsStatus CheckReclaim(Object& file, uint32_t access) {
 }  // namespace
 
 DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& file,
-                      const OpenRequest& request, Made made, wire::StateId* state_id) {
+                      const OpenRequest& request, Made made, wire::StateId* state_id,
+                      Shares* before) {
   if (file->is_dir()) return DafsStatus::kIsDir;
   if (file->type() == S_IFLNK) return DafsStatus::kSymlink;
   if (!file->is_regular())
@@ -96,7 +97,7 @@ DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& f
   DafsStatus status = DafsStatus::kOk;
   do {
     absl::MutexLock lock(&store.FileLock(file->key()));
-    status = store.opens.Open(request, file, store.MayPin(), state_id);
+    status = store.opens.Open(request, file, store.MayPin(), state_id, before);
   } while ((status == DafsStatus::kDenied || status == DafsStatus::kKeyMismatch) &&
            store.RevokeExpired(file->key()));
   return status;

@@ -27,8 +27,9 @@ OpenRequest RequestOf(const Caller& caller, std::string_view owner, uint32_t acc
 
 bool MayExecute(const Object& file);
 
-// Opens `file` for `request`, as the identity entered.
+// Opens `file` for `request`, as the identity entered. *before: what its owner had taken already.
 wire::DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& file,
-                            const OpenRequest& request, Made made, wire::StateId* state_id);
+                            const OpenRequest& request, Made made, wire::StateId* state_id,
+                            Shares* before = nullptr);
 
 }  // namespace dafs::server

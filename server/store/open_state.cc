@@ -48,7 +48,7 @@ DafsStatus OpenTable::CheckConflict(const File& file, const Holders& others,
 }
 
 DafsStatus OpenTable::Open(const OpenRequest& request, ObjectRef object, bool pin,
-                           wire::StateId* state_id) {
+                           wire::StateId* state_id, Shares* had) {
   const ObjectKey key = object->key();
   Owner owner{request.client_id, request.owner, key};
   absl::MutexLock lock(&mutex_);
@@ -65,6 +65,7 @@ DafsStatus OpenTable::Open(const OpenRequest& request, ObjectRef object, bool pi
     return status;
   }
   const Record before = merged;
+  if (had != nullptr) *had = before;
   const bool denied_before = merged.deny != 0;
   merged.client_id = request.client_id;
   merged.owner = request.owner;
@@ -220,17 +221,34 @@ DafsStatus OpenTable::Downgrade(const wire::ClientId& client_id, const wire::Sta
   if (share_key.has_value() && (!record.has_key || *share_key != file.share_key)) {
     return DafsStatus::kInval;
   }
+  Reduce(record, file, {access, deny, record.deny_delete, share_key.has_value()}, drop_write);
+  return DafsStatus::kOk;
+}
+
+void OpenTable::Reduce(Record& record, File& file, const Shares& shares, ObjectRef* drop_write) {
   Count(file.holders, record, -1);
   const Record before = record;
-  if (record.deny != 0 && deny == 0) --deniers_;
-  record.access = access;
-  record.deny = deny;
-  record.has_key = share_key.has_value();
+  if (record.deny != 0 && shares.deny == 0) --deniers_;
+  static_cast<Shares&>(record) = shares;
   Count(file.holders, record, +1);
   Account(record, +1);
   Account(before, -1);
   if (file.holders.writers == 0) *drop_write = file.object;
-  return DafsStatus::kOk;
+}
+
+// What others have added by the same owner meanwhile stays.
+void OpenTable::TakeBack(const OpenRequest& request, const Shares& before, const ObjectKey& key,
+                         ObjectRef* drop_write) {
+  absl::MutexLock lock(&mutex_);
+  const auto open = by_owner_.find(Owner{request.client_id, request.owner, key});
+  if (open == by_owner_.end()) return;  // closed meanwhile
+  Record& record = records_.find(open->second)->second;
+  Shares left = record;
+  left.access &= before.access | ~request.access;
+  left.deny &= before.deny | ~request.deny;
+  left.deny_delete &= before.deny_delete || !request.deny_delete;
+  left.has_key &= before.has_key || !request.share_key.has_value();
+  Reduce(record, files_.find(key)->second, left, drop_write);
 }
 
 std::vector<std::pair<wire::StateId, ObjectKey>> OpenTable::OpensOf(

@@ -41,6 +41,14 @@ struct OpenRequest {
   bool denies() const { return deny != 0 || deny_delete || share_key.has_value(); }
 };
 
+// What an open has taken.
+struct Shares {
+  uint32_t access = 0;  // 0: there is no such open
+  uint32_t deny = 0;
+  bool deny_delete = false;
+  bool has_key = false;
+};
+
 // What an open entitles to.
 struct OpenRights {
   ObjectRef object;  // none if its descriptors are not kept for the open: resolve the handle
@@ -62,9 +70,13 @@ class OpenTable {
   explicit OpenTable(uint32_t instance) : instance_(instance & kInstanceMask) {}
 
   // Opens `object`, and keeps its descriptors as long as the file is open if `pin`. DENIED: share
-  // conflict; KEY_MISMATCH: another share key.
+  // conflict; KEY_MISMATCH: another share key. *before: what the open had that it is merged into.
   wire::DafsStatus Open(const OpenRequest& request, ObjectRef object, bool pin,
-                        wire::StateId* state_id);
+                        wire::StateId* state_id, Shares* before = nullptr);
+  // Takes back what `request` has added to the open that it was merged into, which goes on as it
+  // was `before`. *drop_write as for Downgrade.
+  void TakeBack(const OpenRequest& request, const Shares& before, const ObjectKey& key,
+                ObjectRef* drop_write);
   // Whether an open that was reclaimed grants all of `request` already, which repeats the claim.
   bool IsReclaimed(const OpenRequest& request, const ObjectKey& key) const;
 
@@ -117,14 +129,10 @@ class OpenTable {
     uint64_t share_key = 0;  // of all `keys` holders
     size_t opens = 0;
   };
-  struct Record {
+  struct Record : Shares {
     wire::ClientId client_id;
     std::string owner;
     ObjectKey key;
-    uint32_t access = 0;
-    uint32_t deny = 0;
-    bool deny_delete = false;
-    bool has_key = false;
     bool reclaimed = false;
     Holdings* holdings = nullptr;
   };
@@ -158,6 +166,9 @@ class OpenTable {
   static void Account(const Record& record, int sign);
   static wire::DafsStatus CheckConflict(const File& file, const Holders& others,
                                         const OpenRequest& request);
+  // Gives `record`, of `file`, less than it has.
+  void Reduce(Record& record, File& file, const Shares& shares, ObjectRef* drop_write)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   wire::DafsStatus FindRecord(const wire::ClientId& client_id, const wire::StateId& state_id,
                               const ObjectKey& key, uint64_t* serial) const
       ABSL_SHARED_LOCKS_REQUIRED(mutex_);

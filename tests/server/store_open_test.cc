@@ -362,6 +362,35 @@ TEST_F(StoreOpenTest, OpensOfOneOwnerAreMergedAndDowngraded) {
 
 // Shows DAFS-4.4.2-01, DAFS-4.4.2-02, DAFS-4.4.2-03, DAFS-4.4.2-04, DAFS-4.4.2-05, DAFS-6.5.26-04,
 // DAFS-6.5.26-05
+TEST_F(StoreOpenTest, ATruncatingOpenThatFailsTakesBackOnlyWhatItHasAdded) {
+  std::ofstream(Path("a/f")) << "hello";
+  chmod(Path("a/f").c_str(), 0644);  // root's: the user may only read
+  const Opened first = MustOpen(user_, OpenArgs(A(), "f", wire::kShareRead));
+  wire::LockArgs lock;
+  lock.filehandle = first.filehandle;
+  lock.state_id = first.state_id;
+  lock.length = 1;
+  wire::LockRes locked;
+  ASSERT_OK(store_->Lock(user_, lock, &locked));
+  wire::OpenArgs truncate = CreateArgs(A(), "f");
+  truncate.share_access = wire::kShareRead;
+  truncate.share_deny = wire::kShareWrite;
+  truncate.createattrs = {};
+  truncate.createattrs.set(wire::kFattrObjectSize);
+  EXPECT_DAFS(kAcces, Open(user_, truncate));
+  EXPECT_EQ(Read(user_, first), "hello");
+  EXPECT_EQ(store_->lock_count(), 1u);
+  EXPECT_EQ(store_->open_count(), 1u);
+  // The reservation has gone again.
+  Caller other_root = root_;
+  other_root.client_id = other_.client_id;
+  EXPECT_OK(Close(other_root, MustOpen(other_root, OpenArgs(A(), "f", wire::kShareWrite))));
+  EXPECT_OK(Close(user_, first));
+  // Where there was none before, nothing is left.
+  EXPECT_DAFS(kAcces, Open(user_, truncate));
+  EXPECT_EQ(store_->open_count(), 0u);
+}
+
 TEST_F(StoreOpenTest, ShareKeysAdmitThoseWhoHaveThem) {
   const auto with_key = [&](const std::string& owner, uint64_t key) {
     wire::OpenArgs args = CreateArgs(A(), "f", 0666);
