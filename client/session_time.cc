@@ -72,6 +72,7 @@ void Session::Tick() {
     before = nullptr;
     w = first_waiter_;
   }
+  ServeSlotWaiters();  // there may be enough for those behind who gave up
   CheckSilence(now);
   if (in_flight_ > 0 || first_waiter_ != nullptr) StartTicking();
 }

@@ -467,6 +467,26 @@ TEST_F(SessionTest, ATimeoutSaysWhatWasWaitedForAndKeepsTheSlot) {
   EXPECT_TRUE(session_->alive());
 }
 
+TEST_F(SessionTest, WhoGivesUpWaitingForSlotsLeavesThemToWhoIsBehind) {
+  options_.soft = true;
+  options_.timeout = absl::Milliseconds(40);
+  server_.max_requests = server_.target_nreq = 2;
+  ASSERT_OK(MakeSession());
+  server_.hold = true;
+  int nulls = 0;
+  dat::Start(RunNull(*session_, &nulls, nullptr));
+  auto walks = StartWalks(1, dat::Loop::Now() + absl::Milliseconds(40));  // needs both slots
+  dat::Start(RunNull(*session_, &nulls, nullptr));
+  Settle();
+  EXPECT_EQ(server_.Count(Proc::kNull), 1);
+  ASSERT_TRUE(Until([&] { return walks[0]->resumed == 1; }));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(walks[0]->status)) << walks[0]->status;
+  Settle();
+  EXPECT_EQ(server_.Count(Proc::kNull), 2);
+  server_.ServeHeld(server_.only());
+  EXPECT_TRUE(Until([&] { return nulls == 2; }));
+}
+
 // Who hears that the time is up on a session that lives may take its end for the end of what the
 // server does; on one that is going, it comes when the connection has gone.
 TEST_F(SessionTest, WhatIsOutOnASessionThatIsGivenUpEndsWithIt) {
