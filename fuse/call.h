@@ -15,12 +15,14 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "client/buffer_pool.h"
 #include "client/identity.h"
 #include "fuse/answer_path.h"
 #include "fuse/kernel_channel.h"
 #include "fuse/kernel_protocol.h"
 #include "fuse/request_reader.h"
+#include "wire/dat/loop.h"
 
 namespace dafs::fuse {
 
@@ -68,6 +70,8 @@ class Call {
   bool ReplyStatus(const absl::Status& status);
 
   bool answered() const { return answered_; }
+  // When the kernel had asked, at the latest.
+  absl::Time arrived() const { return arrived_; }
 
   // A signal came for the caller. Not each one ends the call, see interrupts.h.
   bool interrupted = false;
@@ -86,6 +90,7 @@ class Call {
   const fuse_in_header header_;
   absl::InlinedVector<std::byte, 192> body_;  // most bodies are one structure and one short name
   client::BufferLease lease_;
+  const absl::Time arrived_ = dat::Loop::Now();
   bool answered_ = false;
 };
 

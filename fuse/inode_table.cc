@@ -13,15 +13,6 @@ constexpr absl::Duration kAskedAgain = absl::Seconds(1);
 
 }  // namespace
 
-// Runs `use(Inode*)` under the shard's mutex; nullptr if the node is not known.
-template <class F>
-auto InodeTable::With(uint64_t nodeid, F&& use) const {
-  Shard& shard = ShardOf(nodeid);
-  absl::MutexLock lock(&shard.mutex);
-  auto it = shard.by_node.find(nodeid);
-  return use(it == shard.by_node.end() ? nullptr : it->second.get());
-}
-
 uint64_t InodeTable::ShardOfHandle(const wire::FileHandle& handle) {
   return absl::HashOf(handle) % kShards;
 }
@@ -46,8 +37,9 @@ void InodeTable::EndMove(Inode& inode) {
 
 // Takes note that a node was found once more. False: the kernel does not take it there.
 bool InodeTable::FoundAt(Inode& inode, const Place& place, const Asker& asker) {
-  const bool same_parent = inode.place.parent == place.parent;
-  const bool same = same_parent && inode.place.name == place.name;
+  const Place& latest = inode.names.latest();
+  const bool same_parent = latest.parent == place.parent;
+  const bool same = same_parent && latest.name == place.name;
   if (inode.moved != nullptr && same && inode.moved->thread == asker.thread && asker.thread != 0 &&
       asker.at - inode.moved->at < kAskedAgain) {
     return false;
@@ -57,7 +49,7 @@ bool InodeTable::FoundAt(Inode& inode, const Place& place, const Asker& asker) {
     moved_.fetch_add(1, std::memory_order_relaxed);
   }
   if (inode.moved != nullptr) *inode.moved = asker;
-  if (!same) inode.place = place;
+  if (!same) inode.names.FoundAt(place, asker.at);
   return true;
 }
 
@@ -72,7 +64,7 @@ uint64_t InodeTable::Remember(const wire::FileHandle& handle,
     nodeid = next_.fetch_add(1, std::memory_order_relaxed) * kShards + index;
     auto made = std::make_unique<Inode>();
     made->handle = handle;
-    made->place = place;
+    made->names.FoundAt(place, asker.at);
     shard.by_node[nodeid] = std::move(made);
   }
   Inode& inode = *shard.by_node[nodeid];
@@ -120,7 +112,7 @@ uint64_t InodeTable::NodeOf(const wire::FileHandle& handle) const {
 }
 
 Place InodeTable::PlaceOf(uint64_t nodeid) const {
-  return With(nodeid, [](const Inode* inode) { return inode ? inode->place : Place(); });
+  return With(nodeid, [](const Inode* inode) { return inode ? inode->names.latest() : Place(); });
 }
 
 absl::Duration InodeTable::Tell(Inode& inode, const wire::FileAttributes& attributes,
@@ -146,10 +138,36 @@ absl::Duration InodeTable::Tell(Inode& inode, const wire::FileAttributes& attrib
   return inode.valid_for;
 }
 
+// Where the kernel was told of another CHANGE by an answer that it may have taken behind this
+// question, it may drop this answer.
+void InodeTable::Answers(Inode& inode, uint64_t change, const KernelQuestion& question,
+                         absl::Time now) {
+  const bool by_another = question.thread == 0 || question.thread != inode.answered_thread;
+  if (inode.answered_at != absl::InfinitePast() && inode.told_change != change && by_another) {
+    inode.unsure_until = std::make_unique<absl::Time>(inode.answered_at + kTaken);
+  }
+  inode.unsure = inode.unsure_until != nullptr && question.arrived < *inode.unsure_until;
+  if (!inode.unsure) inode.unsure_until.reset();
+  inode.answered_thread = question.thread;
+  inode.answered_at = now;
+}
+
+void InodeTable::KernelForgot(uint64_t nodeid) {
+  With(nodeid, [](Inode* inode) {
+    if (inode == nullptr) return;
+    inode->answered_at = absl::InfinitePast();
+    inode->unsure_until.reset();
+    inode->unsure = false;
+  });
+}
+
 absl::Duration InodeTable::Told(uint64_t nodeid, const wire::FileAttributes& attributes,
-                                absl::Time now) {
+                                absl::Time now, const KernelQuestion& question) {
   return With(nodeid, [&](Inode* inode) {
-    if (inode != nullptr) return Tell(*inode, attributes, now);
+    if (inode != nullptr) {
+      Answers(*inode, attributes.change, question, now);
+      return Tell(*inode, attributes, now);
+    }
     const bool directory = attributes.object_type == wire::ObjectType::kDir;
     return directory ? times_.dir_min : times_.reg_min;
   });
@@ -172,14 +190,7 @@ void InodeTable::NotTold(uint64_t nodeid) {
 
 bool InodeTable::KernelIsCurrent(uint64_t nodeid, uint64_t change) const {
   return With(nodeid, [&](const Inode* inode) {
-    return inode != nullptr && inode->told && inode->told_change == change;
-  });
-}
-
-bool InodeTable::ChangedElsewhere(uint64_t nodeid, uint64_t change) const {
-  return With(nodeid, [&](const Inode* inode) {
-    return inode != nullptr && inode->told && inode->told_change != change &&
-           inode->touched_at < inode->told_at;
+    return inode != nullptr && inode->told && !inode->unsure && inode->told_change == change;
   });
 }
 
@@ -266,10 +277,10 @@ void InodeTable::DropFresh(uint64_t nodeid) {
 }
 
 std::optional<InodeTable::Fresh> InodeTable::TakeFresh(uint64_t nodeid, absl::Time now,
-                                                       uint32_t thread) {
+                                                       const KernelQuestion& question) {
   return With(nodeid, [&](Inode* inode) -> std::optional<Fresh> {
     if (inode == nullptr || inode->fresh == nullptr) return std::nullopt;
-    if (inode->fresh_for != 0 && inode->fresh_for != thread) return std::nullopt;
+    if (inode->fresh_for != 0 && inode->fresh_for != question.thread) return std::nullopt;
     std::unique_ptr<wire::FileAttributes> fresh = std::move(inode->fresh);
     const bool directory = inode->type == wire::ObjectType::kDir;
     const bool for_a_moment = !directory || inode->fresh_for != 0;
@@ -277,6 +288,7 @@ std::optional<InodeTable::Fresh> InodeTable::TakeFresh(uint64_t nodeid, absl::Ti
     const absl::Duration least = for_a_moment ? std::min(kept, kFreshFileFor) : kept;
     const absl::Duration age = now - inode->fresh_at;
     if (age >= least || inode->fresh_removals != RemovalsOf(*inode)) return std::nullopt;
+    Answers(*inode, fresh->change, question, now);
     const absl::Duration left = Tell(*inode, *fresh, inode->fresh_at) - age;
     return Fresh{std::move(*fresh), left, inode->fresh_of_write};
   });

@@ -22,7 +22,10 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/write_tracker.h"
+#include "fuse/node_names.h"
 #include "fuse/options.h"
+#include "fuse/own_moves.h"
+#include "fuse/place.h"
 #include "wire/attributes.h"
 #include "wire/types.h"
 
@@ -37,16 +40,17 @@ struct InodeView {
   uint64_t file_id = 0;
 };
 
-// A name in a directory.
-struct Place {
-  uint64_t parent = 0;
-  std::string name;
-};
-
 // Who looked a name up, and when.
 struct Asker {
   uint32_t thread = 0;  // 0: nobody looked for this name
   absl::Time at = absl::InfinitePast();
+};
+
+// To which question of the kernel attributes are the answer. It drops attributes that it has asked
+// for before it took others: of two threads that ask at once, those that are told first count.
+struct KernelQuestion {
+  uint32_t thread = 0;  // 0: not known
+  absl::Time arrived = absl::InfiniteFuture();
 };
 
 // Extended attributes that are asked for all the time, and that most files do not have.
@@ -84,20 +88,34 @@ class InodeTable {
   // `attributes` of the node are about to be told to the kernel at `now`. Returns how long the
   // kernel may keep them: from the least cache time, doubled up to the greatest each time it asks
   // again and nothing has changed (nfs(5)).
-  absl::Duration Told(uint64_t nodeid, const wire::FileAttributes& attributes, absl::Time now);
+  absl::Duration Told(uint64_t nodeid, const wire::FileAttributes& attributes, absl::Time now,
+                      const KernelQuestion& question = {});
   // What the kernel was told last of a directory, at or after `since`; nothing for other nodes and
   // before it was told.
   std::optional<wire::FileAttributes> LastToldOfDirectory(
       uint64_t nodeid, absl::Time since = absl::InfinitePast()) const;
   // The kernel did not take them after all.
   void NotTold(uint64_t nodeid);
-  // The file was opened and has this CHANGE: is it what the kernel was told last, so that its
-  // cached attributes are still true (close-to-open)?
+  // The file was opened and has this CHANGE: is it what the kernel was told last, and has surely
+  // taken, so that its cached attributes are still true (close-to-open)?
   bool KernelIsCurrent(uint64_t nodeid, uint64_t change) const;
+  // The kernel was made to forget what it had: of what it was told before it takes nothing more.
+  void KernelForgot(uint64_t nodeid);
+  // A thread has taken its answer by then, so that those who ask later are told for sure.
+  static constexpr absl::Duration kTaken = absl::Milliseconds(50);
 
-  // It is not, and by nothing that we did since: others have written the file, or given its name to
-  // another.
-  bool ChangedElsewhere(uint64_t nodeid, uint64_t change) const;
+  // inode_table_names.cc: as NodeNames says it of a node.
+  // The kernel is told, until `until`, that `place` leads to the file, which has `change`: so the
+  // server said to what it was asked at `asked`.
+  void NameTold(uint64_t nodeid, const Place& place, uint64_t change, absl::Time asked,
+                absl::Time until);
+  Places NamesLikelyOld(uint64_t nodeid, absl::Time now);
+  Places NamesNotSeenAt(uint64_t nodeid, uint64_t change, absl::Time now);
+  void ConfirmName(uint64_t nodeid, const Place& place, uint64_t change, absl::Time now);
+  void LoseName(uint64_t nodeid, const Place& place);
+  bool AnyNameLost(uint64_t nodeid, uint64_t change, absl::Time now) const;
+  // What the kernel has followed.
+  OwnMoves& own_moves() { return own_moves_; }
 
   // The same of its pages, which may be older than the attributes it was told since. The kernel
   // keeps them over an open that finds the CHANGE they are known to be as new as.
@@ -152,7 +170,8 @@ class InodeTable {
     absl::Duration valid_for;
     bool of_write = false;  // from EndChange of a file
   };
-  std::optional<Fresh> TakeFresh(uint64_t nodeid, absl::Time now, uint32_t thread = 0);
+  std::optional<Fresh> TakeFresh(uint64_t nodeid, absl::Time now,
+                                 const KernelQuestion& question = {});
   // Whether the last that happened to the file was a change whose outcome the kernel was not told.
   bool ChangedUntold(uint64_t nodeid) const;
 
@@ -203,9 +222,14 @@ class InodeTable {
     wire::ObjectType type = wire::ObjectType::kInvalid;
     uint64_t file_id = 0;
     uint64_t lookups = 0;
-    Place place;
-    std::unique_ptr<Asker> moved;  // to `place` from another directory, as far as the kernel knows
+    NodeNames names;
+    std::unique_ptr<Asker>
+        moved;  // to where it is from another directory, as far as the kernel knows
     bool told = false;
+    bool unsure = false;  // whether it has taken told_change
+    uint32_t answered_thread = 0;
+    absl::Time answered_at = absl::InfinitePast();
+    std::unique_ptr<absl::Time> unsure_until;  // for who has asked before; null: for nobody
     uint64_t told_change = 0;
     std::optional<uint64_t> pages_change;
     absl::Time told_at = absl::InfinitePast();
@@ -236,8 +260,14 @@ class InodeTable {
 
   static uint64_t ShardOfHandle(const wire::FileHandle& handle);
   Shard& ShardOf(uint64_t nodeid) const { return shards_[nodeid % kShards]; }
+  // Runs `use(Inode*)` under the shard's mutex; nullptr if the node is not known.
   template <class F>
-  auto With(uint64_t nodeid, F&& use) const;
+  auto With(uint64_t nodeid, F&& use) const {
+    Shard& shard = ShardOf(nodeid);
+    absl::MutexLock lock(&shard.mutex);
+    auto it = shard.by_node.find(nodeid);
+    return use(it == shard.by_node.end() ? nullptr : it->second.get());
+  }
   static void Touched(Inode& inode, absl::Time now);
   uint64_t RemovalsOf(const Inode& inode) const {
     return inode.type == wire::ObjectType::kDir ? directory_removals_ : removals_;
@@ -246,6 +276,8 @@ class InodeTable {
   bool FoundAt(Inode& inode, const Place& place, const Asker& asker);
   void Keep(Inode& inode, wire::FileAttributes attributes, uint64_t removals, absl::Time now);
   absl::Duration Tell(Inode& inode, const wire::FileAttributes& attributes, absl::Time at);
+  static void Answers(Inode& inode, uint64_t change, const KernelQuestion& question,
+                      absl::Time now);
 
   const CacheTimes times_;
   // Gives ids only; publishes nothing. The first is kShards or more: node 1 is the root.
@@ -254,6 +286,7 @@ class InodeTable {
   // between this and what is compared with it.
   std::atomic<uint64_t> removals_{0};
   std::atomic<uint64_t> directory_removals_{0};
+  OwnMoves own_moves_;
   // Nodes that are `moved`. Publishes nothing: a thread that uses a node has seen it in an answer.
   std::atomic<uint64_t> moved_{0};
   mutable std::array<Shard, kShards> shards_;

@@ -1,7 +1,6 @@
 // What the workers of one mount share. Everything in it is thread-safe or constant.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "fuse/behind_table.h"
+#include "fuse/found_gone.h"
 #include "fuse/identity_cache.h"
 #include "fuse/idle_opens.h"
 #include "fuse/inode_table.h"
@@ -66,8 +66,7 @@ struct MountState {
     return owner;
   }
   std::atomic<uint64_t> next_owner{1};  // gives numbers only
-  // What OPEN and OPENDIR found without a name last, and for whom. Publish nothing but themselves.
-  std::array<std::atomic<uint64_t>, 64> found_gone{};
+  FoundGone found_gone;                 // by OPEN and OPENDIR
   // The kernel's INIT was answered; `init_error` (errno) was set before.
   absl::Notification initialised;
   std::atomic<int> init_error{0};  // published by `initialised`

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -183,29 +184,51 @@ std::optional<InodeView> Operations::NodeOf(Call& call, const RequestReader& in)
   return std::nullopt;
 }
 
-absl::Duration Operations::Validity(uint64_t nodeid, const wire::FileAttributes& attributes) {
-  return state_.inodes.Told(nodeid, attributes, dat::Loop::Now());
+absl::Duration Operations::Validity(const Call& call, uint64_t nodeid,
+                                    const wire::FileAttributes& attributes) {
+  return state_.inodes.Told(nodeid, attributes, dat::Loop::Now(),
+                            {call.header().pid, call.arrived()});
 }
 
 void Operations::Touch(uint64_t nodeid) { state_.inodes.Touch(nodeid, dat::Loop::Now()); }
 
-fuse_entry_out Operations::Entry(const client::Node& node, Place place, const Asker& asker) {
+void Operations::ForgetAttributes(uint64_t nodeid) {
+  channel_.ForgetAttributes(nodeid);
+  state_.inodes.KernelForgot(nodeid);
+}
+
+fuse_entry_out Operations::Entry(const Call& call, const client::Node& node, const Place& place,
+                                 absl::Time asked) {
+  const absl::Time now = dat::Loop::Now();
+  Asker asker;
+  if (call.header().opcode == FUSE_LOOKUP) asker = {call.header().pid, now};
   fuse_entry_out out = {};
   out.nodeid = state_.inodes.Remember(node.handle, node.attributes, place, asker);
-  KernelTime valid = fuse::Validity(Validity(out.nodeid, node.attributes));
+  // A listing that was read for an earlier request has grown old meanwhile.
+  const absl::Duration age = asked < call.arrived() ? now - asked : absl::ZeroDuration();
+  const absl::Duration good_for = Validity(call, out.nodeid, node.attributes) - age;
+  KernelTime valid = fuse::Validity(std::max(good_for, absl::ZeroDuration()));
   out.attr_valid = valid.seconds;
   out.attr_valid_nsec = valid.nanoseconds;
-  if (state_.options.lookup_cache != LookupCache::kNone) {
+  if (state_.options.lookup_cache != LookupCache::kNone && good_for > absl::ZeroDuration()) {
     // A name is as true as the attributes of what it names: both are asked for again together.
     out.entry_valid = valid.seconds;
     out.entry_valid_nsec = valid.nanoseconds;
+    // The kernel begins to count when the thread that asked has woken up.
+    constexpr absl::Duration kTakenWithin = absl::Seconds(1);
+    if (node.attributes.object_type == wire::ObjectType::kReg && !place.name.empty()) {
+      state_.inodes.NameTold(out.nodeid, place, node.attributes.change, asked,
+                             now + good_for + kTakenWithin);
+    }
   }
   out.attr = KernelAttributes(node.attributes, out.nodeid);
   return out;
 }
 
-uint64_t Operations::ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node, Place place) {
+uint64_t Operations::ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node,
+                                const Place& place) {
   if (!node.ok()) {
+    state_.found_gone.Finds(call.header().pid, 0);
     call.ReplyStatus(node.status());
     return 0;
   }
@@ -213,9 +236,8 @@ uint64_t Operations::ReplyEntry(Call& call, const absl::StatusOr<client::Node>& 
     call.ReplyErrno(EIO);  // the kernel would end the mount's use of this node anyway
     return 0;
   }
-  Asker asker;
-  if (call.header().opcode == FUSE_LOOKUP) asker = {call.header().pid, dat::Loop::Now()};
-  fuse_entry_out out = Entry(*node, std::move(place), asker);
+  fuse_entry_out out = Entry(call, *node, place, call.arrived());
+  state_.found_gone.Finds(call.header().pid, out.nodeid);
   if (!call.Reply({AsBytes(out)})) {
     state_.inodes.NotTold(out.nodeid);
     state_.inodes.Forget(out.nodeid, 1);
@@ -224,15 +246,16 @@ uint64_t Operations::ReplyEntry(Call& call, const absl::StatusOr<client::Node>& 
   return out.nodeid;
 }
 
-void Operations::ReplyNewEntry(Call& call, const absl::StatusOr<client::Node>& node, Place place) {
+void Operations::ReplyNewEntry(Call& call, const absl::StatusOr<client::Node>& node,
+                               const Place& place) {
   const uint64_t directory = place.parent;
-  ReplyEntry(call, node, std::move(place));
+  ReplyEntry(call, node, place);
   if (node.ok()) NoteNew(state_.inodes.NodeOf(node->handle), directory, dat::Loop::Now());
 }
 
 bool Operations::ReplyFresh(Call& call) {
   std::optional<InodeTable::Fresh> fresh =
-      state_.inodes.TakeFresh(call.nodeid(), dat::Loop::Now(), call.header().pid);
+      state_.inodes.TakeFresh(call.nodeid(), dat::Loop::Now(), {call.header().pid, call.arrived()});
   if (!fresh.has_value()) {
     if (state_.inodes.ChangedUntold(call.nodeid())) stat_habit_.Asked();
     return false;
@@ -288,7 +311,7 @@ bool Operations::ReplyPassing(Call& call) {
 
 void Operations::ReplyAttributes(Call& call, uint64_t nodeid,
                                  const wire::FileAttributes& attributes) {
-  if (!TellAttributes(call, attributes, Validity(nodeid, attributes))) {
+  if (!TellAttributes(call, attributes, Validity(call, nodeid, attributes))) {
     state_.inodes.NotTold(nodeid);
   }
 }

@@ -156,17 +156,21 @@ class Operations {
   std::optional<InodeView> NodeOf(Call& call, uint64_t nodeid);
   // The same, once all of the request has been taken from `in`; answers too if that was malformed.
   std::optional<InodeView> NodeOf(Call& call, const RequestReader& in);
-  // Counts a lookup of `node` at `place` and describes it; the count must be taken back if the
-  // kernel does not take the answer.
-  fuse_entry_out Entry(const client::Node& node, Place place, const Asker& asker = {});
+  // Counts a lookup of `node` at `place` and describes it, as the server did when it was asked at
+  // `asked` or later; the count must be taken back if the kernel does not take the answer.
+  fuse_entry_out Entry(const Call& call, const client::Node& node, const Place& place,
+                       absl::Time asked);
   // Answers with an entry, or the error. Returns the node that the kernel was told of; 0: of none.
-  uint64_t ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node, Place place);
+  uint64_t ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node, const Place& place);
   // The same for a node that was just made.
-  void ReplyNewEntry(Call& call, const absl::StatusOr<client::Node>& node, Place place);
+  void ReplyNewEntry(Call& call, const absl::StatusOr<client::Node>& node, const Place& place);
   void ReplyAttributes(Call& call, uint64_t nodeid, const wire::FileAttributes& attributes);
   // The answer to a GETATTR, STATX or SETATTR. False: the kernel did not take it.
   bool TellAttributes(Call& call, const wire::FileAttributes& attributes, absl::Duration valid_for);
-  absl::Duration Validity(uint64_t nodeid, const wire::FileAttributes& attributes);
+  absl::Duration Validity(const Call& call, uint64_t nodeid,
+                          const wire::FileAttributes& attributes);
+  // The kernel asks for them again.
+  void ForgetAttributes(uint64_t nodeid);
   void Touch(uint64_t nodeid);
   // Answers with what the server said of the node lately, behind a change of ours or when it was
   // opened. False if nothing is known that is still true.
@@ -188,7 +192,11 @@ class Operations {
   dat::Task<absl::StatusOr<client::OpenFile>> OpenNode(const client::Identity& who,
                                                        const InodeView& node, uint32_t flags,
                                                        std::string owner);
-  dat::Task<bool> HasLostName(const client::Identity& who, const InodeView& node,
+  struct Looking;
+  std::shared_ptr<Looking> LookAtLikelyOld(const Caller& who, const InodeView& node);
+  dat::Task<void> LookAtNames(Caller who, InodeView node, Places places,
+                              std::optional<uint64_t> change, std::shared_ptr<Looking> looking);
+  dat::Task<bool> HasLostName(const Caller& who, const InodeView& node,
                               const wire::FileAttributes& attributes);
   // Takes an open file into the table; the answer to the kernel for it.
   fuse_open_out TakeOpen(const client::OpenFile& file, uint64_t nodeid, uint32_t flags, Caller who,
@@ -267,8 +275,9 @@ class Operations {
       wire::FileAttributes* after = nullptr);
   void AddDots(DirectoryAnswer& answer, const DirectoryState& directory, uint64_t offset,
                bool plus);
-  bool AsksAgain(const Call& call);
-  bool AddEntry(DirectoryAnswer& answer, const DirectoryState& directory,
+  void LookElsewhere(Call& call) { LookElsewhere(call, call.nodeid()); }
+  void LookElsewhere(Call& call, uint64_t nodeid);
+  bool AddEntry(const Call& call, DirectoryAnswer& answer, const DirectoryState& directory,
                 const DirectoryChunk& chunk, const DirectoryChunk::Entry& entry, bool plus);
 
   MountState& state_;

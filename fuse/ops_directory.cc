@@ -51,6 +51,8 @@ std::optional<size_t> PositionBehind(const DirectoryChunk& chunk, uint64_t cooki
 dat::Task<void> Operations::Opendir(Call& call) {
   std::optional<InodeView> node = NodeOf(call);
   if (!node) co_return;
+  const bool comes_back =
+      state_.found_gone.ComesBack(call.header().pid, call.nodeid(), call.arrived());
   Caller who = CallerOf(call);
   auto directory = std::make_shared<DirectoryState>(call.nodeid(), node->handle, who);
   const absl::Time asked_at = dat::Loop::Now();
@@ -69,8 +71,8 @@ dat::Task<void> Operations::Opendir(Call& call) {
   if (attributes.has(wire::kFattrChange)) {
     state_.inodes.KeepFresh(call.nodeid(), asked, attributes, asked_at, call.header().pid);
   }
-  if (wire::DafsFromStatus(there) == wire::DafsStatus::kStale && !AsksAgain(call)) {
-    call.ReplyStatus(there);
+  if (wire::DafsFromStatus(there) == wire::DafsStatus::kStale && !comes_back) {
+    LookElsewhere(call);
     co_return;
   }
   // Without them the kernel may have let the caller in by what was so a moment ago (ReplyPassing).
@@ -94,12 +96,10 @@ dat::Task<void> Operations::Opendir(Call& call) {
 // The kernel answers ESTALE of an open with one fresh walk of the path, but not that of a listing:
 // so it is OPENDIR that finds out. Who comes back with the same directory has it without a path
 // (the present directory, a descriptor); it may be opened as a removed one on a local file system.
-// So it is with OPEN and a file that has lost its name.
-bool Operations::AsksAgain(const Call& call) {
-  const uint32_t thread = call.header().pid;
-  std::atomic<uint64_t>& last = state_.found_gone[thread % state_.found_gone.size()];
-  const uint64_t mark = call.nodeid() << 22 ^ thread;
-  return last.exchange(mark, std::memory_order_relaxed) == mark;
+// So it is with OPEN and LINK and a file that has lost its name (FoundGone).
+void Operations::LookElsewhere(Call& call, uint64_t nodeid) {
+  state_.found_gone.Tell(call.header().pid, nodeid, dat::Loop::Now());
+  call.ReplyErrno(ESTALE);
 }
 
 dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> Operations::ReadChunk(
@@ -139,9 +139,9 @@ dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> Operations::Rea
 }
 
 // False: the answer is full.
-bool Operations::AddEntry(DirectoryAnswer& answer, const DirectoryState& directory,
-                          const DirectoryChunk& chunk, const DirectoryChunk::Entry& entry,
-                          bool plus) {
+bool Operations::AddEntry(const Call& call, DirectoryAnswer& answer,
+                          const DirectoryState& directory, const DirectoryChunk& chunk,
+                          const DirectoryChunk::Entry& entry, bool plus) {
   if (!IsEntryName(entry.name)) return true;
   if (!answer.Fits(entry.name, plus)) return false;
   const wire::FileAttributes& attributes = entry.attributes;
@@ -160,7 +160,7 @@ bool Operations::AddEntry(DirectoryAnswer& answer, const DirectoryState& directo
                (!state_.inodes.NewsSince(known, chunk.asked_at) && !state_.behind.Holds(known)));
   if (tell) {
     client::Node node{attributes.filehandle, attributes};
-    out = Entry(node, {directory.nodeid, entry.name});
+    out = Entry(call, node, {directory.nodeid, entry.name}, chunk.asked_at);
   }
   answer.AddPlus(out, entry.name, ino, type, entry.cookie);
   return true;
@@ -211,7 +211,7 @@ dat::Task<void> Operations::Readdir(Call& call) {
     AddDots(answer, *directory, read.offset, plus);
     bool full = false;
     for (size_t i = *position; i < chunk->entries.size() && !full; ++i) {
-      full = !AddEntry(answer, *directory, *chunk, chunk->entries[i], plus);
+      full = !AddEntry(call, answer, *directory, *chunk, chunk->entries[i], plus);
     }
     if (full || chunk->eof || !answer.empty()) break;
     if (!chunk->entries.empty()) cookie = chunk->entries.back().cookie;

@@ -91,7 +91,7 @@ dat::Task<void> Operations::ShowWhatIsUnderLock(Call& call, const OpenState& ope
   if (pages || state_.notifier == nullptr) {
     // The node is in use by the caller until we answer, so the notification waits for nothing.
     const bool current = known && state_.inodes.KernelIsCurrent(nodeid, attributes.change);
-    if (!current && !call.answered()) channel_.ForgetAttributes(nodeid);
+    if (!current && !call.answered()) ForgetAttributes(nodeid);
     co_return;
   }
   // The owners are this call and the notifier, then the loop.
@@ -100,6 +100,7 @@ dat::Task<void> Operations::ShowWhatIsUnderLock(Call& call, const OpenState& ope
       nodeid, [&loop = files_.loop(), dropped] { loop.Post([dropped] { dropped->Set(true); }); });
   dat::Pending<bool>& end = *dropped;
   co_await end;
+  state_.inodes.KernelForgot(nodeid);
   if (known) state_.inodes.PagesAre(nodeid, attributes.change);
 }
 

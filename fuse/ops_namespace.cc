@@ -43,6 +43,7 @@ dat::Task<void> Operations::Lookup(Call& call) {
     KernelTime valid = fuse::Validity(state_.options.cache.dir_min);
     out.entry_valid = valid.seconds;
     out.entry_valid_nsec = valid.nanoseconds;
+    state_.found_gone.Finds(call.header().pid, 0);
     call.Reply({AsBytes(out)});
     co_return;
   }
@@ -140,6 +141,9 @@ dat::Task<void> Operations::Unlink(Call& call) {
   absl::Status removed = co_await files_.Remove(*who, parent->handle, name, change.after());
   removal();
   change.End();
+  if (removed.ok() && !directory && !call.answered()) {
+    state_.inodes.own_moves().Removed({call.nodeid(), std::string(name)}, dat::Loop::Now());
+  }
   call.ReplyStatus(removed);
 }
 
@@ -197,6 +201,12 @@ dat::Task<void> Operations::RenameTo(Call& call, uint64_t new_directory, std::st
   removal();
   from_change.End();
   if (to_change.has_value()) to_change->End();
+  // Whoever was killed meanwhile was told that it has failed, and the kernel moves nothing.
+  if (renamed.ok() && !call.answered()) {
+    state_.inodes.own_moves().Moved({call.nodeid(), std::string(old_name)},
+                                    {new_directory, std::string(new_name)},
+                                    flags == wire::kRenameExchange, dat::Loop::Now());
+  }
   int error = ErrnoFromStatus(renamed);
   // 6.5.34: EXIST is any target that does not go with the source. The kernel has seen to the types.
   if (flags == 0 && error == EEXIST) error = ENOTEMPTY;
@@ -213,14 +223,21 @@ dat::Task<void> Operations::Link(Call& call) {
   if (!directory) co_return;
   std::optional<InodeView> file = NodeOf(call, link.oldnodeid);
   if (!file) co_return;
+  const bool comes_back =
+      state_.found_gone.ComesBack(call.header().pid, link.oldnodeid, call.arrived());
   co_await Settled(link.oldnodeid);
   if (call.answered()) co_return;  // its caller was killed while it waited
   Caller who = CallerOf(call);
   DirectoryChange change(state_.inodes, call.nodeid());
+  Touch(link.oldnodeid);
   absl::StatusOr<client::Node> node =
       co_await files_.Link(*who, file->handle, directory->handle, name, change.after());
   change.End();
   if (wire::DafsFromStatus(node.status()) == wire::DafsStatus::kStale) {
+    if (!comes_back) {  // its name may be another file's by now
+      LookElsewhere(call, link.oldnodeid);
+      co_return;
+    }
     // link(2) knows of files whose last name is gone; ESTALE would be shown where that was another
     // client's doing, and this kernel did not know.
     absl::StatusOr<wire::FileAttributes> left = co_await files_.GetAttributes(*who, file->handle);

@@ -153,24 +153,57 @@ dat::Task<std::optional<client::OpenFile>> Operations::OpenAgain(const Call& cal
   co_return std::nullopt;
 }
 
-// Whether a file that was opened has another name by now than the one that the kernel may have
-// opened it by, which it believes in for a while: that is another's then, or nobody's. A file that
-// has not changed since the kernel heard of it has lost none.
-dat::Task<bool> Operations::HasLostName(const client::Identity& who, const InodeView& node,
+// A look at names that is under way. The owners are the call that waits for it and the look.
+struct Operations::Looking {
+  dat::Pending<bool> done;
+};
+
+// Whether `places` still lead to the node. `change`: the CHANGE that it had before they are looked
+// at; nothing: that which it has then.
+dat::Task<void> Operations::LookAtNames(Caller who, InodeView node, Places places,
+                                        std::optional<uint64_t> change,
+                                        std::shared_ptr<Looking> looking) {
+  for (const Place& place : places) {
+    const std::optional<InodeView> parent = state_.inodes.Find(place.parent);
+    if (!parent.has_value()) continue;
+    const absl::Time asked = dat::Loop::Now();
+    dat::Task<absl::StatusOr<client::Node>> look = files_.Lookup(*who, parent->handle, place.name);
+    absl::StatusOr<client::Node> there = co_await look;
+    const wire::DafsStatus status = wire::DafsFromStatus(there.status());
+    if (there.ok() && there->handle == node.handle) {
+      state_.inodes.ConfirmName(node.nodeid, place, change.value_or(there->attributes.change),
+                                asked);
+    } else if (there.ok() || status == wire::DafsStatus::kNoEnt ||
+               status == wire::DafsStatus::kStale) {
+      state_.inodes.LoseName(node.nodeid, place);
+    }
+  }
+  if (looking != nullptr) looking->done.Set(true);
+}
+
+// Who opens what we have changed or moved ourselves cannot tell by its CHANGE whether others have
+// given its name to another file: that is asked for beside the OPEN. Null: nothing is to be asked.
+std::shared_ptr<Operations::Looking> Operations::LookAtLikelyOld(const Caller& who,
+                                                                 const InodeView& node) {
+  Places places = state_.inodes.NamesLikelyOld(node.nodeid, dat::Loop::Now());
+  if (places.empty()) return nullptr;
+  auto looking = std::make_shared<Looking>();
+  dat::Start(LookAtNames(who, node, std::move(places), std::nullopt, looking));
+  return looking;
+}
+
+// Whether a file that was opened has lost a name that the kernel may have opened it by, which it
+// believes in for a while: that is another's then, or nobody's.
+dat::Task<bool> Operations::HasLostName(const Caller& who, const InodeView& node,
                                         const wire::FileAttributes& attributes) {
   if (attributes.has(wire::kFattrNumLinks) && attributes.num_links == 0) co_return true;
-  if (!attributes.has(wire::kFattrChange) ||
-      !state_.inodes.ChangedElsewhere(node.nodeid, attributes.change)) {
-    co_return false;
+  if (!attributes.has(wire::kFattrChange)) co_return false;
+  Places places = state_.inodes.NamesNotSeenAt(node.nodeid, attributes.change, dat::Loop::Now());
+  if (!places.empty()) {
+    dat::Task<void> looking = LookAtNames(who, node, std::move(places), attributes.change, nullptr);
+    co_await looking;
   }
-  const Place place = state_.inodes.PlaceOf(node.nodeid);
-  const std::optional<InodeView> parent = state_.inodes.Find(place.parent);
-  if (place.name.empty() || !parent) co_return false;
-  dat::Task<absl::StatusOr<client::Node>> looking = files_.Lookup(who, parent->handle, place.name);
-  absl::StatusOr<client::Node> there = co_await looking;
-  if (there.ok()) co_return there->handle != node.handle;
-  const wire::DafsStatus status = wire::DafsFromStatus(there.status());
-  co_return status == wire::DafsStatus::kNoEnt || status == wire::DafsStatus::kStale;
+  co_return state_.inodes.AnyNameLost(node.nodeid, attributes.change, dat::Loop::Now());
 }
 
 dat::Task<void> Operations::Open(Call& call) {
@@ -181,6 +214,9 @@ dat::Task<void> Operations::Open(Call& call) {
   Caller who = CallerOf(call);
   const absl::Time asked_at = dat::Loop::Now();
   const InodeTable::Moment asked = state_.inodes.MomentOf(call.nodeid());
+  const bool comes_back =
+      state_.found_gone.ComesBack(call.header().pid, call.nodeid(), call.arrived());
+  const std::shared_ptr<Looking> looking = LookAtLikelyOld(who, *node);
   dat::Task<std::optional<client::OpenFile>> using_again = OpenAgain(call, *who, request.flags);
   std::optional<client::OpenFile> again = co_await using_again;
   absl::StatusOr<client::OpenFile> file;
@@ -192,15 +228,18 @@ dat::Task<void> Operations::Open(Call& call) {
     file = co_await opening;
   }
   if (!file.ok()) {
-    call.ReplyStatus(file.status());
+    if (ErrnoFromStatus(file.status()) == ESTALE && !comes_back) {
+      LookElsewhere(call);
+    } else {
+      call.ReplyStatus(file.status());
+    }
     co_return;
   }
-  dat::Task<bool> looking = HasLostName(*who, *node, file->attributes);
-  const bool lost_name = co_await looking;
-  // The kernel looks the name up again then. Who comes back with the same file has it without a
-  // name (/proc/self/fd), or by another one.
-  if (lost_name && !AsksAgain(call)) {
-    call.ReplyErrno(ESTALE);
+  if (looking != nullptr) co_await looking->done;
+  dat::Task<bool> losing = HasLostName(who, *node, file->attributes);
+  const bool lost_name = co_await losing;
+  if (lost_name && !comes_back) {
+    LookElsewhere(call);
     absl::Status closed =
         co_await files_.Close(*who, file->handle, file->state_id, /*can_wait=*/true);
     closed.IgnoreError();
@@ -211,7 +250,7 @@ dat::Task<void> Operations::Open(Call& call) {
   const bool has_change = file->attributes.has(wire::kFattrChange);
   const uint64_t change = file->attributes.change;
   bool current = has_change && state_.inodes.KernelIsCurrent(call.nodeid(), change);
-  if (!current && !call.answered()) channel_.ForgetAttributes(call.nodeid());
+  if (!current && !call.answered()) ForgetAttributes(call.nodeid());
   if (has_change) state_.inodes.KeepFresh(call.nodeid(), asked, file->attributes, asked_at);
   bool keep_cache = has_change && state_.inodes.PagesAreCurrent(call.nodeid(), change);
   fuse_open_out out = TakeOpen(*file, call.nodeid(), request.flags, who, keep_cache);
@@ -254,7 +293,11 @@ dat::Task<void> Operations::Create(Call& call) {
       absl::StatusOr<client::Node> there = co_await files_.Lookup(*who, parent->handle, name);
       if (there.ok() && there->attributes.object_type != wire::ObjectType::kReg) error = ESTALE;
     }
-    call.ReplyErrno(error);
+    if (error == ESTALE) {
+      LookElsewhere(call);
+    } else {
+      call.ReplyErrno(error);
+    }
     co_return;
   }
   Place place{call.nodeid(), request.name};
@@ -267,7 +310,7 @@ dat::Task<void> Operations::Create(Call& call) {
 dat::Task<void> Operations::ReplyCreated(Call& call, const client::OpenFile& file, Place place,
                                          uint32_t flags, Caller who) {
   client::Node node{file.handle, file.attributes};
-  fuse_entry_out entry = Entry(node, std::move(place));
+  fuse_entry_out entry = Entry(call, node, place, call.arrived());
   if (file.created) NoteNew(entry.nodeid, call.nodeid(), dat::Loop::Now());
   fuse_open_out out = TakeOpen(file, entry.nodeid, flags, who, false);
   if (!call.Reply({AsBytes(entry), AsBytes(out)})) {

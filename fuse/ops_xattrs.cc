@@ -216,7 +216,7 @@ dat::Task<absl::Status> Operations::SetNfs4Acl(const client::Identity& who, cons
   dat::Task<absl::Status> task = files_.SetAcl(who, node.handle, std::move(acl));
   absl::Status status = co_await task;
   // The kernel does not know that mode and POSIX ACL have changed with it.
-  channel_.ForgetAttributes(node.nodeid);
+  ForgetAttributes(node.nodeid);
   co_return status;
 }
 

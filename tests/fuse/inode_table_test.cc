@@ -198,10 +198,11 @@ TEST_F(InodeTableTest, WhatIsKeptForOneThreadIsToldToNoOther) {
   const wire::FileAttributes attributes = File(7, wire::ObjectType::kDir);
   const uint64_t node = table_.Remember(Handle(5), attributes, {kRootNode, "d"});
   table_.KeepFresh(node, table_.MomentOf(node), attributes, start_, 12);
-  EXPECT_FALSE(table_.TakeFresh(node, start_, 13).has_value());
-  EXPECT_TRUE(table_.TakeFresh(node, start_, 12).has_value());
+  EXPECT_FALSE(table_.TakeFresh(node, start_, {.thread = 13}).has_value());
+  EXPECT_TRUE(table_.TakeFresh(node, start_, {.thread = 12}).has_value());
   table_.KeepFresh(node, table_.MomentOf(node), attributes, start_ + absl::Seconds(1), 12);
-  EXPECT_FALSE(table_.TakeFresh(node, start_ + absl::Seconds(2), 12).has_value()) << "a second";
+  EXPECT_FALSE(table_.TakeFresh(node, start_ + absl::Seconds(2), {.thread = 12}).has_value())
+      << "a second";
 }
 
 // Answers to two opens may come in another order than their questions went out.
@@ -352,17 +353,44 @@ TEST_F(InodeTableTest, WhatADirectoryWasLikeIsKept) {
   EXPECT_FALSE(table_.LastToldOfDirectory(99).has_value());
 }
 
-TEST_F(InodeTableTest, ChangedElsewhereIsWhatTheKernelWasNotToldAndWeDidNotDo) {
-  uint64_t node = table_.Remember(Handle(1), File(1), {kRootNode, "a"});
-  EXPECT_FALSE(table_.ChangedElsewhere(node, 2));  // it was told nothing
-  table_.Told(node, File(1), start_);
-  EXPECT_FALSE(table_.ChangedElsewhere(node, 1));
-  EXPECT_TRUE(table_.ChangedElsewhere(node, 2));
-  table_.Touch(node, start_ + absl::Seconds(1));
-  EXPECT_FALSE(table_.ChangedElsewhere(node, 3));
-  table_.Told(node, File(3), start_ + absl::Seconds(2));
-  EXPECT_TRUE(table_.ChangedElsewhere(node, 4));
-  EXPECT_FALSE(table_.ChangedElsewhere(999999, 1));
+TEST_F(InodeTableTest, TheNamesOfAFileAreKnownWithItsChange) {
+  const uint64_t node = table_.Remember(Handle(1), File(1), {kRootNode, "a"});
+  table_.NameTold(node, {kRootNode, "a"}, 1, start_, start_ + absl::Seconds(10));
+  auto later = [this](int seconds) { return start_ + absl::Seconds(seconds); };
+  EXPECT_TRUE(table_.NamesNotSeenAt(node, 1, later(1)).empty());
+  EXPECT_EQ(table_.NamesNotSeenAt(node, 2, later(1)), (Places{{kRootNode, "a"}}));
+  EXPECT_TRUE(table_.NamesLikelyOld(node, later(1)).empty());
+  table_.Touch(node, later(1));
+  EXPECT_EQ(table_.NamesLikelyOld(node, later(2)), (Places{{kRootNode, "a"}}));
+  table_.ConfirmName(node, {kRootNode, "a"}, 2, later(2));
+  EXPECT_TRUE(table_.NamesLikelyOld(node, later(3)).empty());
+  table_.own_moves().Moved({kRootNode, "a"}, {kRootNode, "b"}, false, later(3));
+  EXPECT_EQ(table_.NamesLikelyOld(node, later(4)), (Places{{kRootNode, "b"}}));
+  EXPECT_FALSE(table_.AnyNameLost(node, 2, later(4)));
+  table_.LoseName(node, {kRootNode, "b"});
+  EXPECT_TRUE(table_.AnyNameLost(node, 2, later(4)));
+  EXPECT_FALSE(table_.AnyNameLost(999999, 2, later(4)));
+}
+
+// The kernel drops attributes that it has asked for before it took others.
+TEST_F(InodeTableTest, WhatTwoThreadsAreToldAtOnceIsNotSurelyWhatTheKernelHas) {
+  const uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  auto told = [&](uint64_t change, uint32_t thread, int arrived_ms, int ms) {
+    table_.Told(node, File(change), start_ + absl::Milliseconds(ms),
+                {thread, start_ + absl::Milliseconds(arrived_ms)});
+    return table_.KernelIsCurrent(node, change);
+  };
+  EXPECT_TRUE(told(1, 12, 0, 1));
+  EXPECT_TRUE(told(1, 13, 0, 2)) << "both were told the same";
+  EXPECT_TRUE(told(2, 13, 3, 4)) << "the same thread, which has taken what it was told before";
+  EXPECT_FALSE(told(3, 12, 3, 5)) << "12 may have asked before 13 has taken its answer";
+  EXPECT_FALSE(told(3, 12, 6, 7));
+  const int behind = 4 + static_cast<int>(absl::ToInt64Milliseconds(InodeTable::kTaken));
+  EXPECT_FALSE(told(3, 14, behind - 1, behind + 5));
+  EXPECT_TRUE(told(3, 14, behind, behind + 6)) << "it has asked behind both answers";
+  EXPECT_FALSE(told(4, 12, behind + 7, behind + 8));
+  table_.KernelForgot(node);
+  EXPECT_TRUE(told(4, 12, behind + 9, behind + 10)) << "it takes no older one";
 }
 
 TEST_F(InodeTableTest, KernelIsCurrentOnlyWithTheChangeItWasToldLast) {

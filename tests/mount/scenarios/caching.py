@@ -206,6 +206,93 @@ def cache_replaced(rig):
             rig.umount(point)
 
 
+@scenario(timeout=60, where="server")
+def cache_replaced_looked_at(rig):
+    """The same where the old file lives on and was looked at, written, renamed or linked here in between."""
+    for options in ("actimeo=60", "actimeo=60,nconnect=4"):
+        here, there = two_mounts(rig, options)
+        file, other = here / "file", here / "other"
+
+        def replaced(how, place, behind):
+            """`behind` is done between somebody's replacing of `file`, which lives on as `other`, and its next open."""
+            for name in ("file", "other", "new", "third", "kept"):
+                (there / name).unlink(missing_ok=True)
+                os.path.exists(here / name)
+            write(there / "file", b"old")
+            equal(read(file), b"old", "before")
+            write(place / "new", b"new")
+            if how == "rename":
+                os.rename(place / "file", place / "other")
+            else:
+                os.link(place / "file", place / "other")
+            os.rename(place / "new", place / "file")
+            behind()
+            equal(read(file), b"new", f"{options}, {how}, {behind.__name__}")
+            equal(read(other)[:3], b"old", f"{options}, {how}, {behind.__name__}: where the old one is")
+            with open(file, "ab") as stream:
+                stream.write(b"er")
+            equal((read(rig.export / "file"), read(rig.export / "other")[:3]), (b"newer", b"old"), "at the server")
+
+        def looked_at_by_its_new_name():
+            os.stat(other)
+
+        def opened_by_its_new_name():
+            read(other)
+
+        def written_by_its_new_name():
+            with open(other, "ab") as stream:
+                stream.write(b"-")
+            os.stat(other)
+
+        def written_and_opened():
+            with open(other, "ab") as stream:
+                stream.write(b"-")
+            read(other)
+
+        def linked():
+            os.link(other, here / "third")
+            os.stat(other)
+
+        def renamed_to_and_fro():
+            os.rename(other, here / "third")
+            os.rename(here / "third", other)
+            read(other)
+
+        def listed():
+            for entry in os.scandir(here):
+                entry.stat()
+
+        behinds = [looked_at_by_its_new_name, opened_by_its_new_name, written_by_its_new_name, written_and_opened,
+                   linked, renamed_to_and_fro, listed]
+        for how in ("rename", "link"):
+            for place in (there, rig.export):
+                for behind in behinds:
+                    replaced(how, place, behind)
+        # By a descriptor: fstat(2) tells that it has changed, and nothing of its name.
+        write(there / "file", b"old")
+        (there / "kept").unlink(missing_ok=True)
+        with open(file, "rb") as held:
+            equal(held.read(), b"old", "before")
+            write(there / "new", b"new")
+            os.link(there / "file", there / "kept")
+            os.rename(there / "new", there / "file")
+            time.sleep(0.2)
+            equal((os.fstat(held.fileno()).st_nlink, read(file)), (1, b"new"), f"{options}: behind fstat")
+            equal(read(f"/proc/self/fd/{held.fileno()}"), b"old", f"{options}: the old one by its descriptor")
+            # It gets its name back, and loses it again.
+            os.link(there / "kept", there / "again")
+            os.rename(there / "again", there / "file")
+            os.stat(file)
+            os.fstat(held.fileno())
+            equal(read(file), b"old", f"{options}: the old one again")
+            write(there / "new", b"third")
+            os.rename(there / "new", there / "file")
+            os.fstat(held.fileno())
+            equal(read(file), b"third", f"{options}: replaced once more")
+        for point in (here, there):
+            rig.umount(point)
+
+
 @scenario(timeout=90, where="server")
 def cache_open(rig):
     """What a program wrote and closed is what the next open on another mount reads, whatever the cache times."""

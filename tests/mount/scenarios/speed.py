@@ -46,6 +46,7 @@ def doubt_atime(file):
     write_and_fstat(file)
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     os.pread(file, 4096, 0)
+    os.close(os.open(f"/proc/self/fd/{file}", os.O_RDONLY))  # its name is known again as it is now
 
 
 def open_and_fstat(file):
@@ -93,6 +94,7 @@ def rows(root, descriptors):
         "write and fstat": (lambda n: write_and_fstat(descriptors[n]), lambda n: write_and_fstat(descriptors[n])),
         "fsync": (None, lambda n: os.fsync(descriptors[n])),
         "close": (None, lambda n: os.close(descriptors[n])),
+        "open and close behind a write": (None, lambda n: os.close(os.open(root / f"there-{n}", os.O_RDONLY))),
         "open, close, and both again": (None, lambda n: open_twice(root / f"there-{n}")),
         "create and close": (None, lambda n: make(root / f"made-{n}")),
         "mkdir": (None, lambda n: (root / f"dir-{n}").mkdir()),
