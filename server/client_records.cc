@@ -58,13 +58,16 @@ absl::StatusOr<std::unique_ptr<ClientRecords>> ClientRecords::Open(const std::st
   const size_t size = kHeaderBytes + kSlots * Slot::kBytes;
   absl::StatusOr<MappedFile> file = MappedFile::Open(path, size);
   if (file.ok() && reinterpret_cast<const Header*>(file->bytes().data())->magic != kMagic) {
-    file = absl::FailedPreconditionError(absl::StrCat(path, ": not a file of client records"));
+    file = absl::DataLossError(absl::StrCat(path, ": not a file of client records"));
   }
   if (!file.ok()) {
     // Made and not finished, or not there: it records nobody.
-    if (!absl::IsNotFound(file.status()))
+    if (absl::IsDataLoss(file.status())) {
       LogWarning(absl::StrCat(file.status().message(), "; made anew"));
-    unlink(path.c_str());
+      unlink(path.c_str());
+    } else if (!absl::IsNotFound(file.status())) {
+      return CannotStartWithout(file.status());
+    }
     file = MappedFile::Create(path, size);
     RETURN_IF_ERROR(file.status());
   }

@@ -36,7 +36,8 @@ class ClientRecords {
   };
 
   // Takes up what an earlier instance has recorded: what its clients held is theirs to reclaim.
-  // kFailedPrecondition, kResourceExhausted.
+  // kFailedPrecondition, kResourceExhausted: it cannot be opened or made now. What is not such a
+  // file is made anew, which is logged.
   static absl::StatusOr<std::unique_ptr<ClientRecords>> Open(const std::string& state_dir,
                                                              bool stable);
 

@@ -15,6 +15,7 @@
 #include "server/store/identity.h"
 #include "wire/limits.h"
 #include "wire/log.h"
+#include "wire/status_macros.h"
 
 namespace dafs::server {
 
@@ -101,9 +102,16 @@ JournalSlot& SessionCache::slot(uint16_t stream_id) const {
 }
 
 void SessionCache::Passed(uint16_t stream_id, uint16_t seq_number) {
+  const auto is_old = [&](uint16_t number) {
+    return static_cast<uint16_t>(seq_number - number) >= 0x8000;
+  };
+  if (!large_.empty()) {
+    auto large = large_.find(stream_id);
+    if (large != large_.end() && is_old(large->second.seq_number)) large_.erase(large);
+  }
   JournalSlot& entry = slot(stream_id);
   if (entry.state.load(std::memory_order_relaxed) == SlotState::kEmpty) return;
-  if (static_cast<uint16_t>(seq_number - entry.seq_number) >= 0x8000) entry.Clear();
+  if (is_old(entry.seq_number)) entry.Clear();
 }
 
 void SessionCache::Answer(const wire::RequestHeader& request, DafsStatus status,
@@ -158,27 +166,36 @@ absl::StatusOr<std::unique_ptr<ResponseCache>> ResponseCache::Open(const Options
   if (listing == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(directory, ": ", std::strerror(errno)));
   }
-  while (const dirent* entry = readdir(listing.get())) {
-    if (entry->d_name[0] != '.') table->Load(absl::StrCat(directory, "/", entry->d_name), now);
+  for (;;) {
+    errno = 0;
+    const dirent* entry = readdir(listing.get());
+    if (entry == nullptr && errno != 0) {
+      return CannotStartWithout(absl::FailedPreconditionError(
+          absl::StrCat("list ", directory, ": ", std::strerror(errno))));
+    }
+    if (entry == nullptr) return table;
+    if (entry->d_name[0] == '.') continue;
+    RETURN_IF_ERROR(table->Load(absl::StrCat(directory, "/", entry->d_name), now));
   }
-  return table;
 }
 
-void ResponseCache::Load(const std::string& path, absl::Time now) {
+absl::Status ResponseCache::Load(const std::string& path, absl::Time now) {
   absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  if (!file.ok() && !absl::IsDataLoss(file.status())) return CannotStartWithout(file.status());
   std::shared_ptr<SessionCache> cache;
   if (file.ok()) cache = SessionCache::Load(*std::move(file));
   if (cache == nullptr) {
     // Most likely made and not finished: no request was executed under it.
     LogWarning(absl::StrCat(path, ": not a response cache; removed"));
     unlink(path.c_str());
-    return;
+    return absl::OkStatus();
   }
   absl::MutexLock lock(&mutex_);
   bytes_ += cache->file_bytes();
   const wire::SessionId session_id = cache->session_id();
   const PeerAddress host = cache->owner().principal.host;
   caches_[session_id] = {.cache = std::move(cache), .host = host, .lost = true, .since = now};
+  return absl::OkStatus();
 }
 
 std::string ResponseCache::PathOf(const wire::SessionId& session_id) const {

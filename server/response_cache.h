@@ -106,7 +106,8 @@ class ResponseCache {
     absl::Duration keep_time = absl::Hours(1);
     bool stable = false;  // with --stable=power
   };
-  // Takes up what an earlier instance has left. Errors: kFailedPrecondition.
+  // Takes up what an earlier instance has left. Errors: kFailedPrecondition, kResourceExhausted:
+  // some of it cannot be opened now.
   static absl::StatusOr<std::unique_ptr<ResponseCache>> Open(const Options& options,
                                                              absl::Time now);
 
@@ -146,7 +147,7 @@ class ResponseCache {
 
   explicit ResponseCache(const Options& options) : options_(options) {}
   std::string PathOf(const wire::SessionId& session_id) const;
-  void Load(const std::string& path, absl::Time now);
+  absl::Status Load(const std::string& path, absl::Time now);
   bool MakeRoom(const CacheOwner& owner, size_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drop(const wire::SessionId& session_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -19,7 +19,7 @@ namespace {
 
 absl::Status Failed(const char* what, const std::string& path, int error) {
   const std::string text = absl::StrCat(what, " ", path, ": ", std::strerror(error));
-  return error == ENOSPC || error == EDQUOT || error == EMFILE || error == ENOMEM
+  return error == ENOSPC || error == EDQUOT || error == EMFILE || error == ENFILE || error == ENOMEM
              ? absl::ResourceExhaustedError(text)
              : absl::FailedPreconditionError(text);
 }
@@ -56,8 +56,9 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, size_t size
   if (fstat(fd.get(), &st) != 0) return Failed("stat", path, errno);
   const auto size = static_cast<size_t>(st.st_size);
   if (!S_ISREG(st.st_mode) || size == 0 || (size_bytes != 0 && size != size_bytes)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": holds ", size, " bytes instead of ", size_bytes));
+    return absl::DataLossError(absl::StrCat(path, ": not a file of ",
+                                            size_bytes != 0 ? size_bytes : 1, " bytes",
+                                            size_bytes != 0 ? "" : " or more", ", but of ", size));
   }
   absl::StatusOr<std::byte*> data = Map(fd.get(), size, path);
   if (!data.ok()) return data.status();
@@ -95,5 +96,13 @@ bool MappedFile::SyncName() const {
 }
 
 void MappedFile::Unlink() { unlink(path_.c_str()); }
+
+absl::Status CannotStartWithout(const absl::Status& opening) {
+  return absl::Status(opening.code(),
+                      absl::StrCat(opening.message(),
+                                   "; dafsd needs it to know what its clients have done and hold. "
+                                   "Start again when it can be opened, or remove it and mount anew "
+                                   "on every client"));
+}
 
 }  // namespace dafs::server

@@ -14,10 +14,11 @@ namespace dafs::server {
 class MappedFile {
  public:
   // Makes `path`, zeroed, with all of its blocks: no later store can fail for want of space.
-  // kResourceExhausted: no room; kFailedPrecondition: anything else, in words.
+  // kResourceExhausted: no room, no descriptor; kFailedPrecondition: anything else, in words.
   static absl::StatusOr<MappedFile> Create(const std::string& path, size_t size_bytes);
-  // The file as an earlier process has left it. kNotFound; kFailedPrecondition: not of this size,
-  // if `size_bytes` is not 0.
+  // The file as an earlier process has left it. kNotFound; kDataLoss: not of this size, if
+  // `size_bytes` is not 0, or empty: made and not finished. Other errors are as of Create, and say
+  // nothing of what is in it.
   static absl::StatusOr<MappedFile> Open(const std::string& path, size_t size_bytes = 0);
 
   MappedFile(MappedFile&& other) noexcept;
@@ -44,5 +45,9 @@ class MappedFile {
   std::byte* data_ = nullptr;
   size_t size_ = 0;
 };
+
+// What dafsd ends with when a file that an earlier instance has left cannot be opened: without it,
+// it would take for not done what is done, and for nobody's what its clients hold.
+absl::Status CannotStartWithout(const absl::Status& opening);
 
 }  // namespace dafs::server

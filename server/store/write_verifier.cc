@@ -21,10 +21,12 @@ absl::StatusOr<std::unique_ptr<WriteVerifier>> WriteVerifier::Open(const std::st
   const std::string path = state_dir + "/write-verifier";
   absl::StatusOr<MappedFile> file = MappedFile::Open(path, kFileBytes);
   if (!file.ok()) {
-    if (!absl::IsNotFound(file.status())) {
+    if (absl::IsDataLoss(file.status())) {
       LogWarning(absl::StrCat(file.status().message(), "; made anew"));
+      unlink(path.c_str());
+    } else if (!absl::IsNotFound(file.status())) {
+      return CannotStartWithout(file.status());
     }
-    unlink(path.c_str());
     file = MappedFile::Create(path, kFileBytes);
     RETURN_IF_ERROR(file.status());
   }

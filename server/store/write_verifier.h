@@ -24,7 +24,8 @@ namespace dafs::server {
 
 class WriteVerifier {
  public:
-  // kFailedPrecondition, kResourceExhausted.
+  // kFailedPrecondition, kResourceExhausted: it cannot be opened or made now. What is not such a
+  // file is made anew, which is logged.
   static absl::StatusOr<std::unique_ptr<WriteVerifier>> Open(const std::string& state_dir,
                                                              uint32_t instance);
 

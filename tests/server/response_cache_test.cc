@@ -308,6 +308,31 @@ TEST_F(ResponseCacheSharesTest, OnlyAClientsOwnCachesMakeRoomForIt) {
   EXPECT_FALSE(IsKept(kept, one));
 }
 
+// A response that is larger than a slot goes, too, before its number comes again for a request that
+// was perhaps not executed (DAFS-5.2.5-07).
+TEST_F(ResponseCacheSharesTest, ALargeResponseGoesBeforeItsNumberComesAgain) {
+  auto cache = table_->Create(wire::OpaqueFromUint64<wire::SessionId>(99), wire::ByteOrder::kLittle,
+                              Owner("one", "192.0.2.1"), kStreams);
+  ASSERT_NE(cache, nullptr);
+  wire::RequestHeader request;
+  request.procedure = wire::Proc::kBatchSubmit;
+  request.stream_id = 2;
+  request.seq_number = 0xfff0;
+  const std::vector<std::byte> body(JournalSlot::kResponseMax + 1);
+  cache->Answer(request, wire::DafsStatus::kOk, body);
+  SessionCache::Entry entry;
+  const auto found = [&] {
+    return cache->Find(2, 0xfff0, static_cast<uint32_t>(wire::Proc::kBatchSubmit), &entry);
+  };
+  EXPECT_TRUE(found());
+  cache->Passed(2, 0x0010);
+  cache->Passed(2, 0x7fef);
+  cache->Passed(1, 0x8000);
+  EXPECT_TRUE(found());
+  cache->Passed(2, 0x7ff0);
+  EXPECT_FALSE(found());
+}
+
 // DAFS-5.2.5-03: the time is bounded too.
 TEST_F(ResponseCacheTest, IsKeptForABoundedTime) {
   options_.response_cache_time = absl::Milliseconds(50);

@@ -1,0 +1,142 @@
+// What an earlier instance of the server has left in its state directory, for one that cannot open
+// it now: nothing is thrown away that says what was done and who holds what.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "server/client_records.h"
+#include "server/response_cache.h"
+#include "server/store/write_verifier.h"
+
+namespace dafs::server {
+namespace {
+
+// Leaves the process `count` more descriptors for as long as it lives.
+class DescriptorsLeft {
+ public:
+  explicit DescriptorsLeft(rlim_t count) {
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const int next = dup(STDERR_FILENO);
+    close(next);
+    rlimit now = before_;
+    now.rlim_cur = static_cast<rlim_t>(next) + count;
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &now), 0);
+  }
+  ~DescriptorsLeft() { setrlimit(RLIMIT_NOFILE, &before_); }
+  DescriptorsLeft(const DescriptorsLeft&) = delete;
+  DescriptorsLeft& operator=(const DescriptorsLeft&) = delete;
+
+ private:
+  rlimit before_ = {};
+};
+
+class KeptFilesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = testing::TempDir() + "/dafs-kept-XXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    directory_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  absl::StatusOr<std::unique_ptr<ResponseCache>> Responses() {
+    return ResponseCache::Open({.state_dir = directory_}, absl::UnixEpoch());
+  }
+  absl::StatusOr<std::unique_ptr<ClientRecords>> Records() {
+    return ClientRecords::Open(directory_, /*stable=*/false);
+  }
+  absl::StatusOr<std::unique_ptr<WriteVerifier>> Verifier() {
+    return WriteVerifier::Open(directory_, 1);
+  }
+  // Leaves the file that `opening` makes with something else in it.
+  void Spoil(const std::string& name) { std::ofstream(directory_ + "/" + name) << "not that"; }
+
+  static void ExpectRefused(const absl::Status& status) {
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    EXPECT_NE(status.message().find("Too many open files"), std::string::npos) << status;
+    EXPECT_NE(status.message().find("Start again when it can be opened"), std::string::npos)
+        << status;
+  }
+
+  const CacheOwner owner_ = {.client_id_string = "c1",
+                             .verifier = wire::OpaqueFromUint64<wire::Verifier>(1),
+                             .principal = {.host = *PeerAddress::Parse("192.0.2.1")}};
+  std::string directory_;
+};
+
+TEST_F(KeptFilesTest, AResponseCacheThatCannotBeOpenedIsKept) {
+  const auto id = wire::OpaqueFromUint64<wire::SessionId>(7);
+  {
+    auto table = Responses();
+    ASSERT_TRUE(table.ok()) << table.status();
+    auto cache = (*table)->Create(id, wire::ByteOrder::kLittle, owner_, 4);
+    ASSERT_NE(cache, nullptr);
+    (*table)->Ended(*cache, /*keep=*/true, absl::UnixEpoch());
+  }
+  for (rlim_t left : {0u, 1u}) {  // for the directory, and for what is in it
+    const DescriptorsLeft few(left);
+    const absl::Status status = Responses().status();
+    if (left == 1) ExpectRefused(status);
+    EXPECT_FALSE(status.ok());
+  }
+  auto table = Responses();
+  ASSERT_TRUE(table.ok()) << table.status();
+  std::shared_ptr<SessionCache> cache;
+  EXPECT_EQ((*table)->Find(id, owner_, wire::ByteOrder::kLittle, &cache), wire::DafsStatus::kOk);
+}
+
+TEST_F(KeptFilesTest, RecordsOfClientsThatCannotBeOpenedAreKept) {
+  {
+    auto records = Records();
+    ASSERT_TRUE(records.ok()) << records.status();
+    Holdings* holdings = (*records)->Take({"c1", owner_.verifier, owner_.principal, nullptr});
+    ASSERT_NE(holdings, nullptr);
+    ++holdings->opens;
+  }
+  {
+    const DescriptorsLeft none(0);
+    ExpectRefused(Records().status());
+  }
+  auto records = Records();
+  ASSERT_TRUE(records.ok()) << records.status();
+  EXPECT_EQ((*records)->Owed().size(), 1u);
+}
+
+TEST_F(KeptFilesTest, AWriteVerifierThatCannotBeOpenedIsKept) {
+  uint64_t before = 0;
+  {
+    auto verifier = Verifier();
+    ASSERT_TRUE(verifier.ok()) << verifier.status();
+    (*verifier)->Change();
+    before = (*verifier)->era();
+  }
+  {
+    const DescriptorsLeft none(0);
+    ExpectRefused(Verifier().status());
+  }
+  auto verifier = Verifier();
+  ASSERT_TRUE(verifier.ok()) << verifier.status();
+  EXPECT_EQ((*verifier)->era(), before);
+}
+
+// What was made and not finished says nothing.
+TEST_F(KeptFilesTest, WhatIsNotSuchAFileIsMadeAnew) {
+  ASSERT_EQ(mkdir((directory_ + "/responses").c_str(), 0700), 0);
+  Spoil("responses/0123");
+  Spoil("clients");
+  Spoil("write-verifier");
+  auto table = Responses();
+  EXPECT_TRUE(table.ok()) << table.status();
+  EXPECT_FALSE(std::filesystem::exists(directory_ + "/responses/0123"));
+  EXPECT_TRUE(Records().ok()) << Records().status();
+  EXPECT_TRUE(Verifier().ok()) << Verifier().status();
+}
+
+}  // namespace
+}  // namespace dafs::server
