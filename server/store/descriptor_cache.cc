@@ -41,6 +41,14 @@ ObjectRef DescriptorCache::Insert(ObjectRef object) {
   return result;
 }
 
+uint64_t DescriptorCache::ChangeOf(const ObjectKey& key, uint64_t base, uint64_t ctime_ns) {
+  Shard& shard = ShardOf(key);
+  absl::MutexLock lock(&shard.mutex);
+  auto saved = shard.saved.find(key);
+  return (saved == shard.saved.end() ? ChangeCounter::Saved() : saved->second)
+      .Value(base, ctime_ns);
+}
+
 ObjectRef DescriptorCache::EvictOne(Shard& shard) {
   ObjectRef victim = std::move(shard.recent.back());
   shard.recent.pop_back();

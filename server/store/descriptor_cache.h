@@ -28,6 +28,9 @@ class DescriptorCache {
   // Adds `object`, unless another thread was faster: returns the one that is in the cache.
   ObjectRef Insert(ObjectRef object);
 
+  // CHANGE of an object that is neither here nor open, with the base of its counter.
+  uint64_t ChangeOf(const ObjectKey& key, uint64_t base, uint64_t ctime_ns);
+
   // Forgets an object that is gone.
   void Erase(const ObjectKey& key);
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -11,29 +12,31 @@ namespace dafs::server {
 
 uint64_t ChangeCounter::Value(uint64_t ctime_ns, uint64_t sample) {
   absl::MutexLock lock(&mutex_);
-  // Sampled before the last one told, or the clock was set back.
-  if (ctime_ns < ctime_ns_) return base_ + ctime_ns;
-  if (ctime_ns != ctime_ns_) {
-    ctime_ns_ = ctime_ns;
-    extra_ = 0;
-    told_ = sample;
-  } else if (sample > told_) {
-    ++extra_;
-    told_ = sample;
+  if (ctime_ns != ctime_ns_ || sample != told_) {
+    number_ = std::max(number_ + 1, ctime_ns);
+    // The state behind one that was sampled before the last has not been told with this number.
+    ctime_ns_ = sample < told_ ? 0 : ctime_ns;
+    told_ = std::max(told_, sample);
   }
-  return base_ + ctime_ns_ + extra_;
+  return base_ + number_;
 }
 
 ChangeCounter::Saved ChangeCounter::Save() {
   absl::MutexLock lock(&mutex_);
   const bool untold = ctime_ns_ != 0 && Sample() != told_;
-  return {ctime_ns_, extra_ + (untold ? 1 : 0)};
+  return {ctime_ns_, number_ - ctime_ns_ + (untold ? 1 : 0)};
 }
 
 void ChangeCounter::Restore(const Saved& saved) {
   absl::MutexLock lock(&mutex_);
+  if (ctime_ns_ != 0 || Sample() != 0) return;
   ctime_ns_ = saved.ctime_ns;
-  extra_ = saved.extra;
+  number_ = saved.ctime_ns + saved.extra;
+}
+
+uint64_t ChangeCounter::Saved::Value(uint64_t base, uint64_t now_ctime_ns) const {
+  const uint64_t number = ctime_ns + extra;
+  return base + (now_ctime_ns == ctime_ns ? number : std::max(number + 1, now_ctime_ns));
 }
 
 Object::Object(const FileSystem& fs, const wire::FileHandle& handle, Fd path, mode_t type,

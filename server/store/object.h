@@ -17,9 +17,10 @@
 
 namespace dafs::server {
 
-// The CHANGE attribute: ctime in nanoseconds, plus a count of the modifications the server has made
-// since that value was last told to somebody. Kernels whose clock ticks in milliseconds give two
-// changes within a tick the same ctime; the count keeps their CHANGE apart. A machine that ends
+// The CHANGE attribute: ctime in nanoseconds, or the next number behind the last one told where
+// that is not less: kernels whose clock ticks in milliseconds give two changes within a tick the
+// same ctime, a clock may be set back, and a ctime that was sampled before another is told behind
+// it is of an earlier state. No two states are ever told with one number. A machine that ends
 // without warning loses the latest ctime, also of data that was made safe (fdatasync): what its
 // next start adds keeps a client's older data from passing for it.
 class ChangeCounter {
@@ -36,12 +37,15 @@ class ChangeCounter {
   // The attribute for a ctime sampled after `sample`.
   uint64_t Value(uint64_t ctime_ns, uint64_t sample);
 
-  // What must be kept when the object's descriptor is given up: 0 if nothing.
+  // What must be kept when the object's descriptor is given up: `extra` is 0 if nothing.
   struct Saved {
     uint64_t ctime_ns = 0;
     uint64_t extra = 0;
+    // The attribute of the object while nobody has a counter for it.
+    uint64_t Value(uint64_t base, uint64_t now_ctime_ns) const;
   };
   Saved Save();
+  // Into a new one; one that lives has gone on from there.
   void Restore(const Saved& saved);
 
  private:
@@ -49,8 +53,8 @@ class ChangeCounter {
   // Counts modifications; publishes that the modification before it is visible to statx.
   std::atomic<uint64_t> modifications_{0};
   absl::Mutex mutex_;
-  uint64_t ctime_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // last told
-  uint64_t extra_ ABSL_GUARDED_BY(mutex_) = 0;     // added to it
+  uint64_t ctime_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // of the state last told
+  uint64_t number_ ABSL_GUARDED_BY(mutex_) = 0;    // told for it, less base_; never goes back
   uint64_t told_ ABSL_GUARDED_BY(mutex_) = 0;      // modifications_ as of then
 };
 

@@ -87,7 +87,9 @@ void EntryAttributes(StoreImpl& store, Object& directory, const char* name, uint
   if (fs == nullptr) return;
   const ObjectKey key =
       MakeKey(fs->fshandle, HandleKind::kFile, before.type, {before.bytes, before.length});
-  if (ObjectRef object = store.cache.Find(key); object != nullptr) {
+  ObjectRef object = store.cache.Find(key);
+  if (object == nullptr) object = store.opens.FindObject(key);
+  if (object != nullptr) {
     if (store.GetAttributes(*object, bitmap, attributes) != DafsStatus::kOk) {
       *attributes = {};
       attributes->included = bitmap & wire::kFattrAll;
@@ -103,7 +105,8 @@ void EntryAttributes(StoreImpl& store, Object& directory, const char* name, uint
       after.length != before.length || std::memcmp(after.bytes, before.bytes, before.length) != 0) {
     return;
   }
-  FillAttributes(stx, bitmap, CtimeNs(stx), store.mac.Seal(key), false, attributes);
+  const uint64_t change = store.cache.ChangeOf(key, store.write_verifier->era(), CtimeNs(stx));
+  FillAttributes(stx, bitmap, change, store.mac.Seal(key), false, attributes);
 }
 
 // Type and number are in the entry itself. Not for directories: something may be mounted there.

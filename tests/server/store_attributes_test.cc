@@ -410,37 +410,5 @@ TEST_F(StoreAttributesTest, ClientsOutsideTheListGetNowhere) {
   EXPECT_DAFS(kAcces, Write(outside, {f.filehandle, {}}, 0, "x"));
 }
 
-// The counter does what the clock cannot: here ctime stands still.
-TEST(StoreChangeCounterTest, ModificationsWithinOneTickAreToldApart) {
-  ChangeCounter counter;
-  EXPECT_EQ(counter.Value(100, counter.Sample()), 100u);
-  EXPECT_EQ(counter.Value(100, counter.Sample()), 100u);
-  counter.Modified();
-  EXPECT_EQ(counter.Value(100, counter.Sample()), 101u);
-  EXPECT_EQ(counter.Value(100, counter.Sample()), 101u);
-  const uint64_t before = counter.Sample();
-  counter.Modified();  // between sampling and telling
-  EXPECT_EQ(counter.Value(100, before), 101u);
-  EXPECT_EQ(counter.Value(100, counter.Sample()), 102u);
-  counter.Modified();
-  const ChangeCounter::Saved saved = counter.Save();  // an untold one counts
-  ChangeCounter again;
-  again.Restore(saved);
-  EXPECT_EQ(again.Value(100, again.Sample()), 103u);
-  EXPECT_EQ(again.Value(5000, again.Sample()), 5000u);
-  EXPECT_EQ(again.Value(100, again.Sample()), 100u);  // sampled earlier
-}
-
-TEST(StoreChangeCounterTest, AnotherEraTellsTheSameTimeApart) {
-  ChangeCounter before(1000);
-  ChangeCounter after(7000);
-  EXPECT_EQ(before.Value(100, before.Sample()), 1100u);
-  before.Modified();
-  EXPECT_EQ(before.Value(100, before.Sample()), 1101u);
-  after.Restore(before.Save());
-  EXPECT_EQ(after.Value(100, after.Sample()), 7101u);
-  EXPECT_EQ(after.Value(99, after.Sample()), 7099u);  // sampled earlier
-}
-
 }  // namespace
 }  // namespace dafs::server

@@ -51,6 +51,20 @@ TEST_F(StoreReaddirTest, PagesOfAnySizeGiveEveryEntryOnce) {
   }
 }
 
+// What a listing says of a file that nobody has asked for, GETATTR says too: else who was told both
+// would take it for changed.
+TEST_F(StoreReaddirTest, ChangeIsThatOfGetattr) {
+  MakeFiles(3);
+  std::vector<Entry> entries;
+  ReaddirResult res;
+  ASSERT_OK(List(user_, A(), 0, 100, &entries, &res, wire::kFattrChange | wire::kFattrFilehandle));
+  ASSERT_EQ(entries.size(), 3u);
+  for (const Entry& entry : entries) {
+    ASSERT_TRUE(entry.attributes.has(wire::kFattrChange));
+    EXPECT_EQ(entry.attributes.change, Attributes(entry.attributes.filehandle).change);
+  }
+}
+
 // Shows DAFS-6.5.29-08, DAFS-6.5.29-14: entries that stay are listed exactly once, whatever is
 // removed and added meanwhile.
 TEST_F(StoreReaddirTest, ListingsSurviveRemovalsAndRestarts) {

@@ -1,0 +1,116 @@
+// The CHANGE attribute, by itself and over the time in which nobody has a descriptor of the object.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "server/store/object.h"
+
+namespace dafs::server {
+namespace {
+
+constexpr uint64_t kBase = ~uint64_t{0} - 500;  // an era may be any number: sums wrap around
+
+TEST(ChangeCounterTest, IsTheCtimeWhereThatTells) {
+  ChangeCounter change(7);
+  EXPECT_EQ(change.Value(1000, change.Sample()), 1007u);
+  EXPECT_EQ(change.Value(1000, change.Sample()), 1007u);
+  EXPECT_EQ(change.Value(2000, change.Sample()), 2007u);
+}
+
+TEST(ChangeCounterTest, ModificationsWithinATickDiffer) {
+  ChangeCounter change(kBase);
+  std::set<uint64_t> told;
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(told.insert(change.Value(1000, change.Sample())).second);
+    EXPECT_EQ(change.Value(1000, change.Sample()), *told.rbegin());
+    change.Modified();
+  }
+}
+
+// Two threads sample, one behind the other, and the later sample is told first: what was sampled
+// before is of a state that nobody was told of yet.
+TEST(ChangeCounterTest, WhatWasSampledBeforeIsToldWithANumberOfItsOwn) {
+  ChangeCounter change(kBase);
+  std::set<uint64_t> told = {change.Value(1000, change.Sample())};
+  change.Modified();
+  EXPECT_TRUE(told.insert(change.Value(1000, change.Sample())).second);
+  change.Modified();
+  const uint64_t early = change.Sample();  // with a ctime of 1000, or another
+  change.Modified();
+  const uint64_t late = change.Sample();
+  EXPECT_TRUE(told.insert(change.Value(2000, late)).second);
+  for (uint64_t ctime : {1000, 1500, 2000}) {
+    EXPECT_TRUE(told.insert(change.Value(ctime, early)).second) << ctime;
+  }
+  EXPECT_TRUE(told.insert(change.Value(2000, late)).second);
+  EXPECT_EQ(change.Value(2000, late), *told.rbegin());
+}
+
+TEST(ChangeCounterTest, AModificationBetweenSampleAndAnswerIsToldNextTime) {
+  ChangeCounter change;
+  EXPECT_EQ(change.Value(100, change.Sample()), 100u);
+  const uint64_t before = change.Sample();
+  change.Modified();
+  EXPECT_EQ(change.Value(100, before), 100u);
+  EXPECT_EQ(change.Value(100, change.Sample()), 101u);
+}
+
+TEST(ChangeCounterTest, AnotherEraTellsTheSameTimeApart) {
+  ChangeCounter before(1000);
+  ChangeCounter after(7000);
+  EXPECT_EQ(before.Value(100, before.Sample()), 1100u);
+  before.Modified();
+  EXPECT_EQ(before.Value(100, before.Sample()), 1101u);
+  after.Restore(before.Save());
+  EXPECT_EQ(after.Value(100, after.Sample()), 7101u);
+}
+
+TEST(ChangeCounterTest, GoesOnWhereTheClockWasSetBack) {
+  ChangeCounter change(kBase);
+  std::set<uint64_t> told = {change.Value(1'000'000, change.Sample())};
+  for (uint64_t ctime : {10u, 10u, 11u, 999u}) {
+    change.Modified();
+    EXPECT_TRUE(told.insert(change.Value(ctime, change.Sample())).second) << ctime;
+  }
+  change.Modified();
+  EXPECT_EQ(change.Value(2'000'000, change.Sample()), kBase + 2'000'000);
+}
+
+TEST(ChangeCounterTest, ALiveCounterIsNotSetBack) {
+  ChangeCounter change(kBase);
+  change.Value(1000, change.Sample());
+  change.Modified();
+  change.Value(1000, change.Sample());
+  const ChangeCounter::Saved saved = change.Save();
+  EXPECT_EQ(saved.extra, 1u);
+  change.Modified();
+  const uint64_t later = change.Value(1000, change.Sample());
+  change.Restore(saved);
+  EXPECT_EQ(change.Value(1000, change.Sample()), later);
+}
+
+TEST(ChangeCounterTest, ANewCounterGoesOnWhereTheOldOneWas) {
+  ChangeCounter before(kBase);
+  before.Value(1000, before.Sample());
+  before.Modified();
+  const uint64_t told = before.Value(1000, before.Sample());
+  const ChangeCounter::Saved saved = before.Save();
+  EXPECT_EQ(saved.Value(kBase, 1000), told) << "nobody has a counter";
+  ChangeCounter after(kBase);
+  after.Restore(saved);
+  EXPECT_EQ(after.Value(1000, after.Sample()), told);
+  const uint64_t ahead = saved.Value(kBase, 500);
+  EXPECT_EQ(after.Value(500, after.Sample()), ahead);
+}
+
+TEST(ChangeCounterTest, AModificationThatNobodyWasToldOfIsSavedToo) {
+  ChangeCounter before(kBase);
+  const uint64_t told = before.Value(1000, before.Sample());
+  before.Modified();
+  const ChangeCounter::Saved saved = before.Save();
+  EXPECT_NE(saved.Value(kBase, 1000), told);
+  EXPECT_EQ(ChangeCounter::Saved().Value(kBase, 1000), kBase + 1000);
+}
+
+}  // namespace
+}  // namespace dafs::server
