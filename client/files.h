@@ -248,6 +248,8 @@ class Files {
   dat::Task<absl::StatusOr<ReadResult>> Read(const DataTarget& from, const LeasePart& into);
   dat::Task<absl::StatusOr<WriteResult>> Write(const DataTarget& to, const LeasePart& from);
   // At most append_bytes() at once: an append is atomic and never cut in pieces. Not idempotent.
+  // WRITE_TOOBIG: nothing was appended, append_bytes() is less; perhaps only since this call, which
+  // has found that the server reads no data from here, or met a session with smaller messages.
   dat::Task<absl::StatusOr<AppendResult>> Append(const Identity& who, const wire::FileHandle& file,
                                                  const wire::StateId& state_id,
                                                  const BufferLease& from, uint32_t position,
@@ -376,6 +378,7 @@ class Files {
                            wire::Verifier verifier);
   uint32_t InlineWriteRoom() const;
   bool NeedsInlineWrites() const;
+  bool RefusedAsDirect(const CallBase& call);
 
   // files_names.cc
   dat::Task<absl::StatusOr<Node>> MakeEmptyFile(const Identity& who,

@@ -33,6 +33,23 @@ bool Files::NeedsInlineWrites() const {
   return session != nullptr && session->must_write_inline();
 }
 
+// Whether the server has refused `call` because it cannot read the data from our memory: not
+// executed, to be issued inline. That is remembered for the server or for the session.
+bool Files::RefusedAsDirect(const CallBase& call) {
+  if (!call.answered) return false;
+  if (call.status == wire::DafsStatus::kNotSupp) {
+    client_.limits().no_direct_writes.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  if (call.status != wire::DafsStatus::kRdmaReadChannelUnusable) return false;
+  Session* session = connection_->session();
+  // An answer that was fetched says nothing of the present session.
+  if (session != nullptr && session->negotiated().session_id == call.xid.session_id) {
+    session->WriteInline();
+  }
+  return true;
+}
+
 dat::Task<absl::StatusOr<WriteResult>> Files::Write(const Identity& who,
                                                     const wire::FileHandle& file,
                                                     const wire::StateId& state_id, uint64_t offset,
@@ -149,10 +166,7 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(DataTarget target, Part
       CallBase* const chain[] = {&call};
       dat::Task<absl::Status> task = Run(target.who, chain);
       status = co_await task;
-      const bool unsupported = call.status == wire::DafsStatus::kNotSupp;
-      if (status.ok() &&
-          (unsupported || call.status == wire::DafsStatus::kRdmaReadChannelUnusable)) {
-        if (unsupported) client_.limits().no_direct_writes.store(true, std::memory_order_relaxed);
+      if (status.ok() && RefusedAsDirect(call)) {
         must_inline = true;
         continue;
       }
@@ -240,28 +254,32 @@ dat::Task<absl::StatusOr<AppendResult>> Files::Append(const Identity& who,
                                                       const wire::StateId& state_id,
                                                       const BufferLease& from, uint32_t position,
                                                       uint32_t size, wire::StableHow stability) {
-  if (size > append_bytes()) {
-    co_return absl::InvalidArgumentError(
-        absl::StrCat("append of ", size, " bytes: at most ", append_bytes(), " at once"));
-  }
   DAFS_CHECK(
       from.use() == BufferUse::kWriteSource && uint64_t{position} + size <= from.payload_bytes(),
       "an append from a lease that does not hold it");
   const wire::StableHow stable = std::max(stability, wire::StableHow::kDataSync);  // 6.5.3
   LeasePart part{buffers_.get(), &from, position, size};
-  AppendResult result;
-  if (NeedsInlineWrites() ||
-      size <= std::min(client_.options().inline_write_bytes, InlineWriteRoom())) {
-    InlineWriteCall<wire::AppendInlineArgs> call(part);
-    call.args.filehandle = file;
-    call.args.state_id = state_id;
-    call.args.byte_count = size;
-    call.args.stable_how = stable;
-    CallBase* const chain[] = {&call};
-    dat::Task<absl::Status> task = RunAll(&who, chain, "append");
-    CO_RETURN_IF_ERROR(co_await task);
-    result = {call.res.offset, call.res.committed, call.res.verifier};
-  } else {
+  // Again only what was not executed, and never in pieces: how much the server takes at once may
+  // turn out to be less than it seemed.
+  while (size <= append_bytes()) {
+    if (NeedsInlineWrites() ||
+        size <= std::min(client_.options().inline_write_bytes, InlineWriteRoom())) {
+      InlineWriteCall<wire::AppendInlineArgs> call(part);
+      call.args.filehandle = file;
+      call.args.state_id = state_id;
+      call.args.byte_count = size;
+      call.args.stable_how = stable;
+      CallBase* const chain[] = {&call};
+      dat::Task<absl::Status> task = RunAll(&who, chain, "append");
+      absl::Status status = co_await task;
+      // A new session with smaller messages: the request was not sent.
+      if (!status.ok() && !call.sent && InlineWriteRoom() < size &&
+          wire::DafsFromStatus(status) == wire::DafsStatus::kTooSmall) {
+        continue;
+      }
+      CO_RETURN_IF_ERROR(status);
+      co_return AppendResult{call.res.offset, call.res.committed, call.res.verifier};
+    }
     AppendDirectCall call(part);
     call.args.filehandle = file;
     call.args.state_id = state_id;
@@ -270,17 +288,13 @@ dat::Task<absl::StatusOr<AppendResult>> Files::Append(const Identity& who,
     CallBase* const chain[] = {&call};
     dat::Task<absl::Status> task = Run(&who, chain);
     CO_RETURN_IF_ERROR(co_await task);
-    if (call.status == wire::DafsStatus::kNotSupp) {
-      client_.limits().no_direct_writes.store(true, std::memory_order_relaxed);
-      dat::Task<absl::StatusOr<AppendResult>> again =
-          Append(who, file, state_id, from, position, size, stability);
-      absl::StatusOr<AppendResult> appended = co_await again;
-      co_return appended;
-    }
+    if (RefusedAsDirect(call)) continue;
     if (!call.ok()) co_return StatusOf(call, "append");
-    result = {call.res.offset, call.res.committed, call.res.verifier};
+    co_return AppendResult{call.res.offset, call.res.committed, call.res.verifier};
   }
-  co_return result;
+  co_return wire::StatusFromDafs(
+      wire::DafsStatus::kWriteTooBig,
+      absl::StrCat("append of ", size, " bytes, at most ", append_bytes(), " at once"));
 }
 
 }  // namespace dafs::client

@@ -103,8 +103,12 @@ class Session final : public dat::Pollable {
   const absl::Status& why() const { return why_; }      // once it is dead
   const Negotiated& negotiated() const { return negotiated_; }
   const dat::Address& peer() const { return peer_; }
-  // The server would read client memory by a channel only, and that could not be bound.
-  bool must_write_inline() const { return negotiated_.rdma_read_channel && !read_channel_bound_; }
+  // The server reads client memory by a channel only, and that could not be bound; or so it says.
+  bool must_write_inline() const {
+    return write_inline_ || (negotiated_.rdma_read_channel && !read_channel_bound_);
+  }
+  // It says so: RDMA_READ_CHANNEL_UNUSABLE (R61).
+  void WriteInline() { write_inline_ = true; }
   // Asynchronous batches can be reported. The channel is there as long as the session is.
   bool back_control_bound() const { return back_control_bound_; }
   // Who hears what the server has to say by that channel; null: nobody.
@@ -217,6 +221,7 @@ class Session final : public dat::Pollable {
   std::unique_ptr<BackControl> back_control_;
   bool read_channel_bound_ = false;
   bool back_control_bound_ = false;
+  bool write_inline_ = false;
   std::array<dat::Completion, 32> completions_;
   // Whether each request has a window for its buffer; else why there are none.
   bool windows_ = false;

@@ -10,6 +10,7 @@
 
 #include "fuse/kernel_attributes.h"
 #include "fuse/operations.h"
+#include "wire/status.h"
 
 namespace dafs::fuse {
 // The rare READ that came back short before the end of the file: what is missing is read into the
@@ -101,6 +102,11 @@ dat::Task<void> Operations::AppendData(const OpenState& open, const client::Buff
     const uint32_t part = std::min(transfer.size - transfer.done, files_.append_bytes());
     absl::StatusOr<client::AppendResult> result = co_await files_.Append(
         *open.opener, open.handle, open.state_id, lease, transfer.done, part, stability);
+    // The server takes less at once than it seemed to.
+    if (wire::DafsFromStatus(result.status()) == wire::DafsStatus::kWriteTooBig &&
+        part > files_.append_bytes()) {
+      continue;
+    }
     if (!result.ok()) {
       transfer.failed = result.status();
       co_return;

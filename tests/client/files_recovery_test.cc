@@ -716,6 +716,7 @@ TEST_P(FaultSweep, EveryChangeIsMadeExactlyOnceWhereverTheConnectionBreaks) {
     server_.opens.clear();
     server_.written.clear();
     server_.unstable.clear();
+    server_.appended.clear();
     server_.executed.clear();
     server_.operations = 0;
     server_.break_at = fault;
@@ -747,6 +748,7 @@ TEST_P(FaultSweep, EveryChangeIsMadeExactlyOnceWhereverTheConnectionBreaks) {
     EXPECT_EQ(server_.unstable.size(), 0u);
     for (int i = 0; i < kFiles; ++i) {
       EXPECT_EQ(server_.written[absl::StrCat(i)].size(), i % 2 == 0 ? 500u : 20000u) << i;
+      EXPECT_EQ(server_.appended[absl::StrCat(i)].size(), 300u) << i;
     }
     EXPECT_EQ(files_->buffers().counts().leased, 0u);
     EXPECT_EQ(files_->buffers().counts().quarantined, 0u);

@@ -1,6 +1,8 @@
 // A server that does what it may, and not what ours does: without what is optional, with other
 // attributes, smaller sizes and fewer credits, in another order. Spec: WIRE 2.5, 5.1, 9.3, 11.3.
+#include <algorithm>
 #include <set>
+#include <utility>
 
 #include "tests/client/scripted_fixture.h"
 
@@ -125,6 +127,121 @@ TEST_F(OtherServersTest, AWriteThatIsTooBigGoesInSmallerOnes) {
   for (uint32_t i = 0; i < kBytes; ++i) ASSERT_EQ(at_server[i], ScriptedByte(i));
   EXPECT_EQ(*sizes.rbegin(), 12500u);
   EXPECT_EQ(files_->write_bytes(), 12500u);  // and the next begins with it
+}
+
+// Appends, until the server takes as much as it says that it takes at once. An append is whole.
+class Appending : public OtherServersTest {
+ protected:
+  static constexpr uint32_t kBytes = 20000;  // as no request of 16 KiB holds them
+  void SetUp() override {
+    options_.max_request_size = options_.max_response_size = 16384;
+    options_.inline_write_bytes = 8192;
+  }
+  void Fill() {
+    source_ = Lease(BufferUse::kWriteSource, kBytes);
+    for (uint32_t i = 0; i < kBytes; ++i) source_.payload()[i] = ScriptedByte(i);
+  }
+  absl::StatusOr<AppendResult> Append(uint32_t position, uint32_t size) {
+    return Await(files_->Append(who_, dir_, wire::StateId(), source_, position, size,
+                                wire::StableHow::kDataSync));
+  }
+  // As mount.dafs does.
+  absl::Status AppendAll() {
+    for (uint32_t done = 0; done < kBytes;) {
+      const uint32_t part = std::min(kBytes - done, files_->append_bytes());
+      const absl::Status status = Append(done, part).status();
+      if (wire::DafsFromStatus(status) == DafsStatus::kWriteTooBig &&
+          files_->append_bytes() < part) {
+        continue;
+      }
+      if (!status.ok()) return status;
+      done += part;
+    }
+    return absl::OkStatus();
+  }
+  void ExpectOnce(const std::vector<std::byte>& found) {
+    ASSERT_EQ(found.size(), kBytes);
+    for (uint32_t i = 0; i < kBytes; ++i) ASSERT_EQ(found[i], ScriptedByte(i));
+  }
+
+  BufferLease source_;
+};
+
+TEST_F(Appending, WhatIsRefusedAsDirectGoesInlineAtOnce) {
+  for (const DafsStatus status : {DafsStatus::kNotSupp, DafsStatus::kRdmaReadChannelUnusable}) {
+    if (files_ != nullptr) files_->Shutdown();
+    source_.Release();
+    files_.reset();
+    server_.log.clear();
+    server_.appended.clear();
+    MakeFiles();
+    Fill();
+    Refuse({Proc::kAppendDirect}, status);
+    ASSERT_OK(Append(0, 12000));  // more than goes inline, but for need
+    EXPECT_EQ(server_.Count(Proc::kAppendDirect), 1);
+    EXPECT_EQ(server_.Count(Proc::kAppendInline), 1);
+    server_.appended.clear();
+    ASSERT_OK(AppendAll());
+    ExpectOnce(server_.appended[""]);
+    EXPECT_EQ(server_.Count(Proc::kAppendDirect), 1);  // it is not asked again
+  }
+}
+
+TEST_F(Appending, WhatIsRefusedAsDirectAndTooMuchForARequestIsNotCut) {
+  MakeFiles();
+  Fill();
+  Refuse({Proc::kAppendDirect});
+  const absl::Status status = Append(0, kBytes).status();
+  EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kWriteTooBig) << status;
+  EXPECT_EQ(server_.Count(Proc::kAppendInline), 0);
+  EXPECT_LT(files_->append_bytes(), kBytes);
+  ASSERT_OK(AppendAll());
+  ExpectOnce(server_.appended[""]);
+}
+
+// What one session says of its channel need not hold for the next.
+TEST_F(Appending, AnUnusableChannelIsRememberedForItsSession) {
+  MakeFiles();
+  Fill();
+  Refuse({Proc::kAppendDirect}, DafsStatus::kRdmaReadChannelUnusable);
+  ASSERT_OK(Append(0, 12000));
+  server_.script = nullptr;
+  server_.Restart();
+  ASSERT_TRUE(Until([&] { return files_->append_bytes() >= kBytes; }));
+  ASSERT_OK(Append(0, kBytes));
+  EXPECT_EQ(server_.Count(Proc::kAppendDirect), 2);
+  EXPECT_EQ(server_.Count(Proc::kAppendInline), 1);
+}
+
+// The session is lost under the append, and the next one has smaller messages.
+TEST_F(Appending, WhatTheNextSessionHasNoRoomForGoesAsItTakesIt) {
+  MakeFiles();
+  Fill();
+  Refuse({Proc::kAppendDirect});
+  ASSERT_EQ(wire::DafsFromStatus(Append(0, kBytes).status()), DafsStatus::kWriteTooBig);
+  bool cut = false;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure == Proc::kAppendInline && !std::exchange(cut, true)) {
+      c.Close(absl::UnavailableError("cut"));
+      return true;
+    }
+    if (request.header.procedure != Proc::kClientConnectAuth) return false;
+    wire::ClientConnectAuthRes res;
+    res.session_id = wire::OpaqueFromUint64<wire::SessionId>(99);
+    res.client_id = wire::OpaqueFromUint64<wire::ClientId>(server_.instance);
+    res.max_request_size = res.max_response_size = 4096;
+    res.max_requests = 4;
+    res.max_credentials = 1;
+    res.trusted = true;
+    res.use_response_cache = true;
+    c.session_id = 99;
+    c.connected_session = true;
+    c.Answer(request, res);
+    return true;
+  };
+  ASSERT_OK(AppendAll());
+  EXPECT_TRUE(cut);
+  ExpectOnce(server_.appended[""]);
 }
 
 // 6.5.2: `supported` is less than what was asked.

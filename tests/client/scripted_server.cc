@@ -560,6 +560,20 @@ void ScriptedServer::Execute(ScriptedConnection& c, const Request& request) {
     res.count = args.byte_count;
     res.committed = args.stable_how;
     res.verifier = wire::OpaqueFromUint64<wire::Verifier>(write_verifier);
+  } else if constexpr (proc == Proc::kAppendInline || proc == Proc::kAppendDirect) {
+    if constexpr (proc == Proc::kAppendInline) {
+      std::span<const std::byte> found;
+      if (wire::FindInlineData(request.message, args, 0, found) == DafsStatus::kOk) {
+        data.assign(found.begin(), found.end());
+      }
+    } else {
+      data = c.RdmaRead(args.write_data_buffer);
+      data.resize(args.byte_count);
+    }
+    std::vector<std::byte>& all = appended[NameOf(args.filehandle)];
+    res.offset = all.size();
+    res.committed = args.stable_how;
+    all.insert(all.end(), data.begin(), data.end());
   } else if constexpr (proc == Proc::kCommit) {
     std::vector<std::byte>& safe = written[NameOf(args.filehandle)];
     for (const auto& [at, bytes] : unstable[NameOf(args.filehandle)]) Apply(safe, at, bytes);

@@ -170,6 +170,7 @@ class ScriptedServer final : public dat::Provider {
   // What is safe of each file, and what was written and not committed.
   std::map<std::string, std::vector<std::byte>> written;
   std::map<std::string, std::vector<std::pair<uint64_t, std::vector<std::byte>>>> unstable;
+  std::map<std::string, std::vector<std::byte>> appended;  // to each file, apart from the above
   uint32_t credentials = 0;  // registered so far, and the number of the last handle
   uint32_t released = 0;
 

@@ -609,10 +609,11 @@ class Session(threading.Thread):
         elif how == "peek":
             self.connection.rdma_read(stag, address, 8)
 
-    def write(self, offset, data, stable):
+    def write(self, offset, data, stable, whole=False):
         node = self.node()
         self.opened(64, node)
-        data = data[:self.quirks.write_most]
+        if not whole:
+            data = data[:self.quirks.write_most]
         node.data += bytes(max(0, offset - len(node.data)))
         node.data[offset:offset + len(data)] = data
         node.touched()
@@ -637,7 +638,7 @@ class Session(threading.Thread):
     def do_append_inline(self):
         node = self.node()
         at, count = len(node.data), self.get("I", 76)
-        self.write(at, self.raw(88, count), 2)
+        self.write(at, self.raw(88, count), 2, whole=True)
         return struct.pack(self.order + "Q8sI4x", at, b"verifier", 2)
 
     def do_commit(self):

@@ -37,6 +37,11 @@ def workload(root, size=100_000):
     with open(root / "small", "ab") as file:
         file.write(b" and more")
     equal((root / "small").read_bytes(), b"twelve bytes and more", "after an append")
+    with open(root / "log", "ab", buffering=0) as file:
+        equal(file.write(content), size, "bytes of the first large append")
+        equal(file.write(content), size, "bytes of the next")
+    check((root / "log").read_bytes() == 2 * content, "what was appended is not there once")
+    os.unlink(root / "log")
     names = [f"entry{number:03}" for number in range(40)]
     (root / "many").mkdir()
     for name in names:
