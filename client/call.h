@@ -32,6 +32,7 @@ struct Current {
 struct Xid {
   wire::SessionId session_id;
   wire::ClientId client_id;  // of that session
+  wire::AuthType auth{};     // how it was authenticated
   uint16_t stream_id = 0;
   uint16_t seq_number = 0;
   bool cached = false;  // the server keeps its response until we have it

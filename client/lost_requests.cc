@@ -185,6 +185,15 @@ dat::Task<absl::StatusOr<LostRequests::Fate>> LostRequests::Ask(CallBase& call,
       // carried out at any time. It must neither fail nor be issued beside the old one, so it waits
       // for as long as that takes.
       case DafsStatus::kBadSession:
+        // Or it is another client's (R50), as it is for ever to who authenticates otherwise than
+        // before; a server that stops to take a method has been restarted.
+        if (call.xid.auth != check.xid.auth) {
+          LogWarning(absl::StrCat(connection_.name(), ": ", Text(wire::Name(call.proc())),
+                                  ": the server tells nothing of the old session, which was "
+                                  "authenticated otherwise than the new one"));
+          co_return Fate::kForgotten;
+        }
+        break;
       case DafsStatus::kDelay:
       case DafsStatus::kGrace:
       case DafsStatus::kResource:

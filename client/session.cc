@@ -183,6 +183,7 @@ Xid Session::XidOf(std::span<CallBase* const> chain, size_t index, uint16_t slot
   Xid xid;
   xid.session_id = negotiated_.session_id;
   xid.client_id = negotiated_.client_id;
+  xid.auth = negotiated_.auth;
   xid.stream_id = slot;
   xid.seq_number = slots_[slot].seq_number;
   // A batch that was cut off is issued again whatever became of it (5.2.3).

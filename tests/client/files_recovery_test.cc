@@ -227,6 +227,62 @@ TEST_F(FilesRecoveryTest, AServerThatLostItsCacheLeavesAnUnknownFate) {
 // ---- Opens -----------------------------------------------------------------------------------
 
 // Shows DAFS-4.4.1.6-01, DAFS-4.4.1.2-28, DAFS-4.4.1.2-24, DAFS-5.2.5-08, DAFS-3.1.2.5-02.
+// A server that is restarted at a request of `proc`, takes AUTH_NONE no more, and shows the cache of
+// a session to whom it was made for: a client as it had authenticated (5.2.5).
+class AuthenticatedOtherwise : public FilesRecoveryTest {
+ protected:
+  AuthenticatedOtherwise() {
+    options_.soft = true;  // for an end of the test, should it never be done
+    options_.timeout = absl::Seconds(5);
+  }
+  void RestartAt(Proc proc) {
+    LoseOnce(proc, /*executed=*/false, /*restart=*/true);
+    server_.script = [this, before = server_.connections_made, inner = std::move(server_.script)](
+                         ScriptedConnection& c, const Request& request) {
+      switch (request.header.procedure) {
+        case Proc::kClientConnectAuth:
+          if (server_.connections_made == before) return false;
+          c.Refuse(request, DafsStatus::kNotAuthenticated);
+          return true;
+        case Proc::kClientAuth:
+          if (request.Decode<wire::ClientAuthArgs>().auth_req.auth_type != wire::AuthType::kNone) {
+            return false;
+          }
+          c.Refuse(request, DafsStatus::kNotAuthorized);
+          return true;
+        case Proc::kSecinfo:
+          c.Refuse(request, DafsStatus::kNotSupp);
+          return true;
+        case Proc::kCheckResponse:
+          c.Refuse(request, DafsStatus::kBadSession);
+          return true;
+        default:
+          return inner(c, request);
+      }
+    };
+  }
+};
+
+TEST_F(AuthenticatedOtherwise, AChangeOfTheOldSessionIsNotWaitedFor) {
+  MakeFiles();
+  ASSERT_OK(Await(files_->Mount(who_)));
+  RestartAt(Proc::kCreate);
+  absl::StatusOr<Node> node = MakeDirectory();
+  EXPECT_TRUE(absl::IsUnknown(node.status())) << node.status();
+  EXPECT_EQ(server_.Count(Proc::kCheckResponse), 1);
+  EXPECT_EQ(server_.Count(Proc::kCreate), 1);
+}
+
+TEST_F(AuthenticatedOtherwise, WhatDoesNoHarmTwiceIsIssuedAgain) {
+  MakeFiles();
+  absl::StatusOr<OpenFile> file = Open("file");
+  ASSERT_OK(file);
+  RestartAt(Proc::kWriteInline);
+  EXPECT_OK(Write(*file, 0, "data"));
+  EXPECT_EQ(server_.Count(Proc::kCheckResponse), 1);
+  EXPECT_EQ(server_.Count(Proc::kWriteInline), 2);
+}
+
 TEST_F(FilesRecoveryTest, OpensAreReclaimedFromARestartedServerBeforeAnythingElse) {
   MakeFiles();
   absl::StatusOr<OpenFile> one = Open("one"), two = Open("two");
