@@ -224,9 +224,6 @@ TEST_F(FilesRecoveryTest, AServerThatLostItsCacheLeavesAnUnknownFate) {
   EXPECT_EQ(server_.executed[Proc::kCreate], 1);
 }
 
-// ---- Opens -----------------------------------------------------------------------------------
-
-// Shows DAFS-4.4.1.6-01, DAFS-4.4.1.2-28, DAFS-4.4.1.2-24, DAFS-5.2.5-08, DAFS-3.1.2.5-02.
 // A server that is restarted at a request of `proc`, takes AUTH_NONE no more, and shows the cache of
 // a session to whom it was made for: a client as it had authenticated (5.2.5).
 class AuthenticatedOtherwise : public FilesRecoveryTest {
@@ -283,6 +280,9 @@ TEST_F(AuthenticatedOtherwise, WhatDoesNoHarmTwiceIsIssuedAgain) {
   EXPECT_EQ(server_.Count(Proc::kWriteInline), 2);
 }
 
+// ---- Opens -----------------------------------------------------------------------------------
+
+// Shows DAFS-4.4.1.6-01, DAFS-4.4.1.2-28, DAFS-4.4.1.2-24, DAFS-5.2.5-08, DAFS-3.1.2.5-02.
 TEST_F(FilesRecoveryTest, OpensAreReclaimedFromARestartedServerBeforeAnythingElse) {
   MakeFiles();
   absl::StatusOr<OpenFile> one = Open("one"), two = Open("two");
