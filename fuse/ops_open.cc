@@ -167,7 +167,8 @@ dat::Task<void> Operations::LookAtNames(Caller who, InodeView node, Places place
     const std::optional<InodeView> parent = state_.inodes.Find(place.parent);
     if (!parent.has_value()) continue;
     const absl::Time asked = dat::Loop::Now();
-    dat::Task<absl::StatusOr<client::Node>> look = files_.Lookup(*who, parent->handle, place.name);
+    dat::Task<absl::StatusOr<client::Node>> look =
+        files_.Lookup(*who, parent->handle, place.name, /*with_turn=*/looking != nullptr);
     absl::StatusOr<client::Node> there = co_await look;
     const wire::DafsStatus status = wire::DafsFromStatus(there.status());
     if (there.ok() && there->handle == node.handle) {

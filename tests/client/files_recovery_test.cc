@@ -224,8 +224,8 @@ TEST_F(FilesRecoveryTest, AServerThatLostItsCacheLeavesAnUnknownFate) {
   EXPECT_EQ(server_.executed[Proc::kCreate], 1);
 }
 
-// A server that is restarted at a request of `proc`, takes AUTH_NONE no more, and shows the cache of
-// a session to whom it was made for: a client as it had authenticated (5.2.5).
+// A server that is restarted at a request of `proc`, takes AUTH_NONE no more, and shows the cache
+// of a session to whom it was made for: a client as it had authenticated (5.2.5).
 class AuthenticatedOtherwise : public FilesRecoveryTest {
  protected:
   AuthenticatedOtherwise() {
