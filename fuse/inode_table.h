@@ -40,7 +40,7 @@ struct InodeView {
   uint64_t file_id = 0;
 };
 
-// Who looked a name up, and when.
+// Who found a name, and when.
 struct Asker {
   uint32_t thread = 0;  // 0: nobody looked for this name
   absl::Time at = absl::InfinitePast();
@@ -223,8 +223,7 @@ class InodeTable {
     uint64_t file_id = 0;
     uint64_t lookups = 0;
     NodeNames names;
-    std::unique_ptr<Asker>
-        moved;  // to where it is from another directory, as far as the kernel knows
+    std::unique_ptr<Asker> moved;  // from another directory, as far as the kernel knows
     bool told = false;
     bool unsure = false;  // whether it has taken told_change
     uint32_t answered_thread = 0;

@@ -200,8 +200,8 @@ void Operations::ForgetAttributes(uint64_t nodeid) {
 fuse_entry_out Operations::Entry(const Call& call, const client::Node& node, const Place& place,
                                  absl::Time asked) {
   const absl::Time now = dat::Loop::Now();
-  Asker asker;
-  if (call.header().opcode == FUSE_LOOKUP) asker = {call.header().pid, now};
+  const uint32_t thread = call.header().opcode == FUSE_LOOKUP ? call.header().pid : 0;
+  const Asker asker = {thread, now};
   fuse_entry_out out = {};
   out.nodeid = state_.inodes.Remember(node.handle, node.attributes, place, asker);
   // A listing that was read for an earlier request has grown old meanwhile.
