@@ -71,40 +71,22 @@ std::string Unescape(absl::string_view text) {
   return out;
 }
 
-struct MountPoint {
-  std::string path;
-  bool local = false;  // nobody has to answer for it to be looked at, perhaps we ourselves
-};
-
 // By the type and source of a line of mountinfo, behind the " - ".
 bool IsLocal(absl::string_view rest) {
-  for (absl::string_view type : {"autofs", "nfs", "cifs", "smb", "9p", "ceph", "afs", "lustre"}) {
+  for (absl::string_view type : {"nfs", "cifs", "smb", "9p", "ceph", "afs", "lustre"}) {
     if (absl::StartsWith(rest, type)) return false;
   }
   return !absl::StartsWith(rest, "fuse") || absl::StartsWith(rest, "fuseblk");
 }
 
-// The mount points beneath `directory`, outermost first.
-std::vector<MountPoint> MountPointsBeneath(const std::string& directory) {
+std::string ReadMountTable() {
   std::string text;
   Fd fd(open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC));
   char buffer[16384];
   for (ssize_t n; fd.ok() && (n = read(fd.get(), buffer, sizeof buffer)) > 0;) {
     text.append(buffer, static_cast<size_t>(n));
   }
-  const std::string prefix = directory == "/" ? directory : directory + "/";
-  std::vector<MountPoint> result;
-  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
-    // 36 35 98:0 /root /mount/point options ... : the fifth field.
-    std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(' ', 5));
-    if (fields.size() < 6) continue;
-    std::string point = Unescape(fields[4]);
-    if (point.size() > prefix.size() && point.compare(0, prefix.size(), prefix) == 0) {
-      const size_t rest = line.find(" - ");
-      result.push_back({std::move(point), rest != line.npos && IsLocal(line.substr(rest + 3))});
-    }
-  }
-  return result;
+  return text;
 }
 
 uint64_t MountNumber(int fd) {
@@ -224,54 +206,98 @@ void Mounts::Add(std::unique_ptr<FileSystem> fs) {
   all_.push_back(std::move(fs));
 }
 
-void Mounts::FindWith(const char* name) {
-  for (size_t i = 0; i < exports_.size(); ++i) Discover(i, name);
+struct Mounts::MountPoint {
+  uint64_t mount_id = 0;
+  std::string path;
+  bool local = false;  // nobody has to answer for it to be looked at, perhaps we ourselves
+};
+
+// Outermost first; without those of autofs, which has no handles, and mounts what is opened.
+std::vector<Mounts::MountPoint> Mounts::MountPointsBeneath(const std::string& directory) {
+  const std::string text = ReadMountTable();
+  const std::string prefix = directory == "/" ? directory : directory + "/";
+  std::vector<MountPoint> result;
+  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    // 36 35 98:0 /root /mount/point options ... - type source options
+    std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(' ', 5));
+    MountPoint point;
+    if (fields.size() < 6 || !absl::SimpleAtoi(fields[0], &point.mount_id)) continue;
+    point.path = Unescape(fields[4]);
+    if (point.path.size() <= prefix.size() || !absl::StartsWith(point.path, prefix)) continue;
+    const size_t rest = line.find(" - ");
+    const absl::string_view type = rest == line.npos ? "" : line.substr(rest + 3);
+    if (absl::StartsWith(type, "autofs")) continue;
+    point.local = !type.empty() && IsLocal(type);
+    result.push_back(std::move(point));
+  }
+  return result;
 }
 
-void Mounts::Discover(size_t export_index, const char* with) {
+void Mounts::FindWith(const char* name) {
   ScopedPrivilege privilege;
-  absl::MutexLock one_at_a_time(&discover_mutex_);
-  const std::string& directory = directories_[export_index];
-  for (const auto& [point, local] : MountPointsBeneath(directory)) {
-    if (with != nullptr && (!local || access(absl::StrCat(point, "/", with).c_str(), F_OK) != 0)) {
-      continue;
-    }
-    absl::StatusOr<std::unique_ptr<FileSystem>> fs =
-        OpenFileSystem(export_index, point, point.substr(directory.size()));
-    if (!fs.ok()) {
-      LogInfo(std::string(fs.status().message()) + " (not served)");
-      continue;
-    }
-    {
-      absl::ReaderMutexLock lock(&mutex_);
-      if (by_mount_.contains({export_index, (*fs)->mount_id})) continue;
-    }
-    if (found_) found_(**fs);
-    absl::MutexLock lock(&mutex_);
-    Add(*std::move(fs));
+  for (size_t i = 0; i < exports_.size(); ++i) {
+    Discover(i, [name](const MountPoint& point) {
+      return point.local && access(absl::StrCat(point.path, "/", name).c_str(), F_OK) == 0;
+    });
   }
+}
+
+void Mounts::Discover(size_t export_index, absl::FunctionRef<bool(const MountPoint&)> wanted) {
+  ScopedPrivilege privilege;
+  for (const MountPoint& point : MountPointsBeneath(directories_[export_index])) {
+    if (wanted(point)) TakeUp(export_index, point);
+  }
+}
+
+// Whoever else wants the same one waits until it is there.
+void Mounts::TakeUp(size_t export_index, const MountPoint& point) {
+  const MountKey key{export_index, point.mount_id};
+  {
+    const auto free = [&]()
+                          ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !under_way_.contains(key); };
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(&free));
+    if (by_mount_.contains(key)) return;
+    under_way_.insert(key);
+  }
+  absl::StatusOr<std::unique_ptr<FileSystem>> fs = OpenFileSystem(
+      export_index, point.path, point.path.substr(directories_[export_index].size()));
+  if (!fs.ok()) LogInfo(std::string(fs.status().message()) + " (not served)");
+  const bool there = fs.ok() && (*fs)->mount_id == point.mount_id;  // not beneath another mount
+  if (there && found_) found_(**fs);
+  absl::MutexLock lock(&mutex_);
+  if (there) Add(*std::move(fs));
+  under_way_.erase(key);
+}
+
+const FileSystem* Mounts::Known(const MountKey& key) {
+  absl::ReaderMutexLock lock(&mutex_);
+  auto it = by_mount_.find(key);
+  return it == by_mount_.end() ? nullptr : it->second;
+}
+
+const FileSystem* Mounts::Known(const wire::FsHandle& fshandle) {
+  absl::ReaderMutexLock lock(&mutex_);
+  auto it = by_fshandle_.find(fshandle);
+  return it == by_fshandle_.end() ? nullptr : it->second;
 }
 
 const FileSystem* Mounts::FindByMountId(const FileSystem& from, uint64_t mount_id) {
   if (mount_id == from.mount_id) return &from;
   const MountKey key{from.export_index, mount_id};
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    {
-      absl::ReaderMutexLock lock(&mutex_);
-      if (auto it = by_mount_.find(key); it != by_mount_.end()) return it->second;
-    }
-    if (attempt == 0) Discover(from.export_index);
-  }
-  return nullptr;
+  if (const FileSystem* known = Known(key); known != nullptr) return known;
+  Discover(from.export_index,
+           [mount_id](const MountPoint& point) { return point.mount_id == mount_id; });
+  return Known(key);
 }
 
 const FileSystem* Mounts::FindByFsHandle(const wire::FsHandle& fshandle) {
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    {
-      absl::ReaderMutexLock lock(&mutex_);
-      if (auto it = by_fshandle_.find(fshandle); it != by_fshandle_.end()) return it->second;
+  if (const FileSystem* known = Known(fshandle); known != nullptr) return known;
+  for (const bool local : {true, false}) {
+    for (size_t i = 0; i < exports_.size(); ++i) {
+      Discover(i, [local](const MountPoint& point) { return point.local == local; });
     }
-    for (size_t i = 0; attempt == 0 && i < exports_.size(); ++i) Discover(i);
+    if (const FileSystem* found = Known(fshandle); found != nullptr) return found;
   }
   return nullptr;
 }

@@ -16,6 +16,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "server/store/export.h"
@@ -60,7 +62,7 @@ class Mounts {
                                                       const HandleMac& mac);
 
   // `found` is called for each file system inside an export before anybody can come to it, from
-  // any thread, one at a time. Before the first request.
+  // any thread, for several at once. Before the first request.
   void OnFound(std::function<void(const FileSystem&)> found) { found_ = std::move(found); }
   // Finds those whose root has an entry `name` now; the others when somebody comes to them. Needs
   // privilege.
@@ -70,10 +72,13 @@ class Mounts {
   const FileSystem& Top(size_t export_index) const { return *tops_[export_index]; }
 
   // The file system with this mount id inside the export of `from`; nullptr if it cannot be served
-  // (no handles) or is gone. Looks at the mount table when it is not known yet.
+  // (no handles) or is gone. Looks at the mount table when it is not known yet, and asks no other
+  // file system, which may hang.
   const FileSystem* FindByMountId(const FileSystem& from, uint64_t mount_id);
 
-  // The file system with this FSHandle; nullptr if there is none (any more).
+  // The file system with this FSHandle; nullptr if there is none (any more). One that is not known
+  // is looked for among those of this machine first: only one that is not there, or is the
+  // network's, waits for a network file system that hangs.
   const FileSystem* FindByFsHandle(const wire::FsHandle& fshandle);
 
  private:
@@ -85,16 +90,22 @@ class Mounts {
                                                              const std::string& path,
                                                              const std::string& place) const;
   void Add(std::unique_ptr<FileSystem> fs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Discover(size_t export_index, const char* with = nullptr)
-      ABSL_LOCKS_EXCLUDED(mutex_, discover_mutex_);
+  // Takes up the mounts inside an export of which `wanted` is true.
+  struct MountPoint;
+  static std::vector<MountPoint> MountPointsBeneath(const std::string& directory);
+  void Discover(size_t export_index, absl::FunctionRef<bool(const MountPoint&)> wanted)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void TakeUp(size_t export_index, const MountPoint& point) ABSL_LOCKS_EXCLUDED(mutex_);
+  const FileSystem* Known(const MountKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
+  const FileSystem* Known(const wire::FsHandle& fshandle) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::vector<Export>& exports_;
   const HandleMac& mac_;
   std::vector<std::string> directories_;  // of the exports, without symbolic links
   std::vector<const FileSystem*> tops_;   // by export
   std::function<void(const FileSystem&)> found_;
-  absl::Mutex discover_mutex_;  // one looks at a time
-  absl::Mutex mutex_;
+  absl::Mutex mutex_;  // never held while a file system is asked
+  absl::flat_hash_set<MountKey> under_way_ ABSL_GUARDED_BY(mutex_);  // are being taken up
   std::vector<std::unique_ptr<FileSystem>> all_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<MountKey, const FileSystem*> by_mount_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<wire::FsHandle, const FileSystem*> by_fshandle_ ABSL_GUARDED_BY(mutex_);

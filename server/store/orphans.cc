@@ -39,10 +39,10 @@ Fd OpenOurs(const FileSystem& fs) {
 
 void Orphans::TakeUp(const FileSystem& fs) {
   ScopedPrivilege privilege;
+  Fd fd = OpenOurs(fs);  // may hang
+  if (!fd.ok()) return;
   absl::MutexLock lock(&mutex_);
   if (directories_.contains(PlaceOf(fs))) return;  // what is there is known
-  Fd fd = OpenOurs(fs);
-  if (!fd.ok()) return;
   const int listing = fcntl(fd.get(), F_DUPFD_CLOEXEC, 0);
   std::unique_ptr<DIR, int (*)(DIR*)> dir(fdopendir(listing), &closedir);
   if (dir == nullptr) {

@@ -3,6 +3,13 @@
 #include <sched.h>
 #include <sys/mount.h>
 
+#include <chrono>
+#include <functional>
+#include <future>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
 #include "server/store/grace.h"
 #include "server/store/holdings.h"
 #include "tests/server/store_fixture.h"
@@ -163,6 +170,65 @@ TEST_F(StoreMountsTest, AnOrphanIsAdoptedThroughEitherExportOfItsDirectory) {
   EXPECT_EQ(Read(user_, again), "data");
   ASSERT_OK(Close(user_, again));
   EXPECT_FALSE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
+}
+
+// A FUSE file system that nobody serves stands before the others in the mount table.
+class StoreHungMountTest : public StoreMountsTest {
+ protected:
+  void SetUp() override {
+    StoreMountsTest::SetUp();
+    if (IsSkipped()) return;
+    mkdir(Path("a/hung").c_str(), 0777);
+    WriteFile(Path("a/n/f"), "in n");
+    umount(Path("a/m").c_str());
+    device_ = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    const std::string options =
+        absl::StrCat("fd=", device_, ",rootmode=40000,user_id=0,group_id=0");
+    if (device_ < 0 ||
+        mount("hung", Path("a/hung").c_str(), "fuse.hung", 0, options.c_str()) != 0) {
+      GTEST_SKIP() << "needs FUSE";
+    }
+    if (!MountTmpfs("a/m")) GTEST_SKIP() << "needs to mount tmpfs";
+    WriteFile(Path("a/m/f"), "in m");
+  }
+  void TearDown() override {
+    if (device_ >= 0) close(device_);  // ends whoever waits for it
+    if (asked_.joinable()) asked_.join();
+    umount2(Path("a/hung").c_str(), MNT_DETACH);
+    StoreMountsTest::TearDown();
+  }
+  // Whether `ask` returns in time. It may be asked for once in a test.
+  bool Answers(std::function<void()> ask) {
+    std::promise<void> done;
+    std::future<void> future = done.get_future();
+    asked_ = std::thread([ask = std::move(ask), done = std::move(done)]() mutable {
+      ask();
+      done.set_value();
+    });
+    return future.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+  }
+
+ private:
+  int device_ = -1;
+  std::thread asked_;
+};
+
+TEST_F(StoreHungMountTest, KeepsNobodyFromComingToTheOthers) {
+  Start();
+  EXPECT_TRUE(Answers([this] {
+    EXPECT_EQ(Read(root_, {Handle({"a", "m", "f"}), {}}), "in m");
+    EXPECT_EQ(Read(root_, {Handle({"a", "n", "f"}), {}}), "in n");
+  }));
+}
+
+TEST_F(StoreHungMountTest, KeepsNoHandleOfTheOthersFromBeingFound) {
+  wire::FileHandle f;
+  Start();
+  ASSERT_TRUE(Answers([&] {
+    f = Handle({"a", "m", "f"});
+    Start();
+    EXPECT_EQ(Attributes(f).object_size, 4u);  // found by its FSHandle alone
+  }));
 }
 
 TEST_F(StoreMountsTest, AFileSystemWithoutHandlesInsideAnExportIsClosed) {
