@@ -20,6 +20,9 @@ constexpr absl::Duration kRest = absl::Milliseconds(200);
 // connections must not flood the log.
 constexpr absl::Duration kLogEvery = absl::Seconds(10);
 constexpr int kAcceptsPerTurn = 16;
+// The space of a file that a program of the server removes is free after this, if nobody has it
+// open.
+constexpr absl::Duration kForgetWithin = absl::Seconds(30);
 
 // The host of an address, without its port, as a key.
 std::string HostOf(const dat::Address& address) {
@@ -89,6 +92,7 @@ absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Start(
     acceptor->loop_->Add(acceptor->sources_.back().get());
   }
   acceptor->ExpireLeases();
+  acceptor->ForgetRemoved();
   acceptor->thread_ = std::thread([a = acceptor.get()] { a->loop_->Run(); });
   return acceptor;
 }
@@ -139,6 +143,11 @@ void Acceptor::ExpireLeases() {
   shared_.pool->Submit([store = shared_.store] { store->EndGrace(dat::Loop::Now()); });
   loop_->RunAfter(std::min(shared_.options->lease_time / 8, absl::Seconds(5)),
                   [this] { ExpireLeases(); });
+}
+
+void Acceptor::ForgetRemoved() {
+  shared_.pool->SubmitIdly([store = shared_.store] { store->ForgetRemoved(); });
+  loop_->RunAfter(kForgetWithin / Store::kForgetCalls, [this] { ForgetRemoved(); });
 }
 
 }  // namespace dafs::server

@@ -35,6 +35,7 @@ class Acceptor {
   void Take(std::unique_ptr<dat::PendingEndpoint> pending);
   size_t WorkerFor(const dat::PendingEndpoint& pending, const std::string& host);
   void ExpireLeases();
+  void ForgetRemoved();
 
   const Shared shared_;
   std::span<const std::unique_ptr<Worker>> workers_;

@@ -68,13 +68,18 @@ DafsStatus Store::Getattr(const Caller& caller, const wire::FileHandle& filehand
     return impl_->attributes.Getattr(caller, filehandle, bitmap, attributes);
   }
   *attributes = {};
+  // What the request before has found or changed may be gone by now: it was not, then.
+  if (const auto* known = caller.recent != nullptr ? caller.recent->Find(filehandle) : nullptr;
+      known != nullptr) {
+    return impl_->TellAttributes(*known->object, known->sample, known->stx, bitmap, attributes);
+  }
   Place place;
   STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, filehandle, &place));
   if (place.pseudo != nullptr) {
     impl_->GetPseudoAttributes(*place.pseudo, bitmap, attributes);
     return DafsStatus::kOk;
   }
-  return impl_->GetAttributes(*place.object, bitmap, attributes, caller.recent);
+  return impl_->GetAttributes(*place.object, bitmap, attributes);
 }
 
 namespace {

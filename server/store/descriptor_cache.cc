@@ -2,6 +2,7 @@
 
 #include <array>
 #include <utility>
+#include <vector>
 
 namespace dafs::server {
 
@@ -59,6 +60,16 @@ ObjectRef DescriptorCache::EvictOne(Shard& shard) {
     shard.saved[key] = saved;
   }
   return victim;
+}
+
+std::vector<ObjectRef> DescriptorCache::Unused(size_t part) {
+  std::vector<ObjectRef> unused;
+  Shard& shard = shards_[part];
+  absl::MutexLock lock(&shard.mutex);
+  for (const ObjectRef& object : shard.recent) {
+    if (object.use_count() == 1) unused.push_back(object);
+  }
+  return unused;
 }
 
 void DescriptorCache::Erase(const ObjectKey& key) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <list>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -31,6 +32,10 @@ class DescriptorCache {
   // CHANGE of an object that is neither here nor open, with the base of its counter.
   uint64_t ChangeOf(const ObjectKey& key, uint64_t base, uint64_t ctime_ns);
 
+  // Those of one part that no call and no open holds on to.
+  static constexpr size_t kParts = 16;
+  std::vector<ObjectRef> Unused(size_t part);
+
   // Forgets an object that is gone.
   void Erase(const ObjectKey& key);
 
@@ -45,16 +50,15 @@ class DescriptorCache {
     // CHANGE counters of objects given up that must go on where they were. Bounded by kSavedMax.
     absl::flat_hash_map<ObjectKey, ChangeCounter::Saved> saved ABSL_GUARDED_BY(mutex);
   };
-  static constexpr size_t kShards = 16;
   static constexpr size_t kSavedMax = 4096;  // per shard; more than a clock tick's worth of changes
 
-  Shard& ShardOf(const ObjectKey& key) { return shards_[absl::Hash<ObjectKey>{}(key) % kShards]; }
+  Shard& ShardOf(const ObjectKey& key) { return shards_[absl::Hash<ObjectKey>{}(key) % kParts]; }
   ObjectRef EvictOne(Shard& shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
 
   const size_t max_descriptors_;
   const std::atomic<size_t>& others_;
   std::atomic<size_t> descriptors_{0};  // a count; publishes nothing
-  std::array<Shard, kShards> shards_;
+  std::array<Shard, kParts> shards_;
 };
 
 }  // namespace dafs::server

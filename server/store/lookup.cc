@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <chrono>
 #include <climits>
+#include <thread>
 
 #include "server/store/attributes.h"
 #include "server/store/errno_status.h"
@@ -34,6 +36,35 @@ DafsStatus StoreImpl::LookupName(Object& directory, const std::string& name, Obj
   return Adopt(*fs, std::move(path), child, recent);
 }
 
+// The kernel finds a name until its removal has returned, but counts it among the links no more.
+// A removal by a client is waited for; what programs of the server remove is gone in no time.
+DafsStatus StoreImpl::LookupLiving(Object& directory, const std::string& name, ObjectRef* child,
+                                   RecentStats* recent) {
+  constexpr int kTries = 8;
+  constexpr auto kFirstWait = std::chrono::microseconds(10);  // doubled each time: 1.3 ms in all
+  for (int tries = 1;; ++tries) {
+    STORE_RETURN_IF_NOT_OK(LookupName(directory, name, child, recent));
+    Object& found = **child;
+    if (tries == 1 && recent != nullptr) {
+      const auto* known = recent->Find(found.handle());
+      if (known != nullptr && known->stx.stx_nlink != 0) return DafsStatus::kOk;
+    }
+    const uint64_t sample = found.change().Sample();
+    struct statx stx;
+    if (int error = Statx(found.path_fd(), &stx); error != 0) return StatusFromErrno(error);
+    const bool alive = stx.stx_nlink != 0 || opens.FindObject(found.key()) != nullptr;
+    if (alive || tries == kTries) {  // there are file systems that count no links
+      if (recent != nullptr) recent->Keep(found, sample, stx);
+      return DafsStatus::kOk;
+    }
+    if (tries == 1) {
+      const NameGuard removed = GuardName(directory, name);
+    } else {
+      std::this_thread::sleep_for(kFirstWait * (1 << (tries - 2)));
+    }
+  }
+}
+
 DafsStatus StoreImpl::LookupStep(const Caller& caller, const Place& directory,
                                  const std::string& name, Place* child) {
   if (directory.pseudo != nullptr) {
@@ -51,7 +82,7 @@ DafsStatus StoreImpl::LookupStep(const Caller& caller, const Place& directory,
   if (!object.is_dir()) return DafsStatus::kNotDir;
   STORE_RETURN_IF_NOT_OK(Enter(caller, *object.fs().exported));
   child->pseudo = nullptr;
-  return LookupName(object, name, &child->object, caller.recent);
+  return LookupLiving(object, name, &child->object, caller.recent);
 }
 
 DafsStatus StoreImpl::Walk(const Caller& caller, std::span<const std::string> path, Place* place,

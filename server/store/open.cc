@@ -69,7 +69,7 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
     status = Creation(store, caller, args, directory, probe.before())
                  .Run(name, &file, &res->state_id, &made);
   } else {
-    status = store.LookupName(directory, name, &file);
+    status = store.LookupLiving(directory, name, &file);
     if (status == DafsStatus::kOk) {
       status =
           OpenObject(store, caller, file, RequestOf(caller, args), Made::kFound, &res->state_id);

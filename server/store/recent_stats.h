@@ -32,10 +32,10 @@ class RecentStats {
     entry.stx = stx;
   }
   // The later one of two; null: not known.
-  const Entry* Find(const Object& object) const {
+  const Entry* Find(const wire::FileHandle& filehandle) const {
     for (size_t i = 1; i <= entries_.size() && i <= next_; ++i) {
       const Entry& entry = entries_[(next_ - i) % entries_.size()];
-      if (entry.object.get() == &object) return &entry;
+      if (entry.object != nullptr && SameHandle(entry.object->handle(), filehandle)) return &entry;
     }
     return nullptr;
   }

@@ -49,6 +49,12 @@ void Store::EndGrace(absl::Time now) {
   impl_->SweepOrphans();
 }
 
+void Store::ForgetRemoved() {
+  static_assert(kForgetCalls == DescriptorCache::kParts);
+  RestoreOwnIdentity();
+  impl_->ForgetRemoved();
+}
+
 void Store::NoteLoss() { impl_->write_verifier->Change(); }
 
 size_t Store::open_count() const { return impl_->opens.size(); }

@@ -339,6 +339,12 @@ class Store {
   // To be called regularly: when the period has ended, what nobody reclaimed goes.
   void EndGrace(absl::Time now);
 
+  // Gives up what programs of the server have removed and nobody has open, so that its space
+  // becomes free: a part of what is kept in each call, all of it in kForgetCalls. For a thread that
+  // may wait.
+  static constexpr int kForgetCalls = 16;
+  void ForgetRemoved();
+
   // Uncommitted data may have been lost: every client has to write again (6.5.8).
   void NoteLoss();
 

@@ -258,6 +258,19 @@ DafsStatus StoreImpl::AdoptNewFile(const FileSystem& near, Fd path, ObjectRef* o
   return DafsStatus::kOk;
 }
 
+void StoreImpl::ForgetRemoved() {
+  if (!forgetting_.TryLock()) return;
+  for (const ObjectRef& object : cache.Unused(next_part_++ % DescriptorCache::kParts)) {
+    struct statx stx;
+    if (statx(object->path_fd(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_NLINK, &stx) == 0 &&
+        stx.stx_nlink == 0 &&
+        opens.CheckRemoval(object->key(), /*check_open=*/true) == DafsStatus::kOk) {
+      cache.Erase(object->key());
+    }
+  }
+  forgetting_.Unlock();
+}
+
 DafsStatus StoreImpl::CheckAlive(Object& object, uint32_t nlink) {
   if (nlink != 0 || opens.FindObject(object.key()) != nullptr) return DafsStatus::kOk;
   cache.Erase(object.key());
@@ -265,15 +278,15 @@ DafsStatus StoreImpl::CheckAlive(Object& object, uint32_t nlink) {
 }
 
 DafsStatus StoreImpl::GetAttributes(Object& object, uint64_t bitmap,
-                                    wire::FileAttributes* attributes, const RecentStats* recent) {
-  uint64_t sample = object.change().Sample();
+                                    wire::FileAttributes* attributes) {
+  const uint64_t sample = object.change().Sample();
   struct statx stx;
-  if (const auto* known = recent != nullptr ? recent->Find(object) : nullptr; known != nullptr) {
-    sample = known->sample;
-    stx = known->stx;
-  } else if (int error = Statx(object.path_fd(), &stx); error != 0) {
-    return StatusFromErrno(error);
-  }
+  if (int error = Statx(object.path_fd(), &stx); error != 0) return StatusFromErrno(error);
+  return TellAttributes(object, sample, stx, bitmap, attributes);
+}
+
+DafsStatus StoreImpl::TellAttributes(Object& object, uint64_t sample, const struct statx& stx,
+                                     uint64_t bitmap, wire::FileAttributes* attributes) {
   STORE_RETURN_IF_NOT_OK(CheckAlive(object, stx.stx_nlink));
   const bool hidden_link =
       object.is_dir() ? orphans.IsIn(object.fs(), stx.stx_ino) : object.orphaned();

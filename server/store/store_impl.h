@@ -138,6 +138,11 @@ class StoreImpl {
   wire::DafsStatus LookupName(Object& directory, const std::string& name, ObjectRef* child,
                               RecentStats* recent = nullptr);
 
+  // The same where no NameGuard is held: never finds what is just being removed. What statx said
+  // is left in `recent`.
+  wire::DafsStatus LookupLiving(Object& directory, const std::string& name, ObjectRef* child,
+                                RecentStats* recent = nullptr);
+
   // One step of a path, from any place to any place. Enters the identity of `caller` by itself.
   wire::DafsStatus LookupStep(const Caller& caller, const Place& directory, const std::string& name,
                               Place* child);
@@ -154,13 +159,20 @@ class StoreImpl {
   // Another may have been quicker: that one is returned.
   ObjectRef KeepObject(const FileSystem& fs, const wire::FileHandle& handle, Fd path, mode_t type);
 
+  // Looks at a part of the objects that are kept, and gives up those that programs of the server
+  // have removed and nobody has open: a descriptor keeps their space. One thread at a time; others
+  // return.
+  void ForgetRemoved();
+
   // STALE for an object without any name that nobody has open: it is there only because a cache
   // holds a descriptor, and is forgotten. `nlink` is what statx just said.
   wire::DafsStatus CheckAlive(Object& object, uint32_t nlink);
 
-  // The attributes of an object that is alive, as `recent` has them or now.
-  wire::DafsStatus GetAttributes(Object& object, uint64_t bitmap, wire::FileAttributes* attributes,
-                                 const RecentStats* recent = nullptr);
+  // The attributes of an object that is alive.
+  wire::DafsStatus GetAttributes(Object& object, uint64_t bitmap, wire::FileAttributes* attributes);
+  // The same as `stx` has them, which was asked for after `sample`.
+  wire::DafsStatus TellAttributes(Object& object, uint64_t sample, const struct statx& stx,
+                                  uint64_t bitmap, wire::FileAttributes* attributes);
   void GetPseudoAttributes(const PseudoNode& node, uint64_t bitmap,
                            wire::FileAttributes* attributes);
 
@@ -233,6 +245,8 @@ class StoreImpl {
   void TakeUpOrphans(const FileSystem& fs);
 
   std::atomic<bool> keep_orphans_;  // publishes nothing but itself
+  absl::Mutex forgetting_;
+  size_t next_part_ ABSL_GUARDED_BY(forgetting_) = 0;
   std::array<absl::Mutex, 64> file_locks_;
   std::array<absl::Mutex, 64> append_locks_;
   NameGuard::Mutexes name_locks_;

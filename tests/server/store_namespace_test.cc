@@ -1,6 +1,13 @@
 // Names: LOOKUP, LOOKUPP, CREATE, LINK, REMOVE, RENAME, READLINK, and the pseudo file system.
 #include <sys/sysmacros.h>
 
+#include <atomic>
+#include <map>
+#include <string_view>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "server/store/recent_stats.h"
 #include "tests/server/store_fixture.h"
 
 namespace dafs::server {
@@ -333,6 +340,62 @@ TEST_F(StoreNamespaceTest, RenameTellsTheChangesOfBothDirectories) {
 }
 
 // The name of the orphan directory is the server's alone.
+// What is being removed is there or is not: nobody who looks for its name is told of a handle that
+// leads nowhere.
+TEST_F(StoreNamespaceTest, ANameThatIsBeingRemovedIsThereOrIsNot) {
+  Start();
+  const wire::FileHandle a = A();
+  std::atomic<bool> end{false};
+  std::thread other([&] {
+    while (!end) {
+      ASSERT_OK(Create(root_, a, "d", wire::ObjectType::kDir));
+      ASSERT_OK(Remove(root_, a, "d"));
+    }
+    Store::RestoreServerIdentity();
+  });
+  RecentStats recent;
+  Caller caller = root_;
+  caller.recent = &recent;
+  std::map<std::string_view, int> answers;
+  const absl::Time until = absl::Now() + absl::Seconds(2);
+  while (absl::Now() < until) {
+    wire::FileHandle d;
+    recent.Clear();
+    DafsStatus status = Lookup(caller, a, "d", &d);
+    if (status == DafsStatus::kOk) {
+      wire::FileAttributes attributes;
+      status = store_->Getattr(caller, d, wire::kFattrAll, &attributes);
+    }
+    ++answers[wire::Name(status)];
+  }
+  end = true;
+  other.join();
+  EXPECT_THAT(answers, testing::UnorderedElementsAre(
+                           testing::Pair(wire::Name(DafsStatus::kOk), testing::Gt(0)),
+                           testing::Pair(wire::Name(DafsStatus::kNoEnt), testing::Gt(0))));
+}
+
+// A descriptor that is kept for the next call must not keep the space of what is gone.
+TEST_F(StoreNamespaceTest, WhatProgramsOfTheServerRemoveIsGivenUpUnlessItIsOpen) {
+  for (const char* name : {"a/gone", "a/open", "a/stays"}) WriteFile(Path(name), "data");
+  Start();
+  Handle({"a", "gone"});
+  const wire::FileHandle stays = Handle({"a", "stays"});
+  const Opened opened = MustOpen(root_, OpenArgs(A(), "open"));
+  const size_t before = store_->descriptor_count();
+  Store::RestoreServerIdentity();
+  ASSERT_EQ(unlink(Path("a/gone").c_str()), 0);
+  ASSERT_EQ(unlink(Path("a/open").c_str()), 0);
+  for (int i = 0; i < Store::kForgetCalls; ++i) store_->ForgetRemoved();
+  EXPECT_EQ(store_->descriptor_count(), before - 1);
+  EXPECT_EQ(Read(root_, opened), "data");
+  EXPECT_EQ(Attributes(stays).object_size, 4u);
+  EXPECT_EQ(store_->descriptor_count(), before - 1);
+  ASSERT_OK(Close(root_, opened));
+  for (int i = 0; i < Store::kForgetCalls; ++i) store_->ForgetRemoved();
+  EXPECT_LT(store_->descriptor_count(), before - 2);
+}
+
 TEST_F(StoreNamespaceTest, TheReservedNameCannotBeUsed) {
   const std::string reserved = ".dafsd-orphans";
   mkdir(Path("a/" + reserved).c_str(), 0777);
