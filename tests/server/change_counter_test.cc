@@ -39,7 +39,7 @@ TEST(ChangeCounterTest, WhatWasSampledBeforeIsToldWithANumberOfItsOwn) {
   change.Modified();
   const uint64_t late = change.Sample();
   EXPECT_TRUE(told.insert(change.Value(2000, late)).second);
-  for (uint64_t ctime : {1000, 1500, 2000}) {
+  for (uint64_t ctime : {1000u, 1500u, 2000u}) {
     EXPECT_TRUE(told.insert(change.Value(ctime, early)).second) << ctime;
   }
   EXPECT_TRUE(told.insert(change.Value(2000, late)).second);
