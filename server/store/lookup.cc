@@ -57,11 +57,9 @@ DafsStatus StoreImpl::LookupLiving(Object& directory, const std::string& name, O
       if (recent != nullptr) recent->Keep(found, sample, stx);
       return DafsStatus::kOk;
     }
-    if (tries == 1) {
-      const NameGuard removed = GuardName(directory, name);
-    } else {
-      std::this_thread::sleep_for(kFirstWait * (1 << (tries - 2)));
-    }
+    // Each time: it may be another object of that name, whose removal has begun since.
+    { const NameGuard removed = GuardName(directory, name); }
+    if (tries > 1) std::this_thread::sleep_for(kFirstWait * (1 << (tries - 2)));
   }
 }
 
