@@ -73,5 +73,10 @@ static_assert(kWriteHeaderBytes == 80);
 inline constexpr size_t kBodyMax = 8192;
 // SETXATTR: the structure, a name and a value, XATTR_NAME_MAX and XATTR_SIZE_MAX with their ends.
 inline constexpr size_t kSetxattrBodyMax = 16 + 256 + 65536;
+// Of a request but WRITE: longer ones are requests we do not have (IOCTL), and the header is enough
+// to say so.
+inline constexpr size_t BodyMax(uint32_t opcode) {
+  return opcode == FUSE_SETXATTR ? kSetxattrBodyMax : kBodyMax;
+}
 
 }  // namespace dafs::fuse

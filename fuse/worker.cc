@@ -1,6 +1,5 @@
 #include "fuse/worker.h"
 
-#include <sched.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -9,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/synchronization/notification.h"
 #include "client/report.h"
 #include "fuse/kernel_init.h"
 #include "fuse/kernel_protocol.h"
@@ -19,13 +17,6 @@
 
 namespace dafs::fuse {
 namespace {
-
-// For what the loop of a worker does between two turns.
-constexpr absl::Duration kRingWait = absl::Seconds(10);
-
-// Of a request but WRITE: longer ones are requests we do not have (IOCTL), and the header is enough
-// to say so.
-size_t BodyMax(uint32_t opcode) { return opcode == FUSE_SETXATTR ? kSetxattrBodyMax : kBodyMax; }
 
 // Requests that are read in one turn.
 constexpr int kMostAtOnce = 16;
@@ -71,15 +62,18 @@ Worker::Worker(MountState& state, std::unique_ptr<dat::Loop> loop,
     : state_(state),
       loop_(std::move(loop)),
       files_(std::move(files)),
+      room_(files_->buffers(), *loop_, state.options.wsize,
+            [this] {
+              if (!ended_) loop_->Touch(this);
+            }),
       interrupts_(*loop_, calls_, [this](Call& call) {
-        Unpark(call);
+        room_.Unpark(call);
         operations_->EndsEarly(call);
       }) {}
 
 Worker::~Worker() {
   Stop();
   Join();
-  buffer_.Release();
 }
 
 void Worker::Join() {
@@ -131,81 +125,20 @@ void Worker::Serve(UniqueFd fd) {
 
 // --- Requests --------------------------------------------------------------------------------
 
-bool Worker::HaveBuffer() {
-  if (buffer_) return true;
-  if (waiting_for_buffer_) return false;
-  client::BufferPool& pool = files_->buffers();
-  buffer_ = pool.TryAcquire(client::BufferUse::kWriteSource, state_.options.wsize);
-  if (buffer_) return true;
-  waiting_for_buffer_ = true;
-  starving_ = loop_->RunAfter(kStarvedAfter, [this] {
-    starving_ = 0;
-    starved_ = true;
-    loop_->Touch(this);
-  });
-  dat::Start(WaitForBuffer());
-  return static_cast<bool>(buffer_);
-}
-
-dat::Task<void> Worker::WaitForBuffer() {
-  absl::StatusOr<client::BufferLease> lease;
-  for (;;) {
-    lease =
-        co_await files_->buffers().Acquire(client::BufferUse::kWriteSource, state_.options.wsize);
-    if (!lease.ok() || parked_calls_ == 0) break;
-    lease->Release();  // theirs, who wait for one behind us
-  }
-  waiting_for_buffer_ = false;
-  starved_ = false;
-  loop_->Cancel(std::exchange(starving_, 0));
-  if (!lease.ok()) co_return;  // shutting down
-  buffer_ = *std::move(lease);
-  loop_->Touch(this);
-}
-
-// Whether requests are read though no write buffer is there.
-bool Worker::ReadsApart() const { return starved_ && parked_ < kParkedMost; }
-
-// Where the next request is read to, so long as there is a place.
-std::span<std::byte> Worker::Room() {
-  if (buffer_)
-    return {buffer_.payload() - kWriteHeaderBytes, kWriteHeaderBytes + buffer_.payload_bytes()};
-  const size_t bytes = kWriteHeaderBytes + files_->buffers().large_bytes();
-  if (apart_ == nullptr) apart_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  return {apart_.get(), bytes};
-}
-
 // A WRITE whose data was read apart waits for a buffer, unless its caller is killed before.
 dat::Task<void> Worker::Park(std::unique_ptr<Call> call, std::span<const std::byte> data) {
-  call->parked.assign(data.begin(), data.end());
-  parked_ += data.size();
-  ++parked_calls_;
-  absl::StatusOr<client::BufferLease> lease = co_await files_->buffers().Acquire(
-      client::BufferUse::kWriteSource, static_cast<uint32_t>(data.size()));
-  --parked_calls_;
-  if (lease.ok()) {
-    std::memcpy(lease->payload(), call->parked.data(), call->parked.size());
-    call->lease() = *std::move(lease);
-  }
-  Unpark(*call);
+  call->lease() = co_await room_.Park(*call, data);
   Serve(std::move(call));  // without a lease it is refused: the mount ends
-}
-
-void Worker::Unpark(Call& call) {
-  if (call.parked.empty()) return;
-  parked_ -= call.parked.size();
-  call.parked = {};
-  if (!ended_) loop_->Touch(this);
 }
 
 bool Worker::Poll() {
   bool progress = false;
   for (int read = 0; read < kMostAtOnce && !ended_; ++read) {
-    if (!HaveBuffer() && !ReadsApart()) {
+    const std::span<std::byte> room = room_.Get();
+    if (room.empty()) {
       if (channel_->AtEnd()) End();
       break;
     }
-    std::span<std::byte> room = Room();
     KernelChannel::ReadOutcome outcome = channel_->Read(room);
     if (outcome.status == KernelChannel::ReadStatus::kEnd) End();
     if (outcome.status != KernelChannel::ReadStatus::kRequest) break;
@@ -219,8 +152,7 @@ bool Worker::Poll() {
 
 dat::WaitHandle Worker::Arm() {
   // EPOLLEXCLUSIVE: one request wakes one worker. Errors are always reported.
-  const bool reads = buffer_ || !waiting_for_buffer_ || ReadsApart();
-  uint32_t events = reads ? EPOLLIN | EPOLLEXCLUSIVE : 0u;
+  const uint32_t events = room_.MayBe() ? EPOLLIN | EPOLLEXCLUSIVE : 0u;
   return {.fd = channel_->fd(), .events = events};
 }
 
@@ -259,13 +191,13 @@ void Worker::Handle(std::span<const std::byte> request) {
     case FUSE_WRITE:
       if (body.size() < sizeof(fuse_write_in)) {
         channel_->ReplyError(header.unique, EINVAL);
-      } else if (!buffer_) {
+      } else if (client::BufferLease buffer = room_.TakeBuffer()) {
+        StartCall(*channel_, header, {body.first(sizeof(fuse_write_in))}, std::move(buffer));
+      } else {
         dat::Start(Park(std::make_unique<Call>(*channel_, calls_, header,
                                                Call::Body{body.first(sizeof(fuse_write_in))},
                                                client::BufferLease()),
                         body.subspan(sizeof(fuse_write_in))));
-      } else {
-        StartCall(*channel_, header, {body.first(sizeof(fuse_write_in))}, std::move(buffer_));
       }
       return;
     default:
@@ -281,110 +213,6 @@ void Worker::StartCall(AnswerPath& path, const fuse_in_header& header, Call::Bod
 
 void Worker::Serve(std::unique_ptr<Call> call) {
   dat::Start(operations_->Serve(std::move(call), [this] { CallDone(); }));
-}
-
-// --- By io_uring -----------------------------------------------------------------------------
-
-absl::Status Worker::OnLoop(std::function<absl::Status()> function) {
-  struct Answer {
-    absl::Notification done;
-    absl::Status status;
-  };
-  // Owners: we and the loop, which drops it if it has ended.
-  auto answer = std::make_shared<Answer>();
-  loop_->Post([answer, function = std::move(function)] {
-    answer->status = function();
-    answer->done.Notify();
-  });
-  if (answer->done.WaitForNotificationWithTimeout(kRingWait)) return answer->status;
-  return absl::DeadlineExceededError("the worker does not answer");
-}
-
-absl::Status Worker::MakeRing(const RingPlan& plan, uint32_t number) {
-  return OnLoop([this, plan, number]() -> absl::Status {
-    ASSIGN_OR_RETURN(ring_, KernelRing::Create(plan, number));
-    return absl::OkStatus();
-  });
-}
-
-absl::Status Worker::StartRing() {
-  return OnLoop([this]() -> absl::Status {
-    if (ended_ || !channel_.has_value()) return absl::CancelledError("the mount has ended");
-    return ring_->Start(
-        channel_->fd(), *loop_,
-        [this](const RingRequest& request, AnswerPath& path) { HandleOfRing(request, path); },
-        [this](uint16_t cpu, size_t times, std::span<const uint64_t> nodes) {
-          return WakeQueue(cpu, times, nodes);
-        });
-  });
-}
-
-void Worker::DropRing() {
-  loop_->Post([this] { ring_.reset(); });
-}
-
-void Worker::HandleOfRing(const RingRequest& request, AnswerPath& path) {
-  const fuse_in_header& header = request.header;
-  switch (header.opcode) {
-    case FUSE_NOTIFY_REPLY:  // WakeQueue's
-    case FUSE_DESTROY:
-      path.ReplyError(header.unique, 0);
-      return;
-    case FUSE_WRITE:
-      if (request.operation.size() != sizeof(fuse_write_in) ||
-          request.payload.size() > state_.options.wsize) {
-        path.ReplyError(header.unique, EINVAL);
-      } else {
-        dat::Start(TakeWrite(request, path));
-      }
-      return;
-    default: {
-      const size_t most = BodyMax(header.opcode);
-      Call::Body body = {request.operation, request.payload};
-      if (body.second.size() > most) body.second = body.second.first(most);
-      interrupts_.WatchRing();
-      StartCall(path, header, body, client::BufferLease());
-    }
-  }
-}
-
-// While the write buffers are out, the entry waits for one.
-dat::Task<void> Worker::TakeWrite(RingRequest request, AnswerPath& path) {
-  client::BufferPool& pool = files_->buffers();
-  const auto size = static_cast<uint32_t>(request.payload.size());
-  client::BufferLease lease = pool.TryAcquire(client::BufferUse::kWriteSource, size);
-  if (!lease) {
-    absl::StatusOr<client::BufferLease> waited =
-        co_await pool.Acquire(client::BufferUse::kWriteSource, size);
-    if (!waited.ok()) {
-      path.ReplyError(request.header.unique, EIO);
-      co_return;
-    }
-    lease = *std::move(waited);
-  }
-  std::memcpy(lease.payload(), request.payload.data(), size);
-  StartCall(path, request.header, {request.operation}, std::move(lease));
-}
-
-// From there, as the kernel has it: the queue is that of the CPU on which a request is made. On a
-// CPU that is not ours to use, or where all that is held is about directories, the queue waits for
-// the next request of a program.
-bool Worker::WakeQueue(uint16_t cpu, size_t times, std::span<const uint64_t> nodes) {
-  cpu_set_t before, there;
-  CPU_ZERO(&there);
-  if (cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof(before), &before) != 0) return false;
-  CPU_SET(cpu, &there);
-  if (sched_setaffinity(0, sizeof(there), &there) != 0) return false;
-  size_t asked = 0;
-  for (auto node = nodes.begin(); node != nodes.end() && asked < times;) {
-    if (channel_->AskForNothing(next_wake_ += 2, *node)) {
-      ++asked;
-    } else {
-      ++node;
-    }
-  }
-  sched_setaffinity(0, sizeof(before), &before);
-  return asked == times;
 }
 
 // --- INIT and INTERRUPT ----------------------------------------------------------------------

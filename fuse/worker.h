@@ -2,13 +2,6 @@
 // answers the kernel from where the answer arrives (ARCHITECTURE "Threads"). Nothing is handed to
 // another thread but interrupts.
 //
-// A request is read into a kept buffer of the worker's pool, placed so that a WRITE's data begins
-// on a page; the WRITE takes the buffer with it. While all write buffers are out, no request is
-// read, and the kernel queues them: as a rule one is back at once. If none is for kStarvedAfter
-// (the server is slow, or away), requests are read into memory of their own, so that those of
-// programs that are killed are among them, and others need not wait for writes; WRITEs wait there
-// for a buffer, up to kParkedMost of them.
-//
 // With FUSE over io_uring the requests come by a ring of the worker (kernel_ring.h), and /dev/fuse
 // brings what the kernel sends by it only.
 //
@@ -34,6 +27,7 @@
 #include "fuse/kernel_ring.h"
 #include "fuse/mount_state.h"
 #include "fuse/operations.h"
+#include "fuse/request_room.h"
 #include "wire/dat/loop.h"
 
 namespace dafs::fuse {
@@ -43,8 +37,6 @@ class Worker : private dat::Pollable {
   static constexpr absl::Duration kDrainFor = absl::Milliseconds(1500);
   static constexpr absl::Duration kCommitFor = absl::Seconds(6);
   static constexpr absl::Duration kFarewellFor = absl::Seconds(1);
-  static constexpr absl::Duration kStarvedAfter = absl::Milliseconds(200);
-  static constexpr size_t kParkedMost = size_t{8} << 20;  // bytes, but for the last
 
   // Starts the thread. `state` and `client` outlive the worker. `ended` runs on the thread as its
   // last act.
@@ -80,12 +72,7 @@ class Worker : private dat::Pollable {
   bool Poll() override;
   dat::WaitHandle Arm() override;
 
-  bool HaveBuffer();
-  dat::Task<void> WaitForBuffer();
-  bool ReadsApart() const;
-  std::span<std::byte> Room();
   dat::Task<void> Park(std::unique_ptr<Call> call, std::span<const std::byte> data);
-  void Unpark(Call& call);
   void Serve(std::unique_ptr<Call> call);
   void Handle(std::span<const std::byte> request);
   void HandleOfRing(const RingRequest& request, AnswerPath& path);
@@ -112,15 +99,9 @@ class Worker : private dat::Pollable {
   std::unique_ptr<KernelRing> ring_;
   uint64_t next_wake_ = uint64_t{1} << 62;  // numbers that the kernel does not give
   CallsInHand calls_;
+  RequestRoom room_;
   Interrupts interrupts_;
   std::optional<Operations> operations_;
-  client::BufferLease buffer_;  // the next request is read into it
-  bool waiting_for_buffer_ = false;
-  bool starved_ = false;                // no write buffer has come back for kStarvedAfter
-  dat::Loop::TimerId starving_ = 0;     // until that is so
-  std::unique_ptr<std::byte[]> apart_;  // requests are read into it then; made when it is needed
-  size_t parked_ = 0;                   // bytes of the WRITEs that wait for a buffer
-  size_t parked_calls_ = 0;             // these, and those whose caller was killed since
   bool ended_ = false;
   bool farewell_ = false;
   dat::Loop::TimerId end_timer_ = 0;

@@ -131,7 +131,7 @@ TEST_F(StoreFailuresTest, AStableWriteThatFailsChangesTheVerifier) {
   for (const int error : {EIO, ENOSPC, EDQUOT}) {
     SCOPED_TRACE(error);
     write_error = 0;
-    WriteResult written, failed;
+    WriteResult written;
     ASSERT_OK(Write(root_, f, 0, "data", wire::StableHow::kUnstable, &written));
     write_error = error;
     EXPECT_NE(wire::Name(Write(root_, f, 4096, "more", wire::StableHow::kUnstable)),
