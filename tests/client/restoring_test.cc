@@ -126,7 +126,7 @@ TEST_F(RestoringTest, AWorkerThatFirstConnectsAfterwardsWaitsToo) {
 
 TEST_F(RestoringTest, AWorkerWaitsForWhatAnotherIsWritingAgain) {
   MakeOther();
-  std::optional<absl::Status> before, read;
+  std::optional<absl::Status> before, read, own;
   dat::Start(ReadBy(*other_, "c", &before));
   ASSERT_TRUE(Until([&] { return before.has_value(); }));
   server_.Restart();
@@ -140,13 +140,14 @@ TEST_F(RestoringTest, AWorkerWaitsForWhatAnotherIsWritingAgain) {
   };
   ASSERT_TRUE(Until([&] { return writing != nullptr; }));
   dat::Start(ReadBy(*other_, "c", &read));
-  dat::Start(ReadBy(*files_, "c", &before));
+  dat::Start(ReadBy(*files_, "c", &own));
   const absl::Time end = dat::Loop::Now() + absl::Milliseconds(50);
   while (dat::Loop::Now() < end) loop_->RunOnce(absl::Milliseconds(5));
   EXPECT_FALSE(read.has_value());
   server_.ServeHeld(*writing);
-  ASSERT_TRUE(Until([&] { return read.has_value(); }));
+  ASSERT_TRUE(Until([&] { return read.has_value() && own.has_value(); }));
   EXPECT_OK(*read);
+  EXPECT_OK(*own);
   EXPECT_EQ(missed_, 0);
 }
 
