@@ -51,6 +51,7 @@ Session::Session(Worker& worker, const Shared& shared, dat::Domain& domain, cons
   streams_.Grant(1);
   absl::Status status = send_buffers_.Resize(domain_, 1, wire::kFirstReceiveBytes);
   if (status.ok()) status = AddReceive(wire::kFirstReceiveBytes);
+  if (status.ok()) receives_.front()->of_connect = true;
   if (status.ok()) status = endpoint_->Accept({});
   if (!status.ok()) {
     Abort(std::move(status));

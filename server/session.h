@@ -155,7 +155,8 @@ class Session final : public dat::Pollable {
   struct Receive : Call {
     using Call::Call;
     std::unique_ptr<MessageBuffer> buffer;
-    size_t index = 0;  // in receives_
+    size_t index = 0;         // in receives_
+    bool of_connect = false;  // the first, which goes once there is a session
   };
 
   // What a post is known by when it completes.

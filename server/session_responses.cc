@@ -115,8 +115,8 @@ void Session::Remember(const Call& call, DafsStatus status, std::span<const std:
 // number of credits shrinks (3.2.6.3, 3.2.6.4.2). False if the session has ended over it.
 bool Session::PrepareReceives(Receive& receive) {
   absl::Status status;
-  if (credit_ && receive.buffer->memory().size() != negotiated_.max_request_size) {
-    DropReceive(receive);  // the connect exchange's: the session's own are posted
+  if (credit_ && receive.of_connect) {
+    DropReceive(receive);  // the session's own are posted
   } else if (!credit_ || credit_->ResponseSent(target_)) {
     status = PostReceive(receive);
   } else {

@@ -108,6 +108,25 @@ TEST_F(CreditSessionTest, ASessionGrowsAndShrinksAsItsClientWishes) {
   }
 }
 
+// Shows DAFS-3.2.6.4.2-01 where requests are as large as the connect exchange may be: the receive
+// of that goes, and the others are counted by themselves.
+TEST_F(CreditSessionTest, TheReceiveOfTheConnectExchangeIsNoneOfTheSessions) {
+  StartServer();
+  wire::ClientConnectAuthArgs args = ConnectArgs("credit");
+  args.max_request_size = wire::kFirstReceiveBytes;
+  args.max_requests = 2;
+  auto client = Session(args);
+  ASSERT_EQ(negotiated_.max_request_size, wire::kFirstReceiveBytes);
+  client->desired_nreq = 20;
+  EXPECT_EQ(client->Call(wire::NullArgs()).header.target_nreq, 20u);
+  for (uint16_t s = 0; s < 20; ++s) ASSERT_TRUE(client->SendRequest(wire::NullArgs(), s));
+  for (uint16_t s = 0; s < 20; ++s) {
+    EXPECT_EQ(client->ReceiveReply<wire::NullArgs>().name(), "DAFS_STATUS_OK");
+  }
+  client->desired_nreq = 1;
+  EXPECT_EQ(client->Call(wire::NullArgs()).header.target_nreq, 1u);
+}
+
 // Shows DAFS-3.2.6.2-01, DAFS-3.2.6.3-10: whoever sends more than granted loses the session.
 TEST_F(CreditSessionTest, MoreThanGrantedEndsThatSession) {
   options_.pool_threads = 1;
