@@ -1,5 +1,4 @@
-// The RDMA-read Channel: granted, bound, used for every read of client memory, ended with its
-// session.
+// The optional channels: granted, bound, used for what they are for, ended with their session.
 #include <array>
 #include <cstring>
 
@@ -22,12 +21,14 @@ class ChannelsTest : public ServerTest {
   }
 
   // A session as client "c<number>", with a file to write to.
-  std::unique_ptr<RawClient> Start(uint8_t number, bool wishes_channel) {
+  std::unique_ptr<RawClient> Start(uint8_t number, bool wishes_channel,
+                                   bool wishes_back_control = false) {
     auto client =
         RawClient::Connect(*provider_, address(), 80, PrivateData(number, wire::kChannelOperation));
     EXPECT_NE(client, nullptr);
     wire::ClientConnectAuthArgs args = ConnectArgs("c" + std::to_string(number));
     args.use_rdma_read_channel = wishes_channel;
+    args.use_back_control_channel = wishes_back_control;
     auto reply = client->Call(args);
     EXPECT_EQ(reply.name(), "DAFS_STATUS_OK");
     negotiated_ = reply.res;
@@ -56,6 +57,40 @@ class ChannelsTest : public ServerTest {
     return bind;
   }
 
+  // The Back-control Channel of `session`, bound.
+  std::unique_ptr<RawClient> BackControl(RawClient& session, uint8_t number) {
+    auto channel =
+        RawClient::Connect(*provider_, address(), 8, PrivateData(number, wire::kChannelBackControl),
+                           &session.domain());
+    EXPECT_NE(channel, nullptr);
+    wire::ConnectBindArgs bind = Bind();
+    bind.channel_use = wire::ChannelUse::kBackControl;
+    bind.max_request_size = 4096;
+    bind.max_response_size = 1024;
+    EXPECT_EQ(channel->Call(bind).name(), "DAFS_STATUS_OK");
+    return channel;
+  }
+  // An asynchronous batch of one read (or write) of the first bytes of the file.
+  wire::BatchSubmitArgs Batch(wire::RwFlag flag, const wire::DirectOpBuffer& buffer) const {
+    wire::BatchSubmitArgs batch;
+    wire::RwRequest& item = batch.requests.emplace_back();
+    item.filehandle = write_.filehandle;
+    item.state_id = write_.state_id;
+    item.request_id = 1;
+    item.rw_flag = flag;
+    item.chunks = {{.offset = 0, .byte_count = buffer.buffer_byte_count}};
+    item.request_buffers = {buffer};
+    return batch;
+  }
+  // Moves data by `channel` until something has come by `client`.
+  static void AwaitMessage(RawClient& client, RawClient& channel) {
+    const absl::Time deadline = dat::Loop::Now() + kPatience;
+    while (!client.ready() && dat::Loop::Now() < deadline) {
+      channel.Poll();
+      client.Poll();
+    }
+  }
+
   // `channel`: by which the data goes; in user space it answers when it is polled.
   std::string WriteDirect(RawClient& client, const std::string& data,
                           RawClient* channel = nullptr) {
@@ -64,11 +99,7 @@ class ChannelsTest : public ServerTest {
     write_.byte_count = static_cast<uint32_t>(data.size());
     write_.write_data_buffers = {memory.At(0, data.size())};
     EXPECT_TRUE(client.SendRequest(write_));
-    const absl::Time deadline = dat::Loop::Now() + kPatience;
-    while (channel != nullptr && !client.ready() && dat::Loop::Now() < deadline) {
-      channel->Poll();
-      client.Poll();
-    }
+    if (channel != nullptr) AwaitMessage(client, *channel);
     return client.ReceiveReply<wire::WriteDirectArgs>().name();
   }
 
@@ -76,7 +107,9 @@ class ChannelsTest : public ServerTest {
 };
 
 // Shows DAFS-3.1.2.2-06, DAFS-3.1.2.3.4-02, DAFS-3.1.2.3.4-04, DAFS-3.1.2.3.4-05,
-// DAFS-3.1.2.3.5-03, DAFS-6.2.5-01, DAFS-7-18, DAFS-E.9-01; R61.
+// DAFS-3.1.2.3.5-03, DAFS-6.2.5-01, DAFS-7-18, DAFS-E.9-01; R61. And DAFS-2.4.3-06,
+// DAFS-3.1.2.3.4.1-03, DAFS-3.1.2.3.5-04 (with the status of R61), DAFS-3.2.3.2.1-02,
+// DAFS-3.1.2.3.2-04 and DAFS-3.2.6.3-02: the channel's client has one receive, and no more is sent.
 TEST_F(ChannelsTest, ARequiredChannelMustBeBoundBeforeMemoryIsRead) {
   options_.rdma_read_channel = RdmaReadChannel::kRequired;
   StartServer();
@@ -156,7 +189,7 @@ TEST_F(ChannelsTest, PrivateDataMayBeMissing) {
 }
 
 // Shows DAFS-3.1.2.3.5-01, DAFS-3.1.2.3.5-02, DAFS-3.1.2.3.5-05, DAFS-3.1.2.3.4.1-02,
-// DAFS-6.2.1-06.
+// DAFS-3.1.2.3.4.2-01, DAFS-3.2.3.2.1-02, DAFS-6.2.1-06.
 TEST_F(ChannelsTest, WhoDoesNotWishForOneHasNone) {
   StartServer();
   auto session = Start(1, /*wishes_channel=*/false);
@@ -189,7 +222,7 @@ TEST_F(ChannelsTest, OnlyTheSessionsOwnClientBindsAChannelOfIt) {
   EXPECT_EQ(channel->Call(Bind()).name(), "DAFS_STATUS_OK");
 }
 
-// Shows DAFS-3.2.4.1-02.
+// Shows DAFS-3.2.4.1-02, DAFS-3.1.2.5-01.
 TEST_F(ChannelsTest, AChannelEndsWithItsSession) {
   StartServer();
   auto session = Start(1, /*wishes_channel=*/true);
@@ -200,6 +233,64 @@ TEST_F(ChannelsTest, AChannelEndsWithItsSession) {
   const absl::Time deadline = dat::Loop::Now() + kPatience;
   while (server_->connections() > 0 && dat::Loop::Now() < deadline) sched_yield();
   EXPECT_EQ(server_->connections(), 0u);
+}
+
+// Shows DAFS-3.1.2.3-02: by one registration the server reads by the one channel and writes by the
+// two others.
+TEST_F(ChannelsTest, ARegistrationServesEveryChannelOfItsSession) {
+  StartServer();
+  auto session = Start(1, /*wishes_channel=*/true, /*wishes_back_control=*/true);
+  auto channel = Channel(*session, 1);
+  ASSERT_EQ(channel->Call(Bind()).name(), "DAFS_STATUS_OK");
+  auto back = BackControl(*session, 1);
+  DirectMemory memory = session->NewMemory(8192, dat::Access::kRemoteBoth);
+  const std::string data = Pattern(4096);
+  std::memcpy(memory.bytes.data(), data.data(), data.size());
+  std::byte* const second = memory.bytes.data() + data.size();
+  write_.byte_count = 4096;
+  write_.write_data_buffers = {memory.At(0, 4096)};
+  ASSERT_TRUE(session->SendRequest(write_));
+  AwaitMessage(*session, *channel);
+  EXPECT_EQ(session->ReceiveReply<wire::WriteDirectArgs>().name(), "DAFS_STATUS_OK");
+  EXPECT_TRUE(ReadFile("a/f") == data);
+  wire::ReadDirectArgs read;
+  read.filehandle = write_.filehandle;
+  read.byte_count = 4096;
+  read.read_data_buffers = {memory.At(4096, 4096)};
+  EXPECT_EQ(session->Call(read).name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(std::memcmp(second, data.data(), data.size()), 0);
+  std::memset(second, 0, data.size());
+  const auto batch = Batch(wire::RwFlag::kRead, memory.At(4096, 4096));
+  EXPECT_EQ(session->Call(batch).name(), "DAFS_STATUS_OK");
+  EXPECT_TRUE(back->Receive().has_value());
+  EXPECT_EQ(std::memcmp(second, data.data(), data.size()), 0);
+}
+
+// Shows DAFS-3.2.6.3-08: while the data of all of them does not come none is answered, so there has
+// to be a receive for each.
+TEST_F(ChannelsTest, AsManyRequestsAsGrantedMayBeOutEachOfTheFullSize) {
+  options_.rdma_read_channel = RdmaReadChannel::kRequired;
+  StartServer();
+  auto session = Start(1, /*wishes_channel=*/false);
+  auto channel = Channel(*session, 1);
+  ASSERT_EQ(channel->Call(Bind()).name(), "DAFS_STATUS_OK");
+  DirectMemory memory = session->NewMemory(100, dat::Access::kRemoteRead);
+  write_.byte_count = 100;
+  write_.write_data_buffers = {memory.At(0, 100)};
+  const uint32_t size = negotiated_.max_request_size;
+  const auto nreq = static_cast<uint16_t>(negotiated_.max_requests);
+  for (uint16_t s = 0; s < nreq; ++s) {
+    Bytes message = session->Encode(session->Header(s), write_);
+    message.resize(size);  // what no offset leads to is ignored (WIRE 2.4)
+    std::memcpy(&message[36], &size, sizeof(size));
+    ASSERT_TRUE(session->Send(message));
+  }
+  session->Poll();
+  EXPECT_FALSE(session->ready());
+  for (uint16_t s = 0; s < nreq; ++s) {
+    AwaitMessage(*session, *channel);
+    ASSERT_EQ(session->ReceiveReply<wire::WriteDirectArgs>().name(), "DAFS_STATUS_OK");
+  }
 }
 
 }  // namespace
