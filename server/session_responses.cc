@@ -50,6 +50,12 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
   }
   const bool disconnect = call.header().procedure == Proc::kDisconnect && status == DafsStatus::kOk;
   if (!PrepareReceives(receive)) return Park(std::move(outgoing));
+  if (disconnect) {
+    // Before the client knows, who may ask by another session.
+    if (cache_ != nullptr) shared_.responses->Ended(*cache_, /*keep=*/false, dat::Loop::Now());
+    shared_.sessions->Close(negotiated_.session_id);
+    if (batches_ != nullptr) batches_->Drop();  // none is reported any more
+  }
   dat::Segment segment = outgoing->buffer->segment(response_bytes);
   Outgoing* cookie = outgoing.release();
   // Nobody waits for less than the whole chain, nor for the answer to a CLOSE, and the turn is
@@ -69,7 +75,6 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
   KillPoint(KillStep::kReplied, call.header().procedure);
   if (disconnect) {
     // "After the OK response no further message is sent": the client closes, or we do.
-    if (cache_ != nullptr) shared_.responses->Ended(*cache_, /*keep=*/false, dat::Loop::Now());
     ending_ = true;
     end_reason_ = absl::OkStatus();
     end_timer_ = loop().RunAfter(absl::Seconds(1), [this] {

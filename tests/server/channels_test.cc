@@ -293,5 +293,27 @@ TEST_F(ChannelsTest, AsManyRequestsAsGrantedMayBeOutEachOfTheFullSize) {
   }
 }
 
+// WIRE 9.4 DISCONNECT: behind its answer nothing is sent on any channel, whatever is out.
+TEST_F(ChannelsTest, NothingIsReportedBehindDisconnect) {
+  StartServer();
+  auto session = Start(1, /*wishes_channel=*/true, /*wishes_back_control=*/true);
+  auto channel = Channel(*session, 1);
+  ASSERT_EQ(channel->Call(Bind()).name(), "DAFS_STATUS_OK");
+  auto back = BackControl(*session, 1);
+  DirectMemory memory = session->NewMemory(100, dat::Access::kRemoteRead);
+  // Its data does not come before the session has ended.
+  const auto batch = Batch(wire::RwFlag::kWrite, memory.At(0, 100));
+  EXPECT_EQ(session->Call(batch).name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(session->Call(wire::DisconnectArgs()).name(), "DAFS_STATUS_OK");
+  const absl::Time deadline = dat::Loop::Now() + kPatience;
+  while (!back->ready() && dat::Loop::Now() < deadline) {
+    channel->Poll();
+    back->Poll();
+    session->Poll();
+  }
+  EXPECT_TRUE(back->closed());
+  EXPECT_FALSE(back->Receive().has_value());
+}
+
 }  // namespace
 }  // namespace dafs::server
