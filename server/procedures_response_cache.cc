@@ -10,13 +10,21 @@ namespace dafs::server {
 
 using wire::DafsStatus;
 
+// The cache of a lost session of this client. BAD_SESSION also speaks of a session that is
+// connected and has no cache (R50).
+DafsStatus Session::FindResponses(const wire::SessionId& session_id, wire::ByteOrder order,
+                                  std::shared_ptr<SessionCache>* cache) const {
+  const DafsStatus status = shared_.responses->Find(session_id, AsCacheOwner(), order, cache);
+  if (status != DafsStatus::kUnknownSession) return status;
+  return shared_.sessions->Find(session_id).ok() ? DafsStatus::kBadSession : status;
+}
+
 // 6.3.1.
 void Session::CheckResponse(Call& call) {
   wire::CheckResponseArgs args;
   if (!call.Decode(args)) return;
   std::shared_ptr<SessionCache> cache;
-  DafsStatus status =
-      shared_.responses->Find(args.session_id, AsCacheOwner(), call.order(), &cache);
+  DafsStatus status = FindResponses(args.session_id, call.order(), &cache);
   SessionCache::Entry entry;
   if (status == DafsStatus::kOk) shared_.store->grace().Asked(args.session_id);
   if (status == DafsStatus::kOk &&
@@ -31,8 +39,7 @@ void Session::FetchResponse(Call& call) {
   wire::FetchResponseArgs args;
   if (!call.Decode(args)) return;
   std::shared_ptr<SessionCache> cache;
-  DafsStatus status =
-      shared_.responses->Find(args.session_id, AsCacheOwner(), call.order(), &cache);
+  DafsStatus status = FindResponses(args.session_id, call.order(), &cache);
   SessionCache::Entry entry;
   if (status == DafsStatus::kOk &&
       !cache->Find(args.xid_stream, args.xid_seq, args.procedure, &entry)) {
@@ -53,8 +60,7 @@ void Session::DiscardResponses(Call& call) {
   wire::DiscardResponsesArgs args;
   if (!call.Decode(args)) return;
   std::shared_ptr<SessionCache> cache;
-  const DafsStatus status =
-      shared_.responses->Find(args.session_id, AsCacheOwner(), call.order(), &cache);
+  const DafsStatus status = FindResponses(args.session_id, call.order(), &cache);
   if (status == DafsStatus::kOk) {
     shared_.store->grace().Asked(args.session_id);
     shared_.responses->Discard(*cache);

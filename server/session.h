@@ -198,6 +198,10 @@ class Session final : public dat::Pollable {
   void OnSent(std::unique_ptr<Outgoing> outgoing);
   void Park(std::unique_ptr<Outgoing> outgoing);
 
+  // procedures_response_cache.cc
+  wire::DafsStatus FindResponses(const wire::SessionId& session_id, wire::ByteOrder order,
+                                 std::shared_ptr<SessionCache>* cache) const;
+
   // session_channels.cc
   bool GrantsReadChannel(bool asked) const;
   void BecomeChannel(const wire::ConnectBindArgs& args, Session& owner);

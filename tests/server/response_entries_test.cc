@@ -1,0 +1,124 @@
+// What a lost session's Response Cache has an entry of, and which sessions have one at all.
+#include <vector>
+
+#include "tests/server/server_fixture.h"
+
+namespace dafs::server {
+namespace {
+
+class ResponseEntriesTest : public ServerTest {
+ protected:
+  std::unique_ptr<RawClient> Connect(bool cached, uint32_t max_requests = 0) {
+    wire::ClientConnectAuthArgs args = ConnectArgs("c1");
+    args.use_response_cache = cached;
+    args.max_requests = max_requests;
+    auto client = Session(args);
+    EXPECT_EQ(negotiated_.use_response_cache, cached);
+    session_id_ = negotiated_.session_id;
+    return client;
+  }
+  static wire::CreateArgs Directory(const wire::FileHandle& parent, const std::string& name) {
+    wire::CreateArgs args;
+    args.filehandle = parent;
+    args.obj_type = wire::ObjectType::kDir;
+    args.component = name;
+    return args;
+  }
+  // A request as it was sent, by which its answer is asked for.
+  struct Sent {
+    wire::Proc proc;
+    wire::RequestHeader header;
+  };
+  template <class Args>
+  Sent Send(RawClient& client, const Args& args, uint16_t stream, unsigned flags = 0) {
+    const Sent sent{Args::kProc, client.Header(stream, static_cast<uint16_t>(flags))};
+    EXPECT_TRUE(client.Send(client.Encode(sent.header, args)));
+    return sent;
+  }
+  wire::CheckResponseArgs Ask(const Sent& sent) const {
+    wire::CheckResponseArgs args;
+    args.session_id = session_id_;
+    args.xid_stream = sent.header.stream_id;
+    args.xid_seq = sent.header.seq_number;
+    args.procedure = static_cast<uint32_t>(sent.proc);
+    return args;
+  }
+  // CHECK_RESPONSE, until the server has seen that the old session is gone.
+  std::string Check(RawClient& client, const Sent& sent) const {
+    std::string name;
+    do {
+      name = client.Call(Ask(sent)).name();
+    } while (name == "DAFSERR_BAD_SESSION");
+    return name;
+  }
+
+  wire::SessionId session_id_;
+};
+
+// Shows DAFS-3.1.2.4-01: as many entries as requests may be outstanding, those that were granted
+// later among them.
+TEST_F(ResponseEntriesTest, EveryStreamOfASessionHasOne) {
+  StartServer();
+  auto first = Connect(/*cached=*/true, 2);
+  ASSERT_EQ(negotiated_.max_requests, 2u);
+  const wire::FileHandle a = LookUp(*first, {"a"});
+  const auto most = static_cast<uint16_t>(options_.max_requests);
+  first->desired_nreq = most;
+  ASSERT_EQ(first->Call(wire::NullArgs()).header.target_nreq, most);
+  std::vector<Sent> all;
+  for (uint16_t s = 0; s < most; ++s) {
+    all.push_back(Send(*first, Directory(a, "d" + std::to_string(s)), s));
+  }
+  for (uint16_t s = 0; s < most; ++s) {
+    EXPECT_EQ(first->ReceiveReply<wire::CreateArgs>().name(), "DAFS_STATUS_OK");
+  }
+  first->Vanish();
+  auto second = Session("c1");
+  for (const Sent& sent : all) EXPECT_EQ(Check(*second, sent), "DAFS_STATUS_OK");
+}
+
+// Shows DAFS-4.3.4-03: the answers of a chain's members are asked for in any order, each by itself.
+TEST_F(ResponseEntriesTest, MembersOfAChainHaveOneEach) {
+  StartServer();
+  auto first = Connect(/*cached=*/true);
+  wire::LookupArgs lookup;
+  lookup.directory = Root(*first);
+  lookup.path = {"a"};
+  wire::CreateArgs create = Directory({}, "d");
+  const Sent found = Send(*first, lookup, 0, wire::kChfForw | wire::kChfSave);
+  const Sent made = Send(*first, create, 1, wire::kChfForw | wire::kChfBack | wire::kChfFh);
+  create.filehandle = lookup.directory;  // where nothing can be made
+  const Sent failed = Send(*first, create, 2, wire::kChfForw | wire::kChfBack);
+  const Sent broken = Send(*first, create, 3, wire::kChfBack);
+  EXPECT_EQ(first->ReceiveReply<wire::LookupArgs>().name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(first->ReceiveReply<wire::CreateArgs>().name(), "DAFS_STATUS_OK");
+  EXPECT_NE(first->ReceiveReply<wire::CreateArgs>().name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(first->ReceiveReply<wire::CreateArgs>().name(), "DAFSERR_CHAIN_BROKEN");
+  first->Vanish();
+  auto second = Session("c1");
+  for (const Sent& sent : {broken, failed, made, found}) {
+    EXPECT_EQ(Check(*second, sent), "DAFS_STATUS_OK");
+  }
+}
+
+// R50: a session that is connected is no unknown one, whether it has a cache or not; it is unknown
+// as soon as it has ended in order.
+TEST_F(ResponseEntriesTest, AConnectedSessionWithoutACacheIsKnown) {
+  StartServer();
+  auto first = Connect(/*cached=*/false);
+  auto second = Session("c1");
+  const wire::CheckResponseArgs check = Ask({wire::Proc::kCreate, {}});
+  wire::FetchResponseArgs fetch;
+  fetch.session_id = session_id_;
+  wire::DiscardResponsesArgs discard;
+  discard.session_id = session_id_;
+  EXPECT_EQ(second->Call(check).name(), "DAFSERR_BAD_SESSION");
+  EXPECT_EQ(second->Call(fetch).name(), "DAFSERR_BAD_SESSION");
+  EXPECT_EQ(second->Call(discard).name(), "DAFSERR_BAD_SESSION");
+  EXPECT_EQ(first->Call(discard).name(), "DAFSERR_BAD_SESSION");
+  EXPECT_EQ(first->Call(wire::DisconnectArgs()).name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(second->Call(check).name(), "DAFSERR_UNKNOWN_SESSION");
+}
+
+}  // namespace
+}  // namespace dafs::server
