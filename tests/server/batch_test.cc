@@ -181,7 +181,7 @@ std::span<const std::byte> AsBytes(const std::string& text) {
 
 // Shows DAFS-3.1.2.2-05, DAFS-3.1.2.3.3-01, DAFS-3.1.2.3.3-02, DAFS-3.2.5-07, DAFS-3.2.6.1-01,
 // DAFS-6.1.1.5-01, DAFS-6.1.7-03, DAFS-6.5.5-07, DAFS-6.5.5-16, DAFS-6.6.2-01, DAFS-6.6.2-02,
-// DAFS-6.6.2-03; R59, R72, R74, R88.
+// DAFS-6.6.2-03, DAFS-3.1.2.3.1-01; R59, R72, R74, R88.
 TEST_F(BatchTest, ResultsComeByTheBackControlChannel) {
   for (const auto& [order, checksums] :
        {std::pair(ByteOrder::kLittle, false), std::pair(ByteOrder::kBig, true)}) {
@@ -257,8 +257,8 @@ TEST_F(BatchTest, CompletionsComeInGroupsOfTheWantedSize) {
   EXPECT_EQ(sizes_, (std::vector<size_t>{7}));
 }
 
-// Shows DAFS-3.2.6.4.1-03, and 3.2.6.4.2 for this direction: no more directives, and none larger,
-// than the client granted, and its wish to have fewer is heeded.
+// Shows DAFS-3.2.6.4.1-03, DAFS-3.2.6.3-06, and 3.2.6.4.2 for this direction: no more directives,
+// and none larger, than the client granted, and its wish to have fewer is heeded.
 TEST_F(BatchTest, TheClientGrantsTheCreditsOfDirectives) {
   Start();
   back_ = Channel();

@@ -39,7 +39,8 @@ class ChainTest : public ServerTest {
   wire::FileHandle directory_;
 };
 
-// Shows DAFS-4.3-02, DAFS-4.3-04, DAFS-4.3.2-01, DAFS-4.3.2-08, DAFS-4.3.2-10; WIRE 8.3.
+// Shows DAFS-4.3-02, DAFS-4.3-04, DAFS-4.3.2-01, DAFS-4.3.2-08, DAFS-4.3.2-10, FAST03-3.1-13; WIRE
+// 8.3.
 TEST_F(ChainTest, FilehandleAndStateIdPassFromOpenToReadToClose) {
   wire::OpenArgs open = OpenArgs(directory_, "f", false);
   open.share_access = 1;

@@ -105,5 +105,27 @@ TEST_F(ClientTableTest, WithoutALeaseAnInstanceIsReplacedFromAnotherAddress) {
   EXPECT_TRUE(old->superseded());
 }
 
+// Shows DAFS-4.4.1.2-07: it has no session by which it could use its old id, and gets a new one
+// with the next.
+TEST_F(ClientTableTest, WhoHoldsNothingAndIsGoneIsForgotten) {
+  ASSERT_EQ(Connect(1, At("192.0.2.1")), DafsStatus::kOk);
+  const wire::ClientId old = client_->client_id();
+  now_ += ClientTable::Options().lease_time;
+  EXPECT_TRUE(table_->Expire(now_).empty());
+  EXPECT_EQ(table_->count(), 1u);  // its session lives
+  table_->SessionClosed(client_);
+  client_.reset();
+  EXPECT_TRUE(table_->Expire(now_).empty());
+  EXPECT_EQ(table_->count(), 0u);
+  ASSERT_EQ(Connect(1, At("192.0.2.1")), DafsStatus::kOk);
+  EXPECT_NE(client_->client_id(), old);
+  // Who holds something is not, whoever has a session.
+  ++client_->holdings()->opens;
+  now_ += ClientTable::Options().lease_time;
+  table_->SessionClosed(client_);
+  table_->Expire(now_);
+  EXPECT_EQ(table_->count(), 1u);
+}
+
 }  // namespace
 }  // namespace dafs::server

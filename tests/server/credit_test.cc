@@ -33,7 +33,7 @@ TEST(CreditTest, GrowsAtOnceAndShrinksByOne) {
   EXPECT_EQ(budget.used_bytes(), 0u);
 }
 
-// Shows DAFS-3.2.6.3-05, DAFS-3.2.6.4.2-02, DAFS-3.2.6.4.2-03, DAFS-3.2.6.4.2-04.
+// Shows DAFS-3.2.6.3-05, DAFS-3.2.6.4.2-02, DAFS-3.2.6.4.2-03, DAFS-3.2.6.4.2-04, FAST03-3.2-07.
 TEST(CreditTest, MemoryThatIsShortIsSharedAndNobodyGetsZero) {
   CreditBudget budget(10 * 1000);
   Credit first(budget, 1000, 64);
@@ -72,7 +72,8 @@ TEST(StreamsTest, NumbersFollowEachOtherUntilAStreamExpires) {
 
 class CreditSessionTest : public ServerTest {};
 
-// The client's own arithmetic: Nreq = max(previous - 1, target). Shows DAFS-3.2.6.4.2-01.
+// The client's own arithmetic: Nreq = max(previous - 1, target). Shows DAFS-3.2.6.4.2-01,
+// DAFS-3.2.6.2-03, DAFS-6.5.1-03.
 TEST_F(CreditSessionTest, ASessionGrowsAndShrinksAsItsClientWishes) {
   StartServer();
   wire::ClientConnectAuthArgs args = ConnectArgs("credit");

@@ -113,8 +113,8 @@ TEST_P(DataTest, InlineWritesAndReads) {
   EXPECT_EQ(committed.res.writeverf, written.res.verifier);
 }
 
-// Shows DAFS-3.2.3.2.1-01, DAFS-3.2.3.2.2-01, DAFS-3.2.4-01, DAFS-3.2.5-02; WIRE 10.1: a list of
-// buffers is one byte string, values straddle, nothing beyond is touched.
+// Shows DAFS-3.2.3.2-01, DAFS-3.2.3.2.1-01, DAFS-3.2.3.2.2-01, DAFS-3.2.4-01, DAFS-3.2.5-02; WIRE
+// 10.1: a list of buffers is one byte string, values straddle, nothing beyond is touched.
 TEST_P(DataTest, DirectTransfersStraddleBuffersOfAnyShape) {
   const std::string data = Pattern(700001);
   DirectMemory memory = client_->NewMemory(1 << 20, dat::Access::kRemoteBoth);

@@ -68,8 +68,8 @@ class ResponseCacheTest : public ServerTest {
   uint16_t seq_ = 0;
 };
 
-// DAFS-5.2.1-02, DAFS-5.2.5-01, DAFS-5.2.5-07, DAFS-6.3.1-01, DAFS-6.3.2-01, DAFS-6.3.3-01,
-// DAFS-6.3.3-02.
+// DAFS-5.2.1-02, DAFS-4.3.4-02, DAFS-5.2.5-01, DAFS-5.2.5-07, DAFS-6.3.1-01, DAFS-6.3.2-01,
+// DAFS-6.3.3-01, DAFS-6.3.3-02.
 TEST_F(ResponseCacheTest, GivesALostResponseByteForByte) {
   StartServer();
   auto first = Cached();
@@ -124,7 +124,8 @@ TEST_F(ResponseCacheTest, KeepsTheLastModifyingRequestOfAStream) {
   EXPECT_EQ(StatusOf(Fetch(*second, wire::Proc::kCreate)), wire::DafsStatus::kExist);
 }
 
-// DAFS-5.2.1-02: simple requests are stored when marked, and only then.
+// DAFS-5.2.1-02, DAFS-5.2.1-03, DAFS-4.3.2-06: simple requests are stored when marked, and only
+// then.
 TEST_F(ResponseCacheTest, StoresSimpleRequestsThatAreMarkedSave) {
   StartServer();
   auto first = Cached();
@@ -381,8 +382,8 @@ TEST_F(ResponseCacheTest, CheckAndFetchCanBeChained) {
   EXPECT_EQ(second->ReceiveReply<wire::NullArgs>().name(), "DAFSERR_CHAIN_BROKEN");
 }
 
-// DAFS-5.2.2-04: the entry of a stream that has expired is still there for a response that was
-// lost.
+// DAFS-5.2.2-04, DAFS-5.2.2.2-01: the entry of a stream that has expired is still there for a
+// response that was lost.
 TEST_F(ResponseCacheTest, KeepsTheEntryOfAnExpiredStream) {
   StartServer();
   wire::ClientConnectAuthArgs args = CachedArgs();

@@ -32,7 +32,7 @@ class SessionTest : public ServerTest {
 };
 
 // Shows DAFS-6.2.2-01, DAFS-6.2.7-01, DAFS-6.2.7-02, DAFS-6.2.2-02, DAFS-6.2.1-02, DAFS-6.2.2-11,
-// DAFS-6.2.2-13; WIRE 9.2 steps 4 and 5.
+// DAFS-6.2.2-13, DAFS-3.1.2.3.2-02, DAFS-3.2.6.4.1-01; WIRE 9.2 steps 4 and 5.
 TEST_F(SessionTest, ConnectThenAuthenticateInBothByteOrders) {
   StartServer();
   for (ByteOrder order : {ByteOrder::kLittle, ByteOrder::kBig}) {
@@ -102,7 +102,7 @@ TEST_F(SessionTest, NegotiationKeepsTheBounds) {
   }
 }
 
-// Shows DAFS-6.2.1-09, DAFS-6.1.2-04; WIRE 11.4 (the channel stays open), R54.
+// Shows DAFS-6.2.1-09, DAFS-6.1.2-04, DAFS-6.1.2-05; WIRE 11.4 (the channel stays open), R54.
 TEST_F(SessionTest, AnotherVersionIsRefusedAndTheNextConnectWorks) {
   StartServer();
   auto client = Connection();
@@ -166,7 +166,7 @@ TEST_F(SessionTest, ABadChecksumIsAnsweredAndNothingIsExecuted) {
 }
 
 // Shows DAFS-3.1.1.3-01, DAFS-3.1.1.3-02, DAFS-3.1.1.3-03, DAFS-3.1.1.3-05, DAFS-2.4.3-01,
-// DAFS-7-16; R80.
+// DAFS-4.4.1.1-01, DAFS-7-16; R80.
 TEST_F(SessionTest, ClientIdsFollowNameVerifierAndPrincipal) {
   StartServer();
   auto first = Session(ConnectArgs("one", 1));
@@ -187,8 +187,8 @@ TEST_F(SessionTest, ClientIdsFollowNameVerifierAndPrincipal) {
   EXPECT_EQ(first->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
 }
 
-// Shows DAFS-3.1.1.3-06, DAFS-3.1.1.3-07: the old instance keeps its opens until the new one has
-// authenticated, and no longer.
+// Shows DAFS-3.1.1.3-06, DAFS-3.1.1.3-07, DAFS-4.4.1.5-01: the old instance keeps its opens until
+// the new one has authenticated, and no longer.
 TEST_F(SessionTest, ANewVerifierReleasesTheOldInstanceOnceAuthenticated) {
   StartServer();
   WriteFile("a/f", "x");
@@ -311,7 +311,7 @@ TEST_F(SessionTest, CredentialsBelongToTheClientOnAllItsSessions) {
   EXPECT_EQ(stranger->Call(Cred(-1)).name(), "DAFSERR_INVAL");
 }
 
-// Shows DAFS-3.1.1.1.2-01, DAFS-3.1.1.1.2-05, DAFS-6.2.8-10, DAFS-6.2.9-02.
+// Shows DAFS-3.1.1.1.2-01, DAFS-3.1.1.1.2-02, DAFS-3.1.1.1.2-05, DAFS-6.2.8-10, DAFS-6.2.9-02.
 TEST_F(SessionTest, AnUntrustedClientIsAnonymousAndRegistersNothing) {
   options_.exports[0].clients = {*Cidr::Parse("192.0.2.0/24")};
   StartServer();
@@ -325,6 +325,10 @@ TEST_F(SessionTest, AnUntrustedClientIsAnonymousAndRegistersNothing) {
   EXPECT_EQ(client->Call(wire::SecinfoArgs()).res.secinfo.size(), 1u);
   EXPECT_EQ(client->Call(Cred(0)).name(), "DAFSERR_NOT_AUTHORIZED");
   EXPECT_EQ(client->Call(wire::ReleaseCredArgs()).name(), "DAFSERR_NOT_AUTHORIZED");
+  // It acts as whom the session was made for, and whatever else it asks for is nobody.
+  EXPECT_EQ(client->Call(wire::GetRootHandleArgs()).name(), "DAFS_STATUS_OK");
+  client->cred_handle.bytes[0] = 1;
+  EXPECT_EQ(client->Call(wire::GetRootHandleArgs()).name(), "DAFSERR_NO_CREDS");
 }
 
 // Shows DAFS-6.2.5-04, DAFS-6.2.5-06; R81.
@@ -360,7 +364,8 @@ TEST_F(SessionTest, DisconnectEndsTheSessionAndFreesItsMemory) {
   EXPECT_EQ(server_->message_bytes(), 0u);
 }
 
-// A lease that runs out takes the opens with it; any request renews it. Shows DAFS-6.2.8-06.
+// A lease that runs out takes the opens with it; any request renews it. Shows DAFS-6.2.8-06,
+// DAFS-4.4.1.5-01.
 TEST_F(SessionTest, ASilentClientLosesItsOpens) {
   options_.lease_time = absl::Milliseconds(400);
   StartServer();
