@@ -138,7 +138,7 @@ TEST_P(Faults, ReadsThatMayNotBeFailAndEndTheConnection) {
   }
 }
 
-// Shows DAFS-B.5-03
+// Shows DAFS-B.5-03, DAFS-2.3.3-13
 TEST_P(Faults, ARegionOfAnotherDomainIsOutOfReach) {
   Open();
   auto other = server_provider().Resolve(GetParam().address(), "", absl::Seconds(5));

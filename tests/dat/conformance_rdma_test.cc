@@ -37,8 +37,8 @@ TEST_P(Rdma, AnRdmaWriteIsVisibleBeforeTheSendBehindIt) {
   EXPECT_EQ(pair_->client.Count(Event::kRdmaWrite), 0u);
 }
 
-// A device that sends by reference must not say so before the bytes are its own: the peer may take
-// them a good while later, when the source holds something else.
+// Shows DAFS-2.3.3-08. A device that sends by reference must not say so before the bytes are its
+// own: the peer may take them a good while later, when the source holds something else.
 TEST_P(Rdma, ASourceIsFreeOnceASignaledSendBehindItIsDone) {
   Open();
   Memory small = NewMemory(*pair_->client.domain, 64, Access::kLocal);
@@ -111,6 +111,7 @@ TEST_P(Rdma, ReadsBeyondTheWindowCompleteInOrderAndHoldUpNoSend) {
   EXPECT_EQ(sink.bytes, source.bytes);
 }
 
+// Shows DAFS-2.3.3-01, DAFS-3.2.1-03.
 TEST_P(Rdma, GathersAndScattersOverAllItsSegments) {
   EndpointOptions options;
   options.max_segments = GetParam().max_segments;
@@ -180,6 +181,7 @@ TEST_P(Rdma, Moves64MiBInBothDirectionsAtOnce) {
   EXPECT_TRUE(to_client.bytes == at_server.bytes);
 }
 
+// Shows DAFS-2.3.3-13, DAFS-2.3.3-14: two connections have one context, and each of them several.
 TEST_P(Rdma, TheChannelsOfADomainShareItsRegions) {
   Open();
   auto listener = server_provider().Listen(GetParam().address());
@@ -229,7 +231,41 @@ TEST_P(Rdma, TheChannelsOfADomainShareItsRegions) {
   });
   EXPECT_TRUE(received);
   EXPECT_EQ(target.bytes, source.bytes);
+  // By the first connection too, as another region before.
+  Memory beside = NewMemory(*pair_->client.domain, 100, Access::kRemoteWrite);
+  Memory last = NewMemory(*pair_->server.domain, 100, Access::kLocal, 9);
+  const Segment data = last.All();
+  ASSERT_TRUE(client().PostReceive(3, in.All()).ok());
+  ASSERT_TRUE(server().PostRdmaWrite(4, {&data, 1}, beside.Remote(), false).ok());
+  ASSERT_TRUE(server().PostRdmaWrite(5, {&data, 1}, target.Remote(), false).ok());
+  ASSERT_TRUE(server().PostSend(6, {&data, 1}, {}).ok());
+  ASSERT_TRUE(pair_->Await(pair_->client, Event::kReceive).has_value());
+  EXPECT_EQ(beside.bytes, last.bytes);
+  EXPECT_EQ(target.bytes, last.bytes);
   second->reset();
+}
+
+// Shows DAFS-2.3.3-15.
+TEST_P(Rdma, OneMemoryCanHaveSeveralContexts) {
+  Prepare();
+  Memory in = NewMemory(*pair_->client.domain, 64, Access::kLocal);
+  ASSERT_TRUE(client().PostReceive(1, in.All()).ok());
+  Finish();
+  Memory memory = NewMemory(*pair_->client.domain, 4096, Access::kRemoteWrite);
+  auto part = pair_->client.domain->Register(std::span(memory.bytes).subspan(1000, 100),
+                                             Access::kRemoteWrite);
+  ASSERT_TRUE(part.ok()) << part.status();
+  EXPECT_NE((*part)->context(), memory.region->context());
+  Memory source = NewMemory(*pair_->server.domain, 100, Access::kLocal, 7);
+  const Segment first = source.At(0, 50);
+  const Segment second = source.At(50, 50);
+  const RemoteBuffer by_part{.target_address = (*part)->target_address() + 50,
+                             .context = (*part)->context()};
+  ASSERT_TRUE(server().PostRdmaWrite(1, {&first, 1}, memory.Remote(1000), false).ok());
+  ASSERT_TRUE(server().PostRdmaWrite(2, {&second, 1}, by_part, false).ok());
+  ASSERT_TRUE(server().PostSend(3, {&first, 1}, {}).ok());
+  ASSERT_TRUE(pair_->Await(pair_->client, Event::kReceive).has_value());
+  EXPECT_EQ(std::memcmp(&memory.bytes[1000], source.bytes.data(), 100), 0);
 }
 
 }  // namespace

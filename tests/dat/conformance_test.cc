@@ -26,6 +26,18 @@ TEST_P(Conformance, ConnectsAndCarriesPrivateDataBothWays) {
   EXPECT_FALSE(client().description().empty());
 }
 
+// Shows DAFS-B.4-02
+TEST_P(Conformance, AnEndpointTakesPartInOneConnection) {
+  Prepare();
+  EXPECT_TRUE(absl::IsFailedPrecondition(client().Connect({})));
+  EXPECT_TRUE(absl::IsFailedPrecondition(client().Accept({})));
+  EXPECT_TRUE(absl::IsFailedPrecondition(server().Connect({})));
+  Finish();
+  EXPECT_TRUE(absl::IsFailedPrecondition(client().Connect({})));
+  EXPECT_TRUE(absl::IsFailedPrecondition(server().Accept({})));
+  EXPECT_EQ(pair_->client.Count(Event::kDisconnected), 0u);
+}
+
 // Shows DAFS-B.4-03
 TEST_P(Conformance, OneListenerServesManyConnectionsAtOnce) {
   constexpr int kConnections = 200;

@@ -306,5 +306,15 @@ TEST(RequestCheckTest, AnotherByteOrderClosesTheChannel) {
   EXPECT_FALSE(CheckRequest(big, either, chain).close_channel);
 }
 
+// Shows DAFS-6.1.1.1-04.
+TEST(RequestCheckTest, TwoRequestsInOneMessageCloseTheChannel) {
+  const std::vector<std::byte> one = Message(NullArgs());
+  std::vector<std::byte> two = one;
+  two.insert(two.end(), one.begin(), one.end());
+  ChainState chain;
+  EXPECT_FALSE(CheckRequest(one, Authenticated(), chain).close_channel);
+  EXPECT_TRUE(CheckRequest(two, Authenticated(), chain).close_channel);
+}
+
 }  // namespace
 }  // namespace dafs::wire
