@@ -47,7 +47,6 @@ absl::Status BackControl::Agree(const wire::ConnectBindArgs& asked,
                      ", max_request_size ", res.max_request_size, ", max_response_size ",
                      res.max_response_size));
   }
-  granted_ = res.max_requests;
   return absl::OkStatus();
 }
 
@@ -67,8 +66,8 @@ void BackControl::OnMessage(uint64_t index, uint32_t size_bytes) {
   context.has_session = context.authenticated = true;
   context.checksum_due = checksums_;
   context.back_control = true;
-  context.granted_nreq = granted_;
-  wire::ChainState unchained;  // there are no chains here (4.3): each directive is by itself
+  context.granted_nreq = kRequests;  // as all answers say, however few the server began with
+  wire::ChainState unchained;        // there are no chains here (4.3): each directive is by itself
   const wire::RequestVerdict verdict = wire::CheckRequest(message, context, unchained);
   if (verdict.close_channel) {
     return Fail(

@@ -57,7 +57,6 @@ class BackControl final : public Channel {
 
   const bool checksums_;
   BackControlHandler* handler_ = nullptr;
-  uint32_t granted_ = 0;  // to the server; its streams are below
   uint64_t directives_ = 0;
   std::vector<uint64_t> free_sends_;
   std::deque<wire::ResponseHeader> unsent_;  // for want of a send buffer; one for each receive

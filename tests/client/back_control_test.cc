@@ -203,6 +203,18 @@ TEST_F(BackControlTest, AllCreditsCanBeUsedAtOnce) {
   }
 }
 
+// Shows DAFS-3.2.6.4.2-01: each answer grants as many as there are receives, to a server too that
+// began with fewer.
+TEST_F(BackControlTest, AServerThatBeganWithFewerUsesWhatAnswersGrant) {
+  ASSERT_TRUE(Bind([](auto& res) { res.max_requests = 1; }).ok());
+  for (const uint32_t stream : {0u, BackControl::kRequests - 1}) {
+    wire::RequestHeader header;
+    header.stream_id = static_cast<uint16_t>(stream);
+    EXPECT_EQ(Ask(Encode(Completions(stream, 1), header)), "DAFS_STATUS_OK");
+  }
+  EXPECT_THAT(reported_, testing::ElementsAre(0, BackControl::kRequests - 1));
+}
+
 // Shows DAFS-6.2.5-03: a grant beyond what was asked is none.
 TEST_F(BackControlTest, AGrantThatBreaksTheRulesIsNotTaken) {
   EXPECT_TRUE(absl::IsDataLoss(Bind([](auto& res) { ++res.max_requests; })));
