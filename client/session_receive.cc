@@ -89,11 +89,10 @@ void Session::HandleMessage(size_t index, uint32_t size_bytes) {
                  wire::MessageChecksum(message, negotiated_.order) != header.message_checksum;
   absl::StatusOr<Slot*> slot = Match(header);
   if (!slot.ok()) return Fail(slot.status());
-  if (!damaged) {
-    // WIRE 11.5: an increase holds at once, a decrease by one a response.
-    target_nreq_ = std::max<uint32_t>(header.target_nreq, 1);
-    nreq_ = std::max(nreq_ - 1, target_nreq_);
-  }
+  // WIRE 11.5: an increase holds at once, a decrease by one a response. What a damaged one said is
+  // not known: the server may have taken a credit back with it, and the next tells of one more.
+  if (!damaged) target_nreq_ = std::max<uint32_t>(header.target_nreq, 1);
+  nreq_ = std::max(nreq_ - 1, damaged ? 1 : target_nreq_);
   // These go last: the one may resume who waits for a buffer, the other is the end of an I/O.
   BufferPin pin = std::move((*slot)->pin);
   MemoryHold hold = std::move((*slot)->hold);

@@ -333,7 +333,8 @@ TEST_F(OtherServersTest, AnswersNeedNotBeCanonical) {
   EXPECT_EQ(server_.connections_made, 1);
 }
 
-// A server sends nothing by itself on the Operation Channel: whose answer should it be?
+// A server sends nothing by itself on the Operation Channel: whose answer should it be? Shows
+// DAFS-3.1.2.3.1-01.
 TEST_F(OtherServersTest, AMessageOutOfTheBlueEndsTheSession) {
   MakeFiles();
   ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));

@@ -73,7 +73,7 @@ class SessionTest : public ScriptedTest {
 
 // ---- Negotiation -----------------------------------------------------------------------------
 
-// Shows DAFS-3.1-01, DAFS-3.1.2.2-01, DAFS-3.1.1.1-01.
+// Shows DAFS-3.1-01, DAFS-3.1.2.2-01, DAFS-3.1.1.1-01, DAFS-3.1.2.3.2-02.
 TEST_F(SessionTest, ConnectsNegotiatesAndAuthenticates) {
   server_.max_requests = 5;
   ASSERT_OK(MakeSession());
@@ -137,6 +137,7 @@ TEST_F(SessionTest, SaysWhichVersionTheServerSpeaks) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("version 1"));
 }
 
+// Shows DAFS-6.2.1-08.
 TEST_F(SessionTest, RefusesValuesThatBreakTheRulesOfNegotiation) {
   server_.max_requests = 0;
   absl::Status status = MakeSession();
@@ -207,8 +208,8 @@ TEST_F(SessionTest, ACallThatCanWaitLeavesByItselfSoon) {
 
 // ---- Slots and chains ------------------------------------------------------------------------
 
-// Shows DAFS-3.1.4-01, DAFS-3.2.6.3-10, DAFS-6.1.2-06, DAFS-4.3.3-02, DAFS-4.3.2-01, DAFS-4.3.2-03:
-// the scripted server notes every breach.
+// Shows DAFS-3.1.4-01, DAFS-3.2.6.3-10, DAFS-6.1.2-06, DAFS-4.3.3-02, DAFS-4.3.2-01, DAFS-4.3.2-03,
+// FAST03-3-01: the scripted server notes every breach.
 TEST_F(SessionTest, ChainsStayTogetherWhenManyCoroutinesSendThem) {
   server_.max_requests = server_.target_nreq = 5;
   ASSERT_OK(MakeSession());
@@ -272,7 +273,8 @@ TEST_F(SessionTest, AMemberBehindAFailureGetsChainBroken) {
   }
 }
 
-// Shows DAFS-3.2.6.4.2-05, DAFS-3.2.6.4.2-07, DAFS-3.2.6.4.2-08, DAFS-3.2.6.4.2-09.
+// Shows DAFS-3.2.6.4.2-05, DAFS-3.2.6.4.2-07, DAFS-3.2.6.4.2-08, DAFS-3.2.6.4.2-09,
+// DAFS-6.5.1-03.
 TEST_F(SessionTest, NreqShrinksByNullRequestsAndGrowsAtOnce) {
   server_.max_requests = server_.target_nreq = 8;
   ASSERT_OK(MakeSession());
@@ -290,7 +292,7 @@ TEST_F(SessionTest, NreqShrinksByNullRequestsAndGrowsAtOnce) {
   ExpectRightAnswers(more);
 }
 
-// Shows DAFS-3.2.6.4.2-01.
+// Shows DAFS-3.2.6.4.2-01, DAFS-3.2.6.2-03: what waits is served by answers to what is out.
 TEST_F(SessionTest, AsksForMoreCreditsWhenRequestsHaveToWait) {
   server_.max_requests = server_.target_nreq = 2;
   ASSERT_OK(MakeSession());
@@ -304,6 +306,7 @@ TEST_F(SessionTest, AsksForMoreCreditsWhenRequestsHaveToWait) {
   EXPECT_TRUE(asked);
 }
 
+// Shows DAFS-3.2.6.3-06.
 TEST_F(SessionTest, ARequestThatDoesNotFitIsNotSent) {
   options_.max_request_size = 1024;
   ASSERT_OK(MakeSession());
@@ -536,6 +539,7 @@ TEST_F(SessionTest, AnAdvertisedBufferIsQuarantinedUntilTheAnswerOrTheEnd) {
   }
 }
 
+// Shows DAFS-3.2.2-01, DAFS-3.2.2-02, DAFS-5.1-01, DAFS-5.1-02: what is out is not sent again.
 TEST_F(SessionTest, ASilentServerIsAskedWithNullAndThenGivenUp) {
   options_.silence = absl::Milliseconds(120);
   ASSERT_OK(MakeSession());
@@ -545,6 +549,8 @@ TEST_F(SessionTest, ASilentServerIsAskedWithNullAndThenGivenUp) {
   EXPECT_TRUE(absl::IsUnavailable(walks[0]->status)) << walks[0]->status;
   EXPECT_THAT(std::string(walks[0]->status.message()), HasSubstr("no answer from"));
   EXPECT_EQ(server_.Count(Proc::kNull), 1);
+  EXPECT_EQ(server_.Count(Proc::kLookup), 1);
+  EXPECT_TRUE(session_->dead());
 }
 
 }  // namespace

@@ -1,0 +1,78 @@
+// What a session counts and marks by itself: members of chains whose answers are to be kept,
+// credits where an answer is damaged.
+#include "client/session.h"
+#include "tests/client/scripted_fixture.h"
+
+namespace dafs::client::testing {
+namespace {
+
+using wire::kChfBack;
+using wire::kChfFh;
+using wire::kChfForw;
+using wire::kChfSave;
+
+class SessionMarksTest : public ScriptedTest {
+ protected:
+  // The flags that the members of `chain` were sent with.
+  std::vector<int> FlagsOf(std::span<CallBase* const> chain) {
+    server_.log.clear();
+    EXPECT_OK(Await(session_->Run(wire::CredHandle(), chain, absl::InfiniteFuture())));
+    std::vector<int> flags;
+    for (const auto& seen : server_.log) flags.push_back(seen.chain_flags);
+    return flags;
+  }
+};
+
+// Shows DAFS-4.3.1-05, FAST03-3.1-14.
+TEST_F(SessionMarksTest, WhatComesBeforeAChangeAsksToBeKept) {
+  ASSERT_OK(MakeSession());
+  Call<wire::LookupArgs> lookup;
+  lookup.args.path = {"name"};
+  Call<wire::GetattrInlineArgs> getattr;
+  getattr.chf_fh = true;
+  Call<wire::SetattrInlineArgs> setattr;
+  setattr.chf_fh = true;
+  Call<wire::NullArgs> null, last;
+  CallBase* const changes[] = {&null, &lookup, &setattr, &last};
+  EXPECT_THAT(FlagsOf(changes),
+              ::testing::ElementsAre(kChfForw | kChfSave, kChfForw | kChfBack | kChfSave,
+                                     kChfForw | kChfBack | kChfFh, kChfBack));
+  CallBase* const looks[] = {&lookup, &getattr};
+  EXPECT_THAT(FlagsOf(looks), ::testing::ElementsAre(kChfForw, kChfBack | kChfFh));
+  CallBase* const alone[] = {&null};
+  EXPECT_THAT(FlagsOf(alone), ::testing::ElementsAre(0));
+}
+
+// Shows DAFS-3.2.6.3-10 where an answer is damaged: it may have taken a credit back, so the client
+// counts as if it had. The scripted server notes every request too many.
+TEST_F(SessionMarksTest, ADamagedAnswerMayHaveTakenACreditBack) {
+  options_.checksums = true;
+  server_.max_requests = server_.target_nreq = 4;
+  ASSERT_OK(MakeSession());
+  server_.target_nreq = 2;
+  server_.script = [&, done = false](ScriptedConnection& c, const Request& request) mutable {
+    if (std::exchange(done, true)) return false;
+    std::vector<std::byte> bytes(40);
+    wire::EncodeResponseHeaderOnly(c.HeaderFor(request, wire::DafsStatus::kOk), request.order,
+                                   bytes, true);
+    bytes[8] ^= std::byte{1};  // in target_nreq
+    c.Send(std::move(bytes));
+    return true;
+  };
+  Call<wire::NullArgs> null;
+  CallBase* const first[] = {&null};
+  EXPECT_TRUE(
+      absl::IsUnavailable(Await(session_->Run(wire::CredHandle(), first, absl::InfiniteFuture()))));
+  EXPECT_EQ(session_->nreq(), 3u);
+  Call<wire::NullArgs> nulls[4];  // with three credits they go out one by one
+  CallBase* const four[] = {&nulls[0], &nulls[1], &nulls[2], &nulls[3]};
+  EXPECT_OK(Await(session_->Run(wire::CredHandle(), four, absl::InfiniteFuture())));
+  EXPECT_EQ(session_->nreq(), 2u);
+  // What the next answers say holds again.
+  server_.target_nreq = 8;
+  EXPECT_OK(Await(session_->Run(wire::CredHandle(), first, absl::InfiniteFuture())));
+  EXPECT_EQ(session_->nreq(), 8u);
+}
+
+}  // namespace
+}  // namespace dafs::client::testing
