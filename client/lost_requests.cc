@@ -167,6 +167,8 @@ dat::Task<absl::StatusOr<LostRequests::Fate>> LostRequests::Ask(CallBase& call,
     }
     if (!status.ok()) co_return status;
     DafsStatus answer = check.ok() ? fetch.status : check.status;
+    // Of the question, or what is stored: the latter is the answer however often it is asked for.
+    if (answer == DafsStatus::kChksum && ++damaged <= kMostDamaged) continue;
     if (check.ok() && answer != DafsStatus::kNoXidMatch && answer != DafsStatus::kUnknownSession &&
         answer != DafsStatus::kBadSession && answer != DafsStatus::kChainBroken) {
       call.answered = true;
@@ -179,8 +181,7 @@ dat::Task<absl::StatusOr<LostRequests::Fate>> LostRequests::Ask(CallBase& call,
       case DafsStatus::kChainBroken:  // a member before it had failed
         co_return Fate::kNotExecuted;
       case DafsStatus::kChksum:
-        if (++damaged > kMostDamaged) co_return Fate::kForgotten;
-        continue;
+        co_return Fate::kForgotten;
       // The server has not noticed its end yet, or still executes what came by it: the call may be
       // carried out at any time. It must neither fail nor be issued beside the old one, so it waits
       // for as long as that takes.

@@ -1,0 +1,176 @@
+// What goes on from one session to the next: the byte order, credentials, chains that were cut, and
+// questions about them that arrive damaged.
+#include <vector>
+
+#include "client/connection.h"
+#include "client/runner.h"
+#include "tests/client/scripted_fixture.h"
+
+namespace dafs::client::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using wire::DafsStatus;
+using wire::Proc;
+
+class LostSessionTest : public ScriptedTest {
+ protected:
+  absl::StatusOr<Node> MakeDirectory() {
+    return Await(files_->MakeDirectory(who_, dir_, "name", wire::FileAttributes()));
+  }
+  // The next CREATE is carried out, and its answer lost with the session.
+  void LoseCreate() {
+    server_.script = [this, done = false](ScriptedConnection& c, const Request& request) mutable {
+      if (done || request.header.procedure != Proc::kCreate) return false;
+      done = true;
+      server_.Serve(c, request);
+      c.Close(absl::OkStatus());
+      return true;
+    };
+  }
+  wire::FileHandle dir_;
+};
+
+// Shows DAFS-6.1.1.5-03: the stored answers are in the order of the old session (R49).
+TEST_F(LostSessionTest, TheNextOneHasTheByteOrderOfTheOneBefore) {
+  for (wire::ByteOrder order : {wire::ByteOrder::kLittle, wire::ByteOrder::kBig}) {
+    if (files_ != nullptr) files_->Shutdown();
+    files_.reset();
+    server_.log.clear();
+    options_.byte_order = order;
+    MakeFiles();
+    LoseCreate();
+    ASSERT_OK(MakeDirectory());
+    EXPECT_EQ(server_.Count(Proc::kFetchResponse), 1);
+    for (const auto& seen : server_.log) EXPECT_EQ(seen.order, order);
+  }
+}
+
+// Shows DAFS-6.2.8-07.
+TEST_F(LostSessionTest, ANewClientIdHasItsCredentialsRegisteredAgain) {
+  MakeFiles();
+  ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));
+  EXPECT_EQ(server_.credentials, 1u);
+  server_.Restart();
+  server_.log.clear();
+  ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));
+  EXPECT_EQ(server_.credentials, 2u);
+  wire::CredHandle second;
+  second.bytes[0] = 2;
+  for (const auto& seen : server_.log) {
+    if (seen.proc != Proc::kLookup) continue;
+    EXPECT_EQ(seen.cred, second);
+  }
+}
+
+// Shows DAFS-2.4.3-02: one verifier for all sessions of a client, another for the client's next
+// instance.
+TEST_F(LostSessionTest, TheVerifierIsThatOfTheClient) {
+  std::vector<wire::Verifier> seen;
+  server_.script = [&](ScriptedConnection&, const Request& request) {
+    if (request.header.procedure == Proc::kClientConnectAuth) {
+      seen.push_back(request.Decode<wire::ClientConnectAuthArgs>().client_verifier);
+    }
+    return false;
+  };
+  for (int i = 0; i < 2; ++i) {
+    if (files_ != nullptr) files_->Shutdown();
+    files_.reset();
+    MakeFiles();
+    ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));
+    server_.Restart();
+    ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));
+  }
+  ASSERT_EQ(seen.size(), 4u);
+  EXPECT_FALSE(seen[0].is_zero());
+  EXPECT_EQ(seen[0], seen[1]);
+  EXPECT_EQ(seen[2], seen[3]);
+  EXPECT_NE(seen[0], seen[2]);
+}
+
+// The change was carried out; that a question about it came damaged says nothing of it.
+TEST_F(LostSessionTest, AQuestionThatArrivedDamagedIsAskedAgain) {
+  options_.checksums = true;
+  for (const Proc question : {Proc::kCheckResponse, Proc::kFetchResponse}) {
+    if (files_ != nullptr) files_->Shutdown();
+    files_.reset();
+    MakeFiles();
+    const int before = server_.executed[Proc::kCreate];
+    LoseCreate();
+    int damaged = 2;
+    server_.script = [&, inner = std::move(server_.script)](ScriptedConnection& c,
+                                                            const Request& request) {
+      if (request.header.procedure != question || damaged == 0) return inner(c, request);
+      --damaged;
+      c.Refuse(request, DafsStatus::kChksum);
+      return true;
+    };
+    ASSERT_OK(MakeDirectory());
+    EXPECT_EQ(damaged, 0);
+    EXPECT_EQ(server_.executed[Proc::kCreate], before + 1);
+    server_.script = nullptr;
+  }
+}
+
+// A chain LOCK, READ, LOCKU whose session is cut.
+class CutChainTest : public ScriptedTest {
+ protected:
+  CutChainTest() { MakeClient(); }
+
+  // What the server was asked for, of these three.
+  std::vector<Proc> Asked() const {
+    std::vector<Proc> asked;
+    for (const auto& seen : server_.log) {
+      const bool ours =
+          seen.proc == Proc::kLock || seen.proc == Proc::kReadInline || seen.proc == Proc::kLocku;
+      if (ours) asked.push_back(seen.proc);
+    }
+    return asked;
+  }
+  void RunChain() {
+    Connection connection(*client_, *loop_, nullptr, "a test");
+    Runner runner(*client_, *loop_, connection);
+    Call<wire::LockArgs> lock;
+    lock.args.length = 10;
+    Call<wire::ReadInlineArgs> read;
+    read.args.byte_count = 10;
+    Call<wire::LockuArgs> unlock;
+    unlock.args.length = 10;
+    CallBase* const chain[] = {&lock, &read, &unlock};
+    EXPECT_OK(Await(runner.RunBehind(Runner::Gate::kNone, nullptr, chain)));
+    for (const CallBase* call : chain) EXPECT_TRUE(call->ok());
+    EXPECT_EQ(read.res.bytes_read, 10u);
+    runner.Shutdown();
+    connection.Shutdown();
+  }
+};
+
+// Shows DAFS-4.3.1-12: the lock is held all the time, so the reads go on where they were cut.
+TEST_F(CutChainTest, BeforeTheUnlockOnlyTheRestIsIssuedAgain) {
+  server_.script = [done = false](ScriptedConnection& c, const Request& request) mutable {
+    if (done || request.header.procedure != Proc::kReadInline) return false;
+    done = true;
+    c.CloseAfterAnswers();
+    return true;
+  };
+  RunChain();
+  EXPECT_THAT(Asked(),
+              ElementsAre(Proc::kLock, Proc::kReadInline, Proc::kReadInline, Proc::kLocku));
+}
+
+// Shows DAFS-4.3.1-11: what was read is lost, and what is read now is no longer under that lock.
+TEST_F(CutChainTest, BehindTheUnlockAllOfItIsIssuedAgain) {
+  server_.script = [this, done = false](ScriptedConnection& c, const Request& request) mutable {
+    if (done || request.header.procedure != Proc::kLocku) return false;
+    done = true;
+    server_.Serve(c, request);
+    c.Close(absl::OkStatus());
+    return true;
+  };
+  RunChain();
+  EXPECT_THAT(Asked(), ElementsAre(Proc::kLock, Proc::kReadInline, Proc::kLocku, Proc::kLock,
+                                   Proc::kReadInline, Proc::kLocku));
+}
+
+}  // namespace
+}  // namespace dafs::client::testing
