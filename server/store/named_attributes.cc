@@ -119,6 +119,8 @@ DafsStatus NamedAttributes::Remove(const Caller& caller, const wire::RemoveArgs&
   ObjectRef object;
   STORE_RETURN_IF_NOT_OK(ResolveDirectory(caller, args.filehandle, &object));
   if (object->fs().exported->read_only) return DafsStatus::kRofs;
+  // An open of an attribute keeps nobody from removing it, and is not looked for (6.5.33-06).
+  if (args.remove_mode == wire::RemoveMode::kCheckOpen) return DafsStatus::kDenyDispNotSupp;
   size_t size = 0;
   const NameGuard guard = store_.GuardName(*object, args.target);
   // What is not there must not be taken for what was removed.

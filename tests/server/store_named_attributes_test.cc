@@ -261,6 +261,7 @@ TEST_F(NamedAttributesTest, ACloseThatNeverCameSetsNothing) {
   EXPECT_EQ(Behind("user.value"), "none");
 }
 
+// Shows DAFS-7-12
 TEST_F(NamedAttributesTest, OpensAreBounded) {
   std::vector<Opened> opens;
   DafsStatus status = DafsStatus::kOk;
@@ -278,6 +279,29 @@ TEST_F(NamedAttributesTest, OpensAreBounded) {
   wire::OpenArgs again = ToSet("user.value", wire::CreateMode::kUnchecked);
   again.owner = "0";
   EXPECT_EQ(MustOpen(root_, again).state_id, opens[0].state_id);
+}
+
+// Shows DAFS-6.5.24-30, DAFS-6.5.33-06: an open of an attribute does not keep others from removing
+// it, and whether there is one is not looked for.
+TEST_F(NamedAttributesTest, NoRemovalDependsOnOpens) {
+  ASSERT_OK(Set(root_, "user.value", "x"));
+  wire::OpenArgs args = OpenArgs(directory_, "user.value", wire::kShareRead);
+  args.delete_disp = wire::OpenDeleteDisp::kDeny;
+  wire::OpenRes res;
+  EXPECT_DAFS(kDenyDispNotSupp, store_->Open(root_, args, &res));
+  args.delete_disp = wire::OpenDeleteDisp::kDontCare;
+  const Opened opened = MustOpen(root_, args);
+  wire::RemoveArgs remove;
+  remove.filehandle = directory_;
+  remove.target = "user.value";
+  remove.remove_mode = wire::RemoveMode::kCheckOpen;
+  wire::RemoveRes removed;
+  EXPECT_DAFS(kDenyDispNotSupp, store_->Remove(root_, remove, &removed));
+  EXPECT_EQ(Behind("user.value"), "x");
+  remove.remove_mode = wire::RemoveMode::kUncheckedRemove;
+  EXPECT_OK(store_->Remove(root_, remove, &removed));
+  EXPECT_EQ(Behind("user.value"), "none");
+  EXPECT_OK(Close(root_, opened));
 }
 
 TEST_F(NamedAttributesTest, ReadOnlyExportsKeepTheirAttributes) {
