@@ -301,6 +301,8 @@ dat::Task<absl::StatusOr<bool>> Runner::AfterRefusal(Attempt& attempt,
         session->GiveUp(absl::UnavailableError("the server has forgotten this client"));
       }
       co_return true;
+    case DafsStatus::kResource:  // not executed; the rest of the chain may be short enough
+      co_return done > 0;
     default:
       co_return false;
   }
