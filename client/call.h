@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/buffer_pool.h"
@@ -66,6 +67,8 @@ class CallBase {
   virtual std::optional<wire::StateId> NameItems(const Opens&, const wire::ClientId&) {
     return std::nullopt;
   }
+  // Each filehandle among the arguments that is used.
+  virtual void VisitHandles(absl::FunctionRef<void(wire::FileHandle&)> visit) = 0;
   // Writes the current values into the arguments and clears the two flags below.
   virtual void TakeOver(const Current& current) = 0;
   // After success: what is current for the next member.
@@ -160,6 +163,11 @@ class Call : public CallBase {
   }
   wire::StateId* state_id_argument() override {
     return chf_state_id ? nullptr : wire::ChainStateId(args);
+  }
+  void VisitHandles(absl::FunctionRef<void(wire::FileHandle&)> visit) override {
+    if constexpr (requires { args.sourcedir; }) visit(args.sourcedir);
+    wire::FileHandle* const field = chf_fh ? nullptr : wire::ChainFileHandle(args);
+    if (field != nullptr) visit(*field);
   }
   void TakeOver(const Current& current) override {
     if (chf_fh && current.filehandle.has_value()) {

@@ -18,6 +18,7 @@
 #include "client/credentials.h"
 #include "client/locks.h"
 #include "client/opens.h"
+#include "client/root_handle.h"
 #include "client/uncommitted.h"
 #include "wire/dat/address.h"
 #include "wire/dat/dat.h"
@@ -130,6 +131,7 @@ class Client {
   // nothing but themselves.
   Limits& limits() { return limits_; }
   Locks& locks() { return locks_; }
+  RootHandle& root() { return root_; }
 
   // The workers of this client, for statistics. Files registers and unregisters itself.
   void AddWorker(Files* files) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -159,6 +161,7 @@ class Client {
   Uncommitted uncommitted_;
   Limits limits_;
   Locks locks_;
+  RootHandle root_;
   std::atomic<int64_t> last_activity_{0};
   absl::Mutex mutex_;
   std::vector<Files*> workers_ ABSL_GUARDED_BY(mutex_);

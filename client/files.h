@@ -22,7 +22,8 @@
 //                      name of the operation. Also: a lock or share reservation was lost with the
 //                      server's state. (EIO for the application.)
 //   any code of StatusFromDafs, with the DAFS code as payload (wire::DafsFromStatus): what the
-//   server answered. FHEXPIRED and STALE are passed up; DELAY and GRACE are waited out here.
+//   server answered. STALE is passed up, and FHEXPIRED of anything but the root; DELAY and GRACE
+//   are waited out here.
 #pragma once
 
 #include <atomic>

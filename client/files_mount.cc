@@ -45,6 +45,7 @@ dat::Task<absl::StatusOr<Node>> Files::Mount(const Identity& who) {
   Node node;
   node.handle = deep ? lookup.res.filehandle : root.res.root_handle;
   node.attributes = stat.Take();
+  client_.root().Found(node.handle);
   co_return node;
 }
 

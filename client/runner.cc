@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bitset>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,6 +24,7 @@ using wire::DafsStatus;
 constexpr int kMostRegistrations = 8;  // NO_CREDS
 constexpr int kMostDamaged = 8;        // CHKSUM, or an answer that arrived damaged
 constexpr int kMostReclaims = 8;       // of what the server says it does not know
+constexpr int kMostRenewals = 4;       // FHEXPIRED of the root
 
 size_t AnsweredWell(std::span<CallBase* const> chain) {
   size_t count = 0;
@@ -76,6 +78,15 @@ std::optional<wire::StateId> NameOpens(std::span<CallBase* const> chain, const O
     if (unknown.has_value()) return unknown;
   }
   return std::nullopt;
+}
+
+// The same for the root.
+void NameRoot(std::span<CallBase* const> chain, const RootHandle& root) {
+  for (CallBase* call : chain) {
+    call->VisitHandles([&](wire::FileHandle& handle) {
+      if (auto present = root.Present(handle)) handle = *present;
+    });
+  }
 }
 
 // The chain flags as the caller set them, for a chain that starts anew.
@@ -133,6 +144,7 @@ struct Runner::Attempt {
   int registrations = 0;
   int damaged = 0;
   int reclaims = 0;
+  int renewals = 0;
   bool begun = false;  // some of the chain was carried out
 };
 
@@ -201,6 +213,7 @@ Session* Runner::TryPrepare(Attempt& attempt, std::span<CallBase* const> chain) 
     if (!known.has_value()) return nullptr;
     attempt.cred = *known;
   }
+  if (client_.root().renewed()) NameRoot(chain, client_.root());
   return NameOpens(chain, client_.opens(), negotiated.client_id).has_value() ? nullptr : session;
 }
 
@@ -301,6 +314,11 @@ dat::Task<absl::StatusOr<bool>> Runner::AfterRefusal(Attempt& attempt,
         session->GiveUp(absl::UnavailableError("the server has forgotten this client"));
       }
       co_return true;
+    case DafsStatus::kFhExpired: {  // not executed
+      dat::Task<absl::StatusOr<bool>> renewing = RenewRoot(attempt, call);
+      absl::StatusOr<bool> renewed = co_await renewing;
+      co_return renewed;
+    }
     case DafsStatus::kResource:  // not executed; the rest of the chain may be short enough
       co_return done > 0;
     default:
@@ -320,6 +338,31 @@ dat::Task<absl::StatusOr<bool>> Runner::AfterRefusal(Attempt& attempt,
   CO_RETURN_IF_ERROR(co_await pause);
   attempt.delay.Grow();
   co_return true;
+}
+
+// Spec 4.1.4: a handle that has expired is found again by its path. Of those that `call` names the
+// root's is ours to find; false: it was another's, or there is none.
+dat::Task<absl::StatusOr<bool>> Runner::RenewRoot(Attempt& attempt, CallBase& call) {
+  RootHandle& root = client_.root();
+  std::optional<wire::FileHandle> expired;
+  call.VisitHandles([&](wire::FileHandle& handle) {
+    if (root.Present(handle).has_value()) expired = handle;
+  });
+  if (!expired.has_value() || ++attempt.renewals > kMostRenewals) co_return false;
+  if (root.Present(*expired) != *expired) co_return true;  // another worker has found it
+  Call<wire::GetRootHandleArgs> get;
+  Call<wire::LookupArgs> lookup;
+  lookup.chf_fh = true;
+  lookup.args.path = client_.options().export_path;
+  CallBase* const walk[] = {&get, &lookup};
+  const bool deep = !lookup.args.path.empty();
+  const Identity self{};  // as it was found first
+  dat::Task<absl::Status> walking =
+      RunBehind(attempt.gate, &self, std::span(walk).first(deep ? 2 : 1));
+  CO_RETURN_IF_ERROR(co_await walking);
+  if (deep ? !lookup.ok() : !get.ok()) co_return false;
+  root.Renew(*expired, deep ? lookup.res.filehandle : get.res.root_handle);
+  co_return root.Present(*expired) != *expired;
 }
 
 dat::Task<absl::Status> Runner::RunAll(const Identity* who, std::span<CallBase* const> chain,

@@ -107,7 +107,8 @@ dat::Task<void> Operations::Getattr(Call& call) {
       co_await files_.GetAttributes(*who, node->handle);
   if (attributes.ok()) {
     ReplyAttributes(call, call.nodeid(), *attributes);
-  } else if (ErrnoFromStatus(attributes.status()) != ESTALE || !ReplyGone(call)) {
+  } else if (wire::DafsFromStatus(attributes.status()) != wire::DafsStatus::kStale ||
+             !ReplyGone(call)) {
     call.ReplyStatus(attributes.status());
   }
 }

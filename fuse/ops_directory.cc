@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "fuse/directory_answer.h"
+#include "fuse/errno.h"
 #include "fuse/kernel_attributes.h"
 #include "fuse/operations.h"
 
@@ -59,7 +60,7 @@ dat::Task<void> Operations::Opendir(Call& call) {
   const InodeTable::Moment asked = state_.inodes.MomentOf(call.nodeid());
   wire::FileAttributes attributes;  // opendir(3) asks for them next
   wire::FileAttributes* const after = state_.inodes.KeepsFiles() ? &attributes : nullptr;
-  absl::Status there;  // other errors than STALE are the listing's to tell, if there are caches
+  absl::Status there;  // other errors than ESTALE are the listing's to tell, if there are caches
   const bool listed = listing_habit_.Expected();
   if (listed) {
     there = (co_await ReadChunk(directory, 0, /*attributes=*/true, after)).status();
@@ -71,7 +72,7 @@ dat::Task<void> Operations::Opendir(Call& call) {
   if (attributes.has(wire::kFattrChange)) {
     state_.inodes.KeepFresh(call.nodeid(), asked, attributes, asked_at, call.header().pid);
   }
-  if (wire::DafsFromStatus(there) == wire::DafsStatus::kStale && !comes_back) {
+  if (ErrnoFromStatus(there) == ESTALE && !comes_back) {
     LookElsewhere(call);
     co_return;
   }

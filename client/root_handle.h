@@ -1,0 +1,46 @@
+// The handle of the mount's root. It may be volatile, as that of a pseudo file system that a server
+// makes anew whenever it starts: then it expires, and the root is found again by its path. Below
+// the root the kernel does that by itself, name by name, wherever a call fails with ESTALE.
+// Spec: 4.1.4 (volatile filehandles, recovery from FHEXPIRED).
+//
+// Whoever uses the root goes by the handle that was found first, as long as the mount lasts; what
+// the server knows it by at present takes its place in each request (runner.h).
+// Thread-safe. Nothing blocks.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "wire/types.h"
+
+namespace dafs::client {
+
+class RootHandle {
+ public:
+  // By Files::Mount: what was known before is forgotten.
+  void Found(const wire::FileHandle& handle) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // What the server knows the root by, if `handle` is one that it knew it by; nullopt: it is
+  // something else's.
+  std::optional<wire::FileHandle> Present(const wire::FileHandle& handle) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // `expired` is over, and the root was found again under `handle`; unless somebody else was
+  // quicker.
+  void Renew(const wire::FileHandle& expired, const wire::FileHandle& handle)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether there is more than one by now.
+  bool renewed() const { return renewed_.load(std::memory_order_relaxed); }
+
+ private:
+  // Of a server that has given more the first and the latest are known.
+  static constexpr size_t kMost = 64;
+
+  std::atomic<bool> renewed_{false};  // a hint; what it hints at is behind the mutex
+  mutable absl::Mutex mutex_;
+  std::vector<wire::FileHandle> handles_ ABSL_GUARDED_BY(mutex_);  // the present one is the last
+};
+
+}  // namespace dafs::client
