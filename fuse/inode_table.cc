@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/hash/hash.h"
+#include "fuse/inode_number.h"
 
 namespace dafs::fuse {
 namespace {
@@ -23,6 +24,7 @@ void InodeTable::SetRoot(const wire::FileHandle& handle, const wire::FileAttribu
   inode->type = wire::ObjectType::kDir;
   inode->file_id = attributes.file_id;
   inode->lookups = 1;
+  root_fs_ = handle.fshandle;
   Shard& shard = ShardOf(kRootNode);
   absl::MutexLock lock(&shard.mutex);
   // Not in by_handle: the root is never found by a name.
@@ -56,6 +58,9 @@ bool InodeTable::FoundAt(Inode& inode, const Place& place, const Asker& asker) {
 uint64_t InodeTable::Remember(const wire::FileHandle& handle,
                               const wire::FileAttributes& attributes, const Place& place,
                               const Asker& asker) {
+  if (handle.fshandle != root_fs_ && !several_fs_.load(std::memory_order_relaxed)) {
+    several_fs_.store(true, std::memory_order_relaxed);
+  }
   uint64_t index = ShardOfHandle(handle);
   Shard& shard = shards_[index];
   absl::MutexLock lock(&shard.mutex);
@@ -101,6 +106,17 @@ std::optional<InodeView> InodeTable::Find(uint64_t nodeid) const {
   return With(nodeid, [&](const Inode* inode) -> std::optional<InodeView> {
     if (inode == nullptr) return std::nullopt;
     return InodeView{nodeid, inode->handle, inode->type, inode->file_id};
+  });
+}
+
+uint64_t InodeTable::NumberIn(const wire::FsHandle& fs, uint64_t file_id) const {
+  return InodeNumber(fs, root_fs_, file_id);
+}
+
+uint64_t InodeTable::NumberOf(uint64_t nodeid, uint64_t file_id) const {
+  if (!several_fs_.load(std::memory_order_relaxed)) return file_id;
+  return With(nodeid, [&](const Inode* inode) {
+    return inode == nullptr ? file_id : NumberIn(inode->handle.fshandle, file_id);
   });
 }
 

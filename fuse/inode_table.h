@@ -85,6 +85,10 @@ class InodeTable {
   uint64_t NodeOf(const wire::FileHandle& handle) const;
   // Where the node was last found; it may have been renamed or removed since. Empty: unknown.
   Place PlaceOf(uint64_t nodeid) const;
+  // The number that stat(2) shows of what has `file_id` at the server: of a node, and of what lies
+  // in `fs` (inode_number.h).
+  uint64_t NumberOf(uint64_t nodeid, uint64_t file_id) const;
+  uint64_t NumberIn(const wire::FsHandle& fs, uint64_t file_id) const;
   // `attributes` of the node are about to be told to the kernel at `now`. Returns how long the
   // kernel may keep them: from the least cache time, doubled up to the greatest each time it asks
   // again and nothing has changed (nfs(5)).
@@ -279,6 +283,10 @@ class InodeTable {
                       absl::Time now);
 
   const CacheTimes times_;
+  wire::FsHandle root_fs_;  // set before the first request
+  // Whether a node lies in another file system. Publishes nothing: who asks of such a node has been
+  // given it.
+  std::atomic<bool> several_fs_{false};
   // Gives ids only; publishes nothing. The first is kShards or more: node 1 is the root.
   std::atomic<uint64_t> next_{1};
   // Counts names taken away, begun and ended; publishes nothing: an answer of the server stands

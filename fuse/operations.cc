@@ -222,6 +222,7 @@ fuse_entry_out Operations::Entry(const Call& call, const client::Node& node, con
     }
   }
   out.attr = KernelAttributes(node.attributes, out.nodeid);
+  out.attr.ino = state_.inodes.NumberIn(node.handle.fshandle, out.attr.ino);
   return out;
 }
 
@@ -324,12 +325,14 @@ bool Operations::TellAttributes(Call& call, const wire::FileAttributes& attribut
     out.attr_valid = valid.seconds;
     out.attr_valid_nsec = valid.nanoseconds;
     out.stat = KernelStatx(attributes, call.nodeid());
+    out.stat.ino = state_.inodes.NumberOf(call.nodeid(), out.stat.ino);
     return call.Reply({AsBytes(out)});
   }
   fuse_attr_out out = {};
   out.attr_valid = valid.seconds;
   out.attr_valid_nsec = valid.nanoseconds;
   out.attr = KernelAttributes(attributes, call.nodeid());
+  out.attr.ino = state_.inodes.NumberOf(call.nodeid(), out.attr.ino);
   return call.Reply({AsBytes(out)});
 }
 

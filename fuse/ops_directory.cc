@@ -147,8 +147,13 @@ bool Operations::AddEntry(const Call& call, DirectoryAnswer& answer,
   if (!answer.Fits(entry.name, plus)) return false;
   const wire::FileAttributes& attributes = entry.attributes;
   uint32_t type = FileTypeBits(attributes.object_type);
+  // Without its handle an entry is taken to lie where its directory does: something mounted there
+  // shows what it covers, as in a local file system.
+  const wire::FsHandle& fs = attributes.has(wire::kFattrFilehandle) ? attributes.filehandle.fshandle
+                                                                    : directory.handle.fshandle;
+  uint64_t ino = state_.inodes.NumberIn(fs, attributes.file_id);
   // 0 would make readdir(3) skip the entry.
-  uint64_t ino = attributes.file_id != 0 ? attributes.file_id : ~uint64_t{0};
+  if (!attributes.has(wire::kFattrFileId) || ino == 0) ino = ~uint64_t{0};
   if (!plus) {
     answer.Add(entry.name, ino, type, entry.cookie);
     return true;
@@ -238,8 +243,11 @@ void Operations::AddDots(DirectoryAnswer& answer, const DirectoryState& director
   std::optional<InodeView> self = state_.inodes.Find(directory.nodeid);
   std::optional<InodeView> parent =
       state_.inodes.Find(state_.inodes.PlaceOf(directory.nodeid).parent);
-  uint64_t own = self ? self->file_id : directory.nodeid;
-  uint64_t above = parent ? parent->file_id : own;
+  const auto number = [&](const InodeView& node) {
+    return state_.inodes.NumberIn(node.handle.fshandle, node.file_id);
+  };
+  uint64_t own = self ? number(*self) : directory.nodeid;
+  uint64_t above = parent ? number(*parent) : own;
   constexpr uint32_t kDirectory = 0040000;
   auto add = [&](std::string_view name, uint64_t ino, uint64_t next) {
     if (!answer.Fits(name, plus)) return;

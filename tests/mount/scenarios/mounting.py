@@ -213,12 +213,17 @@ def ipv6(rig):
 def exports(rig):
     """Several exports under one tree, one of them read-only, one with another file system mounted inside."""
     # Shows DAFS-4.1.4-01, DAFS-4.1.4-02, DAFS-4.1.4-05, DAFS-7-11 (ROFS).
+    # Shows DAFS-4.1.4-06, DAFS-6.5.21-08: find(1) takes two directories with one number for one in itself.
     first, second, inner = rig.local / "first", rig.local / "second", rig.local / "first" / "inner"
+    nested = inner / "nested"
     for directory in (first, second, inner):
         directory.mkdir()
     (second / "fixed").write_text("read me")
     rig.run(["mount", "-t", "tmpfs", "-o", "size=16m", "dafs-test", inner], cwd="/")
     try:
+        nested.mkdir()
+        rig.run(["mount", "-t", "tmpfs", "-o", "size=16m", "dafs-test", nested], cwd="/")
+        (nested / "deepest").write_text("nested")
         (inner / "file").write_text("inner")
         (first / "file").write_text("outer")
         server = rig.serve([f"/first={first},rw,no_root_squash", f"/second={second},ro"])
@@ -228,8 +233,10 @@ def exports(rig):
         equal((root / "first" / "inner" / "file").read_text(), "inner", "file of the file system inside")
         identities = {(s.st_dev, s.st_ino) for s in map(os.stat, (
             root, root / "first", root / "second", root / "first" / "inner", root / "first" / "file",
-            root / "first" / "inner" / "file"))}
-        equal(len(identities), 6, "different identities of six files")
+            root / "first" / "inner" / "file", root / "first" / "inner" / "nested"))}
+        equal(len(identities), 7, "different identities of seven files")
+        found = rig.run(["find", root / "first", "-name", "deepest"], cwd="/")
+        check("deepest" in str(found), f"find: {found}")
         equal(errno_of(os.mkdir, root / "new"), errno.EROFS, "mkdir in the pseudo file system")
         equal(errno_of(os.mkdir, root / "second" / "new"), errno.EROFS, "mkdir in a read-only export")
         equal(errno_of(os.open, root / "second" / "fixed", os.O_WRONLY), errno.EROFS, "open to write there")
@@ -241,4 +248,5 @@ def exports(rig):
     finally:
         for server in rig.servers:  # it keeps files open for a while, and the file systems they are on busy
             server.stop()
+        rig.run(["umount", nested], cwd="/", status=None)
         rig.run(["umount", inner], cwd="/", status=None)
