@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "fuse/directory_answer.h"
 #include "fuse/errno.h"
 #include "fuse/kernel_attributes.h"
@@ -128,6 +129,12 @@ dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> Operations::Rea
   chunk->entries.reserve(page->entries.count());
   wire::DirentView view;
   while (page->entries.Next(view)) {
+    // 6.5.29: no entry has these. Whoever goes on behind one begins anew, and never comes to an
+    // end.
+    if (view.cookie <= kDotDotOffset) {
+      co_return absl::DataLossError(
+          absl::StrCat("read directory: an entry's cookie is ", view.cookie));
+    }
     DirectoryChunk::Entry entry;
     entry.cookie = view.cookie;
     entry.name = std::string(view.name);
