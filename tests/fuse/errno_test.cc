@@ -23,7 +23,7 @@ TEST(ErrnoFromStatus, OkIsZeroAndEveryErrorIsNot) {
   }
 }
 
-// What programs depend on. Spec: chapter 7, WIRE.md 12.
+// What programs depend on. Spec: chapter 7, WIRE.md 12. Shows DAFS-7-14
 TEST(ErrnoFromStatus, DafsCodesBecomeTheErrnoThatProgramsExpect) {
   const std::pair<DafsStatus, int> cases[] = {
       {DafsStatus::kPerm, EPERM},

@@ -1,0 +1,83 @@
+// A worker between a fake kernel and a ScriptedServer, which runs on the worker's thread: a script
+// is set before StartWorker, and what it shares with the test is atomic or behind a mutex. No
+// privileges.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/synchronization/notification.h"
+#include "client/client.h"
+#include "fuse/worker.h"
+#include "tests/client/scripted_server.h"
+#include "tests/fuse/fake_kernel.h"
+
+namespace dafs::fuse {
+
+class ScriptedWorkerTest : public testing::Test {
+ protected:
+  void TearDown() override {
+    if (state_ != nullptr && state_->notifier != nullptr) state_->notifier->Stop();
+    worker_.reset();
+    state_.reset();
+    client_.reset();
+    for (const std::string& violation : server_.violations) ADD_FAILURE() << violation;
+  }
+
+  void StartWorker() {
+    client::ClientOptions c;
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(20149);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    c.addresses = {dat::Address(reinterpret_cast<sockaddr*>(&address), sizeof(address))};
+    c.providers = {&server_};
+    c.server_name = "scripted";
+    c.client_id_string = "a test";
+    c.max_requests = 16;
+    c.buffers.bytes = size_t{8} << 20;
+    auto client = client::Client::Create(std::move(c));
+    ASSERT_TRUE(client.ok()) << client.status();
+    client_ = *std::move(client);
+    state_ = std::make_unique<MountState>(Options());
+    auto worker = Worker::Start(*state_, *client_, [] {});
+    ASSERT_TRUE(worker.ok()) << worker.status();
+    worker_ = *std::move(worker);
+    absl::Notification found;
+    Worker::Root root;
+    worker_->FindRoot([&](Worker::Root answer) {
+      root = std::move(answer);
+      found.Notify();
+    });
+    found.WaitForNotification();
+    ASSERT_TRUE(root.node.ok()) << root.node.status();
+    state_->inodes.SetRoot(root.node->handle, root.node->attributes);
+    UniqueFd device = kernel_.TakeWorkerEnd();
+    state_->notifier =
+        std::make_unique<Notifier>(UniqueFd(fcntl(device.get(), F_DUPFD_CLOEXEC, 0)));
+    worker_->Serve(std::move(device));
+    ASSERT_EQ(kernel_.Call(FUSE_INIT, 0, FakeKernel::InitBody()).error, 0);
+    ASSERT_TRUE(state_->initialised.WaitForNotificationWithTimeout(absl::Seconds(20)));
+  }
+
+  fuse_entry_out Lookup(uint64_t parent, const std::string& name) {
+    FakeKernel::Answer answer = kernel_.Call(FUSE_LOOKUP, parent, Name(name));
+    EXPECT_EQ(answer.error, 0) << name;
+    return answer.As<fuse_entry_out>();
+  }
+  FakeKernel::Answer Getattr(uint64_t node) {
+    return kernel_.Call(FUSE_GETATTR, node, Raw(fuse_getattr_in{}));
+  }
+
+  client::testing::ScriptedServer server_;
+  std::unique_ptr<client::Client> client_;
+  std::unique_ptr<MountState> state_;
+  FakeKernel kernel_;
+  std::unique_ptr<Worker> worker_;
+};
+
+}  // namespace dafs::fuse
