@@ -759,7 +759,8 @@ INSTANTIATE_TEST_SUITE_P(Ends, FaultSweep, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Restart" : "Cut"; });
 
 // Shows DAFS-4.3.4-01: every modifying request is carried out and answered exactly
-// once, wherever the connection breaks.
+// once, wherever the connection breaks. Also DAFS-6.5.24-11: the Response Cache does that for
+// GUARDED creation too.
 TEST_P(FaultSweep, EveryChangeIsMadeExactlyOnceWhereverTheConnectionBreaks) {
   options_.max_requests = 4;
   server_.max_requests = server_.target_nreq = 4;

@@ -77,6 +77,7 @@ TEST_F(FilesRetryTest, OnlyTheUnansweredRestOfAChainIsIssuedAgain) {
   EXPECT_EQ(server_.log.back().chain_flags, wire::kChfBack);
 }
 
+// Shows DAFS-7-04
 TEST_F(FilesRetryTest, DelayAndGraceAreWaitedOut) {
   MakeFiles();
   int refusals = 3;

@@ -121,6 +121,7 @@ TEST_P(FilesServerTest, TheServerEndsTheWindowsItWasGiven) {
   EXPECT_EQ(files_->Report().session.windows_ended, 0u);
 }
 
+// Shows DAFS-4.1.4-14
 TEST_P(FilesServerTest, MountGivesTheExportsRoot) {
   struct stat st;
   ASSERT_EQ(stat(Local("").c_str(), &st), 0);

@@ -68,12 +68,14 @@ TEST(ResponsesTest, AnErrorResponseOfAnyProcedureDecodesToDefaults) {
   }
 }
 
+// Shows DAFS-6.5.21-06
 TEST(ResponsesTest, TheExceptionsOfTheTable) {
   EXPECT_TRUE(CarriesResult(Proc::kLock, DafsStatus::kDenied));
   EXPECT_TRUE(CarriesResult(Proc::kLockt, DafsStatus::kLockBroken));
   EXPECT_FALSE(CarriesResult(Proc::kLocku, DafsStatus::kDenied));
   EXPECT_TRUE(CarriesResult(Proc::kLookup, DafsStatus::kNoEnt));
   EXPECT_FALSE(CarriesResult(Proc::kLookup, DafsStatus::kNoPartialInfo));
+  EXPECT_FALSE(CarriesResult(Proc::kOpen, DafsStatus::kNoPartialInfo));
   EXPECT_FALSE(CarriesResult(Proc::kLookup, DafsStatus::kBadHandle));
   for (const auto claim :
        {OpenClaimType::kNull, OpenClaimType::kDelegateCur, OpenClaimType::kDelegatePrev}) {
