@@ -343,7 +343,7 @@ TEST_F(BatchTest, TooManyOutstandingRequestsAreThrottled) {
   Collect(1);
 }
 
-// Shows DAFS-6.5.5-02, R78: a batch with a wrong request is refused as a whole.
+// Shows DAFS-6.5.5-02, DAFS-7-19, R78: a batch with a wrong request is refused as a whole.
 TEST_F(BatchTest, WrongBatchesAreRefusedAsAWhole) {
   Start(/*read_channel=*/true);
   const wire::RwRequest good = Item(wire::RwFlag::kRead, 1, 0, 10);

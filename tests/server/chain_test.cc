@@ -40,7 +40,8 @@ class ChainTest : public ServerTest {
 };
 
 // Shows DAFS-4.3-02, DAFS-4.3-04, DAFS-4.3.2-01, DAFS-4.3.2-08, DAFS-4.3.2-10, FAST03-3.1-13; WIRE
-// 8.3.
+// 8.3. Also DAFS-6.5.24-02: the READ goes by the state id of the OPEN before it, with nothing in
+// between.
 TEST_F(ChainTest, FilehandleAndStateIdPassFromOpenToReadToClose) {
   wire::OpenArgs open = OpenArgs(directory_, "f", false);
   open.share_access = 1;
@@ -68,6 +69,29 @@ TEST_F(ChainTest, FilehandleAndStateIdPassFromOpenToReadToClose) {
   SendOn(1, kChfBack | kChfStateId, read);
   EXPECT_EQ(NextName<wire::NullArgs>(), "DAFS_STATUS_OK");
   EXPECT_EQ(NextName<wire::ReadInlineArgs>(), "DAFSERR_BAD_STATEID");
+}
+
+// Shows DAFS-4.1.3.1-01
+TEST_F(ChainTest, AMemberGoesByItsOwnFilehandleUnlessItsFlagSaysOtherwise) {
+  wire::LookupArgs lookup;
+  lookup.directory = directory_;
+  lookup.path = {"f"};
+  wire::GetattrInlineArgs of_directory;
+  of_directory.filehandle = directory_;
+  of_directory.attr_request_bitmap = wire::kFattrObjectType;
+  wire::GetattrInlineArgs of_nothing = of_directory;
+  of_nothing.filehandle = {};
+  SendOn(0, kChfForw, lookup);
+  SendOn(1, kChfForw | kChfBack | kChfFh, of_directory);  // of f, in spite of its argument
+  SendOn(2, kChfForw | kChfBack, of_directory);
+  SendOn(3, kChfBack | kChfFh, of_nothing);  // of what the member before has used
+  EXPECT_EQ(NextName<wire::LookupArgs>(), "DAFS_STATUS_OK");
+  for (const wire::ObjectType type :
+       {wire::ObjectType::kReg, wire::ObjectType::kDir, wire::ObjectType::kDir}) {
+    auto reply = client_->ReceiveReply<wire::GetattrInlineArgs>();
+    EXPECT_EQ(reply.name(), "DAFS_STATUS_OK");
+    EXPECT_EQ(reply.res.obj_attributes.object_type, type);
+  }
 }
 
 // Shows DAFS-4.3-03; WIRE 8.2: up to and including the one without FORW.

@@ -390,6 +390,7 @@ TEST_F(StoreAttributesTest, ReadOnlyExportsAreReadOnly) {
   EXPECT_EQ(FileContent(Path("a/f")), "x");
 }
 
+// Shows DAFS-4.1.4-08: nor do they see the way there.
 TEST_F(StoreAttributesTest, ClientsOutsideTheListGetNowhere) {
   exports_[0].clients = {Cidr::Parse("192.0.2.0/24").value()};
   Start();

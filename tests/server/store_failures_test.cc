@@ -18,6 +18,7 @@ namespace {
 // What the calls below do; counters, publishing nothing.
 std::atomic<bool> no_xattrs{false};
 std::atomic<bool> no_usage{false};
+std::atomic<bool> no_new_xattrs{false};
 std::atomic<int> whole_syncs{0};
 std::atomic<int> write_error{0};  // of pwritev2, unless 0
 std::atomic<int> sync_error{0};   // of fsync, unless 0
@@ -32,6 +33,12 @@ ssize_t getxattr(const char* path, const char* name, void* value, size_t size) n
     return -1;
   }
   return syscall(SYS_getxattr, path, name, value, size);
+}
+
+int fsetxattr(int fd, const char* name, const void* value, size_t size, int flags) noexcept {
+  errno = EOPNOTSUPP;
+  if (no_new_xattrs) return -1;
+  return static_cast<int>(syscall(SYS_fsetxattr, fd, name, value, size, flags));
 }
 
 int fstatvfs(int, struct statvfs* usage) noexcept {
@@ -66,7 +73,7 @@ class StoreFailuresTest : public StoreTest {
     if (!IsSkipped()) Start();
   }
   void TearDown() override {
-    no_xattrs = no_usage = false;
+    no_xattrs = no_usage = no_new_xattrs = false;
     write_error = sync_error = 0;
     StoreTest::TearDown();
   }
@@ -80,7 +87,7 @@ class StoreFailuresTest : public StoreTest {
   }
 };
 
-// Shows DAFS-6.5.13-02
+// Shows DAFS-6.5.13-02, DAFS-6.5.29-10
 TEST_F(StoreFailuresTest, AnAttributeThatIsThereAndCannotBeHadFailsGetattr) {
   const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
   no_xattrs = true;
@@ -88,7 +95,7 @@ TEST_F(StoreFailuresTest, AnAttributeThatIsThereAndCannotBeHadFailsGetattr) {
   EXPECT_DAFS(
       kIo, store_->Getattr(root_, f.filehandle, wire::kFattrAcl | wire::kFattrMode, &attributes));
   EXPECT_OK(store_->Getattr(root_, f.filehandle, wire::kFattrMode, &attributes));
-  // A listing goes on without (R36).
+  // A listing goes on without: R36 has it so for any that may fail.
   ReaddirRequest request;
   request.filehandle = A();
   request.attr_request_bitmap = wire::kFattrAcl | wire::kFattrMode;
@@ -102,6 +109,23 @@ TEST_F(StoreFailuresTest, AnAttributeThatIsThereAndCannotBeHadFailsGetattr) {
   };
   EXPECT_OK(store_->Readdir(root_, request, sink, &res));
   EXPECT_EQ(entries, 1);
+}
+
+// Shows DAFS-6.5.24-10: there is nowhere to keep the verifier, and so no file either.
+TEST_F(StoreFailuresTest, ExclusiveCreationNeedsAPlaceForItsVerifier) {
+  wire::OpenArgs args = OpenArgs(A(), "f");
+  args.open_type = wire::OpenType::kCreate;
+  args.createmode = wire::CreateMode::kExclusive;
+  args.create_verifier = wire::OpaqueFromUint64<wire::Verifier>(7);
+  no_new_xattrs = true;
+  wire::OpenRes res;
+  EXPECT_DAFS(kNotSupp, store_->Open(root_, args, &res));
+  EXPECT_DAFS(kNoEnt, Lookup(root_, A(), "f"));
+  EXPECT_EQ(store_->open_count(), 0u);
+  EXPECT_OK(Close(root_, MustOpen(root_, CreateArgs(A(), "f"))));
+  no_new_xattrs = false;
+  args.pathname = {"g"};
+  EXPECT_OK(Close(root_, MustOpen(root_, args)));
 }
 
 // Shows DAFS-6.5.15-02

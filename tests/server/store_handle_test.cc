@@ -28,6 +28,7 @@ ObjectKey SomeKey() {
   return MakeKey(fs, HandleKind::kFile, 1, bytes);
 }
 
+// Shows DAFS-4.1.4-11
 TEST(StoreHandleMacTest, SealedHandlesVerifyAndGiveTheirPartsBack) {
   const HandleMac mac(Key(1));
   const wire::FileHandle handle = mac.Seal(SomeKey());
@@ -113,7 +114,7 @@ TEST_F(StoreHandleTest, HandlesOfRemovedObjectsAreStale) {
   EXPECT_EQ(Read(root_, {f, {}}), "DAFSERR_STALE");
 }
 
-// Also while the file system makes other files of what is left of them.
+// Shows DAFS-4.1.4-10: also while the file system makes other files of what is left of them.
 TEST_F(StoreHandleTest, HandlesAreStaleWhileTheirInodesAreUsedAgain) {
   Start();
   std::filesystem::create_directory(Path("b"));
@@ -227,10 +228,13 @@ TEST_F(StoreHandleTest, DescriptorsStayBounded) {
   EXPECT_EQ(store_->open_count(), 0u);
 }
 
+// Shows DAFS-7-08
 TEST(StoreErrnoTest, EveryErrnoHasAStatus) {
   EXPECT_DAFS(kNoEnt, StatusFromErrno(ENOENT));
   EXPECT_DAFS(kNotEmpty, StatusFromErrno(ENOTEMPTY));
   EXPECT_DAFS(kDquot, StatusFromErrno(EDQUOT));
+  EXPECT_DAFS(kNoSpc, StatusFromErrno(ENOSPC));
+  EXPECT_DAFS(kFbig, StatusFromErrno(EFBIG));
   EXPECT_DAFS(kResource, StatusFromErrno(EMFILE));
   EXPECT_DAFS(kSymlink, StatusFromErrno(ELOOP));
   EXPECT_DAFS(kServerFault, StatusFromErrno(ENOTTY));

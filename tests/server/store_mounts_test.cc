@@ -38,8 +38,8 @@ class StoreMountsTest : public StoreTest {
     for (const char* dir : {"a/m", "a/n", "o"}) umount2(Path(dir).c_str(), MNT_DETACH);
     StoreTest::TearDown();
   }
-  bool MountTmpfs(const std::string& dir) {
-    return mount("tmpfs", Path(dir).c_str(), "tmpfs", 0, "mode=0777") == 0;
+  bool MountTmpfs(const std::string& dir, const char* options = "mode=0777") {
+    return mount("tmpfs", Path(dir).c_str(), "tmpfs", 0, options) == 0;
   }
 };
 
@@ -102,6 +102,39 @@ TEST_F(StoreMountsTest, HandlesOfMountedFileSystemsSurviveARestart) {
   Start();
   EXPECT_EQ(Attributes(f).object_size, 4u);  // found by its FSHandle alone
   EXPECT_EQ(Handle({"a", "m", "f"}), f);
+}
+
+// Shows DAFS-4.1.4-21
+TEST_F(StoreMountsTest, HandlesOfAFileSystemThatIsUnmountedAreStale) {
+  WriteFile(Path("a/m/f"), "in m");
+  Start();
+  const wire::FileHandle m = Handle({"a", "m"});
+  const wire::FileHandle f = Handle({"a", "m", "f"});
+  store_.reset();  // it keeps what it serves from being unmounted
+  Store::RestoreServerIdentity();
+  ASSERT_EQ(umount(Path("a/m").c_str()), 0);
+  Start();
+  wire::FileAttributes attributes;
+  for (const wire::FileHandle& gone : {m, f}) {
+    EXPECT_DAFS(kStale, store_->Getattr(root_, gone, wire::kFattrAll, &attributes));
+  }
+  EXPECT_NE(Handle({"a", "m"}), m);  // the directory that was covered
+}
+
+// Shows DAFS-7-08
+TEST_F(StoreMountsTest, AFullFileSystemAndAFileBeyondAllBoundsAreToldApart) {
+  umount(Path("a/n").c_str());
+  if (!MountTmpfs("a/n", "mode=0777,size=64k")) GTEST_SKIP() << "needs to mount tmpfs";
+  Start();
+  const Opened f = MustOpen(user_, CreateArgs(Handle({"a", "n"}), "f"));
+  EXPECT_DAFS(kFbig, Write(user_, f, UINT64_MAX - 100, "beyond"));
+  const std::string piece(32768, 'x');
+  DafsStatus status = DafsStatus::kOk;
+  for (uint64_t i = 0; i < 8 && status == DafsStatus::kOk; ++i) {
+    status = Write(user_, f, i * piece.size(), piece);
+  }
+  EXPECT_DAFS(kNoSpc, status);
+  EXPECT_OK(Close(user_, f));
 }
 
 TEST_F(StoreMountsTest, EverythingWorksOnATmpfs) {

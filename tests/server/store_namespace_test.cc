@@ -25,7 +25,9 @@ class StoreNamespaceTest : public StoreTest {
   }
 };
 
-// Shows DAFS-4.1.4-01, DAFS-4.1.4-02, DAFS-4.1.4-03, DAFS-6.5.12-01, DAFS-6.5.21-09
+// Shows DAFS-4.1.4-01, DAFS-4.1.4-02, DAFS-4.1.4-03, DAFS-4.1.4-04, DAFS-4.1.4-07, DAFS-6.5.12-01,
+// DAFS-6.5.21-09: what is exported of two places hangs under one root, and /deep, which is not
+// exported, leads to what is.
 TEST_F(StoreNamespaceTest, ThePseudoFileSystemLeadsToTheExports) {
   const wire::FileHandle root = Handle({});
   EXPECT_THAT(Names(root_, root), ElementsAre("a", "deep"));
@@ -223,7 +225,7 @@ TEST_F(StoreNamespaceTest, ANewDirectoryGetsItsAttributes) {
   EXPECT_DAFS(kInval, store_->Create(root_, args, &res));
 }
 
-// Shows DAFS-6.5.31-01, DAFS-6.5.31-02
+// Shows DAFS-6.5.31-01, DAFS-6.5.31-02, DAFS-6.5.31-03
 TEST_F(StoreNamespaceTest, ReadlinkGivesTheContentAsItIs) {
   wire::CreateArgs args;
   args.filehandle = A();

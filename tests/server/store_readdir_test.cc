@@ -156,7 +156,9 @@ TEST_F(StoreReaddirTest, AttributesOfEntriesAreThoseOfGetattr) {
   }
 }
 
-// Shows DAFS-6.1.6-06: a directory that may be read and not searched has names and no more.
+// Shows DAFS-6.1.6-06, DAFS-6.5.29-10, DAFS-6.5.29-11: a directory that may be read and not
+// searched has names and no more. There is no attribute that would say why (R36): that of the file
+// system does.
 TEST_F(StoreReaddirTest, AttributesThatCannotBeHadAreNotValid) {
   MakeFiles(2);
   Store::RestoreServerIdentity();
@@ -169,6 +171,9 @@ TEST_F(StoreReaddirTest, AttributesThatCannotBeHadAreNotValid) {
     EXPECT_EQ(entry.attributes.included, wire::kFattrAll);
     EXPECT_EQ(entry.attributes.valid, 0u);
   }
+  wire::FsAttributes fs;
+  ASSERT_OK(store_->GetFsattr(user_, A(), wire::kFsattrRdAttrError, &fs));
+  EXPECT_EQ(fs.rd_attr_error, static_cast<uint32_t>(DafsStatus::kAcces));
 }
 
 TEST_F(StoreReaddirTest, ThePseudoFileSystemIsListedInPages) {

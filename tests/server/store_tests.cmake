@@ -15,7 +15,9 @@ foreach(name
     open
     ranges
     posix
-    readdir)
+    readdir
+    state
+    walk)
   dafs_test(store_${name}_test SOURCES store_${name}_test.cc LIBS dafs_store)
 endforeach()
 dafs_test(acl_mapping_test SOURCES acl_mapping_test.cc LIBS dafs_store)
