@@ -404,7 +404,7 @@ TEST_F(StateIds, AreForTheSizeOnlyAndGoWithTheDescriptor) {
   ASSERT_EQ(created.error, 0);
   const uint64_t node = created.As<fuse_entry_out>().nodeid;
   const uint64_t fh = created.As<fuse_open_out>(sizeof(fuse_entry_out)).fh;
-  for (uint32_t what : {FATTR_MODE, FATTR_MTIME, FATTR_SIZE}) {
+  for (const uint32_t what : {uint32_t{FATTR_MODE}, uint32_t{FATTR_MTIME}, uint32_t{FATTR_SIZE}}) {
     fuse_setattr_in in = {};
     in.valid = what | FATTR_FH;
     in.fh = fh;
