@@ -135,8 +135,9 @@ DafsStatus Store::Setattr(const Caller& caller, const wire::FileHandle& filehand
       size_fd = file->DataFd(/*write=*/true, &error);
       if (size_fd == nullptr) return StatusFromErrno(error);
     }
-  } else if (resizes) {
-    STORE_RETURN_IF_NOT_OK(impl_->CheckDenied(KeyOf(filehandle), wire::kShareWrite));
+  }
+  if (resizes && size_fd == nullptr) {
+    STORE_RETURN_IF_NOT_OK(impl_->CheckDenied(KeyOf(filehandle), wire::kShareWrite, state_id));
   }
   if (impl_->grace.active()) {
     const bool io = resizes || file->is_regular();

@@ -71,10 +71,11 @@ bool StoreImpl::RevokeExpired(const ObjectKey& key) {
   return !expired.empty();
 }
 
-DafsStatus StoreImpl::CheckDenied(const ObjectKey& key, uint32_t access) {
+DafsStatus StoreImpl::CheckDenied(const ObjectKey& key, uint32_t access,
+                                  const wire::StateId& state_id) {
   DafsStatus status = DafsStatus::kOk;
   do {
-    status = opens.CheckDenied(key, access);
+    status = opens.CheckDenied(key, access, state_id);
   } while (status == DafsStatus::kDenied && RevokeExpired(key));
   return status;
 }

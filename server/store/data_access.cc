@@ -69,11 +69,11 @@ DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHand
     data->fd = data->file->DataFd(write, &error);
     return data->fd != nullptr ? DafsStatus::kOk : StatusFromErrno(error);
   }
-  // An open for writing alone may still read what its user may read: a client that writes part of
-  // a page needs the rest of it. One for reading alone never writes.
+  // An open for writing alone may still read what its user may read, and nobody denies: a client
+  // that writes part of a page needs the rest of it. One for reading alone never writes.
   if (has_state && write) return DafsStatus::kAcces;
   const uint32_t needed = write ? wire::kShareWrite : wire::kShareRead;
-  if (!has_state) STORE_RETURN_IF_NOT_OK(store.CheckDenied(KeyOf(filehandle), needed));
+  STORE_RETURN_IF_NOT_OK(store.CheckDenied(KeyOf(filehandle), needed, state_id));
   return OpenAsCaller(store, caller, needed, data);
 }
 

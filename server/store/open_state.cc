@@ -22,6 +22,10 @@ void OpenTable::Count(Holders& holders, const Record& record, int sign) {
   add(holders.keys, record.has_key);
 }
 
+uint64_t OpenTable::SerialOf(const wire::StateId& state_id) {
+  return wire::OpaqueToUint64(state_id) & ((uint64_t{1} << kSerialBits) - 1);
+}
+
 // What the client holds, for a later instance of the server. A count that is wrong by one for the
 // instant between two of these is wrong upwards.
 void OpenTable::Account(const Record& record, int sign) {
@@ -32,7 +36,8 @@ void OpenTable::Account(const Record& record, int sign) {
 }
 
 // The access and deny check first, then the share key (4.4.2). `others` leaves out the open that
-// the request would be merged into.
+// the request would be merged into; a key is the file's until all who came with it have closed it,
+// that open too.
 DafsStatus OpenTable::CheckConflict(const File& file, const Holders& others,
                                     const OpenRequest& request) {
   if (((request.access & wire::kShareRead) && others.deny_read > 0) ||
@@ -41,7 +46,8 @@ DafsStatus OpenTable::CheckConflict(const File& file, const Holders& others,
       ((request.deny & wire::kShareWrite) && others.writers > 0)) {
     return DafsStatus::kDenied;
   }
-  if (request.share_key.has_value() && others.keys > 0 && *request.share_key != file.share_key) {
+  if (request.share_key.has_value() && file.holders.keys > 0 &&
+      *request.share_key != file.share_key) {
     return DafsStatus::kKeyMismatch;
   }
   return DafsStatus::kOk;
@@ -135,7 +141,7 @@ DafsStatus OpenTable::FindRecord(const wire::ClientId& client_id, const wire::St
   const uint64_t value = wire::OpaqueToUint64(state_id);
   if (value >> kSerialBits > instance_) return DafsStatus::kBadStateId;
   if (value >> kSerialBits != instance_) return DafsStatus::kStaleStateId;
-  *serial = value & ((uint64_t{1} << kSerialBits) - 1);
+  *serial = SerialOf(state_id);
   auto it = records_.find(*serial);
   if (it == records_.end() && *serial <= last_serial_ && revoked_.contains(client_id)) {
     return DafsStatus::kExpired;
@@ -165,14 +171,17 @@ DafsStatus OpenTable::Find(const wire::ClientId& client_id, const wire::StateId&
   return DafsStatus::kOk;
 }
 
-DafsStatus OpenTable::CheckDenied(const ObjectKey& key, uint32_t access) const {
+DafsStatus OpenTable::CheckDenied(const ObjectKey& key, uint32_t access,
+                                  const wire::StateId& state_id) const {
   absl::ReaderMutexLock lock(&mutex_);
   if (deniers_ == 0) return DafsStatus::kOk;
   auto it = files_.find(key);
   if (it == files_.end()) return DafsStatus::kOk;
-  const Holders& holders = it->second.holders;
-  const bool denied = ((access & wire::kShareRead) && holders.deny_read > 0) ||
-                      ((access & wire::kShareWrite) && holders.deny_write > 0);
+  Holders others = it->second.holders;
+  const auto own = records_.find(SerialOf(state_id));
+  if (own != records_.end() && own->second.key == key) Count(others, own->second, -1);
+  const bool denied = ((access & wire::kShareRead) && others.deny_read > 0) ||
+                      ((access & wire::kShareWrite) && others.deny_write > 0);
   return denied ? DafsStatus::kDenied : DafsStatus::kOk;
 }
 

@@ -89,8 +89,10 @@ class OpenTable {
                         const ObjectKey& key, OpenRights* rights,
                         std::string* owner = nullptr) const;
 
-  // Whether I/O without a state id (`access`) meets a reservation: DENIED or OK.
-  wire::DafsStatus CheckDenied(const ObjectKey& key, uint32_t access) const;
+  // Whether I/O (`access`) to which no open entitles meets a reservation: DENIED or OK. `state_id`:
+  // the open it comes by all the same, whose own reservation is not in its way; zero for none.
+  wire::DafsStatus CheckDenied(const ObjectKey& key, uint32_t access,
+                               const wire::StateId& state_id) const;
 
   // Ends an open.
   wire::DafsStatus Close(const wire::ClientId& client_id, const wire::StateId& state_id,
@@ -160,6 +162,7 @@ class OpenTable {
   };
 
   wire::StateId StateIdOf(uint64_t serial) const;
+  static uint64_t SerialOf(const wire::StateId& state_id);
   bool IsSuperseded(const wire::ClientId& client_id, uint64_t serial, const ObjectKey& key) const
       ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   static void Count(Holders& holders, const Record& record, int sign);

@@ -180,8 +180,10 @@ class StoreImpl {
   wire::DafsStatus CloseOpen(const wire::ClientId& client_id, const wire::StateId& state_id,
                              const ObjectKey& key);
 
-  // Whether I/O without a state id meets a reservation of somebody whose lease has not run out.
-  wire::DafsStatus CheckDenied(const ObjectKey& key, uint32_t access);
+  // Whether I/O to which `state_id` (zero: none) does not entitle meets a reservation of somebody
+  // else, whose lease has not run out.
+  wire::DafsStatus CheckDenied(const ObjectKey& key, uint32_t access,
+                               const wire::StateId& state_id);
   // Takes everything from the clients whose lease has run out that have `key` open. Whether there
   // was any. No lock of a file is held.
   bool RevokeExpired(const ObjectKey& key);

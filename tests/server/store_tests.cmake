@@ -16,6 +16,7 @@ foreach(name
     ranges
     posix
     readdir
+    shares
     state
     walk)
   dafs_test(store_${name}_test SOURCES store_${name}_test.cc LIBS dafs_store)
