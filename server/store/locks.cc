@@ -159,6 +159,31 @@ DafsStatus LockFile(StoreImpl& store, const Caller& caller, const wire::LockArgs
   return DafsStatus::kOk;
 }
 
+// One LOCKT, as it would be without a lease.
+DafsStatus TestFile(StoreImpl& store, const Caller& caller, const wire::LocktArgs& args,
+                    Object& file, wire::LocktRes* res) {
+  *res = {};
+  const LockOwner owner{caller.client_id, args.owner};
+  const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
+  absl::MutexLock lock(&store.FileLock(file.key()));
+  if (auto conflict = store.locks.CheckHeld(file.key(), owner, range)) {
+    return Denied(*conflict, res);
+  }
+  if (range.is_flock()) return DafsStatus::kOk;  // which the kernel cannot test
+  // The owner's own locks are in the kernel too, and no conflict through his own description.
+  const KernelLock* kernel = store.locks.FindKernel(file.key(), owner);
+  int fd = kernel != nullptr ? kernel->ranges_fd() : -1;
+  std::shared_ptr<const Fd> any;
+  if (fd < 0) {
+    int error = 0;
+    any = file.DataFd(false, &error);
+    if (any == nullptr) return StatusFromErrno(error);
+    fd = any->get();
+  }
+  const std::optional<LockRange> local = TestKernelLock(fd, range);
+  return local ? Denied(LockTable::Conflict{LockOwner(), *local}, res) : DafsStatus::kOk;
+}
+
 }  // namespace
 
 DafsStatus Store::Lock(const Caller& caller, const wire::LockArgs& args, wire::LockRes* res) {
@@ -181,30 +206,15 @@ DafsStatus Store::Lock(const Caller& caller, const wire::LockArgs& args, wire::L
 }
 
 DafsStatus Store::Lockt(const Caller& caller, const wire::LocktArgs& args, wire::LocktRes* res) {
-  *res = {};
   ObjectRef file;
   STORE_RETURN_IF_NOT_OK(impl_->ResolveObject(caller, args.filehandle, DafsStatus::kIsDir, &file));
   if (file->is_dir()) return DafsStatus::kIsDir;
   if (!file->is_regular()) return DafsStatus::kInval;
-  const LockOwner owner{caller.client_id, args.owner};
-  const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
-  absl::MutexLock lock(&impl_->FileLock(file->key()));
-  if (auto conflict = impl_->locks.CheckHeld(file->key(), owner, range)) {
-    return Denied(*conflict, res);
-  }
-  if (range.is_flock()) return DafsStatus::kOk;  // which the kernel cannot test
-  // The owner's own locks are in the kernel too, and no conflict through his own description.
-  const KernelLock* kernel = impl_->locks.FindKernel(file->key(), owner);
-  int fd = kernel != nullptr ? kernel->ranges_fd() : -1;
-  std::shared_ptr<const Fd> any;
-  if (fd < 0) {
-    int error = 0;
-    any = file->DataFd(false, &error);
-    if (any == nullptr) return StatusFromErrno(error);
-    fd = any->get();
-  }
-  const std::optional<LockRange> local = TestKernelLock(fd, range);
-  return local ? Denied(LockTable::Conflict{LockOwner(), *local}, res) : DafsStatus::kOk;
+  DafsStatus status = DafsStatus::kOk;
+  do {
+    status = TestFile(*impl_, caller, args, *file, res);
+  } while (status == DafsStatus::kDenied && impl_->RevokeExpired(file->key()));
+  return status;
 }
 
 DafsStatus Store::Locku(const Caller& caller, const wire::LockuArgs& args) {

@@ -60,6 +60,10 @@ void Removal::Done(bool removed) {
   }
 }
 
+void RevokeForRemoval(StoreImpl& store, const ObjectKey& key, bool check_open) {
+  if (store.opens.CheckRemoval(key, check_open) != DafsStatus::kOk) store.RevokeExpired(key);
+}
+
 wire::FileHandle HandleOf(StoreImpl& store, const ObjectKey& key) {
   ObjectRef object = store.cache.Find(key);
   return object != nullptr ? object->handle() : store.mac.Seal(key);
@@ -86,9 +90,11 @@ DafsStatus Store::Remove(const Caller& caller, const wire::RemoveArgs& args, wir
   const NameGuard guard = impl_->GuardName(*directory, args.target);
   ObjectKey key;
   STORE_RETURN_IF_NOT_OK(KeyOfName(*impl_, *directory, args.target, &key));
+  const bool check_open = args.remove_mode == wire::RemoveMode::kCheckOpen;
+  RevokeForRemoval(*impl_, key, check_open);
   absl::MutexLock lock(&impl_->FileLock(key));
   Removal removal(*impl_, caller, key);
-  STORE_RETURN_IF_NOT_OK(removal.Prepare(args.remove_mode == wire::RemoveMode::kCheckOpen));
+  STORE_RETURN_IF_NOT_OK(removal.Prepare(check_open));
   ChangeProbe probe(*directory, caller.recent);
   if (Operation* operation = caller.operation) {
     operation->Begin(directory->handle(), args.target, probe.before(), HandleOf(*impl_, key));

@@ -34,6 +34,10 @@ class Removal {
   bool linked_ = false;
 };
 
+// Before a removal of a file that an open stands in the way of: what clients have of it whose lease
+// has run out is taken from them. No lock of a file is held.
+void RevokeForRemoval(StoreImpl& store, const ObjectKey& key, bool check_open);
+
 // The handle of what has `key`. A new MAC costs as much as a system call.
 wire::FileHandle HandleOf(StoreImpl& store, const ObjectKey& key);
 

@@ -40,6 +40,7 @@ DafsStatus RenameName(StoreImpl& store, const Caller& caller, const wire::Rename
   const DafsStatus existing = KeyOfName(store, *target, args.newname, &other);
   // Two names of one object: the kernel does nothing (6.5.34-04), so nothing is replaced.
   const bool replaces = args.flags == 0 && existing == DafsStatus::kOk && other != moved;
+  if (replaces) RevokeForRemoval(store, other, /*check_open=*/false);
 
   absl::MutexLock lock(&store.FileLock(replaces ? other : moved));
   Removal removal(store, caller, other);

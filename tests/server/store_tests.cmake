@@ -2,6 +2,7 @@
 foreach(name
     acl
     attributes
+    courtesy
     data
     export
     failures
