@@ -78,6 +78,9 @@ DafsStatus Overwrite(std::span<const iovec> from, uint64_t offset, std::string& 
   return DafsStatus::kOk;
 }
 
+// fsync(2) takes a descriptor, and those of devices and links are not the file system's.
+bool CanBeSynced(const Object& object) { return object.is_regular() || object.is_dir(); }
+
 ReadResult CopyOut(const std::string& value, uint64_t offset, std::span<const iovec> into) {
   ReadResult result;
   uint64_t at = std::min<uint64_t>(offset, value.size());
@@ -211,7 +214,8 @@ ReadResult NamedAttributes::Readv(const Caller& caller, const wire::FileHandle& 
 // whatever was asked for; COMMIT makes it so afterwards.
 DafsStatus NamedAttributes::Write(const Caller& caller, const wire::FileHandle& filehandle,
                                   const wire::StateId& state_id, uint64_t offset,
-                                  std::span<const iovec> from, wire::StableHow, WriteResult* res) {
+                                  std::span<const iovec> from, wire::StableHow stable_how,
+                                  WriteResult* res) {
   res->committed = wire::StableHow::kUnstable;
   if (const FileSystem* fs = store_.mounts->FindByFsHandle(filehandle.fshandle)) {
     res->verifier = store_.write_verifier->Of(*fs);
@@ -225,6 +229,10 @@ DafsStatus NamedAttributes::Write(const Caller& caller, const wire::FileHandle& 
     STORE_RETURN_IF_NOT_OK(ResolveAttribute(caller, filehandle, &target));
     STORE_RETURN_IF_NOT_OK(
         Modify(target, [&](std::string& value) { return Overwrite(from, offset, value); }));
+    if (stable_how != wire::StableHow::kUnstable && CanBeSynced(*target.object)) {
+      STORE_RETURN_IF_NOT_OK(Sync(*target.object));
+      res->committed = stable_how;
+    }
   }
   uint64_t total = 0;
   for (const iovec& v : from) total += v.iov_len;
@@ -237,9 +245,12 @@ DafsStatus NamedAttributes::Commit(const Caller& caller, const wire::CommitArgs&
   Target target;
   STORE_RETURN_IF_NOT_OK(Resolve(caller, args.filehandle, &target));
   res->writeverf = store_.write_verifier->Of(target.object->fs());
-  if (!target.object->is_regular() && !target.object->is_dir()) return DafsStatus::kOk;
+  return CanBeSynced(*target.object) ? Sync(*target.object) : DafsStatus::kOk;
+}
+
+DafsStatus NamedAttributes::Sync(const Object& object) {
   ScopedPrivilege privilege;
-  const Fd fd(open(FdPath(target.object->path_fd()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const Fd fd(open(FdPath(object.path_fd()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.ok()) return StatusFromErrno();
   if (fsync(fd.get()) != 0) {  // may have told of the loss of the file's own data
     const int error = errno;

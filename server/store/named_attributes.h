@@ -88,6 +88,8 @@ class NamedAttributes {
   // One change of a value outside of any open: read, changed, set.
   wire::DafsStatus Modify(const Target& target,
                           absl::FunctionRef<wire::DafsStatus(std::string&)> change);
+  // Makes what was set safe, and all else of the object.
+  wire::DafsStatus Sync(const Object& object);
   // A change of the value as an open sees it; one that fails spoils the open.
   wire::DafsStatus ModifyOpen(const Caller& caller, const wire::FileHandle& filehandle,
                               const wire::StateId& state_id,

@@ -194,6 +194,34 @@ TEST_F(NamedAttributesTest, WithoutStateIdAChangeIsAtOnce) {
   EXPECT_DAFS(kInval, store_->Setattr(root_, handle, {}, size, &set));
 }
 
+// Shows DAFS-6.5.38-05, DAFS-6.5.38-06: such a change is as stable as it was asked to be.
+TEST_F(NamedAttributesTest, WithoutStateIdAChangeIsStable) {
+  ASSERT_OK(Set(root_, "user.value", "0123"));
+  wire::FileHandle handle;
+  ASSERT_OK(Lookup(root_, directory_, "user.value", &handle));
+  using wire::StableHow;
+  for (StableHow how : {StableHow::kUnstable, StableHow::kDataSync, StableHow::kFileSync}) {
+    WriteResult res;
+    ASSERT_OK(Write(root_, {handle, {}}, 0, "abcd", how, &res));
+    EXPECT_EQ(res.committed, how);
+    EXPECT_EQ(res.count, 4u);
+  }
+}
+
+// Shows DAFS-6.5.24-26: share keys are for files.
+TEST_F(NamedAttributesTest, ReservationsAreNotSupported) {
+  ASSERT_OK(Set(root_, "user.value", "0123"));
+  wire::OpenArgs args = OpenArgs(directory_, "user.value", wire::kShareRead);
+  wire::OpenRes res;
+  args.share_key_type = wire::ShareKeyType::kBoth;
+  args.share_key = 7;
+  EXPECT_DAFS(kNotSupp, store_->Open(root_, args, &res));
+  args.share_key_type = wire::ShareKeyType::kNone;  // then the key means nothing
+  EXPECT_OK(Close(root_, MustOpen(root_, args)));
+  args.share_deny = wire::kShareRead;
+  EXPECT_DAFS(kNotSupp, store_->Open(root_, args, &res));
+}
+
 // The kernel decides, by who the caller is.
 TEST_F(NamedAttributesTest, RightsAreThoseOfTheCaller) {
   Store::RestoreServerIdentity();
