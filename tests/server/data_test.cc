@@ -67,7 +67,7 @@ class DataTest : public ServerTest,
   wire::StateId state_id_;
 };
 
-// Shows DAFS-3.2.3.2.2-02 (the inline half), DAFS-3.2.6.4.1-02; R84, R85.
+// Shows DAFS-3.2.3.2.2-02 (the inline half), DAFS-3.2.6.4.1-02, DAFS-4.2.1.1-01; R84, R85.
 TEST_P(DataTest, InlineWritesAndReads) {
   const std::string data = Pattern(50001);
   wire::WriteInlineArgs write;
@@ -114,7 +114,8 @@ TEST_P(DataTest, InlineWritesAndReads) {
 }
 
 // Shows DAFS-3.2.3.2-01, DAFS-3.2.3.2.1-01, DAFS-3.2.3.2.2-01, DAFS-3.2.4-01, DAFS-3.2.5-02; WIRE
-// 10.1: a list of buffers is one byte string, values straddle, nothing beyond is touched.
+// 10.1: a list of buffers is one byte string, values straddle, nothing beyond is touched. Shows
+// FAST03-2-01: few pieces are written without waiting for it, and are there with the response.
 TEST_P(DataTest, DirectTransfersStraddleBuffersOfAnyShape) {
   const std::string data = Pattern(700001);
   DirectMemory memory = client_->NewMemory(1 << 20, dat::Access::kRemoteBoth);

@@ -225,7 +225,8 @@ TEST_F(StoreAttributesTest, AccessAsksTheKernelForTheCaller) {
   EXPECT_EQ(res.supported, wire::kAccessRead);
 }
 
-// Shows DAFS-6.1.6-01, DAFS-6.1.6-09, DAFS-6.1.6-13, DAFS-6.5.15-01, DAFS-6.1.6-05, DAFS-4.1.4-23
+// Shows DAFS-6.1.6-01, DAFS-6.1.6-09, DAFS-6.1.6-13, DAFS-6.5.15-01, DAFS-6.1.6-05, DAFS-4.1.4-23,
+// DAFS-4.4.1.2-53
 TEST_F(StoreAttributesTest, FsattrTellsWhatStatfsTells) {
   wire::FsAttributes a;
   ASSERT_OK(store_->GetFsattr(user_, A(), UINT64_MAX, &a));

@@ -194,6 +194,23 @@ TEST_F(StoreDataTest, AFailedAppendRestoresTheSize) {
   EXPECT_EQ(res.offset, 1000u);
 }
 
+// Shows DAFS-6.5.38-02, DAFS-6.5.38-03: of a write the part that fits is written.
+TEST_F(StoreDataTest, AWriteThatFitsOnlyInPartTellsHowMuch) {
+  const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit old;
+  getrlimit(RLIMIT_FSIZE, &old);
+  const rlimit limit = {5000, old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  WriteResult res;
+  EXPECT_OK(Write(user_, f, 1000, std::string(8000, 'y'), StableHow::kUnstable, &res));
+  EXPECT_EQ(res.count, 4000u);
+  EXPECT_DAFS(kFbig, Write(user_, f, 5000, std::string(4000, 'y'), StableHow::kUnstable, &res));
+  setrlimit(RLIMIT_FSIZE, &old);
+  std::signal(SIGXFSZ, before);
+  EXPECT_EQ(Read(user_, f, 0, 10000), std::string(1000, '\0') + std::string(4000, 'y'));
+}
+
 // Shows DAFS-6.5.8-01, DAFS-6.5.8-03, DAFS-6.5.8-04, DAFS-6.5.8-05, DAFS-6.5.38-08
 TEST_F(StoreDataTest, CommitTellsTheVerifierWhichChangesWhenDataMayBeLost) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));

@@ -286,7 +286,7 @@ TEST_F(StoreOpenTest, StateIdsBelongToOneClientAndFileAndInstance) {
   EXPECT_EQ(Read(user_, g), "DAFSERR_STALE_STATEID");
 }
 
-// Shows DAFS-4.4.1.2-09, DAFS-4.4.1.2-10
+// Shows DAFS-4.4.1.2-09, DAFS-4.4.1.2-10, DAFS-4.4.1.2-11: a closed open leaves nothing behind.
 TEST_F(StoreOpenTest, AStateIdIsOldOnceItsOwnerHasAnother) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0666));
   ASSERT_OK(Close(user_, f));
@@ -360,8 +360,6 @@ TEST_F(StoreOpenTest, OpensOfOneOwnerAreMergedAndDowngraded) {
   EXPECT_DAFS(kBadStateId, Close(user_, first));
 }
 
-// Shows DAFS-4.4.2-01, DAFS-4.4.2-02, DAFS-4.4.2-03, DAFS-4.4.2-04, DAFS-4.4.2-05, DAFS-6.5.26-04,
-// DAFS-6.5.26-05
 TEST_F(StoreOpenTest, ATruncatingOpenThatFailsTakesBackOnlyWhatItHasAdded) {
   std::ofstream(Path("a/f")) << "hello";
   chmod(Path("a/f").c_str(), 0644);  // root's: the user may only read
@@ -391,6 +389,8 @@ TEST_F(StoreOpenTest, ATruncatingOpenThatFailsTakesBackOnlyWhatItHasAdded) {
   EXPECT_EQ(store_->open_count(), 0u);
 }
 
+// Shows DAFS-4.4.2-01, DAFS-4.4.2-02, DAFS-4.4.2-03, DAFS-4.4.2-04, DAFS-4.4.2-05, DAFS-6.5.26-04,
+// DAFS-6.5.26-05
 TEST_F(StoreOpenTest, ShareKeysAdmitThoseWhoHaveThem) {
   const auto with_key = [&](const std::string& owner, uint64_t key) {
     wire::OpenArgs args = CreateArgs(A(), "f", 0666);

@@ -19,6 +19,7 @@ foreach(name
     readdir
     shares
     state
+    supported
     walk)
   dafs_test(store_${name}_test SOURCES store_${name}_test.cc LIBS dafs_store)
 endforeach()

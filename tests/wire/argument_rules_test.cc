@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <set>
 
 #include "wire/name_check.h"
 #include "wire/status.h"
@@ -86,6 +87,23 @@ TEST(ArgumentRulesTest, ShareValues) {
   args.share_access = 4;
   args.share_deny = 0;
   EXPECT_EQ(CheckRules(args), kInval);
+}
+
+// WIRE 5.2, column "Set". Shows DAFS-6.1.5-08, DAFS-6.1.5-15, DAFS-6.1.5-21
+TEST(ArgumentRulesTest, AttributesThatAClientCanSet) {
+  // ARCHIVE, HIDDEN, SYSTEM, MODE, OBJECT_SIZE, TIME_ACCESS_SET, TIME_BACKUP, TIME_CREATE,
+  // TIME_METADATA, TIME_MODIFY_SET, ACL, MIME_TYPE, OWNER, OWNER_GROUP.
+  const std::set<int> settable = {2, 3, 4, 6, 9, 13, 14, 15, 17, 19, 22, 23, 24, 25};
+  for (int number = 1; number <= 25; ++number) {
+    SetattrInlineArgs setattr;
+    setattr.obj_attributes.set(uint64_t{1} << (number - 1));
+    EXPECT_EQ(CheckRules(setattr), settable.contains(number) ? kOk : kInval) << number;
+    CreateArgs create;
+    create.component = "d";
+    create.obj_type = ObjectType::kDir;
+    create.attr = setattr.obj_attributes;
+    EXPECT_EQ(CheckRules(create), CheckRules(setattr)) << number;
+  }
 }
 
 TEST(ArgumentRulesTest, AnAllocationHasALength) {
