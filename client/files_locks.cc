@@ -210,9 +210,15 @@ dat::Task<absl::Status> Files::Unlock(const Identity& who, const LockOwner& owne
   Call<wire::LockuArgs> call;
   call.args = UnlockArgs(owner.file, owner.state_id, first, last);
   CallBase* const chain[] = {&call};
+  const std::vector<LockRange> before = client_.locks().HeldBy(owner.file, owner.state_id);
   const bool held = client_.locks().Release(owner, first, last);
   dat::Task<absl::Status> task = RunAll(&who, chain, "unlock");
   absl::Status status = co_await task;
+  if (wire::DafsFromStatus(status) == DafsStatus::kLockRange) {
+    // A server that does not split locks (4.4.1.2) has given up nothing.
+    for (const LockRange& range : before) client_.locks().Granted(owner, range);
+    co_return status;
+  }
   if (held) client_.locks().Wake(owner.file, {{first, last, true}});
   co_return status;
 }
@@ -280,6 +286,15 @@ dat::Task<void> Files::UnlockBeforeClose(const Identity& who, const wire::FileHa
   }
   dat::Task<absl::Status> task = Run(&who, chain);
   absl::Status ignored = co_await task;
+  // A server that takes locks back only as they were given.
+  if (records.status != DafsStatus::kLockRange) co_return;
+  for (const LockRange& range : held) {
+    Call<wire::LockuArgs> one;
+    one.args = UnlockArgs(file, state_id, range.first, range.last);
+    CallBase* const alone[] = {&one};
+    dat::Task<absl::Status> unlocking = Run(&who, alone);
+    ignored = co_await unlocking;
+  }
 }
 
 }  // namespace dafs::client
