@@ -15,6 +15,7 @@ constexpr uint32_t kLeastMessage = 1024;      // WIRE 11.3
 constexpr uint32_t kMostMessage = 1u << 20;   // ours: a slot's buffers are registered memory
 constexpr uint32_t kMostRequests = 1024;      // ours, as above
 constexpr size_t kMostClientIdString = 1024;  // WIRE 7
+constexpr absl::Duration kDefaultLease = absl::Seconds(60);  // before the server has told its own
 
 absl::Status CheckRange(std::string_view what, uint64_t value, uint64_t least, uint64_t most) {
   if (value >= least && value <= most) return absl::OkStatus();
@@ -71,6 +72,23 @@ void Client::AddWorker(Files* files) {
 void Client::RemoveWorker(Files* files) {
   absl::MutexLock lock(&mutex_);
   std::erase(workers_, files);
+}
+
+absl::Duration Client::lease() const {
+  const uint64_t seconds = limits_.lease_seconds.load(std::memory_order_relaxed);
+  return seconds > 0 ? absl::Seconds(static_cast<int64_t>(seconds)) : kDefaultLease;
+}
+
+void Client::NoteActivity(absl::Time sent, absl::Time answered) {
+  const int64_t time = absl::ToUnixNanos(sent);
+  int64_t before = last_activity_.load(std::memory_order_relaxed);
+  // The one before may have renewed the leases when it was sent, and this one not before now.
+  if (before != 0 && answered - absl::FromUnixNanos(before) > lease()) {
+    lapsed_.store(true, std::memory_order_relaxed);
+  }
+  while (before < time &&
+         !last_activity_.compare_exchange_weak(before, time, std::memory_order_relaxed)) {
+  }
 }
 
 }  // namespace dafs::client

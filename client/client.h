@@ -143,14 +143,17 @@ class Client {
     for (Files* files : workers_) visit(*files);
   }
 
-  // When a response last came on any session: what renews the client's leases (4.5). Loop::Now()
-  // of any loop, in nanoseconds; an atomic that publishes nothing but itself.
-  void NoteActivity(absl::Time now) {
-    last_activity_.store(absl::ToUnixNanos(now), std::memory_order_relaxed);
-  }
+  // A request that was sent at `sent` was answered, on any session: at some time in between the
+  // server renewed the client's leases (4.4.1.2). Loop::Now() of any loop.
+  void NoteActivity(absl::Time sent, absl::Time answered);
+  // When the latest of these was sent: till then at least the leases were good.
   absl::Time last_activity() const {
     return absl::FromUnixNanos(last_activity_.load(std::memory_order_relaxed));
   }
+  // How long a lease is, as far as is known.
+  absl::Duration lease() const;
+  // Whether the leases may have run out, and been there again, since this was asked last.
+  bool TakeLapse() { return lapsed_.exchange(false, std::memory_order_relaxed); }
 
  private:
   explicit Client(ClientOptions options);
@@ -162,7 +165,9 @@ class Client {
   Limits limits_;
   Locks locks_;
   RootHandle root_;
-  std::atomic<int64_t> last_activity_{0};
+  // Both publish nothing but themselves.
+  std::atomic<int64_t> last_activity_{0};  // nanoseconds
+  std::atomic<bool> lapsed_{false};
   absl::Mutex mutex_;
   std::vector<Files*> workers_ ABSL_GUARDED_BY(mutex_);
 };

@@ -20,7 +20,6 @@
 namespace dafs::client {
 namespace {
 
-constexpr absl::Duration kDefaultLease = absl::Seconds(60);  // before the server has told its own
 constexpr absl::Duration kLongestGather = absl::Seconds(1);  // for the workers' reports
 
 // Reports on their way from the workers. Owned by the keeper, while it waits for them, and by what
@@ -73,16 +72,14 @@ class LeaseKeeper::Impl {
   dat::Task<void> Keep() {
     bool warned = false;
     for (;;) {
-      const uint64_t seconds = client_.limits().lease_seconds.load(std::memory_order_relaxed);
-      const absl::Duration lease =
-          seconds > 0 ? absl::Seconds(static_cast<int64_t>(seconds)) : kDefaultLease;
+      const absl::Duration lease = client_.lease();
       // Three tries within a lease.
       const absl::Duration period = std::max(lease / 3, absl::Milliseconds(200));
-      absl::Duration quiet = dat::Loop::Now() - client_.last_activity();
-      if (warned && quiet < period) {
+      if (client_.TakeLapse()) {
         warned = false;
         ValidateLocks();
       }
+      absl::Duration quiet = dat::Loop::Now() - client_.last_activity();
       dat::Task<absl::Status> pause =
           connection_->Pause(std::clamp(period - quiet, absl::Milliseconds(100), period));
       absl::Status status = co_await pause;

@@ -184,6 +184,7 @@ class Session final : public dat::Pollable {
   void Handle(const dat::Completion& completion);
   void HandleMessage(size_t index, uint32_t size_bytes);
   absl::StatusOr<Slot*> Match(const wire::ResponseHeader& header);
+  void NoteRenewal(const Slot& slot, wire::DafsStatus status);
   absl::Status Deliver(Slot& slot, std::span<const std::byte> message,
                        const wire::ResponseHeader& header, bool damaged);
   void Fail(absl::Status why);

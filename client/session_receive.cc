@@ -12,6 +12,12 @@
 #include "wire/status_macros.h"
 
 namespace dafs::client {
+namespace {
+
+// Leases are longer; not for every answer, since all workers' sessions write to one place.
+constexpr absl::Duration kNoteEvery = absl::Milliseconds(100);
+
+}  // namespace
 
 absl::Status Session::PostReceive(size_t index) {
   std::byte* at = memory_.data() + slots_.size() * send_bytes_ + index * receive_bytes_;
@@ -73,10 +79,6 @@ void Session::Handle(const dat::Completion& completion) {
 
 void Session::HandleMessage(size_t index, uint32_t size_bytes) {
   last_heard_ = dat::Loop::Now();
-  if (last_heard_ - last_noted_ >= absl::Seconds(1)) {
-    last_noted_ = last_heard_;
-    client_.NoteActivity(last_heard_);
-  }
   std::byte* at = memory_.data() + slots_.size() * send_bytes_ + index * receive_bytes_;
   std::span<const std::byte> message(at, size_bytes);
   auto decoded = wire::DecodeResponseHeader(message, negotiated_.order);
@@ -89,9 +91,12 @@ void Session::HandleMessage(size_t index, uint32_t size_bytes) {
                  wire::MessageChecksum(message, negotiated_.order) != header.message_checksum;
   absl::StatusOr<Slot*> slot = Match(header);
   if (!slot.ok()) return Fail(slot.status());
+  if (!damaged) {
+    NoteRenewal(**slot, header.status);
+    target_nreq_ = std::max<uint32_t>(header.target_nreq, 1);
+  }
   // WIRE 11.5: an increase holds at once, a decrease by one a response. What a damaged one said is
   // not known: the server may have taken a credit back with it, and the next tells of one more.
-  if (!damaged) target_nreq_ = std::max<uint32_t>(header.target_nreq, 1);
   nreq_ = std::max(nreq_ - 1, damaged ? 1 : target_nreq_);
   // These go last: the one may resume who waits for a buffer, the other is the end of an I/O.
   BufferPin pin = std::move((*slot)->pin);
@@ -109,6 +114,14 @@ void Session::HandleMessage(size_t index, uint32_t size_bytes) {
                         ? absl::UnavailableError(absl::StrCat(NamesOf(exchange->chain),
                                                               ": answer with a wrong checksum"))
                         : absl::OkStatus());
+}
+
+// 4.4.1.2: the server renewed the leases when the request came, which was after it was sent; of a
+// refusal as EXPIRED that is not to be assumed.
+void Session::NoteRenewal(const Slot& slot, wire::DafsStatus status) {
+  if (status == wire::DafsStatus::kExpired || last_heard_ - last_noted_ < kNoteEvery) return;
+  last_noted_ = last_heard_;
+  client_.NoteActivity(slot.posted, last_heard_);
 }
 
 // The request that `header` answers. Spec: 6.1.3: stream_id, seq_number and analyzer are the

@@ -30,10 +30,12 @@ class LeaseKeeperTest : public ServerTest {
     return answer.ok() ? *answer : "";
   }
 
-  void StartAll() {
+  // `lease_seconds`: as if the server had said so; 0: what it has said.
+  void StartAll(uint64_t lease_seconds = 0) {
     ClientOptions options = Options();
     options.mount_point = "/mnt/here";
     StartClient(std::move(options));
+    if (lease_seconds != 0) client_->limits().lease_seconds = lease_seconds;
     LeaseKeeperOptions keeper_options;
     keeper_options.socket_directory = base_ + "/run";
     auto keeper = LeaseKeeper::Start(*client_, keeper_options);
@@ -72,7 +74,7 @@ TEST_F(LeaseKeeperTest, RenewsLeasesOnlyInSilence) {
   // Busy for a lease and a half: the control session is not even opened.
   const absl::Time busy_until = dat::Loop::Now() + absl::Milliseconds(1500);
   while (dat::Loop::Now() < busy_until) {
-    client_->NoteActivity(dat::Loop::Now());
+    client_->NoteActivity(dat::Loop::Now(), dat::Loop::Now());
     loop_->RunOnce(absl::Milliseconds(20));
   }
   EXPECT_EQ(server_->connections(), 1u);
@@ -102,6 +104,23 @@ TEST_F(LeaseKeeperTest, LocksAreAskedAboutAfterASilence) {
   auto reads = [this] { return files_->Report().totals[wire::Proc::kReadInline].calls; };
   EXPECT_EQ(reads(), 0u);
   StartServer();
+  const absl::Time deadline = dat::Loop::Now() + absl::Seconds(30);
+  while (reads() == 0 && dat::Loop::Now() < deadline) loop_->RunOnce(absl::Milliseconds(20));
+  EXPECT_EQ(reads(), 1u);
+}
+
+// Shows DAFS-4.4.1.2-38: also when nobody looked while nothing was heard.
+TEST_F(LeaseKeeperTest, LocksAreAskedAboutAfterASilenceThatNobodySaw) {
+  MakeLocal("f", "content");
+  StartAll(1);
+  absl::StatusOr<OpenFile> file = Await(files_->Open(root_user_, ToOpen("f")));
+  ASSERT_STATUS_OK(file);
+  const LockOwner owner{file->handle, file->state_id, 1};
+  ASSERT_STATUS_OK(Await(files_->Lock(root_user_, owner, {0, 9, false})));
+  // As if the answer to what was sent just now came so much later.
+  const absl::Time sent = dat::Loop::Now();
+  client_->NoteActivity(sent, sent + absl::Seconds(2));
+  auto reads = [this] { return files_->Report().totals[wire::Proc::kReadInline].calls; };
   const absl::Time deadline = dat::Loop::Now() + absl::Seconds(30);
   while (reads() == 0 && dat::Loop::Now() < deadline) loop_->RunOnce(absl::Milliseconds(20));
   EXPECT_EQ(reads(), 1u);

@@ -1,0 +1,221 @@
+// What the client asks for, and how, where the protocol leaves it a choice: rights, reservations,
+// inline data, what is to be safe. Spec: 4.2.1.1, 4.4.1.2, 6.5.2, 6.5.8, 6.5.38.
+#include <cstring>
+#include <utility>
+
+#include "tests/client/scripted_fixture.h"
+
+namespace dafs::client::testing {
+namespace {
+
+using wire::DafsStatus;
+using wire::Proc;
+
+class RequestsTest : public ScriptedTest {
+ protected:
+  OpenFile Open() {
+    OpenRequest request;
+    request.name = "f";
+    request.owner = "owner";
+    request.share_access = wire::kShareBoth;
+    absl::StatusOr<OpenFile> file = Await(files_->Open(who_, request));
+    EXPECT_OK(file);
+    return file.ok() ? *file : OpenFile();
+  }
+  void Write(const OpenFile& file, uint64_t offset, uint32_t size, wire::StableHow how) {
+    BufferLease lease = files_->buffers().TryAcquire(BufferUse::kWriteSource, size);
+    for (uint32_t i = 0; i < size; ++i) lease.payload()[i] = ScriptedByte(offset + i);
+    absl::StatusOr<WriteResult> written =
+        Await(files_->Write(who_, file.handle, file.state_id, offset, lease, 0, size, how));
+    ASSERT_OK(written);
+    EXPECT_EQ(written->count, size);
+  }
+  // The COMMITs that come, which a correct server answers.
+  void NoteCommits() {
+    server_.script = [this](ScriptedConnection&, const Request& request) {
+      if (request.header.procedure == Proc::kCommit) {
+        commits_.push_back(request.Decode<wire::CommitArgs>());
+      }
+      return false;
+    };
+  }
+  std::vector<wire::CommitArgs> commits_;
+};
+
+// Shows DAFS-6.5.2-03: what ACCESS said is not kept for the next time, nor believed against what
+// the server says when it is done.
+TEST_F(RequestsTest, WhatAccessSaidIsAskedAgain) {
+  MakeFiles();
+  wire::AccessRes says;
+  server_.script = [&](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure == Proc::kOpen) {
+      c.Refuse(request, DafsStatus::kAcces);
+      return true;
+    }
+    if (request.header.procedure != Proc::kAccess) return false;
+    c.Answer(request, says);
+    return true;
+  };
+  const wire::FileHandle file;
+  says = {wire::kAccessRead, wire::kAccessRead};
+  EXPECT_EQ(*Await(files_->Access(who_, file, wire::kAccessRead)), wire::kAccessRead);
+  OpenRequest request;
+  request.name = "f";
+  request.owner = "owner";
+  const absl::Status refused = Await(files_->Open(who_, request)).status();
+  EXPECT_EQ(wire::DafsFromStatus(refused), DafsStatus::kAcces);
+  says.access = 0;
+  EXPECT_EQ(*Await(files_->Access(who_, file, wire::kAccessRead)), 0u);
+  EXPECT_EQ(server_.Count(Proc::kAccess), 2);
+}
+
+// Shows DAFS-6.5.2-06: whether a file may be used OPEN tells.
+TEST_F(RequestsTest, AFileIsOpenedWithoutAskingForRights) {
+  MakeFiles();
+  const OpenFile file = Open();
+  Write(file, 0, 100, wire::StableHow::kUnstable);
+  EXPECT_EQ(server_.Count(Proc::kOpen), 1);
+  EXPECT_EQ(server_.Count(Proc::kAccess), 0);
+}
+
+// Shows DAFS-6.5.2-07
+TEST_F(RequestsTest, AccessIsAskedWithTheCredentialsOfWhomItIsAbout) {
+  MakeFiles();
+  std::vector<Identity> registered;
+  server_.script = [&](ScriptedConnection&, const Request& request) {
+    if (request.header.procedure == Proc::kRegisterCred) {
+      const auto args = request.Decode<wire::RegisterCredArgs>();
+      Identity& one = registered.emplace_back();
+      one.uid = static_cast<uint32_t>(args.uid);
+      one.gid = static_cast<uint32_t>(args.gid);
+      for (int32_t group : args.groups) one.groups.push_back(static_cast<uint32_t>(group));
+    }
+    return false;
+  };
+  const Identity other{1001, 101, {7, 8}};
+  for (const Identity& who : {who_, other, who_}) {
+    ASSERT_OK(Await(files_->Access(who, wire::FileHandle(), wire::kAccessRead)));
+  }
+  EXPECT_EQ(registered, (std::vector<Identity>{who_, other}));
+  std::vector<wire::CredHandle> used;
+  for (const ScriptedServer::Seen& seen : server_.log) {
+    if (seen.proc == Proc::kAccess) used.push_back(seen.cred);
+  }
+  ASSERT_EQ(used.size(), 3u);
+  EXPECT_FALSE(used[0].is_zero());
+  EXPECT_FALSE(used[1].is_zero());
+  EXPECT_NE(used[0], used[1]);
+  EXPECT_EQ(used[0], used[2]);
+}
+
+// Shows DAFS-4.4.1.2-44: nothing is denied to others that was not asked for.
+TEST_F(RequestsTest, AnOpenDeniesNothingByItself) {
+  MakeFiles();
+  std::vector<wire::OpenArgs> opens;
+  server_.script = [&](ScriptedConnection&, const Request& request) {
+    if (request.header.procedure == Proc::kOpen) {
+      opens.push_back(request.Decode<wire::OpenArgs>());
+    }
+    return false;
+  };
+  const OpenFile file = Open();
+  server_.Restart();
+  Write(file, 0, 100, wire::StableHow::kFileSync);
+  ASSERT_EQ(opens.size(), 2u);
+  EXPECT_EQ(opens[1].claim_type, wire::OpenClaimType::kPrevious);
+  for (const wire::OpenArgs& open : opens) {
+    EXPECT_EQ(open.share_deny, wire::kShareDenyNone);
+    EXPECT_EQ(open.delete_disp, wire::OpenDeleteDisp::kDontCare);
+    EXPECT_EQ(open.share_key_type, wire::ShareKeyType::kNone);
+  }
+}
+
+// Shows DAFS-4.2.1.1-02: also at a server that has a place for padded data.
+TEST_F(RequestsTest, InlineDataStandsBehindTheHeaderAndIsSaidToBeThere) {
+  server_.script = [](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kClientConnectAuth) return false;
+    const auto args = request.Decode<wire::ClientConnectAuthArgs>();
+    wire::ClientConnectAuthRes res;
+    res.session_id = wire::OpaqueFromUint64<wire::SessionId>(9);
+    res.client_id = wire::OpaqueFromUint64<wire::ClientId>(7);
+    res.max_request_size = args.max_request_size;
+    res.max_response_size = args.max_response_size;
+    res.max_requests = 16;
+    res.max_credentials = 8;
+    res.inline_write_header_size = 512;
+    res.trusted = true;
+    c.session_id = 9;
+    c.connected_session = true;
+    c.Answer(request, res);
+    return true;
+  };
+  MakeFiles();
+  const OpenFile file = Open();
+  std::vector<std::byte> data;
+  bool padded = true;
+  server_.script = [&](ScriptedConnection&, const Request& request) {
+    if (request.header.procedure != Proc::kWriteInline) return false;
+    const auto args = request.Decode<wire::WriteInlineArgs>();
+    padded = args.write_padded;
+    const auto at = request.message.begin() + 136;
+    data.assign(at, at + args.byte_count);
+    return false;
+  };
+  Write(file, 10, 300, wire::StableHow::kFileSync);
+  EXPECT_FALSE(padded);
+  ASSERT_EQ(data.size(), 300u);
+  for (uint32_t i = 0; i < 300; ++i) ASSERT_EQ(data[i], ScriptedByte(10 + i));
+}
+
+// Shows DAFS-6.5.8-08: what fsync and close do.
+TEST_F(RequestsTest, AFileIsMadeSafeByOneCommitOfAllOfIt) {
+  MakeFiles();
+  const OpenFile file = Open();
+  NoteCommits();
+  Write(file, 0, 1000, wire::StableHow::kUnstable);
+  Write(file, 5000, 1000, wire::StableHow::kUnstable);
+  EXPECT_GT(client_->uncommitted().bytes(), 0u);
+  ASSERT_OK(Await(files_->Commit(who_, file.handle, 0, 0)));
+  ASSERT_EQ(commits_.size(), 1u);
+  EXPECT_EQ(commits_[0].offset, 0u);
+  EXPECT_EQ(commits_[0].count, 0u);
+  EXPECT_EQ(client_->uncommitted().bytes(), 0u);
+  EXPECT_EQ(server_.written["f"].size(), 6000u);
+  // Not before the verifiers match: what was lost is written and committed again.
+  Write(file, 0, 1000, wire::StableHow::kUnstable);
+  server_.unstable.clear();
+  server_.written.clear();
+  ++server_.write_verifier;
+  ASSERT_OK(Await(files_->Commit(who_, file.handle, 0, 0)));
+  ASSERT_EQ(commits_.size(), 3u);
+  for (const wire::CommitArgs& commit : commits_) {
+    EXPECT_EQ(commit.offset, 0u);
+    EXPECT_EQ(commit.count, 0u);
+  }
+  EXPECT_EQ(client_->uncommitted().bytes(), 0u);
+  EXPECT_EQ(server_.written["f"].size(), 1000u);
+}
+
+// Shows DAFS-6.5.38-13: asked for or not.
+TEST_F(RequestsTest, WhatIsStableAlreadyIsNotKept) {
+  MakeFiles();
+  const OpenFile file = Open();
+  Write(file, 0, 1000, wire::StableHow::kFileSync);
+  EXPECT_FALSE(client_->uncommitted().Holds(file.handle));
+  server_.script = [](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kWriteInline) return false;
+    wire::WriteInlineRes res;
+    res.count = request.Decode<wire::WriteInlineArgs>().byte_count;
+    res.committed = wire::StableHow::kFileSync;
+    c.Answer(request, res);
+    return true;
+  };
+  Write(file, 0, 1000, wire::StableHow::kUnstable);
+  EXPECT_FALSE(client_->uncommitted().Holds(file.handle));
+  server_.script = nullptr;
+  Write(file, 0, 1000, wire::StableHow::kUnstable);
+  EXPECT_TRUE(client_->uncommitted().Holds(file.handle));
+}
+
+}  // namespace
+}  // namespace dafs::client::testing
