@@ -76,8 +76,10 @@ int ErrnoFromDafs(wire::DafsStatus status) {
     case kDelay:
     case kGrace:
       return EAGAIN;
+    // The server is short of descriptors, mostly, or may hold no more opens; for locks see
+    // ops_locks.cc.
     case kResource:
-      return ENOLCK;
+      return ENFILE;
     default:
       return EIO;
   }

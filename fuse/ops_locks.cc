@@ -46,6 +46,7 @@ bool IsValid(const fuse_lk_in& in) {
 
 // A server without locks: the program is told that there are none, the log what to do about it.
 int LockErrno(const absl::Status& status) {
+  if (wire::DafsFromStatus(status) == wire::DafsStatus::kResource) return ENOLCK;
   if (!absl::IsUnimplemented(status)) return ErrnoFromStatus(status);
   static std::atomic<bool> said{false};  // publishes nothing but itself
   if (!said.exchange(true)) {

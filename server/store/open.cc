@@ -66,6 +66,8 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
   ChangeProbe probe(directory, caller.recent);
   bool made = false;
   if (create) {
+    // Not only when it is opened: the file would have been made by then.
+    if (!store.opens.MayOpen(caller.client_id)) return DafsStatus::kResource;
     status = Creation(store, caller, args, directory, probe.before())
                  .Run(name, &file, &res->state_id, &made);
   } else {

@@ -53,6 +53,16 @@ DafsStatus OpenTable::CheckConflict(const File& file, const Holders& others,
   return DafsStatus::kOk;
 }
 
+bool OpenTable::IsFull(const wire::ClientId& client_id) const {
+  const auto held = by_client_.find(client_id);
+  return held != by_client_.end() && held->second.size() >= most_of_client_;
+}
+
+bool OpenTable::MayOpen(const wire::ClientId& client_id) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  return !IsFull(client_id);
+}
+
 DafsStatus OpenTable::Open(const OpenRequest& request, ObjectRef object, bool pin,
                            wire::StateId* state_id, Shares* had) {
   const ObjectKey key = object->key();
@@ -66,7 +76,11 @@ DafsStatus OpenTable::Open(const OpenRequest& request, ObjectRef object, bool pi
     merged = records_[existing->second];
     Count(others, merged, -1);
   }
-  if (DafsStatus status = CheckConflict(file, others, request); status != DafsStatus::kOk) {
+  DafsStatus status = CheckConflict(file, others, request);
+  if (status == DafsStatus::kOk && existing == by_owner_.end() && IsFull(request.client_id)) {
+    status = DafsStatus::kResource;
+  }
+  if (status != DafsStatus::kOk) {
     if (file.opens == 0) files_.erase(key);
     return status;
   }

@@ -67,10 +67,16 @@ struct Closed {
 
 class OpenTable {
  public:
-  explicit OpenTable(uint32_t instance) : instance_(instance & kInstanceMask) {}
+  // No client holds more than `most_of_client` opens: what it says costs memory here.
+  OpenTable(uint32_t instance, size_t most_of_client)
+      : instance_(instance & kInstanceMask), most_of_client_(most_of_client) {}
+
+  // Whether the client may hold one more. A hint: others of its requests may take it first.
+  bool MayOpen(const wire::ClientId& client_id) const;
 
   // Opens `object`, and keeps its descriptors as long as the file is open if `pin`. DENIED: share
-  // conflict; KEY_MISMATCH: another share key. *before: what the open had that it is merged into.
+  // conflict; KEY_MISMATCH: another share key; RESOURCE: the client holds as many as it may.
+  // *before: what the open had that it is merged into.
   wire::DafsStatus Open(const OpenRequest& request, ObjectRef object, bool pin,
                         wire::StateId* state_id, Shares* before = nullptr);
   // Takes back what `request` has added to the open that it was merged into, which goes on as it
@@ -176,7 +182,10 @@ class OpenTable {
                               const ObjectKey& key, uint64_t* serial) const
       ABSL_SHARED_LOCKS_REQUIRED(mutex_);
 
+  bool IsFull(const wire::ClientId& client_id) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+
   const uint32_t instance_;
+  const size_t most_of_client_;
   mutable absl::Mutex mutex_;
   uint64_t last_serial_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t deniers_ ABSL_GUARDED_BY(mutex_) = 0;  // opens that deny anything

@@ -113,6 +113,7 @@ struct StoreOptions {
   std::vector<Export> exports;
   std::string state_dir;         // exists, ours alone; holds the handle key and the instance number
   size_t max_descriptors = 0;    // 0: three quarters of RLIMIT_NOFILE
+  size_t max_opens = 1 << 20;    // of one client
   uint32_t max_read = 1 << 20;   // bytes; FSATTR MAX_READ
   uint32_t max_write = 1 << 20;  // bytes; more is WRITE_TOOBIG
   uint32_t max_append = 1 << 20;  // bytes, at least 65536 (6.1.6)

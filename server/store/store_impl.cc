@@ -91,7 +91,7 @@ StoreImpl::StoreImpl(StoreOptions opts, const HandleKey& key, uint32_t instance_
       instance(instance_number),
       start_seconds(time(nullptr)),
       cache(max_descriptors, lock_descriptors),
-      opens(instance_number),
+      opens(instance_number, options.max_opens),
       attributes(*this, instance_number),
       keep_orphans_(options.keep_orphans) {}
 

@@ -50,6 +50,7 @@ TEST(ErrnoFromStatus, DafsCodesBecomeTheErrnoThatProgramsExpect) {
       {DafsStatus::kSymlink, ELOOP},
       {DafsStatus::kDenied, EACCES},
       {DafsStatus::kShareDenied, EACCES},
+      {DafsStatus::kResource, ENFILE},
       {DafsStatus::kServerFault, EIO},
       {DafsStatus::kChksum, EIO},
   };

@@ -48,6 +48,29 @@ TEST_F(StoreOpenTest, OpenByPathCountsItsComponents) {
   EXPECT_EQ(res.component_count, 1u);
 }
 
+// Shows DAFS-7-12: what is refused so leaves nothing behind.
+TEST_F(StoreOpenTest, AClientHoldsNoMoreOpensThanItMay) {
+  StoreOptions options = Options();
+  options.max_opens = 2;
+  Start(std::move(options));
+  const auto as = [](wire::OpenArgs args, std::string owner) {
+    args.owner = std::move(owner);
+    return args;
+  };
+  WriteFile(Path("a/f"), "x", 0666);
+  Opened first;
+  ASSERT_OK(Open(user_, as(OpenArgs(A(), "f"), "1"), &first));
+  ASSERT_OK(Open(user_, as(OpenArgs(A(), "f"), "2")));
+  EXPECT_DAFS(kResource, Open(user_, as(OpenArgs(A(), "f"), "3")));
+  EXPECT_DAFS(kResource, Open(user_, as(CreateArgs(A(), "new"), "3")));
+  EXPECT_FALSE(std::filesystem::exists(Path("a/new")));
+  // What is merged into an open takes no more, and other clients have their own.
+  EXPECT_OK(Open(user_, as(OpenArgs(A(), "f", wire::kShareBoth), "2")));
+  EXPECT_OK(Open(other_, as(OpenArgs(A(), "f"), "3")));
+  ASSERT_OK(Close(user_, first));
+  EXPECT_OK(Open(user_, as(CreateArgs(A(), "new"), "3")));
+}
+
 // Shows DAFS-6.5.24-13, DAFS-6.5.24-23, DAFS-6.5.24-27, DAFS-6.5.24-28
 TEST_F(StoreOpenTest, OpenRefusesWhatIsNoRegularFile) {
   wire::FileHandle d;
