@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #include "tests/dat/conformance.h"
@@ -26,11 +27,11 @@ class ConformanceFixture : public ::testing::TestWithParam<ConformanceCase> {
   }
   Provider& client_provider() { return *provider_; }
   Provider& server_provider() { return server_provider_ ? *server_provider_ : *provider_; }
-  // Makes the endpoints; receives can be posted then.
+  // Makes the endpoints; receives can be posted then. Without them no test goes on: it throws.
   void Prepare(const EndpointOptions& options = {}, const std::string& client_data = "") {
     auto pair =
         MakePair(client_provider(), server_provider(), GetParam().address(), options, client_data);
-    ASSERT_TRUE(pair.ok()) << pair.status();
+    if (!pair.ok()) throw std::runtime_error(pair.status().ToString());
     pair_ = *std::move(pair);
   }
   void Finish(const std::string& server_data = "") {
