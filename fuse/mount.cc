@@ -120,6 +120,7 @@ class Mount {
   client::SessionReport session_;  // the first, as it was when the mount began
   std::vector<std::unique_ptr<Worker>> workers_;
   std::string no_io_uring_;  // why requests come by /dev/fuse
+  std::string cpu_latency_;  // what became of that option
   std::unique_ptr<client::LeaseKeeper> lease_keeper_;
 };
 
@@ -192,6 +193,8 @@ Outcome Mount::MakeClient() {
 }
 
 Outcome Mount::StartWorkers() {
+  state_.cpu_latency = dat::CpuLatency::For(state_.options.cpu_latency, dat::IdleFactsOfMachine(),
+                                            dat::CpuLatency::kDevice, &cpu_latency_);
   for (uint32_t i = 0; i < state_.options.nconnect; ++i) {
     absl::StatusOr<std::unique_ptr<Worker>> worker =
         Worker::Start(state_, *client_, [fd = ended_.get()] {
@@ -333,7 +336,7 @@ void Mount::SayMounted() const {
   LogNotice("mounted " + state_.options.source.text + " on " + mount_point_ + ": " +
             session_.transport + ", server " + session_.peer +
             (session_.passed_over.empty() ? "" : "; tried before: " + session_.passed_over) +
-            "; requests by " + RequestsBy() +
+            "; requests by " + RequestsBy() + "; " + cpu_latency_ +
             (session_.memory_by_windows
                  ? "; the server reaches a data buffer only while a request that names it is out "
                    "(memory windows)"

@@ -21,6 +21,7 @@
 #include "fuse/open_files.h"
 #include "fuse/options.h"
 #include "wire/attributes.h"
+#include "wire/dat/cpu_latency.h"
 
 namespace dafs::fuse {
 
@@ -73,6 +74,8 @@ struct MountState {
   // What of the protocol kernel and mount have agreed on, FUSE_... bits; set with INIT's answer,
   // before any other request.
   std::atomic<uint64_t> init_flags{0};
+  // Of the workers' loops; set before they start. Null: none.
+  std::unique_ptr<dat::CpuLatency> cpu_latency;
   // The workers have rings, and INIT asks for them; set before the workers serve.
   bool wants_io_uring = false;
   // Drops what the kernel caches of files; set before the workers serve. Null: nothing is dropped.

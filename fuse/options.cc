@@ -142,6 +142,10 @@ absl::StatusOr<bool> ApplyValue(std::string_view name, std::string_view value, O
     // 10 ms: a processor that polls longer for an answer would serve somebody else better.
     ASSIGN_OR_RETURN(uint32_t microseconds, Number(name, value, 0, 10000));
     o.spin = absl::Microseconds(microseconds);
+  } else if (name == "cpu_latency") {
+    absl::StatusOr<dat::CpuLatencyWish> wish = dat::ParseCpuLatency(value);
+    if (!wish.ok()) return Bad(Cat({"cpu_latency=", value}), std::string(wish.status().message()));
+    o.cpu_latency = *wish;
   } else if (name == "rdmadev") {
     if (value.empty()) return Bad("rdmadev=", "the name of a device is wanted");
     o.rdma_device = std::string(value);

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "wire/dat/cpu_latency.h"
 
 namespace dafs::fuse {
 
@@ -91,6 +92,7 @@ struct Options {
   MessageOrder byte_order = MessageOrder::kHost;
   bool rdma_read_channel = false;                // ask for the RDMA-read Channel (3.1.2.3.4)
   absl::Duration spin = absl::Microseconds(50);  // a worker polls so long before it sleeps
+  dat::CpuLatencyWish cpu_latency;               // of CPUs that idle, while there is much to do
   IoUring io_uring = IoUring::kOff;
   uint32_t msgsize = 0;       // bytes of the largest request and response; 0: the client's default
   uint32_t uncommitted = 64;  // MiB of written data that a lost server could make us write again

@@ -42,8 +42,9 @@ bool IsAwaited(std::span<const std::byte> request) {
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(MountState& state, client::Client& client,
                                                       std::function<void()> ended) {
-  ASSIGN_OR_RETURN(std::unique_ptr<dat::Loop> loop,
-                   dat::Loop::Create({.max_spin = state.options.spin}));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<dat::Loop> loop,
+      dat::Loop::Create({.max_spin = state.options.spin, .cpu_latency = state.cpu_latency.get()}));
   ASSIGN_OR_RETURN(std::unique_ptr<client::Files> files, client::Files::Create(client, *loop));
   std::unique_ptr<Worker> worker(new Worker(state, std::move(loop), std::move(files)));
   Worker* self = worker.get();

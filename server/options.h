@@ -12,6 +12,7 @@
 #include "server/store/export.h"
 #include "server/store/store.h"
 #include "wire/dat/address.h"
+#include "wire/dat/cpu_latency.h"
 
 namespace dafs::server {
 
@@ -35,6 +36,7 @@ struct ServerOptions {
   uint32_t workers = 0;       // threads with a loop each; 0: one per CPU, at most 16
   uint32_t pool_threads = 8;  // threads for what waits on a disk
   absl::Duration spin = absl::Microseconds(50);  // a worker polls so long before it sleeps
+  dat::CpuLatencyWish cpu_latency;               // of CPUs that idle, while a worker is busy
 
   uint32_t max_requests = 64;                // credits (Nreq) of one session, at most
   uint32_t default_requests = 16;            // for a client that leaves it to us

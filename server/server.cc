@@ -87,13 +87,18 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
   // All threads exist before the first request: they inherit the server's own identity.
   Store::RestoreServerIdentity();
   server->pool_ = std::make_unique<Pool>(o.pool_threads);
+  std::string said;
+  server->cpu_latency_ = dat::CpuLatency::For(o.cpu_latency, dat::IdleFactsOfMachine(),
+                                              dat::CpuLatency::kDevice, &said);
+  LogInfo(said);
   const Shared shared{.options = &o,
                       .store = server->store_.get(),
                       .pool = server->pool_.get(),
                       .clients = &server->clients_,
                       .sessions = &server->sessions_,
                       .responses = server->responses_.get(),
-                      .budget = &server->budget_};
+                      .budget = &server->budget_,
+                      .cpu_latency = server->cpu_latency_.get()};
   for (uint32_t i = 0; i < o.workers; ++i) {
     ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Worker::Start(shared));
     server->workers_.push_back(std::move(worker));

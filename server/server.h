@@ -19,6 +19,7 @@
 #include "server/response_cache.h"
 #include "server/session_table.h"
 #include "server/store/store.h"
+#include "wire/dat/cpu_latency.h"
 #include "wire/dat/dat.h"
 
 namespace dafs::server {
@@ -72,6 +73,7 @@ class Server {
   SessionTable sessions_;
   std::unique_ptr<ResponseCache> responses_;  // outlives the sessions
   CreditBudget budget_;
+  std::unique_ptr<dat::CpuLatency> cpu_latency_;  // outlives the workers; null: none
   std::unique_ptr<Pool> pool_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<Acceptor> acceptor_;

@@ -44,6 +44,7 @@ struct Shared {
   SessionTable* sessions = nullptr;
   ResponseCache* responses = nullptr;
   CreditBudget* budget = nullptr;
+  dat::CpuLatency* cpu_latency = nullptr;  // null: none
 };
 
 class Session final : public dat::Pollable {

@@ -104,7 +104,7 @@ TEST(ParseOptions, EachOptionSetsItsField) {
   absl::StatusOr<Options> o = ParseList(
       "ro,proto=tcp,port=1234,nconnect=4,rsize=65536,wsize=32768,soft,timeo=15,acregmin=1,"
       "acregmax=2,acdirmin=3,acdirmax=4,lookupcache=none,checksum,msgsize=1024,buffers=8,"
-      "byteorder=big,spin=7,rdma_read_channel,io_uring=auto,windows=on");
+      "byteorder=big,spin=7,cpu_latency=2,rdma_read_channel,io_uring=auto,windows=on");
   ASSERT_TRUE(o.ok()) << o.status();
   EXPECT_EQ(o->mount_flags, static_cast<unsigned long>(MS_RDONLY));
   EXPECT_EQ(o->proto, Proto::kTcp);
@@ -124,6 +124,7 @@ TEST(ParseOptions, EachOptionSetsItsField) {
   EXPECT_EQ(o->msgsize, 1024u);
   EXPECT_EQ(o->buffers, 8u);
   EXPECT_EQ(o->spin, absl::Microseconds(7));
+  EXPECT_EQ(o->cpu_latency.longest, absl::Microseconds(2));
   EXPECT_TRUE(o->rdma_read_channel);
   EXPECT_EQ(o->io_uring, IoUring::kAuto);
   EXPECT_EQ(ParseList("io_uring=on")->io_uring, IoUring::kOn);
@@ -203,6 +204,7 @@ TEST(ParseOptions, RefusesEachBadOptionByName) {
       {"msgsize=1023", "msgsize=1023"},
       {"buffers=1", "buffers=1"},
       {"spin=10001", "spin=10001"},
+      {"cpu_latency=soon", "cpu_latency=soon"},
       {"rdmadev=", "rdmadev="},
       {"proto=tcp,rdmadev=siw0", "rdmadev=siw0"},
       {"lookupcache=some", "lookupcache=some"},
@@ -289,14 +291,14 @@ TEST(ParseOptions, WriteBehindIsOffByItsOptionAndWithoutCaches) {
 
 TEST(HelpText, NamesEveryOption) {
   std::string help(HelpText());
-  for (const char* option : {"ro",        "rw",           "proto=",      "rdmadev=",
-                             "port=",     "nconnect=",    "rsize=",      "wsize=",
-                             "hard",      "soft",         "timeo=",      "actimeo=",
-                             "acregmin=", "acregmax=",    "acdirmin=",   "acdirmax=",
-                             "noac",      "lookupcache=", "allow_other", "default_permissions",
-                             "checksum",  "msgsize=",     "buffers=",    "remount",
-                             "_netdev",   "byteorder=",   "spin=",       "rdma_read_channel",
-                             "io_uring=", "windows=",     "write_behind"}) {
+  for (const char* option : {"ro",        "rw",           "proto=",       "rdmadev=",
+                             "port=",     "nconnect=",    "rsize=",       "wsize=",
+                             "hard",      "soft",         "timeo=",       "actimeo=",
+                             "acregmin=", "acregmax=",    "acdirmin=",    "acdirmax=",
+                             "noac",      "lookupcache=", "allow_other",  "default_permissions",
+                             "checksum",  "msgsize=",     "buffers=",     "remount",
+                             "_netdev",   "byteorder=",   "spin=",        "rdma_read_channel",
+                             "io_uring=", "windows=",     "write_behind", "cpu_latency="}) {
     EXPECT_THAT(help, HasSubstr(option));
   }
 }

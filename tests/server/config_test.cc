@@ -58,6 +58,17 @@ TEST(ConfigTest, TheFileSaysTheSameAndTheCommandLineWins) {
   EXPECT_TRUE(config->foreground);
 }
 
+TEST(ConfigTest, CpuLatencyIsAWordOrMicroseconds) {
+  auto wish = [](const std::string& text) {
+    auto config = ParseConfig({"--export=/a=/srv/a", "--state-dir=/x", "--cpu-latency=" + text});
+    EXPECT_TRUE(config.ok()) << config.status();
+    return config->server.cpu_latency;
+  };
+  EXPECT_FALSE(wish("auto").wanted.has_value());
+  EXPECT_EQ(wish("off").wanted, false);
+  EXPECT_EQ(wish("3").longest, absl::Microseconds(3));
+}
+
 TEST(ConfigTest, MistakesAreNamed) {
   auto message = [](std::vector<std::string> arguments) {
     auto config = ParseConfig(arguments);
@@ -79,6 +90,8 @@ TEST(ConfigTest, MistakesAreNamed) {
               HasSubstr("process or power"));
   EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--spin=10001"}),
               HasSubstr("--spin"));
+  EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--cpu-latency=soon"}),
+              HasSubstr("--cpu-latency soon: auto, off or"));
   EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--rdma-read-channel=yes"}),
               HasSubstr("rdma-read-channel"));
   EXPECT_THAT(message({"--config", "/nonexistent/dafsd.conf"}), HasSubstr("/nonexistent"));

@@ -56,7 +56,8 @@ absl::StatusOr<std::unique_ptr<Loop>> Loop::Create(const Options& options) {
   return loop;
 }
 
-Loop::Loop(const Options& options) : options_(options), spin_(options.max_spin) {}
+Loop::Loop(const Options& options)
+    : options_(options), spin_(options.max_spin), hold_(options.cpu_latency) {}
 
 Loop::~Loop() {
   for (int fd : {timer_fd_, wake_fd_, epoll_fd_}) {
@@ -145,6 +146,7 @@ void Loop::RunOnce(absl::Duration max_sleep) {
   bool progress = RunPosted();
   progress |= RunTimers();
   progress |= PollSources(spins);
+  if (progress) NoteTurn();
   if (progress || stop_) return;
   if (max_sleep > absl::ZeroDuration() && spins && Spin()) return;
   if (!ArmSources()) return;
@@ -205,18 +207,35 @@ bool Loop::PollSources(bool all) {
   return progress;
 }
 
-// Whether it is worth polling instead of sleeping: not where the peer needs this CPU to answer, and
-// not where polling all sources costs more than asking epoll.
-bool Loop::Spins() {
-  if (options_.max_spin <= absl::ZeroDuration() || sources_.empty() ||
-      sources_.size() > kFewSources) {
-    return false;
-  }
+void Loop::NoteTurn() {
+  if (!hold_.Turned() || !hold_.IsBusy(Now()) || OnOneCpu()) return;
+  hold_.Hold();
+  RunAfter(BusyHold::kLook, [this] { LookAtHold(); });
+}
+
+void Loop::LookAtHold() {
+  cpu_looks_left_ = 0;
+  if (OnOneCpu()) hold_.Release();
+  if (hold_.Look()) RunAfter(BusyHold::kLook, [this] { LookAtHold(); });
+}
+
+// Whether the thread may use one CPU only: there it and whoever waits for it run in turn.
+bool Loop::OnOneCpu() {
   if (cpu_looks_left_-- == 0) {
     cpu_looks_left_ = kTurnsPerCpuLook;
     one_cpu_ = BoundToOneCpu();
   }
-  return !one_cpu_;
+  return one_cpu_;
+}
+
+// Whether it is worth polling instead of sleeping: not where the peer needs this CPU to answer, nor
+// where CPUs wake fast as it is, nor where polling all sources costs more than asking epoll.
+bool Loop::Spins() {
+  if (options_.max_spin <= absl::ZeroDuration() || hold_.holds() || sources_.empty() ||
+      sources_.size() > kFewSources) {
+    return false;
+  }
+  return !OnOneCpu();
 }
 
 // Polls for a bounded while; true if there was something. The window doubles when spinning paid and
@@ -225,6 +244,7 @@ bool Loop::Spin() {
   absl::Time end = Now() + spin_;
   do {
     if (RunPosted() || PollSources(true)) {
+      NoteTurn();
       spin_ = std::min(options_.max_spin, spin_ * 2);
       return true;
     }

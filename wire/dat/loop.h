@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "wire/dat/busy_hold.h"
 #include "wire/dat/dat.h"
 #include "wire/dat/task.h"
 
@@ -38,6 +39,9 @@ class Loop {
     // Longest spin before sleep. Adaptive below it; zero on a thread bound to one CPU, where
     // spinning would only keep the peer from running.
     absl::Duration max_spin = absl::Microseconds(50);
+    // Held while the loop is busy, and then nothing spins: a sleeper wakes as fast, and its CPU is
+    // for others meanwhile. Null: none. Borrowed; outlives the loop.
+    CpuLatency* cpu_latency = nullptr;
   };
   static absl::StatusOr<std::unique_ptr<Loop>> Create(const Options& options);
   static absl::StatusOr<std::unique_ptr<Loop>> Create() { return Create(Options()); }
@@ -83,6 +87,9 @@ class Loop {
   bool RunPosted() ABSL_LOCKS_EXCLUDED(mutex_);
   bool RunTimers();
   bool PollSources(bool all);
+  void NoteTurn();
+  void LookAtHold();
+  bool OnOneCpu();
   bool Spins();
   bool Spin();
   bool ArmSources();  // false: something asked for another poll
@@ -98,6 +105,7 @@ class Loop {
   absl::Duration spin_;   // the present, adapted window
   bool one_cpu_ = false;  // as of the last look; taken again when cpu_looks_left_ is used up
   uint32_t cpu_looks_left_ = 0;
+  BusyHold hold_;
   std::vector<std::unique_ptr<Source>> sources_;
   bool removed_any_ = false;
   bool polling_ = false;

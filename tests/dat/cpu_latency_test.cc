@@ -1,0 +1,201 @@
+// What is asked of the kernel's CPU latency QoS, when, and of which machines.
+#include "wire/dat/cpu_latency.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "wire/dat/busy_hold.h"
+#include "wire/dat/loop.h"
+
+namespace dafs::dat {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr int32_t kNoLimit = 2'000'000'000;  // PM_QOS_CPU_LATENCY_DEFAULT_VALUE
+
+// A file in place of the device: the limits that were written, in turn.
+class Device {
+ public:
+  Device() : path_(testing::TempDir() + "cpu_latency." + std::to_string(getpid())) {
+    std::ofstream(path_, std::ios::trunc);
+  }
+  ~Device() { std::filesystem::remove(path_); }
+  const std::string& path() const { return path_; }
+  std::vector<int32_t> written() const {
+    std::ifstream file(path_, std::ios::binary);
+    std::vector<int32_t> found;
+    int32_t value;
+    while (file.read(reinterpret_cast<char*>(&value), sizeof(value))) found.push_back(value);
+    return found;
+  }
+  std::unique_ptr<CpuLatency> Open(absl::Duration longest = absl::ZeroDuration()) const {
+    auto latency = CpuLatency::Open(longest, path_);
+    EXPECT_TRUE(latency.ok()) << latency.status();
+    return *std::move(latency);
+  }
+
+ private:
+  std::string path_;
+};
+
+TEST(CpuLatencyTest, TheLimitIsThereFromTheFirstHoldToTheLastRelease) {
+  Device device;
+  auto latency = device.Open(absl::Microseconds(7));
+  EXPECT_THAT(device.written(), IsEmpty());
+  latency->Hold();
+  latency->Hold();
+  EXPECT_THAT(device.written(), ElementsAre(7));
+  latency->Release();
+  EXPECT_THAT(device.written(), ElementsAre(7));
+  latency->Release();
+  EXPECT_THAT(device.written(), ElementsAre(7, kNoLimit));
+}
+
+TEST(CpuLatencyTest, WordsAndMicrosecondsAreTaken) {
+  EXPECT_FALSE(ParseCpuLatency("auto")->wanted.has_value());
+  EXPECT_EQ(ParseCpuLatency("off")->wanted, false);
+  EXPECT_EQ(ParseCpuLatency("0")->wanted, true);
+  EXPECT_EQ(ParseCpuLatency("10000")->longest, absl::Milliseconds(10));
+  for (const char* bad : {"", "on", "-1", "10001", "7us", " 7", "99999999999999999999"}) {
+    EXPECT_EQ(ParseCpuLatency(bad).status().code(), absl::StatusCode::kInvalidArgument) << bad;
+  }
+}
+
+struct Case {
+  const char* wish;
+  const char* driver;
+  long cpus;
+  bool held;
+  const char* said;
+};
+
+TEST(CpuLatencyTest, AutoIsForAFewVirtualCpusAndWhatIsWantedIsForAll) {
+  Device device;
+  for (const Case& each : {
+           Case{"auto", "haltpoll", 2, true, "within 0 us"},
+           Case{"auto", "haltpoll", 8, true, "within 0 us"},
+           Case{"auto", "haltpoll", 9, false, "9 CPUs"},
+           Case{"auto", "haltpoll", 1, false, "one CPU"},
+           Case{"auto", "intel_idle", 4, false, "not the CPUs of a KVM guest"},
+           Case{"auto", "none", 2, false, "not the CPUs of a KVM guest"},
+           Case{"auto", "", 2, false, "not the CPUs of a KVM guest"},
+           Case{"off", "haltpoll", 2, false, "off"},
+           Case{"2", "intel_idle", 64, true, "within 2 us"},
+       }) {
+    std::string said;
+    auto latency = CpuLatency::For(*ParseCpuLatency(each.wish), {each.driver, each.cpus},
+                                   device.path(), &said);
+    EXPECT_EQ(latency != nullptr, each.held) << each.wish << ", " << each.driver;
+    EXPECT_THAT(said, HasSubstr(each.said));
+  }
+}
+
+TEST(CpuLatencyTest, WithoutTheDeviceThereIsNoLimitAndItIsSaidWhy) {
+  std::string said;
+  EXPECT_EQ(CpuLatency::For(*ParseCpuLatency("0"), {"haltpoll", 2}, "/no/such/device", &said),
+            nullptr);
+  EXPECT_THAT(said, HasSubstr("/no/such/device"));
+  EXPECT_THAT(said, HasSubstr("No such file"));
+}
+
+TEST(BusyHoldTest, BeginsWithDenseTurnsOnlyAndEndsWithoutThem) {
+  Device device;
+  auto latency = device.Open();
+  BusyHold hold(latency.get());
+  absl::Time now = absl::UnixEpoch();
+  // Turns of one round: whether IsBusy was to be asked, and what it said.
+  auto turn = [&] {
+    bool busy = false;
+    for (uint32_t i = 0; i < BusyHold::kTurns; ++i) {
+      if (hold.Turned()) busy = hold.IsBusy(now);
+    }
+    return busy;
+  };
+  EXPECT_FALSE(turn());  // the first: nobody knows how long it took
+  now += BusyHold::kWithin;
+  EXPECT_FALSE(turn());  // not dense
+  now += BusyHold::kWithin / 2;
+  ASSERT_TRUE(turn());
+  hold.Hold();
+  EXPECT_TRUE(hold.holds());
+  EXPECT_THAT(device.written(), ElementsAre(0));
+  EXPECT_FALSE(turn()) << "it holds: there is nothing to ask";
+  EXPECT_TRUE(hold.Look());
+  EXPECT_FALSE(hold.Look()) << "nothing since the last look";
+  EXPECT_FALSE(hold.holds());
+  EXPECT_THAT(device.written(), ElementsAre(0, kNoLimit));
+}
+
+TEST(BusyHoldTest, ReleasesWithItsEnd) {
+  Device device;
+  auto latency = device.Open();
+  {
+    BusyHold hold(latency.get());
+    hold.Hold();
+  }
+  EXPECT_THAT(device.written(), ElementsAre(0, kNoLimit));
+}
+
+TEST(BusyHoldTest, WithoutALimitNothingIsCounted) {
+  BusyHold hold(nullptr);
+  for (uint32_t i = 0; i < 4 * BusyHold::kTurns; ++i) EXPECT_FALSE(hold.Turned());
+}
+
+// Posts to itself: every turn does something.
+void Busy(Loop& loop, int* turns) {
+  if (--*turns > 0) loop.Post([&loop, turns] { Busy(loop, turns); });
+}
+
+TEST(LoopTest, ABusyLoopHoldsTheLimitUntilItIsQuiet) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  ASSERT_EQ(sched_getaffinity(0, sizeof(cpus), &cpus), 0);
+  if (CPU_COUNT(&cpus) < 2) GTEST_SKIP() << "one CPU: nothing is held";
+  Device device;
+  auto latency = device.Open();
+  auto loop = Loop::Create({.cpu_latency = latency.get()});
+  ASSERT_TRUE(loop.ok());
+  int turns = 10 * BusyHold::kTurns;
+  Busy(**loop, &turns);
+  while (turns > 0) (*loop)->RunOnce(absl::ZeroDuration());
+  EXPECT_THAT(device.written(), ElementsAre(0));
+  // Asleep until the look that finds it quiet.
+  for (int i = 0; i < 4 && device.written().size() < 2; ++i) {
+    (*loop)->RunOnce(absl::InfiniteDuration());
+  }
+  EXPECT_THAT(device.written(), ElementsAre(0, kNoLimit));
+}
+
+TEST(LoopTest, AThreadOfOneCpuHoldsNothing) {
+  cpu_set_t before;
+  CPU_ZERO(&before);
+  ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  Device device;
+  auto latency = device.Open();
+  auto loop = Loop::Create({.cpu_latency = latency.get()});
+  ASSERT_TRUE(loop.ok());
+  int turns = 10 * BusyHold::kTurns;
+  Busy(**loop, &turns);
+  while (turns > 0) (*loop)->RunOnce(absl::ZeroDuration());
+  EXPECT_THAT(device.written(), IsEmpty());
+  ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
+}
+
+}  // namespace
+}  // namespace dafs::dat
