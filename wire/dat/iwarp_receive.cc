@@ -257,7 +257,8 @@ bool Receive::ReceiveMore(Outcome* end) {
   message.msg_iovlen = count;
   ssize_t got = 0;
   do {
-    got = recvmsg(fd_, &message, MSG_DONTWAIT);
+    got = count == 1 ? recv(fd_, pieces[0].iov_base, pieces[0].iov_len, MSG_DONTWAIT)
+                     : recvmsg(fd_, &message, MSG_DONTWAIT);
   } while (got < 0 && errno == EINTR);
   if (got < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return false;

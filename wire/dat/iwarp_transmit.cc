@@ -7,9 +7,6 @@
 namespace dafs::dat::iwarp {
 namespace {
 
-constexpr size_t kMaxBatchFpdus = 64;
-// Header, the longest payload made of control bytes, pad and CRC.
-constexpr size_t kMaxControlBytes = kFpduHeaderBytes + kMaxHeaderBytes + kMaxTerminateBytes + 8;
 constexpr size_t kMaxPieces = 256;
 // Enough to keep sendmsg busy; with CRC less, so that the kernel copies what is still in the cache.
 constexpr uint64_t kBatchBytes = 1 << 20;
@@ -32,7 +29,7 @@ Transmit::Transmit(const EndpointOptions& options, IwarpDomain& domain,
       waiting_reads_(options.max_sends),
       reads_(options.max_rdma_reads),
       responses_(kMaxInboundReads),
-      control_(new std::byte[kMaxBatchFpdus * kMaxControlBytes]),
+      control_(new std::byte[kControlBytes]),
       pieces_(kMaxPieces),
       marks_(kMaxBatchFpdus) {
   free_work_.reserve(options.max_sends);
@@ -137,7 +134,8 @@ bool Transmit::FillBatch() {
 
 bool Transmit::BatchHasRoom() const {
   // The last pieces are for one header, one payload and one trailer.
-  return fpdus_ < kMaxBatchFpdus && pieces_used_ + 3 <= kMaxPieces &&
+  return fpdus_ < kMaxBatchFpdus && control_used_ + kFpduRoomBytes <= kControlBytes &&
+         pieces_used_ + 3 <= kMaxPieces &&
          batch_bytes_ < (stream_.crc ? kBatchBytesWithCrc : kBatchBytes);
 }
 

@@ -132,6 +132,7 @@ class Transmit {
   bool AddMessageFpdu();
   size_t AddWorkPayload(size_t limit);
   bool FindSource(size_t size, std::byte** source);
+  std::byte* AddControl(size_t size);
   std::byte* BeginFpdu(size_t header_bytes);
   void AddPayload(const std::byte* from, size_t size);
   void EndFpdu(std::byte* fpdu, size_t header_bytes, size_t payload_bytes);
@@ -163,10 +164,19 @@ class Transmit {
   Message message_;
   std::array<uint32_t, kQueueCount> next_msn_ = {1, 1, 1};
 
-  // The batch: FPDUs made and not wholly sent. Headers and trailers lie in control_, one after
-  // the other, so that a trailer and the next header are one piece.
+  // The batch: FPDUs made and not wholly sent. Headers, trailers and small payloads lie in
+  // control_, one after the other, so that they are one piece.
+  static constexpr size_t kMaxBatchFpdus = 64;
+  // What is copied costs less than one more piece does in sendmsg.
+  static constexpr size_t kCopiedBytes = 512;
+  // Header, the longest payload made of control bytes, pad and CRC.
+  static constexpr size_t kFpduRoomBytes =
+      kFpduHeaderBytes + kMaxHeaderBytes + kMaxTerminateBytes + 8;
+  static constexpr size_t kControlBytes = kMaxBatchFpdus * (kFpduRoomBytes + kCopiedBytes);
   std::unique_ptr<std::byte[]> control_;
   size_t control_used_ = 0;
+  size_t fpdu_piece_ = 0;  // where the FPDU at hand begins
+  size_t fpdu_at_ = 0;     // in that piece
   std::vector<iovec> pieces_;
   size_t pieces_used_ = 0;
   size_t pieces_sent_ = 0;
