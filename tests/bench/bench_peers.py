@@ -10,6 +10,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 import processes
 import rig
@@ -49,6 +50,14 @@ def children_of(pids):
         found.append(pid)
         wanted += below.get(pid, [])
     return found
+
+
+@contextlib.contextmanager
+def awake():
+    """While this lives, no CPU of the machine sleeps when it idles."""
+    with open("/dev/cpu_dma_latency", "wb", buffering=0) as device:
+        device.write((0).to_bytes(4, sys.byteorder))
+        yield
 
 
 @dataclasses.dataclass
@@ -208,6 +217,16 @@ class DafsPower(Dafs):
 
     def __init__(self, place):
         super().__init__(place, "", self.name, ("--stable", "power"))
+
+
+class DafsAsleep(Dafs):
+    """The same without a limit to how long idle CPUs take to wake."""
+
+    name = "dafs-asleep"
+    about = "the same with cpu_latency=off and dafsd --cpu-latency off"
+
+    def __init__(self, place):
+        super().__init__(place, "cpu_latency=off", self.name, ("--cpu-latency", "off"))
 
 
 class DafsByUring(Dafs):

@@ -6,7 +6,7 @@ LEFT, RIGHT, TOP, BAR, GAP = 480, 90, 60, 13, 16
 WIDTH = 560  # of the bars
 COLOURS = {"passthrough": "#9aa0a6", "libfuse": "#c4c7c5", "over-tcp": "#5f6368", "sshfs": "#e8710a", "sshfs-plain": "#f9ab00",
            "sshfs-shared": "#fde293", "gluster": "#1e8e3e", "libnfs": "#9334e6", "dafs-uring": "#1a73e8",
-           "dafs-own": "#7cacf8", "dafs-unsaved": "#12b5cb", "dafs-power": "#d93025"}
+           "dafs-own": "#7cacf8", "dafs-unsaved": "#12b5cb", "dafs-power": "#d93025", "dafs-asleep": "#a142f4"}
 
 
 def escaped(text):
@@ -44,7 +44,7 @@ def svg(report):
         figure = row["results"]["dafs"]["figure"]["median"]
         middle = y + len(row["ratios"]) * BAR / 2 + 4
         lines.append(f'<text x="{LEFT - 8}" y="{middle:.1f}" text-anchor="end">'
-                     f'{escaped(row["about"])}: {figure:,.{1 if figure < 100 else 0}f} {escaped(row["unit"])}</text>')
+                     f'{escaped(row["about"])}{"" if row["pinned"] else ", not pinned"}: {figure:,.{1 if figure < 100 else 0}f} {escaped(row["unit"])}</text>')
         for name in names:
             if name in row["ratios"]:
                 one, end = across(1), across(slower[row["row"], name])

@@ -154,6 +154,16 @@ ROWS = [
     *(Row(f"{kind}-uncached", f"{about}, no caches", "us", 3000, probe(kind))
       for kind, about in (("missing", "lookup of a name that is not there"), ("create", "create and close an empty file"),
                           ("open", "open and close"), ("rename", "rename"), ("unlink", "unlink"))),
+    # Several of them where nothing is pinned, as programs run.
+    *(Row(f"{kind}-free", about, unit, count, probe(kind, *figure), pinned=False, caches=caches)
+      for kind, about, unit, count, caches, *figure in (
+          ("read-4k", "4 KiB random read, O_DIRECT", "us", 10000, False),
+          ("read-1m", "1 MiB read, O_DIRECT", "MB/s", 1000, False, megabytes_per_second),
+          ("write-4k", "4 KiB random write, O_DIRECT", "us", 10000, False),
+          ("write-1m", "1 MiB write, O_DIRECT", "MB/s", 1000, False, megabytes_per_second),
+          ("stat", "stat", "us", 5000, False), ("missing", "lookup of a missing name", "us", 5000, True),
+          ("create", "create and close an empty file", "us", 3000, True), ("open", "open and close", "us", 5000, True),
+          ("rename", "rename", "us", 3000, True), ("unlink", "unlink", "us", 3000, True))),
     Row("list", f"entries and attributes of a directory of {ENTRIES:,}, as ls -l", "entries/s", 1,
         probe("list", entries_per_second), caches=True, fresh=True),
     Row("read-4x4k", "4 KiB random read, O_DIRECT, by 4 programs", "calls/s", 10000, four_programs, pinned=False),
