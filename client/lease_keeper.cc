@@ -43,6 +43,7 @@ class LeaseKeeper::Impl {
 
   void Start(const LeaseKeeperOptions& options) {
     requests_by_ = options.requests_by;
+    cpu_latency_ = options.cpu_latency;
     const std::string& mount_point = client_.options().mount_point;
     if (!options.socket_directory.empty()) {
       auto socket = StatusSocket::Create(SocketPath(options.socket_directory, mount_point),
@@ -150,6 +151,7 @@ class LeaseKeeper::Impl {
     report.server_name = client_.options().server_name;
     report.mount_point = client_.options().mount_point;
     report.requests_by = requests_by_;
+    report.cpu_latency = cpu_latency_;
     report.lease_seconds = client_.limits().lease_seconds.load(std::memory_order_relaxed);
     report.quiet = dat::Loop::Now() - client_.last_activity();
     report.credentials = client_.credentials().size();
@@ -166,6 +168,7 @@ class LeaseKeeper::Impl {
 
   Client& client_;
   std::string requests_by_;
+  std::string cpu_latency_;
   std::unique_ptr<dat::Loop> loop_;
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<StatusSocket> socket_;

@@ -17,6 +17,7 @@ struct LeaseKeeperOptions {
   // the mount point. Empty: none.
   std::string socket_directory = "/run/dafs";
   std::string requests_by;  // told to dafsctl: how the kernel's requests come
+  std::string cpu_latency;  // and how fast idle CPUs wake
 };
 
 class LeaseKeeper {

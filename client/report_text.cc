@@ -137,6 +137,7 @@ std::string StatusText(const MountReport& report) {
   if (!report.requests_by.empty()) {
     absl::StrAppend(&out, "  requests by ", report.requests_by, "\n");
   }
+  if (!report.cpu_latency.empty()) absl::StrAppend(&out, "  ", report.cpu_latency, "\n");
   for (size_t i = 0; i < report.workers.size(); ++i) {
     const WorkerReport& w = report.workers[i];
     absl::StrAppendFormat(&out, "  %s, %u reconnects\n", w.name,
@@ -187,7 +188,8 @@ std::string StatsText(const MountReport& report) {
 std::string ReportJson(const MountReport& report) {
   std::string out = absl::StrCat(
       "{\"server\":", Quote(report.server_name), ",\"mount_point\":", Quote(report.mount_point),
-      ",\"requests_by\":", Quote(report.requests_by), ",\"lease_seconds\":", report.lease_seconds,
+      ",\"requests_by\":", Quote(report.requests_by),
+      ",\"cpu_latency\":", Quote(report.cpu_latency), ",\"lease_seconds\":", report.lease_seconds,
       ",\"quiet_us\":", absl::ToInt64Microseconds(report.quiet),
       ",\"credentials\":", report.credentials, ",\"silent_workers\":", report.silent_workers,
       ",\"workers\":[");

@@ -14,6 +14,7 @@ struct MountReport {
   std::string server_name;  // "host:/export"
   std::string mount_point;
   std::string requests_by;  // how the kernel's requests come; empty: nobody has said
+  std::string cpu_latency;  // how fast idle CPUs wake; empty: nobody has said
   uint64_t lease_seconds = 0;
   absl::Duration quiet;  // since the last answer on any session
   size_t credentials = 0;

@@ -321,8 +321,9 @@ Outcome Mount::Begin() {
   // Several reads in flight for a sequential reader.
   SetReadAhead(mount_point_, std::max(4 * state_.options.rsize, 1u << 20));
   absl::StatusOr<std::unique_ptr<client::LeaseKeeper>> keeper = client::LeaseKeeper::Start(
-      *client_,
-      {.socket_directory = geteuid() == 0 ? kRuntimeDirectory : "", .requests_by = RequestsBy()});
+      *client_, {.socket_directory = geteuid() == 0 ? kRuntimeDirectory : "",
+                 .requests_by = RequestsBy(),
+                 .cpu_latency = cpu_latency_});
   if (!keeper.ok()) {
     DetachMount(mount_point_);
     return Fail(ExitCode::kSystem, std::string(keeper.status().message()));
@@ -336,13 +337,14 @@ void Mount::SayMounted() const {
   LogNotice("mounted " + state_.options.source.text + " on " + mount_point_ + ": " +
             session_.transport + ", server " + session_.peer +
             (session_.passed_over.empty() ? "" : "; tried before: " + session_.passed_over) +
-            "; requests by " + RequestsBy() + "; " + cpu_latency_ +
+            "; requests by " + RequestsBy() +
             (session_.memory_by_windows
                  ? "; the server reaches a data buffer only while a request that names it is out "
                    "(memory windows)"
                  : "; the data buffers are open to the server while a session lasts (registered "
                    "memory, " +
-                       session_.memory + ")"));
+                       session_.memory + ")") +
+            "; " + cpu_latency_);
 }
 
 ExitCode Mount::Serve() {

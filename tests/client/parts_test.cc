@@ -201,6 +201,9 @@ TEST(ReportTextTest, SaysWhatIsOutAndEscapesNames) {
   report.requests_by = "io_uring";
   EXPECT_THAT(StatusText(report), HasSubstr("\n  requests by io_uring\n"));
   EXPECT_THAT(ReportJson(report), HasSubstr("\"requests_by\":\"io_uring\""));
+  report.cpu_latency = "idle CPUs wake within 0 us";
+  EXPECT_THAT(StatusText(report), HasSubstr("\n  idle CPUs wake within 0 us\n"));
+  EXPECT_THAT(ReportJson(report), HasSubstr("\"cpu_latency\":\"idle CPUs wake within 0 us\""));
   EXPECT_THAT(ReportJson(report),
               HasSubstr("\"OPEN_HANDLE\":{\"calls\":0,\"errors\":0,\"lost\":1"));
 }
