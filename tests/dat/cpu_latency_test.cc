@@ -154,8 +154,14 @@ TEST(BusyHoldTest, WithoutALimitNothingIsCounted) {
 }
 
 // Posts to itself: every turn does something.
-void Busy(Loop& loop, int* turns) {
-  if (--*turns > 0) loop.Post([&loop, turns] { Busy(loop, turns); });
+void Turn(Loop& loop, int* turns) {
+  if (--*turns > 0) loop.Post([&loop, turns] { Turn(loop, turns); });
+}
+
+void BeBusy(Loop& loop) {
+  int turns = 10 * BusyHold::kTurns;
+  Turn(loop, &turns);
+  while (turns > 0) loop.RunOnce(absl::ZeroDuration());
 }
 
 TEST(LoopTest, ABusyLoopHoldsTheLimitUntilItIsQuiet) {
@@ -167,9 +173,7 @@ TEST(LoopTest, ABusyLoopHoldsTheLimitUntilItIsQuiet) {
   auto latency = device.Open();
   auto loop = Loop::Create({.cpu_latency = latency.get()});
   ASSERT_TRUE(loop.ok());
-  int turns = 10 * BusyHold::kTurns;
-  Busy(**loop, &turns);
-  while (turns > 0) (*loop)->RunOnce(absl::ZeroDuration());
+  BeBusy(**loop);
   EXPECT_THAT(device.written(), ElementsAre(0));
   // Asleep until the look that finds it quiet.
   for (int i = 0; i < 4 && device.written().size() < 2; ++i) {
@@ -190,9 +194,7 @@ TEST(LoopTest, AThreadOfOneCpuHoldsNothing) {
   auto latency = device.Open();
   auto loop = Loop::Create({.cpu_latency = latency.get()});
   ASSERT_TRUE(loop.ok());
-  int turns = 10 * BusyHold::kTurns;
-  Busy(**loop, &turns);
-  while (turns > 0) (*loop)->RunOnce(absl::ZeroDuration());
+  BeBusy(**loop);
   EXPECT_THAT(device.written(), IsEmpty());
   ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
 }
