@@ -90,7 +90,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
   std::string said;
   server->cpu_latency_ = dat::CpuLatency::For(o.cpu_latency, dat::IdleFactsOfMachine(),
                                               dat::CpuLatency::kDevice, &said);
-  LogInfo(said);
+  const bool in_vain = o.cpu_latency.wanted.value_or(false) && server->cpu_latency_ == nullptr;
+  Log(in_vain ? Severity::kWarning : Severity::kInfo, said);
   const Shared shared{.options = &o,
                       .store = server->store_.get(),
                       .pool = server->pool_.get(),

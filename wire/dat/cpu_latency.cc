@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <fstream>
 
 #include "absl/status/status.h"

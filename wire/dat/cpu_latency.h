@@ -21,7 +21,7 @@ namespace dafs::dat {
 
 // What the administrator wants (cpu_latency=, --cpu-latency).
 struct CpuLatencyWish {
-  // Nullopt: what this machine is decides, see CpuLatencyOfMachine.
+  // Nullopt: what this machine is decides, see CpuLatency::For.
   std::optional<bool> wanted;
   absl::Duration longest = absl::ZeroDuration();
 };
