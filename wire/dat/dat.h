@@ -161,6 +161,7 @@ class Endpoint {
   // before a send behind it.
   virtual absl::Status PostRdmaWrite(uint64_t cookie, std::span<const Segment> from,
                                      RemoteBuffer to, bool signaled) = 0;
+  // May wait as a send with `more` does, so that several leave together.
   virtual absl::Status PostRdmaRead(uint64_t cookie, std::span<const Segment> into,
                                     RemoteBuffer from) = 0;
 

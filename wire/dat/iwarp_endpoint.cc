@@ -18,8 +18,8 @@ constexpr uint32_t kMaxOutboundReads = 128;
 // A message offset is 32 bits (RFC 5041, 4.2).
 constexpr uint64_t kMaxMessageBytes = 0xffffffff;
 // RDMA writes alone tell the peer nothing, so they wait for the send behind them and leave in the
-// same sendmsg, as do sends behind which more follow; at most until Poll, or until there is this
-// much.
+// same sendmsg, as do sends behind which more follow, and RDMA reads: a transfer is several. At
+// most until Flush or Poll, or until there is this much.
 constexpr uint64_t kHoldBackBytes = 64 << 10;
 
 absl::Status WithPeer(const absl::Status& status, const Address& peer) {
@@ -150,7 +150,6 @@ absl::Status IwarpEndpoint::PostRdmaRead(uint64_t cookie, std::span<const Segmen
   if (absl::Status status = CheckPost(into); !status.ok()) return status;
   completions_.CountSend();
   transmit_.PostRdmaRead(cookie, into, from);
-  if (transmit_.has_work()) FlushTransmit();
   return absl::OkStatus();
 }
 
