@@ -1,9 +1,8 @@
 #include "client/buffer_pool.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -18,7 +17,9 @@ struct Buffer {
   uint32_t payload_bytes = 0;
   uint8_t free_list = 0;
   bool leased = false;
+  bool sealed = false;
   uint32_t pins = 0;
+  uint32_t keeps = 0;
   Buffer* next_free = nullptr;
 };
 }  // namespace internal
@@ -33,7 +34,9 @@ constexpr uint8_t kSmallRead = 0;
 constexpr uint8_t kLargeRead = 1;
 constexpr uint8_t kWrite = 2;
 
-constexpr size_t kHugePage = size_t{2} << 20;
+// How many of so many write buffers may be kept: a quarter, and four at least, are for writes that
+// are on their way. With few of them none is.
+uint32_t MostKept(uint32_t writes) { return writes < 8 ? 0 : writes - std::max(4u, writes / 4); }
 
 size_t PageBytes() {
   static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -41,29 +44,6 @@ size_t PageBytes() {
 }
 
 size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
-
-// Anonymous memory that starts on a huge page, so that the system can back it with them.
-absl::StatusOr<std::span<std::byte>> MapSlab(size_t bytes) {
-  size_t mapped = bytes + kHugePage;
-  void* at = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at == MAP_FAILED) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("buffer pool of ", bytes, " bytes: errno ", errno));
-  }
-  auto* first = static_cast<std::byte*>(at);
-  auto address = reinterpret_cast<uintptr_t>(first);
-  size_t before = RoundUp(address, kHugePage) - address;
-  if (before > 0) munmap(first, before);
-  std::byte* slab = first + before;
-  munmap(slab + bytes, mapped - before - bytes);
-  madvise(slab, bytes, MADV_HUGEPAGE);  // a wish; the system may have none
-  // Now rather than at first use: a fault on the data path costs 2.4 us a page, and one taken while
-  // the system writes back to this very mount for want of memory would wait for itself. A kernel
-  // before 5.14 does not know the advice, and faults as it goes.
-  madvise(slab, bytes, MADV_POPULATE_WRITE);
-  return std::span<std::byte>(slab, bytes);
-}
 
 }  // namespace
 
@@ -77,6 +57,8 @@ BufferLease& BufferLease::operator=(BufferLease&& other) noexcept {
   }
   return *this;
 }
+
+void BufferLease::Seal() { buffer_->sealed = true; }
 
 void BufferLease::Release() {
   if (buffer_ != nullptr) pool_->DropLease(std::exchange(buffer_, nullptr));
@@ -118,30 +100,34 @@ absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(const BufferPoolO
                                                    " bytes: less than two buffers of ",
                                                    page + sizes.large_bytes));
   }
-  ASSIGN_OR_RETURN(std::span<std::byte> slab, MapSlab(sizes.bytes));
-  return std::unique_ptr<BufferPool>(new BufferPool(slab, sizes));
+  ASSIGN_OR_RETURN(std::shared_ptr<BufferSlab> slab, BufferSlab::Map(sizes.bytes));
+  return std::unique_ptr<BufferPool>(new BufferPool(std::move(slab), sizes));
 }
 
-BufferPool::BufferPool(std::span<std::byte> slab, const BufferPoolOptions& sizes)
-    : slab_(slab),
-      write_part_(slab.size() / 2),
+BufferPool::BufferPool(std::shared_ptr<BufferSlab> slab, const BufferPoolOptions& sizes)
+    : slab_(std::move(slab)),
+      write_part_(slab_->memory().size() / 2),
       large_bytes_(sizes.large_bytes),
       small_bytes_(sizes.small_bytes) {
   const size_t large = PageBytes() + large_bytes_;
   const size_t small = PageBytes() + small_bytes_;
   // Half of the read targets' memory in large buffers, at least one; the rest in small ones.
   size_t large_part = std::max(write_part_ / 2 / large, size_t{1}) * large;
+  const auto writes = static_cast<uint32_t>(write_part_ / large);
+  most_kept_ = MostKept(writes);
   // Never grown afterwards: leases point into it.
-  buffers_.reserve(large_part / large + (write_part_ - large_part) / small + write_part_ / large);
-  Carve(kLargeRead, slab_.first(large_part), large_bytes_);
-  Carve(kSmallRead, slab_.subspan(large_part, write_part_ - large_part), small_bytes_);
-  Carve(kWrite, slab_.subspan(write_part_), large_bytes_);
+  buffers_.reserve(large_part / large + (write_part_ - large_part) / small + writes);
+  const std::span<std::byte> memory = slab_->memory();
+  Carve(kLargeRead, memory.first(large_part), large_bytes_);
+  Carve(kSmallRead, memory.subspan(large_part, write_part_ - large_part), small_bytes_);
+  Carve(kWrite, memory.subspan(write_part_), large_bytes_);
 }
 
 BufferPool::~BufferPool() {
   DAFS_CHECK(leased_ == 0 && quarantined_ == 0, "a buffer outlives its pool");
+  slab_->WakeOnReturn(nullptr);
+  *alive_ = false;
   Deregister();
-  munmap(slab_.data(), slab_.size());
 }
 
 void BufferPool::Carve(uint8_t free_list, std::span<std::byte> part, uint32_t payload_bytes) {
@@ -163,6 +149,7 @@ void BufferPool::GiveBack(Buffer* buffer) {
 
 BufferLease BufferPool::Take(BufferUse use, uint32_t payload_bytes) {
   DAFS_CHECK(payload_bytes <= large_bytes_, "a lease larger than a large buffer");
+  if (slab_->has_returned()) TakeReturned();
   uint8_t from = kWrite;
   if (use == BufferUse::kReadTarget) {
     from = payload_bytes <= small_bytes_ && free_[kSmallRead] != nullptr ? kSmallRead : kLargeRead;
@@ -171,6 +158,7 @@ BufferLease BufferPool::Take(BufferUse use, uint32_t payload_bytes) {
   if (buffer == nullptr) return {};
   free_[from] = std::exchange(buffer->next_free, nullptr);
   buffer->leased = true;
+  buffer->sealed = false;
   ++leased_;
   return BufferLease(this, buffer);
 }
@@ -208,6 +196,7 @@ void BufferPool::Acquisition::await_suspend(std::coroutine_handle<> waiter) {
     pool_.first_waiter_ = &node_;
   }
   pool_.last_waiter_ = &node_;
+  pool_.AwaitReturn();
 }
 
 absl::StatusOr<BufferLease> BufferPool::Acquisition::await_resume() {
@@ -254,20 +243,53 @@ void BufferPool::Close() {
 void BufferPool::DropLease(Buffer* buffer) {
   buffer->leased = false;
   --leased_;
-  if (buffer->pins > 0) {
-    ++quarantined_;
-    return;
-  }
-  GiveBack(buffer);
-  ServeWaiters();
+  if (buffer->pins > 0) ++quarantined_;
+  GiveBackUnheld(buffer);
 }
 
 void BufferPool::DropPin(Buffer* buffer) {
   --buffer->pins;
-  if (buffer->pins > 0 || buffer->leased) return;
-  --quarantined_;
+  if (buffer->pins == 0 && !buffer->leased) --quarantined_;
+  GiveBackUnheld(buffer);
+}
+
+void BufferPool::GiveBackUnheld(Buffer* buffer) {
+  if (buffer->leased || buffer->pins > 0 || buffer->keeps > 0) return;
   GiveBack(buffer);
   ServeWaiters();
+}
+
+std::shared_ptr<const void> BufferPool::Keep(const BufferLease& lease) {
+  Buffer* buffer = lease.buffer_;
+  if (loop_ == nullptr || !buffer->sealed || lease.use() != BufferUse::kWriteSource) return nullptr;
+  if (slab_->has_returned()) TakeReturned();
+  if (buffer->keeps == 0) {
+    if (kept_ >= most_kept_) return nullptr;
+    ++kept_;
+  }
+  ++buffer->keeps;
+  return std::shared_ptr<const void>(buffer->start,
+                                     [slab = slab_, buffer](const void*) { slab->Return(buffer); });
+}
+
+void BufferPool::TakeReturned() {
+  for (Buffer* buffer : slab_->TakeReturned()) {
+    if (--buffer->keeps > 0) continue;
+    --kept_;
+    GiveBackUnheld(buffer);
+  }
+}
+
+// Somebody waits: what comes back is taken then, not when the next asks.
+void BufferPool::AwaitReturn() {
+  if (loop_ == nullptr || kept_ == 0) return;
+  slab_->WakeOnReturn([this, loop = loop_, alive = alive_] {
+    loop->Post([this, alive] {
+      if (!*alive) return;
+      TakeReturned();
+      if (first_waiter_ != nullptr) AwaitReturn();
+    });
+  });
 }
 
 BufferPin BufferPool::Pin(const BufferLease& lease) {
@@ -277,13 +299,14 @@ BufferPin BufferPool::Pin(const BufferLease& lease) {
 
 absl::Status BufferPool::Register(dat::Domain& domain, bool access_by_windows) {
   Deregister();
+  const std::span<std::byte> memory = slab_->memory();
   const auto access = [&](dat::Access right) {
     return access_by_windows ? dat::Access::kWindows : right;
   };
   ASSIGN_OR_RETURN(read_region_,
-                   domain.Register(slab_.first(write_part_), access(dat::Access::kRemoteWrite)));
+                   domain.Register(memory.first(write_part_), access(dat::Access::kRemoteWrite)));
   ASSIGN_OR_RETURN(write_region_,
-                   domain.Register(slab_.subspan(write_part_), access(dat::Access::kRemoteRead)));
+                   domain.Register(memory.subspan(write_part_), access(dat::Access::kRemoteRead)));
   return user_memory_.RegisterAll(domain, access_by_windows);
 }
 
@@ -318,8 +341,9 @@ BufferPool::Counts BufferPool::counts() const {
   counts.total = static_cast<uint32_t>(buffers_.size());
   counts.leased = leased_;
   counts.quarantined = quarantined_;
+  counts.kept = kept_;
   for (BufferWaiter* w = first_waiter_; w != nullptr; w = w->next) ++counts.waiting;
-  counts.bytes = slab_.size();
+  counts.bytes = slab_->memory().size();
   return counts;
 }
 

@@ -6,11 +6,15 @@
 // server can reach no buffer in a way its procedure does not need. (Two registrations of one slab
 // would have given it both rights to every byte.)
 //
+// Written data has to be kept until it is committed (client/uncommitted.h). A lease whose content
+// is final (Seal) can be kept itself in place of a copy; it comes back when the last who keeps it
+// has let go, on any thread.
+//
 // A buffer is one page of header room followed by page-aligned payload: a FUSE worker reads a whole
 // kernel WRITE request to `payload() - header bytes`, and the data lands aligned.
 //
-// Belongs to the worker's thread. Nothing here blocks or allocates after Create: when a class is
-// empty callers wait.
+// Belongs to the worker's thread. Nothing here blocks or, but for what keeps a buffer, allocates
+// after Create: when a class is empty callers wait.
 #pragma once
 
 #include <coroutine>
@@ -23,9 +27,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/buffer_slab.h"
 #include "client/exposure.h"
 #include "client/user_memory.h"
 #include "wire/dat/dat.h"
+#include "wire/dat/loop.h"
 #include "wire/types.h"
 
 namespace dafs::client {
@@ -45,7 +51,6 @@ struct BufferPoolOptions {
 class BufferPool;
 
 namespace internal {
-struct Buffer;
 struct BufferWaiter;
 }  // namespace internal
 
@@ -69,6 +74,8 @@ class BufferLease {
   std::span<std::byte> whole() const;
   static size_t header_room();  // one page
   BufferUse use() const;
+  // Nobody changes the content any more, for as long as this is held.
+  void Seal();
   void Release();
 
  private:
@@ -115,6 +122,16 @@ class BufferPool {
   class Acquisition;
   Acquisition Acquire(BufferUse use, uint32_t payload_bytes);
 
+  // Where buffers that were kept come back to, which is on the thread of `loop`; nothing is kept
+  // before this. Once. `loop` outlives the pool.
+  void ReturnBy(dat::Loop& loop) { loop_ = &loop; }
+  // Keeps the content of `lease` where it is until what is returned, and all copies of it, are
+  // gone, on whatever thread that is, also behind the lease and the pool. Null: it is not sealed,
+  // or so many are kept that the others are needed for what is on its way.
+  std::shared_ptr<const void> Keep(const BufferLease& lease);
+  // As many as may be are kept: what they are kept for should come to its end.
+  bool KeepsMost() const { return kept_ == most_kept_; }
+
   // Ends all waiting, now and later, with kCancelled.
   void Close();
 
@@ -145,6 +162,7 @@ class BufferPool {
     uint32_t total = 0;
     uint32_t leased = 0;       // with a holder
     uint32_t quarantined = 0;  // without a holder, but the server may still touch them
+    uint32_t kept = 0;         // with written data that is not committed
     uint32_t waiting = 0;      // callers that wait for one
     size_t bytes = 0;          // the slab
   };
@@ -154,18 +172,21 @@ class BufferPool {
   friend class BufferLease;
   friend class BufferPin;
 
-  BufferPool(std::span<std::byte> slab, const BufferPoolOptions& sizes);
+  BufferPool(std::shared_ptr<BufferSlab> slab, const BufferPoolOptions& sizes);
   void Carve(uint8_t free_list, std::span<std::byte> part, uint32_t payload_bytes);
   const dat::Region& RegionOf(const BufferLease& lease) const;
   BufferLease Take(BufferUse use, uint32_t payload_bytes);
   void DropLease(internal::Buffer* buffer);
   void DropPin(internal::Buffer* buffer);
+  void GiveBackUnheld(internal::Buffer* buffer);
   void GiveBack(internal::Buffer* buffer);
+  void TakeReturned();
+  void AwaitReturn();
   void ServeWaiters();
   bool SomebodyWaits(BufferUse use) const;
 
-  std::span<std::byte> slab_;
-  size_t write_part_ = 0;  // where the second half begins
+  const std::shared_ptr<BufferSlab> slab_;
+  const size_t write_part_;  // where the second half begins
   uint32_t large_bytes_;
   uint32_t small_bytes_;
   std::vector<internal::Buffer> buffers_;
@@ -176,6 +197,10 @@ class BufferPool {
   bool serving_ = false;  // ServeWaiters is on the stack
   uint32_t leased_ = 0;
   uint32_t quarantined_ = 0;
+  uint32_t kept_ = 0;
+  uint32_t most_kept_ = 0;
+  dat::Loop* loop_ = nullptr;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for what waits in the loop
   std::unique_ptr<dat::Region> read_region_;
   std::unique_ptr<dat::Region> write_region_;
   Exposure exposure_;

@@ -144,15 +144,13 @@ dat::Task<absl::Status> Committer::BeginWrite(const wire::FileHandle& file) {
 
 // Keeps a part of what was written unstable. False: there is no room even after COMMIT.
 dat::Task<bool> Committer::Keep(const DataTarget& target, uint64_t offset,
-                                std::span<const std::byte> data, wire::Verifier verifier) {
-  if (store_.Add(*target.file, *target.who, target.state_id, offset, data, verifier,
+                                std::span<const std::byte> data, std::shared_ptr<const void> memory,
+                                wire::Verifier verifier) {
+  if (store_.Add(*target.file, *target.who, target.state_id, offset, data, memory, verifier,
                  dat::Loop::Now())) {
     if (timer_ == 0) CommitLater(kCommitAfter, kCommitAfter);
     // Half full: COMMIT now, so that nobody has to wait for it later.
-    if (++kept_ % kLookAtStoreEvery == 0 && !committing_early_ &&
-        store_.bytes() > store_.most_bytes() / 2) {
-      dat::Start(CommitEarly());
-    }
+    if (++kept_ % kLookAtStoreEvery == 0 && store_.bytes() > store_.most_bytes() / 2) CommitSoon();
     co_return true;
   }
   // Neither here nor below is anything written again: that would wait for this very write.
@@ -163,12 +161,16 @@ dat::Task<bool> Committer::Keep(const DataTarget& target, uint64_t offset,
     dat::Task<absl::StatusOr<wire::Verifier>> task = CommitOnce(last->who, file, 0, 0, &safe);
     absl::StatusOr<wire::Verifier> committed = co_await task;
     if (!committed.ok()) GiveUpData(file, committed.status());
-    if (store_.Add(*target.file, *target.who, target.state_id, offset, data, verifier,
+    if (store_.Add(*target.file, *target.who, target.state_id, offset, data, memory, verifier,
                    dat::Loop::Now())) {
       co_return true;
     }
   }
   co_return false;
+}
+
+void Committer::CommitSoon() {
+  if (!committing_early_) dat::Start(CommitEarly());
 }
 
 dat::Task<void> Committer::CommitEarly() {

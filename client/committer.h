@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 
 #include "absl/status/status.h"
@@ -31,9 +32,12 @@ class Committer {
 
   // Waits until `file` may be written.
   dat::Task<absl::Status> BeginWrite(const wire::FileHandle& file);
-  // Keeps a part of what was written unstable. False: there is no room even after COMMIT.
+  // Keeps a part of what was written unstable: in `memory`, which holds it, or where that is null
+  // as a copy. False: there is no room even after COMMIT.
   dat::Task<bool> Keep(const DataTarget& target, uint64_t offset, std::span<const std::byte> data,
-                       wire::Verifier verifier);
+                       std::shared_ptr<const void> memory, wire::Verifier verifier);
+  // Commits what is kept, while nobody waits for it.
+  void CommitSoon();
 
   // COMMIT until nothing is left that the server lost meanwhile; of the whole file or, where
   // nothing is kept of it, of a range (`size` 0: to the end). `can_wait`: nobody waits for it, so

@@ -40,6 +40,7 @@ Files::Files(Client& client, dat::Loop& loop, std::unique_ptr<BufferPool> buffer
       committer_(std::make_unique<Committer>(*runner_)),
       reclaim_(std::make_unique<Reclaim>(*runner_, *committer_)),
       batches_(std::make_unique<Batches>(*this, *connection_, loop)) {
+  buffers_->ReturnBy(loop);
   // Within the connection's set-up: nothing here waits.
   connection_->OnChange(
       [this](Session& session) {

@@ -1,5 +1,6 @@
 // Writing and appending. Spec: 4.2, 6.5.3, 6.5.4, 6.5.38, 6.5.39; WIRE 10.
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -201,10 +202,14 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(DataTarget target, Part
   co_return total;
 }
 
-// Keep, for both kinds of memory.
+// Keep, for both kinds of memory. Of a lease it is the buffer itself that is kept, if that may be
+// and less than half of it would lie idle.
 dat::Task<bool> Files::KeepPart(const DataTarget& target, uint64_t offset, LeasePart part,
                                 wire::Verifier verifier) {
-  return committer_->Keep(target, offset, part.bytes(), verifier);
+  std::shared_ptr<const void> memory;
+  if (part.size > part.lease->payload_bytes() / 2) memory = part.pool->Keep(*part.lease);
+  if (memory != nullptr && part.pool->KeepsMost()) committer_->CommitSoon();
+  return committer_->Keep(target, offset, part.bytes(), std::move(memory), verifier);
 }
 
 dat::Task<bool> Files::KeepPart(const DataTarget& target, uint64_t offset, UserPart part,
@@ -219,7 +224,7 @@ dat::Task<bool> Files::KeepPart(const DataTarget& target, uint64_t offset, UserP
       first = bytes;
       return false;
     });
-    dat::Task<bool> keeping = committer_->Keep(target, offset, first, verifier);
+    dat::Task<bool> keeping = committer_->Keep(target, offset, first, nullptr, verifier);
     if (!(co_await keeping)) co_return false;
     offset += first.size();
     left -= static_cast<uint32_t>(first.size());

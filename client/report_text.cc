@@ -112,7 +112,8 @@ void AppendJson(const WorkerReport& w, std::string* out) {
   absl::StrAppend(out, ",\"fetched\":", w.fetched, ",\"reissued\":", w.reissued);
   absl::StrAppend(out, ",\"buffers\":{\"total\":", w.buffers.total,
                   ",\"leased\":", w.buffers.leased, ",\"quarantined\":", w.buffers.quarantined,
-                  ",\"waiting\":", w.buffers.waiting, ",\"bytes\":", w.buffers.bytes, "}}");
+                  ",\"kept\":", w.buffers.kept, ",\"waiting\":", w.buffers.waiting,
+                  ",\"bytes\":", w.buffers.bytes, "}}");
 }
 
 void AppendJson(const CallTotals& totals, std::string* out) {
@@ -158,9 +159,9 @@ std::string StatusText(const MountReport& report) {
     if (w.buffers.total > 0) {
       absl::StrAppendFormat(&out,
                             "    buffers %u of %u bytes in all, leased %u, quarantined %u, "
-                            "waiting %u\n",
+                            "kept %u, waiting %u\n",
                             w.buffers.total, w.buffers.bytes, w.buffers.leased,
-                            w.buffers.quarantined, w.buffers.waiting);
+                            w.buffers.quarantined, w.buffers.kept, w.buffers.waiting);
     }
   }
   if (report.silent_workers > 0) {

@@ -77,7 +77,8 @@ bool Uncommitted::Reserve(size_t bytes, std::vector<Range>& parts) {
       if (filling_ == nullptr) {
         if ((blocks_.size() + 1) * kBlockBytes > most_bytes_) return false;
         filling_ = std::make_shared<Block>();
-        filling_->bytes = std::make_unique_for_overwrite<std::byte[]>(kBlockBytes);
+        filling_->room = std::make_unique_for_overwrite<std::byte[]>(kBlockBytes);
+        filling_->bytes = filling_->room.get();
         blocks_.push_back(filling_);
       }
     }
@@ -94,21 +95,33 @@ bool Uncommitted::Reserve(size_t bytes, std::vector<Range>& parts) {
 
 bool Uncommitted::Add(const wire::FileHandle& file, const Identity& who, const wire::StateId& open,
                       uint64_t offset, std::span<const std::byte> data,
-                      const wire::Verifier& verifier, absl::Time now) {
+                      std::shared_ptr<const void> memory, const wire::Verifier& verifier,
+                      absl::Time now) {
   thread_local std::vector<Range> parts;
   parts.clear();
+  const bool copies = memory == nullptr;
+  if (!copies) {
+    Range whole;
+    whole.size = static_cast<uint32_t>(data.size());
+    whole.block = std::make_shared<Block>();
+    whole.block->bytes = data.data();
+    whole.block->memory = std::move(memory);
+    parts.push_back(std::move(whole));
+  }
   {
     absl::MutexLock lock(&mutex_);
     File* one = FindFile(file);
-    if (one == nullptr || one->ranges.size() >= kMostRanges) return false;
-    if (!Reserve(data.size(), parts)) {
+    const bool fits = one != nullptr && one->ranges.size() < kMostRanges;
+    if (!fits || (copies && !Reserve(data.size(), parts))) {
       parts.clear();
       return false;
     }
   }
-  for (const Range& part : parts) {  // nobody else touches this room
-    std::memcpy(part.block->bytes.get() + part.at, data.data(), part.size);
-    data = data.subspan(part.size);
+  if (copies) {
+    for (const Range& part : parts) {  // nobody else touches this room
+      std::memcpy(part.block->room.get() + part.at, data.data(), part.size);
+      data = data.subspan(part.size);
+    }
   }
   absl::MutexLock lock(&mutex_);
   File& one = *FindFile(file);  // the bracket keeps it
@@ -265,7 +278,7 @@ std::optional<Uncommitted::Piece> Uncommitted::NextStale(const wire::FileHandle&
     if (range.verifier == verifier) continue;
     Piece piece;
     piece.offset = range.offset;
-    piece.data = {range.block->bytes.get() + range.at, std::min(range.size, most)};
+    piece.data = {range.block->bytes + range.at, std::min(range.size, most)};
     piece.writer = one->writer;
     piece.keeps = range.block;
     return piece;

@@ -3,10 +3,11 @@
 // Spec: 6.5.8 (COMMIT), 6.5.38 (UNSTABLE, verifier).
 //
 // The Committer keeps it (client/committer.h): what Files::Write was told is unstable is copied
-// here, and Files::Commit is OK only when all of it has reached the disk under one verifier. Who
-// does not COMMIT a file when it is closed leaves that to this store, which asks for it in time.
+// here, or stays in the buffer it was sent from where that can be kept (BufferPool::Keep), and
+// Files::Commit is OK only when all of it has reached the disk under one verifier. Who does not
+// COMMIT a file when it is closed leaves that to this store, which asks for it in time.
 // Thread-safe: shared by the workers of a client. Nothing blocks; the copy is made outside of the
-// mutex. Memory comes in blocks that are used again, at most `most_bytes` in all.
+// mutex. Memory for copies comes in blocks that are used again, at most `most_bytes` in all.
 #pragma once
 
 #include <cstddef>
@@ -46,11 +47,11 @@ class Uncommitted {
   void EndWrite(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Within the bracket: `data` was written at `offset`, unstable, under `verifier`; it takes the
-  // place of what was there. False: it did not fit; COMMIT a file and add it again, or write it
-  // stable.
+  // place of what was there. `memory`: holds `data`, which nobody changes any more; null: `data` is
+  // copied. False: it did not fit; COMMIT a file and add it again, or write it stable.
   bool Add(const wire::FileHandle& file, const Identity& who, const wire::StateId& open,
-           uint64_t offset, std::span<const std::byte> data, const wire::Verifier& verifier,
-           absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+           uint64_t offset, std::span<const std::byte> data, std::shared_ptr<const void> memory,
+           const wire::Verifier& verifier, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
   // What is kept of `file` from `offset` on is void: it was written stable up to `end`, or cut off
   // (`end` UINT64_MAX).
   void Forget(const wire::FileHandle& file, uint64_t offset, uint64_t end)
@@ -98,14 +99,16 @@ class Uncommitted {
   std::optional<Writer> WriterOf(const wire::FileHandle& file) const ABSL_LOCKS_EXCLUDED(mutex_);
   // The files with data older than `before`; those with most of it first.
   std::vector<wire::FileHandle> Files(absl::Time before) const ABSL_LOCKS_EXCLUDED(mutex_);
-  size_t bytes() const ABSL_LOCKS_EXCLUDED(mutex_);  // of memory in use
+  size_t bytes() const ABSL_LOCKS_EXCLUDED(mutex_);  // of memory for copies in use
   size_t most_bytes() const { return most_bytes_; }
 
  private:
   static constexpr uint32_t kBlockBytes = 256 << 10;
   struct Block {
-    std::unique_ptr<std::byte[]> bytes;
-    uint32_t used = 0;
+    const std::byte* bytes = nullptr;
+    std::unique_ptr<std::byte[]> room;   // for copies, or
+    std::shared_ptr<const void> memory;  // where the data was before
+    uint32_t used = 0;                   // of `room`
   };
   // Part of a file; ranges do not overlap.
   struct Range {
@@ -144,7 +147,7 @@ class Uncommitted {
   absl::flat_hash_map<wire::FileHandle, std::unique_ptr<File>> files_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<File>> spare_files_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Block> filling_ ABSL_GUARDED_BY(mutex_);              // the block that has room
-  std::vector<std::shared_ptr<Block>> blocks_ ABSL_GUARDED_BY(mutex_);  // all of them
+  std::vector<std::shared_ptr<Block>> blocks_ ABSL_GUARDED_BY(mutex_);  // all with room
 };
 
 }  // namespace dafs::client

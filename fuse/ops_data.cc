@@ -130,6 +130,7 @@ dat::Task<Operations::Transfer> Operations::Carry(WritePiece& piece, wire::Stabl
   if (appends) {
     co_await AppendData(*piece.open, piece.lease, transfer);
   } else {
+    piece.lease.Seal();
     transfer.wants_after = may_ask && stat_habit_.Expected();
     if (transfer.wants_after) stat_habit_.Paid();
     co_await WriteData(*piece.open, piece.lease, transfer);

@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <memory>
+#include <thread>
 #include <vector>
 
+#include "wire/dat/loop.h"
 #include "wire/dat/task.h"
 
 namespace dafs::client {
@@ -136,6 +139,143 @@ TEST(BufferPoolTest, APinnedBufferComesBackWithItsPin) {
   second.Release();
   EXPECT_EQ(pool->counts().quarantined, 0u);
   EXPECT_EQ(pool->TryAcquire(BufferUse::kReadTarget, 1u << 20).payload(), at);
+}
+
+// A pool whose buffers can be kept: sixteen for writes.
+class KeptBufferTest : public testing::Test {
+ protected:
+  KeptBufferTest() { pool_->ReturnBy(*loop_); }
+  BufferLease Sealed() {
+    BufferLease lease = pool_->TryAcquire(BufferUse::kWriteSource, 1u << 20);
+    if (lease) lease.Seal();
+    return lease;
+  }
+  // With their leases given back; as many as the pool keeps.
+  std::vector<std::shared_ptr<const void>> KeepAll() {
+    std::vector<std::shared_ptr<const void>> kept;
+    while (auto memory = pool_->Keep(Sealed())) kept.push_back(std::move(memory));
+    return kept;
+  }
+
+  std::unique_ptr<dat::Loop> loop_ = *dat::Loop::Create({});
+  std::unique_ptr<BufferPool> pool_ = MakePool(size_t{33} << 20);
+};
+
+TEST_F(KeptBufferTest, IsNobodysUntilTheLastHasLetGo) {
+  BufferLease lease = Sealed();
+  std::byte* at = lease.payload();
+  std::shared_ptr<const void> kept = pool_->Keep(lease);
+  std::shared_ptr<const void> again = pool_->Keep(lease);
+  ASSERT_NE(kept, nullptr);
+  ASSERT_NE(again, nullptr);
+  EXPECT_EQ(pool_->counts().kept, 1u);
+  lease.Release();
+  std::vector<BufferLease> others;
+  while (BufferLease other = pool_->TryAcquire(BufferUse::kWriteSource, 1)) {
+    EXPECT_NE(other.payload(), at);
+    others.push_back(std::move(other));
+  }
+  kept.reset();
+  EXPECT_FALSE(pool_->TryAcquire(BufferUse::kWriteSource, 1));
+  again.reset();
+  EXPECT_EQ(pool_->TryAcquire(BufferUse::kWriteSource, 1).payload(), at);
+  EXPECT_EQ(pool_->counts().kept, 0u);
+}
+
+TEST_F(KeptBufferTest, ALeaseStaysWithItsHolderWhenItsContentIsLetGo) {
+  BufferLease lease = Sealed();
+  pool_->Keep(lease).reset();
+  EXPECT_NE(pool_->TryAcquire(BufferUse::kWriteSource, 1).payload(), lease.payload());
+  EXPECT_EQ(pool_->counts().kept, 0u);
+  EXPECT_EQ(pool_->counts().leased, 1u);
+}
+
+TEST_F(KeptBufferTest, APinOutlastsIt) {
+  BufferLease lease = Sealed();
+  std::byte* at = lease.payload();
+  BufferPin pin = pool_->Pin(lease);
+  std::shared_ptr<const void> kept = pool_->Keep(lease);
+  lease.Release();
+  kept.reset();
+  EXPECT_NE(pool_->TryAcquire(BufferUse::kWriteSource, 1).payload(), at);
+  pin.Release();
+  EXPECT_EQ(pool_->TryAcquire(BufferUse::kWriteSource, 1).payload(), at);
+}
+
+TEST_F(KeptBufferTest, OnlyWhatIsFinalAndWasWrittenIsKept) {
+  BufferLease lease = Sealed();
+  std::byte* at = lease.payload();
+  lease.Release();
+  lease = pool_->TryAcquire(BufferUse::kWriteSource, 1);  // the next holder has not sealed it
+  ASSERT_EQ(lease.payload(), at);
+  EXPECT_EQ(pool_->Keep(lease), nullptr);
+  BufferLease target = pool_->TryAcquire(BufferUse::kReadTarget, 1);
+  target.Seal();
+  EXPECT_EQ(pool_->Keep(target), nullptr);
+  auto other = MakePool();  // has no thread that they could come back to
+  BufferLease of_other = other->TryAcquire(BufferUse::kWriteSource, 1);
+  of_other.Seal();
+  EXPECT_EQ(other->Keep(of_other), nullptr);
+}
+
+TEST_F(KeptBufferTest, SomeAreLeftForWrites) {
+  EXPECT_FALSE(pool_->KeepsMost());
+  std::vector<std::shared_ptr<const void>> kept = KeepAll();
+  EXPECT_EQ(kept.size(), 12u);
+  EXPECT_TRUE(pool_->KeepsMost());
+  std::vector<BufferLease> left;
+  while (BufferLease lease = Sealed()) left.push_back(std::move(lease));
+  EXPECT_EQ(left.size(), 4u);
+  EXPECT_EQ(pool_->Keep(left.front()), nullptr);
+  kept.pop_back();
+  EXPECT_NE(pool_->Keep(left.front()), nullptr);
+}
+
+TEST_F(KeptBufferTest, ASmallPoolKeepsNone) {
+  pool_ = MakePool(size_t{8} << 20);
+  pool_->ReturnBy(*loop_);
+  EXPECT_EQ(pool_->Keep(Sealed()), nullptr);
+}
+
+TEST_F(KeptBufferTest, WhoWaitsGetsWhatAnotherThreadLetsGo) {
+  std::vector<std::shared_ptr<const void>> kept = KeepAll();
+  std::vector<BufferLease> held;
+  while (BufferLease lease = Sealed()) held.push_back(std::move(lease));
+  std::vector<int> order;
+  std::vector<BufferLease> got;
+  int cancelled = 0;
+  for (int id = 0; id < 3; ++id) dat::Start(Take(*pool_, id, &order, &got, &cancelled));
+  ASSERT_THAT(order, testing::IsEmpty());
+  std::thread other([&] {
+    for (int i = 0; i < 3; ++i) kept.pop_back();
+  });
+  const absl::Time patience = dat::Loop::Now() + absl::Seconds(20);
+  while (order.size() < 3 && dat::Loop::Now() < patience) loop_->RunOnce(absl::Seconds(1));
+  other.join();
+  EXPECT_THAT(order, testing::ElementsAre(0, 1, 2));
+}
+
+TEST_F(KeptBufferTest, OutlivesThePool) {
+  BufferLease lease = Sealed();
+  std::memset(lease.payload(), 'k', 1u << 20);
+  const std::byte* at = lease.payload();
+  std::shared_ptr<const void> kept = pool_->Keep(lease);
+  std::vector<std::shared_ptr<const void>> more = KeepAll();
+  std::vector<BufferLease> held;
+  while (BufferLease other = Sealed()) held.push_back(std::move(other));
+  std::vector<int> order;
+  std::vector<BufferLease> got;
+  int cancelled = 0;
+  dat::Start(Take(*pool_, 1, &order, &got, &cancelled));
+  more.clear();  // posted to the loop, which runs when the pool is gone
+  held.clear();
+  lease.Release();
+  got.clear();
+  pool_.reset();
+  loop_->RunOnce(absl::ZeroDuration());
+  EXPECT_EQ(at[0], std::byte{'k'});
+  EXPECT_EQ(at[(1u << 20) - 1], std::byte{'k'});
+  kept.reset();
 }
 
 TEST(BufferPoolTest, APoolWithoutRoomForOneBufferOfEachUseIsRefused) {

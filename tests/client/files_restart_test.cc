@@ -105,6 +105,50 @@ TEST_F(FilesRestartTest, AReadOnlyFileThatIsClosedIsWrittenAgain) {
   EXPECT_EQ(LocalContent("f"), "data");
 }
 
+// Large writes are kept in the buffers that they were sent from, smaller ones as copies.
+// Shows DAFS-6.5.8-07.
+TEST_F(FilesRestartTest, WhatIsKeptInBuffersIsWrittenAgain) {
+  StopClient();
+  ClientOptions options = Options();
+  options.buffers.bytes = size_t{33} << 20;  // of sixteen for writes twelve may be kept
+  StartClient(options);
+  constexpr uint32_t kSize = 1u << 20;
+  absl::StatusOr<OpenFile> file = Create("f", 0644);
+  ASSERT_STATUS_OK(file);
+  BufferPool& pool = files_->buffers();
+  std::string content;
+  for (uint32_t i = 0; i < 12; ++i) {
+    const uint32_t size = i % 4 == 3 ? kSize / 2 : kSize;
+    BufferLease lease = Lease(BufferUse::kWriteSource, size);
+    std::memset(lease.payload(), 'a' + static_cast<int>(i), size);
+    lease.Seal();
+    const absl::StatusOr<WriteResult> written =
+        Await(files_->Write(user_, file->handle, file->state_id, content.size(), lease, 0, size,
+                            wire::StableHow::kUnstable));
+    ASSERT_STATUS_OK(written);
+    ASSERT_EQ(written->count, size);
+    content.append(size, static_cast<char>('a' + i));
+  }
+  EXPECT_EQ(pool.counts().kept, 9u);
+  EXPECT_GT(client_->uncommitted().bytes(), 0u);
+  {  // whoever has the other buffers next writes to them
+    std::vector<BufferLease> others;
+    while (BufferLease other = pool.TryAcquire(BufferUse::kWriteSource, kSize)) {
+      std::memset(other.payload(), '?', kSize);
+      others.push_back(std::move(other));
+    }
+    EXPECT_EQ(others.size(), 7u);
+  }
+  LoseMachine();
+  ASSERT_EQ(truncate(Local("f").c_str(), 0), 0);
+  StartServer();
+  ASSERT_STATUS_OK(Commit(*file));
+  EXPECT_TRUE(LocalContent("f") == content);
+  EXPECT_EQ(client_->uncommitted().bytes(), 0u);
+  EXPECT_TRUE(pool.TryAcquire(BufferUse::kWriteSource, kSize));
+  EXPECT_EQ(pool.counts().kept, 0u);
+}
+
 // What is in the server's page cache is not lost with its process, and what others have written
 // since is not undone.
 TEST_F(FilesRestartTest, ARestartOfTheServerAloneHasNothingWrittenAgain) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -18,9 +19,18 @@ class UncommittedTest : public ::testing::Test {
   bool Write(uint64_t offset, std::string_view data, uint64_t verifier = 1) {
     EXPECT_TRUE(store_.BeginWrite(file_));
     bool kept = store_.Add(file_, who_, wire::StateId(), offset, std::as_bytes(std::span(data)),
-                           Verifier(verifier), absl::UnixEpoch());
+                           nullptr, Verifier(verifier), absl::UnixEpoch());
     store_.EndWrite(file_);
     return kept;
+  }
+  // The same with data that stays where it is; says who holds that.
+  std::weak_ptr<const void> Lend(uint64_t offset, const std::string& data) {
+    auto memory = std::make_shared<std::string>(data);
+    EXPECT_TRUE(store_.BeginWrite(file_));
+    EXPECT_TRUE(store_.Add(file_, who_, wire::StateId(), offset, std::as_bytes(std::span(*memory)),
+                           memory, Verifier(1), absl::UnixEpoch()));
+    store_.EndWrite(file_);
+    return memory;
   }
   // What would be written again under `verifier`, as (offset, data).
   std::vector<std::pair<uint64_t, std::string>> WriteAgain(uint64_t verifier, uint32_t most = 100) {
@@ -102,6 +112,38 @@ TEST_F(UncommittedTest, LaterDataTakesThePlaceOfEarlier) {
   EXPECT_EQ(WriteAgain(2), (Pieces{{0, "aaa"}, {6, "aaaa"}}));
   store_.Forget(file_, 5, UINT64_MAX);  // cut off
   EXPECT_EQ(WriteAgain(3), (Pieces{{0, "aaa"}, {3, "bb"}}));
+}
+
+TEST_F(UncommittedTest, DataThatStaysWhereItIsIsNotCopied) {
+  const std::weak_ptr<const void> lent = Lend(10, "data");
+  EXPECT_EQ(store_.bytes(), 0u);
+  EXPECT_TRUE(store_.Holds(file_));
+  auto piece = store_.NextStale(file_, Verifier(2), 100);
+  ASSERT_TRUE(piece.has_value());
+  EXPECT_EQ(
+      piece->data.data(),
+      std::as_bytes(std::span(*std::static_pointer_cast<const std::string>(lent.lock()))).data());
+  EXPECT_FALSE(Commit(2));
+  EXPECT_EQ(WriteAgain(2, 3), (Pieces{{10, "dat"}, {13, "a"}}));
+  EXPECT_TRUE(Commit(2));
+  EXPECT_FALSE(lent.expired());  // somebody writes it again
+  piece.reset();
+  EXPECT_TRUE(lent.expired());
+}
+
+TEST_F(UncommittedTest, DataThatStaysWhereItIsIsLetGoWithItsLastByte) {
+  const std::weak_ptr<const void> lent = Lend(0, "aaaaaaaaaa");
+  ASSERT_TRUE(Write(3, "bbb"));  // copied, into the middle
+  const std::weak_ptr<const void> second = Lend(8, "cccc");
+  EXPECT_EQ(WriteAgain(2), (Pieces{{0, "aaa"}, {3, "bbb"}, {6, "aa"}, {8, "cccc"}}));
+  store_.Forget(file_, 6, UINT64_MAX);
+  EXPECT_TRUE(second.expired());
+  EXPECT_FALSE(lent.expired());
+  ASSERT_TRUE(Write(0, "dddd"));
+  EXPECT_TRUE(lent.expired());
+  const std::weak_ptr<const void> third = Lend(0, "e");
+  store_.Fail(file_, absl::DataLossError("gone"));
+  EXPECT_TRUE(third.expired());
 }
 
 TEST_F(UncommittedTest, WritersAndWhoWritesAgainKeepOutOfEachOthersWay) {
