@@ -264,7 +264,7 @@ std::shared_ptr<const void> BufferPool::Keep(const BufferLease& lease) {
   if (loop_ == nullptr || !buffer->sealed || lease.use() != BufferUse::kWriteSource) return nullptr;
   if (slab_->has_returned()) TakeReturned();
   if (buffer->keeps == 0) {
-    if (kept_ >= most_kept_) return nullptr;
+    if (kept_ >= most_kept_ || SomebodyWaits(BufferUse::kWriteSource)) return nullptr;
     ++kept_;
   }
   ++buffer->keeps;

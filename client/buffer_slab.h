@@ -31,15 +31,14 @@ class BufferSlab {
 
   std::span<std::byte> memory() const { return memory_; }
 
-  // Any thread, also with a mutex held: nothing blocks, and `wake` is only called with a mutex of
-  // the slab's.
+  // Any thread, also one that holds a mutex.
   void Return(internal::Buffer* buffer) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The pool's thread. Whether TakeReturned has something.
   bool has_returned() const { return has_returned_.load(std::memory_order_acquire); }
   std::vector<internal::Buffer*> TakeReturned() ABSL_LOCKS_EXCLUDED(mutex_);
-  // The next buffer that returns calls `wake`, once; at once if one has. Null: none does, and none
-  // will once this has returned.
+  // `wake` is called once: at once if a buffer has returned, or on the thread that returns the
+  // next. It must not block, nor call the slab. Null: it is not called any more.
   void WakeOnReturn(std::function<void()> wake) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

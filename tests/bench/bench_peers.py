@@ -273,14 +273,16 @@ class LibfusePassthrough(System):
 
     name = "libfuse"
     about = "passthrough_ll of libfuse's examples, as it is"
-    SOURCE = "/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c"
+    EXAMPLES = pathlib.Path("/usr/share/doc/libfuse3-dev/examples")
+    EXAMPLE = "passthrough_ll"
 
     def start(self):
-        if not os.path.exists(self.SOURCE):
-            return f"{self.SOURCE} is not there"
-        self.program = self.state / "passthrough_ll"
+        source = self.EXAMPLES / f"{self.EXAMPLE}.c"
+        if not source.exists():
+            return f"{source} is not there"
+        self.program = self.state / self.EXAMPLE
         flags = call(["pkg-config", "--cflags", "--libs", "fuse3"], self.place.log).stdout.split()
-        build = ["cc", "-O2", "-w", self.SOURCE, "-o", self.program, *flags]
+        build = ["cc", "-O2", "-w", source, "-o", self.program, *flags]
         self.commands["build"] = " ".join(str(word) for word in build)
         call(build, self.place.log)
         return None
@@ -289,3 +291,16 @@ class LibfusePassthrough(System):
         return self.spawn("client", [self.program, self.point, "-f", "-o",
                                      f"source={self.behind},cache=auto,timeout={SECONDS if caches else 0},"
                                      "default_permissions"])
+
+
+class LibfuseHighPassthrough(LibfusePassthrough):
+    """libfuse's example of its high-level interface, which finds files by their paths. It lets the kernel keep no
+    attribute and no name, whatever is asked of it."""
+
+    name = "libfuse-high"
+    about = "passthrough_fh of libfuse's examples, as it is: nothing is cached"
+    EXAMPLE = "passthrough_fh"
+
+    def attach(self, caches):
+        return self.spawn("client", [self.program, self.point, "-f", "-o",
+                                     f"modules=subdir,subdir={self.behind},default_permissions"])

@@ -4,9 +4,10 @@ import math
 
 LEFT, RIGHT, TOP, BAR, GAP = 480, 90, 60, 13, 16
 WIDTH = 560  # of the bars
-COLOURS = {"passthrough": "#9aa0a6", "libfuse": "#c4c7c5", "over-tcp": "#5f6368", "sshfs": "#e8710a", "sshfs-plain": "#f9ab00",
-           "sshfs-shared": "#fde293", "gluster": "#1e8e3e", "libnfs": "#9334e6", "dafs-uring": "#1a73e8",
-           "dafs-own": "#7cacf8", "dafs-unsaved": "#12b5cb", "dafs-power": "#d93025", "dafs-asleep": "#a142f4"}
+COLOURS = {"passthrough": "#9aa0a6", "libfuse": "#c4c7c5", "libfuse-high": "#dadce0", "over-tcp": "#5f6368",
+           "sshfs": "#e8710a", "sshfs-plain": "#f9ab00", "sshfs-shared": "#fde293", "gluster": "#1e8e3e",
+           "libnfs": "#9334e6", "dafs-uring": "#1a73e8", "dafs-own": "#7cacf8", "dafs-unsaved": "#12b5cb",
+           "dafs-power": "#d93025", "dafs-asleep": "#a142f4"}
 
 
 def escaped(text):

@@ -231,6 +231,19 @@ TEST_F(KeptBufferTest, SomeAreLeftForWrites) {
   EXPECT_NE(pool_->Keep(left.front()), nullptr);
 }
 
+TEST_F(KeptBufferTest, WhileSomebodyWaitsNoneIsKept) {
+  std::vector<BufferLease> held;
+  while (BufferLease lease = Sealed()) held.push_back(std::move(lease));
+  std::vector<int> order;
+  std::vector<BufferLease> got;
+  int cancelled = 0;
+  dat::Start(Take(*pool_, 1, &order, &got, &cancelled));
+  EXPECT_EQ(pool_->Keep(held.back()), nullptr);
+  held.pop_back();
+  EXPECT_THAT(order, testing::ElementsAre(1));
+  EXPECT_NE(pool_->Keep(held.back()), nullptr);
+}
+
 TEST_F(KeptBufferTest, ASmallPoolKeepsNone) {
   pool_ = MakePool(size_t{8} << 20);
   pool_->ReturnBy(*loop_);
