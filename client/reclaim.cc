@@ -101,7 +101,9 @@ dat::Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
     // That of one user must not stand in the way of all others.
     if (!status.ok()) GiveUpOpen(open, status);
   }
+  const bool restarted = !reclaimed_under_.is_zero();
   reclaimed_under_ = client_id;
+  if (restarted) dat::Start(AskForSomething());
   // What the server had not committed may be gone with it, also where it was others of us who wrote
   // it and this is the first session here.
   committer_.StartRestoring();
@@ -110,6 +112,17 @@ dat::Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
                            " opens reclaimed from the restarted server"));
   }
   co_return absl::OkStatus();
+}
+
+dat::Task<void> Reclaim::AskForSomething() {
+  const std::optional<wire::FileHandle> root = client_.root().Latest();
+  if (!root.has_value()) co_return;
+  Call<wire::GetattrInlineArgs> ask;
+  ask.args.filehandle = *root;
+  CallBase* const chain[] = {&ask};
+  const Identity self{};
+  dat::Task<absl::Status> asking = runner_.RunBehind(Runner::Gate::kNone, &self, chain);
+  absl::Status ignored = co_await asking;
 }
 
 // OK: `open` has a name at the server again, or is gone. Its own error if it is lost.

@@ -49,6 +49,10 @@ class Reclaim {
   dat::Task<void> TakeReclaimed(wire::StateId open, Opens::Entry entry, wire::StateId state_id,
                                 wire::ClientId client_id);
   void GiveUpOpen(const wire::StateId& open, const absl::Status& why);
+  // 5.2.5: a client asks for nothing else before it has reclaimed its locks. So the server knows by
+  // any request that all are, and lets nobody wait for more of them; a mount that nobody uses would
+  // send none.
+  dat::Task<void> AskForSomething();
   // Reclaims the record locks that `open` protects, under its new `state_id`, before it is used by
   // that name, and once more for what another worker has done meanwhile. The error, if one of them
   // is lost.

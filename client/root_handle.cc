@@ -10,6 +10,12 @@ void RootHandle::Found(const wire::FileHandle& handle) {
   renewed_.store(false, std::memory_order_relaxed);
 }
 
+std::optional<wire::FileHandle> RootHandle::Latest() const {
+  absl::MutexLock lock(&mutex_);
+  if (handles_.empty()) return std::nullopt;
+  return handles_.back();
+}
+
 std::optional<wire::FileHandle> RootHandle::Present(const wire::FileHandle& handle) const {
   absl::MutexLock lock(&mutex_);
   if (std::find(handles_.begin(), handles_.end(), handle) == handles_.end()) return std::nullopt;

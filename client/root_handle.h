@@ -23,6 +23,8 @@ class RootHandle {
   // By Files::Mount: what was known before is forgotten.
   void Found(const wire::FileHandle& handle) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // What the server knows the root by; nullopt: it was not found yet.
+  std::optional<wire::FileHandle> Latest() const ABSL_LOCKS_EXCLUDED(mutex_);
   // What the server knows the root by, if `handle` is one that it knew it by; nullopt: it is
   // something else's.
   std::optional<wire::FileHandle> Present(const wire::FileHandle& handle) const

@@ -64,6 +64,7 @@ DafsStatus Store::Access(const Caller& caller, const wire::AccessArgs& args, wir
 
 DafsStatus Store::Getattr(const Caller& caller, const wire::FileHandle& filehandle, uint64_t bitmap,
                           wire::FileAttributes* attributes) {
+  if (impl_->grace.active()) impl_->grace.Asks(caller);
   if (IsOfAttributes(filehandle)) {
     return impl_->attributes.Getattr(caller, filehandle, bitmap, attributes);
   }

@@ -61,6 +61,11 @@ void Grace::NewRequest(const Caller& caller) {
   Settle();
 }
 
+void Grace::Asks(const Caller& caller) {
+  absl::MutexLock lock(&mutex_);
+  NewRequest(caller);
+}
+
 // What a client itself has still to reclaim conflicts with nothing that it does.
 DafsStatus Grace::CheckOpen(const Caller& caller, const ObjectKey& file, bool denies) {
   absl::MutexLock lock(&mutex_);

@@ -102,6 +102,21 @@ TEST_F(RestoringTest, ThatNothingOfOneFileIsLostTellsNothingOfTheOthers) {
   EXPECT_EQ(missed_, 0);
 }
 
+// DAFS-5.2.5-08: by its first other request a server knows that a client has reclaimed its locks,
+// and nobody asks this one for anything.
+TEST_F(RestoringTest, AClientThatNobodyUsesSaysThatItHasReclaimed) {
+  client_->root().Found(opens_["a"].handle);  // as a mount's
+  server_.Restart();
+  bool opened = false;
+  bool asked = false;
+  server_.script = [&](ScriptedConnection&, const Request& request) {
+    opened |= request.header.procedure == Proc::kOpen;
+    asked |= request.header.procedure == Proc::kGetattrInline && opened;
+    return false;
+  };
+  EXPECT_TRUE(Until([&] { return asked; }));
+}
+
 TEST_F(RestoringTest, AWorkerThatFirstConnectsAfterwardsWaitsToo) {
   server_.Restart();
   MakeOther();

@@ -302,6 +302,25 @@ TEST_F(GraceTest, ALockThatItsClientNeverHeardOfKeepsNobodyWaiting) {
   EXPECT_EQ(Lock(*other, others.res, 0).name(), "DAFSERR_DENIED");
 }
 
+// The same of a client that has no more to do than to look.
+TEST_F(GraceTest, WhoOnlyLooksHasReclaimed) {
+  auto before = Client("c1");
+  auto held = OpenWithTwoLocks(*before);
+  if (HasFailure()) return;
+  StartServer();
+  auto other = Client("c2");
+  auto others = Open(*other, "f");
+  auto after = Client("c1");
+  auto reclaimed = Reclaim(*after, held.res.filehandle);
+  ASSERT_EQ(Lock(*after, reclaimed.res, 0, wire::kLockReclaim).name(), kOk);
+  EXPECT_EQ(Lock(*other, others.res, 20).name(), kGrace);
+  wire::GetattrInlineArgs look;
+  look.filehandle = held.res.filehandle;
+  EXPECT_EQ(after->Call(look).name(), kOk);
+  EXPECT_EQ(Lock(*other, others.res, 20).name(), kOk);
+  EXPECT_EQ(Lock(*other, others.res, 0).name(), "DAFSERR_DENIED");
+}
+
 // DAFS-4.4.1.6-07: two locks that a third has joined into one, which its client never heard of, are
 // both reclaimed; unless another client may have had one of them in between.
 TEST_F(GraceTest, MoreThanWasCountedIsReclaimedIfNobodyElseCanHaveHadIt) {

@@ -6,6 +6,8 @@ after a kill of dafsd.
 
 import os
 import random
+import subprocess
+import sys
 import time
 
 import processes
@@ -24,6 +26,26 @@ def fail(server, disk):
     server.process.wait()
     server.process = None
     return lost
+
+
+# Writes a file of 1 MiB blocks again and again with O_DIRECT, the last time up to fsync. Each block says which it is.
+WRITE_BLOCKS = """
+import mmap, os, sys
+path, blocks, passes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+memory = mmap.mmap(-1, 1 << 20)
+file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o644)
+for turn in range(passes):
+    for block in range(blocks):
+        memory[:] = f"{turn:4} {block:4} {path[-1]:>5}\\n".encode() * (1 << 16)
+        if os.pwritev(file, [memory], block << 20) != 1 << 20:
+            sys.exit("short write")
+    print(turn, flush=True)
+os.fsync(file)
+"""
+
+
+def block_of(path, turn, block):
+    return f"{turn:4} {block:4} {path.name[-1]:>5}\n".encode() * (1 << 16)
 
 
 def power_failures(rig, stable, failures):
@@ -100,3 +122,66 @@ def recover_power_shown(rig):
         note(f"as it should be: {failure}")
     else:
         raise Failure("20 failures of the power lost nothing of a server with --stable=process")
+
+
+@scenario(timeout=900, where="server")
+def recover_large(rig):
+    """The power fails under large writes, which the mounts keep in the buffers that they were sent from: behind fsync
+    the server's disk has all of them, each where it belongs."""
+    rig.need("mkfs.ext4", "losetup")
+    if not os.path.exists("/dev/loop-control"):
+        raise Skip("no loop devices")
+    rig.expect("session with .* lost", "not connected", "no session for", "new session", "still waiting")
+    seed = random.randrange(1 << 30)
+    note(f"seed {seed}")
+    moments = random.Random(seed)
+    blocks, passes, failures = 14, 40 if rig.full else 8, 20 if rig.full else 3
+    disk = RecordingDisk(rig.local, rig.base / "disk", 192 << 20, seed)
+    writers = []
+    try:
+        disk.switch_on()
+        (disk.point / "export").mkdir()
+        os.sync()
+        server = RebootingServer(rig, [f"/data={disk.point}/export,rw,no_root_squash"], ["--stable", "power"])
+        server.state = disk.point / "state"
+        rig.servers.append(server)
+        server.start()
+        other = rig.local / "other"
+        other.mkdir()
+        rig.mount(server, "nconnect=2")
+        rig.mount(server, point=other)
+        names = [point / f"large{number}" for number, point in enumerate((rig.mnt, other) * 2)]
+        for name in names:
+            writers.append(subprocess.Popen([sys.executable, "-c", WRITE_BLOCKS, str(name), str(blocks), str(passes)],
+                                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd="/"))
+        failed = 0
+        while failed < failures and any(writer.poll() is None for writer in writers):
+            time.sleep(moments.uniform(0.2, 1.0))
+            fail(server, disk)
+            disk.switch_off()
+            disk.switch_on()
+            server.start()
+            failed += 1
+        # A mount whose writers are done keeps the other waiting for what it might still reclaim no longer than it takes
+        # to say that there is nothing: not for the grace period.
+        for writer in writers:
+            check(writer.wait(60 * rig.slowness) == 0, f"a writer ends with {writer.returncode}")
+        note(f"{failed} failures")
+        for name in names:
+            with open(disk.point / "export" / name.name, "rb") as file:
+                for block in range(blocks):
+                    check(file.read(1 << 20) == block_of(name, passes - 1, block),
+                          f"{name.name}, block {block} is not what was written last")
+        rig.umount(other)
+        rig.umount()
+        server.stop()
+    finally:
+        for writer in writers:
+            if writer.poll() is None:
+                writer.kill()
+        for one in rig.servers:
+            if one.process is not None:
+                one.process.kill()
+                one.process.wait()
+                one.process = None
+        disk.switch_off()
