@@ -127,10 +127,11 @@ class BufferPool {
   void ReturnBy(dat::Loop& loop) { loop_ = &loop; }
   // Keeps the content of `lease` where it is until what is returned, and all copies of it, are
   // gone, on whatever thread that is, also behind the lease and the pool. Null: it is not sealed,
-  // or so many are kept that the others are needed for what is on its way.
+  // somebody waits for a buffer, or so many are kept that the others are needed for what is on its
+  // way.
   std::shared_ptr<const void> Keep(const BufferLease& lease);
   // As many as may be are kept: what they are kept for should come to its end.
-  bool KeepsMost() const { return kept_ == most_kept_; }
+  bool KeepsMost() const { return kept_ > 0 && kept_ == most_kept_; }
 
   // Ends all waiting, now and later, with kCancelled.
   void Close();

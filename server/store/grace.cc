@@ -63,7 +63,8 @@ void Grace::NewRequest(const Caller& caller) {
 
 void Grace::Asks(const Caller& caller) {
   absl::MutexLock lock(&mutex_);
-  NewRequest(caller);
+  auto it = expected_.find(caller.client_name);
+  if (it != expected_.end() && it->second->owes_unknown()) NewRequest(caller);
 }
 
 // What a client itself has still to reclaim conflicts with nothing that it does.

@@ -75,9 +75,9 @@ class Grace {
   // An open has been reclaimed, or cannot be.
   void Reclaimed(const Caller& caller, bool denies) ABSL_LOCKS_EXCLUDED(mutex_);
   void ReclaimedLock(const Caller& caller) ABSL_LOCKS_EXCLUDED(mutex_);
-  // `caller` asks for something that conflicts with nothing, and has reclaimed its locks before
-  // (5.2.5): a client with nothing else to ask for keeps nobody waiting so. Only to be called while
-  // active().
+  // `caller` asks for something that conflicts with nothing. Of whom it is not known what he held,
+  // and who may have held nothing, that tells that he has reclaimed (5.2.5), so that he keeps
+  // nobody waiting if he has nothing else to ask for. Only to be called while active().
   void Asks(const Caller& caller) ABSL_LOCKS_EXCLUDED(mutex_);
   // The client will reclaim nothing more.
   void Complete(std::string_view client_name) ABSL_LOCKS_EXCLUDED(mutex_);

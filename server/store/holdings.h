@@ -13,7 +13,8 @@ struct Holdings {
   std::atomic<uint32_t> deniers;  // of them, those that deny something or have a share key
   std::atomic<uint32_t> locks;    // ranges, of all owners and files
 
-  // Of an earlier instance, not reclaimed yet.
+  // Of an earlier instance, not reclaimed yet. UINT32_MAX, and less as it is reclaimed: all there
+  // can be, behind the loss of the machine.
   std::atomic<uint32_t> lost_opens;
   std::atomic<uint32_t> lost_deniers;
   std::atomic<uint32_t> lost_locks;
@@ -22,6 +23,7 @@ struct Holdings {
   std::atomic<uint32_t> expired;
 
   bool owes() const { return lost_opens > 0 || lost_deniers > 0 || lost_locks > 0; }
+  bool owes_unknown() const { return lost_locks > UINT32_MAX / 2; }
   void ForgetLost() { lost_opens = lost_deniers = lost_locks = 0; }
   void Reset() {
     ForgetLost();

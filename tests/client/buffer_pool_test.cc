@@ -248,6 +248,7 @@ TEST_F(KeptBufferTest, ASmallPoolKeepsNone) {
   pool_ = MakePool(size_t{8} << 20);
   pool_->ReturnBy(*loop_);
   EXPECT_EQ(pool_->Keep(Sealed()), nullptr);
+  EXPECT_FALSE(pool_->KeepsMost());
 }
 
 TEST_F(KeptBufferTest, WhoWaitsGetsWhatAnotherThreadLetsGo) {
