@@ -268,6 +268,7 @@ std::shared_ptr<const void> BufferPool::Keep(const BufferLease& lease) {
     ++kept_;
   }
   ++buffer->keeps;
+  // What this allocates costs nothing beside the copy that it is made in place of.
   return std::shared_ptr<const void>(buffer->start,
                                      [slab = slab_, buffer](const void*) { slab->Return(buffer); });
 }

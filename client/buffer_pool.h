@@ -74,7 +74,7 @@ class BufferLease {
   std::span<std::byte> whole() const;
   static size_t header_room();  // one page
   BufferUse use() const;
-  // Nobody changes the content any more, for as long as this is held.
+  // Nobody changes the content any more, for as long as this is held or it is kept.
   void Seal();
   void Release();
 

@@ -282,7 +282,7 @@ class LibfusePassthrough(System):
             return f"{source} is not there"
         self.program = self.state / self.EXAMPLE
         flags = call(["pkg-config", "--cflags", "--libs", "fuse3"], self.place.log).stdout.split()
-        # The second changes no times of files without being told that it can.
+        # Without it passthrough_fh refuses to set the times of files.
         build = ["cc", "-O2", "-w", "-DHAVE_UTIMENSAT", source, "-o", self.program, *flags]
         self.commands["build"] = " ".join(str(word) for word in build)
         call(build, self.place.log)

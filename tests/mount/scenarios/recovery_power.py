@@ -4,6 +4,7 @@ The disk is one that loses what it was not told to make safe (recording_disk.py)
 after a kill of dafsd.
 """
 
+import contextlib
 import os
 import random
 import subprocess
@@ -39,7 +40,6 @@ for turn in range(passes):
         memory[:] = f"{turn:4} {block:4} {path[-1]:>5}\\n".encode() * (1 << 16)
         if os.pwritev(file, [memory], block << 20) != 1 << 20:
             sys.exit("short write")
-    print(turn, flush=True)
 os.fsync(file)
 """
 
@@ -48,15 +48,16 @@ def block_of(path, turn, block):
     return f"{turn:4} {block:4} {path.name[-1]:>5}\n".encode() * (1 << 16)
 
 
-def power_failures(rig, stable, failures):
-    """Failures of the power under a load on two mounts; raises Failure where the end state is not the model's."""
+@contextlib.contextmanager
+def two_mounts(rig, stable, options=""):
+    """A server whose disk loses what it was not told to make safe, mounted twice, the first time with `options`: the
+    server, the disk, the mount points and the dice."""
     rig.need("mkfs.ext4", "losetup")
     if not os.path.exists("/dev/loop-control"):
         raise Skip("no loop devices")
     rig.expect("session with .* lost", "not connected", "no session for", "new session", "still waiting")
     seed = random.randrange(1 << 30)
     note(f"seed {seed}")
-    moments = random.Random(seed)
     disk = RecordingDisk(rig.local, rig.base / "disk", 192 << 20, seed)
     try:
         disk.switch_on()
@@ -69,31 +70,9 @@ def power_failures(rig, stable, failures):
         server.start()
         other = rig.local / "other"
         other.mkdir()
-        rig.mount(server)
+        rig.mount(server, options)
         rig.mount(server, point=other)
-        loads = [Load(str(point / f"load{i}"), seed + i, slow=0.001, counter=str(point / "counter")).start()
-                 for i, point in enumerate((rig.mnt, other) * 2)]
-        for number in range(failures):
-            time.sleep(moments.uniform(0.3, 2.0))
-            before = [load.changes for load in loads]
-            note(f"failure {number + 1}: writes in the cache, sectors of them that stayed, writes, flushes: "
-                 f"{fail(server, disk)}")
-            disk.switch_off()
-            disk.switch_on()
-            server.start()
-            if not processes.wait_until(lambda: all(load.failed.value or load.changes > count
-                                                    for load, count in zip(loads, before)), 120 * rig.slowness):
-                raise Failure(f"failure {number + 1}: no change in 120 s: {[load.changes for load in loads]}")
-            if any(load.failed.value for load in loads):
-                break
-        check_loads(loads, disk.point / "export", 120 * rig.slowness)
-        # What the last failure lost of a number that nobody has asked for since, its mount writes again with COMMIT.
-        for point in (rig.mnt, other):
-            with open(point / "counter", "r+b", buffering=0) as counter:
-                os.fsync(counter.fileno())
-        differences = counter_differences(loads, disk.point / "export/counter")
-        check(not differences, f"two had a lock at once: {differences}")
-        note(f"{failures} failures, {sum(load.changes for load in loads)} changes")
+        yield server, disk, (rig.mnt, other), random.Random(seed)
         rig.umount(other)
         rig.umount()
         server.stop()
@@ -104,6 +83,41 @@ def power_failures(rig, stable, failures):
                 one.process.wait()
                 one.process = None
         disk.switch_off()
+
+
+def fail_and_return(server, disk):
+    """The power fails and comes back; returns what that lost."""
+    lost = fail(server, disk)
+    disk.switch_off()
+    disk.switch_on()
+    server.start()
+    return lost
+
+
+def power_failures(rig, stable, failures):
+    """Failures of the power under a load on two mounts; raises Failure where the end state is not the model's."""
+    with two_mounts(rig, stable) as (server, disk, points, dice):
+        seed = dice.randrange(1 << 30)
+        loads = [Load(str(point / f"load{i}"), seed + i, slow=0.001, counter=str(point / "counter")).start()
+                 for i, point in enumerate(points * 2)]
+        for number in range(failures):
+            time.sleep(dice.uniform(0.3, 2.0))
+            before = [load.changes for load in loads]
+            note(f"failure {number + 1}: writes in the cache, sectors of them that stayed, writes, flushes: "
+                 f"{fail_and_return(server, disk)}")
+            if not processes.wait_until(lambda: all(load.failed.value or load.changes > count
+                                                    for load, count in zip(loads, before)), 120 * rig.slowness):
+                raise Failure(f"failure {number + 1}: no change in 120 s: {[load.changes for load in loads]}")
+            if any(load.failed.value for load in loads):
+                break
+        check_loads(loads, disk.point / "export", 120 * rig.slowness)
+        # What the last failure lost of a number that nobody has asked for since, its mount writes again with COMMIT.
+        for point in points:
+            with open(point / "counter", "r+b", buffering=0) as counter:
+                os.fsync(counter.fileno())
+        differences = counter_differences(loads, disk.point / "export/counter")
+        check(not differences, f"two had a lock at once: {differences}")
+        note(f"{failures} failures, {sum(load.changes for load in loads)} changes")
 
 
 @scenario(timeout=3600, where="server")
@@ -128,60 +142,31 @@ def recover_power_shown(rig):
 def recover_large(rig):
     """The power fails under large writes, which the mounts keep in the buffers that they were sent from: behind fsync
     the server's disk has all of them, each where it belongs."""
-    rig.need("mkfs.ext4", "losetup")
-    if not os.path.exists("/dev/loop-control"):
-        raise Skip("no loop devices")
-    rig.expect("session with .* lost", "not connected", "no session for", "new session", "still waiting")
-    seed = random.randrange(1 << 30)
-    note(f"seed {seed}")
-    moments = random.Random(seed)
     blocks, passes, failures = 14, 40 if rig.full else 8, 20 if rig.full else 3
-    disk = RecordingDisk(rig.local, rig.base / "disk", 192 << 20, seed)
     writers = []
-    try:
-        disk.switch_on()
-        (disk.point / "export").mkdir()
-        os.sync()
-        server = RebootingServer(rig, [f"/data={disk.point}/export,rw,no_root_squash"], ["--stable", "power"])
-        server.state = disk.point / "state"
-        rig.servers.append(server)
-        server.start()
-        other = rig.local / "other"
-        other.mkdir()
-        rig.mount(server, "nconnect=2")
-        rig.mount(server, point=other)
-        names = [point / f"large{number}" for number, point in enumerate((rig.mnt, other) * 2)]
-        for name in names:
-            writers.append(subprocess.Popen([sys.executable, "-c", WRITE_BLOCKS, str(name), str(blocks), str(passes)],
-                                            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd="/"))
-        failed = 0
-        while failed < failures and any(writer.poll() is None for writer in writers):
-            time.sleep(moments.uniform(0.2, 1.0))
-            fail(server, disk)
-            disk.switch_off()
-            disk.switch_on()
-            server.start()
-            failed += 1
-        # A mount whose writers are done keeps the other waiting for what it might still reclaim no longer than it takes
-        # to say that there is nothing: not for the grace period.
-        for writer in writers:
-            check(writer.wait(60 * rig.slowness) == 0, f"a writer ends with {writer.returncode}")
+    with two_mounts(rig, "power", "nconnect=2") as (server, disk, points, dice):
+        names = [point / f"large{number}" for number, point in enumerate(points * 2)]
+        try:
+            for name in names:
+                writers.append(subprocess.Popen([sys.executable, "-c", WRITE_BLOCKS, str(name), str(blocks), str(passes)],
+                                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd="/"))
+            failed = 0
+            while failed < failures and any(writer.poll() is None for writer in writers):
+                time.sleep(dice.uniform(0.2, 1.0))
+                fail_and_return(server, disk)
+                failed += 1
+            # A mount whose writers are done keeps the other waiting for what it might still reclaim no longer than it
+            # takes to say that there is nothing: not for the grace period.
+            for writer in writers:
+                check(writer.wait(60 * rig.slowness) == 0, f"a writer ends with {writer.returncode}")
+        finally:
+            for writer in writers:
+                if writer.poll() is None:
+                    writer.kill()
+        check(failed > 0, "no failure of the power while they wrote")
         note(f"{failed} failures")
         for name in names:
             with open(disk.point / "export" / name.name, "rb") as file:
                 for block in range(blocks):
                     check(file.read(1 << 20) == block_of(name, passes - 1, block),
                           f"{name.name}, block {block} is not what was written last")
-        rig.umount(other)
-        rig.umount()
-        server.stop()
-    finally:
-        for writer in writers:
-            if writer.poll() is None:
-                writer.kill()
-        for one in rig.servers:
-            if one.process is not None:
-                one.process.kill()
-                one.process.wait()
-                one.process = None
-        disk.switch_off()
