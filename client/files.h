@@ -97,8 +97,8 @@ class Files {
 
   // ---- Names -------------------------------------------------------------------------------
 
-  // Operations that change a directory take `after`, which may be null: the attributes of that
-  // directory behind the change, in the same chain; nothing valid in them if they cannot be had.
+  // Operations that change a directory take `after`: the attributes of that directory behind the
+  // change, in the same chain; nothing valid in them if they cannot be had. Null: not asked for.
 
   // `with_turn`: something else is asked at once, and leaves with it; at the loop's next turn.
   dat::Task<absl::StatusOr<Node>> Lookup(const Identity& who, const wire::FileHandle& directory,

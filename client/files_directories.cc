@@ -26,9 +26,9 @@ dat::Task<absl::StatusOr<DirectoryPage>> Files::ReadDirectory(
   call.args.cookieverf = cookieverf;
   call.args.maxcount = part.size;
   call.args.attr_request_bitmap = attributes;
-  AfterCall self(directory);
+  AfterCall self(directory, after);
   CallBase* const chain[] = {&call, &self};
-  dat::Task<absl::Status> task = Run(&who, std::span(chain).first(after != nullptr ? 2 : 1));
+  dat::Task<absl::Status> task = Run(&who, self.In(chain));
   CO_RETURN_IF_ERROR(co_await task);
   if (call.status == wire::DafsStatus::kNotSupp) {
     not_direct.store(true, std::memory_order_relaxed);
@@ -38,7 +38,7 @@ dat::Task<absl::StatusOr<DirectoryPage>> Files::ReadDirectory(
     co_return page;
   }
   if (!call.ok()) co_return StatusOf(call, "read directory");
-  self.PutInto(after);
+  self.Put();
   DirectoryPage page;
   page.cookieverf = call.res.cookieverf;
   page.eof = call.res.eof;

@@ -49,15 +49,15 @@ dat::Task<absl::StatusOr<Node>> Files::MakeDirectory(const Identity& who,
                                                      wire::FileAttributes* after) {
   Call<wire::CreateArgs> create;
   StatCall stat;
-  AfterCall parent(directory);
+  AfterCall parent(directory, after);
   create.args.filehandle = directory;
   create.args.component = name;
   create.args.obj_type = wire::ObjectType::kDir;
   create.args.attr = attributes;
   CallBase* const chain[] = {&create, &stat, &parent};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "make directory", 1);
+  dat::Task<absl::Status> task = RunAll(&who, parent.In(chain), "make directory", parent.count());
   CO_RETURN_IF_ERROR(co_await task);
-  parent.PutInto(after);
+  parent.Put();
   Node node;
   node.handle = create.res.filehandle;
   node.attributes = stat.Take();
@@ -70,13 +70,14 @@ dat::Task<absl::StatusOr<Node>> Files::MakeSymlink(const Identity& who,
                                                    wire::FileAttributes* after) {
   Call<wire::CreateArgs> create;
   StatCall stat;
-  AfterCall parent(directory);
+  AfterCall parent(directory, after);
   create.args.filehandle = directory;
   create.args.component = name;
   create.args.obj_type = wire::ObjectType::kLnk;
   create.args.linkdata = target;
   CallBase* const chain[] = {&create, &stat, &parent};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "make symbolic link", 1);
+  dat::Task<absl::Status> task =
+      RunAll(&who, parent.In(chain), "make symbolic link", parent.count());
   absl::Status status = co_await task;
   if (!create.sent && wire::HasDafsStatus(status) &&
       wire::DafsFromStatus(status) == wire::DafsStatus::kTooSmall) {
@@ -84,7 +85,7 @@ dat::Task<absl::StatusOr<Node>> Files::MakeSymlink(const Identity& who,
                                    "make symbolic link: the target does not fit into a message");
   }
   CO_RETURN_IF_ERROR(status);
-  parent.PutInto(after);
+  parent.Put();
   Node node;
   node.handle = create.res.filehandle;
   node.attributes = stat.Take();
@@ -100,17 +101,17 @@ dat::Task<absl::StatusOr<Node>> Files::MakeNode(const Identity& who,
   if (!unknown.load(std::memory_order_relaxed)) {
     Call<wire::MakeNodeArgs> make;
     StatCall stat;
-    AfterCall parent(directory);
+    AfterCall parent(directory, after);
     make.args.filehandle = directory;
     make.args.component = name;
     make.args.obj_type = type;
     make.args.specdata = device;
     make.args.mode = mode;
     CallBase* const chain[] = {&make, &stat, &parent};
-    dat::Task<absl::Status> task = RunAll(&who, chain, "make node", 1);
+    dat::Task<absl::Status> task = RunAll(&who, parent.In(chain), "make node", parent.count());
     absl::Status status = co_await task;
     if (status.ok()) {
-      parent.PutInto(after);
+      parent.Put();
       Node node;
       node.handle = make.res.filehandle;
       node.attributes = stat.Take();
@@ -165,7 +166,7 @@ dat::Task<absl::StatusOr<Node>> Files::CreateNode(const Identity& who,
   Call<wire::CreateArgs> create;
   Call<wire::SetattrInlineArgs> set;
   StatCall stat;
-  AfterCall parent(directory);
+  AfterCall parent(directory, after);
   create.args.filehandle = directory;
   create.args.component = name;
   create.args.obj_type = type;
@@ -173,7 +174,7 @@ dat::Task<absl::StatusOr<Node>> Files::CreateNode(const Identity& who,
   set.args.obj_attributes = attributes;
   set.chf_fh = true;
   CallBase* const chain[] = {&create, &set, &stat, &parent};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "make node", 1);
+  dat::Task<absl::Status> task = RunAll(&who, parent.In(chain), "make node", parent.count());
   absl::Status status = co_await task;
   if (!status.ok()) {
     // Made, but not as it was asked for: nobody shall find it.
@@ -183,7 +184,7 @@ dat::Task<absl::StatusOr<Node>> Files::CreateNode(const Identity& who,
     }
     co_return status;
   }
-  parent.PutInto(after);
+  parent.Put();
   Node node;
   node.handle = create.res.filehandle;
   node.attributes = stat.Take();
@@ -195,15 +196,15 @@ dat::Task<absl::StatusOr<Node>> Files::Link(const Identity& who, const wire::Fil
                                             std::string_view name, wire::FileAttributes* after) {
   Call<wire::LinkArgs> link;
   StatCall stat(false);  // LINK leaves the directory current
-  AfterCall parent(directory);
+  AfterCall parent(directory, after);
   link.args.source_object = file;
   link.args.destination_object = directory;
   link.args.newname = name;
   stat.args.filehandle = file;
   CallBase* const chain[] = {&link, &stat, &parent};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "link", 1);
+  dat::Task<absl::Status> task = RunAll(&who, parent.In(chain), "link", parent.count());
   CO_RETURN_IF_ERROR(co_await task);
-  parent.PutInto(after);
+  parent.Put();
   Node node;
   node.handle = file;
   node.attributes = stat.Take();
@@ -213,13 +214,13 @@ dat::Task<absl::StatusOr<Node>> Files::Link(const Identity& who, const wire::Fil
 dat::Task<absl::Status> Files::Remove(const Identity& who, const wire::FileHandle& directory,
                                       std::string_view name, wire::FileAttributes* after) {
   Call<wire::RemoveArgs> remove;
-  AfterCall parent(directory);
+  AfterCall parent(directory, after);
   remove.args.filehandle = directory;
   remove.args.target = name;
   CallBase* const chain[] = {&remove, &parent};
-  dat::Task<absl::Status> task = RunAll(&who, chain, "remove", 1);
+  dat::Task<absl::Status> task = RunAll(&who, parent.In(chain), "remove", parent.count());
   absl::Status status = co_await task;
-  if (status.ok()) parent.PutInto(after);
+  if (status.ok()) parent.Put();
   co_return status;
 }
 
@@ -229,20 +230,23 @@ dat::Task<absl::Status> Files::Rename(const Identity& who, const wire::FileHandl
                                       std::string_view to_name, wire::FileAttributes* from_after,
                                       wire::FileAttributes* to_after) {
   Call<wire::RenameArgs> rename;
-  AfterCall from(from_directory);
-  AfterCall to(to_directory);
+  AfterCall from(from_directory, from_after);
+  AfterCall to(to_directory, from_directory == to_directory ? nullptr : to_after);
   rename.args.sourcedir = from_directory;
   rename.args.targetdir = to_directory;
   rename.args.oldname = from_name;
   rename.args.newname = to_name;
-  CallBase* const chain[] = {&rename, &from, &to};
-  const size_t directories = from_directory == to_directory ? 1 : 2;
+  CallBase* chain[3] = {&rename};
+  size_t members = 1;
+  for (AfterCall* directory : {&from, &to}) {
+    if (directory->count() != 0) chain[members++] = directory;
+  }
   dat::Task<absl::Status> task =
-      RunAll(&who, std::span(chain).first(1 + directories), "rename", directories);
+      RunAll(&who, std::span(chain).first(members), "rename", members - 1);
   absl::Status status = co_await task;
   if (status.ok()) {
-    from.PutInto(from_after);
-    to.PutInto(to_after);
+    from.Put();
+    to.Put();
   }
   co_return status;
 }

@@ -94,7 +94,8 @@ dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenR
   OpenCall<wire::OpenArgs> open(client_.opens(), who);
   Call<wire::SetattrInlineArgs> set;
   StatCall stat;
-  AfterCall parent(request.directory);
+  // Only a directory in which something was made is worth another look.
+  AfterCall parent(request.directory, request.create ? after : nullptr);
   open.args = ArgsOf(request);
   set.args.obj_attributes = SetAfterOpen(request);
   set.chf_fh = true;
@@ -103,9 +104,7 @@ dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenR
   CallBase* const without_set[] = {&open, &stat, &parent};
   std::span<CallBase* const> chain(without_set);
   if (set.args.obj_attributes.valid != 0) chain = members;
-  // Only a directory in which something was made is worth another look.
-  const size_t extra = request.create && after != nullptr ? 1 : 0;
-  dat::Task<absl::Status> task = RunAll(&who, chain.first(chain.size() - 1 + extra), "open", extra);
+  dat::Task<absl::Status> task = RunAll(&who, parent.In(chain), "open", parent.count());
   absl::Status status = co_await task;
   if (!status.ok()) {
     if (open.ok()) {
@@ -118,7 +117,7 @@ dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenR
     // Without a Back-control Channel a server gives none (3.2.6.3).
     LogWarning("open: the server gave a delegation that it cannot recall; it is not used");
   }
-  parent.PutInto(after);
+  parent.Put();
   OpenFile file;
   file.handle = open.res.filehandle;
   file.state_id = open.res.state_id;

@@ -139,15 +139,11 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(DataTarget target, Part
       call.args.byte_count = part.size;
       call.args.stable_how = target.stability;
       call.args.cache_hint = target.cache_hint;
-      AfterCall stat(*target.file);
-      CallBase* const members[] = {&call, &stat};
-      const bool with_after = part.size == whole.size && target.after != nullptr;
-      const std::span<CallBase* const> chain(members, with_after ? 2 : 1);
-      dat::Task<absl::Status> task = Run(target.who, chain);
+      AfterCall stat(*target.file, part.size == whole.size ? target.after : nullptr);
+      CallBase* const chain[] = {&call, &stat};
+      dat::Task<absl::Status> task = Run(target.who, stat.In(chain));
       status = co_await task;
-      if (status.ok() && with_after && call.ok() && call.res.count == part.size) {
-        stat.PutInto(target.after);
-      }
+      if (status.ok() && call.ok() && call.res.count == part.size) stat.Put();
       // A new session with smaller messages: cut it anew.
       if (wire::DafsFromStatus(status) == wire::DafsStatus::kTooSmall &&
           InlineWriteRoom() < part.size) {

@@ -1,6 +1,7 @@
 // What the operations of Files share. Inside client/ only.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -27,16 +28,27 @@ class StatCall : public Call<wire::GetattrInlineArgs> {
   wire::FileAttributes&& Take() { return std::move(res.obj_attributes); }
 };
 
-// GETATTR of the file or directory that the members before have changed. It is an addition: its
-// failure is not theirs.
+// GETATTR of the file or directory that the members before have changed, for `after`; the last of
+// their chain. It is an addition: its failure is not theirs, and where `after` is null it is left
+// out.
 class AfterCall : public StatCall {
  public:
-  explicit AfterCall(const wire::FileHandle& changed) : StatCall(false) {
+  AfterCall(const wire::FileHandle& changed, wire::FileAttributes* after)
+      : StatCall(false), after_(after) {
     args.filehandle = changed;
   }
-  void PutInto(wire::FileAttributes* after) {
-    if (after != nullptr && ok()) *after = Take();
+  // How many members of the chain it is.
+  size_t count() const { return after_ != nullptr ? 1 : 0; }
+  // What is to be run of `chain`, whose last member it is.
+  std::span<CallBase* const> In(std::span<CallBase* const> chain) const {
+    return chain.first(chain.size() - 1 + count());
   }
+  void Put() {
+    if (after_ != nullptr && ok()) *after_ = Take();
+  }
+
+ private:
+  wire::FileAttributes* const after_;
 };
 
 }  // namespace dafs::client

@@ -14,16 +14,19 @@ namespace dafs::fuse {
 
 class Operations::DirectoryChange {
  public:
-  DirectoryChange(InodeTable& inodes, uint64_t nodeid)
-      : inodes_(inodes), nodeid_(nodeid), change_(inodes.BeginChange(nodeid, dat::Loop::Now())) {}
+  DirectoryChange(Operations& operations, uint64_t nodeid)
+      : inodes_(operations.state_.inodes),
+        nodeid_(nodeid),
+        wants_after_(operations.WantsDirectoryAfterChange()),
+        change_(inodes_.BeginChange(nodeid, dat::Loop::Now())) {}
   ~DirectoryChange() { End(); }
   DirectoryChange(const DirectoryChange&) = delete;
   DirectoryChange& operator=(const DirectoryChange&) = delete;
 
   // InodeTable::DirectoryRemoved was called for this change: what it leaves is not older than that.
   void CountRemoval() { ++removals_; }
-  // For the server's answer: the directory's attributes behind the change.
-  wire::FileAttributes* after() { return &after_; }
+  // For the server's answer: the directory's attributes behind the change. Null: not worth asking.
+  wire::FileAttributes* after() { return wants_after_ ? &after_ : nullptr; }
   // The change was answered. Before the kernel is.
   void End() {
     if (ended_) return;
@@ -34,6 +37,7 @@ class Operations::DirectoryChange {
  private:
   InodeTable& inodes_;
   const uint64_t nodeid_;
+  const bool wants_after_;
   const InodeTable::Change change_;
   wire::FileAttributes after_;
   uint64_t removals_ = 0;

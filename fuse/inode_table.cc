@@ -255,7 +255,7 @@ void InodeTable::EndChange(uint64_t nodeid, const Change& change, wire::FileAttr
     inode->changed_untold = true;
     if (!undisturbed || after.valid == 0) return;
     Keep(*inode, std::move(after), change.begun.removals + removals, now);
-    inode->fresh_of_write = inode->type != wire::ObjectType::kDir;
+    inode->fresh_of_change = true;
   });
 }
 
@@ -264,7 +264,7 @@ void InodeTable::Keep(Inode& inode, wire::FileAttributes attributes, uint64_t re
   inode.fresh = std::make_unique<wire::FileAttributes>(std::move(attributes));
   inode.fresh_at = now;
   inode.fresh_removals = removals;
-  inode.fresh_of_write = false;
+  inode.fresh_of_change = false;
   inode.fresh_for = 0;
 }
 
@@ -306,14 +306,12 @@ std::optional<InodeTable::Fresh> InodeTable::TakeFresh(uint64_t nodeid, absl::Ti
     if (age >= least || inode->fresh_removals != RemovalsOf(*inode)) return std::nullopt;
     Answers(*inode, fresh->change, question, now);
     const absl::Duration left = Tell(*inode, *fresh, inode->fresh_at) - age;
-    return Fresh{std::move(*fresh), left, inode->fresh_of_write};
+    return Fresh{std::move(*fresh), left, inode->fresh_of_change};
   });
 }
 
 bool InodeTable::ChangedUntold(uint64_t nodeid) const {
-  return With(nodeid, [](const Inode* inode) {
-    return inode != nullptr && inode->changed_untold && inode->type != wire::ObjectType::kDir;
-  });
+  return With(nodeid, [](const Inode* inode) { return inode != nullptr && inode->changed_untold; });
 }
 
 bool InodeTable::TouchedSince(uint64_t nodeid, absl::Time when) const {

@@ -172,11 +172,11 @@ class InodeTable {
   struct Fresh {
     wire::FileAttributes attributes;
     absl::Duration valid_for;
-    bool of_write = false;  // from EndChange of a file
+    bool of_change = false;  // from EndChange
   };
   std::optional<Fresh> TakeFresh(uint64_t nodeid, absl::Time now,
                                  const KernelQuestion& question = {});
-  // Whether the last that happened to the file was a change whose outcome the kernel was not told.
+  // Whether the last that happened to the node was a change whose outcome the kernel was not told.
   bool ChangedUntold(uint64_t nodeid) const;
 
   // We have changed the node (or, for a directory, names in it), or are about to.
@@ -249,7 +249,7 @@ class InodeTable {
     std::unique_ptr<wire::FileAttributes> fresh;  // as of fresh_at
     absl::Time fresh_at = absl::InfinitePast();
     uint64_t fresh_removals = 0;  // what RemovalsOf it was then
-    bool fresh_of_write = false;
+    bool fresh_of_change = false;
     uint32_t fresh_for = 0;  // this thread's next question; 0: anybody's
     std::shared_ptr<client::WriteTracker> writes;
   };

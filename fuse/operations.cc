@@ -254,14 +254,25 @@ void Operations::ReplyNewEntry(Call& call, const absl::StatusOr<client::Node>& n
   if (node.ok()) NoteNew(state_.inodes.NodeOf(node->handle), directory, dat::Loop::Now());
 }
 
-bool Operations::ReplyFresh(Call& call) {
+// The kernel forgets a directory's attributes when it changes a name there. Before the next call
+// passes, it asks for them if it looks at permissions itself, and else where a program does.
+bool Operations::WantsDirectoryAfterChange() {
+  if (state_.options.cache.dir_min <= absl::ZeroDuration()) return false;  // they may not be kept
+  if (state_.options.default_permissions) return true;
+  const bool wants = directory_stat_habit_.Expected();
+  if (wants) directory_stat_habit_.Paid();
+  return wants;
+}
+
+bool Operations::ReplyFresh(Call& call, const InodeView& node) {
+  StatHabit& habit = HabitOf(node);
   std::optional<InodeTable::Fresh> fresh =
       state_.inodes.TakeFresh(call.nodeid(), dat::Loop::Now(), {call.header().pid, call.arrived()});
   if (!fresh.has_value()) {
-    if (state_.inodes.ChangedUntold(call.nodeid())) stat_habit_.Asked();
+    if (state_.inodes.ChangedUntold(call.nodeid())) habit.Asked();
     return false;
   }
-  if (fresh->of_write) stat_habit_.Asked();
+  if (fresh->of_change) habit.Asked();
   if (!TellAttributes(call, fresh->attributes, fresh->valid_for)) {
     state_.inodes.NotTold(call.nodeid());
   }

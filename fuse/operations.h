@@ -174,7 +174,7 @@ class Operations {
   void Touch(uint64_t nodeid);
   // Answers with what the server said of the node lately, behind a change of ours or when it was
   // opened. False if nothing is known that is still true.
-  bool ReplyFresh(Call& call);
+  bool ReplyFresh(Call& call, const InodeView& node);
   // The same where attributes are not kept: with what the look-up before said, or with what let the
   // caller pass before.
   bool ReplyRecent(Call& call);
@@ -188,6 +188,7 @@ class Operations {
                   const wire::FileAttributes& attributes);
   bool ReplyGone(Call& call);
   class DirectoryChange;  // fuse/directory_change.h
+  bool WantsDirectoryAfterChange();
 
   dat::Task<absl::StatusOr<client::OpenFile>> OpenNode(const client::Identity& who,
                                                        const InodeView& node, uint32_t flags,
@@ -295,7 +296,11 @@ class Operations {
   absl::flat_hash_set<std::shared_ptr<Settling>> settling_;
   bool closed_ = false;
   dat::Loop::TimerId idle_timer_ = 0;  // 0: not set
-  StatHabit stat_habit_;
+  StatHabit stat_habit_;               // of files that were written
+  StatHabit directory_stat_habit_;     // of directories in which a name was changed
+  StatHabit& HabitOf(const InodeView& node) {
+    return node.type == wire::ObjectType::kDir ? directory_stat_habit_ : stat_habit_;
+  }
   ListingHabit listing_habit_;
   ListingWalk walk_;
   RecentAnswers recent_;

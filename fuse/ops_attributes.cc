@@ -90,7 +90,7 @@ dat::Task<void> Operations::Getattr(Call& call) {
   auto getattr = in.Take<fuse_getattr_in>();
   std::optional<InodeView> node = NodeOf(call, in);
   if (!node) co_return;
-  if (ReplyFresh(call)) co_return;
+  if (ReplyFresh(call, *node)) co_return;
   // With a descriptor it is not about a path.
   if ((getattr.getattr_flags & FUSE_GETATTR_FH) == 0 && ReplyRecent(call)) co_return;
   if (call.nodeid() == kRootNode) {

@@ -131,7 +131,8 @@ dat::Task<Operations::Transfer> Operations::Carry(WritePiece& piece, wire::Stabl
     co_await AppendData(*piece.open, piece.lease, transfer);
   } else {
     piece.lease.Seal();
-    transfer.wants_after = may_ask && stat_habit_.Expected();
+    const bool may_keep = state_.options.cache.reg_min > absl::ZeroDuration();
+    transfer.wants_after = may_ask && may_keep && stat_habit_.Expected();
     if (transfer.wants_after) stat_habit_.Paid();
     co_await WriteData(*piece.open, piece.lease, transfer);
   }

@@ -76,7 +76,7 @@ dat::Task<void> Operations::Symlink(Call& call) {
   std::optional<InodeView> parent = NodeOf(call);
   if (!parent) co_return;
   Caller who = CallerOf(call);
-  DirectoryChange change(state_.inodes, call.nodeid());
+  DirectoryChange change(*this, call.nodeid());
   absl::StatusOr<client::Node> node =
       co_await files_.MakeSymlink(*who, parent->handle, name, target, change.after());
   change.End();
@@ -99,7 +99,7 @@ dat::Task<void> Operations::Mknod(Call& call) {
   wire::SpecData device = DeviceFromKernel(mknod.rdev);
   uint32_t mode = co_await ModeOfNew(call, *who, *parent, mknod.mode, mknod.umask);
   mode &= wire::kModeBits;
-  DirectoryChange change(state_.inodes, call.nodeid());
+  DirectoryChange change(*this, call.nodeid());
   absl::StatusOr<client::Node> node =
       co_await files_.MakeNode(*who, parent->handle, name, type, device, mode, change.after());
   change.End();
@@ -115,7 +115,7 @@ dat::Task<void> Operations::Mkdir(Call& call) {
   Caller who = CallerOf(call);
   uint32_t mode = co_await ModeOfNew(call, *who, *parent, mkdir.mode, mkdir.umask);
   wire::FileAttributes attributes = NewFileAttributes(mode);
-  DirectoryChange change(state_.inodes, call.nodeid());
+  DirectoryChange change(*this, call.nodeid());
   absl::StatusOr<client::Node> node =
       co_await files_.MakeDirectory(*who, parent->handle, name, attributes, change.after());
   change.End();
@@ -128,7 +128,7 @@ dat::Task<void> Operations::Unlink(Call& call) {
   std::optional<InodeView> parent = NodeOf(call, in);
   if (!parent) co_return;
   Caller who = CallerOf(call);
-  DirectoryChange change(state_.inodes, call.nodeid());
+  DirectoryChange change(*this, call.nodeid());
   const bool directory = call.header().opcode == FUSE_RMDIR;
   if (!directory) CloseAll(state_.idle_opens.TakeAll());
   auto removal = [&] {
@@ -181,9 +181,9 @@ dat::Task<void> Operations::RenameTo(Call& call, uint64_t new_directory, std::st
   std::optional<InodeView> to = NodeOf(call, new_directory);
   if (!to) co_return;
   Caller who = CallerOf(call);
-  DirectoryChange from_change(state_.inodes, call.nodeid());
+  DirectoryChange from_change(*this, call.nodeid());
   std::optional<DirectoryChange> to_change;
-  if (new_directory != call.nodeid()) to_change.emplace(state_.inodes, new_directory);
+  if (new_directory != call.nodeid()) to_change.emplace(*this, new_directory);
   CloseAll(state_.idle_opens.TakeAll());  // the new name may have been another file's
   wire::FileAttributes* to_after = to_change.has_value() ? to_change->after() : nullptr;
   dat::Task<absl::Status> renaming =
@@ -228,7 +228,7 @@ dat::Task<void> Operations::Link(Call& call) {
   co_await Settled(link.oldnodeid);
   if (call.answered()) co_return;  // its caller was killed while it waited
   Caller who = CallerOf(call);
-  DirectoryChange change(state_.inodes, call.nodeid());
+  DirectoryChange change(*this, call.nodeid());
   Touch(link.oldnodeid);
   absl::StatusOr<client::Node> node =
       co_await files_.Link(*who, file->handle, directory->handle, name, change.after());

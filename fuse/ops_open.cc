@@ -281,7 +281,7 @@ dat::Task<void> Operations::Create(Call& call) {
   uint32_t mode = co_await ModeOfNew(call, *who, *parent, create.mode, create.umask);
   request.attributes = NewFileAttributes(mode);
   request.truncate = (create.flags & O_TRUNC) != 0;
-  DirectoryChange change(state_.inodes, call.nodeid());
+  DirectoryChange change(*this, call.nodeid());
   const RecentAnswers::Question question = AskFor(call);
   absl::StatusOr<client::OpenFile> file = co_await files_.Open(*who, request, change.after());
   change.End();

@@ -29,7 +29,7 @@ class FilesRecoveryTest : public ScriptedTest {
     };
   }
   absl::StatusOr<Node> MakeDirectory() {
-    return Await(files_->MakeDirectory(who_, dir_, "name", wire::FileAttributes()));
+    return Await(files_->MakeDirectory(who_, dir_, "name", wire::FileAttributes(), &after_));
   }
   absl::StatusOr<OpenFile> Open(const std::string& name, bool create = false,
                                 uint32_t deny = wire::kShareDenyNone) {
@@ -54,6 +54,7 @@ class FilesRecoveryTest : public ScriptedTest {
     return Await(files_->Read(who_, file.handle, file.state_id, 0, lease, 4096)).status();
   }
   wire::FileHandle dir_;
+  wire::FileAttributes after_;
 };
 
 // ---- The Response Cache ----------------------------------------------------------------------

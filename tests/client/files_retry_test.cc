@@ -29,9 +29,10 @@ class FilesRetryTest : public ScriptedTest {
   }
   absl::StatusOr<Node> Lookup() { return Await(files_->Lookup(who_, dir_, "name")); }
   absl::StatusOr<Node> MakeDirectory() {
-    return Await(files_->MakeDirectory(who_, dir_, "name", wire::FileAttributes()));
+    return Await(files_->MakeDirectory(who_, dir_, "name", wire::FileAttributes(), &after_));
   }
   wire::FileHandle dir_;
+  wire::FileAttributes after_;
 };
 
 TEST_F(FilesRetryTest, AnIdempotentOperationIsIssuedAgainOnANewSession) {

@@ -147,7 +147,7 @@ TEST_F(InodeTableTest, WhatCameWithAnOpenIsToldOnceAndOnlyForAMoment) {
   ASSERT_TRUE(fresh.has_value());
   EXPECT_EQ(fresh->attributes.change, 7u);
   EXPECT_EQ(fresh->valid_for, absl::Seconds(3) - absl::Milliseconds(20));
-  EXPECT_FALSE(fresh->of_write);
+  EXPECT_FALSE(fresh->of_change);
   EXPECT_TRUE(table_.KernelIsCurrent(node, 7));
   EXPECT_FALSE(table_.TakeFresh(node, start_).has_value());
   table_.KeepFresh(node, table_.MomentOf(node), File(8), start_ + absl::Seconds(1));
@@ -226,7 +226,7 @@ TEST_F(InodeTableTest, WhatAWriteLeftIsToldUnlessSomethingElseWasUnderWay) {
   table_.EndChange(node, write, File(7), start_);
   std::optional<InodeTable::Fresh> fresh = table_.TakeFresh(node, start_);
   ASSERT_TRUE(fresh.has_value());
-  EXPECT_TRUE(fresh->of_write);
+  EXPECT_TRUE(fresh->of_change);
   EXPECT_FALSE(table_.ChangedUntold(node));
   write = table_.BeginChange(node, start_);
   table_.Touch(node, start_);  // a chmod

@@ -28,7 +28,7 @@ class ScriptedWorkerTest : public testing::Test {
     for (const std::string& violation : server_.violations) ADD_FAILURE() << violation;
   }
 
-  void StartWorker() {
+  void StartWorker(const Options& options = Options()) {
     client::ClientOptions c;
     sockaddr_in address = {};
     address.sin_family = AF_INET;
@@ -43,7 +43,7 @@ class ScriptedWorkerTest : public testing::Test {
     auto client = client::Client::Create(std::move(c));
     ASSERT_TRUE(client.ok()) << client.status();
     client_ = *std::move(client);
-    state_ = std::make_unique<MountState>(Options());
+    state_ = std::make_unique<MountState>(options);
     auto worker = Worker::Start(*state_, *client_, [] {});
     ASSERT_TRUE(worker.ok()) << worker.status();
     worker_ = *std::move(worker);
