@@ -14,6 +14,7 @@ import time
 import bench_peers
 
 FILE_BYTES = 64 << 20
+STREAM_BYTES = 256 << 20  # of the file that is read from end to end
 ENTRIES = 2000  # of the directory that is listed
 SMALL_FILES = 5000  # in the archive
 
@@ -120,6 +121,12 @@ def stream(system, _count):
     return Result(FILE_BYTES / 1e6 / seconds, {})
 
 
+def stream_read(system, _count):
+    """Megabytes per second of a program that reads a file in small pieces, which nothing here has cached."""
+    seconds = timed(system, ["dd", f"if={system.point / 'stream'}", "of=/dev/null", "bs=4k", "status=none"])
+    return Result(STREAM_BYTES / 1e6 / seconds, {})
+
+
 def untar(system, _count):
     name = f"untar-{next(NUMBERS)}"
     (system.point / name).mkdir()
@@ -169,6 +176,8 @@ ROWS = [
     Row("read-4x4k", "4 KiB random read, O_DIRECT, by 4 programs", "calls/s", 10000, four_programs, pinned=False),
     Row("stream-4k", f"{FILE_BYTES >> 20} MiB written 4 KiB at a time, and closed", "MB/s", 1, stream, pinned=False,
         caches=True),
+    Row("stream-read-4k", f"{STREAM_BYTES >> 20} MiB read 4 KiB at a time", "MB/s", 1, stream_read, pinned=False,
+        caches=True, fresh=True),
     Row("untar", f"tar -x of {SMALL_FILES:,} small files", "s", 1, untar, pinned=False, caches=True, fresh=True),
     Row("clone", "git clone of 2,000 files", "s", 1, clone, pinned=False, caches=True, fresh=True),
 ]
@@ -178,6 +187,9 @@ def fill(backing, base):
     """Makes what the rows need behind the mounts, and beside them."""
     dice = random.Random(1)
     (backing / "file").write_bytes(dice.randbytes(FILE_BYTES))
+    with open(backing / "stream", "wb") as stream:
+        for _ in range(STREAM_BYTES >> 24):
+            stream.write(dice.randbytes(1 << 24))
     entries = backing / "entries"
     entries.mkdir()
     for number in range(ENTRIES):
