@@ -60,6 +60,12 @@ Files::~Files() {
   Shutdown();
 }
 
+Files::Gathering::Gathering(Files& files, bool wanted) : runner_(*files.runner_) {
+  runner_.Gather(wanted);
+}
+
+Files::Gathering::~Gathering() { runner_.Gather(false); }
+
 void Files::Shutdown() {
   committer_->Shutdown();
   connection_->Shutdown();

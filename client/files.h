@@ -95,6 +95,20 @@ class Files {
   // Ends everything now: all operations, waiting or out, end with kCancelled before this returns.
   void Shutdown();
 
+  // While it lives, and if `wanted`, what operations ask of the server as they begin leaves at the
+  // loop's next turn, in one piece, instead of each at once: for who has several to begin. Sending
+  // is a third of what a small request costs.
+  class Gathering {
+   public:
+    Gathering(Files& files, bool wanted);
+    ~Gathering();
+    Gathering(const Gathering&) = delete;
+    Gathering& operator=(const Gathering&) = delete;
+
+   private:
+    Runner& runner_;
+  };
+
   // ---- Names -------------------------------------------------------------------------------
 
   // Operations that change a directory take `after`: the attributes of that directory behind the

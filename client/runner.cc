@@ -164,6 +164,9 @@ dat::Task<absl::Status> Runner::RunBehind(Gate gate, const Identity* who,
       CO_RETURN_IF_ERROR(co_await waiting);
       continue;
     }
+    if (gathers_) {
+      for (CallBase* call : chain) call->leaves_with_turn = true;
+    }
     dat::Task<absl::Status> exchange = session->Run(attempt.cred, chain, attempt.deadline);
     absl::Status status = co_await exchange;  // the session may be gone now
     if (AnsweredWell(chain) == chain.size()) co_return absl::OkStatus();

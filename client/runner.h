@@ -51,6 +51,8 @@ class Runner {
                                  std::string_view what, size_t extra = 0);
   // Of an operation that begins now.
   absl::Time DeadlineFromNow() const;
+  // Files::Gathering.
+  void Gather(bool on) { gathers_ = on; }
 
   // There is a session, it is over, the end.
   void SessionReady() { lost_.SessionReady(); }
@@ -75,6 +77,7 @@ class Runner {
                                                size_t done);
   dat::Task<absl::StatusOr<bool>> RenewRoot(Attempt& attempt, CallBase& call);
 
+  bool gathers_ = false;
   Client& client_;
   dat::Loop& loop_;
   Connection& connection_;

@@ -88,6 +88,9 @@ class KernelRing : private dat::Pollable {
   // have overtaken its request.
   void Take() { Poll(); }
 
+  // For the handler: another request is there already.
+  bool has_more() const { return io_uring_cq_ready(&ring_) != 0; }
+
   size_t queues() const { return queues_.size(); }
 
  private:

@@ -21,6 +21,9 @@ namespace {
 // Requests that are read in one turn.
 constexpr int kMostAtOnce = 16;
 
+// With so many calls in hand another is there already, as a rule, behind the one that was read.
+constexpr size_t kManyCalls = 3;
+
 // Whether a program waits for the answer. Behind what nobody waits for the next request is there
 // already, as a rule: reading it right away saves asking epoll.
 bool IsAwaited(std::span<const std::byte> request) {
@@ -134,6 +137,9 @@ dat::Task<void> Worker::Park(std::unique_ptr<Call> call, std::span<const std::by
 
 bool Worker::Poll() {
   bool progress = false;
+  // What many ask for leaves together: sending it one by one would take longer than reading it.
+  const bool many = calls_.size() >= kManyCalls;
+  const client::Files::Gathering gathering(*files_, many);
   for (int read = 0; read < kMostAtOnce && !ended_; ++read) {
     const std::span<std::byte> room = room_.Get();
     if (room.empty()) {
@@ -146,7 +152,7 @@ bool Worker::Poll() {
     progress = true;
     const bool awaited = IsAwaited(room.first(outcome.bytes));
     Handle(room.first(outcome.bytes));
-    if (awaited) break;
+    if (awaited && !many) break;
   }
   return progress;
 }

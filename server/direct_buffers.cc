@@ -10,6 +10,12 @@
 
 namespace dafs::server {
 
+size_t DirectLease::size_bytes() const {
+  size_t bytes = 0;
+  for (std::span<std::byte> piece : pieces_) bytes += piece.size();
+  return bytes;
+}
+
 void DirectLease::Release() {
   DirectBuffers* owner = std::exchange(owner_, nullptr);
   if (owner == nullptr) return;

@@ -60,6 +60,7 @@ class DirectLease {
 
   void Release();
   std::span<const std::span<std::byte>> pieces() const { return pieces_; }
+  size_t size_bytes() const;
 
  private:
   friend class DirectBuffers;

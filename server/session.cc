@@ -95,7 +95,7 @@ bool Session::Poll() {
   RunReady();
   recent_stats_.Clear();
   polling_ = false;
-  endpoint_->Flush();
+  FlushAnswers();
   return count > 0;
 }
 

@@ -183,6 +183,7 @@ class Session final : public dat::Pollable {
   bool CheckStream(Call& call);
   void Enqueue(Call& call);
   void RunReady();
+  void FlushAnswers();
   void Begin(Call& call);
   void SetCaller(Call& call);
   // Whether the response to a request goes into the Response Cache.
@@ -258,6 +259,8 @@ class Session final : public dat::Pollable {
   std::vector<std::unique_ptr<Outgoing>> parked_;  // not sent: until the transport has ended
   std::deque<Call*> ready_;
   bool running_ready_ = false;
+  bool holds_answers_ = false;  // of what is executed now, until FlushAnswers
+  absl::Time held_since_ = absl::InfiniteFuture();
   uint32_t executing_ = 0;  // calls begun and not complete
 
   uint32_t rdma_credits_ = kRdmaCredits;

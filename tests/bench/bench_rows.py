@@ -74,12 +74,19 @@ def entries_per_second(found):
     return ENTRIES * 1e6 / found["median"]
 
 
-def four_programs(system, count):
-    """Calls per second of four programs together."""
-    running = [subprocess.Popen([str(word) for word in probe_command(system, "read-4k", count, [])],
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd="/") for _ in range(4)]
-    found = [json.loads(program.communicate(timeout=300)[0]) for program in running]
-    return Result(sum(1e6 / each["mean"] for each in found), {})
+def programs(number):
+    """A row of calls per second of so many programs together."""
+
+    def measure(system, count):
+        parts = {name: pids for name, pids in system.processes().items() if pids}
+        before = {name: cpu_of(pids) for name, pids in parts.items()}
+        running = [subprocess.Popen([str(word) for word in probe_command(system, "read-4k", count, [])],
+                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd="/") for _ in range(number)]
+        found = [json.loads(program.communicate(timeout=300)[0]) for program in running]
+        cpu = {name: (cpu_of(pids) - before[name]) / (count * number) for name, pids in parts.items()}
+        return Result(sum(1e6 / each["mean"] for each in found), cpu)
+
+    return measure
 
 
 def timed(system, command):
@@ -173,7 +180,8 @@ ROWS = [
           ("rename", "rename", "us", 3000, True), ("unlink", "unlink", "us", 3000, True))),
     Row("list", f"entries and attributes of a directory of {ENTRIES:,}, as ls -l", "entries/s", 1,
         probe("list", entries_per_second), caches=True, fresh=True),
-    Row("read-4x4k", "4 KiB random read, O_DIRECT, by 4 programs", "calls/s", 10000, four_programs, pinned=False),
+    *(Row(f"read-{number}x4k", f"4 KiB random read, O_DIRECT, by {number} programs", "calls/s", 40000 // number,
+          programs(number), pinned=False) for number in (4, 16)),
     Row("stream-4k", f"{FILE_BYTES >> 20} MiB written 4 KiB at a time, and closed", "MB/s", 1, stream, pinned=False,
         caches=True),
     Row("stream-read-4k", f"{STREAM_BYTES >> 20} MiB read 4 KiB at a time", "MB/s", 1, stream_read, pinned=False,

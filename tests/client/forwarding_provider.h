@@ -1,5 +1,5 @@
 // A provider that hands everything on to another one, but for the endpoints of connections, which
-// whoever derives from it may wrap.
+// whoever derives from it may wrap: those that are made, and those that are taken.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,9 @@ class ForwardingProvider : public dat::Provider {
 
   const char* name() const override { return inner_.name(); }
   absl::StatusOr<std::unique_ptr<dat::Listener>> Listen(const dat::Address& local) override {
-    return inner_.Listen(local);
+    auto listener = inner_.Listen(local);
+    if (!listener.ok()) return listener;
+    return std::make_unique<Listener>(*std::move(listener), *this);
   }
   absl::StatusOr<std::unique_ptr<dat::PendingEndpoint>> Resolve(const dat::Address& peer,
                                                                 const std::string& device,
@@ -34,6 +36,10 @@ class ForwardingProvider : public dat::Provider {
  private:
   // Of the connection that begins now.
   virtual Wrapper NextWrapper() = 0;
+  // Of one that a peer has begun.
+  virtual Wrapper NextTakenWrapper() {
+    return [](EndpointPtr endpoint) { return endpoint; };
+  }
 
   class Pending final : public dat::PendingEndpoint {
    public:
@@ -57,6 +63,23 @@ class ForwardingProvider : public dat::Provider {
    private:
     std::unique_ptr<dat::PendingEndpoint> inner_;
     const Wrapper wrap_;
+  };
+
+  class Listener final : public dat::Listener {
+   public:
+    Listener(std::unique_ptr<dat::Listener> inner, ForwardingProvider& provider)
+        : inner_(std::move(inner)), provider_(provider) {}
+    absl::StatusOr<std::unique_ptr<dat::PendingEndpoint>> Next() override {
+      auto pending = inner_->Next();
+      if (!pending.ok() || *pending == nullptr) return pending;
+      return std::make_unique<Pending>(*std::move(pending), provider_.NextTakenWrapper());
+    }
+    dat::WaitHandle Arm() override { return inner_->Arm(); }
+    const dat::Address& local() const override { return inner_->local(); }
+
+   private:
+    std::unique_ptr<dat::Listener> inner_;
+    ForwardingProvider& provider_;
   };
 
   dat::Provider& inner_;

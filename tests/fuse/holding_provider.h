@@ -1,5 +1,5 @@
 // A provider whose connections keep the server's answers to themselves while a test wants it, and
-// count what is sent.
+// count what is sent; a test can also keep the worker's thread from doing anything.
 #pragma once
 
 #include <atomic>
@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/synchronization/mutex.h"
 #include "tests/client/forwarding_provider.h"
 #include "wire/dat/forwarding_endpoint.h"
 
@@ -17,7 +18,9 @@ class HoldingProvider final : public client::ForwardingProvider {
   using ForwardingProvider::ForwardingProvider;
 
   std::atomic<bool> hold{false};
-  std::atomic<uint64_t> sent{0};  // messages
+  std::atomic<uint64_t> sent{0};    // messages
+  std::atomic<uint64_t> pieces{0};  // in which they leave
+  absl::Mutex stopped;              // held by a test: the worker waits
 
  private:
   class HoldingEndpoint final : public dat::ForwardingEndpoint {
@@ -27,9 +30,11 @@ class HoldingProvider final : public client::ForwardingProvider {
     absl::Status PostSend(uint64_t cookie, std::span<const dat::Segment> from,
                           const SendOptions& options) override {
       ++provider_.sent;
+      if (!options.more) ++provider_.pieces;
       return inner().PostSend(cookie, from, options);
     }
     size_t Poll(std::span<dat::Completion> out) override {
+      absl::MutexLock lock(&provider_.stopped);
       return provider_.hold ? 0 : inner().Poll(out);
     }
 
