@@ -60,11 +60,10 @@ Files::~Files() {
   Shutdown();
 }
 
-Files::Gathering::Gathering(Files& files, bool wanted) : runner_(*files.runner_) {
-  runner_.Gather(wanted);
-}
+Files::Gathering::Gathering(Files& files, bool wanted)
+    : runner_(*files.runner_), before_(runner_.Gather(wanted)) {}
 
-Files::Gathering::~Gathering() { runner_.Gather(false); }
+Files::Gathering::~Gathering() { runner_.Gather(before_); }
 
 void Files::Shutdown() {
   committer_->Shutdown();

@@ -107,6 +107,7 @@ class Files {
 
    private:
     Runner& runner_;
+    const bool before_;  // one may live in another
   };
 
   // ---- Names -------------------------------------------------------------------------------
@@ -114,9 +115,8 @@ class Files {
   // Operations that change a directory take `after`: the attributes of that directory behind the
   // change, in the same chain; nothing valid in them if they cannot be had. Null: not asked for.
 
-  // `with_turn`: something else is asked at once, and leaves with it; at the loop's next turn.
   dat::Task<absl::StatusOr<Node>> Lookup(const Identity& who, const wire::FileHandle& directory,
-                                         std::string_view name, bool with_turn = false);
+                                         std::string_view name);
   dat::Task<absl::StatusOr<Node>> LookupParent(const Identity& who,
                                                const wire::FileHandle& directory);
   // `attributes`: mode, owner and the like, set as the directory is made. The node comes back.

@@ -13,10 +13,9 @@ namespace dafs::client {
 
 dat::Task<absl::StatusOr<Node>> Files::Lookup(const Identity& who,
                                               const wire::FileHandle& directory,
-                                              std::string_view name, bool with_turn) {
+                                              std::string_view name) {
   Call<wire::LookupArgs> lookup;
   StatCall stat;
-  lookup.leaves_with_turn = stat.leaves_with_turn = with_turn;
   lookup.args.directory = directory;
   lookup.args.path.emplace_back(name);
   CallBase* const chain[] = {&lookup, &stat};

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -51,8 +52,8 @@ class Runner {
                                  std::string_view what, size_t extra = 0);
   // Of an operation that begins now.
   absl::Time DeadlineFromNow() const;
-  // Files::Gathering.
-  void Gather(bool on) { gathers_ = on; }
+  // Files::Gathering. Returns what it was.
+  bool Gather(bool on) { return std::exchange(gathers_, on); }
 
   // There is a session, it is over, the end.
   void SessionReady() { lost_.SessionReady(); }

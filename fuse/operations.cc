@@ -255,7 +255,8 @@ void Operations::ReplyNewEntry(Call& call, const absl::StatusOr<client::Node>& n
 }
 
 // The kernel forgets a directory's attributes when it changes a name there. Before the next call
-// passes, it asks for them if it looks at permissions itself, and else where a program does.
+// passes, it asks for them if it looks at permissions itself, and else where a program does. Counts
+// as done what it says is wanted.
 bool Operations::WantsDirectoryAfterChange() {
   if (state_.options.cache.dir_min <= absl::ZeroDuration()) return false;  // they may not be kept
   if (state_.options.default_permissions) return true;

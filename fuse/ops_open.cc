@@ -167,8 +167,7 @@ dat::Task<void> Operations::LookAtNames(Caller who, InodeView node, Places place
     const std::optional<InodeView> parent = state_.inodes.Find(place.parent);
     if (!parent.has_value()) continue;
     const absl::Time asked = dat::Loop::Now();
-    dat::Task<absl::StatusOr<client::Node>> look =
-        files_.Lookup(*who, parent->handle, place.name, /*with_turn=*/looking != nullptr);
+    dat::Task<absl::StatusOr<client::Node>> look = files_.Lookup(*who, parent->handle, place.name);
     absl::StatusOr<client::Node> there = co_await look;
     const wire::DafsStatus status = wire::DafsFromStatus(there.status());
     if (there.ok() && there->handle == node.handle) {
@@ -189,6 +188,7 @@ std::shared_ptr<Operations::Looking> Operations::LookAtLikelyOld(const Caller& w
   Places places = state_.inodes.NamesLikelyOld(node.nodeid, dat::Loop::Now());
   if (places.empty()) return nullptr;
   auto looking = std::make_shared<Looking>();
+  const client::Files::Gathering gathering(files_, true);  // the OPEN follows at once
   dat::Start(LookAtNames(who, node, std::move(places), std::nullopt, looking));
   return looking;
 }

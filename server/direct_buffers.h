@@ -60,7 +60,7 @@ class DirectLease {
 
   void Release();
   std::span<const std::span<std::byte>> pieces() const { return pieces_; }
-  size_t size_bytes() const;
+  size_t size_bytes() const;  // of all pieces: what was asked for, or more
 
  private:
   friend class DirectBuffers;

@@ -259,9 +259,9 @@ class Session final : public dat::Pollable {
   std::vector<std::unique_ptr<Outgoing>> parked_;  // not sent: until the transport has ended
   std::deque<Call*> ready_;
   bool running_ready_ = false;
-  bool holds_answers_ = false;  // of what is executed now, until FlushAnswers
-  absl::Time held_since_ = absl::InfiniteFuture();
-  uint32_t executing_ = 0;  // calls begun and not complete
+  bool holds_answers_ = false;                      // those given now wait for those behind them
+  absl::Time held_since_ = absl::InfiniteFuture();  // when the first that waits was begun
+  uint32_t executing_ = 0;                          // calls begun and not complete
 
   uint32_t rdma_credits_ = kRdmaCredits;
   std::deque<CreditWaiter*> credit_waiters_;

@@ -1,5 +1,4 @@
 // Requests of a session as they come in: checked, put in order, begun. Spec: 3.2.6, 4.3; WIRE 9.2.
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -103,7 +102,7 @@ void Session::RunReady() {
     call.outgoing_ = std::move(outgoing);
     // Outside a turn nobody would see to it that it leaves.
     if (polling_ && !ready_.empty()) {
-      held_since_ = std::min(held_since_, dat::Loop::Now());
+      if (held_since_ == absl::InfiniteFuture()) held_since_ = dat::Loop::Now();
       holds_answers_ = true;
       Begin(call);
       holds_answers_ = false;

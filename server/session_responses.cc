@@ -57,14 +57,13 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
     if (batches_ != nullptr) batches_->Drop();  // none is reported any more
   }
   dat::Segment segment = outgoing->buffer->segment(response_bytes);
-  const size_t data_bytes = outgoing->lease.size_bytes();
+  const bool held = holds_answers_ && outgoing->lease.size_bytes() <= DirectBuffers::kSmall;
   Outgoing* cookie = outgoing.release();
   // Nobody waits for less than the whole chain, nor for the answer to a CLOSE, and the turn is
   // nothing beside what COMMIT takes. What much data comes with leaves with it: the client copies
   // that while it is in the CPU's cache.
   dat::Endpoint::SendOptions options;
   const Proc procedure = call.header().procedure;
-  const bool held = holds_answers_ && data_bytes <= DirectBuffers::kSmall;
   options.more = held || (chain != nullptr && !chain->waiting.empty()) ||
                  procedure == Proc::kClose || procedure == Proc::kCommit;
   if (invalidates_) options.invalidate_context = invalidate;

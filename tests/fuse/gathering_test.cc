@@ -1,24 +1,14 @@
 // Requests of many programs at once: they are read in one turn, and leave in one piece.
-#include <optional>
 #include <set>
 #include <string>
 
-#include "tests/fuse/holding_provider.h"
-#include "tests/fuse/worker_fixture.h"
+#include "tests/fuse/holding_fixture.h"
 
 namespace dafs::fuse {
 namespace {
 
-class GatheringTest : public WorkerTest {
+class GatheringTest : public HoldingWorkerTest {
  protected:
-  dat::Provider& ClientProvider() override {
-    holding_.emplace(*provider_);
-    return *holding_;
-  }
-  void TearDown() override {
-    if (holding_.has_value()) holding_->hold = false;
-    WorkerTest::TearDown();
-  }
   // Has `count` look-ups wait for the worker when it looks; returns their numbers.
   std::set<uint64_t> SendAtOnce(int count) {
     absl::MutexLock lock(&holding_->stopped);
@@ -32,8 +22,6 @@ class GatheringTest : public WorkerTest {
     for (int i = 0; i < 2000 && holding_->sent < count; ++i) absl::SleepFor(absl::Milliseconds(10));
     return holding_->sent >= count;
   }
-
-  std::optional<HoldingProvider> holding_;
 };
 
 TEST_F(GatheringTest, WhatManyAskForAtOnceLeavesInOnePiece) {

@@ -5,28 +5,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <optional>
 #include <string>
 
-#include "tests/fuse/holding_provider.h"
-#include "tests/fuse/worker_fixture.h"
+#include "tests/fuse/holding_fixture.h"
 
 namespace dafs::fuse {
 namespace {
 
 constexpr int kNotYet = 100;  // milliseconds in which something that must wait does not come
 
-class WriteBehindTest : public WorkerTest {
+class WriteBehindTest : public HoldingWorkerTest {
  protected:
-  dat::Provider& ClientProvider() override {
-    holding_.emplace(*provider_);
-    return *holding_;
-  }
-  void TearDown() override {
-    if (holding_.has_value()) holding_->hold = false;
-    WorkerTest::TearDown();
-  }
-
   static std::string FlushBody(const Created& file) {
     fuse_flush_in in = {};
     in.fh = file.open.fh;
@@ -70,8 +59,6 @@ class WriteBehindTest : public WorkerTest {
       }
     }
   }
-
-  std::optional<HoldingProvider> holding_;
 };
 
 TEST_F(WriteBehindTest, AWriteIsAnsweredBeforeTheServerHasItAndWhatComesMeanwhileGoesTogether) {

@@ -17,8 +17,7 @@ class CountingProvider final : public client::ForwardingProvider {
   using ForwardingProvider::ForwardingProvider;
 
   std::atomic<bool> blind{false};
-  std::atomic<int> sent{0};    // messages
-  std::atomic<int> pieces{0};  // in which they leave
+  std::atomic<int> pieces{0};  // in which messages leave
 
  private:
   class CountingEndpoint final : public dat::ForwardingEndpoint {
@@ -27,7 +26,6 @@ class CountingProvider final : public client::ForwardingProvider {
         : ForwardingEndpoint(std::move(inner)), provider_(provider) {}
     absl::Status PostSend(uint64_t cookie, std::span<const dat::Segment> from,
                           const SendOptions& options) override {
-      ++provider_.sent;
       waits_ = options.more;
       if (!waits_) ++provider_.pieces;
       return inner().PostSend(cookie, from, options);

@@ -1,0 +1,141 @@
+// What the server is asked of a directory with a change of names in it, or of a file with a write,
+// and what the kernel's next question about it costs.
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "tests/fuse/scripted_worker_fixture.h"
+
+namespace dafs::fuse {
+namespace {
+
+using client::testing::Request;
+using client::testing::ScriptedAttributes;
+using client::testing::ScriptedConnection;
+using wire::Proc;
+
+class AfterChangesTest : public ScriptedWorkerTest {
+ protected:
+  static Options Cached(bool default_permissions = false) {
+    Options options;
+    options.default_permissions = default_permissions;
+    return options;
+  }
+  static Options Uncached(bool default_permissions = false) {
+    Options options = Cached(default_permissions);
+    options.cache = {.reg_min = absl::ZeroDuration(),
+                     .reg_max = absl::ZeroDuration(),
+                     .dir_min = absl::ZeroDuration(),
+                     .dir_max = absl::ZeroDuration()};
+    return options;
+  }
+
+  // All that is asked about is a directory, or else a file.
+  void Start(const Options& options, bool directories) {
+    server_.script = [this, directories](ScriptedConnection& c, const Request& request) {
+      switch (request.header.procedure) {
+        case Proc::kRemove: {
+          c.Answer(request, wire::RemoveRes());
+          return true;
+        }
+        case Proc::kGetattrInline: {
+          wire::GetattrInlineRes res;
+          res.obj_attributes =
+              ScriptedAttributes(request.Decode<wire::GetattrInlineArgs>().attr_request_bitmap);
+          if (directories) res.obj_attributes.object_type = wire::ObjectType::kDir;
+          c.Answer(request, res);
+          absl::MutexLock lock(&mutex_);
+          ++questions_;
+          return true;
+        }
+        default:
+          return false;
+      }
+    };
+    StartWorker(options);
+  }
+  // How often the server was asked for attributes since the last call.
+  int Questions() {
+    absl::MutexLock lock(&mutex_);
+    return std::exchange(questions_, 0);
+  }
+  int QuestionsOfStat(uint64_t node) {
+    Questions();
+    EXPECT_EQ(Getattr(node).error, 0);
+    return Questions();
+  }
+
+ private:
+  absl::Mutex mutex_;
+  int questions_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+class DirectoryChangeTest : public AfterChangesTest {
+ protected:
+  int QuestionsOfRemoval() {
+    Questions();
+    EXPECT_EQ(kernel_.Call(FUSE_UNLINK, kRootNode, Name("f")).error, 0);
+    return Questions();
+  }
+};
+
+// The kernel asks before it lets anybody pass.
+TEST_F(DirectoryChangeTest, TheDirectoryIsAskedForWhereTheKernelLooksAtPermissions) {
+  Start(Cached(/*default_permissions=*/true), /*directories=*/true);
+  for (int i = 0; i < 40; ++i) EXPECT_EQ(QuestionsOfRemoval(), 1) << i;
+  EXPECT_EQ(QuestionsOfStat(kRootNode), 0);
+}
+
+TEST_F(DirectoryChangeTest, ElsewhereItIsAskedForWhileProgramsAskForIt) {
+  Start(Cached(), /*directories=*/true);
+  EXPECT_EQ(QuestionsOfRemoval(), 0);
+  EXPECT_EQ(QuestionsOfStat(kRootNode), 1) << "by itself, the first time";
+  EXPECT_EQ(QuestionsOfRemoval(), 1);
+  EXPECT_EQ(QuestionsOfStat(kRootNode), 0);
+  int in_vain = 0;
+  while (in_vain < 100 && QuestionsOfRemoval() == 1) ++in_vain;
+  EXPECT_LT(in_vain, 17);
+  EXPECT_EQ(QuestionsOfStat(kRootNode), 1);
+}
+
+TEST_F(DirectoryChangeTest, ItIsNotAskedForWhereTheAnswerMayNotBeKept) {
+  Start(Uncached(/*default_permissions=*/true), /*directories=*/true);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(QuestionsOfRemoval(), 0);
+    EXPECT_EQ(QuestionsOfStat(kRootNode), 1);
+  }
+}
+
+class WrittenFileTest : public AfterChangesTest, public testing::WithParamInterface<bool> {};
+
+// Shown for both: with a cache it is asked for with the second write, without one with none.
+TEST_P(WrittenFileTest, IsAskedForWithTheWriteOnlyWhereTheAnswerMayBeKept) {
+  const bool cached = GetParam();
+  Start(cached ? Cached() : Uncached(), /*directories=*/false);
+  fuse_create_in create = {};
+  create.flags = O_RDWR | O_CREAT;
+  create.mode = S_IFREG | 0644;
+  const FakeKernel::Answer created = kernel_.Call(FUSE_CREATE, kRootNode, Raw(create) + Name("f"));
+  ASSERT_EQ(created.error, 0);
+  const uint64_t node = created.As<fuse_entry_out>().nodeid;
+  fuse_write_in write = {};
+  write.fh = created.As<fuse_open_out>(sizeof(fuse_entry_out)).fh;
+  write.size = 1;
+  fuse_flush_in flush = {};  // waits for what is written behind
+  flush.fh = write.fh;
+  for (int i = 0; i < 3; ++i) {
+    const bool with_write = cached && i > 0;
+    Questions();
+    EXPECT_EQ(kernel_.Call(FUSE_WRITE, node, Raw(write) + "x").error, 0);
+    EXPECT_EQ(kernel_.Call(FUSE_FLUSH, node, Raw(flush)).error, 0);
+    EXPECT_EQ(Questions(), with_write ? 1 : 0) << i;
+    EXPECT_EQ(QuestionsOfStat(node), with_write ? 0 : 1) << i;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Cached, WrittenFileTest, testing::Bool());
+
+}  // namespace
+}  // namespace dafs::fuse

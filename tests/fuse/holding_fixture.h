@@ -1,0 +1,25 @@
+// A worker whose server's answers a test holds back where it needs to look in between.
+#pragma once
+
+#include <optional>
+
+#include "tests/fuse/holding_provider.h"
+#include "tests/fuse/worker_fixture.h"
+
+namespace dafs::fuse {
+
+class HoldingWorkerTest : public WorkerTest {
+ protected:
+  dat::Provider& ClientProvider() override {
+    holding_.emplace(*provider_);
+    return *holding_;
+  }
+  void TearDown() override {
+    if (holding_.has_value()) holding_->hold = false;
+    WorkerTest::TearDown();
+  }
+
+  std::optional<HoldingProvider> holding_;
+};
+
+}  // namespace dafs::fuse
