@@ -331,11 +331,9 @@ class Files {
   // NOENT: there is none.
   dat::Task<absl::Status> RemoveXattr(const Identity& who, const wire::FileHandle& file,
                                       std::string_view name);
-  // The names that the caller may see, in no order. `can_wait`: nobody waits for the answer yet, as
-  // with Close.
+  // The names that the caller may see, in no order.
   dat::Task<absl::StatusOr<std::vector<std::string>>> ListXattrs(const Identity& who,
-                                                                 const wire::FileHandle& file,
-                                                                 bool can_wait = false);
+                                                                 const wire::FileHandle& file);
   // The ACL attribute. NOTSUPP (kUnimplemented): there is none, or not one like this.
   dat::Task<absl::StatusOr<std::vector<wire::Ace>>> GetAcl(const Identity& who,
                                                            const wire::FileHandle& file);

@@ -145,9 +145,8 @@ dat::Task<absl::StatusOr<std::string>> Files::GetXattrDirect(const Identity& who
   co_return std::string(reinterpret_cast<const char*>(value.data()), value.size());
 }
 
-dat::Task<absl::StatusOr<std::vector<std::string>>> Files::ListXattrs(const Identity& who,
-                                                                      const wire::FileHandle& file,
-                                                                      bool can_wait) {
+dat::Task<absl::StatusOr<std::vector<std::string>>> Files::ListXattrs(
+    const Identity& who, const wire::FileHandle& file) {
   constexpr std::string_view kWhat = "list extended attributes";
   std::vector<std::string> names;
   absl::StatusOr<BufferLease> lease =
@@ -164,7 +163,6 @@ dat::Task<absl::StatusOr<std::vector<std::string>>> Files::ListXattrs(const Iden
     list.args.cookieverf = cookieverf;
     list.args.maxcount = kXattrListBytes;
     list.chf_fh = true;
-    attributes.can_wait = list.can_wait = can_wait;
     CallBase* const chain[] = {&attributes, &list};
     dat::Task<absl::Status> task = RunAll(&who, chain, kWhat);
     CO_RETURN_IF_ERROR(co_await task);

@@ -21,6 +21,7 @@
 #include "client/client.h"
 #include "client/lease_keeper.h"
 #include "fuse/client_id.h"
+#include "fuse/kernel_labels.h"
 #include "fuse/kernel_ring.h"
 #include "fuse/memory_pressure.h"
 #include "fuse/mount_error.h"
@@ -83,7 +84,7 @@ wire::ByteOrder ByteOrderOf(const Options& o) {
 
 class Mount {
  public:
-  explicit Mount(const Options& options) : state_(options) {}
+  explicit Mount(const Options& options) : state_(options) { state_.selinux = KernelHasSelinux(); }
   ~Mount();
   Mount(const Mount&) = delete;
   Mount& operator=(const Mount&) = delete;

@@ -76,6 +76,8 @@ struct MountState {
   std::atomic<uint64_t> init_flags{0};
   // Of the workers' loops; set before they start. Null: none.
   std::unique_ptr<dat::CpuLatency> cpu_latency;
+  // The kernel asks for labels itself; set before the workers serve.
+  bool selinux = false;
   // The workers have rings, and INIT asks for them; set before the workers serve.
   bool wants_io_uring = false;
   // Drops what the kernel caches of files; set before the workers serve. Null: nothing is dropped.

@@ -24,6 +24,7 @@
 #include "fuse/listing_walk.h"
 #include "fuse/lock_owners.h"
 #include "fuse/mount_state.h"
+#include "fuse/questions_out.h"
 #include "fuse/recent_answers.h"
 #include "fuse/stat_habit.h"
 #include "fuse/write_streams.h"
@@ -126,8 +127,10 @@ class Operations {
   dat::Task<absl::StatusOr<std::string>> GetValue(const client::Identity& who,
                                                   const wire::FileHandle& file,
                                                   std::string_view name);
-  dat::Task<void> LookForUsual(const client::Identity& who, const InodeView& node, bool can_wait);
-  void LookAhead(const Call& call, Absent attribute);
+  dat::Task<void> LookForUsual(const client::Identity& who, const InodeView& node);
+  int ErrnoOfAbsent(std::optional<Absent> usual) const;
+  bool WantsAhead() const;
+  void LookAhead(const std::shared_ptr<const client::Identity>& who, Absent attribute);
   dat::Task<void> LookAheadAt(std::shared_ptr<const client::Identity> who, InodeView node);
   dat::Task<absl::Status> SetNfs4Acl(const client::Identity& who, const InodeView& node,
                                      std::vector<wire::Ace> acl);
@@ -303,6 +306,7 @@ class Operations {
   }
   ListingHabit listing_habit_;
   ListingWalk walk_;
+  QuestionsOut ahead_;  // about files behind the walk
   RecentAnswers recent_;
   CallerCalls callers_;
   AclAhead acl_ahead_;

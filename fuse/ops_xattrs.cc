@@ -88,6 +88,12 @@ dat::Task<absl::StatusOr<std::string>> Operations::GetValue(const client::Identi
   co_return EncodeNfs4Acl(*acl);
 }
 
+// Without SELinux ls(1) is told that labels are not supported, where a file has none: it asks for
+// no more then. That is a quarter of what ls -l costs.
+int Operations::ErrnoOfAbsent(std::optional<Absent> usual) const {
+  return usual == Absent::kSelinux && !state_.selinux ? EOPNOTSUPP : ENODATA;
+}
+
 dat::Task<void> Operations::Getxattr(Call& call) {
   RequestReader in = call.reader();
   auto get = in.Take<fuse_getxattr_in>();
@@ -99,19 +105,24 @@ dat::Task<void> Operations::Getxattr(Call& call) {
     call.ReplyErrno(EOPNOTSUPP);
     co_return;
   }
+  const auto known = [this, usual, nodeid = call.nodeid()] {
+    return usual.has_value() && state_.inodes.KnownAbsent(nodeid, *usual, dat::Loop::Now());
+  };
   if (usual.has_value()) walk_.At(call.nodeid(), state_.inodes.NextListed(walk_.last()));
-  const bool known =
-      usual.has_value() && state_.inodes.KnownAbsent(call.nodeid(), *usual, dat::Loop::Now());
-  if (known || !wire::IsWireName(name)) {  // what cannot be set is not there
-    call.ReplyErrno(ENODATA);
+  if (known() || !wire::IsWireName(name)) {  // what cannot be set is not there
+    const bool ahead = usual.has_value() && WantsAhead();
+    Caller who = ahead ? CallerOf(call) : nullptr;
+    call.ReplyErrno(ErrnoOfAbsent(usual));
+    if (ahead) LookAhead(who, *usual);  // the program need not wait for that
     co_return;
   }
   Caller who = CallerOf(call);
   if (usual.has_value()) {
-    if (walk_.WantsMore()) LookAhead(call, *usual);
-    co_await LookForUsual(*who, *node, /*can_wait=*/false);
-    if (state_.inodes.KnownAbsent(call.nodeid(), *usual, dat::Loop::Now())) {
-      call.ReplyErrno(ENODATA);
+    if (WantsAhead()) LookAhead(who, *usual);
+    if (dat::Pending<bool>* asked = ahead_.Await(call.nodeid())) co_await *asked;
+    if (!known()) co_await LookForUsual(*who, *node);
+    if (known()) {
+      call.ReplyErrno(ErrnoOfAbsent(usual));
       co_return;
     }
     walk_.Vain();
@@ -126,39 +137,43 @@ dat::Task<void> Operations::Getxattr(Call& call) {
   const bool gone =
       node->type == wire::ObjectType::kDir && Is(value.status(), wire::DafsStatus::kStale);
   const bool absent = IsPosixAcl(name) && (gone || Is(value.status(), wire::DafsStatus::kNotSupp));
-  call.ReplyErrno(absent ? ENODATA : XattrErrno(value.status()));
+  const int error = absent ? ENODATA : XattrErrno(value.status());
+  call.ReplyErrno(error == ENODATA ? ErrnoOfAbsent(usual) : error);
 }
 
 // ls -l goes through a directory in the order of its listing: the files behind this one are asked
-// about in the same piece. Without a cache time nothing may be known before it is asked for.
-void Operations::LookAhead(const Call& call, Absent attribute) {
-  if (!state_.inodes.KeepsFiles()) return;
-  const Caller who = CallerOf(call);
-  uint64_t nodeid = call.nodeid();
-  int asked = 0;
-  for (int i = 0; i < ListingWalk::kMostAhead; ++i) {
-    nodeid = state_.inodes.NextListed(nodeid);
-    std::optional<InodeView> node = state_.inodes.Find(nodeid);
+// about in one piece, the next ones before it has come to the last of them. Without a cache time
+// nothing may be known before it is asked for.
+bool Operations::WantsAhead() const { return walk_.Wanted() > 0 && state_.inodes.KeepsFiles(); }
+
+void Operations::LookAhead(const Caller& who, Absent attribute) {
+  const client::Files::Gathering gathering(files_, true);
+  const int wanted = walk_.Wanted();
+  uint64_t nodeid = walk_.from();
+  int files = 0;
+  for (; files < wanted; ++files) {
+    const uint64_t next = state_.inodes.NextListed(nodeid);
+    std::optional<InodeView> node = state_.inodes.Find(next);
     if (!node.has_value()) break;
+    nodeid = next;
     if (node->type != wire::ObjectType::kReg && node->type != wire::ObjectType::kDir) continue;
     if (state_.inodes.KnownAbsent(nodeid, attribute, dat::Loop::Now())) continue;
     dat::Start(LookAheadAt(who, *node));
-    ++asked;
   }
-  walk_.Asked(asked);
+  walk_.Asked(files, nodeid);
 }
 
-dat::Task<void> Operations::LookAheadAt(std::shared_ptr<const client::Identity> who,
-                                        InodeView node) {
-  co_await LookForUsual(*who, node, /*can_wait=*/true);
+dat::Task<void> Operations::LookAheadAt(Caller who, InodeView node) {
+  QuestionsOut::Question question{.nodeid = node.nodeid};
+  ahead_.Begin(question);
+  co_await LookForUsual(*who, node);
+  ahead_.End(question);
 }
 
 // One list tells about all the usual ones; few files have any.
-dat::Task<void> Operations::LookForUsual(const client::Identity& who, const InodeView& node,
-                                         bool can_wait) {
+dat::Task<void> Operations::LookForUsual(const client::Identity& who, const InodeView& node) {
   const absl::Time asked = dat::Loop::Now();
-  absl::StatusOr<std::vector<std::string>> names =
-      co_await files_.ListXattrs(who, node.handle, can_wait);
+  absl::StatusOr<std::vector<std::string>> names = co_await files_.ListXattrs(who, node.handle);
   if (Is(names.status(), wire::DafsStatus::kNotSupp)) names = std::vector<std::string>();
   if (!names.ok()) co_return;  // the question itself will meet the same error
   for (const Usual& usual : kUsual) {

@@ -69,7 +69,7 @@ dat::Task<void> WriteInline(Call& call) {
   call.Finish(status, args, res);
 }
 
-// Appends are stable by definition (6.5.3).
+// Appends are stable by definition (6.5.3), but for most of them that is the page cache.
 dat::Task<void> AppendInline(Call& call) {
   wire::AppendInlineArgs args;
   if (!call.Decode(args)) co_return;
@@ -81,7 +81,11 @@ dat::Task<void> AppendInline(Call& call) {
     status = session.store().Append(call.caller(), args.filehandle, args.state_id, {&from, 1},
                                     args.stable_how, &appended);
   };
-  co_await Offload(session.pool(), session.loop(), append);
+  if (session.store().AppendMayWait(args.filehandle, args.stable_how)) {
+    co_await Offload(session.pool(), session.loop(), append);
+  } else {
+    append();
+  }
   wire::AppendInlineRes res;
   res.offset = appended.offset;
   res.committed = appended.committed;

@@ -146,7 +146,11 @@ dat::Task<void> AppendDirect(Call& call) {
       status = session.store().Append(call.caller(), args.filehandle, args.state_id, from,
                                       args.stable_how, &appended);
     };
-    co_await Offload(session.pool(), session.loop(), append);
+    if (session.store().AppendMayWait(args.filehandle, args.stable_how)) {
+      co_await Offload(session.pool(), session.loop(), append);
+    } else {
+      append();
+    }
   }
   lease.Release();
   wire::AppendDirectRes res;

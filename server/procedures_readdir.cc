@@ -1,5 +1,6 @@
 // READDIR_INLINE and READDIR_DIRECT. Directories are read in the pool: they come from disk in many
-// small pieces, and each entry may cost a look at its inode.
+// small pieces, and each entry may cost a look at its inode. What named attributes
+// an object has comes by one call: as much as fits a response is told at once.
 // Spec: 6.5.29, 6.5.30; WIRE 10.2, R36, R56.
 #include <algorithm>
 
@@ -51,7 +52,11 @@ dat::Task<void> ReaddirInline(Call& call) {
         },
         &result);
   };
-  co_await Offload(session.pool(), session.loop(), list);
+  if (Store::ReaddirMayWait(args.filehandle)) {
+    co_await Offload(session.pool(), session.loop(), list);
+  } else {
+    list();
+  }
   if (status != DafsStatus::kOk) {
     call.FinishError(status);
     co_return;

@@ -190,15 +190,16 @@ DafsStatus Store::Write(const Caller& caller, const wire::FileHandle& filehandle
 
 namespace {
 
-// Writes all of `vecs` at the end of the file behind `fd`, which is open for appending and nobody
-// else's. *start is where they begin. On failure the file has its old size again, unless somebody
-// else has made it longer meanwhile. Returns 0 or an errno.
+// Writes all of `vecs` at the end of the file behind `fd`, whose position nobody else moves
+// meanwhile. *start is where they begin. On failure the file has its old size again, unless
+// somebody else has made it longer. Returns 0 or an errno.
 int AppendAll(int fd, Iovecs vecs, int flags, uint64_t* start) {
   uint64_t done = 0;
   int error = 0;
   while (!vecs.empty() && error == 0) {
-    // At position -1 the descriptor's own position is used and left behind the data.
-    const ssize_t n = pwritev2(fd, vecs.data(), static_cast<int>(vecs.size()), -1, flags);
+    // At position -1 the descriptor's own is left behind the data, and so tells where it landed.
+    const ssize_t n =
+        pwritev2(fd, vecs.data(), static_cast<int>(vecs.size()), -1, flags | RWF_APPEND);
     if (n <= 0) {
       error = n < 0 ? errno : EIO;
       break;
@@ -218,7 +219,16 @@ int AppendAll(int fd, Iovecs vecs, int flags, uint64_t* start) {
   return error;
 }
 
+// In the page cache an append survives the process, but not the machine.
+bool AppendIsCached(const StoreOptions& options, wire::StableHow stable_how) {
+  return options.stable == Stable::kProcess && stable_how == wire::StableHow::kDataSync;
+}
+
 }  // namespace
+
+bool Store::AppendMayWait(const wire::FileHandle& filehandle, wire::StableHow stable_how) const {
+  return !AppendIsCached(impl_->options, stable_how) && CommitMayWait(filehandle);
+}
 
 DafsStatus Store::Append(const Caller& caller, const wire::FileHandle& filehandle,
                          const wire::StateId& state_id, std::span<const iovec> from,
@@ -228,14 +238,6 @@ DafsStatus Store::Append(const Caller& caller, const wire::FileHandle& filehandl
   if (total > impl_->options.max_append) return DafsStatus::kWriteTooBig;
   OpenData data;
   STORE_RETURN_IF_NOT_OK(FindData(*impl_, caller, filehandle, state_id, wire::kShareWrite, &data));
-  // A descriptor of its own, whose position tells where the data landed.
-  Fd fd;
-  {
-    ScopedPrivilege privilege;  // the right to write is established
-    fd = Fd(open(FdPath(data.file->path_fd()).c_str(),
-                 O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  }
-  if (!fd.ok()) return StatusFromErrno();
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *data.file->fs().exported));
   res->verifier = impl_->write_verifier->Of(data.file->fs());
   res->committed = stable_how;
@@ -244,13 +246,12 @@ DafsStatus Store::Append(const Caller& caller, const wire::FileHandle& filehandl
     if (v.iov_len > 0) vecs.push_back(v);
   }
   if (vecs.size() > IOV_MAX) return DafsStatus::kWriteTooBig;
-  // In the page cache an append survives the process, but not the machine.
-  const bool cached = impl_->options.stable == Stable::kProcess;
-  const int flags = cached && stable_how == wire::StableHow::kDataSync ? 0 : SyncFlag(stable_how);
+  const int flags = AppendIsCached(impl_->options, stable_how) ? 0 : SyncFlag(stable_how);
+  const int fd = data.fd->get();
   absl::MutexLock lock(&impl_->AppendLock(data.file->key()));
-  if (!SizeOf(fd.get(), &res->offset)) return StatusFromErrno();
+  if (!SizeOf(fd, &res->offset)) return StatusFromErrno();
   BeginData(caller, *data.file, stable_how, res->verifier, res->offset, total);
-  const int error = AppendAll(fd.get(), std::move(vecs), flags, &res->offset);
+  const int error = AppendAll(fd, std::move(vecs), flags, &res->offset);
   if (total > 0) data.file->change().Modified();
   if (error != 0) NoteFailedSync(*impl_, flags, error);
   const DafsStatus status = error != 0 ? StatusFromErrno(error) : DafsStatus::kOk;

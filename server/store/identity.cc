@@ -104,9 +104,11 @@ void RestoreOwnIdentity() {
   Effective(state, state.caps.permitted);
 }
 
-ScopedPrivilege::ScopedPrivilege() : before_(State().caps.effective) {
+ScopedPrivilege::ScopedPrivilege(Privilege wanted) : before_(State().caps.effective) {
   ThreadState& state = State();
-  if (before_ != state.caps.permitted) Effective(state, state.caps.permitted);
+  uint64_t missing = state.caps.permitted & ~before_;
+  if (wanted == Privilege::kOverFiles) missing &= kOverFiles;
+  if (missing != 0) Effective(state, state.caps.permitted);
 }
 
 ScopedPrivilege::~ScopedPrivilege() {

@@ -34,12 +34,18 @@ bool ActsAsRoot();
 // Back to the process's own user with all capabilities it is permitted.
 void RestoreOwnIdentity();
 
+// What is done by the server's own right.
+enum class Privilege : uint8_t {
+  kAll,
+  kOverFiles,  // to open whatever it is: whoever acts for root has it, and it costs nothing then
+};
+
 // All permitted capabilities for the calling thread, without changing who it is, until destroyed.
 // For what the server does by its own right: opening by handle, reopening what an OPEN has granted,
 // the orphan directory, verifiers.
 class ScopedPrivilege {
  public:
-  ScopedPrivilege();
+  explicit ScopedPrivilege(Privilege wanted = Privilege::kAll);
   ~ScopedPrivilege();
   ScopedPrivilege(const ScopedPrivilege&) = delete;
   ScopedPrivilege& operator=(const ScopedPrivilege&) = delete;

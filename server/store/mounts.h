@@ -38,6 +38,8 @@ struct FileSystem {
   uint64_t mount_number = 0;  // of no other mount while the machine runs; 0: the kernel has none
   std::string path;           // for messages
   bool memory = false;        // pages are always there (tmpfs): a read never waits for a disk
+  // Files and directories are known to have extended attributes; links and devices may have none.
+  mutable std::atomic<bool> has_xattrs = false;
 };
 
 // The kernel's handle of an object: `name` in `dir`, or `dir` itself with "" (AT_EMPTY_PATH).

@@ -66,7 +66,7 @@ std::shared_ptr<const Fd> Object::DataFd(bool write, int* error) {
     if (write_ != nullptr) return write_;
     if (!write && read_ != nullptr) return read_;
   }
-  ScopedPrivilege privilege;
+  ScopedPrivilege privilege(Privilege::kOverFiles);
   Fd fd(open(FdPath(path_fd()).c_str(),
              (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd.ok()) {

@@ -103,8 +103,9 @@ DafsStatus Store::Seek(const Caller& caller, const wire::SeekArgs& args, wire::S
   STORE_RETURN_IF_NOT_OK(
       FindData(*impl_, caller, args.filehandle, args.state_id, kShareAny, &data));
   if (args.offset > INT64_MAX) return DafsStatus::kNxio;
-  // The descriptor's own position means nothing to anybody.
   const int whence = args.what == wire::SeekWhat::kData ? SEEK_DATA : SEEK_HOLE;
+  // It moves the descriptor's position, by which Append goes.
+  absl::ReaderMutexLock lock(&impl_->AppendLock(data.file->key()));
   const off_t found = lseek(data.fd->get(), static_cast<off_t>(args.offset), whence);
   if (found < 0) return StatusFromErrno();
   res->offset = static_cast<uint64_t>(found);

@@ -195,6 +195,10 @@ DafsStatus ListPseudo(StoreImpl& store, const Caller& caller, const PseudoNode& 
 
 }  // namespace
 
+bool Store::ReaddirMayWait(const wire::FileHandle& filehandle) {
+  return !IsOfAttributes(filehandle);
+}
+
 DafsStatus Store::Readdir(const Caller& caller, const ReaddirRequest& request, ReaddirSink sink,
                           ReaddirResult* res) {
   *res = {};

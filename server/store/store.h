@@ -220,6 +220,8 @@ class Store {
   wire::DafsStatus Readlink(const Caller& caller, const wire::FileHandle& filehandle,
                             std::string* link);
 
+  // Whether Readdir of it may take long: not of the directory of an object's named attributes.
+  static bool ReaddirMayWait(const wire::FileHandle& filehandle);
   // 6.5.29, 6.5.30. Calls `sink` for entry after entry until it refuses one, or the directory
   // ends (eof). READDIR_NOSPC if it refuses the first. Entries come without "." and "..".
   wire::DafsStatus Readdir(const Caller& caller, const ReaddirRequest& request, ReaddirSink sink,
@@ -303,6 +305,8 @@ class Store {
                          const wire::StateId& state_id, uint64_t offset,
                          std::span<const iovec> from, wire::StableHow stable_how, WriteResult* res);
 
+  // Whether Append to it may wait for a disk.
+  bool AppendMayWait(const wire::FileHandle& filehandle, wire::StableHow stable_how) const;
   // 6.5.3, 6.5.4. All of `from` at the end of the file, or nothing.
   wire::DafsStatus Append(const Caller& caller, const wire::FileHandle& filehandle,
                           const wire::StateId& state_id, std::span<const iovec> from,

@@ -181,7 +181,7 @@ DafsStatus StoreImpl::OpenByHandle(const wire::FileHandle& handle, ObjectRef* ob
   if (fs == nullptr) return DafsStatus::kStale;
   int fd = 0;
   {
-    ScopedPrivilege privilege;
+    ScopedPrivilege privilege(Privilege::kOverFiles);
     fd = OpenKernelHandle(*fs, KeyOf(handle));
   }
   if (fd < 0) {

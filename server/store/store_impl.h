@@ -205,7 +205,8 @@ class StoreImpl {
     return NameGuard(name_locks_, directory.key(), name, other.key(), other_name);
   }
 
-  // Held by writers of a file as readers, by what changes its size otherwise as writer.
+  // Held by writers of a file as readers, by what changes its size otherwise as writer. An append
+  // is one: nobody moves the position of the file's descriptors but under it.
   absl::Mutex& AppendLock(const ObjectKey& key) {
     return append_locks_[absl::Hash<ObjectKey>{}(key) % append_locks_.size()];
   }

@@ -18,6 +18,7 @@ using wire::DafsStatus;
 
 constexpr std::string_view kReserved = "trusted.dafs.";
 constexpr size_t kListMost = 65536;  // XATTR_LIST_MAX
+constexpr size_t kUsualList = 1024;  // most lists are read by one call, and are empty
 constexpr size_t kUsualSize = 256;   // most values are read by one call
 constexpr int kAttempts = 8;         // against values that grow between two calls
 
@@ -136,14 +137,22 @@ DafsStatus RemoveXattr(const Object& object, const std::string& given) {
 
 DafsStatus ListXattrs(const Object& object, std::vector<std::string>* names) {
   names->clear();
-  std::string list(kListMost, '\0');
+  char usual[kUsualList];
+  std::string long_list;
+  char* list = usual;
   ssize_t n = 0;
   {
     const RootsOwn rights("");
-    n = listxattr(FdPath(object.path_fd()).c_str(), list.data(), list.size());
+    const FdPath path(object.path_fd());
+    n = listxattr(path.c_str(), usual, sizeof usual);
+    if (n < 0 && errno == ERANGE) {
+      long_list.resize(kListMost);
+      list = long_list.data();
+      n = listxattr(path.c_str(), list, long_list.size());
+    }
+    if (n < 0) return StatusOfXattr(errno);  // before giving up rights changes errno
   }
-  if (n < 0) return StatusOfXattr(errno);
-  std::string_view left(list.data(), static_cast<size_t>(n));
+  std::string_view left(list, static_cast<size_t>(n));
   while (!left.empty()) {
     const std::string_view name = left.substr(0, left.find('\0'));
     left.remove_prefix(std::min(name.size() + 1, left.size()));
@@ -154,9 +163,15 @@ DafsStatus ListXattrs(const Object& object, std::vector<std::string>* names) {
 }
 
 bool SupportsXattrs(const Object& object) {
+  const bool usual = S_ISREG(object.type()) || S_ISDIR(object.type());
+  std::atomic<bool>& known = object.fs().has_xattrs;
+  if (usual && known.load(std::memory_order_relaxed)) return true;
   const FdPath path(object.path_fd());
   for (const char* name : {"user.dafs", "trusted.dafs"}) {
-    if (getxattr(path.c_str(), name, nullptr, 0) >= 0 || errno != EOPNOTSUPP) return true;
+    if (getxattr(path.c_str(), name, nullptr, 0) >= 0 || errno != EOPNOTSUPP) {
+      if (usual) known.store(true, std::memory_order_relaxed);
+      return true;
+    }
   }
   return false;
 }

@@ -38,7 +38,7 @@ wire::DafsStatus RemoveXattr(const Object& object, const std::string& name);
 // The names that can be names on the wire (UTF-8).
 wire::DafsStatus ListXattrs(const Object& object, std::vector<std::string>* names);
 
-// Whether objects of this object's file system can have extended attributes at all.
+// Whether objects of this kind and file system can have extended attributes at all.
 bool SupportsXattrs(const Object& object);
 
 }  // namespace dafs::server

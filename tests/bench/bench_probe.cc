@@ -74,6 +74,10 @@ class Bench {
     file_ = calls_.Open("file", flags);
     Must(file_ != kNoFile, "file");
   }
+  void OpenLog() {
+    file_ = calls_.Open(Made(0), O_CREAT | O_EXCL | O_WRONLY | O_APPEND);
+    Must(file_ != kNoFile, "a file to append to");
+  }
   bool Read(size_t size, size_t at) { return calls_.Read(file_, buffer_, size, at); }
   bool Write(size_t size, size_t at) { return calls_.Write(file_, buffer_, size, at); }
   size_t RandomOffset(size_t size) { return dice_() % (kFileBytes / size) * size; }
@@ -134,6 +138,9 @@ constexpr Row kRows[] = {
      [](Bench& b) { b.RemoveAll(); }},
     {"create-1k", Nothing, [](Bench& b, size_t i) { return b.MakeAndWrite(i); },
      [](Bench& b) { b.RemoveAll(); }},
+    // pwrite(2) to what is open for appending goes to its end.
+    {"append", [](Bench& b) { b.OpenLog(); }, [](Bench& b, size_t) { return b.Write(100, 0); },
+     [](Bench& b) { b.calls().Unlink(b.Made(0)); }},
     {"open", Nothing, [](Bench& b, size_t) { return b.OpenAndClose("file", O_RDONLY); }, Nothing},
     {"rename", [](Bench& b) { Must(b.Make(0), "create"); },
      [](Bench& b, size_t i) {

@@ -134,6 +134,11 @@ def stream_read(system, _count):
     return Result(STREAM_BYTES / 1e6 / seconds, {})
 
 
+def ls(system, _count):
+    """Entries per second of ls -l, which asks for the ACL of each where there can be one."""
+    return Result(ENTRIES / timed(system, ["ls", "-l", system.point / "entries"]), {})
+
+
 def untar(system, _count):
     name = f"untar-{next(NUMBERS)}"
     (system.point / name).mkdir()
@@ -161,6 +166,7 @@ ROWS = [
     Row("missing", "lookup of a name that is not there", "us", 10000, probe("missing"), caches=True),
     Row("create", "create and close an empty file", "us", 5000, probe("create"), caches=True),
     Row("create-1k", "create, write 1,000 bytes and close", "us", 3000, probe("create-1k"), caches=True),
+    Row("append", "append 100 bytes to an open file", "us", 5000, probe("append"), caches=True),
     Row("open", "open and close", "us", 10000, probe("open"), caches=True),
     Row("rename", "rename", "us", 5000, probe("rename"), caches=True),
     Row("unlink", "unlink", "us", 5000, probe("unlink"), caches=True),
@@ -177,9 +183,12 @@ ROWS = [
           ("write-1m", "1 MiB write, O_DIRECT", "MB/s", 1000, False, megabytes_per_second),
           ("stat", "stat", "us", 5000, False), ("missing", "lookup of a missing name", "us", 5000, True),
           ("create", "create and close an empty file", "us", 3000, True), ("open", "open and close", "us", 5000, True),
-          ("rename", "rename", "us", 3000, True), ("unlink", "unlink", "us", 3000, True))),
+          ("rename", "rename", "us", 3000, True), ("unlink", "unlink", "us", 3000, True),
+          ("append", "append 100 bytes to an open file", "us", 3000, True))),
     Row("list", f"entries and attributes of a directory of {ENTRIES:,}, as ls -l", "entries/s", 1,
         probe("list", entries_per_second), caches=True, fresh=True),
+    *(Row(f"ls{end}", f"ls -l of a directory of {ENTRIES:,}, the program itself", "entries/s", 1, ls, pinned=not end,
+          caches=True, fresh=True) for end in ("", "-free")),
     *(Row(f"read-{number}x4k", f"4 KiB random read, O_DIRECT, by {number} programs", "calls/s", 40000 // number,
           programs(number), pinned=False) for number in (4, 16)),
     Row("stream-4k", f"{FILE_BYTES >> 20} MiB written 4 KiB at a time, and closed", "MB/s", 1, stream, pinned=False,

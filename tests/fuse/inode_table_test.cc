@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fuse/listing_walk.h"
+#include "fuse/questions_out.h"
 #include "fuse/stat_habit.h"
 
 namespace dafs::fuse {
@@ -258,26 +259,78 @@ TEST_F(InodeTableTest, NodesKnowWhatWasListedBehindThem) {
 TEST(ListingWalk, AsksAheadInOrderAndNeverMoreThanWasAskedFor) {
   ListingWalk walk;
   walk.At(1, 0);
-  EXPECT_FALSE(walk.WantsMore()) << "the first";
+  EXPECT_EQ(walk.Wanted(), 0) << "the first";
   walk.At(1, 2);
-  EXPECT_FALSE(walk.WantsMore()) << "the same again";
+  EXPECT_EQ(walk.Wanted(), 0) << "the same again";
   walk.At(2, 2);
-  EXPECT_TRUE(walk.WantsMore());
-  walk.Asked(3);
+  EXPECT_EQ(walk.Wanted(), ListingWalk::kMostAhead);
+  EXPECT_EQ(walk.from(), 2u);
+  walk.Asked(3, 5);  // there were no more
   for (uint64_t node : {3UL, 4UL}) {
     walk.At(node, node);
-    EXPECT_FALSE(walk.WantsMore()) << node << " was asked about ahead";
+    EXPECT_GT(walk.Wanted(), 0) << "of the three few are left";
+    EXPECT_EQ(walk.from(), 5u) << "behind those that were asked about";
+    walk.Asked(0, 5);
   }
   walk.At(5, 5);
-  EXPECT_TRUE(walk.WantsMore());
+  EXPECT_EQ(walk.Wanted(), ListingWalk::kMostAhead);
+  EXPECT_EQ(walk.from(), 5u);
   walk.At(9, 6);
-  EXPECT_FALSE(walk.WantsMore()) << "out of order";
+  EXPECT_EQ(walk.Wanted(), 0) << "out of order";
   walk.At(10, 10);
-  EXPECT_TRUE(walk.WantsMore());
+  EXPECT_EQ(walk.Wanted(), ListingWalk::kMostAhead);
   walk.Vain();
   int vain = 0;
-  for (uint64_t node = 11; !walk.WantsMore(); ++node, ++vain) walk.At(node, node);
+  for (uint64_t node = 11; walk.Wanted() == 0; ++node, ++vain) walk.At(node, node);
   EXPECT_EQ(vain, ListingWalk::kMostAhead);
+}
+
+// The program does not come to the end of what was asked about before the next ones are.
+TEST(ListingWalk, AsksAboutTheNextOnesInTime) {
+  ListingWalk walk;
+  walk.At(1, 0);
+  walk.At(2, 2);
+  ASSERT_EQ(walk.Wanted(), ListingWalk::kMostAhead);
+  uint64_t asked = 2 + ListingWalk::kMostAhead;
+  walk.Asked(ListingWalk::kMostAhead, asked);
+  int times = 0;
+  for (uint64_t node = 3; node < 200; ++node) {
+    walk.At(node, node);
+    if (walk.Wanted() == 0) continue;
+    EXPECT_EQ(walk.from(), asked);
+    EXPECT_EQ(asked - node, static_cast<uint64_t>(ListingWalk::kFewLeft));
+    asked += static_cast<uint64_t>(walk.Wanted());
+    EXPECT_EQ(asked - node, static_cast<uint64_t>(ListingWalk::kMostAhead));
+    walk.Asked(walk.Wanted(), asked);
+    ++times;
+  }
+  EXPECT_EQ(times, (200 - 3) / (ListingWalk::kMostAhead - ListingWalk::kFewLeft));
+  // Whoever leaves the order is asked for no more than is left to come.
+  walk.At(7, 200);
+  walk.At(8, 8);
+  EXPECT_EQ(walk.Wanted(), 0);
+}
+
+TEST(QuestionsOut, OneWaitsForTheAnswerOfEach) {
+  QuestionsOut out;
+  QuestionsOut::Question first{.nodeid = 1}, second{.nodeid = 2};
+  out.Begin(first);
+  out.Begin(second);
+  EXPECT_EQ(out.Await(3), nullptr);
+  dat::Pending<bool>* pending = out.Await(1);
+  ASSERT_EQ(pending, &first.ended);
+  EXPECT_EQ(out.Await(1), nullptr) << "somebody waits already";
+  bool resumed = false;
+  dat::Start([](dat::Pending<bool>& ended, bool& done) -> dat::Task<void> {
+    co_await ended;
+    done = true;
+  }(*pending, resumed));
+  EXPECT_FALSE(resumed);
+  out.End(first);
+  EXPECT_TRUE(resumed);
+  EXPECT_EQ(out.Await(1), nullptr);
+  out.End(second);
+  EXPECT_FALSE(second.ended.is_set()) << "nobody waited";
 }
 
 TEST(StatHabit, AttributesAreAskedForWithWritesWhileProgramsWantThem) {

@@ -68,6 +68,26 @@ TEST_F(WorkerXattrsTest, ThatThereAreNoCapabilitiesIsRemembered) {
   EXPECT_EQ(GetXattr(old, name, 100).body, none);
 }
 
+// ls(1) asks about the label of each file until it is told that there are none; the kernel's
+// SELinux takes such an answer for a defect.
+TEST_F(WorkerXattrsTest, LabelsAreNotSupportedWhereNeitherFileNorKernelHasAny) {
+  const std::string name = "security.selinux";
+  for (const bool selinux : {false, true}) {
+    state_->selinux = selinux;
+    const int absent = selinux ? ENODATA : EOPNOTSUPP;
+    const std::string label = selinux ? "with" : "without";
+    MakeLocal(label, "data");
+    const uint64_t node = Lookup(kRootNode, label).nodeid;
+    EXPECT_EQ(GetXattr(node, name, 100).error, absent) << "asked for";
+    EXPECT_EQ(GetXattr(node, name, 100).error, absent) << "remembered";
+    EXPECT_EQ(GetXattr(node, "system.posix_acl_access", 100).error, ENODATA) << "others are";
+    EXPECT_EQ(SetXattr(node, name, "a:b:c"), 0);
+    EXPECT_EQ(GetXattr(node, name, 100).body, "a:b:c");
+    ASSERT_EQ(kernel_.Call(FUSE_REMOVEXATTR, node, Name(name)).error, 0);
+    EXPECT_EQ(GetXattr(node, name, 100).error, absent) << "removed";
+  }
+}
+
 TEST_F(WorkerXattrsTest, ADefaultAclTakesThePlaceOfTheUmask) {
   const auto mode_of = [&](const std::string& name) {
     fuse_create_in in = {};

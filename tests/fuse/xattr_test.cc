@@ -1,8 +1,12 @@
 // The parts of extended attributes that need neither kernel nor server.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "fuse/default_acl.h"
 #include "fuse/inode_table.h"
+#include "fuse/kernel_labels.h"
 #include "fuse/nfs4_acl.h"
 #include "wire/constants.h"
 
@@ -22,6 +26,18 @@ const std::vector<wire::Ace> kAcl = {
     {wire::kAceAllowed, 0, wire::kAceReadData, "OWNER@"},
     {wire::kAceAlarm, wire::kAceIdentifierGroup | wire::kAceSuccessfulAccess, wire::kAceWriteData,
      "7"}};
+
+TEST(KernelLabelsTest, SelinuxIsThereWhereTheKernelListsItsFileSystem) {
+  const std::string path = testing::TempDir() + "dafs-filesystems";
+  const auto listing = [&](const std::string& content) {
+    std::ofstream(path) << content;
+    return KernelHasSelinux(path);
+  };
+  EXPECT_FALSE(listing("nodev\tsysfs\nnodev\tnoselinuxfs\n\text4\n"));
+  EXPECT_TRUE(listing("nodev\tsysfs\nnodev\tselinuxfs\n\text4\n"));
+  std::filesystem::remove(path);
+  EXPECT_FALSE(KernelHasSelinux(path)) << "nothing to go by";
+}
 
 // Shows DAFS-6.1.4-07
 TEST(Nfs4AclTest, IsTheXdrOfNfs) {

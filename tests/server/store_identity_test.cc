@@ -70,6 +70,23 @@ TEST_F(StoreIdentityTest, RootKeepsFilesButNotTheDangerousPowers) {
   EXPECT_TRUE(HasEffective(CAP_SYS_ADMIN));
 }
 
+TEST_F(StoreIdentityTest, ToOpenFilesRootNeedsNoMoreThanItHas) {
+  ASSERT_TRUE(AssumeIdentity(User(0)));
+  {
+    const ScopedPrivilege privilege(Privilege::kOverFiles);
+    EXPECT_TRUE(HasEffective(CAP_DAC_READ_SEARCH));
+    EXPECT_FALSE(HasEffective(CAP_SYS_ADMIN));
+  }
+  ASSERT_TRUE(AssumeIdentity(User(1000)));
+  {
+    const ScopedPrivilege privilege(Privilege::kOverFiles);
+    EXPECT_TRUE(HasEffective(CAP_DAC_READ_SEARCH));
+    EXPECT_TRUE(HasEffective(CAP_DAC_OVERRIDE));
+  }
+  EXPECT_FALSE(HasEffective(CAP_DAC_READ_SEARCH));
+  EXPECT_FALSE(HasEffective(CAP_DAC_OVERRIDE));
+}
+
 TEST_F(StoreIdentityTest, TrustedAttributesAndFileCapabilitiesAreRefusedToUsers) {
   const std::string path = dir_ + "/f";
   ASSERT_TRUE(AssumeIdentity(User(1000)));

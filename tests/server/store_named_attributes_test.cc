@@ -281,6 +281,15 @@ TEST_F(NamedAttributesTest, ListingGoesOnWhereItWas) {
   EXPECT_THAT(names, testing::UnorderedElementsAreArray(all));
 }
 
+TEST_F(NamedAttributesTest, LongListsAreTold) {
+  std::vector<std::string> all;
+  for (int i = 0; i < 30; ++i) {  // some 3 KiB of names
+    all.push_back("user." + std::string(100, 'n') + std::to_string(i));
+    ASSERT_OK(Set(root_, all.back(), ""));
+  }
+  EXPECT_THAT(Names(root_, directory_), testing::UnorderedElementsAreArray(all));
+}
+
 TEST_F(NamedAttributesTest, ACloseThatNeverCameSetsNothing) {
   const Opened opened = MustOpen(other_, ToSet("user.value", wire::CreateMode::kUnchecked));
   ASSERT_OK(Write(other_, opened, 0, "value"));
