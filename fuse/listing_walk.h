@@ -46,9 +46,10 @@ class ListingWalk {
  private:
   uint64_t last_ = 0;
   bool in_order_ = false;
-  int left_ = 0;  // of those asked about, or not worth asking about, how many come yet
-  uint64_t ahead_ =
-      0;  // the last one that was asked about; 0: none that the program is yet to reach
+  // Of those asked about, or not worth asking about, how many come yet.
+  int left_ = 0;
+  // The last one that was asked about; 0: none that the program is yet to reach.
+  uint64_t ahead_ = 0;
 };
 
 }  // namespace dafs::fuse

@@ -306,7 +306,7 @@ class Operations {
   }
   ListingHabit listing_habit_;
   ListingWalk walk_;
-  QuestionsOut ahead_;  // about files behind the walk
+  QuestionsOut asked_ahead_;
   RecentAnswers recent_;
   CallerCalls callers_;
   AclAhead acl_ahead_;

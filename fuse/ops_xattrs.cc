@@ -119,7 +119,7 @@ dat::Task<void> Operations::Getxattr(Call& call) {
   Caller who = CallerOf(call);
   if (usual.has_value()) {
     if (WantsAhead()) LookAhead(who, *usual);
-    if (dat::Pending<bool>* asked = ahead_.Await(call.nodeid())) co_await *asked;
+    if (dat::Pending<bool>* asked = asked_ahead_.Await(call.nodeid())) co_await *asked;
     if (!known()) co_await LookForUsual(*who, *node);
     if (known()) {
       call.ReplyErrno(ErrnoOfAbsent(usual));
@@ -165,9 +165,9 @@ void Operations::LookAhead(const Caller& who, Absent attribute) {
 
 dat::Task<void> Operations::LookAheadAt(Caller who, InodeView node) {
   QuestionsOut::Question question{.nodeid = node.nodeid};
-  ahead_.Begin(question);
+  asked_ahead_.Begin(question);
   co_await LookForUsual(*who, node);
-  ahead_.End(question);
+  asked_ahead_.End(question);
 }
 
 // One list tells about all the usual ones; few files have any.
