@@ -1,5 +1,7 @@
 // ALLOCATE, SEEK, COPY_RANGE, and how stable appends are.
+#include <atomic>
 #include <cerrno>
+#include <thread>
 
 #include "tests/server/store_fixture.h"
 
@@ -83,6 +85,31 @@ TEST_F(StoreRangesTest, PunchedHolesReadAsZerosAndAreFound) {
   EXPECT_EQ(found, 16384u);
   EXPECT_DAFS(kNxio, Seek(user_, f, SeekWhat::kData, 16384, &found));
   EXPECT_DAFS(kNxio, Seek(user_, f, SeekWhat::kHole, UINT64_MAX, &found));
+}
+
+// SEEK moves the position of the descriptor by which APPEND tells where its data landed.
+TEST_F(StoreRangesTest, AppendsTellWhereTheyLandedWhileOthersSeek) {
+  const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
+  ASSERT_OK(Write(user_, f, 0, "x"));
+  std::atomic<bool> ended = false;
+  std::thread seeker([&] {
+    uint64_t found = 0;
+    while (!ended.load()) {
+      EXPECT_EQ(Seek(user_, f, SeekWhat::kData, 0, &found), DafsStatus::kOk);
+    }
+  });
+  std::string data = "0123456789";
+  const iovec from = {data.data(), data.size()};
+  for (uint64_t i = 0; i < 3000; ++i) {
+    AppendResult res;
+    const DafsStatus status = store_->Append(user_, f.filehandle, f.state_id, {&from, 1},
+                                             wire::StableHow::kDataSync, &res);
+    EXPECT_EQ(status, DafsStatus::kOk);
+    EXPECT_EQ(res.offset, 1 + 10 * i);
+    if (HasFailure()) break;
+  }
+  ended.store(true);
+  seeker.join();
 }
 
 TEST_F(StoreRangesTest, RangesThatCannotBeAreRefused) {
