@@ -64,7 +64,7 @@ class RecentAnswers {
     wire::FileAttributes attributes;
   };
   Answer& PlaceOf(uint32_t thread, uint64_t nodeid) {
-    return answers_[(thread * 5 + nodeid) % answers_.size()];
+    return answers_[(uint64_t{thread} * 5 + nodeid) % answers_.size()];
   }
 
   const InodeTable& inodes_;

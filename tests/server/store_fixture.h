@@ -239,6 +239,7 @@ class StoreTest : public testing::Test {
     EXPECT_OK(List(caller, dir, 0, SIZE_MAX, &entries, &res));
     EXPECT_TRUE(res.eof);
     std::vector<std::string> names;
+    names.reserve(entries.size());
     for (const Entry& entry : entries) names.push_back(entry.name);
     return names;
   }

@@ -75,8 +75,8 @@ class ABSL_MUST_USE_RESULT Task {
   using promise_type = internal::Promise<T>;
 
   // Implicit: this is what makes a function with `co_return` return a Task.
-  Task(std::coroutine_handle<promise_type> handle) noexcept
-      : handle_(handle) {}  // NOLINT(google-explicit-constructor)
+  Task(std::coroutine_handle<promise_type> handle) noexcept  // NOLINT(google-explicit-constructor)
+      : handle_(handle) {}
   Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Task& operator=(Task&&) = delete;
   ~Task() {
