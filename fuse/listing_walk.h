@@ -25,8 +25,8 @@ class ListingWalk {
   }
   uint64_t last() const { return last_; }
 
-  // How many files to ask about behind from(). Begins with as many as the walk may turn out to be
-  // worth: never more than programs asked about.
+  // How many files to ask about behind from(): what a walk that ends is asked for in vain is never
+  // more than kMostAhead.
   int Wanted() const {
     return in_order_ && left_ <= (ahead_ != 0 ? kFewLeft : 0) ? kMostAhead - left_ : 0;
   }

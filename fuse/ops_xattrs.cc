@@ -89,7 +89,7 @@ dat::Task<absl::StatusOr<std::string>> Operations::GetValue(const client::Identi
 }
 
 // Without SELinux ls(1) is told that labels are not supported, where a file has none: it asks for
-// no more then. That is a quarter of what ls -l costs.
+// no more then. For each file that was a fifth of what ls -l costs, and more.
 int Operations::ErrnoOfAbsent(std::optional<Absent> usual) const {
   return usual == Absent::kSelinux && !state_.selinux ? EOPNOTSUPP : ENODATA;
 }

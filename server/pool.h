@@ -48,7 +48,7 @@ class Offload {
   Offload(Pool& pool, dat::Loop& loop, absl::FunctionRef<void()> work)
       : pool_(pool), loop_(loop), work_(work) {}
 
-  bool await_ready() const noexcept { return false; }
+  bool await_ready() { return false; }
   void await_suspend(std::coroutine_handle<> waiter) {
     pool_.Submit([this, waiter] {
       work_();
@@ -57,10 +57,28 @@ class Offload {
   }
   void await_resume() const noexcept {}
 
+ protected:
+  void RunHere() { work_(); }
+
  private:
   Pool& pool_;
   dat::Loop& loop_;
   absl::FunctionRef<void()> work_;
+};
+
+// The same if `work` may wait for a disk; if not it runs here and now.
+class OffloadIf : public Offload {
+ public:
+  OffloadIf(bool may_wait, Pool& pool, dat::Loop& loop, absl::FunctionRef<void()> work)
+      : Offload(pool, loop, work), may_wait_(may_wait) {}
+
+  bool await_ready() {
+    if (!may_wait_) RunHere();
+    return !may_wait_;
+  }
+
+ private:
+  const bool may_wait_;
 };
 
 }  // namespace dafs::server

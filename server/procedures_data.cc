@@ -57,11 +57,8 @@ dat::Task<void> WriteInline(Call& call) {
     status = session.store().Write(call.caller(), args.filehandle, args.state_id, args.offset,
                                    {&from, 1}, args.stable_how, &written);
   };
-  if (args.stable_how == wire::StableHow::kUnstable) {
-    write();
-  } else {
-    co_await Offload(session.pool(), session.loop(), write);
-  }
+  const bool may_wait = args.stable_how != wire::StableHow::kUnstable;
+  co_await OffloadIf(may_wait, session.pool(), session.loop(), write);
   wire::WriteInlineRes res;
   res.count = written.count;
   res.committed = written.committed;
@@ -81,11 +78,8 @@ dat::Task<void> AppendInline(Call& call) {
     status = session.store().Append(call.caller(), args.filehandle, args.state_id, {&from, 1},
                                     args.stable_how, &appended);
   };
-  if (session.store().AppendMayWait(args.filehandle, args.stable_how)) {
-    co_await Offload(session.pool(), session.loop(), append);
-  } else {
-    append();
-  }
+  const bool may_wait = session.store().AppendMayWait(args.filehandle, args.stable_how);
+  co_await OffloadIf(may_wait, session.pool(), session.loop(), append);
   wire::AppendInlineRes res;
   res.offset = appended.offset;
   res.committed = appended.committed;
@@ -100,11 +94,8 @@ dat::Task<void> Commit(Call& call) {
   wire::CommitRes res;
   DafsStatus status = DafsStatus::kServerFault;
   auto commit = [&] { status = session.store().Commit(call.caller(), args, &res); };
-  if (session.store().CommitMayWait(args.filehandle)) {
-    co_await Offload(session.pool(), session.loop(), commit);
-  } else {
-    commit();
-  }
+  const bool may_wait = session.store().CommitMayWait(args.filehandle);
+  co_await OffloadIf(may_wait, session.pool(), session.loop(), commit);
   call.Finish(status, args, res);
 }
 

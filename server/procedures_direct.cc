@@ -113,11 +113,8 @@ dat::Task<void> WriteDirect(Call& call) {
       status = session.store().Write(call.caller(), args.filehandle, args.state_id, args.offset,
                                      from, args.stable_how, &written);
     };
-    if (args.stable_how == wire::StableHow::kUnstable) {
-      write();
-    } else {
-      co_await Offload(session.pool(), session.loop(), write);
-    }
+    const bool may_wait = args.stable_how != wire::StableHow::kUnstable;
+    co_await OffloadIf(may_wait, session.pool(), session.loop(), write);
   }
   lease.Release();
   wire::WriteDirectRes res;
@@ -146,11 +143,8 @@ dat::Task<void> AppendDirect(Call& call) {
       status = session.store().Append(call.caller(), args.filehandle, args.state_id, from,
                                       args.stable_how, &appended);
     };
-    if (session.store().AppendMayWait(args.filehandle, args.stable_how)) {
-      co_await Offload(session.pool(), session.loop(), append);
-    } else {
-      append();
-    }
+    const bool may_wait = session.store().AppendMayWait(args.filehandle, args.stable_how);
+    co_await OffloadIf(may_wait, session.pool(), session.loop(), append);
   }
   lease.Release();
   wire::AppendDirectRes res;

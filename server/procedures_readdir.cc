@@ -52,11 +52,8 @@ dat::Task<void> ReaddirInline(Call& call) {
         },
         &result);
   };
-  if (Store::ReaddirMayWait(args.filehandle)) {
-    co_await Offload(session.pool(), session.loop(), list);
-  } else {
-    list();
-  }
+  const bool may_wait = Store::ReaddirMayWait(args.filehandle);
+  co_await OffloadIf(may_wait, session.pool(), session.loop(), list);
   if (status != DafsStatus::kOk) {
     call.FinishError(status);
     co_return;

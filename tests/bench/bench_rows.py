@@ -185,7 +185,7 @@ ROWS = [
           ("create", "create and close an empty file", "us", 3000, True), ("open", "open and close", "us", 5000, True),
           ("rename", "rename", "us", 3000, True), ("unlink", "unlink", "us", 3000, True),
           ("append", "append 100 bytes to an open file", "us", 3000, True))),
-    Row("list", f"entries and attributes of a directory of {ENTRIES:,}, as ls -l", "entries/s", 1,
+    Row("list", f"entries and attributes of a directory of {ENTRIES:,}", "entries/s", 1,
         probe("list", entries_per_second), caches=True, fresh=True),
     *(Row(f"ls{end}", f"ls -l of a directory of {ENTRIES:,}, the program itself", "entries/s", 1, ls, pinned=not end,
           caches=True, fresh=True) for end in ("", "-free")),
