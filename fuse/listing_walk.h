@@ -24,6 +24,7 @@ class ListingWalk {
     if (!in_order_ || left_ == 0) ahead_ = 0;
   }
   uint64_t last() const { return last_; }
+  bool in_order() const { return in_order_; }
 
   // How many files to ask about behind from(): what a walk that ends is asked for in vain is never
   // more than kMostAhead.

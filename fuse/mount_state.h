@@ -11,6 +11,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "fuse/acl_habit.h"
 #include "fuse/behind_table.h"
 #include "fuse/found_gone.h"
 #include "fuse/identity_cache.h"
@@ -68,6 +69,7 @@ struct MountState {
   }
   std::atomic<uint64_t> next_owner{1};  // gives numbers only
   FoundGone found_gone;                 // by OPEN and OPENDIR
+  AclHabit acl_habit;
   // The kernel's INIT was answered; `init_error` (errno) was set before.
   absl::Notification initialised;
   std::atomic<int> init_error{0};  // published by `initialised`

@@ -64,6 +64,7 @@ struct DirectoryChunk {
     uint64_t cookie = 0;  // of this entry: continue behind it
     std::string name;
     wire::FileAttributes attributes;
+    bool acl_in_mode = false;  // it was asked for, and there is none but the mode
   };
   uint64_t from_cookie = 0;  // the first entry is the one behind this cookie
   bool attributes = false;   // entries have all of stat(2) and a filehandle

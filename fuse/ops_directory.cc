@@ -1,12 +1,15 @@
 // Directories: OPENDIR, READDIR, READDIRPLUS, RELEASEDIR, FSYNCDIR. Spec: 6.5.29, 6.5.30.
 // The server lists no "." and ".."; they are added here, at the offsets 1 and 2, which are never
 // cookies of entries. A listing is read in chunks much larger than what the kernel asks for at a
-// time; what the chunk says of a node is passed on only where nothing newer is known.
+// time; what the chunk says of a node is passed on only where nothing newer is known. ACLs are
+// asked for with it while programs ask for them behind listings, and remembered where there is
+// none.
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "fuse/acl_in_mode.h"
 #include "fuse/directory_answer.h"
 #include "fuse/errno.h"
 #include "fuse/kernel_attributes.h"
@@ -122,6 +125,8 @@ dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> Operations::Rea
   wire::Verifier cookieverf;
   if (cookie != 0) cookieverf = directory->cookieverf();
   uint64_t wanted = attributes ? kPlusAttributes : kNameAttributes;
+  const bool acls = attributes && state_.inodes.KeepsFiles() && state_.acl_habit.Expected();
+  if (acls) wanted |= wire::kFattrAcl;
   absl::StatusOr<client::DirectoryPage> page = co_await files_.ReadDirectory(
       *directory->opener, directory->handle, cookie, cookieverf, kChunkBytes, wanted, lease, after);
   if (!page.ok()) co_return page.status();
@@ -139,6 +144,10 @@ dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> Operations::Rea
     entry.cookie = view.cookie;
     entry.name = std::string(view.name);
     if (view.attrs != nullptr) entry.attributes = *view.attrs;
+    if (acls && entry.attributes.has(wire::kFattrAcl | wire::kFattrMode)) {
+      entry.acl_in_mode = IsAclInMode(entry.attributes.acl, entry.attributes.mode);
+      entry.attributes.acl = {};
+    }
     chunk->entries.push_back(std::move(entry));
   }
   if (!page->entries.status().ok()) co_return page->entries.status();
@@ -174,6 +183,10 @@ bool Operations::AddEntry(const Call& call, DirectoryAnswer& answer,
   if (tell) {
     client::Node node{attributes.filehandle, attributes};
     out = Entry(call, node, {directory.nodeid, entry.name}, chunk.asked_at);
+    if (entry.acl_in_mode) {
+      state_.inodes.NoteAbsent(out.nodeid, Absent::kAccessAcl, chunk.asked_at);
+      state_.inodes.NoteAbsent(out.nodeid, Absent::kDefaultAcl, chunk.asked_at);
+    }
   }
   answer.AddPlus(out, entry.name, ino, type, entry.cookie);
   return true;

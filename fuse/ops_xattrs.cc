@@ -4,7 +4,8 @@
 // Names go by wire/attribute_names.h; one without a name space is refused, as on ext4.
 // "system.nfs4_acl" is the ACL attribute. The kernel asks for security.capability before it writes
 // and for ACLs before it lets somebody in who is not the owner, ls(1) for ACL and SELinux label of
-// each file: that there are none is remembered (InodeTable::KnownAbsent).
+// each file: that there are none is remembered (InodeTable::KnownAbsent), also from a listing that
+// came with ACLs (ops_directory.cc).
 #include <linux/limits.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -109,6 +110,7 @@ dat::Task<void> Operations::Getxattr(Call& call) {
     return usual.has_value() && state_.inodes.KnownAbsent(nodeid, *usual, dat::Loop::Now());
   };
   if (usual.has_value()) walk_.At(call.nodeid(), state_.inodes.NextListed(walk_.last()));
+  if (usual == Absent::kAccessAcl && walk_.in_order()) state_.acl_habit.Asked();
   if (known() || !wire::IsWireName(name)) {  // what cannot be set is not there
     const bool ahead = usual.has_value() && WantsAhead();
     Caller who = ahead ? CallerOf(call) : nullptr;

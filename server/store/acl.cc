@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "server/store/acl_mapping.h"
 #include "server/store/attributes.h"
 #include "server/store/errno_status.h"
@@ -15,10 +16,13 @@ namespace {
 
 using wire::DafsStatus;
 
+// Reads an extended attribute: its name, its value.
+using ReadFunction = absl::FunctionRef<DafsStatus(const char*, std::string*)>;
+
 // The ACL in `attribute`; none where there is none or the file system has no ACLs.
-DafsStatus ReadAcl(const Object& object, const char* attribute, std::optional<PosixAcl>* acl) {
+DafsStatus ReadAcl(ReadFunction read, const char* attribute, std::optional<PosixAcl>* acl) {
   std::string value;
-  const DafsStatus status = GetXattr(object, attribute, &value);
+  const DafsStatus status = read(attribute, &value);
   acl->reset();
   if (status == DafsStatus::kNoEnt || status == DafsStatus::kNotSupp) return DafsStatus::kOk;
   if (status != DafsStatus::kOk) return status;
@@ -34,38 +38,52 @@ DafsStatus WriteAcl(const Object& object, const char* attribute,
   return none ? DafsStatus::kOk : status;
 }
 
-DafsStatus ReadAcls(const Object& object, PosixAcls* acls, uint32_t* owner) {
-  struct statx stx;
-  if (int error = Statx(object.path_fd(), &stx); error != 0) return StatusFromErrno(error);
-  *owner = stx.stx_uid;
+DafsStatus ReadAcls(ReadFunction read, uint32_t mode, PosixAcls* acls) {
   std::optional<PosixAcl> access;
-  if (DafsStatus status = ReadAcl(object, kAccessAclXattr, &access); status != DafsStatus::kOk) {
+  if (DafsStatus status = ReadAcl(read, kAccessAclXattr, &access); status != DafsStatus::kOk) {
     return status;
   }
-  acls->access = access.has_value() ? *std::move(access) : AclFromMode(stx.stx_mode);
-  if (!object.is_dir()) return DafsStatus::kOk;
-  return ReadAcl(object, kDefaultAclXattr, &acls->inherited);
+  acls->access = access.has_value() ? *std::move(access) : AclFromMode(mode);
+  if (!S_ISDIR(mode)) return DafsStatus::kOk;
+  return ReadAcl(read, kDefaultAclXattr, &acls->inherited);
+}
+
+DafsStatus ReadAces(ReadFunction read, uint32_t mode, std::vector<wire::Ace>* aces) {
+  if (S_ISLNK(mode)) return DafsStatus::kInval;
+  PosixAcls acls;
+  const DafsStatus status = ReadAcls(read, mode, &acls);
+  if (status == DafsStatus::kOk) *aces = AcesFromPosix(acls, S_ISDIR(mode));
+  return status;
 }
 
 }  // namespace
 
-DafsStatus GetAcl(const Object& object, std::vector<wire::Ace>* aces) {
-  if (object.type() == S_IFLNK) return DafsStatus::kInval;
-  PosixAcls acls;
-  uint32_t owner = 0;
-  if (DafsStatus status = ReadAcls(object, &acls, &owner); status != DafsStatus::kOk) {
-    return status;
-  }
-  *aces = AcesFromPosix(acls, object.is_dir());
-  return DafsStatus::kOk;
+DafsStatus GetAcl(const Object& object, uint32_t mode, std::vector<wire::Ace>* aces) {
+  const auto read = [&](const char* attribute, std::string* value) {
+    return GetAclXattr(object, attribute, value);
+  };
+  return ReadAces(read, mode, aces);
+}
+
+DafsStatus GetAclOfEntry(const char* name, uint32_t mode, std::vector<wire::Ace>* aces) {
+  const auto read = [&](const char* attribute, std::string* value) {
+    return GetAclXattr(name, attribute, value);
+  };
+  return ReadAces(read, mode, aces);
 }
 
 DafsStatus SetAcl(const Object& object, const std::vector<wire::Ace>& aces) {
   if (object.type() == S_IFLNK) return DafsStatus::kInval;
+  struct statx stx;
+  if (int error = Statx(object.path_fd(), &stx); error != 0) return StatusFromErrno(error);
   PosixAcls before, after;
-  uint32_t owner = 0;
-  DafsStatus status = ReadAcls(object, &before, &owner);
-  if (status == DafsStatus::kOk) status = PosixFromAces(aces, object.is_dir(), owner, &after);
+  const auto read = [&](const char* attribute, std::string* value) {
+    return GetAclXattr(object, attribute, value);
+  };
+  DafsStatus status = ReadAcls(read, stx.stx_mode, &before);
+  if (status == DafsStatus::kOk) {
+    status = PosixFromAces(aces, object.is_dir(), stx.stx_uid, &after);
+  }
   if (status != DafsStatus::kOk) return status;
   // The inherited one first: it can be taken back without anybody having had its rights.
   const bool inherits = after.inherited != before.inherited;

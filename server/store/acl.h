@@ -11,9 +11,13 @@
 
 namespace dafs::server {
 
-// Where the file system has no ACLs, the mode says it. INVAL for symbolic links, which have
-// neither.
-wire::DafsStatus GetAcl(const Object& object, std::vector<wire::Ace>* aces);
+// Where the file system has no ACLs, `mode` (with the type) says it. INVAL for symbolic links,
+// which have neither.
+wire::DafsStatus GetAcl(const Object& object, uint32_t mode, std::vector<wire::Ace>* aces);
+
+// The same of an entry of the thread's working directory (working_directory.h), by its name: it
+// need not be opened for that.
+wire::DafsStatus GetAclOfEntry(const char* name, uint32_t mode, std::vector<wire::Ace>* aces);
 
 // As the thread's identity. What cannot be mapped exactly is NOTSUPP and changes nothing.
 wire::DafsStatus SetAcl(const Object& object, const std::vector<wire::Ace>& aces);

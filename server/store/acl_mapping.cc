@@ -81,7 +81,9 @@ class AceWriter {
 struct Parts {
   explicit Parts(const PosixAcl& acl) {
     for (const PosixAcl::Entry& entry : acl.entries) {
-      if (entry.tag == AclTag::kMask) mask = entry.perm;
+      if (entry.tag != AclTag::kMask) continue;
+      mask = entry.perm;
+      has_mask = true;
     }
     for (PosixAcl::Entry entry : acl.entries) {
       const bool masked = entry.tag != AclTag::kUserObj && entry.tag != AclTag::kOther;
@@ -108,7 +110,11 @@ struct Parts {
     }
   }
 
+  // Nobody is named, and the ACL is more than a mode all the same.
+  bool only_mask() const { return has_mask && users.empty() && groups.size() == 1; }
+
   uint8_t mask = kAclAll;
+  bool has_mask = false;
   PosixAcl::Entry owner, other;
   std::vector<PosixAcl::Entry> users, groups;  // the owning group among the latter
   uint8_t all_users = 0, all_groups = 0;
@@ -129,6 +135,7 @@ void WriteAcl(const PosixAcl& acl, AceWriter writer) {
   }
   // A user may be in several groups: all of them allow before any of them denies.
   for (const PosixAcl::Entry& group : parts.groups) writer.Allow(group, group.perm);
+  if (parts.only_mask()) writer.Allow(parts.groups.front(), parts.groups.front().perm);
   for (const PosixAcl::Entry& group : parts.groups) {
     writer.Deny(group, lacks(group, parts.other.perm));
   }

@@ -11,11 +11,14 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <optional>
 #include <string>
 
+#include "server/store/acl.h"
 #include "server/store/attributes.h"
 #include "server/store/errno_status.h"
 #include "server/store/store_impl.h"
+#include "server/store/working_directory.h"
 
 namespace dafs::server {
 
@@ -58,12 +61,16 @@ class Hint {
 };
 
 // The attributes of one entry, as the identity entered. What cannot be had leaves `valid` at 0.
-void EntryAttributes(StoreImpl& store, Object& directory, const char* name, uint64_t bitmap,
-                     wire::FileAttributes* attributes) {
+// `here`: `directory` is the thread's working directory.
+void EntryAttributes(StoreImpl& store, Object& directory, bool here, const char* name,
+                     uint64_t bitmap, wire::FileAttributes* attributes) {
   attributes->included = bitmap & wire::kFattrAll;
   if ((bitmap & kFattrReadable) == 0) return;
-  if ((bitmap & (wire::kFattrNamedAttr | wire::kFattrAcl)) != 0) {
-    ObjectRef object;  // its extended attributes cannot be had by name
+  constexpr uint64_t kNeedObject =
+      wire::kFattrFilehandle | wire::kFattrChange | wire::kFattrNumLinks;
+  const bool acl = (bitmap & wire::kFattrAcl) != 0;
+  if ((bitmap & wire::kFattrNamedAttr) != 0 || (acl && (!here || (bitmap & kNeedObject) == 0))) {
+    ObjectRef object;
     if (store.LookupName(directory, name, &object) != DafsStatus::kOk ||
         store.GetAttributes(*object, bitmap, attributes) != DafsStatus::kOk) {
       *attributes = {};
@@ -73,8 +80,6 @@ void EntryAttributes(StoreImpl& store, Object& directory, const char* name, uint
   }
   KernelHandle before, after;
   struct statx stx;
-  constexpr uint64_t kNeedObject =
-      wire::kFattrFilehandle | wire::kFattrChange | wire::kFattrNumLinks;
   if ((bitmap & kNeedObject) == 0) {
     if (statx(directory.path_fd(), name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
               STATX_BASIC_STATS | STATX_BTIME, &stx) == 0) {
@@ -99,14 +104,19 @@ void EntryAttributes(StoreImpl& store, Object& directory, const char* name, uint
   // Handle and attributes are read by name, one after the other: they belong together only if the
   // name led to the same object before and after.
   if (statx(directory.path_fd(), name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
-            STATX_BASIC_STATS | STATX_BTIME, &stx) != 0 ||
-      GetKernelHandle(directory.path_fd(), name, &after) != 0 ||
+            STATX_BASIC_STATS | STATX_BTIME, &stx) != 0) {
+    return;
+  }
+  const bool has_acl =
+      acl && GetAclOfEntry(name, stx.stx_mode, &attributes->acl) == DafsStatus::kOk;
+  if (GetKernelHandle(directory.path_fd(), name, &after) != 0 ||
       after.mount_id != before.mount_id || after.type != before.type ||
       after.length != before.length || std::memcmp(after.bytes, before.bytes, before.length) != 0) {
     return;
   }
   const uint64_t change = store.cache.ChangeOf(key, store.write_verifier->era(), CtimeNs(stx));
   FillAttributes(stx, bitmap, change, store.mac.Seal(key), false, attributes);
+  if (has_acl) attributes->valid |= wire::kFattrAcl;
 }
 
 // Type and number are in the entry itself. Not for directories: something may be mounted there.
@@ -134,6 +144,8 @@ DafsStatus ListDirectory(StoreImpl& store, Object& directory, const ReaddirReque
   if (request.cookie != 0 && lseek(fd.get(), PositionOf(request.cookie), SEEK_SET) < 0) {
     return DafsStatus::kBadCookie;
   }
+  std::optional<ScopedWorkingDirectory> here;
+  if ((request.attr_request_bitmap & wire::kFattrAcl) != 0) here.emplace(directory.path_fd());
   Hint hint(request.dircount);
   bool any = false;
   alignas(dirent64) char buffer[32768];
@@ -152,7 +164,8 @@ DafsStatus ListDirectory(StoreImpl& store, Object& directory, const ReaddirReque
       if (IsHidden(entry.d_name)) continue;
       wire::FileAttributes attributes;
       if (!FromEntryAlone(entry, request.attr_request_bitmap, &attributes)) {
-        EntryAttributes(store, directory, entry.d_name, request.attr_request_bitmap, &attributes);
+        EntryAttributes(store, directory, here.has_value() && here->entered(), entry.d_name,
+                        request.attr_request_bitmap, &attributes);
       }
       if (!sink(CookieOf(entry.d_off), entry.d_name, attributes)) {
         return any ? DafsStatus::kOk : DafsStatus::kReaddirNoSpc;

@@ -298,7 +298,7 @@ DafsStatus StoreImpl::TellAttributes(Object& object, uint64_t sample, const stru
   }
   // Links have none; what is there and cannot be had is an error (6.5.13-02).
   if ((bitmap & wire::kFattrAcl) != 0 && object.type() != S_IFLNK) {
-    STORE_RETURN_IF_NOT_OK(GetAcl(object, &attributes->acl));
+    STORE_RETURN_IF_NOT_OK(GetAcl(object, stx.stx_mode, &attributes->acl));
     attributes->valid |= wire::kFattrAcl;
   }
   return DafsStatus::kOk;

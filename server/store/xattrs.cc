@@ -69,6 +69,36 @@ int FlagsOf(XattrMode mode) {
   }
 }
 
+// By getxattr or lgetxattr.
+DafsStatus ReadXattr(decltype(getxattr)* read, const char* path, const char* name,
+                     std::string* value) {
+  value->clear();
+  char usual[kUsualSize];
+  char* room = usual;
+  size_t size = sizeof usual;
+  std::string long_value;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    ssize_t n = 0;
+    {
+      const RootsOwn rights(name);
+      n = read(path, name, room, size);
+      if (n < 0 && errno == ERANGE) {
+        n = read(path, name, nullptr, 0);
+        if (n < 0) return StatusOfXattr(errno);  // before giving up rights changes errno
+        if (static_cast<size_t>(n) > kXattrMost) return DafsStatus::kFbig;
+        size = std::max(static_cast<size_t>(n), size);
+        long_value.resize(size);
+        room = long_value.data();
+        continue;
+      }
+      if (n < 0) return StatusOfXattr(errno);
+    }
+    value->assign(room, static_cast<size_t>(n));
+    return DafsStatus::kOk;
+  }
+  return DafsStatus::kDelay;
+}
+
 }  // namespace
 
 DafsStatus GetXattrSize(const Object& object, const std::string& given, size_t* size) {
@@ -86,28 +116,15 @@ DafsStatus GetXattr(const Object& object, const std::string& given, std::string*
   std::string name;
   if (DafsStatus status = ToKernelName(given, &name); status != DafsStatus::kOk) return status;
   if (IsReserved(name)) return DafsStatus::kNoEnt;
-  size_t room = kUsualSize;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    value->resize(room);
-    {
-      const RootsOwn rights(name);
-      const ssize_t n =
-          getxattr(FdPath(object.path_fd()).c_str(), name.c_str(), value->data(), value->size());
-      if (n >= 0) {
-        value->resize(static_cast<size_t>(n));
-        return DafsStatus::kOk;
-      }
-    }
-    const int error = errno;
-    value->clear();
-    if (error != ERANGE) return StatusOfXattr(error);
-    if (DafsStatus status = GetXattrSize(object, given, &room); status != DafsStatus::kOk) {
-      return status;
-    }
-    if (room > kXattrMost) return DafsStatus::kFbig;
-    room = std::max<size_t>(room, 1);  // 0 asks for the size
-  }
-  return DafsStatus::kDelay;
+  return ReadXattr(getxattr, FdPath(object.path_fd()).c_str(), name.c_str(), value);
+}
+
+DafsStatus GetAclXattr(const Object& object, const char* name, std::string* value) {
+  return ReadXattr(getxattr, FdPath(object.path_fd()).c_str(), name, value);
+}
+
+DafsStatus GetAclXattr(const char* path, const char* name, std::string* value) {
+  return ReadXattr(lgetxattr, path, name, value);
 }
 
 DafsStatus SetXattr(const Object& object, const std::string& given, std::string_view value,

@@ -28,6 +28,10 @@ enum class XattrMode : uint8_t { kAny, kCreate, kReplace };
 // NOENT: there is none of this name, or none that this caller may see. NOTSUPP: the file system
 // has no such attributes. Others as the kernel says. `value` is then empty.
 wire::DafsStatus GetXattr(const Object& object, const std::string& name, std::string* value);
+// The same of "system.posix_acl_...", the name being the kernel's: of an object, and of what `path`
+// leads to, in the thread's working directory (a symbolic link itself).
+wire::DafsStatus GetAclXattr(const Object& object, const char* name, std::string* value);
+wire::DafsStatus GetAclXattr(const char* path, const char* name, std::string* value);
 wire::DafsStatus GetXattrSize(const Object& object, const std::string& name, size_t* size);
 
 // EXIST, NOENT: by `mode`. FBIG: the value is larger than kXattrMost.

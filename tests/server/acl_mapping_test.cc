@@ -105,6 +105,17 @@ TEST(AclMappingTest, WhatLaterEntriesWouldGiveIsDenied) {
                  "A::EVERYONE@:rntcy"));
 }
 
+// As setfacl -x leaves it. It gives what a mode gives, and a client must not take it for one.
+TEST(AclMappingTest, AMaskAloneIsNoMode) {
+  const PosixAcl acl = Acl("u::rwx g::rwx m::r-x o::r--");
+  const std::vector<Ace> aces = AcesFromPosix({acl, {}}, false);
+  EXPECT_EQ(aces, Aces("A::OWNER@:rnwaNxtcyTC A:g:GROUP@:rnxtcy A:g:GROUP@:rnxtcy "
+                       "A::EVERYONE@:rntcy"));
+  PosixAcls back;
+  ASSERT_EQ(PosixFromAces(aces, false, 1, &back), DafsStatus::kOk);
+  EXPECT_EQ(back.access, AclFromMode(0754));
+}
+
 TEST(AclMappingTest, ADefaultAclIsInherited) {
   EXPECT_EQ(AcesFromPosix({AclFromMode(0700), Acl("u::rwx g::--- o::---")}, true),
             Aces("A::OWNER@:rnwaNDxtcyTC A:g:GROUP@:tcy A::EVERYONE@:tcy "

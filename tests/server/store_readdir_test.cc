@@ -1,8 +1,11 @@
 // READDIR, and several threads at everything at once.
+#include <sys/xattr.h>
+
 #include <atomic>
 #include <set>
 #include <thread>
 
+#include "server/store/posix_acl.h"
 #include "tests/server/store_fixture.h"
 
 namespace dafs::server {
@@ -135,10 +138,18 @@ TEST_F(StoreReaddirTest, AttributesOfEntriesAreThoseOfGetattr) {
   MakeFiles(3);
   ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir));
   ASSERT_OK(Create(root_, A(), "l", ObjectType::kLnk));
+  PosixAcl acl = AclFromMode(0750);
+  acl.entries.insert(acl.entries.begin() + 1, {AclTag::kUser, 7, 1000});
+  acl.entries.insert(acl.entries.begin() + 3, {AclTag::kMask, 7, 0});
+  const std::string value = EncodeAcl(acl);
+  Store::RestoreServerIdentity();
+  ASSERT_EQ(setxattr(Path("a/file-0").c_str(), kAccessAclXattr, value.data(), value.size(), 0), 0);
+  ASSERT_EQ(setxattr(Path("a/d").c_str(), kDefaultAclXattr, value.data(), value.size(), 0), 0);
   for (int round = 0; round < 2; ++round) {  // cached and not
-    for (uint64_t bitmap : {wire::kFattrAll, wire::kFattrObjectType | wire::kFattrFileId,
-                            wire::kFattrObjectSize | wire::kFattrMode,
-                            wire::kFattrAcl | wire::kFattrMode, wire::kFattrNamedAttr}) {
+    for (uint64_t bitmap :
+         {wire::kFattrAll & ~wire::kFattrNamedAttr, wire::kFattrAll,
+          wire::kFattrObjectType | wire::kFattrFileId, wire::kFattrObjectSize | wire::kFattrMode,
+          wire::kFattrAcl | wire::kFattrMode, wire::kFattrNamedAttr}) {
       std::vector<Entry> entries;
       ReaddirResult res;
       ASSERT_OK(List(user_, A(), 0, 100, &entries, &res, bitmap));
@@ -150,7 +161,11 @@ TEST_F(StoreReaddirTest, AttributesOfEntriesAreThoseOfGetattr) {
         wire::FileAttributes wanted = entry.attributes;
         wanted.included = wanted.valid;
         EXPECT_OK(store_->Verify(root_, Handle({"a", entry.name}), wanted)) << entry.name;
+        if ((bitmap & wire::kFattrAcl) == 0) continue;
+        const size_t aces = entry.name == "file-0" ? 4 : entry.name == "d" ? 7 : 3;
+        EXPECT_EQ(entry.attributes.acl.size(), entry.name == "l" ? 0 : aces) << entry.name;
       }
+      EXPECT_EQ(std::filesystem::current_path(), "/") << "no export is kept busy";
     }
     Start();
   }

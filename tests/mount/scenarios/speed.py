@@ -227,21 +227,45 @@ def asked_ahead(rig, names):
     return procedures(rig)["OPENATTR"] - before
 
 
+def ls(directory):
+    """The names that ls -l marks as having an ACL."""
+    lines = subprocess.run(["ls", "-l", str(directory)], check=True, timeout=60, stdin=subprocess.DEVNULL,
+                           capture_output=True, text=True).stdout.splitlines()[1:]
+    return {line.split()[-1] for line in lines if line.split()[0].endswith("+")}
+
+
 @scenario(timeout=120, where="server")
 def listing(rig):
-    """ls -l asks about each file once, most of them ahead of it; without cache times nothing is asked about ahead."""
+    """ls -l asks for ACLs along with the listing, or about each file once, most of them ahead of it; without cache
+    times nothing is asked about ahead."""
+    rig.need("setfacl")
     many = 400
     for n in range(many):
         (rig.export / f"file-{n}").write_bytes(b"x")
     server = rig.serve()
     for options, expected in (("", 2 + 15), ("noac", 2)):
         rig.mount(server, options)
-        names = [entry.name for entry in os.scandir(rig.mnt)]
+        for _ in range(8):  # until no ACL is expected to be asked for
+            names = [entry.name for entry in os.scandir(rig.mnt)]
         equal(len(names), many, "names")
         equal(asked_ahead(rig, names), expected, f"questions about two files with {options or 'cache times'}")
         rig.umount()
-    rig.mount(server)
-    subprocess.run(["ls", "-l", str(rig.mnt)], check=True, timeout=60, stdin=subprocess.DEVNULL,
-                   stdout=subprocess.DEVNULL)
+    rig.mount(server, "noac")
+    ls(rig.mnt)
     asked = procedures(rig)["OPENATTR"]
-    check(many <= asked <= many * 1.05, f"{asked} questions about {many} files")
+    check(many <= asked <= many * 1.05, f"{asked} questions about {many} files without cache times")
+    rig.umount()
+    rig.mount(server)
+    equal(ls(rig.mnt), set(), "files with an ACL")
+    asked = procedures(rig).get("OPENATTR", 0)
+    check(asked <= 1, f"{asked} questions about files whose ACLs came with the listing")
+    (rig.export / "dir").mkdir()
+    for arguments in (["-m", "u:1234:r", "file-1"], ["-m", "m::r", "file-2"], ["-m", "g::-,m::-", "file-3"],
+                      ["-d", "-m", "u:1234:r", "dir"]):
+        subprocess.run(["setfacl", *arguments], check=True, cwd=rig.export)
+    rig.umount()
+    rig.mount(server)
+    equal(ls(rig.mnt), {"dir", "file-1", "file-2", "file-3"}, "files with an ACL")
+    equal(ls(rig.export), {"dir", "file-1", "file-2", "file-3"}, "files with an ACL on the server")
+    asked = procedures(rig)["OPENATTR"]
+    check(4 <= asked <= 4 * 4, f"{asked} questions about four files with an ACL")
