@@ -23,10 +23,12 @@ class AclHabit {
   }
 
  private:
-  // So many parts in vain, and it ends. ls(1) has read several of them before it asks.
+  // So many parts in vain, and it ends. ls(1) has read some of them before it asks; with the first
+  // ones nobody has asked yet.
   static constexpr int kMost = 6;
+  static constexpr int kAtFirst = 3;
 
-  std::atomic<int> left_{kMost};  // publishes nothing
+  std::atomic<int> left_{kAtFirst};  // publishes nothing
 };
 
 }  // namespace dafs::fuse

@@ -128,6 +128,7 @@ class Operations {
                                                   const wire::FileHandle& file,
                                                   std::string_view name);
   dat::Task<void> LookForUsual(const client::Identity& who, const InodeView& node);
+  bool IsNotSupported(std::string_view name) const;
   int ErrnoOfAbsent(std::optional<Absent> usual) const;
   bool WantsAhead() const;
   void LookAhead(const std::shared_ptr<const client::Identity>& who, Absent attribute);

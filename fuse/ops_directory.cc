@@ -125,7 +125,8 @@ dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> Operations::Rea
   wire::Verifier cookieverf;
   if (cookie != 0) cookieverf = directory->cookieverf();
   uint64_t wanted = attributes ? kPlusAttributes : kNameAttributes;
-  const bool acls = attributes && state_.inodes.KeepsFiles() && state_.acl_habit.Expected();
+  const bool acls =
+      attributes && state_.options.acl && state_.inodes.KeepsFiles() && state_.acl_habit.Expected();
   if (acls) wanted |= wire::kFattrAcl;
   absl::StatusOr<client::DirectoryPage> page = co_await files_.ReadDirectory(
       *directory->opener, directory->handle, cookie, cookieverf, kChunkBytes, wanted, lease, after);

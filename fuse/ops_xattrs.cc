@@ -1,7 +1,8 @@
 // Extended attributes: GETXATTR, SETXATTR, LISTXATTR, REMOVEXATTR; and the mode of new objects,
 // which a default ACL decides. Spec: 4.1.5, 6.5.25; FUSE-FACTS 5, 11.
 //
-// Names go by wire/attribute_names.h; one without a name space is refused, as on ext4.
+// Names go by wire/attribute_names.h; one without a name space is refused, as on ext4, and with the
+// option noacl those of POSIX ACLs are.
 // "system.nfs4_acl" is the ACL attribute. The kernel asks for security.capability before it writes
 // and for ACLs before it lets somebody in who is not the owner, ls(1) for ACL and SELinux label of
 // each file: that there are none is remembered (InodeTable::KnownAbsent), also from a listing that
@@ -95,6 +96,12 @@ int Operations::ErrnoOfAbsent(std::optional<Absent> usual) const {
   return usual == Absent::kSelinux && !state_.selinux ? EOPNOTSUPP : ENODATA;
 }
 
+// Names without a name space are none here, as on ext4.
+bool Operations::IsNotSupported(std::string_view name) const {
+  return wire::IsWireName(name) &&
+         (!wire::HasNameSpace(name) || (IsPosixAcl(name) && !state_.options.acl));
+}
+
 dat::Task<void> Operations::Getxattr(Call& call) {
   RequestReader in = call.reader();
   auto get = in.Take<fuse_getxattr_in>();
@@ -102,7 +109,7 @@ dat::Task<void> Operations::Getxattr(Call& call) {
   std::optional<InodeView> node = NodeOf(call, in);
   if (!node) co_return;
   const std::optional<Absent> usual = AbsentOf(name);
-  if (wire::IsWireName(name) && !wire::HasNameSpace(name)) {
+  if (IsNotSupported(name)) {
     call.ReplyErrno(EOPNOTSUPP);
     co_return;
   }
@@ -198,7 +205,7 @@ dat::Task<void> Operations::Setxattr(Call& call) {
   }
   std::optional<InodeView> node = NodeOf(call);
   if (!node) co_return;
-  if (!wire::IsWireName(name) || !wire::HasNameSpace(name)) {
+  if (!wire::IsWireName(name) || IsNotSupported(name)) {
     call.ReplyErrno(wire::IsWireName(name) ? EOPNOTSUPP : EILSEQ);
     co_return;
   }
@@ -251,7 +258,10 @@ dat::Task<void> Operations::Listxattr(Call& call) {
     call.ReplyErrno(XattrErrno(names.status()));
     co_return;
   }
-  for (const std::string& name : *names) list.append(wire::XattrOf(name)).push_back('\0');
+  for (const std::string& told : *names) {
+    const auto name = wire::XattrOf(told);
+    if (!IsNotSupported(name)) list.append(name).push_back('\0');
+  }
   ReplyValue(call, list, get.size);
 }
 
@@ -260,7 +270,7 @@ dat::Task<void> Operations::Removexattr(Call& call) {
   std::string_view name = in.TakeString();
   std::optional<InodeView> node = NodeOf(call, in);
   if (!node) co_return;
-  const bool refused = wire::IsWireName(name) && !wire::HasNameSpace(name);
+  const bool refused = IsNotSupported(name);
   if (name == kNfs4AclXattr || refused || !wire::IsWireName(name)) {
     call.ReplyErrno(name == kNfs4AclXattr || refused ? EOPNOTSUPP : ENODATA);
     co_return;
@@ -289,7 +299,7 @@ dat::Task<uint32_t> Operations::ModeOfNew(const Call& call, const client::Identi
   const uint32_t type = mode & S_IFMT;
   const bool set_later = type != 0 && type != S_IFREG && type != S_IFDIR;
   const uint32_t masked = mode & ~(umask & 0777);
-  if (masked == mode && !set_later) co_return mode;
+  if ((masked == mode && !set_later) || !state_.options.acl) co_return masked;
   const absl::Time asked = dat::Loop::Now();
   // Without cache times what is known of the directory may be older than this call (ReplyPassing).
   const bool keeps = state_.inodes.KeepsFiles();
@@ -313,7 +323,7 @@ dat::Task<uint32_t> Operations::ModeOfNew(const Call& call, const client::Identi
 // For the look-up `call` by somebody who is about to make something: fuse/acl_ahead.h. It leaves
 // with the look-up.
 void Operations::AskAclAhead(const Call& call, const Caller& who, const InodeView& directory) {
-  if (state_.inodes.KeepsFiles()) return;
+  if (state_.inodes.KeepsFiles() || !state_.options.acl) return;
   const uint32_t thread = call.header().pid;
   acl_ahead_.LookUp(thread);
   if (!acl_ahead_.Expected(directory.nodeid)) return;

@@ -119,6 +119,8 @@ Options:
                        noac: no)
   allow_other, noallow_other   whether other users may use the mount (default: for root)
   default_permissions, nodefault_permissions   whether the kernel checks modes too (default: for root)
+  acl | noacl          whether there are POSIX ACLs (default), or programs are told that they are not supported
+                       and the server is asked for none; it goes by those it has all the same
   checksum, nochecksum whether messages and data carry checksums (default: no)
   byteorder=host|little|big   order of the bytes of a number in messages (default host)
   rdma_read_channel, nordma_read_channel   whether the server reads what is written by a connection

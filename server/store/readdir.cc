@@ -13,6 +13,8 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "server/store/acl.h"
 #include "server/store/attributes.h"
@@ -60,6 +62,14 @@ class Hint {
   uint32_t left_;
 };
 
+// Whether `name` leads to the object with this handle, as it did before.
+bool LeadsTo(Object& directory, const char* name, const KernelHandle& before) {
+  KernelHandle now;
+  return GetKernelHandle(directory.path_fd(), name, &now) == 0 && now.mount_id == before.mount_id &&
+         now.type == before.type && now.length == before.length &&
+         std::memcmp(now.bytes, before.bytes, before.length) == 0;
+}
+
 // The attributes of one entry, as the identity entered. What cannot be had leaves `valid` at 0.
 // `here`: `directory` is the thread's working directory.
 void EntryAttributes(StoreImpl& store, Object& directory, bool here, const char* name,
@@ -78,7 +88,7 @@ void EntryAttributes(StoreImpl& store, Object& directory, bool here, const char*
     }
     return;
   }
-  KernelHandle before, after;
+  KernelHandle before;
   struct statx stx;
   if ((bitmap & kNeedObject) == 0) {
     if (statx(directory.path_fd(), name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
@@ -94,29 +104,29 @@ void EntryAttributes(StoreImpl& store, Object& directory, bool here, const char*
       MakeKey(fs->fshandle, HandleKind::kFile, before.type, {before.bytes, before.length});
   ObjectRef object = store.cache.Find(key);
   if (object == nullptr) object = store.opens.FindObject(key);
-  if (object != nullptr) {
-    if (store.GetAttributes(*object, bitmap, attributes) != DafsStatus::kOk) {
-      *attributes = {};
-      attributes->included = bitmap & wire::kFattrAll;
-    }
-    return;
+  const uint64_t sample = object != nullptr ? object->change().Sample() : 0;
+  const int error = object != nullptr
+                        ? Statx(object->path_fd(), &stx)
+                        : statx(directory.path_fd(), name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
+                                STATX_BASIC_STATS | STATX_BTIME, &stx);
+  if (error != 0) return;
+  std::vector<wire::Ace> aces;
+  const bool has_acl = acl && GetAclOfEntry(name, stx.stx_mode, &aces) == DafsStatus::kOk;
+  // What is read by name, one after the other, belongs together only if the name led to the same
+  // object before and after.
+  if ((object == nullptr || acl) && !LeadsTo(directory, name, before)) return;
+  const uint64_t others = bitmap & ~wire::kFattrAcl;
+  if (object == nullptr) {
+    const uint64_t change = store.cache.ChangeOf(key, store.write_verifier->era(), CtimeNs(stx));
+    FillAttributes(stx, others, change, store.mac.Seal(key), false, attributes);
+  } else if (store.TellAttributes(*object, sample, stx, others, attributes) != DafsStatus::kOk) {
+    attributes->valid = 0;
   }
-  // Handle and attributes are read by name, one after the other: they belong together only if the
-  // name led to the same object before and after.
-  if (statx(directory.path_fd(), name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
-            STATX_BASIC_STATS | STATX_BTIME, &stx) != 0) {
-    return;
+  attributes->included = bitmap & wire::kFattrAll;
+  if (has_acl && attributes->valid != 0) {
+    attributes->acl = std::move(aces);
+    attributes->valid |= wire::kFattrAcl;
   }
-  const bool has_acl =
-      acl && GetAclOfEntry(name, stx.stx_mode, &attributes->acl) == DafsStatus::kOk;
-  if (GetKernelHandle(directory.path_fd(), name, &after) != 0 ||
-      after.mount_id != before.mount_id || after.type != before.type ||
-      after.length != before.length || std::memcmp(after.bytes, before.bytes, before.length) != 0) {
-    return;
-  }
-  const uint64_t change = store.cache.ChangeOf(key, store.write_verifier->era(), CtimeNs(stx));
-  FillAttributes(stx, bitmap, change, store.mac.Seal(key), false, attributes);
-  if (has_acl) attributes->valid |= wire::kFattrAcl;
 }
 
 // Type and number are in the entry itself. Not for directories: something may be mounted there.

@@ -190,13 +190,14 @@ class Dafs(System):
 
 
 class DafsOwn(Dafs):
-    """The same as a user mounts for themselves, as sshfs does by default: the server alone looks at permissions."""
+    """The same as a user mounts for themselves, as sshfs does by default: the server alone looks at permissions, and
+    there are no ACLs."""
 
     name = "dafs-own"
-    about = "the same with nodefault_permissions"
+    about = "the same with nodefault_permissions and noacl"
 
     def __init__(self, place):
-        super().__init__(place, "nodefault_permissions", self.name)
+        super().__init__(place, "nodefault_permissions,noacl", self.name)
 
 
 class DafsUnsaved(Dafs):

@@ -81,6 +81,7 @@ TEST(ParseOptions, DefaultsAreThoseOfTheHelpText) {
   EXPECT_EQ(o->lookup_cache, LookupCache::kPositive);
   EXPECT_TRUE(o->allow_other);
   EXPECT_TRUE(o->default_permissions);
+  EXPECT_TRUE(o->acl);
   EXPECT_FALSE(o->checksum);
   EXPECT_TRUE(WritesBehind(*o));
   EXPECT_EQ(o->spin, absl::Microseconds(50));
@@ -289,6 +290,11 @@ TEST(ParseOptions, WriteBehindIsOffByItsOptionAndWithoutCaches) {
   EXPECT_FALSE(WritesBehind(*ParseList("noac,write_behind")));
 }
 
+TEST(ParseOptions, TheLastOfAclAndNoaclCounts) {
+  EXPECT_FALSE(ParseList("noacl")->acl);
+  EXPECT_TRUE(ParseList("noacl,acl")->acl);
+}
+
 TEST(HelpText, NamesEveryOption) {
   std::string help(HelpText());
   for (const char* option : {"ro",        "rw",           "proto=",       "rdmadev=",
@@ -298,7 +304,8 @@ TEST(HelpText, NamesEveryOption) {
                              "noac",      "lookupcache=", "allow_other",  "default_permissions",
                              "checksum",  "msgsize=",     "buffers=",     "remount",
                              "_netdev",   "byteorder=",   "spin=",        "rdma_read_channel",
-                             "io_uring=", "windows=",     "write_behind", "cpu_latency="}) {
+                             "io_uring=", "windows=",     "write_behind", "cpu_latency=",
+                             "noacl"}) {
     EXPECT_THAT(help, HasSubstr(option));
   }
 }

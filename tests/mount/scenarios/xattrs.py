@@ -10,6 +10,7 @@ import subprocess
 import threading
 
 from rig import Skip, check, equal, errno_of, note, scenario
+from scenarios.speed import procedures
 from scenarios.users import OTHER, as_user, read, write
 
 CAPABILITY = "security.capability"
@@ -341,6 +342,45 @@ def acls_elsewhere(rig):
     subprocess.run(["setfacl", "-k", hidden], check=True)
     write(directory / "last", mode=0o666)
     equal(oct(os.stat(directory / "last").st_mode & 0o777), oct(0o640), "a mode after the default ACL was removed")
+
+
+@scenario(timeout=60, where="server")
+def no_acls(rig):
+    """With noacl the mount has no POSIX ACLs and asks for none; the server goes by its own all the same."""
+    rig.need("setfacl", "getfacl", "getfattr")
+    for name in ("first", "second", "hidden"):
+        write(rig.export / name, mode=0o644)
+    os.chmod(rig.export / "hidden", 0o644)
+    (rig.export / "dir").mkdir()
+    subprocess.run(["setfacl", "-d", "-m", "u::rwx,g::rwx,o::rwx", rig.export / "dir"], check=True)
+    subprocess.run(["setfacl", "-m", f"u:{OTHER}:-", rig.export / "hidden"], check=True)
+    os.setxattr(rig.export / "hidden", "user.color", b"red")
+    server = rig.serve()
+    for options in ("noacl", "noacl,noac"):
+        rig.mount(server, options)
+        marked = rig.run(["ls", "-l", rig.mnt])
+        check("+" not in marked and "hidden" in marked, f"ls -l: {marked}")
+        asked = procedures(rig).get("OPENATTR", 0)  # the label of the first file
+        check(asked <= 1, f"{asked} questions of ls -l with {options}")
+        path = rig.mnt / "hidden"
+        acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", tag, 4, 0xffffffff) for tag in (1, 4, 0x20))
+        for name in ("system.posix_acl_access", "system.posix_acl_default"):
+            equal(errno_of(os.getxattr, rig.mnt / "dir", name), errno.EOPNOTSUPP, f"getting {name}")
+            equal(errno_of(os.setxattr, rig.mnt / "dir", name, acl), errno.EOPNOTSUPP, f"setting {name}")
+            equal(errno_of(os.removexattr, rig.mnt / "dir", name), errno.EOPNOTSUPP, f"removing {name}")
+        equal(os.listxattr(path), ["user.color"], "attributes that are listed")
+        equal(os.getxattr(path, "user.color"), b"red", "another attribute")
+        status, _ = rig.run(["setfacl", "-m", "u:1234:r", path], status=None)
+        check(status != 0, "setfacl had no error")
+        equal(as_user(OTHER, lambda: read(path)), errno.EACCES, "reading what an ACL on the server forbids")
+        equal(as_user(OTHER, lambda: read(rig.mnt / "first")), 0, "reading what it does not")
+        before = procedures(rig).get("OPENATTR", 0)
+        os.umask(0o027)
+        (rig.mnt / "dir" / options).mkdir()
+        os.umask(0o022)
+        equal(oct(os.stat(rig.mnt / "dir" / options).st_mode & 0o777), oct(0o750), "a mode under umask and default ACL")
+        equal(procedures(rig).get("OPENATTR", 0), before, f"questions of mkdir with {options}")
+        rig.umount()
 
 
 @scenario(timeout=60, where="mount")
