@@ -130,6 +130,10 @@ dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> Operations::Rea
   if (acls) wanted |= wire::kFattrAcl;
   absl::StatusOr<client::DirectoryPage> page = co_await files_.ReadDirectory(
       *directory->opener, directory->handle, cookie, cookieverf, kChunkBytes, wanted, lease, after);
+  if (acls && wire::DafsFromStatus(page.status()) == wire::DafsStatus::kReaddirNoSpc) {
+    page = co_await files_.ReadDirectory(*directory->opener, directory->handle, cookie, cookieverf,
+                                         kChunkBytes, wanted & ~wire::kFattrAcl, lease, after);
+  }
   if (!page.ok()) co_return page.status();
   chunk->eof = page->eof;
   chunk->entries.reserve(page->entries.count());

@@ -10,6 +10,7 @@
 #include "server/store/errno_status.h"
 #include "server/store/posix_acl.h"
 #include "server/store/xattrs.h"
+#include "wire/limits.h"
 
 namespace dafs::server {
 namespace {
@@ -52,8 +53,9 @@ DafsStatus ReadAces(ReadFunction read, uint32_t mode, std::vector<wire::Ace>* ac
   if (S_ISLNK(mode)) return DafsStatus::kInval;
   PosixAcls acls;
   const DafsStatus status = ReadAcls(read, mode, &acls);
-  if (status == DafsStatus::kOk) *aces = AcesFromPosix(acls, S_ISDIR(mode));
-  return status;
+  if (status != DafsStatus::kOk) return status;
+  *aces = AcesFromPosix(acls, S_ISDIR(mode));
+  return aces->size() <= wire::kAclMax ? DafsStatus::kOk : DafsStatus::kNotSupp;
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace dafs::server {
 
 // Where the file system has no ACLs, `mode` (with the type) says it. INVAL for symbolic links,
-// which have neither.
+// which have neither. NOTSUPP: more entries than a message may have (file systems take thousands).
 wire::DafsStatus GetAcl(const Object& object, uint32_t mode, std::vector<wire::Ace>* aces);
 
 // The same of an entry of the thread's working directory (working_directory.h), by its name: it

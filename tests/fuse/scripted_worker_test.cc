@@ -350,6 +350,35 @@ TEST_F(AnyCookies, AreGivenBackWithTheVerifierTheyCameWith) {
   EXPECT_GE(begun_, 2);
 }
 
+class LargeAcls : public ScriptedWorkerTest {};
+
+// An entry with its ACL does not fit: it is listed without.
+TEST_F(LargeAcls, KeepNothingFromBeingListed) {
+  std::atomic<int> refused{0};
+  server_.script = [&refused](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kReaddirDirect) return false;
+    const auto args = request.Decode<wire::ReaddirDirectArgs>();
+    if ((args.attr_request_bitmap & wire::kFattrAcl) != 0) {
+      ++refused;
+      c.Refuse(request, DafsStatus::kReaddirNoSpc);
+      return true;
+    }
+    AnswerListing(c, request, args, {{3, "a", ScriptedAttributes(args.attr_request_bitmap)}}, 1,
+                  true);
+    return true;
+  };
+  StartWorker();
+  fuse_read_in in = {};
+  in.fh = kernel_.Call(FUSE_OPENDIR, kRootNode, Raw(fuse_open_in{})).As<fuse_open_out>().fh;
+  in.size = 4096;
+  const FakeKernel::Answer listed = kernel_.Call(FUSE_READDIRPLUS, kRootNode, Raw(in));
+  ASSERT_EQ(listed.error, 0);
+  std::vector<std::string> names;
+  for (const Listed& entry : Entries(listed.body, true, &in.offset)) names.push_back(entry.name);
+  EXPECT_THAT(names, testing::ElementsAre(".", "..", "a"));
+  EXPECT_EQ(refused, 1);
+}
+
 class ReservedCookies : public ScriptedWorkerTest {};
 
 // Who goes on behind such an entry would begin anew.

@@ -171,6 +171,42 @@ TEST_F(StoreReaddirTest, AttributesOfEntriesAreThoseOfGetattr) {
   }
 }
 
+// It has more entries than there may be in a message, and hides nothing else.
+TEST_F(StoreReaddirTest, AnAclThatNoMessageTakesIsNotValid) {
+  char memory[] = "/dev/shm/dafs-store-XXXXXX";  // disks do not take so many
+  if (mkdtemp(memory) == nullptr) GTEST_SKIP() << "no /dev/shm";
+  exports_[0].directory = memory;
+  Start();
+  PosixAcl acl = AclFromMode(0640);
+  acl.entries.insert(acl.entries.begin() + 2, {AclTag::kMask, 7, 0});
+  for (uint32_t user = 1; user <= 600; ++user) {  // each is denied something, and allowed the rest
+    acl.entries.insert(acl.entries.begin() + user, {AclTag::kUser, 0, user});
+  }
+  const std::string value = EncodeAcl(acl);
+  for (const char* name : {"large", "plain"}) {
+    const std::string path = std::string(memory) + "/" + name;
+    std::ofstream file(path);
+    if (name != std::string("large")) continue;
+    ASSERT_EQ(setxattr(path.c_str(), kAccessAclXattr, value.data(), value.size(), 0), 0);
+  }
+  for (int round = 0; round < 2; ++round) {  // not cached, cached
+    std::vector<Entry> entries;
+    ReaddirResult res;
+    const uint64_t bitmap = wire::kFattrMode | wire::kFattrFilehandle | wire::kFattrAcl;
+    EXPECT_OK(List(root_, A(), 0, 100, &entries, &res, bitmap));
+    EXPECT_EQ(entries.size(), 2u);
+    for (const Entry& entry : entries) {
+      const bool large = entry.name == "large";
+      EXPECT_EQ(entry.attributes.valid, large ? bitmap & ~wire::kFattrAcl : bitmap) << entry.name;
+    }
+    wire::FileAttributes attributes;
+    EXPECT_DAFS(kNotSupp, store_->Getattr(root_, Handle({"a", "large"}), bitmap, &attributes));
+  }
+  store_.reset();
+  Store::RestoreServerIdentity();
+  std::filesystem::remove_all(memory);
+}
+
 // Shows DAFS-6.1.6-06, DAFS-6.5.29-10, DAFS-6.5.29-11: a directory that may be read and not
 // searched has names and no more. There is no attribute that would say why (R36): that of the file
 // system does.
