@@ -1,8 +1,9 @@
 // Times one kind of call on a directory many times, one by one, and prints what it took:
 //   dafs_bench_probe ROW DIR COUNT [PID...]
 //   dafs_libnfs_probe ROW nfs://SERVER/DIR?version=4&nfsport=PORT COUNT [PID...]
-//   ->  {"count":N,"median":us,"p05":us,"p95":us,"mean":us,"cpu":[us,...]}
-// `cpu` is the processor time of each call: the probe's own, then that of each process PID.
+//   ->  {"count":N,"median":us,"p05":us,"p95":us,"mean":us,"from":us,"to":us,"cpu":[us,...]}
+// `from` and `to`, by the machine's monotonic clock, are when the first call began and the last one
+// ended. `cpu` is the processor time of each call: the probe's own, then that of each process PID.
 // DIR holds `file`, of 64 MiB, for the rows on data. What a row needs besides it makes before the
 // clock runs, and removes afterwards. For `scripts/bench`, which knows what the figures mean.
 #include <fcntl.h>
@@ -153,14 +154,23 @@ constexpr Row kRows[] = {
     {"list", Nothing, [](Bench& b, size_t) { return b.calls().ListLong("entries"); }, Nothing},
 };
 
-void Print(std::vector<double>& times, const std::vector<double>& cpu) {
+using Clock = std::chrono::steady_clock;
+
+double Microseconds(Clock::duration duration) {
+  return std::chrono::duration<double, std::micro>(duration).count();
+}
+
+void Print(std::vector<double>& times, Clock::time_point from, Clock::time_point to,
+           const std::vector<double>& cpu) {
   const auto count = static_cast<double>(times.size());
   std::sort(times.begin(), times.end());
   double sum = 0;
   for (double time : times) sum += time;
   auto at = [&](size_t percent) { return times[(times.size() - 1) * percent / 100]; };
-  std::printf("{\"count\":%zu,\"median\":%.2f,\"p05\":%.2f,\"p95\":%.2f,\"mean\":%.2f,\"cpu\":[",
+  std::printf("{\"count\":%zu,\"median\":%.2f,\"p05\":%.2f,\"p95\":%.2f,\"mean\":%.2f,",
               times.size(), at(50), at(5), at(95), sum / count);
+  std::printf("\"from\":%.0f,\"to\":%.0f,\"cpu\":[", Microseconds(from.time_since_epoch()),
+              Microseconds(to.time_since_epoch()));
   for (size_t i = 0; i < cpu.size(); ++i) std::printf("%s%.2f", i == 0 ? "" : ",", cpu[i] / count);
   std::printf("]}\n");
 }
@@ -185,17 +195,19 @@ int Measure(int argc, char** argv) {
   std::vector<double> times;
   times.reserve(count);
   const std::vector<double> before = CpuNow(pids);
+  const Clock::time_point from = Clock::now();
+  Clock::time_point end = from;
   for (size_t i = 0; i < count; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+    const Clock::time_point start = Clock::now();
     const bool good = row->once(bench, i);
-    const auto end = std::chrono::steady_clock::now();
+    end = Clock::now();
     Must(good, argv[1]);
-    times.push_back(std::chrono::duration<double, std::micro>(end - start).count());
+    times.push_back(Microseconds(end - start));
   }
   std::vector<double> cpu = CpuNow(pids);
   for (size_t i = 0; i < cpu.size(); ++i) cpu[i] -= before[i];
   row->clean(bench);
-  Print(times, cpu);
+  Print(times, from, end, cpu);
   return 0;
 }
 
