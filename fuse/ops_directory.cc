@@ -190,7 +190,9 @@ bool Operations::AddEntry(const Call& call, DirectoryAnswer& answer,
     out = Entry(call, node, {directory.nodeid, entry.name}, chunk.asked_at);
     if (entry.acl_in_mode) {
       state_.inodes.NoteAbsent(out.nodeid, Absent::kAccessAcl, chunk.asked_at);
-      state_.inodes.NoteAbsent(out.nodeid, Absent::kDefaultAcl, chunk.asked_at);
+      if (attributes.object_type == wire::ObjectType::kDir) {
+        state_.inodes.NoteAbsent(out.nodeid, Absent::kDefaultAcl, chunk.asked_at);
+      }
     }
   }
   answer.AddPlus(out, entry.name, ino, type, entry.cookie);

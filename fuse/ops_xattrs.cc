@@ -96,7 +96,7 @@ int Operations::ErrnoOfAbsent(std::optional<Absent> usual) const {
   return usual == Absent::kSelinux && !state_.selinux ? EOPNOTSUPP : ENODATA;
 }
 
-// Names without a name space are none here, as on ext4.
+// Whether no file of the mount can have an attribute of this name.
 bool Operations::IsNotSupported(std::string_view name) const {
   return wire::IsWireName(name) &&
          (!wire::HasNameSpace(name) || (IsPosixAcl(name) && !state_.options.acl));

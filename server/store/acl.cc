@@ -20,6 +20,12 @@ using wire::DafsStatus;
 // Reads an extended attribute: its name, its value.
 using ReadFunction = absl::FunctionRef<DafsStatus(const char*, std::string*)>;
 
+auto ReaderOf(const Object& object) {
+  return [&object](const char* attribute, std::string* value) {
+    return GetAclXattr(object, attribute, value);
+  };
+}
+
 // The ACL in `attribute`; none where there is none or the file system has no ACLs.
 DafsStatus ReadAcl(ReadFunction read, const char* attribute, std::optional<PosixAcl>* acl) {
   std::string value;
@@ -61,10 +67,7 @@ DafsStatus ReadAces(ReadFunction read, uint32_t mode, std::vector<wire::Ace>* ac
 }  // namespace
 
 DafsStatus GetAcl(const Object& object, uint32_t mode, std::vector<wire::Ace>* aces) {
-  const auto read = [&](const char* attribute, std::string* value) {
-    return GetAclXattr(object, attribute, value);
-  };
-  return ReadAces(read, mode, aces);
+  return ReadAces(ReaderOf(object), mode, aces);
 }
 
 DafsStatus GetAclOfEntry(const char* name, uint32_t mode, std::vector<wire::Ace>* aces) {
@@ -79,10 +82,7 @@ DafsStatus SetAcl(const Object& object, const std::vector<wire::Ace>& aces) {
   struct statx stx;
   if (int error = Statx(object.path_fd(), &stx); error != 0) return StatusFromErrno(error);
   PosixAcls before, after;
-  const auto read = [&](const char* attribute, std::string* value) {
-    return GetAclXattr(object, attribute, value);
-  };
-  DafsStatus status = ReadAcls(read, stx.stx_mode, &before);
+  DafsStatus status = ReadAcls(ReaderOf(object), stx.stx_mode, &before);
   if (status == DafsStatus::kOk) {
     status = PosixFromAces(aces, object.is_dir(), stx.stx_uid, &after);
   }

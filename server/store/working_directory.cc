@@ -19,7 +19,7 @@ ScopedWorkingDirectory::ScopedWorkingDirectory(int directory)
 
 ScopedWorkingDirectory::~ScopedWorkingDirectory() {
   // Everybody may search "/"; where not, the thread stays until it lists the next directory.
-  if (entered_ && chdir("/") != 0) entered_ = false;
+  [[maybe_unused]] const int left = entered_ ? chdir("/") : 0;
 }
 
 }  // namespace dafs::server

@@ -69,7 +69,8 @@ int FlagsOf(XattrMode mode) {
   }
 }
 
-// By getxattr or lgetxattr.
+// `read`: getxattr, or lgetxattr for what is not to be followed. Most values are read by one call,
+// and into the stack: most files have none.
 DafsStatus ReadXattr(decltype(getxattr)* read, const char* path, const char* name,
                      std::string* value) {
   value->clear();

@@ -347,7 +347,9 @@ def acls_elsewhere(rig):
 @scenario(timeout=60, where="server")
 def no_acls(rig):
     """With noacl the mount has no POSIX ACLs and asks for none; the server goes by its own all the same."""
-    rig.need("setfacl", "getfacl", "getfattr")
+    rig.need("setfacl")
+    rig.behind = rig.export
+    need_xattrs(rig)
     for name in ("first", "second", "hidden"):
         write(rig.export / name, mode=0o644)
     os.chmod(rig.export / "hidden", 0o644)
