@@ -189,6 +189,20 @@ class Dafs(System):
                                      *(["-o", joined] if joined else [])])
 
 
+class DafsBefore(Dafs):
+    """The same options with the programs of another build, as of before a change."""
+
+    name = "dafs-before"
+    about = "mount.dafs and dafsd of the build that --before names"
+
+    def __init__(self, place, programs, options):
+        super().__init__(dataclasses.replace(place, bin=programs), options, self.name)
+        self.measured_by = place
+
+    def probe(self):
+        return [self.measured_by.bin / "dafs_bench_probe"]
+
+
 class DafsOwn(Dafs):
     """The same as a user mounts for themselves, as sshfs does by default: the server alone looks at permissions, and
     there are no ACLs."""
