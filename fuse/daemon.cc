@@ -38,7 +38,8 @@ std::string ReadAll(int fd) {
   _exit(report[0]);
 }
 
-void LetGoOfTerminal() {
+void LeaveTerminal() {
+  setsid();
   [[maybe_unused]] int changed = chdir("/");
   int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   if (null < 0) return;
@@ -66,7 +67,6 @@ Outcome Daemon::Start(bool foreground, Daemon* daemon) {
     write_end.Close();
     WaitForChild(read_end.get());
   }
-  setsid();
   signal(SIGPIPE, SIG_IGN);
   daemon->pipe_ = std::move(write_end);
   return {};
@@ -80,7 +80,7 @@ bool Daemon::Report(const Outcome& outcome) {
   std::string report(1, static_cast<char>(outcome.code));
   report += outcome.reason;
   ssize_t written = write(pipe_.get(), report.data(), report.size());
-  if (outcome.ok()) LetGoOfTerminal();
+  if (outcome.ok()) LeaveTerminal();
   pipe_.Close();
   return written == static_cast<ssize_t>(report.size());
 }

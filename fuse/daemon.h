@@ -15,9 +15,14 @@ class Daemon {
   // the parent never returns. kSystem: fork or pipe failed.
   static Outcome Start(bool foreground, Daemon* daemon);
 
-  // Tells the parent, which prints the reason and exits. With an ok outcome the child lets go of
-  // its terminal: standard streams to /dev/null, directory "/".
-  // False: nobody waits any more (the parent was killed); the caller should undo the mount.
+  // Reports to the parent, which prints the reason and exits. With an ok outcome the child leaves
+  // its terminal: a session of its own, standard streams to /dev/null, directory "/".
+  //
+  // Until then the child stays in the process group of the mount command. autofs blocks every
+  // access to the mount point until it is mounted, except from that process group. All work on the
+  // mount point (stat, mount, umount) therefore comes before Report.
+  //
+  // False: the parent was killed; the caller should undo the mount.
   bool Report(const Outcome& outcome);
 
  private:
