@@ -54,6 +54,8 @@ class Connection {
   void Shutdown();
 
   CallTotals& totals() { return totals_; }
+  // When the last session was lost. Without one yet: when this was made.
+  absl::Time lost_at() const { return lost_at_; }
   void Fill(WorkerReport& report) const;
   const std::string& name() const { return name_; }
 

@@ -120,6 +120,11 @@ WorkerReport Files::Report() const {
   return report;
 }
 
+absl::Duration Files::DisconnectedFor() const {
+  if (connection_->session() != nullptr) return absl::ZeroDuration();
+  return dat::Loop::Now() - connection_->lost_at();
+}
+
 dat::Task<absl::Status> Files::Run(const Identity* who, std::span<CallBase* const> chain) {
   return runner_->Run(who, chain);
 }

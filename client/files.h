@@ -362,6 +362,8 @@ class Files {
 
   // For the statistics of dafsctl.
   WorkerReport Report() const;
+  // For how long there has been no session; zero while there is one.
+  absl::Duration DisconnectedFor() const;
   dat::Loop& loop() { return loop_; }
   Client& client() { return client_; }
 

@@ -58,6 +58,9 @@ struct MountState {
   IdentityCache identities;
   LastKnown<wire::FsAttributes> statfs;
   LastKnown<wire::FileAttributes> root;
+  // Workers whose session has not answered a NULL in time (ops_attributes.cc). A hint: it publishes
+  // nothing else.
+  std::atomic<uint32_t> silent_workers{0};
 
   // A name for the owner of an OPEN: for each open of the kernel and for each owner of record locks
   // another, since a lock's owner is its OPEN's.

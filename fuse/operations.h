@@ -270,6 +270,8 @@ class Operations {
 
   // A question whose last answer is good enough when the server is gone.
   struct Race;
+  dat::Task<void> ProbeServer();
+  void NoteSilence();
   void GiveUpLater(std::shared_ptr<Race> race);
   dat::Task<void> RefreshStatfs(std::shared_ptr<Race> race, wire::FileHandle handle, Caller who);
   dat::Task<void> RefreshRoot(std::shared_ptr<Race> race, wire::FileHandle handle, Caller who);
@@ -299,6 +301,8 @@ class Operations {
   };
   absl::flat_hash_set<std::shared_ptr<Settling>> settling_;
   bool closed_ = false;
+  bool probing_ = false;  // a NULL is out by which ProbeServer asks
+  bool silent_ = false;   // it was not answered in time; counted in state_.silent_workers
   dat::Loop::TimerId idle_timer_ = 0;  // 0: not set
   StatHabit stat_habit_;               // of files that were written
   StatHabit directory_stat_habit_;     // of directories in which a name was changed

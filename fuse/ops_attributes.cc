@@ -14,11 +14,16 @@
 namespace dafs::fuse {
 namespace {
 
-// umount(8) asks for the attributes of the root and for STATFS, and has to work with the server
-// gone: then the last answer is given again, this long after the question without a session, and
-// after so much longer with a session on which nothing comes.
-constexpr absl::Duration kWaitWithoutSession = absl::Milliseconds(300);
+// umount(8) asks for the attributes of the root and for STATFS, one after the other, and must end
+// within a second although the server is gone. Such a question repeats the last answer:
+// - after kAskAfter if there is no session;
+// - after kSilentAfter more if the session answers not even a NULL, which needs no disk;
+// - after kWaitForAnswer more if the server answers other requests, but not this one;
+// - after kGlance if the server was silent already when the question came.
+constexpr absl::Duration kAskAfter = absl::Milliseconds(300);
+constexpr absl::Duration kSilentAfter = absl::Milliseconds(400);
 constexpr absl::Duration kWaitForAnswer = absl::Seconds(3);
+constexpr absl::Duration kGlance = absl::Milliseconds(50);
 
 fuse_statfs_out KernelStatfs(const wire::FsAttributes& a) {
   fuse_statfs_out out = {};
@@ -49,13 +54,35 @@ struct Operations::Race {
   }
 };
 
+// Asks whether the server answers at all. One NULL at a time.
+dat::Task<void> Operations::ProbeServer() {
+  if (std::exchange(probing_, true)) co_return;
+  absl::Status ignored = co_await files_.Null();
+  probing_ = false;
+  if (std::exchange(silent_, false)) state_.silent_workers.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Operations::NoteSilence() {
+  if (!std::exchange(silent_, true)) state_.silent_workers.fetch_add(1, std::memory_order_relaxed);
+}
+
 void Operations::GiveUpLater(std::shared_ptr<Race> race) {
-  race->timer = files_.loop().RunAfter(kWaitWithoutSession, [this, race] {
-    if (!files_.Report().session.up) {
+  const bool was_silent = state_.silent_workers.load(std::memory_order_relaxed) > 0 ||
+                          files_.DisconnectedFor() >= kAskAfter;
+  race->timer = files_.loop().RunAfter(was_silent ? kGlance : kAskAfter, [this, race, was_silent] {
+    if (was_silent || files_.DisconnectedFor() > absl::ZeroDuration()) {
       race->Finish();
-    } else {
-      race->timer = files_.loop().RunAfter(kWaitForAnswer, [race] { race->Finish(); });
+      return;
     }
+    dat::Start(ProbeServer());
+    race->timer = files_.loop().RunAfter(kSilentAfter, [this, race] {
+      if (probing_) {
+        NoteSilence();
+        race->Finish();
+      } else {
+        race->timer = files_.loop().RunAfter(kWaitForAnswer, [race] { race->Finish(); });
+      }
+    });
   });
 }
 

@@ -166,6 +166,38 @@ def server_gone(rig):
 
 
 @scenario(timeout=120, where="server")
+def silent(rig):
+    """umount ends at once though the server is silent; what never reached it is named in the log."""
+    rig.expect(".*")
+    server = rig.serve()
+    rig.mount(server)
+    writer = subprocess.Popen(["sh", "-c", 'exec 9>"$1"; echo open; read go; head -c 4096 /dev/zero >&9; echo written',
+                               "sh", rig.mnt / "unsent"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/")
+    equal(writer.stdout.readline(), b"open\n", "what the writer says")
+    os.kill(server.process.pid, signal.SIGSTOP)
+    check(processes.wait_until(lambda: processes.stopped(server.process.pid), 10), "the server does not stop")
+    try:
+        writer.stdin.write(b"go\n")
+        writer.stdin.flush()
+        equal(writer.stdout.readline(), b"written\n", "what the writer says")
+        writer.kill()  # its close waits for the server
+        try:
+            writer.wait(20 * rig.slowness)
+        except subprocess.TimeoutExpired:
+            raise Failure("a process that closes a file cannot be killed") from None
+        start = time.monotonic()
+        rig.umount()
+        took = time.monotonic() - start
+        # Two questions of umount(8), which took 3.3 s each when the second did not learn from the first.
+        check(took < 3, f"umount took {took:.1f} s")
+        lines = (rig.logs / "mount.dafs.log").read_text(errors="replace").splitlines()
+        check(any("unsent: 4096 bytes at 0 could not be written" in line for line in lines),
+              f"the log does not name what never reached the server: {lines[-3:]}")
+    finally:
+        os.kill(server.process.pid, signal.SIGCONT)
+
+
+@scenario(timeout=120, where="server")
 def stuck(rig):
     """A server that no longer answers: a process waiting for it dies by kill -9, and umount -l frees the daemon."""
     rig.expect(".*")
