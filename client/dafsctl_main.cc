@@ -1,19 +1,23 @@
 // dafsctl: asks a server whether it answers, and mounts how they are. See dafsctl(8).
-#include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/client.h"
 #include "client/files.h"
 #include "client/lease_keeper.h"
+#include "client/mount_point.h"
 #include "client/report.h"
 #include "client/run.h"
 #include "client/status_socket.h"
@@ -26,10 +30,13 @@
 namespace dafs::client {
 namespace {
 
+constexpr int kUsage = 2;  // exit status: the command line is wrong
+
 struct PingOptions {
   std::string server;
   int count = 4;
   std::string proto = "auto";
+  double timeout_s = 2;
 };
 
 struct QueryOptions {
@@ -92,30 +99,72 @@ absl::Status Ping(const PingOptions& ping) {
   options.max_requests = 4;
   options.buffers.bytes = size_t{4} << 20;
   options.soft = true;
-  options.timeout = absl::Seconds(10);
+  options.timeout = options.connect_timeout = absl::Seconds(ping.timeout_s);
   ASSIGN_OR_RETURN(std::unique_ptr<Client> client, Client::Create(std::move(options)));
   ASSIGN_OR_RETURN(std::unique_ptr<dat::Loop> loop, dat::Loop::Create());
   ASSIGN_OR_RETURN(std::unique_ptr<Files> files, Files::Create(*client, *loop));
   absl::Status status = PingLoop(*files, *loop, ping.count);
-  RunUntilDone(*loop, files->Disconnect());
+  // A server that does not answer is not asked to end the session either.
+  if (status.ok()) {
+    RunUntilDone(*loop, files->Disconnect());
+  } else {
+    files->Shutdown();
+  }
   return status;
 }
 
-// The mount at `mount_point`, or all of them.
-absl::Status Query(const QueryOptions& query, const char* question) {
-  if (!query.mount_point.empty()) {
-    std::error_code ignored;
-    std::string path = std::filesystem::weakly_canonical(query.mount_point, ignored).string();
-    ASSIGN_OR_RETURN(std::string text,
-                     AskStatus(LeaseKeeper::SocketPath(query.directory, path), question));
-    std::fputs(text.c_str(), stdout);
-    return absl::OkStatus();
+absl::Status OnlyRoot(const std::string& what) {
+  return absl::PermissionDeniedError(absl::StrCat(what, ": only root may ask a mount"));
+}
+
+// Why `path`, which lies on `mount` if on any, has no answer.
+absl::Status NoAnswer(const std::string& path, const std::optional<MountEntry>& mount,
+                      const absl::Status& failed) {
+  if (absl::IsPermissionDenied(failed)) return OnlyRoot(path);
+  const bool is_ours = mount.has_value() && mount->type == "fuse.dafs";
+  // Of a mount the kernel may know attributes still; for statfs it asks mount.dafs.
+  struct statfs info;
+  const int error = statfs(path.c_str(), &info) == 0 ? 0 : errno;
+  if (!is_ours) {
+    return absl::NotFoundError(
+        error == ENOENT
+            ? absl::StrCat(path, ": no such file or directory")
+            : absl::StrCat(path, ": not on a DAFS mount; dafsctl status shows all mounts"));
   }
+  if (error == ENOTCONN) {
+    return absl::UnavailableError(absl::StrCat(mount->point,
+                                               ": dead, its mount.dafs has ended; unmount it: "
+                                               "umount ",
+                                               mount->point));
+  }
+  if (absl::IsNotFound(failed) && mount->super_options.find("user_id=0,") == std::string::npos) {
+    return absl::UnavailableError(absl::StrCat(
+        mount->point, ": mounted by a user; only mounts that root made answer questions"));
+  }
+  return absl::UnavailableError(absl::StrCat(mount->point, ": ", failed.message()));
+}
+
+// The mount that `query.mount_point` lies on.
+absl::Status QueryOne(const QueryOptions& query, const char* question) {
+  const std::string path = ResolveMountPoint(query.mount_point);
+  const std::optional<MountEntry> mount = FindMount(ReadMountInfo(), path);
+  // A mount of another mount namespace is known by its socket only.
+  const bool is_ours = mount.has_value() && mount->type == "fuse.dafs";
+  const std::string& point = is_ours ? mount->point : path;
+  absl::StatusOr<std::string> text =
+      AskStatus(LeaseKeeper::SocketPath(query.directory, point), question);
+  if (!text.ok()) return NoAnswer(path, mount, text.status());
+  std::fputs(text->c_str(), stdout);
+  return absl::OkStatus();
+}
+
+absl::Status QueryAll(const QueryOptions& query, const char* question) {
   std::error_code error;
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(query.directory, error)) {
     if (entry.path().extension() == ".sock") paths.push_back(entry.path().string());
   }
+  if (error == std::errc::permission_denied) return OnlyRoot(query.directory);
   std::sort(paths.begin(), paths.end());
   bool any = false;
   for (const std::string& path : paths) {
@@ -124,8 +173,20 @@ absl::Status Query(const QueryOptions& query, const char* question) {
     std::fputs(text->c_str(), stdout);
     any = true;
   }
-  if (!any) return absl::NotFoundError("no DAFS mount answers");
+  if (!any) return absl::NotFoundError("no DAFS mount of this machine answers");
   return absl::OkStatus();
+}
+
+// What is wrong with the command line.
+std::string UsageError(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
+  constexpr char kCommands[] = "the commands are ping, status and stats; see dafsctl --help";
+  if (argc < 2) return absl::StrCat("no command given; ", kCommands);
+  const auto named = [&](const CLI::App* command) { return command->check_name(argv[1]); };
+  if (app.get_subcommands(named).empty()) {
+    return absl::StrCat(argv[1][0] == '-' ? "unknown option " : "no command ", argv[1], "; ",
+                        kCommands);
+  }
+  return error.what();
 }
 
 int Main(int argc, char** argv) {
@@ -142,6 +203,11 @@ int Main(int argc, char** argv) {
   ping_command->add_option("--proto", ping.proto, "transport: auto, tcp or rdma")
       ->check(CLI::IsMember({"auto", "tcp", "rdma"}))
       ->capture_default_str();
+  ping_command
+      ->add_option("-W,--timeout", ping.timeout_s,
+                   "seconds to wait for the connection, and for each answer")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->capture_default_str();
 
   QueryOptions query;
   auto add_query = [&](const char* name, const char* what) {
@@ -153,14 +219,23 @@ int Main(int argc, char** argv) {
   CLI::App* status_command =
       add_query("status", "Show the sessions of a mount, and what is out on them");
   add_query("stats", "Show how many requests of which kind a mount made");
-  CLI11_PARSE(app, argc, argv);
+  app.set_version_flag("-V,--version", "dafsctl " DAFS_VERSION);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& answer) {  // --help, --version
+    return app.exit(answer);
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "dafsctl: %s\n", UsageError(app, argc, argv, error).c_str());
+    return kUsage;
+  }
 
   absl::Status status;
   if (ping_command->parsed()) {
     status = Ping(ping);
   } else {
     const char* question = status_command->parsed() ? "status" : "stats";
-    status = Query(query, query.json ? "json" : question);
+    if (query.json) question = "json";
+    status = query.mount_point.empty() ? QueryAll(query, question) : QueryOne(query, question);
   }
   if (status.ok()) return 0;
   std::fprintf(stderr, "dafsctl: %s\n", std::string(status.message()).c_str());

@@ -102,8 +102,7 @@ absl::StatusOr<std::string> AskStatus(const std::string& path, std::string_view 
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return Errno("socket");
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    absl::Status status =
-        absl::UnavailableError(absl::StrCat(path, ": no mount answers: ", std::strerror(errno)));
+    absl::Status status = Errno(absl::StrCat("cannot connect to ", path));
     close(fd);
     return status;
   }
@@ -112,7 +111,9 @@ absl::StatusOr<std::string> AskStatus(const std::string& path, std::string_view 
   SendAll(fd, line + "\n");
   std::string answer = ReceiveAll(fd, kLongestAnswer, false);
   close(fd);
-  if (answer.empty()) return absl::UnavailableError(absl::StrCat(path, ": no answer in time"));
+  if (answer.empty()) {
+    return absl::DeadlineExceededError("mount.dafs does not answer questions within 5 s");
+  }
   return answer;
 }
 

@@ -34,7 +34,8 @@ class StatusSocket final : public dat::Pollable {
   Answerer answerer_;
 };
 
-// The other end: asks the mount behind `path`. kUnavailable: nobody answers there.
+// The other end: asks the mount whose socket is `path`. kNotFound: there is no socket;
+// kPermissionDenied; kUnavailable: its process has ended; kDeadlineExceeded: no answer came.
 absl::StatusOr<std::string> AskStatus(const std::string& path, std::string_view question);
 
 }  // namespace dafs::client

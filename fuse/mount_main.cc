@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "client/mount_point.h"
 #include "fuse/daemon.h"
 #include "fuse/mount.h"
 #include "fuse/mount_syscall.h"
@@ -45,6 +46,8 @@ int main(int argc, char** argv) {
     return Code(ExitCode::kOk);
   }
   if (options->remount) return Fail(dafs::fuse::Remount(*options));
+  // Before the daemon changes its directory; in the process group that autofs exempts.
+  options->mount_point = dafs::client::ResolveMountPoint(options->mount_point);
 
   // Standard error is for the one line that says why the mount failed.
   if (options->foreground || options->verbose) {

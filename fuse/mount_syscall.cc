@@ -10,16 +10,15 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "client/mount_point.h"
 
 namespace dafs::fuse {
 namespace {
@@ -112,22 +111,6 @@ MountResult MountAsUser(const Options& options) {
   return result;
 }
 
-// major:minor of the mount on `mount_point`; empty if there is none. The last line wins: it is the
-// uppermost mount.
-std::string DeviceOf(const std::string& mount_point) {
-  // mountinfo writes space, tab, newline and backslash in octal.
-  std::string wanted = absl::StrReplaceAll(
-      mount_point, {{" ", "\\040"}, {"\t", "\\011"}, {"\n", "\\012"}, {"\\", "\\134"}});
-  std::ifstream file("/proc/self/mountinfo");
-  std::string line, device;
-  while (std::getline(file, line)) {
-    std::istringstream fields(line);
-    std::string id, parent, number, root, point;
-    if (fields >> id >> parent >> number >> root >> point && point == wanted) device = number;
-  }
-  return device;
-}
-
 }  // namespace
 
 Outcome CheckMountPoint(const Options& options) {
@@ -152,10 +135,7 @@ Outcome CheckMountPoint(const Options& options) {
 }
 
 MountResult MountFuse(const Options& options) {
-  Options resolved = options;
-  char path[PATH_MAX];
-  if (realpath(options.mount_point.c_str(), path) != nullptr) resolved.mount_point = path;
-  return geteuid() == 0 ? MountAsRoot(resolved) : MountAsUser(resolved);
+  return geteuid() == 0 ? MountAsRoot(options) : MountAsUser(options);
 }
 
 Outcome Remount(const Options& options) {
@@ -182,9 +162,9 @@ void DetachMount(const std::string& mount_point) {
 }
 
 void SetReadAhead(const std::string& mount_point, uint32_t bytes) {
-  std::string device = DeviceOf(mount_point);
-  if (device.empty()) return;
-  std::ofstream file(absl::StrCat("/sys/class/bdi/", device, "/read_ahead_kb"));
+  const auto entry = client::FindMount(client::ReadMountInfo(), mount_point);
+  if (!entry.has_value() || entry->point != mount_point) return;
+  std::ofstream file(absl::StrCat("/sys/class/bdi/", entry->device, "/read_ahead_kb"));
   if (file) file << bytes / 1024 << std::flush;
 }
 

@@ -18,14 +18,15 @@ namespace dafs::fuse {
 
 struct MountResult {
   Outcome outcome;
-  UniqueFd fd;              // /dev/fuse, O_NONBLOCK, on success
-  std::string mount_point;  // absolute, without symbolic links
+  UniqueFd fd;  // /dev/fuse, O_NONBLOCK, on success
+  std::string mount_point;
 };
 
 // Before anything else is tried: is there a directory to mount on, and may we?
 Outcome CheckMountPoint(const Options& options);
 
-// Mounts `options.source.text` on `options.mount_point`. The kernel's INIT waits in the fd then.
+// Mounts `options.source.text` on `options.mount_point`, which main has resolved. The kernel's INIT
+// waits in the fd then.
 MountResult MountFuse(const Options& options);
 
 // `-o remount`: new flags for the mount that is there.
