@@ -1,16 +1,21 @@
 #include "server/daemon.h"
 
 #include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "wire/log.h"
 
 namespace dafs::server {
 namespace {
@@ -61,6 +66,29 @@ void Daemon::Ready() {
   const char byte = 1;
   [[maybe_unused]] ssize_t written = write(pipe_fd_, &byte, 1);
   close(std::exchange(pipe_fd_, -1));
+}
+
+void NotifyServiceManager() {
+  const char* name = std::getenv("NOTIFY_SOCKET");
+  if (name == nullptr) return;
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  const size_t length = std::strlen(name);
+  if ((name[0] != '/' && name[0] != '@') || length >= sizeof(address.sun_path)) {
+    LogWarning(absl::StrCat("NOTIFY_SOCKET=", name, ": not the name of a socket; it is ignored"));
+    return;
+  }
+  std::memcpy(address.sun_path, name, length);
+  if (name[0] == '@') address.sun_path[0] = '\0';  // an abstract name, which has no end mark
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
+  constexpr std::string_view kReady = "READY=1";
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0 || sendto(fd, kReady.data(), kReady.size(), MSG_NOSIGNAL,
+                       reinterpret_cast<const sockaddr*>(&address), size) < 0) {
+    LogWarning(absl::StrCat("NOTIFY_SOCKET=", name, ": ", std::strerror(errno),
+                            "; the service manager does not learn that dafsd serves"));
+  }
+  if (fd >= 0) close(fd);
 }
 
 absl::Status PidFile::Write(const std::string& path, std::unique_ptr<PidFile>* file) {

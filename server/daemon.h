@@ -1,5 +1,6 @@
 // Becoming a daemon: the parent waits until its child serves, and says with its exit status whether
-// it does. Spec: daemon(7), "SysV daemons"; systemd: Type=forking, or --foreground with Type=exec.
+// it does; or the service manager learns it. Spec: daemon(7); systemd: Type=forking, or
+// --foreground with Type=notify.
 #pragma once
 
 #include <memory>
@@ -27,6 +28,11 @@ class Daemon {
  private:
   int pipe_fd_;
 };
+
+// Reports to the service manager that the server serves: READY=1 to the datagram socket that
+// NOTIFY_SOCKET names, as sd_notify(3) describes. Does nothing without that variable. A message
+// that cannot be sent is logged; the manager then waits for its own time limit.
+void NotifyServiceManager();
 
 // A file with our process id, removed when destroyed.
 class PidFile {

@@ -53,6 +53,7 @@ int Serve(Config& config, std::optional<Daemon>& daemon, const sigset_t& stop) {
         absl::StrCat("serving ", config.server.exports.size(), " exports on ",
                      at.transport == Transport::kTcp ? "tcp:" : "rdma:", at.address.ToString()));
   }
+  NotifyServiceManager();
   int signal_number = 0;
   sigwait(&stop, &signal_number);
   LogNotice(absl::StrCat("stopping: signal ", signal_number));

@@ -1,16 +1,22 @@
 // The program itself: exit status, daemon, pid file, one server per state directory, clean stop.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "tests/server/dafsd_process.h"
 #include "wire/dat/loop.h"
 
 namespace dafs::server {
@@ -69,6 +75,33 @@ TEST_F(DafsdTest, BecomesADaemonThatServesAndStopsCleanly) {
   while (Pid() != 0 && dat::Loop::Now() < deadline) sched_yield();
   EXPECT_EQ(Pid(), 0);  // the pid file is gone, the last thing to go
   EXPECT_EQ(Run(Options()), 0) << said_;
+}
+
+TEST_F(DafsdTest, ReportsToTheServiceManagerThatItServes) {
+  for (const bool abstract : {false, true}) {
+    const std::string name = base_ + (abstract ? "/abstract" : "/notify");
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    ASSERT_LT(name.size() + 1, sizeof(address.sun_path));
+    std::memcpy(address.sun_path + (abstract ? 1 : 0), name.c_str(), name.size());
+    const size_t size = offsetof(sockaddr_un, sun_path) + name.size() + (abstract ? 1 : 0);
+    const int manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(bind(manager, reinterpret_cast<sockaddr*>(&address), static_cast<socklen_t>(size)),
+              0);
+    setenv("NOTIFY_SOCKET", ((abstract ? "@" : "") + name).c_str(), 1);
+    char message[64] = "";
+    {
+      DafsdProcess dafsd(DAFSD, {"--export", "/a=" + base_ + "/a", "--listen", "tcp:127.0.0.1:0",
+                                 "--state-dir", base_ + "/state"});
+      unsetenv("NOTIFY_SOCKET");
+      ASSERT_NE(dafsd.port(), 0) << dafsd.log();
+      pollfd wait = {.fd = manager, .events = POLLIN, .revents = 0};
+      EXPECT_EQ(poll(&wait, 1, 60'000), 1);
+      EXPECT_GT(recv(manager, message, sizeof(message) - 1, 0), 0);
+    }
+    EXPECT_STREQ(message, "READY=1");
+    close(manager);
+  }
 }
 
 TEST_F(DafsdTest, SaysInOneLineWhyItDoesNotStart) {
