@@ -73,6 +73,7 @@ Outcome Daemon::Start(bool foreground, Daemon* daemon) {
 }
 
 bool Daemon::Report(const Outcome& outcome) {
+  reported_ = true;
   if (!pipe_.valid()) {
     PrintReason(outcome);
     return true;

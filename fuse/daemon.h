@@ -22,11 +22,19 @@ class Daemon {
   // access to the mount point until it is mounted, except from that process group. All work on the
   // mount point (stat, mount, umount) therefore comes before Report.
   //
-  // False: the parent was killed; the caller should undo the mount.
+  // False: the parent was killed; the caller should undo the mount. Only the first report counts.
   bool Report(const Outcome& outcome);
+
+  // Whether Report was called. What comes later is for the log.
+  bool reported() const { return reported_; }
+
+  // Readable with an error (POLLERR) once the parent was killed; -1: there is no parent to wait
+  // for.
+  int parent_gone_fd() const { return pipe_.get(); }
 
  private:
   UniqueFd pipe_;  // not valid in the foreground
+  bool reported_ = false;
 };
 
 // Prints "mount.dafs: reason" to standard error, if there is a reason.

@@ -14,10 +14,12 @@ enum class ExitCode : int {
   kMountFailure = 32,
 };
 
-// How the start of a mount ended. `reason` is empty with kOk.
+// How the start of a mount ended. `reason` is empty with kOk, except where a mount goes on in the
+// background.
 struct Outcome {
   ExitCode code = ExitCode::kOk;
   std::string reason;
+  bool may_pass = false;  // the server was not reached: a later attempt may succeed
   bool ok() const { return code == ExitCode::kOk; }
 };
 

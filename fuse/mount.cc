@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -25,6 +26,7 @@
 #include "fuse/kernel_ring.h"
 #include "fuse/memory_pressure.h"
 #include "fuse/mount_error.h"
+#include "fuse/mount_retry.h"
 #include "fuse/mount_state.h"
 #include "fuse/mount_syscall.h"
 #include "fuse/uring_protocol.h"
@@ -50,6 +52,27 @@ constexpr uint32_t kRingEntries = 64;
 constexpr uint32_t kLeastPayload = 128u << 10;
 
 Outcome Fail(ExitCode code, std::string reason) { return {code, std::move(reason)}; }
+
+UniqueFd WatchSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, number);
+  // Blocked before any thread starts, so that all of them inherit it.
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  return UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+// Waits for `most`. False: a signal came, or the parent that waits for the mount was killed.
+bool GoesOn(int signals, const Daemon& daemon, absl::Duration most) {
+  pollfd waits[] = {{.fd = signals, .events = POLLIN, .revents = 0},
+                    {.fd = daemon.parent_gone_fd(), .events = 0, .revents = 0}};
+  const auto milliseconds = static_cast<int>(absl::ToInt64Milliseconds(most));
+  const int ready = poll(waits, 2, milliseconds);
+  return ready == 0 || (ready < 0 && errno == EINTR);
+}
+
+Outcome Interrupted() { return Fail(ExitCode::kInterrupted, "interrupted"); }
 
 // Whether proto=auto has a reason to try RDMA at all.
 bool HasRdmaDevice() {
@@ -84,7 +107,11 @@ wire::ByteOrder ByteOrderOf(const Options& o) {
 
 class Mount {
  public:
-  explicit Mount(const Options& options) : state_(options) { state_.selinux = KernelHasSelinux(); }
+  // `signals`: readable when a signal asks for the end.
+  Mount(const Options& options, int signals, const Daemon& daemon)
+      : state_(options), signals_(signals), daemon_(daemon) {
+    state_.selinux = KernelHasSelinux();
+  }
   ~Mount();
   Mount(const Mount&) = delete;
   Mount& operator=(const Mount&) = delete;
@@ -96,14 +123,13 @@ class Mount {
   void Detach() { DetachMount(mount_point_); }
 
  private:
-  Outcome WatchSignals();
+  Outcome WatchEnd();
   Outcome MakeClient();
   Outcome StartWorkers();
   Outcome FindRoot();
   void MakeRings();
   Outcome StartRings();
   Outcome Attach();
-  bool SignalCame() const;
   // "io_uring", or "/dev/fuse" and why.
   std::string RequestsBy() const {
     return no_io_uring_.empty() ? "io_uring" : "/dev/fuse (" + no_io_uring_ + ")";
@@ -112,7 +138,8 @@ class Mount {
 
   MountState state_;
   std::string mount_point_;
-  UniqueFd signals_;
+  const int signals_;
+  const Daemon& daemon_;
   UniqueFd ended_;  // counts the workers that have ended
   ClientId client_id_;
   std::unique_ptr<dat::Provider> rdma_;
@@ -134,22 +161,10 @@ Mount::~Mount() {
   workers_.clear();
 }
 
-Outcome Mount::WatchSignals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, number);
-  // Blocked before any thread starts, so that all of them inherit it.
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  signal(SIGPIPE, SIG_IGN);
-  signals_ = UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+Outcome Mount::WatchEnd() {
   ended_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (signals_.valid() && ended_.valid()) return {};
+  if (ended_.valid()) return {};
   return Fail(ExitCode::kSystem, std::string("eventfd: ") + std::strerror(errno));
-}
-
-bool Mount::SignalCame() const {
-  pollfd wait = {.fd = signals_.get(), .events = POLLIN, .revents = 0};
-  return poll(&wait, 1, 0) > 0;
 }
 
 Outcome Mount::MakeClient() {
@@ -225,10 +240,14 @@ Outcome Mount::FindRoot() {
     answer->done.Notify();
   });
   while (!answer->done.WaitForNotificationWithTimeout(absl::Milliseconds(100))) {
-    if (SignalCame()) return Fail(ExitCode::kInterrupted, "interrupted");
+    if (!GoesOn(signals_, daemon_, absl::ZeroDuration())) return Interrupted();
   }
   const Worker::Root& root = answer->root;
-  if (!root.connected.ok()) return ConnectError(state_.options, root.connected);
+  if (!root.connected.ok()) {
+    Outcome outcome = ConnectError(state_.options, root.connected);
+    if (state_.options.proto == Proto::kRdma && !HasRdmaDevice()) outcome.may_pass = false;
+    return outcome;
+  }
   session_ = root.session;
   if (!root.node.ok()) return ExportError(state_.options, root.node.status());
   if (root.node->attributes.object_type != wire::ObjectType::kDir) {
@@ -312,7 +331,7 @@ Outcome Mount::Attach() {
 
 Outcome Mount::Begin() {
   Outcome outcome = CheckMountPoint(state_.options);
-  if (outcome.ok()) outcome = WatchSignals();
+  if (outcome.ok()) outcome = WatchEnd();
   if (outcome.ok()) outcome = MakeClient();
   if (outcome.ok()) outcome = StartWorkers();
   if (outcome.ok()) outcome = FindRoot();
@@ -351,7 +370,7 @@ void Mount::SayMounted() const {
 ExitCode Mount::Serve() {
   if (state_.options.fake) return ExitCode::kOk;
   SayMounted();
-  pollfd waits[] = {{.fd = signals_.get(), .events = POLLIN, .revents = 0},
+  pollfd waits[] = {{.fd = signals_, .events = POLLIN, .revents = 0},
                     {.fd = ended_.get(), .events = POLLIN, .revents = 0}};
   while (poll(waits, 2, -1) < 0 && errno == EINTR) {
   }
@@ -364,28 +383,66 @@ ExitCode Mount::Serve() {
 
 }  // namespace
 
+namespace {
+
+ExitCode Failed(const Outcome& outcome, Daemon& daemon) {
+  if (daemon.reported()) {
+    LogError(outcome.reason);
+  } else {
+    daemon.Report(outcome);
+  }
+  return outcome.code;
+}
+
+// With `bg` the parent returns now; otherwise it waits, and its user reads this meanwhile.
+void SayRetrying(const std::string& text, const Options& options, Daemon& daemon) {
+  if (!options.background || options.foreground) {
+    PrintReason({ExitCode::kOk, text});
+    return;
+  }
+  daemon.Report({ExitCode::kOk, text});
+  LogToSyslog("mount.dafs", LeastSeverity(options));
+  LogWarning(text);
+}
+
+}  // namespace
+
 Severity LeastSeverity(const Options& options) {
   return options.verbose ? Severity::kDebug : Severity::kNotice;
 }
 
 ExitCode RunMount(const Options& options, Daemon& daemon) {
   PrepareForMemoryPressure();
-  Outcome outcome;
-  ExitCode code;
-  {
-    Mount mount(options);
-    outcome = mount.Begin();
-    if (!outcome.ok()) {
-      daemon.Report(outcome);
-      return outcome.code;
-    }
-    // A parent that was killed while it waited does not want the mount.
-    if (!daemon.Report(outcome)) mount.Detach();
-    if (!options.foreground) LogToSyslog("mount.dafs", LeastSeverity(options));
-    code = mount.Serve();
+  const UniqueFd signals = WatchSignals();
+  if (!signals.valid()) {
+    const Outcome failed =
+        Fail(ExitCode::kSystem, std::string("signalfd: ") + std::strerror(errno));
+    daemon.Report(failed);
+    return failed.code;
   }
-  alarm(0);
-  return code;
+  MountRetry retry(options, absl::Now());
+  std::optional<absl::Duration> pause;
+  for (int attempts = 1;; ++attempts) {
+    Outcome outcome;
+    ExitCode code = ExitCode::kOk;
+    {
+      Mount mount(options, signals.get(), daemon);
+      outcome = mount.Begin();
+      if (outcome.ok()) {
+        // A parent that was killed while it waited does not want the mount.
+        if (!daemon.Report(outcome)) mount.Detach();
+        if (!options.foreground) LogToSyslog("mount.dafs", LeastSeverity(options));
+        code = mount.Serve();
+      } else {
+        pause = retry.NextPause(outcome, absl::Now());
+        if (!pause.has_value()) return Failed(retry.Last(outcome, attempts), daemon);
+      }
+    }
+    alarm(0);
+    if (outcome.ok()) return code;
+    if (attempts == 1) SayRetrying(retry.Announce(outcome), options, daemon);
+    if (!GoesOn(signals.get(), daemon, *pause)) return Failed(Interrupted(), daemon);
+  }
 }
 
 }  // namespace dafs::fuse

@@ -21,8 +21,9 @@ Outcome HostError(const Options& options, const absl::Status& status) {
   if (status.code() == absl::StatusCode::kNotFound) {
     return {ExitCode::kMountFailure, options.source.host + ": host unknown"};
   }
-  return {ExitCode::kMountFailure,
-          options.source.host + ": cannot be looked up: " + Message(status)};
+  return {.code = ExitCode::kMountFailure,
+          .reason = options.source.host + ": cannot be looked up: " + Message(status),
+          .may_pass = absl::IsUnavailable(status)};
 }
 
 Outcome ConnectError(const Options& options, const absl::Status& status) {
@@ -33,12 +34,15 @@ Outcome ConnectError(const Options& options, const absl::Status& status) {
       return {ExitCode::kUsage, server + ": not permitted: " + Message(status)};
     case absl::StatusCode::kUnavailable: {
       bool refused = Message(status).find("refused") != std::string::npos;
-      return {ExitCode::kMountFailure,
-              refused ? server + ": connection refused (no DAFS server listens there)"
-                      : server + ": no connection: " + Message(status)};
+      return {.code = ExitCode::kMountFailure,
+              .reason = refused ? server + ": connection refused (no DAFS server listens there)"
+                                : server + ": no connection: " + Message(status),
+              .may_pass = true};
     }
     case absl::StatusCode::kDeadlineExceeded:
-      return {ExitCode::kMountFailure, server + ": does not answer: " + Message(status)};
+      return {.code = ExitCode::kMountFailure,
+              .reason = server + ": does not answer: " + Message(status),
+              .may_pass = true};
     default:
       return {ExitCode::kMountFailure, server + ": no session: " + Message(status)};
   }

@@ -11,6 +11,7 @@
 
 namespace dafs::fuse {
 
+// Outcome::may_pass is set where the server was not reached.
 // From dat::ResolveHost.
 Outcome HostError(const Options& options, const absl::Status& status);
 // From Files::Connect.

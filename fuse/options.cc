@@ -146,6 +146,8 @@ absl::StatusOr<bool> ApplyValue(std::string_view name, std::string_view value, O
     absl::StatusOr<dat::CpuLatencyWish> wish = dat::ParseCpuLatency(value);
     if (!wish.ok()) return Bad(Cat({"cpu_latency=", value}), std::string(wish.status().message()));
     o.cpu_latency = *wish;
+  } else if (name == "retry") {
+    ASSIGN_OR_RETURN(o.retry, Number(name, value, 0, 1'000'000));
   } else if (name == "rdmadev") {
     if (value.empty()) return Bad("rdmadev=", "the name of a device is wanted");
     o.rdma_device = std::string(value);
@@ -180,6 +182,8 @@ bool ApplyWord(std::string_view word, Options& o) {
     o.rdma_read_channel = word == "rdma_read_channel";
   } else if (word == "lock" || word == "nolock") {
     o.local_lock = word == "lock" ? LocalLock::kNone : LocalLock::kAll;
+  } else if (word == "bg" || word == "fg") {
+    o.background = word == "bg";
   } else if (word == "remount") {
     o.remount = true;
   } else {

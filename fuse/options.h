@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -68,6 +69,8 @@ struct Options {
   bool help = false;        // -h, --help
   bool version = false;     // -V, --version
   bool remount = false;     // only the flags of mount(2) change
+  bool background = false;  // bg: return after the first attempt that failed, and go on trying
+  std::optional<uint32_t> retry;  // minutes; RetryFor has the default
 
   unsigned long mount_flags = 0;  // MS_RDONLY, MS_NOSUID, ...: for mount(2)
   std::string security_context;   // "context=...": handed to mount(2) as it is
@@ -117,6 +120,12 @@ inline bool PosixAtServer(const Options& o) {
 // cached none of the time are to be true at all times (nfs(5): noac).
 inline bool WritesBehind(const Options& o) {
   return o.write_behind && o.cache.reg_max > absl::ZeroDuration();
+}
+
+// How long a mount is tried again whose server does not answer: nfs(5) retry.
+inline absl::Duration RetryFor(const Options& o) {
+  constexpr uint32_t kForeground = 2, kBackground = 10000;
+  return absl::Minutes(o.retry.value_or(o.background ? kBackground : kForeground));
 }
 
 // `arguments` without the program's name. With help or version set, the rest is not checked.

@@ -107,6 +107,9 @@ Options:
   rsize=N, wsize=N     largest read and write in bytes, 4096..1048576 (default 1048576)
   hard | soft          wait for the server for ever (default), or fail with ETIMEDOUT after timeo
   timeo=N              time limit of soft, in tenths of a second (default 600)
+  retry=N              minutes to try again while the server does not answer (default 2; with bg 10000)
+  fg | bg              try again in the foreground (default), or return after the first attempt and go on
+                       in the background
   actimeo=N            sets the four attribute cache times, in seconds
   acregmin=N, acregmax=N   of files (default 3, 60)
   acdirmin=N, acdirmax=N   of directories (default 30, 60)

@@ -283,6 +283,16 @@ TEST(ParseOptions, RemountTakesAnySource) {
   EXPECT_EQ(o->mount_flags, static_cast<unsigned long>(MS_RDONLY));
 }
 
+TEST(ParseOptions, RetryIsTwoMinutesInTheForegroundAndAWeekInTheBackground) {
+  EXPECT_EQ(RetryFor(*ParseList("rw")), absl::Minutes(2));
+  EXPECT_EQ(RetryFor(*ParseList("bg")), absl::Minutes(10000));
+  EXPECT_EQ(RetryFor(*ParseList("bg,fg")), absl::Minutes(2));
+  EXPECT_EQ(RetryFor(*ParseList("bg,retry=0")), absl::ZeroDuration());
+  EXPECT_EQ(RetryFor(*ParseList("retry=7")), absl::Minutes(7));
+  EXPECT_FALSE(ParseList("retry=-1").ok());
+  EXPECT_FALSE(ParseList("retry=soon").ok());
+}
+
 TEST(ParseOptions, WriteBehindIsOffByItsOptionAndWithoutCaches) {
   EXPECT_TRUE(WritesBehind(*ParseList("write_behind")));
   EXPECT_FALSE(WritesBehind(*ParseList("nowrite_behind")));
@@ -297,15 +307,41 @@ TEST(ParseOptions, TheLastOfAclAndNoaclCounts) {
 
 TEST(HelpText, NamesEveryOption) {
   std::string help(HelpText());
-  for (const char* option : {"ro",        "rw",           "proto=",       "rdmadev=",
-                             "port=",     "nconnect=",    "rsize=",       "wsize=",
-                             "hard",      "soft",         "timeo=",       "actimeo=",
-                             "acregmin=", "acregmax=",    "acdirmin=",    "acdirmax=",
-                             "noac",      "lookupcache=", "allow_other",  "default_permissions",
-                             "checksum",  "msgsize=",     "buffers=",     "remount",
-                             "_netdev",   "byteorder=",   "spin=",        "rdma_read_channel",
-                             "io_uring=", "windows=",     "write_behind", "cpu_latency=",
-                             "noacl"}) {
+  for (const char* option : {"ro",
+                             "rw",
+                             "proto=",
+                             "rdmadev=",
+                             "port=",
+                             "nconnect=",
+                             "rsize=",
+                             "wsize=",
+                             "hard",
+                             "soft",
+                             "timeo=",
+                             "actimeo=",
+                             "acregmin=",
+                             "acregmax=",
+                             "acdirmin=",
+                             "acdirmax=",
+                             "noac",
+                             "lookupcache=",
+                             "allow_other",
+                             "default_permissions",
+                             "checksum",
+                             "msgsize=",
+                             "buffers=",
+                             "remount",
+                             "_netdev",
+                             "byteorder=",
+                             "spin=",
+                             "rdma_read_channel",
+                             "io_uring=",
+                             "windows=",
+                             "write_behind",
+                             "cpu_latency=",
+                             "noacl",
+                             "retry=",
+                             "bg"}) {
     EXPECT_THAT(help, HasSubstr(option));
   }
 }

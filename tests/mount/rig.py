@@ -211,7 +211,9 @@ class Rig:
 
     def mount_command(self, source, point, options="", program=None):
         words = [str(program or self.bin / "mount.dafs"), source, str(point)]
-        joined = ",".join(word for word in (self.options, options) if word)
+        # A server that does not answer is what a scenario waits for itself, or is about.
+        retry = "" if "retry=" in options or "remount" in options else "retry=0"
+        joined = ",".join(word for word in (self.options, retry, options) if word)
         return words + (["-o", joined] if joined else [])
 
     def mount(self, server, options="", export="/data", point=None, daemon=False):

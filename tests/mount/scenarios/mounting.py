@@ -130,7 +130,7 @@ def fstab(rig):
     extra = f",{rig.options}" if rig.options else ""
     table.write_text(f"{source} {rig.mnt} dafs rw,_netdev,nofail,x-systemd.automount{extra} 0 0\n"
                      f"{source} {second} dafs ro,_netdev,noauto,user,comment=second{extra} 0 0\n"
-                     f"127.0.0.1:{free_port()}:/data {absent} dafs defaults,nofail,_netdev 0 0\n")
+                     f"127.0.0.1:{free_port()}:/data {absent} dafs defaults,nofail,_netdev,retry=0 0 0\n")
     with Helper(rig):
         rig.run(["mount", "-T", table, rig.mnt], cwd="/")
         equal((rig.mnt / "hello").read_text(), "from fstab", "a file of the first mount")
