@@ -251,7 +251,7 @@ Outcome Mount::FindRoot() {
   session_ = root.session;
   if (!root.node.ok()) return ExportError(state_.options, root.node.status());
   if (root.node->attributes.object_type != wire::ObjectType::kDir) {
-    return Fail(ExitCode::kMountFailure, state_.options.source.text + ": not a directory");
+    return RootTypeError(state_.options, root.node->attributes.object_type);
   }
   state_.inodes.SetRoot(root.node->handle, root.node->attributes);
   return {};

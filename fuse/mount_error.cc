@@ -15,6 +15,12 @@ std::string ServerText(const Options& o) {
   return (v6 ? "[" + o.source.host + "]" : o.source.host) + ":" + std::to_string(o.port);
 }
 
+// A link's target is a path of the server's machine, which need not lie in the export.
+Outcome SymlinkError(const Options& options) {
+  return {ExitCode::kMountFailure,
+          options.source.text + ": leads over a symbolic link; name the directory itself"};
+}
+
 }  // namespace
 
 Outcome HostError(const Options& options, const absl::Status& status) {
@@ -53,8 +59,11 @@ Outcome ExportError(const Options& options, const absl::Status& status) {
   if (wire::HasDafsStatus(status)) {
     switch (wire::DafsFromStatus(status)) {
       case wire::DafsStatus::kNoEnt:
+        return {ExitCode::kMountFailure, source + ": no such export, or no such directory in it"};
       case wire::DafsStatus::kNotDir:
-        return {ExitCode::kMountFailure, source + ": no such export"};
+        return {ExitCode::kMountFailure, source + ": not a directory"};
+      case wire::DafsStatus::kSymlink:
+        return SymlinkError(options);
       case wire::DafsStatus::kAcces:
       case wire::DafsStatus::kPerm:
       case wire::DafsStatus::kWrongSec:
@@ -64,6 +73,11 @@ Outcome ExportError(const Options& options, const absl::Status& status) {
     }
   }
   return {ExitCode::kMountFailure, source + ": " + Message(status)};
+}
+
+Outcome RootTypeError(const Options& options, wire::ObjectType type) {
+  if (type == wire::ObjectType::kLnk) return SymlinkError(options);
+  return {ExitCode::kMountFailure, options.source.text + ": not a directory"};
 }
 
 std::vector<std::string> ExportPath(const Source& source) {

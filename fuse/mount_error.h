@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "fuse/exit_code.h"
 #include "fuse/options.h"
+#include "wire/types.h"
 
 namespace dafs::fuse {
 
@@ -18,6 +19,8 @@ Outcome HostError(const Options& options, const absl::Status& status);
 Outcome ConnectError(const Options& options, const absl::Status& status);
 // From Files::Mount.
 Outcome ExportError(const Options& options, const absl::Status& status);
+// Files::Mount found something else than a directory.
+Outcome RootTypeError(const Options& options, wire::ObjectType type);
 
 // The components of an export path; none for "/".
 std::vector<std::string> ExportPath(const Source& source);

@@ -358,6 +358,14 @@ absl::StatusOr<Source> ParseSource(std::string_view text) {
   }
   while (rest.size() > 1 && rest.ends_with("/")) rest.remove_suffix(1);
   source.export_path = std::string(rest);
+  for (std::string_view path = rest; !path.empty();) {
+    path.remove_prefix(1);
+    const std::string_view name = path.substr(0, path.find('/'));
+    if (name == "." || name == "..") {
+      return bad("no '.' or '..': a mount begins at its directory and has nothing above");
+    }
+    path.remove_prefix(name.size());
+  }
   return source;
 }
 

@@ -40,6 +40,7 @@ TEST(ParseSource, TakesNamesAndAddressesWithAndWithoutPort) {
       {"server:/with:colon", "server", 0, "/with:colon"},
       {"server:1:/with:/colon", "server", 1, "/with:/colon"},
       {"server:/with space", "server", 0, "/with space"},
+      {"server:/a/..b/.c/d.", "server", 0, "/a/..b/.c/d."},
   };
   for (const SourceCase& c : cases) {
     absl::StatusOr<Source> source = ParseSource(c.text);
@@ -54,7 +55,8 @@ TEST(ParseSource, TakesNamesAndAddressesWithAndWithoutPort) {
 TEST(ParseSource, RefusesWhatNamesNoExport) {
   for (const char* text :
        {"", "server", "/data", "server:", "server:data", ":/data", "[::1]/e", "[::1:/e", "[]:/e",
-        "::1:/e", "server:0:/e", "server:65536:/e", "server:x:/e", "server:-1:/e", "a/b:/c"}) {
+        "::1:/e", "server:0:/e", "server:65536:/e", "server:x:/e", "server:-1:/e", "a/b:/c",
+        "server:/a/../b", "server:/..", "server:/a/./b", "server:/a/.."}) {
     absl::StatusOr<Source> source = ParseSource(text);
     EXPECT_EQ(source.status().code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(std::string(source.status().message()), HasSubstr("bad source")) << text;

@@ -241,6 +241,40 @@ def ipv6(rig):
     check(server.process.poll() is None, "the server is gone")
 
 
+@scenario(timeout=120, where="server")
+def subdirectories(rig):
+    """A directory below an export is mounted by its path, comes back after a restart, and nothing above is reached."""
+    inner = rig.export / "sub" / "a b"
+    inner.mkdir(parents=True)
+    (inner / "hello").write_text("below")
+    (rig.export / "link").symlink_to("sub")
+    (rig.export / "file").write_text("")
+    closed = rig.export / "closed" / "inside"
+    closed.mkdir(parents=True)
+    closed.parent.chmod(0o700)
+    server = rig.serve([f"/data={rig.export},rw,no_root_squash", f"/squashed={rig.export},rw"])
+    rig.expect("lost", "no session for", "trying on", "retrying")
+    point = rig.mount(server, export="/data/sub/a b")
+    equal((point / "hello").read_text(), "below", "a file of the directory")
+    equal(entry(point)[0].endswith("/data/sub/a\\040b"), True, f"source in /proc/mounts ({entry(point)[0]})")
+    (point / "new").write_text("made")
+    equal((inner / "new").read_text(), "made", "a file that was made through the mount")
+    equal(os.stat(point / "..").st_dev, os.stat(point.parent).st_dev, "device of the directory above")
+    server.stop()
+    server.start()
+    equal((point / "hello").read_text(), "below", "a file after a restart of the server")
+    equal(sorted(os.listdir(point)), ["hello", "new"], "the root after a restart of the server")
+    rig.umount()
+    here = f"{rig.address}:{server.port}"
+    for path, wanted, word in (("/data/absent", 32, "no such directory"), ("/data/file", 32, "not a directory"),
+                               ("/data/file/x", 32, "not a directory"), ("/data/link", 32, "symbolic link"),
+                               ("/data/link/a b", 32, "symbolic link"), ("/data/../data", 1, "'..'"),
+                               ("/data/sub/..", 1, "'..'"), ("/squashed/closed/inside", 1, "not permitted")):
+        status, line = refused(rig, f"{here}:{path}")
+        equal(status, wanted, f"exit status for {path} ({line})")
+        check(word in line, f"the message for {path} does not say {word!r}: {line}")
+
+
 @scenario(timeout=60, where="server")
 def exports(rig):
     """Several exports under one tree, one of them read-only, one with another file system mounted inside."""
