@@ -44,6 +44,7 @@ class LeaseKeeper::Impl {
   void Start(const LeaseKeeperOptions& options) {
     requests_by_ = options.requests_by;
     cpu_latency_ = options.cpu_latency;
+    options_ = options.options;
     const std::string& mount_point = client_.options().mount_point;
     if (!options.socket_directory.empty()) {
       auto socket = StatusSocket::Create(SocketPath(options.socket_directory, mount_point),
@@ -126,11 +127,12 @@ class LeaseKeeper::Impl {
   }
 
   std::string Answer(std::string_view what) {
+    if (what == "options") return options_ + "\n";
     MountReport report = Collect();
     if (what == "status") return StatusText(report);
     if (what == "stats") return StatsText(report);
     if (what == "json") return ReportJson(report);
-    return "unknown question; known are status, stats, json\n";
+    return "unknown question; known are status, stats, json, options\n";
   }
 
   MountReport Collect() {
@@ -169,6 +171,7 @@ class LeaseKeeper::Impl {
   Client& client_;
   std::string requests_by_;
   std::string cpu_latency_;
+  std::string options_;
   std::unique_ptr<dat::Loop> loop_;
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<StatusSocket> socket_;

@@ -18,6 +18,7 @@ struct LeaseKeeperOptions {
   std::string socket_directory = "/run/dafs";
   std::string requests_by;  // told to dafsctl: how the kernel's requests come
   std::string cpu_latency;  // and how fast idle CPUs wake
+  std::string options;      // for -o remount: how it was mounted, separated by commas
 };
 
 class LeaseKeeper {

@@ -1,5 +1,5 @@
 // The Unix socket through which dafsctl asks a mount about itself: one line of a question
-// ("status", "stats" or "json"), the answer as text, end of file.
+// ("status", "stats", "json" or "options"), the answer as text, end of file.
 // A Pollable of the lease keeper's loop; a question is answered within its Poll, which may take as
 // long as the answerer does and a fifth of a second for a peer that is slow.
 #pragma once

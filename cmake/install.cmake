@@ -1,5 +1,6 @@
 # Where a distribution would put things. mount(8) looks for its helpers in /sbin only, so with the
-# prefix /usr/local a link is made there; with /usr, /sbin is the same place (or a link to it).
+# prefix /usr/local links are made there; with /usr, /sbin is the same place (or a link to it). By the
+# type that the kernel shows, fuse.dafs, mount(8) looks for mount.fuse.dafs (`mount -o remount DIR`).
 foreach(program mount.dafs dafsd)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_SBINDIR})
@@ -10,12 +11,18 @@ if(TARGET dafsctl)
 endif()
 install(CODE "set(dafs_sbin \"${CMAKE_INSTALL_SBINDIR}\")")
 install(CODE [[
+  set(dafs_program "${CMAKE_INSTALL_PREFIX}/${dafs_sbin}/mount.dafs")
   if(CMAKE_INSTALL_PREFIX STREQUAL "/usr/local")
     file(MAKE_DIRECTORY "$ENV{DESTDIR}/sbin")
-    message(STATUS "Linking: $ENV{DESTDIR}/sbin/mount.dafs -> ${CMAKE_INSTALL_PREFIX}/${dafs_sbin}/mount.dafs")
-    file(CREATE_LINK "${CMAKE_INSTALL_PREFIX}/${dafs_sbin}/mount.dafs" "$ENV{DESTDIR}/sbin/mount.dafs" SYMBOLIC)
-  elseif(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
-    message(STATUS "mount -t dafs needs a link: /sbin/mount.dafs -> ${CMAKE_INSTALL_PREFIX}/${dafs_sbin}/mount.dafs")
+    foreach(name mount.dafs mount.fuse.dafs)
+      message(STATUS "Linking: $ENV{DESTDIR}/sbin/${name} -> ${dafs_program}")
+      file(CREATE_LINK "${dafs_program}" "$ENV{DESTDIR}/sbin/${name}" SYMBOLIC)
+    endforeach()
+  elseif(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+    message(STATUS "Linking: $ENV{DESTDIR}/usr/${dafs_sbin}/mount.fuse.dafs -> mount.dafs")
+    file(CREATE_LINK mount.dafs "$ENV{DESTDIR}/usr/${dafs_sbin}/mount.fuse.dafs" SYMBOLIC)
+  else()
+    message(STATUS "mount -t dafs needs links: /sbin/mount.dafs, /sbin/mount.fuse.dafs -> ${dafs_program}")
   endif()
 ]])
 

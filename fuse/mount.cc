@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
 #include "client/client.h"
 #include "client/lease_keeper.h"
@@ -343,7 +344,8 @@ Outcome Mount::Begin() {
   absl::StatusOr<std::unique_ptr<client::LeaseKeeper>> keeper = client::LeaseKeeper::Start(
       *client_, {.socket_directory = geteuid() == 0 ? kRuntimeDirectory : "",
                  .requests_by = RequestsBy(),
-                 .cpu_latency = cpu_latency_});
+                 .cpu_latency = cpu_latency_,
+                 .options = absl::StrJoin(state_.options.list, ",")});
   if (!keeper.ok()) {
     DetachMount(mount_point_);
     return Fail(ExitCode::kSystem, std::string(keeper.status().message()));

@@ -11,6 +11,7 @@
 #include "fuse/mount.h"
 #include "fuse/mount_syscall.h"
 #include "fuse/options.h"
+#include "fuse/remount.h"
 #include "wire/log.h"
 
 namespace {
@@ -45,9 +46,9 @@ int main(int argc, char** argv) {
     std::puts("mount.dafs " DAFS_VERSION);
     return Code(ExitCode::kOk);
   }
-  if (options->remount) return Fail(dafs::fuse::Remount(*options));
   // Before the daemon changes its directory; in the process group that autofs exempts.
   options->mount_point = dafs::client::ResolveMountPoint(options->mount_point);
+  if (options->remount) return Fail(dafs::fuse::Remount(*options));
 
   // Standard error is for the one line that says why the mount failed.
   if (options->foreground || options->verbose) {

@@ -138,13 +138,10 @@ MountResult MountFuse(const Options& options) {
   return geteuid() == 0 ? MountAsRoot(options) : MountAsUser(options);
 }
 
-Outcome Remount(const Options& options) {
+Outcome ChangeFlags(const Options& options) {
   if (mount(nullptr, options.mount_point.c_str(), nullptr, options.mount_flags | MS_REMOUNT,
             nullptr) == 0) {
     return {};
-  }
-  if (errno == EINVAL) {
-    return Fail(ExitCode::kMountFailure, absl::StrCat(options.mount_point, ": not mounted"));
   }
   return MountError(options, errno);
 }

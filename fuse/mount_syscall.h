@@ -29,8 +29,8 @@ Outcome CheckMountPoint(const Options& options);
 // waits in the fd then.
 MountResult MountFuse(const Options& options);
 
-// `-o remount`: new flags for the mount that is there.
-Outcome Remount(const Options& options);
+// Gives the mount that is there the flags of `options`.
+Outcome ChangeFlags(const Options& options);
 
 // Detaches the mount; files still open on it keep it alive until they are closed.
 void DetachMount(const std::string& mount_point);

@@ -184,32 +184,43 @@ bool ApplyWord(std::string_view word, Options& o) {
     o.local_lock = word == "lock" ? LocalLock::kNone : LocalLock::kAll;
   } else if (word == "bg" || word == "fg") {
     o.background = word == "bg";
-  } else if (word == "remount") {
-    o.remount = true;
   } else {
     return false;
   }
   return true;
 }
 
-absl::Status ApplyOption(std::string_view option, bool sloppy, Options& o) {
-  if (option.empty()) return absl::OkStatus();
-  if (const FlagOption* flag = FindFlagOption(option)) {
-    o.mount_flags = (o.mount_flags & ~flag->clears) | flag->sets;
-    return absl::OkStatus();
-  }
-  if (ApplyWord(option, o) || IsForOthers(option)) return absl::OkStatus();
+bool ApplyFlag(std::string_view option, Options& o) {
+  const FlagOption* flag = FindFlagOption(option);
+  if (flag == nullptr) return false;
+  o.mount_flags = (o.mount_flags & ~flag->clears) | flag->sets;
+  return true;
+}
+
+// False: it is not known.
+absl::StatusOr<bool> ApplyKnown(std::string_view option, Options& o) {
+  if (ApplyFlag(option, o) || ApplyWord(option, o) || IsForOthers(option)) return true;
   if (IsSecurityContext(option)) {
     o.security_context += Cat({o.security_context.empty() ? "" : ",", option});
-    return absl::OkStatus();
+    return true;
   }
-  if (size_t equals = option.find('='); equals != option.npos) {
-    ASSIGN_OR_RETURN(bool known,
-                     ApplyValue(option.substr(0, equals), option.substr(equals + 1), o));
-    if (known) return absl::OkStatus();
+  const size_t equals = option.find('=');
+  if (equals == option.npos) return false;
+  return ApplyValue(option.substr(0, equals), option.substr(equals + 1), o);
+}
+
+absl::Status NotKnown(std::string_view option) { return Bad(option, "not known"); }
+
+std::vector<std::string> SplitLists(const std::vector<std::string>& lists) {
+  std::vector<std::string> options;
+  for (std::string_view rest : lists) {
+    while (!rest.empty()) {
+      std::string_view option = rest.substr(0, rest.find(','));
+      if (!option.empty()) options.emplace_back(option);
+      rest.remove_prefix(std::min(rest.size(), option.size() + 1));
+    }
   }
-  if (sloppy) return absl::OkStatus();
-  return Bad(option, "not known");
+  return options;
 }
 
 absl::Status CheckTogether(const Options& o) {
@@ -369,6 +380,11 @@ absl::StatusOr<Source> ParseSource(std::string_view text) {
   return source;
 }
 
+absl::Status ApplyOption(std::string_view option, Options& options) {
+  ASSIGN_OR_RETURN(bool known, ApplyKnown(option, options));
+  return known ? absl::OkStatus() : NotKnown(option);
+}
+
 absl::StatusOr<Options> ParseOptions(std::span<const std::string> arguments, const Caller& caller) {
   ASSIGN_OR_RETURN(CommandLine line, ReadWords(arguments, caller));
   Options& o = line.options;
@@ -383,13 +399,15 @@ absl::StatusOr<Options> ParseOptions(std::span<const std::string> arguments, con
   // For root, other users are the purpose; the kernel checks modes as a first gate.
   o.allow_other = o.default_permissions = caller.root;
   o.port = 0;
-  for (const std::string& list : line.option_lists) {
-    std::string_view rest = list;
-    while (!rest.empty()) {
-      std::string_view option = rest.substr(0, rest.find(','));
-      RETURN_IF_ERROR(ApplyOption(option, line.sloppy, o));
-      rest.remove_prefix(std::min(rest.size(), option.size() + 1));
+  o.list = SplitLists(line.option_lists);
+  o.remount = std::find(o.list.begin(), o.list.end(), "remount") != o.list.end();
+  for (const std::string& option : o.list) {
+    if (o.remount) {
+      ApplyFlag(option, o);
+      continue;
     }
+    ASSIGN_OR_RETURN(bool known, ApplyKnown(option, o));
+    if (!known && !line.sloppy) return NotKnown(option);
   }
   RETURN_IF_ERROR(CheckTogether(o));
   if (o.remount) return o;  // mount(8) may name the source in any way

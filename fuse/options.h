@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -23,6 +24,7 @@ struct Source {
   std::string host;         // name or numeric address, without brackets
   uint16_t port = 0;        // 0: none was given
   std::string export_path;  // begins with '/', no trailing one unless it is "/"
+  bool operator==(const Source&) const = default;
 };
 
 // kInvalidArgument says what is wrong with `text`.
@@ -41,6 +43,7 @@ struct CacheTimes {
   absl::Duration reg_max = absl::Seconds(60);
   absl::Duration dir_min = absl::Seconds(30);
   absl::Duration dir_max = absl::Seconds(60);
+  bool operator==(const CacheTimes&) const = default;
 };
 
 enum class LookupCache : uint8_t {
@@ -68,7 +71,7 @@ struct Options {
   bool verbose = false;     // -v
   bool help = false;        // -h, --help
   bool version = false;     // -V, --version
-  bool remount = false;     // only the flags of mount(2) change
+  bool remount = false;     // see fuse/remount.h
   bool background = false;  // bg: return after the first attempt that failed, and go on trying
   std::optional<uint32_t> retry;  // minutes; RetryFor has the default
 
@@ -101,6 +104,10 @@ struct Options {
   uint32_t msgsize = 0;       // bytes of the largest request and response; 0: the client's default
   uint32_t uncommitted = 64;  // MiB of written data that a lost server could make us write again
   uint32_t buffers = 0;       // MiB of data buffers for each worker; 0: the client's default
+
+  std::vector<std::string> list;  // what -o, -r and -w gave, option by option
+
+  bool operator==(const Options&) const = default;
 };
 
 struct Caller {
@@ -128,7 +135,11 @@ inline absl::Duration RetryFor(const Options& o) {
   return absl::Minutes(o.retry.value_or(o.background ? kBackground : kForeground));
 }
 
-// `arguments` without the program's name. With help or version set, the rest is not checked.
+// Applies one option of -o to `options`. kInvalidArgument: a one-line reason.
+absl::Status ApplyOption(std::string_view option, Options& options);
+
+// `arguments` without the program's name. With remount, options are only collected in `list`,
+// except the flags of mount(2). With help or version set, the rest is not checked.
 // kInvalidArgument: a one-line reason, without the program's name.
 absl::StatusOr<Options> ParseOptions(std::span<const std::string> arguments, const Caller& caller);
 

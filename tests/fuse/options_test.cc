@@ -278,11 +278,15 @@ TEST(ParseOptions, HelpAndVersionNeedNothingElse) {
   EXPECT_TRUE(Parse({"-V"})->version);
 }
 
-TEST(ParseOptions, RemountTakesAnySource) {
-  absl::StatusOr<Options> o = Parse({"none", "/mnt", "-o", "remount,ro"});
+TEST(ParseOptions, RemountTakesAnySourceAndWhatTheKernelShows) {
+  absl::StatusOr<Options> o =
+      Parse({"none", "/mnt", "-o", "remount,ro,user_id=0,max_read=1048576", "-o", "noac"});
   ASSERT_TRUE(o.ok()) << o.status();
   EXPECT_TRUE(o->remount);
   EXPECT_EQ(o->mount_flags, static_cast<unsigned long>(MS_RDONLY));
+  EXPECT_THAT(o->list,
+              testing::ElementsAre("remount", "ro", "user_id=0", "max_read=1048576", "noac"));
+  EXPECT_FALSE(ParseList("user_id=0").ok());
 }
 
 TEST(ParseOptions, RetryIsTwoMinutesInTheForegroundAndAWeekInTheBackground) {

@@ -24,6 +24,7 @@ struct CpuLatencyWish {
   // Nullopt: what this machine is decides, see CpuLatency::For.
   std::optional<bool> wanted;
   absl::Duration longest = absl::ZeroDuration();
+  bool operator==(const CpuLatencyWish&) const = default;
 };
 // "auto", "off", or whole microseconds, 0 to 10000. kInvalidArgument: `text` is neither.
 absl::StatusOr<CpuLatencyWish> ParseCpuLatency(std::string_view text);

@@ -1,4 +1,4 @@
-"""What dafsctl is asked: about mounts, by any path, and about servers."""
+"""What is asked of a mount that is there: dafsctl, and mount -o remount."""
 
 import errno
 import os
@@ -6,7 +6,8 @@ import signal
 import subprocess
 
 import processes
-from rig import check, equal, errno_of, scenario
+from rig import Skip, check, equal, errno_of, scenario
+from .mounting import Helper, entry
 
 
 def ask(rig, *words, user=None, cwd="/"):
@@ -78,3 +79,35 @@ def ping_silent(rig):
         equal(done.returncode, 1, f"exit status ({done.stdout})")
     finally:
         os.kill(server.process.pid, signal.SIGCONT)
+
+
+@scenario(timeout=120, where="server", loopback=True)
+def remount(rig):
+    """remount changes ro and nosuid, and refuses by its name each option that it would not change."""
+    if rig.options:
+        raise Skip("the options of this run would be among those that are compared")
+    server = rig.serve()
+    source = f"127.0.0.1:{server.port}:/data"
+    table = rig.local / "fstab"
+    table.write_text(f"{source} {rig.mnt} dafs _netdev,nofail,nconnect=2,retry=0 0 0\n")
+
+    def flags():
+        return set(entry(rig.mnt)[3].split(","))
+
+    with Helper(rig):
+        rig.run(["mount", "-T", table, rig.mnt], cwd="/")
+        # By directory alone; by the line of fstab; by everything.
+        for words in ([], ["-T", table], ["-t", "dafs", source]):
+            for options, shown in (("ro", {"ro"}), ("rw,nosuid", {"rw", "nosuid"}), ("rw,suid", {"rw"})):
+                rig.run(["mount", *words[:2], "-o", f"remount,{options}", *words[2:], rig.mnt], cwd="/")
+                check(shown <= flags() and ("nosuid" in shown) == ("nosuid" in flags()), f"{words} {options}: {flags()}")
+            for option in ("noac", "soft", "nconnect=4", "rsize=65536", "bogus"):
+                status, text = rig.run(["mount", *words[:2], "-o", f"remount,ro,{option}", *words[2:], rig.mnt], cwd="/",
+                                       status=None)
+                equal(status, 32, f"exit status of {words} remount,{option} ({text.strip()})")
+                check(f"cannot change {option}" in text, f"{words} remount,{option}: {text.strip()}")
+                check("rw" in flags(), f"{words} remount,{option} was refused and made the mount read-only")
+        rig.run(["umount", rig.mnt], cwd="/")
+        status, text = rig.run([rig.bin / "mount.dafs", source, rig.local, "-o", "remount,ro"], cwd="/", status=None)
+        equal(status, 32, f"exit status of a remount of no mount ({text.strip()})")
+        check("no DAFS mount" in text, f"remount of no mount: {text.strip()}")

@@ -29,7 +29,10 @@ def install(rig):
         unit = (top / "lib/systemd/system/dafsd.service").read_text()
         check(f"ExecStart={prefix}/sbin/dafsd " in unit, "the unit does not start the installed dafsd")
         if prefix == "/usr/local":
-            equal(os.readlink(stage / "sbin/mount.dafs"), "/usr/local/sbin/mount.dafs", "link in /sbin")
+            for name in ("mount.dafs", "mount.fuse.dafs"):
+                equal(os.readlink(stage / "sbin" / name), "/usr/local/sbin/mount.dafs", f"link {name} in /sbin")
+        else:
+            equal(os.readlink(top / "sbin/mount.fuse.dafs"), "mount.dafs", "link mount.fuse.dafs")
 
 
 @scenario(timeout=180, where="server", loopback=True)

@@ -10,30 +10,34 @@ import time
 import processes
 from rig import Failure, Skip, check, equal, errno_of, free_port, scenario
 
-HELPER = "/sbin/mount.dafs"
+HELPERS = ("/sbin/mount.dafs", "/sbin/mount.fuse.dafs")  # by the type of fstab, and by that of /proc/mounts
 
 
 class Helper:
-    """Makes /sbin/mount.dafs point at the program under test while it lives; needs none to be installed."""
+    """Makes mount(8)'s helpers point at the program under test while it lives; needs none to be installed."""
 
     def __init__(self, rig):
         self.target = str(rig.bin / "mount.dafs")
-        self.made = False
+        self.made = []
 
     def __enter__(self):
-        if os.path.lexists(HELPER):
-            if os.path.realpath(HELPER) != os.path.realpath(self.target):
-                raise Skip(f"{HELPER} is another build")
-        else:
+        for helper in HELPERS:
+            if os.path.lexists(helper):
+                if os.path.realpath(helper) != os.path.realpath(self.target):
+                    self.__exit__()
+                    raise Skip(f"{helper} is another build")
+                continue
             try:
-                os.symlink(self.target, HELPER)
+                os.symlink(self.target, helper)
             except OSError as error:
-                raise Skip(f"{HELPER}: {error.strerror}") from None
-            self.made = True
+                self.__exit__()
+                raise Skip(f"{helper}: {error.strerror}") from None
+            self.made.append(helper)
 
     def __exit__(self, *_):
-        if self.made:
-            os.unlink(HELPER)
+        for helper in self.made:
+            os.unlink(helper)
+        self.made = []
 
 
 def entry(point):
