@@ -170,3 +170,71 @@ def configuration(rig):
         pid = int((state / "dafsd.pid").read_text())
         check(processes.end([pid], 10), "dafsd does not end")
         check(not (state / "dafsd.pid").exists(), "the pid file is still there")
+
+
+def example_exports(rig):
+    """Makes a directory for each export that man/examples name, each with a file; returns {export: directory}."""
+    exports = {}
+    for name in ("home", "backup", "scratch", "media", "demo"):
+        directory = rig.export / name
+        (directory / "ann").mkdir(parents=True, exist_ok=True)
+        for at in (directory, directory / "ann"):
+            (at / "hello").write_text(f"{name} says hello")
+        exports[f"/{name}"] = directory
+    return exports
+
+
+def example_fstab(rig, port):
+    """The lines of man/examples/fstab, split, with the server of this test and directories of its own."""
+    lines = []
+    for line in (SOURCE / "man/examples/fstab").read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            source, point, kind, options, dump, order = line.split()
+            source = re.sub(r"^(files\.example\.com|\[2001:db8::5\]:20150)(?=:/)", f"127.0.0.1:{port}", source)
+            check(source.startswith("127.0.0.1"), f"man/examples/fstab: a server that this test does not know: {line}")
+            point = rig.base / "points" / point.strip("/")
+            point.mkdir(parents=True, exist_ok=True)
+            lines.append((source, str(point), kind, options, dump, order))
+    return lines
+
+
+@scenario(timeout=120, where="server", loopback=True)
+def example_files(rig):
+    """dafsd serves by man/examples/dafsd.conf, and each line of man/examples/fstab is mounted by mount(8)."""
+    exports = example_exports(rig)
+    port = free_port()
+    text = (SOURCE / "man/examples/dafsd.conf").read_text()
+    for there, here in {"0.0.0.0:20149": f"127.0.0.1:{port}", "192.0.2.0/24": "127.0.0.0/8",
+                        "/srv/home": str(exports["/home"]), "/srv/media": str(exports["/media"])}.items():
+        check(there in text, f"man/examples/dafsd.conf has no {there}")
+        text = text.replace(there, here)
+    conf = rig.local / "dafsd.conf"
+    conf.write_text(text)
+    more = [f"{name}={directory},rw" for name, directory in exports.items() if name not in ("/home", "/media")]
+    rig.serve(more, ["--config", conf])
+    table = rig.local / "fstab"
+    lines = example_fstab(rig, port)
+    table.write_text("".join(" ".join(line) + "\n" for line in lines))
+    with Helper(rig):
+        for source, point, _kind, options, *_ in lines:
+            rig.run(["mount", "-T", table, point], cwd="/", timeout=30)
+            name = source.split(":/")[1].split("/")[0]
+            equal(open(f"{point}/hello", encoding="ascii").read(), f"{name} says hello", f"a file of {source}")
+            writable = os.access(point, os.W_OK)
+            equal(writable, "ro" not in options.split(","), f"whether {source} can be written to")
+            rig.run(["umount", point], cwd="/")
+
+
+@scenario(timeout=60, where="server")
+def unit(rig):
+    """systemd finds nothing wrong with the unit of dafsd, and starts it before mounts of the same machine."""
+    rig.need("systemd-analyze")
+    text = (SOURCE / "man/systemd/dafsd.service.in").read_text().replace("@dafs_sbin@", str(rig.bin))
+    check("Documentation=man:" in text, "the unit names no manual page")
+    text = re.sub(r"^Documentation=.*\n", "", text, flags=re.MULTILINE)  # the pages need not be installed here
+    path = rig.local / "dafsd.service"
+    path.write_text(text)
+    said = rig.run(["systemd-analyze", "verify", "--man=no", path], cwd="/", timeout=30)
+    check("dafsd.service" not in said, f"systemd-analyze verify: {said}")
+    for line in ("Wants=remote-fs-pre.target", "Before=remote-fs-pre.target", "Type=notify"):
+        check(f"\n{line}\n" in text, f"no {line} in the unit")
