@@ -6,6 +6,7 @@
 #include <spawn.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -115,8 +116,10 @@ MountResult MountAsUser(const Options& options) {
 
 Outcome CheckMountPoint(const Options& options) {
   struct stat info;
+  struct statfs space;
   const std::string& dir = options.mount_point;
-  if (stat(dir.c_str(), &info) != 0) {
+  // Of a dead mount the kernel may still know the attributes; for statfs it asks the daemon.
+  if (stat(dir.c_str(), &info) != 0 || statfs(dir.c_str(), &space) != 0) {
     int error = errno;
     if (error == ENOENT) {
       return Fail(ExitCode::kMountFailure, absl::StrCat("mount point ", dir, " does not exist"));

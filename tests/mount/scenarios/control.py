@@ -7,7 +7,7 @@ import subprocess
 
 import processes
 from rig import Skip, check, equal, errno_of, scenario
-from .mounting import Helper, entry
+from .mounting import Helper, entry, refused
 
 
 def ask(rig, *words, user=None, cwd="/"):
@@ -40,6 +40,7 @@ def dafsctl_paths(rig):
         status, text = ask(rig, "status", *path, user=65534)
         equal(status, 1, f"exit status for another user ({text})")
         check("only root" in text, f"the message for another user: {text}")
+    os.stat(rig.mnt)  # the kernel knows the attributes of the root for a while
     pid = next(iter(rig.daemons()))
     os.kill(pid, signal.SIGKILL)
     check(processes.wait_until(lambda: errno_of(os.listdir, rig.mnt) == errno.ENOTCONN, 15), "the mount is not dead")
@@ -47,6 +48,9 @@ def dafsctl_paths(rig):
         status, text = ask(rig, "stats", path)
         equal(status, 1, f"exit status for a dead mount ({text})")
         check("dead" in text and f"umount {rig.mnt}" in text, f"the message for a dead mount: {text}")
+    status, line = refused(rig, source)
+    equal(status, 32, f"exit status of a mount on a dead mount ({line})")
+    check("dead mount" in line and f"umount {rig.mnt}" in line, f"the message for a mount on a dead mount: {line}")
     rig.run(["umount", rig.mnt], cwd="/")
 
 
