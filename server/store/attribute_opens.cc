@@ -49,6 +49,15 @@ DafsStatus AttributeOpens::With(const wire::ClientId& client_id, const wire::Sta
   return use(it->second);
 }
 
+std::optional<size_t> AttributeOpens::SizeOf(const wire::ClientId& client_id,
+                                             const ObjectKey& key) {
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [number, open] : opens_) {
+    if (open.client_id == client_id && open.key == key) return open.value.size();
+  }
+  return std::nullopt;
+}
+
 DafsStatus AttributeOpens::Take(const wire::ClientId& client_id, const wire::StateId& state_id,
                                 const ObjectKey& key, AttributeOpen* open) {
   absl::MutexLock lock(&mutex_);

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -46,6 +47,9 @@ class AttributeOpens {
   wire::DafsStatus With(const wire::ClientId& client_id, const wire::StateId& state_id,
                         const ObjectKey& key,
                         absl::FunctionRef<wire::DafsStatus(AttributeOpen&)> use);
+
+  // The size of an attribute as an open of the client has it; nullopt: the client has none.
+  std::optional<size_t> SizeOf(const wire::ClientId& client_id, const ObjectKey& key);
 
   // Ends an open and hands it over.
   wire::DafsStatus Take(const wire::ClientId& client_id, const wire::StateId& state_id,

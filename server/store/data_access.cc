@@ -46,6 +46,7 @@ DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHand
                     const wire::StateId& state_id, uint32_t access, OpenData* data) {
   OpenRights rights;
   const bool has_state = !state_id.is_zero();
+  const bool write = access == wire::kShareWrite;
   if (has_state) {
     if (!store.IsGenuine(filehandle)) return DafsStatus::kBadHandle;
     STORE_RETURN_IF_NOT_OK(
@@ -55,14 +56,13 @@ DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHand
     data->file = std::move(rights.object);
     if (!data->file->fs().exported->Admits(caller.peer)) return DafsStatus::kAcces;
   } else {
-    STORE_RETURN_IF_NOT_OK(
-        store.ResolveObject(caller, filehandle, DafsStatus::kInval, &data->file));
+    const DafsStatus pseudo = write ? DafsStatus::kRofs : DafsStatus::kInval;
+    STORE_RETURN_IF_NOT_OK(store.ResolveObject(caller, filehandle, pseudo, &data->file));
   }
   if (!data->file->is_regular()) return DafsStatus::kInval;
   if (store.grace.active()) {
     STORE_RETURN_IF_NOT_OK(store.grace.CheckIo(caller, data->file->key(), has_state));
   }
-  const bool write = access == wire::kShareWrite;
   if (write && data->file->fs().exported->read_only) return DafsStatus::kRofs;
   if ((rights.access & access) != 0 || (has_state && access == kShareAny)) {
     int error = 0;

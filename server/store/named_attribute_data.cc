@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "server/store/attributes.h"
 #include "server/store/errno_status.h"
 #include "server/store/identity.h"
 #include "server/store/named_attributes.h"
@@ -20,6 +21,12 @@ namespace dafs::server {
 using wire::DafsStatus;
 
 namespace {
+
+// Spec gap: of `createattrs` a named attribute takes the size alone. Its mode, owner and times are
+// those of its object, so that what a client gives every file it makes is disregarded here.
+uint64_t InitialSize(const wire::OpenArgs& args) {
+  return args.createattrs.has(wire::kFattrObjectSize) ? args.createattrs.object_size : 0;
+}
 
 // Reservations, share keys and exclusive creation are for files.
 DafsStatus CheckOpen(const wire::OpenArgs& args) {
@@ -35,15 +42,16 @@ DafsStatus CheckOpen(const wire::OpenArgs& args) {
   if (args.delete_disp == wire::OpenDeleteDisp::kDeny) return DafsStatus::kDenyDispNotSupp;
   if (args.open_type == wire::OpenType::kNoCreate) return DafsStatus::kOk;
   if (args.createmode == wire::CreateMode::kExclusive) return DafsStatus::kNotSupp;
-  if ((args.share_access & wire::kShareWrite) == 0) return DafsStatus::kInval;
-  if ((args.createattrs.valid & ~wire::kFattrObjectSize) != 0) return DafsStatus::kInval;
-  return args.createattrs.object_size <= kXattrMost ? DafsStatus::kOk : DafsStatus::kFbig;
+  STORE_RETURN_IF_NOT_OK(CheckSettable(args.createattrs));
+  return InitialSize(args) <= kXattrMost ? DafsStatus::kOk : DafsStatus::kFbig;
 }
 
 // Reads what the open begins with, as the identity entered.
 DafsStatus Begin(const Object& object, const wire::OpenArgs& args, AttributeOpen* open) {
   const bool create = args.open_type == wire::OpenType::kCreate;
-  const bool truncates = create && args.createattrs.has(wire::kFattrObjectSize);
+  // Of an existing attribute only a size of zero is heeded (6.5.24-05).
+  const bool truncates =
+      create && args.createattrs.has(wire::kFattrObjectSize) && InitialSize(args) == 0;
   const bool guarded = create && args.createmode == wire::CreateMode::kGuarded;
   open->mode = guarded ? XattrMode::kCreate : create ? XattrMode::kAny : XattrMode::kReplace;
   open->known = true;
@@ -51,11 +59,12 @@ DafsStatus Begin(const Object& object, const wire::OpenArgs& args, AttributeOpen
   DafsStatus status = DafsStatus::kNoEnt;
   if (!truncates || guarded) status = GetXattr(object, open->name, &open->value);
   if (guarded && status == DafsStatus::kOk) return DafsStatus::kExist;
-  if (truncates) {
-    open->value.assign(args.createattrs.object_size, '\0');
+  if (truncates) return DafsStatus::kOk;
+  if (status == DafsStatus::kNoEnt) {
+    if (!create) return status;
+    open->value.assign(InitialSize(args), '\0');
     return DafsStatus::kOk;
   }
-  if (status == DafsStatus::kNoEnt) return create ? DafsStatus::kOk : status;
   // Who may write and not read may replace the value, and whether there is one CLOSE will tell.
   if (status == DafsStatus::kAcces && (args.share_access & wire::kShareRead) == 0) {
     open->known = false;
@@ -109,7 +118,9 @@ DafsStatus NamedAttributes::Open(const Caller& caller, const wire::OpenArgs& arg
   open.owner = args.owner;
   open.name = args.pathname.front();
   open.access = args.share_access;
-  if ((open.access & wire::kShareWrite) != 0 && object->fs().exported->read_only) {
+  const bool changes =
+      (open.access & wire::kShareWrite) != 0 || args.open_type == wire::OpenType::kCreate;
+  if (changes && object->fs().exported->read_only) {
     return DafsStatus::kRofs;
   }
   if (open.name.size() > kXattrNameMost) return DafsStatus::kNameTooLong;

@@ -185,7 +185,8 @@ DafsStatus NamedAttributes::Readdir(const Caller& caller, const ReaddirRequest& 
     target.name = name;
     wire::FileAttributes attributes;
     const wire::FileHandle handle = HandleOf(*target.object, name);
-    if (Describe(target, handle, request.attr_request_bitmap, &attributes) != DafsStatus::kOk) {
+    if (Describe(caller, target, handle, request.attr_request_bitmap, &attributes) !=
+        DafsStatus::kOk) {
       attributes = {};
       attributes.included = request.attr_request_bitmap & wire::kFattrAll;
     }
@@ -220,15 +221,20 @@ DafsStatus NamedAttributes::Access(const Caller& caller, const wire::AccessArgs&
 // --- Attributes of attributes -----------------------------------------------------------------
 
 // They belong to their object and share its owner, times and CHANGE.
-DafsStatus NamedAttributes::Describe(const Target& target, const wire::FileHandle& handle,
-                                     uint64_t bitmap, wire::FileAttributes* attributes) {
+DafsStatus NamedAttributes::Describe(const Caller& caller, const Target& target,
+                                     const wire::FileHandle& handle, uint64_t bitmap,
+                                     wire::FileAttributes* attributes) {
   const bool directory = target.name.empty();
   size_t size = 0;
   if (!directory) {  // whatever is asked for: it may be gone
-    const DafsStatus status = GetXattrSize(*target.object, target.name, &size);
-    if (status != DafsStatus::kOk) {
-      return status == DafsStatus::kNoEnt ? DafsStatus::kStale : status;
+    DafsStatus status = GetXattrSize(*target.object, target.name, &size);
+    if (status == DafsStatus::kNoEnt) {
+      // One that the client's own OPEN is making: the handle that it returned is good at once.
+      const std::optional<size_t> opened = opens_.SizeOf(caller.client_id, KeyOf(handle));
+      status = opened.has_value() ? DafsStatus::kOk : DafsStatus::kStale;
+      size = opened.value_or(0);
     }
+    STORE_RETURN_IF_NOT_OK(status);
   }
   STORE_RETURN_IF_NOT_OK(store_.GetAttributes(*target.object, bitmap, attributes));
   wire::FileAttributes& a = *attributes;
@@ -254,7 +260,7 @@ DafsStatus NamedAttributes::Getattr(const Caller& caller, const wire::FileHandle
   *attributes = {};
   Target target;
   STORE_RETURN_IF_NOT_OK(Resolve(caller, filehandle, &target));
-  return Describe(target, filehandle, bitmap, attributes);
+  return Describe(caller, target, filehandle, bitmap, attributes);
 }
 
 // Only the size can be set.

@@ -77,7 +77,8 @@ class NamedAttributes {
   wire::DafsStatus NameOf(const Object& object, const NameHash& hash, std::string* name);
   NameHash HashOf(const std::string& name);
   wire::FileHandle HandleOf(const Object& object, const std::string& name);
-  wire::DafsStatus Describe(const Target& target, const wire::FileHandle& handle, uint64_t bitmap,
+  wire::DafsStatus Describe(const Caller& caller, const Target& target,
+                            const wire::FileHandle& handle, uint64_t bitmap,
                             wire::FileAttributes* attributes);
   // Says what is to become of an attribute, whose name is kept from others. `before`: CHANGE of the
   // object, where the answer tells it.

@@ -56,8 +56,8 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
   const std::string& name = path.back();
   const bool create = args.open_type == wire::OpenType::kCreate;
   if (place.pseudo != nullptr) {
-    if (place.pseudo->children.contains(name)) return DafsStatus::kIsDir;
-    return create ? DafsStatus::kRofs : DafsStatus::kNoEnt;
+    if (create) return DafsStatus::kRofs;  // also of a name that is there (4.1.4-02)
+    return place.pseudo->children.contains(name) ? DafsStatus::kIsDir : DafsStatus::kNoEnt;
   }
   Object& directory = *place.object;
   if (!directory.is_dir()) return DafsStatus::kNotDir;
