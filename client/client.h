@@ -72,6 +72,8 @@ struct ClientOptions {
   // For the buffers of the pool, without either of those channels. Memory of the application and
   // batches need kOff: they are named by their registration.
   Windows windows = Windows::kAuto;
+  // Asks that no read or listing moves an access time (kExtensionKeepAtime).
+  bool keep_atime = false;
   // Asks the server to keep its answers to changes, so that a lost one can be fetched (5.2).
   bool response_cache = true;
 
@@ -113,6 +115,10 @@ struct Limits {
   std::atomic<bool> no_open_execute{false};
   std::atomic<bool> no_make_node{false};
   std::atomic<bool> no_open_owner{false};
+  // wire::kExtension...: what the latest session agreed on; 0 of a server that knows none.
+  std::atomic<uint64_t> extensions{0};
+  // Every user of this machine is one user there (kExtensionSquashed), as of Files::Mount.
+  std::atomic<bool> squashed{false};
 };
 
 class Client {

@@ -245,10 +245,11 @@ class Files {
   // Reads up to `size` bytes from byte `offset` into the payload of `into`, from its start.
   // Returns the bytes placed, 0..size, and whether the end was reached; short only at the end.
   // READ_DIRECT, or READ_INLINE when small; in parallel pieces beyond the server's largest read.
-  // `into` stays leased until this returns, and holds at least `size`.
+  // `into` stays leased until this returns, and holds at least `size`. `quiet`: it moves no access
+  // time, where the server can do that.
   dat::Task<absl::StatusOr<ReadResult>> Read(const Identity& who, const wire::FileHandle& file,
                                              const wire::StateId& state_id, uint64_t offset,
-                                             BufferLease& into, uint32_t size);
+                                             BufferLease& into, uint32_t size, bool quiet = false);
   // Writes `size` bytes from `position` bytes behind the start of the payload of `from`. `after`,
   // which may be null: the file's attributes behind it, in the same chain, if it is small and went
   // in one piece; nothing valid in them otherwise.
@@ -366,8 +367,15 @@ class Files {
   absl::Duration DisconnectedFor() const;
   dat::Loop& loop() { return loop_; }
   Client& client() { return client_; }
+  // Which names the server takes.
+  wire::NameRule name_rule() const {
+    const uint64_t extensions = client_.limits().extensions.load(std::memory_order_relaxed);
+    return (extensions & wire::kExtensionByteNames) != 0 ? wire::NameRule::kBytes
+                                                         : wire::NameRule::kUtf8;
+  }
 
  private:
+  dat::Task<void> AskWhetherSquashed(const Identity& who, const wire::FileHandle& root);
   friend class Batches;  // part of it, in files of its own
   Files(Client& client, dat::Loop& loop, std::unique_ptr<BufferPool> buffers);
 

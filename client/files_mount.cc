@@ -46,7 +46,25 @@ dat::Task<absl::StatusOr<Node>> Files::Mount(const Identity& who) {
   node.handle = deep ? lookup.res.filehandle : root.res.root_handle;
   node.attributes = stat.Take();
   client_.root().Found(node.handle);
+  dat::Task<void> asking = AskWhetherSquashed(who, node.handle);
+  co_await asking;
   co_return node;
+}
+
+// A server without extensions is not asked, and one that refuses to tell squashes nothing that we
+// know of.
+dat::Task<void> Files::AskWhetherSquashed(const Identity& who, const wire::FileHandle& root) {
+  Limits& limits = client_.limits();
+  if (limits.extensions.load(std::memory_order_relaxed) == 0) co_return;
+  Call<wire::ExtensionsArgs> ask;
+  ask.args.filehandle = root;
+  ask.args.wanted = wire::kExtensionSquashed;
+  CallBase* const chain[] = {&ask};
+  dat::Task<absl::Status> task = Run(&who, chain);
+  const absl::Status status = co_await task;
+  if (!status.ok() || !ask.ok()) co_return;
+  limits.squashed.store((ask.res.granted & wire::kExtensionSquashed) != 0,
+                        std::memory_order_relaxed);
 }
 
 dat::Task<absl::StatusOr<wire::FsAttributes>> Files::StatFs(const Identity& who,

@@ -19,10 +19,14 @@ constexpr int kMostDamaged = 3;  // transfers of one read with a wrong direct_ch
 
 dat::Task<absl::StatusOr<ReadResult>> Files::Read(const Identity& who, const wire::FileHandle& file,
                                                   const wire::StateId& state_id, uint64_t offset,
-                                                  BufferLease& into, uint32_t size) {
+                                                  BufferLease& into, uint32_t size, bool quiet) {
   DAFS_CHECK(into.use() == BufferUse::kReadTarget && size <= into.payload_bytes(),
              "a read into a lease that does not hold it");
   DataTarget target{&who, &file, state_id, offset};
+  if (quiet && (client_.limits().extensions.load(std::memory_order_relaxed) &
+                wire::kExtensionReadKeepsAtime) != 0) {
+    target.cache_hint |= wire::kCacheHintKeepAtime;
+  }
   LeasePart part{buffers_.get(), &into, 0, size};
   return size <= read_bytes() ? ReadWhole(target, part) : ReadInPieces(target, part);
 }

@@ -139,6 +139,7 @@ class Session final : public dat::Pollable {
   void ChooseWindows();
   dat::Task<absl::Status> Negotiate(absl::Time deadline);
   dat::Task<absl::Status> ConnectThenAuthenticate(absl::Time deadline);
+  dat::Task<absl::Status> AskForExtensions(absl::Time deadline);
   template <class Args>
   void Propose(Args& args) const;
   template <class Res>

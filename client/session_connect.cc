@@ -132,6 +132,10 @@ dat::Task<absl::Status> Session::Establish(absl::Time deadline) {
     if (up) {
       dat::Task<absl::Status> task = Negotiate(deadline);
       status = co_await task;
+      if (status.ok()) {
+        dat::Task<absl::Status> asking = AskForExtensions(deadline);
+        status = co_await asking;
+      }
       if (status.ok() && negotiated_.rdma_read_channel) {
         dat::Task<void> binding = BindReadChannel(deadline);
         co_await binding;
@@ -356,6 +360,21 @@ dat::Task<absl::Status> Session::ConnectThenAuthenticate(absl::Time deadline) {
     refused = Refused(auth.proc(), auth.status);
   }
   co_return refused;
+}
+
+// What the protocol has no words for (R15). Each session asks before any name goes out on it: the
+// server forgets with the session. One that does not know the procedure is taken as the draft has
+// it.
+dat::Task<absl::Status> Session::AskForExtensions(absl::Time deadline) {
+  Call<wire::ExtensionsArgs> ask;
+  ask.args.wanted = wire::kExtensionByteNames | wire::kExtensionReadKeepsAtime;
+  if (client_.options().keep_atime) ask.args.wanted |= wire::kExtensionKeepAtime;
+  CallBase* const chain[] = {&ask};
+  dat::Task<absl::Status> task = Run(wire::CredHandle(), chain, deadline);
+  CO_RETURN_IF_ERROR(co_await task);
+  const uint64_t granted = ask.ok() ? ask.res.granted & ask.args.wanted : 0;
+  client_.limits().extensions.store(granted, std::memory_order_relaxed);
+  co_return absl::OkStatus();
 }
 
 dat::Task<void> Session::Disconnect(absl::Time deadline) {

@@ -98,7 +98,7 @@ int Operations::ErrnoOfAbsent(std::optional<Absent> usual) const {
 
 // Whether no file of the mount can have an attribute of this name.
 bool Operations::IsNotSupported(std::string_view name) const {
-  return wire::IsWireName(name) &&
+  return wire::IsWireName(name, files_.name_rule()) &&
          (!wire::HasNameSpace(name) || (IsPosixAcl(name) && !state_.options.acl));
 }
 
@@ -118,7 +118,7 @@ dat::Task<void> Operations::Getxattr(Call& call) {
   };
   if (usual.has_value()) walk_.At(call.nodeid(), state_.inodes.NextListed(walk_.last()));
   if (usual == Absent::kAccessAcl && walk_.in_order()) state_.acl_habit.Asked();
-  if (known() || !wire::IsWireName(name)) {  // what cannot be set is not there
+  if (known() || !wire::IsWireName(name, files_.name_rule())) {  // what cannot be set is not there
     const bool ahead = usual.has_value() && WantsAhead();
     Caller who = ahead ? CallerOf(call) : nullptr;
     call.ReplyErrno(ErrnoOfAbsent(usual));
@@ -205,8 +205,8 @@ dat::Task<void> Operations::Setxattr(Call& call) {
   }
   std::optional<InodeView> node = NodeOf(call);
   if (!node) co_return;
-  if (!wire::IsWireName(name) || IsNotSupported(name)) {
-    call.ReplyErrno(wire::IsWireName(name) ? EOPNOTSUPP : EILSEQ);
+  if (!wire::IsWireName(name, files_.name_rule()) || IsNotSupported(name)) {
+    call.ReplyErrno(wire::IsWireName(name, files_.name_rule()) ? EOPNOTSUPP : EILSEQ);
     co_return;
   }
   Caller who = CallerOf(call);
@@ -271,7 +271,7 @@ dat::Task<void> Operations::Removexattr(Call& call) {
   std::optional<InodeView> node = NodeOf(call, in);
   if (!node) co_return;
   const bool refused = IsNotSupported(name);
-  if (name == kNfs4AclXattr || refused || !wire::IsWireName(name)) {
+  if (name == kNfs4AclXattr || refused || !wire::IsWireName(name, files_.name_rule())) {
     call.ReplyErrno(name == kNfs4AclXattr || refused ? EOPNOTSUPP : ENODATA);
     co_return;
   }

@@ -43,6 +43,8 @@ class Call {
 
   // On whose behalf it is executed.
   const Caller& caller() const { return caller_; }
+  // It moves no access time.
+  void KeepAtime() { caller_.keeps_atime = true; }
 
   // Where the response is built: max_response_size bytes.
   std::span<std::byte> out() const;

@@ -144,6 +144,8 @@ const Procedure* FindProcedure(Proc proc) {
       return &kRun<MakeNode>;
     case Proc::kOpenOwner:
       return &kRun<OpenOwner>;
+    case Proc::kExtensions:
+      return &kRun<Extensions>;
     // What this server has not got, and what is for clients.
     case Proc::kDelegpurge:
     case Proc::kDelegreturn:

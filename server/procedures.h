@@ -31,6 +31,7 @@ void Rename(Call& call);
 void Rename2(Call& call);
 void MakeNode(Call& call);
 void ReadlinkInline(Call& call);
+void Extensions(Call& call);
 
 // procedures_attributes.cc
 void Access(Call& call);

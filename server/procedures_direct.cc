@@ -47,6 +47,7 @@ dat::Task<DafsStatus> Fetch(Call& call, const DirectLease& lease,
 dat::Task<void> ReadDirect(Call& call) {
   wire::ReadDirectArgs args;
   if (!call.Decode(args)) co_return;
+  if ((args.cache_hint & wire::kCacheHintKeepAtime) != 0) call.KeepAtime();
   call.Names(args.read_data_buffers);
   Session& session = call.session();
   const size_t total = std::min(args.byte_count, session.shared().options->max_transfer_bytes);

@@ -143,6 +143,9 @@ class Session final : public dat::Pollable {
   void ServerAuth(Call& call);
   void ReleaseCred(Call& call);
   dat::Task<void> RegisterCred(Call& call);
+  // EXTENSIONS: see wire/messages_posix.h.
+  wire::DafsStatus Extend(const Caller& caller, const wire::ExtensionsArgs& args,
+                          uint64_t* granted);
 
   // procedures_response_cache.cc
   void CheckResponse(Call& call);
@@ -180,6 +183,7 @@ class Session final : public dat::Pollable {
   // session_requests.cc
   void OnReceive(Receive& receive, size_t size_bytes);
   wire::RequestVerdict Check(std::span<const std::byte> message);
+  bool extends(uint64_t extension) const { return (extensions_ & extension) != 0; }
   bool CheckStream(Call& call);
   void Enqueue(Call& call);
   void RunReady();
@@ -237,6 +241,7 @@ class Session final : public dat::Pollable {
   std::shared_ptr<SessionCache> cache_;  // null without a Response Cache
   bool authenticated_ = false;
   bool trusted_ = false;
+  uint64_t extensions_ = 0;  // wire::kExtension...: agreed on
   wire::AuthType auth_type_ = wire::AuthType::kNone;
   Session* bound_to_ = nullptr;  // the session whose channel this is
   wire::ChannelUse bound_as_ = wire::ChannelUse::kRdmaRead;

@@ -242,6 +242,22 @@ void Session::ServerAuth(Call& call) {
   call.Finish(offered ? DafsStatus::kOk : DafsStatus::kNotSupp, args, res);
 }
 
+// Private (R15). What is granted once stays until the session ends.
+DafsStatus Session::Extend(const Caller& caller, const wire::ExtensionsArgs& args,
+                           uint64_t* granted) {
+  constexpr uint64_t kOfSession = wire::kExtensionByteNames | wire::kExtensionKeepAtime;
+  *granted = args.wanted & (kOfSession | wire::kExtensionReadKeepsAtime);
+  extensions_ |= *granted;
+  if ((args.wanted & wire::kExtensionSquashed) == 0 || args.filehandle == wire::FileHandle()) {
+    return DafsStatus::kOk;
+  }
+  bool squashes = false;
+  const DafsStatus status = store().SquashesAll(caller, args.filehandle, &squashes);
+  // An untrusted client has no credentials but the anonymous ones.
+  if (squashes || !trusted_) *granted |= wire::kExtensionSquashed;
+  return status;
+}
+
 // 6.2.8.
 dat::Task<void> Session::RegisterCred(Call& call) {
   wire::RegisterCredArgs args;

@@ -61,6 +61,8 @@ wire::RequestVerdict Session::Check(std::span<const std::byte> message) {
   context.checksum_due = (context.bound_channel ? *bound_to_ : *this).negotiated_.use_checksums;
   context.authenticated = context.bound_channel || authenticated_;
   context.granted_nreq = streams_.limit();
+  context.names =
+      extends(wire::kExtensionByteNames) ? wire::NameRule::kBytes : wire::NameRule::kUtf8;
   // Whether the chain is broken is known when its earlier members are done: StatusInChain.
   chain_state_.broken = false;
   return wire::CheckRequest(message, context, chain_state_);
@@ -139,6 +141,8 @@ void Session::Begin(Call& call) {
 void Session::SetCaller(Call& call) {
   call.caller_ = Caller();
   call.caller_.peer = peer_;
+  call.caller_.names = call.verdict_.names;
+  call.caller_.keeps_atime = extends(wire::kExtensionKeepAtime);
   call.operation_.reset();
   // A batch is no one operation; none of its writes is recorded (5.2.3).
   if (cache_ != nullptr && call.holds_stream_ && IsRemembered(call.verdict_) &&

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "wire/header.h"
 #include "wire/messages.h"
+#include "wire/name_check.h"
 #include "wire/status.h"
 #include "wire/types.h"
 
@@ -114,11 +115,12 @@ absl::StatusOr<DecodedResponseHeader> DecodeResponseHeader(std::span<const std::
 
 // Decodes the arguments of a request whose header has been read. Returns kOk, or the status a
 // server must answer (layout, limits, enums and names of step 10 of 9.2); `args` is then
-// unspecified. Responders use CheckArgs (wire/request_check.h), which applies the further rules for
-// arguments too. With DAFS_CHF_FH or DAFS_CHF_STATEID the caller replaces the field afterwards
-// (wire/chain.h).
+// unspecified. `names` is what the session has agreed on. Responders use CheckArgs
+// (wire/request_check.h), which applies the further rules for arguments too. With DAFS_CHF_FH or
+// DAFS_CHF_STATEID the caller replaces the field afterwards (wire/chain.h).
 template <class Args>
-DafsStatus DecodeArgs(std::span<const std::byte> message, ByteOrder order, Args& args);
+DafsStatus DecodeArgs(std::span<const std::byte> message, ByteOrder order, Args& args,
+                      NameRule names = NameRule::kUtf8);
 
 // The inline data of a WRITE_INLINE or APPEND_INLINE request, inside `message`.
 // `inline_write_header_size` is the negotiated value. kInval if the data is not all there, or is

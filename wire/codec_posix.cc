@@ -6,5 +6,6 @@ namespace dafs::wire {
 DAFS_WIRE_INSTANTIATE(Rename2)
 DAFS_WIRE_INSTANTIATE(OpenExecute)
 DAFS_WIRE_INSTANTIATE(MakeNode)
+DAFS_WIRE_INSTANTIATE(Extensions)
 
 }  // namespace dafs::wire

@@ -148,6 +148,9 @@ inline constexpr uint32_t kAccessAll = 0x3f;
 
 // Cache hints, 6.1.8, 6.5.6: 0 = none; the numbers 1 (surely not again) .. 7 (very likely again).
 inline constexpr uint32_t kCacheHintPrefetch = 0x01;
+// Private, in READ_INLINE and READ_DIRECT where kExtensionReadKeepsAtime is agreed on: the read
+// moves no access time. Others ignore it, as they do any bit that they do not know (WIRE 4.4).
+inline constexpr uint32_t kCacheHintKeepAtime = 0x80;
 constexpr uint32_t CacheHintRead(uint32_t hint) { return (hint & 7) << 1; }
 constexpr uint32_t CacheHintWrite(uint32_t hint) { return (hint & 7) << 4; }
 

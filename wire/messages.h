@@ -84,7 +84,8 @@
   X(Allocate) \
   X(Seek) \
   X(CopyRange) \
-  X(OpenOwner)
+  X(OpenOwner) \
+  X(Extensions)
 // clang-format on
 
 namespace dafs::wire {

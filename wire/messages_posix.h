@@ -123,4 +123,42 @@ struct MakeNodeRes {
   friend bool operator==(const MakeNodeRes&, const MakeNodeRes&) = default;
 };
 
+// What EXTENSIONS asks for and grants. The first two rows hold for the session until it ends, and a
+// new session has to ask again.
+inline constexpr uint64_t kExtensionByteNames = 1;  // names in requests are bytes (NameRule)
+inline constexpr uint64_t kExtensionKeepAtime = 2;  // no READ or READDIR moves an access time
+// The server heeds kCacheHintKeepAtime in READ_INLINE and READ_DIRECT.
+inline constexpr uint64_t kExtensionReadKeepsAtime = 4;
+// A fact of the export that `filehandle` lies in: whoever calls, the server acts for one user. The
+// client cannot tell from owners and modes what the server permits.
+inline constexpr uint64_t kExtensionSquashed = 8;
+
+// DAFS_PROC_EXTENSIONS (1030): which of the `wanted` extensions the server grants, or are true of
+// the export. Bits that a server does not know are not granted. Simple: it may follow LOOKUP in a
+// chain. Errors: as ACCESS; an all-zero filehandle asks about no export.
+//
+//   req  0 filehandle 64, 64 u64 wanted; 72 bytes
+//   res  0 u64 granted; 8 bytes
+struct ExtensionsArgs {
+  static constexpr Proc kProc = Proc::kExtensions;
+
+  FileHandle filehandle;
+  uint64_t wanted = 0;
+
+  static void Fields(auto& m, auto& c) {
+    c.Field("filehandle", m.filehandle);
+    c.Field("wanted", m.wanted);
+  }
+  friend bool operator==(const ExtensionsArgs&, const ExtensionsArgs&) = default;
+};
+
+struct ExtensionsRes {
+  static constexpr Proc kProc = Proc::kExtensions;
+
+  uint64_t granted = 0;
+
+  static void Fields(auto& m, auto& c) { c.Field("granted", m.granted); }
+  friend bool operator==(const ExtensionsRes&, const ExtensionsRes&) = default;
+};
+
 }  // namespace dafs::wire

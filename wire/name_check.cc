@@ -1,7 +1,5 @@
 #include "wire/name_check.h"
 
-#include <cstdint>
-
 namespace dafs::wire {
 namespace {
 
@@ -38,12 +36,12 @@ bool IsUtf8(std::string_view s) {
   return true;
 }
 
-bool IsWireName(std::string_view s) {
+bool IsWireName(std::string_view s, NameRule rule) {
   if (s.empty()) return false;
   for (const char c : s) {
     if (c == '\0' || c == '/') return false;
   }
-  return IsUtf8(s);
+  return rule == NameRule::kBytes || IsUtf8(s);
 }
 
 }  // namespace dafs::wire

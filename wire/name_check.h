@@ -1,6 +1,8 @@
-// Which byte strings are names on the wire. Spec: WIRE.md 2.7 (R79), 9.4 (R63).
+// Which byte strings are names on the wire. Spec: WIRE.md 2.7 (R79), 9.4 (R63); R15 for names that
+// are not UTF-8.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 namespace dafs::wire {
@@ -8,9 +10,15 @@ namespace dafs::wire {
 // Whether `s` is UTF-8 (RFC 3629: shortest forms, no surrogates, up to U+10FFFF).
 bool IsUtf8(std::string_view s);
 
-// Whether `s` may stand as a name in a request: not empty, UTF-8, without NUL and "/".
-// Does not look at its length.
-bool IsWireName(std::string_view s);
+// Which names a request may hold.
+enum class NameRule : uint8_t {
+  kUtf8,   // the draft's: UTF-8
+  kBytes,  // Linux's: any bytes, where the session has agreed on that (kExtensionByteNames)
+};
+
+// Whether `s` may stand as a name in a request: not empty, without NUL and "/", and as `rule` has
+// it. Does not look at its length.
+bool IsWireName(std::string_view s, NameRule rule = NameRule::kUtf8);
 
 // "." and "..": they cannot be created, removed or renamed, and nothing has these names.
 constexpr bool IsDotName(std::string_view s) { return s == "." || s == ".."; }

@@ -76,6 +76,7 @@ enum class Proc : uint32_t {
   kSeek = 1006,
   kCopyRange = 1007,
   kOpenOwner = 1010,
+  kExtensions = 1030,
 };
 
 // What a procedure may do in a chain. Spec: 4.3.1.
@@ -189,6 +190,7 @@ inline constexpr auto kProcedures = std::to_array<ProcInfo>({
     {Proc::kSeek, "SEEK", "private", Category::kSimple, Direction::kToServer, 88, 8, true, Current::kTheOneUsed, true, Current::kTheOneUsed},
     {Proc::kCopyRange, "COPY_RANGE", "private", Category::kFsStateModifying, Direction::kToServer, 168, 16, true, Current::kTheOneUsed, true, Current::kTheOneUsed},
     {Proc::kOpenOwner, "OPEN_OWNER", "private", Category::kLockStateModifying, Direction::kToServer, 80, 8, true, Current::kTheOneUsed, true, Current::kFromResult},
+    {Proc::kExtensions, "EXTENSIONS", "private", Category::kSimple, Direction::kToServer, 72, 8, true, Current::kTheOneUsed, false, Current::kUnchanged},
 });
 // clang-format on
 

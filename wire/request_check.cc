@@ -84,6 +84,7 @@ RequestVerdict CheckRequest(std::span<const std::byte> message, const RequestCon
   }
   verdict.header = decoded->header;
   verdict.order = decoded->order;
+  verdict.names = context.names;
   verdict.proc = RowOf(verdict.header.procedure);
   // Connect requests carry none wherever they come, but for the CONNECT_BIND that renews.
   const bool renews = context.bound_channel && verdict.header.procedure == Proc::kConnectBind;

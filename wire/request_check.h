@@ -34,6 +34,7 @@ struct RequestContext {
   bool authenticated = false;
   bool back_control = false;  // the responder is the client, on the Back-control Channel
   uint32_t granted_nreq = 1;  // stream_id is below this
+  NameRule names = NameRule::kUtf8;  // of the session
   // Whether the responder offers `proc` at all; empty: all that the table has.
   std::function<bool(Proc)> implements = {};
   // Whether a cred_handle that is not zero is registered; empty: none is.
@@ -52,6 +53,7 @@ struct RequestVerdict {
   uint32_t response_version = kProtocolVersion;
   RequestHeader header;
   ByteOrder order = ByteOrder::kLittle;
+  NameRule names = NameRule::kUtf8;
   const ProcInfo* proc = nullptr;
   // The filehandle and state id of the request before stay current: BACK is set and in its place.
   bool continues_chain = false;
@@ -75,7 +77,7 @@ template <class Args>
 DafsStatus CheckArgs(std::span<const std::byte> message, const RequestVerdict& verdict,
                      uint32_t inline_write_header_size, Args& args,
                      std::span<const std::byte>& data) {
-  DafsStatus status = DecodeArgs(message, verdict.order, args);
+  DafsStatus status = DecodeArgs(message, verdict.order, args, verdict.names);
   if (status == DafsStatus::kOk) status = CheckRules(args);
   if (status != DafsStatus::kOk) return status;
   if constexpr (Args::kProc == Proc::kWriteInline || Args::kProc == Proc::kAppendInline) {

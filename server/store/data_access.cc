@@ -36,6 +36,7 @@ DafsStatus OpenAsCaller(StoreImpl& store, const Caller& caller, uint32_t access,
     fd = Fd(open(FdPath(data->file->path_fd()).c_str(), OpenFlags(access)));
   }
   if (!fd.ok()) return StatusFromErrno();
+  if (caller.keeps_atime) KeepAtime(fd);
   data->fd = std::make_shared<const Fd>(std::move(fd));
   return DafsStatus::kOk;
 }
@@ -66,7 +67,8 @@ DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHand
   if (write && data->file->fs().exported->read_only) return DafsStatus::kRofs;
   if ((rights.access & access) != 0 || (has_state && access == kShareAny)) {
     int error = 0;
-    data->fd = data->file->DataFd(write, &error);
+    const bool quiet = caller.keeps_atime && access == wire::kShareRead;
+    data->fd = quiet ? data->file->QuietFd(&error) : data->file->DataFd(write, &error);
     return data->fd != nullptr ? DafsStatus::kOk : StatusFromErrno(error);
   }
   // An open for writing alone may still read what its user may read, and nobody denies: a client

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <climits>
@@ -104,6 +105,16 @@ DafsStatus Store::GetRootHandle(const Caller& caller, wire::FileHandle* root) {
   const auto index = static_cast<size_t>(node.export_index);
   *root = impl_->roots[index];
   return impl_->options.exports[index].Admits(caller.peer) ? DafsStatus::kOk : DafsStatus::kAcces;
+}
+
+DafsStatus Store::SquashesAll(const Caller& caller, const wire::FileHandle& filehandle,
+                              bool* squashes) {
+  const auto squashes_all = [](const Export& e) { return e.squash == Squash::kAll; };
+  Place place;
+  STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, filehandle, &place));
+  *squashes = place.object != nullptr ? squashes_all(*place.object->fs().exported)
+                                      : std::ranges::all_of(impl_->options.exports, squashes_all);
+  return DafsStatus::kOk;
 }
 
 DafsStatus Store::Lookup(const Caller& caller, const wire::LookupArgs& args, wire::LookupRes* res) {

@@ -38,7 +38,7 @@ DafsStatus NamedAttributes::NameOf(const Object& object, const NameHash& hash, s
   std::vector<std::string> all;
   {
     ScopedPrivilege privilege;  // which name it is says nothing about who may use it
-    STORE_RETURN_IF_NOT_OK(ListXattrs(object, &all));
+    STORE_RETURN_IF_NOT_OK(ListXattrs(object, wire::NameRule::kBytes, &all));
   }
   for (std::string& one : all) {
     if (HashOf(one) == hash) *name = std::move(one);
@@ -170,7 +170,7 @@ DafsStatus NamedAttributes::Readdir(const Caller& caller, const ReaddirRequest& 
     return DafsStatus::kBadCookie;
   }
   std::vector<std::string> names;
-  STORE_RETURN_IF_NOT_OK(ListXattrs(*target.object, &names));
+  STORE_RETURN_IF_NOT_OK(ListXattrs(*target.object, caller.names, &names));
   std::vector<std::pair<uint64_t, std::string>> entries;
   for (std::string& name : names) {
     uint64_t cookie = 0;

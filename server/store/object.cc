@@ -78,6 +78,29 @@ std::shared_ptr<const Fd> Object::DataFd(bool write, int* error) {
   return write || read_ == nullptr ? write_ : read_;
 }
 
+std::shared_ptr<const Fd> Object::QuietFd(int* error) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (quiet_ != nullptr) return quiet_;
+  }
+  ScopedPrivilege privilege(Privilege::kOverFiles);
+  Fd fd(open(FdPath(path_fd()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd.ok()) {
+    *error = errno;
+    return nullptr;
+  }
+  KeepAtime(fd);
+  absl::MutexLock lock(&mutex_);
+  if (quiet_ == nullptr) quiet_ = Share(std::move(fd));
+  return quiet_;
+}
+
+void KeepAtime(const Fd& fd) {
+  ScopedPrivilege privilege(Privilege::kOverFiles);
+  const int flags = fcntl(fd.get(), F_GETFL);
+  if (flags >= 0) fcntl(fd.get(), F_SETFL, flags | O_NOATIME);
+}
+
 void Object::Donate(Fd fd, bool write) {
   std::shared_ptr<const Fd> unused;  // closed after the lock is released
   absl::MutexLock lock(&mutex_);

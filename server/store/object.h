@@ -92,6 +92,11 @@ class Object : public std::enable_shared_from_this<Object> {
   // errno.
   std::shared_ptr<const Fd> DataFd(bool write, int* error);
 
+  // The same for reading alone, and reading moves no access time (where the server may ask for
+  // that: it owns the file, or has CAP_FOWNER over it). Apart from DataFd's, whose readers do not
+  // mind.
+  std::shared_ptr<const Fd> QuietFd(int* error);
+
   // Keeps `fd`, which a caller has opened, as such a descriptor if there is none yet.
   void Donate(Fd fd, bool write);
   bool HasDataFd(bool write);
@@ -115,7 +120,12 @@ class Object : public std::enable_shared_from_this<Object> {
   absl::Mutex mutex_;
   std::shared_ptr<const Fd> read_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const Fd> write_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const Fd> quiet_ ABSL_GUARDED_BY(mutex_);
 };
+
+// From now on what is read through `fd`, which no one else has yet, moves no access time, as far as
+// the server may ask for that.
+void KeepAtime(const Fd& fd);
 
 // Owned by the descriptor cache, the open files, and the calls in flight.
 using ObjectRef = std::shared_ptr<Object>;

@@ -147,10 +147,11 @@ bool IsHidden(const char* name) {
   return std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0 || IsReservedName(name);
 }
 
-DafsStatus ListDirectory(StoreImpl& store, Object& directory, const ReaddirRequest& request,
-                         ReaddirSink sink, ReaddirResult* res) {
+DafsStatus ListDirectory(StoreImpl& store, const Caller& caller, Object& directory,
+                         const ReaddirRequest& request, ReaddirSink sink, ReaddirResult* res) {
   Fd fd(open(FdPath(directory.path_fd()).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.ok()) return StatusFromErrno();
+  if (caller.keeps_atime) KeepAtime(fd);
   if (request.cookie != 0 && lseek(fd.get(), PositionOf(request.cookie), SEEK_SET) < 0) {
     return DafsStatus::kBadCookie;
   }
@@ -238,7 +239,7 @@ DafsStatus Store::Readdir(const Caller& caller, const ReaddirRequest& request, R
   }
   if (!place.object->is_dir()) return DafsStatus::kNotDir;
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *place.object->fs().exported));
-  return ListDirectory(*impl_, *place.object, request, sink, res);
+  return ListDirectory(*impl_, caller, *place.object, request, sink, res);
 }
 
 }  // namespace dafs::server

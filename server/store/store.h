@@ -30,6 +30,7 @@
 #include "absl/time/time.h"
 #include "server/store/export.h"
 #include "wire/constants.h"
+#include "wire/name_check.h"
 #include "wire/procedures.h"
 #include "wire/status.h"
 #include "wire/types.h"
@@ -99,6 +100,8 @@ struct Caller {
   PeerAddress peer;                  // checked against the export's clients
   Operation* operation = nullptr;    // where a modification is recorded; borrowed, may be null
   RecentStats* recent = nullptr;     // for the GETATTR behind it; borrowed, null on other threads
+  wire::NameRule names = wire::NameRule::kUtf8;  // which names it can use
+  bool keeps_atime = false;                      // what it reads moves no access time
 };
 
 // What survives of the server's memory of its clients and their requests, and of an append that
@@ -189,6 +192,11 @@ class Store {
 
   // 6.5.12. The root of the pseudo file system, or of the export "/".
   wire::DafsStatus GetRootHandle(const Caller& caller, wire::FileHandle* root);
+
+  // Whether every caller is the anonymous user in the export that `filehandle` lies in; in the
+  // pseudo file system: in all exports.
+  wire::DafsStatus SquashesAll(const Caller& caller, const wire::FileHandle& filehandle,
+                               bool* squashes);
 
   // 6.5.21. On a component status (WIRE.md 9.3) `res` holds component_count and the filehandle of
   // the last component resolved (zero for none).

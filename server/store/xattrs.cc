@@ -153,7 +153,7 @@ DafsStatus RemoveXattr(const Object& object, const std::string& given) {
   return DafsStatus::kOk;
 }
 
-DafsStatus ListXattrs(const Object& object, std::vector<std::string>* names) {
+DafsStatus ListXattrs(const Object& object, wire::NameRule rule, std::vector<std::string>* names) {
   names->clear();
   char usual[kUsualList];
   std::string long_list;
@@ -175,7 +175,7 @@ DafsStatus ListXattrs(const Object& object, std::vector<std::string>* names) {
     const std::string_view name = left.substr(0, left.find('\0'));
     left.remove_prefix(std::min(name.size() + 1, left.size()));
     const std::string_view told = wire::AttributeOf(name);
-    if (!IsReserved(name) && wire::IsWireName(told)) names->emplace_back(told);
+    if (!IsReserved(name) && wire::IsWireName(told, rule)) names->emplace_back(told);
   }
   return DafsStatus::kOk;
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "server/store/object.h"
+#include "wire/name_check.h"
 #include "wire/status.h"
 
 namespace dafs::server {
@@ -39,8 +40,9 @@ wire::DafsStatus SetXattr(const Object& object, const std::string& name, std::st
                           XattrMode mode);
 wire::DafsStatus RemoveXattr(const Object& object, const std::string& name);
 
-// The names that can be names on the wire (UTF-8).
-wire::DafsStatus ListXattrs(const Object& object, std::vector<std::string>* names);
+// The names that can be names on the wire, by `rule`.
+wire::DafsStatus ListXattrs(const Object& object, wire::NameRule rule,
+                            std::vector<std::string>* names);
 
 // Whether objects of this kind and file system can have extended attributes at all.
 bool SupportsXattrs(const Object& object);

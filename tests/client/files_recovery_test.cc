@@ -300,8 +300,8 @@ TEST_F(FilesRecoveryTest, OpensAreReclaimedFromARestartedServerBeforeAnythingEls
       seen.push_back(entry.proc);
     }
   }
-  EXPECT_THAT(seen, ::testing::ElementsAre(Proc::kClientConnectAuth, Proc::kOpen, Proc::kOpen,
-                                           Proc::kReadInline, Proc::kWriteInline));
+  EXPECT_THAT(seen, ::testing::ElementsAre(Proc::kClientConnectAuth, Proc::kExtensions, Proc::kOpen,
+                                           Proc::kOpen, Proc::kReadInline, Proc::kWriteInline));
   ASSERT_OK(Await(files_->Close(who_, one->handle, one->state_id)));
   ASSERT_OK(Await(files_->Close(who_, two->handle, two->state_id)));
   EXPECT_EQ(server_.opens.size(), 0u);

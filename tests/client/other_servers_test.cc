@@ -63,6 +63,31 @@ TEST_F(OtherServersTest, WithoutFileSystemAttributesItIsMounted) {
   ASSERT_OK(Await(files_->Mount(who_)));
 }
 
+// R15: asked on each session before any name goes out, and answered by others with NOTSUPP.
+TEST_F(OtherServersTest, EachSessionAsksForExtensionsFirst) {
+  MakeFiles();
+  uint64_t granted = 0;
+  server_.script = [&granted](ScriptedConnection& c, const Request& request) {
+    if (request.header.procedure != Proc::kExtensions || granted == 0) return false;
+    wire::ExtensionsRes res;
+    res.granted = granted;
+    c.Answer(request, res);
+    return true;
+  };
+  ASSERT_OK(Await(files_->Mount(who_)));
+  EXPECT_EQ(files_->name_rule(), wire::NameRule::kUtf8);
+  EXPECT_FALSE(client_->limits().squashed);
+  EXPECT_EQ(server_.Count(Proc::kExtensions), 1);
+
+  granted = wire::kExtensionByteNames;
+  server_.log.clear();
+  server_.connections.back()->Close(absl::UnavailableError("the server was replaced"));
+  ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));
+  EXPECT_EQ(files_->name_rule(), wire::NameRule::kBytes);
+  ASSERT_GE(server_.log.size(), 2u);
+  EXPECT_EQ(server_.log[1].proc, Proc::kExtensions);
+}
+
 // Places for other users are made without releasing what was never registered.
 TEST_F(OtherServersTest, WhoWasRefusedIsNotReleased) {
   options_.max_credentials = 1;

@@ -75,11 +75,12 @@ class SessionTest : public ScriptedTest {
 
 // Shows DAFS-3.1-01, DAFS-3.1.2.2-01, DAFS-3.1.1.1-01, DAFS-3.1.2.3.2-02.
 TEST_F(SessionTest, ConnectsNegotiatesAndAuthenticates) {
-  server_.max_requests = 5;
+  server_.max_requests = server_.target_nreq = 5;
   ASSERT_OK(MakeSession());
   EXPECT_TRUE(session_->alive());
-  EXPECT_EQ(server_.log.size(), 1u);
+  ASSERT_EQ(server_.log.size(), 2u);
   EXPECT_EQ(server_.log[0].proc, Proc::kClientConnectAuth);
+  EXPECT_EQ(server_.log[1].proc, Proc::kExtensions);
   EXPECT_EQ(session_->negotiated().max_requests, 5u);
   EXPECT_EQ(session_->nreq(), 5u);
   EXPECT_TRUE(session_->negotiated().trusted);

@@ -218,5 +218,15 @@ TEST(NameCheckTest, NamesAreUtf8WithoutNulAndSlash) {
   EXPECT_TRUE(IsUtf8(std::string_view("a\0/", 3)));
 }
 
+TEST(NameCheckTest, ByteNamesHoldAnythingButNulAndSlash) {
+  for (const char* good : {"a", ".", "\xc3\xa4", "\x80", "\xc0\x80", "\xed\xa0\x80", "\xff"}) {
+    EXPECT_TRUE(IsWireName(good, NameRule::kBytes)) << good;
+  }
+  for (const char* bad : {"", "/", "a/b", "\xff/"}) {
+    EXPECT_FALSE(IsWireName(bad, NameRule::kBytes)) << bad;
+  }
+  EXPECT_FALSE(IsWireName(std::string_view("\xff\0b", 3), NameRule::kBytes));
+}
+
 }  // namespace
 }  // namespace dafs::wire

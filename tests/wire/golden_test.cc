@@ -217,6 +217,32 @@ TEST(GoldenTest, PosixProceduresLittleEndian) {
                 "00000000" + "010000006e000000");
 }
 
+// The layout in wire/messages_posix.h, and names by either rule.
+TEST(GoldenTest, ExtensionsAndByteNames) {
+  RequestHeader h;
+  ExtensionsArgs args;
+  args.filehandle = CountingHandle();
+  args.wanted = 0x0102030405060708;
+  const std::string hex = Encoded(h, args, ByteOrder::kLittle);
+  EXPECT_EQ(hex.substr(64, 16), "0604000070000000");
+  EXPECT_EQ(hex.substr(80 + 128), "0807060504030201");
+  ExtensionsArgs decoded;
+  EXPECT_EQ(DecodeArgs(BytesFromHex(hex), ByteOrder::kLittle, decoded), DafsStatus::kOk);
+  EXPECT_EQ(decoded, args);
+  ResponseHeader r;
+  std::vector<std::byte> out(48);
+  EXPECT_EQ(EncodeResponse(r, ExtensionsRes{1}, ByteOrder::kBig, out).value_or(0), 48u);
+  EXPECT_EQ(Hex(out).substr(80), "0000000000000001");
+
+  LookupArgs lookup;
+  lookup.path = {"a", "\xff"};
+  const std::vector<std::byte> message = BytesFromHex(Encoded(h, lookup, ByteOrder::kBig));
+  LookupArgs found;
+  EXPECT_EQ(DecodeArgs(message, ByteOrder::kBig, found), DafsStatus::kInval);
+  EXPECT_EQ(DecodeArgs(message, ByteOrder::kBig, found, NameRule::kBytes), DafsStatus::kOk);
+  EXPECT_EQ(found, lookup);
+}
+
 // The layout in wire/messages_locks.h: 80 bytes, the owner behind them.
 TEST(GoldenTest, OpenOwnerLittleEndian) {
   RequestHeader h;

@@ -23,9 +23,10 @@ enum class Role : uint8_t { kRequest, kResponse };
 
 class Decoder {
  public:
-  // `role`: names are checked in requests only (R79). `status`: of the response.
-  Decoder(std::span<const std::byte> in, ByteOrder order, Role role, DafsStatus status)
-      : in_(in), swap_(NeedsSwap(order)), role_(role), status_(status) {}
+  // `role`: names are checked in requests only (R79), by `names`. `status`: of the response.
+  Decoder(std::span<const std::byte> in, ByteOrder order, Role role, DafsStatus status,
+          NameRule names = NameRule::kUtf8)
+      : in_(in), swap_(NeedsSwap(order)), role_(role), names_(names), status_(status) {}
 
   bool ok() const { return error_ == DafsStatus::kOk; }
   DafsStatus error() const { return error_; }
@@ -121,14 +122,14 @@ class Decoder {
   }
   void Name(const char* name, std::string& value) {
     String(name, value, kNameBound, kRequired);
-    if (ok() && role_ == Role::kRequest && !IsWireName(value)) Fail(DafsStatus::kInval);
+    if (ok() && role_ == Role::kRequest && !IsWireName(value, names_)) Fail(DafsStatus::kInval);
   }
 
   void Path(const char*, Pathname& path) {
     Strings(path, kPathComponentsMax, kNameBound, kRequired);
     if (role_ != Role::kRequest) return;
     for (const std::string& component : path) {
-      if (!IsWireName(component)) return Fail(DafsStatus::kInval);
+      if (!IsWireName(component, names_)) return Fail(DafsStatus::kInval);
     }
   }
   void RawPath(const char*, Pathname& path) {
@@ -303,6 +304,7 @@ class Decoder {
   std::span<const std::byte> in_;
   bool swap_;
   Role role_;
+  NameRule names_;
   DafsStatus status_;
   DafsStatus error_ = DafsStatus::kOk;
   size_t pos_ = 0;        // the next field

@@ -109,9 +109,10 @@ size_t EncodedSize(const Body& body) {
 }
 
 template <class Args>
-DafsStatus DecodeArgs(std::span<const std::byte> message, ByteOrder order, Args& args) {
+DafsStatus DecodeArgs(std::span<const std::byte> message, ByteOrder order, Args& args,
+                      NameRule names) {
   internal::Renew(args);
-  internal::Decoder decoder(message, order, internal::Role::kRequest, DafsStatus::kOk);
+  internal::Decoder decoder(message, order, internal::Role::kRequest, DafsStatus::kOk, names);
   decoder.BeginScope(kHeaderSize, InfoOf(Args::kProc).args_size);
   Args::Fields(args, decoder);
   return decoder.error();
@@ -151,7 +152,8 @@ std::string ToString(const Body& body) {
       const name##Res&, ByteOrder, std::span<std::byte>, const EncodeOptions&);                   \
   template size_t EncodedSize(const name##Args&);                                                 \
   template size_t EncodedSize(const name##Res&);                                                  \
-  template DafsStatus DecodeArgs(std::span<const std::byte>, ByteOrder, name##Args&);             \
+  template DafsStatus DecodeArgs(std::span<const std::byte>, ByteOrder, name##Args&,              \
+      NameRule);                                                                                  \
   template absl::Status DecodeRes(std::span<const std::byte>, ByteOrder, DafsStatus,              \
       name##Res&, OpenClaimType);                                                                 \
   template std::string ToString(const name##Args&);                                               \

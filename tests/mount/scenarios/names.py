@@ -1,7 +1,8 @@
-"""Names: every byte that UTF-8 allows, the longest, the oddest."""
+"""Names: every byte that UTF-8 allows and those that it does not, the longest, the oddest."""
 
 import errno
 import os
+import signal
 
 from rig import check, equal, errno_of, scenario
 
@@ -45,9 +46,76 @@ def names(rig):
         os.unlink(where + b"/" + name)
     equal(os.listdir(where), [], "what is left")
     _lengths(where)
-    if rig.behind is not None:
-        refused = errno_of(os.mkdir, where + b"/\xff\xfe")
-        check(refused in (errno.EILSEQ, errno.EINVAL), f"a name that is not UTF-8: errno {refused}")
+
+
+# Latin-1, overlong, a surrogate, beyond Unicode, cut off, the longest, and every byte that UTF-8 never has.
+NOT_UTF8 = [b"caf\xe9", b"\xc0\xaf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"n" * 254 + b"\x80",
+            bytes(range(0xF5, 0x100)) + b"\xc0\xc1"]
+
+
+@scenario(timeout=60, where="server")
+def byte_names(rig):
+    """Names that are not UTF-8 work like any other, made here or on the server, before and after a reconnect."""
+    rig.expect("session to|lost|connect")
+    server = rig.serve()
+    here, behind = os.fsencode(rig.mount(server)), os.fsencode(rig.export)
+    for restarted in (False, True):
+        if restarted:
+            server.stop(signal.SIGKILL)
+            server.start()
+        for name in NOT_UTF8:
+            _use_name(here, behind, name)
+        os.makedirs(behind + b"/tree/d\xff/e\xfe")
+        for name in NOT_UTF8:
+            with open(behind + b"/tree/d\xff/e\xfe/" + name, "xb"):
+                pass
+        rig.run(["rm", "-rf", os.fsdecode(here + b"/tree")])
+        equal(os.listdir(behind), [], "what rm -rf has left")
+    _attribute_names(here, behind)
+
+
+def _use_name(here, behind, name):
+    path, moved = here + b"/" + name, here + b"/" + name[:200] + b"\xfe"
+    equal(errno_of(os.stat, path), errno.ENOENT, f"stat of absent {name!r}")
+    equal(errno_of(os.unlink, path), errno.ENOENT, f"unlink of absent {name!r}")
+    equal(errno_of(os.rename, path, moved), errno.ENOENT, f"rename of absent {name!r}")
+    with open(path, "xb") as file:
+        file.write(name)
+    with open(behind + b"/" + name, "rb") as file:
+        equal(file.read(), name, f"{name!r} on the server")
+    equal(os.listdir(here), [name], "names listed")
+    os.rename(path, moved)
+    os.link(moved, path)
+    equal(os.stat(path).st_nlink, 2, f"links of {name!r}")
+    os.unlink(moved)
+    os.symlink(name, moved)
+    equal(os.readlink(moved), name, f"link to {name!r}")
+    with open(moved, "rb") as file:
+        equal(file.read(), name, f"contents of {name!r} through a link")
+    os.unlink(moved)
+    os.unlink(path)
+    os.mkdir(path)
+    os.rmdir(path)
+    os.mkfifo(path)
+    os.unlink(path)
+    with open(behind + b"/" + name, "xb"):
+        pass
+    os.unlink(path)
+    equal(os.listdir(behind), [], f"what is left of {name!r}")
+
+
+def _attribute_names(here, behind):
+    with open(here + b"/file", "xb"):
+        pass
+    if errno_of(os.setxattr, behind + b"/file", "user.probe", b"") == errno.EOPNOTSUPP:
+        return
+    os.removexattr(behind + b"/file", "user.probe")
+    os.setxattr(here + b"/file", b"user.\xff", b"value")
+    equal(os.getxattr(behind + b"/file", b"user.\xff"), b"value", "an attribute on the server")
+    equal(os.getxattr(here + b"/file", b"user.\xff"), b"value", "an attribute")
+    equal(os.listxattr(here + b"/file"), [os.fsdecode(b"user.\xff")], "attributes listed")
+    os.removexattr(here + b"/file", b"user.\xff")
+    equal(os.listxattr(behind + b"/file"), [], "attributes that are left")
 
 
 def _lengths(where):
