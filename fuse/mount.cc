@@ -128,6 +128,7 @@ class Mount {
   Outcome MakeClient();
   Outcome StartWorkers();
   Outcome FindRoot();
+  void DecideWhoChecks();
   void MakeRings();
   Outcome StartRings();
   Outcome Attach();
@@ -148,6 +149,7 @@ class Mount {
   std::unique_ptr<client::Client> client_;
   client::SessionReport session_;  // the first, as it was when the mount began
   std::vector<std::unique_ptr<Worker>> workers_;
+  bool squashed_ = false;    // the server acts for one user whoever calls
   std::string no_io_uring_;  // why requests come by /dev/fuse
   std::string cpu_latency_;  // what became of that option
   std::unique_ptr<client::LeaseKeeper> lease_keeper_;
@@ -255,7 +257,16 @@ Outcome Mount::FindRoot() {
     return RootTypeError(state_.options, root.node->attributes.object_type);
   }
   state_.inodes.SetRoot(root.node->handle, root.node->attributes);
+  DecideWhoChecks();
   return {};
+}
+
+// The kernel compares users of this machine with owners and modes of the server. Where the server
+// acts for one user whoever calls, that would refuse what it permits. With one user there are no
+// rights of others that a cache could give away either.
+void Mount::DecideWhoChecks() {
+  squashed_ = client_->limits().squashed.load(std::memory_order_relaxed);
+  if (squashed_ && !state_.options.default_permissions_given) state_.default_permissions = false;
 }
 
 // The rings are there before INIT: once that has asked for them, the kernel keeps every request
@@ -301,7 +312,9 @@ Outcome Mount::StartRings() {
 
 Outcome Mount::Attach() {
   MakeRings();
-  MountResult mounted = MountFuse(state_.options);
+  Options options = state_.options;
+  options.default_permissions = state_.default_permissions;
+  MountResult mounted = MountFuse(options);
   if (!mounted.outcome.ok()) return mounted.outcome;
   mount_point_ = mounted.mount_point;
   std::vector<UniqueFd> fds;
@@ -367,6 +380,17 @@ void Mount::SayMounted() const {
                    "memory, " +
                        session_.memory + ")") +
             "; " + cpu_latency_);
+  if (!squashed_) return;
+  if (state_.default_permissions) {
+    LogWarning(state_.options.source.text +
+               ": the server acts for one user whoever calls (all_squash), and default_permissions "
+               "has the kernel compare this machine's users with that one: it may refuse what the "
+               "server permits; mount without default_permissions");
+  } else {
+    LogNotice(state_.options.source.text +
+              ": the server acts for one user whoever calls (all_squash); it checks permissions "
+              "alone");
+  }
 }
 
 ExitCode Mount::Serve() {

@@ -49,6 +49,8 @@ struct MountState {
   explicit MountState(Options options_in) : options(std::move(options_in)), inodes(options.cache) {}
 
   const Options options;
+  // Whether the kernel checks modes and ACLs before it asks; decided before it mounts.
+  bool default_permissions = options.default_permissions;
   InodeTable inodes;
   OpenFiles open_files;
   IdleOpens idle_opens;

@@ -259,7 +259,7 @@ void Operations::ReplyNewEntry(Call& call, const absl::StatusOr<client::Node>& n
 // as done what it says is wanted.
 bool Operations::WantsDirectoryAfterChange() {
   if (state_.options.cache.dir_min <= absl::ZeroDuration()) return false;  // they may not be kept
-  if (state_.options.default_permissions) return true;
+  if (state_.default_permissions) return true;
   const bool wants = directory_stat_habit_.Expected();
   if (wants) directory_stat_habit_.Paid();
   return wants;
@@ -308,7 +308,7 @@ bool Operations::ReplyRecent(Call& call) {
 // good for that; what would keep it out is asked for again. No program is told of it.
 bool Operations::ReplyPassing(Call& call) {
   constexpr absl::Duration kFor = absl::Milliseconds(10);
-  if (!passing_ || !state_.options.default_permissions) return false;
+  if (!passing_ || !state_.default_permissions) return false;
   std::optional<wire::FileAttributes> told =
       state_.inodes.LastToldOfDirectory(call.nodeid(), dat::Loop::Now() - kFor);
   if (!told.has_value()) return false;

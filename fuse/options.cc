@@ -170,6 +170,7 @@ bool ApplyWord(std::string_view word, Options& o) {
     o.allow_other = word == "allow_other";
   } else if (word == "default_permissions" || word == "nodefault_permissions") {
     o.default_permissions = word == "default_permissions";
+    o.default_permissions_given = true;
   } else if (word == "acl" || word == "noacl") {
     o.acl = word == "acl";
   } else if (word == "sync_on_close" || word == "nosync_on_close") {

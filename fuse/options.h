@@ -92,6 +92,7 @@ struct Options {
   LocalLock local_lock = LocalLock::kNone;
   bool allow_other = false;          // on by default for root
   bool default_permissions = false;  // on by default for root
+  bool default_permissions_given = false;  // the option was: nothing but it decides
   bool acl = true;                   // whether the mount has POSIX ACLs at all
   bool sync_on_close = false;        // close(2) waits until what was written is stable
   bool write_behind = true;          // write(2) may return before the server has the data

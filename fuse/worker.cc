@@ -229,7 +229,7 @@ void Worker::Init(const fuse_in_header& header, std::span<const std::byte> body)
   wishes.max_write = state_.options.wsize;
   wishes.posix_locks = PosixAtServer(state_.options);
   wishes.flock_locks = FlockAtServer(state_.options);
-  wishes.posix_acl = state_.options.default_permissions && state_.options.acl;
+  wishes.posix_acl = state_.default_permissions && state_.options.acl;
   wishes.io_uring = state_.wants_io_uring;
   InitAnswer answer = AnswerInit(body, wishes);
   if (answer.error != 0) {

@@ -85,6 +85,31 @@ def read_only(rig):
         os.chdir("/")
 
 
+def _options(point):
+    with open("/proc/self/mounts", encoding="utf-8") as table:
+        return [line.split()[3] for line in table if line.split()[1] == str(point)][-1].split(",")
+
+
+def _use_own(directory):
+    """What the maker of a file may do with it."""
+    path = directory / f"own{os.getuid()}"
+    write(path, b"made", mode=0o600)
+    with open(path, "ab") as file:
+        file.write(b", appended")
+    os.chmod(path, 0o640)
+    os.utime(path, (1, 1))
+    os.truncate(path, 4)
+    if read(path) != b"made" or os.stat(path).st_mode & 0o777 != 0o640:
+        raise OSError(errno.EIO, "not what was made")
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise OSError(errno.EACCES, "access(2)")
+    os.mkdir(directory / "own", 0o700)
+    write(directory / "own" / "inner")
+    os.unlink(directory / "own" / "inner")
+    os.rmdir(directory / "own")
+    os.unlink(path)
+
+
 @scenario(timeout=60, where="server")
 def squashes(rig):
     """all_squash makes everybody the anonymous user, anonuid and anongid say who that is."""
@@ -98,6 +123,15 @@ def squashes(rig):
     for name in (f"of{NOBODY}", f"of{OTHER}", "of-root"):
         status = (rig.export / name).stat()
         equal((status.st_uid, status.st_gid), (4001, 4002), f"owner of {name}")
+    # What the kernel would compare is not what the server goes by: it decides alone.
+    check("default_permissions" not in _options(everybody), "the kernel checks permissions of a squashed export")
+    for uid in (0, NOBODY, OTHER):
+        equal(as_user(uid, lambda: _use_own(everybody)), 0, f"user {uid} uses a file that it made")
+        equal(as_user(uid, lambda: read(everybody / f"of{OTHER}")), 0, f"user {uid} reads another's file")
+    rig.umount(everybody)
+    rig.mount(server, "default_permissions", export="/all", point=everybody)
+    check("default_permissions" in _options(everybody), "default_permissions was asked for")
+    check("all_squash" in (rig.logs / "mount.dafs.log").read_text(), "no word about what that means")
     rooted = rig.base / "rooted"
     rooted.mkdir()
     rig.mount(elsewhere, export="/root", point=rooted)
@@ -105,6 +139,9 @@ def squashes(rig):
     equal(as_user(OTHER, lambda: write(rooted / "by-other")), 0, "a user's file")
     equal([((rig.export / name).stat().st_uid, (rig.export / name).stat().st_gid) for name in ("by-root", "by-other")],
           [(4003, 4004), (OTHER, OTHER)], "owners")
+    check("default_permissions" in _options(rooted), "the kernel checks no permissions of users")
+    for uid in (0, OTHER):
+        equal(as_user(uid, lambda: _use_own(rooted)), 0, f"user {uid} uses a file that it made")
     check(errno_of(os.chmod, rooted / "by-other", 0o600) in (errno.EPERM, errno.EACCES), "root's chmod of another's file")
 
 
