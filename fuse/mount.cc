@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/mount.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -194,6 +195,7 @@ Outcome Mount::MakeClient() {
   c.client_id_string = client_id_.text;
   c.byte_order = ByteOrderOf(o);
   c.checksums = o.checksum;
+  c.keep_atime = (o.mount_flags & MS_NOATIME) != 0;
   c.rdma_read_channel = o.rdma_read_channel;
   c.windows = WindowsOf(o);
   if (o.msgsize != 0) c.max_request_size = c.max_response_size = o.msgsize;

@@ -234,7 +234,8 @@ class Operations {
                              Transfer& transfer);
   dat::Task<absl::Status> Commit(std::shared_ptr<OpenState> open, bool always);
   dat::Task<absl::Status> ReadRest(const OpenState& open, uint64_t offset,
-                                   client::BufferLease& lease, uint32_t size, std::string& data);
+                                   client::BufferLease& lease, uint32_t size, bool quiet,
+                                   std::string& data);
 
   // ops_behind.cc
   static bool WaitsForWrites(uint32_t opcode);

@@ -16,12 +16,12 @@ namespace dafs::fuse {
 // The rare READ that came back short before the end of the file: what is missing is read into the
 // same buffer once its content is put aside in `data`, which gets all of it.
 dat::Task<absl::Status> Operations::ReadRest(const OpenState& open, uint64_t offset,
-                                             client::BufferLease& lease, uint32_t size,
+                                             client::BufferLease& lease, uint32_t size, bool quiet,
                                              std::string& data) {
   while (data.size() < size) {
     auto wanted = static_cast<uint32_t>(size - data.size());
     absl::StatusOr<client::ReadResult> more = co_await files_.Read(
-        *open.opener, open.handle, open.state_id, offset + data.size(), lease, wanted);
+        *open.opener, open.handle, open.state_id, offset + data.size(), lease, wanted, quiet);
     if (!more.ok()) co_return more.status();
     data.append(reinterpret_cast<const char*>(lease.payload()), more->count);
     if (more->eof || more->count == 0) break;
@@ -53,8 +53,9 @@ dat::Task<void> Operations::Read(Call& call) {
     }
     lease = *std::move(waited);
   }
+  const bool quiet = (read.flags & O_NOATIME) != 0;  // also what fcntl(2) has set since the open
   absl::StatusOr<client::ReadResult> result = co_await files_.Read(
-      *open->opener, open->handle, open->state_id, read.offset, lease, read.size);
+      *open->opener, open->handle, open->state_id, read.offset, lease, read.size, quiet);
   if (!result.ok()) {
     call.ReplyStatus(result.status());
     co_return;
@@ -65,7 +66,7 @@ dat::Task<void> Operations::Read(Call& call) {
     co_return;
   }
   std::string data(reinterpret_cast<const char*>(got.data()), got.size());
-  absl::Status rest = co_await ReadRest(*open, read.offset, lease, read.size, data);
+  absl::Status rest = co_await ReadRest(*open, read.offset, lease, read.size, quiet, data);
   if (rest.ok()) {
     call.Reply({std::as_bytes(std::span(data))});
   } else {

@@ -2,12 +2,13 @@
 
 import ctypes
 import errno
+import fcntl
 import os
 import stat
 
 from conformance import calls
 from conformance.subject import become
-from rig import check, equal, errno_of, scenario
+from rig import Skip, check, equal, errno_of, scenario
 
 OLD = 1_000_000_000
 PR_SET_KEEPCAPS = 8
@@ -50,6 +51,52 @@ def _access_times(rig):
     _old("walked")
     os.stat("walked")
     equal(_atime("walked"), OLD, "atime of a link that the mount knows, on a path")
+
+
+@scenario(timeout=60, where="server")
+def access_times(rig):
+    """noatime and O_NOATIME keep the times of access of what is read at the server."""
+    plain, second = rig.mount_twice()
+    rig.umount(second)
+    quiet = rig.mount(rig.servers[0], "noatime", point=second)
+    (rig.export / "directory").mkdir()
+
+    def moves(use, make=lambda path: path.write_bytes(b"x" * size), name="file"):
+        path = rig.export / name
+        make(path)
+        _old(path)
+        use(name)
+        return _atime(path) != OLD
+
+    def by_flag(name):
+        os.close(_read_all(os.open(plain / name, os.O_RDONLY | os.O_NOATIME)))
+
+    def by_fcntl(name):
+        descriptor = os.open(plain / name, os.O_RDONLY)
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_NOATIME)
+        os.close(_read_all(descriptor))
+
+    for size in (100, 300_000):  # inline and direct
+        if not moves(lambda name: (plain / name).read_bytes()):
+            raise Skip("the file system of the export keeps no times of access")
+        equal(moves(by_flag), False, f"O_NOATIME moved the time, {size} bytes")
+        equal(moves(by_fcntl), False, f"O_NOATIME by fcntl moved the time, {size} bytes")
+        equal(moves(lambda name: (quiet / name).read_bytes()), False, f"noatime moved the time, {size} bytes")
+        equal(moves(lambda name: (plain / name).read_bytes()), True, "a read after those does not move it")
+    equal(moves(lambda name: os.listdir(plain / name), lambda path: None, "directory"), True, "listing")
+    equal(moves(lambda name: os.listdir(quiet / name), lambda path: None, "directory"), False, "listing with noatime")
+    check(not moves(lambda name: rig.run([quiet / name]), _program, "program"), "noatime moved the time of a program")
+
+
+def _read_all(descriptor):
+    while os.read(descriptor, 1 << 16):
+        pass
+    return descriptor
+
+
+def _program(path):
+    path.write_text("#!/bin/true\n")
+    path.chmod(0o755)
 
 
 def _removed_directories(rig):
