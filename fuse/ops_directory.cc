@@ -30,6 +30,8 @@ constexpr int kEmptyChunksMax = 8;
 
 constexpr uint64_t kPlusAttributes = client::kStatAttributes | wire::kFattrFilehandle;
 constexpr uint64_t kNameAttributes = wire::kFattrFileId | wire::kFattrObjectType;
+// With them an entry shows its number also where it lies in another file system.
+constexpr uint64_t kNumberAttributes = kNameAttributes | wire::kFattrFilehandle;
 // Without these an entry cannot be shown to the kernel as a node.
 constexpr uint64_t kNeeded =
     wire::kFattrObjectType | wire::kFattrChange | wire::kFattrObjectSize | wire::kFattrFilehandle;
@@ -37,6 +39,39 @@ constexpr uint64_t kNeeded =
 bool IsEntryName(std::string_view name) {
   return !name.empty() && name.size() <= 255 && name != "." && name != ".." &&
          name.find('/') == name.npos && name.find('\0') == name.npos;
+}
+
+// Appends the entries of `page` to `chunk`. `acls`: they come with their ACLs.
+absl::Status ReadEntries(client::DirectoryPage& page, bool acls, DirectoryChunk& chunk) {
+  chunk.eof = page.eof;
+  chunk.entries.reserve(page.entries.count());
+  wire::DirentView view;
+  while (page.entries.Next(view)) {
+    // 6.5.29: no entry has these. Whoever goes on behind one begins anew, and never comes to an
+    // end.
+    if (view.cookie <= kDotDotOffset) {
+      return absl::DataLossError(
+          absl::StrCat("read directory: an entry's cookie is ", view.cookie));
+    }
+    DirectoryChunk::Entry entry;
+    entry.cookie = view.cookie;
+    entry.name = std::string(view.name);
+    if (view.attrs != nullptr) entry.attributes = *view.attrs;
+    if (acls && entry.attributes.has(wire::kFattrAcl | wire::kFattrMode)) {
+      entry.acl_in_mode = IsAclInMode(entry.attributes.acl, entry.attributes.mode);
+      entry.attributes.acl = {};
+    }
+    chunk.entries.push_back(std::move(entry));
+  }
+  return page.entries.status();
+}
+
+// Whether some entry has attributes, but no number.
+bool LacksNumbers(const DirectoryChunk& chunk) {
+  return std::any_of(chunk.entries.begin(), chunk.entries.end(), [](const auto& entry) {
+    return entry.attributes.has(wire::kFattrObjectType) &&
+           !entry.attributes.has(wire::kFattrFileId);
+  });
 }
 
 // Where in `chunk` to go on behind `cookie`; nothing if it is not in there.
@@ -135,27 +170,14 @@ dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> Operations::Rea
                                          kChunkBytes, wanted & ~wire::kFattrAcl, lease, after);
   }
   if (!page.ok()) co_return page.status();
-  chunk->eof = page->eof;
-  chunk->entries.reserve(page->entries.count());
-  wire::DirentView view;
-  while (page->entries.Next(view)) {
-    // 6.5.29: no entry has these. Whoever goes on behind one begins anew, and never comes to an
-    // end.
-    if (view.cookie <= kDotDotOffset) {
-      co_return absl::DataLossError(
-          absl::StrCat("read directory: an entry's cookie is ", view.cookie));
-    }
-    DirectoryChunk::Entry entry;
-    entry.cookie = view.cookie;
-    entry.name = std::string(view.name);
-    if (view.attrs != nullptr) entry.attributes = *view.attrs;
-    if (acls && entry.attributes.has(wire::kFattrAcl | wire::kFattrMode)) {
-      entry.acl_in_mode = IsAclInMode(entry.attributes.acl, entry.attributes.mode);
-      entry.attributes.acl = {};
-    }
-    chunk->entries.push_back(std::move(entry));
+  if (absl::Status status = ReadEntries(*page, acls, *chunk); !status.ok()) co_return status;
+  if (!attributes && LacksNumbers(*chunk)) {
+    page = co_await files_.ReadDirectory(*directory->opener, directory->handle, cookie, cookieverf,
+                                         kChunkBytes, kNumberAttributes, lease, after);
+    if (!page.ok()) co_return page.status();
+    chunk->entries.clear();
+    if (absl::Status status = ReadEntries(*page, false, *chunk); !status.ok()) co_return status;
   }
-  if (!page->entries.status().ok()) co_return page->entries.status();
   directory->SetChunk(chunk, page->cookieverf);
   co_return std::shared_ptr<const DirectoryChunk>(std::move(chunk));
 }
@@ -168,8 +190,7 @@ bool Operations::AddEntry(const Call& call, DirectoryAnswer& answer,
   if (!answer.Fits(entry.name, plus)) return false;
   const wire::FileAttributes& attributes = entry.attributes;
   uint32_t type = FileTypeBits(attributes.object_type);
-  // Without its handle an entry is taken to lie where its directory does: something mounted there
-  // shows what it covers, as in a local file system.
+  // The server gives no number without a handle to what lies in another file system.
   const wire::FsHandle& fs = attributes.has(wire::kFattrFilehandle) ? attributes.filehandle.fshandle
                                                                     : directory.handle.fshandle;
   uint64_t ino = state_.inodes.NumberIn(fs, attributes.file_id);

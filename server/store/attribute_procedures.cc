@@ -224,7 +224,7 @@ DafsStatus Store::GetFsattr(const Caller& caller, const wire::FileHandle& fileha
     attributes->max_name = NAME_MAX;
     attributes->max_link = 1;
   } else {
-    STORE_RETURN_IF_NOT_OK(FillUsage(place.object->fs().root.get(), attributes));
+    STORE_RETURN_IF_NOT_OK(FillUsage(place.object->fs().mount().root.get(), attributes));
   }
   attributes->fshandle = filehandle.fshandle;
   attributes->included = bitmap & wire::kFsattrAll;

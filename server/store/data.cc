@@ -282,7 +282,7 @@ std::shared_ptr<const Fd> SyncFd(Object& file, int* error) {
 bool Store::CommitMayWait(const wire::FileHandle& filehandle) const {
   // Nobody has the mount table looked through for a handle that he made up.
   if (IsOfAttributes(filehandle) || !impl_->IsGenuine(filehandle)) return true;
-  const FileSystem* fs = impl_->mounts->FindByFsHandle(filehandle.fshandle);
+  const FileSystem* fs = impl_->mounts->FindByFileHandle(filehandle);
   return fs == nullptr || !fs->memory;
 }
 

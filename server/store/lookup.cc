@@ -27,7 +27,7 @@ DafsStatus StoreImpl::LookupName(Object& directory, const std::string& name, Obj
   if (int error = GetKernelHandle(directory.path_fd(), name.c_str(), &handle); error != 0) {
     return error == EOPNOTSUPP ? DafsStatus::kAcces : StatusFromErrno(error);
   }
-  const FileSystem* fs = mounts->FindByMountId(directory.fs(), handle.mount_id);
+  const FileSystem* fs = mounts->FindByKernelHandle(directory.fs(), handle);
   if (fs == nullptr) return DafsStatus::kAcces;  // a mounted file system that cannot be served
   *child = cache.Find(
       MakeKey(fs->fshandle, HandleKind::kFile, handle.type, {handle.bytes, handle.length}));
@@ -137,7 +137,8 @@ bool IsBeneath(int directory, int top) {
   struct statx end, here, above;
   constexpr unsigned kMask = STATX_INO | STATX_MNT_ID;
   const auto same = [](const struct statx& a, const struct statx& b) {
-    return a.stx_ino == b.stx_ino && a.stx_mnt_id == b.stx_mnt_id;
+    return a.stx_ino == b.stx_ino && a.stx_dev_major == b.stx_dev_major &&
+           a.stx_dev_minor == b.stx_dev_minor && a.stx_mnt_id == b.stx_mnt_id;
   };
   if (statx(top, "", AT_EMPTY_PATH, kMask, &end) != 0 ||
       statx(directory, "", AT_EMPTY_PATH, kMask, &here) != 0) {

@@ -14,11 +14,11 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "server/store/identity.h"
+#include "server/store/mount_table.h"
 #include "wire/log.h"
 #include "wire/status_macros.h"
 
@@ -56,37 +56,12 @@ absl::Status NoHandles(const Export& e, const std::string& path, int error) {
                    "other kinds cannot be exported"));
 }
 
-// Mount points in mountinfo have blanks and backslashes as \ooo.
-std::string Unescape(absl::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\' && i + 3 < text.size()) {
-      out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 +
-                               (text[i + 3] - '0'));
-      i += 3;
-    } else {
-      out += text[i];
-    }
+// By the type in the mount table.
+bool IsLocal(absl::string_view type) {
+  for (absl::string_view network : {"nfs", "cifs", "smb", "9p", "ceph", "afs", "lustre"}) {
+    if (absl::StartsWith(type, network)) return false;
   }
-  return out;
-}
-
-// By the type and source of a line of mountinfo, behind the " - ".
-bool IsLocal(absl::string_view rest) {
-  for (absl::string_view type : {"nfs", "cifs", "smb", "9p", "ceph", "afs", "lustre"}) {
-    if (absl::StartsWith(rest, type)) return false;
-  }
-  return !absl::StartsWith(rest, "fuse") || absl::StartsWith(rest, "fuseblk");
-}
-
-std::string ReadMountTable() {
-  std::string text;
-  Fd fd(open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC));
-  char buffer[16384];
-  for (ssize_t n; fd.ok() && (n = read(fd.get(), buffer, sizeof buffer)) > 0;) {
-    text.append(buffer, static_cast<size_t>(n));
-  }
-  return text;
+  return !type.empty() && (!absl::StartsWith(type, "fuse") || type == "fuseblk");
 }
 
 uint64_t MountNumber(int fd) {
@@ -115,6 +90,36 @@ int GetKernelHandle(int dir, const char* name, KernelHandle* handle) {
 
 namespace {
 
+// <linux/exportfs.h> FILEID_BTRFS_WITHOUT_PARENT, in the machine's byte order: inode number (8
+// bytes), subvolume (8), generation (4). Every handle of Btrfs that is not connectable has this
+// form.
+constexpr uint8_t kBtrfsHandle = 0x4d;
+constexpr size_t kBtrfsHandleBytes = 20;
+constexpr size_t kSubvolumeAt = 8;
+constexpr uint64_t kSubvolumeRoot = 256;  // inode number of the root of each subvolume
+
+}  // namespace
+
+uint64_t SubvolumeOf(uint8_t type, std::span<const uint8_t> handle) {
+  if (type != kBtrfsHandle || handle.size() != kBtrfsHandleBytes) return 0;
+  uint64_t subvolume = 0;
+  std::memcpy(&subvolume, handle.data() + kSubvolumeAt, sizeof subvolume);
+  return subvolume;
+}
+
+Fd OpenRoot(const FileSystem& fs) {
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
+  if (fs.outer == nullptr) return Fd(openat(fs.root.get(), ".", kFlags));
+  KernelHandleBuffer buffer = {};  // generation 0: any
+  buffer.head.handle_bytes = kBtrfsHandleBytes;
+  buffer.head.handle_type = kBtrfsHandle;
+  std::memcpy(buffer.head.f_handle, &kSubvolumeRoot, sizeof kSubvolumeRoot);
+  std::memcpy(buffer.head.f_handle + kSubvolumeAt, &fs.subvolume, sizeof fs.subvolume);
+  return Fd(open_by_handle_at(fs.outer->root.get(), &buffer.head, kFlags));
+}
+
+namespace {
+
 // The kernel says ENOMEM, too, of a handle whose inode somebody is just making into another file
 // (iget_locked): a moment later it says that the handle is stale. Who makes it may have to wait for
 // a processor or the disk; where there is no memory indeed, the caller waits in vain this long.
@@ -131,7 +136,7 @@ int OpenKernelHandle(const FileSystem& fs, const ObjectKey& key) {
   std::memcpy(buffer.head.f_handle, bytes.data(), bytes.size());
   int fd = -1;
   for (int tries = 1; fd < 0; ++tries) {
-    fd = open_by_handle_at(fs.root.get(), &buffer.head, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    fd = open_by_handle_at(fs.mount().root.get(), &buffer.head, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (fd >= 0) break;
     if (errno != ENOMEM || tries == kTries) return -errno;
     std::this_thread::sleep_for(kFirstWait * (1 << (tries - 1)));
@@ -180,6 +185,7 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export
   fs->device = st.st_dev;
   fs->root_inode = st.st_ino;
   fs->mount_id = handle.mount_id;
+  fs->subvolume = SubvolumeOf(handle.type, {handle.bytes, handle.length});
   fs->mount_number = MountNumber(fs->root.get());
   const auto export_id =
       mac_.Identify(absl::StrCat("export\n", exported.name, "\n", directories_[export_index]));
@@ -201,9 +207,18 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export
 }
 
 void Mounts::Add(std::unique_ptr<FileSystem> fs) {
-  by_mount_[{fs->export_index, fs->mount_id}] = fs.get();
+  const uint64_t within = fs->outer != nullptr ? fs->subvolume : 0;
+  by_mount_[{fs->export_index, fs->mount_id, within}] = fs.get();
   by_fshandle_[fs->fshandle] = fs.get();
+  roots_.insert({fs->device, fs->root_inode});
   all_.push_back(std::move(fs));
+}
+
+bool Mounts::IsRoot(int fd) const {
+  struct stat st;
+  if (fstat(fd, &st) != 0) return false;
+  absl::ReaderMutexLock lock(&mutex_);
+  return roots_.contains({st.st_dev, st.st_ino});
 }
 
 struct Mounts::MountPoint {
@@ -214,21 +229,15 @@ struct Mounts::MountPoint {
 
 // Outermost first; without those of autofs, which has no handles, and mounts what is opened.
 std::vector<Mounts::MountPoint> Mounts::MountPointsBeneath(const std::string& directory) {
-  const std::string text = ReadMountTable();
   const std::string prefix = directory == "/" ? directory : directory + "/";
   std::vector<MountPoint> result;
-  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
-    // 36 35 98:0 /root /mount/point options ... - type source options
-    std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(' ', 5));
-    MountPoint point;
-    if (fields.size() < 6 || !absl::SimpleAtoi(fields[0], &point.mount_id)) continue;
-    point.path = Unescape(fields[4]);
-    if (point.path.size() <= prefix.size() || !absl::StartsWith(point.path, prefix)) continue;
-    const size_t rest = line.find(" - ");
-    const absl::string_view type = rest == line.npos ? "" : line.substr(rest + 3);
-    if (absl::StartsWith(type, "autofs")) continue;
-    point.local = !type.empty() && IsLocal(type);
-    result.push_back(std::move(point));
+  for (MountLine& mount : ReadMountTable()) {
+    if (mount.point.size() <= prefix.size() || !absl::StartsWith(mount.point, prefix) ||
+        mount.type == "autofs") {
+      continue;
+    }
+    const bool local = IsLocal(mount.type);
+    result.push_back({mount.mount_id, std::move(mount.point), local});
   }
   return result;
 }
@@ -249,9 +258,19 @@ void Mounts::Discover(size_t export_index, absl::FunctionRef<bool(const MountPoi
   }
 }
 
-// Whoever else wants the same one waits until it is there.
 void Mounts::TakeUp(size_t export_index, const MountPoint& point) {
-  const MountKey key{export_index, point.mount_id};
+  AddOnce({export_index, point.mount_id, 0},
+          [&]() -> absl::StatusOr<std::unique_ptr<FileSystem>> {
+            ASSIGN_OR_RETURN(std::unique_ptr<FileSystem> fs,
+                             OpenFileSystem(export_index, point.path,
+                                            point.path.substr(directories_[export_index].size())));
+            if (fs->mount_id != point.mount_id) fs = nullptr;  // beneath another mount
+            return fs;
+          });
+}
+
+void Mounts::AddOnce(const MountKey& key,
+                     absl::FunctionRef<absl::StatusOr<std::unique_ptr<FileSystem>>()> open) {
   {
     const auto free = [&]()
                           ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !under_way_.contains(key); };
@@ -260,10 +279,9 @@ void Mounts::TakeUp(size_t export_index, const MountPoint& point) {
     if (by_mount_.contains(key)) return;
     under_way_.insert(key);
   }
-  absl::StatusOr<std::unique_ptr<FileSystem>> fs = OpenFileSystem(
-      export_index, point.path, point.path.substr(directories_[export_index].size()));
+  absl::StatusOr<std::unique_ptr<FileSystem>> fs = open();
   if (!fs.ok()) LogInfo(std::string(fs.status().message()) + " (not served)");
-  const bool there = fs.ok() && (*fs)->mount_id == point.mount_id;  // not beneath another mount
+  const bool there = fs.ok() && *fs != nullptr;
   if (there && found_) found_(**fs);
   absl::MutexLock lock(&mutex_);
   if (there) Add(*std::move(fs));
@@ -282,22 +300,97 @@ const FileSystem* Mounts::Known(const wire::FsHandle& fshandle) {
   return it == by_fshandle_.end() ? nullptr : it->second;
 }
 
-const FileSystem* Mounts::FindByMountId(const FileSystem& from, uint64_t mount_id) {
-  if (mount_id == from.mount_id) return &from;
-  const MountKey key{from.export_index, mount_id};
+// Depends on nothing but the mount and the subvolume's id, so it stays over restarts of the machine,
+// unlike st_dev.
+wire::FsHandle Mounts::FsHandleOfSubvolume(const FileSystem& mount, uint64_t subvolume) const {
+  wire::FsHandle fshandle = mount.fshandle;
+  const std::string text =
+      absl::StrCat("subvolume\n",
+                   absl::BytesToHexString(absl::string_view(
+                       reinterpret_cast<const char*>(mount.fshandle.bytes.data()),
+                       mount.fshandle.bytes.size())),
+                   "\n", subvolume);
+  const auto fs_id = mac_.Identify(text);
+  std::memcpy(fshandle.bytes.data() + 8, fs_id.data(), fs_id.size());
+  return fshandle;
+}
+
+absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenSubvolume(const FileSystem& mount,
+                                                                  uint64_t subvolume) const {
+  auto fs = std::make_unique<FileSystem>();
+  fs->exported = mount.exported;
+  fs->export_index = mount.export_index;
+  fs->fshandle = FsHandleOfSubvolume(mount, subvolume);
+  fs->outer = &mount;
+  fs->subvolume = subvolume;
+  fs->mount_id = mount.mount_id;
+  fs->mount_number = mount.mount_number;
+  fs->path = absl::StrCat("subvolume ", subvolume, " in ", mount.path);
+  const Fd root = OpenRoot(*fs);
+  struct stat st;
+  if (!root.ok() || fstat(root.get(), &st) != 0) {
+    return Refused(*mount.exported, fs->path, std::strerror(errno));
+  }
+  fs->device = st.st_dev;
+  fs->root_inode = st.st_ino;
+  return fs;
+}
+
+const FileSystem* Mounts::FindSubvolume(const FileSystem& mount, uint64_t subvolume) {
+  if (subvolume == mount.subvolume) return &mount;
+  const MountKey key{mount.export_index, mount.mount_id, subvolume};
   if (const FileSystem* known = Known(key); known != nullptr) return known;
-  Discover(from.export_index,
-           [mount_id](const MountPoint& point) { return point.mount_id == mount_id; });
+  {
+    ScopedPrivilege privilege;
+    AddOnce(key, [&] { return OpenSubvolume(mount, subvolume); });
+  }
   return Known(key);
 }
 
-const FileSystem* Mounts::FindByFsHandle(const wire::FsHandle& fshandle) {
+const FileSystem* Mounts::FindByKernelHandle(const FileSystem& from, const KernelHandle& handle) {
+  const uint64_t subvolume = SubvolumeOf(handle.type, {handle.bytes, handle.length});
+  if (handle.mount_id == from.mount_id && subvolume == from.subvolume) return &from;
+  const FileSystem* mount = &from.mount();
+  if (handle.mount_id != from.mount_id) {
+    const MountKey key{from.export_index, handle.mount_id, 0};
+    mount = Known(key);
+    if (mount == nullptr) {
+      Discover(from.export_index,
+               [&](const MountPoint& point) { return point.mount_id == handle.mount_id; });
+      mount = Known(key);
+    }
+  }
+  return mount == nullptr ? nullptr : FindSubvolume(*mount, subvolume);
+}
+
+const FileSystem* Mounts::MountOfSubvolume(const wire::FsHandle& fshandle, uint64_t subvolume) {
+  if (subvolume == 0) return nullptr;
+  absl::ReaderMutexLock lock(&mutex_);
+  for (const auto& fs : all_) {
+    if (fs->outer == nullptr && fs->subvolume != 0 &&
+        FsHandleOfSubvolume(*fs, subvolume) == fshandle) {
+      return fs.get();
+    }
+  }
+  return nullptr;
+}
+
+const FileSystem* Mounts::FindByFileHandle(const wire::FileHandle& filehandle) {
+  const wire::FsHandle& fshandle = filehandle.fshandle;
   if (const FileSystem* known = Known(fshandle); known != nullptr) return known;
+  const ObjectKey key = KeyOf(filehandle);
+  const uint64_t subvolume = SubvolumeOf(TypeOf(key), BytesOf(key));
+  if (const FileSystem* mount = MountOfSubvolume(fshandle, subvolume); mount != nullptr) {
+    return FindSubvolume(*mount, subvolume);
+  }
   for (const bool local : {true, false}) {
     for (size_t i = 0; i < exports_.size(); ++i) {
       Discover(i, [local](const MountPoint& point) { return point.local == local; });
     }
     if (const FileSystem* found = Known(fshandle); found != nullptr) return found;
+    if (const FileSystem* mount = MountOfSubvolume(fshandle, subvolume); mount != nullptr) {
+      return FindSubvolume(*mount, subvolume);
+    }
   }
   return nullptr;
 }

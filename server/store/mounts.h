@@ -1,16 +1,19 @@
-// The file systems behind the exports: each export's own, and every other one mounted inside it.
-// Each has an FSHandle, and a descriptor by which its handles are opened. A file system mounted
-// inside an export is found by its mount id when a lookup crosses into it, or by its FSHandle when
-// a client presents a handle after a restart. Its descriptor keeps it busy: it can be unmounted
-// only lazily while the server runs. Spec: 4.1.4 (crossing, FSHandle). Thread-safe. May block on
-// the file system.
+// The file systems behind the exports: each export's own, every other one mounted inside it, and
+// the Btrfs subvolumes within these mounts. Each has an FSHandle, so that objects with one FSHandle
+// have distinct inode numbers. A mount is found by its mount id when a lookup crosses into it, and a
+// subvolume by the kernel's handle of the object; both are found by the filehandle that a client
+// presents after a restart. The descriptor of a mount keeps it busy: it can be unmounted only lazily
+// while the server runs. Spec: 4.1.4 (crossing, FSHandle). Thread-safe. May block on the file
+// system.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -26,13 +29,18 @@
 
 namespace dafs::server {
 
-// One mounted file system inside one export. Lives as long as the Mounts it belongs to.
+// One file system inside one export: a mount, or a Btrfs subvolume within a mount. Its objects have
+// one st_dev. Lives as long as the Mounts it belongs to.
 struct FileSystem {
   const Export* exported = nullptr;  // whose options hold
   size_t export_index = 0;
   wire::FsHandle fshandle;
-  Fd root;              // readable, at the export's directory or the mount's root
-  uint64_t device = 0;  // st_dev and st_ino of `root`
+  // Readable, at the export's directory or the mount's root. Not open for a subvolume within a
+  // mount: a descriptor would keep the space of a subvolume that was deleted. See OpenRoot.
+  Fd root;
+  const FileSystem* outer = nullptr;  // of a subvolume within a mount: the mount's; null for others
+  uint64_t subvolume = 0;             // the Btrfs subvolume's id; 0 on file systems without them
+  uint64_t device = 0;                // st_dev and st_ino of the root
   uint64_t root_inode = 0;
   uint64_t mount_id = 0;
   uint64_t mount_number = 0;  // of no other mount while the machine runs; 0: the kernel has none
@@ -40,6 +48,9 @@ struct FileSystem {
   bool memory = false;        // pages are always there (tmpfs): a read never waits for a disk
   // Files and directories are known to have extended attributes; links and devices may have none.
   mutable std::atomic<bool> has_xattrs = false;
+
+  // The file system at the top of the mount, itself for all but subvolumes.
+  const FileSystem& mount() const { return outer != nullptr ? *outer : *this; }
 };
 
 // The kernel's handle of an object: `name` in `dir`, or `dir` itself with "" (AT_EMPTY_PATH).
@@ -52,6 +63,13 @@ struct KernelHandle {
   uint64_t mount_id = 0;
 };
 int GetKernelHandle(int dir, const char* name, KernelHandle* handle);
+
+// The id of the Btrfs subvolume that an object's kernel handle names; 0 on other file systems.
+uint64_t SubvolumeOf(uint8_t type, std::span<const uint8_t> handle);
+
+// Opens the root of `fs` for reading. The result is not open on failure, with errno set: ENOENT or
+// ESTALE for a subvolume that was deleted. Needs privilege.
+Fd OpenRoot(const FileSystem& fs);
 
 // Opens `key`'s object O_PATH on `fs`. Returns the descriptor or a negative errno. Needs privilege.
 int OpenKernelHandle(const FileSystem& fs, const ObjectKey& key);
@@ -73,20 +91,24 @@ class Mounts {
   // The file system at the top of an export.
   const FileSystem& Top(size_t export_index) const { return *tops_[export_index]; }
 
-  // The file system with this mount id inside the export of `from`; nullptr if it cannot be served
-  // (no handles) or is gone. Looks at the mount table when it is not known yet, and asks no other
-  // file system, which may hang.
-  const FileSystem* FindByMountId(const FileSystem& from, uint64_t mount_id);
+  // Whether the directory behind `fd` is the root of a file system that is known, by any export.
+  bool IsRoot(int fd) const;
 
-  // The file system with this FSHandle; nullptr if there is none (any more). One that is not known
-  // is looked for among those of this machine first: only one that is not there, or is the
+  // The file system of the object with this kernel handle inside the export of `from`; nullptr if it
+  // cannot be served (no handles) or is gone. Looks at the mount table when the mount is not known
+  // yet, and asks no other file system, which may hang.
+  const FileSystem* FindByKernelHandle(const FileSystem& from, const KernelHandle& handle);
+
+  // The file system of a genuine filehandle; nullptr if there is none (any more). One that is not
+  // known is looked for among those of this machine first: only one that is not there, or is the
   // network's, waits for a network file system that hangs.
-  const FileSystem* FindByFsHandle(const wire::FsHandle& fshandle);
+  const FileSystem* FindByFileHandle(const wire::FileHandle& filehandle);
 
  private:
   Mounts(const std::vector<Export>& exports, const HandleMac& mac);
 
-  using MountKey = std::pair<size_t, uint64_t>;  // export index, mount id
+  // Export index, mount id, subvolume within the mount (0: the mount itself).
+  using MountKey = std::tuple<size_t, uint64_t, uint64_t>;
 
   absl::StatusOr<std::unique_ptr<FileSystem>> OpenFileSystem(size_t export_index,
                                                              const std::string& path,
@@ -98,6 +120,18 @@ class Mounts {
   void Discover(size_t export_index, absl::FunctionRef<bool(const MountPoint&)> wanted)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void TakeUp(size_t export_index, const MountPoint& point) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Adds what `open` returns under `key`, once; other threads that want it wait.
+  void AddOnce(const MountKey& key,
+               absl::FunctionRef<absl::StatusOr<std::unique_ptr<FileSystem>>()> open)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  wire::FsHandle FsHandleOfSubvolume(const FileSystem& mount, uint64_t subvolume) const;
+  const FileSystem* FindSubvolume(const FileSystem& mount, uint64_t subvolume)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<std::unique_ptr<FileSystem>> OpenSubvolume(const FileSystem& mount,
+                                                            uint64_t subvolume) const;
+  // The known mount whose subvolume has this FSHandle; nullptr if there is none.
+  const FileSystem* MountOfSubvolume(const wire::FsHandle& fshandle, uint64_t subvolume)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   const FileSystem* Known(const MountKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
   const FileSystem* Known(const wire::FsHandle& fshandle) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -106,7 +140,8 @@ class Mounts {
   std::vector<std::string> directories_;  // of the exports, without symbolic links
   std::vector<const FileSystem*> tops_;   // by export
   std::function<void(const FileSystem&)> found_;
-  absl::Mutex mutex_;  // never held while a file system is asked
+  mutable absl::Mutex mutex_;  // never held while a file system is asked
+  absl::flat_hash_set<std::pair<uint64_t, uint64_t>> roots_ ABSL_GUARDED_BY(mutex_);  // st_dev, st_ino
   absl::flat_hash_set<MountKey> under_way_ ABSL_GUARDED_BY(mutex_);  // are being taken up
   std::vector<std::unique_ptr<FileSystem>> all_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<MountKey, const FileSystem*> by_mount_ ABSL_GUARDED_BY(mutex_);

@@ -228,7 +228,7 @@ DafsStatus NamedAttributes::Write(const Caller& caller, const wire::FileHandle& 
                                   std::span<const iovec> from, wire::StableHow stable_how,
                                   WriteResult* res) {
   res->committed = wire::StableHow::kUnstable;
-  if (const FileSystem* fs = store_.mounts->FindByFsHandle(filehandle.fshandle)) {
+  if (const FileSystem* fs = store_.mounts->FindByFileHandle(filehandle)) {
     res->verifier = store_.write_verifier->Of(*fs);
   }
   if (!state_id.is_zero()) {

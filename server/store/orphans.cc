@@ -25,9 +25,22 @@ std::string NameOf(const Object& file) {
       absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
+// A descriptor of the root of a file system, which a subvolume has only while it is used.
+class RootDescriptor {
+ public:
+  explicit RootDescriptor(const FileSystem& fs)
+      : opened_(fs.outer != nullptr ? OpenRoot(fs) : Fd()),
+        fd_(fs.outer != nullptr ? opened_.get() : fs.root.get()) {}
+  int get() const { return fd_; }
+
+ private:
+  const Fd opened_;
+  const int fd_;
+};
+
 // Opens the directory if it is one that only we can have made.
-Fd OpenOurs(const FileSystem& fs) {
-  Fd fd(openat(fs.root.get(), kOrphanDirectory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+Fd OpenOurs(const RootDescriptor& root) {
+  Fd fd(openat(root.get(), kOrphanDirectory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat st;
   if (fd.ok() && (fstat(fd.get(), &st) != 0 || st.st_uid != geteuid() || (st.st_mode & 077) != 0)) {
     fd.Reset();
@@ -39,7 +52,7 @@ Fd OpenOurs(const FileSystem& fs) {
 
 void Orphans::TakeUp(const FileSystem& fs) {
   ScopedPrivilege privilege;
-  Fd fd = OpenOurs(fs);  // may hang
+  Fd fd = OpenOurs(RootDescriptor(fs));  // may hang
   if (!fd.ok()) return;
   absl::MutexLock lock(&mutex_);
   if (directories_.contains(PlaceOf(fs))) return;  // what is there is known
@@ -82,7 +95,7 @@ void Orphans::Sweep() {
 void Orphans::RemoveIfEmpty(const Place& place) {
   auto it = directories_.find(place);
   if (it->second.files > 0 || !it->second.left.empty()) return;
-  unlinkat(it->second.fs->root.get(), kOrphanDirectory, AT_REMOVEDIR);
+  unlinkat(RootDescriptor(*it->second.fs).get(), kOrphanDirectory, AT_REMOVEDIR);
   directories_.erase(it);
   Note(place, false);
 }
@@ -106,9 +119,10 @@ Orphans::Directory* Orphans::OpenDirectory(const FileSystem& fs) {
   Directory& directory = directories_[PlaceOf(fs)];
   if (directory.fd.ok()) return &directory;
   ScopedOwnIdentity own;
-  mkdirat(fs.root.get(), kOrphanDirectory, 0700);
+  const RootDescriptor root(fs);
+  mkdirat(root.get(), kOrphanDirectory, 0700);
   directory.fs = &fs;
-  directory.fd = OpenOurs(fs);
+  directory.fd = OpenOurs(root);
   if (directory.fd.ok()) {
     Note(PlaceOf(fs), true);
     return &directory;

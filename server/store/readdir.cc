@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 
 #include <cerrno>
 #include <climits>
@@ -70,6 +71,11 @@ bool LeadsTo(Object& directory, const char* name, const KernelHandle& before) {
          std::memcmp(now.bytes, before.bytes, before.length) == 0;
 }
 
+bool IsIn(const FileSystem& fs, const struct statx& stx) {
+  const bool same_mount = (stx.stx_mask & STATX_MNT_ID) == 0 || stx.stx_mnt_id == fs.mount_id;
+  return same_mount && makedev(stx.stx_dev_major, stx.stx_dev_minor) == fs.device;
+}
+
 // The attributes of one entry, as the identity entered. What cannot be had leaves `valid` at 0.
 // `here`: `directory` is the thread's working directory.
 void EntryAttributes(StoreImpl& store, Object& directory, bool here, const char* name,
@@ -92,13 +98,15 @@ void EntryAttributes(StoreImpl& store, Object& directory, bool here, const char*
   struct statx stx;
   if ((bitmap & kNeedObject) == 0) {
     if (statx(directory.path_fd(), name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
-              STATX_BASIC_STATS | STATX_BTIME, &stx) == 0) {
+              STATX_BASIC_STATS | STATX_BTIME | STATX_MNT_ID, &stx) == 0) {
       FillAttributes(stx, bitmap, 0, {}, false, attributes);
+      // Without its FSHandle the number would be taken for one of the directory's file system.
+      if (!IsIn(directory.fs(), stx)) attributes->valid &= ~wire::kFattrFileId;
     }
     return;
   }
   if (GetKernelHandle(directory.path_fd(), name, &before) != 0) return;
-  const FileSystem* fs = store.mounts->FindByMountId(directory.fs(), before.mount_id);
+  const FileSystem* fs = store.mounts->FindByKernelHandle(directory.fs(), before);
   if (fs == nullptr) return;
   const ObjectKey key =
       MakeKey(fs->fshandle, HandleKind::kFile, before.type, {before.bytes, before.length});

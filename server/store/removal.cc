@@ -74,7 +74,7 @@ DafsStatus KeyOfName(StoreImpl& store, Object& directory, const std::string& nam
   if (int error = GetKernelHandle(directory.path_fd(), name.c_str(), &handle); error != 0) {
     return error == EOPNOTSUPP ? DafsStatus::kAcces : StatusFromErrno(error);
   }
-  const FileSystem* fs = store.mounts->FindByMountId(directory.fs(), handle.mount_id);
+  const FileSystem* fs = store.mounts->FindByKernelHandle(directory.fs(), handle);
   if (fs == nullptr) return DafsStatus::kAcces;
   *key = MakeKey(fs->fshandle, HandleKind::kFile, handle.type, {handle.bytes, handle.length});
   return DafsStatus::kOk;

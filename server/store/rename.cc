@@ -32,7 +32,8 @@ DafsStatus RenameName(StoreImpl& store, const Caller& caller, const wire::Rename
   ObjectRef source, target;
   STORE_RETURN_IF_NOT_OK(store.ResolveTargetDir(caller, args.sourcedir, &source));
   STORE_RETURN_IF_NOT_OK(store.ResolveTargetDir(caller, args.targetdir, &target));
-  if (&source->fs() != &target->fs()) return DafsStatus::kXdev;
+  // Between subvolumes of a mount the kernel decides: it moves a subvolume, but nothing else.
+  if (&source->fs().mount() != &target->fs().mount()) return DafsStatus::kXdev;
   STORE_RETURN_IF_NOT_OK(store.Enter(caller, *source->fs().exported));
   const NameGuard guard = store.GuardNames(*source, args.oldname, *target, args.newname);
   ObjectKey moved, other;

@@ -177,7 +177,7 @@ DafsStatus StoreImpl::Resolve(const Caller& caller, const wire::FileHandle& hand
 }
 
 DafsStatus StoreImpl::OpenByHandle(const wire::FileHandle& handle, ObjectRef* object) {
-  const FileSystem* fs = mounts->FindByFsHandle(handle.fshandle);
+  const FileSystem* fs = mounts->FindByFileHandle(handle);
   if (fs == nullptr) return DafsStatus::kStale;
   int fd = 0;
   {
@@ -219,7 +219,7 @@ DafsStatus StoreImpl::Identify(const FileSystem& near, const Fd& path, const Fil
   if (int error = GetKernelHandle(path.get(), "", &handle); error != 0) {
     return error == EOPNOTSUPP ? DafsStatus::kAcces : StatusFromErrno(error);
   }
-  *fs = mounts->FindByMountId(near, handle.mount_id);
+  *fs = mounts->FindByKernelHandle(near, handle);
   if (*fs == nullptr) return DafsStatus::kAcces;
   *key = MakeKey((*fs)->fshandle, HandleKind::kFile, handle.type, {handle.bytes, handle.length});
   *object = cache.Find(*key);
@@ -260,11 +260,21 @@ DafsStatus StoreImpl::AdoptNewFile(const FileSystem& near, Fd path, ObjectRef* o
 
 void StoreImpl::ForgetRemoved() {
   if (!forgetting_.TryLock()) return;
+  // What lies in a subvolume keeps its links when the subvolume is deleted.
+  absl::flat_hash_map<const FileSystem*, bool> deleted;
+  const auto in_deleted_subvolume = [&](const Object& object) {
+    if (object.fs().outer == nullptr) return false;
+    const auto [it, added] = deleted.try_emplace(&object.fs(), false);
+    if (added) it->second = !OpenRoot(object.fs()).ok() && (errno == ENOENT || errno == ESTALE);
+    return it->second;
+  };
   for (const ObjectRef& object : cache.Unused(next_part_++ % DescriptorCache::kParts)) {
     struct statx stx;
-    if (statx(object->path_fd(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_NLINK, &stx) == 0 &&
-        stx.stx_nlink == 0 &&
-        opens.CheckRemoval(object->key(), /*check_open=*/true) == DafsStatus::kOk) {
+    const bool removed =
+        in_deleted_subvolume(*object) ||
+        (statx(object->path_fd(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_NLINK, &stx) == 0 &&
+         stx.stx_nlink == 0);
+    if (removed && opens.CheckRemoval(object->key(), /*check_open=*/true) == DafsStatus::kOk) {
       cache.Erase(object->key());
     }
   }

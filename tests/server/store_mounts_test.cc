@@ -1,15 +1,20 @@
 // File systems mounted inside an export, and ones that cannot be exported. The mounts are made in a
 // mount namespace of the test's own; without the right to make one the tests skip.
+#include <linux/btrfs.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <future>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/store/fd.h"
 #include "server/store/grace.h"
 #include "server/store/holdings.h"
 #include "tests/server/store_fixture.h"
@@ -87,8 +92,11 @@ TEST_F(StoreMountsTest, ListingsShowWhatIsMounted) {
     ASSERT_OK(List(root_, A(), 0, 10, &entries, &res, bitmap));
     ASSERT_EQ(entries.size(), 2u);
     for (const Entry& entry : entries) {
-      EXPECT_EQ(entry.attributes.file_id, Attributes(Handle({"a", entry.name})).file_id);
+      EXPECT_TRUE(entry.attributes.has(wire::kFattrObjectType));
+      // A number without its FSHandle would be one of the directory's file system.
+      EXPECT_EQ(entry.attributes.has(wire::kFattrFileId), bitmap == wire::kFattrAll);
       if (bitmap == wire::kFattrAll) {
+        EXPECT_EQ(entry.attributes.file_id, Attributes(Handle({"a", entry.name})).file_id);
         EXPECT_EQ(entry.attributes.filehandle, Handle({"a", entry.name}));
       }
     }
@@ -203,6 +211,120 @@ TEST_F(StoreMountsTest, AnOrphanIsAdoptedThroughEitherExportOfItsDirectory) {
   EXPECT_EQ(Read(user_, again), "data");
   ASSERT_OK(Close(user_, again));
   EXPECT_FALSE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
+}
+
+// A Btrfs file system at a/m, with the subvolumes s1 and s2.
+class StoreSubvolumesTest : public StoreMountsTest {
+ protected:
+  void SetUp() override {
+    StoreMountsTest::SetUp();
+    if (IsSkipped()) return;
+    umount(Path("a/m").c_str());
+    const std::string image = Path("image");
+    const std::string make = absl::StrCat("truncate -s 128M ", image, " && mkfs.btrfs -q ", image,
+                                          " >/dev/null 2>&1 && mount -o loop ", image, " ",
+                                          Path("a/m"), " 2>/dev/null");
+    if (std::system(make.c_str()) != 0) GTEST_SKIP() << "needs mkfs.btrfs, Btrfs and loop devices";
+    for (const char* name : {"s1", "s2"}) {
+      ASSERT_EQ(Subvolume(BTRFS_IOC_SUBVOL_CREATE, name), 0);
+      WriteFile(Path(absl::StrCat("a/m/", name, "/f")), absl::StrCat("in ", name));
+    }
+    for (const char* name : {"", "/s1", "/s2"}) {
+      chmod(Path(absl::StrCat("a/m", name)).c_str(), 0777);
+    }
+  }
+  int Subvolume(unsigned long what, const char* name) {
+    const Fd top(open(Path("a/m").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    btrfs_ioctl_vol_args args = {};
+    std::strncpy(args.name, name, sizeof args.name - 1);
+    return ioctl(top.get(), what, &args);
+  }
+};
+
+// They share a mount, but not their numbers: two files with one number would be one to tar(1).
+TEST_F(StoreSubvolumesTest, EachHasAnFsHandleOfItsOwn) {
+  Start();
+  const wire::FileHandle m = Handle({"a", "m"});
+  const wire::FileHandle s1 = Handle({"a", "m", "s1"});
+  const wire::FileHandle s2 = Handle({"a", "m", "s2"});
+  const wire::FileHandle f1 = Handle({"a", "m", "s1", "f"});
+  const wire::FileHandle f2 = Handle({"a", "m", "s2", "f"});
+  EXPECT_EQ(Attributes(m).file_id, Attributes(s1).file_id);  // that is how alike they are
+  EXPECT_EQ(Attributes(f1).file_id, Attributes(f2).file_id);
+  EXPECT_NE(m.fshandle, s1.fshandle);
+  EXPECT_NE(m.fshandle, s2.fshandle);
+  EXPECT_NE(s1.fshandle, s2.fshandle);
+  EXPECT_EQ(f1.fshandle, s1.fshandle);
+  EXPECT_EQ(f2.fshandle, s2.fshandle);
+  EXPECT_EQ(Read(root_, {f1, {}}), "in s1");
+  EXPECT_EQ(Read(root_, {f2, {}}), "in s2");
+  wire::LinkArgs link;
+  link.source_object = f1;
+  link.destination_object = s2;
+  link.newname = "g";
+  wire::LinkRes res;
+  EXPECT_DAFS(kXdev, store_->Link(root_, link, &res));
+  EXPECT_DAFS(kXdev, Rename(root_, s1, "f", s2, "g"));
+}
+
+// The root of each subvolume has one inode number, which is no sign of the machine's root.
+TEST_F(StoreSubvolumesTest, TheParentOfASubvolumeIsFound) {
+  exports_ = {Named("/m", "a/m")};
+  exports_[0].squash = Squash::kNone;
+  Start();
+  wire::FileHandle parent;
+  EXPECT_OK(store_->Lookupp(root_, Handle({"m", "s1"}), &parent));
+  EXPECT_EQ(parent, Handle({"m"}));
+}
+
+TEST_F(StoreSubvolumesTest, ASubvolumeIsRenamedIntoAnother) {
+  Start();
+  const wire::FileHandle f = Handle({"a", "m", "s1", "f"});
+  EXPECT_OK(Rename(root_, Handle({"a", "m"}), "s1", Handle({"a", "m", "s2"}), "inner"));
+  EXPECT_EQ(Handle({"a", "m", "s2", "inner", "f"}), f);
+}
+
+TEST_F(StoreSubvolumesTest, HandlesSurviveARestart) {
+  Start();
+  const wire::FileHandle f1 = Handle({"a", "m", "s1", "f"});
+  const wire::FileHandle f2 = Handle({"a", "m", "s2", "f"});
+  Start();
+  EXPECT_EQ(Read(root_, {f1, {}}), "in s1");  // found by the handle alone
+  EXPECT_EQ(Handle({"a", "m", "s2", "f"}), f2);
+  EXPECT_EQ(Handle({"a", "m", "s1", "f"}), f1);
+}
+
+TEST_F(StoreSubvolumesTest, ARemovedOpenFileLivesOverARestart) {
+  StoreOptions options = Options();
+  options.keep_orphans = true;
+  Start(options);
+  const wire::FileHandle s1 = Handle({"a", "m", "s1"});
+  const Opened f = MustOpen(user_, CreateArgs(s1, "new"));
+  ASSERT_OK(Write(user_, f, 0, "data", wire::StableHow::kFileSync));
+  ASSERT_OK(Remove(user_, s1, "new"));
+  EXPECT_TRUE(std::filesystem::exists(Path("a/m/s1/.dafsd-orphans")));
+  Start(options);
+  EXPECT_EQ(Attributes(f.filehandle).object_size, 4u);
+  store_->grace().Start({}, {}, absl::InfinitePast());
+  store_->EndGrace(absl::InfinitePast());
+  EXPECT_FALSE(std::filesystem::exists(Path("a/m/s1/.dafsd-orphans")));
+}
+
+// A descriptor in it would keep its space.
+TEST_F(StoreSubvolumesTest, NothingIsHeldInADeletedSubvolume) {
+  Start();
+  const wire::FileHandle m = Handle({"a", "m"});
+  const size_t before = store_->descriptor_count();
+  const wire::FileHandle f = Handle({"a", "m", "s1", "f"});
+  EXPECT_EQ(Attributes(f).num_links, 1u);
+  EXPECT_GT(store_->descriptor_count(), before);
+  Store::RestoreServerIdentity();
+  ASSERT_EQ(Subvolume(BTRFS_IOC_SNAP_DESTROY, "s1"), 0);
+  for (int i = 0; i < Store::kForgetCalls; ++i) store_->ForgetRemoved();
+  EXPECT_EQ(store_->descriptor_count(), before);
+  wire::FileAttributes attributes;
+  EXPECT_DAFS(kStale, store_->Getattr(root_, f, wire::kFattrAll, &attributes));
+  EXPECT_DAFS(kNoEnt, Lookup(root_, m, "s1"));
 }
 
 // A FUSE file system that nobody serves stands before the others in the mount table.
