@@ -12,6 +12,7 @@
 #include "server/acceptor.h"
 #include "server/recovery.h"
 #include "server/state_lock.h"
+#include "server/store/state_dir_check.h"
 #include "server/worker.h"
 #include "wire/log.h"
 #include "wire/status_macros.h"
@@ -79,6 +80,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
   RETURN_IF_ERROR(CheckOptions(options));
   std::unique_ptr<Server> server(new Server(Completed(std::move(options))));
   const ServerOptions& o = server->options_;
+  RETURN_IF_ERROR(CheckStateDir(o.state_dir, o.exports));
   ASSIGN_OR_RETURN(server->state_lock_, StateLock::Acquire(o.state_dir));
   std::vector<std::unique_ptr<dat::Listener>> listeners;
   RETURN_IF_ERROR(server->Listen(providers, &listeners));

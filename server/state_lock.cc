@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,10 +12,6 @@
 namespace dafs::server {
 
 absl::StatusOr<std::unique_ptr<StateLock>> StateLock::Acquire(const std::string& state_dir) {
-  if (mkdir(state_dir.c_str(), 0700) != 0 && errno != EEXIST) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "state directory ", state_dir, ": ", std::strerror(errno), "; create it or name another"));
-  }
   const std::string path = absl::StrCat(state_dir, "/lock");
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) {

@@ -12,7 +12,7 @@ namespace dafs::server {
 // Held from Acquire to destruction; the kernel lets it go when the process dies.
 class StateLock {
  public:
-  // Creates the directory if only its last component is missing, and its file `lock`.
+  // Creates the file `lock` in the directory, which exists (store/state_dir_check.h).
   // kFailedPrecondition: another server holds it, or the directory cannot be used; in words.
   static absl::StatusOr<std::unique_ptr<StateLock>> Acquire(const std::string& state_dir);
   ~StateLock();

@@ -30,6 +30,7 @@ class DafsdTest : public testing::Test {
     ASSERT_NE(mkdtemp(name), nullptr);
     base_ = name;
     mkdir((base_ + "/a").c_str(), 0777);
+    mkdir((base_ + "/state").c_str(), 0700);
   }
   void TearDown() override {
     if (base_.empty()) return;
@@ -112,6 +113,13 @@ TEST_F(DafsdTest, SaysInOneLineWhyItDoesNotStart) {
   EXPECT_EQ(Run(Options() + " --listen tcp:192.0.2.1:1"), 1);
   EXPECT_THAT(said_, testing::HasSubstr("192.0.2.1:1"));
   EXPECT_EQ(Run("--help"), 0);
+  std::filesystem::rename(base_ + "/state", base_ + "/a/state");
+  EXPECT_EQ(Run(Options()), 1);
+  EXPECT_THAT(said_, testing::HasSubstr("mkdir -m 700 " + base_ + "/state"));
+  EXPECT_FALSE(std::filesystem::exists(base_ + "/state"));
+  std::filesystem::create_directory_symlink(base_ + "/a/state", base_ + "/state");
+  EXPECT_EQ(Run(Options()), 1);
+  EXPECT_THAT(said_, testing::HasSubstr("clients of export /a can reach it"));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ inline std::string MakeScratch(const std::string& kind) {
   std::string base = "/tmp/dafs-" + kind + "-XXXXXX";
   if (mkdtemp(base.data()) == nullptr) return "";
   chmod(base.c_str(), 0755);
-  std::filesystem::create_directory(base + "/state");
+  mkdir((base + "/state").c_str(), 0700);
   std::filesystem::create_directory(base + "/export");
   chmod((base + "/export").c_str(), 0777);
   return base;

@@ -24,3 +24,4 @@ foreach(name
   dafs_test(store_${name}_test SOURCES store_${name}_test.cc LIBS dafs_store)
 endforeach()
 dafs_test(acl_mapping_test SOURCES acl_mapping_test.cc LIBS dafs_store)
+dafs_test(state_dir_check_test SOURCES state_dir_check_test.cc LIBS dafs_store)
