@@ -146,6 +146,7 @@ DafsStatus Store::Create(const Caller& caller, const wire::CreateArgs& args, wir
   ObjectRef directory;
   STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.filehandle, &directory));
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *directory->fs().exported));
+  STORE_RETURN_IF_NOT_OK(impl_->CheckNotReserved(*directory, args.component));
   const NameGuard guard = impl_->GuardName(*directory, args.component);
   STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.component));
   ChangeProbe probe(*directory, caller.recent);
@@ -173,6 +174,7 @@ DafsStatus Store::MakeNode(const Caller& caller, const wire::MakeNodeArgs& args,
   ObjectRef directory;
   STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.filehandle, &directory));
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *directory->fs().exported));
+  STORE_RETURN_IF_NOT_OK(impl_->CheckNotReserved(*directory, args.component));
   const NameGuard guard = impl_->GuardName(*directory, args.component);
   STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.component));
   ChangeProbe probe(*directory, caller.recent);
@@ -205,6 +207,7 @@ DafsStatus Store::Link(const Caller& caller, const wire::LinkArgs& args, wire::L
   if (source->is_dir()) return DafsStatus::kIsDir;
   if (&source->fs() != &directory->fs()) return DafsStatus::kXdev;
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *directory->fs().exported));
+  STORE_RETURN_IF_NOT_OK(impl_->CheckNotReserved(*directory, args.newname));
   const NameGuard guard = impl_->GuardName(*directory, args.newname);
   STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.newname));
   if (HasLostItsNames(*source)) return DafsStatus::kStale;

@@ -28,6 +28,7 @@ constexpr int kCreateAttempts = 8;  // against names that come and go between tw
 DafsStatus Creation::Run(const std::string& name, ObjectRef* file, wire::StateId* state_id,
                          bool* made) {
   STORE_RETURN_IF_NOT_OK(CheckName(name));
+  STORE_RETURN_IF_NOT_OK(store_.CheckNotReserved(directory_, name));
   const NameGuard guard = store_.GuardName(directory_, name);
   const bool read_only = directory_.fs().exported->read_only;
   for (int attempt = 0; attempt < kCreateAttempts; ++attempt) {

@@ -22,7 +22,8 @@ using wire::DafsStatus;
 // caller may search the directory.
 DafsStatus StoreImpl::LookupName(Object& directory, const std::string& name, ObjectRef* child,
                                  RecentStats* recent) {
-  if (name == "." || name == ".." || IsReservedName(name)) return DafsStatus::kNoEnt;  // R63
+  if (name == "." || name == "..") return DafsStatus::kNoEnt;  // R63
+  if (IsReserved(directory, name)) return DafsStatus::kNoEnt;
   KernelHandle handle;
   if (int error = GetKernelHandle(directory.path_fd(), name.c_str(), &handle); error != 0) {
     return error == EOPNOTSUPP ? DafsStatus::kAcces : StatusFromErrno(error);

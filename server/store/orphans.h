@@ -18,9 +18,8 @@
 
 namespace dafs::server {
 
-// The directory's name. No client can see or use this name anywhere.
+// The directory's name. At the root of a file system no client can see or use it.
 inline constexpr char kOrphanDirectory[] = ".dafsd-orphans";
-inline bool IsReservedName(std::string_view name) { return name == kOrphanDirectory; }
 
 class Orphans {
  public:

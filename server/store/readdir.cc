@@ -151,8 +151,9 @@ bool FromEntryAlone(const dirent64& entry, uint64_t bitmap, wire::FileAttributes
   return true;
 }
 
-bool IsHidden(const char* name) {
-  return std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0 || IsReservedName(name);
+bool IsHidden(StoreImpl& store, Object& directory, const char* name) {
+  return std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0 ||
+         store.IsReserved(directory, name);
 }
 
 DafsStatus ListDirectory(StoreImpl& store, const Caller& caller, Object& directory,
@@ -180,7 +181,7 @@ DafsStatus ListDirectory(StoreImpl& store, const Caller& caller, Object& directo
     for (long at = 0; at < n;) {
       const auto& entry = *reinterpret_cast<const dirent64*>(buffer + at);
       at += entry.d_reclen;
-      if (IsHidden(entry.d_name)) continue;
+      if (IsHidden(store, directory, entry.d_name)) continue;
       wire::FileAttributes attributes;
       if (!FromEntryAlone(entry, request.attr_request_bitmap, &attributes)) {
         EntryAttributes(store, directory, here.has_value() && here->entered(), entry.d_name,

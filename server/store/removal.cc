@@ -87,6 +87,7 @@ DafsStatus Store::Remove(const Caller& caller, const wire::RemoveArgs& args, wir
   STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.filehandle, &directory));
   const Export& exported = *directory->fs().exported;
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, exported));
+  STORE_RETURN_IF_NOT_OK(impl_->CheckNotReserved(*directory, args.target));
   const NameGuard guard = impl_->GuardName(*directory, args.target);
   ObjectKey key;
   STORE_RETURN_IF_NOT_OK(KeyOfName(*impl_, *directory, args.target, &key));

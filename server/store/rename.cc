@@ -35,6 +35,8 @@ DafsStatus RenameName(StoreImpl& store, const Caller& caller, const wire::Rename
   // Between subvolumes of a mount the kernel decides: it moves a subvolume, but nothing else.
   if (&source->fs().mount() != &target->fs().mount()) return DafsStatus::kXdev;
   STORE_RETURN_IF_NOT_OK(store.Enter(caller, *source->fs().exported));
+  STORE_RETURN_IF_NOT_OK(store.CheckNotReserved(*source, args.oldname));
+  STORE_RETURN_IF_NOT_OK(store.CheckNotReserved(*target, args.newname));
   const NameGuard guard = store.GuardNames(*source, args.oldname, *target, args.newname);
   ObjectKey moved, other;
   STORE_RETURN_IF_NOT_OK(KeyOfName(store, *source, args.oldname, &moved));

@@ -40,7 +40,15 @@ DafsStatus CheckName(const std::string& name) {
     return DafsStatus::kInval;
   }
   if (name.size() > Intent::kNameMax) return DafsStatus::kNameTooLong;
-  return IsReservedName(name) ? DafsStatus::kAcces : DafsStatus::kOk;
+  return DafsStatus::kOk;
+}
+
+bool StoreImpl::IsReserved(const Object& directory, std::string_view name) const {
+  return name == kOrphanDirectory && mounts->IsRoot(directory.path_fd());
+}
+
+DafsStatus StoreImpl::CheckNotReserved(const Object& directory, std::string_view name) const {
+  return IsReserved(directory, name) ? DafsStatus::kAcces : DafsStatus::kOk;
 }
 
 NameGuard::NameGuard(Mutexes& mutexes, const ObjectKey& directory, const std::string& name)

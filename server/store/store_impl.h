@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
@@ -193,6 +194,12 @@ class StoreImpl {
   // Whether `handle` is one of ours; cheap for those in use.
   bool IsGenuine(const wire::FileHandle& handle);
 
+  // Whether `name` in `directory` is the server's own: that of the orphan directory, at the root of
+  // a file system. Elsewhere the name is one like others.
+  bool IsReserved(const Object& directory, std::string_view name) const;
+  // ACCES for such a name.
+  wire::DafsStatus CheckNotReserved(const Object& directory, std::string_view name) const;
+
   // Removal of a name of a file that may be open; see removal.h.
   absl::Mutex& FileLock(const ObjectKey& key) {
     return file_locks_[absl::Hash<ObjectKey>{}(key) % file_locks_.size()];
@@ -259,7 +266,7 @@ class StoreImpl {
 uint64_t ChangeOf(Object& object);
 
 // A name that is to be created, removed or renamed: INVAL for ".", "..", and what no file system
-// can hold (R63); ACCES for the name the server reserves.
+// can hold (R63). StoreImpl::CheckNotReserved follows as soon as the directory is known.
 wire::DafsStatus CheckName(const std::string& name);
 
 }  // namespace dafs::server

@@ -397,8 +397,8 @@ TEST_F(StoreNamespaceTest, WhatProgramsOfTheServerRemoveIsGivenUpUnlessItIsOpen)
   EXPECT_LT(store_->descriptor_count(), before - 2);
 }
 
-// The name of the orphan directory is the server's alone.
-TEST_F(StoreNamespaceTest, TheReservedNameCannotBeUsed) {
+// At the root of a file system the name of the orphan directory is the server's alone.
+TEST_F(StoreNamespaceTest, TheReservedNameCannotBeUsedAtTheRoot) {
   const std::string reserved = ".dafsd-orphans";
   mkdir(Path("a/" + reserved).c_str(), 0777);
   EXPECT_DAFS(kNoEnt, Lookup(root_, A(), reserved));
@@ -408,6 +408,34 @@ TEST_F(StoreNamespaceTest, TheReservedNameCannotBeUsed) {
   wire::OpenRes res;
   EXPECT_DAFS(kAcces, store_->Open(root_, CreateArgs(A(), reserved), &res));
   EXPECT_THAT(Names(root_, A()), ElementsAre());
+}
+
+// A backup of a file system may hold a directory of that name.
+TEST_F(StoreNamespaceTest, TheReservedNameIsLikeOthersBelowTheRoot) {
+  const std::string reserved = ".dafsd-orphans";
+  wire::FileHandle sub, orphans;
+  ASSERT_OK(Create(root_, A(), "sub", ObjectType::kDir, &sub));
+  ASSERT_OK(Create(root_, sub, reserved, ObjectType::kDir, &orphans));
+  const Opened f = MustOpen(root_, CreateArgs(orphans, reserved));
+  ASSERT_OK(Close(root_, f));
+  wire::FileHandle found;
+  EXPECT_OK(Lookup(root_, sub, reserved, &found));
+  EXPECT_EQ(found, orphans);
+  EXPECT_THAT(Names(root_, sub), ElementsAre(reserved));
+  EXPECT_OK(Rename(root_, orphans, reserved, orphans, "x"));
+  EXPECT_OK(Rename(root_, orphans, "x", orphans, reserved));
+  EXPECT_DAFS(kAcces, Rename(root_, sub, reserved, A(), reserved));
+  EXPECT_OK(Remove(root_, orphans, reserved));
+  EXPECT_OK(Remove(root_, sub, reserved));
+  EXPECT_THAT(Names(root_, sub), ElementsAre());
+}
+
+// Its root is below another export's.
+TEST_F(StoreNamespaceTest, TheReservedNameOfAnExportIsReservedThroughAnother) {
+  mkdir(Path("a/inner").c_str(), 0777);
+  exports_.push_back(Named("/inner", "a/inner"));
+  Start();
+  EXPECT_DAFS(kAcces, Create(root_, Handle({"a", "inner"}), ".dafsd-orphans", ObjectType::kDir));
 }
 
 }  // namespace
