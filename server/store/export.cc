@@ -64,6 +64,13 @@ absl::Status ParseOption(std::string_view text, std::string_view option, Export*
       equals == std::string_view::npos ? std::string_view() : option.substr(equals + 1);
   if (key == "anonuid") return ParseId(text, key, value, &result->anonuid);
   if (key == "anongid") return ParseId(text, key, value, &result->anongid);
+  if (key == "handles") {
+    if (value != "lasting") {
+      return Bad(text, absl::StrCat("handles= takes the word lasting, not '", Absl(value), "'"));
+    }
+    result->lasting_handles = true;
+    return absl::OkStatus();
+  }
   if (key == "clients") {
     for (absl::string_view block : absl::StrSplit(Absl(value), '+')) {
       absl::StatusOr<Cidr> cidr = Cidr::Parse(Std(block));

@@ -1,6 +1,6 @@
 // What `dafsd` serves: one exported directory, its options, and who may use it.
 // `--export /NAME=DIR[,ro|rw][,root_squash|no_root_squash|all_squash][,anonuid=N][,anongid=N]
-// [,clients=CIDR ...]`; the words mean what they mean in exports(5).
+// [,clients=CIDR ...][,handles=lasting]`; all but the last mean what they mean in exports(5).
 // Values; usable from any thread.
 #pragma once
 
@@ -56,6 +56,8 @@ struct Export {
   uint32_t anonuid = 65534;
   uint32_t anongid = 65534;
   std::vector<Cidr> clients;  // empty: everybody
+  // handles=lasting: the administrator states that FUSE file systems in the export keep their handles.
+  bool lasting_handles = false;
 
   bool Admits(const PeerAddress& address) const;
   // The name's parts, outermost first; none for "/".

@@ -64,6 +64,26 @@ bool IsLocal(absl::string_view type) {
   return !type.empty() && (!absl::StartsWith(type, "fuse") || type == "fuseblk");
 }
 
+// Whether a file system of this type keeps its handles after its caches are dropped and after it is
+// mounted anew. A FUSE file system does only if its daemon can find a file by number, which the
+// kernel cannot tell.
+bool KeepsHandles(absl::string_view type) {
+  const bool fuse = type == "fuse" || type == "fuseblk" || type == "virtiofs" ||
+                    absl::StartsWith(type, "fuse.");
+  return !fuse || type == "fuse.ceph-fuse";
+}
+
+// The type of the file system behind an O_PATH descriptor, without a request to it; empty if the
+// mount table does not have it.
+std::string TypeOfFileSystem(int fd) {
+  struct statx stx;
+  if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &stx) != 0) return "";
+  for (MountLine& mount : ReadMountTable()) {
+    if (mount.mount_id == stx.stx_mnt_id) return std::move(mount.type);
+  }
+  return "";
+}
+
 uint64_t MountNumber(int fd) {
   struct statx stx;
   if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID_UNIQUE, &stx) != 0) return 0;
@@ -174,7 +194,17 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export
   fs->exported = &exported;
   fs->export_index = export_index;
   fs->path = path;
-  fs->root = Fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  constexpr int kFlags = O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
+  const Fd place_fd(open(path.c_str(), O_PATH | kFlags));
+  if (!place_fd.ok()) return Refused(exported, path, std::strerror(errno));
+  if (const std::string type = TypeOfFileSystem(place_fd.get());
+      !exported.lasting_handles && !KeepsHandles(type)) {
+    return Refused(exported, path,
+                   absl::StrCat("its file system (", type,
+                                ") is not known to keep file handles, without which every mount "
+                                "becomes stale; give the export option handles=lasting if it does"));
+  }
+  fs->root = Fd(open(path.c_str(), O_RDONLY | kFlags));
   if (!fs->root.ok()) return Refused(exported, path, std::strerror(errno));
   KernelHandle handle;
   if (int error = GetKernelHandle(fs->root.get(), "", &handle); error != 0) {

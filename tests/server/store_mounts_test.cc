@@ -333,6 +333,7 @@ class StoreHungMountTest : public StoreMountsTest {
   void SetUp() override {
     StoreMountsTest::SetUp();
     if (IsSkipped()) return;
+    for (Export& e : exports_) e.lasting_handles = true;
     mkdir(Path("a/hung").c_str(), 0777);
     WriteFile(Path("a/n/f"), "in n");
     umount(Path("a/m").c_str());
@@ -367,6 +368,26 @@ class StoreHungMountTest : public StoreMountsTest {
   int device_ = -1;
   std::thread asked_;
 };
+
+// It may forget its handles whenever caches are dropped. It is asked nothing: it hangs.
+TEST_F(StoreHungMountTest, AFuseFileSystemIsRefusedUnlessItsHandlesLast) {
+  exports_ = {Named("/a", "a"), Named("/hung", "a/hung")};
+  ASSERT_TRUE(Answers([this] {
+    const absl::Status status = Store::Open(Options()).status();
+    EXPECT_THAT(std::string(status.message()),
+                testing::AllOf(testing::HasSubstr("/hung="), testing::HasSubstr("(fuse.hung)"),
+                               testing::HasSubstr("handles=lasting")));
+  }));
+}
+
+TEST_F(StoreHungMountTest, AFuseFileSystemInsideAnExportIsClosedUnlessItsHandlesLast) {
+  for (Export& e : exports_) e.lasting_handles = false;
+  ASSERT_TRUE(Answers([this] {
+    Start();
+    EXPECT_DAFS(kAcces, Lookup(root_, A(), "hung"));
+    EXPECT_OK(Lookup(root_, A(), "m"));
+  }));
+}
 
 TEST_F(StoreHungMountTest, KeepsNobodyFromComingToTheOthers) {
   Start();
