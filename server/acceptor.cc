@@ -137,10 +137,10 @@ size_t Acceptor::WorkerFor(const dat::PendingEndpoint& pending, const std::strin
 
 void Acceptor::ExpireLeases() {
   for (const wire::ClientId& client_id : shared_.clients->Expire(dat::Loop::Now())) {
-    shared_.pool->Submit([store = shared_.store, client_id] { store->ExpireClient(client_id); });
+    shared_.chores->Submit([store = shared_.store, client_id] { store->ExpireClient(client_id); });
   }
   shared_.responses->Expire(dat::Loop::Now());
-  shared_.pool->Submit([store = shared_.store] { store->EndGrace(dat::Loop::Now()); });
+  shared_.chores->Submit([store = shared_.store] { store->EndGrace(dat::Loop::Now()); });
   loop_->RunAfter(std::min(shared_.options->lease_time / 8, absl::Seconds(5)),
                   [this] { ExpireLeases(); });
 }

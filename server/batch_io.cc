@@ -15,14 +15,18 @@ using wire::DafsStatus;
 dat::Task<ReadResult> ReadSome(Session& session, const Caller& caller,
                                const wire::RwRequest& request, uint64_t offset,
                                std::span<std::byte> into) {
-  ReadResult read = session.store().Read(caller, request.filehandle, request.state_id, offset, into,
-                                         ReadMode::kNoWait);
-  if (read.would_block) {
+  Pool* const own = session.OwnPool(request.filehandle.fshandle);
+  ReadResult read;
+  if (own == nullptr) {
+    read = session.store().Read(caller, request.filehandle, request.state_id, offset, into,
+                                ReadMode::kNoWait);
+  }
+  if (own != nullptr || read.would_block) {
     auto wait = [&] {
       read = session.store().Read(caller, request.filehandle, request.state_id, offset, into,
                                   ReadMode::kWait);
     };
-    co_await Offload(session.pool(), session.loop(), wait);
+    co_await Offload(own != nullptr ? *own : session.pool(), session.loop(), wait);
   }
   co_return read;
 }
@@ -148,7 +152,10 @@ dat::Task<bool> WriteChunks(Session& session, const Caller& caller, const wire::
       if (written.count < chunk.byte_count) return;
     }
   };
-  if (status == DafsStatus::kOk) co_await Offload(session.pool(), session.loop(), write);
+  Pool* const own = session.OwnPool(request.filehandle.fshandle);
+  if (status == DafsStatus::kOk) {
+    co_await Offload(own != nullptr ? *own : session.pool(), session.loop(), write);
+  }
   done->status = static_cast<uint32_t>(status);
   co_return true;
 }

@@ -1,5 +1,7 @@
 #include "server/call.h"
 
+#include <utility>
+
 #include "server/session.h"
 
 namespace dafs::server {
@@ -11,6 +13,8 @@ std::span<std::byte> Call::out() const {
   const uint32_t most = session_.negotiated().max_response_size;
   return most == 0 || most > memory.size() ? memory : memory.first(most);
 }
+
+Pool& Call::pool() { return own_pool_ != nullptr ? *own_pool_ : session_.pool(); }
 
 bool Call::checksums() const { return verdict_.checksum_due; }
 
@@ -25,7 +29,15 @@ wire::ResponseHeader Call::ResponseHeader(DafsStatus status) {
   return header;
 }
 
+void Call::OnLoop(absl::AnyInvocable<void()> work) {
+  session_.loop().Post([this, work = std::move(work)]() mutable {
+    on_pool_ = false;
+    work();
+  });
+}
+
 void Call::FinishError(DafsStatus status) {
+  if (on_pool_) return OnLoop([this, status] { FinishError(status); });
   wire::EncodeOptions options;
   options.checksum = checksums();
   wire::ResponseHeader header = ResponseHeader(status);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 
+#include "absl/functional/any_invocable.h"
 #include "server/chain.h"
 #include "server/credentials.h"
 #include "server/message_buffers.h"
@@ -20,6 +21,7 @@
 
 namespace dafs::server {
 
+class Pool;
 class Session;
 
 class Call {
@@ -40,6 +42,11 @@ class Call {
   bool Decode(Args& args);
   // The inline data of WRITE_INLINE and APPEND_INLINE, after Decode; lies in message().
   std::span<const std::byte> data() const { return data_; }
+
+  // Where it waits for its file system.
+  Pool& pool();
+  // Its export may hang: nothing of it that touches the store runs on the worker.
+  bool may_hang() const { return own_pool_ != nullptr; }
 
   // On whose behalf it is executed.
   const Caller& caller() const { return caller_; }
@@ -88,6 +95,8 @@ class Call {
  private:
   friend class Session;
 
+  // From a thread of the pool: `work` on the session's thread, which has the call from then on.
+  void OnLoop(absl::AnyInvocable<void()> work);
   // What steps 2 to 9 of 9.2 found.
   void FinishUnexecuted(wire::DafsStatus status);
   bool checksums() const;
@@ -107,6 +116,8 @@ class Call {
   Caller caller_;
   std::optional<Operation> operation_;  // where a modification is recorded
   std::unique_ptr<Outgoing> outgoing_;
+  Pool* own_pool_ = nullptr;  // Session::OwnPool
+  bool on_pool_ = false;      // a thread of that pool executes it; it is answered on the loop
   bool holds_stream_ = false;
   bool cut_short_ = false;
   bool passes_ = false;
@@ -154,6 +165,9 @@ void Call::LeaveUsed(const Args& args) {
 template <class Args, class Res>
 void Call::Finish(wire::DafsStatus status, const Args& args, const Res& res,
                   const wire::InlineData& inline_data) {
+  if (on_pool_) {
+    return OnLoop([this, status, args, res, inline_data] { Finish(status, args, res, inline_data); });
+  }
   constexpr const wire::ProcInfo& kInfo = wire::InfoOf(Args::kProc);
   wire::ResponseHeader header = ResponseHeader(status);
   wire::EncodeOptions options;

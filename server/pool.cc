@@ -36,6 +36,13 @@ bool Pool::SubmitIdly(absl::AnyInvocable<void()> work) {
   return true;
 }
 
+Pool& ExportPools::Of(size_t export_index) {
+  absl::MutexLock lock(&mutex_);
+  std::unique_ptr<Pool>& pool = pools_[export_index];
+  if (pool == nullptr) pool = std::make_unique<Pool>(kThreads);
+  return *pool;
+}
+
 void Pool::Run() {
   auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !work_.empty(); };
   while (true) {

@@ -7,6 +7,7 @@
 
 #include <coroutine>
 #include <deque>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -38,6 +39,22 @@ class Pool {
   uint32_t idle_work_ ABSL_GUARDED_BY(mutex_) = 0;  // of SubmitIdly
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
+};
+
+// A pool for each export with a file system that may hang, made when it is first needed: such an
+// export keeps the threads of its own pool waiting, and no others. Thread-safe.
+class ExportPools {
+ public:
+  explicit ExportPools(size_t exports) : pools_(exports) {}
+
+  Pool& Of(size_t export_index) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  // Few: they wait for one file system.
+  static constexpr uint32_t kThreads = 4;
+
+  absl::Mutex mutex_;
+  std::vector<std::unique_ptr<Pool>> pools_ ABSL_GUARDED_BY(mutex_);
 };
 
 // `co_await Offload(pool, loop, work)`: runs `work` on a thread of the pool, then goes on upon

@@ -29,14 +29,17 @@ dat::Task<void> ReadInline(Call& call) {
   const std::span<std::byte> into =
       out.subspan(kReadInlineData)
           .first(std::min<size_t>(args.byte_count, out.size() - kReadInlineData));
-  ReadResult read = session.store().Read(call.caller(), args.filehandle, args.state_id, args.offset,
-                                         into, ReadMode::kNoWait);
-  if (read.would_block) {
+  ReadResult read;
+  if (!call.may_hang()) {
+    read = session.store().Read(call.caller(), args.filehandle, args.state_id, args.offset, into,
+                                ReadMode::kNoWait);
+  }
+  if (call.may_hang() || read.would_block) {
     auto wait = [&] {
       read = session.store().Read(call.caller(), args.filehandle, args.state_id, args.offset, into,
                                   ReadMode::kWait);
     };
-    co_await Offload(session.pool(), session.loop(), wait);
+    co_await Offload(call.pool(), session.loop(), wait);
   }
   wire::ReadInlineRes res;
   res.eof = read.eof;
@@ -58,8 +61,8 @@ dat::Task<void> WriteInline(Call& call) {
     status = session.store().Write(call.caller(), args.filehandle, args.state_id, args.offset,
                                    {&from, 1}, args.stable_how, &written);
   };
-  const bool may_wait = args.stable_how != wire::StableHow::kUnstable;
-  co_await OffloadIf(may_wait, session.pool(), session.loop(), write);
+  const bool may_wait = call.may_hang() || args.stable_how != wire::StableHow::kUnstable;
+  co_await OffloadIf(may_wait, call.pool(), session.loop(), write);
   wire::WriteInlineRes res;
   res.count = written.count;
   res.committed = written.committed;
@@ -79,8 +82,9 @@ dat::Task<void> AppendInline(Call& call) {
     status = session.store().Append(call.caller(), args.filehandle, args.state_id, {&from, 1},
                                     args.stable_how, &appended);
   };
-  const bool may_wait = session.store().AppendMayWait(args.filehandle, args.stable_how);
-  co_await OffloadIf(may_wait, session.pool(), session.loop(), append);
+  const bool may_wait =
+      call.may_hang() || session.store().AppendMayWait(args.filehandle, args.stable_how);
+  co_await OffloadIf(may_wait, call.pool(), session.loop(), append);
   wire::AppendInlineRes res;
   res.offset = appended.offset;
   res.committed = appended.committed;
@@ -95,8 +99,8 @@ dat::Task<void> Commit(Call& call) {
   wire::CommitRes res;
   DafsStatus status = DafsStatus::kServerFault;
   auto commit = [&] { status = session.store().Commit(call.caller(), args, &res); };
-  const bool may_wait = session.store().CommitMayWait(args.filehandle);
-  co_await OffloadIf(may_wait, session.pool(), session.loop(), commit);
+  const bool may_wait = call.may_hang() || session.store().CommitMayWait(args.filehandle);
+  co_await OffloadIf(may_wait, call.pool(), session.loop(), commit);
   call.Finish(status, args, res);
 }
 
@@ -106,7 +110,7 @@ void CacheHint(Call& call) {
   if (!call.Decode(args)) return;
   absl::AnyInvocable<void()> later;
   const DafsStatus status = call.session().store().CacheHint(call.caller(), args, &later);
-  if (later) call.session().pool().SubmitIdly(std::move(later));
+  if (later) call.pool().SubmitIdly(std::move(later));
   call.Finish(status, args, wire::CacheHintRes());
 }
 

@@ -66,14 +66,17 @@ dat::Task<void> ReadDirect(Call& call) {
     std::span<std::byte> piece;
     if (!lease.pieces().empty()) piece = lease.pieces()[i];
     const uint64_t offset = args.offset + res.bytes_read;
-    ReadResult read = session.store().Read(call.caller(), args.filehandle, args.state_id, offset,
-                                           piece, ReadMode::kNoWait);
-    if (read.would_block) {
+    ReadResult read;
+    if (!call.may_hang()) {
+      read = session.store().Read(call.caller(), args.filehandle, args.state_id, offset, piece,
+                                  ReadMode::kNoWait);
+    }
+    if (call.may_hang() || read.would_block) {
       auto wait = [&] {
         read = session.store().Read(call.caller(), args.filehandle, args.state_id, offset, piece,
                                     ReadMode::kWait);
       };
-      co_await Offload(session.pool(), session.loop(), wait);
+      co_await Offload(call.pool(), session.loop(), wait);
     }
     if (read.status != DafsStatus::kOk) {
       if (i == 0) status = read.status;
@@ -114,8 +117,9 @@ dat::Task<void> WriteDirect(Call& call) {
       status = session.store().Write(call.caller(), args.filehandle, args.state_id, args.offset,
                                      from, args.stable_how, &written);
     };
-    const bool may_wait = args.stable_how != wire::StableHow::kUnstable;
-    co_await OffloadIf(may_wait, session.pool(), session.loop(), write);
+    const bool may_wait =
+        call.may_hang() || args.stable_how != wire::StableHow::kUnstable;
+    co_await OffloadIf(may_wait, call.pool(), session.loop(), write);
   }
   lease.Release();
   wire::WriteDirectRes res;
@@ -144,8 +148,9 @@ dat::Task<void> AppendDirect(Call& call) {
       status = session.store().Append(call.caller(), args.filehandle, args.state_id, from,
                                       args.stable_how, &appended);
     };
-    const bool may_wait = session.store().AppendMayWait(args.filehandle, args.stable_how);
-    co_await OffloadIf(may_wait, session.pool(), session.loop(), append);
+    const bool may_wait =
+        call.may_hang() || session.store().AppendMayWait(args.filehandle, args.stable_how);
+    co_await OffloadIf(may_wait, call.pool(), session.loop(), append);
   }
   lease.Release();
   wire::AppendDirectRes res;

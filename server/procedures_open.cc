@@ -19,12 +19,17 @@ dat::Task<void> Open(Call& call) {
   const bool truncates =
       args.open_type == wire::OpenType::kCreate && args.createattrs.has(wire::kFattrObjectSize);
   Caller caller = call.caller();
-  if (truncates) caller.recent = nullptr;  // the pool's threads leave nothing there
+  // A reclaim names no directory, but the file.
+  Pool* own = call.may_hang() ? &call.pool() : nullptr;
+  if (args.claim_type == wire::OpenClaimType::kPrevious) {
+    own = session.OwnPool(args.claim_handle().fshandle);
+  }
+  if (truncates || own != nullptr) caller.recent = nullptr;  // the pool leaves nothing there
   auto open = [&] { status = session.store().Open(caller, args, &res); };
   if (delegation) {
     status = DafsStatus::kNotSupp;  // no delegation was ever given
-  } else if (truncates) {
-    co_await Offload(session.pool(), session.loop(), open);
+  } else if (truncates || own != nullptr) {
+    co_await Offload(own != nullptr ? *own : session.pool(), session.loop(), open);
   } else {
     open();
   }

@@ -13,7 +13,7 @@ dat::Task<void> Allocate(Call& call) {
   Session& session = call.session();
   DafsStatus status = DafsStatus::kServerFault;
   auto allocate = [&] { status = session.store().Allocate(call.caller(), args); };
-  co_await Offload(session.pool(), session.loop(), allocate);
+  co_await Offload(call.pool(), session.loop(), allocate);
   call.Finish(status, args, wire::AllocateRes());
 }
 
@@ -24,7 +24,7 @@ dat::Task<void> Seek(Call& call) {
   wire::SeekRes res;
   DafsStatus status = DafsStatus::kServerFault;
   auto seek = [&] { status = session.store().Seek(call.caller(), args, &res); };
-  co_await Offload(session.pool(), session.loop(), seek);
+  co_await Offload(call.pool(), session.loop(), seek);
   call.Finish(status, args, res);
 }
 
@@ -35,7 +35,7 @@ dat::Task<void> CopyRange(Call& call) {
   wire::CopyRangeRes res;
   DafsStatus status = DafsStatus::kServerFault;
   auto copy = [&] { status = session.store().CopyRange(call.caller(), args, &res); };
-  co_await Offload(session.pool(), session.loop(), copy);
+  co_await Offload(call.pool(), session.loop(), copy);
   call.Finish(status, args, res);
 }
 

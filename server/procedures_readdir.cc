@@ -52,8 +52,8 @@ dat::Task<void> ReaddirInline(Call& call) {
         },
         &result);
   };
-  const bool may_wait = Store::ReaddirMayWait(args.filehandle);
-  co_await OffloadIf(may_wait, session.pool(), session.loop(), list);
+  const bool may_wait = call.may_hang() || Store::ReaddirMayWait(args.filehandle);
+  co_await OffloadIf(may_wait, call.pool(), session.loop(), list);
   if (status != DafsStatus::kOk) {
     call.FinishError(status);
     co_return;
@@ -90,7 +90,7 @@ dat::Task<void> ReaddirDirect(Call& call) {
         },
         &result);
   };
-  co_await Offload(session.pool(), session.loop(), list);
+  co_await Offload(call.pool(), session.loop(), list);
   // An array without entries is 8 bytes, which must fit too (10.2).
   if (status == DafsStatus::kOk && room < 8) status = DafsStatus::kReaddirNoSpc;
   if (status != DafsStatus::kOk) {

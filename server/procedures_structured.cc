@@ -25,8 +25,12 @@ dat::Task<void> GetattrDirect(Call& call) {
   call.Names({&args.data_buffer, 1});
   Session& session = call.session();
   wire::FileAttributes attributes;
-  DafsStatus status = session.store().Getattr(call.caller(), args.filehandle,
-                                              args.attr_request_bitmap, &attributes);
+  DafsStatus status = DafsStatus::kServerFault;
+  auto get = [&] {
+    status = session.store().Getattr(call.caller(), args.filehandle, args.attr_request_bitmap,
+                                     &attributes);
+  };
+  co_await OffloadIf(call.may_hang(), call.pool(), session.loop(), get);
   const size_t size = wire::DirectSize(attributes);
   if (status == DafsStatus::kOk &&
       (size > args.data_buffer.buffer_byte_count || size > kMostContent)) {
@@ -57,7 +61,11 @@ dat::Task<void> ReadlinkDirect(Call& call) {
   call.Names({&args.buffer, 1});
   Session& session = call.session();
   std::string link;
-  DafsStatus status = session.store().Readlink(call.caller(), args.filehandle, &link);
+  DafsStatus status = DafsStatus::kServerFault;
+  auto read = [&] {
+    status = session.store().Readlink(call.caller(), args.filehandle, &link);
+  };
+  co_await OffloadIf(call.may_hang(), call.pool(), session.loop(), read);
   const size_t size = 4 + link.size();
   if (status == DafsStatus::kOk && size > args.buffer.buffer_byte_count) {
     status = DafsStatus::kTooSmall;
@@ -108,8 +116,11 @@ dat::Task<void> SetattrDirect(Call& call) {
   lease.Release();
   wire::SetattrDirectRes res;
   if (status == DafsStatus::kOk) {
-    status = session.store().Setattr(call.caller(), args.filehandle, args.state_id, attributes,
-                                     &res.attr_request_bitmap);
+    auto set = [&] {
+      status = session.store().Setattr(call.caller(), args.filehandle, args.state_id, attributes,
+                                       &res.attr_request_bitmap);
+    };
+    co_await OffloadIf(call.may_hang(), call.pool(), session.loop(), set);
   }
   call.Finish(status, args, res);
 }

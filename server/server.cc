@@ -89,6 +89,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
   // All threads exist before the first request: they inherit the server's own identity.
   Store::RestoreServerIdentity();
   server->pool_ = std::make_unique<Pool>(o.pool_threads);
+  server->chores_ = std::make_unique<Pool>(2);
+  server->export_pools_ = std::make_unique<ExportPools>(o.exports.size());
   std::string said;
   server->cpu_latency_ = dat::CpuLatency::For(o.cpu_latency, dat::IdleFactsOfMachine(),
                                               dat::CpuLatency::kDevice, &said);
@@ -97,6 +99,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
   const Shared shared{.options = &o,
                       .store = server->store_.get(),
                       .pool = server->pool_.get(),
+                      .chores = server->chores_.get(),
+                      .export_pools = server->export_pools_.get(),
                       .clients = &server->clients_,
                       .sessions = &server->sessions_,
                       .responses = server->responses_.get(),
@@ -164,7 +168,9 @@ void Server::Stop() {
   acceptor_.reset();
   for (auto& worker : workers_) worker->Shutdown();
   for (auto& worker : workers_) worker->Join();  // when their sessions are gone
-  // No loop goes before all who post to it have ended: the other workers and the pool.
+  // No loop goes before all who post to it have ended: the other workers and the pools.
+  export_pools_.reset();
+  chores_.reset();
   pool_.reset();
   workers_.clear();
   store_.reset();

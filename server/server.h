@@ -75,6 +75,8 @@ class Server {
   CreditBudget budget_;
   std::unique_ptr<dat::CpuLatency> cpu_latency_;  // outlives the workers; null: none
   std::unique_ptr<Pool> pool_;
+  std::unique_ptr<Pool> chores_;
+  std::unique_ptr<ExportPools> export_pools_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<Acceptor> acceptor_;
 };

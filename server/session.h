@@ -40,6 +40,8 @@ struct Shared {
   const ServerOptions* options = nullptr;
   Store* store = nullptr;
   Pool* pool = nullptr;
+  Pool* chores = nullptr;  // what the server does for itself
+  ExportPools* export_pools = nullptr;
   ClientTable* clients = nullptr;
   SessionTable* sessions = nullptr;
   ResponseCache* responses = nullptr;
@@ -71,6 +73,12 @@ class Session final : public dat::Pollable {
   Store& store() { return *shared_.store; }
   dat::Loop& loop();
   Pool& pool() { return *shared_.pool; }
+  // The pool in which all that is asked about this file must run, since its export may hang; null
+  // for most: there is none.
+  Pool* OwnPool(const wire::FsHandle& fshandle) {
+    const std::optional<size_t> index = store().ExportThatMayHang(fshandle);
+    return index ? &shared_.export_pools->Of(*index) : nullptr;
+  }
   // `DirectLease lease = co_await session.AcquireDirect(n)`: see DirectBuffers::Acquire.
   DirectAcquirer AcquireDirect(size_t size_bytes);
   const dat::Region& slab() const { return slab_; }
@@ -189,6 +197,7 @@ class Session final : public dat::Pollable {
   void RunReady();
   void FlushAnswers();
   void Begin(Call& call);
+  Pool* OwnPool(const Call& call);
   void SetCaller(Call& call);
   // Whether the response to a request goes into the Response Cache.
   static bool IsRemembered(const wire::RequestVerdict& request);

@@ -1,4 +1,5 @@
 // Requests of a session as they come in: checked, put in order, begun. Spec: 3.2.6, 4.3; WIRE 9.2.
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -121,6 +122,41 @@ void Session::FlushAnswers() {
   endpoint_->Flush();
 }
 
+namespace {
+
+// The FSHandle of the filehandle at `offset` of a request that has one there.
+wire::FsHandle FsHandleAt(std::span<const std::byte> message, size_t offset) {
+  wire::FsHandle fshandle;
+  if (message.size() >= offset + fshandle.bytes.size()) {
+    std::memcpy(fshandle.bytes.data(), message.data() + offset, fshandle.bytes.size());
+  }
+  return fshandle;
+}
+
+bool HasTwoFileHandles(Proc proc) {
+  return proc == Proc::kLink || proc == Proc::kRename || proc == Proc::kRename2 ||
+         proc == Proc::kCopyRange;
+}
+
+}  // namespace
+
+// Before the arguments are decoded: a procedure that touches the store does so at once.
+Pool* Session::OwnPool(const Call& call) {
+  const wire::ProcInfo* info = call.verdict_.proc;
+  if (info == nullptr || !info->chf_fh) return nullptr;  // about no file
+  const bool chained = (call.header().chain_flags & wire::kChfFh) != 0;
+  Pool* pool = nullptr;
+  if (!chained) {
+    pool = OwnPool(FsHandleAt(call.message(), wire::kHeaderSize));
+  } else if (call.chain_ != nullptr && call.chain_->filehandle) {
+    pool = OwnPool(call.chain_->filehandle->fshandle);
+  }
+  if (pool == nullptr && HasTwoFileHandles(info->number)) {
+    pool = OwnPool(FsHandleAt(call.message(), wire::kHeaderSize + wire::FileHandle::kWireSize));
+  }
+  return pool;
+}
+
 void Session::Begin(Call& call) {
   ++executing_;
   const DafsStatus status = StatusInChain(call.verdict_.status, call.chain_.get());
@@ -130,6 +166,15 @@ void Session::Begin(Call& call) {
   const Procedure& procedure = *FindProcedure(call.header().procedure);
   // Not for what may go on in the pool, nor for what begins outside a turn: nobody would clear it.
   const bool here = procedure.run != nullptr || call.header().procedure == Proc::kOpen;
+  call.own_pool_ = OwnPool(call);
+  if (call.own_pool_ != nullptr) {
+    if (procedure.run == nullptr) {
+      dat::Start(procedure.start(call));
+      return;
+    }
+    call.on_pool_ = true;
+    return call.own_pool_->Submit([&call, run = procedure.run] { run(call); });
+  }
   if (polling_ && here) call.caller_.recent = &recent_stats_;
   if (procedure.run != nullptr) {
     procedure.run(call);

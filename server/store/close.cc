@@ -25,7 +25,7 @@ DafsStatus StoreImpl::CloseOpen(const wire::ClientId& client_id, const wire::Sta
   if (object == nullptr) return DafsStatus::kOk;
   if (closed.last_write) object->DropWriteFd();
   if (!closed.last_open) return DafsStatus::kOk;
-  if (object->orphaned()) orphans.Unlink(*object);
+  if (object->orphaned()) OrphansOf(object->fs()).Unlink(*object);
   struct statx stx;
   if (Statx(object->path_fd(), &stx) == 0 && stx.stx_nlink == 0) cache.Erase(key);
   return DafsStatus::kOk;

@@ -164,8 +164,14 @@ int OpenKernelHandle(const FileSystem& fs, const ObjectKey& key) {
   return fd;
 }
 
+struct Mounts::MountPoint {
+  uint64_t mount_id = 0;
+  std::string path;
+  bool local = false;  // nobody has to answer for it to be looked at, perhaps we ourselves
+};
+
 Mounts::Mounts(const std::vector<Export>& exports, const HandleMac& mac)
-    : exports_(exports), mac_(mac) {}
+    : exports_(exports), mac_(mac), may_hang_(exports.size()) {}
 
 absl::StatusOr<std::unique_ptr<Mounts>> Mounts::Open(const std::vector<Export>& exports,
                                                      const HandleMac& mac) {
@@ -176,8 +182,13 @@ absl::StatusOr<std::unique_ptr<Mounts>> Mounts::Open(const std::vector<Export>& 
       return Refused(exports[i], exports[i].directory, std::strerror(errno));
     }
     mounts->directories_.push_back(real);
+    mounts->ids_.push_back(mac.Identify(absl::StrCat("export\n", exports[i].name, "\n", real)));
+    for (const MountPoint& point : MountPointsBeneath(real)) {
+      if (!point.local) mounts->NoteMayHang(i);
+    }
     ASSIGN_OR_RETURN(std::unique_ptr<FileSystem> fs, mounts->OpenFileSystem(i, real, ""));
     mounts->tops_.push_back(fs.get());
+    if (fs->may_hang) mounts->NoteMayHang(i);
     absl::MutexLock lock(&mounts->mutex_);
     mounts->Add(std::move(fs));
   }
@@ -197,8 +208,9 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export
   constexpr int kFlags = O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
   const Fd place_fd(open(path.c_str(), O_PATH | kFlags));
   if (!place_fd.ok()) return Refused(exported, path, std::strerror(errno));
-  if (const std::string type = TypeOfFileSystem(place_fd.get());
-      !exported.lasting_handles && !KeepsHandles(type)) {
+  const std::string type = TypeOfFileSystem(place_fd.get());
+  fs->may_hang = !type.empty() && !IsLocal(type);
+  if (!exported.lasting_handles && !KeepsHandles(type)) {
     return Refused(exported, path,
                    absl::StrCat("its file system (", type,
                                 ") is not known to keep file handles, without which every mount "
@@ -217,8 +229,6 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export
   fs->mount_id = handle.mount_id;
   fs->subvolume = SubvolumeOf(handle.type, {handle.bytes, handle.length});
   fs->mount_number = MountNumber(fs->root.get());
-  const auto export_id =
-      mac_.Identify(absl::StrCat("export\n", exported.name, "\n", directories_[export_index]));
   struct statfs stats;
   if (fstatfs(fs->root.get(), &stats) != 0) return Refused(exported, path, std::strerror(errno));
   fs->memory = stats.f_type == TMPFS_MAGIC || stats.f_type == RAMFS_MAGIC;
@@ -226,7 +236,7 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export
   static_assert(sizeof fsid == sizeof stats.f_fsid);
   std::memcpy(fsid, &stats.f_fsid, sizeof fsid);
   const auto fs_id = mac_.Identify(absl::StrCat("fs\n", fsid[0], "\n", fsid[1], "\n", place));
-  std::memcpy(fs->fshandle.bytes.data(), export_id.data(), 8);
+  std::memcpy(fs->fshandle.bytes.data(), ids_[export_index].data(), 8);
   std::memcpy(fs->fshandle.bytes.data() + 8, fs_id.data(), 8);
   // A handle that cannot be opened again is of no use.
   const ObjectKey key =
@@ -244,18 +254,31 @@ void Mounts::Add(std::unique_ptr<FileSystem> fs) {
   all_.push_back(std::move(fs));
 }
 
+void Mounts::NoteMayHang(size_t export_index) {
+  may_hang_[export_index].store(true, std::memory_order_relaxed);
+  any_may_hang_.store(true, std::memory_order_relaxed);
+}
+
+std::optional<size_t> Mounts::ExportThatMayHang(const wire::FsHandle& fshandle) const {
+  if (!any_may_hang_.load(std::memory_order_relaxed)) return std::nullopt;
+  const std::optional<size_t> index = ExportOf(fshandle);
+  const bool may_hang = index && may_hang_[*index].load(std::memory_order_relaxed);
+  return may_hang ? index : std::nullopt;
+}
+
+std::optional<size_t> Mounts::ExportOf(const wire::FsHandle& fshandle) const {
+  for (size_t i = 0; i < ids_.size(); ++i) {
+    if (std::memcmp(ids_[i].data(), fshandle.bytes.data(), ids_[i].size()) == 0) return i;
+  }
+  return std::nullopt;
+}
+
 bool Mounts::IsRoot(int fd) const {
   struct stat st;
   if (fstat(fd, &st) != 0) return false;
   absl::ReaderMutexLock lock(&mutex_);
   return roots_.contains({st.st_dev, st.st_ino});
 }
-
-struct Mounts::MountPoint {
-  uint64_t mount_id = 0;
-  std::string path;
-  bool local = false;  // nobody has to answer for it to be looked at, perhaps we ourselves
-};
 
 // Outermost first; without those of autofs, which has no handles, and mounts what is opened.
 std::vector<Mounts::MountPoint> Mounts::MountPointsBeneath(const std::string& directory) {
@@ -284,6 +307,7 @@ void Mounts::FindWith(const char* name) {
 void Mounts::Discover(size_t export_index, absl::FunctionRef<bool(const MountPoint&)> wanted) {
   ScopedPrivilege privilege;
   for (const MountPoint& point : MountPointsBeneath(directories_[export_index])) {
+    if (!point.local) NoteMayHang(export_index);
     if (wanted(point)) TakeUp(export_index, point);
   }
 }
@@ -355,6 +379,7 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenSubvolume(const FileSyst
   fs->subvolume = subvolume;
   fs->mount_id = mount.mount_id;
   fs->mount_number = mount.mount_number;
+  fs->may_hang = mount.may_hang;
   fs->path = absl::StrCat("subvolume ", subvolume, " in ", mount.path);
   const Fd root = OpenRoot(*fs);
   struct stat st;
@@ -413,10 +438,10 @@ const FileSystem* Mounts::FindByFileHandle(const wire::FileHandle& filehandle) {
   if (const FileSystem* mount = MountOfSubvolume(fshandle, subvolume); mount != nullptr) {
     return FindSubvolume(*mount, subvolume);
   }
+  const std::optional<size_t> index = ExportOf(fshandle);
+  if (!index) return nullptr;
   for (const bool local : {true, false}) {
-    for (size_t i = 0; i < exports_.size(); ++i) {
-      Discover(i, [local](const MountPoint& point) { return point.local == local; });
-    }
+    Discover(*index, [local](const MountPoint& point) { return point.local == local; });
     if (const FileSystem* found = Known(fshandle); found != nullptr) return found;
     if (const FileSystem* mount = MountOfSubvolume(fshandle, subvolume); mount != nullptr) {
       return FindSubvolume(*mount, subvolume);

@@ -7,10 +7,12 @@
 // system.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -46,6 +48,7 @@ struct FileSystem {
   uint64_t mount_number = 0;  // of no other mount while the machine runs; 0: the kernel has none
   std::string path;           // for messages
   bool memory = false;        // pages are always there (tmpfs): a read never waits for a disk
+  bool may_hang = false;      // another process or machine must answer: FUSE, network
   // Files and directories are known to have extended attributes; links and devices may have none.
   mutable std::atomic<bool> has_xattrs = false;
 
@@ -91,6 +94,13 @@ class Mounts {
   // The file system at the top of an export.
   const FileSystem& Top(size_t export_index) const { return *tops_[export_index]; }
 
+  // The export of objects with this FSHandle, by its index; nothing if it is of none.
+  std::optional<size_t> ExportOf(const wire::FsHandle& fshandle) const;
+
+  // The export of objects with this FSHandle if a file system in it may hang, by its index. Cheap
+  // where there is no such export; never blocks. The FSHandle need not be genuine.
+  std::optional<size_t> ExportThatMayHang(const wire::FsHandle& fshandle) const;
+
   // Whether the directory behind `fd` is the root of a file system that is known, by any export.
   bool IsRoot(int fd) const;
 
@@ -113,6 +123,7 @@ class Mounts {
   absl::StatusOr<std::unique_ptr<FileSystem>> OpenFileSystem(size_t export_index,
                                                              const std::string& path,
                                                              const std::string& place) const;
+  void NoteMayHang(size_t export_index);
   void Add(std::unique_ptr<FileSystem> fs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes up the mounts inside an export of which `wanted` is true.
   struct MountPoint;
@@ -138,6 +149,11 @@ class Mounts {
   const std::vector<Export>& exports_;
   const HandleMac& mac_;
   std::vector<std::string> directories_;  // of the exports, without symbolic links
+  using ExportId = std::array<uint8_t, 8>;  // what the FSHandles of an export begin with
+  std::vector<ExportId> ids_;               // by export
+  // By export, and whether any is set; they publish nothing but themselves.
+  std::vector<std::atomic<bool>> may_hang_;
+  std::atomic<bool> any_may_hang_ = false;
   std::vector<const FileSystem*> tops_;   // by export
   std::function<void(const FileSystem&)> found_;
   mutable absl::Mutex mutex_;  // never held while a file system is asked

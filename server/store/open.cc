@@ -92,12 +92,12 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
 DafsStatus Reclaim(StoreImpl& store, const Caller& caller, const ObjectRef& file,
                    OpenRequest request, wire::StateId* state_id) {
   request.reclaims = true;
-  absl::MutexLock lock(&store.reclaiming);
+  absl::MutexLock lock(&store.ReclaimLock(file->key()));
   const bool repeated = store.opens.IsReclaimed(request, file->key());
   if (!repeated) STORE_RETURN_IF_NOT_OK(store.grace.MayReclaimOpen(caller, request.denies()));
   STORE_RETURN_IF_NOT_OK(store.Enter(caller, *file->fs().exported));
   STORE_RETURN_IF_NOT_OK(OpenObject(store, caller, file, request, Made::kReclaimed, state_id));
-  store.orphans.Adopt(*file);
+  store.OrphansOf(file->fs()).Adopt(*file);
   if (file->orphaned()) store.opens.Pin(file);
   if (!repeated) store.grace.Reclaimed(caller, request.denies());
   return DafsStatus::kOk;

@@ -210,9 +210,15 @@ DafsStatus ListPseudo(StoreImpl& store, const Caller& caller, const PseudoNode& 
     } else {
       Place place;  // exports that this client may not use are not shown to it
       const auto index = static_cast<size_t>(child->export_index);
-      if (store.Resolve(caller, store.roots[index], &place) != DafsStatus::kOk) continue;
-      if (store.GetAttributes(*place.object, request.attr_request_bitmap, &attributes) !=
-          DafsStatus::kOk) {
+      const wire::FileHandle& root = store.roots[index];
+      if (store.mounts->ExportThatMayHang(root.fshandle)) {
+        // No export waits for another: what may hang is listed without its attributes.
+        attributes.included = request.attr_request_bitmap & wire::kFattrAll;
+        if (!store.options.exports[index].Admits(caller.peer)) continue;
+      } else if (store.Resolve(caller, root, &place) != DafsStatus::kOk) {
+        continue;
+      } else if (store.GetAttributes(*place.object, request.attr_request_bitmap, &attributes) !=
+                 DafsStatus::kOk) {
         continue;
       }
     }

@@ -26,7 +26,7 @@ DafsStatus Removal::Prepare(bool check_open) {
   store_.opens.Pin(object_);
   struct statx stx;
   if (Statx(object_->path_fd(), &stx) == 0 && stx.stx_nlink == 1 && !object_->orphaned()) {
-    linked_ = store_.orphans.Link(*object_);  // if not, the pinned descriptor keeps it
+    linked_ = store_.OrphansOf(object_->fs()).Link(*object_);  // if not, the pinned descriptor keeps it
   }
   return DafsStatus::kOk;
 }
@@ -41,12 +41,13 @@ void Removal::LinkForReclaim() {
       Statx(place.object->path_fd(), &stx) != 0 || stx.stx_nlink > 1) {
     return;
   }
-  store_.orphans.LinkLeft(*place.object);  // should it not be removed, the name is only one more
+  // Should it not be removed, the name is only one more.
+  store_.OrphansOf(place.object->fs()).LinkLeft(*place.object);
 }
 
 void Removal::Done(bool removed) {
   if (!removed) {
-    if (linked_) store_.orphans.Unlink(*object_);
+    if (linked_) store_.OrphansOf(object_->fs()).Unlink(*object_);
     return;
   }
   ObjectRef object = object_ != nullptr ? object_ : store_.cache.Find(key_);

@@ -55,6 +55,10 @@ void Store::ForgetRemoved() {
   impl_->ForgetRemoved();
 }
 
+std::optional<size_t> Store::ExportThatMayHang(const wire::FsHandle& fshandle) const {
+  return impl_->mounts->ExportThatMayHang(fshandle);
+}
+
 void Store::NoteLoss() { impl_->write_verifier->Change(); }
 
 size_t Store::open_count() const { return impl_->opens.size(); }

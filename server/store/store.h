@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -357,6 +358,11 @@ class Store {
   // may wait.
   static constexpr int kForgetCalls = 16;
   void ForgetRemoved();
+
+  // The export of a filehandle if a file system in it may hang, by its index: what is asked about it
+  // must run where nothing else waits for it. Any thread; never blocks. The handle need not be
+  // genuine.
+  std::optional<size_t> ExportThatMayHang(const wire::FsHandle& fshandle) const;
 
   // Uncommitted data may have been lost: every client has to write again (6.5.8).
   void NoteLoss();

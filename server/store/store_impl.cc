@@ -101,7 +101,17 @@ StoreImpl::StoreImpl(StoreOptions opts, const HandleKey& key, uint32_t instance_
       cache(max_descriptors, lock_descriptors),
       opens(instance_number, options.max_opens),
       attributes(*this, instance_number),
-      keep_orphans_(options.keep_orphans) {}
+      keep_orphans_(options.keep_orphans) {
+  for (size_t i = 0; i < options.exports.size(); ++i) locks_.push_back(std::make_unique<Locks>());
+}
+
+Orphans& StoreImpl::OrphansOf(const FileSystem& fs) {
+  if (!fs.may_hang) return orphans_;
+  absl::MutexLock lock(&hanging_mutex_);
+  std::unique_ptr<Orphans>& orphans = hanging_[fs.device];
+  if (orphans == nullptr) orphans = std::make_unique<Orphans>();
+  return *orphans;
+}
 
 absl::Status StoreImpl::OpenExports() {
   ASSIGN_OR_RETURN(write_verifier, WriteVerifier::Open(options.state_dir, instance));
@@ -124,13 +134,20 @@ absl::Status StoreImpl::OpenExports() {
 // What an earlier instance has left may still be reclaimed, or goes at once.
 void StoreImpl::TakeUpOrphans(const FileSystem& fs) {
   if (fs.exported->read_only) return;
+  Orphans& orphans = OrphansOf(fs);
   orphans.TakeUp(fs);
   if (!keep_orphans_.load(std::memory_order_relaxed)) orphans.Sweep();
 }
 
 void StoreImpl::SweepOrphans() {
   keep_orphans_.store(false, std::memory_order_relaxed);
-  orphans.Sweep();
+  orphans_.Sweep();
+  std::vector<Orphans*> hanging;
+  {
+    absl::MutexLock lock(&hanging_mutex_);
+    for (const auto& [device, orphans] : hanging_) hanging.push_back(orphans.get());
+  }
+  for (Orphans* orphans : hanging) orphans->Sweep();
 }
 
 DafsStatus StoreImpl::Enter(const Caller& caller, const Export& exported) {
@@ -307,7 +324,7 @@ DafsStatus StoreImpl::TellAttributes(Object& object, uint64_t sample, const stru
                                      uint64_t bitmap, wire::FileAttributes* attributes) {
   STORE_RETURN_IF_NOT_OK(CheckAlive(object, stx.stx_nlink));
   const bool hidden_link =
-      object.is_dir() ? orphans.IsIn(object.fs(), stx.stx_ino) : object.orphaned();
+      object.is_dir() ? OrphansOf(object.fs()).IsIn(object.fs(), stx.stx_ino) : object.orphaned();
   FillAttributes(stx, bitmap, object.change().Value(CtimeNs(stx), sample), object.handle(),
                  hidden_link, attributes);
   if ((bitmap & wire::kFattrNamedAttr) != 0) {

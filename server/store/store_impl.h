@@ -202,20 +202,23 @@ class StoreImpl {
 
   // Removal of a name of a file that may be open; see removal.h.
   absl::Mutex& FileLock(const ObjectKey& key) {
-    return file_locks_[absl::Hash<ObjectKey>{}(key) % file_locks_.size()];
+    auto& locks = LocksOf(key).files;
+    return locks[absl::Hash<ObjectKey>{}(key) % locks.size()];
   }
   NameGuard GuardName(Object& directory, const std::string& name) {
-    return NameGuard(name_locks_, directory.key(), name);
+    return NameGuard(LocksOf(directory.key()).names, directory.key(), name);
   }
   NameGuard GuardNames(Object& directory, const std::string& name, Object& other,
                        const std::string& other_name) {
-    return NameGuard(name_locks_, directory.key(), name, other.key(), other_name);
+    return NameGuard(LocksOf(directory.key()).names, directory.key(), name, other.key(),
+                     other_name);
   }
 
   // Held by writers of a file as readers, by what changes its size otherwise as writer. An append
   // is one: nobody moves the position of the file's descriptors but under it.
   absl::Mutex& AppendLock(const ObjectKey& key) {
-    return append_locks_[absl::Hash<ObjectKey>{}(key) % append_locks_.size()];
+    auto& locks = LocksOf(key).appends;
+    return locks[absl::Hash<ObjectKey>{}(key) % locks.size()];
   }
 
   // Whether another open may keep descriptors for itself: as long as there is room for locks.
@@ -239,9 +242,11 @@ class StoreImpl {
   DescriptorCache cache;
   OpenTable opens;
   LockTable locks;
-  Orphans orphans;
+  // Those of a file system: one that may hang has its own, whose lock is held meanwhile.
+  Orphans& OrphansOf(const FileSystem& fs);
   Grace grace;
-  absl::Mutex reclaiming;  // one open at a time; before the file's lock
+  // For reclaims, one open at a time; before the file's lock.
+  absl::Mutex& ReclaimLock(const ObjectKey& key) { return LocksOf(key).reclaiming; }
   NamedAttributes attributes;
   std::unique_ptr<Mounts> mounts;
   std::unique_ptr<WriteVerifier> write_verifier;
@@ -254,12 +259,26 @@ class StoreImpl {
   wire::DafsStatus OpenByHandle(const wire::FileHandle& handle, ObjectRef* object);
   void TakeUpOrphans(const FileSystem& fs);
 
+  Orphans orphans_;  // of all that does not hang
+  absl::Mutex hanging_mutex_;
+  // By st_dev of the others.
+  absl::flat_hash_map<uint64_t, std::unique_ptr<Orphans>> hanging_ ABSL_GUARDED_BY(hanging_mutex_);
+
   std::atomic<bool> keep_orphans_;  // publishes nothing but itself
   absl::Mutex forgetting_;
   size_t next_part_ ABSL_GUARDED_BY(forgetting_) = 0;
-  std::array<absl::Mutex, 64> file_locks_;
-  std::array<absl::Mutex, 64> append_locks_;
-  NameGuard::Mutexes name_locks_;
+  // Held while a file system is asked, which may hang: each export has its own.
+  struct Locks {
+    std::array<absl::Mutex, 64> files;
+    std::array<absl::Mutex, 64> appends;
+    NameGuard::Mutexes names;
+    absl::Mutex reclaiming;
+  };
+  Locks& LocksOf(const ObjectKey& key) {
+    if (locks_.size() == 1) return *locks_[0];
+    return *locks_[mounts->ExportOf(key.fshandle()).value_or(0)];
+  }
+  std::vector<std::unique_ptr<Locks>> locks_;  // by export
 };
 
 // The CHANGE attribute of an object now; 0 if it cannot be had.
