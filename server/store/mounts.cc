@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -91,6 +92,19 @@ uint64_t MountNumber(int fd) {
 }
 
 }  // namespace
+
+bool IsIn(const FileSystem& fs, const struct statx& stx) {
+  const bool same_mount = (stx.stx_mask & STATX_MNT_ID) == 0 || stx.stx_mnt_id == fs.mount_id;
+  return same_mount &&
+         (fs.layered || makedev(stx.stx_dev_major, stx.stx_dev_minor) == fs.device);
+}
+
+uint64_t FileIdOf(const FileSystem& fs, const struct statx& stx) {
+  if (!fs.layered) return stx.stx_ino;
+  const uint64_t device = makedev(stx.stx_dev_major, stx.stx_dev_minor);
+  if (device == fs.device) return stx.stx_ino;
+  return stx.stx_ino ^ (device * 0xd6e8feb86659fd93);  // odd: nothing is lost
+}
 
 int GetKernelHandle(int dir, const char* name, KernelHandle* handle) {
   KernelHandleBuffer buffer;
@@ -231,6 +245,7 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export
   fs->mount_number = MountNumber(fs->root.get());
   struct statfs stats;
   if (fstatfs(fs->root.get(), &stats) != 0) return Refused(exported, path, std::strerror(errno));
+  fs->layered = stats.f_type == OVERLAYFS_SUPER_MAGIC;
   fs->memory = stats.f_type == TMPFS_MAGIC || stats.f_type == RAMFS_MAGIC;
   int fsid[2];
   static_assert(sizeof fsid == sizeof stats.f_fsid);

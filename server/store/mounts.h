@@ -7,6 +7,8 @@
 // system.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -32,7 +34,7 @@
 namespace dafs::server {
 
 // One file system inside one export: a mount, or a Btrfs subvolume within a mount. Its objects have
-// one st_dev. Lives as long as the Mounts it belongs to.
+// one st_dev, except those of an overlay. Lives as long as the Mounts it belongs to.
 struct FileSystem {
   const Export* exported = nullptr;  // whose options hold
   size_t export_index = 0;
@@ -48,6 +50,7 @@ struct FileSystem {
   uint64_t mount_number = 0;  // of no other mount while the machine runs; 0: the kernel has none
   std::string path;           // for messages
   bool memory = false;        // pages are always there (tmpfs): a read never waits for a disk
+  bool layered = false;       // an overlay: files may have the st_dev and st_ino of their layer
   bool may_hang = false;      // another process or machine must answer: FUSE, network
   // Files and directories are known to have extended attributes; links and devices may have none.
   mutable std::atomic<bool> has_xattrs = false;
@@ -66,6 +69,12 @@ struct KernelHandle {
   uint64_t mount_id = 0;
 };
 int GetKernelHandle(int dir, const char* name, KernelHandle* handle);
+
+// Whether what statx says is of an object of `fs` itself.
+bool IsIn(const FileSystem& fs, const struct statx& stx);
+
+// FILE_ID of such an object: st_ino, made distinct where files of several layers have one number.
+uint64_t FileIdOf(const FileSystem& fs, const struct statx& stx);
 
 // The id of the Btrfs subvolume that an object's kernel handle names; 0 on other file systems.
 uint64_t SubvolumeOf(uint8_t type, std::span<const uint8_t> handle);

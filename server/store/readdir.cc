@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 
 #include <cerrno>
 #include <climits>
@@ -71,11 +70,6 @@ bool LeadsTo(Object& directory, const char* name, const KernelHandle& before) {
          std::memcmp(now.bytes, before.bytes, before.length) == 0;
 }
 
-bool IsIn(const FileSystem& fs, const struct statx& stx) {
-  const bool same_mount = (stx.stx_mask & STATX_MNT_ID) == 0 || stx.stx_mnt_id == fs.mount_id;
-  return same_mount && makedev(stx.stx_dev_major, stx.stx_dev_minor) == fs.device;
-}
-
 // The attributes of one entry, as the identity entered. What cannot be had leaves `valid` at 0.
 // `here`: `directory` is the thread's working directory.
 void EntryAttributes(StoreImpl& store, Object& directory, bool here, const char* name,
@@ -100,6 +94,7 @@ void EntryAttributes(StoreImpl& store, Object& directory, bool here, const char*
     if (statx(directory.path_fd(), name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
               STATX_BASIC_STATS | STATX_BTIME | STATX_MNT_ID, &stx) == 0) {
       FillAttributes(stx, bitmap, 0, {}, false, attributes);
+      attributes->file_id = FileIdOf(directory.fs(), stx);
       // Without its FSHandle the number would be taken for one of the directory's file system.
       if (!IsIn(directory.fs(), stx)) attributes->valid &= ~wire::kFattrFileId;
     }
@@ -127,6 +122,7 @@ void EntryAttributes(StoreImpl& store, Object& directory, bool here, const char*
   if (object == nullptr) {
     const uint64_t change = store.cache.ChangeOf(key, store.write_verifier->era(), CtimeNs(stx));
     FillAttributes(stx, others, change, store.mac.Seal(key), false, attributes);
+    attributes->file_id = FileIdOf(*fs, stx);
   } else if (store.TellAttributes(*object, sample, stx, others, attributes) != DafsStatus::kOk) {
     attributes->valid = 0;
   }
@@ -137,10 +133,12 @@ void EntryAttributes(StoreImpl& store, Object& directory, bool here, const char*
   }
 }
 
-// Type and number are in the entry itself. Not for directories: something may be mounted there.
-bool FromEntryAlone(const dirent64& entry, uint64_t bitmap, wire::FileAttributes* attributes) {
+// Type and number are in the entry itself. Not for directories: something may be mounted there. Not
+// in an overlay: an entry does not tell its layer.
+bool FromEntryAlone(const FileSystem& fs, const dirent64& entry, uint64_t bitmap,
+                    wire::FileAttributes* attributes) {
   constexpr uint64_t kThere = wire::kFattrObjectType | wire::kFattrFileId;
-  if ((bitmap & kFattrReadable & ~kThere) != 0 || entry.d_type == DT_UNKNOWN ||
+  if ((bitmap & kFattrReadable & ~kThere) != 0 || fs.layered || entry.d_type == DT_UNKNOWN ||
       entry.d_type == DT_DIR) {
     return false;
   }
@@ -183,7 +181,7 @@ DafsStatus ListDirectory(StoreImpl& store, const Caller& caller, Object& directo
       at += entry.d_reclen;
       if (IsHidden(store, directory, entry.d_name)) continue;
       wire::FileAttributes attributes;
-      if (!FromEntryAlone(entry, request.attr_request_bitmap, &attributes)) {
+      if (!FromEntryAlone(directory.fs(), entry, request.attr_request_bitmap, &attributes)) {
         EntryAttributes(store, directory, here.has_value() && here->entered(), entry.d_name,
                         request.attr_request_bitmap, &attributes);
       }

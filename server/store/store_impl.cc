@@ -327,6 +327,7 @@ DafsStatus StoreImpl::TellAttributes(Object& object, uint64_t sample, const stru
       object.is_dir() ? OrphansOf(object.fs()).IsIn(object.fs(), stx.stx_ino) : object.orphaned();
   FillAttributes(stx, bitmap, object.change().Value(CtimeNs(stx), sample), object.handle(),
                  hidden_link, attributes);
+  attributes->file_id = FileIdOf(object.fs(), stx);
   if ((bitmap & wire::kFattrNamedAttr) != 0) {
     attributes->named_attr = SupportsXattrs(object);
     attributes->valid |= wire::kFattrNamedAttr;

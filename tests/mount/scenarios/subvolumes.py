@@ -1,4 +1,4 @@
-"""Btrfs subvolumes: one mount of the server, several file systems to programs."""
+"""Btrfs subvolumes and layers of an overlay: one mount of the server, several devices to stat(2)."""
 
 import contextlib
 import os
@@ -11,6 +11,55 @@ for entry in os.scandir(sys.argv[1]):
     if entry.inode() != os.lstat(entry.path).st_ino:
         print(entry.path)
 """
+
+
+@contextlib.contextmanager
+def overlay(rig):
+    """A directory with files of two layers, which lie on two file systems, while it lasts."""
+    rig.need("mkfs.ext4")
+    lower, upper, point = rig.base / "lower", rig.base / "upper", rig.base / "overlay"
+    made = []
+    try:
+        for layer in (lower, upper):
+            layer.mkdir()
+            image = rig.base / f"{layer.name}.image"
+            with open(image, "wb") as file:
+                file.truncate(16 << 20)
+            rig.run(["mkfs.ext4", "-q", image], cwd="/")
+            if subprocess.run(["mount", "-o", "loop", image, layer], check=False).returncode != 0:
+                raise Skip("needs ext4 and loop devices")
+            made.append(layer)
+        for directory in (lower / "files", upper / "files", upper / "work", point):
+            directory.mkdir()
+        for number in range(8):
+            (lower / "files" / f"lower{number}").write_text(f"lower{number}")
+        options = (f"lowerdir={lower}/files,upperdir={upper}/files,workdir={upper}/work,index=on,nfs_export=on,"
+                   "xino=off")
+        if subprocess.run(["mount", "-t", "overlay", "-o", options, "overlay", point], check=False).returncode != 0:
+            raise Skip("no overlay with these options")
+        made.append(point)
+        for number in range(8):
+            (point / f"upper{number}").write_text(f"upper{number}")
+        yield point
+    finally:
+        for layer in reversed(made):
+            subprocess.run(["umount", "-l", layer], check=False)
+
+
+@scenario(timeout=60, where="server")
+def layers(rig):
+    """Files of two layers of an overlay with one number are two files, also in a listing."""
+    with overlay(rig) as point:
+        server = rig.serve([f"/data={point},no_root_squash"])
+        mnt = rig.mount(server)
+        names = sorted(os.listdir(mnt))
+        equal(len(names), 16, "files")
+        behind = [os.stat(point / name).st_ino for name in names]
+        check(len(set(behind)) < 16, "no two files have one number on the server: the test shows nothing")
+        equal(len({os.stat(mnt / name).st_ino for name in names}), 16, "distinct inode numbers")
+        equal(rig.run(["python3", "-c", LISTS, mnt], cwd=rig.base), "", "entries whose d_ino is not st_ino")
+        rig.umount()
+        server.stop()
 
 
 @contextlib.contextmanager
