@@ -33,7 +33,8 @@ struct LibraryOptions {
   std::string server;       // "host", "host:port", "[v6]:port"
   std::string export_path;  // "/data"
   // Tried in order: NewVerbsProvider (wire/dat/verbs.h), NewIwarpProvider (wire/dat/iwarp.h).
-  // Borrowed.
+  // Borrowed. They connect from ports below 1024; a program that may not bind one connects from any
+  // port, which takes an export that is `insecure`.
   std::vector<dat::Provider*> providers;
   // Everything else. Names, addresses and providers in it are filled in; an empty client_id_string
   // is made unique to this library: another process is another client.

@@ -24,6 +24,9 @@ struct IwarpOptions {
   absl::Duration dead_peer_timeout = absl::Seconds(30);
   // Connections of a listener whose request has not arrived whole; the oldest goes first.
   uint32_t max_half_open = 128;
+  // Connect from a reserved port (reserved_ports.h). A program that may not bind one connects from
+  // any port all the same.
+  bool reserved_port = true;
   // Let two ends of this provider recognise each other and use FPDUs longer than a TCP segment.
   bool recognise_peer = true;
 };

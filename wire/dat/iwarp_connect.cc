@@ -3,11 +3,59 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "wire/dat/iwarp_endpoint.h"
+#include "wire/dat/reserved_ports.h"
 
 namespace dafs::dat::iwarp {
+namespace {
+
+// Several connections to different peers can share a port: SO_REUSEADDR. 0 or errno.
+int BindToPort(int fd, int family, uint16_t port) {
+  const int on = 1;
+  if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0) return errno;
+  sockaddr_storage any = {};
+  any.ss_family = static_cast<sa_family_t>(family);
+  Address local(reinterpret_cast<const sockaddr*>(&any),
+                family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+  local.set_port(port);
+  return bind(fd, local.get(), local.size()) == 0 ? 0 : errno;
+}
+
+// A socket on its way to `peer`, or connected.
+absl::StatusOr<OwnedFd> StartConnection(const Address& peer, const IwarpOptions& options) {
+  ReservedPorts ports;
+  bool reserved = options.reserved_port;
+  int in_use = 0;
+  while (true) {
+    absl::StatusOr<OwnedFd> socket = NewTcpSocket(peer.family());
+    if (!socket.ok()) return socket.status();
+    SetConnectionOptions(socket->get(), options);
+    int error = 0;
+    if (reserved) {
+      const std::optional<uint16_t> port = ports.Next();
+      if (!port) return NoReservedPort(in_use);
+      if (*port == peer.port()) continue;  // TCP would connect the socket to itself
+      error = BindToPort(socket->get(), peer.family(), *port);
+      if (IsPortDenied(error)) {
+        reserved = false;
+        error = 0;
+      }
+    }
+    while (error == 0 && connect(socket->get(), peer.get(), peer.size()) != 0) {
+      if (errno != EINTR) error = errno;
+    }
+    if (error == 0 || error == EINPROGRESS) return socket;
+    if (!reserved || !IsPortInUse(error)) {
+      return absl::UnavailableError(absl::ErrnoToStatus(error, "connect").message());
+    }
+    in_use = error;
+  }
+}
+
+}  // namespace
 
 absl::Status IwarpEndpoint::Connect(std::span<const std::byte> private_data) {
   if (state_ != State::kMade || is_server_) {
@@ -18,19 +66,15 @@ absl::Status IwarpEndpoint::Connect(std::span<const std::byte> private_data) {
                                                    " bytes, the most is ", kMaxUserPrivateData));
   }
   if (absl::Status status = deadline_wait_.Open(); !status.ok()) return status;
-  absl::StatusOr<OwnedFd> socket = NewTcpSocket(peer_.family());
-  if (!socket.ok()) return socket.status();
-  socket_ = *std::move(socket);
-  SetConnectionOptions(socket_.get(), provider_);
+  absl::StatusOr<OwnedFd> socket = StartConnection(peer_, provider_);
+  if (absl::IsResourceExhausted(socket.status())) return socket.status();
   hello_ = MakeRequest(provider_, private_data);
   StartDeadline(provider_.handshake_timeout);
   state_ = State::kConnecting;
-  int error = 0;
-  do {
-    error = connect(socket_.get(), peer_.get(), peer_.size()) == 0 ? 0 : errno;
-  } while (error == EINTR);
-  if (error != 0 && error != EINPROGRESS) {
-    Die(absl::UnavailableError(absl::ErrnoToStatus(error, "connect").message()), true);
+  if (socket.ok()) {
+    socket_ = *std::move(socket);
+  } else {
+    Die(socket.status(), true);
   }
   return absl::OkStatus();
 }

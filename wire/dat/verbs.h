@@ -48,6 +48,9 @@ struct VerbsOptions {
   // peer's device acknowledges or is found dead by: else nobody would notice that a peer has
   // vanished.
   absl::Duration probe_every = absl::Seconds(10);
+  // Connect from a reserved port, as IwarpOptions::reserved_port. The connection manager lends a
+  // port to one connection of the machine at a time.
+  bool reserved_port = true;
   // Connection requests the kernel keeps for a listener before it refuses more.
   int backlog = 512;
 };

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "wire/dat/reserved_ports.h"
 #include "wire/dat/verbs_errors.h"
 #include "wire/status_macros.h"
 
@@ -26,6 +27,12 @@ int MillisecondsUntil(absl::Time deadline) {
 Address ToAddress(const sockaddr* address) {
   return Address(address,
                  address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+}
+
+Address AnyAddress(int family) {
+  sockaddr_storage any = {};
+  any.ss_family = static_cast<sa_family_t>(family);
+  return ToAddress(reinterpret_cast<const sockaddr*>(&any));
 }
 
 // The machine's own addresses of `family`, with port 0.
@@ -110,29 +117,56 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Adopt(std::shared_ptr<Op
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Resolve(std::shared_ptr<Opener> opener,
                                                                 const Address& peer,
                                                                 const std::string& device,
+                                                                bool reserved_port,
                                                                 absl::Time deadline) {
   if (device.empty()) {
-    ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection, Create(opener));
+    ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
+                     CreateBound(opener, AnyAddress(peer.family()), reserved_port));
+    if (connection == nullptr) return absl::UnavailableError("rdma: no local address");
     RETURN_IF_ERROR(connection->FindRoute(peer, deadline));
     return connection;
   }
   absl::Status last = absl::UnavailableError(absl::StrCat(
       "rdma ", peer.ToString(), ": no local address belongs to RDMA device ", device,
       " (devices here: ", DeviceNames(*opener), "; ip addr add ... dev its network device)"));
-  for (Address& local : LocalAddresses(peer.family())) {
-    ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection, Create(opener));
-    // Addresses of other devices, and of none, are refused or name another device.
-    if (connection->CallForDevices([&] {
-          return rdma_bind_addr(connection->id(), const_cast<sockaddr*>(local.get()));
-        }) != 0) {
+  for (const Address& local : LocalAddresses(peer.family())) {
+    ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
+                     CreateBound(opener, local, reserved_port));
+    // Addresses of other devices name another one, those of none are refused.
+    if (connection == nullptr || connection->context() == nullptr ||
+        connection->device_name() != device) {
       continue;
     }
-    if (connection->context() == nullptr || connection->device_name() != device) continue;
     last = connection->FindRoute(peer, deadline);
     if (last.ok()) return connection;
     if (absl::IsDeadlineExceeded(last)) break;
   }
   return last;
+}
+
+absl::StatusOr<std::unique_ptr<Connection>> Connection::CreateBound(
+    const std::shared_ptr<Opener>& opener, Address local, bool reserved_port) {
+  ReservedPorts ports;
+  int in_use = 0;
+  while (true) {
+    const std::optional<uint16_t> port = reserved_port ? ports.Next() : 0;
+    if (!port) return NoReservedPort(in_use);
+    local.set_port(*port);
+    ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection, Create(opener));
+    if (connection->CallForDevices([&] {
+          return rdma_bind_addr(connection->id(), const_cast<sockaddr*>(local.get()));
+        }) == 0) {
+      return connection;
+    }
+    if (!reserved_port) return nullptr;
+    if (IsPortDenied(errno)) {
+      reserved_port = false;
+    } else if (IsPortInUse(errno)) {
+      in_use = errno;
+    } else {
+      return nullptr;
+    }
+  }
 }
 
 absl::Status Connection::FindRoute(const Address& peer, absl::Time deadline) {

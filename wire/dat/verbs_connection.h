@@ -49,10 +49,12 @@ class Connection {
   // Takes over an id of another channel. On failure the id is destroyed, which refuses its request.
   static absl::StatusOr<std::unique_ptr<Connection>> Adopt(std::shared_ptr<Opener> opener, CmId id);
 
-  // Finds route and device to `peer`, over `device` if not empty. Blocks until `deadline` at most.
+  // Finds route and device to `peer`, over `device` if not empty, from a reserved port if
+  // `reserved_port` and the program may bind one. Blocks until `deadline` at most.
   static absl::StatusOr<std::unique_ptr<Connection>> Resolve(std::shared_ptr<Opener> opener,
                                                              const Address& peer,
                                                              const std::string& device,
+                                                             bool reserved_port,
                                                              absl::Time deadline);
 
   // The next event, or nothing when there is none now. Never blocks.
@@ -91,6 +93,10 @@ class Connection {
   Connection(std::shared_ptr<Opener> opener, Base base, CmId id)
       : opener_(std::move(opener)), base_(std::move(base)), id_(std::move(id)) {}
 
+  // One whose local address is `local`, with a port as in Resolve. Null: no RDMA device has that
+  // address.
+  static absl::StatusOr<std::unique_ptr<Connection>> CreateBound(
+      const std::shared_ptr<Opener>& opener, Address local, bool reserved_port);
   absl::Status FindRoute(const Address& peer, absl::Time deadline);
   absl::Status Expect(rdma_cm_event_type wanted, const Address& peer, absl::Time deadline);
 

@@ -29,7 +29,8 @@ class VerbsProvider final : public Provider {
                                                            const std::string& device,
                                                            absl::Duration timeout) override {
     ASSIGN_OR_RETURN(std::unique_ptr<verbs::Connection> connection,
-                     verbs::Connection::Resolve(opener_, peer, device, absl::Now() + timeout));
+                     verbs::Connection::Resolve(opener_, peer, device, options_.reserved_port,
+                                                absl::Now() + timeout));
     return std::make_unique<verbs::VerbsPendingEndpoint>(std::move(connection), verbs::Origin(),
                                                          options_);
   }

@@ -1,0 +1,36 @@
+#include "wire/dat/reserved_ports.h"
+
+#include <cerrno>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+
+namespace dafs::dat {
+
+ReservedPorts::ReservedPorts() {
+  std::random_device random;
+  next_ = std::uniform_int_distribution<uint16_t>(kLeast, kMost)(random);
+}
+
+std::optional<uint16_t> ReservedPorts::Next() {
+  if (left_ == 0) return std::nullopt;
+  --left_;
+  const uint16_t port = next_;
+  next_ = port == kLeast ? kMost : static_cast<uint16_t>(port - 1);
+  return port;
+}
+
+// EADDRNOTAVAIL: a connection to the same peer from the same port exists, or has ended recently.
+bool IsPortInUse(int error) { return error == EADDRINUSE || error == EADDRNOTAVAIL; }
+
+bool IsPortDenied(int error) { return error == EACCES || error == EPERM; }
+
+absl::Status NoReservedPort(int error) {
+  return absl::UnavailableError(absl::StrCat(
+      "connect: none of the local ports ", ReservedPorts::kLeast, " to ", ReservedPorts::kMost,
+      " is free for this server (", absl::ErrnoToStatus(error, "the last").message(),
+      "); use fewer connections (nconnect=), or the option noresvport and an export with "
+      "`insecure`"));
+}
+
+}  // namespace dafs::dat
