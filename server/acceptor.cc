@@ -1,7 +1,6 @@
 #include "server/acceptor.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,21 +15,12 @@ namespace {
 
 // How long a listener rests after a failure (no descriptors, say): it would fail again at once.
 constexpr absl::Duration kRest = absl::Milliseconds(200);
-// Refusals, and what keeps a listener from listening, are logged this often at most: a flood of
-// connections must not flood the log.
+// What keeps a listener from listening is logged this often at most.
 constexpr absl::Duration kLogEvery = absl::Seconds(10);
 constexpr int kAcceptsPerTurn = 16;
 // The space of a file that a program of the server removes is free after this, if nobody has it
 // open.
 constexpr absl::Duration kForgetWithin = absl::Seconds(30);
-
-// The host of an address, without its port, as a key.
-std::string HostOf(const dat::Address& address) {
-  sockaddr_storage storage = {};
-  std::memcpy(&storage, address.get(), std::min<size_t>(address.size(), sizeof(storage)));
-  const PeerAddress peer = PeerAddress::FromSockaddr(storage);
-  return std::string(peer.bytes.begin(), peer.bytes.end());
-}
 
 }  // namespace
 
@@ -105,17 +95,18 @@ Acceptor::~Acceptor() {
 }
 
 void Acceptor::Take(std::unique_ptr<dat::PendingEndpoint> pending) {
-  std::string host = HostOf(pending->peer());
-  absl::Status admitted = shared_.sessions->Admit(host);
+  const Peer peer = PeerOf(pending->peer());
+  SessionTable::Place place =
+      SessionTable::PlaceOf(peer.address, IsTrusted(shared_.options->exports, peer));
+  absl::Status admitted = shared_.sessions->Admit(place);
   if (!admitted.ok()) {
-    const absl::Time now = dat::Loop::Now();
-    if (now - last_refusal_ < kLogEvery) return;
-    last_refusal_ = now;
+    if (!shared_.refusals->Admits(place.host, "limit", dat::Loop::Now())) return;
     return LogWarning(absl::StrCat("connection from ", pending->peer().ToString(),
                                    " refused: ", admitted.message()));
   }
+  const std::string host(peer.address.bytes.begin(), peer.address.bytes.end());
   Worker& worker = *workers_[WorkerFor(*pending, host)];
-  worker.Adopt(std::move(pending), std::move(host));
+  worker.Adopt(std::move(pending), std::move(place));
 }
 
 size_t Acceptor::WorkerFor(const dat::PendingEndpoint& pending, const std::string& host) {

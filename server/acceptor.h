@@ -42,7 +42,6 @@ class Acceptor {
   std::unique_ptr<dat::Loop> loop_;
   std::vector<std::unique_ptr<Source>> sources_;
   ChannelRoutes routes_;
-  absl::Time last_refusal_ = absl::InfinitePast();
   std::thread thread_;
 };
 

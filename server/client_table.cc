@@ -9,6 +9,13 @@ namespace dafs::server {
 
 using wire::DafsStatus;
 
+namespace {
+
+// What the server keeps for a client that is gone.
+uint64_t Weight(Client& client) { return client.holdings()->opens + client.credentials().count(); }
+
+}  // namespace
+
 ClientTable::ClientTable(const Options& options) : options_(options) {
   // Ids of another instance of the server must not be taken for ours: a random start, and room for
   // 2^32 clients above it.
@@ -29,32 +36,50 @@ std::shared_ptr<Client> ClientTable::Connect(const std::string& client_id_string
     if (std::shared_ptr<Client> client = waiting->second.lock()) return client;
   }
   std::erase_if(unconfirmed_, [](const auto& entry) { return entry.second.expired(); });
-  const uint32_t most = max_credentials == 0 ? options_.default_credentials
-                                             : std::min(max_credentials, options_.max_credentials);
-  auto client = std::make_shared<Client>(client_id_string, verifier,
-                                         wire::OpaqueFromUint64<wire::ClientId>(next_id_++), most);
+  auto client = NewClient(client_id_string, verifier, max_credentials);
   unconfirmed_[std::move(key)] = client;
   return client;
 }
 
-DafsStatus ClientTable::Confirm(const std::shared_ptr<Client>& client, const Principal& principal,
-                                absl::Time now, std::shared_ptr<Client>* replaced) {
+std::shared_ptr<Client> ClientTable::ConnectStranger(const std::string& client_id_string,
+                                                     const wire::Verifier& verifier,
+                                                     uint32_t max_credentials) {
   absl::MutexLock lock(&mutex_);
-  replaced->reset();
+  return NewClient(client_id_string, verifier, max_credentials);
+}
+
+std::shared_ptr<Client> ClientTable::NewClient(const std::string& client_id_string,
+                                               const wire::Verifier& verifier,
+                                               uint32_t max_credentials) {
+  const uint32_t most = max_credentials == 0 ? options_.default_credentials
+                                             : std::min(max_credentials, options_.max_credentials);
+  return std::make_shared<Client>(client_id_string, verifier,
+                                  wire::OpaqueFromUint64<wire::ClientId>(next_id_++), most);
+}
+
+ClientTable::Confirmation ClientTable::Confirm(const std::shared_ptr<Client>& client,
+                                               const Principal& principal, absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  Confirmation result;
+  result.status = DafsStatus::kClidInUse;
   if (client->confirmed_) {
-    if (client->superseded_) return DafsStatus::kClidInUse;
-    if (client->principal_.method != principal.method) return DafsStatus::kClidInUse;
+    if (client->superseded_) return result;
+    if (client->principal_.method != principal.method) return result;
   } else {
     const ClientRecords::Record record{client->client_id_string(), client->verifier(), principal,
                                        nullptr};
     auto known = confirmed_.find(client->client_id_string());
     if (known != confirmed_.end()) {
-      if (!MayReplace(principal, *known->second, now)) return DafsStatus::kClidInUse;
+      if (!MayReplace(principal, *known->second, now)) {
+        result.in_use = known->second;
+        result.host = known->second->principal_.host;
+        return result;
+      }
       known->second->superseded_ = true;
-      *replaced = std::move(known->second);
+      result.replaced = std::move(known->second);
       confirmed_.erase(known);
     } else if (records_ != nullptr && records_->BelongsToAnother(record)) {
-      return DafsStatus::kClidInUse;  // whoever had the name may still reclaim under it
+      return result;  // whoever had the name may still reclaim under it
     }
     client->confirmed_ = true;
     Holdings* recorded = records_ != nullptr ? records_->Take(record) : nullptr;
@@ -65,13 +90,20 @@ DafsStatus ClientTable::Confirm(const std::shared_ptr<Client>& client, const Pri
   // A client that expired while its session lived on comes back under its old id.
   confirmed_[client->client_id_string()] = client;
   ++client->sessions_;
+  ++client->live_;
   client->Renew(now);
-  return DafsStatus::kOk;
+  result.status = DafsStatus::kOk;
+  return result;
 }
 
 bool ClientTable::MayReplace(const Principal& principal, const Client& old, absl::Time now) const {
-  if (old.principal_ == principal) return true;
-  return old.principal_.method == principal.method && HasExpired(old, now);
+  if (HasExpired(old, now)) return old.principal_.method == principal.method;
+  return old.live_ == 0 && old.principal_ == principal;
+}
+
+void ClientTable::Disconnected(const std::shared_ptr<Client>& client) {
+  absl::MutexLock lock(&mutex_);
+  --client->live_;
 }
 
 void ClientTable::SessionClosed(const std::shared_ptr<Client>& client) {
@@ -101,6 +133,13 @@ void ClientTable::Forget(Client& client) {
 
 std::vector<wire::ClientId> ClientTable::Expire(absl::Time now) {
   std::vector<wire::ClientId> released;
+  struct Courtesy {
+    absl::Time renewed;
+    uint64_t weight;
+    wire::ClientId client_id;
+  };
+  std::vector<Courtesy> kept;
+  uint64_t total = 0;
   absl::MutexLock lock(&mutex_);
   ForgetReplaced(&released);
   for (auto it = confirmed_.begin(); it != confirmed_.end();) {
@@ -118,6 +157,9 @@ std::vector<wire::ClientId> ClientTable::Expire(absl::Time now) {
     // Locks are in the kernel too, where nobody tells us that a program wants them.
     if (held.opens > 0 && (held.locks > 0 || client.expired_ + options_.courtesy_time <= now)) {
       released.push_back(client.client_id());
+    } else if (held.opens > 0) {
+      kept.push_back({client.renewed(), Weight(client), client.client_id()});
+      total += kept.back().weight;
     }
     if (client.sessions_ > 0 || holds) {
       ++it;
@@ -128,6 +170,14 @@ std::vector<wire::ClientId> ClientTable::Expire(absl::Time now) {
     client.confirmed_ = false;
     unconfirmed_[Key(client.client_id_string(), client.verifier())] = it->second;
     confirmed_.erase(it++);
+  }
+  if (total <= options_.max_courtesy) return released;
+  std::sort(kept.begin(), kept.end(),
+            [](const Courtesy& a, const Courtesy& b) { return a.renewed < b.renewed; });
+  for (const Courtesy& oldest : kept) {
+    released.push_back(oldest.client_id);
+    total -= oldest.weight;
+    if (total <= options_.max_courtesy) break;
   }
   return released;
 }

@@ -5,9 +5,13 @@
 //
 // Spec gap: DAFS_AUTH_NONE and DAFS_AUTH_DEFAULT name no principal. Here it is the host that a
 // client connects from, together with the method. Several addresses of one host count as one to a
-// client that knows the verifier of the instance (case B); a new verifier (case C), which gives up
-// the old instance's state, must come from the old instance's address while that has a lease. What
-// is kept without one is a courtesy that anybody may end, and the host may have got a new address.
+// client that knows the verifier of the instance (case B). A new verifier (case C), which gives up
+// the old instance's state, is refused (CLID_INUSE) while the old instance has a lease and a
+// session that is connected: a restarted client has none, so this is another client with the same
+// name. Otherwise it must come from the old instance's address while that has a lease. What is kept
+// without a lease is a courtesy that any host may end, since the old one's may have changed.
+// A client that no export admits is not entered here. It can hold nothing, so each of its sessions
+// is a client of its own, and it takes no name from a client that is admitted.
 // Thread-safe; nothing blocks.
 #pragma once
 
@@ -25,6 +29,7 @@
 #include "server/client_records.h"
 #include "server/credentials.h"
 #include "server/principal.h"
+#include "server/store/export.h"
 #include "wire/types.h"
 
 namespace dafs::server {
@@ -69,6 +74,7 @@ class Client {
   std::atomic<bool> superseded_{false};  // publishes nothing but itself
   // Guarded by the table's mutex, which this class does not see.
   bool confirmed_ = false;
+  uint32_t live_ = 0;                            // sessions that are authenticated and connected
   absl::Time expired_ = absl::InfiniteFuture();  // when its lease was found to have run out
   uint32_t sessions_ = 0;                        // authenticated, and connected or executing
   Principal principal_;
@@ -83,6 +89,9 @@ class ClientTable {
     uint32_t default_credentials = 1024;
     absl::Duration lease_time = absl::Seconds(90);
     absl::Duration courtesy_time = absl::Hours(1);
+    // Opens and credentials kept as a courtesy, of all clients: about 50 MiB. The clients that were
+    // heard of first lose theirs first.
+    uint64_t max_courtesy = 32768;
   };
   explicit ClientTable(const Options& options);
   // Before anybody connects; may be null. Outlives the table.
@@ -94,19 +103,30 @@ class ClientTable {
                                   const wire::Verifier& verifier, uint32_t max_credentials)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A session of `client` has authenticated as `principal`. `replaced` is the old instance whose
-  // state is to be released now, if there is one. kClidInUse: the name belongs to another
-  // principal.
-  wire::DafsStatus Confirm(const std::shared_ptr<Client>& client, const Principal& principal,
-                           absl::Time now, std::shared_ptr<Client>* replaced)
+  // The client of one session, which no export admits.
+  std::shared_ptr<Client> ConnectStranger(const std::string& client_id_string,
+                                          const wire::Verifier& verifier, uint32_t max_credentials)
       ABSL_LOCKS_EXCLUDED(mutex_);
+
+  struct Confirmation {
+    wire::DafsStatus status = wire::DafsStatus::kOk;  // kClidInUse: the name is another client's
+    std::shared_ptr<Client> replaced;  // the old instance whose state is to be released now
+    std::shared_ptr<Client> in_use;    // the old instance that may not be replaced yet
+    PeerAddress host;                  // of `in_use`
+  };
+  // A session of `client` has authenticated as `principal`.
+  Confirmation Confirm(const std::shared_ptr<Client>& client, const Principal& principal,
+                       absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
   // What `replaced` held has been released, but for what its last requests may still open.
   void Released(const std::shared_ptr<Client>& replaced) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A session that Confirm let in is connected no more. Once for each, before SessionClosed.
+  void Disconnected(const std::shared_ptr<Client>& client) ABSL_LOCKS_EXCLUDED(mutex_);
   // A session that Confirm let in is gone, and nothing of it is executed any more.
   void SessionClosed(const std::shared_ptr<Client>& client) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Of clients whose lease has run out: what they hold is kept as a courtesy until somebody wants
-  // it (4.4.1.2), or for courtesy_time; but not if there are locks among it. Those that hold
+  // it (4.4.1.2), or for courtesy_time, or until more than max_courtesy is so
+  // kept; but not if there are locks among it. Those that hold
   // nothing and have no session are forgotten. Returns the ids whose opens are to be released.
   std::vector<wire::ClientId> Expire(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -115,6 +135,9 @@ class ClientTable {
  private:
   using Key = std::pair<std::string, wire::Verifier>;
 
+  std::shared_ptr<Client> NewClient(const std::string& client_id_string,
+                                    const wire::Verifier& verifier, uint32_t max_credentials)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasExpired(const Client& client, absl::Time now) const {
     return client.renewed() + options_.lease_time <= now;
   }

@@ -58,7 +58,8 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.add_option("--export", raw.exports,
                  "/NAME=DIR[,ro|rw][,root_squash|no_root_squash|all_squash][,anonuid=N]"
-                 "[,anongid=N][,clients=CIDR ...][,handles=lasting]: serve DIR under /NAME")
+                 "[,anongid=N][,secure|insecure][,clients=CIDR ...][,handles=lasting]: "
+                 "serve DIR under /NAME")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--listen", raw.listen,
                  "tcp:ADDR[:PORT] or rdma:ADDR[:PORT]; without it, loopback only, port 20149")

@@ -61,9 +61,9 @@ DafsStatus MakeCredential(const wire::RegisterCredArgs& args, Credential* creden
   return DafsStatus::kInval;
 }
 
-bool IsTrusted(const std::vector<Export>& exports, const PeerAddress& address) {
+bool IsTrusted(const std::vector<Export>& exports, const Peer& peer) {
   return std::any_of(exports.begin(), exports.end(),
-                     [&](const Export& e) { return e.Admits(address); });
+                     [&](const Export& e) { return e.Admits(peer); });
 }
 
 DafsStatus Credentials::Register(Credential credential, wire::CredHandle* handle) {

@@ -2,12 +2,13 @@
 // Spec: 3.1.1.1.2 (untrusted clients), 3.1.1.2, 6.2.8 (REGISTER_CRED), 6.2.9; WIRE 9.4.
 //
 // Trust, as with NFS and AUTH_SYS: DAFS_AUTH_NONE and DAFS_AUTH_DEFAULT prove nothing, so what is
-// believed is the network. A client is trusted, that is, it may register any user's credentials, if
-// its address is admitted by the `clients` option of some export (an export without the option
-// admits every address). The store checks every request again against the export it touches, so
-// being trusted for one export gives nothing on another. An untrusted client can connect with
-// DAFS_AUTH_DEFAULT only, registers nothing, and acts as the anonymous user; so do requests of
-// trusted clients with the zero cred_handle.
+// believed is the network, and the machine at the other end: only a privileged program of it can
+// connect from a reserved port. A client is trusted, that is, it may register any user's
+// credentials, if some export admits its address (`clients`; without the option, every address) and
+// its port (a reserved one, or any with `insecure`). The store checks every request again against
+// the export it touches, so being trusted for one export gives nothing on another. An untrusted
+// client can connect with DAFS_AUTH_DEFAULT only, registers nothing, and acts as the anonymous
+// user; so do requests of trusted clients with the zero cred_handle.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +40,8 @@ struct Credential {
 // user), kNotSupp (DAFS_CRED_GSS).
 wire::DafsStatus MakeCredential(const wire::RegisterCredArgs& args, Credential* credential);
 
-// Whether a client at `address` may register credentials.
-bool IsTrusted(const std::vector<Export>& exports, const PeerAddress& address);
+// Whether a client at `peer` may register credentials.
+bool IsTrusted(const std::vector<Export>& exports, const Peer& peer);
 
 // The credentials of one client_id, valid on all its sessions. Thread-safe; nothing blocks.
 class Credentials {

@@ -105,6 +105,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
                       .sessions = &server->sessions_,
                       .responses = server->responses_.get(),
                       .budget = &server->budget_,
+                      .refusals = &server->refusals_,
+                      .workers = &server->workers_,
                       .cpu_latency = server->cpu_latency_.get()};
   for (uint32_t i = 0; i < o.workers; ++i) {
     ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Worker::Start(shared));

@@ -16,6 +16,7 @@
 #include "server/credit.h"
 #include "server/options.h"
 #include "server/pool.h"
+#include "server/refusal_log.h"
 #include "server/response_cache.h"
 #include "server/session_table.h"
 #include "server/store/store.h"
@@ -73,6 +74,7 @@ class Server {
   SessionTable sessions_;
   std::unique_ptr<ResponseCache> responses_;  // outlives the sessions
   CreditBudget budget_;
+  RefusalLog refusals_;
   std::unique_ptr<dat::CpuLatency> cpu_latency_;  // outlives the workers; null: none
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<Pool> chores_;

@@ -9,6 +9,7 @@
 #include "server/back_control.h"
 #include "server/batches.h"
 #include "server/worker.h"
+#include "wire/dat/reserved_ports.h"
 #include "wire/invalidation.h"
 #include "wire/log.h"
 #include "wire/status_macros.h"
@@ -21,13 +22,14 @@ constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 // Completions per turn, so that one busy session does not starve its neighbours.
 constexpr size_t kBatch = 16;
 
-PeerAddress PeerOf(const dat::Address& address) {
+}  // namespace
+
+Peer PeerOf(const dat::Address& address) {
   sockaddr_storage storage = {};
   std::memcpy(&storage, address.get(), std::min<size_t>(address.size(), sizeof(storage)));
-  return PeerAddress::FromSockaddr(storage);
+  return {.address = PeerAddress::FromSockaddr(storage),
+          .reserved_port = dat::HasReservedPort(address)};
 }
-
-}  // namespace
 
 dat::EndpointOptions Session::EndpointOptions(const ServerOptions& options) {
   dat::EndpointOptions endpoint;
@@ -37,12 +39,12 @@ dat::EndpointOptions Session::EndpointOptions(const ServerOptions& options) {
 }
 
 Session::Session(Worker& worker, const Shared& shared, dat::Domain& domain, const dat::Region& slab,
-                 std::unique_ptr<dat::Endpoint> endpoint, std::string host)
+                 std::unique_ptr<dat::Endpoint> endpoint, SessionTable::Place place)
     : worker_(worker),
       shared_(shared),
       domain_(domain),
       slab_(slab),
-      host_(std::move(host)),
+      place_(std::move(place)),
       peer_(PeerOf(endpoint->peer())),
       peer_name_(endpoint->peer().ToString()),
       endpoint_(std::move(endpoint)),
@@ -74,7 +76,7 @@ Session::~Session() {
   batches_.reset();
   credit_.reset();
   shared_.budget->Release(channel_bytes_);
-  shared_.sessions->Leave(host_);
+  shared_.sessions->Leave(place_);
 }
 
 dat::Loop& Session::loop() { return worker_.loop(); }
@@ -103,6 +105,16 @@ dat::WaitHandle Session::Arm() { return endpoint_->Arm(); }
 
 void Session::Posted() {
   if (!polling_ && !disconnected_) loop().Touch(this);
+}
+
+void Session::ProbeIfOf(const wire::ClientId& client_id) {
+  if (!live_ || client_->client_id() != client_id) return;
+  endpoint_->Probe();
+  Posted();
+}
+
+void Session::NoLongerLive() {
+  if (std::exchange(live_, false)) shared_.clients->Disconnected(client_);
 }
 
 void Session::OnCompletion(const dat::Completion& completion) {
@@ -212,6 +224,7 @@ void Session::OnDisconnected(const absl::Status& why) {
   loop().Cancel(end_timer_);
   loop().Cancel(std::exchange(move_timer_, 0));
   if (batches_ != nullptr) batches_->Drop();
+  NoLongerLive();
   Unopen();
   Unbind();
   // What is resumed by this answers its calls, which are parked no more.
@@ -232,7 +245,7 @@ void Session::MaybeForget() {
   // Nothing changes the cache any more (5.2.5): now it may be asked for.
   if (cache_ != nullptr) shared_.responses->Ended(*cache_, authenticated_, dat::Loop::Now());
   // Nor does it open anything any more: now its client may be forgotten.
-  if (authenticated_ && client_ != nullptr) {
+  if (authenticated_ && client_ != nullptr && place_.admitted) {
     shared_.clients->SessionClosed(std::exchange(client_, nullptr));
   }
   worker_.Forget(this);

@@ -23,6 +23,7 @@
 #include "server/message_buffers.h"
 #include "server/options.h"
 #include "server/pool.h"
+#include "server/refusal_log.h"
 #include "server/response_cache.h"
 #include "server/session_table.h"
 #include "server/store/recent_stats.h"
@@ -35,6 +36,8 @@ class BackControl;
 class Batches;
 class Worker;
 
+Peer PeerOf(const dat::Address& address);
+
 // What the sessions of a server share. Borrowed; all of it is thread-safe and outlives them.
 struct Shared {
   const ServerOptions* options = nullptr;
@@ -46,7 +49,9 @@ struct Shared {
   SessionTable* sessions = nullptr;
   ResponseCache* responses = nullptr;
   CreditBudget* budget = nullptr;
-  dat::CpuLatency* cpu_latency = nullptr;  // null: none
+  RefusalLog* refusals = nullptr;
+  const std::vector<std::unique_ptr<Worker>>* workers = nullptr;  // all, once one serves
+  dat::CpuLatency* cpu_latency = nullptr;                         // null: none
 };
 
 class Session final : public dat::Pollable {
@@ -58,7 +63,7 @@ class Session final : public dat::Pollable {
   // Posts the first receive and accepts. `slab` is the worker's direct memory in this domain. A
   // session that cannot even start ends like one that its peer leaves.
   Session(Worker& worker, const Shared& shared, dat::Domain& domain, const dat::Region& slab,
-          std::unique_ptr<dat::Endpoint> endpoint, std::string host);
+          std::unique_ptr<dat::Endpoint> endpoint, SessionTable::Place place);
   ~Session() override;
 
   bool Poll() override;
@@ -66,6 +71,8 @@ class Session final : public dat::Pollable {
 
   // Ends it now, for a reason of our own (the server stops, the client was superseded).
   void Abort(absl::Status why);
+  // If it is a session of that client, which is authenticated and connected: Endpoint::Probe.
+  void ProbeIfOf(const wire::ClientId& client_id);
 
   // --- For procedures ----------------------------------------------------------------------------
 
@@ -186,6 +193,7 @@ class Session final : public dat::Pollable {
   void Moved(uint32_t count);
   void WatchMoves();
   void OnDisconnected(const absl::Status& why);
+  void NoLongerLive();
   void End(absl::Status why);
 
   // session_requests.cc
@@ -230,8 +238,11 @@ class Session final : public dat::Pollable {
   // session_connect.cc
   wire::DafsStatus MayUse(wire::AuthType method) const;
   wire::DafsStatus Open(const wire::ClientConnectArgs& args);
+  std::shared_ptr<Client> ConnectClient(const wire::ClientConnectArgs& args);
   wire::DafsStatus Confirm(wire::AuthType method);
+  void SayInUse(const ClientTable::Confirmation& refused);
   void Authenticated(wire::AuthType method);
+  void SayWrongPort();
   void Unopen();
   CacheOwner AsCacheOwner() const;
 
@@ -239,8 +250,8 @@ class Session final : public dat::Pollable {
   const Shared shared_;
   dat::Domain& domain_;
   const dat::Region& slab_;
-  const std::string host_;
-  PeerAddress peer_;
+  const SessionTable::Place place_;
+  const Peer peer_;
   const std::string peer_name_;
 
   // What the connect exchange fixed; session_id zero before.
@@ -249,6 +260,7 @@ class Session final : public dat::Pollable {
   std::shared_ptr<Client> client_;
   std::shared_ptr<SessionCache> cache_;  // null without a Response Cache
   bool authenticated_ = false;
+  bool live_ = false;  // authenticated and connected, as the client table knows it
   bool trusted_ = false;
   uint64_t extensions_ = 0;  // wire::kExtension...: agreed on
   wire::AuthType auth_type_ = wire::AuthType::kNone;

@@ -81,8 +81,9 @@ DafsStatus Session::Open(const wire::ClientConnectArgs& args) {
   res.max_response_size =
       MessageSize(args.max_response_size, options.default_message_bytes, options.max_message_bytes);
   res.inline_write_header_size = WritePosition(args.inline_write_header_size, res.max_request_size);
+  // One that no export admits holds no more than its first credit.
   credit_.emplace(*shared_.budget, size_t{res.max_request_size} + res.max_response_size,
-                  options.max_requests);
+                  place_.admitted ? options.max_requests : 1);
   const uint32_t granted =
       credit_->Open(args.max_requests == 0 ? options.default_requests : args.max_requests);
   const size_t before = receives_.size();  // the connect exchange's own
@@ -101,8 +102,8 @@ DafsStatus Session::Open(const wire::ClientConnectArgs& args) {
   credit_->Limit(posted);
   res.max_requests = posted;
   res.session_id = shared_.sessions->Open(*order_);
-  // Whom no export admits modifies nothing.
-  if (args.use_response_cache && IsTrusted(options.exports, peer_)) {
+  // One that no export admits modifies nothing.
+  if (args.use_response_cache && place_.admitted) {
     cache_ =
         shared_.responses->Create(res.session_id, *order_, AsCacheOwner(), options.max_requests);
     res.use_response_cache = cache_ != nullptr;
@@ -119,8 +120,7 @@ DafsStatus Session::Open(const wire::ClientConnectArgs& args) {
 void Session::Connect(Call& call) {
   wire::ClientConnectArgs args;
   if (!call.Decode(args)) return;
-  client_ =
-      shared_.clients->Connect(args.client_id_string, args.client_verifier, args.max_credentials);
+  client_ = ConnectClient(args);
   const DafsStatus status = Open(args);
   if (status != DafsStatus::kOk) client_.reset();
   call.Finish(status, args, negotiated_);
@@ -135,12 +135,14 @@ void Session::ConnectAuth(Call& call) {
   if (status == DafsStatus::kNotAuthorized) status = DafsStatus::kNotAuthenticated;
   if (status != DafsStatus::kOk) return call.FinishError(status);
   wire::ClientConnectArgs connect = ConnectPart(args);
-  client_ = shared_.clients->Connect(connect.client_id_string, connect.client_verifier,
-                                     connect.max_credentials);
+  client_ = ConnectClient(connect);
   status = Confirm(method);
   if (status == DafsStatus::kOk) {
     status = Open(connect);
-    if (status != DafsStatus::kOk) shared_.clients->SessionClosed(client_);
+    if (status != DafsStatus::kOk && place_.admitted) {
+      NoLongerLive();
+      shared_.clients->SessionClosed(client_);
+    }
   }
   if (status != DafsStatus::kOk) {
     client_.reset();
@@ -175,8 +177,7 @@ void Session::ClientAuth(Call& call) {
 DafsStatus Session::MayUse(AuthType method) const {
   switch (method) {
     case AuthType::kNone:
-      return IsTrusted(shared_.options->exports, peer_) ? DafsStatus::kOk
-                                                        : DafsStatus::kNotAuthorized;
+      return place_.admitted ? DafsStatus::kOk : DafsStatus::kNotAuthorized;
     case AuthType::kDefault:
       return DafsStatus::kOk;
     case AuthType::kText:
@@ -186,32 +187,64 @@ DafsStatus Session::MayUse(AuthType method) const {
   return DafsStatus::kNotSupp;
 }
 
+std::shared_ptr<Client> Session::ConnectClient(const wire::ClientConnectArgs& args) {
+  ClientTable& clients = *shared_.clients;
+  return place_.admitted
+             ? clients.Connect(args.client_id_string, args.client_verifier, args.max_credentials)
+             : clients.ConnectStranger(args.client_id_string, args.client_verifier,
+                                       args.max_credentials);
+}
+
 // The client takes its name; an earlier instance of it loses its state now (3.1.1.3, case C).
 DafsStatus Session::Confirm(AuthType method) {
-  std::shared_ptr<Client> replaced;
-  Principal principal{.method = method, .host = peer_};
-  const DafsStatus status =
-      shared_.clients->Confirm(client_, principal, dat::Loop::Now(), &replaced);
-  if (replaced != nullptr) {
-    shared_.store->ReleaseClient(replaced->client_id());
-    shared_.store->grace().Complete(replaced->client_id_string());
-    shared_.clients->Released(replaced);
+  if (!place_.admitted) return DafsStatus::kOk;
+  const Principal principal{.method = method, .host = peer_.address};
+  const ClientTable::Confirmation result =
+      shared_.clients->Confirm(client_, principal, dat::Loop::Now());
+  live_ = result.status == DafsStatus::kOk;
+  if (result.replaced != nullptr) {
+    shared_.store->ReleaseClient(result.replaced->client_id());
+    shared_.store->grace().Complete(result.replaced->client_id_string());
+    shared_.clients->Released(result.replaced);
+  }
+  if (result.in_use != nullptr) {
+    // If that is this client before its machine was started again, the next attempt finds it gone.
+    for (const auto& worker : *shared_.workers) {
+      worker->ProbeSessionsOf(result.in_use->client_id());
+    }
+    SayInUse(result);
   }
   shared_.store->grace().Review();
-  return status;
+  return result.status;
+}
+
+void Session::SayInUse(const ClientTable::Confirmation& refused) {
+  if (!shared_.refusals->Admits(place_.host, "identity", dat::Loop::Now())) return;
+  LogWarning(absl::StrCat(
+      "client ", Printable(client_->client_id_string()), " at ", peer_name_,
+      " refused: a client of that name is connected from ", refused.host.ToString(),
+      ", or has a lease; if they are two machines, mount on one of them with clientid="));
 }
 
 void Session::Authenticated(AuthType method) {
   authenticated_ = true;
   auth_type_ = method;
   if (cache_ != nullptr) cache_->SetPrincipal(AsCacheOwner().principal);
-  trusted_ = IsTrusted(shared_.options->exports, peer_);
+  trusted_ = place_.admitted;
   loop().Cancel(std::exchange(connect_timer_, 0));
   LogInfo(absl::StrCat("session of ", Printable(client_->client_id_string()), " from ", peer_name_,
                        " opened: ", endpoint_->description(), ", requests ",
                        negotiated_.max_requests, " of ", negotiated_.max_request_size,
                        " bytes, responses of ", negotiated_.max_response_size, " bytes, checksums ",
                        negotiated_.use_checksums ? "on" : "off", trusted_ ? "" : ", untrusted"));
+}
+
+// An export was refused (Export::Admission).
+void Session::SayWrongPort() {
+  if (!shared_.refusals->Admits(place_.host, "port", dat::Loop::Now())) return;
+  LogWarning(absl::StrCat("client ", Printable(client_->client_id_string()), " at ", peer_name_,
+                          " refused: an export without `insecure` takes only clients with a port "
+                          "below 1024; mount as root, or export with insecure"));
 }
 
 // 6.2.6. What happens after the response is Complete's.
@@ -296,7 +329,7 @@ void Session::ReleaseCred(Call& call) {
 CacheOwner Session::AsCacheOwner() const {
   return {.client_id_string = client_->client_id_string(),
           .verifier = client_->verifier(),
-          .principal = {.method = auth_type_, .host = peer_}};
+          .principal = {.method = auth_type_, .host = peer_.address}};
 }
 
 // The session is gone, whoever ended it: its opens and credentials stay with its client, and so

@@ -39,6 +39,7 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
   std::shared_ptr<Chain> chain = std::move(call.chain_);
   call.credential_.reset();
   const std::optional<uint32_t> invalidate = std::exchange(call.invalidate_, std::nullopt);
+  if (status == DafsStatus::kWrongSec) SayWrongPort();
   Remember(call, status, outgoing->buffer->memory().first(response_bytes));
   if (std::exchange(call.holds_stream_, false)) streams_.End(call.header().stream_id);
   // The numbers of the session begin behind the connect exchange, which may be repeated as it is.
@@ -55,6 +56,7 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
     if (cache_ != nullptr) shared_.responses->Ended(*cache_, /*keep=*/false, dat::Loop::Now());
     shared_.sessions->Close(negotiated_.session_id);
     if (batches_ != nullptr) batches_->Drop();  // none is reported any more
+    NoLongerLive();                             // before the client can come back
   }
   dat::Segment segment = outgoing->buffer->segment(response_bytes);
   const bool held = holds_answers_ && outgoing->lease.size_bytes() <= DirectBuffers::kSmall;

@@ -7,27 +7,36 @@
 
 namespace dafs::server {
 
-absl::Status SessionTable::Admit(const std::string& host) {
+SessionTable::Place SessionTable::PlaceOf(const PeerAddress& address, bool admitted) {
+  const auto end = address.is_v4() ? address.bytes.end() : address.bytes.begin() + 8;
+  return {.host = std::string(address.bytes.begin(), end), .admitted = admitted};
+}
+
+absl::Status SessionTable::Admit(const Place& place) {
   absl::MutexLock lock(&mutex_);
-  if (connections_ >= max_sessions_) {
+  Room& room = RoomOf(place);
+  const char* kind = place.admitted ? " sessions" : " sessions of clients that no export admits";
+  if (room.taken >= room.most) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(connections_, " sessions, the limit (--max-sessions)"));
+        absl::StrCat(room.taken, kind, ", the limit", place.admitted ? " (--max-sessions)" : ""));
   }
-  uint32_t& of_host = by_host_[host];
-  if (of_host >= max_per_address_) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        of_host, " sessions from one address, the limit (--max-sessions-per-address)"));
+  auto [of_host, first] = room.by_host.try_emplace(place.host, 0);
+  if (of_host->second >= room.most_of_host) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(of_host->second, kind, " from one address (IPv6: one /64), the limit",
+                     place.admitted ? " (--max-sessions-per-address)" : ""));
   }
-  ++of_host;
-  ++connections_;
+  ++of_host->second;
+  ++room.taken;
   return absl::OkStatus();
 }
 
-void SessionTable::Leave(const std::string& host) {
+void SessionTable::Leave(const Place& place) {
   absl::MutexLock lock(&mutex_);
-  --connections_;
-  auto it = by_host_.find(host);
-  if (it != by_host_.end() && --it->second == 0) by_host_.erase(it);
+  Room& room = RoomOf(place);
+  --room.taken;
+  auto it = room.by_host.find(place.host);
+  if (it != room.by_host.end() && --it->second == 0) room.by_host.erase(it);
 }
 
 wire::SessionId SessionTable::Open(wire::ByteOrder order) {
@@ -55,7 +64,7 @@ absl::StatusOr<wire::ByteOrder> SessionTable::Find(const wire::SessionId& sessio
 
 size_t SessionTable::connections() const {
   absl::MutexLock lock(&mutex_);
-  return connections_;
+  return admitted_.taken + strangers_.taken;
 }
 
 }  // namespace dafs::server

@@ -10,19 +10,33 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "server/store/export.h"
 #include "wire/types.h"
 
 namespace dafs::server {
 
 class SessionTable {
  public:
-  SessionTable(uint32_t max_sessions, uint32_t max_sessions_per_address)
-      : max_sessions_(max_sessions), max_per_address_(max_sessions_per_address) {}
+  // Of connections that no export admits, all and from one host: enough for each to be answered
+  // why. They never take the place of one that is admitted.
+  static constexpr uint32_t kMaxStrangers = 64;
+  static constexpr uint32_t kMaxStrangersPerAddress = 8;
 
-  // A connection from `host` asks to be let in. kResourceExhausted: the bound it meets, in words.
-  absl::Status Admit(const std::string& host) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The connection that was admitted is gone.
-  void Leave(const std::string& host) ABSL_LOCKS_EXCLUDED(mutex_);
+  // What a connection is counted as.
+  struct Place {
+    std::string host;       // its address; of IPv6 the first 64 bits, within which a host chooses
+    bool admitted = false;  // by some export
+  };
+  static Place PlaceOf(const PeerAddress& address, bool admitted);
+
+  SessionTable(uint32_t max_sessions, uint32_t max_sessions_per_address)
+      : admitted_{max_sessions, max_sessions_per_address},
+        strangers_{kMaxStrangers, kMaxStrangersPerAddress} {}
+
+  // A connection asks to be let in. kResourceExhausted: the bound it meets, in words.
+  absl::Status Admit(const Place& place) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The connection that was let in is gone.
+  void Leave(const Place& place) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // A new identifier, not zero and not to be guessed.
   wire::SessionId Open(wire::ByteOrder order) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -34,11 +48,19 @@ class SessionTable {
   size_t connections() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  const uint32_t max_sessions_;
-  const uint32_t max_per_address_;
+  struct Room {
+    uint32_t most;
+    uint32_t most_of_host;
+    uint32_t taken = 0;
+    absl::flat_hash_map<std::string, uint32_t> by_host = {};
+  };
+  Room& RoomOf(const Place& place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return place.admitted ? admitted_ : strangers_;
+  }
+
   mutable absl::Mutex mutex_;
-  uint32_t connections_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::flat_hash_map<std::string, uint32_t> by_host_ ABSL_GUARDED_BY(mutex_);
+  Room admitted_ ABSL_GUARDED_BY(mutex_);
+  Room strangers_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<wire::SessionId, wire::ByteOrder> sessions_ ABSL_GUARDED_BY(mutex_);
 };
 

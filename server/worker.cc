@@ -26,26 +26,26 @@ void Worker::Join() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Worker::Adopt(std::unique_ptr<dat::PendingEndpoint> pending, std::string host) {
+void Worker::Adopt(std::unique_ptr<dat::PendingEndpoint> pending, SessionTable::Place place) {
   ++count_;
-  loop_->Post([this, pending = std::move(pending), host = std::move(host)] {
+  loop_->Post([this, pending = std::move(pending), place = std::move(place)] {
     absl::Status status =
-        stopping_ ? absl::UnavailableError("the server is stopping") : Open(*pending, host);
+        stopping_ ? absl::UnavailableError("the server is stopping") : Open(*pending, place);
     if (status.ok()) return;
     LogWarning(absl::StrCat("connection from ", pending->peer().ToString(),
                             " not taken: ", status.ToString()));
-    shared_.sessions->Leave(host);
+    shared_.sessions->Leave(place);
     --count_;
   });
 }
 
-absl::Status Worker::Open(dat::PendingEndpoint& pending, const std::string& host) {
+absl::Status Worker::Open(dat::PendingEndpoint& pending, const SessionTable::Place& place) {
   ASSIGN_OR_RETURN(Device * device, DeviceOf(pending));
   ASSIGN_OR_RETURN(
       std::unique_ptr<dat::Endpoint> endpoint,
       pending.CreateEndpoint(*device->domain, Session::EndpointOptions(*shared_.options)));
   auto session = std::make_unique<Session>(*this, shared_, *device->domain, *device->slab,
-                                           std::move(endpoint), host);
+                                           std::move(endpoint), place);
   loop_->Add(session.get());
   sessions_.emplace(session.get(), std::move(session));
   return absl::OkStatus();
@@ -68,6 +68,12 @@ Session* Worker::Find(const wire::SessionId& session_id) const {
     if (session->negotiated().session_id == session_id) return session;
   }
   return nullptr;
+}
+
+void Worker::ProbeSessionsOf(const wire::ClientId& client_id) {
+  loop_->Post([this, client_id] {
+    for (const auto& [session, owned] : sessions_) session->ProbeIfOf(client_id);
+  });
 }
 
 void Worker::Forget(Session* session) {

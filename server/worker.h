@@ -1,7 +1,7 @@
 // A thread that owns some of the server's sessions: its loop, their domains, and the memory their
 // direct transfers pass through. Sessions of different workers share nothing on the data path.
-// Spec: ARCHITECTURE "Server". Adopt, Shutdown and sessions() are thread-safe; the rest belongs to
-// the worker's thread.
+// Spec: ARCHITECTURE "Server". Adopt, ProbeSessionsOf, Shutdown and sessions() are thread-safe; the
+// rest belongs to the worker's thread.
 #pragma once
 
 #include <atomic>
@@ -27,8 +27,11 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Makes a session of a connection that SessionTable::Admit let in as `host`.
-  void Adopt(std::unique_ptr<dat::PendingEndpoint> pending, std::string host);
+  // Makes a session of a connection that SessionTable::Admit let in as `place`.
+  void Adopt(std::unique_ptr<dat::PendingEndpoint> pending, SessionTable::Place place);
+  // Has its sessions of a client find out whether their peers are there (Endpoint::Probe). Returns
+  // at once.
+  void ProbeSessionsOf(const wire::ClientId& client_id);
   // Gives up the domains that no session uses: perhaps their device was removed, and the system
   // waits until nobody has it open. Returns at once.
   void DropUnusedDomains();
@@ -57,7 +60,7 @@ class Worker {
 
   explicit Worker(const Shared& shared) : shared_(shared) {}
   absl::StatusOr<Device*> DeviceOf(dat::PendingEndpoint& pending);
-  absl::Status Open(dat::PendingEndpoint& pending, const std::string& host);
+  absl::Status Open(dat::PendingEndpoint& pending, const SessionTable::Place& place);
   void MaybeStop();
 
   const Shared shared_;

@@ -55,7 +55,7 @@ DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHand
   }
   if (rights.object != nullptr) {
     data->file = std::move(rights.object);
-    if (!data->file->fs().exported->Admits(caller.peer)) return DafsStatus::kAcces;
+    STORE_RETURN_IF_NOT_OK(data->file->fs().exported->Admission(caller.peer));
   } else {
     const DafsStatus pseudo = write ? DafsStatus::kRofs : DafsStatus::kInval;
     STORE_RETURN_IF_NOT_OK(store.ResolveObject(caller, filehandle, pseudo, &data->file));

@@ -55,6 +55,8 @@ absl::Status ParseId(std::string_view text, std::string_view key, std::string_vi
 absl::Status ParseOption(std::string_view text, std::string_view option, Export* result) {
   if (option == "ro") return result->read_only = true, absl::OkStatus();
   if (option == "rw") return result->read_only = false, absl::OkStatus();
+  if (option == "secure") return result->insecure = false, absl::OkStatus();
+  if (option == "insecure") return result->insecure = true, absl::OkStatus();
   if (option == "root_squash") return result->squash = Squash::kRoot, absl::OkStatus();
   if (option == "no_root_squash") return result->squash = Squash::kNone, absl::OkStatus();
   if (option == "all_squash") return result->squash = Squash::kAll, absl::OkStatus();
@@ -108,6 +110,16 @@ absl::StatusOr<PeerAddress> PeerAddress::Parse(std::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat("'", Absl(text), "' is not an IP address"));
 }
 
+bool PeerAddress::is_v4() const {
+  return std::equal(bytes.begin(), bytes.begin() + 12, Mapped(in_addr()).bytes.begin());
+}
+
+std::string PeerAddress::ToString() const {
+  char text[INET6_ADDRSTRLEN] = "";
+  inet_ntop(is_v4() ? AF_INET : AF_INET6, &bytes[is_v4() ? 12 : 0], text, sizeof(text));
+  return text;
+}
+
 absl::StatusOr<Cidr> Cidr::Parse(std::string_view text) {
   Cidr result;
   const size_t slash = text.find('/');
@@ -136,9 +148,12 @@ bool Cidr::Contains(const PeerAddress& address) const {
   return (base.bytes[whole] & mask) == (address.bytes[whole] & mask);
 }
 
-bool Export::Admits(const PeerAddress& address) const {
-  return clients.empty() || std::any_of(clients.begin(), clients.end(),
-                                        [&](const Cidr& c) { return c.Contains(address); });
+wire::DafsStatus Export::Admission(const Peer& peer) const {
+  const bool known =
+      clients.empty() || std::any_of(clients.begin(), clients.end(),
+                                     [&](const Cidr& c) { return c.Contains(peer.address); });
+  if (!known) return wire::DafsStatus::kAcces;
+  return insecure || peer.reserved_port ? wire::DafsStatus::kOk : wire::DafsStatus::kWrongSec;
 }
 
 std::vector<std::string_view> Export::Components() const {

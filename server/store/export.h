@@ -1,6 +1,7 @@
 // What `dafsd` serves: one exported directory, its options, and who may use it.
 // `--export /NAME=DIR[,ro|rw][,root_squash|no_root_squash|all_squash][,anonuid=N][,anongid=N]
-// [,clients=CIDR ...][,handles=lasting]`; all but the last mean what they mean in exports(5).
+// [,secure|insecure][,clients=CIDR ...][,handles=lasting]`; all but the last mean what they mean in
+// exports(5).
 // Values; usable from any thread.
 #pragma once
 
@@ -14,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "wire/status.h"
 
 namespace dafs::server {
 
@@ -25,8 +27,19 @@ struct PeerAddress {
   static PeerAddress FromSockaddr(const sockaddr_storage& address);
   // Of "192.0.2.1" or "2001:db8::1" (with or without a %scope, which is ignored).
   static absl::StatusOr<PeerAddress> Parse(std::string_view text);
+  std::string ToString() const;  // as Parse takes it
+  bool is_v4() const;
 
   friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
+};
+
+// Where a request came from.
+struct Peer {
+  PeerAddress address;
+  // It connected from a port below 1024, for which a program of its machine must be privileged.
+  bool reserved_port = false;
+
+  friend bool operator==(const Peer&, const Peer&) = default;
 };
 
 // A block of addresses, "192.0.2.0/24", "2001:db8::/32" or one address.
@@ -55,11 +68,14 @@ struct Export {
   Squash squash = Squash::kRoot;
   uint32_t anonuid = 65534;
   uint32_t anongid = 65534;
+  bool insecure = false;      // admits peers without a reserved port too
   std::vector<Cidr> clients;  // empty: everybody
   // handles=lasting: the administrator states that FUSE file systems in the export keep their handles.
   bool lasting_handles = false;
 
-  bool Admits(const PeerAddress& address) const;
+  // kAcces: not a client with this address. kWrongSec: not from this port.
+  wire::DafsStatus Admission(const Peer& peer) const;
+  bool Admits(const Peer& peer) const { return Admission(peer) == wire::DafsStatus::kOk; }
   // The name's parts, outermost first; none for "/".
   std::vector<std::string_view> Components() const;
 };

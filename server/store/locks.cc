@@ -119,7 +119,7 @@ DafsStatus FindOwner(StoreImpl& store, const Caller& caller, const wire::FileHan
         store.ResolveObject(caller, filehandle, DafsStatus::kIsDir, &rights->object));
   }
   owner->client_id = caller.client_id;
-  return rights->object->fs().exported->Admits(caller.peer) ? DafsStatus::kOk : DafsStatus::kAcces;
+  return rights->object->fs().exported->Admission(caller.peer);
 }
 
 // One LOCK, as it would be without a lease or a restart.

@@ -105,7 +105,7 @@ DafsStatus Store::GetRootHandle(const Caller& caller, wire::FileHandle* root) {
   }
   const auto index = static_cast<size_t>(node.export_index);
   *root = impl_->roots[index];
-  return impl_->options.exports[index].Admits(caller.peer) ? DafsStatus::kOk : DafsStatus::kAcces;
+  return impl_->options.exports[index].Admission(caller.peer);
 }
 
 DafsStatus Store::SquashesAll(const Caller& caller, const wire::FileHandle& filehandle,

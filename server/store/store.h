@@ -98,7 +98,7 @@ struct Caller {
   uint32_t uid = 65534;          // as the credential names them
   uint32_t gid = 65534;
   std::span<const uint32_t> groups;  // borrowed for the call; at most wire::kGroupsMax
-  PeerAddress peer;                  // checked against the export's clients
+  Peer peer;                         // checked against the export's clients and `insecure`
   Operation* operation = nullptr;    // where a modification is recorded; borrowed, may be null
   RecentStats* recent = nullptr;     // for the GETATTR behind it; borrowed, null on other threads
   wire::NameRule names = wire::NameRule::kUtf8;  // which names it can use

@@ -198,7 +198,7 @@ DafsStatus StoreImpl::ResolveHandle(const wire::FileHandle& handle, Place* place
 DafsStatus StoreImpl::Resolve(const Caller& caller, const wire::FileHandle& handle, Place* place) {
   STORE_RETURN_IF_NOT_OK(ResolveHandle(handle, place));
   if (place->pseudo != nullptr) return DafsStatus::kOk;
-  return place->object->fs().exported->Admits(caller.peer) ? DafsStatus::kOk : DafsStatus::kAcces;
+  return place->object->fs().exported->Admission(caller.peer);
 }
 
 DafsStatus StoreImpl::OpenByHandle(const wire::FileHandle& handle, ObjectRef* object) {

@@ -44,6 +44,7 @@ class Target {
     e.name = "/a";
     e.directory = base_ + "/a";
     e.squash = Squash::kNone;
+    e.insecure = true;
     options.exports = {e};
     auto addresses = dat::ResolveHost("127.0.0.1", 0);
     FUZZ_CHECK(addresses.ok());

@@ -125,8 +125,8 @@ class Server:
         self.state.mkdir(mode=0o700, exist_ok=True)
         at = f"{self.rig.server_proto}:{self.rig.address}:{self.port}"
         command = [str(self.rig.bin / "dafsd"), "--foreground", "--listen", at, "--state-dir", str(self.state)]
-        for export in self.exports:
-            command += ["--export", export]
+        for export in self.exports:  # peers of the tests connect from any port
+            command += ["--export", export if "secure" in export.split(",") else f"{export},insecure"]
         started = self.log.stat().st_size if self.log.exists() else 0
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.command(command + self.arguments), stdin=subprocess.DEVNULL,

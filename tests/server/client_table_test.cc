@@ -2,6 +2,7 @@
 // server has recorded.
 #include "server/client_table.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -9,6 +10,8 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "server/client_records.h"
 
@@ -44,7 +47,9 @@ class ClientTableTest : public testing::Test {
   // A session of instance `verifier` of the client "c1".
   DafsStatus Connect(uint64_t verifier, const Principal& principal) {
     client_ = table_->Connect("c1", wire::OpaqueFromUint64<wire::Verifier>(verifier), 0);
-    return table_->Confirm(client_, principal, now_, &replaced_);
+    ClientTable::Confirmation result = table_->Confirm(client_, principal, now_);
+    replaced_ = std::move(result.replaced);
+    return result.status;
   }
   // The same, and it holds an open.
   void ConnectAndOpen(uint64_t verifier, const Principal& principal) {
@@ -125,6 +130,49 @@ TEST_F(ClientTableTest, WhoHoldsNothingAndIsGoneIsForgotten) {
   table_->SessionClosed(client_);
   table_->Expire(now_);
   EXPECT_EQ(table_->count(), 1u);
+}
+
+// Shows DAFS-3.1.1.3-05: a connected instance stays, for its own address too; one that is gone is
+// replaced at once.
+TEST_F(ClientTableTest, AConnectedInstanceIsNotReplaced) {
+  ConnectAndOpen(1, At("192.0.2.1"));
+  const std::shared_ptr<Client> old = client_;
+  for (const char* address : {"192.0.2.1", "192.0.2.2"}) {
+    const auto other = table_->Connect("c1", wire::OpaqueFromUint64<wire::Verifier>(2), 0);
+    const ClientTable::Confirmation refused = table_->Confirm(other, At(address), now_);
+    EXPECT_EQ(refused.status, DafsStatus::kClidInUse);
+    EXPECT_EQ(refused.in_use, old);
+    EXPECT_EQ(refused.host.ToString(), "192.0.2.1");
+  }
+  table_->Disconnected(old);
+  EXPECT_EQ(Connect(2, At("192.0.2.2")), DafsStatus::kClidInUse);
+  EXPECT_EQ(Connect(2, At("192.0.2.1")), DafsStatus::kOk);
+  EXPECT_EQ(replaced_, old);
+}
+
+// What clients without a lease keep is bounded in sum: the one that was heard of first goes.
+TEST_F(ClientTableTest, TheOldestCourtesyEndsWhenTooMuchIsKept) {
+  ClientTable::Options options;
+  options.max_courtesy = 10;
+  table_ = std::make_unique<ClientTable>(options);
+  std::vector<std::shared_ptr<Client>> clients;
+  for (uint64_t i = 0; i < 3; ++i) {
+    clients.push_back(table_->Connect("c" + std::to_string(i), wire::Verifier(), 0));
+    ASSERT_EQ(table_->Confirm(clients[i], At("192.0.2.1"), now_ + absl::Seconds(i)).status,
+              DafsStatus::kOk);
+    clients[i]->holdings()->opens = 3;
+    wire::CredHandle handle;
+    ASSERT_EQ(clients[i]->credentials().Register({}, &handle), DafsStatus::kOk);
+    table_->Disconnected(clients[i]);
+    table_->SessionClosed(clients[i]);
+  }
+  now_ += options.lease_time + absl::Seconds(1);
+  EXPECT_TRUE(table_->Expire(now_).empty());  // two of them
+  now_ += absl::Seconds(1);
+  EXPECT_THAT(table_->Expire(now_), testing::ElementsAre(clients[0]->client_id()));
+  clients[0]->holdings()->opens = 0;
+  EXPECT_TRUE(table_->Expire(now_).empty());
+  EXPECT_EQ(table_->count(), 2u);
 }
 
 }  // namespace

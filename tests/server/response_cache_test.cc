@@ -169,7 +169,9 @@ TEST_F(ResponseCacheTest, IsForItsOwnClientOnceTheSessionIsGone) {
   discard.session_id = session_id_;
   EXPECT_EQ(other->Call(discard).name(), "DAFSERR_BAD_SESSION");
   // DAFS-5.2.5-04: a later instance of the same client may.
-  auto rebooted = Session(ConnectArgs("c1", 2));
+  second->Vanish();
+  big->Vanish();
+  auto rebooted = SessionOfNewInstance(ConnectArgs("c1", 2));
   EXPECT_EQ(Check(*rebooted, wire::Proc::kCreate), "DAFS_STATUS_OK");
 }
 

@@ -30,6 +30,7 @@ inline ServerOptions ScratchOptions(const std::string& base) {
   options.exports[0].name = "/data";
   options.exports[0].directory = base + "/export";
   options.exports[0].squash = Squash::kNone;
+  options.exports[0].insecure = true;
   options.state_dir = base + "/state";
   options.workers = 1;
   return options;

@@ -23,6 +23,11 @@ class SessionTest : public ServerTest {
     args.auth_req.auth_type = type;
     return args;
   }
+  // Whether a connection is.
+  bool IsRefused() {
+    auto client = RawClient::Connect(*provider_, address(), 4);
+    return client == nullptr || client->AwaitClosed();
+  }
   static wire::RegisterCredArgs Cred(int32_t uid) {
     wire::RegisterCredArgs args;
     args.cred_type = wire::CredType::kId;
@@ -205,12 +210,125 @@ TEST_F(SessionTest, ANewVerifierReleasesTheOldInstanceOnceAuthenticated) {
   ASSERT_EQ(connected.name(), "DAFS_STATUS_OK");
   EXPECT_EQ(server_->open_count(), 1u);
   EXPECT_EQ(old->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
-  ASSERT_EQ(fresh->Call(Auth(AuthType::kNone)).name(), "DAFS_STATUS_OK");
+  old->Vanish();
+  std::string status;
+  const absl::Time deadline = dat::Loop::Now() + kPatience;
+  do {  // until the server knows that the old instance's session is gone
+    EXPECT_EQ(server_->open_count(), 1u);
+    status = fresh->Call(Auth(AuthType::kNone)).name();
+  } while (status == "DAFSERR_CLID_INUSE" && dat::Loop::Now() < deadline);
+  ASSERT_EQ(status, "DAFS_STATUS_OK");
   EXPECT_EQ(server_->open_count(), 0u);
   ActAsRoot(*fresh);
   EXPECT_EQ(fresh->Call(open).name(), "DAFS_STATUS_OK");
-  // The old instance's session ends with its next request.
+}
+
+// Shows DAFS-3.1.1.3-05: a client that knows the name of another, which is connected, gets nothing
+// of it.
+TEST_F(SessionTest, AConnectedClientIsNotReplacedByAnotherVerifier) {
+  StartServer();
+  WriteFile("a/f", "x");
+  auto victim = Session(ConnectArgs("boot", 1));
+  ActAsRoot(*victim);
+  wire::OpenArgs open = OpenArgs(LookUp(*victim, {"a"}), "f", false);
+  open.share_deny = 3;
+  ASSERT_EQ(victim->Call(open).name(), "DAFS_STATUS_OK");
+  auto attacker = Connection();
+  EXPECT_EQ(attacker->Call(ConnectArgs("boot", 2)).name(), "DAFSERR_CLID_INUSE");
+  EXPECT_EQ(victim->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");  // also after being probed
+  EXPECT_EQ(server_->open_count(), 1u);
+  auto other = Session("other");
+  ActAsRoot(*other);
+  EXPECT_EQ(other->Call(open).name(), "DAFSERR_DENIED");
+}
+
+// Shows DAFS-3.1.1.3-06: one that is connected but was silent for longer than its lease is.
+TEST_F(SessionTest, ASilentClientIsReplacedThoughItIsConnected) {
+  options_.lease_time = absl::Milliseconds(200);
+  StartServer();
+  auto old = Session(ConnectArgs("boot", 1));
+  auto fresh = SessionOfNewInstance(ConnectArgs("boot", 2));
+  ASSERT_NE(fresh, nullptr);
   EXPECT_EQ(old->Call(wire::NullArgs()).name(), "closed");
+}
+
+// A client whose port is not reserved is one that no export admits, unless one is `insecure`.
+TEST_F(SessionTest, ASecureExportRefusesAClientWithoutAReservedPort) {
+  if (dat::testing::OverRdma()) GTEST_SKIP() << "makes a TCP provider of its own";
+  Export insecure = options_.exports[0];
+  mkdir(Path("b").c_str(), 0777);
+  insecure.name = "/b";
+  insecure.directory = Path("b");
+  insecure.insecure = true;
+  StartServer();
+  const std::shared_ptr<dat::Provider> of_server = provider_;
+  provider_ = dat::NewIwarpProvider({.reserved_port = false});
+  auto stranger = Connection();
+  EXPECT_EQ(stranger->Call(ConnectArgs("u")).name(), "DAFSERR_NOT_AUTHENTICATED");
+  wire::ClientConnectAuthArgs anonymous = ConnectArgs("u");
+  anonymous.auth_req.auth_type = AuthType::kDefault;
+  auto reply = stranger->Call(anonymous);
+  ASSERT_EQ(reply.name(), "DAFS_STATUS_OK");
+  EXPECT_FALSE(reply.res.trusted);
+  EXPECT_EQ(stranger->Call(Cred(0)).name(), "DAFSERR_NOT_AUTHORIZED");
+  wire::LookupArgs lookup;
+  lookup.directory = Root(*stranger);
+  lookup.path = {"a"};
+  EXPECT_EQ(stranger->Call(lookup).name(), "DAFSERR_WRONGSEC");
+
+  // Trusted for one export, it gets nothing at the other.
+  options_.exports.push_back(insecure);
+  StartServer();
+  auto client = Session("v");
+  ActAsRoot(*client);
+  lookup.directory = Root(*client);
+  EXPECT_EQ(client->Call(lookup).name(), "DAFSERR_WRONGSEC");
+  lookup.path = {"b"};
+  EXPECT_EQ(client->Call(lookup).name(), "DAFS_STATUS_OK");
+}
+
+// A channel of a session with a reserved port has one too.
+TEST_F(SessionTest, AChannelComesFromAsGoodAPortAsItsSession) {
+  if (dat::testing::OverRdma()) GTEST_SKIP() << "makes a TCP provider of its own";
+  options_.exports[0].insecure = true;
+  options_.workers = 1;
+  StartServer();
+  wire::ClientConnectAuthArgs args = ConnectArgs("b");
+  args.use_rdma_read_channel = true;
+  auto session = Session(args);
+  wire::ConnectBindArgs bind;
+  bind.session_id = negotiated_.session_id;
+  bind.channel_use = wire::ChannelUse::kRdmaRead;
+  auto reserved = Connection();
+  const std::shared_ptr<dat::Provider> of_server = provider_;
+  provider_ = dat::NewIwarpProvider({.reserved_port = false});
+  EXPECT_EQ(Connection()->Call(bind).name(), "DAFSERR_NOT_AUTHORIZED");
+  EXPECT_EQ(reserved->Call(bind).name(), "DAFS_STATUS_OK");
+}
+
+// Clients that no export admits have places of their own, and leave the others theirs.
+TEST_F(SessionTest, StrangersTakeNoPlaceOfClientsThatAreAdmitted) {
+  if (dat::testing::OverRdma()) GTEST_SKIP() << "makes a TCP provider of its own";
+  options_.max_sessions = 2;
+  StartServer();
+  const std::shared_ptr<dat::Provider> reserved = provider_;
+  provider_ = dat::NewIwarpProvider({.reserved_port = false});
+  std::vector<std::unique_ptr<RawClient>> strangers;
+  for (uint32_t i = 0; i < SessionTable::kMaxStrangersPerAddress; ++i) {
+    strangers.push_back(Connection());
+    wire::ClientConnectAuthArgs args = ConnectArgs("c1");  // the name of another
+    args.auth_req.auth_type = AuthType::kDefault;
+    args.max_requests = 1000;
+    auto reply = strangers.back()->Call(args);
+    ASSERT_EQ(reply.name(), "DAFS_STATUS_OK");
+    EXPECT_EQ(reply.res.max_requests, 1u);
+  }
+  EXPECT_EQ(server_->clients(), 0u);
+  EXPECT_TRUE(IsRefused());  // one too many
+  provider_ = reserved;
+  auto one = Session("c1");
+  auto two = Session("c2");
+  EXPECT_TRUE(IsRefused());
 }
 
 // Shows DAFS-3.1.1.3-07: also of what the old instance asked for last, and the server does only
@@ -248,7 +366,7 @@ TEST_F(SessionTest, WhatAReplacedInstanceOpensLateIsReleasedToo) {
   ASSERT_TRUE(old->SendRequest(late, 1));
   ASSERT_EQ(old->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");  // so the other has begun
   old->Vanish();
-  auto fresh = Session(ConnectArgs("boot", 2));
+  auto fresh = SessionOfNewInstance(ConnectArgs("boot", 2));
   Session("mark")->Vanish();
   // Who went after the old instance is forgotten: the table has been gone through since.
   while (server_->clients() > 3 && dat::Loop::Now() < deadline) sched_yield();

@@ -396,9 +396,9 @@ TEST_F(StoreAttributesTest, ClientsOutsideTheListGetNowhere) {
   exports_[0].clients = {Cidr::Parse("192.0.2.0/24").value()};
   Start();
   Caller inside = root_;
-  inside.peer = PeerAddress::Parse("192.0.2.5").value();
+  inside.peer.address = PeerAddress::Parse("192.0.2.5").value();
   Caller outside = root_;
-  outside.peer = PeerAddress::Parse("198.51.100.5").value();
+  outside.peer.address = PeerAddress::Parse("198.51.100.5").value();
   const wire::FileHandle root = Handle({});
   wire::FileHandle a;
   ASSERT_OK(Lookup(inside, root, "a", &a));

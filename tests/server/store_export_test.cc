@@ -12,7 +12,10 @@ namespace {
 
 using testing::HasSubstr;
 
-PeerAddress Peer(const char* text) { return PeerAddress::Parse(text).value(); }
+PeerAddress Address(const char* text) { return PeerAddress::Parse(text).value(); }
+Peer From(const char* address, bool reserved_port = true) {
+  return {.address = Address(address), .reserved_port = reserved_port};
+}
 
 TEST(StoreExportTest, ParsesNameDirectoryAndOptions) {
   absl::StatusOr<Export> e = ParseExport(
@@ -27,12 +30,12 @@ TEST(StoreExportTest, ParsesNameDirectoryAndOptions) {
   EXPECT_TRUE(e->lasting_handles);
   EXPECT_EQ(e->anongid, 78u);
   EXPECT_THAT(e->Components(), testing::ElementsAre("data", "x"));
-  EXPECT_TRUE(e->Admits(Peer("192.0.2.200")));
-  EXPECT_FALSE(e->Admits(Peer("192.0.3.1")));
-  EXPECT_TRUE(e->Admits(Peer("2001:db8:1::5")));
-  EXPECT_FALSE(e->Admits(Peer("2001:db9::5")));
-  EXPECT_TRUE(e->Admits(Peer("198.51.100.7")));
-  EXPECT_FALSE(e->Admits(Peer("198.51.100.8")));
+  EXPECT_TRUE(e->Admits(From("192.0.2.200")));
+  EXPECT_FALSE(e->Admits(From("192.0.3.1")));
+  EXPECT_TRUE(e->Admits(From("2001:db8:1::5")));
+  EXPECT_FALSE(e->Admits(From("2001:db9::5")));
+  EXPECT_TRUE(e->Admits(From("198.51.100.7")));
+  EXPECT_FALSE(e->Admits(From("198.51.100.8")));
 }
 
 TEST(StoreExportTest, DefaultsAreThoseOfNfs) {
@@ -43,7 +46,20 @@ TEST(StoreExportTest, DefaultsAreThoseOfNfs) {
   EXPECT_EQ(e->anonuid, 65534u);
   EXPECT_FALSE(e->lasting_handles);
   EXPECT_TRUE(e->Components().empty());
-  EXPECT_TRUE(e->Admits(Peer("203.0.113.1")));
+  EXPECT_TRUE(e->Admits(From("203.0.113.1")));
+}
+
+TEST(StoreExportTest, SecureAdmitsReservedPortsOnly) {
+  for (const char* option : {"", ",secure", ",insecure,secure"}) {
+    absl::StatusOr<Export> e = ParseExport(std::string("/a=/srv,clients=192.0.2.0/24") + option);
+    ASSERT_TRUE(e.ok());
+    EXPECT_EQ(e->Admission(From("192.0.2.1")), wire::DafsStatus::kOk);
+    EXPECT_EQ(e->Admission(From("192.0.2.1", false)), wire::DafsStatus::kWrongSec);
+    EXPECT_EQ(e->Admission(From("192.0.3.1", false)), wire::DafsStatus::kAcces);
+  }
+  absl::StatusOr<Export> e = ParseExport("/a=/srv,insecure");
+  ASSERT_TRUE(e.ok());
+  EXPECT_EQ(e->Admission(From("192.0.2.1", false)), wire::DafsStatus::kOk);
 }
 
 TEST(StoreExportTest, ErrorsSayWhatIsWrong) {
@@ -84,11 +100,11 @@ TEST(StoreExportTest, AddressesOfSocketsAreMapped) {
   in.sin_family = AF_INET;
   inet_pton(AF_INET, "192.0.2.9", &in.sin_addr);
   std::memcpy(&storage, &in, sizeof in);
-  EXPECT_EQ(PeerAddress::FromSockaddr(storage), Peer("192.0.2.9"));
-  EXPECT_EQ(PeerAddress::FromSockaddr(storage), Peer("::ffff:192.0.2.9"));
-  EXPECT_TRUE(Cidr::Parse("0.0.0.0/0")->Contains(Peer("192.0.2.9")));
-  EXPECT_FALSE(Cidr::Parse("0.0.0.0/0")->Contains(Peer("2001:db8::1")));
-  EXPECT_TRUE(Cidr::Parse("::/0")->Contains(Peer("192.0.2.9")));
+  EXPECT_EQ(PeerAddress::FromSockaddr(storage), Address("192.0.2.9"));
+  EXPECT_EQ(PeerAddress::FromSockaddr(storage), Address("::ffff:192.0.2.9"));
+  EXPECT_TRUE(Cidr::Parse("0.0.0.0/0")->Contains(Address("192.0.2.9")));
+  EXPECT_FALSE(Cidr::Parse("0.0.0.0/0")->Contains(Address("2001:db8::1")));
+  EXPECT_TRUE(Cidr::Parse("::/0")->Contains(Address("192.0.2.9")));
   EXPECT_EQ(*Cidr::Parse("192.0.2.77/24"), *Cidr::Parse("192.0.2.0/24"));
 }
 

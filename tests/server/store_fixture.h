@@ -65,6 +65,7 @@ class StoreTest : public testing::Test {
     Export e;
     e.name = name;
     e.directory = Path(dir);
+    e.insecure = true;  // most Callers here have no port
     return e;
   }
 

@@ -109,7 +109,10 @@ MpaFrameBytes MakeReject(bool crc) {
 
 absl::StatusOr<PeerHello> JudgeReply(const MpaFrame& frame,
                                      std::span<const std::byte> private_data) {
-  if (frame.reject) return absl::UnavailableError("MPA: the peer rejected the connection");
+  if (frame.reject) {
+    return absl::UnavailableError(
+        "MPA: the peer rejected the connection: a limit of its sessions, which its log names");
+  }
   return JudgeFrame(frame, private_data);
 }
 
