@@ -156,7 +156,7 @@ dat::Task<absl::Status> Session::Establish(absl::Time deadline) {
     since_ = dat::Loop::Now();
     co_return status;
   }
-  status = absl::Status(status.code(), absl::StrCat(peer_.ToString(), ": ", status.message()));
+  status = wire::Prefixed(status, peer_.ToString() + ": ");
   Kill(status);
   co_return status;
 }

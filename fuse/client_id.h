@@ -1,5 +1,6 @@
 // The client_id_string of a mount (3.1.1.3): the same again after a restart, so that the server
-// knows whose state it holds, and never the same for two mounts at once.
+// knows whose state it holds, and never the same for two mounts at once. No other user of this
+// machine can compute it: a part is made with a secret of the machine.
 #pragma once
 
 #include <string>
@@ -10,13 +11,18 @@
 namespace dafs::fuse {
 
 struct ClientId {
-  std::string text;  // machine id, server and a hash of export and mount point
+  std::string text;  // machine id or clientid=, mount point, and a keyed hash of all that names it
   UniqueFd lock;     // holds the lock file that makes it ours, as long as the mount lives
 };
 
+struct ClientIdPlaces {
+  std::string locks;   // a directory that need not outlive a restart of the machine
+  std::string secret;  // one that should (fuse/client_secret.h)
+};
+
 // Takes the first id that no other mount holds: the n-th mount of one export on one directory
-// (a mount over a mount) gets "#n". Without a writable `directory` the id is unique but does not
-// outlive the process.
-ClientId TakeClientId(const Options& options, const std::string& directory);
+// (a mount over a mount) gets "#n". Where a directory cannot be written, the id is unique but does
+// not outlive the process.
+ClientId TakeClientId(const Options& options, const ClientIdPlaces& places);
 
 }  // namespace dafs::fuse

@@ -43,6 +43,8 @@ namespace {
 
 // Locks of client ids and the sockets of dafsctl.
 constexpr char kRuntimeDirectory[] = "/run/dafs";
+// The secret of client ids.
+constexpr char kStateDirectory[] = "/var/lib/dafs";
 // A kernel that has mounted sends INIT at once.
 constexpr absl::Duration kInitWait = absl::Seconds(10);
 // The end of a mount takes less (see worker.h); a thread that hangs must not keep the process.
@@ -178,20 +180,20 @@ Outcome Mount::MakeClient() {
   client::ClientOptions c;
   c.addresses = *std::move(addresses);
   if (o.proto == Proto::kRdma || (o.proto == Proto::kAuto && HasRdmaDevice())) {
-    rdma_ = dat::NewVerbsProvider();
+    rdma_ = dat::NewVerbsProvider({.reserved_port = o.reserved_port});
     c.providers.push_back(rdma_.get());
   } else if (o.proto == Proto::kAuto) {
     c.left_out = "rdma: no RDMA device on this machine";
   }
   if (o.proto != Proto::kRdma) {
-    tcp_ = dat::NewIwarpProvider();
+    tcp_ = dat::NewIwarpProvider({.reserved_port = o.reserved_port});
     c.providers.push_back(tcp_.get());
   }
   c.device = o.rdma_device;
   c.server_name = o.source.text;
   c.mount_point = o.mount_point;
   c.export_path = ExportPath(o.source);
-  client_id_ = TakeClientId(o, kRuntimeDirectory);
+  client_id_ = TakeClientId(o, {.locks = kRuntimeDirectory, .secret = kStateDirectory});
   c.client_id_string = client_id_.text;
   c.byte_order = ByteOrderOf(o);
   c.checksums = o.checksum;

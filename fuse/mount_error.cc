@@ -34,6 +34,13 @@ Outcome HostError(const Options& options, const absl::Status& status) {
 
 Outcome ConnectError(const Options& options, const absl::Status& status) {
   std::string server = ServerText(options);
+  if (wire::HasDafsStatus(status) && wire::DafsFromStatus(status) == wire::DafsStatus::kClidInUse) {
+    return {ExitCode::kMountFailure,
+            server +
+                ": another client with the identity of this mount is connected, such as a "
+                "copy of this machine: give each a name of its own with -o clientid=NAME; or "
+                "it was this machine until lately: mount again in two minutes"};
+  }
   switch (status.code()) {
     case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kUnauthenticated:
@@ -66,8 +73,12 @@ Outcome ExportError(const Options& options, const absl::Status& status) {
         return SymlinkError(options);
       case wire::DafsStatus::kAcces:
       case wire::DafsStatus::kPerm:
-      case wire::DafsStatus::kWrongSec:
         return {ExitCode::kUsage, source + ": not permitted by the server"};
+      case wire::DafsStatus::kWrongSec:
+        return {ExitCode::kUsage,
+                source + ": the server takes only clients with a port below 1024: mount as root" +
+                    (options.reserved_port ? "" : " without noresvport") +
+                    ", or export with insecure"};
       default:
         break;
     }

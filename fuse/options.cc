@@ -148,6 +148,15 @@ absl::StatusOr<bool> ApplyValue(std::string_view name, std::string_view value, O
     o.cpu_latency = *wish;
   } else if (name == "retry") {
     ASSIGN_OR_RETURN(o.retry, Number(name, value, 0, 1'000'000));
+  } else if (name == "clientid") {
+    const bool plain = std::all_of(value.begin(), value.end(), [](char c) {
+      return std::string_view("-._").find(c) != std::string_view::npos || (c >= '0' && c <= '9') ||
+             (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    });
+    if (value.empty() || value.size() > 64 || !plain) {
+      return Bad(Cat({"clientid=", value}), "1 to 64 letters, digits or any of -._ are wanted");
+    }
+    o.client_id = std::string(value);
   } else if (name == "rdmadev") {
     if (value.empty()) return Bad("rdmadev=", "the name of a device is wanted");
     o.rdma_device = std::string(value);
@@ -177,6 +186,8 @@ bool ApplyWord(std::string_view word, Options& o) {
     o.sync_on_close = word == "sync_on_close";
   } else if (word == "write_behind" || word == "nowrite_behind") {
     o.write_behind = word == "write_behind";
+  } else if (word == "resvport" || word == "noresvport") {
+    o.reserved_port = word == "resvport";
   } else if (word == "checksum" || word == "nochecksum") {
     o.checksum = word == "checksum";
   } else if (word == "rdma_read_channel" || word == "nordma_read_channel") {

@@ -82,6 +82,8 @@ struct Options {
   std::string rdma_device;  // rdmadev=; empty: by route
   Windows windows = Windows::kAuto;
   uint16_t port = 20149;      // from the source, port=, or the default
+  std::string client_id;      // clientid=; empty: the machine's id
+  bool reserved_port = true;  // connect from a port below 1024, where that is permitted
   uint32_t nconnect = 1;      // 1..16 workers, one session each
   uint32_t rsize = 1u << 20;  // bytes, 4096..1 MiB, whole pages
   uint32_t wsize = 1u << 20;

@@ -151,6 +151,14 @@ DafsStatus DafsFromStatus(const absl::Status& status) {
   return Payload(status).value_or(DafsStatus::kServerFault);
 }
 
+absl::Status Prefixed(const absl::Status& status, std::string_view prefix) {
+  if (status.ok()) return status;
+  absl::Status prefixed(status.code(), std::string(prefix) + std::string(status.message()));
+  status.ForEachPayload(
+      [&](auto type, const absl::Cord& payload) { prefixed.SetPayload(type, payload); });
+  return prefixed;
+}
+
 bool HasDafsStatus(const absl::Status& status) {
   return !status.ok() && Payload(status).has_value();
 }

@@ -108,6 +108,9 @@ absl::Status StatusFromDafs(DafsStatus status, std::string_view what = "");
 // server answers when it failed for a reason of its own.
 DafsStatus DafsFromStatus(const absl::Status& status);
 
+// `status` with `prefix` before its message: code and DAFS code stay.
+absl::Status Prefixed(const absl::Status& status, std::string_view prefix);
+
 // Whether `status` carries a DAFS code, that is, whether the server gave an answer at all.
 bool HasDafsStatus(const absl::Status& status);
 
