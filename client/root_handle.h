@@ -1,6 +1,8 @@
 // The handle of the mount's root. It may be volatile, as that of a pseudo file system that a server
-// makes anew whenever it starts: then it expires, and the root is found again by its path. Below
-// the root the kernel does that by itself, name by name, wherever a call fails with ESTALE.
+// makes anew whenever it starts. It ends as well when the server loses the key of its handles, or
+// the exported directory is replaced by another. In all these cases the root is looked up again by
+// its path. Below the root the kernel does that by itself, name by name, wherever a call fails with
+// ESTALE.
 // Spec: 4.1.4 (volatile filehandles, recovery from FHEXPIRED).
 //
 // Whoever uses the root goes by the handle that was found first, as long as the mount lasts; what
@@ -29,10 +31,13 @@ class RootHandle {
   // something else's.
   std::optional<wire::FileHandle> Present(const wire::FileHandle& handle) const
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // `expired` is over, and the root was found again under `handle`; unless somebody else was
-  // quicker.
-  void Renew(const wire::FileHandle& expired, const wire::FileHandle& handle)
+  // `expired` is over, and the root was found again under `handle`. False if another thread was
+  // quicker, or the two are the same.
+  bool Renew(const wire::FileHandle& expired, const wire::FileHandle& handle)
       ABSL_LOCKS_EXCLUDED(mutex_);
+  // The present handle is over, and the root was not found. True for the first such report after
+  // Found or Renew: that one is worth a log line.
+  bool ReportLost() ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether there is more than one by now.
   bool renewed() const { return renewed_.load(std::memory_order_relaxed); }
 
@@ -43,6 +48,7 @@ class RootHandle {
   std::atomic<bool> renewed_{false};  // a hint; what it hints at is behind the mutex
   mutable absl::Mutex mutex_;
   std::vector<wire::FileHandle> handles_ ABSL_GUARDED_BY(mutex_);  // the present one is the last
+  bool is_reported_lost_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace dafs::client

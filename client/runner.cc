@@ -13,6 +13,8 @@
 #include "client/report.h"
 #include "client/server_delay.h"
 #include "client/session.h"
+#include "client/text.h"
+#include "wire/log.h"
 #include "wire/status_macros.h"
 
 namespace dafs::client {
@@ -24,7 +26,7 @@ using wire::DafsStatus;
 constexpr int kMostRegistrations = 8;  // NO_CREDS
 constexpr int kMostDamaged = 8;        // CHKSUM, or an answer that arrived damaged
 constexpr int kMostReclaims = 8;       // of what the server says it does not know
-constexpr int kMostRenewals = 4;       // FHEXPIRED of the root
+constexpr int kMostRenewals = 4;       // FHEXPIRED, STALE or BADHANDLE of the root
 
 size_t AnsweredWell(std::span<CallBase* const> chain) {
   size_t count = 0;
@@ -317,7 +319,9 @@ dat::Task<absl::StatusOr<bool>> Runner::AfterRefusal(Attempt& attempt,
         session->GiveUp(absl::UnavailableError("the server has forgotten this client"));
       }
       co_return true;
-    case DafsStatus::kFhExpired: {  // not executed
+    case DafsStatus::kFhExpired:  // not executed
+    case DafsStatus::kStale:
+    case DafsStatus::kBadHandle: {
       dat::Task<absl::StatusOr<bool>> renewing = RenewRoot(attempt, call);
       absl::StatusOr<bool> renewed = co_await renewing;
       co_return renewed;
@@ -343,8 +347,9 @@ dat::Task<absl::StatusOr<bool>> Runner::AfterRefusal(Attempt& attempt,
   co_return true;
 }
 
-// Spec 4.1.4: a handle that has expired is found again by its path. Of those that `call` names the
-// root's is ours to find; false: it was another's, or there is none.
+// Spec 4.1.4: a handle that has expired is found again by its path. So is one that is STALE or
+// BADHANDLE, for the path may lead to another directory by now. Of the handles that `call` names
+// the root's is ours to find; false: another one was meant, or the root is not found.
 dat::Task<absl::StatusOr<bool>> Runner::RenewRoot(Attempt& attempt, CallBase& call) {
   RootHandle& root = client_.root();
   std::optional<wire::FileHandle> expired;
@@ -363,8 +368,24 @@ dat::Task<absl::StatusOr<bool>> Runner::RenewRoot(Attempt& attempt, CallBase& ca
   dat::Task<absl::Status> walking =
       RunBehind(attempt.gate, &self, std::span(walk).first(deep ? 2 : 1));
   CO_RETURN_IF_ERROR(co_await walking);
-  if (deep ? !lookup.ok() : !get.ok()) co_return false;
-  root.Renew(*expired, deep ? lookup.res.filehandle : get.res.root_handle);
+  const std::string what =
+      absl::StrCat(connection_.name(), ": the filehandle of the mount's root is over (",
+                   Text(wire::Name(call.status)), ")");
+  const bool is_found = deep ? lookup.ok() : get.ok();
+  if (!is_found) {
+    if (root.ReportLost()) {
+      const CallBase& last = deep && get.ok() ? static_cast<const CallBase&>(lookup) : get;
+      LogError(absl::StrCat(
+          what, ", and its path leads nowhere: ", StatusOf(last, "look up the root").message(),
+          "; the mount answers ESTALE until it does"));
+    }
+    co_return false;
+  }
+  if (root.Renew(*expired, deep ? lookup.res.filehandle : get.res.root_handle)) {
+    LogWarning(absl::StrCat(what,
+                            "; it was found again by its path. What was open before is lost "
+                            "unless the server still knows it"));
+  }
   co_return root.Present(*expired) != *expired;
 }
 
