@@ -36,10 +36,16 @@ class ClientRecords {
   };
 
   // Takes up what an earlier instance has recorded: what its clients held is theirs to reclaim.
-  // kFailedPrecondition, kResourceExhausted: it cannot be opened or made now. What is not such a
-  // file is made anew, which is logged.
+  // Where the server `has_served` and the file or a slot of it is missing or damaged, clients that
+  // hold something are not recorded: that is logged, and Unknown() says so.
+  // kFailedPrecondition, kResourceExhausted: the file cannot be opened or made now.
   static absl::StatusOr<std::unique_ptr<ClientRecords>> Open(const std::string& state_dir,
-                                                             bool stable);
+                                                             bool stable, bool has_served);
+
+  // What clients without a record may hold: every client may be one of them. Null if there is none.
+  // It is part of the file: a server that ends before these are forgotten (Holdings::ForgetLost)
+  // leaves them to its next instance.
+  Holdings* Unknown() const;
 
   // The clients of earlier instances that have something to reclaim.
   std::vector<Record> Owed() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -48,8 +54,8 @@ class ClientRecords {
   bool BelongsToAnother(const Record& client) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The record of a client that has taken its name. If an earlier instance of the server knew the
-  // same instance of it, what it had is its to reclaim. Null when all are taken: the client will
-  // not be able to reclaim.
+  // same instance of it, what it had is its to reclaim. Null when all are taken: the next instance
+  // knows that there was such a client, and not which.
   Holdings* Take(const Record& client) ABSL_LOCKS_EXCLUDED(mutex_);
   // The client is forgotten, and holds nothing.
   void Drop(const Holdings* holdings) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -57,8 +63,14 @@ class ClientRecords {
  private:
   struct Slot;
 
+  struct Header;
+
   ClientRecords(MappedFile file, bool stable);
+  static absl::StatusOr<MappedFile> OpenFile(const std::string& path, bool has_served);
+  static absl::StatusOr<MappedFile> CreateFile(const std::string& path, bool has_served);
+  Header& header() const;
   Slot& slot(size_t index) const;
+  void TakeUp(bool rebooted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   MappedFile file_;
   const bool stable_;

@@ -138,6 +138,15 @@ void MakeAnswer(JournalSlot& slot, wire::ByteOrder order) {
   }
 }
 
+// Whether it is a CLOSE of an open that was executed, or perhaps was.
+bool IsClose(const JournalSlot& slot) {
+  const SlotState state = slot.state.load(std::memory_order_acquire);
+  return slot.procedure == Proc::kClose && slot.status == DafsStatus::kOk &&
+         (state == SlotState::kIntent || state == SlotState::kExecuted ||
+          state == SlotState::kAnswered) &&
+         (slot.intent.flags & Intent::kOfAttribute) == 0;
+}
+
 // Whether the request may have been executed in part, or not be known to have been executed.
 bool LeavesDoubt(Proc procedure, const Intent& intent) {
   switch (procedure) {
@@ -156,13 +165,18 @@ bool LeavesDoubt(Proc procedure, const Intent& intent) {
 
 }  // namespace
 
-std::vector<Grace::Doubt> FinishJournals(const ResponseCache& responses, Store& store) {
-  std::vector<Grace::Doubt> doubts;
-  size_t executed = 0, not_executed = 0;
+Unheard FinishJournals(const ResponseCache& responses, Store& store) {
+  Unheard unheard;
+  size_t executed = 0, not_executed = 0, damaged = 0;
   for (const std::shared_ptr<SessionCache>& cache : responses.Lost()) {
     for (uint32_t i = 0; i < cache->streams(); ++i) {
       JournalSlot& slot = cache->slot(static_cast<uint16_t>(i));
       slot.Mend();
+      if (IsClose(slot)) {
+        unheard.closes.push_back({.file = KeyOf(slot.intent.object),
+                                  .client_name = cache->owner().client_id_string,
+                                  .owner_sum = slot.intent.value});
+      }
       switch (slot.state.load(std::memory_order_acquire)) {
         case SlotState::kEmpty:
         case SlotState::kAnswered:
@@ -173,9 +187,9 @@ std::vector<Grace::Doubt> FinishJournals(const ResponseCache& responses, Store& 
             ++not_executed;
             if (LeavesDoubt(slot.procedure, slot.intent)) {
               // The intent stays, should this instance end before its client has asked.
-              doubts.push_back({.file = KeyOf(slot.intent.object),
-                                .client_name = cache->owner().client_id_string,
-                                .session_id = cache->session_id()});
+              unheard.doubts.push_back({.file = KeyOf(slot.intent.object),
+                                        .client_name = cache->owner().client_id_string,
+                                        .session_id = cache->session_id()});
             } else {
               slot.Clear();
             }
@@ -188,18 +202,23 @@ std::vector<Grace::Doubt> FinishJournals(const ResponseCache& responses, Store& 
           store.Complete(slot.intent, &slot.result);
           break;
         default:
-          slot.Clear();  // no state of ours: the file has been damaged
+          slot.Clear();  // no state of ours
+          ++damaged;
           continue;
       }
       ++executed;
       MakeAnswer(slot, cache->order());
     }
   }
+  if (damaged > 0) {
+    LogError(absl::StrCat("of the response caches, ", damaged,
+                          " entries are damaged; dropped: their requests count as not executed"));
+  }
   if (executed + not_executed > 0) {
     LogNotice(absl::StrCat("of the requests under way when the server ended, ", executed,
                            " had been executed and ", not_executed, " had not"));
   }
-  return doubts;
+  return unheard;
 }
 
 }  // namespace dafs::server

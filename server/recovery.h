@@ -11,8 +11,13 @@
 
 namespace dafs::server {
 
-// Resolves every slot of the lost sessions' caches: answered, or not executed. Returns the writes
-// that may have been executed in part: their files are in doubt.
-std::vector<Grace::Doubt> FinishJournals(const ResponseCache& responses, Store& store);
+// What clients may not know of their last requests.
+struct Unheard {
+  std::vector<Grace::Doubt> doubts;  // writes that may have been executed in part
+  std::vector<Grace::UnheardClose> closes;
+};
+
+// Resolves every slot of the lost sessions' caches: answered, or not executed.
+Unheard FinishJournals(const ResponseCache& responses, Store& store);
 
 }  // namespace dafs::server

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -25,6 +26,7 @@ namespace {
 
 constexpr uint64_t kMagic = 0x3330636572666164;  // "dafrec03" in memory
 constexpr size_t kHeaderBytes = 4096;            // a page: slots never share one with the header
+constexpr char kIfRemoved[] = "its clients are not told which of their last requests were executed";
 
 }  // namespace
 
@@ -158,7 +160,11 @@ absl::StatusOr<std::unique_ptr<ResponseCache>> ResponseCache::Open(const Options
                                                                    absl::Time now) {
   std::unique_ptr<ResponseCache> table(new ResponseCache(options));
   const std::string directory = options.state_dir + "/responses";
-  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+  const bool is_missing = mkdir(directory.c_str(), 0700) == 0;
+  if (is_missing && options.has_served) {
+    LogError(absl::StrCat(directory, ": missing; made anew: ", kIfRemoved));
+  }
+  if (!is_missing && errno != EEXIST) {
     return absl::FailedPreconditionError(absl::StrCat(
         directory, ": ", std::strerror(errno), "; the state directory must be writable for dafsd"));
   }
@@ -171,7 +177,8 @@ absl::StatusOr<std::unique_ptr<ResponseCache>> ResponseCache::Open(const Options
     const dirent* entry = readdir(listing.get());
     if (entry == nullptr && errno != 0) {
       return CannotStartWithout(absl::FailedPreconditionError(
-          absl::StrCat("list ", directory, ": ", std::strerror(errno))));
+                                    absl::StrCat("list ", directory, ": ", std::strerror(errno))),
+                                kIfRemoved);
     }
     if (entry == nullptr) return table;
     if (entry->d_name[0] == '.') continue;
@@ -181,12 +188,23 @@ absl::StatusOr<std::unique_ptr<ResponseCache>> ResponseCache::Open(const Options
 
 absl::Status ResponseCache::Load(const std::string& path, absl::Time now) {
   absl::StatusOr<MappedFile> file = MappedFile::Open(path);
-  if (!file.ok() && !absl::IsDataLoss(file.status())) return CannotStartWithout(file.status());
+  if (!file.ok() && !absl::IsDataLoss(file.status())) {
+    return CannotStartWithout(file.status(), kIfRemoved);
+  }
   std::shared_ptr<SessionCache> cache;
-  if (file.ok()) cache = SessionCache::Load(*std::move(file));
+  bool was_begun = false;
+  if (file.ok()) {
+    was_begun = std::any_of(file->bytes().begin(), file->bytes().end(),
+                            [](std::byte byte) { return byte != std::byte{0}; });
+    cache = SessionCache::Load(*std::move(file));
+  }
+  if (cache == nullptr && was_begun) {
+    LogError(absl::StrCat(path, ": damaged; removed: ", kIfRemoved));
+  } else if (cache == nullptr) {
+    // The session had not begun, or a loss of power has left nothing of its cache.
+    LogWarning(absl::StrCat(path, ": empty; removed"));
+  }
   if (cache == nullptr) {
-    // Most likely made and not finished: no request was executed under it.
-    LogWarning(absl::StrCat(path, ": not a response cache; removed"));
     unlink(path.c_str());
     return absl::OkStatus();
   }

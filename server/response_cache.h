@@ -104,10 +104,12 @@ class ResponseCache {
     std::string state_dir;
     size_t max_bytes = size_t{256} << 20;
     absl::Duration keep_time = absl::Hours(1);
-    bool stable = false;  // with --stable=power
+    bool stable = false;      // with --stable=power
+    bool has_served = false;  // there were caches before
   };
-  // Takes up what an earlier instance has left. Errors: kFailedPrecondition, kResourceExhausted:
-  // some of it cannot be opened now.
+  // Takes up what an earlier instance has left. What is missing or damaged is logged: to its
+  // clients it is an unknown session. Errors: kFailedPrecondition, kResourceExhausted: some of it
+  // cannot be opened now.
   static absl::StatusOr<std::unique_ptr<ResponseCache>> Open(const Options& options,
                                                              absl::Time now);
 

@@ -12,6 +12,7 @@
 #include "server/acceptor.h"
 #include "server/recovery.h"
 #include "server/state_lock.h"
+#include "server/store/state_dir.h"
 #include "server/store/state_dir_check.h"
 #include "server/worker.h"
 #include "wire/log.h"
@@ -84,8 +85,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
   ASSIGN_OR_RETURN(server->state_lock_, StateLock::Acquire(o.state_dir));
   std::vector<std::unique_ptr<dat::Listener>> listeners;
   RETURN_IF_ERROR(server->Listen(providers, &listeners));
+  RETURN_IF_ERROR(server->LoadRecords());
   ASSIGN_OR_RETURN(server->store_, Store::Open(StoreOptionsOf(o)));
-  RETURN_IF_ERROR(server->Recover());
+  server->Recover();
   // All threads exist before the first request: they inherit the server's own identity.
   Store::RestoreServerIdentity();
   server->pool_ = std::make_unique<Pool>(o.pool_threads);
@@ -117,31 +119,44 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
   return server;
 }
 
-// What an earlier instance has left: its response caches, its clients, the files they had open.
-absl::Status Server::Recover() {
-  const absl::Time now = dat::Loop::Now();
+// The response caches and the clients of an earlier instance. They are made before the store makes
+// the filehandle key: a server that has a key has had them.
+absl::Status Server::LoadRecords() {
+  const bool has_served = HasServed(options_.state_dir);
+  const bool stable = options_.stable == Stable::kPower;
   ASSIGN_OR_RETURN(responses_, ResponseCache::Open({.state_dir = options_.state_dir,
                                                     .max_bytes = options_.response_cache_bytes,
                                                     .keep_time = options_.response_cache_time,
-                                                    .stable = options_.stable == Stable::kPower},
-                                                   now));
-  ASSIGN_OR_RETURN(records_,
-                   ClientRecords::Open(options_.state_dir, options_.stable == Stable::kPower));
+                                                    .stable = stable,
+                                                    .has_served = has_served},
+                                                   dat::Loop::Now()));
+  ASSIGN_OR_RETURN(records_, ClientRecords::Open(options_.state_dir, stable, has_served));
   clients_.SetRecords(records_.get());
-  std::vector<Grace::Doubt> doubts = FinishJournals(*responses_, *store_);
-  std::vector<Grace::Expected> expected;
+  return absl::OkStatus();
+}
+
+// Finishes what an earlier instance has left, and starts the grace period of its clients.
+void Server::Recover() {
+  const absl::Time now = dat::Loop::Now();
+  Unheard unheard = FinishJournals(*responses_, *store_);
+  Grace::Owed owed;
+  owed.unknown = records_->Unknown();
+  owed.doubts = std::move(unheard.doubts);
+  owed.unheard_closes = std::move(unheard.closes);
   for (const ClientRecords::Record& client : records_->Owed()) {
-    expected.push_back({client.client_id_string, client.holdings});
+    owed.expected.push_back({client.client_id_string, client.holdings});
   }
   const absl::Duration grace =
       options_.grace_time > absl::ZeroDuration() ? options_.grace_time : options_.lease_time;
-  if (!expected.empty()) {
+  if (owed.unknown != nullptr) {
+    LogNotice(absl::StrCat("grace period of ", absl::FormatDuration(grace),
+                           ": every client may reclaim what it had open"));
+  } else if (!owed.expected.empty()) {
     LogNotice(absl::StrCat("grace period of at most ", absl::FormatDuration(grace), ": ",
-                           expected.size(), " clients may reclaim what they had open"));
+                           owed.expected.size(), " clients may reclaim what they had open"));
   }
-  store_->grace().Start(std::move(expected), std::move(doubts), now + grace);
+  store_->grace().Start(std::move(owed), now + grace);
   store_->EndGrace(now);
-  return absl::OkStatus();
 }
 
 absl::Status Server::Listen(const Providers& providers,

@@ -61,7 +61,8 @@ class Server {
 
  private:
   explicit Server(ServerOptions options);
-  absl::Status Recover();
+  absl::Status LoadRecords();
+  void Recover();
   absl::Status Listen(const Providers& providers,
                       std::vector<std::unique_ptr<dat::Listener>>* listeners);
 

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "server/store/attributes.h"
@@ -25,9 +26,17 @@ DafsStatus StoreImpl::CloseOpen(const wire::ClientId& client_id, const wire::Sta
   if (object == nullptr) return DafsStatus::kOk;
   if (closed.last_write) object->DropWriteFd();
   if (!closed.last_open) return DafsStatus::kOk;
-  if (object->orphaned()) OrphansOf(object->fs()).Unlink(*object);
   struct statx stx;
-  if (Statx(object->path_fd(), &stx) == 0 && stx.stx_nlink == 0) cache.Erase(key);
+  const bool has_stat = Statx(object->path_fd(), &stx) == 0;
+  if (object->orphaned() && has_stat && stx.stx_nlink == 1 && grace.active() &&
+      grace.expects_opens()) {
+    OrphansOf(object->fs()).Leave(*object);
+  } else if (object->orphaned()) {
+    OrphansOf(object->fs()).Unlink(*object);
+    if (has_stat && stx.stx_nlink <= 1) cache.Erase(key);
+  } else if (has_stat && stx.stx_nlink == 0) {
+    cache.Erase(key);
+  }
   return DafsStatus::kOk;
 }
 
@@ -35,11 +44,14 @@ DafsStatus Store::Close(const Caller& caller, const wire::CloseArgs& args) {
   if (IsOfAttributes(args.filehandle)) return impl_->attributes.Close(caller, args);
   if (!impl_->IsGenuine(args.filehandle)) return DafsStatus::kBadHandle;
   OpenRights rights;
+  std::string owner;
   STORE_RETURN_IF_NOT_OK(
-      impl_->opens.Find(caller.client_id, args.state_id, KeyOf(args.filehandle), &rights));
+      impl_->opens.Find(caller.client_id, args.state_id, KeyOf(args.filehandle), &rights, &owner));
   // No open outlives the server: a CLOSE that was begun is done when it is gone.
   if (caller.operation != nullptr) {
-    caller.operation->Prepare();
+    Intent& intent = caller.operation->Prepare();
+    intent.object = args.filehandle;
+    intent.value = Grace::SumOf(owner);
     caller.operation->Begin();
   }
   const DafsStatus status =

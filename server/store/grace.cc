@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "server/store/store.h"
 
 namespace dafs::server {
@@ -16,19 +17,41 @@ void Decrease(std::atomic<uint32_t>& count) {
   if (count > 0) --count;
 }
 
+size_t ClaimOf(std::string_view client_name, const ObjectKey& file, uint64_t owner_sum) {
+  return absl::HashOf(absl::string_view(client_name.data(), client_name.size()), file, owner_sum);
+}
+
 }  // namespace
 
-void Grace::Start(std::vector<Expected> expected, std::vector<Doubt> doubts, absl::Time until) {
+bool Grace::IsOwedToOthers(std::string_view client_name,
+                           std::atomic<uint32_t> Holdings::*count) const {
+  if (unknown_ != nullptr) return true;
+  return std::any_of(expected_.begin(), expected_.end(), [&](const auto& client) {
+    return client.first != client_name && client.second->*count > 0;
+  });
+}
+
+uint64_t Grace::SumOf(std::string_view owner) {  // FNV-1a
+  uint64_t sum = 14695981039346656037u;
+  for (char c : owner) sum = (sum ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return sum;
+}
+
+void Grace::Start(Owed owed, absl::Time until) {
   absl::MutexLock lock(&mutex_);
-  for (Expected& client : expected) {
+  unknown_ = owed.unknown;
+  for (Expected& client : owed.expected) {
     if (!client.holdings->owes()) continue;
     known_[client.client_name] = client.holdings->lost_locks > 0;
     expected_[std::move(client.client_name)] = client.holdings;
   }
-  doubts_ = std::move(doubts);
+  for (const UnheardClose& close : owed.unheard_closes) {
+    counted_.insert(ClaimOf(close.client_name, close.file, close.owner_sum));
+  }
+  doubts_ = std::move(owed.doubts);
   until_ = until;
   told_ = false;
-  may_reclaim_.store(!known_.empty(), std::memory_order_release);
+  may_reclaim_.store(!known_.empty() || unknown_ != nullptr, std::memory_order_release);
   active_.store(true, std::memory_order_release);
   Settle();
 }
@@ -36,12 +59,14 @@ void Grace::Start(std::vector<Expected> expected, std::vector<Doubt> doubts, abs
 // Nobody waits once there is nobody to wait for.
 void Grace::Settle() {
   std::erase_if(expected_, [](const auto& client) { return !client.second->owes(); });
-  if (expected_.empty() && doubts_.empty()) active_.store(false, std::memory_order_release);
+  if (expected_.empty() && doubts_.empty() && unknown_ == nullptr)
+    active_.store(false, std::memory_order_release);
 }
 
 bool Grace::expects_opens() const {
   absl::ReaderMutexLock lock(&mutex_);
-  return std::any_of(expected_.begin(), expected_.end(),
+  return unknown_ != nullptr ||
+         std::any_of(expected_.begin(), expected_.end(),
                      [](const auto& client) { return client.second->lost_opens > 0; });
 }
 
@@ -71,11 +96,9 @@ void Grace::Asks(const Caller& caller) {
 DafsStatus Grace::CheckOpen(const Caller& caller, const ObjectKey& file, bool denies) {
   absl::MutexLock lock(&mutex_);
   NewRequest(caller);
-  for (const auto& [name, holdings] : expected_) {
-    if (name == caller.client_name) continue;
-    if (holdings->lost_deniers > 0 || (denies && holdings->lost_opens > 0)) {
-      return DafsStatus::kGrace;
-    }
+  if (IsOwedToOthers(caller.client_name, &Holdings::lost_deniers) ||
+      (denies && IsOwedToOthers(caller.client_name, &Holdings::lost_opens))) {
+    return DafsStatus::kGrace;
   }
   return CheckDoubt(caller, file);
 }
@@ -83,11 +106,9 @@ DafsStatus Grace::CheckOpen(const Caller& caller, const ObjectKey& file, bool de
 DafsStatus Grace::CheckIo(const Caller& caller, const ObjectKey& file, bool has_state) {
   absl::MutexLock lock(&mutex_);
   NewRequest(caller);
-  for (const auto& [name, holdings] : expected_) {
-    if (name == caller.client_name) continue;
-    if (holdings->lost_locks > 0 || (!has_state && holdings->lost_deniers > 0)) {
-      return DafsStatus::kGrace;
-    }
+  if (IsOwedToOthers(caller.client_name, &Holdings::lost_locks) ||
+      (!has_state && IsOwedToOthers(caller.client_name, &Holdings::lost_deniers))) {
+    return DafsStatus::kGrace;
   }
   return CheckDoubt(caller, file);
 }
@@ -95,14 +116,13 @@ DafsStatus Grace::CheckIo(const Caller& caller, const ObjectKey& file, bool has_
 DafsStatus Grace::CheckLock(const Caller& caller, const ObjectKey& file) {
   absl::MutexLock lock(&mutex_);
   NewRequest(caller);
-  for (const auto& [name, holdings] : expected_) {
-    if (name != caller.client_name && holdings->lost_locks > 0) return DafsStatus::kGrace;
-  }
+  if (IsOwedToOthers(caller.client_name, &Holdings::lost_locks)) return DafsStatus::kGrace;
   return CheckDoubt(caller, file);
 }
 
 DafsStatus Grace::MayReclaimOpen(const Caller& caller, bool denies) const {
   absl::ReaderMutexLock guard(&mutex_);
+  if (unknown_ != nullptr) return DafsStatus::kOk;
   if (!known_.contains(caller.client_name)) return DafsStatus::kExpired;
   auto it = expected_.find(caller.client_name);
   const bool owed = it != expected_.end() && it->second->lost_deniers > 0;
@@ -111,6 +131,7 @@ DafsStatus Grace::MayReclaimOpen(const Caller& caller, bool denies) const {
 
 DafsStatus Grace::MayReclaimLock(const Caller& caller, const ObjectKey& file) const {
   absl::ReaderMutexLock guard(&mutex_);
+  if (unknown_ != nullptr) return DafsStatus::kOk;
   auto known = known_.find(caller.client_name);
   if (known == known_.end() || !known->second) return DafsStatus::kExpired;
   auto it = expected_.find(caller.client_name);
@@ -125,10 +146,12 @@ void Grace::Granted(const ObjectKey& file) {
   if (granted_.size() < kGrantedMax) granted_.insert(file);
 }
 
-void Grace::Reclaimed(const Caller& caller, bool denies) {
+void Grace::Reclaimed(const Caller& caller, const ObjectKey& file, std::string_view owner,
+                      bool denies) {
   absl::MutexLock lock(&mutex_);
   auto it = expected_.find(caller.client_name);
   if (it == expected_.end()) return;
+  if (!counted_.insert(ClaimOf(caller.client_name, file, SumOf(owner))).second) return;
   Decrease(it->second->lost_opens);
   if (denies) Decrease(it->second->lost_deniers);
   // Reservations come with opens.
@@ -175,9 +198,11 @@ bool Grace::Ended(absl::Time now) {
     may_reclaim_.store(false, std::memory_order_release);
     known_.clear();
     granted_.clear();
+    counted_.clear();
   }
   if (now >= until_ && active()) {
     for (auto& [name, holdings] : expected_) holdings->ForgetLost();
+    if (unknown_ != nullptr) std::exchange(unknown_, nullptr)->ForgetLost();
     doubts_.clear();
     Settle();
   }

@@ -48,8 +48,25 @@ class Grace {
     std::string client_name;
     wire::SessionId session_id;  // whose cache will be asked
   };
-  void Start(std::vector<Expected> expected, std::vector<Doubt> doubts, absl::Time until)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  // A CLOSE of which its client may not have heard that it was executed.
+  struct UnheardClose {
+    ObjectKey file;
+    std::string client_name;
+    uint64_t owner_sum = 0;  // SumOf the owner of the open
+  };
+  struct Owed {
+    std::vector<Expected> expected;
+    // What clients without a record may hold, null if there is none; it outlives this. As any
+    // client may be one of them, each may reclaim, whatever may conflict waits for all of them, and
+    // the period does not end early.
+    Holdings* unknown = nullptr;
+    std::vector<Doubt> doubts;
+    std::vector<UnheardClose> unheard_closes;
+  };
+  void Start(Owed owed, absl::Time until) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Of an owner; the same in each instance of the server.
+  static uint64_t SumOf(std::string_view owner);
 
   // Whether anything at all may have to wait. Cheap: asked for every request.
   bool active() const { return active_.load(std::memory_order_acquire); }
@@ -72,8 +89,10 @@ class Grace {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // A lock of `file` was granted that is not reclaimed.
   void Granted(const ObjectKey& file) ABSL_LOCKS_EXCLUDED(mutex_);
-  // An open has been reclaimed, or cannot be.
-  void Reclaimed(const Caller& caller, bool denies) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The open of `owner` has been reclaimed. One that was counted as closed, or is claimed again
+  // after it was closed, is not counted: each open that is still to come must be expected.
+  void Reclaimed(const Caller& caller, const ObjectKey& file, std::string_view owner, bool denies)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   void ReclaimedLock(const Caller& caller) ABSL_LOCKS_EXCLUDED(mutex_);
   // `caller` asks for something that conflicts with nothing. Of whom it is not known what he held,
   // and who may have held nothing, that tells that he has reclaimed (5.2.5), so that he keeps
@@ -96,6 +115,10 @@ class Grace {
   static constexpr size_t kGrantedMax = 65536;
 
   void NewRequest(const Caller& caller) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether a client other than the one of this name may still reclaim something that is counted
+  // in `count`.
+  bool IsOwedToOthers(std::string_view client_name, std::atomic<uint32_t> Holdings::*count) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   wire::DafsStatus CheckDoubt(const Caller& caller, const ObjectKey& file) const
       ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void Settle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -108,9 +131,13 @@ class Grace {
   bool told_ ABSL_GUARDED_BY(mutex_) = true;
   absl::Time until_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Holdings*, std::less<>> expected_ ABSL_GUARDED_BY(mutex_);
+  Holdings* unknown_ ABSL_GUARDED_BY(mutex_) = nullptr;
   // Who was expected in the beginning, and whether with locks.
   std::map<std::string, bool, std::less<>> known_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<ObjectKey> granted_ ABSL_GUARDED_BY(mutex_);
+  // Hashes of client, file and owner: opens whose reclaim does not count. Two with one hash make
+  // the period longer.
+  absl::flat_hash_set<size_t> counted_ ABSL_GUARDED_BY(mutex_);
   std::vector<Doubt> doubts_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -57,7 +57,8 @@ struct Intent {
   uint64_t size = 0;               // APPEND, ALLOCATE: of the file before
   uint64_t length = 0;             // WRITE, APPEND, COPY_RANGE: of the data
   wire::Verifier verifier;         // WRITE, APPEND, COPY_RANGE
-  uint64_t value = 0;              // CLOSE of a named attribute: identifies what it is to be
+  // CLOSE of a named attribute: identifies what it is to be; another CLOSE: Grace::SumOf the owner.
+  uint64_t value = 0;
   // SETATTR: what is to be set; the size also by ALLOCATE and OPEN.
   uint64_t attributes = 0;
   uint64_t object_size = 0;

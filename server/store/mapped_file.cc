@@ -97,12 +97,11 @@ bool MappedFile::SyncName() const {
 
 void MappedFile::Unlink() { unlink(path_.c_str()); }
 
-absl::Status CannotStartWithout(const absl::Status& opening) {
-  return absl::Status(opening.code(),
-                      absl::StrCat(opening.message(),
-                                   "; dafsd needs it to know what its clients have done and hold. "
-                                   "Start again when it can be opened, or remove it and mount anew "
-                                   "on every client"));
+absl::Status CannotStartWithout(const absl::Status& opening, std::string_view if_removed) {
+  return absl::Status(
+      opening.code(),
+      absl::StrCat(opening.message(), "; start again when it can be opened, or remove it: ",
+                   absl::string_view(if_removed.data(), if_removed.size())));
 }
 
 }  // namespace dafs::server

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 
@@ -46,8 +47,8 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// What dafsd ends with when a file that an earlier instance has left cannot be opened: without it,
-// it would take for not done what is done, and for nobody's what its clients hold.
-absl::Status CannotStartWithout(const absl::Status& opening);
+// The error of a start for which a file of an earlier instance cannot be opened. The file may be
+// whole, so it is neither ignored nor replaced. `if_removed`: what removing it costs.
+absl::Status CannotStartWithout(const absl::Status& opening, std::string_view if_removed);
 
 }  // namespace dafs::server

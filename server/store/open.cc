@@ -97,9 +97,9 @@ DafsStatus Reclaim(StoreImpl& store, const Caller& caller, const ObjectRef& file
   if (!repeated) STORE_RETURN_IF_NOT_OK(store.grace.MayReclaimOpen(caller, request.denies()));
   STORE_RETURN_IF_NOT_OK(store.Enter(caller, *file->fs().exported));
   STORE_RETURN_IF_NOT_OK(OpenObject(store, caller, file, request, Made::kReclaimed, state_id));
-  store.OrphansOf(file->fs()).Adopt(*file);
-  if (file->orphaned()) store.opens.Pin(file);
-  if (!repeated) store.grace.Reclaimed(caller, request.denies());
+  if (!repeated) {
+    store.grace.Reclaimed(caller, file->key(), request.owner, request.denies());
+  }
   return DafsStatus::kOk;
 }
 

@@ -98,6 +98,12 @@ DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& f
   do {
     absl::MutexLock lock(&store.FileLock(file->key()));
     status = store.opens.Open(request, file, store.MayPin(), state_id, before);
+    // However it was opened: the grace period may end before its last name is removed.
+    Orphans& orphans = store.OrphansOf(file->fs());
+    if (status == DafsStatus::kOk && orphans.any_left()) {
+      orphans.Adopt(*file);
+      if (file->orphaned()) store.opens.Pin(file);
+    }
   } while ((status == DafsStatus::kDenied || status == DafsStatus::kKeyMismatch) &&
            store.RevokeExpired(file->key()));
   return status;

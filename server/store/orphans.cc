@@ -67,7 +67,7 @@ void Orphans::TakeUp(const FileSystem& fs) {
   directory.fd = std::move(fd);
   Note(PlaceOf(fs), true);
   while (const dirent* entry = readdir(dir.get())) {
-    if (entry->d_name[0] != '.') directory.left.insert(entry->d_name);
+    if (entry->d_name[0] != '.') left_ += directory.left.insert(entry->d_name).second ? 1 : 0;
   }
 }
 
@@ -75,8 +75,18 @@ void Orphans::Adopt(Object& file) {
   absl::MutexLock lock(&mutex_);
   auto it = directories_.find(PlaceOf(file.fs()));
   if (it == directories_.end() || it->second.left.erase(NameOf(file)) == 0) return;
+  --left_;
   ++it->second.files;
   file.set_orphaned(true);
+}
+
+void Orphans::Leave(Object& file) {
+  absl::MutexLock lock(&mutex_);
+  auto it = directories_.find(PlaceOf(file.fs()));
+  if (it == directories_.end() || !file.orphaned()) return;
+  file.set_orphaned(false);
+  --it->second.files;
+  left_ += it->second.left.insert(NameOf(file)).second ? 1 : 0;
 }
 
 void Orphans::Sweep() {
@@ -87,6 +97,7 @@ void Orphans::Sweep() {
   for (const Place& place : known) {
     Directory& directory = directories_[place];
     for (const std::string& name : directory.left) unlinkat(directory.fd.get(), name.c_str(), 0);
+    left_ -= directory.left.size();
     directory.left.clear();
     RemoveIfEmpty(place);
   }
@@ -150,7 +161,7 @@ bool Orphans::LinkLeft(Object& file) {
   absl::MutexLock lock(&mutex_);
   Directory* directory = OpenDirectory(file.fs());
   if (directory == nullptr || !LinkIn(*directory, file)) return false;
-  directory->left.insert(NameOf(file));
+  left_ += directory->left.insert(NameOf(file)).second ? 1 : 0;
   return true;
 }
 

@@ -5,6 +5,7 @@
 // Thread-safe. May block on the file system. Works by the server's own privilege.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,6 +31,11 @@ class Orphans {
   void Adopt(Object& file);
   // Gives `file`, which may be open without our knowing yet, a name as one that was left.
   bool LinkLeft(Object& file);
+  // The last known open of `file`, which Link has named, is closed; another open of it may still be
+  // reclaimed, so it is left.
+  void Leave(Object& file);
+  // Whether anything may be left. Cheap: asked for every open.
+  bool any_left() const { return left_.load(std::memory_order_relaxed) > 0; }
   // Removes what nobody has adopted.
   void Sweep();
 
@@ -58,6 +64,8 @@ class Orphans {
   void RemoveIfEmpty(const Place& place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Note(const Place& place, bool there);
 
+  // Files that are left, of all directories. A hint: the mutex guards what it counts.
+  std::atomic<size_t> left_{0};
   absl::Mutex mutex_;
   absl::flat_hash_map<Place, Directory> directories_ ABSL_GUARDED_BY(mutex_);
   mutable absl::Mutex there_mutex_;  // never held while a file system is asked

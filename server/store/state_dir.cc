@@ -1,5 +1,6 @@
 #include "server/store/state_dir.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -7,11 +8,16 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "server/store/fd.h"
+#include "wire/log.h"
 #include "wire/status_macros.h"
 
 namespace dafs::server {
@@ -52,13 +58,79 @@ absl::Status WriteWhole(const std::string& state_dir, const std::string& name,
   return absl::OkStatus();
 }
 
+bool Exists(const std::string& path) {
+  struct stat st;
+  return lstat(path.c_str(), &st) == 0;
+}
+
+// Whether the directory `path` holds anything.
+bool HasEntries(const std::string& path) {
+  std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(path.c_str()), &closedir);
+  if (listing == nullptr) return false;
+  while (const dirent* entry = readdir(listing.get())) {
+    if (std::string_view(entry->d_name) != "." && std::string_view(entry->d_name) != "..") {
+      return true;
+    }
+  }
+  return false;
+}
+
+absl::Status KeyError(const std::string& state_dir, std::string_view why) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      state_dir, "/handle-key: ", absl::string_view(why.data(), why.size()),
+      "; restore it from a copy, or remove the state directory ", state_dir,
+      " to begin anew: every filehandle and every open file of every mount is lost then"));
+}
+
+// FNV-1a, in hexadecimal digits. Beside the key itself it needs to hide nothing.
+std::string SumOf(const HandleKey& key) {
+  uint64_t sum = 14695981039346656037u;
+  for (uint8_t byte : key) sum = (sum ^ byte) * 1099511628211u;
+  return absl::StrCat(absl::Hex(sum, absl::kZeroPad16));
+}
+
+// What `instance` holds: "NUMBER SUM\n". Before there were sums it was "NUMBER\n".
+struct InstanceRecord {
+  uint32_t number = 0;
+  std::string key_sum;
+};
+
+std::optional<InstanceRecord> ParseInstance(std::string_view text) {
+  if (text.empty() || text.back() != '\n') return std::nullopt;
+  const std::vector<std::string> words =
+      absl::StrSplit(std::string(text.substr(0, text.size() - 1)), ' ');
+  InstanceRecord record;
+  if (words.size() > 2 || !absl::SimpleAtoi(words[0], &record.number)) return std::nullopt;
+  if (words.size() == 2) {
+    if (words[1].size() != 16) return std::nullopt;
+    record.key_sum = words[1];
+  }
+  return record;
+}
+
+// Numbers count up from 1 and wrap at 2^24 in a state id: no server starts so often that it gets
+// here by itself.
+absl::StatusOr<uint32_t> RandomInstance() {
+  uint32_t number = 0;
+  if (getrandom(&number, sizeof number, 0) != sizeof number) {
+    return absl::InternalError("getrandom: no random number for the instance");
+  }
+  return (1u << 22) | (number & ((1u << 22) - 1));
+}
+
 }  // namespace
+
+bool HasServed(const std::string& state_dir) {
+  return Exists(state_dir + "/handle-key") || Exists(state_dir + "/instance") ||
+         Exists(state_dir + "/write-verifier") || HasEntries(state_dir + "/responses");
+}
 
 absl::StatusOr<HandleKey> LoadOrCreateHandleKey(const std::string& state_dir) {
   HandleKey key;
-  const std::string path = state_dir + "/handle-key";
-  absl::StatusOr<std::string> stored = ReadWhole(path, key.size());
+  absl::StatusOr<std::string> stored = ReadWhole(state_dir + "/handle-key", key.size());
   if (absl::IsNotFound(stored.status())) {
+    if (HasServed(state_dir))
+      return KeyError(state_dir, "missing, though dafsd has served with it");
     if (getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) {
       return absl::InternalError("getrandom: no random numbers for the handle key");
     }
@@ -66,29 +138,41 @@ absl::StatusOr<HandleKey> LoadOrCreateHandleKey(const std::string& state_dir) {
                                {reinterpret_cast<const char*>(key.data()), key.size()}));
     return key;
   }
-  RETURN_IF_ERROR(stored.status());
+  if (!stored.ok()) return KeyError(state_dir, std::string(stored.status().message()));
   if (stored->size() != key.size()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": holds ", stored->size(), " bytes instead of ", key.size(),
-                     "; remove it to invalidate all filehandles and start anew"));
+    return KeyError(
+        state_dir,
+        absl::StrCat("not of ", key.size(), " bytes, but of ",
+                     stored->size() > key.size() ? "more" : absl::StrCat(stored->size())));
   }
   std::memcpy(key.data(), stored->data(), key.size());
   return key;
 }
 
-absl::StatusOr<uint32_t> NextInstance(const std::string& state_dir) {
+absl::StatusOr<uint32_t> NextInstance(const std::string& state_dir, const HandleKey& key,
+                                      bool has_served) {
   const std::string path = state_dir + "/instance";
-  uint32_t last = 0;
-  absl::StatusOr<std::string> stored = ReadWhole(path, 16);
-  if (!absl::IsNotFound(stored.status())) {
-    RETURN_IF_ERROR(stored.status());
-    if (!absl::SimpleAtoi(*stored, &last)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(path, ": does not hold a number; remove it to start anew"));
-    }
+  absl::StatusOr<std::string> stored = ReadWhole(path, 64);
+  if (!stored.ok() && !absl::IsNotFound(stored.status())) {
+    return absl::Status(
+        stored.status().code(),
+        absl::StrCat(stored.status().message(), "; remove it: a random number replaces it"));
   }
-  const uint32_t next = last + 1 == 0 ? 1 : last + 1;
-  RETURN_IF_ERROR(WriteWhole(state_dir, "instance", absl::StrCat(next, "\n")));
+  std::optional<InstanceRecord> last;
+  if (stored.ok()) last = ParseInstance(*stored);
+  uint32_t next = 1;
+  if (last.has_value()) {
+    if (!last->key_sum.empty() && last->key_sum != SumOf(key)) {
+      return KeyError(state_dir,
+                      absl::StrCat("not the key that the filehandles were made with, says ", path));
+    }
+    if (last->number != UINT32_MAX) next = last->number + 1;
+  } else if (has_served) {
+    ASSIGN_OR_RETURN(next, RandomInstance());
+    LogError(absl::StrCat(path, stored.ok() ? ": damaged" : ": missing",
+                          "; this instance has the random number ", next));
+  }
+  RETURN_IF_ERROR(WriteWhole(state_dir, "instance", absl::StrCat(next, " ", SumOf(key), "\n")));
   return next;
 }
 

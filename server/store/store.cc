@@ -28,8 +28,9 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
         absl::StrCat("state directory ", options.state_dir, ": ",
                      errno != 0 ? std::strerror(errno) : "not a directory"));
   }
+  const bool has_served = HasServed(options.state_dir);
   ASSIGN_OR_RETURN(const HandleKey key, LoadOrCreateHandleKey(options.state_dir));
-  ASSIGN_OR_RETURN(const uint32_t instance, NextInstance(options.state_dir));
+  ASSIGN_OR_RETURN(const uint32_t instance, NextInstance(options.state_dir, key, has_served));
   auto impl = std::make_unique<StoreImpl>(std::move(options), key, instance);
   RETURN_IF_ERROR(impl->OpenExports());
   return std::unique_ptr<Store>(new Store(std::move(impl)));

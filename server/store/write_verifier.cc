@@ -13,6 +13,7 @@ namespace {
 
 constexpr uint64_t kMagic = 0x3130666972657677;  // "wverif01" in memory
 constexpr size_t kFileBytes = 4096;
+constexpr char kIfRemoved[] = "clients write again what was not committed";
 
 }  // namespace
 
@@ -20,13 +21,19 @@ absl::StatusOr<std::unique_ptr<WriteVerifier>> WriteVerifier::Open(const std::st
                                                                    uint32_t instance) {
   const std::string path = state_dir + "/write-verifier";
   absl::StatusOr<MappedFile> file = MappedFile::Open(path, kFileBytes);
+  if (file.ok() && reinterpret_cast<const Record*>(file->bytes().data())->magic != kMagic) {
+    file = absl::DataLossError(absl::StrCat(path, ": not a write verifier"));
+  }
   if (!file.ok()) {
-    if (absl::IsDataLoss(file.status())) {
-      LogWarning(absl::StrCat(file.status().message(), "; made anew"));
-      unlink(path.c_str());
-    } else if (!absl::IsNotFound(file.status())) {
-      return CannotStartWithout(file.status());
+    const bool is_missing = absl::IsNotFound(file.status());
+    if (!is_missing && !absl::IsDataLoss(file.status())) {
+      return CannotStartWithout(file.status(), kIfRemoved);
     }
+    if (instance > 1) {
+      LogError(absl::StrCat(is_missing ? path + ": missing" : std::string(file.status().message()),
+                            "; made anew: ", kIfRemoved));
+    }
+    unlink(path.c_str());
     file = MappedFile::Create(path, kFileBytes);
     RETURN_IF_ERROR(file.status());
   }

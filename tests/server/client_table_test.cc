@@ -34,7 +34,7 @@ class ClientTableTest : public testing::Test {
   // A new instance of the server.
   void Start() {
     table_.reset();
-    auto records = ClientRecords::Open(directory_, /*stable=*/false);
+    auto records = ClientRecords::Open(directory_, /*stable=*/false, /*has_served=*/false);
     ASSERT_TRUE(records.ok()) << records.status();
     records_ = *std::move(records);
     table_ = std::make_unique<ClientTable>(ClientTable::Options());

@@ -26,6 +26,21 @@ class GraceTest : public ServerTest {
     if (client != nullptr) ActAsRoot(*client);
     return client;
   }
+  // With a response cache.
+  std::unique_ptr<RawClient> Cached(const std::string& name) {
+    wire::ClientConnectAuthArgs args = ConnectArgs(name);
+    args.use_response_cache = true;
+    auto client = Session(args);
+    if (client != nullptr) ActAsRoot(*client);
+    return client;
+  }
+  static Reply<wire::CloseRes> Close(RawClient& client, const wire::OpenRes& open,
+                                     const wire::FileHandle& file) {
+    wire::CloseArgs args;
+    args.filehandle = file;
+    args.state_id = open.state_id;
+    return client.Call(args);
+  }
   Reply<wire::OpenRes> Open(RawClient& client, const std::string& name, uint32_t deny = 0) {
     wire::OpenArgs args = OpenArgs(LookUp(client, {"a"}), name, false);
     args.share_deny = deny;
@@ -208,6 +223,71 @@ TEST_F(GraceTest, AnUnlinkedOpenFileIsReclaimed) {
   AwaitNoOrphans();
 }
 
+// One client reclaims and closes such a file before another has reclaimed it.
+TEST_F(GraceTest, AnUnlinkedFileOutlivesItsLastCloseWhileOpensAreExpected) {
+  auto one = Client("c1"), two = Client("c2");
+  auto opened = Open(*one, "f");
+  ASSERT_EQ(Open(*two, "f").name(), kOk);
+  ASSERT_EQ(Remove(*two, "f").name(), kOk);
+  StartServer();
+  one = Client("c1");
+  auto reclaimed = Reclaim(*one, opened.res.filehandle);
+  ASSERT_EQ(reclaimed.name(), kOk);
+  EXPECT_EQ(Close(*one, reclaimed.res, opened.res.filehandle).name(), kOk);
+  two = Client("c2");
+  reclaimed = Reclaim(*two, opened.res.filehandle);
+  ASSERT_EQ(reclaimed.name(), kOk);
+  EXPECT_EQ(Read(*two, opened.res.filehandle, reclaimed.res.state_id).res.bytes_read, 6u);
+  EXPECT_EQ(Close(*two, reclaimed.res, opened.res.filehandle).name(), kOk);
+  AwaitNoOrphans();
+}
+
+// The same for a name that goes after the restart.
+TEST_F(GraceTest, AFileRemovedDuringGraceOutlivesItsLastCloseWhileOpensAreExpected) {
+  auto one = Client("c1"), two = Client("c2");
+  auto opened = Open(*one, "f");
+  ASSERT_EQ(Open(*two, "f").name(), kOk);
+  StartServer();
+  one = Client("c1");
+  auto reclaimed = Reclaim(*one, opened.res.filehandle);
+  ASSERT_EQ(Remove(*one, "f").name(), kOk);
+  EXPECT_EQ(Close(*one, reclaimed.res, opened.res.filehandle).name(), kOk);
+  two = Client("c2");
+  EXPECT_EQ(Reclaim(*two, opened.res.filehandle).name(), kOk);
+}
+
+// Its client may not have heard of a CLOSE, and reclaims the open as well as the others. It must
+// not be taken for one of them.
+TEST_F(GraceTest, AClosedOpenThatIsReclaimedDoesNotCount) {
+  auto before = Cached("c1");
+  auto f = Open(*before, "f");
+  ASSERT_EQ(Open(*before, "g").name(), kOk);
+  ASSERT_EQ(Close(*before, f.res, f.res.filehandle).name(), kOk);
+  StartServer();
+  auto after = Client("c1");
+  ASSERT_EQ(Reclaim(*after, f.res.filehandle).name(), kOk);
+  auto other = Client("c2");
+  EXPECT_EQ(Open(*other, "g", 3).name(), kGrace);
+}
+
+// Several sessions of a client claim the same: one of them may come after the open was closed.
+TEST_F(GraceTest, AnOpenCountsOnceHoweverOftenItIsReclaimed) {
+  auto before = Client("c1");
+  auto f = Open(*before, "f");
+  auto g = Open(*before, "g");
+  StartServer();
+  auto after = Client("c1");
+  for (int times = 0; times < 2; ++times) {
+    auto reclaimed = Reclaim(*after, f.res.filehandle);
+    ASSERT_EQ(reclaimed.name(), kOk);
+    EXPECT_EQ(Close(*after, reclaimed.res, f.res.filehandle).name(), kOk);
+  }
+  auto other = Client("c2");
+  EXPECT_EQ(Open(*other, "f", 3).name(), kGrace);
+  ASSERT_EQ(Reclaim(*after, g.res.filehandle).name(), kOk);
+  EXPECT_EQ(Open(*other, "f", 3).name(), kOk);
+}
+
 TEST_F(GraceTest, AnUnlinkedFileThatNobodyReclaimsGoes) {
   options_.grace_time = absl::Milliseconds(200);
   options_.lease_time = absl::Milliseconds(400);
@@ -387,6 +467,87 @@ TEST_F(GraceTest, ASilentClientKeepsItsOpensAsACourtesy) {
   StartServer();
   auto again = Client("loser");
   EXPECT_EQ(Reclaim(*again, lost.res.filehandle).name(), kExpired);
+}
+
+// What can befall the record of clients while the server is down.
+struct Damage {
+  const char* name;
+  void (*inflict)(const std::string& path);
+};
+void PrintTo(const Damage& damage, std::ostream* out) { *out << damage.name; }
+
+void Overwrite(const std::string& path, std::streamoff at, const std::string& with) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(at);
+  file << with;
+}
+
+const Damage kDamages[] = {
+    {"missing", [](const std::string& path) { std::filesystem::remove(path); }},
+    {"one byte shorter",
+     [](const std::string& path) {
+       std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+     }},
+    {"one byte longer",
+     [](const std::string& path) {
+       std::filesystem::resize_file(path, std::filesystem::file_size(path) + 1);
+     }},
+    {"empty", [](const std::string& path) { std::filesystem::resize_file(path, 0); }},
+    {"wrong magic", [](const std::string& path) { Overwrite(path, 0, "client99"); }},
+    {"a record overwritten",
+     [](const std::string& path) { Overwrite(path, 4096, std::string(1280, 'x')); }},
+    {"a page erased",
+     [](const std::string& path) { Overwrite(path, 4096, std::string(4096, '\0')); }},
+    {"garbage",
+     [](const std::string& path) {
+       Overwrite(path, 0, std::string(std::filesystem::file_size(path), '\xa5'));
+     }},
+};
+
+class DamagedRecordTest : public GraceTest, public testing::WithParamInterface<Damage> {
+ protected:
+  void RestartWithDamage() {
+    server_.reset();
+    GetParam().inflict(Path("state/clients"));
+    StartServer();
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, DamagedRecordTest, testing::ValuesIn(kDamages));
+
+TEST_P(DamagedRecordTest, GivesNoLockAway) {
+  auto before = Client("c1");
+  auto held = OpenWithTwoLocks(*before);
+  RestartWithDamage();
+  if (HasFatalFailure()) return;
+  auto other = Client("c2");
+  EXPECT_EQ(Open(*other, "f").name(), kGrace);
+  EXPECT_EQ(Read(*other, held.res.filehandle).name(), kGrace);
+  StartServer();  // which changes nothing about it
+  other = Client("c2");
+  EXPECT_EQ(Open(*other, "f").name(), kGrace);
+  auto after = Client("c1");
+  auto reclaimed = Reclaim(*after, held.res.filehandle);
+  ASSERT_EQ(reclaimed.name(), kOk);
+  EXPECT_EQ(Lock(*after, reclaimed.res, 0, wire::kLockReclaim).name(), kOk);
+  EXPECT_EQ(Lock(*after, reclaimed.res, 20, wire::kLockReclaim).name(), kOk);
+  EXPECT_EQ(Open(*other, "f").name(), kGrace);
+}
+
+TEST_P(DamagedRecordTest, MakesClientsWaitForTheGracePeriodAndNoLonger) {
+  options_.grace_time = absl::Milliseconds(300);
+  options_.lease_time = absl::Milliseconds(800);
+  auto before = Client("c1");
+  auto held = OpenWithTwoLocks(*before);
+  RestartWithDamage();
+  if (HasFatalFailure()) return;
+  auto other = Client("c2");
+  EXPECT_EQ(OpenWhenPossible(*other, "f", 0), kOk);
+  auto after = Client("c1");
+  EXPECT_EQ(Reclaim(*after, held.res.filehandle).name(), kExpired);
+  StartServer();
+  other = Client("c3");
+  EXPECT_EQ(Open(*other, "g").name(), kOk);
 }
 
 }  // namespace

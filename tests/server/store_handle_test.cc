@@ -197,7 +197,65 @@ TEST_F(StoreHandleTest, TheKeyIsOursAloneAndADamagedOneIsReported) {
   store_.reset();
   ASSERT_EQ(truncate(Path("state/handle-key").c_str(), 5), 0);
   absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(Options());
-  EXPECT_THAT(std::string(store.status().message()), testing::HasSubstr("5 bytes instead of 32"));
+  EXPECT_THAT(std::string(store.status().message()),
+              testing::HasSubstr("not of 32 bytes, but of 5"));
+}
+
+// Another key would make every handle of every mount invalid.
+TEST_F(StoreHandleTest, ALostKeyIsNotReplaced) {
+  const std::string path = Path("state/handle-key"), kept = Path("kept");
+  Start();
+  store_.reset();
+  std::filesystem::copy_file(path, kept);
+  const auto expect_refused = [&](const char* what) {
+    absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(Options());
+    EXPECT_THAT(std::string(store.status().message()),
+                testing::AllOf(testing::HasSubstr(path), testing::HasSubstr("restore it"),
+                               testing::HasSubstr("remove the state directory")))
+        << what;
+    std::filesystem::remove(path);
+  };
+  std::filesystem::resize_file(path, 31);
+  expect_refused("one byte shorter");
+  expect_refused("missing");
+  WriteFile(path, "");
+  expect_refused("empty");
+  WriteFile(path, std::string(33, 'x'));
+  expect_refused("longer");
+  WriteFile(path, std::string(32, 'x'));
+  expect_refused("another key");
+  std::filesystem::create_directory(path);
+  expect_refused("a directory");
+  std::filesystem::create_symlink(kept, path);
+  expect_refused("a symbolic link");
+  std::filesystem::copy_file(kept, path);
+  Start();
+  EXPECT_NE(store_, nullptr);
+}
+
+// It numbers the state ids, so that it must not go back; what was lost of it can be made up for.
+TEST_F(StoreHandleTest, ALostInstanceNumberIsReplacedByALargeOne) {
+  const std::string path = Path("state/instance");
+  const auto number = [&] {
+    Start();
+    uint32_t value = 0;
+    std::ifstream(path) >> value;
+    return value;
+  };
+  EXPECT_EQ(number(), 1u);
+  EXPECT_EQ(number(), 2u);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+  const uint32_t large = number();
+  EXPECT_GT(large, 1u << 20);
+  EXPECT_EQ(number(), large + 1);
+  for (const char* text : {"", "x", "17 0123\n"}) {
+    WriteFile(path, text);
+    EXPECT_GT(number(), 1u << 20) << text;
+  }
+  std::filesystem::remove(path);
+  EXPECT_GT(number(), 1u << 20);
+  WriteFile(path, "17\n");  // as it was written before it had a sum of the key
+  EXPECT_EQ(number(), 18u);
 }
 
 TEST_F(StoreHandleTest, ExportsThatCannotBeServedAreRefusedWithTheReason) {

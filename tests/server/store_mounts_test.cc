@@ -179,10 +179,31 @@ TEST_F(StoreMountsTest, OrphansOfMountedFileSystemsAreTakenUpAtStart) {
   EXPECT_TRUE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
   EXPECT_EQ(Attributes(Handle({"a", "m"})).num_links, 2u);  // it is known to be there
   EXPECT_EQ(Attributes(f.filehandle).object_size, 0u);
-  store_->grace().Start({}, {}, absl::InfinitePast());
+  store_->grace().Start({}, absl::InfinitePast());
   store_->EndGrace(absl::InfinitePast());
   EXPECT_FALSE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
   EXPECT_FALSE(std::filesystem::exists(Path("a/n/.dafsd-orphans")));
+}
+
+// An open by handle keeps such a file as a reclaim does, also over the next restart.
+TEST_F(StoreMountsTest, AnOrphanIsAdoptedByAnyOpen) {
+  StoreOptions options = Options();
+  options.keep_orphans = true;
+  Start(options);
+  const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
+  ASSERT_OK(Write(user_, f, 0, "data", wire::StableHow::kUnstable));
+  ASSERT_OK(Remove(user_, A(), "f"));
+  for (int restarts = 0; restarts < 2; ++restarts) {
+    Start(options);
+    store_->grace().Start({}, absl::InfinitePast());
+    wire::OpenHandleArgs args;
+    args.filehandle = f.filehandle;
+    args.share_access = wire::kShareRead;
+    wire::OpenHandleRes again;
+    ASSERT_OK(store_->OpenHandle(user_, args, &again));
+    store_->EndGrace(absl::InfinitePast());
+    EXPECT_EQ(Read(user_, {again.filehandle, again.state_id}), "data");
+  }
 }
 
 // Two exports of one directory share what was left there.
@@ -200,7 +221,9 @@ TEST_F(StoreMountsTest, AnOrphanIsAdoptedThroughEitherExportOfItsDirectory) {
   holdings.lost_opens = 1;
   user_.client_name = "client";
   user_.holdings = &holdings;
-  store_->grace().Start({{"client", &holdings}}, {}, absl::InfiniteFuture());
+  Grace::Owed owed;
+  owed.expected = {{"client", &holdings}};
+  store_->grace().Start(std::move(owed), absl::InfiniteFuture());
   wire::OpenArgs args = OpenArgs(one, "");
   args.pathname.clear();
   args.claim_type = wire::OpenClaimType::kPrevious;
@@ -305,7 +328,7 @@ TEST_F(StoreSubvolumesTest, ARemovedOpenFileLivesOverARestart) {
   EXPECT_TRUE(std::filesystem::exists(Path("a/m/s1/.dafsd-orphans")));
   Start(options);
   EXPECT_EQ(Attributes(f.filehandle).object_size, 4u);
-  store_->grace().Start({}, {}, absl::InfinitePast());
+  store_->grace().Start({}, absl::InfinitePast());
   store_->EndGrace(absl::InfinitePast());
   EXPECT_FALSE(std::filesystem::exists(Path("a/m/s1/.dafsd-orphans")));
 }

@@ -267,7 +267,9 @@ TEST_F(StoreOpenTest, ClaimPreviousAndOpenHandleOpenByHandle) {
   of_user.lost_opens = of_other.lost_opens = 1;
   user_.client_name = "user";
   other_.client_name = "other";
-  store_->grace().Start({{"user", &of_user}, {"other", &of_other}}, {}, absl::InfiniteFuture());
+  Grace::Owed owed;
+  owed.expected = {{"user", &of_user}, {"other", &of_other}};
+  store_->grace().Start(std::move(owed), absl::InfiniteFuture());
   Opened again;
   ASSERT_OK(Open(user_, args, &again));
   EXPECT_OK(Write(user_, again, 0, "x"));

@@ -214,6 +214,88 @@ def restart(server):
     server.start()
 
 
+READS_WHAT_IS_REPLACED = """
+import errno, os, random, sys, time
+moments = random.Random(int(sys.argv[1]))
+print("ready", flush=True)
+reads = 0
+while True:
+    name = f"r{moments.randrange(4)}"
+    try:
+        fd = os.open(name, os.O_RDONLY)
+    except OSError as error:
+        if error.errno != errno.ESTALE:  # replaced twice on its way
+            print("open", name, error, flush=True)
+            break
+        continue
+    try:
+        first = os.pread(fd, 1 << 16, 0)
+        for _ in range(moments.randrange(4)):
+            time.sleep(moments.uniform(0, 0.02))
+            again = os.pread(fd, 1 << 16, 0)
+            if again != first:
+                print("read", name, "other data", first[:20], again[:20], flush=True)
+        os.fstat(fd)
+        reads += 1
+    except OSError as error:
+        print("read", name, error, reads, time.strftime("%T"), time.time() % 1, flush=True)
+        break
+    os.close(fd)
+"""
+
+REPLACES = """
+import os, time
+n = 0
+print("ready", flush=True)
+while True:
+    for i in range(4):
+        n += 1
+        try:
+            with open(f"new{i}", "wb") as file:
+                file.write(b"%08d %d " % (n, i) * 400)
+            os.rename(f"new{i}", f"r{i}")
+        except OSError as error:
+            print("replace", i, error, flush=True)
+            raise SystemExit(1)
+        time.sleep(0.005)
+"""
+
+
+@scenario(timeout=3600, where="server")
+def recover_replaced(rig):
+    """Readers of files that another mount keeps replacing lose none of them, however often dafsd is killed."""
+    rig.expect("session with .* lost", "not connected", "no session for", "new session")
+    kills = 300 if rig.full else 12
+    seed, moments = drawn_moments()
+    server, other = mount_twice(rig)
+    for i in range(4):
+        (rig.mnt / f"r{i}").write_bytes(b"%08d %d " % (0, i) * 400)
+    commands = [(READS_WHAT_IS_REPLACED, [str(seed + i)], point)
+                for i, point in enumerate((rig.mnt, other, other, other))] + [(REPLACES, [], rig.mnt)]
+    programs = [subprocess.Popen([sys.executable, "-c", text, *arguments], cwd=point, stdout=subprocess.PIPE,
+                                 text=True, bufsize=1)
+                for text, arguments, point in commands]
+    try:
+        for program in programs:
+            equal(program.stdout.readline(), "ready\n", "a program")
+        for number in range(kills):
+            time.sleep(moments.uniform(0.05, 0.5))
+            kill(server)
+            time.sleep(moments.choice((0, 0, 0.1)))
+            server.start()
+            for program in programs:
+                if program.poll() is not None:
+                    raise Failure(f"after kill {number + 1}: {program.stdout.read()}")
+        time.sleep(1)
+    finally:
+        for program in programs:
+            program.kill()
+    for program in programs:
+        equal(program.communicate()[0], "", "what a program met")
+    note(f"{kills} kills")
+    rig.umount(other)
+
+
 @scenario(timeout=90, where="server")
 def recover_open(rig):
     """Files stay open over a restart of the server: reading, writing and fsync go on."""

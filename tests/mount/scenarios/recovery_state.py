@@ -3,6 +3,8 @@
 import errno
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -308,3 +310,104 @@ def recover_many(rig):
         program.communicate("end\n", timeout=120 * rig.slowness)
     rig.umount(other)
     rig.run(["rm", "-r", str(rig.mnt / "many")], cwd="/")
+
+
+@scenario(timeout=300, where="server")
+def recover_damage(rig):
+    """A record of clients that is damaged or lost while dafsd is down gives no lock away."""
+    rig.expect("session with .* lost", "no session for", "state-[0-9]+/clients: ")
+    server = rig.serve(arguments=["--grace-time", "3"])
+    other = rig.local / "other"
+    other.mkdir()
+    (rig.export / "file").write_bytes(b"content")
+    rig.mount(server)
+    rig.mount(server, point=other)
+    record = server.state / "clients"
+    for damage in (record.unlink, lambda: os.truncate(record, record.stat().st_size - 1),
+                   lambda: record.write_bytes(b"")):
+        holder, rival = Actor(), Actor()
+        holder.must("open", "f", str(rig.mnt / "file"))
+        holder.must("record", "f", "W", 0, 10)
+        rival.must("open", "f", str(other / "file"))
+        kill(server)
+        damage()
+        server.start()
+        rival.refused("record", "f", "W", 0, 10)  # after it has waited for the end of the grace period
+        holder.must("write", "f", "holder", 0)
+        holder.must("record", "f", "U", 0, 10)
+        rival.must("record", "f", "W", 0, 10)
+        for actor in (holder, rival):
+            actor.end()
+    log = server.log.read_text()
+    for words in ("clients: missing; made anew", "bytes, but of [1-9]", "bytes, but of 0"):
+        check(re.search(words, log), f"the log does not say: {words}")
+    rig.umount(other)
+
+
+@scenario(timeout=120, where="server")
+def recover_key(rig):
+    """dafsd does not start without the key of its filehandles, and says what to do; with the key all goes on."""
+    rig.expect("session with .* lost", "no session for", "handle-key: ")
+    server = rig.serve()
+    rig.mount(server)
+    (rig.mnt / "file").write_bytes(b"content")
+    held = os.open(rig.mnt / "file", os.O_RDONLY)
+    kill(server)
+    key, kept = server.state / "handle-key", rig.local / "kept-key"
+    key.rename(kept)
+    command = [rig.bin / "dafsd", "--foreground", "--listen", "tcp:127.0.0.1:0", "--state-dir", server.state,
+               "--export", server.exports[0]]
+    for content in (None, b"", bytes(31), bytes(32)):
+        if content is not None:
+            key.write_bytes(content)
+        refusal = rig.run(command, cwd="/", timeout=20, status=1)
+        for words in (str(key), "restore it", f"remove the state directory {server.state}"):
+            check(words in refusal, f"{refusal} does not say {words}")
+        key.unlink(missing_ok=True)
+    kept.rename(key)
+    server.start()
+    equal(os.pread(held, 100, 0), b"content", "what is read when the key is back")
+    os.close(held)
+    rig.umount()
+
+
+@scenario(timeout=120, where="server")
+def recover_root(rig):
+    """A mount goes on when the server has lost its state directory, or has another directory at the export's path."""
+    rig.expect("session with .* lost", "no session for", "filehandle of the mount's root is over",
+               "could not be reclaimed")
+    server = rig.serve()
+    rig.mount(server)
+
+    def lose_state():
+        shutil.rmtree(server.state)
+
+    def lose_directory():
+        shutil.rmtree(rig.export)
+        rig.export.mkdir()
+        os.chmod(rig.export, 0o777)
+        (rig.export / "file").write_bytes(b"of the new directory")
+        (rig.export / "directory").mkdir()
+
+    (rig.export / "directory").mkdir()
+    for number, (lose, content) in enumerate(((lose_state, b"content"), (lose_directory, b"of the new directory"))):
+        (rig.export / "file").write_bytes(b"content")
+        equal((rig.mnt / "file").read_bytes(), b"content", "a file that the kernel knows")
+        os.listdir(rig.mnt / "directory")
+        (rig.export / "held").write_bytes(b"never read")
+        held = os.open(rig.mnt / "held", os.O_RDWR)
+        kill(server)
+        lose()
+        server.start()
+        equal((rig.mnt / "file").read_bytes(), content, "the same name")
+        equal(sorted(os.listdir(rig.mnt)), sorted(os.listdir(rig.export)), "names")
+        (rig.mnt / "directory/new").write_bytes(b"new")
+        equal((rig.export / "directory/new").read_bytes(), b"new", "what is written in a directory that it knew")
+        equal(os.stat(rig.mnt).st_ino, os.stat(rig.export).st_ino, "the root's number")
+        equal(errno.errorcode.get(errno_of(os.pread, held, 10, 0)), "ESTALE", "a read of what was open")
+        equal(errno.errorcode.get(errno_of(os.fstat, held)), "ESTALE", "fstat of what was open")
+        os.close(held)
+        log = (rig.logs / "mount.dafs.log").read_text()
+        equal(log.count("filehandle of the mount's root is over"), number + 1, "lines about it in the log")
+        os.unlink(rig.mnt / "directory/new")
+    rig.umount()
