@@ -62,12 +62,12 @@ check_manual() {
   return $bad
 }
 check_requirements() { ./scripts/requirements >/dev/null; }
-check_gcc() { ./scripts/build --compiler gcc --dir build-gcc && run_unit build-gcc; }
-check_clang() { ./scripts/build --compiler clang --dir build-clang && run_unit build-clang; }
-check_asan() { ./scripts/build --type Debug --compiler clang --sanitize address,undefined --dir build-asan && run_unit build-asan; }
+check_gcc() { ./scripts/build --tests --compiler gcc --dir build-gcc && run_unit build-gcc; }
+check_clang() { ./scripts/build --tests --compiler clang --dir build-clang && run_unit build-clang; }
+check_asan() { ./scripts/build --tests --type Debug --compiler clang --sanitize address,undefined --dir build-asan && run_unit build-asan; }
 check_tsan() {
   export TSAN_OPTIONS=suppressions=$PWD/tests/tsan.supp
-  ./scripts/build --type Debug --compiler clang --sanitize thread --dir build-tsan && run_unit build-tsan
+  ./scripts/build --tests --type Debug --compiler clang --sanitize thread --dir build-tsan && run_unit build-tsan
 }
 run_unit() {
   UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ctest --test-dir "$1" --output-on-failure -j "$(nproc)" |
@@ -77,7 +77,7 @@ check_tidy() {
   need clang-tidy || return 1
   # The database of a clang build: its flags are the ones clang-tidy understands.
   [[ -f build-clang/compile_commands.json ]] ||
-    cmake -B build-clang -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ >/dev/null || return 1
+    cmake -B build-clang -G Ninja -DDAFS_BUILD_TESTS=ON -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ >/dev/null || return 1
   # Only what the database knows: a fuzzer or a bench that is not configured has no flags.
   files '*.cc' | while read -r path; do
     grep -qF "/$path\"" build-clang/compile_commands.json && printf '%s\0' "$path"
