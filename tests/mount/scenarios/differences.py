@@ -4,7 +4,10 @@ import ctypes
 import errno
 import fcntl
 import os
+import select
+import signal
 import stat
+import struct
 
 from conformance import calls
 from conformance.subject import become
@@ -196,3 +199,110 @@ def _with_chown(path):
         ok = libc.capset(header, (ctypes.c_uint32 * 6)(effective, permitted, 0, 0, 0, 0)) == 0
         os._exit(errno_of(os.chown, path, 1234, 1234) if ok else 255)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+FS_IOC_GETFLAGS = 0x80086601
+FS_IOC_FIEMAP = 0xC020660B
+FICLONE = 0x40049409
+IN_CREATE = 0x100
+SYS_MOUNT_SETATTR = 442
+SYS_OPEN_TREE = 428
+OPEN_TREE_CLONE = 1
+AT_EMPTY_PATH = 0x1000
+MOUNT_ATTR_IDMAP = 0x100000
+CLONE_NEWUSER = 0x10000000
+
+
+@scenario(timeout=60, where="server")
+def differences_of_machines(rig):
+    """Rows of the table DIFFERENCES on what other machines cannot see, or no mount by FUSE can do here."""
+    server = rig.serve()
+    first = rig.mount(server)
+    second = rig.base / "mnt2"
+    second.mkdir()
+    rig.mount(server, point=second)
+    (first / "file").write_bytes(b"x" * 8192)
+    with open(first / "file", "r+b") as file, open(first / "other", "wb") as other:
+        equal(errno_of(fcntl.ioctl, file, FS_IOC_GETFLAGS, struct.pack("l", 0)), errno.ENOTTY, "lsattr")
+        fiemap = struct.pack("=QQLLLL", 0, 1 << 20, 0, 0, 0, 0)
+        equal(errno_of(fcntl.ioctl, file, FS_IOC_FIEMAP, fiemap), errno.EOPNOTSUPP, "FIEMAP")
+        equal(errno_of(fcntl.ioctl, other, FICLONE, file.fileno()), errno.EOPNOTSUPP, "cp --reflink")
+    _handles(first, second)
+    _watches(first, second)
+    _leases(first, second)
+    equal(_idmapped(first), errno.EINVAL, "an idmapped mount")
+
+
+def _handles(first, second):
+    """A handle opens its file on the mount that gave it, as long as the kernel has the file."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    handle = ctypes.create_string_buffer(struct.pack("=Ii", 128, 0), 8 + 128)
+    mount_id = ctypes.c_int()
+    (first / "handled").write_text("here")
+    with open(first / "handled", "rb"):
+        equal(libc.name_to_handle_at(-100, os.fsencode(first / "handled"), handle, ctypes.byref(mount_id), 0), 0, "name_to_handle_at")
+        for point, wanted in ((first, 0), (second, errno.ESTALE)):
+            directory = os.open(point, os.O_RDONLY)
+            ctypes.set_errno(0)
+            found = libc.open_by_handle_at(directory, handle, os.O_RDONLY)
+            equal(ctypes.get_errno(), wanted, f"open_by_handle_at on {point.name}")
+            if found >= 0:
+                equal(os.read(found, 10), b"here", "what the handle opens")
+                os.close(found)
+            os.close(directory)
+
+
+def _watches(first, second):
+    libc = ctypes.CDLL(None, use_errno=True)
+    watch = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    check(libc.inotify_add_watch(watch, os.fsencode(first), IN_CREATE) >= 0, "inotify_add_watch")
+    (second / "elsewhere").write_text("x")
+    check((first / "elsewhere").exists(), "a file of another mount")
+    equal(select.select([watch], [], [], 0)[0], [], "events of what another mount does")
+    (first / "here").write_text("x")
+    equal(select.select([watch], [], [], 10)[0], [watch], "events of what this mount does")
+    os.close(watch)
+
+
+def _leases(first, second):
+    """A lease is broken by an open of the same mount, and not by one of another."""
+    broken = []
+    before = signal.signal(signal.SIGIO, lambda *_: broken.append(1))
+    (first / "leased").write_text("x")
+    with open(first / "leased", "rb") as held:
+        fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        (second / "leased").write_text("y")
+        equal(broken, [], "leases broken by another mount")
+        equal(errno_of(calls.opened, first / "leased", os.O_WRONLY | os.O_NONBLOCK), errno.EAGAIN, "an open here")
+        equal(broken, [1], "leases broken by this mount")
+        fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    signal.signal(signal.SIGIO, before)
+
+
+def _idmapped(point):
+    """The errno of mount_setattr(2) with a user namespace that maps 0 to 1000."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    ready, go = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        libc.unshare(CLONE_NEWUSER)
+        os.write(ready[1], b"x")
+        os.read(go[0], 1)
+        os._exit(0)
+    os.read(ready[0], 1)
+    for kind in ("uid_map", "gid_map"):
+        with open(f"/proc/{child}/{kind}", "w", encoding="ascii") as file:
+            file.write("0 1000 1")
+    namespace = os.open(f"/proc/{child}/ns/user", os.O_RDONLY)
+    tree = libc.syscall(SYS_OPEN_TREE, -100, os.fsencode(point), OPEN_TREE_CLONE)
+    check(tree >= 0, "open_tree")
+    attributes = struct.pack("=QQQQ", MOUNT_ATTR_IDMAP, 0, 0, namespace)
+    ctypes.set_errno(0)
+    libc.syscall(SYS_MOUNT_SETATTR, tree, b"", AT_EMPTY_PATH, attributes, len(attributes))
+    error = ctypes.get_errno()
+    os.close(tree)
+    os.write(go[1], b"x")
+    os.waitpid(child, 0)
+    for descriptor in (namespace, *ready, *go):
+        os.close(descriptor)
+    return error
