@@ -50,7 +50,7 @@ struct ServerOptions {
   RdmaReadChannel rdma_read_channel = RdmaReadChannel::kOffered;
 
   uint32_t max_sessions = 1024;
-  uint32_t max_sessions_per_address = 256;
+  uint32_t max_sessions_per_address = 512;          // 100 mounts with nconnect=4 take 500
   size_t message_memory_bytes = size_t{256} << 20;  // request and response buffers, all sessions
   size_t direct_memory_bytes = size_t{32} << 20;    // RDMA buffers of each worker
 

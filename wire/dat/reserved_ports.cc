@@ -9,14 +9,18 @@ namespace dafs::dat {
 
 ReservedPorts::ReservedPorts() {
   std::random_device random;
-  next_ = std::uniform_int_distribution<uint16_t>(kLeast, kMost)(random);
+  next_ = std::uniform_int_distribution<uint16_t>(kLeastPreferred, kMost)(random);
 }
 
 std::optional<uint16_t> ReservedPorts::Next() {
-  if (left_ == 0) return std::nullopt;
-  --left_;
-  const uint16_t port = next_;
-  next_ = port == kLeast ? kMost : static_cast<uint16_t>(port - 1);
+  if (next_ < kLeast) return std::nullopt;
+  const uint16_t port = next_--;
+  if (preferred_left_ == 0) return port;
+  if (--preferred_left_ == 0) {
+    next_ = kLeastPreferred - 1;
+  } else if (next_ < kLeastPreferred) {
+    next_ = kMost;
+  }
   return port;
 }
 

@@ -17,10 +17,12 @@ inline bool HasReservedPort(const Address& address) {
 }
 
 // The ports that one connection tries, each once: downwards from a random one of 665..1023, as
-// Linux does for NFS. Further down are ports of common services.
+// Linux does for NFS, and where none of them is free from 664 to 512, as bindresvport(3). Further
+// down are ports of common services.
 class ReservedPorts {
  public:
-  static constexpr uint16_t kLeast = 665;
+  static constexpr uint16_t kLeast = 512;
+  static constexpr uint16_t kLeastPreferred = 665;
   static constexpr uint16_t kMost = IPPORT_RESERVED - 1;
 
   ReservedPorts();
@@ -29,7 +31,7 @@ class ReservedPorts {
 
  private:
   uint16_t next_;
-  uint16_t left_ = kMost - kLeast + 1;
+  uint16_t preferred_left_ = kMost - kLeastPreferred + 1;
 };
 
 // Whether another port may do where bind(2), connect(2) or their like failed with `error`.
