@@ -11,28 +11,14 @@
 
 namespace dafs::client {
 
-namespace internal {
-struct Buffer {
-  std::byte* start = nullptr;  // of the header room
-  uint32_t payload_bytes = 0;
-  uint8_t free_list = 0;
-  bool leased = false;
-  bool sealed = false;
-  uint32_t pins = 0;
-  uint32_t keeps = 0;
-  Buffer* next_free = nullptr;
-};
-}  // namespace internal
-
 namespace {
 
 using internal::Buffer;
+using internal::BufferKind;
 using internal::BufferWaiter;
 
-// Indexes of BufferPool::free_.
-constexpr uint8_t kSmallRead = 0;
-constexpr uint8_t kLargeRead = 1;
-constexpr uint8_t kWrite = 2;
+// How often unused memory is looked for in the time after which it is given back.
+constexpr int kLooks = 4;
 
 // How many of so many write buffers may be kept: a quarter, and four at least, are for writes that
 // are on their way. With few of them none is.
@@ -59,6 +45,7 @@ BufferLease& BufferLease::operator=(BufferLease&& other) noexcept {
 }
 
 void BufferLease::Seal() { buffer_->sealed = true; }
+void BufferLease::MarkUsed() { BufferBlocks::MarkUsed(*buffer_); }
 
 void BufferLease::Release() {
   if (buffer_ != nullptr) pool_->DropLease(std::exchange(buffer_, nullptr));
@@ -71,7 +58,8 @@ std::span<std::byte> BufferLease::whole() const {
 }
 size_t BufferLease::header_room() { return PageBytes(); }
 BufferUse BufferLease::use() const {
-  return buffer_->free_list == kWrite ? BufferUse::kWriteSource : BufferUse::kReadTarget;
+  return buffer_->block->kind == BufferKind::kWrite ? BufferUse::kWriteSource
+                                                    : BufferUse::kReadTarget;
 }
 
 BufferPin& BufferPin::operator=(BufferPin&& other) noexcept {
@@ -92,7 +80,6 @@ void BufferPin::Release() {
 absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(const BufferPoolOptions& options) {
   BufferPoolOptions sizes = options;
   const size_t page = PageBytes();
-  sizes.bytes = RoundUp(sizes.bytes, 2 * page);
   sizes.large_bytes = static_cast<uint32_t>(RoundUp(sizes.large_bytes, page));
   sizes.small_bytes = static_cast<uint32_t>(RoundUp(sizes.small_bytes, page));
   if (sizes.bytes / 2 < page + sizes.large_bytes) {
@@ -100,67 +87,65 @@ absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(const BufferPoolO
                                                    " bytes: less than two buffers of ",
                                                    page + sizes.large_bytes));
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<BufferSlab> slab, BufferSlab::Map(sizes.bytes));
-  return std::unique_ptr<BufferPool>(new BufferPool(std::move(slab), sizes));
+  ASSIGN_OR_RETURN(std::unique_ptr<BufferBlocks> blocks,
+                   BufferBlocks::Create({.bytes = sizes.bytes,
+                                         .large_bytes = sizes.large_bytes,
+                                         .small_bytes = sizes.small_bytes,
+                                         .lock_reserve = sizes.lock_reserve}));
+  return std::unique_ptr<BufferPool>(new BufferPool(std::move(blocks), sizes));
 }
 
-BufferPool::BufferPool(std::shared_ptr<BufferSlab> slab, const BufferPoolOptions& sizes)
-    : slab_(std::move(slab)),
-      write_part_(slab_->memory().size() / 2),
+BufferPool::BufferPool(std::unique_ptr<BufferBlocks> blocks, const BufferPoolOptions& sizes)
+    : blocks_(std::move(blocks)),
       large_bytes_(sizes.large_bytes),
-      small_bytes_(sizes.small_bytes) {
-  const size_t large = PageBytes() + large_bytes_;
-  const size_t small = PageBytes() + small_bytes_;
-  // Half of the read targets' memory in large buffers, at least one; the rest in small ones.
-  size_t large_part = std::max(write_part_ / 2 / large, size_t{1}) * large;
-  const auto writes = static_cast<uint32_t>(write_part_ / large);
-  most_kept_ = MostKept(writes);
-  // Never grown afterwards: leases point into it.
-  buffers_.reserve(large_part / large + (write_part_ - large_part) / small + writes);
-  const std::span<std::byte> memory = slab_->memory();
-  Carve(kLargeRead, memory.first(large_part), large_bytes_);
-  Carve(kSmallRead, memory.subspan(large_part, write_part_ - large_part), small_bytes_);
-  Carve(kWrite, memory.subspan(write_part_), large_bytes_);
-}
+      small_bytes_(sizes.small_bytes),
+      release_unused_after_(sizes.release_unused_after),
+      most_kept_(MostKept(blocks_->write_buffers())) {}
 
 BufferPool::~BufferPool() {
   DAFS_CHECK(leased_ == 0 && quarantined_ == 0, "a buffer outlives its pool");
-  slab_->WakeOnReturn(nullptr);
+  blocks_->slab().WakeOnReturn(nullptr);
   *alive_ = false;
   Deregister();
 }
 
-void BufferPool::Carve(uint8_t free_list, std::span<std::byte> part, uint32_t payload_bytes) {
-  const size_t stride = PageBytes() + payload_bytes;
-  for (size_t at = 0; at + stride <= part.size(); at += stride) {
-    Buffer& buffer = buffers_.emplace_back();
-    buffer.start = part.data() + at;
-    buffer.payload_bytes = payload_bytes;
-    buffer.free_list = free_list;
-    GiveBack(&buffer);
-  }
-}
-
-void BufferPool::GiveBack(Buffer* buffer) {
-  // Last in, first out: what was used last is in the caches and has its pages.
-  buffer->next_free = free_[buffer->free_list];
-  free_[buffer->free_list] = buffer;
-}
-
 BufferLease BufferPool::Take(BufferUse use, uint32_t payload_bytes) {
   DAFS_CHECK(payload_bytes <= large_bytes_, "a lease larger than a large buffer");
-  if (slab_->has_returned()) TakeReturned();
-  uint8_t from = kWrite;
-  if (use == BufferUse::kReadTarget) {
-    from = payload_bytes <= small_bytes_ && free_[kSmallRead] != nullptr ? kSmallRead : kLargeRead;
-  }
-  Buffer* buffer = free_[from];
+  if (blocks_->slab().has_returned()) TakeReturned();
+  if (use == BufferUse::kWriteSource) return Lease(blocks_->Take(BufferKind::kWrite));
+  Buffer* buffer = payload_bytes <= small_bytes_ ? blocks_->Take(BufferKind::kSmallRead) : nullptr;
+  return Lease(buffer != nullptr ? buffer : blocks_->Take(BufferKind::kLargeRead));
+}
+
+BufferLease BufferPool::Lease(Buffer* buffer) {
   if (buffer == nullptr) return {};
-  free_[from] = std::exchange(buffer->next_free, nullptr);
   buffer->leased = true;
   buffer->sealed = false;
   ++leased_;
+  if (release_timer_ == 0) ReleaseLater();
   return BufferLease(this, buffer);
+}
+
+bool BufferPool::HasResident(BufferUse use, uint32_t payload_bytes) const {
+  if (use == BufferUse::kWriteSource) return true;
+  return blocks_->HasResident(BufferKind::kLargeRead) ||
+         (payload_bytes <= small_bytes_ && blocks_->HasResident(BufferKind::kSmallRead));
+}
+
+void BufferPool::ReleaseLater() {
+  if (loop_ == nullptr || closed_ || release_unused_after_ == absl::ZeroDuration()) return;
+  if (!blocks_->AnyResident()) return;
+  release_timer_ = loop_->RunAfter(release_unused_after_ / kLooks, [this, alive = alive_] {
+    if (!*alive) return;
+    release_timer_ = 0;
+    if (rest_ != nullptr) rest_();
+    if (ReleaseUnused(dat::Loop::Now())) ReleaseLater();
+  });
+}
+
+bool BufferPool::ReleaseUnused(absl::Time now) {
+  if (blocks_->slab().has_returned()) TakeReturned();
+  return blocks_->ReleaseUnused(now, release_unused_after_);
 }
 
 bool BufferPool::SomebodyWaits(BufferUse use) const {
@@ -175,6 +160,13 @@ BufferLease BufferPool::TryAcquire(BufferUse use, uint32_t payload_bytes) {
   return Take(use, payload_bytes);
 }
 
+BufferLease BufferPool::TryAcquireToListen(uint32_t payload_bytes) {
+  DAFS_CHECK(payload_bytes <= large_bytes_, "a lease larger than a large buffer");
+  if (closed_ || SomebodyWaits(BufferUse::kWriteSource)) return {};
+  if (blocks_->slab().has_returned()) TakeReturned();
+  return Lease(blocks_->TakeToListen());
+}
+
 BufferPool::Acquisition BufferPool::Acquire(BufferUse use, uint32_t payload_bytes) {
   return Acquisition(*this, use, payload_bytes);
 }
@@ -185,7 +177,11 @@ bool BufferPool::Acquisition::await_ready() {
     return true;
   }
   node_.lease = pool_.TryAcquire(node_.use, node_.payload_bytes);
-  return static_cast<bool>(node_.lease);
+  if (node_.lease || pool_.HasResident(node_.use, node_.payload_bytes)) {
+    return static_cast<bool>(node_.lease);
+  }
+  node_.status = pool_.blocks_->why_not();
+  return true;
 }
 
 void BufferPool::Acquisition::await_suspend(std::coroutine_handle<> waiter) {
@@ -237,6 +233,8 @@ void BufferPool::ServeWaiters() {
 
 void BufferPool::Close() {
   closed_ = true;
+  rest_ = nullptr;
+  if (release_timer_ != 0) loop_->Cancel(std::exchange(release_timer_, 0));
   ServeWaiters();
 }
 
@@ -255,26 +253,26 @@ void BufferPool::DropPin(Buffer* buffer) {
 
 void BufferPool::GiveBackUnheld(Buffer* buffer) {
   if (buffer->leased || buffer->pins > 0 || buffer->keeps > 0) return;
-  GiveBack(buffer);
+  blocks_->GiveBack(*buffer);
   ServeWaiters();
 }
 
 std::shared_ptr<const void> BufferPool::Keep(const BufferLease& lease) {
   Buffer* buffer = lease.buffer_;
   if (loop_ == nullptr || !buffer->sealed || lease.use() != BufferUse::kWriteSource) return nullptr;
-  if (slab_->has_returned()) TakeReturned();
+  if (blocks_->slab().has_returned()) TakeReturned();
   if (buffer->keeps == 0) {
     if (kept_ >= most_kept_ || SomebodyWaits(BufferUse::kWriteSource)) return nullptr;
     ++kept_;
   }
   ++buffer->keeps;
   // What this allocates costs nothing beside the copy that it is made in place of.
-  return std::shared_ptr<const void>(buffer->start,
-                                     [slab = slab_, buffer](const void*) { slab->Return(buffer); });
+  return std::shared_ptr<const void>(buffer->start, [slab = blocks_->shared_slab(), buffer](
+                                                        const void*) { slab->Return(buffer); });
 }
 
 void BufferPool::TakeReturned() {
-  for (Buffer* buffer : slab_->TakeReturned()) {
+  for (Buffer* buffer : blocks_->slab().TakeReturned()) {
     if (--buffer->keeps > 0) continue;
     --kept_;
     GiveBackUnheld(buffer);
@@ -284,7 +282,7 @@ void BufferPool::TakeReturned() {
 // Somebody waits: what comes back is taken then, not when the next asks.
 void BufferPool::AwaitReturn() {
   if (loop_ == nullptr || kept_ == 0) return;
-  slab_->WakeOnReturn([this, loop = loop_, alive = alive_] {
+  blocks_->slab().WakeOnReturn([this, loop = loop_, alive = alive_] {
     loop->Post([this, alive] {
       if (!*alive) return;
       TakeReturned();
@@ -300,27 +298,18 @@ BufferPin BufferPool::Pin(const BufferLease& lease) {
 
 absl::Status BufferPool::Register(dat::Domain& domain, bool access_by_windows) {
   Deregister();
-  const std::span<std::byte> memory = slab_->memory();
-  const auto access = [&](dat::Access right) {
-    return access_by_windows ? dat::Access::kWindows : right;
-  };
-  ASSIGN_OR_RETURN(read_region_,
-                   domain.Register(memory.first(write_part_), access(dat::Access::kRemoteWrite)));
-  ASSIGN_OR_RETURN(write_region_,
-                   domain.Register(memory.subspan(write_part_), access(dat::Access::kRemoteRead)));
+  RETURN_IF_ERROR(blocks_->Register(domain, access_by_windows));
   return user_memory_.RegisterAll(domain, access_by_windows);
 }
 
 void BufferPool::Deregister() {
   exposure_.UseWindows(nullptr);
   user_memory_.DeregisterAll();
-  read_region_.reset();
-  write_region_.reset();
+  blocks_->Deregister();
 }
 
 const dat::Region& BufferPool::RegionOf(const BufferLease& lease) const {
-  const dat::Region* region =
-      lease.use() == BufferUse::kReadTarget ? read_region_.get() : write_region_.get();
+  const dat::Region* region = lease.buffer_->block->region.get();
   DAFS_CHECK(region != nullptr, "a buffer is advertised without a session");
   return *region;
 }
@@ -339,12 +328,13 @@ wire::DirectOpBuffer BufferPool::Advertise(const BufferLease& lease, const std::
 
 BufferPool::Counts BufferPool::counts() const {
   Counts counts;
-  counts.total = static_cast<uint32_t>(buffers_.size());
+  counts.total = blocks_->buffers();
   counts.leased = leased_;
   counts.quarantined = quarantined_;
   counts.kept = kept_;
   for (BufferWaiter* w = first_waiter_; w != nullptr; w = w->next) ++counts.waiting;
-  counts.bytes = slab_->memory().size();
+  counts.bytes = blocks_->bytes();
+  counts.resident_bytes = blocks_->resident_bytes();
   return counts;
 }
 

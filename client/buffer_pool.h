@@ -1,10 +1,13 @@
-// The data buffers of one worker: one page-aligned slab, registered once per session, handed out
-// as leases. Spec: 3.2.1.3 (registration), 4.2.2 (direct transfers); WIRE 10.
+// The data buffers of one worker: a page-aligned slab, whose blocks become resident and registered
+// as they are needed (buffer_blocks.h), handed out as leases.
+// Spec: 3.2.1.3 (registration), 4.2.2 (direct transfers); WIRE 10.
 //
 // The first half of the slab holds targets of READ_DIRECT and READDIR_DIRECT and is registered for
 // remote write, the second half sources of WRITE_DIRECT and is registered for remote read: the
 // server can reach no buffer in a way its procedure does not need. (Two registrations of one slab
 // would have given it both rights to every byte.)
+//
+// Blocks that nothing has used for `release_unused_after` go back to the system (ReturnBy).
 //
 // Written data has to be kept until it is committed (client/uncommitted.h). A lease whose content
 // is final (Seal) can be kept itself in place of a copy; it comes back when the last who keeps it
@@ -13,8 +16,9 @@
 // A buffer is one page of header room followed by page-aligned payload: a FUSE worker reads a whole
 // kernel WRITE request to `payload() - header bytes`, and the data lands aligned.
 //
-// Belongs to the worker's thread. Nothing here blocks or, but for what keeps a buffer, allocates
-// after Create: when a class is empty callers wait.
+// Belongs to the worker's thread. Nothing here allocates after Create, except what keeps a buffer.
+// Nothing blocks, except for a moment where more buffers are needed than were lately. When all
+// buffers of a kind are out callers wait.
 #pragma once
 
 #include <coroutine>
@@ -25,9 +29,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/buffer_slab.h"
+#include "absl/time/time.h"
+#include "client/buffer_blocks.h"
 #include "client/exposure.h"
 #include "client/user_memory.h"
 #include "wire/dat/dat.h"
@@ -46,6 +52,9 @@ struct BufferPoolOptions {
   size_t bytes = size_t{64} << 20;    // the whole slab, header rooms included: the memory bound
   uint32_t large_bytes = 1u << 20;    // payload of a large buffer; rounded up to pages
   uint32_t small_bytes = 128u << 10;  // payload of a small one (reads only)
+  // Zero: what is resident stays so.
+  absl::Duration release_unused_after = absl::Seconds(60);
+  bool lock_reserve = false;  // keeps one write buffer from being paged out (mlock)
 };
 
 class BufferPool;
@@ -74,8 +83,10 @@ class BufferLease {
   std::span<std::byte> whole() const;
   static size_t header_room();  // one page
   BufferUse use() const;
-  // Nobody changes the content any more, for as long as this is held or it is kept.
+  // The content is final for as long as this is held or it is kept.
   void Seal();
+  // What was taken to listen is used (TryAcquireToListen).
+  void MarkUsed();
   void Release();
 
  private:
@@ -106,8 +117,8 @@ class BufferPin {
 
 class BufferPool {
  public:
-  // Maps the slab (MAP_NORESERVE, huge pages where the system gives them). kResourceExhausted: no
-  // memory; kInvalidArgument: `bytes` does not hold one large buffer of each use.
+  // Maps the slab; one write buffer is resident at once. kResourceExhausted: no memory;
+  // kInvalidArgument: `bytes` does not hold one large buffer of each use.
   static absl::StatusOr<std::unique_ptr<BufferPool>> Create(const BufferPoolOptions& options);
   ~BufferPool();  // every lease and pin is back
   BufferPool(const BufferPool&) = delete;
@@ -116,15 +127,26 @@ class BufferPool {
   // A buffer of at least `payload_bytes` (at most the large size), the smallest class that has
   // one; an empty lease if there is none now or somebody waits already.
   BufferLease TryAcquire(BufferUse use, uint32_t payload_bytes);
+  // A write buffer to read a request into that may be no write. It counts as used from MarkUsed on.
+  // While no write lately needed one it is the one that is always resident.
+  BufferLease TryAcquireToListen(uint32_t payload_bytes);
 
   // `absl::StatusOr<BufferLease> lease = co_await pool.Acquire(use, bytes);` waits its turn.
-  // kCancelled after Close(). The waiting coroutine must not be destroyed while it waits.
+  // kCancelled after Close(); kResourceExhausted: there is no such buffer, and no memory for one.
+  // The waiting coroutine must not be destroyed while it waits.
   class Acquisition;
   Acquisition Acquire(BufferUse use, uint32_t payload_bytes);
 
-  // Where buffers that were kept come back to, which is on the thread of `loop`; nothing is kept
-  // before this. Once. `loop` outlives the pool.
+  // Where buffers that were kept come back to, and unused memory is given back, which is on the
+  // thread of `loop`; nothing is kept, and nothing given back, before this. Once. `loop` outlives
+  // the pool.
   void ReturnBy(dat::Loop& loop) { loop_ = &loop; }
+  // `rest` runs before unused memory is looked for: a caller that holds a buffer to listen gives it
+  // back. Null: it is not called any more.
+  void OnRest(absl::AnyInvocable<void()> rest) { rest_ = std::move(rest); }
+  // Gives back the memory of buffers that nothing has used since `now - release_unused_after`, as
+  // far as it was looked for since. Returns whether there is more to be given back later.
+  bool ReleaseUnused(absl::Time now);
   // Keeps the content of `lease` where it is until what is returned, and all copies of it, are
   // gone, on whatever thread that is, also behind the lease and the pool. Null: it is not sealed,
   // somebody waits for a buffer, or so many are kept that the others are needed for what is on its
@@ -139,9 +161,10 @@ class BufferPool {
   // Memory of the application, which is registered and deregistered with the slab.
   UserMemory& user_memory() { return user_memory_; }
 
-  // Registers the slab in the domain of a new session. Slow. The regions of the session before
-  // are forgotten first: its endpoint is gone by then.
-  // `access_by_windows`: it is open to the server by memory windows only (Exposure::UseWindows).
+  // Registers what is resident in the domain of a new session, and what becomes so while that
+  // lasts. Slow. The regions of the session before are forgotten first: its endpoint is gone by
+  // then. `access_by_windows`: it is open to the server by memory windows only
+  // (Exposure::UseWindows).
   absl::Status Register(dat::Domain& domain, bool access_by_windows = false);
   // Before the domain goes.
   void Deregister();
@@ -161,11 +184,12 @@ class BufferPool {
   uint32_t large_bytes() const { return large_bytes_; }
   struct Counts {
     uint32_t total = 0;
-    uint32_t leased = 0;       // with a holder
-    uint32_t quarantined = 0;  // without a holder, but the server may still touch them
-    uint32_t kept = 0;         // with written data that is not committed
-    uint32_t waiting = 0;      // callers that wait for one
-    size_t bytes = 0;          // the slab
+    uint32_t leased = 0;        // with a holder
+    uint32_t quarantined = 0;   // without a holder, but the server may still touch them
+    uint32_t kept = 0;          // with written data that is not committed
+    uint32_t waiting = 0;       // callers that wait for one
+    size_t bytes = 0;           // the slab
+    size_t resident_bytes = 0;  // in memory
   };
   Counts counts() const;
 
@@ -173,25 +197,24 @@ class BufferPool {
   friend class BufferLease;
   friend class BufferPin;
 
-  BufferPool(std::shared_ptr<BufferSlab> slab, const BufferPoolOptions& sizes);
-  void Carve(uint8_t free_list, std::span<std::byte> part, uint32_t payload_bytes);
+  BufferPool(std::unique_ptr<BufferBlocks> blocks, const BufferPoolOptions& sizes);
   const dat::Region& RegionOf(const BufferLease& lease) const;
   BufferLease Take(BufferUse use, uint32_t payload_bytes);
+  BufferLease Lease(internal::Buffer* buffer);
+  bool HasResident(BufferUse use, uint32_t payload_bytes) const;
   void DropLease(internal::Buffer* buffer);
   void DropPin(internal::Buffer* buffer);
   void GiveBackUnheld(internal::Buffer* buffer);
-  void GiveBack(internal::Buffer* buffer);
   void TakeReturned();
   void AwaitReturn();
   void ServeWaiters();
   bool SomebodyWaits(BufferUse use) const;
+  void ReleaseLater();
 
-  const std::shared_ptr<BufferSlab> slab_;
-  const size_t write_part_;  // where the second half begins
-  uint32_t large_bytes_;
-  uint32_t small_bytes_;
-  std::vector<internal::Buffer> buffers_;
-  internal::Buffer* free_[3] = {};  // small read targets, large read targets, write sources
+  const std::unique_ptr<BufferBlocks> blocks_;
+  const uint32_t large_bytes_;
+  const uint32_t small_bytes_;
+  const absl::Duration release_unused_after_;
   internal::BufferWaiter* first_waiter_ = nullptr;
   internal::BufferWaiter* last_waiter_ = nullptr;
   bool closed_ = false;
@@ -202,8 +225,8 @@ class BufferPool {
   uint32_t most_kept_ = 0;
   dat::Loop* loop_ = nullptr;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for what waits in the loop
-  std::unique_ptr<dat::Region> read_region_;
-  std::unique_ptr<dat::Region> write_region_;
+  absl::AnyInvocable<void()> rest_;
+  dat::Loop::TimerId release_timer_ = 0;  // while something is resident that may be given back
   Exposure exposure_;
   UserMemory user_memory_{exposure_};
 };

@@ -11,11 +11,6 @@
 #include "absl/strings/str_cat.h"
 
 namespace dafs::client {
-namespace {
-
-constexpr size_t kHugePage = size_t{2} << 20;
-
-}  // namespace
 
 // Starts on a huge page, so that the system can back it with them.
 absl::StatusOr<std::shared_ptr<BufferSlab>> BufferSlab::Map(size_t bytes) {
@@ -33,10 +28,6 @@ absl::StatusOr<std::shared_ptr<BufferSlab>> BufferSlab::Map(size_t bytes) {
   std::byte* slab = first + before;
   munmap(slab + bytes, mapped - before - bytes);
   madvise(slab, bytes, MADV_HUGEPAGE);  // a wish; the system may have none
-  // Now rather than at first use: a fault on the data path costs 2.4 us a page, and one taken while
-  // the system writes back to this very mount for want of memory would wait for itself. A kernel
-  // before 5.14 does not know the advice, and faults as it goes.
-  madvise(slab, bytes, MADV_POPULATE_WRITE);
   return absl::WrapUnique(new BufferSlab(std::span<std::byte>(slab, bytes)));
 }
 

@@ -22,8 +22,10 @@ struct Buffer;
 
 class BufferSlab {
  public:
-  // Maps `bytes` of memory (MAP_NORESERVE, huge pages where the system gives them) and touches it.
-  // kResourceExhausted: no memory.
+  static constexpr size_t kHugePage = size_t{2} << 20;
+
+  // Maps `bytes` of memory (MAP_NORESERVE, huge pages where the system gives them), which starts on
+  // a huge page and takes no memory before it is touched. kResourceExhausted: no memory.
   static absl::StatusOr<std::shared_ptr<BufferSlab>> Map(size_t bytes);
   ~BufferSlab();
   BufferSlab(const BufferSlab&) = delete;

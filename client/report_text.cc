@@ -113,7 +113,8 @@ void AppendJson(const WorkerReport& w, std::string* out) {
   absl::StrAppend(out, ",\"buffers\":{\"total\":", w.buffers.total,
                   ",\"leased\":", w.buffers.leased, ",\"quarantined\":", w.buffers.quarantined,
                   ",\"kept\":", w.buffers.kept, ",\"waiting\":", w.buffers.waiting,
-                  ",\"bytes\":", w.buffers.bytes, "}}");
+                  ",\"bytes\":", w.buffers.bytes, ",\"resident_bytes\":", w.buffers.resident_bytes,
+                  "}}");
 }
 
 void AppendJson(const CallTotals& totals, std::string* out) {
@@ -158,10 +159,11 @@ std::string StatusText(const MountReport& report) {
     }
     if (w.buffers.total > 0) {
       absl::StrAppendFormat(&out,
-                            "    buffers %u of %u bytes in all, leased %u, quarantined %u, "
-                            "kept %u, waiting %u\n",
-                            w.buffers.total, w.buffers.bytes, w.buffers.leased,
-                            w.buffers.quarantined, w.buffers.kept, w.buffers.waiting);
+                            "    buffers %u of %u bytes in all, %u in memory, leased %u, "
+                            "quarantined %u, kept %u, waiting %u\n",
+                            w.buffers.total, w.buffers.bytes, w.buffers.resident_bytes,
+                            w.buffers.leased, w.buffers.quarantined, w.buffers.kept,
+                            w.buffers.waiting);
     }
   }
   if (report.silent_workers > 0) {

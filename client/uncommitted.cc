@@ -62,6 +62,7 @@ bool Uncommitted::Reserve(size_t bytes, std::vector<Range>& parts) {
   if (filling_ != nullptr && filling_.use_count() == 2) {
     std::atomic_thread_fence(std::memory_order_acquire);
     filling_->used = 0;
+    filling_->unused = false;
   }
   while (bytes > 0) {
     if (filling_ == nullptr || filling_->used == kBlockBytes) {
@@ -71,6 +72,7 @@ bool Uncommitted::Reserve(size_t bytes, std::vector<Range>& parts) {
         // Whoever let go of it last has done with its bytes.
         std::atomic_thread_fence(std::memory_order_acquire);
         block->used = 0;
+        block->unused = false;
         filling_ = block;
         break;
       }
@@ -355,6 +357,23 @@ size_t Uncommitted::bytes() const {
     used += block.use_count() > (block == filling_ ? 2 : 1) ? 1 : 0;
   }
   return used * kBlockBytes;
+}
+
+size_t Uncommitted::memory_bytes() const {
+  absl::MutexLock lock(&mutex_);
+  return blocks_.size() * kBlockBytes;
+}
+
+void Uncommitted::ReleaseUnused() {
+  std::vector<std::shared_ptr<Block>> released;  // freed after the mutex is
+  absl::MutexLock lock(&mutex_);
+  if (filling_ != nullptr && filling_.use_count() == 2) filling_ = nullptr;
+  std::erase_if(blocks_, [&](std::shared_ptr<Block>& block) {
+    if (block.use_count() > 1) return false;
+    if (!std::exchange(block->unused, true)) return false;
+    released.push_back(std::move(block));
+    return true;
+  });
 }
 
 }  // namespace dafs::client

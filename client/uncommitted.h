@@ -101,6 +101,10 @@ class Uncommitted {
   std::vector<wire::FileHandle> Files(absl::Time before) const ABSL_LOCKS_EXCLUDED(mutex_);
   size_t bytes() const ABSL_LOCKS_EXCLUDED(mutex_);  // of memory for copies in use
   size_t most_bytes() const { return most_bytes_; }
+  size_t memory_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);  // for copies, in use or not
+
+  // Frees the memory that no copy has used since this was called last.
+  void ReleaseUnused() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   static constexpr uint32_t kBlockBytes = 256 << 10;
@@ -109,6 +113,7 @@ class Uncommitted {
     std::unique_ptr<std::byte[]> room;   // for copies, or
     std::shared_ptr<const void> memory;  // where the data was before
     uint32_t used = 0;                   // of `room`
+    bool unused = false;                 // since ReleaseUnused was called last
   };
   // Part of a file; ranges do not overlap.
   struct Range {

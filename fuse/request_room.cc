@@ -8,6 +8,24 @@
 
 namespace dafs::fuse {
 
+RequestRoom::RequestRoom(client::BufferPool& pool, dat::Loop& loop, uint32_t write_size,
+                         std::function<void()> made)
+    : pool_(pool), loop_(loop), write_size_(write_size), made_(std::move(made)) {
+  pool_.OnRest([this] { Rest(); });
+}
+
+RequestRoom::~RequestRoom() { pool_.OnRest(nullptr); }
+
+void RequestRoom::Rest() {
+  buffer_.Release();
+  if (!starved_) apart_.reset();
+}
+
+client::BufferLease RequestRoom::TakeBuffer() {
+  if (buffer_) buffer_.MarkUsed();
+  return std::move(buffer_);
+}
+
 std::span<std::byte> RequestRoom::Get() {
   if (HaveBuffer()) {
     return {buffer_.payload() - kWriteHeaderBytes, kWriteHeaderBytes + buffer_.payload_bytes()};
@@ -21,7 +39,7 @@ std::span<std::byte> RequestRoom::Get() {
 bool RequestRoom::HaveBuffer() {
   if (buffer_) return true;
   if (waiting_) return false;
-  buffer_ = pool_.TryAcquire(client::BufferUse::kWriteSource, write_size_);
+  buffer_ = pool_.TryAcquireToListen(write_size_);
   if (buffer_) return true;
   waiting_ = true;
   starving_ = loop_.RunAfter(kStarvedAfter, [this] {

@@ -28,8 +28,8 @@ class RequestRoom {
 
   // `pool` and `loop` outlive it. `made`: there may be room again.
   RequestRoom(client::BufferPool& pool, dat::Loop& loop, uint32_t write_size,
-              std::function<void()> made)
-      : pool_(pool), loop_(loop), write_size_(write_size), made_(std::move(made)) {}
+              std::function<void()> made);
+  ~RequestRoom();
   RequestRoom(const RequestRoom&) = delete;
   RequestRoom& operator=(const RequestRoom&) = delete;
 
@@ -40,7 +40,7 @@ class RequestRoom {
 
   // With the data of the WRITE that was read last; null if that was read apart, and is to be
   // parked.
-  client::BufferLease TakeBuffer() { return std::move(buffer_); }
+  client::BufferLease TakeBuffer();
   // A buffer for the `data` of `call`, which is copied before this suspends: with it, or null when
   // the pool shuts down.
   dat::Task<client::BufferLease> Park(Call& call, std::span<const std::byte> data);
@@ -48,6 +48,8 @@ class RequestRoom {
   void Unpark(Call& call);
 
  private:
+  // Nothing is being read: gives back what Get takes again if it is needed.
+  void Rest();
   bool HaveBuffer();
   bool Apart() const { return starved_ && parked_bytes_ < kParkedMost; }
   dat::Task<void> WaitForBuffer();

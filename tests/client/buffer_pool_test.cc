@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -16,21 +17,41 @@
 namespace dafs::client {
 namespace {
 
-// Notes what was registered.
+// Notes what was registered, and how many regions there are; registers up to `most` of them.
 class NotingDomain final : public dat::Domain {
  public:
   class NotedRegion final : public dat::Region {
    public:
-    NotedRegion(std::span<std::byte> memory, dat::Access access, uint32_t context)
-        : Region(memory, access, context, 0x1000) {}
+    NotedRegion(NotingDomain& domain, std::span<std::byte> memory, dat::Access access,
+                uint32_t context)
+        : Region(memory, access, context, 0x1000), domain_(domain) {
+      ++domain_.regions;
+    }
+    ~NotedRegion() override { --domain_.regions; }
+
+   private:
+    NotingDomain& domain_;
   };
   absl::StatusOr<std::unique_ptr<dat::Region>> Register(std::span<std::byte> memory,
                                                         dat::Access access) override {
+    if (regions >= most) return absl::ResourceExhaustedError("raise the limit");
     seen.emplace_back(memory, access);
-    return std::make_unique<NotedRegion>(memory, access, static_cast<uint32_t>(seen.size()));
+    return std::make_unique<NotedRegion>(*this, memory, access, static_cast<uint32_t>(seen.size()));
   }
   std::vector<std::pair<std::span<std::byte>, dat::Access>> seen;
+  size_t regions = 0;
+  size_t most = 1000;
 };
+
+// Of `memory`, whole pages.
+size_t ResidentBytes(std::span<std::byte> memory) {
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> pages(memory.size() / page);
+  EXPECT_EQ(mincore(memory.data(), memory.size(), pages.data()), 0);
+  size_t resident = 0;
+  for (const unsigned char one : pages) resident += (one & 1) != 0 ? page : 0;
+  return resident;
+}
 
 std::unique_ptr<BufferPool> MakePool(size_t bytes = size_t{8} << 20) {
   BufferPoolOptions options;
@@ -66,27 +87,173 @@ TEST(BufferPoolTest, SmallReadsGetSmallBuffersAndLargeOnesWhenThoseAreOut) {
   EXPECT_TRUE(pool->TryAcquire(BufferUse::kWriteSource, 4096));
 }
 
-TEST(BufferPoolTest, EachHalfIsRegisteredForNoMoreThanItsUse) {
+TEST(BufferPoolTest, EachBufferIsRegisteredForNoMoreThanItsUse) {
   auto pool = MakePool();
   NotingDomain domain;
   ASSERT_TRUE(pool->Register(domain).ok());
-  ASSERT_EQ(domain.seen.size(), 2u);
-  EXPECT_EQ(domain.seen[0].second, dat::Access::kRemoteWrite);
-  EXPECT_EQ(domain.seen[1].second, dat::Access::kRemoteRead);
+  ASSERT_EQ(domain.seen.size(), 1u);  // the write buffer that is always there
+  EXPECT_EQ(domain.seen[0].second, dat::Access::kRemoteRead);
   BufferLease target = pool->TryAcquire(BufferUse::kReadTarget, 4096);
   BufferLease source = pool->TryAcquire(BufferUse::kWriteSource, 4096);
+  ASSERT_EQ(domain.seen.size(), 3u);
+  EXPECT_EQ(domain.seen[1].second, dat::Access::kRemoteWrite);
+  EXPECT_EQ(domain.seen[2].second, dat::Access::kRemoteRead);
   auto lies_in = [](const BufferLease& lease, std::span<std::byte> region) {
     return lease.whole().data() >= region.data() &&
            lease.whole().data() + lease.whole().size() <= region.data() + region.size();
   };
-  EXPECT_TRUE(lies_in(target, domain.seen[0].first));
-  EXPECT_TRUE(lies_in(source, domain.seen[1].first));
+  EXPECT_TRUE(lies_in(target, domain.seen[1].first));
+  EXPECT_TRUE(lies_in(source, domain.seen[2].first));
   wire::DirectOpBuffer buffer = pool->Advertise(source, source.payload() + 8, 100);
-  EXPECT_EQ(buffer.buffer_handle, 2u);
+  EXPECT_EQ(buffer.buffer_handle, 3u);
   EXPECT_EQ(buffer.buffer_byte_count, 100u);
   EXPECT_EQ(buffer.buffer_address,
-            0x1000u + static_cast<uint64_t>(source.payload() + 8 - domain.seen[1].first.data()));
+            0x1000u + static_cast<uint64_t>(source.payload() + 8 - domain.seen[2].first.data()));
   pool->Deregister();
+  EXPECT_EQ(domain.regions, 0u);
+  NotingDomain next;  // of the next session: what is resident is registered at once
+  ASSERT_TRUE(pool->Register(next).ok());
+  EXPECT_EQ(next.regions, 3u);
+  pool->Deregister();
+}
+
+dat::Task<void> Take(BufferPool& pool, int id, std::vector<int>* order,
+                     std::vector<BufferLease>* leases, int* cancelled);
+
+// With a fake clock: the pool is told what time it is.
+class IdleBufferTest : public testing::Test {
+ protected:
+  IdleBufferTest() { EXPECT_TRUE(pool_->Register(domain_).ok()); }
+  ~IdleBufferTest() override { pool_->Deregister(); }
+  bool ReleaseUnused(absl::Duration after_start) {
+    return pool_->ReleaseUnused(start_ + after_start);
+  }
+  static void Fill(BufferLease& lease, char with) {
+    std::memset(lease.payload(), with, lease.payload_bytes());
+  }
+
+  const absl::Time start_ = absl::UnixEpoch() + absl::Hours(1);
+  NotingDomain domain_;
+  std::unique_ptr<BufferPool> pool_ = MakePool(size_t{64} << 20);
+  const size_t reserve_ = pool_->counts().resident_bytes;
+};
+
+TEST_F(IdleBufferTest, MemoryIsTakenAsBuffersAreNeeded) {
+  EXPECT_LT(reserve_, size_t{2} << 20);
+  std::vector<BufferLease> leases;
+  for (int i = 0; i < 3; ++i) {
+    leases.push_back(pool_->TryAcquire(BufferUse::kReadTarget, 1u << 20));
+    leases.push_back(pool_->TryAcquire(BufferUse::kWriteSource, 1u << 20));
+  }
+  const size_t then = pool_->counts().resident_bytes;
+  EXPECT_GE(then, reserve_ + (size_t{6} << 20));
+  EXPECT_LT(then, reserve_ + (size_t{7} << 20));
+  for (const BufferLease& lease : leases)
+    EXPECT_EQ(ResidentBytes(lease.whole()), lease.whole().size());
+  leases.clear();
+  leases.push_back(pool_->TryAcquire(BufferUse::kReadTarget, 1u << 20));
+  EXPECT_EQ(pool_->counts().resident_bytes, then);
+}
+
+TEST_F(IdleBufferTest, WhatNothingUsedForAMinuteGoesBackToTheSystem) {
+  BufferLease write = pool_->TryAcquire(BufferUse::kWriteSource, 1u << 20);
+  BufferLease small = pool_->TryAcquire(BufferUse::kReadTarget, 4096);
+  Fill(write, 'w');
+  Fill(small, 's');
+  const std::span<std::byte> of_write = write.whole();
+  const std::span<std::byte> of_small = small.whole();
+  write.Release();
+  small.Release();
+  EXPECT_TRUE(ReleaseUnused(absl::Seconds(0)));  // they were used before
+  EXPECT_TRUE(ReleaseUnused(absl::Seconds(59)));
+  EXPECT_EQ(ResidentBytes(of_write), of_write.size());
+  EXPECT_FALSE(ReleaseUnused(absl::Seconds(60)));
+  EXPECT_EQ(ResidentBytes(of_write), 0u);
+  EXPECT_EQ(ResidentBytes(of_small), 0u);
+  EXPECT_EQ(pool_->counts().resident_bytes, reserve_);
+  EXPECT_EQ(domain_.regions, 1u);
+  write = pool_->TryAcquire(BufferUse::kWriteSource, 1u << 20);
+  EXPECT_EQ(write.whole().data(), of_write.data());
+  EXPECT_EQ(write.payload()[0], std::byte{0});
+  EXPECT_EQ(domain_.regions, 2u);
+}
+
+TEST_F(IdleBufferTest, WhatIsHeldOrUsedStays) {
+  std::vector<BufferLease> leases;
+  for (int i = 0; i < 6; ++i)
+    leases.push_back(pool_->TryAcquire(BufferUse::kWriteSource, 1u << 20));
+  BufferLease held = std::move(leases[1]);
+  BufferPin pin = pool_->Pin(leases[3]);
+  const std::span<std::byte> pinned = leases[3].whole();
+  Fill(held, 'h');
+  std::memset(pinned.data(), 'p', pinned.size());
+  leases.clear();
+  for (int second = 0; second <= 180; second += 15) {
+    EXPECT_TRUE(ReleaseUnused(absl::Seconds(second)));
+    pool_->TryAcquire(BufferUse::kWriteSource, 1).Release();  // the first of them, again and again
+  }
+  EXPECT_EQ(held.payload()[0], std::byte{'h'});
+  EXPECT_EQ(held.payload()[held.payload_bytes() - 1], std::byte{'h'});
+  EXPECT_EQ(pinned.front(), std::byte{'p'});
+  EXPECT_EQ(pinned.back(), std::byte{'p'});
+  const size_t one = BufferLease::header_room() + (1u << 20);
+  EXPECT_EQ(pool_->counts().resident_bytes, reserve_ + 3 * one);
+  pin.Release();
+}
+
+TEST_F(IdleBufferTest, ListeningNeedsNoMoreThanTheBufferThatIsAlwaysThere) {
+  BufferLease listening = pool_->TryAcquireToListen(1u << 20);
+  ASSERT_TRUE(listening);
+  EXPECT_EQ(pool_->counts().resident_bytes, reserve_);
+  listening.MarkUsed();  // a write came, and takes it along
+  BufferLease next = pool_->TryAcquireToListen(1u << 20);
+  EXPECT_GT(pool_->counts().resident_bytes, reserve_);
+  next.MarkUsed();
+  listening.Release();
+  // While writes come, in buffers of huge pages.
+  BufferLease third = pool_->TryAcquireToListen(1u << 20);
+  const size_t one = BufferLease::header_room() + (1u << 20);
+  EXPECT_EQ(pool_->counts().resident_bytes, reserve_ + 2 * one);
+  next.Release();
+  third.Release();
+  EXPECT_TRUE(ReleaseUnused(absl::Seconds(0)));
+  for (int second = 15; second < 60; second += 15) {
+    BufferLease still = pool_->TryAcquireToListen(1u << 20);  // which is no use
+    still.Release();
+    EXPECT_TRUE(ReleaseUnused(absl::Seconds(second)));
+  }
+  EXPECT_FALSE(ReleaseUnused(absl::Seconds(60)));
+}
+
+TEST_F(IdleBufferTest, WithoutMemoryForMoreRequestsWaitForWhatThereIs) {
+  domain_.most = 2;
+  BufferLease first = pool_->TryAcquire(BufferUse::kWriteSource, 1);
+  BufferLease reserve = pool_->TryAcquire(BufferUse::kWriteSource, 1);
+  ASSERT_TRUE(first && reserve);
+  std::vector<int> order;
+  std::vector<BufferLease> got;
+  int failed = 0;
+  dat::Start(Take(*pool_, 1, &order, &got, &failed));
+  EXPECT_EQ(failed, 0);
+  EXPECT_EQ(pool_->counts().waiting, 1u);
+  first.Release();
+  EXPECT_THAT(order, testing::ElementsAre(1));
+}
+
+dat::Task<void> TakeToRead(BufferPool& pool, absl::Status* status) {
+  absl::StatusOr<BufferLease> lease = co_await pool.Acquire(BufferUse::kReadTarget, 1000);
+  *status = lease.status();
+}
+
+TEST_F(IdleBufferTest, WithoutMemoryForAnyReadFailsRatherThanWaits) {
+  domain_.most = 1;
+  EXPECT_FALSE(pool_->TryAcquire(BufferUse::kReadTarget, 1000));
+  absl::Status status;
+  dat::Start(TakeToRead(*pool_, &status));
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  domain_.most = 2;
+  dat::Start(TakeToRead(*pool_, &status));
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 dat::Task<void> Take(BufferPool& pool, int id, std::vector<int>* order,

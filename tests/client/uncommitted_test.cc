@@ -172,6 +172,27 @@ TEST_F(UncommittedTest, MemoryIsBoundedAndUsedAgain) {
   }
 }
 
+TEST_F(UncommittedTest, MemoryThatNoCopyUsesIsReleased) {
+  const std::string data(100000, 'x');
+  for (uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(Write(i * data.size(), data));
+  const size_t taken = store_.memory_bytes();
+  EXPECT_GE(taken, 5 * data.size());
+  store_.ReleaseUnused();
+  store_.ReleaseUnused();
+  EXPECT_EQ(store_.memory_bytes(), taken);  // it holds what is not committed
+  EXPECT_TRUE(Commit(1));
+  store_.ReleaseUnused();  // it was used until now
+  EXPECT_EQ(store_.memory_bytes(), taken);
+  ASSERT_TRUE(Write(0, data));
+  EXPECT_TRUE(Commit(1));
+  store_.ReleaseUnused();
+  EXPECT_LT(store_.memory_bytes(), taken);
+  store_.ReleaseUnused();
+  EXPECT_EQ(store_.memory_bytes(), 0u);
+  EXPECT_TRUE(Write(0, data));
+  EXPECT_TRUE(Commit(1));
+}
+
 TEST_F(UncommittedTest, AFailureIsToldOnce) {
   ASSERT_TRUE(Write(0, "lost"));
   store_.Fail(file_, absl::UnknownError("no"));
