@@ -12,6 +12,9 @@ namespace {
 // The kernel looks again at once; on the way there the server is asked for each part of the path.
 constexpr absl::Duration kAskedAgain = absl::Seconds(1);
 
+// A table grows to twice its nodes, and is worth shrinking beyond twice that.
+constexpr size_t kSpacious = 4;
+
 }  // namespace
 
 uint64_t InodeTable::ShardOfHandle(const wire::FileHandle& handle) {
@@ -100,6 +103,7 @@ void InodeTable::Forget(uint64_t nodeid, uint64_t count) {
   auto latest = shard.by_handle.find(inode.handle);
   if (latest != shard.by_handle.end() && latest->second == nodeid) shard.by_handle.erase(latest);
   shard.by_node.erase(it);
+  forgotten_.fetch_add(1, std::memory_order_relaxed);
 }
 
 std::optional<InodeView> InodeTable::Find(uint64_t nodeid) const {
@@ -374,6 +378,17 @@ void InodeTable::NoteOwnerChange(uint64_t nodeid) {
   With(nodeid, [](Inode* inode) {
     if (inode != nullptr && inode->writes != nullptr) inode->writes->NoteOwnerChange();
   });
+}
+
+void InodeTable::ShrinkToFit() {
+  for (Shard& shard : shards_) {
+    absl::MutexLock lock(&shard.mutex);
+    // Erasing leaves a table as large as it was at most.
+    if (shard.by_node.capacity() > kSpacious * (shard.by_node.size() + 1)) shard.by_node.rehash(0);
+    if (shard.by_handle.capacity() > kSpacious * (shard.by_handle.size() + 1)) {
+      shard.by_handle.rehash(0);
+    }
+  }
 }
 
 size_t InodeTable::size() const {

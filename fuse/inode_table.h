@@ -214,6 +214,12 @@ class InodeTable {
 
   size_t size() const;
 
+  // How many nodes the kernel has forgotten so far.
+  uint64_t forgotten() const { return forgotten_.load(std::memory_order_relaxed); }
+  // Frees what the table holds beyond its nodes after many were forgotten. Holds each shard for as
+  // long as its nodes take to be moved.
+  void ShrinkToFit();
+
  private:
   static constexpr size_t kAbsents = 4;
   struct AbsentAttribute {
@@ -296,6 +302,7 @@ class InodeTable {
   OwnMoves own_moves_;
   // Nodes that are `moved`. Publishes nothing: a thread that uses a node has seen it in an answer.
   std::atomic<uint64_t> moved_{0};
+  std::atomic<uint64_t> forgotten_{0};  // counts, publishes nothing
   mutable std::array<Shard, kShards> shards_;
 };
 

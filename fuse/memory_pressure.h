@@ -5,11 +5,12 @@
 
 namespace dafs::fuse {
 
-// Once, as the daemon, before its threads start: locks its memory as it is touched (where
-// CAP_IPC_LOCK is held) and makes the OOM killer look elsewhere (as root).
-void PrepareForMemoryPressure();
+// Once, as the daemon, before its threads start: locks code and data as they are touched (where
+// CAP_IPC_LOCK is held) and makes the OOM killer look elsewhere (as root). Returns whether memory
+// may be locked: the caller locks a buffer for writes too.
+bool PrepareForMemoryPressure();
 
-// In each thread that serves the kernel: PR_SET_IO_FLUSHER.
+// In each thread that serves the kernel: PR_SET_IO_FLUSHER, and locks its stack as it is touched.
 void BecomeIoFlusher();
 
 }  // namespace dafs::fuse

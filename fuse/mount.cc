@@ -1,6 +1,7 @@
 #include "fuse/mount.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -14,6 +15,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -31,6 +33,7 @@
 #include "fuse/mount_retry.h"
 #include "fuse/mount_state.h"
 #include "fuse/mount_syscall.h"
+#include "fuse/trim_schedule.h"
 #include "fuse/uring_protocol.h"
 #include "fuse/worker.h"
 #include "wire/dat/address.h"
@@ -111,9 +114,9 @@ wire::ByteOrder ByteOrderOf(const Options& o) {
 
 class Mount {
  public:
-  // `signals`: readable when a signal asks for the end.
-  Mount(const Options& options, int signals, const Daemon& daemon)
-      : state_(options), signals_(signals), daemon_(daemon) {
+  // `signals`: readable when a signal asks for the end. `may_lock`: a buffer for writes is locked.
+  Mount(const Options& options, int signals, const Daemon& daemon, bool may_lock)
+      : state_(options), may_lock_(may_lock), signals_(signals), daemon_(daemon) {
     state_.selinux = KernelHasSelinux();
   }
   ~Mount();
@@ -135,6 +138,8 @@ class Mount {
   void MakeRings();
   Outcome StartRings();
   Outcome Attach();
+  void WaitForEnd(std::span<pollfd> ends);
+  void GiveBackMemory();
   // "io_uring", or "/dev/fuse" and why.
   std::string RequestsBy() const {
     return no_io_uring_.empty() ? "io_uring" : "/dev/fuse (" + no_io_uring_ + ")";
@@ -142,6 +147,7 @@ class Mount {
   void SayMounted() const;
 
   MountState state_;
+  const bool may_lock_;
   std::string mount_point_;
   const int signals_;
   const Daemon& daemon_;
@@ -156,6 +162,7 @@ class Mount {
   std::string no_io_uring_;  // why requests come by /dev/fuse
   std::string cpu_latency_;  // what became of that option
   std::unique_ptr<client::LeaseKeeper> lease_keeper_;
+  TrimSchedule trim_schedule_;
 };
 
 Mount::~Mount() {
@@ -203,6 +210,8 @@ Outcome Mount::MakeClient() {
   if (o.msgsize != 0) c.max_request_size = c.max_response_size = o.msgsize;
   c.uncommitted_bytes = size_t{o.uncommitted} << 20;
   if (o.buffers != 0) c.buffers.bytes = size_t{o.buffers} << 20;
+  c.buffers.release_unused_after = o.idle_release;
+  c.buffers.lock_reserve = may_lock_;
   c.buffers.large_bytes = std::max({o.rsize, o.wsize, 64u << 10});
   c.buffers.small_bytes = std::min(c.buffers.small_bytes, c.buffers.large_bytes);
   c.read_bytes = o.rsize;
@@ -397,13 +406,32 @@ void Mount::SayMounted() const {
   }
 }
 
+// What the workers do not see to themselves (client::BufferPool): this thread has nothing else to
+// do.
+void Mount::GiveBackMemory() {
+  client_->uncommitted().ReleaseUnused();
+  if (!trim_schedule_.IsDue(state_.inodes.forgotten())) return;
+  state_.inodes.ShrinkToFit();
+  malloc_trim(0);  // malloc keeps what is free between what is in use
+}
+
+void Mount::WaitForEnd(std::span<pollfd> ends) {
+  const absl::Duration look = state_.options.idle_release / 2;
+  const int timeout =
+      look == absl::ZeroDuration() ? -1 : static_cast<int>(absl::ToInt64Milliseconds(look));
+  for (;;) {
+    const int ready = poll(ends.data(), ends.size(), timeout);
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return;
+    if (ready == 0) GiveBackMemory();
+  }
+}
+
 ExitCode Mount::Serve() {
   if (state_.options.fake) return ExitCode::kOk;
   SayMounted();
   pollfd waits[] = {{.fd = signals_, .events = POLLIN, .revents = 0},
                     {.fd = ended_.get(), .events = POLLIN, .revents = 0}};
-  while (poll(waits, 2, -1) < 0 && errno == EINTR) {
-  }
+  WaitForEnd(waits);
   if (waits[0].revents != 0) {
     LogNotice("ended by a signal, detaching " + mount_point_);
     Detach();
@@ -442,7 +470,7 @@ Severity LeastSeverity(const Options& options) {
 }
 
 ExitCode RunMount(const Options& options, Daemon& daemon) {
-  PrepareForMemoryPressure();
+  const bool may_lock = PrepareForMemoryPressure();
   const UniqueFd signals = WatchSignals();
   if (!signals.valid()) {
     const Outcome failed =
@@ -456,7 +484,7 @@ ExitCode RunMount(const Options& options, Daemon& daemon) {
     Outcome outcome;
     ExitCode code = ExitCode::kOk;
     {
-      Mount mount(options, signals.get(), daemon);
+      Mount mount(options, signals.get(), daemon, may_lock);
       outcome = mount.Begin();
       if (outcome.ok()) {
         // A parent that was killed while it waited does not want the mount.

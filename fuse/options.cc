@@ -138,6 +138,9 @@ absl::StatusOr<bool> ApplyValue(std::string_view name, std::string_view value, O
     ASSIGN_OR_RETURN(o.uncommitted, Number(name, value, 1, 4096));
   } else if (name == "buffers") {
     ASSIGN_OR_RETURN(o.buffers, Number(name, value, 4, 4096));
+  } else if (name == "idle_release") {
+    ASSIGN_OR_RETURN(const uint32_t seconds, Number(name, value, 0, 86400));
+    o.idle_release = absl::Seconds(seconds);
   } else if (name == "spin") {
     // 10 ms: a processor that polls longer for an answer would serve somebody else better.
     ASSIGN_OR_RETURN(uint32_t microseconds, Number(name, value, 0, 10000));

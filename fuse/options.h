@@ -107,6 +107,8 @@ struct Options {
   uint32_t msgsize = 0;       // bytes of the largest request and response; 0: the client's default
   uint32_t uncommitted = 64;  // MiB of written data that a lost server could make us write again
   uint32_t buffers = 0;       // MiB of data buffers for each worker; 0: the client's default
+  // Memory that was unused for so long is given back to the system; zero: never.
+  absl::Duration idle_release = absl::Seconds(60);
 
   std::vector<std::string> list;  // what -o, -r and -w gave, option by option
 

@@ -135,7 +135,8 @@ Options:
   msgsize=N            largest request and response in bytes, 1024..1048576 (default 16384)
   io_uring=auto|on|off whether the kernel sends requests by io_uring: where it can, always or
                        never (default off)
-  buffers=N            data buffers of each session in MiB, 4..4096 (default 64)
+  buffers=N            data buffers of each session in MiB, 4..4096 (default 64); made as they are needed
+  idle_release=N       seconds after which unused memory is given back, 0..86400 (default 60; 0: never)
   uncommitted=N        written data kept until the server's disk has it, in MiB, 1..4096 (default 64)
   remount              change ro, rw, nosuid and the like of a mount
 Options of mount(8) that every file system has (nosuid, nodev, noexec, noatime, ...) work;

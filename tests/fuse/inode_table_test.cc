@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -53,6 +55,27 @@ TEST_F(InodeTableTest, PagesAreAsNewAsTheOpenThatTheKernelHasSeenToItsEnd) {
   EXPECT_FALSE(table_.PagesAreCurrent(node, 8));
   table_.PagesAre(99, 8);  // unknown: no harm
   EXPECT_FALSE(table_.PagesAreCurrent(99, 8));
+}
+
+TEST_F(InodeTableTest, ShrinkingLeavesTheNodesThatAreLeft) {
+  std::vector<uint64_t> nodes;
+  for (int i = 0; i < 20000; ++i) {
+    wire::FileHandle handle = Handle(9);
+    handle.fileid.bytes[2] = static_cast<uint8_t>(i);
+    handle.fileid.bytes[3] = static_cast<uint8_t>(i >> 8);
+    nodes.push_back(table_.Remember(handle, File(1), {kRootNode, std::to_string(i)}));
+  }
+  for (size_t i = 100; i < nodes.size(); ++i) table_.Forget(nodes[i], 1);
+  EXPECT_EQ(table_.forgotten(), 19900u);
+  table_.ShrinkToFit();
+  EXPECT_EQ(table_.size(), 101u);
+  for (size_t i = 0; i < 100; ++i) {
+    const std::optional<InodeView> view = table_.Find(nodes[i]);
+    ASSERT_TRUE(view.has_value());
+    EXPECT_EQ(table_.NodeOf(view->handle), nodes[i]);
+    EXPECT_EQ(table_.PlaceOf(nodes[i]).name, std::to_string(i));
+  }
+  EXPECT_FALSE(table_.Find(nodes[100]).has_value());
 }
 
 TEST_F(InodeTableTest, OneHandleIsOneNodeUnderAllItsNames) {

@@ -6,9 +6,11 @@ import os
 import pathlib
 import random
 
+import processes
 from rig import Failure, Skip, check, equal, scenario
 
 MIB = 1 << 20
+IDLE_MOST = 12 * 1024  # KiB that an idle mount over TCP may take
 
 
 class Cgroup:
@@ -116,3 +118,52 @@ def _fill(path, total, by_map):
             os.pwrite(descriptor, _block(number), number * MIB)
     os.fsync(descriptor)
     os.close(descriptor)
+
+
+def _memory(pid):
+    """Returns {field: KiB} of the Vm... lines of /proc/PID/status."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        return {line.split(":")[0]: int(line.split()[1]) for line in status if line.startswith("Vm")}
+
+
+@scenario(timeout=180, where="server", loopback=True)
+def idle_memory(rig):
+    """A mount takes 12 MiB at most where it does nothing: when it is new, after a load, and after inodes were forgotten."""
+    server = rig.serve()
+    rig.mount(server, "idle_release=2")
+    pid = rig.mounted[rig.mnt].pid
+    if _memory(pid)["VmSize"] > 1 << 30:
+        raise Skip("a sanitizer takes memory of its own")
+
+    def idle(when):
+        if not processes.wait_until(lambda: _memory(pid)["VmRSS"] <= IDLE_MOST, 60 * rig.slowness, 0.1):
+            raise Failure(f"{when}: {_memory(pid)['VmRSS']} KiB resident")
+        locked = _memory(pid)["VmLck"]
+        check(locked <= IDLE_MOST, f"{when}: {locked} KiB locked")
+
+    idle("a new mount")
+
+    content = b"".join(_block(number) for number in range(32))
+    (rig.mnt / "file").write_bytes(content)
+    equal((rig.export / "file").read_bytes(), content, "what was written")
+    descriptor = os.open(rig.mnt / "file", os.O_RDONLY | os.O_DIRECT)
+    with mmap.mmap(-1, MIB) as page:
+        equal(os.preadv(descriptor, [page], 5 * MIB), MIB, "bytes read")
+        check(page[:] == content[5 * MIB:6 * MIB], "what was read")
+        check(_memory(pid)["VmRSS"] > IDLE_MOST, "the load took no memory: it shows nothing")
+        idle("after a load")
+        equal(os.preadv(descriptor, [page], 7 * MIB), MIB, "bytes read after the memory was given back")
+        check(page[:] == content[7 * MIB:8 * MIB], "what was read after the memory was given back")
+    os.close(descriptor)
+
+    count = 30000
+    many = rig.export / "many"
+    many.mkdir()
+    for number in range(count):
+        (many / f"file-{number}").touch()
+    equal(len([entry.stat() for entry in os.scandir(rig.mnt / "many")]), count, "files")
+    before = _memory(pid)["VmRSS"]
+    check(before > IDLE_MOST, f"{count} inodes take no memory ({before} KiB in all): they show nothing")
+    # Drops the dentries of this mount alone, and so its inodes.
+    rig.run(["mount", "-i", "-o", "remount,rw", rig.mnt], cwd="/")
+    idle("after inodes were forgotten")
