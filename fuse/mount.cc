@@ -193,7 +193,7 @@ Outcome Mount::MakeClient() {
     c.left_out = "rdma: no RDMA device on this machine";
   }
   if (o.proto != Proto::kRdma) {
-    tcp_ = dat::NewIwarpProvider({.reserved_port = o.reserved_port});
+    tcp_ = dat::NewIwarpProvider({.want_crc = o.crc, .reserved_port = o.reserved_port});
     c.providers.push_back(tcp_.get());
   }
   c.device = o.rdma_device;

@@ -191,6 +191,8 @@ bool ApplyWord(std::string_view word, Options& o) {
     o.write_behind = word == "write_behind";
   } else if (word == "resvport" || word == "noresvport") {
     o.reserved_port = word == "resvport";
+  } else if (word == "crc" || word == "nocrc") {
+    o.crc = word == "crc";
   } else if (word == "checksum" || word == "nochecksum") {
     o.checksum = word == "checksum";
   } else if (word == "rdma_read_channel" || word == "nordma_read_channel") {

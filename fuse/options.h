@@ -98,7 +98,8 @@ struct Options {
   bool acl = true;                   // whether the mount has POSIX ACLs at all
   bool sync_on_close = false;        // close(2) waits until what was written is stable
   bool write_behind = true;          // write(2) may return before the server has the data
-  bool checksum = false;
+  bool checksum = false;             // of messages and data, by the DAFS protocol
+  bool crc = false;                  // of the transport's frames, over TCP
   MessageOrder byte_order = MessageOrder::kHost;
   bool rdma_read_channel = false;                // ask for the RDMA-read Channel (3.1.2.3.4)
   absl::Duration spin = absl::Microseconds(50);  // a worker polls so long before it sleeps

@@ -128,7 +128,8 @@ Options:
   default_permissions, nodefault_permissions   whether the kernel checks modes too (default: for root)
   acl | noacl          whether there are POSIX ACLs (default), or programs are told that they are not supported
                        and the server is asked for none; it goes by those it has all the same
-  checksum, nochecksum whether messages and data carry checksums (default: no)
+  checksum, nochecksum whether messages and data carry checksums of the DAFS protocol (default: no)
+  crc, nocrc           over TCP: whether each frame of the transport carries a CRC32C (default: no)
   byteorder=host|little|big   order of the bytes of a number in messages (default host)
   rdma_read_channel, nordma_read_channel   whether the server reads what is written by a connection
                        of its own (default: if the server wants it)

@@ -85,6 +85,7 @@ TEST(ParseOptions, DefaultsAreThoseOfTheHelpText) {
   EXPECT_TRUE(o->default_permissions);
   EXPECT_TRUE(o->acl);
   EXPECT_FALSE(o->checksum);
+  EXPECT_FALSE(o->crc);
   EXPECT_EQ(o->idle_release, absl::Seconds(60));
   EXPECT_TRUE(WritesBehind(*o));
   EXPECT_EQ(o->spin, absl::Microseconds(50));
@@ -109,7 +110,7 @@ TEST(ParseOptions, EachOptionSetsItsField) {
       "ro,proto=tcp,port=1234,nconnect=4,rsize=65536,wsize=32768,soft,timeo=15,acregmin=1,"
       "acregmax=2,acdirmin=3,acdirmax=4,lookupcache=none,checksum,msgsize=1024,buffers=8,"
       "byteorder=big,spin=7,cpu_latency=2,rdma_read_channel,io_uring=auto,windows=on,"
-      "clientid=node-1,noresvport,idle_release=5");
+      "clientid=node-1,noresvport,idle_release=5,crc");
   ASSERT_TRUE(o.ok()) << o.status();
   EXPECT_EQ(o->mount_flags, static_cast<unsigned long>(MS_RDONLY));
   EXPECT_EQ(o->proto, Proto::kTcp);
@@ -128,6 +129,7 @@ TEST(ParseOptions, EachOptionSetsItsField) {
   EXPECT_EQ(o->cache.dir_max, absl::Seconds(4));
   EXPECT_EQ(o->lookup_cache, LookupCache::kNone);
   EXPECT_TRUE(o->checksum);
+  EXPECT_TRUE(o->crc);
   EXPECT_EQ(o->idle_release, absl::Seconds(5));
   EXPECT_EQ(o->byte_order, MessageOrder::kBig);
   EXPECT_EQ(o->msgsize, 1024u);
@@ -357,7 +359,8 @@ TEST(HelpText, NamesEveryOption) {
                              "noacl",
                              "retry=",
                              "bg",
-                             "idle_release="}) {
+                             "idle_release=",
+                             "crc"}) {
     EXPECT_THAT(help, HasSubstr(option));
   }
 }

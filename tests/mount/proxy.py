@@ -2,9 +2,10 @@
 
 It relays bytes both ways and counts them. The plan names the n-th segment relayed in one direction, or the n-th byte,
 counted over all connections, and what happens there: the connection is cut or reset, or goes silent until it is
-released.
+released. It can also alter what it relays.
 """
 
+import random
 import selectors
 import socket
 import struct
@@ -13,6 +14,8 @@ import threading
 CUT = "cut"  # both sides see an orderly end
 RESET = "reset"  # both sides see a reset; what was on its way is lost
 STALL = "stall"  # nothing is relayed any more until release()
+
+ALTERED_LEAST = 8192  # bytes of a segment that is altered: what sets up a connection is left alone
 
 TO_SERVER = 0
 TO_CLIENT = 1
@@ -31,6 +34,9 @@ class Proxy:
         self.broken = 0  # how often a plan was carried out
         self.plan = None  # (direction, count, what)
         self.byte_plan = None
+        self.altering = None  # (direction, segments between two that are altered)
+        self.altered = 0
+        self.dice = random.Random(1)
         self.stalled = False
         self.pairs = {}  # socket: (its peer, direction of what it sends)
         self.selector = selectors.DefaultSelector()
@@ -61,6 +67,25 @@ class Proxy:
         """The same, behind the `number`-th byte from now on."""
         with self.lock:
             self.byte_plan = (direction, self.bytes[direction] + number, what)
+
+    def alter(self, direction, every):
+        """From now on flips one bit of each `every`-th long segment in `direction`; None: of none."""
+        with self.lock:
+            self.altering = None if every is None else (direction, every)
+            self.until_altered = every
+
+    def flip(self, direction, data):
+        """`data`, or what it is altered to."""
+        if self.altering is None or self.altering[0] != direction or len(data) < ALTERED_LEAST:
+            return data
+        self.until_altered -= 1
+        if self.until_altered > 0:
+            return data
+        self.until_altered = self.altering[1]
+        self.altered += 1
+        changed = bytearray(data)
+        changed[self.dice.randrange(len(data))] ^= 1 << self.dice.randrange(8)
+        return bytes(changed)
 
     def release(self):
         """Ends a stall."""
@@ -118,6 +143,8 @@ class Proxy:
         if not data:
             self.end(source, CUT)
             return
+        with self.lock:
+            data = self.flip(direction, data)
         keep = len(data) // 2  # a part of it arrives, so that messages are cut in the middle too
         with self.lock:
             self.counts[direction] += 1

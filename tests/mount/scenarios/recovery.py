@@ -1,7 +1,9 @@
 """Connections and servers that fail: no program notices, and every change is made exactly once."""
 
 import errno
+import hashlib
 import json
+import mmap
 import os
 import random
 import secrets
@@ -15,6 +17,8 @@ import proxy
 from changes import Load, counter_differences
 from scenarios.ranges import PROGRAM, model_arguments
 from rig import Failure, Server, check, equal, errno_of, note, scenario
+
+MIB = 1 << 20
 
 
 def mount_through(rig, relay, server, options="", point=None):
@@ -398,3 +402,40 @@ def recover_ranges(rig):
     for name, first in (("punched", b"\0"), ("copied", b"s")):
         found = (rig.export / name).read_bytes()
         check(found == first * block + b"d" * block, f"{name} after the restart: {found[:1]!r}, {found[block:][:1]!r}")
+
+
+@scenario(timeout=240, where="server", loopback=True)
+def altered(rig):
+    """With crc, bits that flip on the way end connections and reach neither a program nor the server's files."""
+    server = rig.serve()
+    content = random.Random(1).randbytes(8 * MIB)
+    (rig.export / "file").write_bytes(content)
+    with proxy.Proxy(server.port) as relay:
+        mount_through(rig, relay, server, "crc")
+        for direction, transfer in ((proxy.TO_CLIENT, _read_directly), (proxy.TO_SERVER, _write_directly)):
+            relay.altered = 0
+            relay.alter(direction, 40)
+            transfer(rig, content)
+            relay.alter(direction, None)
+            check(relay.altered >= 3, f"only {relay.altered} segments were altered")
+
+
+def _read_directly(rig, content):
+    descriptor = os.open(rig.mnt / "file", os.O_RDONLY | os.O_DIRECT)
+    with mmap.mmap(-1, MIB) as page:
+        for at in range(0, len(content), MIB):
+            equal(os.preadv(descriptor, [page], at), MIB, "bytes read")
+            check(page[:] == content[at:at + MIB], f"MiB {at // MIB} was altered on its way to the program")
+    os.close(descriptor)
+
+
+def _write_directly(rig, content):
+    descriptor = os.open(rig.mnt / "written", os.O_CREAT | os.O_WRONLY | os.O_DIRECT)
+    with mmap.mmap(-1, MIB) as page:
+        for at in range(0, len(content), MIB):
+            page[:] = content[at:at + MIB]
+            equal(os.pwritev(descriptor, [page], at), MIB, "bytes written")
+    os.fsync(descriptor)
+    os.close(descriptor)
+    found = hashlib.sha256((rig.export / "written").read_bytes()).hexdigest()
+    equal(found, hashlib.sha256(content).hexdigest(), "what the server has")
