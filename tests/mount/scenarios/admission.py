@@ -37,6 +37,14 @@ def as_nobody(what, call):
     equal(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0, what)
 
 
+def fnv(text):
+    """FNV-1a of 64 bits."""
+    value = 0xcbf29ce484222325
+    for byte in text.encode():
+        value = (value ^ byte) * 0x100000001b3 % 2**64
+    return value
+
+
 def client_ports(port):
     """The local ports of connections to TCP port `port` of this machine."""
     ports = []
@@ -161,7 +169,8 @@ def another_clients_name(rig):
                 machine = file.readline().strip()
         except OSError:
             machine = socket.gethostname()
-        for name in (f"{machine}:{rig.mnt}", f"{machine}:{rig.mnt}/", f"{machine}:{rig.mnt}/{'0' * 32}"):
+        plain = f"{machine}/127.0.0.1:{server.port}/{fnv(f'/data{chr(10)}{rig.mnt}'):016x}"  # all of it, once
+        for name in (plain, f"{machine}:{rig.mnt}", f"{machine}:{rig.mnt}/", f"{machine}:{rig.mnt}/{'0' * 32}"):
             peer = Peer(server.port, name=name, verifier=os.urandom(8))
             peer.act_as()
             handle, state = peer.opened(peer.walk("data"), "file", create=None)
