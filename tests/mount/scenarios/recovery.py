@@ -167,7 +167,8 @@ def recover_kill(rig):
 @scenario(timeout=3600, where="server")
 def recover_model(rig):
     """The random calls of `model`, by three users, while dafsd is killed, and at times loses what it has not committed."""
-    rig.expect("session with .* lost", "not connected", "no session for", "new session", "written again")
+    rig.expect("session with .* lost", "not connected", "no session for", "new session", "written again",
+               "write-verifier: missing")
     _, moments = drawn_moments()
     server = rig.serve()
     rig.mount(server)

@@ -93,7 +93,7 @@ def recover_unlinked(rig):
 @scenario(timeout=120, where="server")
 def recover_rights(rig):
     """Who may not write any more loses nothing of what he wrote when he might, though the server is killed."""
-    rig.expect("session with .* lost", "written again")
+    rig.expect("session with .* lost", "written again", "write-verifier: missing")
     rig.need("setfacl")
     owner, writer = 5001, 5002
     data = b"written" * 1000
