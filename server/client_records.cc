@@ -97,6 +97,10 @@ absl::StatusOr<MappedFile> ClientRecords::CreateFile(const std::string& path, bo
   if (has_served) LoseAll(header->unknown);
   std::atomic_signal_fence(std::memory_order_release);
   header->magic = kMagic;
+  // Also without --stable=power: after the loss of the machine an empty file would be damage.
+  if (!(file->Sync(file->bytes()) && file->SyncName())) {
+    LogWarning(absl::StrCat(path, ": cannot be written to the device"));
+  }
   return file;
 }
 

@@ -55,7 +55,8 @@ def two_mounts(rig, stable, options=""):
     rig.need("mkfs.ext4", "losetup")
     if not os.path.exists("/dev/loop-control"):
         raise Skip("no loop devices")
-    rig.expect("session with .* lost", "not connected", "no session for", "new session", "still waiting")
+    rig.expect("session with .* lost", "not connected", "no session for", "new session", "still waiting",
+               "state/clients: ")
     seed = random.randrange(1 << 30)
     note(f"seed {seed}")
     disk = RecordingDisk(rig.local, rig.base / "disk", 192 << 20, seed)
