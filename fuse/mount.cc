@@ -158,7 +158,7 @@ class Mount {
   std::unique_ptr<client::Client> client_;
   client::SessionReport session_;  // the first, as it was when the mount began
   std::vector<std::unique_ptr<Worker>> workers_;
-  bool squashed_ = false;    // the server acts for one user whoever calls
+  bool squashed_ = false;    // the server maps all users to one (all_squash)
   std::string no_io_uring_;  // why requests come by /dev/fuse
   std::string cpu_latency_;  // what became of that option
   std::unique_ptr<client::LeaseKeeper> lease_keeper_;
@@ -275,8 +275,8 @@ Outcome Mount::FindRoot() {
 }
 
 // The kernel compares users of this machine with owners and modes of the server. Where the server
-// acts for one user whoever calls, that would refuse what it permits. With one user there are no
-// rights of others that a cache could give away either.
+// maps all users to one, that would refuse what the server permits. All users then have the same
+// rights, so the kernel's caches cannot show one user what another may not see.
 void Mount::DecideWhoChecks() {
   squashed_ = client_->limits().squashed.load(std::memory_order_relaxed);
   if (squashed_ && !state_.options.default_permissions_given) state_.default_permissions = false;
@@ -396,13 +396,12 @@ void Mount::SayMounted() const {
   if (!squashed_) return;
   if (state_.default_permissions) {
     LogWarning(state_.options.source.text +
-               ": the server acts for one user whoever calls (all_squash), and default_permissions "
-               "has the kernel compare this machine's users with that one: it may refuse what the "
-               "server permits; mount without default_permissions");
+               ": the server maps all users to one (all_squash), but default_permissions lets the "
+               "kernel compare users of this machine with that one: it may refuse what the server "
+               "permits; mount without default_permissions");
   } else {
     LogNotice(state_.options.source.text +
-              ": the server acts for one user whoever calls (all_squash); it checks permissions "
-              "alone");
+              ": the server maps all users to one (all_squash); it alone checks permissions");
   }
 }
 

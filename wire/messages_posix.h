@@ -129,8 +129,8 @@ inline constexpr uint64_t kExtensionByteNames = 1;  // names in requests are byt
 inline constexpr uint64_t kExtensionKeepAtime = 2;  // no READ or READDIR moves an access time
 // The server heeds kCacheHintKeepAtime in READ_INLINE and READ_DIRECT.
 inline constexpr uint64_t kExtensionReadKeepsAtime = 4;
-// A fact of the export that `filehandle` lies in: whoever calls, the server acts for one user. The
-// client cannot tell from owners and modes what the server permits.
+// A fact of the export that `filehandle` lies in: the server maps all users to one. The client
+// cannot tell from owners and modes what the server permits.
 inline constexpr uint64_t kExtensionSquashed = 8;
 
 // DAFS_PROC_EXTENSIONS (1030): which of the `wanted` extensions the server grants, or are true of

@@ -123,7 +123,7 @@ def squashes(rig):
     for name in (f"of{NOBODY}", f"of{OTHER}", "of-root"):
         status = (rig.export / name).stat()
         equal((status.st_uid, status.st_gid), (4001, 4002), f"owner of {name}")
-    # What the kernel would compare is not what the server goes by: it decides alone.
+    # The kernel cannot tell what the server permits, which alone checks.
     check("default_permissions" not in _options(everybody), "the kernel checks permissions of a squashed export")
     for uid in (0, NOBODY, OTHER):
         equal(as_user(uid, lambda: _use_own(everybody)), 0, f"user {uid} uses a file that it made")
