@@ -28,6 +28,18 @@ bool IsRefusal(const absl::Status& status) { return wire::HasDafsStatus(status);
 
 }  // namespace
 
+bool IsGone(const absl::Status& status) {
+  if (!wire::HasDafsStatus(status)) return false;
+  switch (wire::DafsFromStatus(status)) {
+    case wire::DafsStatus::kStale:
+    case wire::DafsStatus::kBadHandle:
+    case wire::DafsStatus::kFhExpired:
+      return true;
+    default:
+      return false;
+  }
+}
+
 Committer::Committer(Runner& runner)
     : runner_(runner), connection_(runner.connection()), store_(runner.client().uncommitted()) {}
 
@@ -60,6 +72,7 @@ dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitAll(const Identity& w
     dat::Task<absl::StatusOr<wire::Verifier>> committing =
         CommitOnce(who, file, offset, size, &safe, can_wait);
     absl::StatusOr<wire::Verifier> verifier = co_await committing;
+    if (IsGone(verifier.status())) store_.Forget(file, 0, UINT64_MAX);
     if (!verifier.ok() || safe) co_return verifier;
     dat::Task<absl::Status> writing = WriteAgain(file, *verifier);
     absl::Status status = co_await writing;
@@ -182,17 +195,12 @@ dat::Task<void> Committer::CommitEarly() {
 
 // The server refuses to make the data of `file` safe: it is let go, and the next fsync is told.
 void Committer::GiveUpData(const wire::FileHandle& file, const absl::Status& why) {
-  switch (wire::DafsFromStatus(why)) {
-    case wire::DafsStatus::kStale:  // the file is gone, and its data with it
-    case wire::DafsStatus::kBadHandle:
-    case wire::DafsStatus::kFhExpired:
-      store_.Forget(file, 0, UINT64_MAX);
-      return;
-    default:
-      if (!IsRefusal(why)) return;
-      LogError(absl::StrCat(connection_.name(),
-                            ": written data could not be made safe: ", why.message()));
-      store_.Fail(file, why);
+  if (IsGone(why)) {
+    store_.Forget(file, 0, UINT64_MAX);
+  } else if (IsRefusal(why)) {
+    LogError(
+        absl::StrCat(connection_.name(), ": written data could not be made safe: ", why.message()));
+    store_.Fail(file, why);
   }
 }
 

@@ -22,6 +22,9 @@
 
 namespace dafs::client {
 
+// Whether the server says that the file is gone, and its data with it.
+bool IsGone(const absl::Status& status);
+
 class Committer {
  public:
   // Outlives it.

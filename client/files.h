@@ -278,9 +278,12 @@ class Files {
   dat::Task<absl::StatusOr<wire::Verifier>> Commit(const Identity& who,
                                                    const wire::FileHandle& file, uint64_t offset,
                                                    uint32_t size, bool can_wait = false);
-  // After any Commit: why data of `file` could not be made safe and is given up, here or by another
-  // worker. Once: whoever takes it tells all that have the file open.
+  // Why data of `file` could not be made safe and is given up, here or by another worker. Once: the
+  // caller reports it to all that have the file open. Cheap while there is no failure of any file.
   absl::Status TakeFailure(const wire::FileHandle& file);
+  // Asks whether `file` still exists, with the next request that is sent. If not, its uncommitted
+  // data is dropped. False also if that cannot be told.
+  dat::Task<bool> DropIfRemoved(wire::FileHandle file);
   // Before `who` changes the rights to `file`: makes safe what others have written to it. They
   // might not be let write it again, if the server lost it (WIRE R64); a file's owner is. How that
   // went, TakeFailure says.

@@ -18,6 +18,23 @@ dat::Task<absl::StatusOr<wire::FileAttributes>> Files::GetAttributes(const Ident
   co_return stat.Take();
 }
 
+dat::Task<bool> Files::DropIfRemoved(wire::FileHandle file) {
+  StatCall stat(false);
+  stat.args.filehandle = file;
+  stat.can_wait = true;
+  CallBase* const chain[] = {&stat};
+  const Identity self{};
+  dat::Task<absl::Status> task = RunAll(&self, chain, "get attributes");
+  const absl::Status status = co_await task;
+  const wire::FileAttributes attributes = stat.Take();
+  const bool removed = status.ok()
+                           ? attributes.has(wire::kFattrNumLinks) && attributes.num_links == 0
+                           : IsGone(status);
+  if (!removed) co_return false;
+  client_.uncommitted().Forget(file, 0, UINT64_MAX);
+  co_return true;
+}
+
 dat::Task<absl::StatusOr<wire::FileAttributes>> Files::SetAttributes(
     const Identity& who, const wire::FileHandle& file, const wire::StateId& state_id,
     const wire::FileAttributes& attributes) {

@@ -242,14 +242,18 @@ void Uncommitted::Fail(const wire::FileHandle& file, const absl::Status& why) {
   if (one == nullptr) one = std::make_unique<File>(&range_memory_);
   one->ranges.clear();
   one->bytes = 0;
-  if (one->failure.ok()) one->failure = why;
+  if (!one->failure.ok()) return;
+  one->failure = why;
+  failures_.fetch_add(1, std::memory_order_release);
 }
 
 absl::Status Uncommitted::TakeFailure(const wire::FileHandle& file) {
+  if (!HasFailure()) return absl::OkStatus();
   absl::MutexLock lock(&mutex_);
   File* one = FindFile(file);
   if (one == nullptr || one->failure.ok()) return absl::OkStatus();
   absl::Status why = std::exchange(one->failure, absl::OkStatus());
+  failures_.fetch_sub(1, std::memory_order_release);
   DropIfIdle(file);
   return why;
 }

@@ -10,6 +10,7 @@
 // mutex. Memory for copies comes in blocks that are used again, at most `most_bytes` in all.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -68,6 +69,8 @@ class Uncommitted {
   // Its data cannot be made safe, and is let go. TakeFailure tells `why`, once.
   void Fail(const wire::FileHandle& file, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status TakeFailure(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether any file has a failure to take. Spares the mutex.
+  bool HasFailure() const { return failures_.load(std::memory_order_acquire) != 0; }
 
   // ---- Writing again -----------------------------------------------------------------------
 
@@ -146,6 +149,7 @@ class Uncommitted {
   void DropIfIdle(const wire::FileHandle& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t most_bytes_;
+  std::atomic<size_t> failures_{0};  // files whose failure was not taken yet
   mutable absl::Mutex mutex_;
   // Of the ranges of all files: what one lets go of another takes.
   std::pmr::unsynchronized_pool_resource range_memory_ ABSL_GUARDED_BY(mutex_);

@@ -23,7 +23,7 @@ bool WriteTracker::uncommitted() const {
 
 bool WriteTracker::doubtful() const {
   absl::MutexLock lock(&mutex_);
-  return failed_last_ || failures_told_ != failures_;
+  return failed_last_ || failures_reported_ != failures_;
 }
 
 void WriteTracker::NoteOwnerChange() {
@@ -41,18 +41,32 @@ void WriteTracker::Forget() {
   needs_commit_ = false;
 }
 
-WriteTracker::Told WriteTracker::Sample() const {
+WriteTracker::ErrorCursor WriteTracker::SampleErrors() const {
   absl::MutexLock lock(&mutex_);
-  Told told;
-  told.failures_ = failures_told_;
-  return told;
+  ErrorCursor cursor;
+  cursor.fsync_ = failures_seen_;
+  cursor.close_ = failures_reported_;
+  return cursor;
 }
 
-absl::Status WriteTracker::TakeError(Told& told) {
+absl::Status WriteTracker::ErrorForFsync(ErrorCursor& cursor) {
   absl::MutexLock lock(&mutex_);
-  if (told.failures_ == failures_) return absl::OkStatus();
-  told.failures_ = failures_told_ = failures_;
+  if (cursor.fsync_ == failures_) return absl::OkStatus();
+  cursor.fsync_ = cursor.close_ = failures_;
+  failures_seen_ = failures_reported_ = failures_;
   return error_;
+}
+
+absl::Status WriteTracker::ErrorForClose(const ErrorCursor& cursor) {
+  absl::MutexLock lock(&mutex_);
+  if (cursor.close_ == failures_) return absl::OkStatus();
+  failures_reported_ = failures_;
+  return error_;
+}
+
+bool WriteTracker::HasUnseenError() const {
+  absl::MutexLock lock(&mutex_);
+  return failures_seen_ != failures_;
 }
 
 WriteTracker::Mark WriteTracker::BeforeCommit() const {

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "client/committer.h"
 #include "wire/log.h"
 #include "wire/status.h"
 
@@ -21,11 +22,6 @@ bool IsLoss(const absl::Status& status) {
     default:
       return false;
   }
-}
-
-// The file is gone, and its data with it.
-bool IsGone(const absl::Status& status) {
-  return wire::HasDafsStatus(status) && wire::DafsFromStatus(status) == wire::DafsStatus::kStale;
 }
 
 }  // namespace
@@ -57,6 +53,38 @@ void CommitQueue::CommitAll(std::function<void()> done) {
   ending_ = true;
   when_empty_ = std::move(done);
   Pump();
+}
+
+void CommitQueue::DropIfRemoved(const wire::FileHandle& file,
+                                std::shared_ptr<client::WriteTracker> writes) {
+  if (ending_) return;
+  forgotten_.push_back({file, std::move(writes)});
+  if (asking_ == kMostAtOnce) return;
+  ++asking_;
+  dat::Start(AskForRemoved());
+}
+
+dat::Task<void> CommitQueue::AskForRemoved() {
+  while (!forgotten_.empty() && !ending_) {
+    const Forgotten next = std::move(forgotten_.front());
+    forgotten_.pop_front();
+    if (!next.writes->uncommitted()) continue;
+    dat::Task<bool> asking = files_.DropIfRemoved(next.file);
+    if (!(co_await asking)) continue;
+    next.writes->Forget();
+    Drop(next.writes.get());
+  }
+  --asking_;
+}
+
+// Forgets what waits here for a COMMIT of a file that needs none any more. Another worker's queue
+// passes over such a file when its time comes.
+void CommitQueue::Drop(const client::WriteTracker* writes) {
+  auto it = by_file_.find(writes);
+  if (it == by_file_.end()) return;
+  bytes_ -= it->second->bytes;
+  waiting_.erase(it->second);
+  by_file_.erase(it);
 }
 
 bool CommitQueue::IsDue(const Entry& entry) const {
@@ -113,7 +141,7 @@ dat::Task<void> CommitQueue::Commit(Entry entry) {
   // Nobody waits for it: a message of its own would cost more than the COMMIT.
   dat::Task<absl::Status> committing = CommitFile(entry.open, /*can_wait=*/!ending_);
   absl::Status status = co_await committing;
-  if (IsGone(status)) {
+  if (client::IsGone(status)) {
     entry.open->writes->Forget();
   } else if (!status.ok() && !ending_ && !absl::IsCancelled(status)) {
     Add(entry.open, entry.bytes);  // the end does not wait for a better time

@@ -2,7 +2,9 @@
 // the background, kCommitAfter after it was written, or as soon as there are more than kMostBytes
 // of it. It leaves with the next request of a program, or after a moment. close(2) waits for none
 // of that, as on a local file system; fsync(2) has its own at once. What a COMMIT finds lost is
-// noted for each open file, whoever asked for it. Spec: 6.5.8 (COMMIT), 6.5.38 (unstable writes).
+// noted for each open file, whoever asked for it. A file that the kernel forgets while it has
+// uncommitted data was probably removed: the server is asked, and a removed file needs no COMMIT.
+// Spec: 6.5.8 (COMMIT), 6.5.38 (unstable writes).
 // Belongs to one worker's thread. Never blocks.
 #pragma once
 
@@ -41,9 +43,12 @@ class CommitQueue {
   // Makes what was written to the file of `open` last, as soon as its turn comes.
   dat::Task<void> CommitNow(std::shared_ptr<OpenState> open);
   // COMMIT at once, whatever is waiting; fsync(2). OK: it is safe, or lost, which every open file
-  // is told (WriteTracker::TakeError). An error leaves the data as uncommitted as it was: told to
-  // nobody else. `can_wait`: see Files::Commit.
+  // reports (WriteTracker::ErrorForFsync). After an error the data is as uncommitted as before, and
+  // no other open file reports it. `can_wait`: see Files::Commit.
   dat::Task<absl::Status> CommitFile(std::shared_ptr<OpenState> open, bool can_wait);
+  // The kernel has forgotten `file`, whose writes are in `writes`. If it was removed, its data is
+  // dropped without a COMMIT.
+  void DropIfRemoved(const wire::FileHandle& file, std::shared_ptr<client::WriteTracker> writes);
   // The end: everything is committed now; `done` runs when that is over, perhaps at once.
   void CommitAll(std::function<void()> done);
   bool empty() const { return waiting_.empty() && running_ == 0; }
@@ -56,8 +61,15 @@ class CommitQueue {
     dat::Pending<bool>* done = nullptr;  // of who waits, in his frame
   };
 
+  struct Forgotten {
+    wire::FileHandle file;
+    std::shared_ptr<client::WriteTracker> writes;
+  };
+
   bool IsDue(const Entry& entry) const;
   void Pump();
+  dat::Task<void> AskForRemoved();
+  void Drop(const client::WriteTracker* writes);
   dat::Task<void> Commit(Entry entry);
 
   client::Files& files_;
@@ -66,6 +78,8 @@ class CommitQueue {
   uint64_t bytes_ = 0;                     // of waiting_
   absl::Time due_ = absl::InfinitePast();  // what was written until then
   size_t running_ = 0;
+  std::list<Forgotten> forgotten_;  // not asked about yet
+  size_t asking_ = 0;               // coroutines that ask, at most kMostAtOnce
   bool pumping_ = false;
   bool ending_ = false;  // everything is due
   std::function<void()> when_empty_;

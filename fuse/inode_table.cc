@@ -90,20 +90,37 @@ void InodeTable::Accepted(uint64_t nodeid, uint32_t thread) {
   });
 }
 
-void InodeTable::Forget(uint64_t nodeid, uint64_t count) {
-  if (nodeid == kRootNode) return;
+void InodeTable::KeepWrites(Shard& shard, const Inode& inode) {
+  const auto is_idle = [](const std::shared_ptr<client::WriteTracker>& writes) {
+    return writes.use_count() == 1 && !writes->HasUnseenError();
+  };
+  if (inode.writes == nullptr || is_idle(inode.writes)) return;
+  auto& kept = shard.writes;
+  if (kept.size() >= kMostWrites) {
+    absl::erase_if(kept, [&](const auto& entry) { return is_idle(entry.second); });
+  }
+  if (kept.size() >= kMostWrites) kept.erase(kept.begin());
+  kept[inode.handle] = inode.writes;
+}
+
+std::optional<InodeTable::Gone> InodeTable::Forget(uint64_t nodeid, uint64_t count) {
+  if (nodeid == kRootNode) return std::nullopt;
   Shard& shard = ShardOf(nodeid);
   absl::MutexLock lock(&shard.mutex);
   auto it = shard.by_node.find(nodeid);
-  if (it == shard.by_node.end()) return;
+  if (it == shard.by_node.end()) return std::nullopt;
   Inode& inode = *it->second;
   inode.lookups -= std::min(count, inode.lookups);
-  if (inode.lookups > 0) return;
+  if (inode.lookups > 0) return std::nullopt;
   EndMove(inode);
+  KeepWrites(shard, inode);
+  std::optional<Gone> gone;
+  if (inode.writes != nullptr && inode.writes->uncommitted()) gone = {inode.handle, inode.writes};
   auto latest = shard.by_handle.find(inode.handle);
   if (latest != shard.by_handle.end() && latest->second == nodeid) shard.by_handle.erase(latest);
   shard.by_node.erase(it);
   forgotten_.fetch_add(1, std::memory_order_relaxed);
+  return gone;
 }
 
 std::optional<InodeView> InodeTable::Find(uint64_t nodeid) const {
@@ -367,11 +384,19 @@ void InodeTable::ForgetAbsent(uint64_t nodeid, absl::Time now) {
 }
 
 std::shared_ptr<client::WriteTracker> InodeTable::WritesOf(uint64_t nodeid) {
-  return With(nodeid, [](Inode* inode) {
-    if (inode == nullptr) return std::make_shared<client::WriteTracker>();
-    if (inode->writes == nullptr) inode->writes = std::make_shared<client::WriteTracker>();
-    return inode->writes;
-  });
+  Shard& shard = ShardOf(nodeid);
+  absl::MutexLock lock(&shard.mutex);
+  auto it = shard.by_node.find(nodeid);
+  if (it == shard.by_node.end()) return std::make_shared<client::WriteTracker>();
+  Inode& inode = *it->second;
+  if (inode.writes != nullptr) return inode.writes;
+  if (auto kept = shard.writes.find(inode.handle); kept != shard.writes.end()) {
+    inode.writes = std::move(kept->second);
+    shard.writes.erase(kept);
+  } else {
+    inode.writes = std::make_shared<client::WriteTracker>();
+  }
+  return inode.writes;
 }
 
 void InodeTable::NoteOwnerChange(uint64_t nodeid) {

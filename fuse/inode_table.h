@@ -76,9 +76,14 @@ class InodeTable {
                     const Place& place, const Asker& asker = {});
   // `thread` uses the node: the kernel has it where it was found.
   void Accepted(uint64_t nodeid, uint32_t thread);
+  // A file whose node has gone before its data was committed.
+  struct Gone {
+    wire::FileHandle handle;
+    std::shared_ptr<client::WriteTracker> writes;
+  };
   // The kernel gives back `count` lookups; the node goes with the last. Unknown ids and counts that
   // are too large are taken as all there is.
-  void Forget(uint64_t nodeid, uint64_t count);
+  std::optional<Gone> Forget(uint64_t nodeid, uint64_t count);
 
   std::optional<InodeView> Find(uint64_t nodeid) const;
   // The node of `handle`, without counting; 0 if it is not known.
@@ -207,7 +212,9 @@ class InodeTable {
   void ForgetAbsent(uint64_t nodeid, absl::Time now);
 
   // What was written to the file and not committed. Shared by the table and the open files that
-  // write: a write may come through any of them, and outlive the kernel's interest in the node.
+  // write: a write may come through any of them, and outlive the kernel's interest in the node. A
+  // file that the kernel forgets and looks up again keeps its own while that is in use, or has an
+  // error that no fsync has reported.
   std::shared_ptr<client::WriteTracker> WritesOf(uint64_t nodeid);
   // WriteTracker::NoteOwnerChange, if the node has one.
   void NoteOwnerChange(uint64_t nodeid);
@@ -265,8 +272,15 @@ class InodeTable {
     mutable absl::Mutex mutex;
     absl::flat_hash_map<uint64_t, std::unique_ptr<Inode>> by_node ABSL_GUARDED_BY(mutex);
     absl::flat_hash_map<wire::FileHandle, uint64_t> by_handle ABSL_GUARDED_BY(mutex);
+    // Of files that have no node any more.
+    absl::flat_hash_map<wire::FileHandle, std::shared_ptr<client::WriteTracker>> writes
+        ABSL_GUARDED_BY(mutex);
   };
+  // The trackers that a shard keeps for files without a node.
+  static constexpr size_t kMostWrites = 256;
 
+  static void KeepWrites(Shard& shard, const Inode& inode)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(shard.mutex);
   static uint64_t ShardOfHandle(const wire::FileHandle& handle);
   Shard& ShardOf(uint64_t nodeid) const { return shards_[nodeid % kShards]; }
   // Runs `use(Inode*)` under the shard's mutex; nullptr if the node is not known.

@@ -35,7 +35,7 @@ inline uint32_t ShareOf(uint32_t flags) {
 }
 
 // One OPEN at the server for each open of the kernel. Data moves under the opener's identity,
-// whoever uses the descriptor. Constant once it is in the table, but for `told` and `locked`; any
+// whoever uses the descriptor. Constant once it is in the table, except `errors` and `locked`; any
 // thread.
 struct OpenState {
   uint64_t nodeid = 0;
@@ -53,7 +53,7 @@ struct OpenState {
   bool by_own_right = false;
   uint64_t owner_changes = 0;
   std::shared_ptr<client::WriteTracker> writes;  // shared with the inode table
-  client::WriteTracker::Told told;               // `writes` looks after it
+  client::WriteTracker::ErrorCursor errors;      // `writes` guards it
   // Somebody asked for a lock of this open (flock). Publishes nothing.
   std::atomic<bool> locked{false};
 };

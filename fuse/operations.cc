@@ -146,14 +146,19 @@ dat::Task<void> Operations::Serve(std::unique_ptr<Call> call, std::function<void
 
 void Operations::Forget(uint64_t nodeid, RequestReader in) {
   auto forget = in.Take<fuse_forget_in>();
-  if (in.ok()) state_.inodes.Forget(nodeid, forget.nlookup);
+  if (in.ok()) ForgetNode(nodeid, forget.nlookup);
+}
+
+void Operations::ForgetNode(uint64_t nodeid, uint64_t count) {
+  std::optional<InodeTable::Gone> gone = state_.inodes.Forget(nodeid, count);
+  if (gone.has_value()) commits_.DropIfRemoved(gone->handle, std::move(gone->writes));
 }
 
 void Operations::BatchForget(RequestReader in) {
   auto batch = in.Take<fuse_batch_forget_in>();
   for (uint32_t i = 0; i < batch.count && in.ok(); ++i) {
     auto one = in.Take<fuse_forget_one>();
-    if (in.ok()) state_.inodes.Forget(one.nodeid, one.nlookup);
+    if (in.ok()) ForgetNode(one.nodeid, one.nlookup);
   }
 }
 

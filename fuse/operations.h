@@ -72,6 +72,7 @@ class Operations {
  private:
   using Op = dat::Task<void> (Operations::*)(Call& call);
   static Op OperationOf(uint32_t opcode);
+  void ForgetNode(uint64_t nodeid, uint64_t count);
 
   // ops_namespace.cc
   dat::Task<void> Lookup(Call& call);
@@ -232,7 +233,7 @@ class Operations {
                             Transfer& transfer);
   dat::Task<void> AppendData(const OpenState& open, const client::BufferLease& lease,
                              Transfer& transfer);
-  dat::Task<absl::Status> Commit(std::shared_ptr<OpenState> open, bool always);
+  void NoteGivenUp(const OpenState& open);
   dat::Task<absl::Status> ReadRest(const OpenState& open, uint64_t offset,
                                    client::BufferLease& lease, uint32_t size, bool quiet,
                                    std::string& data);

@@ -186,17 +186,16 @@ dat::Task<void> Operations::Write(Call& call) {
   ReplyTransfer(call, co_await carrying, from_cache);
 }
 
-// Makes what was written to the file last. `always`: also when nothing of ours is uncommitted.
-dat::Task<absl::Status> Operations::Commit(std::shared_ptr<OpenState> open, bool always) {
-  if (!always && !open->writes->uncommitted()) co_return open->writes->TakeError(open->told);
-  dat::Task<absl::Status> committing = commits_.CommitFile(open, /*can_wait=*/false);
-  absl::Status status = co_await committing;
-  co_return status.ok() ? open->writes->TakeError(open->told) : status;
+// Data of the file that was given up since the last COMMIT: all that have it open report that.
+void Operations::NoteGivenUp(const OpenState& open) {
+  const absl::Status why = files_.TakeFailure(open.handle);
+  if (!why.ok()) open.writes->NoteFailure(why);
 }
 
-// close(2): an error that is known is told. What was written is with the server, which does not
-// lose it by being restarted; that it outlives the server's machine is fsync's promise, not
-// close's.
+// close(2) reports an error that is known, and leaves it to the next fsync to report it as well:
+// the caller may be a child whose exit closes what its parent goes on using. What was written is
+// with the server, which does not lose it by being restarted. Only fsync promises that it outlives
+// the server's machine.
 dat::Task<void> Operations::Flush(Call& call) {
   RequestReader in = call.reader();
   auto flush = in.Take<fuse_flush_in>();
@@ -207,14 +206,15 @@ dat::Task<void> Operations::Flush(Call& call) {
   }
   // Errors of what was written behind are known then, and its locks may go.
   co_await Settled(open->nodeid);
-  absl::Status told;
-  // The writes of a file are counted together: who only read waits for nobody else's.
+  absl::Status reported;
+  // The writes of a file are counted together: a reader does not wait for those of others.
   if ((ShareOf(open->flags) & wire::kShareWrite) != 0) {
-    if (state_.options.sync_on_close) {
-      told = co_await Commit(open, false);
-    } else {
-      told = open->writes->TakeError(open->told);
+    if (state_.options.sync_on_close && open->writes->uncommitted()) {
+      dat::Task<absl::Status> committing = commits_.CommitFile(open, /*can_wait=*/false);
+      reported = co_await committing;
     }
+    NoteGivenUp(*open);
+    if (reported.ok()) reported = open->writes->ErrorForClose(open->errors);
   }
   // close(2) gives up the record locks of its process on the file, before it returns.
   LockOwners::Ended ended = state_.lock_owners.End(open->nodeid, flush.lock_owner);
@@ -222,7 +222,7 @@ dat::Task<void> Operations::Flush(Call& call) {
     dat::Task<void> ending = EndOwner(ended);
     co_await ending;
   }
-  call.ReplyStatus(told);
+  call.ReplyStatus(reported);
 }
 
 dat::Task<void> Operations::Fsync(Call& call) {
@@ -233,8 +233,11 @@ dat::Task<void> Operations::Fsync(Call& call) {
     call.ReplyErrno(in.ok() ? EBADF : EINVAL);
     co_return;
   }
-  absl::Status committed = co_await Commit(open, true);
-  call.ReplyStatus(committed);
+  // Also where nothing of ours is uncommitted: another client may have written it.
+  dat::Task<absl::Status> committing = commits_.CommitFile(open, /*can_wait=*/false);
+  absl::Status status = co_await committing;
+  if (status.ok()) status = open->writes->ErrorForFsync(open->errors);
+  call.ReplyStatus(status);
 }
 
 }  // namespace dafs::fuse

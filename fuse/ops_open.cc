@@ -87,7 +87,7 @@ fuse_open_out Operations::TakeOpen(const client::OpenFile& file, uint64_t nodeid
   open->opener = std::move(who);
   open->writes = state_.inodes.WritesOf(nodeid);
   open->owner_changes = open->writes->owner_changes();
-  open->told = open->writes->Sample();
+  open->errors = open->writes->SampleErrors();
   if (file.attributes.has(wire::kFattrChange)) open->change = file.attributes.change;
   open->mode = file.attributes.mode;
   open->owner = file.attributes.owner;

@@ -97,39 +97,74 @@ TEST(WriteTrackerTest, AGoneFileNeedsNoCommit) {
   EXPECT_TRUE(tracker.AfterCommit(tracker.BeforeCommit(), Committed(3)).ok());
 }
 
-TEST(WriteTrackerTest, EachOpenFileIsToldOfAFailureOnce) {
+TEST(WriteTrackerTest, FsyncReportsAnErrorOnceForEachOpenFile) {
   WriteTracker tracker;
-  WriteTracker::Told writer = tracker.Sample();
-  WriteTracker::Told other = tracker.Sample();
-  EXPECT_TRUE(tracker.TakeError(writer).ok());
+  WriteTracker::ErrorCursor writer = tracker.SampleErrors();
+  WriteTracker::ErrorCursor other = tracker.SampleErrors();
+  EXPECT_TRUE(tracker.ErrorForFsync(writer).ok());
   tracker.NoteFailure(absl::UnknownError("written behind"));
-  WriteTracker::Told later = tracker.Sample();  // nobody knows yet
-  EXPECT_TRUE(absl::IsUnknown(tracker.TakeError(other)));
-  EXPECT_TRUE(tracker.TakeError(other).ok());
-  WriteTracker::Told after = tracker.Sample();
-  EXPECT_TRUE(tracker.TakeError(after).ok());
-  EXPECT_TRUE(absl::IsUnknown(tracker.TakeError(writer)));
-  EXPECT_TRUE(absl::IsUnknown(tracker.TakeError(later)));
+  WriteTracker::ErrorCursor later = tracker.SampleErrors();  // before any report
+  EXPECT_TRUE(absl::IsUnknown(tracker.ErrorForFsync(other)));
+  EXPECT_TRUE(tracker.ErrorForFsync(other).ok());
+  WriteTracker::ErrorCursor after = tracker.SampleErrors();
+  EXPECT_TRUE(tracker.ErrorForFsync(after).ok());
+  EXPECT_TRUE(absl::IsUnknown(tracker.ErrorForFsync(writer)));
+  EXPECT_TRUE(absl::IsUnknown(tracker.ErrorForFsync(later)));
   tracker.NoteFailure(absl::UnknownError("first"));
   tracker.NoteFailure(absl::DataLossError("second"));
-  for (WriteTracker::Told* told : {&writer, &other, &later, &after}) {
-    EXPECT_TRUE(absl::IsDataLoss(tracker.TakeError(*told)));
-    EXPECT_TRUE(tracker.TakeError(*told).ok());
+  for (WriteTracker::ErrorCursor* cursor : {&writer, &other, &later, &after}) {
+    EXPECT_TRUE(absl::IsDataLoss(tracker.ErrorForFsync(*cursor)));
+    EXPECT_TRUE(tracker.ErrorForFsync(*cursor).ok());
   }
 }
 
-TEST(WriteTrackerTest, AfterAFailureThatWasToldTheNextWriteIsInDoubtUntilOneSucceeds) {
+TEST(WriteTrackerTest, CloseReportsAnErrorAndLeavesItToFsync) {
   WriteTracker tracker;
-  WriteTracker::Told told = tracker.Sample();
+  WriteTracker::ErrorCursor open = tracker.SampleErrors();
+  EXPECT_TRUE(tracker.ErrorForClose(open).ok());
+  tracker.NoteFailure(absl::UnknownError("written behind"));
+  for (int descriptor = 0; descriptor < 3; ++descriptor) {
+    EXPECT_TRUE(absl::IsUnknown(tracker.ErrorForClose(open)));
+  }
+  EXPECT_TRUE(tracker.HasUnseenError());
+  EXPECT_TRUE(absl::IsUnknown(tracker.ErrorForFsync(open)));
+  EXPECT_FALSE(tracker.HasUnseenError());
+  EXPECT_TRUE(tracker.ErrorForClose(open).ok());
+  EXPECT_TRUE(tracker.ErrorForFsync(open).ok());
+}
+
+// A database process closes its files and leaves fsync to another process, which opens them later.
+TEST(WriteTrackerTest, AnErrorThatOnlyCloseHasReportedIsLeftToTheFsyncOfALaterOpen) {
+  WriteTracker tracker;
+  WriteTracker::ErrorCursor first = tracker.SampleErrors();
+  tracker.NoteFailure(absl::UnknownError("written behind"));
+  EXPECT_FALSE(tracker.ErrorForClose(first).ok());
+  WriteTracker::ErrorCursor second = tracker.SampleErrors();
+  EXPECT_TRUE(tracker.ErrorForClose(second).ok());  // its own writes are well
+  EXPECT_TRUE(absl::IsUnknown(tracker.ErrorForFsync(second)));
+  WriteTracker::ErrorCursor third = tracker.SampleErrors();
+  EXPECT_TRUE(tracker.ErrorForFsync(third).ok());
+}
+
+TEST(WriteTrackerTest, AnErrorBeforeAnyReportIsReportedByTheCloseOfALaterOpen) {
+  WriteTracker tracker;
+  tracker.NoteFailure(absl::UnknownError("committed after the last close"));
+  WriteTracker::ErrorCursor later = tracker.SampleErrors();
+  EXPECT_TRUE(absl::IsUnknown(tracker.ErrorForClose(later)));
+}
+
+TEST(WriteTrackerTest, AfterAReportedFailureTheNextWriteIsInDoubtUntilOneSucceeds) {
+  WriteTracker tracker;
+  WriteTracker::ErrorCursor open = tracker.SampleErrors();
   EXPECT_FALSE(tracker.doubtful());
   tracker.NoteFailure(absl::UnknownError("written behind"));
   EXPECT_TRUE(tracker.doubtful());
-  tracker.NoteWrite(Unstable(1));  // of another part, while nobody was told
+  tracker.NoteWrite(Unstable(1));  // of another part, before any report
   EXPECT_TRUE(tracker.doubtful());
-  EXPECT_FALSE(tracker.TakeError(told).ok());
+  EXPECT_FALSE(tracker.ErrorForClose(open).ok());
   EXPECT_FALSE(tracker.doubtful());
   tracker.NoteFailure(absl::UnknownError("written behind"));
-  EXPECT_FALSE(tracker.TakeError(told).ok());
+  EXPECT_FALSE(tracker.ErrorForFsync(open).ok());
   EXPECT_TRUE(tracker.doubtful());
   tracker.NoteWrite(Unstable(1));
   EXPECT_FALSE(tracker.doubtful());

@@ -59,12 +59,12 @@ class CommitQueueTest : public client::testing::ScriptedTest {
     ASSERT_TRUE(Until([&] { return done; }));
   }
   absl::Status Fsync() { return Await(queue_->CommitFile(writer_, /*can_wait=*/false)); }
-  DafsStatus Told(client::WriteTracker::Told& told) {
-    return wire::DafsFromStatus(writer_->writes->TakeError(told));
+  DafsStatus Told(client::WriteTracker::ErrorCursor& cursor) {
+    return wire::DafsFromStatus(writer_->writes->ErrorForFsync(cursor));
   }
 
   std::shared_ptr<OpenState> writer_ = std::make_shared<OpenState>();
-  client::WriteTracker::Told other_;  // another descriptor's
+  client::WriteTracker::ErrorCursor other_;  // another descriptor's
   std::optional<CommitQueue> queue_;
 };
 
@@ -75,8 +75,8 @@ TEST_F(CommitQueueTest, WhatCannotBeWrittenAgainIsToldWhoeverFoundItLost) {
   CommitBehind();
   CommitBehind();  // nothing is kept any more, and all is well
   EXPECT_OK(Fsync());
-  EXPECT_EQ(Told(writer_->told), DafsStatus::kRofs);
-  EXPECT_EQ(Told(writer_->told), DafsStatus::kOk);
+  EXPECT_EQ(Told(writer_->errors), DafsStatus::kRofs);
+  EXPECT_EQ(Told(writer_->errors), DafsStatus::kOk);
   EXPECT_EQ(Told(other_), DafsStatus::kRofs);
   EXPECT_EQ(Told(other_), DafsStatus::kOk);
 }
@@ -85,14 +85,14 @@ TEST_F(CommitQueueTest, WhatAnFsyncFindsLostIsToldEveryOpenFile) {
   Refuse(Proc::kCommit, DafsStatus::kIo);
   EXPECT_OK(Fsync());
   EXPECT_EQ(Told(other_), DafsStatus::kIo);
-  EXPECT_EQ(Told(writer_->told), DafsStatus::kIo);
-  EXPECT_EQ(Told(writer_->told), DafsStatus::kOk);
+  EXPECT_EQ(Told(writer_->errors), DafsStatus::kIo);
+  EXPECT_EQ(Told(writer_->errors), DafsStatus::kOk);
 }
 
 TEST_F(CommitQueueTest, ACommitThatOnlyCouldNotBeDoneNowIsToldToNobodyElse) {
   Refuse(Proc::kCommit, DafsStatus::kPerm);
   EXPECT_EQ(wire::DafsFromStatus(Fsync()), DafsStatus::kPerm);
-  EXPECT_EQ(Told(writer_->told), DafsStatus::kOk);
+  EXPECT_EQ(Told(writer_->errors), DafsStatus::kOk);
   EXPECT_EQ(Told(other_), DafsStatus::kOk);
   server_.script = nullptr;
   EXPECT_OK(Fsync());

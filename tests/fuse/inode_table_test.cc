@@ -44,6 +44,38 @@ TEST_F(InodeTableTest, RootIsNodeOneAndStaysWhateverIsForgotten) {
   EXPECT_TRUE(table_.Find(kRootNode).has_value());
 }
 
+TEST_F(InodeTableTest, AFileThatIsForgottenKeepsWhatItsFsyncIsToReport) {
+  uint64_t node = table_.Remember(Handle(5), File(7), {kRootNode, "a"});
+  std::shared_ptr<client::WriteTracker> writes = table_.WritesOf(node);
+  writes->NoteFailure(absl::UnknownError("committed after the last close"));
+  EXPECT_FALSE(table_.Forget(node, 1).has_value());
+  writes.reset();
+  node = table_.Remember(Handle(5), File(7), {kRootNode, "a"});
+  writes = table_.WritesOf(node);
+  client::WriteTracker::ErrorCursor cursor = writes->SampleErrors();
+  EXPECT_FALSE(writes->ErrorForFsync(cursor).ok());
+  // While it is in use it stays the same one. Nothing keeps it otherwise.
+  table_.Forget(node, 1);
+  node = table_.Remember(Handle(5), File(7), {kRootNode, "a"});
+  EXPECT_EQ(table_.WritesOf(node), writes);
+  std::weak_ptr<client::WriteTracker> last = writes;
+  writes.reset();
+  table_.Forget(node, 1);
+  EXPECT_TRUE(last.expired());
+}
+
+TEST_F(InodeTableTest, AFileThatIsForgottenBeforeItsDataIsCommittedIsNamed) {
+  uint64_t node = table_.Remember(Handle(5), File(7), {kRootNode, "a"});
+  client::WriteResult unstable;
+  unstable.count = 1;
+  unstable.committed = wire::StableHow::kUnstable;
+  table_.WritesOf(node)->NoteWrite(unstable);
+  const std::optional<InodeTable::Gone> gone = table_.Forget(node, 1);
+  ASSERT_TRUE(gone.has_value());
+  EXPECT_EQ(gone->handle, Handle(5));
+  EXPECT_TRUE(gone->writes->uncommitted());
+}
+
 TEST_F(InodeTableTest, PagesAreAsNewAsTheOpenThatTheKernelHasSeenToItsEnd) {
   uint64_t node = table_.Remember(Handle(5), File(7), {kRootNode, "a"});
   table_.Told(node, File(7), start_);

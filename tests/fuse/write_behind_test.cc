@@ -197,7 +197,7 @@ TEST_F(WriteBehindTest, WritesHereAndThereAllArrive) {
   EXPECT_EQ(Content("file"), expected.substr(0, Content("file").size()));
 }
 
-TEST_F(WriteBehindTest, AnErrorIsToldByTheNextCloseOnceAndWritesAreAnsweredLateUntilOneSucceeds) {
+TEST_F(WriteBehindTest, CloseAndThenFsyncReportAnErrorAndWritesAreAnsweredLateUntilOneSucceeds) {
   rlimit old_limit = {};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old_limit), 0);
   signal(SIGXFSZ, SIG_IGN);
@@ -211,6 +211,8 @@ TEST_F(WriteBehindTest, AnErrorIsToldByTheNextCloseOnceAndWritesAreAnsweredLateU
             0);  // it has failed then
   EXPECT_EQ(Write(file, 8192, "too far").error, EFBIG);
   EXPECT_EQ(Flush(file), EFBIG);
+  EXPECT_EQ(Flush(file), EFBIG);
+  EXPECT_EQ(kernel_.Call(FUSE_FSYNC, file.entry.nodeid, FsyncBody(file)).error, EFBIG);
   EXPECT_EQ(Flush(file), 0);
   EXPECT_EQ(Write(file, 8192, "too far").error, EFBIG);
   EXPECT_EQ(kernel_.Call(FUSE_FSYNC, file.entry.nodeid, FsyncBody(file)).error, 0);

@@ -125,8 +125,12 @@ def _obey(verb, rest, held, children):
             os.pwrite(held[rest[0]], rest[1].encode(), rest[2])
         elif verb == "read":
             return os.pread(held[rest[0]], 1000, 0).decode()
-        elif verb == "write and sync":
+        elif verb == "write, fork and sync":  # the exit of the child closes its copy of the descriptor
             os.pwrite(held[rest[0]], rest[1].encode(), rest[2])
+            child = os.fork()
+            if child == 0:
+                os._exit(0)
+            os.waitpid(child, 0)
             os.fsync(held[rest[0]])
         elif verb == "sync":
             os.fsync(held[rest[0]])

@@ -81,7 +81,7 @@ def behind_off(rig):
 
 @scenario(timeout=60, where="server")
 def behind_error(rig):
-    """A write that failed behind: the next writes fail themselves, each open file is told once, and the log names it."""
+    """After a late write error the next writes fail, close and fsync report it, fsync once per open; the log names it."""
     disk = rig.base / "disk"
     disk.mkdir()
     rig.run(["mount", "-t", "tmpfs", "-o", "size=4m", "dafs-test", disk], cwd="/")
@@ -96,7 +96,10 @@ def behind_error(rig):
                 equal(errno_of(os.write, file.fileno(), PIECE), errno.ENOSPC, "the next write")
                 copy = os.dup(file.fileno())
                 equal(errno_of(os.close, copy), errno.ENOSPC, "the close of one descriptor")
-                equal(errno_of(os.fsync, file.fileno()), 0, "an fsync behind that")
+                equal(errno_of(os.close, os.dup(file.fileno())), errno.ENOSPC, "the close of another descriptor")
+                equal(errno_of(os.fsync, file.fileno()), errno.ENOSPC, "the fsync after that")
+                equal(errno_of(os.fsync, file.fileno()), 0, "the second fsync")
+                equal(errno_of(os.close, os.dup(file.fileno())), 0, "a close after the fsync")
                 equal(errno_of(os.fsync, other.fileno()), errno.ENOSPC, "the fsync of who had it open, too")
                 with open(rig.mnt / name, "r+b", buffering=0) as late:
                     equal(errno_of(os.fsync, late.fileno()), 0, "the fsync of who opened it since")
@@ -109,6 +112,103 @@ def behind_error(rig):
     finally:
         subprocess.run(["umount", "-l", disk], check=False)
     rig.expect("first: 1024 bytes at 0 could not be written", "second: 1024 bytes at 0 could not be written")
+
+
+FORKING = """
+import json, mmap, os, sys
+name, filler, how = sys.argv[1:]
+errno_of = {}
+def note(what, call, *args):
+    try:
+        call(*args)
+        errno_of[what] = 0
+    except OSError as error:
+        errno_of[what] = error.errno
+file = os.open(name, os.O_CREAT | os.O_RDWR)
+os.ftruncate(file, 4096)
+room = os.statvfs(os.path.dirname(filler))
+open(filler, "wb").write(bytes(room.f_bfree * room.f_bsize))
+note("write", os.pwrite, file, b"x" * 4096, 0)
+for _ in range(2):
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+if how == "msync":
+    note("report", mmap.mmap(file, 4096).flush)
+elif how == "fsync":
+    note("report", os.fsync, file)
+elif how == "O_SYNC":  # reports it, or fails itself
+    os.unlink(filler)
+    again = os.open(f"/proc/self/fd/{file}", os.O_RDWR | os.O_SYNC)
+    note("report", os.fsync, again)
+    note("later write", os.pwrite, again, b"y", 0)
+else:
+    note("report", os.close, file)
+print(json.dumps(errno_of))
+"""
+
+
+@scenario(timeout=60, where="server")
+def behind_forked(rig):
+    """A child that exits does not consume a late write error: fsync, msync and close of its parent report it."""
+    disk = rig.base / "disk"
+    disk.mkdir()
+    rig.run(["mount", "-t", "tmpfs", "-o", "size=4m", "dafs-test", disk], cwd="/")
+    try:
+        server = rig.serve([f"/data={disk},rw,no_root_squash"])
+        for options in ("", "sync_on_close"):
+            rig.mount(server, options)
+            for how in ("fsync", "msync", "close", "O_SYNC"):
+                found = json.loads(rig.run([sys.executable, "-c", FORKING, rig.mnt / how, disk / "filler", how],
+                                           cwd="/"))
+                equal(found["write"], 0, f"{how}: a write that fails late")
+                equal(found["report"], errno.ENOSPC, f"{how} after a forked child's exit")
+                equal(found.get("later write", 0), 0, f"{how}: a write after the report")
+                (disk / "filler").unlink(missing_ok=True)
+                (disk / how).unlink()
+            rig.umount()
+        for one in rig.servers:
+            one.stop()
+    finally:
+        subprocess.run(["umount", "-l", disk], check=False)
+    rig.expect("4096 bytes at 0 could not be written")
+
+
+@scenario(timeout=60, where="server")
+def behind_removed(rig):
+    """Files that are removed before their data is committed, by unlink or by a rename over them, are never committed."""
+    rig.mount(rig.serve())
+    files = 100
+
+    def write(name):
+        file = os.open(name, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+        os.write(file, PIECE)
+        return file
+
+    def commits():
+        report = json.loads(rig.run([rig.bin / "dafsctl", "status", "--json", rig.mnt], cwd="/"))
+        found = report["procedures"].get("COMMIT", {"calls": 0, "errors": 0})
+        return found["calls"], found["errors"]
+
+    os.chdir(rig.mnt)
+    for number in range(files):
+        os.close(write("removed"))
+        os.unlink("removed")
+        os.close(write("replaced"))  # by the next, all but the last
+        os.rename("replaced", "kept")
+        file = write("open")
+        os.unlink("open")
+        os.close(file)
+        os.close(write(f"linked-{number % 2}"))
+        os.link(f"linked-{number % 2}", "link")
+        os.unlink(f"linked-{number % 2}")
+        os.rename("link", f"link-{number % 2}")
+    os.chdir("/")
+    time.sleep(6)  # COMMITs are sent 5 s after the write
+    equal(commits(), (3, 0), "COMMITs, and those that failed")
+    time.sleep(10)  # what a failing COMMIT left behind was tried again
+    equal(commits(), (3, 0), "COMMITs later")
 
 
 WRITERS = """

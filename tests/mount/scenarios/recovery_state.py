@@ -205,7 +205,7 @@ def recover_partition(rig):
         winner.refused("record", "f", "W")
         relay.stall()
         start = time.monotonic()
-        loser.begin("write and sync", "f", "loser 2", 0)
+        loser.begin("write, fork and sync", "f", "loser 2", 0)
         winner.begin("record", "f", "W", 0, 0, True)
         took = waits_until(winner, start, lease, "the lock")
         equal(winner.do("read", "f"), "loser 1", "what the next holder reads")
