@@ -1,5 +1,7 @@
 #include "fuse/inode_table.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -163,6 +165,8 @@ absl::Duration InodeTable::Tell(Inode& inode, const wire::FileAttributes& attrib
     inode.valid_for = std::min(inode.valid_for * 2, greatest);
   }
   inode.told = true;
+  inode.told_set_id = attributes.object_type == wire::ObjectType::kReg &&
+                      (attributes.mode & (S_ISUID | S_ISGID)) != 0;
   inode.told_change = attributes.change;
   inode.told_at = at;
   inode.fresh.reset();
@@ -195,6 +199,7 @@ void InodeTable::KernelForgot(uint64_t nodeid) {
     inode->answered_at = absl::InfinitePast();
     inode->unsure_until.reset();
     inode->unsure = false;
+    inode->told_set_id = false;
   });
 }
 
@@ -249,9 +254,11 @@ void InodeTable::Touched(Inode& inode, absl::Time now) {
   inode.fresh.reset();
 }
 
-void InodeTable::Touch(uint64_t nodeid, absl::Time now) {
-  With(nodeid, [&](Inode* inode) {
-    if (inode != nullptr) Touched(*inode, now);
+bool InodeTable::Touch(uint64_t nodeid, absl::Time now) {
+  return With(nodeid, [&](Inode* inode) {
+    if (inode == nullptr) return false;
+    Touched(*inode, now);
+    return ShowsSetId(*inode);
   });
 }
 
@@ -260,23 +267,31 @@ InodeTable::Change InodeTable::BeginChange(uint64_t nodeid, absl::Time now) {
     if (inode == nullptr) return {};
     Touched(*inode, now);
     const bool alone = inode->changes_begun == inode->changes_ended;
-    return {++inode->changes_begun, alone, now, {inode->touches, RemovalsOf(*inode)}};
+    return {++inode->changes_begun,
+            alone,
+            now,
+            {inode->touches, RemovalsOf(*inode)},
+            ShowsSetId(*inode)};
   });
 }
 
-void InodeTable::EndChange(uint64_t nodeid, const Change& change, wire::FileAttributes after,
+bool InodeTable::EndChange(uint64_t nodeid, const Change& change, wire::FileAttributes after,
                            absl::Time now, uint64_t removals) {
-  With(nodeid, [&](Inode* inode) {
+  return With(nodeid, [&](Inode* inode) {
     // Number 0: the node was not known, or is another one by now.
-    if (inode == nullptr || change.number == 0 || change.number > inode->changes_begun) return;
+    if (inode == nullptr || change.number == 0 || change.number > inode->changes_begun) {
+      return false;
+    }
     ++inode->changes_ended;
     const bool told_since = inode->told && inode->told_at > change.at;
     const bool undisturbed = change.alone && inode->touches == change.begun.touches && !told_since;
     Touched(*inode, now);
     inode->changed_untold = true;
-    if (!undisturbed || after.valid == 0) return;
-    Keep(*inode, std::move(after), change.begun.removals + removals, now);
-    inode->fresh_of_change = true;
+    if (undisturbed && after.valid != 0) {
+      Keep(*inode, std::move(after), change.begun.removals + removals, now);
+      inode->fresh_of_change = true;
+    }
+    return ShowsSetId(*inode);
   });
 }
 

@@ -144,13 +144,15 @@ class InodeTable {
     bool alone = false;  // no other was under way when it began
     absl::Time at;
     Moment begun;
+    bool shows_set_id = false;  // as ShowsSetId when it began
   };
   Change BeginChange(uint64_t nodeid, absl::Time now);
   // `after`: the attributes behind the change; nothing valid in them: not known. They are kept for
   // the kernel, which asks for them next, unless anything else of ours was under way meanwhile, or
   // the kernel was told of the node (by a LINK, say): whose attributes are the later ones nobody
   // could say. `removals`: how often DirectoryRemoved was called for this change since it began.
-  void EndChange(uint64_t nodeid, const Change& change, wire::FileAttributes after, absl::Time now,
+  // Returns ShowsSetId.
+  bool EndChange(uint64_t nodeid, const Change& change, wire::FileAttributes after, absl::Time now,
                  uint64_t removals = 0);
 
   // For attributes that come with the answer to something else, of which the kernel is told
@@ -184,8 +186,9 @@ class InodeTable {
   // Whether the last that happened to the node was a change whose outcome the kernel was not told.
   bool ChangedUntold(uint64_t nodeid) const;
 
-  // We have changed the node (or, for a directory, names in it), or are about to.
-  void Touch(uint64_t nodeid, absl::Time now);
+  // We have changed the node (or, for a directory, names in it), or are about to. Returns
+  // ShowsSetId.
+  bool Touch(uint64_t nodeid, absl::Time now);
   // Whether we changed it at or after `when`. False if the node is not known.
   bool TouchedSince(uint64_t nodeid, absl::Time when) const;
   // Whether the kernel was told of it, or we changed it, at or after `when`: what the server said
@@ -242,7 +245,8 @@ class InodeTable {
     NodeNames names;
     std::unique_ptr<Asker> moved;  // from another directory, as far as the kernel knows
     bool told = false;
-    bool unsure = false;  // whether it has taken told_change
+    bool told_set_id = false;  // a file, with set-id bits; until the kernel forgets the mode
+    bool unsure = false;       // whether it has taken told_change
     uint32_t answered_thread = 0;
     absl::Time answered_at = absl::InfinitePast();
     std::unique_ptr<absl::Time> unsure_until;  // for who has asked before; null: for nobody
@@ -291,6 +295,9 @@ class InodeTable {
     auto it = shard.by_node.find(nodeid);
     return use(it == shard.by_node.end() ? nullptr : it->second.get());
   }
+  // Whether the kernel may show set-id bits of the file. A change of its data may have removed them
+  // at the server, and the kernel does not ask for the mode after such a change.
+  static bool ShowsSetId(const Inode& inode) { return inode.told_set_id; }
   static void Touched(Inode& inode, absl::Time now);
   uint64_t RemovalsOf(const Inode& inode) const {
     return inode.type == wire::ObjectType::kDir ? directory_removals_ : removals_;

@@ -197,6 +197,23 @@ absl::Duration Operations::Validity(const Call& call, uint64_t nodeid,
 
 void Operations::Touch(uint64_t nodeid) { state_.inodes.Touch(nodeid, dat::Loop::Now()); }
 
+void Operations::TouchData(uint64_t nodeid) {
+  if (state_.inodes.Touch(nodeid, dat::Loop::Now())) ForgetAttributes(nodeid);
+}
+
+InodeTable::Change Operations::BeginWrite(uint64_t nodeid) {
+  const InodeTable::Change change = state_.inodes.BeginChange(nodeid, dat::Loop::Now());
+  if (change.shows_set_id) ForgetAttributes(nodeid);
+  return change;
+}
+
+void Operations::EndWrite(WritePiece& piece, wire::FileAttributes after) {
+  const uint64_t nodeid = piece.open->nodeid;
+  if (state_.inodes.EndChange(nodeid, piece.change, std::move(after), dat::Loop::Now())) {
+    ForgetAttributes(nodeid);  // they were asked for meanwhile
+  }
+}
+
 void Operations::ForgetAttributes(uint64_t nodeid) {
   channel_.ForgetAttributes(nodeid);
   state_.inodes.KernelForgot(nodeid);

@@ -177,6 +177,11 @@ class Operations {
   // The kernel asks for them again.
   void ForgetAttributes(uint64_t nodeid);
   void Touch(uint64_t nodeid);
+  // A change of a file's data begins or has ended; before the caller is answered. If the kernel may
+  // show set-id bits that the change removes, it asks for the mode again.
+  void TouchData(uint64_t nodeid);
+  InodeTable::Change BeginWrite(uint64_t nodeid);
+  void EndWrite(WritePiece& piece, wire::FileAttributes after);
   // Answers with what the server said of the node lately, behind a change of ours or when it was
   // opened. False if nothing is known that is still true.
   bool ReplyFresh(Call& call, const InodeView& node);

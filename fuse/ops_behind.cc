@@ -116,7 +116,7 @@ dat::Task<void> Operations::WriteBehind(Call& call, std::shared_ptr<OpenState> o
   piece.offset = offset;
   piece.size = size;
   piece.lease = std::move(call.lease());
-  piece.change = state_.inodes.BeginChange(open->nodeid, dat::Loop::Now());
+  piece.change = BeginWrite(open->nodeid);
   piece.open = std::move(open);
   const bool early = !piece.open->writes->doubtful();  // what it waited for may have failed
   if (early && streams_.Keep(piece)) {

@@ -137,8 +137,7 @@ dat::Task<Operations::Transfer> Operations::Carry(WritePiece& piece, wire::Stabl
     if (transfer.wants_after) stat_habit_.Paid();
     co_await WriteData(*piece.open, piece.lease, transfer);
   }
-  state_.inodes.EndChange(piece.open->nodeid, piece.change, std::move(transfer.after),
-                          dat::Loop::Now());
+  EndWrite(piece, std::move(transfer.after));
   commits_.Add(piece.open, transfer.done);
   co_return transfer;
 }
@@ -177,7 +176,7 @@ dat::Task<void> Operations::Write(Call& call) {
   piece.offset = write.offset;
   piece.size = size;
   piece.lease = std::move(call.lease());
-  piece.change = state_.inodes.BeginChange(open->nodeid, dat::Loop::Now());
+  piece.change = BeginWrite(open->nodeid);
   // Pages of a mapping have their places, whatever the descriptor was opened for.
   const bool from_cache = (write.write_flags & FUSE_WRITE_CACHE) != 0;
   const bool appends = (write.flags & O_APPEND) != 0 && !from_cache;

@@ -52,11 +52,11 @@ dat::Task<void> Operations::Fallocate(Call& call) {
     call.ReplyErrno(EOPNOTSUPP);
     co_return;
   }
-  Touch(open->nodeid);
+  TouchData(open->nodeid);
   // Without the procedure EOPNOTSUPP: one mode that cannot be done says nothing of the others.
   absl::Status done = co_await files_.Allocate(*open->opener, open->handle, open->state_id, *mode,
                                                fallocate.offset, fallocate.length);
-  Touch(open->nodeid);
+  TouchData(open->nodeid);
   call.ReplyStatus(done);
 }
 
@@ -97,13 +97,13 @@ dat::Task<void> Operations::CopyFileRange(Call& call) {
   }
   co_await Settled(to->nodeid);
   if (call.answered()) co_return;  // its caller was killed while it waited
-  Touch(to->nodeid);
+  TouchData(to->nodeid);
   state_.inodes.DropFresh(from->nodeid);  // atime
   const uint64_t length = std::min(copy.len, kMostCopied);
   absl::StatusOr<client::CopyResult> copied =
       co_await files_.CopyRange(*to->opener, from->handle, from->state_id, copy.off_in, to->handle,
                                 to->state_id, copy.off_out, length);
-  Touch(to->nodeid);
+  TouchData(to->nodeid);
   if (!copied.ok()) {
     // The kernel then copies by reading and writing.
     call.ReplyErrno(absl::IsUnimplemented(copied.status()) ? ENOSYS

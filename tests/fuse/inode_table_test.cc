@@ -110,6 +110,26 @@ TEST_F(InodeTableTest, ShrinkingLeavesTheNodesThatAreLeft) {
   EXPECT_FALSE(table_.Find(nodes[100]).has_value());
 }
 
+TEST_F(InodeTableTest, AChangeOfDataSaysWhetherTheKernelShowsSetIdBits) {
+  const uint64_t node = table_.Remember(Handle(5), File(7), {kRootNode, "a"});
+  wire::FileAttributes attributes = File(7);
+  attributes.set(wire::kFattrMode);
+  attributes.mode = 0777;
+  table_.Told(node, attributes, start_);
+  EXPECT_FALSE(table_.Touch(node, start_));
+  attributes.mode = 02777;
+  table_.Told(node, attributes, start_);
+  EXPECT_TRUE(table_.Touch(node, start_));
+  InodeTable::Change change = table_.BeginChange(node, start_);
+  EXPECT_TRUE(change.shows_set_id);
+  table_.KernelForgot(node);
+  EXPECT_FALSE(table_.EndChange(node, change, {}, start_));
+  change = table_.BeginChange(node, start_);
+  EXPECT_FALSE(change.shows_set_id);
+  table_.Told(node, attributes, start_);  // asked for meanwhile
+  EXPECT_TRUE(table_.EndChange(node, change, {}, start_));
+}
+
 TEST_F(InodeTableTest, OneHandleIsOneNodeUnderAllItsNames) {
   uint64_t first = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   uint64_t second = table_.Remember(Handle(5), File(1), {kRootNode, "b"});

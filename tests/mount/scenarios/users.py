@@ -1,10 +1,13 @@
 """Many users on one mount: each has exactly the rights that the files give."""
 
 import errno
+import mmap
 import os
 import stat
 
 from rig import Skip, check, equal, scenario
+
+from .ranges import KEEP, PAGE, PUNCH, ZERO, fallocate
 
 NOBODY = 65534
 OTHER = 12345
@@ -138,3 +141,69 @@ def squash(rig):
     write(rig.export / "open" / "users", mode=0o600)
     os.chown(rig.export / "open" / "users", OTHER, OTHER)
     equal(as_user(OTHER, lambda: read(root / "open" / "users")), 0, "a user, who is not squashed")
+
+
+def change_with(flags, change):
+    """What a writer does to t: opens it so, and changes it."""
+
+    def run():
+        descriptor = os.open("t", flags)
+        change(descriptor)
+        os.close(descriptor)
+
+    return run
+
+
+def write_page(descriptor):
+    page = mmap.mmap(-1, PAGE)  # O_DIRECT wants memory on a page boundary
+    os.pwritev(descriptor, [page], 0)
+
+
+def copy_range(descriptor):
+    source = os.open("source", os.O_RDONLY)
+    equal(os.copy_file_range(source, descriptor, PAGE), PAGE, "copied")
+    os.close(source)
+
+
+SET_ID_CHANGES = {
+    "write": change_with(os.O_RDWR, lambda d: os.write(d, b"x")),
+    "O_SYNC write": change_with(os.O_RDWR | os.O_SYNC, lambda d: os.write(d, b"x")),
+    "O_DIRECT write": change_with(os.O_RDWR | os.O_DIRECT, write_page),
+    "append": change_with(os.O_RDWR | os.O_APPEND, lambda d: os.write(d, b"x")),
+    "fallocate": change_with(os.O_RDWR, lambda d: fallocate(d, 0, 0, 2 * PAGE)),
+    "fallocate, same size": change_with(os.O_RDWR, lambda d: fallocate(d, KEEP, 0, 2 * PAGE)),
+    "punch hole": change_with(os.O_RDWR, lambda d: fallocate(d, KEEP | PUNCH, 0, PAGE)),
+    "zero range": change_with(os.O_RDWR, lambda d: fallocate(d, ZERO, 0, PAGE)),
+    "copy_file_range": change_with(os.O_RDWR, copy_range),
+    "ftruncate": change_with(os.O_RDWR, lambda d: os.ftruncate(d, 3)),
+    "truncate": lambda: os.truncate("t", 3),
+    "O_TRUNC": change_with(os.O_RDWR | os.O_TRUNC, lambda d: None),
+}
+
+
+@scenario(timeout=60, where="server")
+def users_set_id_bits(rig):
+    """The kernel shows at once that another user's change of a file's data has removed its set-id bits."""
+    os.chdir(rig.mount(rig.serve()))
+    os.chmod(".", 0o777)
+    write("source", b"s" * PAGE)
+
+    def shown():  # only the mode is asked for: the kernel has no other reason to ask the server
+        return int(rig.run(["stat", "-c", "%a", rig.mnt / "t"], cwd="/"), 8)
+
+    for what, change in SET_ID_CHANGES.items():
+        write("t", b"t" * PAGE)
+        os.chmod("t", 0o6777)
+        equal(shown(), 0o6777, f"mode before {what}")
+        failed = as_user(NOBODY, change)
+        if failed == errno.EOPNOTSUPP:  # of the export's file system
+            continue
+        equal(failed, 0, what)
+        equal(oct(shown()), oct(0o777), f"mode after {what}")
+        equal(oct(stat.S_IMODE((rig.export / "t").stat().st_mode)), oct(0o777), f"mode at the server after {what}")
+        os.unlink("t")
+    write("t", b"t" * PAGE)
+    os.chmod("t", 0o6777)
+    SET_ID_CHANGES["write"]()
+    equal(oct(shown()), oct(0o6777), "mode after a write by root")
+    os.chdir("/")
