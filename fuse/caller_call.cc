@@ -18,6 +18,16 @@ constexpr long kChownCalls[] = {
 #endif
     SYS_fchown, SYS_fchownat};
 
+constexpr long kLookingCalls[] = {
+#ifdef SYS_stat
+    SYS_stat,       SYS_lstat,     SYS_access,    SYS_readlink,
+#endif
+#ifdef SYS_faccessat2
+    SYS_faccessat2,
+#endif
+    SYS_newfstatat, SYS_statx,     SYS_faccessat, SYS_readlinkat,
+    SYS_getxattr,   SYS_lgetxattr, SYS_listxattr, SYS_llistxattr};
+
 Asks OfOpen(unsigned long flags) {
   return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? Asks::kMayMake
                                                                     : Asks::kMayOpen;
@@ -115,7 +125,7 @@ std::optional<bool> ChangesOwner(uint32_t pid, const std::string& proc) {
   return std::find(std::begin(kChownCalls), std::end(kChownCalls), number) != std::end(kChownCalls);
 }
 
-Asks CallerCalls::AsksFor(uint32_t pid) {
+CallerCalls::SystemCall CallerCalls::CallOf(uint32_t pid) {
   Thread& thread = threads_[pid % threads_.size()];
   if (thread.pid != pid) {
     const std::string path = proc_ + "/" + std::to_string(pid) + "/syscall";
@@ -125,16 +135,26 @@ Asks CallerCalls::AsksFor(uint32_t pid) {
   const ssize_t size = pread(thread.call.get(), text, sizeof(text) - 1, 0);
   if (size <= 0) {
     thread = {};  // it has ended; the number may be another's by now
-    return Asks::kUnknown;
+    return {};
   }
   text[size] = 0;
-  long call = -1;
-  unsigned long arguments[4] = {};
-  if (std::sscanf(text, "%ld %lx %lx %lx %lx", &call, &arguments[0], &arguments[1], &arguments[2],
-                  &arguments[3]) != 5) {
-    return Asks::kUnknown;  // "running"
+  SystemCall call;
+  if (std::sscanf(text, "%ld %lx %lx %lx %lx", &call.number, &call.arguments[0], &call.arguments[1],
+                  &call.arguments[2], &call.arguments[3]) != 5) {
+    return {};  // "running"
   }
-  return fuse::AsksFor(call, arguments);
+  return call;
+}
+
+Asks CallerCalls::AsksFor(uint32_t pid) {
+  const SystemCall call = CallOf(pid);
+  return fuse::AsksFor(call.number, call.arguments);
+}
+
+bool CallerCalls::OnlyLooks(uint32_t pid) {
+  const long number = CallOf(pid).number;
+  return std::find(std::begin(kLookingCalls), std::end(kLookingCalls), number) !=
+         std::end(kLookingCalls);
 }
 
 }  // namespace dafs::fuse

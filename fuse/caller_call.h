@@ -39,8 +39,18 @@ class CallerCalls {
   explicit CallerCalls(std::string proc = "/proc") : proc_(std::move(proc)) {}
   // What thread `pid` asks for. Costs a system call.
   Asks AsksFor(uint32_t pid);
+  // Whether it is in a call that neither opens nor changes what its path leads to: stat(2),
+  // readlink(2), access(2), getxattr(2) and their kin. False if that cannot be told. Costs a system
+  // call.
+  bool OnlyLooks(uint32_t pid);
 
  private:
+  struct SystemCall {
+    long number = -1;  // -1: not known
+    unsigned long arguments[4] = {};
+  };
+  SystemCall CallOf(uint32_t pid);
+
   struct Thread {
     uint32_t pid = 0;
     UniqueFd call;

@@ -57,6 +57,7 @@ bool InodeTable::FoundAt(Inode& inode, const Place& place, const Asker& asker) {
   }
   if (inode.moved != nullptr) *inode.moved = asker;
   if (!same) inode.names.FoundAt(place, asker.at);
+  if (inode.type == wire::ObjectType::kDir) inode.names.DropOthers();
   return true;
 }
 
@@ -171,9 +172,10 @@ absl::Duration InodeTable::Tell(Inode& inode, const wire::FileAttributes& attrib
   inode.told_at = at;
   inode.fresh.reset();
   inode.changed_untold = false;
-  if (directory && inode.last_told != nullptr) {
+  const bool keeps = attributes.object_type != wire::ObjectType::kReg;
+  if (keeps && inode.last_told != nullptr) {
     *inode.last_told = attributes;
-  } else if (directory) {
+  } else if (keeps) {
     inode.last_told = std::make_unique<wire::FileAttributes>(attributes);
   }
   return inode.valid_for;
@@ -219,6 +221,7 @@ std::optional<wire::FileAttributes> InodeTable::LastToldOfDirectory(uint64_t nod
                                                                     absl::Time since) const {
   return With(nodeid, [&](const Inode* inode) -> std::optional<wire::FileAttributes> {
     if (inode == nullptr || inode->last_told == nullptr) return std::nullopt;
+    if (inode->last_told->object_type != wire::ObjectType::kDir) return std::nullopt;
     if (inode->told_at < since) return std::nullopt;
     return *inode->last_told;
   });
@@ -227,6 +230,19 @@ std::optional<wire::FileAttributes> InodeTable::LastToldOfDirectory(uint64_t nod
 void InodeTable::NotTold(uint64_t nodeid) {
   With(nodeid, [](Inode* inode) {
     if (inode != nullptr) inode->told = false;
+  });
+}
+
+std::optional<InodeTable::Again> InodeTable::LookUpAgain(uint64_t nodeid, absl::Time now) {
+  return With(nodeid, [&](Inode* inode) -> std::optional<Again> {
+    if (inode == nullptr || !inode->told || inode->last_told == nullptr) return std::nullopt;
+    if (inode->type == wire::ObjectType::kDir || inode->touched_at >= inode->told_at) {
+      return std::nullopt;
+    }
+    const absl::Duration left = inode->told_at + inode->valid_for - now;
+    if (left <= absl::ZeroDuration()) return std::nullopt;
+    ++inode->lookups;
+    return Again{*inode->last_told, left};
   });
 }
 

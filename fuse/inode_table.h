@@ -103,8 +103,15 @@ class InodeTable {
   // before it was told.
   std::optional<wire::FileAttributes> LastToldOfDirectory(
       uint64_t nodeid, absl::Time since = absl::InfinitePast()) const;
-  // The kernel did not take them after all.
+  // The kernel did not take them after all, or has learned that the node has gone.
   void NotTold(uint64_t nodeid);
+  // Counts one more lookup of a node of this kind that asks for no OPEN (a link, a FIFO), if what
+  // the kernel was told of it last is still good: that, and for how long.
+  struct Again {
+    wire::FileAttributes attributes;
+    absl::Duration valid_for;
+  };
+  std::optional<Again> LookUpAgain(uint64_t nodeid, absl::Time now);
   // The file was opened and has this CHANGE: is it what the kernel was told last, and has surely
   // taken, so that its cached attributes are still true (close-to-open)?
   bool KernelIsCurrent(uint64_t nodeid, uint64_t change) const;
@@ -253,7 +260,7 @@ class InodeTable {
     uint64_t told_change = 0;
     std::optional<uint64_t> pages_change;
     absl::Time told_at = absl::InfinitePast();
-    std::unique_ptr<wire::FileAttributes> last_told;  // of a directory
+    std::unique_ptr<wire::FileAttributes> last_told;  // of all but a file
     absl::Duration valid_for;
     absl::Time touched_at = absl::InfinitePast();
     uint64_t next_listed = 0;

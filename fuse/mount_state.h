@@ -17,6 +17,7 @@
 #include "fuse/identity_cache.h"
 #include "fuse/idle_opens.h"
 #include "fuse/inode_table.h"
+#include "fuse/known_links.h"
 #include "fuse/lock_owners.h"
 #include "fuse/notifier.h"
 #include "fuse/open_files.h"
@@ -73,7 +74,8 @@ struct MountState {
     return owner;
   }
   std::atomic<uint64_t> next_owner{1};  // gives numbers only
-  FoundGone found_gone;                 // by OPEN and OPENDIR
+  KnownLinks known_links;
+  FoundGone found_gone;  // by OPEN and OPENDIR
   AclHabit acl_habit;
   // The kernel's INIT was answered; `init_error` (errno) was set before.
   absl::Notification initialised;

@@ -28,6 +28,8 @@ class NodeNames {
   // Where the node was found last, whatever the kernel believes. Empty: nowhere.
   const Place& latest() const { return latest_.place; }
   void FoundAt(const Place& place, absl::Time now);
+  // Of a directory: the kernel has it under its latest name only.
+  void DropOthers() { others_.reset(); }
 
   // The kernel is told that `place` leads to the node, and believes it until `until`. So it was
   // when the server was asked, at `seen` or later, and the node had this CHANGE behind that.

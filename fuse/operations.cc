@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "fuse/kernel_attributes.h"
+#include "wire/status.h"
 
 namespace dafs::fuse {
 namespace {
@@ -232,13 +233,21 @@ fuse_entry_out Operations::Entry(const Call& call, const client::Node& node, con
   KernelTime valid = fuse::Validity(std::max(good_for, absl::ZeroDuration()));
   out.attr_valid = valid.seconds;
   out.attr_valid_nsec = valid.nanoseconds;
-  if (state_.options.lookup_cache != LookupCache::kNone && good_for > absl::ZeroDuration()) {
+  // The kernel follows a link, and opens a FIFO, a socket or a device, without a word to us. So
+  // that an open finds what another client has put there, it looks such a name up each time.
+  const wire::ObjectType type = node.attributes.object_type;
+  const bool asks_at_open = type == wire::ObjectType::kReg || type == wire::ObjectType::kDir;
+  const bool may_keep =
+      state_.options.lookup_cache != LookupCache::kNone && good_for > absl::ZeroDuration();
+  if (may_keep && !asks_at_open) {
+    state_.known_links.Told(place, {out.nodeid, asked, now + good_for});
+  } else if (may_keep) {
     // A name is as true as the attributes of what it names: both are asked for again together.
     out.entry_valid = valid.seconds;
     out.entry_valid_nsec = valid.nanoseconds;
     // The kernel begins to count when the thread that asked has woken up.
     constexpr absl::Duration kTakenWithin = absl::Seconds(1);
-    if (node.attributes.object_type == wire::ObjectType::kReg && !place.name.empty()) {
+    if (!place.name.empty()) {
       state_.inodes.NameTold(out.nodeid, place, node.attributes.change, asked,
                              now + good_for + kTakenWithin);
     }
@@ -246,6 +255,29 @@ fuse_entry_out Operations::Entry(const Call& call, const client::Node& node, con
   out.attr = KernelAttributes(node.attributes, out.nodeid);
   out.attr.ino = state_.inodes.NumberIn(node.handle.fshandle, out.attr.ino);
   return out;
+}
+
+bool Operations::ReplyKnownLink(Call& call, const Place& place) {
+  const absl::Time now = dat::Loop::Now();
+  const KnownLinks::Link link = state_.known_links.Find(place, now);
+  if (link.nodeid == 0 || state_.inodes.own_moves().AnySince(link.asked)) return false;
+  if (!callers_.OnlyLooks(call.header().pid)) return false;
+  const std::optional<InodeTable::Again> again = state_.inodes.LookUpAgain(link.nodeid, now);
+  if (!again.has_value()) return false;
+  fuse_entry_out out = {};
+  out.nodeid = link.nodeid;
+  const KernelTime valid = fuse::Validity(std::min(again->valid_for, link.until - now));
+  out.attr_valid = valid.seconds;
+  out.attr_valid_nsec = valid.nanoseconds;
+  out.attr = KernelAttributes(again->attributes, out.nodeid);
+  out.attr.ino = state_.inodes.NumberOf(out.nodeid, out.attr.ino);
+  state_.found_gone.Finds(call.header().pid, out.nodeid);
+  if (!call.Reply({AsBytes(out)})) state_.inodes.Forget(out.nodeid, 1);
+  return true;
+}
+
+void Operations::NoteGone(uint64_t nodeid, const absl::Status& status) {
+  if (wire::DafsFromStatus(status) == wire::DafsStatus::kStale) state_.inodes.NotTold(nodeid);
 }
 
 uint64_t Operations::ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node,

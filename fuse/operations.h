@@ -165,6 +165,10 @@ class Operations {
   // `asked` or later; the count must be taken back if the kernel does not take the answer.
   fuse_entry_out Entry(const Call& call, const client::Node& node, const Place& place,
                        absl::Time asked);
+  // Answers a LOOKUP with what is known of a link, for a caller that only looks. False: it is not.
+  bool ReplyKnownLink(Call& call, const Place& place);
+  // The server says that a node has gone: a name that led to it is looked up anew.
+  void NoteGone(uint64_t nodeid, const absl::Status& status);
   // Answers with an entry, or the error. Returns the node that the kernel was told of; 0: of none.
   uint64_t ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node, const Place& place);
   // The same for a node that was just made.
@@ -203,7 +207,10 @@ class Operations {
   dat::Task<absl::StatusOr<client::OpenFile>> OpenNode(const client::Identity& who,
                                                        const InodeView& node, uint32_t flags,
                                                        std::string owner);
-  struct Looking;
+  // A look at names that is under way. The owners are the call that waits for it and the look.
+  struct Looking {
+    dat::Pending<bool> done;
+  };
   std::shared_ptr<Looking> LookAtLikelyOld(const Caller& who, const InodeView& node);
   dat::Task<void> LookAtNames(Caller who, InodeView node, Places places,
                               std::optional<uint64_t> change, std::shared_ptr<Looking> looking);

@@ -136,6 +136,7 @@ dat::Task<void> Operations::Getattr(Call& call) {
     ReplyAttributes(call, call.nodeid(), *attributes);
   } else if (wire::DafsFromStatus(attributes.status()) != wire::DafsStatus::kStale ||
              !ReplyGone(call)) {
+    NoteGone(call.nodeid(), attributes.status());
     call.ReplyStatus(attributes.status());
   }
 }

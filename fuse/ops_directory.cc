@@ -97,6 +97,7 @@ dat::Task<void> Operations::Opendir(Call& call) {
   auto directory = std::make_shared<DirectoryState>(call.nodeid(), node->handle, who);
   const absl::Time asked_at = dat::Loop::Now();
   const InodeTable::Moment asked = state_.inodes.MomentOf(call.nodeid());
+  const std::shared_ptr<Looking> looking = LookAtLikelyOld(who, *node);
   wire::FileAttributes attributes;  // opendir(3) asks for them next
   wire::FileAttributes* const after = state_.inodes.KeepsFiles() ? &attributes : nullptr;
   absl::Status there;  // other errors than ESTALE are the listing's to tell, if there are caches
@@ -111,7 +112,13 @@ dat::Task<void> Operations::Opendir(Call& call) {
   if (attributes.has(wire::kFattrChange)) {
     state_.inodes.KeepFresh(call.nodeid(), asked, attributes, asked_at, call.header().pid);
   }
-  if (ErrnoFromStatus(there) == ESTALE && !comes_back) {
+  if (looking != nullptr) co_await looking->done;
+  bool lost_name = ErrnoFromStatus(there) == ESTALE;
+  if (there.ok()) {
+    dat::Task<bool> losing = HasLostName(who, *node, attributes);
+    lost_name = co_await losing;
+  }
+  if (lost_name && !comes_back) {
     LookElsewhere(call);
     co_return;
   }

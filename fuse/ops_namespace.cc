@@ -28,6 +28,9 @@ dat::Task<void> Operations::Lookup(Call& call) {
   std::string_view name = in.TakeName();
   std::optional<InodeView> parent = NodeOf(call, in);
   if (!parent) co_return;
+  if (!state_.known_links.empty() && ReplyKnownLink(call, {call.nodeid(), std::string(name)})) {
+    co_return;
+  }
   Caller who = CallerOf(call);
   const std::optional<absl::Time> before = BeforeAsking();
   const RecentAnswers::Question question = AskFor(call);
@@ -57,6 +60,7 @@ dat::Task<void> Operations::Readlink(Call& call) {
   Caller who = CallerOf(call);
   absl::StatusOr<std::string> target = co_await files_.ReadLink(*who, node->handle);
   if (!target.ok()) {
+    NoteGone(call.nodeid(), target.status());
     call.ReplyStatus(target.status());
   } else if (target->size() >= PATH_MAX) {
     call.ReplyErrno(ENAMETOOLONG);

@@ -153,11 +153,6 @@ dat::Task<std::optional<client::OpenFile>> Operations::OpenAgain(const Call& cal
   co_return std::nullopt;
 }
 
-// A look at names that is under way. The owners are the call that waits for it and the look.
-struct Operations::Looking {
-  dat::Pending<bool> done;
-};
-
 // Whether `places` still lead to the node. `change`: the CHANGE that it had before they are looked
 // at; nothing: that which it has then.
 dat::Task<void> Operations::LookAtNames(Caller who, InodeView node, Places places,
@@ -193,8 +188,8 @@ std::shared_ptr<Operations::Looking> Operations::LookAtLikelyOld(const Caller& w
   return looking;
 }
 
-// Whether a file that was opened has lost a name that the kernel may have opened it by, which it
-// believes in for a while: that is another's then, or nobody's.
+// Whether a file or directory that was opened has lost a name that the kernel may have opened it
+// by, which it believes in for a while: that is another's then, or nobody's.
 dat::Task<bool> Operations::HasLostName(const Caller& who, const InodeView& node,
                                         const wire::FileAttributes& attributes) {
   if (attributes.has(wire::kFattrNumLinks) && attributes.num_links == 0) co_return true;

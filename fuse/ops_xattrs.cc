@@ -146,6 +146,7 @@ dat::Task<void> Operations::Getxattr(Call& call) {
   const bool gone =
       node->type == wire::ObjectType::kDir && Is(value.status(), wire::DafsStatus::kStale);
   const bool absent = IsPosixAcl(name) && (gone || Is(value.status(), wire::DafsStatus::kNotSupp));
+  NoteGone(call.nodeid(), value.status());
   const int error = absent ? ENODATA : XattrErrno(value.status());
   call.ReplyErrno(error == ENODATA ? ErrnoOfAbsent(usual) : error);
 }
@@ -255,6 +256,7 @@ dat::Task<void> Operations::Listxattr(Call& call) {
   // As a file system without attributes lists none.
   if (Is(names.status(), wire::DafsStatus::kNotSupp)) names = std::vector<std::string>();
   if (!names.ok()) {
+    NoteGone(call.nodeid(), names.status());
     call.ReplyErrno(XattrErrno(names.status()));
     co_return;
   }

@@ -20,7 +20,7 @@ void OwnMoves::Add(Move move) {
 }
 
 OwnMoves::Followed OwnMoves::Follow(Place& place, absl::Time seen) const {
-  if (last_ns_.load(std::memory_order_relaxed) < absl::ToUnixNanos(seen)) return Followed::kStays;
+  if (!AnySince(seen)) return Followed::kStays;
   absl::MutexLock lock(&mutex_);
   Followed followed = Followed::kStays;
   for (uint64_t i = count_ < kMost ? 0 : count_ - kMost; i < count_; ++i) {

@@ -31,6 +31,11 @@ class OwnMoves {
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Removed(const Place& place, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Whether any name was moved or removed at `when` or later.
+  bool AnySince(absl::Time when) const {
+    return last_ns_.load(std::memory_order_relaxed) >= absl::ToUnixNanos(when);
+  }
+
   enum class Followed { kStays, kMoved, kGone };
   // Where what was found at `place` at `seen` is now.
   Followed Follow(Place& place, absl::Time seen) const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace dafs::fuse {
 
@@ -11,6 +12,10 @@ struct Place {
   std::string name;
 
   friend bool operator==(const Place&, const Place&) = default;
+  template <typename H>
+  friend H AbslHashValue(H hash, const Place& place) {
+    return H::combine(std::move(hash), place.parent, place.name);
+  }
 };
 
 }  // namespace dafs::fuse

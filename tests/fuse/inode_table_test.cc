@@ -429,6 +429,25 @@ TEST_F(InodeTableTest, NodeGoesWithItsLastLookup) {
   EXPECT_EQ(table_.size(), 1u);
 }
 
+TEST_F(InodeTableTest, ALinkIsLookedUpAgainWhileWhatTheKernelWasToldIsGood) {
+  const uint64_t node =
+      table_.Remember(Handle(5), File(7, wire::ObjectType::kLnk), {kRootNode, "a"});
+  EXPECT_FALSE(table_.LookUpAgain(node, start_).has_value());
+  const absl::Duration good = table_.Told(node, File(7, wire::ObjectType::kLnk), start_);
+  const auto again = table_.LookUpAgain(node, start_ + absl::Seconds(1));
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->valid_for, good - absl::Seconds(1));
+  EXPECT_EQ(again->attributes.change, 7u);
+  EXPECT_FALSE(table_.LookUpAgain(node, start_ + good).has_value());
+  table_.Forget(node, 1);
+  EXPECT_TRUE(table_.Find(node).has_value());  // it was counted
+  table_.NotTold(node);
+  EXPECT_FALSE(table_.LookUpAgain(node, start_).has_value());
+  table_.Told(node, File(7, wire::ObjectType::kLnk), start_);
+  table_.Touch(node, start_ + absl::Seconds(1));
+  EXPECT_FALSE(table_.LookUpAgain(node, start_ + absl::Seconds(1)).has_value());
+}
+
 TEST_F(InodeTableTest, ForgettingTooMuchOrTheUnknownDoesNoHarm) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   table_.Forget(node, ~uint64_t{0});

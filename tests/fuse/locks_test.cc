@@ -283,8 +283,15 @@ TEST(CallerCallTest, TellsWhatAttributesAreFor) {
   EXPECT_EQ(asks_for(SYS_statx, "0x1000", "0x7ff"), Asks::kUnknown);
   EXPECT_EQ(asks_for(SYS_fstat, "0x0", "0x0"), Asks::kUnknown);
   EXPECT_EQ(asks_for(SYS_write, "0x2", "0x0"), Asks::kUnknown);
+  asks_for(SYS_readlinkat, "0x7ffd", "0x100");
+  EXPECT_TRUE(callers.OnlyLooks(7));
+  asks_for(SYS_openat, flags(O_RDONLY), "0x0");
+  EXPECT_FALSE(callers.OnlyLooks(7));
+  asks_for(SYS_execve, "0x7ffd", "0x0");
+  EXPECT_FALSE(callers.OnlyLooks(7));
   std::ofstream(proc + "/7/syscall") << "running\n";
   EXPECT_EQ(callers.AsksFor(7), Asks::kUnknown);
+  EXPECT_FALSE(callers.OnlyLooks(7));
   std::filesystem::remove_all(proc);
   EXPECT_EQ(CallerCalls().AsksFor(0xffffffff), Asks::kUnknown);
 }

@@ -173,3 +173,87 @@ def moved_elsewhere(rig):
         for point in (there.parent, here.parent):
             rig.umount(point)
         there.parent.rmdir()
+
+
+KINDS = {
+    "file": lambda path: path.write_text("old file"),
+    "directory": lambda path: (path.mkdir(), (path / "old").touch()),
+    "link": lambda path: path.symlink_to("old-target"),
+    "dangling link": lambda path: path.symlink_to("nowhere"),
+    "link to a directory": lambda path: path.symlink_to("old-directory"),
+    "FIFO": os.mkfifo,
+}
+
+
+def look_at(path):
+    """A program that uses whatever is there, as often as it takes for the kernel to cache it."""
+    for _ in range(2):
+        os.lstat(path)
+        try:
+            if path.is_dir():
+                equal(os.listdir(path), ["old"], "names before")
+            elif path.is_file():
+                path.read_text()
+        except FileNotFoundError:
+            pass
+
+
+def contents_of(path):
+    """What open(2) finds. A FIFO or a directory must not be opened in place of the new file."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        return os.read(descriptor, 100)
+    finally:
+        os.close(descriptor)
+
+
+@scenario(timeout=60, where="server")
+def retyped_elsewhere(rig):
+    """open(2) finds at once what another mount has put in the place of a name, whatever type either has."""
+    here, there = rig.mount_twice()
+    (here / "old-target").write_text("old target")
+    (here / "new-target").write_text("new target")
+    for version in ("old", "new"):
+        (here / f"{version}-directory").mkdir()
+        (here / f"{version}-directory" / "old").write_text(f"in the {version} directory")
+    new = {
+        "file": (lambda path: path.write_text("new file"), b"new file"),
+        "link": (lambda path: path.symlink_to("new-target"), b"new target"),
+    }
+    number = 0
+    for old, make_old in KINDS.items():
+        for kind, (make_new, expected) in new.items():
+            for moves in (False, True):
+                number += 1
+                name = f"{number}"
+                make_old(here / name)
+                look_at(there / name)
+                make_new(here / "new")
+                if moves or old == "directory":
+                    os.rename(here / name, here / f"{name}-away")
+                os.rename(here / "new", here / name)
+                equal(contents_of(there / name), expected, f"{old} made {kind}")
+    for kind in ("file", "link", "FIFO"):
+        number += 1
+        name = f"{number}"
+        KINDS[kind](here / name)
+        look_at(there / name)
+        (here / name).unlink()
+        (here / name).mkdir()
+        (here / name / "new").touch()
+        opened = os.open(there / name, os.O_RDONLY)  # with O_DIRECTORY the kernel refuses a file that it remembers
+        equal(os.listdir(opened), ["new"], f"{kind} made directory")
+        os.close(opened)
+    (here / "current").symlink_to("old-directory")
+    for version in ("old", "new", "old"):
+        (here / "next").symlink_to(f"{version}-directory")
+        os.rename(here / "next", here / "current")
+        equal((there / "current" / "old").read_text(), f"in the {version} directory", "through a switched link")
+    (here / "directory").mkdir()
+    (here / "directory" / "old").touch()
+    look_at(there / "directory")
+    os.rename(here / "directory", here / "directory-away")
+    (here / "directory").mkdir()
+    (here / "directory" / "new").touch()
+    equal(os.listdir(there / "directory"), ["new"], "directory made another directory")
+    equal(os.listdir(there / "directory-away"), ["old"], "the directory that was moved")

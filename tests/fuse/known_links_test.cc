@@ -1,0 +1,41 @@
+// Names of links that a call which only looks may be answered with.
+#include "fuse/known_links.h"
+
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace dafs::fuse {
+namespace {
+
+const absl::Time kNow = absl::UnixEpoch() + absl::Hours(1);
+const absl::Time kUntil = kNow + absl::Seconds(3);
+
+TEST(KnownLinksTest, ANameIsKnownUntilItsTimeHasPassedOrItIsFoundElsewhere) {
+  KnownLinks links;
+  EXPECT_EQ(links.Find({1, "a"}, kNow).nodeid, 0u);
+  links.Told({1, "a"}, {7, kNow, kUntil});
+  EXPECT_EQ(links.Find({1, "a"}, kNow).nodeid, 7u);
+  EXPECT_EQ(links.Find({2, "a"}, kNow).nodeid, 0u);
+  EXPECT_EQ(links.Find({1, "a"}, kUntil).nodeid, 0u);
+  links.Told({1, "a"}, {8, kNow, kUntil});
+  EXPECT_EQ(links.Find({1, "a"}, kNow).nodeid, 8u);
+}
+
+TEST(KnownLinksTest, ThereAreNeverTooMany) {
+  KnownLinks links;
+  for (size_t i = 0; i <= KnownLinks::kMost; ++i) {
+    links.Told({1, std::to_string(i)}, {i + 1, kNow, kUntil});
+  }
+  size_t known = 0;
+  for (size_t i = 0; i <= KnownLinks::kMost; ++i) {
+    if (links.Find({1, std::to_string(i)}, kNow).nodeid != 0) ++known;
+  }
+  EXPECT_EQ(known, KnownLinks::kMost);
+  links.Told({1, "late"},
+             {5, kUntil, kUntil + absl::Seconds(3)});  // takes the room of the old ones
+  EXPECT_EQ(links.Find({1, "late"}, kUntil).nodeid, 5u);
+}
+
+}  // namespace
+}  // namespace dafs::fuse
