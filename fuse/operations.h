@@ -204,6 +204,9 @@ class Operations {
   class DirectoryChange;  // fuse/directory_change.h
   bool WantsDirectoryAfterChange();
 
+  dat::Task<absl::StatusOr<client::OpenFile>> OpenToAppend(const client::Identity& who,
+                                                           const InodeView& node, uint32_t flags,
+                                                           absl::Status refused);
   dat::Task<absl::StatusOr<client::OpenFile>> OpenNode(const client::Identity& who,
                                                        const InodeView& node, uint32_t flags,
                                                        std::string owner);

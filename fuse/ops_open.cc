@@ -16,13 +16,12 @@ namespace dafs::fuse {
 namespace {
 
 bool Writes(uint32_t flags) { return (ShareOf(flags) & wire::kShareWrite) != 0; }
+bool Appends(uint32_t flags) { return (flags & O_APPEND) != 0 && Writes(flags); }
 
 // Past the kernel's page cache: what was opened so, and appends, which the kernel would cache where
 // it believes the end to be, and hand out from there, until it has asked for the size. Kernels
 // before 6.6 refuse shared maps of what is opened this way.
-bool UsesDirectIo(uint32_t flags) {
-  return (flags & O_DIRECT) != 0 || ((flags & O_APPEND) != 0 && Writes(flags));
-}
+bool UsesDirectIo(uint32_t flags) { return (flags & O_DIRECT) != 0 || Appends(flags); }
 
 // Errors of an OPEN by name that hold for the file and not only for its name.
 bool IsRefusal(const absl::Status& status) {
@@ -58,6 +57,12 @@ dat::Task<absl::StatusOr<client::OpenFile>> Operations::OpenNode(const client::I
           ? files_.OpenForExecution(who, node.handle, request.owner)
           : files_.OpenByHandle(who, node.handle, request.share_access, request.owner);
   absl::StatusOr<client::OpenFile> file = co_await opening;
+  if (wire::DafsFromStatus(file.status()) == wire::DafsStatus::kPerm && Appends(flags)) {
+    dat::Task<absl::StatusOr<client::OpenFile>> again =
+        OpenToAppend(who, node, flags, file.status());
+    file = co_await again;
+    co_return file;
+  }
   if (!file.ok() || !file->state_id.is_zero()) co_return file;
   Place place = state_.inodes.PlaceOf(node.nodeid);
   std::optional<InodeView> parent = state_.inodes.Find(place.parent);
@@ -72,6 +77,27 @@ dat::Task<absl::StatusOr<client::OpenFile>> Operations::OpenNode(const client::I
   if (named->handle == node.handle) co_return named;
   absl::Status closed = co_await files_.Close(who, named->handle, named->state_id);
   closed.IgnoreError();
+  co_return file;
+}
+
+// A file that may only be appended to (chattr +a at the server) cannot be opened there to write,
+// since OPEN does not say that the caller appends only. It is used without an open at the server,
+// which checks each append. A file that may not be changed at all grants no access to extend it.
+dat::Task<absl::StatusOr<client::OpenFile>> Operations::OpenToAppend(const client::Identity& who,
+                                                                     const InodeView& node,
+                                                                     uint32_t flags,
+                                                                     absl::Status refused) {
+  uint32_t needed = wire::kAccessExtend;
+  if ((ShareOf(flags) & wire::kShareRead) != 0) needed |= wire::kAccessRead;
+  dat::Task<absl::StatusOr<uint32_t>> asking = files_.Access(who, node.handle, needed);
+  const absl::StatusOr<uint32_t> access = co_await asking;
+  if (!access.ok() || (*access & needed) != needed) co_return refused;
+  dat::Task<absl::StatusOr<wire::FileAttributes>> looking = files_.GetAttributes(who, node.handle);
+  absl::StatusOr<wire::FileAttributes> attributes = co_await looking;
+  if (!attributes.ok()) co_return attributes.status();
+  client::OpenFile file;
+  file.handle = node.handle;
+  file.attributes = *std::move(attributes);
   co_return file;
 }
 
@@ -285,9 +311,10 @@ dat::Task<void> Operations::Create(Call& call) {
     // the FIFO that came there meanwhile.
     int error = ErrnoFromStatus(file.status());
     if (error == ELOOP) error = ESTALE;
-    if (error == EINVAL) {
+    if (error == EINVAL || (error == EPERM && Appends(create.flags))) {
       absl::StatusOr<client::Node> there = co_await files_.Lookup(*who, parent->handle, name);
-      if (there.ok() && there->attributes.object_type != wire::ObjectType::kReg) error = ESTALE;
+      const bool is_file = there.ok() && there->attributes.object_type == wire::ObjectType::kReg;
+      if (there.ok() && is_file == (error == EPERM)) error = ESTALE;  // OPEN knows what to do
     }
     if (error == ESTALE) {
       LookElsewhere(call);

@@ -237,7 +237,8 @@ DafsStatus Store::Append(const Caller& caller, const wire::FileHandle& filehandl
   const uint64_t total = TotalBytes(from);
   if (total > impl_->options.max_append) return DafsStatus::kWriteTooBig;
   OpenData data;
-  STORE_RETURN_IF_NOT_OK(FindData(*impl_, caller, filehandle, state_id, wire::kShareWrite, &data));
+  STORE_RETURN_IF_NOT_OK(
+      FindData(*impl_, caller, filehandle, state_id, wire::kShareWrite, &data, WriteUse::kAppends));
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *data.file->fs().exported));
   res->verifier = impl_->write_verifier->Of(data.file->fs());
   res->committed = stable_how;

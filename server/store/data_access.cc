@@ -4,6 +4,7 @@
 #include <sys/fsuid.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "server/store/attributes.h"
 #include "server/store/errno_status.h"
@@ -28,12 +29,17 @@ namespace {
 // Without a right from an OPEN: the kernel decides by the caller's identity. To write, a file's
 // owner needs no permission of his own giving: a client that wrote to a read-only file through the
 // OPEN that made it may have to write the same again when that is closed.
-DafsStatus OpenAsCaller(StoreImpl& store, const Caller& caller, uint32_t access, OpenData* data) {
+DafsStatus OpenAsCaller(StoreImpl& store, const Caller& caller, uint32_t access, WriteUse use,
+                        OpenData* data) {
   STORE_RETURN_IF_NOT_OK(store.Enter(caller, *data->file->fs().exported));
-  Fd fd(open(FdPath(data->file->path_fd()).c_str(), OpenFlags(access)));
+  const FdPath path(data->file->path_fd());
+  Fd fd(open(path.c_str(), OpenFlags(access)));
   if (!fd.ok() && errno == EACCES && access == wire::kShareWrite && ActsAsOwner(*data->file)) {
     ScopedPrivilege privilege;
-    fd = Fd(open(FdPath(data->file->path_fd()).c_str(), OpenFlags(access)));
+    fd = Fd(open(path.c_str(), OpenFlags(access)));
+  }
+  if (!fd.ok() && errno == EPERM && use == WriteUse::kAppends) {
+    fd = Fd(open(path.c_str(), OpenFlags(access) | O_APPEND));
   }
   if (!fd.ok()) return StatusFromErrno();
   if (caller.keeps_atime) KeepAtime(fd);
@@ -43,8 +49,19 @@ DafsStatus OpenAsCaller(StoreImpl& store, const Caller& caller, uint32_t access,
 
 }  // namespace
 
+std::shared_ptr<const Fd> AppendFd(Object& file, int* error) {
+  std::shared_ptr<const Fd> kept = file.DataFd(/*write=*/true, error);
+  if (kept != nullptr || *error != EPERM) return kept;
+  // Not kept: a WRITE through it would ignore its offset.
+  ScopedPrivilege privilege;
+  Fd fd(open(FdPath(file.path_fd()).c_str(), OpenFlags(wire::kShareWrite) | O_APPEND));
+  if (fd.ok()) return std::make_shared<const Fd>(std::move(fd));
+  *error = errno;
+  return nullptr;
+}
+
 DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHandle& filehandle,
-                    const wire::StateId& state_id, uint32_t access, OpenData* data) {
+                    const wire::StateId& state_id, uint32_t access, OpenData* data, WriteUse use) {
   OpenRights rights;
   const bool has_state = !state_id.is_zero();
   const bool write = access == wire::kShareWrite;
@@ -68,7 +85,9 @@ DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHand
   if ((rights.access & access) != 0 || (has_state && access == kShareAny)) {
     int error = 0;
     const bool quiet = caller.keeps_atime && access == wire::kShareRead;
-    data->fd = quiet ? data->file->QuietFd(&error) : data->file->DataFd(write, &error);
+    data->fd = quiet                       ? data->file->QuietFd(&error)
+               : use == WriteUse::kAppends ? AppendFd(*data->file, &error)
+                                           : data->file->DataFd(write, &error);
     return data->fd != nullptr ? DafsStatus::kOk : StatusFromErrno(error);
   }
   // An open for writing alone may still read what its user may read, and nobody denies: a client
@@ -76,7 +95,7 @@ DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHand
   if (has_state && write) return DafsStatus::kAcces;
   const uint32_t needed = write ? wire::kShareWrite : wire::kShareRead;
   STORE_RETURN_IF_NOT_OK(store.CheckDenied(KeyOf(filehandle), needed, state_id));
-  return OpenAsCaller(store, caller, needed, data);
+  return OpenAsCaller(store, caller, needed, use, data);
 }
 
 }  // namespace dafs::server

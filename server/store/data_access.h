@@ -28,9 +28,19 @@ bool ActsAsOwner(const Object& file);
 // Any open of the file will do; without one, the right to read.
 inline constexpr uint32_t kShareAny = 0;
 
+// What is done with a descriptor for writing.
+enum class WriteUse : uint8_t {
+  kAnywhere,
+  kAppends,  // allowed for a file that may only be appended to (chattr +a), too
+};
+
 // The file of a READ or WRITE, checked for `access` (kShareRead, kShareWrite or kShareAny).
 wire::DafsStatus FindData(StoreImpl& store, const Caller& caller,
                           const wire::FileHandle& filehandle, const wire::StateId& state_id,
-                          uint32_t access, OpenData* data);
+                          uint32_t access, OpenData* data, WriteUse use = WriteUse::kAnywhere);
+
+// A descriptor of `file` to append through, opened by the server's own right. Null: *error says
+// why.
+std::shared_ptr<const Fd> AppendFd(Object& file, int* error);
 
 }  // namespace dafs::server

@@ -37,16 +37,33 @@ bool MayExecute(const Object& file) {
 
 namespace {
 
-// Asks the kernel whether the identity entered may open `file` so. What it opened is kept.
-DafsStatus CheckRights(Object& file, uint32_t access) {
+// Whether `file` may only be appended to (chattr +a). faccessat(2) does not tell that.
+bool IsAppendOnly(const Caller& caller, const Object& file) {
+  const RecentStats::Entry* known =
+      caller.recent != nullptr ? caller.recent->Find(file.handle()) : nullptr;
+  struct statx stx;
+  if (known != nullptr) {
+    stx = known->stx;
+  } else if (Statx(file.path_fd(), &stx) != 0) {
+    return false;
+  }
+  return (stx.stx_attributes & STATX_ATTR_APPEND) != 0;
+}
+
+// Asks the kernel whether the identity entered may open `file` so. What it opened is kept. An OPEN
+// does not say that its caller only appends, so a file that may only be appended to is refused: its
+// appends come without an open, and the kernel checks each of them (WIRE R64).
+DafsStatus CheckRights(const Caller& caller, Object& file, uint32_t access) {
   const bool read = (access & wire::kShareRead) != 0;
   const bool write = (access & wire::kShareWrite) != 0;
   // A descriptor for reading alone can be kept as such; one for writing is kept as read-write.
   const bool keepable = read || !write;
   if (!keepable || file.HasDataFd(write)) {
     const int mode = (read ? R_OK : 0) | (write ? W_OK : 0);
-    return faccessat(file.path_fd(), "", mode, AT_EMPTY_PATH | AT_EACCESS) == 0 ? DafsStatus::kOk
-                                                                                : StatusFromErrno();
+    if (faccessat(file.path_fd(), "", mode, AT_EMPTY_PATH | AT_EACCESS) != 0) {
+      return StatusFromErrno();
+    }
+    return write && IsAppendOnly(caller, file) ? DafsStatus::kPerm : DafsStatus::kOk;
   }
   Fd fd(open(FdPath(file.path_fd()).c_str(),
              (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -67,8 +84,8 @@ bool BelievesOwner(const Object& file) {
 // Who may but execute a file has it open for reading, by OPEN_EXECUTE. An open file stays open when
 // the permission it was opened by is taken away, and that it was open the client is believed where
 // it could have said so of the owner; the owner himself everywhere.
-DafsStatus CheckReclaim(Object& file, uint32_t access) {
-  const DafsStatus status = CheckRights(file, access);
+DafsStatus CheckReclaim(const Caller& caller, Object& file, uint32_t access) {
+  const DafsStatus status = CheckRights(caller, file, access);
   if (status != DafsStatus::kAcces) return status;
   const bool executes = access == wire::kShareRead && MayExecute(file);
   return executes || ActsAsOwner(file) || BelievesOwner(file) ? DafsStatus::kOk : status;
@@ -87,12 +104,12 @@ DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& f
     return DafsStatus::kRofs;
   }
   if (made == Made::kFound) {
-    STORE_RETURN_IF_NOT_OK(CheckRights(*file, request.access));
+    STORE_RETURN_IF_NOT_OK(CheckRights(caller, *file, request.access));
     if (store.grace.active()) {
       STORE_RETURN_IF_NOT_OK(store.grace.CheckOpen(caller, file->key(), request.denies()));
     }
   } else if (made == Made::kReclaimed) {
-    STORE_RETURN_IF_NOT_OK(CheckReclaim(*file, request.access));
+    STORE_RETURN_IF_NOT_OK(CheckReclaim(caller, *file, request.access));
   }
   DafsStatus status = DafsStatus::kOk;
   do {

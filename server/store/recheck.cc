@@ -13,6 +13,7 @@
 #include <string>
 
 #include "server/store/attributes.h"
+#include "server/store/data_access.h"
 #include "server/store/identity.h"
 #include "server/store/store_impl.h"
 #include "server/store/xattrs.h"
@@ -90,7 +91,7 @@ class Rechecker {
     ObjectRef file = Find(intent_.object);
     int error = 0;
     std::shared_ptr<const Fd> fd;
-    if (file != nullptr) fd = file->DataFd(/*write=*/true, &error);
+    if (file != nullptr) fd = AppendFd(*file, &error);
     struct stat st;
     if (fd == nullptr || fstat(fd->get(), &st) != 0) return false;
     const auto size = static_cast<uint64_t>(st.st_size);

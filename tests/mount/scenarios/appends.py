@@ -3,13 +3,17 @@
 Shows DAFS-6.5.3-01, DAFS-6.5.3-03.
 """
 
+import errno
 import fcntl
 import mmap
 import os
 import random
+import subprocess
 
 import processes
-from rig import check, equal, scenario
+from rig import Skip, check, equal, errno_of, scenario
+
+from .users import NOBODY, as_user
 
 PAGE = 4096
 
@@ -107,3 +111,61 @@ def append_sizes(rig):
     with open(points[0] / "log", "ab", buffering=0) as file:
         file.write(b"remote")
     check((rig.export / "log").read_bytes() == expected + b"localremote", "append after a local one")
+
+
+def write_through(path, flags):
+    """Opens with `flags` and writes what the descriptor allows; fstat(2) and fsync(2) must work as well."""
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        if flags & os.O_ACCMODE != os.O_RDONLY:
+            os.write(descriptor, b"first,")
+            os.write(descriptor, b"second;")
+            os.fsync(descriptor)
+        if flags & os.O_ACCMODE != os.O_WRONLY:
+            os.pread(descriptor, 100, 0)
+        os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@scenario(timeout=120, where="server")
+def append_only(rig):
+    """chattr +a and +i at the server: each call ends as on the local file system, and O_APPEND appends."""
+    mount = rig.mount(rig.serve())
+    for directory in (rig.export, rig.local):
+        directory.chmod(0o777)
+    calls = {f"open {access}{''.join(' ' + name for name in more)}":
+             (lambda path, flags=flags: write_through(path, flags))
+             for access in ("O_RDONLY", "O_WRONLY", "O_RDWR")
+             for more in ((), ("O_APPEND",), ("O_TRUNC",), ("O_APPEND", "O_TRUNC"), ("O_APPEND", "O_CREAT"),
+                          ("O_APPEND", "O_SYNC"), ("O_CREAT",))
+             for flags in [sum(getattr(os, name) for name in (access, *more))]}
+    calls.update({"truncate": lambda path: os.truncate(path, 2), "unlink": os.unlink,
+                  "rename": lambda path: os.rename(path, path.with_name("renamed")),
+                  "chmod": lambda path: os.chmod(path, 0o666), "utime": os.utime})
+    marked = []
+    try:
+        for attribute in ("+a", "+i"):
+            for user in (0, NOBODY):
+                ends = []
+                for real, seen in ((rig.local, rig.local), (rig.export, mount)):
+                    name = f"{attribute}{user}"
+                    (real / name).write_text("begin;")
+                    (real / name).chmod(0o666)
+                    if subprocess.run(["chattr", attribute, real / name], check=False).returncode != 0:
+                        raise Skip("the file system here has no append-only and immutable files")
+                    marked.append(real / name)
+                    found = {}
+                    for what, call in calls.items():
+                        found[what] = errno_of(call, seen / name) if user == 0 else \
+                            as_user(user, lambda: call(seen / name))
+                    ends.append((found, (real / name).read_bytes()))
+                (local, local_bytes), (there, bytes_there) = ends
+                for what in calls:
+                    equal(errno.errorcode.get(there[what]), errno.errorcode.get(local[what]),
+                          f"{attribute} as {user}, {what}")
+                equal(bytes_there, local_bytes, f"{attribute} as {user}: the file")
+                check((b"first,second;" in local_bytes) == (attribute == "+a"), f"{attribute}: {local_bytes}")
+    finally:
+        for path in marked:
+            subprocess.run(["chattr", "-ai", path], check=True)
