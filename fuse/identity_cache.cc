@@ -1,6 +1,8 @@
 #include "fuse/identity_cache.h"
 
 #include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 
 #include "fuse/unique_fd.h"
 #include "wire/limits.h"
+#include "wire/log.h"
 
 namespace dafs::fuse {
 namespace {
@@ -54,33 +57,77 @@ std::vector<uint32_t> GroupsOf(std::string_view status) {
   return groups;
 }
 
+// Whether `proc` is of our own PID namespace: there `self` leads to the pid that we know of us.
+bool ShowsOwnPids(const std::string& proc) {
+  char self[32];
+  const ssize_t size = readlink((proc + "/self").c_str(), self, sizeof(self));
+  return size > 0 && std::string_view(self, static_cast<size_t>(size)) == std::to_string(getpid());
+}
+
 }  // namespace
+
+std::vector<uint32_t> GroupsInDatabase(uint32_t uid) {
+  passwd entry;
+  passwd* found = nullptr;
+  std::vector<char> text(1024);
+  while (getpwuid_r(uid, &entry, text.data(), text.size(), &found) == ERANGE) {
+    if (text.size() > (size_t{1} << 20)) return {};
+    text.resize(text.size() * 2);
+  }
+  if (found == nullptr) return {};
+  std::vector<gid_t> groups(wire::kGroupsMax);
+  int count = static_cast<int>(groups.size());
+  getgrouplist(entry.pw_name, entry.pw_gid, groups.data(), &count);  // as many as there is room for
+  groups.resize(std::min(groups.size(), static_cast<size_t>(std::max(count, 0))));
+  std::sort(groups.begin(), groups.end());
+  return {groups.begin(), groups.end()};
+}
+
+IdentityCache::IdentityCache(std::string proc, UserDatabase database)
+    : proc_(std::move(proc)), database_(std::move(database)), proc_is_ours_(ShowsOwnPids(proc_)) {}
+
+std::vector<uint32_t> IdentityCache::GroupsFromDatabase(uint32_t uid) {
+  if (!said_database_.exchange(true)) {
+    LogWarning(
+        "a caller's process is not visible in this PID namespace: supplementary groups come from "
+        "the user database; run mount.dafs in the PID namespace of its callers to use theirs");
+  }
+  return database_(uid);
+}
 
 std::shared_ptr<const client::Identity> IdentityCache::Get(uint32_t uid, uint32_t gid, uint32_t pid,
                                                            Groups groups, absl::Time now) {
-  bool has_groups = uid != 0 && pid != 0;
-  const uint32_t key = has_groups ? pid : 0;  // pid 0: callers without groups, by uid and gid
+  const bool has_groups = uid != 0;
+  const bool visible = pid != 0 && proc_is_ours_;
+  const bool from_database = has_groups && !visible;
+  auto& identities = from_database ? by_user_ : by_pid_;
+  const uint32_t key = from_database ? uid : has_groups ? pid : 0;
+  const absl::Duration believed = from_database               ? kDatabaseIsBelievedFor
+                                  : groups == Groups::kRecent ? kGroupsAreBelievedFor
+                                                              : absl::ZeroDuration();
   {
     absl::MutexLock lock(&mutex_);
-    auto it = by_pid_.find(key);
-    if (it != by_pid_.end() && it->second.identity->uid == uid && it->second.identity->gid == gid &&
-        (!has_groups ||
-         (groups == Groups::kRecent && now - it->second.read_at < kGroupsAreBelievedFor))) {
+    auto it = identities.find(key);
+    if (it != identities.end() && it->second.identity->uid == uid &&
+        it->second.identity->gid == gid && (!has_groups || now - it->second.read_at < believed)) {
       return it->second.identity;
     }
   }
   auto identity = std::make_shared<client::Identity>();
   identity->uid = uid;
   identity->gid = gid;
-  if (has_groups)
+  if (from_database) {
+    identity->groups = GroupsFromDatabase(uid);
+  } else if (has_groups) {
     identity->groups = GroupsOf(ReadStatus(proc_ + "/" + std::to_string(pid) + "/status"));
+  }
   absl::MutexLock lock(&mutex_);
-  if (auto it = by_pid_.find(key); it != by_pid_.end() && *it->second.identity == *identity) {
+  if (auto it = identities.find(key); it != identities.end() && *it->second.identity == *identity) {
     it->second.read_at = now;
     return it->second.identity;
   }
-  if (by_pid_.size() >= kEntriesMax) by_pid_.clear();
-  by_pid_[key] = {identity, now};
+  if (identities.size() >= kEntriesMax) identities.clear();
+  identities[key] = {identity, now};
   return identity;
 }
 

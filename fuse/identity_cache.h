@@ -2,12 +2,17 @@
 // from /proc/PID/status, some 10 us. For a request that opens or changes something they are read
 // each time: a process may take another user's groups between two calls. For one that only looks
 // they are believed for a second, and read again before it is refused.
-// Thread-safe; may block for the time /proc takes.
+// The kernel gives pid 0 for a process that is not visible in the PID namespace of this mount. Its
+// groups are then those of its user in the user database, and the first such caller is logged.
+// Thread-safe; may block for the time that /proc or the user database takes.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -18,19 +23,26 @@
 namespace dafs::fuse {
 
 inline constexpr absl::Duration kGroupsAreBelievedFor = absl::Seconds(1);
+// The user database may be a directory service: one query a minute for each user.
+inline constexpr absl::Duration kDatabaseIsBelievedFor = absl::Minutes(1);
 
 enum class Groups : uint8_t {
   kNow,     // as they are now
   kRecent,  // as they were at most kGroupsAreBelievedFor ago
 };
 
+// The groups of a user by getgrouplist(3), in ascending order; none if the database lacks the user.
+std::vector<uint32_t> GroupsInDatabase(uint32_t uid);
+
 class IdentityCache {
  public:
-  // `proc`: where /proc is, for tests.
-  explicit IdentityCache(std::string proc = "/proc") : proc_(std::move(proc)) {}
+  using UserDatabase = std::function<std::vector<uint32_t>(uint32_t uid)>;
+
+  // `proc`: where /proc is, and the user database, for tests.
+  explicit IdentityCache(std::string proc = "/proc", UserDatabase database = GroupsInDatabase);
 
   // The identity of process (or thread) `pid`, acting as `uid` and `gid`. Without groups if the
-  // process is gone, is not visible to us (pid 0), or acts as root, to whom they mean nothing.
+  // process is gone, or acts as root, to whom they mean nothing.
   // The owners of the result are this cache and whoever acts for the caller.
   std::shared_ptr<const client::Identity> Get(uint32_t uid, uint32_t gid, uint32_t pid,
                                               Groups groups, absl::Time now)
@@ -42,9 +54,17 @@ class IdentityCache {
     absl::Time read_at;
   };
 
+  std::vector<uint32_t> GroupsFromDatabase(uint32_t uid);
+
   const std::string proc_;
+  const UserDatabase database_;
+  const bool proc_is_ours_;  // /proc shows the PID namespace whose pids the kernel gives us
+  std::atomic<bool> said_database_{false};  // publishes nothing but itself
   absl::Mutex mutex_;
+  // Of callers whose process is visible; pid 0: callers that act as root.
   absl::flat_hash_map<uint32_t, Entry> by_pid_ ABSL_GUARDED_BY(mutex_);
+  // Of the others.
+  absl::flat_hash_map<uint32_t, Entry> by_user_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dafs::fuse

@@ -288,6 +288,7 @@ class ProcTest : public testing::Test {
     ASSERT_NE(mkdtemp(name), nullptr);
     proc_ = name;
     std::filesystem::create_directory(proc_ + "/7");
+    std::filesystem::create_symlink(std::to_string(getpid()), proc_ + "/self");
   }
   void TearDown() override { std::filesystem::remove_all(proc_); }
   void Status(const std::string& text) { std::ofstream(proc_ + "/7/status") << text; }
@@ -451,11 +452,44 @@ TEST_F(ProcTest, GroupsAreReadOnceASecond) {
   EXPECT_EQ(identities.Get(9, 6, 7, Groups::kRecent, now + absl::Seconds(1))->uid, 9u);
 }
 
-TEST_F(ProcTest, CallersThatAreGoneOrUnknownHaveNoGroups) {
-  IdentityCache identities(proc_);
+TEST_F(ProcTest, CallersThatAreGoneAndRootHaveNoGroups) {
+  IdentityCache identities(proc_, [](uint32_t) { return std::vector<uint32_t>{1}; });
   EXPECT_TRUE(identities.Get(5, 6, 8, Groups::kRecent, absl::UnixEpoch())->groups.empty());
-  EXPECT_TRUE(identities.Get(5, 6, 0, Groups::kRecent, absl::UnixEpoch())->groups.empty());
-  EXPECT_EQ(identities.Get(4, 6, 0, Groups::kRecent, absl::UnixEpoch())->uid, 4u);
+  EXPECT_TRUE(identities.Get(0, 0, 0, Groups::kRecent, absl::UnixEpoch())->groups.empty());
+}
+
+TEST_F(ProcTest, CallersInAnotherPidNamespaceHaveTheGroupsOfTheUserDatabase) {
+  std::vector<uint32_t> asked;
+  auto database = [&](uint32_t uid) {
+    asked.push_back(uid);
+    return std::vector<uint32_t>{uid + 100, uid + 200};
+  };
+  IdentityCache identities(proc_, database);
+  const absl::Time now = absl::UnixEpoch();
+  auto who = identities.Get(5, 6, 0, Groups::kNow, now);
+  EXPECT_EQ(who->uid, 5u);
+  EXPECT_EQ(who->gid, 6u);
+  EXPECT_THAT(who->groups, testing::ElementsAre(105u, 205u));
+  EXPECT_THAT(identities.Get(4, 6, 0, Groups::kNow, now)->groups, testing::ElementsAre(104u, 204u));
+  EXPECT_EQ(identities.Get(5, 6, 0, Groups::kNow, now + absl::Seconds(59)), who);
+  EXPECT_THAT(asked, testing::ElementsAre(5u, 4u));
+  identities.Get(5, 6, 0, Groups::kRecent, now + absl::Minutes(1));
+  EXPECT_THAT(asked, testing::ElementsAre(5u, 4u, 5u));
+}
+
+// Otherwise a caller would be given the groups of a process that happens to have its number there.
+TEST_F(ProcTest, ProcOfAnotherPidNamespaceIsNotRead) {
+  Status("Groups:\t30\n");
+  std::filesystem::remove(proc_ + "/self");
+  std::filesystem::create_symlink(std::to_string(getpid() + 1), proc_ + "/self");
+  IdentityCache identities(proc_, [](uint32_t) { return std::vector<uint32_t>{1}; });
+  EXPECT_THAT(identities.Get(5, 6, 7, Groups::kNow, absl::UnixEpoch())->groups,
+              testing::ElementsAre(1u));
+}
+
+TEST(UserDatabase, HasTheGroupsOfItsUsersAndNoneOfOthers) {
+  EXPECT_THAT(GroupsInDatabase(0), testing::Contains(0u));
+  EXPECT_TRUE(GroupsInDatabase(4294967000u).empty());
 }
 
 TEST(Call, IsAnsweredOnceAndNeverNotAtAll) {

@@ -3,6 +3,7 @@
 import errno
 import mmap
 import os
+import shlex
 import stat
 
 from rig import Skip, check, equal, scenario
@@ -114,6 +115,40 @@ def _special_bits():
     equal(as_user(NOBODY, lambda: os.mknod("common/device", stat.S_IFCHR | 0o666, os.makedev(1, 3))), errno.EPERM,
           "a user's mknod of a device")
     equal(as_user(NOBODY, lambda: os.mkfifo("common/fifo")), 0, "a user's FIFO")
+
+
+@scenario(timeout=60, where="server", loopback=True)
+def pid_namespace(rig):
+    """mount.dafs in a PID namespace of its own: callers have the groups of the user database, and the log says so."""
+    rig.need("unshare", "setpriv")
+    if os.geteuid() != 0:
+        raise Skip("needs root")
+    (rig.export / "grouped").write_text("data")
+    os.chown(rig.export / "grouped", 0, 7777)
+    os.chmod(rig.export / "grouped", 0o640)
+    (rig.local / "passwd").write_text("root:x:0:0::/:\nmember:x:4321:4321::/:\nother:x:4322:4322::/:\n")
+    (rig.local / "group").write_text("root:x:0:\nmember:x:4321:\nother:x:4322:\nteam:x:7777:member\n")
+    server = rig.serve()
+    command = rig.mount_command(f"{rig.address}:{server.port}:/data", rig.mnt, "") + ["-f"]
+    log = rig.logs / "mount.dafs.log"
+    # In a mount namespace of its own, which takes the mount with it.
+    script = f"""
+        set -e
+        mount --bind {rig.local}/passwd /etc/passwd
+        mount --bind {rig.local}/group /etc/group
+        unshare --pid --fork --kill-child {shlex.join(command)} </dev/null >>{log} 2>&1 &
+        for i in $(seq 300); do mountpoint -q {rig.mnt} && break; sleep 0.1; done
+        as() {{ setpriv --reuid "$1" --regid "$1" --groups "$2" cat {rig.mnt}/grouped 2>&1 || true; echo; }}
+        as 4321 7777
+        as 4322 4322
+        umount {rig.mnt}
+        wait
+    """
+    lines = rig.run(["unshare", "--mount", "--propagation", "private", "bash", "-c", script], cwd="/", timeout=50).split("\n")
+    equal(lines[0], "data", "a member of the group")
+    check("Permission denied" in lines[1], f"a user without the group: {lines}")
+    said = [line for line in log.read_text().splitlines() if "the user database" in line]
+    equal(len(said), 1, "lines about the user database")
 
 
 @scenario(timeout=60, where="server")
