@@ -106,6 +106,90 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
   app.set_version_flag("--version", "dafsd 0.1.0");
 }
 
+// Checks the values that were given, one by one, and puts them into `config`.
+absl::Status Convert(const Raw& raw, Config& config) {
+  for (const std::string& text : raw.exports) {
+    ASSIGN_OR_RETURN(Export parsed, ParseExport(text));
+    config.server.exports.push_back(std::move(parsed));
+  }
+  for (const std::string& text : raw.listen) {
+    ASSIGN_OR_RETURN(ListenAddress parsed, ParseListen(text));
+    config.server.listen.push_back(std::move(parsed));
+  }
+  if (raw.message_memory_mib > (size_t{1} << 30) || raw.direct_memory_mib > (size_t{1} << 30) ||
+      raw.response_cache_mib > (size_t{1} << 30)) {
+    return absl::InvalidArgumentError(
+        "--message-memory, --direct-memory and --response-cache are in MiB");
+  }
+  config.server.message_memory_bytes = raw.message_memory_mib << 20;
+  config.server.direct_memory_bytes = raw.direct_memory_mib << 20;
+  if (raw.spin_us > 10000) return absl::InvalidArgumentError("--spin: 0 to 10000 microseconds");
+  config.server.rdma_read_channel = raw.rdma_read_channel == "never" ? RdmaReadChannel::kNever
+                                    : raw.rdma_read_channel == "required"
+                                        ? RdmaReadChannel::kRequired
+                                        : RdmaReadChannel::kOffered;
+  config.server.spin = absl::Microseconds(raw.spin_us);
+  absl::StatusOr<dat::CpuLatencyWish> cpu_latency = dat::ParseCpuLatency(raw.cpu_latency);
+  if (!cpu_latency.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--cpu-latency ", raw.cpu_latency, ": ", cpu_latency.status().message()));
+  }
+  config.server.cpu_latency = *cpu_latency;
+  if (raw.stable != "process" && raw.stable != "power") {
+    return absl::InvalidArgumentError("--stable: process or power");
+  }
+  config.server.stable = raw.stable == "power" ? Stable::kPower : Stable::kProcess;
+  config.server.response_cache_bytes = raw.response_cache_mib << 20;
+  if (!(raw.response_cache_time_s >= 1 && raw.response_cache_time_s <= 31536000)) {
+    return absl::InvalidArgumentError("--response-cache-time: 1 to 31536000 seconds");
+  }
+  config.server.response_cache_time = absl::Seconds(raw.response_cache_time_s);
+  if (!(raw.lease_time_s >= 1 && raw.lease_time_s <= 86400)) {
+    return absl::InvalidArgumentError("--lease-time: 1 to 86400 seconds");
+  }
+  config.server.lease_time = absl::Seconds(raw.lease_time_s);
+  if (!(raw.grace_time_s >= 0 && raw.grace_time_s <= 86400)) {
+    return absl::InvalidArgumentError("--grace-time: 0 to 86400 seconds");
+  }
+  config.server.grace_time = absl::Seconds(raw.grace_time_s);
+  return absl::OkStatus();
+}
+
+// Parses `arguments`, in their order. Help and version end up in config.answer.
+// Errors: kNotFound for an unknown option, otherwise kInvalidArgument.
+absl::Status ParseArguments(std::vector<std::string> arguments, Config& config, Raw& raw) {
+  CLI::App app("dafsd serves directories over DAFS, the Direct Access File System protocol.",
+               "dafsd");
+  Declare(app, config, raw);
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes its arguments from the back
+  try {
+    app.parse(arguments);
+  } catch (const CLI::ExtrasError& error) {
+    return absl::NotFoundError(error.what());
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out, err;
+    if (app.exit(error, out, err) != 0) return absl::InvalidArgumentError(error.what());
+    config.answer = out.str();
+  }
+  return absl::OkStatus();
+}
+
+// Each line of a file by itself, so that a message about one names its place.
+absl::Status CheckLine(const ConfigLine& line) {
+  Config config;
+  Raw raw;
+  absl::Status status = ParseArguments({line.argument}, config, raw);
+  if (status.ok()) status = Convert(raw, config);
+  if (status.ok() && !config.answer.empty()) {
+    status = absl::InvalidArgumentError(absl::StrCat(line.argument, " is for the command line"));
+  }
+  if (status.ok()) return status;
+  const std::string key = line.argument.substr(2, line.argument.find('=') - 2);
+  const std::string what = absl::IsNotFound(status) ? absl::StrCat("unknown key `", key, "`")
+                                                    : std::string(status.message());
+  return absl::InvalidArgumentError(absl::StrCat(line.place, ": ", what, "; see dafsd.conf(5)"));
+}
+
 }  // namespace
 
 absl::StatusOr<ListenAddress> ParseListen(const std::string& text) {
@@ -134,9 +218,9 @@ absl::StatusOr<ListenAddress> ParseListen(const std::string& text) {
   return listen;
 }
 
-absl::StatusOr<std::vector<std::string>> ParseConfigFile(const std::string& text,
-                                                         const std::string& path) {
-  std::vector<std::string> arguments;
+absl::StatusOr<std::vector<ConfigLine>> ParseConfigFile(const std::string& text,
+                                                        const std::string& path) {
+  std::vector<ConfigLine> lines;
   int number = 0;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
@@ -147,22 +231,22 @@ absl::StatusOr<std::vector<std::string>> ParseConfigFile(const std::string& text
     const bool plain = std::all_of(key.begin(), key.end(), [](char c) {
       return absl::ascii_islower(static_cast<unsigned char>(c)) || c == '-';
     });
+    const std::string place = absl::StrCat(path, ":", number);
     if (key.empty() || !plain) {
       return absl::InvalidArgumentError(
-          absl::StrCat(path, ":", number, ": expected `key = value`, got `", line, "`"));
+          absl::StrCat(place, ": expected `key = value`, got `", line, "`"));
     }
     if (key == "config") {
       return absl::InvalidArgumentError(
-          absl::StrCat(path, ":", number, ": a configuration file cannot name another"));
+          absl::StrCat(place, ": a configuration file cannot name another"));
     }
-    if (equals == absl::string_view::npos) {
-      arguments.push_back(absl::StrCat("--", key));
-    } else {
-      arguments.push_back(
-          absl::StrCat("--", key, "=", absl::StripAsciiWhitespace(line.substr(equals + 1))));
+    std::string argument = absl::StrCat("--", key);
+    if (equals != absl::string_view::npos) {
+      absl::StrAppend(&argument, "=", absl::StripAsciiWhitespace(line.substr(equals + 1)));
     }
+    lines.push_back({.place = place, .argument = std::move(argument)});
   }
-  return arguments;
+  return lines;
 }
 
 absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments) {
@@ -171,78 +255,29 @@ absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments) {
   const std::string path = ConfigPath(arguments);
   if (!path.empty()) {
     ASSIGN_OR_RETURN(std::string text, ReadFile(path));
-    ASSIGN_OR_RETURN(all, ParseConfigFile(text, path));
+    ASSIGN_OR_RETURN(std::vector<ConfigLine> lines, ParseConfigFile(text, path));
+    for (const ConfigLine& line : lines) {
+      RETURN_IF_ERROR(CheckLine(line));
+      all.push_back(line.argument);
+    }
   }
   all.insert(all.end(), arguments.begin(), arguments.end());
 
   Config config;
   Raw raw;
-  CLI::App app("dafsd serves directories over DAFS, the Direct Access File System protocol.",
-               "dafsd");
-  Declare(app, config, raw);
-  std::reverse(all.begin(), all.end());  // CLI11 takes its arguments from the back
-  try {
-    app.parse(all);
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream out, err;
-    const int code = app.exit(error, out, err);
-    if (code == 0) {
-      config.answer = out.str();
-      return config;
-    }
-    return absl::InvalidArgumentError(absl::StrCat(error.what(), "; see dafsd --help"));
+  absl::Status parsed = ParseArguments(std::move(all), config, raw);
+  if (!parsed.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(parsed.message(), "; see dafsd --help"));
   }
+  if (!config.answer.empty()) return config;
   if (raw.exports.empty()) {
     return absl::InvalidArgumentError("nothing to serve; give --export /NAME=DIR");
   }
-  for (const std::string& text : raw.exports) {
-    ASSIGN_OR_RETURN(Export parsed, ParseExport(text));
-    config.server.exports.push_back(std::move(parsed));
-  }
-  for (const std::string& text : raw.listen) {
-    ASSIGN_OR_RETURN(ListenAddress parsed, ParseListen(text));
-    config.server.listen.push_back(std::move(parsed));
-  }
+  RETURN_IF_ERROR(Convert(raw, config));
   if (config.server.state_dir.empty()) {
     return absl::InvalidArgumentError("no state directory; give --state-dir DIR");
   }
-  if (raw.message_memory_mib > (size_t{1} << 30) || raw.direct_memory_mib > (size_t{1} << 30) ||
-      raw.response_cache_mib > (size_t{1} << 30)) {
-    return absl::InvalidArgumentError(
-        "--message-memory, --direct-memory and --response-cache are in MiB");
-  }
-  config.server.message_memory_bytes = raw.message_memory_mib << 20;
-  config.server.direct_memory_bytes = raw.direct_memory_mib << 20;
-  if (raw.spin_us > 10000) return absl::InvalidArgumentError("--spin: 0 to 10000 microseconds");
-  config.server.rdma_read_channel = raw.rdma_read_channel == "never" ? RdmaReadChannel::kNever
-                                    : raw.rdma_read_channel == "required"
-                                        ? RdmaReadChannel::kRequired
-                                        : RdmaReadChannel::kOffered;
-  config.server.spin = absl::Microseconds(raw.spin_us);
-  absl::StatusOr<dat::CpuLatencyWish> cpu_latency = dat::ParseCpuLatency(raw.cpu_latency);
-  if (!cpu_latency.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--cpu-latency ", raw.cpu_latency, ": ", cpu_latency.status().message()));
-  }
-  config.server.cpu_latency = *cpu_latency;
-  if (raw.stable != "process" && raw.stable != "power") {
-    return absl::InvalidArgumentError("--stable: process or power");
-  }
-  config.server.stable = raw.stable == "power" ? Stable::kPower : Stable::kProcess;
   if (!raw.kill_at.empty()) RETURN_IF_ERROR(ArmKillSwitch(raw.kill_at));
-  config.server.response_cache_bytes = raw.response_cache_mib << 20;
-  if (!(raw.response_cache_time_s >= 1 && raw.response_cache_time_s <= 31536000)) {
-    return absl::InvalidArgumentError("--response-cache-time: 1 to 31536000 seconds");
-  }
-  config.server.response_cache_time = absl::Seconds(raw.response_cache_time_s);
-  if (!(raw.lease_time_s >= 1 && raw.lease_time_s <= 86400)) {
-    return absl::InvalidArgumentError("--lease-time: 1 to 86400 seconds");
-  }
-  config.server.lease_time = absl::Seconds(raw.lease_time_s);
-  if (!(raw.grace_time_s >= 0 && raw.grace_time_s <= 86400)) {
-    return absl::InvalidArgumentError("--grace-time: 0 to 86400 seconds");
-  }
-  config.server.grace_time = absl::Seconds(raw.grace_time_s);
   if (config.pid_file.empty()) config.pid_file = config.server.state_dir + "/dafsd.pid";
   return config;
 }

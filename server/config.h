@@ -23,12 +23,18 @@ struct Config {
 };
 
 // Parses the arguments behind the program's name, and the file that --config names.
-// kInvalidArgument: one line, naming what is wrong.
+// kInvalidArgument: one line, naming what is wrong; of the file, beginning with FILE:LINE.
 absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments);
 
-// The lines of a configuration file as command line options. `path` is for messages.
-absl::StatusOr<std::vector<std::string>> ParseConfigFile(const std::string& text,
-                                                         const std::string& path);
+// A line of a configuration file as an option of the command line.
+struct ConfigLine {
+  std::string place;     // "FILE:LINE", for messages
+  std::string argument;  // "--key=value"
+};
+
+// The lines of a configuration file. `path` is for messages. Keys and values are not checked.
+absl::StatusOr<std::vector<ConfigLine>> ParseConfigFile(const std::string& text,
+                                                        const std::string& path);
 
 // "tcp:ADDR:PORT", "rdma:[V6]:PORT"; the port may be left out.
 absl::StatusOr<ListenAddress> ParseListen(const std::string& text);

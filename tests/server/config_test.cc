@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <string>
 
 namespace dafs::server {
 namespace {
@@ -98,6 +100,37 @@ TEST(ConfigTest, MistakesAreNamed) {
   EXPECT_THAT(std::string(ParseConfigFile("ok = 1\n[section]\n", "f").status().message()),
               HasSubstr("f:2"));
   EXPECT_THAT(std::string(ParseConfigFile("config = x", "f").status().message()), HasSubstr("f:1"));
+}
+
+TEST(ConfigTest, MistakesInTheFileAreNamedWithFileAndLine) {
+  auto message = [](const std::string& line) {
+    char path[] = "/tmp/dafsd-conf-XXXXXX";
+    const int fd = mkstemp(path);
+    EXPECT_GE(fd, 0);
+    close(fd);
+    std::ofstream(path) << "export = /a=/srv/a\nstate-dir = /x\n\n" << line << "\nspin = 1\n";
+    auto config = ParseConfig({"--config", path});
+    unlink(path);
+    EXPECT_FALSE(config.ok()) << line;
+    const std::string text(config.status().message());
+    const std::string place = std::string(path) + ":4: ";
+    EXPECT_EQ(text.substr(0, place.size()), place) << line;
+    return text.substr(std::min(text.size(), place.size()));
+  };
+  using testing::HasSubstr;
+  using testing::StartsWith;
+  EXPECT_THAT(message("bogus = 1"), StartsWith("unknown key `bogus`"));
+  EXPECT_THAT(message("bogus"), StartsWith("unknown key `bogus`"));
+  EXPECT_THAT(message("threads = many"), HasSubstr("--threads"));
+  EXPECT_THAT(message("threads"), HasSubstr("--threads"));
+  EXPECT_THAT(message("export = /b=/srv/b,rx"), HasSubstr("rx"));
+  EXPECT_THAT(message("listen = udp:1.2.3.4"), HasSubstr("udp:1.2.3.4"));
+  EXPECT_THAT(message("stable = disk"), HasSubstr("process or power"));
+  EXPECT_THAT(message("lease-time = 0"), HasSubstr("--lease-time"));
+  EXPECT_THAT(message("cpu-latency = soon"), HasSubstr("--cpu-latency soon"));
+  EXPECT_THAT(message("rdma-read-channel = yes"), HasSubstr("rdma-read-channel"));
+  EXPECT_THAT(message("help"), HasSubstr("command line"));
+  EXPECT_THAT(message("[section]"), HasSubstr("[section]"));
 }
 
 TEST(ConfigTest, HelpAndVersionAreAnswers) {
