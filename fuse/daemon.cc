@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <string>
+
+#include "wire/log.h"
 
 namespace dafs::fuse {
 namespace {
@@ -50,7 +51,7 @@ void LeaveTerminal() {
 }  // namespace
 
 void PrintReason(const Outcome& outcome) {
-  if (!outcome.reason.empty()) std::fprintf(stderr, "mount.dafs: %s\n", outcome.reason.c_str());
+  if (!outcome.reason.empty()) LogFailure("mount.dafs", outcome.reason);
 }
 
 Outcome Daemon::Start(bool foreground, Daemon* daemon) {

@@ -25,7 +25,7 @@ namespace dafs::server {
 namespace {
 
 int Fail(const absl::Status& status, int code) {
-  std::fprintf(stderr, "dafsd: %s\n", std::string(status.message()).c_str());
+  LogFailure("dafsd", std::string(status.message()));
   return code;
 }
 

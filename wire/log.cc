@@ -1,10 +1,12 @@
 #include "wire/log.h"
 
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <syslog.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +20,25 @@ namespace {
 std::atomic<const char*> program_name{"dafs"};
 std::atomic<int> least_severity{static_cast<int>(Severity::kInfo)};
 std::atomic<bool> use_syslog{false};
+std::atomic<bool> use_journal{false};
+
+// Whether standard error is the stream that systemd names in $JOURNAL_STREAM, as DEVICE:INODE. A
+// child that redirected its standard error still has the variable.
+bool StderrIsJournal() {
+  const char* stream = std::getenv("JOURNAL_STREAM");
+  struct stat error_stream;
+  return stream != nullptr && fstat(STDERR_FILENO, &error_stream) == 0 &&
+         absl::StrCat(error_stream.st_dev, ":", error_stream.st_ino) == stream;
+}
+
+// One writev per line, so that lines of several threads do not mix. Nothing can be done about a
+// failure.
+void WriteLine(std::string prefix, std::string_view line) {
+  iovec parts[3] = {{prefix.data(), prefix.size()},
+                    {const_cast<char*>(line.data()), line.size()},
+                    {const_cast<char*>("\n"), 1}};
+  [[maybe_unused]] ssize_t written = writev(STDERR_FILENO, parts, 3);
+}
 
 const char* Word(Severity severity) {
   switch (severity) {
@@ -41,6 +62,7 @@ void LogToStderr(const char* program, Severity least) {
   program_name = program;
   least_severity = static_cast<int>(least);
   use_syslog = false;
+  use_journal = StderrIsJournal();
 }
 
 void LogToSyslog(const char* program, Severity least) {
@@ -58,15 +80,14 @@ void Log(Severity severity, std::string_view line) {
     syslog(static_cast<int>(severity), "%.*s", static_cast<int>(line.size()), line.data());
     return;
   }
-  std::string prefix =
-      absl::StrCat(absl::FormatTime("%H:%M:%E3S", absl::Now(), absl::LocalTimeZone()), " ",
-                   program_name.load(), ": ", Word(severity), ": ");
-  iovec parts[3] = {{prefix.data(), prefix.size()},
-                    {const_cast<char*>(line.data()), line.size()},
-                    {const_cast<char*>("\n"), 1}};
-  // One writev per line, so that lines of several threads do not mix. Nothing can be done about a
-  // failure.
-  [[maybe_unused]] ssize_t written = writev(STDERR_FILENO, parts, 3);
+  if (use_journal) return WriteLine(absl::StrCat("<", static_cast<int>(severity), ">"), line);
+  WriteLine(absl::StrCat(absl::FormatTime("%H:%M:%E3S", absl::Now(), absl::LocalTimeZone()), " ",
+                         program_name.load(), ": ", Word(severity), ": "),
+            line);
+}
+
+void LogFailure(const char* program, std::string_view line) {
+  WriteLine(StderrIsJournal() ? "<3>" : absl::StrCat(program, ": "), line);
 }
 
 }  // namespace dafs
