@@ -380,19 +380,23 @@ Outcome Mount::Begin() {
   return {};
 }
 
-// Which way it went, and what stands between the server and the memory of this machine.
+// One short line about what was mounted; why another transport was not taken, and what else was
+// chosen, at the level of -v, since dafsctl status tells them too.
 void Mount::SayMounted() const {
-  LogNotice("mounted " + state_.options.source.text + " on " + mount_point_ + ": " +
-            session_.transport + ", server " + session_.peer +
-            (session_.passed_over.empty() ? "" : "; tried before: " + session_.passed_over) +
-            "; requests by " + RequestsBy() +
-            (session_.memory_by_windows
-                 ? "; the server reaches a data buffer only while a request that names it is out "
-                   "(memory windows)"
-                 : "; the data buffers are open to the server while a session lasts (registered "
-                   "memory, " +
-                       session_.memory + ")") +
-            "; " + cpu_latency_);
+  LogNotice("mounted " + state_.options.source.text + " on " + mount_point_ + ": server " +
+            session_.peer + ", " + session_.transport);
+  if (!session_.passed_over.empty()) {
+    LogInfo("mount " + mount_point_ + ": tried before: " + session_.passed_over);
+  }
+  LogInfo("mount " + mount_point_ + ": requests by " + RequestsBy());
+  LogInfo("mount " + mount_point_ +
+          (session_.memory_by_windows
+               ? ": the server reaches a data buffer only while a request that names it is out "
+                 "(memory windows)"
+               : ": the data buffers are open to the server while a session lasts (registered "
+                 "memory, " +
+                     session_.memory + ")"));
+  LogInfo("mount " + mount_point_ + ": " + cpu_latency_);
   if (!squashed_) return;
   if (state_.default_permissions) {
     LogWarning(state_.options.source.text +

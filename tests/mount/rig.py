@@ -216,12 +216,12 @@ class Rig:
         joined = ",".join(word for word in (self.options, retry, options) if word)
         return words + (["-o", joined] if joined else [])
 
-    def mount(self, server, options="", export="/data", point=None, daemon=False):
+    def mount(self, server, options="", export="/data", point=None, daemon=False, flags=()):
         """Mounts and returns the mount point. With `daemon` the way people do; otherwise in the foreground, so that
-        the log of mount.dafs and its exit status can be looked at."""
+        the log of mount.dafs and its exit status can be looked at. `flags`: of its command line."""
         point = pathlib.Path(point or self.mnt)
         log = self.logs / "mount.dafs.log"
-        command = self.mount_command(f"{self.address}:{server.port}:{export}", point, options)
+        command = self.mount_command(f"{self.address}:{server.port}:{export}", point, options) + list(flags)
         with open(log, "ab") as output:
             if daemon:
                 status = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/",

@@ -25,7 +25,7 @@ def _parameter(value):
 def _said(rig):
     """What the log says of each mount so far."""
     log = rig.logs / "mount.dafs.log"
-    return re.findall("requests by (.*?); the data buffers", log.read_text()) if log.exists() else []
+    return re.findall("requests by (.*)", log.read_text()) if log.exists() else []
 
 
 def _requests_by(rig, mounts):
@@ -46,7 +46,7 @@ def uring_choice(rig):
 
     def choice(options):
         mounts = len(_said(rig)) + 1
-        rig.mount(server, options)
+        rig.mount(server, options, flags=["-v"])
         said = _requests_by(rig, mounts)
         rig.umount()
         return said
