@@ -216,7 +216,13 @@ void Session::Abort(absl::Status why) {
 
 void Session::OnDisconnected(const absl::Status& why) {
   disconnected_ = true;
-  if (!ending_) end_reason_ = why;
+  if (!ending_) {
+    end_reason_ = why;
+    // DISCONNECT would have set ending_ with its response.
+    if (why.ok() && authenticated_) {
+      end_reason_ = absl::UnavailableError("connection closed without disconnect");
+    }
+  }
   ending_ = true;
   ready_.clear();
   loop().Remove(this);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "server/call.h"
 #include "server/chain.h"
 #include "server/client_table.h"
@@ -108,6 +109,8 @@ class Session final : public dat::Pollable {
   // it could not be encoded, and the session ends.
   std::unique_ptr<Outgoing> TakeSendBuffer() { return send_buffers_.Take(); }
   void SendMessage(std::unique_ptr<Outgoing> outgoing, size_t size_bytes);
+  // Logs that the client was refused, and the remedy; seldom for the same host and `kind`.
+  void SayRefused(const char* kind, absl::string_view why);
   // Destroys the session if it has ended and nothing of it runs any more.
   void MaybeForget();
 
@@ -243,6 +246,7 @@ class Session final : public dat::Pollable {
   void SayInUse(const ClientTable::Confirmation& refused);
   void Authenticated(wire::AuthType method);
   void SayWrongPort();
+  void SayAdmittedByNone();
   void Unopen();
   CacheOwner AsCacheOwner() const;
 

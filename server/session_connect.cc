@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "server/client_name.h"
 #include "server/session.h"
 #include "server/store/grace.h"
 #include "server/worker.h"
@@ -62,11 +62,6 @@ wire::ClientConnectAuthRes ConnectAuthRes(const wire::ClientConnectRes& part) {
   res.use_back_control_channel = part.use_back_control_channel;
   res.use_rdma_read_channel = part.use_rdma_read_channel;
   return res;
-}
-
-// For the log: a client may put any bytes into its name.
-std::string Printable(const std::string& client_id_string) {
-  return absl::CHexEscape(client_id_string.substr(0, 80));
 }
 
 }  // namespace
@@ -219,11 +214,10 @@ DafsStatus Session::Confirm(AuthType method) {
 }
 
 void Session::SayInUse(const ClientTable::Confirmation& refused) {
-  if (!shared_.refusals->Admits(place_.host, "identity", dat::Loop::Now())) return;
-  LogWarning(absl::StrCat(
-      "client ", Printable(client_->client_id_string()), " at ", peer_name_,
-      " refused: a client of that name is connected from ", refused.host.ToString(),
-      ", or has a lease; if they are two machines, mount on one of them with clientid="));
+  SayRefused("identity",
+             absl::StrCat("a client of that name is connected from ", refused.host.ToString(),
+                          ", or has a lease; if they are two machines, mount on one of them with "
+                          "clientid="));
 }
 
 void Session::Authenticated(AuthType method) {
@@ -232,19 +226,35 @@ void Session::Authenticated(AuthType method) {
   if (cache_ != nullptr) cache_->SetPrincipal(AsCacheOwner().principal);
   trusted_ = place_.admitted;
   loop().Cancel(std::exchange(connect_timer_, 0));
-  LogInfo(absl::StrCat("session of ", Printable(client_->client_id_string()), " from ", peer_name_,
-                       " opened: ", endpoint_->description(), ", requests ",
-                       negotiated_.max_requests, " of ", negotiated_.max_request_size,
-                       " bytes, responses of ", negotiated_.max_response_size, " bytes, checksums ",
-                       negotiated_.use_checksums ? "on" : "off", trusted_ ? "" : ", untrusted"));
+  const std::string client =
+      absl::StrCat("client ", ClientName(client_->client_id_string()), " at ", peer_name_);
+  LogInfo(absl::StrCat(client, " connected: ", endpoint_->description()));
+  Log(Severity::kDebug, absl::StrCat(client, " has ", negotiated_.max_requests, " requests of ",
+                                     negotiated_.max_request_size, " bytes, responses of ",
+                                     negotiated_.max_response_size, " bytes, checksums ",
+                                     negotiated_.use_checksums ? "on" : "off"));
+  if (!trusted_) SayAdmittedByNone();
+}
+
+void Session::SayRefused(const char* kind, absl::string_view why) {
+  if (!shared_.refusals->Admits(place_.host, kind, dat::Loop::Now())) return;
+  LogWarning(absl::StrCat("client ", ClientName(client_->client_id_string()), " at ", peer_name_,
+                          " refused: ", why));
+}
+
+void Session::SayAdmittedByNone() {
+  for (const Export& each : shared_.options->exports) {
+    if (each.Admission(peer_) == DafsStatus::kWrongSec) return;  // SayWrongPort's
+  }
+  SayRefused("address",
+             "no export admits its address; add that to an export's clients= to admit it");
 }
 
 // An export was refused (Export::Admission).
 void Session::SayWrongPort() {
-  if (!shared_.refusals->Admits(place_.host, "port", dat::Loop::Now())) return;
-  LogWarning(absl::StrCat("client ", Printable(client_->client_id_string()), " at ", peer_name_,
-                          " refused: an export without `insecure` takes only clients with a port "
-                          "below 1024; mount as root, or export with insecure"));
+  SayRefused("port",
+             "an export without `insecure` takes only clients with a port below 1024; mount as "
+             "root, or export with insecure");
 }
 
 // 6.2.6. What happens after the response is Complete's.
@@ -336,16 +346,18 @@ CacheOwner Session::AsCacheOwner() const {
 // does what its last requests may still open (MaybeForget).
 void Session::Unopen() {
   if (!negotiated_.session_id.is_zero()) shared_.sessions->Close(negotiated_.session_id);
-  const std::string why = end_reason_.ok() ? "by the client" : end_reason_.ToString();
+  const std::string why(end_reason_.ok() ? "by the peer" : end_reason_.message());
   if (bound_to_ != nullptr) {
     return LogInfo(absl::StrCat(ChannelName(), " from ", peer_name_, " closed: ", why));
   }
-  if (authenticated_) {
-    LogInfo(absl::StrCat("session of ", Printable(client_->client_id_string()), " from ",
-                         peer_name_, " closed: ", why));
-  } else {
-    LogInfo(absl::StrCat("connection from ", peer_name_, " closed without a session: ", why));
+  if (!authenticated_) {
+    return LogInfo(
+        absl::StrCat("connection from ", peer_name_, " closed without a session: ", why));
   }
+  const std::string client =
+      absl::StrCat("client ", ClientName(client_->client_id_string()), " at ", peer_name_);
+  if (end_reason_.ok()) return LogInfo(absl::StrCat(client, " disconnected"));
+  LogNotice(absl::StrCat(client, " lost: ", why, "; what it holds is kept until its lease ends"));
 }
 
 }  // namespace dafs::server

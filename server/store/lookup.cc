@@ -118,6 +118,12 @@ DafsStatus Store::SquashesAll(const Caller& caller, const wire::FileHandle& file
   return DafsStatus::kOk;
 }
 
+std::optional<std::string> Store::PathAboveExports(const wire::FileHandle& handle) const {
+  const PseudoNode* node = impl_->pseudo.Find(handle);
+  if (node == nullptr) return std::nullopt;
+  return node->path;
+}
+
 DafsStatus Store::Lookup(const Caller& caller, const wire::LookupArgs& args, wire::LookupRes* res) {
   if (IsOfAttributes(args.directory)) return impl_->attributes.Lookup(caller, args, res);
   *res = {};

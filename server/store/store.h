@@ -203,6 +203,9 @@ class Store {
   // the last component resolved (zero for none).
   wire::DafsStatus Lookup(const Caller& caller, const wire::LookupArgs& args, wire::LookupRes* res);
 
+  // The path of a directory of the pseudo file system; none for any other handle.
+  std::optional<std::string> PathAboveExports(const wire::FileHandle& handle) const;
+
   // 6.5.22.
   wire::DafsStatus Lookupp(const Caller& caller, const wire::FileHandle& filehandle,
                            wire::FileHandle* parent);

@@ -46,7 +46,7 @@ def recover_link(rig):
     """An RDMA device is cut off for a while, often, under a mixed load on two mounts: no error, the model's end."""
     if rig.server_proto != "rdma":
         raise Skip("about RDMA devices")
-    rig.expect("session with .* lost", "session of .* closed: UNAVAILABLE", "no session for", "new session",
+    rig.expect("session with .* lost", "client .* lost: ", "no session for", "new session",
                "listening on", "connection from")
     network = network_device(rig.address)
     cuts = 40 if rig.full else 8

@@ -1,0 +1,56 @@
+"""What the logs of server and mount say: one short line for each event, with its reason and its remedy."""
+
+import os
+import signal
+
+import processes
+from rig import check, equal, scenario
+
+
+def _lines(server, text):
+    return [line for line in server.log.read_text(errors="replace").splitlines() if text in line]
+
+
+def _await(server, text, count=1):
+    check(processes.wait_until(lambda: len(_lines(server, text)) >= count, 10 * server.rig.slowness),
+          f"no line says {text!r}: {server.log.read_text()}")
+    return _lines(server, text)[-1]
+
+
+@scenario(timeout=60, where="server", loopback=True)
+def log_of_refusals(rig):
+    """The server logs a client that it refuses and an export that it lacks, with the remedy, once in a while."""
+    other = rig.base / "other"
+    other.mkdir()
+    server = rig.serve([f"/data={rig.export}", f"/denied={other},clients=10.0.0.0/8"])
+    for _ in range(2):
+        for export in ("/missing", "/denied"):
+            rig.run(rig.mount_command(f"{rig.address}:{server.port}:{export}", rig.mnt, "soft"), cwd="/", status=None)
+            check(not os.path.ismount(rig.mnt), f"{export} was mounted")
+    missing, denied = _await(server, "no export /missing"), _await(server, "export /denied")
+    check("/data, /denied" in missing and f" at {rig.address}:" in missing, missing)
+    check("clients=" in denied and f" at {rig.address}:" in denied, denied)
+    equal(len(_lines(server, "refused")), 2, "lines about refusals")
+    stranger = rig.serve([f"/denied={other},clients=10.0.0.0/8"])
+    rig.run(rig.mount_command(f"{rig.address}:{stranger.port}:/denied", rig.mnt, "soft"), cwd="/", status=None)
+    check("clients=" in _await(stranger, "refused: no export admits its address"), "no remedy")
+    equal(len(_lines(stranger, "refused")), 1, "lines about one refusal")
+
+
+@scenario(timeout=60, where="server", loopback=True)
+def log_of_endings(rig):
+    """The server's log tells a killed client from one that unmounts; a mount logs one line of at most 120 characters."""
+    server = rig.serve()
+    rig.mount(server)
+    rig.umount()
+    _await(server, "disconnected")
+    equal(_lines(server, " lost: "), [], "clients lost by umount")
+    rig.mount(server)
+    process = rig.mounted.pop(rig.mnt)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    rig.run(["umount", "-l", rig.mnt], cwd="/", status=None)
+    check("lost: connection closed without disconnect" in _await(server, " lost: "), "no reason")
+    for line in (rig.logs / "mount.dafs.log").read_text().splitlines():
+        if " mounted " in line:
+            check(str(rig.mnt) in line and len(line.replace(str(rig.mnt), "/mnt")) <= 120, f"{len(line)}: {line}")
