@@ -20,13 +20,17 @@ namespace {
 constexpr int kMountsAtOnce = 64;  // of one export on one directory
 constexpr size_t kTagBytes = 16;
 
+std::string HostName() {
+  char host[65] = "";  // HOST_NAME_MAX and the end
+  gethostname(host, sizeof(host) - 1);
+  return host;
+}
+
 std::string MachineId() {
   std::string id;
   std::ifstream file("/etc/machine-id");
-  if (std::getline(file, id) && !id.empty()) return id.substr(0, 64);
-  char host[256] = "";
-  gethostname(host, sizeof(host) - 1);
-  return host;
+  std::getline(file, id);
+  return id.substr(0, 64);
 }
 
 std::string Hex(std::span<const uint8_t> bytes) {
@@ -53,8 +57,10 @@ std::string Tag(std::span<const uint8_t> key, const std::string& text) {
 }  // namespace
 
 ClientId TakeClientId(const Options& options, const ClientIdPlaces& places) {
+  // For readers of the server's log, which shows no more than this.
+  const std::string host = options.client_id.empty() ? HostName() : options.client_id;
+  const std::string name = host + ":" + options.mount_point.substr(0, 512);
   const std::string machine = options.client_id.empty() ? MachineId() : options.client_id;
-  const std::string name = machine + ":" + options.mount_point.substr(0, 512);
   const std::string all = machine + '\n' + options.source.host + '\n' +
                           std::to_string(options.port) + '\n' + options.source.export_path + '\n' +
                           options.mount_point;

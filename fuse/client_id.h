@@ -11,8 +11,10 @@
 namespace dafs::fuse {
 
 struct ClientId {
-  std::string text;  // machine id or clientid=, mount point, and a keyed hash of all that names it
-  UniqueFd lock;     // holds the lock file that makes it ours, as long as the mount lives
+  // HOST NAME:MOUNT POINT/HASH, with clientid= for the host name; a keyed hash of all that names
+  // it.
+  std::string text;
+  UniqueFd lock;  // holds the lock file that makes it ours, as long as the mount lives
 };
 
 struct ClientIdPlaces {

@@ -164,13 +164,14 @@ def another_clients_name(rig):
     fcntl.flock(victim, fcntl.LOCK_EX)
 
     def attack():
+        host = socket.gethostname()
         try:
             with open("/etc/machine-id", encoding="ascii") as file:
                 machine = file.readline().strip()
         except OSError:
-            machine = socket.gethostname()
+            machine = host
         plain = f"{machine}/127.0.0.1:{server.port}/{fnv(f'/data{chr(10)}{rig.mnt}'):016x}"  # all of it, once
-        for name in (plain, f"{machine}:{rig.mnt}", f"{machine}:{rig.mnt}/", f"{machine}:{rig.mnt}/{'0' * 32}"):
+        for name in (plain, f"{host}:{rig.mnt}", f"{host}:{rig.mnt}/", f"{host}:{rig.mnt}/{'0' * 32}"):
             peer = Peer(server.port, name=name, verifier=os.urandom(8))
             peer.act_as()
             handle, state = peer.opened(peer.walk("data"), "file", create=None)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 
 import processes
 from rig import check, equal, scenario
@@ -43,7 +44,8 @@ def log_of_endings(rig):
     server = rig.serve()
     rig.mount(server)
     rig.umount()
-    _await(server, "disconnected")
+    line = _await(server, "disconnected")
+    check(f"client {socket.gethostname()}:{rig.mnt} at {rig.address}:" in line, line)
     equal(_lines(server, " lost: "), [], "clients lost by umount")
     rig.mount(server)
     process = rig.mounted.pop(rig.mnt)
