@@ -20,18 +20,16 @@ def _await(server, text, count=1):
 
 @scenario(timeout=60, where="server", loopback=True)
 def log_of_refusals(rig):
-    """The server logs a client that it refuses and an export that it lacks, with the remedy, once in a while."""
+    """The server logs a client that it refuses and an export that it lacks, with the remedy."""
     other = rig.base / "other"
     other.mkdir()
     server = rig.serve([f"/data={rig.export}", f"/denied={other},clients=10.0.0.0/8"])
-    for _ in range(2):
-        for export in ("/missing", "/denied"):
-            rig.run(rig.mount_command(f"{rig.address}:{server.port}:{export}", rig.mnt, "soft"), cwd="/", status=None)
-            check(not os.path.ismount(rig.mnt), f"{export} was mounted")
+    for export in ("/missing", "/denied"):
+        rig.run(rig.mount_command(f"{rig.address}:{server.port}:{export}", rig.mnt, "soft"), cwd="/", status=None)
+        check(not os.path.ismount(rig.mnt), f"{export} was mounted")
     missing, denied = _await(server, "no export /missing"), _await(server, "export /denied")
     check("/data, /denied" in missing and f" at {rig.address}:" in missing, missing)
     check("clients=" in denied and f" at {rig.address}:" in denied, denied)
-    equal(len(_lines(server, "refused")), 2, "lines about refusals")
     stranger = rig.serve([f"/denied={other},clients=10.0.0.0/8"])
     rig.run(rig.mount_command(f"{rig.address}:{stranger.port}:/denied", rig.mnt, "soft"), cwd="/", status=None)
     check("clients=" in _await(stranger, "refused: no export admits its address"), "no remedy")
@@ -45,7 +43,8 @@ def log_of_endings(rig):
     rig.mount(server)
     rig.umount()
     line = _await(server, "disconnected")
-    check(f"client {socket.gethostname()}:{rig.mnt} at {rig.address}:" in line, line)
+    name = f"{socket.gethostname()}:{rig.mnt}"[:80]  # the server cuts it there
+    check(f"client {name} at {rig.address}:" in line, line)
     equal(_lines(server, " lost: "), [], "clients lost by umount")
     rig.mount(server)
     process = rig.mounted.pop(rig.mnt)
