@@ -88,7 +88,7 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
       ->check(CLI::IsMember({"never", "offered", "required"}));
   app.add_option("--max-sessions", s.max_sessions, "sessions at once");
   app.add_option("--max-sessions-per-address", s.max_sessions_per_address,
-                 "sessions at once from one address");
+                 "sessions at once from one address (IPv6: from one /64)");
   app.add_option("--message-memory", raw.message_memory_mib, "MiB for messages of all sessions");
   app.add_option("--direct-memory", raw.direct_memory_mib, "MiB for RDMA of each worker");
   app.add_option(

@@ -147,6 +147,19 @@ bool IsClose(const JournalSlot& slot) {
          (slot.intent.flags & Intent::kOfAttribute) == 0;
 }
 
+// Whether it is an OPEN that made its file, perhaps without having been counted: that comes after.
+bool IsRecoveredOpen(const JournalSlot& slot) {
+  return slot.procedure == Proc::kOpen && slot.is_recovered != 0 &&
+         (slot.intent.flags & Intent::kTruncates) == 0;
+}
+
+Grace::Uncounted OpenOf(const SessionCache& cache, const JournalSlot& slot,
+                        const wire::FileHandle& file) {
+  return {.file = KeyOf(file),
+          .client_name = cache.owner().client_id_string,
+          .owner_sum = slot.intent.value};
+}
+
 // Whether the request may have been executed in part, or not be known to have been executed.
 bool LeavesDoubt(Proc procedure, const Intent& intent) {
   switch (procedure) {
@@ -172,10 +185,9 @@ Unheard FinishJournals(const ResponseCache& responses, Store& store) {
     for (uint32_t i = 0; i < cache->streams(); ++i) {
       JournalSlot& slot = cache->slot(static_cast<uint16_t>(i));
       slot.Mend();
-      if (IsClose(slot)) {
-        unheard.closes.push_back({.file = KeyOf(slot.intent.object),
-                                  .client_name = cache->owner().client_id_string,
-                                  .owner_sum = slot.intent.value});
+      if (IsClose(slot)) unheard.opens.push_back(OpenOf(*cache, slot, slot.intent.object));
+      if (slot.state == SlotState::kAnswered && IsRecoveredOpen(slot)) {  // by an instance before
+        unheard.opens.push_back(OpenOf(*cache, slot, slot.result.object));
       }
       switch (slot.state.load(std::memory_order_acquire)) {
         case SlotState::kEmpty:
@@ -207,6 +219,8 @@ Unheard FinishJournals(const ResponseCache& responses, Store& store) {
           continue;
       }
       ++executed;
+      slot.is_recovered = 1;
+      if (IsRecoveredOpen(slot)) unheard.opens.push_back(OpenOf(*cache, slot, slot.result.object));
       MakeAnswer(slot, cache->order());
     }
   }

@@ -14,7 +14,7 @@ namespace dafs::server {
 // What clients may not know of their last requests.
 struct Unheard {
   std::vector<Grace::Doubt> doubts;  // writes that may have been executed in part
-  std::vector<Grace::UnheardClose> closes;
+  std::vector<Grace::Uncounted> opens;
 };
 
 // Resolves every slot of the lost sessions' caches: answered, or not executed.

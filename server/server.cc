@@ -142,7 +142,7 @@ void Server::Recover() {
   Grace::Owed owed;
   owed.unknown = records_->Unknown();
   owed.doubts = std::move(unheard.doubts);
-  owed.unheard_closes = std::move(unheard.closes);
+  owed.uncounted = std::move(unheard.opens);
   for (const ClientRecords::Record& client : records_->Owed()) {
     owed.expected.push_back({client.client_id_string, client.holdings});
   }

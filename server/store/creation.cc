@@ -105,6 +105,7 @@ void Creation::Begin(const std::string& name, uint32_t flags, const Object* file
   intent.component_count = static_cast<uint32_t>(args_.pathname.size());
   intent.directory = directory_.handle();
   if (file != nullptr) intent.object = file->handle();
+  intent.value = Grace::SumOf(args_.owner);
   intent.before = change_before_;
   if (args_.createattrs.has(wire::kFattrObjectSize)) {
     intent.object_size = args_.createattrs.object_size;

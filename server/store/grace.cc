@@ -45,8 +45,8 @@ void Grace::Start(Owed owed, absl::Time until) {
     known_[client.client_name] = client.holdings->lost_locks > 0;
     expected_[std::move(client.client_name)] = client.holdings;
   }
-  for (const UnheardClose& close : owed.unheard_closes) {
-    counted_.insert(ClaimOf(close.client_name, close.file, close.owner_sum));
+  for (const Uncounted& open : owed.uncounted) {
+    counted_.insert(ClaimOf(open.client_name, open.file, open.owner_sum));
   }
   doubts_ = std::move(owed.doubts);
   until_ = until;

@@ -48,8 +48,9 @@ class Grace {
     std::string client_name;
     wire::SessionId session_id;  // whose cache will be asked
   };
-  // A CLOSE of which its client may not have heard that it was executed.
-  struct UnheardClose {
+  // An open whose reclaim does not count: its client may not have heard of its CLOSE, or the server
+  // ended before it had counted its OPEN.
+  struct Uncounted {
     ObjectKey file;
     std::string client_name;
     uint64_t owner_sum = 0;  // SumOf the owner of the open
@@ -61,7 +62,7 @@ class Grace {
     // the period does not end early.
     Holdings* unknown = nullptr;
     std::vector<Doubt> doubts;
-    std::vector<UnheardClose> unheard_closes;
+    std::vector<Uncounted> uncounted;
   };
   void Start(Owed owed, absl::Time until) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -89,8 +90,8 @@ class Grace {
       ABSL_LOCKS_EXCLUDED(mutex_);
   // A lock of `file` was granted that is not reclaimed.
   void Granted(const ObjectKey& file) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The open of `owner` has been reclaimed. One that was counted as closed, or is claimed again
-  // after it was closed, is not counted: each open that is still to come must be expected.
+  // The open of `owner` has been reclaimed. One that is Uncounted, or is claimed again after it was
+  // closed, does not count: each open that is still to come must be expected.
   void Reclaimed(const Caller& caller, const ObjectKey& file, std::string_view owner, bool denies)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void ReclaimedLock(const Caller& caller) ABSL_LOCKS_EXCLUDED(mutex_);

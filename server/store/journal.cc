@@ -40,6 +40,7 @@ Intent& Operation::Prepare() {
   slot_->Clear();
   slot_->seq_number = seq_number_;
   slot_->procedure = procedure_;
+  slot_->is_recovered = 0;
   slot_->status = DafsStatus::kOk;
   slot_->intent_sum = slot_->result_sum = 0;
   slot_->intent = Intent();

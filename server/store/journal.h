@@ -57,7 +57,8 @@ struct Intent {
   uint64_t size = 0;               // APPEND, ALLOCATE: of the file before
   uint64_t length = 0;             // WRITE, APPEND, COPY_RANGE: of the data
   wire::Verifier verifier;         // WRITE, APPEND, COPY_RANGE
-  // CLOSE of a named attribute: identifies what it is to be; another CLOSE: Grace::SumOf the owner.
+  // CLOSE of a named attribute: identifies what it is to be. OPEN, another CLOSE: Grace::SumOf the
+  // owner.
   uint64_t value = 0;
   // SETATTR: what is to be set; the size also by ALLOCATE and OPEN.
   uint64_t attributes = 0;
@@ -102,7 +103,7 @@ struct JournalSlot {
 
   std::atomic<SlotState> state;
   uint16_t seq_number;
-  uint16_t unused;
+  uint16_t is_recovered;  // 1: the answer was made after a restart
   wire::Proc procedure;
   wire::DafsStatus status;
   uint32_t response_bytes;  // of the response from message offset 40 on

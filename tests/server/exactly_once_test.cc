@@ -155,6 +155,65 @@ class ExactlyOnceAtEachStep : public ExactlyOnce, public testing::WithParamInter
   size_t step() const { return GetParam(); }
 };
 
+// An open whose OPEN or CLOSE was under way is reclaimed by its client, or not. Neither makes the
+// server believe that it has all of them: what conflicts with the others waits.
+class OpensAreExpectedAtEachStep : public ExactlyOnceAtEachStep {
+ protected:
+  wire::OpenHandleRes OpenByHandle(const std::string& name) {
+    wire::OpenHandleArgs args;
+    args.filehandle = LookUp(*client_, {"a", name});
+    args.share_access = wire::kShareRead;
+    auto reply = client_->Call(args);
+    EXPECT_EQ(reply.name(), "DAFS_STATUS_OK");
+    return reply.res;
+  }
+  void Reclaim(const wire::FileHandle& file) {
+    wire::OpenArgs args;
+    args.claim_type = wire::OpenClaimType::kPrevious;
+    args.filehandle = file;
+    args.share_access = wire::kShareRead;
+    EXPECT_EQ(client_->Call(args).name(), "DAFS_STATUS_OK");
+  }
+  void ExpectThatConflictsWait() {
+    auto other = RawClient::Connect(*provider_, address_);
+    ASSERT_NE(other, nullptr);
+    ASSERT_EQ(other->Call(ConnectArgs("c2")).name(), "DAFS_STATUS_OK");
+    ActAsRoot(*other);
+    wire::OpenArgs args = OpenArgs(a_, "g", false);
+    args.share_deny = wire::kShareBoth;
+    EXPECT_EQ(other->Call(args).name(), "DAFSERR_GRACE");
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Steps, OpensAreExpectedAtEachStep,
+                         testing::Range(size_t{kBefore}, kReplied + size_t{1}));
+
+TEST_P(OpensAreExpectedAtEachStep, OfAnOpenThatCreates) {
+  StartDoomed(Proc::kOpen, kSteps[step()]);
+  if (HasFatalFailure()) return;
+  OpenByHandle("g");
+  SendAndDie(OpenArgs(a_, "new", true));
+  Restart();
+  if (HasFatalFailure()) return;
+  if (Check(Proc::kOpen) == "DAFS_STATUS_OK") Reclaim(Fetch<wire::OpenArgs>().filehandle);
+  ExpectThatConflictsWait();
+}
+
+TEST_P(OpensAreExpectedAtEachStep, OfAClose) {
+  StartDoomed(Proc::kClose, kSteps[step()]);
+  if (HasFatalFailure()) return;
+  OpenByHandle("g");
+  const wire::OpenHandleRes f = OpenByHandle("f");
+  wire::CloseArgs close;
+  close.filehandle = f.filehandle;
+  close.state_id = f.state_id;
+  SendAndDie(close);
+  Restart();
+  if (HasFatalFailure()) return;
+  Reclaim(f.filehandle);
+  ExpectThatConflictsWait();
+}
+
 TEST_P(ExactlyOnceAtEachStep, CreateOfADirectory) {
   auto make = [&] {
     wire::CreateArgs args;
