@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -72,8 +73,9 @@ BufferBlocks::BufferBlocks(std::shared_ptr<BufferSlab> slab, const Sizes& sizes)
     : slab_(std::move(slab)) {
   // Each part begins on a huge page: a few of its buffers take no more of those than they need.
   const size_t unit = sizes.bytes >= kLeastForHugePages ? kHugePage : PageBytes();
-  const size_t write_part = sizes.bytes / 2 / unit * unit;
   const size_t large = PageBytes() + sizes.large_bytes;
+  size_t write_part = sizes.bytes / 2 / unit * unit;
+  if (write_part < large) write_part = sizes.bytes / 2;
   const size_t small = PageBytes() + sizes.small_bytes;
   // Half of the read targets' memory in large buffers, at least one; the rest in small ones.
   const size_t larges = std::max(write_part / 2 / large, size_t{1});
@@ -192,7 +194,7 @@ bool BufferBlocks::MakeResident(BufferBlock& block) {
   absl::Status status;
   if (!Populate(block.memory)) {
     status = absl::ResourceExhaustedError(
-        absl::StrCat("memory for data buffers of ", block.memory.size(), " bytes: errno ", errno));
+        absl::StrCat("cannot allocate ", block.memory.size(), " bytes: ", std::strerror(errno)));
   } else if (domain_ != nullptr) {
     status = RegisterBlock(block);
   }

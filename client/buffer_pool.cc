@@ -134,7 +134,7 @@ bool BufferPool::HasResident(BufferUse use, uint32_t payload_bytes) const {
 
 void BufferPool::ReleaseLater() {
   if (loop_ == nullptr || closed_ || release_unused_after_ == absl::ZeroDuration()) return;
-  if (!blocks_->AnyResident()) return;
+  if (release_timer_ != 0 || !blocks_->AnyResident()) return;
   release_timer_ = loop_->RunAfter(release_unused_after_ / kLooks, [this, alive = alive_] {
     if (!*alive) return;
     release_timer_ = 0;
@@ -260,6 +260,7 @@ void BufferPool::GiveBackUnheld(Buffer* buffer) {
 std::shared_ptr<const void> BufferPool::Keep(const BufferLease& lease) {
   Buffer* buffer = lease.buffer_;
   if (loop_ == nullptr || !buffer->sealed || lease.use() != BufferUse::kWriteSource) return nullptr;
+  if (buffer->block->reserve) return nullptr;  // it is to be free again when memory is short
   if (blocks_->slab().has_returned()) TakeReturned();
   if (buffer->keeps == 0) {
     if (kept_ >= most_kept_ || SomebodyWaits(BufferUse::kWriteSource)) return nullptr;

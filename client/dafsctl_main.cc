@@ -122,6 +122,10 @@ absl::Status NoAnswer(const std::string& path, const std::optional<MountEntry>& 
                       const absl::Status& failed) {
   if (absl::IsPermissionDenied(failed)) return OnlyRoot(path);
   const bool is_ours = mount.has_value() && mount->type == "fuse.dafs";
+  if (absl::IsDeadlineExceeded(failed)) {  // statfs(2) would wait for that mount.dafs
+    return absl::UnavailableError(
+        absl::StrCat(is_ours ? mount->point : path, ": ", failed.message()));
+  }
   // Of a mount the kernel may know attributes still; for statfs it asks mount.dafs.
   struct statfs info;
   const int error = statfs(path.c_str(), &info) == 0 ? 0 : errno;

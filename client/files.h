@@ -282,7 +282,7 @@ class Files {
   // caller reports it to all that have the file open. Cheap while there is no failure of any file.
   absl::Status TakeFailure(const wire::FileHandle& file);
   // Asks whether `file` still exists, with the next request that is sent. If not, its uncommitted
-  // data is dropped. False also if that cannot be told.
+  // data is dropped. False also if that is not known.
   dat::Task<bool> DropIfRemoved(wire::FileHandle file);
   // Before `who` changes the rights to `file`: makes safe what others have written to it. They
   // might not be let write it again, if the server lost it (WIRE R64); a file's owner is. How that

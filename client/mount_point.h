@@ -1,5 +1,6 @@
 // Mount points by name: what mount.dafs registers itself under and dafsctl looks for, and what the
-// kernel knows of a mount. Pure functions but for reading /proc and the file system; any thread.
+// kernel knows of a mount. Pure functions, except that they read /proc and the file system; any
+// thread.
 #pragma once
 
 #include <optional>

@@ -369,15 +369,15 @@ dat::Task<absl::StatusOr<bool>> Runner::RenewRoot(Attempt& attempt, CallBase& ca
       RunBehind(attempt.gate, &self, std::span(walk).first(deep ? 2 : 1));
   CO_RETURN_IF_ERROR(co_await walking);
   const std::string what =
-      absl::StrCat(connection_.name(), ": the filehandle of the mount's root is over (",
+      absl::StrCat(connection_.name(), ": the filehandle of the mount's root is no longer valid (",
                    Text(wire::Name(call.status)), ")");
   const bool is_found = deep ? lookup.ok() : get.ok();
   if (!is_found) {
     if (root.ReportLost()) {
       const CallBase& last = deep && get.ok() ? static_cast<const CallBase&>(lookup) : get;
       LogError(absl::StrCat(
-          what, ", and its path leads nowhere: ", StatusOf(last, "look up the root").message(),
-          "; the mount answers ESTALE until it does"));
+          what, ", and looking it up fails: ", StatusOf(last, "look up the root").message(),
+          "; the mount returns ESTALE until it succeeds"));
     }
     co_return false;
   }

@@ -40,7 +40,7 @@ class CallerCalls {
   // What thread `pid` asks for. Costs a system call.
   Asks AsksFor(uint32_t pid);
   // Whether it is in a call that neither opens nor changes what its path leads to: stat(2),
-  // readlink(2), access(2), getxattr(2) and their kin. False if that cannot be told. Costs a system
+  // readlink(2), access(2), getxattr(2) and the like. False if that is not known. Costs a system
   // call.
   bool OnlyLooks(uint32_t pid);
 

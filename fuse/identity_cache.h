@@ -42,7 +42,7 @@ class IdentityCache {
   explicit IdentityCache(std::string proc = "/proc", UserDatabase database = GroupsInDatabase);
 
   // The identity of process (or thread) `pid`, acting as `uid` and `gid`. Without groups if the
-  // process is gone, or acts as root, to whom they mean nothing.
+  // process is gone, or acts as root, which needs none.
   // The owners of the result are this cache and whoever acts for the caller.
   std::shared_ptr<const client::Identity> Get(uint32_t uid, uint32_t gid, uint32_t pid,
                                               Groups groups, absl::Time now)

@@ -6,7 +6,8 @@ void KnownLinks::Told(const Place& place, const Link& link) {
   absl::MutexLock lock(&mutex_);
   if (links_.size() >= kMost && !links_.contains(place)) {
     absl::erase_if(links_, [&](const auto& known) { return known.second.until <= link.asked; });
-    if (links_.size() >= kMost) links_.erase(links_.begin());
+    // Several at a time, so that not each new name costs a walk through all of them.
+    for (auto it = links_.begin(); links_.size() > kLeft;) links_.erase(it++);
   }
   links_[place] = link;
   count_.store(links_.size(), std::memory_order_relaxed);

@@ -21,6 +21,7 @@ namespace dafs::fuse {
 class KnownLinks {
  public:
   static constexpr size_t kMost = 4096;
+  static constexpr size_t kLeft = kMost / 4 * 3;  // of these at most, after some had to go
 
   KnownLinks() = default;
   KnownLinks(const KnownLinks&) = delete;

@@ -38,6 +38,7 @@
 #include "fuse/worker.h"
 #include "wire/dat/address.h"
 #include "wire/dat/iwarp.h"
+#include "wire/dat/loop.h"
 #include "wire/dat/verbs.h"
 #include "wire/log.h"
 
@@ -481,7 +482,7 @@ ExitCode RunMount(const Options& options, Daemon& daemon) {
     daemon.Report(failed);
     return failed.code;
   }
-  MountRetry retry(options, absl::Now());
+  MountRetry retry(options, dat::Loop::Now());
   std::optional<absl::Duration> pause;
   for (int attempts = 1;; ++attempts) {
     Outcome outcome;
@@ -495,7 +496,7 @@ ExitCode RunMount(const Options& options, Daemon& daemon) {
         if (!options.foreground) LogToSyslog("mount.dafs", LeastSeverity(options));
         code = mount.Serve();
       } else {
-        pause = retry.NextPause(outcome, absl::Now());
+        pause = retry.NextPause(outcome, dat::Loop::Now());
         if (!pause.has_value()) return Failed(retry.Last(outcome, attempts), daemon);
       }
     }

@@ -38,8 +38,8 @@ Outcome ConnectError(const Options& options, const absl::Status& status) {
     return {ExitCode::kMountFailure,
             server +
                 ": another client with the identity of this mount is connected, such as a "
-                "copy of this machine: give each a name of its own with -o clientid=NAME; or "
-                "it was this machine until lately: mount again in two minutes"};
+                "copy of this machine: give each a name of its own with -o clientid=NAME; or this "
+                "machine itself, before a restart or at another address: retry in two minutes"};
   }
   switch (status.code()) {
     case absl::StatusCode::kPermissionDenied:

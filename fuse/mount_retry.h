@@ -1,5 +1,6 @@
 // Whether and when a mount is tried again whose server did not answer: options retry=, fg and bg,
-// as in nfs(5). Belongs to the main thread; nothing blocks.
+// as in nfs(5). Times are those of dat::Loop::Now: while a machine boots, its clock may be set by
+// years. Belongs to the main thread; nothing blocks.
 #pragma once
 
 #include <optional>

@@ -233,7 +233,7 @@ fuse_entry_out Operations::Entry(const Call& call, const client::Node& node, con
   KernelTime valid = fuse::Validity(std::max(good_for, absl::ZeroDuration()));
   out.attr_valid = valid.seconds;
   out.attr_valid_nsec = valid.nanoseconds;
-  // The kernel follows a link, and opens a FIFO, a socket or a device, without a word to us. So
+  // The kernel follows a link, and opens a FIFO, a socket or a device, without a request. So
   // that an open finds what another client has put there, it looks such a name up each time.
   const wire::ObjectType type = node.attributes.object_type;
   const bool asks_at_open = type == wire::ObjectType::kReg || type == wire::ObjectType::kDir;

@@ -47,8 +47,8 @@ absl::Status ReadEntries(client::DirectoryPage& page, bool acls, DirectoryChunk&
   chunk.entries.reserve(page.entries.count());
   wire::DirentView view;
   while (page.entries.Next(view)) {
-    // 6.5.29: no entry has these. Whoever goes on behind one begins anew, and never comes to an
-    // end.
+    // 6.5.29: no entry has these. A caller that goes on after one starts anew,
+    // and never reaches the end.
     if (view.cookie <= kDotDotOffset) {
       return absl::DataLossError(
           absl::StrCat("read directory: an entry's cookie is ", view.cookie));

@@ -215,7 +215,7 @@ std::shared_ptr<Operations::Looking> Operations::LookAtLikelyOld(const Caller& w
 }
 
 // Whether a file or directory that was opened has lost a name that the kernel may have opened it
-// by, which it believes in for a while: that is another's then, or nobody's.
+// by, which it caches for a while: by then it may be another file's, or no file's.
 dat::Task<bool> Operations::HasLostName(const Caller& who, const InodeView& node,
                                         const wire::FileAttributes& attributes) {
   if (attributes.has(wire::kFattrNumLinks) && attributes.num_links == 0) co_return true;

@@ -82,7 +82,7 @@ struct Options {
   std::string rdma_device;  // rdmadev=; empty: by route
   Windows windows = Windows::kAuto;
   uint16_t port = 20149;      // from the source, port=, or the default
-  std::string client_id;      // clientid=; empty: the machine's id
+  std::string client_id;      // clientid=; empty: none given
   bool reserved_port = true;  // connect from a port below 1024, where that is permitted
   uint32_t nconnect = 1;      // 1..16 workers, one session each
   uint32_t rsize = 1u << 20;  // bytes, 4096..1 MiB, whole pages
@@ -92,14 +92,14 @@ struct Options {
   CacheTimes cache;
   LookupCache lookup_cache = LookupCache::kPositive;
   LocalLock local_lock = LocalLock::kNone;
-  bool allow_other = false;          // on by default for root
-  bool default_permissions = false;  // on by default for root
+  bool allow_other = false;                // on by default for root
+  bool default_permissions = false;        // on by default for root
   bool default_permissions_given = false;  // the option was: nothing but it decides
-  bool acl = true;                   // whether the mount has POSIX ACLs at all
-  bool sync_on_close = false;        // close(2) waits until what was written is stable
-  bool write_behind = true;          // write(2) may return before the server has the data
-  bool checksum = false;             // of messages and data, by the DAFS protocol
-  bool crc = false;                  // of the transport's frames, over TCP
+  bool acl = true;                         // whether the mount has POSIX ACLs at all
+  bool sync_on_close = false;              // close(2) waits until what was written is stable
+  bool write_behind = true;                // write(2) may return before the server has the data
+  bool checksum = false;                   // of messages and data, by the DAFS protocol
+  bool crc = false;                        // of the transport's frames, over TCP
   MessageOrder byte_order = MessageOrder::kHost;
   bool rdma_read_channel = false;                // ask for the RDMA-read Channel (3.1.2.3.4)
   absl::Duration spin = absl::Microseconds(50);  // a worker polls so long before it sleeps

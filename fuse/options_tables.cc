@@ -103,8 +103,8 @@ Options:
   cpu_latency=auto|off|N  microseconds that idle CPUs may take to wake while the mount is busy, 0..10000;
                        auto (default): 0 in a KVM guest with haltpoll and 2 to 8 CPUs, otherwise off
   port=N               port of the server (default 20149)
-  clientid=NAME        the name by which the server knows this machine, if another one has the same
-                       /etc/machine-id (default: that)
+  clientid=NAME        the name by which the server knows this machine, if another one is a copy of it
+                       (default: the host name and /etc/machine-id)
   resvport | noresvport   whether the mount connects from a port below 1024, which servers want that do not
                        export with `insecure` (default: yes, where the mount may bind one)
   nconnect=N           sessions, each with a thread, 1..16 (default 1)

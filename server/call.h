@@ -166,7 +166,8 @@ template <class Args, class Res>
 void Call::Finish(wire::DafsStatus status, const Args& args, const Res& res,
                   const wire::InlineData& inline_data) {
   if (on_pool_) {
-    return OnLoop([this, status, args, res, inline_data] { Finish(status, args, res, inline_data); });
+    return OnLoop(
+        [this, status, args, res, inline_data] { Finish(status, args, res, inline_data); });
   }
   constexpr const wire::ProcInfo& kInfo = wire::InfoOf(Args::kProc);
   wire::ResponseHeader header = ResponseHeader(status);

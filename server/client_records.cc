@@ -99,7 +99,8 @@ absl::StatusOr<MappedFile> ClientRecords::CreateFile(const std::string& path, bo
   header->magic = kMagic;
   // Also without --stable=power: after the loss of the machine an empty file would be damage.
   if (!(file->Sync(file->bytes()) && file->SyncName())) {
-    LogWarning(absl::StrCat(path, ": cannot be written to the device"));
+    LogWarning(
+        absl::StrCat(path, ": cannot be written to the device; a loss of power may damage it"));
   }
   return file;
 }
@@ -134,7 +135,8 @@ absl::StatusOr<std::unique_ptr<ClientRecords>> ClientRecords::Open(const std::st
   header.boot = BootSum();
   const MappedFile& mapped = records->file_;
   if (stable && !(mapped.Sync(mapped.bytes().first(kHeaderBytes)) && mapped.SyncName())) {
-    LogWarning(absl::StrCat(path, ": cannot be written to the device"));
+    LogWarning(
+        absl::StrCat(path, ": cannot be written to the device; a loss of power may damage it"));
   }
   return records;
 }
@@ -241,7 +243,8 @@ Holdings* ClientRecords::Take(const Record& client) {
   record.sum = record.Sum();
   record.state.store(Slot::kTaken, std::memory_order_release);
   if (stable_ && !file_.Sync({reinterpret_cast<const std::byte*>(&record), sizeof(record)})) {
-    LogWarning(absl::StrCat(file_.path(), ": cannot be written to the device"));
+    LogWarning(absl::StrCat(file_.path(),
+                            ": cannot be written to the device; a loss of power may damage it"));
   }
   return &record.holdings;
 }

@@ -79,7 +79,7 @@ ClientTable::Confirmation ClientTable::Confirm(const std::shared_ptr<Client>& cl
       result.replaced = std::move(known->second);
       confirmed_.erase(known);
     } else if (records_ != nullptr && records_->BelongsToAnother(record)) {
-      return result;  // whoever had the name may still reclaim under it
+      return result;  // the client that had the name may still reclaim under it
     }
     client->confirmed_ = true;
     Holdings* recorded = records_ != nullptr ? records_->Take(record) : nullptr;

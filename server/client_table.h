@@ -89,8 +89,8 @@ class ClientTable {
     uint32_t default_credentials = 1024;
     absl::Duration lease_time = absl::Seconds(90);
     absl::Duration courtesy_time = absl::Hours(1);
-    // Opens and credentials kept as a courtesy, of all clients: about 50 MiB. The clients that were
-    // heard of first lose theirs first.
+    // Opens and credentials kept as a courtesy, of all clients: about 50 MiB. Clients that have
+    // been silent longest lose theirs first.
     uint64_t max_courtesy = 32768;
   };
   explicit ClientTable(const Options& options);

@@ -23,7 +23,7 @@ iovec VectorOf(std::span<const std::byte> data) {
 dat::Task<void> ReadInline(Call& call) {
   wire::ReadInlineArgs args;
   if (!call.Decode(args)) co_return;
-  if ((args.cache_hint & wire::kCacheHintKeepAtime) != 0) call.KeepAtime();
+  if (call.session().KeepsAtime(args.cache_hint)) call.KeepAtime();
   Session& session = call.session();
   const std::span<std::byte> out = call.out();
   const std::span<std::byte> into =

@@ -47,7 +47,7 @@ dat::Task<DafsStatus> Fetch(Call& call, const DirectLease& lease,
 dat::Task<void> ReadDirect(Call& call) {
   wire::ReadDirectArgs args;
   if (!call.Decode(args)) co_return;
-  if ((args.cache_hint & wire::kCacheHintKeepAtime) != 0) call.KeepAtime();
+  if (call.session().KeepsAtime(args.cache_hint)) call.KeepAtime();
   call.Names(args.read_data_buffers);
   Session& session = call.session();
   const size_t total = std::min(args.byte_count, session.shared().options->max_transfer_bytes);
@@ -117,8 +117,7 @@ dat::Task<void> WriteDirect(Call& call) {
       status = session.store().Write(call.caller(), args.filehandle, args.state_id, args.offset,
                                      from, args.stable_how, &written);
     };
-    const bool may_wait =
-        call.may_hang() || args.stable_how != wire::StableHow::kUnstable;
+    const bool may_wait = call.may_hang() || args.stable_how != wire::StableHow::kUnstable;
     co_await OffloadIf(may_wait, call.pool(), session.loop(), write);
   }
   lease.Release();

@@ -62,9 +62,7 @@ dat::Task<void> ReadlinkDirect(Call& call) {
   Session& session = call.session();
   std::string link;
   DafsStatus status = DafsStatus::kServerFault;
-  auto read = [&] {
-    status = session.store().Readlink(call.caller(), args.filehandle, &link);
-  };
+  auto read = [&] { status = session.store().Readlink(call.caller(), args.filehandle, &link); };
   co_await OffloadIf(call.may_hang(), call.pool(), session.loop(), read);
   const size_t size = 4 + link.size();
   if (status == DafsStatus::kOk && size > args.buffer.buffer_byte_count) {

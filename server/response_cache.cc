@@ -26,7 +26,7 @@ namespace {
 
 constexpr uint64_t kMagic = 0x3330636572666164;  // "dafrec03" in memory
 constexpr size_t kHeaderBytes = 4096;            // a page: slots never share one with the header
-constexpr char kIfRemoved[] = "its clients are not told which of their last requests were executed";
+constexpr char kIfRemoved[] = "its clients cannot learn which of their last requests were executed";
 
 }  // namespace
 
@@ -63,7 +63,8 @@ SessionCache::SessionCache(MappedFile file, const wire::SessionId& session_id,
   std::atomic_signal_fence(std::memory_order_release);
   header->magic = kMagic;
   if (stable_ && !(SyncHeader() && file_.SyncName())) {
-    LogWarning(absl::StrCat(file_.path(), ": cannot be written to the device"));
+    LogWarning(absl::StrCat(file_.path(),
+                            ": cannot be written to the device; a loss of power may damage it"));
   }
 }
 
@@ -94,7 +95,8 @@ void SessionCache::SetPrincipal(const Principal& principal) {
   owner_.principal = principal;
   reinterpret_cast<Header*>(file_.bytes().data())->principal = principal;
   if (stable_ && !SyncHeader()) {
-    LogWarning(absl::StrCat(file_.path(), ": cannot be written to the device"));
+    LogWarning(absl::StrCat(file_.path(),
+                            ": cannot be written to the device; a loss of power may damage it"));
   }
 }
 

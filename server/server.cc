@@ -93,6 +93,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
   server->pool_ = std::make_unique<Pool>(o.pool_threads);
   server->chores_ = std::make_unique<Pool>(2);
   server->export_pools_ = std::make_unique<ExportPools>(o.exports.size());
+  server->store_->SetRunForExport(
+      [pools = server->export_pools_.get()](size_t index, absl::AnyInvocable<void()> work) {
+        pools->Of(index).Submit(std::move(work));
+      });
   std::string said;
   server->cpu_latency_ = dat::CpuLatency::For(o.cpu_latency, dat::IdleFactsOfMachine(),
                                               dat::CpuLatency::kDevice, &said);
@@ -186,9 +190,9 @@ void Server::Stop() {
   for (auto& worker : workers_) worker->Shutdown();
   for (auto& worker : workers_) worker->Join();  // when their sessions are gone
   // No loop goes before all who post to it have ended: the other workers and the pools.
-  export_pools_.reset();
   chores_.reset();
   pool_.reset();
+  export_pools_.reset();  // the others hand work to these
   workers_.clear();
   store_.reset();
   state_lock_.reset();

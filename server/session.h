@@ -7,6 +7,7 @@
 // Call each. A fault of the peer ends this session and nothing else.
 #pragma once
 
+#include <atomic>
 #include <coroutine>
 #include <cstdint>
 #include <deque>
@@ -86,6 +87,10 @@ class Session final : public dat::Pollable {
   Pool* OwnPool(const wire::FsHandle& fshandle) {
     const std::optional<size_t> index = store().ExportThatMayHang(fshandle);
     return index ? &shared_.export_pools->Of(*index) : nullptr;
+  }
+  // Whether a read with this cache_hint moves no access time.
+  bool KeepsAtime(uint32_t cache_hint) const {
+    return (cache_hint & wire::kCacheHintKeepAtime) != 0 && extends(wire::kExtensionReadKeepsAtime);
   }
   // `DirectLease lease = co_await session.AcquireDirect(n)`: see DirectBuffers::Acquire.
   DirectAcquirer AcquireDirect(size_t size_bytes);
@@ -202,13 +207,16 @@ class Session final : public dat::Pollable {
   // session_requests.cc
   void OnReceive(Receive& receive, size_t size_bytes);
   wire::RequestVerdict Check(std::span<const std::byte> message);
-  bool extends(uint64_t extension) const { return (extensions_ & extension) != 0; }
+  bool extends(uint64_t extension) const {
+    return (extensions_.load(std::memory_order_relaxed) & extension) != 0;
+  }
   bool CheckStream(Call& call);
   void Enqueue(Call& call);
   void RunReady();
   void FlushAnswers();
   void Begin(Call& call);
   Pool* OwnPool(const Call& call);
+  Pool* OwnPoolOfPath(const Call& call);
   void SetCaller(Call& call);
   // Whether the response to a request goes into the Response Cache.
   static bool IsRemembered(const wire::RequestVerdict& request);
@@ -246,7 +254,9 @@ class Session final : public dat::Pollable {
   void SayInUse(const ClientTable::Confirmation& refused);
   void Authenticated(wire::AuthType method);
   void SayWrongPort();
-  void SayAdmittedByNone();
+  void SayRefused(const std::string& client_id_string, const char* kind, absl::string_view why);
+  bool HasWrongPort() const;
+  void SayNotAdmitted(const std::string& client_id_string);
   void Unopen();
   CacheOwner AsCacheOwner() const;
 
@@ -266,7 +276,9 @@ class Session final : public dat::Pollable {
   bool authenticated_ = false;
   bool live_ = false;  // authenticated and connected, as the client table knows it
   bool trusted_ = false;
-  uint64_t extensions_ = 0;  // wire::kExtension...: agreed on
+  // wire::kExtension...: agreed on. A thread of an export's own pool may set them; publishes
+  // nothing but itself.
+  std::atomic<uint64_t> extensions_{0};
   wire::AuthType auth_type_ = wire::AuthType::kNone;
   Session* bound_to_ = nullptr;  // the session whose channel this is
   wire::ChannelUse bound_as_ = wire::ChannelUse::kRdmaRead;

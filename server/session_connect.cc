@@ -16,6 +16,9 @@ namespace {
 using wire::AuthType;
 using wire::DafsStatus;
 
+constexpr char kWrongPort[] =
+    "an export without `insecure` takes only clients with a port below 1024; mount as root, or "
+    "export with insecure";
 constexpr uint32_t kLeastMessage = 1024;       // WIRE 11.3
 constexpr uint32_t kLeastWritePosition = 136;  // behind the fixed section of WRITE_INLINE
 
@@ -128,7 +131,10 @@ void Session::ConnectAuth(Call& call) {
   const AuthType method = args.auth_req.auth_type;
   DafsStatus status = MayUse(method);
   if (status == DafsStatus::kNotAuthorized) status = DafsStatus::kNotAuthenticated;
-  if (status != DafsStatus::kOk) return call.FinishError(status);
+  if (status != DafsStatus::kOk) {
+    if (!place_.admitted) SayNotAdmitted(args.client_id_string);
+    return call.FinishError(status);
+  }
   wire::ClientConnectArgs connect = ConnectPart(args);
   client_ = ConnectClient(connect);
   status = Confirm(method);
@@ -156,6 +162,7 @@ void Session::ClientAuth(Call& call) {
   if (!call.Decode(args)) return;
   const AuthType method = args.auth_req.auth_type;
   DafsStatus status = MayUse(method);
+  if (status == DafsStatus::kNotAuthorized) SayNotAdmitted(client_->client_id_string());
   if (status == DafsStatus::kOk && authenticated_) {
     if (method != auth_type_) status = DafsStatus::kNotAuthorized;
   } else if (status == DafsStatus::kOk) {
@@ -208,6 +215,10 @@ DafsStatus Session::Confirm(AuthType method) {
       worker->ProbeSessionsOf(result.in_use->client_id());
     }
     SayInUse(result);
+  } else if (result.status == DafsStatus::kClidInUse) {
+    SayRefused("identity",
+               "its name belongs to a client that may still reclaim what it held before a restart, "
+               "or that authenticates in another way; mount with clientid= if they are two");
   }
   shared_.store->grace().Review();
   return result.status;
@@ -233,29 +244,36 @@ void Session::Authenticated(AuthType method) {
                                      negotiated_.max_request_size, " bytes, responses of ",
                                      negotiated_.max_response_size, " bytes, checksums ",
                                      negotiated_.use_checksums ? "on" : "off"));
-  if (!trusted_) SayAdmittedByNone();
+  // A wrong port is reported when an export is refused.
+  if (!trusted_ && !HasWrongPort()) SayNotAdmitted(client_->client_id_string());
 }
 
 void Session::SayRefused(const char* kind, absl::string_view why) {
-  if (!shared_.refusals->Admits(place_.host, kind, dat::Loop::Now())) return;
-  LogWarning(absl::StrCat("client ", ClientName(client_->client_id_string()), " at ", peer_name_,
-                          " refused: ", why));
+  SayRefused(client_->client_id_string(), kind, why);
 }
 
-void Session::SayAdmittedByNone() {
-  for (const Export& each : shared_.options->exports) {
-    if (each.Admission(peer_) == DafsStatus::kWrongSec) return;  // SayWrongPort's
-  }
-  SayRefused("address",
+void Session::SayRefused(const std::string& client_id_string, const char* kind,
+                         absl::string_view why) {
+  if (!shared_.refusals->Admits(place_.host, kind, dat::Loop::Now())) return;
+  LogWarning(
+      absl::StrCat("client ", ClientName(client_id_string), " at ", peer_name_, " refused: ", why));
+}
+
+bool Session::HasWrongPort() const {
+  return std::any_of(
+      shared_.options->exports.begin(), shared_.options->exports.end(),
+      [this](const Export& each) { return each.Admission(peer_) == DafsStatus::kWrongSec; });
+}
+
+// By no export, whatever it asks for.
+void Session::SayNotAdmitted(const std::string& client_id_string) {
+  if (HasWrongPort()) return SayRefused(client_id_string, "port", kWrongPort);
+  SayRefused(client_id_string, "address",
              "no export admits its address; add that to an export's clients= to admit it");
 }
 
 // An export was refused (Export::Admission).
-void Session::SayWrongPort() {
-  SayRefused("port",
-             "an export without `insecure` takes only clients with a port below 1024; mount as "
-             "root, or export with insecure");
-}
+void Session::SayWrongPort() { SayRefused("port", kWrongPort); }
 
 // 6.2.6. What happens after the response is Complete's.
 void Session::Disconnect(Call& call) {
@@ -290,7 +308,7 @@ DafsStatus Session::Extend(const Caller& caller, const wire::ExtensionsArgs& arg
                            uint64_t* granted) {
   constexpr uint64_t kOfSession = wire::kExtensionByteNames | wire::kExtensionKeepAtime;
   *granted = args.wanted & (kOfSession | wire::kExtensionReadKeepsAtime);
-  extensions_ |= *granted;
+  extensions_.fetch_or(*granted, std::memory_order_relaxed);
   if ((args.wanted & wire::kExtensionSquashed) == 0 || args.filehandle == wire::FileHandle()) {
     return DafsStatus::kOk;
   }

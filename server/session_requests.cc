@@ -133,6 +133,9 @@ wire::FsHandle FsHandleAt(std::span<const std::byte> message, size_t offset) {
   return fshandle;
 }
 
+// Where a request has its filehandle: OPEN has claim_type before it.
+size_t FileHandleAt(Proc proc) { return wire::kHeaderSize + (proc == Proc::kOpen ? 8 : 0); }
+
 bool HasTwoFileHandles(Proc proc) {
   return proc == Proc::kLink || proc == Proc::kRename || proc == Proc::kRename2 ||
          proc == Proc::kCopyRange;
@@ -140,17 +143,41 @@ bool HasTwoFileHandles(Proc proc) {
 
 }  // namespace
 
+// A path from above the exports may lead into one that may hang.
+Pool* Session::OwnPoolOfPath(const Call& call) {
+  const auto pool_of = [&](wire::FileHandle& directory, const wire::Pathname& path) -> Pool* {
+    if ((call.header().chain_flags & wire::kChfFh) != 0) directory = *call.chain_->filehandle;
+    const std::optional<size_t> index = store().ExportThatMayHang(directory, path);
+    return index ? &shared_.export_pools->Of(*index) : nullptr;
+  };
+  const auto decodes = [&](auto& args) {
+    return wire::DecodeArgs(call.message(), call.order(), args, call.verdict_.names) ==
+           DafsStatus::kOk;
+  };
+  if (call.header().procedure == Proc::kLookup) {
+    wire::LookupArgs args;
+    return decodes(args) ? pool_of(args.directory, args.path) : nullptr;
+  }
+  if (call.header().procedure == Proc::kOpen) {
+    wire::OpenArgs args;
+    return decodes(args) ? pool_of(args.claim_handle(), args.pathname) : nullptr;
+  }
+  return nullptr;
+}
+
 // Before the arguments are decoded: a procedure that touches the store does so at once.
 Pool* Session::OwnPool(const Call& call) {
   const wire::ProcInfo* info = call.verdict_.proc;
   if (info == nullptr || !info->chf_fh) return nullptr;  // about no file
   const bool chained = (call.header().chain_flags & wire::kChfFh) != 0;
-  Pool* pool = nullptr;
+  wire::FsHandle fshandle;
   if (!chained) {
-    pool = OwnPool(FsHandleAt(call.message(), wire::kHeaderSize));
+    fshandle = FsHandleAt(call.message(), FileHandleAt(info->number));
   } else if (call.chain_ != nullptr && call.chain_->filehandle) {
-    pool = OwnPool(call.chain_->filehandle->fshandle);
+    fshandle = call.chain_->filehandle->fshandle;
   }
+  if (store().IsAboveWhatMayHang(fshandle)) return OwnPoolOfPath(call);
+  Pool* pool = OwnPool(fshandle);
   if (pool == nullptr && HasTwoFileHandles(info->number)) {
     pool = OwnPool(FsHandleAt(call.message(), wire::kHeaderSize + wire::FileHandle::kWireSize));
   }
@@ -200,7 +227,8 @@ void Session::SetCaller(Call& call) {
   }
   if (client_ == nullptr) return;
   call.caller_.client_id = client_->client_id();
-  call.caller_.client_name = client_->client_id_string();
+  // The name that a client gives is its own only if it was confirmed: Grace goes by it.
+  if (place_.admitted) call.caller_.client_name = client_->client_id_string();
   call.caller_.holdings = client_->holdings();
   if (call.header().cred_handle.is_zero()) return;
   call.credential_ = client_->credentials().Find(call.header().cred_handle);

@@ -33,9 +33,9 @@ class SessionTable {
       : admitted_{max_sessions, max_sessions_per_address},
         strangers_{kMaxStrangers, kMaxStrangersPerAddress} {}
 
-  // A connection asks to be let in. kResourceExhausted: the bound it meets, in words.
+  // A connection asks to be admitted. kResourceExhausted: the bound it meets, in words.
   absl::Status Admit(const Place& place) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The connection that was let in is gone.
+  // The admitted connection is gone.
   void Leave(const Place& place) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // A new identifier, not zero and not to be guessed.

@@ -32,8 +32,8 @@ struct RequestContext {
   bool has_session = false;    // the channel belongs to a session
   bool bound_channel = false;  // an optional channel: CONNECT_BIND may come again
   bool authenticated = false;
-  bool back_control = false;  // the responder is the client, on the Back-control Channel
-  uint32_t granted_nreq = 1;  // stream_id is below this
+  bool back_control = false;         // the responder is the client, on the Back-control Channel
+  uint32_t granted_nreq = 1;         // stream_id is below this
   NameRule names = NameRule::kUtf8;  // of the session
   // Whether the responder offers `proc` at all; empty: all that the table has.
   std::function<bool(Proc)> implements = {};

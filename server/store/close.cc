@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/store/attributes.h"
@@ -30,7 +31,9 @@ DafsStatus StoreImpl::CloseOpen(const wire::ClientId& client_id, const wire::Sta
   const bool has_stat = Statx(object->path_fd(), &stx) == 0;
   if (object->orphaned() && has_stat && stx.stx_nlink == 1 && grace.active() &&
       grace.expects_opens()) {
-    OrphansOf(object->fs()).Leave(*object);
+    Orphans& orphans = OrphansOf(object->fs());
+    orphans.Leave(*object);
+    if (!grace.active()) orphans.Sweep();  // the period has ended meanwhile, perhaps swept already
   } else if (object->orphaned()) {
     OrphansOf(object->fs()).Unlink(*object);
     if (has_stat && stx.stx_nlink <= 1) cache.Erase(key);
@@ -60,12 +63,35 @@ DafsStatus Store::Close(const Caller& caller, const wire::CloseArgs& args) {
   return status;
 }
 
-void StoreImpl::ReleaseClient(const wire::ClientId& client_id) {
+void StoreImpl::ReleaseClient(const wire::ClientId& client_id, std::optional<size_t> here) {
   attributes.ReleaseClient(client_id);
+  absl::flat_hash_set<size_t> elsewhere;
   for (const auto& [state_id, key] : opens.OpensOf(client_id)) {
-    CloseOpen(client_id, state_id, key);
+    const std::optional<size_t> index = mounts->ExportThatMayHang(key.fshandle());
+    if (run_for_export == nullptr || !index || index == here) {
+      CloseOpen(client_id, state_id, key);
+    } else {
+      elsewhere.insert(*index);
+    }
+  }
+  for (const size_t index : elsewhere) {
+    {
+      absl::MutexLock lock(&releasing_mutex_);
+      if (!releasing_.emplace(client_id, index).second) continue;
+    }
+    run_for_export(index, [this, client_id, index] { ReleaseInExport(client_id, index); });
   }
 }
+
+void StoreImpl::ReleaseInExport(const wire::ClientId& client_id, size_t export_index) {
+  for (const auto& [state_id, key] : opens.OpensOf(client_id)) {
+    if (mounts->ExportOf(key.fshandle()) == export_index) CloseOpen(client_id, state_id, key);
+  }
+  absl::MutexLock lock(&releasing_mutex_);
+  releasing_.erase({client_id, export_index});
+}
+
+void Store::SetRunForExport(RunForExport run) { impl_->run_for_export = std::move(run); }
 
 void Store::ReleaseClient(const wire::ClientId& client_id) { impl_->ReleaseClient(client_id); }
 
@@ -78,7 +104,7 @@ bool StoreImpl::RevokeExpired(const ObjectKey& key) {
   const std::vector<wire::ClientId> expired = opens.ExpiredHolders(key);
   for (const wire::ClientId& client_id : expired) {
     opens.Revoke(client_id);
-    ReleaseClient(client_id);
+    ReleaseClient(client_id, mounts->ExportThatMayHang(key.fshandle()));
   }
   return !expired.empty();
 }

@@ -63,7 +63,7 @@ DafsStatus Creation::RunUnlinked(ObjectRef* file, wire::StateId* state_id) {
   Keep(std::move(fd), **file);
   STORE_RETURN_IF_NOT_OK(
       OpenObject(store_, caller_, *file, RequestOf(caller_, args_), Made::kCreated, state_id));
-  store_.opens.Pin(*file);      // nothing else keeps it in this instance of the server,
+  store_.opens.Pin(*file);  // nothing else keeps it in this instance of the server,
   store_.OrphansOf((*file)->fs()).Link(**file);  // and this until the next has it
   return DafsStatus::kOk;
 }

@@ -70,7 +70,8 @@ struct Export {
   uint32_t anongid = 65534;
   bool insecure = false;      // admits peers without a reserved port too
   std::vector<Cidr> clients;  // empty: everybody
-  // handles=lasting: the administrator states that FUSE file systems in the export keep their handles.
+  // handles=lasting: the administrator states that FUSE file systems in the export keep their
+  // handles.
   bool lasting_handles = false;
 
   // kAcces: not a client with this address. kWrongSec: not from this port.

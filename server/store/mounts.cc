@@ -59,6 +59,8 @@ absl::Status NoHandles(const Export& e, const std::string& path, int error) {
 
 // By the type in the mount table.
 bool IsLocal(absl::string_view type) {
+  if (type == "nfsd" || type == "fusectl")
+    return true;  // the kernel's own, of almost every machine
   for (absl::string_view network : {"nfs", "cifs", "smb", "9p", "ceph", "afs", "lustre"}) {
     if (absl::StartsWith(type, network)) return false;
   }
@@ -69,8 +71,8 @@ bool IsLocal(absl::string_view type) {
 // mounted anew. A FUSE file system does only if its daemon can find a file by number, which the
 // kernel cannot tell.
 bool KeepsHandles(absl::string_view type) {
-  const bool fuse = type == "fuse" || type == "fuseblk" || type == "virtiofs" ||
-                    absl::StartsWith(type, "fuse.");
+  const bool fuse =
+      type == "fuse" || type == "fuseblk" || type == "virtiofs" || absl::StartsWith(type, "fuse.");
   return !fuse || type == "fuse.ceph-fuse";
 }
 
@@ -95,8 +97,7 @@ uint64_t MountNumber(int fd) {
 
 bool IsIn(const FileSystem& fs, const struct statx& stx) {
   const bool same_mount = (stx.stx_mask & STATX_MNT_ID) == 0 || stx.stx_mnt_id == fs.mount_id;
-  return same_mount &&
-         (fs.layered || makedev(stx.stx_dev_major, stx.stx_dev_minor) == fs.device);
+  return same_mount && (fs.layered || makedev(stx.stx_dev_major, stx.stx_dev_minor) == fs.device);
 }
 
 uint64_t FileIdOf(const FileSystem& fs, const struct statx& stx) {
@@ -181,7 +182,7 @@ int OpenKernelHandle(const FileSystem& fs, const ObjectKey& key) {
 struct Mounts::MountPoint {
   uint64_t mount_id = 0;
   std::string path;
-  bool local = false;  // nobody has to answer for it to be looked at, perhaps we ourselves
+  bool local = false;  // no other process or machine answers for it, which may be a client of ours
 };
 
 Mounts::Mounts(const std::vector<Export>& exports, const HandleMac& mac)
@@ -225,10 +226,11 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export
   const std::string type = TypeOfFileSystem(place_fd.get());
   fs->may_hang = !type.empty() && !IsLocal(type);
   if (!exported.lasting_handles && !KeepsHandles(type)) {
-    return Refused(exported, path,
-                   absl::StrCat("its file system (", type,
-                                ") is not known to keep file handles, without which every mount "
-                                "becomes stale; give the export option handles=lasting if it does"));
+    return Refused(
+        exported, path,
+        absl::StrCat("its file system (", type,
+                     ") is not known to keep file handles, without which every mount "
+                     "becomes stale; give the export option handles=lasting if it does"));
   }
   fs->root = Fd(open(path.c_str(), O_RDONLY | kFlags));
   if (!fs->root.ok()) return Refused(exported, path, std::strerror(errno));
@@ -328,14 +330,13 @@ void Mounts::Discover(size_t export_index, absl::FunctionRef<bool(const MountPoi
 }
 
 void Mounts::TakeUp(size_t export_index, const MountPoint& point) {
-  AddOnce({export_index, point.mount_id, 0},
-          [&]() -> absl::StatusOr<std::unique_ptr<FileSystem>> {
-            ASSIGN_OR_RETURN(std::unique_ptr<FileSystem> fs,
-                             OpenFileSystem(export_index, point.path,
-                                            point.path.substr(directories_[export_index].size())));
-            if (fs->mount_id != point.mount_id) fs = nullptr;  // beneath another mount
-            return fs;
-          });
+  AddOnce({export_index, point.mount_id, 0}, [&]() -> absl::StatusOr<std::unique_ptr<FileSystem>> {
+    ASSIGN_OR_RETURN(std::unique_ptr<FileSystem> fs,
+                     OpenFileSystem(export_index, point.path,
+                                    point.path.substr(directories_[export_index].size())));
+    if (fs->mount_id != point.mount_id) fs = nullptr;  // beneath another mount
+    return fs;
+  });
 }
 
 void Mounts::AddOnce(const MountKey& key,
@@ -369,16 +370,15 @@ const FileSystem* Mounts::Known(const wire::FsHandle& fshandle) {
   return it == by_fshandle_.end() ? nullptr : it->second;
 }
 
-// Depends on nothing but the mount and the subvolume's id, so it stays over restarts of the machine,
-// unlike st_dev.
+// Depends on nothing but the mount and the subvolume's id, so it stays over restarts of the
+// machine, unlike st_dev.
 wire::FsHandle Mounts::FsHandleOfSubvolume(const FileSystem& mount, uint64_t subvolume) const {
   wire::FsHandle fshandle = mount.fshandle;
-  const std::string text =
-      absl::StrCat("subvolume\n",
-                   absl::BytesToHexString(absl::string_view(
-                       reinterpret_cast<const char*>(mount.fshandle.bytes.data()),
-                       mount.fshandle.bytes.size())),
-                   "\n", subvolume);
+  const std::string text = absl::StrCat(
+      "subvolume\n",
+      absl::BytesToHexString(absl::string_view(
+          reinterpret_cast<const char*>(mount.fshandle.bytes.data()), mount.fshandle.bytes.size())),
+      "\n", subvolume);
   const auto fs_id = mac_.Identify(text);
   std::memcpy(fshandle.bytes.data() + 8, fs_id.data(), fs_id.size());
   return fshandle;

@@ -1,10 +1,10 @@
 // The file systems behind the exports: each export's own, every other one mounted inside it, and
 // the Btrfs subvolumes within these mounts. Each has an FSHandle, so that objects with one FSHandle
-// have distinct inode numbers. A mount is found by its mount id when a lookup crosses into it, and a
-// subvolume by the kernel's handle of the object; both are found by the filehandle that a client
-// presents after a restart. The descriptor of a mount keeps it busy: it can be unmounted only lazily
-// while the server runs. Spec: 4.1.4 (crossing, FSHandle). Thread-safe. May block on the file
-// system.
+// have distinct inode numbers. A mount is found by its mount id when a lookup crosses into it, and
+// a subvolume by the kernel's handle of the object; both are found by the filehandle that a client
+// presents after a restart. The descriptor of a mount keeps it busy: it can be unmounted only
+// lazily while the server runs. Spec: 4.1.4 (crossing, FSHandle). Thread-safe. May block on the
+// file system.
 #pragma once
 
 #include <sys/stat.h>
@@ -109,13 +109,14 @@ class Mounts {
   // The export of objects with this FSHandle if a file system in it may hang, by its index. Cheap
   // where there is no such export; never blocks. The FSHandle need not be genuine.
   std::optional<size_t> ExportThatMayHang(const wire::FsHandle& fshandle) const;
+  bool any_may_hang() const { return any_may_hang_.load(std::memory_order_relaxed); }
 
   // Whether the directory behind `fd` is the root of a file system that is known, by any export.
   bool IsRoot(int fd) const;
 
-  // The file system of the object with this kernel handle inside the export of `from`; nullptr if it
-  // cannot be served (no handles) or is gone. Looks at the mount table when the mount is not known
-  // yet, and asks no other file system, which may hang.
+  // The file system of the object with this kernel handle inside the export of `from`; nullptr if
+  // it cannot be served (no handles) or is gone. Looks at the mount table when the mount is not
+  // known yet, and asks no other file system, which may hang.
   const FileSystem* FindByKernelHandle(const FileSystem& from, const KernelHandle& handle);
 
   // The file system of a genuine filehandle; nullptr if there is none (any more). One that is not
@@ -157,16 +158,17 @@ class Mounts {
 
   const std::vector<Export>& exports_;
   const HandleMac& mac_;
-  std::vector<std::string> directories_;  // of the exports, without symbolic links
+  std::vector<std::string> directories_;    // of the exports, without symbolic links
   using ExportId = std::array<uint8_t, 8>;  // what the FSHandles of an export begin with
   std::vector<ExportId> ids_;               // by export
   // By export, and whether any is set; they publish nothing but themselves.
   std::vector<std::atomic<bool>> may_hang_;
   std::atomic<bool> any_may_hang_ = false;
-  std::vector<const FileSystem*> tops_;   // by export
+  std::vector<const FileSystem*> tops_;  // by export
   std::function<void(const FileSystem&)> found_;
   mutable absl::Mutex mutex_;  // never held while a file system is asked
-  absl::flat_hash_set<std::pair<uint64_t, uint64_t>> roots_ ABSL_GUARDED_BY(mutex_);  // st_dev, st_ino
+  absl::flat_hash_set<std::pair<uint64_t, uint64_t>> roots_
+      ABSL_GUARDED_BY(mutex_);                                       // st_dev, st_ino
   absl::flat_hash_set<MountKey> under_way_ ABSL_GUARDED_BY(mutex_);  // are being taken up
   std::vector<std::unique_ptr<FileSystem>> all_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<MountKey, const FileSystem*> by_mount_ ABSL_GUARDED_BY(mutex_);

@@ -26,7 +26,8 @@ DafsStatus Removal::Prepare(bool check_open) {
   store_.opens.Pin(object_);
   struct statx stx;
   if (Statx(object_->path_fd(), &stx) == 0 && stx.stx_nlink == 1 && !object_->orphaned()) {
-    linked_ = store_.OrphansOf(object_->fs()).Link(*object_);  // if not, the pinned descriptor keeps it
+    linked_ =
+        store_.OrphansOf(object_->fs()).Link(*object_);  // if not, the pinned descriptor keeps it
   }
   return DafsStatus::kOk;
 }

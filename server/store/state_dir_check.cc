@@ -34,11 +34,11 @@ absl::Status CheckOwner(const std::string& path, const struct stat& st, mode_t f
                    absl::StrCat("give it to the user of dafsd: chown ", geteuid(), " ", path));
   }
   if (S_ISLNK(st.st_mode) || (st.st_mode & forbidden) == 0) return absl::OkStatus();
-  return Refused(path,
-                 absl::StrFormat("other users can %s it (mode %04o)",
-                                 (st.st_mode & forbidden & 022) != 0 ? "write" : "read",
-                                 st.st_mode & 07777),
-                 absl::StrCat("remove that right: chmod go-rwx ", path));
+  return Refused(
+      path,
+      absl::StrFormat("other users can %s it (mode %04o)",
+                      (st.st_mode & forbidden & 022) != 0 ? "write" : "read", st.st_mode & 07777),
+      absl::StrCat("remove that right: chmod go-rwx ", path));
 }
 
 absl::Status CheckFiles(const std::string& state_dir) {

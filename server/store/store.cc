@@ -60,6 +60,24 @@ std::optional<size_t> Store::ExportThatMayHang(const wire::FsHandle& fshandle) c
   return impl_->mounts->ExportThatMayHang(fshandle);
 }
 
+bool Store::IsAboveWhatMayHang(const wire::FsHandle& fshandle) const {
+  return impl_->mounts->any_may_hang() && fshandle == impl_->pseudo.fshandle();
+}
+
+std::optional<size_t> Store::ExportThatMayHang(const wire::FileHandle& directory,
+                                               std::span<const std::string> path) const {
+  const PseudoNode* node = impl_->pseudo.Find(directory);
+  for (const std::string& name : path) {
+    if (node == nullptr) return std::nullopt;
+    const auto it = node->children.find(name);
+    if (it == node->children.end()) return std::nullopt;
+    node = it->second;
+    if (node->export_index < 0) continue;
+    return ExportThatMayHang(impl_->roots[static_cast<size_t>(node->export_index)].fshandle);
+  }
+  return std::nullopt;
+}
+
 void Store::NoteLoss() { impl_->write_verifier->Change(); }
 
 size_t Store::open_count() const { return impl_->opens.size(); }

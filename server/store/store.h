@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -298,6 +299,10 @@ class Store {
   // Closes every open of a client that is gone (new verifier, lease expired), and with them go its
   // locks.
   void ReleaseClient(const wire::ClientId& client_id);
+  // What it had open in an export that may hang is closed by `run`, which returns at once and has
+  // the work done where that export alone waits. Before the first request; outlives all of them.
+  using RunForExport = std::function<void(size_t export_index, absl::AnyInvocable<void()> work)>;
+  void SetRunForExport(RunForExport run);
   // The same for one that may come back: what it held is EXPIRED to it.
   void ExpireClient(const wire::ClientId& client_id);
 
@@ -362,10 +367,16 @@ class Store {
   static constexpr int kForgetCalls = 16;
   void ForgetRemoved();
 
-  // The export of a filehandle if a file system in it may hang, by its index: what is asked about it
-  // must run where nothing else waits for it. Any thread; never blocks. The handle need not be
+  // The export of a filehandle if a file system in it may hang, by its index: what is asked about
+  // it must run where nothing else waits for it. Any thread; never blocks. The handle need not be
   // genuine.
   std::optional<size_t> ExportThatMayHang(const wire::FsHandle& fshandle) const;
+  // Whether a path from a directory with this FSHandle may lead from above the exports into one
+  // that may hang. Cheap.
+  bool IsAboveWhatMayHang(const wire::FsHandle& fshandle) const;
+  // The same for the export that `path` leads to from a directory of the pseudo file system.
+  std::optional<size_t> ExportThatMayHang(const wire::FileHandle& directory,
+                                          std::span<const std::string> path) const;
 
   // Uncommitted data may have been lost: every client has to write again (6.5.8).
   void NoteLoss();

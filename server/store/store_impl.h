@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -188,8 +189,10 @@ class StoreImpl {
   // Takes everything from the clients whose lease has run out that have `key` open. Whether there
   // was any. No lock of a file is held.
   bool RevokeExpired(const ObjectKey& key);
-  // Closes every open of a client.
-  void ReleaseClient(const wire::ClientId& client_id);
+  // Closes every open of a client. Those in exports that may hang, except `here`, are closed by
+  // run_for_export, perhaps later.
+  void ReleaseClient(const wire::ClientId& client_id, std::optional<size_t> here = std::nullopt);
+  void ReleaseInExport(const wire::ClientId& client_id, size_t export_index);
 
   // Whether `handle` is one of ours; cheap for those in use.
   bool IsGenuine(const wire::FileHandle& handle);
@@ -247,6 +250,7 @@ class StoreImpl {
   Grace grace;
   // For reclaims, one open at a time; before the file's lock.
   absl::Mutex& ReclaimLock(const ObjectKey& key) { return LocksOf(key).reclaiming; }
+  Store::RunForExport run_for_export;  // null: at once
   NamedAttributes attributes;
   std::unique_ptr<Mounts> mounts;
   std::unique_ptr<WriteVerifier> write_verifier;
@@ -264,6 +268,10 @@ class StoreImpl {
   // By st_dev of the others.
   absl::flat_hash_map<uint64_t, std::unique_ptr<Orphans>> hanging_ ABSL_GUARDED_BY(hanging_mutex_);
 
+  absl::Mutex releasing_mutex_;
+  // Clients and exports that run_for_export has: not once more for each try to release them.
+  absl::flat_hash_set<std::pair<wire::ClientId, size_t>> releasing_
+      ABSL_GUARDED_BY(releasing_mutex_);
   std::atomic<bool> keep_orphans_;  // publishes nothing but itself
   absl::Mutex forgetting_;
   size_t next_part_ ABSL_GUARDED_BY(forgetting_) = 0;

@@ -1,4 +1,4 @@
-// What the server knows a mount by, and who else can know it.
+// The name by which the server knows a mount, and that no other program can make it.
 #include "fuse/client_id.h"
 
 #include <fcntl.h>

@@ -150,7 +150,7 @@ TEST_F(ClientTableTest, AConnectedInstanceIsNotReplaced) {
   EXPECT_EQ(replaced_, old);
 }
 
-// What clients without a lease keep is bounded in sum: the one that was heard of first goes.
+// What clients without a lease keep is bounded in sum: the one that has been silent longest goes.
 TEST_F(ClientTableTest, TheOldestCourtesyEndsWhenTooMuchIsKept) {
   ClientTable::Options options;
   options.max_courtesy = 10;

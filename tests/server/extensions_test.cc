@@ -152,6 +152,8 @@ TEST_F(ExtensionsTest, ReadsKeepTheAccessTimeWhereThatIsAskedFor) {
   auto client = Session();
   ActAsRoot(*client);
   if (!ReadMovesAtime(*client, 0)) GTEST_SKIP() << "the file system keeps no access times";
+  EXPECT_TRUE(ReadMovesAtime(*client, wire::kCacheHintKeepAtime));  // not agreed on
+  Ask(*client, wire::kExtensionReadKeepsAtime);
   EXPECT_FALSE(ReadMovesAtime(*client, wire::kCacheHintKeepAtime));
   EXPECT_TRUE(ReadMovesAtime(*client, 0));
   Ask(*client, wire::kExtensionKeepAtime);

@@ -411,6 +411,32 @@ TEST_F(GraceTest, WhoLooksHasReclaimedAllIfItIsNotKnownWhatThatIs) {
   }
 }
 
+// A client that no export admits may give any name, and takes nothing from the client of that name.
+TEST_F(GraceTest, AStrangerWithTheNameOfAClientReclaimsNothingForIt) {
+  if (dat::testing::OverRdma()) GTEST_SKIP() << "makes a TCP provider of its own";
+  auto before = Client("c1");
+  auto held = OpenWithTwoLocks(*before);
+  if (HasFailure()) return;
+  server_.reset();
+  std::fstream file(options_.state_dir + "/clients",
+                    std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(8).write("another.", 8);  // the boot of the machine: what was held is not known
+  file.close();
+  StartServer();
+  const std::shared_ptr<dat::Provider> of_server = provider_;
+  provider_ = dat::NewIwarpProvider({.reserved_port = false});
+  auto stranger = Connection();
+  wire::ClientConnectAuthArgs args = ConnectArgs("c1", 2);
+  args.auth_req.auth_type = wire::AuthType::kDefault;
+  ASSERT_EQ(stranger->Call(args).name(), kOk);
+  wire::GetattrInlineArgs look;
+  look.filehandle = Root(*stranger);
+  EXPECT_EQ(stranger->Call(look).name(), kOk);
+  provider_ = of_server;
+  auto other = Client("c2");
+  EXPECT_EQ(Read(*other, held.res.filehandle).name(), kGrace);
+}
+
 // DAFS-4.4.1.6-07: two locks that a third has joined into one, which its client never heard of, are
 // both reclaimed; unless another client may have had one of them in between.
 TEST_F(GraceTest, MoreThanWasCountedIsReclaimedIfNobodyElseCanHaveHadIt) {

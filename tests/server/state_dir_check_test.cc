@@ -42,7 +42,8 @@ class StateDirCheckTest : public testing::Test {
     return std::string(CheckStateDir(Path(dir), exports_).message());
   }
   bool HasOwnMounts() {
-    return unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+    return unshare(CLONE_NEWNS) == 0 &&
+           mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
   }
   void Bind(const std::string& from, const std::string& to) {
     ASSERT_EQ(mount(Path(from).c_str(), Path(to).c_str(), nullptr, MS_BIND, nullptr), 0);

@@ -244,9 +244,9 @@ class StoreSubvolumesTest : public StoreMountsTest {
     if (IsSkipped()) return;
     umount(Path("a/m").c_str());
     const std::string image = Path("image");
-    const std::string make = absl::StrCat("truncate -s 128M ", image, " && mkfs.btrfs -q ", image,
-                                          " >/dev/null 2>&1 && mount -o loop ", image, " ",
-                                          Path("a/m"), " 2>/dev/null");
+    const std::string make =
+        absl::StrCat("truncate -s 128M ", image, " && mkfs.btrfs -q ", image,
+                     " >/dev/null 2>&1 && mount -o loop ", image, " ", Path("a/m"), " 2>/dev/null");
     if (std::system(make.c_str()) != 0) GTEST_SKIP() << "needs mkfs.btrfs, Btrfs and loop devices";
     for (const char* name : {"s1", "s2"}) {
       ASSERT_EQ(Subvolume(BTRFS_IOC_SUBVOL_CREATE, name), 0);

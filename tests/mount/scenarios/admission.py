@@ -1,4 +1,4 @@
-"""Who may be a client, and which one: reserved ports, identities, and programs that want to be another's client."""
+"""Which programs may be clients: reserved ports, identities, and programs that want to be another's client."""
 
 import encodings.idna  # noqa: F401  user 65534 may not be able to load it
 import errno

@@ -42,6 +42,14 @@ def dafsctl_paths(rig):
         check("only root" in text, f"the message for another user: {text}")
     os.stat(rig.mnt)  # the kernel knows the attributes of the root for a while
     pid = next(iter(rig.daemons()))
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        check(processes.wait_until(lambda: processes.stopped(pid), 10), "mount.dafs does not stop")
+        status, text = ask(rig, "status", rig.mnt)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    equal(status, 1, f"exit status for a mount.dafs that hangs ({text})")
+    check("does not answer" in text and str(rig.mnt) in text, f"the message for a mount.dafs that hangs: {text}")
     os.kill(pid, signal.SIGKILL)
     check(processes.wait_until(lambda: errno_of(os.listdir, rig.mnt) == errno.ENOTCONN, 15), "the mount is not dead")
     for path in (rig.mnt, link):

@@ -52,6 +52,7 @@ def log_of_endings(rig):
     process.wait()
     rig.run(["umount", "-l", rig.mnt], cwd="/", status=None)
     check("lost: connection closed without disconnect" in _await(server, " lost: "), "no reason")
-    for line in (rig.logs / "mount.dafs.log").read_text().splitlines():
-        if " mounted " in line:
-            check(str(rig.mnt) in line and len(line.replace(str(rig.mnt), "/mnt")) <= 120, f"{len(line)}: {line}")
+    lines = [line for line in (rig.logs / "mount.dafs.log").read_text().splitlines() if " mounted " in line]
+    check(lines, "no line says what was mounted")
+    for line in lines:
+        check(str(rig.mnt) in line and len(line.replace(str(rig.mnt), "/mnt")) <= 120, f"{len(line)}: {line}")

@@ -374,7 +374,7 @@ def recover_key(rig):
 @scenario(timeout=120, where="server")
 def recover_root(rig):
     """A mount goes on when the server has lost its state directory, or has another directory at the export's path."""
-    rig.expect("session with .* lost", "no session for", "filehandle of the mount's root is over",
+    rig.expect("session with .* lost", "no session for", "filehandle of the mount's root is no longer valid",
                "could not be reclaimed")
     server = rig.serve()
     rig.mount(server)
@@ -408,6 +408,6 @@ def recover_root(rig):
         equal(errno.errorcode.get(errno_of(os.fstat, held)), "ESTALE", "fstat of what was open")
         os.close(held)
         log = (rig.logs / "mount.dafs.log").read_text()
-        equal(log.count("filehandle of the mount's root is over"), number + 1, "lines about it in the log")
+        equal(log.count("filehandle of the mount's root is no longer valid"), number + 1, "lines about it in the log")
         os.unlink(rig.mnt / "directory/new")
     rig.umount()
