@@ -6,23 +6,14 @@
 #include "absl/strings/str_cat.h"
 #include "wire/check.h"
 #include "wire/log.h"
-#include "wire/status.h"
 
 namespace dafs::client {
 namespace {
 
 // The longest pause before a session is replaced that was lost at once.
 constexpr absl::Duration kMostAfterQuickLoss = absl::Seconds(1);
-// Between attempts to connect as a client that the server takes for connected.
-constexpr absl::Duration kInUsePause = absl::Milliseconds(200);
 
 absl::Status Cancelled() { return absl::CancelledError("the mount ends"); }
-
-// Another client has our name. It may have been this one before a restart: the server finds out.
-bool IsInUse(const absl::Status& status) {
-  return wire::HasDafsStatus(status) &&
-         wire::DafsFromStatus(status) == wire::DafsStatus::kClidInUse;
-}
 
 // Which error to tell when several ways were tried: the first that the server gave, otherwise the
 // last of the network (that a machine has no RDMA device says less than that TCP was refused).
@@ -130,17 +121,9 @@ dat::Task<absl::Status> Connection::ConnectOnce() {
     co_return session.status();
   }
   building_ = true;
-  const absl::Time deadline = dat::Loop::Now() + client_.options().connect_timeout;
-  absl::Status status;
-  do {
-    session_.reset();
-    dat::Task<absl::Status> task = TryAll();
-    status = co_await task;
-    if (!IsInUse(status)) break;
-    dat::Task<absl::Status> pause = Pause(kInUsePause);
-    absl::Status paused = co_await pause;
-    if (!paused.ok()) status = std::move(paused);
-  } while (IsInUse(status) && dat::Loop::Now() < deadline);
+  session_.reset();
+  dat::Task<absl::Status> task = TryAll();
+  absl::Status status = co_await task;
   building_ = false;
   ready_.WakeAll(absl::OkStatus());  // they look for themselves
   co_return status;

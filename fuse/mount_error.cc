@@ -37,9 +37,9 @@ Outcome ConnectError(const Options& options, const absl::Status& status) {
   if (wire::HasDafsStatus(status) && wire::DafsFromStatus(status) == wire::DafsStatus::kClidInUse) {
     return {ExitCode::kMountFailure,
             server +
-                ": another client with the identity of this mount is connected, such as a "
+                ": another client with the identity of this mount has a lease, such as a "
                 "copy of this machine: give each a name of its own with -o clientid=NAME; or this "
-                "machine itself, before a restart or at another address: retry in two minutes"};
+                "machine itself, at another address before: retry in two minutes"};
   }
   switch (status.code()) {
     case absl::StatusCode::kPermissionDenied:

@@ -71,8 +71,7 @@ ClientTable::Confirmation ClientTable::Confirm(const std::shared_ptr<Client>& cl
     auto known = confirmed_.find(client->client_id_string());
     if (known != confirmed_.end()) {
       if (!MayReplace(principal, *known->second, now)) {
-        result.in_use = known->second;
-        result.host = known->second->principal_.host;
+        result.holder = known->second->principal_.host;
         return result;
       }
       known->second->superseded_ = true;
@@ -90,20 +89,14 @@ ClientTable::Confirmation ClientTable::Confirm(const std::shared_ptr<Client>& cl
   // A client that expired while its session lived on comes back under its old id.
   confirmed_[client->client_id_string()] = client;
   ++client->sessions_;
-  ++client->live_;
   client->Renew(now);
   result.status = DafsStatus::kOk;
   return result;
 }
 
 bool ClientTable::MayReplace(const Principal& principal, const Client& old, absl::Time now) const {
-  if (HasExpired(old, now)) return old.principal_.method == principal.method;
-  return old.live_ == 0 && old.principal_ == principal;
-}
-
-void ClientTable::Disconnected(const std::shared_ptr<Client>& client) {
-  absl::MutexLock lock(&mutex_);
-  --client->live_;
+  if (old.principal_ == principal) return true;
+  return old.principal_.method == principal.method && HasExpired(old, now);
 }
 
 void ClientTable::SessionClosed(const std::shared_ptr<Client>& client) {

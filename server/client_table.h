@@ -6,9 +6,8 @@
 // Spec gap: DAFS_AUTH_NONE and DAFS_AUTH_DEFAULT name no principal. Here it is the host that a
 // client connects from, together with the method. Several addresses of one host count as one to a
 // client that knows the verifier of the instance (case B). A new verifier (case C), which gives up
-// the old instance's state, is refused (CLID_INUSE) while the old instance has a lease and a
-// session that is connected: a restarted client has none, so this is another client with the same
-// name. Otherwise it must come from the old instance's address while that has a lease. What is kept
+// the old instance's state, must come from the old instance's address while that has a lease:
+// otherwise it is another machine with the same name, and refused (CLID_INUSE). What is kept
 // without a lease is a courtesy that any host may end, since the old one's may have changed.
 // A client that no export admits is not entered here. It can hold nothing, so each of its sessions
 // is a client of its own, and it takes no name from a client that is admitted.
@@ -19,6 +18,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -74,7 +74,6 @@ class Client {
   std::atomic<bool> superseded_{false};  // publishes nothing but itself
   // Guarded by the table's mutex, which this class does not see.
   bool confirmed_ = false;
-  uint32_t live_ = 0;                            // sessions that are authenticated and connected
   absl::Time expired_ = absl::InfiniteFuture();  // when its lease was found to have run out
   uint32_t sessions_ = 0;                        // authenticated, and connected or executing
   Principal principal_;
@@ -110,17 +109,14 @@ class ClientTable {
 
   struct Confirmation {
     wire::DafsStatus status = wire::DafsStatus::kOk;  // kClidInUse: the name is another client's
-    std::shared_ptr<Client> replaced;  // the old instance whose state is to be released now
-    std::shared_ptr<Client> in_use;    // the old instance that may not be replaced yet
-    PeerAddress host;                  // of `in_use`
+    std::shared_ptr<Client> replaced;   // the old instance whose state is to be released now
+    std::optional<PeerAddress> holder;  // the host of the client that has the name
   };
   // A session of `client` has authenticated as `principal`.
   Confirmation Confirm(const std::shared_ptr<Client>& client, const Principal& principal,
                        absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
   // What `replaced` held has been released, but for what its last requests may still open.
   void Released(const std::shared_ptr<Client>& replaced) ABSL_LOCKS_EXCLUDED(mutex_);
-  // A session that Confirm let in is connected no more. Once for each, before SessionClosed.
-  void Disconnected(const std::shared_ptr<Client>& client) ABSL_LOCKS_EXCLUDED(mutex_);
   // A session that Confirm let in is gone, and nothing of it is executed any more.
   void SessionClosed(const std::shared_ptr<Client>& client) ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -107,14 +107,9 @@ void Session::Posted() {
   if (!polling_ && !disconnected_) loop().Touch(this);
 }
 
-void Session::ProbeIfOf(const wire::ClientId& client_id) {
-  if (!live_ || client_->client_id() != client_id) return;
-  endpoint_->Probe();
-  Posted();
-}
-
-void Session::NoLongerLive() {
-  if (std::exchange(live_, false)) shared_.clients->Disconnected(client_);
+void Session::EndIfSuperseded() {
+  if (client_ == nullptr || !client_->superseded()) return;
+  Abort(absl::AbortedError("a new instance of this client has connected"));
 }
 
 void Session::OnCompletion(const dat::Completion& completion) {
@@ -230,7 +225,6 @@ void Session::OnDisconnected(const absl::Status& why) {
   loop().Cancel(end_timer_);
   loop().Cancel(std::exchange(move_timer_, 0));
   if (batches_ != nullptr) batches_->Drop();
-  NoLongerLive();
   Unopen();
   Unbind();
   // What is resumed by this answers its calls, which are parked no more.

@@ -73,8 +73,9 @@ class Session final : public dat::Pollable {
 
   // Ends it now, for a reason of our own (the server stops, the client was superseded).
   void Abort(absl::Status why);
-  // If it is a session of that client, which is authenticated and connected: Endpoint::Probe.
-  void ProbeIfOf(const wire::ClientId& client_id);
+  // Ends it if a later instance of its client has connected, which may ask what became of its
+  // requests.
+  void EndIfSuperseded();
 
   // --- For procedures ----------------------------------------------------------------------------
 
@@ -201,7 +202,6 @@ class Session final : public dat::Pollable {
   void Moved(uint32_t count);
   void WatchMoves();
   void OnDisconnected(const absl::Status& why);
-  void NoLongerLive();
   void End(absl::Status why);
 
   // session_requests.cc
@@ -251,7 +251,7 @@ class Session final : public dat::Pollable {
   wire::DafsStatus Open(const wire::ClientConnectArgs& args);
   std::shared_ptr<Client> ConnectClient(const wire::ClientConnectArgs& args);
   wire::DafsStatus Confirm(wire::AuthType method);
-  void SayInUse(const ClientTable::Confirmation& refused);
+  void SayInUse(const PeerAddress& holder);
   void Authenticated(wire::AuthType method);
   void SayWrongPort();
   void SayRefused(const std::string& client_id_string, const char* kind, absl::string_view why);
@@ -274,7 +274,6 @@ class Session final : public dat::Pollable {
   std::shared_ptr<Client> client_;
   std::shared_ptr<SessionCache> cache_;  // null without a Response Cache
   bool authenticated_ = false;
-  bool live_ = false;  // authenticated and connected, as the client table knows it
   bool trusted_ = false;
   // wire::kExtension...: agreed on. A thread of an export's own pool may set them; publishes
   // nothing but itself.

@@ -140,10 +140,7 @@ void Session::ConnectAuth(Call& call) {
   status = Confirm(method);
   if (status == DafsStatus::kOk) {
     status = Open(connect);
-    if (status != DafsStatus::kOk && place_.admitted) {
-      NoLongerLive();
-      shared_.clients->SessionClosed(client_);
-    }
+    if (status != DafsStatus::kOk && place_.admitted) shared_.clients->SessionClosed(client_);
   }
   if (status != DafsStatus::kOk) {
     client_.reset();
@@ -203,18 +200,15 @@ DafsStatus Session::Confirm(AuthType method) {
   const Principal principal{.method = method, .host = peer_.address};
   const ClientTable::Confirmation result =
       shared_.clients->Confirm(client_, principal, dat::Loop::Now());
-  live_ = result.status == DafsStatus::kOk;
   if (result.replaced != nullptr) {
     shared_.store->ReleaseClient(result.replaced->client_id());
     shared_.store->grace().Complete(result.replaced->client_id_string());
     shared_.clients->Released(result.replaced);
+    // Its connections may be those of a machine that has gone without closing them.
+    for (const auto& worker : *shared_.workers) worker->EndSuperseded();
   }
-  if (result.in_use != nullptr) {
-    // If that is this client before its machine was started again, the next attempt finds it gone.
-    for (const auto& worker : *shared_.workers) {
-      worker->ProbeSessionsOf(result.in_use->client_id());
-    }
-    SayInUse(result);
+  if (result.holder.has_value()) {
+    SayInUse(*result.holder);
   } else if (result.status == DafsStatus::kClidInUse) {
     SayRefused("identity",
                "its name belongs to a client that may still reclaim what it held before a restart, "
@@ -224,11 +218,10 @@ DafsStatus Session::Confirm(AuthType method) {
   return result.status;
 }
 
-void Session::SayInUse(const ClientTable::Confirmation& refused) {
-  SayRefused("identity",
-             absl::StrCat("a client of that name is connected from ", refused.host.ToString(),
-                          ", or has a lease; if they are two machines, mount on one of them with "
-                          "clientid="));
+void Session::SayInUse(const PeerAddress& holder) {
+  SayRefused("identity", absl::StrCat("a client of that name has a lease from ", holder.ToString(),
+                                      "; if they are two machines, mount on one of them with "
+                                      "clientid="));
 }
 
 void Session::Authenticated(AuthType method) {

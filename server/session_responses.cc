@@ -56,7 +56,6 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
     if (cache_ != nullptr) shared_.responses->Ended(*cache_, /*keep=*/false, dat::Loop::Now());
     shared_.sessions->Close(negotiated_.session_id);
     if (batches_ != nullptr) batches_->Drop();  // none is reported any more
-    NoLongerLive();                             // before the client can come back
   }
   dat::Segment segment = outgoing->buffer->segment(response_bytes);
   const bool held = holds_answers_ && outgoing->lease.size_bytes() <= DirectBuffers::kSmall;

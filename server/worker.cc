@@ -70,9 +70,9 @@ Session* Worker::Find(const wire::SessionId& session_id) const {
   return nullptr;
 }
 
-void Worker::ProbeSessionsOf(const wire::ClientId& client_id) {
-  loop_->Post([this, client_id] {
-    for (const auto& [session, owned] : sessions_) session->ProbeIfOf(client_id);
+void Worker::EndSuperseded() {
+  loop_->Post([this] {
+    for (const auto& [session, owned] : sessions_) session->EndIfSuperseded();
   });
 }
 

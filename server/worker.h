@@ -1,6 +1,6 @@
 // A thread that owns some of the server's sessions: its loop, their domains, and the memory their
 // direct transfers pass through. Sessions of different workers share nothing on the data path.
-// Spec: ARCHITECTURE "Server". Adopt, ProbeSessionsOf, Shutdown and sessions() are thread-safe; the
+// Spec: ARCHITECTURE "Server". Adopt, EndSuperseded, Shutdown and sessions() are thread-safe; the
 // rest belongs to the worker's thread.
 #pragma once
 
@@ -29,9 +29,8 @@ class Worker {
 
   // Makes a session of a connection that SessionTable::Admit let in as `place`.
   void Adopt(std::unique_ptr<dat::PendingEndpoint> pending, SessionTable::Place place);
-  // Has its sessions of a client find out whether their peers are there (Endpoint::Probe). Returns
-  // at once.
-  void ProbeSessionsOf(const wire::ClientId& client_id);
+  // Ends the sessions of clients that a later instance has replaced. Returns at once.
+  void EndSuperseded();
   // Gives up the domains that no session uses: perhaps their device was removed, and the system
   // waits until nobody has it open. Returns at once.
   void DropUnusedDomains();

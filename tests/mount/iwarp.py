@@ -168,8 +168,6 @@ class Connection:
         return body[2:2 + length]
 
     def place(self, stag, at, data):
-        if not data:
-            return  # a probe: names no memory (RFC 5040, 5.2)
         region = self.regions[stag]
         at -= self.BASE
         if at < 0 or at + len(data) > self.limits.get(stag, len(region)):

@@ -6,7 +6,6 @@ client's behalf.
 
 import itertools
 import struct
-import time
 
 from iwarp import Connection, private_data
 from layout import (ALL_FATTR, ALL_FSATTR, BACK, FORW, PROC, STATUS, ZERO8, ZERO64, Layout, attributes, buffers,
@@ -78,18 +77,6 @@ class Peer:
             if response.status != "OK":
                 raise ValueError(f"CLIENT_CONNECT_AUTH: {response.status}")
             self.adopt(response)
-
-    @classmethod
-    def of_new_instance(cls, *arguments, **options):
-        """A Peer, as soon as the server knows that the sessions of the client's earlier instance are gone."""
-        for _ in range(100):
-            try:
-                return cls(*arguments, **options)
-            except ValueError as error:
-                if "CLID_INUSE" not in str(error):
-                    raise
-                time.sleep(0.05)
-        raise ValueError("CLID_INUSE for 5 s")
 
     def close(self):
         self.connection.close()

@@ -101,22 +101,6 @@ class ServerTest : public testing::Test {
   std::unique_ptr<RawClient> Session(const std::string& name = "c1") {
     return Session(ConnectArgs(name));
   }
-  // The same, once the server knows that the sessions of another instance are gone.
-  std::unique_ptr<RawClient> SessionOfNewInstance(const wire::ClientConnectAuthArgs& args) {
-    const absl::Time deadline = dat::Loop::Now() + kPatience;
-    while (dat::Loop::Now() < deadline) {
-      auto client = Connection();
-      if (client == nullptr) return nullptr;
-      auto reply = client->Call(args);
-      if (reply.name() == "DAFSERR_CLID_INUSE") continue;
-      EXPECT_EQ(reply.name(), "DAFS_STATUS_OK");
-      negotiated_ = reply.res;
-      return client;
-    }
-    ADD_FAILURE() << "the old instance stays";
-    return nullptr;
-  }
-
   // Registers uid 0 and makes it the client's credentials.
   static void ActAsRoot(RawClient& client) {
     wire::RegisterCredArgs args;

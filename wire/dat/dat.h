@@ -185,11 +185,6 @@ class Endpoint {
   // Whether sends can invalidate a context of the peer.
   virtual bool can_invalidate() const { return true; }
 
-  // Sends the peer an RDMA write of no bytes, unless something is on its way already: a peer whose
-  // machine was started again is found gone by it within a round trip over TCP, and kDisconnected
-  // follows. Has no completion.
-  virtual void Probe() {}
-
   // No further post follows those that wait for one.
   virtual void Flush() {}
 

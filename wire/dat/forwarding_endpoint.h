@@ -43,7 +43,6 @@ class ForwardingEndpoint : public Endpoint {
     return inner_->PostInvalidate(cookie, context);
   }
   bool can_invalidate() const override { return inner_->can_invalidate(); }
-  void Probe() override { inner_->Probe(); }
   void Flush() override { inner_->Flush(); }
   size_t Poll(std::span<Completion> out) override { return inner_->Poll(out); }
   WaitHandle Arm() override { return inner_->Arm(); }

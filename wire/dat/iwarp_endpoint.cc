@@ -132,13 +132,6 @@ absl::Status IwarpEndpoint::PostSend(uint64_t cookie, std::span<const Segment> f
   return absl::OkStatus();
 }
 
-void IwarpEndpoint::Probe() {
-  if (transmit_.has_work() || !CheckPost({}).ok()) return Flush();
-  completions_.CountSend();
-  transmit_.PostRdmaWrite(0, {}, {}, /*signaled=*/false);  // names no memory: RFC 5040, 5.2
-  FlushTransmit();
-}
-
 void IwarpEndpoint::Flush() {
   if (IsStreaming() && transmit_.has_work()) FlushTransmit();
 }

@@ -47,7 +47,6 @@ class IwarpEndpoint final : public Endpoint, private RegionUser {
                             RemoteBuffer from) override;
   absl::StatusOr<RemoteBuffer> PostBind(const Segment& part, Access access) override;
   absl::Status PostInvalidate(uint64_t cookie, uint32_t context) override;
-  void Probe() override;
   void Flush() override;
   size_t Poll(std::span<Completion> out) override;
   WaitHandle Arm() override;

@@ -59,7 +59,6 @@ class VerbsEndpoint final : public Endpoint {
   absl::Status PostInvalidate(uint64_t cookie, uint32_t context) override;
   bool can_invalidate() const override { return domain_.limits().can_invalidate; }
 
-  void Probe() override;
   void Flush() override;
   size_t Poll(std::span<Completion> out) override;
   WaitHandle Arm() override;
@@ -107,7 +106,7 @@ class VerbsEndpoint final : public Endpoint {
   void HandleEvent(ConnectionEvent& event);
   void StartProbing();
   // Tries the peer if its time has come.
-  void ProbeWhenQuiet();
+  void Probe();
   // Takes what the completion queue holds, a batch at most; returns how many entries.
   size_t PollCompletions();
   void HandleWork(const ibv_wc& work);

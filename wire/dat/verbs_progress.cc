@@ -40,7 +40,7 @@ void VerbsEndpoint::Progress() {
   if (state_ != State::kConnected || (slept && !by_completion) ||
       ++polls_since_events_ >= kPollsBetweenEvents) {
     DrainEvents();
-    if (slept && !by_completion) ProbeWhenQuiet();
+    if (slept && !by_completion) Probe();
   }
   if (!polls_completions()) return;
   PollCompletions();
@@ -88,14 +88,10 @@ void VerbsEndpoint::StartProbing() {
   }
 }
 
-void VerbsEndpoint::ProbeWhenQuiet() {
+void VerbsEndpoint::Probe() {
   uint64_t times = 0;
   if (!probe_timer_.valid() || read(probe_timer_.get(), &times, sizeof(times)) <= 0) return;
-  if (!std::exchange(heard_, false)) Probe();
-}
-
-void VerbsEndpoint::Probe() {
-  if (state_ != State::kConnected || !fault_.ok()) return;
+  if (state_ != State::kConnected || !fault_.ok() || std::exchange(heard_, false)) return;
   if (absl::Status status = queue_.Probe(); !status.ok()) Break(std::move(status));
 }
 

@@ -1,5 +1,6 @@
 """Which programs may be clients: reserved ports, identities, and programs that want to be another's client."""
 
+import contextlib
 import encodings.idna  # noqa: F401  user 65534 may not be able to load it
 import errno
 import fcntl
@@ -134,7 +135,7 @@ def unprivileged_client(rig):
 
 @scenario(timeout=60, where="server", loopback=True)
 def restarted_machine(rig):
-    """A client whose machine was started again takes its own place at once: the server probes what is left of it."""
+    """A client whose machine was started again takes its own place at once."""
     rig.expect("refused", "session")
     server = rig.serve()
     (rig.export / "file").write_text("served")
@@ -148,7 +149,7 @@ def restarted_machine(rig):
         raise Skip(f"TCP_REPAIR: {error.strerror}") from None
     before.close()
     # Long before keepalive would find it.
-    after = Peer.of_new_instance(server.port, name="node", verifier=b"after!!!")
+    after = Peer(server.port, name="node", verifier=b"after!!!")
     after.act_as()
     after.opened(after.walk("data"), "file", create=None, deny=3)
     after.close()
@@ -207,36 +208,57 @@ sys.exit(done.returncode)
 """
 
 
-@scenario(timeout=120, where="server")
+@contextlib.contextmanager
+def another_machine(rig):
+    """A network namespace with an address of its own. Yields its name, and the address at which it reaches this machine."""
+    rig.need("ip", "unshare")
+    name = f"dafs-{os.getpid()}"
+    network = f"10.203.{os.getpid() % 256}"
+    outside, inside = f"dv{os.getpid()}", f"dw{os.getpid()}"
+    rig.run(["ip", "netns", "add", name])
+    try:
+        rig.run(["ip", "link", "add", outside, "type", "veth", "peer", "name", inside, "netns", name])
+        rig.run(["ip", "addr", "add", f"{network}.1/30", "dev", outside])
+        rig.run(["ip", "link", "set", outside, "up"])
+        rig.run(["ip", "-n", name, "addr", "add", f"{network}.2/30", "dev", inside])
+        rig.run(["ip", "-n", name, "link", "set", inside, "up"])
+        yield name, f"{network}.1"
+    finally:
+        rig.run(["ip", "netns", "delete", name])
+
+
+@scenario(timeout=120, where="server", loopback=True)
 def copied_machine(rig):
     """A copy of a machine cannot mount the same export on the same directory; the error names clientid=."""
     rig.expect("refused", "session", "client id in use")
-    rig.need("unshare")
-    server = rig.serve()
-    rig.mount(server)
-    first = os.open(rig.mnt / "file", os.O_CREAT | os.O_RDWR, 0o666)
-    fcntl.flock(first, fcntl.LOCK_EX)
+    with another_machine(rig) as (name, address):
+        rig.address = address
+        server = rig.serve()
+        rig.mount(server)
+        first = os.open(rig.mnt / "file", os.O_CREAT | os.O_RDWR, 0o666)
+        fcntl.flock(first, fcntl.LOCK_EX)
 
-    def second(options):
-        mount = rig.mount_command(f"{rig.address}:{server.port}:/data", rig.mnt, options)
-        return rig.run(["unshare", "--mount", sys.executable, "-c", SECOND, rig.mnt, *mount], cwd="/", status=None)
+        def second(options):
+            mount = rig.mount_command(f"{address}:{server.port}:/data", rig.mnt, options)
+            return rig.run(["ip", "netns", "exec", name, "unshare", "--mount", sys.executable, "-c", SECOND, rig.mnt,
+                            *mount], cwd="/", status=None)
 
-    status, text = second("")
-    equal(status, 32, f"exit status ({text.strip()})")
-    check("clientid=" in text, text)
-    log = server.log.read_text()
-    check(re.search(rf"at {re.escape(rig.address)}:\d+ refused: .* connected from {re.escape(rig.address)}", log),
-          "the server's log names no address")
-    status, text = second("clientid=second")
-    equal((status, text.strip()), (0, "locked by another"), "with clientid=")
-    equal(os.write(first, b"mine"), 4, "bytes written by the holder of the lock")
-    os.fsync(first)
-    os.close(first)
-    rig.umount()
-    # The same machine again, after its mount was killed.
-    rig.mount(server)
-    os.kill(rig.mounted[rig.mnt].pid, 9)
-    rig.mounted.pop(rig.mnt).wait()
-    rig.run(["umount", "-l", str(rig.mnt)], cwd="/")
-    rig.mount(server)
-    equal(errno_of(os.open, rig.mnt / "absent", os.O_RDONLY), errno.ENOENT, "a look at the new mount")
+        status, text = second("")
+        equal(status, 32, f"exit status ({text.strip()})")
+        check("clientid=" in text, text)
+        check(re.search(rf"at {re.escape(address[:-1])}2:\d+ refused: .* lease from {re.escape(address)}",
+                        server.log.read_text()), "the server's log does not name both addresses")
+        status, text = second("clientid=second")
+        equal((status, text.strip()), (0, "locked by another"), "with clientid=")
+        equal(os.write(first, b"mine"), 4, "bytes written by the holder of the lock")
+        os.fsync(first)
+        os.close(first)
+        rig.umount()
+        # The same machine again, after its mount was killed.
+        rig.mount(server)
+        os.kill(rig.mounted[rig.mnt].pid, 9)
+        rig.mounted.pop(rig.mnt).wait()
+        rig.run(["umount", "-l", str(rig.mnt)], cwd="/")
+        rig.mount(server)
+        equal(errno_of(os.open, rig.mnt / "absent", os.O_RDONLY), errno.ENOENT, "a look at the new mount")
+        rig.umount()

@@ -180,12 +180,10 @@ def peer_cached(rig):
         expect(Request("DISCARD_RESPONSES", old), "OK")
         found = peer.call(peer.response_of("CHECK_RESPONSE", old, 0, 0, "NULL")).status
         findings.check(found in ("UNKNOWN_SESSION", "NOXID_MATCH"), f"after DISCARD_RESPONSES: {found}")
-        # The open is still the client's; a new verifier gives it up, once no session is connected.
+        # The open is still the client's; a new verifier gives it up.
         handle, state = kept.raw(0, 64), kept.raw(64, 8)
         expect(peer.read(handle, 0, 1, state), "OK", "an open of the lost session")
-        for gone in (peer, turned):
-            gone.close()
-        again = Peer.of_new_instance(server.port, order, name=name, verifier=b"reborn!!")
+        again = Peer(server.port, order, name=name, verifier=b"reborn!!")
         again.act_as()
         found = again.call(again.read(handle, 0, 1, state)).status
         findings.check(found in ("BAD_STATEID", "STALE_STATEID", "EXPIRED"),
