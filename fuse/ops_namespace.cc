@@ -65,6 +65,7 @@ dat::Task<void> Operations::Readlink(Call& call) {
   } else if (target->size() >= PATH_MAX) {
     call.ReplyErrno(ENAMETOOLONG);
   } else {
+    state_.inodes.Touch(call.nodeid(), dat::Loop::Now());  // its access time may have moved
     call.Reply({std::as_bytes(std::span(*target))});
   }
 }
