@@ -382,10 +382,11 @@ Outcome Mount::Begin() {
 }
 
 // One short line about what was mounted; why another transport was not taken, and what else was
-// chosen, at the level of -v, since dafsctl status tells them too.
+// chosen, at the level of -v, since dafsctl status shows them too.
 void Mount::SayMounted() const {
-  LogNotice("mounted " + state_.options.source.text + " on " + mount_point_ + ": server " +
-            session_.peer + ", " + session_.transport);
+  const std::string& source = state_.options.source.text;
+  const std::string server = source.starts_with(session_.peer) ? "" : session_.peer + ", ";
+  LogNotice("mounted " + source + " on " + mount_point_ + ": " + server + session_.transport);
   if (!session_.passed_over.empty()) {
     LogInfo("mount " + mount_point_ + ": tried before: " + session_.passed_over);
   }

@@ -47,6 +47,12 @@ absl::StatusOr<std::unique_ptr<WriteVerifier>> WriteVerifier::Open(const std::st
   record.boot = BootSum();
   record.losses = 0;
   record.magic = kMagic;
+  // Otherwise an end of the machine would leave a file that is taken for damaged.
+  const MappedFile& made = verifier->file_;
+  if (!(made.Sync(made.bytes()) && made.SyncName())) {
+    LogWarning(
+        absl::StrCat(path, ": cannot be written to the device; a loss of power may damage it"));
+  }
   return verifier;
 }
 

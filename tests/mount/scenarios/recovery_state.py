@@ -359,6 +359,7 @@ def recover_key(rig):
                "--export", server.exports[0]]
     for content in (None, b"", bytes(31), bytes(32)):
         if content is not None:
+            key.touch(0o600)
             key.write_bytes(content)
         refusal = rig.run(command, cwd="/", timeout=20, status=1)
         for words in (str(key), "restore it", f"remove the state directory {server.state}"):
