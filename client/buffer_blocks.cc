@@ -168,7 +168,8 @@ Buffer* BufferBlocks::Take(BufferKind kind) {
 
 Buffer* BufferBlocks::TakeToListen() {
   BufferBlock& reserve = blocks_.back();
-  if (resident_[Index(BufferKind::kWrite)] == 0 && reserve.free != nullptr) {
+  const bool enough = !std::exchange(reserve_was_short_, false);
+  if (enough && resident_[Index(BufferKind::kWrite)] == 0 && reserve.free != nullptr) {
     ++reserve.out;
     return std::exchange(reserve.free, nullptr);
   }

@@ -77,6 +77,8 @@ class BufferBlocks {
   // A write source for a request that may turn out to be no write. It does not count as used until
   // MarkUsed, and while no write source but the reserve is resident it is the reserve.
   internal::Buffer* TakeToListen();
+  // A write in the reserve would have been kept in another buffer: the next one to listen is such.
+  void WantMoreThanReserve() { reserve_was_short_ = true; }
   static void MarkUsed(internal::Buffer& buffer) { buffer.block->used = true; }
   void GiveBack(internal::Buffer& buffer);
 
@@ -127,6 +129,7 @@ class BufferBlocks {
   const std::shared_ptr<BufferSlab> slab_;
   std::vector<internal::Buffer> buffers_;
   std::vector<internal::BufferBlock> blocks_;  // by address; the reserve is the last
+  bool reserve_was_short_ = false;             // until the next buffer to listen is taken
   std::array<Range, internal::kBufferKinds> blocks_of_;
   std::array<Bits, internal::kBufferKinds> ready_;  // resident, with a free buffer
   std::array<Bits, internal::kBufferKinds> cold_;   // not resident

@@ -260,7 +260,10 @@ void BufferPool::GiveBackUnheld(Buffer* buffer) {
 std::shared_ptr<const void> BufferPool::Keep(const BufferLease& lease) {
   Buffer* buffer = lease.buffer_;
   if (loop_ == nullptr || !buffer->sealed || lease.use() != BufferUse::kWriteSource) return nullptr;
-  if (buffer->block->reserve) return nullptr;  // it is to be free again when memory is short
+  if (buffer->block->reserve) {  // it is to be free again when memory is short
+    blocks_->WantMoreThanReserve();
+    return nullptr;
+  }
   if (blocks_->slab().has_returned()) TakeReturned();
   if (buffer->keeps == 0) {
     if (kept_ >= most_kept_ || SomebodyWaits(BufferUse::kWriteSource)) return nullptr;

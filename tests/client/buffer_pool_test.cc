@@ -357,6 +357,18 @@ TEST_F(KeptBufferTest, ALeaseStaysWithItsHolderWhenItsContentIsLetGo) {
   EXPECT_EQ(pool_->counts().leased, 1u);
 }
 
+// The first write of an idle mount arrives in the buffer that is always resident, which is never
+// kept.
+TEST_F(KeptBufferTest, OnlyTheFirstWriteArrivesInTheReserve) {
+  for (const bool is_kept : {false, true}) {
+    BufferLease write = pool_->TryAcquireToListen(1u << 20);
+    ASSERT_TRUE(write);
+    write.MarkUsed();
+    write.Seal();
+    EXPECT_EQ(pool_->Keep(write) != nullptr, is_kept);
+  }
+}
+
 TEST_F(KeptBufferTest, APinOutlastsIt) {
   BufferLease lease = Sealed();
   std::byte* at = lease.payload();
