@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
+#include <string>
 
 #include "fuse/unique_fd.h"
 #include "wire/check.h"
@@ -49,7 +51,14 @@ std::optional<ClientSecret> KeptSecret(const std::string& directory) {
     MakeSecret(directory, path);
     file = UniqueFd(open(path.c_str(), kFlags));
   }
-  if (!file.valid()) return std::nullopt;
+  if (!file.valid()) {
+    const std::string why = std::strerror(errno);
+    const std::string text = path + ": cannot be kept: " + why +
+                             "; this mount's identity ends with its process, and locks of an "
+                             "earlier run stay until their lease has run out";
+    geteuid() == 0 ? LogWarning(text) : LogInfo(text);  // another user never can
+    return std::nullopt;
+  }
   struct stat found;
   ClientSecret secret;
   const bool private_to_us = fstat(file.get(), &found) == 0 && S_ISREG(found.st_mode) &&

@@ -1,4 +1,4 @@
-// A secret of this machine, made once, by which the client ids of its mounts are told from those
+// A secret of this machine, made once. It distinguishes the client ids of its mounts from those
 // that another program could make up. Used before the mount has threads.
 #pragma once
 

@@ -2,7 +2,7 @@
 // the background, kCommitAfter after it was written, or as soon as there are more than kMostBytes
 // of it. It leaves with the next request of a program, or after a moment. close(2) waits for none
 // of that, as on a local file system; fsync(2) has its own at once. What a COMMIT finds lost is
-// noted for each open file, whoever asked for it. A file that the kernel forgets while it has
+// noted for each open file. A file that the kernel forgets while it has
 // uncommitted data was probably removed: the server is asked, and a removed file needs no COMMIT.
 // Spec: 6.5.8 (COMMIT), 6.5.38 (unstable writes).
 // Belongs to one worker's thread. Never blocks.

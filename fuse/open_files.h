@@ -35,7 +35,7 @@ inline uint32_t ShareOf(uint32_t flags) {
 }
 
 // One OPEN at the server for each open of the kernel. Data moves under the opener's identity,
-// whoever uses the descriptor. Constant once it is in the table, except `errors` and `locked`; any
+// not that of the caller. Constant once it is in the table, except `errors` and `locked`; any
 // thread.
 struct OpenState {
   uint64_t nodeid = 0;

@@ -142,7 +142,7 @@ def restarted_machine(rig):
     before = Peer(server.port, name="node", verifier=b"before!!")
     before.act_as()
     before.opened(before.walk("data"), "file", create=None, deny=3)
-    # The socket is gone, and the peer is told nothing of it.
+    # Closes the socket without a segment to the peer.
     try:
         before.connection.socket.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
     except OSError as error:

@@ -30,7 +30,7 @@ class Autofs:
         self.requests, answers = os.pipe()
         try:
             options = f"fd={answers},pgrp={os.getpgrp()},minproto=5,maxproto=5,direct"
-            # mount(8) would hand the descriptor on; a child of its own is told to keep it.
+            # mount(8) would pass the descriptor on; pass_fds lets the child keep it.
             done = subprocess.run(["mount", "-i", "-t", "autofs", "-o", options, "dafs-test", point],
                                   pass_fds=[answers], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, timeout=20 * rig.slowness, check=False)
