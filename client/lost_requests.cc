@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/connection.h"
+#include "client/reclaim.h"
 #include "client/session.h"
 #include "client/text.h"
 #include "wire/log.h"
@@ -55,6 +56,16 @@ void AskFor(const CallBase& call, Args& args) {
 
 bool IsOut(const CallBase& call) { return call.sent && !call.answered; }
 
+// The lasting name of the open that `call` has made.
+std::optional<wire::StateId> OpenedBy(const CallBase& call) {
+  if (!call.ok() || wire::InfoOf(call.proc()).state_id_after != wire::Current::kFromResult) {
+    return std::nullopt;
+  }
+  Current current;
+  call.PassOn(current);
+  return current.state_id;
+}
+
 absl::Status UnknownFate(const Connection& connection, const CallBase& call,
                          const absl::Status& why) {
   std::string text = absl::StrCat(Text(wire::Name(call.proc())),
@@ -98,10 +109,23 @@ dat::Task<absl::StatusOr<LostRequests::Next>> LostRequests::Resolve(
   Claim claim(*this, chain);
   dat::Task<absl::StatusOr<Next>> task = ResolveClaimed(chain, std::move(why), deadline);
   absl::StatusOr<Next> next = co_await task;
-  if (next.ok()) {
-    for (const CallBase* call : chain) reissued_ += IsOut(*call) ? 1 : 0;
-  }
+  if (!next.ok()) co_return next;
+  for (const CallBase* call : chain) reissued_ += IsOut(*call) ? 1 : 0;
+  dat::Task<absl::Status> reclaiming = ReclaimFound(chain);
+  CO_RETURN_IF_ERROR(co_await reclaiming);
   co_return next;
+}
+
+dat::Task<absl::Status> LostRequests::ReclaimFound(std::span<CallBase* const> chain) {
+  for (const CallBase* call : chain) {
+    const std::optional<wire::StateId> open = OpenedBy(*call);
+    if (!open.has_value()) continue;
+    dat::Task<absl::Status> task = reclaim_->ReclaimOpen(*open);
+    absl::Status status = co_await task;
+    // Anything else is told to who uses it.
+    if (absl::IsDeadlineExceeded(status) || absl::IsCancelled(status)) co_return status;
+  }
+  co_return absl::OkStatus();
 }
 
 dat::Task<absl::StatusOr<LostRequests::Next>> LostRequests::ResolveClaimed(

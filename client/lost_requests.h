@@ -20,12 +20,16 @@
 namespace dafs::client {
 
 class Connection;
+class Reclaim;
 
 class LostRequests {
  public:
   // All outlive it.
   LostRequests(Client& client, Connection& connection, Waits& waits)
       : client_(client), connection_(connection), waits_(waits) {}
+
+  // Who reclaims the opens that are found; outlives this. Before the first Resolve.
+  void ReclaimBy(Reclaim& reclaim) { reclaim_ = &reclaim; }
 
   // What is to be done with a chain after Resolve.
   enum class Next : uint8_t {
@@ -35,8 +39,10 @@ class LostRequests {
 
   // Finds out about the members of `chain` that were sent and not answered; `why` is how their
   // session ended. Members that the server executed have their answer afterwards; those that are
-  // still unanswered were not executed, or may be executed again. Waits for a session. kUnknown: a
-  // member that must not be executed twice may have been executed, and the server does not know.
+  // still unanswered were not executed, or may be executed again. An OPEN that was executed before
+  // a restart of the server is reclaimed: nothing may be done to its file before, and the server
+  // expects it until the old session's cache is discarded. Waits for a session. kUnknown: a member
+  // that must not be executed twice may have been executed, and the server does not know.
   // kDeadlineExceeded, kCancelled.
   dat::Task<absl::StatusOr<Next>> Resolve(std::span<CallBase* const> chain, absl::Status why,
                                           absl::Time deadline);
@@ -59,12 +65,14 @@ class LostRequests {
   dat::Task<absl::StatusOr<Fate>> Ask(CallBase& call, absl::Time deadline);
   dat::Task<absl::StatusOr<bool>> AnyExecuted(std::span<CallBase* const> chain,
                                               absl::Time deadline);
+  dat::Task<absl::Status> ReclaimFound(std::span<CallBase* const> chain);
   dat::Task<void> Discard();
   void StartDiscard();
 
   Client& client_;
   Connection& connection_;
   Waits& waits_;
+  Reclaim* reclaim_ = nullptr;
   // How many chains still ask about each session that was lost.
   absl::flat_hash_map<wire::SessionId, int> claims_;
   std::vector<wire::SessionId> lost_;     // over, but asked about

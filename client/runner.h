@@ -36,7 +36,10 @@ class Runner {
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
   // Before the first call. Outlives it.
-  void GuardBy(Reclaim& reclaim) { reclaim_ = &reclaim; }
+  void GuardBy(Reclaim& reclaim) {
+    reclaim_ = &reclaim;
+    lost_.ReclaimBy(reclaim);
+  }
 
   // Takes a chain to its end. OK: each member has its answer, and those before the first failure
   // have succeeded. `who` null: the session's own credentials. Errors: those that client/files.h

@@ -62,7 +62,7 @@ void Session::DiscardResponses(Call& call) {
   std::shared_ptr<SessionCache> cache;
   const DafsStatus status = FindResponses(args.session_id, call.order(), &cache);
   if (status == DafsStatus::kOk) {
-    shared_.store->grace().Asked(args.session_id);
+    shared_.store->grace().Discarded(args.session_id);
     shared_.responses->Discard(*cache);
   }
   call.Finish(status, args, wire::DiscardResponsesRes());

@@ -153,6 +153,12 @@ bool IsRecoveredOpen(const JournalSlot& slot) {
          (slot.intent.flags & Intent::kTruncates) == 0;
 }
 
+// Whether it is a request whose result is an open.
+bool HasOpened(const JournalSlot& slot) {
+  return slot.status == DafsStatus::kOk &&
+         wire::InfoOf(slot.procedure).state_id_after == wire::Current::kFromResult;
+}
+
 Grace::Uncounted OpenOf(const SessionCache& cache, const JournalSlot& slot,
                         const wire::FileHandle& file) {
   return {.file = KeyOf(file),
@@ -182,6 +188,7 @@ Unheard FinishJournals(const ResponseCache& responses, Store& store) {
   Unheard unheard;
   size_t executed = 0, not_executed = 0, damaged = 0;
   for (const std::shared_ptr<SessionCache>& cache : responses.Lost()) {
+    bool has_opened = false;
     for (uint32_t i = 0; i < cache->streams(); ++i) {
       JournalSlot& slot = cache->slot(static_cast<uint16_t>(i));
       slot.Mend();
@@ -191,7 +198,9 @@ Unheard FinishJournals(const ResponseCache& responses, Store& store) {
       }
       switch (slot.state.load(std::memory_order_acquire)) {
         case SlotState::kEmpty:
+          continue;
         case SlotState::kAnswered:
+          has_opened |= HasOpened(slot);
           continue;
         case SlotState::kIntent:
           slot.intent.Bound();
@@ -221,8 +230,10 @@ Unheard FinishJournals(const ResponseCache& responses, Store& store) {
       ++executed;
       slot.is_recovered = 1;
       if (IsRecoveredOpen(slot)) unheard.opens.push_back(OpenOf(*cache, slot, slot.result.object));
+      has_opened |= HasOpened(slot);
       MakeAnswer(slot, cache->order());
     }
+    if (has_opened) unheard.opened_in.push_back(cache->session_id());
   }
   if (damaged > 0) {
     LogError(absl::StrCat("of the response caches, ", damaged,

@@ -15,6 +15,7 @@ namespace dafs::server {
 struct Unheard {
   std::vector<Grace::Doubt> doubts;  // writes that may have been executed in part
   std::vector<Grace::Uncounted> opens;
+  std::vector<wire::SessionId> opened_in;  // sessions with the answer to an OPEN
 };
 
 // Resolves every slot of the lost sessions' caches: answered, or not executed.

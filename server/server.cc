@@ -147,6 +147,7 @@ void Server::Recover() {
   owed.unknown = records_->Unknown();
   owed.doubts = std::move(unheard.doubts);
   owed.uncounted = std::move(unheard.opens);
+  owed.unheard_opens = std::move(unheard.opened_in);
   for (const ClientRecords::Record& client : records_->Owed()) {
     owed.expected.push_back({client.client_id_string, client.holdings});
   }

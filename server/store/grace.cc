@@ -49,6 +49,7 @@ void Grace::Start(Owed owed, absl::Time until) {
     counted_.insert(ClaimOf(open.client_name, open.file, open.owner_sum));
   }
   doubts_ = std::move(owed.doubts);
+  unheard_opens_ = std::move(owed.unheard_opens);
   until_ = until;
   told_ = false;
   may_reclaim_.store(!known_.empty() || unknown_ != nullptr, std::memory_order_release);
@@ -59,13 +60,14 @@ void Grace::Start(Owed owed, absl::Time until) {
 // Nobody waits once there is nobody to wait for.
 void Grace::Settle() {
   std::erase_if(expected_, [](const auto& client) { return !client.second->owes(); });
-  if (expected_.empty() && doubts_.empty() && unknown_ == nullptr)
+  if (expected_.empty() && doubts_.empty() && unheard_opens_.empty() && unknown_ == nullptr) {
     active_.store(false, std::memory_order_release);
+  }
 }
 
 bool Grace::expects_opens() const {
   absl::ReaderMutexLock lock(&mutex_);
-  return unknown_ != nullptr ||
+  return unknown_ != nullptr || !unheard_opens_.empty() ||
          std::any_of(expected_.begin(), expected_.end(),
                      [](const auto& client) { return client.second->lost_opens > 0; });
 }
@@ -192,6 +194,14 @@ void Grace::Asked(const wire::SessionId& session_id) {
   Settle();
 }
 
+void Grace::Discarded(const wire::SessionId& session_id) {
+  if (!active()) return;
+  absl::MutexLock lock(&mutex_);
+  std::erase_if(doubts_, [&](const Doubt& doubt) { return doubt.session_id == session_id; });
+  std::erase(unheard_opens_, session_id);
+  Settle();
+}
+
 bool Grace::Ended(absl::Time now) {
   absl::MutexLock lock(&mutex_);
   if (now >= until_) {
@@ -204,6 +214,7 @@ bool Grace::Ended(absl::Time now) {
     for (auto& [name, holdings] : expected_) holdings->ForgetLost();
     if (unknown_ != nullptr) std::exchange(unknown_, nullptr)->ForgetLost();
     doubts_.clear();
+    unheard_opens_.clear();
     Settle();
   }
   return !active() && !std::exchange(told_, true);

@@ -9,8 +9,10 @@
 //
 // The records count what was granted, and a client may never have heard of the last of it: it owes
 // nothing more once it makes a new request, before which it reclaims its locks (5.2.5). They may
-// count too little as well, so who was expected may reclaim until the period would have ended
-// anyway, if nobody can have had what conflicts with it (4.4.1.6).
+// count too little as well: an OPEN that was answered, or finished after the restart, is its
+// client's to reclaim once it has fetched the answer. Opens are expected until the Response Caches
+// that hold such answers are discarded, and who was expected may reclaim until the period would
+// have ended anyway, if nobody can have had what conflicts with it (4.4.1.6).
 // Thread-safe. Nothing blocks.
 #pragma once
 
@@ -63,6 +65,8 @@ class Grace {
     Holdings* unknown = nullptr;
     std::vector<Doubt> doubts;
     std::vector<Uncounted> uncounted;
+    // Lost sessions with the answer to an OPEN that its client may not have heard.
+    std::vector<wire::SessionId> unheard_opens;
   };
   void Start(Owed owed, absl::Time until) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -105,8 +109,10 @@ class Grace {
   // What clients owe has changed without our doing: one came back as a new instance.
   void Review() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The writer has asked about, or given up, its lost session.
+  // The writer has asked about its lost session.
   void Asked(const wire::SessionId& session_id) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Its client needs no answer of the lost session any more.
+  void Discarded(const wire::SessionId& session_id) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Ends the period when its time has come. True once, when it has ended, for whatever reason.
   bool Ended(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -140,6 +146,7 @@ class Grace {
   // the period longer.
   absl::flat_hash_set<size_t> counted_ ABSL_GUARDED_BY(mutex_);
   std::vector<Doubt> doubts_ ABSL_GUARDED_BY(mutex_);
+  std::vector<wire::SessionId> unheard_opens_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace dafs::server

@@ -370,14 +370,26 @@ TEST_F(FilesRecoveryTest, AReclaimThatFailsIsTriedAgainAfterAPause) {
   EXPECT_GE(dat::Loop::Now() - start, absl::Seconds(1));
 }
 
-TEST_F(FilesRecoveryTest, AnOpenThatWasFetchedAcrossARestartIsReclaimed) {
+// Before anybody uses it: the file may lose its name next. The server expects it until the old
+// session's responses are discarded.
+TEST_F(FilesRecoveryTest, AnOpenThatWasFetchedAcrossARestartIsReclaimedAtOnce) {
   MakeFiles();
   LoseOnce(Proc::kOpen, true, true);
   absl::StatusOr<OpenFile> file = Open("file", true);
   ASSERT_OK(file);
   EXPECT_EQ(server_.executed[Proc::kFetchResponse], 1);
-  ASSERT_OK(Read(*file));
   EXPECT_EQ(server_.opens.size(), 1u);
+  ASSERT_TRUE(Until([&] { return server_.executed[Proc::kDiscardResponses] == 1; }));
+  std::vector<Proc> seen;
+  for (const auto& entry : server_.log) {
+    if (entry.proc == Proc::kFetchResponse || entry.proc == Proc::kDiscardResponses ||
+        entry.proc == Proc::kOpen) {
+      seen.push_back(entry.proc);
+    }
+  }
+  EXPECT_THAT(seen, ::testing::ElementsAre(Proc::kOpen, Proc::kFetchResponse, Proc::kOpen,
+                                           Proc::kDiscardResponses));
+  ASSERT_OK(Read(*file));
 }
 
 // Outside of a grace period a reclaim is refused; what nobody could be kept from is opened anew.

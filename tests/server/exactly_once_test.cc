@@ -199,6 +199,29 @@ TEST_P(OpensAreExpectedAtEachStep, OfAnOpenThatCreates) {
   ExpectThatConflictsWait();
 }
 
+// All that was counted is reclaimed, and the open that its client has yet to hear of still keeps
+// the file.
+TEST_P(OpensAreExpectedAtEachStep, OfAFileThatIsRemovedBeforeTheAnswerIsFetched) {
+  StartDoomed(Proc::kOpen, kSteps[step()]);
+  if (HasFatalFailure()) return;
+  const wire::FileHandle g = OpenByHandle("g").filehandle;
+  SendAndDie(OpenArgs(a_, "new", true));
+  Restart();
+  if (HasFatalFailure() || !Exists("new")) return;
+  Reclaim(g);
+  wire::RemoveArgs remove;
+  remove.filehandle = a_;
+  remove.target = "new";
+  EXPECT_EQ(client_->Call(remove).name(), "DAFS_STATUS_OK");
+  EXPECT_FALSE(Exists("new"));
+  ASSERT_EQ(Check(Proc::kOpen), "DAFS_STATUS_OK");
+  const wire::FileHandle file = Fetch<wire::OpenArgs>().filehandle;
+  Reclaim(file);
+  wire::GetattrInlineArgs look;
+  look.filehandle = file;
+  EXPECT_EQ(client_->Call(look).name(), "DAFS_STATUS_OK");
+}
+
 TEST_P(OpensAreExpectedAtEachStep, OfAClose) {
   StartDoomed(Proc::kClose, kSteps[step()]);
   if (HasFatalFailure()) return;
