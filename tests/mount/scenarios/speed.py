@@ -21,16 +21,17 @@ def procedures(rig):
 
 
 def promised():
-    """The table of README.md: [(call, {procedure: messages})]."""
+    """The table of docs/benchmarks.md: [(call, {procedure: messages})]."""
     found = []
-    for line in (SOURCE / "README.md").read_text(encoding="utf-8").splitlines():
+    text = (SOURCE / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    for line in text.split("## Round trips of each call", 1)[1].split("\n## ", 1)[0].splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if len(cells) == 3 and re.fullmatch(r"\d+", cells[2]):
             messages = {}
             for name in re.findall(r"[A-Z][A-Z_]+", cells[1]):
                 messages[name] = messages.get(name, 0) + 1
             equal(len([chain for chain in cells[1].split(", ") if chain and "later" not in chain]), int(cells[2]),
-                  f"README.md: round trips of {cells[0]}")
+                  f"docs/benchmarks.md: round trips of {cells[0]}")
             found.append((cells[0], messages))
     return found
 
@@ -84,18 +85,18 @@ def rows(root, descriptors):
     return {
         "stat of a file not seen before": (None, lambda n: os.stat(root / f"there-{n}")),
         "stat again": (None, lambda n: os.stat(root / f"there-{n}")),
-        "a name that is not there": (None, lambda n: os.path.exists(root / f"missing-{n}")),
+        "lookup of a missing name": (None, lambda n: os.path.exists(root / f"missing-{n}")),
         "open": (None, lambda n: descriptors.append(os.open(root / f"there-{n}", os.O_RDWR))),
-        "read of what is not cached": (None, lambda n: os.pread(descriptors[n], 4096, 0)),
-        "first write to a file made elsewhere": (None, lambda n: os.pwrite(descriptors[n], b"x" * 4096, 0)),
+        "read of uncached data": (None, lambda n: os.pread(descriptors[n], 4096, 0)),
+        "first write to a file created elsewhere": (None, lambda n: os.pwrite(descriptors[n], b"x" * 4096, 0)),
         "write": (None, lambda n: os.pwrite(descriptors[n], b"y" * 4096, 0)),
         "open, fstat and close": (lambda n: doubt_atime(descriptors[n]), lambda n: open_and_fstat(descriptors[n])),
         # The first time, whether the file has capabilities may be asked again.
         "write and fstat": (lambda n: write_and_fstat(descriptors[n]), lambda n: write_and_fstat(descriptors[n])),
         "fsync": (None, lambda n: os.fsync(descriptors[n])),
         "close": (None, lambda n: os.close(descriptors[n])),
-        "open and close behind a write": (None, lambda n: os.close(os.open(root / f"there-{n}", os.O_RDONLY))),
-        "open, close, and both again": (None, lambda n: open_twice(root / f"there-{n}")),
+        "open and close after a write": (None, lambda n: os.close(os.open(root / f"there-{n}", os.O_RDONLY))),
+        "open and close, twice": (None, lambda n: open_twice(root / f"there-{n}")),
         "create and close": (None, lambda n: make(root / f"made-{n}")),
         "mkdir": (None, lambda n: (root / f"dir-{n}").mkdir()),
         "chmod": (None, lambda n: (root / f"made-{n}").chmod(0o600)),
@@ -112,13 +113,13 @@ def rows(root, descriptors):
 
 @scenario(timeout=60, where="server")
 def round_trips(rig):
-    """What each call sends to the server is what README.md says."""
+    """What each call sends to the server is what docs/benchmarks.md says."""
     prepare(rig.export)
     rig.mount(rig.serve(), "acregmin=60")  # longer than the rows take, however slow the machine
     os.stat(rig.mnt)
     work = rows(rig.mnt, [])
     table = promised()
-    equal(sorted(work), sorted(call for call, _ in table), "the calls of README.md's table")
+    equal(sorted(work), sorted(call for call, _ in table), "the calls of the table")
     for call, messages in table:
         ready, once = work[call]
         for n in range(CALLS if ready else 0):
