@@ -1,6 +1,6 @@
 // The kernel's FUSE protocol, <linux/fuse.h>, with what Debian 12's copy (7.38) lacks. We speak it
-// directly: libfuse 3.14 allocates each request and takes a shared mutex, which is half of the time
-// of a small read, and has no callback for newer requests.
+// directly: libfuse 3.14 has no callback for newer requests, and its loops own the wait
+// (docs/decisions.md).
 #pragma once
 
 #include <linux/fuse.h>
