@@ -201,6 +201,9 @@ Unheard FinishJournals(const ResponseCache& responses, Store& store) {
           continue;
         case SlotState::kAnswered:
           has_opened |= HasOpened(slot);
+          if (slot.procedure == Proc::kLocku && slot.status == DafsStatus::kOk) {
+            unheard.unlocked_by.push_back(cache->owner().client_id_string);
+          }
           continue;
         case SlotState::kIntent:
           slot.intent.Bound();

@@ -3,6 +3,7 @@
 // answered. Spec: 5.2.4. Before anything is served; one thread.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "server/response_cache.h"
@@ -16,6 +17,9 @@ struct Unheard {
   std::vector<Grace::Doubt> doubts;  // writes that may have been executed in part
   std::vector<Grace::Uncounted> opens;
   std::vector<wire::SessionId> opened_in;  // sessions with the answer to an OPEN
+  // Clients with an executed LOCKU, once for each: the lock is no longer counted, but may be
+  // reclaimed.
+  std::vector<std::string> unlocked_by;
 };
 
 // Resolves every slot of the lost sessions' caches: answered, or not executed.

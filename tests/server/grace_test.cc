@@ -270,6 +270,29 @@ TEST_F(GraceTest, AClosedOpenThatIsReclaimedDoesNotCount) {
   EXPECT_EQ(Open(*other, "g", 3).name(), kGrace);
 }
 
+// The client may not have received the answer to a LOCKU, and reclaims that lock too. Its other
+// lock stays protected until it is reclaimed.
+TEST_F(GraceTest, AReleasedLockThatIsReclaimedDoesNotCount) {
+  auto before = Cached("c1");
+  auto held = OpenWithTwoLocks(*before);
+  wire::LockuArgs unlock;
+  unlock.filehandle = held.res.filehandle;
+  unlock.state_id = held.res.state_id;
+  unlock.length = 10;
+  ASSERT_EQ(before->Call(unlock).name(), kOk);
+  StartServer();
+  auto after = Client("c1");
+  auto reclaimed = Reclaim(*after, held.res.filehandle);
+  ASSERT_EQ(reclaimed.name(), kOk);
+  EXPECT_EQ(Lock(*after, reclaimed.res, 0, wire::kLockReclaim).name(), kOk);
+  auto other = Client("c2");
+  auto others = Open(*other, "f");
+  ASSERT_EQ(others.name(), kOk);
+  EXPECT_EQ(Lock(*other, others.res, 20).name(), kGrace);
+  EXPECT_EQ(Lock(*after, reclaimed.res, 20, wire::kLockReclaim).name(), kOk);
+  EXPECT_EQ(Lock(*other, others.res, 20).name(), "DAFSERR_DENIED");
+}
+
 // Several sessions of a client claim the same: one of them may come after the open was closed.
 TEST_F(GraceTest, AnOpenCountsOnceHoweverOftenItIsReclaimed) {
   auto before = Client("c1");
