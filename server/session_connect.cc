@@ -201,11 +201,11 @@ DafsStatus Session::Confirm(AuthType method) {
   const ClientTable::Confirmation result =
       shared_.clients->Confirm(client_, principal, dat::Loop::Now());
   if (result.replaced != nullptr) {
+    // Its connections may be those of a machine that has gone without closing them.
+    for (const auto& worker : *shared_.workers) worker->EndSuperseded();
     shared_.store->ReleaseClient(result.replaced->client_id());
     shared_.store->grace().Complete(result.replaced->client_id_string());
     shared_.clients->Released(result.replaced);
-    // Its connections may be those of a machine that has gone without closing them.
-    for (const auto& worker : *shared_.workers) worker->EndSuperseded();
   }
   if (result.holder.has_value()) {
     SayInUse(*result.holder);
