@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
@@ -73,16 +74,17 @@ absl::string_view Below(absl::string_view path, absl::string_view directory) {
   return directory == "/" ? path : path.substr(directory.size());
 }
 
-// Where `path`, which has no symbolic links, lies; nothing if no mount of the table leads there.
+// Where `path`, which has no symbolic links, lies; nothing if the table does not have its mount.
+// Asks no file system.
 std::optional<PlaceInFileSystem> PlaceOf(const std::string& path,
                                          const std::vector<MountLine>& mounts) {
-  const MountLine* on = nullptr;
-  for (const MountLine& mount : mounts) {  // a later one of the same point covers an earlier one
-    if (IsWithin(path, mount.point) && (on == nullptr || mount.point.size() >= on->point.size())) {
-      on = &mount;
-    }
-  }
-  if (on == nullptr) return std::nullopt;
+  struct statx stx;
+  constexpr int kFlags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
+  if (statx(AT_FDCWD, path.c_str(), kFlags, STATX_MNT_ID, &stx) != 0) return std::nullopt;
+  const auto on = std::find_if(mounts.begin(), mounts.end(), [&](const MountLine& mount) {
+    return mount.mount_id == stx.stx_mnt_id && IsWithin(path, mount.point);
+  });
+  if (on == mounts.end()) return std::nullopt;
   const absl::string_view below = Below(path, on->point);
   if (below.empty() || below == "/") return PlaceInFileSystem{on->device, on->root};
   return PlaceInFileSystem{on->device, absl::StrCat(on->root == "/" ? "" : on->root, below)};

@@ -120,6 +120,20 @@ TEST_F(StateDirCheckTest, ADirectoryBehindAnAliasOfAnExportIsRefused) {
   EXPECT_THAT(Complaint("state"), HasSubstr("clients of export /a can reach it"));
 }
 
+// The longest mount point of the path is that of a mount which another covers.
+TEST_F(StateDirCheckTest, ADirectoryBelowACoveredMountIsFoundWhereItIs) {
+  if (!HasOwnMounts()) GTEST_SKIP() << "needs a mount namespace of its own";
+  mkdir(Path("alias").c_str(), 0700);
+  ASSERT_EQ(mount("covered", Path("a/in").c_str(), "tmpfs", 0, "mode=0700"), 0);
+  ASSERT_EQ(mount("covering", Path("a").c_str(), "tmpfs", 0, "mode=0700"), 0);
+  mkdir(Path("a/in").c_str(), 0700);
+  mkdir(Path("a/in/state").c_str(), 0700);
+  Bind("a", "alias");
+  exports_[0].directory = Path("alias");
+  EXPECT_THAT(Complaint("a/in/state"), HasSubstr("clients of export /a can reach it"));
+  umount2(Path("a").c_str(), MNT_DETACH);
+}
+
 TEST_F(StateDirCheckTest, ADirectoryOfAMountInsideAnExportIsRefused) {
   if (!HasOwnMounts()) GTEST_SKIP() << "needs a mount namespace of its own";
   mkdir(Path("state/deep").c_str(), 0700);
