@@ -97,6 +97,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
       [pools = server->export_pools_.get()](size_t index, absl::AnyInvocable<void()> work) {
         pools->Of(index).Submit(std::move(work));
       });
+  server->store_->EndGrace(dat::Loop::Now());  // if nobody has anything to reclaim
   std::string said;
   server->cpu_latency_ = dat::CpuLatency::For(o.cpu_latency, dat::IdleFactsOfMachine(),
                                               dat::CpuLatency::kDevice, &said);
@@ -167,7 +168,6 @@ void Server::Recover() {
                            owed.expected.size(), " clients may reclaim what they had open"));
   }
   store_->grace().Start(std::move(owed), now + grace);
-  store_->EndGrace(now);
 }
 
 absl::Status Server::Listen(const Providers& providers,

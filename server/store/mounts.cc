@@ -446,10 +446,12 @@ const FileSystem* Mounts::MountOfSubvolume(const wire::FsHandle& fshandle, uint6
 }
 
 const FileSystem* Mounts::FindByFileHandle(const wire::FileHandle& filehandle) {
-  const wire::FsHandle& fshandle = filehandle.fshandle;
-  if (const FileSystem* known = Known(fshandle); known != nullptr) return known;
   const ObjectKey key = KeyOf(filehandle);
-  const uint64_t subvolume = SubvolumeOf(TypeOf(key), BytesOf(key));
+  return Find(filehandle.fshandle, SubvolumeOf(TypeOf(key), BytesOf(key)));
+}
+
+const FileSystem* Mounts::Find(const wire::FsHandle& fshandle, uint64_t subvolume) {
+  if (const FileSystem* known = Known(fshandle); known != nullptr) return known;
   if (const FileSystem* mount = MountOfSubvolume(fshandle, subvolume); mount != nullptr) {
     return FindSubvolume(*mount, subvolume);
   }

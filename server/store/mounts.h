@@ -123,6 +123,12 @@ class Mounts {
   // known is looked for among those of this machine first: only one that is not there, or is the
   // network's, waits for a network file system that hangs.
   const FileSystem* FindByFileHandle(const wire::FileHandle& filehandle);
+  // The same by what the filehandle says of it.
+  const FileSystem* Find(const wire::FsHandle& fshandle, uint64_t subvolume);
+  // Whether a known mount has, or had, a subvolume of this number with this FSHandle.
+  bool HasMountOf(const wire::FsHandle& fshandle, uint64_t subvolume) {
+    return MountOfSubvolume(fshandle, subvolume) != nullptr;
+  }
 
  private:
   Mounts(const std::vector<Export>& exports, const HandleMac& mac);

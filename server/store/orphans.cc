@@ -131,6 +131,7 @@ Orphans::Directory* Orphans::OpenDirectory(const FileSystem& fs) {
   if (directory.fd.ok()) return &directory;
   ScopedOwnIdentity own;
   const RootDescriptor root(fs);
+  record_.Add(fs);
   mkdirat(root.get(), kOrphanDirectory, 0700);
   directory.fs = &fs;
   directory.fd = OpenOurs(root);

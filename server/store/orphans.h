@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "server/store/object.h"
+#include "server/store/orphan_record.h"
 
 namespace dafs::server {
 
@@ -24,6 +25,9 @@ inline constexpr char kOrphanDirectory[] = ".dafsd-orphans";
 
 class Orphans {
  public:
+  // `record`, borrowed, is where each file system is noted that gets a directory.
+  explicit Orphans(OrphanRecord& record) : record_(record) {}
+
   // Takes up what an earlier run of the server has left on `fs`, before anybody comes to its files:
   // until Sweep it may be adopted.
   void TakeUp(const FileSystem& fs);
@@ -64,6 +68,7 @@ class Orphans {
   void RemoveIfEmpty(const Place& place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Note(const Place& place, bool there);
 
+  OrphanRecord& record_;
   // Files that are left, of all directories. A hint: the mutex guards what it counts.
   std::atomic<size_t> left_{0};
   absl::Mutex mutex_;

@@ -28,36 +28,6 @@ absl::Status Failed(std::string_view what, const std::string& path) {
                                                     " ", path, ": ", std::strerror(errno)));
 }
 
-// The content of `path`, at most `limit` bytes; kNotFound if there is no such file.
-absl::StatusOr<std::string> ReadWhole(const std::string& path, size_t limit) {
-  Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd.ok() && errno == ENOENT) return absl::NotFoundError(path);
-  if (!fd.ok()) return Failed("open", path);
-  std::string content(limit + 1, '\0');
-  const ssize_t n = pread(fd.get(), content.data(), content.size(), 0);
-  if (n < 0) return Failed("read", path);
-  content.resize(static_cast<size_t>(n));
-  return content;
-}
-
-// Writes `content` to a new file, flushes it and gives it its name, replacing an older one.
-absl::Status WriteWhole(const std::string& state_dir, const std::string& name,
-                        std::string_view content) {
-  const std::string path = absl::StrCat(state_dir, "/", name);
-  const std::string fresh = path + ".new";
-  unlink(fresh.c_str());
-  Fd fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd.ok()) return Failed("create", fresh);
-  if (write(fd.get(), content.data(), content.size()) != static_cast<ssize_t>(content.size())) {
-    return Failed("write", fresh);
-  }
-  if (fsync(fd.get()) != 0) return Failed("flush", fresh);
-  if (rename(fresh.c_str(), path.c_str()) != 0) return Failed("rename", fresh);
-  Fd dir(open(state_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!dir.ok() || fsync(dir.get()) != 0) return Failed("flush", state_dir);
-  return absl::OkStatus();
-}
-
 bool Exists(const std::string& path) {
   struct stat st;
   return lstat(path.c_str(), &st) == 0;
@@ -120,6 +90,36 @@ absl::StatusOr<uint32_t> RandomInstance() {
 
 }  // namespace
 
+absl::StatusOr<std::string> ReadStateFile(const std::string& state_dir, const std::string& name,
+                                          size_t limit) {
+  const std::string path = absl::StrCat(state_dir, "/", name);
+  Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd.ok() && errno == ENOENT) return absl::NotFoundError(path);
+  if (!fd.ok()) return Failed("open", path);
+  std::string content(limit + 1, '\0');
+  const ssize_t n = pread(fd.get(), content.data(), content.size(), 0);
+  if (n < 0) return Failed("read", path);
+  content.resize(static_cast<size_t>(n));
+  return content;
+}
+
+absl::Status WriteStateFile(const std::string& state_dir, const std::string& name,
+                            std::string_view content) {
+  const std::string path = absl::StrCat(state_dir, "/", name);
+  const std::string fresh = path + ".new";
+  unlink(fresh.c_str());
+  Fd fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.ok()) return Failed("create", fresh);
+  if (write(fd.get(), content.data(), content.size()) != static_cast<ssize_t>(content.size())) {
+    return Failed("write", fresh);
+  }
+  if (fsync(fd.get()) != 0) return Failed("flush", fresh);
+  if (rename(fresh.c_str(), path.c_str()) != 0) return Failed("rename", fresh);
+  Fd dir(open(state_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!dir.ok() || fsync(dir.get()) != 0) return Failed("flush", state_dir);
+  return absl::OkStatus();
+}
+
 bool HasServed(const std::string& state_dir) {
   return Exists(state_dir + "/handle-key") || Exists(state_dir + "/instance") ||
          Exists(state_dir + "/write-verifier") || HasEntries(state_dir + "/responses");
@@ -127,15 +127,15 @@ bool HasServed(const std::string& state_dir) {
 
 absl::StatusOr<HandleKey> LoadOrCreateHandleKey(const std::string& state_dir) {
   HandleKey key;
-  absl::StatusOr<std::string> stored = ReadWhole(state_dir + "/handle-key", key.size());
+  absl::StatusOr<std::string> stored = ReadStateFile(state_dir, "handle-key", key.size());
   if (absl::IsNotFound(stored.status())) {
     if (HasServed(state_dir))
       return KeyError(state_dir, "missing, though dafsd has served with it");
     if (getrandom(key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) {
       return absl::InternalError("getrandom: no random numbers for the handle key");
     }
-    RETURN_IF_ERROR(WriteWhole(state_dir, "handle-key",
-                               {reinterpret_cast<const char*>(key.data()), key.size()}));
+    RETURN_IF_ERROR(WriteStateFile(state_dir, "handle-key",
+                                   {reinterpret_cast<const char*>(key.data()), key.size()}));
     return key;
   }
   if (!stored.ok()) return KeyError(state_dir, std::string(stored.status().message()));
@@ -152,7 +152,7 @@ absl::StatusOr<HandleKey> LoadOrCreateHandleKey(const std::string& state_dir) {
 absl::StatusOr<uint32_t> NextInstance(const std::string& state_dir, const HandleKey& key,
                                       bool has_served) {
   const std::string path = state_dir + "/instance";
-  absl::StatusOr<std::string> stored = ReadWhole(path, 64);
+  absl::StatusOr<std::string> stored = ReadStateFile(state_dir, "instance", 64);
   if (!stored.ok() && !absl::IsNotFound(stored.status())) {
     return absl::Status(
         stored.status().code(),
@@ -172,7 +172,7 @@ absl::StatusOr<uint32_t> NextInstance(const std::string& state_dir, const Handle
     LogError(absl::StrCat(path, stored.ok() ? ": damaged" : ": missing",
                           "; this instance has the random number ", next));
   }
-  RETURN_IF_ERROR(WriteWhole(state_dir, "instance", absl::StrCat(next, " ", SumOf(key), "\n")));
+  RETURN_IF_ERROR(WriteStateFile(state_dir, "instance", absl::StrCat(next, " ", SumOf(key), "\n")));
   return next;
 }
 

@@ -1,11 +1,12 @@
-// What the store keeps in the server's state directory: the key of the filehandles and the number
-// of this server instance. Files are 0600 and appear whole or not at all.
+// The small files of the server's state directory: the key of the filehandles, the number of this
+// server instance, and others. Files are 0600 and appear whole or not at all.
 // To be used by one process at a time; that is the program's business (a lock on the directory).
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 
@@ -30,5 +31,15 @@ absl::StatusOr<HandleKey> LoadOrCreateHandleKey(const std::string& state_dir);
 // Errors: kFailedPrecondition, also for a `key` that is not the recorded one; kInternal.
 absl::StatusOr<uint32_t> NextInstance(const std::string& state_dir, const HandleKey& key,
                                       bool has_served);
+
+// The content of `state_dir`/`name`, at most `limit` bytes and one, by which a longer file is
+// known. Errors: kNotFound if there is no such file; kFailedPrecondition.
+absl::StatusOr<std::string> ReadStateFile(const std::string& state_dir, const std::string& name,
+                                          size_t limit);
+
+// Writes `content` to a new file, flushes it and gives it its name, replacing an older one.
+// Errors: kFailedPrecondition.
+absl::Status WriteStateFile(const std::string& state_dir, const std::string& name,
+                            std::string_view content);
 
 }  // namespace dafs::server

@@ -101,6 +101,8 @@ StoreImpl::StoreImpl(StoreOptions opts, const HandleKey& key, uint32_t instance_
       cache(max_descriptors, lock_descriptors),
       opens(instance_number, options.max_opens),
       attributes(*this, instance_number),
+      orphan_record_(options.state_dir),
+      orphans_(orphan_record_),
       keep_orphans_(options.keep_orphans) {
   for (size_t i = 0; i < options.exports.size(); ++i) locks_.push_back(std::make_unique<Locks>());
 }
@@ -108,9 +110,9 @@ StoreImpl::StoreImpl(StoreOptions opts, const HandleKey& key, uint32_t instance_
 Orphans& StoreImpl::OrphansOf(const FileSystem& fs) {
   if (!fs.may_hang) return orphans_;
   absl::MutexLock lock(&hanging_mutex_);
-  std::unique_ptr<Orphans>& orphans = hanging_[fs.device];
-  if (orphans == nullptr) orphans = std::make_unique<Orphans>();
-  return *orphans;
+  std::unique_ptr<Hanging>& hanging = hanging_[fs.device];
+  if (hanging == nullptr) hanging.reset(new Hanging{fs.export_index, Orphans(orphan_record_)});
+  return hanging->orphans;
 }
 
 absl::Status StoreImpl::OpenExports() {
@@ -142,12 +144,31 @@ void StoreImpl::TakeUpOrphans(const FileSystem& fs) {
 void StoreImpl::SweepOrphans() {
   keep_orphans_.store(false, std::memory_order_relaxed);
   orphans_.Sweep();
+  for (size_t i = 0; i < options.exports.size(); ++i) {
+    if (run_for_export != nullptr && mounts->ExportThatMayHang(mounts->Top(i).fshandle)) {
+      run_for_export(i, [this, i] { SweepExport(i); });
+    } else {
+      SweepExport(i);
+    }
+  }
+}
+
+void StoreImpl::SweepExport(size_t export_index) {
+  RestoreOwnIdentity();
   std::vector<Orphans*> hanging;
   {
     absl::MutexLock lock(&hanging_mutex_);
-    for (const auto& [device, orphans] : hanging_) hanging.push_back(orphans.get());
+    for (const auto& [device, each] : hanging_) {
+      if (each->export_index == export_index) hanging.push_back(&each->orphans);
+    }
   }
   for (Orphans* orphans : hanging) orphans->Sweep();
+  for (const OrphanRecord::Entry& entry : orphan_record_.entries()) {
+    if (mounts->ExportOf(entry.fshandle) != export_index) continue;
+    // One that is found only now is swept with that.
+    const bool found = mounts->Find(entry.fshandle, entry.subvolume) != nullptr;
+    if (!found && mounts->HasMountOf(entry.fshandle, entry.subvolume)) orphan_record_.Remove(entry);
+  }
 }
 
 DafsStatus StoreImpl::Enter(const Caller& caller, const Export& exported) {

@@ -114,7 +114,8 @@ class StoreImpl {
 
   absl::Status OpenExports();
 
-  // Removes what nobody has reclaimed, now and on file systems that are found later.
+  // Removes what nobody has reclaimed, now and on file systems that are found later. In exports
+  // that may hang run_for_export does that, perhaps later.
   void SweepOrphans();
 
   // The object or pseudo directory that `handle` names, if `caller` may come there at all.
@@ -262,11 +263,17 @@ class StoreImpl {
                             ObjectKey* key, ObjectRef* object);
   wire::DafsStatus OpenByHandle(const wire::FileHandle& handle, ObjectRef* object);
   void TakeUpOrphans(const FileSystem& fs);
+  void SweepExport(size_t export_index) ABSL_LOCKS_EXCLUDED(hanging_mutex_);
 
+  OrphanRecord orphan_record_;
   Orphans orphans_;  // of all that does not hang
+  struct Hanging {
+    const size_t export_index;  // one of those that it is in
+    Orphans orphans;
+  };
   absl::Mutex hanging_mutex_;
   // By st_dev of the others.
-  absl::flat_hash_map<uint64_t, std::unique_ptr<Orphans>> hanging_ ABSL_GUARDED_BY(hanging_mutex_);
+  absl::flat_hash_map<uint64_t, std::unique_ptr<Hanging>> hanging_ ABSL_GUARDED_BY(hanging_mutex_);
 
   absl::Mutex releasing_mutex_;
   // Clients and exports that run_for_export has: not once more for each try to release them.

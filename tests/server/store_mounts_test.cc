@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -331,6 +332,30 @@ TEST_F(StoreSubvolumesTest, ARemovedOpenFileLivesOverARestart) {
   store_->grace().Start({}, absl::InfinitePast());
   store_->EndGrace(absl::InfinitePast());
   EXPECT_FALSE(std::filesystem::exists(Path("a/m/s1/.dafsd-orphans")));
+}
+
+TEST_F(StoreSubvolumesTest, AnOrphanGoesWithTheGracePeriodThoughNoClientComesToItsSubvolume) {
+  StoreOptions options = Options();
+  options.keep_orphans = true;
+  Start(options);
+  for (const char* name : {"s1", "s2"}) {
+    const wire::FileHandle subvolume = Handle({"a", "m", name});
+    MustOpen(user_, CreateArgs(subvolume, "new"));
+    ASSERT_OK(Remove(user_, subvolume, "new"));
+  }
+  store_.reset();
+  Store::RestoreServerIdentity();
+  ASSERT_EQ(Subvolume(BTRFS_IOC_SNAP_DESTROY, "s2"), 0);
+  for (int starts = 0; starts < 2; ++starts) {
+    Start(options);
+    EXPECT_EQ(std::filesystem::exists(Path("a/m/s1/.dafsd-orphans")), starts == 0);
+    store_->grace().Start({}, absl::InfinitePast());
+    store_->EndGrace(absl::InfinitePast());
+    EXPECT_FALSE(std::filesystem::exists(Path("a/m/s1/.dafsd-orphans")));
+    std::ifstream record(Path("state/orphan-directories"));
+    const std::string text{std::istreambuf_iterator<char>(record), {}};
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;  // the deleted one has gone
+  }
 }
 
 // A descriptor in it would keep its space.
