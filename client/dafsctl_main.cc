@@ -1,4 +1,4 @@
-// dafsctl: asks a server whether it answers, and mounts how they are. See dafsctl(8).
+// dafsctl: tests servers and reports the state of mounts. See dafsctl(8).
 #include <sys/statfs.h>
 #include <unistd.h>
 
@@ -104,7 +104,7 @@ absl::Status Ping(const PingOptions& ping) {
   ASSIGN_OR_RETURN(std::unique_ptr<dat::Loop> loop, dat::Loop::Create());
   ASSIGN_OR_RETURN(std::unique_ptr<Files> files, Files::Create(*client, *loop));
   absl::Status status = PingLoop(*files, *loop, ping.count);
-  // A server that does not answer is not asked to end the session either.
+  // A server that does not reply gets no DISCONNECT either.
   if (status.ok()) {
     RunUntilDone(*loop, files->Disconnect());
   } else {
@@ -114,7 +114,7 @@ absl::Status Ping(const PingOptions& ping) {
 }
 
 absl::Status OnlyRoot(const std::string& what) {
-  return absl::PermissionDeniedError(absl::StrCat(what, ": only root may ask a mount"));
+  return absl::PermissionDeniedError(absl::StrCat(what, ": only root can query a mount"));
 }
 
 // Why `path`, which lies on `mount` if on any, has no answer.
@@ -126,7 +126,7 @@ absl::Status NoAnswer(const std::string& path, const std::optional<MountEntry>& 
     return absl::UnavailableError(
         absl::StrCat(is_ours ? mount->point : path, ": ", failed.message()));
   }
-  // Of a mount the kernel may know attributes still; for statfs it asks mount.dafs.
+  // The kernel may still answer stat(2) from its cache; statfs(2) always reaches mount.dafs.
   struct statfs info;
   const int error = statfs(path.c_str(), &info) == 0 ? 0 : errno;
   if (!is_ours) {
@@ -142,8 +142,8 @@ absl::Status NoAnswer(const std::string& path, const std::optional<MountEntry>& 
                                                mount->point));
   }
   if (absl::IsNotFound(failed) && mount->super_options.find("user_id=0,") == std::string::npos) {
-    return absl::UnavailableError(absl::StrCat(
-        mount->point, ": mounted by a user; only mounts that root made answer questions"));
+    return absl::UnavailableError(
+        absl::StrCat(mount->point, ": mounted by a user; only mounts made by root can be queried"));
   }
   return absl::UnavailableError(absl::StrCat(mount->point, ": ", failed.message()));
 }
@@ -177,11 +177,11 @@ absl::Status QueryAll(const QueryOptions& query, const char* question) {
     std::fputs(text->c_str(), stdout);
     any = true;
   }
-  if (!any) return absl::NotFoundError("no DAFS mount of this machine answers");
+  if (!any) return absl::NotFoundError("no DAFS mount of this machine replies");
   return absl::OkStatus();
 }
 
-// What is wrong with the command line.
+// Returns what is wrong with the command line.
 std::string UsageError(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
   constexpr char kCommands[] = "the commands are ping, status and stats; see dafsctl --help";
   if (argc < 2) return absl::StrCat("no command given; ", kCommands);
@@ -195,13 +195,13 @@ std::string UsageError(const CLI::App& app, int argc, char** argv, const CLI::Pa
 
 int Main(int argc, char** argv) {
   LogToStderr("dafsctl", Severity::kWarning);
-  CLI::App app("Asks DAFS servers and mounts how they are.", "dafsctl");
+  CLI::App app("Tests DAFS servers and reports the state of mounts.", "dafsctl");
   app.require_subcommand(1);
 
   PingOptions ping;
   CLI::App* ping_command = app.add_subcommand("ping", "Open a session with a server and time it");
   ping_command->add_option("SERVER", ping.server, "host, host:port, [address]:port")->required();
-  ping_command->add_option("-c,--count", ping.count, "how many NULL requests")
+  ping_command->add_option("-c,--count", ping.count, "number of NULL requests")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
   ping_command->add_option("--proto", ping.proto, "transport: auto, tcp or rdma")
@@ -209,20 +209,21 @@ int Main(int argc, char** argv) {
       ->capture_default_str();
   ping_command
       ->add_option("-W,--timeout", ping.timeout_s,
-                   "seconds to wait for the connection, and for each answer")
+                   "seconds to wait for the connection, and for each reply")
       ->check(CLI::Range(0.001, 3600.0))
       ->capture_default_str();
 
   QueryOptions query;
   auto add_query = [&](const char* name, const char* what) {
     CLI::App* command = app.add_subcommand(name, what);
-    command->add_option("MOUNTPOINT", query.mount_point, "a mounted directory; none: all mounts");
+    command->add_option("MOUNTPOINT", query.mount_point,
+                        "a path on the mount; default: all mounts");
     command->add_flag("--json", query.json, "print JSON");
     return command;
   };
   CLI::App* status_command =
-      add_query("status", "Show the sessions of a mount, and what is out on them");
-  add_query("stats", "Show how many requests of which kind a mount made");
+      add_query("status", "Show the sessions of a mount and their outstanding requests");
+  add_query("stats", "Show the number and time of requests, by kind");
   app.set_version_flag("-V,--version", "dafsctl " DAFS_VERSION);
   try {
     app.parse(argc, argv);
