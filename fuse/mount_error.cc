@@ -73,7 +73,10 @@ Outcome ExportError(const Options& options, const absl::Status& status) {
         return SymlinkError(options);
       case wire::DafsStatus::kAcces:
       case wire::DafsStatus::kPerm:
-        return {ExitCode::kUsage, source + ": not permitted by the server"};
+        return {ExitCode::kUsage,
+                source +
+                    ": not permitted by the server: no export there admits this machine's "
+                    "address (clients=), or its root may not search a directory of the path"};
       case wire::DafsStatus::kWrongSec:
         return {ExitCode::kUsage,
                 source + ": the server takes only clients with a port below 1024: mount as root" +

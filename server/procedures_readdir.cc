@@ -54,6 +54,7 @@ dat::Task<void> ReaddirInline(Call& call) {
   };
   const bool may_wait = call.may_hang() || Store::ReaddirMayWait(args.filehandle);
   co_await OffloadIf(may_wait, call.pool(), session.loop(), list);
+  if (result.hides_for_port) session.SayWrongPort();
   if (status != DafsStatus::kOk) {
     call.FinishError(status);
     co_return;
@@ -91,6 +92,7 @@ dat::Task<void> ReaddirDirect(Call& call) {
         &result);
   };
   co_await Offload(call.pool(), session.loop(), list);
+  if (result.hides_for_port) session.SayWrongPort();
   // An array without entries is 8 bytes, which must fit too (10.2).
   if (status == DafsStatus::kOk && room < 8) status = DafsStatus::kReaddirNoSpc;
   if (status != DafsStatus::kOk) {

@@ -117,6 +117,8 @@ class Session final : public dat::Pollable {
   void SendMessage(std::unique_ptr<Outgoing> outgoing, size_t size_bytes);
   // Logs that the client was refused, and the remedy; seldom for the same host and `kind`.
   void SayRefused(const char* kind, absl::string_view why);
+  // The same of exports that take only clients with a reserved port.
+  void SayWrongPort();
   // Destroys the session if it has ended and nothing of it runs any more.
   void MaybeForget();
 
@@ -253,7 +255,6 @@ class Session final : public dat::Pollable {
   wire::DafsStatus Confirm(wire::AuthType method);
   void SayInUse(const PeerAddress& holder);
   void Authenticated(wire::AuthType method);
-  void SayWrongPort();
   void SayRefused(const std::string& client_id_string, const char* kind, absl::string_view why);
   bool HasWrongPort() const;
   void SayNotAdmitted(const std::string& client_id_string);

@@ -74,6 +74,7 @@ DafsStatus StoreImpl::LookupStep(const Caller& caller, const Place& directory,
     if (node.export_index >= 0) {
       return Resolve(caller, roots[static_cast<size_t>(node.export_index)], child);
     }
+    STORE_RETURN_IF_NOT_OK(AdmissionBelow(caller, node));
     *child = {&node, nullptr};
     return DafsStatus::kOk;
   }
@@ -99,13 +100,9 @@ DafsStatus StoreImpl::Walk(const Caller& caller, std::span<const std::string> pa
 
 DafsStatus Store::GetRootHandle(const Caller& caller, wire::FileHandle* root) {
   const PseudoNode& node = impl_->pseudo.root();
-  if (node.export_index < 0) {
-    *root = node.handle;
-    return DafsStatus::kOk;
-  }
-  const auto index = static_cast<size_t>(node.export_index);
-  *root = impl_->roots[index];
-  return impl_->options.exports[index].Admission(caller.peer);
+  *root =
+      node.export_index < 0 ? node.handle : impl_->roots[static_cast<size_t>(node.export_index)];
+  return impl_->AdmissionBelow(caller, node);
 }
 
 DafsStatus Store::SquashesAll(const Caller& caller, const wire::FileHandle& filehandle,

@@ -202,17 +202,19 @@ DafsStatus ListPseudo(StoreImpl& store, const Caller& caller, const PseudoNode& 
   bool any = false;
   for (const auto& [name, child] : node.children) {
     if (++cookie <= request.cookie) continue;
+    // Exports that this client may not use are not shown to it, nor what leads to no others.
+    const DafsStatus admission = store.AdmissionBelow(caller, *child);
+    res->hides_for_port = res->hides_for_port || admission == DafsStatus::kWrongSec;
+    if (admission != DafsStatus::kOk) continue;
     wire::FileAttributes attributes;
     if (child->export_index < 0) {
       store.GetPseudoAttributes(*child, request.attr_request_bitmap, &attributes);
     } else {
-      Place place;  // exports that this client may not use are not shown to it
-      const auto index = static_cast<size_t>(child->export_index);
-      const wire::FileHandle& root = store.roots[index];
+      Place place;
+      const wire::FileHandle& root = store.roots[static_cast<size_t>(child->export_index)];
       if (store.mounts->ExportThatMayHang(root.fshandle)) {
         // No export waits for another: what may hang is listed without its attributes.
         attributes.included = request.attr_request_bitmap & wire::kFattrAll;
-        if (!store.options.exports[index].Admits(caller.peer)) continue;
       } else if (store.Resolve(caller, root, &place) != DafsStatus::kOk) {
         continue;
       } else if (store.GetAttributes(*place.object, request.attr_request_bitmap, &attributes) !=

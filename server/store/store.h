@@ -167,6 +167,7 @@ struct ReaddirRequest {
 struct ReaddirResult {
   wire::Verifier cookieverf;
   bool eof = false;
+  bool hides_for_port = false;  // exports are left out because the caller has no reserved port
 };
 
 // Offers one entry. Returns false when it does not fit: it is then not part of the result, and
@@ -192,7 +193,8 @@ class Store {
 
   // --- Names -----------------------------------------------------------------------------------
 
-  // 6.5.12. The root of the pseudo file system, or of the export "/".
+  // 6.5.12. The root of the pseudo file system, or of the export "/". WRONGSEC, ACCES: no export
+  // admits the caller, who would find nothing there.
   wire::DafsStatus GetRootHandle(const Caller& caller, wire::FileHandle* root);
 
   // Whether every caller is the anonymous user in the export that `filehandle` lies in; in the

@@ -222,6 +222,19 @@ DafsStatus StoreImpl::Resolve(const Caller& caller, const wire::FileHandle& hand
   return place->object->fs().exported->Admission(caller.peer);
 }
 
+DafsStatus StoreImpl::AdmissionBelow(const Caller& caller, const PseudoNode& node) const {
+  if (node.export_index >= 0) {
+    return options.exports[static_cast<size_t>(node.export_index)].Admission(caller.peer);
+  }
+  DafsStatus refusal = DafsStatus::kAcces;
+  for (const auto& [name, child] : node.children) {
+    const DafsStatus status = AdmissionBelow(caller, *child);
+    if (status == DafsStatus::kOk) return status;
+    if (status == DafsStatus::kWrongSec) refusal = status;  // it has a remedy
+  }
+  return refusal;
+}
+
 DafsStatus StoreImpl::OpenByHandle(const wire::FileHandle& handle, ObjectRef* object) {
   const FileSystem* fs = mounts->FindByFileHandle(handle);
   if (fs == nullptr) return DafsStatus::kStale;

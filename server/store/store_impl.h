@@ -125,6 +125,10 @@ class StoreImpl {
   // The same without a caller: for what the server does on its own.
   wire::DafsStatus ResolveHandle(const wire::FileHandle& handle, Place* place);
 
+  // Whether an export at or below `node` admits the caller. WRONGSEC: none, but one would if it
+  // came from a reserved port. ACCES: none.
+  wire::DafsStatus AdmissionBelow(const Caller& caller, const PseudoNode& node) const;
+
   // The same where nothing of the pseudo file system will do: `pseudo` is answered for that.
   wire::DafsStatus ResolveObject(const Caller& caller, const wire::FileHandle& handle,
                                  wire::DafsStatus pseudo, ObjectRef* object);

@@ -439,6 +439,8 @@ TEST_F(GraceTest, AStrangerWithTheNameOfAClientReclaimsNothingForIt) {
   if (dat::testing::OverRdma()) GTEST_SKIP() << "makes a TCP provider of its own";
   auto before = Client("c1");
   auto held = OpenWithTwoLocks(*before);
+  wire::GetattrInlineArgs look;
+  look.filehandle = Root(*before);
   if (HasFailure()) return;
   server_.reset();
   std::fstream file(options_.state_dir + "/clients",
@@ -452,8 +454,6 @@ TEST_F(GraceTest, AStrangerWithTheNameOfAClientReclaimsNothingForIt) {
   wire::ClientConnectAuthArgs args = ConnectArgs("c1", 2);
   args.auth_req.auth_type = wire::AuthType::kDefault;
   ASSERT_EQ(stranger->Call(args).name(), kOk);
-  wire::GetattrInlineArgs look;
-  look.filehandle = Root(*stranger);
   EXPECT_EQ(stranger->Call(look).name(), kOk);
   provider_ = of_server;
   auto other = Client("c2");

@@ -236,17 +236,16 @@ TEST_F(SessionTest, ASecureExportRefusesAClientWithoutAReservedPort) {
   ASSERT_EQ(reply.name(), "DAFS_STATUS_OK");
   EXPECT_FALSE(reply.res.trusted);
   EXPECT_EQ(stranger->Call(Cred(0)).name(), "DAFSERR_NOT_AUTHORIZED");
-  wire::LookupArgs lookup;
-  lookup.directory = Root(*stranger);
-  lookup.path = {"a"};
-  EXPECT_EQ(stranger->Call(lookup).name(), "DAFSERR_WRONGSEC");
+  EXPECT_EQ(stranger->Call(wire::GetRootHandleArgs()).name(), "DAFSERR_WRONGSEC");
 
   // Trusted for one export, it gets nothing at the other.
   options_.exports.push_back(insecure);
   StartServer();
   auto client = Session("v");
   ActAsRoot(*client);
+  wire::LookupArgs lookup;
   lookup.directory = Root(*client);
+  lookup.path = {"a"};
   EXPECT_EQ(client->Call(lookup).name(), "DAFSERR_WRONGSEC");
   lookup.path = {"b"};
   EXPECT_EQ(client->Call(lookup).name(), "DAFS_STATUS_OK");
@@ -396,6 +395,9 @@ TEST_F(SessionTest, CredentialsBelongToTheClientOnAllItsSessions) {
 
 // Shows DAFS-3.1.1.1.2-01, DAFS-3.1.1.1.2-02, DAFS-3.1.1.1.2-05, DAFS-6.2.8-10, DAFS-6.2.9-02.
 TEST_F(SessionTest, AnUntrustedClientIsAnonymousAndRegistersNothing) {
+  StartServer();
+  wire::GetattrInlineArgs look;
+  look.filehandle = Root(*Session());
   options_.exports[0].clients = {*Cidr::Parse("192.0.2.0/24")};
   StartServer();
   auto client = Connection();
@@ -409,9 +411,10 @@ TEST_F(SessionTest, AnUntrustedClientIsAnonymousAndRegistersNothing) {
   EXPECT_EQ(client->Call(Cred(0)).name(), "DAFSERR_NOT_AUTHORIZED");
   EXPECT_EQ(client->Call(wire::ReleaseCredArgs()).name(), "DAFSERR_NOT_AUTHORIZED");
   // It acts as whom the session was made for, and whatever else it asks for is nobody.
-  EXPECT_EQ(client->Call(wire::GetRootHandleArgs()).name(), "DAFS_STATUS_OK");
+  EXPECT_EQ(client->Call(wire::GetRootHandleArgs()).name(), "DAFSERR_ACCES");
+  EXPECT_EQ(client->Call(look).name(), "DAFS_STATUS_OK");
   client->cred_handle.bytes[0] = 1;
-  EXPECT_EQ(client->Call(wire::GetRootHandleArgs()).name(), "DAFSERR_NO_CREDS");
+  EXPECT_EQ(client->Call(look).name(), "DAFSERR_NO_CREDS");
 }
 
 // Shows DAFS-6.2.5-04, DAFS-6.2.5-06; R81.

@@ -11,7 +11,7 @@ import sys
 import traceback
 
 import processes
-from peer import Peer
+from peer import Peer, Request
 from rig import Failure, Skip, check, equal, errno_of, scenario
 from scenarios.mounting import refused
 
@@ -83,9 +83,10 @@ def reserved_ports(rig):
         check_reserved(server.port, 2)
     rig.umount()
 
-    status, line = refused(rig, here, "noresvport")
-    equal(status, 1, "exit status without a reserved port")
-    check("port below 1024" in line and "insecure" in line and "noresvport" in line, line)
+    for source in (here, f"{rig.address}:{server.port}:/"):  # the export, and the directory of exports
+        status, line = refused(rig, source, "noresvport")
+        equal(status, 1, f"exit status of {source} without a reserved port")
+        check("port below 1024" in line and "insecure" in line and "noresvport" in line, line)
     log = server.log.read_text()
     equal(log.count("an export without `insecure` takes only clients with a port below 1024"), 1, "log lines")
     if not tcp:
@@ -113,7 +114,13 @@ def unprivileged_client(rig):
     """A program of user 65534 is refused by a secure export with no_root_squash: it makes no set-uid program there."""
     rig.expect("refused", "session")
     rig.export.chmod(0o777)
-    server = rig.serve([f"/data={rig.export},rw,no_root_squash,secure"])
+    server = rig.serve()
+    admitted = Peer(server.port)
+    root = admitted.root()  # its handle lasts
+    admitted.close()
+    server.stop()
+    server.exports = [f"/data={rig.export},rw,no_root_squash,secure"]
+    server.start()
 
     def attack():
         for auth in (0, ANONYMOUS):
@@ -125,8 +132,9 @@ def unprivileged_client(rig):
             equal(connected.status, "OK", "AUTH_DEFAULT")
             peer.adopt(connected)
             equal(peer.credential(0), "NOT_AUTHORIZED", "REGISTER_CRED of uid 0")
-            equal(peer.call(peer.lookup(peer.root(), ["data"])).status, "WRONGSEC", "LOOKUP of the export")
-            made = peer.call(peer.open(peer.root(), ["data", "suid"], 0, mode=0o4755))
+            equal(peer.call(Request("GET_ROOT_HANDLE")).status, "WRONGSEC", "GET_ROOT_HANDLE")
+            equal(peer.call(peer.lookup(root, ["data"])).status, "WRONGSEC", "LOOKUP of the export")
+            made = peer.call(peer.open(root, ["data", "suid"], 0, mode=0o4755))
             check(made.status != "OK", f"OPEN that creates: {made.status}")
 
     as_nobody("the attack", attack)

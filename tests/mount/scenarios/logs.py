@@ -1,11 +1,13 @@
 """What the logs of server and mount say: one short line for each event, with its reason and its remedy."""
 
+import errno
 import os
 import signal
 import socket
 
 import processes
-from rig import check, equal, scenario
+from rig import check, equal, errno_of, scenario
+from scenarios.mounting import refused
 
 
 def _lines(server, text):
@@ -34,6 +36,27 @@ def log_of_refusals(rig):
     rig.run(rig.mount_command(f"{rig.address}:{stranger.port}:/denied", rig.mnt, "soft"), cwd="/", status=None)
     check("clients=" in _await(stranger, "refused: no export admits its address"), "no remedy")
     equal(len(_lines(stranger, "refused")), 1, "lines about one refusal")
+
+
+@scenario(timeout=60, where="server", loopback=True)
+def log_of_hidden_exports(rig):
+    """A mount of the directory of exports says why there are none for it; the server logs why it lists only some."""
+    rig.expect("refused")
+    (rig.export / "file").write_text("data")
+    kept = rig.base / "kept"
+    kept.mkdir()
+    server = rig.serve([f"/open/data={rig.export}", f"/kept={kept},secure", f"/deep/kept={kept},secure"])
+    rig.mount(server, "noresvport", export="/")
+    equal(os.listdir(rig.mnt), ["open"], "exports for a client without a reserved port")
+    check("insecure" in _await(server, "takes only clients with a port below 1024"), "no remedy")
+    equal((rig.mnt / "open/data/file").read_text(), "data", "a file of an export that is shown")
+    equal(errno_of(os.listdir, rig.mnt / "deep"), errno.EACCES, "a directory that leads to a secure export alone")
+    rig.umount()
+    status, line = refused(rig, f"{rig.address}:{server.port}:/deep", "noresvport")
+    check(status == 1 and "port below 1024" in line, line)
+    elsewhere = rig.serve([f"/data={rig.export},clients=10.0.0.0/8"])
+    status, line = refused(rig, f"{rig.address}:{elsewhere.port}:/")
+    check(status == 1 and "clients=" in line, line)
 
 
 @scenario(timeout=60, where="server", loopback=True)
