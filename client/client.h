@@ -117,8 +117,10 @@ struct Limits {
   std::atomic<bool> no_open_owner{false};
   // wire::kExtension...: what the latest session agreed on; 0 of a server that knows none.
   std::atomic<uint64_t> extensions{0};
-  // Every user of this machine is one user there (kExtensionSquashed), as of Files::Mount.
+  // Every user of this machine is one user there (kExtensionSquashed), or is that in some of the
+  // exports below a root above the exports (kExtensionSquashedInPart); as of Files::Mount.
   std::atomic<bool> squashed{false};
+  std::atomic<bool> squashed_in_part{false};
 };
 
 class Client {

@@ -58,13 +58,15 @@ dat::Task<void> Files::AskWhetherSquashed(const Identity& who, const wire::FileH
   if (limits.extensions.load(std::memory_order_relaxed) == 0) co_return;
   Call<wire::ExtensionsArgs> ask;
   ask.args.filehandle = root;
-  ask.args.wanted = wire::kExtensionSquashed;
+  ask.args.wanted = wire::kExtensionSquashed | wire::kExtensionSquashedInPart;
   CallBase* const chain[] = {&ask};
   dat::Task<absl::Status> task = Run(&who, chain);
   const absl::Status status = co_await task;
   if (!status.ok() || !ask.ok()) co_return;
   limits.squashed.store((ask.res.granted & wire::kExtensionSquashed) != 0,
                         std::memory_order_relaxed);
+  limits.squashed_in_part.store((ask.res.granted & wire::kExtensionSquashedInPart) != 0,
+                                std::memory_order_relaxed);
 }
 
 dat::Task<absl::StatusOr<wire::FsAttributes>> Files::StatFs(const Identity& who,

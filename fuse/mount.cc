@@ -159,9 +159,10 @@ class Mount {
   std::unique_ptr<client::Client> client_;
   client::SessionReport session_;  // the first, as it was when the mount began
   std::vector<std::unique_ptr<Worker>> workers_;
-  bool squashed_ = false;    // the server maps all users to one (all_squash)
-  std::string no_io_uring_;  // why requests come by /dev/fuse
-  std::string cpu_latency_;  // what became of that option
+  bool squashed_ = false;          // the server maps all users to one (all_squash)
+  bool squashed_in_part_ = false;  // it does so in some of the exports below the root
+  std::string no_io_uring_;        // why requests come by /dev/fuse
+  std::string cpu_latency_;        // what became of that option
   std::unique_ptr<client::LeaseKeeper> lease_keeper_;
   TrimSchedule trim_schedule_;
 };
@@ -277,9 +278,12 @@ Outcome Mount::FindRoot() {
 
 // The kernel compares users of this machine with owners and modes of the server. Where the server
 // maps all users to one, that would refuse what the server permits. All users then have the same
-// rights, so the kernel's caches cannot show one user what another may not see.
+// rights, so the kernel's caches cannot show one user what another may not see. A kernel checks all
+// of a mount or nothing: where only some of the exports below the root are like that, it checks,
+// for without that it would show what it has cached of the others.
 void Mount::DecideWhoChecks() {
   squashed_ = client_->limits().squashed.load(std::memory_order_relaxed);
+  squashed_in_part_ = client_->limits().squashed_in_part.load(std::memory_order_relaxed);
   if (squashed_ && !state_.options.default_permissions_given) state_.default_permissions = false;
 }
 
@@ -399,6 +403,12 @@ void Mount::SayMounted() const {
                  "memory, " +
                      session_.memory + ")"));
   LogInfo("mount " + mount_point_ + ": " + cpu_latency_);
+  if (squashed_in_part_ && state_.default_permissions) {
+    LogWarning(source +
+               ": some of the exports map all users to one (all_squash); in these the kernel may "
+               "refuse what the server permits, since default_permissions has it compare users of "
+               "this machine with that one; mount such an export by itself");
+  }
   if (!squashed_) return;
   if (state_.default_permissions) {
     LogWarning(state_.options.source.text +

@@ -302,13 +302,18 @@ DafsStatus Session::Extend(const Caller& caller, const wire::ExtensionsArgs& arg
   constexpr uint64_t kOfSession = wire::kExtensionByteNames | wire::kExtensionKeepAtime;
   *granted = args.wanted & (kOfSession | wire::kExtensionReadKeepsAtime);
   extensions_.fetch_or(*granted, std::memory_order_relaxed);
-  if ((args.wanted & wire::kExtensionSquashed) == 0 || args.filehandle == wire::FileHandle()) {
+  constexpr uint64_t kOfExport = wire::kExtensionSquashed | wire::kExtensionSquashedInPart;
+  if ((args.wanted & kOfExport) == 0 || args.filehandle == wire::FileHandle()) {
     return DafsStatus::kOk;
   }
-  bool squashes = false;
-  const DafsStatus status = store().SquashesAll(caller, args.filehandle, &squashes);
+  Squashes squashes = Squashes::kNobody;
+  const DafsStatus status = store().WhoIsSquashed(caller, args.filehandle, &squashes);
   // An untrusted client has no credentials but the anonymous ones.
-  if (squashes || !trusted_) *granted |= wire::kExtensionSquashed;
+  if (!trusted_ || squashes == Squashes::kEverybody) {
+    *granted |= args.wanted & wire::kExtensionSquashed;
+  } else if (squashes == Squashes::kEverybodyInSome) {
+    *granted |= args.wanted & wire::kExtensionSquashedInPart;
+  }
   return status;
 }
 

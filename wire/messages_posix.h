@@ -132,6 +132,9 @@ inline constexpr uint64_t kExtensionReadKeepsAtime = 4;
 // A fact of the export that `filehandle` lies in: the server maps all users to one. The client
 // cannot tell from owners and modes what the server permits.
 inline constexpr uint64_t kExtensionSquashed = 8;
+// The same of a directory above the exports: of all exports below it that admit the client, the
+// row above; of some, this one.
+inline constexpr uint64_t kExtensionSquashedInPart = 16;
 
 // DAFS_PROC_EXTENSIONS (1030): which of the `wanted` extensions the server grants, or are true of
 // the export. Bits that a server does not know are not granted. Simple: it may follow LOOKUP in a

@@ -105,13 +105,38 @@ DafsStatus Store::GetRootHandle(const Caller& caller, wire::FileHandle* root) {
   return impl_->AdmissionBelow(caller, node);
 }
 
-DafsStatus Store::SquashesAll(const Caller& caller, const wire::FileHandle& filehandle,
-                              bool* squashes) {
-  const auto squashes_all = [](const Export& e) { return e.squash == Squash::kAll; };
+namespace {
+
+struct Admitting {
+  size_t exports = 0;
+  size_t squash_all = 0;
+};
+
+void CountBelow(const StoreImpl& store, const Caller& caller, const PseudoNode& node,
+                Admitting* count) {
+  for (const auto& [name, child] : node.children) CountBelow(store, caller, *child, count);
+  if (node.export_index < 0) return;
+  const Export& exported = store.options.exports[static_cast<size_t>(node.export_index)];
+  if (!exported.Admits(caller.peer)) return;
+  ++count->exports;
+  if (exported.squash == Squash::kAll) ++count->squash_all;
+}
+
+}  // namespace
+
+DafsStatus Store::WhoIsSquashed(const Caller& caller, const wire::FileHandle& filehandle,
+                                Squashes* squashes) {
   Place place;
   STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, filehandle, &place));
-  *squashes = place.object != nullptr ? squashes_all(*place.object->fs().exported)
-                                      : std::ranges::all_of(impl_->options.exports, squashes_all);
+  Admitting count;
+  if (place.pseudo != nullptr) {
+    CountBelow(*impl_, caller, *place.pseudo, &count);
+  } else {
+    count = {1, place.object->fs().exported->squash == Squash::kAll ? 1u : 0u};
+  }
+  *squashes = count.squash_all == 0               ? Squashes::kNobody
+              : count.squash_all == count.exports ? Squashes::kEverybody
+                                                  : Squashes::kEverybodyInSome;
   return DafsStatus::kOk;
 }
 

@@ -164,6 +164,9 @@ struct ReaddirRequest {
   uint64_t attr_request_bitmap = 0;
 };
 
+// Where every caller is the anonymous user (all_squash).
+enum class Squashes : uint8_t { kNobody, kEverybody, kEverybodyInSome };
+
 struct ReaddirResult {
   wire::Verifier cookieverf;
   bool eof = false;
@@ -197,10 +200,10 @@ class Store {
   // admits the caller, who would find nothing there.
   wire::DafsStatus GetRootHandle(const Caller& caller, wire::FileHandle* root);
 
-  // Whether every caller is the anonymous user in the export that `filehandle` lies in; in the
-  // pseudo file system: in all exports.
-  wire::DafsStatus SquashesAll(const Caller& caller, const wire::FileHandle& filehandle,
-                               bool* squashes);
+  // In the export that `filehandle` lies in; in the pseudo file system: in the exports below it
+  // that admit the caller.
+  wire::DafsStatus WhoIsSquashed(const Caller& caller, const wire::FileHandle& filehandle,
+                                 Squashes* squashes);
 
   // 6.5.21. On a component status (WIRE.md 9.3) `res` holds component_count and the filehandle of
   // the last component resolved (zero for none).

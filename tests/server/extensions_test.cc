@@ -146,6 +146,28 @@ TEST_F(ExtensionsTest, ItTellsWhetherAnExportSquashesAllUsers) {
   EXPECT_EQ(client->Call(args).name(), "DAFSERR_BADHANDLE");
 }
 
+TEST_F(ExtensionsTest, AboveTheExportsItTellsOfThoseBelowThatAdmitTheClient) {
+  constexpr uint64_t kBoth = wire::kExtensionSquashed | wire::kExtensionSquashedInPart;
+  const auto exported = [&](const std::string& name, Squash squash) {
+    Export e = options_.exports[0];
+    e.name = name;
+    e.squash = squash;
+    return e;
+  };
+  options_.exports = {exported("/one/all", Squash::kAll), exported("/one/root", Squash::kRoot),
+                      exported("/two/all", Squash::kAll), exported("/two/closed", Squash::kNone),
+                      exported("/three", Squash::kNone)};
+  options_.exports[3].clients = {*Cidr::Parse("192.0.2.0/24")};
+  StartServer();
+  auto client = Session();
+  EXPECT_EQ(Ask(*client, kBoth, Root(*client)), wire::kExtensionSquashedInPart);
+  EXPECT_EQ(Ask(*client, wire::kExtensionSquashed, Root(*client)), 0u);
+  EXPECT_EQ(Ask(*client, kBoth, LookUp(*client, {"one"})), wire::kExtensionSquashedInPart);
+  EXPECT_EQ(Ask(*client, kBoth, LookUp(*client, {"two"})), wire::kExtensionSquashed);
+  EXPECT_EQ(Ask(*client, kBoth, LookUp(*client, {"one", "all"})), wire::kExtensionSquashed);
+  EXPECT_EQ(Ask(*client, kBoth, LookUp(*client, {"three"})), 0u);
+}
+
 TEST_F(ExtensionsTest, ReadsKeepTheAccessTimeWhereThatIsAskedFor) {
   WriteFile("a/file", "content");
   StartServer();

@@ -145,6 +145,32 @@ def squashes(rig):
     check(errno_of(os.chmod, rooted / "by-other", 0o600) in (errno.EPERM, errno.EACCES), "root's chmod of another's file")
 
 
+@scenario(timeout=60, where="server")
+def squashes_in_part(rig):
+    """On a mount of the directory of exports the kernel checks permissions unless all are all_squash; if some, the log
+    says so."""
+    mixed, other = rig.base / "mixed", rig.base / "other"
+    for directory in (mixed, other):
+        directory.mkdir()
+    rig.export.chmod(0o777)
+    squashing = f"/all={rig.export},rw,all_squash,anonuid=4001,anongid=4002"
+    write(mixed / "secret", mode=0o600)
+    server = rig.serve([squashing, f"/mixed={mixed},rw", f"/closed={other},rw,clients=192.0.2.0/24"])
+    point = rig.mount(server, export="/")
+    log = rig.logs / "mount.dafs.log"
+    check("default_permissions" in _options(point), "the kernel checks no permissions of users of an export")
+    check("some of the exports map all users to one" in log.read_text(), "no word about the others")
+    equal(as_user(OTHER, lambda: read(point / "mixed/secret")), errno.EACCES, "another user reads a secret file")
+    equal(as_user(OTHER, lambda: write(point / "all/mine")), 0, "a file of anybody")
+    rig.umount(point)
+    # Of those that admit this client all squash.
+    server = rig.serve([squashing, f"/closed={other},rw,clients=192.0.2.0/24"])
+    point = rig.mount(server, export="/")
+    check("default_permissions" not in _options(point), "the kernel checks permissions of squashed exports")
+    equal(as_user(OTHER, lambda: _use_own(point / "all")), 0, "a user uses a file that it made")
+    equal(log.read_text().count("some of the exports map"), 1, "lines about some exports")
+
+
 # Calls on a name that the kernel remembers and another machine has taken away.
 ON_NAMES = {
     "stat": os.stat, "open": read, "write": write, "chmod": lambda p: os.chmod(p, 0o600), "unlink": os.unlink,
