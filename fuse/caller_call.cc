@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <string>
 
 namespace dafs::fuse {
 namespace {
@@ -103,13 +104,13 @@ Asks AsksFor(long call, const unsigned long (&arguments)[4]) {
 }
 
 // "72 0x3 0x26 ...": the system call and its arguments. "running" and "-1" are none.
-std::ifstream SystemCallOf(uint32_t pid, const std::string& proc) {
-  return std::ifstream(proc + "/" + std::to_string(pid) + "/syscall");
+std::ifstream SystemCallOf(uint32_t pid, const CallerProc& proc) {
+  return proc.Shows(pid) ? std::ifstream(proc.PathOf(pid, "syscall")) : std::ifstream();
 }
 
 }  // namespace
 
-bool WaitsForOfdLock(uint32_t pid, const std::string& proc) {
+bool WaitsForOfdLock(uint32_t pid, const CallerProc& proc) {
   std::ifstream file = SystemCallOf(pid, proc);
   std::string number;
   std::string descriptor;
@@ -118,7 +119,7 @@ bool WaitsForOfdLock(uint32_t pid, const std::string& proc) {
   return static_cast<uint32_t>(command) == F_OFD_SETLKW;
 }
 
-std::optional<bool> ChangesOwner(uint32_t pid, const std::string& proc) {
+std::optional<bool> ChangesOwner(uint32_t pid, const CallerProc& proc) {
   std::ifstream file = SystemCallOf(pid, proc);
   long number = -1;
   if (!(file >> number) || number < 0) return std::nullopt;
@@ -126,9 +127,10 @@ std::optional<bool> ChangesOwner(uint32_t pid, const std::string& proc) {
 }
 
 CallerCalls::SystemCall CallerCalls::CallOf(uint32_t pid) {
+  if (!proc_.Shows(pid)) return {};
   Thread& thread = threads_[pid % threads_.size()];
   if (thread.pid != pid) {
-    const std::string path = proc_ + "/" + std::to_string(pid) + "/syscall";
+    const std::string path = proc_.PathOf(pid, "syscall");
     thread = {pid, UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC))};
   }
   char text[256];

@@ -1,13 +1,13 @@
 // What system call the caller of a request is in: some that mean different things come from the
-// kernel in the same words. Any thread.
+// kernel in the same words. Nothing is known of a caller that CallerProc does not show. Any thread.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <utility>
 
+#include "fuse/caller_proc.h"
 #include "fuse/unique_fd.h"
 
 namespace dafs::fuse {
@@ -15,11 +15,11 @@ namespace dafs::fuse {
 // Whether thread `pid` is in fcntl(F_OFD_SETLKW). False if that cannot be told. Record locks and
 // locks of open file descriptions (OFD) look alike (FUSE-FACTS 8), but only a wait for a record
 // lock fails with EDEADLK: an OFD lock may be given up by somebody other than who waits.
-bool WaitsForOfdLock(uint32_t pid, const std::string& proc = "/proc");
+bool WaitsForOfdLock(uint32_t pid, const CallerProc& proc);
 
 // Whether thread `pid` is in chown(2) or one of its kin; nothing if that cannot be told. One that
 // changes neither owner nor group looks like the word that a write takes set-id bits away.
-std::optional<bool> ChangesOwner(uint32_t pid, const std::string& proc = "/proc");
+std::optional<bool> ChangesOwner(uint32_t pid, const CallerProc& proc);
 
 // Why a call asks for the attributes of a node on its path.
 enum class Asks : uint8_t {
@@ -36,7 +36,8 @@ enum class Asks : uint8_t {
 // Belongs to one worker's thread.
 class CallerCalls {
  public:
-  explicit CallerCalls(std::string proc = "/proc") : proc_(std::move(proc)) {}
+  explicit CallerCalls(CallerProc proc = CallerProc()) : proc_(std::move(proc)) {}
+  const CallerProc& proc() const { return proc_; }
   // What thread `pid` asks for. Costs a system call.
   Asks AsksFor(uint32_t pid);
   // Whether it is in a call that neither opens nor changes what its path leads to: stat(2),
@@ -55,7 +56,7 @@ class CallerCalls {
     uint32_t pid = 0;
     UniqueFd call;
   };
-  const std::string proc_;
+  const CallerProc proc_;
   std::array<Thread, 16> threads_;
 };
 

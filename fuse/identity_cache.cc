@@ -57,13 +57,6 @@ std::vector<uint32_t> GroupsOf(std::string_view status) {
   return groups;
 }
 
-// Whether `proc` is of our own PID namespace: there `self` leads to the pid that we know of us.
-bool ShowsOwnPids(const std::string& proc) {
-  char self[32];
-  const ssize_t size = readlink((proc + "/self").c_str(), self, sizeof(self));
-  return size > 0 && std::string_view(self, static_cast<size_t>(size)) == std::to_string(getpid());
-}
-
 }  // namespace
 
 std::vector<uint32_t> GroupsInDatabase(uint32_t uid) {
@@ -83,13 +76,14 @@ std::vector<uint32_t> GroupsInDatabase(uint32_t uid) {
   return {groups.begin(), groups.end()};
 }
 
-IdentityCache::IdentityCache(std::string proc, UserDatabase database)
-    : proc_(std::move(proc)), database_(std::move(database)), proc_is_ours_(ShowsOwnPids(proc_)) {}
+IdentityCache::IdentityCache(std::string name, CallerProc proc, UserDatabase database)
+    : name_(std::move(name)), proc_(std::move(proc)), database_(std::move(database)) {}
 
 std::vector<uint32_t> IdentityCache::GroupsFromDatabase(uint32_t uid) {
   if (!said_database_.exchange(true)) {
     LogWarning(
-        "a caller's process is not visible in this PID namespace: supplementary groups come from "
+        name_ +
+        ": a caller's process is not visible in this PID namespace: supplementary groups come from "
         "the user database; run mount.dafs in the PID namespace of its callers to use theirs");
   }
   return database_(uid);
@@ -98,8 +92,7 @@ std::vector<uint32_t> IdentityCache::GroupsFromDatabase(uint32_t uid) {
 std::shared_ptr<const client::Identity> IdentityCache::Get(uint32_t uid, uint32_t gid, uint32_t pid,
                                                            Groups groups, absl::Time now) {
   const bool has_groups = uid != 0;
-  const bool visible = pid != 0 && proc_is_ours_;
-  const bool from_database = has_groups && !visible;
+  const bool from_database = has_groups && !proc_.Shows(pid);
   auto& identities = from_database ? by_user_ : by_pid_;
   const uint32_t key = from_database ? uid : has_groups ? pid : 0;
   const absl::Duration believed = from_database               ? kDatabaseIsBelievedFor
@@ -119,7 +112,7 @@ std::shared_ptr<const client::Identity> IdentityCache::Get(uint32_t uid, uint32_
   if (from_database) {
     identity->groups = GroupsFromDatabase(uid);
   } else if (has_groups) {
-    identity->groups = GroupsOf(ReadStatus(proc_ + "/" + std::to_string(pid) + "/status"));
+    identity->groups = GroupsOf(ReadStatus(proc_.PathOf(pid, "status")));
   }
   absl::MutexLock lock(&mutex_);
   if (auto it = identities.find(key); it != identities.end() && *it->second.identity == *identity) {

@@ -19,6 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/identity.h"
+#include "fuse/caller_proc.h"
 
 namespace dafs::fuse {
 
@@ -38,8 +39,9 @@ class IdentityCache {
  public:
   using UserDatabase = std::function<std::vector<uint32_t>(uint32_t uid)>;
 
-  // `proc`: where /proc is, and the user database, for tests.
-  explicit IdentityCache(std::string proc = "/proc", UserDatabase database = GroupsInDatabase);
+  // `name`: of the mount, for the log. `proc` and the user database, for tests.
+  explicit IdentityCache(std::string name, CallerProc proc = CallerProc(),
+                         UserDatabase database = GroupsInDatabase);
 
   // The identity of process (or thread) `pid`, acting as `uid` and `gid`. Without groups if the
   // process is gone, or acts as root, which needs none.
@@ -56,9 +58,9 @@ class IdentityCache {
 
   std::vector<uint32_t> GroupsFromDatabase(uint32_t uid);
 
-  const std::string proc_;
+  const std::string name_;
+  const CallerProc proc_;
   const UserDatabase database_;
-  const bool proc_is_ours_;  // /proc shows the PID namespace whose pids the kernel gives us
   std::atomic<bool> said_database_{false};  // publishes nothing but itself
   absl::Mutex mutex_;
   // Of callers whose process is visible; pid 0: callers that act as root.

@@ -25,9 +25,9 @@ uint64_t SetBehind(std::string_view line, std::string_view label) {
   return set;
 }
 
-Signals SignalsOf(uint32_t pid, const std::string& proc) {
+Signals SignalsOf(uint32_t pid, const CallerProc& proc) {
   Signals signals;
-  std::ifstream status(proc + "/" + std::to_string(pid) + "/status");
+  std::ifstream status(proc.PathOf(pid, "status"));
   if (!status) return signals;
   signals.known = true;
   for (std::string line; std::getline(status, line);) {
@@ -39,14 +39,14 @@ Signals SignalsOf(uint32_t pid, const std::string& proc) {
 
 }  // namespace
 
-bool IsBeingKilled(uint32_t pid, const std::string& proc) {
-  if (pid == 0) return false;
+bool IsBeingKilled(uint32_t pid, const CallerProc& proc) {
+  if (!proc.Shows(pid)) return false;
   const Signals signals = SignalsOf(pid, proc);
   return !signals.known || (signals.pending >> (SIGKILL - 1) & 1) != 0;
 }
 
-bool HasSignal(uint32_t pid, const std::string& proc) {
-  if (pid == 0) return false;
+bool HasSignal(uint32_t pid, const CallerProc& proc) {
+  if (!proc.Shows(pid)) return false;
   const Signals signals = SignalsOf(pid, proc);
   return (signals.pending & ~signals.blocked) != 0;
 }

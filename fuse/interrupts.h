@@ -14,20 +14,20 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <utility>
 
 #include "fuse/call.h"
+#include "fuse/caller_proc.h"
 #include "wire/dat/loop.h"
 
 namespace dafs::fuse {
 
 // Whether SIGKILL is pending for thread `pid`, or it is gone: what a fatal signal becomes for each
-// thread of its process. False if `pid` is not visible to us (0).
-bool IsBeingKilled(uint32_t pid, const std::string& proc = "/proc");
+// thread of its process. False if `proc` does not show it.
+bool IsBeingKilled(uint32_t pid, const CallerProc& proc);
 
 // Whether a signal that `pid` does not block is pending for it. False if that is not known.
-bool HasSignal(uint32_t pid, const std::string& proc = "/proc");
+bool HasSignal(uint32_t pid, const CallerProc& proc);
 
 class Interrupts {
  public:
@@ -36,7 +36,7 @@ class Interrupts {
 
   // `killed` runs for each call that is still out when its caller has the answer, just before that.
   Interrupts(dat::Loop& loop, CallsInHand& calls, std::function<void(Call&)> killed,
-             std::string proc = "/proc")
+             CallerProc proc = CallerProc())
       : loop_(loop), calls_(calls), killed_(std::move(killed)), proc_(std::move(proc)) {}
   ~Interrupts() { loop_.Cancel(timer_); }
   Interrupts(const Interrupts&) = delete;
@@ -59,7 +59,7 @@ class Interrupts {
   dat::Loop& loop_;
   CallsInHand& calls_;
   const std::function<void(Call&)> killed_;
-  const std::string proc_;
+  const CallerProc proc_;
   bool watching_ = false;
   dat::Loop::TimerId timer_ = 0;
 };

@@ -58,7 +58,7 @@ struct MountState {
   OpenDirectories open_directories;
   LockOwners lock_owners;
   BehindTable behind;
-  IdentityCache identities;
+  IdentityCache identities{options.source.text};
   LastKnown<wire::FsAttributes> statfs;
   LastKnown<wire::FileAttributes> root;
   // Workers whose session has not answered a NULL in time (ops_attributes.cc). A hint: it publishes

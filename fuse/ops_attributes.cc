@@ -162,7 +162,8 @@ dat::Task<absl::StatusOr<wire::FileAttributes>> Operations::TakeSetIdBits(const 
   std::shared_ptr<OpenState> writer = state_.open_files.FindIf([&](const OpenState& open) {
     return open.nodeid == node.nodeid && (ShareOf(open.flags) & wire::kShareWrite) != 0;
   });
-  if (writer == nullptr || ChangesOwner(call.header().pid).value_or(false)) co_return refused;
+  if (writer == nullptr || ChangesOwner(call.header().pid, callers_.proc()).value_or(false))
+    co_return refused;
   const wire::FileAttributes nothing;
   const wire::StateId no_open;
   absl::StatusOr<wire::FileAttributes> attributes =

@@ -67,8 +67,8 @@ dat::Task<absl::StatusOr<client::LockAnswer>> Operations::TakeLock(Call& call,
     absl::StatusOr<client::LockAnswer> answer = co_await task;
     co_return answer;
   }
-  client::LockWait wait(files_.loop(), [&call, &owner] {
-    return WaitsForOfdLock(call.header().pid) ? 0 : owner.process;
+  client::LockWait wait(files_.loop(), [this, &call, &owner] {
+    return WaitsForOfdLock(call.header().pid, callers_.proc()) ? 0 : owner.process;
   });
   call.on_interrupt = [&wait] { wait.Cancel(); };
   if (call.interrupted) wait.Cancel();

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 
 #include "fake_kernel.h"
 #include "fuse/call.h"
+#include "fuse/caller_call.h"
 #include "fuse/directory_answer.h"
 #include "fuse/identity_cache.h"
 #include "fuse/interrupts.h"
@@ -292,23 +294,47 @@ class ProcTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(proc_); }
   void Status(const std::string& text) { std::ofstream(proc_ + "/7/status") << text; }
+  CallerProc Proc() const { return CallerProc(proc_); }
+  // From now on it is that of another PID namespace, where we have another pid.
+  void OfAnotherNamespace() {
+    std::filesystem::remove(proc_ + "/self");
+    std::filesystem::create_symlink(std::to_string(getpid() + 1), proc_ + "/self");
+  }
   std::string proc_;
 };
 
 TEST_F(ProcTest, KilledIsWhoHasSigkillPendingOrIsGone) {
   Status("Name:\tx\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\n");
-  EXPECT_FALSE(IsBeingKilled(7, proc_));
+  EXPECT_FALSE(IsBeingKilled(7, Proc()));
   Status("Name:\tx\nSigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\n");
-  EXPECT_TRUE(IsBeingKilled(7, proc_));
+  EXPECT_TRUE(IsBeingKilled(7, Proc()));
   Status("Name:\tx\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000000100\n");
-  EXPECT_TRUE(IsBeingKilled(7, proc_));
-  EXPECT_TRUE(IsBeingKilled(8, proc_));
-  EXPECT_FALSE(IsBeingKilled(0, proc_));
+  EXPECT_TRUE(IsBeingKilled(7, Proc()));
+  EXPECT_TRUE(IsBeingKilled(8, Proc()));
+  EXPECT_FALSE(IsBeingKilled(0, Proc()));
+}
+
+TEST_F(ProcTest, AThreadOfAnotherPidNamespaceIsNotLookedAt) {
+  Status("SigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\nSigBlk:\t0000000000000000\n");
+  std::ofstream(proc_ + "/7/syscall") << SYS_openat << " 0x0 0x0 0x0 0x0 0x0 0x0 0x7ffd 0x7f00\n";
+  EXPECT_TRUE(IsBeingKilled(7, Proc()));
+  EXPECT_TRUE(IsBeingKilled(8, Proc()));
+  EXPECT_TRUE(HasSignal(7, Proc()));
+  EXPECT_EQ(ChangesOwner(7, Proc()), false);
+  EXPECT_EQ(CallerCalls(Proc()).AsksFor(7), Asks::kMayOpen);
+  OfAnotherNamespace();
+  EXPECT_FALSE(IsBeingKilled(7, Proc()));
+  EXPECT_FALSE(IsBeingKilled(8, Proc()));  // a live caller may have the number of no thread there
+  EXPECT_FALSE(HasSignal(7, Proc()));
+  EXPECT_EQ(ChangesOwner(7, Proc()), std::nullopt);
+  EXPECT_EQ(CallerCalls(Proc()).AsksFor(7), Asks::kUnknown);
+  std::ofstream(proc_ + "/7/syscall") << "72 0x3 0x26 0x7ffd 0x0 0x0 0x0 0x7ffd 0x7f00\n";
+  EXPECT_FALSE(WaitsForOfdLock(7, Proc()));
 }
 
 TEST_F(ProcTest, WhatChangesSomethingHasTheGroupsOfNow) {
   Status("Name:\tx\nGroups:\t1 \nx");
-  IdentityCache identities(proc_);
+  IdentityCache identities("server:/data", Proc());
   absl::Time now = absl::UnixEpoch();
   auto before = identities.Get(5, 6, 7, Groups::kNow, now);
   EXPECT_EQ(identities.Get(5, 6, 7, Groups::kNow, now), before);
@@ -353,7 +379,7 @@ TEST_F(ProcTest, InterruptEndsACallOnlyWhenItsCallerIsKilled) {
   CallsInHand calls;
   auto loop = *dat::Loop::Create();
   Interrupts interrupts(
-      *loop, calls, [](Call&) {}, proc_);
+      *loop, calls, [](Call&) {}, Proc());
   fuse_in_header header = {};
   header.unique = 10;
   header.pid = 7;
@@ -374,11 +400,11 @@ TEST_F(ProcTest, InterruptEndsACallOnlyWhenItsCallerIsKilled) {
 
 TEST_F(ProcTest, ASignalCountsUnlessItIsBlocked) {
   Status("SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\nSigBlk:\t0000000000000000\n");
-  EXPECT_TRUE(HasSignal(7, proc_));
+  EXPECT_TRUE(HasSignal(7, Proc()));
   Status("SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\nSigBlk:\t0000000000004000\n");
-  EXPECT_FALSE(HasSignal(7, proc_));
-  EXPECT_FALSE(HasSignal(8, proc_));  // gone: a call of the kernel's own may be in its name
-  EXPECT_FALSE(HasSignal(0, proc_));
+  EXPECT_FALSE(HasSignal(7, Proc()));
+  EXPECT_FALSE(HasSignal(8, Proc()));  // gone: a call of the kernel's own may be in its name
+  EXPECT_FALSE(HasSignal(0, Proc()));
 }
 
 TEST_F(ProcTest, ASignalTheKernelDoesNotTellOfEndsALongCallOfAnIoUring) {
@@ -387,7 +413,7 @@ TEST_F(ProcTest, ASignalTheKernelDoesNotTellOfEndsALongCallOfAnIoUring) {
   CallsInHand calls;
   auto loop = *dat::Loop::Create();
   Interrupts interrupts(
-      *loop, calls, [](Call&) {}, proc_);
+      *loop, calls, [](Call&) {}, Proc());
   Status("SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\nSigBlk:\t0000000000000000\n");
   fuse_in_header header = {};
   header.pid = 7;
@@ -437,7 +463,7 @@ TEST(AnswerInit, AsksForIoUringOnlyIfItIsWishedForAndOffered) {
 }
 
 TEST_F(ProcTest, GroupsAreReadOnceASecond) {
-  IdentityCache identities(proc_);
+  IdentityCache identities("server:/data", Proc());
   absl::Time now = absl::UnixEpoch();
   Status("Uid:\t5\nGroups:\t30 4 20 \nNgid:\t0\n");
   auto who = identities.Get(5, 6, 7, Groups::kRecent, now);
@@ -453,7 +479,8 @@ TEST_F(ProcTest, GroupsAreReadOnceASecond) {
 }
 
 TEST_F(ProcTest, CallersThatAreGoneAndRootHaveNoGroups) {
-  IdentityCache identities(proc_, [](uint32_t) { return std::vector<uint32_t>{1}; });
+  IdentityCache identities("server:/data", Proc(),
+                           [](uint32_t) { return std::vector<uint32_t>{1}; });
   EXPECT_TRUE(identities.Get(5, 6, 8, Groups::kRecent, absl::UnixEpoch())->groups.empty());
   EXPECT_TRUE(identities.Get(0, 0, 0, Groups::kRecent, absl::UnixEpoch())->groups.empty());
 }
@@ -464,7 +491,7 @@ TEST_F(ProcTest, CallersInAnotherPidNamespaceHaveTheGroupsOfTheUserDatabase) {
     asked.push_back(uid);
     return std::vector<uint32_t>{uid + 100, uid + 200};
   };
-  IdentityCache identities(proc_, database);
+  IdentityCache identities("server:/data", Proc(), database);
   const absl::Time now = absl::UnixEpoch();
   auto who = identities.Get(5, 6, 0, Groups::kNow, now);
   EXPECT_EQ(who->uid, 5u);
@@ -480,9 +507,9 @@ TEST_F(ProcTest, CallersInAnotherPidNamespaceHaveTheGroupsOfTheUserDatabase) {
 // Otherwise a caller would be given the groups of a process that happens to have its number there.
 TEST_F(ProcTest, ProcOfAnotherPidNamespaceIsNotRead) {
   Status("Groups:\t30\n");
-  std::filesystem::remove(proc_ + "/self");
-  std::filesystem::create_symlink(std::to_string(getpid() + 1), proc_ + "/self");
-  IdentityCache identities(proc_, [](uint32_t) { return std::vector<uint32_t>{1}; });
+  OfAnotherNamespace();
+  IdentityCache identities("server:/data", Proc(),
+                           [](uint32_t) { return std::vector<uint32_t>{1}; });
   EXPECT_THAT(identities.Get(5, 6, 7, Groups::kNow, absl::UnixEpoch())->groups,
               testing::ElementsAre(1u));
 }

@@ -1,6 +1,7 @@
 // Locks as the kernel asks for them: whose they are, what ends them, how a wait ends.
 #include <sys/file.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -235,10 +236,12 @@ TEST_F(LocksTest, NonsenseIsRefused) {
 TEST(CallerCallTest, TellsWhatTheWaitingThreadDoes) {
   char name[] = "/tmp/dafs-proc-XXXXXX";
   ASSERT_NE(mkdtemp(name), nullptr);
-  const std::string proc = name;
-  std::filesystem::create_directory(proc + "/7");
+  const std::string directory = name;
+  std::filesystem::create_directory(directory + "/7");
+  std::filesystem::create_symlink(std::to_string(getpid()), directory + "/self");
+  const CallerProc proc(directory);
   const auto says = [&](const char* text) {
-    std::ofstream(proc + "/7/syscall") << text;
+    std::ofstream(directory + "/7/syscall") << text;
     return WaitsForOfdLock(7, proc);
   };
   EXPECT_TRUE(says("72 0x3 0x26 0x7ffd 0x0 0x0 0x0 0x7ffd 0x7f00\n"));
@@ -251,17 +254,19 @@ TEST(CallerCallTest, TellsWhatTheWaitingThreadDoes) {
   EXPECT_EQ(ChangesOwner(7, proc), true);
   says(absl::StrCat(SYS_write, " 0x3 0x7ffd 0x2\n").c_str());
   EXPECT_EQ(ChangesOwner(7, proc), false);
-  std::filesystem::remove_all(proc);
+  std::filesystem::remove_all(directory);
 }
 
 TEST(CallerCallTest, TellsWhatAttributesAreFor) {
   char name[] = "/tmp/dafs-proc-XXXXXX";
   ASSERT_NE(mkdtemp(name), nullptr);
-  const std::string proc = name;
-  std::filesystem::create_directory(proc + "/7");
+  const std::string directory = name;
+  std::filesystem::create_directory(directory + "/7");
+  std::filesystem::create_symlink(std::to_string(getpid()), directory + "/self");
+  const CallerProc proc(directory);
   CallerCalls callers(proc);
   const auto asks_for = [&](long call, const std::string& third, const std::string& fourth) {
-    std::ofstream(proc + "/7/syscall")
+    std::ofstream(directory + "/7/syscall")
         << call << " 0xffffff9c 0x7ffd00 " << third << " " << fourth << " 0x0 0x0 0x7ffd 0x7f00\n";
     return callers.AsksFor(7);
   };
@@ -289,10 +294,10 @@ TEST(CallerCallTest, TellsWhatAttributesAreFor) {
   EXPECT_FALSE(callers.OnlyLooks(7));
   asks_for(SYS_execve, "0x7ffd", "0x0");
   EXPECT_FALSE(callers.OnlyLooks(7));
-  std::ofstream(proc + "/7/syscall") << "running\n";
+  std::ofstream(directory + "/7/syscall") << "running\n";
   EXPECT_EQ(callers.AsksFor(7), Asks::kUnknown);
   EXPECT_FALSE(callers.OnlyLooks(7));
-  std::filesystem::remove_all(proc);
+  std::filesystem::remove_all(directory);
   EXPECT_EQ(CallerCalls().AsksFor(0xffffffff), Asks::kUnknown);
 }
 
