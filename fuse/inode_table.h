@@ -1,8 +1,9 @@
 // The nodes the kernel knows: node id <-> filehandle, with the kernel's lookup counts, where each
 // node was last found, and what the kernel was last told about it.
 //
-// Node ids count upwards and are never used again, so that the generation is always 0: an id the
-// kernel has forgotten can only miss. The root is node 1 and is never forgotten.
+// Node ids count upwards and are never used again: an id the kernel has forgotten can only miss.
+// Every mount begins them alike, so each has a generation of its own. The root is node 1, is never
+// forgotten, and has the generation 0 in every mount (the kernel gives it).
 //
 // Thread-safe: shards, each with a mutex that is held for a few lookups and never across a call or
 // an answer. Everything goes in and out by value: a node may be forgotten while a call on it that
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 
@@ -58,7 +60,8 @@ enum class Absent : uint8_t { kCapability, kSelinux, kAccessAcl, kDefaultAcl };
 
 class InodeTable {
  public:
-  explicit InodeTable(const CacheTimes& times) : times_(times) {}
+  explicit InodeTable(const CacheTimes& times)
+      : times_(times), generation_(std::random_device()()) {}
   InodeTable(const InodeTable&) = delete;
   InodeTable& operator=(const InodeTable&) = delete;
 
@@ -84,6 +87,10 @@ class InodeTable {
   // The kernel gives back `count` lookups; the node goes with the last. Unknown ids and counts that
   // are too large are taken as all there is.
   std::optional<Gone> Forget(uint64_t nodeid, uint64_t count);
+
+  // With it in a file handle (name_to_handle_at(2)) the kernel tells a node of another mount, or of
+  // an earlier one at the same place, from ours. Random; of the root 0.
+  uint32_t GenerationOf(uint64_t nodeid) const { return nodeid == kRootNode ? 0 : generation_; }
 
   std::optional<InodeView> Find(uint64_t nodeid) const;
   // The node of `handle`, without counting; 0 if it is not known.
@@ -317,7 +324,8 @@ class InodeTable {
                       absl::Time now);
 
   const CacheTimes times_;
-  wire::FsHandle root_fs_;  // set before the first request
+  const uint32_t generation_;  // the kernel keeps 32 bits and compares them with what it is told
+  wire::FsHandle root_fs_;     // set before the first request
   // Whether a node lies in another file system. Publishes nothing: who asks of such a node has been
   // given it.
   std::atomic<bool> several_fs_{false};

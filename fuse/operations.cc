@@ -227,6 +227,7 @@ fuse_entry_out Operations::Entry(const Call& call, const client::Node& node, con
   const Asker asker = {thread, now};
   fuse_entry_out out = {};
   out.nodeid = state_.inodes.Remember(node.handle, node.attributes, place, asker);
+  out.generation = state_.inodes.GenerationOf(out.nodeid);
   // A listing that was read for an earlier request has grown old meanwhile.
   const absl::Duration age = asked < call.arrived() ? now - asked : absl::ZeroDuration();
   const absl::Duration good_for = Validity(call, out.nodeid, node.attributes) - age;
@@ -266,6 +267,7 @@ bool Operations::ReplyKnownLink(Call& call, const Place& place) {
   if (!again.has_value()) return false;
   fuse_entry_out out = {};
   out.nodeid = link.nodeid;
+  out.generation = state_.inodes.GenerationOf(link.nodeid);
   const KernelTime valid = fuse::Validity(std::min(again->valid_for, link.until - now));
   out.attr_valid = valid.seconds;
   out.attr_valid_nsec = valid.nanoseconds;

@@ -1,5 +1,6 @@
 """The table DIFFERENCES of mount.dafs(8): what it says of names, attributes and rights is so."""
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -234,22 +235,33 @@ def differences_of_machines(rig):
 
 
 def _handles(first, second):
-    """A handle opens its file on the mount that gave it, as long as the kernel has the file."""
+    """A handle opens its file on the mount that gave it, as long as the kernel has the file, and none on another."""
     libc = ctypes.CDLL(None, use_errno=True)
-    handle = ctypes.create_string_buffer(struct.pack("=Ii", 128, 0), 8 + 128)
     mount_id = ctypes.c_int()
-    (first / "handled").write_text("here")
-    with open(first / "handled", "rb"):
-        equal(libc.name_to_handle_at(-100, os.fsencode(first / "handled"), handle, ctypes.byref(mount_id), 0), 0, "name_to_handle_at")
-        for point, wanted in ((first, 0), (second, errno.ESTALE)):
-            directory = os.open(point, os.O_RDONLY)
-            ctypes.set_errno(0)
-            found = libc.open_by_handle_at(directory, handle, os.O_RDONLY)
-            equal(ctypes.get_errno(), wanted, f"open_by_handle_at on {point.name}")
-            if found >= 0:
-                equal(os.read(found, 10), b"here", "what the handle opens")
-                os.close(found)
-            os.close(directory)
+
+    def opened(point, handle):
+        directory = os.open(point, os.O_RDONLY)
+        ctypes.set_errno(0)
+        found = libc.open_by_handle_at(directory, handle, os.O_RDONLY)
+        os.close(directory)
+        return found, ctypes.get_errno()
+
+    # Mounts number files alike: of so many, some have the same number on both.
+    with contextlib.ExitStack() as stack:
+        handles = []
+        for i in range(200):
+            handle = ctypes.create_string_buffer(struct.pack("=Ii", 128, 0), 8 + 128)
+            for point in (first, second):
+                stack.enter_context(open(point / f"{point.name}-{i}", "w", encoding="ascii")).write(f"{i}")
+            equal(libc.name_to_handle_at(-100, os.fsencode(first / f"{first.name}-{i}"), handle, ctypes.byref(mount_id), 0), 0,
+                  "name_to_handle_at")
+            handles.append(handle)
+        for i, handle in enumerate(handles):
+            found, number = opened(first, handle)
+            equal(number, 0, "open_by_handle_at on the mount of the handle")
+            equal(os.stat(found).st_ino, os.stat(first / f"{first.name}-{i}").st_ino, "what the handle opens")
+            os.close(found)
+            equal(opened(second, handle), (-1, errno.ESTALE), f"open_by_handle_at of file {i} on another mount")
 
 
 def _watches(first, second):
