@@ -124,7 +124,10 @@ dat::Task<absl::StatusOr<uint32_t>> Committer::WritePieceAgain(wire::FileHandle 
                                                                const Uncommitted::Piece& piece) {
   WriteBytesCall call(piece.data);
   call.args.filehandle = file;
-  // WIRE R64: a file that is closed is written without a state id, as its writer.
+  // WIRE R64: a file that is closed is written without a state id, as its writer. What was written
+  // under a lock or a share reservation is never that: it is committed before they are given up,
+  // and let go where they are lost (Reclaim::GiveUpOpen, which has run before anything is
+  // restored).
   std::optional<Opens::Entry> open = runner_.client().opens().Find(piece.writer.open);
   if (open.has_value() && open->lost.ok()) call.args.state_id = piece.writer.open;
   call.args.offset = piece.offset;

@@ -223,6 +223,12 @@ dat::Task<void> Reclaim::TakeReclaimed(wire::StateId open, Opens::Entry entry,
 // is told of one that is being closed: a file without a name is gone when its CLOSE was done.
 void Reclaim::GiveUpOpen(const wire::StateId& open, const absl::Status& why) {
   std::optional<Opens::Entry> entry = client_.opens().Find(open);
+  // Nor is what was written under the lock, or the share reservation, written again: another may
+  // have written since.
+  if (entry.has_value() && (HoldsLocks(open) || entry->info->share_deny != wire::kShareDenyNone) &&
+      client_.uncommitted().Holds(entry->info->handle)) {
+    client_.uncommitted().Fail(entry->info->handle, why);
+  }
   if (entry.has_value() && entry->closing) {
     client_.opens().Lost(open, why);
     return;

@@ -1,5 +1,8 @@
 // Files over a restart of the real server, and over the loss of its machine: what it keeps, what is
 // opened and written again.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "client/batch.h"
 #include "client/data_parts.h"
 #include "tests/client/server_fixture.h"
@@ -176,6 +179,30 @@ TEST_F(FilesRestartTest, WhatWasWrittenUnderALockIsSafeBeforeTheNextHasIt) {
   ASSERT_STATUS_OK(Write(*file, "mine"));
   ASSERT_STATUS_OK(Await(files_->Unlock(user_, owner, 0, 9)));
   EXPECT_FALSE(client_->uncommitted().Holds(file->handle));
+}
+
+// Another has the lock since, and has written under it.
+TEST_F(FilesRestartTest, WhatWasWrittenUnderALockThatIsLostIsNotWrittenAgain) {
+  absl::StatusOr<OpenFile> file = Create("f", 0644);
+  ASSERT_STATUS_OK(file);
+  const LockOwner owner{file->handle, file->state_id};
+  ASSERT_STATUS_OK(Await(files_->Lock(user_, owner, {0, 9, true})));
+  ASSERT_STATUS_OK(Write(*file, "mine"));
+  StopServer();
+  std::filesystem::remove(base_ + "/state/write-verifier");  // the machine has lost its page cache
+  const int other = open(Local("f").c_str(), O_RDWR | O_CLOEXEC);
+  struct flock range = {};
+  range.l_type = F_WRLCK;
+  range.l_len = 10;
+  ASSERT_EQ(fcntl(other, F_OFD_SETLK, &range), 0);
+  ASSERT_EQ(pwrite(other, "theirs", 6, 0), 6);
+  StartServer();
+  EXPECT_FALSE(Write(*file, "more").ok());
+  EXPECT_FALSE(client_->uncommitted().Holds(file->handle));
+  EXPECT_FALSE(files_->TakeFailure(file->handle).ok());
+  ASSERT_STATUS_OK(Commit(*file));
+  EXPECT_EQ(LocalContent("f"), "theirs");
+  close(other);
 }
 
 // Given up before its data is safe, a lock would not be reclaimed from a server that lost that
