@@ -145,7 +145,8 @@ BufferBlock* BufferBlocks::FindFree(BufferKind kind) {
   if (const uint32_t ready = First(ready_[Index(kind)]); ready < range.count) {
     return &blocks_[range.first + ready];
   }
-  if (may_grow_ || resident_[Index(kind)] == 0) {
+  if (may_grow_ || resident_[Index(kind)] == 0 || ++denied_ == kGrowAgainAfter) {
+    denied_ = 0;
     const uint32_t cold = First(cold_[Index(kind)]);
     if (cold < range.count && MakeResident(blocks_[range.first + cold])) {
       return &blocks_[range.first + cold];
@@ -209,6 +210,7 @@ bool BufferBlocks::MakeResident(BufferBlock& block) {
     may_grow_ = false;
     return false;
   }
+  may_grow_ = true;
   block.resident = true;
   Clear(cold_[Index(block.kind)], block.number);
   Set(ready_[Index(block.kind)], block.number);

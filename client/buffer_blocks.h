@@ -72,6 +72,10 @@ class BufferBlocks {
   BufferBlocks(const BufferBlocks&) = delete;
   BufferBlocks& operator=(const BufferBlocks&) = delete;
 
+  // After a block could not be made resident, so many requests go without a further one before the
+  // next attempt. ReleaseUnused and Register end that early.
+  static constexpr uint32_t kGrowAgainAfter = 1024;
+
   // A free buffer; null: all are out, or no more can be made resident (why_not).
   internal::Buffer* Take(internal::BufferKind kind);
   // A write source for a request that may turn out to be no write. It does not count as used until
@@ -136,6 +140,7 @@ class BufferBlocks {
   std::array<uint32_t, internal::kBufferKinds> resident_ = {};
   size_t resident_bytes_ = 0;
   bool may_grow_ = true;  // no block failed to become resident lately
+  uint32_t denied_ = 0;   // requests since then that found no free buffer
   absl::Status why_not_;
   dat::Domain* domain_ = nullptr;
   bool by_windows_ = false;

@@ -78,7 +78,8 @@ dat::Task<void> CommitQueue::AskForRemoved() {
 }
 
 // Forgets what waits here for a COMMIT of a file that needs none any more. Another worker's queue
-// passes over such a file when its time comes.
+// passes over such a file when its time comes. CommitAll is not left waiting: after it something
+// waits here only while kMostAtOnce COMMITs are out, and each of them ends with Pump.
 void CommitQueue::Drop(const client::WriteTracker* writes) {
   auto it = by_file_.find(writes);
   if (it == by_file_.end()) return;

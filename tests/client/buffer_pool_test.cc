@@ -240,6 +240,22 @@ TEST_F(IdleBufferTest, WithoutMemoryForMoreRequestsWaitForWhatThereIs) {
   EXPECT_THAT(order, testing::ElementsAre(1));
 }
 
+// Where idle memory is never given back, no timer looks at the pool.
+TEST_F(IdleBufferTest, AShortageOfMemoryEndsWithoutATimerToo) {
+  domain_.most = 2;
+  BufferLease first = pool_->TryAcquire(BufferUse::kReadTarget, 1u << 20);
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(pool_->TryAcquire(BufferUse::kReadTarget, 1u << 20));
+  domain_.most = 3;
+  BufferLease second;
+  uint32_t denied = 0;
+  for (; !second && denied <= BufferBlocks::kGrowAgainAfter; ++denied) {
+    second = pool_->TryAcquire(BufferUse::kReadTarget, 1u << 20);
+  }
+  EXPECT_TRUE(second);
+  EXPECT_EQ(denied, BufferBlocks::kGrowAgainAfter);
+}
+
 dat::Task<void> TakeToRead(BufferPool& pool, absl::Status* status) {
   absl::StatusOr<BufferLease> lease = co_await pool.Acquire(BufferUse::kReadTarget, 1000);
   *status = lease.status();
