@@ -37,8 +37,9 @@ void Batches::OnBatchCompletion(const std::vector<wire::CompletionNotification>&
     // It may come before the answer to the BATCH_SUBMIT: that goes by another channel.
     if (entry == entries_.end() ||
         (entry->second->state != State::kSending && entry->second->state != State::kAccepted)) {
-      LogWarning(
-          absl::StrCat(connection_.name(), ": a result for no item of a batch: ", done.request_id));
+      LogWarning(absl::StrCat(connection_.name(), ": the server reported a result of request ",
+                              done.request_id,
+                              " of a batch, for which nothing waits: the report is ignored"));
       continue;
     }
     const EntryRef held = entry->second;

@@ -70,7 +70,7 @@ absl::StatusOr<std::unique_ptr<BufferBlocks>> BufferBlocks::Create(const Sizes& 
 }
 
 BufferBlocks::BufferBlocks(std::shared_ptr<BufferSlab> slab, const Sizes& sizes)
-    : slab_(std::move(slab)) {
+    : name_(sizes.name), slab_(std::move(slab)) {
   // Each part begins on a huge page: a few of its buffers take no more of those than they need.
   const size_t unit = sizes.bytes >= kLeastForHugePages ? kHugePage : PageBytes();
   const size_t large = PageBytes() + sizes.large_bytes;
@@ -202,9 +202,9 @@ bool BufferBlocks::MakeResident(BufferBlock& block) {
   }
   if (!status.ok()) {
     if (may_grow_) {
-      LogWarning(absl::StrCat("no further data buffers: ", status.message(),
-                              "; requests wait for those of ", resident_bytes_,
-                              " bytes that are there"));
+      LogWarning(absl::StrCat(name_, ": no memory for further data buffers: ", status.message(),
+                              "; requests wait for the ", resident_bytes_,
+                              " bytes of them that there are, until there is more memory"));
     }
     why_not_ = std::move(status);
     may_grow_ = false;

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -66,6 +67,7 @@ class BufferBlocks {
     uint32_t large_bytes = 0;  // whole pages
     uint32_t small_bytes = 0;
     bool lock_reserve = false;
+    std::string name;  // "server:/export", for the log
   };
   // kResourceExhausted: no memory. `bytes` holds at least one large buffer in each half.
   static absl::StatusOr<std::unique_ptr<BufferBlocks>> Create(const Sizes& sizes);
@@ -130,6 +132,7 @@ class BufferBlocks {
   absl::Status RegisterBlock(internal::BufferBlock& block);
   void GiveMemoryBack();
 
+  const std::string name_;
   const std::shared_ptr<BufferSlab> slab_;
   std::vector<internal::Buffer> buffers_;
   std::vector<internal::BufferBlock> blocks_;  // by address; the reserve is the last

@@ -91,7 +91,8 @@ absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(const BufferPoolO
                    BufferBlocks::Create({.bytes = sizes.bytes,
                                          .large_bytes = sizes.large_bytes,
                                          .small_bytes = sizes.small_bytes,
-                                         .lock_reserve = sizes.lock_reserve}));
+                                         .lock_reserve = sizes.lock_reserve,
+                                         .name = sizes.name}));
   return std::unique_ptr<BufferPool>(new BufferPool(std::move(blocks), sizes));
 }
 

@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,7 @@ struct BufferPoolOptions {
   // Zero: what is resident stays so.
   absl::Duration release_unused_after = absl::Seconds(60);
   bool lock_reserve = false;  // keeps one write buffer from being paged out (mlock)
+  std::string name;           // "server:/export", for the log
 };
 
 class BufferPool;

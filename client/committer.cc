@@ -115,7 +115,8 @@ dat::Task<absl::Status> Committer::WriteAgain(wire::FileHandle file, wire::Verif
   store_.EndRewrite(file);
   if (bytes > 0) {
     LogNotice(absl::StrCat(connection_.name(), ": ", bytes,
-                           " bytes that the server had lost before COMMIT were written again"));
+                           " bytes that the server had lost before they were on its disk were "
+                           "written again"));
   }
   co_return status;
 }
@@ -201,8 +202,8 @@ void Committer::GiveUpData(const wire::FileHandle& file, const absl::Status& why
   if (IsGone(why)) {
     store_.Forget(file, 0, UINT64_MAX);
   } else if (IsRefusal(why)) {
-    LogError(
-        absl::StrCat(connection_.name(), ": written data could not be made safe: ", why.message()));
+    LogError(absl::StrCat(connection_.name(), ": data that was written to a file may be lost: ",
+                          why.message(), "; the next fsync or close of the file fails"));
     store_.Fail(file, why);
   }
 }

@@ -154,7 +154,7 @@ dat::Task<void> Connection::Rebuild() {
       LogWarning(
           absl::StrCat(name_, ": no session for ",
                        absl::FormatDuration(absl::Trunc(said - lost_at_, absl::Milliseconds(1))),
-                       ": ", status.message(), "; trying on"));
+                       ": ", status.message(), "; retrying"));
     }
     dat::Task<absl::Status> waiting = Pause(Growing(pause));
     status = co_await waiting;
@@ -168,7 +168,7 @@ void Connection::Lost() {
   lost_at_ = dat::Loop::Now();
   not_connected_ = session_->why();
   LogWarning(absl::StrCat(name_, ": session with ", session_->peer().ToString(),
-                          " lost: ", not_connected_.message()));
+                          " lost: ", not_connected_.message(), shut_down_ ? "" : "; reconnecting"));
   if (on_lost_) on_lost_(*session_);
   if (!shut_down_ && !building_) StartRebuild();
 }

@@ -25,8 +25,9 @@ uint32_t LeastOf(uint64_t a, uint64_t b) { return static_cast<uint32_t>(std::min
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Files>> Files::Create(Client& client, dat::Loop& loop) {
-  ASSIGN_OR_RETURN(std::unique_ptr<BufferPool> buffers,
-                   BufferPool::Create(client.options().buffers));
+  BufferPoolOptions options = client.options().buffers;
+  options.name = client.options().server_name;
+  ASSIGN_OR_RETURN(std::unique_ptr<BufferPool> buffers, BufferPool::Create(options));
   return absl::WrapUnique(new Files(client, loop, std::move(buffers)));
 }
 

@@ -464,6 +464,7 @@ class Files {
   std::unique_ptr<Reclaim> reclaim_;
   std::unique_ptr<Batches> batches_;
   absl::flat_hash_set<LockWait*> lock_waits_;  // those that pause
+  bool said_delegation_ = false;               // in the log
   uint64_t xattrs_set_ = 0;  // numbers the opens of SetXattr: each is an owner of its own
 };
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "client/connection.h"
 #include "client/data_calls.h"
 #include "client/files.h"
@@ -115,7 +116,11 @@ dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenR
   }
   if (open.res.delegation_type != wire::OpenDelegationType::kNone) {
     // Without a Back-control Channel a server gives none (3.2.6.3).
-    LogWarning("open: the server gave a delegation that it cannot recall; it is not used");
+    if (!std::exchange(said_delegation_, true)) {
+      LogWarning(absl::StrCat(client_.options().server_name,
+                              ": the server gives delegations of files, which it has no channel to "
+                              "recall: they are not used"));
+    }
   }
   parent.Put();
   OpenFile file;

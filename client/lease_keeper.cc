@@ -53,7 +53,8 @@ class LeaseKeeper::Impl {
         socket_ = *std::move(socket);
         loop_->Add(socket_.get());
       } else {
-        LogWarning(absl::StrCat("no statistics for dafsctl: ", socket.status().message()));
+        LogWarning(absl::StrCat(client_.options().server_name, ": dafsctl cannot ask the mount on ",
+                                mount_point, ": ", socket.status().message()));
       }
     }
     thread_ = std::thread([this] {
@@ -92,8 +93,9 @@ class LeaseKeeper::Impl {
         warned = true;
         LogWarning(absl::StrCat(client_.options().server_name, ": no answer for ",
                                 absl::FormatDuration(absl::Trunc(quiet, absl::Seconds(1))),
-                                ": the leases of ", absl::FormatDuration(lease),
-                                " may have expired at the server"));
+                                ": the server gives up locks and open files of this mount after ",
+                                absl::FormatDuration(lease),
+                                "; they are reclaimed when it answers"));
       }
       dat::Task<void> renewal = Renew(dat::Loop::Now() + period);
       co_await renewal;

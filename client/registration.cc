@@ -78,9 +78,10 @@ dat::Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Tim
     if (call.status == DafsStatus::kNotSupp || call.status == DafsStatus::kNotAuthorized) {
       // 6.2.8: it takes no credentials of this kind, or not for this user. He acts with the
       // session's own, as all do whose client is not trusted (3.1.1.1.2).
-      LogWarning(absl::StrCat("the server takes no credentials of user ", who.uid, " (",
+      LogWarning(absl::StrCat(connection_.name(),
+                              ": the server does not let this machine act as user ", who.uid, " (",
                               Text(wire::Name(call.status)),
-                              "): it decides as whom his calls are made"));
+                              "): it decides with whose rights the user's requests are made"));
       client_.credentials().Insert(client_id, who, wire::CredHandle(), most);
       co_return absl::OkStatus();
     }

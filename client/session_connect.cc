@@ -241,9 +241,10 @@ wire::ConnectBindArgs Session::BindArgs() const {
 dat::Task<void> Session::BindReadChannel(absl::Time deadline) {
   if (windows_) {
     // A window is for the peer of one connection, and the buffers are open by windows only.
-    LogNotice(absl::StrCat(peer_.ToString(),
-                           ": the server wants an RDMA-read Channel, which "
-                           "windows= rules out: data is written inline"));
+    LogNotice(absl::StrCat(client_.options().server_name,
+                           ": the server asks for an RDMA-read Channel, which memory windows "
+                           "exclude: data is written inline, which is slower; mount with "
+                           "windows=off to have the channel"));
     co_return;
   }
   auto channel = Channel::Connect(loop_, *provider_, *domain_, ChannelOptions());
@@ -255,8 +256,8 @@ dat::Task<void> Session::BindReadChannel(absl::Time deadline) {
   }
   if (state_ != State::kConnecting) co_return;  // died meanwhile
   if (!status.ok()) {
-    LogWarning(absl::StrCat(peer_.ToString(),
-                            ": no RDMA-read Channel, data is written inline: ", status.message()));
+    LogWarning(absl::StrCat(client_.options().server_name, ": no RDMA-read Channel: ",
+                            status.message(), "; data is written inline, which is slower"));
     read_channel_.reset();
     co_return;
   }
@@ -280,7 +281,8 @@ dat::Task<void> Session::BindBackControl(absl::Time deadline) {
   }
   if (state_ != State::kConnecting) co_return;  // died meanwhile
   if (!status.ok()) {
-    LogWarning(absl::StrCat(peer_.ToString(), ": no Back-control Channel: ", status.message()));
+    LogWarning(absl::StrCat(client_.options().server_name, ": no Back-control Channel: ",
+                            status.message(), "; each batch is answered when all of it is done"));
     back_control_.reset();
     co_return;
   }

@@ -52,8 +52,10 @@ void Session::Tick() {
     }
     if (!e->warned && now - e->since >= kWarnAfter) {
       e->warned = true;
-      LogWarning(absl::StrCat(NamesOf(e->chain), ": still waiting for ", peer_.ToString(),
-                              " after ", absl::FormatDuration(absl::Trunc(now - e->since, kTick))));
+      LogWarning(absl::StrCat(client_.options().server_name, ": no answer to ", NamesOf(e->chain),
+                              " from ", peer_.ToString(), " for ",
+                              absl::FormatDuration(absl::Trunc(now - e->since, kTick)),
+                              "; still waiting"));
     }
     e = e->next;
   }

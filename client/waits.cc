@@ -15,7 +15,7 @@ Waits::Note::Note(Waits& waits, std::string what) : waits_(waits) {
 Waits::Note::~Note() {
   waits_.notes_.erase(at_);
   if (!waits_.notes_.empty() || !std::exchange(waits_.saying_, false)) return;
-  LogNotice(absl::StrCat(waits_.name_, ": nothing waits any more"));
+  LogNotice(absl::StrCat(waits_.name_, ": no longer waiting"));
 }
 
 void Waits::Look(absl::Time now) {

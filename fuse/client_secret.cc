@@ -54,8 +54,9 @@ std::optional<ClientSecret> KeptSecret(const std::string& directory) {
   if (!file.valid()) {
     const std::string why = std::strerror(errno);
     const std::string text = path + ": cannot be kept: " + why +
-                             "; this mount's identity ends with its process, and locks of an "
-                             "earlier run stay until their lease has run out";
+                             "; to the server each mount is another client, and what one that was "
+                             "killed had locked stays locked until its lease ends; make " +
+                             directory + " writable and mount again";
     geteuid() == 0 ? LogWarning(text) : LogInfo(text);  // another user never can
     return std::nullopt;
   }
@@ -69,7 +70,8 @@ std::optional<ClientSecret> KeptSecret(const std::string& directory) {
   LogWarning(
       path +
       (private_to_us ? ": not a secret of 16 bytes" : ": other users may have read or written it") +
-      "; this mount's identity ends with its process; remove the file and mount again");
+      ": it is not used, and to the server each mount is another client; remove the file and mount "
+      "again");
   return std::nullopt;
 }
 

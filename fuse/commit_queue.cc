@@ -132,7 +132,9 @@ dat::Task<absl::Status> CommitQueue::CommitFile(std::shared_ptr<OpenState> open,
   }
   if (!IsLoss(status)) co_return status;
   if (!writes.doubtful()) {  // there may be no fsync and close any more
-    LogError("data that was written may be lost: " + std::string(status.message()));
+    LogError(files_.client().options().server_name +
+             ": data that was written to a file may be lost: " + std::string(status.message()) +
+             "; the next fsync or close of the file fails");
   }
   writes.NoteFailure(status);
   co_return absl::OkStatus();

@@ -269,15 +269,18 @@ void KernelRing::Complete(Entry& entry, int result) {
     return;
   }
   if (entry.held) {
-    LogError("the kernel sent a request by io_uring in the place of one that is not answered");
+    LogError(plan_.name +
+             ": the kernel sent a request by io_uring before the one in its place was answered; it "
+             "is not answered; mount with io_uring=off");
     return;
   }
   entry.held = true;
   if (++entry.queue.held == entry.queue.usable) WatchForStarving();
   std::optional<RingRequest> request = ParseRingRequest(*entry.header, entry.payload);
   if (!request.has_value()) {
-    LogError("request from the kernel by io_uring: " +
-             std::to_string(entry.header->ring_ent_in_out.payload_sz) + " bytes of payload");
+    LogError(plan_.name + ": the kernel sent a malformed request by io_uring, with " +
+             std::to_string(entry.header->ring_ent_in_out.payload_sz) +
+             " bytes of payload; it fails with EIO");
     Answer(entry, entry.header->ring_ent_in_out.commit_id, EIO, {});
     return;
   }

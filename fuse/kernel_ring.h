@@ -30,6 +30,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -48,6 +49,7 @@ struct RingPlan {
   uint32_t workers = 1;      // of the mount
   uint32_t entries = 16;     // of each queue to begin with
   size_t payload_bytes = 0;  // whole pages; the largest READ, WRITE, name or value
+  std::string name;          // "server:/export", for the log
 
   // The queues of worker `number`: each queue has a worker and each worker a queue.
   std::vector<uint16_t> QueuesOf(uint32_t number) const;

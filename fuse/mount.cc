@@ -296,6 +296,7 @@ void Mount::MakeRings() {
   plan.workers = static_cast<uint32_t>(workers_.size());
   plan.entries = std::clamp(kRingEntries / std::max(plan.queues, 1u), 4u, 16u);
   plan.payload_bytes = o.wsize;
+  plan.name = o.source.text;
   if (o.io_uring == IoUring::kOff) {
     no_io_uring_ = "io_uring=off";
   } else if (plan.queues == 0) {
@@ -448,7 +449,7 @@ ExitCode Mount::Serve() {
                     {.fd = ended_.get(), .events = POLLIN, .revents = 0}};
   WaitForEnd(waits);
   if (waits[0].revents != 0) {
-    LogNotice("ended by a signal, detaching " + mount_point_);
+    LogNotice(state_.options.source.text + ": unmounting " + mount_point_ + ": ended by a signal");
     Detach();
   }
   return ExitCode::kOk;

@@ -161,10 +161,11 @@ void Operations::FailLate(const WritePiece& piece, const Transfer& transfer) {
   if (state_.notifier != nullptr) state_.notifier->DropPages(piece.open->nodeid, [] {});
   if (!first) return;  // one line for what is one failure to the program
   const Place place = state_.inodes.PlaceOf(piece.open->nodeid);
-  LogError(absl::StrCat(
-      state_.options.source.text, ": ", place.name.empty() ? "a file without a name" : place.name,
-      ": ", piece.size - transfer.done, " bytes at ", piece.offset + transfer.done,
-      " could not be written, which its next fsync or close tells: ", transfer.failed.message()));
+  LogError(absl::StrCat(state_.options.source.text, ": ",
+                        place.name.empty() ? "a file without a name" : place.name, ": ",
+                        piece.size - transfer.done, " bytes at ", piece.offset + transfer.done,
+                        " could not be written: ", transfer.failed.message(),
+                        "; the next fsync or close of the file fails"));
 }
 
 // For LookAgain, before the server is asked; nothing: nothing was out.

@@ -45,12 +45,14 @@ bool IsValid(const fuse_lk_in& in) {
 }
 
 // A server without locks: the program is told that there are none, the log what to do about it.
-int LockErrno(const absl::Status& status) {
+int LockErrno(const absl::Status& status, const Options& options) {
   if (wire::DafsFromStatus(status) == wire::DafsStatus::kResource) return ENOLCK;
   if (!absl::IsUnimplemented(status)) return ErrnoFromStatus(status);
   static std::atomic<bool> said{false};  // publishes nothing but itself
   if (!said.exchange(true)) {
-    LogWarning("the server keeps no locks; mount with local_lock=all to keep them on this machine");
+    LogWarning(options.source.text +
+               ": the server keeps no locks, and locking fails with ENOLCK; mount with "
+               "local_lock=all to keep locks on this machine");
   }
   return ENOLCK;
 }
@@ -109,7 +111,7 @@ dat::Task<void> Operations::ShowWhatIsUnderLock(Call& call, const OpenState& ope
 dat::Task<bool> Operations::ReplyLock(Call& call, const OpenState& open,
                                       const absl::StatusOr<client::LockAnswer>& answer) {
   if (!answer.ok()) {
-    call.ReplyErrno(LockErrno(answer.status()));
+    call.ReplyErrno(LockErrno(answer.status(), state_.options));
     co_return true;
   }
   switch (answer->outcome) {
@@ -139,7 +141,7 @@ dat::Task<void> Operations::SetFlock(Call& call, const LockRequest& request) {
     if (!owner.state_id.is_zero()) {
       status = co_await files_.Unlock(who, owner, wire::kFlockByte, wire::kFlockByte);
     }
-    call.ReplyErrno(LockErrno(status));
+    call.ReplyErrno(LockErrno(status, state_.options));
     co_return;
   }
   if (owner.state_id.is_zero()) {
@@ -239,7 +241,7 @@ dat::Task<void> Operations::UnlockRecords(Call& call, const LockRequest& request
     status = co_await files_.Unlock(*request.open->opener, open, request.range.first,
                                     request.range.last);
   }
-  call.ReplyErrno(LockErrno(status));
+  call.ReplyErrno(LockErrno(status, state_.options));
   dat::Task<void> leaving = LeaveOwner(owner);
   co_await leaving;
 }
@@ -313,7 +315,7 @@ dat::Task<void> Operations::Getlk(Call& call) {
   absl::StatusOr<std::optional<client::LockConflict>> found =
       co_await files_.TestLock(*open->opener, open->handle, name, range);
   if (!found.ok()) {
-    call.ReplyErrno(LockErrno(found.status()));
+    call.ReplyErrno(LockErrno(found.status(), state_.options));
   } else {
     fuse_lk_out out = {};
     out.lk.type = F_UNLCK;

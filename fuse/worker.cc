@@ -166,14 +166,16 @@ dat::WaitHandle Worker::Arm() {
 void Worker::Handle(std::span<const std::byte> request) {
   fuse_in_header header = {};
   if (request.size() < sizeof(header)) {
-    LogError("request from the kernel: " + std::to_string(request.size()) + " bytes");
+    LogError(state_.options.source.text + ": the kernel sent a request of " +
+             std::to_string(request.size()) + " bytes, which is too short; it is ignored");
     return;
   }
   std::memcpy(&header, request.data(), sizeof(header));
   std::span<const std::byte> body = request.subspan(sizeof(header));
   if (header.len != request.size()) {
-    LogError("request " + std::to_string(header.opcode) + " from the kernel: length " +
-             std::to_string(header.len) + ", read " + std::to_string(request.size()));
+    LogError(state_.options.source.text + ": the kernel sent " + std::to_string(request.size()) +
+             " bytes of a request of " + std::to_string(header.len) + " (opcode " +
+             std::to_string(header.opcode) + "); it fails with EIO");
     channel_->ReplyError(header.unique, EIO);
     return;
   }
@@ -281,8 +283,8 @@ void Worker::Drained() {
   }
   if (Committing()) {
     LogWarning(state_.options.source.text +
-               ": unmounted before the server had all data on its disk; what it has not, it loses "
-               "if its machine ends now");
+               ": unmounted before the server had all data on its disk; it loses the rest if its "
+               "machine fails before it has written that");
   }
   Farewell();
 }

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import signal
 import socket
 
@@ -57,6 +58,31 @@ def log_of_hidden_exports(rig):
     elsewhere = rig.serve([f"/data={rig.export},clients=10.0.0.0/8"])
     status, line = refused(rig, f"{rig.address}:{elsewhere.port}:/")
     check(status == 1 and "clients=" in line, line)
+
+
+@scenario(timeout=60, where="server", loopback=True)
+def log_of_mounts(rig):
+    """Every line of a mount names its server and export; of a server that is lost they say what the mount does next."""
+    rig.expect("session")
+    server = rig.serve()
+    rig.mount(server)
+    log = rig.logs / "mount.dafs.log"
+
+    def wait_for(pattern):
+        check(processes.wait_until(lambda: re.search(pattern, log.read_text()), 10 * rig.slowness),
+              f"no line says {pattern!r}: {log.read_text()}")
+
+    server.stop()
+    wait_for(r"session with .* lost: .*; reconnecting\n")
+    wait_for(r"no session for .*; retrying\n")
+    server.start()
+    wait_for("new session with ")
+    process = rig.mounted.pop(rig.mnt)
+    process.send_signal(signal.SIGTERM)
+    process.wait(10 * rig.slowness)
+    wait_for("ended by a signal")
+    for line in log.read_text().splitlines():
+        check(f"{rig.address}:{server.port}:/data" in line, f"a line does not say of which mount it is: {line}")
 
 
 @scenario(timeout=60, where="server", loopback=True)
