@@ -14,6 +14,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "server/store/identity.h"
+#include "server/store/machine_boot.h"
 #include "wire/limits.h"
 #include "wire/log.h"
 #include "wire/status_macros.h"
@@ -40,6 +41,9 @@ struct SessionCache::Header {
   Principal principal;
   uint32_t name_bytes;
   char name[wire::kOwnerBound.max_bytes];
+  // BootSum of the machine start that the slots are valid for. 0: valid after any, since each slot
+  // is on the device before its answer is sent.
+  uint64_t boot;
 };
 
 SessionCache::SessionCache(MappedFile file, const wire::SessionId& session_id,
@@ -60,6 +64,7 @@ SessionCache::SessionCache(MappedFile file, const wire::SessionId& session_id,
   header->principal = owner.principal;
   header->name_bytes = static_cast<uint32_t>(owner.client_id_string.size());
   std::memcpy(header->name, owner.client_id_string.data(), owner.client_id_string.size());
+  header->boot = stable ? 0 : BootSum();
   std::atomic_signal_fence(std::memory_order_release);
   header->magic = kMagic;
   if (stable_ && !(SyncHeader() && file_.SyncName())) {
@@ -76,6 +81,12 @@ SessionCache::SessionCache(MappedFile file, const Header& header)
       order_(header.order),
       owner_{std::string(header.name, header.name_bytes), header.verifier, header.principal},
       streams_(header.streams) {}
+
+bool SessionCache::IsOutdated(const MappedFile& file) {
+  if (file.bytes().size() < kHeaderBytes) return false;
+  const auto& header = *reinterpret_cast<const Header*>(file.bytes().data());
+  return header.magic == kMagic && header.boot != 0 && header.boot != BootSum();
+}
 
 std::shared_ptr<SessionCache> SessionCache::Load(MappedFile file) {
   if (file.bytes().size() < kHeaderBytes) return nullptr;
@@ -195,6 +206,14 @@ absl::Status ResponseCache::Load(const std::string& path, absl::Time now) {
   }
   std::shared_ptr<SessionCache> cache;
   bool was_begun = false;
+  if (file.ok() && SessionCache::IsOutdated(*file)) {
+    LogWarning(absl::StrCat(path,
+                            ": written before the machine restarted, without --stable=power; "
+                            "removed: ",
+                            kIfRemoved));
+    unlink(path.c_str());
+    return absl::OkStatus();
+  }
   if (file.ok()) {
     was_begun = std::any_of(file->bytes().begin(), file->bytes().end(),
                             [](std::byte byte) { return byte != std::byte{0}; });

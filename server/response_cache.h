@@ -45,6 +45,9 @@ class SessionCache {
  public:
   SessionCache(MappedFile file, const wire::SessionId& session_id, wire::ByteOrder order,
                const CacheOwner& owner, uint32_t streams, bool stable = false);
+  // Whether `file` was written before the machine restarted, by a server that does not write each
+  // slot to the device: what it says of a request may be older than the file system.
+  static bool IsOutdated(const MappedFile& file);
   // One of an earlier instance of the server. Null if the file is not what it should be.
   static std::shared_ptr<SessionCache> Load(MappedFile file);
 
