@@ -31,6 +31,11 @@ bool Session::IsRemembered(const wire::RequestVerdict& request) {
 
 void Session::OnReceive(Receive& receive, size_t size_bytes) {
   if (ending_) return;
+  // EndIfSuperseded may still be on its way to this worker. A request served meanwhile could take
+  // state that nothing releases any more.
+  if (client_ != nullptr && client_->superseded()) {
+    return End(absl::AbortedError("a new instance of this client has connected"));
+  }
   receive.message_ = receive.buffer->memory().first(size_bytes);
   if (back_control_ != nullptr && TakeDirectiveAnswer(receive)) return;
   receive.verdict_ = Check(receive.message_);
