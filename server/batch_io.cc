@@ -56,8 +56,9 @@ struct Gathered {
 dat::Task<void> ReadChunks(Session& session, const Caller& caller, const wire::RwRequest& request,
                            WriteChannel channel, wire::CompletionNotification* done) {
   const uint64_t total = wire::TotalBytes(request.request_buffers);
+  const bool may_hang = session.OwnPool(request.filehandle.fshandle) != nullptr;
   DirectLease lease = co_await session.AcquireDirect(
-      static_cast<size_t>(std::min<uint64_t>(total, DirectBuffers::kLarge)));
+      static_cast<size_t>(std::min<uint64_t>(total, DirectBuffers::kLarge)), may_hang);
   std::span<std::byte> memory;
   if (!lease.pieces().empty()) memory = lease.pieces()[0];
   Gathered data{session, channel, RemoteRange(request.request_buffers), memory,
@@ -125,7 +126,9 @@ dat::Task<bool> WriteChunks(Session& session, const Caller& caller, const wire::
     done->status = static_cast<uint32_t>(DafsStatus::kWriteTooBig);
     co_return true;
   }
-  DirectLease lease = co_await session.AcquireDirect(static_cast<size_t>(total));
+  Pool* const own = session.OwnPool(request.filehandle.fshandle);
+  DirectLease lease =
+      co_await session.AcquireDirect(static_cast<size_t>(total), /*may_hang=*/own != nullptr);
   RemoteRange range(request.request_buffers);
   const RdmaOps ops = range.Next(lease.pieces());
   DafsStatus status = co_await ReadFromClient(session, ops);
@@ -152,7 +155,6 @@ dat::Task<bool> WriteChunks(Session& session, const Caller& caller, const wire::
       if (written.count < chunk.byte_count) return;
     }
   };
-  Pool* const own = session.OwnPool(request.filehandle.fshandle);
   if (status == DafsStatus::kOk) {
     co_await Offload(own != nullptr ? *own : session.pool(), session.loop(), write);
   }

@@ -26,9 +26,9 @@ void DirectLease::Release() {
 absl::StatusOr<std::unique_ptr<DirectBuffers>> DirectBuffers::Create(size_t size_bytes,
                                                                      size_t max_transfer_bytes) {
   const size_t small_count = std::max<size_t>(size_bytes / 8 / kSmall, 4);
-  const size_t large_least = (max_transfer_bytes + kLarge - 1) / kLarge;
+  const size_t large_least = 2 * ((max_transfer_bytes + kLarge - 1) / kLarge);
   const size_t large_count =
-      std::max(size_bytes / 8 * 7 / kLarge, std::max<size_t>(large_least, 1));
+      std::max(size_bytes / 8 * 7 / kLarge, std::max<size_t>(large_least, 2));
   const size_t slab_bytes = small_count * kSmall + large_count * kLarge;
   // Touched now: a page fault on the data path costs more than the copy into the page.
   void* slab = mmap(nullptr, slab_bytes, PROT_READ | PROT_WRITE,
@@ -46,6 +46,7 @@ DirectBuffers::DirectBuffers(std::byte* slab, size_t slab_bytes, size_t small_co
   std::byte* at = slab;
   for (size_t i = 0; i < small_count; ++i, at += kSmall) small_.free.push_back(at);
   for (; at + kLarge <= slab + slab_bytes; at += kLarge) large_.free.push_back(at);
+  for (Pieces* pieces : {&small_, &large_}) pieces->most_hanging = pieces->free.size() / 2;
 }
 
 DirectBuffers::~DirectBuffers() {
@@ -53,31 +54,44 @@ DirectBuffers::~DirectBuffers() {
   munmap(slab_, slab_bytes_);
 }
 
+// Whether the first transfer that waits in `share` would exceed what those may hold that may hang.
+bool DirectBuffers::WaitsForHanging(const Pieces& pieces, const DirectShare& share) {
+  if (!share.may_hang_) return false;
+  const size_t count = CountOf(pieces, (share.*pieces.part).waiting.front()->size_bytes_);
+  return pieces.hanging + count > pieces.most_hanging;
+}
+
 // A session may hold as many pieces as it leaves free: half of them when it is alone, a third each
 // of two. What it needs for one transfer it gets in any case, if it is there.
 bool DirectBuffers::TryTake(Pieces& pieces, DirectShare& share, size_t size_bytes,
                             DirectLease& lease) {
   size_t& held = (share.*pieces.part).held;
-  const size_t count = (size_bytes + pieces.size_bytes - 1) / pieces.size_bytes;
+  const size_t count = CountOf(pieces, size_bytes);
   if (count > pieces.free.size()) return false;
+  if (share.may_hang_ && pieces.hanging + count > pieces.most_hanging) return false;
   if (held > 0 && held + count > pieces.free.size() - count) return false;
   for (size_t left = size_bytes; left > 0; left -= std::min(left, pieces.size_bytes)) {
     lease.pieces_.push_back({pieces.free.back(), std::min(left, pieces.size_bytes)});
     pieces.free.pop_back();
   }
   held += count;
+  if (share.may_hang_) pieces.hanging += count;
   lease.owner_ = this;
   lease.share_ = &share;
   return true;
 }
 
 // Behind whoever must not be overtaken: a session's own transfers, and sessions that hold nothing,
-// which wait for others. Those that wait for what they hold themselves keep nobody waiting.
+// which wait for others. Those that wait for what they hold themselves keep nobody waiting, and
+// those that wait for exports which may hang only each other.
 bool DirectBuffers::TryTakeNow(Pieces& pieces, DirectShare& share, size_t size_bytes,
                                DirectLease& lease) {
   if (!(share.*pieces.part).waiting.empty()) return false;
+  bool hanging_wait = false;
   for (DirectShare* other : pieces.line) {
-    if ((other->*pieces.part).held == 0) return false;
+    if ((other->*pieces.part).held > 0) continue;
+    hanging_wait = hanging_wait || WaitsForHanging(pieces, *other);
+    if (share.may_hang_ || !other->may_hang_ || !hanging_wait) return false;
   }
   return TryTake(pieces, share, size_bytes, lease);
 }
@@ -103,19 +117,31 @@ void DirectBuffers::Return(DirectShare& share, std::span<const std::span<std::by
   Pieces& home = pieces.front().data() < small_end_ ? small_ : large_;
   for (std::span<std::byte> piece : pieces) home.free.push_back(piece.data());
   (share.*home.part).held -= pieces.size();
+  if (share.may_hang_) home.hanging -= pieces.size();
   Serve(home);
 }
 
 // One transfer of each session in turn. A session that waits for what it holds itself is passed
-// over; one that holds nothing is not, so that its turn comes however much it needs.
+// over; one that holds nothing is not, so that its turn comes however much it needs. One that waits
+// for exports which may hang is passed over with all others of its kind.
 void DirectBuffers::Serve(Pieces& pieces) {
   // A waiter that is resumed may return pieces itself: one loop serves them all.
   if (pieces.serving) return;
   pieces.serving = true;
+  bool hanging_wait = false;
   for (size_t i = 0; i < pieces.line.size();) {
     DirectShare& share = *pieces.line[i];
     DirectShare::Part& part = share.*pieces.part;
     DirectAcquirer& next = *part.waiting.front();
+    if (hanging_wait && share.may_hang_) {
+      ++i;
+      continue;
+    }
+    if (part.held == 0 && WaitsForHanging(pieces, share)) {
+      hanging_wait = true;
+      ++i;
+      continue;
+    }
     if (!TryTake(pieces, share, next.size_bytes_, next.lease_)) {
       if (part.held == 0) break;
       ++i;
@@ -125,6 +151,7 @@ void DirectBuffers::Serve(Pieces& pieces) {
     pieces.line.erase(pieces.line.begin() + static_cast<ptrdiff_t>(i));
     if (!part.waiting.empty()) pieces.line.push_back(&share);
     next.waiter_.resume();
+    hanging_wait = false;
     i = 0;
   }
   pieces.serving = false;

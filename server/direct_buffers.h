@@ -3,7 +3,8 @@
 // Spec: 3.2.1.3 (registration), WIRE section 10; STYLE "Registered memory".
 // Belongs to the worker's thread. Bounded: who finds too little waits in line. What one session
 // holds is bounded too, so that one whose peer does not give or take its data leaves room for the
-// others.
+// others. Transfers of all exports that may hang together hold half at most, and leave the rest to
+// the other exports.
 #pragma once
 
 #include <coroutine>
@@ -24,14 +25,18 @@ class DirectAcquirer;
 class DirectBuffers;
 
 // What one session has of the pieces of either size, and its own transfers that wait for such, in
-// order. Outlives them.
+// order. Outlives them. A session has one for exports that may hang and one for the others.
 class DirectShare {
+ public:
+  explicit DirectShare(bool may_hang = false) : may_hang_(may_hang) {}
+
  private:
   friend class DirectBuffers;
   struct Part {
     size_t held = 0;
     std::deque<DirectAcquirer*> waiting;
   };
+  const bool may_hang_;
   Part small_;
   Part large_;
 };
@@ -74,8 +79,9 @@ class DirectBuffers {
   static constexpr size_t kSmall = size_t{16} << 10;
   static constexpr size_t kLarge = size_t{256} << 10;
 
-  // Maps `size_bytes`, an eighth of it for small pieces. Never less than `max_transfer_bytes`, so
-  // that every transfer can be served alone. kResourceExhausted: no memory.
+  // Maps `size_bytes`, an eighth of it for small pieces. Never less than twice
+  // `max_transfer_bytes`: every transfer can be served alone, also beside one of an export that
+  // hangs. kResourceExhausted: no memory.
   static absl::StatusOr<std::unique_ptr<DirectBuffers>> Create(size_t size_bytes,
                                                                size_t max_transfer_bytes);
   ~DirectBuffers();
@@ -99,12 +105,18 @@ class DirectBuffers {
     const size_t size_bytes;
     DirectShare::Part DirectShare::*const part;
     std::vector<std::byte*> free = {};
+    size_t most_hanging = 0;  // that shares which may hang hold together
+    size_t hanging = 0;
     std::deque<DirectShare*> line = {};
     bool serving = false;
   };
 
   DirectBuffers(std::byte* slab, size_t slab_bytes, size_t small_count);
 
+  static size_t CountOf(const Pieces& pieces, size_t size_bytes) {
+    return (size_bytes + pieces.size_bytes - 1) / pieces.size_bytes;
+  }
+  static bool WaitsForHanging(const Pieces& pieces, const DirectShare& share);
   bool TryTake(Pieces& pieces, DirectShare& share, size_t size_bytes, DirectLease& lease);
   bool TryTakeNow(Pieces& pieces, DirectShare& share, size_t size_bytes, DirectLease& lease);
   bool TryTakeNow(DirectAcquirer& acquirer);

@@ -51,7 +51,7 @@ dat::Task<void> ReadDirect(Call& call) {
   call.Names(args.read_data_buffers);
   Session& session = call.session();
   const size_t total = std::min(args.byte_count, session.shared().options->max_transfer_bytes);
-  DirectLease lease = co_await session.AcquireDirect(total);
+  DirectLease lease = co_await session.AcquireDirect(total, call.may_hang());
   RemoteRange range(args.read_data_buffers);
   const RdmaOps ops = range.Next(lease.pieces());
   DirectWriter writer(call, ops.size());
@@ -108,7 +108,7 @@ dat::Task<void> WriteDirect(Call& call) {
     call.FinishError(DafsStatus::kWriteTooBig);
     co_return;
   }
-  DirectLease lease = co_await session.AcquireDirect(args.byte_count);
+  DirectLease lease = co_await session.AcquireDirect(args.byte_count, call.may_hang());
   DafsStatus status = co_await Fetch(call, lease, args.write_data_buffers, args.direct_checksum);
   WriteResult written;
   if (status == DafsStatus::kOk) {
@@ -137,7 +137,7 @@ dat::Task<void> AppendDirect(Call& call) {
     call.FinishError(DafsStatus::kWriteTooBig);
     co_return;
   }
-  DirectLease lease = co_await session.AcquireDirect(args.byte_count);
+  DirectLease lease = co_await session.AcquireDirect(args.byte_count, call.may_hang());
   const std::span<const wire::DirectOpBuffer> buffers(&args.write_data_buffer, 1);
   DafsStatus status = co_await Fetch(call, lease, buffers, args.direct_checksum);
   AppendResult appended;

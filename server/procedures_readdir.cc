@@ -76,7 +76,7 @@ dat::Task<void> ReaddirDirect(Call& call) {
                                 static_cast<size_t>(std::min<uint64_t>(
                                     wire::TotalBytes(args.readdir_data_buffers), kMostDirect)),
                                 kMostDirect});
-  DirectLease lease = co_await session.AcquireDirect(room);
+  DirectLease lease = co_await session.AcquireDirect(room, call.may_hang());
   std::span<std::byte> content;
   if (room > 0) content = lease.pieces()[0];
   wire::DirentArrayBuilder builder(call.order(), content);

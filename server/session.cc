@@ -80,8 +80,8 @@ Session::~Session() {
 }
 
 dat::Loop& Session::loop() { return worker_.loop(); }
-DirectAcquirer Session::AcquireDirect(size_t size_bytes) {
-  return worker_.direct_buffers().Acquire(direct_share_, size_bytes);
+DirectAcquirer Session::AcquireDirect(size_t size_bytes, bool may_hang) {
+  return worker_.direct_buffers().Acquire(may_hang ? hanging_share_ : direct_share_, size_bytes);
 }
 
 bool Session::Poll() {

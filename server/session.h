@@ -94,7 +94,8 @@ class Session final : public dat::Pollable {
     return (cache_hint & wire::kCacheHintKeepAtime) != 0 && extends(wire::kExtensionReadKeepsAtime);
   }
   // `DirectLease lease = co_await session.AcquireDirect(n)`: see DirectBuffers::Acquire.
-  DirectAcquirer AcquireDirect(size_t size_bytes);
+  // `may_hang`: of a file whose export may hang, which is asked while the memory is held.
+  DirectAcquirer AcquireDirect(size_t size_bytes, bool may_hang = false);
   const dat::Region& slab() const { return slab_; }
   // Where memory of the client is read: the session itself, or its RDMA-read Channel where one was
   // agreed on; null: that is not bound. Good until the next suspension.
@@ -297,6 +298,7 @@ class Session final : public dat::Pollable {
   std::vector<std::unique_ptr<Receive>> receives_;
   std::vector<std::unique_ptr<Receive>> dropped_;  // until the present call stack has unwound
   DirectShare direct_share_;
+  DirectShare hanging_share_{/*may_hang=*/true};
   SendBuffers send_buffers_;
   std::vector<std::unique_ptr<Outgoing>> parked_;  // not sent: until the transport has ended
   std::deque<Call*> ready_;

@@ -54,8 +54,9 @@ class DirectLinesTest : public testing::Test {
   }
   void Give(int number) { leases_.at(number).Release(); }
   std::vector<int> Served() { return std::exchange(order_, {}); }
+  // Of `size`; with 0, four large pieces.
   void Make(size_t size) {
-    auto buffers = DirectBuffers::Create(size, kMib);
+    auto buffers = DirectBuffers::Create(size, kMib / 2);
     ASSERT_TRUE(buffers.ok());
     buffers_ = *std::move(buffers);
     all_ = buffers_->free_bytes();
@@ -69,7 +70,7 @@ class DirectLinesTest : public testing::Test {
   using Numbers = std::vector<int>;
   std::unique_ptr<DirectBuffers> buffers_;
   size_t all_ = 0;
-  DirectShare a_, b_, c_;
+  DirectShare a_, b_, c_, hung_{true}, other_hung_{true}, third_hung_{true};
   std::map<int, DirectLease> leases_;
   std::vector<int> order_;
 };
@@ -113,6 +114,41 @@ TEST_F(DirectLinesTest, WhoWaitsForWhatItHoldsKeepsNobodyWaiting) {
   Give(3);
   Give(1);
   EXPECT_EQ(Served(), (Numbers{2, 4}));
+}
+
+TEST_F(DirectLinesTest, ExportsThatHangLeaveHalfToTheOthers) {
+  Make(4 * kMib);  // 14 large pieces
+  for (int i = 0; i < 8; ++i) Take(i % 2 == 0 ? hung_ : other_hung_, kMib / 2, i);
+  EXPECT_EQ(Served(), (Numbers{0, 1, 2}));
+  Take(a_, kMib, 100);  // passes those that wait
+  EXPECT_EQ(Served(), (Numbers{100}));
+  Take(b_, kMib / 2, 101);
+  Take(c_, kMib / 2, 102);
+  EXPECT_EQ(Served(), (Numbers{101, 102}));
+  for (int i : {100, 101, 102}) Give(i);
+  EXPECT_EQ(Served(), (Numbers{}));
+  for (int i : {0, 1, 2}) Give(i);  // the file systems answer
+  EXPECT_EQ(Served(), (Numbers{3, 4, 5}));
+  for (int i : {3, 4, 5}) Give(i);
+  EXPECT_EQ(Served(), (Numbers{6, 7}));
+}
+
+TEST_F(DirectLinesTest, TheTurnOfALargeTransferComesAmongExportsThatHang) {
+  Make(8 * kMib);  // 28 large pieces, 14 for what may hang
+  Take(hung_, 3 * kMib, 1);
+  Take(other_hung_, kMib, 2);
+  Take(third_hung_, kMib / 4, 3);  // would fit
+  Take(a_, kMib, 4);
+  EXPECT_EQ(Served(), (Numbers{1, 4}));
+  Give(1);
+  EXPECT_EQ(Served(), (Numbers{2, 3}));
+}
+
+TEST_F(DirectLinesTest, ATransferOfAnExportThatMayHangIsServedAloneHoweverLarge) {
+  Make(0);  // 4 large pieces
+  Take(hung_, kMib / 2, 1);
+  Take(a_, kMib / 2, 2);
+  EXPECT_EQ(Served(), (Numbers{1, 2}));
 }
 
 TEST_F(DirectLinesTest, TheTurnOfALargeOneComesHoweverManySmallerOnesThereAre) {
