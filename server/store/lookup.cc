@@ -65,6 +65,11 @@ DafsStatus StoreImpl::LookupLiving(Object& directory, const std::string& name, O
   }
 }
 
+void StoreImpl::CheckPath(size_t export_index) {
+  ScopedPrivilege privilege(Privilege::kOverFiles);
+  mounts->CheckPath(export_index);
+}
+
 DafsStatus StoreImpl::LookupStep(const Caller& caller, const Place& directory,
                                  const std::string& name, Place* child) {
   if (directory.pseudo != nullptr) {
@@ -72,7 +77,9 @@ DafsStatus StoreImpl::LookupStep(const Caller& caller, const Place& directory,
     if (it == directory.pseudo->children.end()) return DafsStatus::kNoEnt;
     const PseudoNode& node = *it->second;
     if (node.export_index >= 0) {
-      return Resolve(caller, roots[static_cast<size_t>(node.export_index)], child);
+      const auto index = static_cast<size_t>(node.export_index);
+      CheckPath(index);
+      return Resolve(caller, roots[index], child);
     }
     STORE_RETURN_IF_NOT_OK(AdmissionBelow(caller, node));
     *child = {&node, nullptr};
@@ -100,8 +107,14 @@ DafsStatus StoreImpl::Walk(const Caller& caller, std::span<const std::string> pa
 
 DafsStatus Store::GetRootHandle(const Caller& caller, wire::FileHandle* root) {
   const PseudoNode& node = impl_->pseudo.root();
-  *root =
-      node.export_index < 0 ? node.handle : impl_->roots[static_cast<size_t>(node.export_index)];
+  if (node.export_index < 0) {
+    *root = node.handle;
+  } else {
+    const auto index = static_cast<size_t>(node.export_index);
+    *root = impl_->roots[index];
+    // On the worker, unlike lookups of what may hang.
+    if (!impl_->mounts->ExportThatMayHang(root->fshandle)) impl_->CheckPath(index);
+  }
   return impl_->AdmissionBelow(caller, node);
 }
 

@@ -186,7 +186,7 @@ struct Mounts::MountPoint {
 };
 
 Mounts::Mounts(const std::vector<Export>& exports, const HandleMac& mac)
-    : exports_(exports), mac_(mac), may_hang_(exports.size()) {}
+    : exports_(exports), mac_(mac), may_hang_(exports.size()), moved_(exports.size()) {}
 
 absl::StatusOr<std::unique_ptr<Mounts>> Mounts::Open(const std::vector<Export>& exports,
                                                      const HandleMac& mac) {
@@ -261,6 +261,26 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export
   Fd again(OpenKernelHandle(*fs, key));
   if (!again.ok()) return NoHandles(exported, path, -again.get());
   return fs;
+}
+
+void Mounts::CheckPath(size_t export_index) {
+  const Export& exported = exports_[export_index];
+  const FileSystem& top = *tops_[export_index];
+  struct statx stx;
+  constexpr int kFlags = AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
+  const bool there = statx(AT_FDCWD, exported.directory.c_str(), kFlags, STATX_INO, &stx) == 0;
+  const bool gone = !there && (errno == ENOENT || errno == ENOTDIR);
+  const bool moved =
+      gone || (there && (makedev(stx.stx_dev_major, stx.stx_dev_minor) != top.device ||
+                         stx.stx_ino != top.root_inode));
+  if (moved_[export_index].exchange(moved, std::memory_order_relaxed) == moved) return;
+  const std::string which = absl::StrCat("export ", exported.name, "=", exported.directory);
+  if (!moved) return LogNotice(which + ": the path leads to the directory again that is served");
+  LogWarning(absl::StrCat(
+      which,
+      gone ? ": nothing is at this path any more" : ": the path leads to another directory by now",
+      "; clients still see the directory that was there when dafsd started; "
+      "to serve what is there, restart dafsd"));
 }
 
 void Mounts::Add(std::unique_ptr<FileSystem> fs) {

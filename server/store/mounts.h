@@ -102,6 +102,9 @@ class Mounts {
 
   // The file system at the top of an export.
   const FileSystem& Top(size_t export_index) const { return *tops_[export_index]; }
+  // Whether the path of an export leads to another directory than Top, which is served all the
+  // same: logged when that changes. Needs privilege.
+  void CheckPath(size_t export_index);
 
   // The export of objects with this FSHandle, by its index; nothing if it is of none.
   std::optional<size_t> ExportOf(const wire::FsHandle& fshandle) const;
@@ -170,7 +173,8 @@ class Mounts {
   // By export, and whether any is set; they publish nothing but themselves.
   std::vector<std::atomic<bool>> may_hang_;
   std::atomic<bool> any_may_hang_ = false;
-  std::vector<const FileSystem*> tops_;  // by export
+  std::vector<const FileSystem*> tops_;   // by export
+  std::vector<std::atomic<bool>> moved_;  // by export, see CheckPath; publish nothing
   std::function<void(const FileSystem&)> found_;
   mutable absl::Mutex mutex_;  // never held while a file system is asked
   absl::flat_hash_set<std::pair<uint64_t, uint64_t>> roots_

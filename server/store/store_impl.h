@@ -154,6 +154,9 @@ class StoreImpl {
   wire::DafsStatus LookupStep(const Caller& caller, const Place& directory, const std::string& name,
                               Place* child);
 
+  // Logs if the path of an export leads elsewhere by now.
+  void CheckPath(size_t export_index);
+
   // Steps through `path` from `place`, which ends as the last one reached; *count tells how many.
   wire::DafsStatus Walk(const Caller& caller, std::span<const std::string> path, Place* place,
                         uint32_t* count);

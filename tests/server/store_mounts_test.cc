@@ -476,5 +476,28 @@ TEST_F(StoreMountsTest, AnOverlayWithoutHandlesIsRefusedWithTheRemedy) {
   EXPECT_THAT(std::string(store.status().message()), testing::HasSubstr("nfs_export=on"));
 }
 
+TEST_F(StoreTest, ALookupOfAnExportWhosePathLeadsElsewhereIsLogged) {
+  Start();
+  const wire::FileHandle before = A();
+  const auto logged = [this] {
+    testing::internal::CaptureStderr();
+    Handle({"a"});
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(logged(), "");
+  std::filesystem::rename(Path("a"), Path("old"));
+  EXPECT_THAT(logged(), testing::HasSubstr("export /a=" + Path("a") + ": nothing is at this path"));
+  EXPECT_EQ(logged(), "");  // once
+  std::filesystem::rename(Path("old"), Path("a"));
+  EXPECT_THAT(logged(), testing::HasSubstr("leads to the directory again"));
+  std::filesystem::rename(Path("a"), Path("old"));
+  mkdir(Path("a").c_str(), 0777);
+  EXPECT_THAT(logged(), testing::AllOf(testing::HasSubstr("leads to another directory"),
+                                       testing::HasSubstr("restart dafsd")));
+  WriteFile(Path("old/f"), "old");
+  EXPECT_EQ(A(), before);
+  EXPECT_EQ(Read(root_, {Handle({"a", "f"}), {}}), "old");
+}
+
 }  // namespace
 }  // namespace dafs::server
