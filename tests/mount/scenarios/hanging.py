@@ -1,10 +1,13 @@
 """A file system behind an export that hangs: its own requests wait, those of other exports do not."""
 
+import contextlib
 import os
+import select
 import signal
 import subprocess
 
 import processes
+from peer import Peer
 from rig import check, equal, scenario
 
 ASKERS = {
@@ -35,42 +38,59 @@ os.listdir(os.path.dirname(path))
 """
 
 
+class Hanging:
+    """A FUSE file system at `middle`, of the files in `backing`, and the exports of a server that serves it as /hung
+    beside /data. It hangs while its own server, `inner`, is stopped."""
+
+    def __init__(self, rig):
+        self.backing, self.middle = rig.base / "backing", rig.base / "middle"
+        for directory in (self.backing, self.middle):
+            directory.mkdir()
+        (self.backing / "seen").write_text("seen")
+        self.inner = rig.serve([f"/inner={self.backing},no_root_squash"])
+        rig.mount(self.inner, "noac", export="/inner", point=self.middle)
+        self.exports = [f"/hung={self.middle},no_root_squash,handles=lasting", f"/data={rig.export},no_root_squash"]
+
+    @contextlib.contextmanager
+    def hangs(self):
+        os.kill(self.inner.process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.inner.process.pid, signal.SIGCONT)
+
+
 @scenario(timeout=180, where="server")
 def hung_backing(rig):
     """While the file system of one export hangs, more requests wait than a server has threads; others are served."""
-    backing, middle, hung = rig.base / "backing", rig.base / "middle", rig.base / "hung"
-    for directory in (backing, middle, hung):
-        directory.mkdir()
     count = 24
-    (backing / "seen").write_text("seen")
+    hanging, hung = Hanging(rig), rig.base / "hung"
+    backing = hanging.backing
+    hung.mkdir()
     for number in range(count):
         (backing / f"f{number}").write_text("f")
         (backing / f"gone{number}").write_text("gone")
         (backing / f"d{number}").mkdir()
     (rig.export / "work").mkdir()
     (rig.export / "work" / "cold").write_bytes(b"c" * (1 << 20))
-    inner = rig.serve([f"/inner={backing},no_root_squash"])
-    rig.mount(inner, "noac", export="/inner", point=middle)  # a FUSE file system, which hangs with its server
-    server = rig.serve([f"/hung={middle},no_root_squash,handles=lasting", f"/data={rig.export},no_root_squash"],
-                       arguments=["--threads", "1"])
+    server = rig.serve(hanging.exports, arguments=["--threads", "1"])
     rig.mount(server, "noac", export="/hung", point=hung)
     rig.mount(server, "noac")
     equal((hung / "seen").read_text(), "seen", "a file of the export that will hang")
-    os.kill(inner.process.pid, signal.SIGSTOP)
     askers = []
     try:
-        for number in range(count):
-            what = list(ASKERS.values())[number % len(ASKERS)]
-            code = f"import os\npath, number = {str(hung)!r}, {number}\nprint('asks', flush=True)\n{what}\n"
-            askers.append(subprocess.Popen(["python3", "-c", code], cwd="/", stdin=subprocess.DEVNULL,
-                                           stdout=subprocess.PIPE))
-        for asker in askers:
-            asker.stdout.readline()
-        rig.run(["python3", "-c", WORK, rig.mnt / "work"], cwd="/", timeout=30)
-        waiting = sum(asker.poll() is None for asker in askers)
-        check(waiting > 8, f"only {waiting} requests wait: the server has as many threads for disks")
+        with hanging.hangs():
+            for number in range(count):
+                what = list(ASKERS.values())[number % len(ASKERS)]
+                code = f"import os\npath, number = {str(hung)!r}, {number}\nprint('asks', flush=True)\n{what}\n"
+                askers.append(subprocess.Popen(["python3", "-c", code], cwd="/", stdin=subprocess.DEVNULL,
+                                               stdout=subprocess.PIPE))
+            for asker in askers:
+                asker.stdout.readline()
+            rig.run(["python3", "-c", WORK, rig.mnt / "work"], cwd="/", timeout=30)
+            waiting = sum(asker.poll() is None for asker in askers)
+            check(waiting > 8, f"only {waiting} requests wait: the server has as many threads for disks")
     finally:
-        os.kill(inner.process.pid, signal.SIGCONT)
         ended = processes.wait_until(lambda: all(asker.poll() is not None for asker in askers), 60)
         for asker in askers:
             if asker.poll() is None:
@@ -82,4 +102,45 @@ def hung_backing(rig):
     for point in (hung, rig.mnt):
         rig.umount(point)
     server.stop()
-    rig.umount(middle)
+    rig.umount(hanging.middle)
+
+
+@scenario(timeout=120, where="server", loopback=True)
+def hung_paths(rig):
+    """What reaches an export that hangs by a path from above, or only releases opens there, keeps no other client."""
+    hanging = Hanging(rig)
+    server = rig.serve(hanging.exports, arguments=["--threads", "1"])
+
+    def client(name, verifier=b"verifier"):
+        peer = Peer(server.port, name=name, verifier=verifier, requests=8)
+        peer.act_as()
+        return peer
+
+    names = ("lookup", "open", "open by handle", "witness")
+    lookup, opener, by_handle, witness = (client(name) for name in names)
+    root, data = witness.root(), witness.walk("data")
+    holder = client("holder", b"before  ")
+    directory = holder.walk("hung")
+    holder.opened(directory, "removed")
+    holder.must(holder.remove(directory, "removed"))
+    orphans = hanging.backing / ".dafsd-orphans"
+    check(orphans.exists(), "the removed file that is open has no name among the orphans")
+    with hanging.hangs():
+        waiting = {"LOOKUP from the root": (lookup, lookup.lookup(root, ["hung", "absent"])),
+                   "OPEN from the root": (opener, opener.open(root, ["hung", "seen"])),
+                   "OPEN": (by_handle, by_handle.open(directory, ["seen"]))}
+        for peer, request in waiting.values():
+            peer.submit(request)
+            witness.must(witness.getattr(data))
+        for what, (peer, _) in waiting.items():
+            check(not select.select([peer.connection.socket], [], [], 0)[0], f"{what} does not wait for the export")
+        again = client("holder", b"after   ")  # releases what the one before had open
+        witness.must(witness.getattr(data))
+        again.must(again.getattr(data))
+    statuses = {what: peer.result().status for what, (peer, _) in waiting.items()}
+    equal(statuses, {"LOOKUP from the root": "NOENT", "OPEN from the root": "OK", "OPEN": "OK"}, "what waited")
+    check(processes.wait_until(lambda: not orphans.exists(), 30), "the removed file was not released")
+    for peer in (lookup, opener, by_handle, witness, again):
+        peer.close()
+    server.stop()
+    rig.umount(hanging.middle)
