@@ -17,6 +17,7 @@
 #include "server/config.h"
 #include "server/daemon.h"
 #include "server/server.h"
+#include "server/stop_signals.h"
 #include "wire/dat/iwarp.h"
 #include "wire/dat/verbs.h"
 #include "wire/log.h"
@@ -36,10 +37,18 @@ void MakeAbsolute(std::string& path) {
   if (getcwd(current, sizeof(current)) != nullptr) path = absl::StrCat(current, "/", path);
 }
 
-int Serve(Config& config, std::optional<Daemon>& daemon, const sigset_t& stop) {
+// How long a stop waits for file systems. Kernels answer within it unless they hang; a service
+// manager and its operator wait longer.
+constexpr absl::Duration kStopWithin = absl::Seconds(5);
+
+int Serve(Config& config, std::optional<Daemon>& daemon, const StopSignals& stop) {
   std::unique_ptr<dat::Provider> tcp = dat::NewIwarpProvider();
   std::unique_ptr<dat::Provider> rdma = dat::NewVerbsProvider();
-  auto server = Server::Start(config.server, {.tcp = tcp.get(), .rdma = rdma.get()});
+  absl::StatusOr<std::unique_ptr<Server>> server;
+  {
+    const StopSignals::EndProcess meanwhile(stop);
+    server = Server::Start(config.server, {.tcp = tcp.get(), .rdma = rdma.get()});
+  }
   if (!server.ok()) return Fail(server.status(), 1);
   std::unique_ptr<PidFile> pid_file;
   absl::Status written = PidFile::Write(config.pid_file, &pid_file);
@@ -54,11 +63,10 @@ int Serve(Config& config, std::optional<Daemon>& daemon, const sigset_t& stop) {
                      at.transport == Transport::kTcp ? "tcp:" : "rdma:", at.address.ToString()));
   }
   NotifyServiceManager();
-  int signal_number = 0;
-  sigwait(&stop, &signal_number);
-  LogNotice(absl::StrCat("stopping: signal ", signal_number));
-  (*server)->Stop();
-  return 0;
+  LogNotice(absl::StrCat("stopping: signal ", stop.Wait()));
+  if ((*server)->Stop(kStopWithin)) return 0;
+  pid_file.reset();
+  _exit(0);
 }
 
 int Main(const std::vector<std::string>& arguments) {
@@ -72,12 +80,7 @@ int Main(const std::vector<std::string>& arguments) {
   MakeAbsolute(config->pid_file);
   PrepareProcess();
   signal(SIGHUP, SIG_IGN);
-  // Blocked before any thread exists, so that only sigwait meets them.
-  sigset_t stop;
-  sigemptyset(&stop);
-  sigaddset(&stop, SIGTERM);
-  sigaddset(&stop, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  const StopSignals stop;
   LogToStderr("dafsd", config->verbose ? Severity::kDebug : Severity::kInfo);
   std::optional<Daemon> daemon;
   if (!config->foreground) daemon.emplace(Daemon::Fork());

@@ -19,6 +19,7 @@ Pool::~Pool() {
 
 void Pool::Submit(absl::AnyInvocable<void()> work) {
   absl::MutexLock lock(&mutex_);
+  ++unfinished_;
   work_.push_back(std::move(work));
 }
 
@@ -28,12 +29,31 @@ bool Pool::SubmitIdly(absl::AnyInvocable<void()> work) {
     return false;
   }
   ++idle_work_;
+  ++unfinished_;
   work_.push_back([this, work = std::move(work)]() mutable {
     work();
     absl::MutexLock done(&mutex_);
     --idle_work_;
   });
   return true;
+}
+
+bool Pool::AwaitIdle(absl::Time deadline) {
+  const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return unfinished_ == 0; };
+  absl::MutexLock lock(&mutex_);
+  return mutex_.AwaitWithDeadline(absl::Condition(&idle), deadline);
+}
+
+size_t Pool::unfinished() const {
+  absl::MutexLock lock(&mutex_);
+  return unfinished_;
+}
+
+std::vector<Pool*> ExportPools::pools() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<Pool*> result;
+  for (const std::unique_ptr<Pool>& pool : pools_) result.push_back(pool.get());
+  return result;
 }
 
 Pool& ExportPools::Of(size_t export_index) {
@@ -55,6 +75,8 @@ void Pool::Run() {
       work_.pop_front();
     }
     work();
+    absl::MutexLock lock(&mutex_);
+    --unfinished_;
   }
 }
 

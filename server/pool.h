@@ -6,6 +6,8 @@
 #pragma once
 
 #include <coroutine>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <thread>
@@ -15,6 +17,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "wire/dat/loop.h"
 
 namespace dafs::server {
@@ -30,12 +33,17 @@ class Pool {
   // The same for what nobody waits for, a quarter of the threads at most. False, and nothing is
   // done: the pool has other work.
   bool SubmitIdly(absl::AnyInvocable<void()> work) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits until all that was submitted is done; false if some is not at `deadline`.
+  bool AwaitIdle(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);
+  // What was submitted and is not done.
+  size_t unfinished() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   std::deque<absl::AnyInvocable<void()>> work_ ABSL_GUARDED_BY(mutex_);
+  size_t unfinished_ ABSL_GUARDED_BY(mutex_) = 0;
   uint32_t idle_work_ ABSL_GUARDED_BY(mutex_) = 0;  // of SubmitIdly
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
@@ -48,12 +56,14 @@ class ExportPools {
   explicit ExportPools(size_t exports) : pools_(exports) {}
 
   Pool& Of(size_t export_index) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The pools that there are, by export; null for the others.
+  std::vector<Pool*> pools() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   // Few: they wait for one file system.
   static constexpr uint32_t kThreads = 4;
 
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   std::vector<std::unique_ptr<Pool>> pools_ ABSL_GUARDED_BY(mutex_);
 };
 

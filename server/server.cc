@@ -9,9 +9,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "server/acceptor.h"
 #include "server/recovery.h"
 #include "server/state_lock.h"
+#include "server/store/stall_report.h"
 #include "server/store/state_dir.h"
 #include "server/store/state_dir_check.h"
 #include "server/worker.h"
@@ -143,6 +145,7 @@ absl::Status Server::LoadRecords() {
 // Finishes what an earlier instance has left, and starts the grace period of its clients.
 void Server::Recover() {
   const absl::Time now = dat::Loop::Now();
+  const StallReport stalls("the file systems of requests that an earlier run has begun");
   Unheard unheard = FinishJournals(*responses_, *store_);
   Grace::Owed owed;
   owed.unknown = records_->Unknown();
@@ -192,10 +195,13 @@ absl::Status Server::Listen(const Providers& providers,
 
 Server::~Server() { Stop(); }
 
-void Server::Stop() {
+bool Server::Stop(absl::Duration within) {
   acceptor_.reset();
   for (auto& worker : workers_) worker->Shutdown();
-  for (auto& worker : workers_) worker->Join();  // when their sessions are gone
+  if (!AwaitIdle(absl::Now() + within)) {
+    SayWhatHangs();
+    return false;
+  }
   // No loop goes before all who post to it have ended: the other workers and the pools.
   chores_.reset();
   pool_.reset();
@@ -203,6 +209,37 @@ void Server::Stop() {
   workers_.clear();
   store_.reset();
   state_lock_.reset();
+  return true;
+}
+
+// Each in turn hands work to those after it.
+bool Server::AwaitIdle(absl::Time deadline) {
+  for (auto& worker : workers_) {
+    if (!worker->AwaitEnd(deadline)) return false;
+  }
+  for (Pool* pool : {chores_.get(), pool_.get()}) {
+    if (pool != nullptr && !pool->AwaitIdle(deadline)) return false;
+  }
+  if (export_pools_ == nullptr) return true;
+  for (Pool* pool : export_pools_->pools()) {
+    if (pool != nullptr && !pool->AwaitIdle(deadline)) return false;
+  }
+  return true;
+}
+
+void Server::SayWhatHangs() const {
+  const auto say = [](size_t requests, absl::string_view what) {
+    if (requests == 0) return;
+    LogWarning(absl::StrCat(what, ": no answer to ", requests,
+                            " requests; dafsd ends without them, and clients send them again"));
+  };
+  const std::vector<Pool*> pools = export_pools_->pools();
+  for (size_t i = 0; i < pools.size(); ++i) {
+    const Export& exported = options_.exports[i];
+    say(pools[i] != nullptr ? pools[i]->unfinished() : 0,
+        absl::StrCat("export ", exported.name, "=", exported.directory));
+  }
+  say(pool_->unfinished() + chores_->unfinished(), "the file systems of other exports");
 }
 
 void PrepareProcess() {

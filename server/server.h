@@ -2,7 +2,7 @@
 // Spec: 3.1, 3.2, chapter 6; WIRE; ARCHITECTURE "Server".
 //
 // Start opens the exports, starts the threads and listens; Stop (and the destructor) ends all
-// sessions and joins everything. Both are called by one thread. What the process needs besides is
+// sessions and joins everything. All are called by one thread. What the process needs besides is
 // the program's business: umask 0, many descriptors, SIGPIPE ignored (PrepareProcess).
 #pragma once
 
@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "server/client_records.h"
 #include "server/client_table.h"
 #include "server/credit.h"
@@ -46,7 +47,11 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  void Stop();
+  // Waits for what is being executed, `within` at most. False if that was too short, as while a
+  // file system hangs: what is waited for is in the log, no session is left, no connection is
+  // taken, and threads still run. Then only _exit(2) ends the process; the state directory is as
+  // after a kill, from which no client loses what was acknowledged.
+  bool Stop(absl::Duration within = absl::InfiniteDuration());
 
   // Where it listens, with the ports chosen by the system, in the order of options.listen.
   const std::vector<ListenAddress>& bound() const { return bound_; }
@@ -63,6 +68,8 @@ class Server {
   explicit Server(ServerOptions options);
   absl::Status LoadRecords();
   void Recover();
+  bool AwaitIdle(absl::Time deadline);
+  void SayWhatHangs() const;
   absl::Status Listen(const Providers& providers,
                       std::vector<std::unique_ptr<dat::Listener>>* listeners);
 

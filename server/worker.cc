@@ -16,14 +16,19 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const Shared& shared) {
   ASSIGN_OR_RETURN(worker->direct_buffers_,
                    DirectBuffers::Create(shared.options->direct_memory_bytes,
                                          shared.options->max_transfer_bytes));
-  worker->thread_ = std::thread([w = worker.get()] { w->loop_->Run(); });
+  worker->thread_ = std::thread([w = worker.get()] {
+    w->loop_->Run();
+    w->ended_.Notify();
+  });
   return worker;
 }
 
-Worker::~Worker() { Join(); }
-
-void Worker::Join() {
+Worker::~Worker() {
   if (thread_.joinable()) thread_.join();
+}
+
+bool Worker::AwaitEnd(absl::Time deadline) {
+  return ended_.WaitForNotificationWithDeadline(deadline);
 }
 
 void Worker::Adopt(std::unique_ptr<dat::PendingEndpoint> pending, SessionTable::Place place) {

@@ -12,6 +12,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "server/direct_buffers.h"
 #include "server/session.h"
 #include "wire/dat/dat.h"
@@ -36,8 +38,9 @@ class Worker {
   void DropUnusedDomains();
   // Ends all sessions and then the loop. Returns at once.
   void Shutdown();
-  // Waits for that, from another thread.
-  void Join();
+  // Waits for that, from another thread. False if it does not come before `deadline`: a session has
+  // a request that waits for its file system.
+  bool AwaitEnd(absl::Time deadline);
   // Sessions given to it and not yet gone: for choosing the least busy worker.
   uint32_t sessions() const { return count_; }
 
@@ -69,6 +72,7 @@ class Worker {
   absl::flat_hash_map<Session*, std::unique_ptr<Session>> sessions_;
   bool stopping_ = false;
   std::atomic<uint32_t> count_{0};  // publishes nothing but itself
+  absl::Notification ended_;
   std::thread thread_;
 };
 

@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/store/identity.h"
 #include "server/store/mount_table.h"
+#include "server/store/stall_report.h"
 #include "wire/log.h"
 #include "wire/status_macros.h"
 
@@ -192,6 +193,7 @@ absl::StatusOr<std::unique_ptr<Mounts>> Mounts::Open(const std::vector<Export>& 
                                                      const HandleMac& mac) {
   std::unique_ptr<Mounts> mounts(new Mounts(exports, mac));
   for (size_t i = 0; i < exports.size(); ++i) {
+    const StallReport stalls(absl::StrCat("export ", exports[i].name, "=", exports[i].directory));
     char real[PATH_MAX];
     if (realpath(exports[i].directory.c_str(), real) == nullptr) {
       return Refused(exports[i], exports[i].directory, std::strerror(errno));

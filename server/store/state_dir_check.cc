@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "server/store/fd.h"
 #include "server/store/mount_table.h"
+#include "server/store/stall_report.h"
 #include "wire/status_macros.h"
 
 namespace dafs::server {
@@ -102,6 +103,7 @@ absl::Status CheckNotServed(const std::string& state_dir, const std::vector<Expo
            IsWithin(state->path, served.path);
   };
   for (const Export& exported : exports) {
+    const StallReport stalls(absl::StrCat("export ", exported.name, "=", exported.directory));
     char directory[PATH_MAX];
     if (realpath(exported.directory.c_str(), directory) == nullptr) continue;  // refused elsewhere
     const std::optional<PlaceInFileSystem> top = PlaceOf(directory, mounts);

@@ -6,9 +6,11 @@
 #include <cerrno>
 #include <ctime>
 
+#include "absl/strings/str_cat.h"
 #include "server/store/acl.h"
 #include "server/store/attributes.h"
 #include "server/store/errno_status.h"
+#include "server/store/stall_report.h"
 #include "server/store/xattrs.h"
 #include "wire/status_macros.h"
 
@@ -121,6 +123,7 @@ absl::Status StoreImpl::OpenExports() {
   mounts->OnFound([this](const FileSystem& fs) { TakeUpOrphans(fs); });
   for (size_t i = 0; i < options.exports.size(); ++i) {
     const FileSystem& fs = mounts->Top(i);
+    const StallReport stalls(absl::StrCat("export ", fs.exported->name, "=", fs.path));
     KernelHandle handle;
     if (int error = GetKernelHandle(fs.root.get(), "", &handle); error != 0) {
       return absl::InternalError("the handle of " + fs.path + " is gone");

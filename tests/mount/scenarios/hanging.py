@@ -8,7 +8,7 @@ import subprocess
 
 import processes
 from peer import Peer
-from rig import check, equal, scenario
+from rig import Server, check, equal, scenario
 
 ASKERS = {
     "stat": "os.stat(path + '/seen')",
@@ -142,5 +142,75 @@ def hung_paths(rig):
     check(processes.wait_until(lambda: not orphans.exists(), 30), "the removed file was not released")
     for peer in (lookup, opener, by_handle, witness, again):
         peer.close()
+    server.stop()
+    rig.umount(hanging.middle)
+
+
+@scenario(timeout=120, where="server")
+def hung_stop(rig):
+    """A server whose export hangs ends within seconds of SIGTERM, says what hangs, and loses nothing of the others."""
+    rig.expect("no answer to", "session .* lost")
+    hanging, hung = Hanging(rig), rig.base / "hung"
+    hung.mkdir()
+    server = rig.serve(hanging.exports)
+    rig.mount(server, "noac", export="/hung", point=hung)
+    rig.mount(server)
+    equal((hung / "seen").read_text(), "seen", "a file of the export that will hang")
+    kept = open(rig.mnt / "kept", "w", encoding="ascii")  # pylint: disable=consider-using-with
+    askers = []
+    with hanging.hangs():
+        for what in ("os.stat(path + '/seen')", "os.listdir(path)"):
+            code = f"import os\npath = {str(hung)!r}\nprint('asks', flush=True)\n{what}\n"
+            askers.append(subprocess.Popen(["python3", "-c", code], cwd="/", stdin=subprocess.DEVNULL,
+                                           stdout=subprocess.PIPE))
+            askers[-1].stdout.readline()
+        kept.write("acknowledged")
+        kept.flush()
+        os.fsync(kept.fileno())
+        os.unlink(rig.mnt / "kept")
+        (rig.mnt / "new").mkdir()
+        server.stop()
+        log = server.log.read_text()
+        check(f"export /hung={hanging.middle}: no answer to" in log, f"the log does not say what hangs: {log[-500:]}")
+        check("/data" not in log[log.index("stopping"):], "the log says that another export hangs")
+    server.start()
+    kept.write(", and more")  # the open of a file without a name is reclaimed
+    kept.flush()
+    os.fsync(kept.fileno())
+    check((rig.mnt / "new").is_dir(), "a directory that was made is lost")
+    for asker in askers:
+        equal(asker.wait(60), 0, "exit status of what waited")
+    kept.close()
+    for point in (hung, rig.mnt):
+        rig.umount(point)
+    server.stop()
+    rig.umount(hanging.middle)
+
+
+@scenario(timeout=120, where="server")
+def hung_start(rig):
+    """A server that starts while an export hangs says which it waits for, ends by SIGTERM, and serves in the end."""
+    hanging = Hanging(rig)
+    server = Server(rig, hanging.exports)
+    rig.servers.append(server)
+    said = f"export /hung={hanging.middle}: no answer for 5s"
+
+    def waits():
+        return server.log.exists() and said in server.log.read_text()
+
+    with hanging.hangs():
+        process = server.start().process
+        check(processes.wait_until(waits, 15 * rig.slowness), "the server does not say what it waits for")
+        process.terminate()
+        equal(process.wait(10 * rig.slowness), 1, "exit status of a server that SIGTERM ends at its start")
+        server.log.unlink()
+        server.start()
+        check(processes.wait_until(waits, 15 * rig.slowness), "the server does not say what it waits for")
+    check(processes.wait_until(lambda: " exports on " in server.log.read_text(), 15 * rig.slowness),
+          "the server does not serve though its exports answer")
+    check(f"export /hung={hanging.middle}: answered after" in server.log.read_text(), "the end of the wait is not said")
+    rig.mount(server, export="/hung")
+    equal((rig.mnt / "seen").read_text(), "seen", "a file of the export that hung")
+    rig.umount()
     server.stop()
     rig.umount(hanging.middle)

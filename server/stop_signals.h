@@ -1,0 +1,38 @@
+// SIGTERM and SIGINT, which stop the server.
+#pragma once
+
+#include <signal.h>
+
+#include <thread>
+
+#include "server/store/fd.h"
+
+namespace dafs::server {
+
+// Blocks both, so that they come only where they are waited for. To be made before any thread.
+class StopSignals {
+ public:
+  StopSignals();
+
+  // Waits for one, and returns its number.
+  int Wait() const;
+
+  // While it lives, a thread of its own ends the process with status 1 at such a signal: for a
+  // start that may wait for a file system that hangs. What a start leaves is as after a kill.
+  class EndProcess {
+   public:
+    explicit EndProcess(const StopSignals& signals);
+    ~EndProcess();
+    EndProcess(const EndProcess&) = delete;
+    EndProcess& operator=(const EndProcess&) = delete;
+
+   private:
+    const Fd over_;  // an eventfd
+    std::thread thread_;
+  };
+
+ private:
+  sigset_t set_;
+};
+
+}  // namespace dafs::server
