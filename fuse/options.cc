@@ -37,8 +37,8 @@ absl::StatusOr<uint32_t> Number(std::string_view name, std::string_view value, u
   auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (error != std::errc() || end != value.data() + value.size() || number < least ||
       number > most) {
-    return Bad(Cat({name, "=", value}), Cat({"a number from ", std::to_string(least), " to ",
-                                             std::to_string(most), " is wanted"}));
+    return Bad(Cat({name, "=", value}), Cat({"expected a number from ", std::to_string(least),
+                                             " to ", std::to_string(most)}));
   }
   return number;
 }
@@ -58,23 +58,23 @@ absl::StatusOr<Proto> ParseProto(std::string_view value) {
   if (value == "auto") return Proto::kAuto;
   if (value == "tcp") return Proto::kTcp;
   if (value == "rdma") return Proto::kRdma;
-  return Bad(Cat({"proto=", value}), "auto, tcp or rdma is wanted");
+  return Bad(Cat({"proto=", value}), "expected auto, tcp or rdma");
 }
 
-// Of an enumeration that has these three.
+// For an enumeration with these three values.
 template <class Choice>
 absl::StatusOr<Choice> ParseAutoOnOff(std::string_view name, std::string_view value) {
   if (value == "auto") return Choice::kAuto;
   if (value == "on") return Choice::kOn;
   if (value == "off") return Choice::kOff;
-  return Bad(Cat({name, "=", value}), "auto, on or off is wanted");
+  return Bad(Cat({name, "=", value}), "expected auto, on or off");
 }
 
 absl::StatusOr<LookupCache> ParseLookupCache(std::string_view value) {
   if (value == "all") return LookupCache::kAll;
   if (value == "pos" || value == "positive") return LookupCache::kPositive;
   if (value == "none") return LookupCache::kNone;
-  return Bad(Cat({"lookupcache=", value}), "all, pos or none is wanted");
+  return Bad(Cat({"lookupcache=", value}), "expected all, pos or none");
 }
 
 absl::StatusOr<LocalLock> ParseLocalLock(std::string_view value) {
@@ -82,19 +82,19 @@ absl::StatusOr<LocalLock> ParseLocalLock(std::string_view value) {
   if (value == "flock") return LocalLock::kFlock;
   if (value == "posix") return LocalLock::kPosix;
   if (value == "all") return LocalLock::kAll;
-  return Bad(Cat({"local_lock=", value}), "none, flock, posix or all is wanted");
+  return Bad(Cat({"local_lock=", value}), "expected none, flock, posix or all");
 }
 
 absl::StatusOr<MessageOrder> ParseByteOrder(std::string_view value) {
   if (value == "host") return MessageOrder::kHost;
   if (value == "little") return MessageOrder::kLittle;
   if (value == "big") return MessageOrder::kBig;
-  return Bad(Cat({"byteorder=", value}), "host, little or big is wanted");
+  return Bad(Cat({"byteorder=", value}), "expected host, little or big");
 }
 
 void SetCacheTimes(Options& o, absl::Duration time) { o.cache = {time, time, time, time}; }
 
-// Options with a value of our own. False: `name` is none of them.
+// Options with a value. Returns false if `name` is none of them.
 absl::StatusOr<bool> ApplyValue(std::string_view name, std::string_view value, Options& o) {
   if (name == "proto") {
     ASSIGN_OR_RETURN(o.proto, ParseProto(value));
@@ -142,7 +142,7 @@ absl::StatusOr<bool> ApplyValue(std::string_view name, std::string_view value, O
     ASSIGN_OR_RETURN(const uint32_t seconds, Number(name, value, 0, 86400));
     o.idle_release = absl::Seconds(seconds);
   } else if (name == "spin") {
-    // 10 ms: a processor that polls longer for an answer would serve somebody else better.
+    // 10 ms: after a longer poll, the processor is of more use to another thread.
     ASSIGN_OR_RETURN(uint32_t microseconds, Number(name, value, 0, 10000));
     o.spin = absl::Microseconds(microseconds);
   } else if (name == "cpu_latency") {
@@ -157,11 +157,11 @@ absl::StatusOr<bool> ApplyValue(std::string_view name, std::string_view value, O
              (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
     });
     if (value.empty() || value.size() > 64 || !plain) {
-      return Bad(Cat({"clientid=", value}), "1 to 64 letters, digits or any of -._ are wanted");
+      return Bad(Cat({"clientid=", value}), "expected 1 to 64 letters, digits or any of -._");
     }
     o.client_id = std::string(value);
   } else if (name == "rdmadev") {
-    if (value.empty()) return Bad("rdmadev=", "the name of a device is wanted");
+    if (value.empty()) return Bad("rdmadev=", "expected the name of a device");
     o.rdma_device = std::string(value);
   } else {
     return false;
@@ -214,7 +214,7 @@ bool ApplyFlag(std::string_view option, Options& o) {
   return true;
 }
 
-// False: it is not known.
+// Returns false if the option is unknown.
 absl::StatusOr<bool> ApplyKnown(std::string_view option, Options& o) {
   if (ApplyFlag(option, o) || ApplyWord(option, o) || IsForOthers(option)) return true;
   if (IsSecurityContext(option)) {
@@ -226,7 +226,9 @@ absl::StatusOr<bool> ApplyKnown(std::string_view option, Options& o) {
   return ApplyValue(option.substr(0, equals), option.substr(equals + 1), o);
 }
 
-absl::Status NotKnown(std::string_view option) { return Bad(option, "not known"); }
+absl::Status NotKnown(std::string_view option) {
+  return Bad(option, "unknown; see mount.dafs --help");
+}
 
 std::vector<std::string> SplitLists(const std::vector<std::string>& lists) {
   std::vector<std::string> options;
@@ -242,10 +244,10 @@ std::vector<std::string> SplitLists(const std::vector<std::string>& lists) {
 
 absl::Status CheckTogether(const Options& o) {
   if (o.cache.reg_min > o.cache.reg_max || o.cache.dir_min > o.cache.dir_max) {
-    return Bad("ac*", "a least time is longer than its greatest");
+    return Bad("ac*", "a minimum is larger than its maximum");
   }
   if (o.proto == Proto::kTcp && !o.rdma_device.empty()) {
-    return Bad(Cat({"rdmadev=", o.rdma_device}), "means nothing with proto=tcp");
+    return Bad(Cat({"rdmadev=", o.rdma_device}), "not allowed with proto=tcp");
   }
   return absl::OkStatus();
 }
@@ -277,12 +279,11 @@ absl::Status ParseLetters(const std::string& word, const Caller& caller, Words& 
     if (letter == 'o' || letter == 't' || letter == 'N') {
       std::string value = word.substr(i + 1);
       if (value.empty() && words.done()) {
-        return absl::InvalidArgumentError(
-            Cat({"-", std::string(1, letter), ": a value is wanted"}));
+        return absl::InvalidArgumentError(Cat({"-", std::string(1, letter), ": expected a value"}));
       }
       if (value.empty()) value = words.Take();
       if (letter == 'N')
-        return absl::InvalidArgumentError("-N: another mount namespace: not supported");
+        return absl::InvalidArgumentError("-N: other mount namespaces are not supported");
       if (letter == 'o') line.option_lists.push_back(value);
       return absl::OkStatus();
     }
@@ -370,17 +371,17 @@ absl::StatusOr<Source> ParseSource(std::string_view text) {
   } else {
     size_t end = rest.find(':');
     if (end == rest.npos || rest.substr(0, end).find('/') != rest.npos) {
-      return bad("SERVER[:PORT]:/EXPORT is wanted");
+      return bad("expected SERVER[:PORT]:/EXPORT");
     }
     source.host = std::string(rest.substr(0, end));
     rest.remove_prefix(end);
   }
   if (source.host.empty()) return bad("no server");
-  if (!rest.starts_with(":")) return bad("no ':' behind the server");
+  if (!rest.starts_with(":")) return bad("no ':' after the server");
   rest.remove_prefix(1);
   if (!rest.starts_with("/")) {
     size_t end = rest.find(":/");
-    if (end == rest.npos) return bad("no ':/EXPORT' (an IPv6 address stands in brackets)");
+    if (end == rest.npos) return bad("no ':/EXPORT' (write an IPv6 address in brackets)");
     ASSIGN_OR_RETURN(source.port, ParsePort(rest.substr(0, end), text));
     rest.remove_prefix(end + 1);
   }
@@ -390,7 +391,7 @@ absl::StatusOr<Source> ParseSource(std::string_view text) {
     path.remove_prefix(1);
     const std::string_view name = path.substr(0, path.find('/'));
     if (name == "." || name == "..") {
-      return bad("no '.' or '..': a mount begins at its directory and has nothing above");
+      return bad("the path must not contain '.' or '..'");
     }
     path.remove_prefix(name.size());
   }
@@ -431,7 +432,7 @@ absl::StatusOr<Options> ParseOptions(std::span<const std::string> arguments, con
   ASSIGN_OR_RETURN(o.source, ParseSource(line.positional[0]));
   if (o.port != 0 && o.source.port != 0 && o.port != o.source.port) {
     return Bad(Cat({"port=", std::to_string(o.port)}),
-               Cat({"the source says ", std::to_string(o.source.port)}));
+               Cat({"the source has port ", std::to_string(o.source.port)}));
   }
   if (o.port == 0) o.port = o.source.port != 0 ? o.source.port : Options().port;
   return o;

@@ -18,7 +18,7 @@
 
 namespace dafs::fuse {
 
-// What is mounted. An IPv6 address stands in brackets: [::1]:20149:/export.
+// The source of a mount. An IPv6 address is in brackets: [::1]:20149:/export.
 struct Source {
   std::string text;         // as given: the source in /proc/mounts
   std::string host;         // name or numeric address, without brackets
@@ -27,13 +27,13 @@ struct Source {
   bool operator==(const Source&) const = default;
 };
 
-// kInvalidArgument says what is wrong with `text`.
+// kInvalidArgument: the message says what is wrong with `text`.
 absl::StatusOr<Source> ParseSource(std::string_view text);
 
 enum class Proto : uint8_t { kAuto, kTcp, kRdma };
 enum class Windows : uint8_t { kAuto, kOn, kOff };
 
-// Of the numbers in messages, which is the client's to choose (6.1.1.5).
+// The byte order of numbers in messages. The client chooses it (6.1.1.5).
 enum class MessageOrder : uint8_t { kHost, kLittle, kBig };
 
 // How long the kernel may answer from its caches: nfs(5) ac*. From `min`, doubled up to `max` each
@@ -54,8 +54,8 @@ enum class LookupCache : uint8_t {
 
 // Whether the kernel sends requests by io_uring.
 enum class IoUring : uint8_t {
-  kAuto,  // where it can
-  kOn,    // or there is no mount
+  kAuto,  // if it can
+  kOn,    // if it cannot, the mount fails
   kOff,
 };
 
@@ -72,11 +72,11 @@ struct Options {
   bool help = false;        // -h, --help
   bool version = false;     // -V, --version
   bool remount = false;     // see fuse/remount.h
-  bool background = false;  // bg: return after the first attempt that failed, and go on trying
+  bool background = false;  // bg: return after the first failed attempt, retry in the background
   std::optional<uint32_t> retry;  // minutes; RetryFor has the default
 
   unsigned long mount_flags = 0;  // MS_RDONLY, MS_NOSUID, ...: for mount(2)
-  std::string security_context;   // "context=...": handed to mount(2) as it is
+  std::string security_context;   // "context=...": passed to mount(2) unchanged
 
   Proto proto = Proto::kAuto;
   std::string rdma_device;  // rdmadev=; empty: by route
@@ -94,7 +94,7 @@ struct Options {
   LocalLock local_lock = LocalLock::kNone;
   bool allow_other = false;                // on by default for root
   bool default_permissions = false;        // on by default for root
-  bool default_permissions_given = false;  // the option was: nothing but it decides
+  bool default_permissions_given = false;  // the option was given, so it alone decides
   bool acl = true;                         // whether the mount has POSIX ACLs at all
   bool sync_on_close = false;              // close(2) waits until what was written is stable
   bool write_behind = true;                // write(2) may return before the server has the data
@@ -108,7 +108,7 @@ struct Options {
   uint32_t msgsize = 0;       // bytes of the largest request and response; 0: the client's default
   uint32_t uncommitted = 64;  // MiB of written data that a lost server could make us write again
   uint32_t buffers = 0;       // MiB of data buffers for each worker; 0: the client's default
-  // Memory that was unused for so long is given back to the system; zero: never.
+  // Memory is released after this time without use; zero: never.
   absl::Duration idle_release = absl::Seconds(60);
 
   std::vector<std::string> list;  // what -o, -r and -w gave, option by option
@@ -129,13 +129,13 @@ inline bool PosixAtServer(const Options& o) {
   return o.local_lock == LocalLock::kNone || o.local_lock == LocalLock::kFlock;
 }
 
-// Whether write(2) may return before the server has the data: not where the attributes that are
-// cached none of the time are to be true at all times (nfs(5): noac).
+// Whether write(2) may return before the server has the data. Not with noac, which requires that
+// attributes are always current (nfs(5)).
 inline bool WritesBehind(const Options& o) {
   return o.write_behind && o.cache.reg_max > absl::ZeroDuration();
 }
 
-// How long a mount is tried again whose server does not answer: nfs(5) retry.
+// How long the mount is retried while the server does not answer: nfs(5) retry.
 inline absl::Duration RetryFor(const Options& o) {
   constexpr uint32_t kForeground = 2, kBackground = 10000;
   return absl::Minutes(o.retry.value_or(o.background ? kBackground : kForeground));

@@ -13,8 +13,8 @@ namespace {
 constexpr unsigned long kAtimes = MS_NOATIME | MS_RELATIME | MS_STRICTATIME;
 constexpr unsigned long kOwnersecure = MS_NOSUID | MS_NODEV;
 
-// What mount(8) lists as independent of the file system. `user` and the like imply others, for
-// whoever starts us without mount(8), which spells them out.
+// Options that mount(8) lists as independent of the file system. `user` and similar options imply
+// others here, because only mount(8) expands them.
 constexpr FlagOption kFlagOptions[] = {
     {"defaults", 0, 0},
     {"ro", MS_RDONLY, 0},
@@ -82,65 +82,86 @@ std::string_view HelpText() {
   return R"(usage: mount.dafs SERVER[:PORT]:/EXPORT DIR [-fnrsvw] [-o option,...]
        mount -t dafs SERVER[:PORT]:/EXPORT DIR [-o option,...]
 
-Mounts a DAFS export. An IPv6 address stands in brackets: [::1]:/data
+Mounts a DAFS export. Write an IPv6 address in brackets: [::1]:/data
 
   -f, --foreground     stay in the foreground, log to standard error
-                       (from mount(8), where it means --fake: do all but the mount)
-  -v, --verbose        say more
+                       (from mount(8), it means --fake: do everything except the mount)
+  -v, --verbose        log more
   -r, -w               the same as -o ro, -o rw
   -s                   ignore unknown options
   -n                   accepted, without effect
-  -h, --help           this text
-  -V, --version        the version
+  -h, --help           print this text
+  -V, --version        print the version
 
-Options:
-  ro | rw              read only, or reading and writing (default)
+Options, with their defaults; mount.dafs(8) has the details:
+Access
+  ro | rw              read-only, or read-write (default)
+  allow_other | noallow_other
+                       whether other users can use the mount (default: if root mounts)
+  default_permissions | nodefault_permissions
+                       whether the kernel checks modes and ACLs too (default: if root mounts, except
+                       exports with all_squash)
+  acl | noacl          whether the mount has POSIX ACLs (default: yes). With noacl it requests none and
+                       reports that they are not supported; the server still enforces its ACLs
+Connection
   proto=auto|tcp|rdma  transport; auto (default) tries rdma, then tcp
-  rdmadev=NAME         RDMA device to use (default: by route)
-  windows=auto|on|off  whether the server reaches data buffers by memory windows, each for one request:
-                       where devices keep to them (default), wherever there are any, or never
-  spin=N               microseconds to poll for an answer before sleeping, 0..10000 (default 50)
-  cpu_latency=auto|off|N  microseconds that idle CPUs may take to wake while the mount is busy, 0..10000;
+  rdmadev=NAME         RDMA device (default: by route)
+  windows=auto|on|off  whether the server accesses data buffers through memory windows, each for one
+                       request: if the device enforces them (default), if it has any, or never
+  spin=N               microseconds to poll for a reply before sleeping, 0..10000 (default 50)
+  cpu_latency=auto|off|N
+                       microseconds that idle CPUs may take to wake while the mount is busy, 0..10000;
                        auto (default): 0 in a KVM guest with haltpoll and 2 to 8 CPUs, otherwise off
+  io_uring=auto|on|off whether the kernel sends requests through io_uring: if it can, always, or
+                       never (default)
   port=N               port of the server (default 20149)
-  clientid=NAME        the name by which the server knows this machine, if another one is a copy of it
-                       (default: the host name and /etc/machine-id)
-  resvport | noresvport   whether the mount connects from a port below 1024, which servers want that do not
-                       export with `insecure` (default: yes, where the mount may bind one)
+  resvport | noresvport
+                       whether the mount connects from a port below 1024; exports without `insecure`
+                       require one (default: yes, if the mount has the right)
+  clientid=NAME        name by which the server knows this machine; needed on a copy of a machine
+                       (default: host name and /etc/machine-id)
   nconnect=N           sessions, each with a thread, 1..16 (default 1)
-  rsize=N, wsize=N     largest read and write in bytes, 4096..1048576 (default 1048576)
-  hard | soft          wait for the server for ever (default), or fail with ETIMEDOUT after timeo
+  hard | soft          wait for the server without limit (default), or fail with ETIMEDOUT after timeo
   timeo=N              time limit of soft, in tenths of a second (default 600)
-  retry=N              minutes to try again while the server does not answer (default 2; with bg 10000)
-  fg | bg              try again in the foreground (default), or return after the first attempt and go on
-                       in the background
-  actimeo=N            sets the four attribute cache times, in seconds
-  acregmin=N, acregmax=N   of files (default 3, 60)
-  acdirmin=N, acdirmax=N   of directories (default 30, 60)
-  ac | noac            default cache times, or none
-  lookupcache=all|pos|none  names cached: also missing ones, existing ones (default), none
-  local_lock=none|flock|posix|all   locks kept on this machine only (default none)
-  lock | nolock        the same as local_lock=none, local_lock=all
-  sync_on_close | nosync_on_close   whether close(2) waits for the disk (default: no)
-  write_behind | nowrite_behind   whether write(2) may return before the server has the data (default: yes;
-                       noac: no)
-  allow_other, noallow_other   whether other users may use the mount (default: for root)
-  default_permissions, nodefault_permissions   whether the kernel checks modes too (default: for root)
-  acl | noacl          whether there are POSIX ACLs (default), or programs are told that they are not supported
-                       and the server is asked for none; it goes by those it has all the same
-  checksum, nochecksum whether messages and data carry checksums of the DAFS protocol (default: no)
-  crc, nocrc           over TCP: whether each frame of the transport carries a CRC32C (default: no)
-  byteorder=host|little|big   order of the bytes of a number in messages (default host)
-  rdma_read_channel, nordma_read_channel   whether the server reads what is written by a connection
-                       of its own (default: if the server wants it)
+  retry=N              minutes to retry while the server does not answer (default 2; with bg 10000)
+  fg | bg              retry in the foreground (default), or in the background after the first attempt
+  checksum | nochecksum
+                       whether messages and data carry checksums of the DAFS protocol (default: no)
+  crc | nocrc          over TCP: whether each frame of the transport carries a CRC32C (default: no)
+  byteorder=host|little|big
+                       byte order of numbers in messages (default host)
+  rdma_read_channel | nordma_read_channel
+                       whether the server reads written data through a second connection (default: if
+                       the server requires it)
+Sizes
+  rsize=N, wsize=N     largest read and write in bytes, 4096..1048576 (default 1048576)
   msgsize=N            largest request and response in bytes, 1024..1048576 (default 16384)
-  io_uring=auto|on|off whether the kernel sends requests by io_uring: where it can, always or
-                       never (default off)
-  buffers=N            data buffers of each session in MiB, 4..4096 (default 64); made as they are needed
-  idle_release=N       seconds after which unused memory is given back, 0..86400 (default 60; 0: never)
-  uncommitted=N        written data kept until the server's disk has it, in MiB, 1..4096 (default 64)
-  remount              change ro, rw, nosuid and the like of a mount
-Options of mount(8) that every file system has (nosuid, nodev, noexec, noatime, ...) work;
+  buffers=N            data buffers of each session in MiB, 4..4096 (default 64); allocated on demand
+  idle_release=N       seconds after which unused memory is released, 0..86400 (default 60; 0: never)
+  uncommitted=N        written data kept until it is on the server's disk, in MiB, 1..4096 (default 64)
+Caching
+  acregmin=N, acregmax=N
+                       attribute cache times of files, in seconds (default 3, 60)
+  acdirmin=N, acdirmax=N
+                       attribute cache times of directories, in seconds (default 30, 60)
+  actimeo=N            sets all four times
+  ac | noac            default cache times, or none
+  lookupcache=all|pos|none
+                       names cached: existing and missing, existing (default), or none
+  sync_on_close | nosync_on_close
+                       whether close(2) waits for the server's disk (default: no)
+  write_behind | nowrite_behind
+                       whether write(2) may return before the server has the data (default: yes;
+                       with noac: no)
+Locking
+  local_lock=none|flock|posix|all
+                       locks that stay on this machine (default none)
+  lock | nolock        the same as local_lock=none, local_lock=all
+Others
+  remount              change ro, rw, nosuid and similar flags of a mount
+  context=, fscontext=, defcontext=, rootcontext=
+                       passed to the kernel
+Options of mount(8) for all file systems (nosuid, nodev, noexec, noatime, ...) work;
 _netdev, nofail, auto, noauto, user, users, x-* and comment= are accepted.
 
 Exit status: 0 mounted, 1 bad usage or not permitted, 2 system error, 32 mount failed.

@@ -30,7 +30,7 @@ absl::StatusOr<CpuLatencyWish> ParseCpuLatency(std::string_view text) {
   const auto [rest, error] = std::from_chars(text.data(), end, microseconds);
   if (error != std::errc() || rest != end || microseconds > kMostMicroseconds) {
     return absl::InvalidArgumentError(
-        absl::StrCat("auto, off or microseconds from 0 to ", kMostMicroseconds, " are wanted"));
+        absl::StrCat("expected auto, off or microseconds from 0 to ", kMostMicroseconds));
   }
   return CpuLatencyWish{.wanted = true, .longest = absl::Microseconds(microseconds)};
 }
