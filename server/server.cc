@@ -230,8 +230,8 @@ bool Server::AwaitIdle(absl::Time deadline) {
 void Server::SayWhatHangs() const {
   const auto say = [](size_t requests, absl::string_view what) {
     if (requests == 0) return;
-    LogWarning(absl::StrCat(what, ": no answer to ", requests,
-                            " requests; dafsd ends without them, and clients send them again"));
+    LogWarning(absl::StrCat(what, ": no answer; dafsd ends without ", requests,
+                            " of its requests, which clients send again"));
   };
   const std::vector<Pool*> pools = export_pools_->pools();
   for (size_t i = 0; i < pools.size(); ++i) {
@@ -239,7 +239,7 @@ void Server::SayWhatHangs() const {
     say(pools[i] != nullptr ? pools[i]->unfinished() : 0,
         absl::StrCat("export ", exported.name, "=", exported.directory));
   }
-  say(pool_->unfinished() + chores_->unfinished(), "the file systems of other exports");
+  say(pool_->unfinished() + chores_->unfinished(), "the file system of another export");
 }
 
 void PrepareProcess() {

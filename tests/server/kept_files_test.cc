@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/client_records.h"
 #include "server/response_cache.h"
+#include "server/store/orphan_record.h"
 #include "server/store/write_verifier.h"
 
 namespace dafs::server {
@@ -191,6 +192,27 @@ TEST_F(KeptFilesTest, ADamagedRecordMakesItsClientUnknown) {
     const bool is_padding = !(*records)->Owed().empty();
     EXPECT_EQ((*records)->Unknown() == nullptr, is_padding) << "byte " << at;
   }
+}
+
+TEST_F(KeptFilesTest, FileSystemsWithOrphanDirectoriesAreRememberedBesideWhatIsDamaged) {
+  {
+    OrphanRecord record(directory_);
+    EXPECT_TRUE(record.entries().empty());
+    for (const uint64_t subvolume : {0, 256, 257, 256}) {
+      FileSystem fs;
+      fs.fshandle.bytes[15] = 0xa7;
+      fs.subvolume = subvolume;
+      record.Add(fs);
+    }
+  }
+  std::ofstream(directory_ + "/orphan-directories", std::ios::app) << "no handle\n12 34\n";
+  OrphanRecord record(directory_);
+  ASSERT_EQ(record.entries().size(), 3u);
+  EXPECT_EQ(record.entries().front().fshandle.bytes[15], 0xa7);
+  EXPECT_EQ(record.entries().back().subvolume, 257u);
+  record.Remove(record.entries().front());
+  EXPECT_EQ(record.entries().size(), 2u);
+  EXPECT_EQ(OrphanRecord(directory_).entries(), record.entries());
 }
 
 // What was made and not finished says nothing.
