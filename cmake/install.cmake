@@ -1,6 +1,6 @@
-# Where a distribution would put things. mount(8) looks for its helpers in /sbin only, so with the
-# prefix /usr/local links are made there; with /usr, /sbin is the same place (or a link to it). By the
-# type that the kernel shows, fuse.dafs, mount(8) looks for mount.fuse.dafs (`mount -o remount DIR`).
+# Installs to the directories of a distribution. mount(8) looks for its helpers in /sbin only. With the
+# prefix /usr/local, links are therefore made there. With /usr, /sbin is the same directory or a link to
+# it. The kernel shows the type fuse.dafs, so `mount -o remount DIR` looks for mount.fuse.dafs.
 foreach(program mount.dafs dafsd)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_SBINDIR})
@@ -26,14 +26,14 @@ install(CODE [[
   endif()
 ]])
 
-# libdafs for programs of one's own (client/library.h): cmake --install build --component library
+# libdafs for other programs (client/library.h): cmake --install build --component library
 foreach(folder client wire)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/dafs
     COMPONENT library EXCLUDE_FROM_ALL FILES_MATCHING PATTERN "*.h")
 endforeach()
 install(TARGETS dafs_client dafs_wire dafs_loop dafs_dat dafs_dat_verbs
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library EXCLUDE_FROM_ALL)
-# From where the file lies, so that `cmake --install --prefix` elsewhere, or moving it all, leaves it true.
+# The paths are relative to the .pc file, so that the installed tree can be moved, or installed with another --prefix.
 file(RELATIVE_PATH DAFS_PC_UP /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/libdafs.pc.in libdafs.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/libdafs.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig

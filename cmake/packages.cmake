@@ -1,4 +1,4 @@
-# What the project stands on; scripts/packages.txt names the Debian packages.
+# The dependencies of the project. scripts/packages.txt names the Debian packages.
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
 find_package(PkgConfig REQUIRED)

@@ -2,7 +2,7 @@
 # The gate of a change: format, scripts, both compilers, clang-tidy, unit tests, then ASan+UBSan and TSan runs.
 # Usage: scripts/check.sh [--quick] [--fix] [STEP ...]
 #   --quick  only files that differ from origin/main (or HEAD~1): format, scripts, tidy; no builds with sanitizers
-#   --fix    lets clang-format rewrite the files
+#   --fix    let clang-format rewrite the files
 #   STEP     any of: format scripts prose manual requirements gcc clang tidy asan tsan   (default: all, in that order)
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
@@ -76,10 +76,10 @@ run_unit() {
 }
 check_tidy() {
   need clang-tidy || return 1
-  # The database of a clang build: its flags are the ones clang-tidy understands.
+  # The compilation database of a clang build, because clang-tidy needs clang's flags.
   [[ -f build-clang/compile_commands.json ]] ||
     cmake -B build-clang -G Ninja -DDAFS_BUILD_TESTS=ON -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ >/dev/null || return 1
-  # Only what the database knows: a fuzzer or a bench that is not configured has no flags.
+  # Only files in the database: fuzzers and benchmarks that are not configured have no flags.
   files '*.cc' | while read -r path; do
     grep -qF "/$path\"" build-clang/compile_commands.json && printf '%s\0' "$path"
   done | xargs -0 -r -n 1 -P "$(nproc)" clang-tidy --quiet -p build-clang 2>/dev/null
@@ -95,4 +95,4 @@ if ((${#failed[@]})); then
   printf 'check.sh: failed: %s\n' "${failed[*]}"
   exit 1
 fi
-echo "check.sh: all of it is in order"
+echo "check.sh: all steps passed"
