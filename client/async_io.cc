@@ -8,8 +8,8 @@
 #include "client/data_parts.h"
 #include "client/exposure.h"
 #include "client/memory_use.h"
-#include "wire/check.h"
-#include "wire/status_macros.h"
+#include "runtime/check.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::client {
 namespace {

@@ -2,7 +2,7 @@
 // is registered. Spec: FAST03 4 (the DAFS API); 4.2, 6.5.27, 6.5.28, 6.5.38, 6.5.39.
 //
 // Who owns what, and which thread may do what:
-//   - The application makes a loop (wire/dat/loop.h) and the sessions on it, usually one. All of
+//   - The application makes a loop (runtime/loop.h) and the sessions on it, usually one. All of
 //     that belongs to one thread; other threads have loops of their own. No callback ever runs:
 //     what has ended waits in its completion group (client/completion_group.h) until it is taken.
 //   - Nothing happens between calls. Requests gather until the loop turns next and leave together;
@@ -34,7 +34,7 @@
 #include "client/files.h"
 #include "client/identity.h"
 #include "client/user_memory.h"
-#include "wire/dat/task.h"
+#include "runtime/task.h"
 #include "wire/types.h"
 
 namespace dafs::client {

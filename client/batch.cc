@@ -9,9 +9,9 @@
 #include "client/files.h"
 #include "client/runner.h"
 #include "client/session.h"
-#include "wire/check.h"
+#include "runtime/check.h"
+#include "runtime/status_macros.h"
 #include "wire/limits.h"
-#include "wire/status_macros.h"
 
 namespace dafs::client {
 

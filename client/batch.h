@@ -26,10 +26,10 @@
 #include "client/back_control.h"
 #include "client/data_calls.h"
 #include "client/identity.h"
-#include "client/wait_list.h"
+#include "runtime/loop.h"
+#include "runtime/task.h"
+#include "runtime/wait_list.h"
 #include "wire/checksum.h"
-#include "wire/dat/loop.h"
-#include "wire/dat/task.h"
 #include "wire/types.h"
 
 namespace dafs::client {

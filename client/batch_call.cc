@@ -1,7 +1,7 @@
 #include "client/batch_call.h"
 
 #include "client/files.h"
-#include "wire/status_macros.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::client {
 

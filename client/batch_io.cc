@@ -5,9 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "client/data_parts.h"
 #include "client/files.h"
-#include "client/run.h"
-#include "wire/check.h"
-#include "wire/status_macros.h"
+#include "runtime/check.h"
+#include "runtime/run.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::client {
 namespace {

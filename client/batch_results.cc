@@ -11,7 +11,7 @@
 #include "client/operation.h"
 #include "client/runner.h"
 #include "client/session.h"
-#include "wire/log.h"
+#include "runtime/log.h"
 #include "wire/status.h"
 
 namespace dafs::client {

@@ -12,8 +12,8 @@
 #include "client/files.h"
 #include "client/operation.h"
 #include "client/session.h"
+#include "runtime/status_macros.h"
 #include "wire/limits.h"
-#include "wire/status_macros.h"
 
 namespace dafs::client {
 namespace {

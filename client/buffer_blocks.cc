@@ -12,9 +12,9 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "wire/check.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
+#include "runtime/check.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::client {
 

@@ -37,8 +37,8 @@
 #include "client/buffer_blocks.h"
 #include "client/exposure.h"
 #include "client/user_memory.h"
+#include "runtime/loop.h"
 #include "wire/dat/dat.h"
-#include "wire/dat/loop.h"
 #include "wire/types.h"
 
 namespace dafs::client {

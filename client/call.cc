@@ -1,7 +1,7 @@
 #include "client/call.h"
 
 #include "absl/strings/str_cat.h"
-#include "client/text.h"
+#include "runtime/text.h"
 
 namespace dafs::client {
 

@@ -4,9 +4,9 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/status_macros.h"
 #include "wire/codec.h"
 #include "wire/status.h"
-#include "wire/status_macros.h"
 
 namespace dafs::client {
 

@@ -17,9 +17,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/private_data.h"
+#include "runtime/loop.h"
+#include "runtime/task.h"
 #include "wire/dat/dat.h"
-#include "wire/dat/loop.h"
-#include "wire/dat/task.h"
 #include "wire/messages.h"
 
 namespace dafs::client {

@@ -6,7 +6,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "client/text.h"
+#include "runtime/text.h"
 
 namespace dafs::client {
 namespace {

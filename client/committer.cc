@@ -10,8 +10,8 @@
 #include "client/operation.h"
 #include "client/session.h"
 #include "client/waits.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::client {
 namespace {

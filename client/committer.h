@@ -16,8 +16,8 @@
 #include "client/data_target.h"
 #include "client/runner.h"
 #include "client/uncommitted.h"
-#include "wire/dat/loop.h"
-#include "wire/dat/task.h"
+#include "runtime/loop.h"
+#include "runtime/task.h"
 #include "wire/types.h"
 
 namespace dafs::client {

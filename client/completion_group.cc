@@ -1,6 +1,6 @@
 #include "client/completion_group.h"
 
-#include "wire/check.h"
+#include "runtime/check.h"
 
 namespace dafs::client {
 

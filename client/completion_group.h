@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "wire/dat/loop.h"
+#include "runtime/loop.h"
 #include "wire/types.h"
 
 namespace dafs::client {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "wire/check.h"
-#include "wire/log.h"
+#include "runtime/check.h"
+#include "runtime/log.h"
 
 namespace dafs::client {
 namespace {

@@ -15,9 +15,9 @@
 #include "client/client.h"
 #include "client/report.h"
 #include "client/session.h"
-#include "client/wait_list.h"
-#include "wire/dat/loop.h"
-#include "wire/dat/task.h"
+#include "runtime/loop.h"
+#include "runtime/task.h"
+#include "runtime/wait_list.h"
 
 namespace dafs::client {
 

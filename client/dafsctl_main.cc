@@ -19,13 +19,13 @@
 #include "client/lease_keeper.h"
 #include "client/mount_point.h"
 #include "client/report.h"
-#include "client/run.h"
 #include "client/status_socket.h"
+#include "runtime/log.h"
+#include "runtime/run.h"
+#include "runtime/status_macros.h"
 #include "wire/dat/address.h"
 #include "wire/dat/iwarp.h"
 #include "wire/dat/verbs.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
 
 namespace dafs::client {
 namespace {

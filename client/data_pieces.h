@@ -8,7 +8,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
-#include "wire/dat/task.h"
+#include "runtime/task.h"
 
 namespace dafs::client {
 

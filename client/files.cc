@@ -13,7 +13,7 @@
 #include "client/report.h"
 #include "client/runner.h"
 #include "client/session.h"
-#include "wire/status_macros.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::client {
 namespace {

@@ -4,7 +4,7 @@
 #include "client/data_calls.h"
 #include "client/files.h"
 #include "client/operation.h"
-#include "wire/status_macros.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::client {
 

@@ -7,7 +7,7 @@
 #include "client/files.h"
 #include "client/lock_wait.h"
 #include "client/operation.h"
-#include "wire/status_macros.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::client {
 

@@ -7,8 +7,8 @@
 #include "client/data_calls.h"
 #include "client/files.h"
 #include "client/operation.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::client {
 namespace {

@@ -2,7 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/files.h"
 #include "client/operation.h"
-#include "wire/status_macros.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::client {
 namespace {

@@ -7,8 +7,8 @@
 #include "client/data_pieces.h"
 #include "client/files.h"
 #include "client/operation.h"
-#include "wire/check.h"
-#include "wire/status_macros.h"
+#include "runtime/check.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::client {
 namespace {

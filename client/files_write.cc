@@ -11,8 +11,8 @@
 #include "client/files.h"
 #include "client/operation.h"
 #include "client/session.h"
-#include "wire/check.h"
-#include "wire/status_macros.h"
+#include "runtime/check.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::client {
 namespace {

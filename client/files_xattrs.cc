@@ -15,7 +15,7 @@
 #include "client/files.h"
 #include "client/operation.h"
 #include "client/session.h"
-#include "wire/status_macros.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::client {
 namespace {

@@ -14,8 +14,8 @@
 #include "client/report_text.h"
 #include "client/session.h"
 #include "client/status_socket.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::client {
 namespace {

@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/lease_keeper.h"
-#include "client/run.h"
+#include "runtime/run.h"
+#include "runtime/status_macros.h"
 #include "wire/dat/address.h"
-#include "wire/status_macros.h"
 
 namespace dafs::client {
 

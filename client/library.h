@@ -22,8 +22,8 @@
 #include "client/files.h"
 #include "client/identity.h"
 #include "client/user_memory.h"
+#include "runtime/loop.h"
 #include "wire/dat/dat.h"
-#include "wire/dat/loop.h"
 
 namespace dafs::client {
 
@@ -115,7 +115,7 @@ class ExportSession {
   absl::Status CacheHint(const IoFile& file, uint64_t offset, uint32_t count,
                          wire::AccessPattern pattern, uint32_t cache_hint);
 
-  // All that the protocol can; RunUntilDone (client/run.h) waits for it.
+  // All that the protocol can; RunUntilDone (runtime/run.h) waits for it.
   Files& files() { return *files_; }
   dat::Loop& loop() { return loop_; }
   const Node& root() const { return root_; }

@@ -9,9 +9,9 @@
 #include "client/connection.h"
 #include "client/reclaim.h"
 #include "client/session.h"
-#include "client/text.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
+#include "runtime/text.h"
 
 namespace dafs::client {
 namespace {

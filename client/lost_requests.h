@@ -15,7 +15,7 @@
 #include "client/call.h"
 #include "client/client.h"
 #include "client/waits.h"
-#include "wire/dat/task.h"
+#include "runtime/task.h"
 
 namespace dafs::client {
 

@@ -9,8 +9,8 @@
 #include "client/connection.h"
 #include "client/operation.h"
 #include "client/session.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::client {
 

@@ -11,8 +11,8 @@
 #include "absl/time/time.h"
 #include "client/opens.h"
 #include "client/runner.h"
-#include "client/wait_list.h"
-#include "wire/dat/task.h"
+#include "runtime/task.h"
+#include "runtime/wait_list.h"
 #include "wire/lock_ranges.h"
 #include "wire/types.h"
 

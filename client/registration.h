@@ -7,9 +7,9 @@
 #include "absl/time/time.h"
 #include "client/client.h"
 #include "client/identity.h"
-#include "client/wait_list.h"
-#include "wire/dat/loop.h"
-#include "wire/dat/task.h"
+#include "runtime/loop.h"
+#include "runtime/task.h"
+#include "runtime/wait_list.h"
 #include "wire/types.h"
 
 namespace dafs::client {

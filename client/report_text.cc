@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/text.h"
+#include "runtime/text.h"
 
 namespace dafs::client {
 namespace {

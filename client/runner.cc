@@ -13,9 +13,9 @@
 #include "client/report.h"
 #include "client/server_delay.h"
 #include "client/session.h"
-#include "client/text.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
+#include "runtime/text.h"
 
 namespace dafs::client {
 namespace {

@@ -17,8 +17,8 @@
 #include "client/lost_requests.h"
 #include "client/registration.h"
 #include "client/waits.h"
-#include "wire/dat/loop.h"
-#include "wire/dat/task.h"
+#include "runtime/loop.h"
+#include "runtime/task.h"
 #include "wire/types.h"
 
 namespace dafs::client {

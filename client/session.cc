@@ -8,10 +8,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "client/session_slots.h"
-#include "client/text.h"
-#include "wire/check.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
+#include "runtime/check.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
+#include "runtime/text.h"
 
 namespace dafs::client {
 namespace {

@@ -28,9 +28,9 @@
 #include "client/client.h"
 #include "client/exposure.h"
 #include "client/report.h"
+#include "runtime/loop.h"
+#include "runtime/task.h"
 #include "wire/dat/dat.h"
-#include "wire/dat/loop.h"
-#include "wire/dat/task.h"
 
 namespace dafs::client {
 

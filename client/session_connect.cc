@@ -13,8 +13,8 @@
 #include "client/private_data.h"
 #include "client/session.h"
 #include "client/session_slots.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::client {
 namespace {

@@ -5,11 +5,11 @@
 #include "absl/strings/str_cat.h"
 #include "client/session.h"
 #include "client/session_slots.h"
-#include "client/text.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
+#include "runtime/text.h"
 #include "wire/checksum.h"
 #include "wire/codec.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
 
 namespace dafs::client {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/session_slots.h"
-#include "wire/log.h"
+#include "runtime/log.h"
 
 namespace dafs::client {
 namespace {

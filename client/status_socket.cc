@@ -12,7 +12,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "wire/status_macros.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::client {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "wire/dat/loop.h"
+#include "runtime/loop.h"
 
 namespace dafs::client {
 

@@ -1,8 +1,8 @@
 #include "client/user_memory.h"
 
 #include "absl/strings/str_cat.h"
-#include "wire/check.h"
-#include "wire/status_macros.h"
+#include "runtime/check.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::client {
 namespace {

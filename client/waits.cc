@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "wire/dat/loop.h"
-#include "wire/log.h"
+#include "runtime/log.h"
+#include "runtime/loop.h"
 
 namespace dafs::client {
 

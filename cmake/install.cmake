@@ -27,11 +27,11 @@ install(CODE [[
 ]])
 
 # libdafs for other programs (client/library.h): cmake --install build --component library
-foreach(folder client wire)
+foreach(folder client wire runtime)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/dafs
     COMPONENT library EXCLUDE_FROM_ALL FILES_MATCHING PATTERN "*.h")
 endforeach()
-install(TARGETS dafs_client dafs_wire dafs_loop dafs_dat dafs_dat_verbs
+install(TARGETS dafs_client dafs_wire dafs_runtime dafs_dat dafs_dat_verbs
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library EXCLUDE_FROM_ALL)
 # The paths are relative to the .pc file, so that the installed tree can be moved, or installed with another --prefix.
 file(RELATIVE_PATH DAFS_PC_UP /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "wire/check.h"
+#include "runtime/check.h"
 
 namespace dafs::fuse {
 

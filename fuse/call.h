@@ -22,7 +22,7 @@
 #include "fuse/kernel_channel.h"
 #include "fuse/kernel_protocol.h"
 #include "fuse/request_reader.h"
-#include "wire/dat/loop.h"
+#include "runtime/loop.h"
 
 namespace dafs::fuse {
 

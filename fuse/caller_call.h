@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "fuse/caller_proc.h"
-#include "fuse/unique_fd.h"
+#include "runtime/unique_fd.h"
 
 namespace dafs::fuse {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "fuse/options.h"
-#include "fuse/unique_fd.h"
+#include "runtime/unique_fd.h"
 
 namespace dafs::fuse {
 

@@ -9,9 +9,9 @@
 #include <cstring>
 #include <string>
 
-#include "fuse/unique_fd.h"
-#include "wire/check.h"
-#include "wire/log.h"
+#include "runtime/check.h"
+#include "runtime/log.h"
+#include "runtime/unique_fd.h"
 
 namespace dafs::fuse {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "client/committer.h"
-#include "wire/log.h"
+#include "runtime/log.h"
 #include "wire/status.h"
 
 namespace dafs::fuse {

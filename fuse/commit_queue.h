@@ -18,8 +18,8 @@
 #include "absl/time/time.h"
 #include "client/files.h"
 #include "fuse/open_files.h"
-#include "wire/dat/loop.h"
-#include "wire/dat/task.h"
+#include "runtime/loop.h"
+#include "runtime/task.h"
 
 namespace dafs::fuse {
 

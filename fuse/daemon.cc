@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string>
 
-#include "wire/log.h"
+#include "runtime/log.h"
 
 namespace dafs::fuse {
 namespace {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "fuse/exit_code.h"
-#include "fuse/unique_fd.h"
+#include "runtime/unique_fd.h"
 
 namespace dafs::fuse {
 

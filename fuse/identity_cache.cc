@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "fuse/unique_fd.h"
+#include "runtime/log.h"
+#include "runtime/unique_fd.h"
 #include "wire/limits.h"
-#include "wire/log.h"
 
 namespace dafs::fuse {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "fuse/call.h"
 #include "fuse/caller_proc.h"
-#include "wire/dat/loop.h"
+#include "runtime/loop.h"
 
 namespace dafs::fuse {
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "fuse/answer_path.h"
-#include "fuse/unique_fd.h"
+#include "runtime/unique_fd.h"
 
 namespace dafs::fuse {
 

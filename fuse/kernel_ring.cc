@@ -13,8 +13,8 @@
 #include <string>
 #include <utility>
 
-#include "wire/check.h"
-#include "wire/log.h"
+#include "runtime/check.h"
+#include "runtime/log.h"
 
 namespace dafs::fuse {
 namespace {

@@ -39,7 +39,7 @@
 #include "fuse/answer_path.h"
 #include "fuse/ring_request.h"
 #include "fuse/uring_protocol.h"
-#include "wire/dat/loop.h"
+#include "runtime/loop.h"
 
 namespace dafs::fuse {
 

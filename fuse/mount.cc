@@ -36,11 +36,11 @@
 #include "fuse/trim_schedule.h"
 #include "fuse/uring_protocol.h"
 #include "fuse/worker.h"
+#include "runtime/log.h"
+#include "runtime/loop.h"
 #include "wire/dat/address.h"
 #include "wire/dat/iwarp.h"
-#include "wire/dat/loop.h"
 #include "wire/dat/verbs.h"
-#include "wire/log.h"
 
 namespace dafs::fuse {
 namespace {

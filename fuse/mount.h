@@ -6,7 +6,7 @@
 #include "fuse/daemon.h"
 #include "fuse/exit_code.h"
 #include "fuse/options.h"
-#include "wire/log.h"
+#include "runtime/log.h"
 
 namespace dafs::fuse {
 

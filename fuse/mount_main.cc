@@ -12,7 +12,7 @@
 #include "fuse/mount_syscall.h"
 #include "fuse/options.h"
 #include "fuse/remount.h"
-#include "wire/log.h"
+#include "runtime/log.h"
 
 namespace {
 

@@ -22,8 +22,8 @@
 #include "fuse/notifier.h"
 #include "fuse/open_files.h"
 #include "fuse/options.h"
+#include "runtime/cpu_latency.h"
 #include "wire/attributes.h"
-#include "wire/dat/cpu_latency.h"
 
 namespace dafs::fuse {
 

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "fuse/exit_code.h"
 #include "fuse/options.h"
-#include "fuse/unique_fd.h"
+#include "runtime/unique_fd.h"
 
 namespace dafs::fuse {
 

@@ -28,7 +28,7 @@
 #include "fuse/recent_answers.h"
 #include "fuse/stat_habit.h"
 #include "fuse/write_streams.h"
-#include "wire/dat/task.h"
+#include "runtime/task.h"
 
 namespace dafs::fuse {
 

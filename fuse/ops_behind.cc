@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "fuse/operations.h"
-#include "wire/log.h"
+#include "runtime/log.h"
 
 namespace dafs::fuse {
 

@@ -15,7 +15,7 @@
 #include "fuse/caller_call.h"
 #include "fuse/errno.h"
 #include "fuse/operations.h"
-#include "wire/log.h"
+#include "runtime/log.h"
 
 namespace dafs::fuse {
 

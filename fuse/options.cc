@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "fuse/options_tables.h"
-#include "wire/status_macros.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::fuse {
 namespace {

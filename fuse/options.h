@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "wire/dat/cpu_latency.h"
+#include "runtime/cpu_latency.h"
 
 namespace dafs::fuse {
 

@@ -7,7 +7,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "fuse/listing_walk.h"
-#include "wire/dat/task.h"
+#include "runtime/task.h"
 
 namespace dafs::fuse {
 

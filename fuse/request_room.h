@@ -16,8 +16,8 @@
 #include "absl/time/time.h"
 #include "client/buffer_pool.h"
 #include "fuse/call.h"
-#include "wire/dat/loop.h"
-#include "wire/dat/task.h"
+#include "runtime/loop.h"
+#include "runtime/task.h"
 
 namespace dafs::fuse {
 

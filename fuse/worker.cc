@@ -12,8 +12,8 @@
 #include "fuse/kernel_init.h"
 #include "fuse/kernel_protocol.h"
 #include "fuse/memory_pressure.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::fuse {
 namespace {

@@ -28,7 +28,7 @@
 #include "fuse/mount_state.h"
 #include "fuse/operations.h"
 #include "fuse/request_room.h"
-#include "wire/dat/loop.h"
+#include "runtime/loop.h"
 
 namespace dafs::fuse {
 

@@ -8,7 +8,7 @@
 #include "absl/synchronization/notification.h"
 #include "fuse/kernel_protocol.h"
 #include "fuse/worker.h"
-#include "wire/status_macros.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::fuse {
 namespace {

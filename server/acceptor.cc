@@ -7,8 +7,8 @@
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::server {
 namespace {

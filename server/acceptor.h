@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "runtime/loop.h"
 #include "server/channel_routes.h"
 #include "server/session.h"
 #include "server/worker.h"
 #include "wire/dat/dat.h"
-#include "wire/dat/loop.h"
 
 namespace dafs::server {
 

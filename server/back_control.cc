@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
 #include "server/session.h"
 #include "wire/checksum.h"
 #include "wire/codec.h"
 #include "wire/limits.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
 
 namespace dafs::server {
 namespace {

@@ -2,10 +2,10 @@
 // Belongs to the session's thread.
 #pragma once
 
+#include "runtime/task.h"
 #include "server/direct_transfer.h"
 #include "server/session.h"
 #include "server/store/store.h"
-#include "wire/dat/task.h"
 #include "wire/types.h"
 
 namespace dafs::server {

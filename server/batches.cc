@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/check.h"
 #include "server/back_control.h"
 #include "server/batch_io.h"
 #include "server/credit.h"
 #include "server/session.h"
-#include "wire/check.h"
 #include "wire/limits.h"
 
 namespace dafs::server {

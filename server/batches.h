@@ -19,9 +19,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
+#include "runtime/loop.h"
+#include "runtime/task.h"
 #include "server/call.h"
-#include "wire/dat/loop.h"
-#include "wire/dat/task.h"
 #include "wire/messages_batch.h"
 
 namespace dafs::server {

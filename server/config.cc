@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "runtime/status_macros.h"
 #include "server/store/kill_switch.h"
-#include "wire/status_macros.h"
 
 namespace dafs::server {
 namespace {

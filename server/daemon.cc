@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "wire/log.h"
+#include "runtime/log.h"
 
 namespace dafs::server {
 namespace {

@@ -14,13 +14,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "runtime/log.h"
 #include "server/config.h"
 #include "server/daemon.h"
 #include "server/server.h"
 #include "server/stop_signals.h"
 #include "wire/dat/iwarp.h"
 #include "wire/dat/verbs.h"
-#include "wire/log.h"
 
 namespace dafs::server {
 namespace {

@@ -6,7 +6,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
-#include "wire/check.h"
+#include "runtime/check.h"
 
 namespace dafs::server {
 

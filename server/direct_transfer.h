@@ -10,9 +10,9 @@
 #include <span>
 
 #include "absl/container/inlined_vector.h"
+#include "runtime/task.h"
 #include "server/session.h"
 #include "wire/dat/dat.h"
-#include "wire/dat/task.h"
 #include "wire/types.h"
 
 namespace dafs::server {

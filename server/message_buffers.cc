@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "wire/status_macros.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::server {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "runtime/cpu_latency.h"
 #include "server/store/export.h"
 #include "server/store/store.h"
 #include "wire/dat/address.h"
-#include "wire/dat/cpu_latency.h"
 
 namespace dafs::server {
 

@@ -18,7 +18,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "wire/dat/loop.h"
+#include "runtime/loop.h"
 
 namespace dafs::server {
 

@@ -2,8 +2,8 @@
 // Spec: WIRE 9.1, 9.4.
 #pragma once
 
+#include "runtime/task.h"
 #include "server/call.h"
-#include "wire/dat/task.h"
 #include "wire/procedures.h"
 
 namespace dafs::server {

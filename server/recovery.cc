@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/log.h"
 #include "wire/codec.h"
-#include "wire/log.h"
 #include "wire/messages.h"
 
 namespace dafs::server {

@@ -10,6 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
 #include "server/acceptor.h"
 #include "server/recovery.h"
 #include "server/state_lock.h"
@@ -17,8 +19,6 @@
 #include "server/store/state_dir.h"
 #include "server/store/state_dir_check.h"
 #include "server/worker.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
 
 namespace dafs::server {
 namespace {

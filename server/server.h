@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "runtime/cpu_latency.h"
 #include "server/client_records.h"
 #include "server/client_table.h"
 #include "server/credit.h"
@@ -21,7 +22,6 @@
 #include "server/response_cache.h"
 #include "server/session_table.h"
 #include "server/store/store.h"
-#include "wire/dat/cpu_latency.h"
 #include "wire/dat/dat.h"
 
 namespace dafs::server {

@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
 #include "server/back_control.h"
 #include "server/batches.h"
 #include "server/worker.h"
 #include "wire/dat/reserved_ports.h"
 #include "wire/invalidation.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
 
 namespace dafs::server {
 namespace {

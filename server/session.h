@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "runtime/loop.h"
 #include "server/call.h"
 #include "server/chain.h"
 #include "server/client_table.h"
@@ -30,7 +31,6 @@
 #include "server/session_table.h"
 #include "server/store/recent_stats.h"
 #include "server/streams.h"
-#include "wire/dat/loop.h"
 
 namespace dafs::server {
 

@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/log.h"
 #include "server/back_control.h"
 #include "server/batches.h"
 #include "server/session.h"
 #include "server/worker.h"
-#include "wire/log.h"
 
 namespace dafs::server {
 

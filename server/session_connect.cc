@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/log.h"
 #include "server/client_name.h"
 #include "server/session.h"
 #include "server/store/grace.h"
 #include "server/worker.h"
-#include "wire/log.h"
 
 namespace dafs::server {
 namespace {

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/status_macros.h"
 #include "server/back_control.h"
 #include "server/procedures.h"
 #include "server/session.h"
-#include "wire/status_macros.h"
 
 namespace dafs::server {
 

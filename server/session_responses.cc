@@ -3,12 +3,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
 #include "server/batches.h"
 #include "server/procedures.h"
 #include "server/session.h"
 #include "server/worker.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
 
 namespace dafs::server {
 

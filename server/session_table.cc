@@ -3,7 +3,7 @@
 #include <sys/random.h>
 
 #include "absl/strings/str_cat.h"
-#include "wire/check.h"
+#include "runtime/check.h"
 
 namespace dafs::server {
 

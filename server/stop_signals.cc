@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
-#include "wire/log.h"
+#include "runtime/log.h"
 
 namespace dafs::server {
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
 
 namespace dafs::server {
 

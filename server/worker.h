@@ -14,10 +14,10 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "runtime/loop.h"
 #include "server/direct_buffers.h"
 #include "server/session.h"
 #include "wire/dat/dat.h"
-#include "wire/dat/loop.h"
 
 namespace dafs::server {
 

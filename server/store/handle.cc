@@ -5,7 +5,7 @@
 #include <openssl/evp.h>
 #include <openssl/params.h>
 
-#include "wire/check.h"
+#include "runtime/check.h"
 
 namespace dafs::server {
 namespace {

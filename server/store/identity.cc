@@ -7,7 +7,7 @@
 
 #include <optional>
 
-#include "wire/check.h"
+#include "runtime/check.h"
 
 namespace dafs::server {
 namespace {

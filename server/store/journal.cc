@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/log.h"
 #include "server/store/fd.h"
 #include "server/store/identity.h"
 #include "server/store/store.h"
-#include "wire/log.h"
 
 namespace dafs::server {
 

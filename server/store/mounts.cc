@@ -18,11 +18,11 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
 #include "server/store/identity.h"
 #include "server/store/mount_table.h"
 #include "server/store/stall_report.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
 
 #ifndef STATX_MNT_ID_UNIQUE  // Linux 6.8
 #define STATX_MNT_ID_UNIQUE 0x00004000U

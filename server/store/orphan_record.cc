@@ -9,8 +9,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "runtime/log.h"
 #include "server/store/state_dir.h"
-#include "wire/log.h"
 
 namespace dafs::server {
 namespace {

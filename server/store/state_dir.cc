@@ -16,9 +16,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
 #include "server/store/fd.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
 
 namespace dafs::server {
 namespace {

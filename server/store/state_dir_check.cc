@@ -16,10 +16,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "runtime/status_macros.h"
 #include "server/store/fd.h"
 #include "server/store/mount_table.h"
 #include "server/store/stall_report.h"
-#include "wire/status_macros.h"
 
 namespace dafs::server {
 namespace {

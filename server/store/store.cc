@@ -6,9 +6,9 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/status_macros.h"
 #include "server/store/state_dir.h"
 #include "server/store/store_impl.h"
-#include "wire/status_macros.h"
 
 namespace dafs::server {
 

@@ -7,12 +7,12 @@
 #include <ctime>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/status_macros.h"
 #include "server/store/acl.h"
 #include "server/store/attributes.h"
 #include "server/store/errno_status.h"
 #include "server/store/stall_report.h"
 #include "server/store/xattrs.h"
-#include "wire/status_macros.h"
 
 namespace dafs::server {
 

@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
 #include "server/store/machine_boot.h"
-#include "wire/log.h"
-#include "wire/status_macros.h"
 
 namespace dafs::server {
 namespace {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "client/library.h"
+#include "runtime/log.h"
 #include "tests/bench/block_io.h"
 #include "wire/dat/iwarp.h"
 #include "wire/dat/verbs.h"
-#include "wire/log.h"
 
 namespace dafs::bench {
 namespace {

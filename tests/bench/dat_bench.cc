@@ -17,9 +17,9 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/loop.h"
 #include "tests/dat/dat_pair.h"
 #include "wire/dat/iwarp.h"
-#include "wire/dat/loop.h"
 
 namespace dafs::dat::testing {
 namespace {

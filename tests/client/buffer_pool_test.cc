@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "wire/dat/loop.h"
-#include "wire/dat/task.h"
+#include "runtime/loop.h"
+#include "runtime/task.h"
 
 namespace dafs::client {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "client/connection.h"
-#include "client/text.h"
+#include "runtime/text.h"
 #include "tests/client/scripted_fixture.h"
 
 namespace dafs::client::testing {

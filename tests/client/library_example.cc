@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "client/library.h"
+#include "runtime/status_macros.h"
 #include "wire/dat/iwarp.h"
-#include "wire/status_macros.h"
 
 namespace {
 

@@ -14,8 +14,8 @@
 #include "client/client.h"
 #include "client/files.h"
 #include "client/report.h"
-#include "client/run.h"
 #include "client/session.h"
+#include "runtime/run.h"
 #include "tests/client/scripted_server.h"
 
 namespace dafs::client::testing {

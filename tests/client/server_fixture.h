@@ -20,7 +20,7 @@
 #include "client/client.h"
 #include "client/files.h"
 #include "client/report.h"
-#include "client/run.h"
+#include "runtime/run.h"
 #include "server/server.h"
 #include "tests/dat/transport_under_test.h"
 #include "tests/server/scratch_export.h"

@@ -1,5 +1,5 @@
 // What is asked of the kernel's CPU latency QoS, when, and of which machines.
-#include "wire/dat/cpu_latency.h"
+#include "runtime/cpu_latency.h"
 
 #include <sched.h>
 #include <unistd.h>
@@ -13,8 +13,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "wire/dat/busy_hold.h"
-#include "wire/dat/loop.h"
+#include "runtime/busy_hold.h"
+#include "runtime/loop.h"
 
 namespace dafs::dat {
 namespace {

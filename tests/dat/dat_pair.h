@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/loop.h"
 #include "wire/dat/dat.h"
-#include "wire/dat/loop.h"
 
 namespace dafs::dat::testing {
 

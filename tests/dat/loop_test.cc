@@ -1,6 +1,6 @@
 // The loop and the coroutines that run on it: order, wake-ups from other threads, timers, removal
 // in the middle of a turn.
-#include "wire/dat/loop.h"
+#include "runtime/loop.h"
 
 #include <fcntl.h>
 #include <sys/epoll.h>

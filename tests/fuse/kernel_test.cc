@@ -13,7 +13,6 @@
 #include <fstream>
 #include <string>
 
-#include "fake_kernel.h"
 #include "fuse/call.h"
 #include "fuse/caller_call.h"
 #include "fuse/directory_answer.h"
@@ -24,6 +23,7 @@
 #include "fuse/mount_error.h"
 #include "fuse/request_reader.h"
 #include "fuse/uring_protocol.h"
+#include "tests/fuse/fake_kernel.h"
 #include "wire/status.h"
 
 namespace dafs::fuse {

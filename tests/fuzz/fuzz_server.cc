@@ -12,11 +12,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "runtime/log.h"
 #include "server/server.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/server/raw_client.h"
 #include "wire/dat/iwarp.h"
-#include "wire/log.h"
 #include "wire/messages.h"
 #include "wire/procedures.h"
 

@@ -16,8 +16,8 @@
 #include <fstream>
 #include <string>
 
+#include "runtime/loop.h"
 #include "tests/server/dafsd_process.h"
-#include "wire/dat/loop.h"
 
 namespace dafs::server {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "wire/dat/task.h"
+#include "runtime/task.h"
 
 namespace dafs::server {
 namespace {

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/loop.h"
 #include "wire/codec.h"
 #include "wire/dat/dat.h"
-#include "wire/dat/loop.h"
 #include "wire/status.h"
 
 namespace dafs::server {

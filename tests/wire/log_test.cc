@@ -1,5 +1,5 @@
 // What the log writes to standard error.
-#include "wire/log.h"
+#include "runtime/log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "absl/status/statusor.h"
+#include "runtime/status_macros.h"
 #include "wire/procedures.h"
-#include "wire/status_macros.h"
 
 namespace dafs::wire {
 namespace {

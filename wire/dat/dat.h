@@ -5,7 +5,7 @@
 //
 // Nothing here blocks unless it says so. A Domain, its Regions and its Endpoints belong to one
 // thread. All work is posted and reported by Endpoint::Poll; to sleep, call Arm and wait on what
-// it returns (wire/dat/loop.h does).
+// it returns (runtime/loop.h does).
 #pragma once
 
 #include <cstddef>

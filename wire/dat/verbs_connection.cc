@@ -11,9 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "runtime/status_macros.h"
 #include "wire/dat/reserved_ports.h"
 #include "wire/dat/verbs_errors.h"
-#include "wire/status_macros.h"
 
 namespace dafs::dat::verbs {
 namespace {

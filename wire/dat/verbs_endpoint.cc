@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/status_macros.h"
 #include "wire/dat/verbs_errors.h"
-#include "wire/status_macros.h"
 
 namespace dafs::dat::verbs {
 namespace {

@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/status_macros.h"
 #include "wire/dat/verbs_errors.h"
 #include "wire/dat/verbs_pending.h"
-#include "wire/status_macros.h"
 
 namespace dafs::dat::verbs {
 

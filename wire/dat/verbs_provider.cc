@@ -1,12 +1,12 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "runtime/status_macros.h"
 #include "wire/dat/verbs.h"
 #include "wire/dat/verbs_connection.h"
 #include "wire/dat/verbs_listener.h"
 #include "wire/dat/verbs_opener.h"
 #include "wire/dat/verbs_pending.h"
-#include "wire/status_macros.h"
 
 namespace dafs::dat {
 namespace {

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/status_macros.h"
 #include "wire/dat/verbs_doorbell.h"
 #include "wire/dat/verbs_opener.h"
-#include "wire/status_macros.h"
 
 namespace dafs::dat::verbs {
 namespace {

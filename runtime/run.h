@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "wire/dat/loop.h"
-#include "wire/dat/task.h"
+#include "runtime/loop.h"
+#include "runtime/task.h"
 
 namespace dafs::client {
 

@@ -1,9 +1,9 @@
-#include "client/wait_list.h"
+#include "runtime/wait_list.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "wire/check.h"
+#include "runtime/check.h"
 
 namespace dafs::client {
 

@@ -1,4 +1,4 @@
-#include "wire/dat/cpu_latency.h"
+#include "runtime/cpu_latency.h"
 
 #include <fcntl.h>
 #include <unistd.h>

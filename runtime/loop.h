@@ -16,9 +16,9 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "wire/dat/busy_hold.h"
+#include "runtime/busy_hold.h"
+#include "runtime/task.h"
 #include "wire/dat/dat.h"
-#include "wire/dat/task.h"
 
 namespace dafs::dat {
 

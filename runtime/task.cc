@@ -1,4 +1,4 @@
-#include "wire/dat/task.h"
+#include "runtime/task.h"
 
 #include <new>
 

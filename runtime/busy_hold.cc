@@ -1,4 +1,4 @@
-#include "wire/dat/busy_hold.h"
+#include "runtime/busy_hold.h"
 
 #include <utility>
 

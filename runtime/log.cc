@@ -1,4 +1,4 @@
-#include "wire/log.h"
+#include "runtime/log.h"
 
 #include <sys/stat.h>
 #include <sys/uio.h>

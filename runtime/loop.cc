@@ -1,4 +1,4 @@
-#include "wire/dat/loop.h"
+#include "runtime/loop.h"
 
 #include <sched.h>
 #include <sys/epoll.h>
@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "wire/check.h"
+#include "runtime/check.h"
 
 namespace dafs::dat {
 namespace {

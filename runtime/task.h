@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/base/attributes.h"
-#include "wire/check.h"
+#include "runtime/check.h"
 
 namespace dafs::dat {
 

@@ -3,7 +3,7 @@
 // through a mount wakes a thread at each of its steps. Where CPUs are virtual, one that idles has
 // gone back to the host, and waking it takes some 40 us, several times what the call does; with a
 // limit of 0 it polls instead. The limit is of the whole machine, so it is held only while there is
-// much to do (wire/dat/busy_hold.h), and the kernel drops it with the process.
+// much to do (runtime/busy_hold.h), and the kernel drops it with the process.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Whether a loop has so much to do that CPUs are to wake fast for it (wire/dat/cpu_latency.h): from
+// Whether a loop has so much to do that CPUs are to wake fast for it (runtime/cpu_latency.h): from
 // kTurns turns within kWithin on, until there are fewer in kLook. So nothing is held for a program
 // that asks now and then, and nothing for longer than two kLook behind the last request.
 // Belongs to the loop's thread.
@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
-#include "wire/dat/cpu_latency.h"
+#include "runtime/cpu_latency.h"
 
 namespace dafs::dat {
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "wire/dat/loop.h"
+#include "runtime/loop.h"
 
 namespace dafs::client {
 
