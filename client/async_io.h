@@ -35,7 +35,7 @@
 #include "client/identity.h"
 #include "client/user_memory.h"
 #include "runtime/task.h"
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::client {
 

@@ -5,7 +5,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/status_macros.h"
-#include "wire/codec.h"
+#include "wire/codec/codec.h"
 
 namespace dafs::client {
 

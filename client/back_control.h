@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "client/channel.h"
-#include "wire/header.h"
-#include "wire/request_check.h"
-#include "wire/types.h"
+#include "wire/protocol/header.h"
+#include "wire/protocol/types.h"
+#include "wire/rules/request_check.h"
 
 namespace dafs::client {
 

@@ -11,7 +11,7 @@
 #include "client/session.h"
 #include "runtime/check.h"
 #include "runtime/status_macros.h"
-#include "wire/limits.h"
+#include "wire/protocol/limits.h"
 
 namespace dafs::client {
 

@@ -29,8 +29,8 @@
 #include "runtime/loop.h"
 #include "runtime/task.h"
 #include "runtime/wait_list.h"
-#include "wire/checksum.h"
-#include "wire/types.h"
+#include "wire/codec/checksum.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::client {
 

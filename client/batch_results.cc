@@ -12,7 +12,7 @@
 #include "client/runner.h"
 #include "client/session.h"
 #include "runtime/log.h"
-#include "wire/status.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::client {
 

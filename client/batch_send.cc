@@ -13,7 +13,7 @@
 #include "client/operation.h"
 #include "client/session.h"
 #include "runtime/status_macros.h"
-#include "wire/limits.h"
+#include "wire/protocol/limits.h"
 
 namespace dafs::client {
 namespace {

@@ -39,7 +39,7 @@
 #include "client/user_memory.h"
 #include "runtime/loop.h"
 #include "wire/dat/dat.h"
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::client {
 

@@ -18,8 +18,8 @@
 #include "client/buffer_pool.h"
 #include "client/memory_use.h"
 #include "client/opens.h"
-#include "wire/chain.h"
-#include "wire/codec.h"
+#include "wire/codec/codec.h"
+#include "wire/messages/chain.h"
 
 namespace dafs::client {
 

@@ -5,8 +5,8 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/status_macros.h"
-#include "wire/codec.h"
-#include "wire/status.h"
+#include "wire/codec/codec.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::client {
 

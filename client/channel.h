@@ -20,7 +20,7 @@
 #include "runtime/loop.h"
 #include "runtime/task.h"
 #include "wire/dat/dat.h"
-#include "wire/messages.h"
+#include "wire/messages/messages.h"
 
 namespace dafs::client {
 

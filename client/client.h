@@ -22,7 +22,7 @@
 #include "client/uncommitted.h"
 #include "wire/dat/address.h"
 #include "wire/dat/dat.h"
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::client {
 

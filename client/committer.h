@@ -18,7 +18,7 @@
 #include "client/uncommitted.h"
 #include "runtime/loop.h"
 #include "runtime/task.h"
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::client {
 

@@ -13,7 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "client/identity.h"
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::client {
 

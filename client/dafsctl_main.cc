@@ -24,8 +24,8 @@
 #include "runtime/run.h"
 #include "runtime/status_macros.h"
 #include "wire/dat/address.h"
-#include "wire/dat/iwarp.h"
-#include "wire/dat/verbs.h"
+#include "wire/dat/iwarp/iwarp.h"
+#include "wire/dat/verbs/verbs.h"
 
 namespace dafs::client {
 namespace {

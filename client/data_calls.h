@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "client/call.h"
 #include "client/data_parts.h"
-#include "wire/codec.h"
-#include "wire/direct.h"
+#include "wire/codec/codec.h"
+#include "wire/codec/direct.h"
 
 namespace dafs::client {
 

@@ -12,7 +12,7 @@
 #include "client/call.h"
 #include "client/memory_use.h"
 #include "client/user_memory.h"
-#include "wire/checksum.h"
+#include "wire/codec/checksum.h"
 
 namespace dafs::client {
 

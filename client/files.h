@@ -52,10 +52,10 @@
 #include "client/xattrs.h"
 #include "runtime/loop.h"
 #include "runtime/task.h"
-#include "wire/attributes.h"
-#include "wire/direct.h"
-#include "wire/messages.h"
-#include "wire/types.h"
+#include "wire/codec/direct.h"
+#include "wire/messages/messages.h"
+#include "wire/protocol/attributes.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::client {
 
@@ -290,7 +290,7 @@ class Files {
   dat::Task<void> CommitOfOthers(const Identity& who, const wire::FileHandle& file);
 
   // ---- Ranges ------------------------------------------------------------------------------
-  // Private procedures 1005 to 1007 (wire/messages_ranges.h): kUnimplemented from a server without
+  // Private procedures 1005 to 1007 (wire/messages/ranges.h): kUnimplemented from a server without
   // them, and where its file system cannot do it.
 
   // fallocate(2). FBIG, NOSPC, DQUOT, INVAL.

@@ -1,4 +1,4 @@
-// Ranges of a file: the private procedures 1005 to 1007 (wire/messages_ranges.h).
+// Ranges of a file: the private procedures 1005 to 1007 (wire/messages/ranges.h).
 #include "absl/strings/str_cat.h"
 #include "client/files.h"
 #include "client/operation.h"

@@ -32,9 +32,9 @@ class LeaseKeeper;
 struct LibraryOptions {
   std::string server;       // "host", "host:port", "[v6]:port"
   std::string export_path;  // "/data"
-  // Tried in order: NewVerbsProvider (wire/dat/verbs.h), NewIwarpProvider (wire/dat/iwarp.h).
-  // Borrowed. They connect from ports below 1024; a program that may not bind one connects from any
-  // port, which takes an export that is `insecure`.
+  // Tried in order: NewVerbsProvider (wire/dat/verbs/verbs.h), NewIwarpProvider
+  // (wire/dat/iwarp/iwarp.h). Borrowed. They connect from ports below 1024; a program that may not
+  // bind one connects from any port, which takes an export that is `insecure`.
   std::vector<dat::Provider*> providers;
   // Everything else. Names, addresses and providers in it are filled in; an empty client_id_string
   // is made unique to this library: another process is another client.

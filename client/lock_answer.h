@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "wire/attributes.h"
-#include "wire/lock_ranges.h"
-#include "wire/types.h"
+#include "wire/protocol/attributes.h"
+#include "wire/protocol/lock_ranges.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::client {
 

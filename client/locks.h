@@ -18,8 +18,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
-#include "wire/lock_ranges.h"
-#include "wire/types.h"
+#include "wire/protocol/lock_ranges.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::client {
 

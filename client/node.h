@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "wire/attributes.h"
-#include "wire/direct.h"
-#include "wire/types.h"
+#include "wire/codec/direct.h"
+#include "wire/protocol/attributes.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::client {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "wire/attributes.h"
-#include "wire/types.h"
+#include "wire/protocol/attributes.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::client {
 

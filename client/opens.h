@@ -17,8 +17,8 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "client/identity.h"
-#include "wire/constants.h"
-#include "wire/types.h"
+#include "wire/protocol/constants.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::client {
 

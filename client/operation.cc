@@ -1,7 +1,7 @@
 #include "client/operation.h"
 
-#include "wire/lock_ranges.h"
-#include "wire/status.h"
+#include "wire/protocol/lock_ranges.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::client {
 

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "client/call.h"
 #include "client/node.h"
-#include "wire/messages.h"
+#include "wire/messages/messages.h"
 
 namespace dafs::client {
 

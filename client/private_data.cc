@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "wire/header.h"
-#include "wire/invalidation.h"
+#include "wire/protocol/header.h"
+#include "wire/protocol/invalidation.h"
 
 namespace dafs::client {
 namespace {

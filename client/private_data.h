@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "absl/container/inlined_vector.h"
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::client {
 
@@ -16,7 +16,7 @@ struct PrivateData {
   std::array<uint8_t, 4> client_instance_differentiator{};
   std::array<uint8_t, 4> client_session_differentiator{};
   uint32_t channel_type = 0;  // wire::kChannel...
-  bool invalidation = false;  // wire/invalidation.h
+  bool invalidation = false;  // wire/protocol/invalidation.h
 };
 
 // The bytes, with magic and channel_type in `order`.

@@ -13,8 +13,8 @@
 #include "client/runner.h"
 #include "runtime/task.h"
 #include "runtime/wait_list.h"
-#include "wire/lock_ranges.h"
-#include "wire/types.h"
+#include "wire/protocol/lock_ranges.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::client {
 

@@ -10,7 +10,7 @@
 #include "runtime/loop.h"
 #include "runtime/task.h"
 #include "runtime/wait_list.h"
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::client {
 

@@ -9,7 +9,7 @@
 
 #include "absl/time/time.h"
 #include "client/buffer_pool.h"
-#include "wire/procedures.h"
+#include "wire/protocol/procedures.h"
 
 namespace dafs::client {
 

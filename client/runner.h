@@ -19,7 +19,7 @@
 #include "client/waits.h"
 #include "runtime/loop.h"
 #include "runtime/task.h"
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::client {
 

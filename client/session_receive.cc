@@ -8,8 +8,8 @@
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
 #include "runtime/text.h"
-#include "wire/checksum.h"
-#include "wire/codec.h"
+#include "wire/codec/checksum.h"
+#include "wire/codec/codec.h"
 
 namespace dafs::client {
 namespace {

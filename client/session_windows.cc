@@ -4,7 +4,7 @@
 
 #include "client/session.h"
 #include "client/session_slots.h"
-#include "wire/codec.h"
+#include "wire/codec/codec.h"
 
 namespace dafs::client {
 

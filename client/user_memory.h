@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "client/exposure.h"
 #include "wire/dat/dat.h"
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::client {
 

@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "client/data_results.h"
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::client {
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <string_view>
 
-#include "wire/constants.h"
+#include "wire/protocol/constants.h"
 
 namespace dafs::fuse {
 namespace {

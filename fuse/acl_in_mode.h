@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::fuse {
 

@@ -5,7 +5,7 @@
 
 #include "client/committer.h"
 #include "runtime/log.h"
-#include "wire/status.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::fuse {
 namespace {

@@ -8,7 +8,7 @@
 #include "fuse/inode_table.h"
 #include "fuse/operations.h"
 #include "runtime/loop.h"
-#include "wire/attributes.h"
+#include "wire/protocol/attributes.h"
 
 namespace dafs::fuse {
 

@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-#include "wire/status.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::fuse {
 namespace {

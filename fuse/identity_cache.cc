@@ -14,7 +14,7 @@
 
 #include "runtime/log.h"
 #include "runtime/unique_fd.h"
-#include "wire/limits.h"
+#include "wire/protocol/limits.h"
 
 namespace dafs::fuse {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::fuse {
 

@@ -28,8 +28,8 @@
 #include "fuse/options.h"
 #include "fuse/own_moves.h"
 #include "fuse/place.h"
-#include "wire/attributes.h"
-#include "wire/types.h"
+#include "wire/protocol/attributes.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::fuse {
 

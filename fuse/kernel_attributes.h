@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "client/identity.h"
 #include "fuse/kernel_protocol.h"
-#include "wire/attributes.h"
+#include "wire/protocol/attributes.h"
 
 namespace dafs::fuse {
 

@@ -22,7 +22,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "client/identity.h"
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::fuse {
 

@@ -39,8 +39,8 @@
 #include "runtime/log.h"
 #include "runtime/loop.h"
 #include "wire/dat/address.h"
-#include "wire/dat/iwarp.h"
-#include "wire/dat/verbs.h"
+#include "wire/dat/iwarp/iwarp.h"
+#include "wire/dat/verbs/verbs.h"
 
 namespace dafs::fuse {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "wire/status.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::fuse {
 namespace {

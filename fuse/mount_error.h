@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "fuse/exit_code.h"
 #include "fuse/options.h"
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::fuse {
 

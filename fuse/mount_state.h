@@ -23,7 +23,7 @@
 #include "fuse/open_files.h"
 #include "fuse/options.h"
 #include "runtime/cpu_latency.h"
-#include "wire/attributes.h"
+#include "wire/protocol/attributes.h"
 
 namespace dafs::fuse {
 

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "fuse/request_reader.h"
-#include "wire/constants.h"
-#include "wire/limits.h"
+#include "wire/protocol/constants.h"
+#include "wire/protocol/limits.h"
 
 namespace dafs::fuse {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::fuse {
 

@@ -16,9 +16,9 @@
 #include "client/identity.h"
 #include "client/write_tracker.h"
 #include "fuse/handle_table.h"
-#include "wire/attributes.h"
-#include "wire/constants.h"
-#include "wire/types.h"
+#include "wire/protocol/attributes.h"
+#include "wire/protocol/constants.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::fuse {
 

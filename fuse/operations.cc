@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "fuse/kernel_attributes.h"
-#include "wire/status.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::fuse {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "fuse/kernel_attributes.h"
 #include "fuse/operations.h"
-#include "wire/status.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::fuse {
 // The rare READ that came back short before the end of the file: what is missing is read into the

@@ -10,7 +10,7 @@
 #include "fuse/errno.h"
 #include "fuse/kernel_attributes.h"
 #include "fuse/operations.h"
-#include "wire/status.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::fuse {
 namespace {

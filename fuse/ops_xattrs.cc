@@ -1,12 +1,11 @@
 // Extended attributes: GETXATTR, SETXATTR, LISTXATTR, REMOVEXATTR; and the mode of new objects,
 // which a default ACL decides. Spec: 4.1.5, 6.5.25; FUSE-FACTS 5, 11.
 //
-// Names go by wire/attribute_names.h; one without a name space is refused, as on ext4, and with the
-// option noacl those of POSIX ACLs are.
-// "system.nfs4_acl" is the ACL attribute. The kernel asks for security.capability before it writes
-// and for ACLs before it lets somebody in who is not the owner, ls(1) for ACL and SELinux label of
-// each file: that there are none is remembered (InodeTable::KnownAbsent), also from a listing that
-// came with ACLs (ops_directory.cc).
+// Names go by wire/protocol/attribute_names.h; one without a name space is refused, as on ext4, and
+// with the option noacl those of POSIX ACLs are. "system.nfs4_acl" is the ACL attribute. The kernel
+// asks for security.capability before it writes and for ACLs before it lets somebody in who is not
+// the owner, ls(1) for ACL and SELinux label of each file: that there are none is remembered
+// (InodeTable::KnownAbsent), also from a listing that came with ACLs (ops_directory.cc).
 #include <linux/limits.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -19,9 +18,9 @@
 #include "fuse/errno.h"
 #include "fuse/nfs4_acl.h"
 #include "fuse/operations.h"
-#include "wire/attribute_names.h"
-#include "wire/name_check.h"
-#include "wire/status.h"
+#include "wire/protocol/attribute_names.h"
+#include "wire/protocol/name_check.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::fuse {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "absl/time/time.h"
 #include "fuse/inode_table.h"
-#include "wire/attributes.h"
+#include "wire/protocol/attributes.h"
 
 namespace dafs::fuse {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "wire/limits.h"
+#include "wire/protocol/limits.h"
 
 namespace dafs::fuse {
 

@@ -9,9 +9,9 @@
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
 #include "server/session.h"
-#include "wire/checksum.h"
-#include "wire/codec.h"
-#include "wire/limits.h"
+#include "wire/codec/checksum.h"
+#include "wire/codec/codec.h"
+#include "wire/protocol/limits.h"
 
 namespace dafs::server {
 namespace {

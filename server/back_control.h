@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "wire/messages_back_control.h"
-#include "wire/types.h"
+#include "wire/messages/back_control.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::server {
 

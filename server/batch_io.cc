@@ -4,7 +4,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "server/direct_buffers.h"
-#include "wire/checksum.h"
+#include "wire/codec/checksum.h"
 
 namespace dafs::server {
 namespace {

@@ -6,7 +6,7 @@
 #include "server/direct_transfer.h"
 #include "server/session.h"
 #include "server/store/store.h"
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::server {
 

@@ -8,7 +8,7 @@
 #include "server/batch_io.h"
 #include "server/credit.h"
 #include "server/session.h"
-#include "wire/limits.h"
+#include "wire/protocol/limits.h"
 
 namespace dafs::server {
 

@@ -22,7 +22,7 @@
 #include "runtime/loop.h"
 #include "runtime/task.h"
 #include "server/call.h"
-#include "wire/messages_batch.h"
+#include "wire/messages/batch.h"
 
 namespace dafs::server {
 

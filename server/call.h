@@ -15,9 +15,9 @@
 #include "server/message_buffers.h"
 #include "server/store/journal.h"
 #include "server/store/store.h"
-#include "wire/chain.h"
-#include "wire/codec.h"
-#include "wire/request_check.h"
+#include "wire/codec/codec.h"
+#include "wire/messages/chain.h"
+#include "wire/rules/request_check.h"
 
 namespace dafs::server {
 
@@ -72,7 +72,7 @@ class Call {
   void CutShort() { cut_short_ = true; }
 
   // The memory that it names, of which the first buffer is invalidated with the response where the
-  // client asked for that (wire/invalidation.h).
+  // client asked for that (wire/protocol/invalidation.h).
   void Names(std::span<const wire::DirectOpBuffer> buffers) {
     if (!buffers.empty()) invalidate_ = buffers.front().buffer_handle;
   }

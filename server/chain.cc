@@ -1,6 +1,6 @@
 #include "server/chain.h"
 
-#include "wire/header.h"
+#include "wire/protocol/header.h"
 
 namespace dafs::server {
 

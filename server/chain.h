@@ -9,8 +9,8 @@
 #include <memory>
 #include <optional>
 
-#include "wire/status.h"
-#include "wire/types.h"
+#include "wire/protocol/status.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::server {
 

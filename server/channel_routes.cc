@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "wire/constants.h"
-#include "wire/header.h"
+#include "wire/protocol/constants.h"
+#include "wire/protocol/header.h"
 
 namespace dafs::server {
 namespace {

@@ -10,7 +10,7 @@
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
 #include "server/store/machine_boot.h"
-#include "wire/limits.h"
+#include "wire/protocol/limits.h"
 
 namespace dafs::server {
 namespace {

@@ -20,7 +20,7 @@
 #include "server/principal.h"
 #include "server/store/holdings.h"
 #include "server/store/mapped_file.h"
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::server {
 

@@ -30,7 +30,7 @@
 #include "server/credentials.h"
 #include "server/principal.h"
 #include "server/store/export.h"
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::server {
 

@@ -20,9 +20,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "server/store/export.h"
-#include "wire/messages_session.h"
-#include "wire/status.h"
-#include "wire/types.h"
+#include "wire/messages/session.h"
+#include "wire/protocol/status.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::server {
 

@@ -19,8 +19,8 @@
 #include "server/daemon.h"
 #include "server/server.h"
 #include "server/stop_signals.h"
-#include "wire/dat/iwarp.h"
-#include "wire/dat/verbs.h"
+#include "wire/dat/iwarp/iwarp.h"
+#include "wire/dat/verbs/verbs.h"
 
 namespace dafs::server {
 namespace {

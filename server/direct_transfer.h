@@ -13,7 +13,7 @@
 #include "runtime/task.h"
 #include "server/session.h"
 #include "wire/dat/dat.h"
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::server {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "server/store/export.h"
-#include "wire/constants.h"
+#include "wire/protocol/constants.h"
 
 namespace dafs::server {
 

@@ -4,7 +4,7 @@
 
 #include "runtime/task.h"
 #include "server/call.h"
-#include "wire/procedures.h"
+#include "wire/protocol/procedures.h"
 
 namespace dafs::server {
 

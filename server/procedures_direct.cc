@@ -6,7 +6,7 @@
 #include "server/direct_transfer.h"
 #include "server/procedures.h"
 #include "server/session.h"
-#include "wire/checksum.h"
+#include "wire/codec/checksum.h"
 
 namespace dafs::server {
 namespace {

@@ -1,5 +1,5 @@
 // Procedures on names: GET_ROOT_HANDLE, LOOKUP, LOOKUPP, OPENATTR, CREATE, LINK, REMOVE, RENAME,
-// READLINK, and the private RENAME2, MAKE_NODE and EXTENSIONS (wire/messages_posix.h).
+// READLINK, and the private RENAME2, MAKE_NODE and EXTENSIONS (wire/messages/posix.h).
 // Spec: 6.5.9, 6.5.12, 6.5.17, 6.5.21, 6.5.22, 6.5.25, 6.5.31, 6.5.33, 6.5.34. They run on the
 // worker: names and inodes are in the kernel's caches, or a journal takes them; a hand-over would
 // cost more than it spares. What a cold disk costs here, the worker waits for.

@@ -1,4 +1,4 @@
-// The private procedures on ranges of a file: ALLOCATE, SEEK, COPY_RANGE (wire/messages_ranges.h).
+// The private procedures on ranges of a file: ALLOCATE, SEEK, COPY_RANGE (wire/messages/ranges.h).
 // All of them may have to wait for the disk.
 #include "server/procedures.h"
 #include "server/session.h"

@@ -8,8 +8,8 @@
 #include "server/direct_transfer.h"
 #include "server/procedures.h"
 #include "server/session.h"
-#include "wire/checksum.h"
-#include "wire/direct.h"
+#include "wire/codec/checksum.h"
+#include "wire/codec/direct.h"
 
 namespace dafs::server {
 namespace {

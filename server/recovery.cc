@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
-#include "wire/codec.h"
-#include "wire/messages.h"
+#include "wire/codec/codec.h"
+#include "wire/messages/messages.h"
 
 namespace dafs::server {
 namespace {

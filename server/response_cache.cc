@@ -17,7 +17,7 @@
 #include "runtime/status_macros.h"
 #include "server/store/identity.h"
 #include "server/store/machine_boot.h"
-#include "wire/limits.h"
+#include "wire/protocol/limits.h"
 
 namespace dafs::server {
 

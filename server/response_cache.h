@@ -27,8 +27,8 @@
 #include "server/client_table.h"
 #include "server/store/journal.h"
 #include "server/store/mapped_file.h"
-#include "wire/header.h"
-#include "wire/types.h"
+#include "wire/protocol/header.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::server {
 

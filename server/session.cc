@@ -12,7 +12,7 @@
 #include "server/batches.h"
 #include "server/worker.h"
 #include "wire/dat/reserved_ports.h"
-#include "wire/invalidation.h"
+#include "wire/protocol/invalidation.h"
 
 namespace dafs::server {
 namespace {

@@ -170,7 +170,7 @@ class Session final : public dat::Pollable {
   void ServerAuth(Call& call);
   void ReleaseCred(Call& call);
   dat::Task<void> RegisterCred(Call& call);
-  // EXTENSIONS: see wire/messages_posix.h.
+  // EXTENSIONS: see wire/messages/posix.h.
   wire::DafsStatus Extend(const Caller& caller, const wire::ExtensionsArgs& args,
                           uint64_t* granted);
 

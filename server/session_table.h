@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "server/store/export.h"
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::server {
 

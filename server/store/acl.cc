@@ -10,7 +10,7 @@
 #include "server/store/errno_status.h"
 #include "server/store/posix_acl.h"
 #include "server/store/xattrs.h"
-#include "wire/limits.h"
+#include "wire/protocol/limits.h"
 
 namespace dafs::server {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "server/store/object.h"
-#include "wire/status.h"
-#include "wire/types.h"
+#include "wire/protocol/status.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::server {
 

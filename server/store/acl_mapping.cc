@@ -7,7 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "wire/constants.h"
+#include "wire/protocol/constants.h"
 
 namespace dafs::server {
 namespace {

@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "server/store/posix_acl.h"
-#include "wire/status.h"
-#include "wire/types.h"
+#include "wire/protocol/status.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::server {
 

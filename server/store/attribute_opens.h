@@ -17,8 +17,8 @@
 #include "absl/synchronization/mutex.h"
 #include "server/store/handle.h"
 #include "server/store/xattrs.h"
-#include "wire/status.h"
-#include "wire/types.h"
+#include "wire/protocol/status.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::server {
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "server/store/object.h"
-#include "wire/attributes.h"
-#include "wire/status.h"
+#include "wire/protocol/attributes.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::server {
 

@@ -8,7 +8,7 @@
 
 #include "server/store/attributes.h"
 #include "server/store/store_impl.h"
-#include "wire/messages_open_close.h"
+#include "wire/messages/open_close.h"
 
 namespace dafs::server {
 

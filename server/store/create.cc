@@ -1,5 +1,5 @@
 // New names: CREATE, LINK, and the private MAKE_NODE.
-// Spec: 6.5.9, 6.5.17; wire/messages_posix.h.
+// Spec: 6.5.9, 6.5.17; wire/messages/posix.h.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -9,8 +9,8 @@
 #include "server/store/attributes.h"
 #include "server/store/errno_status.h"
 #include "server/store/store_impl.h"
-#include "wire/messages_namespace.h"
-#include "wire/messages_posix.h"
+#include "wire/messages/namespace.h"
+#include "wire/messages/posix.h"
 
 namespace dafs::server {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "server/store/store_impl.h"
-#include "wire/messages_open_close.h"
+#include "wire/messages/open_close.h"
 
 namespace dafs::server {
 

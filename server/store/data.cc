@@ -13,7 +13,7 @@
 #include "server/store/data_access.h"
 #include "server/store/errno_status.h"
 #include "server/store/store_impl.h"
-#include "wire/messages_read_write.h"
+#include "wire/messages/read_write.h"
 
 namespace dafs::server {
 

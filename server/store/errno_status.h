@@ -2,7 +2,7 @@
 // Usable from any thread.
 #pragma once
 
-#include "wire/status.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::server {
 

@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "wire/status.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::server {
 

@@ -30,8 +30,8 @@
 #include "absl/time/time.h"
 #include "server/store/handle.h"
 #include "server/store/holdings.h"
-#include "wire/status.h"
-#include "wire/types.h"
+#include "wire/protocol/status.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::server {
 

@@ -22,7 +22,7 @@
 #include <string_view>
 
 #include "server/store/state_dir.h"
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 struct evp_mac_ctx_st;  // OpenSSL's EVP_MAC_CTX
 

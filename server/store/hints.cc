@@ -8,8 +8,8 @@
 
 #include "server/store/data_access.h"
 #include "server/store/store_impl.h"
-#include "wire/constants.h"
-#include "wire/messages_read_write.h"
+#include "wire/messages/read_write.h"
+#include "wire/protocol/constants.h"
 
 namespace dafs::server {
 

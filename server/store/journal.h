@@ -19,9 +19,9 @@
 
 #include "server/store/kill_switch.h"
 #include "server/store/mapped_file.h"
-#include "wire/procedures.h"
-#include "wire/status.h"
-#include "wire/types.h"
+#include "wire/protocol/procedures.h"
+#include "wire/protocol/status.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::server {
 

@@ -13,8 +13,8 @@
 
 #include "server/store/fd.h"
 #include "server/store/object.h"
-#include "wire/lock_ranges.h"
-#include "wire/status.h"
+#include "wire/protocol/lock_ranges.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::server {
 

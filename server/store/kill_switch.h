@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "wire/procedures.h"
+#include "wire/protocol/procedures.h"
 
 namespace dafs::server {
 

@@ -26,8 +26,8 @@
 #include "absl/time/time.h"
 #include "server/store/kernel_lock.h"
 #include "server/store/object.h"
-#include "wire/lock_ranges.h"
-#include "wire/types.h"
+#include "wire/protocol/lock_ranges.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::server {
 

@@ -8,11 +8,12 @@
 // A blocking request (READW, WRITEW) is answered at once like any other: nobody waits here, and no
 // slot is held. Denied, it leaves a ticket in the table that keeps its place in the queue while the
 // client asks again; ABORT withdraws it.
+#include "wire/messages/locks.h"
+
 #include "runtime/loop.h"
 #include "server/store/errno_status.h"
 #include "server/store/open_object.h"
 #include "server/store/store_impl.h"
-#include "wire/messages_locks.h"
 
 namespace dafs::server {
 

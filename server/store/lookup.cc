@@ -12,7 +12,7 @@
 #include "server/store/attributes.h"
 #include "server/store/errno_status.h"
 #include "server/store/store_impl.h"
-#include "wire/messages_namespace.h"
+#include "wire/messages/namespace.h"
 
 namespace dafs::server {
 

@@ -13,8 +13,8 @@
 #include "server/store/named_attributes.h"
 #include "server/store/store_impl.h"
 #include "server/store/xattrs.h"
-#include "wire/messages_open_close.h"
-#include "wire/messages_read_write.h"
+#include "wire/messages/open_close.h"
+#include "wire/messages/read_write.h"
 
 namespace dafs::server {
 

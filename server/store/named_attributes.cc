@@ -12,9 +12,9 @@
 #include "server/store/identity.h"
 #include "server/store/store_impl.h"
 #include "server/store/xattrs.h"
-#include "wire/messages_attributes.h"
-#include "wire/messages_namespace.h"
-#include "wire/messages_open_close.h"
+#include "wire/messages/attributes.h"
+#include "wire/messages/namespace.h"
+#include "wire/messages/open_close.h"
 
 namespace dafs::server {
 

@@ -9,8 +9,8 @@
 #include "server/store/errno_status.h"
 #include "server/store/open_object.h"
 #include "server/store/store_impl.h"
-#include "wire/messages_open_close.h"
-#include "wire/messages_posix.h"
+#include "wire/messages/open_close.h"
+#include "wire/messages/posix.h"
 
 namespace dafs::server {
 

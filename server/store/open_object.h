@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "server/store/store_impl.h"
-#include "wire/messages_open_close.h"
+#include "wire/messages/open_close.h"
 
 namespace dafs::server {
 

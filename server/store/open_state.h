@@ -22,9 +22,9 @@
 #include "absl/synchronization/mutex.h"
 #include "server/store/holdings.h"
 #include "server/store/object.h"
-#include "wire/constants.h"
-#include "wire/status.h"
-#include "wire/types.h"
+#include "wire/protocol/constants.h"
+#include "wire/protocol/status.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::server {
 

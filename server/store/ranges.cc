@@ -1,5 +1,7 @@
-// Ranges of a file: the private procedures ALLOCATE, SEEK and COPY_RANGE (wire/messages_ranges.h),
+// Ranges of a file: the private procedures ALLOCATE, SEEK and COPY_RANGE (wire/messages/ranges.h),
 // as fallocate(2), lseek(2) and copy_file_range(2) of the file system.
+#include "wire/messages/ranges.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,7 +13,6 @@
 #include "server/store/data_access.h"
 #include "server/store/errno_status.h"
 #include "server/store/store_impl.h"
-#include "wire/messages_ranges.h"
 
 namespace dafs::server {
 

@@ -8,7 +8,7 @@
 
 #include "server/store/attributes.h"
 #include "server/store/errno_status.h"
-#include "wire/messages_namespace.h"
+#include "wire/messages/namespace.h"
 
 namespace dafs::server {
 

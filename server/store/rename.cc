@@ -1,4 +1,4 @@
-// RENAME, and the private RENAME2. Spec: 6.5.34; wire/messages_posix.h.
+// RENAME, and the private RENAME2. Spec: 6.5.34; wire/messages/posix.h.
 #include <fcntl.h>
 
 #include <cerrno>
@@ -9,8 +9,8 @@
 #include "server/store/errno_status.h"
 #include "server/store/removal.h"
 #include "server/store/store_impl.h"
-#include "wire/messages_namespace.h"
-#include "wire/messages_posix.h"
+#include "wire/messages/namespace.h"
+#include "wire/messages/posix.h"
 
 namespace dafs::server {
 

@@ -31,11 +31,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/store/export.h"
-#include "wire/constants.h"
-#include "wire/name_check.h"
-#include "wire/procedures.h"
-#include "wire/status.h"
-#include "wire/types.h"
+#include "wire/protocol/constants.h"
+#include "wire/protocol/name_check.h"
+#include "wire/protocol/procedures.h"
+#include "wire/protocol/status.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::wire {
 struct AccessArgs;
@@ -228,7 +228,7 @@ class Store {
   wire::DafsStatus Remove(const Caller& caller, const wire::RemoveArgs& args, wire::RemoveRes* res);
   wire::DafsStatus Rename(const Caller& caller, const wire::RenameArgs& args, wire::RenameRes* res);
 
-  // Private procedures 1001 and 1003, see wire/messages_posix.h.
+  // Private procedures 1001 and 1003, see wire/messages/posix.h.
   wire::DafsStatus Rename2(const Caller& caller, const wire::Rename2Args& args,
                            wire::Rename2Res* res);
   wire::DafsStatus MakeNode(const Caller& caller, const wire::MakeNodeArgs& args,
@@ -345,7 +345,7 @@ class Store {
   wire::DafsStatus CacheHint(const Caller& caller, const wire::CacheHintArgs& args,
                              absl::AnyInvocable<void()>* later);
 
-  // Private procedures 1005 to 1007, wire/messages_ranges.h. NOTSUPP also where the file system
+  // Private procedures 1005 to 1007, wire/messages/ranges.h. NOTSUPP also where the file system
   // cannot do it. CopyRange may copy less than asked for.
   wire::DafsStatus Allocate(const Caller& caller, const wire::AllocateArgs& args);
   wire::DafsStatus Seek(const Caller& caller, const wire::SeekArgs& args, wire::SeekRes* res);

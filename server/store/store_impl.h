@@ -25,7 +25,7 @@
 #include "server/store/recent_stats.h"
 #include "server/store/store.h"
 #include "server/store/write_verifier.h"
-#include "wire/attributes.h"
+#include "wire/protocol/attributes.h"
 
 namespace dafs::server {
 

@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "server/store/mapped_file.h"
 #include "server/store/mounts.h"
-#include "wire/types.h"
+#include "wire/protocol/types.h"
 
 namespace dafs::server {
 

@@ -8,8 +8,8 @@
 
 #include "server/store/errno_status.h"
 #include "server/store/identity.h"
-#include "wire/attribute_names.h"
-#include "wire/name_check.h"
+#include "wire/protocol/attribute_names.h"
+#include "wire/protocol/name_check.h"
 
 namespace dafs::server {
 namespace {

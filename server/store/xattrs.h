@@ -2,7 +2,8 @@
 // kernel says who may read, write and see them. Spec: 4.1.5; ARCHITECTURE "named attributes".
 //
 // Names are the kernel's, with their name space: "user.x", "trusted.x", "security.x",
-// "system.posix_acl_access"; others go by wire/attribute_names.h. What the server keeps for itself
+// "system.posix_acl_access"; others go by wire/protocol/attribute_names.h. What the server keeps
+// for itself
 // ("trusted.dafs.") does not exist for callers. For root, unless squashed, the kernel is asked with
 // the capabilities that trusted.* and security.* need, which identities do not have (identity.h).
 // Usable from any thread. May block on the file system.
@@ -14,8 +15,8 @@
 #include <vector>
 
 #include "server/store/object.h"
-#include "wire/name_check.h"
-#include "wire/status.h"
+#include "wire/protocol/name_check.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::server {
 

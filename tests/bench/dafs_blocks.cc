@@ -9,8 +9,8 @@
 #include "client/library.h"
 #include "runtime/log.h"
 #include "tests/bench/block_io.h"
-#include "wire/dat/iwarp.h"
-#include "wire/dat/verbs.h"
+#include "wire/dat/iwarp/iwarp.h"
+#include "wire/dat/verbs/verbs.h"
 
 namespace dafs::bench {
 namespace {

@@ -19,7 +19,7 @@
 
 #include "runtime/loop.h"
 #include "tests/dat/dat_pair.h"
-#include "wire/dat/iwarp.h"
+#include "wire/dat/iwarp/iwarp.h"
 
 namespace dafs::dat::testing {
 namespace {

@@ -1,7 +1,7 @@
 // Asynchronous reads and writes against the real server: what arrives where, what is refused, and
 // where it ends. Faults are in async_io_faults_test.cc.
 #include "tests/client/async_fixture.h"
-#include "wire/status.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::client {
 namespace {

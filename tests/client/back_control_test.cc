@@ -6,9 +6,9 @@
 
 #include <cstring>
 
-#include "wire/codec.h"
-#include "wire/dat/iwarp.h"
-#include "wire/messages.h"
+#include "wire/codec/codec.h"
+#include "wire/dat/iwarp/iwarp.h"
+#include "wire/messages/messages.h"
 
 namespace dafs::client {
 namespace {

@@ -7,7 +7,7 @@
 #include "client/data_parts.h"
 #include "tests/client/server_fixture.h"
 #include "tests/server/mounts_differ.h"
-#include "wire/status.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::client {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "client/write_tracker.h"
 #include "tests/client/server_fixture.h"
-#include "wire/status.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::client {
 namespace {

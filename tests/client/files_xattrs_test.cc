@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "tests/client/server_fixture.h"
-#include "wire/status.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::client {
 namespace {

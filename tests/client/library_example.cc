@@ -10,7 +10,7 @@
 
 #include "client/library.h"
 #include "runtime/status_macros.h"
-#include "wire/dat/iwarp.h"
+#include "wire/dat/iwarp/iwarp.h"
 
 namespace {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "wire/chain.h"
-#include "wire/checksum.h"
-#include "wire/direct.h"
+#include "wire/codec/checksum.h"
+#include "wire/codec/direct.h"
+#include "wire/messages/chain.h"
 
 namespace dafs::client::testing {
 

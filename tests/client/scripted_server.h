@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "wire/codec.h"
+#include "wire/codec/codec.h"
 #include "wire/dat/dat.h"
 
 namespace dafs::client::testing {

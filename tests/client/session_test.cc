@@ -3,7 +3,7 @@
 #include "client/session.h"
 
 #include "tests/client/scripted_fixture.h"
-#include "wire/checksum.h"
+#include "wire/codec/checksum.h"
 
 namespace dafs::client::testing {
 namespace {

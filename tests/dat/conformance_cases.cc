@@ -2,9 +2,9 @@
 
 #include "tests/dat/conformance.h"
 #include "tests/dat/dat_pair.h"
-#include "wire/dat/iwarp.h"
+#include "wire/dat/iwarp/iwarp.h"
 #ifdef DAFS_HAVE_VERBS
-#include "wire/dat/verbs.h"
+#include "wire/dat/verbs/verbs.h"
 #endif
 
 namespace dafs::dat::testing {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/dat/dat_pair.h"
-#include "wire/dat/iwarp.h"
+#include "wire/dat/iwarp/iwarp.h"
 
 namespace dafs::dat::testing {
 namespace {

@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <vector>
 
-#include "wire/dat/iwarp_ddp.h"
-#include "wire/dat/iwarp_handshake.h"
-#include "wire/dat/iwarp_mpa.h"
+#include "wire/dat/iwarp/ddp.h"
+#include "wire/dat/iwarp/handshake.h"
+#include "wire/dat/iwarp/mpa.h"
 
 using namespace dafs::dat::iwarp;  // NOLINT(google-build-using-namespace): a program of one file
 

@@ -1,10 +1,10 @@
-#include "wire/dat/iwarp_crc32c.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
 #include <string>
 #include <vector>
+
+#include "wire/dat/iwarp/crc32c.h"
 
 namespace dafs::dat::iwarp {
 namespace {

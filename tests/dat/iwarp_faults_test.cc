@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "tests/dat/iwarp_wire_fixture.h"
-#include "wire/dat/iwarp_transmit.h"
+#include "wire/dat/iwarp/transmit.h"
 
 namespace dafs::dat::testing {
 namespace {

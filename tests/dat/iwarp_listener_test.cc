@@ -4,7 +4,7 @@
 #include <poll.h>
 
 #include "tests/dat/raw_peer.h"
-#include "wire/dat/iwarp_handshake.h"
+#include "wire/dat/iwarp/handshake.h"
 
 namespace dafs::dat::testing {
 namespace {

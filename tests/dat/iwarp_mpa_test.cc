@@ -1,12 +1,11 @@
-#include "wire/dat/iwarp_mpa.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <string>
 
 #include "tests/dat/raw_peer.h"
-#include "wire/dat/iwarp_handshake.h"
+#include "wire/dat/iwarp/handshake.h"
+#include "wire/dat/iwarp/mpa.h"
 
 namespace dafs::dat::iwarp {
 namespace {

@@ -1,6 +1,4 @@
 // What the sockets of connections are set to.
-#include "wire/dat/iwarp_socket.h"
-
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -8,6 +6,8 @@
 #include <sys/socket.h>
 
 #include <string>
+
+#include "wire/dat/iwarp/socket.h"
 
 namespace dafs::dat::iwarp {
 namespace {

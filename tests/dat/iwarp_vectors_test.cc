@@ -7,11 +7,11 @@
 #include <string>
 
 #include "tests/dat/raw_peer.h"
-#include "wire/dat/iwarp_bytes.h"
-#include "wire/dat/iwarp_crc32c.h"
-#include "wire/dat/iwarp_ddp.h"
-#include "wire/dat/iwarp_handshake.h"
-#include "wire/dat/iwarp_mpa.h"
+#include "wire/dat/iwarp/bytes.h"
+#include "wire/dat/iwarp/crc32c.h"
+#include "wire/dat/iwarp/ddp.h"
+#include "wire/dat/iwarp/handshake.h"
+#include "wire/dat/iwarp/mpa.h"
 
 namespace dafs::dat::iwarp {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "tests/dat/raw_peer.h"
-#include "wire/dat/iwarp_ddp.h"
+#include "wire/dat/iwarp/ddp.h"
 
 namespace dafs::dat::testing {
 

@@ -5,8 +5,8 @@
 
 #include <cerrno>
 
-#include "wire/dat/iwarp_bytes.h"
-#include "wire/dat/iwarp_crc32c.h"
+#include "wire/dat/iwarp/bytes.h"
+#include "wire/dat/iwarp/crc32c.h"
 
 namespace dafs::dat::testing {
 

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "tests/dat/dat_pair.h"
-#include "wire/dat/iwarp.h"
-#include "wire/dat/iwarp_ddp.h"
-#include "wire/dat/iwarp_mpa.h"
-#include "wire/dat/iwarp_socket.h"
+#include "wire/dat/iwarp/ddp.h"
+#include "wire/dat/iwarp/iwarp.h"
+#include "wire/dat/iwarp/mpa.h"
+#include "wire/dat/iwarp/socket.h"
 
 namespace dafs::dat::testing {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "tests/dat/dat_pair.h"
-#include "wire/dat/iwarp.h"
+#include "wire/dat/iwarp/iwarp.h"
 
 namespace dafs::dat::testing {
 namespace {

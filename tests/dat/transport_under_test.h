@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "wire/dat/iwarp.h"
-#include "wire/dat/verbs.h"
+#include "wire/dat/iwarp/iwarp.h"
+#include "wire/dat/verbs/verbs.h"
 
 namespace dafs::dat::testing {
 
@@ -17,7 +17,8 @@ inline std::string HostUnderTest() {
   return OverRdma() ? std::getenv("DAFS_TEST_RDMA_ADDRESS") : "127.0.0.1";
 }
 
-// Owners: a test and, over RDMA, the process: it must have one provider only (wire/dat/verbs.h).
+// Owners: a test and, over RDMA, the process: it must have one provider only
+// (wire/dat/verbs/verbs.h).
 inline std::shared_ptr<Provider> ProviderUnderTest() {
   if (!OverRdma()) return NewIwarpProvider();
   static const std::shared_ptr<Provider> verbs = NewVerbsProvider();

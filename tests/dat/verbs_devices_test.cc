@@ -13,7 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "wire/dat/address.h"
-#include "wire/dat/verbs.h"
+#include "wire/dat/verbs/verbs.h"
 
 namespace {
 
@@ -37,7 +37,7 @@ extern "C" void ibv_free_device_list(ibv_device** list) { std::free(list); }
 namespace dafs::dat {
 namespace {
 
-// librdmacm loses devices, and then hangs, where several do (wire/dat/verbs_opener.h).
+// librdmacm loses devices, and then hangs, where several do (wire/dat/verbs/opener.h).
 TEST(VerbsDevicesTest, OneThreadListsTheDevicesForAll) {
   const char* host = std::getenv("DAFS_TEST_RDMA_ADDRESS");
   if (host == nullptr) GTEST_SKIP() << "DAFS_TEST_RDMA_ADDRESS names no device's address";

@@ -15,7 +15,7 @@
 
 #include "absl/time/clock.h"
 #include "wire/dat/address.h"
-#include "wire/dat/verbs.h"
+#include "wire/dat/verbs/verbs.h"
 
 namespace dafs::dat::testing {
 

@@ -1,11 +1,11 @@
 // The send queue against a device of our own making, which does what a device may do and siw and
 // rxe do too seldom to be tested with.
-#include "wire/dat/verbs_send_queue.h"
-
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <vector>
+
+#include "wire/dat/verbs/send_queue.h"
 
 namespace dafs::dat::verbs {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "gmock/gmock.h"
 #include "tests/dat/verbs_pair.h"
-#include "wire/dat/verbs_domain.h"
+#include "wire/dat/verbs/domain.h"
 
 namespace dafs::dat::testing {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "server/store/acl_mapping.h"
-#include "wire/constants.h"
+#include "wire/protocol/constants.h"
 
 namespace dafs::fuse {
 namespace {

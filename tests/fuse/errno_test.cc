@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "wire/status.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::fuse {
 namespace {

@@ -24,7 +24,7 @@
 #include "fuse/request_reader.h"
 #include "fuse/uring_protocol.h"
 #include "tests/fuse/fake_kernel.h"
-#include "wire/status.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::fuse {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "fuse/mount_error.h"
-#include "wire/status.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::fuse {
 namespace {

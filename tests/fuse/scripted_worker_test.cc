@@ -14,7 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "tests/fuse/scripted_worker_fixture.h"
-#include "wire/direct.h"
+#include "wire/codec/direct.h"
 
 namespace dafs::fuse {
 namespace {

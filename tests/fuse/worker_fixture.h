@@ -19,7 +19,7 @@
 #include "server/server.h"
 #include "tests/fuse/fake_kernel.h"
 #include "tests/server/scratch_export.h"
-#include "wire/dat/iwarp.h"
+#include "wire/dat/iwarp/iwarp.h"
 
 namespace dafs::fuse {
 

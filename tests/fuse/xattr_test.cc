@@ -8,7 +8,7 @@
 #include "fuse/inode_table.h"
 #include "fuse/kernel_labels.h"
 #include "fuse/nfs4_acl.h"
-#include "wire/constants.h"
+#include "wire/protocol/constants.h"
 
 namespace dafs::fuse {
 namespace {

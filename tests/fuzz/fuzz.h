@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "wire/codec.h"
+#include "wire/codec/codec.h"
 
 // A property that does not hold is a finding like any other.
 #define FUZZ_CHECK(condition)                                              \

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "tests/fuzz/fuzz.h"
-#include "wire/direct.h"
+#include "wire/codec/direct.h"
 
 namespace dafs::wire {
 namespace {

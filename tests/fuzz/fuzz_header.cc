@@ -1,7 +1,7 @@
 // Framing and headers of both directions, from bytes as they come; the checks before step 10.
 #include "tests/fuzz/fuzz.h"
-#include "wire/checksum.h"
-#include "wire/request_check.h"
+#include "wire/codec/checksum.h"
+#include "wire/rules/request_check.h"
 
 using namespace dafs::wire;  // NOLINT(google-build-using-namespace): one function
 

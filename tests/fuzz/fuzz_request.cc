@@ -1,7 +1,7 @@
 // The arguments of every procedure. What is accepted must survive: encoding it and decoding that
 // again gives the same values, and the same bytes a second time.
 #include "tests/fuzz/fuzz.h"
-#include "wire/request_check.h"
+#include "wire/rules/request_check.h"
 
 namespace dafs::wire {
 namespace {

@@ -1,7 +1,7 @@
 // The results of every procedure. The reserved word of the header, which decoders ignore, says
 // which one: byte 36 is its place in the table, byte 37 the claim of an OPEN.
 #include "tests/fuzz/fuzz.h"
-#include "wire/direct.h"
+#include "wire/codec/direct.h"
 
 namespace dafs::wire {
 namespace {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "wire/procedures.h"
+#include "wire/protocol/procedures.h"
 
 namespace {
 

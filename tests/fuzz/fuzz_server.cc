@@ -16,9 +16,9 @@
 #include "server/server.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/server/raw_client.h"
-#include "wire/dat/iwarp.h"
-#include "wire/messages.h"
-#include "wire/procedures.h"
+#include "wire/dat/iwarp/iwarp.h"
+#include "wire/messages/messages.h"
+#include "wire/protocol/procedures.h"
 
 namespace dafs::server {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "wire/constants.h"
+#include "wire/protocol/constants.h"
 
 namespace dafs::server {
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "tests/server/server_fixture.h"
-#include "wire/procedures.h"
+#include "wire/protocol/procedures.h"
 
 namespace dafs::server {
 namespace {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "tests/server/server_fixture.h"
-#include "wire/checksum.h"
+#include "wire/codec/checksum.h"
 
 namespace dafs::server {
 namespace {

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "wire/constants.h"
+#include "wire/protocol/constants.h"
 
 namespace dafs::server {
 namespace {

@@ -1,7 +1,7 @@
 // File data and structured content, inline and by RDMA, over a live session.
 #include "tests/server/server_fixture.h"
-#include "wire/checksum.h"
-#include "wire/direct.h"
+#include "wire/codec/checksum.h"
+#include "wire/codec/direct.h"
 
 namespace dafs::server {
 namespace {

@@ -1,5 +1,5 @@
 // EXTENSIONS, by which clients of ours and this server agree on what the protocol has no words for.
-// Spec: R15; wire/messages_posix.h.
+// Spec: R15; wire/messages/posix.h.
 #include "tests/server/server_fixture.h"
 
 namespace dafs::server {

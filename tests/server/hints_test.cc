@@ -2,7 +2,7 @@
 #include <sys/mman.h>
 
 #include "tests/server/server_fixture.h"
-#include "wire/constants.h"
+#include "wire/protocol/constants.h"
 
 namespace dafs::server {
 namespace {

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "runtime/loop.h"
-#include "wire/codec.h"
+#include "wire/codec/codec.h"
 #include "wire/dat/dat.h"
-#include "wire/status.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::server {
 

@@ -18,7 +18,7 @@
 #include "server/server.h"
 #include "tests/dat/transport_under_test.h"
 #include "tests/server/raw_client.h"
-#include "wire/messages.h"
+#include "wire/messages/messages.h"
 
 namespace dafs::server {
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "server/store/store.h"
-#include "wire/messages.h"
+#include "wire/messages/messages.h"
 
 namespace dafs::server {
 

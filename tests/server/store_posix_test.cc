@@ -3,7 +3,7 @@
 #include <sys/sysmacros.h>
 
 #include "tests/server/store_fixture.h"
-#include "wire/messages_posix.h"
+#include "wire/messages/posix.h"
 
 namespace dafs::server {
 namespace {

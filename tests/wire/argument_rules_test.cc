@@ -1,13 +1,13 @@
 // What WIRE.md 9.4 demands of arguments beyond their layout, and UTF-8.
-#include "wire/argument_rules.h"
+#include "wire/rules/argument_rules.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <set>
 
-#include "wire/name_check.h"
-#include "wire/status.h"
+#include "wire/protocol/name_check.h"
+#include "wire/protocol/status.h"
 
 namespace dafs::wire {
 namespace {

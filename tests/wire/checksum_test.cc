@@ -1,5 +1,5 @@
 // The Fletcher checksum: the golden vectors, the table of section 6, pieces of any size.
-#include "wire/checksum.h"
+#include "wire/codec/checksum.h"
 
 #include <gtest/gtest.h>
 

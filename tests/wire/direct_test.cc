@@ -1,6 +1,6 @@
 // Structured content of direct buffers against the golden vectors; the builder and the reader of
 // READDIR's entries against the vectors and each other.
-#include "wire/direct.h"
+#include "wire/codec/direct.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/wire/vectors.h"
-#include "wire/checksum.h"
-#include "wire/codec.h"
+#include "wire/codec/checksum.h"
+#include "wire/codec/codec.h"
 
 namespace dafs::wire::testing {
 namespace {

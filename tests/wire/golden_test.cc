@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "tests/wire/json_fields.h"
-#include "wire/checksum.h"
-#include "wire/codec.h"
-#include "wire/direct.h"
+#include "wire/codec/checksum.h"
+#include "wire/codec/codec.h"
+#include "wire/codec/direct.h"
 
 namespace dafs::wire::testing {
 namespace {
@@ -154,7 +154,7 @@ TEST(GoldenTest, DirectEntriesLittleEndian) {
   EXPECT_EQ(Hex(sum), "042a5f69");
 }
 
-// The layout in wire/messages_open_close.h: 80 bytes, the owner behind them.
+// The layout in wire/messages/open_close.h: 80 bytes, the owner behind them.
 TEST(GoldenTest, OpenHandleLittleEndian) {
   RequestHeader h;
   h.stream_id = 1;
@@ -187,7 +187,7 @@ TEST(GoldenTest, OpenHandleLittleEndian) {
   EXPECT_EQ(Hex(out).substr(80 + 128), "0908070605040302");
 }
 
-// The layouts in wire/messages_posix.h.
+// The layouts in wire/messages/posix.h.
 TEST(GoldenTest, PosixProceduresLittleEndian) {
   RequestHeader h;
   Rename2Args rename;
@@ -217,7 +217,7 @@ TEST(GoldenTest, PosixProceduresLittleEndian) {
                 "00000000" + "010000006e000000");
 }
 
-// The layout in wire/messages_posix.h, and names by either rule.
+// The layout in wire/messages/posix.h, and names by either rule.
 TEST(GoldenTest, ExtensionsAndByteNames) {
   RequestHeader h;
   ExtensionsArgs args;
@@ -243,7 +243,7 @@ TEST(GoldenTest, ExtensionsAndByteNames) {
   EXPECT_EQ(found, lookup);
 }
 
-// The layout in wire/messages_locks.h: 80 bytes, the owner behind them.
+// The layout in wire/messages/locks.h: 80 bytes, the owner behind them.
 TEST(GoldenTest, OpenOwnerLittleEndian) {
   RequestHeader h;
   h.stream_id = 1;

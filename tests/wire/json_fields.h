@@ -10,10 +10,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "wire/attributes.h"
-#include "wire/codec_internal/layout.h"
-#include "wire/limits.h"
-#include "wire/name_check.h"
+#include "wire/codec/layout.h"
+#include "wire/protocol/attributes.h"
+#include "wire/protocol/limits.h"
+#include "wire/protocol/name_check.h"
 
 namespace dafs::wire::testing {
 

@@ -1,5 +1,5 @@
 // Ranges of one lock owner, against an array with one cell for each byte.
-#include "wire/lock_ranges.h"
+#include "wire/protocol/lock_ranges.h"
 
 #include <gtest/gtest.h>
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/wire/vectors.h"
-#include "wire/direct.h"
-#include "wire/request_check.h"
+#include "wire/codec/direct.h"
+#include "wire/rules/request_check.h"
 
 namespace dafs::wire::testing {
 namespace {

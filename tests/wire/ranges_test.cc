@@ -1,12 +1,12 @@
 // The private procedures on ranges of a file: bytes worked out by hand from the layouts in
-// wire/messages_ranges.h, round trips in both byte orders, and what is refused.
+// wire/messages/ranges.h, round trips in both byte orders, and what is refused.
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "tests/wire/json_fields.h"
-#include "wire/codec.h"
-#include "wire/request_check.h"
+#include "wire/codec/codec.h"
+#include "wire/rules/request_check.h"
 
 namespace dafs::wire::testing {
 namespace {

@@ -1,5 +1,5 @@
 // The order of checks of WIRE.md 9.2 and the chaining rules of section 8.
-#include "wire/request_check.h"
+#include "wire/rules/request_check.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
-#include "wire/chain.h"
-#include "wire/checksum.h"
+#include "wire/codec/checksum.h"
+#include "wire/messages/chain.h"
 
 namespace dafs::wire {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "wire/checksum.h"
-#include "wire/codec.h"
+#include "wire/codec/checksum.h"
+#include "wire/codec/codec.h"
 
 namespace dafs::wire {
 namespace {

@@ -1,11 +1,11 @@
 // The table of status codes. Shows DAFS-7-01, DAFS-7-02.
-#include "wire/status.h"
+#include "wire/protocol/status.h"
 
 #include <gtest/gtest.h>
 
 #include "absl/status/statusor.h"
 #include "runtime/status_macros.h"
-#include "wire/procedures.h"
+#include "wire/protocol/procedures.h"
 
 namespace dafs::wire {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "tests/wire/json_fields.h"
-#include "wire/codec.h"
+#include "wire/codec/codec.h"
 
 namespace dafs::wire::testing {
 

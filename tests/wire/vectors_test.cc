@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include "wire/checksum.h"
-#include "wire/codec.h"
-#include "wire/direct.h"
+#include "wire/codec/checksum.h"
+#include "wire/codec/codec.h"
+#include "wire/codec/direct.h"
 
 namespace dafs::wire::testing {
 namespace {

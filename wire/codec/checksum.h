@@ -1,0 +1,45 @@
+// The Fletcher checksum of the protocol, over one or several buffers.
+// Spec: WIRE.md section 6 (R14); draft 3.2.5. Values; nothing blocks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "wire/protocol/types.h"
+
+namespace dafs::wire {
+
+// Sums bytes that come in pieces, as if they were one byte string.
+//
+//     Fletcher sum(order);
+//     for (auto piece : pieces) sum.Add(piece);
+//     Checksum c = sum.Result();
+class Fletcher {
+ public:
+  explicit Fletcher(ByteOrder order) : order_(order) {}
+
+  // Appends `bytes`; any length and alignment, odd lengths too.
+  void Add(std::span<const std::byte> bytes);
+
+  // The checksum of everything added so far; an odd last byte is completed by one zero byte.
+  Checksum Result() const;
+
+ private:
+  void AddWord(uint32_t word);
+
+  ByteOrder order_;
+  uint32_t s1_ = 0x0101;
+  uint32_t s2_ = 0;
+  bool odd_ = false;  // a first half of a word is pending in `pending_`
+  uint8_t pending_ = 0;
+};
+
+// The checksum of one byte string: direct_checksum.
+Checksum ComputeChecksum(std::span<const std::byte> bytes, ByteOrder order);
+
+// The message_checksum of `message`: its own four bytes (24 .. 27) count as zero.
+// `message` is a whole request or response, padding included, of at least 40 bytes.
+Checksum MessageChecksum(std::span<const std::byte> message, ByteOrder order);
+
+}  // namespace dafs::wire

@@ -1,0 +1,161 @@
+// The bodies of the templates in wire/codec/codec.h, and the macro that makes them for one
+// procedure. Included by the .cc files beside it, one for each group of messages.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "wire/codec/codec.h"
+#include "wire/codec/decoder.h"
+#include "wire/codec/encoder.h"
+#include "wire/codec/printer.h"
+
+namespace dafs::wire::internal {
+
+// Makes `message` as new. In place: g++ 12 takes the move assignment of a fresh message with an
+// InlinedVector in it for a use of uninitialized memory at -O3.
+template <class Message>
+void Renew(Message& message) {
+  std::destroy_at(&message);
+  std::construct_at(&message);
+}
+
+// Encoder in hand, header still to be written: what is the same for all messages (codec.cc).
+absl::StatusOr<GatherPrefix> FinishRequest(Encoder& encoder, const RequestHeader& header,
+                                           ByteOrder order, std::span<std::byte> out,
+                                           const EncodeOptions& options, bool gather);
+absl::StatusOr<GatherPrefix> FinishResponse(Encoder& encoder, const ResponseHeader& header,
+                                            ByteOrder order, std::span<std::byte> out,
+                                            const EncodeOptions& options, bool gather);
+
+// Whether there is a result section to decode; kDataLoss if one is due and is not there.
+absl::StatusOr<bool> FindResult(size_t message_bytes, const ProcInfo& proc, DafsStatus status,
+                                OpenClaimType claim_type);
+absl::Status MalformedResult(const ProcInfo& proc, DafsStatus fault);
+
+template <class Args>
+absl::StatusOr<GatherPrefix> EncodeRequestWith(const RequestHeader& header, const Args& args,
+                                               ByteOrder order, std::span<std::byte> out,
+                                               const EncodeOptions& options, bool gather) {
+  Encoder encoder(out, order, DafsStatus::kOk);
+  encoder.BeginScope(kHeaderSize, InfoOf(Args::kProc).args_size);
+  Args::Fields(args, encoder);
+  RequestHeader numbered = header;
+  numbered.procedure = Args::kProc;
+  return FinishRequest(encoder, numbered, order, out, options, gather);
+}
+
+template <class Res>
+absl::StatusOr<GatherPrefix> EncodeResponseWith(const ResponseHeader& header, const Res& res,
+                                                ByteOrder order, std::span<std::byte> out,
+                                                const EncodeOptions& options, bool gather) {
+  Encoder encoder(out, order, header.status);
+  if (CarriesResult(Res::kProc, header.status, options.claim_type)) {
+    encoder.BeginScope(kHeaderSize, InfoOf(Res::kProc).res_size);
+    Res::Fields(res, encoder);
+    return FinishResponse(encoder, header, order, out, options, gather);
+  }
+  // A bare header, with no data behind it whatever the caller had ready.
+  encoder.BeginScope(kHeaderSize, 0);
+  EncodeOptions bare = options;
+  bare.inline_data = {};
+  return FinishResponse(encoder, header, order, out, bare, gather);
+}
+
+}  // namespace dafs::wire::internal
+
+namespace dafs::wire {
+
+template <class Args>
+absl::StatusOr<size_t> EncodeRequest(const RequestHeader& header, const Args& args, ByteOrder order,
+                                     std::span<std::byte> out, const EncodeOptions& options) {
+  const auto written =
+      internal::EncodeRequestWith(header, args, order, out, options, /*gather=*/false);
+  if (!written.ok()) return written.status();
+  return written->prefix_bytes;
+}
+
+template <class Args>
+absl::StatusOr<GatherPrefix> EncodeRequestPrefix(const RequestHeader& header, const Args& args,
+                                                 ByteOrder order, std::span<std::byte> out,
+                                                 const EncodeOptions& options) {
+  return internal::EncodeRequestWith(header, args, order, out, options, /*gather=*/true);
+}
+
+template <class Res>
+absl::StatusOr<size_t> EncodeResponse(const ResponseHeader& header, const Res& res, ByteOrder order,
+                                      std::span<std::byte> out, const EncodeOptions& options) {
+  const auto written =
+      internal::EncodeResponseWith(header, res, order, out, options, /*gather=*/false);
+  if (!written.ok()) return written.status();
+  return written->prefix_bytes;
+}
+
+template <class Res>
+absl::StatusOr<GatherPrefix> EncodeResponsePrefix(const ResponseHeader& header, const Res& res,
+                                                  ByteOrder order, std::span<std::byte> out,
+                                                  const EncodeOptions& options) {
+  return internal::EncodeResponseWith(header, res, order, out, options, /*gather=*/true);
+}
+
+template <class Body>
+size_t EncodedSize(const Body& body) {
+  constexpr bool is_args = std::is_same_v<Body, typename ProcTraits<Body::kProc>::Args>;
+  internal::Encoder counter;
+  counter.BeginScope(kHeaderSize,
+                     is_args ? InfoOf(Body::kProc).args_size : InfoOf(Body::kProc).res_size);
+  Body::Fields(body, counter);
+  return internal::Up8(counter.end());
+}
+
+template <class Args>
+DafsStatus DecodeArgs(std::span<const std::byte> message, ByteOrder order, Args& args,
+                      NameRule names) {
+  internal::Renew(args);
+  internal::Decoder decoder(message, order, internal::Role::kRequest, DafsStatus::kOk, names);
+  decoder.BeginScope(kHeaderSize, InfoOf(Args::kProc).args_size);
+  Args::Fields(args, decoder);
+  return decoder.error();
+}
+
+template <class Res>
+absl::Status DecodeRes(std::span<const std::byte> message, ByteOrder order, DafsStatus status,
+                       Res& res, OpenClaimType claim_type) {
+  constexpr const ProcInfo& kInfo = InfoOf(Res::kProc);
+  internal::Renew(res);
+  const auto present = internal::FindResult(message.size(), kInfo, status, claim_type);
+  if (!present.ok() || !*present) return present.status();
+  internal::Decoder decoder(message, order, internal::Role::kResponse, status);
+  decoder.BeginScope(kHeaderSize, kInfo.res_size);
+  Res::Fields(res, decoder);
+  return decoder.ok() ? absl::OkStatus() : internal::MalformedResult(kInfo, decoder.error());
+}
+
+template <class Body>
+std::string ToString(const Body& body) {
+  internal::Printer printer;
+  Body::Fields(body, printer);
+  return std::string(Name(Body::kProc)) + "{" + printer.Take() + "}";
+}
+
+}  // namespace dafs::wire
+
+// clang-format off
+#define DAFS_WIRE_INSTANTIATE(name)                                                               \
+  template absl::StatusOr<size_t> EncodeRequest(const RequestHeader&, const name##Args&,          \
+      ByteOrder, std::span<std::byte>, const EncodeOptions&);                                     \
+  template absl::StatusOr<GatherPrefix> EncodeRequestPrefix(const RequestHeader&,                 \
+      const name##Args&, ByteOrder, std::span<std::byte>, const EncodeOptions&);                  \
+  template absl::StatusOr<size_t> EncodeResponse(const ResponseHeader&, const name##Res&,         \
+      ByteOrder, std::span<std::byte>, const EncodeOptions&);                                     \
+  template absl::StatusOr<GatherPrefix> EncodeResponsePrefix(const ResponseHeader&,               \
+      const name##Res&, ByteOrder, std::span<std::byte>, const EncodeOptions&);                   \
+  template size_t EncodedSize(const name##Args&);                                                 \
+  template size_t EncodedSize(const name##Res&);                                                  \
+  template DafsStatus DecodeArgs(std::span<const std::byte>, ByteOrder, name##Args&,              \
+      NameRule);                                                                                  \
+  template absl::Status DecodeRes(std::span<const std::byte>, ByteOrder, DafsStatus,              \
+      name##Res&, OpenClaimType);                                                                 \
+  template std::string ToString(const name##Args&);                                               \
+  template std::string ToString(const name##Res&);
+// clang-format on

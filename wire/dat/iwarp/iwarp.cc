@@ -1,0 +1,47 @@
+#include "wire/dat/iwarp/iwarp.h"
+
+#include <sys/socket.h>
+
+#include "absl/strings/str_cat.h"
+#include "wire/dat/iwarp/listener.h"
+
+namespace dafs::dat {
+namespace {
+
+bool IsInternet(const Address& address) {
+  return address.family() == AF_INET || address.family() == AF_INET6;
+}
+
+class IwarpProvider final : public Provider {
+ public:
+  explicit IwarpProvider(const IwarpOptions& options) : options_(options) {}
+
+  const char* name() const override { return "tcp"; }
+
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const Address& local) override {
+    if (!IsInternet(local)) return absl::InvalidArgumentError("listen: not an internet address");
+    return iwarp::IwarpListener::Create(options_, local);
+  }
+
+  absl::StatusOr<std::unique_ptr<PendingEndpoint>> Resolve(const Address& peer,
+                                                           const std::string& device,
+                                                           absl::Duration /*timeout*/) override {
+    if (!IsInternet(peer)) return absl::InvalidArgumentError("connect: not an internet address");
+    if (!device.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "device ", device, ": TCP takes its way by route; rdmadev= is for proto=rdma"));
+    }
+    return iwarp::NewClientPending(options_, peer);
+  }
+
+ private:
+  const IwarpOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Provider> NewIwarpProvider(const IwarpOptions& options) {
+  return std::make_unique<IwarpProvider>(options);
+}
+
+}  // namespace dafs::dat

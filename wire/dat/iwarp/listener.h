@@ -1,0 +1,51 @@
+// Accepts TCP connections, reads their MPA requests, and hands out those that are whole.
+// Spec: RFC 5044, 7.1.2; B.4. Belongs to one thread; see wire/dat/dat.h.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "wire/dat/dat.h"
+#include "wire/dat/iwarp/handshake.h"
+#include "wire/dat/iwarp/iwarp.h"
+#include "wire/dat/iwarp/socket.h"
+
+namespace dafs::dat::iwarp {
+
+class IwarpListener final : public Listener {
+ public:
+  static absl::StatusOr<std::unique_ptr<Listener>> Create(const IwarpOptions& options,
+                                                          const Address& local);
+
+  absl::StatusOr<std::unique_ptr<PendingEndpoint>> Next() override;
+  WaitHandle Arm() override;
+  const Address& local() const override { return local_; }
+
+ private:
+  // A peer that has not sent its whole request yet.
+  struct HalfOpen {
+    OwnedFd socket;
+    Address peer;
+    absl::Time deadline;
+    MpaFrameReader reader{MpaFrameKind::kRequest};
+  };
+
+  IwarpListener(const IwarpOptions& options, OwnedFd socket, const Address& local);
+  absl::Status AcceptAll();
+  std::unique_ptr<PendingEndpoint> ReadOne(size_t index, bool* remove);
+  void Remove(size_t index);
+  void DropExpired();
+
+  const IwarpOptions options_;
+  OwnedFd socket_;
+  OwnedFd reserve_;  // given up for a moment when descriptors run out, to refuse a peer
+  Address local_;
+  DeadlineWait wait_;
+  std::deque<std::unique_ptr<HalfOpen>> half_open_;  // oldest first
+};
+
+// The client's: nothing has been sent yet.
+std::unique_ptr<PendingEndpoint> NewClientPending(const IwarpOptions& options, const Address& peer);
+
+}  // namespace dafs::dat::iwarp

@@ -1,0 +1,191 @@
+// The sending half of an iwarp endpoint: posted sends and RDMA operations and the peer's RDMA reads
+// become FPDUs, many of them in one sendmsg, straight from registered memory.
+// Spec: RFC 5041, 5.2 (segmentation); RFC 5040, 5 (messages), 5.5 (ordering); RFC 5044, 4;
+// WIRE 11.6 (FPDU size). Belongs to its endpoint; not thread-safe; never blocks.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "wire/dat/dat.h"
+#include "wire/dat/iwarp/completions.h"
+#include "wire/dat/iwarp/ddp.h"
+#include "wire/dat/iwarp/domain.h"
+#include "wire/dat/iwarp/mpa.h"
+#include "wire/dat/iwarp/ring.h"
+
+namespace dafs::dat::iwarp {
+
+// RDMA reads of the peer that may wait here for their responses (IRD).
+inline constexpr uint32_t kMaxInboundReads = 128;
+
+// What the handshake settled about a connection.
+struct StreamOptions {
+  int fd = -1;
+  bool crc = false;
+  size_t max_ulpdu_bytes = 0;
+  uint32_t max_rdma_reads = 0;       // ORD
+  bool wait_for_first_fpdu = false;  // RFC 5044, 7.1.2: the responder speaks second
+};
+
+class Transmit {
+ public:
+  Transmit(const EndpointOptions& options, IwarpDomain& domain, CompletionQueue& completions);
+
+  void Start(const StreamOptions& options);
+  // The first FPDU of the peer is here.
+  void ReleaseHold() { held_ = false; }
+
+  // Queue work that the endpoint has checked and counted. A read is split into one read request
+  // per segment.
+  void PostSend(uint64_t cookie, std::span<const Segment> from,
+                const Endpoint::SendOptions& options);
+  void PostRdmaWrite(uint64_t cookie, std::span<const Segment> from, RemoteBuffer to,
+                     bool signaled);
+  void PostRdmaRead(uint64_t cookie, std::span<const Segment> into, RemoteBuffer from);
+
+  // Queues the response to a checked read request; false if the peer has too many in flight.
+  bool PushResponse(const ReadRequest& request);
+
+  // One read request on the wire and the local memory its response goes to.
+  struct ReadInFlight {
+    uint32_t work = 0;
+    uint32_t sink_stag = 0;
+    uint64_t sink_to = 0;
+    std::byte* at = nullptr;
+    uint32_t size_bytes = 0;
+    uint32_t received_bytes = 0;
+    bool last_of_work = false;
+  };
+  // The read whose response comes next, or nullptr.
+  ReadInFlight* HeadRead() { return reads_.empty() ? nullptr : &reads_.front(); }
+  // The head read has all its data.
+  void FinishHeadRead();
+
+  // Sends until there is nothing more, the socket is full, or a bound of work is reached (then
+  // has_work() stays true). An error is the socket's: the connection is lost.
+  absl::Status Flush();
+  // Bytes that posted work waits to send, without read responses.
+  uint64_t queued_bytes() const { return queued_bytes_; }
+  // There is something to send and nothing stands in the way but a call of Flush.
+  bool has_work() const { return !held_ && !blocked_ && CanSend(); }
+  // The socket was full at the last Flush.
+  bool blocked() const { return blocked_; }
+  // Nothing queued, nothing half-sent, no read in flight.
+  bool drained() const;
+  // A region of a read response was deregistered in mid-message.
+  bool lost_source() const { return lost_source_; }
+
+  // Sends a Terminate as the last thing, if the stream stands between two FPDUs and the socket
+  // takes it. Returns whether it is on its way.
+  bool SendTerminate(const Terminate& terminate);
+
+  // Reports all unfinished work, in the order posted, as failed with `why`.
+  void FailAll(const absl::Status& why);
+
+  // Whether unsent FPDUs refer to `memory`.
+  bool RefersTo(std::span<const std::byte> memory) const;
+
+ private:
+  enum class WorkKind : uint8_t { kSend, kWrite, kRead };
+  struct Work {
+    bool active = false;
+    WorkKind kind = WorkKind::kSend;
+    bool signaled = true;
+    Opcode opcode = Opcode::kSend;
+    uint32_t invalidate_stag = 0;
+    uint32_t segment_count = 0;
+    uint32_t next_segment = 0;  // of a read: the next one to request
+    uint64_t cookie = 0;
+    uint64_t sequence = 0;
+    uint64_t total_bytes = 0;
+    uint64_t requested_bytes = 0;  // of a read
+    RemoteBuffer remote;
+  };
+  // The message of which FPDUs are being made.
+  enum class MessageKind : uint8_t { kNone, kWork, kResponse };
+  struct Message {
+    MessageKind kind = MessageKind::kNone;
+    uint32_t work = 0;
+    uint64_t offset = 0;
+    uint32_t segment = 0;
+    uint32_t segment_offset = 0;
+  };
+  struct Mark {  // `work` is done when `end` bytes of the batch are sent
+    uint64_t end = 0;
+    uint32_t work = 0;
+  };
+
+  uint32_t NewWork(WorkKind kind, uint64_t cookie, std::span<const Segment> segments);
+  std::span<const Segment> SegmentsOf(uint32_t work) const;
+  bool CanSend() const;
+  bool FillBatch();
+  bool PickMessage();
+  void AddReadRequest();
+  bool AddMessageFpdu();
+  size_t AddWorkPayload(size_t limit);
+  bool FindSource(size_t size, std::byte** source);
+  std::byte* AddControl(size_t size);
+  std::byte* BeginFpdu(size_t header_bytes);
+  void AddPayload(const std::byte* from, size_t size);
+  void EndFpdu(std::byte* fpdu, size_t header_bytes, size_t payload_bytes);
+  size_t PayloadLimit(bool tagged) const;
+  bool BatchHasRoom() const;
+  bool SendBatch(absl::Status* error);
+  void CompleteMarks();
+  void FinishWork(uint32_t work, absl::Status status);
+
+  IwarpDomain& domain_;
+  CompletionQueue& completions_;
+  StreamOptions stream_;
+  bool held_ = true;
+  bool blocked_ = false;
+  bool lost_source_ = false;
+  bool response_turn_ = true;  // responses and own work take turns, message by message
+
+  const uint32_t max_segments_;
+  std::vector<Work> work_;
+  std::vector<Segment> segments_;  // max_segments_ for each of work_
+  std::vector<uint32_t> free_work_;
+  uint64_t next_sequence_ = 0;
+  uint64_t queued_bytes_ = 0;
+
+  Ring<uint32_t> queue_;          // posted, not yet begun
+  Ring<uint32_t> waiting_reads_;  // reads with segments still to request
+  Ring<ReadInFlight> reads_;
+  Ring<ReadRequest> responses_;
+  Message message_;
+  std::array<uint32_t, kQueueCount> next_msn_ = {1, 1, 1};
+
+  // The batch: FPDUs made and not wholly sent. Headers, trailers and small payloads lie in
+  // control_, one after the other, so that they are one piece.
+  static constexpr size_t kMaxBatchFpdus = 64;
+  // What is copied costs less than one more piece does in sendmsg.
+  static constexpr size_t kCopiedBytes = 512;
+  // Header, the longest payload made of control bytes, pad and CRC.
+  static constexpr size_t kFpduRoomBytes =
+      kFpduHeaderBytes + kMaxHeaderBytes + kMaxTerminateBytes + 8;
+  static constexpr size_t kControlBytes = kMaxBatchFpdus * (kFpduRoomBytes + kCopiedBytes);
+  std::unique_ptr<std::byte[]> control_;
+  size_t control_used_ = 0;
+  size_t fpdu_piece_ = 0;  // where the FPDU at hand begins
+  size_t fpdu_at_ = 0;     // in that piece
+  std::vector<iovec> pieces_;
+  size_t pieces_used_ = 0;
+  size_t pieces_sent_ = 0;
+  size_t fpdus_ = 0;
+  uint64_t batch_bytes_ = 0;
+  uint64_t batch_sent_ = 0;
+  std::vector<Mark> marks_;
+  size_t marks_used_ = 0;
+  size_t marks_done_ = 0;
+};
+
+}  // namespace dafs::dat::iwarp

@@ -1,0 +1,102 @@
+#include "wire/dat/verbs/domain.h"
+
+#include <cerrno>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/status_macros.h"
+#include "wire/dat/verbs/errors.h"
+
+namespace dafs::dat::verbs {
+namespace {
+
+// The access a device is given: what the peer may do, what the owner always may, and what this kind
+// of device cannot do without.
+// Spec gap: the specification exposes to the peer only the client's buffers of direct transfers. On
+// iWARP adapters (not on siw) a region made for our own RDMA reads is open to remote writes as
+// well: the read request tells its context to the peer, which may then write there while the
+// connection lives. Registering each sink for the time of its read only would cost a registration
+// per read.
+int AccessFlags(Access access, const DeviceLimits& limits) {
+  int flags = IBV_ACCESS_LOCAL_WRITE;
+  switch (access) {
+    case Access::kLocal:
+      if (limits.read_sink_needs_remote_write) flags |= IBV_ACCESS_REMOTE_WRITE;
+      break;
+    case Access::kRemoteRead:
+      flags |= IBV_ACCESS_REMOTE_READ;
+      break;
+    case Access::kRemoteWrite:
+      flags |= IBV_ACCESS_REMOTE_WRITE;
+      break;
+    case Access::kRemoteBoth:
+      flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+      break;
+    case Access::kWindows:
+      flags |= IBV_ACCESS_MW_BIND;
+      break;
+  }
+  return flags;
+}
+
+}  // namespace
+
+VerbsRegion::VerbsRegion(std::span<std::byte> memory, Access access, MemoryRegion handle,
+                         const VerbsDomain& domain)
+    : Region(memory, access, handle->rkey, reinterpret_cast<uintptr_t>(memory.data())),
+      handle_(std::move(handle)),
+      domain_(domain) {}
+
+bool VerbsRegion::can_be_read_sink() const {
+  return access() != Access::kRemoteRead || !domain_.limits().read_sink_needs_remote_write;
+}
+
+absl::StatusOr<std::unique_ptr<VerbsDomain>> VerbsDomain::Create(Opener& opener,
+                                                                 ibv_context* context,
+                                                                 uint8_t port) {
+  DeviceList devices;
+  opener.RunForDevices([&devices] { devices.reset(rdma_get_devices(nullptr)); });
+  if (devices == nullptr) return CallFailed("list RDMA devices", errno);
+  ASSIGN_OR_RETURN(DeviceLimits limits, QueryDevice(context, port));
+  std::shared_ptr<ibv_cq> cover;
+  if (limits.is_siw) cover = opener.CoverBadKey(context);
+  ProtectionDomain protection_domain(ibv_alloc_pd(context));
+  if (protection_domain == nullptr) {
+    return CallFailed(absl::StrCat("make a protection domain on ", limits.name), errno);
+  }
+  return std::unique_ptr<VerbsDomain>(new VerbsDomain(
+      std::move(devices), std::move(cover), std::move(protection_domain), std::move(limits)));
+}
+
+// What is wrong with those of rdma_rxe: wire/dat/verbs/verbs.h.
+absl::Status VerbsDomain::windows() const {
+  if (limits_.max_windows == 0) {
+    return absl::UnimplementedError(absl::StrCat(limits_.name, " has no memory windows"));
+  }
+  if (limits_.is_rxe) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("rdma_rxe does not keep to the bounds of the memory windows of ", limits_.name,
+                     ", and by them a server can bring down this machine"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Region>> VerbsDomain::Register(std::span<std::byte> memory,
+                                                              Access access) {
+  if (memory.empty()) return absl::InvalidArgumentError("register memory: it is empty");
+  MemoryRegion handle(ibv_reg_mr(protection_domain_.get(), memory.data(), memory.size(),
+                                 AccessFlags(access, limits_)));
+  if (handle == nullptr) {
+    const int error = errno;
+    std::string what = absl::StrCat("register ", memory.size(), " bytes with ", limits_.name);
+    if (error == ENOMEM || error == EAGAIN) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(what, ": out of memory that may be locked; ", MemoryLockRemedy()));
+    }
+    return CallFailed(what, error);
+  }
+  return std::make_unique<VerbsRegion>(memory, access, std::move(handle), *this);
+}
+
+}  // namespace dafs::dat::verbs

@@ -1,0 +1,158 @@
+// One end of a verbs connection: a queue pair with one completion queue for both its queues.
+// endpoint.cc makes it and posts work, progress.cc takes events and completions.
+//
+//   made -> connecting | accepting -> connected -> [closing | broken] -> dead
+//
+//   closing  Disconnect was called: what was posted goes out, then the connection ends
+//   broken   the device flushed work but the connection manager has not said why yet; it is given
+//            a moment, because an orderly close by the peer looks like that too
+//   dead     the queue pair is gone, everything was reported, kDisconnected last
+//
+// Spec: appendix B; E.5.3, E.5.4, E.7; WIRE 11.1. One thread, as wire/dat/dat.h says. Internal.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "wire/dat/dat.h"
+#include "wire/dat/verbs/connection.h"
+#include "wire/dat/verbs/domain.h"
+#include "wire/dat/verbs/handles.h"
+#include "wire/dat/verbs/ready.h"
+#include "wire/dat/verbs/send_queue.h"
+#include "wire/dat/verbs/verbs.h"
+#include "wire/dat/verbs/windows.h"
+
+namespace dafs::dat::verbs {
+
+// Where the endpoint comes from.
+struct Origin {
+  bool is_server = false;
+  std::vector<std::byte> private_data;  // of the request (server)
+  uint8_t responder_resources = 0;      // as offered by the request (server)
+  uint8_t initiator_depth = 0;
+};
+
+class VerbsEndpoint final : public Endpoint {
+ public:
+  static absl::StatusOr<std::unique_ptr<Endpoint>> Create(std::unique_ptr<Connection> connection,
+                                                          VerbsDomain& domain, Origin origin,
+                                                          const EndpointOptions& options,
+                                                          const VerbsOptions& verbs_options);
+  ~VerbsEndpoint() override;
+
+  absl::Status Connect(std::span<const std::byte> private_data) override;
+  absl::Status Accept(std::span<const std::byte> private_data) override;
+
+  absl::Status PostReceive(uint64_t cookie, Segment into) override;
+  absl::Status PostSend(uint64_t cookie, std::span<const Segment> from,
+                        const SendOptions& options) override;
+  absl::Status PostRdmaWrite(uint64_t cookie, std::span<const Segment> from, RemoteBuffer to,
+                             bool signaled) override;
+  absl::Status PostRdmaRead(uint64_t cookie, std::span<const Segment> into,
+                            RemoteBuffer from) override;
+
+  absl::StatusOr<RemoteBuffer> PostBind(const Segment& part, Access access) override;
+  absl::Status PostInvalidate(uint64_t cookie, uint32_t context) override;
+  bool can_invalidate() const override { return domain_.limits().can_invalidate; }
+
+  void Flush() override;
+  size_t Poll(std::span<Completion> out) override;
+  WaitHandle Arm() override;
+  void Disconnect() override;
+  void Abort(absl::Status why) override;
+
+  std::span<const std::byte> peer_private_data() const override { return origin_.private_data; }
+  const Address& peer() const override { return peer_; }
+  uint32_t max_segments() const override { return queue_.limits().max_segments; }
+  std::string description() const override;
+
+ private:
+  enum class State : uint8_t {
+    kMade,
+    kConnecting,
+    kAccepting,
+    kConnected,
+    kClosing,
+    kBroken,
+    kDead
+  };
+
+  // What Create makes before the endpoint exists, in the order of their release.
+  struct Handles {
+    std::unique_ptr<Connection> connection;  // null once a half-made connection was taken back
+    CompletionChannel channel;
+    CompletionQueue completions;
+    QueuePair queue_pair;
+    FileDescriptor epoll;
+  };
+
+  VerbsEndpoint(Handles handles, VerbsDomain& domain, Origin origin, const EndpointOptions& options,
+                const VerbsOptions& verbs_options, const SendQueueLimits& send_limits);
+
+  rdma_conn_param ConnectionParameters(std::span<const std::byte> private_data) const;
+  absl::Status CheckOpen(const char* what) const;
+  absl::Status ToSegments(std::span<const Segment> from, bool is_read_sink,
+                          std::vector<ibv_sge>* segments) const;
+  absl::Status Submit(const SendQueue::Operation& operation, std::span<const Segment> segments);
+
+  void Progress();
+  // Takes the event that a completion left, so that it does not end the next sleep as well.
+  bool TakeCompletionEvent();
+  void DrainEvents();
+  void HandleEvent(ConnectionEvent& event);
+  void StartProbing();
+  // Tries the peer if its time has come.
+  void Probe();
+  // Takes what the completion queue holds, a batch at most; returns how many entries.
+  size_t PollCompletions();
+  void HandleWork(const ibv_wc& work);
+  void HandleReceive(const ibv_wc& work, const absl::Status& status);
+  // Whether the message invalidated a context of ours.
+  bool Invalidated(const ibv_wc& work) const;
+  void Connected(const ConnectionEvent* event);
+  // The device does no more work; the connection manager is given a moment to say why.
+  void Break(absl::Status why);
+  void End(absl::Status why);
+
+  bool polls_completions() const {
+    return state_ != State::kMade && state_ != State::kConnecting && state_ != State::kDead;
+  }
+
+  Handles handles_;
+  VerbsDomain& domain_;
+  Origin origin_;
+  const EndpointOptions options_;
+  const absl::Duration probe_every_;
+  const Address peer_;
+  const uint8_t port_;  // of the device
+
+  State state_ = State::kMade;
+  // Connected once: there is a connection to take down.
+  bool was_connected_ = false;
+  // A post the device refused, or Abort: the next Poll ends the connection.
+  absl::Status fault_;
+  // Why it ended; while ending, an error found in the completion queue goes before "closed".
+  absl::Status cause_;
+  // Arm was called, so the event sources may hold something.
+  bool armed_ = false;
+  bool must_poll_ = false;  // Disconnect was called: there is something to do before sleep
+  uint32_t polls_since_events_ = 0;
+  absl::Status broken_status_;  // the reason where the connection manager gives none
+  FileDescriptor broken_timer_;
+  FileDescriptor probe_timer_;
+  bool heard_ = false;  // work was completed since the timer last ran out
+
+  ReadyList ready_;
+  Windows windows_;  // go before the queue pair
+  SendQueue queue_;
+  std::vector<ibv_sge> segments_;   // of the operation being posted
+  std::vector<uint64_t> receives_;  // ring of cookies: posted from receive_head_ to receive_tail_
+  uint64_t receive_head_ = 0;
+  uint64_t receive_tail_ = 0;
+};
+
+}  // namespace dafs::dat::verbs

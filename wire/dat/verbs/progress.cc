@@ -1,0 +1,282 @@
+// The progress of a VerbsEndpoint: events of the connection manager, work completions, the end.
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "wire/dat/verbs/endpoint.h"
+#include "wire/dat/verbs/errors.h"
+
+namespace dafs::dat::verbs {
+namespace {
+
+// 0.64 ms (IBA table 45): how long the peer waits before it tries again a send that found no
+// receive. The connection manager leaves it at 0, which means 655 ms.
+constexpr uint8_t kReceiverNotReadyTimer = 12;
+
+// How long the connection manager may take to say why the device flushed work.
+constexpr long kBrokenTimeoutNanoseconds = 250'000'000;
+
+// Work completions taken from the device at once.
+constexpr int kBatch = 16;
+// A look at the connection manager is a system call: one for so many polls without sleep.
+constexpr uint32_t kPollsBetweenEvents = 64;
+
+}  // namespace
+
+void VerbsEndpoint::Progress() {
+  must_poll_ = false;
+  if (state_ == State::kDead) return;
+  if (!fault_.ok()) return End(fault_);
+  const bool slept = std::exchange(armed_, false);
+  // What woke the sleeper is one of two: after a completion the connection manager can wait until
+  // the next sleep, which it would end at once.
+  const bool by_completion = slept && TakeCompletionEvent();
+  if (state_ != State::kConnected || (slept && !by_completion) ||
+      ++polls_since_events_ >= kPollsBetweenEvents) {
+    DrainEvents();
+    if (slept && !by_completion) Probe();
+  }
+  if (!polls_completions()) return;
+  PollCompletions();
+  if ((state_ != State::kConnected && state_ != State::kClosing) || !fault_.ok()) return;
+  if (absl::Status status = queue_.Pump(); !status.ok()) return Break(std::move(status));
+  if (state_ != State::kClosing) return;
+  if (absl::Status status = queue_.Flush(); !status.ok()) return Break(std::move(status));
+  if (queue_.idle()) End(absl::OkStatus());
+}
+
+bool VerbsEndpoint::TakeCompletionEvent() {
+  // One at most for each request to notify; a second one, if there is, ends the next sleep.
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  if (ibv_get_cq_event(handles_.channel.get(), &cq, &context) != 0) return false;
+  ibv_ack_cq_events(cq, 1);
+  return true;
+}
+
+void VerbsEndpoint::DrainEvents() {
+  polls_since_events_ = 0;
+  while (state_ != State::kDead) {
+    std::optional<ConnectionEvent> event = handles_.connection->NextEvent();
+    if (!event.has_value()) break;
+    HandleEvent(*event);
+  }
+  if (state_ == State::kBroken) {
+    itimerspec left = {};
+    timerfd_gettime(broken_timer_.get(), &left);
+    if (left.it_value.tv_sec == 0 && left.it_value.tv_nsec == 0) {
+      End(broken_status_);
+    }
+  }
+}
+
+void VerbsEndpoint::StartProbing() {
+  probe_timer_ = FileDescriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  itimerspec when = {};
+  when.it_value = when.it_interval = absl::ToTimespec(probe_every_);
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  if (!probe_timer_.valid() || timerfd_settime(probe_timer_.get(), 0, &when, nullptr) != 0 ||
+      epoll_ctl(handles_.epoll.get(), EPOLL_CTL_ADD, probe_timer_.get(), &event) != 0) {
+    fault_ = CallFailed("timer of a connection", errno);
+  }
+}
+
+void VerbsEndpoint::Probe() {
+  uint64_t times = 0;
+  if (!probe_timer_.valid() || read(probe_timer_.get(), &times, sizeof(times)) <= 0) return;
+  if (state_ != State::kConnected || !fault_.ok() || std::exchange(heard_, false)) return;
+  if (absl::Status status = queue_.Probe(); !status.ok()) Break(std::move(status));
+}
+
+void VerbsEndpoint::HandleEvent(ConnectionEvent& event) {
+  switch (event.type) {
+    case RDMA_CM_EVENT_ESTABLISHED:
+      if (state_ == State::kConnecting || state_ == State::kAccepting) Connected(&event);
+      return;
+    case RDMA_CM_EVENT_REJECTED:
+    case RDMA_CM_EVENT_UNREACHABLE:
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+    case RDMA_CM_EVENT_DISCONNECTED:
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+    case RDMA_CM_EVENT_ADDR_CHANGE: {
+      absl::Status why =
+          ConnectionEnded(event.type, event.status, peer_, domain_.limits().is_iwarp);
+      if (why.ok() && !was_connected_) {
+        why = absl::UnavailableError(absl::StrCat(
+            "rdma ", peer_.ToString(), ": the peer closed before the connection was up"));
+      }
+      return End(std::move(why));
+    }
+    default:
+      return;  // TIMEWAIT_EXIT and what concerns multicast
+  }
+}
+
+void VerbsEndpoint::Connected(const ConnectionEvent* event) {
+  state_ = State::kConnected;
+  was_connected_ = true;
+  if (event != nullptr && !origin_.is_server) {
+    const std::span<const std::byte> data = event->private_data();
+    origin_.private_data.assign(data.begin(), data.end());
+    if (event->initiator_depth > 0) queue_.LimitReads(event->initiator_depth);
+  }
+  if (!domain_.limits().is_iwarp) {
+    ibv_qp_attr attributes = {};
+    attributes.min_rnr_timer = kReceiverNotReadyTimer;
+    // A device that refuses keeps its own timer, which is only slower.
+    (void)ibv_modify_qp(handles_.queue_pair->qp, &attributes, IBV_QP_MIN_RNR_TIMER);
+  }
+  StartProbing();
+  Completion connected;
+  connected.event = Event::kConnected;
+  ready_.Push(std::move(connected));
+}
+
+size_t VerbsEndpoint::PollCompletions() {
+  std::array<ibv_wc, kBatch> batch;
+  const int count = ibv_poll_cq(handles_.completions.get(), kBatch, batch.data());
+  if (count < 0) {
+    if (fault_.ok() && state_ != State::kDead) fault_ = CallFailed("poll completion queue", errno);
+    return 0;
+  }
+  for (int i = 0; i < count; ++i) HandleWork(batch[static_cast<size_t>(i)]);
+  return static_cast<size_t>(count);
+}
+
+void VerbsEndpoint::HandleWork(const ibv_wc& work) {
+  const bool is_receive = (work.wr_id & SendQueue::kReceiveBit) != 0;
+  absl::Status status;
+  heard_ = true;
+  if (work.status != IBV_WC_SUCCESS) {
+    status = WorkFailed(is_receive ? "receive" : "send or RDMA", work.status, peer_);
+  }
+  if (is_receive) {
+    HandleReceive(work, status);
+  } else {
+    queue_.Complete(work.wr_id, status);
+  }
+  if (status.ok()) return;
+  if (work.status == IBV_WC_WR_FLUSH_ERR) {
+    return Break(absl::UnavailableError(
+        absl::StrCat("rdma ", peer_.ToString(), ": the device ended the connection")));
+  }
+  // The queue pair itself failed, or the peer did not answer: the link may be going down just now.
+  if (!domain_.limits().is_iwarp &&
+      (work.status == IBV_WC_LOC_QP_OP_ERR || work.status == IBV_WC_RETRY_EXC_ERR)) {
+    handles_.connection->Distrust();
+  }
+  if (cause_.ok()) cause_ = status;
+  if (state_ != State::kDead && fault_.ok()) fault_ = status;
+}
+
+bool VerbsEndpoint::Invalidated(const ibv_wc& work) const {
+  // rdma_rxe hands the kernel's own flags to the program: what is "with invalidate" there means
+  // "checksum of the IP header" here, which is said of datagrams only (kernel, rdma/ib_verbs.h).
+  constexpr unsigned kOfKernel = 1 << 2;
+  static_assert(kOfKernel == IBV_WC_IP_CSUM_OK);
+  const unsigned mask = IBV_WC_WITH_INV | (domain_.limits().is_rxe ? kOfKernel : 0);
+  return (work.wc_flags & mask) != 0;
+}
+
+void VerbsEndpoint::HandleReceive(const ibv_wc& work, const absl::Status& status) {
+  if (receive_head_ == receive_tail_) return;  // a device that reports twice
+  if (status.ok() && state_ == State::kAccepting) {
+    // The message overtook the last message of the connection's making.
+    handles_.connection->Call(
+        [this] { return rdma_notify(handles_.connection->id(), IBV_EVENT_COMM_EST); });
+    Connected(nullptr);
+  }
+  Completion completion;
+  completion.event = Event::kReceive;
+  completion.cookie = receives_[receive_head_++ % receives_.size()];
+  completion.size_bytes = status.ok() ? work.byte_len : 0;
+  completion.status = status;
+  if (status.ok() && Invalidated(work)) {
+    completion.invalidated_context = work.invalidated_rkey;
+    windows_.PeerEnded(work.invalidated_rkey);
+  }
+  ready_.Push(std::move(completion));
+}
+
+void VerbsEndpoint::Break(absl::Status why) {
+  if (state_ == State::kBroken || state_ == State::kDead) return;
+  state_ = State::kBroken;
+  broken_status_ = std::move(why);
+  broken_timer_ = FileDescriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  itimerspec when = {};
+  when.it_value.tv_nsec = kBrokenTimeoutNanoseconds;
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  if (!broken_timer_.valid() || timerfd_settime(broken_timer_.get(), 0, &when, nullptr) != 0 ||
+      epoll_ctl(handles_.epoll.get(), EPOLL_CTL_ADD, broken_timer_.get(), &event) != 0) {
+    fault_ = broken_status_;
+  }
+}
+
+void VerbsEndpoint::End(absl::Status why) {
+  if (state_ == State::kDead) return;
+  const bool was_made = state_ == State::kMade;
+  state_ = State::kDead;
+  if (cause_.ok()) cause_ = std::move(why);
+
+  ibv_qp* queue_pair = handles_.queue_pair->qp;
+  if (!cause_.ok()) {
+    ibv_qp_attr attributes = {};
+    attributes.qp_state = IBV_QPS_ERR;
+    (void)ibv_modify_qp(queue_pair, &attributes, IBV_QP_STATE);
+  }
+  // Fails where the peer or the device was first; there is nothing left to take down then.
+  rdma_cm_id* id = handles_.connection->id();
+  if (!handles_.connection->reachable()) {
+    // The peer hears of it when the connection id goes, which waits for the port.
+  } else if (!was_made) {
+    handles_.connection->Call([id] { return rdma_disconnect(id); });
+  } else if (origin_.is_server) {
+    handles_.connection->Call([id] { return rdma_reject(id, nullptr, 0); });
+  }
+  // What had completed before; then the queue pair goes, and with it the device's use of buffers;
+  // then what the device flushed meanwhile. Bounded: nothing more is posted.
+  while (PollCompletions() > 0) {
+  }
+  epoll_ctl(handles_.epoll.get(), EPOLL_CTL_DEL, handles_.connection->fd(), nullptr);
+  epoll_ctl(handles_.epoll.get(), EPOLL_CTL_DEL, handles_.channel->fd, nullptr);
+  broken_timer_ = FileDescriptor();
+  probe_timer_ = FileDescriptor();
+  windows_.Clear();
+  handles_.queue_pair.reset();
+  while (PollCompletions() > 0) {
+  }
+
+  if (!was_connected_ && !domain_.limits().is_iwarp) {
+    // A half-made InfiniBand connection is taken back by destroying its id: the peer hears of it
+    // then.
+    handles_.connection.reset();
+  }
+
+  const absl::Status flushed =
+      cause_.ok() ? absl::UnavailableError(
+                        absl::StrCat("rdma ", peer_.ToString(), ": flushed, connection closed"))
+                  : absl::UnavailableError(
+                        absl::StrCat("rdma ", peer_.ToString(), ": flushed: ", cause_.message()));
+  while (receive_head_ != receive_tail_) {
+    Completion completion;
+    completion.event = Event::kReceive;
+    completion.cookie = receives_[receive_head_++ % receives_.size()];
+    completion.status = flushed;
+    ready_.Push(std::move(completion));
+  }
+  queue_.Abandon(flushed);
+  Completion last;
+  last.event = Event::kDisconnected;
+  last.status = cause_;
+  ready_.Push(std::move(last));
+}
+
+}  // namespace dafs::dat::verbs

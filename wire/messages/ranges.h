@@ -1,0 +1,122 @@
+// Private procedures on ranges of a file (R15): what fallocate(2), lseek(2) of holes and
+// copy_file_range(2) need and the draft has not got. Against a server without them: NOTSUPP.
+// Values. Each struct lists its fields once.
+#pragma once
+
+#include <cstdint>
+
+#include "wire/protocol/procedures.h"
+#include "wire/protocol/types.h"
+
+namespace dafs::wire {
+
+// DAFS_PROC_ALLOCATE (1005), a private procedure. Rights as WRITE. NOTSUPP also where the file
+// system cannot do the mode; FBIG, NOSPC, DQUOT; INVAL: length 0, a range the mode cannot take.
+//
+//   req  0 filehandle 64, 64 opaque64 state_id, 72 u64 offset, 80 u64 length, 88 u32 mode; 96 bytes
+//   res  none
+struct AllocateArgs {
+  static constexpr Proc kProc = Proc::kAllocate;
+
+  FileHandle filehandle;
+  StateId state_id;
+  uint64_t offset = 0;
+  uint64_t length = 0;
+  AllocateMode mode = AllocateMode::kAllocate;
+
+  static void Fields(auto& m, auto& c) {
+    c.Field("filehandle", m.filehandle);
+    c.Field("state_id", m.state_id);
+    c.Field("offset", m.offset);
+    c.Field("length", m.length);
+    c.Field("mode", m.mode);
+    c.Pad32("pad");
+  }
+  friend bool operator==(const AllocateArgs&, const AllocateArgs&) = default;
+};
+
+struct AllocateRes {
+  static constexpr Proc kProc = Proc::kAllocate;
+  static void Fields(auto&, auto&) {}
+  friend bool operator==(const AllocateRes&, const AllocateRes&) = default;
+};
+
+// DAFS_PROC_SEEK (1006), a private procedure: the first byte at or behind `offset` that is data, or
+// in a hole (the end of the file counts as one). NXIO: there is none. Rights: any open will do;
+// without one, as READ.
+//
+//   req  0 filehandle 64, 64 opaque64 state_id, 72 u64 offset, 80 u32 what; 88 bytes
+//   res  0 u64 offset; 8 bytes
+struct SeekArgs {
+  static constexpr Proc kProc = Proc::kSeek;
+
+  FileHandle filehandle;
+  StateId state_id;
+  uint64_t offset = 0;
+  SeekWhat what = SeekWhat::kData;
+
+  static void Fields(auto& m, auto& c) {
+    c.Field("filehandle", m.filehandle);
+    c.Field("state_id", m.state_id);
+    c.Field("offset", m.offset);
+    c.Field("what", m.what);
+    c.Pad32("pad");
+  }
+  friend bool operator==(const SeekArgs&, const SeekArgs&) = default;
+};
+
+struct SeekRes {
+  static constexpr Proc kProc = Proc::kSeek;
+
+  uint64_t offset = 0;
+
+  static void Fields(auto& m, auto& c) { c.Field("offset", m.offset); }
+  friend bool operator==(const SeekRes&, const SeekRes&) = default;
+};
+
+// DAFS_PROC_COPY_RANGE (1007), a private procedure: copies up to `length` bytes from one file to
+// another, or within one, at the server. Rights as READ of the source and WRITE of the target
+// (`filehandle`, `state_id`). `count` may be less than asked for; 0: the source ends at its offset.
+// Unstable, with the verifier of WRITE. XDEV: copy by reading and writing; INVAL: overlapping
+// ranges of one file.
+//
+//   req  0 filehandle 64, 64 filehandle 64 source_filehandle, 128 opaque64 state_id, 136 opaque64
+//   source_state_id, 144 u64 offset, 152 u64 source_offset, 160 u64 length; 168 bytes
+//   res  0 u64 count, 8 opaque64 verifier; 16 bytes
+struct CopyRangeArgs {
+  static constexpr Proc kProc = Proc::kCopyRange;
+
+  FileHandle filehandle;
+  FileHandle source_filehandle;
+  StateId state_id;
+  StateId source_state_id;
+  uint64_t offset = 0;
+  uint64_t source_offset = 0;
+  uint64_t length = 0;
+
+  static void Fields(auto& m, auto& c) {
+    c.Field("filehandle", m.filehandle);
+    c.Field("source_filehandle", m.source_filehandle);
+    c.Field("state_id", m.state_id);
+    c.Field("source_state_id", m.source_state_id);
+    c.Field("offset", m.offset);
+    c.Field("source_offset", m.source_offset);
+    c.Field("length", m.length);
+  }
+  friend bool operator==(const CopyRangeArgs&, const CopyRangeArgs&) = default;
+};
+
+struct CopyRangeRes {
+  static constexpr Proc kProc = Proc::kCopyRange;
+
+  uint64_t count = 0;
+  Verifier verifier;
+
+  static void Fields(auto& m, auto& c) {
+    c.Field("count", m.count);
+    c.Field("verifier", m.verifier);
+  }
+  friend bool operator==(const CopyRangeRes&, const CopyRangeRes&) = default;
+};
+
+}  // namespace dafs::wire

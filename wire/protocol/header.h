@@ -1,0 +1,79 @@
+// The request and the response header, 40 bytes each. Spec: WIRE.md section 3; draft 6.1.2, 6.1.3.
+// Values. header_magic, the lengths and message_checksum are written by the encoder
+// (wire/codec/codec.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "wire/protocol/procedures.h"
+#include "wire/protocol/status.h"
+#include "wire/protocol/types.h"
+
+namespace dafs::wire {
+
+inline constexpr uint32_t kRequestMagic = 0x44414653;
+inline constexpr uint32_t kResponseMagic = 0x44414652;
+inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr size_t kHeaderSize = 40;
+
+// chain_flags, DAFS_CHF_x. Spec: WIRE.md 8.1; draft 4.3.2.
+inline constexpr uint16_t kChfForw = 0x01;
+inline constexpr uint16_t kChfBack = 0x02;
+inline constexpr uint16_t kChfSave = 0x04;
+inline constexpr uint16_t kChfFh = 0x08;
+inline constexpr uint16_t kChfStateId = 0x10;
+inline constexpr uint16_t kChfAll = 0x1f;
+
+// spec_cond, DAFS_SPCOND_x. Spec: WIRE.md 3.2.
+inline constexpr uint16_t kSpcondLmoved = 0x0001;
+inline constexpr uint16_t kSpcondFailover = 0x0002;
+
+struct RequestHeader {  // 6.1.2
+  static constexpr size_t kWireSize = 40;
+  static constexpr size_t kWireAlign = 8;
+
+  uint32_t protocol_version = kProtocolVersion;
+  uint16_t desired_nreq = 0;
+  uint16_t chain_flags = 0;
+  uint16_t stream_id = 0;
+  uint16_t seq_number = 0;
+  Analyzer analyzer;
+  Checksum message_checksum;  // filled in by the encoder
+  CredHandle cred_handle;
+  Proc procedure = Proc::kNull;  // filled in by the encoder from the argument type
+  uint32_t request_len = 0;      // filled in by the encoder
+
+  friend bool operator==(const RequestHeader&, const RequestHeader&) = default;
+};
+
+struct ResponseHeader {  // 6.1.3
+  static constexpr size_t kWireSize = 40;
+  static constexpr size_t kWireAlign = 8;
+
+  uint32_t protocol_version = kProtocolVersion;
+  uint16_t target_nreq = 1;
+  uint16_t spec_cond = 0;
+  uint16_t stream_id = 0;
+  uint16_t seq_number = 0;
+  Analyzer analyzer;
+  Checksum message_checksum;  // filled in by the encoder
+  DafsStatus status = DafsStatus::kOk;
+  uint32_t response_len = 0;  // filled in by the encoder
+
+  friend bool operator==(const ResponseHeader&, const ResponseHeader&) = default;
+};
+
+// The response header that answers `request`: stream_id, seq_number and analyzer taken over.
+inline ResponseHeader ResponseTo(const RequestHeader& request, DafsStatus status,
+                                 uint16_t target_nreq) {
+  ResponseHeader h;
+  h.target_nreq = target_nreq;
+  h.stream_id = request.stream_id;
+  h.seq_number = request.seq_number;
+  h.analyzer = request.analyzer;
+  h.status = status;
+  return h;
+}
+
+}  // namespace dafs::wire

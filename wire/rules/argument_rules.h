@@ -1,0 +1,39 @@
+// What WIRE.md 9.4 demands of arguments beyond their layout, where nothing but the arguments is
+// needed to see it: lock ranges, buffer sums, claims with create, settable attributes, names that
+// may not be. Each function gives kOk or the status to answer. Spec: WIRE.md 9.4, 9.2 step 10.
+// CheckArgs (wire/rules/request_check.h) applies them. Any thread; nothing blocks.
+#pragma once
+
+#include "wire/messages/messages.h"
+#include "wire/protocol/status.h"
+
+namespace dafs::wire {
+
+// Procedures without such rules.
+template <class Args>
+DafsStatus CheckRules(const Args&) {
+  return DafsStatus::kOk;
+}
+DafsStatus CheckRules(const AccessArgs& args);
+DafsStatus CheckRules(const AllocateArgs& args);
+DafsStatus CheckRules(const AppendDirectArgs& args);
+DafsStatus CheckRules(const AppendInlineArgs& args);
+DafsStatus CheckRules(const BatchSubmitArgs& args);
+DafsStatus CheckRules(const CreateArgs& args);
+DafsStatus CheckRules(const LinkArgs& args);
+DafsStatus CheckRules(const LockArgs& args);
+DafsStatus CheckRules(const LocktArgs& args);
+DafsStatus CheckRules(const LockuArgs& args);
+DafsStatus CheckRules(const MakeNodeArgs& args);
+DafsStatus CheckRules(const OpenArgs& args);
+DafsStatus CheckRules(const OpenDowngradeArgs& args);
+DafsStatus CheckRules(const OpenHandleArgs& args);
+DafsStatus CheckRules(const ReadDirectArgs& args);
+DafsStatus CheckRules(const RemoveArgs& args);
+DafsStatus CheckRules(const RenameArgs& args);
+DafsStatus CheckRules(const Rename2Args& args);
+DafsStatus CheckRules(const SetFencingListArgs& args);
+DafsStatus CheckRules(const SetattrInlineArgs& args);
+DafsStatus CheckRules(const WriteDirectArgs& args);
+
+}  // namespace dafs::wire
