@@ -26,7 +26,7 @@ install(CODE [[
   endif()
 ]])
 
-# libdafs for other programs (client/library.h): cmake --install build --component library
+# libdafs for other programs (client/library/library.h): cmake --install build --component library
 foreach(folder client wire runtime)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/dafs
     COMPONENT library EXCLUDE_FROM_ALL FILES_MATCHING PATTERN "*.h")

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "client/committer.h"
+#include "client/recovery/committer.h"
 #include "runtime/log.h"
 #include "wire/protocol/status.h"
 

@@ -16,7 +16,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
-#include "client/files.h"
+#include "client/files/files.h"
 #include "fuse/open_files.h"
 #include "runtime/loop.h"
 #include "runtime/task.h"

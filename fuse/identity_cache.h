@@ -18,7 +18,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "client/identity.h"
+#include "client/state/identity.h"
 #include "fuse/caller_proc.h"
 
 namespace dafs::fuse {

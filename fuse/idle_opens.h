@@ -20,7 +20,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "client/identity.h"
+#include "client/state/identity.h"
 #include "fuse/open_files.h"
 
 namespace dafs::fuse {

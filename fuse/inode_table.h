@@ -23,7 +23,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "client/write_tracker.h"
+#include "client/state/write_tracker.h"
 #include "fuse/node_names.h"
 #include "fuse/options.h"
 #include "fuse/own_moves.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
-#include "client/identity.h"
+#include "client/state/identity.h"
 #include "fuse/kernel_protocol.h"
 #include "wire/protocol/attributes.h"
 

@@ -21,7 +21,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
-#include "client/identity.h"
+#include "client/state/identity.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::fuse {

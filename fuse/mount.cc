@@ -23,8 +23,8 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
-#include "client/client.h"
-#include "client/lease_keeper.h"
+#include "client/state/client.h"
+#include "client/status/lease_keeper.h"
 #include "fuse/client_id.h"
 #include "fuse/kernel_labels.h"
 #include "fuse/kernel_ring.h"

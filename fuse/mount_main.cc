@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "client/mount_point.h"
+#include "client/status/mount_point.h"
 #include "fuse/daemon.h"
 #include "fuse/mount.h"
 #include "fuse/mount_syscall.h"

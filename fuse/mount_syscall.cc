@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "client/mount_point.h"
+#include "client/status/mount_point.h"
 
 namespace dafs::fuse {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
-#include "client/files.h"
+#include "client/files/files.h"
 #include "fuse/acl_ahead.h"
 #include "fuse/call.h"
 #include "fuse/caller_call.h"

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "client/report.h"
+#include "client/session/report.h"
 #include "fuse/caller_call.h"
 #include "fuse/errno.h"
 #include "fuse/kernel_attributes.h"

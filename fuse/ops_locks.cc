@@ -11,7 +11,7 @@
 #include <limits>
 #include <utility>
 
-#include "client/lock_wait.h"
+#include "client/files/lock_wait.h"
 #include "fuse/caller_call.h"
 #include "fuse/errno.h"
 #include "fuse/operations.h"

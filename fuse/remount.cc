@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "client/lease_keeper.h"
-#include "client/mount_point.h"
-#include "client/status_socket.h"
+#include "client/status/lease_keeper.h"
+#include "client/status/mount_point.h"
+#include "client/status/status_socket.h"
 #include "fuse/mount_syscall.h"
 #include "fuse/options_tables.h"
 

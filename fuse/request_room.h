@@ -14,7 +14,7 @@
 #include <span>
 
 #include "absl/time/time.h"
-#include "client/buffer_pool.h"
+#include "client/memory/buffer_pool.h"
 #include "fuse/call.h"
 #include "runtime/loop.h"
 #include "runtime/task.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "client/report.h"
+#include "client/session/report.h"
 #include "fuse/kernel_init.h"
 #include "fuse/kernel_protocol.h"
 #include "fuse/memory_pressure.h"

@@ -19,8 +19,8 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
-#include "client/files.h"
-#include "client/report.h"
+#include "client/files/files.h"
+#include "client/session/report.h"
 #include "fuse/call.h"
 #include "fuse/interrupts.h"
 #include "fuse/kernel_channel.h"

@@ -12,7 +12,7 @@
 #include <span>
 
 #include "absl/container/flat_hash_map.h"
-#include "client/buffer_pool.h"
+#include "client/memory/buffer_pool.h"
 #include "fuse/behind_table.h"
 #include "fuse/inode_table.h"
 #include "fuse/open_files.h"

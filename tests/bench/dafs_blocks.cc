@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "client/library.h"
+#include "client/library/library.h"
 #include "runtime/log.h"
 #include "tests/bench/block_io.h"
 #include "wire/dat/iwarp/iwarp.h"

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "client/async_io.h"
+#include "client/library/async_io.h"
 #include "tests/client/server_fixture.h"
 
 #if defined(__GNUC__) && !defined(__clang__)

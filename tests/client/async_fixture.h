@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "client/async_io.h"
+#include "client/library/async_io.h"
 #include "tests/client/server_fixture.h"
 
 namespace dafs::client {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "client/async_io.h"
+#include "client/library/async_io.h"
 #include "tests/client/scripted_fixture.h"
 
 namespace dafs::client::testing {

@@ -1,5 +1,5 @@
 // The client's end of a Back-control Channel, asked by a peer that says whatever the test wants.
-#include "client/back_control.h"
+#include "client/session/back_control.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Batches of the application against the real server, with and without a Back-control Channel.
-#include "client/batch_io.h"
+#include "client/library/batch_io.h"
 
 #include "tests/client/async_fixture.h"
 

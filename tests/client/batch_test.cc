@@ -1,6 +1,6 @@
 // Batches against the real server: results in one answer, results by the Back-control Channel, and
 // what is made of the end of a session.
-#include "client/batch.h"
+#include "client/batch/batch.h"
 
 #include <map>
 

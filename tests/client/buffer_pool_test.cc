@@ -1,5 +1,5 @@
 // The worker's buffers: where they lie, who gets them, and when they come back.
-#include "client/buffer_pool.h"
+#include "client/memory/buffer_pool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Locks of the client at the real server.
 #include <sys/file.h>
 
-#include "client/lock_wait.h"
+#include "client/files/lock_wait.h"
 #include "tests/client/server_fixture.h"
 
 namespace dafs::client {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "client/connection.h"
+#include "client/session/connection.h"
 #include "runtime/text.h"
 #include "tests/client/scripted_fixture.h"
 

@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "client/batch.h"
-#include "client/data_parts.h"
+#include "client/batch/batch.h"
+#include "client/recovery/data_parts.h"
 #include "tests/client/server_fixture.h"
 #include "tests/server/mounts_differ.h"
 #include "wire/protocol/status.h"

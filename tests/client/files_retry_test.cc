@@ -3,8 +3,8 @@
 #include <cstring>
 #include <map>
 
-#include "client/connection.h"
-#include "client/write_tracker.h"
+#include "client/session/connection.h"
+#include "client/state/write_tracker.h"
 #include "tests/client/scripted_fixture.h"
 
 namespace dafs::client::testing {

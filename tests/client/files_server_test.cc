@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "client/write_tracker.h"
+#include "client/state/write_tracker.h"
 #include "tests/client/server_fixture.h"
 #include "wire/protocol/status.h"
 

@@ -1,10 +1,10 @@
 // The lease keeper beside a worker, against the real server: leases are renewed in silence, and
 // dafsctl is told how the mount is.
-#include "client/lease_keeper.h"
+#include "client/status/lease_keeper.h"
 
 #include <thread>
 
-#include "client/status_socket.h"
+#include "client/status/status_socket.h"
 #include "tests/client/server_fixture.h"
 
 namespace dafs::client {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "client/library.h"
+#include "client/library/library.h"
 #include "runtime/status_macros.h"
 #include "wire/dat/iwarp/iwarp.h"
 

@@ -1,5 +1,5 @@
-// libdafs as a program uses it (client/library.h), and the example program.
-#include "client/library.h"
+// libdafs as a program uses it (client/library/library.h), and the example program.
+#include "client/library/library.h"
 
 #include "tests/client/async_fixture.h"
 

@@ -1,5 +1,5 @@
 // What a client knows of its locks and waits.
-#include "client/locks.h"
+#include "client/state/locks.h"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 // questions about them that arrive damaged.
 #include <vector>
 
-#include "client/connection.h"
-#include "client/runner.h"
+#include "client/recovery/runner.h"
+#include "client/session/connection.h"
 #include "tests/client/scripted_fixture.h"
 
 namespace dafs::client::testing {

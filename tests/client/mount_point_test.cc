@@ -1,4 +1,4 @@
-#include "client/mount_point.h"
+#include "client/status/mount_point.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

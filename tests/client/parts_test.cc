@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "client/call.h"
-#include "client/credentials.h"
-#include "client/report_text.h"
-#include "client/write_tracker.h"
+#include "client/session/call.h"
+#include "client/state/credentials.h"
+#include "client/state/write_tracker.h"
+#include "client/status/report_text.h"
 
 namespace dafs::client {
 namespace {

@@ -1,5 +1,5 @@
 // The handle of the root, at a server that has no handles that last. Spec: 4.1.4.
-#include "client/root_handle.h"
+#include "client/state/root_handle.h"
 
 #include <string>
 

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "client/client.h"
-#include "client/files.h"
-#include "client/report.h"
-#include "client/session.h"
+#include "client/files/files.h"
+#include "client/session/report.h"
+#include "client/session/session.h"
+#include "client/state/client.h"
 #include "runtime/run.h"
 #include "tests/client/scripted_server.h"
 

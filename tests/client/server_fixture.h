@@ -17,9 +17,9 @@
 #include <string>
 #include <utility>
 
-#include "client/client.h"
-#include "client/files.h"
-#include "client/report.h"
+#include "client/files/files.h"
+#include "client/session/report.h"
+#include "client/state/client.h"
 #include "runtime/run.h"
 #include "server/server.h"
 #include "tests/dat/transport_under_test.h"

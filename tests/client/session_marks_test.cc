@@ -1,6 +1,6 @@
 // What a session counts and marks by itself: members of chains whose answers are to be kept,
 // credits where an answer is damaged.
-#include "client/session.h"
+#include "client/session/session.h"
 #include "tests/client/scripted_fixture.h"
 
 namespace dafs::client::testing {

@@ -1,6 +1,6 @@
 // A session against a server that does what the test wants: negotiation, slots, chains, answers
 // that are wrong, and the end.
-#include "client/session.h"
+#include "client/session/session.h"
 
 #include "tests/client/scripted_fixture.h"
 #include "wire/codec/checksum.h"

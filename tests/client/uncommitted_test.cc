@@ -1,5 +1,5 @@
 // What is kept of unstable writes, against a plain array of bytes.
-#include "client/uncommitted.h"
+#include "client/state/uncommitted.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

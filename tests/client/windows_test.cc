@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "client/async_io.h"
+#include "client/library/async_io.h"
 #include "tests/client/scripted_fixture.h"
 
 namespace dafs::client::testing {

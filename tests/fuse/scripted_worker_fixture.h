@@ -11,7 +11,7 @@
 #include <string>
 
 #include "absl/synchronization/notification.h"
-#include "client/client.h"
+#include "client/state/client.h"
 #include "fuse/worker.h"
 #include "tests/client/scripted_server.h"
 #include "tests/fuse/fake_kernel.h"

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "absl/synchronization/notification.h"
-#include "client/client.h"
+#include "client/state/client.h"
 #include "fuse/worker.h"
 #include "server/server.h"
 #include "tests/fuse/fake_kernel.h"

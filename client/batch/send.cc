@@ -1,0 +1,305 @@
+// How the items of batches come to the server: as many in a request as it takes, and what becomes
+// of them by its answer. Spec: 4.2.3, 6.5.5; WIRE 4.2, 4.3, 9.4.
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/batch/call.h"
+#include "client/files/files.h"
+#include "client/recovery/committer.h"
+#include "client/recovery/operation.h"
+#include "client/session/connection.h"
+#include "client/session/session.h"
+#include "runtime/status_macros.h"
+#include "wire/protocol/limits.h"
+
+namespace dafs::client {
+namespace {
+
+using wire::DafsStatus;
+
+constexpr absl::Duration kThrottleMost = absl::Seconds(1);
+
+// Sizes of a BATCH_SUBMIT message and of its response, WIRE 4.2, 4.3, 9.4.
+constexpr size_t kRequestBytes = 64;  // header, fixed section, count of the requests
+constexpr size_t kItemBytes = 96;
+constexpr size_t kResponseBytes = 56;
+constexpr size_t kCompletionBytes = 24;
+size_t ListBytes(size_t count) { return count == 0 ? 0 : 8 + 16 * count; }
+
+uint32_t Microseconds(absl::Duration window) {
+  const int64_t us = absl::ToInt64Microseconds(window);
+  return static_cast<uint32_t>(std::clamp<int64_t>(us, 0, std::numeric_limits<uint32_t>::max()));
+}
+
+}  // namespace
+
+void Batches::StartPump() {
+  if (pumping_ || pump_timer_ != 0 || shut_down_ || queue_->todo.empty()) return;
+  // Not from here: nobody's sink is called within his own Submit.
+  pump_timer_ = loop_.RunAfter(absl::ZeroDuration(), [this] {
+    pump_timer_ = 0;
+    if (pumping_) return;
+    pumping_ = true;
+    dat::Start(Pump());
+  });
+}
+
+dat::Task<void> Batches::Pump() {
+  while (!queue_->todo.empty() && !shut_down_) {
+    dat::Task<absl::Status> sending = SendFront(*queue_);
+    absl::Status sent = co_await sending;
+    if (absl::IsCancelled(sent)) break;
+  }
+  pumping_ = false;
+}
+
+// 4.2.3: after WHOA_COWBOY nothing is submitted before something was reported. Spec gap: with
+// nothing out of this session there is nothing to be reported; then a while must do.
+dat::Task<absl::Status> Batches::AwaitBreath(Queue& queue, absl::Time deadline) {
+  while ((throttled_ || LacksWindows(queue)) && !shut_down_) {
+    if (accepted_ > 0 || LacksWindows(queue)) {
+      absl::Status woken = co_await breath_.Wait(deadline);
+      CO_RETURN_IF_ERROR(woken);
+      continue;
+    }
+    dat::Task<absl::Status> pause = connection_.Pause(throttle_delay_);
+    CO_RETURN_IF_ERROR(co_await pause);
+    throttle_delay_ = std::min(throttle_delay_ * 2, kThrottleMost);
+    if (accepted_ == 0) throttled_ = false;
+  }
+  co_return shut_down_ ? ClientEnds() : absl::OkStatus();
+}
+
+// Whether the first item must wait until those of others have ended, for want of memory windows.
+bool Batches::LacksWindows(const Queue& queue) const {
+  const Session* session = connection_.session();
+  if (session == nullptr || !session->by_windows() || windows_out_ == 0) return false;
+  const auto first = std::find_if(queue.todo.begin(), queue.todo.end(), [](const EntryRef& entry) {
+    return entry->state == State::kQueued;
+  });
+  return first != queue.todo.end() &&
+         windows_out_ + (*first)->item.data->buffers() > Exposure::kMostOfBatches;
+}
+
+// The items, from the front on, that one message takes: of one user, with the same wishes.
+std::vector<Batches::EntryRef> Batches::TakeFront(Queue& queue, const Session& session,
+                                                  bool synchronous) {
+  std::vector<EntryRef> taken;
+  size_t request = kRequestBytes;
+  size_t response = kResponseBytes;
+  size_t windows = windows_out_;
+  while (!queue.todo.empty() && taken.size() < wire::kBatchMax) {
+    const EntryRef entry = queue.todo.front();
+    if (entry->state != State::kQueued) {  // ended meanwhile
+      queue.todo.pop_front();
+      continue;
+    }
+    if (absl::Status loss = LossOf(*entry); !loss.ok()) {
+      queue.todo.pop_front();  // first: who hears of it may put others in its place
+      End(entry, std::move(loss));
+      continue;
+    }
+    if (OverlapsKept(*entry)) break;  // SendFront sees to it
+    const Group& first = taken.empty() ? *entry->group : *taken.front()->group;
+    const Group& group = *entry->group;
+    const bool alike = &group == &first ||
+                       (group.who == first.who && group.options.window == first.options.window &&
+                        group.options.num_completions == first.options.num_completions);
+    if (!alike || (!taken.empty() && entry->hurried != taken.front()->hurried)) break;
+    const size_t buffers = entry->item.data->buffers();
+    if (session.by_windows() && windows > 0 && windows + buffers > Exposure::kMostOfBatches) break;
+    windows += buffers;
+    request += kItemBytes + ListBytes(entry->item.chunks.size()) + ListBytes(buffers);
+    if (synchronous) response += kCompletionBytes;
+    if (request > session.negotiated().max_request_size ||
+        response > session.negotiated().max_response_size || buffers > wire::kBuffersMax) {
+      if (!taken.empty()) break;
+      queue.todo.pop_front();
+      End(entry, absl::InvalidArgumentError(
+                     absl::StrCat("batch: an item with ", entry->item.chunks.size(), " chunks and ",
+                                  buffers, " buffers does not fit in a request of ",
+                                  session.negotiated().max_request_size, " bytes")));
+      return taken;
+    }
+    queue.todo.pop_front();
+    SetState(*entry, State::kSending);
+    taken.push_back(entry);
+  }
+  return taken;
+}
+
+// Whether unstable writes of the same bytes are kept, to be written again if the server loses them:
+// that must not come back over what the batch wrote.
+bool Batches::OverlapsKept(const Entry& entry) const {
+  if (entry.item.rw_flag != wire::RwFlag::kWrite || entry.overlap_committed) return false;
+  const Uncommitted& kept = files_.client_.uncommitted();
+  return std::any_of(
+      entry.item.chunks.begin(), entry.item.chunks.end(), [&](const wire::FileChunk& chunk) {
+        return kept.HoldsAnyOf(entry.item.file, chunk.offset, chunk.offset + chunk.byte_count);
+      });
+}
+
+// Once: what is written to the same place after it is nobody's to put in an order (4.2.3-01).
+dat::Task<absl::Status> Batches::CommitOverlapped(EntryRef entry) {
+  const std::shared_ptr<Group> group = entry->group;
+  entry->overlap_committed = true;
+  dat::Task<absl::StatusOr<wire::Verifier>> committing =
+      files_.committer_->CommitAll(group->who, entry->item.file, 0, 0);
+  absl::StatusOr<wire::Verifier> committed = co_await committing;
+  if (absl::IsCancelled(committed.status())) co_return committed.status();
+  if (!committed.ok() && entry->state == State::kQueued) End(entry, committed.status());
+  co_return absl::OkStatus();
+}
+
+dat::Task<absl::Status> Batches::SendFront(Queue& queue) {
+  if (const EntryRef front = queue.todo.front();
+      front->state == State::kQueued && OverlapsKept(*front)) {
+    dat::Task<absl::Status> committing = CommitOverlapped(front);
+    absl::Status committed = co_await committing;
+    co_return committed;
+  }
+  const absl::Time deadline = queue.todo.front()->group->deadline;
+  dat::Task<absl::Status> breathing = AwaitBreath(queue, deadline);
+  absl::Status status = co_await breathing;
+  Session* session = nullptr;
+  if (status.ok()) {
+    dat::Task<absl::StatusOr<Session*>> waiting = connection_.Ready(deadline);
+    absl::StatusOr<Session*> ready = co_await waiting;
+    status = ready.status();
+    if (ready.ok()) session = *ready;
+  }
+  if (!status.ok()) {
+    if (absl::IsDeadlineExceeded(status)) {  // soft: of the items that have waited so long
+      const absl::Time now = dat::Loop::Now();
+      std::vector<EntryRef> late;
+      std::erase_if(queue.todo, [&](const EntryRef& entry) {
+        if (entry->group->deadline > now) return false;
+        late.push_back(entry);
+        return true;
+      });
+      for (const EntryRef& entry : late) {
+        if (entry->state == State::kQueued) End(entry, status);
+      }
+    }
+    co_return status;
+  }
+  const bool synchronous = queue.synchronous || !session->back_control_bound();
+  BatchCall call(*this, TakeFront(queue, *session, synchronous));
+  if (call.entries().empty()) co_return absl::OkStatus();
+  const Entry& first = *call.entries().front();
+  const std::shared_ptr<Group> group = first.group;  // not gone before the answer
+  call.args.synchronous = synchronous;
+  if (!synchronous) {
+    if (group->options.num_completions != 0) wanted_completions_ = group->options.num_completions;
+    call.args.usec_window = first.hurried ? 0 : Microseconds(group->options.window);
+    call.args.num_completions = wanted_completions_;
+  }
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> running = files_.Run(&group->who, chain);
+  status = co_await running;
+  if (!status.ok()) {
+    Failed(call, status);
+  } else {
+    Answered(call);
+  }
+  co_return status;
+}
+
+// What an item of an open that could not be reclaimed, or is closed, ends with. Of it alone.
+absl::Status Batches::LossOf(const Entry& entry) const {
+  if (entry.item.state_id.is_zero()) return absl::OkStatus();
+  std::optional<Opens::Entry> open = files_.client_.opens().Find(entry.item.state_id);
+  return open.has_value() ? open->lost : absl::FailedPreconditionError("batch: the file is closed");
+}
+
+// Nothing is known of the call; what it names may be out.
+void Batches::Failed(const BatchCall& call, const absl::Status& status) {
+  Session* session = connection_.session();
+  const bool out = absl::IsDeadlineExceeded(status) && call.sent && !call.answered &&
+                   session != nullptr && session->negotiated().session_id == call.xid.session_id;
+  bool ended = false;
+  if (!out) {
+    for (const EntryRef& entry : call.entries()) {
+      absl::Status loss = entry->state == State::kSending ? LossOf(*entry) : absl::OkStatus();
+      if (loss.ok()) continue;
+      End(entry, std::move(loss));
+      ended = true;
+    }
+  }
+  for (const EntryRef& entry : call.entries()) {
+    if (entry->state != State::kSending) continue;
+    if (out) {
+      entry->timed_out = status;
+      SetState(*entry, State::kAccepted);
+    } else if (ended && !shut_down_) {
+      AfterWindows(entry, [this, held = entry] { Requeue(held); });  // it was not this one
+    } else {
+      End(entry, status);
+    }
+  }
+  // The server may still be moving data: with the session that ends.
+  if (out) session->GiveUp(absl::UnavailableError(absl::StrCat("batch: ", status.message())));
+}
+
+void Batches::Answered(BatchCall& call) {
+  const std::vector<EntryRef>& entries = call.entries();
+  if (call.status == DafsStatus::kWhoaCowboy) {
+    ++counts_.throttled;
+    throttled_ = true;
+    for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+      if ((*entry)->state != State::kSending) continue;
+      AfterWindows(*entry, [this, held = *entry] { Requeue(held); });
+    }
+    return;
+  }
+  const Session* session = connection_.session();
+  if (!call.ok()) {
+    // The channel that the first session had, the next one has not.
+    const bool without = call.status == DafsStatus::kBackChannelUnusable && session != nullptr &&
+                         !session->back_control_bound();
+    const absl::Status status = StatusOf(call, "batch");
+    for (const EntryRef& entry : entries) {
+      if (entry->state != State::kSending) continue;
+      if (without) {
+        AfterWindows(entry, [this, held = entry] { Requeue(held); });
+      } else {
+        End(entry, status);
+      }
+    }
+    return;
+  }
+  ++counts_.submitted;
+  if (call.args.synchronous) {
+    for (const wire::CompletionNotification& done : call.res.completions) {
+      const auto entry = entries_.find(done.request_id);
+      if (entry == entries_.end() || entry->second->state != State::kSending) continue;
+      const EntryRef held = entry->second;
+      Take(held, done);
+    }
+    for (const EntryRef& entry : entries) {
+      if (entry->state == State::kSending) {
+        End(entry, absl::DataLossError("batch: the answer lacks an item"));
+      }
+    }
+    return;
+  }
+  throttle_delay_ = kThrottleLeast;
+  // By now that session may be over, and with it what it took.
+  const bool lives = session != nullptr && session->negotiated().session_id == call.xid.session_id;
+  for (const EntryRef& entry : entries) {
+    if (entry->state != State::kSending) continue;
+    if (!lives) {
+      AfterWindows(entry, [this, held = entry] { Requeue(held); });
+      ++counts_.reissued;
+      continue;
+    }
+    SetState(*entry, State::kAccepted);
+    if (entry->hurried && call.args.usec_window != 0) dat::Start(HurryLater(entry->id));
+  }
+  Watch();
+}
+
+}  // namespace dafs::client

@@ -1,0 +1,253 @@
+// dafsctl: tests servers and reports the state of mounts. See dafsctl(8).
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/files/files.h"
+#include "client/session/report.h"
+#include "client/state/client.h"
+#include "client/status/lease_keeper.h"
+#include "client/status/mount_point.h"
+#include "client/status/status_socket.h"
+#include "runtime/log.h"
+#include "runtime/run.h"
+#include "runtime/status_macros.h"
+#include "wire/dat/address.h"
+#include "wire/dat/iwarp/iwarp.h"
+#include "wire/dat/verbs/verbs.h"
+
+namespace dafs::client {
+namespace {
+
+constexpr int kUsage = 2;  // exit status: the command line is wrong
+
+struct PingOptions {
+  std::string server;
+  int count = 4;
+  std::string proto = "auto";
+  double timeout_s = 2;
+};
+
+struct QueryOptions {
+  std::string mount_point;
+  bool json = false;
+  std::string directory = LeaseKeeperOptions().socket_directory;
+};
+
+std::string Microseconds(absl::Duration duration) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f us", absl::ToDoubleMicroseconds(duration));
+  return text;
+}
+
+void PrintSession(const SessionReport& s) {
+  std::printf("%s: %s\n", s.peer.c_str(), s.transport.c_str());
+  if (!s.passed_over.empty()) std::printf("  tried before: %s\n", s.passed_over.c_str());
+  std::printf("  session %s, %s, checksums %s\n", s.session_id.c_str(),
+              s.trusted ? "trusted" : "not trusted", s.checksums ? "on" : "off");
+  std::printf("  requests up to %u bytes, responses up to %u, %u at once, %u credentials\n",
+              s.max_request_size, s.max_response_size, s.max_requests, s.max_credentials);
+}
+
+absl::Status PingLoop(Files& files, dat::Loop& loop, int count) {
+  RETURN_IF_ERROR(RunUntilDone(loop, files.Connect()));
+  PrintSession(files.Report().session);
+  absl::Duration least = absl::InfiniteDuration(), most, total;
+  for (int i = 1; i <= count; ++i) {
+    absl::Time start = dat::Loop::Now();
+    RETURN_IF_ERROR(RunUntilDone(loop, files.Null()));
+    absl::Duration took = dat::Loop::Now() - start;
+    std::printf("null %d: %s\n", i, Microseconds(took).c_str());
+    std::fflush(stdout);
+    least = std::min(least, took);
+    most = std::max(most, took);
+    total += took;
+    if (i < count) usleep(200000);
+  }
+  if (count > 0) {
+    std::printf("least %s, mean %s, most %s\n", Microseconds(least).c_str(),
+                Microseconds(total / count).c_str(), Microseconds(most).c_str());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Ping(const PingOptions& ping) {
+  std::string host;
+  uint16_t port = dat::kDefaultPort;
+  RETURN_IF_ERROR(dat::SplitHostPort(ping.server, &host, &port));
+  ClientOptions options;
+  ASSIGN_OR_RETURN(options.addresses, dat::ResolveHost(host, port));
+  std::unique_ptr<dat::Provider> rdma, tcp;
+  if (ping.proto != "tcp") rdma = dat::NewVerbsProvider();
+  if (ping.proto != "rdma") tcp = dat::NewIwarpProvider();
+  for (dat::Provider* provider : {rdma.get(), tcp.get()}) {
+    if (provider != nullptr) options.providers.push_back(provider);
+  }
+  options.server_name = ping.server;
+  options.client_id_string = absl::StrCat("dafsctl ping ", getpid());
+  options.max_requests = 4;
+  options.buffers.bytes = size_t{4} << 20;
+  options.soft = true;
+  options.timeout = options.connect_timeout = absl::Seconds(ping.timeout_s);
+  ASSIGN_OR_RETURN(std::unique_ptr<Client> client, Client::Create(std::move(options)));
+  ASSIGN_OR_RETURN(std::unique_ptr<dat::Loop> loop, dat::Loop::Create());
+  ASSIGN_OR_RETURN(std::unique_ptr<Files> files, Files::Create(*client, *loop));
+  absl::Status status = PingLoop(*files, *loop, ping.count);
+  // A server that does not reply gets no DISCONNECT either.
+  if (status.ok()) {
+    RunUntilDone(*loop, files->Disconnect());
+  } else {
+    files->Shutdown();
+  }
+  return status;
+}
+
+absl::Status OnlyRoot(const std::string& what) {
+  return absl::PermissionDeniedError(absl::StrCat(what, ": only root can query a mount"));
+}
+
+// Why `path`, which lies on `mount` if on any, has no answer.
+absl::Status NoAnswer(const std::string& path, const std::optional<MountEntry>& mount,
+                      const absl::Status& failed) {
+  if (absl::IsPermissionDenied(failed)) return OnlyRoot(path);
+  const bool is_ours = mount.has_value() && mount->type == "fuse.dafs";
+  if (absl::IsDeadlineExceeded(failed)) {  // statfs(2) would wait for that mount.dafs
+    return absl::UnavailableError(
+        absl::StrCat(is_ours ? mount->point : path, ": ", failed.message()));
+  }
+  // The kernel may still answer stat(2) from its cache; statfs(2) always reaches mount.dafs.
+  struct statfs info;
+  const int error = statfs(path.c_str(), &info) == 0 ? 0 : errno;
+  if (!is_ours) {
+    return absl::NotFoundError(
+        error == ENOENT
+            ? absl::StrCat(path, ": no such file or directory")
+            : absl::StrCat(path, ": not on a DAFS mount; dafsctl status shows all mounts"));
+  }
+  if (error == ENOTCONN) {
+    return absl::UnavailableError(absl::StrCat(mount->point,
+                                               ": dead, its mount.dafs has ended; unmount it: "
+                                               "umount ",
+                                               mount->point));
+  }
+  if (absl::IsNotFound(failed) && mount->super_options.find("user_id=0,") == std::string::npos) {
+    return absl::UnavailableError(
+        absl::StrCat(mount->point, ": mounted by a user; only mounts made by root can be queried"));
+  }
+  return absl::UnavailableError(absl::StrCat(mount->point, ": ", failed.message()));
+}
+
+// The mount that `query.mount_point` lies on.
+absl::Status QueryOne(const QueryOptions& query, const char* question) {
+  const std::string path = ResolveMountPoint(query.mount_point);
+  const std::optional<MountEntry> mount = FindMount(ReadMountInfo(), path);
+  // A mount of another mount namespace is known by its socket only.
+  const bool is_ours = mount.has_value() && mount->type == "fuse.dafs";
+  const std::string& point = is_ours ? mount->point : path;
+  absl::StatusOr<std::string> text =
+      AskStatus(LeaseKeeper::SocketPath(query.directory, point), question);
+  if (!text.ok()) return NoAnswer(path, mount, text.status());
+  std::fputs(text->c_str(), stdout);
+  return absl::OkStatus();
+}
+
+absl::Status QueryAll(const QueryOptions& query, const char* question) {
+  std::error_code error;
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(query.directory, error)) {
+    if (entry.path().extension() == ".sock") paths.push_back(entry.path().string());
+  }
+  if (error == std::errc::permission_denied) return OnlyRoot(query.directory);
+  std::sort(paths.begin(), paths.end());
+  bool any = false;
+  for (const std::string& path : paths) {
+    absl::StatusOr<std::string> text = AskStatus(path, question);
+    if (!text.ok()) continue;  // left by a program that was killed
+    std::fputs(text->c_str(), stdout);
+    any = true;
+  }
+  if (!any) return absl::NotFoundError("no DAFS mount of this machine replies");
+  return absl::OkStatus();
+}
+
+// Returns what is wrong with the command line.
+std::string UsageError(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
+  constexpr char kCommands[] = "the commands are ping, status and stats; see dafsctl --help";
+  if (argc < 2) return absl::StrCat("no command given; ", kCommands);
+  const auto named = [&](const CLI::App* command) { return command->check_name(argv[1]); };
+  if (app.get_subcommands(named).empty()) {
+    return absl::StrCat(argv[1][0] == '-' ? "unknown option " : "no command ", argv[1], "; ",
+                        kCommands);
+  }
+  return error.what();
+}
+
+int Main(int argc, char** argv) {
+  LogToStderr("dafsctl", Severity::kWarning);
+  CLI::App app("Tests DAFS servers and reports the state of mounts.", "dafsctl");
+  app.require_subcommand(1);
+
+  PingOptions ping;
+  CLI::App* ping_command = app.add_subcommand("ping", "Open a session with a server and time it");
+  ping_command->add_option("SERVER", ping.server, "host, host:port, [address]:port")->required();
+  ping_command->add_option("-c,--count", ping.count, "number of NULL requests")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  ping_command->add_option("--proto", ping.proto, "transport: auto, tcp or rdma")
+      ->check(CLI::IsMember({"auto", "tcp", "rdma"}))
+      ->capture_default_str();
+  ping_command
+      ->add_option("-W,--timeout", ping.timeout_s,
+                   "seconds to wait for the connection, and for each reply")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->capture_default_str();
+
+  QueryOptions query;
+  auto add_query = [&](const char* name, const char* what) {
+    CLI::App* command = app.add_subcommand(name, what);
+    command->add_option("MOUNTPOINT", query.mount_point,
+                        "a path on the mount; default: all mounts");
+    command->add_flag("--json", query.json, "print JSON");
+    return command;
+  };
+  CLI::App* status_command =
+      add_query("status", "Show the sessions of a mount and their outstanding requests");
+  add_query("stats", "Show the number and time of requests, by kind");
+  app.set_version_flag("-V,--version", "dafsctl " DAFS_VERSION);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& answer) {  // --help, --version
+    return app.exit(answer);
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "dafsctl: %s\n", UsageError(app, argc, argv, error).c_str());
+    return kUsage;
+  }
+
+  absl::Status status;
+  if (ping_command->parsed()) {
+    status = Ping(ping);
+  } else {
+    const char* question = status_command->parsed() ? "status" : "stats";
+    if (query.json) question = "json";
+    status = query.mount_point.empty() ? QueryAll(query, question) : QueryOne(query, question);
+  }
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "dafsctl: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
+
+}  // namespace
+}  // namespace dafs::client
+
+int main(int argc, char** argv) { return dafs::client::Main(argc, argv); }

@@ -1,0 +1,23 @@
+// What the caller knows about data to come. Spec: 4.2.4, 6.1.8, 6.5.6.
+#include "client/files/files.h"
+#include "client/recovery/operation.h"
+#include "client/session/call.h"
+
+namespace dafs::client {
+
+dat::Task<absl::Status> Files::CacheHint(const Identity& who, const wire::FileHandle& file,
+                                         uint64_t offset, uint32_t count,
+                                         wire::AccessPattern pattern, uint32_t cache_hint) {
+  Call<wire::CacheHintArgs> hint;
+  hint.args.filehandle = file;
+  hint.args.offset = offset;
+  hint.args.count = count;
+  hint.args.access_pattern = pattern;
+  hint.args.cache_hint = cache_hint;
+  CallBase* const chain[] = {&hint};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "cache hint");
+  absl::Status status = co_await task;
+  co_return status;
+}
+
+}  // namespace dafs::client

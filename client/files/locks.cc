@@ -1,0 +1,300 @@
+// Locks. Spec: 4.4.1.2, 6.5.18, 6.5.19, 6.5.20.
+#include <algorithm>
+#include <utility>
+
+#include "client/files/files.h"
+#include "client/files/lock_wait.h"
+#include "client/recovery/committer.h"
+#include "client/recovery/operation.h"
+#include "client/session/connection.h"
+#include "runtime/status_macros.h"
+
+namespace dafs::client {
+
+using wire::DafsStatus;
+using wire::LockRange;
+
+namespace {
+
+// A wait that the client knows of, from the first denial on.
+class KnownWait {
+ public:
+  explicit KnownWait(Locks& locks) : locks_(locks) {}
+  ~KnownWait() {
+    if (begun_) locks_.EndWait(&wait_);
+  }
+  KnownWait(const KnownWait&) = delete;
+  KnownWait& operator=(const KnownWait&) = delete;
+
+  void Begin(LockWait& wait, const LockOwner& owner, const LockRange& range) {
+    if (std::exchange(begun_, true)) return;
+    wait_.owner = owner;
+    wait_.owner.process = wait.Process();
+    wait_.range = range;
+    wait_.wake = wait.Waker();
+    locks_.BeginWait(&wait_);
+  }
+  bool IsDeadlock() const { return locks_.IsDeadlock(wait_); }
+
+ private:
+  Locks& locks_;
+  Locks::Wait wait_;
+  bool begun_ = false;
+};
+
+// OPEN_OWNER, whose answer gets the open's lasting name.
+class OpenOwnerCall : public Call<wire::OpenOwnerArgs> {
+ public:
+  OpenOwnerCall(Opens& opens, const OpenInfo& info) : opens_(opens), info_(info) {}
+
+  absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
+                      DafsStatus answer) override {
+    absl::Status status = Call<wire::OpenOwnerArgs>::Decode(message, order, answer);
+    if (status.ok() && answer == DafsStatus::kOk) {
+      res.state_id = opens_.Add(info_, res.state_id, xid.client_id);
+    }
+    return status;
+  }
+
+ private:
+  Opens& opens_;
+  const OpenInfo& info_;
+};
+
+}  // namespace
+
+dat::Task<absl::StatusOr<wire::StateId>> Files::OpenForOwner(const Identity& who,
+                                                             const wire::FileHandle& file,
+                                                             const wire::StateId& state_id,
+                                                             uint32_t share_access,
+                                                             std::string_view owner) {
+  std::atomic<bool>& unknown = client_.limits().no_open_owner;
+  if (unknown.load(std::memory_order_relaxed)) {
+    co_return absl::UnimplementedError("open for a lock owner: the server cannot");
+  }
+  OpenInfo info;
+  info.handle = file;
+  info.owner = owner;
+  info.share_access = share_access;
+  info.who = who;
+  OpenOwnerCall call(client_.opens(), info);
+  call.args.filehandle = file;
+  call.args.state_id = state_id;
+  call.args.owner = owner;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "open for a lock owner");
+  absl::Status status = co_await task;
+  if (absl::IsUnimplemented(status)) unknown.store(true, std::memory_order_relaxed);
+  if (!status.ok()) co_return status;
+  co_return call.res.state_id;
+}
+
+// LOCK, and what the file is like under the lock.
+dat::Task<absl::StatusOr<LockAnswer>> Files::LockOnce(const Identity& who, const LockOwner& owner,
+                                                      const LockRange& range, wire::LockType type) {
+  Call<wire::LockArgs> lock;
+  StatCall stat;
+  lock.args.filehandle = owner.file;
+  lock.args.lock_type = type;
+  lock.args.state_id = owner.state_id;
+  lock.args.offset = range.first;
+  lock.args.length = wire::LengthOf(range);
+  CallBase* const chain[] = {&lock, &stat};
+  dat::Task<absl::Status> task =
+      Run(&who, type == wire::LockType::kAbort ? std::span<CallBase* const>(chain, 1)
+                                               : std::span<CallBase* const>(chain));
+  CO_RETURN_IF_ERROR(co_await task);
+  LockAnswer answer;
+  if (lock.status == DafsStatus::kDenied) {
+    answer.outcome = LockOutcome::kDenied;
+    co_return answer;
+  }
+  if (!lock.ok()) co_return StatusOf(lock, "lock");
+  if (stat.ok()) answer.attributes = stat.Take();
+  answer.client_id = lock.xid.client_id;
+  co_return answer;
+}
+
+dat::Task<absl::StatusOr<LockAnswer>> Files::Lock(const Identity& who, const LockOwner& owner,
+                                                  const LockRange& range, LockWait* wait) {
+  KnownWait known(client_.locks());
+  for (;;) {
+    dat::Task<absl::StatusOr<LockAnswer>> task =
+        LockOnce(who, owner, range, wire::TypeOf(range, wait != nullptr));
+    absl::StatusOr<LockAnswer> answer = co_await task;
+    if (!answer.ok()) co_return answer;
+    if (answer->outcome == LockOutcome::kGranted) {
+      answer->before = client_.locks().Granted(owner, range);
+      if (client_.opens().StateIdOf(owner.state_id, answer->client_id).has_value()) {
+        co_return answer;
+      }
+      // By a server that has restarted since, and its successor's opens are reclaimed without it.
+      client_.locks().Released(owner, range.first, range.last);
+      for (const LockRange& had : answer->before) client_.locks().Granted(owner, had);
+      continue;
+    }
+    // flock(2) gives up a lock of the other type before it asks for this one.
+    if (range.is_flock()) client_.locks().Released(owner, range.first, range.last);
+    if (wait == nullptr) co_return answer;
+    known.Begin(*wait, owner, range);
+    if (wait->cancelled()) {
+      answer->outcome = LockOutcome::kCancelled;
+    } else if (known.IsDeadlock()) {
+      answer->outcome = LockOutcome::kDeadlock;
+    }
+    if (answer->outcome != LockOutcome::kDenied) {
+      // Nobody waits for that, who may have been told to stop because the server is away.
+      dat::Start(Abandon(who, owner, range));
+      co_return answer;
+    }
+    lock_waits_.insert(wait);
+    dat::Task<absl::Status> pause = wait->Pause();
+    absl::Status paused = co_await pause;
+    lock_waits_.erase(wait);
+    if (!paused.ok()) co_return paused;
+  }
+}
+
+// 6.5.18 ABORT: the place in the queue is given up. A server that does not know the wait has
+// nothing to forget.
+dat::Task<void> Files::Abandon(Identity who, LockOwner owner, LockRange range) {
+  dat::Task<absl::StatusOr<LockAnswer>> task = LockOnce(who, owner, range, wire::LockType::kAbort);
+  absl::StatusOr<LockAnswer> ignored = co_await task;
+}
+
+void Files::EndLockWaits(const absl::Status& why) {
+  while (!lock_waits_.empty()) {
+    LockWait* wait = *lock_waits_.begin();
+    lock_waits_.erase(lock_waits_.begin());
+    wait->End(why);
+  }
+}
+
+dat::Task<absl::StatusOr<std::optional<LockConflict>>> Files::TestLock(const Identity& who,
+                                                                       const wire::FileHandle& file,
+                                                                       std::string_view owner,
+                                                                       const LockRange& range) {
+  Call<wire::LocktArgs> call;
+  call.args.filehandle = file;
+  call.args.lock_type = wire::TypeOf(range);
+  call.args.owner = owner;
+  call.args.offset = range.first;
+  call.args.length = wire::LengthOf(range);
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = Run(&who, chain);
+  CO_RETURN_IF_ERROR(co_await task);
+  if (call.ok()) co_return std::optional<LockConflict>();
+  if (call.status != DafsStatus::kDenied) co_return StatusOf(call, "test lock");
+  LockConflict conflict;
+  const Session* session = connection_->session();
+  conflict.ours = session != nullptr && session->negotiated().client_id == call.res.owner_clientid;
+  conflict.owner = call.res.owner;
+  // From the network: a length of 0 would be none.
+  conflict.range = wire::LockRangeOf(call.res.offset, std::max<uint64_t>(call.res.length, 1),
+                                     call.res.lock_type);
+  co_return std::optional<LockConflict>(std::move(conflict));
+}
+
+// What was written under a lock is safe before the next holder writes: written again after the
+// server's machine was lost, it would undo what he wrote. An error is left to fsync.
+dat::Task<void> Files::CommitBeforeUnlock(const Identity& who, const wire::FileHandle& file) {
+  if (!client_.uncommitted().Holds(file)) co_return;
+  dat::Task<absl::StatusOr<wire::Verifier>> task = committer_->CommitAll(who, file, 0, 0);
+  absl::StatusOr<wire::Verifier> ignored = co_await task;
+}
+
+dat::Task<absl::Status> Files::Unlock(const Identity& who, const LockOwner& owner, uint64_t first,
+                                      uint64_t last) {
+  dat::Task<void> committing = CommitBeforeUnlock(who, owner.file);
+  co_await committing;
+  Call<wire::LockuArgs> call;
+  call.args = UnlockArgs(owner.file, owner.state_id, first, last);
+  CallBase* const chain[] = {&call};
+  const std::vector<LockRange> before = client_.locks().HeldBy(owner.file, owner.state_id);
+  const bool held = client_.locks().Release(owner, first, last);
+  dat::Task<absl::Status> task = RunAll(&who, chain, "unlock");
+  absl::Status status = co_await task;
+  if (wire::DafsFromStatus(status) == DafsStatus::kLockRange) {
+    // A server that does not split locks (4.4.1.2) has given up nothing.
+    for (const LockRange& range : before) client_.locks().Granted(owner, range);
+    co_return status;
+  }
+  if (held) client_.locks().Wake(owner.file, {{first, last, true}});
+  co_return status;
+}
+
+// A read of no bytes by the lock's open: the refusal of an open that the server has given up leads
+// to ReclaimOpen.
+dat::Task<void> Files::ValidateLock(LockOwner owner) {
+  std::optional<Opens::Entry> entry = client_.opens().Find(owner.state_id);
+  if (!entry.has_value() || !entry->lost.ok()) co_return;
+  Call<wire::ReadInlineArgs> read;
+  read.args.filehandle = owner.file;
+  read.args.state_id = owner.state_id;
+  CallBase* const chain[] = {&read};
+  dat::Task<absl::Status> task = Run(&entry->info->who, chain);
+  absl::Status ignored = co_await task;
+}
+
+dat::Task<void> Files::ValidateLocks() {
+  for (const LockOwner& owner : client_.locks().Owners()) {
+    dat::Task<void> task = ValidateLock(owner);
+    co_await task;
+  }
+}
+
+// A lock for writing becomes one for reading where it was that; what lies between is given up.
+dat::Task<absl::Status> Files::GiveBack(const Identity& who, const LockOwner& owner,
+                                        const LockRange& range,
+                                        const std::vector<LockRange>& before) {
+  uint64_t next = range.first;
+  bool done = false;
+  for (const LockRange& had : before) {
+    if (next < had.first) {
+      dat::Task<absl::Status> unlock = Unlock(who, owner, next, had.first - 1);
+      CO_RETURN_IF_ERROR(co_await unlock);
+    }
+    if (had.write != range.write) {
+      dat::Task<absl::StatusOr<LockAnswer>> lock = Lock(who, owner, had);
+      absl::StatusOr<LockAnswer> answer = co_await lock;
+      if (!answer.ok()) co_return answer.status();
+    }
+    done = had.last == range.last;
+    next = had.last + 1;
+  }
+  if (done) co_return absl::OkStatus();
+  dat::Task<absl::Status> unlock = Unlock(who, owner, next, range.last);
+  absl::Status status = co_await unlock;
+  co_return status;
+}
+
+// 4.4.1.2: a client releases its locks before it closes. One chain; a CLOSE after it releases what
+// is left.
+dat::Task<void> Files::UnlockBeforeClose(const Identity& who, const wire::FileHandle& file,
+                                         const wire::StateId& state_id,
+                                         const std::vector<LockRange>& held) {
+  Call<wire::LockuArgs> records;
+  Call<wire::LockuArgs> flock;
+  std::vector<CallBase*> chain;
+  if (!held.front().is_flock()) {
+    records.args = UnlockArgs(file, state_id, 0, wire::kFlockByte - 1);
+    chain.push_back(&records);
+  }
+  if (held.back().is_flock()) {
+    flock.args = UnlockArgs(file, state_id, wire::kFlockByte, wire::kFlockByte);
+    chain.push_back(&flock);
+  }
+  dat::Task<absl::Status> task = Run(&who, chain);
+  absl::Status ignored = co_await task;
+  // A server that takes locks back only as they were given.
+  if (records.status != DafsStatus::kLockRange) co_return;
+  for (const LockRange& range : held) {
+    Call<wire::LockuArgs> one;
+    one.args = UnlockArgs(file, state_id, range.first, range.last);
+    CallBase* const alone[] = {&one};
+    dat::Task<absl::Status> unlocking = Run(&who, alone);
+    ignored = co_await unlocking;
+  }
+}
+
+}  // namespace dafs::client

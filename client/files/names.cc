@@ -1,0 +1,305 @@
+// Names. Spec: 6.5.9, 6.5.17, 6.5.21, 6.5.22, 6.5.31 to 6.5.34; the private procedures 1001 and
+// 1003.
+#include <string>
+#include <utility>
+
+#include "client/files/files.h"
+#include "client/recovery/data_calls.h"
+#include "client/recovery/operation.h"
+#include "client/session/connection.h"
+#include "runtime/status_macros.h"
+
+namespace dafs::client {
+
+dat::Task<absl::StatusOr<Node>> Files::Lookup(const Identity& who,
+                                              const wire::FileHandle& directory,
+                                              std::string_view name) {
+  Call<wire::LookupArgs> lookup;
+  StatCall stat;
+  lookup.args.directory = directory;
+  lookup.args.path.emplace_back(name);
+  CallBase* const chain[] = {&lookup, &stat};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "lookup");
+  CO_RETURN_IF_ERROR(co_await task);
+  Node node;
+  node.handle = lookup.res.filehandle;
+  node.attributes = stat.Take();
+  co_return node;
+}
+
+dat::Task<absl::StatusOr<Node>> Files::LookupParent(const Identity& who,
+                                                    const wire::FileHandle& directory) {
+  Call<wire::LookuppArgs> lookup;
+  StatCall stat;
+  lookup.args.filehandle = directory;
+  CallBase* const chain[] = {&lookup, &stat};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "lookup of the parent");
+  CO_RETURN_IF_ERROR(co_await task);
+  Node node;
+  node.handle = lookup.res.filehandle;
+  node.attributes = stat.Take();
+  co_return node;
+}
+
+dat::Task<absl::StatusOr<Node>> Files::MakeDirectory(const Identity& who,
+                                                     const wire::FileHandle& directory,
+                                                     std::string_view name,
+                                                     const wire::FileAttributes& attributes,
+                                                     wire::FileAttributes* after) {
+  Call<wire::CreateArgs> create;
+  StatCall stat;
+  AfterCall parent(directory, after);
+  create.args.filehandle = directory;
+  create.args.component = name;
+  create.args.obj_type = wire::ObjectType::kDir;
+  create.args.attr = attributes;
+  CallBase* const chain[] = {&create, &stat, &parent};
+  dat::Task<absl::Status> task = RunAll(&who, parent.In(chain), "make directory", parent.count());
+  CO_RETURN_IF_ERROR(co_await task);
+  parent.Put();
+  Node node;
+  node.handle = create.res.filehandle;
+  node.attributes = stat.Take();
+  co_return node;
+}
+
+dat::Task<absl::StatusOr<Node>> Files::MakeSymlink(const Identity& who,
+                                                   const wire::FileHandle& directory,
+                                                   std::string_view name, std::string_view target,
+                                                   wire::FileAttributes* after) {
+  Call<wire::CreateArgs> create;
+  StatCall stat;
+  AfterCall parent(directory, after);
+  create.args.filehandle = directory;
+  create.args.component = name;
+  create.args.obj_type = wire::ObjectType::kLnk;
+  create.args.linkdata = target;
+  CallBase* const chain[] = {&create, &stat, &parent};
+  dat::Task<absl::Status> task =
+      RunAll(&who, parent.In(chain), "make symbolic link", parent.count());
+  absl::Status status = co_await task;
+  if (!create.sent && wire::HasDafsStatus(status) &&
+      wire::DafsFromStatus(status) == wire::DafsStatus::kTooSmall) {
+    co_return wire::StatusFromDafs(wire::DafsStatus::kNameTooLong,
+                                   "make symbolic link: the target does not fit into a message");
+  }
+  CO_RETURN_IF_ERROR(status);
+  parent.Put();
+  Node node;
+  node.handle = create.res.filehandle;
+  node.attributes = stat.Take();
+  co_return node;
+}
+
+dat::Task<absl::StatusOr<Node>> Files::MakeNode(const Identity& who,
+                                                const wire::FileHandle& directory,
+                                                std::string_view name, wire::ObjectType type,
+                                                const wire::SpecData& device, uint32_t mode,
+                                                wire::FileAttributes* after) {
+  std::atomic<bool>& unknown = client_.limits().no_make_node;
+  if (!unknown.load(std::memory_order_relaxed)) {
+    Call<wire::MakeNodeArgs> make;
+    StatCall stat;
+    AfterCall parent(directory, after);
+    make.args.filehandle = directory;
+    make.args.component = name;
+    make.args.obj_type = type;
+    make.args.specdata = device;
+    make.args.mode = mode;
+    CallBase* const chain[] = {&make, &stat, &parent};
+    dat::Task<absl::Status> task = RunAll(&who, parent.In(chain), "make node", parent.count());
+    absl::Status status = co_await task;
+    if (status.ok()) {
+      parent.Put();
+      Node node;
+      node.handle = make.res.filehandle;
+      node.attributes = stat.Take();
+      co_return node;
+    }
+    if (!make.answered || make.status != wire::DafsStatus::kNotSupp) co_return status;
+    unknown.store(true, std::memory_order_relaxed);
+  }
+  wire::FileAttributes attributes;
+  attributes.set(wire::kFattrMode);
+  attributes.mode = mode;
+  const bool regular = type == wire::ObjectType::kReg;
+  dat::Task<absl::StatusOr<Node>> making =
+      regular ? MakeEmptyFile(who, directory, name, attributes, after)
+              : CreateNode(who, directory, name, type, device, attributes, after);
+  absl::StatusOr<Node> node = co_await making;
+  co_return node;
+}
+
+dat::Task<absl::StatusOr<Node>> Files::MakeEmptyFile(const Identity& who,
+                                                     const wire::FileHandle& directory,
+                                                     std::string_view name,
+                                                     const wire::FileAttributes& attributes,
+                                                     wire::FileAttributes* after) {
+  OpenRequest request;
+  request.directory = directory;
+  request.name = name;
+  request.share_access = wire::kShareWrite;
+  request.owner = "mknod";
+  request.create = true;
+  request.create_mode = wire::CreateMode::kGuarded;
+  request.attributes = attributes;
+  dat::Task<absl::StatusOr<OpenFile>> opening = Open(who, request, after);
+  absl::StatusOr<OpenFile> open = co_await opening;
+  if (!open.ok()) co_return open.status();
+  dat::Task<absl::Status> closing = Close(who, open->handle, open->state_id);
+  CO_RETURN_IF_ERROR(co_await closing);
+  Node node;
+  node.handle = open->handle;
+  node.attributes = std::move(open->attributes);
+  co_return node;
+}
+
+// CREATE takes attributes for directories only (6.5.9): the others get theirs from a SETATTR behind
+// it, in the same chain.
+dat::Task<absl::StatusOr<Node>> Files::CreateNode(const Identity& who,
+                                                  const wire::FileHandle& directory,
+                                                  std::string_view name, wire::ObjectType type,
+                                                  const wire::SpecData& device,
+                                                  const wire::FileAttributes& attributes,
+                                                  wire::FileAttributes* after) {
+  Call<wire::CreateArgs> create;
+  Call<wire::SetattrInlineArgs> set;
+  StatCall stat;
+  AfterCall parent(directory, after);
+  create.args.filehandle = directory;
+  create.args.component = name;
+  create.args.obj_type = type;
+  create.args.specdata = device;
+  set.args.obj_attributes = attributes;
+  set.chf_fh = true;
+  CallBase* const chain[] = {&create, &set, &stat, &parent};
+  dat::Task<absl::Status> task = RunAll(&who, parent.In(chain), "make node", parent.count());
+  absl::Status status = co_await task;
+  if (!status.ok()) {
+    // Made, but not as it was asked for: nobody shall find it.
+    if (create.ok()) {
+      dat::Task<absl::Status> undo = Remove(who, directory, name);
+      absl::Status ignored = co_await undo;
+    }
+    co_return status;
+  }
+  parent.Put();
+  Node node;
+  node.handle = create.res.filehandle;
+  node.attributes = stat.Take();
+  co_return node;
+}
+
+dat::Task<absl::StatusOr<Node>> Files::Link(const Identity& who, const wire::FileHandle& file,
+                                            const wire::FileHandle& directory,
+                                            std::string_view name, wire::FileAttributes* after) {
+  Call<wire::LinkArgs> link;
+  StatCall stat(false);  // LINK leaves the directory current
+  AfterCall parent(directory, after);
+  link.args.source_object = file;
+  link.args.destination_object = directory;
+  link.args.newname = name;
+  stat.args.filehandle = file;
+  CallBase* const chain[] = {&link, &stat, &parent};
+  dat::Task<absl::Status> task = RunAll(&who, parent.In(chain), "link", parent.count());
+  CO_RETURN_IF_ERROR(co_await task);
+  parent.Put();
+  Node node;
+  node.handle = file;
+  node.attributes = stat.Take();
+  co_return node;
+}
+
+dat::Task<absl::Status> Files::Remove(const Identity& who, const wire::FileHandle& directory,
+                                      std::string_view name, wire::FileAttributes* after) {
+  Call<wire::RemoveArgs> remove;
+  AfterCall parent(directory, after);
+  remove.args.filehandle = directory;
+  remove.args.target = name;
+  CallBase* const chain[] = {&remove, &parent};
+  dat::Task<absl::Status> task = RunAll(&who, parent.In(chain), "remove", parent.count());
+  absl::Status status = co_await task;
+  if (status.ok()) parent.Put();
+  co_return status;
+}
+
+dat::Task<absl::Status> Files::Rename(const Identity& who, const wire::FileHandle& from_directory,
+                                      std::string_view from_name,
+                                      const wire::FileHandle& to_directory,
+                                      std::string_view to_name, wire::FileAttributes* from_after,
+                                      wire::FileAttributes* to_after) {
+  Call<wire::RenameArgs> rename;
+  AfterCall from(from_directory, from_after);
+  AfterCall to(to_directory, from_directory == to_directory ? nullptr : to_after);
+  rename.args.sourcedir = from_directory;
+  rename.args.targetdir = to_directory;
+  rename.args.oldname = from_name;
+  rename.args.newname = to_name;
+  CallBase* chain[3] = {&rename};
+  size_t members = 1;
+  for (AfterCall* directory : {&from, &to}) {
+    if (directory->count() != 0) chain[members++] = directory;
+  }
+  dat::Task<absl::Status> task =
+      RunAll(&who, std::span(chain).first(members), "rename", members - 1);
+  absl::Status status = co_await task;
+  if (status.ok()) {
+    from.Put();
+    to.Put();
+  }
+  co_return status;
+}
+
+dat::Task<absl::Status> Files::Rename2(const Identity& who, const wire::FileHandle& from_directory,
+                                       std::string_view from_name,
+                                       const wire::FileHandle& to_directory,
+                                       std::string_view to_name, uint32_t flags) {
+  Call<wire::Rename2Args> rename;
+  rename.args.sourcedir = from_directory;
+  rename.args.targetdir = to_directory;
+  rename.args.oldname = from_name;
+  rename.args.newname = to_name;
+  rename.args.flags = flags;
+  CallBase* const chain[] = {&rename};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "rename");
+  absl::Status status = co_await task;
+  co_return status;
+}
+
+dat::Task<absl::StatusOr<std::string>> Files::ReadLink(const Identity& who,
+                                                       const wire::FileHandle& link) {
+  Call<wire::ReadlinkInlineArgs> read;
+  read.args.filehandle = link;
+  CallBase* const chain[] = {&read};
+  dat::Task<absl::Status> task = Run(&who, chain);
+  CO_RETURN_IF_ERROR(co_await task);
+  if (read.ok()) co_return std::move(read.res.link);
+  if (read.status != wire::DafsStatus::kTooSmall) co_return StatusOf(read, "read link");
+  // A response of the negotiated size does not hold it.
+  dat::Task<absl::StatusOr<std::string>> direct = ReadLinkDirect(who, link);
+  absl::StatusOr<std::string> target = co_await direct;
+  co_return target;
+}
+
+dat::Task<absl::StatusOr<std::string>> Files::ReadLinkDirect(const Identity& who,
+                                                             const wire::FileHandle& link) {
+  const uint32_t bytes = std::min(4 + wire::kLinkDataBound.max_bytes, buffers_->large_bytes());
+  absl::StatusOr<BufferLease> lease = co_await buffers_->Acquire(BufferUse::kReadTarget, bytes);
+  if (!lease.ok()) co_return lease.status();
+  LeasePart part{buffers_.get(), &*lease, 0, bytes};
+  ReadlinkDirectCall read(part);
+  read.args.filehandle = link;
+  CallBase* const chain[] = {&read};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "read link");
+  CO_RETURN_IF_ERROR(co_await task);
+  const wire::ByteOrder order = client_.options().byte_order;
+  auto target = wire::DecodeDirectString(part.bytes(), order);
+  if (!target.ok()) co_return target.status();
+  if (client_.options().checksums && wire::ComputeChecksum(part.bytes().first(4 + target->size()),
+                                                           order) != read.res.direct_checksum) {
+    co_return absl::DataLossError("read link: data with a wrong checksum");
+  }
+  co_return std::string(*target);
+}
+
+}  // namespace dafs::client

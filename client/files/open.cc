@@ -1,0 +1,305 @@
+// Opening and closing files. Spec: 6.5.7, 6.5.24, 6.5.26; the private procedures 1000 and 1002.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/files/files.h"
+#include "client/recovery/data_calls.h"
+#include "client/recovery/operation.h"
+#include "client/session/connection.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
+
+namespace dafs::client {
+namespace {
+
+wire::OpenArgs ArgsOf(const OpenRequest& request) {
+  wire::OpenArgs args;
+  args.claim_type = wire::OpenClaimType::kNull;
+  args.dir_handle = request.directory;
+  args.pathname.push_back(request.name);
+  args.owner = request.owner;
+  args.share_access = request.share_access;
+  args.share_deny = request.share_deny;
+  if (!request.create) return args;
+  args.open_type = wire::OpenType::kCreate;
+  args.createmode = request.create_mode;
+  if (request.create_mode == wire::CreateMode::kExclusive) {
+    args.create_verifier = request.verifier;
+  } else {
+    args.createattrs = request.attributes;
+    if (request.truncate && request.create_mode == wire::CreateMode::kUnchecked) {
+      // 6.5.24: of a file that exists, UNCHECKED sets nothing, except that size 0 truncates it.
+      args.createattrs.object_size = 0;
+      args.createattrs.set(wire::kFattrObjectSize);
+    }
+  }
+  return args;
+}
+
+// What is left for a SETATTR behind the OPEN.
+wire::FileAttributes SetAfterOpen(const OpenRequest& request) {
+  wire::FileAttributes attributes;
+  if (request.create && request.create_mode == wire::CreateMode::kExclusive) {
+    attributes = request.attributes;  // 6.5.24: EXCLUSIVE takes no attributes
+  } else if (!request.create && request.truncate) {
+    attributes.object_size = 0;
+    attributes.set(wire::kFattrObjectSize);
+  }
+  return attributes;
+}
+
+// OPEN, OPEN_HANDLE or OPEN_EXECUTE: as soon as the answer is there, the open has its lasting name,
+// in `res` too, so that whatever follows in the chain or in time goes by that.
+template <class Args>
+class OpenCall : public Call<Args> {
+ public:
+  OpenCall(Opens& opens, const Identity& who) : opens_(opens), who_(who) {}
+
+  absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
+                      wire::DafsStatus answer) override {
+    absl::Status status = Call<Args>::Decode(message, order, answer);
+    if (!status.ok() || answer != wire::DafsStatus::kOk || this->res.state_id.is_zero()) {
+      return status;
+    }
+    OpenInfo info;
+    info.handle = this->res.filehandle;
+    info.owner = this->args.owner;
+    if constexpr (Args::kProc == wire::Proc::kOpenExecute) {
+      info.share_access = wire::kShareRead;
+      info.executes = true;
+    } else {
+      info.share_access = this->args.share_access;
+      info.share_deny = this->args.share_deny;
+    }
+    info.who = who_;
+    this->res.state_id = opens_.Add(std::move(info), this->res.state_id, this->xid.client_id);
+    return status;
+  }
+
+ private:
+  Opens& opens_;
+  const Identity& who_;
+};
+
+bool WasCreated(const OpenRequest& request, const wire::OpenRes& res) {
+  if (!request.create) return false;
+  if (request.create_mode != wire::CreateMode::kUnchecked) return true;
+  return res.change_info.before != res.change_info.after;
+}
+
+}  // namespace
+
+dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenRequest& request,
+                                                wire::FileAttributes* after) {
+  OpenCall<wire::OpenArgs> open(client_.opens(), who);
+  Call<wire::SetattrInlineArgs> set;
+  StatCall stat;
+  // Only a directory in which something was made is worth another look.
+  AfterCall parent(request.directory, request.create ? after : nullptr);
+  open.args = ArgsOf(request);
+  set.args.obj_attributes = SetAfterOpen(request);
+  set.chf_fh = true;
+  set.chf_state_id = set.args.obj_attributes.has(wire::kFattrObjectSize);  // 6.5.35
+  CallBase* const members[] = {&open, &set, &stat, &parent};
+  CallBase* const without_set[] = {&open, &stat, &parent};
+  std::span<CallBase* const> chain(without_set);
+  if (set.args.obj_attributes.valid != 0) chain = members;
+  dat::Task<absl::Status> task = RunAll(&who, parent.In(chain), "open", parent.count());
+  absl::Status status = co_await task;
+  if (!status.ok()) {
+    if (open.ok()) {
+      dat::Task<absl::Status> closing = Close(who, open.res.filehandle, open.res.state_id);
+      absl::Status ignored = co_await closing;
+    }
+    co_return status;
+  }
+  if (open.res.delegation_type != wire::OpenDelegationType::kNone) {
+    // Without a Back-control Channel a server gives none (3.2.6.3).
+    if (!std::exchange(said_delegation_, true)) {
+      LogWarning(absl::StrCat(client_.options().server_name,
+                              ": the server gives delegations of files, which it has no channel to "
+                              "recall: they are not used"));
+    }
+  }
+  parent.Put();
+  OpenFile file;
+  file.handle = open.res.filehandle;
+  file.state_id = open.res.state_id;
+  file.attributes = stat.Take();
+  if (request.truncate && client_.uncommitted().Holds(file.handle)) {
+    // What is kept may have been written again behind the OPEN: cut once more, with that kept out.
+    const bool writes = (request.share_access & wire::kShareWrite) != 0;
+    const wire::StateId state_id = writes ? file.state_id : wire::StateId();
+    wire::FileAttributes empty;
+    empty.object_size = 0;
+    empty.set(wire::kFattrObjectSize);
+    dat::Task<absl::StatusOr<wire::FileAttributes>> cutting =
+        SetAttributes(who, file.handle, state_id, empty);
+    absl::StatusOr<wire::FileAttributes> cut = co_await cutting;
+    if (!cut.ok()) {
+      dat::Task<absl::Status> closing = Close(who, file.handle, file.state_id);
+      absl::Status ignored = co_await closing;
+      co_return cut.status();
+    }
+    file.attributes = *std::move(cut);
+  }
+  file.created = WasCreated(request, open.res);
+  co_return file;
+}
+
+// By one of the procedures that open what a handle means. NOTSUPP makes `unknown` true; then, and
+// if it was true before, the OpenFile has no state.
+template <class Args>
+dat::Task<absl::StatusOr<OpenFile>> Files::OpenByCall(const Identity& who, Call<Args>& open,
+                                                      std::atomic<bool>& unknown) {
+  OpenFile file;
+  file.handle = open.args.filehandle;
+  if (unknown.load(std::memory_order_relaxed)) co_return file;
+  StatCall stat;
+  CallBase* const chain[] = {&open, &stat};
+  dat::Task<absl::Status> task = Run(&who, chain);
+  CO_RETURN_IF_ERROR(co_await task);
+  if (open.ok() && stat.ok()) {
+    file.handle = open.res.filehandle;
+    file.state_id = open.res.state_id;
+    file.attributes = stat.Take();
+    co_return file;
+  }
+  if (open.ok()) {
+    dat::Task<absl::Status> closing = Close(who, open.res.filehandle, open.res.state_id);
+    absl::Status ignored = co_await closing;
+    co_return StatusOf(stat, "open by handle");
+  }
+  if (open.status != wire::DafsStatus::kNotSupp) co_return StatusOf(open, "open by handle");
+  unknown.store(true, std::memory_order_relaxed);
+  co_return file;
+}
+
+dat::Task<absl::StatusOr<OpenFile>> Files::OpenByHandle(const Identity& who,
+                                                        const wire::FileHandle& handle,
+                                                        uint32_t share_access,
+                                                        std::string_view owner) {
+  OpenCall<wire::OpenHandleArgs> open(client_.opens(), who);
+  open.args.filehandle = handle;
+  open.args.share_access = share_access;
+  open.args.owner = owner;
+  dat::Task<absl::StatusOr<OpenFile>> opening =
+      OpenByCall(who, open, client_.limits().no_open_handle);
+  absl::StatusOr<OpenFile> file = co_await opening;
+  if (!file.ok() || !file->state_id.is_zero()) co_return file;
+  // WIRE R64: the zero state id is "no state", accepted by READ and WRITE.
+  dat::Task<absl::StatusOr<wire::FileAttributes>> getting = GetAttributes(who, handle);
+  absl::StatusOr<wire::FileAttributes> attributes = co_await getting;
+  if (!attributes.ok()) co_return attributes.status();
+  file->attributes = *std::move(attributes);
+  co_return file;
+}
+
+dat::Task<absl::StatusOr<OpenFile>> Files::OpenForExecution(const Identity& who,
+                                                            const wire::FileHandle& handle,
+                                                            std::string_view owner) {
+  OpenCall<wire::OpenExecuteArgs> open(client_.opens(), who);
+  open.args.filehandle = handle;
+  open.args.owner = owner;
+  dat::Task<absl::StatusOr<OpenFile>> opening =
+      OpenByCall(who, open, client_.limits().no_open_execute);
+  absl::StatusOr<OpenFile> file = co_await opening;
+  if (!file.ok() || !file->state_id.is_zero()) co_return file;
+  dat::Task<absl::StatusOr<OpenFile>> reading = OpenByHandle(who, handle, wire::kShareRead, owner);
+  file = co_await reading;
+  co_return file;
+}
+
+dat::Task<absl::StatusOr<OpenFile>> Files::OpenUnlinked(const Identity& who,
+                                                        const OpenRequest& request) {
+  OpenCall<wire::OpenArgs> open(client_.opens(), who);
+  StatCall stat;
+  open.args.claim_type = wire::OpenClaimType::kCreateUnlinked;
+  open.args.claim_handle() = request.directory;
+  open.args.open_type = wire::OpenType::kCreate;
+  open.args.createmode = wire::CreateMode::kUnchecked;
+  open.args.createattrs = request.attributes;
+  open.args.owner = request.owner;
+  open.args.share_access = request.share_access;
+  open.args.share_deny = request.share_deny;
+  CallBase* const chain[] = {&open, &stat};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "open unlinked");
+  absl::Status status = co_await task;
+  if (!status.ok()) {
+    if (open.ok()) {
+      dat::Task<absl::Status> closing = Close(who, open.res.filehandle, open.res.state_id);
+      absl::Status ignored = co_await closing;
+    }
+    co_return status;
+  }
+  OpenFile file;
+  file.handle = open.res.filehandle;
+  file.state_id = open.res.state_id;
+  file.attributes = stat.Take();
+  file.created = true;
+  co_return file;
+}
+
+dat::Task<absl::Status> Files::Downgrade(const Identity& who, const wire::FileHandle& file,
+                                         const wire::StateId& state_id, uint32_t share_access,
+                                         uint32_t share_deny) {
+  Call<wire::OpenDowngradeArgs> call;
+  call.args.filehandle = file;
+  call.args.state_id = state_id;
+  call.args.share_access = share_access;
+  call.args.share_deny = share_deny;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "open downgrade");
+  absl::Status status = co_await task;
+  if (status.ok()) client_.opens().Downgraded(state_id, share_access, share_deny);
+  co_return status;
+}
+
+bool Files::IsOpen(const wire::StateId& state_id) const {
+  std::optional<Opens::Entry> entry = client_.opens().Find(state_id);
+  return entry.has_value() && entry->lost.ok() && !entry->closing;
+}
+
+dat::Task<absl::Status> Files::Close(const Identity& who, const wire::FileHandle& file,
+                                     const wire::StateId& state_id, bool can_wait) {
+  if (state_id.is_zero()) co_return absl::OkStatus();
+  if (!client_.locks().HeldBy(file, state_id).empty()) {
+    // While they are still ours: of a server that is lost meanwhile they are reclaimed, so that
+    // nobody else has them before what was written under them is written again.
+    dat::Task<void> committing = CommitBeforeUnlock(who, file);
+    co_await committing;
+    const std::vector<wire::LockRange> held = client_.locks().Forget(file, state_id);
+    if (!held.empty()) {
+      dat::Task<void> unlock = UnlockBeforeClose(who, file, state_id, held);
+      co_await unlock;
+      client_.locks().Wake(file, held);
+    }
+  }
+  client_.opens().Closing(state_id);
+  Call<wire::CloseArgs> call;
+  call.can_wait = can_wait;
+  call.args.filehandle = file;
+  call.args.state_id = state_id;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = Run(&who, chain);
+  absl::Status status = co_await task;
+  // Whatever came of it, nobody uses it any more. One that was lost is closed.
+  std::optional<Opens::Entry> entry = client_.opens().Remove(state_id);
+  if (!entry.has_value() || !entry->lost.ok()) co_return absl::OkStatus();
+  CO_RETURN_IF_ERROR(status);
+  switch (call.status) {
+    case wire::DafsStatus::kBadStateId:
+    case wire::DafsStatus::kExpired:
+    case wire::DafsStatus::kStaleStateId:
+    case wire::DafsStatus::kOldStateId:
+      // The open is gone already: a CLOSE before this one was carried out and its answer lost, or
+      // the server lost its state.
+      co_return absl::OkStatus();
+    default:
+      if (!call.ok()) co_return StatusOf(call, "close");
+      co_return absl::OkStatus();
+  }
+}
+
+}  // namespace dafs::client

@@ -1,0 +1,102 @@
+// Ranges of a file: the private procedures 1005 to 1007 (wire/messages/ranges.h).
+#include "absl/strings/str_cat.h"
+#include "client/files/files.h"
+#include "client/recovery/operation.h"
+#include "runtime/status_macros.h"
+
+namespace dafs::client {
+namespace {
+
+// A server that has another write verifier each time does not keep anybody for ever.
+constexpr int kMostCopies = 100;
+
+class CopyRangeCall : public Call<wire::CopyRangeArgs> {
+ public:
+  wire::StateId* source_state_id_argument() override { return &args.source_state_id; }
+};
+
+// Whether bytes that were written before are others afterwards.
+bool ChangesData(wire::AllocateMode mode) {
+  return mode != wire::AllocateMode::kAllocate && mode != wire::AllocateMode::kAllocateKeepSize;
+}
+
+}  // namespace
+
+dat::Task<absl::Status> Files::Allocate(const Identity& who, const wire::FileHandle& file,
+                                        const wire::StateId& state_id, wire::AllocateMode mode,
+                                        uint64_t offset, uint64_t length) {
+  // What is kept to be written again must not come back over the change.
+  if (ChangesData(mode) && client_.uncommitted().Holds(file)) {
+    dat::Task<absl::StatusOr<wire::Verifier>> committing = Commit(who, file, 0, 0);
+    absl::StatusOr<wire::Verifier> committed = co_await committing;
+    if (!committed.ok()) co_return committed.status();
+  }
+  Call<wire::AllocateArgs> call;
+  call.args.filehandle = file;
+  call.args.state_id = state_id;
+  call.args.offset = offset;
+  call.args.length = length;
+  call.args.mode = mode;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "allocate");
+  absl::Status status = co_await task;
+  co_return status;
+}
+
+dat::Task<absl::StatusOr<uint64_t>> Files::Seek(const Identity& who, const wire::FileHandle& file,
+                                                const wire::StateId& state_id, wire::SeekWhat what,
+                                                uint64_t offset) {
+  Call<wire::SeekArgs> call;
+  call.args.filehandle = file;
+  call.args.state_id = state_id;
+  call.args.offset = offset;
+  call.args.what = what;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "seek");
+  CO_RETURN_IF_ERROR(co_await task);
+  co_return call.res.offset;
+}
+
+// There is no copy of the data here to write it again from. It is made safe before it is told, and
+// where the server lost it before, it is copied again: until then nobody was told.
+dat::Task<absl::StatusOr<CopyResult>> Files::CopyRange(
+    const Identity& who, const wire::FileHandle& source, const wire::StateId& source_state_id,
+    uint64_t source_offset, const wire::FileHandle& file, const wire::StateId& state_id,
+    uint64_t offset, uint64_t length) {
+  for (int copies = 1;; ++copies) {
+    if (client_.uncommitted().Holds(file)) {  // as above
+      dat::Task<absl::StatusOr<wire::Verifier>> before = Commit(who, file, 0, 0);
+      absl::StatusOr<wire::Verifier> committed = co_await before;
+      if (!committed.ok()) co_return committed.status();
+    }
+    CopyRangeCall call;
+    call.args.filehandle = file;
+    call.args.state_id = state_id;
+    call.args.offset = offset;
+    call.args.source_filehandle = source;
+    call.args.source_state_id = source_state_id;
+    call.args.source_offset = source_offset;
+    call.args.length = length;
+    CallBase* const chain[] = {&call};
+    dat::Task<absl::Status> task = RunAll(&who, chain, "copy range");
+    CO_RETURN_IF_ERROR(co_await task);
+    if (call.res.count > length) {
+      co_return absl::UnknownError(
+          "copy range: the server says that it copied more than asked for");
+    }
+    CopyResult result;
+    result.count = call.res.count;
+    if (result.count == 0) co_return result;
+    dat::Task<absl::StatusOr<wire::Verifier>> after = Commit(who, file, 0, 0);
+    absl::StatusOr<wire::Verifier> committed = co_await after;
+    if (!committed.ok()) co_return committed.status();
+    if (*committed == call.res.verifier) co_return result;
+    if (copies == kMostCopies) {
+      co_return absl::UnknownError(absl::StrCat(
+          "copy range: the server says that it lost the copy before it was on its disk, ", copies,
+          " times; its log may say why"));
+    }
+  }
+}
+
+}  // namespace dafs::client

@@ -1,0 +1,301 @@
+// Writing and appending. Spec: 4.2, 6.5.3, 6.5.4, 6.5.38, 6.5.39; WIRE 10.
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/files/data_pieces.h"
+#include "client/files/files.h"
+#include "client/recovery/committer.h"
+#include "client/recovery/data_calls.h"
+#include "client/recovery/operation.h"
+#include "client/session/connection.h"
+#include "client/session/session.h"
+#include "runtime/check.h"
+#include "runtime/status_macros.h"
+
+namespace dafs::client {
+namespace {
+
+constexpr uint32_t kLeastWrite = 1024;  // writes are made no smaller than this, WIRE 11.3
+
+}  // namespace
+
+// The data a WRITE_INLINE or APPEND_INLINE of the present session has room for.
+uint32_t Files::InlineWriteRoom() const {
+  uint32_t message = client_.options().max_request_size;
+  if (Session* session = connection_->session()) message = session->negotiated().max_request_size;
+  return message - kWriteInlineData;
+}
+
+bool Files::NeedsInlineWrites() const {
+  if (client_.limits().no_direct_writes.load(std::memory_order_relaxed)) return true;
+  Session* session = connection_->session();
+  return session != nullptr && session->must_write_inline();
+}
+
+// Whether the server has refused `call` because it cannot read the data from our memory: not
+// executed, to be issued inline. That is remembered for the server or for the session.
+bool Files::RefusedAsDirect(const CallBase& call) {
+  if (!call.answered) return false;
+  if (call.status == wire::DafsStatus::kNotSupp) {
+    client_.limits().no_direct_writes.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  if (call.status != wire::DafsStatus::kRdmaReadChannelUnusable) return false;
+  Session* session = connection_->session();
+  // An answer that was fetched says nothing of the present session.
+  if (session != nullptr && session->negotiated().session_id == call.xid.session_id) {
+    session->WriteInline();
+  }
+  return true;
+}
+
+dat::Task<absl::StatusOr<WriteResult>> Files::Write(const Identity& who,
+                                                    const wire::FileHandle& file,
+                                                    const wire::StateId& state_id, uint64_t offset,
+                                                    const BufferLease& from, uint32_t position,
+                                                    uint32_t size, wire::StableHow stability,
+                                                    wire::FileAttributes* after) {
+  DAFS_CHECK(
+      from.use() == BufferUse::kWriteSource && uint64_t{position} + size <= from.payload_bytes(),
+      "a write from a lease that does not hold it");
+  DataTarget target{&who, &file, state_id, offset, stability};
+  if (size <= write_bytes()) target.after = after;
+  return WriteBracketed(target, LeasePart{buffers_.get(), &from, position, size});
+}
+
+dat::Task<absl::StatusOr<WriteResult>> Files::Write(const DataTarget& to, const UserPart& from) {
+  return WriteBracketed(to, from);
+}
+
+dat::Task<absl::StatusOr<WriteResult>> Files::Write(const DataTarget& to, const LeasePart& from) {
+  return WriteBracketed(to, from);
+}
+
+// In parallel where it is larger than the server takes at once.
+dat::Task<absl::StatusOr<WriteResult>> Files::WriteParts(DataTarget target, LeasePart whole) {
+  return whole.size <= write_bytes() ? WriteWhole(target, whole) : WriteInPieces(target, whole);
+}
+
+// AsyncIo has cut it.
+dat::Task<absl::StatusOr<WriteResult>> Files::WriteParts(DataTarget target, UserPart whole) {
+  return WriteWhole(target, whole);
+}
+
+template <class Part>
+dat::Task<absl::StatusOr<WriteResult>> Files::WriteBracketed(DataTarget target, Part whole) {
+  if (!client_.uncommitted().BeginWrite(*target.file)) {
+    dat::Task<absl::Status> waiting = committer_->BeginWrite(*target.file);
+    CO_RETURN_IF_ERROR(co_await waiting);
+  }
+  dat::Task<absl::StatusOr<WriteResult>> task = WriteParts(target, whole);
+  absl::StatusOr<WriteResult> result = co_await task;
+  client_.uncommitted().EndWrite(*target.file);
+  co_return result;
+}
+
+namespace {
+
+// Adds a part to what was written before it.
+void Join(WriteResult& total, uint32_t count, wire::StableHow committed,
+          const wire::Verifier& verifier) {
+  if (total.count > 0 && !(total.verifier == verifier)) total.verifier_changed = true;
+  total.count += count;
+  total.committed = std::min(total.committed, committed);
+  total.verifier = verifier;
+}
+
+// The results of WRITE_INLINE and WRITE_DIRECT alike, of `size` bytes.
+template <class Res>
+absl::Status Join(WriteResult& total, const Res& res, uint32_t size, wire::StableHow* committed) {
+  if (res.count == 0 || res.count > size) {
+    return absl::UnknownError(
+        absl::StrCat("write ", size, ": the server says that it took ", res.count));
+  }
+  Join(total, res.count, res.committed, res.verifier);
+  *committed = res.committed;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+template <class Part>
+dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(DataTarget target, Part whole) {
+  WriteResult total;
+  bool must_inline = NeedsInlineWrites() || !whole.registered();
+  while (total.count < whole.size) {
+    Part part = whole.Sub(total.count, std::min(whole.size - total.count, write_bytes()));
+    const uint32_t room = InlineWriteRoom();
+    const uint32_t before = total.count;
+    wire::StableHow committed = target.stability;
+    absl::Status status;
+    if (must_inline || part.size <= std::min(client_.options().inline_write_bytes, room)) {
+      part.size = std::min(part.size, room);
+      InlineWriteCallOf<Part, wire::WriteInlineArgs> call(part);
+      call.args.filehandle = *target.file;
+      call.args.state_id = target.state_id;
+      call.args.offset = target.offset + total.count;
+      call.args.byte_count = part.size;
+      call.args.stable_how = target.stability;
+      call.args.cache_hint = target.cache_hint;
+      AfterCall stat(*target.file, part.size == whole.size ? target.after : nullptr);
+      CallBase* const chain[] = {&call, &stat};
+      dat::Task<absl::Status> task = Run(target.who, stat.In(chain));
+      status = co_await task;
+      if (status.ok() && call.ok() && call.res.count == part.size) stat.Put();
+      // A new session with smaller messages: cut it anew.
+      if (wire::DafsFromStatus(status) == wire::DafsStatus::kTooSmall &&
+          InlineWriteRoom() < part.size) {
+        continue;
+      }
+      if (status.ok()) {
+        status = call.ok() ? Join(total, call.res, part.size, &committed) : StatusOf(call, "write");
+      }
+    } else {
+      WriteDirectCallOf<Part> call(part);
+      call.args.filehandle = *target.file;
+      call.args.state_id = target.state_id;
+      call.args.offset = target.offset + total.count;
+      call.args.byte_count = part.size;
+      call.args.stable_how = target.stability;
+      call.args.cache_hint = target.cache_hint;
+      CallBase* const chain[] = {&call};
+      dat::Task<absl::Status> task = Run(target.who, chain);
+      status = co_await task;
+      if (status.ok() && RefusedAsDirect(call)) {
+        must_inline = true;
+        continue;
+      }
+      if (status.ok()) {
+        status = call.ok() ? Join(total, call.res, part.size, &committed) : StatusOf(call, "write");
+      }
+    }
+    if (!status.ok()) {
+      const wire::DafsStatus refused = wire::DafsFromStatus(status);
+      // MAX_WRITE is a server's to tell or not to tell (WIRE 5.3).
+      if (refused == wire::DafsStatus::kWriteTooBig && part.size > kLeastWrite) {
+        client_.limits().max_write.store(part.size / 2, std::memory_order_relaxed);
+        continue;
+      }
+      if (UseLock(refused, target, whole.size)) continue;
+      if (total.count == 0) co_return status;
+      total.later = std::move(status);
+      break;
+    }
+    const uint64_t offset = target.offset + before;
+    const uint32_t count = total.count - before;
+    if (committed != wire::StableHow::kUnstable) {
+      client_.uncommitted().Forget(*target.file, offset, offset + count);
+      continue;
+    }
+    dat::Task<bool> keeping = KeepPart(target, offset, part.Sub(0, count), total.verifier);
+    if (!(co_await keeping)) {  // no room to keep it: again, so that it need not be kept
+      total.count = before;
+      target.stability = wire::StableHow::kFileSync;
+    }
+  }
+  co_return total;
+}
+
+// Keep, for both kinds of memory. Of a lease it is the buffer itself that is kept, if that may be
+// and less than half of it would lie idle.
+dat::Task<bool> Files::KeepPart(const DataTarget& target, uint64_t offset, LeasePart part,
+                                wire::Verifier verifier) {
+  std::shared_ptr<const void> memory;
+  if (part.size > part.lease->payload_bytes() / 2) memory = part.pool->Keep(*part.lease);
+  if (memory != nullptr && part.pool->KeepsMost()) committer_->CommitSoon();
+  return committer_->Keep(target, offset, part.bytes(), std::move(memory), verifier);
+}
+
+dat::Task<bool> Files::KeepPart(const DataTarget& target, uint64_t offset, UserPart part,
+                                wire::Verifier verifier) {
+  if (part.given_back()) co_return false;  // it may be something else by now
+  const MemoryHold hold = part.Hold();
+  std::span<const std::byte> first;
+  uint32_t left = part.size;
+  while (left > 0) {
+    const UserPart rest = part.Sub(part.size - left, left);
+    rest.ForEach([&](std::span<const std::byte> bytes) {
+      first = bytes;
+      return false;
+    });
+    dat::Task<bool> keeping = committer_->Keep(target, offset, first, nullptr, verifier);
+    if (!(co_await keeping)) co_return false;
+    offset += first.size();
+    left -= static_cast<uint32_t>(first.size());
+  }
+  co_return true;
+}
+
+dat::Task<absl::StatusOr<WriteResult>> Files::WriteInPieces(DataTarget target, LeasePart whole) {
+  Pieces<WriteResult> pieces(whole.size, write_bytes(), [&](uint32_t before, uint32_t bytes) {
+    return WriteWhole(target.Behind(before), whole.Sub(before, bytes));
+  });
+  co_await pieces.done;
+  WriteResult total;
+  for (absl::StatusOr<WriteResult>& result : pieces.results()) {
+    if (!result.ok()) {
+      if (total.count == 0) co_return result.status();
+      total.later = result.status();
+      break;
+    }
+    Join(total, result->count, result->committed, result->verifier);
+    total.verifier_changed |= result->verifier_changed;
+    if (!result->later.ok()) {
+      total.later = result->later;
+      break;
+    }
+  }
+  co_return total;
+}
+
+dat::Task<absl::StatusOr<AppendResult>> Files::Append(const Identity& who,
+                                                      const wire::FileHandle& file,
+                                                      const wire::StateId& state_id,
+                                                      const BufferLease& from, uint32_t position,
+                                                      uint32_t size, wire::StableHow stability) {
+  DAFS_CHECK(
+      from.use() == BufferUse::kWriteSource && uint64_t{position} + size <= from.payload_bytes(),
+      "an append from a lease that does not hold it");
+  const wire::StableHow stable = std::max(stability, wire::StableHow::kDataSync);  // 6.5.3
+  LeasePart part{buffers_.get(), &from, position, size};
+  // Again only what was not executed, and never in pieces: how much the server takes at once may
+  // turn out to be less than it seemed.
+  while (size <= append_bytes()) {
+    if (NeedsInlineWrites() ||
+        size <= std::min(client_.options().inline_write_bytes, InlineWriteRoom())) {
+      InlineWriteCall<wire::AppendInlineArgs> call(part);
+      call.args.filehandle = file;
+      call.args.state_id = state_id;
+      call.args.byte_count = size;
+      call.args.stable_how = stable;
+      CallBase* const chain[] = {&call};
+      dat::Task<absl::Status> task = RunAll(&who, chain, "append");
+      absl::Status status = co_await task;
+      // A new session with smaller messages: the request was not sent.
+      if (!status.ok() && !call.sent && InlineWriteRoom() < size &&
+          wire::DafsFromStatus(status) == wire::DafsStatus::kTooSmall) {
+        continue;
+      }
+      CO_RETURN_IF_ERROR(status);
+      co_return AppendResult{call.res.offset, call.res.committed, call.res.verifier};
+    }
+    AppendDirectCall call(part);
+    call.args.filehandle = file;
+    call.args.state_id = state_id;
+    call.args.byte_count = size;
+    call.args.stable_how = stable;
+    CallBase* const chain[] = {&call};
+    dat::Task<absl::Status> task = Run(&who, chain);
+    CO_RETURN_IF_ERROR(co_await task);
+    if (RefusedAsDirect(call)) continue;
+    if (!call.ok()) co_return StatusOf(call, "append");
+    co_return AppendResult{call.res.offset, call.res.committed, call.res.verifier};
+  }
+  co_return wire::StatusFromDafs(
+      wire::DafsStatus::kWriteTooBig,
+      absl::StrCat("append of ", size, " bytes, at most ", append_bytes(), " at once"));
+}
+
+}  // namespace dafs::client

@@ -1,0 +1,295 @@
+// Extended attributes. Spec: 4.1.5 (named attributes), 6.5.25 (OPENATTR).
+//
+// An extended attribute is the named attribute of the same name. Getting, setting, listing and
+// removing are one chain each that begins with OPENATTR. A value is always read by one READ, and
+// set by what is between one OPEN and its CLOSE, so that nobody sees half of it.
+#include <array>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "client/files/files.h"
+#include "client/recovery/data_calls.h"
+#include "client/recovery/operation.h"
+#include "client/session/connection.h"
+#include "client/session/session.h"
+#include "runtime/status_macros.h"
+
+namespace dafs::client {
+namespace {
+
+using wire::DafsStatus;
+
+constexpr std::string_view kWhatSet = "set extended attribute";
+constexpr uint32_t kXattrListBytes = 65536;  // of names in one answer: XATTR_LIST_MAX
+// Inline pieces of a value, for servers that cannot read our memory; with OPENATTR, OPEN, SETATTR
+// and CLOSE a chain.
+constexpr uint32_t kMostPieces = kMaxChain - 4;
+constexpr int kMostLost = 2;  // times that one change loses its open
+
+// READ_INLINE into a string.
+class ValueCall : public Call<wire::ReadInlineArgs> {
+ public:
+  absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
+                      DafsStatus answer) override {
+    absl::Status status = Call::Decode(message, order, answer);
+    if (!status.ok() || answer != DafsStatus::kOk) return status;
+    auto data = wire::FindInlineData(message, res);
+    if (!data.ok()) return data.status();
+    value.assign(reinterpret_cast<const char*>(data->data()), data->size());
+    return absl::OkStatus();
+  }
+
+  std::string value;
+};
+
+// An attribute that was there for LOOKUP and is gone for READ is no lost file.
+absl::Status StatusOfRead(const CallBase& read, std::string_view what) {
+  if (read.answered && read.status == DafsStatus::kStale) {
+    return wire::StatusFromDafs(DafsStatus::kNoEnt, what);
+  }
+  return StatusOf(read, what);
+}
+
+wire::OpenArgs ArgsOf(std::string_view name, XattrMode mode, std::string owner) {
+  wire::OpenArgs args;
+  args.claim_type = wire::OpenClaimType::kNull;
+  args.pathname.emplace_back(name);
+  args.owner = std::move(owner);
+  args.share_access = wire::kShareWrite;
+  if (mode == XattrMode::kReplace) return args;
+  args.open_type = wire::OpenType::kCreate;
+  args.createmode =
+      mode == XattrMode::kCreate ? wire::CreateMode::kGuarded : wire::CreateMode::kUnchecked;
+  args.createattrs.set(wire::kFattrObjectSize);  // 0: the old value goes
+  return args;
+}
+
+// The first of `chain` that was answered with an error, in the words of `what`.
+absl::Status FirstError(std::span<CallBase* const> chain, std::string_view what) {
+  for (const CallBase* call : chain) {
+    if (!call->ok()) return StatusOf(*call, what);
+  }
+  return absl::OkStatus();
+}
+
+bool IsLostState(const absl::Status& status) {
+  switch (wire::DafsFromStatus(status)) {
+    case DafsStatus::kBadStateId:
+    case DafsStatus::kStaleStateId:
+    case DafsStatus::kOldStateId:
+    case DafsStatus::kExpired:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+// ---- Getting ---------------------------------------------------------------------------------
+
+dat::Task<absl::StatusOr<std::string>> Files::GetXattr(const Identity& who,
+                                                       const wire::FileHandle& file,
+                                                       std::string_view name, bool can_wait) {
+  constexpr std::string_view kWhat = "get extended attribute";
+  Call<wire::OpenattrArgs> attributes;
+  Call<wire::LookupArgs> lookup;
+  ValueCall read;
+  attributes.args.filehandle = file;
+  lookup.args.path.emplace_back(name);
+  read.args.byte_count = kXattrMost;  // the server gives what a response holds
+  lookup.chf_fh = read.chf_fh = true;
+  attributes.can_wait = lookup.can_wait = read.can_wait = can_wait;
+  CallBase* const chain[] = {&attributes, &lookup, &read};
+  dat::Task<absl::Status> task = Run(&who, chain);
+  CO_RETURN_IF_ERROR(co_await task);
+  if (!attributes.ok()) co_return StatusOf(attributes, kWhat);
+  if (!lookup.ok()) co_return StatusOf(lookup, kWhat);
+  if (!read.ok()) co_return StatusOfRead(read, kWhat);
+  if (read.res.eof) co_return std::move(read.value);
+  // More than a response holds: all of it anew, in one piece.
+  dat::Task<absl::StatusOr<std::string>> direct = GetXattrDirect(who, lookup.res.filehandle);
+  absl::StatusOr<std::string> value = co_await direct;
+  co_return value;
+}
+
+dat::Task<absl::StatusOr<std::string>> Files::GetXattrDirect(const Identity& who,
+                                                             const wire::FileHandle& attribute) {
+  constexpr std::string_view kWhat = "get extended attribute";
+  if (kXattrMost > buffers_->large_bytes()) {
+    co_return absl::ResourceExhaustedError("get extended attribute: larger than a buffer");
+  }
+  absl::StatusOr<BufferLease> lease =
+      co_await buffers_->Acquire(BufferUse::kReadTarget, kXattrMost);
+  if (!lease.ok()) co_return lease.status();
+  LeasePart part{buffers_.get(), &*lease, 0, kXattrMost};
+  ReadDirectCall read(part);
+  read.args.filehandle = attribute;
+  read.args.byte_count = kXattrMost;
+  CallBase* const chain[] = {&read};
+  dat::Task<absl::Status> task = Run(&who, chain);
+  CO_RETURN_IF_ERROR(co_await task);
+  if (!read.ok()) co_return StatusOfRead(read, kWhat);
+  const std::span<const std::byte> value = part.bytes().first(read.res.bytes_read);
+  if (!read.res.eof) {
+    co_return absl::UnknownError(
+        absl::StrCat("get extended attribute: larger than ", kXattrMost, " bytes"));
+  }
+  if (client_.options().checksums &&
+      wire::ComputeChecksum(value, client_.options().byte_order) != read.res.direct_checksum) {
+    co_return absl::DataLossError("get extended attribute: data with a wrong checksum");
+  }
+  co_return std::string(reinterpret_cast<const char*>(value.data()), value.size());
+}
+
+dat::Task<absl::StatusOr<std::vector<std::string>>> Files::ListXattrs(
+    const Identity& who, const wire::FileHandle& file) {
+  constexpr std::string_view kWhat = "list extended attributes";
+  std::vector<std::string> names;
+  absl::StatusOr<BufferLease> lease =
+      co_await buffers_->Acquire(BufferUse::kReadTarget, kXattrListBytes);
+  if (!lease.ok()) co_return lease.status();
+  uint64_t cookie = 0;
+  wire::Verifier cookieverf;
+  for (;;) {
+    Call<wire::OpenattrArgs> attributes;
+    LeasePart part{buffers_.get(), &*lease, 0, lease->payload_bytes()};
+    ReaddirInlineCall list(part);
+    attributes.args.filehandle = file;
+    list.args.cookie = cookie;
+    list.args.cookieverf = cookieverf;
+    list.args.maxcount = kXattrListBytes;
+    list.chf_fh = true;
+    CallBase* const chain[] = {&attributes, &list};
+    dat::Task<absl::Status> task = RunAll(&who, chain, kWhat);
+    CO_RETURN_IF_ERROR(co_await task);
+    wire::DirentView entry;
+    while (list.entries.Next(entry)) {
+      names.emplace_back(entry.name);
+      cookie = entry.cookie;
+    }
+    CO_RETURN_IF_ERROR(list.entries.status());
+    if (list.res.eof) co_return names;
+    if (names.size() > kXattrListBytes) {
+      co_return absl::ResourceExhaustedError("list extended attributes: there is no end");
+    }
+    cookieverf = list.res.cookieverf;
+  }
+}
+
+// ---- Setting ---------------------------------------------------------------------------------
+
+dat::Task<absl::Status> Files::SetXattr(const Identity& who, const wire::FileHandle& file,
+                                        std::string_view name, std::string_view value,
+                                        XattrMode mode) {
+  if (value.size() > kXattrMost) co_return wire::StatusFromDafs(DafsStatus::kFbig, kWhatSet);
+  const auto size = static_cast<uint32_t>(value.size());
+  const uint32_t room = InlineWriteRoom();
+  if (size <= room || NeedsInlineWrites()) {
+    if (size > kMostPieces * room) co_return wire::StatusFromDafs(DafsStatus::kFbig, kWhatSet);
+    std::array<std::optional<WriteBytesCall>, kMostPieces> pieces;
+    absl::InlinedVector<CallBase*, kMostPieces> writes;
+    for (uint32_t done = 0; done < size; done += room) {
+      WriteBytesCall& piece =
+          pieces[writes.size()].emplace(std::as_bytes(std::span(value.substr(done, room))));
+      piece.args.offset = done;
+      writes.push_back(&piece);
+    }
+    dat::Task<absl::Status> task = SetXattrBy(who, file, name, mode, writes);
+    absl::Status status = co_await task;
+    co_return status;
+  }
+  absl::StatusOr<BufferLease> lease = co_await buffers_->Acquire(BufferUse::kWriteSource, size);
+  if (!lease.ok()) co_return lease.status();
+  std::memcpy(lease->payload(), value.data(), value.size());
+  LeasePart part{buffers_.get(), &*lease, 0, size};
+  WriteDirectCall write(part);
+  write.args.byte_count = size;
+  CallBase* const writes[] = {&write};
+  dat::Task<absl::Status> task = SetXattrBy(who, file, name, mode, writes);
+  absl::Status status = co_await task;
+  co_return status;
+}
+
+// OPEN, `writes` and CLOSE. An open that does not come to its CLOSE is not to be reclaimed: its
+// state id gets no lasting name (client/state/opens.h), and the whole is done anew.
+dat::Task<absl::Status> Files::SetXattrBy(const Identity& who, const wire::FileHandle& file,
+                                          std::string_view name, XattrMode mode,
+                                          std::span<CallBase* const> writes) {
+  for (int attempt = 0;; ++attempt) {
+    Call<wire::OpenattrArgs> attributes;
+    Call<wire::OpenArgs> open;
+    Call<wire::SetattrInlineArgs> empty;  // what is replaced may be longer
+    Call<wire::CloseArgs> close;
+    attributes.args.filehandle = file;
+    open.args = ArgsOf(name, mode, absl::StrCat("xattr ", absl::Hex(this), " ", ++xattrs_set_));
+    empty.args.obj_attributes.set(wire::kFattrObjectSize);
+    open.chf_fh = true;
+    empty.chf_fh = empty.chf_state_id = close.chf_fh = close.chf_state_id = true;
+    absl::InlinedVector<CallBase*, kMaxChain> chain = {&attributes, &open};
+    if (mode == XattrMode::kReplace) chain.push_back(&empty);
+    for (CallBase* write : writes) {
+      write->Reset();
+      write->open.reset();
+      write->chf_fh = write->chf_state_id = true;
+      chain.push_back(write);
+    }
+    chain.push_back(&close);
+    dat::Task<absl::Status> task = Run(&who, chain);
+    absl::Status status = co_await task;
+    if (status.ok()) status = FirstError(chain, kWhatSet);
+    if (status.ok()) co_return status;
+    if (open.ok() && !close.answered) {
+      dat::Task<void> abandoning = AbandonXattr(who, open.res, open.xid.client_id, open.args.owner);
+      co_await abandoning;
+    }
+    // The open was lost. Setting the value once more does no harm, if it may be there by now or
+    // the server would have told that CLOSE was done.
+    const bool again = mode != XattrMode::kCreate || !close.sent || close.xid.cached;
+    if (!IsLostState(status) || !again || attempt >= kMostLost) co_return status;
+  }
+}
+
+// Closes an open whose value is not complete: a change that the server has to refuse makes CLOSE
+// forget all of them.
+dat::Task<void> Files::AbandonXattr(const Identity& who, const wire::OpenRes& open,
+                                    wire::ClientId client_id, std::string owner) {
+  OpenInfo info;
+  info.handle = open.filehandle;
+  info.owner = std::move(owner);
+  info.share_access = wire::kShareWrite;
+  info.who = who;
+  const wire::StateId lasting = client_.opens().Add(std::move(info), open.state_id, client_id);
+  Call<wire::SetattrInlineArgs> spoil;
+  spoil.args.filehandle = open.filehandle;
+  spoil.args.state_id = lasting;
+  spoil.args.obj_attributes.set(wire::kFattrObjectSize);
+  spoil.args.obj_attributes.object_size = UINT64_MAX;
+  CallBase* const chain[] = {&spoil};
+  dat::Task<absl::Status> task = Run(&who, chain);
+  absl::Status ignored = co_await task;
+  if (!spoil.answered || spoil.ok()) {
+    client_.opens().Remove(lasting);  // better left open at the server than half a value
+    co_return;
+  }
+  dat::Task<absl::Status> closing = Close(who, open.filehandle, lasting);
+  ignored = co_await closing;
+}
+
+dat::Task<absl::Status> Files::RemoveXattr(const Identity& who, const wire::FileHandle& file,
+                                           std::string_view name) {
+  Call<wire::OpenattrArgs> attributes;
+  Call<wire::RemoveArgs> remove;
+  attributes.args.filehandle = file;
+  remove.args.target = name;
+  remove.chf_fh = true;
+  CallBase* const chain[] = {&attributes, &remove};
+  dat::Task<absl::Status> task = RunAll(&who, chain, "remove extended attribute");
+  absl::Status status = co_await task;
+  co_return status;
+}
+
+}  // namespace dafs::client

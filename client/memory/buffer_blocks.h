@@ -1,0 +1,152 @@
+// The memory of a pool's buffers, in blocks. A block becomes resident, and is registered, when one
+// of its buffers is needed and no resident one is free. It goes back to the system after none of
+// its buffers was used for a while (ReleaseUnused). The lowest block is used first, so that few
+// blocks stay in use and those keep their pages.
+//
+// The slab is, in this order: large read targets, small read targets, write sources, the reserve.
+// The reserve is one write source that is resident for as long as the slab is: pages that this
+// machine has to write back to the mount to free memory need no memory to be read from the kernel.
+//
+// Belongs to the pool's thread. Take blocks while it makes a block resident: 0.2 to 1 ms, and as
+// long as the device needs to register it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/memory/buffer_slab.h"
+#include "wire/dat/dat.h"
+
+namespace dafs::client {
+
+namespace internal {
+
+enum class BufferKind : uint8_t { kLargeRead, kSmallRead, kWrite };
+inline constexpr size_t kBufferKinds = 3;
+
+struct BufferBlock;
+
+struct Buffer {
+  std::byte* start = nullptr;  // of the header room
+  uint32_t payload_bytes = 0;
+  BufferBlock* block = nullptr;
+  bool leased = false;
+  bool sealed = false;
+  uint32_t pins = 0;
+  uint32_t keeps = 0;
+  Buffer* next_free = nullptr;
+};
+
+struct BufferBlock {
+  std::span<std::byte> memory;
+  BufferKind kind = BufferKind::kLargeRead;
+  bool reserve = false;
+  bool resident = false;
+  bool used = false;                            // since ReleaseUnused looked last
+  absl::Time last_used = absl::InfinitePast();  // when it looked, and the block was in use
+  uint32_t number = 0;                          // among those of its kind
+  uint32_t out = 0;                             // buffers that are not free
+  Buffer* free = nullptr;
+  std::unique_ptr<dat::Region> region;
+};
+
+}  // namespace internal
+
+class BufferBlocks {
+ public:
+  struct Sizes {
+    size_t bytes = 0;          // of the slab; rounded up to pages
+    uint32_t large_bytes = 0;  // whole pages
+    uint32_t small_bytes = 0;
+    bool lock_reserve = false;
+    std::string name;  // "server:/export", for the log
+  };
+  // kResourceExhausted: no memory. `bytes` holds at least one large buffer in each half.
+  static absl::StatusOr<std::unique_ptr<BufferBlocks>> Create(const Sizes& sizes);
+  BufferBlocks(const BufferBlocks&) = delete;
+  BufferBlocks& operator=(const BufferBlocks&) = delete;
+
+  // After a block could not be made resident, so many requests go without a further one before the
+  // next attempt. ReleaseUnused and Register end that early.
+  static constexpr uint32_t kGrowAgainAfter = 1024;
+
+  // A free buffer; null: all are out, or no more can be made resident (why_not).
+  internal::Buffer* Take(internal::BufferKind kind);
+  // A write source for a request that may turn out to be no write. It does not count as used until
+  // MarkUsed, and while no write source but the reserve is resident it is the reserve.
+  internal::Buffer* TakeToListen();
+  // A write in the reserve would have been kept in another buffer: the next one to listen is such.
+  void WantMoreThanReserve() { reserve_was_short_ = true; }
+  static void MarkUsed(internal::Buffer& buffer) { buffer.block->used = true; }
+  void GiveBack(internal::Buffer& buffer);
+
+  // Whether a buffer of this kind is resident: one that is out comes back.
+  bool HasResident(internal::BufferKind kind) const {
+    return resident_[Index(kind)] > 0 || kind == internal::BufferKind::kWrite;
+  }
+  // Why the last block could not be made resident.
+  const absl::Status& why_not() const { return why_not_; }
+
+  // Registers what is resident, and from now on what becomes so. Errors as of Domain::Register.
+  absl::Status Register(dat::Domain& domain, bool access_by_windows);
+  void Deregister();
+
+  // Gives back the memory of blocks that were not in use at any time since `now - unused_for`.
+  // Returns whether a block besides the reserve is still resident.
+  bool ReleaseUnused(absl::Time now, absl::Duration unused_for);
+  bool AnyResident() const;
+
+  BufferSlab& slab() { return *slab_; }
+  const std::shared_ptr<BufferSlab>& shared_slab() const { return slab_; }
+  size_t bytes() const { return slab_->memory().size(); }
+  size_t resident_bytes() const { return resident_bytes_; }
+  uint32_t buffers() const { return static_cast<uint32_t>(buffers_.size()); }
+  uint32_t write_buffers() const {
+    return blocks_of_[Index(internal::BufferKind::kWrite)].count + 1;
+  }
+
+ private:
+  // The blocks of one kind, without the reserve: `count` from blocks_[first] on.
+  struct Range {
+    uint32_t first = 0;
+    uint32_t count = 0;
+  };
+  using Bits = std::vector<uint64_t>;  // one for each block of a kind
+
+  BufferBlocks(std::shared_ptr<BufferSlab> slab, const Sizes& sizes);
+  static size_t Index(internal::BufferKind kind) { return static_cast<size_t>(kind); }
+  void Carve(internal::BufferKind kind, std::span<std::byte> part, uint32_t payload_bytes,
+             uint32_t buffers_of_block);
+  void AddBlock(internal::BufferKind kind, std::span<std::byte> memory, uint32_t payload_bytes);
+  void PrepareReserve(bool lock);
+  internal::BufferBlock* FindFree(internal::BufferKind kind);
+  bool MakeResident(internal::BufferBlock& block);
+  absl::Status RegisterBlock(internal::BufferBlock& block);
+  void GiveMemoryBack();
+
+  const std::string name_;
+  const std::shared_ptr<BufferSlab> slab_;
+  std::vector<internal::Buffer> buffers_;
+  std::vector<internal::BufferBlock> blocks_;  // by address; the reserve is the last
+  bool reserve_was_short_ = false;             // until the next buffer to listen is taken
+  std::array<Range, internal::kBufferKinds> blocks_of_;
+  std::array<Bits, internal::kBufferKinds> ready_;  // resident, with a free buffer
+  std::array<Bits, internal::kBufferKinds> cold_;   // not resident
+  std::array<uint32_t, internal::kBufferKinds> resident_ = {};
+  size_t resident_bytes_ = 0;
+  bool may_grow_ = true;  // no block failed to become resident lately
+  uint32_t denied_ = 0;   // requests since then that found no free buffer
+  absl::Status why_not_;
+  dat::Domain* domain_ = nullptr;
+  bool by_windows_ = false;
+};
+
+}  // namespace dafs::client

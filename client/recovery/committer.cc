@@ -1,0 +1,293 @@
+#include "client/recovery/committer.h"
+
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "client/recovery/data_calls.h"
+#include "client/recovery/operation.h"
+#include "client/recovery/waits.h"
+#include "client/session/call.h"
+#include "client/session/connection.h"
+#include "client/session/session.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
+
+namespace dafs::client {
+namespace {
+
+constexpr absl::Duration kLookAgain = absl::Milliseconds(1);  // for what ends soon
+// Data is not left uncommitted for longer: what is lost in between is written again late.
+constexpr absl::Duration kCommitAfter = absl::Seconds(10);
+// Times that the server may lose its data in the middle of one COMMIT, or of restoring it.
+constexpr int kMostRounds = 8;
+constexpr uint32_t kLookAtStoreEvery = 16;  // writes
+
+// Whether it is the server's answer, and not only a server that cannot be reached.
+bool IsRefusal(const absl::Status& status) { return wire::HasDafsStatus(status); }
+
+}  // namespace
+
+bool IsGone(const absl::Status& status) {
+  if (!wire::HasDafsStatus(status)) return false;
+  switch (wire::DafsFromStatus(status)) {
+    case wire::DafsStatus::kStale:
+    case wire::DafsStatus::kBadHandle:
+    case wire::DafsStatus::kFhExpired:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Committer::Committer(Runner& runner)
+    : runner_(runner), connection_(runner.connection()), store_(runner.client().uncommitted()) {}
+
+// One COMMIT of the whole file or, where nothing is kept of it, of a range.
+dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitOnce(const Identity& who,
+                                                                const wire::FileHandle& file,
+                                                                uint64_t offset, uint32_t size,
+                                                                bool* safe, bool can_wait) {
+  const bool kept = store_.Holds(file);
+  const uint64_t covered = store_.BeforeCommit(file);
+  Call<wire::CommitArgs> call;
+  call.args.filehandle = file;
+  call.args.offset = kept ? 0 : offset;
+  call.args.count = kept ? 0 : size;
+  call.can_wait = can_wait;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = runner_.RunAll(&who, chain, "commit");
+  CO_RETURN_IF_ERROR(co_await task);
+  *safe = store_.AfterCommit(file, covered, call.res.writeverf);
+  co_return call.res.writeverf;
+}
+
+// COMMIT until nothing is left that the server lost meanwhile.
+dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitAll(const Identity& who,
+                                                               const wire::FileHandle& file,
+                                                               uint64_t offset, uint32_t size,
+                                                               bool can_wait) {
+  for (int round = 0; round < kMostRounds; ++round) {
+    bool safe = false;
+    dat::Task<absl::StatusOr<wire::Verifier>> committing =
+        CommitOnce(who, file, offset, size, &safe, can_wait);
+    absl::StatusOr<wire::Verifier> verifier = co_await committing;
+    if (IsGone(verifier.status())) store_.Forget(file, 0, UINT64_MAX);
+    if (!verifier.ok() || safe) co_return verifier;
+    dat::Task<absl::Status> writing = WriteAgain(file, *verifier);
+    absl::Status status = co_await writing;
+    if (!status.ok()) GiveUpData(file, status);
+    CO_RETURN_IF_ERROR(status);
+  }
+  co_return absl::UnknownError(
+      absl::StrCat("commit: the server lost its data ", kMostRounds, " times meanwhile"));
+}
+
+// Writes again what is kept of `file` under another verifier than `verifier`.
+dat::Task<absl::Status> Committer::WriteAgain(wire::FileHandle file, wire::Verifier verifier) {
+  while (!store_.BeginRewrite(file)) {  // somebody else does it
+    if (!store_.Holds(file)) co_return absl::OkStatus();
+    dat::Task<absl::Status> pause = connection_.Pause(kLookAgain);
+    CO_RETURN_IF_ERROR(co_await pause);
+    if (!store_.NextStale(file, verifier, 1).has_value()) co_return absl::OkStatus();
+  }
+  absl::Status status;
+  while (status.ok() && !store_.Drained(file)) {
+    dat::Task<absl::Status> pause = connection_.Pause(kLookAgain);
+    status = co_await pause;
+  }
+  uint64_t bytes = 0;
+  uint64_t next = 0;
+  while (status.ok()) {
+    uint32_t room = runner_.client().options().max_request_size;
+    if (Session* session = connection_.session()) room = session->negotiated().max_request_size;
+    std::optional<Uncommitted::Piece> piece =
+        store_.NextStale(file, verifier, room - kWriteInlineData);
+    // What was written here a moment ago is under yet another verifier: the next COMMIT tells.
+    if (!piece.has_value() || piece->offset < next) break;
+    dat::Task<absl::StatusOr<uint32_t>> task = WritePieceAgain(file, *piece);
+    absl::StatusOr<uint32_t> written = co_await task;
+    status = written.status();
+    if (!status.ok()) break;
+    bytes += *written;
+    next = piece->offset + *written;
+  }
+  store_.EndRewrite(file);
+  if (bytes > 0) {
+    LogNotice(absl::StrCat(connection_.name(), ": ", bytes,
+                           " bytes that the server had lost before they were on its disk were "
+                           "written again"));
+  }
+  co_return status;
+}
+
+dat::Task<absl::StatusOr<uint32_t>> Committer::WritePieceAgain(wire::FileHandle file,
+                                                               const Uncommitted::Piece& piece) {
+  WriteBytesCall call(piece.data);
+  call.args.filehandle = file;
+  // WIRE R64: a file that is closed is written without a state id, as its writer. What was written
+  // under a lock or a share reservation is never that: it is committed before they are given up,
+  // and let go where they are lost (Reclaim::GiveUpOpen, which has run before anything is
+  // restored).
+  std::optional<Opens::Entry> open = runner_.client().opens().Find(piece.writer.open);
+  if (open.has_value() && open->lost.ok()) call.args.state_id = piece.writer.open;
+  call.args.offset = piece.offset;
+  call.args.stable_how = wire::StableHow::kUnstable;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = runner_.RunAll(&piece.writer.who, chain, "write again");
+  CO_RETURN_IF_ERROR(co_await task);
+  if (call.res.count == 0 || call.res.count > piece.data.size()) {
+    co_return absl::UnknownError(
+        absl::StrCat("write again: the server says that it took ", call.res.count));
+  }
+  if (call.res.committed == wire::StableHow::kUnstable) {
+    store_.Rewritten(file, piece.offset, call.res.count, call.res.verifier);
+  } else {
+    store_.Forget(file, piece.offset, piece.offset + call.res.count);
+  }
+  co_return call.res.count;
+}
+
+// ---- What is kept ----------------------------------------------------------------------------
+
+// Waits until `file` may be written.
+dat::Task<absl::Status> Committer::BeginWrite(const wire::FileHandle& file) {
+  while (!store_.BeginWrite(file)) {
+    dat::Task<absl::Status> pause = connection_.Pause(kLookAgain);
+    CO_RETURN_IF_ERROR(co_await pause);
+  }
+  co_return absl::OkStatus();
+}
+
+// Keeps a part of what was written unstable. False: there is no room even after COMMIT.
+dat::Task<bool> Committer::Keep(const DataTarget& target, uint64_t offset,
+                                std::span<const std::byte> data, std::shared_ptr<const void> memory,
+                                wire::Verifier verifier) {
+  if (store_.Add(*target.file, *target.who, target.state_id, offset, data, memory, verifier,
+                 dat::Loop::Now())) {
+    if (timer_ == 0) CommitLater(kCommitAfter, kCommitAfter);
+    // Half full: COMMIT now, so that nobody has to wait for it later.
+    if (++kept_ % kLookAtStoreEvery == 0 && store_.bytes() > store_.most_bytes() / 2) CommitSoon();
+    co_return true;
+  }
+  // Neither here nor below is anything written again: that would wait for this very write.
+  for (const wire::FileHandle& file : store_.Files(absl::InfiniteFuture())) {
+    std::optional<Uncommitted::Writer> last = store_.WriterOf(file);
+    if (!last.has_value()) continue;
+    bool safe = false;
+    dat::Task<absl::StatusOr<wire::Verifier>> task = CommitOnce(last->who, file, 0, 0, &safe);
+    absl::StatusOr<wire::Verifier> committed = co_await task;
+    if (!committed.ok()) GiveUpData(file, committed.status());
+    if (store_.Add(*target.file, *target.who, target.state_id, offset, data, memory, verifier,
+                   dat::Loop::Now())) {
+      co_return true;
+    }
+  }
+  co_return false;
+}
+
+void Committer::CommitSoon() {
+  if (!committing_early_) dat::Start(CommitEarly());
+}
+
+dat::Task<void> Committer::CommitEarly() {
+  committing_early_ = true;
+  dat::Task<void> task = CommitOld(absl::InfiniteFuture());
+  co_await task;
+  committing_early_ = false;
+}
+
+// The server refuses to make the data of `file` safe: it is let go, and the next fsync is told.
+void Committer::GiveUpData(const wire::FileHandle& file, const absl::Status& why) {
+  if (IsGone(why)) {
+    store_.Forget(file, 0, UINT64_MAX);
+  } else if (IsRefusal(why)) {
+    LogError(absl::StrCat(connection_.name(), ": data that was written to a file may be lost: ",
+                          why.message(), "; the next fsync or close of the file fails"));
+    store_.Fail(file, why);
+  }
+}
+
+void Committer::CommitLater(absl::Duration delay, absl::Duration age) {
+  runner_.loop().Cancel(timer_);
+  timer_ = runner_.loop().RunAfter(delay, [this, age] {
+    timer_ = 0;
+    dat::Start(CommitOld(dat::Loop::Now() - age));
+  });
+}
+
+void Committer::StartRestoring() {
+  ++restarts_;
+  if (store_.Files(absl::InfiniteFuture()).empty()) return;
+  if (std::exchange(restoring_, true)) return;  // that begins anew
+  dat::Start(Restore());
+}
+
+// Until nothing is found that the server does not have: it may lose its data again meanwhile.
+dat::Task<void> Committer::Restore() {
+  Waits::Note note(runner_.waits(), "looking what the restarted server has lost");
+  uint64_t seen = 0;
+  bool lost = true;
+  for (int rounds = 0; seen != restarts_ || (lost && rounds < kMostRounds); ++rounds) {
+    if (std::exchange(seen, restarts_) != restarts_) rounds = 0;
+    dat::Task<bool> task = RestoreFiles();
+    lost = co_await task;
+  }
+  restoring_ = false;
+  dat::Task<absl::Status> turn = connection_.Pause(absl::ZeroDuration());
+  if (!(co_await turn).ok()) co_return;  // the mount ends
+  CommitLater(absl::ZeroDuration(), absl::ZeroDuration());
+  restored_();
+}
+
+// What one COMMIT tells is the verifier of its file system, and no more: a file of which nothing is
+// lost may have been written again by somebody else who has not come to the others yet. True:
+// something was written again, here or by another worker; or the server was restarted meanwhile.
+dat::Task<bool> Committer::RestoreFiles() {
+  const uint64_t seen = restarts_;
+  bool lost = false;
+  absl::flat_hash_map<wire::FsHandle, wire::Verifier> verifiers;
+  for (const wire::FileHandle& file : store_.Files(absl::InfiniteFuture())) {
+    auto now = verifiers.find(file.fshandle);
+    if (now == verifiers.end()) {
+      std::optional<Uncommitted::Writer> writer = store_.WriterOf(file);
+      if (!writer.has_value()) continue;
+      bool ignored = false;
+      dat::Task<absl::StatusOr<wire::Verifier>> committing =
+          CommitOnce(writer->who, file, 0, 0, &ignored);
+      absl::StatusOr<wire::Verifier> verifier = co_await committing;
+      if (seen != restarts_) co_return true;
+      if (!verifier.ok()) {
+        GiveUpData(file, verifier.status());
+        continue;
+      }
+      now = verifiers.emplace(file.fshandle, *verifier).first;
+    }
+    if (!store_.NextStale(file, now->second, 1).has_value()) continue;
+    dat::Task<absl::Status> writing = WriteAgain(file, now->second);
+    absl::Status status = co_await writing;
+    if (seen != restarts_) co_return true;
+    if (!status.ok()) GiveUpData(file, status);
+    lost |= status.ok();  // who cannot reach the server does not try for ever
+  }
+  co_return lost;
+}
+
+// Commits the files with uncommitted data from `before` that time.
+dat::Task<void> Committer::CommitOld(absl::Time before) {
+  for (const wire::FileHandle& file : store_.Files(before)) {
+    std::optional<Uncommitted::Writer> writer = store_.WriterOf(file);
+    if (!writer.has_value()) continue;
+    dat::Task<absl::StatusOr<wire::Verifier>> task =
+        CommitAll(writer->who, file, 0, 0, /*can_wait=*/true);
+    absl::StatusOr<wire::Verifier> committed = co_await task;
+    if (absl::IsCancelled(committed.status())) co_return;
+    // A COMMIT that fails leaves the data to the next one. That of a file that is gone is let go.
+    if (absl::IsAborted(committed.status())) GiveUpData(file, committed.status());
+  }
+  if (timer_ == 0 && !store_.Files(absl::InfiniteFuture()).empty()) {
+    CommitLater(kCommitAfter / 2, kCommitAfter);
+  }
+}
+
+}  // namespace dafs::client

@@ -1,0 +1,289 @@
+#include "client/recovery/reclaim.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/recovery/committer.h"
+#include "client/recovery/operation.h"
+#include "client/session/call.h"
+#include "client/session/connection.h"
+#include "client/session/session.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
+
+namespace dafs::client {
+
+using wire::DafsStatus;
+using wire::LockRange;
+
+namespace {
+
+constexpr absl::Duration kPause = absl::Seconds(1);  // before it is all tried again
+
+// LOCK, LOCKU under the name that the server has just given the open, which the client does not use
+// yet.
+template <class Args>
+class ReclaimCall : public Call<Args> {
+ public:
+  wire::StateId* state_id_argument() override { return nullptr; }
+};
+
+}  // namespace
+
+Reclaim::Reclaim(Runner& runner, Committer& committer)
+    : runner_(runner),
+      committer_(committer),
+      client_(runner.client()),
+      connection_(runner.connection()),
+      done_(runner.loop()) {
+  runner_.GuardBy(*this);
+  committer_.OnRestored([this] { done_.WakeAll(absl::OkStatus()); });  // they look for themselves
+}
+
+void Reclaim::SessionReady(const Session& session) {
+  if (!IsDone(session.negotiated().client_id)) Start();
+}
+
+void Reclaim::Start() {
+  if (std::exchange(reclaiming_, true)) return;
+  dat::Start(ReclaimAll());
+}
+
+dat::Task<absl::Status> Reclaim::Await(absl::Time deadline) {
+  Start();
+  if (!reclaiming_) co_return absl::OkStatus();  // there was nothing to do
+  absl::Status status = co_await done_.Wait(deadline);
+  if (absl::IsDeadlineExceeded(status)) {
+    status = absl::DeadlineExceededError("opens are still being reclaimed from the server");
+  }
+  co_return status;
+}
+
+bool Reclaim::restoring() const { return committer_.restoring(); }
+
+dat::Task<absl::Status> Reclaim::AwaitRestored(absl::Time deadline) {
+  absl::Status status = co_await done_.Wait(deadline);
+  if (absl::IsDeadlineExceeded(status)) {
+    status = absl::DeadlineExceededError("what the server lost is still being written again");
+  }
+  co_return status;
+}
+
+dat::Task<void> Reclaim::ReclaimAll() {
+  for (Session* session = connection_.session();
+       session != nullptr && !IsDone(session->negotiated().client_id);
+       session = connection_.session()) {
+    dat::Task<absl::Status> task = ReclaimUnder(session->negotiated().client_id);
+    absl::Status status = co_await task;
+    if (status.ok()) continue;
+    if (absl::IsCancelled(status)) break;
+    LogWarning(absl::StrCat(connection_.name(), ": reclaiming opens: ", status.message()));
+    dat::Task<absl::Status> pause = connection_.Pause(kPause);
+    if (!(co_await pause).ok()) break;
+  }
+  reclaiming_ = false;
+  done_.WakeAll(absl::OkStatus());  // they look for themselves
+}
+
+dat::Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
+  const std::vector<wire::StateId> stale = client_.opens().Stale(client_id);
+  Waits::Note note(runner_.waits(), absl::StrCat("reclaiming ", stale.size(), " opens"));
+  for (const wire::StateId& open : stale) {
+    std::optional<Opens::Entry> entry = client_.opens().Find(open);
+    if (!entry.has_value() || !entry->lost.ok()) continue;  // closed meanwhile, or given up
+    dat::Task<absl::Status> task = ReclaimOpen(open);
+    absl::Status status = co_await task;
+    if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+        absl::IsCancelled(status)) {
+      co_return status;  // it says nothing about this open
+    }
+    // That of one user must not stand in the way of all others.
+    if (!status.ok()) GiveUpOpen(open, status);
+  }
+  const bool restarted = !reclaimed_under_.is_zero();
+  reclaimed_under_ = client_id;
+  if (restarted) dat::Start(AskForSomething());
+  // What the server had not committed may be gone with it, also where it was others of us who wrote
+  // it and this is the first session here.
+  committer_.StartRestoring();
+  if (!stale.empty()) {
+    LogNotice(absl::StrCat(connection_.name(), ": ", stale.size(),
+                           " opens reclaimed from the restarted server"));
+  }
+  co_return absl::OkStatus();
+}
+
+dat::Task<void> Reclaim::AskForSomething() {
+  const std::optional<wire::FileHandle> root = client_.root().Latest();
+  if (!root.has_value()) co_return;
+  Call<wire::GetattrInlineArgs> ask;
+  ask.args.filehandle = *root;
+  CallBase* const chain[] = {&ask};
+  const Identity self{};
+  dat::Task<absl::Status> asking = runner_.RunBehind(Runner::Gate::kNone, &self, chain);
+  absl::Status ignored = co_await asking;
+}
+
+// OK: `open` has a name at the server again, or is gone. Its own error if it is lost.
+dat::Task<absl::Status> Reclaim::ReclaimOpen(wire::StateId open) {
+  std::optional<Opens::Entry> entry = client_.opens().Find(open);
+  if (!entry.has_value()) {
+    co_return wire::StatusFromDafs(DafsStatus::kBadStateId, "a file that is closed");
+  }
+  if (!entry->lost.ok()) co_return entry->lost;
+  // Another worker may be faster.
+  if (Session* session = connection_.session();
+      session != nullptr &&
+      client_.opens().StateIdOf(open, session->negotiated().client_id).has_value()) {
+    co_return absl::OkStatus();
+  }
+  Call<wire::OpenArgs> claim;
+  claim.args.claim_type = wire::OpenClaimType::kPrevious;
+  claim.args.filehandle = entry->info->handle;
+  claim.args.owner = entry->info->owner;
+  claim.args.share_access = entry->info->share_access;
+  claim.args.share_deny = entry->info->share_deny;
+  CallBase* const chain[] = {&claim};
+  dat::Task<absl::Status> claiming =
+      runner_.RunBehind(Runner::Gate::kNone, &entry->info->who, chain);
+  CO_RETURN_IF_ERROR(co_await claiming);
+  if (!claim.ok()) {
+    dat::Task<absl::Status> again = OpenAgain(open, *entry, claim.status);
+    absl::Status status = co_await again;
+    co_return status;
+  }
+  wire::LockRanges claimed;
+  dat::Task<absl::Status> locking = ReclaimLocks(open, claim.res.state_id, &claimed);
+  absl::Status locked = co_await locking;
+  if (locked.ok()) {
+    dat::Task<void> taking = TakeReclaimed(open, *entry, claim.res.state_id, claim.xid.client_id);
+    co_await taking;
+    dat::Task<absl::Status> locking_again = ReclaimLocks(open, claim.res.state_id, &claimed);
+    locked = co_await locking_again;
+  }
+  if (!locked.ok()) GiveUpOpen(open, locked);
+  co_return absl::OkStatus();
+}
+
+// The server does not grant the claim: its grace period is over, or it never knew of the open.
+// What nobody else could have been kept from is opened anew; a reservation or a lock is lost.
+dat::Task<absl::Status> Reclaim::OpenAgain(wire::StateId open, Opens::Entry entry,
+                                           DafsStatus refused) {
+  const OpenInfo& info = *entry.info;
+  absl::Status why = wire::StatusFromDafs(refused, "reclaim an open");
+  if (absl::IsAborted(why) && refused != DafsStatus::kExpired &&
+      refused != DafsStatus::kStaleStateId && refused != DafsStatus::kBadStateId) {
+    GiveUpOpen(open, why);  // the file itself is gone
+    co_return absl::OkStatus();
+  }
+  if (info.share_deny != wire::kShareDenyNone || HoldsLocks(open)) {
+    GiveUpOpen(open, absl::UnknownError(absl::StrCat(
+                         "the server gave up a lock or a share reservation: ", why.message())));
+    co_return absl::OkStatus();
+  }
+  Call<wire::OpenHandleArgs> again;
+  again.args.filehandle = info.handle;
+  again.args.share_access = info.share_access;
+  again.args.owner = info.owner;
+  Call<wire::OpenExecuteArgs> executing;
+  executing.args.filehandle = info.handle;
+  executing.args.owner = info.owner;
+  CallBase* const call = info.executes ? static_cast<CallBase*>(&executing) : &again;
+  CallBase* const chain[] = {call};
+  dat::Task<absl::Status> opening = runner_.RunBehind(Runner::Gate::kNone, &info.who, chain);
+  CO_RETURN_IF_ERROR(co_await opening);
+  // A server without OPEN_HANDLE: I/O without a state id is checked each time (WIRE R64).
+  if (!call->ok() && call->status != DafsStatus::kNotSupp) {
+    GiveUpOpen(open, StatusOf(*call, "open again after the server forgot"));
+    co_return absl::OkStatus();
+  }
+  // Zero where there was no answer but NOTSUPP.
+  const wire::StateId state_id = info.executes ? executing.res.state_id : again.res.state_id;
+  dat::Task<void> taking = TakeReclaimed(open, entry, state_id, call->xid.client_id);
+  co_await taking;
+  co_return absl::OkStatus();
+}
+
+// Takes `state_id` as the new name of `open`; closes it if that was closed meanwhile.
+dat::Task<void> Reclaim::TakeReclaimed(wire::StateId open, Opens::Entry entry,
+                                       wire::StateId state_id, wire::ClientId client_id) {
+  if (client_.opens().Reclaimed(open, state_id, client_id) || state_id.is_zero()) co_return;
+  Session* session = connection_.session();
+  if (session == nullptr) co_return;  // the server's lease ends it
+  Call<wire::CloseArgs> close;
+  close.args.filehandle = entry.info->handle;
+  close.args.state_id = state_id;
+  CallBase* const chain[] = {&close};
+  dat::Task<absl::Status> task = session->Run(wire::CredHandle(), chain, runner_.DeadlineFromNow());
+  absl::Status ignored = co_await task;
+}
+
+// With a lock every open of its file is lost: whoever relied on it writes through another. Nobody
+// is told of one that is being closed: a file without a name is gone when its CLOSE was done.
+void Reclaim::GiveUpOpen(const wire::StateId& open, const absl::Status& why) {
+  std::optional<Opens::Entry> entry = client_.opens().Find(open);
+  // Nor is what was written under the lock, or the share reservation, written again: another may
+  // have written since.
+  if (entry.has_value() && (HoldsLocks(open) || entry->info->share_deny != wire::kShareDenyNone) &&
+      client_.uncommitted().Holds(entry->info->handle)) {
+    client_.uncommitted().Fail(entry->info->handle, why);
+  }
+  if (entry.has_value() && entry->closing) {
+    client_.opens().Lost(open, why);
+    return;
+  }
+  LogError(absl::StrCat(connection_.name(),
+                        ": an open file could not be reclaimed from the server: ", why.message(),
+                        "; its next use fails"));
+  if (entry.has_value() && HoldsLocks(open)) {
+    client_.opens().LostAllOf(entry->info->handle, why);
+  } else {
+    client_.opens().Lost(open, why);
+  }
+}
+
+// 4.4.1.2: with RECLAIM, which a server grants only as long as nobody else can have had the lock.
+// `claimed` is what was claimed before: what has been granted or released since is made up for.
+dat::Task<absl::Status> Reclaim::ReclaimLocks(wire::StateId open, wire::StateId state_id,
+                                              wire::LockRanges* claimed) {
+  std::optional<Opens::Entry> entry = client_.opens().Find(open);
+  if (!entry.has_value()) co_return absl::OkStatus();
+  const wire::FileHandle file = entry->info->handle;
+  const std::vector<LockRange> held = client_.locks().HeldBy(file, open);
+  wire::LockRanges released = *claimed;
+  for (const LockRange& range : held) {
+    released.Clear(range.first, range.last);
+    if (claimed->Covers(range)) continue;
+    ReclaimCall<wire::LockArgs> lock;
+    lock.args.filehandle = file;
+    lock.args.lock_type = wire::TypeOf(range);
+    lock.args.options = wire::kLockReclaim;
+    lock.args.state_id = state_id;
+    lock.args.offset = range.first;
+    lock.args.length = wire::LengthOf(range);
+    CallBase* const chain[] = {&lock};
+    dat::Task<absl::Status> task = runner_.RunBehind(Runner::Gate::kNone, &entry->info->who, chain);
+    CO_RETURN_IF_ERROR(co_await task);
+    if (!lock.ok()) co_return StatusOf(lock, "reclaim a lock");
+    claimed->Set(range);
+  }
+  for (const LockRange& range : released.ranges()) {
+    ReclaimCall<wire::LockuArgs> unlock;
+    unlock.args = UnlockArgs(file, state_id, range.first, range.last);
+    CallBase* const chain[] = {&unlock};
+    dat::Task<absl::Status> task = runner_.RunBehind(Runner::Gate::kNone, &entry->info->who, chain);
+    CO_RETURN_IF_ERROR(co_await task);
+    claimed->Clear(range.first, range.last);
+  }
+  co_return absl::OkStatus();
+}
+
+// Whether the file of `open` is locked here, be it through another open: record locks have opens of
+// their own.
+bool Reclaim::HoldsLocks(const wire::StateId& open) const {
+  std::optional<Opens::Entry> entry = client_.opens().Find(open);
+  return entry.has_value() && client_.locks().IsLocked(entry->info->handle);
+}
+
+}  // namespace dafs::client

@@ -1,0 +1,111 @@
+#include "client/recovery/registration.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/recovery/operation.h"
+#include "client/recovery/server_delay.h"
+#include "client/session/call.h"
+#include "client/session/connection.h"
+#include "client/session/session.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
+#include "runtime/text.h"
+
+namespace dafs::client {
+
+using wire::DafsStatus;
+
+namespace {
+
+constexpr int kMostTries = 8;
+
+}  // namespace
+
+// One after the other in a worker, so that many requests of a new user register it once.
+dat::Task<absl::Status> Registration::Register(const Identity& who, absl::Time deadline) {
+  if (busy_) {
+    // Whoever registers now may do it for the same identity: the caller looks again.
+    absl::Status turn = co_await turn_.Wait(deadline);
+    co_return turn;
+  }
+  busy_ = true;
+  dat::Task<absl::Status> task = RegisterNow(who, deadline);
+  absl::Status status = co_await task;
+  busy_ = false;
+  turn_.WakeAll(absl::OkStatus());
+  co_return status;
+}
+
+dat::Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Time deadline) {
+  Call<wire::RegisterCredArgs> call;
+  call.args.cred_type = wire::CredType::kId;
+  call.args.uid = static_cast<int32_t>(who.uid);
+  call.args.gid = static_cast<int32_t>(who.gid);
+  for (uint32_t group : who.groups) call.args.groups.push_back(static_cast<int32_t>(group));
+  CallBase* const chain[] = {&call};
+  ServerDelay delay;
+  for (int tries = 0;; ++tries) {
+    Session* session = connection_.session();
+    if (session == nullptr) co_return absl::OkStatus();
+    const wire::ClientId client_id = session->negotiated().client_id;
+    const uint32_t most = std::max(session->negotiated().max_credentials, 1u);
+    dat::Task<absl::Status> exchange = session->Run(wire::CredHandle(), chain, deadline);
+    absl::Status status = co_await exchange;
+    if (absl::IsUnavailable(status) && tries < kMostTries) {
+      if (connection_.session() == nullptr) co_return absl::OkStatus();
+      continue;  // only the answer was damaged
+    }
+    CO_RETURN_IF_ERROR(status);
+    if (call.ok()) {
+      std::vector<wire::CredHandle> useless =
+          client_.credentials().Insert(client_id, who, call.res.cred_handle, most);
+      for (const wire::CredHandle& handle : useless) {
+        dat::Task<void> release = Release(handle, deadline);
+        co_await release;
+      }
+      co_return absl::OkStatus();
+    }
+    if (call.status == DafsStatus::kResource && tries < kMostTries) {
+      // Another session of this client, perhaps of its past, holds the places.
+      if (auto oldest = client_.credentials().TakeOldest()) {
+        dat::Task<void> release = Release(*oldest, deadline);
+        co_await release;
+        continue;
+      }
+    }
+    if (call.status == DafsStatus::kNotSupp || call.status == DafsStatus::kNotAuthorized) {
+      // 6.2.8: it takes no credentials of this kind, or not for this user. He acts with the
+      // session's own, as all do whose client is not trusted (3.1.1.1.2).
+      LogWarning(absl::StrCat(connection_.name(),
+                              ": the server does not let this machine act as user ", who.uid, " (",
+                              Text(wire::Name(call.status)),
+                              "): it decides with whose rights the user's requests are made"));
+      client_.credentials().Insert(client_id, who, wire::CredHandle(), most);
+      co_return absl::OkStatus();
+    }
+    if (call.status != DafsStatus::kDelay && call.status != DafsStatus::kGrace) {
+      co_return StatusOf(call, absl::StrCat("register credentials of user ", who.uid));
+    }
+    dat::Task<absl::Status> pause = connection_.Pause(delay.next());
+    CO_RETURN_IF_ERROR(co_await pause);
+    delay.Grow();
+    if (dat::Loop::Now() > deadline) {
+      co_return absl::DeadlineExceededError("register credentials: the server asks to wait");
+    }
+  }
+}
+
+// What comes of it does not matter: the server drops handles with the client.
+dat::Task<void> Registration::Release(const wire::CredHandle& handle, absl::Time deadline) {
+  Session* session = connection_.session();
+  if (session == nullptr || handle.is_zero()) co_return;
+  Call<wire::ReleaseCredArgs> call;
+  call.args.cred_handle = handle;
+  CallBase* const chain[] = {&call};
+  dat::Task<absl::Status> task = session->Run(wire::CredHandle(), chain, deadline);
+  absl::Status ignored = co_await task;
+}
+
+}  // namespace dafs::client

@@ -1,0 +1,41 @@
+// Registers the credentials of those whose requests a worker sends.
+// Spec: 3.1.1.2, 6.2.8 (REGISTER_CRED), 6.2.9 (RELEASE_CRED).
+// Belongs to the thread of its loop. Nothing blocks.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/state/client.h"
+#include "client/state/identity.h"
+#include "runtime/loop.h"
+#include "runtime/task.h"
+#include "runtime/wait_list.h"
+#include "wire/protocol/types.h"
+
+namespace dafs::client {
+
+class Connection;
+
+class Registration {
+ public:
+  // All outlive it.
+  Registration(Client& client, dat::Loop& loop, Connection& connection)
+      : client_(client), connection_(connection), turn_(loop) {}
+
+  // REGISTER_CRED for `who`; the handle goes to Client::credentials. OK also when the session was
+  // lost, or another identity came first: look again. kDeadlineExceeded, kCancelled.
+  dat::Task<absl::Status> Register(const Identity& who, absl::Time deadline);
+
+  void Shutdown() { turn_.WakeAll(absl::CancelledError("the mount ends")); }
+
+ private:
+  dat::Task<absl::Status> RegisterNow(const Identity& who, absl::Time deadline);
+  dat::Task<void> Release(const wire::CredHandle& handle, absl::Time deadline);
+
+  Client& client_;
+  Connection& connection_;
+  WaitList turn_;
+  bool busy_ = false;
+};
+
+}  // namespace dafs::client

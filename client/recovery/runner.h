@@ -1,0 +1,94 @@
+// How an operation gets to its end: a session, a credential, the exchange, and what may be done
+// again. Spec: 3.1.1.2, 3.1.2.5, 4.3.4, 5.2; WIRE 8.2, 9.2.
+// Belongs to the thread of its loop; one for each worker. Nothing blocks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/recovery/lost_requests.h"
+#include "client/recovery/registration.h"
+#include "client/recovery/waits.h"
+#include "client/state/client.h"
+#include "client/state/identity.h"
+#include "runtime/loop.h"
+#include "runtime/task.h"
+#include "wire/protocol/types.h"
+
+namespace dafs::client {
+
+class CallBase;
+class Connection;
+class Reclaim;
+class Session;
+struct WorkerReport;
+
+class Runner {
+ public:
+  // All outlive it.
+  Runner(Client& client, dat::Loop& loop, Connection& connection);
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
+  // Before the first call. Outlives it.
+  void GuardBy(Reclaim& reclaim) {
+    reclaim_ = &reclaim;
+    lost_.ReclaimBy(reclaim);
+  }
+
+  // Takes a chain to its end. OK: each member has its answer, and those before the first failure
+  // have succeeded. `who` null: the session's own credentials. Errors: those that
+  // client/files/files.h names for all operations.
+  dat::Task<absl::Status> Run(const Identity* who, std::span<CallBase* const> chain);
+  // The same; kNone: for what is itself part of the reclaim, which all else waits for.
+  enum class Gate : uint8_t { kReclaimed, kNone };
+  dat::Task<absl::Status> RunBehind(Gate gate, const Identity* who,
+                                    std::span<CallBase* const> whole);
+  // Run, and the status of the first member that failed, as an error of `what`. The last `extra`
+  // members may fail.
+  dat::Task<absl::Status> RunAll(const Identity* who, std::span<CallBase* const> chain,
+                                 std::string_view what, size_t extra = 0);
+  // Of an operation that begins now.
+  absl::Time DeadlineFromNow() const;
+  // Files::Gathering. Returns what it was.
+  bool Gather(bool on) { return std::exchange(gathers_, on); }
+
+  // There is a session, it is over, the end.
+  void SessionReady() { lost_.SessionReady(); }
+  void SessionLost(const wire::SessionId& session_id) { lost_.SessionLost(session_id); }
+  void Shutdown() { registration_.Shutdown(); }
+
+  void Fill(WorkerReport& report) const;
+  Client& client() const { return client_; }
+  dat::Loop& loop() const { return loop_; }
+  Connection& connection() const { return connection_; }
+  Waits& waits() { return waits_; }
+
+ private:
+  struct Attempt;
+  Session* TryPrepare(Attempt& attempt, std::span<CallBase* const> chain);
+  dat::Task<absl::Status> Prepare(Attempt& attempt, std::span<CallBase* const> chain);
+  bool AwaitsData(const Attempt& attempt, std::span<CallBase* const> chain) const;
+  dat::Task<absl::StatusOr<LostRequests::Next>> AfterLoss(Attempt& attempt,
+                                                          std::span<CallBase* const> chain,
+                                                          absl::Status why);
+  dat::Task<absl::StatusOr<bool>> AfterRefusal(Attempt& attempt, std::span<CallBase* const> chain,
+                                               size_t done);
+  dat::Task<absl::StatusOr<bool>> RenewRoot(Attempt& attempt, CallBase& call);
+
+  bool gathers_ = false;
+  Client& client_;
+  dat::Loop& loop_;
+  Connection& connection_;
+  Waits waits_;
+  LostRequests lost_;
+  Registration registration_;
+  Reclaim* reclaim_ = nullptr;
+};
+
+}  // namespace dafs::client

@@ -1,0 +1,133 @@
+#include "client/session/back_control.h"
+
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/status_macros.h"
+#include "wire/codec/codec.h"
+
+namespace dafs::client {
+
+using wire::DafsStatus;
+
+absl::StatusOr<std::unique_ptr<BackControl>> BackControl::Connect(dat::Loop& loop,
+                                                                  dat::Provider& provider,
+                                                                  dat::Domain& domain,
+                                                                  const Options& options,
+                                                                  bool checksums) {
+  auto channel = absl::WrapUnique(new BackControl(loop, checksums));
+  RETURN_IF_ERROR(channel->SetUp(provider, domain, options));
+  return channel;
+}
+
+BackControl::BackControl(dat::Loop& loop, bool checksums)
+    : Channel(
+          loop,
+          {.use = wire::ChannelUse::kBackControl, .sends = kRequests, .receives = kRequests + 1}),
+      checksums_(checksums) {
+  for (uint64_t i = 1; i < kRequests; ++i) free_sends_.push_back(i);  // 0: CONNECT_BIND
+}
+
+void BackControl::Propose(wire::ConnectBindArgs& args) {
+  args.max_request_size = kMaxRequest;
+  args.max_response_size = kMaxResponse;
+  args.max_requests = kRequests;
+}
+
+// WIRE 9.4 CONNECT_BIND: the server grants no more than was asked.
+absl::Status BackControl::Agree(const wire::ConnectBindArgs& asked,
+                                const wire::ConnectBindRes& res) {
+  if (res.max_requests < 1 || res.max_requests > asked.max_requests ||
+      res.max_request_size > asked.max_request_size ||
+      res.max_response_size > asked.max_response_size ||
+      res.max_response_size < wire::kHeaderSize) {
+    return absl::DataLossError(
+        absl::StrCat("the server breaks the rules of negotiation: max_requests ", res.max_requests,
+                     ", max_request_size ", res.max_request_size, ", max_response_size ",
+                     res.max_response_size));
+  }
+  return absl::OkStatus();
+}
+
+void BackControl::OnSent(uint64_t index) {
+  free_sends_.push_back(index);
+  if (unsent_.empty()) return;
+  const wire::ResponseHeader header = unsent_.front();
+  unsent_.pop_front();
+  absl::Status sent = Answer(header);
+  if (!sent.ok()) Fail(std::move(sent));
+}
+
+void BackControl::OnMessage(uint64_t index, uint32_t size_bytes) {
+  const std::span<const std::byte> message = ReceiveBuffer(index, size_bytes);
+  wire::RequestContext context;
+  context.order = order_;
+  context.has_session = context.authenticated = true;
+  context.checksum_due = checksums_;
+  context.back_control = true;
+  context.granted_nreq = kRequests;  // as all answers say, however few the server began with
+  wire::ChainState unchained;        // there are no chains here (4.3): each directive is by itself
+  const wire::RequestVerdict verdict = wire::CheckRequest(message, context, unchained);
+  if (verdict.close_channel) {
+    return Fail(
+        absl::DataLossError(absl::StrCat("directive of ", size_bytes, " bytes with a bad header")));
+  }
+  ++directives_;
+  std::vector<wire::CompletionNotification> completions;
+  const DafsStatus status =
+      verdict.status == DafsStatus::kOk ? Execute(message, verdict, &completions) : verdict.status;
+  wire::ResponseHeader header =
+      wire::ResponseTo(verdict.header, status, static_cast<uint16_t>(kRequests));
+  header.protocol_version = verdict.response_version;
+  // 3.2.6.3: the receive is there again before the answer is.
+  absl::Status answered = PostReceive(index);
+  if (answered.ok()) answered = Answer(header);
+  if (!answered.ok()) return Fail(std::move(answered));
+  BackControlHandler* handler = handler_;
+  if (!completions.empty() && handler != nullptr) handler->OnBatchCompletion(completions);
+}
+
+// The client holds no delegation: DAFS-6.6.3-02, DAFS-6.6.4-04.
+DafsStatus BackControl::Execute(std::span<const std::byte> message,
+                                const wire::RequestVerdict& verdict,
+                                std::vector<wire::CompletionNotification>* completions) const {
+  switch (verdict.header.procedure) {
+    case wire::Proc::kBcNull:
+      return DafsStatus::kOk;
+    case wire::Proc::kBcBatchCompletion: {
+      wire::BcBatchCompletionArgs args;
+      const DafsStatus status = wire::DecodeArgs(message, verdict.order, args);
+      if (status == DafsStatus::kOk) *completions = std::move(args.completions);
+      return status;
+    }
+    case wire::Proc::kBcGetattr: {
+      wire::BcGetattrArgs args;
+      const DafsStatus status = wire::DecodeArgs(message, verdict.order, args);
+      return status == DafsStatus::kOk ? DafsStatus::kBadHandle : status;
+    }
+    case wire::Proc::kBcRecall: {
+      wire::BcRecallArgs args;
+      const DafsStatus status = wire::DecodeArgs(message, verdict.order, args);
+      return status == DafsStatus::kOk ? DafsStatus::kBadHandle : status;
+    }
+    default:
+      return DafsStatus::kNotSupp;
+  }
+}
+
+// All answers are bare headers.
+absl::Status BackControl::Answer(const wire::ResponseHeader& header) {
+  if (free_sends_.empty()) {
+    if (unsent_.size() >= kRequests) {
+      return absl::DataLossError("the server has more directives out than it may");
+    }
+    unsent_.push_back(header);
+    return absl::OkStatus();
+  }
+  const uint64_t index = free_sends_.back();
+  free_sends_.pop_back();
+  return Send(index, wire::EncodeResponseHeaderOnly(header, order_, SendBuffer(index), checksums_));
+}
+
+}  // namespace dafs::client

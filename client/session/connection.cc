@@ -1,0 +1,238 @@
+#include "client/session/connection.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/check.h"
+#include "runtime/log.h"
+
+namespace dafs::client {
+namespace {
+
+// The longest pause before a session is replaced that was lost at once.
+constexpr absl::Duration kMostAfterQuickLoss = absl::Seconds(1);
+
+absl::Status Cancelled() { return absl::CancelledError("the mount ends"); }
+
+// Which error to tell when several ways were tried: the first that the server gave, otherwise the
+// last of the network (that a machine has no RDMA device says less than that TCP was refused).
+bool MoreTelling(const absl::Status& before) { return before.ok() || absl::IsUnavailable(before); }
+
+}  // namespace
+
+Connection::Connection(Client& client, dat::Loop& loop, BufferPool* pool, std::string name)
+    : client_(client),
+      loop_(loop),
+      pool_(pool),
+      name_(std::move(name)),
+      not_connected_(absl::UnavailableError("never connected")),
+      lost_at_(dat::Loop::Now()),
+      quick_loss_pause_(client.options().backoff_least),
+      ready_(loop),
+      pauses_(loop),
+      random_(std::random_device()()) {}
+
+Connection::~Connection() {
+  Shutdown();
+  DAFS_CHECK(!building_, "Shutdown left a connection in the making");
+}
+
+dat::Task<absl::Status> Connection::Pause(absl::Duration delay) {
+  if (shut_down_) co_return Cancelled();
+  absl::Status status = co_await pauses_.Wait(dat::Loop::Now() + delay);
+  if (absl::IsDeadlineExceeded(status)) status = absl::OkStatus();
+  co_return status;
+}
+
+dat::Task<absl::StatusOr<Session*>> Connection::Ready(absl::Time deadline) {
+  for (;;) {
+    if (shut_down_) co_return Cancelled();
+    if (Session* session = this->session()) co_return session;
+    // One that is dying says so in Lost.
+    if (!building_ && (session_ == nullptr || session_->dead())) StartRebuild();
+    absl::Status status = co_await ready_.Wait(deadline);
+    if (absl::IsDeadlineExceeded(status)) {
+      co_return absl::DeadlineExceededError(absl::StrCat(
+          name_, ": no session for ",
+          absl::FormatDuration(absl::Trunc(dat::Loop::Now() - lost_at_, absl::Seconds(1))), ": ",
+          not_connected_.message()));
+    }
+  }
+}
+
+// ---- Building --------------------------------------------------------------------------------
+
+dat::Task<absl::Status> Connection::Try(dat::Provider& provider, const dat::Address& address) {
+  auto made = Session::Create(client_, loop_, provider, address, pool_, totals_);
+  if (!made.ok()) {
+    co_return absl::Status(
+        made.status().code(),
+        absl::StrCat(address.ToString(), " over ", provider.name(), ": ", made.status().message()));
+  }
+  session_ = *std::move(made);
+  dat::Task<absl::Status> task =
+      session_->Establish(dat::Loop::Now() + client_.options().connect_timeout);
+  absl::Status status = co_await task;
+  if (status.ok()) {
+    session_->OnLost([this] { Lost(); });
+    ++connects_;
+    connected_at_ = dat::Loop::Now();
+    not_connected_ = absl::OkStatus();
+    if (on_ready_) on_ready_(*session_);
+    co_return status;
+  }
+  // Perhaps within the session's own Poll: it is thrown away from outside.
+  if (!shut_down_) {
+    dat::Task<absl::Status> turn = Pause(absl::ZeroDuration());
+    absl::Status ignored = co_await turn;
+  }
+  if (!shut_down_) session_.reset();
+  co_return status;
+}
+
+dat::Task<absl::Status> Connection::TryAll() {
+  absl::Status telling;
+  std::string passed_over = client_.options().left_out;
+  for (dat::Provider* provider : client_.options().providers) {
+    for (const dat::Address& address : client_.options().addresses) {
+      dat::Task<absl::Status> task = Try(*provider, address);
+      absl::Status status = co_await task;
+      if (shut_down_) co_return Cancelled();
+      if (status.ok()) {
+        passed_over_ = std::move(passed_over);
+        co_return status;
+      }
+      absl::StrAppend(&passed_over, passed_over.empty() ? "" : "; ", status.message());
+      if (MoreTelling(telling)) telling = std::move(status);
+    }
+  }
+  not_connected_ = telling;
+  co_return telling;
+}
+
+dat::Task<absl::Status> Connection::ConnectOnce() {
+  if (shut_down_) co_return Cancelled();
+  if (session() != nullptr) co_return absl::OkStatus();
+  if (building_) {
+    dat::Task<absl::StatusOr<Session*>> ready =
+        Ready(dat::Loop::Now() + client_.options().connect_timeout);
+    absl::StatusOr<Session*> session = co_await ready;
+    co_return session.status();
+  }
+  building_ = true;
+  session_.reset();
+  dat::Task<absl::Status> task = TryAll();
+  absl::Status status = co_await task;
+  building_ = false;
+  ready_.WakeAll(absl::OkStatus());  // they look for themselves
+  co_return status;
+}
+
+void Connection::StartRebuild() {
+  building_ = true;
+  dat::Start(Rebuild());
+}
+
+dat::Task<void> Connection::Rebuild() {
+  // The old session may be on the stack.
+  dat::Task<absl::Status> turn = Pause(PauseAfterLoss());
+  absl::Status status = co_await turn;
+  absl::Duration pause = client_.options().backoff_least;
+  absl::Time said;
+  for (int attempts = 1; !shut_down_; ++attempts) {
+    session_.reset();
+    dat::Task<absl::Status> trying = TryAll();
+    status = co_await trying;
+    if (shut_down_) break;
+    if (status.ok()) {
+      SayConnected(attempts);
+      break;
+    }
+    if (dat::Loop::Now() - said >= absl::Minutes(1)) {
+      said = dat::Loop::Now();
+      LogWarning(
+          absl::StrCat(name_, ": no session for ",
+                       absl::FormatDuration(absl::Trunc(said - lost_at_, absl::Milliseconds(1))),
+                       ": ", status.message(), "; retrying"));
+    }
+    dat::Task<absl::Status> waiting = Pause(Growing(pause));
+    status = co_await waiting;
+  }
+  building_ = false;
+  if (!shut_down_) ready_.WakeAll(absl::OkStatus());
+}
+
+// Within the session's Die: everything that was out has been resumed.
+void Connection::Lost() {
+  lost_at_ = dat::Loop::Now();
+  not_connected_ = session_->why();
+  LogWarning(absl::StrCat(name_, ": session with ", session_->peer().ToString(),
+                          " lost: ", not_connected_.message(), shut_down_ ? "" : "; reconnecting"));
+  if (on_lost_) on_lost_(*session_);
+  if (!shut_down_ && !building_) StartRebuild();
+}
+
+// Between half and all of `pause`, so that clients of a restarted server do not come all at once;
+// the next one is twice as long.
+absl::Duration Connection::Growing(absl::Duration& pause) {
+  const absl::Duration now = pause * std::uniform_real_distribution<double>(0.5, 1.0)(random_);
+  pause = std::min(pause * 2, client_.options().backoff_most);
+  return now;
+}
+
+// A lost session is replaced at once, but for one that had only just begun: something ends them as
+// fast as they are made. The server is there all the same, and each of them may have done some of
+// the work: nobody waits long for the next. Whoever waits for it may come here before Lost.
+absl::Duration Connection::PauseAfterLoss() {
+  if (dat::Loop::Now() - connected_at_ < client_.options().backoff_least) {
+    const absl::Duration pause = Growing(quick_loss_pause_);
+    quick_loss_pause_ = std::min(quick_loss_pause_, kMostAfterQuickLoss);
+    return pause;
+  }
+  quick_loss_pause_ = client_.options().backoff_least;
+  return absl::ZeroDuration();
+}
+
+void Connection::SayConnected(int attempts) {
+  if (connects_ <= 1) return;
+  SessionReport report;
+  session_->Fill(report);
+  LogNotice(absl::StrCat(
+      name_, ": new session with ", report.peer, " over ", report.transport, " after ",
+      absl::FormatDuration(absl::Trunc(dat::Loop::Now() - lost_at_, absl::Milliseconds(1))), ", ",
+      attempts, attempts == 1 ? " attempt" : " attempts",
+      passed_over_.empty() ? "" : "; tried before: ", passed_over_));
+}
+
+// ---- The end ---------------------------------------------------------------------------------
+
+dat::Task<void> Connection::Disconnect(absl::Duration most) {
+  if (Session* session = this->session()) {
+    dat::Task<void> task = session->Disconnect(dat::Loop::Now() + most);
+    co_await task;
+  }
+  Shutdown();
+}
+
+void Connection::Shutdown() {
+  if (std::exchange(shut_down_, true)) return;
+  if (session_ != nullptr) session_->Kill(Cancelled());
+  ready_.WakeAll(Cancelled());
+  pauses_.WakeAll(Cancelled());
+}
+
+void Connection::Fill(WorkerReport& report) const {
+  report.name = name_;
+  report.connects = connects_;
+  report.totals = totals_;
+  if (session() != nullptr) {
+    session_->Fill(report.session);
+    report.session.passed_over = passed_over_;
+  } else {
+    report.not_connected = std::string(not_connected_.message());
+    report.not_connected_for = dat::Loop::Now() - lost_at_;
+  }
+}
+
+}  // namespace dafs::client

@@ -1,0 +1,75 @@
+// What a worker tells dafsctl about itself: plain values, taken on the worker's thread and handed
+// over by posting (client/status/lease_keeper.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/memory/buffer_pool.h"
+#include "wire/protocol/procedures.h"
+
+namespace dafs::client {
+
+// What became of the calls of one procedure.
+struct ProcTotals {
+  uint64_t calls = 0;
+  uint64_t errors = 0;   // answered with another status than OK
+  uint64_t lost = 0;     // never answered: session lost, timeout
+  absl::Duration total;  // from post to answer
+  absl::Duration longest;
+};
+
+// Per row of wire::kProcedures; outlives the sessions of a worker.
+struct CallTotals {
+  std::array<ProcTotals, wire::kProcedures.size()> by_proc;
+  ProcTotals& operator[](wire::Proc proc);
+};
+
+struct SessionReport {
+  bool up = false;
+  std::string transport;  // "iwarp over TCP, CRC32C off"
+  std::string memory;     // "memory windows", or why there are none; empty: no data buffers
+  bool memory_by_windows = false;
+  uint64_t windows_bound = 0;
+  uint64_t windows_ended = 0;  // of them by us, because no answer of the server did
+  std::string peer;
+  std::string passed_over;  // why what was tried before did not serve; empty: this was first
+  absl::Duration age;
+  std::string session_id;  // hexadecimal
+  bool trusted = false;
+  bool checksums = false;
+  bool big_endian = false;
+  uint32_t max_request_size = 0;
+  uint32_t max_response_size = 0;
+  uint32_t max_requests = 0;
+  uint32_t max_credentials = 0;
+  uint32_t nreq = 0;
+  uint32_t target_nreq = 0;
+  uint32_t slots = 0;
+  uint32_t slots_taken = 0;
+  uint32_t waiting_for_slots = 0;
+  struct Outstanding {
+    std::string procedures;  // "LOOKUP+GETATTR_INLINE"
+    absl::Duration age;
+  };
+  std::vector<Outstanding> outstanding;
+};
+
+struct WorkerReport {
+  std::string name;
+  SessionReport session;
+  std::string not_connected;  // why there is no session now
+  absl::Duration not_connected_for;
+  std::string waiting;  // for what operations wait beside answers, e.g. a grace period
+  absl::Duration waiting_for;
+  uint64_t fetched = 0;   // answers to lost requests, from the server's Response Cache
+  uint64_t reissued = 0;  // lost requests that the server had not carried out
+  uint64_t connects = 0;  // sessions built so far
+  BufferPool::Counts buffers;
+  CallTotals totals;
+};
+
+}  // namespace dafs::client

@@ -1,0 +1,94 @@
+#include "client/state/client.h"
+
+#include <algorithm>
+#include <bit>
+#include <random>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/text.h"
+
+namespace dafs::client {
+namespace {
+
+constexpr uint32_t kLeastMessage = 1024;      // WIRE 11.3
+constexpr uint32_t kMostMessage = 1u << 20;   // ours: a slot's buffers are registered memory
+constexpr uint32_t kMostRequests = 1024;      // ours, as above
+constexpr size_t kMostClientIdString = 1024;  // WIRE 7
+constexpr absl::Duration kDefaultLease = absl::Seconds(60);  // before the server has told its own
+
+absl::Status CheckRange(std::string_view what, uint64_t value, uint64_t least, uint64_t most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(Text(what), " ", value, ": not between ", least, " and ", most));
+}
+
+absl::Status Check(const ClientOptions& o) {
+  if (o.addresses.empty()) return absl::InvalidArgumentError("no server address");
+  if (o.providers.empty()) return absl::InvalidArgumentError("no transport");
+  const absl::Status checks[] = {
+      CheckRange("client_id_string bytes", o.client_id_string.size(), 1, kMostClientIdString),
+      CheckRange("max_request_size", o.max_request_size, kLeastMessage, kMostMessage),
+      CheckRange("max_response_size", o.max_response_size, kLeastMessage, kMostMessage),
+      CheckRange("max_requests", o.max_requests, 1, kMostRequests),
+      CheckRange("rsize", o.read_bytes, 1024, o.buffers.large_bytes),
+      CheckRange("wsize", o.write_bytes, 1024, o.buffers.large_bytes),
+  };
+  for (const absl::Status& check : checks) {
+    if (!check.ok()) return check;
+  }
+  return absl::OkStatus();
+}
+
+// WIRE 11.3: sizes are multiples of 8.
+uint32_t RoundDown(uint32_t bytes) { return bytes / 8 * 8; }
+
+}  // namespace
+
+wire::ByteOrder HostByteOrder() {
+  return std::endian::native == std::endian::big ? wire::ByteOrder::kBig : wire::ByteOrder::kLittle;
+}
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Create(ClientOptions options) {
+  if (absl::Status status = Check(options); !status.ok()) return status;
+  options.max_request_size = RoundDown(options.max_request_size);
+  options.max_response_size = RoundDown(options.max_response_size);
+  if (options.client_verifier.is_zero()) {
+    std::random_device random;
+    for (uint8_t& byte : options.client_verifier.bytes) byte = static_cast<uint8_t>(random());
+  }
+  return absl::WrapUnique(new Client(std::move(options)));
+}
+
+Client::Client(ClientOptions options)
+    : options_(std::move(options)), uncommitted_(options_.uncommitted_bytes) {}
+Client::~Client() = default;
+
+void Client::AddWorker(Files* files) {
+  absl::MutexLock lock(&mutex_);
+  workers_.push_back(files);
+}
+
+void Client::RemoveWorker(Files* files) {
+  absl::MutexLock lock(&mutex_);
+  std::erase(workers_, files);
+}
+
+absl::Duration Client::lease() const {
+  const uint64_t seconds = limits_.lease_seconds.load(std::memory_order_relaxed);
+  return seconds > 0 ? absl::Seconds(static_cast<int64_t>(seconds)) : kDefaultLease;
+}
+
+void Client::NoteActivity(absl::Time sent, absl::Time answered) {
+  const int64_t time = absl::ToUnixNanos(sent);
+  int64_t before = last_activity_.load(std::memory_order_relaxed);
+  // The one before may have renewed the leases when it was sent, and this one not before now.
+  if (before != 0 && answered - absl::FromUnixNanos(before) > lease()) {
+    lapsed_.store(true, std::memory_order_relaxed);
+  }
+  while (before < time &&
+         !last_activity_.compare_exchange_weak(before, time, std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace dafs::client

@@ -1,0 +1,64 @@
+#include "client/state/credentials.h"
+
+namespace dafs::client {
+
+std::optional<wire::CredHandle> Credentials::Find(const wire::ClientId& client_id,
+                                                  const Identity& who) {
+  absl::MutexLock lock(&mutex_);
+  if (!(client_id == client_id_)) return std::nullopt;
+  auto it = by_identity_.find(who);
+  if (it == by_identity_.end()) return std::nullopt;
+  entries_.splice(entries_.begin(), entries_, it->second);
+  return it->second->handle;
+}
+
+std::vector<wire::CredHandle> Credentials::Insert(const wire::ClientId& client_id,
+                                                  const Identity& who,
+                                                  const wire::CredHandle& handle, uint32_t most) {
+  absl::MutexLock lock(&mutex_);
+  std::vector<wire::CredHandle> useless;
+  if (!(client_id == client_id_)) {
+    // Handles of another client_id are not ours to release: the server has forgotten them.
+    client_id_ = client_id;
+    entries_.clear();
+    by_identity_.clear();
+  }
+  if (auto it = by_identity_.find(who); it != by_identity_.end()) {
+    if (!(it->second->handle == handle)) useless.push_back(handle);
+    return useless;
+  }
+  entries_.push_front({who, handle});
+  by_identity_[who] = entries_.begin();
+  while (entries_.size() > most && entries_.size() > 1) {
+    useless.push_back(entries_.back().handle);
+    by_identity_.erase(entries_.back().who);
+    entries_.pop_back();
+  }
+  return useless;
+}
+
+void Credentials::Forget(const wire::CredHandle& handle) {
+  absl::MutexLock lock(&mutex_);
+  for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+    if (!(it->handle == handle)) continue;
+    by_identity_.erase(it->who);
+    entries_.erase(it);
+    return;
+  }
+}
+
+std::optional<wire::CredHandle> Credentials::TakeOldest() {
+  absl::MutexLock lock(&mutex_);
+  if (entries_.empty()) return std::nullopt;
+  wire::CredHandle handle = entries_.back().handle;
+  by_identity_.erase(entries_.back().who);
+  entries_.pop_back();
+  return handle;
+}
+
+size_t Credentials::size() const {
+  absl::MutexLock lock(&mutex_);
+  return entries_.size();
+}
+
+}  // namespace dafs::client

@@ -1,0 +1,53 @@
+// The credentials of a client at the server: which cred_handle stands for which identity.
+// Spec: 3.1.1.2 (registration and caching), 6.2.8, 6.2.9: a handle is good on every session of the
+// client_id, and the server keeps a negotiated number of them.
+// Thread-safe; nothing blocks. Who finds no handle registers one (client/recovery/registration.h).
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "client/state/identity.h"
+#include "wire/protocol/types.h"
+
+namespace dafs::client {
+
+class Credentials {
+ public:
+  // The handle of `who` under `client_id`, and marks it as used; nullopt: register it.
+  std::optional<wire::CredHandle> Find(const wire::ClientId& client_id, const Identity& who)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // After REGISTER_CRED: keeps `handle` for `who`, unless another worker was faster. Returns the
+  // handles that are of no use now, to be released at the server: `handle` itself if it came
+  // second, and the least recently used beyond `most`. A new `client_id` forgets all others.
+  std::vector<wire::CredHandle> Insert(const wire::ClientId& client_id, const Identity& who,
+                                       const wire::CredHandle& handle, uint32_t most)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The server does not know `handle` any more (NO_CREDS).
+  void Forget(const wire::CredHandle& handle) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // The least recently used handle, taken out, to make room at the server (RESOURCE).
+  std::optional<wire::CredHandle> TakeOldest() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  size_t size() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  struct Entry {
+    Identity who;
+    wire::CredHandle handle;
+  };
+
+  mutable absl::Mutex mutex_;
+  wire::ClientId client_id_ ABSL_GUARDED_BY(mutex_);
+  std::list<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // the most recently used first
+  absl::flat_hash_map<Identity, std::list<Entry>::iterator> by_identity_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace dafs::client

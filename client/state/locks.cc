@@ -1,0 +1,169 @@
+#include "client/state/locks.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+
+namespace dafs::client {
+
+using wire::LockRange;
+
+namespace {
+
+// How many waiters one release wakes: the server serves them in order, one or a few readers can
+// have what was given up, and the others ask again by their timers.
+constexpr int kMostWoken = 4;
+
+}  // namespace
+
+std::vector<LockRange> Locks::Granted(const LockOwner& owner, const LockRange& range) {
+  absl::MutexLock lock(&mutex_);
+  Owner& held = files_[owner.file].owners[owner.state_id];
+  std::vector<LockRange> before;
+  for (const LockRange& had : held.ranges.ranges()) {
+    if (!had.Overlaps(range)) continue;
+    before.push_back({std::max(had.first, range.first), std::min(had.last, range.last), had.write});
+  }
+  held.process = owner.process;
+  held.ranges.Set(range);
+  return before;
+}
+
+bool Locks::Release(const LockOwner& owner, uint64_t first, uint64_t last) {
+  absl::MutexLock lock(&mutex_);
+  auto file = files_.find(owner.file);
+  if (file == files_.end()) return false;
+  auto held = file->second.owners.find(owner.state_id);
+  if (held == file->second.owners.end()) return false;
+  held->second.ranges.Clear(first, last);
+  if (held->second.ranges.empty()) file->second.owners.erase(held);
+  Tidy(owner.file);
+  return true;
+}
+
+void Locks::Released(const LockOwner& owner, uint64_t first, uint64_t last) {
+  if (Release(owner, first, last)) Wake(owner.file, {{first, last, true}});
+}
+
+std::vector<LockRange> Locks::Forget(const wire::FileHandle& handle,
+                                     const wire::StateId& state_id) {
+  std::vector<LockRange> ranges;
+  absl::MutexLock lock(&mutex_);
+  auto file = files_.find(handle);
+  if (file == files_.end()) return ranges;
+  auto held = file->second.owners.find(state_id);
+  if (held == file->second.owners.end()) return ranges;
+  ranges = held->second.ranges.ranges();
+  file->second.owners.erase(held);
+  Tidy(handle);
+  return ranges;
+}
+
+void Locks::Wake(const wire::FileHandle& handle, const std::vector<LockRange>& ranges) {
+  absl::MutexLock lock(&mutex_);
+  auto file = files_.find(handle);
+  if (file == files_.end()) return;
+  for (const LockRange& range : ranges) WakeSome(file->second, range.first, range.last);
+}
+
+std::vector<LockRange> Locks::HeldBy(const wire::FileHandle& handle,
+                                     const wire::StateId& state_id) const {
+  absl::MutexLock lock(&mutex_);
+  auto file = files_.find(handle);
+  if (file == files_.end()) return {};
+  auto held = file->second.owners.find(state_id);
+  if (held == file->second.owners.end()) return {};
+  return held->second.ranges.ranges();
+}
+
+std::optional<wire::StateId> Locks::OverlappedBy(const wire::FileHandle& handle, uint64_t first,
+                                                 uint64_t last, const wire::StateId& but) const {
+  absl::MutexLock lock(&mutex_);
+  auto file = files_.find(handle);
+  if (file == files_.end()) return std::nullopt;
+  for (const auto& [state_id, owner] : file->second.owners) {
+    for (const LockRange& range : owner.ranges.ranges()) {
+      if (state_id != but && range.Overlaps({first, last, true})) return state_id;
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<LockOwner> Locks::Owners() const {
+  std::vector<LockOwner> owners;
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [handle, file] : files_) {
+    for (const auto& [state_id, owner] : file.owners) {
+      owners.push_back({handle, state_id, owner.process});
+    }
+  }
+  return owners;
+}
+
+bool Locks::IsLocked(const wire::FileHandle& handle) const {
+  absl::MutexLock lock(&mutex_);
+  auto file = files_.find(handle);
+  return file != files_.end() && !file->second.owners.empty();
+}
+
+size_t Locks::count() const {
+  size_t count = 0;
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [handle, file] : files_) {
+    for (const auto& [state_id, owner] : file.owners) count += owner.ranges.size();
+  }
+  return count;
+}
+
+void Locks::BeginWait(Wait* wait) {
+  absl::MutexLock lock(&mutex_);
+  files_[wait->owner.file].waits.push_back(wait);
+}
+
+void Locks::EndWait(Wait* wait) {
+  absl::MutexLock lock(&mutex_);
+  std::erase(files_[wait->owner.file].waits, wait);
+  Tidy(wait->owner.file);
+}
+
+void Locks::WakeSome(const File& file, uint64_t first, uint64_t last) {
+  int woken = 0;
+  for (const Wait* wait : file.waits) {
+    if (!wait->range.Overlaps({first, last, true})) continue;
+    wait->wake();
+    if (++woken == kMostWoken) return;
+  }
+}
+
+void Locks::Tidy(const wire::FileHandle& handle) {
+  auto file = files_.find(handle);
+  if (file->second.owners.empty() && file->second.waits.empty()) files_.erase(file);
+}
+
+bool Locks::IsDeadlock(const Wait& first) const {
+  if (first.owner.process == 0) return false;
+  absl::MutexLock lock(&mutex_);
+  absl::flat_hash_set<uint64_t> seen;
+  std::vector<const Wait*> open = {&first};
+  while (!open.empty()) {
+    const Wait& wait = *open.back();
+    open.pop_back();
+    auto file = files_.find(wait.owner.file);
+    if (file == files_.end()) continue;
+    for (const auto& [state_id, owner] : file->second.owners) {
+      if (state_id == wait.owner.state_id || owner.process == 0) continue;
+      if (owner.ranges.FindConflict(wait.range) == nullptr) continue;
+      if (owner.process == first.owner.process) return true;
+      if (!seen.insert(owner.process).second) continue;
+      for (const auto& [handle, other] : files_) {
+        for (const Wait* next : other.waits) {
+          if (next->owner.process == owner.process) open.push_back(next);
+        }
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace dafs::client

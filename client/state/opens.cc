@@ -1,0 +1,126 @@
+#include "client/state/opens.h"
+
+#include <utility>
+
+namespace dafs::client {
+
+wire::StateId Opens::Add(OpenInfo info, const wire::StateId& state_id,
+                         const wire::ClientId& client_id) {
+  absl::MutexLock lock(&mutex_);
+  // Two OPENs of one owner and file are one open (8.10), and so is an OPEN that was issued again.
+  if (auto known = by_state_id_.find(state_id); known != by_state_id_.end()) {
+    Entry& entry = entries_[known->second];
+    if (entry.client_id == client_id && entry.info->handle == info.handle &&
+        entry.info->owner == info.owner) {
+      info.share_access |= entry.info->share_access;
+      info.share_deny |= entry.info->share_deny;
+      entry.info = std::make_shared<const OpenInfo>(std::move(info));
+      entry.closing = false;
+      return known->second;
+    }
+  }
+  const auto name = wire::OpaqueFromUint64<wire::StateId>(++last_name_);
+  Entry& entry = entries_[name];
+  entry.info = std::make_shared<const OpenInfo>(std::move(info));
+  entry.state_id = state_id;
+  entry.client_id = client_id;
+  by_state_id_[state_id] = name;
+  return name;
+}
+
+std::optional<Opens::Entry> Opens::Find(const wire::StateId& open) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  auto it = entries_.find(open);
+  if (it == entries_.end()) return std::nullopt;
+  return it->second;
+}
+
+std::optional<wire::StateId> Opens::StateIdOf(const wire::StateId& open,
+                                              const wire::ClientId& client_id) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  auto it = entries_.find(open);
+  if (it == entries_.end() || !(it->second.client_id == client_id) || !it->second.lost.ok()) {
+    return std::nullopt;
+  }
+  return it->second.state_id;
+}
+
+bool Opens::Forgotten(const wire::StateId& open, const wire::StateId& state_id) {
+  absl::MutexLock lock(&mutex_);
+  auto it = entries_.find(open);
+  if (it == entries_.end() || !(it->second.state_id == state_id)) return false;
+  it->second.client_id = wire::ClientId();
+  return true;
+}
+
+void Opens::Downgraded(const wire::StateId& open, uint32_t share_access, uint32_t share_deny) {
+  absl::MutexLock lock(&mutex_);
+  auto it = entries_.find(open);
+  if (it == entries_.end()) return;
+  OpenInfo info = *it->second.info;
+  info.share_access = share_access;
+  info.share_deny = share_deny;
+  it->second.info = std::make_shared<const OpenInfo>(std::move(info));
+}
+
+bool Opens::Reclaimed(const wire::StateId& open, const wire::StateId& state_id,
+                      const wire::ClientId& client_id) {
+  absl::MutexLock lock(&mutex_);
+  auto it = entries_.find(open);
+  if (it == entries_.end()) return false;
+  if (auto old = by_state_id_.find(it->second.state_id);
+      old != by_state_id_.end() && old->second == open) {
+    by_state_id_.erase(old);
+  }
+  it->second.state_id = state_id;
+  it->second.client_id = client_id;
+  if (!state_id.is_zero()) by_state_id_[state_id] = open;
+  return true;
+}
+
+void Opens::Closing(const wire::StateId& open) {
+  absl::MutexLock lock(&mutex_);
+  if (auto it = entries_.find(open); it != entries_.end()) it->second.closing = true;
+}
+
+void Opens::Lost(const wire::StateId& open, absl::Status why) {
+  absl::MutexLock lock(&mutex_);
+  auto it = entries_.find(open);
+  if (it != entries_.end() && it->second.lost.ok()) it->second.lost = std::move(why);
+}
+
+void Opens::LostAllOf(const wire::FileHandle& file, const absl::Status& why) {
+  absl::MutexLock lock(&mutex_);
+  for (auto& [open, entry] : entries_) {
+    if (entry.lost.ok() && entry.info->handle == file) entry.lost = why;
+  }
+}
+
+std::optional<Opens::Entry> Opens::Remove(const wire::StateId& open) {
+  absl::MutexLock lock(&mutex_);
+  auto it = entries_.find(open);
+  if (it == entries_.end()) return std::nullopt;
+  if (auto old = by_state_id_.find(it->second.state_id);
+      old != by_state_id_.end() && old->second == open) {
+    by_state_id_.erase(old);
+  }
+  Entry removed = std::move(it->second);
+  entries_.erase(it);
+  return removed;
+}
+
+std::vector<wire::StateId> Opens::Stale(const wire::ClientId& client_id) const {
+  std::vector<wire::StateId> stale;
+  absl::ReaderMutexLock lock(&mutex_);
+  for (const auto& [open, entry] : entries_) {
+    if (!(entry.client_id == client_id) && entry.lost.ok()) stale.push_back(open);
+  }
+  return stale;
+}
+
+size_t Opens::size() const {
+  absl::ReaderMutexLock lock(&mutex_);
+  return entries_.size();
+}
+
+}  // namespace dafs::client

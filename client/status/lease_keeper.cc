@@ -1,0 +1,203 @@
+#include "client/status/lease_keeper.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/files/files.h"
+#include "client/session/call.h"
+#include "client/session/connection.h"
+#include "client/session/session.h"
+#include "client/status/report_text.h"
+#include "client/status/status_socket.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
+
+namespace dafs::client {
+namespace {
+
+constexpr absl::Duration kLongestGather = absl::Seconds(1);  // for the workers' reports
+
+// Reports on their way from the workers. Owned by the keeper, while it waits for them, and by what
+// it posted to each worker: a worker that is late finds it still there.
+struct Gather {
+  absl::Mutex mutex;
+  size_t missing ABSL_GUARDED_BY(mutex) = 0;
+  std::vector<WorkerReport> reports ABSL_GUARDED_BY(mutex);
+  bool complete() const ABSL_SHARED_LOCKS_REQUIRED(mutex) { return missing == 0; }
+};
+
+}  // namespace
+
+class LeaseKeeper::Impl {
+ public:
+  Impl(Client& client, std::unique_ptr<dat::Loop> loop)
+      : client_(client),
+        loop_(std::move(loop)),
+        connection_(std::make_unique<Connection>(
+            client, *loop_, nullptr, absl::StrCat(client.options().server_name, " (control)"))) {}
+
+  void Start(const LeaseKeeperOptions& options) {
+    requests_by_ = options.requests_by;
+    cpu_latency_ = options.cpu_latency;
+    options_ = options.options;
+    const std::string& mount_point = client_.options().mount_point;
+    if (!options.socket_directory.empty()) {
+      auto socket = StatusSocket::Create(SocketPath(options.socket_directory, mount_point),
+                                         [this](std::string_view what) { return Answer(what); });
+      if (socket.ok()) {
+        socket_ = *std::move(socket);
+        loop_->Add(socket_.get());
+      } else {
+        LogWarning(absl::StrCat(client_.options().server_name, ": dafsctl cannot ask the mount on ",
+                                mount_point, ": ", socket.status().message()));
+      }
+    }
+    thread_ = std::thread([this] {
+      dat::Start(Keep());
+      loop_->Run();
+    });
+  }
+
+  ~Impl() {
+    loop_->Post([this] { dat::Start(End()); });
+    if (thread_.joinable()) thread_.join();
+    if (socket_ != nullptr) loop_->Remove(socket_.get());
+    socket_.reset();
+    connection_.reset();
+  }
+
+ private:
+  dat::Task<void> Keep() {
+    bool warned = false;
+    for (;;) {
+      const absl::Duration lease = client_.lease();
+      // Three tries within a lease.
+      const absl::Duration period = std::max(lease / 3, absl::Milliseconds(200));
+      if (client_.TakeLapse()) {
+        warned = false;
+        ValidateLocks();
+      }
+      absl::Duration quiet = dat::Loop::Now() - client_.last_activity();
+      dat::Task<absl::Status> pause =
+          connection_->Pause(std::clamp(period - quiet, absl::Milliseconds(100), period));
+      absl::Status status = co_await pause;
+      if (!status.ok()) co_return;
+      quiet = dat::Loop::Now() - client_.last_activity();
+      if (quiet < period) continue;
+      if (quiet > lease && !warned) {
+        warned = true;
+        LogWarning(absl::StrCat(client_.options().server_name, ": no answer for ",
+                                absl::FormatDuration(absl::Trunc(quiet, absl::Seconds(1))),
+                                ": the server gives up locks and open files of this mount after ",
+                                absl::FormatDuration(lease),
+                                "; they are reclaimed when it answers"));
+      }
+      dat::Task<void> renewal = Renew(dat::Loop::Now() + period);
+      co_await renewal;
+    }
+  }
+
+  // One worker asks for all.
+  void ValidateLocks() {
+    bool asked = false;
+    client_.ForEachWorker([&asked](Files& files) {
+      if (std::exchange(asked, true)) return;
+      files.loop().Post([&files] { dat::Start(files.ValidateLocks()); });
+    });
+  }
+
+  // Any request renews the leases (4.5); NULL is the smallest.
+  dat::Task<void> Renew(absl::Time deadline) {
+    dat::Task<absl::StatusOr<Session*>> ready = connection_->Ready(deadline);
+    absl::StatusOr<Session*> session = co_await ready;
+    if (!session.ok()) co_return;
+    Call<wire::NullArgs> null;
+    CallBase* const chain[] = {&null};
+    dat::Task<absl::Status> task = (*session)->Run(wire::CredHandle(), chain, deadline);
+    absl::Status ignored = co_await task;  // the session reports its end by itself
+  }
+
+  dat::Task<void> End() {
+    dat::Task<void> task = connection_->Disconnect(absl::Seconds(1));
+    co_await task;
+    loop_->Stop();
+  }
+
+  std::string Answer(std::string_view what) {
+    if (what == "options") return options_ + "\n";
+    MountReport report = Collect();
+    if (what == "status") return StatusText(report);
+    if (what == "stats") return StatsText(report);
+    if (what == "json") return ReportJson(report);
+    return "unknown question; known are status, stats, json, options\n";
+  }
+
+  MountReport Collect() {
+    auto gather = std::make_shared<Gather>();
+    client_.ForEachWorker([&gather](Files& files) {
+      {
+        absl::MutexLock lock(&gather->mutex);
+        ++gather->missing;
+      }
+      files.loop().Post([gather, &files] {
+        WorkerReport one = files.Report();
+        absl::MutexLock lock(&gather->mutex);
+        gather->reports.push_back(std::move(one));
+        --gather->missing;
+      });
+    });
+    MountReport report;
+    report.server_name = client_.options().server_name;
+    report.mount_point = client_.options().mount_point;
+    report.requests_by = requests_by_;
+    report.cpu_latency = cpu_latency_;
+    report.lease_seconds = client_.limits().lease_seconds.load(std::memory_order_relaxed);
+    report.quiet = dat::Loop::Now() - client_.last_activity();
+    report.credentials = client_.credentials().size();
+    {
+      absl::MutexLock lock(&gather->mutex);
+      gather->mutex.AwaitWithTimeout(absl::Condition(gather.get(), &Gather::complete),
+                                     kLongestGather);
+      report.workers = gather->reports;
+      report.silent_workers = gather->missing;
+    }
+    connection_->Fill(report.workers.emplace_back());
+    return report;
+  }
+
+  Client& client_;
+  std::string requests_by_;
+  std::string cpu_latency_;
+  std::string options_;
+  std::unique_ptr<dat::Loop> loop_;
+  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<StatusSocket> socket_;
+  std::thread thread_;
+};
+
+absl::StatusOr<std::unique_ptr<LeaseKeeper>> LeaseKeeper::Start(Client& client,
+                                                                const LeaseKeeperOptions& options) {
+  dat::Loop::Options quiet;
+  quiet.max_spin = absl::ZeroDuration();  // nothing here is in a hurry
+  ASSIGN_OR_RETURN(std::unique_ptr<dat::Loop> loop, dat::Loop::Create(quiet));
+  auto impl = std::make_unique<Impl>(client, std::move(loop));
+  impl->Start(options);
+  return absl::WrapUnique(new LeaseKeeper(std::move(impl)));
+}
+
+LeaseKeeper::LeaseKeeper(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+LeaseKeeper::~LeaseKeeper() = default;
+
+// A mount point may be longer than a socket's name may be: its hash (FNV-1a) stands for it.
+std::string LeaseKeeper::SocketPath(const std::string& directory, const std::string& mount_point) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (char c : mount_point) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return absl::StrFormat("%s/%016x.sock", directory, hash);
+}
+
+}  // namespace dafs::client
