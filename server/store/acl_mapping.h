@@ -4,9 +4,9 @@
 // A POSIX ACL becomes ACEs as the mapping draft says: the effective rights of each entry, with DENY
 // entries where a later entry would give more. With a mask and nobody named it gives the rights
 // that some mode gives; the owning group is then allowed them twice, so that a client can tell that
-// it is not the mode alone (fuse/acl_in_mode.h). The other way round, a list of ACEs is taken only
-// if some POSIX ACL gives exactly the same rights to everybody: to the owner, each named user, the
-// members of each group and of any two groups, and others. Nothing is rounded. In detail
+// it is not the mode alone (fuse/kernel/acl_in_mode.h). The other way round, a list of ACEs is
+// taken only if some POSIX ACL gives exactly the same rights to everybody: to the owner, each named
+// user, the members of each group and of any two groups, and others. Nothing is rounded. In detail
 //  - READ_DATA is r, WRITE_DATA and APPEND_DATA together are w (on a directory with DELETE_CHILD),
 //    EXECUTE is x. READ_NAMED_ATTRS may stand with r, WRITE_NAMED_ATTRS with w.
 //  - READ_ATTRIBUTES, READ_ACL and SYNCHRONIZE everybody has: they may be allowed, not denied.

@@ -1,4 +1,4 @@
-#include "fuse/acl_ahead.h"
+#include "fuse/cache/acl_ahead.h"
 
 #include <gtest/gtest.h>
 

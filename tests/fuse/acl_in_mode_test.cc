@@ -1,4 +1,4 @@
-#include "fuse/acl_in_mode.h"
+#include "fuse/kernel/acl_in_mode.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What is written behind: who overlaps it, and who waits for it.
-#include "fuse/behind_table.h"
+#include "fuse/files/behind_table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The name by which the server knows a mount, and that no other program can make it.
-#include "fuse/client_id.h"
+#include "fuse/mount/client_id.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@
 #include <iterator>
 #include <string>
 
-#include "fuse/client_secret.h"
+#include "fuse/mount/client_secret.h"
 
 namespace dafs::fuse {
 namespace {

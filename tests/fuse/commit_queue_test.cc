@@ -1,6 +1,6 @@
 // What becomes of data that a COMMIT finds lost: every open file is told once, whoever asked. The
 // server is scripted: a correct one loses nothing.
-#include "fuse/commit_queue.h"
+#include "fuse/files/commit_queue.h"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-#include "fuse/errno.h"
+#include "fuse/kernel/errno.h"
 
 #include <gtest/gtest.h>
 

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "fuse/kernel_channel.h"
-#include "fuse/kernel_protocol.h"
+#include "fuse/kernel/channel.h"
+#include "fuse/kernel/protocol.h"
 
 namespace dafs::fuse {
 

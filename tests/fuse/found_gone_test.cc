@@ -1,5 +1,5 @@
 // Who comes back with the file that he was told is not there.
-#include "fuse/found_gone.h"
+#include "fuse/cache/found_gone.h"
 
 #include "gtest/gtest.h"
 

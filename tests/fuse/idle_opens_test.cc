@@ -1,4 +1,4 @@
-#include "fuse/idle_opens.h"
+#include "fuse/files/idle_opens.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "fuse/kernel_protocol.h"
+#include "fuse/kernel/protocol.h"
 
 namespace dafs::fuse {
 namespace {

@@ -1,4 +1,4 @@
-#include "fuse/inode_table.h"
+#include "fuse/cache/inode_table.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "fuse/listing_walk.h"
-#include "fuse/questions_out.h"
-#include "fuse/stat_habit.h"
+#include "fuse/cache/listing_walk.h"
+#include "fuse/cache/questions_out.h"
+#include "fuse/cache/stat_habit.h"
 
 namespace dafs::fuse {
 namespace {

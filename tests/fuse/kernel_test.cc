@@ -13,16 +13,16 @@
 #include <fstream>
 #include <string>
 
-#include "fuse/call.h"
-#include "fuse/caller_call.h"
-#include "fuse/directory_answer.h"
-#include "fuse/identity_cache.h"
-#include "fuse/interrupts.h"
-#include "fuse/kernel_attributes.h"
-#include "fuse/kernel_init.h"
-#include "fuse/mount_error.h"
-#include "fuse/request_reader.h"
-#include "fuse/uring_protocol.h"
+#include "fuse/kernel/attributes.h"
+#include "fuse/kernel/directory_answer.h"
+#include "fuse/kernel/init.h"
+#include "fuse/kernel/request_reader.h"
+#include "fuse/kernel/uring_protocol.h"
+#include "fuse/mount/mount_error.h"
+#include "fuse/request/call.h"
+#include "fuse/request/caller_call.h"
+#include "fuse/request/identity_cache.h"
+#include "fuse/request/interrupts.h"
 #include "tests/fuse/fake_kernel.h"
 #include "wire/protocol/status.h"
 

@@ -1,5 +1,5 @@
 // Names of links that a call which only looks may be answered with.
-#include "fuse/known_links.h"
+#include "fuse/cache/known_links.h"
 
 #include <string>
 

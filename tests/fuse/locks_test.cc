@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "fuse/caller_call.h"
-#include "fuse/lock_owners.h"
+#include "fuse/files/lock_owners.h"
+#include "fuse/request/caller_call.h"
 #include "tests/fuse/worker_fixture.h"
 
 namespace dafs::fuse {

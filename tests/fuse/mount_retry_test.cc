@@ -1,4 +1,4 @@
-#include "fuse/mount_retry.h"
+#include "fuse/mount/mount_retry.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fuse/mount_error.h"
+#include "fuse/mount/mount_error.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::fuse {

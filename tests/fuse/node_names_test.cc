@@ -1,5 +1,5 @@
 // Which names of a node the kernel may still believe in, and what is known of them.
-#include "fuse/node_names.h"
+#include "fuse/cache/node_names.h"
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "fuse/options.h"
+#include "fuse/options/options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "fuse/recent_answers.h"
+#include "fuse/cache/recent_answers.h"
 
 #include <gtest/gtest.h>
 

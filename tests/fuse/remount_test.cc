@@ -1,4 +1,4 @@
-#include "fuse/remount.h"
+#include "fuse/mount/remount.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // What the kernel leaves in an entry of an io_uring, and which worker serves which queue.
-#include "fuse/ring_request.h"
+#include "fuse/kernel/ring_request.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "fuse/kernel_ring.h"
+#include "fuse/kernel/ring.h"
 
 namespace dafs::fuse {
 namespace {

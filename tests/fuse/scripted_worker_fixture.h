@@ -12,7 +12,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "client/state/client.h"
-#include "fuse/worker.h"
+#include "fuse/mount/worker.h"
 #include "tests/client/scripted_server.h"
 #include "tests/fuse/fake_kernel.h"
 

@@ -1,5 +1,5 @@
 // When memory of forgotten nodes is given back.
-#include "fuse/trim_schedule.h"
+#include "fuse/mount/trim_schedule.h"
 
 #include <gtest/gtest.h>
 

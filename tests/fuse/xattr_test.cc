@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "fuse/default_acl.h"
-#include "fuse/inode_table.h"
-#include "fuse/kernel_labels.h"
-#include "fuse/nfs4_acl.h"
+#include "fuse/cache/inode_table.h"
+#include "fuse/kernel/default_acl.h"
+#include "fuse/kernel/labels.h"
+#include "fuse/kernel/nfs4_acl.h"
 #include "wire/protocol/constants.h"
 
 namespace dafs::fuse {

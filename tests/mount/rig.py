@@ -19,7 +19,7 @@ import time
 import processes
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
-ENDS_WITHIN = 15  # seconds after umount, as fuse/mount.cc promises
+ENDS_WITHIN = 15  # seconds after umount, as fuse/mount/mount.cc promises
 
 
 class Failure(Exception):

@@ -1,0 +1,122 @@
+// What one open(2) and one opendir(2) of the kernel stand for.
+#pragma once
+
+#include <fcntl.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "client/state/identity.h"
+#include "client/state/write_tracker.h"
+#include "fuse/files/handle_table.h"
+#include "wire/protocol/attributes.h"
+#include "wire/protocol/constants.h"
+#include "wire/protocol/types.h"
+
+namespace dafs::fuse {
+
+// What the flags of open(2) ask for: wire::kShare... bits.
+inline uint32_t ShareOf(uint32_t flags) {
+  switch (flags & O_ACCMODE) {
+    case O_RDONLY:
+      return wire::kShareRead;
+    case O_WRONLY:
+      return wire::kShareWrite;
+    default:
+      return wire::kShareBoth;
+  }
+}
+
+// One OPEN at the server for each open of the kernel. Data moves under the opener's identity,
+// not that of the caller. Constant once it is in the table, except `errors` and `locked`; any
+// thread.
+struct OpenState {
+  uint64_t nodeid = 0;
+  wire::FileHandle handle;
+  wire::StateId state_id;  // zero: the server keeps no open for it
+  uint32_t flags = 0;      // of open(2)
+  // The file's when it was opened.
+  std::optional<uint64_t> change;
+  uint32_t mode = 0;
+  std::string owner;
+  std::string owner_group;
+  std::shared_ptr<const client::Identity> opener;
+  // When it was opened: whether the opener could write without it, as root or the file's owner
+  // (WIRE R64), and WriteTracker::owner_changes.
+  bool by_own_right = false;
+  uint64_t owner_changes = 0;
+  std::shared_ptr<client::WriteTracker> writes;  // shared with the inode table
+  client::WriteTracker::ErrorCursor errors;      // `writes` guards it
+  // Somebody asked for a lock of this open (flock). Publishes nothing.
+  std::atomic<bool> locked{false};
+};
+
+// Part of a directory as the server listed it, from one cookie on.
+struct DirectoryChunk {
+  struct Entry {
+    uint64_t cookie = 0;  // of this entry: continue behind it
+    std::string name;
+    wire::FileAttributes attributes;
+    bool acl_in_mode = false;  // it was asked for, and there is none but the mode
+  };
+  uint64_t from_cookie = 0;  // the first entry is the one behind this cookie
+  bool attributes = false;   // entries have all of stat(2) and a filehandle
+  bool eof = false;          // no entry after the last one here
+  absl::Time asked_at;       // before the server was asked
+  std::vector<Entry> entries;
+};
+
+class DirectoryState {
+ public:
+  DirectoryState(uint64_t nodeid, const wire::FileHandle& handle,
+                 std::shared_ptr<const client::Identity> opener)
+      : nodeid(nodeid), handle(handle), opener(std::move(opener)) {}
+
+  const uint64_t nodeid;
+  const wire::FileHandle handle;
+  const std::shared_ptr<const client::Identity> opener;
+
+  // The chunk that was read last, and the verifier to go on with. The owners of a chunk are this
+  // state and the call that is answering from it.
+  std::shared_ptr<const DirectoryChunk> chunk() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return chunk_;
+  }
+  wire::Verifier cookieverf() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return cookieverf_;
+  }
+  void SetChunk(std::shared_ptr<const DirectoryChunk> chunk, const wire::Verifier& cookieverf)
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    chunk_ = std::move(chunk);
+    cookieverf_ = cookieverf;
+  }
+  // A listing begins. Whether nothing was listed before: what OPENDIR has read serves then.
+  bool BeginListing() ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return !std::exchange(listed_, true);
+  }
+  bool listed() const ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::MutexLock lock(&mutex_);
+    return listed_;
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  std::shared_ptr<const DirectoryChunk> chunk_ ABSL_GUARDED_BY(mutex_);
+  wire::Verifier cookieverf_ ABSL_GUARDED_BY(mutex_);
+  bool listed_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+using OpenFiles = HandleTable<OpenState>;
+using OpenDirectories = HandleTable<DirectoryState>;
+
+}  // namespace dafs::fuse

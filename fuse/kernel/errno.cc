@@ -1,0 +1,112 @@
+#include "fuse/kernel/errno.h"
+
+#include <cerrno>
+
+#include "wire/protocol/status.h"
+
+namespace dafs::fuse {
+namespace {
+
+// Spec: WIRE.md section 12. What has no errno of its own is EIO: the protocol failed, not the file.
+int ErrnoFromDafs(wire::DafsStatus status) {
+  using enum wire::DafsStatus;
+  switch (status) {
+    case kOk:
+      return 0;
+    case kPerm:
+      return EPERM;
+    case kNoEnt:
+      return ENOENT;
+    case kIo:
+      return EIO;
+    case kNxio:
+      return ENXIO;
+    case kAcces:
+    case kWrongSec:
+    case kNotAuthorized:
+    case kNoCreds:
+      return EACCES;
+    case kExist:
+      return EEXIST;
+    case kXdev:
+      return EXDEV;
+    case kNoDev:
+      return ENODEV;
+    case kNotDir:
+      return ENOTDIR;
+    case kIsDir:
+      return EISDIR;
+    case kInval:
+    case kBadType:
+    case kBadCookie:
+    case kLockRange:
+      return EINVAL;
+    case kFbig:
+    case kWriteTooBig:
+      return EFBIG;
+    case kNoSpc:
+      return ENOSPC;
+    case kRofs:
+      return EROFS;
+    case kMlink:
+      return EMLINK;
+    case kNameTooLong:
+      return ENAMETOOLONG;
+    case kNotEmpty:
+      return ENOTEMPTY;
+    case kDquot:
+      return EDQUOT;
+    // The kernel answers ESTALE with one fresh walk of the path.
+    case kStale:
+    case kBadHandle:
+    case kFhExpired:
+    case kNoFileHandle:
+      return ESTALE;
+    case kNotSupp:
+      return EOPNOTSUPP;
+    case kSymlink:
+      return ELOOP;
+    // Another client's open denies it, or a lock is in the way.
+    case kDenied:
+    case kShareDenied:
+    case kLocked:
+    case kKeyMismatch:
+    case kDenyDispConflict:
+      return EACCES;
+    case kDelay:
+    case kGrace:
+      return EAGAIN;
+    // The server is short of descriptors, mostly, or may hold no more opens; for locks see
+    // fuse/operations/locks.cc.
+    case kResource:
+      return ENFILE;
+    default:
+      return EIO;
+  }
+}
+
+}  // namespace
+
+int ErrnoFromStatus(const absl::Status& status) {
+  if (status.ok()) return 0;
+  if (wire::HasDafsStatus(status)) {
+    int error = ErrnoFromDafs(wire::DafsFromStatus(status));
+    return error != 0 ? error : EIO;
+  }
+  switch (status.code()) {
+    case absl::StatusCode::kUnimplemented:
+      return EOPNOTSUPP;
+    case absl::StatusCode::kCancelled:  // the mount is going away
+      return ENOTCONN;
+    case absl::StatusCode::kResourceExhausted:
+      return ENOMEM;
+    case absl::StatusCode::kInvalidArgument:
+      return EINVAL;
+    case absl::StatusCode::kDeadlineExceeded:  // of a soft mount
+      return ETIMEDOUT;
+    default:
+      return EIO;
+  }
+}
+
+}  // namespace dafs::fuse

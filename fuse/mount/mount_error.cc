@@ -1,0 +1,108 @@
+#include "fuse/mount/mount_error.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "wire/protocol/status.h"
+
+namespace dafs::fuse {
+namespace {
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+std::string ServerText(const Options& o) {
+  bool v6 = o.source.host.find(':') != std::string::npos;
+  return (v6 ? "[" + o.source.host + "]" : o.source.host) + ":" + std::to_string(o.port);
+}
+
+// A link's target is a path of the server's machine, which need not lie in the export.
+Outcome SymlinkError(const Options& options) {
+  return {ExitCode::kMountFailure,
+          options.source.text + ": leads over a symbolic link; name the directory itself"};
+}
+
+}  // namespace
+
+Outcome HostError(const Options& options, const absl::Status& status) {
+  if (status.code() == absl::StatusCode::kNotFound) {
+    return {ExitCode::kMountFailure, options.source.host + ": host unknown"};
+  }
+  return {.code = ExitCode::kMountFailure,
+          .reason = options.source.host + ": cannot be looked up: " + Message(status),
+          .may_pass = absl::IsUnavailable(status)};
+}
+
+Outcome ConnectError(const Options& options, const absl::Status& status) {
+  std::string server = ServerText(options);
+  if (wire::HasDafsStatus(status) && wire::DafsFromStatus(status) == wire::DafsStatus::kClidInUse) {
+    return {ExitCode::kMountFailure,
+            server +
+                ": another client with the identity of this mount has a lease, such as a "
+                "copy of this machine: give each a name of its own with -o clientid=NAME; or this "
+                "machine itself, at another address before: retry in two minutes"};
+  }
+  switch (status.code()) {
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+      return {ExitCode::kUsage, server + ": not permitted: " + Message(status)};
+    case absl::StatusCode::kUnavailable: {
+      bool refused = Message(status).find("refused") != std::string::npos;
+      return {.code = ExitCode::kMountFailure,
+              .reason = refused ? server + ": connection refused (no DAFS server listens there)"
+                                : server + ": no connection: " + Message(status),
+              .may_pass = true};
+    }
+    case absl::StatusCode::kDeadlineExceeded:
+      return {.code = ExitCode::kMountFailure,
+              .reason = server + ": does not answer: " + Message(status),
+              .may_pass = true};
+    default:
+      return {ExitCode::kMountFailure, server + ": no session: " + Message(status)};
+  }
+}
+
+Outcome ExportError(const Options& options, const absl::Status& status) {
+  const std::string& source = options.source.text;
+  if (wire::HasDafsStatus(status)) {
+    switch (wire::DafsFromStatus(status)) {
+      case wire::DafsStatus::kNoEnt:
+        return {ExitCode::kMountFailure, source + ": no such export, or no such directory in it"};
+      case wire::DafsStatus::kNotDir:
+        return {ExitCode::kMountFailure, source + ": not a directory"};
+      case wire::DafsStatus::kSymlink:
+        return SymlinkError(options);
+      case wire::DafsStatus::kAcces:
+      case wire::DafsStatus::kPerm:
+        return {ExitCode::kUsage,
+                source +
+                    ": not permitted by the server: no export there admits this machine's "
+                    "address (clients=), or its root may not search a directory of the path"};
+      case wire::DafsStatus::kWrongSec:
+        return {ExitCode::kUsage,
+                source + ": the server takes only clients with a port below 1024: mount as root" +
+                    (options.reserved_port ? "" : " without noresvport") +
+                    ", or export with insecure"};
+      default:
+        break;
+    }
+  }
+  return {ExitCode::kMountFailure, source + ": " + Message(status)};
+}
+
+Outcome RootTypeError(const Options& options, wire::ObjectType type) {
+  if (type == wire::ObjectType::kLnk) return SymlinkError(options);
+  return {ExitCode::kMountFailure, options.source.text + ": not a directory"};
+}
+
+std::vector<std::string> ExportPath(const Source& source) {
+  std::vector<std::string> components;
+  std::string_view rest = source.export_path;
+  while (!rest.empty()) {
+    std::string_view component = rest.substr(0, rest.find('/'));
+    if (!component.empty()) components.emplace_back(component);
+    rest.remove_prefix(std::min(rest.size(), component.size() + 1));
+  }
+  return components;
+}
+
+}  // namespace dafs::fuse

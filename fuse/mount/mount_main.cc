@@ -1,0 +1,63 @@
+// mount.dafs: see fuse/options/options.h for the command line, fuse/mount/mount.h for what it does.
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "client/status/mount_point.h"
+#include "fuse/mount/daemon.h"
+#include "fuse/mount/mount.h"
+#include "fuse/mount/mount_syscall.h"
+#include "fuse/mount/remount.h"
+#include "fuse/options/options.h"
+#include "runtime/log.h"
+
+namespace {
+
+using dafs::fuse::ExitCode;
+
+int Code(ExitCode code) { return static_cast<int>(code); }
+
+int Fail(const dafs::fuse::Outcome& outcome) {
+  dafs::fuse::PrintReason(outcome);
+  return Code(outcome.code);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+#ifdef NDEBUG
+  // Debian's Abseil looks for a cycle of locks each time one is taken: for tests, not for use.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+#endif
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  dafs::fuse::Caller caller{.root = geteuid() == 0, .by_mount8 = dafs::fuse::StartedByMount8()};
+  absl::StatusOr<dafs::fuse::Options> options = dafs::fuse::ParseOptions(arguments, caller);
+  if (!options.ok()) {
+    return Fail({ExitCode::kUsage, std::string(options.status().message())});
+  }
+  if (options->help) {
+    std::fputs(std::string(dafs::fuse::HelpText()).c_str(), stdout);
+    return Code(ExitCode::kOk);
+  }
+  if (options->version) {
+    std::puts("mount.dafs " DAFS_VERSION);
+    return Code(ExitCode::kOk);
+  }
+  // Before the daemon changes its directory; in the process group that autofs exempts.
+  options->mount_point = dafs::client::ResolveMountPoint(options->mount_point);
+  if (options->remount) return Fail(dafs::fuse::Remount(*options));
+
+  // Standard error is for the one line that says why the mount failed.
+  if (options->foreground || options->verbose) {
+    dafs::LogToStderr("mount.dafs", dafs::fuse::LeastSeverity(*options));
+  } else {
+    dafs::LogToSyslog("mount.dafs", dafs::fuse::LeastSeverity(*options));
+  }
+  dafs::fuse::Daemon daemon;
+  dafs::fuse::Outcome started = dafs::fuse::Daemon::Start(options->foreground, &daemon);
+  if (!started.ok()) return Fail(started);
+  return Code(dafs::fuse::RunMount(*options, daemon));
+}

@@ -1,0 +1,310 @@
+#include "fuse/mount/worker.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "client/session/report.h"
+#include "fuse/kernel/init.h"
+#include "fuse/kernel/memory_pressure.h"
+#include "fuse/kernel/protocol.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
+
+namespace dafs::fuse {
+namespace {
+
+// Requests that are read in one turn.
+constexpr int kMostAtOnce = 16;
+
+// With so many calls in hand another is there already, as a rule, behind the one that was read.
+constexpr size_t kManyCalls = 3;
+
+// Whether a program waits for the answer. Behind what nobody waits for the next request is there
+// already, as a rule: reading it right away saves asking epoll.
+bool IsAwaited(std::span<const std::byte> request) {
+  fuse_in_header header = {};
+  if (request.size() < sizeof(header)) return true;
+  std::memcpy(&header, request.data(), sizeof(header));
+  switch (header.opcode) {
+    case FUSE_FORGET:
+    case FUSE_BATCH_FORGET:
+    case FUSE_RELEASE:
+    case FUSE_RELEASEDIR:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(MountState& state, client::Client& client,
+                                                      std::function<void()> ended) {
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<dat::Loop> loop,
+      dat::Loop::Create({.max_spin = state.options.spin, .cpu_latency = state.cpu_latency.get()}));
+  ASSIGN_OR_RETURN(std::unique_ptr<client::Files> files, client::Files::Create(client, *loop));
+  std::unique_ptr<Worker> worker(new Worker(state, std::move(loop), std::move(files)));
+  Worker* self = worker.get();
+  worker->thread_ = std::thread([self, ended = std::move(ended)] {
+    BecomeIoFlusher();
+    self->loop_->Run();
+    self->files_->Shutdown();
+    if (self->operations_.has_value()) self->operations_->Shutdown();
+    ended();
+  });
+  return worker;
+}
+
+Worker::Worker(MountState& state, std::unique_ptr<dat::Loop> loop,
+               std::unique_ptr<client::Files> files)
+    : state_(state),
+      loop_(std::move(loop)),
+      files_(std::move(files)),
+      room_(files_->buffers(), *loop_, state.options.wsize,
+            [this] {
+              if (!ended_) loop_->Touch(this);
+            }),
+      interrupts_(*loop_, calls_, [this](Call& call) {
+        room_.Unpark(call);
+        operations_->EndsEarly(call);
+      }) {}
+
+Worker::~Worker() {
+  Stop();
+  Join();
+}
+
+void Worker::Join() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void Worker::Stop() {
+  loop_->Post([this] { End(); });
+}
+
+void Worker::Interrupt(uint64_t unique) {
+  loop_->Post([this, unique] { InterruptHere(unique); });
+}
+
+void Worker::InterruptHere(uint64_t unique) {
+  if (ring_ != nullptr && !ended_) ring_->Take();
+  interrupts_.Interrupt(unique);
+}
+
+dat::Task<void> Worker::AskForRoot(std::function<void(Root)> done) {
+  Root root;
+  root.connected = co_await files_->Connect();
+  if (root.connected.ok()) {
+    root.session = files_->Report().session;
+    client::Identity self;  // root's: the server squashes it if it wants to
+    root.node = co_await files_->Mount(self);
+    if (root.node.ok()) {
+      state_.root.Set(root.node->attributes);
+      absl::StatusOr<wire::FsAttributes> statfs = co_await files_->StatFs(self, root.node->handle);
+      if (statfs.ok()) state_.statfs.Set(*statfs);
+    }
+  }
+  done(std::move(root));
+}
+
+void Worker::FindRoot(std::function<void(Root)> done) {
+  loop_->Post([this, done = std::move(done)] { dat::Start(AskForRoot(done)); });
+}
+
+void Worker::Serve(UniqueFd fd) {
+  auto shared = std::make_shared<UniqueFd>(std::move(fd));  // a function object is copied about
+  loop_->Post([this, shared] {
+    if (ended_) return;
+    channel_.emplace(std::move(*shared));
+    operations_.emplace(state_, *files_, *channel_);
+    loop_->Add(this);
+  });
+}
+
+// --- Requests --------------------------------------------------------------------------------
+
+// A WRITE whose data was read apart waits for a buffer, unless its caller is killed before.
+dat::Task<void> Worker::Park(std::unique_ptr<Call> call, std::span<const std::byte> data) {
+  call->lease() = co_await room_.Park(*call, data);
+  Serve(std::move(call));  // without a lease it is refused: the mount ends
+}
+
+bool Worker::Poll() {
+  bool progress = false;
+  // What many ask for leaves together: sending it one by one would take longer than reading it.
+  const bool many = calls_.size() >= kManyCalls;
+  const client::Files::Gathering gathering(*files_, many);
+  for (int read = 0; read < kMostAtOnce && !ended_; ++read) {
+    const std::span<std::byte> room = room_.Get();
+    if (room.empty()) {
+      if (channel_->AtEnd()) End();
+      break;
+    }
+    KernelChannel::ReadOutcome outcome = channel_->Read(room);
+    if (outcome.status == KernelChannel::ReadStatus::kEnd) End();
+    if (outcome.status != KernelChannel::ReadStatus::kRequest) break;
+    progress = true;
+    const bool awaited = IsAwaited(room.first(outcome.bytes));
+    Handle(room.first(outcome.bytes));
+    if (awaited && !many) break;
+  }
+  return progress;
+}
+
+dat::WaitHandle Worker::Arm() {
+  // EPOLLEXCLUSIVE: one request wakes one worker. Errors are always reported.
+  const uint32_t events = room_.MayBe() ? EPOLLIN | EPOLLEXCLUSIVE : 0u;
+  return {.fd = channel_->fd(), .events = events};
+}
+
+void Worker::Handle(std::span<const std::byte> request) {
+  fuse_in_header header = {};
+  if (request.size() < sizeof(header)) {
+    LogError(state_.options.source.text + ": the kernel sent a request of " +
+             std::to_string(request.size()) + " bytes, which is too short; it is ignored");
+    return;
+  }
+  std::memcpy(&header, request.data(), sizeof(header));
+  std::span<const std::byte> body = request.subspan(sizeof(header));
+  if (header.len != request.size()) {
+    LogError(state_.options.source.text + ": the kernel sent " + std::to_string(request.size()) +
+             " bytes of a request of " + std::to_string(header.len) + " (opcode " +
+             std::to_string(header.opcode) + "); it fails with EIO");
+    channel_->ReplyError(header.unique, EIO);
+    return;
+  }
+  switch (header.opcode) {
+    case FUSE_INIT:
+      Init(header, body);
+      return;
+    case FUSE_FORGET:
+      operations_->Forget(header.nodeid, RequestReader(body));
+      return;
+    case FUSE_BATCH_FORGET:
+      operations_->BatchForget(RequestReader(body));
+      return;
+    case FUSE_INTERRUPT:
+      InterruptRequest(body);
+      return;
+    case FUSE_DESTROY:
+      channel_->ReplyError(header.unique, 0);
+      return;
+    case FUSE_NOTIFY_REPLY:
+      return;
+    case FUSE_WRITE:
+      if (body.size() < sizeof(fuse_write_in)) {
+        channel_->ReplyError(header.unique, EINVAL);
+      } else if (client::BufferLease buffer = room_.TakeBuffer()) {
+        StartCall(*channel_, header, {body.first(sizeof(fuse_write_in))}, std::move(buffer));
+      } else {
+        dat::Start(Park(std::make_unique<Call>(*channel_, calls_, header,
+                                               Call::Body{body.first(sizeof(fuse_write_in))},
+                                               client::BufferLease()),
+                        body.subspan(sizeof(fuse_write_in))));
+      }
+      return;
+    default:
+      StartCall(*channel_, header, {body.first(std::min(body.size(), BodyMax(header.opcode)))},
+                client::BufferLease());
+  }
+}
+
+void Worker::StartCall(AnswerPath& path, const fuse_in_header& header, Call::Body body,
+                       client::BufferLease lease) {
+  Serve(std::make_unique<Call>(path, calls_, header, body, std::move(lease)));
+}
+
+void Worker::Serve(std::unique_ptr<Call> call) {
+  dat::Start(operations_->Serve(std::move(call), [this] { CallDone(); }));
+}
+
+// --- INIT and INTERRUPT ----------------------------------------------------------------------
+
+void Worker::Init(const fuse_in_header& header, std::span<const std::byte> body) {
+  InitWishes wishes;
+  wishes.max_write = state_.options.wsize;
+  wishes.posix_locks = PosixAtServer(state_.options);
+  wishes.flock_locks = FlockAtServer(state_.options);
+  wishes.posix_acl = state_.default_permissions && state_.options.acl;
+  wishes.io_uring = state_.wants_io_uring;
+  InitAnswer answer = AnswerInit(body, wishes);
+  if (answer.error != 0) {
+    channel_->ReplyError(header.unique, answer.error);
+  } else {
+    state_.init_flags = answer.flags;
+    channel_->Reply(header.unique, {AsBytes(answer.out)});
+    if (answer.again) return;
+  }
+  if (state_.initialised.HasBeenNotified()) return;
+  state_.init_error = answer.error;
+  state_.initialised.Notify();
+}
+
+void Worker::InterruptRequest(std::span<const std::byte> body) {
+  RequestReader in(body);
+  auto interrupt = in.Take<fuse_interrupt_in>();
+  if (!in.ok()) return;
+  if (ring_ != nullptr) ring_->Take();
+  if (calls_.Find(interrupt.unique) != nullptr) {
+    interrupts_.Interrupt(interrupt.unique);
+  } else if (state_.interrupt_all) {
+    state_.interrupt_all(interrupt.unique);
+  }
+}
+
+// --- The end ---------------------------------------------------------------------------------
+
+void Worker::End() {
+  if (std::exchange(ended_, true)) return;
+  ended_at_ = dat::Loop::Now();
+  if (channel_.has_value()) loop_->Remove(this);
+  if (ring_ != nullptr) ring_->Stop();
+  end_timer_ = loop_->RunAfter(kDrainFor, [this] { Drained(); });
+  if (operations_.has_value()) {
+    operations_->CommitAll([this] { CallDone(); });
+  } else {
+    CallDone();
+  }
+}
+
+bool Worker::Committing() const { return operations_.has_value() && !operations_->AllCommitted(); }
+
+void Worker::Drained() {
+  end_timer_ = 0;
+  if (Committing() && files_->Report().session.up && dat::Loop::Now() - ended_at_ < kCommitFor) {
+    end_timer_ = loop_->RunAfter(kDrainFor, [this] { Drained(); });
+    return;
+  }
+  if (Committing()) {
+    LogWarning(state_.options.source.text +
+               ": unmounted before the server had all data on its disk; it loses the rest if its "
+               "machine fails before it has written that");
+  }
+  Farewell();
+}
+
+void Worker::CallDone() {
+  if (!ended_ || calls_.size() != 0 || Committing()) return;
+  // Posted: the last call is still on the stack.
+  loop_->Post([this] { Farewell(); });
+}
+
+void Worker::Farewell() {
+  if (std::exchange(farewell_, true)) return;
+  loop_->Cancel(end_timer_);
+  end_timer_ = loop_->RunAfter(kFarewellFor, [this] { loop_->Stop(); });
+  dat::Start(SayFarewell());
+}
+
+dat::Task<void> Worker::SayFarewell() {
+  co_await files_->Disconnect();
+  loop_->Stop();
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,124 @@
+// What a worker does with FUSE over io_uring (fuse/kernel/ring.h).
+#include <sched.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/synchronization/notification.h"
+#include "fuse/kernel/protocol.h"
+#include "fuse/mount/worker.h"
+#include "runtime/status_macros.h"
+
+namespace dafs::fuse {
+namespace {
+
+// For what the loop of a worker does between two turns.
+constexpr absl::Duration kRingWait = absl::Seconds(10);
+
+}  // namespace
+
+absl::Status Worker::OnLoop(std::function<absl::Status()> function) {
+  struct Answer {
+    absl::Notification done;
+    absl::Status status;
+  };
+  // Owners: we and the loop, which drops it if it has ended.
+  auto answer = std::make_shared<Answer>();
+  loop_->Post([answer, function = std::move(function)] {
+    answer->status = function();
+    answer->done.Notify();
+  });
+  if (answer->done.WaitForNotificationWithTimeout(kRingWait)) return answer->status;
+  return absl::DeadlineExceededError("the worker does not answer");
+}
+
+absl::Status Worker::MakeRing(const RingPlan& plan, uint32_t number) {
+  return OnLoop([this, plan, number]() -> absl::Status {
+    ASSIGN_OR_RETURN(ring_, KernelRing::Create(plan, number));
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Worker::StartRing() {
+  return OnLoop([this]() -> absl::Status {
+    if (ended_ || !channel_.has_value()) return absl::CancelledError("the mount has ended");
+    return ring_->Start(
+        channel_->fd(), *loop_,
+        [this](const RingRequest& request, AnswerPath& path) { HandleOfRing(request, path); },
+        [this](uint16_t cpu, size_t times, std::span<const uint64_t> nodes) {
+          return WakeQueue(cpu, times, nodes);
+        });
+  });
+}
+
+void Worker::DropRing() {
+  loop_->Post([this] { ring_.reset(); });
+}
+
+void Worker::HandleOfRing(const RingRequest& request, AnswerPath& path) {
+  const fuse_in_header& header = request.header;
+  const client::Files::Gathering gathering(*files_, ring_->has_more());
+  switch (header.opcode) {
+    case FUSE_NOTIFY_REPLY:  // WakeQueue's
+    case FUSE_DESTROY:
+      path.ReplyError(header.unique, 0);
+      return;
+    case FUSE_WRITE:
+      if (request.operation.size() != sizeof(fuse_write_in) ||
+          request.payload.size() > state_.options.wsize) {
+        path.ReplyError(header.unique, EINVAL);
+      } else {
+        dat::Start(TakeWrite(request, path));
+      }
+      return;
+    default: {
+      const size_t most = BodyMax(header.opcode);
+      Call::Body body = {request.operation, request.payload};
+      if (body.second.size() > most) body.second = body.second.first(most);
+      interrupts_.WatchRing();
+      StartCall(path, header, body, client::BufferLease());
+    }
+  }
+}
+
+// While the write buffers are out, the entry waits for one.
+dat::Task<void> Worker::TakeWrite(RingRequest request, AnswerPath& path) {
+  client::BufferPool& pool = files_->buffers();
+  const auto size = static_cast<uint32_t>(request.payload.size());
+  client::BufferLease lease = pool.TryAcquire(client::BufferUse::kWriteSource, size);
+  if (!lease) {
+    absl::StatusOr<client::BufferLease> waited =
+        co_await pool.Acquire(client::BufferUse::kWriteSource, size);
+    if (!waited.ok()) {
+      path.ReplyError(request.header.unique, EIO);
+      co_return;
+    }
+    lease = *std::move(waited);
+  }
+  std::memcpy(lease.payload(), request.payload.data(), size);
+  StartCall(path, request.header, {request.operation}, std::move(lease));
+}
+
+// From there, as the kernel has it: the queue is that of the CPU on which a request is made. On a
+// CPU that is not ours to use, or where all that is held is about directories, the queue waits for
+// the next request of a program.
+bool Worker::WakeQueue(uint16_t cpu, size_t times, std::span<const uint64_t> nodes) {
+  cpu_set_t before, there;
+  CPU_ZERO(&there);
+  if (cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof(before), &before) != 0) return false;
+  CPU_SET(cpu, &there);
+  if (sched_setaffinity(0, sizeof(there), &there) != 0) return false;
+  size_t asked = 0;
+  for (auto node = nodes.begin(); node != nodes.end() && asked < times;) {
+    if (channel_->AskForNothing(next_wake_ += 2, *node)) {
+      ++asked;
+    } else {
+      ++node;
+    }
+  }
+  sched_setaffinity(0, sizeof(before), &before);
+  return asked == times;
+}
+
+}  // namespace dafs::fuse

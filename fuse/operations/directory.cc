@@ -1,0 +1,338 @@
+// Directories: OPENDIR, READDIR, READDIRPLUS, RELEASEDIR, FSYNCDIR. Spec: 6.5.29, 6.5.30.
+// The server lists no "." and ".."; they are added here, at the offsets 1 and 2, which are never
+// cookies of entries. A listing is read in chunks much larger than what the kernel asks for at a
+// time; what the chunk says of a node is passed on only where nothing newer is known. ACLs are
+// asked for with it while programs ask for them behind listings, and remembered where there is
+// none.
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "fuse/kernel/acl_in_mode.h"
+#include "fuse/kernel/attributes.h"
+#include "fuse/kernel/directory_answer.h"
+#include "fuse/kernel/errno.h"
+#include "fuse/operations/operations.h"
+
+namespace dafs::fuse {
+namespace {
+
+constexpr uint32_t kChunkBytes = 128u << 10;  // a small buffer of the pool, some 400 entries
+constexpr uint32_t kAnswerMax = 1u << 20;
+constexpr uint64_t kDotOffset = 1;
+constexpr uint64_t kDotDotOffset = 2;
+// A chunk older than this is read again: whoever lists slowly shall not see an old directory.
+constexpr absl::Duration kChunkIsGoodFor = absl::Seconds(1);
+// Chunks without a single entry that are taken for one answer from a server that says there is
+// more.
+constexpr int kEmptyChunksMax = 8;
+
+constexpr uint64_t kPlusAttributes = client::kStatAttributes | wire::kFattrFilehandle;
+constexpr uint64_t kNameAttributes = wire::kFattrFileId | wire::kFattrObjectType;
+// With them an entry shows its number also where it lies in another file system.
+constexpr uint64_t kNumberAttributes = kNameAttributes | wire::kFattrFilehandle;
+// Without these an entry cannot be shown to the kernel as a node.
+constexpr uint64_t kNeeded =
+    wire::kFattrObjectType | wire::kFattrChange | wire::kFattrObjectSize | wire::kFattrFilehandle;
+
+bool IsEntryName(std::string_view name) {
+  return !name.empty() && name.size() <= 255 && name != "." && name != ".." &&
+         name.find('/') == name.npos && name.find('\0') == name.npos;
+}
+
+// Appends the entries of `page` to `chunk`. `acls`: they come with their ACLs.
+absl::Status ReadEntries(client::DirectoryPage& page, bool acls, DirectoryChunk& chunk) {
+  chunk.eof = page.eof;
+  chunk.entries.reserve(page.entries.count());
+  wire::DirentView view;
+  while (page.entries.Next(view)) {
+    // 6.5.29: no entry has these. A caller that goes on after one starts anew,
+    // and never reaches the end.
+    if (view.cookie <= kDotDotOffset) {
+      return absl::DataLossError(
+          absl::StrCat("read directory: an entry's cookie is ", view.cookie));
+    }
+    DirectoryChunk::Entry entry;
+    entry.cookie = view.cookie;
+    entry.name = std::string(view.name);
+    if (view.attrs != nullptr) entry.attributes = *view.attrs;
+    if (acls && entry.attributes.has(wire::kFattrAcl | wire::kFattrMode)) {
+      entry.acl_in_mode = IsAclInMode(entry.attributes.acl, entry.attributes.mode);
+      entry.attributes.acl = {};
+    }
+    chunk.entries.push_back(std::move(entry));
+  }
+  return page.entries.status();
+}
+
+// Whether some entry has attributes, but no number.
+bool LacksNumbers(const DirectoryChunk& chunk) {
+  return std::any_of(chunk.entries.begin(), chunk.entries.end(), [](const auto& entry) {
+    return entry.attributes.has(wire::kFattrObjectType) &&
+           !entry.attributes.has(wire::kFattrFileId);
+  });
+}
+
+// Where in `chunk` to go on behind `cookie`; nothing if it is not in there.
+std::optional<size_t> PositionBehind(const DirectoryChunk& chunk, uint64_t cookie) {
+  if (chunk.from_cookie == cookie) return 0;
+  for (size_t i = 0; i < chunk.entries.size(); ++i) {
+    if (chunk.entries[i].cookie != cookie) continue;
+    bool last = i + 1 == chunk.entries.size();
+    if (last && !chunk.eof) return std::nullopt;
+    return i + 1;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+dat::Task<void> Operations::Opendir(Call& call) {
+  std::optional<InodeView> node = NodeOf(call);
+  if (!node) co_return;
+  const bool comes_back =
+      state_.found_gone.ComesBack(call.header().pid, call.nodeid(), call.arrived());
+  Caller who = CallerOf(call);
+  auto directory = std::make_shared<DirectoryState>(call.nodeid(), node->handle, who);
+  const absl::Time asked_at = dat::Loop::Now();
+  const InodeTable::Moment asked = state_.inodes.MomentOf(call.nodeid());
+  const std::shared_ptr<Looking> looking = LookAtLikelyOld(who, *node);
+  wire::FileAttributes attributes;  // opendir(3) asks for them next
+  wire::FileAttributes* const after = state_.inodes.KeepsFiles() ? &attributes : nullptr;
+  absl::Status there;  // other errors than ESTALE are the listing's to tell, if there are caches
+  const bool listed = listing_habit_.Expected();
+  if (listed) {
+    there = (co_await ReadChunk(directory, 0, /*attributes=*/true, after)).status();
+  } else {
+    absl::StatusOr<wire::FileAttributes> found = co_await files_.GetAttributes(*who, node->handle);
+    if (found.ok()) attributes = *std::move(found);
+    there = found.status();
+  }
+  if (attributes.has(wire::kFattrChange)) {
+    state_.inodes.KeepFresh(call.nodeid(), asked, attributes, asked_at, call.header().pid);
+  }
+  if (looking != nullptr) co_await looking->done;
+  bool lost_name = ErrnoFromStatus(there) == ESTALE;
+  if (there.ok()) {
+    dat::Task<bool> losing = HasLostName(who, *node, attributes);
+    lost_name = co_await losing;
+  }
+  if (lost_name && !comes_back) {
+    LookElsewhere(call);
+    co_return;
+  }
+  // Without them the kernel may have let the caller in by what was so a moment ago (ReplyPassing).
+  if (!state_.inodes.KeepsFiles()) {
+    bool forbidden = wire::DafsFromStatus(there) == wire::DafsStatus::kAcces;
+    if (!listed && there.ok() && !ModeGrants(attributes, *who, S_IROTH)) {
+      absl::StatusOr<uint32_t> access =
+          co_await files_.Access(*who, node->handle, wire::kAccessRead);
+      forbidden = access.ok() && (*access & wire::kAccessRead) == 0;
+    }
+    if (forbidden) {
+      call.ReplyErrno(EACCES);
+      co_return;
+    }
+  }
+  fuse_open_out out = {};
+  out.fh = state_.open_directories.Add(std::move(directory));
+  if (!call.Reply({AsBytes(out)})) state_.open_directories.Remove(out.fh);
+}
+
+// The kernel answers ESTALE of an open with one fresh walk of the path, but not that of a listing:
+// so it is OPENDIR that finds out. Who comes back with the same directory has it without a path
+// (the present directory, a descriptor); it may be opened as a removed one on a local file system.
+// So it is with OPEN and LINK and a file that has lost its name (FoundGone).
+void Operations::LookElsewhere(Call& call, uint64_t nodeid) {
+  state_.found_gone.Tell(call.header().pid, nodeid, dat::Loop::Now());
+  call.ReplyErrno(ESTALE);
+}
+
+dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> Operations::ReadChunk(
+    std::shared_ptr<DirectoryState> directory, uint64_t cookie, bool attributes,
+    wire::FileAttributes* after) {
+  client::BufferPool& pool = files_.buffers();
+  client::BufferLease lease = pool.TryAcquire(client::BufferUse::kReadTarget, kChunkBytes);
+  if (!lease) {
+    absl::StatusOr<client::BufferLease> waited =
+        co_await pool.Acquire(client::BufferUse::kReadTarget, kChunkBytes);
+    if (!waited.ok()) co_return waited.status();
+    lease = *std::move(waited);
+  }
+  auto chunk = std::make_shared<DirectoryChunk>();
+  chunk->from_cookie = cookie;
+  chunk->attributes = attributes;
+  chunk->asked_at = dat::Loop::Now();
+  wire::Verifier cookieverf;
+  if (cookie != 0) cookieverf = directory->cookieverf();
+  uint64_t wanted = attributes ? kPlusAttributes : kNameAttributes;
+  const bool acls =
+      attributes && state_.options.acl && state_.inodes.KeepsFiles() && state_.acl_habit.Expected();
+  if (acls) wanted |= wire::kFattrAcl;
+  absl::StatusOr<client::DirectoryPage> page = co_await files_.ReadDirectory(
+      *directory->opener, directory->handle, cookie, cookieverf, kChunkBytes, wanted, lease, after);
+  if (acls && wire::DafsFromStatus(page.status()) == wire::DafsStatus::kReaddirNoSpc) {
+    page = co_await files_.ReadDirectory(*directory->opener, directory->handle, cookie, cookieverf,
+                                         kChunkBytes, wanted & ~wire::kFattrAcl, lease, after);
+  }
+  if (!page.ok()) co_return page.status();
+  if (absl::Status status = ReadEntries(*page, acls, *chunk); !status.ok()) co_return status;
+  if (!attributes && LacksNumbers(*chunk)) {
+    page = co_await files_.ReadDirectory(*directory->opener, directory->handle, cookie, cookieverf,
+                                         kChunkBytes, kNumberAttributes, lease, after);
+    if (!page.ok()) co_return page.status();
+    chunk->entries.clear();
+    if (absl::Status status = ReadEntries(*page, false, *chunk); !status.ok()) co_return status;
+  }
+  directory->SetChunk(chunk, page->cookieverf);
+  co_return std::shared_ptr<const DirectoryChunk>(std::move(chunk));
+}
+
+// False: the answer is full.
+bool Operations::AddEntry(const Call& call, DirectoryAnswer& answer,
+                          const DirectoryState& directory, const DirectoryChunk& chunk,
+                          const DirectoryChunk::Entry& entry, bool plus) {
+  if (!IsEntryName(entry.name)) return true;
+  if (!answer.Fits(entry.name, plus)) return false;
+  const wire::FileAttributes& attributes = entry.attributes;
+  uint32_t type = FileTypeBits(attributes.object_type);
+  // The server gives no number without a handle to what lies in another file system.
+  const wire::FsHandle& fs = attributes.has(wire::kFattrFilehandle) ? attributes.filehandle.fshandle
+                                                                    : directory.handle.fshandle;
+  uint64_t ino = state_.inodes.NumberIn(fs, attributes.file_id);
+  // 0 would make readdir(3) skip the entry.
+  if (!attributes.has(wire::kFattrFileId) || ino == 0) ino = ~uint64_t{0};
+  if (!plus) {
+    answer.Add(entry.name, ino, type, entry.cookie);
+    return true;
+  }
+  fuse_entry_out out = {};
+  uint64_t known = state_.inodes.NodeOf(attributes.filehandle);
+  bool tell = attributes.has(kNeeded) && type != 0 &&
+              !state_.inodes.TouchedSince(directory.nodeid, chunk.asked_at) &&
+              (known == 0 ||
+               (!state_.inodes.NewsSince(known, chunk.asked_at) && !state_.behind.Holds(known)));
+  if (tell) {
+    client::Node node{attributes.filehandle, attributes};
+    out = Entry(call, node, {directory.nodeid, entry.name}, chunk.asked_at);
+    if (entry.acl_in_mode) {
+      state_.inodes.NoteAbsent(out.nodeid, Absent::kAccessAcl, chunk.asked_at);
+      if (attributes.object_type == wire::ObjectType::kDir) {
+        state_.inodes.NoteAbsent(out.nodeid, Absent::kDefaultAcl, chunk.asked_at);
+      }
+    }
+  }
+  answer.AddPlus(out, entry.name, ino, type, entry.cookie);
+  return true;
+}
+
+dat::Task<void> Operations::Readdir(Call& call) {
+  RequestReader in = call.reader();
+  auto read = in.Take<fuse_read_in>();
+  std::shared_ptr<DirectoryState> directory =
+      in.ok() ? state_.open_directories.Find(read.fh) : nullptr;
+  if (directory == nullptr) {
+    call.ReplyErrno(in.ok() ? EBADF : EINVAL);
+    co_return;
+  }
+  bool plus = call.header().opcode == FUSE_READDIRPLUS;
+  DirectoryAnswer answer(std::min(read.size, kAnswerMax));
+  uint64_t cookie = read.offset <= kDotDotOffset ? 0 : read.offset;
+  std::shared_ptr<const DirectoryChunk> chunk = directory->chunk();
+  // rewinddir(3) looks again, and what we have changed since OPENDIR is seen.
+  if (read.offset == 0 &&
+      (!directory->BeginListing() ||
+       (chunk != nullptr && state_.inodes.TouchedSince(directory->nodeid, chunk->asked_at)))) {
+    chunk = nullptr;
+  }
+  if (chunk != nullptr &&
+      ((plus && !chunk->attributes) || dat::Loop::Now() - chunk->asked_at > kChunkIsGoodFor)) {
+    chunk = nullptr;
+  }
+  std::optional<size_t> position;
+  if (chunk != nullptr) position = PositionBehind(*chunk, cookie);
+  for (int empty = 0; empty < kEmptyChunksMax; ++empty) {
+    if (!position.has_value()) {
+      absl::StatusOr<std::shared_ptr<const DirectoryChunk>> fresh =
+          co_await ReadChunk(directory, cookie, plus);
+      if (wire::DafsFromStatus(fresh.status()) == wire::DafsStatus::kStale) {
+        // Removed since it was opened. As getdents(2) has it, which readdir(3) takes for the end.
+        call.ReplyErrno(ENOENT);
+        co_return;
+      }
+      if (!fresh.ok()) {
+        call.ReplyStatus(fresh.status());
+        co_return;
+      }
+      chunk = *std::move(fresh);
+      position = 0;
+    }
+    if (call.answered()) co_return;  // given up: count no lookups for it
+    AddDots(answer, *directory, read.offset, plus);
+    bool full = false;
+    for (size_t i = *position; i < chunk->entries.size() && !full; ++i) {
+      full = !AddEntry(call, answer, *directory, *chunk, chunk->entries[i], plus);
+    }
+    if (full || chunk->eof || !answer.empty()) break;
+    if (!chunk->entries.empty()) cookie = chunk->entries.back().cookie;
+    position.reset();
+  }
+  if (plus && (listed_in_ != read.fh || read.offset == 0)) listed_last_ = 0;
+  if (plus) listed_in_ = read.fh;
+  for (uint64_t nodeid : answer.counted()) {
+    if (listed_last_ != 0) state_.inodes.ListedBehind(listed_last_, nodeid);
+    listed_last_ = nodeid;
+  }
+  if (!call.Reply({answer.bytes()})) {
+    for (uint64_t nodeid : answer.counted()) {
+      state_.inodes.NotTold(nodeid);
+      state_.inodes.Forget(nodeid, 1);
+    }
+  }
+}
+
+void Operations::AddDots(DirectoryAnswer& answer, const DirectoryState& directory, uint64_t offset,
+                         bool plus) {
+  if (!answer.empty() || offset >= kDotDotOffset) return;
+  std::optional<InodeView> self = state_.inodes.Find(directory.nodeid);
+  std::optional<InodeView> parent =
+      state_.inodes.Find(state_.inodes.PlaceOf(directory.nodeid).parent);
+  const auto number = [&](const InodeView& node) {
+    return state_.inodes.NumberIn(node.handle.fshandle, node.file_id);
+  };
+  uint64_t own = self ? number(*self) : directory.nodeid;
+  uint64_t above = parent ? number(*parent) : own;
+  constexpr uint32_t kDirectory = 0040000;
+  auto add = [&](std::string_view name, uint64_t ino, uint64_t next) {
+    if (!answer.Fits(name, plus)) return;
+    if (plus) {
+      answer.AddPlus(fuse_entry_out{}, name, ino, kDirectory, next);
+    } else {
+      answer.Add(name, ino, kDirectory, next);
+    }
+  };
+  if (offset < kDotOffset) add(".", own, kDotOffset);
+  add("..", above, kDotDotOffset);
+}
+
+dat::Task<void> Operations::Releasedir(Call& call) {
+  RequestReader in = call.reader();
+  auto release = in.Take<fuse_release_in>();
+  std::shared_ptr<DirectoryState> directory =
+      in.ok() ? state_.open_directories.Find(release.fh) : nullptr;
+  if (directory != nullptr) {
+    listing_habit_.Closed(directory->listed());
+    state_.open_directories.Remove(release.fh);
+  }
+  call.ReplyOk();
+  co_return;
+}
+
+// A change of names is carried out before it is answered, and COMMIT is about file data (6.5.8).
+dat::Task<void> Operations::Fsyncdir(Call& call) {
+  call.ReplyOk();
+  co_return;
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,338 @@
+// Locks: GETLK, SETLK, SETLKW. Spec: 6.5.18, 6.5.19, 6.5.20; ARCHITECTURE "lock owners" and "flock
+// beside fcntl locks"; FUSE-FACTS 7, 8.
+//
+// flock(2) belongs to the open file description, as does the OPEN of the kernel's handle, which
+// owns it. Record locks have owners with OPENs of their own, see fuse/files/lock_owners.h.
+#include <fcntl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <limits>
+#include <utility>
+
+#include "client/files/lock_wait.h"
+#include "fuse/kernel/errno.h"
+#include "fuse/operations/operations.h"
+#include "fuse/request/caller_call.h"
+#include "runtime/log.h"
+
+namespace dafs::fuse {
+
+struct Operations::LockRequest {
+  std::shared_ptr<OpenState> open;
+  uint64_t handle = 0;
+  uint64_t kernel_owner = 0;
+  wire::LockRange range;
+  bool unlocks = false;
+  bool waits = false;
+  uint32_t pid = 0;
+};
+
+namespace {
+
+constexpr uint64_t kOffsetMost = std::numeric_limits<off_t>::max();  // the kernel's "to the end"
+
+wire::LockRange RangeOf(const fuse_lk_in& in) {
+  const bool write = in.lk.type == F_WRLCK;
+  if (in.lk_flags & FUSE_LK_FLOCK) return wire::FlockRange(write);
+  return {in.lk.start, in.lk.end == kOffsetMost ? wire::kFlockByte - 1 : in.lk.end, write};
+}
+
+bool IsValid(const fuse_lk_in& in) {
+  return in.lk.start <= in.lk.end && in.lk.end <= kOffsetMost &&
+         (in.lk.type == F_RDLCK || in.lk.type == F_WRLCK || in.lk.type == F_UNLCK);
+}
+
+// A server without locks: the program is told that there are none, the log what to do about it.
+int LockErrno(const absl::Status& status, const Options& options) {
+  if (wire::DafsFromStatus(status) == wire::DafsStatus::kResource) return ENOLCK;
+  if (!absl::IsUnimplemented(status)) return ErrnoFromStatus(status);
+  static std::atomic<bool> said{false};  // publishes nothing but itself
+  if (!said.exchange(true)) {
+    LogWarning(options.source.text +
+               ": the server keeps no locks, and locking fails with ENOLCK; mount with "
+               "local_lock=all to keep locks on this machine");
+  }
+  return ENOLCK;
+}
+
+}  // namespace
+
+// Until the lock is there, or any signal comes for the caller.
+dat::Task<absl::StatusOr<client::LockAnswer>> Operations::TakeLock(Call& call,
+                                                                   const LockRequest& request,
+                                                                   const client::LockOwner& owner) {
+  const client::Identity& who = *request.open->opener;
+  if (!request.waits) {
+    dat::Task<absl::StatusOr<client::LockAnswer>> task = files_.Lock(who, owner, request.range);
+    absl::StatusOr<client::LockAnswer> answer = co_await task;
+    co_return answer;
+  }
+  client::LockWait wait(files_.loop(), [this, &call, &owner] {
+    return WaitsForOfdLock(call.header().pid, callers_.proc()) ? 0 : owner.process;
+  });
+  call.on_interrupt = [&wait] { wait.Cancel(); };
+  if (call.interrupted) wait.Cancel();
+  dat::Task<absl::StatusOr<client::LockAnswer>> task =
+      files_.Lock(who, owner, request.range, &wait);
+  absl::StatusOr<client::LockAnswer> answer = co_await task;
+  call.on_interrupt = nullptr;
+  co_return answer;
+}
+
+// Who holds a lock sees what others wrote under theirs: what the kernel has cached is dropped,
+// unless it is as new as the file is under the lock. Its times and size do not tell.
+dat::Task<void> Operations::ShowWhatIsUnderLock(Call& call, const OpenState& open,
+                                                const wire::FileAttributes& attributes) {
+  const uint64_t nodeid = call.nodeid();
+  const bool known = attributes.has(wire::kFattrChange);
+  state_.inodes.DropFresh(nodeid);
+  // The open that the lock was taken through dropped what was older than itself.
+  const bool pages = known && (open.change == attributes.change ||
+                               state_.inodes.PagesAreCurrent(nodeid, attributes.change));
+  if (pages || state_.notifier == nullptr) {
+    // The node is in use by the caller until we answer, so the notification waits for nothing.
+    const bool current = known && state_.inodes.KernelIsCurrent(nodeid, attributes.change);
+    if (!current && !call.answered()) ForgetAttributes(nodeid);
+    co_return;
+  }
+  // The owners are this call and the notifier, then the loop.
+  auto dropped = std::make_shared<dat::Pending<bool>>();
+  state_.notifier->DropPages(
+      nodeid, [&loop = files_.loop(), dropped] { loop.Post([dropped] { dropped->Set(true); }); });
+  dat::Pending<bool>& end = *dropped;
+  co_await end;
+  state_.inodes.KernelForgot(nodeid);
+  if (known) state_.inodes.PagesAre(nodeid, attributes.change);
+}
+
+// Answers. False: it was granted, and nobody is there any more to be told.
+dat::Task<bool> Operations::ReplyLock(Call& call, const OpenState& open,
+                                      const absl::StatusOr<client::LockAnswer>& answer) {
+  if (!answer.ok()) {
+    call.ReplyErrno(LockErrno(answer.status(), state_.options));
+    co_return true;
+  }
+  switch (answer->outcome) {
+    case client::LockOutcome::kDenied:
+      call.ReplyErrno(EAGAIN);
+      co_return true;
+    case client::LockOutcome::kCancelled:
+      call.ReplyErrno(EINTR);
+      co_return true;
+    case client::LockOutcome::kDeadlock:
+      call.ReplyErrno(EDEADLK);
+      co_return true;
+    case client::LockOutcome::kGranted:
+      break;
+  }
+  dat::Task<void> showing = ShowWhatIsUnderLock(call, open, answer->attributes);
+  co_await showing;
+  co_return call.ReplyOk();
+}
+
+dat::Task<void> Operations::SetFlock(Call& call, const LockRequest& request) {
+  const OpenState& open = *request.open;
+  const client::LockOwner owner{open.handle, open.state_id};
+  const client::Identity& who = *open.opener;
+  if (request.unlocks) {
+    absl::Status status;
+    if (!owner.state_id.is_zero()) {
+      status = co_await files_.Unlock(who, owner, wire::kFlockByte, wire::kFlockByte);
+    }
+    call.ReplyErrno(LockErrno(status, state_.options));
+    co_return;
+  }
+  if (owner.state_id.is_zero()) {
+    call.ReplyErrno(ENOLCK);  // a server that cannot open this file by its handle
+    co_return;
+  }
+  request.open->locked.store(true, std::memory_order_relaxed);
+  dat::Task<absl::StatusOr<client::LockAnswer>> task = TakeLock(call, request, owner);
+  absl::StatusOr<client::LockAnswer> answer = co_await task;
+  dat::Task<bool> replying = ReplyLock(call, open, answer);
+  const bool told = co_await replying;
+  if (!told) {
+    absl::Status ignored = co_await files_.GiveBack(who, owner, request.range, answer->before);
+    ignored.IgnoreError();
+  }
+}
+
+// The owner's OPEN, made at his first lock and widened when he locks through a handle that may
+// more.
+dat::Task<absl::StatusOr<client::LockOwner>> Operations::OpenForLocks(const LockRequest& request,
+                                                                      LockOwnerRef owner) {
+  const uint32_t share = ShareOf(request.open->flags);
+  LockOwners::Open open = state_.lock_owners.OpenOf(*owner);
+  if (open.state_id.is_zero() || (share & ~open.share) != 0) {
+    const client::Identity& who = *request.open->opener;
+    if (!request.open->state_id.is_zero()) {
+      absl::StatusOr<wire::StateId> lent = co_await files_.OpenForOwner(
+          who, owner->handle, request.open->state_id, share, owner->name);
+      if (lent.ok()) {
+        state_.lock_owners.Opened(*owner, *lent, share);
+        co_return client::LockOwner{owner->handle, *lent, owner->kernel_owner};
+      }
+      if (!absl::IsUnimplemented(lent.status())) co_return lent.status();
+    }
+    InodeView node;
+    node.nodeid = owner->nodeid;
+    node.handle = owner->handle;
+    dat::Task<absl::StatusOr<client::OpenFile>> opening =
+        OpenNode(who, node, request.open->flags, owner->name);
+    absl::StatusOr<client::OpenFile> file = co_await opening;
+    if (!file.ok()) co_return file.status();
+    if (file->state_id.is_zero()) {
+      co_return absl::UnimplementedError("lock: the server cannot open the file by its handle");
+    }
+    open.state_id = file->state_id;
+    state_.lock_owners.Opened(*owner, open.state_id, share);
+  }
+  co_return client::LockOwner{owner->handle, open.state_id, owner->kernel_owner};
+}
+
+dat::Task<void> Operations::SetRecordLock(Call& call, const LockRequest& request) {
+  LockOwner fresh;
+  fresh.nodeid = call.nodeid();
+  fresh.kernel_owner = request.kernel_owner;
+  fresh.handle = request.open->handle;
+  fresh.opener = request.open->opener;
+  for (bool again = true; again;) {
+    fresh.name = state_.NewOwner();
+    LockOwnerRef owner = state_.lock_owners.Enter(fresh, request.handle, request.pid);
+    dat::Task<absl::StatusOr<client::LockOwner>> opening = OpenForLocks(request, owner);
+    absl::StatusOr<client::LockOwner> open = co_await opening;
+    absl::StatusOr<client::LockAnswer> answer = absl::UnknownError("not asked");
+    if (open.ok()) {
+      dat::Task<absl::StatusOr<client::LockAnswer>> taking = TakeLock(call, request, *open);
+      answer = co_await taking;
+    } else {
+      answer = open.status();
+    }
+    const bool granted = answer.ok() && answer->outcome == client::LockOutcome::kGranted;
+    // The process closed a descriptor of the file meanwhile: that gave up what it held then, and
+    // not what another of its threads was waiting for.
+    again = granted && !call.answered() && state_.lock_owners.HasEnded(*owner);
+    bool told = true;
+    if (!again) {
+      dat::Task<bool> replying = ReplyLock(call, *request.open, answer);
+      told = co_await replying;
+    }
+    if (!told) {
+      absl::Status ignored =
+          co_await files_.GiveBack(*request.open->opener, *open, request.range, answer->before);
+      ignored.IgnoreError();
+    }
+    dat::Task<void> leaving = LeaveOwner(owner);
+    co_await leaving;
+  }
+}
+
+dat::Task<void> Operations::UnlockRecords(Call& call, const LockRequest& request) {
+  LockOwnerRef owner = state_.lock_owners.EnterExisting(call.nodeid(), request.kernel_owner);
+  if (owner == nullptr) {
+    call.ReplyOk();
+    co_return;
+  }
+  absl::Status status;
+  const client::LockOwner open{owner->handle, state_.lock_owners.OpenOf(*owner).state_id};
+  if (!open.state_id.is_zero()) {
+    status = co_await files_.Unlock(*request.open->opener, open, request.range.first,
+                                    request.range.last);
+  }
+  call.ReplyErrno(LockErrno(status, state_.options));
+  dat::Task<void> leaving = LeaveOwner(owner);
+  co_await leaving;
+}
+
+dat::Task<void> Operations::LeaveOwner(LockOwnerRef owner) {
+  if (!state_.lock_owners.Leave(*owner)) co_return;
+  dat::Task<void> closing = CloseOwner(owner);
+  co_await closing;
+}
+
+dat::Task<void> Operations::CloseOwner(LockOwnerRef owner) {
+  const wire::StateId state_id = state_.lock_owners.OpenOf(*owner).state_id;
+  absl::Status closed = co_await files_.Close(*owner->opener, owner->handle, state_id);
+  closed.IgnoreError();  // nobody is left to be told; the server's lease ends the open at last
+}
+
+dat::Task<void> Operations::EndOwner(LockOwners::Ended ended) {
+  if (ended.owner == nullptr) co_return;
+  if (ended.unused) {
+    dat::Task<void> closing = CloseOwner(ended.owner);
+    co_await closing;
+    co_return;
+  }
+  const client::LockOwner open{ended.owner->handle,
+                               state_.lock_owners.OpenOf(*ended.owner).state_id};
+  if (open.state_id.is_zero()) co_return;
+  absl::Status unlocked =
+      co_await files_.Unlock(*ended.owner->opener, open, 0, wire::kFlockByte - 1);
+  unlocked.IgnoreError();
+}
+
+dat::Task<void> Operations::Setlk(Call& call) {
+  RequestReader in = call.reader();
+  auto lk = in.Take<fuse_lk_in>();
+  if (!in.ok() || !IsValid(lk)) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  LockRequest request;
+  request.open = state_.open_files.Find(lk.fh);
+  if (request.open == nullptr) {
+    call.ReplyErrno(EBADF);
+    co_return;
+  }
+  request.handle = lk.fh;
+  request.kernel_owner = lk.owner;
+  request.range = RangeOf(lk);
+  request.unlocks = lk.lk.type == F_UNLCK;
+  request.waits = call.header().opcode == FUSE_SETLKW;
+  request.pid = lk.lk.pid;
+  if (request.range.is_flock()) {
+    co_await SetFlock(call, request);
+  } else if (request.unlocks) {
+    co_await UnlockRecords(call, request);
+  } else {
+    co_await SetRecordLock(call, request);
+  }
+}
+
+dat::Task<void> Operations::Getlk(Call& call) {
+  RequestReader in = call.reader();
+  auto lk = in.Take<fuse_lk_in>();
+  std::shared_ptr<OpenState> open = in.ok() ? state_.open_files.Find(lk.fh) : nullptr;
+  if (open == nullptr || !IsValid(lk)) {
+    call.ReplyErrno(in.ok() && open == nullptr ? EBADF : EINVAL);
+    co_return;
+  }
+  LockOwnerRef owner = state_.lock_owners.EnterExisting(call.nodeid(), lk.owner);
+  const std::string name = owner != nullptr ? owner->name : state_.NewOwner();
+  const wire::LockRange range = RangeOf(lk);
+  absl::StatusOr<std::optional<client::LockConflict>> found =
+      co_await files_.TestLock(*open->opener, open->handle, name, range);
+  if (!found.ok()) {
+    call.ReplyErrno(LockErrno(found.status(), state_.options));
+  } else {
+    fuse_lk_out out = {};
+    out.lk.type = F_UNLCK;
+    // What lies beyond the kernel's last byte is not in its way.
+    if (found->has_value() && (*found)->range.first <= kOffsetMost) {
+      const client::LockConflict& conflict = **found;
+      out.lk.type = conflict.range.write ? F_WRLCK : F_RDLCK;
+      out.lk.start = conflict.range.first;
+      out.lk.end = std::min(conflict.range.last, kOffsetMost);
+      // A process of another machine has no number here.
+      if (conflict.ours) out.lk.pid = state_.lock_owners.PidOf(conflict.owner).value_or(0);
+    }
+    call.Reply({AsBytes(out)});
+  }
+  if (owner == nullptr) co_return;
+  dat::Task<void> leaving = LeaveOwner(owner);
+  co_await leaving;
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,259 @@
+// Names: LOOKUP, READLINK, SYMLINK, MKNOD, MKDIR, UNLINK, RMDIR, RENAME, LINK.
+// Spec: 6.5.9, 6.5.17, 6.5.21, 6.5.31 to 6.5.34.
+#include <limits.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "fuse/kernel/attributes.h"
+#include "fuse/kernel/errno.h"
+#include "fuse/operations/directory_change.h"
+#include "fuse/operations/operations.h"
+#include "wire/protocol/status.h"
+
+namespace dafs::fuse {
+namespace {
+
+bool IsForbidden(const absl::Status& status) {
+  return wire::DafsFromStatus(status) == wire::DafsStatus::kAcces;
+}
+
+}  // namespace
+
+dat::Task<void> Operations::Lookup(Call& call) {
+  RequestReader in = call.reader();
+  std::string_view name = in.TakeName();
+  std::optional<InodeView> parent = NodeOf(call, in);
+  if (!parent) co_return;
+  if (!state_.known_links.empty() && ReplyKnownLink(call, {call.nodeid(), std::string(name)})) {
+    co_return;
+  }
+  Caller who = CallerOf(call);
+  const std::optional<absl::Time> before = BeforeAsking();
+  const RecentAnswers::Question question = AskFor(call);
+  AskAclAhead(call, who, *parent);
+  absl::StatusOr<client::Node> node = co_await files_.Lookup(*who, parent->handle, name);
+  if (!node.ok() && IsForbidden(node.status()) && TakeNewGroups(call, who)) {
+    node = co_await files_.Lookup(*who, parent->handle, name);
+  }
+  co_await LookAgain(*who, before, node);
+  if (state_.options.lookup_cache == LookupCache::kAll &&
+      wire::DafsFromStatus(node.status()) == wire::DafsStatus::kNoEnt) {
+    fuse_entry_out out = {};  // node 0: the kernel may believe that there is no such name
+    KernelTime valid = fuse::Validity(state_.options.cache.dir_min);
+    out.entry_valid = valid.seconds;
+    out.entry_valid_nsec = valid.nanoseconds;
+    state_.found_gone.Finds(call.header().pid, 0);
+    call.Reply({AsBytes(out)});
+    co_return;
+  }
+  const uint64_t found = ReplyEntry(call, node, {call.nodeid(), std::string(name)});
+  if (found != 0) KeepRecent(question, found, node->attributes);
+}
+
+dat::Task<void> Operations::Readlink(Call& call) {
+  std::optional<InodeView> node = NodeOf(call);
+  if (!node) co_return;
+  Caller who = CallerOf(call);
+  absl::StatusOr<std::string> target = co_await files_.ReadLink(*who, node->handle);
+  if (!target.ok()) {
+    NoteGone(call.nodeid(), target.status());
+    call.ReplyStatus(target.status());
+  } else if (target->size() >= PATH_MAX) {
+    call.ReplyErrno(ENAMETOOLONG);
+  } else {
+    state_.inodes.Touch(call.nodeid(), dat::Loop::Now());  // its access time may have moved
+    call.Reply({std::as_bytes(std::span(*target))});
+  }
+}
+
+dat::Task<void> Operations::Symlink(Call& call) {
+  RequestReader in = call.reader();
+  std::string_view name = in.TakeName();
+  std::string_view target = in.TakeString();
+  if (!in.ok() || target.empty()) {
+    call.ReplyErrno(in.ok() ? EINVAL : in.error());
+    co_return;
+  }
+  std::optional<InodeView> parent = NodeOf(call);
+  if (!parent) co_return;
+  Caller who = CallerOf(call);
+  DirectoryChange change(*this, call.nodeid());
+  absl::StatusOr<client::Node> node =
+      co_await files_.MakeSymlink(*who, parent->handle, name, target, change.after());
+  change.End();
+  ReplyEntry(call, node, {call.nodeid(), std::string(name)});
+}
+
+dat::Task<void> Operations::Mknod(Call& call) {
+  RequestReader in = call.reader();
+  auto mknod = in.Take<fuse_mknod_in>();
+  std::string_view name = in.TakeName();
+  wire::ObjectType type = TypeFromMode(mknod.mode);
+  if (!in.ok() || type == wire::ObjectType::kInvalid || type == wire::ObjectType::kDir ||
+      type == wire::ObjectType::kLnk) {
+    call.ReplyErrno(in.ok() ? EINVAL : in.error());
+    co_return;
+  }
+  std::optional<InodeView> parent = NodeOf(call);
+  if (!parent) co_return;
+  Caller who = CallerOf(call);
+  wire::SpecData device = DeviceFromKernel(mknod.rdev);
+  uint32_t mode = co_await ModeOfNew(call, *who, *parent, mknod.mode, mknod.umask);
+  mode &= wire::kModeBits;
+  DirectoryChange change(*this, call.nodeid());
+  absl::StatusOr<client::Node> node =
+      co_await files_.MakeNode(*who, parent->handle, name, type, device, mode, change.after());
+  change.End();
+  ReplyNewEntry(call, node, {call.nodeid(), std::string(name)});
+}
+
+dat::Task<void> Operations::Mkdir(Call& call) {
+  RequestReader in = call.reader();
+  auto mkdir = in.Take<fuse_mkdir_in>();
+  std::string_view name = in.TakeName();
+  std::optional<InodeView> parent = NodeOf(call, in);
+  if (!parent) co_return;
+  Caller who = CallerOf(call);
+  uint32_t mode = co_await ModeOfNew(call, *who, *parent, mkdir.mode, mkdir.umask);
+  wire::FileAttributes attributes = NewFileAttributes(mode);
+  DirectoryChange change(*this, call.nodeid());
+  absl::StatusOr<client::Node> node =
+      co_await files_.MakeDirectory(*who, parent->handle, name, attributes, change.after());
+  change.End();
+  ReplyNewEntry(call, node, {call.nodeid(), std::string(name)});
+}
+
+dat::Task<void> Operations::Unlink(Call& call) {
+  RequestReader in = call.reader();
+  std::string_view name = in.TakeName();
+  std::optional<InodeView> parent = NodeOf(call, in);
+  if (!parent) co_return;
+  Caller who = CallerOf(call);
+  DirectoryChange change(*this, call.nodeid());
+  const bool directory = call.header().opcode == FUSE_RMDIR;
+  if (!directory) CloseAll(state_.idle_opens.TakeAll());
+  auto removal = [&] {
+    state_.inodes.NameRemoved();
+    if (!directory) return;
+    state_.inodes.DirectoryRemoved();
+    change.CountRemoval();
+  };
+  removal();
+  absl::Status removed = co_await files_.Remove(*who, parent->handle, name, change.after());
+  removal();
+  change.End();
+  if (removed.ok() && !directory && !call.answered()) {
+    state_.inodes.own_moves().Removed({call.nodeid(), std::string(name)}, dat::Loop::Now());
+  }
+  call.ReplyStatus(removed);
+}
+
+dat::Task<void> Operations::Rename(Call& call) {
+  RequestReader in = call.reader();
+  auto rename = in.Take<fuse_rename_in>();
+  std::string_view old_name = in.TakeName();
+  std::string_view new_name = in.TakeName();
+  if (!in.ok()) {
+    call.ReplyErrno(in.error());
+    co_return;
+  }
+  co_await RenameTo(call, rename.newdir, old_name, new_name, 0);
+}
+
+dat::Task<void> Operations::Rename2(Call& call) {
+  RequestReader in = call.reader();
+  auto rename = in.Take<fuse_rename2_in>();
+  std::string_view old_name = in.TakeName();
+  std::string_view new_name = in.TakeName();
+  // RENAME_WHITEOUT is for the layers of overlayfs, which keeps none on a network file system.
+  bool known = rename.flags == 0 || rename.flags == wire::kRenameNoReplace ||
+               rename.flags == wire::kRenameExchange;
+  if (!in.ok() || !known) {
+    call.ReplyErrno(in.ok() ? EINVAL : in.error());
+    co_return;
+  }
+  co_await RenameTo(call, rename.newdir, old_name, new_name, rename.flags);
+}
+
+dat::Task<void> Operations::RenameTo(Call& call, uint64_t new_directory, std::string_view old_name,
+                                     std::string_view new_name, uint32_t flags) {
+  std::optional<InodeView> from = NodeOf(call);
+  if (!from) co_return;
+  std::optional<InodeView> to = NodeOf(call, new_directory);
+  if (!to) co_return;
+  Caller who = CallerOf(call);
+  DirectoryChange from_change(*this, call.nodeid());
+  std::optional<DirectoryChange> to_change;
+  if (new_directory != call.nodeid()) to_change.emplace(*this, new_directory);
+  CloseAll(state_.idle_opens.TakeAll());  // the new name may have been another file's
+  wire::FileAttributes* to_after = to_change.has_value() ? to_change->after() : nullptr;
+  dat::Task<absl::Status> renaming =
+      flags == 0 ? files_.Rename(*who, from->handle, old_name, to->handle, new_name,
+                                 from_change.after(), to_after)
+                 : files_.Rename2(*who, from->handle, old_name, to->handle, new_name, flags);
+  auto removal = [&] {
+    state_.inodes.NameRemoved();
+    state_.inodes.DirectoryRemoved();
+    from_change.CountRemoval();
+    if (to_change.has_value()) to_change->CountRemoval();
+  };
+  removal();
+  absl::Status renamed = co_await renaming;
+  removal();
+  from_change.End();
+  if (to_change.has_value()) to_change->End();
+  // Whoever was killed meanwhile was told that it has failed, and the kernel moves nothing.
+  if (renamed.ok() && !call.answered()) {
+    state_.inodes.own_moves().Moved({call.nodeid(), std::string(old_name)},
+                                    {new_directory, std::string(new_name)},
+                                    flags == wire::kRenameExchange, dat::Loop::Now());
+  }
+  int error = ErrnoFromStatus(renamed);
+  // 6.5.34: EXIST is any target that does not go with the source. The kernel has seen to the types.
+  if (flags == 0 && error == EEXIST) error = ENOTEMPTY;
+  // A server without RENAME2: as rename(2) says it of a file system that lacks the flag.
+  if (flags != 0 && error == EOPNOTSUPP) error = EINVAL;
+  call.ReplyErrno(error);
+}
+
+dat::Task<void> Operations::Link(Call& call) {
+  RequestReader in = call.reader();
+  auto link = in.Take<fuse_link_in>();
+  std::string_view name = in.TakeName();
+  std::optional<InodeView> directory = NodeOf(call, in);
+  if (!directory) co_return;
+  std::optional<InodeView> file = NodeOf(call, link.oldnodeid);
+  if (!file) co_return;
+  const bool comes_back =
+      state_.found_gone.ComesBack(call.header().pid, link.oldnodeid, call.arrived());
+  co_await Settled(link.oldnodeid);
+  if (call.answered()) co_return;  // its caller was killed while it waited
+  Caller who = CallerOf(call);
+  DirectoryChange change(*this, call.nodeid());
+  Touch(link.oldnodeid);
+  absl::StatusOr<client::Node> node =
+      co_await files_.Link(*who, file->handle, directory->handle, name, change.after());
+  change.End();
+  if (wire::DafsFromStatus(node.status()) == wire::DafsStatus::kStale) {
+    if (!comes_back) {  // its name may be another file's by now
+      LookElsewhere(call, link.oldnodeid);
+      co_return;
+    }
+    // link(2) knows of files whose last name is gone; ESTALE would be shown where that was another
+    // client's doing, and this kernel did not know.
+    absl::StatusOr<wire::FileAttributes> left = co_await files_.GetAttributes(*who, file->handle);
+    if (left.ok() && left->num_links == 0) {
+      call.ReplyErrno(ENOENT);
+      co_return;
+    }
+  }
+  // The kernel insists on the node it named.
+  if (node.ok()) node->handle = file->handle;
+  ReplyEntry(call, node, {call.nodeid(), std::string(name)});
+}
+
+}  // namespace dafs::fuse

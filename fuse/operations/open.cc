@@ -1,0 +1,410 @@
+// Open files: OPEN, CREATE, TMPFILE, RELEASE. Spec: 6.5.7, 6.5.24; WIRE.md 9.4, R15 (OPEN_HANDLE).
+#include <fcntl.h>
+
+#include <cerrno>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fuse/kernel/attributes.h"
+#include "fuse/kernel/errno.h"
+#include "fuse/operations/directory_change.h"
+#include "fuse/operations/operations.h"
+#include "wire/protocol/status.h"
+
+namespace dafs::fuse {
+namespace {
+
+bool Writes(uint32_t flags) { return (ShareOf(flags) & wire::kShareWrite) != 0; }
+bool Appends(uint32_t flags) { return (flags & O_APPEND) != 0 && Writes(flags); }
+
+// Past the kernel's page cache: what was opened so, and appends, which the kernel would cache where
+// it believes the end to be, and hand out from there, until it has asked for the size. Kernels
+// before 6.6 refuse shared maps of what is opened this way.
+bool UsesDirectIo(uint32_t flags) { return (flags & O_DIRECT) != 0 || Appends(flags); }
+
+// Errors of an OPEN by name that hold for the file and not only for its name.
+bool IsRefusal(const absl::Status& status) {
+  if (!wire::HasDafsStatus(status)) return true;
+  switch (wire::DafsFromStatus(status)) {
+    case wire::DafsStatus::kNoEnt:
+    case wire::DafsStatus::kStale:
+    case wire::DafsStatus::kNotDir:
+    case wire::DafsStatus::kIsDir:
+    case wire::DafsStatus::kSymlink:
+    case wire::DafsStatus::kFhExpired:
+    case wire::DafsStatus::kBadHandle:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+// FUSE's OPEN has a node, DAFS's a name. OPEN_HANDLE opens what the handle means. A server without
+// it is asked by the name the node was last found under, and the answer counts only if the same
+// file comes back; else the file is used without an open at the server (state id zero).
+dat::Task<absl::StatusOr<client::OpenFile>> Operations::OpenNode(const client::Identity& who,
+                                                                 const InodeView& node,
+                                                                 uint32_t flags,
+                                                                 std::string owner) {
+  client::OpenRequest request;
+  request.owner = std::move(owner);
+  request.share_access = ShareOf(flags);
+  dat::Task<absl::StatusOr<client::OpenFile>> opening =
+      flags & kOpenForExec
+          ? files_.OpenForExecution(who, node.handle, request.owner)
+          : files_.OpenByHandle(who, node.handle, request.share_access, request.owner);
+  absl::StatusOr<client::OpenFile> file = co_await opening;
+  if (wire::DafsFromStatus(file.status()) == wire::DafsStatus::kPerm && Appends(flags)) {
+    dat::Task<absl::StatusOr<client::OpenFile>> again =
+        OpenToAppend(who, node, flags, file.status());
+    file = co_await again;
+    co_return file;
+  }
+  if (!file.ok() || !file->state_id.is_zero()) co_return file;
+  Place place = state_.inodes.PlaceOf(node.nodeid);
+  std::optional<InodeView> parent = state_.inodes.Find(place.parent);
+  if (place.name.empty() || !parent) co_return file;
+  request.directory = parent->handle;
+  request.name = place.name;
+  absl::StatusOr<client::OpenFile> named = co_await files_.Open(who, request);
+  if (!named.ok()) {
+    if (IsRefusal(named.status())) co_return named;
+    co_return file;
+  }
+  if (named->handle == node.handle) co_return named;
+  absl::Status closed = co_await files_.Close(who, named->handle, named->state_id);
+  closed.IgnoreError();
+  co_return file;
+}
+
+// A file that may only be appended to (chattr +a at the server) cannot be opened there to write,
+// since OPEN does not say that the caller appends only. It is used without an open at the server,
+// which checks each append. A file that may not be changed at all grants no access to extend it.
+dat::Task<absl::StatusOr<client::OpenFile>> Operations::OpenToAppend(const client::Identity& who,
+                                                                     const InodeView& node,
+                                                                     uint32_t flags,
+                                                                     absl::Status refused) {
+  uint32_t needed = wire::kAccessExtend;
+  if ((ShareOf(flags) & wire::kShareRead) != 0) needed |= wire::kAccessRead;
+  dat::Task<absl::StatusOr<uint32_t>> asking = files_.Access(who, node.handle, needed);
+  const absl::StatusOr<uint32_t> access = co_await asking;
+  if (!access.ok() || (*access & needed) != needed) co_return refused;
+  dat::Task<absl::StatusOr<wire::FileAttributes>> looking = files_.GetAttributes(who, node.handle);
+  absl::StatusOr<wire::FileAttributes> attributes = co_await looking;
+  if (!attributes.ok()) co_return attributes.status();
+  client::OpenFile file;
+  file.handle = node.handle;
+  file.attributes = *std::move(attributes);
+  co_return file;
+}
+
+fuse_open_out Operations::TakeOpen(const client::OpenFile& file, uint64_t nodeid, uint32_t flags,
+                                   Caller who, bool keep_cache) {
+  auto open = std::make_shared<OpenState>();
+  open->nodeid = nodeid;
+  open->handle = file.handle;
+  open->state_id = file.state_id;
+  open->flags = flags;
+  open->by_own_right = who->uid == 0 || (file.attributes.has(wire::kFattrOwner) &&
+                                         file.attributes.owner == std::to_string(who->uid));
+  open->opener = std::move(who);
+  open->writes = state_.inodes.WritesOf(nodeid);
+  open->owner_changes = open->writes->owner_changes();
+  open->errors = open->writes->SampleErrors();
+  if (file.attributes.has(wire::kFattrChange)) open->change = file.attributes.change;
+  open->mode = file.attributes.mode;
+  open->owner = file.attributes.owner;
+  open->owner_group = file.attributes.owner_group;
+  fuse_open_out out = {};
+  out.fh = state_.open_files.Add(std::move(open));
+  if (UsesDirectIo(flags)) {
+    out.open_flags |= FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;
+  }
+  if (keep_cache) out.open_flags |= FOPEN_KEEP_CACHE;
+  // Nothing was written through it, so close(2) has nothing to wait for; unless it gives up record
+  // locks, which any descriptor of the file does.
+  if (!Writes(flags) && !PosixAtServer(state_.options)) out.open_flags |= FOPEN_NOFLUSH;
+  return out;
+}
+
+// What was written under an open that its opener could not write without is safe before it goes: if
+// the server lost it, nobody could write it again.
+dat::Task<void> Operations::CloseState(std::shared_ptr<OpenState> open) {
+  const bool may_write_again =
+      open->by_own_right &&
+      (open->opener->uid == 0 || open->owner_changes == open->writes->owner_changes());
+  if (!may_write_again && Writes(open->flags) && open->writes->uncommitted()) {
+    dat::Task<void> committing = commits_.CommitNow(open);
+    co_await committing;
+  }
+  absl::Status closed =
+      co_await files_.Close(*open->opener, open->handle, open->state_id, /*can_wait=*/true);
+  closed.IgnoreError();  // nobody is left to be told; the server's lease ends the open at last
+}
+
+// An open of the same kind that was closed a moment ago, if the file is what it was when that was
+// opened: then whoever may have it open still may. Of the attributes that the caller's look-up has
+// just brought that can be told without asking.
+dat::Task<std::optional<client::OpenFile>> Operations::OpenAgain(const Call& call,
+                                                                 const client::Identity& who,
+                                                                 uint32_t flags) {
+  std::optional<IdleOpens::Kept> kept =
+      state_.idle_opens.Take(call.nodeid(), who, flags, dat::Loop::Now());
+  if (!kept.has_value()) co_return std::nullopt;
+  const OpenState& open = *kept->open;
+  client::OpenFile file;
+  file.handle = open.handle;
+  file.state_id = open.state_id;
+  bool known = false;
+  if (!state_.inodes.TouchedSince(call.nodeid(), kept->since)) {
+    const wire::FileAttributes* looked_up =
+        recent_.FindToOpen(call.header().pid, call.nodeid(), dat::Loop::Now());
+    if (looked_up != nullptr) {
+      file.attributes = *looked_up;
+      known = true;
+    } else {
+      dat::Task<absl::StatusOr<wire::FileAttributes>> asking =
+          files_.GetAttributes(who, open.handle);
+      absl::StatusOr<wire::FileAttributes> attributes = co_await asking;
+      known = attributes.ok();
+      if (known) file.attributes = *std::move(attributes);
+    }
+  }
+  if (known && IsAsOpened(open, file.attributes) && files_.IsOpen(open.state_id)) co_return file;
+  dat::Start(CloseState(std::move(kept->open)));
+  CloseAll(state_.idle_opens.HasChanged(call.nodeid()));
+  co_return std::nullopt;
+}
+
+// Whether `places` still lead to the node. `change`: the CHANGE that it had before they are looked
+// at; nothing: that which it has then.
+dat::Task<void> Operations::LookAtNames(Caller who, InodeView node, Places places,
+                                        std::optional<uint64_t> change,
+                                        std::shared_ptr<Looking> looking) {
+  for (const Place& place : places) {
+    const std::optional<InodeView> parent = state_.inodes.Find(place.parent);
+    if (!parent.has_value()) continue;
+    const absl::Time asked = dat::Loop::Now();
+    dat::Task<absl::StatusOr<client::Node>> look = files_.Lookup(*who, parent->handle, place.name);
+    absl::StatusOr<client::Node> there = co_await look;
+    const wire::DafsStatus status = wire::DafsFromStatus(there.status());
+    if (there.ok() && there->handle == node.handle) {
+      state_.inodes.ConfirmName(node.nodeid, place, change.value_or(there->attributes.change),
+                                asked);
+    } else if (there.ok() || status == wire::DafsStatus::kNoEnt ||
+               status == wire::DafsStatus::kStale) {
+      state_.inodes.LoseName(node.nodeid, place);
+    }
+  }
+  if (looking != nullptr) looking->done.Set(true);
+}
+
+// Who opens what we have changed or moved ourselves cannot tell by its CHANGE whether others have
+// given its name to another file: that is asked for beside the OPEN. Null: nothing is to be asked.
+std::shared_ptr<Operations::Looking> Operations::LookAtLikelyOld(const Caller& who,
+                                                                 const InodeView& node) {
+  Places places = state_.inodes.NamesLikelyOld(node.nodeid, dat::Loop::Now());
+  if (places.empty()) return nullptr;
+  auto looking = std::make_shared<Looking>();
+  const client::Files::Gathering gathering(files_, true);  // the OPEN follows at once
+  dat::Start(LookAtNames(who, node, std::move(places), std::nullopt, looking));
+  return looking;
+}
+
+// Whether a file or directory that was opened has lost a name that the kernel may have opened it
+// by, which it caches for a while: by then it may be another file's, or no file's.
+dat::Task<bool> Operations::HasLostName(const Caller& who, const InodeView& node,
+                                        const wire::FileAttributes& attributes) {
+  if (attributes.has(wire::kFattrNumLinks) && attributes.num_links == 0) co_return true;
+  if (!attributes.has(wire::kFattrChange)) co_return false;
+  Places places = state_.inodes.NamesNotSeenAt(node.nodeid, attributes.change, dat::Loop::Now());
+  if (!places.empty()) {
+    dat::Task<void> looking = LookAtNames(who, node, std::move(places), attributes.change, nullptr);
+    co_await looking;
+  }
+  co_return state_.inodes.AnyNameLost(node.nodeid, attributes.change, dat::Loop::Now());
+}
+
+dat::Task<void> Operations::Open(Call& call) {
+  RequestReader in = call.reader();
+  auto request = in.Take<fuse_open_in>();
+  std::optional<InodeView> node = NodeOf(call, in);
+  if (!node) co_return;
+  Caller who = CallerOf(call);
+  const absl::Time asked_at = dat::Loop::Now();
+  const InodeTable::Moment asked = state_.inodes.MomentOf(call.nodeid());
+  const bool comes_back =
+      state_.found_gone.ComesBack(call.header().pid, call.nodeid(), call.arrived());
+  const std::shared_ptr<Looking> looking = LookAtLikelyOld(who, *node);
+  dat::Task<std::optional<client::OpenFile>> using_again = OpenAgain(call, *who, request.flags);
+  std::optional<client::OpenFile> again = co_await using_again;
+  absl::StatusOr<client::OpenFile> file;
+  if (again.has_value()) {
+    file = *std::move(again);
+  } else {
+    dat::Task<absl::StatusOr<client::OpenFile>> opening =
+        OpenNode(*who, *node, request.flags, state_.NewOwner());
+    file = co_await opening;
+  }
+  if (!file.ok()) {
+    if (ErrnoFromStatus(file.status()) == ESTALE && !comes_back) {
+      LookElsewhere(call);
+    } else {
+      call.ReplyStatus(file.status());
+    }
+    co_return;
+  }
+  if (looking != nullptr) co_await looking->done;
+  dat::Task<bool> losing = HasLostName(who, *node, file->attributes);
+  const bool lost_name = co_await losing;
+  if (lost_name && !comes_back) {
+    LookElsewhere(call);
+    absl::Status closed =
+        co_await files_.Close(*who, file->handle, file->state_id, /*can_wait=*/true);
+    closed.IgnoreError();
+    co_return;
+  }
+  // Close-to-open: whoever opens sees what others had written when they closed. The node is in use
+  // by the caller until we answer, so the notification waits for nothing.
+  const bool has_change = file->attributes.has(wire::kFattrChange);
+  const uint64_t change = file->attributes.change;
+  bool current = has_change && state_.inodes.KernelIsCurrent(call.nodeid(), change);
+  if (!current && !call.answered()) ForgetAttributes(call.nodeid());
+  if (has_change) state_.inodes.KeepFresh(call.nodeid(), asked, file->attributes, asked_at);
+  bool keep_cache = has_change && state_.inodes.PagesAreCurrent(call.nodeid(), change);
+  fuse_open_out out = TakeOpen(*file, call.nodeid(), request.flags, who, keep_cache);
+  if (!call.Reply({AsBytes(out)})) {
+    if (std::shared_ptr<OpenState> open = state_.open_files.Remove(out.fh)) {
+      co_await CloseState(open);
+    }
+  }
+}
+
+dat::Task<void> Operations::Create(Call& call) {
+  RequestReader in = call.reader();
+  auto create = in.Take<fuse_create_in>();
+  std::string_view name = in.TakeName();
+  std::optional<InodeView> parent = NodeOf(call, in);
+  if (!parent) co_return;
+  Caller who = CallerOf(call);
+  client::OpenRequest request;
+  request.directory = parent->handle;
+  request.name = std::string(name);
+  request.share_access = ShareOf(create.flags);
+  request.owner = state_.NewOwner();
+  request.create = true;
+  // GUARDED sets mode and owner as the file is made; EXCLUSIVE needs a second step for them.
+  request.create_mode =
+      create.flags & O_EXCL ? wire::CreateMode::kGuarded : wire::CreateMode::kUnchecked;
+  uint32_t mode = co_await ModeOfNew(call, *who, *parent, create.mode, create.umask);
+  request.attributes = NewFileAttributes(mode);
+  request.truncate = (create.flags & O_TRUNC) != 0;
+  DirectoryChange change(*this, call.nodeid());
+  const RecentAnswers::Question question = AskFor(call);
+  absl::StatusOr<client::OpenFile> file = co_await files_.Open(*who, request, change.after());
+  change.End();
+  if (!file.ok()) {
+    // The kernel knew of no such name: with ESTALE it looks again, and follows the link or opens
+    // the FIFO that came there meanwhile.
+    int error = ErrnoFromStatus(file.status());
+    if (error == ELOOP) error = ESTALE;
+    if (error == EINVAL || (error == EPERM && Appends(create.flags))) {
+      absl::StatusOr<client::Node> there = co_await files_.Lookup(*who, parent->handle, name);
+      const bool is_file = there.ok() && there->attributes.object_type == wire::ObjectType::kReg;
+      if (there.ok() && is_file == (error == EPERM)) error = ESTALE;  // OPEN knows what to do
+    }
+    if (error == ESTALE) {
+      LookElsewhere(call);
+    } else {
+      call.ReplyErrno(error);
+    }
+    co_return;
+  }
+  Place place{call.nodeid(), request.name};
+  co_await ReplyCreated(call, *file, place, create.flags, who);
+  if (state_.inodes.KeepsFiles()) co_return;
+  const uint64_t nodeid = state_.inodes.NodeOf(file->handle);
+  KeepRecent(question, nodeid, file->attributes);
+}
+
+dat::Task<void> Operations::ReplyCreated(Call& call, const client::OpenFile& file, Place place,
+                                         uint32_t flags, Caller who) {
+  client::Node node{file.handle, file.attributes};
+  fuse_entry_out entry = Entry(call, node, place, call.arrived());
+  if (file.created) NoteNew(entry.nodeid, call.nodeid(), dat::Loop::Now());
+  fuse_open_out out = TakeOpen(file, entry.nodeid, flags, who, false);
+  if (!call.Reply({AsBytes(entry), AsBytes(out)})) {
+    state_.inodes.NotTold(entry.nodeid);
+    state_.inodes.Forget(entry.nodeid, 1);
+    if (std::shared_ptr<OpenState> open = state_.open_files.Remove(out.fh)) {
+      co_await CloseState(open);
+    }
+  }
+}
+
+// O_TMPFILE. Whether the file may be given a name (O_EXCL) is the kernel's business.
+dat::Task<void> Operations::Tmpfile(Call& call) {
+  RequestReader in = call.reader();
+  auto create = in.Take<fuse_create_in>();
+  std::optional<InodeView> parent = NodeOf(call, in);
+  if (!parent) co_return;
+  Caller who = CallerOf(call);
+  client::OpenRequest request;
+  request.directory = parent->handle;
+  request.share_access = ShareOf(create.flags);
+  request.owner = state_.NewOwner();
+  uint32_t mode = co_await ModeOfNew(call, *who, *parent, create.mode, create.umask);
+  request.attributes = NewFileAttributes(mode);
+  absl::StatusOr<client::OpenFile> file = co_await files_.OpenUnlinked(*who, request);
+  if (!file.ok()) {
+    call.ReplyStatus(file.status());
+    co_return;
+  }
+  Place nowhere{call.nodeid(), ""};
+  co_await ReplyCreated(call, *file, nowhere, create.flags, who);
+}
+
+dat::Task<void> Operations::Release(Call& call) {
+  RequestReader in = call.reader();
+  auto release = in.Take<fuse_release_in>();
+  std::shared_ptr<OpenState> open = in.ok() ? state_.open_files.Remove(release.fh) : nullptr;
+  // The kernel has done what the OPEN's answer said about its pages, so that they are as new as
+  // that.
+  if (open != nullptr && open->change.has_value()) {
+    state_.inodes.PagesAre(open->nodeid, *open->change);
+  }
+  if (open != nullptr && !Writes(open->flags)) state_.inodes.DropFresh(open->nodeid);
+  // Nobody waits for the CLOSE, which commits nothing.
+  call.ReplyOk();
+  if (open == nullptr) co_return;
+  co_await Settled(open->nodeid);  // it is written under this open
+  std::vector<LockOwners::Ended> ended = state_.lock_owners.EndHandle(release.fh);
+  for (const LockOwners::Ended& owner : ended) {
+    dat::Task<void> ending = EndOwner(owner);
+    co_await ending;
+  }
+  open = state_.idle_opens.Keep(std::move(open), dat::Loop::Now());
+  CloseIdleLater();
+  if (open != nullptr) co_await CloseState(open);
+}
+
+void Operations::CloseAll(std::vector<IdleOpens::Open> opens) {
+  for (IdleOpens::Open& open : opens) dat::Start(CloseState(std::move(open)));
+}
+
+// What nobody opens again, whichever worker keeps it.
+void Operations::CloseIdleLater() {
+  if (idle_timer_ != 0) return;
+  const std::optional<absl::Time> when = state_.idle_opens.NextOld();
+  if (!when.has_value()) return;
+  idle_timer_ = files_.loop().RunAfter(*when - dat::Loop::Now(), [this] {
+    idle_timer_ = 0;
+    CloseAll(state_.idle_opens.TakeOld(dat::Loop::Now()));
+    CloseIdleLater();
+  });
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,341 @@
+// The kernel's requests, each a coroutine over the client library: what FUSE asks in terms of nodes
+// and handles is asked of the server in terms of filehandles and state ids.
+// Belongs to one worker's thread; what workers share is in MountState.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "client/files/files.h"
+#include "fuse/cache/acl_ahead.h"
+#include "fuse/cache/listing_habit.h"
+#include "fuse/cache/listing_walk.h"
+#include "fuse/cache/questions_out.h"
+#include "fuse/cache/recent_answers.h"
+#include "fuse/cache/stat_habit.h"
+#include "fuse/files/commit_queue.h"
+#include "fuse/files/lock_owners.h"
+#include "fuse/files/write_streams.h"
+#include "fuse/kernel/channel.h"
+#include "fuse/kernel/protocol.h"
+#include "fuse/operations/mount_state.h"
+#include "fuse/request/call.h"
+#include "fuse/request/caller_call.h"
+#include "runtime/task.h"
+
+namespace dafs::fuse {
+
+class DirectoryAnswer;
+
+class Operations {
+ public:
+  Operations(MountState& state, client::Files& files, KernelChannel& channel)
+      : state_(state),
+        files_(files),
+        channel_(channel),
+        commits_(files),
+        streams_(files.buffers()),
+        recent_(state.inodes) {}
+  ~Operations() { files_.loop().Cancel(idle_timer_); }
+  Operations(const Operations&) = delete;
+  Operations& operator=(const Operations&) = delete;
+
+  // Answers `call` by its opcode; ENOSYS for what we do not have, which the kernel remembers. The
+  // call ends when everything that belongs to it is done, which may be after its answer. `done`
+  // runs then.
+  dat::Task<void> Serve(std::unique_ptr<Call> call, std::function<void()> done);
+
+  // Before a call is answered while the server may still carry it out, since its caller was killed:
+  // whatever comes for what it changes waits for its end.
+  void EndsEarly(Call& call);
+
+  // The end: what was written is committed; `done` runs when that is over.
+  void CommitAll(std::function<void()> done) {
+    CloseAll(state_.idle_opens.Stop());
+    commits_.CommitAll(std::move(done));
+  }
+  bool AllCommitted() const { return commits_.empty(); }
+  // After the loop has ended and Files::Shutdown: calls that wait for what other workers write end.
+  void Shutdown();
+
+  // The nodes the kernel gives back. No answer.
+  void Forget(uint64_t nodeid, RequestReader in);
+  void BatchForget(RequestReader in);
+
+ private:
+  using Op = dat::Task<void> (Operations::*)(Call& call);
+  static Op OperationOf(uint32_t opcode);
+  void ForgetNode(uint64_t nodeid, uint64_t count);
+
+  // names.cc
+  dat::Task<void> Lookup(Call& call);
+  dat::Task<void> Readlink(Call& call);
+  dat::Task<void> Mknod(Call& call);
+  dat::Task<void> Mkdir(Call& call);
+  dat::Task<void> Unlink(Call& call);
+  dat::Task<void> Symlink(Call& call);
+  dat::Task<void> Rename(Call& call);
+  dat::Task<void> Rename2(Call& call);
+  dat::Task<void> Link(Call& call);
+  dat::Task<void> RenameTo(Call& call, uint64_t new_directory, std::string_view old_name,
+                           std::string_view new_name, uint32_t flags);
+
+  // attributes.cc
+  dat::Task<void> Getattr(Call& call);
+  dat::Task<void> Setattr(Call& call);
+  dat::Task<void> Access(Call& call);
+  dat::Task<void> Statfs(Call& call);
+
+  // open.cc
+  dat::Task<void> Open(Call& call);
+  dat::Task<void> Create(Call& call);
+  dat::Task<void> Tmpfile(Call& call);
+  dat::Task<void> Release(Call& call);
+
+  // data.cc
+  dat::Task<void> Read(Call& call);
+  dat::Task<void> Write(Call& call);
+  dat::Task<void> Flush(Call& call);
+  dat::Task<void> Fsync(Call& call);
+
+  // locks.cc
+  dat::Task<void> Getlk(Call& call);
+  dat::Task<void> Setlk(Call& call);
+
+  // ranges.cc
+  dat::Task<void> Fallocate(Call& call);
+  dat::Task<void> Lseek(Call& call);
+  dat::Task<void> CopyFileRange(Call& call);
+
+  // directory.cc
+  dat::Task<void> Opendir(Call& call);
+  dat::Task<void> Readdir(Call& call);
+  dat::Task<void> Releasedir(Call& call);
+  dat::Task<void> Fsyncdir(Call& call);
+
+  // xattrs.cc
+  dat::Task<void> Getxattr(Call& call);
+  dat::Task<void> Setxattr(Call& call);
+  dat::Task<void> Listxattr(Call& call);
+  dat::Task<void> Removexattr(Call& call);
+  dat::Task<absl::StatusOr<std::string>> GetValue(const client::Identity& who,
+                                                  const wire::FileHandle& file,
+                                                  std::string_view name);
+  dat::Task<void> LookForUsual(const client::Identity& who, const InodeView& node);
+  bool IsNotSupported(std::string_view name) const;
+  int ErrnoOfAbsent(std::optional<Absent> usual) const;
+  bool WantsAhead() const;
+  void LookAhead(const std::shared_ptr<const client::Identity>& who, Absent attribute);
+  dat::Task<void> LookAheadAt(std::shared_ptr<const client::Identity> who, InodeView node);
+  dat::Task<absl::Status> SetNfs4Acl(const client::Identity& who, const InodeView& node,
+                                     std::vector<wire::Ace> acl);
+  // The mode to make an object with in `directory`, for a caller with this umask.
+  dat::Task<uint32_t> ModeOfNew(const Call& call, const client::Identity& who,
+                                const InodeView& directory, uint32_t mode, uint32_t umask);
+  void AskAclAhead(const Call& call, const std::shared_ptr<const client::Identity>& who,
+                   const InodeView& directory);
+  dat::Task<void> AskAclAhead(std::shared_ptr<const client::Identity> who, InodeView directory,
+                              uint32_t thread, uint64_t question);
+  void NoteNew(uint64_t nodeid, uint64_t directory, absl::Time made);
+
+  // Shared by them.
+  using Caller = std::shared_ptr<const client::Identity>;
+  // With the groups it has now, but for a request that only looks: see Groups::kRecent.
+  Caller CallerOf(const Call& call);
+  // Reads the groups of `who` again. Whether they are others, and the call is worth a second try.
+  bool TakeNewGroups(const Call& call, Caller& who);
+  dat::Task<absl::StatusOr<wire::FileAttributes>> SetSize(Caller who, InodeView node,
+                                                          wire::FileAttributes set);
+  dat::Task<absl::StatusOr<wire::FileAttributes>> TakeSetIdBits(const Call& call, Caller who,
+                                                                InodeView node,
+                                                                absl::Status refused);
+  // The node of a request; answers ESTALE and returns nothing if it is not known.
+  std::optional<InodeView> NodeOf(Call& call) { return NodeOf(call, call.nodeid()); }
+  std::optional<InodeView> NodeOf(Call& call, uint64_t nodeid);
+  // The same, once all of the request has been taken from `in`; answers too if that was malformed.
+  std::optional<InodeView> NodeOf(Call& call, const RequestReader& in);
+  // Counts a lookup of `node` at `place` and describes it, as the server did when it was asked at
+  // `asked` or later; the count must be taken back if the kernel does not take the answer.
+  fuse_entry_out Entry(const Call& call, const client::Node& node, const Place& place,
+                       absl::Time asked);
+  // Answers a LOOKUP with what is known of a link, for a caller that only looks. False: it is not.
+  bool ReplyKnownLink(Call& call, const Place& place);
+  // The server says that a node has gone: a name that led to it is looked up anew.
+  void NoteGone(uint64_t nodeid, const absl::Status& status);
+  // Answers with an entry, or the error. Returns the node that the kernel was told of; 0: of none.
+  uint64_t ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node, const Place& place);
+  // The same for a node that was just made.
+  void ReplyNewEntry(Call& call, const absl::StatusOr<client::Node>& node, const Place& place);
+  void ReplyAttributes(Call& call, uint64_t nodeid, const wire::FileAttributes& attributes);
+  // The answer to a GETATTR, STATX or SETATTR. False: the kernel did not take it.
+  bool TellAttributes(Call& call, const wire::FileAttributes& attributes, absl::Duration valid_for);
+  absl::Duration Validity(const Call& call, uint64_t nodeid,
+                          const wire::FileAttributes& attributes);
+  // The kernel asks for them again.
+  void ForgetAttributes(uint64_t nodeid);
+  void Touch(uint64_t nodeid);
+  // A change of a file's data begins or has ended; before the caller is answered. If the kernel may
+  // show set-id bits that the change removes, it asks for the mode again.
+  void TouchData(uint64_t nodeid);
+  InodeTable::Change BeginWrite(uint64_t nodeid);
+  void EndWrite(WritePiece& piece, wire::FileAttributes after);
+  // Answers with what the server said of the node lately, behind a change of ours or when it was
+  // opened. False if nothing is known that is still true.
+  bool ReplyFresh(Call& call, const InodeView& node);
+  // The same where attributes are not kept: with what the look-up before said, or with what let the
+  // caller pass before.
+  bool ReplyRecent(Call& call);
+  bool ReplyPassing(Call& call);
+  // Before the server is asked something whose answer has attributes, and behind that answer.
+  RecentAnswers::Question AskFor(const Call& call) const {
+    if (state_.inodes.KeepsFiles()) return {};  // nothing will be kept
+    return recent_.Ask(call.header().pid, dat::Loop::Now());
+  }
+  void KeepRecent(const RecentAnswers::Question& question, uint64_t nodeid,
+                  const wire::FileAttributes& attributes);
+  bool ReplyGone(Call& call);
+  class DirectoryChange;  // fuse/operations/directory_change.h
+  bool WantsDirectoryAfterChange();
+
+  dat::Task<absl::StatusOr<client::OpenFile>> OpenToAppend(const client::Identity& who,
+                                                           const InodeView& node, uint32_t flags,
+                                                           absl::Status refused);
+  dat::Task<absl::StatusOr<client::OpenFile>> OpenNode(const client::Identity& who,
+                                                       const InodeView& node, uint32_t flags,
+                                                       std::string owner);
+  // A look at names that is under way. The owners are the call that waits for it and the look.
+  struct Looking {
+    dat::Pending<bool> done;
+  };
+  std::shared_ptr<Looking> LookAtLikelyOld(const Caller& who, const InodeView& node);
+  dat::Task<void> LookAtNames(Caller who, InodeView node, Places places,
+                              std::optional<uint64_t> change, std::shared_ptr<Looking> looking);
+  dat::Task<bool> HasLostName(const Caller& who, const InodeView& node,
+                              const wire::FileAttributes& attributes);
+  // Takes an open file into the table; the answer to the kernel for it.
+  fuse_open_out TakeOpen(const client::OpenFile& file, uint64_t nodeid, uint32_t flags, Caller who,
+                         bool keep_cache);
+  // Answers CREATE and TMPFILE.
+  dat::Task<void> ReplyCreated(Call& call, const client::OpenFile& file, Place place,
+                               uint32_t flags, Caller who);
+  dat::Task<std::optional<client::OpenFile>> OpenAgain(const Call& call,
+                                                       const client::Identity& who, uint32_t flags);
+  dat::Task<void> CloseState(std::shared_ptr<OpenState> open);
+  void CloseAll(std::vector<IdleOpens::Open> opens);
+  void CloseIdleLater();
+
+  // A WRITE on its way: what the server has taken of it, from the first byte on, and why not all.
+  struct Transfer {
+    uint64_t offset = 0;
+    uint32_t size = 0;
+    wire::StableHow stability = wire::StableHow::kUnstable;
+    uint32_t done = 0;
+    absl::Status failed;
+    bool wants_after = false;
+    wire::FileAttributes after;  // the file's behind the write, if they were wanted and came
+  };
+  dat::Task<Transfer> Carry(WritePiece& piece, wire::StableHow stability, bool appends,
+                            bool may_ask);
+  void ReplyTransfer(Call& call, const Transfer& transfer, bool from_cache);
+  dat::Task<void> WriteData(const OpenState& open, const client::BufferLease& lease,
+                            Transfer& transfer);
+  dat::Task<void> AppendData(const OpenState& open, const client::BufferLease& lease,
+                             Transfer& transfer);
+  void NoteGivenUp(const OpenState& open);
+  dat::Task<absl::Status> ReadRest(const OpenState& open, uint64_t offset,
+                                   client::BufferLease& lease, uint32_t size, bool quiet,
+                                   std::string& data);
+
+  // write_behind.cc
+  static bool WaitsForWrites(uint32_t opcode);
+  struct Changed;
+  static Changed ChangedBy(const Call& call);
+  bool GoesBehind(const fuse_write_in& write, const OpenState& open) const;
+  dat::Task<void> Settled(uint64_t nodeid);
+  dat::Task<void> BeforeRightsChange(const client::Identity& who, const InodeView& node);
+  dat::Task<void> WriteBehind(Call& call, std::shared_ptr<OpenState> open, uint64_t offset,
+                              uint32_t size);
+  dat::Task<void> SendPieces(WritePiece piece, Call* waits);
+  void ReplyWritten(Call& call, uint32_t size);
+  void FailLate(const WritePiece& piece, const Transfer& transfer);
+  std::optional<absl::Time> BeforeAsking() const;
+  dat::Task<void> LookAgain(const client::Identity& who, std::optional<absl::Time> before,
+                            absl::StatusOr<client::Node>& node);
+
+  struct LockRequest;
+  dat::Task<void> SetFlock(Call& call, const LockRequest& request);
+  dat::Task<void> SetRecordLock(Call& call, const LockRequest& request);
+  dat::Task<void> UnlockRecords(Call& call, const LockRequest& request);
+  dat::Task<absl::StatusOr<client::LockAnswer>> TakeLock(Call& call, const LockRequest& request,
+                                                         const client::LockOwner& owner);
+  dat::Task<bool> ReplyLock(Call& call, const OpenState& open,
+                            const absl::StatusOr<client::LockAnswer>& answer);
+  dat::Task<void> ShowWhatIsUnderLock(Call& call, const OpenState& open,
+                                      const wire::FileAttributes& attributes);
+  dat::Task<absl::StatusOr<client::LockOwner>> OpenForLocks(const LockRequest& request,
+                                                            LockOwnerRef owner);
+  dat::Task<void> LeaveOwner(LockOwnerRef owner);
+  dat::Task<void> CloseOwner(LockOwnerRef owner);
+  dat::Task<void> EndOwner(LockOwners::Ended ended);
+
+  // A question whose last answer is good enough when the server is gone.
+  struct Race;
+  dat::Task<void> ProbeServer();
+  void NoteSilence();
+  void GiveUpLater(std::shared_ptr<Race> race);
+  dat::Task<void> RefreshStatfs(std::shared_ptr<Race> race, wire::FileHandle handle, Caller who);
+  dat::Task<void> RefreshRoot(std::shared_ptr<Race> race, wire::FileHandle handle, Caller who);
+  dat::Task<void> GetattrOfRoot(Call& call, InodeView root);
+
+  dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> ReadChunk(
+      std::shared_ptr<DirectoryState> directory, uint64_t cookie, bool attributes,
+      wire::FileAttributes* after = nullptr);
+  void AddDots(DirectoryAnswer& answer, const DirectoryState& directory, uint64_t offset,
+               bool plus);
+  void LookElsewhere(Call& call) { LookElsewhere(call, call.nodeid()); }
+  void LookElsewhere(Call& call, uint64_t nodeid);
+  bool AddEntry(const Call& call, DirectoryAnswer& answer, const DirectoryState& directory,
+                const DirectoryChunk& chunk, const DirectoryChunk::Entry& entry, bool plus);
+
+  MountState& state_;
+  client::Files& files_;
+  KernelChannel& channel_;
+  CommitQueue commits_;
+  WriteStreams streams_;
+  // Calls that wait for what is written behind. The owners are this, the call and the table.
+  struct Settling {
+    dat::Pending<bool> done;
+    void Finish() {
+      if (!done.is_set()) done.Set(true);
+    }
+  };
+  absl::flat_hash_set<std::shared_ptr<Settling>> settling_;
+  bool closed_ = false;
+  bool probing_ = false;  // a NULL is out by which ProbeServer asks
+  bool silent_ = false;   // it was not answered in time; counted in state_.silent_workers
+  dat::Loop::TimerId idle_timer_ = 0;  // 0: not set
+  StatHabit stat_habit_;               // of files that were written
+  StatHabit directory_stat_habit_;     // of directories in which a name was changed
+  StatHabit& HabitOf(const InodeView& node) {
+    return node.type == wire::ObjectType::kDir ? directory_stat_habit_ : stat_habit_;
+  }
+  ListingHabit listing_habit_;
+  ListingWalk walk_;
+  QuestionsOut asked_ahead_;
+  RecentAnswers recent_;
+  CallerCalls callers_;
+  AclAhead acl_ahead_;
+  bool passing_ = false;  // what the kernel asks for is lately often behind a path
+  // The open directory that was listed last, and the last node of that answer.
+  uint64_t listed_in_ = 0;
+  uint64_t listed_last_ = 0;
+};
+
+}  // namespace dafs::fuse

@@ -1,0 +1,52 @@
+#include "fuse/request/call.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "fuse/kernel/errno.h"
+
+namespace dafs::fuse {
+
+void CallsInHand::Add(Call* call) { calls_[call->header().unique] = call; }
+
+void CallsInHand::Remove(Call* call) {
+  auto it = calls_.find(call->header().unique);
+  if (it != calls_.end() && it->second == call) calls_.erase(it);
+}
+
+Call* CallsInHand::Find(uint64_t unique) const {
+  auto it = calls_.find(unique);
+  return it == calls_.end() || it->second->answered() ? nullptr : it->second;
+}
+
+Call::Call(AnswerPath& path, CallsInHand& in_hand, const fuse_in_header& header, Body body,
+           client::BufferLease lease)
+    : path_(path),
+      in_hand_(in_hand),
+      header_(header),
+      body_(body.first.begin(), body.first.end()),
+      lease_(std::move(lease)) {
+  body_.insert(body_.end(), body.second.begin(), body.second.end());
+  in_hand_.Add(this);
+}
+
+Call::~Call() {
+  // No request stays without an answer.
+  ReplyErrno(EIO);
+  in_hand_.Remove(this);
+  if (on_end) on_end();
+}
+
+bool Call::Reply(std::initializer_list<KernelChannel::Bytes> parts) {
+  if (std::exchange(answered_, true)) return false;
+  return path_.Reply(header_.unique, parts);
+}
+
+bool Call::ReplyErrno(int error) {
+  if (std::exchange(answered_, true)) return false;
+  return path_.ReplyError(header_.unique, error);
+}
+
+bool Call::ReplyStatus(const absl::Status& status) { return ReplyErrno(ErrnoFromStatus(status)); }
+
+}  // namespace dafs::fuse

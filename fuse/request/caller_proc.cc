@@ -1,0 +1,26 @@
+#include "fuse/request/caller_proc.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace dafs::fuse {
+namespace {
+
+// In the /proc of our own PID namespace `self` leads to the pid that we know of us.
+bool ShowsOwnPids(const std::string& proc) {
+  char self[32];
+  const ssize_t size = readlink((proc + "/self").c_str(), self, sizeof(self));
+  return size > 0 && std::string_view(self, static_cast<size_t>(size)) == std::to_string(getpid());
+}
+
+}  // namespace
+
+CallerProc::CallerProc(std::string directory)
+    : directory_(std::move(directory)), is_ours_(ShowsOwnPids(directory_)) {}
+
+std::string CallerProc::PathOf(uint32_t pid, std::string_view file) const {
+  return (directory_ + "/" + std::to_string(pid) + "/").append(file);
+}
+
+}  // namespace dafs::fuse
