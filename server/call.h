@@ -13,7 +13,7 @@
 #include "server/chain.h"
 #include "server/credentials.h"
 #include "server/message_buffers.h"
-#include "server/store/journal.h"
+#include "server/store/durable/journal.h"
 #include "server/store/store.h"
 #include "wire/codec/codec.h"
 #include "wire/messages/chain.h"

@@ -18,8 +18,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "server/principal.h"
-#include "server/store/holdings.h"
-#include "server/store/mapped_file.h"
+#include "server/store/holdings/holdings.h"
+#include "server/store/system/mapped_file.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::server {

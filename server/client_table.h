@@ -29,7 +29,7 @@
 #include "server/client_records.h"
 #include "server/credentials.h"
 #include "server/principal.h"
-#include "server/store/export.h"
+#include "server/store/objects/export.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::server {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "runtime/status_macros.h"
-#include "server/store/kill_switch.h"
+#include "server/store/system/kill_switch.h"
 
 namespace dafs::server {
 namespace {

@@ -19,7 +19,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
-#include "server/store/export.h"
+#include "server/store/objects/export.h"
 #include "wire/messages/session.h"
 #include "wire/protocol/status.h"
 #include "wire/protocol/types.h"

@@ -10,7 +10,7 @@
 
 #include "absl/time/time.h"
 #include "runtime/cpu_latency.h"
-#include "server/store/export.h"
+#include "server/store/objects/export.h"
 #include "server/store/store.h"
 #include "wire/dat/address.h"
 

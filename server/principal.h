@@ -1,7 +1,7 @@
 // As whom a client authenticated. Spec: 3.1.1.3.
 #pragma once
 
-#include "server/store/export.h"
+#include "server/store/objects/export.h"
 #include "wire/protocol/constants.h"
 
 namespace dafs::server {

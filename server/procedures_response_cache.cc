@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "server/session.h"
-#include "server/store/grace.h"
+#include "server/store/holdings/grace.h"
 
 namespace dafs::server {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "server/response_cache.h"
-#include "server/store/grace.h"
+#include "server/store/holdings/grace.h"
 #include "server/store/store.h"
 
 namespace dafs::server {

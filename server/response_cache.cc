@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
-#include "server/store/identity.h"
-#include "server/store/machine_boot.h"
+#include "server/store/system/identity.h"
+#include "server/store/system/machine_boot.h"
 #include "wire/protocol/limits.h"
 
 namespace dafs::server {

@@ -25,8 +25,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/client_table.h"
-#include "server/store/journal.h"
-#include "server/store/mapped_file.h"
+#include "server/store/durable/journal.h"
+#include "server/store/system/mapped_file.h"
 #include "wire/protocol/header.h"
 #include "wire/protocol/types.h"
 

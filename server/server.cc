@@ -15,9 +15,9 @@
 #include "server/acceptor.h"
 #include "server/recovery.h"
 #include "server/state_lock.h"
-#include "server/store/stall_report.h"
-#include "server/store/state_dir.h"
-#include "server/store/state_dir_check.h"
+#include "server/store/durable/state_dir_check.h"
+#include "server/store/system/stall_report.h"
+#include "server/store/system/state_dir.h"
 #include "server/worker.h"
 
 namespace dafs::server {

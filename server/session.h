@@ -29,7 +29,7 @@
 #include "server/refusal_log.h"
 #include "server/response_cache.h"
 #include "server/session_table.h"
-#include "server/store/recent_stats.h"
+#include "server/store/objects/recent_stats.h"
 #include "server/streams.h"
 
 namespace dafs::server {

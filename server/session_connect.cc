@@ -7,7 +7,7 @@
 #include "runtime/log.h"
 #include "server/client_name.h"
 #include "server/session.h"
-#include "server/store/grace.h"
+#include "server/store/holdings/grace.h"
 #include "server/worker.h"
 
 namespace dafs::server {

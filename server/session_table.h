@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "server/store/export.h"
+#include "server/store/objects/export.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::server {

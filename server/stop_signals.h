@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "server/store/fd.h"
+#include "server/store/system/fd.h"
 
 namespace dafs::server {
 

@@ -20,7 +20,7 @@ namespace dafs::client {
 class LockWait {
  public:
   // The pauses between two questions grow from one to the other. The server keeps a waiter's place
-  // for two seconds (server/store/lock_table.h).
+  // for two seconds (server/store/holdings/lock_table.h).
   static constexpr absl::Duration kPauseLeast = absl::Milliseconds(1);
   static constexpr absl::Duration kPauseMost = absl::Milliseconds(100);
 

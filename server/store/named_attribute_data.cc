@@ -7,12 +7,12 @@
 #include <cstring>
 #include <utility>
 
-#include "server/store/attributes.h"
-#include "server/store/errno_status.h"
-#include "server/store/identity.h"
+#include "server/store/attributes/attributes.h"
+#include "server/store/attributes/xattrs.h"
 #include "server/store/named_attributes.h"
 #include "server/store/store_impl.h"
-#include "server/store/xattrs.h"
+#include "server/store/system/errno_status.h"
+#include "server/store/system/identity.h"
 #include "wire/messages/open_close.h"
 #include "wire/messages/read_write.h"
 

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/store/attributes.h"
-#include "server/store/identity.h"
+#include "server/store/attributes/attributes.h"
+#include "server/store/attributes/xattrs.h"
 #include "server/store/store_impl.h"
-#include "server/store/xattrs.h"
+#include "server/store/system/identity.h"
 #include "wire/messages/attributes.h"
 #include "wire/messages/namespace.h"
 #include "wire/messages/open_close.h"

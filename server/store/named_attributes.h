@@ -5,14 +5,14 @@
 // The name of a named attribute is the whole name of the extended attribute ("user.x"). A value is
 // read and set by one system call each, as the caller: what is written through an OPEN becomes the
 // attribute's value at CLOSE, at once; a WRITE or SETATTR without state id is such a change by
-// itself. Only for the .cc files of this folder; thread-safe as the Store.
+// itself. Only for the store; thread-safe as the Store.
 #pragma once
 
 #include <span>
 #include <string>
 
-#include "server/store/attribute_opens.h"
-#include "server/store/object.h"
+#include "server/store/attributes/attribute_opens.h"
+#include "server/store/objects/object.h"
 #include "server/store/store.h"
 
 namespace dafs::server {

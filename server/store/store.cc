@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/status_macros.h"
-#include "server/store/state_dir.h"
 #include "server/store/store_impl.h"
+#include "server/store/system/state_dir.h"
 
 namespace dafs::server {
 

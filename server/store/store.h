@@ -30,7 +30,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "server/store/export.h"
+#include "server/store/objects/export.h"
 #include "wire/protocol/constants.h"
 #include "wire/protocol/name_check.h"
 #include "wire/protocol/procedures.h"
@@ -361,7 +361,8 @@ class Store {
   // For one that the journal knows to have been executed: what it does not know of the result.
   void Complete(const Intent& intent, Result* result);
 
-  // The grace period (grace.h): started before anybody is served, looked at from time to time.
+  // The grace period (server/store/holdings/grace.h): started before anybody is served, looked at
+  // from time to time.
   Grace& grace();
   // To be called regularly: when the period has ended, what nobody reclaimed goes.
   void EndGrace(absl::Time now);

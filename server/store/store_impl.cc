@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/status_macros.h"
-#include "server/store/acl.h"
-#include "server/store/attributes.h"
-#include "server/store/errno_status.h"
-#include "server/store/stall_report.h"
-#include "server/store/xattrs.h"
+#include "server/store/attributes/acl.h"
+#include "server/store/attributes/attributes.h"
+#include "server/store/attributes/xattrs.h"
+#include "server/store/system/errno_status.h"
+#include "server/store/system/stall_report.h"
 
 namespace dafs::server {
 

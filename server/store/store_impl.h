@@ -1,5 +1,5 @@
 // What the procedures of the store share: its parts, and the steps that most of them begin with.
-// Only for the .cc files of this folder. Thread-safe as the Store.
+// Only for the store. Thread-safe as the Store.
 #pragma once
 
 #include <array>
@@ -11,20 +11,20 @@
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
-#include "server/store/descriptor_cache.h"
-#include "server/store/grace.h"
-#include "server/store/handle.h"
-#include "server/store/identity.h"
-#include "server/store/journal.h"
-#include "server/store/lock_table.h"
-#include "server/store/mounts.h"
+#include "server/store/durable/journal.h"
+#include "server/store/durable/write_verifier.h"
+#include "server/store/holdings/grace.h"
+#include "server/store/holdings/lock_table.h"
+#include "server/store/holdings/open_state.h"
 #include "server/store/named_attributes.h"
-#include "server/store/open_state.h"
-#include "server/store/orphans.h"
-#include "server/store/pseudo_fs.h"
-#include "server/store/recent_stats.h"
+#include "server/store/objects/descriptor_cache.h"
+#include "server/store/objects/handle.h"
+#include "server/store/objects/mounts.h"
+#include "server/store/objects/orphans.h"
+#include "server/store/objects/pseudo_fs.h"
+#include "server/store/objects/recent_stats.h"
 #include "server/store/store.h"
-#include "server/store/write_verifier.h"
+#include "server/store/system/identity.h"
 #include "wire/protocol/attributes.h"
 
 namespace dafs::server {
@@ -211,7 +211,7 @@ class StoreImpl {
   // ACCES for such a name.
   wire::DafsStatus CheckNotReserved(const Object& directory, std::string_view name) const;
 
-  // Removal of a name of a file that may be open; see removal.h.
+  // Removal of a name of a file that may be open; see server/store/procedures/removal.h.
   absl::Mutex& FileLock(const ObjectKey& key) {
     auto& locks = LocksOf(key).files;
     return locks[absl::Hash<ObjectKey>{}(key) % locks.size()];

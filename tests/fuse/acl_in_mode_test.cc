@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "server/store/acl_mapping.h"
+#include "server/store/attributes/acl_mapping.h"
 #include "wire/protocol/constants.h"
 
 namespace dafs::fuse {

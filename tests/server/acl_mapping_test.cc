@@ -1,5 +1,5 @@
 // NFSv4 ACLs from and to POSIX ACLs, by themselves. Spec: 4.4.3, draft-ietf-nfsv4-acl-mapping.
-#include "server/store/acl_mapping.h"
+#include "server/store/attributes/acl_mapping.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

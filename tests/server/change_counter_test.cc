@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "server/store/object.h"
+#include "server/store/objects/object.h"
 
 namespace dafs::server {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "server/store/fd.h"
+#include "server/store/system/fd.h"
 #include "tests/server/dafsd_process.h"
 #include "tests/server/server_fixture.h"
 

@@ -1,6 +1,6 @@
 // A slot of the journal that the loss of power has torn, sector by sector. Shows DAFS-5.2.4-01,
 // DAFS-5.2.4-03.
-#include "server/store/journal.h"
+#include "server/store/durable/journal.h"
 
 #include <gtest/gtest.h>
 

@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "server/client_records.h"
 #include "server/response_cache.h"
-#include "server/store/orphan_record.h"
-#include "server/store/write_verifier.h"
+#include "server/store/durable/write_verifier.h"
+#include "server/store/objects/orphan_record.h"
 
 namespace dafs::server {
 namespace {

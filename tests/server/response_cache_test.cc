@@ -5,7 +5,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "server/store/machine_boot.h"
+#include "server/store/system/machine_boot.h"
 #include "tests/server/server_fixture.h"
 
 namespace dafs::server {

@@ -1,6 +1,6 @@
 // State directories that a server must not use. What needs mounts is made in a mount namespace of
 // the test's own; without the right to make one the tests skip.
-#include "server/store/state_dir_check.h"
+#include "server/store/durable/state_dir_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

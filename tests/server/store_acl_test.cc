@@ -1,7 +1,7 @@
 // The ACL attribute against the file system's POSIX ACLs. Spec: 4.4.3, 6.1.5, 6.5.35.
 #include <sys/xattr.h>
 
-#include "server/store/acl_mapping.h"
+#include "server/store/attributes/acl_mapping.h"
 #include "tests/server/store_fixture.h"
 
 namespace dafs::server {

@@ -1,8 +1,8 @@
 // Attributes and rights: GETATTR, SETATTR, ACCESS, GET_FSATTR, VERIFY, and who may do what.
 #include <sys/statvfs.h>
 
-#include "server/store/object.h"
-#include "server/store/recent_stats.h"
+#include "server/store/objects/object.h"
+#include "server/store/objects/recent_stats.h"
 #include "tests/server/store_fixture.h"
 
 namespace dafs::server {

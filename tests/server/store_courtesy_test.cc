@@ -1,6 +1,6 @@
 // What a client holds whose lease has run out is kept as a courtesy, and is in nobody's way: what
 // conflicts with it takes it away. Spec: 4.4.1.2, 4.4.1.5.
-#include "server/store/holdings.h"
+#include "server/store/holdings/holdings.h"
 #include "tests/server/store_fixture.h"
 
 namespace dafs::server {

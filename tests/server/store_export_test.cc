@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "server/store/export.h"
+#include "server/store/objects/export.h"
 
 namespace dafs::server {
 namespace {

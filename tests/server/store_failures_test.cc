@@ -9,8 +9,8 @@
 #include <atomic>
 #include <cerrno>
 
-#include "server/store/journal.h"
-#include "server/store/mapped_file.h"
+#include "server/store/durable/journal.h"
+#include "server/store/system/mapped_file.h"
 #include "tests/server/store_fixture.h"
 
 namespace {

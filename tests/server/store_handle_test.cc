@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "server/store/errno_status.h"
-#include "server/store/handle.h"
+#include "server/store/objects/handle.h"
+#include "server/store/system/errno_status.h"
 #include "tests/server/store_fixture.h"
 
 namespace dafs::server {

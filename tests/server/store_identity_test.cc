@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "server/store/identity.h"
+#include "server/store/system/identity.h"
 
 namespace dafs::server {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "server/store/lock_table.h"
+#include "server/store/holdings/lock_table.h"
 
 namespace dafs::server {
 namespace {

@@ -1,8 +1,8 @@
 // LOCK, LOCKT and LOCKU in the store: owners, ranges, the kernel's side, and what ends locks.
 #include <sys/file.h>
 
-#include "server/store/identity.h"
-#include "server/store/lock_table.h"
+#include "server/store/holdings/lock_table.h"
+#include "server/store/system/identity.h"
 #include "tests/server/store_fixture.h"
 
 namespace dafs::server {

@@ -15,9 +15,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/store/fd.h"
-#include "server/store/grace.h"
-#include "server/store/holdings.h"
+#include "server/store/holdings/grace.h"
+#include "server/store/holdings/holdings.h"
+#include "server/store/system/fd.h"
 #include "tests/server/store_fixture.h"
 
 namespace dafs::server {

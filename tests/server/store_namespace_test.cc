@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "absl/time/clock.h"
-#include "server/store/recent_stats.h"
+#include "server/store/objects/recent_stats.h"
 #include "tests/server/store_fixture.h"
 
 namespace dafs::server {

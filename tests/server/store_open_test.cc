@@ -1,6 +1,6 @@
 // OPEN and what follows from it: create modes, shares, state ids, removal of open files.
-#include "server/store/grace.h"
-#include "server/store/identity.h"
+#include "server/store/holdings/grace.h"
+#include "server/store/system/identity.h"
 #include "tests/server/store_fixture.h"
 
 namespace dafs::server {

@@ -5,7 +5,7 @@
 #include <set>
 #include <thread>
 
-#include "server/store/posix_acl.h"
+#include "server/store/attributes/posix_acl.h"
 #include "tests/server/store_fixture.h"
 
 namespace dafs::server {

@@ -1,6 +1,6 @@
 // Local ports below 1024, which only a privileged program may bind. A server takes one as a sign
-// that the program which connects is trusted by its machine (server/store/export.h, `insecure`).
-// Values; usable from any thread.
+// that the program which connects is trusted by its machine (server/store/objects/export.h,
+// `insecure`). Values; usable from any thread.
 #pragma once
 
 #include <cstdint>

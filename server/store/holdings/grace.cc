@@ -1,0 +1,223 @@
+#include "server/store/holdings/grace.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include "server/store/store.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+namespace {
+
+// One less, but never less than nothing.
+void Decrease(std::atomic<uint32_t>& count) {
+  if (count > 0) --count;
+}
+
+size_t ClaimOf(std::string_view client_name, const ObjectKey& file, uint64_t owner_sum) {
+  return absl::HashOf(absl::string_view(client_name.data(), client_name.size()), file, owner_sum);
+}
+
+}  // namespace
+
+bool Grace::IsOwedToOthers(std::string_view client_name,
+                           std::atomic<uint32_t> Holdings::*count) const {
+  if (unknown_ != nullptr) return true;
+  return std::any_of(expected_.begin(), expected_.end(), [&](const auto& client) {
+    return client.first != client_name && client.second->*count > 0;
+  });
+}
+
+uint64_t Grace::SumOf(std::string_view owner) {  // FNV-1a
+  uint64_t sum = 14695981039346656037u;
+  for (char c : owner) sum = (sum ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return sum;
+}
+
+void Grace::Start(Owed owed, absl::Time until) {
+  absl::MutexLock lock(&mutex_);
+  unknown_ = owed.unknown;
+  for (Expected& client : owed.expected) {
+    if (!client.holdings->owes()) continue;
+    known_[client.client_name] = client.holdings->lost_locks > 0;
+    expected_[std::move(client.client_name)] = client.holdings;
+  }
+  for (const Uncounted& open : owed.uncounted) {
+    counted_.insert(ClaimOf(open.client_name, open.file, open.owner_sum));
+  }
+  doubts_ = std::move(owed.doubts);
+  unheard_opens_ = std::move(owed.unheard_opens);
+  until_ = until;
+  told_ = false;
+  may_reclaim_.store(!known_.empty() || unknown_ != nullptr, std::memory_order_release);
+  active_.store(true, std::memory_order_release);
+  Settle();
+}
+
+// Nobody waits once there is nobody to wait for.
+void Grace::Settle() {
+  std::erase_if(expected_, [](const auto& client) { return !client.second->owes(); });
+  if (expected_.empty() && doubts_.empty() && unheard_opens_.empty() && unknown_ == nullptr) {
+    active_.store(false, std::memory_order_release);
+  }
+}
+
+bool Grace::expects_opens() const {
+  absl::ReaderMutexLock lock(&mutex_);
+  return unknown_ != nullptr || !unheard_opens_.empty() ||
+         std::any_of(expected_.begin(), expected_.end(),
+                     [](const auto& client) { return client.second->lost_opens > 0; });
+}
+
+DafsStatus Grace::CheckDoubt(const Caller& caller, const ObjectKey& file) const {
+  for (const Doubt& doubt : doubts_) {
+    if (doubt.file == file && doubt.client_name != caller.client_name) return DafsStatus::kGrace;
+  }
+  return DafsStatus::kOk;
+}
+
+// A client that asks for anything else has reclaimed its locks and reservations; what it is still
+// said to owe was granted without its having heard of it, or is not known to be less.
+void Grace::NewRequest(const Caller& caller) {
+  auto it = expected_.find(caller.client_name);
+  if (it == expected_.end()) return;
+  it->second->lost_locks = it->second->lost_deniers = 0;
+  Settle();
+}
+
+void Grace::Asks(const Caller& caller) {
+  absl::MutexLock lock(&mutex_);
+  auto it = expected_.find(caller.client_name);
+  if (it != expected_.end() && it->second->owes_unknown()) NewRequest(caller);
+}
+
+// What a client itself has still to reclaim conflicts with nothing that it does.
+DafsStatus Grace::CheckOpen(const Caller& caller, const ObjectKey& file, bool denies) {
+  absl::MutexLock lock(&mutex_);
+  NewRequest(caller);
+  if (IsOwedToOthers(caller.client_name, &Holdings::lost_deniers) ||
+      (denies && IsOwedToOthers(caller.client_name, &Holdings::lost_opens))) {
+    return DafsStatus::kGrace;
+  }
+  return CheckDoubt(caller, file);
+}
+
+DafsStatus Grace::CheckIo(const Caller& caller, const ObjectKey& file, bool has_state) {
+  absl::MutexLock lock(&mutex_);
+  NewRequest(caller);
+  if (IsOwedToOthers(caller.client_name, &Holdings::lost_locks) ||
+      (!has_state && IsOwedToOthers(caller.client_name, &Holdings::lost_deniers))) {
+    return DafsStatus::kGrace;
+  }
+  return CheckDoubt(caller, file);
+}
+
+DafsStatus Grace::CheckLock(const Caller& caller, const ObjectKey& file) {
+  absl::MutexLock lock(&mutex_);
+  NewRequest(caller);
+  if (IsOwedToOthers(caller.client_name, &Holdings::lost_locks)) return DafsStatus::kGrace;
+  return CheckDoubt(caller, file);
+}
+
+DafsStatus Grace::MayReclaimOpen(const Caller& caller, bool denies) const {
+  absl::ReaderMutexLock guard(&mutex_);
+  if (unknown_ != nullptr) return DafsStatus::kOk;
+  if (!known_.contains(caller.client_name)) return DafsStatus::kExpired;
+  auto it = expected_.find(caller.client_name);
+  const bool owed = it != expected_.end() && it->second->lost_deniers > 0;
+  return owed || !denies ? DafsStatus::kOk : DafsStatus::kExpired;
+}
+
+DafsStatus Grace::MayReclaimLock(const Caller& caller, const ObjectKey& file) const {
+  absl::ReaderMutexLock guard(&mutex_);
+  if (unknown_ != nullptr) return DafsStatus::kOk;
+  auto known = known_.find(caller.client_name);
+  if (known == known_.end() || !known->second) return DafsStatus::kExpired;
+  auto it = expected_.find(caller.client_name);
+  const bool owed = it != expected_.end() && it->second->lost_locks > 0;
+  const bool free = granted_.size() < kGrantedMax && !granted_.contains(file);
+  return owed || free ? DafsStatus::kOk : DafsStatus::kExpired;
+}
+
+void Grace::Granted(const ObjectKey& file) {
+  if (!may_reclaim_.load(std::memory_order_acquire)) return;
+  absl::MutexLock lock(&mutex_);
+  if (granted_.size() < kGrantedMax) granted_.insert(file);
+}
+
+void Grace::Reclaimed(const Caller& caller, const ObjectKey& file, std::string_view owner,
+                      bool denies) {
+  absl::MutexLock lock(&mutex_);
+  auto it = expected_.find(caller.client_name);
+  if (it == expected_.end()) return;
+  if (!counted_.insert(ClaimOf(caller.client_name, file, SumOf(owner))).second) return;
+  Decrease(it->second->lost_opens);
+  if (denies) Decrease(it->second->lost_deniers);
+  // Reservations come with opens.
+  if (it->second->lost_opens == 0) it->second->lost_deniers = 0;
+  Settle();
+}
+
+void Grace::ReclaimedLock(const Caller& caller) {
+  absl::MutexLock lock(&mutex_);
+  auto it = expected_.find(caller.client_name);
+  if (it == expected_.end()) return;
+  Decrease(it->second->lost_locks);
+  Settle();
+}
+
+void Grace::Complete(std::string_view client_name) {
+  absl::MutexLock lock(&mutex_);
+  if (auto known = known_.find(client_name); known != known_.end()) known_.erase(known);
+  auto it = expected_.find(client_name);
+  if (it == expected_.end()) return;
+  it->second->ForgetLost();
+  Settle();
+}
+
+void Grace::Review() {
+  if (!active()) return;
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [name, holdings] : expected_) {
+    if (!holdings->owes()) known_.erase(name);
+  }
+  Settle();
+}
+
+void Grace::Asked(const wire::SessionId& session_id) {
+  if (!active()) return;
+  absl::MutexLock lock(&mutex_);
+  std::erase_if(doubts_, [&](const Doubt& doubt) { return doubt.session_id == session_id; });
+  Settle();
+}
+
+void Grace::Discarded(const wire::SessionId& session_id) {
+  if (!active()) return;
+  absl::MutexLock lock(&mutex_);
+  std::erase_if(doubts_, [&](const Doubt& doubt) { return doubt.session_id == session_id; });
+  std::erase(unheard_opens_, session_id);
+  Settle();
+}
+
+bool Grace::Ended(absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  if (now >= until_) {
+    may_reclaim_.store(false, std::memory_order_release);
+    known_.clear();
+    granted_.clear();
+    counted_.clear();
+  }
+  if (now >= until_ && active()) {
+    for (auto& [name, holdings] : expected_) holdings->ForgetLost();
+    if (unknown_ != nullptr) std::exchange(unknown_, nullptr)->ForgetLost();
+    doubts_.clear();
+    unheard_opens_.clear();
+    Settle();
+  }
+  return !active() && !std::exchange(told_, true);
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,122 @@
+#include "server/store/holdings/kernel_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <limits>
+#include <utility>
+
+#include "server/store/system/errno_status.h"
+#include "server/store/system/identity.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+using wire::LockRange;
+
+namespace {
+
+constexpr uint64_t kOffsetMost = std::numeric_limits<off_t>::max();
+
+// The kernel's words for a range; false: it has none.
+bool ToKernel(uint64_t first, uint64_t last, short type, struct flock* lock) {
+  if (first > kOffsetMost) return false;
+  *lock = {};
+  lock->l_type = type;
+  lock->l_whence = SEEK_SET;
+  lock->l_start = static_cast<off_t>(first);
+  lock->l_len = last >= kOffsetMost ? 0 : static_cast<off_t>(last - first + 1);
+  return true;
+}
+
+DafsStatus StatusOf(int error) {
+  if (error == EAGAIN || error == EACCES) return DafsStatus::kDenied;
+  return error == ENOLCK ? DafsStatus::kResource : StatusFromErrno(error);
+}
+
+DafsStatus SetRange(int fd, const LockRange& range) {
+  struct flock lock;
+  if (!ToKernel(range.first, range.last, range.write ? F_WRLCK : F_RDLCK, &lock)) {
+    return DafsStatus::kOk;
+  }
+  return fcntl(fd, F_OFD_SETLK, &lock) == 0 ? DafsStatus::kOk : StatusOf(errno);
+}
+
+Fd OpenForLocks(const Object& file, bool write) {
+  ScopedPrivilege privilege;
+  return Fd(open(FdPath(file.path_fd()).c_str(),
+                 (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+}
+
+}  // namespace
+
+std::optional<LockRange> TestKernelLock(int fd, const LockRange& range) {
+  struct flock lock;
+  if (range.is_flock() ||
+      !ToKernel(range.first, range.last, range.write ? F_WRLCK : F_RDLCK, &lock) ||
+      fcntl(fd, F_OFD_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) {
+    return std::nullopt;
+  }
+  const auto first = static_cast<uint64_t>(lock.l_start);
+  const uint64_t last =
+      lock.l_len == 0 ? wire::kFlockByte - 1 : first + static_cast<uint64_t>(lock.l_len) - 1;
+  return LockRange{first, last, lock.l_type == F_WRLCK};
+}
+
+KernelLock::~KernelLock() {
+  const size_t open = (ranges_.ok() ? 1 : 0) + (flock_.ok() ? 1 : 0);
+  descriptors_.fetch_sub(open, std::memory_order_relaxed);
+}
+
+void KernelLock::Keep(Fd& slot, Fd fd) {
+  if (!slot.ok()) descriptors_.fetch_add(1, std::memory_order_relaxed);
+  slot = std::move(fd);
+}
+
+// A description for reading holds read locks at most; one for writing that takes its place gets the
+// same, which is no conflict, before the old one gives them up.
+DafsStatus KernelLock::OpenRanges(const Object& file, bool write, const wire::LockRanges& held) {
+  Fd fd = OpenForLocks(file, write);
+  if (!fd.ok()) return StatusFromErrno();
+  for (const LockRange& range : held.ranges()) {
+    if (range.is_flock()) continue;
+    if (DafsStatus status = SetRange(fd.get(), range); status != DafsStatus::kOk) return status;
+  }
+  Keep(ranges_, std::move(fd));
+  write_ = write;
+  return DafsStatus::kOk;
+}
+
+DafsStatus KernelLock::Lock(const Object& file, const LockRange& range,
+                            const wire::LockRanges& held, bool writable) {
+  if (range.is_flock()) {
+    if (!flock_.ok()) {
+      Fd fd = OpenForLocks(file, false);
+      if (!fd.ok()) return StatusFromErrno();
+      Keep(flock_, std::move(fd));
+    }
+    const int how = (range.write ? LOCK_EX : LOCK_SH) | LOCK_NB;
+    return flock(flock_.get(), how) == 0 ? DafsStatus::kOk : StatusOf(errno);
+  }
+  if (range.first > kOffsetMost) return DafsStatus::kOk;
+  if (!ranges_.ok() || (range.write && !write_)) {
+    DafsStatus status = OpenRanges(file, range.write || writable, held);
+    // A program that runs, a file system that is read-only: for reading it will do.
+    if (status != DafsStatus::kOk && !range.write && writable) {
+      status = OpenRanges(file, false, held);
+    }
+    if (status != DafsStatus::kOk) return status;
+  }
+  return SetRange(ranges_.get(), range);
+}
+
+void KernelLock::Unlock(uint64_t first, uint64_t last) {
+  if (last == wire::kFlockByte && flock_.ok()) flock(flock_.get(), LOCK_UN);
+  struct flock lock;
+  if (ranges_.ok() && ToKernel(first, last, F_UNLCK, &lock)) {
+    fcntl(ranges_.get(), F_OFD_SETLK, &lock);
+  }
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,202 @@
+// The opens that clients hold: state ids, share reservations, share keys, delete dispositions.
+// Spec: 4.4.1.2 (opens, share reservations, state ids), 4.4.2 (share keys), 6.5.7, 6.5.24, 6.5.26,
+// 6.5.33.
+//
+// An open belongs to (client id, owner, file); a second OPEN of the same three is merged into it. A
+// state id is the number of this server instance (3 bytes) and a serial number (5 bytes), so that
+// one of an earlier instance is told from one that means nothing.
+// Thread-safe. Nothing here blocks or calls the file system.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/synchronization/mutex.h"
+#include "server/store/holdings/holdings.h"
+#include "server/store/objects/object.h"
+#include "wire/protocol/constants.h"
+#include "wire/protocol/status.h"
+#include "wire/protocol/types.h"
+
+namespace dafs::server {
+
+struct OpenRequest {
+  wire::ClientId client_id;
+  std::string owner;
+  uint32_t access = 0;  // wire::kShare...
+  uint32_t deny = 0;
+  bool deny_delete = false;
+  std::optional<uint64_t> share_key;  // with share key type BOTH
+  Holdings* holdings = nullptr;       // of the client, outlives the open; may be null
+  bool reclaims = false;              // it was open before the server was started
+
+  bool denies() const { return deny != 0 || deny_delete || share_key.has_value(); }
+};
+
+// What an open has taken.
+struct Shares {
+  uint32_t access = 0;  // 0: there is no such open
+  uint32_t deny = 0;
+  bool deny_delete = false;
+  bool has_key = false;
+};
+
+// What an open entitles to.
+struct OpenRights {
+  ObjectRef object;  // none if its descriptors are not kept for the open: resolve the handle
+  uint32_t access = 0;
+  bool reclaimed = false;
+};
+
+// What a CLOSE leaves of the file.
+struct Closed {
+  ObjectRef object;              // none as above
+  std::string owner;             // whose open it was
+  bool last_open = false;        // nobody has it open any more
+  bool last_write = false;       // nobody has it open for writing any more, and somebody had
+  Holdings* holdings = nullptr;  // of its client
+};
+
+class OpenTable {
+ public:
+  // No client holds more than `most_of_client` opens: what it says costs memory here.
+  OpenTable(uint32_t instance, size_t most_of_client)
+      : instance_(instance & kInstanceMask), most_of_client_(most_of_client) {}
+
+  // Whether the client may hold one more. A hint: others of its requests may take it first.
+  bool MayOpen(const wire::ClientId& client_id) const;
+
+  // Opens `object`, and keeps its descriptors as long as the file is open if `pin`. DENIED: share
+  // conflict; KEY_MISMATCH: another share key; RESOURCE: the client holds as many as it may.
+  // *before: what the open had that it is merged into.
+  wire::DafsStatus Open(const OpenRequest& request, ObjectRef object, bool pin,
+                        wire::StateId* state_id, Shares* before = nullptr);
+  // Takes back what `request` has added to the open that it was merged into, which goes on as it
+  // was `before`. *drop_write as for Downgrade.
+  void TakeBack(const OpenRequest& request, const Shares& before, const ObjectKey& key,
+                ObjectRef* drop_write);
+  // Whether an open that was reclaimed grants all of `request` already, which repeats the claim.
+  bool IsReclaimed(const OpenRequest& request, const ObjectKey& key) const;
+
+  // Keeps the descriptors of `object` as long as the file is open. Whether it is open at all.
+  bool Pin(const ObjectRef& object);
+
+  // What `state_id` of `client_id` entitles to on `handle`, and who its owner is.
+  // BAD_STATEID, OLD_STATEID (its owner has closed the file and opened it again), STALE_STATEID.
+  wire::DafsStatus Find(const wire::ClientId& client_id, const wire::StateId& state_id,
+                        const ObjectKey& key, OpenRights* rights,
+                        std::string* owner = nullptr) const;
+
+  // Whether I/O (`access`) to which no open entitles meets a reservation: DENIED or OK. `state_id`:
+  // the open it comes by all the same, whose own reservation is not in its way; zero for none.
+  wire::DafsStatus CheckDenied(const ObjectKey& key, uint32_t access,
+                               const wire::StateId& state_id) const;
+
+  // Ends an open.
+  wire::DafsStatus Close(const wire::ClientId& client_id, const wire::StateId& state_id,
+                         const ObjectKey& key, Closed* closed);
+
+  // Replaces access and deny by subsets, and releases the share key unless `share_key` is that of
+  // the open. INVAL for anything that is not in effect. *drop_write: nobody writes any more.
+  wire::DafsStatus Downgrade(const wire::ClientId& client_id, const wire::StateId& state_id,
+                             const ObjectKey& key, uint32_t access, uint32_t deny,
+                             std::optional<uint64_t> share_key, ObjectRef* drop_write);
+
+  // Every state id of a client, with the file it is for.
+  std::vector<std::pair<wire::StateId, ObjectKey>> OpensOf(const wire::ClientId& client_id) const;
+
+  // The clients whose lease has run out that have the file open: what they hold may be revoked.
+  std::vector<wire::ClientId> ExpiredHolders(const ObjectKey& key) const;
+  // What the client held is being taken from it: its state ids are EXPIRED from now on.
+  void Revoke(const wire::ClientId& client_id);
+
+  // Whether the file may lose a name: DENYDISP_CONFLICT if an open forbids it, or if there is any
+  // and `check_open`.
+  wire::DafsStatus CheckRemoval(const ObjectKey& key, bool check_open) const;
+
+  // The object of a file whose descriptors are kept for its opens.
+  ObjectRef FindObject(const ObjectKey& key) const;
+
+  size_t size() const;
+
+ private:
+  struct Holders {  // how many opens hold what
+    uint32_t readers = 0, writers = 0, deny_read = 0, deny_write = 0, deny_delete = 0, keys = 0;
+  };
+  struct File {
+    ObjectRef object;
+    Holders holders;
+    uint64_t share_key = 0;  // of all `keys` holders
+    size_t opens = 0;
+  };
+  struct Record : Shares {
+    wire::ClientId client_id;
+    std::string owner;
+    ObjectKey key;
+    bool reclaimed = false;
+    Holdings* holdings = nullptr;
+  };
+  struct Owner {
+    wire::ClientId client_id;
+    std::string owner;
+    ObjectKey key;
+    friend bool operator==(const Owner&, const Owner&) = default;
+    template <class H>
+    friend H AbslHashValue(H h, const Owner& o) {
+      return H::combine(std::move(h), o.client_id, o.owner, o.key);
+    }
+  };
+
+  // Beyond as many the old ones are told BAD_STATEID instead of EXPIRED.
+  static constexpr size_t kRevokedMax = 65536;
+  // Closed state ids that are remembered, to be told OLD_STATEID.
+  static constexpr size_t kClosedMax = 256;
+  static constexpr uint32_t kInstanceMask = 0xffffff;
+  static constexpr int kSerialBits = 40;
+
+  struct ClosedOpen {
+    uint64_t serial = 0;
+    Owner owner;
+  };
+
+  wire::StateId StateIdOf(uint64_t serial) const;
+  static uint64_t SerialOf(const wire::StateId& state_id);
+  bool IsSuperseded(const wire::ClientId& client_id, uint64_t serial, const ObjectKey& key) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  static void Count(Holders& holders, const Record& record, int sign);
+  static void Account(const Record& record, int sign);
+  static wire::DafsStatus CheckConflict(const File& file, const Holders& others,
+                                        const OpenRequest& request);
+  // Gives `record`, of `file`, less than it has.
+  void Reduce(Record& record, File& file, const Shares& shares, ObjectRef* drop_write)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  wire::DafsStatus FindRecord(const wire::ClientId& client_id, const wire::StateId& state_id,
+                              const ObjectKey& key, uint64_t* serial) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+
+  bool IsFull(const wire::ClientId& client_id) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+
+  const uint32_t instance_;
+  const size_t most_of_client_;
+  mutable absl::Mutex mutex_;
+  uint64_t last_serial_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t deniers_ ABSL_GUARDED_BY(mutex_) = 0;  // opens that deny anything
+  absl::flat_hash_map<uint64_t, Record> records_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<ObjectKey, File> files_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<wire::ClientId> revoked_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<Owner, uint64_t> by_owner_ ABSL_GUARDED_BY(mutex_);
+  std::array<ClosedOpen, kClosedMax> closed_ ABSL_GUARDED_BY(mutex_);  // in turn
+  size_t next_closed_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<wire::ClientId, absl::flat_hash_set<uint64_t>> by_client_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace dafs::server

@@ -1,0 +1,204 @@
+#include "server/store/objects/export.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "runtime/status_macros.h"
+
+namespace dafs::server {
+namespace {
+
+// absl::string_view and std::string_view are the same type in C++17 builds of Abseil and different
+// ones in others; this keeps the calls apart from that.
+std::string_view Std(absl::string_view s) { return {s.data(), s.size()}; }
+absl::string_view Absl(std::string_view s) { return {s.data(), s.size()}; }
+
+PeerAddress Mapped(const in_addr& v4) {
+  PeerAddress a;
+  a.bytes[10] = a.bytes[11] = 0xff;
+  std::memcpy(&a.bytes[12], &v4, 4);
+  return a;
+}
+
+absl::Status Bad(std::string_view what, std::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat("export ", Absl(what), ": ", Absl(why)));
+}
+
+// The name with its parts checked: "/", "/a", "/a/b".
+absl::Status CheckName(std::string_view text, std::string_view name) {
+  if (name.empty() || name[0] != '/') return Bad(text, "the name must begin with '/'");
+  if (name == "/") return absl::OkStatus();
+  for (absl::string_view part : absl::StrSplit(Absl(name.substr(1)), '/')) {
+    if (part.empty()) return Bad(text, "the name has an empty part");
+    if (part == "." || part == "..") return Bad(text, "the name may not contain '.' or '..'");
+    if (part.size() > 255) return Bad(text, "a part of the name is longer than 255 bytes");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseId(std::string_view text, std::string_view key, std::string_view value,
+                     uint32_t* id) {
+  if (!absl::SimpleAtoi(Absl(value), id) || *id == ~0u) {
+    return Bad(text, absl::StrCat(Absl(key), " needs a number of 0 to 4294967294, not '",
+                                  Absl(value), "'"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseOption(std::string_view text, std::string_view option, Export* result) {
+  if (option == "ro") return result->read_only = true, absl::OkStatus();
+  if (option == "rw") return result->read_only = false, absl::OkStatus();
+  if (option == "secure") return result->insecure = false, absl::OkStatus();
+  if (option == "insecure") return result->insecure = true, absl::OkStatus();
+  if (option == "root_squash") return result->squash = Squash::kRoot, absl::OkStatus();
+  if (option == "no_root_squash") return result->squash = Squash::kNone, absl::OkStatus();
+  if (option == "all_squash") return result->squash = Squash::kAll, absl::OkStatus();
+  const size_t equals = option.find('=');
+  const std::string_view key = option.substr(0, equals);
+  const std::string_view value =
+      equals == std::string_view::npos ? std::string_view() : option.substr(equals + 1);
+  if (key == "anonuid") return ParseId(text, key, value, &result->anonuid);
+  if (key == "anongid") return ParseId(text, key, value, &result->anongid);
+  if (key == "handles") {
+    if (value != "lasting") {
+      return Bad(text, absl::StrCat("handles= takes the word lasting, not '", Absl(value), "'"));
+    }
+    result->lasting_handles = true;
+    return absl::OkStatus();
+  }
+  if (key == "clients") {
+    for (absl::string_view block : absl::StrSplit(Absl(value), '+')) {
+      absl::StatusOr<Cidr> cidr = Cidr::Parse(Std(block));
+      if (!cidr.ok()) return Bad(text, Std(cidr.status().message()));
+      result->clients.push_back(*cidr);
+    }
+    return absl::OkStatus();
+  }
+  return Bad(text, absl::StrCat("option '", Absl(option), "' is unknown"));
+}
+
+}  // namespace
+
+PeerAddress PeerAddress::FromSockaddr(const sockaddr_storage& address) {
+  PeerAddress result;
+  if (address.ss_family == AF_INET) {
+    sockaddr_in in;
+    std::memcpy(&in, &address, sizeof in);
+    return Mapped(in.sin_addr);
+  }
+  if (address.ss_family == AF_INET6) {
+    sockaddr_in6 in6;
+    std::memcpy(&in6, &address, sizeof in6);
+    std::memcpy(result.bytes.data(), &in6.sin6_addr, 16);
+  }
+  return result;
+}
+
+absl::StatusOr<PeerAddress> PeerAddress::Parse(std::string_view text) {
+  const std::string host(text.substr(0, text.find('%')));
+  in_addr v4;
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return Mapped(v4);
+  PeerAddress result;
+  if (inet_pton(AF_INET6, host.c_str(), result.bytes.data()) == 1) return result;
+  return absl::InvalidArgumentError(absl::StrCat("'", Absl(text), "' is not an IP address"));
+}
+
+bool PeerAddress::is_v4() const {
+  return std::equal(bytes.begin(), bytes.begin() + 12, Mapped(in_addr()).bytes.begin());
+}
+
+std::string PeerAddress::ToString() const {
+  char text[INET6_ADDRSTRLEN] = "";
+  inet_ntop(is_v4() ? AF_INET : AF_INET6, &bytes[is_v4() ? 12 : 0], text, sizeof(text));
+  return text;
+}
+
+absl::StatusOr<Cidr> Cidr::Parse(std::string_view text) {
+  Cidr result;
+  const size_t slash = text.find('/');
+  ASSIGN_OR_RETURN(result.base, PeerAddress::Parse(text.substr(0, slash)));
+  const bool v4 = text.substr(0, slash).find(':') == std::string_view::npos;
+  const int most = v4 ? 32 : 128;
+  int bits = most;
+  if (slash != std::string_view::npos &&
+      (!absl::SimpleAtoi(Absl(text.substr(slash + 1)), &bits) || bits < 0 || bits > most)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", Absl(text), "' needs a prefix length of 0 to ", most, " behind the '/'"));
+  }
+  result.prefix_bits = v4 ? 96 + bits : bits;
+  for (int bit = result.prefix_bits; bit < 128; ++bit) {  // host bits say nothing: clear them
+    uint8_t& byte = result.base.bytes[static_cast<size_t>(bit / 8)];
+    byte = static_cast<uint8_t>(byte & ~(0x80 >> (bit % 8)));
+  }
+  return result;
+}
+
+bool Cidr::Contains(const PeerAddress& address) const {
+  const size_t whole = static_cast<size_t>(prefix_bits / 8);
+  if (std::memcmp(base.bytes.data(), address.bytes.data(), whole) != 0) return false;
+  if (prefix_bits % 8 == 0) return true;
+  const auto mask = static_cast<uint8_t>(0xff << (8 - prefix_bits % 8));
+  return (base.bytes[whole] & mask) == (address.bytes[whole] & mask);
+}
+
+wire::DafsStatus Export::Admission(const Peer& peer) const {
+  const bool known =
+      clients.empty() || std::any_of(clients.begin(), clients.end(),
+                                     [&](const Cidr& c) { return c.Contains(peer.address); });
+  if (!known) return wire::DafsStatus::kAcces;
+  return insecure || peer.reserved_port ? wire::DafsStatus::kOk : wire::DafsStatus::kWrongSec;
+}
+
+std::vector<std::string_view> Export::Components() const {
+  std::vector<std::string_view> parts;
+  if (name == "/") return parts;
+  for (absl::string_view part : absl::StrSplit(Absl(name).substr(1), '/')) {
+    parts.push_back(Std(part));
+  }
+  return parts;
+}
+
+absl::StatusOr<Export> ParseExport(std::string_view text) {
+  Export result;
+  const size_t equals = text.find('=');
+  if (equals == std::string_view::npos) return Bad(text, "expected /NAME=DIR[,option ...]");
+  result.name = text.substr(0, equals);
+  RETURN_IF_ERROR(CheckName(text, result.name));
+  std::vector<absl::string_view> rest = absl::StrSplit(Absl(text.substr(equals + 1)), ',');
+  result.directory = std::string(rest[0]);
+  if (result.directory.empty() || result.directory[0] != '/') {
+    return Bad(text, "the directory must be an absolute path");
+  }
+  for (size_t i = 1; i < rest.size(); ++i) {
+    RETURN_IF_ERROR(ParseOption(text, Std(rest[i]), &result));
+  }
+  return result;
+}
+
+absl::Status CheckExports(const std::vector<Export>& exports) {
+  if (exports.empty()) return absl::InvalidArgumentError("nothing to export: give --export");
+  for (size_t i = 0; i < exports.size(); ++i) {
+    RETURN_IF_ERROR(CheckName(exports[i].name, exports[i].name));
+    for (size_t j = 0; j < exports.size(); ++j) {
+      const std::string& outer = exports[i].name;
+      const std::string& inner = exports[j].name;
+      if (i == j) continue;
+      if (outer == inner) return Bad(outer, "the name is given twice");
+      const std::string prefix = outer == "/" ? outer : outer + "/";
+      if (inner.compare(0, prefix.size(), prefix) == 0) {
+        return Bad(inner, absl::StrCat("it would lie inside export ", outer,
+                                       "; give them names side by side"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace dafs::server

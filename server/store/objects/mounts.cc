@@ -1,0 +1,492 @@
+#include "server/store/objects/mounts.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
+#include "server/store/system/identity.h"
+#include "server/store/system/mount_table.h"
+#include "server/store/system/stall_report.h"
+
+#ifndef STATX_MNT_ID_UNIQUE  // Linux 6.8
+#define STATX_MNT_ID_UNIQUE 0x00004000U
+#endif
+
+namespace dafs::server {
+namespace {
+
+// struct file_handle with room for our bytes behind it.
+union KernelHandleBuffer {
+  file_handle head;
+  char room[sizeof(file_handle) + kKernelHandleMax];
+};
+
+absl::Status Refused(const Export& e, absl::string_view path, absl::string_view why) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("export ", e.name, "=", e.directory, ": ", path, ": ", why));
+}
+
+absl::Status NoHandles(const Export& e, const std::string& path, int error) {
+  if (error == EOVERFLOW) {
+    return Refused(e, path,
+                   "its kernel handles are longer than the 32 bytes a filehandle has room for; "
+                   "export a directory of the file system below it instead");
+  }
+  if (error == EPERM) {
+    return Refused(e, path, "opening by handle is not permitted; dafsd must run as root");
+  }
+  return Refused(
+      e, path,
+      absl::StrCat("its file system has no persistent file handles (", std::strerror(error),
+                   "); an overlay needs the mount options index=on,nfs_export=on, "
+                   "other kinds cannot be exported"));
+}
+
+// By the type in the mount table.
+bool IsLocal(absl::string_view type) {
+  if (type == "nfsd" || type == "fusectl")
+    return true;  // the kernel's own, of almost every machine
+  for (absl::string_view network : {"nfs", "cifs", "smb", "9p", "ceph", "afs", "lustre"}) {
+    if (absl::StartsWith(type, network)) return false;
+  }
+  return !type.empty() && (!absl::StartsWith(type, "fuse") || type == "fuseblk");
+}
+
+// Whether a file system of this type keeps its handles after its caches are dropped and after it is
+// mounted anew. A FUSE file system does only if its daemon can find a file by number, which the
+// kernel cannot tell.
+bool KeepsHandles(absl::string_view type) {
+  const bool fuse =
+      type == "fuse" || type == "fuseblk" || type == "virtiofs" || absl::StartsWith(type, "fuse.");
+  return !fuse || type == "fuse.ceph-fuse";
+}
+
+// The type of the file system behind an O_PATH descriptor, without a request to it; empty if the
+// mount table does not have it.
+std::string TypeOfFileSystem(int fd) {
+  struct statx stx;
+  if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &stx) != 0) return "";
+  for (MountLine& mount : ReadMountTable()) {
+    if (mount.mount_id == stx.stx_mnt_id) return std::move(mount.type);
+  }
+  return "";
+}
+
+uint64_t MountNumber(int fd) {
+  struct statx stx;
+  if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID_UNIQUE, &stx) != 0) return 0;
+  return (stx.stx_mask & STATX_MNT_ID_UNIQUE) != 0 ? stx.stx_mnt_id : 0;
+}
+
+}  // namespace
+
+bool IsIn(const FileSystem& fs, const struct statx& stx) {
+  const bool same_mount = (stx.stx_mask & STATX_MNT_ID) == 0 || stx.stx_mnt_id == fs.mount_id;
+  return same_mount && (fs.layered || makedev(stx.stx_dev_major, stx.stx_dev_minor) == fs.device);
+}
+
+uint64_t FileIdOf(const FileSystem& fs, const struct statx& stx) {
+  if (!fs.layered) return stx.stx_ino;
+  const uint64_t device = makedev(stx.stx_dev_major, stx.stx_dev_minor);
+  if (device == fs.device) return stx.stx_ino;
+  return stx.stx_ino ^ (device * 0xd6e8feb86659fd93);  // odd: nothing is lost
+}
+
+int GetKernelHandle(int dir, const char* name, KernelHandle* handle) {
+  KernelHandleBuffer buffer;
+  buffer.head.handle_bytes = kKernelHandleMax;
+  int mount_id = 0;
+  if (name_to_handle_at(dir, name, &buffer.head, &mount_id, *name == '\0' ? AT_EMPTY_PATH : 0) !=
+      0) {
+    return errno;
+  }
+  if (buffer.head.handle_type < 0 || buffer.head.handle_type > 0xff) return EOVERFLOW;
+  handle->type = static_cast<uint8_t>(buffer.head.handle_type);
+  handle->length = static_cast<uint8_t>(buffer.head.handle_bytes);
+  std::memcpy(handle->bytes, buffer.head.f_handle, handle->length);
+  handle->mount_id = static_cast<uint64_t>(mount_id);
+  return 0;
+}
+
+namespace {
+
+// <linux/exportfs.h> FILEID_BTRFS_WITHOUT_PARENT, in the machine's byte order: inode number (8
+// bytes), subvolume (8), generation (4). Every handle of Btrfs that is not connectable has this
+// form.
+constexpr uint8_t kBtrfsHandle = 0x4d;
+constexpr size_t kBtrfsHandleBytes = 20;
+constexpr size_t kSubvolumeAt = 8;
+constexpr uint64_t kSubvolumeRoot = 256;  // inode number of the root of each subvolume
+
+}  // namespace
+
+uint64_t SubvolumeOf(uint8_t type, std::span<const uint8_t> handle) {
+  if (type != kBtrfsHandle || handle.size() != kBtrfsHandleBytes) return 0;
+  uint64_t subvolume = 0;
+  std::memcpy(&subvolume, handle.data() + kSubvolumeAt, sizeof subvolume);
+  return subvolume;
+}
+
+Fd OpenRoot(const FileSystem& fs) {
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
+  if (fs.outer == nullptr) return Fd(openat(fs.root.get(), ".", kFlags));
+  KernelHandleBuffer buffer = {};  // generation 0: any
+  buffer.head.handle_bytes = kBtrfsHandleBytes;
+  buffer.head.handle_type = kBtrfsHandle;
+  std::memcpy(buffer.head.f_handle, &kSubvolumeRoot, sizeof kSubvolumeRoot);
+  std::memcpy(buffer.head.f_handle + kSubvolumeAt, &fs.subvolume, sizeof fs.subvolume);
+  return Fd(open_by_handle_at(fs.outer->root.get(), &buffer.head, kFlags));
+}
+
+namespace {
+
+// The kernel says ENOMEM, too, of a handle whose inode somebody is just making into another file
+// (iget_locked): a moment later it says that the handle is stale. Who makes it may have to wait for
+// a processor or the disk; where there is no memory indeed, the caller waits in vain this long.
+constexpr int kTries = 12;
+constexpr auto kFirstWait = std::chrono::microseconds(25);  // doubled each time: 51 ms in all
+
+}  // namespace
+
+int OpenKernelHandle(const FileSystem& fs, const ObjectKey& key) {
+  KernelHandleBuffer buffer;
+  const std::span<const uint8_t> bytes = BytesOf(key);
+  buffer.head.handle_bytes = static_cast<unsigned>(bytes.size());
+  buffer.head.handle_type = TypeOf(key);
+  std::memcpy(buffer.head.f_handle, bytes.data(), bytes.size());
+  int fd = -1;
+  for (int tries = 1; fd < 0; ++tries) {
+    fd = open_by_handle_at(fs.mount().root.get(), &buffer.head, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0) break;
+    if (errno != ENOMEM || tries == kTries) return -errno;
+    std::this_thread::sleep_for(kFirstWait * (1 << (tries - 1)));
+  }
+  return fd;
+}
+
+struct Mounts::MountPoint {
+  uint64_t mount_id = 0;
+  std::string path;
+  bool local = false;  // no other process or machine answers for it, which may be a client of ours
+};
+
+Mounts::Mounts(const std::vector<Export>& exports, const HandleMac& mac)
+    : exports_(exports), mac_(mac), may_hang_(exports.size()), moved_(exports.size()) {}
+
+absl::StatusOr<std::unique_ptr<Mounts>> Mounts::Open(const std::vector<Export>& exports,
+                                                     const HandleMac& mac) {
+  std::unique_ptr<Mounts> mounts(new Mounts(exports, mac));
+  for (size_t i = 0; i < exports.size(); ++i) {
+    const StallReport stalls(absl::StrCat("export ", exports[i].name, "=", exports[i].directory));
+    char real[PATH_MAX];
+    if (realpath(exports[i].directory.c_str(), real) == nullptr) {
+      return Refused(exports[i], exports[i].directory, std::strerror(errno));
+    }
+    mounts->directories_.push_back(real);
+    mounts->ids_.push_back(mac.Identify(absl::StrCat("export\n", exports[i].name, "\n", real)));
+    for (const MountPoint& point : MountPointsBeneath(real)) {
+      if (!point.local) mounts->NoteMayHang(i);
+    }
+    ASSIGN_OR_RETURN(std::unique_ptr<FileSystem> fs, mounts->OpenFileSystem(i, real, ""));
+    mounts->tops_.push_back(fs.get());
+    if (fs->may_hang) mounts->NoteMayHang(i);
+    absl::MutexLock lock(&mounts->mutex_);
+    mounts->Add(std::move(fs));
+  }
+  return mounts;
+}
+
+// `place` is the mount point relative to the export: it tells two mounts of one file system apart,
+// which may differ in their options.
+absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export_index,
+                                                                   const std::string& path,
+                                                                   const std::string& place) const {
+  const Export& exported = exports_[export_index];
+  auto fs = std::make_unique<FileSystem>();
+  fs->exported = &exported;
+  fs->export_index = export_index;
+  fs->path = path;
+  constexpr int kFlags = O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
+  const Fd place_fd(open(path.c_str(), O_PATH | kFlags));
+  if (!place_fd.ok()) return Refused(exported, path, std::strerror(errno));
+  const std::string type = TypeOfFileSystem(place_fd.get());
+  fs->may_hang = !type.empty() && !IsLocal(type);
+  if (!exported.lasting_handles && !KeepsHandles(type)) {
+    return Refused(
+        exported, path,
+        absl::StrCat("its file system (", type,
+                     ") is not known to keep file handles, without which every mount "
+                     "becomes stale; give the export option handles=lasting if it does"));
+  }
+  fs->root = Fd(open(path.c_str(), O_RDONLY | kFlags));
+  if (!fs->root.ok()) return Refused(exported, path, std::strerror(errno));
+  KernelHandle handle;
+  if (int error = GetKernelHandle(fs->root.get(), "", &handle); error != 0) {
+    return NoHandles(exported, path, error);
+  }
+  struct stat st;
+  if (fstat(fs->root.get(), &st) != 0) return Refused(exported, path, std::strerror(errno));
+  fs->device = st.st_dev;
+  fs->root_inode = st.st_ino;
+  fs->mount_id = handle.mount_id;
+  fs->subvolume = SubvolumeOf(handle.type, {handle.bytes, handle.length});
+  fs->mount_number = MountNumber(fs->root.get());
+  struct statfs stats;
+  if (fstatfs(fs->root.get(), &stats) != 0) return Refused(exported, path, std::strerror(errno));
+  fs->layered = stats.f_type == OVERLAYFS_SUPER_MAGIC;
+  fs->memory = stats.f_type == TMPFS_MAGIC || stats.f_type == RAMFS_MAGIC;
+  int fsid[2];
+  static_assert(sizeof fsid == sizeof stats.f_fsid);
+  std::memcpy(fsid, &stats.f_fsid, sizeof fsid);
+  const auto fs_id = mac_.Identify(absl::StrCat("fs\n", fsid[0], "\n", fsid[1], "\n", place));
+  std::memcpy(fs->fshandle.bytes.data(), ids_[export_index].data(), 8);
+  std::memcpy(fs->fshandle.bytes.data() + 8, fs_id.data(), 8);
+  // A handle that cannot be opened again is of no use.
+  const ObjectKey key =
+      MakeKey(fs->fshandle, HandleKind::kFile, handle.type, {handle.bytes, handle.length});
+  Fd again(OpenKernelHandle(*fs, key));
+  if (!again.ok()) return NoHandles(exported, path, -again.get());
+  return fs;
+}
+
+void Mounts::CheckPath(size_t export_index) {
+  const Export& exported = exports_[export_index];
+  const FileSystem& top = *tops_[export_index];
+  struct statx stx;
+  constexpr int kFlags = AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
+  const bool there = statx(AT_FDCWD, exported.directory.c_str(), kFlags, STATX_INO, &stx) == 0;
+  const bool gone = !there && (errno == ENOENT || errno == ENOTDIR);
+  const bool moved =
+      gone || (there && (makedev(stx.stx_dev_major, stx.stx_dev_minor) != top.device ||
+                         stx.stx_ino != top.root_inode));
+  if (moved_[export_index].exchange(moved, std::memory_order_relaxed) == moved) return;
+  const std::string which = absl::StrCat("export ", exported.name, "=", exported.directory);
+  if (!moved) return LogNotice(which + ": the path leads to the directory again that is served");
+  LogWarning(absl::StrCat(
+      which,
+      gone ? ": nothing is at this path any more" : ": the path leads to another directory by now",
+      "; clients still see the directory that was there when dafsd started; "
+      "to serve what is there, restart dafsd"));
+}
+
+void Mounts::Add(std::unique_ptr<FileSystem> fs) {
+  const uint64_t within = fs->outer != nullptr ? fs->subvolume : 0;
+  by_mount_[{fs->export_index, fs->mount_id, within}] = fs.get();
+  by_fshandle_[fs->fshandle] = fs.get();
+  roots_.insert({fs->device, fs->root_inode});
+  all_.push_back(std::move(fs));
+}
+
+void Mounts::NoteMayHang(size_t export_index) {
+  may_hang_[export_index].store(true, std::memory_order_relaxed);
+  any_may_hang_.store(true, std::memory_order_relaxed);
+}
+
+std::optional<size_t> Mounts::ExportThatMayHang(const wire::FsHandle& fshandle) const {
+  if (!any_may_hang_.load(std::memory_order_relaxed)) return std::nullopt;
+  const std::optional<size_t> index = ExportOf(fshandle);
+  const bool may_hang = index && may_hang_[*index].load(std::memory_order_relaxed);
+  return may_hang ? index : std::nullopt;
+}
+
+std::optional<size_t> Mounts::ExportOf(const wire::FsHandle& fshandle) const {
+  for (size_t i = 0; i < ids_.size(); ++i) {
+    if (std::memcmp(ids_[i].data(), fshandle.bytes.data(), ids_[i].size()) == 0) return i;
+  }
+  return std::nullopt;
+}
+
+bool Mounts::IsRoot(int fd) const {
+  struct stat st;
+  if (fstat(fd, &st) != 0) return false;
+  absl::ReaderMutexLock lock(&mutex_);
+  return roots_.contains({st.st_dev, st.st_ino});
+}
+
+// Outermost first; without those of autofs, which has no handles, and mounts what is opened.
+std::vector<Mounts::MountPoint> Mounts::MountPointsBeneath(const std::string& directory) {
+  const std::string prefix = directory == "/" ? directory : directory + "/";
+  std::vector<MountPoint> result;
+  for (MountLine& mount : ReadMountTable()) {
+    if (mount.point.size() <= prefix.size() || !absl::StartsWith(mount.point, prefix) ||
+        mount.type == "autofs") {
+      continue;
+    }
+    const bool local = IsLocal(mount.type);
+    result.push_back({mount.mount_id, std::move(mount.point), local});
+  }
+  return result;
+}
+
+void Mounts::FindWith(const char* name) {
+  ScopedPrivilege privilege;
+  for (size_t i = 0; i < exports_.size(); ++i) {
+    Discover(i, [name](const MountPoint& point) {
+      return point.local && access(absl::StrCat(point.path, "/", name).c_str(), F_OK) == 0;
+    });
+  }
+}
+
+void Mounts::Discover(size_t export_index, absl::FunctionRef<bool(const MountPoint&)> wanted) {
+  ScopedPrivilege privilege;
+  for (const MountPoint& point : MountPointsBeneath(directories_[export_index])) {
+    if (!point.local) NoteMayHang(export_index);
+    if (wanted(point)) TakeUp(export_index, point);
+  }
+}
+
+void Mounts::TakeUp(size_t export_index, const MountPoint& point) {
+  AddOnce({export_index, point.mount_id, 0}, [&]() -> absl::StatusOr<std::unique_ptr<FileSystem>> {
+    ASSIGN_OR_RETURN(std::unique_ptr<FileSystem> fs,
+                     OpenFileSystem(export_index, point.path,
+                                    point.path.substr(directories_[export_index].size())));
+    if (fs->mount_id != point.mount_id) fs = nullptr;  // beneath another mount
+    return fs;
+  });
+}
+
+void Mounts::AddOnce(const MountKey& key,
+                     absl::FunctionRef<absl::StatusOr<std::unique_ptr<FileSystem>>()> open) {
+  {
+    const auto free = [&]()
+                          ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !under_way_.contains(key); };
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(&free));
+    if (by_mount_.contains(key)) return;
+    under_way_.insert(key);
+  }
+  absl::StatusOr<std::unique_ptr<FileSystem>> fs = open();
+  if (!fs.ok()) LogInfo(std::string(fs.status().message()) + " (not served)");
+  const bool there = fs.ok() && *fs != nullptr;
+  if (there && found_) found_(**fs);
+  absl::MutexLock lock(&mutex_);
+  if (there) Add(*std::move(fs));
+  under_way_.erase(key);
+}
+
+const FileSystem* Mounts::Known(const MountKey& key) {
+  absl::ReaderMutexLock lock(&mutex_);
+  auto it = by_mount_.find(key);
+  return it == by_mount_.end() ? nullptr : it->second;
+}
+
+const FileSystem* Mounts::Known(const wire::FsHandle& fshandle) {
+  absl::ReaderMutexLock lock(&mutex_);
+  auto it = by_fshandle_.find(fshandle);
+  return it == by_fshandle_.end() ? nullptr : it->second;
+}
+
+// Depends on nothing but the mount and the subvolume's id, so it stays over restarts of the
+// machine, unlike st_dev.
+wire::FsHandle Mounts::FsHandleOfSubvolume(const FileSystem& mount, uint64_t subvolume) const {
+  wire::FsHandle fshandle = mount.fshandle;
+  const std::string text = absl::StrCat(
+      "subvolume\n",
+      absl::BytesToHexString(absl::string_view(
+          reinterpret_cast<const char*>(mount.fshandle.bytes.data()), mount.fshandle.bytes.size())),
+      "\n", subvolume);
+  const auto fs_id = mac_.Identify(text);
+  std::memcpy(fshandle.bytes.data() + 8, fs_id.data(), fs_id.size());
+  return fshandle;
+}
+
+absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenSubvolume(const FileSystem& mount,
+                                                                  uint64_t subvolume) const {
+  auto fs = std::make_unique<FileSystem>();
+  fs->exported = mount.exported;
+  fs->export_index = mount.export_index;
+  fs->fshandle = FsHandleOfSubvolume(mount, subvolume);
+  fs->outer = &mount;
+  fs->subvolume = subvolume;
+  fs->mount_id = mount.mount_id;
+  fs->mount_number = mount.mount_number;
+  fs->may_hang = mount.may_hang;
+  fs->path = absl::StrCat("subvolume ", subvolume, " in ", mount.path);
+  const Fd root = OpenRoot(*fs);
+  struct stat st;
+  if (!root.ok() || fstat(root.get(), &st) != 0) {
+    return Refused(*mount.exported, fs->path, std::strerror(errno));
+  }
+  fs->device = st.st_dev;
+  fs->root_inode = st.st_ino;
+  return fs;
+}
+
+const FileSystem* Mounts::FindSubvolume(const FileSystem& mount, uint64_t subvolume) {
+  if (subvolume == mount.subvolume) return &mount;
+  const MountKey key{mount.export_index, mount.mount_id, subvolume};
+  if (const FileSystem* known = Known(key); known != nullptr) return known;
+  {
+    ScopedPrivilege privilege;
+    AddOnce(key, [&] { return OpenSubvolume(mount, subvolume); });
+  }
+  return Known(key);
+}
+
+const FileSystem* Mounts::FindByKernelHandle(const FileSystem& from, const KernelHandle& handle) {
+  const uint64_t subvolume = SubvolumeOf(handle.type, {handle.bytes, handle.length});
+  if (handle.mount_id == from.mount_id && subvolume == from.subvolume) return &from;
+  const FileSystem* mount = &from.mount();
+  if (handle.mount_id != from.mount_id) {
+    const MountKey key{from.export_index, handle.mount_id, 0};
+    mount = Known(key);
+    if (mount == nullptr) {
+      Discover(from.export_index,
+               [&](const MountPoint& point) { return point.mount_id == handle.mount_id; });
+      mount = Known(key);
+    }
+  }
+  return mount == nullptr ? nullptr : FindSubvolume(*mount, subvolume);
+}
+
+const FileSystem* Mounts::MountOfSubvolume(const wire::FsHandle& fshandle, uint64_t subvolume) {
+  if (subvolume == 0) return nullptr;
+  absl::ReaderMutexLock lock(&mutex_);
+  for (const auto& fs : all_) {
+    if (fs->outer == nullptr && fs->subvolume != 0 &&
+        FsHandleOfSubvolume(*fs, subvolume) == fshandle) {
+      return fs.get();
+    }
+  }
+  return nullptr;
+}
+
+const FileSystem* Mounts::FindByFileHandle(const wire::FileHandle& filehandle) {
+  const ObjectKey key = KeyOf(filehandle);
+  return Find(filehandle.fshandle, SubvolumeOf(TypeOf(key), BytesOf(key)));
+}
+
+const FileSystem* Mounts::Find(const wire::FsHandle& fshandle, uint64_t subvolume) {
+  if (const FileSystem* known = Known(fshandle); known != nullptr) return known;
+  if (const FileSystem* mount = MountOfSubvolume(fshandle, subvolume); mount != nullptr) {
+    return FindSubvolume(*mount, subvolume);
+  }
+  const std::optional<size_t> index = ExportOf(fshandle);
+  if (!index) return nullptr;
+  for (const bool local : {true, false}) {
+    Discover(*index, [local](const MountPoint& point) { return point.local == local; });
+    if (const FileSystem* found = Known(fshandle); found != nullptr) return found;
+    if (const FileSystem* mount = MountOfSubvolume(fshandle, subvolume); mount != nullptr) {
+      return FindSubvolume(*mount, subvolume);
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,181 @@
+#include "server/store/objects/orphans.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "server/store/system/identity.h"
+
+namespace dafs::server {
+namespace {
+
+// The name of a file in the directory: its kernel handle, which no other file of the file system
+// has.
+std::string NameOf(const Object& file) {
+  const ObjectKey key = file.key();
+  const std::span<const uint8_t> bytes = BytesOf(key);
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+}
+
+// A descriptor of the root of a file system, which a subvolume has only while it is used.
+class RootDescriptor {
+ public:
+  explicit RootDescriptor(const FileSystem& fs)
+      : opened_(fs.outer != nullptr ? OpenRoot(fs) : Fd()),
+        fd_(fs.outer != nullptr ? opened_.get() : fs.root.get()) {}
+  int get() const { return fd_; }
+
+ private:
+  const Fd opened_;
+  const int fd_;
+};
+
+// Opens the directory if it is one that only we can have made.
+Fd OpenOurs(const RootDescriptor& root) {
+  Fd fd(openat(root.get(), kOrphanDirectory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat st;
+  if (fd.ok() && (fstat(fd.get(), &st) != 0 || st.st_uid != geteuid() || (st.st_mode & 077) != 0)) {
+    fd.Reset();
+  }
+  return fd;
+}
+
+}  // namespace
+
+void Orphans::TakeUp(const FileSystem& fs) {
+  ScopedPrivilege privilege;
+  Fd fd = OpenOurs(RootDescriptor(fs));  // may hang
+  if (!fd.ok()) return;
+  absl::MutexLock lock(&mutex_);
+  if (directories_.contains(PlaceOf(fs))) return;  // what is there is known
+  const int listing = fcntl(fd.get(), F_DUPFD_CLOEXEC, 0);
+  std::unique_ptr<DIR, int (*)(DIR*)> dir(fdopendir(listing), &closedir);
+  if (dir == nullptr) {
+    if (listing >= 0) close(listing);
+    return;
+  }
+  Directory& directory = directories_[PlaceOf(fs)];
+  directory.fs = &fs;
+  directory.fd = std::move(fd);
+  Note(PlaceOf(fs), true);
+  while (const dirent* entry = readdir(dir.get())) {
+    if (entry->d_name[0] != '.') left_ += directory.left.insert(entry->d_name).second ? 1 : 0;
+  }
+}
+
+void Orphans::Adopt(Object& file) {
+  absl::MutexLock lock(&mutex_);
+  auto it = directories_.find(PlaceOf(file.fs()));
+  if (it == directories_.end() || it->second.left.erase(NameOf(file)) == 0) return;
+  --left_;
+  ++it->second.files;
+  file.set_orphaned(true);
+}
+
+void Orphans::Leave(Object& file) {
+  absl::MutexLock lock(&mutex_);
+  auto it = directories_.find(PlaceOf(file.fs()));
+  if (it == directories_.end() || !file.orphaned()) return;
+  file.set_orphaned(false);
+  --it->second.files;
+  left_ += it->second.left.insert(NameOf(file)).second ? 1 : 0;
+}
+
+void Orphans::Sweep() {
+  ScopedPrivilege privilege;
+  absl::MutexLock lock(&mutex_);
+  std::vector<Place> known;
+  for (const auto& [place, directory] : directories_) known.push_back(place);
+  for (const Place& place : known) {
+    Directory& directory = directories_[place];
+    for (const std::string& name : directory.left) unlinkat(directory.fd.get(), name.c_str(), 0);
+    left_ -= directory.left.size();
+    directory.left.clear();
+    RemoveIfEmpty(place);
+  }
+}
+
+void Orphans::RemoveIfEmpty(const Place& place) {
+  auto it = directories_.find(place);
+  if (it->second.files > 0 || !it->second.left.empty()) return;
+  unlinkat(RootDescriptor(*it->second.fs).get(), kOrphanDirectory, AT_REMOVEDIR);
+  directories_.erase(it);
+  Note(place, false);
+}
+
+void Orphans::Note(const Place& place, bool there) {
+  absl::MutexLock lock(&there_mutex_);
+  if (there) {
+    there_.insert(place);
+  } else {
+    there_.erase(place);
+  }
+}
+
+bool Orphans::IsIn(const FileSystem& fs, uint64_t inode) const {
+  if (inode != fs.root_inode) return false;
+  absl::MutexLock lock(&there_mutex_);
+  return there_.contains(PlaceOf(fs));
+}
+
+Orphans::Directory* Orphans::OpenDirectory(const FileSystem& fs) {
+  Directory& directory = directories_[PlaceOf(fs)];
+  if (directory.fd.ok()) return &directory;
+  ScopedOwnIdentity own;
+  const RootDescriptor root(fs);
+  record_.Add(fs);
+  mkdirat(root.get(), kOrphanDirectory, 0700);
+  directory.fs = &fs;
+  directory.fd = OpenOurs(root);
+  if (directory.fd.ok()) {
+    Note(PlaceOf(fs), true);
+    return &directory;
+  }
+  directories_.erase(PlaceOf(fs));
+  return nullptr;
+}
+
+bool Orphans::LinkIn(Directory& directory, const Object& file) {
+  ScopedPrivilege privilege;
+  return linkat(AT_FDCWD, FdPath(file.path_fd()).c_str(), directory.fd.get(), NameOf(file).c_str(),
+                AT_SYMLINK_FOLLOW) == 0;
+}
+
+bool Orphans::Link(Object& file) {
+  absl::MutexLock lock(&mutex_);
+  Directory* directory = OpenDirectory(file.fs());
+  if (directory == nullptr || !LinkIn(*directory, file)) return false;
+  ++directory->files;
+  file.set_orphaned(true);
+  return true;
+}
+
+bool Orphans::LinkLeft(Object& file) {
+  absl::MutexLock lock(&mutex_);
+  Directory* directory = OpenDirectory(file.fs());
+  if (directory == nullptr || !LinkIn(*directory, file)) return false;
+  left_ += directory->left.insert(NameOf(file)).second ? 1 : 0;
+  return true;
+}
+
+void Orphans::Unlink(Object& file) {
+  ScopedPrivilege privilege;
+  absl::MutexLock lock(&mutex_);
+  const Place place = PlaceOf(file.fs());
+  auto it = directories_.find(place);
+  if (it == directories_.end() || !file.orphaned()) return;
+  unlinkat(it->second.fd.get(), NameOf(file).c_str(), 0);
+  file.set_orphaned(false);
+  --it->second.files;
+  RemoveIfEmpty(place);
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,274 @@
+// ACCESS, GETATTR, SETATTR, GET_FSATTR, VERIFY, NVERIFY.
+// Spec: 6.5.2, 6.5.13, 6.5.14, 6.5.15, 6.5.23, 6.5.35, 6.5.36, 6.5.37; WIRE.md 5.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <optional>
+
+#include "server/store/attributes/attributes.h"
+#include "server/store/store_impl.h"
+#include "server/store/system/errno_status.h"
+#include "wire/messages/attributes.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+namespace {
+
+// The access bits that one kernel permission grants on an object of this type.
+uint32_t BitsOf(int permission, bool directory) {
+  switch (permission) {
+    case R_OK:
+      return wire::kAccessRead;
+    case W_OK:
+      return wire::kAccessModify | wire::kAccessExtend;
+    default:
+      return directory ? wire::kAccessLookup | wire::kAccessExecute : wire::kAccessExecute;
+  }
+}
+
+}  // namespace
+
+DafsStatus Store::Access(const Caller& caller, const wire::AccessArgs& args, wire::AccessRes* res) {
+  if (IsOfAttributes(args.filehandle)) return impl_->attributes.Access(caller, args, res);
+  *res = {};
+  if ((args.access & ~wire::kAccessAll) != 0) return DafsStatus::kInval;
+  Place place;
+  STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, args.filehandle, &place));
+  const bool pseudo = place.pseudo != nullptr;
+  const bool directory = pseudo || place.object->is_dir();
+  // Whether an object may be deleted is its directory's to tell: DELETE is not supported
+  // (6.5.2-08).
+  if (!pseudo) STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *place.object->fs().exported));
+  for (int permission : {R_OK, W_OK, X_OK}) {
+    const uint32_t bits = args.access & BitsOf(permission, directory);
+    if (bits == 0) continue;
+    res->supported |= bits;
+    const bool read_only = pseudo || (permission == W_OK && place.object->fs().exported->read_only);
+    if (permission == W_OK && read_only) continue;
+    // AT_EACCESS: by the identity entered, not by the real user of the process.
+    if (pseudo ||
+        faccessat(place.object->path_fd(), "", permission, AT_EMPTY_PATH | AT_EACCESS) == 0) {
+      res->access |= bits;
+    } else if (errno != EACCES && errno != EPERM && errno != EROFS && errno != ETXTBSY) {
+      return StatusFromErrno();
+    }
+  }
+  return DafsStatus::kOk;
+}
+
+DafsStatus Store::Getattr(const Caller& caller, const wire::FileHandle& filehandle, uint64_t bitmap,
+                          wire::FileAttributes* attributes) {
+  if (impl_->grace.active()) impl_->grace.Asks(caller);
+  if (IsOfAttributes(filehandle)) {
+    return impl_->attributes.Getattr(caller, filehandle, bitmap, attributes);
+  }
+  *attributes = {};
+  // What the request before has found or changed may be gone by now: it was not, then.
+  if (const auto* known = caller.recent != nullptr ? caller.recent->Find(filehandle) : nullptr;
+      known != nullptr) {
+    return impl_->TellAttributes(*known->object, known->sample, known->stx, bitmap, attributes);
+  }
+  Place place;
+  STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, filehandle, &place));
+  if (place.pseudo != nullptr) {
+    impl_->GetPseudoAttributes(*place.pseudo, bitmap, attributes);
+    return DafsStatus::kOk;
+  }
+  return impl_->GetAttributes(*place.object, bitmap, attributes);
+}
+
+namespace {
+
+// Announces a SETATTR: what a restarted server compares the file with (recheck.cc).
+void BeginSetattr(const Caller& caller, Object& file, const wire::FileAttributes& attributes) {
+  if (caller.operation == nullptr) return;
+  Intent& intent = caller.operation->Prepare();
+  intent.object = file.handle();
+  struct statx stx;
+  if (Statx(file.path_fd(), &stx) == 0) intent.before = CtimeNs(stx);
+  intent.attributes = attributes.valid;
+  intent.object_size = attributes.object_size;
+  intent.mode = attributes.mode;
+  if (attributes.has(wire::kFattrOwner)) ParseId(attributes.owner, &intent.uid);
+  if (attributes.has(wire::kFattrOwnerGroup)) ParseId(attributes.owner_group, &intent.gid);
+  const wire::SetTime& access = attributes.time_access_set;
+  const wire::SetTime& modify = attributes.time_modify_set;
+  intent.access_time = access.client_time;
+  intent.modify_time = modify.client_time;
+  if (access.how == wire::TimeSetHow::kSetToServerTime) intent.flags |= Intent::kServerAccessTime;
+  if (modify.how == wire::TimeSetHow::kSetToServerTime) intent.flags |= Intent::kServerModifyTime;
+  caller.operation->Begin();
+}
+
+// chown(2) that changes neither owner nor group: on Linux it moves the ctime and clears set-id
+// bits.
+DafsStatus ChownToNobody(Object& file) {
+  return fchownat(file.path_fd(), "", ~0u, ~0u, AT_EMPTY_PATH) == 0 ? DafsStatus::kOk
+                                                                    : StatusFromErrno();
+}
+
+}  // namespace
+
+DafsStatus Store::Setattr(const Caller& caller, const wire::FileHandle& filehandle,
+                          const wire::StateId& state_id, const wire::FileAttributes& attributes,
+                          uint64_t* bitmap) {
+  if (IsOfAttributes(filehandle)) {
+    return impl_->attributes.Setattr(caller, filehandle, state_id, attributes, bitmap);
+  }
+  *bitmap = 0;
+  ObjectRef file;
+  STORE_RETURN_IF_NOT_OK(impl_->ResolveObject(caller, filehandle, DafsStatus::kRofs, &file));
+  STORE_RETURN_IF_NOT_OK(CheckSettable(attributes));
+  const bool resizes = attributes.has(wire::kFattrObjectSize);
+  std::shared_ptr<const Fd> size_fd;
+  if (!state_id.is_zero()) {
+    OpenRights rights;
+    STORE_RETURN_IF_NOT_OK(
+        impl_->opens.Find(caller.client_id, state_id, KeyOf(filehandle), &rights));
+    if (resizes && (rights.access & wire::kShareWrite) != 0 && !file->fs().exported->read_only) {
+      int error = 0;
+      size_fd = file->DataFd(/*write=*/true, &error);
+      if (size_fd == nullptr) return StatusFromErrno(error);
+    }
+  }
+  if (resizes && size_fd == nullptr) {
+    STORE_RETURN_IF_NOT_OK(impl_->CheckDenied(KeyOf(filehandle), wire::kShareWrite, state_id));
+  }
+  if (impl_->grace.active()) {
+    const bool io = resizes || file->is_regular();
+    if (io) {
+      STORE_RETURN_IF_NOT_OK(impl_->grace.CheckIo(caller, file->key(), !state_id.is_zero()));
+    }
+  }
+  if (file->fs().exported->read_only) return DafsStatus::kRofs;
+  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *file->fs().exported));
+  // What else changes the size waits until the journal knows of this.
+  std::optional<absl::MutexLock> lock;
+  if (resizes) lock.emplace(&impl_->AppendLock(file->key()));
+  BeginSetattr(caller, *file, attributes);
+  const int fd = size_fd != nullptr ? size_fd->get() : -1;
+  const DafsStatus status =
+      attributes.valid == 0 ? ChownToNobody(*file) : ApplyAttributes(*file, attributes, fd, bitmap);
+  file->change().Modified();
+  if (Operation* operation = caller.operation) {
+    operation->result().attributes = *bitmap;
+    operation->Done(status, file->path_fd());
+  }
+  return status;
+}
+
+namespace {
+
+// Everything in 6.1.6 but quotas and failover locations.
+constexpr uint64_t kFsattrReadable =
+    wire::kFsattrAll & ~(wire::kFsattrQuotaHard | wire::kFsattrQuotaSoft | wire::kFsattrQuotaUsed |
+                         wire::kFsattrFailoverLocations);
+
+void FillLimits(const StoreOptions& options, wire::FsAttributes* a) {
+  a->lease_time = static_cast<uint32_t>(absl::ToInt64Seconds(options.lease_time));
+  // What READDIR means by an entry without valid attributes: its directory may not be searched.
+  a->rd_attr_error = static_cast<uint32_t>(DafsStatus::kAcces);
+  a->supported_fattr = kFattrReadable | kFattrWritable;
+  a->supported_fsattr = kFsattrReadable;
+  a->max_read = options.max_read;
+  a->max_write = options.max_write;
+  a->max_append = options.max_append;
+  a->pref_io_size = options.pref_io_size;
+  a->max_file_size = INT64_MAX;
+  a->fh_expire_type = wire::kFhPersistent;
+  a->case_preserving = true;
+  a->chown_restricted = true;
+  a->homogeneous = true;
+  a->no_trunc = true;
+  a->unique_handle = true;
+}
+
+DafsStatus FillUsage(int fd, wire::FsAttributes* a) {
+  struct statvfs usage;
+  if (fstatvfs(fd, &usage) != 0) return StatusFromErrno();
+  a->acl_support = wire::kAclSupportAllow | wire::kAclSupportDeny;
+  a->link_support = true;
+  a->symlink_support = true;
+  a->can_set_time = true;
+  a->max_name = static_cast<uint32_t>(usage.f_namemax);
+  const long links = fpathconf(fd, _PC_LINK_MAX);
+  a->max_link = links > 0 && links < INT_MAX ? static_cast<uint32_t>(links) : INT_MAX;
+  a->files_total = usage.f_files;
+  a->files_free = usage.f_ffree;
+  a->files_available = usage.f_favail;
+  a->space_total = usage.f_blocks * usage.f_frsize;
+  a->space_free = usage.f_bfree * usage.f_frsize;
+  a->space_available = usage.f_bavail * usage.f_frsize;
+  return DafsStatus::kOk;
+}
+
+}  // namespace
+
+DafsStatus Store::GetFsattr(const Caller& caller, const wire::FileHandle& filehandle,
+                            uint64_t bitmap, wire::FsAttributes* attributes) {
+  *attributes = {};
+  wire::FileHandle object = filehandle;
+  if (IsOfAttributes(filehandle)) {
+    STORE_RETURN_IF_NOT_OK(impl_->attributes.ObjectHandle(filehandle, &object));
+  }
+  Place place;
+  STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, object, &place));
+  FillLimits(impl_->options, attributes);
+  if (place.pseudo != nullptr) {
+    attributes->max_name = NAME_MAX;
+    attributes->max_link = 1;
+  } else {
+    STORE_RETURN_IF_NOT_OK(FillUsage(place.object->fs().mount().root.get(), attributes));
+  }
+  attributes->fshandle = filehandle.fshandle;
+  attributes->included = bitmap & wire::kFsattrAll;
+  attributes->valid = attributes->included & kFsattrReadable;
+  return DafsStatus::kOk;
+}
+
+namespace {
+
+// Whether the valid attributes of `wanted` have the same values in `actual`.
+bool SameValues(const wire::FileAttributes& wanted, const wire::FileAttributes& actual) {
+  const auto same = [&](uint64_t bit, const auto& member) {
+    return !wanted.has(bit) || (actual.has(bit) && wanted.*member == actual.*member);
+  };
+  using A = wire::FileAttributes;
+  return same(wire::kFattrNamedAttr, &A::named_attr) &&
+         same(wire::kFattrObjectType, &A::object_type) && same(wire::kFattrMode, &A::mode) &&
+         same(wire::kFattrNumLinks, &A::num_links) && same(wire::kFattrChange, &A::change) &&
+         same(wire::kFattrObjectSize, &A::object_size) && same(wire::kFattrFileId, &A::file_id) &&
+         same(wire::kFattrSpaceUsed, &A::space_used) &&
+         same(wire::kFattrTimeAccess, &A::time_access) &&
+         same(wire::kFattrTimeCreate, &A::time_create) &&
+         same(wire::kFattrTimeDelta, &A::time_delta) &&
+         same(wire::kFattrTimeMetadata, &A::time_metadata) &&
+         same(wire::kFattrTimeModify, &A::time_modify) && same(wire::kFattrRawDev, &A::raw_dev) &&
+         same(wire::kFattrFilehandle, &A::filehandle) && same(wire::kFattrAcl, &A::acl) &&
+         same(wire::kFattrOwner, &A::owner) && same(wire::kFattrOwnerGroup, &A::owner_group);
+}
+
+}  // namespace
+
+DafsStatus Store::Verify(const Caller& caller, const wire::FileHandle& filehandle,
+                         const wire::FileAttributes& attributes) {
+  if ((attributes.valid & ~kFattrReadable) != 0) return DafsStatus::kNotSupp;
+  wire::FileAttributes actual;
+  STORE_RETURN_IF_NOT_OK(Getattr(caller, filehandle, attributes.valid, &actual));
+  return SameValues(attributes, actual) ? DafsStatus::kOk : DafsStatus::kNotSame;
+}
+
+DafsStatus Store::Nverify(const Caller& caller, const wire::FileHandle& filehandle,
+                          const wire::FileAttributes& attributes) {
+  const DafsStatus status = Verify(caller, filehandle, attributes);
+  if (status == DafsStatus::kOk) return DafsStatus::kSame;
+  return status == DafsStatus::kNotSame ? DafsStatus::kOk : status;
+}
+
+}  // namespace dafs::server

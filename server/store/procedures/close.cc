@@ -1,0 +1,121 @@
+// How opens end: CLOSE, the end of a client, a lease that has run out. Spec: 6.5.7, 4.4.1.2.
+#include <sys/stat.h>
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/store/attributes/attributes.h"
+#include "server/store/store_impl.h"
+#include "wire/messages/open_close.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+DafsStatus StoreImpl::CloseOpen(const wire::ClientId& client_id, const wire::StateId& state_id,
+                                const ObjectKey& key) {
+  absl::MutexLock lock(&FileLock(key));
+  Closed closed;
+  STORE_RETURN_IF_NOT_OK(opens.Close(client_id, state_id, key, &closed));
+  const LockOwner lock_owner{client_id, closed.owner};
+  const LockCount count(locks, key, lock_owner, closed.holdings);
+  locks.Release(key, lock_owner);
+  if (!closed.last_open && !closed.last_write) return DafsStatus::kOk;
+  ObjectRef object = closed.object != nullptr ? closed.object : cache.Find(key);
+  if (object == nullptr) return DafsStatus::kOk;
+  if (closed.last_write) object->DropWriteFd();
+  if (!closed.last_open) return DafsStatus::kOk;
+  struct statx stx;
+  const bool has_stat = Statx(object->path_fd(), &stx) == 0;
+  if (object->orphaned() && has_stat && stx.stx_nlink == 1 && grace.active() &&
+      grace.expects_opens()) {
+    Orphans& orphans = OrphansOf(object->fs());
+    orphans.Leave(*object);
+    if (!grace.active()) orphans.Sweep();  // the period has ended meanwhile, perhaps swept already
+  } else if (object->orphaned()) {
+    OrphansOf(object->fs()).Unlink(*object);
+    if (has_stat && stx.stx_nlink <= 1) cache.Erase(key);
+  } else if (has_stat && stx.stx_nlink == 0) {
+    cache.Erase(key);
+  }
+  return DafsStatus::kOk;
+}
+
+DafsStatus Store::Close(const Caller& caller, const wire::CloseArgs& args) {
+  if (IsOfAttributes(args.filehandle)) return impl_->attributes.Close(caller, args);
+  if (!impl_->IsGenuine(args.filehandle)) return DafsStatus::kBadHandle;
+  OpenRights rights;
+  std::string owner;
+  STORE_RETURN_IF_NOT_OK(
+      impl_->opens.Find(caller.client_id, args.state_id, KeyOf(args.filehandle), &rights, &owner));
+  // No open outlives the server: a CLOSE that was begun is done when it is gone.
+  if (caller.operation != nullptr) {
+    Intent& intent = caller.operation->Prepare();
+    intent.object = args.filehandle;
+    intent.value = Grace::SumOf(owner);
+    caller.operation->Begin();
+  }
+  const DafsStatus status =
+      impl_->CloseOpen(caller.client_id, args.state_id, KeyOf(args.filehandle));
+  if (caller.operation != nullptr) caller.operation->Done(status, std::span<const int>());
+  return status;
+}
+
+void StoreImpl::ReleaseClient(const wire::ClientId& client_id, std::optional<size_t> here) {
+  attributes.ReleaseClient(client_id);
+  absl::flat_hash_set<size_t> elsewhere;
+  for (const auto& [state_id, key] : opens.OpensOf(client_id)) {
+    const std::optional<size_t> index = mounts->ExportThatMayHang(key.fshandle());
+    if (run_for_export == nullptr || !index || index == here) {
+      CloseOpen(client_id, state_id, key);
+    } else {
+      elsewhere.insert(*index);
+    }
+  }
+  for (const size_t index : elsewhere) {
+    {
+      absl::MutexLock lock(&releasing_mutex_);
+      if (!releasing_.emplace(client_id, index).second) continue;
+    }
+    run_for_export(index, [this, client_id, index] { ReleaseInExport(client_id, index); });
+  }
+}
+
+void StoreImpl::ReleaseInExport(const wire::ClientId& client_id, size_t export_index) {
+  for (const auto& [state_id, key] : opens.OpensOf(client_id)) {
+    if (mounts->ExportOf(key.fshandle()) == export_index) CloseOpen(client_id, state_id, key);
+  }
+  absl::MutexLock lock(&releasing_mutex_);
+  releasing_.erase({client_id, export_index});
+}
+
+void Store::SetRunForExport(RunForExport run) { impl_->run_for_export = std::move(run); }
+
+void Store::ReleaseClient(const wire::ClientId& client_id) { impl_->ReleaseClient(client_id); }
+
+void Store::ExpireClient(const wire::ClientId& client_id) {
+  impl_->opens.Revoke(client_id);
+  impl_->ReleaseClient(client_id);
+}
+
+bool StoreImpl::RevokeExpired(const ObjectKey& key) {
+  const std::vector<wire::ClientId> expired = opens.ExpiredHolders(key);
+  for (const wire::ClientId& client_id : expired) {
+    opens.Revoke(client_id);
+    ReleaseClient(client_id, mounts->ExportThatMayHang(key.fshandle()));
+  }
+  return !expired.empty();
+}
+
+DafsStatus StoreImpl::CheckDenied(const ObjectKey& key, uint32_t access,
+                                  const wire::StateId& state_id) {
+  DafsStatus status = DafsStatus::kOk;
+  do {
+    status = opens.CheckDenied(key, access, state_id);
+  } while (status == DafsStatus::kDenied && RevokeExpired(key));
+  return status;
+}
+
+}  // namespace dafs::server

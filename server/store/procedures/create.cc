@@ -1,0 +1,240 @@
+// New names: CREATE, LINK, and the private MAKE_NODE.
+// Spec: 6.5.9, 6.5.17; wire/messages/posix.h.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <cerrno>
+
+#include "server/store/attributes/attributes.h"
+#include "server/store/store_impl.h"
+#include "server/store/system/errno_status.h"
+#include "wire/messages/namespace.h"
+#include "wire/messages/posix.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+namespace {
+
+// Without a MODE attribute an object is its owner's alone: never more open than was asked for.
+constexpr mode_t kDirectoryMode = 0700;
+constexpr mode_t kNodeMode = 0600;
+
+// The S_IFMT bits of what mknod(2) makes.
+mode_t NodeType(wire::ObjectType type) {
+  switch (type) {
+    case wire::ObjectType::kReg:
+      return S_IFREG;
+    case wire::ObjectType::kBlk:
+      return S_IFBLK;
+    case wire::ObjectType::kChr:
+      return S_IFCHR;
+    case wire::ObjectType::kSock:
+      return S_IFSOCK;
+    default:
+      return S_IFIFO;
+  }
+}
+
+bool IsDevice(wire::ObjectType type) {
+  return type == wire::ObjectType::kBlk || type == wire::ObjectType::kChr;
+}
+
+// Linux has 12 bits for the major number and 20 for the minor.
+bool IsDeviceNumber(const wire::SpecData& device) {
+  return device.specdata1 <= 0xfff && device.specdata2 <= 0xfffff;
+}
+
+int MakeNode(int directory, const std::string& name, wire::ObjectType type, mode_t mode,
+             const wire::SpecData& number) {
+  const dev_t device = IsDevice(type) ? makedev(static_cast<unsigned>(number.specdata1),
+                                                static_cast<unsigned>(number.specdata2))
+                                      : 0;
+  return mknodat(directory, name.c_str(), NodeType(type) | mode, device);
+}
+
+int MakeObject(int directory, const wire::CreateArgs& args) {
+  const char* name = args.component.c_str();
+  switch (args.obj_type) {
+    case wire::ObjectType::kDir: {
+      const mode_t mode =
+          args.attr.has(wire::kFattrMode) ? args.attr.mode & wire::kModeBits : kDirectoryMode;
+      return mkdirat(directory, name, mode);
+    }
+    case wire::ObjectType::kLnk:
+      return symlinkat(args.linkdata.c_str(), directory, name);
+    default:
+      return MakeNode(directory, args.component, args.obj_type, kNodeMode, args.specdata);
+  }
+}
+
+DafsStatus CheckCreate(const wire::CreateArgs& args) {
+  STORE_RETURN_IF_NOT_OK(CheckName(args.component));
+  switch (args.obj_type) {
+    case wire::ObjectType::kDir:
+      return CheckSettable(args.attr);
+    case wire::ObjectType::kLnk:
+      if (args.linkdata.empty() || args.linkdata.find('\0') != std::string::npos) {
+        return DafsStatus::kInval;
+      }
+      break;
+    case wire::ObjectType::kBlk:
+    case wire::ObjectType::kChr:
+      if (!IsDeviceNumber(args.specdata)) return DafsStatus::kInval;
+      break;
+    case wire::ObjectType::kSock:
+    case wire::ObjectType::kFifo:
+      break;
+    default:
+      return DafsStatus::kBadType;
+  }
+  return args.attr.included == 0 ? DafsStatus::kOk : DafsStatus::kInval;
+}
+
+// The attributes of a new directory that mkdir has not set: all but the mode, and the mode too if
+// its set-id bits, which mkdir ignores, were asked for.
+wire::FileAttributes LeftToSet(const wire::FileAttributes& attr) {
+  wire::FileAttributes left = attr;
+  if ((attr.mode & (S_ISUID | S_ISGID)) == 0) left.valid &= ~wire::kFattrMode;
+  return left;
+}
+
+// What follows once a new object has its name: its attributes, its handle, and its directory's
+// CHANGE. If the attributes cannot be set, it is removed again.
+DafsStatus FinishNode(StoreImpl& store, Object& directory, const wire::CreateArgs& args,
+                      ChangeProbe* probe, wire::CreateRes* res) {
+  ObjectRef object;
+  DafsStatus status = store.LookupName(directory, args.component, &object);
+  if (status == DafsStatus::kOk && args.obj_type == wire::ObjectType::kDir) {
+    uint64_t set = 0;
+    status = ApplyAttributes(*object, LeftToSet(args.attr), -1, &set);
+    if (status != DafsStatus::kOk) {
+      unlinkat(directory.path_fd(), args.component.c_str(), AT_REMOVEDIR);
+      store.cache.Erase(object->key());
+    }
+  }
+  const wire::ChangeInfo info = probe->Modified();
+  if (status != DafsStatus::kOk) return status;
+  res->filehandle = object->handle();
+  res->change_info = info;
+  return DafsStatus::kOk;
+}
+
+// EXIST, before an intent is recorded whose traces would be those of whoever made the name.
+DafsStatus CheckAbsent(Object& directory, const std::string& name) {
+  struct stat st;
+  if (fstatat(directory.path_fd(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0) {
+    return DafsStatus::kExist;
+  }
+  return errno == ENOENT ? DafsStatus::kOk : StatusFromErrno();
+}
+
+// As link(2) has it: a file that had names and is only kept because it is open gets no other. (Of
+// one that was left by an earlier run of the server nobody knows whether it ever had one.)
+bool HasLostItsNames(const Object& file) {
+  struct statx stx;
+  return file.orphaned() && file.name_removed() && Statx(file.path_fd(), &stx) == 0 &&
+         stx.stx_nlink == 1;
+}
+
+}  // namespace
+
+DafsStatus Store::Create(const Caller& caller, const wire::CreateArgs& args, wire::CreateRes* res) {
+  STORE_RETURN_IF_NOT_OK(CheckCreate(args));
+  ObjectRef directory;
+  STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.filehandle, &directory));
+  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *directory->fs().exported));
+  STORE_RETURN_IF_NOT_OK(impl_->CheckNotReserved(*directory, args.component));
+  const NameGuard guard = impl_->GuardName(*directory, args.component);
+  STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.component));
+  ChangeProbe probe(*directory, caller.recent);
+  if (Operation* operation = caller.operation) {
+    const bool unfinished =
+        args.obj_type == wire::ObjectType::kDir && LeftToSet(args.attr).valid != 0;
+    operation->Begin(directory->handle(), args.component, probe.before(), {},
+                     unfinished ? Intent::kUnfinished : 0);
+  }
+  DafsStatus status =
+      MakeObject(directory->path_fd(), args) == 0 ? DafsStatus::kOk : StatusFromErrno();
+  if (status == DafsStatus::kOk) status = FinishNode(*impl_, *directory, args, &probe, res);
+  if (Operation* operation = caller.operation) {
+    operation->result().object = res->filehandle;
+    operation->result().after = res->change_info.after;
+    operation->Done(status, directory->path_fd());
+  }
+  return status;
+}
+
+DafsStatus Store::MakeNode(const Caller& caller, const wire::MakeNodeArgs& args,
+                           wire::MakeNodeRes* res) {
+  STORE_RETURN_IF_NOT_OK(CheckName(args.component));
+  if (IsDevice(args.obj_type) && !IsDeviceNumber(args.specdata)) return DafsStatus::kInval;
+  ObjectRef directory;
+  STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.filehandle, &directory));
+  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *directory->fs().exported));
+  STORE_RETURN_IF_NOT_OK(impl_->CheckNotReserved(*directory, args.component));
+  const NameGuard guard = impl_->GuardName(*directory, args.component);
+  STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.component));
+  ChangeProbe probe(*directory, caller.recent);
+  if (Operation* operation = caller.operation) {
+    operation->Begin(directory->handle(), args.component, probe.before());
+  }
+  const int made = server::MakeNode(directory->path_fd(), args.component, args.obj_type, args.mode,
+                                    args.specdata);
+  DafsStatus status = made == 0 ? DafsStatus::kOk : StatusFromErrno();
+  ObjectRef object;
+  if (made == 0) {
+    res->change_info = probe.Modified();
+    status = impl_->LookupName(*directory, args.component, &object);
+  }
+  if (object != nullptr) res->filehandle = object->handle();
+  if (Operation* operation = caller.operation) {
+    operation->result().object = res->filehandle;
+    operation->result().after = res->change_info.after;
+    operation->Done(status, directory->path_fd());
+  }
+  return status;
+}
+
+DafsStatus Store::Link(const Caller& caller, const wire::LinkArgs& args, wire::LinkRes* res) {
+  STORE_RETURN_IF_NOT_OK(CheckName(args.newname));
+  ObjectRef directory, source;
+  STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.destination_object, &directory));
+  STORE_RETURN_IF_NOT_OK(
+      impl_->ResolveObject(caller, args.source_object, DafsStatus::kIsDir, &source));
+  if (source->is_dir()) return DafsStatus::kIsDir;
+  if (&source->fs() != &directory->fs()) return DafsStatus::kXdev;
+  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *directory->fs().exported));
+  STORE_RETURN_IF_NOT_OK(impl_->CheckNotReserved(*directory, args.newname));
+  const NameGuard guard = impl_->GuardName(*directory, args.newname);
+  STORE_RETURN_IF_NOT_OK(CheckAbsent(*directory, args.newname));
+  if (HasLostItsNames(*source)) return DafsStatus::kStale;
+  ChangeProbe probe(*directory, caller.recent);
+  if (Operation* operation = caller.operation) {
+    operation->Begin(directory->handle(), args.newname, probe.before(), source->handle());
+  }
+  DafsStatus status = DafsStatus::kOk;
+  if (linkat(AT_FDCWD, FdPath(source->path_fd()).c_str(), directory->path_fd(),
+             args.newname.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    const int error = errno;
+    status = StatusFromErrno(error);
+    // The kernel says ENOENT also of a source that has no name any more.
+    struct statx stx;
+    if (error == ENOENT && Statx(source->path_fd(), &stx) == 0 &&
+        impl_->CheckAlive(*source, stx.stx_nlink) != DafsStatus::kOk) {
+      status = DafsStatus::kStale;
+    }
+  } else {
+    source->change().Modified();
+    res->change_info = probe.Modified();
+  }
+  if (Operation* operation = caller.operation) {
+    operation->result().after = res->change_info.after;
+    operation->Done(status, directory->path_fd());
+  }
+  return status;
+}
+
+}  // namespace dafs::server

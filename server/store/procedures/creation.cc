@@ -1,0 +1,246 @@
+#include "server/store/procedures/creation.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "server/store/attributes/attributes.h"
+#include "server/store/procedures/open_object.h"
+#include "server/store/system/errno_status.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+namespace {
+
+// Holds the verifier of the exclusive create that made the file. Users can neither see nor set it.
+constexpr char kVerifierAttribute[] = "trusted.dafs.verifier";
+constexpr mode_t kFileMode = 0600;  // when no MODE was given: never more open than asked for
+constexpr int kCreateAttempts = 8;  // against names that come and go between two calls
+
+}  // namespace
+
+DafsStatus Creation::Run(const std::string& name, ObjectRef* file, wire::StateId* state_id,
+                         bool* made) {
+  STORE_RETURN_IF_NOT_OK(CheckName(name));
+  STORE_RETURN_IF_NOT_OK(store_.CheckNotReserved(directory_, name));
+  const NameGuard guard = store_.GuardName(directory_, name);
+  const bool read_only = directory_.fs().exported->read_only;
+  for (int attempt = 0; attempt < kCreateAttempts; ++attempt) {
+    DafsStatus status = DafsStatus::kNoEnt;
+    // GUARDED: making it tells whether it is there, which is seldom so. But an intent is for a name
+    // that is absent: a restarted server takes what it finds there for what was made.
+    if (attempt > 0 || args_.createmode != wire::CreateMode::kGuarded || read_only ||
+        caller_.operation != nullptr) {
+      status = store_.LookupName(directory_, name, file);
+    }
+    if (status == DafsStatus::kOk) return OpenExisting(name, *file, state_id);
+    if (status != DafsStatus::kNoEnt) return status;
+    if (read_only) return DafsStatus::kRofs;
+    status = args_.createmode == wire::CreateMode::kExclusive ? MakeExclusive(name, file)
+                                                              : Make(name, file);
+    if (status == DafsStatus::kOk) {
+      *made = true;
+      return OpenObject(store_, caller_, *file, RequestOf(caller_, args_), Made::kCreated,
+                        state_id);
+    }
+    if (status != DafsStatus::kExist) return status;
+  }
+  return DafsStatus::kDelay;
+}
+
+DafsStatus Creation::RunUnlinked(ObjectRef* file, wire::StateId* state_id) {
+  Fd fd(openat(directory_.path_fd(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, Mode()));
+  if (!fd.ok()) return errno == EISDIR ? DafsStatus::kNotSupp : StatusFromErrno();
+  STORE_RETURN_IF_NOT_OK(Take(fd, file));
+  uint64_t set = 0;
+  STORE_RETURN_IF_NOT_OK(ApplyAttributes(**file, LeftToSet(), -1, &set));
+  Keep(std::move(fd), **file);
+  STORE_RETURN_IF_NOT_OK(
+      OpenObject(store_, caller_, *file, RequestOf(caller_, args_), Made::kCreated, state_id));
+  store_.opens.Pin(*file);  // nothing else keeps it in this instance of the server,
+  store_.OrphansOf((*file)->fs()).Link(**file);  // and this until the next has it
+  return DafsStatus::kOk;
+}
+
+mode_t Creation::Mode() const {
+  return args_.createattrs.has(wire::kFattrMode) ? args_.createattrs.mode & wire::kModeBits
+                                                 : kFileMode;
+}
+
+// All but the mode, which the file was made with, and a size it has already.
+wire::FileAttributes Creation::LeftToSet() const {
+  wire::FileAttributes left = args_.createattrs;
+  left.valid &= ~wire::kFattrMode;
+  if (left.object_size == 0) left.valid &= ~wire::kFattrObjectSize;
+  // Owners and size clear set-id bits. Otherwise the mode is not set again: it would undo what
+  // was inherited from a default ACL.
+  if (left.valid != 0 && (Mode() & (S_ISUID | S_ISGID)) != 0) left.set(wire::kFattrMode);
+  return left;
+}
+
+// The object of the new file `fd`.
+DafsStatus Creation::Take(const Fd& fd, ObjectRef* file) {
+  Fd path(open(FdPath(fd.get()).c_str(), O_PATH | O_CLOEXEC));
+  if (!path.ok()) return StatusFromErrno();
+  return store_.AdoptNewFile(directory_.fs(), std::move(path), file);
+}
+
+// The file keeps the descriptor it was made with, if it is to be written to.
+void Creation::Keep(Fd fd, Object& file) {
+  if ((args_.share_access & wire::kShareWrite) != 0) file.Donate(std::move(fd), true);
+}
+
+// Announces what is to become of `name`, which nobody else can create or remove meanwhile.
+void Creation::Begin(const std::string& name, uint32_t flags, const Object* file) {
+  Operation* operation = caller_.operation;
+  if (operation == nullptr) return;
+  Intent& intent = operation->Prepare();
+  intent.flags = flags;
+  intent.component_count = static_cast<uint32_t>(args_.pathname.size());
+  intent.directory = directory_.handle();
+  if (file != nullptr) intent.object = file->handle();
+  intent.value = Grace::SumOf(args_.owner);
+  intent.before = change_before_;
+  if (args_.createattrs.has(wire::kFattrObjectSize)) {
+    intent.object_size = args_.createattrs.object_size;
+  }
+  Intent::SetName(intent.name, name);
+  operation->Begin();
+}
+
+// EXIST, from a program of this machine, means another try.
+DafsStatus Creation::Done(DafsStatus status, const ObjectRef& file, int changed) {
+  Operation* operation = caller_.operation;
+  if (operation == nullptr) return status;
+  if (status == DafsStatus::kExist) {
+    operation->Cancel();
+    return status;
+  }
+  if (status == DafsStatus::kOk) operation->result().object = file->handle();
+  operation->Done(status, changed);
+  return status;
+}
+
+DafsStatus Creation::Make(const std::string& name, ObjectRef* file) {
+  Begin(name, LeftToSet().valid != 0 ? Intent::kUnfinished : 0, nullptr);
+  return Done(MakeFile(name, file), *file, directory_.path_fd());
+}
+
+DafsStatus Creation::MakeFile(const std::string& name, ObjectRef* file) {
+  Fd fd(openat(directory_.path_fd(), name.c_str(),
+               O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, Mode()));
+  if (!fd.ok()) return StatusFromErrno();
+  uint64_t set = 0;
+  ObjectRef made;
+  DafsStatus status = Take(fd, &made);
+  if (status == DafsStatus::kOk) {
+    // The descriptor is needed for the size even where the mode forbids its owner to write.
+    status = ApplyAttributes(*made, LeftToSet(), fd.get(), &set);
+  }
+  if (status != DafsStatus::kOk) {
+    unlinkat(directory_.path_fd(), name.c_str(), 0);
+    if (made != nullptr) store_.cache.Erase(made->key());
+    // Not EXIST, which would mean another try.
+    return status == DafsStatus::kExist ? DafsStatus::kServerFault : status;
+  }
+  Keep(std::move(fd), *made);
+  *file = std::move(made);
+  return DafsStatus::kOk;
+}
+
+DafsStatus Creation::MakeExclusive(const std::string& name, ObjectRef* file) {
+  Begin(name, 0, nullptr);
+  return Done(MakeExclusiveFile(name, file), *file, directory_.path_fd());
+}
+
+// The file gets its verifier before its name, so that no crash can part them.
+DafsStatus Creation::MakeExclusiveFile(const std::string& name, ObjectRef* file) {
+  Fd fd(openat(directory_.path_fd(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, kFileMode));
+  const bool nameless = fd.ok();
+  if (!nameless && errno != EOPNOTSUPP && errno != EISDIR) return StatusFromErrno();
+  if (!nameless) {
+    fd = Fd(openat(directory_.path_fd(), name.c_str(),
+                   O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, kFileMode));
+    if (!fd.ok()) return StatusFromErrno();
+  }
+  if (int error = SetVerifier(fd.get()); error != 0) {
+    if (!nameless) unlinkat(directory_.path_fd(), name.c_str(), 0);
+    return StatusFromErrno(error);
+  }
+  if (nameless && linkat(AT_FDCWD, FdPath(fd.get()).c_str(), directory_.path_fd(), name.c_str(),
+                         AT_SYMLINK_FOLLOW) != 0) {
+    return StatusFromErrno();
+  }
+  if (fsync(fd.get()) != 0) {  // 6.5.24-09: the verifier survives the server
+    store_.write_verifier->Change();
+    return StatusFromErrno();
+  }
+  STORE_RETURN_IF_NOT_OK(Take(fd, file));
+  Keep(std::move(fd), **file);
+  return DafsStatus::kOk;
+}
+
+int Creation::SetVerifier(int fd) const {
+  ScopedPrivilege privilege;
+  const auto& bytes = args_.create_verifier.bytes;
+  return fsetxattr(fd, kVerifierAttribute, bytes.data(), bytes.size(), 0) == 0 ? 0 : errno;
+}
+
+bool Creation::HasOurVerifier(const Object& file) const {
+  ScopedPrivilege privilege;
+  wire::Verifier stored;
+  const ssize_t n = getxattr(FdPath(file.path_fd()).c_str(), kVerifierAttribute,
+                             stored.bytes.data(), stored.bytes.size());
+  return n == static_cast<ssize_t>(stored.bytes.size()) && stored == args_.create_verifier;
+}
+
+DafsStatus Creation::OpenExisting(const std::string& name, const ObjectRef& file,
+                                  wire::StateId* state_id) {
+  const OpenRequest request = RequestOf(caller_, args_);
+  if (args_.createmode == wire::CreateMode::kGuarded) return DafsStatus::kExist;
+  if (args_.createmode == wire::CreateMode::kExclusive) {
+    // A repetition of the request that made it succeeds as that one did (6.5.24-07).
+    if (!file->is_regular() || !HasOurVerifier(*file)) return DafsStatus::kExist;
+    return OpenObject(store_, caller_, file, request, Made::kFound, state_id);
+  }
+  Shares before;
+  STORE_RETURN_IF_NOT_OK(
+      OpenObject(store_, caller_, file, request, Made::kFound, state_id, &before));
+  // Of an existing file's attributes only a size of zero is heeded (6.5.24-05).
+  if (!args_.createattrs.has(wire::kFattrObjectSize) || args_.createattrs.object_size != 0) {
+    return DafsStatus::kOk;
+  }
+  DafsStatus status = file->fs().exported->read_only ? DafsStatus::kRofs : Truncate(name, file);
+  if (status != DafsStatus::kOk) Unopen(file, request, before, *state_id);
+  return status;
+}
+
+// What the owner had open before stays open, and keeps its locks.
+void Creation::Unopen(const ObjectRef& file, const OpenRequest& request, const Shares& before,
+                      const wire::StateId& state_id) {
+  if (before.access == 0) {
+    store_.CloseOpen(caller_.client_id, state_id, file->key());
+    return;
+  }
+  ObjectRef drop_write;
+  store_.opens.TakeBack(request, before, file->key(), &drop_write);
+  if (drop_write != nullptr) drop_write->DropWriteFd();
+}
+
+// Nobody writes to the file until the journal says that it was empty.
+DafsStatus Creation::Truncate(const std::string& name, const ObjectRef& file) {
+  absl::MutexLock lock(&store_.AppendLock(file->key()));
+  Begin(name, Intent::kTruncates, file.get());
+  const DafsStatus status =
+      truncate(FdPath(file->path_fd()).c_str(), 0) == 0 ? DafsStatus::kOk : StatusFromErrno();
+  file->change().Modified();
+  return Done(status, file, file->path_fd());
+}
+
+}  // namespace dafs::server

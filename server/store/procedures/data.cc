@@ -1,0 +1,312 @@
+// Moving data: READ, WRITE, APPEND, COMMIT.
+// Spec: 6.5.27, 6.5.28, 6.5.38, 6.5.39, 6.5.3, 6.5.4, 6.5.8.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdint>
+
+#include "absl/container/inlined_vector.h"
+#include "server/store/procedures/data_access.h"
+#include "server/store/store_impl.h"
+#include "server/store/system/errno_status.h"
+#include "wire/messages/read_write.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+namespace {
+
+using Iovecs = absl::InlinedVector<iovec, 16>;
+
+// The first `limit` bytes of `from`, as far as one system call takes them. *total is their number.
+Iovecs Clip(std::span<const iovec> from, uint64_t limit, uint64_t* total) {
+  Iovecs result;
+  *total = 0;
+  for (const iovec& v : from) {
+    if (*total == limit || result.size() == IOV_MAX) break;
+    const size_t length = std::min<uint64_t>(v.iov_len, limit - *total);
+    if (length > 0) result.push_back({v.iov_base, length});
+    *total += length;
+  }
+  return result;
+}
+
+uint64_t TotalBytes(std::span<const iovec> from) {
+  uint64_t total = 0;
+  for (const iovec& v : from) total += v.iov_len;
+  return total;
+}
+
+// Drops the first `n` bytes.
+void Advance(Iovecs* vecs, size_t n) {
+  while (n > 0 && !vecs->empty()) {
+    iovec& front = vecs->front();
+    const size_t step = std::min(n, front.iov_len);
+    front.iov_base = static_cast<char*>(front.iov_base) + step;
+    front.iov_len -= step;
+    n -= step;
+    if (front.iov_len == 0) vecs->erase(vecs->begin());
+  }
+}
+
+int SyncFlag(wire::StableHow how) {
+  switch (how) {
+    case wire::StableHow::kDataSync:
+      return RWF_DSYNC;
+    case wire::StableHow::kFileSync:
+      return RWF_SYNC;
+    default:
+      return 0;
+  }
+}
+
+// Data that was to be on stable storage and is not may be lost, with other data written before: the
+// kernel tells of that once, also by ENOSPC (a thin device) and EDQUOT, which cannot be told from
+// there being no room for this data alone.
+void NoteFailedSync(StoreImpl& store, int flags, int error) {
+  if (flags != 0 && (error == EIO || error == ENOSPC || error == EDQUOT)) {
+    store.write_verifier->Change();
+  }
+}
+
+bool SizeOf(int fd, uint64_t* size) {
+  struct stat st;
+  if (fstat(fd, &st) != 0) return false;
+  *size = static_cast<uint64_t>(st.st_size);
+  return true;
+}
+
+}  // namespace
+
+ReadResult Store::Readv(const Caller& caller, const wire::FileHandle& filehandle,
+                        const wire::StateId& state_id, uint64_t offset, std::span<const iovec> into,
+                        ReadMode mode) {
+  ReadResult result;
+  if (IsOfAttributes(filehandle)) {
+    return impl_->attributes.Readv(caller, filehandle, state_id, offset, into);
+  }
+  OpenData data;
+  result.status = FindData(*impl_, caller, filehandle, state_id, wire::kShareRead, &data);
+  if (result.status != DafsStatus::kOk) return result;
+  const int fd = data.fd->get();
+  // No file reaches beyond INT64_MAX, and the kernel takes no position there.
+  const uint64_t room = offset <= INT64_MAX ? INT64_MAX - offset : 0;
+  uint64_t wanted = 0;
+  const Iovecs vecs = Clip(into, std::min<uint64_t>(impl_->options.max_read, room), &wanted);
+  uint64_t size = 0;
+  ssize_t n = 0;
+  if (wanted > 0) {
+    const bool no_wait = mode == ReadMode::kNoWait && !data.file->fs().memory;
+    n = preadv2(fd, vecs.data(), static_cast<int>(vecs.size()), static_cast<off_t>(offset),
+                no_wait ? RWF_NOWAIT : 0);
+    if (n < 0 && no_wait && (errno == EAGAIN || errno == EOPNOTSUPP)) {
+      result.would_block = true;
+      return result;
+    }
+    if (n < 0) {
+      result.status = StatusFromErrno();
+      return result;
+    }
+  }
+  // The size after the read: a short read is then the end, or a hole in the page cache.
+  if (!SizeOf(fd, &size)) {
+    result.status = StatusFromErrno();
+    return result;
+  }
+  const uint64_t end = offset + static_cast<uint64_t>(n);
+  result.bytes_read = static_cast<uint32_t>(n);
+  result.eof = end >= size || end < offset;
+  if (mode == ReadMode::kNoWait && !result.eof && static_cast<uint64_t>(n) < wanted) {
+    result.would_block = true;
+  }
+  return result;
+}
+
+ReadResult Store::Read(const Caller& caller, const wire::FileHandle& filehandle,
+                       const wire::StateId& state_id, uint64_t offset, std::span<std::byte> into,
+                       ReadMode mode) {
+  const iovec one = {into.data(), into.size()};
+  return Readv(caller, filehandle, state_id, offset, {&one, 1}, mode);
+}
+
+namespace {
+
+// Announces a WRITE or APPEND. Only its owner may come to the file before it is known to be
+// complete.
+void BeginData(const Caller& caller, const Object& file, wire::StableHow stable_how,
+               const wire::Verifier& verifier, uint64_t size = 0, uint64_t length = 0) {
+  Operation* operation = caller.operation;
+  if (operation == nullptr) return;
+  Intent& intent = operation->Prepare();
+  intent.object = file.handle();
+  intent.stable_how = static_cast<uint32_t>(stable_how);
+  intent.verifier = verifier;
+  intent.size = size;
+  intent.length = length;
+  operation->Begin();
+}
+
+}  // namespace
+
+DafsStatus Store::Write(const Caller& caller, const wire::FileHandle& filehandle,
+                        const wire::StateId& state_id, uint64_t offset, std::span<const iovec> from,
+                        wire::StableHow stable_how, WriteResult* res) {
+  if (IsOfAttributes(filehandle)) {
+    return impl_->attributes.Write(caller, filehandle, state_id, offset, from, stable_how, res);
+  }
+  if (TotalBytes(from) > impl_->options.max_write) return DafsStatus::kWriteTooBig;
+  OpenData data;
+  STORE_RETURN_IF_NOT_OK(FindData(*impl_, caller, filehandle, state_id, wire::kShareWrite, &data));
+  uint64_t total = 0;
+  const Iovecs vecs = Clip(from, UINT64_MAX, &total);
+  if (offset > INT64_MAX || total > INT64_MAX - offset) return DafsStatus::kFbig;
+  res->verifier =
+      impl_->write_verifier->Of(data.file->fs());  // before: a loss during the write must show
+  res->committed = stable_how;
+  res->count = 0;
+  if (total == 0) return DafsStatus::kOk;
+  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *data.file->fs().exported));
+  const int flags = SyncFlag(stable_how);
+  absl::ReaderMutexLock lock(&impl_->AppendLock(data.file->key()));
+  BeginData(caller, *data.file, stable_how, res->verifier);
+  const ssize_t n = pwritev2(data.fd->get(), vecs.data(), static_cast<int>(vecs.size()),
+                             static_cast<off_t>(offset), flags);
+  const int error = n < 0 ? errno : 0;
+  data.file->change().Modified();
+  if (n < 0) NoteFailedSync(*impl_, flags, error);
+  res->count = n < 0 ? 0 : static_cast<uint32_t>(n);
+  const DafsStatus status = n < 0 ? StatusFromErrno(error) : DafsStatus::kOk;
+  if (Operation* operation = caller.operation) {
+    operation->result().length = res->count;
+    operation->Done(status, std::span<const int>());
+  }
+  return status;
+}
+
+namespace {
+
+// Writes all of `vecs` at the end of the file behind `fd`, whose position nobody else moves
+// meanwhile. *start is where they begin. On failure the file has its old size again, unless
+// somebody else has made it longer. Returns 0 or an errno.
+int AppendAll(int fd, Iovecs vecs, int flags, uint64_t* start) {
+  uint64_t done = 0;
+  int error = 0;
+  while (!vecs.empty() && error == 0) {
+    // At position -1 the descriptor's own is left behind the data, and so tells where it landed.
+    const ssize_t n =
+        pwritev2(fd, vecs.data(), static_cast<int>(vecs.size()), -1, flags | RWF_APPEND);
+    if (n <= 0) {
+      error = n < 0 ? errno : EIO;
+      break;
+    }
+    const off_t end = lseek(fd, 0, SEEK_CUR);
+    if (end < n) return EIO;
+    const uint64_t begin = static_cast<uint64_t>(end - n);
+    if (done == 0) *start = begin;
+    if (begin != *start + done) error = EIO;  // another writer has come between two parts
+    done += static_cast<uint64_t>(n);
+    Advance(&vecs, static_cast<size_t>(n));
+  }
+  uint64_t size = 0;
+  if (error != 0 && done > 0 && SizeOf(fd, &size) && size == *start + done) {
+    if (ftruncate(fd, static_cast<off_t>(*start)) != 0) return EIO;
+  }
+  return error;
+}
+
+// In the page cache an append survives the process, but not the machine.
+bool AppendIsCached(const StoreOptions& options, wire::StableHow stable_how) {
+  return options.stable == Stable::kProcess && stable_how == wire::StableHow::kDataSync;
+}
+
+}  // namespace
+
+bool Store::AppendMayWait(const wire::FileHandle& filehandle, wire::StableHow stable_how) const {
+  return !AppendIsCached(impl_->options, stable_how) && CommitMayWait(filehandle);
+}
+
+DafsStatus Store::Append(const Caller& caller, const wire::FileHandle& filehandle,
+                         const wire::StateId& state_id, std::span<const iovec> from,
+                         wire::StableHow stable_how, AppendResult* res) {
+  if (stable_how == wire::StableHow::kUnstable) return DafsStatus::kInval;
+  const uint64_t total = TotalBytes(from);
+  if (total > impl_->options.max_append) return DafsStatus::kWriteTooBig;
+  OpenData data;
+  STORE_RETURN_IF_NOT_OK(
+      FindData(*impl_, caller, filehandle, state_id, wire::kShareWrite, &data, WriteUse::kAppends));
+  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *data.file->fs().exported));
+  res->verifier = impl_->write_verifier->Of(data.file->fs());
+  res->committed = stable_how;
+  Iovecs vecs;
+  for (const iovec& v : from) {
+    if (v.iov_len > 0) vecs.push_back(v);
+  }
+  if (vecs.size() > IOV_MAX) return DafsStatus::kWriteTooBig;
+  const int flags = AppendIsCached(impl_->options, stable_how) ? 0 : SyncFlag(stable_how);
+  const int fd = data.fd->get();
+  absl::MutexLock lock(&impl_->AppendLock(data.file->key()));
+  if (!SizeOf(fd, &res->offset)) return StatusFromErrno();
+  BeginData(caller, *data.file, stable_how, res->verifier, res->offset, total);
+  const int error = AppendAll(fd, std::move(vecs), flags, &res->offset);
+  if (total > 0) data.file->change().Modified();
+  if (error != 0) NoteFailedSync(*impl_, flags, error);
+  const DafsStatus status = error != 0 ? StatusFromErrno(error) : DafsStatus::kOk;
+  if (Operation* operation = caller.operation) {
+    operation->result().size = res->offset;
+    operation->Done(status, std::span<const int>());
+  }
+  return status;
+}
+
+namespace {
+
+// A descriptor to sync `file` with: one that is open, or one for this call alone. Kept ones would
+// pile up, since clients commit many files that nobody opens again.
+std::shared_ptr<const Fd> SyncFd(Object& file, int* error) {
+  if (file.HasDataFd(/*write=*/false)) return file.DataFd(/*write=*/false, error);
+  ScopedPrivilege privilege;
+  Fd fd(open(FdPath(file.path_fd()).c_str(), OpenFlags(wire::kShareRead)));
+  if (!fd.ok()) {
+    *error = errno;
+    return nullptr;
+  }
+  return std::make_shared<const Fd>(std::move(fd));
+}
+
+}  // namespace
+
+bool Store::CommitMayWait(const wire::FileHandle& filehandle) const {
+  // Nobody has the mount table looked through for a handle that he made up.
+  if (IsOfAttributes(filehandle) || !impl_->IsGenuine(filehandle)) return true;
+  const FileSystem* fs = impl_->mounts->FindByFileHandle(filehandle);
+  return fs == nullptr || !fs->memory;
+}
+
+DafsStatus Store::Commit(const Caller& caller, const wire::CommitArgs& args, wire::CommitRes* res) {
+  if (IsOfAttributes(args.filehandle)) return impl_->attributes.Commit(caller, args, res);
+  ObjectRef file;
+  STORE_RETURN_IF_NOT_OK(impl_->ResolveObject(caller, args.filehandle, DafsStatus::kIsDir, &file));
+  if (file->is_dir()) return DafsStatus::kIsDir;
+  if (!file->is_regular()) return DafsStatus::kInval;
+  // Of one in memory nothing is ever written: fsync(2) would do nothing.
+  if (!file->fs().memory) {
+    int error = 0;
+    const std::shared_ptr<const Fd> fd = SyncFd(*file, &error);
+    if (fd == nullptr) return StatusFromErrno(error);
+    // The whole file, whatever the range: the metadata must be flushed too (6.5.8-02).
+    if (fsync(fd->get()) != 0) {
+      error = errno;
+      impl_->write_verifier->Change();
+      return StatusFromErrno(error);
+    }
+  }
+  res->writeverf = impl_->write_verifier->Of(file->fs());
+  return DafsStatus::kOk;
+}
+
+}  // namespace dafs::server

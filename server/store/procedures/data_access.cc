@@ -1,0 +1,101 @@
+#include "server/store/procedures/data_access.h"
+
+#include <fcntl.h>
+#include <sys/fsuid.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "server/store/attributes/attributes.h"
+#include "server/store/system/errno_status.h"
+#include "server/store/system/identity.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+int OpenFlags(uint32_t access) {
+  return (access == wire::kShareRead ? O_RDONLY : O_WRONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+}
+
+bool ActsAsOwner(const Object& file) {
+  struct statx stx;
+  return Statx(file.path_fd(), &stx) == 0 &&
+         static_cast<uint32_t>(setfsuid(static_cast<uid_t>(-1))) == stx.stx_uid;
+}
+
+namespace {
+
+// Without a right from an OPEN: the kernel decides by the caller's identity. To write, a file's
+// owner needs no permission of his own giving: a client that wrote to a read-only file through the
+// OPEN that made it may have to write the same again when that is closed.
+DafsStatus OpenAsCaller(StoreImpl& store, const Caller& caller, uint32_t access, WriteUse use,
+                        OpenData* data) {
+  STORE_RETURN_IF_NOT_OK(store.Enter(caller, *data->file->fs().exported));
+  const FdPath path(data->file->path_fd());
+  Fd fd(open(path.c_str(), OpenFlags(access)));
+  if (!fd.ok() && errno == EACCES && access == wire::kShareWrite && ActsAsOwner(*data->file)) {
+    ScopedPrivilege privilege;
+    fd = Fd(open(path.c_str(), OpenFlags(access)));
+  }
+  if (!fd.ok() && errno == EPERM && use == WriteUse::kAppends) {
+    fd = Fd(open(path.c_str(), OpenFlags(access) | O_APPEND));
+  }
+  if (!fd.ok()) return StatusFromErrno();
+  if (caller.keeps_atime) KeepAtime(fd);
+  data->fd = std::make_shared<const Fd>(std::move(fd));
+  return DafsStatus::kOk;
+}
+
+}  // namespace
+
+std::shared_ptr<const Fd> AppendFd(Object& file, int* error) {
+  std::shared_ptr<const Fd> kept = file.DataFd(/*write=*/true, error);
+  if (kept != nullptr || *error != EPERM) return kept;
+  // Not kept: a WRITE through it would ignore its offset.
+  ScopedPrivilege privilege;
+  Fd fd(open(FdPath(file.path_fd()).c_str(), OpenFlags(wire::kShareWrite) | O_APPEND));
+  if (fd.ok()) return std::make_shared<const Fd>(std::move(fd));
+  *error = errno;
+  return nullptr;
+}
+
+DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHandle& filehandle,
+                    const wire::StateId& state_id, uint32_t access, OpenData* data, WriteUse use) {
+  OpenRights rights;
+  const bool has_state = !state_id.is_zero();
+  const bool write = access == wire::kShareWrite;
+  if (has_state) {
+    if (!store.IsGenuine(filehandle)) return DafsStatus::kBadHandle;
+    STORE_RETURN_IF_NOT_OK(
+        store.opens.Find(caller.client_id, state_id, KeyOf(filehandle), &rights));
+  }
+  if (rights.object != nullptr) {
+    data->file = std::move(rights.object);
+    STORE_RETURN_IF_NOT_OK(data->file->fs().exported->Admission(caller.peer));
+  } else {
+    const DafsStatus pseudo = write ? DafsStatus::kRofs : DafsStatus::kInval;
+    STORE_RETURN_IF_NOT_OK(store.ResolveObject(caller, filehandle, pseudo, &data->file));
+  }
+  if (!data->file->is_regular()) return DafsStatus::kInval;
+  if (store.grace.active()) {
+    STORE_RETURN_IF_NOT_OK(store.grace.CheckIo(caller, data->file->key(), has_state));
+  }
+  if (write && data->file->fs().exported->read_only) return DafsStatus::kRofs;
+  if ((rights.access & access) != 0 || (has_state && access == kShareAny)) {
+    int error = 0;
+    const bool quiet = caller.keeps_atime && access == wire::kShareRead;
+    data->fd = quiet                       ? data->file->QuietFd(&error)
+               : use == WriteUse::kAppends ? AppendFd(*data->file, &error)
+                                           : data->file->DataFd(write, &error);
+    return data->fd != nullptr ? DafsStatus::kOk : StatusFromErrno(error);
+  }
+  // An open for writing alone may still read what its user may read, and nobody denies: a client
+  // that writes part of a page needs the rest of it. One for reading alone never writes.
+  if (has_state && write) return DafsStatus::kAcces;
+  const uint32_t needed = write ? wire::kShareWrite : wire::kShareRead;
+  STORE_RETURN_IF_NOT_OK(store.CheckDenied(KeyOf(filehandle), needed, state_id));
+  return OpenAsCaller(store, caller, needed, use, data);
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,249 @@
+// LOCK, LOCKT, LOCKU, and the private OPEN_OWNER.
+// Spec: 6.5.18, 6.5.19, 6.5.20, 4.4.1.2; WIRE 9.4 LOCK, LOCKT, LOCKU; R15.
+//
+// Locks are advisory: reads and writes are not checked against them (4.4.1.2 leaves it to the
+// server), as on a local file system. They are granted among the clients by the LockTable, and then
+// taken in the kernel, for programs of the server.
+//
+// A blocking request (READW, WRITEW) is answered at once like any other: nobody waits here, and no
+// slot is held. Denied, it leaves a ticket in the table that keeps its place in the queue while the
+// client asks again; ABORT withdraws it.
+#include "wire/messages/locks.h"
+
+#include "runtime/loop.h"
+#include "server/store/procedures/open_object.h"
+#include "server/store/store_impl.h"
+#include "server/store/system/errno_status.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+using wire::LockRange;
+using wire::LockType;
+
+namespace {
+
+bool Blocks(LockType type) {
+  return type == LockType::kReadBlocking || type == LockType::kWriteBlocking;
+}
+
+// LOCK and LOCKT tell of a conflict in the same words.
+template <class Res>
+DafsStatus Denied(const LockTable::Conflict& conflict, Res* res) {
+  res->owner_clientid = conflict.owner.client_id;
+  res->owner = conflict.owner.owner;
+  res->offset = conflict.range.first;
+  res->length = wire::LengthOf(conflict.range);
+  res->lock_type = wire::TypeOf(conflict.range);
+  return DafsStatus::kDenied;
+}
+
+// One LOCK of one owner, while the file's lock is held.
+class Locking {
+ public:
+  Locking(StoreImpl& store, Object& file, const LockOwner& owner, const LockRange& range,
+          bool writable)
+      : store_(store),
+        table_(store.locks),
+        file_(file),
+        owner_(owner),
+        range_(range),
+        writable_(writable) {}
+
+  DafsStatus Run(bool blocks, wire::LockRes* res) {
+    const absl::Time now = dat::Loop::Now();
+    if (range_.is_flock()) GiveUpOther();
+    if (auto conflict = table_.Check(file_.key(), owner_, range_, now)) {
+      if (blocks) table_.Wait(file_.key(), owner_, range_, now, false);
+      return Denied(*conflict, res);
+    }
+    if (!table_.MayGrant(owner_)) return DafsStatus::kResource;
+    KernelLock* kernel = table_.FindKernel(file_.key(), owner_);
+    if (kernel == nullptr) {
+      if (!store_.MayLock()) return DafsStatus::kResource;
+      kernel = table_.SetKernel(file_.key(), owner_,
+                                std::make_unique<KernelLock>(store_.lock_descriptors));
+    }
+    const wire::LockRanges held = table_.Held(file_.key(), owner_);
+    const DafsStatus status = kernel->Lock(file_, range_, held, writable_);
+    if (status == DafsStatus::kOk) {
+      table_.Grant(file_.key(), owner_, range_);
+      return DafsStatus::kOk;
+    }
+    if (status == DafsStatus::kDenied) {
+      // 6.5.18: the range that was asked for where the right one is not known.
+      const auto local = TestKernelLock(kernel->ranges_fd(), range_);
+      Denied({LockOwner(), local.value_or(range_)}, res);
+      if (blocks) table_.Wait(file_.key(), owner_, range_, now, true);
+    }
+    table_.DropUnused(file_.key(), owner_);
+    return status;
+  }
+
+ private:
+  // flock(2) converts a lock by giving up the old one first: two that hold shared locks and want
+  // exclusive ones would otherwise wait for each other for ever.
+  void GiveUpOther() {
+    const wire::LockRanges held = table_.Held(file_.key(), owner_);
+    if (held.empty() || !held.ranges().back().is_flock() || held.ranges().back() == range_) return;
+    if (KernelLock* kernel = table_.FindKernel(file_.key(), owner_)) {
+      kernel->Unlock(range_.first, range_.last);
+    }
+    std::unique_ptr<KernelLock> unused;
+    table_.Clear(file_.key(), owner_, range_.first, range_.last, &unused);
+  }
+
+  StoreImpl& store_;
+  LockTable& table_;
+  Object& file_;
+  const LockOwner& owner_;
+  const LockRange range_;
+  const bool writable_;
+};
+
+// A lock for reading needs an open for reading, one for writing an open for writing (fcntl(2));
+// flock(2) asks for neither.
+DafsStatus CheckAccess(const OpenRights& rights, const LockRange& range) {
+  if (range.is_flock()) return DafsStatus::kOk;
+  const uint32_t needed = range.write ? wire::kShareWrite : wire::kShareRead;
+  return (rights.access & needed) != 0 ? DafsStatus::kOk : DafsStatus::kAcces;
+}
+
+// The owner that `state_id` stands for, and the file, which may have lost its last name.
+DafsStatus FindOwner(StoreImpl& store, const Caller& caller, const wire::FileHandle& filehandle,
+                     const wire::StateId& state_id, OpenRights* rights, LockOwner* owner) {
+  if (!store.IsGenuine(filehandle)) return DafsStatus::kBadHandle;
+  STORE_RETURN_IF_NOT_OK(
+      store.opens.Find(caller.client_id, state_id, KeyOf(filehandle), rights, &owner->owner));
+  if (rights->object == nullptr) {
+    STORE_RETURN_IF_NOT_OK(
+        store.ResolveObject(caller, filehandle, DafsStatus::kIsDir, &rights->object));
+  }
+  owner->client_id = caller.client_id;
+  return rights->object->fs().exported->Admission(caller.peer);
+}
+
+// One LOCK, as it would be without a lease or a restart.
+DafsStatus LockFile(StoreImpl& store, const Caller& caller, const wire::LockArgs& args,
+                    wire::LockRes* res) {
+  *res = {};
+  OpenRights rights;
+  LockOwner owner;
+  const bool reclaim = args.options == wire::kLockReclaim;
+  absl::MutexLock lock(&store.FileLock(KeyOf(args.filehandle)));
+  STORE_RETURN_IF_NOT_OK(FindOwner(store, caller, args.filehandle, args.state_id, &rights, &owner));
+  const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
+  if (reclaim) {
+    // As for opens: it may be claimed more than once, and counts once.
+    if (rights.reclaimed && store.locks.Held(rights.object->key(), owner).Covers(range)) {
+      return DafsStatus::kOk;
+    }
+    STORE_RETURN_IF_NOT_OK(store.grace.MayReclaimLock(caller, KeyOf(args.filehandle)));
+  }
+  if (args.lock_type == LockType::kAbort) {
+    // Nothing to roll back: there are no AUTORECOVERY locks. What is left is the wait.
+    store.locks.StopWaiting(rights.object->key(), owner, range);
+    return DafsStatus::kOk;
+  }
+  STORE_RETURN_IF_NOT_OK(CheckAccess(rights, range));
+  const bool writable = (rights.access & wire::kShareWrite) != 0;
+  const ObjectKey key = rights.object->key();
+  const LockCount count(store.locks, key, owner, caller.holdings);
+  Locking locking(store, *rights.object, owner, range, writable);
+  const DafsStatus status = locking.Run(Blocks(args.lock_type), res);
+  if (status != DafsStatus::kOk) return status;
+  if (reclaim) {
+    store.grace.ReclaimedLock(caller);
+  } else {
+    store.grace.Granted(key);
+  }
+  return DafsStatus::kOk;
+}
+
+// One LOCKT, as it would be without a lease.
+DafsStatus TestFile(StoreImpl& store, const Caller& caller, const wire::LocktArgs& args,
+                    Object& file, wire::LocktRes* res) {
+  *res = {};
+  const LockOwner owner{caller.client_id, args.owner};
+  const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
+  absl::MutexLock lock(&store.FileLock(file.key()));
+  if (auto conflict = store.locks.CheckHeld(file.key(), owner, range)) {
+    return Denied(*conflict, res);
+  }
+  if (range.is_flock()) return DafsStatus::kOk;  // which the kernel cannot test
+  // The owner's own locks are in the kernel too, and no conflict through his own description.
+  const KernelLock* kernel = store.locks.FindKernel(file.key(), owner);
+  int fd = kernel != nullptr ? kernel->ranges_fd() : -1;
+  std::shared_ptr<const Fd> any;
+  if (fd < 0) {
+    int error = 0;
+    any = file.DataFd(false, &error);
+    if (any == nullptr) return StatusFromErrno(error);
+    fd = any->get();
+  }
+  const std::optional<LockRange> local = TestKernelLock(fd, range);
+  return local ? Denied(LockTable::Conflict{LockOwner(), *local}, res) : DafsStatus::kOk;
+}
+
+}  // namespace
+
+DafsStatus Store::Lock(const Caller& caller, const wire::LockArgs& args, wire::LockRes* res) {
+  const bool reclaim = args.options == wire::kLockReclaim;
+  // 6.5.18: an option that is not supported.
+  if (args.options != 0 && !reclaim) return DafsStatus::kNotSupp;
+  if (!reclaim && impl_->grace.active()) {
+    // A state id from before tells a client that it has to reclaim: no new request of who has.
+    OpenRights rights;
+    if (!impl_->IsGenuine(args.filehandle)) return DafsStatus::kBadHandle;
+    STORE_RETURN_IF_NOT_OK(
+        impl_->opens.Find(caller.client_id, args.state_id, KeyOf(args.filehandle), &rights));
+    STORE_RETURN_IF_NOT_OK(impl_->grace.CheckLock(caller, KeyOf(args.filehandle)));
+  }
+  DafsStatus status = DafsStatus::kOk;
+  do {
+    status = LockFile(*impl_, caller, args, res);
+  } while (status == DafsStatus::kDenied && impl_->RevokeExpired(KeyOf(args.filehandle)));
+  return status;
+}
+
+DafsStatus Store::Lockt(const Caller& caller, const wire::LocktArgs& args, wire::LocktRes* res) {
+  ObjectRef file;
+  STORE_RETURN_IF_NOT_OK(impl_->ResolveObject(caller, args.filehandle, DafsStatus::kIsDir, &file));
+  if (file->is_dir()) return DafsStatus::kIsDir;
+  if (!file->is_regular()) return DafsStatus::kInval;
+  DafsStatus status = DafsStatus::kOk;
+  do {
+    status = TestFile(*impl_, caller, args, *file, res);
+  } while (status == DafsStatus::kDenied && impl_->RevokeExpired(file->key()));
+  return status;
+}
+
+DafsStatus Store::Locku(const Caller& caller, const wire::LockuArgs& args) {
+  OpenRights rights;
+  LockOwner owner;
+  std::unique_ptr<KernelLock> unused;
+  absl::MutexLock lock(&impl_->FileLock(KeyOf(args.filehandle)));
+  STORE_RETURN_IF_NOT_OK(
+      FindOwner(*impl_, caller, args.filehandle, args.state_id, &rights, &owner));
+  const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
+  const ObjectKey key = rights.object->key();
+  const LockCount count(impl_->locks, key, owner, caller.holdings);
+  if (KernelLock* kernel = impl_->locks.FindKernel(key, owner)) {
+    kernel->Unlock(range.first, range.last);
+  }
+  impl_->locks.Clear(key, owner, range.first, range.last, &unused);
+  return DafsStatus::kOk;
+}
+
+DafsStatus Store::OpenOwner(const Caller& caller, const wire::OpenOwnerArgs& args,
+                            wire::OpenOwnerRes* res) {
+  OpenRights rights;
+  LockOwner owner;
+  absl::MutexLock lock(&impl_->FileLock(KeyOf(args.filehandle)));
+  STORE_RETURN_IF_NOT_OK(
+      FindOwner(*impl_, caller, args.filehandle, args.state_id, &rights, &owner));
+  return impl_->opens.Open(RequestOf(caller, args.owner, rights.access), rights.object,
+                           impl_->MayPin(), &res->state_id);
+}
+
+}  // namespace dafs::server

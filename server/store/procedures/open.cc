@@ -1,0 +1,190 @@
+// OPEN, OPEN_HANDLE, OPEN_EXECUTE, OPEN_DOWNGRADE.
+// Spec: 6.5.24, 6.5.26, 4.4.1.2, 4.4.2; WIRE.md 9.4 OPEN, OPEN_HANDLE.
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "server/store/attributes/attributes.h"
+#include "server/store/procedures/creation.h"
+#include "server/store/procedures/open_object.h"
+#include "server/store/store_impl.h"
+#include "server/store/system/errno_status.h"
+#include "wire/messages/open_close.h"
+#include "wire/messages/posix.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+namespace {
+
+DafsStatus CheckShare(uint32_t access, uint32_t deny) {
+  return access >= wire::kShareRead && access <= wire::kShareBoth && deny <= wire::kShareBoth
+             ? DafsStatus::kOk
+             : DafsStatus::kInval;
+}
+
+DafsStatus CheckOpen(const wire::OpenArgs& args) {
+  STORE_RETURN_IF_NOT_OK(CheckShare(args.share_access, args.share_deny));
+  const bool create = args.open_type == wire::OpenType::kCreate;
+  switch (args.claim_type) {
+    case wire::OpenClaimType::kNull:
+      if (args.pathname.empty()) return DafsStatus::kInval;
+      break;
+    case wire::OpenClaimType::kPrevious:
+      if (create) return DafsStatus::kInval;
+      break;
+    case wire::OpenClaimType::kCreateUnlinked:
+      if (!create || args.createmode == wire::CreateMode::kExclusive) return DafsStatus::kInval;
+      break;
+    default:  // claims of delegations, which this server does not grant
+      return create ? DafsStatus::kInval : DafsStatus::kNotSupp;
+  }
+  return create && args.createmode != wire::CreateMode::kExclusive ? CheckSettable(args.createattrs)
+                                                                   : DafsStatus::kOk;
+}
+
+// CLAIM_NULL: the path's last component is opened in the directory that the others lead to.
+DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenArgs& args,
+                      Place place, wire::OpenRes* res) {
+  const std::span<const std::string> path(args.pathname);
+  DafsStatus status =
+      store.Walk(caller, path.first(path.size() - 1), &place, &res->component_count);
+  if (res->component_count > 0) res->filehandle = place.handle();
+  if (status == DafsStatus::kSymlink) return DafsStatus::kNotDir;  // 6.5.24-27
+  STORE_RETURN_IF_NOT_OK(status);
+  const std::string& name = path.back();
+  const bool create = args.open_type == wire::OpenType::kCreate;
+  if (place.pseudo != nullptr) {
+    if (create) return DafsStatus::kRofs;  // also of a name that is there (4.1.4-02)
+    return place.pseudo->children.contains(name) ? DafsStatus::kIsDir : DafsStatus::kNoEnt;
+  }
+  Object& directory = *place.object;
+  if (!directory.is_dir()) return DafsStatus::kNotDir;
+  STORE_RETURN_IF_NOT_OK(store.Enter(caller, *directory.fs().exported));
+  ObjectRef file;
+  ChangeProbe probe(directory, caller.recent);
+  bool made = false;
+  if (create) {
+    // Not only when it is opened: the file would have been made by then.
+    if (!store.opens.MayOpen(caller.client_id)) return DafsStatus::kResource;
+    status = Creation(store, caller, args, directory, probe.before())
+                 .Run(name, &file, &res->state_id, &made);
+  } else {
+    status = store.LookupLiving(directory, name, &file);
+    if (status == DafsStatus::kOk) {
+      status =
+          OpenObject(store, caller, file, RequestOf(caller, args), Made::kFound, &res->state_id);
+    }
+  }
+  if (status != DafsStatus::kOk) {
+    res->state_id = {};  // of an open that is undone: an error has none (WIRE 9.4)
+    return status;
+  }
+  res->filehandle = file->handle();
+  res->component_count = static_cast<uint32_t>(path.size());
+  res->change_info = made ? probe.Modified() : probe.Unmodified();
+  return DafsStatus::kOk;
+}
+
+// CLAIM_PREVIOUS. Several sessions of a client, or one whose answer was lost, may claim the same
+// open: it counts once, and who has it is never told that it is too late.
+DafsStatus Reclaim(StoreImpl& store, const Caller& caller, const ObjectRef& file,
+                   OpenRequest request, wire::StateId* state_id) {
+  request.reclaims = true;
+  absl::MutexLock lock(&store.ReclaimLock(file->key()));
+  const bool repeated = store.opens.IsReclaimed(request, file->key());
+  if (!repeated) STORE_RETURN_IF_NOT_OK(store.grace.MayReclaimOpen(caller, request.denies()));
+  STORE_RETURN_IF_NOT_OK(store.Enter(caller, *file->fs().exported));
+  STORE_RETURN_IF_NOT_OK(OpenObject(store, caller, file, request, Made::kReclaimed, state_id));
+  if (!repeated) {
+    store.grace.Reclaimed(caller, file->key(), request.owner, request.denies());
+  }
+  return DafsStatus::kOk;
+}
+
+}  // namespace
+
+DafsStatus Store::Open(const Caller& caller, const wire::OpenArgs& args, wire::OpenRes* res) {
+  *res = {};
+  if (IsOfAttributes(args.claim_handle())) return impl_->attributes.Open(caller, args, res);
+  STORE_RETURN_IF_NOT_OK(CheckOpen(args));
+  Place place;
+  STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, args.claim_handle(), &place));
+  if (args.claim_type == wire::OpenClaimType::kNull) {
+    return OpenByPath(*impl_, caller, args, std::move(place), res);
+  }
+  ObjectRef file;
+  if (args.claim_type == wire::OpenClaimType::kCreateUnlinked) {
+    if (place.pseudo != nullptr) return DafsStatus::kRofs;
+    if (!place.object->is_dir()) return DafsStatus::kNotDir;
+    if (place.object->fs().exported->read_only) return DafsStatus::kRofs;
+    STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *place.object->fs().exported));
+    STORE_RETURN_IF_NOT_OK(
+        Creation(*impl_, caller, args, *place.object, 0).RunUnlinked(&file, &res->state_id));
+  } else {
+    if (place.pseudo != nullptr) return DafsStatus::kIsDir;
+    file = place.object;
+    STORE_RETURN_IF_NOT_OK(Reclaim(*impl_, caller, file, RequestOf(caller, args), &res->state_id));
+  }
+  res->filehandle = file->handle();
+  return DafsStatus::kOk;
+}
+
+namespace {
+
+// What a handle is to open, with the identity of `caller` entered.
+DafsStatus ResolveToOpen(StoreImpl& store, const Caller& caller, const wire::FileHandle& handle,
+                         ObjectRef* file) {
+  STORE_RETURN_IF_NOT_OK(store.ResolveObject(caller, handle, DafsStatus::kIsDir, file));
+  const uint64_t sample = (*file)->change().Sample();
+  struct statx stx;
+  if (int error = Statx((*file)->path_fd(), &stx); error != 0) return StatusFromErrno(error);
+  STORE_RETURN_IF_NOT_OK(store.CheckAlive(**file, stx.stx_nlink));
+  if (caller.recent != nullptr) caller.recent->Keep(**file, sample, stx);
+  return store.Enter(caller, *(*file)->fs().exported);
+}
+
+}  // namespace
+
+DafsStatus Store::OpenHandle(const Caller& caller, const wire::OpenHandleArgs& args,
+                             wire::OpenHandleRes* res) {
+  STORE_RETURN_IF_NOT_OK(CheckShare(args.share_access, args.share_deny));
+  ObjectRef file;
+  STORE_RETURN_IF_NOT_OK(ResolveToOpen(*impl_, caller, args.filehandle, &file));
+  const OpenRequest request = RequestOf(caller, args.owner, args.share_access, args.share_deny);
+  STORE_RETURN_IF_NOT_OK(OpenObject(*impl_, caller, file, request, Made::kFound, &res->state_id));
+  res->filehandle = file->handle();
+  return DafsStatus::kOk;
+}
+
+// A file that may be read is opened as ever, so that a file system mounted noexec matters only to
+// those that may but execute.
+DafsStatus Store::OpenExecute(const Caller& caller, const wire::OpenExecuteArgs& args,
+                              wire::OpenExecuteRes* res) {
+  ObjectRef file;
+  STORE_RETURN_IF_NOT_OK(ResolveToOpen(*impl_, caller, args.filehandle, &file));
+  const OpenRequest request = RequestOf(caller, args.owner, wire::kShareRead);
+  DafsStatus status = OpenObject(*impl_, caller, file, request, Made::kFound, &res->state_id);
+  if (status == DafsStatus::kAcces && MayExecute(*file)) {
+    status = OpenObject(*impl_, caller, file, request, Made::kPermitted, &res->state_id);
+  }
+  STORE_RETURN_IF_NOT_OK(status);
+  res->filehandle = file->handle();
+  return DafsStatus::kOk;
+}
+
+DafsStatus Store::OpenDowngrade(const Caller& caller, const wire::OpenDowngradeArgs& args) {
+  if (!impl_->IsGenuine(args.filehandle)) return DafsStatus::kBadHandle;
+  STORE_RETURN_IF_NOT_OK(CheckShare(args.share_access, args.share_deny));
+  std::optional<uint64_t> share_key;
+  if (args.share_key_type == wire::ShareKeyType::kBoth) share_key = args.share_key;
+  ObjectRef drop_write;
+  STORE_RETURN_IF_NOT_OK(impl_->opens.Downgrade(caller.client_id, args.state_id,
+                                                KeyOf(args.filehandle), args.share_access,
+                                                args.share_deny, share_key, &drop_write));
+  if (drop_write != nullptr) drop_write->DropWriteFd();
+  return DafsStatus::kOk;
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,129 @@
+#include "server/store/procedures/open_object.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "server/store/attributes/attributes.h"
+#include "server/store/procedures/data_access.h"
+#include "server/store/system/errno_status.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+OpenRequest RequestOf(const Caller& caller, std::string_view owner, uint32_t access,
+                      uint32_t deny) {
+  OpenRequest request;
+  request.client_id = caller.client_id;
+  request.holdings = caller.holdings;
+  request.owner = owner;
+  request.access = access;
+  request.deny = deny;
+  return request;
+}
+
+OpenRequest RequestOf(const Caller& caller, const wire::OpenArgs& args) {
+  OpenRequest request = RequestOf(caller, args.owner, args.share_access, args.share_deny);
+  request.deny_delete = args.delete_disp == wire::OpenDeleteDisp::kDeny;
+  if (args.share_key_type == wire::ShareKeyType::kBoth) request.share_key = args.share_key;
+  return request;
+}
+
+bool MayExecute(const Object& file) {
+  return faccessat(file.path_fd(), "", X_OK, AT_EMPTY_PATH | AT_EACCESS) == 0;
+}
+
+namespace {
+
+// Whether `file` may only be appended to (chattr +a). faccessat(2) does not tell that.
+bool IsAppendOnly(const Caller& caller, const Object& file) {
+  const RecentStats::Entry* known =
+      caller.recent != nullptr ? caller.recent->Find(file.handle()) : nullptr;
+  struct statx stx;
+  if (known != nullptr) {
+    stx = known->stx;
+  } else if (Statx(file.path_fd(), &stx) != 0) {
+    return false;
+  }
+  return (stx.stx_attributes & STATX_ATTR_APPEND) != 0;
+}
+
+// Asks the kernel whether the identity entered may open `file` so. What it opened is kept. An OPEN
+// does not say that its caller only appends, so a file that may only be appended to is refused: its
+// appends come without an open, and the kernel checks each of them (WIRE R64).
+DafsStatus CheckRights(const Caller& caller, Object& file, uint32_t access) {
+  const bool read = (access & wire::kShareRead) != 0;
+  const bool write = (access & wire::kShareWrite) != 0;
+  // A descriptor for reading alone can be kept as such; one for writing is kept as read-write.
+  const bool keepable = read || !write;
+  if (!keepable || file.HasDataFd(write)) {
+    const int mode = (read ? R_OK : 0) | (write ? W_OK : 0);
+    if (faccessat(file.path_fd(), "", mode, AT_EMPTY_PATH | AT_EACCESS) != 0) {
+      return StatusFromErrno();
+    }
+    return write && IsAppendOnly(caller, file) ? DafsStatus::kPerm : DafsStatus::kOk;
+  }
+  Fd fd(open(FdPath(file.path_fd()).c_str(),
+             (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd.ok()) return StatusFromErrno();
+  file.Donate(std::move(fd), write);
+  return DafsStatus::kOk;
+}
+
+// Whether the export takes a client's word for who the owner of `file` is: then any client of it
+// could have opened the file as its owner.
+bool BelievesOwner(const Object& file) {
+  struct statx stx;
+  const Squash squash = file.fs().exported->squash;
+  return squash == Squash::kNone ||
+         (squash == Squash::kRoot && Statx(file.path_fd(), &stx) == 0 && stx.stx_uid != 0);
+}
+
+// Who may but execute a file has it open for reading, by OPEN_EXECUTE. An open file stays open when
+// the permission it was opened by is taken away, and that it was open the client is believed where
+// it could have said so of the owner; the owner himself everywhere.
+DafsStatus CheckReclaim(const Caller& caller, Object& file, uint32_t access) {
+  const DafsStatus status = CheckRights(caller, file, access);
+  if (status != DafsStatus::kAcces) return status;
+  const bool executes = access == wire::kShareRead && MayExecute(file);
+  return executes || ActsAsOwner(file) || BelievesOwner(file) ? DafsStatus::kOk : status;
+}
+
+}  // namespace
+
+DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& file,
+                      const OpenRequest& request, Made made, wire::StateId* state_id,
+                      Shares* before) {
+  if (file->is_dir()) return DafsStatus::kIsDir;
+  if (file->type() == S_IFLNK) return DafsStatus::kSymlink;
+  if (!file->is_regular())
+    return DafsStatus::kInval;  // devices and FIFOs are the client's business
+  if (file->fs().exported->read_only && (request.access & wire::kShareWrite) != 0) {
+    return DafsStatus::kRofs;
+  }
+  if (made == Made::kFound) {
+    STORE_RETURN_IF_NOT_OK(CheckRights(caller, *file, request.access));
+    if (store.grace.active()) {
+      STORE_RETURN_IF_NOT_OK(store.grace.CheckOpen(caller, file->key(), request.denies()));
+    }
+  } else if (made == Made::kReclaimed) {
+    STORE_RETURN_IF_NOT_OK(CheckReclaim(caller, *file, request.access));
+  }
+  DafsStatus status = DafsStatus::kOk;
+  do {
+    absl::MutexLock lock(&store.FileLock(file->key()));
+    status = store.opens.Open(request, file, store.MayPin(), state_id, before);
+    // However it was opened: the grace period may end before its last name is removed.
+    Orphans& orphans = store.OrphansOf(file->fs());
+    if (status == DafsStatus::kOk && orphans.any_left()) {
+      orphans.Adopt(*file);
+      if (file->orphaned()) store.opens.Pin(file);
+    }
+  } while ((status == DafsStatus::kDenied || status == DafsStatus::kKeyMismatch) &&
+           store.RevokeExpired(file->key()));
+  return status;
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,163 @@
+// Ranges of a file: the private procedures ALLOCATE, SEEK and COPY_RANGE (wire/messages/ranges.h),
+// as fallocate(2), lseek(2) and copy_file_range(2) of the file system.
+#include "wire/messages/ranges.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+
+#include "server/store/procedures/data_access.h"
+#include "server/store/store_impl.h"
+#include "server/store/system/errno_status.h"
+
+namespace dafs::server {
+
+using wire::AllocateMode;
+using wire::DafsStatus;
+
+namespace {
+
+// The most that one COPY_RANGE copies, so that no thread is held for minutes where the file system
+// has to move the bytes; and the part of it between which other writers of the file get their turn.
+constexpr uint64_t kMostCopied = uint64_t{128} << 20;
+constexpr uint64_t kCopiedAtOnce = uint64_t{8} << 20;
+
+int FallocateMode(AllocateMode mode) {
+  switch (mode) {
+    case AllocateMode::kAllocate:
+      return 0;
+    case AllocateMode::kAllocateKeepSize:
+      return FALLOC_FL_KEEP_SIZE;
+    case AllocateMode::kPunchHole:
+      return FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+    case AllocateMode::kZeroRange:
+      return FALLOC_FL_ZERO_RANGE;
+    case AllocateMode::kZeroRangeKeepSize:
+      return FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE;
+    case AllocateMode::kCollapseRange:
+      return FALLOC_FL_COLLAPSE_RANGE;
+    case AllocateMode::kInsertRange:
+      return FALLOC_FL_INSERT_RANGE;
+  }
+  return 0;
+}
+
+// Whether it moves what lies behind the range, and so must not be done twice.
+bool Moves(AllocateMode mode) {
+  return mode == AllocateMode::kCollapseRange || mode == AllocateMode::kInsertRange;
+}
+
+// Announces it. The size tells afterwards whether what lies behind the range was moved; all else is
+// to be done again if it is not known to be done, and only its owner may come to the file before.
+DafsStatus BeginAllocate(const Caller& caller, const OpenData& data,
+                         const wire::AllocateArgs& args) {
+  if (caller.operation == nullptr) return DafsStatus::kOk;
+  struct stat st;
+  if (fstat(data.fd->get(), &st) != 0) return StatusFromErrno();
+  Intent& intent = caller.operation->Prepare();
+  intent.object = data.file->handle();
+  intent.size = static_cast<uint64_t>(st.st_size);
+  if (args.mode == AllocateMode::kCollapseRange) intent.object_size = intent.size - args.length;
+  if (args.mode == AllocateMode::kInsertRange) intent.object_size = intent.size + args.length;
+  if (Moves(args.mode)) intent.flags = Intent::kMoves;
+  caller.operation->Begin();
+  return DafsStatus::kOk;
+}
+
+// No file reaches beyond INT64_MAX, and the kernel takes no position there.
+bool FitsInFile(uint64_t offset, uint64_t length) {
+  return offset <= INT64_MAX && length <= INT64_MAX - offset;
+}
+
+}  // namespace
+
+DafsStatus Store::Allocate(const Caller& caller, const wire::AllocateArgs& args) {
+  if (args.length == 0) return DafsStatus::kInval;
+  if (IsOfAttributes(args.filehandle)) return DafsStatus::kNotSupp;
+  OpenData data;
+  STORE_RETURN_IF_NOT_OK(
+      FindData(*impl_, caller, args.filehandle, args.state_id, wire::kShareWrite, &data));
+  if (!FitsInFile(args.offset, args.length)) return DafsStatus::kFbig;
+  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *data.file->fs().exported));
+  const auto offset = static_cast<off_t>(args.offset);
+  const auto length = static_cast<off_t>(args.length);
+  // Allocating goes without the append lock: it may take long, and writers that wait for the lock
+  // would hold up their worker. An append that fails half way at this very moment may take the new
+  // size back.
+  std::optional<absl::MutexLock> lock;
+  if (Moves(args.mode)) lock.emplace(&impl_->AppendLock(data.file->key()));
+  STORE_RETURN_IF_NOT_OK(BeginAllocate(caller, data, args));
+  const int result = fallocate(data.fd->get(), FallocateMode(args.mode), offset, length);
+  const DafsStatus status = result == 0 ? DafsStatus::kOk : StatusFromErrno();
+  data.file->change().Modified();
+  if (caller.operation != nullptr) caller.operation->Done(status, data.fd->get());
+  return status;
+}
+
+DafsStatus Store::Seek(const Caller& caller, const wire::SeekArgs& args, wire::SeekRes* res) {
+  if (IsOfAttributes(args.filehandle)) return DafsStatus::kNotSupp;
+  OpenData data;
+  STORE_RETURN_IF_NOT_OK(
+      FindData(*impl_, caller, args.filehandle, args.state_id, kShareAny, &data));
+  if (args.offset > INT64_MAX) return DafsStatus::kNxio;
+  const int whence = args.what == wire::SeekWhat::kData ? SEEK_DATA : SEEK_HOLE;
+  // It moves the descriptor's position, by which Append goes.
+  absl::ReaderMutexLock lock(&impl_->AppendLock(data.file->key()));
+  const off_t found = lseek(data.fd->get(), static_cast<off_t>(args.offset), whence);
+  if (found < 0) return StatusFromErrno();
+  res->offset = static_cast<uint64_t>(found);
+  return DafsStatus::kOk;
+}
+
+DafsStatus Store::CopyRange(const Caller& caller, const wire::CopyRangeArgs& args,
+                            wire::CopyRangeRes* res) {
+  *res = {};
+  if (IsOfAttributes(args.filehandle) || IsOfAttributes(args.source_filehandle)) {
+    return DafsStatus::kNotSupp;
+  }
+  OpenData source, target;
+  STORE_RETURN_IF_NOT_OK(FindData(*impl_, caller, args.source_filehandle, args.source_state_id,
+                                  wire::kShareRead, &source));
+  STORE_RETURN_IF_NOT_OK(
+      FindData(*impl_, caller, args.filehandle, args.state_id, wire::kShareWrite, &target));
+  const uint64_t length = std::min(args.length, kMostCopied);
+  if (!FitsInFile(args.offset, length)) return DafsStatus::kFbig;
+  if (!FitsInFile(args.source_offset, length)) return DafsStatus::kInval;
+  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *target.file->fs().exported));
+  res->verifier =
+      impl_->write_verifier->Of(target.file->fs());  // before: a loss during the copy must show
+  if (caller.operation != nullptr) {
+    Intent& intent = caller.operation->Prepare();
+    intent.object = target.file->handle();
+    intent.verifier = res->verifier;
+    caller.operation->Begin();
+  }
+  auto from = static_cast<off_t>(args.source_offset);
+  auto to = static_cast<off_t>(args.offset);
+  DafsStatus status = DafsStatus::kOk;
+  while (res->count < length) {
+    const size_t part = std::min(length - res->count, kCopiedAtOnce);
+    ssize_t n = 0;
+    {
+      absl::ReaderMutexLock lock(&impl_->AppendLock(target.file->key()));
+      n = copy_file_range(source.fd->get(), &from, target.fd->get(), &to, part, 0);
+    }
+    if (n < 0) status = StatusFromErrno();
+    if (n <= 0) break;
+    res->count += static_cast<uint64_t>(n);
+  }
+  // A later part's error comes up again when the rest is asked for.
+  if (res->count > 0) status = DafsStatus::kOk;
+  if (res->count > 0) target.file->change().Modified();
+  if (caller.operation != nullptr) {
+    caller.operation->result().length = res->count;
+    caller.operation->Done(status, std::span<const int>());
+  }
+  return status;
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,119 @@
+// REMOVE, and what removing a name takes. Spec: 6.5.33.
+#include "server/store/procedures/removal.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "server/store/attributes/attributes.h"
+#include "server/store/system/errno_status.h"
+#include "wire/messages/namespace.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+DafsStatus Removal::Prepare(bool check_open) {
+  STORE_RETURN_IF_NOT_OK(store_.opens.CheckRemoval(key_, check_open));
+  if (store_.opens.CheckRemoval(key_, /*check_open=*/true) == DafsStatus::kOk) {
+    if (store_.grace.active() && store_.grace.expects_opens()) LinkForReclaim();
+    return DafsStatus::kOk;  // nobody has it open
+  }
+  Place place;
+  STORE_RETURN_IF_NOT_OK(store_.Resolve(caller_, store_.mac.Seal(key_), &place));
+  object_ = place.object;
+  store_.opens.Pin(object_);
+  struct statx stx;
+  if (Statx(object_->path_fd(), &stx) == 0 && stx.stx_nlink == 1 && !object_->orphaned()) {
+    linked_ =
+        store_.OrphansOf(object_->fs()).Link(*object_);  // if not, the pinned descriptor keeps it
+  }
+  return DafsStatus::kOk;
+}
+
+// Nobody is known to have it open, but some opens have still to be reclaimed: the file lives as
+// long as that may happen.
+void Removal::LinkForReclaim() {
+  Place place;
+  struct statx stx;
+  if (store_.ResolveHandle(store_.mac.Seal(key_), &place) != DafsStatus::kOk ||
+      place.object == nullptr || !place.object->is_regular() ||
+      Statx(place.object->path_fd(), &stx) != 0 || stx.stx_nlink > 1) {
+    return;
+  }
+  // Should it not be removed, the name is only one more.
+  store_.OrphansOf(place.object->fs()).LinkLeft(*place.object);
+}
+
+void Removal::Done(bool removed) {
+  if (!removed) {
+    if (linked_) store_.OrphansOf(object_->fs()).Unlink(*object_);
+    return;
+  }
+  ObjectRef object = object_ != nullptr ? object_ : store_.cache.Find(key_);
+  if (object == nullptr) return;
+  object->change().Modified();
+  if (object->orphaned()) object->set_name_removed();
+  struct statx stx;
+  if (object_ == nullptr &&
+      (Statx(object->path_fd(), &stx) != 0 || stx.stx_nlink == 0 || object->is_dir())) {
+    store_.cache.Erase(key_);  // its descriptor must not keep what is gone
+  }
+}
+
+void RevokeForRemoval(StoreImpl& store, const ObjectKey& key, bool check_open) {
+  if (store.opens.CheckRemoval(key, check_open) != DafsStatus::kOk) store.RevokeExpired(key);
+}
+
+wire::FileHandle HandleOf(StoreImpl& store, const ObjectKey& key) {
+  ObjectRef object = store.cache.Find(key);
+  return object != nullptr ? object->handle() : store.mac.Seal(key);
+}
+
+DafsStatus KeyOfName(StoreImpl& store, Object& directory, const std::string& name, ObjectKey* key) {
+  KernelHandle handle;
+  if (int error = GetKernelHandle(directory.path_fd(), name.c_str(), &handle); error != 0) {
+    return error == EOPNOTSUPP ? DafsStatus::kAcces : StatusFromErrno(error);
+  }
+  const FileSystem* fs = store.mounts->FindByKernelHandle(directory.fs(), handle);
+  if (fs == nullptr) return DafsStatus::kAcces;
+  *key = MakeKey(fs->fshandle, HandleKind::kFile, handle.type, {handle.bytes, handle.length});
+  return DafsStatus::kOk;
+}
+
+DafsStatus Store::Remove(const Caller& caller, const wire::RemoveArgs& args, wire::RemoveRes* res) {
+  if (IsOfAttributes(args.filehandle)) return impl_->attributes.Remove(caller, args, res);
+  STORE_RETURN_IF_NOT_OK(CheckName(args.target));
+  ObjectRef directory;
+  STORE_RETURN_IF_NOT_OK(impl_->ResolveTargetDir(caller, args.filehandle, &directory));
+  const Export& exported = *directory->fs().exported;
+  STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, exported));
+  STORE_RETURN_IF_NOT_OK(impl_->CheckNotReserved(*directory, args.target));
+  const NameGuard guard = impl_->GuardName(*directory, args.target);
+  ObjectKey key;
+  STORE_RETURN_IF_NOT_OK(KeyOfName(*impl_, *directory, args.target, &key));
+  const bool check_open = args.remove_mode == wire::RemoveMode::kCheckOpen;
+  RevokeForRemoval(*impl_, key, check_open);
+  absl::MutexLock lock(&impl_->FileLock(key));
+  Removal removal(*impl_, caller, key);
+  STORE_RETURN_IF_NOT_OK(removal.Prepare(check_open));
+  ChangeProbe probe(*directory, caller.recent);
+  if (Operation* operation = caller.operation) {
+    operation->Begin(directory->handle(), args.target, probe.before(), HandleOf(*impl_, key));
+  }
+  int result = unlinkat(directory->path_fd(), args.target.c_str(), 0);
+  if (result != 0 && errno == EISDIR) {
+    result = unlinkat(directory->path_fd(), args.target.c_str(), AT_REMOVEDIR);
+  }
+  const DafsStatus status = result == 0 ? DafsStatus::kOk : StatusFromErrno();
+  removal.Done(result == 0);
+  if (result == 0) res->change_info = probe.Modified();
+  if (Operation* operation = caller.operation) {
+    operation->result().after = res->change_info.after;
+    operation->Done(status, directory->path_fd());
+  }
+  return status;
+}
+
+}  // namespace dafs::server
