@@ -21,7 +21,7 @@
 #include "client/session/report.h"
 #include "client/state/client.h"
 #include "runtime/run.h"
-#include "server/server.h"
+#include "server/daemon/server.h"
 #include "tests/dat/transport_under_test.h"
 #include "tests/server/scratch_export.h"
 

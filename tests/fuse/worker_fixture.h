@@ -16,7 +16,7 @@
 #include "absl/synchronization/notification.h"
 #include "client/state/client.h"
 #include "fuse/mount/worker.h"
-#include "server/server.h"
+#include "server/daemon/server.h"
 #include "tests/fuse/fake_kernel.h"
 #include "tests/server/scratch_export.h"
 #include "wire/dat/iwarp/iwarp.h"

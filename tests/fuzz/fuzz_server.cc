@@ -13,7 +13,7 @@
 #include <fstream>
 
 #include "runtime/log.h"
-#include "server/server.h"
+#include "server/daemon/server.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/server/raw_client.h"
 #include "wire/dat/iwarp/iwarp.h"

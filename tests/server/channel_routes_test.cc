@@ -1,5 +1,5 @@
 // What the private data of a connection request tells of the channel that it is for.
-#include "server/channel_routes.h"
+#include "server/session/channel_routes.h"
 
 #include <gtest/gtest.h>
 

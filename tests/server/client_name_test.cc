@@ -1,5 +1,5 @@
 // How the log names a client.
-#include "server/client_name.h"
+#include "server/clients/client_name.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Whose a name is: of the clients that are here, and of those that an earlier instance of the
 // server has recorded.
-#include "server/client_table.h"
+#include "server/clients/client_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/client_records.h"
+#include "server/clients/client_records.h"
 
 namespace dafs::server {
 namespace {

@@ -1,5 +1,5 @@
 // The users that REGISTER_CRED describes.
-#include "server/credentials.h"
+#include "server/clients/credentials.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

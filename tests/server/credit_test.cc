@@ -1,7 +1,7 @@
 // Flow control: the numbers by themselves, and over live sessions.
-#include "server/credit.h"
+#include "server/session/credit.h"
 
-#include "server/streams.h"
+#include "server/session/streams.h"
 #include "tests/server/server_fixture.h"
 
 namespace dafs::server {

@@ -1,4 +1,4 @@
-#include "server/direct_buffers.h"
+#include "server/session/direct_buffers.h"
 
 #include <gtest/gtest.h>
 

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "server/client_records.h"
-#include "server/response_cache.h"
+#include "server/clients/client_records.h"
+#include "server/clients/response_cache.h"
 #include "server/store/durable/write_verifier.h"
 #include "server/store/objects/orphan_record.h"
 

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/escaping.h"
-#include "server/procedures.h"
+#include "server/procedures/procedures.h"
 #include "tests/server/server_fixture.h"
 
 namespace dafs::server {

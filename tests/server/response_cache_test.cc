@@ -1,6 +1,6 @@
 // The Response Cache of a lost session, asked by a client that has lost it, in this instance of the
 // server or the next.
-#include "server/response_cache.h"
+#include "server/clients/response_cache.h"
 
 #include <cstring>
 #include <fstream>

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "server/options.h"
+#include "server/clients/options.h"
 
 namespace dafs::server {
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "server/server.h"
+#include "server/daemon/server.h"
 #include "tests/dat/transport_under_test.h"
 #include "tests/server/raw_client.h"
 #include "wire/messages/messages.h"

@@ -1,7 +1,7 @@
 // How many connections there may be, and of whom.
-#include "server/session_table.h"
-
 #include <gtest/gtest.h>
+
+#include "server/session/table.h"
 
 namespace dafs::server {
 namespace {

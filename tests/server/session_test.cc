@@ -1,4 +1,5 @@
-// Connecting, negotiating, authenticating, credentials, ending: session_connect.cc and its tables.
+// Connecting, negotiating, authenticating, credentials, ending: server/session/connect.cc and its
+// tables.
 #include <bit>
 #include <csignal>
 

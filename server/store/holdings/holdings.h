@@ -1,6 +1,7 @@
-// What a client holds, in memory that outlives the process (client_records.h): how much there is to
-// be reclaimed if this instance of the server ends. Spec: 4.4.1.2 (information about granted locks
-// in stable storage), 4.4.1.6. Thread-safe: counters that publish nothing but themselves.
+// What a client holds, in memory that outlives the process (server/clients/client_records.h): how
+// much there is to be reclaimed if this instance of the server ends. Spec: 4.4.1.2 (information
+// about granted locks in stable storage), 4.4.1.6. Thread-safe: counters that publish nothing but
+// themselves.
 #pragma once
 
 #include <atomic>

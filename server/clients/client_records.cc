@@ -1,0 +1,264 @@
+#include "server/clients/client_records.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
+#include "server/store/system/machine_boot.h"
+#include "wire/protocol/limits.h"
+
+namespace dafs::server {
+namespace {
+
+constexpr uint64_t kMagic = 0x3230746e65696c63;  // "client02" in memory
+constexpr size_t kHeaderBytes = 4096;
+constexpr char kIfRemoved[] =
+    "for a grace period every client may reclaim what it says it held, and everything else waits";
+
+// What was held is lost, beside what was lost already: that may be UINT32_MAX, all there can be.
+void Lose(std::atomic<uint32_t>& held, std::atomic<uint32_t>& lost) {
+  const uint32_t now_lost = held.exchange(0);
+  lost += std::min(now_lost, UINT32_MAX - lost);
+}
+
+// A clients' record that is gone: any of them may come.
+void LoseAll(Holdings& held) { held.lost_opens = held.lost_deniers = held.lost_locks = UINT32_MAX; }
+
+}  // namespace
+
+struct ClientRecords::Header {
+  uint64_t magic;
+  uint64_t boot;  // of the machine, when this was written last
+  // Clients were served for whom there was no slot.
+  std::atomic<uint32_t> was_full;
+  Holdings unknown;  // of clients without a record: `lost_` only
+};
+
+struct ClientRecords::Slot {
+  static constexpr size_t kBytes = 1280;
+  // Neither is a number that an erased page holds.
+  static constexpr uint32_t kTaken = 0x6e656b74;
+  static constexpr uint32_t kFree = 0x65657266;
+
+  std::atomic<uint32_t> state;  // kTaken is published last
+  uint32_t name_bytes;
+  wire::Verifier verifier;
+  Principal principal;
+  Holdings holdings;
+  uint32_t sum;  // of all but state and holdings
+  char name[wire::kOwnerBound.max_bytes];
+
+  // FNV-1a.
+  uint32_t Sum() const {
+    uint32_t hash = 2166136261u;
+    const auto add = [&hash](const void* data, size_t size) {
+      for (size_t i = 0; i < size; ++i) {
+        hash = (hash ^ static_cast<const uint8_t*>(data)[i]) * 16777619u;
+      }
+    };
+    add(&name_bytes, sizeof name_bytes);
+    add(&verifier, sizeof verifier);
+    add(&principal.method, sizeof principal.method);
+    add(&principal.host, sizeof principal.host);
+    add(name, std::min<size_t>(name_bytes, sizeof name));
+    return hash;
+  }
+  bool IsWhole() const { return name_bytes <= sizeof(name) && sum == Sum(); }
+};
+
+ClientRecords::ClientRecords(MappedFile file, bool stable)
+    : file_(std::move(file)), stable_(stable), live_(kSlots) {
+  static_assert(sizeof(Slot) <= Slot::kBytes);
+}
+
+ClientRecords::Slot& ClientRecords::slot(size_t index) const {
+  return *reinterpret_cast<Slot*>(file_.bytes().data() + kHeaderBytes + index * Slot::kBytes);
+}
+
+ClientRecords::Header& ClientRecords::header() const {
+  static_assert(sizeof(Header) <= kHeaderBytes);
+  return *reinterpret_cast<Header*>(file_.bytes().data());
+}
+
+absl::StatusOr<MappedFile> ClientRecords::CreateFile(const std::string& path, bool has_served) {
+  absl::StatusOr<MappedFile> file = MappedFile::Create(path, kHeaderBytes + kSlots * Slot::kBytes);
+  RETURN_IF_ERROR(file.status());
+  for (size_t i = 0; i < kSlots; ++i) {
+    std::byte* at = file->bytes().data() + kHeaderBytes + i * Slot::kBytes;
+    reinterpret_cast<Slot*>(at)->state.store(Slot::kFree, std::memory_order_relaxed);
+  }
+  auto* header = reinterpret_cast<Header*>(file->bytes().data());
+  header->boot = BootSum();
+  if (has_served) LoseAll(header->unknown);
+  std::atomic_signal_fence(std::memory_order_release);
+  header->magic = kMagic;
+  // Also without --stable=power: after the loss of the machine an empty file would be damage.
+  if (!(file->Sync(file->bytes()) && file->SyncName())) {
+    LogWarning(
+        absl::StrCat(path, ": cannot be written to the device; a loss of power may damage it"));
+  }
+  return file;
+}
+
+absl::StatusOr<MappedFile> ClientRecords::OpenFile(const std::string& path, bool has_served) {
+  absl::StatusOr<MappedFile> file = MappedFile::Open(path, kHeaderBytes + kSlots * Slot::kBytes);
+  if (file.ok() && reinterpret_cast<const Header*>(file->bytes().data())->magic == kMagic) {
+    return file;
+  }
+  std::string why = path + ": not a record of clients";
+  if (!file.ok()) {
+    const bool is_missing = absl::IsNotFound(file.status());
+    if (!is_missing && !absl::IsDataLoss(file.status())) {
+      return CannotStartWithout(file.status(), kIfRemoved);
+    }
+    why = is_missing ? path + ": missing" : std::string(file.status().message());
+  }
+  if (has_served) LogError(absl::StrCat(why, "; made anew: ", kIfRemoved));
+  unlink(path.c_str());
+  return CreateFile(path, has_served);
+}
+
+absl::StatusOr<std::unique_ptr<ClientRecords>> ClientRecords::Open(const std::string& state_dir,
+                                                                   bool stable, bool has_served) {
+  const std::string path = state_dir + "/clients";
+  ASSIGN_OR_RETURN(MappedFile file, OpenFile(path, has_served));
+  std::unique_ptr<ClientRecords> records(new ClientRecords(std::move(file), stable));
+  Header& header = records->header();
+  const bool rebooted = header.boot != BootSum();
+  absl::MutexLock lock(&records->mutex_);
+  records->TakeUp(rebooted);
+  header.boot = BootSum();
+  const MappedFile& mapped = records->file_;
+  if (stable && !(mapped.Sync(mapped.bytes().first(kHeaderBytes)) && mapped.SyncName())) {
+    LogWarning(
+        absl::StrCat(path, ": cannot be written to the device; a loss of power may damage it"));
+  }
+  return records;
+}
+
+void ClientRecords::TakeUp(bool rebooted) {
+  size_t damaged = 0;
+  const bool was_full = header().was_full != 0;
+  for (size_t i = 0; i < kSlots; ++i) {
+    const uint32_t state = slot(i).state.load(std::memory_order_acquire);
+    const bool is_whole = state == Slot::kTaken ? slot(i).IsWhole() : state == Slot::kFree;
+    damaged += is_whole ? 0 : 1;
+  }
+  // Before the slots are freed: this may be killed in between.
+  if (damaged > 0 || was_full) LoseAll(header().unknown);
+  if (damaged > 0) {
+    LogError(absl::StrCat(file_.path(), ": ", damaged, " of ", kSlots,
+                          " records are damaged; dropped: ", kIfRemoved));
+  }
+  if (was_full) {
+    LogError(absl::StrCat(file_.path(), ": there were more clients than the ", kSlots,
+                          " that can be recorded: ", kIfRemoved));
+  }
+  header().was_full = 0;
+  for (size_t i = kSlots; i-- > 0;) {
+    Slot& record = slot(i);
+    if (record.state != Slot::kTaken || !record.IsWhole()) {
+      record.state = Slot::kFree;
+      free_.push_back(i);
+      continue;
+    }
+    Holdings& held = record.holdings;
+    Lose(held.opens, held.lost_opens);
+    Lose(held.deniers, held.lost_deniers);
+    Lose(held.locks, held.lost_locks);
+    if (rebooted) LoseAll(held);  // the counts may be old
+    held.expired = 0;
+    if (held.owes()) {
+      by_name_[std::string(record.name, record.name_bytes)] = i;
+    } else {
+      record.state = Slot::kFree;
+      free_.push_back(i);
+    }
+  }
+}
+
+Holdings* ClientRecords::Unknown() const {
+  return header().unknown.owes() ? &header().unknown : nullptr;
+}
+
+std::vector<ClientRecords::Record> ClientRecords::Owed() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<Record> owed;
+  for (const auto& [name, index] : by_name_) {
+    Slot& record = slot(index);
+    if (!record.holdings.owes()) continue;
+    owed.push_back({name, record.verifier, record.principal, &record.holdings});
+  }
+  return owed;
+}
+
+bool ClientRecords::BelongsToAnother(const Record& client) const {
+  absl::MutexLock lock(&mutex_);
+  auto it = by_name_.find(client.client_id_string);
+  if (it == by_name_.end()) return false;
+  const Slot& record = slot(it->second);
+  if (!record.holdings.owes()) return false;
+  return record.principal.method != client.principal.method ||
+         (record.verifier != client.verifier && record.principal != client.principal);
+}
+
+Holdings* ClientRecords::Take(const Record& client) {
+  absl::MutexLock lock(&mutex_);
+  auto it = by_name_.find(client.client_id_string);
+  if (it != by_name_.end() && !live_[it->second] && slot(it->second).verifier == client.verifier) {
+    live_[it->second] = true;
+    slot(it->second).principal = client.principal;
+    slot(it->second).sum = slot(it->second).Sum();
+    return &slot(it->second).holdings;
+  }
+  if (it != by_name_.end() && !live_[it->second]) {  // of an instance that is no more
+    slot(it->second).state = Slot::kFree;
+    slot(it->second).holdings.ForgetLost();
+    free_.push_back(it->second);
+    by_name_.erase(it);
+  }
+  if (free_.empty()) {
+    if (header().was_full.exchange(1) == 0) {
+      LogWarning(absl::StrCat("more clients than the ", kSlots,
+                              " that can be recorded: after a restart everything waits for those "
+                              "that cannot, until the grace period ends"));
+    }
+    return nullptr;
+  }
+  const size_t index = free_.back();
+  free_.pop_back();
+  by_name_[client.client_id_string] = index;
+  live_[index] = true;
+  Slot& record = slot(index);
+  record.holdings.Reset();
+  record.verifier = client.verifier;
+  record.principal = client.principal;
+  record.name_bytes = static_cast<uint32_t>(client.client_id_string.size());
+  std::memcpy(record.name, client.client_id_string.data(), client.client_id_string.size());
+  record.sum = record.Sum();
+  record.state.store(Slot::kTaken, std::memory_order_release);
+  if (stable_ && !file_.Sync({reinterpret_cast<const std::byte*>(&record), sizeof(record)})) {
+    LogWarning(absl::StrCat(file_.path(),
+                            ": cannot be written to the device; a loss of power may damage it"));
+  }
+  return &record.holdings;
+}
+
+void ClientRecords::Drop(const Holdings* holdings) {
+  absl::MutexLock lock(&mutex_);
+  const auto* at = reinterpret_cast<const std::byte*>(holdings);
+  const size_t offset = static_cast<size_t>(at - file_.bytes().data()) - kHeaderBytes;
+  const size_t index = offset / Slot::kBytes;
+  slot(index).state = Slot::kFree;
+  live_[index] = false;
+  free_.push_back(index);
+  auto it = by_name_.find(std::string(slot(index).name, slot(index).name_bytes));
+  if (it != by_name_.end() && it->second == index) by_name_.erase(it);
+}
+
+}  // namespace dafs::server

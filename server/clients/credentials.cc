@@ -1,0 +1,98 @@
+#include "server/clients/credentials.h"
+
+#include <grp.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace dafs::server {
+namespace {
+
+using wire::DafsStatus;
+
+// -1 means "no change" to the system calls that switch identity: it is nobody's number.
+constexpr uint32_t kNoId = 0xffffffff;
+
+DafsStatus CredentialOfUser(const std::string& name, Credential* credential) {
+  std::vector<char> buffer(16 << 10);
+  passwd entry;
+  passwd* found = nullptr;
+  if (getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found) != 0 ||
+      found == nullptr) {
+    return DafsStatus::kNotAuthorized;
+  }
+  credential->uid = entry.pw_uid;
+  credential->gid = entry.pw_gid;
+  int count = static_cast<int>(wire::kGroupsMax);
+  std::vector<gid_t> groups(wire::kGroupsMax);
+  if (getgrouplist(name.c_str(), entry.pw_gid, groups.data(), &count) < 0) {
+    return DafsStatus::kInval;  // more groups than a credential holds
+  }
+  credential->groups.assign(groups.begin(), groups.begin() + count);
+  return DafsStatus::kOk;
+}
+
+}  // namespace
+
+DafsStatus MakeCredential(const wire::RegisterCredArgs& args, Credential* credential) {
+  *credential = Credential();
+  switch (args.cred_type) {
+    case wire::CredType::kName:
+      // A name with a NUL would be looked up as its beginning.
+      if (args.name.find('\0') != std::string::npos) return DafsStatus::kInval;
+      return CredentialOfUser(args.name, credential);
+    case wire::CredType::kId:
+      credential->uid = static_cast<uint32_t>(args.uid);
+      credential->gid = static_cast<uint32_t>(args.gid);
+      for (int32_t group : args.groups) credential->groups.push_back(static_cast<uint32_t>(group));
+      if (credential->uid == kNoId || credential->gid == kNoId ||
+          std::count(credential->groups.begin(), credential->groups.end(), kNoId) != 0) {
+        return DafsStatus::kInval;
+      }
+      return DafsStatus::kOk;
+    case wire::CredType::kGss:
+      return DafsStatus::kNotSupp;
+    case wire::CredType::kDefault:
+      return DafsStatus::kOk;
+  }
+  return DafsStatus::kInval;
+}
+
+bool IsTrusted(const std::vector<Export>& exports, const Peer& peer) {
+  return std::any_of(exports.begin(), exports.end(),
+                     [&](const Export& e) { return e.Admits(peer); });
+}
+
+DafsStatus Credentials::Register(Credential credential, wire::CredHandle* handle) {
+  auto shared = std::make_shared<const Credential>(std::move(credential));
+  absl::MutexLock lock(&mutex_);
+  if (by_handle_.size() >= most_) return DafsStatus::kResource;
+  // Free numbers are never far: there are four thousand million of them.
+  do {
+    ++last_;
+    std::memcpy(handle->bytes.data(), &last_, sizeof(last_));
+  } while (handle->is_zero() || by_handle_.contains(*handle));
+  by_handle_.emplace(*handle, std::move(shared));
+  return DafsStatus::kOk;
+}
+
+DafsStatus Credentials::Release(const wire::CredHandle& handle) {
+  absl::MutexLock lock(&mutex_);
+  return by_handle_.erase(handle) != 0 ? DafsStatus::kOk : DafsStatus::kNoCreds;
+}
+
+std::shared_ptr<const Credential> Credentials::Find(const wire::CredHandle& handle) const {
+  absl::MutexLock lock(&mutex_);
+  auto it = by_handle_.find(handle);
+  return it != by_handle_.end() ? it->second : nullptr;
+}
+
+size_t Credentials::count() const {
+  absl::MutexLock lock(&mutex_);
+  return by_handle_.size();
+}
+
+}  // namespace dafs::server

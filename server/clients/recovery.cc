@@ -1,0 +1,252 @@
+#include "server/clients/recovery.h"
+
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/log.h"
+#include "wire/codec/codec.h"
+#include "wire/messages/messages.h"
+
+namespace dafs::server {
+namespace {
+
+using wire::DafsStatus;
+using wire::Proc;
+
+wire::ChangeInfo ChangeOfDirectory(const Result& result) {
+  return {.before = result.before, .after = result.after, .atomic = false};
+}
+
+// The results of the modifying procedures, made again. An open has not outlived the server: its
+// state id is one of an earlier instance, and has to be reclaimed (4.4.1.6).
+template <class Res>
+Res MakeResult(const Result& result) {
+  Res res;
+  res.filehandle = result.object;
+  res.change_info = ChangeOfDirectory(result);
+  return res;
+}
+wire::OpenRes OpenResult(const Intent& intent, const Result& result) {
+  auto res = MakeResult<wire::OpenRes>(result);
+  res.state_id = wire::OpaqueFromUint64<wire::StateId>(1);  // no instance has the number 0
+  res.component_count = intent.component_count;
+  return res;
+}
+template <class Res>
+Res ChangeResult(const Result& result) {
+  Res res;
+  res.change_info = ChangeOfDirectory(result);
+  return res;
+}
+template <class Res>
+Res RenameResult(const Intent& intent, const Result& result) {
+  Res res;
+  res.source = ChangeOfDirectory(result);
+  res.target = {.before = intent.new_before, .after = result.new_after, .atomic = false};
+  return res;
+}
+template <class Res>
+Res SetattrResult(const Result& result) {
+  Res res;
+  res.attr_request_bitmap = result.attributes;
+  return res;
+}
+template <class Res>
+Res WriteResult(const Intent& intent, const Result& result) {
+  Res res;
+  res.count = static_cast<uint32_t>(result.length);
+  res.committed = static_cast<wire::StableHow>(intent.stable_how);
+  res.verifier = intent.verifier;
+  return res;
+}
+template <class Res>
+Res AppendResult(const Intent& intent, const Result& result) {
+  Res res;
+  res.offset = result.size;
+  res.committed = static_cast<wire::StableHow>(intent.stable_how);
+  res.verifier = intent.verifier;
+  return res;
+}
+wire::CopyRangeRes CopyResult(const Intent& intent, const Result& result) {
+  wire::CopyRangeRes res;
+  res.count = result.length;
+  res.verifier = intent.verifier;
+  return res;
+}
+
+// The slot of an executed request gets its answer.
+class Answerer {
+ public:
+  Answerer(JournalSlot& slot, wire::ByteOrder order) : slot_(slot), order_(order) {}
+
+  template <class Res>
+  void operator()(const Res& res) {
+    wire::ResponseHeader header;
+    header.status = slot_.status;
+    std::array<std::byte, wire::kHeaderSize + JournalSlot::kResponseMax> message{};
+    absl::StatusOr<size_t> size = wire::EncodeResponse(header, res, order_, message);
+    if (!size.ok()) return slot_.Clear();  // no result of these procedures is so large
+    slot_.Answer(slot_.seq_number, slot_.procedure, slot_.status,
+                 std::span(message).first(*size).subspan(wire::kHeaderSize), /*summed=*/true);
+  }
+
+ private:
+  JournalSlot& slot_;
+  const wire::ByteOrder order_;
+};
+
+void MakeAnswer(JournalSlot& slot, wire::ByteOrder order) {
+  const Intent& intent = slot.intent;
+  const Result& result = slot.result;
+  Answerer answer(slot, order);
+  switch (slot.procedure) {
+    case Proc::kCreate:
+      return answer(MakeResult<wire::CreateRes>(result));
+    case Proc::kOpen:
+      return answer(OpenResult(intent, result));
+    case Proc::kLink:
+      return answer(ChangeResult<wire::LinkRes>(result));
+    case Proc::kRemove:
+      return answer(ChangeResult<wire::RemoveRes>(result));
+    case Proc::kRename:
+      return answer(RenameResult<wire::RenameRes>(intent, result));
+    case Proc::kRename2:
+      return answer(RenameResult<wire::Rename2Res>(intent, result));
+    case Proc::kMakeNode:
+      return answer(MakeResult<wire::MakeNodeRes>(result));
+    case Proc::kSetattrInline:
+      return answer(SetattrResult<wire::SetattrInlineRes>(result));
+    case Proc::kSetattrDirect:
+      return answer(SetattrResult<wire::SetattrDirectRes>(result));
+    case Proc::kWriteInline:
+      return answer(WriteResult<wire::WriteInlineRes>(intent, result));
+    case Proc::kWriteDirect:
+      return answer(WriteResult<wire::WriteDirectRes>(intent, result));
+    case Proc::kAppendInline:
+      return answer(AppendResult<wire::AppendInlineRes>(intent, result));
+    case Proc::kAppendDirect:
+      return answer(AppendResult<wire::AppendDirectRes>(intent, result));
+    case Proc::kClose:
+      return answer(wire::CloseRes());
+    case Proc::kAllocate:
+      return answer(wire::AllocateRes());
+    case Proc::kCopyRange:
+      return answer(CopyResult(intent, result));
+    default:
+      return slot.Clear();
+  }
+}
+
+// Whether it is a CLOSE of an open that was executed, or perhaps was.
+bool IsClose(const JournalSlot& slot) {
+  const SlotState state = slot.state.load(std::memory_order_acquire);
+  return slot.procedure == Proc::kClose && slot.status == DafsStatus::kOk &&
+         (state == SlotState::kIntent || state == SlotState::kExecuted ||
+          state == SlotState::kAnswered) &&
+         (slot.intent.flags & Intent::kOfAttribute) == 0;
+}
+
+// Whether it is an OPEN that made its file, perhaps without having been counted: that comes after.
+bool IsRecoveredOpen(const JournalSlot& slot) {
+  return slot.procedure == Proc::kOpen && slot.is_recovered != 0 &&
+         (slot.intent.flags & Intent::kTruncates) == 0;
+}
+
+// Whether it is a request whose result is an open.
+bool HasOpened(const JournalSlot& slot) {
+  return slot.status == DafsStatus::kOk &&
+         wire::InfoOf(slot.procedure).state_id_after == wire::Current::kFromResult;
+}
+
+Grace::Uncounted OpenOf(const SessionCache& cache, const JournalSlot& slot,
+                        const wire::FileHandle& file) {
+  return {.file = KeyOf(file),
+          .client_name = cache.owner().client_id_string,
+          .owner_sum = slot.intent.value};
+}
+
+// Whether the request may have been executed in part, or not be known to have been executed.
+bool LeavesDoubt(Proc procedure, const Intent& intent) {
+  switch (procedure) {
+    case Proc::kAllocate:
+      return (intent.flags & Intent::kMoves) == 0;
+    case Proc::kCopyRange:
+    case Proc::kWriteInline:
+    case Proc::kWriteDirect:
+    case Proc::kSetattrInline:
+    case Proc::kSetattrDirect:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Unheard FinishJournals(const ResponseCache& responses, Store& store) {
+  Unheard unheard;
+  size_t executed = 0, not_executed = 0, damaged = 0;
+  for (const std::shared_ptr<SessionCache>& cache : responses.Lost()) {
+    bool has_opened = false;
+    for (uint32_t i = 0; i < cache->streams(); ++i) {
+      JournalSlot& slot = cache->slot(static_cast<uint16_t>(i));
+      slot.Mend();
+      if (IsClose(slot)) unheard.opens.push_back(OpenOf(*cache, slot, slot.intent.object));
+      if (slot.state == SlotState::kAnswered && IsRecoveredOpen(slot)) {  // by an instance before
+        unheard.opens.push_back(OpenOf(*cache, slot, slot.result.object));
+      }
+      switch (slot.state.load(std::memory_order_acquire)) {
+        case SlotState::kEmpty:
+          continue;
+        case SlotState::kAnswered:
+          has_opened |= HasOpened(slot);
+          if (slot.procedure == Proc::kLocku && slot.status == DafsStatus::kOk) {
+            unheard.unlocked_by.push_back(cache->owner().client_id_string);
+          }
+          continue;
+        case SlotState::kIntent:
+          slot.intent.Bound();
+          if (!store.Recheck(slot.procedure, slot.intent, &slot.result)) {
+            ++not_executed;
+            if (LeavesDoubt(slot.procedure, slot.intent)) {
+              // The intent stays, should this instance end before its client has asked.
+              unheard.doubts.push_back({.file = KeyOf(slot.intent.object),
+                                        .client_name = cache->owner().client_id_string,
+                                        .session_id = cache->session_id()});
+            } else {
+              slot.Clear();
+            }
+            continue;
+          }
+          slot.status = DafsStatus::kOk;
+          slot.state.store(SlotState::kExecuted, std::memory_order_release);
+          break;
+        case SlotState::kExecuted:
+          store.Complete(slot.intent, &slot.result);
+          break;
+        default:
+          slot.Clear();  // no state of ours
+          ++damaged;
+          continue;
+      }
+      ++executed;
+      slot.is_recovered = 1;
+      if (IsRecoveredOpen(slot)) unheard.opens.push_back(OpenOf(*cache, slot, slot.result.object));
+      has_opened |= HasOpened(slot);
+      MakeAnswer(slot, cache->order());
+    }
+    if (has_opened) unheard.opened_in.push_back(cache->session_id());
+  }
+  if (damaged > 0) {
+    LogError(absl::StrCat("of the response caches, ", damaged,
+                          " entries are damaged; dropped: their requests count as not executed"));
+  }
+  if (executed + not_executed > 0) {
+    LogNotice(absl::StrCat("of the requests under way when the server ended, ", executed,
+                           " had been executed and ", not_executed, " had not"));
+  }
+  return unheard;
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,285 @@
+#include "server/daemon/config.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "runtime/status_macros.h"
+#include "server/store/system/kill_switch.h"
+
+namespace dafs::server {
+namespace {
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) {
+    return absl::InvalidArgumentError(absl::StrCat("--config ", path, ": cannot be read"));
+  }
+  return text.str();
+}
+
+// The argument of --config, before the rest is parsed.
+std::string ConfigPath(const std::vector<std::string>& arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == "--config" && i + 1 < arguments.size()) return arguments[i + 1];
+    if (arguments[i].rfind("--config=", 0) == 0) return arguments[i].substr(9);
+  }
+  return "";
+}
+
+// The options as text, to be converted when all is known.
+struct Raw {
+  std::vector<std::string> exports;
+  std::vector<std::string> listen;
+  std::string config;
+  double lease_time_s = 90;
+  double grace_time_s = 0;
+  double response_cache_time_s = 3600;
+  std::string stable = "process";
+  std::string kill_at;
+  size_t response_cache_mib = 256;
+  size_t message_memory_mib = 256;
+  size_t direct_memory_mib = 32;
+  uint32_t spin_us = 50;
+  std::string cpu_latency = "auto";
+  std::string rdma_read_channel = "offered";
+};
+
+void Declare(CLI::App& app, Config& config, Raw& raw) {
+  ServerOptions& s = config.server;
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  app.add_option("--export", raw.exports,
+                 "/NAME=DIR[,ro|rw][,root_squash|no_root_squash|all_squash][,anonuid=N]"
+                 "[,anongid=N][,secure|insecure][,clients=CIDR ...][,handles=lasting]: "
+                 "serve DIR under /NAME")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--listen", raw.listen,
+                 "tcp:ADDR[:PORT] or rdma:ADDR[:PORT]; without it, loopback only, port 20149")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--state-dir", s.state_dir, "what must survive a restart is kept here");
+  app.add_option("--config", raw.config, "a file with these options, one `key = value` per line");
+  app.add_option("--pid-file", config.pid_file, "default: dafsd.pid in the state directory");
+  app.add_flag("--foreground,-f", config.foreground, "stay in the foreground, log to stderr");
+  app.add_flag("--verbose,-v", config.verbose, "log more");
+  app.add_option("--threads", s.workers, "workers; 0: one per CPU");
+  app.add_option("--disk-threads", s.pool_threads, "threads for what waits on a disk");
+  app.add_option("--spin", raw.spin_us, "microseconds a worker polls before it sleeps");
+  app.add_option(
+      "--cpu-latency", raw.cpu_latency,
+      "microseconds that idle CPUs may take to wake while a worker is busy; auto: 0 in a "
+      "KVM guest with haltpoll and 2 to 8 CPUs, otherwise off; off");
+  app.add_option("--max-requests", s.max_requests, "requests a session may have outstanding");
+  app.add_option("--max-request-size", s.max_message_bytes, "bytes of a request or a response");
+  app.add_option("--max-transfer-size", s.max_transfer_bytes, "bytes of one read or write");
+  app.add_option("--max-batch-requests", s.max_batch_requests,
+                 "reads and writes of asynchronous batches a session may have outstanding");
+  app.add_option("--max-credentials", s.max_credentials, "registered users of one client");
+  app.add_option(
+         "--rdma-read-channel", raw.rdma_read_channel,
+         "whether clients' memory is read on a channel of its own: never, offered, required")
+      ->check(CLI::IsMember({"never", "offered", "required"}));
+  app.add_option("--max-sessions", s.max_sessions, "sessions at once");
+  app.add_option("--max-sessions-per-address", s.max_sessions_per_address,
+                 "sessions at once from one address (IPv6: from one /64)");
+  app.add_option("--message-memory", raw.message_memory_mib, "MiB for messages of all sessions");
+  app.add_option("--direct-memory", raw.direct_memory_mib, "MiB for RDMA of each worker");
+  app.add_option(
+      "--stable", raw.stable,
+      "what appends and response caches survive: process (its end, as by kill -9) or power");
+  // For tests: store/kill_switch.h.
+  app.add_option("--kill-at", raw.kill_at)->group("");
+  app.add_option("--response-cache", raw.response_cache_mib,
+                 "MiB of the state directory for response caches of all sessions");
+  app.add_option("--response-cache-time", raw.response_cache_time_s,
+                 "seconds the response cache of a lost session is kept");
+  app.add_option("--lease-time", raw.lease_time_s, "seconds a silent client keeps its opens");
+  app.add_option("--grace-time", raw.grace_time_s,
+                 "seconds after a restart in which clients reclaim; 0: the lease time");
+  app.set_version_flag("--version", "dafsd 0.1.0");
+}
+
+// Checks the values that were given, one by one, and puts them into `config`.
+absl::Status Convert(const Raw& raw, Config& config) {
+  for (const std::string& text : raw.exports) {
+    ASSIGN_OR_RETURN(Export parsed, ParseExport(text));
+    config.server.exports.push_back(std::move(parsed));
+  }
+  for (const std::string& text : raw.listen) {
+    ASSIGN_OR_RETURN(ListenAddress parsed, ParseListen(text));
+    config.server.listen.push_back(std::move(parsed));
+  }
+  if (raw.message_memory_mib > (size_t{1} << 30) || raw.direct_memory_mib > (size_t{1} << 30) ||
+      raw.response_cache_mib > (size_t{1} << 30)) {
+    return absl::InvalidArgumentError(
+        "--message-memory, --direct-memory and --response-cache are in MiB");
+  }
+  config.server.message_memory_bytes = raw.message_memory_mib << 20;
+  config.server.direct_memory_bytes = raw.direct_memory_mib << 20;
+  if (raw.spin_us > 10000) return absl::InvalidArgumentError("--spin: 0 to 10000 microseconds");
+  config.server.rdma_read_channel = raw.rdma_read_channel == "never" ? RdmaReadChannel::kNever
+                                    : raw.rdma_read_channel == "required"
+                                        ? RdmaReadChannel::kRequired
+                                        : RdmaReadChannel::kOffered;
+  config.server.spin = absl::Microseconds(raw.spin_us);
+  absl::StatusOr<dat::CpuLatencyWish> cpu_latency = dat::ParseCpuLatency(raw.cpu_latency);
+  if (!cpu_latency.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--cpu-latency ", raw.cpu_latency, ": ", cpu_latency.status().message()));
+  }
+  config.server.cpu_latency = *cpu_latency;
+  if (raw.stable != "process" && raw.stable != "power") {
+    return absl::InvalidArgumentError("--stable: process or power");
+  }
+  config.server.stable = raw.stable == "power" ? Stable::kPower : Stable::kProcess;
+  config.server.response_cache_bytes = raw.response_cache_mib << 20;
+  if (!(raw.response_cache_time_s >= 1 && raw.response_cache_time_s <= 31536000)) {
+    return absl::InvalidArgumentError("--response-cache-time: 1 to 31536000 seconds");
+  }
+  config.server.response_cache_time = absl::Seconds(raw.response_cache_time_s);
+  if (!(raw.lease_time_s >= 1 && raw.lease_time_s <= 86400)) {
+    return absl::InvalidArgumentError("--lease-time: 1 to 86400 seconds");
+  }
+  config.server.lease_time = absl::Seconds(raw.lease_time_s);
+  if (!(raw.grace_time_s >= 0 && raw.grace_time_s <= 86400)) {
+    return absl::InvalidArgumentError("--grace-time: 0 to 86400 seconds");
+  }
+  config.server.grace_time = absl::Seconds(raw.grace_time_s);
+  return absl::OkStatus();
+}
+
+// Parses `arguments`, in their order. Help and version end up in config.answer.
+// Errors: kNotFound for an unknown option, otherwise kInvalidArgument.
+absl::Status ParseArguments(std::vector<std::string> arguments, Config& config, Raw& raw) {
+  CLI::App app("dafsd serves directories over DAFS, the Direct Access File System protocol.",
+               "dafsd");
+  Declare(app, config, raw);
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes its arguments from the back
+  try {
+    app.parse(arguments);
+  } catch (const CLI::ExtrasError& error) {
+    return absl::NotFoundError(error.what());
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out, err;
+    if (app.exit(error, out, err) != 0) return absl::InvalidArgumentError(error.what());
+    config.answer = out.str();
+  }
+  return absl::OkStatus();
+}
+
+// Each line of a file by itself, so that a message about one names its place.
+absl::Status CheckLine(const ConfigLine& line) {
+  Config config;
+  Raw raw;
+  absl::Status status = ParseArguments({line.argument}, config, raw);
+  if (status.ok()) status = Convert(raw, config);
+  if (status.ok() && !config.answer.empty()) {
+    status = absl::InvalidArgumentError(absl::StrCat(line.argument, " is for the command line"));
+  }
+  if (status.ok()) return status;
+  const std::string key = line.argument.substr(2, line.argument.find('=') - 2);
+  const std::string what = absl::IsNotFound(status) ? absl::StrCat("unknown key `", key, "`")
+                                                    : std::string(status.message());
+  return absl::InvalidArgumentError(absl::StrCat(line.place, ": ", what, "; see dafsd.conf(5)"));
+}
+
+}  // namespace
+
+absl::StatusOr<ListenAddress> ParseListen(const std::string& text) {
+  ListenAddress listen;
+  absl::string_view rest = text;
+  if (absl::ConsumePrefix(&rest, "tcp:")) {
+    listen.transport = Transport::kTcp;
+  } else if (absl::ConsumePrefix(&rest, "rdma:")) {
+    listen.transport = Transport::kRdma;
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--listen ", text, ": give tcp:ADDR:PORT or rdma:ADDR:PORT"));
+  }
+  std::string host;
+  uint16_t port = dat::kDefaultPort;
+  absl::Status split = dat::SplitHostPort({rest.data(), rest.size()}, &host, &port);
+  if (!split.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--listen ", text, ": ", split.message()));
+  }
+  auto addresses = dat::ResolveHost(host, port);
+  if (!addresses.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--listen ", text, ": ", addresses.status().message()));
+  }
+  listen.address = addresses->front();
+  return listen;
+}
+
+absl::StatusOr<std::vector<ConfigLine>> ParseConfigFile(const std::string& text,
+                                                        const std::string& path) {
+  std::vector<ConfigLine> lines;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    line = absl::StripAsciiWhitespace(line);
+    if (line.empty() || line[0] == '#') continue;
+    const size_t equals = line.find('=');
+    const absl::string_view key = absl::StripAsciiWhitespace(line.substr(0, equals));
+    const bool plain = std::all_of(key.begin(), key.end(), [](char c) {
+      return absl::ascii_islower(static_cast<unsigned char>(c)) || c == '-';
+    });
+    const std::string place = absl::StrCat(path, ":", number);
+    if (key.empty() || !plain) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(place, ": expected `key = value`, got `", line, "`"));
+    }
+    if (key == "config") {
+      return absl::InvalidArgumentError(
+          absl::StrCat(place, ": a configuration file cannot name another"));
+    }
+    std::string argument = absl::StrCat("--", key);
+    if (equals != absl::string_view::npos) {
+      absl::StrAppend(&argument, "=", absl::StripAsciiWhitespace(line.substr(equals + 1)));
+    }
+    lines.push_back({.place = place, .argument = std::move(argument)});
+  }
+  return lines;
+}
+
+absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments) {
+  // The file first: where one value counts, the last, the command line's, wins.
+  std::vector<std::string> all;
+  const std::string path = ConfigPath(arguments);
+  if (!path.empty()) {
+    ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+    ASSIGN_OR_RETURN(std::vector<ConfigLine> lines, ParseConfigFile(text, path));
+    for (const ConfigLine& line : lines) {
+      RETURN_IF_ERROR(CheckLine(line));
+      all.push_back(line.argument);
+    }
+  }
+  all.insert(all.end(), arguments.begin(), arguments.end());
+
+  Config config;
+  Raw raw;
+  absl::Status parsed = ParseArguments(std::move(all), config, raw);
+  if (!parsed.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(parsed.message(), "; see dafsd --help"));
+  }
+  if (!config.answer.empty()) return config;
+  if (raw.exports.empty()) {
+    return absl::InvalidArgumentError("nothing to serve; give --export /NAME=DIR");
+  }
+  RETURN_IF_ERROR(Convert(raw, config));
+  if (config.server.state_dir.empty()) {
+    return absl::InvalidArgumentError("no state directory; give --state-dir DIR");
+  }
+  if (!raw.kill_at.empty()) RETURN_IF_ERROR(ArmKillSwitch(raw.kill_at));
+  if (config.pid_file.empty()) config.pid_file = config.server.state_dir + "/dafsd.pid";
+  return config;
+}
+
+}  // namespace dafs::server

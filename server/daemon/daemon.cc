@@ -1,0 +1,111 @@
+#include "server/daemon/daemon.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/log.h"
+
+namespace dafs::server {
+namespace {
+
+// The parent: one byte means the child serves; the end of the pipe, that it has gone.
+[[noreturn]] void AwaitChild(int pipe_fd) {
+  char byte;
+  ssize_t got;
+  do {
+    got = read(pipe_fd, &byte, 1);
+  } while (got < 0 && errno == EINTR);
+  _exit(got == 1 ? 0 : 1);
+}
+
+}  // namespace
+
+int Daemon::Fork() {
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) != 0) {
+    std::perror("dafsd: pipe");
+    _exit(1);
+  }
+  const pid_t child = fork();
+  if (child < 0) {
+    std::perror("dafsd: fork");
+    _exit(1);
+  }
+  if (child > 0) {
+    close(fds[1]);
+    AwaitChild(fds[0]);
+  }
+  close(fds[0]);
+  setsid();
+  if (chdir("/") != 0) std::perror("dafsd: chdir /");
+  return fds[1];
+}
+
+Daemon::~Daemon() {
+  if (pipe_fd_ >= 0) close(pipe_fd_);
+}
+
+void Daemon::Ready() {
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null >= 0) {
+    for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
+    if (null > STDERR_FILENO) close(null);
+  }
+  const char byte = 1;
+  [[maybe_unused]] ssize_t written = write(pipe_fd_, &byte, 1);
+  close(std::exchange(pipe_fd_, -1));
+}
+
+void NotifyServiceManager() {
+  const char* name = std::getenv("NOTIFY_SOCKET");
+  if (name == nullptr) return;
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  const size_t length = std::strlen(name);
+  if ((name[0] != '/' && name[0] != '@') || length >= sizeof(address.sun_path)) {
+    LogWarning(absl::StrCat("NOTIFY_SOCKET=", name, ": not the name of a socket; it is ignored"));
+    return;
+  }
+  std::memcpy(address.sun_path, name, length);
+  if (name[0] == '@') address.sun_path[0] = '\0';  // an abstract name, which has no end mark
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
+  constexpr std::string_view kReady = "READY=1";
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0 || sendto(fd, kReady.data(), kReady.size(), MSG_NOSIGNAL,
+                       reinterpret_cast<const sockaddr*>(&address), size) < 0) {
+    LogWarning(absl::StrCat("NOTIFY_SOCKET=", name, ": ", std::strerror(errno),
+                            "; the service manager does not learn that dafsd serves"));
+  }
+  if (fd >= 0) close(fd);
+}
+
+absl::Status PidFile::Write(const std::string& path, std::unique_ptr<PidFile>* file) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+  const std::string text = absl::StrCat(getpid(), "\n");
+  const bool written =
+      fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const int error = errno;
+  if (fd >= 0) close(fd);
+  if (!written) {
+    return absl::FailedPreconditionError(absl::StrCat("pid file ", path, ": ", std::strerror(error),
+                                                      "; name another with --pid-file"));
+  }
+  file->reset(new PidFile(path));
+  return absl::OkStatus();
+}
+
+PidFile::~PidFile() { unlink(path_.c_str()); }
+
+}  // namespace dafs::server

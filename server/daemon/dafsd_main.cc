@@ -1,0 +1,99 @@
+// dafsd: serves directories over DAFS. See man/dafsd.8.
+// Exit status: 0 served and was stopped, or became a daemon that serves; 1 could not start; 2 bad
+// options. SIGTERM and SIGINT stop it; SIGHUP is ignored (exports are read at start).
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "runtime/log.h"
+#include "server/daemon/config.h"
+#include "server/daemon/daemon.h"
+#include "server/daemon/server.h"
+#include "server/daemon/stop_signals.h"
+#include "wire/dat/iwarp/iwarp.h"
+#include "wire/dat/verbs/verbs.h"
+
+namespace dafs::server {
+namespace {
+
+int Fail(const absl::Status& status, int code) {
+  LogFailure("dafsd", std::string(status.message()));
+  return code;
+}
+
+// A daemon changes its directory: paths of the command line are made absolute before.
+void MakeAbsolute(std::string& path) {
+  if (path.empty() || path[0] == '/') return;
+  char current[PATH_MAX];
+  if (getcwd(current, sizeof(current)) != nullptr) path = absl::StrCat(current, "/", path);
+}
+
+// How long a stop waits for file systems. Kernels answer within it unless they hang; a service
+// manager and its operator wait longer.
+constexpr absl::Duration kStopWithin = absl::Seconds(5);
+
+int Serve(Config& config, std::optional<Daemon>& daemon, const StopSignals& stop) {
+  std::unique_ptr<dat::Provider> tcp = dat::NewIwarpProvider();
+  std::unique_ptr<dat::Provider> rdma = dat::NewVerbsProvider();
+  absl::StatusOr<std::unique_ptr<Server>> server;
+  {
+    const StopSignals::EndProcess meanwhile(stop);
+    server = Server::Start(config.server, {.tcp = tcp.get(), .rdma = rdma.get()});
+  }
+  if (!server.ok()) return Fail(server.status(), 1);
+  std::unique_ptr<PidFile> pid_file;
+  absl::Status written = PidFile::Write(config.pid_file, &pid_file);
+  if (!written.ok()) return Fail(written, 1);
+  if (daemon) {
+    LogToSyslog("dafsd", config.verbose ? Severity::kDebug : Severity::kInfo);
+    daemon->Ready();
+  }
+  for (const ListenAddress& at : (*server)->bound()) {
+    LogNotice(
+        absl::StrCat("serving ", config.server.exports.size(), " exports on ",
+                     at.transport == Transport::kTcp ? "tcp:" : "rdma:", at.address.ToString()));
+  }
+  NotifyServiceManager();
+  LogNotice(absl::StrCat("stopping: signal ", stop.Wait()));
+  if ((*server)->Stop(kStopWithin)) return 0;
+  pid_file.reset();
+  _exit(0);
+}
+
+int Main(const std::vector<std::string>& arguments) {
+  absl::StatusOr<Config> config = ParseConfig(arguments);
+  if (!config.ok()) return Fail(config.status(), 2);
+  if (!config->answer.empty()) {
+    std::fputs(config->answer.c_str(), stdout);
+    return 0;
+  }
+  MakeAbsolute(config->server.state_dir);
+  MakeAbsolute(config->pid_file);
+  PrepareProcess();
+  signal(SIGHUP, SIG_IGN);
+  const StopSignals stop;
+  LogToStderr("dafsd", config->verbose ? Severity::kDebug : Severity::kInfo);
+  std::optional<Daemon> daemon;
+  if (!config->foreground) daemon.emplace(Daemon::Fork());
+  return Serve(*config, daemon, stop);
+}
+
+}  // namespace
+}  // namespace dafs::server
+
+int main(int argc, char** argv) {
+#ifdef NDEBUG
+  // Debian's Abseil looks for a cycle of locks each time one is taken: for tests, not for use.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+#endif
+  return dafs::server::Main(std::vector<std::string>(argv + 1, argv + argc));
+}

@@ -1,0 +1,257 @@
+#include "server/daemon/server.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
+#include "server/clients/recovery.h"
+#include "server/clients/state_lock.h"
+#include "server/daemon/acceptor.h"
+#include "server/session/worker.h"
+#include "server/store/durable/state_dir_check.h"
+#include "server/store/system/stall_report.h"
+#include "server/store/system/state_dir.h"
+
+namespace dafs::server {
+namespace {
+
+ServerOptions Completed(ServerOptions options) {
+  if (options.listen.empty()) {
+    for (const char* host : {"127.0.0.1", "::1"}) {
+      auto addresses = dat::ResolveHost(host, dat::kDefaultPort);
+      if (addresses.ok()) options.listen.push_back({Transport::kTcp, addresses->front()});
+    }
+  }
+  if (options.workers == 0) {
+    options.workers = std::clamp(std::thread::hardware_concurrency(), 1u, 16u);
+  }
+  return options;
+}
+
+absl::Status CheckOptions(const ServerOptions& options) {
+  auto bad = [](auto... what) { return absl::InvalidArgumentError(absl::StrCat(what...)); };
+  if (options.state_dir.empty()) return bad("no state directory; give one with --state-dir");
+  if (options.max_message_bytes < 4096 || options.max_message_bytes > (16u << 20)) {
+    return bad("--max-request-size ", options.max_message_bytes, ": 4096 to 16777216 bytes");
+  }
+  if (options.max_requests < 1 || options.max_requests > 4096) {
+    return bad("--max-requests ", options.max_requests, ": 1 to 4096");
+  }
+  if (options.max_transfer_bytes < 65536 || options.max_transfer_bytes > (16u << 20)) {
+    return bad("--max-transfer-size ", options.max_transfer_bytes, ": 65536 to 16777216 bytes");
+  }
+  if (options.workers > 256 || options.pool_threads < 1 || options.pool_threads > 256) {
+    return bad("--threads and --disk-threads: 1 to 256");
+  }
+  if (options.lease_time < absl::Milliseconds(100)) return bad("--lease-time: at least 1 second");
+  return absl::OkStatus();
+}
+
+StoreOptions StoreOptionsOf(const ServerOptions& options) {
+  StoreOptions store;
+  store.exports = options.exports;
+  store.state_dir = options.state_dir;
+  store.max_read = store.max_write = store.max_append = options.max_transfer_bytes;
+  store.pref_io_size = options.max_transfer_bytes;
+  store.stable = options.stable;
+  store.lease_time = options.lease_time;
+  store.keep_orphans = true;
+  return store;
+}
+
+}  // namespace
+
+Server::Server(ServerOptions options)
+    : options_(std::move(options)),
+      clients_(
+          {.max_credentials = options_.max_credentials,
+           .default_credentials = std::min(options_.default_credentials, options_.max_credentials),
+           .lease_time = options_.lease_time}),
+      sessions_(options_.max_sessions, options_.max_sessions_per_address),
+      budget_(options_.message_memory_bytes) {}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
+                                                      const Providers& providers) {
+  RETURN_IF_ERROR(CheckOptions(options));
+  std::unique_ptr<Server> server(new Server(Completed(std::move(options))));
+  const ServerOptions& o = server->options_;
+  RETURN_IF_ERROR(CheckStateDir(o.state_dir, o.exports));
+  ASSIGN_OR_RETURN(server->state_lock_, StateLock::Acquire(o.state_dir));
+  std::vector<std::unique_ptr<dat::Listener>> listeners;
+  RETURN_IF_ERROR(server->Listen(providers, &listeners));
+  RETURN_IF_ERROR(server->LoadRecords());
+  ASSIGN_OR_RETURN(server->store_, Store::Open(StoreOptionsOf(o)));
+  server->Recover();
+  // All threads exist before the first request: they inherit the server's own identity.
+  Store::RestoreServerIdentity();
+  server->pool_ = std::make_unique<Pool>(o.pool_threads);
+  server->chores_ = std::make_unique<Pool>(2);
+  server->export_pools_ = std::make_unique<ExportPools>(o.exports.size());
+  server->store_->SetRunForExport(
+      [pools = server->export_pools_.get()](size_t index, absl::AnyInvocable<void()> work) {
+        pools->Of(index).Submit(std::move(work));
+      });
+  server->store_->EndGrace(dat::Loop::Now());  // if nobody has anything to reclaim
+  std::string said;
+  server->cpu_latency_ = dat::CpuLatency::For(o.cpu_latency, dat::IdleFactsOfMachine(),
+                                              dat::CpuLatency::kDevice, &said);
+  const bool in_vain = o.cpu_latency.wanted.value_or(false) && server->cpu_latency_ == nullptr;
+  Log(in_vain ? Severity::kWarning : Severity::kInfo, said);
+  const Shared shared{.options = &o,
+                      .store = server->store_.get(),
+                      .pool = server->pool_.get(),
+                      .chores = server->chores_.get(),
+                      .export_pools = server->export_pools_.get(),
+                      .clients = &server->clients_,
+                      .sessions = &server->sessions_,
+                      .responses = server->responses_.get(),
+                      .budget = &server->budget_,
+                      .refusals = &server->refusals_,
+                      .workers = &server->workers_,
+                      .cpu_latency = server->cpu_latency_.get()};
+  for (uint32_t i = 0; i < o.workers; ++i) {
+    ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Worker::Start(shared));
+    server->workers_.push_back(std::move(worker));
+  }
+  ASSIGN_OR_RETURN(server->acceptor_,
+                   Acceptor::Start(shared, server->workers_, std::move(listeners)));
+  return server;
+}
+
+// The response caches and the clients of an earlier instance. They are made before the store makes
+// the filehandle key: a server that has a key has had them.
+absl::Status Server::LoadRecords() {
+  const bool has_served = HasServed(options_.state_dir);
+  const bool stable = options_.stable == Stable::kPower;
+  ASSIGN_OR_RETURN(responses_, ResponseCache::Open({.state_dir = options_.state_dir,
+                                                    .max_bytes = options_.response_cache_bytes,
+                                                    .keep_time = options_.response_cache_time,
+                                                    .stable = stable,
+                                                    .has_served = has_served},
+                                                   dat::Loop::Now()));
+  ASSIGN_OR_RETURN(records_, ClientRecords::Open(options_.state_dir, stable, has_served));
+  clients_.SetRecords(records_.get());
+  return absl::OkStatus();
+}
+
+// Finishes what an earlier instance has left, and starts the grace period of its clients.
+void Server::Recover() {
+  const absl::Time now = dat::Loop::Now();
+  const StallReport stalls("the file systems of requests that an earlier run has begun");
+  Unheard unheard = FinishJournals(*responses_, *store_);
+  Grace::Owed owed;
+  owed.unknown = records_->Unknown();
+  owed.doubts = std::move(unheard.doubts);
+  owed.uncounted = std::move(unheard.opens);
+  owed.unheard_opens = std::move(unheard.opened_in);
+  for (const ClientRecords::Record& client : records_->Owed()) {
+    // Counts one too many for a client that knows of its LOCKU. Its next request corrects that.
+    Holdings& held = *client.holdings;
+    if (held.lost_locks > 0 && !held.owes_unknown()) {
+      held.lost_locks += static_cast<uint32_t>(std::count(
+          unheard.unlocked_by.begin(), unheard.unlocked_by.end(), client.client_id_string));
+    }
+    owed.expected.push_back({client.client_id_string, client.holdings});
+  }
+  const absl::Duration grace =
+      options_.grace_time > absl::ZeroDuration() ? options_.grace_time : options_.lease_time;
+  if (owed.unknown != nullptr) {
+    LogNotice(absl::StrCat("grace period of ", absl::FormatDuration(grace),
+                           ": every client may reclaim what it had open"));
+  } else if (!owed.expected.empty()) {
+    LogNotice(absl::StrCat("grace period of at most ", absl::FormatDuration(grace), ": ",
+                           owed.expected.size(), " clients may reclaim what they had open"));
+  }
+  store_->grace().Start(std::move(owed), now + grace);
+}
+
+absl::Status Server::Listen(const Providers& providers,
+                            std::vector<std::unique_ptr<dat::Listener>>* listeners) {
+  for (const ListenAddress& wanted : options_.listen) {
+    dat::Provider* provider = wanted.transport == Transport::kTcp ? providers.tcp : providers.rdma;
+    if (provider == nullptr) {
+      return absl::InvalidArgumentError("this dafsd has no such transport; use tcp:ADDR:PORT");
+    }
+    auto listener = provider->Listen(wanted.address);
+    if (!listener.ok()) {
+      return absl::Status(
+          listener.status().code(),
+          absl::StrCat("listen on ", provider->name(), ":", wanted.address.ToString(), ": ",
+                       listener.status().message()));
+    }
+    bound_.push_back({wanted.transport, (*listener)->local()});
+    listeners->push_back(*std::move(listener));
+  }
+  return absl::OkStatus();
+}
+
+Server::~Server() { Stop(); }
+
+bool Server::Stop(absl::Duration within) {
+  acceptor_.reset();
+  for (auto& worker : workers_) worker->Shutdown();
+  if (!AwaitIdle(absl::Now() + within)) {
+    SayWhatHangs();
+    return false;
+  }
+  // No loop goes before all who post to it have ended: the other workers and the pools.
+  chores_.reset();
+  pool_.reset();
+  export_pools_.reset();  // the others hand work to these
+  workers_.clear();
+  store_.reset();
+  state_lock_.reset();
+  return true;
+}
+
+// Each in turn hands work to those after it.
+bool Server::AwaitIdle(absl::Time deadline) {
+  for (auto& worker : workers_) {
+    if (!worker->AwaitEnd(deadline)) return false;
+  }
+  for (Pool* pool : {chores_.get(), pool_.get()}) {
+    if (pool != nullptr && !pool->AwaitIdle(deadline)) return false;
+  }
+  if (export_pools_ == nullptr) return true;
+  for (Pool* pool : export_pools_->pools()) {
+    if (pool != nullptr && !pool->AwaitIdle(deadline)) return false;
+  }
+  return true;
+}
+
+void Server::SayWhatHangs() const {
+  const auto say = [](size_t requests, absl::string_view what) {
+    if (requests == 0) return;
+    LogWarning(absl::StrCat(what, ": no answer; dafsd ends without ", requests,
+                            " of its requests, which clients send again"));
+  };
+  const std::vector<Pool*> pools = export_pools_->pools();
+  for (size_t i = 0; i < pools.size(); ++i) {
+    const Export& exported = options_.exports[i];
+    say(pools[i] != nullptr ? pools[i]->unfinished() : 0,
+        absl::StrCat("export ", exported.name, "=", exported.directory));
+  }
+  say(pool_->unfinished() + chores_->unfinished(), "the file system of another export");
+}
+
+void PrepareProcess() {
+  umask(0);
+  signal(SIGPIPE, SIG_IGN);
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+      LogWarning("the number of descriptors cannot be raised to its hard limit");
+    }
+  }
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,97 @@
+// A DAFS server: `dafsd` without its command line, usable in process by tests.
+// Spec: 3.1, 3.2, chapter 6; WIRE; ARCHITECTURE "Server".
+//
+// Start opens the exports, starts the threads and listens; Stop (and the destructor) ends all
+// sessions and joins everything. All are called by one thread. What the process needs besides is
+// the program's business: umask 0, many descriptors, SIGPIPE ignored (PrepareProcess).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "runtime/cpu_latency.h"
+#include "server/clients/client_records.h"
+#include "server/clients/client_table.h"
+#include "server/clients/options.h"
+#include "server/clients/response_cache.h"
+#include "server/session/credit.h"
+#include "server/session/pool.h"
+#include "server/session/refusal_log.h"
+#include "server/session/table.h"
+#include "server/store/store.h"
+#include "wire/dat/dat.h"
+
+namespace dafs::server {
+
+class Acceptor;
+class StateLock;
+class Worker;
+
+class Server {
+ public:
+  // The transports that options.listen may name; borrowed, may be null where not used.
+  struct Providers {
+    dat::Provider* tcp = nullptr;
+    dat::Provider* rdma = nullptr;
+  };
+
+  // Serves when it returns. Errors name what is wrong and what to do: kInvalidArgument (options),
+  // kFailedPrecondition (an export, another server on the state directory), kPermissionDenied (not
+  // root), kUnavailable (an address that cannot be listened on).
+  static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options,
+                                                       const Providers& providers);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Waits for what is being executed, `within` at most. False if that was too short, as while a
+  // file system hangs: what is waited for is in the log, no session is left, no connection is
+  // taken, and threads still run. Then only _exit(2) ends the process; the state directory is as
+  // after a kill, from which no client loses what was acknowledged.
+  bool Stop(absl::Duration within = absl::InfiniteDuration());
+
+  // Where it listens, with the ports chosen by the system, in the order of options.listen.
+  const std::vector<ListenAddress>& bound() const { return bound_; }
+  const ServerOptions& options() const { return options_; }
+
+  // For statistics and tests. Thread-safe.
+  size_t connections() const { return sessions_.connections(); }
+  size_t clients() const { return clients_.count(); }
+  size_t message_bytes() const { return budget_.used_bytes(); }
+  size_t response_cache_bytes() const { return responses_->bytes(); }
+  size_t open_count() const { return store_->open_count(); }
+
+ private:
+  explicit Server(ServerOptions options);
+  absl::Status LoadRecords();
+  void Recover();
+  bool AwaitIdle(absl::Time deadline);
+  void SayWhatHangs() const;
+  absl::Status Listen(const Providers& providers,
+                      std::vector<std::unique_ptr<dat::Listener>>* listeners);
+
+  const ServerOptions options_;
+  std::vector<ListenAddress> bound_;
+  std::unique_ptr<StateLock> state_lock_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<ClientRecords> records_;  // outlives clients and store
+  ClientTable clients_;
+  SessionTable sessions_;
+  std::unique_ptr<ResponseCache> responses_;  // outlives the sessions
+  CreditBudget budget_;
+  RefusalLog refusals_;
+  std::unique_ptr<dat::CpuLatency> cpu_latency_;  // outlives the workers; null: none
+  std::unique_ptr<Pool> pool_;
+  std::unique_ptr<Pool> chores_;
+  std::unique_ptr<ExportPools> export_pools_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<Acceptor> acceptor_;
+};
+
+// umask 0, RLIMIT_NOFILE raised to its hard limit, SIGPIPE ignored.
+void PrepareProcess();
+
+}  // namespace dafs::server

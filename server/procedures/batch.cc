@@ -1,0 +1,112 @@
+// BATCH_SUBMIT, with all results in the answer or by the Back-control Channel; and HURRY_UP.
+// Spec: 6.5.5, 6.5.16; WIRE R59, R78, R88.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "server/procedures/batch_io.h"
+#include "server/procedures/batches.h"
+#include "server/procedures/procedures.h"
+#include "server/session/session.h"
+
+namespace dafs::server {
+namespace {
+
+using wire::DafsStatus;
+
+// Message offset of the completions, and the size of one. WIRE 4.2, 4.3, 9.4 BATCH_SUBMIT.
+constexpr size_t kCompletions = 48;
+constexpr size_t kCompletionSize = 24;
+
+// A status says that nothing was begun (6.5.5), so whether the completions fit is seen before.
+bool CompletionsFit(const Call& call, size_t count) {
+  return kCompletions + 8 + count * kCompletionSize <= call.out().size();
+}
+
+// A synchronous batch in execution; lives in the frame of its procedure.
+struct InProgress {
+  Call& call;
+  const std::vector<wire::RwRequest>& requests;
+  std::vector<wire::CompletionNotification>& completions;
+  size_t next = 0;
+  uint32_t lanes = 0;
+  dat::Pending<bool> end = {};
+};
+
+// One request after the other, beside other lanes.
+dat::Task<void> Lane(InProgress& batch) {
+  while (batch.next < batch.requests.size()) {
+    const size_t index = batch.next++;
+    dat::Task<bool> executing =
+        ExecuteItem(batch.call.session(), batch.call.caller(), batch.requests[index],
+                    WriteChannel::kOperation, &batch.completions[index]);
+    const bool came = co_await executing;
+    if (!came) batch.call.CutShort();
+  }
+  if (--batch.lanes == 0) batch.end.Set(true);
+}
+
+// In any order (6.5.5); the completions are in that of the requests.
+dat::Task<void> ExecuteAll(Call& call, const std::vector<wire::RwRequest>& requests,
+                           std::vector<wire::CompletionNotification>& completions) {
+  completions.resize(requests.size());
+  if (requests.empty()) co_return;
+  InProgress batch{call, requests, completions};
+  const uint32_t lanes = static_cast<uint32_t>(std::min<size_t>(requests.size(), kBatchLanes));
+  batch.lanes = lanes;
+  for (uint32_t i = 0; i < lanes; ++i) dat::Start(Lane(batch));
+  co_await batch.end;
+}
+
+DafsStatus MayTake(Session& session, const wire::BatchSubmitArgs& args) {
+  if (args.requests.empty()) return DafsStatus::kOk;  // sets the number of completions
+  if (session.back_channel() == nullptr) return DafsStatus::kBackChannelUnusable;
+  return session.batches().MayTake(args);
+}
+
+}  // namespace
+
+dat::Task<void> BatchSubmit(Call& call) {
+  wire::BatchSubmitArgs args;
+  if (!call.Decode(args)) co_return;
+  wire::BatchSubmitRes res;
+  Session& session = call.session();
+  if (!args.synchronous) {
+    call.NotRemembered();
+    const DafsStatus status = MayTake(session, args);
+    if (status == DafsStatus::kOk) {
+      session.batches().Want(args.num_completions);
+      session.batches().Take(call, std::move(args));
+    }
+    call.Finish(status, args, res);
+    if (status == DafsStatus::kOk) session.batches().Begin();
+    co_return;
+  }
+  DafsStatus status = DafsStatus::kTooSmall;
+  if (CompletionsFit(call, args.requests.size())) {
+    status = session.batches().BeginSynchronous(args.requests);
+  }
+  if (status != DafsStatus::kOk) {
+    call.FinishError(status);
+    co_return;
+  }
+  dat::Task<void> executing = ExecuteAll(call, args.requests, res.completions);
+  co_await executing;
+  session.batches().EndSynchronous(args.requests);
+  call.Finish(DafsStatus::kOk, args, res);
+}
+
+void HurryUp(Call& call) {
+  wire::HurryUpArgs args;
+  if (!call.Decode(args)) return;
+  Session& session = call.session();
+  const bool found = session.batches().HurryUp(args.request_id);
+  call.Finish(found ? DafsStatus::kOk : DafsStatus::kBatchRequestNotFound, args,
+              wire::HurryUpRes());
+  if (found) {
+    session.batches().Report();
+    session.batches().Begin();
+  }
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,180 @@
+#include "server/procedures/batch_io.h"
+
+#include <algorithm>
+
+#include "absl/container/inlined_vector.h"
+#include "server/session/direct_buffers.h"
+#include "wire/codec/checksum.h"
+
+namespace dafs::server {
+namespace {
+
+using wire::DafsStatus;
+
+// From the page cache on the worker, otherwise in the pool.
+dat::Task<ReadResult> ReadSome(Session& session, const Caller& caller,
+                               const wire::RwRequest& request, uint64_t offset,
+                               std::span<std::byte> into) {
+  Pool* const own = session.OwnPool(request.filehandle.fshandle);
+  ReadResult read;
+  if (own == nullptr) {
+    read = session.store().Read(caller, request.filehandle, request.state_id, offset, into,
+                                ReadMode::kNoWait);
+  }
+  if (own != nullptr || read.would_block) {
+    auto wait = [&] {
+      read = session.store().Read(caller, request.filehandle, request.state_id, offset, into,
+                                  ReadMode::kWait);
+    };
+    co_await Offload(own != nullptr ? *own : session.pool(), session.loop(), wait);
+  }
+  co_return read;
+}
+
+// What was read and is not on its way to the client yet.
+struct Gathered {
+  Session& session;
+  WriteChannel channel;
+  RemoteRange range;
+  std::span<std::byte> memory;
+  wire::Fletcher sum;
+  size_t filled = 0;
+
+  dat::Task<bool> Flush() {
+    const std::span<std::byte> got = memory.first(filled);
+    const RdmaOps ops = range.Next({&got, 1});
+    dat::Task<bool> writing = WriteToClient(session, ops, channel);
+    const bool written = co_await writing;
+    if (session.checksums()) sum.Add(got);
+    filled = 0;
+    co_return written;
+  }
+};
+
+// Chunk after chunk, ending early at the end of the file (R88). The chunks are gathered as far as
+// the lease goes, and written to the client together.
+dat::Task<void> ReadChunks(Session& session, const Caller& caller, const wire::RwRequest& request,
+                           WriteChannel channel, wire::CompletionNotification* done) {
+  const uint64_t total = wire::TotalBytes(request.request_buffers);
+  const bool may_hang = session.OwnPool(request.filehandle.fshandle) != nullptr;
+  DirectLease lease = co_await session.AcquireDirect(
+      static_cast<size_t>(std::min<uint64_t>(total, DirectBuffers::kLarge)), may_hang);
+  std::span<std::byte> memory;
+  if (!lease.pieces().empty()) memory = lease.pieces()[0];
+  Gathered data{session, channel, RemoteRange(request.request_buffers), memory,
+                wire::Fletcher(session.order())};
+  const wire::FileChunk none;  // without a byte to be read the rights are looked at all the same
+  const std::span<const wire::FileChunk> chunks =
+      total == 0 ? std::span(&none, 1) : std::span(request.chunks);
+  DafsStatus status = DafsStatus::kOk;
+  bool eof = false;
+  for (size_t i = 0; i < chunks.size() && !eof && status == DafsStatus::kOk; ++i) {
+    uint64_t offset = chunks[i].offset;
+    uint32_t left = chunks[i].byte_count;
+    do {
+      if (left > 0 && data.filled == memory.size()) {
+        dat::Task<bool> flushing = data.Flush();
+        const bool flushed = co_await flushing;
+        if (!flushed) status = DafsStatus::kServerFault;
+        if (!flushed) break;
+      }
+      const size_t room = memory.size() - data.filled;
+      const std::span<std::byte> into = memory.subspan(data.filled, std::min<size_t>(left, room));
+      dat::Task<ReadResult> reading = ReadSome(session, caller, request, offset, into);
+      const ReadResult read = co_await reading;
+      status = read.status;
+      if (status != DafsStatus::kOk) break;
+      data.filled += read.bytes_read;
+      done->bytes_transferred += read.bytes_read;
+      offset += read.bytes_read;
+      left -= read.bytes_read;
+      eof = left > 0 && (read.eof || read.bytes_read == 0);
+    } while (left > 0 && !eof);
+  }
+  if (status == DafsStatus::kOk) {
+    dat::Task<bool> flushing = data.Flush();
+    const bool flushed = co_await flushing;
+    if (!flushed) status = DafsStatus::kServerFault;
+  }
+  done->status = static_cast<uint32_t>(status);
+  if (session.checksums()) done->direct_checksum = data.sum.Result();
+}
+
+using Vectors = absl::InlinedVector<iovec, 4>;
+
+// The next `size` bytes of `pieces`, of whose first `*used` are gone.
+Vectors TakeFrom(std::span<const std::span<std::byte>>* pieces, size_t* used, size_t size) {
+  Vectors vectors;
+  while (size > 0) {
+    const size_t take = std::min(size, pieces->front().size() - *used);
+    vectors.push_back({.iov_base = pieces->front().data() + *used, .iov_len = take});
+    size -= take;
+    *used += take;
+    if (*used == pieces->front().size()) {
+      *pieces = pieces->subspan(1);
+      *used = 0;
+    }
+  }
+  return vectors;
+}
+
+// All of the data is fetched, then checked, then written, to stable storage (R59).
+dat::Task<bool> WriteChunks(Session& session, const Caller& caller, const wire::RwRequest& request,
+                            wire::CompletionNotification* done) {
+  const uint64_t total = wire::TotalBytes(request.request_buffers);
+  if (total > session.shared().options->max_transfer_bytes) {
+    done->status = static_cast<uint32_t>(DafsStatus::kWriteTooBig);
+    co_return true;
+  }
+  Pool* const own = session.OwnPool(request.filehandle.fshandle);
+  DirectLease lease =
+      co_await session.AcquireDirect(static_cast<size_t>(total), /*may_hang=*/own != nullptr);
+  RemoteRange range(request.request_buffers);
+  const RdmaOps ops = range.Next(lease.pieces());
+  DafsStatus status = co_await ReadFromClient(session, ops);
+  done->status = static_cast<uint32_t>(status);
+  if (status == DafsStatus::kServerFault) co_return false;
+  if (status == DafsStatus::kOk && session.checksums()) {
+    wire::Fletcher sum(session.order());
+    for (std::span<std::byte> piece : lease.pieces()) sum.Add(piece);
+    if (sum.Result() != request.direct_checksum) status = DafsStatus::kChksum;
+  }
+  auto write = [&] {
+    std::span<const std::span<std::byte>> pieces = lease.pieces();
+    size_t used = 0;
+    const wire::FileChunk none;  // the rights are looked at all the same
+    const std::span<const wire::FileChunk> chunks =
+        request.chunks.empty() ? std::span(&none, 1) : std::span(request.chunks);
+    for (const wire::FileChunk& chunk : chunks) {
+      const Vectors from = TakeFrom(&pieces, &used, chunk.byte_count);
+      WriteResult written;
+      status = session.store().Write(caller, request.filehandle, request.state_id, chunk.offset,
+                                     from, wire::StableHow::kDataSync, &written);
+      if (status != DafsStatus::kOk) return;
+      done->bytes_transferred += written.count;
+      if (written.count < chunk.byte_count) return;
+    }
+  };
+  if (status == DafsStatus::kOk) {
+    co_await Offload(own != nullptr ? *own : session.pool(), session.loop(), write);
+  }
+  done->status = static_cast<uint32_t>(status);
+  co_return true;
+}
+
+}  // namespace
+
+dat::Task<bool> ExecuteItem(Session& session, const Caller& caller, const wire::RwRequest& request,
+                            WriteChannel channel, wire::CompletionNotification* done) {
+  done->request_id = request.request_id;
+  if (request.rw_flag == wire::RwFlag::kRead) {
+    dat::Task<void> reading = ReadChunks(session, caller, request, channel, done);
+    co_await reading;
+    co_return true;
+  }
+  dat::Task<bool> writing = WriteChunks(session, caller, request, done);
+  const bool came = co_await writing;
+  co_return came;
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,163 @@
+// Which function executes which procedure: one switch over the protocol. Spec: WIRE 9.1.
+#include "server/procedures/procedures.h"
+#include "server/session/session.h"
+
+namespace dafs::server {
+namespace {
+
+using wire::Proc;
+
+void Null(Call& call) {
+  wire::NullArgs args;
+  if (!call.Decode(args)) return;
+  call.Finish(wire::DafsStatus::kOk, args, wire::NullRes());
+}
+
+template <void (*kFunction)(Call&)>
+constexpr Procedure kRun = {.run = kFunction};
+template <dat::Task<void> (*kFunction)(Call&)>
+constexpr Procedure kStart = {.start = kFunction};
+
+template <void (Session::*kMember)(Call&)>
+void OnSession(Call& call) {
+  (call.session().*kMember)(call);
+}
+
+dat::Task<void> RegisterCred(Call& call) { return call.session().RegisterCred(call); }
+
+}  // namespace
+
+// One switch over the protocol, hence its length.
+const Procedure* FindProcedure(Proc proc) {
+  switch (proc) {
+    case Proc::kClientAuth:
+      return &kRun<OnSession<&Session::ClientAuth>>;
+    case Proc::kClientConnect:
+      return &kRun<OnSession<&Session::Connect>>;
+    case Proc::kClientConnectAuth:
+      return &kRun<OnSession<&Session::ConnectAuth>>;
+    case Proc::kConnectBind:
+      return &kRun<OnSession<&Session::ConnectBind>>;
+    case Proc::kDisconnect:
+      return &kRun<OnSession<&Session::Disconnect>>;
+    case Proc::kRegisterCred:
+      return &kStart<RegisterCred>;
+    case Proc::kReleaseCred:
+      return &kRun<OnSession<&Session::ReleaseCred>>;
+    case Proc::kSecinfo:
+      return &kRun<OnSession<&Session::Secinfo>>;
+    case Proc::kServerAuth:
+      return &kRun<OnSession<&Session::ServerAuth>>;
+    case Proc::kCheckResponse:
+      return &kRun<OnSession<&Session::CheckResponse>>;
+    case Proc::kFetchResponse:
+      return &kRun<OnSession<&Session::FetchResponse>>;
+    case Proc::kDiscardResponses:
+      return &kRun<OnSession<&Session::DiscardResponses>>;
+    case Proc::kAccess:
+      return &kRun<Access>;
+    case Proc::kCacheHint:
+      return &kRun<CacheHint>;
+    case Proc::kClose:
+      return &kRun<Close>;
+    case Proc::kCommit:
+      return &kStart<Commit>;
+    case Proc::kCreate:
+      return &kRun<Create>;
+    case Proc::kGetFsattr:
+      return &kRun<GetFsattr>;
+    case Proc::kGetRootHandle:
+      return &kRun<GetRootHandle>;
+    case Proc::kGetattrInline:
+      return &kRun<GetattrInline>;
+    case Proc::kGetattrDirect:
+      return &kStart<GetattrDirect>;
+    case Proc::kLink:
+      return &kRun<Link>;
+    case Proc::kLock:
+      return &kRun<Lock>;
+    case Proc::kLockt:
+      return &kRun<Lockt>;
+    case Proc::kLocku:
+      return &kRun<Locku>;
+    case Proc::kLookup:
+      return &kRun<Lookup>;
+    case Proc::kLookupp:
+      return &kRun<Lookupp>;
+    case Proc::kNull:
+      return &kRun<Null>;
+    case Proc::kNverify:
+      return &kRun<Nverify>;
+    case Proc::kOpen:
+      return &kStart<Open>;
+    case Proc::kOpenDowngrade:
+      return &kRun<OpenDowngrade>;
+    case Proc::kOpenattr:
+      return &kRun<Openattr>;
+    case Proc::kReadInline:
+      return &kStart<ReadInline>;
+    case Proc::kReadDirect:
+      return &kStart<ReadDirect>;
+    case Proc::kReaddirInline:
+      return &kStart<ReaddirInline>;
+    case Proc::kReaddirDirect:
+      return &kStart<ReaddirDirect>;
+    case Proc::kReadlinkInline:
+      return &kRun<ReadlinkInline>;
+    case Proc::kReadlinkDirect:
+      return &kStart<ReadlinkDirect>;
+    case Proc::kRemove:
+      return &kRun<Remove>;
+    case Proc::kRename:
+      return &kRun<Rename>;
+    case Proc::kSetattrInline:
+      return &kRun<SetattrInline>;
+    case Proc::kSetattrDirect:
+      return &kStart<SetattrDirect>;
+    case Proc::kVerify:
+      return &kRun<Verify>;
+    case Proc::kBatchSubmit:
+      return &kStart<BatchSubmit>;
+    case Proc::kWriteInline:
+      return &kStart<WriteInline>;
+    case Proc::kWriteDirect:
+      return &kStart<WriteDirect>;
+    case Proc::kAppendInline:
+      return &kStart<AppendInline>;
+    case Proc::kAppendDirect:
+      return &kStart<AppendDirect>;
+    case Proc::kHurryUp:
+      return &kRun<HurryUp>;
+    case Proc::kOpenHandle:
+      return &kRun<OpenHandle>;
+    case Proc::kAllocate:
+      return &kStart<Allocate>;
+    case Proc::kSeek:
+      return &kStart<Seek>;
+    case Proc::kCopyRange:
+      return &kStart<CopyRange>;
+    case Proc::kRename2:
+      return &kRun<Rename2>;
+    case Proc::kOpenExecute:
+      return &kRun<OpenExecute>;
+    case Proc::kMakeNode:
+      return &kRun<MakeNode>;
+    case Proc::kOpenOwner:
+      return &kRun<OpenOwner>;
+    case Proc::kExtensions:
+      return &kRun<Extensions>;
+    // What this server has not got, and what is for clients.
+    case Proc::kDelegpurge:
+    case Proc::kDelegreturn:
+    case Proc::kGetFencingList:
+    case Proc::kSetFencingList:
+    case Proc::kBcGetattr:
+    case Proc::kBcNull:
+    case Proc::kBcRecall:
+    case Proc::kBcBatchCompletion:
+      return nullptr;
+  }
+  return nullptr;
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,69 @@
+// Procedures on opens: OPEN, CLOSE, OPEN_DOWNGRADE, and the private OPEN_HANDLE and OPEN_EXECUTE.
+// Spec: 6.5.7, 6.5.24, 6.5.26; R15 for the private ones.
+#include "server/procedures/procedures.h"
+#include "server/session/session.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+// An open that truncates may free gigabytes of blocks: that waits in the pool.
+dat::Task<void> Open(Call& call) {
+  wire::OpenArgs args;
+  if (!call.Decode(args)) co_return;
+  wire::OpenRes res;
+  DafsStatus status = DafsStatus::kServerFault;
+  Session& session = call.session();
+  const bool delegation = args.claim_type == wire::OpenClaimType::kDelegateCur ||
+                          args.claim_type == wire::OpenClaimType::kDelegatePrev;
+  const bool truncates =
+      args.open_type == wire::OpenType::kCreate && args.createattrs.has(wire::kFattrObjectSize);
+  Caller caller = call.caller();
+  // A reclaim names no directory, but the file.
+  Pool* own = call.may_hang() ? &call.pool() : nullptr;
+  if (args.claim_type == wire::OpenClaimType::kPrevious) {
+    own = session.OwnPool(args.claim_handle().fshandle);
+  }
+  if (truncates || own != nullptr) caller.recent = nullptr;  // the pool leaves nothing there
+  auto open = [&] { status = session.store().Open(caller, args, &res); };
+  if (delegation) {
+    status = DafsStatus::kNotSupp;  // no delegation was ever given
+  } else if (truncates || own != nullptr) {
+    co_await Offload(own != nullptr ? *own : session.pool(), session.loop(), open);
+  } else {
+    open();
+  }
+  call.Finish(status, args, res);
+}
+
+void OpenHandle(Call& call) {
+  wire::OpenHandleArgs args;
+  if (!call.Decode(args)) return;
+  wire::OpenHandleRes res;
+  const DafsStatus status = call.session().store().OpenHandle(call.caller(), args, &res);
+  call.Finish(status, args, res);
+}
+
+void OpenExecute(Call& call) {
+  wire::OpenExecuteArgs args;
+  if (!call.Decode(args)) return;
+  wire::OpenExecuteRes res;
+  const DafsStatus status = call.session().store().OpenExecute(call.caller(), args, &res);
+  call.Finish(status, args, res);
+}
+
+void Close(Call& call) {
+  wire::CloseArgs args;
+  if (!call.Decode(args)) return;
+  const DafsStatus status = call.session().store().Close(call.caller(), args);
+  call.Finish(status, args, wire::CloseRes());
+}
+
+void OpenDowngrade(Call& call) {
+  wire::OpenDowngradeArgs args;
+  if (!call.Decode(args)) return;
+  const DafsStatus status = call.session().store().OpenDowngrade(call.caller(), args);
+  call.Finish(status, args, wire::OpenDowngradeRes());
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,71 @@
+// What a client asks about the Response Cache of a session it has lost: CHECK_RESPONSE,
+// FETCH_RESPONSE, DISCARD_RESPONSES.
+// Spec: 5.2.5, 6.3; WIRE 9.4, R49, R50. They need no credentials but the session's (5.2.5).
+#include <cstring>
+
+#include "server/session/session.h"
+#include "server/store/holdings/grace.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+// The cache of a lost session of this client. BAD_SESSION also speaks of a session that is
+// connected and has no cache (R50).
+DafsStatus Session::FindResponses(const wire::SessionId& session_id, wire::ByteOrder order,
+                                  std::shared_ptr<SessionCache>* cache) const {
+  const DafsStatus status = shared_.responses->Find(session_id, AsCacheOwner(), order, cache);
+  if (status != DafsStatus::kUnknownSession) return status;
+  return shared_.sessions->Find(session_id).ok() ? DafsStatus::kBadSession : status;
+}
+
+// 6.3.1.
+void Session::CheckResponse(Call& call) {
+  wire::CheckResponseArgs args;
+  if (!call.Decode(args)) return;
+  std::shared_ptr<SessionCache> cache;
+  DafsStatus status = FindResponses(args.session_id, call.order(), &cache);
+  SessionCache::Entry entry;
+  if (status == DafsStatus::kOk) shared_.store->grace().Asked(args.session_id);
+  if (status == DafsStatus::kOk &&
+      !cache->Find(args.xid_stream, args.xid_seq, args.procedure, &entry)) {
+    status = DafsStatus::kNoXidMatch;
+  }
+  call.Finish(status, args, wire::CheckResponseRes());
+}
+
+// 6.3.2. The stored status and result under a header of our own.
+void Session::FetchResponse(Call& call) {
+  wire::FetchResponseArgs args;
+  if (!call.Decode(args)) return;
+  std::shared_ptr<SessionCache> cache;
+  DafsStatus status = FindResponses(args.session_id, call.order(), &cache);
+  SessionCache::Entry entry;
+  if (status == DafsStatus::kOk &&
+      !cache->Find(args.xid_stream, args.xid_seq, args.procedure, &entry)) {
+    status = DafsStatus::kNoXidMatch;
+  }
+  const std::span<std::byte> out = call.out();
+  const size_t size = wire::kHeaderSize + entry.body.size();
+  if (status == DafsStatus::kOk && size > out.size()) status = DafsStatus::kTooSmall;
+  if (status != DafsStatus::kOk) return call.FinishError(status);
+  if (!entry.body.empty()) {
+    std::memcpy(out.data() + wire::kHeaderSize, entry.body.data(), entry.body.size());
+  }
+  call.FinishStored(entry.status, size);
+}
+
+// 6.3.3.
+void Session::DiscardResponses(Call& call) {
+  wire::DiscardResponsesArgs args;
+  if (!call.Decode(args)) return;
+  std::shared_ptr<SessionCache> cache;
+  const DafsStatus status = FindResponses(args.session_id, call.order(), &cache);
+  if (status == DafsStatus::kOk) {
+    shared_.store->grace().Discarded(args.session_id);
+    shared_.responses->Discard(*cache);
+  }
+  call.Finish(status, args, wire::DiscardResponsesRes());
+}
+
+}  // namespace dafs::server

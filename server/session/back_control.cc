@@ -1,0 +1,88 @@
+#include "server/session/back_control.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
+#include "server/session/session.h"
+#include "wire/codec/checksum.h"
+#include "wire/codec/codec.h"
+#include "wire/protocol/limits.h"
+
+namespace dafs::server {
+namespace {
+
+// Message offset of the first completion, and the size of one. WIRE 9.4 BC_BATCH_COMPLETION.
+constexpr size_t kCompletions = 56;
+constexpr size_t kCompletionBytes = 24;
+static_assert(kCompletions + kCompletionBytes == BackControl::kLeastRequestBytes);
+
+}  // namespace
+
+BackControl::BackControl(Session& channel, uint32_t granted, uint32_t request_bytes,
+                         wire::ByteOrder order, bool checksums)
+    : channel_(channel),
+      request_bytes_(request_bytes),
+      order_(order),
+      checksums_(checksums),
+      streams_(granted),
+      nreq_(granted) {}
+
+size_t BackControl::most_completions() const {
+  return std::min<size_t>((request_bytes_ - kCompletions) / kCompletionBytes, wire::kBatchMax);
+}
+
+bool BackControl::Send(const wire::BcBatchCompletionArgs& args) {
+  // WIRE 11.5: fewer than Nreq are out, and the stream is below it.
+  if (outstanding_ >= nreq_) return false;
+  const auto stream =
+      std::find_if(streams_.begin(), streams_.end(), [](const Stream& s) { return !s.busy; });
+  if (stream == streams_.end() || stream - streams_.begin() >= nreq_) return false;
+  std::unique_ptr<Outgoing> outgoing = channel_.TakeSendBuffer();
+  if (outgoing == nullptr) return false;
+  wire::RequestHeader header;
+  header.stream_id = static_cast<uint16_t>(stream - streams_.begin());
+  header.seq_number = ++stream->seq_number;
+  header.analyzer = wire::OpaqueFromUint64<wire::Analyzer>(header.stream_id);
+  wire::EncodeOptions options;
+  options.checksum = checksums_;
+  const absl::StatusOr<size_t> size = wire::EncodeRequest(
+      header, args, order_, outgoing->buffer->memory().first(request_bytes_), options);
+  stream->busy = true;
+  ++outstanding_;
+  channel_.SendMessage(std::move(outgoing), size.ok() ? *size : 0);
+  return true;
+}
+
+bool BackControl::IsResponse(std::span<const std::byte> message) const {
+  return wire::DecodeResponseHeader(message, order_).ok();
+}
+
+absl::Status BackControl::OnResponse(std::span<const std::byte> message) {
+  ASSIGN_OR_RETURN(const auto decoded, wire::DecodeResponseHeader(message, order_));
+  const wire::ResponseHeader& header = decoded.header;
+  if (header.stream_id >= streams_.size() || !streams_[header.stream_id].busy ||
+      streams_[header.stream_id].seq_number != header.seq_number ||
+      wire::OpaqueToUint64(header.analyzer) != header.stream_id) {
+    return absl::DataLossError(absl::StrCat("answer to no directive: stream ", header.stream_id,
+                                            ", seq_number ", header.seq_number));
+  }
+  // A client that did not take it, or whose answer is damaged, can't be told by another one.
+  if (checksums_ && wire::MessageChecksum(message, order_) != header.message_checksum) {
+    return absl::DataLossError("answer to a directive with a wrong checksum");
+  }
+  if (header.status != wire::DafsStatus::kOk) {
+    return absl::DataLossError(
+        absl::StrCat("the client refuses a directive: ", std::string(wire::Name(header.status))));
+  }
+  streams_[header.stream_id].busy = false;
+  --outstanding_;
+  nreq_ = std::max<uint32_t>({nreq_ - 1, header.target_nreq, 1});
+  return absl::OkStatus();
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,65 @@
+#include "server/session/call.h"
+
+#include <utility>
+
+#include "server/session/session.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+std::span<std::byte> Call::out() const {
+  std::span<std::byte> memory = outgoing_->buffer->memory();
+  const uint32_t most = session_.negotiated().max_response_size;
+  return most == 0 || most > memory.size() ? memory : memory.first(most);
+}
+
+Pool& Call::pool() { return own_pool_ != nullptr ? *own_pool_ : session_.pool(); }
+
+bool Call::checksums() const { return verdict_.checksum_due; }
+
+uint32_t Call::inline_write_header_size() const {
+  return session_.negotiated().inline_write_header_size;
+}
+
+wire::ResponseHeader Call::ResponseHeader(DafsStatus status) {
+  wire::ResponseHeader header =
+      wire::ResponseTo(verdict_.header, status, session_.TargetNreq(*this));
+  header.protocol_version = verdict_.response_version;
+  return header;
+}
+
+void Call::OnLoop(absl::AnyInvocable<void()> work) {
+  session_.loop().Post([this, work = std::move(work)]() mutable {
+    on_pool_ = false;
+    work();
+  });
+}
+
+void Call::FinishError(DafsStatus status) {
+  if (on_pool_) return OnLoop([this, status] { FinishError(status); });
+  wire::EncodeOptions options;
+  options.checksum = checksums();
+  wire::ResponseHeader header = ResponseHeader(status);
+  absl::StatusOr<size_t> size =
+      wire::EncodeErrorResponse(header, verdict_.header.procedure, order(), out(), options);
+  Complete(status, size.ok() ? *size : 0);
+}
+
+void Call::FinishStored(DafsStatus status, size_t response_bytes) {
+  wire::WriteResponseHeader(ResponseHeader(status), order(), out(), response_bytes, checksums());
+  Complete(status, response_bytes);
+}
+
+void Call::FinishUnexecuted(DafsStatus status) {
+  // 9.3: of what is found before step 10, INVAL (step 8) is the one that SETATTR has a result with.
+  if (status == DafsStatus::kInval) return FinishError(status);
+  wire::ResponseHeader header = ResponseHeader(status);
+  Complete(status, wire::EncodeResponseHeaderOnly(header, order(), out(), checksums()));
+}
+
+void Call::Complete(DafsStatus status, size_t response_bytes) {
+  session_.Complete(*this, status, response_bytes);
+}
+
+}  // namespace dafs::server

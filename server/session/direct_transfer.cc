@@ -1,0 +1,158 @@
+#include "server/session/direct_transfer.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace dafs::server {
+namespace {
+
+dat::Segment SegmentOf(Session& session, const RdmaOp& op, uint32_t size_bytes) {
+  return {op.data, size_bytes, &session.slab()};
+}
+
+using wire::DafsStatus;
+using PostFunction = absl::Status (*)(Session& session, uint64_t cookie, dat::Segment segment,
+                                      dat::RemoteBuffer remote);
+
+// One credit each, so that nobody waits while holding.
+dat::Task<bool> Move(Session& session, const RdmaOps& ops, PostFunction post) {
+  Session::RdmaWork work;
+  bool posted = true;
+  for (const RdmaOp& op : ops) {
+    co_await session.RdmaCredits(1);
+    posted = post(session, reinterpret_cast<uintptr_t>(&work),
+                  SegmentOf(session, op, op.size_bytes), op.remote)
+                 .ok();
+    if (!posted) {
+      session.ReturnRdmaCredits(1);
+      break;
+    }
+    ++work.pending;
+    session.Moving(1);
+  }
+  const bool moved = co_await work;
+  co_return moved&& posted;
+}
+
+}  // namespace
+
+RdmaOps RemoteRange::Next(std::span<const std::span<std::byte>> local) {
+  RdmaOps ops;
+  for (std::span<std::byte> piece : local) {
+    while (!piece.empty() && !buffers_.empty()) {
+      const wire::DirectOpBuffer& buffer = buffers_.front();
+      const uint32_t left = buffer.buffer_byte_count - used_;
+      const auto size = static_cast<uint32_t>(std::min<size_t>(left, piece.size()));
+      if (size > 0) {
+        ops.push_back(
+            {piece.data(),
+             size,
+             {.target_address = buffer.buffer_address + used_, .context = buffer.buffer_handle}});
+      }
+      piece = piece.subspan(size);
+      used_ += size;
+      if (used_ == buffer.buffer_byte_count) {
+        buffers_ = buffers_.subspan(1);
+        used_ = 0;
+      }
+    }
+  }
+  return ops;
+}
+
+dat::Task<void> DirectWriter::Begin() {
+  if (!few() || operations_ == 0) co_return;
+  const auto count = static_cast<uint32_t>(operations_);
+  co_await session_.RdmaCredits(count);
+  call_.outgoing().rdma_credits += count;
+}
+
+dat::Task<bool> DirectWriter::Post(RdmaOp op, uint32_t size_bytes) {
+  if (failed_) co_return false;
+  if (!few()) co_await session_.RdmaCredits(1);
+  dat::Segment segment = SegmentOf(session_, op, std::min(size_bytes, op.size_bytes));
+  const uint64_t cookie = few() ? 0 : reinterpret_cast<uintptr_t>(&work_);
+  if (!session_.endpoint().PostRdmaWrite(cookie, {&segment, 1}, op.remote, !few()).ok()) {
+    if (!few()) session_.ReturnRdmaCredits(1);
+    failed_ = true;
+    co_return false;
+  }
+  if (!few()) {
+    ++work_.pending;
+    session_.Moving(1);
+  }
+  session_.Posted();
+  co_return true;
+}
+
+dat::Task<bool> DirectWriter::Done(DirectLease& lease) {
+  if (few()) {
+    call_.outgoing().lease = std::move(lease);
+    co_return !failed_;
+  }
+  const bool written = co_await work_;
+  co_return written && !failed_;
+}
+
+dat::Task<bool> WriteDirectContent(Call& call, std::span<std::byte> content,
+                                   std::span<const wire::DirectOpBuffer> buffers,
+                                   DirectLease& lease) {
+  RemoteRange range(buffers);
+  const RdmaOps ops = range.Next({&content, 1});
+  DirectWriter writer(call, ops.size());
+  co_await writer.Begin();
+  for (const RdmaOp& op : ops) {
+    const bool posted = co_await writer.Post(op, op.size_bytes);
+    if (!posted) break;
+  }
+  const bool done = co_await writer.Done(lease);
+  co_return done;
+}
+
+dat::Task<DafsStatus> ReadFromClient(Call& call, const RdmaOps& ops) {
+  dat::Task<DafsStatus> reading = ReadFromClient(call.session(), ops);
+  const DafsStatus status = co_await reading;
+  if (status == DafsStatus::kServerFault) call.CutShort();
+  co_return status;
+}
+
+dat::Task<DafsStatus> ReadFromClient(Session& session, const RdmaOps& ops) {
+  if (session.read_channel() == nullptr) co_return DafsStatus::kRdmaReadChannelUnusable;
+  dat::Task<bool> moving =
+      Move(session, ops,
+           [](Session& of, uint64_t cookie, dat::Segment segment, dat::RemoteBuffer remote) {
+             Session* channel = of.read_channel();
+             if (channel == nullptr) return absl::UnavailableError("the channel has ended");
+             absl::Status posted = channel->endpoint().PostRdmaRead(cookie, {&segment, 1}, remote);
+             if (posted.ok()) channel->Posted();
+             return posted;
+           });
+  const bool moved = co_await moving;
+  // By another channel than the session's it could still be answered, wrongly.
+  if (!moved) session.Abort(absl::UnavailableError("the client's memory cannot be read"));
+  co_return moved ? DafsStatus::kOk : DafsStatus::kServerFault;
+}
+
+namespace {
+
+absl::Status PostWrite(Session& channel, uint64_t cookie, dat::Segment segment,
+                       dat::RemoteBuffer remote) {
+  absl::Status posted =
+      channel.endpoint().PostRdmaWrite(cookie, {&segment, 1}, remote, /*signaled=*/true);
+  if (posted.ok()) channel.Posted();
+  return posted;
+}
+
+}  // namespace
+
+dat::Task<bool> WriteToClient(Session& session, const RdmaOps& ops, WriteChannel channel) {
+  if (channel == WriteChannel::kOperation) return Move(session, ops, PostWrite);
+  return Move(session, ops,
+              [](Session& of, uint64_t cookie, dat::Segment segment, dat::RemoteBuffer remote) {
+                Session* back = of.back_channel();
+                if (back == nullptr) return absl::UnavailableError("the channel has ended");
+                return PostWrite(*back, cookie, segment, remote);
+              });
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,116 @@
+#include "server/session/worker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
+
+namespace dafs::server {
+
+absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const Shared& shared) {
+  std::unique_ptr<Worker> worker(new Worker(shared));
+  ASSIGN_OR_RETURN(worker->loop_, dat::Loop::Create({.max_spin = shared.options->spin,
+                                                     .cpu_latency = shared.cpu_latency}));
+  ASSIGN_OR_RETURN(worker->direct_buffers_,
+                   DirectBuffers::Create(shared.options->direct_memory_bytes,
+                                         shared.options->max_transfer_bytes));
+  worker->thread_ = std::thread([w = worker.get()] {
+    w->loop_->Run();
+    w->ended_.Notify();
+  });
+  return worker;
+}
+
+Worker::~Worker() {
+  if (thread_.joinable()) thread_.join();
+}
+
+bool Worker::AwaitEnd(absl::Time deadline) {
+  return ended_.WaitForNotificationWithDeadline(deadline);
+}
+
+void Worker::Adopt(std::unique_ptr<dat::PendingEndpoint> pending, SessionTable::Place place) {
+  ++count_;
+  loop_->Post([this, pending = std::move(pending), place = std::move(place)] {
+    absl::Status status =
+        stopping_ ? absl::UnavailableError("the server is stopping") : Open(*pending, place);
+    if (status.ok()) return;
+    LogWarning(absl::StrCat("connection from ", pending->peer().ToString(),
+                            " not taken: ", status.ToString()));
+    shared_.sessions->Leave(place);
+    --count_;
+  });
+}
+
+absl::Status Worker::Open(dat::PendingEndpoint& pending, const SessionTable::Place& place) {
+  ASSIGN_OR_RETURN(Device * device, DeviceOf(pending));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<dat::Endpoint> endpoint,
+      pending.CreateEndpoint(*device->domain, Session::EndpointOptions(*shared_.options)));
+  auto session = std::make_unique<Session>(*this, shared_, *device->domain, *device->slab,
+                                           std::move(endpoint), place);
+  loop_->Add(session.get());
+  sessions_.emplace(session.get(), std::move(session));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Worker::Device*> Worker::DeviceOf(dat::PendingEndpoint& pending) {
+  for (auto& device : devices_) {
+    if (pending.Fits(*device->domain)) return device.get();
+  }
+  auto device = std::make_unique<Device>();
+  ASSIGN_OR_RETURN(device->domain, pending.NewDomain());
+  ASSIGN_OR_RETURN(device->slab,
+                   device->domain->Register(direct_buffers_->slab(), dat::Access::kLocal));
+  devices_.push_back(std::move(device));
+  return devices_.back().get();
+}
+
+Session* Worker::Find(const wire::SessionId& session_id) const {
+  for (const auto& [session, owned] : sessions_) {
+    if (session->negotiated().session_id == session_id) return session;
+  }
+  return nullptr;
+}
+
+void Worker::EndSuperseded() {
+  loop_->Post([this] {
+    for (const auto& [session, owned] : sessions_) session->EndIfSuperseded();
+  });
+}
+
+void Worker::Forget(Session* session) {
+  loop_->Post([this, session] {
+    if (sessions_.erase(session) == 0) return;
+    --count_;
+    MaybeStop();
+  });
+}
+
+void Worker::DropUnusedDomains() {
+  loop_->Post([this] {
+    std::erase_if(devices_, [this](const std::unique_ptr<Device>& device) {
+      return std::none_of(sessions_.begin(), sessions_.end(), [&device](const auto& entry) {
+        return &entry.first->domain() == device->domain.get();
+      });
+    });
+  });
+}
+
+void Worker::Shutdown() {
+  loop_->Post([this] {
+    stopping_ = true;
+    for (auto& [session, owned] : sessions_) {
+      session->Abort(absl::UnavailableError("the server is stopping"));
+    }
+    MaybeStop();
+  });
+}
+
+void Worker::MaybeStop() {
+  if (stopping_ && sessions_.empty()) loop_->Stop();
+}
+
+}  // namespace dafs::server

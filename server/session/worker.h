@@ -1,0 +1,79 @@
+// A thread that owns some of the server's sessions: its loop, their domains, and the memory their
+// direct transfers pass through. Sessions of different workers share nothing on the data path.
+// Spec: ARCHITECTURE "Server". Adopt, EndSuperseded, Shutdown and sessions() are thread-safe; the
+// rest belongs to the worker's thread.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+#include "runtime/loop.h"
+#include "server/session/direct_buffers.h"
+#include "server/session/session.h"
+#include "wire/dat/dat.h"
+
+namespace dafs::server {
+
+class Worker {
+ public:
+  // Maps its memory and starts its thread. `shared` is borrowed.
+  static absl::StatusOr<std::unique_ptr<Worker>> Start(const Shared& shared);
+  ~Worker();  // after Shutdown; joins
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // Makes a session of a connection that SessionTable::Admit let in as `place`.
+  void Adopt(std::unique_ptr<dat::PendingEndpoint> pending, SessionTable::Place place);
+  // Ends the sessions of clients that a later instance has replaced. Returns at once.
+  void EndSuperseded();
+  // Gives up the domains that no session uses: perhaps their device was removed, and the system
+  // waits until nobody has it open. Returns at once.
+  void DropUnusedDomains();
+  // Ends all sessions and then the loop. Returns at once.
+  void Shutdown();
+  // Waits for that, from another thread. False if it does not come before `deadline`: a session has
+  // a request that waits for its file system.
+  bool AwaitEnd(absl::Time deadline);
+  // Sessions given to it and not yet gone: for choosing the least busy worker.
+  uint32_t sessions() const { return count_; }
+
+  dat::Loop& loop() { return *loop_; }
+  DirectBuffers& direct_buffers() { return *direct_buffers_; }
+  // The session of this worker that has the identifier; null: none.
+  Session* Find(const wire::SessionId& session_id) const;
+  // The session has ended and nothing of it runs any more: it is destroyed when the stack that
+  // says so has unwound.
+  void Forget(Session* session);
+
+ private:
+  // One protection domain per device. Every region of the server is for itself alone, so sessions
+  // can share it: no peer may touch any of it.
+  struct Device {
+    std::unique_ptr<dat::Domain> domain;
+    std::unique_ptr<dat::Region> slab;
+  };
+
+  explicit Worker(const Shared& shared) : shared_(shared) {}
+  absl::StatusOr<Device*> DeviceOf(dat::PendingEndpoint& pending);
+  absl::Status Open(dat::PendingEndpoint& pending, const SessionTable::Place& place);
+  void MaybeStop();
+
+  const Shared shared_;
+  std::unique_ptr<dat::Loop> loop_;
+  std::unique_ptr<DirectBuffers> direct_buffers_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  absl::flat_hash_map<Session*, std::unique_ptr<Session>> sessions_;
+  bool stopping_ = false;
+  std::atomic<uint32_t> count_{0};  // publishes nothing but itself
+  absl::Notification ended_;
+  std::thread thread_;
+};
+
+}  // namespace dafs::server
