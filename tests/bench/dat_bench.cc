@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "runtime/loop.h"
-#include "tests/dat/dat_pair.h"
+#include "tests/wire/dat/dat_pair.h"
 #include "wire/dat/iwarp/iwarp.h"
 
 namespace dafs::dat::testing {

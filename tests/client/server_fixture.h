@@ -1,7 +1,7 @@
-// A dafsd in this process, over loopback TCP or an RDMA device (tests/dat/transport_under_test.h),
-// with one export in a temporary directory, and a client of it. The tests' thread runs the client's
-// loop; the server has threads of its own. Needs root: handles are opened and identities taken.
-// Skips visibly without.
+// A dafsd in this process, over loopback TCP or an RDMA device
+// (tests/wire/dat/transport_under_test.h), with one export in a temporary directory, and a client
+// of it. The tests' thread runs the client's loop; the server has threads of its own. Needs root:
+// handles are opened and identities taken. Skips visibly without.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -22,8 +22,8 @@
 #include "client/state/client.h"
 #include "runtime/run.h"
 #include "server/daemon/server.h"
-#include "tests/dat/transport_under_test.h"
 #include "tests/server/scratch_export.h"
+#include "tests/wire/dat/transport_under_test.h"
 
 namespace dafs::client {
 

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "server/daemon/server.h"
-#include "tests/dat/transport_under_test.h"
 #include "tests/server/raw_client.h"
+#include "tests/wire/dat/transport_under_test.h"
 #include "wire/messages/messages.h"
 
 namespace dafs::server {

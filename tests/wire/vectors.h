@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "tests/wire/json_fields.h"
+#include "tests/wire/codec/json_fields.h"
 #include "wire/codec/codec.h"
 
 namespace dafs::wire::testing {

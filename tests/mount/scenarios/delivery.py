@@ -53,7 +53,7 @@ def library(rig):
     flags = rig.run(["pkg-config", "--cflags", "--libs", "libdafs"], cwd="/", env=env).split()
     check(not any(str(SOURCE) in flag for flag in flags), f"pkg-config names the sources: {flags}")
     program = place / "example"
-    rig.run(["g++", "-std=c++20", SOURCE / "tests/client/library_example.cc", *flags, "-o", program], cwd="/", timeout=150)
+    rig.run(["g++", "-std=c++20", SOURCE / "tests/client/library/library_example.cc", *flags, "-o", program], cwd="/", timeout=150)
     data = os.urandom((5 << 20) + 17)
     (rig.export / "from").write_bytes(data)
     server = rig.serve()

@@ -1,0 +1,133 @@
+// libdafs as a program uses it (client/library/library.h), and the example program.
+#include "client/library/library.h"
+
+#include "tests/client/library/async_fixture.h"
+
+namespace dafs::client {
+namespace {
+
+class LibraryTest : public ServerTest {
+ protected:
+  void OpenLibrary() {
+    LibraryOptions options;
+    options.server = server_->bound()[0].address.ToString();
+    options.export_path = "/data";
+    options.providers = {provider_.get()};
+    options.client.buffers.bytes = size_t{8} << 20;
+    auto library = Library::Open(std::move(options));
+    ASSERT_STATUS_OK(library);
+    library_ = *std::move(library);
+    loop_ = *dat::Loop::Create();
+  }
+  void TearDown() override {
+    library_.reset();
+    ServerTest::TearDown();
+  }
+  std::unique_ptr<ExportSession> OpenSession() {
+    auto session = ExportSession::Open(*library_, *loop_, root_user_);
+    EXPECT_STATUS_OK(session);
+    return session.ok() ? *std::move(session) : nullptr;
+  }
+  std::unique_ptr<Library> library_;
+};
+
+// Shows DAFS-2.4.1-01, FAST03-4-01, FAST03-4-04.
+TEST_F(LibraryTest, AFileIsMadeWrittenAndReadByAnotherSession) {
+  OpenLibrary();
+  std::filesystem::create_directories(Local("a/b"));
+  const std::string text = RandomText(50'000, 1);
+  std::unique_ptr<ExportSession> one = OpenSession(), two = OpenSession();
+  ASSERT_TRUE(one != nullptr && two != nullptr);
+  FileOptions writing;
+  writing.write = writing.create = true;
+  writing.mode = 0640;
+  auto file = one->OpenFile("a/b/file", writing);
+  ASSERT_STATUS_OK(file);
+  Pages memory(16 * 4096);
+  std::memcpy(memory.data(), text.data(), text.size());
+  auto handle = one->Register(memory.all(), MemoryAccess::kWrites);
+  ASSERT_STATUS_OK(handle);
+  auto written = one->Write(**file, {memory.data(), 50'000, *handle}, 0);
+  ASSERT_STATUS_OK(written);
+  EXPECT_EQ(*written, 50'000u);
+  EXPECT_STATUS_OK(one->Commit(**file));
+  auto attributes = one->Stat(**file);
+  ASSERT_STATUS_OK(attributes);
+  EXPECT_EQ(attributes->object_size, 50'000u);
+  EXPECT_EQ(attributes->mode & 0777, 0640u);
+  std::memset(memory.data(), 0, text.size());
+  auto read = two->Read(**file, {memory.data(), 60'000, {}}, 0);
+  ASSERT_STATUS_OK(read);
+  EXPECT_EQ(*read, 50'000u);
+  EXPECT_EQ(memory.Text(0, 50'000), text);
+  EXPECT_STATUS_OK(one->CacheHint(**file, 0, 0, wire::AccessPattern::kWillNeed, 0));
+  EXPECT_STATUS_OK(one->CloseFile(**file));
+  EXPECT_TRUE(two->OpenFile("a/nothing").status().code() != absl::StatusCode::kOk);
+}
+
+TEST_F(LibraryTest, AFileStaysOpenWhileItIsUsed) {
+  OpenLibrary();
+  MakeLocal("file", RandomText(100'000, 2));
+  std::unique_ptr<ExportSession> session = OpenSession();
+  ASSERT_TRUE(session != nullptr);
+  auto file = session->OpenFile("file");
+  ASSERT_STATUS_OK(file);
+  Pages memory(4096);
+  CompletionGroup group(*loop_);
+  const MemorySegment segment{memory.data(), 4096, {}};
+  const FileRange range{0, 4096};
+  ASSERT_STATUS_OK(session->io().Read(**file, {&segment, 1}, {&range, 1}, group));
+  EXPECT_TRUE(absl::IsFailedPrecondition(session->CloseFile(**file)));
+  IoCompletion end;
+  EXPECT_EQ(group.Wait({&end, 1}), 1u);
+  EXPECT_STATUS_OK(session->CloseFile(**file));
+}
+
+// What is out when a session ends is forgotten with it.
+TEST_F(LibraryTest, ASessionEndsWithItsIo) {
+  OpenLibrary();
+  MakeLocal("file", RandomText(100'000, 3));
+  Pages memory(1 << 16);
+  CompletionGroup group(*loop_);
+  std::unique_ptr<ExportSession> session = OpenSession();
+  ASSERT_TRUE(session != nullptr);
+  auto file = session->OpenFile("file");
+  ASSERT_STATUS_OK(file);
+  const MemorySegment segment{memory.data(), 1 << 16, {}};
+  const FileRange range{0, 1 << 16};
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_STATUS_OK(session->io().Read(**file, {&segment, 1}, {&range, 1}, group));
+  }
+  session.reset();
+  EXPECT_EQ(group.out() + group.ended(), 0u);
+}
+
+TEST_F(LibraryTest, AnExportThatIsNotThereIsSaid) {
+  LibraryOptions options;
+  options.server = server_->bound()[0].address.ToString();
+  options.export_path = "/nothing";
+  options.providers = {provider_.get()};
+  options.keep_leases = false;
+  auto library = Library::Open(std::move(options));
+  ASSERT_STATUS_OK(library);
+  loop_ = *dat::Loop::Create();
+  EXPECT_FALSE(ExportSession::Open(**library, *loop_, root_user_).ok());
+}
+
+TEST_F(LibraryTest, TheExampleCopies) {
+  if (dat::testing::OverRdma()) GTEST_SKIP() << "the example is for TCP";
+  for (size_t bytes : {size_t{0}, size_t{1}, size_t{256} << 10, size_t{5'000'001}}) {
+    const std::string text = RandomText(bytes, bytes);
+    MakeLocal("from", text);
+    const std::string command =
+        LIBRARY_EXAMPLE " " + server_->bound()[0].address.ToString() + " /data from to";
+    EXPECT_EQ(std::system(command.c_str()), 0);
+    EXPECT_TRUE(LocalContent("to") == text) << bytes;
+  }
+  const std::string command = LIBRARY_EXAMPLE " " + server_->bound()[0].address.ToString() +
+                              " /data missing to 2>/dev/null";
+  EXPECT_NE(std::system(command.c_str()), 0);
+}
+
+}  // namespace
+}  // namespace dafs::client

@@ -1,0 +1,108 @@
+// What the server has of what the protocol lists: which attributes, and within which limits.
+// Spec: 6.1.5, 6.1.6; WIRE 5.
+#include "tests/server/store/store_fixture.h"
+
+namespace dafs::server {
+namespace {
+
+class StoreSupportedTest : public StoreTest {
+ protected:
+  wire::FsAttributes FsAttributes(uint64_t bitmap = UINT64_MAX) {
+    wire::FsAttributes attributes;
+    EXPECT_OK(store_->GetFsattr(user_, A(), bitmap, &attributes));
+    return attributes;
+  }
+  DafsStatus Set(const wire::FileHandle& file, const wire::FileAttributes& attributes) {
+    uint64_t set = 0;
+    const DafsStatus status = store_->Setattr(root_, file, {}, attributes, &set);
+    EXPECT_EQ(set, status == DafsStatus::kOk ? attributes.valid : 0);
+    return status;
+  }
+};
+
+// Shows DAFS-6.1.5-03, DAFS-6.1.5-04
+TEST_F(StoreSupportedTest, AnySubsetOfTheAttributesCanBeAskedFor) {
+  Start();
+  WriteFile(Path("a/f"), "content");
+  const wire::FileHandle file = Handle({"a", "f"});
+  const uint64_t supported = FsAttributes().supported_fattr;
+  EXPECT_NE(supported & ~wire::kFattrMandatory, 0u);
+  const wire::FileAttributes all = Attributes(file);
+  for (int number = 1; number <= 64; ++number) {
+    SCOPED_TRACE(number);
+    const uint64_t bit = uint64_t{1} << (number - 1);
+    const wire::FileAttributes one = Attributes(file, bit);
+    EXPECT_EQ(one.included, number <= 25 ? bit : 0);
+    EXPECT_EQ(one.valid, all.valid & bit);
+    const bool write_only = (wire::kFattrWriteOnly & bit) != 0;
+    EXPECT_EQ(one.valid, write_only ? 0 : supported & bit);
+    const wire::FileAttributes others = Attributes(file, ~bit);
+    EXPECT_EQ(others.included, wire::kFattrAll & ~bit);
+    EXPECT_EQ(others.valid, all.valid & ~bit);
+  }
+}
+
+// Shows DAFS-6.1.5-08, DAFS-6.1.5-15, DAFS-6.1.5-21: what a client may set, and this server has no
+// place for, is refused and not forgotten.
+TEST_F(StoreSupportedTest, WhatIsNotSupportedCannotBeSet) {
+  Start();
+  WriteFile(Path("a/f"), "content");
+  const wire::FileHandle file = Handle({"a", "f"});
+  const uint64_t supported = FsAttributes().supported_fattr;
+  for (const uint64_t bit : {wire::kFattrArchive, wire::kFattrHidden, wire::kFattrSystem,
+                             wire::kFattrTimeBackup, wire::kFattrMimeType}) {
+    EXPECT_EQ(supported & bit, 0u) << bit;
+  }
+  const wire::FileAttributes before = Attributes(file);
+  for (const uint64_t bit :
+       {wire::kFattrArchive, wire::kFattrHidden, wire::kFattrSystem, wire::kFattrTimeBackup,
+        wire::kFattrTimeCreate, wire::kFattrTimeMetadata, wire::kFattrMimeType}) {
+    wire::FileAttributes attributes;
+    attributes.set(bit);
+    attributes.archive = attributes.hidden = attributes.system = true;
+    attributes.mime_type = "text/plain";
+    EXPECT_DAFS(kInval, Set(file, attributes)) << bit;
+  }
+  EXPECT_EQ(Attributes(file), before);
+}
+
+// Shows DAFS-6.1.6-15
+TEST_F(StoreSupportedTest, FileSystemAttribute31IsNotAssigned) {
+  Start();
+  constexpr uint64_t k31 = uint64_t{1} << 30;
+  EXPECT_EQ(FsAttributes().included & k31, 0u);
+  EXPECT_EQ(FsAttributes().supported_fsattr & k31, 0u);
+  EXPECT_EQ(FsAttributes(k31 | wire::kFsattrMaxAppend).included, wire::kFsattrMaxAppend);
+}
+
+// Shows DAFS-6.1.6-10, DAFS-6.5.27-04, DAFS-6.5.38-15
+TEST_F(StoreSupportedTest, TransfersAndFilesKeepWithinTheLimitsThatAreTold) {
+  StoreOptions options = Options();
+  options.max_read = 1000;
+  options.max_write = 2000;
+  options.pref_io_size = 500;
+  Start(options);
+  const wire::FsAttributes limits = FsAttributes();
+  EXPECT_EQ(limits.max_read, 1000u);
+  EXPECT_EQ(limits.max_write, 2000u);
+  EXPECT_EQ(limits.pref_io_size, 500u);
+  EXPECT_TRUE(limits.has(wire::kFsattrMaxRead | wire::kFsattrMaxWrite | wire::kFsattrPrefIoSize |
+                         wire::kFsattrMaxFileSize));
+  const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
+  EXPECT_DAFS(kWriteTooBig, Write(user_, f, 0, std::string(2001, 'x')));
+  EXPECT_OK(Write(user_, f, 0, std::string(2000, 'x')));
+  ReadResult result;
+  EXPECT_EQ(Read(user_, f, 0, 2000, &result).size(), 1000u);
+  EXPECT_FALSE(result.eof);
+  EXPECT_EQ(Read(user_, f, 1000, 2000, &result).size(), 1000u);
+  EXPECT_TRUE(result.eof);
+  wire::FileAttributes size;
+  size.set(wire::kFattrObjectSize);
+  size.object_size = limits.max_file_size + 1;
+  EXPECT_DAFS(kFbig, Set(f.filehandle, size));
+  EXPECT_DAFS(kFbig, Write(user_, f, limits.max_file_size, "x"));
+  EXPECT_EQ(Attributes(f.filehandle).object_size, 2000u);
+}
+
+}  // namespace
+}  // namespace dafs::server

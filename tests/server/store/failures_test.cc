@@ -1,0 +1,222 @@
+// What the kernel refuses to tell or do: the calls in question are replaced in this program.
+// Spec: 6.5.8, 6.5.13, 6.5.15, 6.5.29.
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "server/store/durable/journal.h"
+#include "server/store/system/mapped_file.h"
+#include "tests/server/store/store_fixture.h"
+
+namespace {
+
+// What the calls below do; counters, publishing nothing.
+std::atomic<bool> no_xattrs{false};
+std::atomic<bool> no_usage{false};
+std::atomic<bool> no_new_xattrs{false};
+std::atomic<int> whole_syncs{0};
+std::atomic<int> write_error{0};  // of pwritev2, unless 0
+std::atomic<int> sync_error{0};   // of fsync, unless 0
+
+}  // namespace
+
+extern "C" {
+
+ssize_t getxattr(const char* path, const char* name, void* value, size_t size) noexcept {
+  if (no_xattrs) {
+    errno = EIO;
+    return -1;
+  }
+  return syscall(SYS_getxattr, path, name, value, size);
+}
+
+int fsetxattr(int fd, const char* name, const void* value, size_t size, int flags) noexcept {
+  errno = EOPNOTSUPP;
+  if (no_new_xattrs) return -1;
+  return static_cast<int>(syscall(SYS_fsetxattr, fd, name, value, size, flags));
+}
+
+int fstatvfs(int, struct statvfs* usage) noexcept {
+  *usage = {};
+  if (!no_usage) return 0;
+  errno = EIO;
+  return -1;
+}
+
+int fsync(int fd) {
+  ++whole_syncs;
+  errno = sync_error;
+  if (sync_error != 0) return -1;
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
+
+ssize_t pwritev2(int fd, const iovec* from, int count, off_t offset, int flags) {
+  errno = write_error;
+  if (write_error != 0) return -1;
+  return syscall(SYS_pwritev2, fd, from, count, offset, 0, flags);
+}
+
+}  // extern "C"
+
+namespace dafs::server {
+namespace {
+
+class StoreFailuresTest : public StoreTest {
+ protected:
+  void SetUp() override {
+    StoreTest::SetUp();
+    if (!IsSkipped()) Start();
+  }
+  void TearDown() override {
+    no_xattrs = no_usage = no_new_xattrs = false;
+    write_error = sync_error = 0;
+    StoreTest::TearDown();
+  }
+
+  wire::Verifier CommitVerifier(const Opened& f) {
+    wire::CommitArgs args;
+    args.filehandle = f.filehandle;
+    wire::CommitRes res;
+    EXPECT_OK(store_->Commit(root_, args, &res));
+    return res.writeverf;
+  }
+};
+
+// Shows DAFS-6.5.13-02, DAFS-6.5.29-10
+TEST_F(StoreFailuresTest, AnAttributeThatIsThereAndCannotBeHadFailsGetattr) {
+  const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
+  no_xattrs = true;
+  wire::FileAttributes attributes;
+  EXPECT_DAFS(
+      kIo, store_->Getattr(root_, f.filehandle, wire::kFattrAcl | wire::kFattrMode, &attributes));
+  EXPECT_OK(store_->Getattr(root_, f.filehandle, wire::kFattrMode, &attributes));
+  // A listing goes on without: R36 has it so for any that may fail.
+  ReaddirRequest request;
+  request.filehandle = A();
+  request.attr_request_bitmap = wire::kFattrAcl | wire::kFattrMode;
+  int entries = 0;
+  ReaddirResult res;
+  auto sink = [&](uint64_t, std::string_view, wire::FileAttributes& of_entry) {
+    EXPECT_EQ(of_entry.included, request.attr_request_bitmap);
+    EXPECT_EQ(of_entry.valid, 0u);
+    ++entries;
+    return true;
+  };
+  EXPECT_OK(store_->Readdir(root_, request, sink, &res));
+  EXPECT_EQ(entries, 1);
+}
+
+// Shows DAFS-6.5.24-10: there is nowhere to keep the verifier, and so no file either.
+TEST_F(StoreFailuresTest, ExclusiveCreationNeedsAPlaceForItsVerifier) {
+  wire::OpenArgs args = OpenArgs(A(), "f");
+  args.open_type = wire::OpenType::kCreate;
+  args.createmode = wire::CreateMode::kExclusive;
+  args.create_verifier = wire::OpaqueFromUint64<wire::Verifier>(7);
+  no_new_xattrs = true;
+  wire::OpenRes res;
+  EXPECT_DAFS(kNotSupp, store_->Open(root_, args, &res));
+  EXPECT_DAFS(kNoEnt, Lookup(root_, A(), "f"));
+  EXPECT_EQ(store_->open_count(), 0u);
+  EXPECT_OK(Close(root_, MustOpen(root_, CreateArgs(A(), "f"))));
+  no_new_xattrs = false;
+  args.pathname = {"g"};
+  EXPECT_OK(Close(root_, MustOpen(root_, args)));
+}
+
+// Shows DAFS-6.5.15-02
+TEST_F(StoreFailuresTest, AFileSystemThatCannotBeAskedFailsGetFsattr) {
+  wire::FsAttributes attributes;
+  EXPECT_OK(store_->GetFsattr(root_, A(), wire::kFsattrSpaceFree, &attributes));
+  no_usage = true;
+  EXPECT_DAFS(kIo, store_->GetFsattr(root_, A(), wire::kFsattrSpaceFree, &attributes));
+}
+
+// Shows DAFS-6.5.8-02: fsync(2), which brings the metadata along, whatever range was asked for.
+TEST_F(StoreFailuresTest, CommitSyncsTheMetadataToo) {
+  const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
+  ASSERT_OK(Write(root_, f, 0, "data"));
+  wire::CommitArgs commit;
+  commit.filehandle = f.filehandle;
+  commit.count = 1;
+  wire::CommitRes res;
+  const int before = whole_syncs;
+  EXPECT_OK(store_->Commit(root_, commit, &res));
+  EXPECT_EQ(whole_syncs, before + 1);
+}
+
+// Shows DAFS-6.5.8-05: a stable write that fails may have been told of the loss of earlier data.
+TEST_F(StoreFailuresTest, AStableWriteThatFailsChangesTheVerifier) {
+  const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
+  for (const int error : {EIO, ENOSPC, EDQUOT}) {
+    SCOPED_TRACE(error);
+    write_error = 0;
+    WriteResult written;
+    ASSERT_OK(Write(root_, f, 0, "data", wire::StableHow::kUnstable, &written));
+    write_error = error;
+    EXPECT_NE(wire::Name(Write(root_, f, 4096, "more", wire::StableHow::kUnstable)),
+              wire::Name(DafsStatus::kOk));
+    EXPECT_EQ(CommitVerifier(f), written.verifier);
+    EXPECT_NE(wire::Name(Write(root_, f, 4096, "more", wire::StableHow::kDataSync)),
+              wire::Name(DafsStatus::kOk));
+    EXPECT_NE(CommitVerifier(f), written.verifier);
+  }
+}
+
+// Shows DAFS-6.5.8-05: so it is wherever a file is synced, since the kernel tells only one of it.
+TEST_F(StoreFailuresTest, ASetattrThatCannotBeMadeStableChangesTheVerifier) {
+  auto slots = MappedFile::Create(Path("state/slots"), 2 * JournalSlot::kBytes);
+  ASSERT_TRUE(slots.ok()) << slots.status();
+  auto* slot = reinterpret_cast<JournalSlot*>(slots->bytes().data());
+  const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
+  WriteResult written;
+  ASSERT_OK(Write(root_, f, 0, "data", wire::StableHow::kUnstable, &written));
+  Operation operation(*slot, &*slots, store_.get(), 1, wire::Proc::kSetattrInline);
+  Caller caller = root_;
+  caller.operation = &operation;
+  wire::FileAttributes attributes;
+  attributes.set(wire::kFattrMode);
+  attributes.mode = 0600;
+  uint64_t set = 0;
+  sync_error = EIO;
+  EXPECT_OK(store_->Setattr(caller, f.filehandle, f.state_id, attributes, &set));
+  sync_error = 0;
+  EXPECT_NE(CommitVerifier(f), written.verifier);
+}
+
+// Shows DAFS-6.5.8-05
+TEST_F(StoreFailuresTest, AFailedCommitOfANamedAttributeChangesTheVerifier) {
+  const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
+  WriteResult written;
+  ASSERT_OK(Write(root_, f, 0, "data", wire::StableHow::kUnstable, &written));
+  wire::CommitArgs commit;
+  ASSERT_OK(store_->Openattr(root_, f.filehandle, &commit.filehandle));
+  wire::CommitRes unused;
+  sync_error = EIO;
+  EXPECT_DAFS(kIo, store_->Commit(root_, commit, &unused));
+  sync_error = 0;
+  EXPECT_NE(CommitVerifier(f), written.verifier);
+}
+
+// Shows DAFS-5.2.4-02: it is found not to have been executed, so the client appends again.
+TEST_F(StoreFailuresTest, AnAppendThatIsNotCertainIsTakenBack) {
+  const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
+  ASSERT_OK(Write(root_, f, 0, "0123456789"));
+  Intent intent;
+  intent.object = f.filehandle;
+  intent.size = 4;
+  intent.length = 6;
+  Result result;
+  EXPECT_TRUE(store_->Recheck(wire::Proc::kAppendInline, intent, &result));
+  sync_error = EIO;
+  EXPECT_FALSE(store_->Recheck(wire::Proc::kAppendInline, intent, &result));
+  sync_error = 0;
+  EXPECT_EQ(Read(root_, f), "0123");
+}
+
+}  // namespace
+}  // namespace dafs::server

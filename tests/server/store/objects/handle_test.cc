@@ -1,0 +1,306 @@
+#include "server/store/objects/handle.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/store/system/errno_status.h"
+#include "tests/server/store/store_fixture.h"
+
+namespace dafs::server {
+namespace {
+
+HandleKey Key(uint8_t fill) {
+  HandleKey key;
+  key.fill(fill);
+  return key;
+}
+
+ObjectKey SomeKey() {
+  wire::FsHandle fs;
+  fs.bytes.fill(9);
+  const uint8_t bytes[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  return MakeKey(fs, HandleKind::kFile, 1, bytes);
+}
+
+// Shows DAFS-4.1.4-11
+TEST(StoreHandleMacTest, SealedHandlesVerifyAndGiveTheirPartsBack) {
+  const HandleMac mac(Key(1));
+  const wire::FileHandle handle = mac.Seal(SomeKey());
+  EXPECT_TRUE(mac.Verify(handle));
+  const ObjectKey key = KeyOf(handle);
+  EXPECT_EQ(key, SomeKey());
+  EXPECT_EQ(KindOf(key), HandleKind::kFile);
+  EXPECT_EQ(TypeOf(key), 1);
+  EXPECT_EQ(BytesOf(key).size(), 8u);
+  EXPECT_EQ(key.fshandle(), handle.fshandle);
+}
+
+TEST(StoreHandleMacTest, EveryChangedBitAndEveryOtherKeyIsFound) {
+  const HandleMac mac(Key(1));
+  const wire::FileHandle handle = mac.Seal(SomeKey());
+  for (size_t byte = 0; byte < 64; ++byte) {
+    for (int bit = 0; bit < 8; ++bit) {
+      wire::FileHandle forged = handle;
+      uint8_t& b = byte < 16 ? forged.fshandle.bytes[byte] : forged.fileid.bytes[byte - 16];
+      b = static_cast<uint8_t>(b ^ (1 << bit));
+      EXPECT_FALSE(mac.Verify(forged)) << byte << " " << bit;
+    }
+  }
+  EXPECT_FALSE(HandleMac(Key(2)).Verify(handle));
+}
+
+TEST(StoreHandleMacTest, ALengthBeyondTheRoomIsNotBelieved) {
+  ObjectKey key = SomeKey();
+  key.bytes[16] = 63;
+  EXPECT_EQ(BytesOf(key).size(), kKernelHandleMax);
+}
+
+class StoreHandleTest : public StoreTest {};
+
+// Shows DAFS-4.1.4-19, DAFS-4.1.4-25, DAFS-6.5.34-08: persistent handles survive a restart and a
+// rename.
+TEST_F(StoreHandleTest, HandlesSurviveRestartAndRename) {
+  WriteFile(Path("a/f"), "hello");
+  Start();
+  const wire::FileHandle handle = Handle({"a", "f"});
+  const wire::FileHandle root = Handle({});
+  const wire::FileHandle pseudo = Handle({"deep"});
+  ASSERT_OK(Create(root_, A(), "d", wire::ObjectType::kDir));
+  ASSERT_OK(Rename(root_, A(), "f", Handle({"a", "d"}), "g"));
+  EXPECT_EQ(Handle({"a", "d", "g"}), handle);
+  Start();
+  EXPECT_EQ(Handle({}), root);
+  EXPECT_EQ(Handle({"deep"}), pseudo);
+  EXPECT_EQ(Attributes(handle).object_size, 5u);
+  EXPECT_EQ(Read(root_, {handle, {}}), "hello");
+  EXPECT_EQ(Handle({"a", "d", "g"}), handle);
+}
+
+// Shows DAFS-4.1.4-15, DAFS-4.1.4-16, DAFS-4.1.4-18: one handle for an object, whatever its name,
+// so that the opens of DAFS-4.4.1.2-51 are those of one handle.
+TEST_F(StoreHandleTest, HardLinksHaveOneHandle) {
+  WriteFile(Path("a/f"), "x");
+  ASSERT_EQ(link(Path("a/f").c_str(), Path("a/g").c_str()), 0);
+  WriteFile(Path("a/h"), "x");
+  Start();
+  EXPECT_EQ(Handle({"a", "f"}), Handle({"a", "g"}));
+  EXPECT_NE(Handle({"a", "f"}), Handle({"a", "h"}));
+}
+
+// Shows DAFS-4.1.4-20, DAFS-7-15: STALE once the object is removed, by us or by somebody on the
+// server.
+TEST_F(StoreHandleTest, HandlesOfRemovedObjectsAreStale) {
+  WriteFile(Path("a/f"), "x");
+  WriteFile(Path("a/g"), "x");
+  Start();
+  const wire::FileHandle f = Handle({"a", "f"});
+  const wire::FileHandle g = Handle({"a", "g"});
+  wire::FileHandle d;
+  ASSERT_OK(Create(root_, A(), "d", wire::ObjectType::kDir, &d));
+  ASSERT_OK(Remove(root_, A(), "f"));
+  ASSERT_OK(Remove(root_, A(), "d"));
+  ASSERT_EQ(unlink(Path("a/g").c_str()), 0);
+  wire::FileAttributes attributes;
+  for (const wire::FileHandle& handle : {f, g, d}) {
+    EXPECT_DAFS(kStale, store_->Getattr(root_, handle, wire::kFattrAll, &attributes));
+    EXPECT_DAFS(kStale, store_->Getattr(root_, handle, wire::kFattrAll, &attributes));
+  }
+  EXPECT_EQ(Read(root_, {f, {}}), "DAFSERR_STALE");
+}
+
+// Shows DAFS-4.1.4-10: also while the file system makes other files of what is left of them.
+TEST_F(StoreHandleTest, HandlesAreStaleWhileTheirInodesAreUsedAgain) {
+  Start();
+  std::filesystem::create_directory(Path("b"));
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> makers;
+  for (int maker = 0; maker < 3; ++maker) {
+    makers.emplace_back([this, maker, &stop] {
+      for (int i = 0; !stop; i = (i + 1) % 8) {
+        const std::string path = Path("b/" + std::to_string(maker) + "-" + std::to_string(i));
+        std::ofstream(path).put('x');
+        unlink(path.c_str());
+      }
+    });
+  }
+  std::map<std::string, int> answers;
+  for (int round = 0; round < 200; ++round) {
+    wire::FileHandle gone;
+    ASSERT_OK(Create(root_, A(), "d", wire::ObjectType::kDir, &gone));
+    ASSERT_EQ(rmdir(Path("a/d").c_str()), 0);
+    for (int i = 0; i < 100; ++i) {
+      wire::FileAttributes attributes;
+      ++answers[std::string(wire::Name(store_->Getattr(root_, gone, 1, &attributes)))];
+    }
+  }
+  stop = true;
+  for (std::thread& maker : makers) maker.join();
+  EXPECT_THAT(answers, testing::ElementsAre(testing::Pair("DAFSERR_STALE", 20000)));
+}
+
+TEST_F(StoreHandleTest, ForgedHandlesAreRefusedEverywhere) {
+  WriteFile(Path("a/f"), "secret");
+  Start();
+  const wire::FileHandle good = Handle({"a", "f"});
+  // With the genuine one cached and without.
+  for (int round = 0; round < 2; ++round) {
+    for (size_t byte : {0u, 8u, 16u, 18u, 25u, 50u, 63u}) {
+      wire::FileHandle forged = good;
+      (byte < 16 ? forged.fshandle.bytes[byte] : forged.fileid.bytes[byte - 16]) ^= 1;
+      wire::FileAttributes attributes;
+      EXPECT_DAFS(kBadHandle, store_->Getattr(root_, forged, 1, &attributes)) << byte;
+      EXPECT_EQ(Read(root_, {forged, {}}), "DAFSERR_BADHANDLE");
+      EXPECT_DAFS(kBadHandle, Lookup(root_, forged, "x"));
+      EXPECT_DAFS(kBadHandle, Remove(root_, forged, "x"));
+      wire::CloseArgs close;
+      close.filehandle = forged;
+      EXPECT_DAFS(kBadHandle, store_->Close(root_, close));
+    }
+    Start();
+  }
+}
+
+TEST_F(StoreHandleTest, HandlesOfAnotherServerAreRefused) {
+  Start();
+  const wire::FileHandle a = A();
+  mkdir(Path("state2").c_str(), 0700);
+  StoreOptions options = Options();
+  options.state_dir = Path("state2");
+  Start(options);
+  wire::FileAttributes attributes;
+  EXPECT_DAFS(kBadHandle, store_->Getattr(root_, a, 1, &attributes));
+}
+
+// A handle made for one directory must not open files of the one that has its name now.
+TEST_F(StoreHandleTest, HandlesDoNotPassFromOneExportedDirectoryToAnother) {
+  WriteFile(Path("a/f"), "x");
+  Start();
+  const wire::FileHandle f = Handle({"a", "f"});
+  exports_[0].directory = Path("b");
+  exports_[1].directory = Path("a");
+  Start();
+  wire::FileAttributes attributes;
+  EXPECT_DAFS(kStale, store_->Getattr(root_, f, 1, &attributes));
+}
+
+TEST_F(StoreHandleTest, TheKeyIsOursAloneAndADamagedOneIsReported) {
+  Start();
+  const struct stat st = Stat(Path("state/handle-key"));
+  EXPECT_EQ(st.st_mode & 07777, 0600u);
+  EXPECT_EQ(st.st_size, 32);
+  store_.reset();
+  ASSERT_EQ(truncate(Path("state/handle-key").c_str(), 5), 0);
+  absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(Options());
+  EXPECT_THAT(std::string(store.status().message()),
+              testing::HasSubstr("not of 32 bytes, but of 5"));
+}
+
+// Another key would make every handle of every mount invalid.
+TEST_F(StoreHandleTest, ALostKeyIsNotReplaced) {
+  const std::string path = Path("state/handle-key"), kept = Path("kept");
+  Start();
+  store_.reset();
+  std::filesystem::copy_file(path, kept);
+  const auto expect_refused = [&](const char* what) {
+    absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(Options());
+    EXPECT_THAT(std::string(store.status().message()),
+                testing::AllOf(testing::HasSubstr(path), testing::HasSubstr("restore it"),
+                               testing::HasSubstr("remove the state directory")))
+        << what;
+    std::filesystem::remove(path);
+  };
+  std::filesystem::resize_file(path, 31);
+  expect_refused("one byte shorter");
+  expect_refused("missing");
+  WriteFile(path, "");
+  expect_refused("empty");
+  WriteFile(path, std::string(33, 'x'));
+  expect_refused("longer");
+  WriteFile(path, std::string(32, 'x'));
+  expect_refused("another key");
+  std::filesystem::create_directory(path);
+  expect_refused("a directory");
+  std::filesystem::create_symlink(kept, path);
+  expect_refused("a symbolic link");
+  std::filesystem::copy_file(kept, path);
+  Start();
+  EXPECT_NE(store_, nullptr);
+}
+
+// It numbers the state ids, so that it must not go back; what was lost of it can be made up for.
+TEST_F(StoreHandleTest, ALostInstanceNumberIsReplacedByALargeOne) {
+  const std::string path = Path("state/instance");
+  const auto number = [&] {
+    Start();
+    uint32_t value = 0;
+    std::ifstream(path) >> value;
+    return value;
+  };
+  EXPECT_EQ(number(), 1u);
+  EXPECT_EQ(number(), 2u);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+  const uint32_t large = number();
+  EXPECT_GT(large, 1u << 20);
+  EXPECT_EQ(number(), large + 1);
+  for (const char* text : {"", "x", "17 0123\n"}) {
+    WriteFile(path, text);
+    EXPECT_GT(number(), 1u << 20) << text;
+  }
+  std::filesystem::remove(path);
+  EXPECT_GT(number(), 1u << 20);
+  WriteFile(path, "17\n");  // as it was written before it had a sum of the key
+  EXPECT_EQ(number(), 18u);
+}
+
+TEST_F(StoreHandleTest, ExportsThatCannotBeServedAreRefusedWithTheReason) {
+  exports_[0].directory = Path("none");
+  absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(Options());
+  EXPECT_THAT(std::string(store.status().message()), testing::HasSubstr("No such file"));
+  exports_[0].directory = "/proc";
+  store = Store::Open(Options());
+  EXPECT_THAT(std::string(store.status().message()),
+              testing::AllOf(testing::HasSubstr("file handles"), testing::HasSubstr("nfs_export")));
+}
+
+// The cache gives descriptors up and finds its objects again by their handles.
+TEST_F(StoreHandleTest, DescriptorsStayBounded) {
+  StoreOptions options = Options();
+  options.max_descriptors = 40;
+  Start(options);
+  std::vector<Opened> files;
+  for (int i = 0; i < 300; ++i) {
+    files.push_back(MustOpen(user_, CreateArgs(A(), "f" + std::to_string(i))));
+    ASSERT_OK(Write(user_, files.back(), 0, std::to_string(i)));
+  }
+  EXPECT_LE(store_->descriptor_count(), 150u);  // 16 shards give up what is over, step by step
+  for (int i = 0; i < 300; ++i) {
+    EXPECT_EQ(Read(user_, files[static_cast<size_t>(i)]), std::to_string(i));
+  }
+  for (const Opened& file : files) EXPECT_OK(Close(user_, file));
+  EXPECT_EQ(store_->open_count(), 0u);
+}
+
+// Shows DAFS-7-08
+TEST(StoreErrnoTest, EveryErrnoHasAStatus) {
+  EXPECT_DAFS(kNoEnt, StatusFromErrno(ENOENT));
+  EXPECT_DAFS(kNotEmpty, StatusFromErrno(ENOTEMPTY));
+  EXPECT_DAFS(kDquot, StatusFromErrno(EDQUOT));
+  EXPECT_DAFS(kNoSpc, StatusFromErrno(ENOSPC));
+  EXPECT_DAFS(kFbig, StatusFromErrno(EFBIG));
+  EXPECT_DAFS(kResource, StatusFromErrno(EMFILE));
+  EXPECT_DAFS(kSymlink, StatusFromErrno(ELOOP));
+  EXPECT_DAFS(kServerFault, StatusFromErrno(ENOTTY));
+  for (int error = 1; error < 200; ++error) {
+    EXPECT_NE(StatusFromErrno(error), DafsStatus::kOk) << error;
+  }
+}
+
+}  // namespace
+}  // namespace dafs::server

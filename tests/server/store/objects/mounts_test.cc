@@ -1,0 +1,503 @@
+// File systems mounted inside an export, and ones that cannot be exported. The mounts are made in a
+// mount namespace of the test's own; without the right to make one the tests skip.
+#include <linux/btrfs.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <future>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/store/holdings/grace.h"
+#include "server/store/holdings/holdings.h"
+#include "server/store/system/fd.h"
+#include "tests/server/store/store_fixture.h"
+
+namespace dafs::server {
+namespace {
+
+using wire::ObjectType;
+
+class StoreMountsTest : public StoreTest {
+ protected:
+  void SetUp() override {
+    StoreTest::SetUp();
+    if (IsSkipped()) return;
+    if (unshare(CLONE_NEWNS) != 0 ||
+        mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
+      GTEST_SKIP() << "needs a mount namespace of its own";
+    }
+    mkdir(Path("a/m").c_str(), 0777);
+    mkdir(Path("a/n").c_str(), 0777);
+    if (!MountTmpfs("a/m") || !MountTmpfs("a/n")) GTEST_SKIP() << "needs to mount tmpfs";
+  }
+  void TearDown() override {
+    store_.reset();
+    Store::RestoreServerIdentity();
+    for (const char* dir : {"a/m", "a/n", "o"}) umount2(Path(dir).c_str(), MNT_DETACH);
+    StoreTest::TearDown();
+  }
+  bool MountTmpfs(const std::string& dir, const char* options = "mode=0777") {
+    return mount("tmpfs", Path(dir).c_str(), "tmpfs", 0, options) == 0;
+  }
+};
+
+// Shows DAFS-4.1.4-05, DAFS-6.5.21-07, DAFS-6.5.22-03, DAFS-6.1.5-12: each mounted file system has
+// an FSHandle of its own, so that no two objects have one identity.
+TEST_F(StoreMountsTest, LookupCrossesIntoMountedFileSystems) {
+  WriteFile(Path("a/m/f"), "in m");
+  WriteFile(Path("a/n/f"), "in n");
+  Start();
+  const wire::FileHandle a = A();
+  const wire::FileHandle m = Handle({"a", "m"});
+  const wire::FileHandle n = Handle({"a", "n"});
+  EXPECT_NE(a.fshandle, m.fshandle);
+  EXPECT_NE(a.fshandle, n.fshandle);
+  EXPECT_NE(m.fshandle, n.fshandle);
+  const wire::FileHandle fm = Handle({"a", "m", "f"});
+  const wire::FileHandle fn = Handle({"a", "n", "f"});
+  EXPECT_EQ(fm.fshandle, m.fshandle);
+  EXPECT_NE(fm, fn);
+  EXPECT_EQ(Attributes(fm).file_id, Attributes(fn).file_id);  // that is how alike they are
+  EXPECT_EQ(Read(root_, {fm, {}}), "in m");
+  EXPECT_EQ(Read(root_, {fn, {}}), "in n");
+  wire::FileHandle parent;
+  EXPECT_OK(store_->Lookupp(root_, m, &parent));
+  EXPECT_EQ(parent, a);
+  wire::FsAttributes fs;
+  EXPECT_OK(store_->GetFsattr(root_, fm, wire::kFsattrFshandle, &fs));
+  EXPECT_EQ(fs.fshandle, m.fshandle);
+  wire::LinkArgs link;
+  link.source_object = fm;
+  link.destination_object = n;
+  link.newname = "g";
+  wire::LinkRes res;
+  EXPECT_DAFS(kXdev, store_->Link(root_, link, &res));
+  EXPECT_DAFS(kXdev, Rename(root_, m, "f", a, "f"));
+  EXPECT_DAFS(kAcces, Remove(root_, a, "m"));
+}
+
+TEST_F(StoreMountsTest, ListingsShowWhatIsMounted) {
+  Start();
+  std::vector<Entry> entries;
+  ReaddirResult res;
+  for (uint64_t bitmap : {wire::kFattrAll, wire::kFattrFileId | wire::kFattrObjectType}) {
+    entries.clear();
+    ASSERT_OK(List(root_, A(), 0, 10, &entries, &res, bitmap));
+    ASSERT_EQ(entries.size(), 2u);
+    for (const Entry& entry : entries) {
+      EXPECT_TRUE(entry.attributes.has(wire::kFattrObjectType));
+      // A number without its FSHandle would be one of the directory's file system.
+      EXPECT_EQ(entry.attributes.has(wire::kFattrFileId), bitmap == wire::kFattrAll);
+      if (bitmap == wire::kFattrAll) {
+        EXPECT_EQ(entry.attributes.file_id, Attributes(Handle({"a", entry.name})).file_id);
+        EXPECT_EQ(entry.attributes.filehandle, Handle({"a", entry.name}));
+      }
+    }
+  }
+}
+
+TEST_F(StoreMountsTest, HandlesOfMountedFileSystemsSurviveARestart) {
+  WriteFile(Path("a/m/f"), "in m");
+  Start();
+  const wire::FileHandle f = Handle({"a", "m", "f"});
+  Start();
+  EXPECT_EQ(Attributes(f).object_size, 4u);  // found by its FSHandle alone
+  EXPECT_EQ(Handle({"a", "m", "f"}), f);
+}
+
+// Shows DAFS-4.1.4-21
+TEST_F(StoreMountsTest, HandlesOfAFileSystemThatIsUnmountedAreStale) {
+  WriteFile(Path("a/m/f"), "in m");
+  Start();
+  const wire::FileHandle m = Handle({"a", "m"});
+  const wire::FileHandle f = Handle({"a", "m", "f"});
+  store_.reset();  // it keeps what it serves from being unmounted
+  Store::RestoreServerIdentity();
+  ASSERT_EQ(umount(Path("a/m").c_str()), 0);
+  Start();
+  wire::FileAttributes attributes;
+  for (const wire::FileHandle& gone : {m, f}) {
+    EXPECT_DAFS(kStale, store_->Getattr(root_, gone, wire::kFattrAll, &attributes));
+  }
+  EXPECT_NE(Handle({"a", "m"}), m);  // the directory that was covered
+}
+
+// Shows DAFS-7-08
+TEST_F(StoreMountsTest, AFullFileSystemAndAFileBeyondAllBoundsAreToldApart) {
+  umount(Path("a/n").c_str());
+  if (!MountTmpfs("a/n", "mode=0777,size=64k")) GTEST_SKIP() << "needs to mount tmpfs";
+  Start();
+  const Opened f = MustOpen(user_, CreateArgs(Handle({"a", "n"}), "f"));
+  EXPECT_DAFS(kFbig, Write(user_, f, UINT64_MAX - 100, "beyond"));
+  const std::string piece(32768, 'x');
+  DafsStatus status = DafsStatus::kOk;
+  for (uint64_t i = 0; i < 8 && status == DafsStatus::kOk; ++i) {
+    status = Write(user_, f, i * piece.size(), piece);
+  }
+  EXPECT_DAFS(kNoSpc, status);
+  EXPECT_OK(Close(user_, f));
+}
+
+TEST_F(StoreMountsTest, EverythingWorksOnATmpfs) {
+  Start();
+  const wire::FileHandle m = Handle({"a", "m"});
+  const Opened f = MustOpen(user_, CreateArgs(m, "f"));
+  ASSERT_OK(Write(user_, f, 0, "x", wire::StableHow::kFileSync));
+  std::byte into[10];
+  const ReadResult r = store_->Read(user_, f.filehandle, f.state_id, 0, into, ReadMode::kNoWait);
+  EXPECT_FALSE(r.would_block);
+  EXPECT_EQ(r.bytes_read, 1u);
+  ASSERT_OK(Remove(user_, m, "f"));
+  EXPECT_EQ(Read(user_, f), "x");
+  EXPECT_TRUE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
+  ASSERT_OK(Close(user_, f));
+  EXPECT_FALSE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
+  wire::OpenArgs args = OpenArgs(m, "e");
+  args.open_type = wire::OpenType::kCreate;
+  args.createmode = wire::CreateMode::kExclusive;
+  args.create_verifier = wire::OpaqueFromUint64<wire::Verifier>(5);
+  const Opened e = MustOpen(user_, args);
+  EXPECT_EQ(MustOpen(user_, args).filehandle, e.filehandle);
+}
+
+// DAFS-6.5.7-02, over a restart: what is left there is kept for its opens, then removed.
+TEST_F(StoreMountsTest, OrphansOfMountedFileSystemsAreTakenUpAtStart) {
+  StoreOptions options = Options();
+  options.keep_orphans = true;
+  Start(options);
+  const wire::FileHandle m = Handle({"a", "m"});
+  const Opened f = MustOpen(user_, CreateArgs(m, "f"));
+  ASSERT_OK(Remove(user_, m, "f"));
+  Start(options);
+  EXPECT_TRUE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
+  EXPECT_EQ(Attributes(Handle({"a", "m"})).num_links, 2u);  // it is known to be there
+  EXPECT_EQ(Attributes(f.filehandle).object_size, 0u);
+  store_->grace().Start({}, absl::InfinitePast());
+  store_->EndGrace(absl::InfinitePast());
+  EXPECT_FALSE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
+  EXPECT_FALSE(std::filesystem::exists(Path("a/n/.dafsd-orphans")));
+}
+
+// An open by handle keeps such a file as a reclaim does, also over the next restart.
+TEST_F(StoreMountsTest, AnOrphanIsAdoptedByAnyOpen) {
+  StoreOptions options = Options();
+  options.keep_orphans = true;
+  Start(options);
+  const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
+  ASSERT_OK(Write(user_, f, 0, "data", wire::StableHow::kUnstable));
+  ASSERT_OK(Remove(user_, A(), "f"));
+  for (int restarts = 0; restarts < 2; ++restarts) {
+    Start(options);
+    store_->grace().Start({}, absl::InfinitePast());
+    wire::OpenHandleArgs args;
+    args.filehandle = f.filehandle;
+    args.share_access = wire::kShareRead;
+    wire::OpenHandleRes again;
+    ASSERT_OK(store_->OpenHandle(user_, args, &again));
+    store_->EndGrace(absl::InfinitePast());
+    EXPECT_EQ(Read(user_, {again.filehandle, again.state_id}), "data");
+  }
+}
+
+// Two exports of one directory share what was left there.
+TEST_F(StoreMountsTest, AnOrphanIsAdoptedThroughEitherExportOfItsDirectory) {
+  exports_ = {Named("/one", "a/m"), Named("/two", "a/m")};
+  StoreOptions options = Options();
+  options.keep_orphans = true;
+  Start(options);
+  const wire::FileHandle one = Handle({"one"});
+  const Opened f = MustOpen(user_, CreateArgs(one, "f"));
+  ASSERT_OK(Write(user_, f, 0, "data", wire::StableHow::kUnstable));
+  ASSERT_OK(Remove(user_, one, "f"));
+  Start(options);
+  Holdings holdings = {};
+  holdings.lost_opens = 1;
+  user_.client_name = "client";
+  user_.holdings = &holdings;
+  Grace::Owed owed;
+  owed.expected = {{"client", &holdings}};
+  store_->grace().Start(std::move(owed), absl::InfiniteFuture());
+  wire::OpenArgs args = OpenArgs(one, "");
+  args.pathname.clear();
+  args.claim_type = wire::OpenClaimType::kPrevious;
+  args.claim_handle() = f.filehandle;
+  const Opened again = MustOpen(user_, args);
+  store_->EndGrace(absl::Now());
+  EXPECT_TRUE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
+  EXPECT_EQ(Read(user_, again), "data");
+  ASSERT_OK(Close(user_, again));
+  EXPECT_FALSE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
+}
+
+// A Btrfs file system at a/m, with the subvolumes s1 and s2.
+class StoreSubvolumesTest : public StoreMountsTest {
+ protected:
+  void SetUp() override {
+    StoreMountsTest::SetUp();
+    if (IsSkipped()) return;
+    umount(Path("a/m").c_str());
+    const std::string image = Path("image");
+    const std::string make =
+        absl::StrCat("truncate -s 128M ", image, " && mkfs.btrfs -q ", image,
+                     " >/dev/null 2>&1 && mount -o loop ", image, " ", Path("a/m"), " 2>/dev/null");
+    if (std::system(make.c_str()) != 0) GTEST_SKIP() << "needs mkfs.btrfs, Btrfs and loop devices";
+    for (const char* name : {"s1", "s2"}) {
+      ASSERT_EQ(Subvolume(BTRFS_IOC_SUBVOL_CREATE, name), 0);
+      WriteFile(Path(absl::StrCat("a/m/", name, "/f")), absl::StrCat("in ", name));
+    }
+    for (const char* name : {"", "/s1", "/s2"}) {
+      chmod(Path(absl::StrCat("a/m", name)).c_str(), 0777);
+    }
+  }
+  int Subvolume(unsigned long what, const char* name) {
+    const Fd top(open(Path("a/m").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    btrfs_ioctl_vol_args args = {};
+    std::strncpy(args.name, name, sizeof args.name - 1);
+    return ioctl(top.get(), what, &args);
+  }
+};
+
+// They share a mount, but not their numbers: two files with one number would be one to tar(1).
+TEST_F(StoreSubvolumesTest, EachHasAnFsHandleOfItsOwn) {
+  Start();
+  const wire::FileHandle m = Handle({"a", "m"});
+  const wire::FileHandle s1 = Handle({"a", "m", "s1"});
+  const wire::FileHandle s2 = Handle({"a", "m", "s2"});
+  const wire::FileHandle f1 = Handle({"a", "m", "s1", "f"});
+  const wire::FileHandle f2 = Handle({"a", "m", "s2", "f"});
+  EXPECT_EQ(Attributes(m).file_id, Attributes(s1).file_id);  // that is how alike they are
+  EXPECT_EQ(Attributes(f1).file_id, Attributes(f2).file_id);
+  EXPECT_NE(m.fshandle, s1.fshandle);
+  EXPECT_NE(m.fshandle, s2.fshandle);
+  EXPECT_NE(s1.fshandle, s2.fshandle);
+  EXPECT_EQ(f1.fshandle, s1.fshandle);
+  EXPECT_EQ(f2.fshandle, s2.fshandle);
+  EXPECT_EQ(Read(root_, {f1, {}}), "in s1");
+  EXPECT_EQ(Read(root_, {f2, {}}), "in s2");
+  wire::LinkArgs link;
+  link.source_object = f1;
+  link.destination_object = s2;
+  link.newname = "g";
+  wire::LinkRes res;
+  EXPECT_DAFS(kXdev, store_->Link(root_, link, &res));
+  EXPECT_DAFS(kXdev, Rename(root_, s1, "f", s2, "g"));
+}
+
+// The root of each subvolume has one inode number, which is no sign of the machine's root.
+TEST_F(StoreSubvolumesTest, TheParentOfASubvolumeIsFound) {
+  exports_ = {Named("/m", "a/m")};
+  exports_[0].squash = Squash::kNone;
+  Start();
+  wire::FileHandle parent;
+  EXPECT_OK(store_->Lookupp(root_, Handle({"m", "s1"}), &parent));
+  EXPECT_EQ(parent, Handle({"m"}));
+}
+
+TEST_F(StoreSubvolumesTest, ASubvolumeIsRenamedIntoAnother) {
+  Start();
+  const wire::FileHandle f = Handle({"a", "m", "s1", "f"});
+  EXPECT_OK(Rename(root_, Handle({"a", "m"}), "s1", Handle({"a", "m", "s2"}), "inner"));
+  EXPECT_EQ(Handle({"a", "m", "s2", "inner", "f"}), f);
+}
+
+TEST_F(StoreSubvolumesTest, HandlesSurviveARestart) {
+  Start();
+  const wire::FileHandle f1 = Handle({"a", "m", "s1", "f"});
+  const wire::FileHandle f2 = Handle({"a", "m", "s2", "f"});
+  Start();
+  EXPECT_EQ(Read(root_, {f1, {}}), "in s1");  // found by the handle alone
+  EXPECT_EQ(Handle({"a", "m", "s2", "f"}), f2);
+  EXPECT_EQ(Handle({"a", "m", "s1", "f"}), f1);
+}
+
+TEST_F(StoreSubvolumesTest, ARemovedOpenFileLivesOverARestart) {
+  StoreOptions options = Options();
+  options.keep_orphans = true;
+  Start(options);
+  const wire::FileHandle s1 = Handle({"a", "m", "s1"});
+  const Opened f = MustOpen(user_, CreateArgs(s1, "new"));
+  ASSERT_OK(Write(user_, f, 0, "data", wire::StableHow::kFileSync));
+  ASSERT_OK(Remove(user_, s1, "new"));
+  EXPECT_TRUE(std::filesystem::exists(Path("a/m/s1/.dafsd-orphans")));
+  Start(options);
+  EXPECT_EQ(Attributes(f.filehandle).object_size, 4u);
+  store_->grace().Start({}, absl::InfinitePast());
+  store_->EndGrace(absl::InfinitePast());
+  EXPECT_FALSE(std::filesystem::exists(Path("a/m/s1/.dafsd-orphans")));
+}
+
+TEST_F(StoreSubvolumesTest, AnOrphanGoesWithTheGracePeriodThoughNoClientComesToItsSubvolume) {
+  StoreOptions options = Options();
+  options.keep_orphans = true;
+  Start(options);
+  for (const char* name : {"s1", "s2"}) {
+    const wire::FileHandle subvolume = Handle({"a", "m", name});
+    MustOpen(user_, CreateArgs(subvolume, "new"));
+    ASSERT_OK(Remove(user_, subvolume, "new"));
+  }
+  store_.reset();
+  Store::RestoreServerIdentity();
+  ASSERT_EQ(Subvolume(BTRFS_IOC_SNAP_DESTROY, "s2"), 0);
+  for (int starts = 0; starts < 2; ++starts) {
+    Start(options);
+    EXPECT_EQ(std::filesystem::exists(Path("a/m/s1/.dafsd-orphans")), starts == 0);
+    store_->grace().Start({}, absl::InfinitePast());
+    store_->EndGrace(absl::InfinitePast());
+    EXPECT_FALSE(std::filesystem::exists(Path("a/m/s1/.dafsd-orphans")));
+    std::ifstream record(Path("state/orphan-directories"));
+    const std::string text{std::istreambuf_iterator<char>(record), {}};
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;  // the deleted one has gone
+  }
+}
+
+// A descriptor in it would keep its space.
+TEST_F(StoreSubvolumesTest, NothingIsHeldInADeletedSubvolume) {
+  Start();
+  const wire::FileHandle m = Handle({"a", "m"});
+  const size_t before = store_->descriptor_count();
+  const wire::FileHandle f = Handle({"a", "m", "s1", "f"});
+  EXPECT_EQ(Attributes(f).num_links, 1u);
+  EXPECT_GT(store_->descriptor_count(), before);
+  Store::RestoreServerIdentity();
+  ASSERT_EQ(Subvolume(BTRFS_IOC_SNAP_DESTROY, "s1"), 0);
+  for (int i = 0; i < Store::kForgetCalls; ++i) store_->ForgetRemoved();
+  EXPECT_EQ(store_->descriptor_count(), before);
+  wire::FileAttributes attributes;
+  EXPECT_DAFS(kStale, store_->Getattr(root_, f, wire::kFattrAll, &attributes));
+  EXPECT_DAFS(kNoEnt, Lookup(root_, m, "s1"));
+}
+
+// A FUSE file system that nobody serves stands before the others in the mount table.
+class StoreHungMountTest : public StoreMountsTest {
+ protected:
+  void SetUp() override {
+    StoreMountsTest::SetUp();
+    if (IsSkipped()) return;
+    for (Export& e : exports_) e.lasting_handles = true;
+    mkdir(Path("a/hung").c_str(), 0777);
+    WriteFile(Path("a/n/f"), "in n");
+    umount(Path("a/m").c_str());
+    device_ = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    const std::string options =
+        absl::StrCat("fd=", device_, ",rootmode=40000,user_id=0,group_id=0");
+    if (device_ < 0 ||
+        mount("hung", Path("a/hung").c_str(), "fuse.hung", 0, options.c_str()) != 0) {
+      GTEST_SKIP() << "needs FUSE";
+    }
+    if (!MountTmpfs("a/m")) GTEST_SKIP() << "needs to mount tmpfs";
+    WriteFile(Path("a/m/f"), "in m");
+  }
+  void TearDown() override {
+    if (device_ >= 0) close(device_);  // ends whoever waits for it
+    if (asked_.joinable()) asked_.join();
+    umount2(Path("a/hung").c_str(), MNT_DETACH);
+    StoreMountsTest::TearDown();
+  }
+  // Whether `ask` returns in time. It may be asked for once in a test.
+  bool Answers(std::function<void()> ask) {
+    std::promise<void> done;
+    std::future<void> future = done.get_future();
+    asked_ = std::thread([ask = std::move(ask), done = std::move(done)]() mutable {
+      ask();
+      done.set_value();
+    });
+    return future.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+  }
+
+ private:
+  int device_ = -1;
+  std::thread asked_;
+};
+
+// It may forget its handles whenever caches are dropped. It is asked nothing: it hangs.
+TEST_F(StoreHungMountTest, AFuseFileSystemIsRefusedUnlessItsHandlesLast) {
+  exports_ = {Named("/a", "a"), Named("/hung", "a/hung")};
+  ASSERT_TRUE(Answers([this] {
+    const absl::Status status = Store::Open(Options()).status();
+    EXPECT_THAT(std::string(status.message()),
+                testing::AllOf(testing::HasSubstr("/hung="), testing::HasSubstr("(fuse.hung)"),
+                               testing::HasSubstr("handles=lasting")));
+  }));
+}
+
+TEST_F(StoreHungMountTest, AFuseFileSystemInsideAnExportIsClosedUnlessItsHandlesLast) {
+  for (Export& e : exports_) e.lasting_handles = false;
+  ASSERT_TRUE(Answers([this] {
+    Start();
+    EXPECT_DAFS(kAcces, Lookup(root_, A(), "hung"));
+    EXPECT_OK(Lookup(root_, A(), "m"));
+  }));
+}
+
+TEST_F(StoreHungMountTest, KeepsNobodyFromComingToTheOthers) {
+  Start();
+  EXPECT_TRUE(Answers([this] {
+    EXPECT_EQ(Read(root_, {Handle({"a", "m", "f"}), {}}), "in m");
+    EXPECT_EQ(Read(root_, {Handle({"a", "n", "f"}), {}}), "in n");
+  }));
+}
+
+TEST_F(StoreHungMountTest, KeepsNoHandleOfTheOthersFromBeingFound) {
+  wire::FileHandle f;
+  Start();
+  ASSERT_TRUE(Answers([&] {
+    f = Handle({"a", "m", "f"});
+    Start();
+    EXPECT_EQ(Attributes(f).object_size, 4u);  // found by its FSHandle alone
+  }));
+}
+
+TEST_F(StoreMountsTest, AFileSystemWithoutHandlesInsideAnExportIsClosed) {
+  ASSERT_EQ(mount("proc", Path("a/n").c_str(), "proc", 0, nullptr), 0);
+  Start();
+  EXPECT_DAFS(kAcces, Lookup(root_, A(), "n"));
+  EXPECT_OK(Lookup(root_, A(), "m"));
+  Store::RestoreServerIdentity();
+  umount(Path("a/n").c_str());
+}
+
+TEST_F(StoreMountsTest, AnOverlayWithoutHandlesIsRefusedWithTheRemedy) {
+  for (const char* dir : {"o", "a/m/l", "a/m/u", "a/m/w"}) mkdir(Path(dir).c_str(), 0777);
+  const std::string options =
+      "lowerdir=" + Path("a/m/l") + ",upperdir=" + Path("a/m/u") + ",workdir=" + Path("a/m/w");
+  if (mount("overlay", Path("o").c_str(), "overlay", 0, options.c_str()) != 0) {
+    GTEST_SKIP() << "no overlay file system here";
+  }
+  exports_ = {Named("/o", "o")};
+  absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(Options());
+  EXPECT_THAT(std::string(store.status().message()), testing::HasSubstr("nfs_export=on"));
+}
+
+TEST_F(StoreTest, ALookupOfAnExportWhosePathLeadsElsewhereIsLogged) {
+  Start();
+  const wire::FileHandle before = A();
+  const auto logged = [this] {
+    testing::internal::CaptureStderr();
+    Handle({"a"});
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(logged(), "");
+  std::filesystem::rename(Path("a"), Path("old"));
+  EXPECT_THAT(logged(), testing::HasSubstr("export /a=" + Path("a") + ": nothing is at this path"));
+  EXPECT_EQ(logged(), "");  // once
+  std::filesystem::rename(Path("old"), Path("a"));
+  EXPECT_THAT(logged(), testing::HasSubstr("leads to the directory again"));
+  std::filesystem::rename(Path("a"), Path("old"));
+  mkdir(Path("a").c_str(), 0777);
+  EXPECT_THAT(logged(), testing::AllOf(testing::HasSubstr("leads to another directory"),
+                                       testing::HasSubstr("restart dafsd")));
+  WriteFile(Path("old/f"), "old");
+  EXPECT_EQ(A(), before);
+  EXPECT_EQ(Read(root_, {Handle({"a", "f"}), {}}), "old");
+}
+
+}  // namespace
+}  // namespace dafs::server

@@ -1,0 +1,275 @@
+// LOCK, LOCKT and LOCKU in the store: owners, ranges, the kernel's side, and what ends locks.
+#include <sys/file.h>
+
+#include "server/store/holdings/lock_table.h"
+#include "server/store/system/identity.h"
+#include "tests/server/store/store_fixture.h"
+
+namespace dafs::server {
+namespace {
+
+using wire::LockType;
+
+class StoreLocksTest : public StoreTest {
+ protected:
+  void SetUp() override {
+    StoreTest::SetUp();
+    if (IsSkipped()) return;
+    Start();
+    WriteFile(Path("a/f"), "content", 0666);
+  }
+  Opened OpenAs(const Caller& caller, const std::string& owner,
+                uint32_t access = wire::kShareBoth) {
+    wire::OpenArgs args = OpenArgs(A(), "f", access);
+    args.owner = owner;
+    return MustOpen(caller, args);
+  }
+  DafsStatus Lock(const Caller& caller, const Opened& opened, LockType type, uint64_t offset,
+                  uint64_t length, wire::LockRes* res = nullptr, uint32_t options = 0) {
+    wire::LockArgs args;
+    args.filehandle = opened.filehandle;
+    args.state_id = opened.state_id;
+    args.lock_type = type;
+    args.offset = offset;
+    args.length = length;
+    args.options = options;
+    wire::LockRes unused;
+    return store_->Lock(caller, args, res != nullptr ? res : &unused);
+  }
+  DafsStatus Unlock(const Caller& caller, const Opened& opened, uint64_t offset, uint64_t length) {
+    wire::LockuArgs args;
+    args.filehandle = opened.filehandle;
+    args.state_id = opened.state_id;
+    args.offset = offset;
+    args.length = length;
+    return store_->Locku(caller, args);
+  }
+  DafsStatus Test(const Caller& caller, const Opened& opened, const std::string& owner,
+                  LockType type, uint64_t offset, uint64_t length, wire::LocktRes* res = nullptr) {
+    wire::LocktArgs args;
+    args.filehandle = opened.filehandle;
+    args.owner = owner;
+    args.lock_type = type;
+    args.offset = offset;
+    args.length = length;
+    wire::LocktRes unused;
+    return store_->Lockt(caller, args, res != nullptr ? res : &unused);
+  }
+
+  // A program of the server: what it sees in its way, by an open file description of its own.
+  class Program {
+   public:
+    explicit Program(const std::string& path) {
+      Store::RestoreServerIdentity();
+      fd_ = Fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
+      EXPECT_TRUE(fd_.ok());
+    }
+    bool Lock(short type, off_t start, off_t length) {
+      struct flock lock = Words(type, start, length);
+      return fcntl(fd_.get(), F_OFD_SETLK, &lock) == 0;
+    }
+    // "R 10 5", "W 10 0", or "" if nothing is in the way of a write lock.
+    std::string InTheWay(off_t start, off_t length) {
+      struct flock lock = Words(F_WRLCK, start, length);
+      EXPECT_EQ(fcntl(fd_.get(), F_OFD_GETLK, &lock), 0);
+      if (lock.l_type == F_UNLCK) return "";
+      return std::string(lock.l_type == F_WRLCK ? "W " : "R ") + std::to_string(lock.l_start) +
+             " " + std::to_string(lock.l_len);
+    }
+    bool Flock(int how) { return flock(fd_.get(), how | LOCK_NB) == 0; }
+
+   private:
+    static struct flock Words(short type, off_t start, off_t length) {
+      struct flock lock = {};
+      lock.l_type = type;
+      lock.l_whence = SEEK_SET;
+      lock.l_start = start;
+      lock.l_len = length;
+      return lock;
+    }
+    Fd fd_;
+  };
+};
+
+// Shows DAFS-4.4.1.1-02, DAFS-6.5.18-01, DAFS-6.5.18-04, DAFS-6.5.18-08, DAFS-6.5.19-01,
+// DAFS-6.5.20-01
+TEST_F(StoreLocksTest, ClientsSeeEachOthersLocks) {
+  const Opened mine = OpenAs(user_, "me"), yours = OpenAs(other_, "you");
+  ASSERT_OK(Lock(user_, mine, LockType::kWrite, 1000, 10));  // beyond the end of the file
+  wire::LockRes res;
+  EXPECT_DAFS(kDenied, Lock(other_, yours, LockType::kRead, 1005, 1, &res));
+  EXPECT_EQ(res.owner_clientid, user_.client_id);
+  EXPECT_EQ(res.owner, "me");
+  EXPECT_EQ(res.offset, 1000u);
+  EXPECT_EQ(res.length, 10u);
+  EXPECT_EQ(res.lock_type, LockType::kWrite);
+  wire::LocktRes test;
+  EXPECT_DAFS(kDenied, Test(other_, yours, "you", LockType::kRead, 0, wire::kLockToEnd, &test));
+  EXPECT_EQ(test.owner, "me");
+  EXPECT_OK(Test(other_, yours, "you", LockType::kWrite, 0, 1000));
+  EXPECT_OK(Test(user_, mine, "me", LockType::kWrite, 0, wire::kLockToEnd));
+  ASSERT_OK(Unlock(user_, mine, 1004, 2));
+  EXPECT_OK(Lock(other_, yours, LockType::kRead, 1005, 1));
+  EXPECT_DAFS(kDenied, Lock(other_, yours, LockType::kRead, 1006, 1));
+  EXPECT_EQ(store_->lock_count(), 3u);
+}
+
+// Shows DAFS-6.5.18-02, DAFS-6.5.18-03, DAFS-4.4.1.4-11, DAFS-6.5.19-02
+TEST_F(StoreLocksTest, WhatIsNoLockIsRefused) {
+  const Opened file = OpenAs(user_, "me"), reader = OpenAs(user_, "reader", wire::kShareRead);
+  for (uint32_t option : {wire::kLockPersist, wire::kLockAutorecovery, wire::kLockRepair}) {
+    EXPECT_DAFS(kNotSupp, Lock(user_, file, LockType::kRead, 0, 1, nullptr, option));
+  }
+  EXPECT_DAFS(kAcces, Lock(user_, reader, LockType::kWrite, 0, 1));
+  EXPECT_DAFS(kBadStateId, Lock(other_, file, LockType::kRead, 0, 1));
+  Opened bad = file;
+  bad.filehandle.fileid.bytes[3] ^= 1;
+  EXPECT_DAFS(kBadHandle, Lock(user_, bad, LockType::kRead, 0, 1));
+  EXPECT_DAFS(kBadHandle, Unlock(user_, bad, 0, 1));
+  EXPECT_DAFS(kBadHandle, Test(user_, bad, "me", LockType::kRead, 0, 1));
+  EXPECT_DAFS(kIsDir, Test(user_, {A(), {}}, "me", LockType::kRead, 0, 1));
+  EXPECT_DAFS(kBadStateId, Lock(user_, {A(), file.state_id}, LockType::kRead, 0, 1));
+  // A file that nobody has open can be asked about.
+  EXPECT_OK(Close(user_, file));
+  EXPECT_OK(Close(user_, reader));
+  EXPECT_OK(Test(user_, file, "anybody", LockType::kWrite, 0, 1));
+}
+
+TEST_F(StoreLocksTest, ProgramsOfTheServerSeeTheLocks) {
+  const Opened mine = OpenAs(user_, "me"), yours = OpenAs(other_, "you");
+  Program program(Path("a/f"));
+  ASSERT_OK(Lock(user_, mine, LockType::kRead, 10, 10));
+  EXPECT_EQ(program.InTheWay(0, 0), "R 10 10");
+  ASSERT_OK(Lock(user_, mine, LockType::kWrite, 12, 2));
+  EXPECT_EQ(program.InTheWay(12, 1), "W 12 2");
+  EXPECT_EQ(program.InTheWay(19, 1), "R 14 6");
+  ASSERT_OK(Lock(other_, yours, LockType::kWrite, 100, wire::kLockToEnd));
+  EXPECT_EQ(program.InTheWay(1 << 20, 1), "W 100 0");
+  ASSERT_OK(Unlock(user_, mine, 0, wire::kLockToEnd));
+  EXPECT_EQ(program.InTheWay(0, 100), "");
+  EXPECT_FALSE(program.Lock(F_RDLCK, 0, 0));
+  EXPECT_OK(Unlock(other_, yours, 0, wire::kLockToEnd));
+  // The kernel has no byte there: among DAFS clients only.
+  ASSERT_OK(Lock(user_, mine, LockType::kWrite, uint64_t{1} << 63, 1));
+  EXPECT_DAFS(kDenied, Lock(other_, yours, LockType::kRead, uint64_t{1} << 63, 1));
+  EXPECT_TRUE(program.Lock(F_WRLCK, 0, 0));
+}
+
+// Shows DAFS-6.5.18-09, DAFS-6.5.19-03
+TEST_F(StoreLocksTest, LocksOfProgramsOfTheServerAreSeen) {
+  const Opened mine = OpenAs(user_, "me");
+  Program program(Path("a/f"));
+  ASSERT_TRUE(program.Lock(F_RDLCK, 10, 10));
+  EXPECT_OK(Lock(user_, mine, LockType::kRead, 0, wire::kLockToEnd));
+  wire::LockRes res;
+  EXPECT_DAFS(kDenied, Lock(user_, mine, LockType::kWriteBlocking, 5, 10, &res));
+  EXPECT_TRUE(res.owner_clientid.is_zero());
+  EXPECT_EQ(res.owner, "");
+  EXPECT_EQ(res.offset, 10u);
+  EXPECT_EQ(res.length, 10u);
+  EXPECT_EQ(res.lock_type, LockType::kRead);
+  wire::LocktRes test;
+  EXPECT_DAFS(kDenied, Test(user_, mine, "me", LockType::kWrite, 0, 11, &test));
+  EXPECT_EQ(test.offset, 10u);
+  EXPECT_DAFS(kDenied, Test(other_, mine, "other", LockType::kWrite, 0, 1, &test));
+  EXPECT_EQ(test.owner, "me");
+  ASSERT_TRUE(program.Lock(F_UNLCK, 0, 0));
+  EXPECT_OK(Lock(user_, mine, LockType::kWriteBlocking, 5, 10));
+}
+
+TEST_F(StoreLocksTest, FlockIsASpaceOfItsOwn) {
+  const Opened mine = OpenAs(user_, "me", wire::kShareRead), yours = OpenAs(other_, "you");
+  Program program(Path("a/f"));
+  ASSERT_OK(Lock(other_, yours, LockType::kWrite, 0, wire::kLockToEnd));
+  ASSERT_OK(Lock(user_, mine, LockType::kWrite, wire::kFlockByte, 1));
+  EXPECT_DAFS(kDenied, Lock(other_, yours, LockType::kRead, wire::kFlockByte, 1));
+  EXPECT_FALSE(program.Flock(LOCK_SH));
+  ASSERT_OK(Lock(user_, mine, LockType::kRead, wire::kFlockByte, 1));
+  EXPECT_TRUE(program.Flock(LOCK_SH));
+  EXPECT_OK(Lock(other_, yours, LockType::kRead, wire::kFlockByte, 1));
+  // As flock(2): who converts gives up what he had before he asks for the other.
+  EXPECT_DAFS(kDenied, Lock(user_, mine, LockType::kWriteBlocking, wire::kFlockByte, 1));
+  ASSERT_TRUE(program.Flock(LOCK_UN));
+  // Two that do so do not wait for each other: the first to ask comes first.
+  EXPECT_DAFS(kDenied, Lock(other_, yours, LockType::kWriteBlocking, wire::kFlockByte, 1));
+  EXPECT_OK(Lock(user_, mine, LockType::kWriteBlocking, wire::kFlockByte, 1));
+  EXPECT_OK(Unlock(user_, mine, wire::kFlockByte, 1));
+  EXPECT_OK(Lock(other_, yours, LockType::kWriteBlocking, wire::kFlockByte, 1));
+  EXPECT_FALSE(program.Flock(LOCK_SH));
+  EXPECT_OK(Unlock(other_, yours, wire::kFlockByte, 1));
+  EXPECT_OK(Lock(user_, mine, LockType::kRead, wire::kFlockByte, 1));
+  EXPECT_OK(Close(user_, mine));
+  EXPECT_TRUE(program.Flock(LOCK_EX));
+  EXPECT_EQ(program.InTheWay(0, 0), "W 0 0");
+}
+
+// Shows DAFS-4.4.1.2-45, DAFS-4.4.1.2-46, DAFS-4.4.1.2-47, DAFS-4.4.1.5-06
+TEST_F(StoreLocksTest, LocksEndWithTheirOpenAndWithTheirClient) {
+  const Opened mine = OpenAs(user_, "me"), also = OpenAs(user_, "also");
+  const Opened yours = OpenAs(other_, "you");
+  Program program(Path("a/f"));
+  ASSERT_OK(Lock(user_, mine, LockType::kWrite, 0, 10));
+  ASSERT_OK(Lock(user_, also, LockType::kWrite, 10, 10));
+  EXPECT_OK(Close(user_, mine));
+  EXPECT_EQ(program.InTheWay(0, 0), "W 10 10");
+  EXPECT_OK(Lock(other_, yours, LockType::kWrite, 0, 10));
+  EXPECT_DAFS(kDenied, Lock(other_, yours, LockType::kWriteBlocking, 10, 10));
+  store_->ReleaseClient(user_.client_id);
+  EXPECT_EQ(store_->open_count(), 1u);
+  EXPECT_OK(Lock(other_, yours, LockType::kWriteBlocking, 10, 10));
+  EXPECT_EQ(store_->lock_count(), 1u);
+  store_->ReleaseClient(other_.client_id);
+  EXPECT_EQ(program.InTheWay(0, 0), "");
+  EXPECT_EQ(store_->lock_count(), 0u);
+}
+
+// Shows DAFS-4.4.1.2-16, DAFS-4.4.1.2-17
+TEST_F(StoreLocksTest, WaitersAreDeniedAtOnceAndServedInTheirOrder) {
+  const Opened first = OpenAs(user_, "first"), second = OpenAs(user_, "second");
+  const Opened third = OpenAs(other_, "third");
+  ASSERT_OK(Lock(user_, first, LockType::kWriteBlocking, 0, 1));
+  EXPECT_DAFS(kDenied, Lock(user_, second, LockType::kWriteBlocking, 0, 1));
+  EXPECT_DAFS(kDenied, Lock(other_, third, LockType::kWriteBlocking, 0, 1));
+  ASSERT_OK(Unlock(user_, first, 0, 1));
+  EXPECT_DAFS(kDenied, Lock(other_, third, LockType::kWriteBlocking, 0, 1));
+  EXPECT_DAFS(kDenied, Lock(user_, first, LockType::kRead, 0, 1));
+  EXPECT_OK(Lock(user_, second, LockType::kAbort, 0, 1));
+  EXPECT_OK(Lock(other_, third, LockType::kWriteBlocking, 0, 1));
+  EXPECT_OK(Close(user_, second));
+}
+
+// Locks for whom the file's mode would not let in any more.
+TEST_F(StoreLocksTest, AnOpenIsLentToAnotherOwner) {
+  const Opened mine = OpenAs(user_, "me");
+  RestoreOwnIdentity();
+  ASSERT_EQ(chmod(Path("a/f").c_str(), 0), 0);
+  wire::OpenOwnerArgs args;
+  args.filehandle = mine.filehandle;
+  args.state_id = mine.state_id;
+  args.owner = "process";
+  wire::OpenOwnerRes res;
+  ASSERT_OK(store_->OpenOwner(user_, args, &res));
+  EXPECT_NE(res.state_id, mine.state_id);
+  const wire::StateId first = res.state_id;
+  ASSERT_OK(store_->OpenOwner(user_, args, &res));
+  EXPECT_EQ(res.state_id, first);  // one owner, one open
+  const Opened process{mine.filehandle, first};
+  EXPECT_OK(Lock(user_, process, LockType::kWrite, 0, 1));
+  EXPECT_DAFS(kDenied, Lock(user_, mine, LockType::kRead, 0, 1));
+  EXPECT_DAFS(kBadStateId, store_->OpenOwner(other_, args, &res));  // not another client's
+  EXPECT_OK(Close(user_, process));
+  EXPECT_OK(Lock(user_, mine, LockType::kRead, 0, 1));
+  args.filehandle.fileid.bytes[3] ^= 1;
+  EXPECT_DAFS(kBadHandle, store_->OpenOwner(user_, args, &res));
+}
+
+TEST_F(StoreLocksTest, AFileWithoutANameCanStillBeLocked) {
+  const Opened mine = OpenAs(user_, "me"), yours = OpenAs(other_, "you");
+  ASSERT_OK(Remove(root_, A(), "f"));
+  EXPECT_OK(Lock(user_, mine, LockType::kWrite, 0, 1));
+  EXPECT_DAFS(kDenied, Lock(other_, yours, LockType::kRead, 0, 1));
+  EXPECT_DAFS(kDenied, Test(other_, yours, "you", LockType::kRead, 0, 1));
+}
+
+}  // namespace
+}  // namespace dafs::server

@@ -1,0 +1,442 @@
+// Names: LOOKUP, LOOKUPP, CREATE, LINK, REMOVE, RENAME, READLINK, and the pseudo file system.
+#include <sys/sysmacros.h>
+
+#include <atomic>
+#include <map>
+#include <string_view>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "server/store/objects/recent_stats.h"
+#include "tests/server/store/store_fixture.h"
+
+namespace dafs::server {
+namespace {
+
+using testing::ElementsAre;
+using testing::UnorderedElementsAre;
+using wire::ObjectType;
+
+class StoreNamespaceTest : public StoreTest {
+ protected:
+  void SetUp() override {
+    StoreTest::SetUp();
+    if (!IsSkipped()) Start();
+  }
+};
+
+// Shows DAFS-4.1.4-01, DAFS-4.1.4-02, DAFS-4.1.4-03, DAFS-4.1.4-04, DAFS-4.1.4-07, DAFS-6.5.12-01,
+// DAFS-6.5.21-09: what is exported of two places hangs under one root, and /deep, which is not
+// exported, leads to what is.
+TEST_F(StoreNamespaceTest, ThePseudoFileSystemLeadsToTheExports) {
+  const wire::FileHandle root = Handle({});
+  EXPECT_THAT(Names(root_, root), ElementsAre("a", "deep"));
+  EXPECT_THAT(Names(root_, Handle({"deep"})), ElementsAre("b"));
+  EXPECT_DAFS(kNoEnt, Lookup(root_, root, "other"));
+  EXPECT_EQ(root.fshandle, Handle({"deep"}).fshandle);
+  EXPECT_NE(root.fshandle, A().fshandle);
+  EXPECT_NE(A().fshandle, Handle({"deep", "b"}).fshandle);
+  const wire::FileAttributes attributes = Attributes(root);
+  EXPECT_EQ(attributes.object_type, ObjectType::kDir);
+  EXPECT_EQ(attributes.mode, 0555u);
+  EXPECT_TRUE(attributes.has(wire::kFattrMandatory));
+  EXPECT_EQ(attributes.filehandle, root);
+}
+
+TEST_F(StoreNamespaceTest, ThePseudoFileSystemIsReadOnly) {
+  const wire::FileHandle root = Handle({});
+  EXPECT_DAFS(kRofs, Create(root_, root, "x", ObjectType::kDir));
+  EXPECT_DAFS(kRofs, Remove(root_, root, "a"));
+  EXPECT_DAFS(kRofs, Rename(root_, root, "a", root, "c"));
+  wire::OpenRes res;
+  EXPECT_DAFS(kRofs, store_->Open(root_, CreateArgs(root, "f"), &res));
+  EXPECT_DAFS(kIsDir, store_->Open(root_, OpenArgs(root, "a"), &res));
+  EXPECT_DAFS(kNoEnt, store_->Open(root_, OpenArgs(root, "f"), &res));
+  uint64_t bitmap = 0;
+  wire::FileAttributes attributes;
+  attributes.set(wire::kFattrMode);
+  EXPECT_DAFS(kRofs, store_->Setattr(root_, root, {}, attributes, &bitmap));
+}
+
+TEST_F(StoreNamespaceTest, TheExportSlashIsTheRootItself) {
+  exports_ = {Named("/", "a")};
+  WriteFile(Path("a/f"), "x");
+  Start();
+  const wire::FileHandle root = Handle({});
+  EXPECT_THAT(Names(root_, root), ElementsAre("f"));
+  wire::FileHandle parent;
+  EXPECT_DAFS(kNoEnt, store_->Lookupp(root_, root, &parent));
+}
+
+// Shows DAFS-6.5.21-01, DAFS-6.5.21-02, DAFS-6.5.21-04, DAFS-6.5.21-05, DAFS-6.5.21-12
+TEST_F(StoreNamespaceTest, LookupResolvesPathsAndSaysHowFarItCame) {
+  wire::FileHandle d, link;
+  ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir, &d));
+  ASSERT_OK(Create(root_, d, "link", ObjectType::kLnk, &link));
+  WriteFile(Path("a/d/f"), "x");
+  wire::LookupArgs args;
+  args.directory = Handle({});
+  wire::LookupRes res;
+  args.path = {"a", "d", "f"};
+  EXPECT_OK(store_->Lookup(root_, args, &res));
+  EXPECT_EQ(res.component_count, 3u);
+  const wire::FileHandle f = res.filehandle;
+  args.path = {"a", "d", "none", "x"};
+  EXPECT_DAFS(kNoEnt, store_->Lookup(root_, args, &res));
+  EXPECT_EQ(res.component_count, 2u);
+  EXPECT_EQ(res.filehandle, d);
+  args.path = {"none"};
+  EXPECT_DAFS(kNoEnt, store_->Lookup(root_, args, &res));
+  EXPECT_EQ(res.component_count, 0u);
+  EXPECT_EQ(res.filehandle, wire::FileHandle{});
+  args.path = {"a", "d", "f", "x"};
+  EXPECT_DAFS(kNotDir, store_->Lookup(root_, args, &res));
+  EXPECT_EQ(res.component_count, 3u);
+  EXPECT_EQ(res.filehandle, f);
+  EXPECT_DAFS(kSymlink, Lookup(root_, link, "x"));
+  EXPECT_DAFS(kNotDir, Lookup(root_, f, "x"));
+  args.path = {};
+  EXPECT_DAFS(kInval, store_->Lookup(root_, args, &res));
+  EXPECT_DAFS(kNameTooLong, Lookup(root_, A(), std::string(256, 'x')));
+}
+
+// Shows DAFS-6.5.21-10, DAFS-6.5.34-07: "." and ".." mean nothing (R63).
+TEST_F(StoreNamespaceTest, DotsAreNoNames) {
+  for (const std::string dots : {".", ".."}) {
+    EXPECT_DAFS(kNoEnt, Lookup(root_, A(), dots));
+    EXPECT_DAFS(kInval, Create(root_, A(), dots, ObjectType::kDir));
+    EXPECT_DAFS(kInval, Remove(root_, A(), dots));
+    EXPECT_DAFS(kInval, Rename(root_, A(), dots, A(), "x"));
+    EXPECT_DAFS(kInval, Rename(root_, A(), "x", A(), dots));
+    wire::OpenRes res;
+    EXPECT_DAFS(kNoEnt, store_->Open(root_, OpenArgs(A(), dots), &res));
+    EXPECT_DAFS(kInval, store_->Open(root_, CreateArgs(A(), dots), &res));
+  }
+}
+
+// Shows DAFS-6.5.22-01, DAFS-6.5.22-02, DAFS-6.5.22-04
+TEST_F(StoreNamespaceTest, LookuppGoesUpToTheRootAndNoFurther) {
+  wire::FileHandle d, e, parent;
+  ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir, &d));
+  ASSERT_OK(Create(root_, d, "e", ObjectType::kDir, &e));
+  EXPECT_OK(store_->Lookupp(root_, e, &parent));
+  EXPECT_EQ(parent, d);
+  EXPECT_OK(store_->Lookupp(root_, d, &parent));
+  EXPECT_EQ(parent, A());
+  EXPECT_OK(store_->Lookupp(root_, A(), &parent));
+  EXPECT_EQ(parent, Handle({}));
+  EXPECT_OK(store_->Lookupp(root_, Handle({"deep", "b"}), &parent));
+  EXPECT_EQ(parent, Handle({"deep"}));
+  EXPECT_DAFS(kNoEnt, store_->Lookupp(root_, Handle({}), &parent));
+  WriteFile(Path("a/f"), "x");
+  EXPECT_DAFS(kNotDir, store_->Lookupp(root_, Handle({"a", "f"}), &parent));
+}
+
+TEST_F(StoreNamespaceTest, ADirectoryMovedOutOfItsExportHasNoParent) {
+  wire::FileHandle d, e, parent;
+  ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir, &d));
+  ASSERT_OK(Create(root_, d, "e", ObjectType::kDir, &e));
+  Store::RestoreServerIdentity();
+  ASSERT_EQ(rename(Path("a/d").c_str(), Path("outside").c_str()), 0);
+  EXPECT_DAFS(kNoEnt, store_->Lookupp(root_, d, &parent));
+  EXPECT_DAFS(kNoEnt, store_->Lookupp(root_, e, &parent));
+}
+
+// Shows DAFS-6.5.9-01, DAFS-6.5.9-06, DAFS-6.5.9-10, DAFS-6.1.5-18
+TEST_F(StoreNamespaceTest, CreateMakesEveryTypeNeverMoreOpenThanAskedFor) {
+  wire::CreateArgs args;
+  args.filehandle = A();
+  wire::CreateRes res;
+  const auto make = [&](const std::string& name, ObjectType type) {
+    args.component = name;
+    args.obj_type = type;
+    EXPECT_OK(store_->Create(root_, args, &res)) << name;
+    EXPECT_NE(res.change_info.before, res.change_info.after);
+    return Attributes(res.filehandle);
+  };
+  EXPECT_EQ(make("fifo", ObjectType::kFifo).object_type, ObjectType::kFifo);
+  EXPECT_EQ(make("sock", ObjectType::kSock).object_type, ObjectType::kSock);
+  EXPECT_EQ(make("dir", ObjectType::kDir).mode, 0700u);
+  args.linkdata = "a/b\xff";
+  EXPECT_EQ(make("lnk", ObjectType::kLnk).object_type, ObjectType::kLnk);
+  args.specdata = {8, 300};
+  const wire::FileAttributes block = make("blk", ObjectType::kBlk);
+  EXPECT_EQ(block.object_type, ObjectType::kBlk);
+  EXPECT_EQ(block.raw_dev, (wire::SpecData{8, 300}));
+  EXPECT_EQ(block.mode, 0600u);
+  EXPECT_EQ(make("chr", ObjectType::kChr).object_type, ObjectType::kChr);
+  EXPECT_EQ(Stat(Path("a/chr")).st_rdev, makedev(8, 300));
+  args.component = "big";
+  args.specdata = {uint64_t{1} << 40, 0};
+  EXPECT_DAFS(kInval, store_->Create(root_, args, &res));
+}
+
+// Shows DAFS-6.5.9-03, DAFS-6.5.9-04, DAFS-6.5.9-05, DAFS-6.5.9-08
+TEST_F(StoreNamespaceTest, CreateRefusesWhatCannotBe) {
+  ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir));
+  EXPECT_DAFS(kExist, Create(root_, A(), "d", ObjectType::kDir));
+  EXPECT_DAFS(kExist, Create(root_, A(), "d", ObjectType::kLnk));
+  for (ObjectType type : {ObjectType::kReg, ObjectType::kInvalid, ObjectType::kAttrDir,
+                          ObjectType::kNamedAttr, static_cast<ObjectType>(99)}) {
+    EXPECT_DAFS(kBadType, Create(root_, A(), "x", type));
+  }
+  EXPECT_DAFS(kInval, Create(root_, A(), "", ObjectType::kDir));
+  EXPECT_DAFS(kInval, Create(root_, A(), "a/b", ObjectType::kDir));
+  EXPECT_DAFS(kNameTooLong, Create(root_, A(), std::string(300, 'x'), ObjectType::kDir));
+  WriteFile(Path("a/f"), "x");
+  EXPECT_DAFS(kNotDir, Create(root_, Handle({"a", "f"}), "x", ObjectType::kDir));
+  wire::CreateArgs args;
+  args.filehandle = A();
+  args.component = "fifo";
+  args.obj_type = ObjectType::kFifo;
+  args.attr.set(wire::kFattrMode);
+  wire::CreateRes res;
+  EXPECT_DAFS(kInval, store_->Create(root_, args, &res));
+}
+
+// Shows DAFS-6.5.9-07: a new directory has its attributes at once, set-group-id inherited.
+TEST_F(StoreNamespaceTest, ANewDirectoryGetsItsAttributes) {
+  wire::CreateArgs args;
+  args.filehandle = A();
+  args.component = "d";
+  args.obj_type = ObjectType::kDir;
+  args.attr.set(wire::kFattrMode | wire::kFattrOwner | wire::kFattrOwnerGroup);
+  args.attr.mode = 02750;
+  args.attr.owner = "1000";
+  args.attr.owner_group = "2000";
+  wire::CreateRes res;
+  ASSERT_OK(store_->Create(root_, args, &res));
+  wire::FileAttributes attributes = Attributes(res.filehandle);
+  EXPECT_EQ(attributes.mode, 02750u);
+  EXPECT_EQ(attributes.owner, "1000");
+  EXPECT_EQ(attributes.owner_group, "2000");
+  wire::FileHandle below;
+  ASSERT_OK(Create(user_, res.filehandle, "below", ObjectType::kDir, &below));
+  attributes = Attributes(below);
+  EXPECT_EQ(attributes.owner, "1000");
+  EXPECT_EQ(attributes.owner_group, "2000");
+  EXPECT_EQ(attributes.mode, 02755u);
+  // What cannot be given to the new directory leaves no directory behind.
+  args.component = "e";
+  args.attr.owner = "1001";
+  EXPECT_DAFS(kPerm, store_->Create(user_, args, &res));
+  EXPECT_DAFS(kNoEnt, Lookup(root_, A(), "e"));
+  args.attr.set(wire::kFattrHidden);
+  EXPECT_DAFS(kInval, store_->Create(root_, args, &res));
+}
+
+// Shows DAFS-6.5.31-01, DAFS-6.5.31-02, DAFS-6.5.31-03
+TEST_F(StoreNamespaceTest, ReadlinkGivesTheContentAsItIs) {
+  wire::CreateArgs args;
+  args.filehandle = A();
+  args.component = "l";
+  args.obj_type = ObjectType::kLnk;
+  args.linkdata = "../x//\xc3\x28 y";
+  wire::CreateRes res;
+  ASSERT_OK(store_->Create(user_, args, &res));
+  std::string link;
+  EXPECT_OK(store_->Readlink(user_, res.filehandle, &link));
+  EXPECT_EQ(link, args.linkdata);
+  EXPECT_DAFS(kInval, store_->Readlink(user_, A(), &link));
+}
+
+// Shows DAFS-6.5.17-01, DAFS-6.5.17-02, DAFS-6.5.17-03, DAFS-6.5.17-06, DAFS-6.5.17-07
+TEST_F(StoreNamespaceTest, LinkAddsAName) {
+  const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
+  wire::LinkArgs args;
+  args.source_object = f.filehandle;
+  args.destination_object = A();
+  args.newname = "g";
+  wire::LinkRes res;
+  ASSERT_OK(store_->Link(user_, args, &res));
+  EXPECT_NE(res.change_info.before, res.change_info.after);
+  EXPECT_EQ(Handle({"a", "g"}), f.filehandle);
+  EXPECT_EQ(Attributes(f.filehandle).num_links, 2u);
+  EXPECT_DAFS(kExist, store_->Link(user_, args, &res));
+  args.newname = "h";
+  args.source_object = A();
+  EXPECT_DAFS(kIsDir, store_->Link(root_, args, &res));
+  args.source_object = f.filehandle;
+  args.destination_object = Handle({"deep", "b"});
+  EXPECT_DAFS(kXdev, store_->Link(root_, args, &res));
+  args.destination_object = f.filehandle;
+  EXPECT_DAFS(kNotDir, store_->Link(root_, args, &res));
+  wire::FileHandle link;
+  ASSERT_OK(Create(root_, A(), "sym", ObjectType::kLnk, &link));
+  args.source_object = link;
+  args.destination_object = A();
+  ASSERT_OK(store_->Link(root_, args, &res));  // of the link itself
+  EXPECT_EQ(Handle({"a", "h"}), link);
+}
+
+// Shows DAFS-6.5.33-01, DAFS-6.5.33-02, DAFS-6.5.33-09, DAFS-6.5.33-10
+TEST_F(StoreNamespaceTest, RemoveTakesNamesOfEveryType) {
+  for (const auto& [name, type] : std::map<std::string, ObjectType>{
+           {"d", ObjectType::kDir}, {"l", ObjectType::kLnk}, {"p", ObjectType::kFifo}}) {
+    ASSERT_OK(Create(root_, A(), name, type));
+  }
+  ASSERT_OK(Create(root_, Handle({"a", "d"}), "e", ObjectType::kDir));
+  EXPECT_DAFS(kNotEmpty, Remove(root_, A(), "d"));
+  EXPECT_OK(Remove(root_, Handle({"a", "d"}), "e"));
+  for (const std::string name : {"d", "l", "p"}) {
+    wire::RemoveArgs args;
+    args.filehandle = A();
+    args.target = name;
+    wire::RemoveRes res;
+    EXPECT_OK(store_->Remove(root_, args, &res));
+    EXPECT_NE(res.change_info.before, res.change_info.after);
+    EXPECT_DAFS(kNoEnt, Lookup(root_, A(), name));
+    EXPECT_DAFS(kNoEnt, Remove(root_, A(), name));
+  }
+  EXPECT_THAT(Names(root_, A()), ElementsAre());
+}
+
+// Shows DAFS-6.5.34-02, DAFS-6.5.34-03, DAFS-6.5.34-04, DAFS-6.5.34-05, DAFS-6.5.34-12
+TEST_F(StoreNamespaceTest, RenameReplacesWhatGoesTogether) {
+  wire::FileHandle d, e;
+  ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir, &d));
+  ASSERT_OK(Create(root_, A(), "e", ObjectType::kDir, &e));
+  WriteFile(Path("a/f"), "f");
+  WriteFile(Path("a/g"), "g");
+  const wire::FileHandle f = Handle({"a", "f"});
+  const wire::FileHandle g = Handle({"a", "g"});
+  EXPECT_OK(Rename(root_, A(), "f", A(), "g"));
+  EXPECT_DAFS(kNoEnt, Lookup(root_, A(), "f"));
+  EXPECT_EQ(Handle({"a", "g"}), f);
+  wire::FileAttributes attributes;
+  EXPECT_DAFS(kStale, store_->Getattr(root_, g, 1, &attributes));
+  EXPECT_DAFS(kExist, Rename(root_, A(), "g", A(), "d"));
+  EXPECT_DAFS(kExist, Rename(root_, A(), "d", A(), "g"));
+  EXPECT_OK(Rename(root_, A(), "g", d, "g"));
+  EXPECT_DAFS(kExist, Rename(root_, A(), "e", A(), "d"));
+  EXPECT_OK(Rename(root_, A(), "d", A(), "e"));
+  EXPECT_EQ(Handle({"a", "e"}), d);
+  EXPECT_EQ(Handle({"a", "e", "g"}), f);
+  EXPECT_DAFS(kStale, store_->Getattr(root_, e, 1, &attributes));
+  EXPECT_DAFS(kInval, Rename(root_, A(), "e", d, "below"));
+  EXPECT_DAFS(kXdev, Rename(root_, A(), "e", Handle({"deep", "b"}), "e"));
+  EXPECT_DAFS(kNoEnt, Rename(root_, A(), "none", A(), "x"));
+  ASSERT_EQ(link(Path("a/e/g").c_str(), Path("a/h").c_str()), 0);
+  EXPECT_OK(Rename(root_, A(), "h", d, "g"));  // one object: nothing happens
+  EXPECT_THAT(Names(root_, A()), UnorderedElementsAre("e", "h"));
+}
+
+// Shows DAFS-6.5.34-09, DAFS-6.1.5-10
+TEST_F(StoreNamespaceTest, RenameTellsTheChangesOfBothDirectories) {
+  wire::FileHandle d;
+  ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir, &d));
+  WriteFile(Path("a/f"), "f");
+  wire::RenameArgs args;
+  args.sourcedir = A();
+  args.targetdir = d;
+  args.oldname = "f";
+  args.newname = "g";
+  wire::RenameRes res;
+  const uint64_t before = Attributes(A()).change;
+  ASSERT_OK(store_->Rename(root_, args, &res));
+  EXPECT_EQ(res.source.before, before);
+  EXPECT_EQ(res.source.after, Attributes(A()).change);
+  EXPECT_EQ(res.target.after, Attributes(d).change);
+  EXPECT_NE(res.source.before, res.source.after);
+  EXPECT_NE(res.target.before, res.target.after);
+}
+
+// What is being removed is there or is not: nobody who looks for its name is told of a handle that
+// leads nowhere.
+TEST_F(StoreNamespaceTest, ANameThatIsBeingRemovedIsThereOrIsNot) {
+  Start();
+  const wire::FileHandle a = A();
+  std::atomic<bool> end{false};
+  std::thread other([&] {
+    while (!end) {
+      ASSERT_OK(Create(root_, a, "d", wire::ObjectType::kDir));
+      std::this_thread::yield();  // where there is one CPU, the other thread would never see it
+      ASSERT_OK(Remove(root_, a, "d"));
+    }
+    Store::RestoreServerIdentity();
+  });
+  RecentStats recent;
+  Caller caller = root_;
+  caller.recent = &recent;
+  std::map<std::string_view, int> answers;
+  const absl::Time until = absl::Now() + absl::Seconds(2);
+  while (absl::Now() < until) {
+    wire::FileHandle d;
+    recent.Clear();
+    DafsStatus status = Lookup(caller, a, "d", &d);
+    if (status == DafsStatus::kOk) {
+      wire::FileAttributes attributes;
+      status = store_->Getattr(caller, d, wire::kFattrAll, &attributes);
+    }
+    ++answers[wire::Name(status)];
+  }
+  end = true;
+  other.join();
+  EXPECT_THAT(answers, UnorderedElementsAre(testing::Key(wire::Name(DafsStatus::kOk)),
+                                            testing::Key(wire::Name(DafsStatus::kNoEnt))));
+}
+
+// A descriptor that is kept for the next call must not keep the space of what is gone.
+TEST_F(StoreNamespaceTest, WhatProgramsOfTheServerRemoveIsGivenUpUnlessItIsOpen) {
+  for (const char* name : {"a/gone", "a/open", "a/stays"}) WriteFile(Path(name), "data");
+  Start();
+  Handle({"a", "gone"});
+  const wire::FileHandle stays = Handle({"a", "stays"});
+  const Opened opened = MustOpen(root_, OpenArgs(A(), "open"));
+  const size_t before = store_->descriptor_count();
+  Store::RestoreServerIdentity();
+  ASSERT_EQ(unlink(Path("a/gone").c_str()), 0);
+  ASSERT_EQ(unlink(Path("a/open").c_str()), 0);
+  for (int i = 0; i < Store::kForgetCalls; ++i) store_->ForgetRemoved();
+  EXPECT_EQ(store_->descriptor_count(), before - 1);
+  EXPECT_EQ(Read(root_, opened), "data");
+  EXPECT_EQ(Attributes(stays).object_size, 4u);
+  EXPECT_EQ(store_->descriptor_count(), before - 1);
+  ASSERT_OK(Close(root_, opened));
+  for (int i = 0; i < Store::kForgetCalls; ++i) store_->ForgetRemoved();
+  EXPECT_LT(store_->descriptor_count(), before - 2);
+}
+
+// At the root of a file system the name of the orphan directory is the server's alone.
+TEST_F(StoreNamespaceTest, TheReservedNameCannotBeUsedAtTheRoot) {
+  const std::string reserved = ".dafsd-orphans";
+  mkdir(Path("a/" + reserved).c_str(), 0777);
+  EXPECT_DAFS(kNoEnt, Lookup(root_, A(), reserved));
+  EXPECT_DAFS(kAcces, Create(root_, A(), reserved, ObjectType::kDir));
+  EXPECT_DAFS(kAcces, Remove(root_, A(), reserved));
+  EXPECT_DAFS(kAcces, Rename(root_, A(), reserved, A(), "x"));
+  wire::OpenRes res;
+  EXPECT_DAFS(kAcces, store_->Open(root_, CreateArgs(A(), reserved), &res));
+  EXPECT_THAT(Names(root_, A()), ElementsAre());
+}
+
+// A backup of a file system may hold a directory of that name.
+TEST_F(StoreNamespaceTest, TheReservedNameIsLikeOthersBelowTheRoot) {
+  const std::string reserved = ".dafsd-orphans";
+  wire::FileHandle sub, orphans;
+  ASSERT_OK(Create(root_, A(), "sub", ObjectType::kDir, &sub));
+  ASSERT_OK(Create(root_, sub, reserved, ObjectType::kDir, &orphans));
+  const Opened f = MustOpen(root_, CreateArgs(orphans, reserved));
+  ASSERT_OK(Close(root_, f));
+  wire::FileHandle found;
+  EXPECT_OK(Lookup(root_, sub, reserved, &found));
+  EXPECT_EQ(found, orphans);
+  EXPECT_THAT(Names(root_, sub), ElementsAre(reserved));
+  EXPECT_OK(Rename(root_, orphans, reserved, orphans, "x"));
+  EXPECT_OK(Rename(root_, orphans, "x", orphans, reserved));
+  EXPECT_DAFS(kAcces, Rename(root_, sub, reserved, A(), reserved));
+  EXPECT_OK(Remove(root_, orphans, reserved));
+  EXPECT_OK(Remove(root_, sub, reserved));
+  EXPECT_THAT(Names(root_, sub), ElementsAre());
+}
+
+// Its root is below another export's.
+TEST_F(StoreNamespaceTest, TheReservedNameOfAnExportIsReservedThroughAnother) {
+  mkdir(Path("a/inner").c_str(), 0777);
+  exports_.push_back(Named("/inner", "a/inner"));
+  Start();
+  EXPECT_DAFS(kAcces, Create(root_, Handle({"a", "inner"}), ".dafsd-orphans", ObjectType::kDir));
+}
+
+}  // namespace
+}  // namespace dafs::server

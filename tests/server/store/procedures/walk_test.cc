@@ -1,0 +1,82 @@
+// What LOOKUP does not do with the links on its way, and what is told of the changes of a
+// directory.
+#include <unistd.h>
+
+#include "tests/server/store/store_fixture.h"
+
+namespace dafs::server {
+namespace {
+
+using wire::ObjectType;
+
+class StoreWalkTest : public StoreTest {
+ protected:
+  void SetUp() override {
+    StoreTest::SetUp();
+    if (!IsSkipped()) Start();
+  }
+};
+
+// Shows DAFS-6.5.21-11: the link itself is found, and what lies behind it is not.
+TEST_F(StoreWalkTest, LookupFollowsNoLink) {
+  wire::FileHandle d;
+  ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir, &d));
+  WriteFile(Path("a/d/f"), "x");
+  ASSERT_EQ(symlink("d", Path("a/to-d").c_str()), 0);
+  ASSERT_EQ(symlink("d/f", Path("a/to-f").c_str()), 0);
+  for (const std::string name : {"to-d", "to-f"}) {
+    wire::FileHandle link;
+    ASSERT_OK(Lookup(root_, A(), name, &link));
+    EXPECT_EQ(Attributes(link).object_type, ObjectType::kLnk);
+  }
+  wire::LookupArgs args;
+  args.directory = A();
+  args.path = {"to-d", "f"};
+  wire::LookupRes res;
+  EXPECT_DAFS(kSymlink, store_->Lookup(root_, args, &res));
+  EXPECT_EQ(res.component_count, 1u);
+  EXPECT_EQ(res.filehandle, Handle({"a", "to-d"}));
+}
+
+// Shows DAFS-6.1.4-04: another may change a directory beside us, between the two looks at it. Of
+// one look `before` and `after` are one.
+TEST_F(StoreWalkTest, OnlyAChangeThatWasNotMadeIsSaidToBeAtomic) {
+  wire::OpenRes opened;
+  ASSERT_OK(store_->Open(user_, CreateArgs(A(), "f"), &opened));
+  EXPECT_FALSE(opened.change_info.atomic);
+  ASSERT_OK(store_->Open(user_, OpenArgs(A(), "f"), &opened));
+  EXPECT_TRUE(opened.change_info.atomic);
+  EXPECT_EQ(opened.change_info.before, opened.change_info.after);
+  EXPECT_EQ(opened.change_info.after, Attributes(A()).change);
+
+  wire::CreateArgs create;
+  create.filehandle = A();
+  create.component = "d";
+  create.obj_type = ObjectType::kDir;
+  wire::CreateRes created;
+  ASSERT_OK(store_->Create(user_, create, &created));
+  EXPECT_FALSE(created.change_info.atomic);
+  wire::LinkArgs link;
+  link.source_object = opened.filehandle;
+  link.destination_object = A();
+  link.newname = "g";
+  wire::LinkRes linked;
+  ASSERT_OK(store_->Link(user_, link, &linked));
+  EXPECT_FALSE(linked.change_info.atomic);
+  wire::RenameArgs rename;
+  rename.sourcedir = A();
+  rename.targetdir = created.filehandle;
+  rename.oldname = rename.newname = "g";
+  wire::RenameRes renamed;
+  ASSERT_OK(store_->Rename(user_, rename, &renamed));
+  EXPECT_FALSE(renamed.source.atomic || renamed.target.atomic);
+  wire::RemoveArgs remove;
+  remove.filehandle = A();
+  remove.target = "f";
+  wire::RemoveRes removed;
+  ASSERT_OK(store_->Remove(user_, remove, &removed));
+  EXPECT_FALSE(removed.change_info.atomic);
+}
+
+}  // namespace
+}  // namespace dafs::server

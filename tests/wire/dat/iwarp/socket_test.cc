@@ -1,0 +1,61 @@
+// What the sockets of connections are set to.
+#include "wire/dat/iwarp/socket.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <string>
+
+namespace dafs::dat::iwarp {
+namespace {
+
+std::string CongestionControl(int fd) {
+  char name[16] = {};
+  socklen_t size = sizeof name;
+  EXPECT_EQ(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size), 0);
+  return name;
+}
+
+// A socket whose congestion control is not the one to be chosen, if the kernel has another.
+OwnedFd MakeSocket(int family) {
+  absl::StatusOr<OwnedFd> fd = NewTcpSocket(family);
+  EXPECT_TRUE(fd.ok()) << fd.status();
+  for (const std::string name : {"cubic", "bbr"}) {
+    if (setsockopt(fd->get(), IPPROTO_TCP, TCP_CONGESTION, name.data(),
+                   static_cast<socklen_t>(name.size())) == 0) {
+      break;
+    }
+  }
+  return *std::move(fd);
+}
+
+TEST(IwarpSocket, AConnectionWithinTheMachineIsNotPaced) {
+  OwnedFd listener = MakeSocket(AF_INET);
+  sockaddr_in here = {};
+  here.sin_family = AF_INET;
+  here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof here;
+  auto* const address = reinterpret_cast<sockaddr*>(&here);
+  ASSERT_EQ(bind(listener.get(), address, size), 0);
+  ASSERT_EQ(listen(listener.get(), 1), 0);
+  ASSERT_EQ(getsockname(listener.get(), address, &size), 0);
+  OwnedFd client = MakeSocket(AF_INET);
+  const std::string before = CongestionControl(client.get());
+  ChooseCongestionControl(client.get());  // it is no connection yet
+  EXPECT_EQ(CongestionControl(client.get()), before);
+  (void)connect(client.get(), address, size);  // EINPROGRESS
+  pollfd waiting = {.fd = listener.get(), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(poll(&waiting, 1, 10'000), 1);
+  OwnedFd server(accept(listener.get(), nullptr, nullptr));
+  ASSERT_TRUE(server);
+  for (int fd : {client.get(), server.get()}) {
+    ChooseCongestionControl(fd);
+    EXPECT_EQ(CongestionControl(fd), "reno");
+  }
+}
+
+}  // namespace
+}  // namespace dafs::dat::iwarp
