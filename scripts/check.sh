@@ -3,7 +3,7 @@
 # Usage: scripts/check.sh [--quick] [--fix] [STEP ...]
 #   --quick  only files that differ from origin/main (or HEAD~1): format, scripts, tidy; no builds with sanitizers
 #   --fix    let clang-format rewrite the files
-#   STEP     any of: format scripts prose manual requirements gcc clang tidy asan tsan   (default: all, in that order)
+#   STEP     any of: format scripts prose manual requirements includes gcc clang tidy asan tsan   (default: all, in that order)
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 
@@ -14,13 +14,13 @@ for arg in "$@"; do
     --quick) quick=yes ;;
     --fix) fix=yes ;;
     -h|--help) sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-    format|scripts|prose|manual|requirements|gcc|clang|tidy|asan|tsan) steps+=("$arg") ;;
+    format|scripts|prose|manual|requirements|includes|gcc|clang|tidy|asan|tsan) steps+=("$arg") ;;
     *) printf 'check.sh: unknown argument %s (see --help)\n' "$arg" >&2; exit 2 ;;
   esac
 done
 if ((${#steps[@]} == 0)); then
-  steps=(format scripts prose manual requirements gcc clang tidy asan tsan)
-  [[ $quick == yes ]] && steps=(format scripts prose manual requirements tidy)
+  steps=(format scripts prose manual requirements includes gcc clang tidy asan tsan)
+  [[ $quick == yes ]] && steps=(format scripts prose manual requirements includes tidy)
 fi
 
 # The tracked and new files that match the patterns; with --quick only those that changed.
@@ -48,7 +48,7 @@ check_scripts() {
     [[ -f $path ]] && head -n 1 "$path" | grep -q '^#!.*\bbash' && list+=("$path")
   done < <(files scripts .ci tests)
   ((${#list[@]} == 0)) || shellcheck -x "${list[@]}" || return 1
-  files '*.py' scripts/requirements tests/mount/run scripts/prose | while read -r path; do
+  files '*.py' scripts/requirements scripts/includes tests/mount/run scripts/prose | while read -r path; do
     python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read(), sys.argv[1])' "$path" || exit 1
   done
 }
@@ -63,6 +63,7 @@ check_manual() {
   return $bad
 }
 check_requirements() { ./scripts/requirements >/dev/null; }
+check_includes() { ./scripts/includes; }
 check_gcc() { ./scripts/build --tests --compiler gcc --dir build-gcc && run_unit build-gcc; }
 check_clang() { ./scripts/build --tests --compiler clang --dir build-clang && run_unit build-clang; }
 check_asan() { ./scripts/build --tests --type Debug --compiler clang --sanitize address,undefined --dir build-asan && run_unit build-asan; }
