@@ -1,7 +1,7 @@
-// Whether a loop has so much to do that CPUs are to wake fast for it (runtime/cpu_latency.h): from
-// kTurns turns within kWithin on, until there are fewer in kLook. So nothing is held for a program
-// that asks now and then, and nothing for longer than two kLook behind the last request.
-// Belongs to the loop's thread.
+// Decides when a loop is busy enough to request low CPU wake-up latency (runtime/cpu_latency.h).
+// The request starts when kTurns turns happen within kWithin. It ends when fewer than kTurns turns
+// happen within kLook. A program with occasional requests therefore never starts it, and it ends at
+// most two kLook after the last request. Belongs to the loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,24 @@ namespace dafs::dat {
 
 class BusyHold {
  public:
-  static constexpr uint32_t kTurns = 16;  // a request is two or three: it comes, its answer comes
+  static constexpr uint32_t kTurns =
+      16;  // a request takes two or three turns: its arrival and its reply
   static constexpr absl::Duration kWithin = absl::Milliseconds(3);
   static constexpr absl::Duration kLook = absl::Milliseconds(5);
 
-  // Null: it never holds. Borrowed.
+  // Null: BusyHold never requests low latency. Borrowed.
   explicit BusyHold(CpuLatency* latency) : latency_(latency) {}
   ~BusyHold() { Release(); }
   BusyHold(const BusyHold&) = delete;
   BusyHold& operator=(const BusyHold&) = delete;
 
-  // The loop did something. True: it may be time to hold, see IsBusy.
+  // Counts a turn in which the loop did work. Returns true if the caller should check IsBusy now.
   bool Turned() { return latency_ != nullptr && ++turns_ % kTurns == 0 && !holds_; }
-  // Behind Turned: whether these turns came fast enough.
+  // Returns whether the last kTurns turns were fast enough. Call after Turned returned true.
   bool IsBusy(absl::Time now);
-  // Then Look is to be called in kLook.
+  // Starts the request. Call Look after kLook.
   void Hold();
-  // Whether it goes on; then Look is to be called in kLook again.
+  // Returns whether the request continues. If true, call Look again after kLook.
   bool Look();
   void Release();
   bool holds() const { return holds_; }
@@ -37,7 +38,7 @@ class BusyHold {
  private:
   CpuLatency* const latency_;
   uint32_t turns_ = 0;
-  uint32_t looked_at_ = 0;  // turns_ at the last look
+  uint32_t looked_at_ = 0;  // turns_ at the last call of Look
   absl::Time last_ = absl::InfinitePast();
   bool holds_ = false;
 };

@@ -1,5 +1,6 @@
-// DAFS_CHECK states an invariant of our own: a failure is our bug and ends the process with the
-// place and the reason. Bytes from the network, the kernel or the command line never reach one.
+// DAFS_CHECK states an invariant of this program. A failure is a bug of ours and ends the process
+// with the place and the reason. Input from the network, the kernel or the command line must never
+// reach a DAFS_CHECK.
 #pragma once
 
 #include <cstdio>

@@ -13,11 +13,12 @@
 namespace dafs::dat {
 namespace {
 
-// PM_QOS_CPU_LATENCY_DEFAULT_VALUE: what the kernel takes for no limit.
+// PM_QOS_CPU_LATENCY_DEFAULT_VALUE: the kernel treats it as no limit.
 constexpr int32_t kNoLimit = 2'000'000'000;
-// All idle CPUs of the machine poll. Of more than these, that costs more than a call saves.
+// The limit makes all idle CPUs of the machine poll. On more CPUs than this, polling costs more
+// than a call saves.
 constexpr long kMostCpus = 8;
-// A longer wait saves a call nothing.
+// A limit longer than this saves a call nothing.
 constexpr uint32_t kMostMicroseconds = 10'000;
 
 }  // namespace
@@ -78,7 +79,7 @@ std::unique_ptr<CpuLatency> CpuLatency::For(const CpuLatencyWish& wish, const Id
 CpuLatency::~CpuLatency() { close(fd_); }
 
 void CpuLatency::Limit(int32_t microseconds) {
-  // What cannot be had is done without: it is about time only.
+  // Ignore a failure: it only makes calls slower.
   [[maybe_unused]] ssize_t written = write(fd_, &microseconds, sizeof(microseconds));
 }
 

@@ -1,9 +1,10 @@
-// How long a CPU of this machine may take to wake from idle while somebody waits for an answer: the
-// kernel's CPU latency QoS (/dev/cpu_dma_latency, Documentation/power/pm_qos_interface.rst). A call
-// through a mount wakes a thread at each of its steps. Where CPUs are virtual, one that idles has
-// gone back to the host, and waking it takes some 40 us, several times what the call does; with a
-// limit of 0 it polls instead. The limit is of the whole machine, so it is held only while there is
-// much to do (runtime/busy_hold.h), and the kernel drops it with the process.
+// Limits how long a CPU of this machine may take to wake from idle, by the kernel's CPU latency QoS
+// (/dev/cpu_dma_latency, Documentation/power/pm_qos_interface.rst).
+//
+// A call through a mount wakes a thread at each of its steps. An idle virtual CPU returns to the
+// host, and waking it takes about 40 us, several times the cost of the call. With a limit of 0, an
+// idle CPU polls instead. The limit applies to the whole machine, so the program requests it only
+// while a loop is busy (runtime/busy_hold.h). The kernel drops the request when the process ends.
 #pragma once
 
 #include <cstdint>
@@ -19,39 +20,40 @@
 
 namespace dafs::dat {
 
-// What the administrator wants (cpu_latency=, --cpu-latency).
+// The administrator's setting (cpu_latency=, --cpu-latency).
 struct CpuLatencyWish {
-  // Nullopt: what this machine is decides, see CpuLatency::For.
+  // Nullopt: the kind of machine decides, see CpuLatency::For.
   std::optional<bool> wanted;
   absl::Duration longest = absl::ZeroDuration();
   bool operator==(const CpuLatencyWish&) const = default;
 };
-// "auto", "off", or whole microseconds, 0 to 10000. kInvalidArgument: `text` is neither.
+// Parses "auto", "off", or whole microseconds from 0 to 10000. Otherwise fails with
+// kInvalidArgument.
 absl::StatusOr<CpuLatencyWish> ParseCpuLatency(std::string_view text);
 
-// What a machine tells of how its CPUs idle.
+// Facts about the machine that decide how its CPUs idle.
 struct IdleFacts {
   std::string driver;  // /sys/devices/system/cpu/cpuidle/current_driver
   long cpus = 0;       // online
 };
 IdleFacts IdleFactsOfMachine();
 
-// Thread-safe.
+// A CPU latency request. Thread-safe.
 class CpuLatency {
  public:
-  // `device` is /dev/cpu_dma_latency, or what stands for it in a test. Errors: the system's.
+  // `device` is /dev/cpu_dma_latency; tests pass another file. Returns the error of open(2).
   static absl::StatusOr<std::unique_ptr<CpuLatency>> Open(absl::Duration longest,
                                                           const std::string& device);
-  // What `wish` comes to on such a machine: null where there is to be no limit, and `said` says in
-  // either case what was done and why.
+  // Applies `wish` on a machine with `facts`. Returns null if there is to be no limit. In either
+  // case sets `said` to what was done and why.
   static std::unique_ptr<CpuLatency> For(const CpuLatencyWish& wish, const IdleFacts& facts,
                                          const std::string& device, std::string* said);
   ~CpuLatency();
   CpuLatency(const CpuLatency&) = delete;
   CpuLatency& operator=(const CpuLatency&) = delete;
 
-  // The limit is there from the first Hold to the last Release. A system call at either, which also
-  // wakes the CPUs that idle.
+  // The limit is in force from the first Hold to the last Release. Each of these two calls makes
+  // one system call, which also wakes the idle CPUs.
   void Hold() ABSL_LOCKS_EXCLUDED(mutex_);
   void Release() ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -16,14 +16,15 @@
 namespace dafs {
 namespace {
 
-// Publish the set-up of main() to every thread; changed only while a program becomes a daemon.
+// Make the settings of main() visible to every thread. They change only when a program becomes a
+// daemon.
 std::atomic<const char*> program_name{"dafs"};
 std::atomic<int> least_severity{static_cast<int>(Severity::kInfo)};
 std::atomic<bool> use_syslog{false};
 std::atomic<bool> use_journal{false};
 
-// Whether standard error is the stream that systemd names in $JOURNAL_STREAM, as DEVICE:INODE. A
-// child that redirected its standard error still has the variable.
+// Whether standard error is the stream that systemd names in $JOURNAL_STREAM, as DEVICE:INODE. The
+// variable alone is not enough: a child that redirected its standard error inherits it.
 bool StderrIsJournal() {
   const char* stream = std::getenv("JOURNAL_STREAM");
   struct stat error_stream;
@@ -31,8 +32,7 @@ bool StderrIsJournal() {
          absl::StrCat(error_stream.st_dev, ":", error_stream.st_ino) == stream;
 }
 
-// One writev per line, so that lines of several threads do not mix. Nothing can be done about a
-// failure.
+// Uses one writev per line, so that lines of several threads do not mix. Ignores a failure.
 void WriteLine(std::string prefix, std::string_view line) {
   iovec parts[3] = {{prefix.data(), prefix.size()},
                     {const_cast<char*>(line.data()), line.size()},

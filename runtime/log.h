@@ -1,8 +1,8 @@
-// Where the programs say what they are doing: standard error in the foreground, syslog(3) as
-// daemons. Where systemd connected standard error with its journal, a line carries its severity as
-// <N> (sd-daemon(3)) in place of the time and the program, which the journal knows. One line per
-// event, `what: why` with the numbers in it (STYLE). Thread-safe; never
-// blocks on a lock of ours, may block in write(2) or syslog(3), so it is not for data paths.
+// Writes log lines to standard error in the foreground, and to syslog(3) in a daemon. If systemd
+// has connected standard error to its journal, a line begins with its severity as <N>
+// (sd-daemon(3)) instead of the time and the program, which the journal records itself. One line
+// per event, `what: why` with the numbers in it (STYLE). Thread-safe. Takes no lock of ours, but
+// may block in write(2) or syslog(3): do not call it on a data path.
 #pragma once
 
 #include <string_view>
@@ -17,12 +17,12 @@ enum class Severity {
   kDebug = 7
 };  // as syslog(3)
 
-// To be called once at start, and again when a program becomes a daemon. `program` outlives the
+// Call once at start, and again when a program becomes a daemon. `program` must outlive the
 // process.
 void LogToStderr(const char* program, Severity least);
 void LogToSyslog(const char* program, Severity least);
 
-// For the one line on standard error that says why a program ends: "program: line".
+// Writes "program: line", the one line on standard error that states why a program ends.
 void LogFailure(const char* program, std::string_view line);
 
 bool LogEnabled(Severity severity);

@@ -16,10 +16,11 @@
 namespace dafs::dat {
 namespace {
 
-// With at most this many sources each is polled directly while spinning. Otherwise epoll says which
-// are ready: a turn then costs no system call for each connection, nor one that finds nothing.
+// Up to this many sources, a spinning turn polls each source directly. With more, epoll reports
+// which are ready, so that a turn makes no system call for each connection, and none that finds no
+// work.
 constexpr size_t kFewSources = 4;
-// Turns between two looks at the thread's CPUs.
+// Turns between two checks of the CPUs that the thread may use.
 constexpr uint32_t kTurnsPerCpuLook = 256;
 constexpr absl::Duration kLeastSpin = absl::Microseconds(2);
 
@@ -33,9 +34,9 @@ bool BoundToOneCpu() {
 
 struct Loop::Source {
   Pollable* pollable = nullptr;  // nullptr: removed, swept at the end of the turn
-  WaitHandle registered;         // what epoll knows
-  bool ready = true;             // to be polled next turn
-  bool dirty = true;             // to be armed before sleep
+  WaitHandle registered;         // as registered with epoll
+  bool ready = true;             // poll it in the next turn
+  bool dirty = true;             // arm it before sleep
 };
 
 absl::StatusOr<std::unique_ptr<Loop>> Loop::Create(const Options& options) {
@@ -47,7 +48,7 @@ absl::StatusOr<std::unique_ptr<Loop>> Loop::Create(const Options& options) {
   loop->timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
   if (loop->timer_fd_ < 0) return absl::ErrnoToStatus(errno, "timerfd_create");
   epoll_event woken = {.events = EPOLLIN, .data = {.ptr = nullptr}};
-  // By edge: nobody has to read it.
+  // Edge-triggered, so that the timer need not be read.
   epoll_event due = {.events = EPOLLIN | EPOLLET, .data = {.ptr = loop.get()}};
   if (epoll_ctl(loop->epoll_fd_, EPOLL_CTL_ADD, loop->wake_fd_, &woken) != 0 ||
       epoll_ctl(loop->epoll_fd_, EPOLL_CTL_ADD, loop->timer_fd_, &due) != 0) {
@@ -188,7 +189,7 @@ bool Loop::RunTimers() {
 bool Loop::PollSources(bool all) {
   bool progress = false;
   polling_ = true;
-  // By index and bounded: Poll may add sources, which wait for the next turn.
+  // By index up to a fixed count: Poll may add sources, which wait for the next turn.
   const size_t count = sources_.size();
   for (size_t i = 0; i < count; ++i) {
     Source& source = *sources_[i];
@@ -198,7 +199,7 @@ bool Loop::PollSources(bool all) {
       progress = true;
       continue;
     }
-    source.ready = false;  // epoll, or Arm, tells if there is more
+    source.ready = false;  // epoll or Arm sets it again if there is more
     source.dirty |= did || !all;
     progress |= did;
   }
@@ -219,7 +220,7 @@ void Loop::LookAtHold() {
   if (hold_.Look()) RunAfter(BusyHold::kLook, [this] { LookAtHold(); });
 }
 
-// Whether the thread may use one CPU only: there it and whoever waits for it run in turn.
+// Whether the thread may use only one CPU. The loop and its peers then run in turn.
 bool Loop::OnOneCpu() {
   if (cpu_looks_left_-- == 0) {
     cpu_looks_left_ = kTurnsPerCpuLook;
@@ -228,8 +229,8 @@ bool Loop::OnOneCpu() {
   return one_cpu_;
 }
 
-// Whether it is worth polling instead of sleeping: not where the peer needs this CPU to answer, nor
-// where CPUs wake fast as it is, nor where polling all sources costs more than asking epoll.
+// Whether to poll before sleep. Returns false if the peer needs this CPU to reply, if CPUs already
+// wake fast, or if polling all sources costs more than epoll.
 bool Loop::Spins() {
   if (options_.max_spin <= absl::ZeroDuration() || hold_.holds() || sources_.empty() ||
       sources_.size() > kFewSources) {
@@ -238,8 +239,9 @@ bool Loop::Spins() {
   return !OnOneCpu();
 }
 
-// Polls for a bounded while; true if there was something. The window doubles when spinning paid and
-// halves when it did not, so that an idle mount costs no CPU and a busy one no wake-ups.
+// Polls for a bounded time. Returns true if there was work. The time doubles after a spin that
+// found work and halves after one that did not. An idle mount therefore costs no CPU, and a busy
+// one needs no wake-ups.
 bool Loop::Spin() {
   absl::Time end = Now() + spin_;
   do {
@@ -256,8 +258,8 @@ bool Loop::Spin() {
 bool Loop::ArmSources() {
   bool few = sources_.size() <= kFewSources;
   for (auto& entry : sources_) {
-    // With few sources each may have been given work by another's Poll; arming is then cheaper than
-    // asking everybody to call Touch.
+    // With few sources, arming all of them is cheaper than requiring Touch each time one source's
+    // Poll gives work to another.
     if (!few && !entry->dirty) continue;
     WaitHandle handle = entry->pollable->Arm();
     if (handle.fd < 0) {
@@ -276,10 +278,10 @@ bool Loop::ArmSources() {
   return true;
 }
 
-// Nobody sleeps beyond `time`. The timer may be set to an earlier one still, of a timer that has
-// been cancelled since: one turn for nothing then costs less than setting it anew before each
-// sleep, or than a timeout of epoll_wait, for which the kernel sets and takes back a timer each
-// time.
+// Ensures that the loop does not sleep beyond `time`. The timer may still be set to an earlier
+// time, of a timer cancelled since. The resulting empty turn costs less than setting the timer
+// before each sleep. It also costs less than a timeout of epoll_wait, for which the kernel starts
+// and cancels a timer each time.
 void Loop::WakeAt(absl::Time time) {
   if (time >= wakes_at_) return;
   // Zero would stop the timer.
@@ -300,8 +302,8 @@ void Loop::Wait(absl::Duration max_sleep) {
   }
   epoll_event events[64];
   asleep_ = true;
-  // Post sets has_posted_, then looks at asleep_; we do it the other way round: one of us sees the
-  // other.
+  // Post sets has_posted_ and then reads asleep_. This thread sets asleep_ and then reads
+  // has_posted_. So at least one of the two sees the other's store.
   if (has_posted_ || stop_) timeout_ms = 0;
   int count = epoll_wait(epoll_fd_, events, 64, timeout_ms);
   asleep_ = false;

@@ -1,7 +1,7 @@
-// The loop of a worker: it polls a few sources (a connection, /dev/fuse), runs timers and posted
-// functions, spins a bounded, adaptive while, and only then sleeps in one epoll_wait. A Loop and
-// everything given to it belong to the thread that runs it; only Post and Stop may be called from
-// other threads.
+// The event loop of a worker. It polls a few sources (a connection, /dev/fuse), runs timers and
+// posted functions, spins for a bounded, adaptive time, and then sleeps in one epoll_wait. A Loop
+// and everything given to it belong to the thread that runs it. Other threads may call only Post
+// and Stop.
 #pragma once
 
 #include <atomic>
@@ -22,25 +22,26 @@
 
 namespace dafs::dat {
 
-// A source of work of a loop.
+// A source of work for a loop.
 class Pollable {
  public:
   virtual ~Pollable() = default;
-  // Does what can be done now without blocking; true if anything was done.
+  // Does all work that is possible now without blocking. Returns true if it did any.
   virtual bool Poll() = 0;
-  // Before sleep, also after a Poll that returned true: what to wait on. The descriptor is ready as
-  // long as Poll would find something behind it. fd < 0 asks for another Poll instead of sleep.
+  // Returns the descriptor to wait on. The loop calls it before it sleeps, also after a Poll that
+  // returned true. The descriptor must be ready as long as a Poll would find work. fd < 0: the loop
+  // polls again instead of sleeping.
   virtual WaitHandle Arm() = 0;
 };
 
 class Loop {
  public:
   struct Options {
-    // Longest spin before sleep. Adaptive below it; zero on a thread bound to one CPU, where
-    // spinning would only keep the peer from running.
+    // The longest spin before sleep; the actual spin adapts below it. A thread bound to one CPU
+    // does not spin, because spinning would only keep the peer from running.
     absl::Duration max_spin = absl::Microseconds(50);
-    // Held while the loop is busy, and then nothing spins: a sleeper wakes as fast, and its CPU is
-    // for others meanwhile. Null: none. Borrowed; outlives the loop.
+    // Requested while the loop is busy. The loop then does not spin, because a sleeper wakes as
+    // fast and leaves its CPU to other threads. Null: none. Borrowed; must outlive the loop.
     CpuLatency* cpu_latency = nullptr;
   };
   static absl::StatusOr<std::unique_ptr<Loop>> Create(const Options& options);
@@ -49,35 +50,35 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  // `source` stays the caller's. Remove it before the fd it armed is closed; allowed at any time,
-  // also from within its own Poll.
+  // `source` stays the caller's. Remove it before the fd that it armed is closed. Remove is allowed
+  // at any time, also from within the source's own Poll.
   void Add(Pollable* source);
   void Remove(Pollable* source);
-  // To be called when work was given to `source` outside its own Poll (a post that may need to wait
-  // for a writable socket): it is polled and armed again before the loop sleeps.
+  // Call this after giving work to `source` outside its own Poll (for example a post that may have
+  // to wait for a writable socket). The loop then polls and arms `source` again before it sleeps.
   void Touch(Pollable* source);
 
   using TimerId = uint64_t;
-  // Runs `function` once, `delay` from now, unless cancelled. Never zero.
+  // Runs `function` once, `delay` from now, unless cancelled. The id is never zero.
   TimerId RunAfter(absl::Duration delay, absl::AnyInvocable<void()> function);
   void Cancel(TimerId id);  // unknown and past ids are ignored
   // For coroutines: `co_await loop.Sleep(d)`.
   Task<void> Sleep(absl::Duration delay);
 
-  // From any thread: runs `function` on the loop's thread. After the loop has ended it is dropped.
+  // Runs `function` on the loop's thread. Any thread may call it. A function posted after the loop
+  // has ended is dropped.
   void Post(absl::AnyInvocable<void()> function) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Runs until Stop(). May be called again afterwards.
+  // Runs until Stop(). May be called again after it returned.
   void Run();
-  // One turn; sleeps at most `max_sleep` when there is nothing to do.
+  // Runs one turn. Sleeps at most `max_sleep` if there is no work.
   void RunOnce(absl::Duration max_sleep);
-  // One turn that neither sleeps nor asks the system what there is to do: every source is polled.
-  // True if anything was done.
+  // Runs one turn that polls every source, and neither sleeps nor calls epoll. Returns true if
+  // there was any work.
   bool Turn();
   void Stop();  // from any thread
 
-  // Monotonic time of this loop, for deadlines: comparable with itself only. Read anew on each
-  // call.
+  // The current monotonic time, for deadlines. Comparable only with other values of Now.
   static absl::Time Now();
 
  private:
@@ -92,7 +93,7 @@ class Loop {
   bool OnOneCpu();
   bool Spins();
   bool Spin();
-  bool ArmSources();  // false: something asked for another poll
+  bool ArmSources();  // false: a source has to be polled again
   void WakeAt(absl::Time time);
   void Wait(absl::Duration max_sleep);
   void SweepRemoved();
@@ -100,10 +101,10 @@ class Loop {
   int epoll_fd_ = -1;
   int wake_fd_ = -1;
   int timer_fd_ = -1;
-  absl::Time wakes_at_ = absl::InfiniteFuture();  // what timer_fd_ is set to
+  absl::Time wakes_at_ = absl::InfiniteFuture();  // the time timer_fd_ is set to
   Options options_;
-  absl::Duration spin_;   // the present, adapted window
-  bool one_cpu_ = false;  // as of the last look; taken again when cpu_looks_left_ is used up
+  absl::Duration spin_;   // the current length of a spin
+  bool one_cpu_ = false;  // as last checked; checked again when cpu_looks_left_ reaches 0
   uint32_t cpu_looks_left_ = 0;
   BusyHold hold_;
   std::vector<std::unique_ptr<Source>> sources_;
@@ -114,10 +115,10 @@ class Loop {
 
   absl::Mutex mutex_;
   std::vector<absl::AnyInvocable<void()>> posted_ ABSL_GUARDED_BY(mutex_);
-  // Whether posted_ may hold something: lets a turn skip the mutex.
+  // Whether posted_ may hold a function: lets a turn skip the mutex.
   std::atomic<bool> has_posted_{false};
-  std::atomic<bool> asleep_{false};  // published before the last look at has_posted_, see Wait
-  std::atomic<bool> stop_{false};    // set by Stop, cleared by Run's return
+  std::atomic<bool> asleep_{false};  // set before the last check of has_posted_, see Wait
+  std::atomic<bool> stop_{false};    // set by Stop, cleared when Run returns
 };
 
 }  // namespace dafs::dat

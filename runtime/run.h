@@ -1,5 +1,5 @@
-// Runs a loop until a task has ended: for programs that do one thing after the other, and tests.
-// On the loop's own thread, outside of its callbacks.
+// Runs a loop until a task has ended, for tests and for programs that do one thing at a time. Call
+// on the loop's own thread, outside the loop's callbacks.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,7 @@ inline dat::Task<void> Note(dat::Task<void> task, bool* done) {
 }
 }  // namespace internal
 
-// The result of `task`, which is awaited on `loop` by this thread.
+// Awaits `task` on `loop` by running the loop on this thread. Returns the task's result.
 template <class T>
 T RunUntilDone(dat::Loop& loop, dat::Task<T> task) {
   std::optional<T> result;

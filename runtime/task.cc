@@ -5,10 +5,10 @@
 namespace dafs::dat {
 namespace {
 
-// Frames by multiples of 128 bytes; larger ones than 4 KiB go to the allocator.
+// Frame sizes are rounded up to multiples of 128 bytes. Frames above 4 KiB come from the allocator.
 constexpr size_t kStep = 128;
 constexpr size_t kClasses = 32;
-constexpr size_t kKeptPerClass = 256;  // bounds what an idle thread keeps: 16 MiB at the very most
+constexpr size_t kKeptPerClass = 256;  // an idle thread keeps at most 16 MiB
 
 struct FreeFrameNode {
   FreeFrameNode* next;

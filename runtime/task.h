@@ -1,7 +1,7 @@
-// Coroutines that await transport completions: a metadata operation or a server procedure reads as
-// straight code and never holds its loop (ARCHITECTURE: one worker, one session, one loop). A Task
-// starts when it is awaited or given to Start(), and runs on the thread that resumes it. Nothing
-// here is thread-safe: a task, its frame and what it awaits belong to one thread.
+// Coroutines that await transport completions. A metadata operation or a server procedure reads as
+// sequential code and never blocks its loop (ARCHITECTURE: one worker, one session, one loop). A
+// Task starts when it is awaited or given to Start(), and runs on the thread that resumes it.
+// Nothing here is thread-safe: a task, its frame and what it awaits belong to one thread.
 #pragma once
 
 #include <coroutine>
@@ -14,8 +14,8 @@
 
 namespace dafs::dat {
 
-// Coroutine frames from per-thread free lists by size: starting an operation does not meet the
-// allocator once the lists are warm.
+// Allocates coroutine frames from free lists, one list for each thread and size class. Once the
+// lists are warm, starting an operation does not call the allocator.
 void* AllocateFrame(size_t size_bytes);
 void FreeFrame(void* frame, size_t size_bytes) noexcept;
 
@@ -67,14 +67,14 @@ struct Promise<void> : PromiseBase {
 }  // namespace internal
 
 // The result of a coroutine, to be awaited exactly once: `T value = co_await SomeTask(...)`.
-// Destroying a task that has not finished destroys its frame; whatever it awaited must not resume
-// it then.
+// Destroying an unfinished task destroys its frame. The awaited object must not resume the task
+// after that.
 template <class T>
 class ABSL_MUST_USE_RESULT Task {
  public:
   using promise_type = internal::Promise<T>;
 
-  // Implicit: this is what makes a function with `co_return` return a Task.
+  // Implicit, so that a function with `co_return` returns a Task.
   Task(std::coroutine_handle<promise_type> handle) noexcept  // NOLINT(google-explicit-constructor)
       : handle_(handle) {}
   Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
@@ -96,7 +96,7 @@ class ABSL_MUST_USE_RESULT Task {
 
 namespace internal {
 
-// Runs a Task<void> to its end and frees itself.
+// Runs a Task<void> to its end and then frees itself.
 struct Detached {
   struct promise_type {
     static void* operator new(size_t size) { return AllocateFrame(size); }
@@ -111,12 +111,13 @@ struct Detached {
 
 }  // namespace internal
 
-// Runs `task` until it first waits, then leaves it to whatever resumes it. The frame frees itself.
+// Runs `task` until its first wait. After that, the awaited object resumes it. The frame frees
+// itself.
 inline internal::Detached Start(Task<void> task) { co_await task; }
 
-// A one-shot meeting point: one coroutine awaits, somebody else sets the value, which resumes the
-// coroutine inside Set(). Set may come first. Lives in the awaiting coroutine's frame or outlives
-// it.
+// A value that is set once. One coroutine awaits it; Set() stores the value and resumes the
+// coroutine before it returns. Set may come before the wait. Lives in the awaiting coroutine's
+// frame or outlives that frame.
 template <class T>
 class Pending {
  public:
@@ -124,7 +125,7 @@ class Pending {
   Pending(const Pending&) = delete;
   Pending& operator=(const Pending&) = delete;
 
-  // Once. Resumes the waiter before it returns; `this` may be gone afterwards.
+  // Call once. Resumes the waiter before returning; `this` may be destroyed by then.
   void Set(T value) {
     DAFS_CHECK(!value_.has_value(), "Pending::Set called twice");
     value_.emplace(std::move(value));

@@ -1,5 +1,5 @@
-// Debian 12's Abseil is built with a string_view of its own; its StrCat does not take the standard
-// one. Values.
+// Converts a standard string_view to Abseil's. Debian 12's Abseil has a string_view type of its
+// own, and its StrCat does not take the standard one. Values.
 #pragma once
 
 #include <string_view>

@@ -43,7 +43,8 @@ void WaitList::Remove(Waiter* waiter) {
 }
 
 void WaitList::WakeAll(const absl::Status& status) {
-  // Who waits again meanwhile came later and is left alone. One that is resumed may call this too.
+  // A coroutine that waits again during this call has a higher number and is not resumed. A resumed
+  // coroutine may call WakeAll too.
   const uint64_t last = added_;
   while (first_ != nullptr && first_->number_ <= last) {
     Waiter* waiter = first_;

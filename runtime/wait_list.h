@@ -1,6 +1,6 @@
-// Coroutines that wait for something to happen, or for a time: for a session to be there, for a
-// DELAY to pass. Belongs to the thread of its loop. For what is rare: a wait with a deadline costs
-// a timer.
+// A list of coroutines that wait for an event or until a deadline: for a session, or for the end of
+// a DELAY. Belongs to the thread of its loop. Meant for rare waits, because a wait with a deadline
+// costs a timer.
 #pragma once
 
 #include <coroutine>
@@ -15,16 +15,17 @@ namespace dafs::client {
 class WaitList {
  public:
   explicit WaitList(dat::Loop& loop) : loop_(loop) {}
-  ~WaitList();  // nobody waits
+  ~WaitList();  // no coroutine may be waiting
   WaitList(const WaitList&) = delete;
   WaitList& operator=(const WaitList&) = delete;
 
-  // `absl::Status status = co_await list.Wait(deadline);` OK or what WakeAll said; at `deadline`
-  // (of Loop::Now) kDeadlineExceeded. Always waits for the loop, even when the deadline is past.
+  // `absl::Status status = co_await list.Wait(deadline);` returns OK or the status given to
+  // WakeAll. Returns kDeadlineExceeded at `deadline` (a time of Loop::Now). Always suspends, even
+  // if the deadline is past.
   class Waiter;
   Waiter Wait(absl::Time deadline);
 
-  // Those that wait now; each is resumed before this returns.
+  // Resumes all coroutines that wait now, before it returns.
   void WakeAll(const absl::Status& status);
   bool empty() const { return first_ == nullptr; }
 
@@ -48,7 +49,7 @@ class WaitList::Waiter {
 
  private:
   friend class WaitList;
-  void Resume(absl::Status status);  // once; taken out of the list before
+  void Resume(absl::Status status);  // called once, after removal from the list
 
   WaitList& list_;
   absl::Time deadline_;
