@@ -46,7 +46,7 @@ std::string Hex(std::span<const uint8_t> bytes) {
 
 using Sha256 = std::array<uint8_t, SHA256_DIGEST_LENGTH>;
 
-// SHA-256 of `pad` repeated over a block that `key` is added to, and of `text`.
+// SHA-256 of one block of `pad` bytes XORed with `key`, followed by `text`.
 Sha256 KeyedHash(std::span<const uint8_t> key, uint8_t pad, std::span<const uint8_t> text) {
   std::array<uint8_t, SHA256_CBLOCK> block;
   block.fill(pad);
@@ -60,8 +60,8 @@ Sha256 KeyedHash(std::span<const uint8_t> key, uint8_t pad, std::span<const uint
   return hash;
 }
 
-// The first half of HMAC-SHA256 (RFC 2104), for keys of at most one block. OpenSSL's own HMAC loads
-// its providers, which take more memory than an idle mount has otherwise.
+// The first half of HMAC-SHA256 (RFC 2104), for keys of at most one block. OpenSSL's own HMAC is
+// not used: it loads OpenSSL's providers, which take more memory than the rest of an idle mount.
 std::string Tag(std::span<const uint8_t> key, const std::string& text) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
   const Sha256 inner = KeyedHash(key, 0x36, {bytes, text.size()});
@@ -72,7 +72,7 @@ std::string Tag(std::span<const uint8_t> key, const std::string& text) {
 }  // namespace
 
 ClientId TakeClientId(const Options& options, const ClientIdPlaces& places) {
-  // For readers of the server's log, which shows no more than this.
+  // The server's log shows only this part.
   const std::string host = options.client_id.empty() ? HostName() : options.client_id;
   const std::string name = host + ":" + options.mount_point.substr(0, 512);
   const std::string machine = options.client_id.empty() ? MachineId() : options.client_id;
@@ -83,7 +83,7 @@ ClientId TakeClientId(const Options& options, const ClientIdPlaces& places) {
   for (int n = 0; n < kMountsAtOnce; ++n) {
     std::string number;
     if (n > 0) number.append(1, '#').append(std::to_string(n));
-    // Not secret, but a hash all the same: a file name has 255 bytes.
+    // Hashed only because a file name is limited to 255 bytes.
     const std::string path = places.locks + "/" + Tag({}, all + number) + ".lock";
     UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!lock.valid()) break;

@@ -1,6 +1,6 @@
-// The client_id_string of a mount (3.1.1.3): the same again after a restart, so that the server
-// knows whose state it holds, and never the same for two mounts at once. No other user of this
-// machine can compute it: a part is made with a secret of the machine.
+// The client_id_string of a mount (3.1.1.3). It is the same after a restart, so that the server
+// recognises the client whose state it holds. Two mounts never have the same one at the same time.
+// Other users of this machine cannot compute it, because it contains a hash keyed with a secret.
 #pragma once
 
 #include <string>
@@ -11,20 +11,20 @@
 namespace dafs::fuse {
 
 struct ClientId {
-  // HOST NAME:MOUNT POINT/HASH, with clientid= for the host name; a keyed hash of all that names
-  // it.
+  // HOST NAME:MOUNT POINT/HASH. clientid= replaces the host name. HASH is a keyed hash of the
+  // machine, the server, the export and the mount point.
   std::string text;
-  UniqueFd lock;  // holds the lock file that makes it ours, as long as the mount lives
+  UniqueFd lock;  // locks the id's lock file; kept open as long as the mount exists
 };
 
 struct ClientIdPlaces {
-  std::string locks;   // a directory that need not outlive a restart of the machine
-  std::string secret;  // one that should (fuse/mount/client_secret.h)
+  std::string locks;   // directory of the lock files; may be lost when the machine restarts
+  std::string secret;  // directory of the secret; should survive that (fuse/mount/client_secret.h)
 };
 
-// Takes the first id that no other mount holds: the n-th mount of one export on one directory
-// (a mount over a mount) gets "#n". Where a directory cannot be written, the id is unique but does
-// not outlive the process.
+// Takes the first id that no other mount holds. Several mounts of one export on one directory
+// (a mount over a mount) are numbered "#1", "#2", ... from the second on. If a directory cannot be
+// written, the id is unique, but differs after a restart of the process.
 ClientId TakeClientId(const Options& options, const ClientIdPlaces& places);
 
 }  // namespace dafs::fuse

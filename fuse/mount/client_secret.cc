@@ -16,8 +16,8 @@
 namespace dafs::fuse {
 namespace {
 
-// Under its own name once it is whole and on the disk. Another mount may be doing the same: the
-// first one's stays.
+// Writes a secret to a temporary file and links it to `path` once it is complete and on the disk.
+// If two mounts do this at the same time, link(2) keeps the file of the first.
 void MakeSecret(const std::string& directory, const std::string& path) {
   mkdir(directory.c_str(), 0700);
   const std::string made = path + "." + std::to_string(getpid());
@@ -57,7 +57,7 @@ std::optional<ClientSecret> KeptSecret(const std::string& directory) {
                              "; to the server each mount is another client, and what one that was "
                              "killed had locked stays locked until its lease ends; make " +
                              directory + " writable and mount again";
-    geteuid() == 0 ? LogWarning(text) : LogInfo(text);  // another user never can
+    geteuid() == 0 ? LogWarning(text) : LogInfo(text);  // users other than root never can
     return std::nullopt;
   }
   struct stat found;

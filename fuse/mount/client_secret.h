@@ -1,5 +1,5 @@
-// A secret of this machine, made once. It distinguishes the client ids of its mounts from those
-// that another program could make up. Used before the mount has threads.
+// A secret of this machine, made once. With it, another program cannot forge the client id of a
+// mount. Called before the mount has threads.
 #pragma once
 
 #include <array>
@@ -11,11 +11,12 @@ namespace dafs::fuse {
 
 using ClientSecret = std::array<uint8_t, 16>;
 
-// A new one.
+// Returns a new random secret.
 ClientSecret RandomSecret();
 
-// The one in `directory`/client-secret, which is made (with the directory) if there is none.
-// Nothing: it cannot be kept there, or another user could know it, which is logged.
+// Returns the secret in `directory`/client-secret. Creates the file, and the directory, if they do
+// not exist. Returns nullopt, and logs the reason, if the secret cannot be stored there or another
+// user may know it.
 std::optional<ClientSecret> KeptSecret(const std::string& directory);
 
 }  // namespace dafs::fuse

@@ -14,7 +14,7 @@
 namespace dafs::fuse {
 namespace {
 
-// Everything up to the end of the pipe; bounded, for a reason is one line.
+// Reads to the end of the pipe; bounded, because a reason is one line.
 std::string ReadAll(int fd) {
   std::string all;
   char chunk[512];
@@ -27,7 +27,7 @@ std::string ReadAll(int fd) {
   return all;
 }
 
-// The parent's part: one byte with the exit code, then the reason.
+// Runs in the parent. The pipe carries one byte with the exit code, then the reason.
 [[noreturn]] void WaitForChild(int fd) {
   std::string report = ReadAll(fd);
   if (report.empty()) {

@@ -1,5 +1,5 @@
-// Becoming a daemon: the parent waits, and ends with the child's exit code and message once the
-// mount answers or has failed. Called once, before any thread is started.
+// Turns the process into a daemon. The parent waits until the mount answers or has failed, then
+// ends with the child's exit code and message. Called once, before any thread is started.
 #pragma once
 
 #include "fuse/mount/exit_code.h"
@@ -7,29 +7,29 @@
 
 namespace dafs::fuse {
 
-// The child's end: it must call Report() once. Destroyed unreported (the child died), the parent
-// says so and ends with kInternal.
+// The child's end of the pipe. The child must call Report() once. If the child dies before that,
+// the parent prints so and ends with kInternal.
 class Daemon {
  public:
-  // In the foreground nothing is forked and Report only prints. Otherwise returns in the child;
-  // the parent never returns. kSystem: fork or pipe failed.
+  // In the foreground, does not fork, and Report only prints. Otherwise returns in the child; the
+  // parent never returns. Fails with kSystem if fork(2) or pipe(2) failed.
   static Outcome Start(bool foreground, Daemon* daemon);
 
-  // Reports to the parent, which prints the reason and exits. With an ok outcome the child leaves
-  // its terminal: a session of its own, standard streams to /dev/null, directory "/".
+  // Reports to the parent, which prints the reason and exits. If `outcome` is ok, the child then
+  // leaves its terminal: a session of its own, standard streams on /dev/null, directory "/".
   //
   // Until then the child stays in the process group of the mount command. autofs blocks every
   // access to the mount point until it is mounted, except from that process group. All work on the
-  // mount point (stat, mount, umount) therefore comes before Report.
+  // mount point (stat, mount, umount) must therefore be done before Report.
   //
-  // False: the parent was killed; the caller should undo the mount. Only the first report counts.
+  // Returns false if the parent was killed; the caller should then undo the mount. Only the first
+  // report counts.
   bool Report(const Outcome& outcome);
 
-  // Whether Report was called. What comes later is for the log.
+  // Whether Report was called. Later errors go to the log.
   bool reported() const { return reported_; }
 
-  // Readable with an error (POLLERR) once the parent was killed; -1: there is no parent to wait
-  // for.
+  // poll(2) reports POLLERR on it after the parent was killed. -1: no parent waits.
   int parent_gone_fd() const { return pipe_.get(); }
 
  private:

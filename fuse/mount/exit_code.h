@@ -14,7 +14,7 @@ enum class ExitCode : int {
   kMountFailure = 32,
 };
 
-// How the start of a mount ended. `reason` is empty with kOk, except where a mount goes on in the
+// How the start of a mount ended. `reason` is empty with kOk, unless the mount is retried in the
 // background.
 struct Outcome {
   ExitCode code = ExitCode::kOk;

@@ -49,13 +49,13 @@ namespace {
 constexpr char kRuntimeDirectory[] = "/run/dafs";
 // The secret of client ids.
 constexpr char kStateDirectory[] = "/var/lib/dafs";
-// A kernel that has mounted sends INIT at once.
+// The kernel sends INIT as soon as it has mounted.
 constexpr absl::Duration kInitWait = absl::Seconds(10);
-// The end of a mount takes less (see worker.h); a thread that hangs must not keep the process.
+// The end of a mount takes less (see worker.h). alarm(2) ends the process if a thread hangs.
 constexpr unsigned kEndWithinSeconds = 15;
 
-// In all queues, to begin with: more than wait at once as a rule. Each has room for the largest
-// request, which costs memory when one was there.
+// Initial entries of all queues together; usually fewer requests are outstanding. Each entry has
+// room for the largest request, and takes memory once it has held one.
 constexpr uint32_t kRingEntries = 64;
 constexpr uint32_t kLeastPayload = 128u << 10;
 
@@ -71,7 +71,7 @@ UniqueFd WatchSignals() {
   return UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-// Waits for `most`. False: a signal came, or the parent that waits for the mount was killed.
+// Waits for `most`. Returns false if a signal arrived or the parent that waits was killed.
 bool GoesOn(int signals, const Daemon& daemon, absl::Duration most) {
   pollfd waits[] = {{.fd = signals, .events = POLLIN, .revents = 0},
                     {.fd = daemon.parent_gone_fd(), .events = 0, .revents = 0}};
@@ -82,7 +82,7 @@ bool GoesOn(int signals, const Daemon& daemon, absl::Duration most) {
 
 Outcome Interrupted() { return Fail(ExitCode::kInterrupted, "interrupted"); }
 
-// Whether proto=auto has a reason to try RDMA at all.
+// Whether proto=auto should try RDMA.
 bool HasRdmaDevice() {
   std::error_code error;
   std::filesystem::directory_iterator devices("/sys/class/infiniband", error);
@@ -115,7 +115,8 @@ wire::ByteOrder ByteOrderOf(const Options& o) {
 
 class Mount {
  public:
-  // `signals`: readable when a signal asks for the end. `may_lock`: a buffer for writes is locked.
+  // `signals` is a signalfd, readable when the mount should end. `may_lock`: one write buffer is
+  // locked in memory.
   Mount(const Options& options, int signals, const Daemon& daemon, bool may_lock)
       : state_(options), may_lock_(may_lock), signals_(signals), daemon_(daemon) {
     state_.selinux = KernelHasSelinux();
@@ -124,9 +125,9 @@ class Mount {
   Mount(const Mount&) = delete;
   Mount& operator=(const Mount&) = delete;
 
-  // Up to the point where programs can use the mount.
+  // Returns when programs can use the mount, or it has failed.
   Outcome Begin();
-  // Until it ends. Returns how it went, for the exit code of a foreground run.
+  // Blocks until the mount ends. Returns the exit code of a run in the foreground.
   ExitCode Serve();
   void Detach() { DetachMount(mount_point_); }
 
@@ -141,7 +142,7 @@ class Mount {
   Outcome Attach();
   void WaitForEnd(std::span<pollfd> ends);
   void GiveBackMemory();
-  // "io_uring", or "/dev/fuse" and why.
+  // "io_uring", or "/dev/fuse" and the reason.
   std::string RequestsBy() const {
     return no_io_uring_.empty() ? "io_uring" : "/dev/fuse (" + no_io_uring_ + ")";
   }
@@ -157,12 +158,12 @@ class Mount {
   std::unique_ptr<dat::Provider> rdma_;
   std::unique_ptr<dat::Provider> tcp_;
   std::unique_ptr<client::Client> client_;
-  client::SessionReport session_;  // the first, as it was when the mount began
+  client::SessionReport session_;  // the first session, when the mount started
   std::vector<std::unique_ptr<Worker>> workers_;
   bool squashed_ = false;          // the server maps all users to one (all_squash)
-  bool squashed_in_part_ = false;  // it does so in some of the exports below the root
-  std::string no_io_uring_;        // why requests come by /dev/fuse
-  std::string cpu_latency_;        // what became of that option
+  bool squashed_in_part_ = false;  // the server does so in some exports below the root
+  std::string no_io_uring_;        // why requests arrive on /dev/fuse; empty: they do not
+  std::string cpu_latency_;        // the effect of that option, for the log
   std::unique_ptr<client::LeaseKeeper> lease_keeper_;
   TrimSchedule trim_schedule_;
 };
@@ -251,7 +252,7 @@ Outcome Mount::FindRoot() {
     absl::Notification done;
     Worker::Root root;
   };
-  // Owners: we and the worker, for we leave early on a signal.
+  // Shared with the worker, because a signal ends this function early.
   auto answer = std::make_shared<Answer>();
   workers_[0]->FindRoot([answer](Worker::Root root) {
     answer->root = std::move(root);
@@ -276,19 +277,19 @@ Outcome Mount::FindRoot() {
   return {};
 }
 
-// The kernel compares users of this machine with owners and modes of the server. Where the server
-// maps all users to one, that would refuse what the server permits. All users then have the same
-// rights, so the kernel's caches cannot show one user what another may not see. A kernel checks all
-// of a mount or nothing: where only some of the exports below the root are like that, it checks,
-// for without that it would show what it has cached of the others.
+// The kernel compares users of this machine with owners and modes of the server. If the server maps
+// all users to one, that check would refuse what the server permits, so it is off. All users then
+// have the same rights, so the kernel's caches reveal nothing to a user without the right.
+// The kernel checks either all of a mount or nothing. If only some of the exports below the root
+// map all users, it checks: otherwise it would reveal cached files of the other exports.
 void Mount::DecideWhoChecks() {
   squashed_ = client_->limits().squashed.load(std::memory_order_relaxed);
   squashed_in_part_ = client_->limits().squashed_in_part.load(std::memory_order_relaxed);
   if (squashed_ && !state_.options.default_permissions_given) state_.default_permissions = false;
 }
 
-// The rings are there before INIT: once that has asked for them, the kernel keeps every request
-// until it has got them.
+// The rings are made before INIT. After an INIT that requests them, the kernel delivers no request
+// until they are registered.
 void Mount::MakeRings() {
   const Options& o = state_.options;
   RingPlan plan;
@@ -302,7 +303,7 @@ void Mount::MakeRings() {
   } else if (plan.queues == 0) {
     no_io_uring_ = "the number of CPUs is not known";
   } else if (o.wsize < kLeastPayload) {
-    // The kernel wants as much room for an answer, and no more; an xattr's value is 64 KiB.
+    // The kernel requires this much room for an answer; an xattr's value has up to 64 KiB.
     no_io_uring_ = "wsize is below " + std::to_string(kLeastPayload);
   }
   for (uint32_t i = 0; i < workers_.size() && no_io_uring_.empty(); ++i) {
@@ -371,7 +372,7 @@ Outcome Mount::Begin() {
   if (!outcome.ok() || state_.options.fake) return outcome;
   outcome = Attach();
   if (!outcome.ok()) return outcome;
-  // Several reads in flight for a sequential reader.
+  // A sequential reader then has several reads outstanding.
   SetReadAhead(mount_point_, std::max(4 * state_.options.rsize, 1u << 20));
   absl::StatusOr<std::unique_ptr<client::LeaseKeeper>> keeper = client::LeaseKeeper::Start(
       *client_, {.socket_directory = geteuid() == 0 ? kRuntimeDirectory : "",
@@ -386,8 +387,8 @@ Outcome Mount::Begin() {
   return {};
 }
 
-// One short line about what was mounted; why another transport was not taken, and what else was
-// chosen, at the level of -v, since dafsctl status shows them too.
+// Logs one short line about the mount. Why other transports failed and which features are in use is
+// logged at the level of -v, because dafsctl status shows it too.
 void Mount::SayMounted() const {
   const std::string& source = state_.options.source.text;
   const std::string server = source.starts_with(session_.peer) ? "" : session_.peer + ", ";
@@ -422,13 +423,13 @@ void Mount::SayMounted() const {
   }
 }
 
-// What the workers do not see to themselves (client::BufferPool): this thread has nothing else to
-// do.
+// Releases memory that the workers do not release themselves (client::BufferPool). The main thread
+// is otherwise idle.
 void Mount::GiveBackMemory() {
   client_->uncommitted().ReleaseUnused();
   if (!trim_schedule_.IsDue(state_.inodes.forgotten())) return;
   state_.inodes.ShrinkToFit();
-  malloc_trim(0);  // malloc keeps what is free between what is in use
+  malloc_trim(0);  // free(3) does not return pages between blocks that are in use
 }
 
 void Mount::WaitForEnd(std::span<pollfd> ends) {
@@ -468,7 +469,7 @@ ExitCode Failed(const Outcome& outcome, Daemon& daemon) {
   return outcome.code;
 }
 
-// With `bg` the parent returns now; otherwise it waits, and its user reads this meanwhile.
+// With `bg` the parent returns now. Otherwise it continues to wait, and `text` is for its user.
 void SayRetrying(const std::string& text, const Options& options, Daemon& daemon) {
   if (!options.background || options.foreground) {
     PrintReason({ExitCode::kOk, text});

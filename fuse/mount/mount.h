@@ -1,6 +1,6 @@
-// One mount from its beginning to its end: finds the server, makes sure of the export, attaches
-// /dev/fuse, lets the workers serve, and takes everything down when the kernel hangs up or a signal
-// asks for it. Called once, by main, on the main thread.
+// One mount from start to end: finds the server, checks the export, attaches /dev/fuse and lets the
+// workers serve. Shuts everything down when the kernel closes the connection or a signal arrives.
+// Called once, by main, on the main thread.
 #pragma once
 
 #include "fuse/mount/daemon.h"
@@ -10,12 +10,12 @@
 
 namespace dafs::fuse {
 
-// What is worth logging: everything with -v.
+// The least severity that is logged: with -v, everything is.
 Severity LeastSeverity(const Options& options);
 
-// Returns when the mount has ended, or could not be made. `daemon` has been told which by then: it
-// was reported as soon as the mount answered, or failed.
-// SIGINT, SIGTERM and SIGHUP end the mount: it is detached, calls in hand get two seconds.
+// Returns when the mount has ended, or could not be made. Calls daemon.Report as soon as the mount
+// answers or has failed.
+// SIGINT, SIGTERM and SIGHUP detach the mount; the workers then end as worker.h describes.
 ExitCode RunMount(const Options& options, Daemon& daemon);
 
 }  // namespace dafs::fuse

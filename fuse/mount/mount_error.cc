@@ -15,7 +15,7 @@ std::string ServerText(const Options& o) {
   return (v6 ? "[" + o.source.host + "]" : o.source.host) + ":" + std::to_string(o.port);
 }
 
-// A link's target is a path of the server's machine, which need not lie in the export.
+// The target of a symbolic link is a path on the server, which may lie outside the export.
 Outcome SymlinkError(const Options& options) {
   return {ExitCode::kMountFailure,
           options.source.text + ": leads over a symbolic link; name the directory itself"};

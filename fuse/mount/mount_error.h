@@ -1,5 +1,5 @@
-// What a mount that could not be made tells its user: each cause its own one-line reason, with the
-// exit code of mount(8). Pure functions.
+// The error messages of a mount that failed: a one-line reason for each cause, and the exit code of
+// mount(8). Pure functions.
 #pragma once
 
 #include <string>
@@ -12,14 +12,14 @@
 
 namespace dafs::fuse {
 
-// Outcome::may_pass is set where the server was not reached.
-// From dat::ResolveHost.
+// The functions set Outcome::may_pass if the server was not reached.
+// `status` is from dat::ResolveHost.
 Outcome HostError(const Options& options, const absl::Status& status);
-// From Files::Connect.
+// `status` is from Files::Connect.
 Outcome ConnectError(const Options& options, const absl::Status& status);
-// From Files::Mount.
+// `status` is from Files::Mount.
 Outcome ExportError(const Options& options, const absl::Status& status);
-// Files::Mount found something else than a directory.
+// Files::Mount found an object that is not a directory.
 Outcome RootTypeError(const Options& options, wire::ObjectType type);
 
 // The components of an export path; none for "/".

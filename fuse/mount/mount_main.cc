@@ -1,4 +1,5 @@
-// mount.dafs: see fuse/options/options.h for the command line, fuse/mount/mount.h for what it does.
+// main() of mount.dafs. The command line is in fuse/options/options.h, the mount in
+// fuse/mount/mount.h.
 #include <unistd.h>
 
 #include <cstdio>
@@ -29,7 +30,7 @@ int Fail(const dafs::fuse::Outcome& outcome) {
 
 int main(int argc, char** argv) {
 #ifdef NDEBUG
-  // Debian's Abseil looks for a cycle of locks each time one is taken: for tests, not for use.
+  // Debian's Abseil checks for lock cycles at every acquisition, which only tests need.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 #endif
   std::vector<std::string> arguments(argv + 1, argv + argc);
@@ -46,11 +47,12 @@ int main(int argc, char** argv) {
     std::puts("mount.dafs " DAFS_VERSION);
     return Code(ExitCode::kOk);
   }
-  // Before the daemon changes its directory; in the process group that autofs exempts.
+  // Must happen before the daemon changes its directory, and in the process group that autofs
+  // exempts.
   options->mount_point = dafs::client::ResolveMountPoint(options->mount_point);
   if (options->remount) return Fail(dafs::fuse::Remount(*options));
 
-  // Standard error is for the one line that says why the mount failed.
+  // Otherwise standard error shows only the one line with the reason of a failure.
   if (options->foreground || options->verbose) {
     dafs::LogToStderr("mount.dafs", dafs::fuse::LeastSeverity(*options));
   } else {

@@ -19,7 +19,7 @@ MountRetry::MountRetry(const Options& options, absl::Time now)
 
 std::optional<absl::Duration> MountRetry::NextPause(const Outcome& outcome, absl::Time now) {
   if (!outcome.may_pass || now >= until_) return std::nullopt;
-  const absl::Duration pause = std::min(pause_, until_ - now);  // the last attempt is at the end
+  const absl::Duration pause = std::min(pause_, until_ - now);  // the last attempt is at `until_`
   pause_ = std::min(pause_ * 2, kMostPause);
   return pause;
 }

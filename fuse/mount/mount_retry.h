@@ -1,6 +1,6 @@
-// Whether and when a mount is tried again whose server did not answer: options retry=, fg and bg,
-// as in nfs(5). Times are those of dat::Loop::Now: while a machine boots, its clock may be set by
-// years. Belongs to the main thread; nothing blocks.
+// Decides whether and when to retry a mount whose server did not answer: options retry=, fg and
+// bg, as in nfs(5). Times are those of dat::Loop::Now, because the wall clock of a machine may jump
+// by years while it boots. Belongs to the main thread; nothing blocks.
 #pragma once
 
 #include <optional>
@@ -17,13 +17,13 @@ class MountRetry {
   // `now`: when the first attempt begins.
   MountRetry(const Options& options, absl::Time now);
 
-  // After an attempt that ended as `outcome`: how long to wait before the next one; nullopt: there
-  // is none, since the cause does not pass or the time is over.
+  // Returns how long to wait after an attempt that ended with `outcome`. Returns nullopt if there
+  // is no next attempt: the cause is permanent, or the time is over.
   std::optional<absl::Duration> NextPause(const Outcome& outcome, absl::Time now);
 
-  // After the first attempt: what the user reads meanwhile.
+  // Returns the message for the user after the first attempt, while the mount is retried.
   std::string Announce(const Outcome& outcome) const;
-  // Of the last attempt: `outcome`, with how long it was tried if that was the reason to stop.
+  // Returns `outcome` of the last attempt. If the time was over, adds for how long it was retried.
   Outcome Last(Outcome outcome, int attempts) const;
 
  private:

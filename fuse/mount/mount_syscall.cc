@@ -28,7 +28,7 @@ Outcome Fail(ExitCode code, std::string reason) { return {code, std::move(reason
 
 std::string ErrnoText(int error) { return std::strerror(error); }
 
-// The reason and code for a failed mount(2).
+// The reason and exit code for a failed mount(2).
 Outcome MountError(const Options& options, int error) {
   const std::string& dir = options.mount_point;
   switch (error) {
@@ -50,7 +50,7 @@ Outcome MountError(const Options& options, int error) {
   }
 }
 
-// What mount(2) takes as data for the type fuse.
+// The `data` argument of mount(2) for the type fuse.
 std::string MountData(const Options& options, int fd) {
   std::vector<std::string> words = {
       absl::StrCat("fd=", fd), "rootmode=40000", absl::StrCat("user_id=", getuid()),
@@ -83,12 +83,12 @@ MountResult MountAsRoot(const Options& options) {
   return result;
 }
 
-// fusermount3 does the privileged part, and enforces nosuid, nodev and its own rules.
+// fusermount3 does the privileged part. It enforces nosuid, nodev and its own rules.
 MountResult MountAsUser(const Options& options) {
   MountResult result;
   result.mount_point = options.mount_point;
   std::vector<std::string> words = {"subtype=dafs", absl::StrCat("max_read=", options.rsize)};
-  // libfuse splits at commas; a backslash keeps one that belongs to the name.
+  // libfuse splits at commas unless a backslash precedes them.
   words.push_back(absl::StrCat(
       "fsname=", absl::StrReplaceAll(options.source.text, {{"\\", "\\\\"}, {",", "\\,"}})));
   if (options.mount_flags & MS_RDONLY) words.push_back("ro");
@@ -118,7 +118,7 @@ Outcome CheckMountPoint(const Options& options) {
   struct stat info;
   struct statfs space;
   const std::string& dir = options.mount_point;
-  // Of a dead mount the kernel may still know the attributes; for statfs it asks the daemon.
+  // stat(2) of a dead mount may succeed from cached attributes. statfs(2) always needs its daemon.
   if (stat(dir.c_str(), &info) != 0 || statfs(dir.c_str(), &space) != 0) {
     int error = errno;
     if (error == ENOENT) {

@@ -17,12 +17,12 @@ namespace {
 
 Outcome Fail(std::string reason) { return {ExitCode::kMountFailure, std::move(reason)}; }
 
-// About how a mount comes to be: nothing of one that is there.
+// Options that affect only the start of a mount, not a running one.
 bool OnlyForTheStart(const std::string& option) {
   return option == "bg" || option == "fg" || option.starts_with("retry=");
 }
 
-// The options that remount does not change by itself.
+// The options of `list` that remount cannot change.
 std::vector<std::string> NotFlags(const std::vector<std::string>& list) {
   std::vector<std::string> options;
   for (const std::string& option : list) {
@@ -35,7 +35,7 @@ std::vector<std::string> NotFlags(const std::vector<std::string>& list) {
   return options;
 }
 
-// How the mount was made, as the mount.dafs that serves it says.
+// The options of the running mount, requested from the mount.dafs that serves it.
 absl::StatusOr<Options> Running(const client::MountEntry& mount) {
   const std::string socket =
       client::LeaseKeeper::SocketPath(client::LeaseKeeperOptions().socket_directory, mount.point);
@@ -63,7 +63,7 @@ std::optional<std::string> FirstChange(std::span<const std::string> list, const 
     if (!ApplyOption(option, alone).ok() || !ApplyOption(option, together).ok()) return option;
     if (alone != running && !first.has_value()) first = option;
   }
-  // Several may cancel each other out, the last one being as it is.
+  // Several options may cancel each other out; the last one decides.
   return together == running ? std::nullopt : first;
 }
 

@@ -1,6 +1,6 @@
-// When what forgotten nodes held is worth giving back to the system: after many of them, and when
-// the kernel has stopped forgetting, so that the search for free pages delays no request. Not
-// thread-safe.
+// Decides when to return the memory of forgotten nodes to the system: after many FORGETs, and once
+// the kernel has stopped sending them, so that the search for free pages delays no request.
+// Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@ namespace dafs::fuse {
 
 class TrimSchedule {
  public:
-  // Half a kilobyte each, and more where they had names and attributes.
+  // Nodes; each holds half a kilobyte, and more if it had names and attributes.
   static constexpr uint64_t kWorthwhile = 4096;
-  // Forgotten between two calls of IsDue, while the kernel is taken to have stopped.
+  // If fewer nodes are forgotten between two calls of IsDue, the kernel has stopped.
   static constexpr uint64_t kFew = 1024;
 
-  // `forgotten`: how many nodes were forgotten so far. Called at regular intervals. True: the
-  // caller trims now.
+  // Called at regular intervals. `forgotten` is the number of nodes forgotten so far. Returns true
+  // if the caller should trim now.
   bool IsDue(uint64_t forgotten) {
     const uint64_t lately = forgotten - seen_;
     seen_ = forgotten;

@@ -18,14 +18,14 @@
 namespace dafs::fuse {
 namespace {
 
-// Requests that are read in one turn.
+// Requests that one turn of the loop reads.
 constexpr int kMostAtOnce = 16;
 
-// With so many calls in hand another is there already, as a rule, behind the one that was read.
+// With this many outstanding calls, another request is usually queued after each one that is read.
 constexpr size_t kManyCalls = 3;
 
-// Whether a program waits for the answer. Behind what nobody waits for the next request is there
-// already, as a rule: reading it right away saves asking epoll.
+// Whether a program waits for the answer. After a request without a waiter, another is usually
+// queued. Reading it at once saves a call of epoll.
 bool IsAwaited(std::span<const std::byte> request) {
   fuse_in_header header = {};
   if (request.size() < sizeof(header)) return true;
@@ -102,7 +102,7 @@ dat::Task<void> Worker::AskForRoot(std::function<void(Root)> done) {
   root.connected = co_await files_->Connect();
   if (root.connected.ok()) {
     root.session = files_->Report().session;
-    client::Identity self;  // root's: the server squashes it if it wants to
+    client::Identity self;  // root; the export may squash it
     root.node = co_await files_->Mount(self);
     if (root.node.ok()) {
       state_.root.Set(root.node->attributes);
@@ -118,7 +118,7 @@ void Worker::FindRoot(std::function<void(Root)> done) {
 }
 
 void Worker::Serve(UniqueFd fd) {
-  auto shared = std::make_shared<UniqueFd>(std::move(fd));  // a function object is copied about
+  auto shared = std::make_shared<UniqueFd>(std::move(fd));  // Post copies the function object
   loop_->Post([this, shared] {
     if (ended_) return;
     channel_.emplace(std::move(*shared));
@@ -129,15 +129,16 @@ void Worker::Serve(UniqueFd fd) {
 
 // --- Requests --------------------------------------------------------------------------------
 
-// A WRITE whose data was read apart waits for a buffer, unless its caller is killed before.
+// A WRITE whose data was read into memory outside the pool waits for a buffer, unless its caller is
+// killed first.
 dat::Task<void> Worker::Park(std::unique_ptr<Call> call, std::span<const std::byte> data) {
   call->lease() = co_await room_.Park(*call, data);
-  Serve(std::move(call));  // without a lease it is refused: the mount ends
+  Serve(std::move(call));  // without a lease it fails, because the mount ends
 }
 
 bool Worker::Poll() {
   bool progress = false;
-  // What many ask for leaves together: sending it one by one would take longer than reading it.
+  // The requests of many calls leave in one send: separate sends would take longer than reading.
   const bool many = calls_.size() >= kManyCalls;
   const client::Files::Gathering gathering(*files_, many);
   for (int read = 0; read < kMostAtOnce && !ended_; ++read) {
@@ -291,7 +292,7 @@ void Worker::Drained() {
 
 void Worker::CallDone() {
   if (!ended_ || calls_.size() != 0 || Committing()) return;
-  // Posted: the last call is still on the stack.
+  // Posted, because the last call is still on the stack.
   loop_->Post([this] { Farewell(); });
 }
 

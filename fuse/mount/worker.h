@@ -1,14 +1,14 @@
-// A worker: one thread with one loop, which waits for the kernel and for the worker's session, and
-// answers the kernel from where the answer arrives (ARCHITECTURE "Threads"). Nothing is handed to
-// another thread but interrupts.
+// A worker is one thread with one loop, which waits for the kernel and for the worker's session.
+// The thread that receives the server's reply also answers the kernel (ARCHITECTURE "Threads").
+// Only interrupts are handed to another thread.
 //
-// With FUSE over io_uring the requests come by a ring of the worker (fuse/kernel/ring.h), and
-// /dev/fuse brings what the kernel sends by it only.
+// With FUSE over io_uring, requests arrive on the worker's ring (fuse/kernel/ring.h). /dev/fuse
+// then delivers only the requests that the kernel never sends by a ring.
 //
-// The end: when the kernel hangs up (umount, abort) or Stop() is called, calls in hand get
-// kDrainFor to finish (a CLOSE may be among them), data that was written and not committed gets
-// kCommitFor if there is a session, the session is ended politely within kFarewellFor, and what is
-// still out then is abandoned.
+// A worker ends when the kernel closes the connection (umount, abort) or Stop() is called:
+// - Outstanding calls get kDrainFor to finish; a CLOSE may be among them.
+// - Uncommitted data gets kCommitFor if the session is up.
+// - The session gets kFarewellFor to disconnect. Requests that are then outstanding are abandoned.
 #pragma once
 
 #include <cstdint>
@@ -38,15 +38,15 @@ class Worker : private dat::Pollable {
   static constexpr absl::Duration kCommitFor = absl::Seconds(6);
   static constexpr absl::Duration kFarewellFor = absl::Seconds(1);
 
-  // Starts the thread. `state` and `client` outlive the worker. `ended` runs on the thread as its
-  // last act.
+  // Starts the thread. `state` and `client` must outlive the worker. The thread calls `ended` last.
   static absl::StatusOr<std::unique_ptr<Worker>> Start(MountState& state, client::Client& client,
                                                        std::function<void()> ended);
   ~Worker() override;  // stops and joins
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // What a mount needs to know before it is made. `done` runs on the worker's thread.
+  // The session and the root directory, which a mount needs before /dev/fuse is attached.
+  // FindRoot calls `done` on the worker's thread.
   struct Root {
     absl::Status connected;
     client::SessionReport session;  // once connected
@@ -54,11 +54,12 @@ class Worker : private dat::Pollable {
   };
   void FindRoot(std::function<void(Root)> done);
 
-  // From any thread: begins to serve the kernel on `fd` (/dev/fuse).
+  // Begins to serve the kernel on `fd` (/dev/fuse). Any thread.
   void Serve(UniqueFd fd);
-  // FUSE over io_uring, from any thread but the worker's; these wait for it. MakeRing, before
-  // Serve: what INIT needs to know. Worker `number` of the plan's. StartRing, once INIT has agreed;
-  // an error: requests come by /dev/fuse. DropRing: it has not.
+  // FUSE over io_uring. Any thread except the worker's; MakeRing and StartRing block until the
+  // worker has done it. MakeRing makes the ring of worker `number` of the plan, before Serve,
+  // because INIT depends on it. After INIT, call StartRing if the kernel agreed, otherwise
+  // DropRing. If StartRing fails, requests arrive on /dev/fuse.
   absl::Status MakeRing(const RingPlan& plan, uint32_t number);
   absl::Status StartRing();
   void DropRing();
@@ -97,7 +98,7 @@ class Worker : private dat::Pollable {
   std::unique_ptr<client::Files> files_;
   std::optional<KernelChannel> channel_;
   std::unique_ptr<KernelRing> ring_;
-  uint64_t next_wake_ = uint64_t{1} << 62;  // numbers that the kernel does not give
+  uint64_t next_wake_ = uint64_t{1} << 62;  // request numbers that the kernel never uses
   CallsInHand calls_;
   RequestRoom room_;
   Interrupts interrupts_;

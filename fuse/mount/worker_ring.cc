@@ -1,4 +1,4 @@
-// What a worker does with FUSE over io_uring (fuse/kernel/ring.h).
+// FUSE over io_uring in a worker (fuse/kernel/ring.h).
 #include <sched.h>
 
 #include <cerrno>
@@ -13,7 +13,7 @@
 namespace dafs::fuse {
 namespace {
 
-// For what the loop of a worker does between two turns.
+// How long a function posted to a worker's loop may take to run.
 constexpr absl::Duration kRingWait = absl::Seconds(10);
 
 }  // namespace
@@ -23,7 +23,7 @@ absl::Status Worker::OnLoop(std::function<absl::Status()> function) {
     absl::Notification done;
     absl::Status status;
   };
-  // Owners: we and the loop, which drops it if it has ended.
+  // Shared with the loop, which drops the function if the loop has ended.
   auto answer = std::make_shared<Answer>();
   loop_->Post([answer, function = std::move(function)] {
     answer->status = function();
@@ -82,7 +82,7 @@ void Worker::HandleOfRing(const RingRequest& request, AnswerPath& path) {
   }
 }
 
-// While the write buffers are out, the entry waits for one.
+// If no write buffer is free, the ring's entry waits for one.
 dat::Task<void> Worker::TakeWrite(RingRequest request, AnswerPath& path) {
   client::BufferPool& pool = files_->buffers();
   const auto size = static_cast<uint32_t>(request.payload.size());
@@ -100,9 +100,9 @@ dat::Task<void> Worker::TakeWrite(RingRequest request, AnswerPath& path) {
   StartCall(path, request.header, {request.operation}, std::move(lease));
 }
 
-// From there, as the kernel has it: the queue is that of the CPU on which a request is made. On a
-// CPU that is not ours to use, or where all that is held is about directories, the queue waits for
-// the next request of a program.
+// Runs on CPU `cpu` meanwhile, because the kernel queues a request on the ring of the CPU that made
+// it. Returns false if this process may not use that CPU, or if all held requests are about
+// directories. The queue then waits for the next request of a program.
 bool Worker::WakeQueue(uint16_t cpu, size_t times, std::span<const uint64_t> nodes) {
   cpu_set_t before, there;
   CPU_ZERO(&there);

@@ -18,9 +18,9 @@ namespace dafs::fuse {
 namespace {
 
 constexpr uint32_t kPage = 4096;
-constexpr uint32_t kLargestTransfer = 1u << 20;  // 256 pages: what the kernel puts in one request
+constexpr uint32_t kLargestTransfer = 1u << 20;  // 256 pages: the kernel's limit for one request
 
-// Debian builds Abseil with a string_view of its own, hence not absl::StrCat.
+// absl::StrCat cannot be used: Debian builds Abseil with its own string_view type.
 std::string Cat(std::initializer_list<std::string_view> parts) {
   std::string all;
   for (std::string_view part : parts) all += part;
@@ -43,7 +43,7 @@ absl::StatusOr<uint32_t> Number(std::string_view name, std::string_view value, u
   return number;
 }
 
-// rsize and wsize, as nfs(5): a value out of range becomes the nearest one in it.
+// rsize and wsize, as in nfs(5): a value out of range becomes the nearest one in range.
 absl::StatusOr<uint32_t> TransferSize(std::string_view name, std::string_view value) {
   ASSIGN_OR_RETURN(uint32_t bytes, Number(name, value, 1, std::numeric_limits<uint32_t>::max()));
   return std::clamp(bytes, kPage, kLargestTransfer) / kPage * kPage;
@@ -61,7 +61,7 @@ absl::StatusOr<Proto> ParseProto(std::string_view value) {
   return Bad(Cat({"proto=", value}), "expected auto, tcp or rdma");
 }
 
-// For an enumeration with these three values.
+// Parses an enumeration with these three values.
 template <class Choice>
 absl::StatusOr<Choice> ParseAutoOnOff(std::string_view name, std::string_view value) {
   if (value == "auto") return Choice::kAuto;
@@ -94,7 +94,7 @@ absl::StatusOr<MessageOrder> ParseByteOrder(std::string_view value) {
 
 void SetCacheTimes(Options& o, absl::Duration time) { o.cache = {time, time, time, time}; }
 
-// Options with a value. Returns false if `name` is none of them.
+// Applies an option with a value. Returns false if `name` is none of these options.
 absl::StatusOr<bool> ApplyValue(std::string_view name, std::string_view value, Options& o) {
   if (name == "proto") {
     ASSIGN_OR_RETURN(o.proto, ParseProto(value));
@@ -132,7 +132,7 @@ absl::StatusOr<bool> ApplyValue(std::string_view name, std::string_view value, O
   } else if (name == "acdirmax") {
     ASSIGN_OR_RETURN(o.cache.dir_max, CacheSeconds(name, value));
   } else if (name == "msgsize") {
-    // 1024: the least a request can be limited to; 1 MiB: far above any message of ours.
+    // 1024 is the lowest limit of a request. 1 MiB is far above the largest message of the client.
     ASSIGN_OR_RETURN(o.msgsize, Number(name, value, 1024, 1u << 20));
   } else if (name == "uncommitted") {
     ASSIGN_OR_RETURN(o.uncommitted, Number(name, value, 1, 4096));
@@ -142,7 +142,7 @@ absl::StatusOr<bool> ApplyValue(std::string_view name, std::string_view value, O
     ASSIGN_OR_RETURN(const uint32_t seconds, Number(name, value, 0, 86400));
     o.idle_release = absl::Seconds(seconds);
   } else if (name == "spin") {
-    // 10 ms: after a longer poll, the processor is of more use to another thread.
+    // At most 10 ms: beyond that, another thread makes better use of the processor.
     ASSIGN_OR_RETURN(uint32_t microseconds, Number(name, value, 0, 10000));
     o.spin = absl::Microseconds(microseconds);
   } else if (name == "cpu_latency") {
@@ -252,7 +252,7 @@ absl::Status CheckTogether(const Options& o) {
   return absl::OkStatus();
 }
 
-// The words of a command line, one by one.
+// Iterates over the words of a command line.
 class Words {
  public:
   explicit Words(std::span<const std::string> words) : words_(words) {}
@@ -271,7 +271,7 @@ struct CommandLine {
   bool sloppy = false;
 };
 
-// One cluster of letters, "-fv"; `-oLIST` and `-o LIST` are the same.
+// Reads one cluster of letters, such as "-fv". `-oLIST` and `-o LIST` are the same.
 absl::Status ParseLetters(const std::string& word, const Caller& caller, Words& words,
                           CommandLine& line) {
   for (size_t i = 1; i < word.size(); ++i) {
@@ -297,7 +297,7 @@ absl::Status ParseLetters(const std::string& word, const Caller& caller, Words& 
       case 's':
         line.sloppy = true;
         break;
-      case 'n':  // no /etc/mtab: there has not been one for years
+      case 'n':  // "no /etc/mtab": ignored, since current systems have no such file
         break;
       case 'r':
         line.option_lists.push_back("ro");
@@ -414,7 +414,7 @@ absl::StatusOr<Options> ParseOptions(std::span<const std::string> arguments, con
             : "usage: mount.dafs SERVER[:PORT]:/EXPORT DIR [-fv] [-o option,...]");
   }
   o.mount_point = line.positional[1];
-  // For root, other users are the purpose; the kernel checks modes as a first gate.
+  // A mount by root is meant for other users, so the kernel checks modes before it sends a request.
   o.allow_other = o.default_permissions = caller.root;
   o.port = 0;
   o.list = SplitLists(line.option_lists);
@@ -428,7 +428,7 @@ absl::StatusOr<Options> ParseOptions(std::span<const std::string> arguments, con
     if (!known && !line.sloppy) return NotKnown(option);
   }
   RETURN_IF_ERROR(CheckTogether(o));
-  if (o.remount) return o;  // mount(8) may name the source in any way
+  if (o.remount) return o;  // the source is not checked: mount(8) may spell it differently
   ASSIGN_OR_RETURN(o.source, ParseSource(line.positional[0]));
   if (o.port != 0 && o.source.port != 0 && o.port != o.source.port) {
     return Bad(Cat({"port=", std::to_string(o.port)}),

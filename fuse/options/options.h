@@ -1,7 +1,6 @@
-// The command line of mount.dafs, which mount(8) also writes when it starts us as /sbin/mount.dafs:
+// The command line of mount.dafs, also used by mount(8) when it runs /sbin/mount.dafs:
 //   mount.dafs SERVER[:PORT]:/EXPORT DIR [-sfnvrw] [-t TYPE] [-o option,...]
-// Values and pure functions; any thread. Option values have the meaning of nfs(5) where it has the
-// option too.
+// Values and pure functions; any thread. An option that nfs(5) also has means the same here.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +22,11 @@ struct Source {
   std::string text;         // as given: the source in /proc/mounts
   std::string host;         // name or numeric address, without brackets
   uint16_t port = 0;        // 0: none was given
-  std::string export_path;  // begins with '/', no trailing one unless it is "/"
+  std::string export_path;  // begins with '/'; ends with it only if it is "/"
   bool operator==(const Source&) const = default;
 };
 
-// kInvalidArgument: the message says what is wrong with `text`.
+// Fails with kInvalidArgument; the message says what is wrong with `text`.
 absl::StatusOr<Source> ParseSource(std::string_view text);
 
 enum class Proto : uint8_t { kAuto, kTcp, kRdma };
@@ -36,8 +35,8 @@ enum class Windows : uint8_t { kAuto, kOn, kOff };
 // The byte order of numbers in messages. The client chooses it (6.1.1.5).
 enum class MessageOrder : uint8_t { kHost, kLittle, kBig };
 
-// How long the kernel may answer from its caches: nfs(5) ac*. From `min`, doubled up to `max` each
-// time a revalidation finds no change.
+// How long the kernel may answer from its caches: nfs(5) ac*. The time starts at `min` and doubles
+// up to `max` each time a revalidation finds no change.
 struct CacheTimes {
   absl::Duration reg_min = absl::Seconds(3);
   absl::Duration reg_max = absl::Seconds(60);
@@ -59,7 +58,7 @@ enum class IoUring : uint8_t {
   kOff,
 };
 
-// Which locks the kernel of this machine keeps, unknown to the server: nfs(5) local_lock.
+// Which locks only the kernel of this machine keeps, without the server: nfs(5) local_lock.
 enum class LocalLock : uint8_t { kNone, kFlock, kPosix, kAll };
 
 struct Options {
@@ -67,7 +66,7 @@ struct Options {
   std::string mount_point;
 
   bool foreground = false;  // -f, unless mount(8) gave it
-  bool fake = false;        // -f from mount(8): everything but the mount
+  bool fake = false;        // -f from mount(8): does everything except mount(2)
   bool verbose = false;     // -v
   bool help = false;        // -h, --help
   bool version = false;     // -V, --version
@@ -79,7 +78,7 @@ struct Options {
   std::string security_context;   // "context=...": passed to mount(2) unchanged
 
   Proto proto = Proto::kAuto;
-  std::string rdma_device;  // rdmadev=; empty: by route
+  std::string rdma_device;  // rdmadev=; empty: the device of the route to the server
   Windows windows = Windows::kAuto;
   uint16_t port = 20149;      // from the source, port=, or the default
   std::string client_id;      // clientid=; empty: none given
@@ -94,24 +93,24 @@ struct Options {
   LocalLock local_lock = LocalLock::kNone;
   bool allow_other = false;                // on by default for root
   bool default_permissions = false;        // on by default for root
-  bool default_permissions_given = false;  // the option was given, so it alone decides
+  bool default_permissions_given = false;  // given explicitly; squashing does not change it then
   bool acl = true;                         // whether the mount has POSIX ACLs at all
   bool sync_on_close = false;              // close(2) waits until what was written is stable
   bool write_behind = true;                // write(2) may return before the server has the data
-  bool checksum = false;                   // of messages and data, by the DAFS protocol
-  bool crc = false;                        // of the transport's frames, over TCP
+  bool checksum = false;                   // DAFS checksums of messages and data
+  bool crc = false;                        // CRC of the transport's frames, over TCP
   MessageOrder byte_order = MessageOrder::kHost;
   bool rdma_read_channel = false;                // ask for the RDMA-read Channel (3.1.2.3.4)
-  absl::Duration spin = absl::Microseconds(50);  // a worker polls so long before it sleeps
-  dat::CpuLatencyWish cpu_latency;               // of CPUs that idle, while there is much to do
+  absl::Duration spin = absl::Microseconds(50);  // how long a worker polls before it sleeps
+  dat::CpuLatencyWish cpu_latency;               // limits the idle states of CPUs under load
   IoUring io_uring = IoUring::kOff;
   uint32_t msgsize = 0;       // bytes of the largest request and response; 0: the client's default
-  uint32_t uncommitted = 64;  // MiB of written data that a lost server could make us write again
+  uint32_t uncommitted = 64;  // MiB of uncommitted data that the client keeps to write it again
   uint32_t buffers = 0;       // MiB of data buffers for each worker; 0: the client's default
-  // Memory is released after this time without use; zero: never.
+  // Memory is released after it was unused for this time; zero: never.
   absl::Duration idle_release = absl::Seconds(60);
 
-  std::vector<std::string> list;  // what -o, -r and -w gave, option by option
+  std::vector<std::string> list;  // the options that -o, -r and -w gave, one by one
 
   bool operator==(const Options&) const = default;
 };
@@ -129,8 +128,8 @@ inline bool PosixAtServer(const Options& o) {
   return o.local_lock == LocalLock::kNone || o.local_lock == LocalLock::kFlock;
 }
 
-// Whether write(2) may return before the server has the data. Not with noac, which requires that
-// attributes are always current (nfs(5)).
+// Whether write(2) may return before the server has the data. False with noac, which requires
+// current attributes at all times (nfs(5)).
 inline bool WritesBehind(const Options& o) {
   return o.write_behind && o.cache.reg_max > absl::ZeroDuration();
 }
@@ -141,18 +140,18 @@ inline absl::Duration RetryFor(const Options& o) {
   return absl::Minutes(o.retry.value_or(o.background ? kBackground : kForeground));
 }
 
-// Applies one option of -o to `options`. kInvalidArgument: a one-line reason.
+// Applies one option of -o to `options`. Fails with kInvalidArgument and a one-line reason.
 absl::Status ApplyOption(std::string_view option, Options& options);
 
-// `arguments` without the program's name. With remount, options are only collected in `list`,
-// except the flags of mount(2). With help or version set, the rest is not checked.
-// kInvalidArgument: a one-line reason, without the program's name.
+// Parses `arguments`, which exclude the program's name. With remount, only the flags of mount(2)
+// are applied; all options are collected in `list`. With help or version, the rest is not checked.
+// Fails with kInvalidArgument and a one-line reason, without the program's name.
 absl::StatusOr<Options> ParseOptions(std::span<const std::string> arguments, const Caller& caller);
 
-// Whether our parent is mount(8).
+// Whether the parent process is mount(8).
 bool StartedByMount8();
 
-// What --help prints.
+// The text of --help.
 std::string_view HelpText();
 
 }  // namespace dafs::fuse

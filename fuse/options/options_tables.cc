@@ -13,8 +13,8 @@ namespace {
 constexpr unsigned long kAtimes = MS_NOATIME | MS_RELATIME | MS_STRICTATIME;
 constexpr unsigned long kOwnersecure = MS_NOSUID | MS_NODEV;
 
-// Options that mount(8) lists as independent of the file system. `user` and similar options imply
-// others here, because only mount(8) expands them.
+// Options that mount(8) lists as independent of the file system. `user` and similar options set
+// the flags that they imply, because only mount(8) expands them.
 constexpr FlagOption kFlagOptions[] = {
     {"defaults", 0, 0},
     {"ro", MS_RDONLY, 0},
@@ -52,7 +52,7 @@ constexpr FlagOption kFlagOptions[] = {
 
 constexpr std::string_view kForOthers[] = {"_netdev", "_rnetdev", "nofail",  "auto",    "noauto",
                                            "nouser",  "nousers",  "noowner", "nogroup", "quiet"};
-// `user=NAME` is what mount(8) passes on for `user`, with the flags spelled out beside it.
+// For `user`, mount(8) passes `user=NAME` and the flags that it implies.
 constexpr std::string_view kPrefixesForOthers[] = {
     "x-", "X-", "comment=", "user=", "uhelper=", "helper="};
 constexpr std::string_view kContexts[] = {"context=", "fscontext=", "defcontext=", "rootcontext="};

@@ -1,5 +1,5 @@
-// The options of mount(8) that every file system has: those that are flags of mount(2), and those
-// that are for others to read. Pure lookups; any thread.
+// The options of mount(8) that every file system has: flags of mount(2), and options that only
+// other programs read. Pure lookups; any thread.
 #pragma once
 
 #include <string_view>
@@ -12,10 +12,10 @@ struct FlagOption {
   unsigned long clears;
 };
 
-// nullptr: `option` is not a flag of mount(2).
+// Returns nullptr if `option` is not a flag of mount(2).
 const FlagOption* FindFlagOption(std::string_view option);
 
-// Options of mount(8), systemd and fstab that mean nothing to us: _netdev, nofail, x-..., ...
+// Options of mount(8), systemd and fstab that mount.dafs ignores: _netdev, nofail, x-..., ...
 bool IsForOthers(std::string_view option);
 
 // context=, fscontext=, defcontext=, rootcontext=: for the kernel's security module.
