@@ -1,7 +1,7 @@
-// The server's half of a Back-control Channel: directives out, answers in. The credits of this
-// direction are the client's: it grants them in CONNECT_BIND, and anew in each answer.
-// Spec: 3.1.2.3.3, 3.2.6.1, 3.2.6.4.2, 6.6; WIRE 9.4 (CONNECT_BIND), 11.5, R72, R74.
-// Belongs to the thread of its session.
+// The server's half of a Back-control Channel: sends directives, receives replies. The client owns
+// the credits of this direction: it grants them in CONNECT_BIND and again in each reply. Spec:
+// 3.1.2.3.3, 3.2.6.1, 3.2.6.4.2, 6.6; WIRE 9.4 (CONNECT_BIND), 11.5, R72, R74. Belongs to the
+// thread of its session.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +19,14 @@ class Session;
 
 class BackControl {
  public:
-  // The most that this server wants: directives outstanding, and bytes of one.
+  // The most that this server asks for: outstanding directives, and bytes of one.
   static constexpr uint32_t kMostRequests = 8;
   static constexpr uint32_t kMostRequestBytes = 4096;
-  // The least that is of use: one completion; a bare header.
+  // The least of use: room for one completion, and for a bare header.
   static constexpr uint32_t kLeastRequestBytes = 80;
   static constexpr uint32_t kLeastResponseBytes = 40;
 
-  // `channel` is bound; `granted` and `request_bytes` are what it was bound with.
+  // `channel` is bound; `granted` and `request_bytes` were agreed on when it was bound.
   BackControl(Session& channel, uint32_t granted, uint32_t request_bytes, wire::ByteOrder order,
               bool checksums);
   BackControl(const BackControl&) = delete;
@@ -34,16 +34,18 @@ class BackControl {
 
   uint32_t granted() const { return static_cast<uint32_t>(streams_.size()); }
   uint32_t request_bytes() const { return request_bytes_; }
-  // Completions that one directive takes. Spec: 3.2.6.4.1.
+  // The number of completions that fit in one directive. Spec: 3.2.6.4.1.
   size_t most_completions() const;
 
-  // Sends BC_BATCH_COMPLETION. False: there is no credit or no buffer now; the session's batches
-  // are told when there may be.
+  // Sends BC_BATCH_COMPLETION. Returns false if no credit or no buffer is free; Batches::Report is
+  // called when one may be.
   bool Send(const wire::BcBatchCompletionArgs& args);
 
-  // Whether what has arrived on the channel is an answer: all else is the channel's own.
+  // Returns true if the message that arrived on the channel is a reply to a directive. Other
+  // messages are requests on the channel itself.
   bool IsResponse(std::span<const std::byte> message) const;
-  // Takes note of it. kDataLoss: it is none of ours, and the channel is to end.
+  // Processes such a reply. kDataLoss: it matches no directive, and the caller must end the
+  // channel.
   absl::Status OnResponse(std::span<const std::byte> message);
 
  private:
@@ -57,7 +59,7 @@ class BackControl {
   const wire::ByteOrder order_;
   const bool checksums_;
   std::vector<Stream> streams_;
-  uint32_t nreq_;  // may exceed what we keep streams for
+  uint32_t nreq_;  // may exceed the number of streams_
   uint32_t outstanding_ = 0;
 };
 

@@ -1,7 +1,6 @@
-// One request, from the message that arrived to the response that leaves: what a procedure sees.
-// Spec: WIRE 8.3 (current filehandle and state id), 9.2 steps 10 and 11, 9.3; draft 4.3.2, 6.1.3.
-// Belongs to the session's thread; another thread may be given what its accessors return, as long
-// as the call is not finished.
+// One request as a procedure sees it, from the message that arrived to the response. Spec: WIRE 8.3
+// (current filehandle and state id), 9.2 steps 10 and 11, 9.3; draft 4.3.2, 6.1.3. Belongs to the
+// session's thread. Another thread may use what the accessors return until the call is finished.
 #pragma once
 
 #include <cstddef>
@@ -35,58 +34,60 @@ class Call {
   wire::ByteOrder order() const { return verdict_.order; }
   std::span<const std::byte> message() const { return message_; }
 
-  // Step 10 of 9.2, and the substitutions of step 11: decodes the arguments and puts the chain's
-  // current filehandle and state id in their place. False if that failed: the call is then
-  // answered, and gone.
+  // Step 10 of 9.2, and the substitutions of step 11: decodes the arguments and inserts the chain's
+  // current filehandle and state id. Returns false on failure: the call is then answered and
+  // destroyed.
   template <class Args>
   bool Decode(Args& args);
-  // The inline data of WRITE_INLINE and APPEND_INLINE, after Decode; lies in message().
+  // The inline data of WRITE_INLINE and APPEND_INLINE, valid after Decode; a part of message().
   std::span<const std::byte> data() const { return data_; }
 
-  // Where it waits for its file system.
+  // The pool on which this call waits for its file system.
   Pool& pool();
-  // Its export may hang: nothing of it that touches the store runs on the worker.
+  // Returns true if the export may hang. Then no store access of this call may run on the worker.
   bool may_hang() const { return own_pool_ != nullptr; }
 
-  // On whose behalf it is executed.
+  // The user on whose behalf the call is executed.
   const Caller& caller() const { return caller_; }
-  // It moves no access time.
+  // Makes the call leave access times unchanged.
   void KeepAtime() { caller_.keeps_atime = true; }
 
-  // Where the response is built: max_response_size bytes.
+  // The buffer for the response: max_response_size bytes.
   std::span<std::byte> out() const;
-  // What stays until the response is sent: RDMA sources and their credits.
+  // Resources held until the response has been sent: RDMA sources and their credits.
   Outgoing& outgoing() { return *outgoing_; }
 
-  // Answers the call, which is gone afterwards: nothing may touch it any more. On success the
-  // chain's current filehandle and state id become what 9.1 says. A result that does not fit is
-  // answered TOOSMALL.
+  // Answers the call and destroys it; the caller must not touch it afterwards. On success sets the
+  // chain's current filehandle and state id as 9.1 specifies. If the result does not fit, the
+  // status is TOOSMALL.
   template <class Args, class Res>
   void Finish(wire::DafsStatus status, const Args& args, const Res& res,
               const wire::InlineData& inline_data = {});
-  // The same for a failure without a result of its own.
+  // The same for a failure without a result body.
   void FinishError(wire::DafsStatus status);
 
-  // The session ended before the client's data had come: nothing was executed, and whoever asks
-  // the Response Cache must not be told that it was (5.2.4).
+  // The session ended before the client's data arrived. Nothing was executed, so the Response Cache
+  // must not report the request as executed (5.2.4).
   void CutShort() { cut_short_ = true; }
 
-  // The memory that it names, of which the first buffer is invalidated with the response where the
-  // client asked for that (wire/protocol/invalidation.h).
+  // Records the client memory that the request names. The response invalidates the first buffer if
+  // the client asked for that (wire/protocol/invalidation.h).
   void Names(std::span<const wire::DirectOpBuffer> buffers) {
     if (!buffers.empty()) invalidate_ = buffers.front().buffer_handle;
   }
 
-  // Its results come later than its response: the Response Cache has no entry of it (5.2.3).
+  // The results arrive after the response, so the Response Cache gets no entry (5.2.3).
   void NotRemembered() { passes_ = true; }
-  // What the caller's groups lie in.
+  // Owns the memory of the caller's group list.
   const std::shared_ptr<const Credential>& credential() const { return credential_; }
 
-  // For responses that are built in place: the header to write (once per call), and the end.
+  // For responses that are built in place: returns the header to write (call it once); FinishBuilt
+  // then ends the call.
   wire::ResponseHeader ResponseHeader(wire::DafsStatus status);
   template <class Args>
   void FinishBuilt(const Args& args, size_t response_bytes);
-  // The response of another request, that is in out() from behind the header on: FETCH_RESPONSE.
+  // FETCH_RESPONSE: sends the stored response of another request. Its body is in out(), after the
+  // header.
   void FinishStored(wire::DafsStatus status, size_t response_bytes);
 
  protected:
@@ -95,9 +96,10 @@ class Call {
  private:
   friend class Session;
 
-  // From a thread of the pool: `work` on the session's thread, which has the call from then on.
+  // From a thread of the pool: runs `work` on the session's thread, which owns the call from then
+  // on.
   void OnLoop(absl::AnyInvocable<void()> work);
-  // What steps 2 to 9 of 9.2 found.
+  // Answers with the status that steps 2 to 9 of 9.2 found.
   void FinishUnexecuted(wire::DafsStatus status);
   bool checksums() const;
   uint32_t inline_write_header_size() const;
@@ -114,10 +116,10 @@ class Call {
   std::shared_ptr<Chain> chain_;
   std::shared_ptr<const Credential> credential_;  // null: the session's default
   Caller caller_;
-  std::optional<Operation> operation_;  // where a modification is recorded
+  std::optional<Operation> operation_;  // set if a modification is recorded
   std::unique_ptr<Outgoing> outgoing_;
   Pool* own_pool_ = nullptr;  // Session::OwnPool
-  bool on_pool_ = false;      // a thread of that pool executes it; it is answered on the loop
+  bool on_pool_ = false;      // executed by a thread of own_pool_; answered on the loop
   bool holds_stream_ = false;
   bool cut_short_ = false;
   bool passes_ = false;

@@ -1,7 +1,6 @@
-// Chains of requests: which request belongs to which chain, whose turn it is, and what the members
-// hand on: current filehandle, current state id, failure.
-// Spec: 4.3 (request chaining), WIRE section 8, 9.2 step 7 (R40, R82).
-// Belongs to the session's thread.
+// Chains of requests: the chain of each request, the order of the members, and the state that they
+// hand on (current filehandle, current state id, failure). Spec: 4.3 (request chaining), WIRE
+// section 8, 9.2 step 7 (R40, R82). Belongs to the session's thread.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +15,8 @@ namespace dafs::server {
 
 class Call;
 
-// One chain while members of it are being received or executed. Shared by its members and, until
-// the last one has arrived, by the Chains that hands it out.
+// A chain with members that are being received or executed. Owned by its members and, until the
+// last member has arrived, by Chains.
 struct Chain {
   bool broken = false;        // a member has failed
   bool running = false;       // a member is being executed
@@ -26,19 +25,19 @@ struct Chain {
   std::optional<wire::StateId> state_id;
 };
 
-// The chains of one channel, request by request in sending order.
+// The chains of one channel. Takes the requests in sending order.
 class Chains {
  public:
-  // The chain of the request just received with `chain_flags`, whatever is wrong with it; null for
-  // a request that stands alone.
+  // Returns the chain of the request just received with `chain_flags`, even if the request is
+  // faulty. Null for a request outside a chain.
   std::shared_ptr<Chain> ChainOf(uint16_t chain_flags);
 
  private:
   std::shared_ptr<Chain> open_;  // the chain whose next member is due
 };
 
-// What a member answers whose check up to step 9 gave `status`, once its predecessors are done: a
-// broken chain is found at step 7, before stream_id and cred_handle.
+// The status of a member after its predecessors are done; `status` is the result of its own checks
+// up to step 9. Step 7 reports a broken chain, before stream_id and cred_handle are checked.
 wire::DafsStatus StatusInChain(wire::DafsStatus status, const Chain* chain);
 
 }  // namespace dafs::server

@@ -1,6 +1,6 @@
-// Which worker has the session that a further channel will join: the private data of the
-// connection requests of one session's channels are alike. Spec: E.9; WIRE 11.1.
-// One thread (the acceptor's).
+// Finds the worker that has the session that a further channel will join. The connection requests
+// of the channels of one session carry the same private data. Spec: E.9; WIRE 11.1. One thread (the
+// acceptor's).
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@ namespace dafs::server {
 
 class ChannelRoutes {
  public:
-  // What a connection request from `host` with this private data says; nullopt: nothing of ours.
+  // Parses a connection request from `host` with this private data. nullopt: not a format of this
+  // server.
   struct Request {
     std::string session;  // host and differentiators: the same for all channels of a session
     bool operation = true;
@@ -23,11 +24,13 @@ class ChannelRoutes {
   static std::optional<Request> Read(const std::string& host,
                                      std::span<const std::byte> private_data);
 
-  // The Operation Channel of `session` went to `worker`. Forgets the oldest beyond kMost.
+  // Records that the Operation Channel of `session` went to `worker`. Evicts the oldest entry
+  // beyond kMost.
   void Remember(const std::string& session, size_t worker);
   std::optional<size_t> Find(const std::string& session) const;
 
-  // A channel comes right behind its Operation Channel; one that is forgotten is merely refused.
+  // A channel normally arrives right after its Operation Channel. If the entry was evicted, the
+  // channel is refused, without other harm.
   static constexpr size_t kMost = 4096;
 
  private:

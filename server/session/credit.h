@@ -1,6 +1,6 @@
 // The server's half of flow control: how many requests each session may have outstanding (Nreq),
-// and the memory that stands behind them.
-// Spec: 3.2.6.4.2 (Nreq is the server's, raised at once and lowered by one per response);
+// and the memory for them.
+// Spec: 3.2.6.4.2 (the server sets Nreq; raises it at once, lowers it by one per response);
 // WIRE 11.5.
 #pragma once
 
@@ -17,14 +17,14 @@ class CreditBudget {
 
   // Takes `bytes` if that leaves the sum within the limit.
   bool TryReserve(size_t bytes);
-  // Takes `bytes` in any case: every session has its first credit (Nreq >= 1 at all times).
+  // Takes `bytes` even beyond the limit: every session has its first credit (Nreq >= 1 always).
   void Reserve(size_t bytes) { used_bytes_ += bytes; }
   void Release(size_t bytes) { used_bytes_ -= bytes; }
 
   void SessionOpened() { ++sessions_; }
   void SessionClosed() { --sessions_; }
 
-  // Whether memory is short, so that sessions above their share give some back.
+  // Returns true if memory is short; sessions above their share then return some.
   bool tight() const { return used_bytes_ > limit_bytes_ / 8 * 7; }
   // The equal share of one session.
   size_t share_bytes() const;
@@ -32,33 +32,34 @@ class CreditBudget {
 
  private:
   const size_t limit_bytes_;
-  // Counters that publish nothing: who reads them wants an amount, not the memory behind it.
+  // Publish nothing but themselves: a reader needs the amount, not the memory that it counts.
   std::atomic<size_t> used_bytes_{0};
   std::atomic<size_t> sessions_{0};
 };
 
-// The number of one session. One thread.
+// The Nreq of one session. One thread.
 class Credit {
  public:
-  // `bytes_each`: what a credit costs, a request and a response buffer. `most`: the server's limit.
+  // `bytes_each` is the cost of a credit: a request buffer and a response buffer. `most` is the
+  // server's limit.
   Credit(CreditBudget& budget, size_t bytes_each, uint32_t most);
   ~Credit();
   Credit(const Credit&) = delete;
   Credit& operator=(const Credit&) = delete;
 
-  // The first grant: 1 .. `wanted`, as far as memory goes.
+  // The first grant: 1 to `wanted`, as memory allows.
   uint32_t Open(uint32_t wanted);
 
-  // Only `nreq` receives could be made of what Open granted.
+  // Lowers the grant of Open to `nreq`, the number of receives that could be created.
   void Limit(uint32_t nreq);
 
-  // What the next response shall say, given the desired_nreq of the request it answers (0: no
-  // wish). Memory for a higher number is taken here already. Never 0.
+  // Returns the target_nreq for the next response. `desired_nreq` is that of its request (0: no
+  // preference). Reserves the memory for a higher number. Never 0.
   uint16_t Target(uint16_t desired_nreq);
 
-  // The response that says `target` is about to go out: from now on nreq() is what the client may
-  // have outstanding when it has seen it. True if the request's receive must be posted again,
-  // false if its buffer is to be given up.
+  // The response that carries `target` is about to be sent. From now on nreq() is the number of
+  // requests that the client may have outstanding after it has read the response. Returns true if
+  // the request's receive must be posted again, false if its buffer must be freed.
   bool ResponseSent(uint16_t target);
 
   uint32_t nreq() const { return nreq_; }
@@ -68,7 +69,7 @@ class Credit {
   const size_t bytes_each_;
   const uint32_t most_;
   uint32_t nreq_ = 0;
-  uint32_t target_ = 0;  // memory is taken for max(nreq_, target_)
+  uint32_t target_ = 0;  // memory is reserved for max(nreq_, target_)
 };
 
 }  // namespace dafs::server

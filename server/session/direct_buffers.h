@@ -1,10 +1,10 @@
-// The memory of a worker that direct transfers pass through: one slab, mapped and touched once,
-// registered once per domain, handed out as page-aligned pieces of two sizes.
-// Spec: 3.2.1.3 (registration), WIRE section 10; STYLE "Registered memory".
-// Belongs to the worker's thread. Bounded: who finds too little waits in line. What one session
-// holds is bounded too, so that one whose peer does not give or take its data leaves room for the
-// others. Transfers of all exports that may hang together hold half at most, and leave the rest to
-// the other exports.
+// The memory of a worker for direct transfers: one slab, mapped and touched once, registered once
+// per domain, handed out as page-aligned pieces of two sizes. Spec: 3.2.1.3 (registration), WIRE
+// section 10; STYLE "Registered memory".
+//
+// Belongs to the worker's thread. Bounded: a transfer that finds too little memory waits in line.
+// The share of one session is bounded too, so that a peer that stalls leaves room for other
+// sessions. Transfers of exports that may hang hold at most half of the memory together.
 #pragma once
 
 #include <coroutine>
@@ -24,8 +24,8 @@ namespace dafs::server {
 class DirectAcquirer;
 class DirectBuffers;
 
-// What one session has of the pieces of either size, and its own transfers that wait for such, in
-// order. Outlives them. A session has one for exports that may hang and one for the others.
+// The pieces of either size that one session holds, and its transfers that wait for pieces, in
+// order. Outlives them. A session has one share for exports that may hang and one for the others.
 class DirectShare {
  public:
   explicit DirectShare(bool may_hang = false) : may_hang_(may_hang) {}
@@ -41,7 +41,7 @@ class DirectShare {
   Part large_;
 };
 
-// Pieces of the slab that together hold one transfer, in order. Returns them when destroyed.
+// Pieces of the slab that together hold one transfer, in order. The destructor returns them.
 class DirectLease {
  public:
   DirectLease() = default;
@@ -65,7 +65,7 @@ class DirectLease {
 
   void Release();
   std::span<const std::span<std::byte>> pieces() const { return pieces_; }
-  size_t size_bytes() const;  // of all pieces: what was asked for, or more
+  size_t size_bytes() const;  // of all pieces; at least the size that was acquired
 
  private:
   friend class DirectBuffers;
@@ -79,9 +79,9 @@ class DirectBuffers {
   static constexpr size_t kSmall = size_t{16} << 10;
   static constexpr size_t kLarge = size_t{256} << 10;
 
-  // Maps `size_bytes`, an eighth of it for small pieces. Never less than twice
-  // `max_transfer_bytes`: every transfer can be served alone, also beside one of an export that
-  // hangs. kResourceExhausted: no memory.
+  // Maps `size_bytes`; an eighth becomes small pieces. Maps at least twice `max_transfer_bytes`, so
+  // that every transfer fits alone, also beside one of an export that hangs. kResourceExhausted: no
+  // memory.
   static absl::StatusOr<std::unique_ptr<DirectBuffers>> Create(size_t size_bytes,
                                                                size_t max_transfer_bytes);
   ~DirectBuffers();
@@ -90,8 +90,9 @@ class DirectBuffers {
 
   std::span<std::byte> slab() const { return {slab_, slab_bytes_}; }
 
-  // `DirectLease lease = co_await buffers.Acquire(share, n)`: room for `n` bytes, at most
-  // max_transfer_bytes; all of it at once, so that nobody waits while holding. Nothing for 0.
+  // `DirectLease lease = co_await buffers.Acquire(share, n)`: acquires room for `n` bytes, at most
+  // max_transfer_bytes. Acquires all of it at once, so that no transfer waits while it holds
+  // memory. The lease of 0 bytes is empty.
   DirectAcquirer Acquire(DirectShare& share, size_t size_bytes);
 
   size_t free_bytes() const { return small_.free.size() * kSmall + large_.free.size() * kLarge; }
@@ -105,7 +106,7 @@ class DirectBuffers {
     const size_t size_bytes;
     DirectShare::Part DirectShare::*const part;
     std::vector<std::byte*> free = {};
-    size_t most_hanging = 0;  // that shares which may hang hold together
+    size_t most_hanging = 0;  // limit of `hanging`
     size_t hanging = 0;
     std::deque<DirectShare*> line = {};
     bool serving = false;

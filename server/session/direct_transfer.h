@@ -1,8 +1,8 @@
 // Moves bytes between a worker's direct memory and the buffers of a client, by RDMA. A list of
-// client buffers is one byte string; pieces on either side may straddle the other's.
-// Spec: 3.2.3.2, 6.1.7; WIRE 10.1. All RDMA is ours; an RDMA write posted before the response is
-// there before it (appendix B), so a response need not wait for the writes' completions.
-// Belongs to the session's thread.
+// client buffers is one byte string; a piece on one side may span several on the other. Spec:
+// 3.2.3.2, 6.1.7; WIRE 10.1. The server issues all RDMA. An RDMA write posted before the response
+// arrives before it (appendix B), so a response does not wait for the writes' completions. Belongs
+// to the session's thread.
 #pragma once
 
 #include <cstddef>
@@ -25,38 +25,38 @@ struct RdmaOp {
 };
 using RdmaOps = absl::InlinedVector<RdmaOp, 8>;
 
-// The client's buffers, used up from the front. They stay the caller's.
+// The client's buffers, consumed from the front. The caller owns them.
 class RemoteRange {
  public:
   explicit RemoteRange(std::span<const wire::DirectOpBuffer> buffers) : buffers_(buffers) {}
 
-  // The operations that move `local`, in order, to or from the next bytes of the range. The range
-  // holds that many (the arguments were checked).
+  // Returns the operations that move `local`, in order, to or from the next bytes of the range. The
+  // range must hold that many (checked with the arguments).
   RdmaOps Next(std::span<const std::span<std::byte>> local);
 
  private:
   std::span<const wire::DirectOpBuffer> buffers_;
-  uint32_t used_ = 0;  // of the first one
+  uint32_t used_ = 0;  // bytes consumed of the first buffer
 };
 
-// Posts the RDMA writes of one response. With few operations no completion is asked for: their
-// credits come back, and their memory is free, when the response has been sent. With many each is
-// signaled, and Done waits for them.
+// Posts the RDMA writes of one response. Few operations are posted unsignaled: their credits and
+// memory are released when the response has been sent. Many operations are posted signaled, and
+// Done waits for their completions.
 class DirectWriter {
  public:
-  // Up to this many operations go out unsignaled.
+  // At most this many operations are posted unsignaled.
   static constexpr size_t kFew = 8;
 
   // `operations`: an upper bound for the whole response.
   DirectWriter(Call& call, size_t operations)
       : call_(call), session_(call.session()), operations_(operations) {}
 
-  // Before the first Post: takes the credits.
+  // Call before the first Post. Waits for the credits.
   dat::Task<void> Begin();
   // Posts `op`, or its first `size_bytes`. False if the session has failed.
   dat::Task<bool> Post(RdmaOp op, uint32_t size_bytes);
-  // All are posted. The memory they come from stays in `lease`, which goes with the response if it
-  // has to. False if an operation failed: the session is ending.
+  // Call after the last Post. `lease` is the source memory; moved into the response if the writes
+  // may be incomplete. Returns false if an operation failed: the session is ending.
   dat::Task<bool> Done(DirectLease& lease);
 
  private:
@@ -69,21 +69,23 @@ class DirectWriter {
   bool failed_ = false;
 };
 
-// Writes `content`, one piece of `lease`, to the front of `buffers`. The lease is taken when the
-// writes are not known to be complete.
+// Writes `content`, one piece of `lease`, to the front of `buffers`. Moves the lease into the
+// response if the writes may be incomplete.
 dat::Task<bool> WriteDirectContent(Call& call, std::span<std::byte> content,
                                    std::span<const wire::DirectOpBuffer> buffers,
                                    DirectLease& lease);
 
-// By which channel data is written: the one that its end is told by, so that it is there before.
+// The channel that data is written on: the one that carries the report of its completion, so that
+// the data arrives first.
 enum class WriteChannel : uint8_t { kOperation, kBackControl };
 
-// Moves what `ops` say, and waits for it; `ops` outlives the task. False: the session is ending.
+// Executes `ops` and waits for their completion. `ops` outlives the task. Returns false if the
+// session is ending.
 dat::Task<bool> WriteToClient(Session& session, const RdmaOps& ops, WriteChannel channel);
-// The same. kServerFault: the session is ending; kRdmaReadChannelUnusable: the client has not bound
-// the channel it would come by (R61).
+// Likewise, as RDMA reads. kServerFault: the session is ending. kRdmaReadChannelUnusable: the
+// client has not bound the RDMA-read Channel (R61).
 dat::Task<wire::DafsStatus> ReadFromClient(Session& session, const RdmaOps& ops);
-// For a call, which is cut short with its session.
+// The same for a call. If the session ends, marks the call with CutShort.
 dat::Task<wire::DafsStatus> ReadFromClient(Call& call, const RdmaOps& ops);
 
 }  // namespace dafs::server

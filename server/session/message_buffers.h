@@ -1,6 +1,6 @@
-// The registered memory that messages of one session arrive in and leave from.
-// Spec: 3.2.3.1 (a pre-allocated buffer per request), 3.2.6.3.
-// Belongs to the session's thread. Allocates and registers only when the number of credits changes.
+// The registered memory for the messages of one session. Spec: 3.2.3.1 (a pre-allocated buffer per
+// request), 3.2.6.3. Belongs to the session's thread. Allocates and registers only when the number
+// of credits changes.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace dafs::server {
 
-// One buffer, registered with the session's domain for as long as it lives.
+// One buffer, registered with the session's domain while it lives.
 class MessageBuffer {
  public:
   static absl::StatusOr<std::unique_ptr<MessageBuffer>> Create(dat::Domain& domain,
@@ -37,27 +37,27 @@ class MessageBuffer {
   std::unique_ptr<dat::Region> region_;
 };
 
-// A response on its way, with what must stay until it is gone.
+// A response that is being sent, with the resources that it holds until the send completes.
 struct Outgoing {
   std::unique_ptr<MessageBuffer> buffer;
   DirectLease lease;          // sources of the RDMA writes posted before it
-  uint32_t rdma_credits = 0;  // to be returned with it
+  uint32_t rdma_credits = 0;  // returned when the send completes
 };
 
-// The buffers that responses are encoded into: as many as the session has credits. One is free
-// again when its send has completed, so a client that does not read costs no more than these.
+// The buffers that responses are encoded into, one per credit. A buffer is free again when its send
+// has completed, so a client that does not read costs no more than these.
 class SendBuffers {
  public:
-  // Makes the number of buffers `count`; those in use go when they are returned.
+  // Sets the number of buffers to `count`. Surplus buffers in use are freed when they are returned.
   absl::Status Resize(dat::Domain& domain, size_t count, size_t size_bytes);
 
-  // A free one, or null when all are in use.
+  // Returns a free buffer, or null if all are in use.
   std::unique_ptr<Outgoing> Take();
   void Return(std::unique_ptr<Outgoing> outgoing);
 
  private:
   std::vector<std::unique_ptr<Outgoing>> free_;
-  size_t count_ = 0;     // to be
+  size_t count_ = 0;     // target number
   size_t existing_ = 0;  // of the present size, free or in use
   size_t size_bytes_ = 0;
 };

@@ -1,8 +1,9 @@
-// The threads for what may wait on a disk: COMMIT, stable writes, reads that are not in the page
-// cache, directories. A worker hands such a call over and goes on; what is cached never comes here
-// (a hand-over costs tens of microseconds).
-// Submit is thread-safe and does not block. The queue is bounded by the requests that sessions have
-// outstanding, each of which waits for at most one piece of work.
+// The threads for work that may wait for a disk: COMMIT, stable writes, reads that miss the page
+// cache, directories. A worker hands such a call over and continues. Cached data never comes here:
+// a hand-over costs tens of microseconds.
+//
+// Submit is thread-safe and does not block. The requests that sessions have outstanding bound the
+// queue: each waits for at most one piece of work.
 #pragma once
 
 #include <coroutine>
@@ -25,17 +26,17 @@ namespace dafs::server {
 class Pool {
  public:
   explicit Pool(uint32_t threads);
-  ~Pool();  // runs what was submitted, then joins
+  ~Pool();  // runs the submitted work, then joins
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
   void Submit(absl::AnyInvocable<void()> work) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The same for what nobody waits for, a quarter of the threads at most. False, and nothing is
-  // done: the pool has other work.
+  // Submits work without a waiter, on at most a quarter of the threads. Returns false, and drops
+  // `work`, if the pool is busy.
   bool SubmitIdly(absl::AnyInvocable<void()> work) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Waits until all that was submitted is done; false if some is not at `deadline`.
+  // Waits until all submitted work is done. Returns false if some is not done at `deadline`.
   bool AwaitIdle(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);
-  // What was submitted and is not done.
+  // The number of submitted and not finished pieces of work.
   size_t unfinished() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -44,19 +45,19 @@ class Pool {
   mutable absl::Mutex mutex_;
   std::deque<absl::AnyInvocable<void()>> work_ ABSL_GUARDED_BY(mutex_);
   size_t unfinished_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint32_t idle_work_ ABSL_GUARDED_BY(mutex_) = 0;  // of SubmitIdly
+  uint32_t idle_work_ ABSL_GUARDED_BY(mutex_) = 0;  // submitted by SubmitIdly
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 
-// A pool for each export with a file system that may hang, made when it is first needed: such an
-// export keeps the threads of its own pool waiting, and no others. Thread-safe.
+// A pool for each export whose file system may hang, created on first use. Such an export blocks
+// only the threads of its own pool. Thread-safe.
 class ExportPools {
  public:
   explicit ExportPools(size_t exports) : pools_(exports) {}
 
   Pool& Of(size_t export_index) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The pools that there are, by export; null for the others.
+  // The pools created so far, by export; null for the others.
   std::vector<Pool*> pools() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -67,9 +68,9 @@ class ExportPools {
   std::vector<std::unique_ptr<Pool>> pools_ ABSL_GUARDED_BY(mutex_);
 };
 
-// `co_await Offload(pool, loop, work)`: runs `work` on a thread of the pool, then goes on upon
-// `loop`, whose thread must be the awaiting coroutine's. `work` and what it refers to are locals
-// of the awaiting coroutine.
+// `co_await Offload(pool, loop, work)`: runs `work` on a thread of the pool, then resumes the
+// coroutine on `loop`. The thread of `loop` must be that of the coroutine. `work` and everything it
+// refers to must live in the coroutine.
 class Offload {
  public:
   Offload(Pool& pool, dat::Loop& loop, absl::FunctionRef<void()> work)
@@ -93,7 +94,7 @@ class Offload {
   absl::FunctionRef<void()> work_;
 };
 
-// The same if `work` may wait for a disk; if not it runs here and now.
+// Likewise if `may_wait`; otherwise runs `work` at once on the calling thread.
 class OffloadIf : public Offload {
  public:
   OffloadIf(bool may_wait, Pool& pool, dat::Loop& loop, absl::FunctionRef<void()> work)

@@ -14,11 +14,11 @@ namespace dafs::server {
 
 class RefusalLog {
  public:
-  // One line of each host and kind in so long, and so many lines of all in that time.
+  // Admits one line per host and kind, and kMost lines in all, in each period of kEvery.
   static constexpr absl::Duration kEvery = absl::Seconds(30);
   static constexpr size_t kMost = 30;
 
-  // Whether a refusal of `host` for a reason of `kind` is to be logged.
+  // Returns true if a refusal of `host` for a reason of `kind` is to be logged.
   bool Admits(const std::string& host, const char* kind, absl::Time now)
       ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);

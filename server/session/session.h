@@ -1,10 +1,10 @@
-// One session, that is, one Operation Channel: from the connection to its end.
-// Spec: 3.1 (sessions), 3.2.6 (flow control), 6.2; WIRE 9.2, 11.
+// One session, from the connection of its Operation Channel to the end. Spec: 3.1 (sessions), 3.2.6
+// (flow control), 6.2; WIRE 9.2, 11.
 //
-// Belongs to its worker's thread. Requests are checked as they arrive and begun in that order;
-// members of one chain follow each other, everything else may overtake a request that waits. What
-// a client can make the server hold is fixed by its credits: a receive buffer, a send buffer and a
-// Call each. A fault of the peer ends this session and nothing else.
+// Belongs to its worker's thread. The session checks requests as they arrive and begins them in
+// that order. The members of a chain run one after another. Any other request may overtake one that
+// waits. Credits bound what a client makes the server hold: each costs a receive buffer, a send
+// buffer and a Call. A fault of the peer ends this session only.
 #pragma once
 
 #include <atomic>
@@ -40,30 +40,30 @@ class Worker;
 
 Peer PeerOf(const dat::Address& address);
 
-// What the sessions of a server share. Borrowed; all of it is thread-safe and outlives them.
+// Shared by the sessions of a server. Borrowed; all of it is thread-safe and outlives them.
 struct Shared {
   const ServerOptions* options = nullptr;
   Store* store = nullptr;
   Pool* pool = nullptr;
-  Pool* chores = nullptr;  // what the server does for itself
+  Pool* chores = nullptr;  // housekeeping of the server
   ExportPools* export_pools = nullptr;
   ClientTable* clients = nullptr;
   SessionTable* sessions = nullptr;
   ResponseCache* responses = nullptr;
   CreditBudget* budget = nullptr;
   RefusalLog* refusals = nullptr;
-  const std::vector<std::unique_ptr<Worker>>* workers = nullptr;  // all, once one serves
+  const std::vector<std::unique_ptr<Worker>>* workers = nullptr;  // complete once a worker serves
   dat::CpuLatency* cpu_latency = nullptr;                         // null: none
 };
 
 class Session final : public dat::Pollable {
  public:
-  // The RDMA operations of a session that may be posted at once, besides its responses.
+  // The number of RDMA operations that a session may have posted, besides its responses.
   static constexpr uint32_t kRdmaCredits = 64;
   static dat::EndpointOptions EndpointOptions(const ServerOptions& options);
 
-  // Posts the first receive and accepts. `slab` is the worker's direct memory in this domain. A
-  // session that cannot even start ends like one that its peer leaves.
+  // Posts the first receive and accepts the connection. `slab` is the worker's direct memory in
+  // this domain. If the start fails, the session ends as if the peer had closed it.
   Session(Worker& worker, const Shared& shared, dat::Domain& domain, const dat::Region& slab,
           std::unique_ptr<dat::Endpoint> endpoint, SessionTable::Place place);
   ~Session() override;
@@ -71,10 +71,10 @@ class Session final : public dat::Pollable {
   bool Poll() override;
   dat::WaitHandle Arm() override;
 
-  // Ends it now, for a reason of our own (the server stops, the client was superseded).
+  // Ends the session now, for a reason of the server (it stops, or the client was superseded).
   void Abort(absl::Status why);
-  // Ends it if a later instance of its client has connected, which may ask what became of its
-  // requests.
+  // Ends the session if a later instance of its client has connected. That instance may query the
+  // outcome of the old instance's requests.
   void EndIfSuperseded();
 
   // --- For procedures ----------------------------------------------------------------------------
@@ -83,48 +83,50 @@ class Session final : public dat::Pollable {
   Store& store() { return *shared_.store; }
   dat::Loop& loop();
   Pool& pool() { return *shared_.pool; }
-  // The pool in which all that is asked about this file must run, since its export may hang; null
-  // for most: there is none.
+  // The pool of the export that has this file, if its file system may hang: all access to the file
+  // runs there. Null for other exports.
   Pool* OwnPool(const wire::FsHandle& fshandle) {
     const std::optional<size_t> index = store().ExportThatMayHang(fshandle);
     return index ? &shared_.export_pools->Of(*index) : nullptr;
   }
-  // Whether a read with this cache_hint moves no access time.
+  // Returns true if a read with this cache_hint leaves the access time unchanged.
   bool KeepsAtime(uint32_t cache_hint) const {
     return (cache_hint & wire::kCacheHintKeepAtime) != 0 && extends(wire::kExtensionReadKeepsAtime);
   }
-  // `DirectLease lease = co_await session.AcquireDirect(n)`: see DirectBuffers::Acquire.
-  // `may_hang`: of a file whose export may hang, which is asked while the memory is held.
+  // `DirectLease lease = co_await session.AcquireDirect(n)`: see DirectBuffers::Acquire. Set
+  // `may_hang` if the export of the file may hang: its file system is accessed while the memory is
+  // held.
   DirectAcquirer AcquireDirect(size_t size_bytes, bool may_hang = false);
   const dat::Region& slab() const { return slab_; }
-  // Where memory of the client is read: the session itself, or its RDMA-read Channel where one was
-  // agreed on; null: that is not bound. Good until the next suspension.
+  // The channel for RDMA reads of client memory: the RDMA-read Channel if one was agreed on,
+  // otherwise the session itself. Null: the agreed channel is not bound. Valid until the next
+  // suspension.
   Session* read_channel();
-  // The Back-control Channel; null: none is bound. Good until the next suspension.
+  // The Back-control Channel; null if none is bound. Valid until the next suspension.
   Session* back_channel() const { return back_channel_; }
-  // Of a bound Back-control Channel.
+  // Set if this is a bound Back-control Channel.
   BackControl* back_control() const { return back_control_.get(); }
-  // The asynchronous batches of the session.
   Batches& batches();
   dat::Endpoint& endpoint() { return *endpoint_; }
   bool checksums() const { return negotiated_.use_checksums; }
   const dat::Domain& domain() const { return domain_; }
   const wire::ClientConnectRes& negotiated() const { return negotiated_; }
-  wire::ByteOrder order() const { return *order_; }  // once a request has come
-  bool busy() const { return executing_ > 0; }       // with requests, batches apart
-  // For BackControl: a free buffer (null: none now), and a message in one, on its way. Zero bytes:
-  // it could not be encoded, and the session ends.
+  wire::ByteOrder order() const { return *order_; }  // valid after the first request
+  bool busy() const { return executing_ > 0; }       // executes requests, batches excluded
+  // For BackControl. TakeSendBuffer returns null if no buffer is free. SendMessage sends the
+  // message in `outgoing`. Zero bytes mean that encoding failed, and the session ends.
   std::unique_ptr<Outgoing> TakeSendBuffer() { return send_buffers_.Take(); }
   void SendMessage(std::unique_ptr<Outgoing> outgoing, size_t size_bytes);
-  // Logs that the client was refused, and the remedy; seldom for the same host and `kind`.
+  // Logs that the client was refused, and the remedy. RefusalLog limits the lines for one host and
+  // `kind`.
   void SayRefused(const char* kind, absl::string_view why);
-  // The same of exports that take only clients with a reserved port.
+  // Logs that exports refused the client because its port is not reserved. Limited likewise.
   void SayWrongPort();
-  // Destroys the session if it has ended and nothing of it runs any more.
+  // Destroys the session if it has ended and no work of it runs any more.
   void MaybeForget();
 
-  // `co_await session.RdmaCredits(n)`: waits for room for n RDMA operations, n <= kRdmaCredits,
-  // first come first served. Each credit comes back with its operation's completion, or with the
+  // `co_await session.RdmaCredits(n)`: waits for room for n RDMA operations, n <= kRdmaCredits, in
+  // order of arrival. Each credit returns with the completion of its operation, or with the
   // response (Outgoing::rdma_credits).
   class CreditWaiter {
    public:
@@ -141,14 +143,14 @@ class Session final : public dat::Pollable {
   };
   CreditWaiter RdmaCredits(uint32_t count) { return CreditWaiter(*this, count); }
   void ReturnRdmaCredits(uint32_t count);
-  // `count` RDMA operations are the peer's to take or to answer now, those of a response with it.
-  // When none of them gets done for ServerOptions::transfer_timeout, the session is ended: what
-  // they hold is missing to others.
+  // `count` RDMA operations, among them those of a response, now wait for the peer. If none of them
+  // completes within ServerOptions::transfer_timeout, the session ends, because they hold memory
+  // that other sessions need.
   void Moving(uint32_t count);
-  // A post was made outside of Poll: the loop must look at the endpoint before it sleeps.
+  // Work was posted outside of Poll: the loop must poll the endpoint before it sleeps.
   void Posted();
 
-  // RDMA operations with completions, as one piece of work: each is posted with the address of an
+  // RDMA operations with completions, awaited together. Each is posted with the address of an
   // RdmaWork as its cookie. Lives in the awaiting coroutine.
   struct RdmaWork {
     uint32_t pending = 0;
@@ -156,11 +158,10 @@ class Session final : public dat::Pollable {
     std::coroutine_handle<> waiter;
     bool await_ready() const noexcept { return pending == 0; }
     void await_suspend(std::coroutine_handle<> w) noexcept { waiter = w; }
-    bool await_resume() const noexcept { return !failed; }  // whether all went well
+    bool await_resume() const noexcept { return !failed; }  // true if all succeeded
   };
 
-  // connect.cc, channels.cc: the procedures that make, authenticate, extend and
-  // end a session.
+  // connect.cc, channels.cc: the procedures that create, authenticate, extend and end a session.
   void Connect(Call& call);
   void ConnectAuth(Call& call);
   void ClientAuth(Call& call);
@@ -187,10 +188,10 @@ class Session final : public dat::Pollable {
     using Call::Call;
     std::unique_ptr<MessageBuffer> buffer;
     size_t index = 0;         // in receives_
-    bool of_connect = false;  // the first, which goes once there is a session
+    bool of_connect = false;  // the first; released once the session is open
   };
 
-  // What a post is known by when it completes.
+  // The cookie of a post, which its completion returns.
   template <class T>
   static uint64_t CookieOf(T* object) {
     return reinterpret_cast<uintptr_t>(object);
@@ -221,7 +222,7 @@ class Session final : public dat::Pollable {
   Pool* OwnPool(const Call& call);
   Pool* OwnPoolOfPath(const Call& call);
   void SetCaller(Call& call);
-  // Whether the response to a request goes into the Response Cache.
+  // Returns true if the response to `request` goes into the Response Cache.
   static bool IsRemembered(const wire::RequestVerdict& request);
 
   // responses.cc
@@ -270,57 +271,58 @@ class Session final : public dat::Pollable {
   const Peer peer_;
   const std::string peer_name_;
 
-  // What the connect exchange fixed; session_id zero before.
+  // Negotiated by the connect exchange; session_id is zero before.
   wire::ClientConnectRes negotiated_;
   std::optional<wire::ByteOrder> order_;
   std::shared_ptr<Client> client_;
   std::shared_ptr<SessionCache> cache_;  // null without a Response Cache
   bool authenticated_ = false;
   bool trusted_ = false;
-  // wire::kExtension...: agreed on. A thread of an export's own pool may set them; publishes
-  // nothing but itself.
+  // The extensions agreed on (wire::kExtension...). A thread of an export's pool may set them;
+  // publishes nothing but itself.
   std::atomic<uint64_t> extensions_{0};
   wire::AuthType auth_type_ = wire::AuthType::kNone;
-  Session* bound_to_ = nullptr;  // the session whose channel this is
+  Session* bound_to_ = nullptr;  // the session that this channel belongs to
   wire::ChannelUse bound_as_ = wire::ChannelUse::kRdmaRead;
-  Session* read_channel_ = nullptr;  // the other way round
+  Session* read_channel_ = nullptr;  // set in that session: its channels
   Session* back_channel_ = nullptr;
   size_t channel_bytes_ = 0;  // reserved for the messages of a Back-control Channel
   std::unique_ptr<BackControl> back_control_;
-  std::unique_ptr<Batches> batches_;  // made with the first of them
+  std::unique_ptr<Batches> batches_;  // created with the first batch
 
   wire::ChainState chain_state_;
   Chains chains_;
   Streams streams_;
-  std::optional<Credit> credit_;  // from the connect exchange on
+  std::optional<Credit> credit_;  // set by the connect exchange
   uint16_t target_ = 1;           // target_nreq of the response being built
 
   std::vector<std::unique_ptr<Receive>> receives_;
-  std::vector<std::unique_ptr<Receive>> dropped_;  // until the present call stack has unwound
+  std::vector<std::unique_ptr<Receive>> dropped_;
   DirectShare direct_share_;
   DirectShare hanging_share_{/*may_hang=*/true};
   SendBuffers send_buffers_;
-  std::vector<std::unique_ptr<Outgoing>> parked_;  // not sent: until the transport has ended
+  std::vector<std::unique_ptr<Outgoing>> parked_;  // unsent; kept until the transport has ended
   std::deque<Call*> ready_;
   bool running_ready_ = false;
-  bool holds_answers_ = false;                      // those given now wait for those behind them
-  absl::Time held_since_ = absl::InfiniteFuture();  // when the first that waits was begun
-  uint32_t executing_ = 0;                          // calls begun and not complete
+  bool holds_answers_ = false;  // responses wait to leave together
+  absl::Time held_since_ =
+      absl::InfiniteFuture();  // start of the first request whose response waits
+  uint32_t executing_ = 0;     // calls begun and not complete
 
   uint32_t rdma_credits_ = kRdmaCredits;
   std::deque<CreditWaiter*> credit_waiters_;
 
   std::unique_ptr<dat::Endpoint> endpoint_;
-  const bool invalidates_;  // contexts of the client, where it named any for one request
+  const bool invalidates_;  // responses end the client's window (Send with Invalidate)
   bool polling_ = false;
-  RecentStats recent_stats_;   // of the request before
-  bool ending_ = false;        // no further request is taken
+  RecentStats recent_stats_;   // of the previous request
+  bool ending_ = false;        // takes no further request
   bool disconnected_ = false;  // kDisconnected was seen
-  bool forgotten_ = false;     // the worker was told
+  bool forgotten_ = false;     // the worker was notified
   absl::Status end_reason_;
-  uint32_t moving_ = 0;         // RDMA operations, see Moving
-  uint64_t moves_ = 0;          // changes whenever one is done
-  uint64_t watched_moves_ = 0;  // when move_timer_ was set
+  uint32_t moving_ = 0;         // RDMA operations that wait for the peer, see Moving
+  uint64_t moves_ = 0;          // changes whenever one completes
+  uint64_t watched_moves_ = 0;  // moves_ when move_timer_ was set
   dat::Loop::TimerId move_timer_ = 0;
   dat::Loop::TimerId connect_timer_ = 0;
   dat::Loop::TimerId end_timer_ = 0;

@@ -1,6 +1,6 @@
-// The sessions of the whole server: how many there are, from where, and which session_id is whose.
-// Spec: 3.1.2.1 (session identifier), 6.2.5 (CONNECT_BIND looks a session up).
-// Thread-safe; nothing blocks.
+// The sessions of the whole server: their number, their hosts, and the session_id of each. Spec:
+// 3.1.2.1 (session identifier), 6.2.5 (CONNECT_BIND looks a session up). Thread-safe; nothing
+// blocks.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ namespace dafs::server {
 
 class SessionTable {
  public:
-  // Of connections that no export admits, all and from one host: enough for each to be answered
-  // why. They never take the place of one that is admitted.
+  // Limits for connections that no export admits, in all and from one host. They suffice to report
+  // the reason to each, and never take the place of an admitted connection.
   static constexpr uint32_t kMaxStrangers = 64;
   static constexpr uint32_t kMaxStrangersPerAddress = 8;
 
-  // What a connection is counted as.
+  // The limits that a connection counts against.
   struct Place {
-    std::string host;       // its address; of IPv6 the first 64 bits, within which a host chooses
+    std::string host;       // of IPv6 the first 64 bits: a host chooses the rest
     bool admitted = false;  // by some export
   };
   static Place PlaceOf(const PeerAddress& address, bool admitted);
@@ -33,15 +33,15 @@ class SessionTable {
       : admitted_{max_sessions, max_sessions_per_address},
         strangers_{kMaxStrangers, kMaxStrangersPerAddress} {}
 
-  // A connection asks to be admitted. kResourceExhausted: the bound it meets, in words.
+  // Counts a new connection. kResourceExhausted: the message names the limit that was reached.
   absl::Status Admit(const Place& place) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The admitted connection is gone.
+  // The admitted connection has ended.
   void Leave(const Place& place) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A new identifier, not zero and not to be guessed.
+  // Returns a new identifier: not zero, and unpredictable.
   wire::SessionId Open(wire::ByteOrder order) ABSL_LOCKS_EXCLUDED(mutex_);
   void Close(const wire::SessionId& session_id) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The byte order of a session that exists; kNotFound otherwise.
+  // Returns the byte order of the session; kNotFound if there is none.
   absl::StatusOr<wire::ByteOrder> Find(const wire::SessionId& session_id) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 

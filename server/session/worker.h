@@ -1,7 +1,7 @@
-// A thread that owns some of the server's sessions: its loop, their domains, and the memory their
-// direct transfers pass through. Sessions of different workers share nothing on the data path.
-// Spec: ARCHITECTURE "Server". Adopt, EndSuperseded, Shutdown and sessions() are thread-safe; the
-// rest belongs to the worker's thread.
+// A thread that owns some of the server's sessions: its loop, their domains, and the memory for
+// their direct transfers. Sessions of different workers share nothing on the data path. Spec:
+// ARCHITECTURE "Server". Adopt, EndSuperseded, DropUnusedDomains, Shutdown and sessions() are
+// thread-safe; the rest belongs to the worker's thread.
 #pragma once
 
 #include <atomic>
@@ -23,38 +23,38 @@ namespace dafs::server {
 
 class Worker {
  public:
-  // Maps its memory and starts its thread. `shared` is borrowed.
+  // Maps the direct memory and starts the thread. `shared` is borrowed.
   static absl::StatusOr<std::unique_ptr<Worker>> Start(const Shared& shared);
   ~Worker();  // after Shutdown; joins
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Makes a session of a connection that SessionTable::Admit let in as `place`.
+  // Creates a session from a connection that SessionTable::Admit admitted as `place`.
   void Adopt(std::unique_ptr<dat::PendingEndpoint> pending, SessionTable::Place place);
-  // Ends the sessions of clients that a later instance has replaced. Returns at once.
+  // Ends the sessions of clients that a later instance has superseded. Returns at once.
   void EndSuperseded();
-  // Gives up the domains that no session uses: perhaps their device was removed, and the system
-  // waits until nobody has it open. Returns at once.
+  // Releases the domains that no session uses: their device may have been removed, and the system
+  // waits until it is closed. Returns at once.
   void DropUnusedDomains();
   // Ends all sessions and then the loop. Returns at once.
   void Shutdown();
-  // Waits for that, from another thread. False if it does not come before `deadline`: a session has
-  // a request that waits for its file system.
+  // Waits until they have ended, from another thread. Returns false at `deadline`: then a request
+  // of some session still waits for its file system.
   bool AwaitEnd(absl::Time deadline);
-  // Sessions given to it and not yet gone: for choosing the least busy worker.
+  // The number of sessions adopted and not yet gone, for choosing the least busy worker.
   uint32_t sessions() const { return count_; }
 
   dat::Loop& loop() { return *loop_; }
   DirectBuffers& direct_buffers() { return *direct_buffers_; }
-  // The session of this worker that has the identifier; null: none.
+  // Returns the session of this worker with the identifier, or null.
   Session* Find(const wire::SessionId& session_id) const;
-  // The session has ended and nothing of it runs any more: it is destroyed when the stack that
-  // says so has unwound.
+  // The session has ended and no work of it runs any more. Destroys it after the calling stack has
+  // unwound.
   void Forget(Session* session);
 
  private:
-  // One protection domain per device. Every region of the server is for itself alone, so sessions
-  // can share it: no peer may touch any of it.
+  // One protection domain per device. No peer may access any region of the server, so sessions can
+  // share a domain.
   struct Device {
     std::unique_ptr<dat::Domain> domain;
     std::unique_ptr<dat::Region> slab;
