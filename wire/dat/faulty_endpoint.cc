@@ -21,7 +21,7 @@ absl::Status FaultyEndpoint::Break(Event event, uint64_t cookie, Post post) {
       inner().Abort(Injected());
       return Injected();
     case FaultKind::kCutBefore: {
-      // Refused by the dead endpoint inside, so its completion is made up here.
+      // The endpoint inside is dead and refuses the post, so its completion is made here.
       inner().Abort(Injected());
       lost_pending_ = true;
       lost_event_ = event;
@@ -31,7 +31,7 @@ absl::Status FaultyEndpoint::Break(Event event, uint64_t cookie, Post post) {
     case FaultKind::kCutAfter: {
       absl::Status status = post();
       if (!status.ok()) return status;
-      // What is posted goes out; the end follows.
+      // Posted work is sent before the connection ends.
       inner().Disconnect();
       return absl::OkStatus();
     }
@@ -56,7 +56,7 @@ absl::Status FaultyEndpoint::PostSend(uint64_t cookie, std::span<const Segment> 
                                       const SendOptions& options) {
   if (!IsDue(kFaultSend)) return inner().PostSend(cookie, from, options);
   SendOptions signaled = options;
-  // The completion is what is to be lost.
+  // Request the completion, so that it can be lost.
   if (plan_.kind == FaultKind::kLoseCompletion) signaled.signaled = true;
   return Break(Event::kSend, cookie, [&] { return inner().PostSend(cookie, from, signaled); });
 }
@@ -93,7 +93,7 @@ size_t FaultyEndpoint::Poll(std::span<Completion> out) {
     inner().Abort(Injected());
     if (out[i].status.ok()) out[i].status = Injected();
     out[i].size_bytes = 0;
-    // After an error everything fails (B.4): what came in the same turn is not there either.
+    // After an error everything fails (B.4), also the later completions of this batch.
     for (size_t later = i + 1; later < count; ++later) {
       if (out[later].status.ok()) out[later].status = Injected();
     }

@@ -1,6 +1,6 @@
-// An endpoint that fails on purpose, around any other: for tests of what happens to the layers
-// above when the n-th operation breaks. A sweep raises n until a run completes untouched (fired()
-// false). Same rules and thread as the endpoint inside.
+// An endpoint that wraps another one and fails on purpose. Tests use it to see how the layers above
+// handle a failure of the n-th operation. A sweep raises n until a run completes without a fault
+// (fired() is false). Same rules and thread as the endpoint inside.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,17 @@
 
 namespace dafs::dat {
 
-// What breaks when the counted operation comes.
+// The failure that the counted operation causes.
 enum class FaultKind : uint8_t {
-  kPostFails,       // the post returns kUnavailable, and the connection ends
-  kCutBefore,       // the post is accepted, but the connection ends before anything is sent
-  kCutAfter,        // the post goes out, then the connection ends: the peer may act on it
-  kLoseCompletion,  // the post goes out and the connection ends when its completion comes, which
-                    // is reported as failed: the peer did act on it
+  kPostFails,  // the post returns kUnavailable and the connection ends
+  kCutBefore,  // the post is accepted, but the connection ends before anything is sent
+  kCutAfter,   // the post is sent, then the connection ends: the peer may act on it
+  // The post is sent. The connection ends at its completion, which is reported as failed: the peer
+  // did act on it.
+  kLoseCompletion,
 };
 
-// Which operations count.
+// The operations to count.
 enum FaultOperations : uint8_t {
   kFaultReceive = 1,
   kFaultSend = 2,
@@ -32,7 +33,7 @@ enum FaultOperations : uint8_t {
 struct FaultPlan {
   FaultKind kind = FaultKind::kPostFails;
   uint8_t operations = kFaultAnyPost;
-  uint64_t countdown = 0;  // the operation that breaks, from 1; 0: none
+  uint64_t countdown = 0;  // the operation that fails, counted from 1; 0: none
 };
 
 class FaultyEndpoint final : public ForwardingEndpoint {
@@ -54,14 +55,14 @@ class FaultyEndpoint final : public ForwardingEndpoint {
 
  private:
   bool IsDue(FaultOperations operation);
-  // Runs `post` with the fault around it.
+  // Runs `post` with the fault.
   template <typename Post>
   absl::Status Break(Event event, uint64_t cookie, Post post);
 
   const FaultPlan plan_;
   uint64_t left_;
   bool fired_ = false;
-  bool lost_pending_ = false;  // kLoseCompletion: the completion to lose
+  bool lost_pending_ = false;  // kLoseCompletion: the completion to lose is outstanding
   Event lost_event_ = Event::kSend;
   uint64_t lost_cookie_ = 0;
 };

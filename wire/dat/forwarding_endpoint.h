@@ -1,5 +1,5 @@
-// An endpoint that hands everything on to another one: the base of those that change a little of it
-// on the way (faulty_endpoint.h, tests). Same rules and thread as the endpoint inside.
+// An endpoint that forwards every call to another one. Base class for endpoints that change a few
+// calls (faulty_endpoint.h, tests). Same rules and thread as the endpoint inside.
 #pragma once
 
 #include <cstdint>

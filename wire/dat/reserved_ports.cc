@@ -24,7 +24,7 @@ std::optional<uint16_t> ReservedPorts::Next() {
   return port;
 }
 
-// EADDRNOTAVAIL: a connection to the same peer from the same port exists, or has ended recently.
+// EADDRNOTAVAIL: a connection from this port to the same peer exists, or ended recently.
 bool IsPortInUse(int error) { return error == EADDRINUSE || error == EADDRNOTAVAIL; }
 
 bool IsPortDenied(int error) { return error == EACCES || error == EPERM; }

@@ -1,5 +1,5 @@
-// Local ports below 1024, which only a privileged program may bind. A server takes one as a sign
-// that the program which connects is trusted by its machine (server/store/objects/export.h,
+// Local ports below 1024, which only a privileged program may bind. A server may require one as
+// evidence that the peer's machine trusts the connecting program (server/store/objects/export.h,
 // `insecure`). Values; usable from any thread.
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace dafs::dat {
 
-// Whether a peer that connects from `address` had to be privileged to do so.
+// Whether a peer needed privilege to connect from `address`.
 inline bool HasReservedPort(const Address& address) {
   return address.port() > 0 && address.port() < IPPORT_RESERVED;
 }
 
-// The ports that one connection tries, each once: downwards from a random one of 665..1023, as
-// Linux does for NFS, and where none of them is free from 664 to 512, as bindresvport(3). Further
-// down are ports of common services.
+// Yields the ports that one connection tries, each once: first downwards from a random port in
+// 665..1023, as Linux does for NFS, then from 664 to 512, as bindresvport(3). Common services use
+// the ports below 512.
 class ReservedPorts {
  public:
   static constexpr uint16_t kLeast = 512;
@@ -26,7 +26,7 @@ class ReservedPorts {
   static constexpr uint16_t kMost = IPPORT_RESERVED - 1;
 
   ReservedPorts();
-  // Nothing: all were tried.
+  // Returns the next port; nullopt after all were tried.
   std::optional<uint16_t> Next();
 
  private:
@@ -34,11 +34,11 @@ class ReservedPorts {
   uint16_t preferred_left_ = kMost - kLeastPreferred + 1;
 };
 
-// Whether another port may do where bind(2), connect(2) or their like failed with `error`.
+// Whether another port may succeed after bind(2), connect(2) or a similar call failed with `error`.
 bool IsPortInUse(int error);
 // Whether this program may not bind reserved ports.
 bool IsPortDenied(int error);
-// What to report when Next has no further port; `error` is that of the last one. kUnavailable.
+// The error to report after Next returned nullopt; `error` is that of the last port. kUnavailable.
 absl::Status NoReservedPort(int error);
 
 }  // namespace dafs::dat
