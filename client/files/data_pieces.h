@@ -1,4 +1,4 @@
-// A transfer that is larger than the server takes at once: it goes out in parallel pieces.
+// A transfer larger than the server accepts at once: it is sent in parallel pieces.
 // Spec: 6.5.28, 6.5.39 (MAX_READ, MAX_WRITE). Belongs to the thread of its loop.
 #pragma once
 
@@ -19,7 +19,7 @@ class Pieces {
   using Results = absl::InlinedVector<absl::StatusOr<Result>, 4>;
 
   // Starts `transfer(before, bytes)`, a dat::Task<absl::StatusOr<Result>>, for each piece of at
-  // most `most` bytes; `before` are those of `size` that lie before it.
+  // most `most` bytes. `before`: the number of bytes of `size` before the piece.
   template <class Transfer>
   Pieces(uint32_t size, uint32_t most, Transfer transfer)
       : results_((size + most - 1) / most, absl::StatusOr<Result>(Result())),
@@ -32,7 +32,7 @@ class Pieces {
   }
 
   dat::Pending<bool> done;
-  // In their order; once they are done.
+  // In the order of the pieces; valid once `done` is set.
   Results& results() { return results_; }
 
  private:

@@ -1,7 +1,7 @@
-// A wait for a lock that another owner holds: asks again from time to time, at once when something
-// in its way was given up by this client, and ends early when it is cancelled.
+// A wait for a lock that another owner holds. It retries the lock request after pauses, and at once
+// when this client releases a conflicting lock. It ends early when it is cancelled.
 // Spec: 4.4.1.2 (blocking locks: the client polls; nothing waits at the server).
-// Belongs to the thread of its loop; Wake may be called from any.
+// Belongs to the thread of its loop. Any thread may call the function that Waker returns.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,20 @@ namespace dafs::client {
 
 class LockWait {
  public:
-  // The pauses between two questions grow from one to the other. The server keeps a waiter's place
-  // for two seconds (server/store/holdings/lock_table.h).
+  // The pause between two requests grows from kPauseLeast to kPauseMost. The server keeps a
+  // waiter's place for two seconds (server/store/holdings/lock_table.h).
   static constexpr absl::Duration kPauseLeast = absl::Milliseconds(1);
   static constexpr absl::Duration kPauseMost = absl::Milliseconds(100);
 
-  // `process` is asked once, when there is something to wait for: what LockOwner::process is for
-  // this wait.
+  // Calls `process` once, when a lock request has to wait; it returns LockOwner::process for this
+  // wait.
   LockWait(dat::Loop& loop, std::function<uint64_t()> process)
       : loop_(loop), state_(std::make_shared<State>(loop)), process_(std::move(process)) {}
   LockWait(const LockWait&) = delete;
   LockWait& operator=(const LockWait&) = delete;
 
-  // The lock is not wanted any more: the wait ends as soon as the server has answered what was
-  // asked last.
+  // The lock is no longer wanted: the wait ends as soon as the server has answered the last
+  // request.
   void Cancel() {
     const std::shared_ptr<State> state = state_;  // the wait may end in WakeAll
     state->cancelled = true;
@@ -42,14 +42,14 @@ class LockWait {
 
   // For Files.
   uint64_t Process() { return process_ ? process_() : 0; }
-  // Until it is time to ask again.
+  // Waits until the next request is due.
   dat::Task<absl::Status> Pause();
-  // Everything ends: `why` is what Pause says.
+  // Ends everything: Pause returns `why`.
   void End(const absl::Status& why) {
     const std::shared_ptr<State> state = state_;  // the wait may be gone before WakeAll returns
     state->list.WakeAll(why);
   }
-  // What wakes this wait, also after it has gone.
+  // Returns a function that wakes this wait. It may be called after the wait is gone.
   std::function<void()> Waker();
 
  private:
@@ -57,7 +57,7 @@ class LockWait {
     explicit State(dat::Loop& loop) : list(loop) {}
     WaitList list;
     bool cancelled = false;
-    bool woken = false;  // since the last question
+    bool woken = false;  // since the last request
   };
 
   dat::Loop& loop_;
