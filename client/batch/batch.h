@@ -1,14 +1,15 @@
 // Batches: many reads and writes of any files in one request, each with lists of file regions and
-// of memory. Either the answer brings all results (Run), or the server takes the requests and
-// reports each when it is done, by the Back-control Channel (Submit).
+// of memory. Either the reply contains all results (Run), or the server accepts the requests and
+// reports each when it is done, on the Back-control Channel (Submit).
 // Spec: 4.2.3, 5.2.3, 6.1.7, 6.5.5 (BATCH_SUBMIT), 6.5.16 (HURRY_UP), 6.6.2; WIRE R78, R88.
 //
 // Belongs to the thread of its Files, which owns it. Nothing blocks.
 //
-// What the server does in what order is its own affair: who needs an order, waits (4.2.3-01). When
-// the session is lost, what was not reported is issued again on the next one: a write may happen
-// twice, a read may see what others have written meanwhile (5.2.3). A write that was reported is on
-// stable storage. DELAY, GRACE, lost opens and damaged data are dealt with here, as Files does.
+// The server chooses the order. A caller that needs an order waits for a result before it submits
+// the next item (4.2.3-01). When the session is lost, the client sends the unreported items again
+// on the next session: a write may happen twice, a read may see later writes of other clients
+// (5.2.3). A write that was reported is on stable storage. DELAY, GRACE, lost opens and damaged
+// data are handled here, as in Files.
 #pragma once
 
 #include <cstddef>
@@ -39,23 +40,24 @@ class Connection;
 class Files;
 class Session;
 
-// The memory of one item: the server writes it for reads and reads it for writes, and is registered
-// for that by whoever owns it. It stays the server's until the item's result is there; memory
-// windows are ended before that is looked at.
+// The memory of one item. The server writes it for reads and reads it for writes; its owner has
+// registered it for that. The server may use it until the item's result is available. Memory
+// windows are closed before the client uses the result.
 class BatchData {
  public:
   virtual ~BatchData() = default;
   virtual uint64_t size() const = 0;
-  // The buffers that the server will know it by; at most 256.
+  // How many buffers it is for the server; at most 256.
   virtual size_t buffers() const = 0;
-  // Opens it to the server, and says how that names it, in order: for a request that is being
-  // encoded, since each session registers it anew. Errors as of Exposure::Expose.
+  // Opens it to the server, and stores the server's names for its buffers in `to`, in order. Called
+  // while a request is encoded, because each session registers the memory again. Errors as of
+  // Exposure::Expose.
   virtual absl::Status Expose(wire::DirectOpBuffers& to) const = 0;
-  // Of its first `count` bytes.
+  // The checksum of the first `count` bytes.
   virtual wire::Checksum Checksum(uint32_t count, wire::ByteOrder order) const = 0;
 };
 
-// Part of a lease as such memory.
+// Part of a buffer lease as the memory of an item.
 class LeaseBatchData final : public BatchData {
  public:
   explicit LeaseBatchData(const LeasePart& part) : part_(part) {}
@@ -70,41 +72,41 @@ class LeaseBatchData final : public BatchData {
   LeasePart part_;
 };
 
-// One read or write. Chunks and memory hold the same number of bytes in all; apart from that they
-// need not match: the bytes of the one, in order, are those of the other.
+// One read or write. Chunks and memory have the same total length, but may be divided differently:
+// the bytes of the chunks, in order, are the bytes of the memory.
 struct BatchItem {
   wire::RwFlag rw_flag = wire::RwFlag::kRead;
   wire::FileHandle file;
-  wire::StateId state_id;  // as Files gives it out; zero: none
-  // At most 256, with wire::CacheHintRead and CacheHintWrite as they apply.
+  wire::StateId state_id;  // as returned by Files; zero: none
+  // At most 256. Set wire::CacheHintRead or CacheHintWrite as they apply.
   absl::InlinedVector<wire::FileChunk, 2> chunks;
-  const BatchData* data = nullptr;  // borrowed until the result is there
-  uint64_t cookie = 0;              // the caller's own, for BatchSink
+  const BatchData* data = nullptr;  // borrowed until the result is available
+  uint64_t cookie = 0;              // the caller's, for BatchSink
 };
 
-// OK: `bytes_transferred` bytes went, from the first on. Fewer than asked for is no error: a read
-// met the end of the file and ends there, or the server did less. Otherwise the error, as of a
-// Read or Write of Files; what had gone before it does not count.
+// OK: the first `bytes_transferred` bytes were transferred. Fewer than requested is not an error: a
+// read reached the end of the file, or the server did less. Otherwise `status` is the error, as of
+// a Read or Write of Files; bytes transferred before the error do not count.
 struct BatchResult {
   absl::Status status;
   uint32_t bytes_transferred = 0;
 };
 
-// Where the results of Submit go.
+// Receives the results of Submit.
 class BatchSink {
  public:
   virtual ~BatchSink() = default;
-  // The item with `cookie` has ended, in any order; the server can touch its memory no more. Once
-  // for each item, never before Submit returns. May submit, hurry and cancel.
+  // The item with `cookie` has ended; the server can no longer access its memory. Called once for
+  // each item, in any order, never before Submit returns. May submit, hurry and cancel.
   virtual void OnBatchDone(uint64_t cookie, const BatchResult& result) = 0;
 };
 
 struct BatchOptions {
-  // How long the results may take: the server puts such items behind others. Zero: in a hurry like
-  // any other request. Rounded to microseconds, at most 71 minutes.
+  // How long the results may take: the server may serve other requests before such items. Zero: as
+  // urgent as any other request. Rounded to microseconds, at most 71 minutes.
   absl::Duration window;
-  // How many results the server shall report at a time; 0: as before. It counts for all that the
-  // session has out.
+  // How many results the server should report at a time; 0: unchanged. Applies to all outstanding
+  // items of the session.
   uint32_t num_completions = 0;
 };
 
@@ -114,47 +116,49 @@ class Batches final : public BackControlHandler {
   Batches(Files& files, Connection& connection, dat::Loop& loop);
   ~Batches() override;  // after Shutdown
 
-  // Does all of `items`, which outlive the task; results in their order. One round trip for as many
-  // as a message takes (256 at most). An error instead: nothing is known of any of them.
-  // kInvalidArgument: a list that breaks the rules above; nothing was sent. kCancelled: Shutdown.
+  // Executes all of `items`, which outlive the task; returns results in their order. One round trip
+  // for as many items as fit into a message (256 at most). After an error the outcome of every item
+  // is unknown. kInvalidArgument: a list breaks the rules above; nothing was sent. kCancelled:
+  // Shutdown.
   dat::Task<absl::StatusOr<std::vector<BatchResult>>> Run(const Identity& who,
                                                           std::span<const BatchItem> items);
 
-  // Gives `items` away, in order, with those before them; copied, but for the memory. Returns the
-  // request ids: the first, then one by one. `sink` outlives the items. Needs no Back-control
-  // Channel: without one they go in batches whose answer brings the results.
-  // kInvalidArgument, kCancelled: as Run; the sink hears nothing.
+  // Queues `items`, in order, after those queued before. Copies them, except the memory. Returns
+  // the first of their consecutive request ids. `sink` outlives the items. Works without a
+  // Back-control Channel: then the replies contain the results. kInvalidArgument, kCancelled: as
+  // for Run; `sink` is not called.
   absl::StatusOr<uint64_t> Submit(const Identity& who, std::vector<BatchItem> items,
                                   const BatchOptions& options, BatchSink& sink);
 
-  // The item `request_id` has no window any more. OK when the server knows. kNotFound: its result
-  // was there already; kUnimplemented: the server does not look at windows.
+  // Cancels the time window of item `request_id`: it is urgent now. OK: the server knows that.
+  // kNotFound: the result has already arrived; kUnimplemented: the server ignores windows.
   dat::Task<absl::Status> HurryUp(uint64_t request_id);
 
-  // Ends an item that has not been sent (it waits behind others, or for the server to breathe): its
-  // sink hears kCancelled before this returns. False: it is at the server, or over.
+  // Ends an item that has not been sent (it waits for others, or for the server to accept more):
+  // calls its sink with kCancelled before this returns. False: the item has been sent, or has
+  // ended.
   bool Cancel(uint64_t request_id);
 
-  // BatchOptions::num_completions, now and for the sessions to come.
+  // Sets BatchOptions::num_completions, for this session and later ones.
   dat::Task<absl::Status> WantCompletions(uint32_t num_completions);
 
   // For reports and tests.
   struct Counts {
     size_t queued = 0;       // not at the server
-    size_t outstanding = 0;  // at the server, or on the way
-    uint64_t submitted = 0;  // BATCH_SUBMIT requests that the server took
+    size_t outstanding = 0;  // at the server, or being sent
+    uint64_t submitted = 0;  // BATCH_SUBMIT requests that the server accepted
     uint64_t reported = 0;   // BC_BATCH_COMPLETION directives received
-    uint64_t throttled = 0;  // WHOA_COWBOY answers
-    uint64_t reissued = 0;   // items issued again on another session
+    uint64_t throttled = 0;  // WHOA_COWBOY replies
+    uint64_t reissued = 0;   // items sent again on another session
   };
   Counts counts() const;
 
-  // For Files: there is a session, it is over, the end.
+  // For Files: a session exists, it has ended, everything ends.
   void SessionReady(Session& session);
   void SessionLost();
   void Shutdown();
 
-  // By the Back-control Channel.
+  // Called for the Back-control Channel.
   void OnBatchCompletion(const std::vector<wire::CompletionNotification>& completions) override;
 
  private:
@@ -163,14 +167,14 @@ class Batches final : public BackControlHandler {
   struct Group;
   struct Entry;
   struct Queue;
-  using EntryRef = std::shared_ptr<Entry>;  // owners: entries_, the queue or call it is in
+  using EntryRef = std::shared_ptr<Entry>;  // owners: entries_, and the queue or call it is in
 
   static constexpr absl::Duration kThrottleLeast = absl::Milliseconds(1);
 
   absl::Status Check(std::span<const BatchItem> items) const;
   EntryRef NewEntry(BatchItem item, const std::shared_ptr<Group>& group);
-  // `then` runs when the server can reach the item's memory no more by a window, perhaps before
-  // this returns; meanwhile the item is kClosing.
+  // Runs `then` once the server can no longer reach the item's memory by a window, possibly before
+  // this returns. Until then the item is kClosing.
   void AfterWindows(const EntryRef& entry, absl::AnyInvocable<void()> then);
   void WindowsEnded(const EntryRef& entry);
   void SetState(Entry& entry, State state);
@@ -188,14 +192,14 @@ class Batches final : public BackControlHandler {
   std::vector<EntryRef> TakeFront(Queue& queue, const Session& session, bool synchronous);
   bool OverlapsKept(const Entry& entry) const;
   dat::Task<absl::Status> CommitOverlapped(EntryRef entry);
-  // Sends what is first in `queue`, and takes note of what came of it.
+  // Sends the first items of `queue`, and records the result.
   dat::Task<absl::Status> SendFront(Queue& queue);
   absl::Status LossOf(const Entry& entry) const;
   void Failed(const BatchCall& call, const absl::Status& status);
   void Answered(BatchCall& call);
 
   // results.cc
-  // One item was reported.
+  // Handles the report of one item.
   void Take(const EntryRef& entry, const wire::CompletionNotification& done);
   enum class Verdict : uint8_t { kEnd, kAgain, kLater };
   Verdict Judge(Entry& entry, const wire::CompletionNotification& done, absl::Status* why);
@@ -210,14 +214,14 @@ class Batches final : public BackControlHandler {
   dat::Loop& loop_;
   uint64_t last_id_ = 0;
   absl::flat_hash_map<uint64_t, EntryRef> entries_;  // those that have not ended
-  std::shared_ptr<Queue> queue_;                     // of Submit; owners: its groups too
-  WaitList breath_;                                  // who may not submit, or lacks windows
+  std::shared_ptr<Queue> queue_;                     // of Submit; owners: also its groups
+  WaitList breath_;  // callers that may not submit yet, or lack windows
   absl::Duration throttle_delay_ = kThrottleLeast;
   uint32_t wanted_completions_ = 0;
-  size_t accepted_ = 0;     // items that the server has taken and not reported
+  size_t accepted_ = 0;     // items that the server accepted and has not reported
   size_t windows_out_ = 0;  // memory windows of items
   Counts counts_;
-  absl::Time last_heard_;  // of an item
+  absl::Time last_heard_;  // last report of an item
   dat::Loop::TimerId pump_timer_ = 0;
   dat::Loop::TimerId watch_timer_ = 0;
   bool throttled_ = false;

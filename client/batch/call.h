@@ -1,4 +1,4 @@
-// BATCH_SUBMIT and the items in it. Inside client/batch/*.cc only. Spec: 6.5.5, 5.2.3; WIRE 9.4.
+// BATCH_SUBMIT and its items. For client/batch/*.cc only. Spec: 6.5.5, 5.2.3; WIRE 9.4.
 #pragma once
 
 #include <deque>
@@ -15,18 +15,18 @@ namespace dafs::client {
 enum class Batches::State : uint8_t {
   kQueued,    // in a queue
   kSending,   // in a call
-  kAccepted,  // the server has it and will report it
-  kPausing,   // the server asked to wait
-  kClosing,   // the windows to its memory are being ended; `then` is what follows
+  kAccepted,  // the server accepted it and will report it
+  kPausing,   // the server requested a delay
+  kClosing,   // its memory windows are being closed; then `then` runs
   kEnded,
 };
 
-// What the items of one Submit or Run have in common.
+// Shared by the items of one Submit or Run.
 struct Batches::Group {
   Identity who;
   BatchOptions options;
   BatchSink* sink = nullptr;
-  std::shared_ptr<Queue> queue;  // owners: its groups, Batches or the Run it is of
+  std::shared_ptr<Queue> queue;  // owners: its groups, and Batches or its Run
   absl::Time deadline;
 };
 
@@ -35,15 +35,16 @@ struct Batches::Entry {
   BatchItem item;
   std::shared_ptr<Group> group;  // owners: its entries
   State state = State::kQueued;
-  wire::StateId state_id;  // the server's present name of item.state_id
-  // The windows to its memory, in the session Exposure::session, and what the server knows them by.
+  wire::StateId state_id;  // the server's present state id for item.state_id
+  // The windows to its memory, in session `windows_of` (Exposure::session), and the server's names
+  // for them.
   WindowContexts windows;
   uint64_t windows_of = 0;
   wire::DirectOpBuffers buffers;
   absl::AnyInvocable<void()> then;
   bool hurried = false;
-  bool overlap_committed = false;  // of what was kept when it was looked at last
-  absl::Status timed_out;          // what it ends with once its memory is safe
+  bool overlap_committed = false;  // for the data that was kept at the last check
+  absl::Status timed_out;          // the result once its memory is safe
   ServerDelay delay;
   int reclaims = 0;
   int damaged = 0;
@@ -54,10 +55,10 @@ struct Batches::Queue {
   Queue(dat::Loop& loop, bool is_synchronous) : synchronous(is_synchronous), wake(loop) {}
   const bool synchronous;
   std::deque<EntryRef> todo;
-  WaitList wake;  // of Run: something is to be done, or nothing any more
+  WaitList wake;  // for Run: there are items to send, or there will be no more
 };
 
-// What everything ends with after Shutdown.
+// The result of everything after Shutdown.
 inline absl::Status ClientEnds() { return absl::CancelledError("the client ends"); }
 
 class BatchCall final : public Call<wire::BatchSubmitArgs> {
@@ -66,7 +67,7 @@ class BatchCall final : public Call<wire::BatchSubmitArgs> {
   BatchCall(Batches& owner, std::vector<Batches::EntryRef> entries)
       : owner_(owner), entries_(std::move(entries)) {}
 
-  // 5.2.3: one whose completions were cut off is issued again.
+  // 5.2.3: if its completions were lost, it is sent again.
   bool idempotent() const override { return true; }
   bool outlives_answer() const override { return !args.synchronous && !entries_.empty(); }
   std::optional<wire::StateId> NameItems(const Opens& opens,

@@ -1,26 +1,27 @@
-// Asynchronous reads and writes between files and the memory of the application, by RDMA where that
-// is registered. Spec: FAST03 4 (the DAFS API); 4.2, 6.5.27, 6.5.28, 6.5.38, 6.5.39.
+// Asynchronous reads and writes between files and the memory of the application. Registered memory
+// is transferred by RDMA. Spec: FAST03 4 (the DAFS API); 4.2, 6.5.27, 6.5.28, 6.5.38, 6.5.39.
 //
-// Who owns what, and which thread may do what:
-//   - The application makes a loop (runtime/loop.h) and the sessions on it, usually one. All of
-//     that belongs to one thread; other threads have loops of their own. No callback ever runs:
-//     what has ended waits in its completion group (client/memory/completion_group.h) until it is
+// Ownership and threads:
+//   - The application creates a loop (runtime/loop.h) and the sessions on it, usually one. All of
+//     that belongs to one thread; other threads have their own loops. There are no callbacks: a
+//     completed I/O waits in its completion group (client/memory/completion_group.h) until it is
 //     taken.
-//   - Nothing happens between calls. Requests gather until the loop turns next and leave together;
-//     CompletionGroup::Poll and Wait turn it, and every synchronous call.
+//   - Nothing happens between calls. Requests collect until the next turn of the loop, and are sent
+//     together. CompletionGroup::Poll, CompletionGroup::Wait and every synchronous call turn the
+//     loop.
 //   - Read, Write and Cancel return at once. Wait blocks, and so do the synchronous calls of
-//     client/library/library.h. Opening a session, and a lost session that is built anew, may block
-//     the thread for as long as the transport needs to find its route.
-//   - Memory given to an I/O is the library's until that has ended: until the answer is there, or
-//     the connection dead on which the server could still have reached the memory. That holds after
-//     Cancel, too, and after the time of a `soft` client is up. The two lists are copied.
+//     client/library/library.h. Opening a session, or replacing a lost one, may block the thread
+//     for as long as the transport needs to find its route.
+//   - The library owns the memory of an I/O until the I/O has ended: until the reply arrives, or
+//     until the connection on which the server could reach the memory is dead. That also holds
+//     after Cancel, and after the timeout of a `soft` client. The library copies the two lists.
 //   - The file, the group and the registration outlive the I/O.
 //
-// A lost connection and a restarted server are not seen: what was out is issued again on a new
-// session, as all of client/files/files.h is. Nothing is allocated for an I/O once it is warm
-// (coroutine frames and records are kept), but for one of more than two segments to a request,
-// whose list of buffers is; nothing is ever registered for it. Where the server reaches memory by
-// windows (client/memory/exposure.h), each is open for its request only.
+// A lost connection or a restart of the server is not visible: outstanding requests are sent again
+// on a new session, as in client/files/files.h. After a warm-up an I/O allocates nothing (coroutine
+// frames and records are reused), except the list of buffers of a request with more than two
+// segments. An I/O never registers memory. Where the server reaches memory by windows
+// (client/memory/exposure.h), each window is open for its request only.
 #pragma once
 
 #include <cstdint>
@@ -46,40 +47,41 @@ struct FileRange {
   uint32_t size = 0;
 };
 
-// An open file, as I/O needs it. Stays where it is while an I/O of it is out.
+// An open file, as I/O needs it. It must not move while an I/O of it is outstanding.
 struct IoFile {
   std::string name;  // for messages
   wire::FileHandle handle;
   wire::StateId state_id;
-  uint32_t out = 0;  // I/Os that are out
+  uint32_t out = 0;  // outstanding I/Os
 };
 
 struct IoOptions {
-  uint64_t cookie = 0;  // comes back with the completion
-  // Writes: what must be safe when they end. kUnstable is safe after a commit of the file only, and
-  // is written again until then if the server loses it.
+  uint64_t cookie = 0;  // returned with the completion
+  // Writes: how stable the data is when the write ends. kUnstable data is stable only after a
+  // commit of the file; until then the library writes it again if the server loses it.
   wire::StableHow stability = wire::StableHow::kUnstable;
   uint32_t cache_hint = 0;  // wire::kCacheHint...: for the bytes of this I/O
 };
 
 class AsyncIo {
  public:
-  static constexpr size_t kMostSegments = 64;  // of one I/O; of its file ranges, too
+  static constexpr size_t kMostSegments = 64;  // per I/O; also the limit on its file ranges
   static constexpr uint32_t kDefaultMostOut = 256;
 
-  // For I/O of `files` on behalf of `who`; both outlive it. `most_out`: I/Os that are out, or ended
-  // and not collected, at once.
+  // For I/O on `files` on behalf of `who`; both outlive it. `most_out`: the largest number of I/Os
+  // that are outstanding, or ended and not collected.
   AsyncIo(Files& files, const Identity& who, uint32_t most_out = kDefaultMostOut);
-  // After Files::Shutdown, or when nothing is out. What was not collected is forgotten.
+  // Call after Files::Shutdown, or when no I/O is outstanding. Drops completions that were not
+  // collected.
   ~AsyncIo();
   AsyncIo(const AsyncIo&) = delete;
   AsyncIo& operator=(const AsyncIo&) = delete;
 
-  // Issues a read of the `from` ranges of `file` into the `into` segments, or a write; both lists
-  // are runs of bytes of one length, but need not be cut alike. It ends in `group`.
-  // kResourceExhausted: `most_out` are out; kInvalidArgument: the lists are too long, or differ in
-  // length; kNotFound, kOutOfRange, kPermissionDenied: of UserMemory::Check. Nothing was issued
-  // then.
+  // Issues a read of the `from` ranges of `file` into the `into` segments, or a write. Both lists
+  // have the same total length, but may be divided differently. The completion goes to `group`.
+  // kResourceExhausted: `most_out` reached; kInvalidArgument: the lists are too long, or differ in
+  // length; kNotFound, kOutOfRange, kPermissionDenied: from UserMemory::Check. After an error
+  // nothing was issued.
   absl::StatusOr<IoId> Read(IoFile& file, std::span<const MemorySegment> into,
                             std::span<const FileRange> from, CompletionGroup& group,
                             const IoOptions& options = {});
@@ -87,12 +89,12 @@ class AsyncIo {
                              std::span<const FileRange> to, CompletionGroup& group,
                              const IoOptions& options = {});
 
-  // Waits for this one I/O and takes it out of its group. kNotFound: it was collected already.
+  // Waits for this I/O and takes it out of its group. kNotFound: it was already collected.
   absl::StatusOr<IoCompletion> Wait(IoId id);
 
-  // Asks for the end of an I/O. What the server has already cannot be called back: then the I/O
-  // ends when its answer comes. It ends with kCancelled unless all of it has been carried out.
-  // kNotFound: it was collected already.
+  // Requests the end of an I/O. A request that the server has received cannot be recalled; then the
+  // I/O ends when its reply arrives. It ends with kCancelled unless all of it was executed.
+  // kNotFound: it was already collected.
   absl::Status Cancel(IoId id);
 
   size_t out() const { return out_; }

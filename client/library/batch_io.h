@@ -1,10 +1,10 @@
-// List I/O for the application: many reads and writes of any files given to the server in one
-// request (client/batch/batch.h), from registered memory, with results in completion groups as
-// those of client/library/async_io.h, whose rules for threads, memory and files hold here too.
+// List I/O for the application: one request gives the server many reads and writes of any files
+// (client/batch/batch.h). It uses registered memory and reports to completion groups. The rules of
+// client/library/async_io.h for threads, memory and files apply here too.
 // Spec: FAST03 4 (batch I/O, cancel and expedite); 4.2.3, 6.5.5, 6.5.16.
 //
-// A batch is for what may take its time: the server may put it behind other requests, in any order.
-// Unlike AsyncIo it allocates for each I/O.
+// A batch is for I/O that is not urgent: the server may serve it after other requests, in any
+// order. Unlike AsyncIo, it allocates for each I/O.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@
 
 namespace dafs::client {
 
-// One read or write of a batch: as an I/O of AsyncIo, but of up to 256 ranges and segments. The
+// One read or write of a batch: like an I/O of AsyncIo, but with up to 256 ranges and segments. The
 // lists are copied.
 struct BatchIoRequest {
   bool write = false;
@@ -38,25 +38,27 @@ class BatchIo final : private BatchSink {
  public:
   // Both outlive it.
   BatchIo(Files& files, const Identity& who);
-  // After Files::Shutdown, or when nothing is out. What was not collected is forgotten.
+  // Call after Files::Shutdown, or when no I/O is outstanding. Drops completions that were not
+  // collected.
   ~BatchIo() override;
 
-  // Gives all of `requests` to the server; each ends in `group`. Returns their ids, in order.
-  // kInvalidArgument: a list breaks the rules of BatchItem, or memory is not registered; kNotFound,
-  // kOutOfRange, kPermissionDenied: of UserMemory::Check. Nothing was issued then.
+  // Sends all of `requests` to the server; the completion of each goes to `group`. Returns their
+  // ids, in order. kInvalidArgument: a list breaks the rules of BatchItem, or memory is not
+  // registered; kNotFound, kOutOfRange, kPermissionDenied: from UserMemory::Check. After an error
+  // nothing was issued.
   absl::StatusOr<std::vector<IoId>> Submit(std::span<const BatchIoRequest> requests,
                                            CompletionGroup& group,
                                            const BatchOptions& options = {});
 
-  // The same, waited for: their ends in order.
+  // The same, but waits for all of them. Returns their completions in order.
   absl::StatusOr<std::vector<IoCompletion>> Run(std::span<const BatchIoRequest> requests);
 
-  // The I/O has no window any more. Blocks for a round trip. kNotFound: it has ended;
-  // kUnimplemented: the server does not look at windows.
+  // Cancels the time window of an I/O: it is urgent now. Blocks for a round trip. kNotFound: it has
+  // ended; kUnimplemented: the server ignores windows.
   absl::Status HurryUp(IoId id);
 
-  // Ends an I/O that the server has not taken, with kCancelled. kFailedPrecondition: the server has
-  // it, and cannot be told to leave it; it ends as it would have. kNotFound: it has ended.
+  // Ends an I/O that the server has not received, with kCancelled. kFailedPrecondition: the server
+  // has it and cannot cancel it; the I/O ends normally. kNotFound: it has ended.
   absl::Status Cancel(IoId id);
 
   size_t out() const { return out_; }
@@ -70,7 +72,7 @@ class BatchIo final : private BatchSink {
   const Identity& who_;
   uint64_t last_ = 0;
   size_t out_ = 0;
-  absl::flat_hash_map<uint64_t, std::unique_ptr<Io>> ios_;  // until collected, by a number of ours
+  absl::flat_hash_map<uint64_t, std::unique_ptr<Io>> ios_;  // until collected; by internal number
 };
 
 }  // namespace dafs::client

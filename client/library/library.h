@@ -1,9 +1,10 @@
-// libdafs in a program of one's own: an export, sessions with it, and what a program does with
-// files beside reading and writing them asynchronously (client/library/async_io.h, where threads,
-// blocking and memory are explained). Spec: FAST03 4; DAFS 2.4.1 (a user-level library).
+// libdafs for programs: an export, sessions with it, and operations on files other than
+// asynchronous reads and writes. See client/library/async_io.h for those, and for threads, blocking
+// and memory.
+// Spec: FAST03 4; DAFS 2.4.1 (a user-level library).
 //
-// A Library is thread-safe. An ExportSession belongs to the thread of its loop; its calls block,
-// but for those of io(), and keep the loop turning meanwhile: what is out goes on.
+// A Library is thread-safe. An ExportSession belongs to the thread of its loop. Its calls block,
+// except those of io(). They turn the loop meanwhile, so outstanding I/O makes progress.
 #pragma once
 
 #include <atomic>
@@ -33,28 +34,29 @@ struct LibraryOptions {
   std::string server;       // "host", "host:port", "[v6]:port"
   std::string export_path;  // "/data"
   // Tried in order: NewVerbsProvider (wire/dat/verbs/verbs.h), NewIwarpProvider
-  // (wire/dat/iwarp/iwarp.h). Borrowed. They connect from ports below 1024; a program that may not
-  // bind one connects from any port, which takes an export that is `insecure`.
+  // (wire/dat/iwarp/iwarp.h). Borrowed. They connect from a port below 1024. A program without the
+  // right to bind one connects from any port; the export must then be `insecure`.
   std::vector<dat::Provider*> providers;
-  // Everything else. Names, addresses and providers in it are filled in; an empty client_id_string
-  // is made unique to this library: another process is another client.
+  // All other options. The library fills in names, addresses and providers. It replaces an empty
+  // client_id_string by one that is unique to this library, because another process is another
+  // client.
   ClientOptions client;
-  // A thread with a session of its own keeps the client's opens alive while the program does
-  // nothing with them. Without it they are opened anew when they have run out.
+  // If true, a thread with its own session renews the leases of the client's opens while the
+  // program does not use them. Otherwise an expired open is opened again.
   bool keep_leases = true;
 };
 
 // One client of one export.
 class Library {
  public:
-  // Finds the server's addresses. kInvalidArgument, kNotFound, kUnavailable.
+  // Resolves the server's addresses. kInvalidArgument, kNotFound, kUnavailable.
   static absl::StatusOr<std::unique_ptr<Library>> Open(LibraryOptions options);
   ~Library();  // after its sessions
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
 
   Client& client() { return *client_; }
-  // An open owner that nobody else has (4.4.1.1).
+  // Returns an open owner that no other caller has (4.4.1.1).
   std::string NewOwner();
 
  private:
@@ -66,8 +68,8 @@ class Library {
 
 struct FileOptions {
   bool write = false;
-  bool create = false;    // with `mode`, if there is none
-  bool truncate = false;  // an existing one is cut to nothing
+  bool create = false;    // with `mode`, if the file does not exist
+  bool truncate = false;  // sets the size of an existing file to zero
   uint32_t mode = 0644;
 };
 
@@ -79,8 +81,8 @@ class ExportSession {
   static absl::StatusOr<std::unique_ptr<ExportSession>> Open(
       Library& library, dat::Loop& loop, Identity who,
       uint32_t most_out = AsyncIo::kDefaultMostOut);
-  // Disconnects, which waits at most two seconds. What is out ends with kCancelled, and is
-  // forgotten if nobody collected it.
+  // Disconnects, and waits for that at most two seconds. Outstanding I/O ends with kCancelled; its
+  // completions are dropped if they were not collected.
   ~ExportSession();
   ExportSession(const ExportSession&) = delete;
   ExportSession& operator=(const ExportSession&) = delete;
@@ -92,30 +94,29 @@ class ExportSession {
 
   // ---- Files ---------------------------------------------------------------------------------
 
-  // `path` is relative to the export: "dir/file". A file may be used by all sessions of its
-  // library.
+  // `path` is relative to the export: "dir/file". All sessions of the library may use the file.
   absl::StatusOr<std::unique_ptr<IoFile>> OpenFile(std::string_view path,
                                                    const FileOptions& options = {});
-  // kFailedPrecondition: an I/O of it is out; it stays open.
+  // kFailedPrecondition: an I/O of the file is outstanding; it stays open.
   absl::Status CloseFile(IoFile& file);
   absl::StatusOr<wire::FileAttributes> Stat(const IoFile& file);
-  // Until now's writes are safe: fsync(2).
+  // Makes all writes so far stable, as fsync(2).
   absl::Status Commit(const IoFile& file);
 
   // ---- Reading and writing -------------------------------------------------------------------
 
-  // One I/O, waited for: the bytes moved, fewer at the end of the file only.
+  // One I/O, and waits for it. Returns the bytes moved; fewer only at the end of the file.
   absl::StatusOr<uint64_t> Read(IoFile& file, const MemorySegment& into, uint64_t offset);
   absl::StatusOr<uint64_t> Write(IoFile& file, const MemorySegment& from, uint64_t offset);
   AsyncIo& io() { return *io_; }
-  // Many at a time, and in no hurry (client/library/batch_io.h).
+  // Many I/Os in one request, not urgent (client/library/batch_io.h).
   BatchIo& batches() { return *batches_; }
-  // What the program is going to do with `file`, and with `count` bytes from `offset` on (0: to the
-  // end). The server does as it likes.
+  // How the program will use `file`, and `count` bytes of it from `offset` on (0: to the end). The
+  // server need not follow it.
   absl::Status CacheHint(const IoFile& file, uint64_t offset, uint32_t count,
                          wire::AccessPattern pattern, uint32_t cache_hint);
 
-  // All that the protocol can; RunUntilDone (runtime/run.h) waits for it.
+  // All operations of the protocol; RunUntilDone (runtime/run.h) waits for one.
   Files& files() { return *files_; }
   dat::Loop& loop() { return loop_; }
   const Node& root() const { return root_; }
@@ -131,7 +132,7 @@ class ExportSession {
   dat::Loop& loop_;
   const Identity who_;
   std::unique_ptr<Files> files_;
-  CompletionGroup group_;  // of the synchronous calls
+  CompletionGroup group_;  // for the synchronous calls
   std::unique_ptr<AsyncIo> io_;
   std::unique_ptr<BatchIo> batches_;
   Node root_;
