@@ -37,7 +37,7 @@ size_t BackControl::most_completions() const {
 }
 
 bool BackControl::Send(const wire::BcBatchCompletionArgs& args) {
-  // WIRE 11.5: fewer than Nreq are out, and the stream is below it.
+  // WIRE 11.5: fewer than Nreq are outstanding, and the stream id is below Nreq.
   if (outstanding_ >= nreq_) return false;
   const auto stream =
       std::find_if(streams_.begin(), streams_.end(), [](const Stream& s) { return !s.busy; });
@@ -71,7 +71,7 @@ absl::Status BackControl::OnResponse(std::span<const std::byte> message) {
     return absl::DataLossError(absl::StrCat("answer to no directive: stream ", header.stream_id,
                                             ", seq_number ", header.seq_number));
   }
-  // A client that did not take it, or whose answer is damaged, can't be told by another one.
+  // If the client refused the directive, or its reply is damaged, another directive would not help.
   if (checksums_ && wire::MessageChecksum(message, order_) != header.message_checksum) {
     return absl::DataLossError("answer to a directive with a wrong checksum");
   }

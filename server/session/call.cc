@@ -52,7 +52,7 @@ void Call::FinishStored(DafsStatus status, size_t response_bytes) {
 }
 
 void Call::FinishUnexecuted(DafsStatus status) {
-  // 9.3: of what is found before step 10, INVAL (step 8) is the one that SETATTR has a result with.
+  // 9.3: of the statuses found before step 10, only INVAL (step 8) comes with a result of SETATTR.
   if (status == DafsStatus::kInval) return FinishError(status);
   wire::ResponseHeader header = ResponseHeader(status);
   Complete(status, wire::EncodeResponseHeaderOnly(header, order(), out(), checksums()));

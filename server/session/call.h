@@ -71,7 +71,7 @@ class Call {
   void CutShort() { cut_short_ = true; }
 
   // Records the client memory that the request names. The response invalidates the first buffer if
-  // the client asked for that (wire/protocol/invalidation.h).
+  // the client requested it (wire/protocol/invalidation.h).
   void Names(std::span<const wire::DirectOpBuffer> buffers) {
     if (!buffers.empty()) invalidate_ = buffers.front().buffer_handle;
   }

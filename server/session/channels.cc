@@ -1,8 +1,8 @@
 // The optional channels of a session. Spec: 3.1.2.3, 6.2.5; WIRE 9.4 (CONNECT_BIND), 11.3, R61.
 //
-// A channel begins as every connection does: a Session without a request. CONNECT_BIND makes it the
-// channel of another, which lives on the same worker (Acceptor::WorkerFor). From then on its
-// completions count for that session, and neither of them outlives the other.
+// A channel begins like every connection, as a Session without a request. CONNECT_BIND binds it to
+// another session, on the same worker (Acceptor::WorkerFor). From then on its completions count for
+// that session, and neither outlives the other.
 #include <algorithm>
 #include <utility>
 
@@ -17,8 +17,8 @@ namespace dafs::server {
 
 using wire::DafsStatus;
 
-// Spec gap: 3.1.2.3.5: we do direct I/O on both channels, so what the client wishes counts, unless
-// the administrator decided otherwise.
+// Spec gap: 3.1.2.3.5: the server can do direct I/O on both channels, so the client's request
+// decides, unless the administrator's option does.
 bool Session::GrantsReadChannel(bool asked) const {
   switch (shared_.options->rdma_read_channel) {
     case RdmaReadChannel::kNever:
@@ -77,15 +77,15 @@ void Session::BecomeChannel(const wire::ConnectBindArgs& args, Session& owner) {
   back_control_ = std::make_unique<BackControl>(*this, granted, bytes, *order_, owner.checksums());
 }
 
-// Takes the memory for directives of `request_bytes`: a receive for each answer, beside the one in
-// which CONNECT_BIND may come again, and a send buffer. Returns how many there can be.
+// Allocates the memory for directives of `request_bytes`: a send buffer and a receive for each,
+// beside the receive for a repeated CONNECT_BIND. Returns the number of directives granted.
 uint32_t Session::OpenBackControl(const wire::ConnectBindArgs& args, uint32_t request_bytes) {
   const uint32_t buffer = std::max(request_bytes, wire::kFirstReceiveBytes);
   const size_t each = size_t{buffer} + wire::kFirstReceiveBytes;
   uint32_t granted =
       std::min({args.max_requests, BackControl::kMostRequests, shared_.options->max_requests});
   while (granted > 1 && !shared_.budget->TryReserve(granted * each)) --granted;
-  if (granted == 1) shared_.budget->Reserve(each);  // the first credit, as of every session
+  if (granted == 1) shared_.budget->Reserve(each);  // the first credit, as for every session
   channel_bytes_ = granted * each;
   absl::Status status = send_buffers_.Resize(domain_, granted + 1, buffer);
   for (uint32_t i = 0; i < granted && status.ok(); ++i) {
@@ -95,7 +95,7 @@ uint32_t Session::OpenBackControl(const wire::ConnectBindArgs& args, uint32_t re
   return granted;
 }
 
-// Whether `receive` holds an answer to a directive: it is dealt with then.
+// Returns true if `receive` holds a reply to a directive; the reply has then been processed.
 bool Session::TakeDirectiveAnswer(Receive& receive) {
   if (!back_control_->IsResponse(receive.message_)) return false;
   absl::Status status = back_control_->OnResponse(receive.message_);
@@ -114,7 +114,7 @@ Batches& Session::batches() {
 }
 
 // Spec gap: a channel finds its session by the private data of its connection request (E.9), and a
-// client may leave that out. Then the connection may belong to another thread than the session.
+// client may omit that. Then the connection may belong to another thread than the session.
 DafsStatus Session::ElsewhereStatus() const {
   LogWarning("connection from " + peer_name_ +
              ": CONNECT_BIND to a session of another worker; the client's connection requests do "
@@ -135,18 +135,19 @@ DafsStatus Session::MayBind(const wire::ConnectBindArgs& args, const Session& ow
   const bool reads = args.channel_use == wire::ChannelUse::kRdmaRead;
   const bool granted =
       reads ? owner.negotiated_.use_rdma_read_channel : owner.negotiated_.use_back_control_channel;
-  // On another device the session's contexts name nothing.
+  // Contexts of the session are not valid on another device.
   const bool fits = &domain_ == &owner.domain_;
   const Session* bound = reads ? owner.read_channel_ : owner.back_channel_;
   if (!granted || !fits || bound != nullptr) return DafsStatus::kIllegalState;
-  // Spec gap: what the least is that a client may offer for directives: those we have, and one.
+  // Spec gap: no minimum is given for the directives that a client must accept. Here it is the
+  // directives that this server has, and one at a time.
   const bool of_use = args.max_request_size >= BackControl::kLeastRequestBytes &&
                       args.max_response_size >= BackControl::kLeastResponseBytes &&
                       args.max_requests > 0;
   return reads || of_use ? DafsStatus::kOk : DafsStatus::kInval;
 }
 
-// This connection has ended: so do those that belong to it.
+// This connection has ended: ends the connections bound to it, or the session it is bound to.
 void Session::Unbind() {
   for (Session* channel : {read_channel_, back_channel_}) {
     if (channel == nullptr) continue;

@@ -1,5 +1,5 @@
-// How a session begins, proves who it is, and ends.
-// Spec: 3.1.1, 6.2; WIRE 9.4 (CLIENT_CONNECT .. SERVER_AUTH), 11.3, 11.4, R58, R80, R81.
+// How a session begins, authenticates, and ends. Spec: 3.1.1, 6.2; WIRE 9.4 (CLIENT_CONNECT ..
+// SERVER_AUTH), 11.3, 11.4, R58, R80, R81.
 #include <algorithm>
 #include <utility>
 
@@ -20,15 +20,16 @@ constexpr char kWrongPort[] =
     "an export without `insecure` takes only clients with a port below 1024; mount as root, or "
     "export with insecure";
 constexpr uint32_t kLeastMessage = 1024;       // WIRE 11.3
-constexpr uint32_t kLeastWritePosition = 136;  // behind the fixed section of WRITE_INLINE
+constexpr uint32_t kLeastWritePosition = 136;  // the end of the fixed section of WRITE_INLINE
 
-// WIRE 11.3: a multiple of 8, at least 1024, at most what was asked rounded down to 8.
+// WIRE 11.3: a multiple of 8, at least 1024, at most the requested size rounded down to 8.
 uint32_t MessageSize(uint32_t asked, uint32_t by_default, uint32_t most) {
   const uint32_t wanted = asked == 0 ? by_default : asked;
   return std::max(std::min(wanted, most) / 8 * 8, kLeastMessage);
 }
 
-// The position of padded write data: 0 when the client leaves it to us, as it saves us nothing.
+// Returns the position of padded write data. 0 if the client states no preference, because padding
+// saves the server nothing.
 uint32_t WritePosition(uint32_t asked, uint32_t max_request_size) {
   if (asked == 0) return 0;
   return std::clamp(asked / 8 * 8, kLeastWritePosition, max_request_size);
@@ -69,7 +70,7 @@ wire::ClientConnectAuthRes ConnectAuthRes(const wire::ClientConnectRes& part) {
 
 }  // namespace
 
-// Fixes the values of the session, takes its memory and posts its receives.
+// Negotiates the values of the session, reserves its memory and posts its receives.
 DafsStatus Session::Open(const wire::ClientConnectArgs& args) {
   const ServerOptions& options = *shared_.options;
   wire::ClientConnectRes res;
@@ -79,12 +80,12 @@ DafsStatus Session::Open(const wire::ClientConnectArgs& args) {
   res.max_response_size =
       MessageSize(args.max_response_size, options.default_message_bytes, options.max_message_bytes);
   res.inline_write_header_size = WritePosition(args.inline_write_header_size, res.max_request_size);
-  // One that no export admits holds no more than its first credit.
+  // A session that no export admits has one credit only.
   credit_.emplace(*shared_.budget, size_t{res.max_request_size} + res.max_response_size,
                   place_.admitted ? options.max_requests : 1);
   const uint32_t granted =
       credit_->Open(args.max_requests == 0 ? options.default_requests : args.max_requests);
-  const size_t before = receives_.size();  // the connect exchange's own
+  const size_t before = receives_.size();  // those of the connect exchange
   for (uint32_t i = 0; i < granted; ++i) {
     absl::Status status = AddReceive(res.max_request_size);
     if (status.ok()) continue;
@@ -100,7 +101,7 @@ DafsStatus Session::Open(const wire::ClientConnectArgs& args) {
   credit_->Limit(posted);
   res.max_requests = posted;
   res.session_id = shared_.sessions->Open(*order_);
-  // One that no export admits modifies nothing.
+  // A session that no export admits modifies nothing, so it needs no cache.
   if (args.use_response_cache && place_.admitted) {
     cache_ =
         shared_.responses->Create(res.session_id, *order_, AsCacheOwner(), options.max_requests);
@@ -114,7 +115,7 @@ DafsStatus Session::Open(const wire::ClientConnectArgs& args) {
   return DafsStatus::kOk;
 }
 
-// 6.2.1. The session exists afterwards, but nobody has authenticated.
+// 6.2.1. Creates the session, not yet authenticated.
 void Session::Connect(Call& call) {
   wire::ClientConnectArgs args;
   if (!call.Decode(args)) return;
@@ -124,7 +125,7 @@ void Session::Connect(Call& call) {
   call.Finish(status, args, negotiated_);
 }
 
-// 6.2.4. Authentication comes first: when it fails, no session exists (R58).
+// 6.2.4. Authenticates first: if that fails, no session exists (R58).
 void Session::ConnectAuth(Call& call) {
   wire::ClientConnectAuthArgs args;
   if (!call.Decode(args)) return;
@@ -153,7 +154,7 @@ void Session::ConnectAuth(Call& call) {
   call.Finish(DafsStatus::kOk, args, res);
 }
 
-// 6.2.2. On an authenticated session it renews the authentication, by the same method.
+// 6.2.2. On an authenticated session it renews the authentication, with the same method.
 void Session::ClientAuth(Call& call) {
   wire::ClientAuthArgs args;
   if (!call.Decode(args)) return;
@@ -172,7 +173,7 @@ void Session::ClientAuth(Call& call) {
   call.Finish(status, args, res);
 }
 
-// Whether this peer may authenticate by `method`: see server/clients/credentials.h.
+// Returns kOk if this peer may authenticate with `method`: see server/clients/credentials.h.
 DafsStatus Session::MayUse(AuthType method) const {
   switch (method) {
     case AuthType::kNone:
@@ -201,7 +202,7 @@ DafsStatus Session::Confirm(AuthType method) {
   const ClientTable::Confirmation result =
       shared_.clients->Confirm(client_, principal, dat::Loop::Now());
   if (result.replaced != nullptr) {
-    // Its connections may be those of a machine that has gone without closing them.
+    // Ends its connections: their machine may be gone without having closed them.
     for (const auto& worker : *shared_.workers) worker->EndSuperseded();
     shared_.store->ReleaseClient(result.replaced->client_id());
     shared_.store->grace().Complete(result.replaced->client_id_string());
@@ -258,7 +259,7 @@ bool Session::HasWrongPort() const {
       [this](const Export& each) { return each.Admission(peer_) == DafsStatus::kWrongSec; });
 }
 
-// By no export, whatever it asks for.
+// No export admits the client.
 void Session::SayNotAdmitted(const std::string& client_id_string) {
   if (HasWrongPort()) return SayRefused(client_id_string, "port", kWrongPort);
   SayRefused(client_id_string, "address",
@@ -268,7 +269,7 @@ void Session::SayNotAdmitted(const std::string& client_id_string) {
 // An export was refused (Export::Admission).
 void Session::SayWrongPort() { SayRefused("port", kWrongPort); }
 
-// 6.2.6. What happens after the response is Complete's.
+// 6.2.6. Complete ends the session after the response.
 void Session::Disconnect(Call& call) {
   wire::DisconnectArgs args;
   if (!call.Decode(args)) return;
@@ -296,7 +297,7 @@ void Session::ServerAuth(Call& call) {
   call.Finish(offered ? DafsStatus::kOk : DafsStatus::kNotSupp, args, res);
 }
 
-// Private (R15). What is granted once stays until the session ends.
+// Private (R15). An extension, once granted, stays until the session ends.
 DafsStatus Session::Extend(const Caller& caller, const wire::ExtensionsArgs& args,
                            uint64_t* granted) {
   constexpr uint64_t kOfSession = wire::kExtensionByteNames | wire::kExtensionKeepAtime;
@@ -308,7 +309,7 @@ DafsStatus Session::Extend(const Caller& caller, const wire::ExtensionsArgs& arg
   }
   Squashes squashes = Squashes::kNobody;
   const DafsStatus status = store().WhoIsSquashed(caller, args.filehandle, &squashes);
-  // An untrusted client has no credentials but the anonymous ones.
+  // An untrusted client has only the anonymous credentials.
   if (!trusted_ || squashes == Squashes::kEverybody) {
     *granted |= args.wanted & wire::kExtensionSquashed;
   } else if (squashes == Squashes::kEverybodyInSome) {
@@ -358,8 +359,8 @@ CacheOwner Session::AsCacheOwner() const {
           .principal = {.method = auth_type_, .host = peer_.address}};
 }
 
-// The session is gone, whoever ended it: its opens and credentials stay with its client, and so
-// does what its last requests may still open (MaybeForget).
+// The session has ended. Its opens and credentials stay with its client, as do files that its last
+// requests may still open (MaybeForget).
 void Session::Unopen() {
   if (!negotiated_.session_id.is_zero()) shared_.sessions->Close(negotiated_.session_id);
   const std::string why(end_reason_.ok() ? "by the peer" : end_reason_.message());

@@ -32,7 +32,7 @@ uint32_t Credit::Open(uint32_t wanted) {
     wanted = std::min<uint32_t>(
         wanted, static_cast<uint32_t>(std::max<size_t>(budget_.share_bytes() / bytes_each_, 1)));
   }
-  // Half as many, and half of that, until memory suffices.
+  // Halves the number until the memory suffices.
   for (; wanted > 1; wanted /= 2) {
     if (!budget_.TryReserve(bytes_each_ * (wanted - 1))) continue;
     nreq_ = target_ = wanted;
@@ -53,13 +53,13 @@ uint16_t Credit::Target(uint16_t desired_nreq) {
     uint32_t share =
         static_cast<uint32_t>(std::clamp<size_t>(budget_.share_bytes() / bytes_each_, 1, most_));
     wanted = std::min(wanted, std::max(share, 1u));
-    wanted = std::min(wanted, nreq_);  // nobody grows while memory is short
+    wanted = std::min(wanted, nreq_);  // no session grows while memory is short
   }
   uint32_t held = std::max(nreq_, target_);
   if (wanted > held) {
     if (!budget_.TryReserve(bytes_each_ * (wanted - held))) wanted = held;
   }
-  // Memory of a target that is no longer aimed at goes back; what nreq_ stands for is kept.
+  // Releases the memory of a target that is given up; keeps the memory for nreq_.
   uint32_t hold = std::max(nreq_, wanted);
   if (hold < held) budget_.Release(bytes_each_ * (held - hold));
   target_ = wanted;

@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<DirectBuffers>> DirectBuffers::Create(size_t size
   const size_t large_count =
       std::max(size_bytes / 8 * 7 / kLarge, std::max<size_t>(large_least, 2));
   const size_t slab_bytes = small_count * kSmall + large_count * kLarge;
-  // Touched now: a page fault on the data path costs more than the copy into the page.
+  // Populated now: a page fault on the data path costs more than the copy into the page.
   void* slab = mmap(nullptr, slab_bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (slab == MAP_FAILED) {
@@ -54,15 +54,16 @@ DirectBuffers::~DirectBuffers() {
   munmap(slab_, slab_bytes_);
 }
 
-// Whether the first transfer that waits in `share` would exceed what those may hold that may hang.
+// Returns true if the first transfer that waits in `share` would exceed the limit for transfers of
+// exports that may hang.
 bool DirectBuffers::WaitsForHanging(const Pieces& pieces, const DirectShare& share) {
   if (!share.may_hang_) return false;
   const size_t count = CountOf(pieces, (share.*pieces.part).waiting.front()->size_bytes_);
   return pieces.hanging + count > pieces.most_hanging;
 }
 
-// A session may hold as many pieces as it leaves free: half of them when it is alone, a third each
-// of two. What it needs for one transfer it gets in any case, if it is there.
+// A session may hold as many pieces as it leaves free: half of them when it is alone, a third for
+// each of two. A session that holds none gets the pieces for one transfer whenever enough are free.
 bool DirectBuffers::TryTake(Pieces& pieces, DirectShare& share, size_t size_bytes,
                             DirectLease& lease) {
   size_t& held = (share.*pieces.part).held;
@@ -81,9 +82,9 @@ bool DirectBuffers::TryTake(Pieces& pieces, DirectShare& share, size_t size_byte
   return true;
 }
 
-// Behind whoever must not be overtaken: a session's own transfers, and sessions that hold nothing,
-// which wait for others. Those that wait for what they hold themselves keep nobody waiting, and
-// those that wait for exports which may hang only each other.
+// A transfer must not overtake earlier transfers of its session, nor sessions that wait and hold
+// nothing. Sessions that wait for pieces that they hold themselves may be overtaken. Transfers that
+// wait because of the limit for exports that may hang delay only each other.
 bool DirectBuffers::TryTakeNow(Pieces& pieces, DirectShare& share, size_t size_bytes,
                                DirectLease& lease) {
   if (!(share.*pieces.part).waiting.empty()) return false;
@@ -96,7 +97,7 @@ bool DirectBuffers::TryTakeNow(Pieces& pieces, DirectShare& share, size_t size_b
   return TryTake(pieces, share, size_bytes, lease);
 }
 
-// What is small may come to lie in a large piece, but does not wait for one.
+// A small transfer may use a large piece if one is free now, but does not wait for one.
 bool DirectBuffers::TryTakeNow(DirectAcquirer& acquirer) {
   const size_t size_bytes = acquirer.size_bytes_;
   if (size_bytes == 0) return true;
@@ -121,11 +122,11 @@ void DirectBuffers::Return(DirectShare& share, std::span<const std::span<std::by
   Serve(home);
 }
 
-// One transfer of each session in turn. A session that waits for what it holds itself is passed
-// over; one that holds nothing is not, so that its turn comes however much it needs. One that waits
-// for exports which may hang is passed over with all others of its kind.
+// Serves one transfer of each session in turn. Skips a session that waits for pieces that it holds
+// itself. Stops at a session that holds none, so that its turn comes however much it needs. If a
+// share that may hang meets its limit, skips all shares that may hang.
 void DirectBuffers::Serve(Pieces& pieces) {
-  // A waiter that is resumed may return pieces itself: one loop serves them all.
+  // A resumed waiter may return pieces and re-enter; one loop serves all.
   if (pieces.serving) return;
   pieces.serving = true;
   bool hanging_wait = false;

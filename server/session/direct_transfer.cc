@@ -14,7 +14,7 @@ using wire::DafsStatus;
 using PostFunction = absl::Status (*)(Session& session, uint64_t cookie, dat::Segment segment,
                                       dat::RemoteBuffer remote);
 
-// One credit each, so that nobody waits while holding.
+// Takes one credit per operation, so that no transfer waits while it holds credits.
 dat::Task<bool> Move(Session& session, const RdmaOps& ops, PostFunction post) {
   Session::RdmaWork work;
   bool posted = true;
@@ -128,7 +128,8 @@ dat::Task<DafsStatus> ReadFromClient(Session& session, const RdmaOps& ops) {
              return posted;
            });
   const bool moved = co_await moving;
-  // By another channel than the session's it could still be answered, wrongly.
+  // If the reads use an RDMA-read Channel, the session's own channel still works and could send a
+  // wrong response.
   if (!moved) session.Abort(absl::UnavailableError("the client's memory cannot be read"));
   co_return moved ? DafsStatus::kOk : DafsStatus::kServerFault;
 }

@@ -9,7 +9,7 @@ namespace dafs::server {
 
 absl::StatusOr<std::unique_ptr<MessageBuffer>> MessageBuffer::Create(dat::Domain& domain,
                                                                      size_t size_bytes) {
-  // Messages are multiples of 8; a cache line keeps neighbours apart.
+  // Messages are multiples of 8 bytes; cache line alignment separates adjacent buffers.
   auto* data = static_cast<std::byte*>(std::aligned_alloc(64, (size_bytes + 63) / 64 * 64));
   if (data == nullptr) return absl::ResourceExhaustedError("message buffer: out of memory");
   std::unique_ptr<MessageBuffer> buffer(new MessageBuffer(data, size_bytes));

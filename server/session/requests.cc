@@ -1,4 +1,5 @@
-// Requests of a session as they come in: checked, put in order, begun. Spec: 3.2.6, 4.3; WIRE 9.2.
+// Incoming requests of a session: checks them, orders them, begins them. Spec: 3.2.6, 4.3; WIRE
+// 9.2.
 #include <cstring>
 #include <utility>
 
@@ -15,8 +16,9 @@ using wire::Proc;
 
 namespace {
 
-// Answers to what came together leave together: a third of what a small request costs is sending.
-// None waits longer for those behind it, but for the one that is being executed then.
+// Responses to requests that arrived together leave together: sending is a third of the cost of a
+// small request. A response waits for later ones at most this long, plus the time of the request
+// then being executed.
 constexpr absl::Duration kMostHeld = absl::Microseconds(100);
 
 }  // namespace
@@ -31,8 +33,8 @@ bool Session::IsRemembered(const wire::RequestVerdict& request) {
 
 void Session::OnReceive(Receive& receive, size_t size_bytes) {
   if (ending_) return;
-  // EndIfSuperseded may still be on its way to this worker. A request served meanwhile could take
-  // state that nothing releases any more.
+  // EndIfSuperseded may not have reached this worker yet. A request served before it does could
+  // acquire state that nothing releases any more.
   if (client_ != nullptr && client_->superseded()) {
     return End(absl::AbortedError("a new instance of this client has connected"));
   }
@@ -66,13 +68,13 @@ wire::RequestVerdict Session::Check(std::span<const std::byte> message) {
   context.granted_nreq = streams_.limit();
   context.names =
       extends(wire::kExtensionByteNames) ? wire::NameRule::kBytes : wire::NameRule::kUtf8;
-  // Whether the chain is broken is known when its earlier members are done: StatusInChain.
+  // StatusInChain finds broken chains, once the earlier members are done.
   chain_state_.broken = false;
   return wire::CheckRequest(message, context, chain_state_);
 }
 
-// Step 8 of 9.2 beyond the bound: the stream must be free and the number the next. True if the call
-// now occupies its stream.
+// Step 8 of 9.2 beyond the bound: the stream must be free and the sequence number the next one.
+// Returns true if the call now occupies its stream.
 bool Session::CheckStream(Call& call) {
   wire::RequestVerdict& verdict = call.verdict_;
   if (verdict.status == DafsStatus::kChksum) {
@@ -95,8 +97,8 @@ void Session::Enqueue(Call& call) {
   ready_.push_back(&call);
 }
 
-// Begins what is ready, in order, as far as there are buffers to answer from. A loop, so that a
-// chain of any length needs no more stack than one call.
+// Begins the ready calls, in order, while send buffers are free. This is a loop, so that a chain of
+// any length needs no more stack than one call.
 void Session::RunReady() {
   if (std::exchange(running_ready_, true)) return;
   while (!ready_.empty() && !ending_) {
@@ -105,7 +107,7 @@ void Session::RunReady() {
     Call& call = *ready_.front();
     ready_.pop_front();
     call.outgoing_ = std::move(outgoing);
-    // Outside a turn nobody would see to it that it leaves.
+    // Poll flushes the held responses. Outside of Poll nothing would.
     if (polling_ && !ready_.empty()) {
       if (held_since_ == absl::InfiniteFuture()) held_since_ = dat::Loop::Now();
       holds_answers_ = true;
@@ -126,7 +128,7 @@ void Session::FlushAnswers() {
 
 namespace {
 
-// The FSHandle of the filehandle at `offset` of a request that has one there.
+// Returns the FSHandle of the filehandle at `offset` of the request.
 wire::FsHandle FsHandleAt(std::span<const std::byte> message, size_t offset) {
   wire::FsHandle fshandle;
   if (message.size() >= offset + fshandle.bytes.size()) {
@@ -135,7 +137,7 @@ wire::FsHandle FsHandleAt(std::span<const std::byte> message, size_t offset) {
   return fshandle;
 }
 
-// Where a request has its filehandle: OPEN has claim_type before it.
+// The offset of a request's filehandle: OPEN has claim_type before it.
 size_t FileHandleAt(Proc proc) { return wire::kHeaderSize + (proc == Proc::kOpen ? 8 : 0); }
 
 bool HasTwoFileHandles(Proc proc) {
@@ -145,7 +147,7 @@ bool HasTwoFileHandles(Proc proc) {
 
 }  // namespace
 
-// A path from above the exports may lead into one that may hang.
+// A path that starts above the exports may lead into one that may hang.
 Pool* Session::OwnPoolOfPath(const Call& call) {
   const auto pool_of = [&](wire::FileHandle& directory, const wire::Pathname& path) -> Pool* {
     if ((call.header().chain_flags & wire::kChfFh) != 0) directory = *call.chain_->filehandle;
@@ -167,10 +169,10 @@ Pool* Session::OwnPoolOfPath(const Call& call) {
   return nullptr;
 }
 
-// Before the arguments are decoded: a procedure that touches the store does so at once.
+// Called before the arguments are decoded, because a procedure accesses the store right after that.
 Pool* Session::OwnPool(const Call& call) {
   const wire::ProcInfo* info = call.verdict_.proc;
-  if (info == nullptr || !info->chf_fh) return nullptr;  // about no file
+  if (info == nullptr || !info->chf_fh) return nullptr;  // names no file
   const bool chained = (call.header().chain_flags & wire::kChfFh) != 0;
   wire::FsHandle fshandle;
   if (!chained) {
@@ -193,7 +195,7 @@ void Session::Begin(Call& call) {
   if (call.header().procedure != Proc::kGetattrInline) recent_stats_.Clear();
   SetCaller(call);
   const Procedure& procedure = *FindProcedure(call.header().procedure);
-  // Not for what may go on in the pool, nor for what begins outside a turn: nobody would clear it.
+  // Only for calls that finish on this thread within Poll: Poll clears recent_stats_ at its end.
   const bool here = procedure.run != nullptr || call.header().procedure == Proc::kOpen;
   call.own_pool_ = OwnPool(call);
   if (call.own_pool_ != nullptr) {
@@ -218,7 +220,7 @@ void Session::SetCaller(Call& call) {
   call.caller_.names = call.verdict_.names;
   call.caller_.keeps_atime = extends(wire::kExtensionKeepAtime);
   call.operation_.reset();
-  // A batch is no one operation; none of its writes is recorded (5.2.3).
+  // A batch is many operations; none of its writes is recorded (5.2.3).
   if (cache_ != nullptr && call.holds_stream_ && IsRemembered(call.verdict_) &&
       call.header().procedure != Proc::kBatchSubmit) {
     const MappedFile* synced =
@@ -229,7 +231,8 @@ void Session::SetCaller(Call& call) {
   }
   if (client_ == nullptr) return;
   call.caller_.client_id = client_->client_id();
-  // The name that a client gives is its own only if it was confirmed: Grace goes by it.
+  // A client owns the name that it sends only after it was confirmed, and Grace identifies clients
+  // by name.
   if (place_.admitted) call.caller_.client_name = client_->client_id_string();
   call.caller_.holdings = client_->holdings();
   if (call.header().cred_handle.is_zero()) return;

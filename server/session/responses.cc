@@ -1,5 +1,5 @@
-// Responses of a session as they go out, and the receives and credits that go with them.
-// Spec: 3.2.6.3, 3.2.6.4, 5.2.1; WIRE 11.5.
+// Outgoing responses of a session, with the receives and credits that depend on them. Spec:
+// 3.2.6.3, 3.2.6.4, 5.2.1; WIRE 11.5.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,7 +15,7 @@ namespace dafs::server {
 using wire::DafsStatus;
 using wire::Proc;
 
-// target_nreq of the response to `call`; receives for a higher number are posted already here.
+// Returns target_nreq of the response to `call`. Posts the receives for a higher number first.
 uint16_t Session::TargetNreq(const Call& call) {
   if (!credit_) return target_ = 1;
   if (receives_.size() != credit_->nreq()) return target_ = static_cast<uint16_t>(credit_->nreq());
@@ -42,7 +42,8 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
   if (status == DafsStatus::kWrongSec) SayWrongPort();
   Remember(call, status, outgoing->buffer->memory().first(response_bytes));
   if (std::exchange(call.holds_stream_, false)) streams_.End(call.header().stream_id);
-  // The numbers of the session begin behind the connect exchange, which may be repeated as it is.
+  // Sequence numbers of the session start after the connect exchange, which a client may repeat
+  // with the same number.
   if (wire::IsConnect(call.header().procedure)) streams_.Forget(call.header().stream_id);
   if (ending_ || response_bytes == 0) {
     Park(std::move(outgoing));
@@ -52,7 +53,7 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
   const bool disconnect = call.header().procedure == Proc::kDisconnect && status == DafsStatus::kOk;
   if (!PrepareReceives(receive)) return Park(std::move(outgoing));
   if (disconnect) {
-    // Before the client knows, who may ask by another session.
+    // The cache ends before the client sees the response and may query it on another session.
     if (cache_ != nullptr) shared_.responses->Ended(*cache_, /*keep=*/false, dat::Loop::Now());
     shared_.sessions->Close(negotiated_.session_id);
     if (batches_ != nullptr) batches_->Drop();  // none is reported any more
@@ -60,9 +61,9 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
   dat::Segment segment = outgoing->buffer->segment(response_bytes);
   const bool held = holds_answers_ && outgoing->lease.size_bytes() <= DirectBuffers::kSmall;
   Outgoing* cookie = outgoing.release();
-  // Nobody waits for less than the whole chain, nor for the answer to a CLOSE, and the turn is
-  // nothing beside what COMMIT takes. What much data comes with leaves with it: the client copies
-  // that while it is in the CPU's cache.
+  // No client waits for part of a chain, nor for the response to a CLOSE. COMMIT takes so long that
+  // waiting for the end of Poll costs nothing. A response with much data leaves at once: the client
+  // then copies the data while it is in the CPU's cache.
   dat::Endpoint::SendOptions options;
   const Proc procedure = call.header().procedure;
   options.more = held || (chain != nullptr && !chain->waiting.empty()) ||
@@ -77,7 +78,7 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
   if (cookie->rdma_credits > 0) Moving(cookie->rdma_credits);
   KillPoint(KillStep::kReplied, call.header().procedure);
   if (disconnect) {
-    // "After the OK response no further message is sent": the client closes, or we do.
+    // "After the OK response no further message is sent": the client closes, or the server does.
     ending_ = true;
     end_reason_ = absl::OkStatus();
     end_timer_ = loop().RunAfter(absl::Seconds(1), [this] {
@@ -91,7 +92,7 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
     if (status != DafsStatus::kOk) chain->broken = true;
     if (!chain->waiting.empty()) {
       chain->running = true;
-      ready_.push_front(chain->waiting.front());  // before others, so that it is answered with it
+      ready_.push_front(chain->waiting.front());  // first, so that both responses leave together
       chain->waiting.pop_front();
     }
   }
@@ -99,8 +100,8 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
   if (idle && !ending_) batches_->Begin();
 }
 
-// Into the Response Cache, whether or not the response can still be sent: modifying requests, and
-// simple ones with CHF_SAVE (5.2.1). Of the statuses that speak of a cache none is stored (R49).
+// Records the response in the Response Cache, even if it can no longer be sent: of modifying
+// requests, and of simple ones with CHF_SAVE (5.2.1). Statuses about a cache are not stored (R49).
 void Session::Remember(const Call& call, DafsStatus status, std::span<const std::byte> response) {
   if (cache_ == nullptr || !call.holds_stream_ || call.cut_short_) return;
   const wire::RequestHeader& request = call.header();
@@ -119,12 +120,12 @@ void Session::Remember(const Call& call, DafsStatus status, std::span<const std:
   KillPoint(KillStep::kRecorded, request.procedure);
 }
 
-// Before a response goes out the receive of its request is posted again, or given up when the
-// number of credits shrinks (3.2.6.3, 3.2.6.4.2). False if the session has ended over it.
+// Before a response leaves, posts the receive of its request again, or drops it when the number of
+// credits shrinks (3.2.6.3, 3.2.6.4.2). Returns false if that failed and ended the session.
 bool Session::PrepareReceives(Receive& receive) {
   absl::Status status;
   if (credit_ && receive.of_connect) {
-    DropReceive(receive);  // the session's own are posted
+    DropReceive(receive);  // the receives of the open session are posted
   } else if (!credit_ || credit_->ResponseSent(target_)) {
     status = PostReceive(receive);
   } else {
@@ -159,7 +160,7 @@ void Session::DropReceive(Receive& receive) {
   const size_t index = receive.index;
   std::swap(receives_[index], receives_.back());
   receives_[index]->index = index;
-  // The coroutine that answered is still on the stack and may hold references into it.
+  // The coroutine that answered is still on the stack and may refer to it.
   dropped_.push_back(std::move(receives_.back()));
   receives_.pop_back();
 }
@@ -173,9 +174,9 @@ void Session::OnSent(std::unique_ptr<Outgoing> outgoing) {
   if (back_control_ != nullptr && bound_to_ != nullptr) bound_to_->batches().Report();
 }
 
-// In place of sending it, in a session that ends: no completion tells any more when the RDMA writes
-// posted before it are done with their memory, so that it is nobody else's until the transport has
-// ended.
+// Keeps the response of an ending session instead of sending it. No completion reports any more
+// when the RDMA writes posted before it have finished with their memory. So the memory stays
+// reserved until the transport has ended.
 void Session::Park(std::unique_ptr<Outgoing> outgoing) {
   if (disconnected_) return OnSent(std::move(outgoing));
   parked_.push_back(std::move(outgoing));

@@ -1,4 +1,4 @@
-// The life of a session: what its transport tells, its RDMA credits, its end.
+// The life of a session: events of its transport, its RDMA credits, its end.
 #include "server/session/session.h"
 
 #include <algorithm>
@@ -17,9 +17,9 @@
 namespace dafs::server {
 namespace {
 
-// How long the transport may take over an orderly end before it is cut off.
+// The time limit for an orderly end of the transport; after it the connection is aborted.
 constexpr absl::Duration kEndTimeout = absl::Seconds(5);
-// Completions per turn, so that one busy session does not starve its neighbours.
+// Completions per Poll, so that one busy session does not starve the others.
 constexpr size_t kBatch = 16;
 
 }  // namespace
@@ -71,8 +71,8 @@ Session::~Session() {
   loop().Cancel(connect_timer_);
   loop().Cancel(end_timer_);
   loop().Cancel(move_timer_);
-  endpoint_.reset();  // before the memory it may use
-  // Gone from the table means gone from the budget: whoever sees no session sees no memory either.
+  endpoint_.reset();  // before the memory that it may use
+  // Releases memory before Leave: an observer that sees no session also sees no memory in use.
   batches_.reset();
   credit_.reset();
   shared_.budget->Release(channel_bytes_);
@@ -90,7 +90,8 @@ bool Session::Poll() {
   dat::Completion completions[kBatch];
   polling_ = true;
   const size_t count = endpoint_->Poll(completions);
-  // Nothing is begun before all that came is known: members of a chain are answered together.
+  // Begins requests only after all completions are processed, so that members of a chain are
+  // answered together.
   running_ready_ = true;
   for (size_t i = 0; i < count; ++i) OnCompletion(completions[i]);
   running_ready_ = false;
@@ -127,7 +128,7 @@ void Session::OnCompletion(const dat::Completion& completion) {
     case dat::Event::kRdmaWrite:
     case dat::Event::kRdmaRead: {
       auto* work = FromCookie<RdmaWork>(completion.cookie);
-      if (work == nullptr) return;  // unsignaled, flushed: its credit comes with the response
+      if (work == nullptr) return;  // unsignaled, flushed: its credit returns with the response
       (bound_to_ != nullptr ? bound_to_ : this)->Moved(1);
       work->failed |= !completion.status.ok();
       if (--work->pending == 0 && work->waiter) std::exchange(work->waiter, nullptr).resume();
@@ -162,7 +163,7 @@ void Session::ReturnRdmaCredits(uint32_t count) {
 }
 
 void Session::Moving(uint32_t count) {
-  if (moving_ == 0) ++moves_;  // not since the one before
+  if (moving_ == 0) ++moves_;  // restarts the time limit
   moving_ += count;
   if (move_timer_ == 0) WatchMoves();
 }
@@ -172,7 +173,7 @@ void Session::Moved(uint32_t count) {
   ++moves_;
 }
 
-// One timer at a time, set anew only where operations are on their way when it is over.
+// One timer at a time. It is set again only if operations are in progress when it expires.
 void Session::WatchMoves() {
   if (disconnected_) return;
   watched_moves_ = moves_;
@@ -227,7 +228,7 @@ void Session::OnDisconnected(const absl::Status& why) {
   if (batches_ != nullptr) batches_->Drop();
   Unopen();
   Unbind();
-  // What is resumed by this answers its calls, which are parked no more.
+  // Calls that this resumes and answers are not parked again.
   for (std::unique_ptr<Outgoing>& outgoing : std::exchange(parked_, {})) {
     OnSent(std::move(outgoing));
   }
@@ -239,12 +240,12 @@ void Session::MaybeForget() {
       (batches_ != nullptr && batches_->running())) {
     return;
   }
-  // Once: calls that end within each other's end all come here, and by the time that the worker has
-  // heard it twice another session may live at this address.
+  // Only once: nested ends of calls all come here. By the time of a second Forget, another session
+  // may have this address.
   if (std::exchange(forgotten_, true)) return;
-  // Nothing changes the cache any more (5.2.5): now it may be asked for.
+  // Nothing changes the cache any more (5.2.5): clients may query it now.
   if (cache_ != nullptr) shared_.responses->Ended(*cache_, authenticated_, dat::Loop::Now());
-  // Nor does it open anything any more: now its client may be forgotten.
+  // The session opens no more files, so its client may be forgotten.
   if (authenticated_ && client_ != nullptr && place_.admitted) {
     shared_.clients->SessionClosed(std::exchange(client_, nullptr));
   }

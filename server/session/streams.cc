@@ -22,7 +22,7 @@ bool Streams::Begin(uint16_t stream_id, uint16_t seq_number) {
 
 void Streams::End(uint16_t stream_id) {
   streams_[stream_id].busy = false;
-  if (stream_id >= nreq_) streams_[stream_id].started = false;  // expired meanwhile
+  if (stream_id >= nreq_) streams_[stream_id].started = false;  // the stream expired since Begin
 }
 
 void Streams::Forget(uint16_t stream_id) {
