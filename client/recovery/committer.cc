@@ -16,14 +16,15 @@
 namespace dafs::client {
 namespace {
 
-constexpr absl::Duration kLookAgain = absl::Milliseconds(1);  // for what ends soon
-// Data is not left uncommitted for longer: what is lost in between is written again late.
+constexpr absl::Duration kLookAgain = absl::Milliseconds(1);  // for conditions that end soon
+// Data is committed at the latest after this time. If the server loses it before, the loss is found
+// late.
 constexpr absl::Duration kCommitAfter = absl::Seconds(10);
-// Times that the server may lose its data in the middle of one COMMIT, or of restoring it.
+// How often the server may lose data during one CommitAll or Restore.
 constexpr int kMostRounds = 8;
 constexpr uint32_t kLookAtStoreEvery = 16;  // writes
 
-// Whether it is the server's answer, and not only a server that cannot be reached.
+// Whether `status` is the server's answer, rather than a failure to reach the server.
 bool IsRefusal(const absl::Status& status) { return wire::HasDafsStatus(status); }
 
 }  // namespace
@@ -43,7 +44,7 @@ bool IsGone(const absl::Status& status) {
 Committer::Committer(Runner& runner)
     : runner_(runner), connection_(runner.connection()), store_(runner.client().uncommitted()) {}
 
-// One COMMIT of the whole file or, where nothing is kept of it, of a range.
+// Sends one COMMIT for the whole file if any of its data is kept, otherwise for the range.
 dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitOnce(const Identity& who,
                                                                 const wire::FileHandle& file,
                                                                 uint64_t offset, uint32_t size,
@@ -62,7 +63,6 @@ dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitOnce(const Identity& 
   co_return call.res.writeverf;
 }
 
-// COMMIT until nothing is left that the server lost meanwhile.
 dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitAll(const Identity& who,
                                                                const wire::FileHandle& file,
                                                                uint64_t offset, uint32_t size,
@@ -83,9 +83,9 @@ dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitAll(const Identity& w
       absl::StrCat("commit: the server lost its data ", kMostRounds, " times meanwhile"));
 }
 
-// Writes again what is kept of `file` under another verifier than `verifier`.
+// Writes again the data kept of `file` whose verifier differs from `verifier`.
 dat::Task<absl::Status> Committer::WriteAgain(wire::FileHandle file, wire::Verifier verifier) {
-  while (!store_.BeginRewrite(file)) {  // somebody else does it
+  while (!store_.BeginRewrite(file)) {  // another worker writes it again
     if (!store_.Holds(file)) co_return absl::OkStatus();
     dat::Task<absl::Status> pause = connection_.Pause(kLookAgain);
     CO_RETURN_IF_ERROR(co_await pause);
@@ -103,7 +103,8 @@ dat::Task<absl::Status> Committer::WriteAgain(wire::FileHandle file, wire::Verif
     if (Session* session = connection_.session()) room = session->negotiated().max_request_size;
     std::optional<Uncommitted::Piece> piece =
         store_.NextStale(file, verifier, room - kWriteInlineData);
-    // What was written here a moment ago is under yet another verifier: the next COMMIT tells.
+    // The rest was written again in this loop, under yet another verifier. The next COMMIT shows if
+    // it is lost.
     if (!piece.has_value() || piece->offset < next) break;
     dat::Task<absl::StatusOr<uint32_t>> task = WritePieceAgain(file, *piece);
     absl::StatusOr<uint32_t> written = co_await task;
@@ -125,10 +126,10 @@ dat::Task<absl::StatusOr<uint32_t>> Committer::WritePieceAgain(wire::FileHandle 
                                                                const Uncommitted::Piece& piece) {
   WriteBytesCall call(piece.data);
   call.args.filehandle = file;
-  // WIRE R64: a file that is closed is written without a state id, as its writer. What was written
-  // under a lock or a share reservation is never that: it is committed before they are given up,
-  // and let go where they are lost (Reclaim::GiveUpOpen, which has run before anything is
-  // restored).
+  // WIRE R64: a closed file is written without a state id, with the credentials of its writer. This
+  // never applies to data written under a lock or share reservation: that is committed before the
+  // lock is released, and dropped if the lock is lost (Reclaim::GiveUpOpen, which runs before any
+  // data is restored).
   std::optional<Opens::Entry> open = runner_.client().opens().Find(piece.writer.open);
   if (open.has_value() && open->lost.ok()) call.args.state_id = piece.writer.open;
   call.args.offset = piece.offset;
@@ -148,9 +149,8 @@ dat::Task<absl::StatusOr<uint32_t>> Committer::WritePieceAgain(wire::FileHandle 
   co_return call.res.count;
 }
 
-// ---- What is kept ----------------------------------------------------------------------------
+// ---- Kept data ------------------------------------------------------------------------------
 
-// Waits until `file` may be written.
 dat::Task<absl::Status> Committer::BeginWrite(const wire::FileHandle& file) {
   while (!store_.BeginWrite(file)) {
     dat::Task<absl::Status> pause = connection_.Pause(kLookAgain);
@@ -159,18 +159,17 @@ dat::Task<absl::Status> Committer::BeginWrite(const wire::FileHandle& file) {
   co_return absl::OkStatus();
 }
 
-// Keeps a part of what was written unstable. False: there is no room even after COMMIT.
 dat::Task<bool> Committer::Keep(const DataTarget& target, uint64_t offset,
                                 std::span<const std::byte> data, std::shared_ptr<const void> memory,
                                 wire::Verifier verifier) {
   if (store_.Add(*target.file, *target.who, target.state_id, offset, data, memory, verifier,
                  dat::Loop::Now())) {
     if (timer_ == 0) CommitLater(kCommitAfter, kCommitAfter);
-    // Half full: COMMIT now, so that nobody has to wait for it later.
+    // Half full: start a COMMIT now, so that later writes need not wait for one.
     if (++kept_ % kLookAtStoreEvery == 0 && store_.bytes() > store_.most_bytes() / 2) CommitSoon();
     co_return true;
   }
-  // Neither here nor below is anything written again: that would wait for this very write.
+  // This function writes nothing again: that would wait for the write that called it.
   for (const wire::FileHandle& file : store_.Files(absl::InfiniteFuture())) {
     std::optional<Uncommitted::Writer> last = store_.WriterOf(file);
     if (!last.has_value()) continue;
@@ -197,7 +196,7 @@ dat::Task<void> Committer::CommitEarly() {
   committing_early_ = false;
 }
 
-// The server refuses to make the data of `file` safe: it is let go, and the next fsync is told.
+// The server refuses to commit the data of `file`: drops the data; the next fsync reports it.
 void Committer::GiveUpData(const wire::FileHandle& file, const absl::Status& why) {
   if (IsGone(why)) {
     store_.Forget(file, 0, UINT64_MAX);
@@ -219,13 +218,13 @@ void Committer::CommitLater(absl::Duration delay, absl::Duration age) {
 void Committer::StartRestoring() {
   ++restarts_;
   if (store_.Files(absl::InfiniteFuture()).empty()) return;
-  if (std::exchange(restoring_, true)) return;  // that begins anew
+  if (std::exchange(restoring_, true)) return;  // Restore starts over
   dat::Start(Restore());
 }
 
-// Until nothing is found that the server does not have: it may lose its data again meanwhile.
+// Repeats until no file has lost data, since the server may lose data again meanwhile.
 dat::Task<void> Committer::Restore() {
-  Waits::Note note(runner_.waits(), "looking what the restarted server has lost");
+  Waits::Note note(runner_.waits(), "the search for data that the restarted server lost");
   uint64_t seen = 0;
   bool lost = true;
   for (int rounds = 0; seen != restarts_ || (lost && rounds < kMostRounds); ++rounds) {
@@ -240,9 +239,9 @@ dat::Task<void> Committer::Restore() {
   restored_();
 }
 
-// What one COMMIT tells is the verifier of its file system, and no more: a file of which nothing is
-// lost may have been written again by somebody else who has not come to the others yet. True:
-// something was written again, here or by another worker; or the server was restarted meanwhile.
+// One COMMIT per file system suffices to learn its verifier. All files are checked: a file without
+// a loss may have been written again by another worker that has not reached the other files yet.
+// Returns true if this or another worker wrote data again, or if the server restarted meanwhile.
 dat::Task<bool> Committer::RestoreFiles() {
   const uint64_t seen = restarts_;
   bool lost = false;
@@ -268,12 +267,11 @@ dat::Task<bool> Committer::RestoreFiles() {
     absl::Status status = co_await writing;
     if (seen != restarts_) co_return true;
     if (!status.ok()) GiveUpData(file, status);
-    lost |= status.ok();  // who cannot reach the server does not try for ever
+    lost |= status.ok();  // no further round if the server cannot be reached
   }
   co_return lost;
 }
 
-// Commits the files with uncommitted data from `before` that time.
 dat::Task<void> Committer::CommitOld(absl::Time before) {
   for (const wire::FileHandle& file : store_.Files(before)) {
     std::optional<Uncommitted::Writer> writer = store_.WriterOf(file);
@@ -282,7 +280,7 @@ dat::Task<void> Committer::CommitOld(absl::Time before) {
         CommitAll(writer->who, file, 0, 0, /*can_wait=*/true);
     absl::StatusOr<wire::Verifier> committed = co_await task;
     if (absl::IsCancelled(committed.status())) co_return;
-    // A COMMIT that fails leaves the data to the next one. That of a file that is gone is let go.
+    // After a failed COMMIT the next one retries, but data of a deleted file is dropped.
     if (absl::IsAborted(committed.status())) GiveUpData(file, committed.status());
   }
   if (timer_ == 0 && !store_.Files(absl::InfiniteFuture()).empty()) {

@@ -1,5 +1,5 @@
-// COMMIT, and what it is told about: the data of unstable writes is kept
-// (client/state/uncommitted.h) until it is safe, and written again when the server lost it.
+// Sends COMMIT, and keeps the data of unstable writes until it is safe
+// (client/state/uncommitted.h). Writes the data again if the server lost it.
 // Spec: 6.5.8, 6.5.38: data written under another verifier than COMMIT's may be lost.
 // Belongs to the thread of its loop; one for each worker. Nothing blocks.
 #pragma once
@@ -22,40 +22,41 @@
 
 namespace dafs::client {
 
-// Whether the server says that the file is gone, and its data with it.
+// Whether `status` is the server's answer that the file, and so its data, no longer exists.
 bool IsGone(const absl::Status& status);
 
 class Committer {
  public:
-  // Outlives it.
+  // `runner` must outlive the committer.
   explicit Committer(Runner& runner);
   Committer(const Committer&) = delete;
   Committer& operator=(const Committer&) = delete;
   void Shutdown() { runner_.loop().Cancel(std::exchange(timer_, 0)); }
 
-  // Waits until `file` may be written.
+  // Waits until `file` may be written, that is, while its data is being written again.
   dat::Task<absl::Status> BeginWrite(const wire::FileHandle& file);
-  // Keeps a part of what was written unstable: in `memory`, which holds it, or where that is null
-  // as a copy. False: there is no room even after COMMIT.
+  // Keeps `data`, which was written unstable at `offset`. `memory` holds the data; if null, the
+  // data is copied. Returns false if there is no room even after a COMMIT.
   dat::Task<bool> Keep(const DataTarget& target, uint64_t offset, std::span<const std::byte> data,
                        std::shared_ptr<const void> memory, wire::Verifier verifier);
-  // Commits what is kept, while nobody waits for it.
+  // Starts to commit everything that is kept. Does not wait.
   void CommitSoon();
 
-  // COMMIT until nothing is left that the server lost meanwhile; of the whole file or, where
-  // nothing is kept of it, of a range (`size` 0: to the end). `can_wait`: nobody waits for it, so
-  // it leaves with the next request.
+  // Sends COMMIT, and writes again what the server lost, until nothing is lost. COMMIT covers the
+  // whole file if any of its data is kept, otherwise the range (`size` 0: to the end). `can_wait`:
+  // no thread waits for the reply, so the request may leave with the next one.
   dat::Task<absl::StatusOr<wire::Verifier>> CommitAll(const Identity& who,
                                                       const wire::FileHandle& file, uint64_t offset,
                                                       uint32_t size, bool can_wait = false);
-  // Commits the files with uncommitted data from `before` that time.
+  // Commits the files with data written before the time `before`.
   dat::Task<void> CommitOld(absl::Time before);
 
-  // A server that may have been restarted: writes again what it has lost, before anything else can
-  // see that it has. Each worker does so for itself, and waits for what another is writing again.
+  // To call when the server may have restarted: writes again what the server lost, before another
+  // operation can see the loss. Each worker calls this. A worker waits for files that another
+  // worker is writing again.
   void StartRestoring();
   bool restoring() const { return restoring_; }
-  // What is called when that is done.
+  // `restored` runs when the restoring ends.
   void OnRestored(std::function<void()> restored) { restored_ = std::move(restored); }
 
  private:
@@ -76,11 +77,11 @@ class Committer {
   Connection& connection_;
   Uncommitted& store_;
   std::function<void()> restored_;
-  dat::Loop::TimerId timer_ = 0;  // for data that is uncommitted for long
-  uint32_t kept_ = 0;             // unstable writes; counts around
+  dat::Loop::TimerId timer_ = 0;  // commits data that is too long uncommitted
+  uint32_t kept_ = 0;             // unstable writes so far; wraps around
   bool committing_early_ = false;
   bool restoring_ = false;
-  uint64_t restarts_ = 0;  // of the server, seen so far
+  uint64_t restarts_ = 0;  // calls of StartRestoring
 };
 
 }  // namespace dafs::client

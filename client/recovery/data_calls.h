@@ -1,6 +1,6 @@
-// Calls whose data lies in a lease (LeasePart) or in memory of the application (UserPart): the
-// memory is advertised as the request is encoded, since each session registers it anew, and inline
-// data is copied from the response before the receive buffer is used again.
+// Calls whose data lies in a lease (LeasePart) or in memory of the application (UserPart). The
+// memory is advertised when the request is encoded, since each session registers it again. Inline
+// data is copied from the response before the receive buffer is reused.
 // Spec: 4.2.1 (inline), 4.2.2 (direct); WIRE 9.4, 10.
 #pragma once
 
@@ -16,8 +16,8 @@ namespace dafs::client {
 inline constexpr uint32_t kReadInlineData = 48;
 inline constexpr uint32_t kWriteInlineData = 136;
 
-// A procedure whose buffer list is `args.*buffers`; `checksum` (may be null) is filled in for data
-// that the server reads.
+// A procedure whose buffer list is `args.*buffers`. `checksum` may be null; otherwise it is set for
+// data that the server reads.
 template <class Part, class Args, auto buffers, auto checksum = nullptr>
 class DirectCallOf : public Call<Args> {
  public:
@@ -64,7 +64,7 @@ class ReadDirectCallOf
       return status;
     }
     return absl::DataLossError(
-        absl::StrCat("bytes_read ", this->res.bytes_read, " of ", asked, " asked for"));
+        absl::StrCat("bytes_read ", this->res.bytes_read, " of ", asked, " requested"));
   }
 };
 
@@ -85,7 +85,7 @@ class ReadInlineCallOf : public Call<wire::ReadInlineArgs> {
     if (!data.ok()) return data.status();
     if (data->size() > part_.size) {
       return absl::DataLossError(
-          absl::StrCat("bytes_read ", data->size(), " of ", part_.size, " asked for"));
+          absl::StrCat("bytes_read ", data->size(), " of ", part_.size, " requested"));
     }
     if (!part_.given_up()) part_.Fill(*data);
     return absl::OkStatus();
@@ -133,14 +133,14 @@ using ReaddirDirectCall =
     DirectCall<wire::ReaddirDirectArgs, &wire::ReaddirDirectArgs::readdir_data_buffers>;
 using ReadlinkDirectCall = DirectCall<wire::ReadlinkDirectArgs, &wire::ReadlinkDirectArgs::buffer>;
 
-// READDIR_INLINE without building its vector of entries: the whole message goes to the lease.
+// READDIR_INLINE without a vector of entries: copies the whole message to the lease.
 class ReaddirInlineCall : public Call<wire::ReaddirInlineArgs> {
  public:
   explicit ReaddirInlineCall(const LeasePart& part) : part_(part) {}
   absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
                       wire::DafsStatus answer) override {
     if (answer != wire::DafsStatus::kOk) return absl::OkStatus();
-    if (message.size() > part_.size) return absl::DataLossError("more entries than asked for");
+    if (message.size() > part_.size) return absl::DataLossError("more entries than requested");
     std::memcpy(part_.data(), message.data(), message.size());
     return entries.OpenInline(part_.bytes().first(message.size()), order, res.cookieverf, res.eof);
   }
@@ -151,7 +151,8 @@ class ReaddirInlineCall : public Call<wire::ReaddirInlineArgs> {
   LeasePart part_;
 };
 
-// WRITE_INLINE of bytes that lie in no such memory, and outlive it.
+// WRITE_INLINE of bytes that are neither in a lease nor in application memory. They must outlive
+// the call.
 class WriteBytesCall : public Call<wire::WriteInlineArgs> {
  public:
   explicit WriteBytesCall(std::span<const std::byte> data) : data_(data) {

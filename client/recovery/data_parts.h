@@ -1,6 +1,6 @@
-// Where the data of a read or write lies: part of a lease, or of memory of the application. Both
-// have the same interface, which the calls (client/recovery/data_calls.h) and the transfers
-// (client/files/read.cc, client/files/write.cc) are written to.
+// Where the data of a read or write lies: part of a lease, or part of application memory. Both
+// types have the same interface. The calls (client/recovery/data_calls.h) and the transfers
+// (client/files/read.cc, client/files/write.cc) are templates over it.
 // Spec: 4.2.2; WIRE 10.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace dafs::client {
 
-// Where in a lease.
+// Part of a lease.
 struct LeasePart {
   BufferPool* pool = nullptr;
   const BufferLease* lease = nullptr;
@@ -25,7 +25,8 @@ struct LeasePart {
 
   std::byte* data() const { return lease->payload() + position; }
   std::span<std::byte> bytes() const { return {data(), size}; }
-  // Opens it to the server for the request that is being encoded, once in it.
+  // Advertises the bytes to the server for the request that is being encoded. Once for each
+  // request.
   absl::StatusOr<wire::DirectOpBuffer> Expose() const { return pool->Expose(*lease, data(), size); }
   absl::Status Expose(wire::DirectOpBuffers& to) const {
     absl::StatusOr<wire::DirectOpBuffer> buffer = Expose();
@@ -33,12 +34,12 @@ struct LeasePart {
     return buffer.status();
   }
 
-  // `bytes` of it, from `before` on.
+  // The `bytes` bytes that start at `before`.
   LeasePart Sub(uint32_t before, uint32_t bytes) const {
     return {pool, lease, position + before, bytes};
   }
   bool registered() const { return true; }
-  // Sets what a call must know of its data: when it leaves, and what the server may touch.
+  // Mark sets when the call is sent; Pin sets which memory the server may access.
   void Mark(CallBase&) const {}
   void Pin(CallBase& call) const { call.advertised = lease; }
   bool given_up() const { return false; }
@@ -49,26 +50,26 @@ struct LeasePart {
   bool ForEach(F&& visit) const {
     return visit(bytes());
   }
-  // Of its first `count` bytes.
+  // The checksum of the first `count` bytes.
   wire::Checksum Checksum(uint32_t count, wire::ByteOrder order) const {
     return wire::ComputeChecksum(bytes().first(count), order);
   }
-  // Copies `from` to its start.
+  // Copies `from` to the start of this part.
   void Fill(std::span<const std::byte> from) const {
     std::memcpy(data(), from.data(), from.size());
   }
-  // All of it in one piece: as it is, or copied to `message` from byte `at` on.
+  // All bytes in one piece: in place, or copied to `message` at offset `at`.
   std::span<const std::byte> Gather(std::span<std::byte>, size_t) const { return bytes(); }
 };
 
-// Where in the segments of an I/O, which outlive it.
+// Part of the segments of an I/O, which outlive this.
 struct UserPart {
   const UserMemory* memory = nullptr;
   MemoryUse* use = nullptr;
-  const MemorySegment* segments = nullptr;  // together they hold `skip` + `size` bytes at least
-  uint64_t skip = 0;                        // bytes of them before the first of this part
+  const MemorySegment* segments = nullptr;  // they hold at least `skip` + `size` bytes
+  uint64_t skip = 0;                        // bytes of the segments before this part
   uint32_t size = 0;
-  bool for_write = false;  // the server reads it
+  bool for_write = false;  // the server reads the memory
 
   UserPart Sub(uint32_t before, uint32_t bytes) const {
     UserPart part = *this;
@@ -80,13 +81,13 @@ struct UserPart {
     }
     return part;
   }
-  // Whether the server can reach it.
+  // Whether all the memory is registered, so that the server can access it.
   bool registered() const {
     return ForEachSegment([](const MemorySegment& segment, std::span<std::byte>) {
       return !segment.handle.is_null();
     });
   }
-  // Requests of the application gather until the loop's next turn, and leave together.
+  // Requests of the application are collected until the loop's next turn, and sent together.
   void Mark(CallBase& call) const { call.leaves_with_turn = true; }
   void Pin(CallBase& call) const { call.memory_use = use; }
   bool given_up() const { return use->given_up(); }
@@ -106,7 +107,7 @@ struct UserPart {
     });
     return status;
   }
-  // The buffers that a request names it by.
+  // The number of buffers in a request for this part.
   size_t buffers() const {
     size_t count = 0;
     ForEachSegment([&](const MemorySegment&, std::span<std::byte>) {
@@ -115,7 +116,7 @@ struct UserPart {
     });
     return count;
   }
-  // Its bytes in its first `most` buffers.
+  // The number of bytes in the first `most` buffers.
   uint32_t BytesIn(size_t most) const {
     uint32_t bytes = 0;
     ForEachSegment([&](const MemorySegment&, std::span<std::byte> part) {
@@ -125,7 +126,7 @@ struct UserPart {
     });
     return bytes;
   }
-  // Visits its bytes in order until `visit` says false; whether it never did.
+  // Visits the bytes in order until `visit` returns false. Returns false in that case.
   template <class F>
   bool ForEach(F&& visit) const {
     return ForEachSegment(
@@ -155,7 +156,7 @@ struct UserPart {
       });
       return all;
     }
-    // One that does not fit is refused when it is encoded.
+    // If the data does not fit, encoding the request fails.
     if (message.size() < at || message.size() - at < size) return {segments->data, size};
     CopyTo(message.subspan(at, size));
     return message.subspan(at, size);

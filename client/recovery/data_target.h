@@ -1,4 +1,4 @@
-// What is read or written: where in which file, as whom, and how. A value.
+// The target of a read or write: file, offset, user, and how the data is written. A value.
 // Spec: 6.5.27, 6.5.28, 6.5.38, 6.5.39.
 #pragma once
 
@@ -11,16 +11,16 @@
 namespace dafs::client {
 
 struct DataTarget {
-  const Identity* who;  // borrowed, as is the file
+  const Identity* who;  // `who` and `file` must outlive this
   const wire::FileHandle* file;
   wire::StateId state_id;
   uint64_t offset;
   wire::StableHow stability = wire::StableHow::kUnstable;
   uint32_t cache_hint = 0;
-  // Of a write: the file's attributes behind it, in the same chain, if it is small and went in one
-  // piece; nothing valid in them otherwise. May be null.
+  // For a small write in one piece: receives the file's attributes after the write, fetched in the
+  // same chain. Otherwise nothing valid is stored. May be null.
   wire::FileAttributes* after = nullptr;
-  bool by_lock = false;  // state_id is that of a lock of ours
+  bool by_lock = false;  // `state_id` belongs to a lock that this client holds
 
   DataTarget Behind(uint64_t bytes) const {
     DataTarget target = *this;

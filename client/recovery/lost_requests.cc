@@ -20,19 +20,19 @@ using wire::DafsStatus;
 
 constexpr absl::Duration kDelayLeast = absl::Milliseconds(10);
 constexpr absl::Duration kDelayMost = absl::Seconds(2);
-constexpr int kMostDamaged = 8;  // exchanges with a wrong checksum
-// Caches that wait to be discarded; more come together only where the server refuses to.
+constexpr int kMostDamaged = 8;  // exchanges with a bad checksum
+// Caches that wait to be discarded. More accumulate only if the server refuses to discard.
 constexpr size_t kMostUseless = 64;
 constexpr int kMostDiscards = 60;  // tries for one cache
 
-// FETCH_RESPONSE, whose result is that of the call it asks for.
+// FETCH_RESPONSE. Its result is the result of the call `of`.
 class FetchCall : public Call<wire::FetchResponseArgs> {
  public:
   explicit FetchCall(CallBase& of) : of_(of) {}
   absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
                       DafsStatus answer) override {
     switch (answer) {
-      case DafsStatus::kNoXidMatch:  // these speak of the fetch itself (WIRE 9.4)
+      case DafsStatus::kNoXidMatch:  // these are about the fetch itself
       case DafsStatus::kUnknownSession:
       case DafsStatus::kBadSession:
       case DafsStatus::kChainBroken:
@@ -56,7 +56,7 @@ void AskFor(const CallBase& call, Args& args) {
 
 bool IsOut(const CallBase& call) { return call.sent && !call.answered; }
 
-// The lasting name of the open that `call` has made.
+// The client's own name for the open that `call` made.
 std::optional<wire::StateId> OpenedBy(const CallBase& call) {
   if (!call.ok() || wire::InfoOf(call.proc()).state_id_after != wire::Current::kFromResult) {
     return std::nullopt;
@@ -76,13 +76,13 @@ absl::Status UnknownFate(const Connection& connection, const CallBase& call,
 
 }  // namespace
 
-// Keeps the Response Caches that a chain may have to ask from being discarded.
+// While it exists, the Response Cache that a chain may have to ask is not discarded.
 class LostRequests::Claim {
  public:
   Claim(LostRequests& all, std::span<CallBase* const> chain) : all_(all) {
     for (const CallBase* call : chain) {
       if (!IsOut(*call) || !call->xid.cached) continue;
-      session_id_ = call->xid.session_id;  // a chain is out on one session
+      session_id_ = call->xid.session_id;  // all members of a chain are sent on one session
       ++all_.claims_[session_id_];
       claimed_ = true;
       return;
@@ -122,7 +122,7 @@ dat::Task<absl::Status> LostRequests::ReclaimFound(std::span<CallBase* const> ch
     if (!open.has_value()) continue;
     dat::Task<absl::Status> task = reclaim_->ReclaimOpen(*open);
     absl::Status status = co_await task;
-    // Anything else is told to who uses it.
+    // Other errors are reported by the next use of the open.
     if (absl::IsDeadlineExceeded(status) || absl::IsCancelled(status)) co_return status;
   }
   co_return absl::OkStatus();
@@ -133,7 +133,7 @@ dat::Task<absl::StatusOr<LostRequests::Next>> LostRequests::ResolveClaimed(
   for (size_t i = 0; i < chain.size(); ++i) {
     CallBase& call = *chain[i];
     if (call.ok()) continue;
-    if (!IsOut(call)) break;  // it failed, or was never sent: nothing behind it was executed
+    if (!IsOut(call)) break;  // it failed or was not sent, so no later member was executed
     if (!call.xid.cached) {
       if (!call.idempotent()) co_return UnknownFate(connection_, call, why);
       dat::Task<absl::StatusOr<bool>> task = AnyExecuted(chain.subspan(i + 1), deadline);
@@ -145,8 +145,8 @@ dat::Task<absl::StatusOr<LostRequests::Next>> LostRequests::ResolveClaimed(
     absl::StatusOr<Fate> fate = co_await task;
     if (!fate.ok()) co_return fate.status();
     if (*fate == Fate::kAnswered && call.ok()) continue;
-    // Spec gap: 5.2.4 demands a cache that survives the server's failure. One that lost it knows
-    // nothing; what can be done twice is done again then.
+    // Spec gap: 5.2.4 requires a cache that survives a failure of the server. If the server lost
+    // its cache, only idempotent requests are issued again.
     if (*fate == Fate::kForgotten && !call.idempotent()) {
       co_return UnknownFate(connection_, call, why);
     }
@@ -155,8 +155,8 @@ dat::Task<absl::StatusOr<LostRequests::Next>> LostRequests::ResolveClaimed(
   co_return Next::kRest;
 }
 
-// Whether one of `chain` was executed: only lock-state-modifying members can be, behind a bulk
-// fetch (4.3.1). They have their answers then.
+// Whether a member of `chain` was executed. After a bulk fetch (4.3.1) only members that modify
+// lock state can have been. Executed members have their response afterwards.
 dat::Task<absl::StatusOr<bool>> LostRequests::AnyExecuted(std::span<CallBase* const> chain,
                                                           absl::Time deadline) {
   for (CallBase* call : chain) {
@@ -171,7 +171,7 @@ dat::Task<absl::StatusOr<bool>> LostRequests::AnyExecuted(std::span<CallBase* co
 
 dat::Task<absl::StatusOr<LostRequests::Fate>> LostRequests::Ask(CallBase& call,
                                                                 absl::Time deadline) {
-  std::optional<Waits::Note> note;  // while the server settles the old session
+  std::optional<Waits::Note> note;  // while the server still ends the old session
   absl::Duration delay = kDelayLeast;
   int damaged = 0;
   for (;;) {
@@ -187,11 +187,12 @@ dat::Task<absl::StatusOr<LostRequests::Fate>> LostRequests::Ask(CallBase& call,
     absl::Status status = co_await task;
     if (absl::IsUnavailable(status)) {
       if ((check.damaged || fetch.damaged) && ++damaged > kMostDamaged) co_return status;
-      continue;  // this session is lost too, or the answer was damaged
+      continue;  // this session is lost too, or the response was damaged
     }
     if (!status.ok()) co_return status;
     DafsStatus answer = check.ok() ? fetch.status : check.status;
-    // Of the question, or what is stored: the latter is the answer however often it is asked for.
+    // Either the question was damaged, or CHKSUM is the stored response. In the second case every
+    // retry gives the same answer.
     if (answer == DafsStatus::kChksum && ++damaged <= kMostDamaged) continue;
     if (check.ok() && answer != DafsStatus::kNoXidMatch && answer != DafsStatus::kUnknownSession &&
         answer != DafsStatus::kBadSession && answer != DafsStatus::kChainBroken) {
@@ -202,20 +203,21 @@ dat::Task<absl::StatusOr<LostRequests::Fate>> LostRequests::Ask(CallBase& call,
     }
     switch (answer) {
       case DafsStatus::kNoXidMatch:
-      case DafsStatus::kChainBroken:  // a member before it had failed
+      case DafsStatus::kChainBroken:  // an earlier member failed
         co_return Fate::kNotExecuted;
       case DafsStatus::kChksum:
         co_return Fate::kForgotten;
-      // The server has not noticed its end yet, or still executes what came by it: the call may be
-      // carried out at any time. It must neither fail nor be issued beside the old one, so it waits
-      // for as long as that takes.
+      // The server has not noticed the end of the old session, or still executes its requests: it
+      // may execute the call at any time. The call must not fail, nor be issued a second time
+      // meanwhile. So it waits.
       case DafsStatus::kBadSession:
-        // Or it is another client's (R50), as it is for ever to who authenticates otherwise than
-        // before; a server that stops to take a method has been restarted.
+        // Or the old session counts as another client's (R50). It always does if the client now
+        // uses a different authentication method. In that case the server has been restarted, since
+        // it cannot drop a method otherwise.
         if (call.xid.auth != check.xid.auth) {
           LogWarning(absl::StrCat(connection_.name(), ": ", Text(wire::Name(call.proc())),
-                                  ": the server tells nothing of the old session, which was "
-                                  "authenticated otherwise than the new one"));
+                                  ": the server does not report on the old session, "
+                                  "because the new one uses another authentication method"));
           co_return Fate::kForgotten;
         }
         break;
@@ -223,7 +225,7 @@ dat::Task<absl::StatusOr<LostRequests::Fate>> LostRequests::Ask(CallBase& call,
       case DafsStatus::kGrace:
       case DafsStatus::kResource:
         break;
-      default:  // UNKNOWN_SESSION: it restarted without its cache; NOTSUPP: it has none
+      default:  // UNKNOWN_SESSION: the server restarted without its cache; NOTSUPP: it has no cache
         co_return Fate::kForgotten;
     }
     const std::string what =
@@ -238,7 +240,7 @@ dat::Task<absl::StatusOr<LostRequests::Fate>> LostRequests::Ask(CallBase& call,
   }
 }
 
-// ---- What the server need not keep -----------------------------------------------------------
+// ---- Discarding caches ----------------------------------------------------------------------
 
 void LostRequests::SessionLost(const wire::SessionId& session_id) {
   if (useless_.size() >= kMostUseless) useless_.erase(useless_.begin());
@@ -257,17 +259,19 @@ dat::Task<void> LostRequests::Discard() {
   int tries = 0;
   while (!useless_.empty()) {
     Session* session = connection_.session();
-    if (session == nullptr) break;  // SessionReady starts it again
+    if (session == nullptr) break;  // the next SessionReady starts Discard again
     Call<wire::DiscardResponsesArgs> discard;
     discard.args.session_id = useless_.back();
     CallBase* const chain[] = {&discard};
     dat::Task<absl::Status> task =
         session->Run(wire::CredHandle(), chain, dat::Loop::Now() + client_.options().silence);
     absl::Status status = co_await task;
-    // A server that cannot discard it now drops it with the client's next instance, or in time.
+    // If the server cannot discard the cache now, it drops it with the client's next instance or on
+    // expiry.
     if (!status.ok()) break;
-    const bool later = discard.status == DafsStatus::kBadSession ||  // it has not noticed the end
-                       discard.status == DafsStatus::kDelay;
+    // it has not noticed the session's end
+    const bool later =
+        discard.status == DafsStatus::kBadSession || discard.status == DafsStatus::kDelay;
     if (later && ++tries < kMostDiscards) {
       dat::Task<absl::Status> pause = connection_.Pause(kDelayMost);
       if (!(co_await pause).ok()) break;

@@ -1,5 +1,5 @@
-// What became of the requests that were out when a session was lost: asks the Response Cache of the
-// old session on the new one, and tells the server when nobody needs that cache any more.
+// Finds out which requests of a lost session the server executed: asks the old session's Response
+// Cache over the new session. Requests that the server discards that cache when no chain needs it.
 // Spec: 5.2.5 (use of the Response Cache), 4.3.4 (chains), 6.3; WIRE 9.4.
 // Belongs to the thread of its loop; one for each worker.
 #pragma once
@@ -24,35 +24,36 @@ class Reclaim;
 
 class LostRequests {
  public:
-  // All outlive it.
+  // All must outlive this.
   LostRequests(Client& client, Connection& connection, Waits& waits)
       : client_(client), connection_(connection), waits_(waits) {}
 
-  // Who reclaims the opens that are found; outlives this. Before the first Resolve.
+  // Sets the object that reclaims the opens found in a cache. It must outlive this. To call before
+  // the first Resolve.
   void ReclaimBy(Reclaim& reclaim) { reclaim_ = &reclaim; }
 
-  // What is to be done with a chain after Resolve.
+  // The next step of the caller after Resolve.
   enum class Next : uint8_t {
-    kRest,   // issue the members that are not answered, or go on with the answer of the last
-    kWhole,  // issue all of it again (4.3.1: reads between locks that were given back)
+    kRest,   // issue the members without a response, or use the response of the last member
+    kWhole,  // issue the whole chain again (4.3.1: its reads were between locks that were released)
   };
 
-  // Finds out about the members of `chain` that were sent and not answered; `why` is how their
-  // session ended. Members that the server executed have their answer afterwards; those that are
-  // still unanswered were not executed, or may be executed again. An OPEN that was executed before
-  // a restart of the server is reclaimed: nothing may be done to its file before, and the server
-  // expects it until the old session's cache is discarded. Waits for a session. kUnknown: a member
-  // that must not be executed twice may have been executed, and the server does not know.
-  // kDeadlineExceeded, kCancelled.
+  // Finds out whether the members of `chain` that were sent and not answered were executed. `why`
+  // is the error that ended their session. Afterwards each executed member has its response. A
+  // member without one was not executed, or may be executed again.
+  // Reclaims an OPEN that was executed before a restart of the server. No request may use its file
+  // before that, and the server expects the reclaim until the old session's cache is discarded.
+  // Waits for a session. kUnknown: the server does not know whether it executed a member that must
+  // not be executed twice. Other errors: kDeadlineExceeded, kCancelled.
   dat::Task<absl::StatusOr<Next>> Resolve(std::span<CallBase* const> chain, absl::Status why,
                                           absl::Time deadline);
 
-  // A session is over, and all that was out on it has been resumed.
+  // To call after a session ended and its outstanding requests were resumed.
   void SessionLost(const wire::SessionId& session_id);
-  // There is a session: tells the server what it need not keep.
+  // To call when a session is established: discards the caches that are no longer needed.
   void SessionReady();
 
-  // Members found in the Response Cache so far, and members that were issued again.
+  // Count of members found in a Response Cache, and of members issued again.
   uint64_t fetched() const { return fetched_; }
   uint64_t reissued() const { return reissued_; }
 
@@ -73,9 +74,9 @@ class LostRequests {
   Connection& connection_;
   Waits& waits_;
   Reclaim* reclaim_ = nullptr;
-  // How many chains still ask about each session that was lost.
+  // The number of chains that still ask about each lost session.
   absl::flat_hash_map<wire::SessionId, int> claims_;
-  std::vector<wire::SessionId> lost_;     // over, but asked about
+  std::vector<wire::SessionId> lost_;     // ended, but a chain still asks about them
   std::vector<wire::SessionId> useless_;  // to be discarded
   bool discarding_ = false;
   uint64_t fetched_ = 0;

@@ -1,4 +1,4 @@
-// What the operations of Files share. Inside client/ only.
+// Helpers for the operations of Files. Used inside client/ only.
 #pragma once
 
 #include <span>
@@ -11,14 +11,14 @@
 
 namespace dafs::client {
 
-// The error of `what` for an answer that is not OK; kUnimplemented for NOTSUPP.
+// The error of operation `what` for a response that is not OK. NOTSUPP gives kUnimplemented.
 absl::Status StatusOf(const CallBase& call, std::string_view what);
 
-// LOCKU of everything from `first` to `last`, inclusive.
+// Arguments of a LOCKU of the bytes `first` to `last`, both included.
 wire::LockuArgs UnlockArgs(const wire::FileHandle& file, const wire::StateId& state_id,
                            uint64_t first, uint64_t last);
 
-// GETATTR of the file that the members before leave current.
+// GETATTR of the current filehandle that the members before it leave.
 class StatCall : public Call<wire::GetattrInlineArgs> {
  public:
   explicit StatCall(bool of_current = true) {
@@ -28,18 +28,18 @@ class StatCall : public Call<wire::GetattrInlineArgs> {
   wire::FileAttributes&& Take() { return std::move(res.obj_attributes); }
 };
 
-// GETATTR of the file or directory that the members before have changed, for `after`; the last of
-// their chain. It is an addition: its failure is not theirs, and where `after` is null it is left
-// out.
+// GETATTR of the file or directory that the chain has changed, as the last member; stores the
+// attributes in `after`. If it fails, the chain has not failed. If `after` is null, the member is
+// left out.
 class AfterCall : public StatCall {
  public:
   AfterCall(const wire::FileHandle& changed, wire::FileAttributes* after)
       : StatCall(false), after_(after) {
     args.filehandle = changed;
   }
-  // How many members of the chain it is.
+  // The number of members that this adds to the chain: 0 or 1.
   size_t count() const { return after_ != nullptr ? 1 : 0; }
-  // What is to be run of `chain`, whose last member it is.
+  // The members of `chain` to run. This call is its last member.
   std::span<CallBase* const> In(std::span<CallBase* const> chain) const {
     return chain.first(chain.size() - 1 + count());
   }

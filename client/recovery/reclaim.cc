@@ -19,10 +19,9 @@ using wire::LockRange;
 
 namespace {
 
-constexpr absl::Duration kPause = absl::Seconds(1);  // before it is all tried again
+constexpr absl::Duration kPause = absl::Seconds(1);  // before everything is retried
 
-// LOCK, LOCKU under the name that the server has just given the open, which the client does not use
-// yet.
+// LOCK and LOCKU with the state id that the server has just given. The client does not use it yet.
 template <class Args>
 class ReclaimCall : public Call<Args> {
  public:
@@ -38,7 +37,7 @@ Reclaim::Reclaim(Runner& runner, Committer& committer)
       connection_(runner.connection()),
       done_(runner.loop()) {
   runner_.GuardBy(*this);
-  committer_.OnRestored([this] { done_.WakeAll(absl::OkStatus()); });  // they look for themselves
+  committer_.OnRestored([this] { done_.WakeAll(absl::OkStatus()); });  // waiters check again
 }
 
 void Reclaim::SessionReady(const Session& session) {
@@ -52,7 +51,7 @@ void Reclaim::Start() {
 
 dat::Task<absl::Status> Reclaim::Await(absl::Time deadline) {
   Start();
-  if (!reclaiming_) co_return absl::OkStatus();  // there was nothing to do
+  if (!reclaiming_) co_return absl::OkStatus();  // nothing to reclaim
   absl::Status status = co_await done_.Wait(deadline);
   if (absl::IsDeadlineExceeded(status)) {
     status = absl::DeadlineExceededError("opens are still being reclaimed from the server");
@@ -83,7 +82,7 @@ dat::Task<void> Reclaim::ReclaimAll() {
     if (!(co_await pause).ok()) break;
   }
   reclaiming_ = false;
-  done_.WakeAll(absl::OkStatus());  // they look for themselves
+  done_.WakeAll(absl::OkStatus());  // waiters check again
 }
 
 dat::Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
@@ -91,21 +90,21 @@ dat::Task<absl::Status> Reclaim::ReclaimUnder(wire::ClientId client_id) {
   Waits::Note note(runner_.waits(), absl::StrCat("reclaiming ", stale.size(), " opens"));
   for (const wire::StateId& open : stale) {
     std::optional<Opens::Entry> entry = client_.opens().Find(open);
-    if (!entry.has_value() || !entry->lost.ok()) continue;  // closed meanwhile, or given up
+    if (!entry.has_value() || !entry->lost.ok()) continue;  // closed meanwhile, or lost
     dat::Task<absl::Status> task = ReclaimOpen(open);
     absl::Status status = co_await task;
     if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
         absl::IsCancelled(status)) {
-      co_return status;  // it says nothing about this open
+      co_return status;  // the error is not about this open
     }
-    // That of one user must not stand in the way of all others.
+    // A failure of one user's open must not block the others.
     if (!status.ok()) GiveUpOpen(open, status);
   }
   const bool restarted = !reclaimed_under_.is_zero();
   reclaimed_under_ = client_id;
   if (restarted) dat::Start(AskForSomething());
-  // What the server had not committed may be gone with it, also where it was others of us who wrote
-  // it and this is the first session here.
+  // The restart may have lost uncommitted data. Other workers may have written it, so this also
+  // runs on the first session of this worker.
   committer_.StartRestoring();
   if (!stale.empty()) {
     LogNotice(absl::StrCat(connection_.name(), ": ", stale.size(),
@@ -125,14 +124,13 @@ dat::Task<void> Reclaim::AskForSomething() {
   absl::Status ignored = co_await asking;
 }
 
-// OK: `open` has a name at the server again, or is gone. Its own error if it is lost.
 dat::Task<absl::Status> Reclaim::ReclaimOpen(wire::StateId open) {
   std::optional<Opens::Entry> entry = client_.opens().Find(open);
   if (!entry.has_value()) {
     co_return wire::StatusFromDafs(DafsStatus::kBadStateId, "a file that is closed");
   }
   if (!entry->lost.ok()) co_return entry->lost;
-  // Another worker may be faster.
+  // Another worker may have reclaimed it.
   if (Session* session = connection_.session();
       session != nullptr &&
       client_.opens().StateIdOf(open, session->negotiated().client_id).has_value()) {
@@ -166,15 +164,16 @@ dat::Task<absl::Status> Reclaim::ReclaimOpen(wire::StateId open) {
   co_return absl::OkStatus();
 }
 
-// The server does not grant the claim: its grace period is over, or it never knew of the open.
-// What nobody else could have been kept from is opened anew; a reservation or a lock is lost.
+// The server refuses the claim: its grace period is over, or it never knew the open. A plain open
+// is made again. An open with a share reservation or a lock is lost, since another client may have
+// taken it.
 dat::Task<absl::Status> Reclaim::OpenAgain(wire::StateId open, Opens::Entry entry,
                                            DafsStatus refused) {
   const OpenInfo& info = *entry.info;
   absl::Status why = wire::StatusFromDafs(refused, "reclaim an open");
   if (absl::IsAborted(why) && refused != DafsStatus::kExpired &&
       refused != DafsStatus::kStaleStateId && refused != DafsStatus::kBadStateId) {
-    GiveUpOpen(open, why);  // the file itself is gone
+    GiveUpOpen(open, why);  // the file does not exist any more
     co_return absl::OkStatus();
   }
   if (info.share_deny != wire::kShareDenyNone || HoldsLocks(open)) {
@@ -193,24 +192,26 @@ dat::Task<absl::Status> Reclaim::OpenAgain(wire::StateId open, Opens::Entry entr
   CallBase* const chain[] = {call};
   dat::Task<absl::Status> opening = runner_.RunBehind(Runner::Gate::kNone, &info.who, chain);
   CO_RETURN_IF_ERROR(co_await opening);
-  // A server without OPEN_HANDLE: I/O without a state id is checked each time (WIRE R64).
+  // If the server lacks OPEN_HANDLE, the client sends I/O without a state id, which the server
+  // checks each time (WIRE R64).
   if (!call->ok() && call->status != DafsStatus::kNotSupp) {
     GiveUpOpen(open, StatusOf(*call, "open again after the server forgot"));
     co_return absl::OkStatus();
   }
-  // Zero where there was no answer but NOTSUPP.
+  // Zero after NOTSUPP.
   const wire::StateId state_id = info.executes ? executing.res.state_id : again.res.state_id;
   dat::Task<void> taking = TakeReclaimed(open, entry, state_id, call->xid.client_id);
   co_await taking;
   co_return absl::OkStatus();
 }
 
-// Takes `state_id` as the new name of `open`; closes it if that was closed meanwhile.
+// Records `state_id` as the server's new name of `open`. Sends CLOSE if `open` was closed
+// meanwhile.
 dat::Task<void> Reclaim::TakeReclaimed(wire::StateId open, Opens::Entry entry,
                                        wire::StateId state_id, wire::ClientId client_id) {
   if (client_.opens().Reclaimed(open, state_id, client_id) || state_id.is_zero()) co_return;
   Session* session = connection_.session();
-  if (session == nullptr) co_return;  // the server's lease ends it
+  if (session == nullptr) co_return;  // the open ends with the lease
   Call<wire::CloseArgs> close;
   close.args.filehandle = entry.info->handle;
   close.args.state_id = state_id;
@@ -219,12 +220,13 @@ dat::Task<void> Reclaim::TakeReclaimed(wire::StateId open, Opens::Entry entry,
   absl::Status ignored = co_await task;
 }
 
-// With a lock every open of its file is lost: whoever relied on it writes through another. Nobody
-// is told of one that is being closed: a file without a name is gone when its CLOSE was done.
+// If a lock is lost, every open of its file is lost: the program that relied on the lock may write
+// through another open. An open that is being closed fails silently: a file without a name
+// disappears with its CLOSE.
 void Reclaim::GiveUpOpen(const wire::StateId& open, const absl::Status& why) {
   std::optional<Opens::Entry> entry = client_.opens().Find(open);
-  // Nor is what was written under the lock, or the share reservation, written again: another may
-  // have written since.
+  // Data written under the lock or share reservation is not written again: another client may have
+  // written since.
   if (entry.has_value() && (HoldsLocks(open) || entry->info->share_deny != wire::kShareDenyNone) &&
       client_.uncommitted().Holds(entry->info->handle)) {
     client_.uncommitted().Fail(entry->info->handle, why);
@@ -243,8 +245,9 @@ void Reclaim::GiveUpOpen(const wire::StateId& open, const absl::Status& why) {
   }
 }
 
-// 4.4.1.2: with RECLAIM, which a server grants only as long as nobody else can have had the lock.
-// `claimed` is what was claimed before: what has been granted or released since is made up for.
+// 4.4.1.2: uses RECLAIM. The server grants it only while no other client can have taken the lock.
+// `claimed` holds the ranges claimed so far. Claims ranges locked since, and unlocks ranges
+// released since.
 dat::Task<absl::Status> Reclaim::ReclaimLocks(wire::StateId open, wire::StateId state_id,
                                               wire::LockRanges* claimed) {
   std::optional<Opens::Entry> entry = client_.opens().Find(open);
@@ -279,8 +282,8 @@ dat::Task<absl::Status> Reclaim::ReclaimLocks(wire::StateId open, wire::StateId 
   co_return absl::OkStatus();
 }
 
-// Whether the file of `open` is locked here, be it through another open: record locks have opens of
-// their own.
+// Whether this client holds a lock on the file of `open`, through any open: record locks have opens
+// of their own.
 bool Reclaim::HoldsLocks(const wire::StateId& open) const {
   std::optional<Opens::Entry> entry = client_.opens().Find(open);
   return entry.has_value() && client_.locks().IsLocked(entry->info->handle);

@@ -1,9 +1,9 @@
-// Opens and locks that the server has lost: claimed again before anything else is done with them.
+// Reclaims opens and locks that the server lost, before another request uses them.
 // Spec: 4.4.1.2 (crash recovery), 4.4.1.6 (a restarted server gives another client_id), 6.5.24
 // (CLAIM_PREVIOUS).
 //
-// Each worker does it for itself when it meets a new client_id. That two of them claim the same
-// open is harmless: one owner has one open of a file.
+// Each worker reclaims when it sees a new client_id. Two workers may reclaim the same open: an
+// owner has one open of a file, so the result is the same.
 // Belongs to the thread of its loop. Nothing blocks.
 #pragma once
 
@@ -22,22 +22,23 @@ class Committer;
 
 class Reclaim {
  public:
-  // Both outlive it.
+  // Both must outlive this.
   Reclaim(Runner& runner, Committer& committer);
 
-  // There is a session: starts what is to be done, waits for nothing.
+  // To call when a session is established. Starts the reclaim if one is needed; does not wait.
   void SessionReady(const Session& session);
   void Shutdown() { done_.WakeAll(absl::CancelledError("the mount ends")); }
 
-  // Whether the server of this client_id knows all opens.
+  // Whether all opens have been reclaimed under this client_id.
   bool IsDone(const wire::ClientId& client_id) const { return reclaimed_under_ == client_id; }
-  // OK: look again.
+  // Waits for the end of the reclaim. After OK the caller checks IsDone again.
   dat::Task<absl::Status> Await(absl::Time deadline);
-  // Whether what the server lost of the data is being written again.
+  // Whether data that the server lost is being written again.
   bool restoring() const;
   dat::Task<absl::Status> AwaitRestored(absl::Time deadline);
 
-  // OK: `open` has a name at the server again, or is gone. Its own error if it is lost.
+  // Reclaims `open`. OK: the server knows it again, or the reclaim failed and the open is marked as
+  // lost. If it is closed, or was lost before, returns an error that says so.
   dat::Task<absl::Status> ReclaimOpen(wire::StateId open);
 
  private:
@@ -49,13 +50,13 @@ class Reclaim {
   dat::Task<void> TakeReclaimed(wire::StateId open, Opens::Entry entry, wire::StateId state_id,
                                 wire::ClientId client_id);
   void GiveUpOpen(const wire::StateId& open, const absl::Status& why);
-  // 5.2.5: a client asks for nothing else before it has reclaimed its locks. So the server knows by
-  // any request that all are, and lets nobody wait for more of them; a mount that nobody uses would
-  // send none.
+  // 5.2.5: a client reclaims its locks before it sends another request. So any request shows the
+  // server that the reclaim is complete, and the server stops delaying other clients. An idle mount
+  // would send no request.
   dat::Task<void> AskForSomething();
-  // Reclaims the record locks that `open` protects, under its new `state_id`, before it is used by
-  // that name, and once more for what another worker has done meanwhile. The error, if one of them
-  // is lost.
+  // Reclaims the record locks of `open` under its new `state_id`, before the client uses that state
+  // id. A second call reclaims what other workers changed meanwhile. Returns an error if a lock is
+  // lost.
   dat::Task<absl::Status> ReclaimLocks(wire::StateId open, wire::StateId state_id,
                                        wire::LockRanges* claimed);
   bool HoldsLocks(const wire::StateId& open) const;
@@ -64,9 +65,9 @@ class Reclaim {
   Committer& committer_;
   Client& client_;
   Connection& connection_;
-  WaitList done_;  // who waits for it, or for the data
+  WaitList done_;  // waiters for the reclaim, or for the lost data
   bool reclaiming_ = false;
-  // The client_id under which the server knows all opens; another one is a restarted server's.
+  // All opens are reclaimed under this client_id. A restarted server gives another one.
   wire::ClientId reclaimed_under_;
 };
 

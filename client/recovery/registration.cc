@@ -23,10 +23,10 @@ constexpr int kMostTries = 8;
 
 }  // namespace
 
-// One after the other in a worker, so that many requests of a new user register it once.
+// A worker registers one at a time, so that many requests of a new user register it once.
 dat::Task<absl::Status> Registration::Register(const Identity& who, absl::Time deadline) {
   if (busy_) {
-    // Whoever registers now may do it for the same identity: the caller looks again.
+    // The running registration may be for the same identity: the caller looks the handle up again.
     absl::Status turn = co_await turn_.Wait(deadline);
     co_return turn;
   }
@@ -55,7 +55,7 @@ dat::Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Tim
     absl::Status status = co_await exchange;
     if (absl::IsUnavailable(status) && tries < kMostTries) {
       if (connection_.session() == nullptr) co_return absl::OkStatus();
-      continue;  // only the answer was damaged
+      continue;  // only the response was damaged
     }
     CO_RETURN_IF_ERROR(status);
     if (call.ok()) {
@@ -68,7 +68,7 @@ dat::Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Tim
       co_return absl::OkStatus();
     }
     if (call.status == DafsStatus::kResource && tries < kMostTries) {
-      // Another session of this client, perhaps of its past, holds the places.
+      // Handles of another session of this client, perhaps an earlier one, fill the server's table.
       if (auto oldest = client_.credentials().TakeOldest()) {
         dat::Task<void> release = Release(*oldest, deadline);
         co_await release;
@@ -76,8 +76,8 @@ dat::Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Tim
       }
     }
     if (call.status == DafsStatus::kNotSupp || call.status == DafsStatus::kNotAuthorized) {
-      // 6.2.8: it takes no credentials of this kind, or not for this user. He acts with the
-      // session's own, as all do whose client is not trusted (3.1.1.1.2).
+      // 6.2.8: the server rejects this kind of credential, or this user. The session's own
+      // credential is used instead, like that of all users of an untrusted client (3.1.1.1.2).
       LogWarning(absl::StrCat(connection_.name(),
                               ": the server does not let this machine act as user ", who.uid, " (",
                               Text(wire::Name(call.status)),
@@ -97,7 +97,7 @@ dat::Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Tim
   }
 }
 
-// What comes of it does not matter: the server drops handles with the client.
+// The result is ignored: the server drops the handles with the client.
 dat::Task<void> Registration::Release(const wire::CredHandle& handle, absl::Time deadline) {
   Session* session = connection_.session();
   if (session == nullptr || handle.is_zero()) co_return;

@@ -1,4 +1,4 @@
-// Registers the credentials of those whose requests a worker sends.
+// Registers the credentials of the users for which a worker sends requests.
 // Spec: 3.1.1.2, 6.2.8 (REGISTER_CRED), 6.2.9 (RELEASE_CRED).
 // Belongs to the thread of its loop. Nothing blocks.
 #pragma once
@@ -18,12 +18,13 @@ class Connection;
 
 class Registration {
  public:
-  // All outlive it.
+  // All must outlive this.
   Registration(Client& client, dat::Loop& loop, Connection& connection)
       : client_(client), connection_(connection), turn_(loop) {}
 
-  // REGISTER_CRED for `who`; the handle goes to Client::credentials. OK also when the session was
-  // lost, or another identity came first: look again. kDeadlineExceeded, kCancelled.
+  // Sends REGISTER_CRED for `who` and stores the handle in Client::credentials. Also returns OK if
+  // the session was lost or another registration came first: the caller looks the handle up again.
+  // Errors: kDeadlineExceeded, kCancelled.
   dat::Task<absl::Status> Register(const Identity& who, absl::Time deadline);
 
   void Shutdown() { turn_.WakeAll(absl::CancelledError("the mount ends")); }

@@ -22,10 +22,10 @@ namespace {
 
 using wire::DafsStatus;
 
-// Refusals that are worth the same request again, at most so often.
+// Refusals after which the request is retried, and how often.
 constexpr int kMostRegistrations = 8;  // NO_CREDS
-constexpr int kMostDamaged = 8;        // CHKSUM, or an answer that arrived damaged
-constexpr int kMostReclaims = 8;       // of what the server says it does not know
+constexpr int kMostDamaged = 8;        // CHKSUM, or a damaged response
+constexpr int kMostReclaims = 8;       // state that the server does not know
 constexpr int kMostRenewals = 4;       // FHEXPIRED, STALE or BADHANDLE of the root
 
 size_t AnsweredWell(std::span<CallBase* const> chain) {
@@ -34,8 +34,8 @@ size_t AnsweredWell(std::span<CallBase* const> chain) {
   return count;
 }
 
-// The first member that changes something and may or may not have been carried out; null: all of
-// them can be issued again.
+// The first member that is not idempotent and may have been executed; null if all members can be
+// issued again.
 const CallBase* FateUnknown(std::span<CallBase* const> chain) {
   for (const CallBase* call : chain) {
     bool perhaps_done = (call->sent && !call->answered) || call->ok();
@@ -44,8 +44,8 @@ const CallBase* FateUnknown(std::span<CallBase* const> chain) {
   return nullptr;
 }
 
-// Puts what the first `done` members leave into the next one: it becomes the first of the chain
-// that is issued now.
+// Puts the filehandle and state id that the first `done` members leave into the next member, which
+// becomes the first of the rest. Returns the rest.
 std::span<CallBase* const> Rest(std::span<CallBase* const> chain, size_t done) {
   if (done == 0) return chain;
   Current current;
@@ -54,9 +54,9 @@ std::span<CallBase* const> Rest(std::span<CallBase* const> chain, size_t done) {
   return chain.subspan(done);
 }
 
-// What restores lost data may go on while it is being restored, and so may what replaces it: a file
-// that is being written or cut is not written again meanwhile. The rest of a chain goes with it.
-// A copy waits: what it reads may be what was lost.
+// Whether `chain` may run while lost data is restored. COMMIT and writes restore it. Requests that
+// write or truncate may run too: a file is not written again while one of them runs. Only the first
+// member decides. A copy waits, since its source may be lost data.
 bool IsOfData(std::span<CallBase* const> chain) {
   switch (chain.front()->proc()) {
     case wire::Proc::kCommit:
@@ -71,8 +71,8 @@ bool IsOfData(std::span<CallBase* const> chain) {
   }
 }
 
-// The first open of `chain` that the server does not know in the time of `client_id`; nullopt: the
-// server's present names are in the arguments.
+// Puts the server's present state ids into the arguments. Returns the first open of `chain` that
+// the server does not know under `client_id`; nullopt if it knows all.
 std::optional<wire::StateId> NameOpens(std::span<CallBase* const> chain, const Opens& opens,
                                        const wire::ClientId& client_id) {
   for (CallBase* call : chain) {
@@ -82,7 +82,7 @@ std::optional<wire::StateId> NameOpens(std::span<CallBase* const> chain, const O
   return std::nullopt;
 }
 
-// The same for the root.
+// The same for the root's filehandle.
 void NameRoot(std::span<CallBase* const> chain, const RootHandle& root) {
   for (CallBase* call : chain) {
     call->VisitHandles([&](wire::FileHandle& handle) {
@@ -91,7 +91,7 @@ void NameRoot(std::span<CallBase* const> chain, const RootHandle& root) {
   }
 }
 
-// The chain flags as the caller set them, for a chain that starts anew.
+// The chain flags as the caller set them, to issue the whole chain again.
 class OriginalFlags {
  public:
   explicit OriginalFlags(std::span<CallBase* const> chain) {
@@ -135,7 +135,7 @@ void Runner::Fill(WorkerReport& report) const {
   }
 }
 
-// What one operation has been through.
+// The state of one operation across its retries.
 struct Runner::Attempt {
   const Identity* who;  // null: the session's own credentials
   Gate gate;
@@ -147,7 +147,7 @@ struct Runner::Attempt {
   int damaged = 0;
   int reclaims = 0;
   int renewals = 0;
-  bool begun = false;  // some of the chain was carried out
+  bool begun = false;  // some members of the chain were executed
 };
 
 dat::Task<absl::Status> Runner::Run(const Identity* who, std::span<CallBase* const> chain) {
@@ -170,7 +170,7 @@ dat::Task<absl::Status> Runner::RunBehind(Gate gate, const Identity* who,
       for (CallBase* call : chain) call->leaves_with_turn = true;
     }
     dat::Task<absl::Status> exchange = session->Run(attempt.cred, chain, attempt.deadline);
-    absl::Status status = co_await exchange;  // the session may be gone now
+    absl::Status status = co_await exchange;  // the session may be destroyed now
     if (AnsweredWell(chain) == chain.size()) co_return absl::OkStatus();
     if (absl::IsUnavailable(status)) {
       dat::Task<absl::StatusOr<LostRequests::Next>> finding =
@@ -202,7 +202,7 @@ bool Runner::AwaitsData(const Attempt& attempt, std::span<CallBase* const> chain
   return reclaim_->restoring() && !attempt.begun && !IsOfData(chain);
 }
 
-// The session for `chain`, with everything it needs; null: something must be waited for first.
+// Returns the session and prepares `chain` for it. Returns null if the operation must wait first.
 Session* Runner::TryPrepare(Attempt& attempt, std::span<CallBase* const> chain) {
   Session* session = connection_.session();
   if (session == nullptr) return nullptr;
@@ -211,7 +211,7 @@ Session* Runner::TryPrepare(Attempt& attempt, std::span<CallBase* const> chain) 
       (!reclaim_->IsDone(negotiated.client_id) || AwaitsData(attempt, chain))) {
     return nullptr;
   }
-  // Spec 3.1.1.1.2: a client that is not trusted acts with the session's own credentials only.
+  // Spec 3.1.1.1.2: an untrusted client uses only the session's own credentials.
   attempt.cred = wire::CredHandle();
   if (attempt.who != nullptr && negotiated.trusted) {
     auto known = client_.credentials().Find(negotiated.client_id, *attempt.who);
@@ -222,7 +222,7 @@ Session* Runner::TryPrepare(Attempt& attempt, std::span<CallBase* const> chain) 
   return NameOpens(chain, client_.opens(), negotiated.client_id).has_value() ? nullptr : session;
 }
 
-// Waits for what TryPrepare missed first.
+// Waits for the first condition that TryPrepare found missing.
 dat::Task<absl::Status> Runner::Prepare(Attempt& attempt, std::span<CallBase* const> chain) {
   Session* session = connection_.session();
   if (session == nullptr) {
@@ -255,7 +255,7 @@ dat::Task<absl::Status> Runner::Prepare(Attempt& attempt, std::span<CallBase* co
   co_return absl::OkStatus();
 }
 
-// Spec 5.2.5: the old session's Response Cache tells what was executed.
+// Spec 5.2.5: the old session's Response Cache shows which members were executed.
 dat::Task<absl::StatusOr<LostRequests::Next>> Runner::AfterLoss(Attempt& attempt,
                                                                 std::span<CallBase* const> chain,
                                                                 absl::Status why) {
@@ -267,8 +267,8 @@ dat::Task<absl::StatusOr<LostRequests::Next>> Runner::AfterLoss(Attempt& attempt
   if (Session* session = connection_.session();
       session != nullptr && was_damaged &&
       session->negotiated().session_id == chain.front()->xid.session_id) {
-    // Only the answer is lost, the session lives. A cache can be asked about a session that is
-    // over, so this one is given up unless everything can simply be issued again.
+    // Only the response is lost; the session is alive. A Response Cache is available only after its
+    // session ended. So the session is given up, unless every member can be issued again.
     const CallBase* unknown = FateUnknown(chain.subspan(AnsweredWell(chain)));
     const bool goes_on = std::any_of(chain.begin(), chain.end(),
                                      [](const CallBase* call) { return call->outlives_answer(); });
@@ -283,7 +283,7 @@ dat::Task<absl::StatusOr<LostRequests::Next>> Runner::AfterLoss(Attempt& attempt
   co_return next;
 }
 
-// chain[done] was refused. True: issue it again.
+// chain[done] was refused. Returns true if it is to be issued again.
 dat::Task<absl::StatusOr<bool>> Runner::AfterRefusal(Attempt& attempt,
                                                      std::span<CallBase* const> chain,
                                                      size_t done) {
@@ -292,13 +292,14 @@ dat::Task<absl::StatusOr<bool>> Runner::AfterRefusal(Attempt& attempt,
     case DafsStatus::kDelay:
     case DafsStatus::kGrace:
       break;
-    case DafsStatus::kNoCreds:  // not executed; the server forgot who this is
+    case DafsStatus::kNoCreds:  // not executed; the server does not know the credential
       if (attempt.who == nullptr || ++attempt.registrations > kMostRegistrations) co_return false;
       client_.credentials().Forget(attempt.cred);
       co_return true;
     case DafsStatus::kChksum:  // not executed
       co_return ++attempt.damaged <= kMostDamaged;
-    case DafsStatus::kStaleStateId:  // not executed; the server forgot the open, or the client
+    // not executed; the server does not know the open or the client
+    case DafsStatus::kStaleStateId:
     case DafsStatus::kOldStateId:
     case DafsStatus::kBadStateId:
     case DafsStatus::kExpired:
@@ -326,7 +327,7 @@ dat::Task<absl::StatusOr<bool>> Runner::AfterRefusal(Attempt& attempt,
       absl::StatusOr<bool> renewed = co_await renewing;
       co_return renewed;
     }
-    case DafsStatus::kResource:  // not executed; the rest of the chain may be short enough
+    case DafsStatus::kResource:  // not executed; a shorter chain may succeed
       co_return done > 0;
     default:
       co_return false;
@@ -347,9 +348,9 @@ dat::Task<absl::StatusOr<bool>> Runner::AfterRefusal(Attempt& attempt,
   co_return true;
 }
 
-// Spec 4.1.4: a handle that has expired is found again by its path. So is one that is STALE or
-// BADHANDLE, for the path may lead to another directory by now. Of the handles that `call` names
-// the root's is ours to find; false: another one was meant, or the root is not found.
+// Spec 4.1.4: an expired handle is looked up again by its path. So is a STALE or BADHANDLE one: the
+// path may lead to another directory now. Only the root's handle is renewed here. Returns false if
+// `call` does not use it, or if the lookup fails.
 dat::Task<absl::StatusOr<bool>> Runner::RenewRoot(Attempt& attempt, CallBase& call) {
   RootHandle& root = client_.root();
   std::optional<wire::FileHandle> expired;
@@ -357,14 +358,14 @@ dat::Task<absl::StatusOr<bool>> Runner::RenewRoot(Attempt& attempt, CallBase& ca
     if (root.Present(handle).has_value()) expired = handle;
   });
   if (!expired.has_value() || ++attempt.renewals > kMostRenewals) co_return false;
-  if (root.Present(*expired) != *expired) co_return true;  // another worker has found it
+  if (root.Present(*expired) != *expired) co_return true;  // another worker has renewed it
   Call<wire::GetRootHandleArgs> get;
   Call<wire::LookupArgs> lookup;
   lookup.chf_fh = true;
   lookup.args.path = client_.options().export_path;
   CallBase* const walk[] = {&get, &lookup};
   const bool deep = !lookup.args.path.empty();
-  const Identity self{};  // as it was found first
+  const Identity self{};  // the identity that looked it up first
   dat::Task<absl::Status> walking =
       RunBehind(attempt.gate, &self, std::span(walk).first(deep ? 2 : 1));
   CO_RETURN_IF_ERROR(co_await walking);
@@ -383,8 +384,8 @@ dat::Task<absl::StatusOr<bool>> Runner::RenewRoot(Attempt& attempt, CallBase& ca
   }
   if (root.Renew(*expired, deep ? lookup.res.filehandle : get.res.root_handle)) {
     LogWarning(absl::StrCat(what,
-                            "; it was found again by its path. What was open before is lost "
-                            "unless the server still knows it"));
+                            "; it was found again by its path. Files opened before are lost "
+                            "unless the server still knows them"));
   }
   co_return root.Present(*expired) != *expired;
 }

@@ -1,5 +1,5 @@
-// How an operation gets to its end: a session, a credential, the exchange, and what may be done
-// again. Spec: 3.1.1.2, 3.1.2.5, 4.3.4, 5.2; WIRE 8.2, 9.2.
+// Carries an operation to its end: waits for a session, obtains a credential, sends the chain, and
+// retries what may be retried. Spec: 3.1.1.2, 3.1.2.5, 4.3.4, 5.2; WIRE 8.2, 9.2.
 // Belongs to the thread of its loop; one for each worker. Nothing blocks.
 #pragma once
 
@@ -31,34 +31,35 @@ struct WorkerReport;
 
 class Runner {
  public:
-  // All outlive it.
+  // All must outlive this.
   Runner(Client& client, dat::Loop& loop, Connection& connection);
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
-  // Before the first call. Outlives it.
+  // To call before the first Run. `reclaim` must outlive this.
   void GuardBy(Reclaim& reclaim) {
     reclaim_ = &reclaim;
     lost_.ReclaimBy(reclaim);
   }
 
-  // Takes a chain to its end. OK: each member has its answer, and those before the first failure
-  // have succeeded. `who` null: the session's own credentials. Errors: those that
-  // client/files/files.h names for all operations.
+  // Carries a chain to its end. OK: each member has its response, and those before the first
+  // failure succeeded. `who` null: uses the session's own credentials. Errors: those that
+  // client/files/files.h lists for all operations.
   dat::Task<absl::Status> Run(const Identity* who, std::span<CallBase* const> chain);
-  // The same; kNone: for what is itself part of the reclaim, which all else waits for.
+  // The same. kReclaimed waits for the reclaim first; kNone is for chains that are part of the
+  // reclaim.
   enum class Gate : uint8_t { kReclaimed, kNone };
   dat::Task<absl::Status> RunBehind(Gate gate, const Identity* who,
                                     std::span<CallBase* const> whole);
-  // Run, and the status of the first member that failed, as an error of `what`. The last `extra`
-  // members may fail.
+  // Run, then returns the status of the first failed member as an error of operation `what`. The
+  // last `extra` members may fail.
   dat::Task<absl::Status> RunAll(const Identity* who, std::span<CallBase* const> chain,
                                  std::string_view what, size_t extra = 0);
-  // Of an operation that begins now.
+  // The deadline of an operation that begins now.
   absl::Time DeadlineFromNow() const;
-  // Files::Gathering. Returns what it was.
+  // Implements Files::Gathering. Returns the previous value.
   bool Gather(bool on) { return std::exchange(gathers_, on); }
 
-  // There is a session, it is over, the end.
+  // To call when a session is established, when one ended, and when the mount ends.
   void SessionReady() { lost_.SessionReady(); }
   void SessionLost(const wire::SessionId& session_id) { lost_.SessionLost(session_id); }
   void Shutdown() { registration_.Shutdown(); }

@@ -1,5 +1,5 @@
-// How long to wait before the server is asked again that said DELAY or GRACE: each time twice as
-// long as the time before. A value.
+// How long to wait before a retry after the server answered DELAY or GRACE. Doubles each time. A
+// value.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What the operations of a worker wait for that is not simply an answer, and since when: said in
-// the log when it lasts, and told to dafsctl. Belongs to the thread of its loop.
+// Records what the operations of a worker wait for besides a normal response, and since when. A
+// long wait is logged; dafsctl shows it too. Belongs to the thread of its loop.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@ namespace dafs::client {
 
 class Waits {
  public:
-  // What waits this long is worth a line in the log, and another one each minute.
+  // A wait that lasts this long is logged, and again each minute.
   static constexpr absl::Duration kSayAfter = absl::Seconds(10);
 
   explicit Waits(std::string name) : name_(std::move(name)) {}
   Waits(const Waits&) = delete;
   Waits& operator=(const Waits&) = delete;
 
-  // Held while somebody waits.
+  // Exists while an operation waits.
   class Note {
    public:
     Note(Waits& waits, std::string what);
@@ -33,13 +33,13 @@ class Waits {
     std::list<std::pair<std::string, absl::Time>>::iterator at_;
   };
 
-  // Now and then, while something waits.
+  // Logs a wait that has lasted long. To call repeatedly during a wait.
   void Look(absl::Time now);
 
   struct Longest {
     std::string what;
     absl::Duration age;
-    size_t count = 0;  // of all that wait
+    size_t count = 0;  // of all waits
   };
   std::optional<Longest> longest(absl::Time now) const;
 
