@@ -1,5 +1,5 @@
-// Big-endian integers in byte buffers: the iWARP headers are in network order throughout.
-// Pure. The caller has checked that the bytes are there.
+// Big-endian integers in byte buffers: all iWARP headers are in network order.
+// Pure. The caller must check that the buffer is long enough.
 #pragma once
 
 #include <cstddef>

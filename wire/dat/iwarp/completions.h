@@ -1,5 +1,5 @@
-// The completions of one endpoint on their way to Poll, and the count of work posted and not yet
-// reported, which bounds them. Not thread-safe.
+// The completions of one endpoint that Poll has not returned yet, and the number of posts that have
+// not been reported yet. That number bounds the queue. Not thread-safe.
 #pragma once
 
 #include <span>
@@ -22,10 +22,10 @@ class CompletionQueue {
   bool HasRoomForReceive() const { return receives_ < max_receives_; }
   void CountSend() { ++sends_; }
   void CountReceive() { ++receives_; }
-  // Windows ended and not yet reported so.
+  // Windows that have ended, and whose end Poll has not reported yet.
   uint32_t invalidations() const { return invalidations_; }
   void CountInvalidation() { ++invalidations_; }
-  // A send or RDMA write that asked for no completion is done.
+  // A send or RDMA write without a requested completion is done.
   void ForgetSend() { --sends_; }
 
   void Push(Completion completion) {
@@ -34,10 +34,11 @@ class CompletionQueue {
   }
   bool empty() const { return ring_.empty(); }
   size_t size() const { return ring_.size(); }
-  // How many receives completed ever: to see whether some did.
+  // The number of receives that have ever completed. A caller compares two values to detect
+  // progress.
   uint64_t receives_made() const { return receives_made_; }
 
-  // Moves what fits to `out`; returns how many.
+  // Moves as many completions to `out` as fit, and returns their number.
   size_t Drain(std::span<Completion> out) {
     size_t count = 0;
     for (; count < out.size() && !ring_.empty(); ++count) {
@@ -65,8 +66,8 @@ class CompletionQueue {
  private:
   const uint32_t max_sends_;
   const uint32_t max_receives_;
-  uint32_t sends_ = 0;     // posted sends and RDMA operations, until reported
-  uint32_t receives_ = 0;  // posted receives, until reported
+  uint32_t sends_ = 0;     // posted sends and RDMA operations not reported yet
+  uint32_t receives_ = 0;  // posted receives not reported yet
   uint32_t invalidations_ = 0;
   uint64_t receives_made_ = 0;
   Ring<Completion> ring_;

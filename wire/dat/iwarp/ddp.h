@@ -63,13 +63,13 @@ struct SegmentHeader {
   friend bool operator==(const SegmentHeader&, const SegmentHeader&) = default;
 };
 
-// Whether a ULPDU that begins with `control` is tagged (bit T): decides the header's length.
+// Whether a ULPDU that begins with `control` is tagged (bit T). This decides the header's length.
 constexpr bool TaggedBit(std::byte control) { return (control & std::byte{0x80}) != std::byte{0}; }
 
 // Writes `header.size_bytes()` bytes.
 void EncodeSegmentHeader(const SegmentHeader& header, std::byte* to);
 
-// Layer, type and code of a fault as a Terminate carries them (RFC 5040, 4.8; RFC 5041, 8.2).
+// Layer, type and code of a fault, as in a Terminate (RFC 5040, 4.8; RFC 5041, 8.2).
 enum class Layer : uint8_t { kRdmap = 0, kDdp = 1, kLlp = 2 };
 struct FaultCode {
   Layer layer = Layer::kRdmap;
@@ -100,12 +100,13 @@ inline constexpr FaultCode kMessageTooLong{Layer::kDdp, 2, 0x05};
 inline constexpr FaultCode kUntaggedVersion{Layer::kDdp, 2, 0x06};
 inline constexpr FaultCode kCrc{Layer::kLlp, 0, 0x02};
 }  // namespace fault
-// "DDP: tagged buffer: invalid STag".
+// For example "DDP: tagged buffer: invalid STag".
 std::string Describe(const FaultCode& code);
 
-// Reads the header of a ULPDU: checks versions, opcode, that the opcode is of a tagged or untagged
-// message and of its queue, and the least length. `ulpdu` may be cut off behind the header;
-// `ulpdu_bytes` is its whole length. Returns the fault, if any; `header` is then as far as read.
+// Reads the header of a ULPDU. Checks the versions, the opcode, that the opcode fits a tagged or
+// untagged message and its queue, and the minimum length. `ulpdu` may be truncated after the
+// header; `ulpdu_bytes` is the whole length. Returns the fault, if any; `header` then holds the
+// fields read so far.
 std::optional<FaultCode> DecodeSegmentHeader(std::span<const std::byte> ulpdu, size_t ulpdu_bytes,
                                              SegmentHeader* header);
 
@@ -122,19 +123,20 @@ inline constexpr size_t kReadRequestBytes = 28;
 void EncodeReadRequest(const ReadRequest& request, std::byte* to);
 ReadRequest DecodeReadRequest(std::span<const std::byte, kReadRequestBytes> from);
 
-// RFC 5040, 4.8: the payload of a Terminate. What is there of the offending segment comes behind.
+// RFC 5040, 4.8: the payload of a Terminate. The known part of the offending segment follows the
+// code.
 struct Terminate {
   FaultCode code;
-  // The DDP header of the offender (empty: none), with the length of its DDP segment.
+  // The DDP header of the offending segment (empty: none), with the length of that segment.
   std::span<const std::byte> ddp_header;
   uint16_t ddp_segment_bytes = 0;
-  // The Read Request of the offender (empty: none).
+  // The Read Request of the offending segment (empty: none).
   std::span<const std::byte> rdma_header;
 };
 inline constexpr size_t kMaxTerminateBytes = 4 + 2 + kUntaggedHeaderBytes + kReadRequestBytes;
-// Writes at most kMaxTerminateBytes; returns how many.
+// Writes at most kMaxTerminateBytes and returns the number of bytes written.
 size_t EncodeTerminate(const Terminate& terminate, std::byte* to);
-// Nothing if shorter than its control word. The spans of the result point into `from`.
+// Returns nullopt if `from` is shorter than the control word. The result's spans point into `from`.
 std::optional<Terminate> DecodeTerminate(std::span<const std::byte> from);
 
 }  // namespace dafs::dat::iwarp

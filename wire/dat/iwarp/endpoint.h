@@ -1,10 +1,10 @@
 // One end of an iwarp connection: the handshake, the posts, and the order in which its sending and
-// receiving halves run. See wire/dat/dat.h for what each call promises.
+// receiving halves run. wire/dat/dat.h has the contract of each call.
 // Spec: RFC 5040, 6 (stream set-up and teardown); RFC 5044, 7; WIRE 11.6.
 // Belongs to one thread.
 //
 // States: made -> connecting -> asking (client) or accepting (server) -> open
-//         -> draining (Disconnect: what was posted goes out) -> closing (our half is closed)
+//         -> draining (Disconnect: send what was posted) -> closing (our half is closed)
 //         -> dead (kDisconnected is in the completion queue).
 #pragma once
 
@@ -28,10 +28,10 @@ namespace dafs::dat::iwarp {
 
 class IwarpEndpoint final : public Endpoint, private RegionUser {
  public:
-  // A client's endpoint, not yet connected. `options` are within bounds (ClampOptions).
+  // A client's endpoint, not yet connected. `options` must come from ClampOptions.
   IwarpEndpoint(const IwarpOptions& provider, const EndpointOptions& options, IwarpDomain& domain,
                 const Address& peer);
-  // A server's endpoint: `socket` is connected and `request` was read from it.
+  // A server's endpoint. `socket` is connected and `request` was read from it.
   IwarpEndpoint(const IwarpOptions& provider, const EndpointOptions& options, IwarpDomain& domain,
                 const Address& peer, OwnedFd socket, PeerHello request);
   ~IwarpEndpoint() override;
@@ -93,9 +93,9 @@ class IwarpEndpoint final : public Endpoint, private RegionUser {
   IwarpDomain& domain_;
   Address peer_;
   OwnedFd socket_;
-  DeadlineWait deadline_wait_;  // open once a deadline was needed
+  DeadlineWait deadline_wait_;  // opened when a deadline is first needed
   std::optional<absl::Time> deadline_;
-  bool watched_ = false;  // the socket is in deadline_wait_
+  bool watched_ = false;  // whether deadline_wait_ watches the socket
   State state_ = State::kMade;
   bool is_server_ = false;
   bool crc_ = false;
@@ -111,8 +111,8 @@ class IwarpEndpoint final : public Endpoint, private RegionUser {
   Receive receive_;
 };
 
-// Bounds what the user asks for, so that nothing is allocated beyond reason. kInvalidArgument for
-// zero of anything but RDMA reads.
+// Bounds the requested options, so that the endpoint allocates no unreasonable amount of memory.
+// kInvalidArgument if an option other than RDMA reads is zero.
 absl::StatusOr<EndpointOptions> ClampOptions(const EndpointOptions& options);
 
 }  // namespace dafs::dat::iwarp

@@ -1,5 +1,6 @@
-// What both sides settle in the MPA request and reply: CRC, FPDU size, RDMA reads in flight, and
-// the users' private data. Spec: RFC 5044, 7.1; RFC 6581 (answered); WIRE 11.1, 11.6.
+// The MPA request and reply, by which both sides agree on CRC, FPDU size and RDMA reads in flight,
+// and exchange their users' private data. Spec: RFC 5044, 7.1; RFC 6581 (answered); WIRE 11.1,
+// 11.6.
 // Pure except for MpaFrameReader, which reads one frame from a socket. Not thread-safe.
 #pragma once
 
@@ -16,11 +17,11 @@
 
 namespace dafs::dat::iwarp {
 
-// The most a user may hand to Connect or Accept: with our trailer and an enhanced frame's setup
-// it stays below the 256 bytes siw takes.
+// The most private data that a user may pass to Connect or Accept. With our trailer and the setup
+// of an enhanced frame, the total stays below the 256 bytes that siw accepts.
 inline constexpr size_t kMaxUserPrivateData = 196;
 
-// A peer's request or reply, judged.
+// A peer's checked request or reply.
 struct PeerHello {
   MpaFrame frame;
   std::optional<EnhancedSetup> enhanced;  // revision 2
@@ -28,7 +29,7 @@ struct PeerHello {
   std::vector<std::byte> private_data;    // the user's part
 };
 
-// A whole frame to send.
+// A whole frame, ready to send.
 struct MpaFrameBytes {
   std::array<std::byte, kMaxMpaFrameBytes> bytes;
   size_t size = 0;
@@ -38,7 +39,7 @@ MpaFrameBytes MakeRequest(const IwarpOptions& options, std::span<const std::byte
 // kDataLoss: not an MPA request. kUnimplemented: a request to reject (markers, revision).
 absl::StatusOr<PeerHello> JudgeRequest(const MpaFrame& frame,
                                        std::span<const std::byte> private_data);
-// `max_rdma_reads`: what this endpoint would have in flight.
+// `max_rdma_reads`: how many reads this endpoint wants in flight.
 MpaFrameBytes MakeReply(const IwarpOptions& options, const PeerHello& request,
                         std::span<const std::byte> private_data, uint32_t max_rdma_reads);
 MpaFrameBytes MakeReject(bool crc);
@@ -46,16 +47,16 @@ MpaFrameBytes MakeReject(bool crc);
 absl::StatusOr<PeerHello> JudgeReply(const MpaFrame& frame,
                                      std::span<const std::byte> private_data);
 
-// What this side sends by: bounded by what the peer takes.
+// The largest ULPDU that this side sends; the peer's limit bounds it.
 size_t ChooseMaxUlpdu(const PeerHello& peer, bool recognise_peer, int fd);
 uint32_t ChooseMaxRdmaReads(const PeerHello& peer, uint32_t wanted);
 
-// Reads one frame of a kind, and no byte beyond it.
+// Reads one frame of the given kind, and no byte beyond it.
 class MpaFrameReader {
  public:
   explicit MpaFrameReader(MpaFrameKind kind) : kind_(kind) {}
-  // Reads what there is from `fd`. True when the frame is whole. kDataLoss: no such frame;
-  // kUnavailable: the peer closed, or the socket failed.
+  // Reads the available bytes from `fd`. Returns true when the frame is complete. Errors:
+  // kDataLoss: not such a frame; kUnavailable: the peer closed, or the socket failed.
   absl::StatusOr<bool> Read(int fd);
   const MpaFrame& frame() const { return frame_; }
   std::span<const std::byte> private_data() const {

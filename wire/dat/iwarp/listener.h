@@ -1,4 +1,4 @@
-// Accepts TCP connections, reads their MPA requests, and hands out those that are whole.
+// Accepts TCP connections, reads their MPA requests, and returns those that are complete.
 // Spec: RFC 5044, 7.1.2; B.4. Belongs to one thread; see wire/dat/dat.h.
 #pragma once
 
@@ -39,13 +39,13 @@ class IwarpListener final : public Listener {
 
   const IwarpOptions options_;
   OwnedFd socket_;
-  OwnedFd reserve_;  // given up for a moment when descriptors run out, to refuse a peer
+  OwnedFd reserve_;  // closed briefly when descriptors run out, to accept and refuse a peer
   Address local_;
   DeadlineWait wait_;
   std::deque<std::unique_ptr<HalfOpen>> half_open_;  // oldest first
 };
 
-// The client's: nothing has been sent yet.
+// A client's pending endpoint: nothing has been sent yet.
 std::unique_ptr<PendingEndpoint> NewClientPending(const IwarpOptions& options, const Address& peer);
 
 }  // namespace dafs::dat::iwarp

@@ -1,11 +1,11 @@
-// The receiving half of an iwarp endpoint: reads FPDUs, checks each header against posted receives,
-// registered memory and reads in flight, and only then places the payload, by recv straight into
-// its target where it is long.
+// The receiving half of an iwarp endpoint. It reads FPDUs and checks each header against posted
+// receives, registered memory and reads in flight. Only then does it place the payload; recv writes
+// a long payload directly to its target.
 // Spec: RFC 5041, 5.3 and 7 (placement, checks); RFC 5040, 5 to 7; RFC 5044, 4 and 6; WIRE 11.6.
 // Belongs to its endpoint; not thread-safe; never blocks.
 //
-// With CRC32C an FPDU is placed only after its CRC was checked (RFC 5044, 6.1), so it passes
-// through the staging buffer whole.
+// With CRC32C an FPDU may be placed only after a check of its CRC (RFC 5044, 6.1), so the whole
+// FPDU passes through the staging buffer.
 #pragma once
 
 #include <array>
@@ -24,18 +24,18 @@
 
 namespace dafs::dat::iwarp {
 
-// Why the stream must end, and what a Terminate says about it.
+// Why the stream must end, and the content of a Terminate about it.
 struct StreamFault {
   FaultCode code;
-  bool by_terminate = false;  // the peer sent the Terminate: nothing is answered
+  bool by_terminate = false;  // the peer sent the Terminate: do not reply
   std::array<std::byte, kMaxHeaderBytes> ddp_header = {};
-  size_t ddp_header_bytes = 0;  // 0: not known, or not to be repeated
+  size_t ddp_header_bytes = 0;  // 0: unknown, or must not be repeated
   uint16_t ddp_segment_bytes = 0;
   std::array<std::byte, kReadRequestBytes> rdma_header = {};
   size_t rdma_header_bytes = 0;
 };
 
-// How a refused write is named in a Terminate.
+// The fault code of a refused write, for a Terminate.
 FaultCode ToTaggedFault(IwarpDomain::Verdict verdict);
 
 class Receive {
@@ -44,16 +44,17 @@ class Receive {
           Transmit& transmit);
 
   void Start(const StreamOptions& options);
-  // The endpoint has checked and counted it.
+  // The endpoint must have checked and counted the receive.
   void Post(uint64_t cookie, const Segment& into) { receives_.push_back({cookie, into}); }
 
   enum class Outcome : uint8_t {
-    kIdle,    // did what there was to do, or a fair share of it
+    kIdle,    // did all work there was, or a fair share of it
     kClosed,  // the peer closed between two messages
     kLost,    // the connection is lost: lost_status()
-    kFault,   // the peer broke the protocol or says we did: fault()
+    kFault,   // the peer broke the protocol, or reports that we did: fault()
   };
-  // Reads and places what is there. Returns early once receives completed, to have them seen.
+  // Reads and places the available data. Returns early after receives complete, so that the caller
+  // can report them.
   Outcome Run();
   const StreamFault& fault() const { return fault_; }
   const absl::Status& lost_status() const { return lost_status_; }
@@ -91,12 +92,12 @@ class Receive {
 
   Ring<PostedReceive> receives_;
   std::array<uint32_t, kQueueCount> next_msn_ = {1, 1, 1};
-  uint32_t message_bytes_ = 0;  // of the Send being received
+  uint32_t message_bytes_ = 0;  // received bytes of the current Send
   Opcode message_opcode_ = Opcode::kSend;
   bool tagged_open_ = false;  // a tagged message has more segments to come
 
   Stage stage_ = Stage::kHeader;
-  SegmentHeader header_;  // of the FPDU at hand
+  SegmentHeader header_;  // of the current FPDU
   size_t ulpdu_bytes_ = 0;
   size_t payload_left_ = 0;
   size_t payload_done_ = 0;

@@ -1,4 +1,4 @@
-// A first-in first-out queue of bounded capacity, allocated once: nothing on the data path calls
+// A first-in first-out queue of fixed capacity, allocated once, so that the data path does not call
 // the allocator. Not thread-safe.
 #pragma once
 
@@ -17,7 +17,7 @@ class Ring {
   bool empty() const { return size_ == 0; }
   bool full() const { return size_ == items_.size(); }
 
-  // The caller has checked full(), or empty().
+  // The caller must check full() before push_back, and empty() before the others.
   void push_back(T item) {
     items_[Wrap(first_ + size_)] = std::move(item);
     ++size_;

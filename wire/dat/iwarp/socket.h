@@ -1,5 +1,5 @@
-// Owned descriptors of the iwarp provider: sockets with the options every connection has, and the
-// timer that wakes a sleeper for a deadline. Not thread-safe.
+// Owned descriptors of the iwarp provider: sockets with the options of every connection, and the
+// timer that wakes a sleeper at a deadline. Not thread-safe.
 #pragma once
 
 #include <utility>
@@ -32,25 +32,26 @@ class OwnedFd {
   int fd_ = -1;
 };
 
-// A non-blocking TCP socket of `family`. kUnavailable, kResourceExhausted.
+// Makes a non-blocking TCP socket of `family`. Errors: kUnavailable, kResourceExhausted.
 absl::StatusOr<OwnedFd> NewTcpSocket(int family);
 
-// Small messages at once, and a dead peer noticed within `options.dead_peer_timeout`.
+// Sends small messages without delay, and detects a dead peer within `options.dead_peer_timeout`.
 void SetConnectionOptions(int fd, const IwarpOptions& options);
 
-// For a connection that is made. One that never leaves this machine has no congestion to control,
-// and what paces it all the same (bbr) takes a quarter of its bandwidth: it gets "reno", which is
-// always there. Elsewhere the system's choice holds.
+// Call on a connected socket. A connection within this machine has no congestion to control, and
+// pacing (bbr) costs a quarter of its bandwidth. It therefore gets "reno", which every kernel has.
+// Other connections keep the system's choice.
 void ChooseCongestionControl(int fd);
 
-// Closes the connection with a reset instead of an orderly end, when `fd` is closed.
+// Makes the later close of `fd` reset the connection instead of ending it in order.
 void ResetOnClose(int fd);
 
-// Ends the connection of `fd` now, but keeps the number taken and quiet, as a sleeper may still
-// have it armed (wire/dat/dat.h: an endpoint is removed from its loop before it is destroyed).
+// Ends the connection of `fd` now, but keeps the descriptor number in use and not ready. A sleeper
+// may still have it armed (wire/dat/dat.h: an endpoint is removed from its loop before it is
+// destroyed).
 void CloseKeepingNumber(int fd);
 
-// A descriptor that is readable when another one is ready for `events` or a deadline has come.
+// A descriptor that is readable when another one is ready for `events` or a deadline has passed.
 class DeadlineWait {
  public:
   // kResourceExhausted: no more descriptors.
@@ -59,7 +60,7 @@ class DeadlineWait {
   int fd() const { return epoll_.get(); }
   void SetDeadline(absl::Duration from_now);
   void ClearDeadline();
-  // Watches `fd` too, once; `events` as of epoll(7).
+  // Also watches `fd`; call once. `events` as in epoll(7).
   void Watch(int fd, uint32_t events);
   void Change(int fd, uint32_t events);
   void Forget(int fd);

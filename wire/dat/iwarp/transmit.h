@@ -1,5 +1,5 @@
-// The sending half of an iwarp endpoint: posted sends and RDMA operations and the peer's RDMA reads
-// become FPDUs, many of them in one sendmsg, straight from registered memory.
+// The sending half of an iwarp endpoint. It turns posted sends, RDMA operations and the peer's RDMA
+// reads into FPDUs. One sendmsg sends many of them, directly from registered memory.
 // Spec: RFC 5041, 5.2 (segmentation); RFC 5040, 5 (messages), 5.5 (ordering); RFC 5044, 4;
 // WIRE 11.6 (FPDU size). Belongs to its endpoint; not thread-safe; never blocks.
 #pragma once
@@ -23,10 +23,10 @@
 
 namespace dafs::dat::iwarp {
 
-// RDMA reads of the peer that may wait here for their responses (IRD).
+// The peer's RDMA reads that may wait here for their responses (IRD), at most.
 inline constexpr uint32_t kMaxInboundReads = 128;
 
-// What the handshake settled about a connection.
+// The connection's options after the handshake.
 struct StreamOptions {
   int fd = -1;
   bool crc = false;
@@ -40,21 +40,22 @@ class Transmit {
   Transmit(const EndpointOptions& options, IwarpDomain& domain, CompletionQueue& completions);
 
   void Start(const StreamOptions& options);
-  // The first FPDU of the peer is here.
+  // Call when the peer's first FPDU has arrived.
   void ReleaseHold() { held_ = false; }
 
-  // Queue work that the endpoint has checked and counted. A read is split into one read request
-  // per segment.
+  // Queue work that the endpoint has checked and counted. A read becomes one read request for each
+  // segment.
   void PostSend(uint64_t cookie, std::span<const Segment> from,
                 const Endpoint::SendOptions& options);
   void PostRdmaWrite(uint64_t cookie, std::span<const Segment> from, RemoteBuffer to,
                      bool signaled);
   void PostRdmaRead(uint64_t cookie, std::span<const Segment> into, RemoteBuffer from);
 
-  // Queues the response to a checked read request; false if the peer has too many in flight.
+  // Queues the response to a checked read request. Returns false if the peer has too many in
+  // flight.
   bool PushResponse(const ReadRequest& request);
 
-  // One read request on the wire and the local memory its response goes to.
+  // One read request in flight, and the local memory that its response fills.
   struct ReadInFlight {
     uint32_t work = 0;
     uint32_t sink_stag = 0;
@@ -64,33 +65,33 @@ class Transmit {
     uint32_t received_bytes = 0;
     bool last_of_work = false;
   };
-  // The read whose response comes next, or nullptr.
+  // The read whose response comes next; nullptr if there is none.
   ReadInFlight* HeadRead() { return reads_.empty() ? nullptr : &reads_.front(); }
-  // The head read has all its data.
+  // Call when the head read has all its data.
   void FinishHeadRead();
 
-  // Sends until there is nothing more, the socket is full, or a bound of work is reached (then
-  // has_work() stays true). An error is the socket's: the connection is lost.
+  // Sends until no work is left, the socket is full, or the work reaches a bound (has_work() is
+  // then still true). An error means that the connection is lost.
   absl::Status Flush();
-  // Bytes that posted work waits to send, without read responses.
+  // Bytes of posted work not yet sent, without read responses.
   uint64_t queued_bytes() const { return queued_bytes_; }
-  // There is something to send and nothing stands in the way but a call of Flush.
+  // Whether a call of Flush could send something now.
   bool has_work() const { return !held_ && !blocked_ && CanSend(); }
-  // The socket was full at the last Flush.
+  // Whether the socket was full at the last Flush.
   bool blocked() const { return blocked_; }
-  // Nothing queued, nothing half-sent, no read in flight.
+  // Whether nothing is queued or partly sent, and no read is in flight.
   bool drained() const;
-  // A region of a read response was deregistered in mid-message.
+  // Whether the source region of a partly sent read response was deregistered.
   bool lost_source() const { return lost_source_; }
 
-  // Sends a Terminate as the last thing, if the stream stands between two FPDUs and the socket
-  // takes it. Returns whether it is on its way.
+  // Sends a Terminate as the last message. This works only between two FPDUs, and if the socket
+  // accepts it. Returns whether it was sent.
   bool SendTerminate(const Terminate& terminate);
 
   // Reports all unfinished work, in the order posted, as failed with `why`.
   void FailAll(const absl::Status& why);
 
-  // Whether unsent FPDUs refer to `memory`.
+  // Whether FPDUs not yet sent refer to `memory`.
   bool RefersTo(std::span<const std::byte> memory) const;
 
  private:
@@ -102,14 +103,14 @@ class Transmit {
     Opcode opcode = Opcode::kSend;
     uint32_t invalidate_stag = 0;
     uint32_t segment_count = 0;
-    uint32_t next_segment = 0;  // of a read: the next one to request
+    uint32_t next_segment = 0;  // of a read: the next segment to request
     uint64_t cookie = 0;
     uint64_t sequence = 0;
     uint64_t total_bytes = 0;
     uint64_t requested_bytes = 0;  // of a read
     RemoteBuffer remote;
   };
-  // The message of which FPDUs are being made.
+  // The message that is being cut into FPDUs.
   enum class MessageKind : uint8_t { kNone, kWork, kResponse };
   struct Message {
     MessageKind kind = MessageKind::kNone;
@@ -118,7 +119,7 @@ class Transmit {
     uint32_t segment = 0;
     uint32_t segment_offset = 0;
   };
-  struct Mark {  // `work` is done when `end` bytes of the batch are sent
+  struct Mark {  // `work` is done after `end` bytes of the batch are sent
     uint64_t end = 0;
     uint32_t work = 0;
   };
@@ -148,35 +149,35 @@ class Transmit {
   bool held_ = true;
   bool blocked_ = false;
   bool lost_source_ = false;
-  bool response_turn_ = true;  // responses and own work take turns, message by message
+  bool response_turn_ = true;  // responses and our own work alternate, message by message
 
   const uint32_t max_segments_;
   std::vector<Work> work_;
-  std::vector<Segment> segments_;  // max_segments_ for each of work_
+  std::vector<Segment> segments_;  // max_segments_ entries for each entry of work_
   std::vector<uint32_t> free_work_;
   uint64_t next_sequence_ = 0;
   uint64_t queued_bytes_ = 0;
 
-  Ring<uint32_t> queue_;          // posted, not yet begun
+  Ring<uint32_t> queue_;          // posted, not yet started
   Ring<uint32_t> waiting_reads_;  // reads with segments still to request
   Ring<ReadInFlight> reads_;
   Ring<ReadRequest> responses_;
   Message message_;
   std::array<uint32_t, kQueueCount> next_msn_ = {1, 1, 1};
 
-  // The batch: FPDUs made and not wholly sent. Headers, trailers and small payloads lie in
-  // control_, one after the other, so that they are one piece.
+  // The batch: FPDUs made and not completely sent. Headers, trailers and small payloads are
+  // consecutive in control_, so that they form one piece.
   static constexpr size_t kMaxBatchFpdus = 64;
-  // What is copied costs less than one more piece does in sendmsg.
+  // Copying up to this many bytes costs less than one more piece in sendmsg.
   static constexpr size_t kCopiedBytes = 512;
-  // Header, the longest payload made of control bytes, pad and CRC.
+  // Header, the longest control payload (a Terminate), pad and CRC.
   static constexpr size_t kFpduRoomBytes =
       kFpduHeaderBytes + kMaxHeaderBytes + kMaxTerminateBytes + 8;
   static constexpr size_t kControlBytes = kMaxBatchFpdus * (kFpduRoomBytes + kCopiedBytes);
   std::unique_ptr<std::byte[]> control_;
   size_t control_used_ = 0;
-  size_t fpdu_piece_ = 0;  // where the FPDU at hand begins
-  size_t fpdu_at_ = 0;     // in that piece
+  size_t fpdu_piece_ = 0;  // the piece in which the current FPDU begins
+  size_t fpdu_at_ = 0;     // its offset in that piece
   std::vector<iovec> pieces_;
   size_t pieces_used_ = 0;
   size_t pieces_sent_ = 0;
