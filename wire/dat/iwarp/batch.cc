@@ -1,4 +1,4 @@
-// FPDUs of the sending half laid out as pieces of memory, and their way into the socket.
+// Lays out FPDUs as pieces of memory and sends them on the socket.
 // Spec: RFC 5044, 4.
 #include <sys/socket.h>
 
@@ -17,7 +17,7 @@ constexpr int kSendFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
 
 }  // namespace
 
-// Takes `size` bytes behind what was taken before; a part of the piece before where that ends here.
+// Takes the next `size` bytes of control_. Extends the last piece if the bytes follow it directly.
 std::byte* Transmit::AddControl(size_t size) {
   std::byte* bytes = &control_[control_used_];
   control_used_ += size;
@@ -32,7 +32,7 @@ std::byte* Transmit::AddControl(size_t size) {
   return bytes;
 }
 
-// Reserves the FPDU's header with `header_bytes` of ULPDU.
+// Reserves the FPDU's header and `header_bytes` of the ULPDU.
 std::byte* Transmit::BeginFpdu(size_t header_bytes) {
   const size_t size = kFpduHeaderBytes + header_bytes;
   std::byte* fpdu = AddControl(size);
@@ -49,7 +49,7 @@ void Transmit::AddPayload(const std::byte* from, size_t size) {
   }
 }
 
-// Fills in the length, and adds pad and CRC behind the payload.
+// Fills in the length, and adds pad and CRC after the payload.
 void Transmit::EndFpdu(std::byte* fpdu, size_t header_bytes, size_t payload_bytes) {
   const size_t ulpdu_bytes = header_bytes + payload_bytes;
   PutBig(fpdu, static_cast<uint16_t>(ulpdu_bytes));
@@ -71,15 +71,16 @@ void Transmit::EndFpdu(std::byte* fpdu, size_t header_bytes, size_t payload_byte
   batch_bytes_ += FpduBytes(ulpdu_bytes);
 }
 
-// Sends what it can of the batch. False when the socket took less than all, or failed (`*error`).
+// Sends as much of the batch as possible. Returns false if the socket accepted only a part, or
+// failed (`*error`).
 bool Transmit::SendBatch(absl::Status* error) {
   msghdr message = {};
   message.msg_iov = &pieces_[pieces_sent_];
   message.msg_iovlen = pieces_used_ - pieces_sent_;
   ssize_t sent = 0;
   do {
-    // A small message and those that leave with it are one piece, for which send is the shorter
-    // way.
+    // Small messages in one batch form a single piece, for which send has less overhead than
+    // sendmsg.
     sent = message.msg_iovlen == 1
                ? send(stream_.fd, message.msg_iov->iov_base, message.msg_iov->iov_len, kSendFlags)
                : sendmsg(stream_.fd, &message, kSendFlags);

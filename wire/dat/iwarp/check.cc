@@ -1,4 +1,4 @@
-// The checks of a received segment before any of it is placed.
+// Checks a received segment before any of it is placed.
 // Spec: RFC 5041, 7; RFC 5040, 7.
 #include "wire/dat/iwarp/receive.h"
 
@@ -29,7 +29,7 @@ FaultCode ToTaggedFault(IwarpDomain::Verdict verdict) {
     case IwarpDomain::Verdict::kWraps:
       return fault::kToWrap;
     case IwarpDomain::Verdict::kNoAccess:
-      return fault::kAccessRights;  // RFC 5041 has no code for it; RFC 5040, 7.2 names this one
+      return fault::kAccessRights;  // RFC 5041 has no code for this; RFC 5040, 7.2 names this one
     case IwarpDomain::Verdict::kAllowed:
     case IwarpDomain::Verdict::kInvalidStag:
       break;
@@ -91,7 +91,7 @@ std::optional<FaultCode> Receive::CheckReadRequest(std::span<const std::byte> pa
         request.source_stag, request.source_to, request.size_bytes, Access::kRemoteRead, &at);
     if (verdict != IwarpDomain::Verdict::kAllowed) return ToReadFault(verdict);
   }
-  if (!transmit_.PushResponse(request)) return fault::kNoBuffer;  // beyond our IRD
+  if (!transmit_.PushResponse(request)) return fault::kNoBuffer;  // more than our IRD
   ++next_msn_[kReadRequestQueue];
   return std::nullopt;
 }

@@ -12,7 +12,7 @@
 namespace dafs::dat::iwarp {
 namespace {
 
-// Several connections to different peers can share a port: SO_REUSEADDR. 0 or errno.
+// SO_REUSEADDR lets connections to different peers share a port. Returns 0 or an errno.
 int BindToPort(int fd, int family, uint16_t port) {
   const int on = 1;
   if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0) return errno;
@@ -24,7 +24,7 @@ int BindToPort(int fd, int family, uint16_t port) {
   return bind(fd, local.get(), local.size()) == 0 ? 0 : errno;
 }
 
-// A socket on its way to `peer`, or connected.
+// Returns a socket that is connected to `peer`, or is connecting.
 absl::StatusOr<OwnedFd> StartConnection(const Address& peer, const IwarpOptions& options) {
   ReservedPorts ports;
   bool reserved = options.reserved_port;
@@ -108,7 +108,7 @@ void IwarpEndpoint::ContinueConnecting() {
   if (SendHello()) ReadReply();
 }
 
-// True once our frame is sent whole.
+// Returns true after our whole frame is sent.
 bool IwarpEndpoint::SendHello() {
   while (hello_sent_ < hello_.size) {
     const ssize_t sent = send(socket_.get(), &hello_.bytes[hello_sent_], hello_.size - hello_sent_,
@@ -148,7 +148,7 @@ void IwarpEndpoint::OpenStream() {
   stream.crc = crc_;
   stream.max_ulpdu_bytes = ChooseMaxUlpdu(peer_hello_, provider_.recognise_peer, socket_.get());
   stream.max_rdma_reads = ChooseMaxRdmaReads(peer_hello_, options_.max_rdma_reads);
-  // An end of this provider is ready once it has asked; an adapter need not be.
+  // An end of this provider is ready once it has sent its request; an adapter may not be.
   stream.wait_for_first_fpdu = is_server_ && !peer_hello_.trailer.has_value();
   transmit_.Start(stream);
   receive_.Start(stream);

@@ -42,8 +42,9 @@ uint64_t Load64(const std::byte* from) {
 }
 
 #if defined(__x86_64__) || defined(__aarch64__)
-// The instruction has a latency of three cycles and a throughput of one, so three lanes run at
-// once and are joined by moving the first two past the zeros that stand for the lanes behind them.
+// The instruction has a latency of three cycles and a throughput of one, so three lanes run in
+// parallel. To join them, the first two are advanced over zeros in place of the lanes that follow
+// them.
 constexpr size_t kLaneBytes = 1024;
 
 using Matrix = std::array<uint32_t, 32>;  // over GF(2): column i is the image of bit i
@@ -54,7 +55,7 @@ constexpr uint32_t Apply(const Matrix& matrix, uint32_t vector) {
   return sum;
 }
 
-// One table per byte of the CRC: appending kLaneBytes zeros.
+// One table per byte of the CRC, for appending kLaneBytes zeros.
 constexpr std::array<std::array<uint32_t, 256>, 4> MakeLaneShift() {
   Matrix shift = {};  // one zero bit
   shift[0] = kPolynomial;

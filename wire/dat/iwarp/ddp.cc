@@ -17,7 +17,7 @@ constexpr unsigned kRdmapVersionMask = 0xc0;
 constexpr unsigned kRdmapVersion = 0x40;
 constexpr unsigned kOpcodeMask = 0x0f;
 
-// Header control bits of a Terminate: which parts of the offender follow.
+// Header control bits of a Terminate: which parts of the offending segment follow.
 constexpr unsigned kSegmentLengthBit = 0x80;
 constexpr unsigned kDdpHeaderBit = 0x40;
 constexpr unsigned kRdmaHeaderBit = 0x20;
@@ -61,7 +61,7 @@ std::optional<FaultCode> DecodeSegmentHeader(std::span<const std::byte> ulpdu, s
     header->qn = GetBig<uint32_t>(&ulpdu[6]);
     header->msn = GetBig<uint32_t>(&ulpdu[10]);
     header->mo = GetBig<uint32_t>(&ulpdu[14]);
-    // DDP looks at its queue before RDMAP sees the message (RFC 5041, 7.2).
+    // DDP checks its queue before RDMAP sees the message (RFC 5041, 7.2).
     if (header->qn >= kQueueCount) return fault::kInvalidQueue;
   }
   if ((rdmap & kRdmapVersionMask) != kRdmapVersion) return fault::kRdmapVersion;

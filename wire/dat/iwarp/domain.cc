@@ -10,17 +10,18 @@
 namespace dafs::dat::iwarp {
 namespace {
 
-constexpr uint32_t kMaxRegions = 0xffff;  // slots are 16 bits of the STag
-constexpr uint64_t kPageBytes = 4096;     // kept in target addresses, so that peers see alignment
+constexpr uint32_t kMaxRegions = 0xffff;  // slots have 16 bits of the STag
+constexpr uint64_t kPageBytes =
+    4096;  // target addresses keep the offset in the page, so that peers see alignment
 
 uint64_t RandomBits() {
   uint64_t bits = 0;
   if (getrandom(&bits, sizeof(bits), 0) == static_cast<ssize_t>(sizeof(bits))) return bits;
-  std::random_device device;  // a kernel without getrandom(2)
+  std::random_device device;  // for a kernel without getrandom(2)
   return (uint64_t{device()} << 32) | device();
 }
 
-// By its own context.
+// Whether a peer can reach the region by the region's own context.
 bool CanBeReached(Access access) { return access != Access::kLocal && access != Access::kWindows; }
 
 }  // namespace
@@ -48,7 +49,7 @@ absl::StatusOr<std::unique_ptr<Region>> IwarpDomain::Register(std::span<std::byt
                      " regions of the session are in use; register fewer and larger regions"));
   }
   const uint64_t random = RandomBits();
-  // The key is never zero: STag 0 names nothing.
+  // The key is never zero, because STag 0 names nothing.
   const uint32_t key = 1 + static_cast<uint32_t>(random % 0xffff);
   const uint64_t page = (RandomBits() >> 17) / kPageBytes * kPageBytes;  // below 2^47: never wraps
   const uint64_t in_page = reinterpret_cast<uintptr_t>(memory.data()) % kPageBytes;

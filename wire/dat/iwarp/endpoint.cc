@@ -15,11 +15,12 @@ namespace {
 constexpr uint32_t kMaxQueueDepth = 1 << 16;
 constexpr uint32_t kMaxSegments = 1024;
 constexpr uint32_t kMaxOutboundReads = 128;
-// A message offset is 32 bits (RFC 5041, 4.2).
+// A message offset has 32 bits (RFC 5041, 4.2).
 constexpr uint64_t kMaxMessageBytes = 0xffffffff;
-// RDMA writes alone tell the peer nothing, so they wait for the send behind them and leave in the
-// same sendmsg, as do sends behind which more follow, and RDMA reads: a transfer is several. At
-// most until Flush or Poll, or until there is this much.
+// Up to this much posted work is held back, until Flush or Poll at the latest, so that it leaves in
+// one sendmsg. This applies to RDMA writes, which the peer does not notice before the next send. It
+// also applies to sends after which more follow, and to RDMA reads, because a transfer usually
+// posts several.
 constexpr uint64_t kHoldBackBytes = 64 << 10;
 
 absl::Status WithPeer(const absl::Status& status, const Address& peer) {
@@ -27,7 +28,7 @@ absl::Status WithPeer(const absl::Status& status, const Address& peer) {
                       absl::StrCat("peer ", peer.ToString(), ": ", status.message()));
 }
 
-// The code tells the user whether the peer broke the format or asked for what it may not have.
+// The code distinguishes a peer that broke the format from one that requested a forbidden access.
 absl::Status StatusOf(const StreamFault& fault) {
   if (fault.by_terminate) {
     return absl::AbortedError(
@@ -153,8 +154,9 @@ absl::Status IwarpEndpoint::PostRdmaRead(uint64_t cookie, std::span<const Segmen
   return absl::OkStatus();
 }
 
-// A window is a region of its own: it has a context, bounds and a right, which are checked as those
-// of any region, and a peer can invalidate it. It takes effect at once, which is early enough.
+// A window is a region of its own. It has a context, bounds and a right, which are checked like
+// those of any region, and a peer can invalidate it. It takes effect at once, which the contract
+// allows.
 absl::StatusOr<RemoteBuffer> IwarpEndpoint::PostBind(const Segment& part, Access access) {
   if (absl::Status status = CheckPost({&part, 1}); !status.ok()) return status;
   if (part.region == nullptr || part.region->access() != Access::kWindows) {
@@ -183,19 +185,19 @@ absl::Status IwarpEndpoint::PostInvalidate(uint64_t cookie, uint32_t context) {
   return absl::OkStatus();
 }
 
-// False: there is none, or the peer has invalidated it.
+// Returns false if the window does not exist, or the peer has invalidated it.
 bool IwarpEndpoint::DropWindow(uint32_t context) {
   const auto at = windows_.find(context);
   if (at == windows_.end()) return false;
   const bool was_bound = !static_cast<const IwarpRegion&>(*at->second).invalidated();
-  // Out of the table first: what goes may end the connection, and with it all of them.
+  // Take it out of the table first: destroying it may end the connection and clear the table.
   const std::unique_ptr<Region> window = std::move(at->second);
   windows_.erase(at);
   return was_bound;
 }
 
 size_t IwarpEndpoint::Poll(std::span<Completion> out) {
-  // What was sent is told without another look at the socket, which epoll watches.
+  // Report finished sends without another system call on the socket; epoll watches it.
   if (completions_.empty()) MakeProgress();
   const size_t count = completions_.Drain(out);
   if (windows_.empty()) return count;
@@ -263,7 +265,7 @@ void IwarpEndpoint::FlushTransmit() {
     Die(WithPeer(StatusOf(fault), peer_), false);
     return;
   }
-  // What the peer said last, before it closed, tells more than our failure to send.
+  // A Terminate that the peer sent before it closed explains more than our failure to send.
   if (receive_.Run() == Receive::Outcome::kFault) {
     HandleFault();
     return;
@@ -281,8 +283,8 @@ void IwarpEndpoint::HandleFault() {
     terminate.rdma_header = std::span(fault.rdma_header).first(fault.rdma_header_bytes);
     transmit_.SendTerminate(terminate);
     shutdown(socket_.get(), SHUT_WR);
-    // Closing with unread bytes would be a reset that may overtake the Terminate; a peer that
-    // goes on sending has itself to blame.
+    // Closing with unread bytes would send a reset that may overtake the Terminate. The amount
+    // discarded is bounded, so a peer that keeps sending may miss the Terminate.
     constexpr size_t kDiscardBytes = 1 << 20;
     for (int i = 0; i < 16; ++i) {
       if (recv(socket_.get(), nullptr, kDiscardBytes, MSG_DONTWAIT | MSG_TRUNC) <= 0) break;
@@ -307,7 +309,7 @@ void IwarpEndpoint::CheckDeadline() {
 WaitHandle IwarpEndpoint::Arm() {
   if (!completions_.empty()) return {};
   if (state_ == State::kDead || state_ == State::kMade) {
-    // Nothing will come of itself: something that is never ready.
+    // Nothing can happen without a call, so return a descriptor that is never ready.
     if (!socket_) socket_ = OwnedFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     return {.fd = socket_.get(), .events = EPOLLIN};
   }
@@ -360,7 +362,7 @@ void IwarpEndpoint::Abort(absl::Status why) {
   Die(std::move(why), true);
 }
 
-// Ends everything: work is reported as failed, then kDisconnected; the socket is closed.
+// Ends the endpoint: reports all work as failed, then kDisconnected, and closes the socket.
 void IwarpEndpoint::Die(absl::Status why, bool reset) {
   if (state_ == State::kDead) return;
   state_ = State::kDead;

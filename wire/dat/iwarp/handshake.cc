@@ -16,7 +16,7 @@ namespace {
 constexpr uint8_t kRevision = 1;
 constexpr uint8_t kEnhancedRevision = 2;
 
-// The private data as it travels: [enhanced setup] user's data [trailer].
+// The private data in wire order: [enhanced setup] user's data [trailer].
 MpaFrameBytes MakeFrame(const MpaFrame& frame, const std::optional<EnhancedSetup>& enhanced,
                         std::span<const std::byte> private_data, bool with_trailer) {
   std::array<std::byte, kEnhancedSetupBytes + kMaxUserPrivateData + kPeerTrailerBytes> data;
@@ -90,7 +90,7 @@ MpaFrameBytes MakeReply(const IwarpOptions& options, const PeerHello& request,
     setup->ird = static_cast<uint16_t>(std::min<uint32_t>(kMaxInboundReads, asked.ord));
     setup->ord = static_cast<uint16_t>(std::min<uint32_t>(max_rdma_reads, asked.ird));
     setup->peer_to_peer = asked.peer_to_peer;
-    // A zero-length write costs neither side a buffer: preferred, then the read.
+    // Prefer a zero-length write, which needs no buffer on either side; then the read.
     setup->read_rtr = asked.peer_to_peer && !asked.write_rtr && asked.read_rtr;
     setup->write_rtr = asked.peer_to_peer && !setup->read_rtr;
   }
@@ -120,9 +120,9 @@ size_t ChooseMaxUlpdu(const PeerHello& peer, bool recognise_peer, int fd) {
   if (recognise_peer && peer.trailer.has_value()) return kMaxUlpduBytes;
   int mss = 0;
   socklen_t size = sizeof(mss);
-  // 536: the least segment any TCP peer takes (RFC 9293, 3.7.1).
+  // 536 is the smallest maximum segment size of a TCP peer (RFC 9293, 3.7.1).
   if (getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &mss, &size) != 0 || mss < 536) mss = 536;
-  // One less than the limit at most: the limit itself stands for "the peer does not mind".
+  // Stay below the limit: the limit itself means that the peer accepts any length.
   return std::min(MaxUlpduForSegment(static_cast<size_t>(mss)), kMaxUlpduBytes - 1);
 }
 

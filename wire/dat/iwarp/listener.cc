@@ -16,12 +16,12 @@ namespace dafs::dat::iwarp {
 namespace {
 
 constexpr int kBacklog = 1024;
-// Connections taken in one Next: bounds the time a flood can keep us there.
+// The most connections accepted in one Next, so that a flood cannot keep the thread here.
 constexpr int kMaxAcceptsPerNext = 64;
 
 OwnedFd OpenReserve() { return OwnedFd(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
-// An endpoint in the making, of either side.
+// A pending endpoint of either side.
 class IwarpPending final : public PendingEndpoint {
  public:
   IwarpPending(const IwarpOptions& options, const Address& peer) : options_(options), peer_(peer) {}
@@ -123,8 +123,8 @@ absl::Status IwarpListener::AcceptAll() {
     if (fd < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return absl::OkStatus();
       if (errno != EMFILE && errno != ENFILE) continue;  // the peer's failure, or a signal
-      // Out of descriptors: take the peer off the queue and close it, or we would be woken for it
-      // forever.
+      // Out of descriptors: accept and close the peer. Otherwise the listener would stay ready and
+      // wake the loop forever.
       reserve_.Reset();
       OwnedFd refused(accept(socket_.get(), nullptr, nullptr));
       refused.Reset();
@@ -144,7 +144,7 @@ absl::Status IwarpListener::AcceptAll() {
   return absl::OkStatus();
 }
 
-// Reads what half_open_[index] has sent. `*remove`: it is done with, one way or the other.
+// Reads from half_open_[index]. Sets `*remove` if the connection is complete or has failed.
 std::unique_ptr<PendingEndpoint> IwarpListener::ReadOne(size_t index, bool* remove) {
   HalfOpen& peer = *half_open_[index];
   const absl::StatusOr<bool> whole = peer.reader.Read(peer.socket.get());
@@ -165,7 +165,7 @@ std::unique_ptr<PendingEndpoint> IwarpListener::ReadOne(size_t index, bool* remo
 }
 
 void IwarpListener::Remove(size_t index) {
-  // A closed descriptor leaves the epoll set by itself.
+  // Closing a descriptor removes it from the epoll set.
   half_open_.erase(half_open_.begin() + static_cast<std::ptrdiff_t>(index));
   if (half_open_.empty()) {
     wait_.ClearDeadline();

@@ -14,22 +14,22 @@
 namespace dafs::dat::iwarp {
 namespace {
 
-// One recv takes a message of a usual size whole. Two pages behind a tagged header: where a long
-// message begins instead, the rest of it is placed by the kernel at a page boundary.
+// One recv can take a whole message of usual size. The limit is two pages after a tagged header: if
+// a long message begins there, the kernel places the rest of it at a page boundary.
 constexpr size_t kUsualRecvBytes = kFpduHeaderBytes + kTaggedHeaderBytes + 2 * 4096;
-// From here on the payload is received straight into its target.
+// A payload of at least this size is received directly into its target.
 constexpr size_t kDirectBytes = 4096;
-// Payloads below this in a message of several FPDUs come from a peer that cuts to TCP segments.
+// Smaller payloads in a message of several FPDUs mean that the peer cuts FPDUs to TCP segments.
 constexpr size_t kSmallPayloadBytes = 8192;
-// Holds the longest FPDU, and for a peer with short ones many of them.
+// Holds the longest FPDU, or many FPDUs of a peer that sends short ones.
 constexpr size_t kStagingBytes = FpduBytes(kMaxUlpduBytes) + 64;
 constexpr size_t kStagingBytesWithCrc = 2 * kStagingBytes;
-// Control messages (Read Request, Terminate) are looked at whole; none is longer.
+// Control messages (Read Request, Terminate) are checked as a whole. None is longer than this.
 constexpr size_t kMaxControlPayload = 128;
-// Calls of recv in one Run: bounds the time a fast peer can keep us there.
+// The most calls of recv in one Run, so that a fast peer cannot keep the thread here.
 constexpr int kMaxRecvsPerRun = 64;
 
-// Whether a Terminate repeats the DDP header: not where its layout is in doubt.
+// Whether a Terminate repeats the DDP header. It does not if the fault makes the layout doubtful.
 bool RepeatsHeader(const FaultCode& code) {
   return code.layer != Layer::kLlp && code.type != 0 && code != fault::kTaggedVersion &&
          code != fault::kUntaggedVersion && code != fault::kRdmapVersion;
@@ -48,7 +48,7 @@ void Receive::Start(const StreamOptions& options) {
   fd_ = options.fd;
   crc_ = options.crc;
   staging_bytes_ = crc_ ? kStagingBytesWithCrc : kStagingBytes;
-  staging_.reset(new std::byte[staging_bytes_]);  // not touched until used
+  staging_.reset(new std::byte[staging_bytes_]);  // not touched until first used
 }
 
 Receive::Outcome Receive::Run() {
@@ -67,7 +67,7 @@ Receive::Outcome Receive::Run() {
   }
 }
 
-// One step of the FPDU at hand. False if it takes more bytes, or on a fault.
+// Processes one step of the current FPDU. Returns false if more bytes are needed, or on a fault.
 bool Receive::ConsumeStaged(bool* fault) {
   switch (stage_) {
     case Stage::kHeader:
@@ -105,7 +105,8 @@ bool Receive::ConsumeStaged(bool* fault) {
   return false;
 }
 
-// Reads the header of the next FPDU and checks it. False if more bytes are needed, or on a fault.
+// Reads and checks the header of the next FPDU. Returns false if more bytes are needed, or on a
+// fault.
 bool Receive::BeginFpdu(bool* fault) {
   const std::span<const std::byte> staged(&staging_[begin_], end_ - begin_);
   if (staged.size() < kFpduHeaderBytes) return false;
@@ -146,7 +147,7 @@ bool Receive::BeginFpdu(bool* fault) {
   begin_ += kFpduHeaderBytes + header_bytes;
   trailer_left_ = PadBytes(ulpdu_bytes_) + kCrcBytes;
   if (!header_.tagged && header_.qn != kSendQueue) {
-    trailer_left_ += payload_left_;  // was looked at above, and goes nowhere
+    trailer_left_ += payload_left_;  // checked above, and placed nowhere
     payload_left_ = 0;
   }
   small_fpdus_ = !header_.last && payload_left_ < kSmallPayloadBytes;
@@ -154,7 +155,7 @@ bool Receive::BeginFpdu(bool* fault) {
   return true;
 }
 
-// The segment's FPDU is here whole.
+// Call when the segment's whole FPDU has arrived.
 std::optional<FaultCode> Receive::FinishSegment() {
   if (!header_.last) return std::nullopt;
   if (header_.opcode == Opcode::kReadResponse) {
@@ -177,8 +178,8 @@ std::optional<FaultCode> Receive::FinishSegment() {
   return std::nullopt;
 }
 
-// Where the next `size` bytes of payload go. A region is looked up each time, as it may be
-// deregistered while a peer is writing; nullptr then, and the fault is set.
+// Returns the target of the next `size` bytes of payload. Looks the region up each time, because it
+// may be deregistered while a peer writes. In that case sets the fault and returns nullptr.
 std::byte* Receive::Target(size_t size) {
   if (IsSend(header_.opcode)) return receives_.front().into.data + message_bytes_;
   if (header_.opcode == Opcode::kReadResponse) {
@@ -205,7 +206,7 @@ void Receive::Placed(size_t size) {
 void Receive::SetFault(FaultCode code, std::span<const std::byte> ulpdu) {
   fault_.code = code;
   if (fault_.by_terminate || !RepeatsHeader(code)) return;
-  if (ulpdu.empty()) {  // consumed already: written anew, the same bytes
+  if (ulpdu.empty()) {  // already consumed: encoding it again gives the same bytes
     EncodeSegmentHeader(header_, fault_.ddp_header.data());
     fault_.ddp_header_bytes = header_.size_bytes();
   } else {
@@ -226,7 +227,7 @@ size_t Receive::StagingBound() const {
   return crc_ || small_fpdus_ ? room : std::min(room, kUsualRecvBytes);
 }
 
-// One recv, into target and staging. False when Run ends, `*end` says how.
+// Calls recv once, into target and staging. Returns false if Run must return `*end`.
 bool Receive::ReceiveMore(Outcome* end) {
   if (begin_ == end_) {
     begin_ = end_ = 0;
@@ -247,8 +248,8 @@ bool Receive::ReceiveMore(Outcome* end) {
     }
     direct = payload_left_;
     pieces[count++] = {.iov_base = target, .iov_len = direct};
-    // Behind it the trailer, and in the middle of a message just the next header, so that the next
-    // payload goes straight to its target too.
+    // After the payload, stage the trailer. In the middle of a message, stage only the next header
+    // too, so that the next payload also goes directly to its target.
     if (!header_.last) staged = trailer_left_ + kFpduHeaderBytes + HeaderBytes(header_.tagged);
   }
   pieces[count++] = {.iov_base = &staging_[end_], .iov_len = staged};

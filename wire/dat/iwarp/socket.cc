@@ -18,11 +18,11 @@ namespace dafs::dat::iwarp {
 namespace {
 
 void SetInt(int fd, int level, int option, int value) {
-  // Best effort: each of these only makes things faster or failure noticed sooner.
+  // Best effort: each option only improves speed or detects a failure sooner.
   (void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-// By getsockname(2) or getpeername(2); an empty one if it has none.
+// Calls getsockname(2) or getpeername(2). Returns an empty address if there is none.
 template <class Get>
 Address AddressBy(Get get, int fd) {
   sockaddr_storage found = {};
@@ -49,7 +49,7 @@ void SetConnectionOptions(int fd, const IwarpOptions& options) {
       std::clamp<int64_t>(absl::ToInt64Seconds(options.dead_peer_timeout), 3, 3600));
   SetInt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, seconds * 1000);
   SetInt(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  // The first probe after a third of the time, and two more to answer.
+  // The first probe is sent after a third of the time. Two thirds remain for replies.
   SetInt(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, seconds / 3));
   SetInt(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 3));
   SetInt(fd, IPPROTO_TCP, TCP_KEEPCNT, 2);

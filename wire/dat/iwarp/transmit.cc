@@ -8,12 +8,13 @@ namespace dafs::dat::iwarp {
 namespace {
 
 constexpr size_t kMaxPieces = 256;
-// Enough to keep sendmsg busy; with CRC less, so that the kernel copies what is still in the cache.
+// Enough data for an efficient sendmsg. Less with CRC, so that the kernel copies data that is still
+// in the CPU cache.
 constexpr uint64_t kBatchBytes = 1 << 20;
 constexpr uint64_t kBatchBytesWithCrc = 128 << 10;
-// Whole pages in an FPDU of the greatest length: keeps the target of the next one aligned.
+// Whole pages in an FPDU of maximum length, so that the next payload's target stays aligned.
 constexpr size_t kLongPayloadBytes = 15 * 4096;
-// Batches in one Flush: bounds the time a fast peer can keep us there.
+// The most batches in one Flush, so that a fast peer cannot keep the thread here.
 constexpr int kMaxBatchesPerFlush = 8;
 
 }  // namespace
@@ -50,7 +51,7 @@ uint32_t Transmit::NewWork(WorkKind kind, uint64_t cookie, std::span<const Segme
   work.kind = kind;
   work.cookie = cookie;
   work.sequence = next_sequence_++;
-  // Empty segments say nothing and would only make empty pieces and read requests.
+  // Skip empty segments: they would only make empty pieces and read requests.
   Segment* to = &segments_[size_t{slot} * max_segments_];
   for (const Segment& segment : segments) {
     if (segment.size_bytes == 0) continue;
@@ -120,7 +121,7 @@ absl::Status Transmit::Flush() {
   return absl::OkStatus();
 }
 
-// Makes FPDUs until there is no room or no work. False if there was none.
+// Makes FPDUs until no room or no work is left. Returns false if there was no work.
 bool Transmit::FillBatch() {
   control_used_ = pieces_used_ = pieces_sent_ = fpdus_ = 0;
   batch_bytes_ = batch_sent_ = 0;
@@ -133,14 +134,14 @@ bool Transmit::FillBatch() {
 }
 
 bool Transmit::BatchHasRoom() const {
-  // The last pieces are for one header, one payload and one trailer.
+  // Keep three pieces for one header, one payload and one trailer.
   return fpdus_ < kMaxBatchFpdus && control_used_ + kFpduRoomBytes <= kControlBytes &&
          pieces_used_ + 3 <= kMaxPieces &&
          batch_bytes_ < (stream_.crc ? kBatchBytesWithCrc : kBatchBytes);
 }
 
-// Chooses the next message. A read that finds its window full steps aside, so that what was posted
-// after it goes on. False if there is nothing to send.
+// Chooses the next message. A read that exceeds the limit of reads in flight waits, and later posts
+// overtake it. Returns false if there is nothing to send.
 bool Transmit::PickMessage() {
   while (!queue_.empty() && work_[queue_.front()].kind == WorkKind::kRead) {
     waiting_reads_.push_back(queue_.pop_front());
@@ -203,7 +204,7 @@ size_t Transmit::PayloadLimit(bool tagged) const {
   return stream_.max_ulpdu_bytes - HeaderBytes(tagged);
 }
 
-// One FPDU of message_. False if the message cannot go on.
+// Makes one FPDU of message_. Returns false if the message cannot continue.
 bool Transmit::AddMessageFpdu() {
   SegmentHeader header;
   uint64_t total = 0;
@@ -251,7 +252,7 @@ bool Transmit::AddMessageFpdu() {
   return true;
 }
 
-// Adds up to `limit` bytes from the segments, as many as there are pieces for.
+// Adds up to `limit` bytes from the segments, as long as pieces are free.
 size_t Transmit::AddWorkPayload(size_t limit) {
   const std::span<const Segment> segments = SegmentsOf(message_.work);
   size_t added = 0;
@@ -270,7 +271,8 @@ size_t Transmit::AddWorkPayload(size_t limit) {
   return added;
 }
 
-// The next `size` bytes of the response. Looked up anew for each FPDU: the region may be gone.
+// Finds the next `size` bytes of the response. Looks the region up for each FPDU, because it may
+// have been deregistered.
 bool Transmit::FindSource(size_t size, std::byte** source) {
   if (size == 0) return true;
   const ReadRequest& request = responses_.front();
