@@ -1,11 +1,11 @@
-// Named attributes: the extended attributes of an object as files in a directory of their own.
+// Named attributes: the extended attributes of an object, presented as files in a directory.
 // Spec: 4.1.5, 6.5.25 (OPENATTR), and what 6.5 says of READDIR, LOOKUP, OPEN, READ, WRITE, SETATTR,
 // REMOVE, GETATTR and CLOSE for handles of these kinds; ARCHITECTURE "named attributes".
 //
-// The name of a named attribute is the whole name of the extended attribute ("user.x"). A value is
-// read and set by one system call each, as the caller: what is written through an OPEN becomes the
-// attribute's value at CLOSE, at once; a WRITE or SETATTR without state id is such a change by
-// itself. Only for the store; thread-safe as the Store.
+// The name of a named attribute is the full name of the extended attribute ("user.x"). One system
+// call reads a value and one sets it, both as the caller. Data written through an OPEN becomes the
+// value at CLOSE, atomically. A WRITE or SETATTR without state id is one such change by itself.
+// Only for the store. Thread-safe as the Store is.
 #pragma once
 
 #include <span>
@@ -27,8 +27,8 @@ class NamedAttributes {
   wire::DafsStatus OpenDirectory(const Caller& caller, const wire::FileHandle& filehandle,
                                  wire::FileHandle* directory);
 
-  // The procedures of the Store for handles of which IsOfAttributes is true. What is not here is
-  // NOTSUPP for them.
+  // The procedures of the Store for handles for which IsOfAttributes is true. Procedures not listed
+  // here fail with NOTSUPP for these handles.
   wire::DafsStatus Lookup(const Caller& caller, const wire::LookupArgs& args, wire::LookupRes* res);
   wire::DafsStatus Lookupp(const Caller& caller, const wire::FileHandle& filehandle,
                            wire::FileHandle* parent);
@@ -51,25 +51,27 @@ class NamedAttributes {
   wire::DafsStatus Commit(const Caller& caller, const wire::CommitArgs& args, wire::CommitRes* res);
   wire::DafsStatus Access(const Caller& caller, const wire::AccessArgs& args, wire::AccessRes* res);
 
-  // The object whose attributes `handle` is about. BADHANDLE.
+  // Returns the object to which the attributes of `handle` belong. BADHANDLE.
   wire::DafsStatus ObjectHandle(const wire::FileHandle& handle, wire::FileHandle* object);
 
   void ReleaseClient(const wire::ClientId& client_id) { opens_.ReleaseClient(client_id); }
 
-  // A number for a value, the same in every instance of the server.
+  // Returns a hash of `value` that is the same in every instance of the server.
   uint64_t Identify(const std::string& value) const;
 
  private:
-  // An attribute of an object, or (empty name) the directory of them.
+  // A named attribute of an object, or, if the name is empty, the attribute directory of the
+  // object.
   struct Target {
     ObjectRef object;
     std::string name;
   };
 
-  // Finds them, and takes the caller's identity.
+  // Resolves `filehandle` and enters the caller's identity.
   wire::DafsStatus Resolve(const Caller& caller, const wire::FileHandle& filehandle,
                            Target* target);
-  // Those of the two kinds: NOTDIR, ISDIR otherwise.
+  // The same for one kind alone. For the other kind, ResolveDirectory fails with NOTDIR and
+  // ResolveAttribute with ISDIR.
   wire::DafsStatus ResolveDirectory(const Caller& caller, const wire::FileHandle& filehandle,
                                     ObjectRef* object);
   wire::DafsStatus ResolveAttribute(const Caller& caller, const wire::FileHandle& filehandle,
@@ -80,18 +82,18 @@ class NamedAttributes {
   wire::DafsStatus Describe(const Caller& caller, const Target& target,
                             const wire::FileHandle& handle, uint64_t bitmap,
                             wire::FileAttributes* attributes);
-  // Says what is to become of an attribute, whose name is kept from others. `before`: CHANGE of the
-  // object, where the answer tells it.
+  // Records in the journal what is about to happen to an attribute. The caller holds the NameGuard
+  // of its name. `before`: CHANGE of the object, if the reply contains it.
   static void Announce(const Caller& caller, const Object& object, const std::string& name,
                        uint64_t value, uint64_t before);
   // Sets the value of an open that is being closed.
   wire::DafsStatus SetClosed(const Caller& caller, Object& object, const AttributeOpen& open);
-  // One change of a value outside of any open: read, changed, set.
+  // Changes a value without an open: reads it, calls `change`, sets it.
   wire::DafsStatus Modify(const Target& target,
                           absl::FunctionRef<wire::DafsStatus(std::string&)> change);
-  // Makes what was set safe, and all else of the object.
+  // Makes the value stable, together with everything else of the object.
   wire::DafsStatus Sync(const Object& object);
-  // A change of the value as an open sees it; one that fails spoils the open.
+  // Changes the value as an open sees it. A change that fails spoils the open.
   wire::DafsStatus ModifyOpen(const Caller& caller, const wire::FileHandle& filehandle,
                               const wire::StateId& state_id,
                               absl::FunctionRef<wire::DafsStatus(AttributeOpen&)> change);

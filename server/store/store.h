@@ -1,17 +1,17 @@
-// The local store of `dafsd`: exported directories as DAFS objects. It holds the filehandles, the
-// callers' identities, the open files with their share reservations, and every procedure on names,
-// attributes and data. It knows nothing of the network, of sessions or of chains: whoever calls
-// has decoded the request, put current filehandle and state id in place, and encodes the result.
+// The local store of `dafsd`: exported directories as DAFS objects. It contains the filehandles,
+// the callers' identities, the open files with their share reservations, and every procedure on
+// names, attributes and data. It does not depend on the network, sessions or chains: its caller
+// decodes the request, fills in the current filehandle and state id, and encodes the result.
 // Spec: draft 4.1.4, 4.4.1.2, 4.4.2, 6.5.2 .. 6.5.39; WIRE.md 5, 9, 10; ARCHITECTURE "Server".
 //
 // Thread-safe. Every call may block on the file system, except Read with ReadMode::kNoWait.
 //
 // Identity: a call leaves its thread with the file system identity (fsuid, fsgid, groups) and the
-// reduced capabilities of its caller, so that the next call for the same user need not switch.
-// Before a thread does other file work of its own it calls RestoreServerIdentity(); a thread
-// started meanwhile would inherit the identity, so threads are started before their parent makes
-// a call, or after that. The process has umask 0 and, for what clients may hold open, a high
-// RLIMIT_NOFILE; both are the program's business.
+// reduced capabilities of the caller, so that the next call for the same user need not switch. A
+// thread calls RestoreServerIdentity() before it does other file work of its own. A new thread
+// inherits the identity, so a program starts threads before their parent makes a call, or after it
+// restored the identity. The program sets umask 0 and an RLIMIT_NOFILE high enough for what clients
+// may hold open.
 #pragma once
 
 #include <sys/uio.h>
@@ -91,54 +91,55 @@ struct Intent;
 struct JournalSlot;
 struct Result;
 
-// On whose behalf a request is executed. Squashing is done by the store, per export.
+// The client and user for whom a request is executed. The store squashes the user, per export.
 struct Caller {
   wire::ClientId client_id;      // of the session; keys the opens
   std::string_view client_name;  // client_id_string, the same over restarts
-  Holdings* holdings = nullptr;  // where what the client holds is counted; may be null
-  uint32_t uid = 65534;          // as the credential names them
+  Holdings* holdings = nullptr;  // counts what the client holds; may be null
+  uint32_t uid = 65534;          // as in the credential
   uint32_t gid = 65534;
   std::span<const uint32_t> groups;  // borrowed for the call; at most wire::kGroupsMax
   Peer peer;                         // checked against the export's clients and `insecure`
-  Operation* operation = nullptr;    // where a modification is recorded; borrowed, may be null
-  RecentStats* recent = nullptr;     // for the GETATTR behind it; borrowed, null on other threads
-  wire::NameRule names = wire::NameRule::kUtf8;  // which names it can use
-  bool keeps_atime = false;                      // what it reads moves no access time
+  Operation* operation = nullptr;    // records a modification in the journal; borrowed, may be null
+  RecentStats* recent = nullptr;     // for the next GETATTR; borrowed, null on other threads
+  wire::NameRule names = wire::NameRule::kUtf8;  // which names the client can use
+  bool keeps_atime = false;                      // reads do not update the access time
 };
 
-// What survives of the server's memory of its clients and their requests, and of an append that
-// asked for no more than DATA_SYNC. COMMIT, FILE_SYNC and a WRITE's DATA_SYNC always reach the
+// Which failure the following survive: the server's record of its clients and their requests, and
+// an append with at most DATA_SYNC. COMMIT, FILE_SYNC and a WRITE's DATA_SYNC always reach the
 // disk.
 enum class Stable : uint8_t {
-  kProcess,  // the end of the process, however it comes
-  kPower,    // the end of the machine too; every modification waits for the disk
+  kProcess,  // the end of the process, even by a crash
+  kPower,    // also a crash of the machine; every modification waits for the disk
 };
 
 struct StoreOptions {
   std::vector<Export> exports;
-  std::string state_dir;         // exists, ours alone; holds the handle key and the instance number
-  size_t max_descriptors = 0;    // 0: three quarters of RLIMIT_NOFILE
-  size_t max_opens = 1 << 20;    // of one client
-  uint32_t max_read = 1 << 20;   // bytes; FSATTR MAX_READ
-  uint32_t max_write = 1 << 20;  // bytes; more is WRITE_TOOBIG
+  // Exists; used by this server alone. Holds the handle key and the instance number.
+  std::string state_dir;
+  size_t max_descriptors = 0;     // 0: three quarters of RLIMIT_NOFILE
+  size_t max_opens = 1 << 20;     // per client
+  uint32_t max_read = 1 << 20;    // bytes; FSATTR MAX_READ
+  uint32_t max_write = 1 << 20;   // bytes; a larger WRITE fails with WRITE_TOOBIG
   uint32_t max_append = 1 << 20;  // bytes, at least 65536 (6.1.6)
   uint32_t pref_io_size = 1 << 20;
   Stable stable = Stable::kProcess;
   absl::Duration lease_time = absl::Seconds(60);
-  // Files that had lost their last name while open are kept until the grace period ends; else they
-  // go at once.
+  // Keeps files that lost their last name while open until the grace period ends. Otherwise they
+  // are removed at once.
   bool keep_orphans = false;
 };
 
 // Whether Read may wait for the disk.
 enum class ReadMode : uint8_t {
-  kNoWait,  // answers would_block when not all of it is in the page cache
+  kNoWait,  // returns would_block unless all of the data is in the page cache
   kWait,
 };
 
 struct ReadResult {
   wire::DafsStatus status = wire::DafsStatus::kOk;
-  bool would_block = false;  // nothing was decided: call again with kWait where waiting is allowed
+  bool would_block = false;  // nothing was decided: call again with kWait on a thread that may wait
   bool eof = false;          // offset + bytes_read reaches the file size (R85)
   uint32_t bytes_read = 0;
 };
@@ -150,7 +151,7 @@ struct WriteResult {
 };
 
 struct AppendResult {
-  uint64_t offset = 0;  // where the data landed
+  uint64_t offset = 0;  // where the data was written
   wire::StableHow committed = wire::StableHow::kDataSync;
   wire::Verifier verifier;
 };
@@ -164,17 +165,17 @@ struct ReaddirRequest {
   uint64_t attr_request_bitmap = 0;
 };
 
-// Where every caller is the anonymous user (all_squash).
+// Whether a caller becomes the anonymous user (all_squash): in no export, in all, or in some.
 enum class Squashes : uint8_t { kNobody, kEverybody, kEverybodyInSome };
 
 struct ReaddirResult {
   wire::Verifier cookieverf;
   bool eof = false;
-  bool hides_for_port = false;  // exports are left out because the caller has no reserved port
+  bool hides_for_port = false;  // some exports are left out because the caller has no reserved port
 };
 
-// Offers one entry. Returns false when it does not fit: it is then not part of the result, and
-// the listing ends before it. `attrs` may be moved from when it returns true.
+// Receives one entry. Returns false if the entry does not fit: the listing then ends before it. If
+// it returns true, it may have moved from `attrs`.
 using ReaddirSink =
     absl::FunctionRef<bool(uint64_t cookie, std::string_view name, wire::FileAttributes& attrs)>;
 
@@ -182,26 +183,26 @@ class StoreImpl;
 
 class Store {
  public:
-  // Opens every export and takes up the state directory. An export that cannot be served is an
-  // error that says which, why, and what to do about it; so is a process without the privileges
-  // that handles and identities need (root).
-  // Errors: kInvalidArgument, kFailedPrecondition, kPermissionDenied, kInternal.
+  // Opens every export and reads the state directory. If an export cannot be served, the error
+  // names the export, the reason and the remedy. Fails also if the process lacks the privileges
+  // that handles and identities need (root). Errors: kInvalidArgument, kFailedPrecondition,
+  // kPermissionDenied, kInternal.
   static absl::StatusOr<std::unique_ptr<Store>> Open(StoreOptions options);
   ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // Gives the calling thread back the identity and capabilities of the process.
+  // Restores the identity and capabilities of the process on the calling thread.
   static void RestoreServerIdentity();
 
   // --- Names -----------------------------------------------------------------------------------
 
   // 6.5.12. The root of the pseudo file system, or of the export "/". WRONGSEC, ACCES: no export
-  // admits the caller, who would find nothing there.
+  // admits the caller, so the root would be empty.
   wire::DafsStatus GetRootHandle(const Caller& caller, wire::FileHandle* root);
 
-  // In the export that `filehandle` lies in; in the pseudo file system: in the exports below it
-  // that admit the caller.
+  // Reports squashing in the export of `filehandle`. For a directory of the pseudo file system: in
+  // the exports below it that admit the caller.
   wire::DafsStatus WhoIsSquashed(const Caller& caller, const wire::FileHandle& filehandle,
                                  Squashes* squashes);
 
@@ -209,16 +210,16 @@ class Store {
   // the last component resolved (zero for none).
   wire::DafsStatus Lookup(const Caller& caller, const wire::LookupArgs& args, wire::LookupRes* res);
 
-  // The path of a directory of the pseudo file system; none for any other handle.
+  // The path of a directory of the pseudo file system; nullopt for any other handle.
   std::optional<std::string> PathAboveExports(const wire::FileHandle& handle) const;
 
   // 6.5.22.
   wire::DafsStatus Lookupp(const Caller& caller, const wire::FileHandle& filehandle,
                            wire::FileHandle* parent);
 
-  // 6.5.25. The directory of an object's named attributes. Its handle and those in it are good for
-  // LOOKUP, LOOKUPP, READDIR, OPEN, CLOSE, READ, WRITE, COMMIT, GETATTR, SETATTR (of the size),
-  // GET_FSATTR, ACCESS and REMOVE; everything else is NOTSUPP (named_attributes.h).
+  // 6.5.25. The directory of an object's named attributes. Its handle and the handles in it can be
+  // used with LOOKUP, LOOKUPP, READDIR, OPEN, CLOSE, READ, WRITE, COMMIT, GETATTR, SETATTR (of the
+  // size), GET_FSATTR, ACCESS and REMOVE. Everything else fails with NOTSUPP (named_attributes.h).
   wire::DafsStatus Openattr(const Caller& caller, const wire::FileHandle& filehandle,
                             wire::FileHandle* directory);
 
@@ -234,14 +235,14 @@ class Store {
   wire::DafsStatus MakeNode(const Caller& caller, const wire::MakeNodeArgs& args,
                             wire::MakeNodeRes* res);
 
-  // 6.5.31. The link's content, byte for byte.
+  // 6.5.31. The content of the link, byte for byte.
   wire::DafsStatus Readlink(const Caller& caller, const wire::FileHandle& filehandle,
                             std::string* link);
 
-  // Whether Readdir of it may take long: not of the directory of an object's named attributes.
+  // Whether Readdir of this directory may take long. Not for the directory of named attributes.
   static bool ReaddirMayWait(const wire::FileHandle& filehandle);
-  // 6.5.29, 6.5.30. Calls `sink` for entry after entry until it refuses one, or the directory
-  // ends (eof). READDIR_NOSPC if it refuses the first. Entries come without "." and "..".
+  // 6.5.29, 6.5.30. Calls `sink` for each entry except "." and "..", until it returns false or the
+  // directory ends (eof). READDIR_NOSPC if it returns false for the first entry.
   wire::DafsStatus Readdir(const Caller& caller, const ReaddirRequest& request, ReaddirSink sink,
                            ReaddirResult* res);
 
@@ -254,7 +255,7 @@ class Store {
   wire::DafsStatus Getattr(const Caller& caller, const wire::FileHandle& filehandle,
                            uint64_t bitmap, wire::FileAttributes* attributes);
 
-  // 6.5.35, 6.5.36. `bitmap` is what was set, also when the status is an error.
+  // 6.5.35, 6.5.36. `bitmap` reports what was set, also if the status is an error.
   wire::DafsStatus Setattr(const Caller& caller, const wire::FileHandle& filehandle,
                            const wire::StateId& state_id, const wire::FileAttributes& attributes,
                            uint64_t* bitmap);
@@ -279,7 +280,7 @@ class Store {
   wire::DafsStatus OpenHandle(const Caller& caller, const wire::OpenHandleArgs& args,
                               wire::OpenHandleRes* res);
 
-  // Private procedure 1002: the same for reading what may be read or executed.
+  // Private procedure 1002: opens for reading a file that the caller may read or execute.
   wire::DafsStatus OpenExecute(const Caller& caller, const wire::OpenExecuteArgs& args,
                                wire::OpenExecuteRes* res);
 
@@ -290,30 +291,32 @@ class Store {
   // --- Locks -----------------------------------------------------------------------------------
 
   // 6.5.18, 6.5.19, 6.5.20. Nothing waits: a blocking LOCK is denied like any other, and keeps its
-  // place in the queue for the next time it is asked. On DENIED `res` is the lock in the way: a
-  // zero client id and an empty owner for one of a program of the server, or for a range that is
-  // kept for somebody who waits.
+  // place in the queue until the client retries. On DENIED `res` is the conflicting lock. Its
+  // client id is zero and its owner empty if a local program holds it, or if the range is reserved
+  // for a waiting owner.
   wire::DafsStatus Lock(const Caller& caller, const wire::LockArgs& args, wire::LockRes* res);
   wire::DafsStatus Lockt(const Caller& caller, const wire::LocktArgs& args, wire::LocktRes* res);
   wire::DafsStatus Locku(const Caller& caller, const wire::LockuArgs& args);
 
-  // Private procedure 1010: an open for another owner of the client, with the access of one it has.
+  // Private procedure 1010: an open for another owner of the client, with the access of an open
+  // that the client has.
   wire::DafsStatus OpenOwner(const Caller& caller, const wire::OpenOwnerArgs& args,
                              wire::OpenOwnerRes* res);
 
-  // Closes every open of a client that is gone (new verifier, lease expired), and with them go its
+  // Closes every open of a client that is gone (new verifier, lease expired) and releases its
   // locks.
   void ReleaseClient(const wire::ClientId& client_id);
-  // What it had open in an export that may hang is closed by `run`, which returns at once and has
-  // the work done where that export alone waits. Before the first request; outlives all of them.
+  // Sets how opens in an export that may hang are closed. `run` returns at once and executes the
+  // work where only that export waits. Call before the first request. `run` outlives all requests.
   using RunForExport = std::function<void(size_t export_index, absl::AnyInvocable<void()> work)>;
   void SetRunForExport(RunForExport run);
-  // The same for one that may come back: what it held is EXPIRED to it.
+  // The same for a client that may return: its opens and locks fail with EXPIRED from then on.
   void ExpireClient(const wire::ClientId& client_id);
 
   // --- Data ------------------------------------------------------------------------------------
 
-  // 6.5.27, 6.5.28. Reads up to `into.size()` bytes at `offset`. May be short without eof.
+  // 6.5.27, 6.5.28. Reads up to `into.size()` bytes at `offset`. The result may be short without
+  // eof.
   ReadResult Read(const Caller& caller, const wire::FileHandle& filehandle,
                   const wire::StateId& state_id, uint64_t offset, std::span<std::byte> into,
                   ReadMode mode);
@@ -327,26 +330,26 @@ class Store {
                          const wire::StateId& state_id, uint64_t offset,
                          std::span<const iovec> from, wire::StableHow stable_how, WriteResult* res);
 
-  // Whether Append to it may wait for a disk.
+  // Whether Append to this file may wait for a disk.
   bool AppendMayWait(const wire::FileHandle& filehandle, wire::StableHow stable_how) const;
-  // 6.5.3, 6.5.4. All of `from` at the end of the file, or nothing.
+  // 6.5.3, 6.5.4. Writes all of `from` at the end of the file, or nothing.
   wire::DafsStatus Append(const Caller& caller, const wire::FileHandle& filehandle,
                           const wire::StateId& state_id, std::span<const iovec> from,
                           wire::StableHow stable_how, AppendResult* res);
 
-  // Whether Commit of it may wait for a disk.
+  // Whether Commit of this file may wait for a disk.
   bool CommitMayWait(const wire::FileHandle& filehandle) const;
   // 6.5.8.
   wire::DafsStatus Commit(const Caller& caller, const wire::CommitArgs& args, wire::CommitRes* res);
 
-  // 6.5.6. Tells the kernel what it can at once. *later, if set: what is to be done, and may wait
-  // for the disk, when there is time; it owns what it needs. PREFETCH_NOT_SUPPORTED: there is
-  // nothing here that could be read ahead (no regular file).
+  // 6.5.6. Gives the kernel the advice that needs no waiting. *later, if set, is work that may wait
+  // for the disk; it owns what it uses, and the caller runs it when there is time.
+  // PREFETCH_NOT_SUPPORTED: not a regular file, so there is nothing to read ahead.
   wire::DafsStatus CacheHint(const Caller& caller, const wire::CacheHintArgs& args,
                              absl::AnyInvocable<void()>* later);
 
-  // Private procedures 1005 to 1007, wire/messages/ranges.h. NOTSUPP also where the file system
-  // cannot do it. CopyRange may copy less than asked for.
+  // Private procedures 1005 to 1007, wire/messages/ranges.h. NOTSUPP also if the file system does
+  // not support the operation. CopyRange may copy less than requested.
   wire::DafsStatus Allocate(const Caller& caller, const wire::AllocateArgs& args);
   wire::DafsStatus Seek(const Caller& caller, const wire::SeekArgs& args, wire::SeekRes* res);
   wire::DafsStatus CopyRange(const Caller& caller, const wire::CopyRangeArgs& args,
@@ -354,37 +357,39 @@ class Store {
 
   // --- After a restart -------------------------------------------------------------------------
 
-  // What the file system says about a request that was begun when an earlier instance ended:
-  // whether it was executed (5.2.4), and with what result. What was left half done is finished or
-  // taken back. Before any other request is executed.
+  // Compares with the file system a request that had begun when an earlier instance ended. Returns
+  // whether it was executed (5.2.4), with its result. Completes or undoes a half-executed request.
+  // Call before any other request is executed.
   bool Recheck(wire::Proc procedure, const Intent& intent, Result* result);
-  // For one that the journal knows to have been executed: what it does not know of the result.
+  // For a request that the journal records as executed: fills in what the journal lacks of the
+  // result.
   void Complete(const Intent& intent, Result* result);
 
-  // The grace period (server/store/holdings/grace.h): started before anybody is served, looked at
-  // from time to time.
+  // The grace period (server/store/holdings/grace.h). Started before the first client is served,
+  // and polled regularly.
   Grace& grace();
-  // To be called regularly: when the period has ended, what nobody reclaimed goes.
+  // Call regularly. After the period has ended, removes what no client reclaimed.
   void EndGrace(absl::Time now);
 
-  // Gives up what programs of the server have removed and nobody has open, so that its space
-  // becomes free: a part of what is kept in each call, all of it in kForgetCalls. For a thread that
-  // may wait.
+  // Releases the descriptors of objects that local programs have removed and no client has open, so
+  // that the file system frees their space. Each call checks one part of the objects; kForgetCalls
+  // calls check all. Call on a thread that may wait.
   static constexpr int kForgetCalls = 16;
   void ForgetRemoved();
 
-  // The export of a filehandle if a file system in it may hang, by its index: what is asked about
-  // it must run where nothing else waits for it. Any thread; never blocks. The handle need not be
-  // genuine.
+  // The index of the export of a filehandle, if a file system in the export may hang. Work on such
+  // an export must run where nothing else waits for it. Any thread; never blocks. The handle need
+  // not be genuine.
   std::optional<size_t> ExportThatMayHang(const wire::FsHandle& fshandle) const;
-  // Whether a path from a directory with this FSHandle may lead from above the exports into one
-  // that may hang. Cheap.
+  // Whether a directory with this FSHandle is above the exports, and a path from it may lead into
+  // an export that may hang. Cheap.
   bool IsAboveWhatMayHang(const wire::FsHandle& fshandle) const;
-  // The same for the export that `path` leads to from a directory of the pseudo file system.
+  // The index of the export that `path` leads to from a directory of the pseudo file system, if the
+  // export may hang.
   std::optional<size_t> ExportThatMayHang(const wire::FileHandle& directory,
                                           std::span<const std::string> path) const;
 
-  // Uncommitted data may have been lost: every client has to write again (6.5.8).
+  // Uncommitted data may have been lost: makes every client write it again (6.5.8).
   void NoteLoss();
 
   // --- For statistics and tests ----------------------------------------------------------------

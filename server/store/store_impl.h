@@ -1,5 +1,5 @@
-// What the procedures of the store share: its parts, and the steps that most of them begin with.
-// Only for the store. Thread-safe as the Store.
+// The parts of the store that its procedures share, and the steps that begin most procedures. Only
+// for the store. Thread-safe as the Store is.
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@
 
 namespace dafs::server {
 
-// Ends the enclosing procedure with any status but OK.
+// Returns from the enclosing function with any status except OK.
 #define STORE_RETURN_IF_NOT_OK(...)                             \
   do {                                                          \
     if (::dafs::wire::DafsStatus store_status_ = (__VA_ARGS__); \
@@ -37,7 +37,8 @@ namespace dafs::server {
       return store_status_;                                     \
   } while (false)
 
-// What a filehandle names: a directory of the pseudo file system, or an object of an export.
+// The object that a filehandle names: a directory of the pseudo file system, or an object of an
+// export.
 struct Place {
   const PseudoNode* pseudo = nullptr;
   ObjectRef object;
@@ -47,8 +48,8 @@ struct Place {
   }
 };
 
-// While it lives an owner's locks on a file change; then its client's record says how many it
-// holds. The file's lock is held.
+// Updates the lock count of a client: make it before an owner's locks on a file change, destroy it
+// after. The caller holds the file's lock.
 class LockCount {
  public:
   LockCount(LockTable& table, const ObjectKey& file, const LockOwner& owner, Holdings* holdings)
@@ -75,12 +76,12 @@ class LockCount {
 // The CHANGE attribute of a directory before and after a modification.
 class ChangeProbe {
  public:
-  // Afterwards `recent`, if there is one, has the directory's attributes.
+  // `recent`, if not null, receives the directory's attributes in Modified.
   explicit ChangeProbe(Object& directory, RecentStats* recent = nullptr);
-  // To be called after a modification that succeeded.
+  // Call after a modification that succeeded.
   wire::ChangeInfo Modified();
   uint64_t before() const { return info_.before; }
-  // Where nothing was modified: before and after are one.
+  // For a request that modified nothing: before and after are the same.
   wire::ChangeInfo Unmodified() const { return {info_.before, info_.before, true}; }
 
  private:
@@ -89,8 +90,8 @@ class ChangeProbe {
   wire::ChangeInfo info_;
 };
 
-// Keeps one name or two from being created, removed or renamed by anybody else, from before the
-// journal says what will become of them until it says that it has.
+// Keeps all other requests from creating, removing or renaming one name or two, from before the
+// journal records the intent until it records the outcome.
 class NameGuard {
  public:
   using Mutexes = std::array<absl::Mutex, 256>;
@@ -105,7 +106,7 @@ class NameGuard {
   void Lock() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   absl::Mutex* first_;
-  absl::Mutex* second_ = nullptr;  // of two names; none if they share one
+  absl::Mutex* second_ = nullptr;  // of two names; null if both share one mutex
 };
 
 class StoreImpl {
@@ -114,104 +115,106 @@ class StoreImpl {
 
   absl::Status OpenExports();
 
-  // Removes what nobody has reclaimed, now and on file systems that are found later. In exports
-  // that may hang run_for_export does that, perhaps later.
+  // Removes the orphans that no client has reclaimed, now and on file systems that are found later.
+  // For exports that may hang, run_for_export does so, perhaps later.
   void SweepOrphans();
 
-  // The object or pseudo directory that `handle` names, if `caller` may come there at all.
-  // BADHANDLE, STALE, ACCES.
+  // The object or pseudo directory that `handle` names, if the export admits `caller`. BADHANDLE,
+  // STALE, ACCES, WRONGSEC.
   wire::DafsStatus Resolve(const Caller& caller, const wire::FileHandle& handle, Place* place);
 
-  // The same without a caller: for what the server does on its own.
+  // The same without a caller, for work that the server does on its own.
   wire::DafsStatus ResolveHandle(const wire::FileHandle& handle, Place* place);
 
-  // Whether an export at or below `node` admits the caller. WRONGSEC: none, but one would if it
-  // came from a reserved port. ACCES: none.
+  // Whether an export at or below `node` admits the caller. WRONGSEC: none does, but one would from
+  // a reserved port. ACCES: none.
   wire::DafsStatus AdmissionBelow(const Caller& caller, const PseudoNode& node) const;
 
-  // The same where nothing of the pseudo file system will do: `pseudo` is answered for that.
+  // The same for procedures that do not accept a pseudo directory: they fail with `pseudo` for one.
   wire::DafsStatus ResolveObject(const Caller& caller, const wire::FileHandle& handle,
                                  wire::DafsStatus pseudo, ObjectRef* object);
 
-  // An object that is a directory in which something is to be changed: NOTDIR, ROFS besides.
+  // The same for a directory that is to be modified. Also NOTDIR, ROFS.
   wire::DafsStatus ResolveTargetDir(const Caller& caller, const wire::FileHandle& handle,
                                     ObjectRef* directory);
 
-  // Makes the thread act as `caller` in this export, squashed as it says. SERVERFAULT if it fails.
+  // Makes the thread act as `caller` in this export, squashed as the export says. SERVERFAULT if
+  // that fails.
   wire::DafsStatus Enter(const Caller& caller, const Export& exported);
 
-  // `name` in `directory`, as the identity entered. Crosses into mounted file systems. What statx
-  // said, if it had to be asked, is left in `recent`.
+  // Looks up `name` in `directory`, as the identity entered. Crosses into mounted file systems. If
+  // it calls statx, it stores the result in `recent`.
   wire::DafsStatus LookupName(Object& directory, const std::string& name, ObjectRef* child,
                               RecentStats* recent = nullptr);
 
-  // The same where no NameGuard is held: never finds what is just being removed. What statx said
-  // is left in `recent`.
+  // The same while no NameGuard is held: never finds an object that is being removed. If it calls
+  // statx, it stores the result in `recent`.
   wire::DafsStatus LookupLiving(Object& directory, const std::string& name, ObjectRef* child,
                                 RecentStats* recent = nullptr);
 
-  // One step of a path, from any place to any place. Enters the identity of `caller` by itself.
+  // One step of a path. Enters the identity of `caller` itself.
   wire::DafsStatus LookupStep(const Caller& caller, const Place& directory, const std::string& name,
                               Place* child);
 
-  // Logs if the path of an export leads elsewhere by now.
+  // Logs if the path of an export now leads to another directory.
   void CheckPath(size_t export_index);
 
-  // Steps through `path` from `place`, which ends as the last one reached; *count tells how many.
+  // Follows `path` from *place. *place becomes the last object reached, *count the number of steps.
   wire::DafsStatus Walk(const Caller& caller, std::span<const std::string> path, Place* place,
                         uint32_t* count);
 
-  // The object of a descriptor that has just been opened O_PATH; keeps the descriptor. A regular
-  // file that has just been made need not be looked at.
+  // The object of a descriptor that was just opened with O_PATH; keeps the descriptor. AdoptNewFile
+  // is for a regular file that was just created: it calls no statx.
   wire::DafsStatus Adopt(const FileSystem& near, Fd path, ObjectRef* object,
                          RecentStats* recent = nullptr);
   wire::DafsStatus AdoptNewFile(const FileSystem& near, Fd path, ObjectRef* object);
-  // Another may have been quicker: that one is returned.
+  // If another thread was faster, returns the object of that thread.
   ObjectRef KeepObject(const FileSystem& fs, const wire::FileHandle& handle, Fd path, mode_t type);
 
-  // Looks at a part of the objects that are kept, and gives up those that programs of the server
-  // have removed and nobody has open: a descriptor keeps their space. One thread at a time; others
-  // return.
+  // Checks one part of the cached objects. Forgets those that local programs have removed and no
+  // client has open, because a descriptor keeps their space. One thread at a time; others return at
+  // once.
   void ForgetRemoved();
 
-  // STALE for an object without any name that nobody has open: it is there only because a cache
-  // holds a descriptor, and is forgotten. `nlink` is what statx just said.
+  // STALE for an object that has no name and that no client has open. Such an object exists only
+  // because the cache holds a descriptor, so it is forgotten. `nlink` comes from a statx that was
+  // just made.
   wire::DafsStatus CheckAlive(Object& object, uint32_t nlink);
 
-  // The attributes of an object that is alive.
+  // The attributes of an object. STALE if CheckAlive fails.
   wire::DafsStatus GetAttributes(Object& object, uint64_t bitmap, wire::FileAttributes* attributes);
-  // The same as `stx` has them, which was asked for after `sample`.
+  // The same from `stx`, which was read after `sample`.
   wire::DafsStatus TellAttributes(Object& object, uint64_t sample, const struct statx& stx,
                                   uint64_t bitmap, wire::FileAttributes* attributes);
   void GetPseudoAttributes(const PseudoNode& node, uint64_t bitmap,
                            wire::FileAttributes* attributes);
 
-  // Closes an open and what ends with it.
+  // Closes an open and releases what ends with it.
   wire::DafsStatus CloseOpen(const wire::ClientId& client_id, const wire::StateId& state_id,
                              const ObjectKey& key);
 
-  // Whether I/O to which `state_id` (zero: none) does not entitle meets a reservation of somebody
-  // else, whose lease has not run out.
+  // Checks I/O that the open of `state_id` (zero: none) does not allow: DENIED if a share
+  // reservation of another open forbids it and that client's lease has not expired.
   wire::DafsStatus CheckDenied(const ObjectKey& key, uint32_t access,
                                const wire::StateId& state_id);
-  // Takes everything from the clients whose lease has run out that have `key` open. Whether there
-  // was any. No lock of a file is held.
+  // Releases all opens and locks of clients that have `key` open and whose lease has expired.
+  // Returns whether there was such a client. The caller holds no lock of a file.
   bool RevokeExpired(const ObjectKey& key);
-  // Closes every open of a client. Those in exports that may hang, except `here`, are closed by
-  // run_for_export, perhaps later.
+  // Closes every open of a client. run_for_export closes those in exports that may hang, except
+  // `here`, perhaps later.
   void ReleaseClient(const wire::ClientId& client_id, std::optional<size_t> here = std::nullopt);
   void ReleaseInExport(const wire::ClientId& client_id, size_t export_index);
 
-  // Whether `handle` is one of ours; cheap for those in use.
+  // Whether `handle` was made by this server. Cheap for handles in use.
   bool IsGenuine(const wire::FileHandle& handle);
 
-  // Whether `name` in `directory` is the server's own: that of the orphan directory, at the root of
-  // a file system. Elsewhere the name is one like others.
+  // Whether `name` in `directory` is reserved for the server: the name of the orphan directory, at
+  // the root of a file system. Elsewhere that name is an ordinary one.
   bool IsReserved(const Object& directory, std::string_view name) const;
   // ACCES for such a name.
   wire::DafsStatus CheckNotReserved(const Object& directory, std::string_view name) const;
 
-  // Removal of a name of a file that may be open; see server/store/procedures/removal.h.
+  // Serialises opens, closes, locks and removals of a file; see server/store/procedures/removal.h.
   absl::Mutex& FileLock(const ObjectKey& key) {
     auto& locks = LocksOf(key).files;
     return locks[absl::Hash<ObjectKey>{}(key) % locks.size()];
@@ -225,20 +228,21 @@ class StoreImpl {
                      other_name);
   }
 
-  // Held by writers of a file as readers, by what changes its size otherwise as writer. An append
-  // is one: nobody moves the position of the file's descriptors but under it.
+  // Writers of a file hold it shared. Other changes of the size hold it exclusively, except plain
+  // allocation (ranges.cc). An append is one of them, because it uses the position of the file's
+  // descriptors, which only a holder may move.
   absl::Mutex& AppendLock(const ObjectKey& key) {
     auto& locks = LocksOf(key).appends;
     return locks[absl::Hash<ObjectKey>{}(key) % locks.size()];
   }
 
-  // Whether another open may keep descriptors for itself: as long as there is room for locks.
+  // Whether another open may pin descriptors: as long as room is left for locks.
   bool MayPin() {
     return cache.descriptors().load(std::memory_order_relaxed) < max_descriptors / 2;
   }
 
-  // Whether another owner may have locks: each takes a descriptor or two, and files that nobody
-  // uses just now give up theirs.
+  // Whether another owner may have locks. Each owner takes one or two descriptors; idle files
+  // release theirs to make room.
   bool MayLock() {
     return lock_descriptors.load(std::memory_order_relaxed) < max_descriptors / 3 * 2;
   }
@@ -249,23 +253,24 @@ class StoreImpl {
   const PseudoFs pseudo;
   const uint32_t instance;
   const int64_t start_seconds;              // times and CHANGE of the pseudo file system
-  std::atomic<size_t> lock_descriptors{0};  // a count; publishes nothing
+  std::atomic<size_t> lock_descriptors{0};  // a count; publishes no other data
   DescriptorCache cache;
   OpenTable opens;
   LockTable locks;
-  // Those of a file system: one that may hang has its own, whose lock is held meanwhile.
+  // The orphans of a file system. One that may hang has its own, because a lock is held while it is
+  // accessed.
   Orphans& OrphansOf(const FileSystem& fs);
   Grace grace;
-  // For reclaims, one open at a time; before the file's lock.
+  // For reclaims, one open at a time. Lock order: before the file's lock.
   absl::Mutex& ReclaimLock(const ObjectKey& key) { return LocksOf(key).reclaiming; }
-  Store::RunForExport run_for_export;  // null: at once
+  Store::RunForExport run_for_export;  // null: runs the work at once
   NamedAttributes attributes;
   std::unique_ptr<Mounts> mounts;
   std::unique_ptr<WriteVerifier> write_verifier;
   std::vector<wire::FileHandle> roots;  // by export
 
  private:
-  // The key of what `path` leads to, and the object if it is known already.
+  // The key of the object that `path` refers to, and the object if it is cached.
   wire::DafsStatus Identify(const FileSystem& near, const Fd& path, const FileSystem** fs,
                             ObjectKey* key, ObjectRef* object);
   wire::DafsStatus OpenByHandle(const wire::FileHandle& handle, ObjectRef* object);
@@ -273,23 +278,24 @@ class StoreImpl {
   void SweepExport(size_t export_index) ABSL_LOCKS_EXCLUDED(hanging_mutex_);
 
   OrphanRecord orphan_record_;
-  Orphans orphans_;  // of all that does not hang
+  Orphans orphans_;  // of all file systems that cannot hang
   struct Hanging {
-    const size_t export_index;  // one of those that it is in
+    const size_t export_index;  // one of the exports that contain it
     Orphans orphans;
   };
   absl::Mutex hanging_mutex_;
-  // By st_dev of the others.
+  // By st_dev of file systems that may hang.
   absl::flat_hash_map<uint64_t, std::unique_ptr<Hanging>> hanging_ ABSL_GUARDED_BY(hanging_mutex_);
 
   absl::Mutex releasing_mutex_;
-  // Clients and exports that run_for_export has: not once more for each try to release them.
+  // Clients and exports whose release run_for_export has already, so that retries do not queue
+  // more.
   absl::flat_hash_set<std::pair<wire::ClientId, size_t>> releasing_
       ABSL_GUARDED_BY(releasing_mutex_);
-  std::atomic<bool> keep_orphans_;  // publishes nothing but itself
+  std::atomic<bool> keep_orphans_;  // publishes no other data
   absl::Mutex forgetting_;
   size_t next_part_ ABSL_GUARDED_BY(forgetting_) = 0;
-  // Held while a file system is asked, which may hang: each export has its own.
+  // Held during file system calls, which may hang, so each export has its own.
   struct Locks {
     std::array<absl::Mutex, 64> files;
     std::array<absl::Mutex, 64> appends;
@@ -303,11 +309,12 @@ class StoreImpl {
   std::vector<std::unique_ptr<Locks>> locks_;  // by export
 };
 
-// The CHANGE attribute of an object now; 0 if it cannot be had.
+// The CHANGE attribute of an object now; 0 if it cannot be read.
 uint64_t ChangeOf(Object& object);
 
-// A name that is to be created, removed or renamed: INVAL for ".", "..", and what no file system
-// can hold (R63). StoreImpl::CheckNotReserved follows as soon as the directory is known.
+// Checks a name that is to be created, removed or renamed: INVAL for ".", "..", and names that no
+// file system can store (R63). The caller then calls StoreImpl::CheckNotReserved once it knows the
+// directory.
 wire::DafsStatus CheckName(const std::string& name);
 
 }  // namespace dafs::server

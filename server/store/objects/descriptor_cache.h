@@ -1,6 +1,6 @@
-// The objects the server has descriptors for: a bounded, least-recently-used cache keyed by handle.
-// An object whose descriptors are given up is opened again by its handle when it is next asked for.
-// Thread-safe. Find is cheap and does not block; others may close descriptors.
+// The objects for which the server has descriptors: a bounded, least-recently-used cache keyed by
+// handle. The server opens an evicted object again by its handle when a request needs it.
+// Thread-safe. Find is cheap and does not block; other functions may close descriptors.
 #pragma once
 
 #include <array>
@@ -18,25 +18,26 @@ namespace dafs::server {
 
 class DescriptorCache {
  public:
-  // Keeps about `max_descriptors` descriptors open, less the `others` that are counted elsewhere;
-  // what calls and open files hold on to besides is beyond its reach. `others` outlives it.
+  // Keeps about `max_descriptors` descriptors open, less the `others` that are counted elsewhere.
+  // The cache cannot close descriptors that calls and open files hold. `others` outlives it.
   DescriptorCache(size_t max_descriptors, const std::atomic<size_t>& others)
       : max_descriptors_(max_descriptors), others_(others) {}
 
-  // The object of `key`, or none.
+  // The object of `key`, or null.
   ObjectRef Find(const ObjectKey& key);
 
-  // Adds `object`, unless another thread was faster: returns the one that is in the cache.
+  // Adds `object` and returns it. If another thread added one for the same key first, returns that
+  // one.
   ObjectRef Insert(ObjectRef object);
 
-  // CHANGE of an object that is neither here nor open, with the base of its counter.
+  // CHANGE of an object that is neither cached nor open. `base` is the base of its counter.
   uint64_t ChangeOf(const ObjectKey& key, uint64_t base, uint64_t ctime_ns);
 
-  // Those of one part that no call and no open holds on to.
+  // The objects of one part that no call and no open refers to.
   static constexpr size_t kParts = 16;
   std::vector<ObjectRef> Unused(size_t part);
 
-  // Forgets an object that is gone.
+  // Removes an object that no longer exists.
   void Erase(const ObjectKey& key);
 
   // Where objects count their descriptors.
@@ -47,7 +48,7 @@ class DescriptorCache {
     absl::Mutex mutex;
     std::list<ObjectRef> recent ABSL_GUARDED_BY(mutex);  // most recent first
     absl::flat_hash_map<ObjectKey, std::list<ObjectRef>::iterator> by_key ABSL_GUARDED_BY(mutex);
-    // CHANGE counters of objects given up that must go on where they were. Bounded by kSavedMax.
+    // CHANGE counters of evicted objects that must continue from their value. Bounded by kSavedMax.
     absl::flat_hash_map<ObjectKey, ChangeCounter::Saved> saved ABSL_GUARDED_BY(mutex);
   };
   static constexpr size_t kSavedMax = 4096;  // per shard; more than a clock tick's worth of changes
@@ -57,7 +58,7 @@ class DescriptorCache {
 
   const size_t max_descriptors_;
   const std::atomic<size_t>& others_;
-  std::atomic<size_t> descriptors_{0};  // a count; publishes nothing
+  std::atomic<size_t> descriptors_{0};  // a count; publishes no other data
   std::array<Shard, kParts> shards_;
 };
 

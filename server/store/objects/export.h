@@ -1,4 +1,4 @@
-// What `dafsd` serves: one exported directory, its options, and who may use it.
+// One directory that `dafsd` exports, its options, and the clients that it admits.
 // `--export /NAME=DIR[,ro|rw][,root_squash|no_root_squash|all_squash][,anonuid=N][,anongid=N]
 // [,secure|insecure][,clients=CIDR ...][,handles=lasting]`; all but the last mean what they mean in
 // exports(5).
@@ -19,24 +19,24 @@
 
 namespace dafs::server {
 
-// The address a request came from: 16 bytes of IPv6, IPv4 as ::ffff:a.b.c.d.
+// The address of a client: 16 bytes of IPv6, IPv4 as ::ffff:a.b.c.d.
 struct PeerAddress {
   std::array<uint8_t, 16> bytes{};
 
-  // Of an AF_INET or AF_INET6 address; any other family gives ::, which only ::/0 admits.
+  // Converts an AF_INET or AF_INET6 address. Any other family gives ::, which only ::/0 admits.
   static PeerAddress FromSockaddr(const sockaddr_storage& address);
-  // Of "192.0.2.1" or "2001:db8::1" (with or without a %scope, which is ignored).
+  // Parses "192.0.2.1" or "2001:db8::1" (with or without a %scope, which is ignored).
   static absl::StatusOr<PeerAddress> Parse(std::string_view text);
-  std::string ToString() const;  // as Parse takes it
+  std::string ToString() const;  // in the form that Parse accepts
   bool is_v4() const;
 
   friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
 };
 
-// Where a request came from.
+// The address and port class from which a request came.
 struct Peer {
   PeerAddress address;
-  // It connected from a port below 1024, for which a program of its machine must be privileged.
+  // The client's port is below 1024, which on its machine requires privilege.
   bool reserved_port = false;
 
   friend bool operator==(const Peer&, const Peer&) = default;
@@ -53,11 +53,11 @@ struct Cidr {
   friend bool operator==(const Cidr&, const Cidr&) = default;
 };
 
-// Whose rights a caller is given in place of the ones it names.
+// Which callers become the anonymous user.
 enum class Squash : uint8_t {
   kRoot,  // uid 0 and gid 0 become the anonymous ones
   kNone,
-  kAll,  // everybody becomes anonymous
+  kAll,  // all callers become anonymous
 };
 
 // One exported directory.
@@ -68,13 +68,13 @@ struct Export {
   Squash squash = Squash::kRoot;
   uint32_t anonuid = 65534;
   uint32_t anongid = 65534;
-  bool insecure = false;      // admits peers without a reserved port too
-  std::vector<Cidr> clients;  // empty: everybody
-  // handles=lasting: the administrator states that FUSE file systems in the export keep their
+  bool insecure = false;      // also admits clients without a reserved port
+  std::vector<Cidr> clients;  // empty: all clients
+  // handles=lasting: the administrator states that FUSE file systems in the export have persistent
   // handles.
   bool lasting_handles = false;
 
-  // kAcces: not a client with this address. kWrongSec: not from this port.
+  // kAcces: the address is not admitted. kWrongSec: the port is not reserved.
   wire::DafsStatus Admission(const Peer& peer) const;
   bool Admits(const Peer& peer) const { return Admission(peer) == wire::DafsStatus::kOk; }
   // The name's parts, outermost first; none for "/".
@@ -82,12 +82,12 @@ struct Export {
 };
 
 // Parses the argument of `--export`. The clients option may be given several times, or once with
-// blocks separated by '+' (a comma ends the option). Errors are kInvalidArgument, worded for the
-// administrator: "export /a=/srv/a: option 'rx' is unknown".
+// blocks separated by '+' (a comma ends the option). Errors are kInvalidArgument with a message for
+// the administrator: "export /a=/srv/a: option 'rx' is unknown".
 absl::StatusOr<Export> ParseExport(std::string_view text);
 
-// Whether `exports` can hang in one name space: at least one, no name twice, none inside another.
-// Errors: kInvalidArgument, naming both exports.
+// Checks that `exports` form one name space: at least one export, no name twice, none inside
+// another. Errors: kInvalidArgument, naming both exports.
 absl::Status CheckExports(const std::vector<Export>& exports);
 
 }  // namespace dafs::server

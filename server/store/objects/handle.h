@@ -1,17 +1,17 @@
-// Filehandles: what is in the 64 bytes, and the keyed MAC that keeps clients from making their own.
+// Filehandles: the layout of the 64 bytes, and the keyed MAC that prevents forged handles.
 // Spec: 4.1.4, WIRE.md 4.2; ARCHITECTURE "Server".
 //
 //   fshandle  0  8 bytes  export id: MAC of the export's name and directory
 //             8  8 bytes  file system within the export: MAC of its f_fsid and mount point
-//   fileid   16  1 byte   kind (high two bits) and length (low six) of what follows
+//   fileid   16  1 byte   kind (high two bits) and length (low six) of the kernel's handle
 //            17  1 byte   the kernel's handle type
-//            18 32 bytes  the kernel's handle (name_to_handle_at), zero-padded; of a named
-//            attribute
-//                         the handle of its object, and in the last 8 bytes a hash of its name
+//            18 32 bytes  the kernel's handle (name_to_handle_at), zero-padded. For a named
+//                         attribute: the handle of its object, and in the last 8 bytes a hash of
+//                         its name
 //            50 14 bytes  MAC of the bytes before
 //
-// The kernel's handle survives restarts and renames, and names an object for as long as it exists;
-// so does ours. All here is usable from any thread; nothing blocks.
+// The kernel's handle survives restarts and renames, and names an object for as long as it exists.
+// So does a filehandle. Everything here is usable from any thread; nothing blocks.
 #pragma once
 
 #include <array>
@@ -30,8 +30,8 @@ namespace dafs::server {
 
 inline constexpr size_t kKernelHandleMax = 32;
 
-// A handle without its MAC: equal exactly for the same object of the same file system, so it keys
-// what the server knows of objects.
+// A handle without its MAC. Two keys are equal exactly if they name the same object of the same
+// file system, so the server indexes its state of objects by it.
 struct ObjectKey {
   static constexpr size_t kBytes = 50;
   std::array<uint8_t, kBytes> bytes{};
@@ -48,9 +48,9 @@ struct ObjectKey {
   }
 };
 
-// What a handle names.
+// The kind of object that a handle names.
 enum class HandleKind : uint8_t {
-  kFile = 0,       // an object of the kernel's
+  kFile = 0,       // an object of a file system of the kernel
   kPseudo = 1,     // a directory of the pseudo file system
   kAttrDir = 2,    // the named-attribute directory of an object
   kNamedAttr = 3,  // one attribute in it
@@ -60,24 +60,24 @@ ObjectKey KeyOf(const wire::FileHandle& handle);
 ObjectKey MakeKey(const wire::FsHandle& fshandle, HandleKind kind, uint8_t type,
                   std::span<const uint8_t> bytes);  // at most kKernelHandleMax
 
-// The parts of a key that has passed HandleMac::Verify.
+// The parts of a key. The key comes from a handle that HandleMac::Verify accepted.
 HandleKind KindOf(const ObjectKey& key);
 uint8_t TypeOf(const ObjectKey& key);
 std::span<const uint8_t> BytesOf(const ObjectKey& key);
 
-// Named attributes (4.1.5). A handle has room for the hash only if the kernel's is not too long;
-// those of ext4, xfs, btrfs and tmpfs are not.
+// Named attributes (4.1.5). A handle has room for the name hash only if the kernel's handle is
+// short enough, as on ext4, xfs, btrfs and tmpfs.
 using NameHash = std::array<uint8_t, 8>;
 bool HasRoomForName(const ObjectKey& object);
 ObjectKey AttrDirKey(const ObjectKey& object);
 ObjectKey NamedAttrKey(const ObjectKey& object, const NameHash& name);
-// The object whose attributes `key` is about, and which of them.
+// The object to which the attributes of `key` belong, and the hash of the attribute's name.
 ObjectKey ObjectKeyOf(const ObjectKey& key);
 NameHash NameHashOf(const ObjectKey& key);
-// Whether a handle, genuine or not, is one of a named attribute or a directory of them.
+// Whether a handle, genuine or not, has the kind of a named attribute or of an attribute directory.
 bool IsOfAttributes(const wire::FileHandle& handle);
 
-// The MAC of one server: BLAKE2s, keyed, of which handles carry 14 bytes.
+// The handle MAC of one server: keyed BLAKE2s, truncated to 14 bytes in a handle.
 class HandleMac {
  public:
   static constexpr size_t kTagBytes = 14;
@@ -89,7 +89,7 @@ class HandleMac {
 
   wire::FileHandle Seal(const ObjectKey& key) const;
 
-  // Whether `handle` is one that Seal has made. Takes the same time for every wrong MAC.
+  // Whether Seal made `handle`. Takes the same time for every wrong MAC.
   bool Verify(const wire::FileHandle& handle) const;
 
   // An identifier of 8 bytes for `text`, unrelated to any handle's MAC.
@@ -98,7 +98,7 @@ class HandleMac {
  private:
   void Compute(uint8_t domain, std::span<const uint8_t> data, std::span<uint8_t> tag) const;
 
-  evp_mac_ctx_st* keyed_;  // owned; never used itself, only duplicated
+  evp_mac_ctx_st* keyed_;  // owned; only duplicated, never used itself
 };
 
 // Whether two handles are equal byte for byte, in constant time.

@@ -1,10 +1,13 @@
-// The file systems behind the exports: each export's own, every other one mounted inside it, and
-// the Btrfs subvolumes within these mounts. Each has an FSHandle, so that objects with one FSHandle
-// have distinct inode numbers. A mount is found by its mount id when a lookup crosses into it, and
-// a subvolume by the kernel's handle of the object; both are found by the filehandle that a client
-// presents after a restart. The descriptor of a mount keeps it busy: it can be unmounted only
-// lazily while the server runs. Spec: 4.1.4 (crossing, FSHandle). Thread-safe. May block on the
-// file system.
+// The file systems of the exports: that of each exported directory, all that are mounted inside it,
+// and the Btrfs subvolumes within these mounts. Each has an FSHandle, so that objects with one
+// FSHandle have distinct inode numbers.
+//
+// A lookup that crosses into a mount finds it by its mount id, and a subvolume by the kernel's
+// handle of the object. A filehandle that a client presents after a restart finds both. The
+// server's descriptor of a mount keeps it busy: while the server runs, the mount can only be
+// unmounted lazily.
+// Spec: 4.1.4 (crossing, FSHandle).
+// Thread-safe. May block on the file system.
 #pragma once
 
 #include <sys/stat.h>
@@ -34,34 +37,33 @@
 namespace dafs::server {
 
 // One file system inside one export: a mount, or a Btrfs subvolume within a mount. Its objects have
-// one st_dev, except those of an overlay. Lives as long as the Mounts it belongs to.
+// one st_dev, except on an overlay. Lives as long as the Mounts object that owns it.
 struct FileSystem {
-  const Export* exported = nullptr;  // whose options hold
+  const Export* exported = nullptr;  // its options apply
   size_t export_index = 0;
   wire::FsHandle fshandle;
-  // Readable, at the export's directory or the mount's root. Not open for a subvolume within a
-  // mount: a descriptor would keep the space of a subvolume that was deleted. See OpenRoot.
+  // Readable: the exported directory, or the root of the mount. Not open for a subvolume within a
+  // mount, where a descriptor would keep the space of a deleted subvolume. See OpenRoot.
   Fd root;
-  const FileSystem* outer = nullptr;  // of a subvolume within a mount: the mount's; null for others
+  const FileSystem* outer = nullptr;  // the mount of a subvolume within it; null for others
   uint64_t subvolume = 0;             // the Btrfs subvolume's id; 0 on file systems without them
   uint64_t device = 0;                // st_dev and st_ino of the root
   uint64_t root_inode = 0;
   uint64_t mount_id = 0;
-  uint64_t mount_number = 0;  // of no other mount while the machine runs; 0: the kernel has none
+  uint64_t mount_number = 0;  // unique while the machine runs; 0: not known to the kernel
   std::string path;           // for messages
-  bool memory = false;        // pages are always there (tmpfs): a read never waits for a disk
+  bool memory = false;        // all pages are in memory (tmpfs): a read never waits for a disk
   bool layered = false;       // an overlay: files may have the st_dev and st_ino of their layer
-  bool may_hang = false;      // another process or machine must answer: FUSE, network
-  // Files and directories are known to have extended attributes; links and devices may have none.
+  bool may_hang = false;      // requests go to another process or machine: FUSE, network
+  // Files and directories are known to support extended attributes; links and devices may not.
   mutable std::atomic<bool> has_xattrs = false;
 
-  // The file system at the top of the mount, itself for all but subvolumes.
+  // The file system at the top of the mount; for all except subvolumes, this one.
   const FileSystem& mount() const { return outer != nullptr ? *outer : *this; }
 };
 
-// The kernel's handle of an object: `name` in `dir`, or `dir` itself with "" (AT_EMPTY_PATH).
-// On success *type, *bytes (kKernelHandleMax), *length and *mount_id hold it. Returns 0 or an
-// errno; EOVERFLOW for a handle that does not fit a filehandle.
+// Reads the kernel's handle of an object: `name` in `dir`, or `dir` itself with "" (AT_EMPTY_PATH).
+// Returns 0 or an errno; EOVERFLOW for a handle that does not fit in a filehandle.
 struct KernelHandle {
   uint8_t type = 0;
   uint8_t length = 0;
@@ -70,10 +72,11 @@ struct KernelHandle {
 };
 int GetKernelHandle(int dir, const char* name, KernelHandle* handle);
 
-// Whether what statx says is of an object of `fs` itself.
+// Whether an object with this statx belongs to `fs` itself.
 bool IsIn(const FileSystem& fs, const struct statx& stx);
 
-// FILE_ID of such an object: st_ino, made distinct where files of several layers have one number.
+// FILE_ID of such an object: st_ino, made distinct where files of several layers have the same
+// number.
 uint64_t FileIdOf(const FileSystem& fs, const struct statx& stx);
 
 // The id of the Btrfs subvolume that an object's kernel handle names; 0 on other file systems.
@@ -93,42 +96,43 @@ class Mounts {
   static absl::StatusOr<std::unique_ptr<Mounts>> Open(const std::vector<Export>& exports,
                                                       const HandleMac& mac);
 
-  // `found` is called for each file system inside an export before anybody can come to it, from
-  // any thread, for several at once. Before the first request.
+  // Sets a function that is called for each file system found inside an export, before any request
+  // uses the file system. The calls come from any thread, several at once. Set it before the first
+  // request.
   void OnFound(std::function<void(const FileSystem&)> found) { found_ = std::move(found); }
-  // Finds those whose root has an entry `name` now; the others when somebody comes to them. Needs
-  // privilege.
+  // Finds the file systems whose root has an entry `name`. The others are found when a request
+  // reaches them. Needs privilege.
   void FindWith(const char* name);
 
   // The file system at the top of an export.
   const FileSystem& Top(size_t export_index) const { return *tops_[export_index]; }
-  // Whether the path of an export leads to another directory than Top, which is served all the
-  // same: logged when that changes. Needs privilege.
+  // Checks whether the path of an export now leads to a directory other than Top, which stays the
+  // one that is served. Logs when that changes. Needs privilege.
   void CheckPath(size_t export_index);
 
-  // The export of objects with this FSHandle, by its index; nothing if it is of none.
+  // The index of the export of objects with this FSHandle; nullopt if there is none.
   std::optional<size_t> ExportOf(const wire::FsHandle& fshandle) const;
 
-  // The export of objects with this FSHandle if a file system in it may hang, by its index. Cheap
-  // where there is no such export; never blocks. The FSHandle need not be genuine.
+  // The index of the export of objects with this FSHandle, if a file system in it may hang. Cheap
+  // if no export may hang; never blocks. The FSHandle need not be genuine.
   std::optional<size_t> ExportThatMayHang(const wire::FsHandle& fshandle) const;
   bool any_may_hang() const { return any_may_hang_.load(std::memory_order_relaxed); }
 
-  // Whether the directory behind `fd` is the root of a file system that is known, by any export.
+  // Whether the directory `fd` is the root of a known file system, of any export.
   bool IsRoot(int fd) const;
 
-  // The file system of the object with this kernel handle inside the export of `from`; nullptr if
-  // it cannot be served (no handles) or is gone. Looks at the mount table when the mount is not
-  // known yet, and asks no other file system, which may hang.
+  // The file system of the object with this kernel handle inside the export of `from`. Returns
+  // nullptr if it cannot be served (no handles) or no longer exists. For an unknown mount, reads
+  // the mount table and sends requests to no other file system, which may hang.
   const FileSystem* FindByKernelHandle(const FileSystem& from, const KernelHandle& handle);
 
-  // The file system of a genuine filehandle; nullptr if there is none (any more). One that is not
-  // known is looked for among those of this machine first: only one that is not there, or is the
-  // network's, waits for a network file system that hangs.
+  // The file system of a genuine filehandle; nullptr if it does not exist or no longer exists.
+  // Searches for an unknown one among the local file systems first. So a network file system that
+  // hangs delays only requests for network or missing file systems.
   const FileSystem* FindByFileHandle(const wire::FileHandle& filehandle);
-  // The same by what the filehandle says of it.
+  // The same from the parts of a filehandle.
   const FileSystem* Find(const wire::FsHandle& fshandle, uint64_t subvolume);
-  // Whether a known mount has, or had, a subvolume of this number with this FSHandle.
+  // Whether a known mount has, or had, a subvolume with this number and FSHandle.
   bool HasMountOf(const wire::FsHandle& fshandle, uint64_t subvolume) {
     return MountOfSubvolume(fshandle, subvolume) != nullptr;
   }
@@ -144,13 +148,13 @@ class Mounts {
                                                              const std::string& place) const;
   void NoteMayHang(size_t export_index);
   void Add(std::unique_ptr<FileSystem> fs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes up the mounts inside an export of which `wanted` is true.
+  // Opens the mounts inside an export for which `wanted` is true.
   struct MountPoint;
   static std::vector<MountPoint> MountPointsBeneath(const std::string& directory);
   void Discover(size_t export_index, absl::FunctionRef<bool(const MountPoint&)> wanted)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void TakeUp(size_t export_index, const MountPoint& point) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Adds what `open` returns under `key`, once; other threads that want it wait.
+  // Adds the result of `open` under `key`, once. Other threads that need the key wait.
   void AddOnce(const MountKey& key,
                absl::FunctionRef<absl::StatusOr<std::unique_ptr<FileSystem>>()> open)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -159,7 +163,7 @@ class Mounts {
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<std::unique_ptr<FileSystem>> OpenSubvolume(const FileSystem& mount,
                                                             uint64_t subvolume) const;
-  // The known mount whose subvolume has this FSHandle; nullptr if there is none.
+  // The known mount that contains the subvolume with this FSHandle; nullptr if there is none.
   const FileSystem* MountOfSubvolume(const wire::FsHandle& fshandle, uint64_t subvolume)
       ABSL_LOCKS_EXCLUDED(mutex_);
   const FileSystem* Known(const MountKey& key) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -168,18 +172,18 @@ class Mounts {
   const std::vector<Export>& exports_;
   const HandleMac& mac_;
   std::vector<std::string> directories_;    // of the exports, without symbolic links
-  using ExportId = std::array<uint8_t, 8>;  // what the FSHandles of an export begin with
+  using ExportId = std::array<uint8_t, 8>;  // the first bytes of the FSHandles of an export
   std::vector<ExportId> ids_;               // by export
-  // By export, and whether any is set; they publish nothing but themselves.
+  // By export, and whether any is set. They publish no other data.
   std::vector<std::atomic<bool>> may_hang_;
   std::atomic<bool> any_may_hang_ = false;
   std::vector<const FileSystem*> tops_;   // by export
-  std::vector<std::atomic<bool>> moved_;  // by export, see CheckPath; publish nothing
+  std::vector<std::atomic<bool>> moved_;  // by export, see CheckPath; publish no other data
   std::function<void(const FileSystem&)> found_;
-  mutable absl::Mutex mutex_;  // never held while a file system is asked
+  mutable absl::Mutex mutex_;  // never held during a file system call
   absl::flat_hash_set<std::pair<uint64_t, uint64_t>> roots_
       ABSL_GUARDED_BY(mutex_);                                       // st_dev, st_ino
-  absl::flat_hash_set<MountKey> under_way_ ABSL_GUARDED_BY(mutex_);  // are being taken up
+  absl::flat_hash_set<MountKey> under_way_ ABSL_GUARDED_BY(mutex_);  // being opened by AddOnce
   std::vector<std::unique_ptr<FileSystem>> all_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<MountKey, const FileSystem*> by_mount_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<wire::FsHandle, const FileSystem*> by_fshandle_ ABSL_GUARDED_BY(mutex_);

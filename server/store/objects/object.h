@@ -17,35 +17,37 @@
 
 namespace dafs::server {
 
-// The CHANGE attribute: ctime in nanoseconds, or the next number behind the last one told where
-// that is not less: kernels whose clock ticks in milliseconds give two changes within a tick the
-// same ctime, a clock may be set back, and a ctime that was sampled before another is told behind
-// it is of an earlier state. No two states are ever told with one number. A machine that ends
-// without warning loses the latest ctime, also of data that was made safe (fdatasync): what its
-// next start adds keeps a client's older data from passing for it.
+// The CHANGE attribute: the ctime in nanoseconds, or the last reported value plus one if that is
+// greater. The ctime alone does not suffice:
+// - two changes within one tick of a coarse kernel clock have the same ctime;
+// - a clock may be set back;
+// - a ctime that was sampled before another was reported belongs to an older state.
+// No two states are reported with the same value. A crash of the machine may lose the latest ctime,
+// also of data that was made stable (fdatasync). Therefore the base changes after a crash, so that
+// a client's cached data from before does not match a new state.
 class ChangeCounter {
  public:
-  // `base` is added to all, and another when ctimes may have been lost.
+  // Adds `base` to every value. The server changes `base` when ctimes may have been lost.
   explicit ChangeCounter(uint64_t base = 0) : base_(base) {}
 
-  // To be called before the ctime is sampled; its result goes to Value.
+  // Call before the ctime is sampled; pass the result to Value.
   uint64_t Sample() const { return modifications_.load(std::memory_order_acquire); }
 
-  // To be called after every modification by the server.
+  // Call after every modification by the server.
   void Modified() { modifications_.fetch_add(1, std::memory_order_release); }
 
   // The attribute for a ctime sampled after `sample`.
   uint64_t Value(uint64_t ctime_ns, uint64_t sample);
 
-  // What must be kept when the object's descriptor is given up: `extra` is 0 if nothing.
+  // The state to keep when the object's descriptor is closed. `extra` is 0 if there is none.
   struct Saved {
     uint64_t ctime_ns = 0;
     uint64_t extra = 0;
-    // The attribute of the object while nobody has a counter for it.
+    // The attribute of the object while it has no counter.
     uint64_t Value(uint64_t base, uint64_t now_ctime_ns) const;
   };
   Saved Save();
-  // Into a new one; one that lives has gone on from there.
+  // Continues from `saved`. Has no effect on a counter that has been used.
   void Restore(const Saved& saved);
 
  private:
@@ -53,16 +55,16 @@ class ChangeCounter {
   // Counts modifications; publishes that the modification before it is visible to statx.
   std::atomic<uint64_t> modifications_{0};
   absl::Mutex mutex_;
-  uint64_t ctime_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // of the state last told
-  uint64_t number_ ABSL_GUARDED_BY(mutex_) = 0;    // told for it, less base_; never goes back
-  uint64_t told_ ABSL_GUARDED_BY(mutex_) = 0;      // modifications_ as of then
+  uint64_t ctime_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // of the state that was reported last
+  uint64_t number_ ABSL_GUARDED_BY(mutex_) = 0;    // reported for it, less base_; never decreases
+  uint64_t told_ ABSL_GUARDED_BY(mutex_) = 0;      // value of modifications_ at that time
 };
 
-// Always made as a shared_ptr.
+// Always created as a shared_ptr.
 class Object : public std::enable_shared_from_this<Object> {
  public:
-  // `descriptors` counts the descriptors held, and outlives the object. `change_base`: of its
-  // ChangeCounter.
+  // `descriptors` counts the open descriptors and outlives the object. `change_base` is the base of
+  // its ChangeCounter.
   Object(const FileSystem& fs, const wire::FileHandle& handle, Fd path, mode_t type,
          std::atomic<size_t>& descriptors, uint64_t change_base);
   ~Object();
@@ -78,31 +80,32 @@ class Object : public std::enable_shared_from_this<Object> {
   bool is_regular() const { return type_ == S_IFREG; }
   ChangeCounter& change() { return change_; }
 
-  // A link in the orphan directory counts among the links of the inode, but not of the file.
+  // The file has a link in the orphan directory. It counts among the links of the inode, but not of
+  // the file.
   bool orphaned() const { return orphaned_.load(std::memory_order_relaxed); }
   void set_orphaned(bool orphaned) { orphaned_.store(orphaned, std::memory_order_relaxed); }
-  // A name of it was removed while it is orphaned. If that was the last, it gets none again, unlike
-  // a file that was made without a name.
+  // A name of the file was removed while it was orphaned. If that was the last name, LINK cannot
+  // give it another, unlike a file that was created without a name.
   bool name_removed() const { return name_removed_.load(std::memory_order_relaxed); }
   void set_name_removed() { name_removed_.store(true, std::memory_order_relaxed); }
 
-  // A descriptor of this regular file for reading, or for reading and writing, opened by the
-  // server's own right: only for callers whose right has been established (by OPEN). Kept for the
-  // next call. Owned by the object and the calls in flight. On failure nullptr, and *error an
-  // errno.
+  // A descriptor of this regular file for reading, or for reading and writing, opened with the
+  // server's own privilege. Only for callers whose rights an OPEN has established. Kept for the
+  // next call; owned by the object and the calls in progress. On failure returns nullptr, with an
+  // errno in *error.
   std::shared_ptr<const Fd> DataFd(bool write, int* error);
 
-  // The same for reading alone, and reading moves no access time (where the server may ask for
-  // that: it owns the file, or has CAP_FOWNER over it). Apart from DataFd's, whose readers do not
-  // mind.
+  // The same for reading alone, without updates of the access time, where the server may request
+  // that (it owns the file, or has CAP_FOWNER over it). Separate from the descriptor of DataFd,
+  // whose reads may update it.
   std::shared_ptr<const Fd> QuietFd(int* error);
 
-  // Keeps `fd`, which a caller has opened, as such a descriptor if there is none yet.
+  // Keeps `fd`, which a caller opened, as such a descriptor unless there is one already.
   void Donate(Fd fd, bool write);
   bool HasDataFd(bool write);
 
-  // Closes the descriptor for writing once nobody uses it: while it is open, programs of the server
-  // cannot execute the file.
+  // Closes the descriptor for writing after its last use. While it is open, local programs cannot
+  // execute the file.
   void DropWriteFd();
 
  private:
@@ -113,7 +116,7 @@ class Object : public std::enable_shared_from_this<Object> {
   const Fd path_;
   const mode_t type_;
   std::atomic<size_t>& descriptors_;
-  // These publish nothing but themselves.
+  // They publish no other data.
   std::atomic<bool> orphaned_{false};
   std::atomic<bool> name_removed_{false};
   ChangeCounter change_;
@@ -123,11 +126,10 @@ class Object : public std::enable_shared_from_this<Object> {
   std::shared_ptr<const Fd> quiet_ ABSL_GUARDED_BY(mutex_);
 };
 
-// From now on what is read through `fd`, which no one else has yet, moves no access time, as far as
-// the server may ask for that.
+// Sets O_NOATIME on `fd`, if the server may. No other thread uses `fd` yet.
 void KeepAtime(const Fd& fd);
 
-// Owned by the descriptor cache, the open files, and the calls in flight.
+// Owned by the descriptor cache, the open files, and the calls in progress.
 using ObjectRef = std::shared_ptr<Object>;
 
 }  // namespace dafs::server

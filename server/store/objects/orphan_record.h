@@ -1,7 +1,7 @@
-// The file systems in which the server has made an orphan directory (orphans.h), kept in the state
-// directory. A start finds the mounts of this machine by itself; it does not find Btrfs subvolumes
-// and network mounts that no client visits.
-// Thread-safe. Waits for the state directory alone.
+// Records in the state directory the file systems in which the server has made an orphan directory
+// (orphans.h). At a start the server finds the mounts of this machine without it, but not Btrfs
+// subvolumes and network mounts that no client visits. Thread-safe. Blocks on the state directory
+// only.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +23,15 @@ class OrphanRecord {
     uint64_t subvolume = 0;
     bool operator==(const Entry&) const = default;
   };
-  // Beyond these the oldest goes. Deleted subvolumes leave entries until the next start.
+  // The oldest entry is dropped beyond this number. Entries of deleted subvolumes stay until the
+  // next start.
   static constexpr size_t kMost = 1024;
 
-  // Reads what earlier runs have recorded. What cannot be read is logged, and counts as empty.
+  // Reads the record of earlier runs. Logs entries that cannot be read, and ignores them.
   explicit OrphanRecord(std::string state_dir);
 
-  // Before the directory of `fs` is made. Writes only if `fs` has no entry yet. By the server's own
-  // identity, as Remove.
+  // Call before the directory of `fs` is made. Writes only if `fs` has no entry yet. Add and Remove
+  // need the server's own identity.
   void Add(const FileSystem& fs) ABSL_LOCKS_EXCLUDED(mutex_);
   void Remove(const Entry& entry) ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<Entry> entries() const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -1,8 +1,8 @@
-// Where the last name of an open file goes when it is removed: a hidden directory at the root of
-// its file system, so that the file lives until its last close although no descriptor may be kept
-// for it. What a crash leaves there waits for its opens to be reclaimed, or is removed.
+// Keeps a file that loses its last name while open: links it into a hidden directory at the root of
+// its file system, because the server may have to close its descriptor before the last close. After
+// a crash, such a file stays until its opens are reclaimed, or is removed.
 // Spec: 6.5.7-02, 6.5.33 (removal of open files); ARCHITECTURE "Hard points".
-// Thread-safe. May block on the file system. Works by the server's own privilege.
+// Thread-safe. May block on the file system. Uses the server's own privilege.
 #pragma once
 
 #include <atomic>
@@ -20,41 +20,42 @@
 
 namespace dafs::server {
 
-// The directory's name. At the root of a file system no client can see or use it.
+// The name of the directory. At the root of a file system, clients can neither see nor use this
+// name.
 inline constexpr char kOrphanDirectory[] = ".dafsd-orphans";
 
 class Orphans {
  public:
-  // `record`, borrowed, is where each file system is noted that gets a directory.
+  // `record` is borrowed. It records each file system that gets a directory.
   explicit Orphans(OrphanRecord& record) : record_(record) {}
 
-  // Takes up what an earlier run of the server has left on `fs`, before anybody comes to its files:
-  // until Sweep it may be adopted.
+  // Lists the files that an earlier run of the server left on `fs`. They can be adopted until
+  // Sweep. Call before a request reaches the files of `fs`.
   void TakeUp(const FileSystem& fs);
-  // `file` has been opened again: if it was left, it lives on as one that Link has named.
+  // `file` was opened again. If an earlier run left it, it is kept from now on like one from Link.
   void Adopt(Object& file);
-  // Gives `file`, which may be open without our knowing yet, a name as one that was left.
+  // Links `file` as one that is left: a client may still reclaim an open of it.
   bool LinkLeft(Object& file);
-  // The last known open of `file`, which Link has named, is closed; another open of it may still be
-  // reclaimed, so it is left.
+  // The last known open of `file`, which Link has linked, is closed, but another open may still be
+  // reclaimed. Treats the file as left from now on.
   void Leave(Object& file);
-  // Whether anything may be left. Cheap: asked for every open.
+  // Whether any file may be left. Cheap: called for every open.
   bool any_left() const { return left_.load(std::memory_order_relaxed) > 0; }
-  // Removes what nobody has adopted.
+  // Removes the left files that were not adopted.
   void Sweep();
 
-  // Gives `file` a name in the directory. False if the file system does not let us.
+  // Links `file` into the directory. Returns false if the file system refuses.
   bool Link(Object& file);
 
-  // Takes that name away again.
+  // Removes that link.
   void Unlink(Object& file);
 
-  // Whether the directory is there now, in the directory of `fs` with this inode number: it counts
-  // among that one's links. Waits for no file system.
+  // Whether the directory with this inode number on `fs` contains the orphan directory now, which
+  // then counts among its links. Never blocks on a file system.
   bool IsIn(const FileSystem& fs, uint64_t inode) const;
 
  private:
-  // Where one is: device and inode of the root of its file system, which two exports may share.
+  // Device and inode of the root of the file system. Two exports may share it.
   using Place = std::pair<uint64_t, uint64_t>;
   static Place PlaceOf(const FileSystem& fs) { return {fs.device, fs.root_inode}; }
   struct Directory {
@@ -69,11 +70,11 @@ class Orphans {
   void Note(const Place& place, bool there);
 
   OrphanRecord& record_;
-  // Files that are left, of all directories. A hint: the mutex guards what it counts.
+  // Number of left files in all directories. Readable without the mutex, as a hint.
   std::atomic<size_t> left_{0};
   absl::Mutex mutex_;
   absl::flat_hash_map<Place, Directory> directories_ ABSL_GUARDED_BY(mutex_);
-  mutable absl::Mutex there_mutex_;  // never held while a file system is asked
+  mutable absl::Mutex there_mutex_;  // never held during a file system call
   absl::flat_hash_set<Place> there_ ABSL_GUARDED_BY(there_mutex_);
 };
 

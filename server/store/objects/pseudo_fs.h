@@ -1,4 +1,4 @@
-// The read-only file system above the exports: the directories that lead to them, and no others.
+// The read-only file system above the exports: only the directories that lead to them.
 // Spec: 4.1.4 (one name space, own FSHandle); 6.5.12, 6.5.21, 6.5.22.
 // Immutable once built; usable from any thread; nothing blocks. Its handles are persistent: a
 // directory keeps its handle over restarts as long as it leads to an export.
@@ -19,11 +19,11 @@
 namespace dafs::server {
 
 struct PseudoNode {
-  std::string path;  // "/", "/b"; of an export, its name
+  std::string path;  // "/", "/b"; for an export, its name
   const PseudoNode* parent = nullptr;
-  int export_index = -1;  // of a leaf, which stands for the export's own root
+  int export_index = -1;  // set for a leaf, which stands for the root of an export
   uint64_t file_id = 0;
-  wire::FileHandle handle;  // of a directory of the pseudo file system
+  wire::FileHandle handle;  // for a directory of the pseudo file system
   std::map<std::string, PseudoNode*, std::less<>> children;
 };
 
@@ -35,10 +35,10 @@ class PseudoFs {
   // The root of the name space; a leaf if the only export is "/".
   const PseudoNode& root() const { return *nodes_.front(); }
 
-  // The leaf of an export.
+  // The leaf that stands for an export.
   const PseudoNode& Leaf(size_t export_index) const { return *leaves_[export_index]; }
 
-  // The directory with this handle; none if it no longer exists.
+  // The directory with this handle; null if it no longer exists.
   const PseudoNode* Find(const wire::FileHandle& handle) const;
 
   const wire::FsHandle& fshandle() const { return fshandle_; }

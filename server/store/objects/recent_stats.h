@@ -1,10 +1,10 @@
-// What statx said of the objects that a request has just made, changed or found, for a GETATTR that
-// follows it in the same chain: the kernel need not be asked again.
+// Caches the statx results of objects that a request just made, changed or found. A GETATTR that
+// follows in the same chain uses them instead of another system call.
 //
-// The answer is as true as a new one: the GETATTR had arrived before statx was called, so what was
-// seen then was seen while it was being executed (4.3: members of a chain are executed in order). A
-// session forgets all of it before it begins any other request, and at the end of its turn.
-// Belongs to the session's thread.
+// The results are as valid as new ones. The GETATTR had arrived before the call of statx, so the
+// state was read while the GETATTR was outstanding (4.3: members of a chain are executed in order).
+// A session clears the cache before it begins any other request, and at the end of its turn. Used
+// by the session's thread only.
 #pragma once
 
 #include <sys/stat.h>
@@ -20,8 +20,8 @@ namespace dafs::server {
 class RecentStats {
  public:
   struct Entry {
-    ObjectRef object;     // null: free
-    uint64_t sample = 0;  // of its ChangeCounter, taken before `stx`
+    ObjectRef object;     // null: unused entry
+    uint64_t sample = 0;  // of its ChangeCounter, taken before `stx` was read
     struct statx stx;
   };
 
@@ -31,7 +31,7 @@ class RecentStats {
     entry.sample = sample;
     entry.stx = stx;
   }
-  // The later one of two; null: not known.
+  // The later of two entries for the same object; null if there is none.
   const Entry* Find(const wire::FileHandle& filehandle) const {
     for (size_t i = 1; i <= entries_.size() && i <= next_; ++i) {
       const Entry& entry = entries_[(next_ - i) % entries_.size()];

@@ -1,4 +1,4 @@
-// OPEN with create, in every mode: makes or finds a file and opens it. Spec: 6.5.24.
+// OPEN with create, in every mode: creates or finds a file and opens it. Spec: 6.5.24.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@
 
 namespace dafs::server {
 
-// One OPEN with create, in `directory`, as the identity entered.
+// One OPEN with create in `directory`, as the identity entered.
 class Creation {
  public:
   Creation(StoreImpl& store, const Caller& caller, const wire::OpenArgs& args, Object& directory,
@@ -22,11 +22,11 @@ class Creation {
         directory_(directory),
         change_before_(change_before) {}
 
-  // Makes or finds `name`, and opens it. *made: which of the two.
+  // Creates or finds `name`, and opens it. Sets *made if it was created.
   wire::DafsStatus Run(const std::string& name, ObjectRef* file, wire::StateId* state_id,
                        bool* made);
 
-  // A file without a name, CLAIM_CREATE_UNLINKED.
+  // Creates and opens a file without a name, CLAIM_CREATE_UNLINKED.
   wire::DafsStatus RunUnlinked(ObjectRef* file, wire::StateId* state_id);
 
  private:

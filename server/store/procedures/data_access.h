@@ -1,10 +1,10 @@
-// Who may touch the data of a file: what READ, WRITE, APPEND and the procedures on ranges begin
-// with. Spec: 4.4.1.2, 6.5.27, 6.5.38; WIRE R64 (state id zero).
+// Checks access to the data of a file: the first step of READ, WRITE, APPEND and the procedures on
+// ranges. Spec: 4.4.1.2, 6.5.27, 6.5.38; WIRE R64 (state id zero).
 //
-// With a state id the rights are those of its OPEN, and the descriptors the server's; without one
-// the kernel decides anew at every call. Writes act as their caller all the same, because the
-// kernel looks at who writes for set-id bits, quotas and reserved space.
-// Only for the .cc files of this folder. Thread-safe as the Store.
+// With a state id, the rights are those of its OPEN, and the server's descriptors are used. Without
+// one, the kernel checks the caller's rights at every call. Writes run as their caller in both
+// cases, because the kernel checks the writer's identity for set-id bits, quotas and reserved
+// space. Only for the .cc files of this folder. Thread-safe as the Store is.
 #pragma once
 
 #include <memory>
@@ -13,10 +13,10 @@
 
 namespace dafs::server {
 
-// A file and a descriptor that entitles to what was asked.
+// A file, and a descriptor for the requested access.
 struct OpenData {
   ObjectRef file;
-  std::shared_ptr<const Fd> fd;  // of the object, or of this call alone
+  std::shared_ptr<const Fd> fd;  // owned by the object, or for this call only
 };
 
 // The flags of open(2) for `access` (kShareRead or kShareWrite).
@@ -25,22 +25,22 @@ int OpenFlags(uint32_t access);
 // Whether the identity entered owns `file`.
 bool ActsAsOwner(const Object& file);
 
-// Any open of the file will do; without one, the right to read.
+// The access of any open suffices; without an open, the right to read.
 inline constexpr uint32_t kShareAny = 0;
 
-// What is done with a descriptor for writing.
+// The intended use of a descriptor for writing.
 enum class WriteUse : uint8_t {
   kAnywhere,
-  kAppends,  // allowed for a file that may only be appended to (chattr +a), too
+  kAppends,  // also allowed for an append-only file (chattr +a)
 };
 
-// The file of a READ or WRITE, checked for `access` (kShareRead, kShareWrite or kShareAny).
+// Finds the file of a request and checks `access` (kShareRead, kShareWrite or kShareAny).
 wire::DafsStatus FindData(StoreImpl& store, const Caller& caller,
                           const wire::FileHandle& filehandle, const wire::StateId& state_id,
                           uint32_t access, OpenData* data, WriteUse use = WriteUse::kAnywhere);
 
-// A descriptor of `file` to append through, opened by the server's own right. Null: *error says
-// why.
+// A descriptor of `file` for appending, opened with the server's own privilege. On failure returns
+// null, with an errno in *error.
 std::shared_ptr<const Fd> AppendFd(Object& file, int* error);
 
 }  // namespace dafs::server

@@ -1,8 +1,8 @@
-// Opening an object, however it was found or made. Spec: 6.5.24, 4.4.1.2, 4.4.2.
+// Opens an object that was found or created. Spec: 6.5.24, 4.4.1.2, 4.4.2.
 //
-// The kernel decides at OPEN, by the caller's identity, whether the file may be read or written;
-// what it granted is recorded with the open, and data operations then use descriptors the server
-// opens by its own right.
+// At OPEN, the kernel checks with the caller's identity whether the file may be read or written.
+// The open records the rights that it granted. Data operations then use descriptors that the server
+// opens with its own privilege.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace dafs::server {
 
-// How an open file came about.
+// How the file of an OPEN was obtained. Decides which rights are checked.
 enum class Made : uint8_t {
-  kFound,      // it was there: the caller's rights count
-  kCreated,    // by this OPEN, whatever rights its mode gives
-  kPermitted,  // it was there, and the rights were looked at
-  kReclaimed,  // it was open before the server was started
+  kFound,      // it existed: checks the caller's rights
+  kCreated,    // by this OPEN, whatever rights its mode grants
+  kPermitted,  // it existed, and the caller's rights were checked already
+  kReclaimed,  // it was open before the restart of the server
 };
 
 OpenRequest RequestOf(const Caller& caller, const wire::OpenArgs& args);
@@ -27,7 +27,7 @@ OpenRequest RequestOf(const Caller& caller, std::string_view owner, uint32_t acc
 
 bool MayExecute(const Object& file);
 
-// Opens `file` for `request`, as the identity entered. *before: what its owner had taken already.
+// Opens `file` for `request`, as the identity entered. *before: what its owner had open already.
 wire::DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& file,
                             const OpenRequest& request, Made made, wire::StateId* state_id,
                             Shares* before = nullptr);

@@ -1,10 +1,10 @@
-// A name about to lose its file: REMOVE, and RENAME to a name that there is.
+// Removal of a name from a file: by REMOVE, or by a RENAME to an existing name.
 //
-// A file that is open keeps living when its last name goes: before the kernel removes that name as
-// the caller, the file is given one in the orphan directory (server/store/objects/orphans.h) by the
-// server's own right; if the removal is refused, that name is taken away again. The file's lock is
-// held meanwhile, so that of two names going at once one is seen to be the last, and no OPEN comes
-// in between check and removal.
+// An open file continues to exist after its last name is removed. Before the kernel removes the
+// name as the caller, the server links the file into the orphan directory
+// (server/store/objects/orphans.h) with its own privilege. If the removal fails, the server removes
+// that link. The file's lock is held meanwhile. So of two names that are removed at once, one is
+// seen to be the last, and no OPEN comes between the check and the removal.
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@
 
 namespace dafs::server {
 
-// What has to happen before and after the kernel removes the name. The file's lock
-// (StoreImpl::FileLock) is held by the caller as long as this lives.
+// The steps before and after the kernel removes the name. The caller holds the file's lock
+// (StoreImpl::FileLock) as long as this object exists.
 class Removal {
  public:
   Removal(StoreImpl& store, const Caller& caller, const ObjectKey& key)
       : store_(store), caller_(caller), key_(key) {}
 
-  // DENYDISP_CONFLICT if an open forbids it.
+  // Fails with DENYDISP_CONFLICT if an open forbids the removal.
   wire::DafsStatus Prepare(bool check_open);
   void Done(bool removed);
 
@@ -30,18 +30,18 @@ class Removal {
   StoreImpl& store_;
   const Caller& caller_;
   const ObjectKey key_;
-  ObjectRef object_;  // of an open file
+  ObjectRef object_;  // set if the file is open
   bool linked_ = false;
 };
 
-// Before a removal of a file that an open stands in the way of: what clients have of it whose lease
-// has run out is taken from them. No lock of a file is held.
+// Call before a removal. If an open stands against it, releases everything that clients with an
+// expired lease hold of the file. The caller holds no lock of a file.
 void RevokeForRemoval(StoreImpl& store, const ObjectKey& key, bool check_open);
 
-// The handle of what has `key`. A new MAC costs as much as a system call.
+// The handle for `key`. Computing a new MAC costs as much as a system call.
 wire::FileHandle HandleOf(StoreImpl& store, const ObjectKey& key);
 
-// The key of `name` in `directory`, as the identity entered.
+// Looks up the key of `name` in `directory`, as the identity entered.
 wire::DafsStatus KeyOfName(StoreImpl& store, Object& directory, const std::string& name,
                            ObjectKey* key);
 
