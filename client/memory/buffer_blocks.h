@@ -1,14 +1,15 @@
-// The memory of a pool's buffers, in blocks. A block becomes resident, and is registered, when one
-// of its buffers is needed and no resident one is free. It goes back to the system after none of
-// its buffers was used for a while (ReleaseUnused). The lowest block is used first, so that few
-// blocks stay in use and those keep their pages.
+// The memory of a pool's buffers, in blocks. A block becomes resident and registered when one of
+// its buffers is needed and no resident buffer is free. Its memory returns to the system after none
+// of its buffers was used for a while (ReleaseUnused). The lowest free block is used first: then
+// few blocks are in use, and these keep their pages.
 //
-// The slab is, in this order: large read targets, small read targets, write sources, the reserve.
-// The reserve is one write source that is resident for as long as the slab is: pages that this
-// machine has to write back to the mount to free memory need no memory to be read from the kernel.
+// Order in the slab: large read targets, small read targets, write sources, the reserve. The
+// reserve is one write source that is always resident. To free memory, this machine may have to
+// write dirty pages back to the mount; the reserve receives them from the kernel without new
+// memory.
 //
-// Belongs to the pool's thread. Take blocks while it makes a block resident: 0.2 to 1 ms, and as
-// long as the device needs to register it.
+// Belongs to the pool's thread. Take blocks while it makes a block resident: 0.2 to 1 ms, plus the
+// time that the device needs to register it.
 #pragma once
 
 #include <array>
@@ -50,9 +51,9 @@ struct BufferBlock {
   BufferKind kind = BufferKind::kLargeRead;
   bool reserve = false;
   bool resident = false;
-  bool used = false;                            // since ReleaseUnused looked last
-  absl::Time last_used = absl::InfinitePast();  // when it looked, and the block was in use
-  uint32_t number = 0;                          // among those of its kind
+  bool used = false;                            // since the last ReleaseUnused
+  absl::Time last_used = absl::InfinitePast();  // the last ReleaseUnused that found it in use
+  uint32_t number = 0;                          // among the blocks of its kind
   uint32_t out = 0;                             // buffers that are not free
   Buffer* free = nullptr;
   std::unique_ptr<dat::Region> region;
@@ -74,33 +75,35 @@ class BufferBlocks {
   BufferBlocks(const BufferBlocks&) = delete;
   BufferBlocks& operator=(const BufferBlocks&) = delete;
 
-  // After a block could not be made resident, so many requests go without a further one before the
-  // next attempt. ReleaseUnused and Register end that early.
+  // After a block could not be made resident, the next attempt waits until this many requests have
+  // found no free buffer. ReleaseUnused and Register end that wait.
   static constexpr uint32_t kGrowAgainAfter = 1024;
 
-  // A free buffer; null: all are out, or no more can be made resident (why_not).
+  // Returns a free buffer; null: all are in use, or no more can be made resident (why_not).
   internal::Buffer* Take(internal::BufferKind kind);
-  // A write source for a request that may turn out to be no write. It does not count as used until
-  // MarkUsed, and while no write source but the reserve is resident it is the reserve.
+  // Returns a write source for a request that may not be a write. It does not count as used until
+  // MarkUsed. It is the reserve while no other write source is resident.
   internal::Buffer* TakeToListen();
-  // A write in the reserve would have been kept in another buffer: the next one to listen is such.
+  // Records that a write could not be kept because it was in the reserve: the next TakeToListen
+  // avoids the reserve.
   void WantMoreThanReserve() { reserve_was_short_ = true; }
   static void MarkUsed(internal::Buffer& buffer) { buffer.block->used = true; }
   void GiveBack(internal::Buffer& buffer);
 
-  // Whether a buffer of this kind is resident: one that is out comes back.
+  // Whether a buffer of this kind is resident, so that waiting for one is useful.
   bool HasResident(internal::BufferKind kind) const {
     return resident_[Index(kind)] > 0 || kind == internal::BufferKind::kWrite;
   }
   // Why the last block could not be made resident.
   const absl::Status& why_not() const { return why_not_; }
 
-  // Registers what is resident, and from now on what becomes so. Errors as of Domain::Register.
+  // Registers the resident blocks, and later those that become resident. Errors as of
+  // Domain::Register.
   absl::Status Register(dat::Domain& domain, bool access_by_windows);
   void Deregister();
 
-  // Gives back the memory of blocks that were not in use at any time since `now - unused_for`.
-  // Returns whether a block besides the reserve is still resident.
+  // Releases the memory of blocks that were unused since `now - unused_for`. Returns whether a
+  // block other than the reserve is still resident.
   bool ReleaseUnused(absl::Time now, absl::Duration unused_for);
   bool AnyResident() const;
 
@@ -114,7 +117,7 @@ class BufferBlocks {
   }
 
  private:
-  // The blocks of one kind, without the reserve: `count` from blocks_[first] on.
+  // The blocks of one kind, without the reserve: `count` blocks from blocks_[first] on.
   struct Range {
     uint32_t first = 0;
     uint32_t count = 0;
@@ -136,14 +139,14 @@ class BufferBlocks {
   const std::shared_ptr<BufferSlab> slab_;
   std::vector<internal::Buffer> buffers_;
   std::vector<internal::BufferBlock> blocks_;  // by address; the reserve is the last
-  bool reserve_was_short_ = false;             // until the next buffer to listen is taken
+  bool reserve_was_short_ = false;             // until the next TakeToListen
   std::array<Range, internal::kBufferKinds> blocks_of_;
   std::array<Bits, internal::kBufferKinds> ready_;  // resident, with a free buffer
   std::array<Bits, internal::kBufferKinds> cold_;   // not resident
   std::array<uint32_t, internal::kBufferKinds> resident_ = {};
   size_t resident_bytes_ = 0;
-  bool may_grow_ = true;  // no block failed to become resident lately
-  uint32_t denied_ = 0;   // requests since then that found no free buffer
+  bool may_grow_ = true;  // no block failed to become resident recently
+  uint32_t denied_ = 0;   // requests since the failure that found no free buffer
   absl::Status why_not_;
   dat::Domain* domain_ = nullptr;
   bool by_windows_ = false;

@@ -1,24 +1,24 @@
-// The data buffers of one worker: a page-aligned slab, whose blocks become resident and registered
-// as they are needed (buffer_blocks.h), handed out as leases.
+// The data buffers of one worker: a page-aligned slab, handed out as leases. Its blocks become
+// resident and registered when they are needed (buffer_blocks.h).
 // Spec: 3.2.1.3 (registration), 4.2.2 (direct transfers); WIRE 10.
 //
 // The first half of the slab holds targets of READ_DIRECT and READDIR_DIRECT and is registered for
-// remote write, the second half sources of WRITE_DIRECT and is registered for remote read: the
-// server can reach no buffer in a way its procedure does not need. (Two registrations of one slab
-// would have given it both rights to every byte.)
+// remote write. The second half holds sources of WRITE_DIRECT and is registered for remote read. So
+// the server has no access to a buffer beyond what its procedure needs. (Two registrations of one
+// slab would give it both rights to every byte.)
 //
-// Blocks that nothing has used for `release_unused_after` go back to the system (ReturnBy).
+// Blocks that were not used for `release_unused_after` return to the system (ReturnBy).
 //
-// Written data has to be kept until it is committed (client/state/uncommitted.h). A lease whose
-// content is final (Seal) can be kept itself in place of a copy; it comes back when the last who
-// keeps it has let go, on any thread.
+// The client keeps written data until it is committed (client/state/uncommitted.h). Instead of a
+// copy it can keep a lease whose content is final (Seal). The buffer returns to the pool when its
+// last keeper has released it, on any thread.
 //
-// A buffer is one page of header room followed by page-aligned payload: a FUSE worker reads a whole
-// kernel WRITE request to `payload() - header bytes`, and the data lands aligned.
+// A buffer is one page of header room followed by page-aligned payload. A FUSE worker reads a whole
+// kernel WRITE request to `payload() - header bytes`, so that the data is aligned.
 //
-// Belongs to the worker's thread. Nothing here allocates after Create, except what keeps a buffer.
-// Nothing blocks, except for a moment where more buffers are needed than were lately. When all
-// buffers of a kind are out callers wait.
+// Belongs to the worker's thread. After Create nothing allocates, except Keep. Nothing blocks,
+// except shortly when more buffers are needed than recently. While all buffers of a kind are in
+// use, callers wait.
 #pragma once
 
 #include <coroutine>
@@ -43,17 +43,17 @@
 
 namespace dafs::client {
 
-// Which half of the slab, that is, what the server may do to the buffer.
+// Which half of the slab: what the server may do to the buffer.
 enum class BufferUse : uint8_t {
   kReadTarget,   // the server RDMA-writes it
   kWriteSource,  // the server RDMA-reads it
 };
 
 struct BufferPoolOptions {
-  size_t bytes = size_t{64} << 20;    // the whole slab, header rooms included: the memory bound
+  size_t bytes = size_t{64} << 20;    // the whole slab with header rooms: the memory limit
   uint32_t large_bytes = 1u << 20;    // payload of a large buffer; rounded up to pages
   uint32_t small_bytes = 128u << 10;  // payload of a small one (reads only)
-  // Zero: what is resident stays so.
+  // Zero: resident memory is not released.
   absl::Duration release_unused_after = absl::Seconds(60);
   bool lock_reserve = false;  // keeps one write buffer from being paged out (mlock)
   std::string name;           // "server:/export", for the log
@@ -65,9 +65,9 @@ namespace internal {
 struct BufferWaiter;
 }  // namespace internal
 
-// One buffer, for as long as the holder wants it. Movable; gives the buffer back when destroyed.
-// While a call that advertised it is still out (it was abandoned by a timeout), the buffer stays
-// quarantined and returns to the pool only when the answer has come or the endpoint is dead.
+// One buffer, for as long as the holder needs it. Movable; returns the buffer when destroyed. If a
+// call that advertised it is still outstanding (it was abandoned by a timeout), the buffer is
+// quarantined: it returns to the pool only after the reply, or once the endpoint is dead.
 class BufferLease {
  public:
   BufferLease() = default;
@@ -81,13 +81,13 @@ class BufferLease {
   // Page-aligned; `header_room()` bytes before it belong to the lease too.
   std::byte* payload() const;
   uint32_t payload_bytes() const;
-  // The header room and the payload, as one piece.
+  // The header room and the payload together.
   std::span<std::byte> whole() const;
   static size_t header_room();  // one page
   BufferUse use() const;
-  // The content is final for as long as this is held or it is kept.
+  // The content is final until the lease is released and nothing keeps it.
   void Seal();
-  // What was taken to listen is used (TryAcquireToListen).
+  // The buffer from TryAcquireToListen is now used.
   void MarkUsed();
   void Release();
 
@@ -98,8 +98,8 @@ class BufferLease {
   internal::Buffer* buffer_ = nullptr;
 };
 
-// Keeps a buffer out of the pool while the server may touch it. Held by the session's slot from
-// the post of the request to its response, or to the end of the endpoint.
+// Keeps a buffer out of the pool while the server may access it. The session's slot holds it from
+// the post of the request until its response, or until the endpoint ends.
 class BufferPin {
  public:
   BufferPin() = default;
@@ -119,66 +119,66 @@ class BufferPin {
 
 class BufferPool {
  public:
-  // Maps the slab; one write buffer is resident at once. kResourceExhausted: no memory;
-  // kInvalidArgument: `bytes` does not hold one large buffer of each use.
+  // Maps the slab; one write buffer is resident from now on. kResourceExhausted: no memory;
+  // kInvalidArgument: `bytes` is less than one large buffer of each use.
   static absl::StatusOr<std::unique_ptr<BufferPool>> Create(const BufferPoolOptions& options);
-  ~BufferPool();  // every lease and pin is back
+  ~BufferPool();  // after every lease and pin was released
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  // A buffer of at least `payload_bytes` (at most the large size), the smallest class that has
-  // one; an empty lease if there is none now or somebody waits already.
+  // Returns a buffer of at least `payload_bytes` (at most the large size), of the smallest class
+  // with a free buffer. An empty lease if none is free, or callers are already waiting.
   BufferLease TryAcquire(BufferUse use, uint32_t payload_bytes);
-  // A write buffer to read a request into that may be no write. It counts as used from MarkUsed on.
-  // While no write lately needed one it is the one that is always resident.
+  // Returns a write buffer into which to read a request that may not be a write. It counts as used
+  // after MarkUsed. While no write needed one recently, it is the reserve, which is always
+  // resident.
   BufferLease TryAcquireToListen(uint32_t payload_bytes);
 
   // `absl::StatusOr<BufferLease> lease = co_await pool.Acquire(use, bytes);` waits its turn.
-  // kCancelled after Close(); kResourceExhausted: there is no such buffer, and no memory for one.
-  // The waiting coroutine must not be destroyed while it waits.
+  // kCancelled after Close(); kResourceExhausted: no such buffer is resident, and there is no
+  // memory for one. The waiting coroutine must not be destroyed while it waits.
   class Acquisition;
   Acquisition Acquire(BufferUse use, uint32_t payload_bytes);
 
-  // Where buffers that were kept come back to, and unused memory is given back, which is on the
-  // thread of `loop`; nothing is kept, and nothing given back, before this. Once. `loop` outlives
-  // the pool.
+  // Kept buffers return, and unused memory is released, on the thread of `loop`. Before this call
+  // neither happens: Keep returns null. Call once. `loop` outlives the pool.
   void ReturnBy(dat::Loop& loop) { loop_ = &loop; }
-  // `rest` runs before unused memory is looked for: a caller that holds a buffer to listen gives it
-  // back. Null: it is not called any more.
+  // Calls `rest` before each check for unused memory: a caller that holds a buffer from
+  // TryAcquireToListen can return it. Null: no more calls.
   void OnRest(absl::AnyInvocable<void()> rest) { rest_ = std::move(rest); }
-  // Gives back the memory of buffers that nothing has used since `now - release_unused_after`, as
-  // far as it was looked for since. Returns whether there is more to be given back later.
+  // Releases the memory of buffers that were unused since `now - release_unused_after`, as far as
+  // earlier calls observed that. Returns whether more may be released later.
   bool ReleaseUnused(absl::Time now);
-  // Keeps the content of `lease` where it is until what is returned, and all copies of it, are
-  // gone, on whatever thread that is, also behind the lease and the pool. Null: it is not sealed,
-  // somebody waits for a buffer, or so many are kept that the others are needed for what is on its
-  // way.
+  // Keeps the content of `lease` in place until all copies of the returned pointer are gone. They
+  // may be released on any thread, also after the lease and the pool. Null: it is not sealed, it is
+  // the reserve, a caller waits for a buffer, or the limit on kept buffers is reached (the others
+  // are for writes in progress).
   std::shared_ptr<const void> Keep(const BufferLease& lease);
-  // As many as may be are kept: what they are kept for should come to its end.
+  // The limit on kept buffers is reached: their holders should commit and release them.
   bool KeepsMost() const { return kept_ > 0 && kept_ == most_kept_; }
 
-  // Ends all waiting, now and later, with kCancelled.
+  // Ends all waits, present and future, with kCancelled.
   void Close();
 
-  // Memory of the application, which is registered and deregistered with the slab.
+  // Memory of the application; registered and deregistered with the slab.
   UserMemory& user_memory() { return user_memory_; }
 
-  // Registers what is resident in the domain of a new session, and what becomes so while that
-  // lasts. Slow. The regions of the session before are forgotten first: its endpoint is gone by
-  // then. `access_by_windows`: it is open to the server by memory windows only
+  // Registers the resident blocks in the domain of a new session, and those that become resident
+  // during it. Slow. First drops the regions of the previous session, whose endpoint must be gone.
+  // `access_by_windows`: the server accesses the memory by memory windows only
   // (Exposure::UseWindows).
   absl::Status Register(dat::Domain& domain, bool access_by_windows = false);
-  // Before the domain goes.
+  // Call before the domain ends.
   void Deregister();
-  // How it and the memory of the application are opened to the server.
+  // How the slab and the memory of the application are opened to the server.
   Exposure& exposure() { return exposure_; }
 
-  // How a peer names `size` bytes from `at` inside the lease's payload by the registration of the
-  // slab, which says what the peer may do. Registered.
+  // Returns the peer's name for `size` bytes from `at` inside the lease's payload, by the
+  // registration of the slab, which limits what the peer may do. Call while registered.
   wire::DirectOpBuffer Advertise(const BufferLease& lease, const std::byte* at,
                                  uint32_t size) const;
-  // Opens `size` bytes from `at` inside the lease's payload to the server, and says how it names
-  // them. Registered. Errors as of Exposure::Expose.
+  // Opens `size` bytes from `at` inside the lease's payload to the server. Returns the server's
+  // name for them. Call while registered. Errors as of Exposure::Expose.
   absl::StatusOr<wire::DirectOpBuffer> Expose(const BufferLease& lease, std::byte* at,
                                               uint32_t size);
   BufferPin Pin(const BufferLease& lease);
@@ -186,10 +186,10 @@ class BufferPool {
   uint32_t large_bytes() const { return large_bytes_; }
   struct Counts {
     uint32_t total = 0;
-    uint32_t leased = 0;        // with a holder
-    uint32_t quarantined = 0;   // without a holder, but the server may still touch them
+    uint32_t leased = 0;        // held by a lease
+    uint32_t quarantined = 0;   // without a lease, but the server may still access them
     uint32_t kept = 0;          // with written data that is not committed
-    uint32_t waiting = 0;       // callers that wait for one
+    uint32_t waiting = 0;       // callers that wait for a buffer
     size_t bytes = 0;           // the slab
     size_t resident_bytes = 0;  // in memory
   };
@@ -226,9 +226,9 @@ class BufferPool {
   uint32_t kept_ = 0;
   uint32_t most_kept_ = 0;
   dat::Loop* loop_ = nullptr;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for what waits in the loop
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for callbacks in the loop
   absl::AnyInvocable<void()> rest_;
-  dat::Loop::TimerId release_timer_ = 0;  // while something is resident that may be given back
+  dat::Loop::TimerId release_timer_ = 0;  // set while memory is resident that may be released
   Exposure exposure_;
   UserMemory user_memory_{exposure_};
 };

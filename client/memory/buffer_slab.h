@@ -1,6 +1,6 @@
-// The memory of a pool of buffers, and the way back to it for buffers that are kept beyond their
-// lease: whoever keeps one may let go of it on another thread, and when the pool is gone. The
-// owners are the pool and those who keep a buffer; the last of them unmaps it.
+// The memory of a pool's buffers, and the return path of buffers that are kept after their lease. A
+// keeper may release a buffer on another thread, and after the pool is gone. The pool and the
+// keepers own the slab; the last of them unmaps it.
 #pragma once
 
 #include <atomic>
@@ -24,8 +24,8 @@ class BufferSlab {
  public:
   static constexpr size_t kHugePage = size_t{2} << 20;
 
-  // Maps `bytes` of memory (MAP_NORESERVE, huge pages where the system gives them), which starts on
-  // a huge page and takes no memory before it is touched. kResourceExhausted: no memory.
+  // Maps `bytes` of memory (MAP_NORESERVE, huge pages if the system provides them). It starts on a
+  // huge page and uses no memory until it is touched. kResourceExhausted: no memory.
   static absl::StatusOr<std::shared_ptr<BufferSlab>> Map(size_t bytes);
   ~BufferSlab();
   BufferSlab(const BufferSlab&) = delete;
@@ -33,14 +33,14 @@ class BufferSlab {
 
   std::span<std::byte> memory() const { return memory_; }
 
-  // Any thread, also one that holds a mutex.
+  // Any thread, even one that holds a mutex.
   void Return(internal::Buffer* buffer) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The pool's thread. Whether TakeReturned has something.
+  // On the pool's thread. Whether TakeReturned has buffers to return.
   bool has_returned() const { return has_returned_.load(std::memory_order_acquire); }
   std::vector<internal::Buffer*> TakeReturned() ABSL_LOCKS_EXCLUDED(mutex_);
-  // `wake` is called once: at once if a buffer has returned, or on the thread that returns the
-  // next. It must not block, nor call the slab. Null: it is not called any more.
+  // Calls `wake` once: at once if a buffer has returned, otherwise on the thread that returns the
+  // next one. It must not block or call the slab. Null: no more calls.
   void WakeOnReturn(std::function<void()> wake) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

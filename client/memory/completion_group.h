@@ -1,9 +1,9 @@
-// Completion groups: where the ends of asynchronous reads and writes are collected. An I/O is given
-// to a group when it is issued; waiting for a group looks at no other I/O.
+// Completion groups collect completions of asynchronous reads and writes. An I/O gets its group
+// when it is issued; waiting for a group ignores all other I/O.
 // Spec: FAST03 4 (completion groups).
 //
-// Belongs to the thread of its loop, as the I/Os of all sessions on that loop do, which may all use
-// one group. Nothing allocates.
+// Belongs to the thread of its loop, like the I/O of all sessions on that loop; they may share one
+// group. Nothing allocates.
 #pragma once
 
 #include <cstddef>
@@ -17,24 +17,24 @@
 
 namespace dafs::client {
 
-// Names an I/O that is out. Never used again.
+// Names an outstanding I/O. Never reused.
 struct IoId {
   uint64_t value = 0;
   friend bool operator==(const IoId&, const IoId&) = default;
 };
 
-// How an I/O ended. Its memory is the application's again.
+// How an I/O ended. The application owns the memory of the I/O again.
 struct IoCompletion {
   IoId id;
   uint64_t cookie = 0;  // the application's
   // Why it failed, with the name of the file. kCancelled: by Cancel, or because the session was
-  // shut down; it may have been carried out, in part or whole. Other codes: client/files/files.h.
+  // shut down; all or part of it may have been executed. Other codes: client/files/files.h.
   absl::Status status;
-  // Bytes moved from the start of its lists on, without a gap. Fewer than asked for: an error, or
-  // the end of the file.
+  // Bytes transferred from the start of its lists, without a gap. Fewer than requested: an error,
+  // or the end of the file.
   uint64_t count = 0;
-  bool eof = false;  // reads: the end of the file was met
-  // Writes: the least of all parts. kUnstable: safe once the file is committed.
+  bool eof = false;  // reads: the end of the file was reached
+  // Writes: the lowest stability of all parts. kUnstable: stable after a commit of the file.
   wire::StableHow committed = wire::StableHow::kFileSync;
 };
 
@@ -44,7 +44,7 @@ struct GroupEntry {
   GroupEntry* next = nullptr;
   GroupEntry* prev = nullptr;
   virtual ~GroupEntry() = default;
-  // Copies how it ended, and lets the I/O go.
+  // Copies the completion and releases the I/O.
   virtual void Collect(IoCompletion& out) = 0;
 };
 }  // namespace internal
@@ -52,21 +52,21 @@ struct GroupEntry {
 class CompletionGroup {
  public:
   explicit CompletionGroup(dat::Loop& loop) : loop_(loop) {}
-  ~CompletionGroup();  // everything was collected
+  ~CompletionGroup();  // after all completions were collected
   CompletionGroup(const CompletionGroup&) = delete;
   CompletionGroup& operator=(const CompletionGroup&) = delete;
 
-  // Takes up to `out.size()` completions, in the order in which they ended; returns how many. If
-  // there is none, lets the loop turn once, without sleeping and without a system call but those
-  // of the transport (none on an RDMA device).
+  // Takes up to `out.size()` completions, in the order in which the I/O ended; returns how many. If
+  // there is none, turns the loop once, without sleeping. The only system calls are those of the
+  // transport (none on an RDMA device).
   size_t Poll(std::span<IoCompletion> out);
 
-  // The same, but waits for the first one: until `timeout` has passed, or no I/O of the group is
-  // out any more (0 is returned then).
+  // The same, but waits for the first completion, until `timeout` has passed or no I/O of the group
+  // is outstanding (then returns 0).
   size_t Wait(std::span<IoCompletion> out, absl::Duration timeout = absl::InfiniteDuration());
 
   size_t out() const { return out_; }      // issued and not ended
-  size_t ended() const { return ended_; }  // and not collected
+  size_t ended() const { return ended_; }  // ended and not collected
 
  private:
   friend class AsyncIo;

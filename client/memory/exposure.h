@@ -1,9 +1,9 @@
-// How memory is opened to the server for one request: by a memory window for each buffer where the
-// session has windows, else by the registration of the region, which lasts. Spec: 4.2.2 (direct
+// Opens memory to the server for one request. If the session has windows, each buffer gets a memory
+// window; otherwise the registration of the region serves, which lasts. Spec: 4.2.2 (direct
 // transfers); wire/dat/dat.h (PostBind).
 //
-// Belongs to the thread of its loop. Nothing blocks or allocates, but for requests of more than one
-// window.
+// Belongs to the thread of its loop. Nothing blocks. Nothing allocates, except for requests with
+// more than one window.
 #pragma once
 
 #include <cstddef>
@@ -17,36 +17,37 @@
 
 namespace dafs::client {
 
-// Windows of one request, or of one item of a batch, by their contexts.
+// Windows of one request, or of one batch item, by their contexts.
 using WindowContexts = absl::InlinedVector<uint32_t, 1>;
 
 class Exposure {
  public:
-  // Windows that one request may have; one of a batch may have none: its items have their own.
+  // Most windows of one request. A BATCH_SUBMIT itself has none: its items have their own.
   static constexpr size_t kMostOfRequest = 4;
-  // Windows of all items of batches that are out.
+  // Most windows of all outstanding batch items.
   static constexpr size_t kMostOfBatches = 256;
 
-  // The endpoint of the session, on which windows are bound. Null, and before the endpoint goes:
-  // none are bound any more, and none of those bound before are left.
+  // Sets the session's endpoint, on which windows are bound. Null: binds no more windows; those
+  // bound before are gone. Set null before the endpoint ends.
   void UseWindows(dat::Endpoint* endpoint) {
     endpoint_ = endpoint;
     bound_.clear();
     if (endpoint != nullptr) count_ = 0;
     ++session_;
   }
-  // Tells the windows of one session from those of another.
+  // Differs for each session, so that windows of an earlier one are recognised.
   uint64_t session() const { return session_; }
-  uint64_t count() const { return count_; }  // of windows bound in the present session
+  uint64_t count() const { return count_; }  // windows bound in the present session
 
-  // How a peer of the present session names `size` bytes at `at` of `region` by its registration.
+  // Returns the peer's name for `size` bytes at `at` of `region`, by the registration of the
+  // region.
   static wire::DirectOpBuffer Advertise(const dat::Region& region, const std::byte* at,
                                         uint32_t size) {
     return BufferOf({region.TargetAddressOf(at), region.context()}, size);
   }
-  // Opens them for `right` (kRemoteRead or kRemoteWrite), and says how the server names them. With
-  // windows: for one request, which is posted behind this; Take has the contexts then. Errors as of
-  // Endpoint::PostBind.
+  // Opens the bytes for `right` (kRemoteRead or kRemoteWrite), and returns the server's name for
+  // them. With windows: for one request, which must be posted after this call; Take returns their
+  // contexts. Errors as of Endpoint::PostBind.
   absl::StatusOr<wire::DirectOpBuffer> Expose(const dat::Region& region, std::byte* at,
                                               uint32_t size, dat::Access right) {
     if (endpoint_ == nullptr || size == 0) return Advertise(region, at, size);
@@ -56,7 +57,7 @@ class Exposure {
     ++count_;
     return BufferOf(*window, size);
   }
-  // Puts the windows that were bound since it was called last in the place of what is in `to`.
+  // Replaces the content of `to` by the windows that were bound since the last call.
   void Take(WindowContexts& to) {
     to.clear();
     to.swap(bound_);

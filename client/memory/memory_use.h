@@ -1,5 +1,5 @@
-// Memory of the application in the hands of a request: whether the server may still touch it, and
-// whether the application wants it back. Spec: 4.2.2 (direct transfers), FAST03 4.
+// Tracks memory of the application that a request uses: whether the server may still access it, and
+// whether the application has taken it back. Spec: 4.2.2 (direct transfers), FAST03 4.
 // Belongs to the thread of its loop.
 #pragma once
 
@@ -8,12 +8,12 @@
 
 namespace dafs::client {
 
-// One use of memory, of all requests that are made for it.
+// One use of memory, by all requests that are made for it.
 class MemoryUse {
  public:
   virtual ~MemoryUse() = default;
 
-  // The application has it back, or gets it as soon as nothing holds it: it is neither named to the
+  // The application takes it back, now or as soon as nothing holds it. It must not be named to the
   // server again, nor read or written here.
   bool given_up() const { return given_up_; }
   bool held() const { return holds_ > 0; }
@@ -22,7 +22,8 @@ class MemoryUse {
   MemoryUse() = default;
   void Begin() { given_up_ = false; }
   void GiveUp() { given_up_ = true; }
-  // Nothing holds it any more. Runs within the session: it must not call back into it.
+  // Called when nothing holds the memory any more. Runs inside the session: it must not call the
+  // session.
   virtual void LetGo() = 0;
 
  private:
@@ -31,8 +32,8 @@ class MemoryUse {
   bool given_up_ = false;
 };
 
-// Keeps memory from being given back. Held by the session's slot from the post of a request that
-// names it to the response, or to the end of the endpoint.
+// Prevents the return of memory to the application. The session's slot holds it from the post of a
+// request that names the memory until the response, or until the endpoint ends.
 class MemoryHold {
  public:
   MemoryHold() = default;

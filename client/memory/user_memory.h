@@ -1,9 +1,9 @@
-// The memory that an application has registered for its reads and writes: once by the application,
-// and by the library with the domain of each new session. Spec: 3.2.1.3, 4.2.2 (registration is the
-// user's responsibility), FAST03 4 (memory registration); WIRE 10.
+// Memory that an application has registered for its reads and writes. The application registers it
+// once; the library registers it with the domain of each new session. Spec: 3.2.1.3, 4.2.2
+// (registration is the user's responsibility), FAST03 4 (memory registration); WIRE 10.
 //
-// Belongs to the thread of its loop. Register and Deregister are slow; nothing else is, and nothing
-// else allocates, but Expose for requests of more than one window.
+// Belongs to the thread of its loop. Register and Deregister are slow; nothing else is. Otherwise
+// nothing allocates, except Expose for requests with more than one window.
 #pragma once
 
 #include <cstddef>
@@ -27,15 +27,15 @@ struct MemoryHandle {
   friend bool operator==(const MemoryHandle&, const MemoryHandle&) = default;
 };
 
-// Memory of the application: a memory descriptor of the paper. With the null handle it need not be
-// registered; the data then goes by way of the library's own buffers.
+// Memory of the application; a memory descriptor in the paper. With the null handle it need not be
+// registered: the library then copies the data through its own buffers.
 struct MemorySegment {
   std::byte* data = nullptr;
   uint32_t size = 0;
   MemoryHandle handle;
 };
 
-// What the server may do to registered memory: no more than the I/O it is for needs.
+// The access of the server to registered memory: no more than the I/O needs.
 enum class MemoryAccess : uint8_t {
   kReads,   // the server RDMA-writes it: the target of reads
   kWrites,  // the server RDMA-reads it: the source of writes
@@ -44,37 +44,39 @@ enum class MemoryAccess : uint8_t {
 
 class UserMemory {
  public:
-  explicit UserMemory(Exposure& exposure) : exposure_(exposure) {}  // which outlives it
-  ~UserMemory();                                                    // no session is left
+  explicit UserMemory(Exposure& exposure) : exposure_(exposure) {}  // outlives this
+  ~UserMemory();  // after the end of the last session
   UserMemory(const UserMemory&) = delete;
   UserMemory& operator=(const UserMemory&) = delete;
 
-  // `memory` (of any alignment; page-aligned is cheapest) stays mapped until it is deregistered.
-  // kResourceExhausted: a limit on locked memory or of the device; kInvalidArgument: no bytes.
+  // `memory` has any alignment (page-aligned is fastest) and stays mapped until it is deregistered.
+  // kResourceExhausted: the limit on locked memory or a limit of the device; kInvalidArgument: no
+  // bytes.
   absl::StatusOr<MemoryHandle> Register(std::span<std::byte> memory, MemoryAccess access);
-  // kFailedPrecondition: an I/O still uses it; kNotFound: there is no such memory.
+  // kFailedPrecondition: an I/O still uses it; kNotFound: no such memory.
   absl::Status Deregister(MemoryHandle handle);
 
-  // Whether `segment` lies within its registration, which serves reads or writes (`for_write`).
+  // Whether `segment` lies within its registration, and that allows reads or writes (`for_write`).
   // kNotFound, kOutOfRange, kPermissionDenied. Not for null handles.
   absl::Status Check(const MemorySegment& segment, bool for_write) const;
-  // Brackets an I/O that names memory of `handle`; null: nothing.
+  // Begin and end of an I/O that names memory of `handle`; a null handle has no effect.
   void BeginUse(MemoryHandle handle);
   void EndUse(MemoryHandle handle);
 
-  // Opens `size` bytes from `at` of it to the server, to be written or (`for_write`, by the
-  // application) read, and says how the server names them. There is a session. Errors as of
-  // Exposure::Expose.
+  // Opens `size` bytes from `at` of the memory to the server, which may then write it or
+  // (`for_write`: the application writes) read it. Returns the server's name for it. Requires a
+  // session. Errors as of Exposure::Expose.
   absl::StatusOr<wire::DirectOpBuffer> Expose(MemoryHandle handle, std::byte* at, uint32_t size,
                                               bool for_write) const;
 
-  // All of it in the domain of a new session, and what is added while that lasts.
-  // `access_by_windows`: it is open to the server by memory windows only.
+  // Registers all of it in the domain of a new session, and later what is added during the session.
+  // `access_by_windows`: the server accesses it by memory windows only.
   absl::Status RegisterAll(dat::Domain& domain, bool access_by_windows);
-  void DeregisterAll();  // before the domain goes
+  void DeregisterAll();  // call before the domain ends
 
-  // Whether the requests of an I/O that begins now may each name Exposure::kMostOfRequest segments
-  // only. Brackets one whose requests may name more: there are no windows meanwhile.
+  // by_windows: whether each request of an I/O that begins now may name at most
+  // Exposure::kMostOfRequest segments. BeginLongLists and EndLongLists bracket an I/O whose
+  // requests may name more; a session built meanwhile uses no windows.
   bool by_windows() const { return by_windows_; }
   void BeginLongLists() { ++long_lists_; }
   void EndLongLists() { --long_lists_; }
@@ -87,7 +89,7 @@ class UserMemory {
     std::span<std::byte> memory;
     dat::Access access = dat::Access::kLocal;
     uint32_t uses = 0;
-    uint16_t generation = 0;  // so that a handle of what was here before names nothing
+    uint16_t generation = 0;  // makes handles of earlier memory in this entry invalid
     std::unique_ptr<dat::Region> region;
   };
   const Entry* Find(MemoryHandle handle) const;
