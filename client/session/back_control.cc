@@ -35,7 +35,7 @@ void BackControl::Propose(wire::ConnectBindArgs& args) {
   args.max_requests = kRequests;
 }
 
-// WIRE 9.4 CONNECT_BIND: the server grants no more than was asked.
+// WIRE 9.4 CONNECT_BIND: the server grants at most what the client requested.
 absl::Status BackControl::Agree(const wire::ConnectBindArgs& asked,
                                 const wire::ConnectBindRes& res) {
   if (res.max_requests < 1 || res.max_requests > asked.max_requests ||
@@ -66,8 +66,9 @@ void BackControl::OnMessage(uint64_t index, uint32_t size_bytes) {
   context.has_session = context.authenticated = true;
   context.checksum_due = checksums_;
   context.back_control = true;
-  context.granted_nreq = kRequests;  // as all answers say, however few the server began with
-  wire::ChainState unchained;        // there are no chains here (4.3): each directive is by itself
+  // as every response says, although the server starts with fewer
+  context.granted_nreq = kRequests;
+  wire::ChainState unchained;  // this channel has no chains (4.3)
   const wire::RequestVerdict verdict = wire::CheckRequest(message, context, unchained);
   if (verdict.close_channel) {
     return Fail(
@@ -80,7 +81,7 @@ void BackControl::OnMessage(uint64_t index, uint32_t size_bytes) {
   wire::ResponseHeader header =
       wire::ResponseTo(verdict.header, status, static_cast<uint16_t>(kRequests));
   header.protocol_version = verdict.response_version;
-  // 3.2.6.3: the receive is there again before the answer is.
+  // 3.2.6.3: posts the receive again before it sends the response.
   absl::Status answered = PostReceive(index);
   if (answered.ok()) answered = Answer(header);
   if (!answered.ok()) return Fail(std::move(answered));
@@ -116,7 +117,7 @@ DafsStatus BackControl::Execute(std::span<const std::byte> message,
   }
 }
 
-// All answers are bare headers.
+// Every response is a header without a body.
 absl::Status BackControl::Answer(const wire::ResponseHeader& header) {
   if (free_sends_.empty()) {
     if (unsent_.size() >= kRequests) {

@@ -1,9 +1,10 @@
-// The Back-control Channel of a session: the server asks, the client answers at once. Batch
-// completions go to whoever submitted; the client holds no delegations, so all that is said of them
-// is answered so. Spec: 3.1.2.3.3, 3.2.6.1, 6.6; WIRE 9.1, 9.2, 11.5, R72, R74.
+// The Back-control Channel of a session. The server sends directives, and the client answers each
+// at once. Batch completions go to the submitter of the batch. The client holds no delegation, so
+// it answers directives about delegations with an error.
+// Spec: 3.1.2.3.3, 3.2.6.1, 6.6; WIRE 9.1, 9.2, 11.5, R72, R74.
 //
-// One thread, that of the loop. The credits of this direction are the client's to give: it keeps
-// kRequests receives posted and says so in every answer.
+// Belongs to the thread of its loop. The client grants the credits of this direction: it keeps
+// kRequests receives posted, and says so in every response.
 #pragma once
 
 #include <deque>
@@ -17,8 +18,8 @@
 
 namespace dafs::client {
 
-// Who hears what the server has to say. Called from the loop, one directive at a time; the session
-// may be killed from within.
+// Receives directives of the server. Called from the loop, one directive at a time. The handler may
+// kill the session.
 class BackControlHandler {
  public:
   virtual ~BackControlHandler() = default;
@@ -27,24 +28,24 @@ class BackControlHandler {
 
 class BackControl final : public Channel {
  public:
-  // Directives that the server may have outstanding.
+  // The number of directives that the server may have outstanding.
   static constexpr uint32_t kRequests = 8;
-  // Of one directive: some 160 completions.
+  // The maximum size of one directive: about 160 completions.
   static constexpr uint32_t kMaxRequest = kMessage;
   static constexpr uint32_t kMaxResponse = 1024;
 
-  // As Channel::Connect. `checksums`: those of the session are on.
+  // Like Channel::Connect. `checksums`: the session uses message checksums.
   static absl::StatusOr<std::unique_ptr<BackControl>> Connect(dat::Loop& loop,
                                                               dat::Provider& provider,
                                                               dat::Domain& domain,
                                                               const Options& options,
                                                               bool checksums);
-  // What CONNECT_BIND asks for besides.
+  // Sets the values that CONNECT_BIND requests for this channel.
   static void Propose(wire::ConnectBindArgs& args);
 
-  // Null: completions are answered and go nowhere.
+  // Null: completions are answered and dropped.
   void OnDirective(BackControlHandler* handler) { handler_ = handler; }
-  uint64_t directives() const { return directives_; }  // taken so far
+  uint64_t directives() const { return directives_; }  // received so far
 
  private:
   BackControl(dat::Loop& loop, bool checksums);
@@ -59,7 +60,7 @@ class BackControl final : public Channel {
   BackControlHandler* handler_ = nullptr;
   uint64_t directives_ = 0;
   std::vector<uint64_t> free_sends_;
-  std::deque<wire::ResponseHeader> unsent_;  // for want of a send buffer; one for each receive
+  std::deque<wire::ResponseHeader> unsent_;  // waiting for a send buffer; at most one per receive
 };
 
 }  // namespace dafs::client

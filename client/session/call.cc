@@ -42,8 +42,8 @@ std::string NamesOf(std::span<CallBase* const> chain) {
 
 bool IsIdempotent(wire::Proc proc) {
   switch (proc) {
-    // What makes, removes or moves names answers something else the second time; an append
-    // happens twice.
+    // Requests that create, remove or move names give another result the second time; an append is
+    // applied twice.
     case wire::Proc::kAppendInline:
     case wire::Proc::kAppendDirect:
     case wire::Proc::kCreate:
@@ -56,8 +56,8 @@ bool IsIdempotent(wire::Proc proc) {
     case wire::Proc::kOpenDowngrade:
     case wire::Proc::kSetFencingList:
       return false;
-    // Writing the same bytes, setting the same attributes, committing or locking again for the same
-    // owner changes nothing more; a second CLOSE is told by BAD_STATEID.
+    // Repeating a write, SETATTR, COMMIT or LOCK of the same owner changes nothing. A second CLOSE
+    // gives BAD_STATEID.
     default:
       return true;
   }

@@ -23,20 +23,20 @@
 
 namespace dafs::client {
 
-// What one member of a chain leaves to the next.
+// The current filehandle and state id that a chain member leaves for the next one.
 struct Current {
   std::optional<wire::FileHandle> filehandle;
   std::optional<wire::StateId> state_id;
 };
 
-// Which request a call was when it was sent last: what the Response Cache knows it by (5.2.1).
+// Identifies the request as which a call was last sent. The Response Cache uses this key (5.2.1).
 struct Xid {
   wire::SessionId session_id;
   wire::ClientId client_id;  // of that session
-  wire::AuthType auth{};     // how it was authenticated
+  wire::AuthType auth{};     // its authentication method
   uint16_t stream_id = 0;
   uint16_t seq_number = 0;
-  bool cached = false;  // the server keeps its response until we have it
+  bool cached = false;  // the server keeps the response until the client has it
 };
 
 class CallBase {
@@ -47,75 +47,76 @@ class CallBase {
 
   virtual const wire::ProcInfo& info() const = 0;
   wire::Proc proc() const { return info().number; }
-  // Whether doing it twice is the same as doing it once, so that it may be issued again when its
-  // answer was lost.
+  // Whether executing it twice equals executing it once. If so, it may be issued again after its
+  // response was lost.
   virtual bool idempotent() const = 0;
-  // Whether the server goes on with it behind its answer. Then it is issued again on another
-  // session only: beside what was begun, nobody could tell when its memory is free.
+  // Whether the server still works on it after its response. Such a call is issued again only on
+  // another session. On the same session the client cannot know when the first execution stops
+  // using the memory.
   virtual bool outlives_answer() const { return false; }
 
-  // For the session.
+  // For use by the session.
   virtual absl::StatusOr<size_t> Encode(const wire::RequestHeader& header, wire::ByteOrder order,
                                         std::span<std::byte> out, bool checksum) = 0;
   virtual absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
                               wire::DafsStatus status) = 0;
-  // The state id among the arguments; null: none, or it comes from the member before.
+  // The state id in the arguments. Null: there is none, or the member before supplies it.
   virtual wire::StateId* state_id_argument() = 0;
-  // Of COPY_RANGE: that of the source.
+  // COPY_RANGE: the state id of the source.
   virtual wire::StateId* source_state_id_argument() { return nullptr; }
-  // Of BATCH_SUBMIT, which has many: as NameOpen.
+  // BATCH_SUBMIT, which has many state ids: does what NameOpen does.
   virtual std::optional<wire::StateId> NameItems(const Opens&, const wire::ClientId&) {
     return std::nullopt;
   }
-  // Each filehandle among the arguments that is used.
+  // Visits each filehandle in the arguments that the call uses.
   virtual void VisitHandles(absl::FunctionRef<void(wire::FileHandle&)> visit) = 0;
   // Writes the current values into the arguments and clears the two flags below.
   virtual void TakeOver(const Current& current) = 0;
-  // After success: what is current for the next member.
+  // After success: updates `current` for the next member.
   virtual void PassOn(Current& current) const = 0;
 
-  // Ready to be issued (again).
+  // Prepares the call to be issued, or issued again.
   void Reset() {
     sent = answered = damaged = false;
     status = wire::DafsStatus::kOk;
   }
   bool ok() const { return answered && status == wire::DafsStatus::kOk; }
 
-  // DAFS_CHF_FH, DAFS_CHF_STATEID: take the value from the member before.
+  // DAFS_CHF_FH, DAFS_CHF_STATEID: the member before supplies the value.
   bool chf_fh = false;
   bool chf_state_id = false;
 
-  // Nobody waits for the answer: the request may leave with the next one, within 5 ms.
+  // Nothing waits for the response. The request may be delayed up to 5 ms to share a send.
   bool can_wait = false;
-  // More of the like may follow at once: it leaves with them when the loop turns next.
+  // Similar requests may follow at once. They are sent together when the loop turns next.
   bool leaves_with_turn = false;
 
   bool sent = false;      // the request was given to the transport
   bool answered = false;  // `status` is the server's
-  bool damaged = false;   // an answer came with a wrong checksum and was thrown away
+  bool damaged = false;   // the response had a bad checksum and was dropped
   Xid xid;                // once `sent`
   wire::DafsStatus status = wire::DafsStatus::kOk;
-  // The open it is for, by the name that client/state/opens.h gave it; set when it is first issued.
-  // What the arguments hold then is the server's present name for it.
+  // The open that it uses, under the name that client/state/opens.h gave it. Set when the call is
+  // first issued. From then on the arguments hold the server's present name of the open.
   std::optional<wire::StateId> open;
-  std::optional<wire::StateId> source_open;  // the same of the source's
-  // Held while the server may touch the advertised buffer.
+  std::optional<wire::StateId> source_open;  // the same for the source of a copy
+  // Pinned while the server may access the advertised buffer.
   const BufferLease* advertised = nullptr;
-  MemoryUse* memory_use = nullptr;  // the same for memory of the application
+  MemoryUse* memory_use = nullptr;  // the same for application memory
 
  protected:
   CallBase() = default;
 };
 
-// Puts the server's present names for the opens that `call` is for into its arguments. Returns the
-// one that the server does not know in the time of `client_id`; nullopt: it knows them all.
+// Puts the server's present state ids of the opens into the arguments of `call`. Returns an open
+// that the server does not know under `client_id`; nullopt if it knows all.
 std::optional<wire::StateId> NameOpen(CallBase& call, const Opens& opens,
                                       const wire::ClientId& client_id);
 
 // The procedures of a chain, for messages: "LOOKUP+GETATTR_INLINE".
 std::string NamesOf(std::span<CallBase* const> chain);
 
-// Whether a repetition of `proc` does no harm.
+// Whether `proc` may be executed twice.
 bool IsIdempotent(wire::Proc proc);
 
 template <class ArgsType>
@@ -133,13 +134,13 @@ class Call : public CallBase {
   }
   bool idempotent() const override {
     if constexpr (Args::kProc == wire::Proc::kOpen) {
-      // GUARDED fails with EXIST the second time, a file without a name is another one. The others
-      // give the same open again, since the owner is the same.
+      // GUARDED fails with EXIST the second time. Creating a file without a name makes a second
+      // file. The other modes return the same open, since the owner is the same.
       if (args.claim_type == wire::OpenClaimType::kCreateUnlinked) return false;
       return args.open_type == wire::OpenType::kNoCreate ||
              args.createmode != wire::CreateMode::kGuarded;
     } else if constexpr (Args::kProc == wire::Proc::kAllocate) {
-      // These two move what lies behind the range, once more each time.
+      // These two shift the data after the range, each time they are executed.
       return args.mode != wire::AllocateMode::kCollapseRange &&
              args.mode != wire::AllocateMode::kInsertRange;
     } else {
@@ -196,7 +197,7 @@ class Call : public CallBase {
   }
 
  protected:
-  // WRITE_INLINE and APPEND_INLINE: the data.
+  // The data of WRITE_INLINE and APPEND_INLINE.
   virtual wire::InlineData inline_data() const { return {}; }
 };
 

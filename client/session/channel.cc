@@ -62,7 +62,8 @@ void Channel::Fail(absl::Status why) {
   loop_.Touch(this);
 }
 
-// One at a time, and nothing of ours behind what it resumes: that may destroy the channel.
+// Handles one completion for each call and accesses no member after it resumed a waiter or called a
+// function: that may destroy the channel.
 bool Channel::Poll() {
   dat::Completion completion;
   if (ended_ || endpoint_->Poll({&completion, 1}) == 0) return false;
@@ -103,7 +104,7 @@ void Channel::OnMessage(uint64_t, uint32_t) {
   Fail(absl::DataLossError("a message on the RDMA-read Channel"));
 }
 
-// Waits for the connection, or for the answer.
+// Waits for the connection, or for the response.
 dat::Task<absl::Status> Channel::Step(absl::Time deadline) {
   if (ended_) co_return why_;
   dat::Pending<bool> step;

@@ -1,10 +1,11 @@
-// A further channel of a session: a second connection in the session's domain, bound to it by
-// CONNECT_BIND. As it is, it serves as RDMA-read Channel, on which the server reads the data of
-// direct writes and the client sends, receives and expects nothing; client/session/back_control.h
-// is the other kind. Spec: 3.1.2.3, 3.2.4.1, 6.2.5; WIRE 9.4 (CONNECT_BIND), 11.1.
+// An additional channel of a session: a second connection in the session's domain, bound to the
+// session by CONNECT_BIND. This class is an RDMA-read Channel: the server reads the data of direct
+// writes over it, and the client sends nothing and expects no message. Its subclass is
+// client/session/back_control.h.
+// Spec: 3.1.2.3, 3.2.4.1, 6.2.5; WIRE 9.4 (CONNECT_BIND), 11.1.
 //
-// One thread, that of the loop. Destroying it ends the connection: the server can reach nothing by
-// it afterwards. Not from within OnLost's function.
+// Belongs to the thread of its loop. The destructor ends the connection: the server cannot access
+// memory over it afterwards. Do not destroy it within the function given to OnLost.
 #pragma once
 
 #include <cstddef>
@@ -29,12 +30,12 @@ class Channel : public dat::Pollable {
   struct Options {
     dat::Address address;
     std::string device;
-    absl::Duration connect_timeout;  // Connect blocks for at most that long, as Session::Create
-    PrivateData private_data;        // the session's, but for the type of the channel
+    absl::Duration connect_timeout;  // Connect blocks at most this long, like Session::Create
+    PrivateData private_data;        // the session's, except for the channel type
     wire::ByteOrder order = wire::ByteOrder::kLittle;  // the session's
   };
 
-  // An RDMA-read Channel that begins to connect. All that is borrowed outlives the channel.
+  // Returns an RDMA-read Channel that starts to connect. The references must outlive it.
   static absl::StatusOr<std::unique_ptr<Channel>> Connect(dat::Loop& loop, dat::Provider& provider,
                                                           dat::Domain& domain,
                                                           const Options& options);
@@ -42,38 +43,40 @@ class Channel : public dat::Pollable {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  // Waits for the connection and binds it to the session that `args` name. Once. Any error: the
-  // channel is of no use.
+  // Waits for the connection and binds it to the session that `args` name. To call once. After an
+  // error the channel is unusable.
   dat::Task<absl::Status> Bind(wire::ConnectBindArgs args, absl::Time deadline);
 
-  // `lost` runs, once, when a bound channel has ended by itself.
+  // `lost` runs once, when a bound channel ends by itself.
   void OnLost(absl::AnyInvocable<void(absl::Status)> lost) { lost_ = std::move(lost); }
 
-  // Ends it now: who waits in Bind is resumed before this returns. To be destroyed next.
+  // Ends the channel now, and resumes a waiter in Bind before it returns. Then only the destructor
+  // may follow.
   void Kill(absl::Status why);
 
   bool Poll() override;
   dat::WaitHandle Arm() override { return endpoint_->Arm(); }
 
  protected:
-  // What one kind of channel is like.
+  // The properties of a kind of channel.
   struct Kind {
     wire::ChannelUse use = wire::ChannelUse::kRdmaRead;
-    uint32_t sends = 1;     // of which one is CONNECT_BIND
-    uint32_t receives = 1;  // its answer first
+    uint32_t sends = 1;     // including CONNECT_BIND
+    uint32_t receives = 1;  // including its response
   };
-  // The first exchange of a channel has room for this much each way (3.2.6.3); here all have.
+  // The buffer size of a channel's first exchange, in each direction (3.2.6.3). Here all buffers
+  // have it.
   static constexpr uint32_t kMessage = wire::kFirstReceiveBytes;
 
   Channel(dat::Loop& loop, Kind kind) : loop_(loop), kind_(kind) {}
   absl::Status SetUp(dat::Provider& provider, dat::Domain& domain, const Options& options);
 
-  // The answer to CONNECT_BIND is there: whether its values will do.
+  // Checks the values in the response to CONNECT_BIND.
   virtual absl::Status Agree(const wire::ConnectBindArgs&, const wire::ConnectBindRes&) {
     return absl::OkStatus();
   }
-  // A message has arrived on the bound channel, in the receive `index`. The last thing that Poll
-  // does: the channel may be gone afterwards.
+  // A message arrived on the bound channel, in receive `index`. Poll touches nothing after this:
+  // the channel may be destroyed.
   virtual void OnMessage(uint64_t index, uint32_t size_bytes);
   virtual void OnSent(uint64_t) {}
 
@@ -81,7 +84,7 @@ class Channel : public dat::Pollable {
   absl::Status Send(uint64_t index, size_t size_bytes);
   std::span<std::byte> SendBuffer(uint64_t index);
   std::span<const std::byte> ReceiveBuffer(uint64_t index, uint32_t size_bytes);
-  // The connection is given up; OnLost follows.
+  // Aborts the connection; OnLost follows.
   void Fail(absl::Status why);
 
   dat::Loop& loop_;
@@ -97,7 +100,7 @@ class Channel : public dat::Pollable {
   std::vector<std::byte> memory_;  // sends, then receives
   std::unique_ptr<dat::Region> region_;
   std::unique_ptr<dat::Endpoint> endpoint_;
-  dat::Pending<bool>* step_ = nullptr;  // the connection is up, or the answer is here; false: ended
+  dat::Pending<bool>* step_ = nullptr;  // set when connected or answered; false: ended
   uint64_t answer_index_ = 0;
   uint32_t answer_bytes_ = 0;
   bool bound_ = false;

@@ -1,5 +1,5 @@
-// How a session comes to be, and how it is given back. Spec: 3.1.1.1, 3.1.2.2, 3.2.6.3, 6.2.1 to
-// 6.2.7; WIRE 11.1, 11.3, 11.4.
+// How a session is established, and how it is disconnected. Spec: 3.1.1.1, 3.1.2.2, 3.2.6.3, 6.2.1
+// to 6.2.7; WIRE 11.1, 11.3, 11.4.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -19,11 +19,11 @@
 namespace dafs::client {
 namespace {
 
-// The first request of a channel, and its answer, have room for this much (3.2.6.3).
+// The maximum size of a channel's first request and of its response (3.2.6.3).
 constexpr uint32_t kFirstMessage = wire::kFirstReceiveBytes;
 
 PrivateData PrivateDataFor(const ClientOptions& options) {
-  static std::atomic<uint32_t> sessions{0};  // counts, publishes nothing
+  static std::atomic<uint32_t> sessions{0};  // a counter; relaxed order suffices
   PrivateData data;
   std::copy_n(options.client_verifier.bytes.begin(), 4,
               data.client_instance_differentiator.begin());
@@ -82,18 +82,20 @@ absl::Status Session::SetUp(dat::Provider& provider, const dat::Address& address
   sizes.max_receives = slots;
   sizes.max_sends = slots;
   sizes.max_segments = 1;
-  // Those of each request, and as many that are being ended though their requests are gone.
+  // The windows of all requests, and as many again that are still being invalidated after their
+  // requests ended.
   if (windows_) {
     sizes.max_windows =
         static_cast<uint32_t>(2 * slots * Exposure::kMostOfRequest + Exposure::kMostOfBatches);
   }
   ASSIGN_OR_RETURN(endpoint_, pending->CreateEndpoint(*domain_, sizes));
-  // As many as there can ever be answers: a request is only sent when its answer has a place.
+  // One receive for each possible response: a request is sent only if a receive is posted for its
+  // response.
   for (size_t i = 0; i < slots; ++i) RETURN_IF_ERROR(PostReceive(i));
   private_data_ = PrivateDataFor(options);
   private_data_.invalidation = windows_;
   RETURN_IF_ERROR(endpoint_->Connect(EncodePrivateData(private_data_, options.byte_order)));
-  private_data_.invalidation = false;  // that is for this channel only
+  private_data_.invalidation = false;  // applies to this channel only
   if (windows_) pool_->exposure().UseWindows(endpoint_.get());
   loop_.Add(this);
   return absl::OkStatus();
@@ -107,8 +109,9 @@ void Session::ChooseWindows() {
   if (options.windows == Windows::kOff) {
     no_windows_ = "no memory windows: not wanted";
   } else if (options.rdma_read_channel || options.back_control_channel) {
-    // A window is for the peer of one connection; asynchronous batches are written by the other.
-    no_windows_ = "no memory windows: the server has further channels to reach memory by";
+    // A window is valid on one connection only. The server writes data of asynchronous batches over
+    // another one.
+    no_windows_ = "no memory windows: the server also accesses memory over other channels";
   } else if (pool_->user_memory().has_long_lists()) {
     no_windows_ = absl::StrCat("no memory windows: requests that name more than ",
                                Exposure::kMostOfRequest, " segments are to be sent again");
@@ -176,7 +179,7 @@ void Session::Propose(Args& args) const {
   args.client_verifier = options.client_verifier;
 }
 
-// Takes what the server decided, and checks it against the rules of WIRE 11.3.
+// Stores the values that the server chose, after checking them against the rules of WIRE 11.3.
 template <class Res>
 absl::Status Session::Agree(const Res& res) {
   const ClientOptions& options = client_.options();
@@ -236,11 +239,12 @@ wire::ConnectBindArgs Session::BindArgs() const {
   return args;
 }
 
-// Spec gap: 3.1.2.3.4 has the client make the channel; where that fails, writes go inline and need
-// none.
+// Spec gap: 3.1.2.3.4 requires the client to make the channel. If that fails, data is written
+// inline, which needs no channel.
 dat::Task<void> Session::BindReadChannel(absl::Time deadline) {
   if (windows_) {
-    // A window is for the peer of one connection, and the buffers are open by windows only.
+    // A window is valid on one connection only, and the buffers are accessible only through
+    // windows.
     LogNotice(absl::StrCat(client_.options().server_name,
                            ": the server asks for an RDMA-read Channel, which memory windows "
                            "exclude: data is written inline, which is slower; mount with "
@@ -267,7 +271,7 @@ dat::Task<void> Session::BindReadChannel(absl::Time deadline) {
   });
 }
 
-// 3.1.2.3.3. Where it fails, batches are answered when they are done.
+// 3.1.2.3.3. If binding fails, the server answers a batch when all of it is done.
 dat::Task<void> Session::BindBackControl(absl::Time deadline) {
   auto channel =
       BackControl::Connect(loop_, *provider_, *domain_, ChannelOptions(), negotiated_.checksums);
@@ -292,7 +296,7 @@ dat::Task<void> Session::BindBackControl(absl::Time deadline) {
   });
 }
 
-// One exchange if the server takes the method we try first, otherwise the long way.
+// One exchange if the server accepts the client's first method; otherwise ConnectThenAuthenticate.
 dat::Task<absl::Status> Session::Negotiate(absl::Time deadline) {
   const Auth wish = client_.options().auth;
   Call<wire::ClientConnectAuthArgs> connect;
@@ -318,8 +322,9 @@ dat::Task<absl::Status> Session::Negotiate(absl::Time deadline) {
   co_return status;
 }
 
-// CLIENT_CONNECT, SECINFO for the methods on offer, CLIENT_AUTH with the first we know. After a
-// failed CLIENT_CONNECT_AUTH there is no session, and the channel takes another connect request.
+// Sends CLIENT_CONNECT, SECINFO to learn the methods on offer, and CLIENT_AUTH with the first one
+// that the client supports. A failed CLIENT_CONNECT_AUTH leaves no session, so the channel accepts
+// another connect request.
 dat::Task<absl::Status> Session::ConnectThenAuthenticate(absl::Time deadline) {
   Call<wire::ClientConnectArgs> connect;
   Propose(connect.args);
@@ -334,7 +339,7 @@ dat::Task<absl::Status> Session::ConnectThenAuthenticate(absl::Time deadline) {
   dat::Task<absl::Status> asking = Run(wire::CredHandle(), second, deadline);
   CO_RETURN_IF_ERROR(co_await asking);
   const Auth wish = client_.options().auth;
-  if (!secinfo.ok()) {  // a server that does not say: both are tried
+  if (!secinfo.ok()) {  // the server does not list methods: try both
     secinfo.res.secinfo.resize(2);
     secinfo.res.secinfo[1].auth_type = wire::AuthType::kDefault;
   }
@@ -346,8 +351,8 @@ dat::Task<absl::Status> Session::ConnectThenAuthenticate(absl::Time deadline) {
     bool by_default = info.auth_type == wire::AuthType::kDefault && wish != Auth::kNone;
     if (none || by_default) methods.push_back(info.auth_type);
   }
-  absl::Status refused = absl::UnauthenticatedError(
-      absl::StrCat("the server offers authentication methods [", offered, "], none of ours"));
+  absl::Status refused = absl::UnauthenticatedError(absl::StrCat(
+      "the server offers authentication methods [", offered, "], none supported by this client"));
   for (wire::AuthType method : methods) {
     Call<wire::ClientAuthArgs> auth;
     auth.args.auth_req.auth_type = method;
@@ -364,9 +369,9 @@ dat::Task<absl::Status> Session::ConnectThenAuthenticate(absl::Time deadline) {
   co_return refused;
 }
 
-// What the protocol has no words for (R15). Each session asks before any name goes out on it: the
-// server forgets with the session. One that does not know the procedure is taken as the draft has
-// it.
+// Negotiates extensions of the draft (R15). Each session does so before it sends a name, since the
+// server keeps the result only for the session. If the server does not know the procedure, the
+// client follows the draft alone.
 dat::Task<absl::Status> Session::AskForExtensions(absl::Time deadline) {
   Call<wire::ExtensionsArgs> ask;
   ask.args.wanted = wire::kExtensionByteNames | wire::kExtensionReadKeepsAtime;
@@ -387,7 +392,7 @@ dat::Task<void> Session::Disconnect(absl::Time deadline) {
   dat::Task<absl::Status> task = Run(wire::CredHandle(), chain, deadline);
   absl::Status status = co_await task;
   if (!status.ok() || state_ != State::kUp) co_return;
-  // Spec 6.2.6: nothing more is sent; the client closes.
+  // Spec 6.2.6: the client sends nothing more, and closes.
   state_ = State::kDying;
   why_ = absl::CancelledError("disconnected");
   dat::Pending<bool> closed;

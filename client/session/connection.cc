@@ -10,13 +10,14 @@
 namespace dafs::client {
 namespace {
 
-// The longest pause before a session is replaced that was lost at once.
+// The longest pause before the replacement of a session that was lost right after it began.
 constexpr absl::Duration kMostAfterQuickLoss = absl::Seconds(1);
 
 absl::Status Cancelled() { return absl::CancelledError("the mount ends"); }
 
-// Which error to tell when several ways were tried: the first that the server gave, otherwise the
-// last of the network (that a machine has no RDMA device says less than that TCP was refused).
+// Whether a later error is more informative than `before`. ConnectOnce reports the first error that
+// a server gave, otherwise the last network error: that TCP was refused says more than that the
+// machine has no RDMA device.
 bool MoreTelling(const absl::Status& before) { return before.ok() || absl::IsUnavailable(before); }
 
 }  // namespace
@@ -49,7 +50,7 @@ dat::Task<absl::StatusOr<Session*>> Connection::Ready(absl::Time deadline) {
   for (;;) {
     if (shut_down_) co_return Cancelled();
     if (Session* session = this->session()) co_return session;
-    // One that is dying says so in Lost.
+    // If the session is still dying, Lost starts the rebuild.
     if (!building_ && (session_ == nullptr || session_->dead())) StartRebuild();
     absl::Status status = co_await ready_.Wait(deadline);
     if (absl::IsDeadlineExceeded(status)) {
@@ -82,7 +83,7 @@ dat::Task<absl::Status> Connection::Try(dat::Provider& provider, const dat::Addr
     if (on_ready_) on_ready_(*session_);
     co_return status;
   }
-  // Perhaps within the session's own Poll: it is thrown away from outside.
+  // This may run within the session's own Poll: destroy the session from outside.
   if (!shut_down_) {
     dat::Task<absl::Status> turn = Pause(absl::ZeroDuration());
     absl::Status ignored = co_await turn;
@@ -125,7 +126,7 @@ dat::Task<absl::Status> Connection::ConnectOnce() {
   dat::Task<absl::Status> task = TryAll();
   absl::Status status = co_await task;
   building_ = false;
-  ready_.WakeAll(absl::OkStatus());  // they look for themselves
+  ready_.WakeAll(absl::OkStatus());  // waiters check again
   co_return status;
 }
 
@@ -135,7 +136,7 @@ void Connection::StartRebuild() {
 }
 
 dat::Task<void> Connection::Rebuild() {
-  // The old session may be on the stack.
+  // The old session's code may be on the stack: wait for another turn of the loop.
   dat::Task<absl::Status> turn = Pause(PauseAfterLoss());
   absl::Status status = co_await turn;
   absl::Duration pause = client_.options().backoff_least;
@@ -163,7 +164,7 @@ dat::Task<void> Connection::Rebuild() {
   if (!shut_down_) ready_.WakeAll(absl::OkStatus());
 }
 
-// Within the session's Die: everything that was out has been resumed.
+// Called by the session's Die, after all outstanding requests were resumed.
 void Connection::Lost() {
   lost_at_ = dat::Loop::Now();
   not_connected_ = session_->why();
@@ -173,17 +174,18 @@ void Connection::Lost() {
   if (!shut_down_ && !building_) StartRebuild();
 }
 
-// Between half and all of `pause`, so that clients of a restarted server do not come all at once;
-// the next one is twice as long.
+// Returns a random time between half of `pause` and all of it, so that the clients of a restarted
+// server do not all reconnect at once. Doubles `pause`.
 absl::Duration Connection::Growing(absl::Duration& pause) {
   const absl::Duration now = pause * std::uniform_real_distribution<double>(0.5, 1.0)(random_);
   pause = std::min(pause * 2, client_.options().backoff_most);
   return now;
 }
 
-// A lost session is replaced at once, but for one that had only just begun: something ends them as
-// fast as they are made. The server is there all the same, and each of them may have done some of
-// the work: nobody waits long for the next. Whoever waits for it may come here before Lost.
+// A lost session is replaced at once, unless it had just begun: the next one may be lost as
+// quickly. The pause stays below kMostAfterQuickLoss, since the server can be reached and each
+// session may complete some requests. Ready may start the rebuild before Lost runs, so lost_at_ may
+// still be old here.
 absl::Duration Connection::PauseAfterLoss() {
   if (dat::Loop::Now() - connected_at_ < client_.options().backoff_least) {
     const absl::Duration pause = Growing(quick_loss_pause_);

@@ -1,5 +1,6 @@
-// The session of one worker, whichever it is just now: builds it, notices its end, and builds
-// another with growing pauses. Spec: 3.1.2.5 (a lost session is replaced, never repaired).
+// Keeps one worker connected: builds its session, notices the session's end, and builds the next
+// one, with growing pauses between attempts. Spec: 3.1.2.5 (a lost session is replaced, never
+// repaired).
 // Belongs to the thread of its loop.
 #pragma once
 
@@ -23,38 +24,38 @@ namespace dafs::client {
 
 class Connection {
  public:
-  // `pool` may be null: no direct transfers. All outlive it. `name` is for log lines.
+  // `pool` null: no direct transfers. All references must outlive this. `name` is for log lines.
   Connection(Client& client, dat::Loop& loop, BufferPool* pool, std::string name);
   ~Connection();  // after Shutdown, outside of the loop's callbacks
 
-  // The session, if there is one that lives. Good until the next suspension.
+  // Returns the live session, or null. Valid until the next suspension.
   Session* session() const {
     return session_ != nullptr && session_->alive() ? session_.get() : nullptr;
   }
-  // Waits for a session; builds one in the background if nobody does. kDeadlineExceeded says why
-  // there is none and since when; kCancelled: Shutdown.
+  // Waits for a session, and starts to build one if that is not in progress. kDeadlineExceeded: the
+  // message says why there is no session and for how long. kCancelled: Shutdown was called.
   dat::Task<absl::StatusOr<Session*>> Ready(absl::Time deadline);
 
-  // `ready` runs when there is a new session, before those that wait for it are resumed; `lost`
-  // when one has died by itself, after all that was out on it was resumed.
+  // `ready` runs when a session is established, before waiters are resumed. `lost` runs when a
+  // session ended by itself, after its outstanding requests were resumed.
   void OnChange(absl::AnyInvocable<void(Session&)> ready, absl::AnyInvocable<void(Session&)> lost) {
     on_ready_ = std::move(ready);
     on_lost_ = std::move(lost);
   }
 
-  // One try with every address and transport; what the most telling one said.
+  // Tries every address and transport once. Returns the most informative error.
   dat::Task<absl::Status> ConnectOnce();
 
-  // `delay` later. kCancelled: Shutdown came first.
+  // Waits for `delay`. kCancelled: Shutdown was called first.
   dat::Task<absl::Status> Pause(absl::Duration delay);
 
-  // DISCONNECT within `most`, then as Shutdown.
+  // Sends DISCONNECT and waits at most `most`, then does what Shutdown does.
   dat::Task<void> Disconnect(absl::Duration most);
-  // Ends the session and everything that waits here, before it returns.
+  // Ends the session and resumes all waiters before it returns.
   void Shutdown();
 
   CallTotals& totals() { return totals_; }
-  // When the last session was lost. Without one yet: when this was made.
+  // When the last session was lost; before the first session, when this object was made.
   absl::Time lost_at() const { return lost_at_; }
   void Fill(WorkerReport& report) const;
   const std::string& name() const { return name_; }
@@ -80,10 +81,10 @@ class Connection {
   bool building_ = false;
   bool shut_down_ = false;
   absl::Status not_connected_;  // why there is no session
-  std::string passed_over_;     // why what was tried before session_ did not serve
+  std::string passed_over_;     // why earlier attempts failed, before session_
   absl::Time lost_at_;
   absl::Time connected_at_;
-  absl::Duration quick_loss_pause_;  // grows with each session that was lost as soon as it was made
+  absl::Duration quick_loss_pause_;  // grows with each session lost right after it began
   uint64_t connects_ = 0;
   WaitList ready_;
   WaitList pauses_;

@@ -1,5 +1,6 @@
-// The private data of a connection request: 16 bytes, and 8 of our own, that tell the server,
-// before the first message, whose channel this will be. Spec: D.8, E.9; WIRE 11.1 (R16, R57).
+// The private data of a connection request: 16 bytes of the draft, and 8 of this implementation.
+// The server learns the client, session and channel type from them before the first message. Spec:
+// D.8, E.9; WIRE 11.1 (R16, R57).
 // Values.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Responses, and the end of a session. Spec: WIRE 2.5, 3.2, 6, 11.5; 3.1.2.5.
+// Handling of responses, and of the end of a session. Spec: WIRE 2.5, 3.2, 6, 11.5; 3.1.2.5.
 #include <algorithm>
 #include <utility>
 
@@ -14,7 +14,8 @@
 namespace dafs::client {
 namespace {
 
-// Leases are longer; not for every answer, since all workers' sessions write to one place.
+// How often activity is recorded. Leases are longer. Recording each response would cost too much,
+// since the sessions of all workers write to one place.
 constexpr absl::Duration kNoteEvery = absl::Milliseconds(100);
 
 }  // namespace
@@ -49,13 +50,14 @@ void Session::Handle(const dat::Completion& completion) {
       if (connecting_ != nullptr) std::exchange(connecting_, nullptr)->Set(true);
       return;
     case dat::Event::kReceive:
-      // A receive that failed or was flushed: kDisconnected follows.
+      // After a failed or flushed receive, kDisconnected follows.
       if (!completion.status.ok() || state_ >= State::kDying) return;
       if (windows_ && WaitsForWindow(completion.cookie, completion.size_bytes)) return;
       HandleMessage(completion.cookie, completion.size_bytes);
       return;
     case dat::Event::kInvalidated:
-      if (completion.status.ok()) WindowEnded(completion.cookie);  // else kDisconnected follows
+      // otherwise kDisconnected follows
+      if (completion.status.ok()) WindowEnded(completion.cookie);
       return;
     case dat::Event::kSend:
       if (completion.cookie < slots_.size()) {
@@ -73,7 +75,7 @@ void Session::Handle(const dat::Completion& completion) {
       return;
     case dat::Event::kRdmaWrite:
     case dat::Event::kRdmaRead:
-      return;  // all RDMA is the server's
+      return;  // only the server issues RDMA
   }
 }
 
@@ -85,8 +87,8 @@ void Session::HandleMessage(size_t index, uint32_t size_bytes) {
   if (!decoded.ok()) return Fail(decoded.status());
   const wire::ResponseHeader& header = decoded->header;
   peer_version_ = header.protocol_version;
-  // Spec 3.2.5: damaged data is thrown away and the request has failed. Whose answer it was is
-  // taken from the analyzer; if that is hurt too, nobody's is, and the session ends.
+  // Spec 3.2.5: a damaged message is dropped, and its request has failed. The analyzer identifies
+  // the request. If the analyzer is damaged too, no request matches and the session ends.
   bool damaged = checksums_due_ &&
                  wire::MessageChecksum(message, negotiated_.order) != header.message_checksum;
   absl::StatusOr<Slot*> slot = Match(header);
@@ -95,15 +97,16 @@ void Session::HandleMessage(size_t index, uint32_t size_bytes) {
     NoteRenewal(**slot, header.status);
     target_nreq_ = std::max<uint32_t>(header.target_nreq, 1);
   }
-  // WIRE 11.5: an increase holds at once, a decrease by one a response. What a damaged one said is
-  // not known: the server may have taken a credit back with it, and the next tells of one more.
+  // WIRE 11.5: an increase of the credits applies at once; a decrease applies by one for each
+  // response. The target of a damaged response is unknown. It may have taken a credit back, so it
+  // counts as a decrease by one; the next response corrects that upwards.
   nreq_ = std::max(nreq_ - 1, damaged ? 1 : target_nreq_);
-  // These go last: the one may resume who waits for a buffer, the other is the end of an I/O.
+  // Released last: `pin` may resume a waiter for a buffer, and `hold` may end an I/O.
   BufferPin pin = std::move((*slot)->pin);
   MemoryHold hold = std::move((*slot)->hold);
   absl::Status status = Deliver(**slot, message, header, damaged);
   if (!status.ok()) return Fail(std::move(status));
-  // The answer counts, even if it is the last.
+  // A failure here does not affect the response just received.
   status = PostReceive(index);
   if (!status.ok()) Fail(std::move(status));
   Exchange* exchange = std::exchange((*slot)->exchange, nullptr);
@@ -116,16 +119,16 @@ void Session::HandleMessage(size_t index, uint32_t size_bytes) {
                         : absl::OkStatus());
 }
 
-// 4.4.1.2: the server renewed the leases when the request came, which was after it was sent; of a
-// refusal as EXPIRED that is not to be assumed.
+// 4.4.1.2: the server renewed the leases when the request arrived. The client counts from the time
+// of sending, which is earlier. After EXPIRED a renewal cannot be assumed.
 void Session::NoteRenewal(const Slot& slot, wire::DafsStatus status) {
   if (status == wire::DafsStatus::kExpired || last_heard_ - last_noted_ < kNoteEvery) return;
   last_noted_ = last_heard_;
   client_.NoteActivity(slot.posted, last_heard_);
 }
 
-// The request that `header` answers. Spec: 6.1.3: stream_id, seq_number and analyzer are the
-// request's.
+// Finds the request that `header` answers. Spec: 6.1.3: the response repeats stream_id, seq_number
+// and analyzer of the request.
 absl::StatusOr<Session::Slot*> Session::Match(const wire::ResponseHeader& header) {
   const uint64_t analyzer = wire::OpaqueToUint64(header.analyzer);
   const uint64_t index = analyzer & 0xffffffff;
@@ -150,7 +153,7 @@ absl::Status Session::Deliver(Slot& slot, std::span<const std::byte> message,
   totals.total += took;
   totals.longest = std::max(totals.longest, took);
   if (header.status != wire::DafsStatus::kOk) ++totals.errors;
-  if (slot.exchange == nullptr) return absl::OkStatus();  // nobody waits any more
+  if (slot.exchange == nullptr) return absl::OkStatus();  // the waiter has given up
   --slot.exchange->unanswered;
   CallBase& call = *slot.call;
   if (damaged) {
@@ -159,7 +162,7 @@ absl::Status Session::Deliver(Slot& slot, std::span<const std::byte> message,
   }
   absl::Status decoded = call.Decode(message, negotiated_.order, header.status);
   if (!decoded.ok()) {
-    ++slot.exchange->unanswered;  // Die ends the exchange
+    ++slot.exchange->unanswered;  // the exchange stays open until Die ends it
     return absl::DataLossError(absl::StrCat(Text(wire::Name(slot.proc)), " response of ",
                                             peer_.ToString(), ": ", decoded.message()));
   }
@@ -170,7 +173,7 @@ absl::Status Session::Deliver(Slot& slot, std::span<const std::byte> message,
 
 // ---- The end ---------------------------------------------------------------------------------
 
-// Ends the connection; everything else follows when the transport says that it is over.
+// Aborts the connection. The rest follows when the transport reports kDisconnected.
 void Session::Fail(absl::Status why) {
   if (state_ >= State::kDying) return;
   state_ = State::kDying;
@@ -179,7 +182,7 @@ void Session::Fail(absl::Status why) {
   loop_.Touch(this);
 }
 
-// The connection is over: no buffer can be reached any more.
+// The connection has ended: the server cannot access any buffer.
 void Session::Die() {
   state_ = State::kDead;
   loop_.Cancel(std::exchange(tick_, 0));
@@ -205,7 +208,7 @@ void Session::Kill(absl::Status why) {
   ResumeAll();
 }
 
-// Resumes who waits for a channel, and makes sure that the server can reach nothing by one.
+// Resumes waiters for a channel, and ends the server's access to memory over the channels.
 void Session::EndChannels() {
   read_channel_bound_ = back_control_bound_ = false;
   std::unique_ptr<Channel> read_channel = std::move(read_channel_);
@@ -214,8 +217,8 @@ void Session::EndChannels() {
   if (back_control != nullptr) back_control->Kill(why_);
 }
 
-// Each of those that wait is resumed exactly once: it is taken out of its list first, and since
-// the session is dead nothing joins a list any more.
+// Resumes each waiter exactly once: it is removed from its list first, and a dead session adds
+// none.
 void Session::ResumeAll() {
   for (Slot& slot : slots_) {
     if (slot.expects_answer && slot.exchange != nullptr) ++totals_[slot.proc].lost;

@@ -3,8 +3,8 @@
 namespace dafs::client {
 namespace {
 
-// Rows by number, so that counting a call is one look.
-constexpr uint32_t kDense = 161;  // the numbers below are 100 .. 160 and the private 1000
+// Maps a procedure number to its row, so that counting a call is one lookup.
+constexpr uint32_t kDense = 161;  // numbers are 100 .. 160, and private ones from 1000
 constexpr auto kRowOf = [] {
   std::array<uint8_t, kDense> rows{};
   for (size_t i = 0; i < wire::kProcedures.size(); ++i) {

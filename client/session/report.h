@@ -1,5 +1,5 @@
-// What a worker tells dafsctl about itself: plain values, taken on the worker's thread and handed
-// over by posting (client/status/lease_keeper.h).
+// The report of a worker for dafsctl. Plain values. The worker's thread fills them in and posts
+// them to the asking thread (client/status/lease_keeper.h).
 #pragma once
 
 #include <array>
@@ -13,16 +13,16 @@
 
 namespace dafs::client {
 
-// What became of the calls of one procedure.
+// Counters of the calls of one procedure.
 struct ProcTotals {
   uint64_t calls = 0;
-  uint64_t errors = 0;   // answered with another status than OK
-  uint64_t lost = 0;     // never answered: session lost, timeout
-  absl::Duration total;  // from post to answer
+  uint64_t errors = 0;   // the response's status was not OK
+  uint64_t lost = 0;     // no response: session lost, or timeout
+  absl::Duration total;  // from post to response
   absl::Duration longest;
 };
 
-// Per row of wire::kProcedures; outlives the sessions of a worker.
+// One entry for each row of wire::kProcedures. Outlives the sessions of a worker.
 struct CallTotals {
   std::array<ProcTotals, wire::kProcedures.size()> by_proc;
   ProcTotals& operator[](wire::Proc proc);
@@ -31,12 +31,12 @@ struct CallTotals {
 struct SessionReport {
   bool up = false;
   std::string transport;  // "iwarp over TCP, CRC32C off"
-  std::string memory;     // "memory windows", or why there are none; empty: no data buffers
+  std::string memory;     // "memory windows", or why there are none; empty: no buffers
   bool memory_by_windows = false;
   uint64_t windows_bound = 0;
-  uint64_t windows_ended = 0;  // of them by us, because no answer of the server did
+  uint64_t windows_ended = 0;  // ended by the client, since no response ended them
   std::string peer;
-  std::string passed_over;  // why what was tried before did not serve; empty: this was first
+  std::string passed_over;  // why earlier attempts failed; empty: the first succeeded
   absl::Duration age;
   std::string session_id;  // hexadecimal
   bool trusted = false;
@@ -63,10 +63,10 @@ struct WorkerReport {
   SessionReport session;
   std::string not_connected;  // why there is no session now
   absl::Duration not_connected_for;
-  std::string waiting;  // for what operations wait beside answers, e.g. a grace period
+  std::string waiting;  // what operations wait for besides responses
   absl::Duration waiting_for;
-  uint64_t fetched = 0;   // answers to lost requests, from the server's Response Cache
-  uint64_t reissued = 0;  // lost requests that the server had not carried out
+  uint64_t fetched = 0;   // responses of lost requests, found in a Response Cache
+  uint64_t reissued = 0;  // lost requests that the server had not executed
   uint64_t connects = 0;  // sessions built so far
   BufferPool::Counts buffers;
   CallTotals totals;

@@ -16,11 +16,11 @@
 namespace dafs::client {
 namespace {
 
-// Of a call that can wait: longer than from one tick of the kernel to the next, see PostAll.
+// The longest delay of a call that can wait. Longer than one tick of the kernel, see PostAll.
 constexpr absl::Duration kMostWait = absl::Milliseconds(5);
 
-// Whether a state-modifying request follows `index`: simple requests before it ask for their
-// result to be kept (DAFS_CHF_SAVE, 4.3.1).
+// Whether a state-modifying request follows `index`. If so, the simple requests before it set
+// DAFS_CHF_SAVE, so that the server caches their results (4.3.1).
 bool ModifiesLater(std::span<CallBase* const> chain, size_t index) {
   return std::any_of(
       chain.begin() + static_cast<ptrdiff_t>(index) + 1, chain.end(),
@@ -49,7 +49,7 @@ Session::Session(Client& client, dat::Loop& loop, BufferPool* pool, CallTotals& 
 Session::~Session() {
   Kill(absl::CancelledError("session closed"));
   if (pool_ != nullptr && domain_ != nullptr) pool_->Deregister();
-  // Each before what it uses.
+  // Each is destroyed before what it uses.
   endpoint_.reset();
   region_.reset();
   domain_.reset();
@@ -84,8 +84,8 @@ dat::Task<absl::Status> Session::RunTogether(wire::CredHandle cred,
   co_return status;
 }
 
-// Spec: 4.3.3: with too few credits for the chain its members go one after the other. They are
-// single requests then, and what the chain would pass on is passed on here.
+// Spec: 4.3.3: with fewer credits than members, sends the members one after the other as single
+// requests. Passes filehandle and state id from one to the next, as the server does within a chain.
 dat::Task<absl::Status> Session::RunOneByOne(wire::CredHandle cred,
                                              std::span<CallBase* const> chain,
                                              absl::Time deadline) {
@@ -98,7 +98,7 @@ dat::Task<absl::Status> Session::RunOneByOne(wire::CredHandle cred,
       continue;
     }
     call->TakeOver(current);
-    // A state id that was passed on goes by its lasting name.
+    // A state id that was passed on is the client's own name: replace it by the server's.
     NameOpen(*call, client_.opens(), negotiated_.client_id);
     CallBase* const single[] = {call};
     dat::Task<absl::Status> task = RunTogether(cred, single, deadline);
@@ -126,8 +126,8 @@ absl::StatusOr<size_t> Session::EncodeMember(wire::CredHandle cred,
   return chain[index]->Encode(header, negotiated_.order, out, checksums_due_);
 }
 
-// All members are encoded before the first is posted, so that a chain goes out whole or not at
-// all, and nothing comes between its members.
+// Encodes all members before it posts the first, so that a chain is sent as a whole or not at all,
+// without another request in between.
 absl::Status Session::Post(wire::CredHandle cred, Exchange& exchange,
                            std::span<const uint16_t> slots) {
   std::array<uint32_t, kMaxChain> bytes;
@@ -139,7 +139,7 @@ absl::Status Session::Post(wire::CredHandle cred, Exchange& exchange,
         DropWindows(slots_[index]);
         FreeSlot(slots_[index]);
       }
-      // A window could not be bound: whoever asks again is to find that this session is over.
+      // A window could not be bound: end the session, so that a retry uses another one.
       if (windows_ && absl::IsUnavailable(size.status())) Fail(size.status());
       return size.status();
     }
@@ -178,7 +178,8 @@ absl::Status Session::Post(wire::CredHandle cred, Exchange& exchange,
   return absl::OkStatus();
 }
 
-// Spec: 4.3.1, 5.2.1: responses to what modifies state are kept, and those marked DAFS_CHF_SAVE.
+// Spec: 4.3.1, 5.2.1: the server caches responses to requests that modify state, and to those with
+// DAFS_CHF_SAVE.
 Xid Session::XidOf(std::span<CallBase* const> chain, size_t index, uint16_t slot) const {
   Xid xid;
   xid.session_id = negotiated_.session_id;
@@ -186,14 +187,14 @@ Xid Session::XidOf(std::span<CallBase* const> chain, size_t index, uint16_t slot
   xid.auth = negotiated_.auth;
   xid.stream_id = slot;
   xid.seq_number = slots_[slot].seq_number;
-  // A batch that was cut off is issued again whatever became of it (5.2.3).
+  // A batch that was cut off is issued again, whether it was executed or not (5.2.3).
   xid.cached = negotiated_.response_cache && chain[index]->proc() != wire::Proc::kBatchSubmit &&
                (wire::ModifiesState(chain[index]->info().category) ||
                 (ChainFlags(chain, index) & wire::kChfSave) != 0);
   return xid;
 }
 
-// What waits leaves with the next request, or by itself.
+// The unposted requests are sent with the next request, at the latest after kMostWait.
 void Session::PostSoon() {
   if (post_timer_ != 0) return;
   post_timer_ = loop_.RunAfter(kMostWait, [this] {
@@ -202,11 +203,11 @@ void Session::PostSoon() {
   });
 }
 
-// All of it in one piece, as far as the transport can.
+// Posts all unposted requests, in one send if the transport can.
 void Session::PostAll() {
   post_with_turn_ = false;
-  // Each sleep with a timer that is due before the kernel's next tick sets the machine's timer, and
-  // sets it back: microseconds each, in a virtual machine.
+  // A sleep with a timer due before the kernel's next tick sets the machine's timer and resets it.
+  // In a virtual machine each costs microseconds.
   if (post_timer_ != 0) loop_.Cancel(std::exchange(post_timer_, 0));
   if (unposted_.empty()) return;
   for (size_t i = 0; i < unposted_.size() && state_ < State::kDying; ++i) {
@@ -221,7 +222,7 @@ void Session::PostAll() {
       Fail(std::move(posted));  // Die resumes the exchange
       break;
     }
-    if (slot.call == nullptr) continue;  // given up before it was posted
+    if (slot.call == nullptr) continue;  // its waiter gave up before it was posted
     slot.call->sent = true;
     if (slot.call->advertised != nullptr) slot.pin = pool_->Pin(*slot.call->advertised);
   }
@@ -235,7 +236,7 @@ void Session::AddExchange(Exchange& exchange) {
   last_exchange_ = &exchange;
 }
 
-// Resumes who waits; `exchange` may be gone afterwards.
+// Resumes the waiter. `exchange` may be destroyed afterwards.
 void Session::Finish(Exchange& exchange, absl::Status status) {
   (exchange.prev != nullptr ? exchange.prev->next : first_exchange_) = exchange.next;
   (exchange.next != nullptr ? exchange.next->prev : last_exchange_) = exchange.prev;

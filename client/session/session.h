@@ -1,11 +1,11 @@
-// A session: one connection, its slots, its registered message buffers, and the exchange of
-// requests for responses on it. It dies as a whole and is never repaired: its owner builds a new
-// one (client/session/connection.h).
-// Spec: 3.1.2 (attributes), 3.2.6 (flow control), 4.3 (chains), 5.2.1 (streams), 6.2; WIRE 3,
-// 8, 11.
+// A session: one connection with its slots and registered message buffers, and the exchange of
+// requests for responses. It ends as a whole and is never repaired: its owner builds a new one
+// (client/session/connection.h).
+// Spec: 3.1.2 (attributes), 3.2.6 (flow control), 4.3 (chains), 5.2.1 (streams), 6.2; WIRE 3, 8,
+// 11.
 //
-// Belongs to the thread of its loop. Nothing blocks but Create, by as long as the transport needs
-// to find its route. Sending and receiving allocate nothing.
+// Belongs to the thread of its loop. Only Create blocks, while the transport resolves its route.
+// Sending and receiving do not allocate.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@
 
 namespace dafs::client {
 
-// What client and server agreed on. Spec: WIRE 11.3.
+// The values that client and server agreed on. Spec: WIRE 11.3.
 struct Negotiated {
   wire::SessionId session_id;
   wire::ClientId client_id;
@@ -42,8 +42,8 @@ struct Negotiated {
   wire::AuthType auth = wire::AuthType::kNone;
   bool trusted = false;  // may register credentials (3.1.1.1.2)
   bool checksums = false;
-  bool response_cache = false;        // the server keeps what it answered to changes (5.2)
-  bool rdma_read_channel = false;     // direct writes need the RDMA-read Channel
+  bool response_cache = false;        // the server caches responses to changes (5.2)
+  bool rdma_read_channel = false;     // direct writes need an RDMA-read Channel
   bool back_control_channel = false;  // the server takes asynchronous batches
   uint32_t max_credentials = 0;
   uint32_t max_request_size = 0;
@@ -51,74 +51,80 @@ struct Negotiated {
   uint32_t max_requests = 0;
 };
 
-// The most members of one chain.
+// The maximum number of chain members.
 inline constexpr size_t kMaxChain = 8;
 
 class Session final : public dat::Pollable {
  public:
-  // Finds the route to `address`, makes endpoint and buffers, registers them and those of `pool`
-  // (may be null) in the session's domain, and starts to connect. `totals` counts what is done.
-  // All outlive the session.
+  // Resolves the route to `address`, makes the endpoint and buffers, and starts to connect.
+  // Registers the buffers and those of `pool` (may be null) in the session's domain. Counts calls
+  // in `totals`. All references must outlive the session.
   static absl::StatusOr<std::unique_ptr<Session>> Create(Client& client, dat::Loop& loop,
                                                          dat::Provider& provider,
                                                          const dat::Address& address,
                                                          BufferPool* pool, CallTotals& totals);
-  // Not from within a coroutine that the session resumed. No exchange is out: Kill it first.
+  // Do not destroy it within a coroutine that it resumed, nor with requests outstanding: call Kill
+  // first.
   ~Session() override;
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Waits for the connection, negotiates and authenticates (CLIENT_CONNECT_AUTH, or
-  // CLIENT_CONNECT, SECINFO and CLIENT_AUTH). Once, before anything else. kUnavailable: not
-  // connected; kUnauthenticated: the server takes none of our methods; kFailedPrecondition: it
-  // speaks another version; kDataLoss: it answered nonsense. The session is dead after an error.
+  // Waits for the connection, negotiates and authenticates (CLIENT_CONNECT_AUTH, or CLIENT_CONNECT,
+  // SECINFO and CLIENT_AUTH). To call once, before anything else. The session is dead after an
+  // error. kUnavailable: not connected. kUnauthenticated: the server accepts none of the client's
+  // methods. kFailedPrecondition: it speaks another version. kDataLoss: it sent a malformed
+  // response.
   dat::Task<absl::Status> Establish(absl::Time deadline);
 
-  // Sends `chain` (1..kMaxChain calls) and waits for all answers. Slots for all are taken before
-  // the first is posted, so that nothing comes between them; with fewer credits than members they
-  // go out one by one, filehandle and state id passed on explicitly, and those behind a failure
-  // get CHAIN_BROKEN. OK: each member has its answer in `status` and its result.
-  // kUnavailable: the session was lost, or an answer was damaged; `sent` and `answered` of each
-  // member tell how far it came. kDeadlineExceeded: says what was waited for; the slots stay
-  // taken, and advertised buffers quarantined, until the answers come or the session ends.
-  // kFailedPrecondition: a request does not fit the negotiated size; nothing was sent.
+  // Sends `chain` (1..kMaxChain calls) and waits for all responses. Takes slots for all members
+  // before it posts the first, so that no other request is sent between them. With fewer credits
+  // than members, sends the members one by one and passes filehandle and state id on explicitly;
+  // members after a failure get CHAIN_BROKEN.
+  // OK: each member has its `status` and its result.
+  // kUnavailable: the session was lost, or a response was damaged. `sent` and `answered` show the
+  // state of each member.
+  // kDeadlineExceeded: the message names what was missing. Slots stay taken, and advertised buffers
+  // pinned, until the responses arrive or the session ends.
+  // kFailedPrecondition: a request exceeds the negotiated size; nothing was sent.
   dat::Task<absl::Status> Run(wire::CredHandle cred, std::span<CallBase* const> chain,
                               absl::Time deadline);
 
-  // DISCONNECT, then an orderly close. The session is dead afterwards.
+  // Sends DISCONNECT, then closes the connection in order. The session is dead afterwards.
   dat::Task<void> Disconnect(absl::Time deadline);
 
-  // Ends the connection now: before this returns, everything that is out or waits is resumed with
-  // `why`, and the server can reach no buffer any more.
+  // Ends the connection now. Before it returns, resumes every waiter with `why`; the server cannot
+  // access a buffer any more.
   void Kill(absl::Status why);
 
-  // Gives the connection up: the session dies as if it had been lost, but not before this returns.
+  // Gives the connection up: the session dies as if lost, but after this has returned.
   void GiveUp(absl::Status why) { Fail(std::move(why)); }
 
-  // Runs once, when the session died by itself, after everything was resumed.
+  // `lost` runs once, when the session ended by itself, after all waiters were resumed.
   void OnLost(absl::AnyInvocable<void()> lost) { lost_ = std::move(lost); }
 
   bool alive() const { return state_ == State::kUp; }
-  bool dead() const { return state_ == State::kDead; }  // and was not merely told to die
-  const absl::Status& why() const { return why_; }      // once it is dead
+  bool dead() const { return state_ == State::kDead; }  // false while it is still ending
+  const absl::Status& why() const { return why_; }      // valid once dead
   const Negotiated& negotiated() const { return negotiated_; }
   const dat::Address& peer() const { return peer_; }
-  // The server reads client memory by a channel only, and that could not be bound; or so it says.
+  // Whether direct writes are impossible: the server reads client memory only over an RDMA-read
+  // Channel, which could not be bound; or WriteInline was called.
   bool must_write_inline() const {
     return write_inline_ || (negotiated_.rdma_read_channel && !read_channel_bound_);
   }
-  // It says so: RDMA_READ_CHANNEL_UNUSABLE (R61).
+  // To call when the server answers RDMA_READ_CHANNEL_UNUSABLE (R61).
   void WriteInline() { write_inline_ = true; }
-  // Asynchronous batches can be reported. The channel is there as long as the session is.
+  // Whether asynchronous batches can be reported. The channel exists as long as the session.
   bool back_control_bound() const { return back_control_bound_; }
-  // Who hears what the server has to say by that channel; null: nobody.
+  // Sets the receiver of the server's directives on that channel; null: none.
   void OnDirective(BackControlHandler* handler) {
     if (back_control_ != nullptr) back_control_->OnDirective(handler);
   }
-  // Whether the server reaches memory by a window for each request, or item of a batch.
+  // Whether the server accesses memory through a window for each request or batch item.
   bool by_windows() const { return windows_; }
-  // Ends windows that were not bound for an answer; `then` runs once the server can reach nothing
-  // by them, perhaps before this returns. Not after the end of the session, which ends them too.
+  // Invalidates windows that no response invalidates. `then` runs when the server cannot use them
+  // any more, perhaps before this returns. Does nothing after the end of the session, which
+  // invalidates them too.
   void EndWindows(const WindowContexts& windows, absl::AnyInvocable<void()> then);
   uint32_t nreq() const { return nreq_; }
   void Fill(SessionReport& report) const;
@@ -128,7 +134,7 @@ class Session final : public dat::Pollable {
 
  private:
   enum class State : uint8_t { kConnecting, kUp, kDying, kDead };
-  struct Slot;  // client/session/slots.h, so too below
+  struct Slot;  // in client/session/slots.h, as are the next two
   struct Exchange;
   struct SlotWaiter;
 
@@ -214,22 +220,23 @@ class Session final : public dat::Pollable {
   dat::Pending<bool>* connecting_ = nullptr;  // true: connected; false: dead
   dat::Pending<bool>* closing_ = nullptr;     // set when dead
 
-  // In the order they must be built; destroyed the other way round.
+  // Built in this order and destroyed in reverse.
   std::unique_ptr<dat::Domain> domain_;
   std::span<std::byte> memory_;  // the message buffers: sends, then receives
   std::unique_ptr<dat::Region> region_;
   std::unique_ptr<dat::Endpoint> endpoint_;
-  std::unique_ptr<Channel> read_channel_;  // null: none, or it could not be bound; so too below
+  std::unique_ptr<Channel> read_channel_;  // null: none, or binding failed; also the next
   std::unique_ptr<BackControl> back_control_;
   bool read_channel_bound_ = false;
   bool back_control_bound_ = false;
   bool write_inline_ = false;
   std::array<dat::Completion, 32> completions_;
-  // Whether each request has a window for its buffer; else why there are none.
+  // Whether each request has a window for its buffer; otherwise the reason why not.
   bool windows_ = false;
   std::string no_windows_;
-  uint64_t windows_ended_ = 0;  // by us
-  // Who waits for the end of windows of his, by the cookie of that: above those of slots.
+  uint64_t windows_ended_ = 0;  // by the client
+  // Callers that wait for their windows to be invalidated, by cookie. These cookies are above those
+  // of slots.
   struct Holder {
     uint32_t ending = 0;
     absl::AnyInvocable<void()> then;
@@ -238,15 +245,15 @@ class Session final : public dat::Pollable {
   uint64_t last_holder_ = uint64_t{1} << 32;
   absl::flat_hash_map<uint64_t, Holder> holders_;
   struct Response {
-    size_t index = 0;  // of its receive
+    size_t index = 0;  // of the receive
     uint32_t size_bytes = 0;
-    Slot* slot = nullptr;  // whose window it may wait for; null: of no request
+    Slot* slot = nullptr;  // it may wait for this slot's window; null: matches no request
   };
-  std::deque<Response> waiting_;  // in the order they came
+  std::deque<Response> waiting_;  // in order of arrival
 
-  uint32_t send_bytes_ = 0;     // of one send buffer
-  uint32_t receive_bytes_ = 0;  // of one receive buffer
-  uint32_t request_bytes_ = 0;  // the most a request may be now
+  uint32_t send_bytes_ = 0;     // size of one send buffer
+  uint32_t receive_bytes_ = 0;  // size of one receive buffer
+  uint32_t request_bytes_ = 0;  // the present limit of a request
   bool checksums_due_ = false;  // on messages from now on (WIRE 6)
   uint32_t peer_version_ = 0;   // of the last response
   std::vector<Slot> slots_;
@@ -257,9 +264,9 @@ class Session final : public dat::Pollable {
   };
   std::vector<Unposted> unposted_;  // encoded, to be posted in this order
   uint32_t nreq_ = 1;               // credits, WIRE 11.5
-  uint32_t target_nreq_ = 1;        // what the server aims at
+  uint32_t target_nreq_ = 1;        // the number of credits that the server aims at
   uint32_t in_flight_ = 0;          // taken slots
-  bool starved_ = false;            // somebody had to wait: ask for more
+  bool starved_ = false;            // a request had to wait: request more credits
   bool shrinking_ = false;
   bool probing_ = false;
   Exchange* first_exchange_ = nullptr;  // the oldest
@@ -271,7 +278,7 @@ class Session final : public dat::Pollable {
   absl::Time since_;
   dat::Loop::TimerId tick_ = 0;
   dat::Loop::TimerId post_timer_ = 0;
-  bool post_with_turn_ = false;  // what is unposted leaves at the next Poll or Arm
+  bool post_with_turn_ = false;  // unposted requests are posted at the next Poll or Arm
 };
 
 }  // namespace dafs::client

@@ -8,12 +8,12 @@
 
 namespace dafs::client {
 
-// The requests that may be out now: streams 0 .. Nreq-1 (WIRE 11.5), of which we have buffers for
-// slots_.size().
+// The number of requests that may be outstanding: streams 0 .. Nreq-1 (WIRE 11.5), at most
+// slots_.size(), which have buffers.
 uint32_t Session::Capacity() const { return std::min(nreq_, static_cast<uint32_t>(slots_.size())); }
 
-// CanTake(slots.size()) holds, so there are as many free streams below Nreq: of the in_flight_
-// requests each takes at most one of them.
+// The caller has checked CanTake(slots.size()). So enough streams below Nreq are free: each of the
+// in_flight_ requests takes at most one of them.
 void Session::Take(std::span<uint16_t> slots) {
   size_t word = 0;
   for (uint16_t& slot : slots) {
@@ -54,7 +54,7 @@ void Session::SlotWaiter::await_suspend(std::coroutine_handle<> handle) {
   (session.last_waiter_ != nullptr ? session.last_waiter_->next : session.first_waiter_) = this;
   session.last_waiter_ = this;
   session.StartTicking();
-  session.PostAll();  // its answers free slots
+  session.PostAll();  // responses of posted requests free slots
 }
 
 void Session::ServeSlotWaiters() {

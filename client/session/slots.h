@@ -1,5 +1,5 @@
-// What a session keeps for each request that is out and each coroutine that waits. Inside the
-// session only. Spec: 3.2.6.4 (credits), 5.2.1 (stream_id, seq_number).
+// The state of a session's outstanding requests and waiting coroutines. Used inside the session
+// only. Spec: 3.2.6.4 (credits), 5.2.1 (stream_id, seq_number).
 #pragma once
 
 #include <array>
@@ -11,30 +11,30 @@
 
 namespace dafs::client {
 
-// One stream: at most one request is out on it. The slot is free again when the response has come
-// and the transport is done with the send buffer.
+// One stream, with at most one request outstanding. The slot is free again after the response has
+// arrived and the transport has released the send buffer.
 struct Session::Slot {
-  Exchange* exchange = nullptr;  // null: free, or abandoned by who waited
+  Exchange* exchange = nullptr;  // null: free, or the waiter has given up
   CallBase* call = nullptr;
   BufferPin pin;
   MemoryHold hold;
   wire::Proc proc = wire::Proc::kNull;
   uint16_t seq_number = 0;
-  uint32_t generation = 0;  // in the analyzer: tells an answer from one to an earlier request
+  uint32_t generation = 0;  // part of the analyzer; distinguishes the response from earlier ones
   bool expects_answer = false;
   bool sending = false;
-  // The memory windows by which the server reaches what the request names, until they are ended.
-  // `ending`: of how many that was asked for; the response waits for it.
+  // Memory windows through which the server accesses the request's buffers, until they are
+  // invalidated. `ending`: how many invalidations are outstanding; the response waits for them.
   WindowContexts windows;
   uint32_t ending = 0;
   absl::Time posted;
 };
 
-// A chain that is out; lives in the frame of RunTogether, which awaits it.
+// An outstanding chain. Lives in the coroutine frame of RunTogether, which awaits it.
 struct Session::Exchange {
   std::span<CallBase* const> chain;
   size_t unanswered = 0;
-  bool damaged = false;  // an answer came with a wrong checksum
+  bool damaged = false;  // a response had a bad checksum
   bool warned = false;   // "still waiting" was logged
   bool done = false;
   absl::Status status;
@@ -49,7 +49,7 @@ struct Session::Exchange {
   absl::Status await_resume() { return std::move(status); }
 };
 
-// A coroutine in RunTogether that needs `count` slots; first come, first served.
+// A coroutine in RunTogether that waits for `count` slots. First come, first served.
 struct Session::SlotWaiter {
   Session& session;
   size_t count;

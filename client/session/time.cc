@@ -1,5 +1,5 @@
-// What a session does as time goes by: gives up what is late, asks a silent server whether it is
-// there, and returns credits that are not needed. Spec: 3.2.6.4.2.
+// Timed work of a session: ends requests at their deadline, probes a silent server, and returns
+// credits that it does not need. Spec: 3.2.6.4.2.
 #include <algorithm>
 #include <utility>
 
@@ -27,7 +27,8 @@ void Session::StartTicking() {
   });
 }
 
-// The answers may still come: the slots stay taken and the buffers pinned, only nobody waits.
+// Ends the wait for `exchange`. Responses may still arrive, so the slots stay taken and the buffers
+// pinned.
 void Session::Abandon(Exchange& exchange) {
   for (Slot& slot : slots_) {
     if (slot.exchange != &exchange) continue;
@@ -38,7 +39,7 @@ void Session::Abandon(Exchange& exchange) {
 }
 
 void Session::Tick() {
-  // Its end resumes everybody, when the server can reach no buffer any more: not before.
+  // Die resumes all waiters when the server cannot access buffers any more, not earlier.
   if (state_ == State::kDying) return StartTicking();
   const absl::Time now = dat::Loop::Now();
   for (Exchange* e = first_exchange_; e != nullptr;) {
@@ -47,7 +48,7 @@ void Session::Tick() {
       Finish(*e, absl::DeadlineExceededError(absl::StrCat(
                      NamesOf(e->chain), ": no answer from ", peer_.ToString(), " for ",
                      absl::FormatDuration(absl::Trunc(now - e->since, absl::Milliseconds(1))))));
-      e = first_exchange_;  // the list may be another one now
+      e = first_exchange_;  // the list may have changed
       continue;
     }
     if (!e->warned && now - e->since >= kWarnAfter) {
@@ -74,13 +75,13 @@ void Session::Tick() {
     before = nullptr;
     w = first_waiter_;
   }
-  ServeSlotWaiters();  // there may be enough for those behind who gave up
+  ServeSlotWaiters();  // there may be enough slots for the remaining waiters
   CheckSilence(now);
   if (in_flight_ > 0 || first_waiter_ != nullptr) StartTicking();
 }
 
-// A server that answers nothing at all is given up; halfway there it is asked with NULL, since one
-// long COMMIT is not silence.
+// Fails the session after `silence` without any response. Sends NULL after half of that time: a
+// server that is busy with one long COMMIT still answers NULL.
 void Session::CheckSilence(absl::Time now) {
   if (state_ != State::kUp || in_flight_ == 0) return;
   absl::Time oldest = now;
@@ -106,8 +107,8 @@ dat::Task<void> Session::Probe() {
   probing_ = false;
 }
 
-// Spec: 3.2.6.4.2: told of a lower target and without work, a client issues NULL requests, each of
-// which lets the server take back one credit.
+// Spec: 3.2.6.4.2: if the server aims at fewer credits and the client is idle, the client sends
+// NULL requests. Each one lets the server take back one credit.
 void Session::MaybeShrink() {
   if (state_ != State::kUp || shrinking_ || target_nreq_ >= nreq_ || in_flight_ > 0) return;
   shrinking_ = true;

@@ -1,5 +1,5 @@
-// How a session ends the memory windows that its requests, and the items of batches, opened to the
-// server. Spec: 4.2.2; client/memory/exposure.h, wire/dat/dat.h (PostInvalidate).
+// Invalidates the memory windows that requests and batch items opened to the server. Spec: 4.2.2;
+// client/memory/exposure.h, wire/dat/dat.h (PostInvalidate).
 #include <utility>
 
 #include "client/session/session.h"
@@ -8,9 +8,10 @@
 
 namespace dafs::client {
 
-// Nobody is told that the server has answered before it can reach the buffer no more. Where the
-// answer did not bring that about (Send with Invalidate), the window is ended here, and the answer,
-// and what comes behind it, waits in its receive buffer.
+// A response is delivered only after the server has lost access to the buffer. If the response did
+// not invalidate the window (Send with Invalidate), the client invalidates it here. Meanwhile the
+// response, and those after it, wait in their receive buffers. Returns true if this one waits, or
+// if the session failed.
 bool Session::WaitsForWindow(size_t index, uint32_t size_bytes) {
   const std::byte* at = memory_.data() + slots_.size() * send_bytes_ + index * receive_bytes_;
   const std::span<const std::byte> message(at, size_bytes);
@@ -29,8 +30,8 @@ bool Session::WaitsForWindow(size_t index, uint32_t size_bytes) {
   return true;
 }
 
-// Asks for the end of `windows`; returns of how many it will be told with `cookie`: the others are
-// ended. After an error the session fails.
+// Invalidates `windows`. Returns how many completions with `cookie` will follow; the other windows
+// are already invalid. After an error the session fails.
 absl::StatusOr<uint32_t> Session::PostInvalidates(uint64_t cookie, const WindowContexts& windows) {
   uint32_t count = 0;
   for (const uint32_t context : windows) {
@@ -57,7 +58,7 @@ void Session::WindowEnded(uint64_t cookie) {
   }
 }
 
-// Of a request that will not be sent.
+// For a request that will not be sent.
 void Session::DropWindows(Slot& slot) {
   PostInvalidates(kNobody, slot.windows).IgnoreError();
   slot.windows.clear();
@@ -75,7 +76,8 @@ void Session::EndWindows(const WindowContexts& windows, absl::AnyInvocable<void(
 
 void Session::HolderWindowEnded(uint64_t cookie) {
   const auto at = holders_.find(cookie);
-  if (at == holders_.end() || --at->second.ending > 0) return;  // or of a request that was not sent
+  // or the window of a request that was not sent
+  if (at == holders_.end() || --at->second.ending > 0) return;
   absl::AnyInvocable<void()> then = std::move(at->second.then);
   holders_.erase(at);
   then();
