@@ -1,5 +1,5 @@
-// A change of names in a directory by us, from before the server is asked to after its answer: what
-// the kernel is to be told of the directory next is settled here.
+// A change of names in a directory by this mount, from before the request to the server until after
+// its reply. Decides which attributes of the directory the kernel gets next.
 // Belongs to the coroutine that makes the change.
 #pragma once
 
@@ -23,11 +23,13 @@ class Operations::DirectoryChange {
   DirectoryChange(const DirectoryChange&) = delete;
   DirectoryChange& operator=(const DirectoryChange&) = delete;
 
-  // InodeTable::DirectoryRemoved was called for this change: what it leaves is not older than that.
+  // InodeTable::DirectoryRemoved was called for this change, which therefore does not make the
+  // attributes after the change stale.
   void CountRemoval() { ++removals_; }
-  // For the server's answer: the directory's attributes behind the change. Null: not worth asking.
+  // Where the server's reply puts the directory's attributes after the change. Null: they are not
+  // worth requesting.
   wire::FileAttributes* after() { return wants_after_ ? &after_ : nullptr; }
-  // The change was answered. Before the kernel is.
+  // The server has replied. Called before the kernel is answered.
   void End() {
     if (ended_) return;
     ended_ = true;

@@ -1,4 +1,4 @@
-// What the workers of one mount share. Everything in it is thread-safe or constant.
+// State that the workers of one mount share. Everything in it is thread-safe or constant.
 #pragma once
 
 #include <atomic>
@@ -27,8 +27,8 @@
 
 namespace dafs::fuse {
 
-// What the server said last. umount(8) asks for the attributes of the root and for STATFS, and must
-// get an answer also when the server is gone.
+// The server's last reply. umount(8) requests the attributes of the root and STATFS, and must get
+// an answer even if the server is unreachable.
 template <class T>
 class LastKnown {
  public:
@@ -43,14 +43,14 @@ class LastKnown {
 
  private:
   mutable absl::Mutex mutex_;
-  T value_ ABSL_GUARDED_BY(mutex_);  // nothing valid in it: never asked
+  T value_ ABSL_GUARDED_BY(mutex_);  // has no valid field until the first reply
 };
 
 struct MountState {
   explicit MountState(Options options_in) : options(std::move(options_in)), inodes(options.cache) {}
 
   const Options options;
-  // Whether the kernel checks modes and ACLs before it asks; decided before it mounts.
+  // Whether the kernel checks modes and ACLs before it sends a request; decided before mount(2).
   bool default_permissions = options.default_permissions;
   InodeTable inodes;
   OpenFiles open_files;
@@ -61,37 +61,38 @@ struct MountState {
   IdentityCache identities{options.source.text};
   LastKnown<wire::FsAttributes> statfs;
   LastKnown<wire::FileAttributes> root;
-  // Workers whose session has not answered a NULL in time (attributes.cc). A hint: it publishes
-  // nothing else.
+  // Number of workers whose session has not answered a NULL in time (attributes.cc). A hint;
+  // publishes no other data.
   std::atomic<uint32_t> silent_workers{0};
 
-  // A name for the owner of an OPEN: for each open of the kernel and for each owner of record locks
-  // another, since a lock's owner is its OPEN's.
+  // Returns a new name for the owner of an OPEN. Each open of the kernel and each owner of record
+  // locks has its own, because the owner of a lock is the owner of its OPEN.
   std::string NewOwner() {
     const uint64_t number = next_owner.fetch_add(1, std::memory_order_relaxed);
     std::string owner(sizeof(number), '\0');
     std::memcpy(owner.data(), &number, sizeof(number));
     return owner;
   }
-  std::atomic<uint64_t> next_owner{1};  // gives numbers only
+  std::atomic<uint64_t> next_owner{1};  // publishes no other data
   KnownLinks known_links;
-  FoundGone found_gone;  // by OPEN and OPENDIR
+  FoundGone found_gone;  // used by OPEN, OPENDIR and LINK
   AclHabit acl_habit;
-  // The kernel's INIT was answered; `init_error` (errno) was set before.
+  // Notified after the kernel's INIT was answered; `init_error` (errno) is set before.
   absl::Notification initialised;
   std::atomic<int> init_error{0};  // published by `initialised`
-  // What of the protocol kernel and mount have agreed on, FUSE_... bits; set with INIT's answer,
-  // before any other request.
+  // The FUSE_... bits that the kernel and the mount agreed on; set with INIT's answer, before any
+  // other request.
   std::atomic<uint64_t> init_flags{0};
-  // Of the workers' loops; set before they start. Null: none.
+  // The CPU latency request of the workers' loops; set before they start. Null: none.
   std::unique_ptr<dat::CpuLatency> cpu_latency;
-  // The kernel asks for labels itself; set before the workers serve.
+  // The kernel has SELinux, and reads labels itself; set before the workers serve.
   bool selinux = false;
-  // The workers have rings, and INIT asks for them; set before the workers serve.
+  // The workers have rings, and INIT requests io_uring; set before the workers serve.
   bool wants_io_uring = false;
-  // Drops what the kernel caches of files; set before the workers serve. Null: nothing is dropped.
+  // Invalidates the kernel's cached pages; set before the workers serve. Null: nothing is
+  // invalidated.
   std::unique_ptr<Notifier> notifier;
-  // Hands an INTERRUPT to the workers that did not read it; set before the workers serve.
+  // Passes an INTERRUPT to all workers; set before the workers serve.
   absl::AnyInvocable<void(uint64_t unique) const> interrupt_all;
 };
 

@@ -1,6 +1,6 @@
-// The kernel's requests, each a coroutine over the client library: what FUSE asks in terms of nodes
-// and handles is asked of the server in terms of filehandles and state ids.
-// Belongs to one worker's thread; what workers share is in MountState.
+// The kernel's requests, each a coroutine over the client library. It translates the nodes and
+// handles of FUSE to the filehandles and state ids of DAFS.
+// Belongs to one worker's thread. MountState is the state that workers share.
 #pragma once
 
 #include <cstdint>
@@ -47,25 +47,26 @@ class Operations {
   Operations(const Operations&) = delete;
   Operations& operator=(const Operations&) = delete;
 
-  // Answers `call` by its opcode; ENOSYS for what we do not have, which the kernel remembers. The
-  // call ends when everything that belongs to it is done, which may be after its answer. `done`
-  // runs then.
+  // Answers `call` according to its opcode. An unknown opcode fails with ENOSYS, which the kernel
+  // remembers. Calls `done` when the call has ended, which may be after its answer: a RELEASE is
+  // answered before its CLOSE, for example.
   dat::Task<void> Serve(std::unique_ptr<Call> call, std::function<void()> done);
 
-  // Before a call is answered while the server may still carry it out, since its caller was killed:
-  // whatever comes for what it changes waits for its end.
+  // The caller of `call` is being killed. Called before the call is answered early, while the
+  // server may still execute it. Later requests for the files that it changes wait until it ends.
   void EndsEarly(Call& call);
 
-  // The end: what was written is committed; `done` runs when that is over.
+  // Called when the worker ends. Commits what was written, then calls `done`.
   void CommitAll(std::function<void()> done) {
     CloseAll(state_.idle_opens.Stop());
     commits_.CommitAll(std::move(done));
   }
   bool AllCommitted() const { return commits_.empty(); }
-  // After the loop has ended and Files::Shutdown: calls that wait for what other workers write end.
+  // Called after the loop has ended and after Files::Shutdown. Ends the calls that wait for pending
+  // writes of other workers.
   void Shutdown();
 
-  // The nodes the kernel gives back. No answer.
+  // FORGET and BATCH_FORGET. They have no answer.
   void Forget(uint64_t nodeid, RequestReader in);
   void BatchForget(RequestReader in);
 
@@ -136,7 +137,7 @@ class Operations {
   dat::Task<void> LookAheadAt(std::shared_ptr<const client::Identity> who, InodeView node);
   dat::Task<absl::Status> SetNfs4Acl(const client::Identity& who, const InodeView& node,
                                      std::vector<wire::Ace> acl);
-  // The mode to make an object with in `directory`, for a caller with this umask.
+  // Returns the mode with which to create an object in `directory` for a caller with this umask.
   dat::Task<uint32_t> ModeOfNew(const Call& call, const client::Identity& who,
                                 const InodeView& directory, uint32_t mode, uint32_t umask);
   void AskAclAhead(const Call& call, const std::shared_ptr<const client::Identity>& who,
@@ -145,57 +146,62 @@ class Operations {
                               uint32_t thread, uint64_t question);
   void NoteNew(uint64_t nodeid, uint64_t directory, absl::Time made);
 
-  // Shared by them.
+  // Helpers of all these files.
   using Caller = std::shared_ptr<const client::Identity>;
-  // With the groups it has now, but for a request that only looks: see Groups::kRecent.
+  // Returns the caller's identity. Its groups are current, unless the request only looks: then
+  // Groups::kRecent.
   Caller CallerOf(const Call& call);
-  // Reads the groups of `who` again. Whether they are others, and the call is worth a second try.
+  // Reads the groups of `who` again. Returns true if they changed, so that a retry may succeed.
   bool TakeNewGroups(const Call& call, Caller& who);
   dat::Task<absl::StatusOr<wire::FileAttributes>> SetSize(Caller who, InodeView node,
                                                           wire::FileAttributes set);
   dat::Task<absl::StatusOr<wire::FileAttributes>> TakeSetIdBits(const Call& call, Caller who,
                                                                 InodeView node,
                                                                 absl::Status refused);
-  // The node of a request; answers ESTALE and returns nothing if it is not known.
+  // Returns the node of a request. If it is unknown, answers ESTALE and returns nullopt.
   std::optional<InodeView> NodeOf(Call& call) { return NodeOf(call, call.nodeid()); }
   std::optional<InodeView> NodeOf(Call& call, uint64_t nodeid);
-  // The same, once all of the request has been taken from `in`; answers too if that was malformed.
+  // Likewise, after all of the request was taken from `in`. A malformed request is answered with an
+  // error, too.
   std::optional<InodeView> NodeOf(Call& call, const RequestReader& in);
-  // Counts a lookup of `node` at `place` and describes it, as the server did when it was asked at
-  // `asked` or later; the count must be taken back if the kernel does not take the answer.
+  // Counts a lookup of `node` at `place`, and returns the entry for the kernel. `asked` is at or
+  // before the time of the request whose reply described `node`. If the kernel does not accept the
+  // answer, the caller must undo the lookup count with Forget.
   fuse_entry_out Entry(const Call& call, const client::Node& node, const Place& place,
                        absl::Time asked);
-  // Answers a LOOKUP with what is known of a link, for a caller that only looks. False: it is not.
+  // Answers a LOOKUP of a special file (a link, a FIFO, ...) from the cache if its system call only
+  // looks. Returns false if the call was not answered.
   bool ReplyKnownLink(Call& call, const Place& place);
-  // The server says that a node has gone: a name that led to it is looked up anew.
+  // If `status` says that the server no longer has the node, the kernel's attributes of it count as
+  // unknown.
   void NoteGone(uint64_t nodeid, const absl::Status& status);
-  // Answers with an entry, or the error. Returns the node that the kernel was told of; 0: of none.
+  // Answers with an entry, or the error. Returns the node id that the kernel accepted; 0: none.
   uint64_t ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node, const Place& place);
-  // The same for a node that was just made.
+  // Likewise for a node that was just created.
   void ReplyNewEntry(Call& call, const absl::StatusOr<client::Node>& node, const Place& place);
   void ReplyAttributes(Call& call, uint64_t nodeid, const wire::FileAttributes& attributes);
-  // The answer to a GETATTR, STATX or SETATTR. False: the kernel did not take it.
+  // Answers a GETATTR, STATX or SETATTR. Returns false if the kernel did not accept the answer.
   bool TellAttributes(Call& call, const wire::FileAttributes& attributes, absl::Duration valid_for);
   absl::Duration Validity(const Call& call, uint64_t nodeid,
                           const wire::FileAttributes& attributes);
-  // The kernel asks for them again.
+  // Invalidates the kernel's attributes of the node, so that it requests them again.
   void ForgetAttributes(uint64_t nodeid);
   void Touch(uint64_t nodeid);
-  // A change of a file's data begins or has ended; before the caller is answered. If the kernel may
-  // show set-id bits that the change removes, it asks for the mode again.
+  // A change of a file's data begins or has ended. Called before the caller is answered. If the
+  // kernel may show set-id bits that the change removes, its attributes are invalidated.
   void TouchData(uint64_t nodeid);
   InodeTable::Change BeginWrite(uint64_t nodeid);
   void EndWrite(WritePiece& piece, wire::FileAttributes after);
-  // Answers with what the server said of the node lately, behind a change of ours or when it was
-  // opened. False if nothing is known that is still true.
+  // Answers with prefetched attributes, which came with a change by this mount or with an open.
+  // Returns false if there are none that are still valid.
   bool ReplyFresh(Call& call, const InodeView& node);
-  // The same where attributes are not kept: with what the look-up before said, or with what let the
-  // caller pass before.
+  // Likewise if attributes are not cached. ReplyRecent answers from the lookup just before.
+  // ReplyPassing answers from attributes that let the caller pass a directory just before.
   bool ReplyRecent(Call& call);
   bool ReplyPassing(Call& call);
-  // Before the server is asked something whose answer has attributes, and behind that answer.
+  // AskFor is called before a request whose reply has attributes, KeepRecent after that reply.
   RecentAnswers::Question AskFor(const Call& call) const {
-    if (state_.inodes.KeepsFiles()) return {};  // nothing will be kept
+    if (state_.inodes.KeepsFiles()) return {};  // KeepRecent will keep nothing
     return recent_.Ask(call.header().pid, dat::Loop::Now());
   }
   void KeepRecent(const RecentAnswers::Question& question, uint64_t nodeid,
@@ -210,7 +216,7 @@ class Operations {
   dat::Task<absl::StatusOr<client::OpenFile>> OpenNode(const client::Identity& who,
                                                        const InodeView& node, uint32_t flags,
                                                        std::string owner);
-  // A look at names that is under way. The owners are the call that waits for it and the look.
+  // A running lookup of names. Shared by the call that waits for it and the coroutine that does it.
   struct Looking {
     dat::Pending<bool> done;
   };
@@ -219,7 +225,7 @@ class Operations {
                               std::optional<uint64_t> change, std::shared_ptr<Looking> looking);
   dat::Task<bool> HasLostName(const Caller& who, const InodeView& node,
                               const wire::FileAttributes& attributes);
-  // Takes an open file into the table; the answer to the kernel for it.
+  // Adds an open file to the table. Returns the answer for the kernel.
   fuse_open_out TakeOpen(const client::OpenFile& file, uint64_t nodeid, uint32_t flags, Caller who,
                          bool keep_cache);
   // Answers CREATE and TMPFILE.
@@ -231,7 +237,8 @@ class Operations {
   void CloseAll(std::vector<IdleOpens::Open> opens);
   void CloseIdleLater();
 
-  // A WRITE on its way: what the server has taken of it, from the first byte on, and why not all.
+  // An outstanding write: how many bytes the server has accepted, from the first byte on, and why
+  // it did not accept all.
   struct Transfer {
     uint64_t offset = 0;
     uint32_t size = 0;
@@ -239,7 +246,7 @@ class Operations {
     uint32_t done = 0;
     absl::Status failed;
     bool wants_after = false;
-    wire::FileAttributes after;  // the file's behind the write, if they were wanted and came
+    wire::FileAttributes after;  // of the file after the write, if requested and returned
   };
   dat::Task<Transfer> Carry(WritePiece& piece, wire::StableHow stability, bool appends,
                             bool may_ask);
@@ -285,7 +292,7 @@ class Operations {
   dat::Task<void> CloseOwner(LockOwnerRef owner);
   dat::Task<void> EndOwner(LockOwners::Ended ended);
 
-  // A question whose last answer is good enough when the server is gone.
+  // Requests that are answered with the last reply if the server is unreachable.
   struct Race;
   dat::Task<void> ProbeServer();
   void NoteSilence();
@@ -309,7 +316,7 @@ class Operations {
   KernelChannel& channel_;
   CommitQueue commits_;
   WriteStreams streams_;
-  // Calls that wait for what is written behind. The owners are this, the call and the table.
+  // A call that waits for pending writes. Shared by this object, the call and the table.
   struct Settling {
     dat::Pending<bool> done;
     void Finish() {
@@ -318,11 +325,11 @@ class Operations {
   };
   absl::flat_hash_set<std::shared_ptr<Settling>> settling_;
   bool closed_ = false;
-  bool probing_ = false;  // a NULL is out by which ProbeServer asks
-  bool silent_ = false;   // it was not answered in time; counted in state_.silent_workers
+  bool probing_ = false;  // a NULL of ProbeServer is outstanding
+  bool silent_ = false;   // that NULL was not answered in time; counted in state_.silent_workers
   dat::Loop::TimerId idle_timer_ = 0;  // 0: not set
-  StatHabit stat_habit_;               // of files that were written
-  StatHabit directory_stat_habit_;     // of directories in which a name was changed
+  StatHabit stat_habit_;               // for files that were written
+  StatHabit directory_stat_habit_;     // for directories in which a name was changed
   StatHabit& HabitOf(const InodeView& node) {
     return node.type == wire::ObjectType::kDir ? directory_stat_habit_ : stat_habit_;
   }
@@ -332,8 +339,8 @@ class Operations {
   RecentAnswers recent_;
   CallerCalls callers_;
   AclAhead acl_ahead_;
-  bool passing_ = false;  // what the kernel asks for is lately often behind a path
-  // The open directory that was listed last, and the last node of that answer.
+  bool passing_ = false;  // recent calls open or change files by a path; see ReplyPassing
+  // The handle of the open directory that was listed last, and the last node of that answer.
   uint64_t listed_in_ = 0;
   uint64_t listed_last_ = 0;
 };

@@ -31,7 +31,7 @@ Call::Call(AnswerPath& path, CallsInHand& in_hand, const fuse_in_header& header,
 }
 
 Call::~Call() {
-  // No request stays without an answer.
+  // The kernel needs an answer to every request; ignored if the call was answered.
   ReplyErrno(EIO);
   in_hand_.Remove(this);
   if (on_end) on_end();

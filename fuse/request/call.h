@@ -1,6 +1,6 @@
-// One request of the kernel while it is being answered, and the set of those that a worker has in
-// hand. A call is answered once; it may be answered early, with EINTR, when its caller is killed:
-// what the server then still says is dropped, and whatever it gave away is taken back.
+// One request of the kernel while it is being answered, and the set of a worker's outstanding
+// requests. A call is answered once. If its caller is killed, it may be answered early, with EINTR.
+// The server's reply is then dropped, and opens, locks and lookups that it granted are undone.
 // Belongs to the worker's thread.
 #pragma once
 
@@ -28,12 +28,12 @@ namespace dafs::fuse {
 
 class Call;
 
-// The calls of one worker that are not answered yet, or answered early and still out.
+// The calls of one worker that have not ended: not answered yet, or answered early.
 class CallsInHand {
  public:
   void Add(Call* call);
   void Remove(Call* call);
-  Call* Find(uint64_t unique) const;  // nullptr: not ours, or answered
+  Call* Find(uint64_t unique) const;  // nullptr: another worker's, or answered
   size_t size() const { return calls_.size(); }
   template <class F>
   void ForEach(F&& visit) const {
@@ -46,8 +46,8 @@ class CallsInHand {
 
 class Call {
  public:
-  // `body`: the request behind its header, in at most two pieces; copied, but for the data of a
-  // WRITE, which stays in `lease` (empty for all other requests).
+  // `body` is the request after its header, in at most two pieces, and is copied. It excludes the
+  // data of a WRITE, which stays in `lease` (empty for all other requests).
   struct Body {
     std::span<const std::byte> first;
     std::span<const std::byte> second = {};
@@ -63,23 +63,24 @@ class Call {
   RequestReader reader() const { return RequestReader(body_); }
   client::BufferLease& lease() { return lease_; }
 
-  // Each answers, unless that was done. False: the kernel did not take this answer.
+  // Each answers the call if it was not answered before. Returns false if the kernel did not accept
+  // this answer.
   bool Reply(std::initializer_list<KernelChannel::Bytes> parts);
   bool ReplyOk() { return ReplyErrno(0); }
   bool ReplyErrno(int error);
   bool ReplyStatus(const absl::Status& status);
 
   bool answered() const { return answered_; }
-  // When the kernel had asked, at the latest.
+  // When the request was read; the kernel sent it no later.
   absl::Time arrived() const { return arrived_; }
 
-  // A signal came for the caller. Not each one ends the call, see interrupts.h.
+  // The caller got a signal. Not every signal ends the call; see interrupts.h.
   bool interrupted = false;
-  // Was there when Interrupts last looked.
+  // Interrupts has seen the call in an earlier round.
   bool looked_at = false;
-  // Set while any signal shall end what the call waits for. May resume the call.
+  // Set while any signal must end what the call waits for. Calling it may resume the call.
   std::function<void()> on_interrupt;
-  // Runs when the call ends, however long ago it was answered.
+  // Runs when the call ends, which may be long after its answer.
   std::function<void()> on_end;
   // The data of a WRITE that has no lease yet.
   std::vector<std::byte> parked;

@@ -34,7 +34,7 @@ Asks OfOpen(unsigned long flags) {
                                                                     : Asks::kMayOpen;
 }
 
-// What is asked for by stat(2) or one of its kin: AT_EMPTY_PATH is by a descriptor.
+// For stat(2) and its variants. With AT_EMPTY_PATH the file is named by a descriptor.
 Asks OfStat(unsigned long flags) {
   return (flags & AT_EMPTY_PATH) == 0 ? Asks::kWhatItFound : Asks::kUnknown;
 }
@@ -136,7 +136,7 @@ CallerCalls::SystemCall CallerCalls::CallOf(uint32_t pid) {
   char text[256];
   const ssize_t size = pread(thread.call.get(), text, sizeof(text) - 1, 0);
   if (size <= 0) {
-    thread = {};  // it has ended; the number may be another's by now
+    thread = {};  // the thread has ended, and another may have its number
     return {};
   }
   text[size] = 0;

@@ -7,7 +7,7 @@
 namespace dafs::fuse {
 namespace {
 
-// In the /proc of our own PID namespace `self` leads to the pid that we know of us.
+// In the /proc of this process's PID namespace, the link `self` is the result of getpid(2).
 bool ShowsOwnPids(const std::string& proc) {
   char self[32];
   const ssize_t size = readlink((proc + "/self").c_str(), self, sizeof(self));

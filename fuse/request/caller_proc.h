@@ -1,7 +1,7 @@
-// The /proc in which the threads that the kernel names as callers are found. The kernel gives pids
-// as the PID namespace of mount.dafs knows them. A /proc of another namespace, as after
-// unshare --pid without --mount-proc, has other threads under these numbers: it is not looked at.
-// A value; any thread. Made by the process that reads, not by one that forks it.
+// The /proc directory that shows the callers of requests. The kernel numbers callers in the PID
+// namespace of mount.dafs. The /proc of another namespace, as after unshare --pid without
+// --mount-proc, shows other threads under these numbers, so it is not used.
+// A value; any thread. Must be made in the process that uses it, not before a fork(2).
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace dafs::fuse {
 
 class CallerProc {
  public:
-  // `directory`: where /proc is, for tests.
+  // Tests pass another `directory`.
   explicit CallerProc(std::string directory = "/proc");
 
-  // Whether thread `pid` can be looked at while it lives. Not if the kernel gives 0 for it, which
-  // it does for one that is not visible in our PID namespace.
+  // Whether thread `pid` can be found while it lives. False for 0, which the kernel sends for a
+  // thread that is not visible in the PID namespace of mount.dafs.
   bool Shows(uint32_t pid) const { return pid != 0 && is_ours_; }
-  // The path of a file of thread `pid`, which Shows: "/proc/12/status".
+  // Returns the path of a file of thread `pid`, such as "/proc/12/status". Requires Shows(pid).
   std::string PathOf(uint32_t pid, std::string_view file) const;
 
  private:

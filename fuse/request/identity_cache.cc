@@ -25,7 +25,7 @@ std::string ReadStatus(const std::string& path) {
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
   if (!fd.valid()) return text;
-  // 64 KiB hold a thousand groups and all the rest.
+  // 64 KiB is enough for a thousand groups and everything else in the file.
   text.resize(65536);
   size_t size = 0;
   while (size < text.size()) {
@@ -52,7 +52,7 @@ std::vector<uint32_t> GroupsOf(std::string_view status) {
     if (error == std::errc()) groups.push_back(group);
     at = error == std::errc() ? next : at + 1;
   }
-  // One order for one set, so that equal sets share a credential.
+  // Sorted, so that equal sets share a credential.
   std::sort(groups.begin(), groups.end());
   return groups;
 }
@@ -70,7 +70,7 @@ std::vector<uint32_t> GroupsInDatabase(uint32_t uid) {
   if (found == nullptr) return {};
   std::vector<gid_t> groups(wire::kGroupsMax);
   int count = static_cast<int>(groups.size());
-  getgrouplist(entry.pw_name, entry.pw_gid, groups.data(), &count);  // as many as there is room for
+  getgrouplist(entry.pw_name, entry.pw_gid, groups.data(), &count);  // returns at most `count`
   groups.resize(std::min(groups.size(), static_cast<size_t>(std::max(count, 0))));
   std::sort(groups.begin(), groups.end());
   return {groups.begin(), groups.end()};

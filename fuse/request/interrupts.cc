@@ -12,7 +12,7 @@ namespace dafs::fuse {
 namespace {
 
 struct Signals {
-  bool known = false;    // the thread is there
+  bool known = false;    // the thread exists
   uint64_t pending = 0;  // for it or its process; bit 0 is signal 1
   uint64_t blocked = 0;
 };
@@ -90,14 +90,14 @@ void Interrupts::LookAgain() {
       }
     }
     if (!call.interrupted) return;
-    // A wait should have ended by now: the server is slow, or away.
+    // on_interrupt did not end the wait in time: the server is slow or unreachable.
     if (call.on_interrupt || IsBeingKilled(call.header().pid, proc_)) {
       EndEarly(call);
     } else {
       more = true;
     }
   });
-  // One that ends may end others.
+  // Not inside ForEach, because Interrupt may end calls.
   for (uint64_t unique : untold) Interrupt(unique);
   if (more) Start();
 }

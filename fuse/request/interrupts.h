@@ -1,13 +1,14 @@
-// Calls whose caller got a signal. The kernel tells of the first signal only, and of any: a timer
-// or a child's end as well as kill -9. A program whose handler runs expects its file system calls
-// to be carried out all the same, as on a local disk, so EINTR is the answer only when the caller
-// is being killed; a call with another signal is looked at again until it is answered.
-// (nfs(5): only SIGKILL interrupts.) A call that waits for a lock ends by any signal, as fcntl(2)
-// has it.
+// Handles calls whose caller got a signal. The kernel reports only the first signal, and reports
+// any signal: of a timer or a child's end as well as kill -9. A program whose handler runs expects
+// its file system calls to be executed, as on a local disk. A call is therefore answered with EINTR
+// only if the caller is being killed; after another signal, the caller is checked again until the
+// call is answered. (nfs(5): only SIGKILL interrupts.) A call that waits for a lock ends with any
+// signal, as in fcntl(2).
 //
-// Of a signal that was there before its request was sent, the kernel tells by /dev/fuse only; among
-// these is the FLUSH of a process that is killed. So calls that came by io_uring and take long are
-// looked at as well, but for READ and WRITE, which may be the kernel's own.
+// If the signal was pending before the request was sent, the kernel reports it for requests on
+// /dev/fuse only. One such request is the FLUSH of a process that is being killed. Calls that came
+// by io_uring and take long are therefore checked as well, except READ and WRITE, which the kernel
+// may send on its own.
 //
 // Belongs to the worker's thread.
 #pragma once
@@ -22,19 +23,19 @@
 
 namespace dafs::fuse {
 
-// Whether SIGKILL is pending for thread `pid`, or it is gone: what a fatal signal becomes for each
-// thread of its process. False if `proc` does not show it.
+// Whether SIGKILL is pending for thread `pid`, or the thread has ended. The kernel turns a fatal
+// signal into SIGKILL for each thread of the process. Returns false if `proc` does not show `pid`.
 bool IsBeingKilled(uint32_t pid, const CallerProc& proc);
 
-// Whether a signal that `pid` does not block is pending for it. False if that is not known.
+// Whether a signal that `pid` does not block is pending for it. Returns false if that is unknown.
 bool HasSignal(uint32_t pid, const CallerProc& proc);
 
 class Interrupts {
  public:
-  // How often callers with some signal are looked at again: a killed one is gone by then.
+  // How often callers that got a signal are checked again. A killed caller has ended by then.
   static constexpr absl::Duration kLookAgain = absl::Milliseconds(200);
 
-  // `killed` runs for each call that is still out when its caller has the answer, just before that.
+  // Calls `killed` for each call that is answered early, just before that answer.
   Interrupts(dat::Loop& loop, CallsInHand& calls, std::function<void(Call&)> killed,
              CallerProc proc = CallerProc())
       : loop_(loop), calls_(calls), killed_(std::move(killed)), proc_(std::move(proc)) {}
@@ -42,10 +43,10 @@ class Interrupts {
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  // The kernel's INTERRUPT of request `unique`, which may be another worker's: nothing then.
+  // Handles the kernel's INTERRUPT of request `unique`. Ignores a request of another worker.
   void Interrupt(uint64_t unique);
 
-  // A call other than READ and WRITE came by an io_uring.
+  // A call other than READ and WRITE arrived by io_uring.
   void WatchRing() {
     watching_ = true;
     Start();

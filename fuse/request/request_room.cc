@@ -56,7 +56,7 @@ dat::Task<void> RequestRoom::WaitForBuffer() {
   for (;;) {
     lease = co_await pool_.Acquire(client::BufferUse::kWriteSource, write_size_);
     if (!lease.ok() || parked_calls_ == 0) break;
-    lease->Release();  // theirs, who wait for one behind us
+    lease->Release();  // for a parked call, which waits after this coroutine
   }
   waiting_ = false;
   starved_ = false;
@@ -77,7 +77,7 @@ dat::Task<client::BufferLease> RequestRoom::Park(Call& call, std::span<const std
     Unpark(call);
     co_return client::BufferLease();
   }
-  std::ranges::copy(call.parked, lease->payload());  // nothing, if it was unparked
+  std::ranges::copy(call.parked, lease->payload());  // copies nothing if Unpark was called
   Unpark(call);
   co_return *std::move(lease);
 }

@@ -1,11 +1,15 @@
-// Where a worker reads the next request of the kernel to.
+// The memory that a worker reads the kernel's next request into.
 //
-// As a rule a kept buffer of the worker's pool, placed so that a WRITE's data begins on a page; the
-// WRITE takes the buffer with it. While all write buffers are out there is no room, and the kernel
-// queues requests: as a rule one is back at once. If none is for kStarvedAfter (the server is slow,
-// or away), there is room apart, in memory of its own, so that requests of programs that are killed
-// are read, and others need not wait for writes; WRITEs wait there for a buffer ("parked"), up to
-// kParkedMost of them. Belongs to the worker's thread.
+// Usually it is a buffer of the worker's pool, aligned so that the data of a WRITE begins on a
+// page. A WRITE keeps the buffer. While all write buffers are in use there is no room, and the
+// kernel queues requests; usually a buffer is free again at once.
+//
+// If none is free for kStarvedAfter (the server is slow or unreachable), requests are read into
+// separate memory. Requests of killed programs are then still read, and other requests need not
+// wait for writes. WRITEs that were read there wait for a buffer ("parked"), up to kParkedMost of
+// them.
+//
+// Belongs to the worker's thread.
 #pragma once
 
 #include <cstddef>
@@ -24,31 +28,32 @@ namespace dafs::fuse {
 class RequestRoom {
  public:
   static constexpr absl::Duration kStarvedAfter = absl::Milliseconds(200);
-  static constexpr size_t kParkedMost = size_t{8} << 20;  // bytes, but for the last
+  static constexpr size_t kParkedMost = size_t{8} << 20;  // bytes; the last WRITE may exceed it
 
-  // `pool` and `loop` outlive it. `made`: there may be room again.
+  // `pool` and `loop` must outlive it. Calls `made` when there may be room again.
   RequestRoom(client::BufferPool& pool, dat::Loop& loop, uint32_t write_size,
               std::function<void()> made);
   ~RequestRoom();
   RequestRoom(const RequestRoom&) = delete;
   RequestRoom& operator=(const RequestRoom&) = delete;
 
-  // For the next request, header and all. Empty: there is none, and `made` is called when there is.
+  // Returns the memory for the next request, including its header. If it is empty, there is no
+  // room, and `made` is called when there is.
   std::span<std::byte> Get();
-  // Whether Get is worth a try.
+  // False if Get would return nothing.
   bool MayBe() const { return buffer_ || !waiting_ || Apart(); }
 
-  // With the data of the WRITE that was read last; null if that was read apart, and is to be
-  // parked.
+  // Returns the buffer with the data of the WRITE that was read last. Returns null if it was read
+  // into separate memory; the caller then parks it.
   client::BufferLease TakeBuffer();
-  // A buffer for the `data` of `call`, which is copied before this suspends: with it, or null when
-  // the pool shuts down.
+  // Waits for a buffer for the `data` of `call`, which is copied before this suspends. Returns the
+  // buffer with the data, or null when the pool shuts down.
   dat::Task<client::BufferLease> Park(Call& call, std::span<const std::byte> data);
-  // Its caller was killed: the data is needed no more, though the buffer is waited for still.
+  // The caller of `call` was killed. Drops its data; Park still waits for the buffer.
   void Unpark(Call& call);
 
  private:
-  // Nothing is being read: gives back what Get takes again if it is needed.
+  // Releases the buffer and the separate memory while nothing is read. Get takes them again.
   void Rest();
   bool HaveBuffer();
   bool Apart() const { return starved_ && parked_bytes_ < kParkedMost; }
@@ -60,11 +65,11 @@ class RequestRoom {
   const std::function<void()> made_;
   client::BufferLease buffer_;
   bool waiting_ = false;                // for a buffer
-  bool starved_ = false;                // for kStarvedAfter none has come back
-  dat::Loop::TimerId starving_ = 0;     // until that is so
-  std::unique_ptr<std::byte[]> apart_;  // made when it is needed
+  bool starved_ = false;                // no buffer was free for kStarvedAfter
+  dat::Loop::TimerId starving_ = 0;     // sets starved_
+  std::unique_ptr<std::byte[]> apart_;  // the separate memory, allocated when it is needed
   size_t parked_bytes_ = 0;
-  size_t parked_calls_ = 0;  // those whose caller was killed since are counted still
+  size_t parked_calls_ = 0;  // includes those whose caller was killed
 };
 
 }  // namespace dafs::fuse
