@@ -23,12 +23,12 @@ using wire::DafsStatus;
 namespace {
 
 // Spec gap: of `createattrs` a named attribute takes the size alone. Its mode, owner and times are
-// those of its object, so that what a client gives every file it makes is disregarded here.
+// those of its object, so the values that a client sends for every new file are ignored here.
 uint64_t InitialSize(const wire::OpenArgs& args) {
   return args.createattrs.has(wire::kFattrObjectSize) ? args.createattrs.object_size : 0;
 }
 
-// Reservations, share keys and exclusive creation are for files.
+// Share reservations, share keys and exclusive creation are supported for files only.
 DafsStatus CheckOpen(const wire::OpenArgs& args) {
   if (args.claim_type != wire::OpenClaimType::kNull) return DafsStatus::kNotSupp;
   if (args.pathname.empty()) return DafsStatus::kInval;
@@ -46,10 +46,10 @@ DafsStatus CheckOpen(const wire::OpenArgs& args) {
   return InitialSize(args) <= kXattrMost ? DafsStatus::kOk : DafsStatus::kFbig;
 }
 
-// Reads what the open begins with, as the identity entered.
+// Reads the initial value of the open, as the identity entered.
 DafsStatus Begin(const Object& object, const wire::OpenArgs& args, AttributeOpen* open) {
   const bool create = args.open_type == wire::OpenType::kCreate;
-  // Of an existing attribute only a size of zero is heeded (6.5.24-05).
+  // For an existing attribute only a size of zero takes effect (6.5.24-05).
   const bool truncates =
       create && args.createattrs.has(wire::kFattrObjectSize) && InitialSize(args) == 0;
   const bool guarded = create && args.createmode == wire::CreateMode::kGuarded;
@@ -65,7 +65,7 @@ DafsStatus Begin(const Object& object, const wire::OpenArgs& args, AttributeOpen
     open->value.assign(InitialSize(args), '\0');
     return DafsStatus::kOk;
   }
-  // Who may write and not read may replace the value, and whether there is one CLOSE will tell.
+  // A caller that may write but not read may replace the value. CLOSE reports whether there is one.
   if (status == DafsStatus::kAcces && (args.share_access & wire::kShareRead) == 0) {
     open->known = false;
     return DafsStatus::kOk;
@@ -74,7 +74,7 @@ DafsStatus Begin(const Object& object, const wire::OpenArgs& args, AttributeOpen
   return status;
 }
 
-// Copies `from` into `value` at `offset`, which grows as files do.
+// Copies `from` into `value` at `offset`. Extends `value` as a write extends a file.
 DafsStatus Overwrite(std::span<const iovec> from, uint64_t offset, std::string& value) {
   uint64_t total = 0;
   for (const iovec& v : from) total += v.iov_len;
@@ -87,7 +87,7 @@ DafsStatus Overwrite(std::span<const iovec> from, uint64_t offset, std::string& 
   return DafsStatus::kOk;
 }
 
-// fsync(2) takes a descriptor, and those of devices and links are not the file system's.
+// fsync(2) needs a descriptor, and a descriptor of a device or link does not reach its file system.
 bool CanBeSynced(const Object& object) { return object.is_regular() || object.is_dir(); }
 
 ReadResult CopyOut(const std::string& value, uint64_t offset, std::span<const iovec> into) {
@@ -130,7 +130,7 @@ DafsStatus NamedAttributes::Open(const Caller& caller, const wire::OpenArgs& arg
   STORE_RETURN_IF_NOT_OK(opens_.Add(std::move(open), &res->state_id));
   res->filehandle = handle;
   res->component_count = 1;
-  res->change_info = ChangeProbe(*object).Unmodified();  // the change comes with CLOSE
+  res->change_info = ChangeProbe(*object).Unmodified();  // CLOSE makes the change
   return DafsStatus::kOk;
 }
 
@@ -153,7 +153,7 @@ DafsStatus NamedAttributes::SetClosed(const Caller& caller, Object& object,
   size_t size = 0;
   if (open.mode == XattrMode::kCreate &&
       GetXattrSize(object, open.name, &size) == DafsStatus::kOk) {
-    return DafsStatus::kExist;  // what is there must not be taken for what was set
+    return DafsStatus::kExist;  // a restarted server must not mistake that value for ours
   }
   names_.Insert(NameHashOf(open.key), open.name);
   Announce(caller, object, open.name, Identify(open.value), 0);
@@ -166,7 +166,7 @@ DafsStatus NamedAttributes::SetClosed(const Caller& caller, Object& object,
 DafsStatus NamedAttributes::Modify(const Target& target,
                                    absl::FunctionRef<DafsStatus(std::string&)> change) {
   if (target.object->fs().exported->read_only) return DafsStatus::kRofs;
-  // Two of these at once must not undo each other.
+  // Serialises these changes: each reads the value and sets it.
   absl::MutexLock lock(&store_.FileLock(target.object->key()));
   std::string value;
   DafsStatus status = GetXattr(*target.object, target.name, &value);
@@ -221,8 +221,8 @@ ReadResult NamedAttributes::Readv(const Caller& caller, const wire::FileHandle& 
   return result;
 }
 
-// Spec gap: what is written through an open takes effect at CLOSE, so it cannot be stable before,
-// whatever was asked for; COMMIT makes it so afterwards.
+// Spec gap: data written through an open takes effect at CLOSE, so it cannot be stable before
+// CLOSE, whatever `stable_how` is. COMMIT makes it stable afterwards.
 DafsStatus NamedAttributes::Write(const Caller& caller, const wire::FileHandle& filehandle,
                                   const wire::StateId& state_id, uint64_t offset,
                                   std::span<const iovec> from, wire::StableHow stable_how,
@@ -263,7 +263,7 @@ DafsStatus NamedAttributes::Sync(const Object& object) {
   ScopedPrivilege privilege;
   const Fd fd(open(FdPath(object.path_fd()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.ok()) return StatusFromErrno();
-  if (fsync(fd.get()) != 0) {  // may have told of the loss of the file's own data
+  if (fsync(fd.get()) != 0) {  // may have reported lost data of the file itself
     const int error = errno;
     store_.write_verifier->Change();
     return StatusFromErrno(error);

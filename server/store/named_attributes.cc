@@ -37,7 +37,7 @@ DafsStatus NamedAttributes::NameOf(const Object& object, const NameHash& hash, s
   if (!name->empty()) return DafsStatus::kOk;
   std::vector<std::string> all;
   {
-    ScopedPrivilege privilege;  // which name it is says nothing about who may use it
+    ScopedPrivilege privilege;  // the name reveals nothing about access to the value
     STORE_RETURN_IF_NOT_OK(ListXattrs(object, wire::NameRule::kBytes, &all));
   }
   for (std::string& one : all) {
@@ -85,7 +85,7 @@ DafsStatus NamedAttributes::ResolveAttribute(const Caller& caller,
 
 DafsStatus NamedAttributes::OpenDirectory(const Caller& caller, const wire::FileHandle& filehandle,
                                           wire::FileHandle* directory) {
-  ObjectRef object;  // of an attribute: none, NOTSUPP
+  ObjectRef object;  // an attribute has no attributes of its own: NOTSUPP
   STORE_RETURN_IF_NOT_OK(store_.ResolveObject(caller, filehandle, DafsStatus::kNotSupp, &object));
   if (!HasRoomForName(object->key()) || !SupportsXattrs(*object)) return DafsStatus::kNotSupp;
   *directory = store_.mac.Seal(AttrDirKey(object->key()));
@@ -119,11 +119,11 @@ DafsStatus NamedAttributes::Remove(const Caller& caller, const wire::RemoveArgs&
   ObjectRef object;
   STORE_RETURN_IF_NOT_OK(ResolveDirectory(caller, args.filehandle, &object));
   if (object->fs().exported->read_only) return DafsStatus::kRofs;
-  // An open of an attribute keeps nobody from removing it, and is not looked for (6.5.33-06).
+  // An open does not prevent the removal of an attribute, so opens are not checked (6.5.33-06).
   if (args.remove_mode == wire::RemoveMode::kCheckOpen) return DafsStatus::kDenyDispNotSupp;
   size_t size = 0;
   const NameGuard guard = store_.GuardName(*object, args.target);
-  // What is not there must not be taken for what was removed.
+  // A restarted server must not mistake an absent attribute for one that this request removed.
   const DafsStatus there = GetXattrSize(*object, args.target, &size);
   if (there != DafsStatus::kOk && there != DafsStatus::kAcces) return there;
   ChangeProbe probe(*object);
@@ -156,15 +156,15 @@ uint64_t NamedAttributes::Identify(const std::string& value) const {
   return number;
 }
 
-// An entry's cookie is the hash of its name: listings go on in the right place whatever has come or
-// gone, also after a restart.
+// The cookie of an entry is the hash of its name. So a listing continues at the right place after
+// any creation or removal, and after a restart.
 DafsStatus NamedAttributes::Readdir(const Caller& caller, const ReaddirRequest& request,
                                     ReaddirSink sink, ReaddirResult* res) {
-  constexpr uint64_t kFirstCookie = 3;  // 0, 1 and 2 are never an entry's
+  constexpr uint64_t kFirstCookie = 3;  // 0, 1 and 2 are never the cookie of an entry
   *res = {};
   Target target;
   STORE_RETURN_IF_NOT_OK(ResolveDirectory(caller, request.filehandle, &target.object));
-  res->cookieverf.bytes.fill(1);  // what it would tell apart never changes
+  res->cookieverf.bytes.fill(1);  // constant: the cookies never become invalid
   if (request.cookie != 0 &&
       (request.cookieverf != res->cookieverf || request.cookie < kFirstCookie)) {
     return DafsStatus::kBadCookie;
@@ -199,8 +199,8 @@ DafsStatus NamedAttributes::Readdir(const Caller& caller, const ReaddirRequest& 
   return DafsStatus::kOk;
 }
 
-// For the directory and for what is in it alike: as for user.* on most file systems, reading asks
-// for the right to read the object, changing for the right to write it.
+// The same for the directory and the attributes in it. As for user.* on most file systems, reading
+// needs read permission on the object, and changing needs write permission.
 DafsStatus NamedAttributes::Access(const Caller& caller, const wire::AccessArgs& args,
                                    wire::AccessRes* res) {
   *res = {};
@@ -226,10 +226,11 @@ DafsStatus NamedAttributes::Describe(const Caller& caller, const Target& target,
                                      wire::FileAttributes* attributes) {
   const bool directory = target.name.empty();
   size_t size = 0;
-  if (!directory) {  // whatever is asked for: it may be gone
+  if (!directory) {  // for any bitmap: the attribute may no longer exist
     DafsStatus status = GetXattrSize(*target.object, target.name, &size);
     if (status == DafsStatus::kNoEnt) {
-      // One that the client's own OPEN is making: the handle that it returned is good at once.
+      // An attribute that the client's own OPEN is creating: the handle from that OPEN is valid at
+      // once.
       const std::optional<size_t> opened = opens_.SizeOf(caller.client_id, KeyOf(handle));
       status = opened.has_value() ? DafsStatus::kOk : DafsStatus::kStale;
       size = opened.value_or(0);
@@ -243,7 +244,7 @@ DafsStatus NamedAttributes::Describe(const Caller& caller, const Target& target,
   a.named_attr = false;
   a.object_type = directory ? wire::ObjectType::kAttrDir : wire::ObjectType::kNamedAttr;
   a.mode &= 0666;
-  if (directory) a.mode |= (a.mode & 0444) >> 2;  // whoever may read may search
+  if (directory) a.mode |= (a.mode & 0444) >> 2;  // search permission follows read permission
   a.num_links = 1;
   a.object_size = a.space_used = size;
   if (!directory) {

@@ -63,7 +63,7 @@ NameGuard::NameGuard(Mutexes& mutexes, const ObjectKey& directory, const std::st
     : first_(&mutexes[absl::HashOf(directory, name) % mutexes.size()]),
       second_(&mutexes[absl::HashOf(other_directory, other_name) % mutexes.size()]) {
   if (first_ == second_) second_ = nullptr;
-  if (second_ != nullptr && second_ < first_) std::swap(first_, second_);  // one order for all
+  if (second_ != nullptr && second_ < first_) std::swap(first_, second_);  // same order everywhere
   Lock();
 }
 
@@ -90,7 +90,7 @@ wire::ChangeInfo ChangeProbe::Modified() {
     info_.after = directory_.change().Value(CtimeNs(stx), sample);
     if (recent_ != nullptr) recent_->Keep(directory_, sample, stx);
   }
-  return info_;  // not atomic: others may change the directory in between
+  return info_;  // not atomic: another request may change the directory in between
 }
 
 StoreImpl::StoreImpl(StoreOptions opts, const HandleKey& key, uint32_t instance_number)
@@ -136,7 +136,8 @@ absl::Status StoreImpl::OpenExports() {
   return absl::OkStatus();
 }
 
-// What an earlier instance has left may still be reclaimed, or goes at once.
+// Orphans of an earlier instance can be reclaimed in the grace period. After it, removes them at
+// once.
 void StoreImpl::TakeUpOrphans(const FileSystem& fs) {
   if (fs.exported->read_only) return;
   Orphans& orphans = OrphansOf(fs);
@@ -168,7 +169,7 @@ void StoreImpl::SweepExport(size_t export_index) {
   for (Orphans* orphans : hanging) orphans->Sweep();
   for (const OrphanRecord::Entry& entry : orphan_record_.entries()) {
     if (mounts->ExportOf(entry.fshandle) != export_index) continue;
-    // One that is found only now is swept with that.
+    // If Find opens the file system only now, the function set with OnFound sweeps it.
     const bool found = mounts->Find(entry.fshandle, entry.subvolume) != nullptr;
     if (!found && mounts->HasMountOf(entry.fshandle, entry.subvolume)) orphan_record_.Remove(entry);
   }
@@ -233,7 +234,7 @@ DafsStatus StoreImpl::AdmissionBelow(const Caller& caller, const PseudoNode& nod
   for (const auto& [name, child] : node.children) {
     const DafsStatus status = AdmissionBelow(caller, *child);
     if (status == DafsStatus::kOk) return status;
-    if (status == DafsStatus::kWrongSec) refusal = status;  // it has a remedy
+    if (status == DafsStatus::kWrongSec) refusal = status;  // remedy: a reserved port
   }
   return refusal;
 }
@@ -247,7 +248,8 @@ DafsStatus StoreImpl::OpenByHandle(const wire::FileHandle& handle, ObjectRef* ob
     fd = OpenKernelHandle(*fs, KeyOf(handle));
   }
   if (fd < 0) {
-    // What a genuine handle no longer leads to is gone, however the file system words it.
+    // A genuine handle that no longer leads to an object is stale, whatever error the file system
+    // returns.
     const bool resource = fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM;
     return resource ? DafsStatus::kResource : DafsStatus::kStale;
   }
@@ -300,7 +302,7 @@ DafsStatus StoreImpl::Adopt(const FileSystem& near, Fd path, ObjectRef* object,
   struct statx stx;
   if (int error = Statx(path.get(), &stx); error != 0) return StatusFromErrno(error);
   *object = KeepObject(*fs, mac.Seal(key), std::move(path), stx.stx_mode & S_IFMT);
-  // Sample 0: taken before the object was known, so that no modification comes before it.
+  // Sample 0: it was taken before the object was known, so no modification precedes it.
   if (recent != nullptr) recent->Keep(**object, 0, stx);
   return DafsStatus::kOk;
 }
@@ -322,7 +324,7 @@ DafsStatus StoreImpl::AdoptNewFile(const FileSystem& near, Fd path, ObjectRef* o
 
 void StoreImpl::ForgetRemoved() {
   if (!forgetting_.TryLock()) return;
-  // What lies in a subvolume keeps its links when the subvolume is deleted.
+  // Objects in a subvolume keep their links when the subvolume is deleted.
   absl::flat_hash_map<const FileSystem*, bool> deleted;
   const auto in_deleted_subvolume = [&](const Object& object) {
     if (object.fs().outer == nullptr) return false;
@@ -369,7 +371,7 @@ DafsStatus StoreImpl::TellAttributes(Object& object, uint64_t sample, const stru
     attributes->named_attr = SupportsXattrs(object);
     attributes->valid |= wire::kFattrNamedAttr;
   }
-  // Links have none; what is there and cannot be had is an error (6.5.13-02).
+  // Links have no ACL. An ACL that exists but cannot be read is an error (6.5.13-02).
   if ((bitmap & wire::kFattrAcl) != 0 && object.type() != S_IFLNK) {
     STORE_RETURN_IF_NOT_OK(GetAcl(object, stx.stx_mode, &attributes->acl));
     attributes->valid |= wire::kFattrAcl;
@@ -387,7 +389,7 @@ void StoreImpl::GetPseudoAttributes(const PseudoNode& node, uint64_t bitmap,
   stx.stx_atime.tv_sec = start_seconds;
   stx.stx_btime = stx.stx_ctime = stx.stx_mtime = stx.stx_atime;
   FillAttributes(stx, bitmap, CtimeNs(stx), node.handle, false, attributes);
-  attributes->valid |= bitmap & wire::kFattrNamedAttr;  // they have none
+  attributes->valid |= bitmap & wire::kFattrNamedAttr;  // valid, with the value false
 }
 
 }  // namespace dafs::server

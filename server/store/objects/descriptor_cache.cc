@@ -18,8 +18,8 @@ ObjectRef DescriptorCache::Find(const ObjectKey& key) {
 ObjectRef DescriptorCache::Insert(ObjectRef object) {
   const ObjectKey key = object->key();
   Shard& shard = ShardOf(key);
-  // At most this many go for each that comes, so that no call pays for a long clean-up. They are
-  // closed after the lock is released.
+  // Each insertion evicts at most this many objects, so that no call pays for a long clean-up. They
+  // are closed after the lock is released.
   std::array<ObjectRef, 4> evicted;
   absl::MutexLock lock(&shard.mutex);
   auto [it, inserted] = shard.by_key.try_emplace(key);

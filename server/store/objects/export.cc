@@ -16,7 +16,7 @@ namespace dafs::server {
 namespace {
 
 // absl::string_view and std::string_view are the same type in C++17 builds of Abseil and different
-// ones in others; this keeps the calls apart from that.
+// types in others. These functions make the calls independent of that.
 std::string_view Std(absl::string_view s) { return {s.data(), s.size()}; }
 absl::string_view Absl(std::string_view s) { return {s.data(), s.size()}; }
 
@@ -31,7 +31,7 @@ absl::Status Bad(std::string_view what, std::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("export ", Absl(what), ": ", Absl(why)));
 }
 
-// The name with its parts checked: "/", "/a", "/a/b".
+// Checks the name and its parts: "/", "/a", "/a/b".
 absl::Status CheckName(std::string_view text, std::string_view name) {
   if (name.empty() || name[0] != '/') return Bad(text, "the name must begin with '/'");
   if (name == "/") return absl::OkStatus();
@@ -130,10 +130,10 @@ absl::StatusOr<Cidr> Cidr::Parse(std::string_view text) {
   if (slash != std::string_view::npos &&
       (!absl::SimpleAtoi(Absl(text.substr(slash + 1)), &bits) || bits < 0 || bits > most)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", Absl(text), "' needs a prefix length of 0 to ", most, " behind the '/'"));
+        absl::StrCat("'", Absl(text), "' needs a prefix length of 0 to ", most, " after the '/'"));
   }
   result.prefix_bits = v4 ? 96 + bits : bits;
-  for (int bit = result.prefix_bits; bit < 128; ++bit) {  // host bits say nothing: clear them
+  for (int bit = result.prefix_bits; bit < 128; ++bit) {  // clears the host bits
     uint8_t& byte = result.base.bytes[static_cast<size_t>(bit / 8)];
     byte = static_cast<uint8_t>(byte & ~(0x80 >> (bit % 8)));
   }

@@ -17,9 +17,9 @@ constexpr size_t kBytesAt = 18;
 constexpr uint8_t kLengthMask = 0x3f;
 constexpr int kKindShift = 6;
 constexpr size_t kNameHashAt = ObjectKey::kBytes - sizeof(NameHash);
-constexpr size_t kMacBytes = 16;  // as computed; handles keep the first kTagBytes
+constexpr size_t kMacBytes = 16;  // as computed; handles contain the first kTagBytes
 
-// Nothing but handles is authenticated under kHandleDomain.
+// Only handles are authenticated under kHandleDomain.
 constexpr uint8_t kHandleDomain = 1;
 constexpr uint8_t kIdentifierDomain = 2;
 

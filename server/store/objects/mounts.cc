@@ -31,7 +31,7 @@
 namespace dafs::server {
 namespace {
 
-// struct file_handle with room for our bytes behind it.
+// struct file_handle followed by room for the handle bytes.
 union KernelHandleBuffer {
   file_handle head;
   char room[sizeof(file_handle) + kKernelHandleMax];
@@ -58,7 +58,7 @@ absl::Status NoHandles(const Export& e, const std::string& path, int error) {
                    "other kinds cannot be exported"));
 }
 
-// By the type in the mount table.
+// Decides by the type in the mount table.
 bool IsLocal(absl::string_view type) {
   if (type == "nfsd" || type == "fusectl")
     return true;  // the kernel's own, of almost every machine
@@ -68,17 +68,17 @@ bool IsLocal(absl::string_view type) {
   return !type.empty() && (!absl::StartsWith(type, "fuse") || type == "fuseblk");
 }
 
-// Whether a file system of this type keeps its handles after its caches are dropped and after it is
-// mounted anew. A FUSE file system does only if its daemon can find a file by number, which the
-// kernel cannot tell.
+// Whether a file system of this type keeps its handles valid after its caches are dropped and after
+// a remount. A FUSE file system does so only if its daemon can find a file by number, which the
+// kernel does not report.
 bool KeepsHandles(absl::string_view type) {
   const bool fuse =
       type == "fuse" || type == "fuseblk" || type == "virtiofs" || absl::StartsWith(type, "fuse.");
   return !fuse || type == "fuse.ceph-fuse";
 }
 
-// The type of the file system behind an O_PATH descriptor, without a request to it; empty if the
-// mount table does not have it.
+// The type of the file system of an O_PATH descriptor, without a request to it. Empty if the mount
+// table does not list it.
 std::string TypeOfFileSystem(int fd) {
   struct statx stx;
   if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &stx) != 0) return "";
@@ -105,7 +105,7 @@ uint64_t FileIdOf(const FileSystem& fs, const struct statx& stx) {
   if (!fs.layered) return stx.stx_ino;
   const uint64_t device = makedev(stx.stx_dev_major, stx.stx_dev_minor);
   if (device == fs.device) return stx.stx_ino;
-  return stx.stx_ino ^ (device * 0xd6e8feb86659fd93);  // odd: nothing is lost
+  return stx.stx_ino ^ (device * 0xd6e8feb86659fd93);  // an odd factor loses no bits
 }
 
 int GetKernelHandle(int dir, const char* name, KernelHandle* handle) {
@@ -127,8 +127,7 @@ int GetKernelHandle(int dir, const char* name, KernelHandle* handle) {
 namespace {
 
 // <linux/exportfs.h> FILEID_BTRFS_WITHOUT_PARENT, in the machine's byte order: inode number (8
-// bytes), subvolume (8), generation (4). Every handle of Btrfs that is not connectable has this
-// form.
+// bytes), subvolume (8), generation (4). Every Btrfs handle that is not connectable has this form.
 constexpr uint8_t kBtrfsHandle = 0x4d;
 constexpr size_t kBtrfsHandleBytes = 20;
 constexpr size_t kSubvolumeAt = 8;
@@ -146,7 +145,7 @@ uint64_t SubvolumeOf(uint8_t type, std::span<const uint8_t> handle) {
 Fd OpenRoot(const FileSystem& fs) {
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
   if (fs.outer == nullptr) return Fd(openat(fs.root.get(), ".", kFlags));
-  KernelHandleBuffer buffer = {};  // generation 0: any
+  KernelHandleBuffer buffer = {};  // generation 0 matches any
   buffer.head.handle_bytes = kBtrfsHandleBytes;
   buffer.head.handle_type = kBtrfsHandle;
   std::memcpy(buffer.head.f_handle, &kSubvolumeRoot, sizeof kSubvolumeRoot);
@@ -156,11 +155,11 @@ Fd OpenRoot(const FileSystem& fs) {
 
 namespace {
 
-// The kernel says ENOMEM, too, of a handle whose inode somebody is just making into another file
-// (iget_locked): a moment later it says that the handle is stale. Who makes it may have to wait for
-// a processor or the disk; where there is no memory indeed, the caller waits in vain this long.
+// The kernel returns ENOMEM also for a handle whose inode another thread is just reusing for a new
+// file (iget_locked). A moment later it returns ESTALE. The other thread may have to wait for a
+// processor or the disk. If memory is really short, the caller waits this long without success.
 constexpr int kTries = 12;
-constexpr auto kFirstWait = std::chrono::microseconds(25);  // doubled each time: 51 ms in all
+constexpr auto kFirstWait = std::chrono::microseconds(25);  // doubled each time: 51 ms in total
 
 }  // namespace
 
@@ -183,7 +182,8 @@ int OpenKernelHandle(const FileSystem& fs, const ObjectKey& key) {
 struct Mounts::MountPoint {
   uint64_t mount_id = 0;
   std::string path;
-  bool local = false;  // no other process or machine answers for it, which may be a client of ours
+  // The kernel alone serves it. Another process or machine may itself be a client of this server.
+  bool local = false;
 };
 
 Mounts::Mounts(const std::vector<Export>& exports, const HandleMac& mac)
@@ -212,8 +212,8 @@ absl::StatusOr<std::unique_ptr<Mounts>> Mounts::Open(const std::vector<Export>& 
   return mounts;
 }
 
-// `place` is the mount point relative to the export: it tells two mounts of one file system apart,
-// which may differ in their options.
+// `place` is the mount point relative to the export. It distinguishes two mounts of one file
+// system, which may differ in their options.
 absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export_index,
                                                                    const std::string& path,
                                                                    const std::string& place) const {
@@ -257,7 +257,7 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export
   const auto fs_id = mac_.Identify(absl::StrCat("fs\n", fsid[0], "\n", fsid[1], "\n", place));
   std::memcpy(fs->fshandle.bytes.data(), ids_[export_index].data(), 8);
   std::memcpy(fs->fshandle.bytes.data() + 8, fs_id.data(), 8);
-  // A handle that cannot be opened again is of no use.
+  // Checks that the handle can be opened again; otherwise it is useless.
   const ObjectKey key =
       MakeKey(fs->fshandle, HandleKind::kFile, handle.type, {handle.bytes, handle.length});
   Fd again(OpenKernelHandle(*fs, key));
@@ -280,9 +280,9 @@ void Mounts::CheckPath(size_t export_index) {
   if (!moved) return LogNotice(which + ": the path leads to the directory again that is served");
   LogWarning(absl::StrCat(
       which,
-      gone ? ": nothing is at this path any more" : ": the path leads to another directory by now",
-      "; clients still see the directory that was there when dafsd started; "
-      "to serve what is there, restart dafsd"));
+      gone ? ": nothing is at this path any more" : ": the path now leads to another directory",
+      "; clients still see the directory that dafsd exported at its start; "
+      "restart dafsd to resolve the path again"));
 }
 
 void Mounts::Add(std::unique_ptr<FileSystem> fs) {
@@ -319,7 +319,7 @@ bool Mounts::IsRoot(int fd) const {
   return roots_.contains({st.st_dev, st.st_ino});
 }
 
-// Outermost first; without those of autofs, which has no handles, and mounts what is opened.
+// Outermost first. Omits autofs mounts, which have no handles and mount whatever is opened.
 std::vector<Mounts::MountPoint> Mounts::MountPointsBeneath(const std::string& directory) {
   const std::string prefix = directory == "/" ? directory : directory + "/";
   std::vector<MountPoint> result;
@@ -356,7 +356,7 @@ void Mounts::TakeUp(size_t export_index, const MountPoint& point) {
     ASSIGN_OR_RETURN(std::unique_ptr<FileSystem> fs,
                      OpenFileSystem(export_index, point.path,
                                     point.path.substr(directories_[export_index].size())));
-    if (fs->mount_id != point.mount_id) fs = nullptr;  // beneath another mount
+    if (fs->mount_id != point.mount_id) fs = nullptr;  // hidden beneath another mount
     return fs;
   });
 }
@@ -392,8 +392,8 @@ const FileSystem* Mounts::Known(const wire::FsHandle& fshandle) {
   return it == by_fshandle_.end() ? nullptr : it->second;
 }
 
-// Depends on nothing but the mount and the subvolume's id, so it stays over restarts of the
-// machine, unlike st_dev.
+// Depends only on the mount and the subvolume's id, so it survives restarts of the machine, unlike
+// st_dev.
 wire::FsHandle Mounts::FsHandleOfSubvolume(const FileSystem& mount, uint64_t subvolume) const {
   wire::FsHandle fshandle = mount.fshandle;
   const std::string text = absl::StrCat(

@@ -14,7 +14,8 @@ uint64_t ChangeCounter::Value(uint64_t ctime_ns, uint64_t sample) {
   absl::MutexLock lock(&mutex_);
   if (ctime_ns != ctime_ns_ || sample != told_) {
     number_ = std::max(number_ + 1, ctime_ns);
-    // The state behind one that was sampled before the last has not been told with this number.
+    // A sample older than the last reported one belongs to an older state. Zero makes the next
+    // state get a new number.
     ctime_ns_ = sample < told_ ? 0 : ctime_ns;
     told_ = std::max(told_, sample);
   }
@@ -108,7 +109,7 @@ void Object::Donate(Fd fd, bool write) {
   std::shared_ptr<const Fd>& slot = write ? write_ : read_;
   if (slot == nullptr) {
     slot = Share(std::move(fd));
-    if (write) unused = std::move(read_);  // the one for writing serves both
+    if (write) unused = std::move(read_);  // the descriptor for writing serves both
   }
 }
 

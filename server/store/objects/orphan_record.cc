@@ -18,7 +18,7 @@ namespace {
 constexpr char kName[] = "orphan-directories";
 constexpr size_t kMostLine = 2 * wire::FsHandle::kWireSize + 22;
 
-// "FSHANDLE SUBVOLUME": 32 hexadecimal digits, and a number.
+// One line, "FSHANDLE SUBVOLUME": 32 hexadecimal digits and a number.
 std::string LineOf(const OrphanRecord::Entry& entry) {
   const auto& bytes = entry.fshandle.bytes;
   return absl::StrCat(absl::BytesToHexString(absl::string_view(

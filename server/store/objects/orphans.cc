@@ -16,8 +16,8 @@
 namespace dafs::server {
 namespace {
 
-// The name of a file in the directory: its kernel handle, which no other file of the file system
-// has.
+// The name of a file in the orphan directory: its kernel handle, which is unique in the file
+// system.
 std::string NameOf(const Object& file) {
   const ObjectKey key = file.key();
   const std::span<const uint8_t> bytes = BytesOf(key);
@@ -25,7 +25,8 @@ std::string NameOf(const Object& file) {
       absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
-// A descriptor of the root of a file system, which a subvolume has only while it is used.
+// A descriptor of the root of a file system. For a subvolume it is open only while this object
+// exists.
 class RootDescriptor {
  public:
   explicit RootDescriptor(const FileSystem& fs)
@@ -38,7 +39,7 @@ class RootDescriptor {
   const int fd_;
 };
 
-// Opens the directory if it is one that only we can have made.
+// Opens the directory if only this server can have made it.
 Fd OpenOurs(const RootDescriptor& root) {
   Fd fd(openat(root.get(), kOrphanDirectory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat st;
@@ -55,7 +56,7 @@ void Orphans::TakeUp(const FileSystem& fs) {
   Fd fd = OpenOurs(RootDescriptor(fs));  // may hang
   if (!fd.ok()) return;
   absl::MutexLock lock(&mutex_);
-  if (directories_.contains(PlaceOf(fs))) return;  // what is there is known
+  if (directories_.contains(PlaceOf(fs))) return;  // its files are known already
   const int listing = fcntl(fd.get(), F_DUPFD_CLOEXEC, 0);
   std::unique_ptr<DIR, int (*)(DIR*)> dir(fdopendir(listing), &closedir);
   if (dir == nullptr) {
