@@ -1,5 +1,5 @@
-// Protection domains and registered memory. Spec: E.6.1, E.6.2 (one protection domain for all that
-// belongs to a session). One thread, as wire/dat/dat.h says. Internal to the verbs provider.
+// Protection domains and registered memory. Spec: E.6.1, E.6.2 (one protection domain for
+// everything in a session). One thread, as in wire/dat/dat.h. Internal to the verbs provider.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ class VerbsRegion final : public Region {
   uint32_t local_key() const { return handle_->lkey; }
   ibv_mr* handle() const { return handle_.get(); }
   const VerbsDomain& domain() const { return domain_; }
-  // Whether the device lets an RDMA read of ours place data here.
+  // Whether the device allows an RDMA read of ours to place data here.
   bool can_be_read_sink() const;
 
  private:
@@ -51,7 +51,7 @@ class VerbsDomain final : public Domain {
         protection_domain_(std::move(protection_domain)),
         limits_(std::move(limits)) {}
 
-  DeviceList devices_;             // keeps the device open until the protection domain is gone
+  DeviceList devices_;             // keeps the device open as long as the protection domain exists
   std::shared_ptr<ibv_cq> cover_;  // Opener::CoverBadKey
   ProtectionDomain protection_domain_;
   DeviceLimits limits_;

@@ -1,14 +1,14 @@
 // One end of a verbs connection: a queue pair with one completion queue for both its queues.
-// endpoint.cc makes it and posts work, progress.cc takes events and completions.
+// endpoint.cc makes it and posts work; progress.cc handles events and completions.
 //
 //   made -> connecting | accepting -> connected -> [closing | broken] -> dead
 //
-//   closing  Disconnect was called: what was posted goes out, then the connection ends
-//   broken   the device flushed work but the connection manager has not said why yet; it is given
-//            a moment, because an orderly close by the peer looks like that too
-//   dead     the queue pair is gone, everything was reported, kDisconnected last
+//   closing  Disconnect was called: posted work is sent, then the connection ends
+//   broken   the device flushed work, but the connection manager has not reported the reason yet.
+//            The endpoint waits a moment, because an orderly close by the peer looks the same
+//   dead     the queue pair is destroyed, everything was reported, kDisconnected last
 //
-// Spec: appendix B; E.5.3, E.5.4, E.7; WIRE 11.1. One thread, as wire/dat/dat.h says. Internal.
+// Spec: appendix B; E.5.3, E.5.4, E.7; WIRE 11.1. One thread, as in wire/dat/dat.h. Internal.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@
 
 namespace dafs::dat::verbs {
 
-// Where the endpoint comes from.
+// How the endpoint was made: by a client or from a connection request.
 struct Origin {
   bool is_server = false;
   std::vector<std::byte> private_data;  // of the request (server)
@@ -81,9 +81,9 @@ class VerbsEndpoint final : public Endpoint {
     kDead
   };
 
-  // What Create makes before the endpoint exists, in the order of their release.
+  // The handles that Create makes before the endpoint exists, in the order of their release.
   struct Handles {
-    std::unique_ptr<Connection> connection;  // null once a half-made connection was taken back
+    std::unique_ptr<Connection> connection;  // null after a half-made connection was withdrawn
     CompletionChannel channel;
     CompletionQueue completions;
     QueuePair queue_pair;
@@ -100,21 +100,22 @@ class VerbsEndpoint final : public Endpoint {
   absl::Status Submit(const SendQueue::Operation& operation, std::span<const Segment> segments);
 
   void Progress();
-  // Takes the event that a completion left, so that it does not end the next sleep as well.
+  // Takes the event of a completion, so that it does not end the next sleep too. Returns false if
+  // there is none.
   bool TakeCompletionEvent();
   void DrainEvents();
   void HandleEvent(ConnectionEvent& event);
   void StartProbing();
-  // Tries the peer if its time has come.
+  // Probes the peer if the probe timer has expired and the connection was idle.
   void Probe();
-  // Takes what the completion queue holds, a batch at most; returns how many entries.
+  // Handles at most one batch of the completion queue's entries. Returns their number.
   size_t PollCompletions();
   void HandleWork(const ibv_wc& work);
   void HandleReceive(const ibv_wc& work, const absl::Status& status);
   // Whether the message invalidated a context of ours.
   bool Invalidated(const ibv_wc& work) const;
   void Connected(const ConnectionEvent* event);
-  // The device does no more work; the connection manager is given a moment to say why.
+  // The device does no more work. Waits a moment for the connection manager to report the reason.
   void Break(absl::Status why);
   void End(absl::Status why);
 
@@ -131,23 +132,23 @@ class VerbsEndpoint final : public Endpoint {
   const uint8_t port_;  // of the device
 
   State state_ = State::kMade;
-  // Connected once: there is a connection to take down.
+  // There is a connection to take down.
   bool was_connected_ = false;
-  // A post the device refused, or Abort: the next Poll ends the connection.
+  // Set by a post that the device refused, and by Abort. The next Poll ends the connection.
   absl::Status fault_;
-  // Why it ended; while ending, an error found in the completion queue goes before "closed".
+  // Why the connection ended. While ending, an error from the completion queue replaces "closed".
   absl::Status cause_;
-  // Arm was called, so the event sources may hold something.
+  // Arm was called, so the event sources may have events.
   bool armed_ = false;
-  bool must_poll_ = false;  // Disconnect was called: there is something to do before sleep
+  bool must_poll_ = false;  // Disconnect was called: poll before the next sleep
   uint32_t polls_since_events_ = 0;
-  absl::Status broken_status_;  // the reason where the connection manager gives none
+  absl::Status broken_status_;  // the reason, if the connection manager reports none
   FileDescriptor broken_timer_;
   FileDescriptor probe_timer_;
-  bool heard_ = false;  // work was completed since the timer last ran out
+  bool heard_ = false;  // a work completion has arrived since the probe timer last expired
 
   ReadyList ready_;
-  Windows windows_;  // go before the queue pair
+  Windows windows_;  // destroyed before the queue pair
   SendQueue queue_;
   std::vector<ibv_sge> segments_;   // of the operation being posted
   std::vector<uint64_t> receives_;  // ring of cookies: posted from receive_head_ to receive_tail_

@@ -1,5 +1,5 @@
-// Words and codes for what devices, the connection manager and the kernel report, and the remedies
-// for what is missing on a machine. Internal to the verbs provider.
+// Converts errors of devices, the connection manager and the kernel to statuses, and names the
+// remedy for what a machine lacks. Internal to the verbs provider.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -13,25 +13,26 @@
 
 namespace dafs::dat::verbs {
 
-// A failed call: "what: strerror". `error` is an errno of either sign (libraries differ).
-// ENOMEM, ENOSPC, EMFILE, ENFILE: kResourceExhausted; EINVAL: kInvalidArgument; ETIMEDOUT:
-// kDeadlineExceeded; else kUnavailable.
+// The status of a failed call: "what: strerror". `error` is an errno of either sign (libraries
+// differ). ENOMEM, ENOSPC, EMFILE, ENFILE: kResourceExhausted; EINVAL: kInvalidArgument; ETIMEDOUT:
+// kDeadlineExceeded; otherwise kUnavailable.
 absl::Status CallFailed(const std::string& what, int error);
 
-// A work request that did not succeed; `work` as in "send". Never OK.
+// The status of a failed work request. `work` names it, for example "send". Never OK.
 absl::Status WorkFailed(const std::string& work, ibv_wc_status status, const Address& peer);
 
-// A connection event that ends a connection, or its making. OK for an orderly close by the peer.
+// The status for an event that ends a connection or its set-up. OK for an orderly close by the
+// peer.
 absl::Status ConnectionEnded(rdma_cm_event_type event, int event_status, const Address& peer,
                              bool is_iwarp);
 
-// What is missing for RDMA on this machine, with what to do; OK when nothing is.
+// Returns an error if this machine lacks something that RDMA needs; the message has the remedy.
 absl::Status CheckDevices(Opener& opener);
 
-// "siw0, rxe0".
+// For example "siw0, rxe0".
 std::string DeviceNames(Opener& opener);
 
-// The memory-lock limit in words, with the remedy.
+// Describes the memory-lock limit and its remedy.
 std::string MemoryLockRemedy();
 
 }  // namespace dafs::dat::verbs

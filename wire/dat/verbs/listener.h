@@ -1,5 +1,5 @@
-// Accepts verbs connections: every request becomes a PendingEndpoint with an event channel of its
-// own. Spec: E.5.3.2.1, E.8. One thread, as wire/dat/dat.h says. Internal.
+// Accepts verbs connections: each request becomes a PendingEndpoint with its own event channel.
+// Spec: E.5.3.2.1, E.8. One thread, as in wire/dat/dat.h. Internal.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ class VerbsListener final : public Listener {
                                                           const Address& local,
                                                           const VerbsOptions& options);
 
-  // kResourceExhausted: one request was refused for lack of descriptors or memory; the listener
-  // goes on. kUnavailable: the device is gone; each further call tries to listen there again.
+  // kResourceExhausted: one request was refused because descriptors or memory ran out; the listener
+  // continues. kUnavailable: the device was removed; each further call tries to listen there again.
   absl::StatusOr<std::unique_ptr<PendingEndpoint>> Next() override;
   WaitHandle Arm() override;
   const Address& local() const override { return local_; }
@@ -33,7 +33,7 @@ class VerbsListener final : public Listener {
         options_(options) {}
 
   const std::shared_ptr<Opener> opener_;
-  std::unique_ptr<Connection> connection_;  // null after its device was removed
+  std::unique_ptr<Connection> connection_;  // null after the removal of its device
   const Address local_;
   const VerbsOptions options_;
 };

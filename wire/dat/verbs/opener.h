@@ -1,15 +1,16 @@
 // Threads that open the files of the RDMA stack and make system calls on them for threads that may
 // not.
 //
-// The kernel takes a write() on /dev/infiniband/* only from a thread whose credentials are the very
-// ones the file was opened with: a thread that ever took another user's identity (setfsuid,
-// capset), even if it went back, gets EACCES (EPERM from siw's and rxe's doorbell). Every call of
-// librdmacm writes; so does posting to software devices (but see doorbell.h). The
-// threads here never change theirs. They start with the first call of Run or RunForDevices, which
-// opens the first device, as whoever calls it then.
+// The kernel accepts a write() on /dev/infiniband/* only from a thread with exactly the credentials
+// that opened the file. A thread that ever changed to another user's identity (setfsuid, capset)
+// gets EACCES (EPERM from the doorbell of siw and rxe), even after it changed back. Every call of
+// librdmacm writes; so does posting to software devices (but see doorbell.h).
 //
-// Thread-safe. Owned by the provider and by every connection made from it, whichever goes last.
-// Threads do not survive a fork: use the provider after the last one only.
+// The threads here never change their identity. They start at the first call of Run or
+// RunForDevices, which opens the first device, and have the credentials of its caller.
+//
+// Thread-safe. The provider and every connection made from it own it; the last of them destroys it.
+// Threads do not survive a fork: use the provider only after the last fork.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -36,23 +37,25 @@ class Opener {
   Opener(const Opener&) = delete;
   Opener& operator=(const Opener&) = delete;
 
-  // Runs `call` on one of the threads. Blocks until it returned; errno is the one it left.
+  // Runs `call` on one of the threads. Blocks until it has returned. errno is the value that `call`
+  // left.
   void Run(absl::FunctionRef<void()> call);
 
-  // A call that returns 0 or sets errno: here, and there if the kernel refuses this thread. Such a
-  // refusal comes before anything else was done.
+  // Runs a call that returns 0 or sets errno on this thread, and on one of the threads if the
+  // kernel refuses this thread. The kernel refuses before the call has any effect.
   int Call(absl::FunctionRef<int()> call) {
     int result = call();
     if (result != 0 && IsRefusal(errno)) Run([&] { result = call(); });
     return result;
   }
 
-  // The same for calls by which librdmacm or libibverbs may learn of a device that is new to them,
-  // all on one thread: lists of devices, binding to an address, events. librdmacm (rdma-core 44)
-  // sorts devices by the lower halves of their addresses, but compares them by the whole. Of
-  // different threads, malloc gives memory so far apart that these differ; when a device then goes,
-  // it forgets those that stay, and its next call waits for a mutex that the call holds itself.
-  // For calls that do not block.
+  // Like Call, but runs all calls on one thread. Use it for calls by which librdmacm or libibverbs
+  // may learn of a new device: lists of devices, binding to an address, events.
+  //
+  // The reason: librdmacm (rdma-core 44) sorts devices by the lower halves of their addresses, but
+  // compares the whole addresses. malloc gives different threads memory so far apart that the upper
+  // halves differ. When a device is then removed, librdmacm loses the remaining devices, and its
+  // next call waits for a mutex that the call itself holds. For calls that do not block.
   void RunForDevices(absl::FunctionRef<void()> call);
   int CallForDevices(absl::FunctionRef<int()> call) {
     int result = 0;
@@ -60,16 +63,18 @@ class Opener {
     return result;
   }
 
-  // Keeps `what` until it returns true, asked a few times a second by one of the threads, or until
-  // the opener goes; then drops it there. (A connection that waits for its port, for example.)
+  // Keeps `what` and calls it a few times a second, on one of the threads, until it returns true or
+  // the opener is destroyed. Then destroys `what` on that thread. (An example is a connection that
+  // waits for its port.)
   void Park(absl::AnyInvocable<bool()> what);
 
   static bool IsRefusal(int error) { return error == EACCES || error == EPERM; }
 
-  // Before the first queue is made on a siw device. libsiw (rdma-core 44) takes the mapping key
-  // 0x90000, page 144 of those it hands out in order, for "no key" and fails to make the queue that
-  // gets it, and from then on every other. One long queue, never used, lies over that page. Owners:
-  // the domains of the device; it goes with the last, so that an unplugged device can be closed.
+  // Call before making the first queue on a siw device. libsiw (rdma-core 44) hands out mapping
+  // keys in page order. It misreads key 0x90000, page 144, as "no key", fails to make the queue
+  // that gets this key, and then fails for every other queue. One long, unused queue covers that
+  // page. The domains of the device own it, so that it is destroyed with the last of them and an
+  // unplugged device can be closed.
   std::shared_ptr<ibv_cq> CoverBadKey(ibv_context* context);
 
  private:
@@ -90,7 +95,8 @@ class Opener {
   std::deque<Job*> device_jobs_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<absl::AnyInvocable<bool()>> parked_ ABSL_GUARDED_BY(mutex_);
-  absl::Time ask_parked_ ABSL_GUARDED_BY(mutex_);  // when, if there are any
+  absl::Time ask_parked_
+      ABSL_GUARDED_BY(mutex_);  // the next time to call the functions in parked_, if there are any
   std::map<ibv_context*, std::weak_ptr<ibv_cq>> covers_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
 };

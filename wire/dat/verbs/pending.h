@@ -1,5 +1,5 @@
-// A verbs connection in the making: its device is known, the domain is the caller's to choose.
-// Dropping a server's refuses the connection. May move between threads. Internal.
+// A verbs connection before its endpoint exists: the device is known, the caller chooses the
+// domain. Destroying a server's refuses the connection. May move between threads. Internal.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ class VerbsPendingEndpoint final : public PendingEndpoint {
   const Address& peer() const override { return peer_; }
 
  private:
-  std::unique_ptr<Connection> connection_;  // null once the endpoint was made
+  std::unique_ptr<Connection> connection_;  // null after the endpoint was made
   Origin origin_;
   const VerbsOptions options_;
   const Address peer_;

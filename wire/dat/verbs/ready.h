@@ -1,4 +1,4 @@
-// Completions that are known and not yet taken by Endpoint::Poll. Internal to the verbs provider.
+// Completions that Endpoint::Poll has not returned yet. Internal to the verbs provider.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ class ReadyList {
   bool empty() const { return next_ == items_.size(); }
   void Push(Completion completion) { items_.push_back(std::move(completion)); }
 
-  // Moves up to out.size() completions to `out`; returns how many.
+  // Moves up to out.size() completions to `out` and returns their number.
   size_t Take(std::span<Completion> out) {
     const size_t count = std::min(out.size(), items_.size() - next_);
     for (size_t i = 0; i < count; ++i) out[i] = std::move(items_[next_++]);

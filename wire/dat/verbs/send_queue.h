@@ -1,20 +1,23 @@
-// The send queue of a queue pair: sends, RDMA writes and RDMA reads as the caller posted them, cut
-// into the work requests the device accepts, signaled as seldom as is safe, reported once each.
+// The send queue of a queue pair. It takes sends, RDMA writes and RDMA reads as the caller posts
+// them, and cuts them into work requests that the device accepts. It signals as seldom as is safe,
+// and reports each operation once.
 //
-//   operation   what the caller posted: one completion at most
-//   request     what the device gets: one or several per operation (a scatter list longer than the
-//               device's, more bytes than its largest message)
+//   operation   posted by the caller: one completion at most
+//   request     posted to the device: one or several per operation, if the scatter list or the
+//               message is longer than the device allows
 //
-// Sends and writes go out in the order posted. Reads beyond the limit wait here and let later sends
-// and writes pass. A request occupies its place in the device's queue until a signaled request
-// posted at or after it has completed; so every half queue one is signaled, and what the device
-// would not copy otherwise. A read is over by its
-// own completion only: siw reports sends that were posted behind a read before the read's data is
-// there, where InfiniBand (10.8.5) keeps the order.
+// Order: sends and writes go to the device in the order posted. Reads beyond the limit wait here,
+// and later sends and writes overtake them.
 //
-// Requests are handed to the device in a chain: what has more behind it waits here for that, in its
-// place of the queue, so that both are one call of ibv_post_send, which on siw and rxe is a system
-// call, and leave in one packet where they fit. Ring hands over what waits.
+// Signaling: a request occupies its place in the device's queue until a signaled request posted at
+// or after it has completed. So one request in every half queue is signaled, and so is each that
+// the device would otherwise not copy. Only a read's own completion ends it: siw reports a send
+// posted after a read before the read's data has arrived, although InfiniBand (10.8.5) keeps the
+// order.
+//
+// Chaining: a request with `more` waits here, in its place of the queue, for the next one. One call
+// of ibv_post_send then posts both; on siw and rxe that is a system call. They leave in one packet
+// if they fit. Ring posts the waiting requests.
 // Spec: appendix B (ordering), E.7 (solicited event bit always 0). One thread. Internal.
 #pragma once
 
@@ -42,19 +45,20 @@ struct SendQueueLimits {
   uint32_t max_read_segments = 1;  // of one read request
   uint64_t max_request_bytes = 1;
   uint32_t inline_bytes = 0;
-  // Requests of so many bytes or more are always signaled: DeviceLimits::signal_bytes.
+  // Requests of this many bytes or more are always signaled: DeviceLimits::signal_bytes.
   uint64_t signal_bytes = ~uint64_t{0};
 };
 
 class SendQueue {
  public:
-  // `ready` receives the completions and outlives this.
+  // `ready` receives the completions and must outlive the queue.
   SendQueue(const SendQueueLimits& limits, ReadyList& ready);
 
-  // Before the first post. `queue_pair` lives until Abandon.
+  // Call before the first post. `queue_pair` must live until Abandon.
   void Attach(ibv_qp* queue_pair) { queue_pair_ = queue_pair; }
   const SendQueueLimits& limits() const { return limits_; }
-  // The peer takes fewer reads at once than the device can start; 0: none. Before the first post.
+  // Lowers the limit of reads in flight to what the peer accepts; 0: none. Call before the first
+  // post.
   void LimitReads(uint32_t max_reads) {
     limits_.max_reads = std::min(limits_.max_reads, max_reads);
   }
@@ -63,53 +67,55 @@ class SendQueue {
     Event event = Event::kSend;
     uint64_t cookie = 0;
     bool signaled = true;
-    bool more = false;  // waits for what is submitted next, or for Ring
-    // Of a send: the peer's to invalidate. Of kInvalidated: our own.
+    bool more = false;  // waits for the next Submit, or for Ring
+    // For a send, the peer's context to invalidate. For kInvalidated, our own.
     std::optional<uint32_t> invalidate_context;
     RemoteBuffer remote;
-    // Binds a window instead; of kInvalidated.
+    // With kInvalidated: bind this window instead.
     ibv_mw* window = nullptr;
     uint32_t window_key = 0;
     ibv_mw_bind_info bind = {};
   };
-  // `segments` are of one domain and checked against their regions. kResourceExhausted: the queue
-  // is full. kFailedPrecondition: the peer takes no reads. kUnavailable: the device refused the
-  // request or one that waited, so the connection must end; Abandon reports those that waited.
+  // `segments` belong to one domain; the caller has checked them against their regions. Errors:
+  // kResourceExhausted: the queue is full. kFailedPrecondition: the peer accepts no reads.
+  // kUnavailable: the device refused this request or one that waited, so the connection must end;
+  // Abandon reports those that waited.
   absl::Status Submit(const Operation& operation, std::span<const ibv_sge> segments);
 
-  // A send completion of the device: retires `request`, and all before it but reads.
+  // Handles a send completion of the device: retires `request` and all earlier requests except
+  // reads.
   void Complete(uint64_t request, const absl::Status& status);
-  // Hands waiting operations to the device where there is room now.
+  // Posts waiting operations to the device as far as there is room.
   absl::Status Pump();
-  // Hands over what waits for more. kUnavailable as of Submit.
+  // Posts the chain of waiting requests. kUnavailable as for Submit.
   absl::Status Ring();
-  // Hands it over too, and makes sure that all of it will be retired by a completion.
+  // Does the same, and ensures that a completion will retire all of them.
   absl::Status Flush();
-  // Makes sure that the device is waiting for the peer: posts an RDMA write of nothing if there is
-  // nothing else.
+  // Ensures that the device has a request that needs the peer's acknowledgement. Posts an empty
+  // RDMA write if there is no other request.
   absl::Status Probe();
-  // Nothing is posted, waiting or unreported.
+  // Whether nothing is posted, waiting or unreported.
   bool idle() const { return free_.size() == operations_.size() && head_ == tail_; }
-  // Reports every operation left with `status`, in the order posted. The device uses no buffer any
-  // more: the queue pair is gone.
+  // Reports every remaining operation with `status`, in the order posted. Call after destroying the
+  // queue pair, when the device uses no buffer any more.
   void Abandon(const absl::Status& status);
 
-  // Work request ids of sends and receives share the completion queue.
+  // Marks the work request ids of receives, which share the completion queue with sends.
   static constexpr uint64_t kReceiveBit = uint64_t{1} << 63;
 
  private:
-  static constexpr uint32_t kNone = ~uint32_t{0};  // a request of no operation: a flush
-  // A chain is handed over when it has so many requests, or so many bytes: what moves them could be
-  // doing so.
+  static constexpr uint32_t kNone = ~uint32_t{0};  // a request of no operation: an empty RDMA write
+  // A chain is posted when it reaches this many requests, or this many bytes, so that the device
+  // can start to move them.
   static constexpr size_t kMostChained = 16;
   static constexpr uint64_t kHoldBackBytes = 64 << 10;
 
   struct Slot {
     Operation operation;
-    uint64_t order = 0;  // of posting
+    uint64_t order = 0;  // the position in the order of posting
     uint32_t segment_count = 0;
-    uint32_t next_segment = 0;  // first segment not handed over whole
-    uint32_t next_offset = 0;   // bytes of it that are handed over
+    uint32_t next_segment = 0;  // first segment not yet posted completely
+    uint32_t next_offset = 0;   // bytes of that segment already posted
     uint64_t bytes_posted = 0;
     bool used = false;
     bool posted_all = false;
@@ -117,7 +123,7 @@ class SendQueue {
   };
   struct Request {
     uint32_t slot = kNone;
-    bool last = false;  // of its operation
+    bool last = false;  // the last request of its operation
     bool read = false;
     bool signaled = false;
     bool retired = false;
@@ -126,7 +132,9 @@ class SendQueue {
   Request& At(uint64_t request) { return requests_[request % requests_.size()]; }
   void Retire(uint64_t request, const absl::Status& status);
   std::span<ibv_sge> SegmentsOf(uint32_t slot);
-  bool HasRoom() const { return tail_ - head_ < limits_.max_requests - 1; }  // 1 kept for Flush
+  bool HasRoom() const {
+    return tail_ - head_ < limits_.max_requests - 1;
+  }  // keeps one place for Flush
   bool RoomForRead() const { return HasRoom() && reads_in_flight_ < limits_.max_reads; }
   absl::Status PostNext(uint32_t slot);
   std::span<ibv_sge> NextChainSegments();
@@ -142,18 +150,18 @@ class SendQueue {
   std::vector<Slot> operations_;
   std::vector<ibv_sge> segments_;  // max_segments for each operation
   std::vector<uint32_t> free_;     // slots
-  std::deque<uint32_t> ordered_;   // sends and writes with requests to hand over
-  std::deque<uint32_t> reads_;     // reads with requests to hand over
+  std::deque<uint32_t> ordered_;   // sends and writes with requests still to post
+  std::deque<uint32_t> reads_;     // reads with requests still to post
   uint64_t next_order_ = 0;
 
-  std::vector<Request> requests_;  // ring: in the device's queue, or chain_, from head_ to tail_
+  std::vector<Request> requests_;  // ring: in the device's queue or in chain_, from head_ to tail_
   uint64_t head_ = 0;
   uint64_t tail_ = 0;
-  uint64_t swept_ = 0;       // before it only reads are left
+  uint64_t swept_ = 0;       // before it, only reads are not retired
   uint32_t unsignaled_ = 0;  // since the last signaled request
   uint32_t reads_in_flight_ = 0;
   std::vector<ibv_send_wr> chain_;       // the last requests before tail_; never grows
-  std::vector<ibv_sge> chain_segments_;  // as many for each as a request has at most
+  std::vector<ibv_sge> chain_segments_;  // for each chained request, as many as a request can have
   uint64_t chain_bytes_ = 0;
 };
 

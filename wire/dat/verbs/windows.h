@@ -1,12 +1,13 @@
-// The memory windows of one queue pair: type 2, bound by a request of the queue, valid on this
-// queue pair only, and ended by the peer's Send with Invalidate or by a request of ours. Spec:
-// appendix B (memory named by context and address); IBA 10.6.7.2 (windows); RFC 5040, 5.3. One
-// thread. Internal to the verbs provider.
+// The memory windows of one queue pair. They are of type 2: a request to the queue binds them, they
+// are valid on this queue pair only, and the peer's Send with Invalidate or our own request ends
+// them. Spec: appendix B (memory named by context and address); IBA 10.6.7.2 (windows); RFC 5040,
+// 5.3. One thread. Internal to the verbs provider.
 //
 //   free -> bound -> free          the peer invalidated it
 //                 -> ending -> free
 //
-// Made when they are first needed and kept: no more at a time than requests were out at once.
+// Windows are made when first needed and then kept, so their number is the most ever in use at the
+// same time.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -22,40 +23,43 @@ namespace dafs::dat::verbs {
 
 class Windows {
  public:
-  // At most `most` windows in `protection_domain`, which outlives this.
+  // At most `most` windows in `protection_domain`, which must outlive this object.
   Windows(ibv_pd* protection_domain, uint32_t most)
       : protection_domain_(protection_domain), most_(most) {}
 
-  // A free window, and the key that it is to be bound with: another than it had before, so that who
-  // kept the old one has nothing. kResourceExhausted: all are in use, or the device has no more.
+  // A free window, and the key to bind it with. The key differs from the window's last one, so that
+  // a holder of the old key has no access. kResourceExhausted: all are in use, or the device has no
+  // more.
   struct Choice {
     ibv_mw* window = nullptr;
     uint32_t key = 0;
   };
   absl::StatusOr<Choice> Take();
-  // The request that binds it is submitted; or not, and it is free again.
+  // Call after Take: Bound if the request to bind it was submitted, otherwise Untake, which frees
+  // it.
   void Bound(const Choice& choice);
   void Untake(const Choice& choice);
 
-  // The request that ends it will be posted. False: no window is bound with this key.
+  // Call before posting the request that ends it. Returns false if no window is bound with this
+  // key.
   bool StartEnding(uint32_t key);
-  // That is done.
+  // Call when that request has completed.
   void Ended(uint32_t key);
-  // The peer says that it invalidated `key`, which may be anything.
+  // Call when the peer reports that it invalidated `key`, which may be any value.
   void PeerEnded(uint32_t key);
 
-  // Gives all of them back to the device; with that no peer can use any. Before the queue pair
-  // goes.
+  // Returns all windows to the device, so that no peer can use any. Call before destroying the
+  // queue pair.
   void Clear();
 
  private:
   enum class State : uint8_t { kFree, kTaken, kBound, kEnding };
   struct Window {
-    MemoryWindow handle;  // which has the key that it was bound with when that is posted
-    uint32_t key = 0;     // that it was bound with last, or will be by a request that waits
+    MemoryWindow handle;  // its rkey is the key of the last bind that was posted
+    uint32_t key = 0;     // the key of the last bind, or of one that waits
     State state = State::kFree;
   };
-  // A key is {24 bits of the device, which name the window; 8 bits of ours}.
+  // A key is {24 bits of the device, which name the window; 8 bits chosen here}.
   static uint32_t NameOf(uint32_t key) { return key >> 8; }
   Window& Chosen(const Choice& choice) { return windows_[by_name_.at(NameOf(choice.key))]; }
   Window* Find(uint32_t key);
