@@ -33,7 +33,7 @@ dat::Task<absl::StatusOr<std::vector<wire::Ace>>> Files::GetAcl(const Identity& 
   wire::FileAttributes attributes;
   if (get.ok()) {
     attributes = std::move(get.res.obj_attributes);
-  } else if (get.status == DafsStatus::kTooSmall) {  // for a response
+  } else if (get.status == DafsStatus::kTooSmall) {  // the ACL is too large for a response
     dat::Task<absl::StatusOr<wire::FileAttributes>> direct = GetAclDirect(who, file);
     absl::StatusOr<wire::FileAttributes> found = co_await direct;
     if (!found.ok()) co_return found.status();

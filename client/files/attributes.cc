@@ -45,7 +45,7 @@ dat::Task<absl::StatusOr<wire::FileAttributes>> Files::SetAttributes(
   set.args.obj_attributes = attributes;
   CallBase* const chain[] = {&set, &stat};
   const bool cuts = attributes.has(wire::kFattrObjectSize);
-  // As a write is: what is written again meanwhile could come behind the new end.
+  // Counts as a write: a concurrent rewrite of kept data could otherwise land beyond the new end.
   if (cuts && !client_.uncommitted().BeginWrite(file)) {
     dat::Task<absl::Status> waiting = committer_->BeginWrite(file);
     CO_RETURN_IF_ERROR(co_await waiting);
@@ -68,7 +68,7 @@ dat::Task<absl::StatusOr<uint32_t>> Files::Access(const Identity& who, const wir
   CallBase* const chain[] = {&call};
   dat::Task<absl::Status> task = RunAll(&who, chain, "access");
   CO_RETURN_IF_ERROR(co_await task);
-  // Of what it cannot tell the server decides when it is asked to do it (6.5.2).
+  // The server checks bits that it cannot evaluate here when the operation is executed (6.5.2).
   co_return call.res.access | (access & ~call.res.supported);
 }
 

@@ -45,7 +45,7 @@ dat::Task<absl::StatusOr<DirectoryPage>> Files::ReadDirectory(
   const wire::ByteOrder order = client_.options().byte_order;
   CO_RETURN_IF_ERROR(page.entries.OpenDirect(part.bytes(), order));
   if (client_.options().checksums) {
-    // The length that was transferred is known only when all entries were seen (WIRE 10.2).
+    // The transferred length is known only after all entries were decoded (WIRE 10.2).
     wire::DirentReader all = page.entries;
     wire::DirentView entry;
     while (all.Next(entry)) continue;

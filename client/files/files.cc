@@ -1,4 +1,5 @@
-// The worker's view from its start to its end. Spec: 6.2.6 (DISCONNECT), 6.5.8 (COMMIT).
+// Construction, shutdown, limits and COMMIT of a worker's Files. Spec: 6.2.6 (DISCONNECT), 6.5.8
+// (COMMIT).
 #include "client/files/files.h"
 
 #include <algorithm>
@@ -42,7 +43,7 @@ Files::Files(Client& client, dat::Loop& loop, std::unique_ptr<BufferPool> buffer
       reclaim_(std::make_unique<Reclaim>(*runner_, *committer_)),
       batches_(std::make_unique<Batches>(*this, *connection_, loop)) {
   buffers_->ReturnBy(loop);
-  // Within the connection's set-up: nothing here waits.
+  // Called during the connection's set-up: nothing here waits.
   connection_->OnChange(
       [this](Session& session) {
         runner_->SessionReady();
@@ -79,7 +80,7 @@ void Files::Shutdown() {
 dat::Task<absl::Status> Files::Connect() { return connection_->ConnectOnce(); }
 
 dat::Task<void> Files::Disconnect() {
-  // Data that nobody committed yet, if the server is there.
+  // Commits the remaining data, if the server is reachable.
   if (!client_.uncommitted().Files(absl::InfiniteFuture()).empty()) {
     dat::Start(committer_->CommitOld(absl::InfiniteFuture()));
     const absl::Time end = dat::Loop::Now() + absl::Seconds(2);

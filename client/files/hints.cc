@@ -1,4 +1,4 @@
-// What the caller knows about data to come. Spec: 4.2.4, 6.1.8, 6.5.6.
+// The caller's hints about coming I/O. Spec: 4.2.4, 6.1.8, 6.5.6.
 #include "client/files/files.h"
 #include "client/recovery/operation.h"
 #include "client/session/call.h"

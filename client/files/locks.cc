@@ -16,7 +16,7 @@ using wire::LockRange;
 
 namespace {
 
-// A wait that the client knows of, from the first denial on.
+// Registers a wait with the client's lock table, from the first denial on.
 class KnownWait {
  public:
   explicit KnownWait(Locks& locks) : locks_(locks) {}
@@ -42,7 +42,7 @@ class KnownWait {
   bool begun_ = false;
 };
 
-// OPEN_OWNER, whose answer gets the open's lasting name.
+// OPEN_OWNER. Its reply gets the open's permanent name.
 class OpenOwnerCall : public Call<wire::OpenOwnerArgs> {
  public:
   OpenOwnerCall(Opens& opens, const OpenInfo& info) : opens_(opens), info_(info) {}
@@ -89,7 +89,7 @@ dat::Task<absl::StatusOr<wire::StateId>> Files::OpenForOwner(const Identity& who
   co_return call.res.state_id;
 }
 
-// LOCK, and what the file is like under the lock.
+// LOCK, and the attributes of the file under the lock.
 dat::Task<absl::StatusOr<LockAnswer>> Files::LockOnce(const Identity& who, const LockOwner& owner,
                                                       const LockRange& range, wire::LockType type) {
   Call<wire::LockArgs> lock;
@@ -128,12 +128,13 @@ dat::Task<absl::StatusOr<LockAnswer>> Files::Lock(const Identity& who, const Loc
       if (client_.opens().StateIdOf(owner.state_id, answer->client_id).has_value()) {
         co_return answer;
       }
-      // By a server that has restarted since, and its successor's opens are reclaimed without it.
+      // The lock was granted by a server that has restarted since; the reclaim of its opens missed
+      // it.
       client_.locks().Released(owner, range.first, range.last);
       for (const LockRange& had : answer->before) client_.locks().Granted(owner, had);
       continue;
     }
-    // flock(2) gives up a lock of the other type before it asks for this one.
+    // flock(2) releases a lock of the other type before it requests this one.
     if (range.is_flock()) client_.locks().Released(owner, range.first, range.last);
     if (wait == nullptr) co_return answer;
     known.Begin(*wait, owner, range);
@@ -143,7 +144,8 @@ dat::Task<absl::StatusOr<LockAnswer>> Files::Lock(const Identity& who, const Loc
       answer->outcome = LockOutcome::kDeadlock;
     }
     if (answer->outcome != LockOutcome::kDenied) {
-      // Nobody waits for that, who may have been told to stop because the server is away.
+      // Nothing waits for this: the caller may have been cancelled because the server is
+      // unreachable.
       dat::Start(Abandon(who, owner, range));
       co_return answer;
     }
@@ -155,8 +157,7 @@ dat::Task<absl::StatusOr<LockAnswer>> Files::Lock(const Identity& who, const Loc
   }
 }
 
-// 6.5.18 ABORT: the place in the queue is given up. A server that does not know the wait has
-// nothing to forget.
+// 6.5.18 ABORT: releases the place in the queue. A server that does not know the wait ignores it.
 dat::Task<void> Files::Abandon(Identity who, LockOwner owner, LockRange range) {
   dat::Task<absl::StatusOr<LockAnswer>> task = LockOnce(who, owner, range, wire::LockType::kAbort);
   absl::StatusOr<LockAnswer> ignored = co_await task;
@@ -189,14 +190,14 @@ dat::Task<absl::StatusOr<std::optional<LockConflict>>> Files::TestLock(const Ide
   const Session* session = connection_->session();
   conflict.ours = session != nullptr && session->negotiated().client_id == call.res.owner_clientid;
   conflict.owner = call.res.owner;
-  // From the network: a length of 0 would be none.
+  // From the network: a length of 0 would be an empty range.
   conflict.range = wire::LockRangeOf(call.res.offset, std::max<uint64_t>(call.res.length, 1),
                                      call.res.lock_type);
   co_return std::optional<LockConflict>(std::move(conflict));
 }
 
-// What was written under a lock is safe before the next holder writes: written again after the
-// server's machine was lost, it would undo what he wrote. An error is left to fsync.
+// Data written under a lock must be stable before the next holder writes. Otherwise a rewrite after
+// a crash of the server's machine could overwrite the next holder's data. fsync reports an error.
 dat::Task<void> Files::CommitBeforeUnlock(const Identity& who, const wire::FileHandle& file) {
   if (!client_.uncommitted().Holds(file)) co_return;
   dat::Task<absl::StatusOr<wire::Verifier>> task = committer_->CommitAll(who, file, 0, 0);
@@ -215,7 +216,7 @@ dat::Task<absl::Status> Files::Unlock(const Identity& who, const LockOwner& owne
   dat::Task<absl::Status> task = RunAll(&who, chain, "unlock");
   absl::Status status = co_await task;
   if (wire::DafsFromStatus(status) == DafsStatus::kLockRange) {
-    // A server that does not split locks (4.4.1.2) has given up nothing.
+    // A server that does not split locks (4.4.1.2) has released nothing.
     for (const LockRange& range : before) client_.locks().Granted(owner, range);
     co_return status;
   }
@@ -223,8 +224,8 @@ dat::Task<absl::Status> Files::Unlock(const Identity& who, const LockOwner& owne
   co_return status;
 }
 
-// A read of no bytes by the lock's open: the refusal of an open that the server has given up leads
-// to ReclaimOpen.
+// A read of no bytes with the lock's open. If the server has dropped the open, its refusal leads to
+// ReclaimOpen.
 dat::Task<void> Files::ValidateLock(LockOwner owner) {
   std::optional<Opens::Entry> entry = client_.opens().Find(owner.state_id);
   if (!entry.has_value() || !entry->lost.ok()) co_return;
@@ -243,7 +244,7 @@ dat::Task<void> Files::ValidateLocks() {
   }
 }
 
-// A lock for writing becomes one for reading where it was that; what lies between is given up.
+// Turns the write lock into a read lock where `before` has one, and unlocks the gaps.
 dat::Task<absl::Status> Files::GiveBack(const Identity& who, const LockOwner& owner,
                                         const LockRange& range,
                                         const std::vector<LockRange>& before) {
@@ -268,8 +269,8 @@ dat::Task<absl::Status> Files::GiveBack(const Identity& who, const LockOwner& ow
   co_return status;
 }
 
-// 4.4.1.2: a client releases its locks before it closes. One chain; a CLOSE after it releases what
-// is left.
+// 4.4.1.2: a client releases its locks before it closes. Uses one chain; a later CLOSE releases the
+// rest.
 dat::Task<void> Files::UnlockBeforeClose(const Identity& who, const wire::FileHandle& file,
                                          const wire::StateId& state_id,
                                          const std::vector<LockRange>& held) {
@@ -286,7 +287,7 @@ dat::Task<void> Files::UnlockBeforeClose(const Identity& who, const wire::FileHa
   }
   dat::Task<absl::Status> task = Run(&who, chain);
   absl::Status ignored = co_await task;
-  // A server that takes locks back only as they were given.
+  // A server that releases locks only in the ranges in which they were granted.
   if (records.status != DafsStatus::kLockRange) co_return;
   for (const LockRange& range : held) {
     Call<wire::LockuArgs> one;

@@ -1,5 +1,4 @@
-// The file system of a mount: its root, its limits, its statistics. Spec: 6.5.12,
-// 6.5.15.
+// The file system of a mount: its root, its limits, its statistics. Spec: 6.5.12, 6.5.15.
 #include <utility>
 
 #include "client/files/files.h"
@@ -41,7 +40,7 @@ dat::Task<absl::StatusOr<Node>> Files::Mount(const Identity& who) {
       RunAll(&who, deep ? std::span<CallBase* const>(chain) : std::span<CallBase* const>(at_root),
              "mount", 1);
   CO_RETURN_IF_ERROR(co_await task);
-  if (fs.ok()) Learn(fs.res.obj_attributes, client_.limits());  // else there are none to heed
+  if (fs.ok()) Learn(fs.res.obj_attributes, client_.limits());  // else the server has no limits
   Node node;
   node.handle = deep ? lookup.res.filehandle : root.res.root_handle;
   node.attributes = stat.Take();
@@ -51,8 +50,8 @@ dat::Task<absl::StatusOr<Node>> Files::Mount(const Identity& who) {
   co_return node;
 }
 
-// A server without extensions is not asked, and one that refuses to tell squashes nothing that we
-// know of.
+// Does not ask a server without extensions. If the server refuses, assumes that it squashes no
+// user.
 dat::Task<void> Files::AskWhetherSquashed(const Identity& who, const wire::FileHandle& root) {
   Limits& limits = client_.limits();
   if (limits.extensions.load(std::memory_order_relaxed) == 0) co_return;

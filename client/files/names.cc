@@ -154,8 +154,8 @@ dat::Task<absl::StatusOr<Node>> Files::MakeEmptyFile(const Identity& who,
   co_return node;
 }
 
-// CREATE takes attributes for directories only (6.5.9): the others get theirs from a SETATTR behind
-// it, in the same chain.
+// CREATE takes attributes for directories only (6.5.9). For other types a SETATTR follows in the
+// same chain.
 dat::Task<absl::StatusOr<Node>> Files::CreateNode(const Identity& who,
                                                   const wire::FileHandle& directory,
                                                   std::string_view name, wire::ObjectType type,
@@ -176,7 +176,7 @@ dat::Task<absl::StatusOr<Node>> Files::CreateNode(const Identity& who,
   dat::Task<absl::Status> task = RunAll(&who, parent.In(chain), "make node", parent.count());
   absl::Status status = co_await task;
   if (!status.ok()) {
-    // Made, but not as it was asked for: nobody shall find it.
+    // Created, but with the wrong attributes: remove it.
     if (create.ok()) {
       dat::Task<absl::Status> undo = Remove(who, directory, name);
       absl::Status ignored = co_await undo;
@@ -275,7 +275,7 @@ dat::Task<absl::StatusOr<std::string>> Files::ReadLink(const Identity& who,
   CO_RETURN_IF_ERROR(co_await task);
   if (read.ok()) co_return std::move(read.res.link);
   if (read.status != wire::DafsStatus::kTooSmall) co_return StatusOf(read, "read link");
-  // A response of the negotiated size does not hold it.
+  // The target does not fit into a response of the negotiated size.
   dat::Task<absl::StatusOr<std::string>> direct = ReadLinkDirect(who, link);
   absl::StatusOr<std::string> target = co_await direct;
   co_return target;

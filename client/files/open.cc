@@ -37,7 +37,7 @@ wire::OpenArgs ArgsOf(const OpenRequest& request) {
   return args;
 }
 
-// What is left for a SETATTR behind the OPEN.
+// The attributes that a SETATTR after the OPEN must set.
 wire::FileAttributes SetAfterOpen(const OpenRequest& request) {
   wire::FileAttributes attributes;
   if (request.create && request.create_mode == wire::CreateMode::kExclusive) {
@@ -49,8 +49,8 @@ wire::FileAttributes SetAfterOpen(const OpenRequest& request) {
   return attributes;
 }
 
-// OPEN, OPEN_HANDLE or OPEN_EXECUTE: as soon as the answer is there, the open has its lasting name,
-// in `res` too, so that whatever follows in the chain or in time goes by that.
+// OPEN, OPEN_HANDLE or OPEN_EXECUTE. Decode gives the open its permanent name and stores it in
+// `res`, so that later members of the chain and later operations use that name.
 template <class Args>
 class OpenCall : public Call<Args> {
  public:
@@ -95,7 +95,7 @@ dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenR
   OpenCall<wire::OpenArgs> open(client_.opens(), who);
   Call<wire::SetattrInlineArgs> set;
   StatCall stat;
-  // Only a directory in which something was made is worth another look.
+  // The directory's attributes are needed only if OPEN may have created a name in it.
   AfterCall parent(request.directory, request.create ? after : nullptr);
   open.args = ArgsOf(request);
   set.args.obj_attributes = SetAfterOpen(request);
@@ -115,7 +115,7 @@ dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenR
     co_return status;
   }
   if (open.res.delegation_type != wire::OpenDelegationType::kNone) {
-    // Without a Back-control Channel a server gives none (3.2.6.3).
+    // A server must grant none without a Back-control Channel (3.2.6.3).
     if (!std::exchange(said_delegation_, true)) {
       LogWarning(absl::StrCat(client_.options().server_name,
                               ": the server gives delegations of files, which it has no channel to "
@@ -128,7 +128,8 @@ dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenR
   file.state_id = open.res.state_id;
   file.attributes = stat.Take();
   if (request.truncate && client_.uncommitted().Holds(file.handle)) {
-    // What is kept may have been written again behind the OPEN: cut once more, with that kept out.
+    // The committer may have rewritten kept data after the OPEN. Truncates again, which excludes
+    // that.
     const bool writes = (request.share_access & wire::kShareWrite) != 0;
     const wire::StateId state_id = writes ? file.state_id : wire::StateId();
     wire::FileAttributes empty;
@@ -148,8 +149,8 @@ dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenR
   co_return file;
 }
 
-// By one of the procedures that open what a handle means. NOTSUPP makes `unknown` true; then, and
-// if it was true before, the OpenFile has no state.
+// Opens by one of the procedures that take a file handle. NOTSUPP sets `unknown`. If it is set, the
+// OpenFile returned has no state.
 template <class Args>
 dat::Task<absl::StatusOr<OpenFile>> Files::OpenByCall(const Identity& who, Call<Args>& open,
                                                       std::atomic<bool>& unknown) {
@@ -265,8 +266,8 @@ dat::Task<absl::Status> Files::Close(const Identity& who, const wire::FileHandle
                                      const wire::StateId& state_id, bool can_wait) {
   if (state_id.is_zero()) co_return absl::OkStatus();
   if (!client_.locks().HeldBy(file, state_id).empty()) {
-    // While they are still ours: of a server that is lost meanwhile they are reclaimed, so that
-    // nobody else has them before what was written under them is written again.
+    // Commit while the client still holds the locks. If the server crashes now, they are reclaimed,
+    // so that no other client gets them before the data is written again.
     dat::Task<void> committing = CommitBeforeUnlock(who, file);
     co_await committing;
     const std::vector<wire::LockRange> held = client_.locks().Forget(file, state_id);
@@ -284,7 +285,7 @@ dat::Task<absl::Status> Files::Close(const Identity& who, const wire::FileHandle
   CallBase* const chain[] = {&call};
   dat::Task<absl::Status> task = Run(&who, chain);
   absl::Status status = co_await task;
-  // Whatever came of it, nobody uses it any more. One that was lost is closed.
+  // Removed whatever the outcome: nothing uses it any more. A lost open counts as closed.
   std::optional<Opens::Entry> entry = client_.opens().Remove(state_id);
   if (!entry.has_value() || !entry->lost.ok()) co_return absl::OkStatus();
   CO_RETURN_IF_ERROR(status);
@@ -293,8 +294,8 @@ dat::Task<absl::Status> Files::Close(const Identity& who, const wire::FileHandle
     case wire::DafsStatus::kExpired:
     case wire::DafsStatus::kStaleStateId:
     case wire::DafsStatus::kOldStateId:
-      // The open is gone already: a CLOSE before this one was carried out and its answer lost, or
-      // the server lost its state.
+      // The open is already gone: an earlier CLOSE was executed and its reply lost, or the server
+      // lost its state.
       co_return absl::OkStatus();
     default:
       if (!call.ok()) co_return StatusOf(call, "close");

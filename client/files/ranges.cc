@@ -7,7 +7,7 @@
 namespace dafs::client {
 namespace {
 
-// A server that has another write verifier each time does not keep anybody for ever.
+// Ends the retries with a server whose write verifier changes each time.
 constexpr int kMostCopies = 100;
 
 class CopyRangeCall : public Call<wire::CopyRangeArgs> {
@@ -15,7 +15,7 @@ class CopyRangeCall : public Call<wire::CopyRangeArgs> {
   wire::StateId* source_state_id_argument() override { return &args.source_state_id; }
 };
 
-// Whether bytes that were written before are others afterwards.
+// Whether it changes bytes that were written before.
 bool ChangesData(wire::AllocateMode mode) {
   return mode != wire::AllocateMode::kAllocate && mode != wire::AllocateMode::kAllocateKeepSize;
 }
@@ -25,7 +25,7 @@ bool ChangesData(wire::AllocateMode mode) {
 dat::Task<absl::Status> Files::Allocate(const Identity& who, const wire::FileHandle& file,
                                         const wire::StateId& state_id, wire::AllocateMode mode,
                                         uint64_t offset, uint64_t length) {
-  // What is kept to be written again must not come back over the change.
+  // A later rewrite of kept data must not overwrite this change.
   if (ChangesData(mode) && client_.uncommitted().Holds(file)) {
     dat::Task<absl::StatusOr<wire::Verifier>> committing = Commit(who, file, 0, 0);
     absl::StatusOr<wire::Verifier> committed = co_await committing;
@@ -57,8 +57,8 @@ dat::Task<absl::StatusOr<uint64_t>> Files::Seek(const Identity& who, const wire:
   co_return call.res.offset;
 }
 
-// There is no copy of the data here to write it again from. It is made safe before it is told, and
-// where the server lost it before, it is copied again: until then nobody was told.
+// The client has no copy of the data to write again. So the copy is committed before it is
+// reported, and repeated if the server lost it before the commit.
 dat::Task<absl::StatusOr<CopyResult>> Files::CopyRange(
     const Identity& who, const wire::FileHandle& source, const wire::StateId& source_state_id,
     uint64_t source_offset, const wire::FileHandle& file, const wire::StateId& state_id,

@@ -31,9 +31,10 @@ dat::Task<absl::StatusOr<ReadResult>> Files::Read(const Identity& who, const wir
   return size <= read_bytes() ? ReadWhole(target, part) : ReadInPieces(target, part);
 }
 
-// 4.4.1.2, 6.5.24 (MLOCK): to a server whose locks are mandatory, I/O under a lock is known by the
-// lock's state id. fcntl(2) locks have opens of their own, and the kernel seldom says who reads and
-// writes: LOCKED by ourselves, it goes by the lock. True: again.
+// 4.4.1.2, 6.5.24 (MLOCK): a server with mandatory locks recognises I/O under a lock by the lock's
+// state id. fcntl(2) locks have their own opens, and the kernel seldom says which process reads or
+// writes. So if the server reports LOCKED and this client holds the lock, the I/O uses the lock's
+// state id. Returns true: retry.
 bool Files::UseLock(wire::DafsStatus status, DataTarget& target, uint32_t size) const {
   if (status != wire::DafsStatus::kLocked || target.by_lock || size == 0) return false;
   std::optional<wire::StateId> lock = client_.locks().OverlappedBy(
@@ -96,7 +97,7 @@ dat::Task<absl::StatusOr<ReadResult>> Files::ReadWhole(DataTarget target, Part w
       if (UseLock(call.status, target, whole.size)) continue;
       if (!call.ok()) co_return StatusOf(call, "read");
       count = call.res.bytes_read;
-      // Spec 3.2.5: data with a wrong checksum is thrown away, the request has failed.
+      // Spec 3.2.5: data with a wrong checksum is discarded, and the request has failed.
       if (options.checksums && !part.given_up() &&
           part.Checksum(count, options.byte_order) != call.res.direct_checksum) {
         if (++damaged > kMostDamaged) {

@@ -21,7 +21,7 @@ constexpr uint32_t kLeastWrite = 1024;  // writes are made no smaller than this,
 
 }  // namespace
 
-// The data a WRITE_INLINE or APPEND_INLINE of the present session has room for.
+// The largest data of a WRITE_INLINE or APPEND_INLINE in the present session.
 uint32_t Files::InlineWriteRoom() const {
   uint32_t message = client_.options().max_request_size;
   if (Session* session = connection_->session()) message = session->negotiated().max_request_size;
@@ -34,8 +34,8 @@ bool Files::NeedsInlineWrites() const {
   return session != nullptr && session->must_write_inline();
 }
 
-// Whether the server has refused `call` because it cannot read the data from our memory: not
-// executed, to be issued inline. That is remembered for the server or for the session.
+// Whether the server refused `call` because it cannot read data from this client's memory. The call
+// was not executed and must be sent inline. Records that for the server, or for the session.
 bool Files::RefusedAsDirect(const CallBase& call) {
   if (!call.answered) return false;
   if (call.status == wire::DafsStatus::kNotSupp) {
@@ -44,7 +44,7 @@ bool Files::RefusedAsDirect(const CallBase& call) {
   }
   if (call.status != wire::DafsStatus::kRdmaReadChannelUnusable) return false;
   Session* session = connection_->session();
-  // An answer that was fetched says nothing of the present session.
+  // A reply fetched from the Response Cache does not concern the present session.
   if (session != nullptr && session->negotiated().session_id == call.xid.session_id) {
     session->WriteInline();
   }
@@ -73,12 +73,12 @@ dat::Task<absl::StatusOr<WriteResult>> Files::Write(const DataTarget& to, const 
   return WriteBracketed(to, from);
 }
 
-// In parallel where it is larger than the server takes at once.
+// In parallel pieces if it is larger than the server accepts at once.
 dat::Task<absl::StatusOr<WriteResult>> Files::WriteParts(DataTarget target, LeasePart whole) {
   return whole.size <= write_bytes() ? WriteWhole(target, whole) : WriteInPieces(target, whole);
 }
 
-// AsyncIo has cut it.
+// AsyncIo has split it already.
 dat::Task<absl::StatusOr<WriteResult>> Files::WriteParts(DataTarget target, UserPart whole) {
   return WriteWhole(target, whole);
 }
@@ -106,7 +106,7 @@ void Join(WriteResult& total, uint32_t count, wire::StableHow committed,
   total.verifier = verifier;
 }
 
-// The results of WRITE_INLINE and WRITE_DIRECT alike, of `size` bytes.
+// For the results of WRITE_INLINE and WRITE_DIRECT, of `size` bytes.
 template <class Res>
 absl::Status Join(WriteResult& total, const Res& res, uint32_t size, wire::StableHow* committed) {
   if (res.count == 0 || res.count > size) {
@@ -144,7 +144,7 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(DataTarget target, Part
       dat::Task<absl::Status> task = Run(target.who, stat.In(chain));
       status = co_await task;
       if (status.ok() && call.ok() && call.res.count == part.size) stat.Put();
-      // A new session with smaller messages: cut it anew.
+      // A new session has smaller messages: split again.
       if (wire::DafsFromStatus(status) == wire::DafsStatus::kTooSmall &&
           InlineWriteRoom() < part.size) {
         continue;
@@ -173,7 +173,7 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(DataTarget target, Part
     }
     if (!status.ok()) {
       const wire::DafsStatus refused = wire::DafsFromStatus(status);
-      // MAX_WRITE is a server's to tell or not to tell (WIRE 5.3).
+      // A server need not report MAX_WRITE (WIRE 5.3).
       if (refused == wire::DafsStatus::kWriteTooBig && part.size > kLeastWrite) {
         client_.limits().max_write.store(part.size / 2, std::memory_order_relaxed);
         continue;
@@ -190,7 +190,7 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(DataTarget target, Part
       continue;
     }
     dat::Task<bool> keeping = KeepPart(target, offset, part.Sub(0, count), total.verifier);
-    if (!(co_await keeping)) {  // no room to keep it: again, so that it need not be kept
+    if (!(co_await keeping)) {  // no memory to keep it: write stably instead
       total.count = before;
       target.stability = wire::StableHow::kFileSync;
     }
@@ -198,8 +198,8 @@ dat::Task<absl::StatusOr<WriteResult>> Files::WriteWhole(DataTarget target, Part
   co_return total;
 }
 
-// Keep, for both kinds of memory. Of a lease it is the buffer itself that is kept, if that may be
-// and less than half of it would lie idle.
+// Keeps the data for a rewrite, for both kinds of memory. Keeps the buffer of a lease itself, if
+// that is possible and the data fills more than half of it.
 dat::Task<bool> Files::KeepPart(const DataTarget& target, uint64_t offset, LeasePart part,
                                 wire::Verifier verifier) {
   std::shared_ptr<const void> memory;
@@ -210,7 +210,7 @@ dat::Task<bool> Files::KeepPart(const DataTarget& target, uint64_t offset, Lease
 
 dat::Task<bool> Files::KeepPart(const DataTarget& target, uint64_t offset, UserPart part,
                                 wire::Verifier verifier) {
-  if (part.given_back()) co_return false;  // it may be something else by now
+  if (part.given_back()) co_return false;  // the application may have changed it
   const MemoryHold hold = part.Hold();
   std::span<const std::byte> first;
   uint32_t left = part.size;
@@ -260,8 +260,8 @@ dat::Task<absl::StatusOr<AppendResult>> Files::Append(const Identity& who,
       "an append from a lease that does not hold it");
   const wire::StableHow stable = std::max(stability, wire::StableHow::kDataSync);  // 6.5.3
   LeasePart part{buffers_.get(), &from, position, size};
-  // Again only what was not executed, and never in pieces: how much the server takes at once may
-  // turn out to be less than it seemed.
+  // Retries only what was not executed, and never splits. The limit of the server may turn out to
+  // be lower than it seemed.
   while (size <= append_bytes()) {
     if (NeedsInlineWrites() ||
         size <= std::min(client_.options().inline_write_bytes, InlineWriteRoom())) {

@@ -1,8 +1,8 @@
 // Extended attributes. Spec: 4.1.5 (named attributes), 6.5.25 (OPENATTR).
 //
 // An extended attribute is the named attribute of the same name. Getting, setting, listing and
-// removing are one chain each that begins with OPENATTR. A value is always read by one READ, and
-// set by what is between one OPEN and its CLOSE, so that nobody sees half of it.
+// removing each use one chain that begins with OPENATTR. One READ reads a value. One OPEN and its
+// CLOSE enclose all writes of a value, so that no reader sees a part of it.
 #include <array>
 #include <cstring>
 #include <optional>
@@ -23,11 +23,11 @@ namespace {
 using wire::DafsStatus;
 
 constexpr std::string_view kWhatSet = "set extended attribute";
-constexpr uint32_t kXattrListBytes = 65536;  // of names in one answer: XATTR_LIST_MAX
-// Inline pieces of a value, for servers that cannot read our memory; with OPENATTR, OPEN, SETATTR
-// and CLOSE a chain.
+constexpr uint32_t kXattrListBytes = 65536;  // of names in one reply: XATTR_LIST_MAX
+// Inline pieces of a value, for servers that cannot read this client's memory. OPENATTR, OPEN,
+// SETATTR and CLOSE are in the same chain.
 constexpr uint32_t kMostPieces = kMaxChain - 4;
-constexpr int kMostLost = 2;  // times that one change loses its open
+constexpr int kMostLost = 2;  // how often one change may lose its open
 
 // READ_INLINE into a string.
 class ValueCall : public Call<wire::ReadInlineArgs> {
@@ -45,7 +45,7 @@ class ValueCall : public Call<wire::ReadInlineArgs> {
   std::string value;
 };
 
-// An attribute that was there for LOOKUP and is gone for READ is no lost file.
+// An attribute that LOOKUP found and READ did not is no lost file.
 absl::Status StatusOfRead(const CallBase& read, std::string_view what) {
   if (read.answered && read.status == DafsStatus::kStale) {
     return wire::StatusFromDafs(DafsStatus::kNoEnt, what);
@@ -63,11 +63,11 @@ wire::OpenArgs ArgsOf(std::string_view name, XattrMode mode, std::string owner) 
   args.open_type = wire::OpenType::kCreate;
   args.createmode =
       mode == XattrMode::kCreate ? wire::CreateMode::kGuarded : wire::CreateMode::kUnchecked;
-  args.createattrs.set(wire::kFattrObjectSize);  // 0: the old value goes
+  args.createattrs.set(wire::kFattrObjectSize);  // 0: removes the old value
   return args;
 }
 
-// The first of `chain` that was answered with an error, in the words of `what`.
+// The error of the first call in `chain` that failed, described by `what`.
 absl::Status FirstError(std::span<CallBase* const> chain, std::string_view what) {
   for (const CallBase* call : chain) {
     if (!call->ok()) return StatusOf(*call, what);
@@ -100,7 +100,7 @@ dat::Task<absl::StatusOr<std::string>> Files::GetXattr(const Identity& who,
   ValueCall read;
   attributes.args.filehandle = file;
   lookup.args.path.emplace_back(name);
-  read.args.byte_count = kXattrMost;  // the server gives what a response holds
+  read.args.byte_count = kXattrMost;  // the server sends what fits into a response
   lookup.chf_fh = read.chf_fh = true;
   attributes.can_wait = lookup.can_wait = read.can_wait = can_wait;
   CallBase* const chain[] = {&attributes, &lookup, &read};
@@ -110,7 +110,7 @@ dat::Task<absl::StatusOr<std::string>> Files::GetXattr(const Identity& who,
   if (!lookup.ok()) co_return StatusOf(lookup, kWhat);
   if (!read.ok()) co_return StatusOfRead(read, kWhat);
   if (read.res.eof) co_return std::move(read.value);
-  // More than a response holds: all of it anew, in one piece.
+  // More than a response holds: read all of it again, in one piece.
   dat::Task<absl::StatusOr<std::string>> direct = GetXattrDirect(who, lookup.res.filehandle);
   absl::StatusOr<std::string> value = co_await direct;
   co_return value;
@@ -214,15 +214,15 @@ dat::Task<absl::Status> Files::SetXattr(const Identity& who, const wire::FileHan
   co_return status;
 }
 
-// OPEN, `writes` and CLOSE. An open that does not come to its CLOSE is not to be reclaimed: its
-// state id gets no lasting name (client/state/opens.h), and the whole is done anew.
+// OPEN, `writes` and CLOSE. An open without its CLOSE must not be reclaimed. So its state id gets
+// no permanent name (client/state/opens.h), and the whole chain is repeated.
 dat::Task<absl::Status> Files::SetXattrBy(const Identity& who, const wire::FileHandle& file,
                                           std::string_view name, XattrMode mode,
                                           std::span<CallBase* const> writes) {
   for (int attempt = 0;; ++attempt) {
     Call<wire::OpenattrArgs> attributes;
     Call<wire::OpenArgs> open;
-    Call<wire::SetattrInlineArgs> empty;  // what is replaced may be longer
+    Call<wire::SetattrInlineArgs> empty;  // the old value may be longer
     Call<wire::CloseArgs> close;
     attributes.args.filehandle = file;
     open.args = ArgsOf(name, mode, absl::StrCat("xattr ", absl::Hex(this), " ", ++xattrs_set_));
@@ -246,15 +246,15 @@ dat::Task<absl::Status> Files::SetXattrBy(const Identity& who, const wire::FileH
       dat::Task<void> abandoning = AbandonXattr(who, open.res, open.xid.client_id, open.args.owner);
       co_await abandoning;
     }
-    // The open was lost. Setting the value once more does no harm, if it may be there by now or
-    // the server would have told that CLOSE was done.
+    // The open was lost. Setting the value again is harmless if the attribute may already exist, or
+    // if the server would have reported that CLOSE was executed.
     const bool again = mode != XattrMode::kCreate || !close.sent || close.xid.cached;
     if (!IsLostState(status) || !again || attempt >= kMostLost) co_return status;
   }
 }
 
-// Closes an open whose value is not complete: a change that the server has to refuse makes CLOSE
-// forget all of them.
+// Closes an open whose value is incomplete. A change that the server must refuse comes first: it
+// makes CLOSE discard all changes.
 dat::Task<void> Files::AbandonXattr(const Identity& who, const wire::OpenRes& open,
                                     wire::ClientId client_id, std::string owner) {
   OpenInfo info;
@@ -272,7 +272,7 @@ dat::Task<void> Files::AbandonXattr(const Identity& who, const wire::OpenRes& op
   dat::Task<absl::Status> task = Run(&who, chain);
   absl::Status ignored = co_await task;
   if (!spoil.answered || spoil.ok()) {
-    client_.opens().Remove(lasting);  // better left open at the server than half a value
+    client_.opens().Remove(lasting);  // leave it open at the server rather than set part of a value
     co_return;
   }
   dat::Task<absl::Status> closing = Close(who, open.filehandle, lasting);
