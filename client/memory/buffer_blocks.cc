@@ -26,7 +26,7 @@ using internal::kBufferKinds;
 namespace {
 
 constexpr size_t kHugePage = BufferSlab::kHugePage;
-// Below it huge pages would be a large part of the slab.
+// In a smaller slab huge pages would be a large part of it.
 constexpr size_t kLeastForHugePages = 8 * kHugePage;
 
 // Smaller buffers share a block, so that there are few regions.
@@ -44,7 +44,7 @@ void Clear(std::vector<uint64_t>& bits, uint32_t at) {
   bits[at / 64] &= ~(uint64_t{1} << (at % 64));
 }
 
-// The number of the first bit that is set; `bits.size() * 64` if none is.
+// The index of the first set bit; `bits.size() * 64` if none is set.
 uint32_t First(const std::vector<uint64_t>& bits) {
   uint32_t at = 0;
   for (const uint64_t word : bits) {
@@ -54,8 +54,8 @@ uint32_t First(const std::vector<uint64_t>& bits) {
   return at;
 }
 
-// Now rather than at first use: a fault on the data path costs 2.4 us a page. A kernel before 5.14
-// does not know the advice, and faults as it goes.
+// Called before the data path uses the memory: a page fault there costs 2.4 us. A kernel before
+// 5.14 does not support the advice; there the pages fault at first use.
 bool Populate(std::span<std::byte> memory) {
   return madvise(memory.data(), memory.size(), MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
 }
@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<BufferBlocks>> BufferBlocks::Create(const Sizes& 
 
 BufferBlocks::BufferBlocks(std::shared_ptr<BufferSlab> slab, const Sizes& sizes)
     : name_(sizes.name), slab_(std::move(slab)) {
-  // Each part begins on a huge page: a few of its buffers take no more of those than they need.
+  // Each part begins on a huge page, so that a few buffers use no more huge pages than they need.
   const size_t unit = sizes.bytes >= kLeastForHugePages ? kHugePage : PageBytes();
   const size_t large = PageBytes() + sizes.large_bytes;
   size_t write_part = sizes.bytes / 2 / unit * unit;
@@ -81,7 +81,7 @@ BufferBlocks::BufferBlocks(std::shared_ptr<BufferSlab> slab, const Sizes& sizes)
   const size_t larges = std::max(write_part / 2 / large, size_t{1});
   const size_t small_at = std::min(RoundUp(larges * large, unit), write_part);
   const size_t writes = (sizes.bytes - write_part) / large;
-  // Never grown afterwards: leases point into them.
+  // Leases point into the vectors, so they never grow later.
   const size_t smalls = (write_part - small_at) / small;
   buffers_.reserve(larges + smalls + writes);
   const auto in_small = static_cast<uint32_t>(std::max(kHugePage / small, size_t{1}));
@@ -116,7 +116,7 @@ void BufferBlocks::AddBlock(BufferKind kind, std::span<std::byte> memory, uint32
   block.memory = memory;
   block.kind = kind;
   const size_t stride = PageBytes() + payload_bytes;
-  // The last one first: the list is last in, first out.
+  // Last buffer first, because the free list is last in, first out.
   for (size_t at = memory.size(); at >= stride; at -= stride) {
     Buffer& buffer = buffers_.emplace_back();
     buffer.start = memory.data() + at - stride;
@@ -127,7 +127,7 @@ void BufferBlocks::AddBlock(BufferKind kind, std::span<std::byte> memory, uint32
   }
 }
 
-// In small pages: it is used when little else is, and a huge page would double it.
+// Uses small pages: the reserve is used when little else is, and a huge page would double its size.
 void BufferBlocks::PrepareReserve(bool lock) {
   BufferBlock& reserve = blocks_.back();
   reserve.reserve = true;
@@ -184,7 +184,7 @@ Buffer* BufferBlocks::TakeToListen() {
 
 void BufferBlocks::GiveBack(Buffer& buffer) {
   BufferBlock& block = *buffer.block;
-  // Last in, first out: what was used last is in the caches.
+  // Last in, first out: the buffer used last is in the CPU caches.
   buffer.next_free = std::exchange(block.free, &buffer);
   --block.out;
   if (!block.reserve) Set(ready_[Index(block.kind)], block.number);
@@ -268,8 +268,8 @@ bool BufferBlocks::ReleaseUnused(absl::Time now, absl::Duration unused_for) {
   return AnyResident();
 }
 
-// Of each run of blocks that are not resident. Where a resident block is next to it they may share
-// a huge page, which would be split.
+// Releases the pages of each run of blocks that are not resident. A neighbouring resident block may
+// share a huge page with the run; that page is left alone, so that it is not split.
 void BufferBlocks::GiveMemoryBack() {
   const std::span<std::byte> slab = slab_->memory();
   const auto offset = [&](const BufferBlock& block) {

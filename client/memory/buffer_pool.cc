@@ -17,11 +17,11 @@ using internal::Buffer;
 using internal::BufferKind;
 using internal::BufferWaiter;
 
-// How often unused memory is looked for in the time after which it is given back.
+// Checks for unused memory during `release_unused_after`.
 constexpr int kLooks = 4;
 
-// How many of so many write buffers may be kept: a quarter, and four at least, are for writes that
-// are on their way. With few of them none is.
+// How many of `writes` write buffers may be kept. A quarter, and at least four, stay free for
+// writes in progress. If there are fewer than eight, none may be kept.
 uint32_t MostKept(uint32_t writes) { return writes < 8 ? 0 : writes - std::max(4u, writes / 4); }
 
 size_t PageBytes() {
@@ -201,10 +201,10 @@ absl::StatusOr<BufferLease> BufferPool::Acquisition::await_resume() {
   return std::move(node_.lease);
 }
 
-// First come, first served, for each use by itself: a large read that waits is not overtaken by
-// small ones.
+// First come, first served, separately for each use: small reads do not overtake a large read that
+// waits.
 void BufferPool::ServeWaiters() {
-  if (serving_) return;  // the loop below goes on when the resumed coroutine returns
+  if (serving_) return;  // the loop below continues when the resumed coroutine returns
   serving_ = true;
   for (bool again = true; again;) {
     again = false;
@@ -224,7 +224,7 @@ void BufferPool::ServeWaiters() {
       }
       (before != nullptr ? before->next : first_waiter_) = w->next;
       if (last_waiter_ == w) last_waiter_ = before;
-      w->waiter.resume();  // the list may be another one now
+      w->waiter.resume();  // it may have changed the list
       again = true;
       break;
     }
@@ -261,7 +261,7 @@ void BufferPool::GiveBackUnheld(Buffer* buffer) {
 std::shared_ptr<const void> BufferPool::Keep(const BufferLease& lease) {
   Buffer* buffer = lease.buffer_;
   if (loop_ == nullptr || !buffer->sealed || lease.use() != BufferUse::kWriteSource) return nullptr;
-  if (buffer->block->reserve) {  // it is to be free again when memory is short
+  if (buffer->block->reserve) {  // it must be free again when memory is short
     blocks_->WantMoreThanReserve();
     return nullptr;
   }
@@ -271,7 +271,7 @@ std::shared_ptr<const void> BufferPool::Keep(const BufferLease& lease) {
     ++kept_;
   }
   ++buffer->keeps;
-  // What this allocates costs nothing beside the copy that it is made in place of.
+  // This allocates, which costs little beside the copy that it saves.
   return std::shared_ptr<const void>(buffer->start, [slab = blocks_->shared_slab(), buffer](
                                                         const void*) { slab->Return(buffer); });
 }
@@ -284,7 +284,7 @@ void BufferPool::TakeReturned() {
   }
 }
 
-// Somebody waits: what comes back is taken then, not when the next asks.
+// A caller waits: take the next returned buffer at once, not at the next request.
 void BufferPool::AwaitReturn() {
   if (loop_ == nullptr || kept_ == 0) return;
   blocks_->slab().WakeOnReturn([this, loop = loop_, alive = alive_] {

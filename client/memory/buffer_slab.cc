@@ -12,7 +12,7 @@
 
 namespace dafs::client {
 
-// Starts on a huge page, so that the system can back it with them.
+// Starts on a huge page, so that the system can use huge pages for it.
 absl::StatusOr<std::shared_ptr<BufferSlab>> BufferSlab::Map(size_t bytes) {
   size_t mapped = bytes + kHugePage;
   void* at = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
@@ -27,7 +27,7 @@ absl::StatusOr<std::shared_ptr<BufferSlab>> BufferSlab::Map(size_t bytes) {
   if (before > 0) munmap(first, before);
   std::byte* slab = first + before;
   munmap(slab + bytes, mapped - before - bytes);
-  madvise(slab, bytes, MADV_HUGEPAGE);  // a wish; the system may have none
+  madvise(slab, bytes, MADV_HUGEPAGE);  // a hint; the system may have none
   return absl::WrapUnique(new BufferSlab(std::span<std::byte>(slab, bytes)));
 }
 
