@@ -14,7 +14,7 @@
 namespace dafs::client {
 namespace {
 
-// Requests of one I/O that are out at once.
+// Outstanding requests of one I/O.
 constexpr uint32_t kMostLanes = 4;
 
 uint64_t BytesOf(const auto& parts) {
@@ -23,7 +23,7 @@ uint64_t BytesOf(const auto& parts) {
   return bytes;
 }
 
-// The same error, named after the file.
+// The same error with the name of the file.
 absl::Status Named(bool write, const IoFile& file, const FileRange& range,
                    const absl::Status& status) {
   absl::Status named(status.code(),
@@ -36,7 +36,7 @@ absl::Status Named(bool write, const IoFile& file, const FileRange& range,
 
 }  // namespace
 
-// What one request moves.
+// The part of an I/O that one request transfers.
 struct AsyncIo::Piece {
   uint64_t start = 0;  // bytes of the I/O before it
   FileRange range;
@@ -47,7 +47,7 @@ struct AsyncIo::Piece {
 };
 
 // An I/O from Issue until it is collected. It ends when its last lane has ended, or earlier if it
-// was cancelled, but not while a request may still touch its memory (MemoryUse).
+// was cancelled, but never while a request may still access its memory (MemoryUse).
 class AsyncIo::Record final : public MemoryUse, public internal::GroupEntry {
  public:
   enum class State : uint8_t { kFree, kOut, kEnded, kCollected };
@@ -56,13 +56,13 @@ class AsyncIo::Record final : public MemoryUse, public internal::GroupEntry {
 
   void Start(bool write, IoFile& file, std::span<const MemorySegment> segments,
              std::span<const FileRange> ranges, CompletionGroup& group, const IoOptions& options);
-  // The next request's part of it, of at most `most` bytes; false: there is no more to do.
+  // Returns the part for the next request, at most `most` bytes; false: nothing is left.
   bool Next(uint32_t most, Piece& piece);
   void Finished(const Piece& piece, absl::Status status);
   void LaneEnded();
   void Cancel();
   void Collect(IoCompletion& out) override;
-  // Takes it out of its group; it is `kEnded`.
+  // Removes it from its group; it is `kEnded`.
   void Forget() { group_->Remove(*this); }
 
   IoId id() const { return {uint64_t{generation_} << 32 | index_}; }
@@ -87,7 +87,7 @@ class AsyncIo::Record final : public MemoryUse, public internal::GroupEntry {
   State state_ = State::kFree;
   bool write_ = false;
   bool registered_ = false;
-  bool cuts_lists_ = false;  // its requests name Exposure::kMostOfRequest segments at most
+  bool cuts_lists_ = false;  // its requests name at most Exposure::kMostOfRequest segments
   bool long_lists_ = false;  // they may name more
   uint32_t lanes_ = 0;       // coroutines that work on it
   IoFile* file_ = nullptr;
@@ -96,7 +96,7 @@ class AsyncIo::Record final : public MemoryUse, public internal::GroupEntry {
   wire::StateId state_id_;
   IoOptions options_;
   uint64_t total_ = 0;
-  uint64_t gap_ = 0;  // what is missing begins here; total_: nothing is
+  uint64_t gap_ = 0;  // start of the first missing bytes; total_: none is missing
   bool eof_ = false;
   wire::StableHow committed_ = wire::StableHow::kFileSync;
   FileRange failed_;
@@ -179,7 +179,7 @@ void AsyncIo::Record::Finished(const Piece& piece, absl::Status status) {
   if (write_ && piece.done > 0) committed_ = std::min(committed_, piece.committed);
   if (piece.done == piece.range.size) return;
   const uint64_t gap = piece.start + piece.done;
-  if (gap >= gap_) return;  // what failed before it counts
+  if (gap >= gap_) return;  // an earlier failure counts
   gap_ = gap;
   error_ = std::move(status);
   failed_ = piece.range;
@@ -194,7 +194,7 @@ void AsyncIo::Record::LaneEnded() {
   }
 }
 
-// Nothing holds the memory: it has ended, or may end now since it was cancelled.
+// Nothing holds the memory: it has ended, or a cancelled I/O can end now.
 void AsyncIo::Record::LetGo() {
   if (state_ != State::kOut) return;
   if (lanes_ == 0) {
@@ -225,7 +225,7 @@ void AsyncIo::Record::End(absl::Status status) {
   --file_->out;
   --owner_.out_;
   file_ = nullptr;
-  GiveUp();  // of an I/O that is cancelled a lane may linger
+  GiveUp();  // a lane of a cancelled I/O may still run
   group_->Ended(*this);
 }
 
@@ -317,7 +317,7 @@ absl::StatusOr<IoId> AsyncIo::Issue(bool write, IoFile& file,
   free_.pop_back();
   record.Start(write, file, segments, ranges, group, options);
   const IoId id = record.id();
-  record.AddLane();  // so that it does not end below
+  record.AddLane();  // keeps it from ending below
   for (uint32_t i = 0; i < kMostLanes && record.has_more() && !record.given_up(); ++i) {
     record.AddLane();
     dat::Start(RunLane(record));
@@ -356,7 +356,7 @@ absl::Status AsyncIo::Cancel(IoId id) {
 
 // ---- One I/O ---------------------------------------------------------------------------------
 
-// Takes one piece of it after the other.
+// Transfers one piece after the other.
 dat::Task<void> AsyncIo::RunLane(Record& record) {
   for (;;) {
     const uint32_t most = record.write() ? files_.write_bytes() : files_.read_bytes();
@@ -370,8 +370,8 @@ dat::Task<void> AsyncIo::RunLane(Record& record) {
   record.LaneEnded();
 }
 
-// Whether `size` bytes of it go by way of the library's buffers. What fits into a message does
-// not need to.
+// Whether `size` bytes are copied through the library's buffers. Data that fits into a message need
+// not be.
 bool AsyncIo::Stages(const Record& record, uint32_t size) const {
   if (record.registered()) return false;
   const ClientOptions& options = files_.client().options();

@@ -12,7 +12,7 @@
 namespace dafs::client {
 namespace {
 
-// What a UserPart asks about: the memory of a batch is never taken back early.
+// The memory use of a UserPart. The memory of a batch is never taken back early.
 class Unheld final : public MemoryUse {
   void LetGo() override {}
 };
@@ -31,7 +31,7 @@ struct BatchIo::Io final : internal::GroupEntry, BatchData {
   }
   void Collect(IoCompletion& out) override {
     out = std::move(end);
-    owner.ios_.erase(number);  // and this with it
+    owner.ios_.erase(number);  // destroys this
   }
 
   BatchIo& owner;
@@ -95,7 +95,7 @@ absl::StatusOr<std::vector<IoId>> BatchIo::Submit(std::span<const BatchIoRequest
     ios.push_back(std::move(io));
   }
   ASSIGN_OR_RETURN(uint64_t first, files_.batches().Submit(who_, std::move(items), options, *this));
-  // None of them is reported before this returns.
+  // No result is reported before this returns.
   UserMemory& memory = files_.buffers().user_memory();
   std::vector<IoId> ids;
   for (std::unique_ptr<Io>& io : ios) {

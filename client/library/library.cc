@@ -89,7 +89,7 @@ absl::Status ExportSession::Deregister(MemoryHandle handle) {
   return files_->buffers().user_memory().Deregister(handle);
 }
 
-// The directory that `path` leads to; its last component is left in `name`.
+// Returns the parent directory of `path`; stores the last component in `name`.
 absl::StatusOr<wire::FileHandle> ExportSession::Walk(std::string_view path, std::string* name) {
   const std::vector<std::string> names = ComponentsOf(path);
   if (names.empty()) return absl::InvalidArgumentError("an empty path");
