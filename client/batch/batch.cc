@@ -104,7 +104,7 @@ dat::Task<absl::StatusOr<std::vector<BatchResult>>> Batches::Run(const Identity&
     }
     dat::Task<absl::Status> sending = SendFront(*queue);
     absl::Status sent = co_await sending;
-    if (absl::IsCancelled(sent)) EndAll(*queue, sent);  // perhaps before Shutdown comes here
+    if (absl::IsCancelled(sent)) EndAll(*queue, sent);  // perhaps before Shutdown gets here
   }
   if (shut_down_) co_return ClientEnds();
   co_return std::move(collected.results);
@@ -118,7 +118,7 @@ void Batches::SetState(Entry& entry, State state) {
 
 void Batches::Requeue(const EntryRef& entry) {
   SetState(*entry, State::kQueued);
-  const std::shared_ptr<Queue> queue = entry->group->queue;  // who wakes may be its last owner
+  const std::shared_ptr<Queue> queue = entry->group->queue;  // a woken task may be its last owner
   queue->todo.push_front(entry);
   queue->wake.WakeAll(absl::OkStatus());
   StartPump();
@@ -131,7 +131,7 @@ void Batches::RequeueLater(const EntryRef& entry) {
   }
   SetState(*entry, State::kPausing);
   entry->delay.Grow();
-  // One that has ended is not there any more, nor need the Batches be.
+  // If the entry has ended, it is gone; the Batches may be gone too.
   loop_.RunAfter(delay, [this, weak = std::weak_ptr<Entry>(entry)] {
     const EntryRef paused = weak.lock();
     if (paused != nullptr && paused->state == State::kPausing) Requeue(paused);
@@ -142,7 +142,7 @@ void Batches::AfterWindows(const EntryRef& entry, absl::AnyInvocable<void()> the
   if (entry->windows.empty()) return then();
   SetState(*entry, State::kClosing);
   entry->then = std::move(then);
-  // A session that is dying says so in SessionLost, or we are told to shut down.
+  // If the session is ending, SessionLost or Shutdown continues.
   Session* session = connection_.session();
   if (session == nullptr) return;
   session->EndWindows(entry->windows, [this, held = entry] { WindowsEnded(held); });

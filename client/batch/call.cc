@@ -16,19 +16,19 @@ std::optional<wire::StateId> BatchCall::NameItems(const Opens& opens,
   return std::nullopt;
 }
 
-// A request that is sent again by the same session names the windows that are there.
+// A request that is sent again on the same session names the existing windows.
 absl::Status BatchCall::Expose(Batches::Entry& entry) {
   Exposure& exposure = owner_.files_.buffers().exposure();
   if (!entry.windows.empty() && entry.windows_of == exposure.session()) return absl::OkStatus();
   owner_.windows_out_ -= entry.windows.size();
   absl::Status status = entry.item.data->Expose(entry.buffers);
-  exposure.Take(entry.windows);  // those of an item that failed, too: they are to be ended
+  exposure.Take(entry.windows);  // also those of an item that failed: they must be closed
   entry.windows_of = exposure.session();
   owner_.windows_out_ += entry.windows.size();
   return status;
 }
 
-// What was reported meanwhile is not issued again: its memory is its owner's.
+// Omits items that were reported meanwhile: their owner has their memory again.
 absl::StatusOr<size_t> BatchCall::Encode(const wire::RequestHeader& header, wire::ByteOrder order,
                                          std::span<std::byte> out, bool checksums) {
   args.requests.clear();

@@ -1,5 +1,5 @@
-// What becomes of the items of batches that the server has: reports, haste, and the end of a
-// session. Spec: 4.2.3, 5.2.3, 6.5.16, 6.6.2.
+// Handles batch items that the server has: reports, HURRY_UP, and the end of a session. Spec:
+// 4.2.3, 5.2.3, 6.5.16, 6.6.2.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -20,7 +20,7 @@ using wire::DafsStatus;
 
 namespace {
 
-// Refusals of an item that are worth the same again, at most so often.
+// Limits on the retries of a refused item.
 constexpr int kMostReclaims = 8;
 constexpr int kMostDamaged = 8;
 
@@ -34,7 +34,7 @@ void Batches::OnBatchCompletion(const std::vector<wire::CompletionNotification>&
   throttled_ = false;
   for (const wire::CompletionNotification& done : completions) {
     const auto entry = entries_.find(done.request_id);
-    // It may come before the answer to the BATCH_SUBMIT: that goes by another channel.
+    // The report may arrive before the reply to BATCH_SUBMIT, which uses another channel.
     if (entry == entries_.end() ||
         (entry->second->state != State::kSending && entry->second->state != State::kAccepted)) {
       LogWarning(absl::StrCat(connection_.name(), ": the server reported a result of request ",
@@ -50,7 +50,7 @@ void Batches::OnBatchCompletion(const std::vector<wire::CompletionNotification>&
 
 void Batches::Take(const EntryRef& entry, const wire::CompletionNotification& done) {
   if (!entry->windows.empty()) {
-    // Nothing is believed of data that the server can still write.
+    // The server can still change the data, so it is not checked yet.
     return AfterWindows(entry, [this, held = entry, done] { Take(held, done); });
   }
   absl::Status status;
@@ -65,7 +65,7 @@ void Batches::Take(const EntryRef& entry, const wire::CompletionNotification& do
   }
 }
 
-// It is safe, and takes the place of what is kept of unstable writes to the same place.
+// The data is stable. It replaces kept unstable writes to the same range.
 void Batches::ForgetWritten(const Entry& entry, uint32_t bytes) const {
   if (entry.item.rw_flag != wire::RwFlag::kWrite) return;
   for (const wire::FileChunk& chunk : entry.item.chunks) {
@@ -76,7 +76,7 @@ void Batches::ForgetWritten(const Entry& entry, uint32_t bytes) const {
   }
 }
 
-// What one report means. *why: what the item ends with.
+// Evaluates one report. *why: the result of the item.
 Batches::Verdict Batches::Judge(Entry& entry, const wire::CompletionNotification& done,
                                 absl::Status* why) {
   const auto status = static_cast<DafsStatus>(done.status);
@@ -101,7 +101,7 @@ Batches::Verdict Batches::Judge(Entry& entry, const wire::CompletionNotification
       return Verdict::kLater;
     case DafsStatus::kChksum:
       return ++entry.damaged <= kMostDamaged ? Verdict::kAgain : Verdict::kEnd;
-    case DafsStatus::kStaleStateId:  // not executed; the server forgot the open, or the client
+    case DafsStatus::kStaleStateId:  // not executed; the server lost the open, or the client state
     case DafsStatus::kOldStateId:
     case DafsStatus::kBadStateId:
     case DafsStatus::kExpired:
@@ -119,7 +119,7 @@ dat::Task<absl::Status> Batches::HurryUp(uint64_t request_id) {
   const auto at = entries_.find(request_id);
   if (at == entries_.end()) co_return absl::NotFoundError("batch: the result is there");
   const EntryRef entry = at->second;
-  entry->hurried = true;  // also where it goes by another session
+  entry->hurried = true;  // applies also when another session sends it
   if (entry->state != State::kAccepted) {
     std::deque<EntryRef>& todo = entry->group->queue->todo;
     const auto queued = std::find(todo.begin(), todo.end(), entry);
@@ -134,7 +134,7 @@ dat::Task<absl::Status> Batches::HurryUp(uint64_t request_id) {
   co_return status;
 }
 
-// Once and on this session: on the next one the item has no window in any case.
+// Sent once, on this session only: on the next session the item has no time window.
 dat::Task<absl::Status> Batches::SendHurryUp(uint64_t request_id) {
   Session* session = connection_.session();
   if (session == nullptr) co_return absl::OkStatus();
@@ -174,13 +174,13 @@ void Batches::SessionReady(Session& session) {
   StartPump();
 }
 
-// 5.2.3: what was not reported is issued again, in the old order.
+// 5.2.3: sends unreported items again, in the original order.
 void Batches::SessionLost() {
   throttled_ = false;
   windows_out_ = 0;
   std::vector<EntryRef> out;
   for (const auto& [id, entry] : entries_) {
-    entry->windows.clear();  // the session's end was theirs
+    entry->windows.clear();  // they ended with the session
     if (entry->state == State::kAccepted || entry->state == State::kClosing) out.push_back(entry);
   }
   std::sort(out.begin(), out.end(),
@@ -198,8 +198,8 @@ void Batches::SessionLost() {
   breath_.WakeAll(absl::OkStatus());
 }
 
-// The session notices by itself that the server is silent where a request is out. What it has
-// taken and not reported is none, so it is asked from time to time.
+// A session detects a silent server only while a request is outstanding. An accepted item is no
+// outstanding request, so a NULL request is sent from time to time.
 void Batches::Watch() {
   if (watch_timer_ != 0 || accepted_ == 0 || shut_down_) return;
   const ClientOptions& options = files_.client_.options();
@@ -241,7 +241,7 @@ void Batches::Shutdown() {
   breath_.WakeAll(why);
   while (!entries_.empty()) {
     const EntryRef entry = entries_.begin()->second;
-    entry->windows.clear();  // there is no session any more
+    entry->windows.clear();  // there is no session
     entry->then = nullptr;
     End(entry, why);
   }

@@ -1,5 +1,5 @@
-// How the items of batches come to the server: as many in a request as it takes, and what becomes
-// of them by its answer. Spec: 4.2.3, 6.5.5; WIRE 4.2, 4.3, 9.4.
+// Sends the items of batches, as many in a request as fit, and handles the reply. Spec: 4.2.3,
+// 6.5.5; WIRE 4.2, 4.3, 9.4.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -38,7 +38,7 @@ uint32_t Microseconds(absl::Duration window) {
 
 void Batches::StartPump() {
   if (pumping_ || pump_timer_ != 0 || shut_down_ || queue_->todo.empty()) return;
-  // Not from here: nobody's sink is called within his own Submit.
+  // Deferred: a sink must not be called from inside Submit.
   pump_timer_ = loop_.RunAfter(absl::ZeroDuration(), [this] {
     pump_timer_ = 0;
     if (pumping_) return;
@@ -56,8 +56,8 @@ dat::Task<void> Batches::Pump() {
   pumping_ = false;
 }
 
-// 4.2.3: after WHOA_COWBOY nothing is submitted before something was reported. Spec gap: with
-// nothing out of this session there is nothing to be reported; then a while must do.
+// 4.2.3: after WHOA_COWBOY nothing is submitted until an item is reported. Spec gap: if this
+// session has no accepted items, no report can come; then a pause replaces it.
 dat::Task<absl::Status> Batches::AwaitBreath(Queue& queue, absl::Time deadline) {
   while ((throttled_ || LacksWindows(queue)) && !shut_down_) {
     if (accepted_ > 0 || LacksWindows(queue)) {
@@ -73,7 +73,7 @@ dat::Task<absl::Status> Batches::AwaitBreath(Queue& queue, absl::Time deadline) 
   co_return shut_down_ ? ClientEnds() : absl::OkStatus();
 }
 
-// Whether the first item must wait until those of others have ended, for want of memory windows.
+// Whether the first item must wait for the windows of other items.
 bool Batches::LacksWindows(const Queue& queue) const {
   const Session* session = connection_.session();
   if (session == nullptr || !session->by_windows() || windows_out_ == 0) return false;
@@ -84,7 +84,8 @@ bool Batches::LacksWindows(const Queue& queue) const {
          windows_out_ + (*first)->item.data->buffers() > Exposure::kMostOfBatches;
 }
 
-// The items, from the front on, that one message takes: of one user, with the same wishes.
+// Takes the items, from the front on, that fit into one message: of one user, with the same
+// options.
 std::vector<Batches::EntryRef> Batches::TakeFront(Queue& queue, const Session& session,
                                                   bool synchronous) {
   std::vector<EntryRef> taken;
@@ -98,11 +99,11 @@ std::vector<Batches::EntryRef> Batches::TakeFront(Queue& queue, const Session& s
       continue;
     }
     if (absl::Status loss = LossOf(*entry); !loss.ok()) {
-      queue.todo.pop_front();  // first: who hears of it may put others in its place
+      queue.todo.pop_front();  // before End: the sink may submit others
       End(entry, std::move(loss));
       continue;
     }
-    if (OverlapsKept(*entry)) break;  // SendFront sees to it
+    if (OverlapsKept(*entry)) break;  // SendFront commits first
     const Group& first = taken.empty() ? *entry->group : *taken.front()->group;
     const Group& group = *entry->group;
     const bool alike = &group == &first ||
@@ -131,8 +132,8 @@ std::vector<Batches::EntryRef> Batches::TakeFront(Queue& queue, const Session& s
   return taken;
 }
 
-// Whether unstable writes of the same bytes are kept, to be written again if the server loses them:
-// that must not come back over what the batch wrote.
+// Whether the client keeps unstable writes of the same bytes. If the server lost them, a rewrite
+// would overwrite the data of the batch.
 bool Batches::OverlapsKept(const Entry& entry) const {
   if (entry.item.rw_flag != wire::RwFlag::kWrite || entry.overlap_committed) return false;
   const Uncommitted& kept = files_.client_.uncommitted();
@@ -142,7 +143,7 @@ bool Batches::OverlapsKept(const Entry& entry) const {
       });
 }
 
-// Once: what is written to the same place after it is nobody's to put in an order (4.2.3-01).
+// Once only: the order of the batch and of later writes to the same range is undefined (4.2.3-01).
 dat::Task<absl::Status> Batches::CommitOverlapped(EntryRef entry) {
   const std::shared_ptr<Group> group = entry->group;
   entry->overlap_committed = true;
@@ -172,7 +173,7 @@ dat::Task<absl::Status> Batches::SendFront(Queue& queue) {
     if (ready.ok()) session = *ready;
   }
   if (!status.ok()) {
-    if (absl::IsDeadlineExceeded(status)) {  // soft: of the items that have waited so long
+    if (absl::IsDeadlineExceeded(status)) {  // soft: for items past their deadline
       const absl::Time now = dat::Loop::Now();
       std::vector<EntryRef> late;
       std::erase_if(queue.todo, [&](const EntryRef& entry) {
@@ -190,7 +191,7 @@ dat::Task<absl::Status> Batches::SendFront(Queue& queue) {
   BatchCall call(*this, TakeFront(queue, *session, synchronous));
   if (call.entries().empty()) co_return absl::OkStatus();
   const Entry& first = *call.entries().front();
-  const std::shared_ptr<Group> group = first.group;  // not gone before the answer
+  const std::shared_ptr<Group> group = first.group;  // keeps it until the reply
   call.args.synchronous = synchronous;
   if (!synchronous) {
     if (group->options.num_completions != 0) wanted_completions_ = group->options.num_completions;
@@ -208,14 +209,14 @@ dat::Task<absl::Status> Batches::SendFront(Queue& queue) {
   co_return status;
 }
 
-// What an item of an open that could not be reclaimed, or is closed, ends with. Of it alone.
+// The error of an item whose open is closed or could not be reclaimed. Affects that item only.
 absl::Status Batches::LossOf(const Entry& entry) const {
   if (entry.item.state_id.is_zero()) return absl::OkStatus();
   std::optional<Opens::Entry> open = files_.client_.opens().Find(entry.item.state_id);
   return open.has_value() ? open->lost : absl::FailedPreconditionError("batch: the file is closed");
 }
 
-// Nothing is known of the call; what it names may be out.
+// The outcome of the call is unknown; its items may still be at the server.
 void Batches::Failed(const BatchCall& call, const absl::Status& status) {
   Session* session = connection_.session();
   const bool out = absl::IsDeadlineExceeded(status) && call.sent && !call.answered &&
@@ -235,12 +236,12 @@ void Batches::Failed(const BatchCall& call, const absl::Status& status) {
       entry->timed_out = status;
       SetState(*entry, State::kAccepted);
     } else if (ended && !shut_down_) {
-      AfterWindows(entry, [this, held = entry] { Requeue(held); });  // it was not this one
+      AfterWindows(entry, [this, held = entry] { Requeue(held); });  // another item failed
     } else {
       End(entry, status);
     }
   }
-  // The server may still be moving data: with the session that ends.
+  // The server may still access the memory; that stops when the session ends.
   if (out) session->GiveUp(absl::UnavailableError(absl::StrCat("batch: ", status.message())));
 }
 
@@ -257,7 +258,7 @@ void Batches::Answered(BatchCall& call) {
   }
   const Session* session = connection_.session();
   if (!call.ok()) {
-    // The channel that the first session had, the next one has not.
+    // The previous session had a Back-control Channel, this one has none.
     const bool without = call.status == DafsStatus::kBackChannelUnusable && session != nullptr &&
                          !session->back_control_bound();
     const absl::Status status = StatusOf(call, "batch");
@@ -287,7 +288,7 @@ void Batches::Answered(BatchCall& call) {
     return;
   }
   throttle_delay_ = kThrottleLeast;
-  // By now that session may be over, and with it what it took.
+  // The session may have ended meanwhile, and with it the items it accepted.
   const bool lives = session != nullptr && session->negotiated().session_id == call.xid.session_id;
   for (const EntryRef& entry : entries) {
     if (entry->state != State::kSending) continue;
