@@ -49,7 +49,8 @@ std::vector<Address> LocalAddresses(int family) {
   return addresses;
 }
 
-// Whether the port of `id` is known to be down. iWARP has no say: its messages go by TCP.
+// Whether the port of `id` is known to be down. Always false for iWARP, whose connection messages
+// use TCP.
 bool PortIsDown(Opener& opener, const rdma_cm_id* id) {
   if (id == nullptr || id->verbs == nullptr ||
       id->verbs->device->transport_type == IBV_TRANSPORT_IWARP) {
@@ -67,7 +68,7 @@ bool Connection::reachable() const { return !distrusted_ && !PortIsDown(*opener_
 
 Connection::~Connection() {
   if (reachable()) return;
-  // In the order of release, which is that of the members the other way round.
+  // Members are destroyed in reverse order: first the id, then what it depends on.
   struct Parked {
     Base base;
     CmId id;
@@ -81,7 +82,8 @@ Connection::~Connection() {
 absl::StatusOr<Connection::Base> Connection::Open(Opener& opener) {
   RETURN_IF_ERROR(CheckDevices(opener));
   Base base;
-  // Opens files: always there, so that all of them belong to the same credentials.
+  // This opens files. The opener's thread does it, so that all files belong to the same
+  // credentials.
   opener.RunForDevices([&base] {
     base.devices.reset(rdma_get_devices(nullptr));
     if (base.devices != nullptr) base.channel.reset(rdma_create_event_channel());
@@ -132,7 +134,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Resolve(std::shared_ptr<
   for (const Address& local : LocalAddresses(peer.family())) {
     ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection,
                      CreateBound(opener, local, reserved_port));
-    // Addresses of other devices name another one, those of none are refused.
+    // Skip addresses of other devices, and those that no device accepts.
     if (connection == nullptr || connection->context() == nullptr ||
         connection->device_name() != device) {
       continue;
@@ -209,7 +211,8 @@ absl::Status Connection::Expect(rdma_cm_event_type wanted, const Address& peer,
 }
 
 std::optional<ConnectionEvent> Connection::NextEvent() {
-  // Mostly there is none: a look is cheaper than the call, and of this thread.
+  // Usually there is no event. A poll(2) is cheaper than the call, and this thread can make it
+  // itself.
   pollfd ready = {.fd = fd(), .events = POLLIN, .revents = 0};
   if (poll(&ready, 1, 0) <= 0) return std::nullopt;
   rdma_cm_event* event = nullptr;

@@ -9,11 +9,11 @@
 namespace dafs::dat::verbs {
 namespace {
 
-// The numbers siw reports about itself (kernel, drivers/infiniband/sw/siw/siw.h): "bmt".
+// The vendor id that siw reports (kernel, drivers/infiniband/sw/siw/siw.h): "bmt".
 constexpr uint32_t kSiwVendor = 0x626d74;
-// And rdma_rxe (drivers/infiniband/sw/rxe/rxe_param.h).
+// The vendor id of rdma_rxe (drivers/infiniband/sw/rxe/rxe_param.h).
 constexpr uint32_t kRxeVendor = 0xffffff;
-// What siw sends by reference (SENDPAGE_THRESH there) is a page of the smallest kind or more.
+// siw sends a page of the smallest size or more by reference (its SENDPAGE_THRESH).
 constexpr uint64_t kSiwReferenceBytes = 4096;
 
 uint32_t AtLeastOne(int value) { return static_cast<uint32_t>(std::max(value, 1)); }
@@ -42,7 +42,7 @@ absl::StatusOr<DeviceLimits> QueryDevice(ibv_context* context, uint8_t port) {
     limits.max_windows = static_cast<uint32_t>(std::max(device.max_mw, 0));
   }
   limits.max_segments = AtLeastOne(device.max_sge);
-  // Some InfiniBand drivers leave max_sge_rd at 0 and mean "no special limit".
+  // Some InfiniBand drivers leave max_sge_rd at 0, which means no special limit.
   limits.max_read_segments = device.max_sge_rd > 0 || limits.is_iwarp
                                  ? std::min(AtLeastOne(device.max_sge_rd), limits.max_segments)
                                  : limits.max_segments;
@@ -50,7 +50,7 @@ absl::StatusOr<DeviceLimits> QueryDevice(ibv_context* context, uint8_t port) {
   limits.max_completions = AtLeastOne(device.max_cqe);
   limits.max_reads_out = AtLeastOne(device.max_qp_init_rd_atom);
   limits.max_reads_in = AtLeastOne(device.max_qp_rd_atom);
-  // siw reports all ones. 2^31 is what InfiniBand allows at most (9.4.3).
+  // siw reports all ones. InfiniBand allows at most 2^31 (9.4.3).
   constexpr uint64_t kMaxMessage = uint64_t{1} << 31;
   limits.max_message_bytes = port_attributes.max_msg_sz == 0
                                  ? kMaxMessage

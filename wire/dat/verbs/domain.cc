@@ -11,13 +11,13 @@
 namespace dafs::dat::verbs {
 namespace {
 
-// The access a device is given: what the peer may do, what the owner always may, and what this kind
-// of device cannot do without.
+// The access flags of a region: the peer's rights, the owner's rights, and those that this kind of
+// device needs.
 // Spec gap: the specification exposes to the peer only the client's buffers of direct transfers. On
-// iWARP adapters (not on siw) a region made for our own RDMA reads is open to remote writes as
-// well: the read request tells its context to the peer, which may then write there while the
-// connection lives. Registering each sink for the time of its read only would cost a registration
-// per read.
+// iWARP adapters (not on siw) a region for our own RDMA reads is open to remote writes too. The
+// read request names its context to the peer, which may then write there while the connection
+// lives. To register each target only for the duration of its read would cost a registration per
+// read.
 int AccessFlags(Access access, const DeviceLimits& limits) {
   int flags = IBV_ACCESS_LOCAL_WRITE;
   switch (access) {
@@ -69,7 +69,7 @@ absl::StatusOr<std::unique_ptr<VerbsDomain>> VerbsDomain::Create(Opener& opener,
       std::move(devices), std::move(cover), std::move(protection_domain), std::move(limits)));
 }
 
-// What is wrong with those of rdma_rxe: wire/dat/verbs/verbs.h.
+// wire/dat/verbs/verbs.h describes the faults of rdma_rxe's windows.
 absl::Status VerbsDomain::windows() const {
   if (limits_.max_windows == 0) {
     return absl::UnimplementedError(absl::StrCat(limits_.name, " has no memory windows"));

@@ -27,11 +27,11 @@ ib_uverbs_attr Attribute(uint16_t id, const void* data, size_t size) {
 // UVERBS_METHOD_INVOKE_WRITE (Linux 4.20): a command of write() as an ioctl.
 int RingDoorbell(ibv_qp* queue_pair) {
   constexpr size_t kAttributes = 3;
-  ib_uverbs_post_send command = {};  // no work requests: those are in the queue
+  ib_uverbs_post_send command = {};  // no work requests: they are in the queue already
   command.qp_handle = queue_pair->handle;
   command.wqe_size = sizeof(ib_uverbs_send_wr);
   ib_uverbs_post_send_resp response = {};
-  // A constant lies in the place of its address.
+  // A constant is stored in the attribute itself, in place of its address.
   ib_uverbs_attr which = Attribute(UVERBS_ATTR_WRITE_CMD, nullptr, sizeof which.data);
   which.data = IB_USER_VERBS_CMD_POST_SEND;
   alignas(ib_uverbs_ioctl_hdr)

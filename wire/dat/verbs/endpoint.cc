@@ -15,16 +15,17 @@
 namespace dafs::dat::verbs {
 namespace {
 
-// Private data a connection request or reply can carry: InfiniBand's REQ has 92 bytes, of which the
-// connection manager's IP addressing takes 36; its REP has 196, the seam's limit.
+// The private data that a connection request or reply can carry. InfiniBand's REQ has 92 bytes, of
+// which the connection manager's IP addressing uses 36. Its REP has 196, the limit of
+// wire/dat/dat.h.
 constexpr size_t kMaxRequestDataInfiniBand = 56;
 constexpr size_t kMaxPrivateData = 196;
 
-// 7: retry for ever. Receives are posted ahead of the credits that allow a send, so a receiver that
-// is not ready is slow, not wrong.
+// 7 means unlimited retries. Receives are posted before the credits that allow a send, so a
+// receiver that is not ready is slow, not faulty.
 constexpr uint8_t kRetryForEver = 7;
-// Transport retries before the peer counts as dead. One more, the most there is, means "for ever"
-// to rxe (Linux 6.1, rxe_completer).
+// Transport retries before the peer counts as dead. The maximum, 7, means unlimited retries to rxe
+// (Linux 6.1, rxe_completer).
 constexpr uint8_t kTransportRetries = 6;
 
 absl::Status AddToEpoll(const FileDescriptor& epoll, int fd) {
@@ -44,11 +45,12 @@ absl::StatusOr<FileDescriptor> JoinChannels(int connection_fd, const CompletionC
 
 SendQueueLimits LimitsOf(const DeviceLimits& device, const EndpointOptions& options) {
   SendQueueLimits limits;
-  // A window is bound and ended by one request each, which may both wait to be retired.
+  // One request binds a window and another ends it. Both may be unretired at the same time.
   limits.max_operations = std::max(options.max_sends, 1u) + 2 * options.max_windows;
   limits.max_reads =
       std::clamp(options.max_rdma_reads, 1u, std::min(device.max_reads_out, uint32_t{255}));
-  // Every operation can be in the device's queue with one request, reads with theirs, and a flush.
+  // Room for one request of every operation, for the requests of the reads in flight, and for a
+  // flush.
   limits.max_requests = std::min(limits.max_operations + limits.max_reads + 2, device.max_work);
   limits.max_segments = std::clamp(options.max_segments, 1u, device.max_segments);
   limits.max_request_segments = limits.max_segments;
@@ -58,12 +60,13 @@ SendQueueLimits LimitsOf(const DeviceLimits& device, const EndpointOptions& opti
   return limits;
 }
 
-// Makes the queue pair with as much inline space as the device gives; writes it to `limits`.
+// Makes the queue pair with as much inline space as the device has. Writes that size to `limits`.
 absl::StatusOr<QueuePair> MakeQueuePair(Connection& connection, const VerbsDomain& domain,
                                         ibv_cq* cq, uint32_t max_receives, uint32_t inline_bytes,
                                         SendQueueLimits& limits) {
   int error = 0;
-  // Devices refuse more inline data than they have room for, without saying how much that is.
+  // A device refuses more inline data than it supports, but does not report its limit: try smaller
+  // sizes.
   for (uint32_t wanted = inline_bytes;; wanted = wanted > 64 ? wanted / 2 : 0) {
     ibv_qp_init_attr attributes = {};
     attributes.send_cq = cq;
@@ -98,7 +101,7 @@ absl::StatusOr<std::unique_ptr<Endpoint>> VerbsEndpoint::Create(
   const DeviceLimits& device = domain.limits();
   SendQueueLimits limits = LimitsOf(device, options);
   const uint32_t max_receives = std::max(options.max_receives, 1u);
-  // Each request posted and each receive posted makes one entry at most, so it never overruns.
+  // Each posted request or receive makes at most one entry, so the queue cannot overrun.
   const uint32_t entries = limits.max_requests + max_receives;
   if (max_receives > device.max_work || entries > device.max_completions) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -157,7 +160,7 @@ rdma_conn_param VerbsEndpoint::ConnectionParameters(std::span<const std::byte> p
   uint32_t reads_in = std::min(device.max_reads_in, uint32_t{255});
   uint32_t reads_out = queue_.limits().max_reads;
   if (origin_.is_server) {
-    // iWARP peers may not say (MPA revision 1): 0 means nothing there.
+    // An iWARP peer may be unable to report this (MPA revision 1). 0 then means unknown.
     const bool may_be_unsaid = device.is_iwarp;
     if (!may_be_unsaid || origin_.responder_resources > 0) {
       reads_in = std::min<uint32_t>(reads_in, origin_.responder_resources);
@@ -193,8 +196,8 @@ absl::Status VerbsEndpoint::Connect(std::span<const std::byte> private_data) {
   rdma_conn_param parameters = ConnectionParameters(private_data);
   rdma_cm_id* id = handles_.connection->id();
   if (handles_.connection->Call([&] { return rdma_connect(id, &parameters); }) != 0) {
-    // iWARP software connects its TCP socket in this call: the peer's refusal is an event there
-    // too.
+    // Software iWARP connects its TCP socket in this call. Report a refusal by the peer as an event
+    // there too.
     if (errno == EINVAL || errno == ENOMEM || errno == ENODEV) {
       return CallFailed(absl::StrCat("connect to ", peer_.ToString()), errno);
     }
@@ -347,7 +350,8 @@ absl::StatusOr<RemoteBuffer> VerbsEndpoint::PostBind(const Segment& part, Access
 }
 
 absl::Status VerbsEndpoint::PostInvalidate(uint64_t cookie, uint32_t context) {
-  // Perhaps of a bind that was refused; rdma_rxe does not survive the end of what is not bound.
+  // The window may come from a bind that was refused. rdma_rxe does not survive ending an unbound
+  // window.
   if (state_ == State::kBroken) return CheckOpen("invalidate");
   if (state_ == State::kDead || !windows_.StartEnding(context)) {
     return absl::NotFoundError("invalidate: there is no such window");
@@ -410,8 +414,8 @@ WaitHandle VerbsEndpoint::Arm() {
   if (!ready_.empty() || !fault_.ok() || must_poll_) return {};
   armed_ = true;
   if (polls_completions()) {
-    // All completions, not only solicited ones. What came in before the request is found by the
-    // second look; what comes in after it makes the descriptor ready.
+    // Request a notification for all completions, not only solicited ones. The second poll finds
+    // completions that came before the request; later ones make the descriptor ready.
     ibv_req_notify_cq(handles_.completions.get(), 0);
     if (PollCompletions() > 0 || !ready_.empty() || !fault_.ok()) return {};
   }

@@ -35,13 +35,13 @@ absl::StatusCode CodeOfWork(ibv_wc_status status) {
     case IBV_WC_REM_OP_ERR:
       return absl::StatusCode::kPermissionDenied;
     default:
-      // Among them IBV_WC_LOC_QP_OP_ERR, by which rxe says that the link is down.
+      // This includes IBV_WC_LOC_QP_OP_ERR, which rxe reports if the link is down.
       return absl::StatusCode::kUnavailable;
   }
 }
 
 std::string Rejection(int status, bool is_iwarp) {
-  // Reasons of an InfiniBand REJ (IBA 12.6.7.2) that a user can do something about.
+  // Reasons of an InfiniBand REJ (IBA 12.6.7.2) for which a user has a remedy.
   constexpr int kInvalidServiceId = 8;
   constexpr int kConsumerDefined = 28;
   if (is_iwarp) return absl::StrCat("connection refused (", std::strerror(std::abs(status)), ")");
@@ -102,7 +102,7 @@ absl::Status ConnectionEnded(rdma_cm_event_type event, int event_status, const A
 }
 
 absl::Status CheckDevices(Opener& opener) {
-  // A machine without RDMA needs none of the opener's threads.
+  // On a machine without RDMA, do not start the opener's threads.
   std::error_code error;
   int count = 0;
   if (!std::filesystem::is_empty("/sys/class/infiniband", error) && !error) {

@@ -20,8 +20,8 @@ absl::StatusOr<std::unique_ptr<Connection>> ListenAt(std::shared_ptr<Opener> ope
   ASSIGN_OR_RETURN(std::unique_ptr<Connection> connection, Connection::Create(std::move(opener)));
   rdma_cm_id* id = connection->id();
   int on = 1;
-  // A restarted server takes its port again; an IPv6 wildcard leaves the IPv4 one to another
-  // listener.
+  // Let a restarted server reuse its port, and let an IPv6 wildcard leave the IPv4 wildcard to
+  // another listener.
   auto set = [&](int option) {
     return connection->Call(
         [&] { return rdma_set_option(id, RDMA_OPTION_ID, option, &on, sizeof on); });
@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<PendingEndpoint>> VerbsListener::Next() {
   }
   while (std::optional<ConnectionEvent> event = connection_->NextEvent()) {
     if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
-      connection_.reset();  // the kernel waits for it
+      connection_.reset();  // the kernel waits for this
       return absl::UnavailableError(
           absl::StrCat("listen on rdma ", local_.ToString(), ": the RDMA device was removed"));
     }

@@ -8,8 +8,8 @@
 namespace dafs::dat::verbs {
 namespace {
 
-// siw waits up to ten seconds when it destroys a connection in the making; the others go on
-// meanwhile.
+// siw waits up to ten seconds while it destroys a half-made connection. The other threads continue
+// in the meantime.
 constexpr size_t kThreads = 4;
 constexpr absl::Duration kAskParkedEvery = absl::Milliseconds(250);
 
@@ -59,7 +59,7 @@ void Opener::Park(absl::AnyInvocable<bool()> what) {
   parked_.push_back(std::move(what));
 }
 
-// Each is asked, and dropped, without the lock: that takes system calls.
+// Calls and destroys each function without the lock, because both make system calls.
 void Opener::AskParked() {
   std::vector<absl::AnyInvocable<bool()>> asked;
   asked.swap(parked_);
@@ -102,7 +102,7 @@ void Opener::ServeDevices() {
   }
 }
 
-// Without the lock.
+// Makes the call without the lock.
 void Opener::DoFirst(std::deque<Job*>& jobs) {
   Job* job = jobs.front();
   jobs.pop_front();
@@ -121,7 +121,7 @@ std::shared_ptr<ibv_cq> Opener::CoverBadKey(ibv_context* context) {
   std::erase_if(covers_, [](const auto& cover) { return cover.second.expired(); });
   std::shared_ptr<ibv_cq> cover = covers_[context].lock();
   if (cover == nullptr) {
-    // Without it siw works for some thirty connections.
+    // Without this queue, siw fails after about thirty connections.
     cover.reset(ibv_create_cq(context, kPages * 4096 / kEntryBytes, nullptr, nullptr, 0),
                 [](ibv_cq* cq) {
                   if (cq != nullptr) ibv_destroy_cq(cq);

@@ -1,4 +1,4 @@
-// The progress of a VerbsEndpoint: events of the connection manager, work completions, the end.
+// The progress of a VerbsEndpoint: connection events, work completions, and its end.
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -15,16 +15,16 @@
 namespace dafs::dat::verbs {
 namespace {
 
-// 0.64 ms (IBA table 45): how long the peer waits before it tries again a send that found no
-// receive. The connection manager leaves it at 0, which means 655 ms.
+// 0.64 ms (IBA table 45): the time after which the peer retries a send that found no receive. The
+// connection manager leaves it at 0, which means 655 ms.
 constexpr uint8_t kReceiverNotReadyTimer = 12;
 
-// How long the connection manager may take to say why the device flushed work.
+// The time that the connection manager has to report why the device flushed work.
 constexpr long kBrokenTimeoutNanoseconds = 250'000'000;
 
-// Work completions taken from the device at once.
+// The most work completions taken from the device in one call.
 constexpr int kBatch = 16;
-// A look at the connection manager is a system call: one for so many polls without sleep.
+// A check of the connection manager is a system call: make one in this many polls without sleep.
 constexpr uint32_t kPollsBetweenEvents = 64;
 
 }  // namespace
@@ -34,8 +34,8 @@ void VerbsEndpoint::Progress() {
   if (state_ == State::kDead) return;
   if (!fault_.ok()) return End(fault_);
   const bool slept = std::exchange(armed_, false);
-  // What woke the sleeper is one of two: after a completion the connection manager can wait until
-  // the next sleep, which it would end at once.
+  // A completion or another event ended the sleep. After a completion, the connection manager can
+  // wait: an event of its own would end the next sleep at once.
   const bool by_completion = slept && TakeCompletionEvent();
   if (state_ != State::kConnected || (slept && !by_completion) ||
       ++polls_since_events_ >= kPollsBetweenEvents) {
@@ -52,7 +52,7 @@ void VerbsEndpoint::Progress() {
 }
 
 bool VerbsEndpoint::TakeCompletionEvent() {
-  // One at most for each request to notify; a second one, if there is, ends the next sleep.
+  // A request to notify makes at most one event. A second event, if any, ends the next sleep.
   ibv_cq* cq = nullptr;
   void* context = nullptr;
   if (ibv_get_cq_event(handles_.channel.get(), &cq, &context) != 0) return false;
@@ -115,7 +115,7 @@ void VerbsEndpoint::HandleEvent(ConnectionEvent& event) {
       return End(std::move(why));
     }
     default:
-      return;  // TIMEWAIT_EXIT and what concerns multicast
+      return;  // TIMEWAIT_EXIT, and multicast events
   }
 }
 
@@ -130,7 +130,7 @@ void VerbsEndpoint::Connected(const ConnectionEvent* event) {
   if (!domain_.limits().is_iwarp) {
     ibv_qp_attr attributes = {};
     attributes.min_rnr_timer = kReceiverNotReadyTimer;
-    // A device that refuses keeps its own timer, which is only slower.
+    // If the device refuses, it keeps its own timer, which is only slower.
     (void)ibv_modify_qp(handles_.queue_pair->qp, &attributes, IBV_QP_MIN_RNR_TIMER);
   }
   StartProbing();
@@ -167,7 +167,7 @@ void VerbsEndpoint::HandleWork(const ibv_wc& work) {
     return Break(absl::UnavailableError(
         absl::StrCat("rdma ", peer_.ToString(), ": the device ended the connection")));
   }
-  // The queue pair itself failed, or the peer did not answer: the link may be going down just now.
+  // The queue pair failed, or the peer did not answer: the link may be going down.
   if (!domain_.limits().is_iwarp &&
       (work.status == IBV_WC_LOC_QP_OP_ERR || work.status == IBV_WC_RETRY_EXC_ERR)) {
     handles_.connection->Distrust();
@@ -177,8 +177,9 @@ void VerbsEndpoint::HandleWork(const ibv_wc& work) {
 }
 
 bool VerbsEndpoint::Invalidated(const ibv_wc& work) const {
-  // rdma_rxe hands the kernel's own flags to the program: what is "with invalidate" there means
-  // "checksum of the IP header" here, which is said of datagrams only (kernel, rdma/ib_verbs.h).
+  // rdma_rxe passes the kernel's own flags to the program. The kernel's flag for "with invalidate"
+  // has the value of IBV_WC_IP_CSUM_OK here, which applies to datagrams only (kernel,
+  // rdma/ib_verbs.h).
   constexpr unsigned kOfKernel = 1 << 2;
   static_assert(kOfKernel == IBV_WC_IP_CSUM_OK);
   const unsigned mask = IBV_WC_WITH_INV | (domain_.limits().is_rxe ? kOfKernel : 0);
@@ -186,9 +187,9 @@ bool VerbsEndpoint::Invalidated(const ibv_wc& work) const {
 }
 
 void VerbsEndpoint::HandleReceive(const ibv_wc& work, const absl::Status& status) {
-  if (receive_head_ == receive_tail_) return;  // a device that reports twice
+  if (receive_head_ == receive_tail_) return;  // the device reported a receive twice
   if (status.ok() && state_ == State::kAccepting) {
-    // The message overtook the last message of the connection's making.
+    // This message overtook the last message of the connection set-up.
     handles_.connection->Call(
         [this] { return rdma_notify(handles_.connection->id(), IBV_EVENT_COMM_EST); });
     Connected(nullptr);
@@ -232,17 +233,18 @@ void VerbsEndpoint::End(absl::Status why) {
     attributes.qp_state = IBV_QPS_ERR;
     (void)ibv_modify_qp(queue_pair, &attributes, IBV_QP_STATE);
   }
-  // Fails where the peer or the device was first; there is nothing left to take down then.
+  // Fails if the peer or the device ended the connection first. Then there is nothing to take down.
   rdma_cm_id* id = handles_.connection->id();
   if (!handles_.connection->reachable()) {
-    // The peer hears of it when the connection id goes, which waits for the port.
+    // The connection id's destruction will notify the peer; it waits until the port is up.
   } else if (!was_made) {
     handles_.connection->Call([id] { return rdma_disconnect(id); });
   } else if (origin_.is_server) {
     handles_.connection->Call([id] { return rdma_reject(id, nullptr, 0); });
   }
-  // What had completed before; then the queue pair goes, and with it the device's use of buffers;
-  // then what the device flushed meanwhile. Bounded: nothing more is posted.
+  // Take the completions so far. Then destroy the queue pair, so that the device stops using
+  // buffers. Then take the completions that the device flushed. The loops end, because nothing more
+  // is posted.
   while (PollCompletions() > 0) {
   }
   epoll_ctl(handles_.epoll.get(), EPOLL_CTL_DEL, handles_.connection->fd(), nullptr);
@@ -255,8 +257,7 @@ void VerbsEndpoint::End(absl::Status why) {
   }
 
   if (!was_connected_ && !domain_.limits().is_iwarp) {
-    // A half-made InfiniBand connection is taken back by destroying its id: the peer hears of it
-    // then.
+    // Destroying the id withdraws a half-made InfiniBand connection and notifies the peer.
     handles_.connection.reset();
   }
 

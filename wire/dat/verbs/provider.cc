@@ -14,8 +14,8 @@ namespace {
 class VerbsProvider final : public Provider {
  public:
   explicit VerbsProvider(const VerbsOptions& options) : options_(options) {
-    // Kernels before 5.12 move registered pages at a fork, away from the device. Does nothing on
-    // later ones, and fails harmlessly without a device.
+    // Kernels before 5.12 may move registered pages at a fork, away from the device. This call
+    // prevents that. It does nothing on later kernels, and fails harmlessly without a device.
     (void)ibv_fork_init();
   }
 

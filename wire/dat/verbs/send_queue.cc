@@ -77,7 +77,7 @@ absl::Status SendQueue::Submit(const Operation& operation, std::span<const ibv_s
   }
   if (status.ok() && !operation.more) status = Ring();
   if (!status.ok()) {
-    // Nothing of it reached the device: as if it was never posted. Else it is reported by Abandon.
+    // If no part of it reached the device, treat it as never posted. Otherwise Abandon reports it.
     if (tail_ <= first) Release(slot);
     return status;
   }
@@ -153,7 +153,7 @@ absl::Status SendQueue::PostNext(uint32_t slot) {
       request.opcode = operation.invalidate_context ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
       if (operation.invalidate_context) {
         request.invalidate_rkey = *operation.invalidate_context;
-        request.wr.rdma.rkey = *operation.invalidate_context;  // where libsiw looks for it
+        request.wr.rdma.rkey = *operation.invalidate_context;  // libsiw reads it here
       }
       break;
   }
@@ -191,9 +191,9 @@ absl::Status SendQueue::Ring() {
   if (chain_.empty()) return absl::OkStatus();
   ibv_send_wr* bad = nullptr;
   int error = std::abs(ibv_post_send(queue_pair_, chain_.data(), &bad));
-  // A software device has the requests in its queue already, only the doorbell was refused.
+  // A software device has the requests in its queue already; only the doorbell was refused.
   if (bad == nullptr && Opener::IsRefusal(error)) error = RingDoorbell(queue_pair_);
-  // Of a request in the middle libsiw says here only that it was refused.
+  // For a request in the middle of a chain, libsiw sets only `bad` and returns no error.
   if (bad != nullptr && error == 0) error = ENOMEM;
   absl::Status status;
   if (error != 0) {
@@ -204,7 +204,7 @@ absl::Status SendQueue::Ring() {
       if (At(--tail_).read) --reads_in_flight_;
     }
   } else {
-    // Not before: a device is told both keys of a window, and looks here for the one it had.
+    // Set it only now: a device needs both keys of a window, and reads the old one from here.
     for (const ibv_send_wr& request : chain_) {
       if (request.opcode == IBV_WR_BIND_MW) request.bind_mw.mw->rkey = request.bind_mw.rkey;
     }
@@ -216,7 +216,7 @@ absl::Status SendQueue::Ring() {
 
 void SendQueue::Complete(uint64_t request, const absl::Status& status) {
   if (request < head_ || request >= tail_ || At(request).retired) {
-    return;  // a device that reports twice
+    return;  // the device reported a completion twice
   }
   for (; swept_ < request; ++swept_) {
     if (!At(swept_).read) Retire(swept_, absl::OkStatus());
@@ -244,7 +244,7 @@ absl::Status SendQueue::Flush() {
 absl::Status SendQueue::Probe() { return head_ == tail_ ? PostNothing() : Flush(); }
 
 absl::Status SendQueue::PostNothing() {
-  // An RDMA write of nothing: names no memory of either side (IBA 9.4.3, RFC 5040 5.1).
+  // An empty RDMA write names no memory of either side (IBA 9.4.3, RFC 5040 5.1).
   ibv_send_wr request = {};
   request.opcode = IBV_WR_RDMA_WRITE;
   RETURN_IF_ERROR(

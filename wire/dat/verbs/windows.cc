@@ -63,7 +63,7 @@ void Windows::Ended(uint32_t key) {
 
 void Windows::PeerEnded(uint32_t key) {
   Window* window = Find(key);
-  // One that is being ended is free when our own request is done with it.
+  // A window that is being ended becomes free when our own request completes.
   if (window != nullptr && window->state == State::kBound) Free(*window);
 }
 
