@@ -70,7 +70,7 @@ dat::Task<absl::StatusOr<wire::StateId>> Files::OpenForOwner(const Identity& who
                                                              std::string_view owner) {
   std::atomic<bool>& unknown = client_.limits().no_open_owner;
   if (unknown.load(std::memory_order_relaxed)) {
-    co_return absl::UnimplementedError("open for a lock owner: the server cannot");
+    co_return absl::UnimplementedError("open for a lock owner: the server lacks the procedure");
   }
   OpenInfo info;
   info.handle = file;

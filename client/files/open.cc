@@ -118,8 +118,8 @@ dat::Task<absl::StatusOr<OpenFile>> Files::Open(const Identity& who, const OpenR
     // A server must grant none without a Back-control Channel (3.2.6.3).
     if (!std::exchange(said_delegation_, true)) {
       LogWarning(absl::StrCat(client_.options().server_name,
-                              ": the server gives delegations of files, which it has no channel to "
-                              "recall: they are not used"));
+                              ": the server grants delegations without a channel to recall them; "
+                              "they are ignored"));
     }
   }
   parent.Put();

@@ -81,8 +81,7 @@ dat::Task<absl::StatusOr<CopyResult>> Files::CopyRange(
     dat::Task<absl::Status> task = RunAll(&who, chain, "copy range");
     CO_RETURN_IF_ERROR(co_await task);
     if (call.res.count > length) {
-      co_return absl::UnknownError(
-          "copy range: the server says that it copied more than asked for");
+      co_return absl::UnknownError("copy range: the server reports more bytes than requested");
     }
     CopyResult result;
     result.count = call.res.count;
@@ -92,9 +91,9 @@ dat::Task<absl::StatusOr<CopyResult>> Files::CopyRange(
     if (!committed.ok()) co_return committed.status();
     if (*committed == call.res.verifier) co_return result;
     if (copies == kMostCopies) {
-      co_return absl::UnknownError(absl::StrCat(
-          "copy range: the server says that it lost the copy before it was on its disk, ", copies,
-          " times; its log may say why"));
+      co_return absl::UnknownError(
+          absl::StrCat("copy range: the server lost the copy before it was on stable storage, ",
+                       copies, " times; see the log of the server"));
     }
   }
 }

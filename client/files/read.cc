@@ -46,7 +46,7 @@ bool Files::UseLock(wire::DafsStatus status, DataTarget& target, uint32_t size) 
 }
 
 dat::Task<absl::StatusOr<ReadResult>> Files::Read(const DataTarget& from, const UserPart& into) {
-  DAFS_CHECK(into.size <= read_bytes(), "a read of the application that is not cut in pieces");
+  DAFS_CHECK(into.size <= read_bytes(), "a read of the application that is not split");
   return ReadWhole(from, into);
 }
 

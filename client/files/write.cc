@@ -111,7 +111,7 @@ template <class Res>
 absl::Status Join(WriteResult& total, const Res& res, uint32_t size, wire::StableHow* committed) {
   if (res.count == 0 || res.count > size) {
     return absl::UnknownError(
-        absl::StrCat("write ", size, ": the server says that it took ", res.count));
+        absl::StrCat("write ", size, ": the server reports a count of ", res.count));
   }
   Join(total, res.count, res.committed, res.verifier);
   *committed = res.committed;

@@ -174,7 +174,7 @@ dat::Task<absl::StatusOr<std::vector<std::string>>> Files::ListXattrs(
     CO_RETURN_IF_ERROR(list.entries.status());
     if (list.res.eof) co_return names;
     if (names.size() > kXattrListBytes) {
-      co_return absl::ResourceExhaustedError("list extended attributes: there is no end");
+      co_return absl::ResourceExhaustedError("list extended attributes: the list has no end");
     }
     cookieverf = list.res.cookieverf;
   }
