@@ -202,9 +202,9 @@ bool BufferBlocks::MakeResident(BufferBlock& block) {
   }
   if (!status.ok()) {
     if (may_grow_) {
-      LogWarning(absl::StrCat(name_, ": no memory for further data buffers: ", status.message(),
+      LogWarning(absl::StrCat(name_, ": no further data buffers: ", status.message(),
                               "; requests wait for the ", resident_bytes_,
-                              " bytes of them that there are, until there is more memory"));
+                              " bytes of resident buffers until more memory is available"));
     }
     why_not_ = std::move(status);
     may_grow_ = false;

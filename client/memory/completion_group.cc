@@ -5,7 +5,7 @@
 namespace dafs::client {
 
 CompletionGroup::~CompletionGroup() {
-  DAFS_CHECK(out_ == 0 && ended_ == 0, "a completion group goes before its I/O");
+  DAFS_CHECK(out_ == 0 && ended_ == 0, "a completion group is destroyed before its I/O ended");
 }
 
 void CompletionGroup::Ended(internal::GroupEntry& entry) {

@@ -48,8 +48,8 @@ absl::StatusOr<MemoryHandle> UserMemory::Register(std::span<std::byte> memory,
   while (index < entries_.size() && !entries_[index].memory.empty()) ++index;
   if (index == kMostEntries) {
     return absl::ResourceExhaustedError(absl::StrCat("register memory: ", kMostEntries,
-                                                     " pieces are registered; fewer and larger "
-                                                     "ones serve as well"));
+                                                     " regions are registered; "
+                                                     "register fewer and larger ones"));
   }
   std::unique_ptr<dat::Region> region;
   if (domain_ != nullptr) {
@@ -72,7 +72,7 @@ absl::Status UserMemory::Deregister(MemoryHandle handle) {
   if (entry == nullptr) return absl::NotFoundError("deregister memory: it is not registered");
   if (entry->uses > 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("deregister memory: ", entry->uses, " uses by I/O that is out"));
+        absl::StrCat("deregister memory: ", entry->uses, " outstanding I/Os use it"));
   }
   bytes_ -= entry->memory.size();
   entry->memory = {};
