@@ -260,7 +260,7 @@ AsyncIo::~AsyncIo() {
   for (const std::unique_ptr<Record>& record : records_) {
     if (record->state() == Record::State::kEnded) record->Forget();
     DAFS_CHECK(record->state() != Record::State::kOut && record->lanes() == 0,
-               "a session goes before its I/O");
+               "a session ends before its I/O");
   }
 }
 
@@ -290,7 +290,7 @@ absl::Status AsyncIo::Check(bool write, std::span<const MemorySegment> segments,
   }
   for (const FileRange& range : ranges) {
     if (range.offset > UINT64_MAX - range.size) {
-      return absl::InvalidArgumentError("a range that ends behind the last offset");
+      return absl::InvalidArgumentError("a range that ends after the last offset");
     }
   }
   for (const MemorySegment& segment : segments) {
@@ -309,9 +309,9 @@ absl::StatusOr<IoId> AsyncIo::Issue(bool write, IoFile& file,
                                                     ": ", status.message()));
   }
   if (free_.empty()) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(write ? "write of " : "read of ", file.name, ": ", records_.size(),
-                     " are out, or have ended and wait to be collected"));
+    return absl::ResourceExhaustedError(absl::StrCat(write ? "write of " : "read of ", file.name,
+                                                     ": ", records_.size(),
+                                                     " I/Os are outstanding or not yet collected"));
   }
   Record& record = *free_.back();
   free_.pop_back();
@@ -337,7 +337,7 @@ AsyncIo::Record* AsyncIo::Find(IoId id) {
 
 absl::StatusOr<IoCompletion> AsyncIo::Wait(IoId id) {
   Record* record = Find(id);
-  if (record == nullptr) return absl::NotFoundError("wait: no such I/O is out");
+  if (record == nullptr) return absl::NotFoundError("wait: no such I/O is outstanding");
   while (record->state() == Record::State::kOut) {
     files_.loop().RunOnce(absl::InfiniteDuration());
   }
@@ -349,7 +349,7 @@ absl::StatusOr<IoCompletion> AsyncIo::Wait(IoId id) {
 
 absl::Status AsyncIo::Cancel(IoId id) {
   Record* record = Find(id);
-  if (record == nullptr) return absl::NotFoundError("cancel: no such I/O is out");
+  if (record == nullptr) return absl::NotFoundError("cancel: no such I/O is outstanding");
   record->Cancel();
   return absl::OkStatus();
 }

@@ -115,7 +115,7 @@ absl::StatusOr<std::vector<IoId>> BatchIo::Submit(std::span<const BatchIoRequest
 
 void BatchIo::OnBatchDone(uint64_t cookie, const BatchResult& result) {
   const auto found = ios_.find(cookie);
-  DAFS_CHECK(found != ios_.end() && !found->second->ended, "a batch tells of no I/O of its own");
+  DAFS_CHECK(found != ios_.end() && !found->second->ended, "a batch reports an unknown I/O");
   Io& io = *found->second;
   io.ended = true;
   io.end.count = result.status.ok() ? result.bytes_transferred : 0;

@@ -125,7 +125,7 @@ absl::StatusOr<std::unique_ptr<IoFile>> ExportSession::OpenFile(std::string_view
 absl::Status ExportSession::CloseFile(IoFile& file) {
   if (file.out > 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("close ", file.name, ": ", file.out, " reads and writes are out"));
+        absl::StrCat("close ", file.name, ": ", file.out, " reads and writes are outstanding"));
   }
   return RunUntilDone(loop_, files_->Close(who_, file.handle, file.state_id));
 }
