@@ -24,7 +24,7 @@ Batches::Batches(Files& files, Connection& connection, dat::Loop& loop)
 
 Batches::~Batches() {
   Shutdown();
-  DAFS_CHECK(!pumping_ && !probing_, "Shutdown left a batch on its way");
+  DAFS_CHECK(!pumping_ && !probing_, "Shutdown left a batch outstanding");
 }
 
 absl::Status Batches::Check(std::span<const BatchItem> items) const {
@@ -37,7 +37,7 @@ absl::Status Batches::Check(std::span<const BatchItem> items) const {
       reaches_too_far |= chunk.offset > std::numeric_limits<uint64_t>::max() - chunk.byte_count;
     }
     if (reaches_too_far) {
-      return absl::InvalidArgumentError("batch: a chunk that ends behind the last offset");
+      return absl::InvalidArgumentError("batch: a chunk that ends after the last offset");
     }
     if (item.chunks.size() > wire::kChunksMax || total > std::numeric_limits<uint32_t>::max() ||
         item.data == nullptr || item.data->size() != total) {
@@ -127,7 +127,8 @@ void Batches::Requeue(const EntryRef& entry) {
 void Batches::RequeueLater(const EntryRef& entry) {
   const absl::Duration delay = entry->delay.next();
   if (dat::Loop::Now() + delay > entry->group->deadline) {
-    return End(entry, absl::DeadlineExceededError("batch: the server asks to wait, for too long"));
+    return End(entry, absl::DeadlineExceededError(
+                          "batch: the delay that the server requests exceeds the timeout"));
   }
   SetState(*entry, State::kPausing);
   entry->delay.Grow();

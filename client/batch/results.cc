@@ -39,7 +39,7 @@ void Batches::OnBatchCompletion(const std::vector<wire::CompletionNotification>&
         (entry->second->state != State::kSending && entry->second->state != State::kAccepted)) {
       LogWarning(absl::StrCat(connection_.name(), ": the server reported a result of request ",
                               done.request_id,
-                              " of a batch, for which nothing waits: the report is ignored"));
+                              " of a batch, which is not outstanding; the report is ignored"));
       continue;
     }
     const EntryRef held = entry->second;
@@ -86,7 +86,7 @@ Batches::Verdict Batches::Judge(Entry& entry, const wire::CompletionNotification
     case DafsStatus::kOk:
       if (done.bytes_transferred > item.data->size()) {
         *why = absl::DataLossError(absl::StrCat("batch: ", done.bytes_transferred, " bytes of ",
-                                                item.data->size(), " asked for"));
+                                                item.data->size(), " requested"));
         return Verdict::kEnd;
       }
       if (files_.client_.options().checksums && item.rw_flag == wire::RwFlag::kRead &&
@@ -117,7 +117,7 @@ Batches::Verdict Batches::Judge(Entry& entry, const wire::CompletionNotification
 
 dat::Task<absl::Status> Batches::HurryUp(uint64_t request_id) {
   const auto at = entries_.find(request_id);
-  if (at == entries_.end()) co_return absl::NotFoundError("batch: the result is there");
+  if (at == entries_.end()) co_return absl::NotFoundError("batch: the result has arrived");
   const EntryRef entry = at->second;
   entry->hurried = true;  // applies also when another session sends it
   if (entry->state != State::kAccepted) {
@@ -147,7 +147,7 @@ dat::Task<absl::Status> Batches::SendHurryUp(uint64_t request_id) {
   if (absl::IsUnavailable(status)) co_return absl::OkStatus();
   if (!status.ok()) co_return status;
   if (hurry.status == DafsStatus::kBatchRequestNotFound) {
-    co_return absl::NotFoundError("batch: the result is there");
+    co_return absl::NotFoundError("batch: the result has arrived");
   }
   co_return StatusOf(hurry, "hurry up");
 }

@@ -282,7 +282,7 @@ void Batches::Answered(BatchCall& call) {
     }
     for (const EntryRef& entry : entries) {
       if (entry->state == State::kSending) {
-        End(entry, absl::DataLossError("batch: the answer lacks an item"));
+        End(entry, absl::DataLossError("batch: the reply lacks an item"));
       }
     }
     return;
