@@ -1,6 +1,6 @@
 // Opens memory to the server for one request. If the session has windows, each buffer gets a memory
-// window; otherwise the registration of the region serves, which lasts. Spec: 4.2.2 (direct
-// transfers); wire/dat/dat.h (PostBind).
+// window. Otherwise the server uses the registration of the region, which outlasts the request.
+// Spec: 4.2.2 (direct transfers); wire/dat/dat.h (PostBind).
 //
 // Belongs to the thread of its loop. Nothing blocks. Nothing allocates, except for requests with
 // more than one window.
