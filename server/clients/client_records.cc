@@ -20,28 +20,28 @@ constexpr size_t kHeaderBytes = 4096;
 constexpr char kIfRemoved[] =
     "for a grace period every client may reclaim what it says it held, and everything else waits";
 
-// What was held is lost, beside what was lost already: that may be UINT32_MAX, all there can be.
+// Moves the count to `lost`. Saturates at UINT32_MAX, which means that any number may be lost.
 void Lose(std::atomic<uint32_t>& held, std::atomic<uint32_t>& lost) {
   const uint32_t now_lost = held.exchange(0);
   lost += std::min(now_lost, UINT32_MAX - lost);
 }
 
-// A clients' record that is gone: any of them may come.
+// The record of clients is lost: any client may reclaim anything.
 void LoseAll(Holdings& held) { held.lost_opens = held.lost_deniers = held.lost_locks = UINT32_MAX; }
 
 }  // namespace
 
 struct ClientRecords::Header {
   uint64_t magic;
-  uint64_t boot;  // of the machine, when this was written last
-  // Clients were served for whom there was no slot.
+  uint64_t boot;  // of the machine, when this was last written
+  // The server had clients without a slot.
   std::atomic<uint32_t> was_full;
   Holdings unknown;  // of clients without a record: `lost_` only
 };
 
 struct ClientRecords::Slot {
   static constexpr size_t kBytes = 1280;
-  // Neither is a number that an erased page holds.
+  // Neither value can be read from an erased page.
   static constexpr uint32_t kTaken = 0x6e656b74;
   static constexpr uint32_t kFree = 0x65657266;
 
@@ -50,7 +50,7 @@ struct ClientRecords::Slot {
   wire::Verifier verifier;
   Principal principal;
   Holdings holdings;
-  uint32_t sum;  // of all but state and holdings
+  uint32_t sum;  // covers all but state and holdings
   char name[wire::kOwnerBound.max_bytes];
 
   // FNV-1a.
@@ -97,7 +97,8 @@ absl::StatusOr<MappedFile> ClientRecords::CreateFile(const std::string& path, bo
   if (has_served) LoseAll(header->unknown);
   std::atomic_signal_fence(std::memory_order_release);
   header->magic = kMagic;
-  // Also without --stable=power: after the loss of the machine an empty file would be damage.
+  // Even without --stable=power: otherwise a loss of power would leave an empty file, which counts
+  // as damage.
   if (!(file->Sync(file->bytes()) && file->SyncName())) {
     LogWarning(
         absl::StrCat(path, ": cannot be written to the device; a loss of power may damage it"));
@@ -149,7 +150,7 @@ void ClientRecords::TakeUp(bool rebooted) {
     const bool is_whole = state == Slot::kTaken ? slot(i).IsWhole() : state == Slot::kFree;
     damaged += is_whole ? 0 : 1;
   }
-  // Before the slots are freed: this may be killed in between.
+  // First, because the process may be killed before the slots are freed.
   if (damaged > 0 || was_full) LoseAll(header().unknown);
   if (damaged > 0) {
     LogError(absl::StrCat(file_.path(), ": ", damaged, " of ", kSlots,
@@ -171,7 +172,7 @@ void ClientRecords::TakeUp(bool rebooted) {
     Lose(held.opens, held.lost_opens);
     Lose(held.deniers, held.lost_deniers);
     Lose(held.locks, held.lost_locks);
-    if (rebooted) LoseAll(held);  // the counts may be old
+    if (rebooted) LoseAll(held);  // the counts may be out of date
     held.expired = 0;
     if (held.owes()) {
       by_name_[std::string(record.name, record.name_bytes)] = i;
@@ -216,7 +217,7 @@ Holdings* ClientRecords::Take(const Record& client) {
     slot(it->second).sum = slot(it->second).Sum();
     return &slot(it->second).holdings;
   }
-  if (it != by_name_.end() && !live_[it->second]) {  // of an instance that is no more
+  if (it != by_name_.end() && !live_[it->second]) {  // of an earlier client instance
     slot(it->second).state = Slot::kFree;
     slot(it->second).holdings.ForgetLost();
     free_.push_back(it->second);

@@ -1,12 +1,14 @@
-// The clients that hold something at this server, recorded so that the next instance knows who may
-// reclaim: a mapped file `clients` in the state directory with a slot for each.
-// Spec: 3.1.1.3 (what identifies a client), 4.4.1.2 (reclaim), 4.4.1.6.
+// The clients that hold something at this server, recorded so that the next instance knows which
+// may reclaim. The record is a mapped file `clients` in the state directory, with a slot for each
+// client. Spec: 3.1.1.3 (what identifies a client), 4.4.1.2 (reclaim), 4.4.1.6.
 //
-// A slot is written when a client takes its name and when it gives it up; between the two its
-// Holdings change with every open and close, which costs a store into memory. It survives the end
-// of the process. With --stable=power it is on the device before a client's first answer, but its
-// counts are not: after the loss of the machine every recorded client counts as holding opens and
-// locks. Thread-safe; nothing blocks but that.
+// A slot is written when a client takes its name and when it gives the name up. In between, every
+// open and close changes the Holdings in it, at the cost of a store into memory. The file survives
+// the end of the process. With --stable=power a slot is on the device before the first response to
+// its client, but its counts are not. So after a loss of power every recorded client counts as
+// holding opens and locks.
+//
+// Thread-safe; only these device writes block.
 #pragma once
 
 #include <memory>
@@ -32,32 +34,32 @@ class ClientRecords {
     std::string client_id_string;
     wire::Verifier verifier;
     Principal principal;
-    Holdings* holdings = nullptr;  // lives as long as this
+    Holdings* holdings = nullptr;  // lives as long as the ClientRecords
   };
 
-  // Takes up what an earlier instance has recorded: what its clients held is theirs to reclaim.
-  // Where the server `has_served` and the file or a slot of it is missing or damaged, clients that
-  // hold something are not recorded: that is logged, and Unknown() says so.
-  // kFailedPrecondition, kResourceExhausted: the file cannot be opened or made now.
+  // Loads the records of an earlier instance; their clients may reclaim what they held. If the
+  // server `has_served` and the file or a slot is missing or damaged, some holders are not
+  // recorded: Open logs that, and Unknown() returns them. kFailedPrecondition, kResourceExhausted:
+  // the file cannot be opened or created now.
   static absl::StatusOr<std::unique_ptr<ClientRecords>> Open(const std::string& state_dir,
                                                              bool stable, bool has_served);
 
-  // What clients without a record may hold: every client may be one of them. Null if there is none.
-  // It is part of the file: a server that ends before these are forgotten (Holdings::ForgetLost)
-  // leaves them to its next instance.
+  // The holdings of clients whose records are lost; any client may be one of them. Null if there
+  // are none. They are part of the file: if the server ends before Holdings::ForgetLost, the next
+  // instance has them too.
   Holdings* Unknown() const;
 
   // The clients of earlier instances that have something to reclaim.
   std::vector<Record> Owed() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether somebody else than `client` may still reclaim under its name: who is known neither by
-  // the verifier nor by the principal.
+  // Returns true if a client other than `client` may still reclaim under its name. Another client
+  // has a different authentication method, or neither the same verifier nor the same principal.
   bool BelongsToAnother(const Record& client) const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The record of a client that has taken its name. If an earlier instance of the server knew the
-  // same instance of it, what it had is its to reclaim. Null when all are taken: the next instance
-  // knows that there was such a client, and not which.
+  // Records a client that has taken its name. If an earlier instance of the server recorded the
+  // same instance of the client, the record keeps its reclaimable holdings. Returns null if all
+  // slots are taken: then the next instance knows that unrecorded clients existed, but not which.
   Holdings* Take(const Record& client) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The client is forgotten, and holds nothing.
+  // Removes the record of a client that is forgotten and holds nothing.
   void Drop(const Holdings* holdings) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -76,7 +78,7 @@ class ClientRecords {
   const bool stable_;
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<std::string, size_t> by_name_ ABSL_GUARDED_BY(mutex_);
-  std::vector<bool> live_ ABSL_GUARDED_BY(mutex_);  // of clients of this instance
+  std::vector<bool> live_ ABSL_GUARDED_BY(mutex_);  // belongs to a client of this instance
   std::vector<size_t> free_ ABSL_GUARDED_BY(mutex_);
 };
 

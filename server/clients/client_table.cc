@@ -11,14 +11,14 @@ using wire::DafsStatus;
 
 namespace {
 
-// What the server keeps for a client that is gone.
+// The resources that the server keeps for a client without a lease.
 uint64_t Weight(Client& client) { return client.holdings()->opens + client.credentials().count(); }
 
 }  // namespace
 
 ClientTable::ClientTable(const Options& options) : options_(options) {
-  // Ids of another instance of the server must not be taken for ours: a random start, and room for
-  // 2^32 clients above it.
+  // Client ids must not repeat those of another instance of the server: starts at a random number,
+  // with room for 2^32 clients above it.
   uint64_t start = 0;
   if (getrandom(&start, sizeof(start), 0) != sizeof(start)) start = 0;
   next_id_ = (start & ~uint64_t{0xffffffff}) + 1;
@@ -78,7 +78,7 @@ ClientTable::Confirmation ClientTable::Confirm(const std::shared_ptr<Client>& cl
       result.replaced = std::move(known->second);
       confirmed_.erase(known);
     } else if (records_ != nullptr && records_->BelongsToAnother(record)) {
-      return result;  // the client that had the name may still reclaim under it
+      return result;  // the client that had the name may still reclaim
     }
     client->confirmed_ = true;
     Holdings* recorded = records_ != nullptr ? records_->Take(record) : nullptr;
@@ -86,7 +86,7 @@ ClientTable::Confirmation ClientTable::Confirm(const std::shared_ptr<Client>& cl
     client->principal_ = principal;
     unconfirmed_.erase(Key(client->client_id_string(), client->verifier()));
   }
-  // A client that expired while its session lived on comes back under its old id.
+  // A client that expired while its session lived keeps its id when it authenticates again.
   confirmed_[client->client_id_string()] = client;
   ++client->sessions_;
   client->Renew(now);
@@ -147,7 +147,7 @@ std::vector<wire::ClientId> ClientTable::Expire(absl::Time now) {
     held.expired = 1;
     client.expired_ = std::min(client.expired_, now);
     const bool holds = held.opens > 0 || held.owes();
-    // Locks are in the kernel too, where nobody tells us that a program wants them.
+    // Locks are also held in the kernel, and nothing reports there that a local program wants them.
     if (held.opens > 0 && (held.locks > 0 || client.expired_ + options_.courtesy_time <= now)) {
       released.push_back(client.client_id());
     } else if (held.opens > 0) {
@@ -158,7 +158,7 @@ std::vector<wire::ClientId> ClientTable::Expire(absl::Time now) {
       ++it;
       continue;
     }
-    // A session that has connected and not authenticated yet may still hold it.
+    // A session that has connected and not yet authenticated may still hold the client.
     Forget(client);
     client.confirmed_ = false;
     unconfirmed_[Key(client.client_id_string(), client.verifier())] = it->second;

@@ -1,16 +1,17 @@
-// The clients that this instance of the server knows: who they said they are, their credentials,
-// and their leases.
+// The clients of this instance of the server: their names, their credentials, and their leases.
 // Spec: 3.1.1.3 (client identifiers, cases A, B, C), 6.2.8 (how long credentials live), 4.4.1
 // (leases); WIRE R80.
 //
-// Spec gap: DAFS_AUTH_NONE and DAFS_AUTH_DEFAULT name no principal. Here it is the host that a
-// client connects from, together with the method. Several addresses of one host count as one to a
-// client that knows the verifier of the instance (case B). A new verifier (case C), which gives up
-// the old instance's state, must come from the old instance's address while that has a lease:
-// otherwise it is another machine with the same name, and refused (CLID_INUSE). What is kept
-// without a lease is a courtesy that any host may end, since the old one's may have changed.
+// Spec gap: DAFS_AUTH_NONE and DAFS_AUTH_DEFAULT name no principal. Here the principal is the
+// client's host, together with the method. A client that knows the verifier of the instance may
+// connect from any address (case B). A new verifier (case C) ends the old instance's state. It must
+// come from the old instance's address while that instance has a lease. Otherwise it is another
+// machine with the same name, and is refused (CLID_INUSE). State kept without a lease is a
+// courtesy: any host may end it, since the client's address may have changed.
+//
 // A client that no export admits is not entered here. It can hold nothing, so each of its sessions
-// is a client of its own, and it takes no name from a client that is admitted.
+// is a client of its own, and it takes no name from an admitted client.
+//
 // Thread-safe; nothing blocks.
 #pragma once
 
@@ -49,13 +50,13 @@ class Client {
   const wire::Verifier& verifier() const { return verifier_; }
   const wire::ClientId& client_id() const { return client_id_; }
   Credentials& credentials() { return credentials_; }
-  // What it holds; from the time it takes its name.
+  // The opens and locks of the client; recorded once it has taken its name.
   Holdings* holdings() { return holdings_.load(std::memory_order_acquire); }
 
-  // Any request renews the leases of its client.
+  // Renews the lease; any request of the client does.
   void Renew(absl::Time now) {
     renewed_ns_.store(absl::ToUnixNanos(now), std::memory_order_relaxed);
-    // What was kept as a courtesy is its own again.
+    // The client owns what was kept as a courtesy again.
     if (holdings()->expired.load(std::memory_order_relaxed) != 0) holdings()->expired = 0;
   }
   absl::Time renewed() const {
@@ -72,12 +73,12 @@ class Client {
   Credentials credentials_;
   std::atomic<int64_t> renewed_ns_{0};   // publishes nothing but itself
   std::atomic<bool> superseded_{false};  // publishes nothing but itself
-  // Guarded by the table's mutex, which this class does not see.
+  // Guarded by the table's mutex, which this class cannot name.
   bool confirmed_ = false;
-  absl::Time expired_ = absl::InfiniteFuture();  // when its lease was found to have run out
+  absl::Time expired_ = absl::InfiniteFuture();  // when Expire found its lease expired
   uint32_t sessions_ = 0;                        // authenticated, and connected or executing
   Principal principal_;
-  Holdings unrecorded_{};                          // when there is no room for a record
+  Holdings unrecorded_{};                          // used while there is no record
   std::atomic<Holdings*> holdings_{&unrecorded_};  // publishes that there is a record
 };
 
@@ -88,42 +89,43 @@ class ClientTable {
     uint32_t default_credentials = 1024;
     absl::Duration lease_time = absl::Seconds(90);
     absl::Duration courtesy_time = absl::Hours(1);
-    // Opens and credentials kept as a courtesy, of all clients: about 50 MiB. Clients that have
-    // been silent longest lose theirs first.
+    // Limit of opens and credentials kept as a courtesy, of all clients: about 50 MiB. The clients
+    // that have been silent longest lose theirs first.
     uint64_t max_courtesy = 32768;
   };
   explicit ClientTable(const Options& options);
-  // Before anybody connects; may be null. Outlives the table.
+  // Call before the first connection. May be null. Outlives the table.
   void SetRecords(ClientRecords* records) { records_ = records; }
 
-  // CLIENT_CONNECT: the client that (client_id_string, verifier) stands for, new or known. A new
-  // one is nobody yet: it takes its name when it is confirmed.
+  // CLIENT_CONNECT: returns the client of (client_id_string, verifier), new or known. A new client
+  // takes its name only when it is confirmed.
   std::shared_ptr<Client> Connect(const std::string& client_id_string,
                                   const wire::Verifier& verifier, uint32_t max_credentials)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The client of one session, which no export admits.
+  // Creates the client of one session that no export admits.
   std::shared_ptr<Client> ConnectStranger(const std::string& client_id_string,
                                           const wire::Verifier& verifier, uint32_t max_credentials)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   struct Confirmation {
-    wire::DafsStatus status = wire::DafsStatus::kOk;  // kClidInUse: the name is another client's
-    std::shared_ptr<Client> replaced;   // the old instance whose state is to be released now
+    wire::DafsStatus status = wire::DafsStatus::kOk;  // kClidInUse: another client has the name
+    std::shared_ptr<Client> replaced;   // the old instance, whose state the caller must release
     std::optional<PeerAddress> holder;  // the host of the client that has the name
   };
   // A session of `client` has authenticated as `principal`.
   Confirmation Confirm(const std::shared_ptr<Client>& client, const Principal& principal,
                        absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
-  // What `replaced` held has been released, but for what its last requests may still open.
+  // The state of `replaced` has been released. Its last requests may still open files; Expire
+  // returns those opens.
   void Released(const std::shared_ptr<Client>& replaced) ABSL_LOCKS_EXCLUDED(mutex_);
-  // A session that Confirm let in is gone, and nothing of it is executed any more.
+  // A session that Confirm accepted has ended, and nothing of it is executed any more.
   void SessionClosed(const std::shared_ptr<Client>& client) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Of clients whose lease has run out: what they hold is kept as a courtesy until somebody wants
-  // it (4.4.1.2), or for courtesy_time, or until more than max_courtesy is so
-  // kept; but not if there are locks among it. Those that hold
-  // nothing and have no session are forgotten. Returns the ids whose opens are to be released.
+  // Processes clients whose lease has expired. The server keeps what they hold as a courtesy until
+  // another client needs it (4.4.1.2), for at most courtesy_time, and while all such state stays
+  // within max_courtesy. It keeps nothing of a client that has locks. Clients that hold nothing and
+  // have no session are forgotten. Returns the ids of clients whose opens the caller must release.
   std::vector<wire::ClientId> Expire(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
   size_t count() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -137,7 +139,7 @@ class ClientTable {
   bool HasExpired(const Client& client, absl::Time now) const {
     return client.renewed() + options_.lease_time <= now;
   }
-  // Whether a new instance may take the name of `old`.
+  // Returns true if a new instance may take the name of `old`.
   bool MayReplace(const Principal& principal, const Client& old, absl::Time now) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(Client& client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -149,7 +151,7 @@ class ClientTable {
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, std::shared_ptr<Client>> confirmed_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<Client>> replaced_ ABSL_GUARDED_BY(mutex_);
-  // Connected and not yet authenticated: owned by their sessions alone, so that they go with them.
+  // Connected and not yet authenticated. Only their sessions own them, so they end with these.
   std::map<Key, std::weak_ptr<Client>> unconfirmed_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 using wire::DafsStatus;
 
-// -1 means "no change" to the system calls that switch identity: it is nobody's number.
+// -1 means "no change" to the system calls that switch identity, so it is no valid id.
 constexpr uint32_t kNoId = 0xffffffff;
 
 DafsStatus CredentialOfUser(const std::string& name, Credential* credential) {
@@ -41,7 +41,7 @@ DafsStatus MakeCredential(const wire::RegisterCredArgs& args, Credential* creden
   *credential = Credential();
   switch (args.cred_type) {
     case wire::CredType::kName:
-      // A name with a NUL would be looked up as its beginning.
+      // getpwnam_r would look up the part before the NUL.
       if (args.name.find('\0') != std::string::npos) return DafsStatus::kInval;
       return CredentialOfUser(args.name, credential);
     case wire::CredType::kId:
@@ -70,7 +70,7 @@ DafsStatus Credentials::Register(Credential credential, wire::CredHandle* handle
   auto shared = std::make_shared<const Credential>(std::move(credential));
   absl::MutexLock lock(&mutex_);
   if (by_handle_.size() >= most_) return DafsStatus::kResource;
-  // Free numbers are never far: there are four thousand million of them.
+  // Ends soon: there are 2^32 numbers.
   do {
     ++last_;
     std::memcpy(handle->bytes.data(), &last_, sizeof(last_));

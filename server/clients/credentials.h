@@ -1,14 +1,16 @@
-// On whose behalf requests are executed, and whom we believe when it says so.
-// Spec: 3.1.1.1.2 (untrusted clients), 3.1.1.2, 6.2.8 (REGISTER_CRED), 6.2.9; WIRE 9.4.
+// The users on whose behalf requests are executed, and which clients may name them. Spec: 3.1.1.1.2
+// (untrusted clients), 3.1.1.2, 6.2.8 (REGISTER_CRED), 6.2.9; WIRE 9.4.
 //
-// Trust, as with NFS and AUTH_SYS: DAFS_AUTH_NONE and DAFS_AUTH_DEFAULT prove nothing, so what is
-// believed is the network, and the machine at the other end: only a privileged program of it can
-// connect from a reserved port. A client is trusted, that is, it may register any user's
-// credentials, if some export admits its address (`clients`; without the option, every address) and
-// its port (a reserved one, or any with `insecure`). The store checks every request again against
-// the export it touches, so being trusted for one export gives nothing on another. An untrusted
-// client can connect with DAFS_AUTH_DEFAULT only, registers nothing, and acts as the anonymous
-// user; so do requests of trusted clients with the zero cred_handle.
+// Trust is as with NFS and AUTH_SYS. DAFS_AUTH_NONE and DAFS_AUTH_DEFAULT prove nothing, so the
+// server trusts the network and the client's machine: only a privileged program there can connect
+// from a reserved port. A trusted client may register any user's credentials. A client is trusted
+// if some export admits its address (`clients`; without the option, every address) and its port (a
+// reserved one, or any with `insecure`). The store checks every request again against the export it
+// touches, so trust for one export gives nothing on another.
+//
+// An untrusted client can connect with DAFS_AUTH_DEFAULT only, registers nothing, and acts as the
+// anonymous user. Requests of trusted clients with the zero cred_handle act as the anonymous user
+// too.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +28,7 @@
 
 namespace dafs::server {
 
-inline constexpr uint32_t kAnonymousId = 65534;  // "nobody", as the exports' default
+inline constexpr uint32_t kAnonymousId = 65534;  // the default of exports: the user `nobody`
 
 // A user as the kernel sees it.
 struct Credential {
@@ -35,12 +37,12 @@ struct Credential {
   std::vector<uint32_t> groups;
 };
 
-// The user that the arguments of REGISTER_CRED describe. DAFS_CRED_NAME asks the name service and
-// may block; the others do not. Statuses: kInval (ids that are no ids), kNotAuthorized (no such
-// user), kNotSupp (DAFS_CRED_GSS).
+// Converts the arguments of REGISTER_CRED to a user. DAFS_CRED_NAME queries the name service and
+// may block; the others do not. Statuses: kInval (invalid ids), kNotAuthorized (no such user),
+// kNotSupp (DAFS_CRED_GSS).
 wire::DafsStatus MakeCredential(const wire::RegisterCredArgs& args, Credential* credential);
 
-// Whether a client at `peer` may register credentials.
+// Returns true if a client at `peer` may register credentials.
 bool IsTrusted(const std::vector<Export>& exports, const Peer& peer);
 
 // The credentials of one client_id, valid on all its sessions. Thread-safe; nothing blocks.
@@ -48,13 +50,13 @@ class Credentials {
  public:
   explicit Credentials(uint32_t most) : most_(most) {}
 
-  // kResource: as many as were negotiated are registered already.
+  // kResource: the negotiated number of credentials is registered already.
   wire::DafsStatus Register(Credential credential, wire::CredHandle* handle)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // kNoCreds: no such handle.
   wire::DafsStatus Release(const wire::CredHandle& handle) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The credential, or null. Shared with the requests that use it: RELEASE_CRED on one session
-  // does not wait for them.
+  // Returns the credential, or null. Requests that use it share ownership, so RELEASE_CRED on
+  // another session does not wait for them.
   std::shared_ptr<const Credential> Find(const wire::CredHandle& handle) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -1,6 +1,6 @@
-// What an administrator decides about a server: exports, addresses, and the bounds that keep one
-// client from using up the machine. Defaults are what `dafsd` uses without options.
-// Spec: 3.1.2.2 (session options), WIRE 11.3.
+// The administrator's options of a server: exports, addresses, and the limits that keep one client
+// from using up the machine. The defaults are those of `dafsd`. Spec: 3.1.2.2 (session options),
+// WIRE 11.3.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ namespace dafs::server {
 
 enum class Transport : uint8_t { kTcp, kRdma };  // the words of --listen and -o proto=
 
-// Whether memory of clients is read on a channel of its own (3.1.2.3.5): for none, for those that
-// wish it, or for all.
+// Whether client memory is read on a separate channel (3.1.2.3.5): for no client, for those that
+// request it, or for all.
 enum class RdmaReadChannel : uint8_t { kNever, kOffered, kRequired };
 
 // `--listen tcp:ADDR:PORT`. Port 0 lets the system choose (tests).
@@ -34,17 +34,17 @@ struct ServerOptions {
   std::string state_dir;              // exists; two servers never share one
 
   uint32_t workers = 0;       // threads with a loop each; 0: one per CPU, at most 16
-  uint32_t pool_threads = 8;  // threads for what waits on a disk
-  absl::Duration spin = absl::Microseconds(50);  // a worker polls so long before it sleeps
-  dat::CpuLatencyWish cpu_latency;               // of CPUs that idle, while a worker is busy
+  uint32_t pool_threads = 8;  // threads for work that waits for a disk
+  absl::Duration spin = absl::Microseconds(50);  // time that a worker polls before it sleeps
+  dat::CpuLatencyWish cpu_latency;               // limit for idle CPUs while a worker is busy
 
   uint32_t max_requests = 64;                // credits (Nreq) of one session, at most
-  uint32_t default_requests = 16;            // for a client that leaves it to us
+  uint32_t default_requests = 16;            // for a client without a preference
   uint32_t max_message_bytes = 68 << 10;     // request and response; 64 KiB of data and its header
-  uint32_t default_message_bytes = 8 << 10;  // for a client that leaves it to us
+  uint32_t default_message_bytes = 8 << 10;  // for a client without a preference
   uint32_t max_transfer_bytes = 1 << 20;     // of one READ, WRITE or APPEND
-  uint32_t max_batch_requests = 1024;  // of asynchronous batches that a session has outstanding
-  uint32_t max_credentials = 4096;     // of one client
+  uint32_t max_batch_requests = 1024;        // outstanding in asynchronous batches of a session
+  uint32_t max_credentials = 4096;           // of one client
   uint32_t default_credentials = 1024;
 
   RdmaReadChannel rdma_read_channel = RdmaReadChannel::kOffered;
@@ -55,18 +55,19 @@ struct ServerOptions {
   size_t direct_memory_bytes = size_t{32} << 20;    // RDMA buffers of each worker
 
   Stable stable = Stable::kProcess;
-  // Response Caches (5.2): of all sessions together, and how long those of lost sessions are kept.
+  // Response Caches (5.2): bytes of all sessions together, and the time that those of lost sessions
+  // are kept.
   size_t response_cache_bytes = size_t{256} << 20;
   absl::Duration response_cache_time = absl::Hours(1);
 
   absl::Duration lease_time = absl::Seconds(90);
   absl::Duration grace_time = absl::ZeroDuration();  // after a restart; zero: the lease time
-  // From the connection to an authenticated session; silent peers cost no more than this.
+  // From the connection to an authenticated session. Limits the cost of silent peers.
   absl::Duration connect_timeout = absl::Seconds(10);
-  // A session that gets no RDMA operation done for so long, or for up to twice that, is ended. As
-  // TCP holds a peer for dead that acknowledges nothing (IwarpOptions::dead_peer_timeout): this
-  // one's kernel lives, but nobody behind it does, and what it is to give or take lies in memory
-  // that others wait for.
+  // A session in which no RDMA operation completes for this long, or up to twice as long, ends.
+  // IwarpOptions::dead_peer_timeout ends connections whose peer acknowledges nothing. Here the
+  // client's kernel acknowledges but its program is stuck, and the transfer occupies memory that
+  // other sessions need.
   absl::Duration transfer_timeout = absl::Seconds(30);
 };
 

@@ -18,8 +18,8 @@ wire::ChangeInfo ChangeOfDirectory(const Result& result) {
   return {.before = result.before, .after = result.after, .atomic = false};
 }
 
-// The results of the modifying procedures, made again. An open has not outlived the server: its
-// state id is one of an earlier instance, and has to be reclaimed (4.4.1.6).
+// Rebuilds the results of the modifying procedures. Opens do not survive the server: the state id
+// is one of an earlier instance, so the client must reclaim the open (4.4.1.6).
 template <class Res>
 Res MakeResult(const Result& result) {
   Res res;
@@ -75,7 +75,7 @@ wire::CopyRangeRes CopyResult(const Intent& intent, const Result& result) {
   return res;
 }
 
-// The slot of an executed request gets its answer.
+// Stores the response of an executed request in its slot.
 class Answerer {
  public:
   Answerer(JournalSlot& slot, wire::ByteOrder order) : slot_(slot), order_(order) {}
@@ -86,7 +86,7 @@ class Answerer {
     header.status = slot_.status;
     std::array<std::byte, wire::kHeaderSize + JournalSlot::kResponseMax> message{};
     absl::StatusOr<size_t> size = wire::EncodeResponse(header, res, order_, message);
-    if (!size.ok()) return slot_.Clear();  // no result of these procedures is so large
+    if (!size.ok()) return slot_.Clear();  // no result of these procedures is that large
     slot_.Answer(slot_.seq_number, slot_.procedure, slot_.status,
                  std::span(message).first(*size).subspan(wire::kHeaderSize), /*summed=*/true);
   }
@@ -138,7 +138,7 @@ void MakeAnswer(JournalSlot& slot, wire::ByteOrder order) {
   }
 }
 
-// Whether it is a CLOSE of an open that was executed, or perhaps was.
+// Returns true for a CLOSE of an open that was executed, or perhaps was.
 bool IsClose(const JournalSlot& slot) {
   const SlotState state = slot.state.load(std::memory_order_acquire);
   return slot.procedure == Proc::kClose && slot.status == DafsStatus::kOk &&
@@ -147,13 +147,14 @@ bool IsClose(const JournalSlot& slot) {
          (slot.intent.flags & Intent::kOfAttribute) == 0;
 }
 
-// Whether it is an OPEN that made its file, perhaps without having been counted: that comes after.
+// Returns true for an OPEN that created its file. It may have been executed without being counted,
+// since counting comes later.
 bool IsRecoveredOpen(const JournalSlot& slot) {
   return slot.procedure == Proc::kOpen && slot.is_recovered != 0 &&
          (slot.intent.flags & Intent::kTruncates) == 0;
 }
 
-// Whether it is a request whose result is an open.
+// Returns true for a successful request whose result is an open.
 bool HasOpened(const JournalSlot& slot) {
   return slot.status == DafsStatus::kOk &&
          wire::InfoOf(slot.procedure).state_id_after == wire::Current::kFromResult;
@@ -166,7 +167,7 @@ Grace::Uncounted OpenOf(const SessionCache& cache, const JournalSlot& slot,
           .owner_sum = slot.intent.value};
 }
 
-// Whether the request may have been executed in part, or not be known to have been executed.
+// Returns true if a request not known to be executed may have been executed, in part or as a whole.
 bool LeavesDoubt(Proc procedure, const Intent& intent) {
   switch (procedure) {
     case Proc::kAllocate:
@@ -193,7 +194,8 @@ Unheard FinishJournals(const ResponseCache& responses, Store& store) {
       JournalSlot& slot = cache->slot(static_cast<uint16_t>(i));
       slot.Mend();
       if (IsClose(slot)) unheard.opens.push_back(OpenOf(*cache, slot, slot.intent.object));
-      if (slot.state == SlotState::kAnswered && IsRecoveredOpen(slot)) {  // by an instance before
+      if (slot.state == SlotState::kAnswered &&
+          IsRecoveredOpen(slot)) {  // finished by an earlier instance
         unheard.opens.push_back(OpenOf(*cache, slot, slot.result.object));
       }
       switch (slot.state.load(std::memory_order_acquire)) {
@@ -210,7 +212,7 @@ Unheard FinishJournals(const ResponseCache& responses, Store& store) {
           if (!store.Recheck(slot.procedure, slot.intent, &slot.result)) {
             ++not_executed;
             if (LeavesDoubt(slot.procedure, slot.intent)) {
-              // The intent stays, should this instance end before its client has asked.
+              // Keeps the intent, in case this instance ends before the client has queried it.
               unheard.doubts.push_back({.file = KeyOf(slot.intent.object),
                                         .client_name = cache->owner().client_id_string,
                                         .session_id = cache->session_id()});
@@ -226,7 +228,7 @@ Unheard FinishJournals(const ResponseCache& responses, Store& store) {
           store.Complete(slot.intent, &slot.result);
           break;
         default:
-          slot.Clear();  // no state of ours
+          slot.Clear();  // not a valid state
           ++damaged;
           continue;
       }

@@ -26,12 +26,12 @@ using wire::DafsStatus;
 namespace {
 
 constexpr uint64_t kMagic = 0x3330636572666164;  // "dafrec03" in memory
-constexpr size_t kHeaderBytes = 4096;            // a page: slots never share one with the header
+constexpr size_t kHeaderBytes = 4096;            // a page, so that slots never share a page with it
 constexpr char kIfRemoved[] = "its clients cannot learn which of their last requests were executed";
 
 }  // namespace
 
-// The first page of the file. Plain data: read by a later instance of the same program.
+// The first page of the file. Plain data: a later instance of the same program reads it.
 struct SessionCache::Header {
   uint64_t magic;
   uint32_t streams;
@@ -41,8 +41,8 @@ struct SessionCache::Header {
   Principal principal;
   uint32_t name_bytes;
   char name[wire::kOwnerBound.max_bytes];
-  // BootSum of the machine start that the slots are valid for. 0: valid after any, since each slot
-  // is on the device before its answer is sent.
+  // BootSum of the machine start that the slots are valid for. 0: valid after any, because each
+  // slot is on the device before its response is sent.
   uint64_t boot;
 };
 
@@ -137,7 +137,7 @@ void SessionCache::Answer(const wire::RequestHeader& request, DafsStatus status,
     if (!large_.empty()) large_.erase(request.stream_id);
     return;
   }
-  // An intent that has been executed stays, for a restarted server.
+  // An executed intent stays for the recovery after a restart.
   if (entry.state.load(std::memory_order_relaxed) != SlotState::kExecuted) entry.Clear();
   large_[request.stream_id] = {.seq_number = request.seq_number,
                                .procedure = request.procedure,
@@ -222,7 +222,7 @@ absl::Status ResponseCache::Load(const std::string& path, absl::Time now) {
   if (cache == nullptr && was_begun) {
     LogError(absl::StrCat(path, ": damaged; removed: ", kIfRemoved));
   } else if (cache == nullptr) {
-    // The session had not begun, or a loss of power has left nothing of its cache.
+    // The session never started, or a loss of power left nothing of its cache.
     LogWarning(absl::StrCat(path, ": empty; removed"));
   }
   if (cache == nullptr) {
@@ -289,7 +289,7 @@ DafsStatus ResponseCache::Find(const wire::SessionId& session_id, const CacheOwn
   auto it = caches_.find(session_id);
   if (it == caches_.end()) return DafsStatus::kUnknownSession;
   const CacheOwner& owner = it->second.cache->owner();
-  // The same instance may come from another address of its host; a later one may not.
+  // The same instance may connect from another address of its host; a later one may not.
   const bool same_client = owner.client_id_string == asker.client_id_string &&
                            owner.principal.method == asker.principal.method &&
                            (owner.verifier == asker.verifier || owner.principal == asker.principal);
@@ -299,8 +299,9 @@ DafsStatus ResponseCache::Find(const wire::SessionId& session_id, const CacheOwn
   return DafsStatus::kOk;
 }
 
-// Drops one lost cache for a new one of `owner`: its client's oldest, else the oldest of the host
-// that keeps the most, if that is more than the client's host would have with the new one.
+// Removes one lost cache to make room for a new one of `owner`: the oldest of its client, otherwise
+// the oldest of the host that keeps the most bytes. The latter only if that host keeps more than
+// the client's host would keep with the new cache.
 bool ResponseCache::MakeRoom(const CacheOwner& owner, size_t size_bytes) {
   struct Share {
     size_t bytes = 0;
@@ -319,7 +320,8 @@ bool ResponseCache::MakeRoom(const CacheOwner& owner, size_t size_bytes) {
     Share& share = lost[kept.host.bytes];
     share.bytes += kept.cache->file_bytes();
     take_older(share.oldest, kept);
-    // A name alone is nobody's yet: whoever gives it may not have authenticated.
+    // The same name alone does not make the cache the client's own: the client may not have
+    // authenticated.
     const CacheOwner& of = kept.cache->owner();
     if (of.client_id_string == owner.client_id_string &&
         (own_host || of.verifier == owner.verifier)) {

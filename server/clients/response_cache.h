@@ -1,16 +1,16 @@
-// The Response Caches of all sessions, live and lost: what a client whose session has ended may ask
-// about its unanswered requests.
-// Spec: 5.2 (Server Response Cache), 6.3; WIRE 9.4 (CHECK_RESPONSE .. DISCARD_RESPONSES), R49, R50.
+// The Response Caches of all sessions, live and lost: a client whose session has ended may query
+// the outcome of its unanswered requests. Spec: 5.2 (Server Response Cache), 6.3; WIRE 9.4
+// (CHECK_RESPONSE .. DISCARD_RESPONSES), R49, R50.
 //
-// A cache is a mapped file `responses/SESSIONID` in the state directory: a header that says whose
-// it is, and a journal slot (store/journal.h) for every stream the session may ever have. So a
-// stream that expires when Nreq shrinks costs nothing and its entry stays until the stream is used
-// again for a modifying request or the cache goes: no entry goes before its response has arrived
-// (5.2.2).
+// A cache is a mapped file `responses/SESSIONID` in the state directory. It has a header that names
+// its owner, and a journal slot (store/journal.h) for every stream that the session may ever have.
+// So a stream that expires when Nreq shrinks costs nothing. Its entry stays until the stream is
+// used again for a modifying request or the cache is removed: no entry goes before its response has
+// arrived (5.2.2).
 //
-// The bounds are of space (max_bytes for all caches: a session beyond gets none, 5.2.1) and of time
-// (keep_time after the end of its session). Entries larger than a slot holds (BATCH_SUBMIT, 5.2.3)
-// are kept in memory, and not over a restart.
+// Limits are space (max_bytes for all caches; a session beyond it gets no cache, 5.2.1) and time
+// (keep_time after the end of the session). Entries larger than a slot (BATCH_SUBMIT, 5.2.3) are
+// kept in memory and do not survive a restart.
 #pragma once
 
 #include <cstddef>
@@ -32,42 +32,42 @@
 
 namespace dafs::server {
 
-// Who may ask for a cache: the client whose session it was, in this instance or another (5.2.5).
+// The client that may query a cache: the session's client, in this instance or another (5.2.5).
 struct CacheOwner {
   std::string client_id_string;
   wire::Verifier verifier;
   Principal principal;
 };
 
-// The cache of one session. The session's thread writes it until it is retired; afterwards it does
-// not change. Owned by the table and, meanwhile, the session and those who ask.
+// The cache of one session. The session's thread writes it until the session ends; afterwards it
+// does not change. Owned by the table, the session, and requests that query it.
 class SessionCache {
  public:
   SessionCache(MappedFile file, const wire::SessionId& session_id, wire::ByteOrder order,
                const CacheOwner& owner, uint32_t streams, bool stable = false);
-  // Whether `file` was written before the machine restarted, by a server that does not write each
-  // slot to the device: what it says of a request may be older than the file system.
+  // Returns true if `file` was written before the machine restarted, by a server that does not
+  // write each slot to the device. Its entries may be older than the file system.
   static bool IsOutdated(const MappedFile& file);
-  // One of an earlier instance of the server. Null if the file is not what it should be.
+  // Loads a cache of an earlier instance of the server. Null if the file is invalid.
   static std::shared_ptr<SessionCache> Load(MappedFile file);
 
   const wire::SessionId& session_id() const { return session_id_; }
   wire::ByteOrder order() const { return order_; }
   const CacheOwner& owner() const { return owner_; }
-  // The client has authenticated.
+  // The client has authenticated as `principal`.
   void SetPrincipal(const Principal& principal);
 
   uint32_t streams() const { return streams_; }
   JournalSlot& slot(uint16_t stream_id) const;
 
-  // A request that modifies nothing has come on the stream: an entry so old that its number might
-  // come again goes.
+  // A request that modifies nothing arrived on the stream. Removes the entry if it is so old that
+  // its number might be used again.
   void Passed(uint16_t stream_id, uint16_t seq_number);
-  // What the request was answered: `body` is the response from message offset 40 on.
+  // Records the response to the request: `body` is the response from message offset 40 on.
   void Answer(const wire::RequestHeader& request, wire::DafsStatus status,
               std::span<const std::byte> body);
 
-  // The entry of a request; false if there is none.
+  // Finds the entry of a request; false if there is none.
   struct Entry {
     wire::DafsStatus status = wire::DafsStatus::kOk;
     std::span<const std::byte> body;
@@ -84,13 +84,13 @@ class SessionCache {
   SessionCache(MappedFile file, const Header& header);
   bool SyncHeader() const;
 
-  const bool stable_ = false;  // the header is on the device before the client hears of the session
+  const bool stable_ = false;  // the header is on the device before the client knows the session
   MappedFile file_;
   wire::SessionId session_id_;
   wire::ByteOrder order_;
   CacheOwner owner_;
   uint32_t streams_;
-  // Responses too large for their slots, by stream: of the request with that number.
+  // Responses too large for their slots, by stream.
   struct Large {
     uint16_t seq_number = 0;
     wire::Proc procedure{};
@@ -100,7 +100,7 @@ class SessionCache {
   absl::flat_hash_map<uint16_t, Large> large_;
 };
 
-// All of them. Thread-safe; makes and removes files, else nothing blocks.
+// All caches. Thread-safe; creates and removes files, otherwise nothing blocks.
 class ResponseCache {
  public:
   struct Options {
@@ -108,34 +108,33 @@ class ResponseCache {
     size_t max_bytes = size_t{256} << 20;
     absl::Duration keep_time = absl::Hours(1);
     bool stable = false;      // with --stable=power
-    bool has_served = false;  // there were caches before
+    bool has_served = false;  // an earlier instance had caches
   };
-  // Takes up what an earlier instance has left. What is missing or damaged is logged: to its
-  // clients it is an unknown session. Errors: kFailedPrecondition, kResourceExhausted: some of it
-  // cannot be opened now.
+  // Loads the caches of an earlier instance. Logs missing or damaged files; their clients get
+  // UNKNOWN_SESSION. kFailedPrecondition, kResourceExhausted: a file cannot be opened now.
   static absl::StatusOr<std::unique_ptr<ResponseCache>> Open(const Options& options,
                                                              absl::Time now);
 
-  // The cache of a new session; null if there is no room for one, which is logged. A client's own
-  // lost caches make room for its new one, oldest first; those of others only where their host
-  // keeps more of them than the client's host would have then, so that no host takes up all there
-  // is by losing sessions.
+  // Creates the cache of a new session. Returns null, and logs it, if there is no room. Lost caches
+  // of the same client are removed first, the oldest first. Other clients' lost caches are removed
+  // only if their host keeps more bytes than the client's host would then keep. So no host can fill
+  // all the space by losing sessions.
   std::shared_ptr<SessionCache> Create(const wire::SessionId& session_id, wire::ByteOrder order,
                                        const CacheOwner& owner, uint32_t streams)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Nothing of the session is executed any more. Without `keep` (it ended in order) its cache goes.
+  // Nothing of the session is executed any more. Without `keep` (an orderly end) removes its cache.
   void Ended(const SessionCache& cache, bool keep, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The cache of a lost session for `asker`. UNKNOWN_SESSION; BAD_SESSION: it is connected, another
-  // client's, or of the other byte order.
-  // Spec gap: a session that has ended while some of its requests are executed counts as connected,
-  // so that nobody takes them for not executed; who asks again is told.
+  // Finds the cache of a lost session for `asker`. UNKNOWN_SESSION: there is none. BAD_SESSION: the
+  // session is connected, belongs to another client, or has the other byte order. Spec gap: a
+  // session that has ended while some of its requests are executing counts as connected, so that no
+  // client takes them for not executed. A later query succeeds.
   wire::DafsStatus Find(const wire::SessionId& session_id, const CacheOwner& asker,
                         wire::ByteOrder order, std::shared_ptr<SessionCache>* cache) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Discard(const SessionCache& cache) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Drops what has been kept long enough.
+  // Removes the caches that have been kept for keep_time.
   void Expire(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The lost sessions' caches, for the recovery of the store at start.
@@ -145,9 +144,9 @@ class ResponseCache {
  private:
   struct Kept {
     std::shared_ptr<SessionCache> cache;
-    PeerAddress host;  // its client's
+    PeerAddress host;  // the host of its client
     bool lost = false;
-    absl::Time since;  // when it was lost
+    absl::Time since;  // time of the loss
   };
 
   explicit ResponseCache(const Options& options) : options_(options) {}

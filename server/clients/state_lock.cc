@@ -18,7 +18,7 @@ absl::StatusOr<std::unique_ptr<StateLock>> StateLock::Acquire(const std::string&
     return absl::FailedPreconditionError(absl::StrCat(
         path, ": ", std::strerror(errno), "; the state directory must be writable for dafsd"));
   }
-  // flock(2), not fcntl: it also keeps two servers of one process apart.
+  // flock(2), not fcntl(2): it also separates two servers in one process.
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
     close(fd);

@@ -1,4 +1,4 @@
-// Keeps two servers off one state directory, in this process or another. Spec: ARCHITECTURE
+// Keeps two servers, in one process or two, from using one state directory. Spec: ARCHITECTURE
 // "Server" (state directory).
 #pragma once
 
@@ -9,11 +9,12 @@
 
 namespace dafs::server {
 
-// Held from Acquire to destruction; the kernel lets it go when the process dies.
+// Held from Acquire to destruction. The kernel releases the lock when the process ends.
 class StateLock {
  public:
-  // Creates the file `lock` in the directory, which exists (store/state_dir_check.h).
-  // kFailedPrecondition: another server holds it, or the directory cannot be used; in words.
+  // Creates the file `lock` in the directory, which must exist (store/state_dir_check.h).
+  // kFailedPrecondition: another server holds the lock, or the directory is unusable; the message
+  // says which.
   static absl::StatusOr<std::unique_ptr<StateLock>> Acquire(const std::string& state_dir);
   ~StateLock();
   StateLock(const StateLock&) = delete;
