@@ -13,13 +13,13 @@
 namespace dafs::server {
 namespace {
 
-// How long a listener rests after a failure (no descriptors, say): it would fail again at once.
+// Pause of a listener after a failure (no descriptors, say), which would otherwise repeat at once.
 constexpr absl::Duration kRest = absl::Milliseconds(200);
-// What keeps a listener from listening is logged this often at most.
+// Minimum interval between log lines about failures of a listener.
 constexpr absl::Duration kLogEvery = absl::Seconds(10);
 constexpr int kAcceptsPerTurn = 16;
-// The space of a file that a program of the server removes is free after this, if nobody has it
-// open.
+// Within this time the server frees the space of a file that a local program removed, unless the
+// file is open.
 constexpr absl::Duration kForgetWithin = absl::Seconds(30);
 
 }  // namespace
@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Start(
     const Shared& shared, std::span<const std::unique_ptr<Worker>> workers,
     std::vector<std::unique_ptr<dat::Listener>> listeners) {
   std::unique_ptr<Acceptor> acceptor(new Acceptor(shared, workers));
-  // Nobody waits for a connection in a hurry: no spinning beside the workers.
+  // Connections need no low latency: the loop does not spin, which would compete with the workers.
   ASSIGN_OR_RETURN(acceptor->loop_, dat::Loop::Create({.max_spin = absl::ZeroDuration()}));
   for (auto& listener : listeners) {
     acceptor->sources_.push_back(std::make_unique<Source>(*acceptor, std::move(listener)));
@@ -112,8 +112,8 @@ void Acceptor::Take(std::unique_ptr<dat::PendingEndpoint> pending) {
 size_t Acceptor::WorkerFor(const dat::PendingEndpoint& pending, const std::string& host) {
   const std::optional<ChannelRoutes::Request> request =
       ChannelRoutes::Read(host, pending.peer_private_data());
-  // What the private data does not say is no error (WIRE 11.1): connections of one host without any
-  // go to one worker, and so do those that say the same.
+  // Missing private data is no error (WIRE 11.1). Connections of one host without private data go
+  // to one worker, as do those with the same data.
   const size_t of_host = absl::HashOf(host) % workers_.size();
   if (!request) return of_host;
   if (const std::optional<size_t> worker = routes_.Find(request->session)) return *worker;

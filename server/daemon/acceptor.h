@@ -1,7 +1,6 @@
-// The thread that listens: it lets connections in as far as the bounds allow, gives each to the
-// worker with the fewest sessions (or, a further channel, to that of its session), and sees to it
-// that leases run out.
-// Spec: 3.2.6.3 (the server listens), 4.4.1 (leases); ARCHITECTURE "Server".
+// The thread that listens. It accepts connections within the limits and gives each to the worker
+// with the fewest sessions; a further channel goes to the worker of its session. It also expires
+// leases. Spec: 3.2.6.3 (the server listens), 4.4.1 (leases); ARCHITECTURE "Server".
 #pragma once
 
 #include <memory>

@@ -26,7 +26,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return text.str();
 }
 
-// The argument of --config, before the rest is parsed.
+// The argument of --config, needed before the rest is parsed.
 std::string ConfigPath(const std::vector<std::string>& arguments) {
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i] == "--config" && i + 1 < arguments.size()) return arguments[i + 1];
@@ -35,7 +35,7 @@ std::string ConfigPath(const std::vector<std::string>& arguments) {
   return "";
 }
 
-// The options as text, to be converted when all is known.
+// Options as text, converted after all have been parsed.
 struct Raw {
   std::vector<std::string> exports;
   std::vector<std::string> listen;
@@ -64,49 +64,52 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
   app.add_option("--listen", raw.listen,
                  "tcp:ADDR[:PORT] or rdma:ADDR[:PORT]; without it, loopback only, port 20149")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--state-dir", s.state_dir, "what must survive a restart is kept here");
+  app.add_option("--state-dir", s.state_dir, "directory for state that must survive a restart");
   app.add_option("--config", raw.config, "a file with these options, one `key = value` per line");
   app.add_option("--pid-file", config.pid_file, "default: dafsd.pid in the state directory");
   app.add_flag("--foreground,-f", config.foreground, "stay in the foreground, log to stderr");
   app.add_flag("--verbose,-v", config.verbose, "log more");
-  app.add_option("--threads", s.workers, "workers; 0: one per CPU");
-  app.add_option("--disk-threads", s.pool_threads, "threads for what waits on a disk");
-  app.add_option("--spin", raw.spin_us, "microseconds a worker polls before it sleeps");
+  app.add_option("--threads", s.workers, "worker threads; 0: one per CPU, at most 16");
+  app.add_option("--disk-threads", s.pool_threads, "threads for requests that wait for a disk");
+  app.add_option("--spin", raw.spin_us, "microseconds that a worker polls before it sleeps");
   app.add_option(
       "--cpu-latency", raw.cpu_latency,
-      "microseconds that idle CPUs may take to wake while a worker is busy; auto: 0 in a "
+      "microseconds that an idle CPU may take to wake while a worker is busy; auto: 0 in a "
       "KVM guest with haltpoll and 2 to 8 CPUs, otherwise off; off");
-  app.add_option("--max-requests", s.max_requests, "requests a session may have outstanding");
-  app.add_option("--max-request-size", s.max_message_bytes, "bytes of a request or a response");
-  app.add_option("--max-transfer-size", s.max_transfer_bytes, "bytes of one read or write");
+  app.add_option("--max-requests", s.max_requests, "outstanding requests of one session, at most");
+  app.add_option("--max-request-size", s.max_message_bytes,
+                 "bytes of one request or response, at most");
+  app.add_option("--max-transfer-size", s.max_transfer_bytes,
+                 "bytes of one read or write, at most");
   app.add_option("--max-batch-requests", s.max_batch_requests,
-                 "reads and writes of asynchronous batches a session may have outstanding");
-  app.add_option("--max-credentials", s.max_credentials, "registered users of one client");
-  app.add_option(
-         "--rdma-read-channel", raw.rdma_read_channel,
-         "whether clients' memory is read on a channel of its own: never, offered, required")
+                 "outstanding reads and writes in asynchronous batches of one session, at most");
+  app.add_option("--max-credentials", s.max_credentials, "registered users of one client, at most");
+  app.add_option("--rdma-read-channel", raw.rdma_read_channel,
+                 "use a separate channel to read client memory: never, offered, required")
       ->check(CLI::IsMember({"never", "offered", "required"}));
-  app.add_option("--max-sessions", s.max_sessions, "sessions at once");
+  app.add_option("--max-sessions", s.max_sessions, "concurrent sessions, at most");
   app.add_option("--max-sessions-per-address", s.max_sessions_per_address,
-                 "sessions at once from one address (IPv6: from one /64)");
-  app.add_option("--message-memory", raw.message_memory_mib, "MiB for messages of all sessions");
-  app.add_option("--direct-memory", raw.direct_memory_mib, "MiB for RDMA of each worker");
+                 "concurrent sessions from one address (IPv6: from one /64), at most");
+  app.add_option("--message-memory", raw.message_memory_mib,
+                 "MiB for the messages of all sessions");
+  app.add_option("--direct-memory", raw.direct_memory_mib, "MiB of RDMA buffers for each worker");
   app.add_option(
       "--stable", raw.stable,
-      "what appends and response caches survive: process (its end, as by kill -9) or power");
+      "appends and response caches survive the end of the process (process) or a loss of "
+      "power (power)");
   // For tests: store/kill_switch.h.
   app.add_option("--kill-at", raw.kill_at)->group("");
   app.add_option("--response-cache", raw.response_cache_mib,
-                 "MiB of the state directory for response caches of all sessions");
+                 "MiB of the state directory for the response caches of all sessions");
   app.add_option("--response-cache-time", raw.response_cache_time_s,
-                 "seconds the response cache of a lost session is kept");
-  app.add_option("--lease-time", raw.lease_time_s, "seconds a silent client keeps its opens");
+                 "seconds that the response cache of a lost session is kept");
+  app.add_option("--lease-time", raw.lease_time_s, "seconds that a silent client keeps its opens");
   app.add_option("--grace-time", raw.grace_time_s,
                  "seconds after a restart in which clients reclaim; 0: the lease time");
   app.set_version_flag("--version", "dafsd 0.1.0");
 }
 
-// Checks the values that were given, one by one, and puts them into `config`.
+// Checks each value and stores it in `config`.
 absl::Status Convert(const Raw& raw, Config& config) {
   for (const std::string& text : raw.exports) {
     ASSIGN_OR_RETURN(Export parsed, ParseExport(text));
@@ -155,8 +158,8 @@ absl::Status Convert(const Raw& raw, Config& config) {
   return absl::OkStatus();
 }
 
-// Parses `arguments`, in their order. Help and version end up in config.answer.
-// Errors: kNotFound for an unknown option, otherwise kInvalidArgument.
+// Parses `arguments` in their order. Stores the texts of --help and --version in config.answer.
+// kNotFound: an unknown option. Other errors: kInvalidArgument.
 absl::Status ParseArguments(std::vector<std::string> arguments, Config& config, Raw& raw) {
   CLI::App app("dafsd serves directories over DAFS, the Direct Access File System protocol.",
                "dafsd");
@@ -174,7 +177,7 @@ absl::Status ParseArguments(std::vector<std::string> arguments, Config& config, 
   return absl::OkStatus();
 }
 
-// Each line of a file by itself, so that a message about one names its place.
+// Checks one line of a file by itself, so that the message names its place.
 absl::Status CheckLine(const ConfigLine& line) {
   Config config;
   Raw raw;
@@ -250,7 +253,7 @@ absl::StatusOr<std::vector<ConfigLine>> ParseConfigFile(const std::string& text,
 }
 
 absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments) {
-  // The file first: where one value counts, the last, the command line's, wins.
+  // The file comes first: of options with one value the last wins, so the command line overrides.
   std::vector<std::string> all;
   const std::string path = ConfigPath(arguments);
   if (!path.empty()) {

@@ -1,8 +1,8 @@
-// The command line of `dafsd` and its configuration file, which says the same things.
-// A file has one `key = value` per line, keys being the long options without their dashes; a key
-// may be repeated where the option may be; `#` begins a comment; a key alone is a flag. What the
-// command line says stands before what the file says, for options that take one value; exports and
-// addresses add up.
+// The command line of `dafsd` and its configuration file, which has the same options.
+//
+// A file has one `key = value` per line. Keys are the long options without their dashes. A key may
+// be repeated if the option may be. A key alone is a flag. `#` begins a comment. For options with
+// one value, the command line overrides the file; exports and addresses add up.
 #pragma once
 
 #include <string>
@@ -18,12 +18,12 @@ struct Config {
   bool foreground = false;
   bool verbose = false;
   std::string pid_file;
-  // Not empty: what to print, and to exit with 0 (--help, --version).
+  // If not empty: print it and exit with 0 (--help, --version).
   std::string answer;
 };
 
-// Parses the arguments behind the program's name, and the file that --config names.
-// kInvalidArgument: one line, naming what is wrong; of the file, beginning with FILE:LINE.
+// Parses the arguments after the program's name, and the file of --config. kInvalidArgument: one
+// line that names the error; in the file it begins with FILE:LINE.
 absl::StatusOr<Config> ParseConfig(const std::vector<std::string>& arguments);
 
 // A line of a configuration file as an option of the command line.
@@ -32,11 +32,11 @@ struct ConfigLine {
   std::string argument;  // "--key=value"
 };
 
-// The lines of a configuration file. `path` is for messages. Keys and values are not checked.
+// Splits a configuration file into lines. `path` is for messages. Does not check keys and values.
 absl::StatusOr<std::vector<ConfigLine>> ParseConfigFile(const std::string& text,
                                                         const std::string& path);
 
-// "tcp:ADDR:PORT", "rdma:[V6]:PORT"; the port may be left out.
+// Parses "tcp:ADDR:PORT" or "rdma:[V6]:PORT"; the port is optional.
 absl::StatusOr<ListenAddress> ParseListen(const std::string& text);
 
 }  // namespace dafs::server

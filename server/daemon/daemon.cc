@@ -20,7 +20,7 @@
 namespace dafs::server {
 namespace {
 
-// The parent: one byte means the child serves; the end of the pipe, that it has gone.
+// In the parent: one byte means that the child serves; end of file means that it has ended.
 [[noreturn]] void AwaitChild(int pipe_fd) {
   char byte;
   ssize_t got;
@@ -79,7 +79,7 @@ void NotifyServiceManager() {
     return;
   }
   std::memcpy(address.sun_path, name, length);
-  if (name[0] == '@') address.sun_path[0] = '\0';  // an abstract name, which has no end mark
+  if (name[0] == '@') address.sun_path[0] = '\0';  // an abstract name, without a terminating NUL
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
   constexpr std::string_view kReady = "READY=1";
   const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);

@@ -1,6 +1,6 @@
-// Becoming a daemon: the parent waits until its child serves, and says with its exit status whether
-// it does; or the service manager learns it. Spec: daemon(7); systemd: Type=forking, or
-// --foreground with Type=notify.
+// Becoming a daemon: the parent waits until its child serves, and reports the result with its exit
+// status. With a service manager, that is notified instead. Spec: daemon(7); systemd: Type=forking,
+// or --foreground with Type=notify.
 #pragma once
 
 #include <memory>
@@ -14,27 +14,27 @@ namespace dafs::server {
 class Daemon {
  public:
   // Forks. The parent never returns: it exits with 0 when the child reports Ready, and with 1 when
-  // the child ends without (which has then said why on standard error). Returns in the child, with
-  // what the constructor takes.
+  // the child ends before that (the child has then printed the reason on standard error). In the
+  // child, returns the argument for the constructor.
   static int Fork();
   explicit Daemon(int pipe_fd) : pipe_fd_(pipe_fd) {}
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  // Lets the parent go and standard input, output and error with it.
+  // Lets the parent exit, and redirects standard input, output and error to /dev/null.
   void Ready();
 
  private:
   int pipe_fd_;
 };
 
-// Reports to the service manager that the server serves: READY=1 to the datagram socket that
-// NOTIFY_SOCKET names, as sd_notify(3) describes. Does nothing without that variable. A message
-// that cannot be sent is logged; the manager then waits for its own time limit.
+// Reports to the service manager that the server serves: sends READY=1 to the datagram socket of
+// NOTIFY_SOCKET, as sd_notify(3) describes. Does nothing without that variable. Logs a failure to
+// send; the manager then waits until its own time limit.
 void NotifyServiceManager();
 
-// A file with our process id, removed when destroyed.
+// A file with the process id. The destructor removes it.
 class PidFile {
  public:
   static absl::Status Write(const std::string& path, std::unique_ptr<PidFile>* file);

@@ -1,6 +1,6 @@
-// dafsd: serves directories over DAFS. See man/dafsd.8.
-// Exit status: 0 served and was stopped, or became a daemon that serves; 1 could not start; 2 bad
-// options. SIGTERM and SIGINT stop it; SIGHUP is ignored (exports are read at start).
+// dafsd: serves directories over DAFS. See man/dafsd.8. Exit status: 0 served and was stopped, or
+// became a daemon that serves; 1 could not start; 2 bad options. SIGTERM and SIGINT stop the
+// server; SIGHUP is ignored (exports are read at start).
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -30,14 +30,14 @@ int Fail(const absl::Status& status, int code) {
   return code;
 }
 
-// A daemon changes its directory: paths of the command line are made absolute before.
+// A daemon changes its directory, so paths of the command line are made absolute first.
 void MakeAbsolute(std::string& path) {
   if (path.empty() || path[0] == '/') return;
   char current[PATH_MAX];
   if (getcwd(current, sizeof(current)) != nullptr) path = absl::StrCat(current, "/", path);
 }
 
-// How long a stop waits for file systems. Kernels answer within it unless they hang; a service
+// How long a stop waits for file systems. They answer within this time unless they hang. A service
 // manager and its operator wait longer.
 constexpr absl::Duration kStopWithin = absl::Seconds(5);
 
@@ -92,7 +92,7 @@ int Main(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
 #ifdef NDEBUG
-  // Debian's Abseil looks for a cycle of locks each time one is taken: for tests, not for use.
+  // Debian's Abseil searches for a lock cycle at each lock, which only tests need.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 #endif
   return dafs::server::Main(std::vector<std::string>(argv + 1, argv + argc));

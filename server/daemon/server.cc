@@ -90,7 +90,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
   RETURN_IF_ERROR(server->LoadRecords());
   ASSIGN_OR_RETURN(server->store_, Store::Open(StoreOptionsOf(o)));
   server->Recover();
-  // All threads exist before the first request: they inherit the server's own identity.
+  // All threads start before the first request, so they inherit the server's own identity.
   Store::RestoreServerIdentity();
   server->pool_ = std::make_unique<Pool>(o.pool_threads);
   server->chores_ = std::make_unique<Pool>(2);
@@ -99,7 +99,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
       [pools = server->export_pools_.get()](size_t index, absl::AnyInvocable<void()> work) {
         pools->Of(index).Submit(std::move(work));
       });
-  server->store_->EndGrace(dat::Loop::Now());  // if nobody has anything to reclaim
+  server->store_->EndGrace(dat::Loop::Now());  // ends it if no client has anything to reclaim
   std::string said;
   server->cpu_latency_ = dat::CpuLatency::For(o.cpu_latency, dat::IdleFactsOfMachine(),
                                               dat::CpuLatency::kDevice, &said);
@@ -126,8 +126,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
   return server;
 }
 
-// The response caches and the clients of an earlier instance. They are made before the store makes
-// the filehandle key: a server that has a key has had them.
+// Opens the response caches and the client records of an earlier instance. This comes before the
+// store creates the filehandle key. So in a state directory with a key (HasServed) they must exist.
 absl::Status Server::LoadRecords() {
   const bool has_served = HasServed(options_.state_dir);
   const bool stable = options_.stable == Stable::kPower;
@@ -142,7 +142,7 @@ absl::Status Server::LoadRecords() {
   return absl::OkStatus();
 }
 
-// Finishes what an earlier instance has left, and starts the grace period of its clients.
+// Finishes the requests of an earlier instance, and starts the grace period of its clients.
 void Server::Recover() {
   const absl::Time now = dat::Loop::Now();
   const StallReport stalls("the file systems of requests that an earlier run has begun");
@@ -202,17 +202,17 @@ bool Server::Stop(absl::Duration within) {
     SayWhatHangs();
     return false;
   }
-  // No loop goes before all who post to it have ended: the other workers and the pools.
+  // The worker loops end last, because other workers and the pools post to them.
   chores_.reset();
   pool_.reset();
-  export_pools_.reset();  // the others hand work to these
+  export_pools_.reset();  // after the pools that submit work to them
   workers_.clear();
   store_.reset();
   state_lock_.reset();
   return true;
 }
 
-// Each in turn hands work to those after it.
+// Waits in this order because each submits work to those after it.
 bool Server::AwaitIdle(absl::Time deadline) {
   for (auto& worker : workers_) {
     if (!worker->AwaitEnd(deadline)) return false;

@@ -1,9 +1,9 @@
-// A DAFS server: `dafsd` without its command line, usable in process by tests.
-// Spec: 3.1, 3.2, chapter 6; WIRE; ARCHITECTURE "Server".
+// A DAFS server: `dafsd` without its command line, usable in process by tests. Spec: 3.1, 3.2,
+// chapter 6; WIRE; ARCHITECTURE "Server".
 //
-// Start opens the exports, starts the threads and listens; Stop (and the destructor) ends all
-// sessions and joins everything. All are called by one thread. What the process needs besides is
-// the program's business: umask 0, many descriptors, SIGPIPE ignored (PrepareProcess).
+// Start opens the exports, starts the threads and listens. Stop (and the destructor) ends all
+// sessions and joins all threads. One thread calls all of these. The program must prepare its
+// process (PrepareProcess): umask 0, many descriptors, SIGPIPE ignored.
 #pragma once
 
 #include <memory>
@@ -32,28 +32,30 @@ class Worker;
 
 class Server {
  public:
-  // The transports that options.listen may name; borrowed, may be null where not used.
+  // The transports for options.listen; borrowed. A transport that is not used may be null.
   struct Providers {
     dat::Provider* tcp = nullptr;
     dat::Provider* rdma = nullptr;
   };
 
-  // Serves when it returns. Errors name what is wrong and what to do: kInvalidArgument (options),
+  // Serves when it returns. Errors name the cause and the remedy: kInvalidArgument (options),
   // kFailedPrecondition (an export, another server on the state directory), kPermissionDenied (not
-  // root), kUnavailable (an address that cannot be listened on).
+  // root), kUnavailable (cannot listen on an address).
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options,
                                                        const Providers& providers);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Waits for what is being executed, `within` at most. False if that was too short, as while a
-  // file system hangs: what is waited for is in the log, no session is left, no connection is
-  // taken, and threads still run. Then only _exit(2) ends the process; the state directory is as
-  // after a kill, from which no client loses what was acknowledged.
+  // Waits for the requests that are being executed, at most `within`. Returns false if that was too
+  // short, for example because a file system hangs. Then the log names what hangs, every session
+  // has been aborted, no connection is accepted, and threads still run. Only _exit(2) ends the
+  // process then. The state directory is as after a kill: clients lose nothing that was
+  // acknowledged.
   bool Stop(absl::Duration within = absl::InfiniteDuration());
 
-  // Where it listens, with the ports chosen by the system, in the order of options.listen.
+  // The addresses it listens on, in the order of options.listen, with the ports that the system
+  // chose.
   const std::vector<ListenAddress>& bound() const { return bound_; }
   const ServerOptions& options() const { return options_; }
 

@@ -9,16 +9,17 @@
 
 namespace dafs::server {
 
-// Blocks both, so that they come only where they are waited for. To be made before any thread.
+// Blocks both signals, so that they arrive only where they are awaited. Create before any thread.
 class StopSignals {
  public:
   StopSignals();
 
-  // Waits for one, and returns its number.
+  // Waits for one of the signals and returns its number.
   int Wait() const;
 
-  // While it lives, a thread of its own ends the process with status 1 at such a signal: for a
-  // start that may wait for a file system that hangs. What a start leaves is as after a kill.
+  // While it lives, a thread of its own ends the process with status 1 at such a signal. It is for
+  // a start that may wait for a file system that hangs. The state directory is then as after a
+  // kill.
   class EndProcess {
    public:
     explicit EndProcess(const StopSignals& signals);
