@@ -1,4 +1,4 @@
-// BATCH_SUBMIT, with all results in the answer or by the Back-control Channel; and HURRY_UP.
+// BATCH_SUBMIT, with all results in the response or on the Back-control Channel; and HURRY_UP.
 // Spec: 6.5.5, 6.5.16; WIRE R59, R78, R88.
 #include <algorithm>
 #include <utility>
@@ -18,7 +18,7 @@ using wire::DafsStatus;
 constexpr size_t kCompletions = 48;
 constexpr size_t kCompletionSize = 24;
 
-// A status says that nothing was begun (6.5.5), so whether the completions fit is seen before.
+// Checked before execution, because an error status means that nothing was begun (6.5.5).
 bool CompletionsFit(const Call& call, size_t count) {
   return kCompletions + 8 + count * kCompletionSize <= call.out().size();
 }
@@ -33,7 +33,7 @@ struct InProgress {
   dat::Pending<bool> end = {};
 };
 
-// One request after the other, beside other lanes.
+// Executes one request after the other, concurrently with other lanes.
 dat::Task<void> Lane(InProgress& batch) {
   while (batch.next < batch.requests.size()) {
     const size_t index = batch.next++;
@@ -46,7 +46,7 @@ dat::Task<void> Lane(InProgress& batch) {
   if (--batch.lanes == 0) batch.end.Set(true);
 }
 
-// In any order (6.5.5); the completions are in that of the requests.
+// Executes in any order (6.5.5); the completions have the order of the requests.
 dat::Task<void> ExecuteAll(Call& call, const std::vector<wire::RwRequest>& requests,
                            std::vector<wire::CompletionNotification>& completions) {
   completions.resize(requests.size());
@@ -59,7 +59,7 @@ dat::Task<void> ExecuteAll(Call& call, const std::vector<wire::RwRequest>& reque
 }
 
 DafsStatus MayTake(Session& session, const wire::BatchSubmitArgs& args) {
-  if (args.requests.empty()) return DafsStatus::kOk;  // sets the number of completions
+  if (args.requests.empty()) return DafsStatus::kOk;  // only sets the number of completions
   if (session.back_channel() == nullptr) return DafsStatus::kBackChannelUnusable;
   return session.batches().MayTake(args);
 }

@@ -11,7 +11,7 @@ namespace {
 
 using wire::DafsStatus;
 
-// From the page cache on the worker, otherwise in the pool.
+// Reads from the page cache on the worker, otherwise in the pool.
 dat::Task<ReadResult> ReadSome(Session& session, const Caller& caller,
                                const wire::RwRequest& request, uint64_t offset,
                                std::span<std::byte> into) {
@@ -31,7 +31,7 @@ dat::Task<ReadResult> ReadSome(Session& session, const Caller& caller,
   co_return read;
 }
 
-// What was read and is not on its way to the client yet.
+// Data that was read and is not yet being written to the client.
 struct Gathered {
   Session& session;
   WriteChannel channel;
@@ -51,8 +51,8 @@ struct Gathered {
   }
 };
 
-// Chunk after chunk, ending early at the end of the file (R88). The chunks are gathered as far as
-// the lease goes, and written to the client together.
+// Reads chunk after chunk; stops at the end of the file (R88). Gathers chunks until the lease is
+// full, then writes them to the client together.
 dat::Task<void> ReadChunks(Session& session, const Caller& caller, const wire::RwRequest& request,
                            WriteChannel channel, wire::CompletionNotification* done) {
   const uint64_t total = wire::TotalBytes(request.request_buffers);
@@ -63,7 +63,7 @@ dat::Task<void> ReadChunks(Session& session, const Caller& caller, const wire::R
   if (!lease.pieces().empty()) memory = lease.pieces()[0];
   Gathered data{session, channel, RemoteRange(request.request_buffers), memory,
                 wire::Fletcher(session.order())};
-  const wire::FileChunk none;  // without a byte to be read the rights are looked at all the same
+  const wire::FileChunk none;  // a read of no bytes still checks permissions
   const std::span<const wire::FileChunk> chunks =
       total == 0 ? std::span(&none, 1) : std::span(request.chunks);
   DafsStatus status = DafsStatus::kOk;
@@ -102,7 +102,7 @@ dat::Task<void> ReadChunks(Session& session, const Caller& caller, const wire::R
 
 using Vectors = absl::InlinedVector<iovec, 4>;
 
-// The next `size` bytes of `pieces`, of whose first `*used` are gone.
+// Takes the next `size` bytes of `pieces`; `*used` bytes of the first piece are taken already.
 Vectors TakeFrom(std::span<const std::span<std::byte>>* pieces, size_t* used, size_t size) {
   Vectors vectors;
   while (size > 0) {
@@ -118,7 +118,7 @@ Vectors TakeFrom(std::span<const std::span<std::byte>>* pieces, size_t* used, si
   return vectors;
 }
 
-// All of the data is fetched, then checked, then written, to stable storage (R59).
+// Fetches all data, then checks it, then writes it to stable storage (R59).
 dat::Task<bool> WriteChunks(Session& session, const Caller& caller, const wire::RwRequest& request,
                             wire::CompletionNotification* done) {
   const uint64_t total = wire::TotalBytes(request.request_buffers);
@@ -142,7 +142,7 @@ dat::Task<bool> WriteChunks(Session& session, const Caller& caller, const wire::
   auto write = [&] {
     std::span<const std::span<std::byte>> pieces = lease.pieces();
     size_t used = 0;
-    const wire::FileChunk none;  // the rights are looked at all the same
+    const wire::FileChunk none;  // a write of no bytes still checks permissions
     const std::span<const wire::FileChunk> chunks =
         request.chunks.empty() ? std::span(&none, 1) : std::span(request.chunks);
     for (const wire::FileChunk& chunk : chunks) {

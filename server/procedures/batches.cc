@@ -16,7 +16,7 @@ using wire::DafsStatus;
 
 namespace {
 
-// What a request costs while it is outstanding, its lists included.
+// The memory that a request costs while it is outstanding, its lists included.
 size_t CostOf(const wire::RwRequest& request) {
   return sizeof(wire::RwRequest) + 256 + request.chunks.size() * sizeof(wire::FileChunk) +
          request.request_buffers.size() * sizeof(wire::DirectOpBuffer);
@@ -24,7 +24,7 @@ size_t CostOf(const wire::RwRequest& request) {
 
 }  // namespace
 
-// A request on its way, on whose behalf it is, and the memory that the session pays for it.
+// An outstanding request with its caller, and the memory that it reserves in the budget.
 struct Batches::Item {
   Item(CreditBudget& of, size_t bytes) : budget(of), cost(bytes) { budget.Reserve(cost); }
   ~Item() { budget.Release(cost); }
@@ -34,9 +34,9 @@ struct Batches::Item {
   CreditBudget& budget;
   const size_t cost;
   wire::RwRequest request;
-  std::shared_ptr<const Credential> credential;  // caller.groups are in it; owners: the client too
+  std::shared_ptr<const Credential> credential;  // has caller.groups; shared with the client
   Caller caller;
-  absl::Time due = absl::InfiniteFuture();  // the end of the window; never: it has none
+  absl::Time due = absl::InfiniteFuture();  // the end of the window, if it has one
   bool hurried = false;
   wire::CompletionNotification done;
 };
@@ -48,7 +48,7 @@ Batches::~Batches() {
   session_.loop().Cancel(timer_);
 }
 
-// ---- In ----------------------------------------------------------------------------------------
+// ---- Admission ---------------------------------------------------------------------------------
 
 DafsStatus Batches::MayTake(const wire::BatchSubmitArgs& args) const {
   size_t cost = 0;
@@ -56,7 +56,8 @@ DafsStatus Batches::MayTake(const wire::BatchSubmitArgs& args) const {
     if (IsOutstanding(request)) return DafsStatus::kInval;
     cost += CostOf(request);
   }
-  if (ids_.empty()) return DafsStatus::kOk;  // whoever has nothing out gets on in any case
+  if (ids_.empty())
+    return DafsStatus::kOk;  // a session without outstanding requests makes progress always
   const Shared& shared = session_.shared();
   if (ids_.size() + args.requests.size() > shared.options->max_batch_requests) {
     return DafsStatus::kWhoaCowboy;
@@ -126,7 +127,7 @@ bool Batches::HurryUp(uint64_t request_id) {
 
 // ---- Execution ---------------------------------------------------------------------------------
 
-// The next to begin; null: none may.
+// Returns the next request to begin; null if none may begin.
 std::unique_ptr<Batches::Item> Batches::Next() {
   std::unique_ptr<Item> item;
   if (running_ >= kBatchLanes) return item;
@@ -194,7 +195,8 @@ void Batches::Report() {
     wire::BcBatchCompletionArgs args;
     const size_t count = std::min(done_.size(), GroupSize());
     args.completions.assign(done_.begin(), done_.begin() + static_cast<ptrdiff_t>(count));
-    if (!channel->back_control()->Send(args)) return;  // the next answer brings us here again
+    if (!channel->back_control()->Send(args))
+      return;  // Report is called again when a reply arrives
     for (const wire::CompletionNotification& done : args.completions) ids_.erase(done.request_id);
     done_.erase(done_.begin(), done_.begin() + static_cast<ptrdiff_t>(count));
     if (done_.empty()) report_by_ = absl::InfiniteFuture();
@@ -206,7 +208,7 @@ void Batches::Report() {
 void Batches::SetTimer() {
   absl::Time next = absl::InfiniteFuture();
   if (!patient_.empty()) next = patient_.begin()->first;
-  // What is late already waits for the channel.
+  // An overdue report waits for the channel, not for the timer.
   if (!done_.empty() && report_by_ > dat::Loop::Now()) next = std::min(next, report_by_);
   if (dropped_ || next == timer_at_) return;
   session_.loop().Cancel(std::exchange(timer_, 0));

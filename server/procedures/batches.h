@@ -1,10 +1,12 @@
-// The asynchronous batches of one session: requests that were acknowledged and are not reported
-// yet. Spec: 4.2.3, 5.2.3, 6.5.5, 6.5.16, 6.6.2; WIRE R78.
+// The asynchronous batches of one session: requests that were acknowledged and not yet reported.
+// Spec: 4.2.3, 5.2.3, 6.5.5, 6.5.16, 6.6.2; WIRE R78.
 //
-// Requests without a window go at once, kBatchLanes of them at a time. Those with one come after
-// them, when the session has nothing else to do, until their window is over: then they are like the
-// others. What is done is reported in groups of the size the client wants, and earlier when nothing
-// is left to be done, when a window is over, or when the client asked to hurry.
+// Requests without a window begin at once, at most kBatchLanes of them at a time. Requests with a
+// window begin after those, when the session has nothing else to do. When their window ends they
+// are treated like the others.
+//
+// Completions are reported in groups of the size that the client requested. They are reported
+// earlier if nothing else is outstanding, if a window ends, or if the client sends HURRY_UP.
 //
 // Belongs to the session's thread. Nothing of it survives the session.
 #pragma once
@@ -35,29 +37,29 @@ class Batches {
   Batches(const Batches&) = delete;
   Batches& operator=(const Batches&) = delete;
 
-  // Whether the requests of `args` may be taken now. INVAL: an id is outstanding. WHOA_COWBOY: they
-  // are too many beside those that are outstanding; never without any.
+  // Checks whether the requests of `args` may be accepted now. INVAL: an id is outstanding already.
+  // WHOA_COWBOY: too many requests are outstanding; never returned if none is.
   wire::DafsStatus MayTake(const wire::BatchSubmitArgs& args) const;
 
-  // A synchronous batch is being executed: its ids are outstanding till its end (R78). INVAL: one
-  // of them is already.
+  // A synchronous batch is being executed: its ids are outstanding until its end (R78). INVAL: one
+  // of them is outstanding already.
   wire::DafsStatus BeginSynchronous(const std::vector<wire::RwRequest>& requests);
   void EndSynchronous(const std::vector<wire::RwRequest>& requests);
 
-  // Takes them, as `call` asks; begins nothing yet.
+  // Queues the requests for the user of `call`; Begin starts them.
   void Take(const Call& call, wire::BatchSubmitArgs args);
-  // Begins what may begin. After the answer to the call.
+  // Starts the requests that may start. Call it after the response to the call.
   void Begin();
 
-  // The completions that the client wants at a time. 0: as before. Spec: 6.5.5.
+  // Sets the number of completions per report. 0: no change. Spec: 6.5.5.
   void Want(uint32_t num_completions);
 
-  // False: nothing with that id is outstanding.
+  // Returns false if no request with that id is outstanding.
   bool HurryUp(uint64_t request_id);
 
-  // The channel may take a directive again.
+  // Sends the reports that are due, if the channel can take a directive.
   void Report();
-  // The session is over: what has not begun never will.
+  // The session has ended: drops the requests that have not begun.
   void Drop();
 
   bool running() const { return running_ > 0; }
@@ -76,13 +78,13 @@ class Batches {
   void OnTimer();
 
   Session& session_;
-  // Every id that is outstanding: where its request waits, if it does.
+  // Every outstanding id, with the place of its request in patient_, or end().
   absl::flat_hash_map<uint64_t, Patient::iterator> ids_;
   absl::flat_hash_set<uint64_t> synchronous_;
   Patient patient_;
   std::deque<std::unique_ptr<Item>> urgent_;
   std::deque<wire::CompletionNotification> done_;
-  absl::Time report_by_ = absl::InfiniteFuture();  // what is done
+  absl::Time report_by_ = absl::InfiniteFuture();  // deadline for reporting done_
   dat::Loop::TimerId timer_ = 0;
   absl::Time timer_at_ = absl::InfiniteFuture();
   uint32_t running_ = 0;

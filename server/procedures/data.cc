@@ -19,7 +19,8 @@ iovec VectorOf(std::span<const std::byte> data) {
 
 }  // namespace
 
-// Into the response itself: no copy. From the page cache on the worker, otherwise in the pool.
+// Reads into the response itself, without a copy: from the page cache on the worker, otherwise in
+// the pool.
 dat::Task<void> ReadInline(Call& call) {
   wire::ReadInlineArgs args;
   if (!call.Decode(args)) co_return;
@@ -49,7 +50,7 @@ dat::Task<void> ReadInline(Call& call) {
   call.Finish(read.status, args, res, data);
 }
 
-// Unstable writes go to the page cache, on the worker; what must reach the disk waits in the pool.
+// Unstable writes go to the page cache, on the worker. Stable writes wait for the disk in the pool.
 dat::Task<void> WriteInline(Call& call) {
   wire::WriteInlineArgs args;
   if (!call.Decode(args)) co_return;
@@ -70,7 +71,7 @@ dat::Task<void> WriteInline(Call& call) {
   call.Finish(status, args, res);
 }
 
-// Appends are stable by definition (6.5.3), but for most of them that is the page cache.
+// Appends are stable by definition (6.5.3); for most of them the page cache suffices.
 dat::Task<void> AppendInline(Call& call) {
   wire::AppendInlineArgs args;
   if (!call.Decode(args)) co_return;
@@ -104,7 +105,8 @@ dat::Task<void> Commit(Call& call) {
   call.Finish(status, args, res);
 }
 
-// A hint is a hint (4.2.4): what cannot be done at once is done when there is time, or not.
+// A hint is optional (4.2.4): work that cannot be done at once is done when the pool is idle, or
+// not at all.
 void CacheHint(Call& call) {
   wire::CacheHintArgs args;
   if (!call.Decode(args)) return;

@@ -23,7 +23,8 @@ Vectors VectorsOf(const DirectLease& lease) {
   return vectors;
 }
 
-// Fetches the data of a write into `lease`, which holds it exactly. As ReadFromClient, or kChksum.
+// Fetches the data of a write into `lease`, which has exactly its size. Statuses: those of
+// ReadFromClient, and kChksum.
 dat::Task<DafsStatus> Fetch(Call& call, const DirectLease& lease,
                             std::span<const wire::DirectOpBuffer> buffers,
                             wire::Checksum expected) {
@@ -42,8 +43,8 @@ dat::Task<DafsStatus> Fetch(Call& call, const DirectLease& lease,
 
 }  // namespace
 
-// In pieces: while one is on its way to the client the next is read. An error behind the first
-// piece makes the read short; the client meets it again when it asks for the rest.
+// Works piece by piece: reads the next piece while the last is being sent to the client. An error
+// after the first piece makes the read short; the client gets the error when it reads the rest.
 dat::Task<void> ReadDirect(Call& call) {
   wire::ReadDirectArgs args;
   if (!call.Decode(args)) co_return;

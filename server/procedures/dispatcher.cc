@@ -1,4 +1,4 @@
-// Which function executes which procedure: one switch over the protocol. Spec: WIRE 9.1.
+// Maps each procedure to the function that executes it. Spec: WIRE 9.1.
 #include "server/procedures/procedures.h"
 #include "server/session/session.h"
 
@@ -146,7 +146,7 @@ const Procedure* FindProcedure(Proc proc) {
       return &kRun<OpenOwner>;
     case Proc::kExtensions:
       return &kRun<Extensions>;
-    // What this server has not got, and what is for clients.
+    // Not implemented by this server, or executed by clients.
     case Proc::kDelegpurge:
     case Proc::kDelegreturn:
     case Proc::kGetFencingList:

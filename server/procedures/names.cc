@@ -1,8 +1,10 @@
 // Procedures on names: GET_ROOT_HANDLE, LOOKUP, LOOKUPP, OPENATTR, CREATE, LINK, REMOVE, RENAME,
-// READLINK, and the private RENAME2, MAKE_NODE and EXTENSIONS (wire/messages/posix.h).
-// Spec: 6.5.9, 6.5.12, 6.5.17, 6.5.21, 6.5.22, 6.5.25, 6.5.31, 6.5.33, 6.5.34. They run on the
-// worker: names and inodes are in the kernel's caches, or a journal takes them; a hand-over would
-// cost more than it spares. What a cold disk costs here, the worker waits for.
+// READLINK, and the private RENAME2, MAKE_NODE and EXTENSIONS (wire/messages/posix.h). Spec: 6.5.9,
+// 6.5.12, 6.5.17, 6.5.21, 6.5.22, 6.5.25, 6.5.31, 6.5.33, 6.5.34.
+//
+// They run on the worker. Names and inodes are normally in the kernel's caches, and the file
+// system's journal absorbs changes, so a hand-over to the pool would cost more than it saves. If
+// the disk is needed after all, the worker waits for it.
 #include <optional>
 #include <string>
 
@@ -17,10 +19,10 @@ using wire::DafsStatus;
 
 namespace {
 
-constexpr size_t kMostNamed = 8;  // exports in one line
+constexpr size_t kMostNamed = 8;  // exports in one log line
 
-// A look-up that ended above the exports, or at the root of one: a mount of what is not exported,
-// or not to this client, leaves a line.
+// Logs a lookup that ended above the exports or at the root of one: a mount of a directory that is
+// not exported, or not to this client.
 void SayExportRefused(Session& session, const wire::LookupArgs& args, const wire::LookupRes& res,
                       DafsStatus status) {
   if (res.component_count >= args.path.size()) return;

@@ -7,7 +7,7 @@ namespace dafs::server {
 
 using wire::DafsStatus;
 
-// An open that truncates may free gigabytes of blocks: that waits in the pool.
+// An open that truncates may free gigabytes of blocks, so it waits in the pool.
 dat::Task<void> Open(Call& call) {
   wire::OpenArgs args;
   if (!call.Decode(args)) co_return;
@@ -19,15 +19,15 @@ dat::Task<void> Open(Call& call) {
   const bool truncates =
       args.open_type == wire::OpenType::kCreate && args.createattrs.has(wire::kFattrObjectSize);
   Caller caller = call.caller();
-  // A reclaim names no directory, but the file.
+  // A reclaim names the file, not a directory.
   Pool* own = call.may_hang() ? &call.pool() : nullptr;
   if (args.claim_type == wire::OpenClaimType::kPrevious) {
     own = session.OwnPool(args.claim_handle().fshandle);
   }
-  if (truncates || own != nullptr) caller.recent = nullptr;  // the pool leaves nothing there
+  if (truncates || own != nullptr) caller.recent = nullptr;  // not used on threads of the pool
   auto open = [&] { status = session.store().Open(caller, args, &res); };
   if (delegation) {
-    status = DafsStatus::kNotSupp;  // no delegation was ever given
+    status = DafsStatus::kNotSupp;  // the server grants no delegations
   } else if (truncates || own != nullptr) {
     co_await Offload(own != nullptr ? *own : session.pool(), session.loop(), open);
   } else {

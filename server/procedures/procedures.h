@@ -9,14 +9,14 @@
 namespace dafs::server {
 
 // How a procedure is executed: at once (`run`), or as a coroutine that may wait (`start`). Exactly
-// one is set. Either finishes its call.
+// one is set. Both finish their call.
 struct Procedure {
   void (*run)(Call& call) = nullptr;
   dat::Task<void> (*start)(Call& call) = nullptr;
 };
 
-// Null for what step 6 of 9.2 answers with NOTSUPP: numbers that no client may send, and procedures
-// of the draft that this server has not got.
+// Returns null for a procedure that step 6 of 9.2 answers with NOTSUPP: a number that no client may
+// send, or a procedure of the draft that this server does not implement.
 const Procedure* FindProcedure(wire::Proc proc);
 
 // names.cc

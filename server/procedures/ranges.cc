@@ -1,5 +1,5 @@
 // The private procedures on ranges of a file: ALLOCATE, SEEK, COPY_RANGE (wire/messages/ranges.h).
-// All of them may have to wait for the disk.
+// Each of them may wait for the disk.
 #include "server/procedures/procedures.h"
 #include "server/session/session.h"
 

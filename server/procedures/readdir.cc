@@ -1,7 +1,7 @@
-// READDIR_INLINE and READDIR_DIRECT. Directories are read in the pool: they come from disk in many
-// small pieces, and each entry may cost a look at its inode. What named attributes
-// an object has comes by one call: as much as fits a response is told at once.
-// Spec: 6.5.29, 6.5.30; WIRE 10.2, R36, R56.
+// READDIR_INLINE and READDIR_DIRECT. Directories are read in the pool: they come from the disk in
+// many small pieces, and each entry may need its inode. The list of an object's named attributes is
+// one system call; the response has as much of it as fits. Spec: 6.5.29, 6.5.30; WIRE 10.2, R36,
+// R56.
 #include <algorithm>
 
 #include "server/procedures/procedures.h"
@@ -16,7 +16,7 @@ namespace {
 
 using wire::DafsStatus;
 
-// The part of a list that is transferred at once, so that it fits one piece of direct memory.
+// The maximum part of a list in one transfer, so that it fits one piece of direct memory.
 constexpr size_t kMostDirect = DirectBuffers::kLarge;
 
 template <class Args>
@@ -93,7 +93,7 @@ dat::Task<void> ReaddirDirect(Call& call) {
   };
   co_await Offload(call.pool(), session.loop(), list);
   if (result.hides_for_port) session.SayWrongPort();
-  // An array without entries is 8 bytes, which must fit too (10.2).
+  // An array without entries takes 8 bytes, which must fit too (10.2).
   if (status == DafsStatus::kOk && room < 8) status = DafsStatus::kReaddirNoSpc;
   if (status != DafsStatus::kOk) {
     call.FinishError(status);

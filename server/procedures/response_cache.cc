@@ -1,6 +1,6 @@
-// What a client asks about the Response Cache of a session it has lost: CHECK_RESPONSE,
-// FETCH_RESPONSE, DISCARD_RESPONSES.
-// Spec: 5.2.5, 6.3; WIRE 9.4, R49, R50. They need no credentials but the session's (5.2.5).
+// Queries of the Response Cache of a lost session: CHECK_RESPONSE, FETCH_RESPONSE,
+// DISCARD_RESPONSES. Spec: 5.2.5, 6.3; WIRE 9.4, R49, R50. They need no credentials but the
+// session's (5.2.5).
 #include <cstring>
 
 #include "server/session/session.h"
@@ -10,7 +10,7 @@ namespace dafs::server {
 
 using wire::DafsStatus;
 
-// The cache of a lost session of this client. BAD_SESSION also speaks of a session that is
+// Finds the cache of a lost session of this client. BAD_SESSION also means a session that is
 // connected and has no cache (R50).
 DafsStatus Session::FindResponses(const wire::SessionId& session_id, wire::ByteOrder order,
                                   std::shared_ptr<SessionCache>* cache) const {
@@ -34,7 +34,7 @@ void Session::CheckResponse(Call& call) {
   call.Finish(status, args, wire::CheckResponseRes());
 }
 
-// 6.3.2. The stored status and result under a header of our own.
+// 6.3.2. Sends the stored status and result with a new header.
 void Session::FetchResponse(Call& call) {
   wire::FetchResponseArgs args;
   if (!call.Decode(args)) return;

@@ -1,6 +1,5 @@
 // Direct variants of procedures that move attributes or the content of a link: GETATTR_DIRECT,
-// READLINK_DIRECT, SETATTR_DIRECT.
-// Spec: 6.5.14, 6.5.32, 6.5.36; WIRE 10.2 (R60).
+// READLINK_DIRECT, SETATTR_DIRECT. Spec: 6.5.14, 6.5.32, 6.5.36; WIRE 10.2 (R60).
 #include "server/procedures/procedures.h"
 #include "server/session/direct_buffers.h"
 #include "server/session/direct_transfer.h"
@@ -13,7 +12,7 @@ namespace {
 
 using wire::DafsStatus;
 
-// Structured content lies in one piece of direct memory; attributes of this size have ACLs of
+// Structured content lies in one piece of direct memory. Attributes of this size can hold ACLs of
 // hundreds of entries.
 constexpr size_t kMostContent = DirectBuffers::kLarge;
 
