@@ -68,12 +68,12 @@ absl::Status BackControl::OnResponse(std::span<const std::byte> message) {
   if (header.stream_id >= streams_.size() || !streams_[header.stream_id].busy ||
       streams_[header.stream_id].seq_number != header.seq_number ||
       wire::OpaqueToUint64(header.analyzer) != header.stream_id) {
-    return absl::DataLossError(absl::StrCat("answer to no directive: stream ", header.stream_id,
+    return absl::DataLossError(absl::StrCat("reply to no directive: stream ", header.stream_id,
                                             ", seq_number ", header.seq_number));
   }
   // If the client refused the directive, or its reply is damaged, another directive would not help.
   if (checksums_ && wire::MessageChecksum(message, order_) != header.message_checksum) {
-    return absl::DataLossError("answer to a directive with a wrong checksum");
+    return absl::DataLossError("reply to a directive has a wrong checksum");
   }
   if (header.status != wire::DafsStatus::kOk) {
     return absl::DataLossError(

@@ -118,7 +118,7 @@ Batches& Session::batches() {
 DafsStatus Session::ElsewhereStatus() const {
   LogWarning("connection from " + peer_name_ +
              ": CONNECT_BIND to a session of another worker; the client's connection requests do "
-             "not carry the private data that would tell (E.9)");
+             "not carry the private data that identifies the session (E.9)");
   return DafsStatus::kIllegalState;
 }
 

@@ -181,9 +181,9 @@ void Session::WatchMoves() {
     move_timer_ = 0;
     if (moving_ == 0) return;
     if (moves_ != watched_moves_) return WatchMoves();
-    const std::string why = absl::StrCat("no RDMA operation done in ",
+    const std::string why = absl::StrCat("no RDMA operation completed in ",
                                          absl::FormatDuration(shared_.options->transfer_timeout),
-                                         ", of ", moving_, " on their way");
+                                         ", of ", moving_, " outstanding");
     LogWarning(absl::StrCat("session from ", peer_name_, ": ended: ", why));
     Abort(absl::DeadlineExceededError(why));
   });

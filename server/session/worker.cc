@@ -38,7 +38,7 @@ void Worker::Adopt(std::unique_ptr<dat::PendingEndpoint> pending, SessionTable::
         stopping_ ? absl::UnavailableError("the server is stopping") : Open(*pending, place);
     if (status.ok()) return;
     LogWarning(absl::StrCat("connection from ", pending->peer().ToString(),
-                            " not taken: ", status.ToString()));
+                            " not accepted: ", status.ToString()));
     shared_.sessions->Leave(place);
     --count_;
   });
