@@ -15,12 +15,12 @@
 namespace dafs::fuse {
 namespace {
 
-// umount(8) asks for the attributes of the root and for STATFS, one after the other, and must end
-// within a second although the server is gone. Such a question repeats the last answer:
+// umount(8) requests the attributes of the root, then STATFS, and must end within a second even if
+// the server is unreachable. These two requests are answered with the server's last reply:
 // - after kAskAfter if there is no session;
-// - after kSilentAfter more if the session answers not even a NULL, which needs no disk;
+// - after kSilentAfter more if the server does not answer a NULL either, which needs no disk;
 // - after kWaitForAnswer more if the server answers other requests, but not this one;
-// - after kGlance if the server was silent already when the question came.
+// - after kGlance if the server was already silent when the request arrived.
 constexpr absl::Duration kAskAfter = absl::Milliseconds(300);
 constexpr absl::Duration kSilentAfter = absl::Milliseconds(400);
 constexpr absl::Duration kWaitForAnswer = absl::Seconds(3);
@@ -28,7 +28,7 @@ constexpr absl::Duration kGlance = absl::Milliseconds(50);
 
 fuse_statfs_out KernelStatfs(const wire::FsAttributes& a) {
   fuse_statfs_out out = {};
-  // st_blocks and du count 512 bytes; df likes pages.
+  // The unit is a page, as df(1) expects, not the 512 bytes of st_blocks and du(1).
   constexpr uint32_t kBlock = 4096;
   out.st.bsize = kBlock;
   out.st.frsize = kBlock;
@@ -43,19 +43,19 @@ fuse_statfs_out KernelStatfs(const wire::FsAttributes& a) {
 
 }  // namespace
 
-// Between the server's answer and the clock: whoever is first resumes the caller. The owners are
-// the call, the question to the server and the timer; the last to end frees it.
+// A race between the server's reply and a timer; the first resumes the call. Shared by the call,
+// the request to the server and the timer.
 struct Operations::Race {
   dat::Pending<bool> first;
-  bool answered = false;  // by the server
-  absl::Status status;    // of its answer
+  bool answered = false;  // the server has replied
+  absl::Status status;    // of that reply
   dat::Loop::TimerId timer = 0;
   void Finish() {
     if (!first.is_set()) first.Set(true);
   }
 };
 
-// Asks whether the server answers at all. One NULL at a time.
+// Checks with a NULL whether the server answers at all. Only one NULL is outstanding at a time.
 dat::Task<void> Operations::ProbeServer() {
   if (std::exchange(probing_, true)) co_return;
   absl::Status ignored = co_await files_.Null();
@@ -108,24 +108,25 @@ dat::Task<void> Operations::GetattrOfRoot(Call& call, InodeView root) {
   } else if (race->answered) {
     ReplyAttributes(call, call.nodeid(), state_.root.Get());
   } else {
-    TellAttributes(call, state_.root.Get(), absl::ZeroDuration());  // it is to be asked for again
+    TellAttributes(call, state_.root.Get(), absl::ZeroDuration());  // may be outdated
   }
 }
 
-// STATX is GETATTR with the time of birth in its answer; its request begins alike.
+// GETATTR and STATX. STATX also returns the time of birth; both requests begin with the same
+// fields.
 dat::Task<void> Operations::Getattr(Call& call) {
   RequestReader in = call.reader();
   auto getattr = in.Take<fuse_getattr_in>();
   std::optional<InodeView> node = NodeOf(call, in);
   if (!node) co_return;
   if (ReplyFresh(call, *node)) co_return;
-  // With a descriptor it is not about a path.
+  // A request with a descriptor is not part of a path walk.
   if ((getattr.getattr_flags & FUSE_GETATTR_FH) == 0 && ReplyRecent(call)) co_return;
   if (call.nodeid() == kRootNode) {
     co_await GetattrOfRoot(call, *node);
     co_return;
   }
-  // fstat(2) of an open file is the opener's business: it works whatever became of the rights.
+  // fstat(2) of an open file uses the rights of the opener, so it works after these were revoked.
   Caller who;
   if (getattr.getattr_flags & FUSE_GETATTR_FH) {
     if (std::shared_ptr<OpenState> open = state_.open_files.Find(getattr.fh)) who = open->opener;
@@ -142,8 +143,9 @@ dat::Task<void> Operations::Getattr(Call& call) {
   }
 }
 
-// A directory that was removed, of which somebody still has a descriptor: as it was, without links.
-// Its path, if the kernel believes in one, is soon looked up again. False: nothing is known of it.
+// Answers for a removed directory of which a program still has a descriptor: its last attributes
+// with a link count of 0. If the kernel still caches a path to it, it revalidates that soon.
+// Returns false if no attributes are known.
 bool Operations::ReplyGone(Call& call) {
   std::optional<wire::FileAttributes> last = state_.inodes.LastToldOfDirectory(call.nodeid());
   if (!last.has_value()) return false;
@@ -152,10 +154,12 @@ bool Operations::ReplyGone(Call& call) {
   return true;
 }
 
-// A SETATTR of nothing that the server refused to `who`. It is chown(2) that changes neither owner
-// nor group, which is refused to whoever does not own a file with set-id bits; or the kernel's word
-// that a write takes these bits away. That is no business of the owner alone, and the server does
-// it for writers that may not keep them; but the writer may be another than who opened the file.
+// Handles a SETATTR that sets nothing and that the server refused to `who`. There are two cases:
+// - chown(2) that changes neither owner nor group. It is refused unless the caller owns the file,
+//   if the file has set-id bits.
+// - The kernel reports that a write clears the set-id bits. Any writer may do that, and the server
+//   clears the bits for writers that may not keep them. But the process that writes may not be the
+//   one that opened the file, so the request is repeated with the opener's identity.
 dat::Task<absl::StatusOr<wire::FileAttributes>> Operations::TakeSetIdBits(const Call& call,
                                                                           Caller who,
                                                                           InodeView node,
@@ -175,9 +179,9 @@ dat::Task<absl::StatusOr<wire::FileAttributes>> Operations::TakeSetIdBits(const 
   co_return attributes;
 }
 
-// A change of size that no descriptor was named for: truncate(2), or open(2) with O_TRUNC behind
-// its OPEN. It carries the state id of an open all the same (6.5.35), one of the caller's own if
-// there is one. A server that can open nothing by its handle is asked without.
+// A change of size without a descriptor: truncate(2), or open(2) with O_TRUNC after its OPEN. The
+// request still needs the state id of an open (6.5.35): one of the caller's if there is one,
+// otherwise a new one. Without a state id if the server cannot open the file by its handle.
 dat::Task<absl::StatusOr<wire::FileAttributes>> Operations::SetSize(Caller who, InodeView node,
                                                                     wire::FileAttributes set) {
   std::shared_ptr<OpenState> open = state_.open_files.FindIf([&](const OpenState& one) {
@@ -198,11 +202,12 @@ dat::Task<absl::StatusOr<wire::FileAttributes>> Operations::SetSize(Caller who, 
       co_await files_.SetAttributes(*who, node.handle, file->state_id, set);
   absl::Status closed =
       co_await files_.Close(*who, file->handle, file->state_id, /*can_wait=*/true);
-  closed.IgnoreError();  // the server's lease ends it at last
+  closed.IgnoreError();  // the open ends with the lease
   co_return attributes;
 }
 
-// Mode, owner, group or ACL: what may have to be written again is made safe while that is allowed.
+// Called before a change of mode, owner, group or ACL. Commits data that might have to be written
+// again, while its writers are still allowed to write it.
 dat::Task<void> Operations::BeforeRightsChange(const client::Identity& who, const InodeView& node) {
   dat::Task<void> committing = files_.CommitOfOthers(who, node.handle);
   co_await committing;
@@ -215,7 +220,7 @@ dat::Task<void> Operations::Setattr(Call& call) {
   if (!node) co_return;
   Caller who;
   wire::StateId state_id;
-  // ftruncate(2) has the rights of its descriptor, whatever the mode says by now.
+  // ftruncate(2) has the rights of its descriptor, even if the mode has changed.
   bool by_open = (setattr.valid & FATTR_SIZE) == 0;
   if ((setattr.valid & FATTR_FH) && (setattr.valid & FATTR_SIZE)) {
     if (std::shared_ptr<OpenState> open = state_.open_files.Find(setattr.fh)) {
@@ -235,7 +240,7 @@ dat::Task<void> Operations::Setattr(Call& call) {
   dat::Task<absl::StatusOr<wire::FileAttributes>> setting =
       by_open ? files_.SetAttributes(*who, node->handle, state_id, set) : SetSize(who, *node, set);
   absl::StatusOr<wire::FileAttributes> attributes = co_await setting;
-  // Root's descriptor does not give its rights to whoever else uses it: set-id bits go.
+  // If another user truncates through root's descriptor, the set-id bits must be cleared.
   if (attributes.ok() && (attributes->mode & (S_ISUID | S_ISGID)) != 0 && !state_id.is_zero() &&
       who->uid == 0 && call.header().uid != 0) {
     const wire::FileAttributes nothing;
@@ -247,7 +252,7 @@ dat::Task<void> Operations::Setattr(Call& call) {
         TakeSetIdBits(call, who, *node, attributes.status());
     attributes = co_await taking;
   }
-  // Again: an open that was answered meanwhile may have been told of the owner before.
+  // Again, because an OPEN that was answered in between may have returned the previous owner.
   if ((setattr.valid & FATTR_UID) != 0) state_.inodes.NoteOwnerChange(call.nodeid());
   Touch(call.nodeid());
   if (attributes.ok()) {

@@ -1,6 +1,6 @@
 // Data: READ, WRITE, FLUSH, FSYNC. Spec: 6.5.3, 6.5.4, 6.5.8, 6.5.27, 6.5.28, 6.5.38, 6.5.39.
-// Data is never copied here: a READ is answered from the buffer the server wrote into, a WRITE's
-// request was read into the buffer the server reads from.
+// Data is not copied here. A READ is answered from the buffer that the server wrote into. A WRITE
+// is read from the kernel into the buffer that the server reads from.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 #include "wire/protocol/status.h"
 
 namespace dafs::fuse {
-// The rare READ that came back short before the end of the file: what is missing is read into the
-// same buffer once its content is put aside in `data`, which gets all of it.
+// For the rare READ that returned less than requested before the end of the file. `data` holds the
+// bytes read so far. Reads the rest into the same buffer, and appends it to `data`.
 dat::Task<absl::Status> Operations::ReadRest(const OpenState& open, uint64_t offset,
                                              client::BufferLease& lease, uint32_t size, bool quiet,
                                              std::string& data) {
@@ -53,7 +53,7 @@ dat::Task<void> Operations::Read(Call& call) {
     }
     lease = *std::move(waited);
   }
-  const bool quiet = (read.flags & O_NOATIME) != 0;  // also what fcntl(2) has set since the open
+  const bool quiet = (read.flags & O_NOATIME) != 0;  // may have been set with fcntl(2)
   absl::StatusOr<client::ReadResult> result = co_await files_.Read(
       *open->opener, open->handle, open->state_id, read.offset, lease, read.size, quiet);
   if (!result.ok()) {
@@ -91,11 +91,11 @@ dat::Task<void> Operations::WriteData(const OpenState& open, const client::Buffe
   }
 }
 
-// The kernel's offset is where it believes the end to be; the server knows. The kernel asks for the
-// size anew after every write, so that where the data landed need not be told.
+// The kernel's offset is its idea of the end of the file, which only the server knows. The kernel
+// requests the size again after every write, so the offset of the data is not returned.
 dat::Task<void> Operations::AppendData(const OpenState& open, const client::BufferLease& lease,
                                        Transfer& transfer) {
-  // An append is as stable as DATA_SYNC at least; what that means is for the server to say.
+  // An append is at least DATA_SYNC; the server's reply says whether it is committed.
   const wire::StableHow stability = transfer.stability == wire::StableHow::kUnstable
                                         ? wire::StableHow::kDataSync
                                         : wire::StableHow::kFileSync;
@@ -103,7 +103,7 @@ dat::Task<void> Operations::AppendData(const OpenState& open, const client::Buff
     const uint32_t part = std::min(transfer.size - transfer.done, files_.append_bytes());
     absl::StatusOr<client::AppendResult> result = co_await files_.Append(
         *open.opener, open.handle, open.state_id, lease, transfer.done, part, stability);
-    // The server takes less at once than it seemed to.
+    // The server's limit is lower than assumed; append_bytes() has changed.
     if (wire::DafsFromStatus(result.status()) == wire::DafsStatus::kWriteTooBig &&
         part > files_.append_bytes()) {
       continue;
@@ -121,7 +121,7 @@ dat::Task<void> Operations::AppendData(const OpenState& open, const client::Buff
   }
 }
 
-// Brings a piece to the server, and tells the inode table and the commit queue what became of it.
+// Sends a piece to the server, and records the result in the inode table and the commit queue.
 dat::Task<Operations::Transfer> Operations::Carry(WritePiece& piece, wire::StableHow stability,
                                                   bool appends, bool may_ask) {
   Transfer transfer;
@@ -142,8 +142,8 @@ dat::Task<Operations::Transfer> Operations::Carry(WritePiece& piece, wire::Stabl
   co_return transfer;
 }
 
-// A write(2) is told how much of it there is room for. Of pages of a mapping the kernel hears an
-// error only, not a count, and keeps it for the next fsync, msync or close.
+// write(2) returns the number of bytes written. For pages of a mapping the kernel accepts only an
+// error, not a count, and reports it by the next fsync, msync or close.
 void Operations::ReplyTransfer(Call& call, const Transfer& transfer, bool from_cache) {
   if (!transfer.failed.ok() && (from_cache || transfer.done == 0)) {
     call.ReplyStatus(transfer.failed);
@@ -177,7 +177,7 @@ dat::Task<void> Operations::Write(Call& call) {
   piece.size = size;
   piece.lease = std::move(call.lease());
   piece.change = BeginWrite(open->nodeid);
-  // Pages of a mapping have their places, whatever the descriptor was opened for.
+  // Pages of a mapping have fixed offsets, even if the descriptor was opened to append.
   const bool from_cache = (write.write_flags & FUSE_WRITE_CACHE) != 0;
   const bool appends = (write.flags & O_APPEND) != 0 && !from_cache;
   dat::Task<Transfer> carrying =
@@ -185,16 +185,16 @@ dat::Task<void> Operations::Write(Call& call) {
   ReplyTransfer(call, co_await carrying, from_cache);
 }
 
-// Data of the file that was given up since the last COMMIT: all that have it open report that.
+// If uncommitted data of the file was lost, records the error for all that have the file open.
 void Operations::NoteGivenUp(const OpenState& open) {
   const absl::Status why = files_.TakeFailure(open.handle);
   if (!why.ok()) open.writes->NoteFailure(why);
 }
 
-// close(2) reports an error that is known, and leaves it to the next fsync to report it as well:
-// the caller may be a child whose exit closes what its parent goes on using. What was written is
-// with the server, which does not lose it by being restarted. Only fsync promises that it outlives
-// the server's machine.
+// close(2) reports a known error, and the next fsync reports it again: the caller may be a child
+// process whose exit closes a file that its parent still uses. The server has the data then, and
+// keeps it if the server restarts. Only fsync guarantees that it survives a crash of the server's
+// machine.
 dat::Task<void> Operations::Flush(Call& call) {
   RequestReader in = call.reader();
   auto flush = in.Take<fuse_flush_in>();
@@ -203,10 +203,10 @@ dat::Task<void> Operations::Flush(Call& call) {
     call.ReplyErrno(in.ok() ? EBADF : EINVAL);
     co_return;
   }
-  // Errors of what was written behind are known then, and its locks may go.
+  // Afterwards errors of pending writes are known, and the locks can be released.
   co_await Settled(open->nodeid);
   absl::Status reported;
-  // The writes of a file are counted together: a reader does not wait for those of others.
+  // All writes of a file are tracked together. A close of a reader does not wait for them.
   if ((ShareOf(open->flags) & wire::kShareWrite) != 0) {
     if (state_.options.sync_on_close && open->writes->uncommitted()) {
       dat::Task<absl::Status> committing = commits_.CommitFile(open, /*can_wait=*/false);
@@ -215,7 +215,7 @@ dat::Task<void> Operations::Flush(Call& call) {
     NoteGivenUp(*open);
     if (reported.ok()) reported = open->writes->ErrorForClose(open->errors);
   }
-  // close(2) gives up the record locks of its process on the file, before it returns.
+  // close(2) releases the record locks of its process on the file before it returns.
   LockOwners::Ended ended = state_.lock_owners.End(open->nodeid, flush.lock_owner);
   if (ended.owner != nullptr) {
     dat::Task<void> ending = EndOwner(ended);
@@ -232,7 +232,7 @@ dat::Task<void> Operations::Fsync(Call& call) {
     call.ReplyErrno(in.ok() ? EBADF : EINVAL);
     co_return;
   }
-  // Also where nothing of ours is uncommitted: another client may have written it.
+  // Also if this mount has no uncommitted data of the file: another client may have written it.
   dat::Task<absl::Status> committing = commits_.CommitFile(open, /*can_wait=*/false);
   absl::Status status = co_await committing;
   if (status.ok()) status = open->writes->ErrorForFsync(open->errors);

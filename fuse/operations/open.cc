@@ -18,12 +18,12 @@ namespace {
 bool Writes(uint32_t flags) { return (ShareOf(flags) & wire::kShareWrite) != 0; }
 bool Appends(uint32_t flags) { return (flags & O_APPEND) != 0 && Writes(flags); }
 
-// Past the kernel's page cache: what was opened so, and appends, which the kernel would cache where
-// it believes the end to be, and hand out from there, until it has asked for the size. Kernels
-// before 6.6 refuse shared maps of what is opened this way.
+// Whether an open bypasses the kernel's page cache: with O_DIRECT, or to append. The kernel would
+// cache appended data at its own idea of the end, and return it from there until it requests the
+// size. Kernels before 6.6 refuse shared mappings of such an open.
 bool UsesDirectIo(uint32_t flags) { return (flags & O_DIRECT) != 0 || Appends(flags); }
 
-// Errors of an OPEN by name that hold for the file and not only for its name.
+// Whether an error of an OPEN by name concerns the file, not only its name.
 bool IsRefusal(const absl::Status& status) {
   if (!wire::HasDafsStatus(status)) return true;
   switch (wire::DafsFromStatus(status)) {
@@ -42,9 +42,9 @@ bool IsRefusal(const absl::Status& status) {
 
 }  // namespace
 
-// FUSE's OPEN has a node, DAFS's a name. OPEN_HANDLE opens what the handle means. A server without
-// it is asked by the name the node was last found under, and the answer counts only if the same
-// file comes back; else the file is used without an open at the server (state id zero).
+// FUSE's OPEN has a node, DAFS's OPEN a name. OPEN_HANDLE opens a file by its handle. If the server
+// does not have it, the last known name of the node is opened, and the result is used only if it is
+// the same file. Otherwise the file is used without an open at the server (state id zero).
 dat::Task<absl::StatusOr<client::OpenFile>> Operations::OpenNode(const client::Identity& who,
                                                                  const InodeView& node,
                                                                  uint32_t flags,
@@ -80,9 +80,9 @@ dat::Task<absl::StatusOr<client::OpenFile>> Operations::OpenNode(const client::I
   co_return file;
 }
 
-// A file that may only be appended to (chattr +a at the server) cannot be opened there to write,
-// since OPEN does not say that the caller appends only. It is used without an open at the server,
-// which checks each append. A file that may not be changed at all grants no access to extend it.
+// An append-only file (chattr +a at the server) cannot be opened there for writing, because OPEN
+// does not say that the caller only appends. It is used without an open at the server, which checks
+// each append. For an immutable file, ACCESS does not grant kAccessExtend, and the open fails.
 dat::Task<absl::StatusOr<client::OpenFile>> Operations::OpenToAppend(const client::Identity& who,
                                                                      const InodeView& node,
                                                                      uint32_t flags,
@@ -124,14 +124,14 @@ fuse_open_out Operations::TakeOpen(const client::OpenFile& file, uint64_t nodeid
     out.open_flags |= FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;
   }
   if (keep_cache) out.open_flags |= FOPEN_KEEP_CACHE;
-  // Nothing was written through it, so close(2) has nothing to wait for; unless it gives up record
-  // locks, which any descriptor of the file does.
+  // Nothing is written through a read-only open, so close(2) needs no FLUSH, unless the server
+  // keeps record locks: close(2) of any descriptor of the file releases them.
   if (!Writes(flags) && !PosixAtServer(state_.options)) out.open_flags |= FOPEN_NOFLUSH;
   return out;
 }
 
-// What was written under an open that its opener could not write without is safe before it goes: if
-// the server lost it, nobody could write it again.
+// Closes an open at the server. If its opener may not write the file without this open, commits its
+// data first: if the server lost that data later, it could not be written again.
 dat::Task<void> Operations::CloseState(std::shared_ptr<OpenState> open) {
   const bool may_write_again =
       open->by_own_right &&
@@ -142,12 +142,12 @@ dat::Task<void> Operations::CloseState(std::shared_ptr<OpenState> open) {
   }
   absl::Status closed =
       co_await files_.Close(*open->opener, open->handle, open->state_id, /*can_wait=*/true);
-  closed.IgnoreError();  // nobody is left to be told; the server's lease ends the open at last
+  closed.IgnoreError();  // no caller waits for it; the open ends with the lease
 }
 
-// An open of the same kind that was closed a moment ago, if the file is what it was when that was
-// opened: then whoever may have it open still may. Of the attributes that the caller's look-up has
-// just brought that can be told without asking.
+// Returns a recently closed open of the same kind, if the file has not changed since it was opened:
+// then the same users may still open it. If the caller's lookup has just returned attributes, that
+// is checked without a request.
 dat::Task<std::optional<client::OpenFile>> Operations::OpenAgain(const Call& call,
                                                                  const client::Identity& who,
                                                                  uint32_t flags) {
@@ -179,8 +179,8 @@ dat::Task<std::optional<client::OpenFile>> Operations::OpenAgain(const Call& cal
   co_return std::nullopt;
 }
 
-// Whether `places` still lead to the node. `change`: the CHANGE that it had before they are looked
-// at; nothing: that which it has then.
+// Looks up `places`, and records which of them still lead to the node. `change` is the CHANGE that
+// the node had before; nullopt: use the CHANGE that the lookup returns.
 dat::Task<void> Operations::LookAtNames(Caller who, InodeView node, Places places,
                                         std::optional<uint64_t> change,
                                         std::shared_ptr<Looking> looking) {
@@ -202,8 +202,9 @@ dat::Task<void> Operations::LookAtNames(Caller who, InodeView node, Places place
   if (looking != nullptr) looking->done.Set(true);
 }
 
-// Who opens what we have changed or moved ourselves cannot tell by its CHANGE whether others have
-// given its name to another file: that is asked for beside the OPEN. Null: nothing is to be asked.
+// After changes or renames by this mount, the CHANGE of a file does not show whether another client
+// gave its name to another file. Therefore starts to look up the file's names, in parallel with the
+// OPEN. Returns null if no name must be looked up.
 std::shared_ptr<Operations::Looking> Operations::LookAtLikelyOld(const Caller& who,
                                                                  const InodeView& node) {
   Places places = state_.inodes.NamesLikelyOld(node.nodeid, dat::Loop::Now());
@@ -214,8 +215,9 @@ std::shared_ptr<Operations::Looking> Operations::LookAtLikelyOld(const Caller& w
   return looking;
 }
 
-// Whether a file or directory that was opened has lost a name that the kernel may have opened it
-// by, which it caches for a while: by then it may be another file's, or no file's.
+// Whether a file or directory that was opened has lost a name by which the kernel may have opened
+// it. The kernel caches names for a while; meanwhile the name may have been removed, or given to
+// another file.
 dat::Task<bool> Operations::HasLostName(const Caller& who, const InodeView& node,
                                         const wire::FileAttributes& attributes) {
   if (attributes.has(wire::kFattrNumLinks) && attributes.num_links == 0) co_return true;
@@ -267,8 +269,8 @@ dat::Task<void> Operations::Open(Call& call) {
     closed.IgnoreError();
     co_return;
   }
-  // Close-to-open: whoever opens sees what others had written when they closed. The node is in use
-  // by the caller until we answer, so the notification waits for nothing.
+  // Close-to-open: an open sees everything that was written and closed before. The caller uses the
+  // node until this call is answered, so the notification does not block.
   const bool has_change = file->attributes.has(wire::kFattrChange);
   const uint64_t change = file->attributes.change;
   bool current = has_change && state_.inodes.KernelIsCurrent(call.nodeid(), change);
@@ -296,7 +298,8 @@ dat::Task<void> Operations::Create(Call& call) {
   request.share_access = ShareOf(create.flags);
   request.owner = state_.NewOwner();
   request.create = true;
-  // GUARDED sets mode and owner as the file is made; EXCLUSIVE needs a second step for them.
+  // GUARDED sets mode and owner when it creates the file; EXCLUSIVE needs a second request for
+  // that.
   request.create_mode =
       create.flags & O_EXCL ? wire::CreateMode::kGuarded : wire::CreateMode::kUnchecked;
   uint32_t mode = co_await ModeOfNew(call, *who, *parent, create.mode, create.umask);
@@ -307,14 +310,14 @@ dat::Task<void> Operations::Create(Call& call) {
   absl::StatusOr<client::OpenFile> file = co_await files_.Open(*who, request, change.after());
   change.End();
   if (!file.ok()) {
-    // The kernel knew of no such name: with ESTALE it looks again, and follows the link or opens
-    // the FIFO that came there meanwhile.
+    // The kernel expected that the name does not exist. With ESTALE it looks the name up again, and
+    // then follows the link or opens the FIFO that another client has created.
     int error = ErrnoFromStatus(file.status());
     if (error == ELOOP) error = ESTALE;
     if (error == EINVAL || (error == EPERM && Appends(create.flags))) {
       absl::StatusOr<client::Node> there = co_await files_.Lookup(*who, parent->handle, name);
       const bool is_file = there.ok() && there->attributes.object_type == wire::ObjectType::kReg;
-      if (there.ok() && is_file == (error == EPERM)) error = ESTALE;  // OPEN knows what to do
+      if (there.ok() && is_file == (error == EPERM)) error = ESTALE;  // OPEN handles it
     }
     if (error == ESTALE) {
       LookElsewhere(call);
@@ -345,7 +348,7 @@ dat::Task<void> Operations::ReplyCreated(Call& call, const client::OpenFile& fil
   }
 }
 
-// O_TMPFILE. Whether the file may be given a name (O_EXCL) is the kernel's business.
+// O_TMPFILE. The kernel itself enforces O_EXCL, which forbids giving the file a name later.
 dat::Task<void> Operations::Tmpfile(Call& call) {
   RequestReader in = call.reader();
   auto create = in.Take<fuse_create_in>();
@@ -371,16 +374,16 @@ dat::Task<void> Operations::Release(Call& call) {
   RequestReader in = call.reader();
   auto release = in.Take<fuse_release_in>();
   std::shared_ptr<OpenState> open = in.ok() ? state_.open_files.Remove(release.fh) : nullptr;
-  // The kernel has done what the OPEN's answer said about its pages, so that they are as new as
-  // that.
+  // The kernel has kept or dropped its pages as the answer to OPEN said, so none is older than that
+  // open.
   if (open != nullptr && open->change.has_value()) {
     state_.inodes.PagesAre(open->nodeid, *open->change);
   }
   if (open != nullptr && !Writes(open->flags)) state_.inodes.DropFresh(open->nodeid);
-  // Nobody waits for the CLOSE, which commits nothing.
+  // Answered before the CLOSE: no program waits for it, and it commits nothing.
   call.ReplyOk();
   if (open == nullptr) co_return;
-  co_await Settled(open->nodeid);  // it is written under this open
+  co_await Settled(open->nodeid);  // pending writes use this open
   std::vector<LockOwners::Ended> ended = state_.lock_owners.EndHandle(release.fh);
   for (const LockOwners::Ended& owner : ended) {
     dat::Task<void> ending = EndOwner(owner);
@@ -395,7 +398,7 @@ void Operations::CloseAll(std::vector<IdleOpens::Open> opens) {
   for (IdleOpens::Open& open : opens) dat::Start(CloseState(std::move(open)));
 }
 
-// What nobody opens again, whichever worker keeps it.
+// Sets a timer to close idle opens that were not used again, of any worker.
 void Operations::CloseIdleLater() {
   if (idle_timer_ != 0) return;
   const std::optional<absl::Time> when = state_.idle_opens.NextOld();

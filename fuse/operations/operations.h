@@ -172,8 +172,8 @@ class Operations {
   // Answers a LOOKUP of a special file (a link, a FIFO, ...) from the cache if its system call only
   // looks. Returns false if the call was not answered.
   bool ReplyKnownLink(Call& call, const Place& place);
-  // If `status` says that the server no longer has the node, the kernel's attributes of it count as
-  // unknown.
+  // If `status` says that the server no longer has the node, cached links to it and the kernel's
+  // attributes of it are no longer used.
   void NoteGone(uint64_t nodeid, const absl::Status& status);
   // Answers with an entry, or the error. Returns the node id that the kernel accepted; 0: none.
   uint64_t ReplyEntry(Call& call, const absl::StatusOr<client::Node>& node, const Place& place);

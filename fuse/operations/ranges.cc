@@ -1,5 +1,6 @@
-// Ranges of files: FALLOCATE, LSEEK, COPY_FILE_RANGE, by the private procedures 1005 to 1007.
-// ENOSYS, which the kernel remembers and finds a way round, where the server has not got them.
+// Ranges of files: FALLOCATE, LSEEK, COPY_FILE_RANGE, by the private procedures 1005 to 1007. If
+// the server does not have them, LSEEK and COPY_FILE_RANGE fail with ENOSYS. The kernel remembers
+// that and uses another way.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -34,7 +35,7 @@ std::optional<wire::AllocateMode> AllocateModeOf(uint32_t mode) {
   }
 }
 
-// Of a copy, an answer's 32 bits hold this much, in whole pages.
+// The most bytes of a copy that the 32 bits of an answer hold, in whole pages.
 constexpr uint64_t kMostCopied = 0xffff'f000;
 
 }  // namespace
@@ -53,7 +54,7 @@ dat::Task<void> Operations::Fallocate(Call& call) {
     co_return;
   }
   TouchData(open->nodeid);
-  // Without the procedure EOPNOTSUPP: one mode that cannot be done says nothing of the others.
+  // Fails with EOPNOTSUPP, not ENOSYS, if the server cannot do it: other modes may still work.
   absl::Status done = co_await files_.Allocate(*open->opener, open->handle, open->state_id, *mode,
                                                fallocate.offset, fallocate.length);
   TouchData(open->nodeid);
@@ -80,7 +81,7 @@ dat::Task<void> Operations::Lseek(Call& call) {
     fuse_lseek_out out = {.offset = *found};
     call.Reply({AsBytes(out)});
   } else if (absl::IsUnimplemented(found.status())) {
-    call.ReplyErrno(ENOSYS);  // the kernel then takes all of a file for data
+    call.ReplyErrno(ENOSYS);  // the kernel then treats all of a file as data
   } else {
     call.ReplyStatus(found.status());
   }
@@ -105,7 +106,7 @@ dat::Task<void> Operations::CopyFileRange(Call& call) {
                                 to->state_id, copy.off_out, length);
   TouchData(to->nodeid);
   if (!copied.ok()) {
-    // The kernel then copies by reading and writing.
+    // After ENOSYS the kernel copies by reading and writing.
     call.ReplyErrno(absl::IsUnimplemented(copied.status()) ? ENOSYS
                                                            : ErrnoFromStatus(copied.status()));
     co_return;
