@@ -51,7 +51,7 @@ class Committer {
   // Commits the files with data written before the time `before`.
   dat::Task<void> CommitOld(absl::Time before);
 
-  // To call when the server may have restarted: writes again what the server lost, before another
+  // Call when the server may have restarted: writes again what the server lost, before another
   // operation can see the loss. Each worker calls this. A worker waits for files that another
   // worker is writing again.
   void StartRestoring();

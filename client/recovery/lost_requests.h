@@ -28,7 +28,7 @@ class LostRequests {
   LostRequests(Client& client, Connection& connection, Waits& waits)
       : client_(client), connection_(connection), waits_(waits) {}
 
-  // Sets the object that reclaims the opens found in a cache. It must outlive this. To call before
+  // Sets the object that reclaims the opens found in a cache. It must outlive this. Call before
   // the first Resolve.
   void ReclaimBy(Reclaim& reclaim) { reclaim_ = &reclaim; }
 
@@ -48,9 +48,9 @@ class LostRequests {
   dat::Task<absl::StatusOr<Next>> Resolve(std::span<CallBase* const> chain, absl::Status why,
                                           absl::Time deadline);
 
-  // To call after a session ended and its outstanding requests were resumed.
+  // Call after a session ended and its outstanding requests were resumed.
   void SessionLost(const wire::SessionId& session_id);
-  // To call when a session is established: discards the caches that are no longer needed.
+  // Call when a session is established: discards the caches that are no longer needed.
   void SessionReady();
 
   // Count of members found in a Response Cache, and of members issued again.

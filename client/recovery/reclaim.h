@@ -25,7 +25,7 @@ class Reclaim {
   // Both must outlive this.
   Reclaim(Runner& runner, Committer& committer);
 
-  // To call when a session is established. Starts the reclaim if one is needed; does not wait.
+  // Call when a session is established. Starts the reclaim if one is needed; does not wait.
   void SessionReady(const Session& session);
   void Shutdown() { done_.WakeAll(absl::CancelledError("the mount ends")); }
 

@@ -35,7 +35,7 @@ class Runner {
   Runner(Client& client, dat::Loop& loop, Connection& connection);
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
-  // To call before the first Run. `reclaim` must outlive this.
+  // Call before the first Run. `reclaim` must outlive this.
   void GuardBy(Reclaim& reclaim) {
     reclaim_ = &reclaim;
     lost_.ReclaimBy(reclaim);
@@ -59,7 +59,7 @@ class Runner {
   // Implements Files::Gathering. Returns the previous value.
   bool Gather(bool on) { return std::exchange(gathers_, on); }
 
-  // To call when a session is established, when one ended, and when the mount ends.
+  // Call when a session is established, when one ended, and when the mount ends.
   void SessionReady() { lost_.SessionReady(); }
   void SessionLost(const wire::SessionId& session_id) { lost_.SessionLost(session_id); }
   void Shutdown() { registration_.Shutdown(); }

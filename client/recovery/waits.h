@@ -33,7 +33,7 @@ class Waits {
     std::list<std::pair<std::string, absl::Time>>::iterator at_;
   };
 
-  // Logs a wait that has lasted long. To call repeatedly during a wait.
+  // Logs a wait that has lasted long. Call repeatedly during a wait.
   void Look(absl::Time now);
 
   struct Longest {

@@ -43,7 +43,7 @@ class Channel : public dat::Pollable {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  // Waits for the connection and binds it to the session that `args` name. To call once. After an
+  // Waits for the connection and binds it to the session that `args` name. Call once. After an
   // error the channel is unusable.
   dat::Task<absl::Status> Bind(wire::ConnectBindArgs args, absl::Time deadline);
 

@@ -56,7 +56,7 @@ void Session::Handle(const dat::Completion& completion) {
       HandleMessage(completion.cookie, completion.size_bytes);
       return;
     case dat::Event::kInvalidated:
-      // otherwise kDisconnected follows
+      // After a failure, kDisconnected follows.
       if (completion.status.ok()) WindowEnded(completion.cookie);
       return;
     case dat::Event::kSend:

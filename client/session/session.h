@@ -70,7 +70,7 @@ class Session final : public dat::Pollable {
   Session& operator=(const Session&) = delete;
 
   // Waits for the connection, negotiates and authenticates (CLIENT_CONNECT_AUTH, or CLIENT_CONNECT,
-  // SECINFO and CLIENT_AUTH). To call once, before anything else. The session is dead after an
+  // SECINFO and CLIENT_AUTH). Call once, before anything else. The session is dead after an
   // error. kUnavailable: not connected. kUnauthenticated: the server accepts none of the client's
   // methods. kFailedPrecondition: it speaks another version. kDataLoss: it sent a malformed
   // response.
@@ -112,7 +112,7 @@ class Session final : public dat::Pollable {
   bool must_write_inline() const {
     return write_inline_ || (negotiated_.rdma_read_channel && !read_channel_bound_);
   }
-  // To call when the server answers RDMA_READ_CHANNEL_UNUSABLE (R61).
+  // Call when the server answers RDMA_READ_CHANNEL_UNUSABLE (R61).
   void WriteInline() { write_inline_ = true; }
   // Whether asynchronous batches can be reported. The channel exists as long as the session.
   bool back_control_bound() const { return back_control_bound_; }

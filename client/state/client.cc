@@ -11,11 +11,12 @@
 namespace dafs::client {
 namespace {
 
-constexpr uint32_t kLeastMessage = 1024;      // WIRE 11.3
-constexpr uint32_t kMostMessage = 1u << 20;   // ours: a slot's buffers are registered memory
-constexpr uint32_t kMostRequests = 1024;      // ours, as above
-constexpr size_t kMostClientIdString = 1024;  // WIRE 7
-constexpr absl::Duration kDefaultLease = absl::Seconds(60);  // before the server has told its own
+constexpr uint32_t kLeastMessage = 1024;  // WIRE 11.3
+// this client's limit: a slot's buffers are registered memory
+constexpr uint32_t kMostMessage = 1u << 20;
+constexpr uint32_t kMostRequests = 1024;                     // this client's limit, as above
+constexpr size_t kMostClientIdString = 1024;                 // WIRE 7
+constexpr absl::Duration kDefaultLease = absl::Seconds(60);  // until the server reports its own
 
 absl::Status CheckRange(std::string_view what, uint64_t value, uint64_t least, uint64_t most) {
   if (value >= least && value <= most) return absl::OkStatus();
@@ -82,7 +83,8 @@ absl::Duration Client::lease() const {
 void Client::NoteActivity(absl::Time sent, absl::Time answered) {
   const int64_t time = absl::ToUnixNanos(sent);
   int64_t before = last_activity_.load(std::memory_order_relaxed);
-  // The one before may have renewed the leases when it was sent, and this one not before now.
+  // In the worst case the earlier request renewed the leases when it was sent, and this one only
+  // now.
   if (before != 0 && answered - absl::FromUnixNanos(before) > lease()) {
     lapsed_.store(true, std::memory_order_relaxed);
   }

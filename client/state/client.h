@@ -1,7 +1,7 @@
-// What the workers of one mount share: where the server is, how sessions to it are negotiated, who
-// the client is, and the credentials registered with the server.
+// The state that the workers of a mount share: server addresses, session options, the client's
+// identity, and the credentials registered with the server.
 // Spec: 3.1.1.3 (client identifiers), 3.1.2.2 (session options), 3.1.1.2 (credentials).
-// Thread-safe. A Client outlives its Files and its LeaseKeeper.
+// Thread-safe. A Client must outlive its Files and its LeaseKeeper.
 #pragma once
 
 #include <atomic>
@@ -28,32 +28,34 @@ namespace dafs::client {
 
 class Files;
 
-// AUTH_NONE or AUTH_DEFAULT (3.1.1.1); kAuto takes the first the server offers, in that order.
+// AUTH_NONE or AUTH_DEFAULT (3.1.1.1). kAuto takes the first one that the server offers, in that
+// order.
 enum class Auth : uint8_t { kAuto, kNone, kDefault };
 
-// Whether the server reaches buffers by a memory window for each request (wire/dat/dat.h). kAuto:
-// where Domain::windows() says that it is well; kOn: wherever there are windows.
+// Whether the server accesses buffers through a memory window for each request (wire/dat/dat.h).
+// kAuto: if Domain::windows() is OK. kOn: whenever the transport has windows.
 enum class Windows : uint8_t { kOff, kAuto, kOn };
 
 wire::ByteOrder HostByteOrder();
 
 struct ClientOptions {
-  // From dat::ResolveHost; tried in order.
+  // From dat::ResolveHost. Tried in order.
   std::vector<dat::Address> addresses;
-  // The transports, tried in order, each at every address: rdma before tcp for proto=auto.
-  // Borrowed.
+  // The transports, tried in order, each with every address: rdma before tcp for proto=auto. Must
+  // outlive the client.
   std::vector<dat::Provider*> providers;
-  std::string left_out;     // for messages: why a transport that was wished for is not among them
+  std::string left_out;     // for messages: why a requested transport is missing
   std::string device;       // -o rdmadev=; empty: by route
   std::string server_name;  // for messages: "server:/export"
   std::string mount_point;  // for messages and dafsctl; may be empty
 
-  // Components of the export path under the server's root: {"home"} for /home; empty: the root.
+  // The components of the export path under the server's root: {"home"} for /home; empty: the root.
   std::vector<std::string> export_path;
 
-  // Stable for one mount over restarts: machine id, server, export, mount point (1..1024 bytes).
+  // The same for one mount across restarts: machine id, server, export, mount point (1..1024
+  // bytes).
   std::string client_id_string;
-  // New for each run of the program; zero: random.
+  // New for each run of the program. Zero: a random one is made.
   wire::Verifier client_verifier;
   Auth auth = Auth::kAuto;
 
@@ -61,71 +63,70 @@ struct ClientOptions {
   bool checksums = false;              // message and direct checksums, WIRE 6
   uint32_t max_request_size = 16384;   // 1024 at least
   uint32_t max_response_size = 16384;  // 1024 at least
-  uint32_t max_requests = 64;  // slots of a session: the most we use; the server may give fewer
+  // slots of a session: the client's maximum; the server may grant fewer
+  uint32_t max_requests = 64;
   uint32_t max_credentials = 128;
-  // Asks for an RDMA-read Channel (3.1.2.3.4), a second connection of each session on which the
-  // server reads what is written. A server may want one in any case.
+  // Requests an RDMA-read Channel (3.1.2.3.4): a second connection of each session, over which the
+  // server reads the data of direct writes. A server may demand one in any case.
   bool rdma_read_channel = false;
-  // Asks for a Back-control Channel (3.1.2.3.3), a further connection of each session by which the
-  // server reports what batches have done (client/batch/batch.h).
+  // Requests a Back-control Channel (3.1.2.3.3): another connection of each session, over which the
+  // server reports completed batch items (client/batch/batch.h).
   bool back_control_channel = false;
-  // For the buffers of the pool, without either of those channels. Memory of the application and
-  // batches need kOff: they are named by their registration.
+  // For the buffers of the pool, if neither channel above is requested. Application memory and
+  // batches need kOff: requests name that memory by its registration.
   Windows windows = Windows::kAuto;
-  // Asks that no read or listing moves an access time (kExtensionKeepAtime).
+  // Requests that reads and listings do not update access times (kExtensionKeepAtime).
   bool keep_atime = false;
-  // Asks the server to keep its answers to changes, so that a lost one can be fetched (5.2).
+  // Requests that the server caches responses to changes, so that a lost one can be fetched (5.2).
   bool response_cache = true;
 
   BufferPoolOptions buffers;          // per worker
   uint32_t read_bytes = 1u << 20;     // rsize: the largest single READ
   uint32_t write_bytes = 1u << 20;    // wsize
-  uint32_t inline_read_bytes = 4096;  // reads up to this are READ_INLINE, where a response holds it
-  // Writes up to this are WRITE_INLINE: a copy of three pages costs less than the round trip in
+  uint32_t inline_read_bytes = 4096;  // reads up to this size are inline if they fit
+  // Writes up to this size use WRITE_INLINE. Copying three pages costs less than the round trip in
   // which the server reads them (scripts/bench write-8k).
   uint32_t inline_write_bytes = 12288;
-  // Memory for data that was written and is not committed yet, for the mount; COMMIT when it is
-  // full.
+  // Memory of the mount for uncommitted written data. The client sends COMMIT when it is full.
   size_t uncommitted_bytes = size_t{64} << 20;
 
-  // hard (default): calls wait for the server for ever. soft: they end with kDeadlineExceeded
-  // `timeout` after they were made.
+  // false (hard): calls wait for the server without limit. true (soft): calls fail with
+  // kDeadlineExceeded after `timeout`.
   bool soft = false;
   absl::Duration timeout = absl::Seconds(60);
-  // A connection on which a request is out and nothing at all arrives for this long is given up.
+  // A connection with an outstanding request is given up after receiving nothing for this long.
   absl::Duration silence = absl::Seconds(60);
   absl::Duration connect_timeout = absl::Seconds(10);
   absl::Duration backoff_least = absl::Milliseconds(100);
   absl::Duration backoff_most = absl::Seconds(15);
 };
 
-// What the server said about the export; zero: nothing yet.
+// Values that the server reported about the export; zero: not known yet.
 struct Limits {
   std::atomic<uint64_t> max_read{0};
   std::atomic<uint64_t> max_write{0};
   std::atomic<uint64_t> max_append{0};
   std::atomic<uint64_t> lease_seconds{0};
-  // READ_DIRECT, a direct write, or READDIR_DIRECT was answered with NOTSUPP: the server does none
-  // (R61).
+  // Set after NOTSUPP for READ_DIRECT, a direct write or READDIR_DIRECT: the server has none (R61).
   std::atomic<bool> no_direct_reads{false};
   std::atomic<bool> no_direct_writes{false};
   std::atomic<bool> no_direct_readdir{false};
-  // The private procedure was answered with NOTSUPP.
+  // Set after NOTSUPP for the private procedure.
   std::atomic<bool> no_open_handle{false};
   std::atomic<bool> no_open_execute{false};
   std::atomic<bool> no_make_node{false};
   std::atomic<bool> no_open_owner{false};
-  // wire::kExtension...: what the latest session agreed on; 0 of a server that knows none.
+  // wire::kExtension... flags that the latest session agreed on; 0: the server knows none.
   std::atomic<uint64_t> extensions{0};
-  // Every user of this machine is one user there (kExtensionSquashed), or is that in some of the
-  // exports below a root above the exports (kExtensionSquashedInPart); as of Files::Mount.
+  // The server maps every user of this machine to one user (kExtensionSquashed), or does so in some
+  // of the exports below a root above the exports (kExtensionSquashedInPart). Set by Files::Mount.
   std::atomic<bool> squashed{false};
   std::atomic<bool> squashed_in_part{false};
 };
 
 class Client {
  public:
-  // Checks the options. kInvalidArgument says which one is wrong.
+  // Checks the options. kInvalidArgument names the wrong one.
   static absl::StatusOr<std::unique_ptr<Client>> Create(ClientOptions options);
   ~Client();
   Client(const Client&) = delete;
@@ -135,32 +136,33 @@ class Client {
   Credentials& credentials() { return credentials_; }
   Opens& opens() { return opens_; }
   Uncommitted& uncommitted() { return uncommitted_; }
-  // Atomics only because workers read them while a first Mount still stores them; they publish
-  // nothing but themselves.
+  // Atomic only because workers read them while the first Mount stores them. They order no other
+  // memory.
   Limits& limits() { return limits_; }
   Locks& locks() { return locks_; }
   RootHandle& root() { return root_; }
 
-  // The workers of this client, for statistics. Files registers and unregisters itself.
+  // The workers of this client, for statistics. Files calls both.
   void AddWorker(Files* files) ABSL_LOCKS_EXCLUDED(mutex_);
   void RemoveWorker(Files* files) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Calls `visit` for each under the mutex: it must not block (post to the worker's loop).
+  // Calls `visit` for each worker, under the mutex. `visit` must not block: it posts to the
+  // worker's loop.
   template <class F>
   void ForEachWorker(F&& visit) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     for (Files* files : workers_) visit(*files);
   }
 
-  // A request that was sent at `sent` was answered, on any session: at some time in between the
-  // server renewed the client's leases (4.4.1.2). Loop::Now() of any loop.
+  // Records that a request sent at `sent` was answered, on any session. The server renewed the
+  // client's leases in between (4.4.1.2). Times are Loop::Now() of any loop.
   void NoteActivity(absl::Time sent, absl::Time answered);
-  // When the latest of these was sent: till then at least the leases were good.
+  // The latest `sent`. The leases were valid at least until then.
   absl::Time last_activity() const {
     return absl::FromUnixNanos(last_activity_.load(std::memory_order_relaxed));
   }
-  // How long a lease is, as far as is known.
+  // The length of a lease; a default until the server reports its own.
   absl::Duration lease() const;
-  // Whether the leases may have run out, and been there again, since this was asked last.
+  // Whether the leases may have expired and been renewed since the last call of this function.
   bool TakeLapse() { return lapsed_.exchange(false, std::memory_order_relaxed); }
 
  private:
@@ -173,7 +175,7 @@ class Client {
   Limits limits_;
   Locks locks_;
   RootHandle root_;
-  // Both publish nothing but themselves.
+  // They order no other memory.
   std::atomic<int64_t> last_activity_{0};  // nanoseconds
   std::atomic<bool> lapsed_{false};
   absl::Mutex mutex_;

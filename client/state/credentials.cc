@@ -18,7 +18,7 @@ std::vector<wire::CredHandle> Credentials::Insert(const wire::ClientId& client_i
   absl::MutexLock lock(&mutex_);
   std::vector<wire::CredHandle> useless;
   if (!(client_id == client_id_)) {
-    // Handles of another client_id are not ours to release: the server has forgotten them.
+    // Handles of another client_id need no release: the server has dropped them.
     client_id_ = client_id;
     entries_.clear();
     by_identity_.clear();

@@ -1,7 +1,8 @@
-// The credentials of a client at the server: which cred_handle stands for which identity.
-// Spec: 3.1.1.2 (registration and caching), 6.2.8, 6.2.9: a handle is good on every session of the
-// client_id, and the server keeps a negotiated number of them.
-// Thread-safe; nothing blocks. Who finds no handle registers one (client/recovery/registration.h).
+// The credentials that a client has registered: maps an identity to its cred_handle.
+// Spec: 3.1.1.2 (registration and caching), 6.2.8, 6.2.9: a handle is valid on every session of the
+// client_id. The server keeps a negotiated number of handles.
+// Thread-safe; nothing blocks. If there is no handle, the caller registers one
+// (client/recovery/registration.h).
 #pragma once
 
 #include <cstdint>
@@ -19,21 +20,22 @@ namespace dafs::client {
 
 class Credentials {
  public:
-  // The handle of `who` under `client_id`, and marks it as used; nullopt: register it.
+  // Returns the handle of `who` under `client_id` and marks it as used. nullopt: the caller must
+  // register it.
   std::optional<wire::CredHandle> Find(const wire::ClientId& client_id, const Identity& who)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // After REGISTER_CRED: keeps `handle` for `who`, unless another worker was faster. Returns the
-  // handles that are of no use now, to be released at the server: `handle` itself if it came
-  // second, and the least recently used beyond `most`. A new `client_id` forgets all others.
+  // After REGISTER_CRED: stores `handle` for `who`, unless another worker has already stored one.
+  // Returns handles to release at the server: `handle` itself if it came second, and the least
+  // recently used ones beyond `most`. A new `client_id` drops all handles of the earlier one.
   std::vector<wire::CredHandle> Insert(const wire::ClientId& client_id, const Identity& who,
                                        const wire::CredHandle& handle, uint32_t most)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The server does not know `handle` any more (NO_CREDS).
+  // Call when the server does not know `handle` any more (NO_CREDS).
   void Forget(const wire::CredHandle& handle) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The least recently used handle, taken out, to make room at the server (RESOURCE).
+  // Removes and returns the least recently used handle, to make room at the server (RESOURCE).
   std::optional<wire::CredHandle> TakeOldest() ABSL_LOCKS_EXCLUDED(mutex_);
 
   size_t size() const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -1,4 +1,4 @@
-// What came of reading, writing, appending and copying. Values.
+// Results of reads, writes, appends and copies. Values.
 // Spec: 6.5.3, 6.5.27, 6.5.28, 6.5.38, 6.5.39.
 #pragma once
 
@@ -10,26 +10,26 @@
 namespace dafs::client {
 
 struct ReadResult {
-  uint32_t count = 0;  // bytes placed, from the start of the lease's payload on
+  uint32_t count = 0;  // bytes stored at the start of the lease's payload
   bool eof = false;    // the end of the file was reached
 };
 
 struct WriteResult {
-  uint32_t count = 0;  // bytes taken by the server, from the first on; short: a later part failed
-  wire::StableHow committed = wire::StableHow::kFileSync;  // the least of all parts
+  uint32_t count = 0;  // bytes that the server took, from the start; fewer if a later part failed
+  wire::StableHow committed = wire::StableHow::kFileSync;  // the weakest of all parts
   wire::Verifier verifier;                                 // of the last part
-  bool verifier_changed = false;  // between the parts of this write; Commit knows
-  absl::Status later;             // why it is short
+  bool verifier_changed = false;  // between the parts of this write; Commit handles it
+  absl::Status later;             // why `count` is short
 };
 
 struct AppendResult {
-  uint64_t offset = 0;  // where the data landed
+  uint64_t offset = 0;  // where the server put the data
   wire::StableHow committed = wire::StableHow::kDataSync;
   wire::Verifier verifier;
 };
 
 struct CopyResult {
-  uint64_t count = 0;  // bytes copied, and safe; fewer than asked for is no error, 0: source ended
+  uint64_t count = 0;  // bytes copied and committed; may be fewer than requested; 0: end of source
 };
 
 }  // namespace dafs::client

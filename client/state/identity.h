@@ -1,4 +1,4 @@
-// On whose behalf a request is made: what a cred_handle stands for at the server.
+// The user on whose behalf a request is sent; a cred_handle names it to the server.
 // Spec: 3.1.1.2 (credential registration), 6.2.8. A value; any thread.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace dafs::client {
 
-// The numeric user, group and supplementary groups of a caller. Two equal identities share one
-// registered credential. The order of `groups` counts; make it the same for the same process.
+// The numeric user, group and supplementary groups of a caller. Equal identities share one
+// registered credential. The order of `groups` matters: it must be the same for the same process.
 struct Identity {
   uint32_t uid = 0;
   uint32_t gid = 0;

@@ -1,4 +1,4 @@
-// What came of asking for a lock, or about one. Values.
+// Results of lock requests and lock tests. Values.
 // Spec: 4.4.1.2, 6.5.18, 6.5.19.
 #pragma once
 
@@ -14,23 +14,23 @@ namespace dafs::client {
 
 enum class LockOutcome : uint8_t {
   kGranted,
-  kDenied,     // another owner holds what stands in the way
-  kCancelled,  // LockWait::Cancel, and not granted before
-  kDeadlock,   // whoever holds what stands in the way waits for something this process holds
+  kDenied,     // another owner holds a conflicting lock
+  kCancelled,  // cancelled by LockWait::Cancel before it was granted
+  kDeadlock,   // the holder of the conflicting lock waits for a lock of this process
 };
 
 struct LockAnswer {
   LockOutcome outcome = LockOutcome::kGranted;
-  std::vector<wire::LockRange> before;  // granted: what the owner held in the range till then
-  // What the file is like under the lock; nothing valid in it if that could not be had.
+  std::vector<wire::LockRange> before;  // if granted: the owner's earlier locks in the range
+  // The file's attributes, read under the lock. Nothing in them is valid if they could not be read.
   wire::FileAttributes attributes;
-  wire::ClientId client_id;  // in whose time the server granted it
+  wire::ClientId client_id;  // the client_id under which the server granted it
 };
 
-// Who stands in the way of a lock.
+// The holder of a conflicting lock.
 struct LockConflict {
   bool ours = false;  // an owner of this client
-  std::string owner;  // as its OPEN named it; empty: a program of the server
+  std::string owner;  // as in its OPEN; empty: a program on the server
   wire::LockRange range;
 };
 

@@ -11,8 +11,8 @@ using wire::LockRange;
 
 namespace {
 
-// How many waiters one release wakes: the server serves them in order, one or a few readers can
-// have what was given up, and the others ask again by their timers.
+// How many waiters one release wakes. The server serves them in order, and the released lock
+// suffices for one writer or a few readers. The other waiters retry on their timers.
 constexpr int kMostWoken = 4;
 
 }  // namespace

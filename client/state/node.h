@@ -1,4 +1,4 @@
-// What the server tells of files and directories. Values.
+// Attributes and directory entries that the server returns. Values.
 // Spec: 6.1.5 (attributes), 6.5.29, 6.5.30 (READDIR).
 #pragma once
 
@@ -10,24 +10,24 @@
 
 namespace dafs::client {
 
-// The attributes that every operation asks for: all of stat(2), and CHANGE.
+// The attributes that every operation requests: all of stat(2), and CHANGE.
 inline constexpr uint64_t kStatAttributes =
     wire::kFattrObjectType | wire::kFattrMode | wire::kFattrNumLinks | wire::kFattrChange |
     wire::kFattrObjectSize | wire::kFattrFileId | wire::kFattrSpaceUsed | wire::kFattrTimeAccess |
     wire::kFattrTimeCreate | wire::kFattrTimeMetadata | wire::kFattrTimeModify |
     wire::kFattrRawDev | wire::kFattrOwner | wire::kFattrOwnerGroup;
 
-// A file or directory and what was true of it when the answer was made.
+// A file or directory, with its attributes at the time of the response.
 struct Node {
   wire::FileHandle handle;
   wire::FileAttributes attributes;
 };
 
-// Entries of a directory. Their names and attributes lie in the lease that was given, and are good
-// as long as it is neither released nor reused.
+// Entries of a directory. Names and attributes lie in the caller's lease, and are valid until it is
+// released or reused.
 struct DirectoryPage {
   wire::Verifier cookieverf;  // for the next page
-  bool eof = false;           // no entry after these
+  bool eof = false;           // no entry follows these
   wire::DirentReader entries;
 };
 

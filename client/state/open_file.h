@@ -1,4 +1,4 @@
-// What is asked for at an OPEN, and what comes of it. Values.
+// The request and the result of an OPEN. Values.
 // Spec: 6.5.24.
 #pragma once
 
@@ -15,24 +15,24 @@ struct OpenRequest {
   std::string name;
   uint32_t share_access = wire::kShareRead;  // wire::kShareRead | kShareWrite
   uint32_t share_deny = wire::kShareDenyNone;
-  std::string owner;  // opaque, at most 1024 bytes: two opens with one owner are one open
+  std::string owner;  // opaque, at most 1024 bytes; opens of a file by one owner are one open
   bool create = false;
-  // With create. kUnchecked takes an existing file, kGuarded fails with EXIST; kExclusive too, but
-  // takes the file again that the same `verifier` made.
+  // With `create`. kUnchecked accepts an existing file. kGuarded fails with EXIST; so does
+  // kExclusive, unless an OPEN with the same `verifier` created the file.
   wire::CreateMode create_mode = wire::CreateMode::kUnchecked;
-  wire::FileAttributes attributes;  // of a file that is made: mode, owner, times
+  wire::FileAttributes attributes;  // of a new file: mode, owner, times
   wire::Verifier verifier;          // kExclusive: unique for this open
-  bool truncate = false;            // O_TRUNC: an existing file is cut to size 0
+  bool truncate = false;            // O_TRUNC: an existing file is truncated to 0
 };
 
-// An open file at the server. A value; closing it is the owner's duty (Files::Close), unless
-// state_id is zero.
+// An open file at the server. A value; the owner must close it (Files::Close), unless state_id is
+// zero.
 struct OpenFile {
   wire::FileHandle handle;
-  wire::StateId state_id;  // zero: the server has no open for it, see OpenByHandle
+  wire::StateId state_id;  // zero: the server has no open, see OpenByHandle
   wire::FileAttributes attributes;
-  // Whether this OPEN made the file. With kUnchecked judged by the directory's change_info, so that
-  // true may also be said of a file that was there.
+  // Whether this OPEN created the file. With kUnchecked this is derived from the directory's
+  // change_info, so it may be true for a file that existed.
   bool created = false;
 };
 

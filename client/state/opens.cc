@@ -7,7 +7,7 @@ namespace dafs::client {
 wire::StateId Opens::Add(OpenInfo info, const wire::StateId& state_id,
                          const wire::ClientId& client_id) {
   absl::MutexLock lock(&mutex_);
-  // Two OPENs of one owner and file are one open (8.10), and so is an OPEN that was issued again.
+  // Two OPENs of a file by one owner are one open (8.10); so is an OPEN that was issued again.
   if (auto known = by_state_id_.find(state_id); known != by_state_id_.end()) {
     Entry& entry = entries_[known->second];
     if (entry.client_id == client_id && entry.info->handle == info.handle &&

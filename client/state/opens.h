@@ -1,6 +1,6 @@
-// The opens of a client, by names that last: the state id that Files hands out is the client's own
-// number for an open, and stands for whatever state id the server knows it by now. When the server
-// has lost its state the open is reclaimed, the server's name changes, the client's does not.
+// The opens of a client. Files hands out state ids that are the client's own numbers of opens; this
+// table maps them to the server's present state ids. After the server lost its state and the open
+// was reclaimed, the server's state id is another one, and the client's stays.
 // Spec: 4.4.1.2 (state ids, crash recovery), 4.4.1.6 (a restarted server has another client_id),
 // 6.5.24 (CLAIM_PREVIOUS).
 // Thread-safe: shared by the workers of a client. Nothing blocks.
@@ -22,13 +22,13 @@
 
 namespace dafs::client {
 
-// What a reclaim tells the server. The owners are the registry and the calls in progress.
+// The arguments of a reclaim. Owned by this table and by the calls in progress.
 struct OpenInfo {
   wire::FileHandle handle;
   std::string owner;
   uint32_t share_access = 0;
   uint32_t share_deny = wire::kShareDenyNone;
-  bool executes = false;  // by OPEN_EXECUTE
+  bool executes = false;  // opened by OPEN_EXECUTE
   Identity who;
 };
 
@@ -36,44 +36,45 @@ class Opens {
  public:
   struct Entry {
     std::shared_ptr<const OpenInfo> info;
-    wire::StateId state_id;    // the server's name for it
-    wire::ClientId client_id;  // under which that is valid; zero: under none any more
-    absl::Status lost;         // not OK: it could not be reclaimed, and why
-    bool closing = false;      // its CLOSE is under way: nobody uses it any more
+    wire::StateId state_id;    // the server's state id
+    wire::ClientId client_id;  // under which state_id is valid; zero: not valid any more
+    absl::Status lost;         // not OK: why it could not be reclaimed
+    bool closing = false;      // its CLOSE is in progress: it has no user any more
   };
 
-  // A new open that the server calls `state_id` in the time of `client_id`. Returns its lasting
-  // name, the same one again if it knows this open already.
+  // Adds an open with the server's `state_id` under `client_id`. Returns the client's state id for
+  // it: the existing one if the table has this open already.
   wire::StateId Add(OpenInfo info, const wire::StateId& state_id, const wire::ClientId& client_id)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // nullopt: no such open.
+  // Returns nullopt if there is no such open.
   std::optional<Entry> Find(const wire::StateId& open) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // The server's name of `open` in the time of `client_id`, for a request that is about to be sent;
-  // nullopt: there is none, look at Find.
+  // The server's state id of `open` under `client_id`, for a request about to be sent. nullopt:
+  // none is valid; Find shows why.
   std::optional<wire::StateId> StateIdOf(const wire::StateId& open,
                                          const wire::ClientId& client_id) const
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The server does not know `state_id` any more. False: it has been reclaimed since.
+  // Call when the server does not know `state_id` any more. False: the open has been reclaimed
+  // since.
   bool Forgotten(const wire::StateId& open, const wire::StateId& state_id)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // The open has a new name at the server. A zero state id: it has none, and I/O goes without.
-  // False: it was closed meanwhile.
+  // Stores the server's new state id. Zero: the server has none, and I/O is sent without one.
+  // False: the open was closed meanwhile.
   bool Reclaimed(const wire::StateId& open, const wire::StateId& state_id,
                  const wire::ClientId& client_id) ABSL_LOCKS_EXCLUDED(mutex_);
-  // It has only these shares now, and is to be reclaimed with no more.
+  // Records the reduced share modes. A reclaim claims only these.
   void Downgraded(const wire::StateId& open, uint32_t share_access, uint32_t share_deny)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Before its CLOSE, which the server may have carried out when it is lost in the middle.
+  // Call before its CLOSE. The server may execute that even if the session is lost meanwhile.
   void Closing(const wire::StateId& open) ABSL_LOCKS_EXCLUDED(mutex_);
-  // It could not be reclaimed: every use of it ends with `why` from now on.
+  // Records that it could not be reclaimed. From now on every use fails with `why`.
   void Lost(const wire::StateId& open, absl::Status why) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The same of every open of `file`.
+  // The same for every open of `file`.
   void LostAllOf(const wire::FileHandle& file, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
-  // It is closed. Returns what was known of it; nullopt: nothing.
+  // Removes a closed open and returns its entry; nullopt: there was none.
   std::optional<Entry> Remove(const wire::StateId& open) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Those that are not valid under `client_id` and not lost.
+  // The opens that are not valid under `client_id` and not lost.
   std::vector<wire::StateId> Stale(const wire::ClientId& client_id) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   size_t size() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -82,7 +83,7 @@ class Opens {
   mutable absl::Mutex mutex_;
   uint64_t last_name_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<wire::StateId, Entry> entries_ ABSL_GUARDED_BY(mutex_);
-  // The names of those that the server knows, so that one open has one name.
+  // From the server's state id to the client's, so that one open has one entry.
   absl::flat_hash_map<wire::StateId, wire::StateId> by_state_id_ ABSL_GUARDED_BY(mutex_);
 };
 

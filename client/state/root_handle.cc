@@ -35,7 +35,7 @@ bool RootHandle::Renew(const wire::FileHandle& expired, const wire::FileHandle& 
     return false;
   }
   is_reported_lost_ = false;
-  // A handle that comes back is known once.
+  // A handle that the server uses again is kept once.
   const auto known = std::find(handles_.begin() + 1, handles_.end(), handle);
   if (known != handles_.end()) handles_.erase(known);
   if (handles_.size() == kMost) handles_.erase(handles_.begin() + 1);

@@ -1,12 +1,12 @@
-// The handle of the mount's root. It may be volatile, as that of a pseudo file system that a server
-// makes anew whenever it starts. It ends as well when the server loses the key of its handles, or
-// the exported directory is replaced by another. In all these cases the root is looked up again by
-// its path. Below the root the kernel does that by itself, name by name, wherever a call fails with
-// ESTALE.
+// The filehandle of the mount's root. It may be volatile: a server that builds a pseudo file system
+// at each start gives new handles. It also becomes invalid if the server loses the key of its
+// handles, or if another directory replaces the exported one. In all these cases the client looks
+// the root up again by its path. Below the root the kernel looks names up again after a call fails
+// with ESTALE.
 // Spec: 4.1.4 (volatile filehandles, recovery from FHEXPIRED).
 //
-// Whoever uses the root goes by the handle that was found first, as long as the mount lasts; what
-// the server knows it by at present takes its place in each request (client/recovery/runner.h).
+// Users of the root keep the handle that was found first for the lifetime of the mount. In each
+// request the server's present handle replaces it (client/recovery/runner.h).
 // Thread-safe. Nothing blocks.
 #pragma once
 
@@ -22,32 +22,32 @@ namespace dafs::client {
 
 class RootHandle {
  public:
-  // By Files::Mount: what was known before is forgotten.
+  // Called by Files::Mount: stores the first handle and drops earlier ones.
   void Found(const wire::FileHandle& handle) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // What the server knows the root by; nullopt: it was not found yet.
+  // The server's present handle of the root; nullopt: not looked up yet.
   std::optional<wire::FileHandle> Latest() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // What the server knows the root by, if `handle` is one that it knew it by; nullopt: it is
-  // something else's.
+  // The server's present handle of the root if `handle` is or was a handle of the root; nullopt
+  // otherwise.
   std::optional<wire::FileHandle> Present(const wire::FileHandle& handle) const
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // `expired` is over, and the root was found again under `handle`. False if another thread was
-  // quicker, or the two are the same.
+  // Call when `expired` is invalid and the root was found again as `handle`. False: another
+  // thread was faster, or the two are equal.
   bool Renew(const wire::FileHandle& expired, const wire::FileHandle& handle)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // The present handle is over, and the root was not found. True for the first such report after
-  // Found or Renew: that one is worth a log line.
+  // Call when the present handle is invalid and the lookup failed. Returns true for the first
+  // call after Found or Renew: the caller logs that one.
   bool ReportLost() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether there is more than one by now.
+  // Whether the root has had more than one handle.
   bool renewed() const { return renewed_.load(std::memory_order_relaxed); }
 
  private:
-  // Of a server that has given more the first and the latest are known.
+  // The maximum number of handles kept. Beyond it the oldest is dropped, except the first.
   static constexpr size_t kMost = 64;
 
-  std::atomic<bool> renewed_{false};  // a hint; what it hints at is behind the mutex
+  std::atomic<bool> renewed_{false};  // a hint; the mutex guards the handles themselves
   mutable absl::Mutex mutex_;
-  std::vector<wire::FileHandle> handles_ ABSL_GUARDED_BY(mutex_);  // the present one is the last
+  std::vector<wire::FileHandle> handles_ ABSL_GUARDED_BY(mutex_);  // the last is the present one
   bool is_reported_lost_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -9,7 +9,7 @@
 namespace dafs::client {
 namespace {
 
-// More parts than this are a reason to COMMIT: all are looked at then.
+// The maximum number of ranges of a file: an operation may visit all. A COMMIT is needed beyond it.
 constexpr size_t kMostRanges = 4096;
 constexpr size_t kSpareFiles = 64;
 
@@ -56,9 +56,9 @@ void Uncommitted::EndWrite(const wire::FileHandle& file) {
   DropIfIdle(file);
 }
 
-// Takes room for `bytes` from blocks, all of it or nothing.
+// Reserves `bytes` bytes in blocks, all or nothing.
 bool Uncommitted::Reserve(size_t bytes, std::vector<Range>& parts) {
-  // Two know it: blocks_ and filling_.
+  // Only blocks_ and filling_ refer to it: reuse it.
   if (filling_ != nullptr && filling_.use_count() == 2) {
     std::atomic_thread_fence(std::memory_order_acquire);
     filling_->used = 0;
@@ -69,7 +69,7 @@ bool Uncommitted::Reserve(size_t bytes, std::vector<Range>& parts) {
       filling_ = nullptr;
       for (std::shared_ptr<Block>& block : blocks_) {
         if (block.use_count() > 1) continue;
-        // Whoever let go of it last has done with its bytes.
+        // Orders this after the last use of the bytes by a former owner.
         std::atomic_thread_fence(std::memory_order_acquire);
         block->used = 0;
         block->unused = false;
@@ -120,13 +120,13 @@ bool Uncommitted::Add(const wire::FileHandle& file, const Identity& who, const w
     }
   }
   if (copies) {
-    for (const Range& part : parts) {  // nobody else touches this room
+    for (const Range& part : parts) {  // no other thread uses this memory
       std::memcpy(part.block->room.get() + part.at, data.data(), part.size);
       data = data.subspan(part.size);
     }
   }
   absl::MutexLock lock(&mutex_);
-  File& one = *FindFile(file);  // the bracket keeps it
+  File& one = *FindFile(file);  // the bracket keeps the entry alive
   if (one.ranges.empty()) one.since = now;
   one.writer.open = open;
   if (!(one.writer.who == who)) one.writer.who = who;
@@ -142,13 +142,13 @@ bool Uncommitted::Add(const wire::FileHandle& file, const Identity& who, const w
   return true;
 }
 
-// Takes [offset, end) out of the ranges of a file.
+// Removes [offset, end) from the ranges of a file.
 void Uncommitted::Cut(File& file, uint64_t offset, uint64_t end) {
   auto& ranges = file.ranges;
   auto it = ranges.lower_bound(offset);
   if (it != ranges.begin()) {
     Range& before = std::prev(it)->second;
-    if (before.end() > end) {  // it loses its middle
+    if (before.end() > end) {  // its middle is removed
       Range tail = before;
       TakeFront(tail, end);
       file.bytes -= before.end() - offset - tail.size;
@@ -174,7 +174,7 @@ void Uncommitted::Cut(File& file, uint64_t offset, uint64_t end) {
   }
 }
 
-// What lies before `offset` goes.
+// Removes the part before `offset`.
 void Uncommitted::TakeFront(Range& range, uint64_t offset) {
   const auto gone = static_cast<uint32_t>(offset - range.offset);
   range.offset = offset;
@@ -220,7 +220,7 @@ bool Uncommitted::AfterCommit(const wire::FileHandle& file, uint64_t covered,
   absl::MutexLock lock(&mutex_);
   File* one = FindFile(file);
   if (one == nullptr) return true;
-  // What was written again meanwhile may have come too late for this COMMIT.
+  // Data written again meanwhile may have arrived too late for this COMMIT.
   bool safe = one->rewritten <= covered;
   std::erase_if(one->ranges, [&](const auto& entry) {
     const Range& range = entry.second;
@@ -316,7 +316,7 @@ void Uncommitted::EndRewrite(const wire::FileHandle& file) {
   DropIfIdle(file);
 }
 
-// ---- What is there ---------------------------------------------------------------------------
+// ---- Queries ---------------------------------------------------------------------------------
 
 bool Uncommitted::Holds(const wire::FileHandle& file) const {
   absl::MutexLock lock(&mutex_);
@@ -328,7 +328,7 @@ bool Uncommitted::HoldsAnyOf(const wire::FileHandle& file, uint64_t offset, uint
   absl::MutexLock lock(&mutex_);
   File* one = FindFile(file);
   if (one == nullptr) return false;
-  auto behind = one->ranges.lower_bound(end);  // the first that begins there or later
+  auto behind = one->ranges.lower_bound(end);  // the first that begins at `end` or later
   return behind != one->ranges.begin() && std::prev(behind)->second.end() > offset;
 }
 
@@ -369,7 +369,7 @@ size_t Uncommitted::memory_bytes() const {
 }
 
 void Uncommitted::ReleaseUnused() {
-  std::vector<std::shared_ptr<Block>> released;  // freed after the mutex is
+  std::vector<std::shared_ptr<Block>> released;  // destroyed after the mutex is unlocked
   absl::MutexLock lock(&mutex_);
   if (filling_ != nullptr && filling_.use_count() == 2) filling_ = nullptr;
   std::erase_if(blocks_, [&](std::shared_ptr<Block>& block) {

@@ -1,13 +1,14 @@
-// The data of unstable writes, kept until a COMMIT has made it safe, so that it can be written
-// again when the server lost it: a restart, or a failed fsync there, changes the write verifier.
+// Keeps the data of unstable writes until a COMMIT has made it safe, to write it again if the
+// server loses it. A restart or a failed fsync of the server loses data and changes the write
+// verifier.
 // Spec: 6.5.8 (COMMIT), 6.5.38 (UNSTABLE, verifier).
 //
-// The Committer keeps it (client/recovery/committer.h): what Files::Write was told is unstable is
-// copied here, or stays in the buffer it was sent from where that can be kept (BufferPool::Keep),
-// and Files::Commit is OK only when all of it has reached the disk under one verifier. Who does not
-// COMMIT a file when it is closed leaves that to this store, which asks for it in time.
-// Thread-safe: shared by the workers of a client. Nothing blocks; the copy is made outside of the
-// mutex. Memory for copies comes in blocks that are used again, at most `most_bytes` in all.
+// The Committer fills this store (client/recovery/committer.h) with the data of Files::Write that
+// the server answered as unstable. The data is copied, or stays in its send buffer if that can be
+// kept (BufferPool::Keep). Files::Commit returns OK only when all of it has reached the disk under
+// one verifier. If a caller closes a file without COMMIT, the Committer commits the file later.
+// Thread-safe: shared by the workers of a client. Nothing blocks; copies are made without the
+// mutex. Memory for copies is allocated in blocks, which are reused; it is at most `most_bytes`.
 #pragma once
 
 #include <atomic>
@@ -34,7 +35,7 @@ class Uncommitted {
  public:
   explicit Uncommitted(size_t most_bytes) : most_bytes_(most_bytes) {}
 
-  // How a file's data is written again: by whom, and under which open (client/state/opens.h).
+  // The user and the open (client/state/opens.h) with which a file's data is written again.
   struct Writer {
     Identity who;
     wire::StateId open;
@@ -42,34 +43,36 @@ class Uncommitted {
 
   // ---- Writing -----------------------------------------------------------------------------
 
-  // Brackets every write to `file`. False: its data is being written again just now, and a write
-  // beside that could be undone by it; ask again soon.
+  // BeginWrite and EndWrite bracket every write to `file`. False: its data is being written again,
+  // and could overwrite a new write. The caller retries soon.
   bool BeginWrite(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
   void EndWrite(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Within the bracket: `data` was written at `offset`, unstable, under `verifier`; it takes the
-  // place of what was there. `memory`: holds `data`, which nobody changes any more; null: `data` is
-  // copied. False: it did not fit; COMMIT a file and add it again, or write it stable.
+  // Within the bracket: records that `data` was written unstable at `offset` under `verifier`. It
+  // replaces earlier data of that range. `memory` holds `data`, which does not change any more; if
+  // null, `data` is copied. False: there is no room. The caller commits a file and retries, or
+  // writes the data stable.
   bool Add(const wire::FileHandle& file, const Identity& who, const wire::StateId& open,
            uint64_t offset, std::span<const std::byte> data, std::shared_ptr<const void> memory,
            const wire::Verifier& verifier, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
-  // What is kept of `file` from `offset` on is void: it was written stable up to `end`, or cut off
-  // (`end` UINT64_MAX).
+  // Drops the data of `file` from `offset` to `end`: it was written stable, or truncated (`end`
+  // UINT64_MAX).
   void Forget(const wire::FileHandle& file, uint64_t offset, uint64_t end)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // ---- Committing --------------------------------------------------------------------------
 
-  // Before a COMMIT of the whole file: what was written until now is what it covers.
+  // Call before a COMMIT of the whole file. The COMMIT covers the data written until now; pass
+  // the result to AfterCommit.
   uint64_t BeforeCommit(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
-  // After it: lets go of what is safe. False: some of what it covered was written under another
-  // verifier, and must be written again; or was, meanwhile, and another COMMIT must follow.
+  // After the COMMIT: drops the data that is safe. False: some covered data has another verifier
+  // and must be written again, or was written again meanwhile and needs another COMMIT.
   bool AfterCommit(const wire::FileHandle& file, uint64_t covered, const wire::Verifier& verifier)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Its data cannot be made safe, and is let go. TakeFailure tells `why`, once.
+  // Drops the data of `file`, which cannot be committed. TakeFailure returns `why`, once.
   void Fail(const wire::FileHandle& file, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status TakeFailure(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether any file has a failure to take. Spares the mutex.
+  // Whether any file has a failure that was not taken. Does not lock the mutex.
   bool HasFailure() const { return failures_.load(std::memory_order_acquire) != 0; }
 
   // ---- Writing again -----------------------------------------------------------------------
@@ -78,54 +81,55 @@ class Uncommitted {
     uint64_t offset = 0;
     std::span<const std::byte> data;
     Writer writer;
-    std::shared_ptr<const void> keeps;  // the memory of `data`; the owners are the store and this
+    std::shared_ptr<const void> keeps;  // the memory of `data`; shared with the store
   };
-  // Keeps writers out. False: somebody else does it, or there is nothing to do.
+  // Keeps writers out until EndRewrite. False: another worker is rewriting, or nothing is kept.
   bool BeginRewrite(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether the writes that had begun before have ended; ask again soon if not.
+  // Whether the writes that began before BeginRewrite have ended. If not, the caller retries soon.
   bool Drained(const wire::FileHandle& file) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Some of what is not under `verifier`, at most `most` bytes; nullopt: nothing is left.
+  // A piece of at most `most` bytes that has another verifier than `verifier`; nullopt: there is
+  // none.
   std::optional<Piece> NextStale(const wire::FileHandle& file, const wire::Verifier& verifier,
                                  uint32_t most) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // `bytes` from `offset` on were written again.
+  // Records that `bytes` bytes from `offset` were written again under `verifier`.
   void Rewritten(const wire::FileHandle& file, uint64_t offset, uint64_t bytes,
                  const wire::Verifier& verifier) ABSL_LOCKS_EXCLUDED(mutex_);
   void EndRewrite(const wire::FileHandle& file) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // ---- What is there -----------------------------------------------------------------------
+  // ---- Queries -----------------------------------------------------------------------------
 
   bool Holds(const wire::FileHandle& file) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether any of it lies in [offset, end).
+  // Whether any data in [offset, end) is kept.
   bool HoldsAnyOf(const wire::FileHandle& file, uint64_t offset, uint64_t end) const
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Who wrote to the file last.
+  // The last writer of the file.
   std::optional<Writer> WriterOf(const wire::FileHandle& file) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // The files with data older than `before`; those with most of it first.
+  // The files with data older than `before`, those with the most data first.
   std::vector<wire::FileHandle> Files(absl::Time before) const ABSL_LOCKS_EXCLUDED(mutex_);
-  size_t bytes() const ABSL_LOCKS_EXCLUDED(mutex_);  // of memory for copies in use
+  size_t bytes() const ABSL_LOCKS_EXCLUDED(mutex_);  // used memory for copies
   size_t most_bytes() const { return most_bytes_; }
-  size_t memory_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);  // for copies, in use or not
+  size_t memory_bytes() const ABSL_LOCKS_EXCLUDED(mutex_);  // all memory for copies
 
-  // Frees the memory that no copy has used since this was called last.
+  // Frees the memory that no copy has used since the last call.
   void ReleaseUnused() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   static constexpr uint32_t kBlockBytes = 256 << 10;
   struct Block {
     const std::byte* bytes = nullptr;
-    std::unique_ptr<std::byte[]> room;   // for copies, or
-    std::shared_ptr<const void> memory;  // where the data was before
-    uint32_t used = 0;                   // of `room`
-    bool unused = false;                 // since ReleaseUnused was called last
+    std::unique_ptr<std::byte[]> room;   // owned memory for copies, or null
+    std::shared_ptr<const void> memory;  // keeps the caller's buffer alive
+    uint32_t used = 0;                   // bytes used of `room`
+    bool unused = false;                 // since the last ReleaseUnused
   };
-  // Part of a file; ranges do not overlap.
+  // A part of a file. Ranges do not overlap.
   struct Range {
     uint64_t offset = 0;
     uint32_t size = 0;
-    std::shared_ptr<Block> block;  // the owners are the ranges in it and who writes them again
-    uint32_t at = 0;               // in the block
+    std::shared_ptr<Block> block;  // shared by its ranges and by Piece
+    uint32_t at = 0;               // offset in the block
     wire::Verifier verifier;
-    uint64_t number = 0;  // which COMMIT covers it
+    uint64_t number = 0;  // the COMMIT that covers it
     uint64_t end() const { return offset + size; }
   };
   struct File {
@@ -134,7 +138,7 @@ class Uncommitted {
     Writer writer;
     absl::Time since;  // of the oldest data
     uint64_t number = 1;
-    uint64_t rewritten = 0;  // the number of what was written again last
+    uint64_t rewritten = 0;  // the number of the last rewrite
     size_t bytes = 0;
     int writing = 0;
     bool rewriting = false;
@@ -149,14 +153,14 @@ class Uncommitted {
   void DropIfIdle(const wire::FileHandle& file) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t most_bytes_;
-  std::atomic<size_t> failures_{0};  // files whose failure was not taken yet
+  std::atomic<size_t> failures_{0};  // files with a failure that was not taken
   mutable absl::Mutex mutex_;
-  // Of the ranges of all files: what one lets go of another takes.
+  // For the ranges of all files: memory that one file frees serves the others.
   std::pmr::unsynchronized_pool_resource range_memory_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<wire::FileHandle, std::unique_ptr<File>> files_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<File>> spare_files_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<Block> filling_ ABSL_GUARDED_BY(mutex_);              // the block that has room
-  std::vector<std::shared_ptr<Block>> blocks_ ABSL_GUARDED_BY(mutex_);  // all with room
+  std::shared_ptr<Block> filling_ ABSL_GUARDED_BY(mutex_);  // the block that is being filled
+  std::vector<std::shared_ptr<Block>> blocks_ ABSL_GUARDED_BY(mutex_);  // all blocks for copies
 };
 
 }  // namespace dafs::client

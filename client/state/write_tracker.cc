@@ -78,7 +78,7 @@ absl::Status WriteTracker::AfterCommit(const Mark& mark,
                                        const absl::StatusOr<wire::Verifier>& committed) {
   if (!committed.ok()) return committed.status();
   absl::MutexLock lock(&mutex_);
-  // What was written meanwhile waits for the next COMMIT.
+  // Data written meanwhile needs another COMMIT.
   if (writes_ == mark.writes) needs_commit_ = false;
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// Extended attributes as Linux has them.
+// Constants of Linux extended attributes.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ inline constexpr uint32_t kXattrMost = 65536;
 // How an extended attribute is set: the flags of setxattr(2).
 enum class XattrMode : uint8_t {
   kAny,
-  kCreate,   // EXIST if there is one
-  kReplace,  // NOENT if there is none
+  kCreate,   // fails with EXIST if there is one
+  kReplace,  // fails with NOENT if there is none
 };
 
 }  // namespace dafs::client
