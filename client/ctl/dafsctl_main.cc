@@ -117,16 +117,16 @@ absl::Status OnlyRoot(const std::string& what) {
   return absl::PermissionDeniedError(absl::StrCat(what, ": only root can query a mount"));
 }
 
-// Why `path`, which lies on `mount` if on any, has no answer.
+// The reason why a query for `path` failed. `mount` is the mount that contains the path, if any.
 absl::Status NoAnswer(const std::string& path, const std::optional<MountEntry>& mount,
                       const absl::Status& failed) {
   if (absl::IsPermissionDenied(failed)) return OnlyRoot(path);
   const bool is_ours = mount.has_value() && mount->type == "fuse.dafs";
-  if (absl::IsDeadlineExceeded(failed)) {  // statfs(2) would wait for that mount.dafs
+  if (absl::IsDeadlineExceeded(failed)) {  // statfs(2) would block on the same mount.dafs
     return absl::UnavailableError(
         absl::StrCat(is_ours ? mount->point : path, ": ", failed.message()));
   }
-  // The kernel may still answer stat(2) from its cache; statfs(2) always reaches mount.dafs.
+  // The kernel may answer stat(2) from its cache; statfs(2) always reaches mount.dafs.
   struct statfs info;
   const int error = statfs(path.c_str(), &info) == 0 ? 0 : errno;
   if (!is_ours) {
@@ -148,11 +148,11 @@ absl::Status NoAnswer(const std::string& path, const std::optional<MountEntry>& 
   return absl::UnavailableError(absl::StrCat(mount->point, ": ", failed.message()));
 }
 
-// The mount that `query.mount_point` lies on.
+// Queries the mount that contains `query.mount_point`.
 absl::Status QueryOne(const QueryOptions& query, const char* question) {
   const std::string path = ResolveMountPoint(query.mount_point);
   const std::optional<MountEntry> mount = FindMount(ReadMountInfo(), path);
-  // A mount of another mount namespace is known by its socket only.
+  // A mount in another mount namespace is found only by its socket.
   const bool is_ours = mount.has_value() && mount->type == "fuse.dafs";
   const std::string& point = is_ours ? mount->point : path;
   absl::StatusOr<std::string> text =
@@ -173,7 +173,7 @@ absl::Status QueryAll(const QueryOptions& query, const char* question) {
   bool any = false;
   for (const std::string& path : paths) {
     absl::StatusOr<std::string> text = AskStatus(path, question);
-    if (!text.ok()) continue;  // left by a program that was killed
+    if (!text.ok()) continue;  // a killed program left the socket
     std::fputs(text->c_str(), stdout);
     any = true;
   }
@@ -181,7 +181,7 @@ absl::Status QueryAll(const QueryOptions& query, const char* question) {
   return absl::OkStatus();
 }
 
-// Returns what is wrong with the command line.
+// Returns the error message for a wrong command line.
 std::string UsageError(const CLI::App& app, int argc, char** argv, const CLI::ParseError& error) {
   constexpr char kCommands[] = "the commands are ping, status and stats; see dafsctl --help";
   if (argc < 2) return absl::StrCat("no command given; ", kCommands);

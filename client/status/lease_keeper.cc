@@ -20,10 +20,10 @@
 namespace dafs::client {
 namespace {
 
-constexpr absl::Duration kLongestGather = absl::Seconds(1);  // for the workers' reports
+constexpr absl::Duration kLongestGather = absl::Seconds(1);  // time limit for the workers' reports
 
-// Reports on their way from the workers. Owned by the keeper, while it waits for them, and by what
-// it posted to each worker: a worker that is late finds it still there.
+// Collects the reports of the workers. Shared by the keeper, which waits for them, and the function
+// posted to each worker: a late worker still finds it alive.
 struct Gather {
   absl::Mutex mutex;
   size_t missing ABSL_GUARDED_BY(mutex) = 0;
@@ -76,7 +76,7 @@ class LeaseKeeper::Impl {
     bool warned = false;
     for (;;) {
       const absl::Duration lease = client_.lease();
-      // Three tries within a lease.
+      // Three attempts within a lease.
       const absl::Duration period = std::max(lease / 3, absl::Milliseconds(200));
       if (client_.TakeLapse()) {
         warned = false;
@@ -102,7 +102,7 @@ class LeaseKeeper::Impl {
     }
   }
 
-  // One worker asks for all.
+  // One worker does it for all.
   void ValidateLocks() {
     bool asked = false;
     client_.ForEachWorker([&asked](Files& files) {
@@ -119,7 +119,7 @@ class LeaseKeeper::Impl {
     Call<wire::NullArgs> null;
     CallBase* const chain[] = {&null};
     dat::Task<absl::Status> task = (*session)->Run(wire::CredHandle(), chain, deadline);
-    absl::Status ignored = co_await task;  // the session reports its end by itself
+    absl::Status ignored = co_await task;  // the session reports its own end
   }
 
   dat::Task<void> End() {
@@ -183,7 +183,7 @@ class LeaseKeeper::Impl {
 absl::StatusOr<std::unique_ptr<LeaseKeeper>> LeaseKeeper::Start(Client& client,
                                                                 const LeaseKeeperOptions& options) {
   dat::Loop::Options quiet;
-  quiet.max_spin = absl::ZeroDuration();  // nothing here is in a hurry
+  quiet.max_spin = absl::ZeroDuration();  // nothing here needs low latency
   ASSIGN_OR_RETURN(std::unique_ptr<dat::Loop> loop, dat::Loop::Create(quiet));
   auto impl = std::make_unique<Impl>(client, std::move(loop));
   impl->Start(options);
@@ -193,7 +193,7 @@ absl::StatusOr<std::unique_ptr<LeaseKeeper>> LeaseKeeper::Start(Client& client,
 LeaseKeeper::LeaseKeeper(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 LeaseKeeper::~LeaseKeeper() = default;
 
-// A mount point may be longer than a socket's name may be: its hash (FNV-1a) stands for it.
+// A mount point may be longer than a socket's name may be, so its hash (FNV-1a) is used.
 std::string LeaseKeeper::SocketPath(const std::string& directory, const std::string& mount_point) {
   uint64_t hash = 0xcbf29ce484222325;
   for (char c : mount_point) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;

@@ -1,6 +1,6 @@
-// The thread that keeps a client's leases alive and answers dafsctl. It has a loop and a session of
-// its own, the control session: a request on any session renews all leases of the client, so it
-// sends NULL only when the workers are silent. Spec: 4.5 (leases), 6.5.1; WIRE 5.3 LEASE_TIME.
+// A thread that keeps a client's leases alive and answers dafsctl. It has its own loop and its own
+// session, the control session. A request on any session renews all leases of the client, so it
+// sends NULL only while the workers send nothing. Spec: 4.5 (leases), 6.5.1; WIRE 5.3 LEASE_TIME.
 // Thread-safe.
 #pragma once
 
@@ -13,25 +13,26 @@
 namespace dafs::client {
 
 struct LeaseKeeperOptions {
-  // Where dafsctl finds the mount: a socket of this directory (made with mode 0700) named after
-  // the mount point. Empty: none.
+  // dafsctl finds the mount by a socket in this directory (made with mode 0700), named after the
+  // mount point. Empty: no socket.
   std::string socket_directory = "/run/dafs";
-  std::string requests_by;  // told to dafsctl: how the kernel's requests come
-  std::string cpu_latency;  // and how fast idle CPUs wake
-  std::string options;      // for -o remount: how it was mounted, separated by commas
+  std::string requests_by;  // for dafsctl: how the kernel's requests arrive
+  std::string cpu_latency;  // for dafsctl: how fast idle CPUs wake up
+  std::string options;      // for -o remount: the mount options, separated by commas
 };
 
 class LeaseKeeper {
  public:
-  // Starts the thread. A socket that cannot be made is logged, not an error. `client` outlives it.
+  // Starts the thread. If the socket cannot be made, that is logged and is no error. `client` must
+  // outlive this.
   static absl::StatusOr<std::unique_ptr<LeaseKeeper>> Start(Client& client,
                                                             const LeaseKeeperOptions& options);
-  // Ends the session and joins the thread. The workers' loops may still run, or not.
+  // Ends the session and joins the thread. The workers' loops may run or have ended.
   ~LeaseKeeper();
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
 
-  // The socket in `directory` for `mount_point`.
+  // The path of the socket of `mount_point` in `directory`.
   static std::string SocketPath(const std::string& directory, const std::string& mount_point);
 
  private:

@@ -18,7 +18,7 @@ std::optional<std::string> RealPath(const std::string& path) {
   return std::string(resolved);
 }
 
-// mountinfo writes space, tab, newline and backslash in octal.
+// mountinfo writes space, tab, newline and backslash as octal escapes.
 std::string Unescape(std::string_view field) {
   auto octal = [](char c) { return c >= '0' && c <= '7'; };
   std::string text;

@@ -1,5 +1,5 @@
-// Mount points by name: what mount.dafs registers itself under and dafsctl looks for, and what the
-// kernel knows of a mount. Pure functions, except that they read /proc and the file system; any
+// Finds mounts by path: the name under which mount.dafs registers and dafsctl looks it up, and the
+// kernel's entry of a mount. Pure functions, except that they read /proc and the file system; any
 // thread.
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace dafs::client {
 
-// `path` absolute and without symbolic links. The last component need not be accessible: a mount
-// whose server or daemon is gone answers nothing. A path that cannot be resolved becomes absolute
-// only. May block on a mount that hangs above the last component.
+// Returns `path` as an absolute path without symbolic links. The last component need not be
+// accessible, since a mount without its server or daemon does not answer. If the path cannot be
+// resolved, it is only made absolute. May block if a mount above the last component hangs.
 std::string ResolveMountPoint(const std::string& path);
 
 struct MountEntry {
@@ -23,9 +23,9 @@ struct MountEntry {
   bool operator==(const MountEntry&) const = default;
 };
 
-// The mount that an absolute `path` without symbolic links lies on, by `mountinfo`, the text of
-// /proc/self/mountinfo: the longest mount point that begins the path, of several mounts there the
-// uppermost. nullopt: `mountinfo` names none.
+// The mount that contains `path`, which is absolute and has no symbolic links. `mountinfo` is the
+// text of /proc/self/mountinfo. Finds the longest mount point that is a prefix of the path; of
+// several mounts there, the uppermost. nullopt: there is none.
 std::optional<MountEntry> FindMount(std::string_view mountinfo, std::string_view path);
 
 // The text of /proc/self/mountinfo.

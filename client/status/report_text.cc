@@ -55,7 +55,7 @@ void AppendSession(const SessionReport& s, std::string* out) {
   }
 }
 
-// JSON strings: what a mount point may hold is escaped.
+// A JSON string. Escapes the characters that a mount point may contain.
 std::string Quote(absl::string_view text) {
   std::string out = "\"";
   for (char c : text) {

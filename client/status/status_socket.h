@@ -1,7 +1,7 @@
-// The Unix socket through which dafsctl asks a mount about itself: one line of a question
-// ("status", "stats", "json" or "options"), the answer as text, end of file.
-// A Pollable of the lease keeper's loop; a question is answered within its Poll, which may take as
-// long as the answerer does and a fifth of a second for a peer that is slow.
+// The Unix socket over which dafsctl queries a mount. The peer sends a line with a question
+// ("status", "stats", "json" or "options") and receives the answer as text until end of file.
+// A Pollable of the lease keeper's loop. Poll answers one question. It may block as long as the
+// answerer does, plus a fifth of a second for a slow peer.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ class StatusSocket final : public dat::Pollable {
  public:
   using Answerer = absl::AnyInvocable<std::string(std::string_view question)>;
 
-  // Makes the directory of `path` with mode 0700 if it is missing, and the socket, in place of one
-  // that a killed program left.
+  // Makes the directory of `path` with mode 0700 if it is missing. Makes the socket, and replaces
+  // one that a killed program left.
   static absl::StatusOr<std::unique_ptr<StatusSocket>> Create(const std::string& path,
                                                               Answerer answerer);
   ~StatusSocket() override;  // removes the socket
@@ -34,8 +34,8 @@ class StatusSocket final : public dat::Pollable {
   Answerer answerer_;
 };
 
-// The other end: asks the mount whose socket is `path`. kNotFound: there is no socket;
-// kPermissionDenied; kUnavailable: its process has ended; kDeadlineExceeded: no answer came.
+// The client side: asks the mount whose socket is `path`. kNotFound: there is no socket.
+// kPermissionDenied. kUnavailable: its process has ended. kDeadlineExceeded: no answer arrived.
 absl::StatusOr<std::string> AskStatus(const std::string& path, std::string_view question);
 
 }  // namespace dafs::client
