@@ -45,7 +45,7 @@ std::string Rejection(int status, bool is_iwarp) {
   constexpr int kInvalidServiceId = 8;
   constexpr int kConsumerDefined = 28;
   if (is_iwarp) return absl::StrCat("connection refused (", std::strerror(std::abs(status)), ")");
-  if (status == kInvalidServiceId) return "connection refused: nobody listens there";
+  if (status == kInvalidServiceId) return "connection refused: no program listens on that port";
   if (status == kConsumerDefined) return "connection refused by the server";
   return absl::StrCat("connection refused (reason ", status, ")");
 }
