@@ -7,17 +7,18 @@
 namespace dafs::wire {
 namespace {
 
-// Fletcher's sums modulo 65535, with 65535 and not 0 as the representative of the zero class: one
-// conditional subtraction per step never brings a sum that has been positive to 0 (R14).
+// Fletcher's sums modulo 65535, with 65535 instead of 0 as the representative of the zero class.
+// With one conditional subtraction per step, a sum that was positive never becomes 0 (R14).
 uint32_t Reduce(uint64_t sum) {
   return sum == 0 ? 0 : static_cast<uint32_t>((sum - 1) % 65535 + 1);
 }
 
-// Sums are taken over eight lanes of words: lane l sees the words l, l+8, l+16, ... With a[l] the
-// plain sum of a lane, b[l] the sum of its running sums, and n groups of eight words,
+// Sums run over eight lanes of words: lane l has the words l, l+8, l+16, ... Let a[l] be the plain
+// sum of a lane, b[l] the sum of its running sums, and n the number of groups of eight words. Then
+// S1 and S2 grow by
 //     sum of words                    = sum a[l]
 //     sum of (words left) x (word)    = sum 8 b[l] - l a[l]
-// which is what S1 and S2 gain. The lanes stay in 32 bits for up to 256 groups.
+// The lanes fit in 32 bits for up to 256 groups.
 constexpr size_t kLanes = 8;
 constexpr size_t kGroupBytes = kLanes * 2;
 constexpr size_t kMostGroups = 256;
@@ -29,9 +30,9 @@ static_assert(std::endian::native == std::endian::little);
 
 }  // namespace
 
-// The sums are formed over little-endian words whatever the session's order is: swapping the bytes
-// of every word multiplies both sums by 256 modulo 65535, that is, swaps the bytes of the sums
-// (section 6: the same bytes on the wire in either order). Result() swaps for big-endian.
+// The sums always use little-endian words, whatever the session's order. Swapping the bytes of
+// every word multiplies both sums by 256 modulo 65535, which swaps the bytes of the sums (section
+// 6: the same bytes on the wire in either order). Result() swaps them for big-endian.
 void Fletcher::AddWord(uint32_t word) {
   s1_ = Reduce(s1_ + word);
   s2_ = Reduce(s2_ + s1_);

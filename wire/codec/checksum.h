@@ -10,7 +10,7 @@
 
 namespace dafs::wire {
 
-// Sums bytes that come in pieces, as if they were one byte string.
+// Sums bytes that arrive in pieces as if they were one byte string.
 //
 //     Fletcher sum(order);
 //     for (auto piece : pieces) sum.Add(piece);
@@ -19,10 +19,11 @@ class Fletcher {
  public:
   explicit Fletcher(ByteOrder order) : order_(order) {}
 
-  // Appends `bytes`; any length and alignment, odd lengths too.
+  // Appends `bytes`. Any length, including an odd one, and any alignment are allowed.
   void Add(std::span<const std::byte> bytes);
 
-  // The checksum of everything added so far; an odd last byte is completed by one zero byte.
+  // Returns the checksum of all bytes added so far. If the last byte is odd, a zero byte completes
+  // it.
   Checksum Result() const;
 
  private:
@@ -31,15 +32,15 @@ class Fletcher {
   ByteOrder order_;
   uint32_t s1_ = 0x0101;
   uint32_t s2_ = 0;
-  bool odd_ = false;  // a first half of a word is pending in `pending_`
+  bool odd_ = false;  // `pending_` holds the first half of a word
   uint8_t pending_ = 0;
 };
 
 // The checksum of one byte string: direct_checksum.
 Checksum ComputeChecksum(std::span<const std::byte> bytes, ByteOrder order);
 
-// The message_checksum of `message`: its own four bytes (24 .. 27) count as zero.
-// `message` is a whole request or response, padding included, of at least 40 bytes.
+// The message_checksum of `message`, computed as if its own four bytes (24 .. 27) were zero.
+// `message` is a whole request or response, including padding, of at least 40 bytes.
 Checksum MessageChecksum(std::span<const std::byte> message, ByteOrder order);
 
 }  // namespace dafs::wire

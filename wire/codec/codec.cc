@@ -1,4 +1,4 @@
-// What is the same for all messages: headers, lengths, inline data, checksums, 9.3.
+// The parts that all messages share: headers, lengths, inline data, checksums, 9.3.
 #include "wire/codec/codec.h"
 
 #include <cstring>
@@ -22,7 +22,7 @@ void StoreChecksum(std::span<std::byte> out, Checksum sum, ByteOrder order) {
   StoreAs(out.data() + kChecksumAt + 2, sum.s1, NeedsSwap(order));
 }
 
-// The first 28 bytes are laid out alike in both headers.
+// Both headers have the same layout in the first 28 bytes.
 void StoreHeader(std::span<std::byte> out, bool swap, uint32_t magic, uint32_t version,
                  const uint16_t (&shorts)[4], const Analyzer& analyzer) {
   StoreAs(out.data(), magic, swap);
@@ -52,7 +52,7 @@ void StoreResponseHeader(const ResponseHeader& h, uint32_t length, ByteOrder ord
   StoreAs(out.data() + 36, uint32_t{0}, swap);
 }
 
-// Lays out the data behind what the encoder wrote, pads, and writes the header.
+// Places the data after the bytes that the encoder wrote, pads, and writes the header.
 template <class StoreHeaderFn>
 absl::StatusOr<GatherPrefix> Finish(internal::Encoder& encoder, ByteOrder order,
                                     std::span<std::byte> out, const EncodeOptions& options,
@@ -92,7 +92,8 @@ struct Framing {
   uint32_t length;
 };
 
-// Step 1 of 9.2: at least a header, known magic, the length word as received, a multiple of 8.
+// Step 1 of 9.2: at least a header, known magic, a length word equal to the received bytes, a
+// multiple of 8.
 absl::StatusOr<Framing> CheckFraming(std::span<const std::byte> message, uint32_t magic,
                                      size_t length_at, std::optional<ByteOrder> expected) {
   if (message.size() < kHeaderSize) {
@@ -138,7 +139,7 @@ DafsStatus FindWriteData(std::span<const std::byte> message, const Args& args,
                          uint32_t inline_write_header_size, std::span<const std::byte>& data) {
   size_t position = kHeaderSize + InfoOf(Args::kProc).args_size;
   if (args.write_padded) {
-    // 136 is the least that can be negotiated; APPEND_INLINE ends before it.
+    // The least negotiable value is 136; APPEND_INLINE ends before it.
     if (inline_write_header_size < position) return DafsStatus::kInval;
     position = inline_write_header_size;
   }
@@ -171,8 +172,8 @@ bool IsComponentStatus(DafsStatus status) {
   }
 }
 
-// The pre-execution statuses of 9.3. NOTSUPP is one only from step 6, where nothing is encoded but
-// a header anyway.
+// The pre-execution statuses of 9.3. NOTSUPP is one only from step 6 on, but the response to it is
+// always a bare header.
 bool IsPreExecutionStatus(DafsStatus status) {
   switch (status) {
     case DafsStatus::kChksum:
@@ -302,7 +303,7 @@ absl::StatusOr<std::span<const std::byte>> FindInlineData(std::span<const std::b
   return message.subspan(kDataAt, res.bytes_read);
 }
 
-// One switch over the exceptional procedures of 9.3.
+// One switch for the exceptional procedures of 9.3.
 bool CarriesResult(Proc proc, DafsStatus status, OpenClaimType claim_type) {
   if (status == DafsStatus::kOk) return true;
   switch (proc) {

@@ -1,8 +1,9 @@
-// Bytes to field lists, every bound checked. Spec: WIRE.md 2.3 to 2.9, 5.1, 7.
+// Decodes field lists from bytes and checks every bound. Spec: WIRE.md 2.3 to 2.9, 5.1, 7.
 //
-// Keeps its first error, as the status a server answers; after it every read gives zero and no item
-// is entered, so field lists need no branches. No memory is taken before the bytes that fill it
-// are known to be there. Nothing here can recurse deeper than the message types nest.
+// The decoder keeps its first error, which is the status of a server's response. After an error
+// every read returns zero and no item is entered, so field lists need no branches. It allocates
+// memory only after checking that the bytes to fill it exist. It recurses no deeper than the
+// message types nest.
 #pragma once
 
 #include <cstring>
@@ -23,21 +24,22 @@ enum class Role : uint8_t { kRequest, kResponse };
 
 class Decoder {
  public:
-  // `role`: names are checked in requests only (R79), by `names`. `status`: of the response.
+  // `role`: names are checked in requests only (R79), by the rule `names`. `status`: the
+  // response's.
   Decoder(std::span<const std::byte> in, ByteOrder order, Role role, DafsStatus status,
           NameRule names = NameRule::kUtf8)
       : in_(in), swap_(NeedsSwap(order)), role_(role), names_(names), status_(status) {}
 
   bool ok() const { return error_ == DafsStatus::kOk; }
   DafsStatus error() const { return error_; }
-  // The largest end of the items reached so far.
+  // The largest end of the items read so far.
   size_t extent() const { return extent_; }
 
   void Fail(DafsStatus status) {
     if (error_ == DafsStatus::kOk) error_ = status;
   }
 
-  // Starts at a fixed section of `size` bytes at `position`, the scope of its offsets.
+  // Starts a fixed section of `size` bytes at `position`, to which its offsets are relative.
   void BeginScope(size_t position, size_t size) {
     pos_ = scope_ = position;
     if (position > in_.size() || size > in_.size() - position) return Fail(DafsStatus::kInval);
@@ -45,7 +47,7 @@ class Decoder {
   }
   void SkipTo(size_t position) { pos_ = position; }
 
-  // ---- The words of field lists.
+  // ---- Operations that field lists call.
 
   template <class T>
   void Field(const char*, T& value) {
@@ -78,14 +80,14 @@ class Decoder {
   }
   void Mode(const char*, uint32_t& value) {
     value = Number<uint32_t>();
-    // In results the type bits may be there; nobody looks at them.
+    // Results may contain the type bits, which readers ignore.
     if (role_ == Role::kRequest && (value & ~kModeBits) != 0) Fail(DafsStatus::kInval);
   }
 
   void Union(const char*, size_t size, size_t alignment, const auto& arm) {
     const size_t start = AlignUp(pos_, alignment);
     pos_ = start;
-    if (ok()) arm();  // after an error the discriminator means nothing
+    if (ok()) arm();  // after an error the discriminator is meaningless
     pos_ = start + size;
   }
   void StatusUnion(const char*, size_t size, size_t alignment, const auto& arm) {
@@ -107,7 +109,7 @@ class Decoder {
     String("", view, bound, presence);
     value.assign(view);
   }
-  // The same as a view into the message, for readers that need no copy.
+  // The same, as a view into the message, for readers that need no copy.
   void String(const char*, std::string_view& value, Bound bound,
               Presence presence = Presence::kOptional) {
     value = {};
@@ -169,9 +171,9 @@ class Decoder {
     pos_ = start + size;
   }
 
-  // ---- Items on their own: direct buffers, direntry arrays.
+  // ---- Single items, for direct buffers and direntry arrays.
 
-  // The attributes structure at `item`, whose first 16 bytes are there.
+  // Reads the attributes structure at `item`.
   template <class A>
   void AttributesAt(size_t item, A& attributes) {
     if (!Have(item, 16)) return;
@@ -197,7 +199,7 @@ class Decoder {
     Leave(saved);
   }
 
-  // The string at `item`; empty after an error.
+  // Returns the string at `item`; empty after an error.
   std::string_view StringAt(size_t item, Bound bound) {
     if (!Have(item, 4)) return {};
     const uint32_t size = LoadAs<uint32_t>(in_.data() + item, swap_);
@@ -210,7 +212,7 @@ class Decoder {
     return {reinterpret_cast<const char*>(in_.data() + item + 4), size};
   }
 
-  // Checks the counted array at `item`; false after an error.
+  // Checks the counted array at `item`. Returns false after an error.
   template <class T>
   bool ArrayAt(size_t item, uint32_t max, Presence presence, uint32_t& count) {
     if (!Have(item, 4)) return false;
@@ -227,7 +229,7 @@ class Decoder {
     size_t scope;
     size_t fixed_end;
   };
-  // Moves into the array that ArrayAt has checked, to its first element.
+  // Moves to the first element of the array that ArrayAt has checked.
   template <class T>
   Saved EnterArray(size_t item, uint32_t count) {
     const size_t elements = item + ArrayHeader<T>();
@@ -241,8 +243,8 @@ class Decoder {
     fixed_end_ = saved.fixed_end;
   }
 
-  // Reads the offset field at the present position. True if it leads to an item whose first
-  // `least` bytes are there; `item` is its position.
+  // Reads the offset field at the current position. Returns true if it points to an item of at
+  // least `least` bytes; `item` is then its position.
   bool EnterItem(Presence presence, size_t least, size_t& item) {
     const uint32_t offset = Number<uint32_t>();
     if (!ok()) return false;
@@ -267,7 +269,7 @@ class Decoder {
   }
 
  private:
-  // Whether `size` bytes at `position` lie inside the input; if not, that is the error.
+  // Whether `size` bytes at `position` are inside the input. Fails with kInval if not.
   bool Have(size_t position, uint64_t size) {
     if (!ok()) return false;
     if (position <= in_.size() && size <= in_.size() - position) return true;
@@ -284,7 +286,7 @@ class Decoder {
     return saved;
   }
 
-  // A pathname or a fence array. Spec: WIRE.md 2.8.
+  // Reads a pathname or a fence array. Spec: WIRE.md 2.8.
   void Strings(std::vector<std::string>& strings, uint32_t max, Bound bound, Presence presence) {
     strings.clear();
     size_t item;
@@ -308,8 +310,8 @@ class Decoder {
   DafsStatus status_;
   DafsStatus error_ = DafsStatus::kOk;
   size_t pos_ = 0;        // the next field
-  size_t scope_ = 0;      // what offsets are measured from
-  size_t fixed_end_ = 0;  // no offset of this scope leads before it
+  size_t scope_ = 0;      // the position to which offsets are relative
+  size_t fixed_end_ = 0;  // no offset of this scope may point before it
   size_t extent_ = 0;
   uint64_t included_ = 0;
   uint64_t valid_ = 0;

@@ -30,7 +30,7 @@ absl::Status Malformed(const char* what) {
 constexpr size_t kEntryHeader = internal::ArrayHeader<Direntry>();
 constexpr size_t kEntrySize = Direntry::kWireSize;
 
-// What Direntry's field list fills in for a reader: the same fields, without owning them.
+// A reader's target for Direntry's field list: the same fields, as views.
 struct EntryInPlace {
   uint64_t cookie = 0;
   FileAttributes& attrs;
@@ -76,8 +76,8 @@ absl::StatusOr<std::string_view> DecodeDirectString(std::span<const std::byte> c
   return s;
 }
 
-// While entries are added their heap grows from the start of `out`; Finish moves it behind the
-// elements, whose number is known only then. Positions stay multiples of 8, and offsets inside an
+// While entries are added, their heap grows from the start of `out`. Finish knows the number of
+// elements and moves the heap after them. Positions stay multiples of 8, and offsets inside an
 // attributes structure are relative to it, so nothing else changes.
 DirentArrayBuilder::DirentArrayBuilder(ByteOrder order, std::span<std::byte> out)
     : order_(order), out_(out) {}
@@ -102,7 +102,7 @@ bool DirentArrayBuilder::Add(uint64_t cookie, const FileAttributes& attributes,
 
 size_t DirentArrayBuilder::Finish() {
   const size_t heap = kEntryHeader + entries_.size() * kEntrySize;
-  if (heap > out_.size()) return 0;  // not even the count fits; nothing was added
+  if (heap > out_.size()) return 0;  // even the count does not fit; nothing was added
   std::memmove(out_.data() + heap, out_.data(), heap_end_);
   const bool swap = NeedsSwap(order_);
   StoreAs(out_.data(), static_cast<uint32_t>(entries_.size()), swap);

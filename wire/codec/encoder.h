@@ -1,8 +1,9 @@
-// Field lists to bytes, in canonical form. Spec: WIRE.md 2.3 to 2.9, 5.1.
+// Encodes field lists in canonical form. Spec: WIRE.md 2.3 to 2.9, 5.1.
 //
-// One pass: an offset field places its item at the next multiple of 8 behind all that was written
-// so far, and an item's own offset fields are visited before the outer structure goes on, which is
-// the depth-first order of 2.6. After its first error, and without an `out`, it only counts.
+// Encoding takes one pass. An offset field places its item at the next multiple of 8 after all
+// bytes written so far. The encoder visits that item's own offset fields before it continues with
+// the outer structure, which is the depth-first order of 2.6. After its first error, and without an
+// `out`, the encoder only counts.
 #pragma once
 
 #include <cstring>
@@ -20,24 +21,24 @@ namespace dafs::wire::internal {
 
 class Encoder {
  public:
-  // Writes to `out`. `status` decides about the parts of results that depend on it.
+  // Writes to `out`. `status` selects the parts of results that depend on it.
   Encoder(std::span<std::byte> out, ByteOrder order, DafsStatus status)
       : data_(out.data()), limit_(out.size()), swap_(NeedsSwap(order)), status_(status) {}
-  // Counts only, every part that any status calls for.
+  // Only counts. Includes every part that some status requires.
   Encoder() : swap_(false), all_parts_(true) {}
 
   DafsStatus error() const { return error_; }
   // The end of the last item.
   size_t end() const { return end_; }
 
-  // Starts the fixed section of `size` bytes at `position`, the scope of its offsets; everything
-  // up to its end becomes zero.
+  // Starts the fixed section of `size` bytes at `position`, to which its offsets are relative.
+  // Fills it with zeros.
   void BeginScope(size_t position, size_t size) {
     Reserve(position + size - end_);
     scope_ = pos_ = position;
   }
 
-  // ---- The words of field lists.
+  // ---- Operations that field lists call.
 
   template <class T>
   void Field(const char*, const T& value) {
@@ -129,7 +130,7 @@ class Encoder {
     pos_ = start + size;
   }
 
-  // ---- Items on their own: the content of direct buffers, the heap of a direntry array.
+  // ---- Single items, for the content of direct buffers and the heap of a direntry array.
 
   // Places one attributes structure at the end of the heap; returns its position.
   template <class A>
@@ -164,7 +165,7 @@ class Encoder {
     pos_ += sizeof(T);
   }
 
-  // Zero bytes from the last item to `position`, if that is behind it.
+  // Writes zero bytes from the last item's end to `position`, if `position` is greater.
   void PadTo(size_t position) {
     if (position <= end_) return;
     if (position > limit_ && data_ != nullptr) Fail(DafsStatus::kTooSmall);
@@ -192,13 +193,13 @@ class Encoder {
     data_ = nullptr;
   }
 
-  // Takes `size` zero bytes at the next multiple of 8; returns their position.
+  // Reserves `size` zero bytes at the next multiple of 8. Returns their position.
   size_t Reserve(size_t size) {
     const size_t item = Up8(end_);
     PadTo(item + size);
     return item;
   }
-  // The same for the item that the offset field at pos_ points to.
+  // The same, for the item that the offset field at pos_ points to.
   size_t PlaceItem(size_t size) {
     const size_t item = Reserve(size);
     Number(static_cast<uint32_t>(item - scope_));
@@ -217,7 +218,7 @@ class Encoder {
     PutBytes(item + 4, value.data(), value.size());
   }
 
-  // A pathname or a fence array: the strings lie inline, each at a multiple of 8. Spec: 2.8.
+  // Places a pathname or a fence array: the strings are inline, each at a multiple of 8. Spec: 2.8.
   void Strings(const std::vector<std::string>& strings, uint32_t max, Bound bound) {
     if (strings.empty()) return Number<uint32_t>(0);
     if (strings.size() > max) return Fail(DafsStatus::kInval);
@@ -243,8 +244,8 @@ class Encoder {
   DafsStatus status_ = DafsStatus::kOk;
   DafsStatus error_ = DafsStatus::kOk;
   size_t pos_ = 0;    // the next field
-  size_t scope_ = 0;  // what offsets are measured from
-  size_t end_ = 0;    // of everything written
+  size_t scope_ = 0;  // the position to which offsets are relative
+  size_t end_ = 0;    // the end of all written bytes
   uint64_t included_ = 0;
   uint64_t valid_ = 0;
 };

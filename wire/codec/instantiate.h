@@ -1,5 +1,5 @@
-// The bodies of the templates in wire/codec/codec.h, and the macro that makes them for one
-// procedure. Included by the .cc files beside it, one for each group of messages.
+// The bodies of the templates in wire/codec/codec.h, and the macro that instantiates them for one
+// procedure. Included by the .cc files of this folder, one for each group of messages.
 #pragma once
 
 #include <memory>
@@ -12,15 +12,16 @@
 
 namespace dafs::wire::internal {
 
-// Makes `message` as new. In place: g++ 12 takes the move assignment of a fresh message with an
-// InlinedVector in it for a use of uninitialized memory at -O3.
+// Resets `message` to its defaults, in place. A move assignment from a fresh message with an
+// InlinedVector makes g++ 12 report a use of uninitialized memory at -O3.
 template <class Message>
 void Renew(Message& message) {
   std::destroy_at(&message);
   std::construct_at(&message);
 }
 
-// Encoder in hand, header still to be written: what is the same for all messages (codec.cc).
+// Add the data and the header after the encoder has written the body. The same for all messages
+// (codec.cc).
 absl::StatusOr<GatherPrefix> FinishRequest(Encoder& encoder, const RequestHeader& header,
                                            ByteOrder order, std::span<std::byte> out,
                                            const EncodeOptions& options, bool gather);
@@ -28,7 +29,7 @@ absl::StatusOr<GatherPrefix> FinishResponse(Encoder& encoder, const ResponseHead
                                             ByteOrder order, std::span<std::byte> out,
                                             const EncodeOptions& options, bool gather);
 
-// Whether there is a result section to decode; kDataLoss if one is due and is not there.
+// Returns whether there is a result section to decode. kDataLoss if a required one is missing.
 absl::StatusOr<bool> FindResult(size_t message_bytes, const ProcInfo& proc, DafsStatus status,
                                 OpenClaimType claim_type);
 absl::Status MalformedResult(const ProcInfo& proc, DafsStatus fault);
@@ -55,7 +56,7 @@ absl::StatusOr<GatherPrefix> EncodeResponseWith(const ResponseHeader& header, co
     Res::Fields(res, encoder);
     return FinishResponse(encoder, header, order, out, options, gather);
   }
-  // A bare header, with no data behind it whatever the caller had ready.
+  // A bare header: ignores any inline data of the caller.
   encoder.BeginScope(kHeaderSize, 0);
   EncodeOptions bare = options;
   bare.inline_data = {};

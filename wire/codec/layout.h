@@ -1,4 +1,4 @@
-// What encoder, decoder and printer share: alignment, byte order, the size of attribute bodies.
+// Helpers of encoder, decoder and printer: alignment, byte order, the size of attribute bodies.
 // Spec: WIRE.md 2.2, 2.3, 2.7, 5.1. For the .cc files of this folder.
 #pragma once
 
@@ -78,18 +78,18 @@ constexpr size_t AlignOf() {
     return T::kWireAlign;
   }
 }
-// Where the elements start behind the count word.
+// Offset of the first element from the count word.
 template <class T>
 constexpr size_t ArrayHeader() {
   return AlignOf<T>() == 8 ? 8 : 4;
 }
 
-// A statement of LOCK's and LOCKT's results: the area carries the lock in the way.
+// Whether the result of LOCK or LOCKT contains the conflicting lock.
 constexpr bool IsLockConflict(DafsStatus status) {
   return status == DafsStatus::kDenied || status == DafsStatus::kLockBroken;
 }
 
-// Adds up the fixed part of an attributes structure for the bits in `included`.
+// Adds up the size of the fixed part of an attributes structure, for the bits in `included`.
 class AttributeLayout {
  public:
   explicit AttributeLayout(uint64_t included) : included_(included) {}
@@ -99,7 +99,7 @@ class AttributeLayout {
   }
   size_t fixed_size() const { return Up8(end_); }
 
-  // The values themselves take no part.
+  // The values do not matter.
   void Field(const auto&...) {}
   void Bool8(const auto&...) {}
   void Mode(const auto&...) {}
@@ -108,7 +108,7 @@ class AttributeLayout {
 
  private:
   uint64_t included_;
-  size_t end_ = 16;  // behind `included` and `valid`
+  size_t end_ = 16;  // after `included` and `valid`
 };
 
 template <class Attributes>

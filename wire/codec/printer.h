@@ -1,5 +1,5 @@
-// Field lists to one line of text for the trace log.
-// Long opaque values and arrays are cut: a line stays readable whatever the peer sends.
+// Prints field lists as one line of text for the trace log. Truncates long opaque values and
+// arrays, so that a line stays readable whatever the peer sends.
 #pragma once
 
 #include <cstdint>
@@ -122,7 +122,7 @@ class Printer {
       Text(s);
     });
   }
-  // Printable ASCII as it is, everything else as \xHH: names come from strangers.
+  // Prints printable ASCII unchanged and all other bytes as \xHH, because names are untrusted.
   void Text(std::string_view value) {
     text_ += '"';
     for (size_t i = 0; i < value.size() && i < 64; ++i) {
@@ -137,7 +137,7 @@ class Printer {
     text_ += value.size() > 64 ? "...\"" : "\"";
   }
   void Hex(std::string_view value) {
-    // Trailing zeros say nothing.
+    // Omit trailing zeros.
     size_t size = value.size();
     while (size > 1 && value[size - 1] == '\0') --size;
     for (size_t i = 0; i < size && i < kBytesShown; ++i) {
