@@ -1,9 +1,8 @@
 // Directories: OPENDIR, READDIR, READDIRPLUS, RELEASEDIR, FSYNCDIR. Spec: 6.5.29, 6.5.30.
-// The server lists no "." and ".."; they are added here, at the offsets 1 and 2, which are never
-// cookies of entries. A listing is read in chunks much larger than what the kernel asks for at a
-// time; what the chunk says of a node is passed on only where nothing newer is known. ACLs are
-// asked for with it while programs ask for them behind listings, and remembered where there is
-// none.
+// The server does not list "." and "..". They are added here, at the offsets 1 and 2, which are
+// never cookies of entries. A listing is read in chunks much larger than the kernel's requests.
+// Attributes in a chunk are used only if nothing newer is known of the node. If programs usually
+// read ACLs after listing a directory, chunks include ACLs, and files without one are remembered.
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -22,17 +21,17 @@ constexpr uint32_t kChunkBytes = 128u << 10;  // a small buffer of the pool, som
 constexpr uint32_t kAnswerMax = 1u << 20;
 constexpr uint64_t kDotOffset = 1;
 constexpr uint64_t kDotDotOffset = 2;
-// A chunk older than this is read again: whoever lists slowly shall not see an old directory.
+// A chunk older than this is read again, so that a slow listing does not show outdated entries.
 constexpr absl::Duration kChunkIsGoodFor = absl::Seconds(1);
-// Chunks without a single entry that are taken for one answer from a server that says there is
-// more.
+// How many empty chunks are read for one answer from a server that says that there are more
+// entries.
 constexpr int kEmptyChunksMax = 8;
 
 constexpr uint64_t kPlusAttributes = client::kStatAttributes | wire::kFattrFilehandle;
 constexpr uint64_t kNameAttributes = wire::kFattrFileId | wire::kFattrObjectType;
-// With them an entry shows its number also where it lies in another file system.
+// With a filehandle, an entry has its inode number even if it lies in another file system.
 constexpr uint64_t kNumberAttributes = kNameAttributes | wire::kFattrFilehandle;
-// Without these an entry cannot be shown to the kernel as a node.
+// An entry without these cannot be returned to the kernel as a node.
 constexpr uint64_t kNeeded =
     wire::kFattrObjectType | wire::kFattrChange | wire::kFattrObjectSize | wire::kFattrFilehandle;
 
@@ -41,14 +40,14 @@ bool IsEntryName(std::string_view name) {
          name.find('/') == name.npos && name.find('\0') == name.npos;
 }
 
-// Appends the entries of `page` to `chunk`. `acls`: they come with their ACLs.
+// Appends the entries of `page` to `chunk`. `acls`: the entries have ACLs.
 absl::Status ReadEntries(client::DirectoryPage& page, bool acls, DirectoryChunk& chunk) {
   chunk.eof = page.eof;
   chunk.entries.reserve(page.entries.count());
   wire::DirentView view;
   while (page.entries.Next(view)) {
-    // 6.5.29: no entry has these. A caller that goes on after one starts anew,
-    // and never reaches the end.
+    // 6.5.29: no entry has these cookies. A caller that continued after one would restart the
+    // listing and never reach its end.
     if (view.cookie <= kDotDotOffset) {
       return absl::DataLossError(
           absl::StrCat("read directory: an entry's cookie is ", view.cookie));
@@ -66,7 +65,7 @@ absl::Status ReadEntries(client::DirectoryPage& page, bool acls, DirectoryChunk&
   return page.entries.status();
 }
 
-// Whether some entry has attributes, but no number.
+// Whether some entry has attributes, but no inode number.
 bool LacksNumbers(const DirectoryChunk& chunk) {
   return std::any_of(chunk.entries.begin(), chunk.entries.end(), [](const auto& entry) {
     return entry.attributes.has(wire::kFattrObjectType) &&
@@ -74,7 +73,7 @@ bool LacksNumbers(const DirectoryChunk& chunk) {
   });
 }
 
-// Where in `chunk` to go on behind `cookie`; nothing if it is not in there.
+// Returns the position in `chunk` after `cookie`; nullopt if it is not in the chunk.
 std::optional<size_t> PositionBehind(const DirectoryChunk& chunk, uint64_t cookie) {
   if (chunk.from_cookie == cookie) return 0;
   for (size_t i = 0; i < chunk.entries.size(); ++i) {
@@ -98,9 +97,9 @@ dat::Task<void> Operations::Opendir(Call& call) {
   const absl::Time asked_at = dat::Loop::Now();
   const InodeTable::Moment asked = state_.inodes.MomentOf(call.nodeid());
   const std::shared_ptr<Looking> looking = LookAtLikelyOld(who, *node);
-  wire::FileAttributes attributes;  // opendir(3) asks for them next
+  wire::FileAttributes attributes;  // opendir(3) requests them next
   wire::FileAttributes* const after = state_.inodes.KeepsFiles() ? &attributes : nullptr;
-  absl::Status there;  // other errors than ESTALE are the listing's to tell, if there are caches
+  absl::Status there;  // READDIR reports errors other than ESTALE, if caches are on
   const bool listed = listing_habit_.Expected();
   if (listed) {
     there = (co_await ReadChunk(directory, 0, /*attributes=*/true, after)).status();
@@ -122,7 +121,8 @@ dat::Task<void> Operations::Opendir(Call& call) {
     LookElsewhere(call);
     co_return;
   }
-  // Without them the kernel may have let the caller in by what was so a moment ago (ReplyPassing).
+  // Without caches, the kernel may have used outdated attributes to let the caller pass
+  // (ReplyPassing).
   if (!state_.inodes.KeepsFiles()) {
     bool forbidden = wire::DafsFromStatus(there) == wire::DafsStatus::kAcces;
     if (!listed && there.ok() && !ModeGrants(attributes, *who, S_IROTH)) {
@@ -140,10 +140,11 @@ dat::Task<void> Operations::Opendir(Call& call) {
   if (!call.Reply({AsBytes(out)})) state_.open_directories.Remove(out.fh);
 }
 
-// The kernel answers ESTALE of an open with one fresh walk of the path, but not that of a listing:
-// so it is OPENDIR that finds out. Who comes back with the same directory has it without a path
-// (the present directory, a descriptor); it may be opened as a removed one on a local file system.
-// So it is with OPEN and LINK and a file that has lost its name (FoundGone).
+// Answers ESTALE, after which the kernel walks the path once again. It does so for an open, but not
+// for a listing, so OPENDIR must find out that a directory has lost its name. A thread that retries
+// with the same directory uses no path (its current directory, a descriptor). Then it may open the
+// directory, like a removed one on a local file system. OPEN and LINK of a file that has lost its
+// name work likewise (FoundGone).
 void Operations::LookElsewhere(Call& call, uint64_t nodeid) {
   state_.found_gone.Tell(call.header().pid, nodeid, dat::Loop::Now());
   call.ReplyErrno(ESTALE);
@@ -189,7 +190,7 @@ dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> Operations::Rea
   co_return std::shared_ptr<const DirectoryChunk>(std::move(chunk));
 }
 
-// False: the answer is full.
+// Returns false if the answer is full.
 bool Operations::AddEntry(const Call& call, DirectoryAnswer& answer,
                           const DirectoryState& directory, const DirectoryChunk& chunk,
                           const DirectoryChunk::Entry& entry, bool plus) {
@@ -197,7 +198,7 @@ bool Operations::AddEntry(const Call& call, DirectoryAnswer& answer,
   if (!answer.Fits(entry.name, plus)) return false;
   const wire::FileAttributes& attributes = entry.attributes;
   uint32_t type = FileTypeBits(attributes.object_type);
-  // The server gives no number without a handle to what lies in another file system.
+  // For an entry in another file system, the server returns the number only with the handle.
   const wire::FsHandle& fs = attributes.has(wire::kFattrFilehandle) ? attributes.filehandle.fshandle
                                                                     : directory.handle.fshandle;
   uint64_t ino = state_.inodes.NumberIn(fs, attributes.file_id);
@@ -240,7 +241,7 @@ dat::Task<void> Operations::Readdir(Call& call) {
   DirectoryAnswer answer(std::min(read.size, kAnswerMax));
   uint64_t cookie = read.offset <= kDotDotOffset ? 0 : read.offset;
   std::shared_ptr<const DirectoryChunk> chunk = directory->chunk();
-  // rewinddir(3) looks again, and what we have changed since OPENDIR is seen.
+  // After rewinddir(3), or after a change by this mount since OPENDIR, the listing is read again.
   if (read.offset == 0 &&
       (!directory->BeginListing() ||
        (chunk != nullptr && state_.inodes.TouchedSince(directory->nodeid, chunk->asked_at)))) {
@@ -257,7 +258,8 @@ dat::Task<void> Operations::Readdir(Call& call) {
       absl::StatusOr<std::shared_ptr<const DirectoryChunk>> fresh =
           co_await ReadChunk(directory, cookie, plus);
       if (wire::DafsFromStatus(fresh.status()) == wire::DafsStatus::kStale) {
-        // Removed since it was opened. As getdents(2) has it, which readdir(3) takes for the end.
+        // The directory was removed after it was opened. getdents(2) then fails with ENOENT, which
+        // readdir(3) treats as the end.
         call.ReplyErrno(ENOENT);
         co_return;
       }
@@ -268,7 +270,7 @@ dat::Task<void> Operations::Readdir(Call& call) {
       chunk = *std::move(fresh);
       position = 0;
     }
-    if (call.answered()) co_return;  // given up: count no lookups for it
+    if (call.answered()) co_return;  // answered early: count no lookups
     AddDots(answer, *directory, read.offset, plus);
     bool full = false;
     for (size_t i = *position; i < chunk->entries.size() && !full; ++i) {
@@ -329,7 +331,8 @@ dat::Task<void> Operations::Releasedir(Call& call) {
   co_return;
 }
 
-// A change of names is carried out before it is answered, and COMMIT is about file data (6.5.8).
+// Sends nothing: the server has executed a change of names when it replies, and COMMIT concerns
+// file data only (6.5.8).
 dat::Task<void> Operations::Fsyncdir(Call& call) {
   call.ReplyOk();
   co_return;

@@ -42,7 +42,7 @@ dat::Task<void> Operations::Lookup(Call& call) {
   co_await LookAgain(*who, before, node);
   if (state_.options.lookup_cache == LookupCache::kAll &&
       wire::DafsFromStatus(node.status()) == wire::DafsStatus::kNoEnt) {
-    fuse_entry_out out = {};  // node 0: the kernel may believe that there is no such name
+    fuse_entry_out out = {};  // node 0: a negative entry, which the kernel may cache
     KernelTime valid = fuse::Validity(state_.options.cache.dir_min);
     out.entry_valid = valid.seconds;
     out.entry_valid_nsec = valid.nanoseconds;
@@ -169,7 +169,7 @@ dat::Task<void> Operations::Rename2(Call& call) {
   auto rename = in.Take<fuse_rename2_in>();
   std::string_view old_name = in.TakeName();
   std::string_view new_name = in.TakeName();
-  // RENAME_WHITEOUT is for the layers of overlayfs, which keeps none on a network file system.
+  // RENAME_WHITEOUT is for upper layers of overlayfs, which cannot be on a network file system.
   bool known = rename.flags == 0 || rename.flags == wire::kRenameNoReplace ||
                rename.flags == wire::kRenameExchange;
   if (!in.ok() || !known) {
@@ -206,16 +206,17 @@ dat::Task<void> Operations::RenameTo(Call& call, uint64_t new_directory, std::st
   removal();
   from_change.End();
   if (to_change.has_value()) to_change->End();
-  // Whoever was killed meanwhile was told that it has failed, and the kernel moves nothing.
+  // If the caller was killed meanwhile, the call has failed, and the kernel moves nothing.
   if (renamed.ok() && !call.answered()) {
     state_.inodes.own_moves().Moved({call.nodeid(), std::string(old_name)},
                                     {new_directory, std::string(new_name)},
                                     flags == wire::kRenameExchange, dat::Loop::Now());
   }
   int error = ErrnoFromStatus(renamed);
-  // 6.5.34: EXIST is any target that does not go with the source. The kernel has seen to the types.
+  // 6.5.34: EXIST means any target that does not fit the source. The kernel has checked the types,
+  // so the target is a directory that is not empty.
   if (flags == 0 && error == EEXIST) error = ENOTEMPTY;
-  // A server without RENAME2: as rename(2) says it of a file system that lacks the flag.
+  // A server without RENAME2: rename(2) fails with EINVAL if the file system lacks the flag.
   if (flags != 0 && error == EOPNOTSUPP) error = EINVAL;
   call.ReplyErrno(error);
 }
@@ -239,19 +240,19 @@ dat::Task<void> Operations::Link(Call& call) {
       co_await files_.Link(*who, file->handle, directory->handle, name, change.after());
   change.End();
   if (wire::DafsFromStatus(node.status()) == wire::DafsStatus::kStale) {
-    if (!comes_back) {  // its name may be another file's by now
+    if (!comes_back) {  // its name may now lead to another file
       LookElsewhere(call, link.oldnodeid);
       co_return;
     }
-    // link(2) knows of files whose last name is gone; ESTALE would be shown where that was another
-    // client's doing, and this kernel did not know.
+    // link(2) fails with ENOENT if the file has lost its last name. ESTALE would reach the program
+    // if another client removed that name without this kernel's knowledge.
     absl::StatusOr<wire::FileAttributes> left = co_await files_.GetAttributes(*who, file->handle);
     if (left.ok() && left->num_links == 0) {
       call.ReplyErrno(ENOENT);
       co_return;
     }
   }
-  // The kernel insists on the node it named.
+  // The kernel accepts only the node that it named.
   if (node.ok()) node->handle = file->handle;
   ReplyEntry(call, node, {call.nodeid(), std::string(name)});
 }

@@ -26,7 +26,7 @@ bool OnlyLooks(uint32_t opcode) {
   }
 }
 
-// Whether it is for a call that somebody had to be let in for before (ReplyPassing).
+// Whether the request belongs to a call that had to pass a path first (ReplyPassing).
 bool IsBehindPath(uint32_t opcode) {
   switch (opcode) {
     case FUSE_OPEN:
@@ -65,7 +65,7 @@ Operations::Op Operations::OperationOf(uint32_t opcode) {
     case FUSE_MKDIR:
       return &Operations::Mkdir;
     case FUSE_UNLINK:
-    case FUSE_RMDIR:  // the kernel has checked which of the two it is; REMOVE serves both
+    case FUSE_RMDIR:  // the kernel has checked the type; REMOVE serves both
       return &Operations::Unlink;
     case FUSE_RENAME:
       return &Operations::Rename;
@@ -133,7 +133,7 @@ dat::Task<void> Operations::Serve(std::unique_ptr<Call> call, std::function<void
   state_.inodes.Accepted(call->nodeid(), call->header().pid);
   if (IsBehindPath(opcode)) passing_ = true;
   if (!state_.behind.idle() && WaitsForWrites(opcode)) {
-    // What CREATE opens, and perhaps truncates, is known behind it only.
+    // Only the reply to a CREATE shows which file it opened, and perhaps truncated.
     co_await Settled(opcode == FUSE_CREATE ? BehindTable::kAnyNode : call->nodeid());
   }
   if (operation == nullptr) {
@@ -211,7 +211,7 @@ InodeTable::Change Operations::BeginWrite(uint64_t nodeid) {
 void Operations::EndWrite(WritePiece& piece, wire::FileAttributes after) {
   const uint64_t nodeid = piece.open->nodeid;
   if (state_.inodes.EndChange(nodeid, piece.change, std::move(after), dat::Loop::Now())) {
-    ForgetAttributes(nodeid);  // they were asked for meanwhile
+    ForgetAttributes(nodeid);  // the kernel may have requested them during the write
   }
 }
 
@@ -228,14 +228,14 @@ fuse_entry_out Operations::Entry(const Call& call, const client::Node& node, con
   fuse_entry_out out = {};
   out.nodeid = state_.inodes.Remember(node.handle, node.attributes, place, asker);
   out.generation = state_.inodes.GenerationOf(out.nodeid);
-  // A listing that was read for an earlier request has grown old meanwhile.
+  // The node may come from a listing that was read for an earlier request.
   const absl::Duration age = asked < call.arrived() ? now - asked : absl::ZeroDuration();
   const absl::Duration good_for = Validity(call, out.nodeid, node.attributes) - age;
   KernelTime valid = fuse::Validity(std::max(good_for, absl::ZeroDuration()));
   out.attr_valid = valid.seconds;
   out.attr_valid_nsec = valid.nanoseconds;
-  // The kernel follows a link, and opens a FIFO, a socket or a device, without a request. So
-  // that an open finds what another client has put there, it looks such a name up each time.
+  // The kernel follows a link, and opens a FIFO, a socket or a device, without a request. Such a
+  // name is not cached, so that an open finds an object that another client put there.
   const wire::ObjectType type = node.attributes.object_type;
   const bool asks_at_open = type == wire::ObjectType::kReg || type == wire::ObjectType::kDir;
   const bool may_keep =
@@ -243,10 +243,11 @@ fuse_entry_out Operations::Entry(const Call& call, const client::Node& node, con
   if (may_keep && !asks_at_open) {
     state_.known_links.Told(place, {out.nodeid, asked, now + good_for});
   } else if (may_keep) {
-    // A name is as true as the attributes of what it names: both are asked for again together.
+    // Entry and attributes get the same timeout, so that the kernel revalidates both with one
+    // request.
     out.entry_valid = valid.seconds;
     out.entry_valid_nsec = valid.nanoseconds;
-    // The kernel begins to count when the thread that asked has woken up.
+    // The kernel's timeout begins only when the thread that made the request has woken up.
     constexpr absl::Duration kTakenWithin = absl::Seconds(1);
     if (!place.name.empty()) {
       state_.inodes.NameTold(out.nodeid, place, node.attributes.change, asked,
@@ -290,7 +291,7 @@ uint64_t Operations::ReplyEntry(Call& call, const absl::StatusOr<client::Node>& 
     return 0;
   }
   if (FileTypeBits(node->attributes.object_type) == 0) {
-    call.ReplyErrno(EIO);  // the kernel would end the mount's use of this node anyway
+    call.ReplyErrno(EIO);  // the kernel would mark the inode as bad
     return 0;
   }
   fuse_entry_out out = Entry(call, *node, place, call.arrived());
@@ -310,11 +311,11 @@ void Operations::ReplyNewEntry(Call& call, const absl::StatusOr<client::Node>& n
   if (node.ok()) NoteNew(state_.inodes.NodeOf(node->handle), directory, dat::Loop::Now());
 }
 
-// The kernel forgets a directory's attributes when it changes a name there. Before the next call
-// passes, it asks for them if it looks at permissions itself, and else where a program does. Counts
-// as done what it says is wanted.
+// The kernel drops a directory's attributes when it changes a name there. It requests them again
+// for the next path walk if it checks permissions itself, otherwise only when a program does. A
+// result of true is counted as paid in the habit.
 bool Operations::WantsDirectoryAfterChange() {
-  if (state_.options.cache.dir_min <= absl::ZeroDuration()) return false;  // they may not be kept
+  if (state_.options.cache.dir_min <= absl::ZeroDuration()) return false;  // may not be cached
   if (state_.default_permissions) return true;
   const bool wants = directory_stat_habit_.Expected();
   if (wants) directory_stat_habit_.Paid();
@@ -350,7 +351,7 @@ bool Operations::ReplyRecent(Call& call) {
   const Asks asks = callers_.AsksFor(thread);
   if (asks == Asks::kUnknown) return false;
   ReplyAttributes(call, call.nodeid(), *found);
-  // What stat(2) was told must not do for an open by a descriptor behind it.
+  // Attributes that stat(2) got must not serve a later open by a descriptor.
   if (asks == Asks::kMayOpen) {
     recent_.ToldToOpen(thread, call.nodeid(), dat::Loop::Now());
   } else {
@@ -359,9 +360,9 @@ bool Operations::ReplyRecent(Call& call) {
   return true;
 }
 
-// A call that has the server do something may pass a directory by what let it pass a moment ago:
-// the server looks at its rights again, and has the last word. So only what lets the caller in is
-// good for that; what would keep it out is asked for again. No program is told of it.
+// A call that will send a request to the server may pass a directory with attributes from a moment
+// ago, because the server checks its rights again. Only attributes that grant access are used; if
+// they would deny it, current ones are requested. No program sees these attributes.
 bool Operations::ReplyPassing(Call& call) {
   constexpr absl::Duration kFor = absl::Milliseconds(10);
   if (!passing_ || !state_.default_permissions) return false;

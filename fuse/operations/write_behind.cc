@@ -1,8 +1,9 @@
-// Write-behind: a WRITE is answered before the server has it, and what comes while it is on its way
-// goes on together. Everything that could see that it is missing waits for it: all other requests
-// about the file, and names that lead to it; and likewise for what a killed program had asked for,
-// which the server may carry out late. Never for appends, O_SYNC, O_DSYNC, O_DIRECT and pages
-// of a mapping, nor after an error until a write has succeeded. Spec: 6.5.38, 6.5.39.
+// Write-behind: a WRITE is answered before the server has its data. Writes that arrive while it is
+// outstanding are gathered and sent together. Every request that could see that the data is missing
+// waits for it: all other requests for the file, and lookups of its names. Likewise, they wait for
+// a request of a killed program, which the server may still execute. Not used for appends, O_SYNC,
+// O_DSYNC, O_DIRECT and pages of a mapping, nor after an error until a write has succeeded.
+// Spec: 6.5.38, 6.5.39.
 #include <fcntl.h>
 
 #include <string>
@@ -14,12 +15,12 @@
 
 namespace dafs::fuse {
 
-// False: the request takes care of it itself.
+// Whether Serve waits for pending writes. If not, the operation itself does.
 bool Operations::WaitsForWrites(uint32_t opcode) {
   return opcode != FUSE_WRITE && opcode != FUSE_FLUSH && opcode != FUSE_RELEASE;
 }
 
-// The files and directories that a call changes, if it does: 0 is none.
+// The files and directories that a call changes; 0: none.
 struct Operations::Changed {
   uint64_t first = 0;
   uint64_t second = 0;
@@ -75,7 +76,7 @@ bool Operations::GoesBehind(const fuse_write_in& write, const OpenState& open) c
          !open.writes->doubtful();
 }
 
-// Until the server has, of what was written behind to the file, all that is out now.
+// Waits until the server has all writes to the file that are pending now.
 dat::Task<void> Operations::Settled(uint64_t nodeid) {
   if (closed_ || state_.behind.idle()) co_return;
   auto waiting = std::make_shared<Settling>();
@@ -90,7 +91,7 @@ dat::Task<void> Operations::Settled(uint64_t nodeid) {
 
 void Operations::Shutdown() {
   closed_ = true;
-  // What another worker has out ends without us.
+  // Pending writes of other workers end without these calls.
   absl::flat_hash_set<std::shared_ptr<Settling>> waiting = std::move(settling_);
   settling_.clear();
   for (const std::shared_ptr<Settling>& one : waiting) one->Finish();
@@ -118,7 +119,7 @@ dat::Task<void> Operations::WriteBehind(Call& call, std::shared_ptr<OpenState> o
   piece.lease = std::move(call.lease());
   piece.change = BeginWrite(open->nodeid);
   piece.open = std::move(open);
-  const bool early = !piece.open->writes->doubtful();  // what it waited for may have failed
+  const bool early = !piece.open->writes->doubtful();  // writes it waited for may have failed
   if (early && streams_.Keep(piece)) {
     ReplyWritten(call, size);
     co_return;
@@ -132,8 +133,8 @@ dat::Task<void> Operations::WriteBehind(Call& call, std::shared_ptr<OpenState> o
   co_await SendPieces(std::move(piece), waits);
 }
 
-// Sends `piece`, and then what was gathered meanwhile, until there is nothing more. `waits`:
-// whoever is answered when `piece` is there; null: he has his answer.
+// Sends `piece`, then the data that was gathered meanwhile, until none is left. `waits` is the call
+// to answer when the server has `piece`; null if it was answered.
 dat::Task<void> Operations::SendPieces(WritePiece piece, Call* waits) {
   const std::shared_ptr<OpenState> open = piece.open;
   streams_.Begin(*open);
@@ -153,13 +154,14 @@ dat::Task<void> Operations::SendPieces(WritePiece piece, Call* waits) {
   }
 }
 
-// The program believes that it was written: the next fsync or close of each descriptor is told,
-// what the kernel kept of it is forgotten, and no write is answered early until one has succeeded.
+// Handles the failure of a write that was answered before. The next fsync or close of each
+// descriptor reports the error. The kernel's cached pages are invalidated. No write is answered
+// early until one has succeeded.
 void Operations::FailLate(const WritePiece& piece, const Transfer& transfer) {
   const bool first = !piece.open->writes->doubtful();
   piece.open->writes->NoteFailure(transfer.failed);
   if (state_.notifier != nullptr) state_.notifier->DropPages(piece.open->nodeid, [] {});
-  if (!first) return;  // one line for what is one failure to the program
+  if (!first) return;  // log one line for each failure that the program sees
   const Place place = state_.inodes.PlaceOf(piece.open->nodeid);
   LogError(absl::StrCat(state_.options.source.text, ": ",
                         place.name.empty() ? "a file without a name" : place.name, ": ",
@@ -168,14 +170,14 @@ void Operations::FailLate(const WritePiece& piece, const Transfer& transfer) {
                         "; the next fsync or close of the file fails"));
 }
 
-// For LookAgain, before the server is asked; nothing: nothing was out.
+// Called before a lookup; the result is for LookAgain. Returns nullopt if no write is pending.
 std::optional<absl::Time> Operations::BeforeAsking() const {
   if (state_.behind.idle()) return std::nullopt;
   return dat::Loop::Now();
 }
 
-// What the server said of a file that was looked up by its name may be older than what was written
-// behind to it before: then it is asked again.
+// The reply to a lookup may be older than pending writes to that file. If so, waits for the writes
+// and requests the attributes again.
 dat::Task<void> Operations::LookAgain(const client::Identity& who, std::optional<absl::Time> before,
                                       absl::StatusOr<client::Node>& node) {
   if (!before.has_value() || !node.ok()) co_return;
