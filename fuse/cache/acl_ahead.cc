@@ -10,7 +10,7 @@ namespace dafs::fuse {
 void AclAhead::LookUp(uint32_t thread) {
   Place& place = PlaceOf(thread);
   if (place.thread != thread || thread == 0) return;
-  if (Expected(place.directory)) expected_in_ = 0;  // it was asked for in vain
+  if (Expected(place.directory)) expected_in_ = 0;  // the prefetch was not used
   place = {};
 }
 

@@ -1,9 +1,10 @@
-// The default ACL of a directory, asked for in the same piece as the look-up of a name there whose
-// caller is about to make it. Where nothing is kept that a moment ago was so, its caller would wait
-// for it between the two otherwise.
+// Prefetches the default ACL of a directory while a name in it is looked up, if the caller is about
+// to create that name. Both requests leave together. Without cache times, the create would
+// otherwise wait for one more round trip.
 //
-// An answer is for the thread that the look-up was for and what that makes next, within the time
-// that it took to come (as in fuse/cache/recent_answers.h). Belongs to one worker's thread.
+// A reply is valid for the thread that made the lookup, and for what that thread creates next. It
+// expires after the round trip time of its request, capped as in fuse/cache/recent_answers.h.
+// Belongs to one worker's thread.
 #pragma once
 
 #include <array>
@@ -20,20 +21,20 @@ class AclAhead {
  public:
   using Acl = absl::StatusOr<std::string>;  // as Files::GetXattr returns it
 
-  // Whether the ACL of `directory` is likely to be wanted behind a look-up by a call that makes
-  // something: the last one was, and had to wait or was right.
+  // Whether to prefetch the ACL of `directory`: the last create in it waited for the ACL, or used a
+  // prefetched one.
   bool Expected(uint64_t directory) const { return directory == expected_in_; }
-  // What was made in `directory` had to wait for its ACL.
+  // A create in `directory` had to wait for its ACL.
   void WaitedFor(uint64_t directory) { expected_in_ = directory; }
 
-  // `thread` looks up a name: what was asked for with an earlier one is not wanted any more.
+  // `thread` looks up a name. Discards what was prefetched for its earlier lookup.
   void LookUp(uint32_t thread);
-  // Before the server is asked. Returns what names the question.
+  // Call before the request is sent. Returns the number of the prefetch, for Answered.
   uint64_t Ask(uint32_t thread, uint64_t directory, absl::Time now);
-  // Its answer; of no use if the thread has asked something else since.
+  // Stores the reply. Ignores it if the thread has started another prefetch since.
   void Answered(uint32_t thread, uint64_t question, Acl acl, absl::Time now);
-  // What `thread` is about to make in `directory` is under this ACL. Nothing: it is to be asked
-  // for.
+  // Takes out the ACL for what `thread` is about to create in `directory`. nullopt: the caller must
+  // request it from the server.
   std::optional<Acl> Take(uint32_t thread, uint64_t directory, absl::Time now);
 
  private:
@@ -43,13 +44,13 @@ class AclAhead {
     uint64_t directory = 0;
     absl::Time asked;
     absl::Time until;
-    std::optional<Acl> acl;  // once it was answered
+    std::optional<Acl> acl;  // set by Answered
   };
   Place& PlaceOf(uint32_t thread) { return places_[thread % places_.size()]; }
 
   uint64_t expected_in_ = 0;  // 0: nowhere
   uint64_t questions_ = 0;
-  std::array<Place, 16> places_;  // for as many programs at once; a later one takes the place
+  std::array<Place, 16> places_;  // by thread; a later thread overwrites
 };
 
 }  // namespace dafs::fuse

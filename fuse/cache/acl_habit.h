@@ -1,5 +1,6 @@
-// Whether programs ask for the ACLs of what they list, as ls -l does and find(1) does not: then the
-// server is asked for them along with the entries. Of all workers: one lists, another is asked.
+// Predicts whether programs request the ACLs of the files that they list, as ls -l does and find(1)
+// does not. If so, the server is sent one request for the ACLs and the entries. All workers share
+// one object: one worker lists, and another receives the requests for ACLs.
 #pragma once
 
 #include <atomic>
@@ -8,14 +9,14 @@ namespace dafs::fuse {
 
 class AclHabit {
  public:
-  // Whether to ask for ACLs with the next part of a listing. Counts that it is done.
+  // Whether to request ACLs with the next part of a listing. Counts the part if so.
   bool Expected() {
     int left = left_.load(std::memory_order_relaxed);
     while (left > 0 && !left_.compare_exchange_weak(left, left - 1, std::memory_order_relaxed)) {
     }
     return left > 0;
   }
-  // A program asks for the ACL of one file after the other in the order of their listing.
+  // A program requests the ACLs of files one after another, in the order of their listing.
   void Asked() {
     if (left_.load(std::memory_order_relaxed) != kMost) {
       left_.store(kMost, std::memory_order_relaxed);
@@ -23,8 +24,8 @@ class AclHabit {
   }
 
  private:
-  // So many parts in vain, and it ends. ls(1) has read some of them before it asks; with the first
-  // ones nobody has asked yet.
+  // The number of parts that are listed with ACLs before a program requests one. ls(1) reads some
+  // parts before its first request. kAtFirst applies until a program has requested any.
   static constexpr int kMost = 6;
   static constexpr int kAtFirst = 3;
 

@@ -1,7 +1,8 @@
-// Who was told by ESTALE that what he opens is no longer where the kernel has found it. The kernel
-// walks the path once more then, asking for each name, and hands on a second ESTALE. So who comes
-// back with what he has just looked up has it by a name that leads there, and who comes back with
-// the same file has it without one (/proc/self/fd): both are let in.
+// Tracks threads that received ESTALE on open because the kernel found the file under a stale name.
+// The kernel then walks the path a second time, with a lookup of each name, and passes a second
+// ESTALE on to the program. A thread that retries with the node that its walk has just found has a
+// valid name for it. A thread that retries with the same node has no name for it (/proc/self/fd).
+// Both may open the node.
 //
 // Thread-safe; nothing blocks.
 #pragma once
@@ -19,7 +20,7 @@ namespace dafs::fuse {
 
 class FoundGone {
  public:
-  // He comes back at once, but for what the server needs for the path.
+  // The retry normally arrives immediately; allow time for the server to resolve the path.
   static constexpr absl::Duration kFor = absl::Seconds(30);
   static constexpr size_t kMost = 4096;
 
@@ -27,12 +28,13 @@ class FoundGone {
   FoundGone(const FoundGone&) = delete;
   FoundGone& operator=(const FoundGone&) = delete;
 
-  // `thread` opens `nodeid`: whether it comes back with that. Its mark is gone then, whatever it
-  // opens.
+  // `thread` opens `nodeid`. Returns whether this is its retry after ESTALE. Always clears the
+  // thread's mark.
   bool ComesBack(uint32_t thread, uint64_t nodeid, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
-  // It has looked a name up, which led to `nodeid`; 0: to nothing, which ends its walk.
+  // `thread` has looked up a name, which led to `nodeid`. 0: it led to no node, which ends the
+  // thread's walk.
   void Finds(uint32_t thread, uint64_t nodeid) ABSL_LOCKS_EXCLUDED(mutex_);
-  // It is told so of `nodeid`.
+  // `thread` receives ESTALE for `nodeid`.
   void Tell(uint32_t thread, uint64_t nodeid, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -42,8 +44,8 @@ class FoundGone {
   };
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<uint32_t, Mark> marks_ ABSL_GUARDED_BY(mutex_);  // by thread
-  // marks_.size(): spares the mutex where there are none. Publishes nothing: a thread that comes
-  // back has been told by one that has counted it.
+  // marks_.size(), to avoid the mutex while there are no marks. Publishes nothing: the thread that
+  // sent ESTALE to a retrying thread has counted its mark before.
   std::atomic<size_t> count_{0};
 };
 

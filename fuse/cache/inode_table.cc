@@ -11,10 +11,10 @@
 namespace dafs::fuse {
 namespace {
 
-// The kernel looks again at once; on the way there the server is asked for each part of the path.
+// The kernel repeats the lookup at once, but first looks up each component of the path.
 constexpr absl::Duration kAskedAgain = absl::Seconds(1);
 
-// A table grows to twice its nodes, and is worth shrinking beyond twice that.
+// A table's capacity may be twice its nodes. It is worth shrinking above twice that.
 constexpr size_t kSpacious = 4;
 
 }  // namespace
@@ -42,7 +42,7 @@ void InodeTable::EndMove(Inode& inode) {
   moved_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// Takes note that a node was found once more. False: the kernel does not take it there.
+// Records that a node was found again. Returns false if the kernel does not accept it at `place`.
 bool InodeTable::FoundAt(Inode& inode, const Place& place, const Asker& asker) {
   const Place& latest = inode.names.latest();
   const bool same_parent = latest.parent == place.parent;
@@ -181,8 +181,8 @@ absl::Duration InodeTable::Tell(Inode& inode, const wire::FileAttributes& attrib
   return inode.valid_for;
 }
 
-// Where the kernel was told of another CHANGE by an answer that it may have taken behind this
-// question, it may drop this answer.
+// The kernel may discard this reply if an earlier reply had another CHANGE, and the kernel may have
+// accepted that one after this request arrived.
 void InodeTable::Answers(Inode& inode, uint64_t change, const KernelQuestion& question,
                          absl::Time now) {
   const bool by_another = question.thread == 0 || question.thread != inode.answered_thread;
@@ -294,7 +294,7 @@ InodeTable::Change InodeTable::BeginChange(uint64_t nodeid, absl::Time now) {
 bool InodeTable::EndChange(uint64_t nodeid, const Change& change, wire::FileAttributes after,
                            absl::Time now, uint64_t removals) {
   return With(nodeid, [&](Inode* inode) {
-    // Number 0: the node was not known, or is another one by now.
+    // The node was unknown when the change began (number 0), or is another one now.
     if (inode == nullptr || change.number == 0 || change.number > inode->changes_begun) {
       return false;
     }
@@ -332,7 +332,7 @@ void InodeTable::KeepFresh(uint64_t nodeid, const Moment& asked,
   With(nodeid, [&](Inode* inode) {
     if (inode == nullptr || inode->touches != asked.touches) return;
     if (inode->told && inode->told_at >= now) return;
-    if (inode->fresh != nullptr && inode->fresh_at > now) return;  // somebody asked later
+    if (inode->fresh != nullptr && inode->fresh_at > now) return;  // they are from a later request
     Keep(*inode, attributes, asked.removals, now);
     inode->fresh_for = thread;
   });
@@ -439,7 +439,7 @@ void InodeTable::NoteOwnerChange(uint64_t nodeid) {
 void InodeTable::ShrinkToFit() {
   for (Shard& shard : shards_) {
     absl::MutexLock lock(&shard.mutex);
-    // Erasing leaves a table as large as it was at most.
+    // Erasing does not reduce the capacity of a table.
     if (shard.by_node.capacity() > kSpacious * (shard.by_node.size() + 1)) shard.by_node.rehash(0);
     if (shard.by_handle.capacity() > kSpacious * (shard.by_handle.size() + 1)) {
       shard.by_handle.rehash(0);

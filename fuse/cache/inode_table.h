@@ -1,13 +1,14 @@
-// The nodes the kernel knows: node id <-> filehandle, with the kernel's lookup counts, where each
-// node was last found, and what the kernel was last told about it.
+// The nodes that the kernel knows: node id <-> filehandle. For each node the table keeps the
+// kernel's lookup count, the place where it was last found, and what was last sent to the kernel
+// about it.
 //
-// Node ids count upwards and are never used again: an id the kernel has forgotten can only miss.
-// Every mount begins them alike, so each has a generation of its own. The root is node 1, is never
-// forgotten, and has the generation 0 in every mount (the kernel gives it).
+// Node ids count upwards and are never reused, so an id that the kernel has forgotten is never
+// found. Every mount begins with the same ids, so each mount has its own generation. The root is
+// node 1 and is never forgotten. Its generation is 0 in every mount (the kernel sets it).
 //
-// Thread-safe: shards, each with a mutex that is held for a few lookups and never across a call or
-// an answer. Everything goes in and out by value: a node may be forgotten while a call on it that
-// was given up is still out.
+// Thread-safe. Each shard has a mutex, held for a few lookups and never across a call to the server
+// or a reply. All data is passed by value: a node may be forgotten while an abandoned call on it is
+// still outstanding.
 #pragma once
 
 #include <array>
@@ -42,20 +43,21 @@ struct InodeView {
   uint64_t file_id = 0;
 };
 
-// Who found a name, and when.
+// The thread that found a name, and when.
 struct Asker {
-  uint32_t thread = 0;  // 0: nobody looked for this name
+  uint32_t thread = 0;  // 0: found without a lookup
   absl::Time at = absl::InfinitePast();
 };
 
-// To which question of the kernel attributes are the answer. It drops attributes that it has asked
-// for before it took others: of two threads that ask at once, those that are told first count.
+// The kernel's request that is answered with attributes. The kernel discards attributes if it
+// requested them before it accepted others. If two threads ask at once, only the first reply
+// counts.
 struct KernelQuestion {
-  uint32_t thread = 0;  // 0: not known
+  uint32_t thread = 0;  // 0: unknown
   absl::Time arrived = absl::InfiniteFuture();
 };
 
-// Extended attributes that are asked for all the time, and that most files do not have.
+// Extended attributes that are requested often, and that most files do not have.
 enum class Absent : uint8_t { kCapability, kSelinux, kAccessAcl, kDefaultAcl };
 
 class InodeTable {
@@ -65,71 +67,78 @@ class InodeTable {
   InodeTable(const InodeTable&) = delete;
   InodeTable& operator=(const InodeTable&) = delete;
 
-  // Once, before the first request.
+  // Call once, before the first request.
   void SetRoot(const wire::FileHandle& handle, const wire::FileAttributes& attributes);
 
-  // The node of `handle`, found at `place`; a new one if it is not known. Counts one lookup.
+  // Returns the node of `handle`, found at `place`. Creates the node if it is not known. Counts one
+  // lookup.
   //
-  // A directory has one place in the kernel. It moves one that is found in another directory, which
-  // another client has renamed, but not while it holds the lock of renames, that is, where the name
-  // is one of those that rename(2) is about: it looks once more then, and fails with ESTALE. So who
-  // asks once more soon, and has done nothing with the node in between (Accepted), is given a new
-  // node for the directory. The old one stays for whoever still uses it.
+  // A directory has one dentry in the kernel. If another client has moved the directory to another
+  // parent, the kernel moves the dentry when a lookup finds it there. The kernel cannot do so while
+  // it holds the lock of renames, that is, if the name is an argument of rename(2): it repeats the
+  // lookup, and then fails with ESTALE. So the directory gets a new node if the thread repeats the
+  // lookup soon, and has not used the node in between (Accepted). The old node stays valid for its
+  // users.
   uint64_t Remember(const wire::FileHandle& handle, const wire::FileAttributes& attributes,
                     const Place& place, const Asker& asker = {});
-  // `thread` uses the node: the kernel has it where it was found.
+  // `thread` uses the node, so the kernel has accepted the place where it was found.
   void Accepted(uint64_t nodeid, uint32_t thread);
-  // A file whose node has gone before its data was committed.
+  // A file whose node was forgotten before its data was committed.
   struct Gone {
     wire::FileHandle handle;
     std::shared_ptr<client::WriteTracker> writes;
   };
-  // The kernel gives back `count` lookups; the node goes with the last. Unknown ids and counts that
-  // are too large are taken as all there is.
+  // The kernel drops `count` lookups. The last one removes the node. Unknown ids are ignored, and a
+  // count that is too large drops all lookups.
   std::optional<Gone> Forget(uint64_t nodeid, uint64_t count);
 
-  // With it in a file handle (name_to_handle_at(2)) the kernel tells a node of another mount, or of
-  // an earlier one at the same place, from ours. Random; of the root 0.
+  // The generation is part of a file handle (name_to_handle_at(2)). By it the kernel distinguishes
+  // our nodes from those of another mount, or of an earlier mount at the same place. Random; 0 for
+  // the root.
   uint32_t GenerationOf(uint64_t nodeid) const { return nodeid == kRootNode ? 0 : generation_; }
 
   std::optional<InodeView> Find(uint64_t nodeid) const;
-  // The node of `handle`, without counting; 0 if it is not known.
+  // The node of `handle`, without counting a lookup; 0 if it is not known.
   uint64_t NodeOf(const wire::FileHandle& handle) const;
-  // Where the node was last found; it may have been renamed or removed since. Empty: unknown.
+  // Where the node was last found. It may have been renamed or removed since. Empty: unknown.
   Place PlaceOf(uint64_t nodeid) const;
-  // The number that stat(2) shows of what has `file_id` at the server: of a node, and of what lies
-  // in `fs` (inode_number.h).
+  // The number that stat(2) shows for an object with `file_id` at the server: for a node, and for
+  // an object in `fs` (inode_number.h).
   uint64_t NumberOf(uint64_t nodeid, uint64_t file_id) const;
   uint64_t NumberIn(const wire::FsHandle& fs, uint64_t file_id) const;
-  // `attributes` of the node are about to be told to the kernel at `now`. Returns how long the
-  // kernel may keep them: from the least cache time, doubled up to the greatest each time it asks
-  // again and nothing has changed (nfs(5)).
+  // Records that `attributes` of the node are about to be sent to the kernel at `now`. Returns how
+  // long the kernel may cache them. That is the least cache time at first. It doubles, up to the
+  // greatest, each time the kernel asks again and nothing has changed (nfs(5)).
   absl::Duration Told(uint64_t nodeid, const wire::FileAttributes& attributes, absl::Time now,
                       const KernelQuestion& question = {});
-  // What the kernel was told last of a directory, at or after `since`; nothing for other nodes and
-  // before it was told.
+  // The attributes of a directory that were last sent to the kernel, at or after `since`. nullopt
+  // for other nodes, and if none were sent.
   std::optional<wire::FileAttributes> LastToldOfDirectory(
       uint64_t nodeid, absl::Time since = absl::InfinitePast()) const;
-  // The kernel did not take them after all, or has learned that the node has gone.
+  // The kernel did not accept the attributes after all, or has learned that the node was removed.
   void NotTold(uint64_t nodeid);
-  // Counts one more lookup of a node of this kind that asks for no OPEN (a link, a FIFO), if what
-  // the kernel was told of it last is still good: that, and for how long.
+  // Counts one more lookup of a node that is opened without an OPEN (a link, a FIFO), if the
+  // attributes last sent to the kernel are still valid. Returns them, and for how long they are
+  // valid.
   struct Again {
     wire::FileAttributes attributes;
     absl::Duration valid_for;
   };
   std::optional<Again> LookUpAgain(uint64_t nodeid, absl::Time now);
-  // The file was opened and has this CHANGE: is it what the kernel was told last, and has surely
-  // taken, so that its cached attributes are still true (close-to-open)?
+  // The file was opened and has this CHANGE. Returns whether the kernel's cached attributes are
+  // still current (close-to-open): `change` was last sent to the kernel, which has certainly
+  // accepted it.
   bool KernelIsCurrent(uint64_t nodeid, uint64_t change) const;
-  // The kernel was made to forget what it had: of what it was told before it takes nothing more.
+  // The kernel's cached attributes were invalidated. It accepts no attributes that were sent
+  // before.
   void KernelForgot(uint64_t nodeid);
-  // A thread has taken its answer by then, so that those who ask later are told for sure.
+  // A thread has accepted its reply within this time, so that a reply to a later request is
+  // certainly accepted.
   static constexpr absl::Duration kTaken = absl::Milliseconds(50);
 
-  // inode_table_names.cc: as NodeNames says it of a node.
-  // The kernel is told, until `until`, that `place` leads to the file, which has `change`: so the
-  // server said to what it was asked at `asked`.
+  // inode_table_names.cc: the functions of NodeNames, for a node.
+  // The kernel may use `place` as a name of the file, which has CHANGE `change`, until `until`. The
+  // server said so in its reply to a request sent at `asked`.
   void NameTold(uint64_t nodeid, const Place& place, uint64_t change, absl::Time asked,
                 absl::Time until);
   Places NamesLikelyOld(uint64_t nodeid, absl::Time now);
@@ -137,58 +146,60 @@ class InodeTable {
   void ConfirmName(uint64_t nodeid, const Place& place, uint64_t change, absl::Time now);
   void LoseName(uint64_t nodeid, const Place& place);
   bool AnyNameLost(uint64_t nodeid, uint64_t change, absl::Time now) const;
-  // What the kernel has followed.
+  // Renames and removals that the kernel has applied already.
   OwnMoves& own_moves() { return own_moves_; }
 
-  // The same of its pages, which may be older than the attributes it was told since. The kernel
-  // keeps them over an open that finds the CHANGE they are known to be as new as.
+  // The same for the kernel's pages, which may be older than the attributes sent since. The kernel
+  // keeps its pages across an open if the file has the CHANGE that was recorded by PagesAre.
   bool PagesAreCurrent(uint64_t nodeid, uint64_t change) const;
-  // The kernel has no page older than `change`. A smaller value than the last is no harm.
+  // The kernel has no page older than `change`. A value smaller than the last one does no harm.
   void PagesAre(uint64_t nodeid, uint64_t change);
 
-  // How far what we did to the node had come, when the server was asked something about it.
+  // The state of this mount's changes to a node when a request about it was sent to the server.
   struct Moment {
     uint64_t touches = 0;
-    uint64_t removals = 0;  // of names of its kind of node
+    uint64_t removals = 0;  // of names that may be those of such a node
   };
 
-  // A change by us of names in a directory, or of data of a file, while it is under way.
+  // A change by this mount of names in a directory, or of data of a file, while it is in progress.
   struct Change {
     uint64_t number = 0;
-    bool alone = false;  // no other was under way when it began
+    bool alone = false;  // no other was in progress when it began
     absl::Time at;
     Moment begun;
-    bool shows_set_id = false;  // as ShowsSetId when it began
+    bool shows_set_id = false;  // ShowsSetId when it began
   };
   Change BeginChange(uint64_t nodeid, absl::Time now);
-  // `after`: the attributes behind the change; nothing valid in them: not known. They are kept for
-  // the kernel, which asks for them next, unless anything else of ours was under way meanwhile, or
-  // the kernel was told of the node (by a LINK, say): whose attributes are the later ones nobody
-  // could say. `removals`: how often DirectoryRemoved was called for this change since it began.
-  // Returns ShowsSetId.
+  // `after`: the attributes after the change; none of them valid: not known. They are kept for the
+  // kernel, which usually requests them next. They are not kept if another change of this mount was
+  // in progress meanwhile, or if attributes of the node were sent to the kernel (for a LINK, say):
+  // it is then unknown which attributes are newer. `removals`: how often DirectoryRemoved was
+  // called for this change since it began. Returns ShowsSetId.
   bool EndChange(uint64_t nodeid, const Change& change, wire::FileAttributes after, absl::Time now,
                  uint64_t removals = 0);
 
-  // For attributes that come with the answer to something else, of which the kernel is told
-  // nothing: `now` is before the question, and they are kept likewise if nothing of ours has
-  // happened to the node since, and no name of any file (of any directory, for a directory) was
-  // taken away.
+  // For attributes that come with the reply to another request, and are not sent to the kernel with
+  // it. KeepFresh keeps them like EndChange, with `now` from before that request. They serve the
+  // kernel's next request, unless this mount has changed the node since, or a name of any file (of
+  // any directory, for a directory) was removed.
   Moment MomentOf(uint64_t nodeid) const;
-  // For the next question of `thread` alone, if it is not 0, and for a moment.
+  // If `thread` is not 0, they serve only the next request of that thread, and only for a moment.
   void KeepFresh(uint64_t nodeid, const Moment& asked, const wire::FileAttributes& attributes,
                  absl::Time now, uint32_t thread = 0);
-  // Something that the kernel expects to see in the attributes has happened: a read, a lock.
+  // Invalidates the kept attributes: a read or a lock has happened, and the kernel expects to see
+  // it in them.
   void DropFresh(uint64_t nodeid);
-  // A name was taken away or given to another file, or is about to be; of which file is not known
-  // here, and it is in the link count and ctime.
+  // A name was removed or given to another file, or is about to be. It is not known here which file
+  // loses it. That file's link count and ctime change.
   void NameRemoved() { removals_.fetch_add(1, std::memory_order_acq_rel); }
-  // The same where it may be the name of a directory.
+  // The same for a name that may be that of a directory.
   void DirectoryRemoved() { directory_removals_.fetch_add(1, std::memory_order_acq_rel); }
   // How often either was called.
   uint64_t Removals() const { return removals_ + directory_removals_; }
 
-  // What was kept and is still good, once: the kernel keeps it as long as is said there, as if it
-  // had been told when it came. That of a file is kept for a moment only.
+  // Takes out the kept attributes, if they are still valid. The kernel may cache them for
+  // `valid_for`, as if they had been sent when they arrived. Attributes of a file are kept for
+  // kFreshFileFor only.
   static constexpr absl::Duration kFreshFileFor = absl::Milliseconds(100);
   struct Fresh {
     wire::FileAttributes attributes;
@@ -197,51 +208,55 @@ class InodeTable {
   };
   std::optional<Fresh> TakeFresh(uint64_t nodeid, absl::Time now,
                                  const KernelQuestion& question = {});
-  // Whether the last that happened to the node was a change whose outcome the kernel was not told.
+  // Whether the last event of the node was a change by this mount whose result was not sent to the
+  // kernel.
   bool ChangedUntold(uint64_t nodeid) const;
 
-  // We have changed the node (or, for a directory, names in it), or are about to. Returns
+  // This mount has changed the node (or, for a directory, names in it), or is about to. Returns
   // ShowsSetId.
   bool Touch(uint64_t nodeid, absl::Time now);
-  // Whether we changed it at or after `when`. False if the node is not known.
+  // Whether this mount changed it at or after `when`. False if the node is not known.
   bool TouchedSince(uint64_t nodeid, absl::Time when) const;
-  // Whether the kernel was told of it, or we changed it, at or after `when`: what the server said
-  // at `when` may be older than what the kernel knows.
+  // Whether attributes were sent to the kernel, or this mount changed the node, at or after `when`.
+  // A reply of the server from `when` may then be older than what the kernel has.
   bool NewsSince(uint64_t nodeid, absl::Time when) const;
 
-  // The kernel was told of `next` behind `nodeid` when it listed their directory: programs go
-  // through them in this order. 0: nothing was behind it, or is known.
+  // The kernel was sent `next` right after `nodeid` in a listing of their directory. Programs visit
+  // the files in this order. 0: `nodeid` was the last, or its successor is unknown.
   void ListedBehind(uint64_t nodeid, uint64_t next);
   uint64_t NextListed(uint64_t nodeid) const;
 
-  // Whether there is a cache time in which what is known of a file is good without asking.
+  // Whether there are cache times, within which attributes are used without a request.
   bool KeepsFiles() const {
     return times_.reg_min > absl::ZeroDuration() && times_.dir_min > absl::ZeroDuration();
   }
 
-  // The node did not have the attribute: the server was asked at `asked`, or the node was new then.
+  // The node does not have the attribute. The server said so in its reply to a request sent at
+  // `asked`, or the node was created then.
   void NoteAbsent(uint64_t nodeid, Absent attribute, absl::Time asked);
-  // Whether that is still good at `now`: as long as nothing is seen to have changed (CHANGE is what
-  // the kernel was told before the question), and for the least cache time whatever has changed.
-  // Changes of ours end it at once, those of other clients when the kernel sees their attributes.
+  // Whether that is still valid at `now`. It is valid for the least cache time in any case, and
+  // beyond that while no change is visible (CHANGE is the value sent to the kernel before the
+  // request). Changes by this mount end it at once. Changes by other clients end it when the kernel
+  // receives the new attributes.
   bool KnownAbsent(uint64_t nodeid, Absent attribute, absl::Time now) const;
-  // We have set extended attributes of the node: what was asked before `now` does not count.
+  // This mount has set extended attributes of the node. Replies to requests sent before `now` no
+  // longer count.
   void ForgetAbsent(uint64_t nodeid, absl::Time now);
 
-  // What was written to the file and not committed. Shared by the table and the open files that
-  // write: a write may come through any of them, and outlive the kernel's interest in the node. A
-  // file that the kernel forgets and looks up again keeps its own while that is in use, or has an
-  // error that no fsync has reported.
+  // The uncommitted writes of the file. The table and the open files that write share them: a write
+  // may come through any of these, and may outlive the node. If the kernel forgets a file and looks
+  // it up again, the file keeps its tracker while that is in use, or has an error that no fsync has
+  // reported.
   std::shared_ptr<client::WriteTracker> WritesOf(uint64_t nodeid);
-  // WriteTracker::NoteOwnerChange, if the node has one.
+  // Calls WriteTracker::NoteOwnerChange, if the node has a tracker.
   void NoteOwnerChange(uint64_t nodeid);
 
   size_t size() const;
 
-  // How many nodes the kernel has forgotten so far.
+  // The number of nodes that the kernel has forgotten so far.
   uint64_t forgotten() const { return forgotten_.load(std::memory_order_relaxed); }
-  // Frees what the table holds beyond its nodes after many were forgotten. Holds each shard for as
-  // long as its nodes take to be moved.
+  // Frees unused capacity after many nodes were forgotten. Holds each shard's mutex while its nodes
+  // are moved.
   void ShrinkToFit();
 
  private:
@@ -257,44 +272,44 @@ class InodeTable {
     uint64_t file_id = 0;
     uint64_t lookups = 0;
     NodeNames names;
-    std::unique_ptr<Asker> moved;  // from another directory, as far as the kernel knows
+    std::unique_ptr<Asker> moved;  // the lookup that found another parent; null: accepted
     bool told = false;
-    bool told_set_id = false;  // a file, with set-id bits; until the kernel forgets the mode
-    bool unsure = false;       // whether it has taken told_change
+    bool told_set_id = false;  // for a file with set-id bits; until the kernel forgets its mode
+    bool unsure = false;       // the kernel may not have accepted told_change
     uint32_t answered_thread = 0;
     absl::Time answered_at = absl::InfinitePast();
-    std::unique_ptr<absl::Time> unsure_until;  // for who has asked before; null: for nobody
+    std::unique_ptr<absl::Time> unsure_until;  // for requests that arrived before; null: for none
     uint64_t told_change = 0;
     std::optional<uint64_t> pages_change;
     absl::Time told_at = absl::InfinitePast();
-    std::unique_ptr<wire::FileAttributes> last_told;  // of all but a file
+    std::unique_ptr<wire::FileAttributes> last_told;  // of all types except regular files
     absl::Duration valid_for;
     absl::Time touched_at = absl::InfinitePast();
     uint64_t next_listed = 0;
     std::array<AbsentAttribute, kAbsents> absent;
-    absl::Time absent_from = absl::InfinitePast();  // what was asked before does not count
+    absl::Time absent_from = absl::InfinitePast();  // replies to earlier requests do not count
     uint64_t changes_begun = 0;
     uint64_t changes_ended = 0;
-    uint64_t touches = 0;  // counts what we do to it, begun and ended
+    uint64_t touches = 0;  // our changes, counted at begin and end
     bool changed_untold = false;
     std::unique_ptr<wire::FileAttributes> fresh;  // as of fresh_at
     absl::Time fresh_at = absl::InfinitePast();
-    uint64_t fresh_removals = 0;  // what RemovalsOf it was then
+    uint64_t fresh_removals = 0;  // RemovalsOf at that time
     bool fresh_of_change = false;
-    uint32_t fresh_for = 0;  // this thread's next question; 0: anybody's
+    uint32_t fresh_for = 0;  // for this thread's next request; 0: for any thread
     std::shared_ptr<client::WriteTracker> writes;
   };
-  // A node and its handle are in one shard: the node id's low bits say which.
+  // A node and its handle are in the same shard. The low bits of the node id are its index.
   static constexpr uint64_t kShards = 16;
   struct Shard {
     mutable absl::Mutex mutex;
     absl::flat_hash_map<uint64_t, std::unique_ptr<Inode>> by_node ABSL_GUARDED_BY(mutex);
     absl::flat_hash_map<wire::FileHandle, uint64_t> by_handle ABSL_GUARDED_BY(mutex);
-    // Of files that have no node any more.
+    // For files that no longer have a node.
     absl::flat_hash_map<wire::FileHandle, std::shared_ptr<client::WriteTracker>> writes
         ABSL_GUARDED_BY(mutex);
   };
-  // The trackers that a shard keeps for files without a node.
+  // The number of trackers that a shard keeps for files without a node.
   static constexpr size_t kMostWrites = 256;
 
   static void KeepWrites(Shard& shard, const Inode& inode)
@@ -309,8 +324,8 @@ class InodeTable {
     auto it = shard.by_node.find(nodeid);
     return use(it == shard.by_node.end() ? nullptr : it->second.get());
   }
-  // Whether the kernel may show set-id bits of the file. A change of its data may have removed them
-  // at the server, and the kernel does not ask for the mode after such a change.
+  // Whether the kernel may show set-id bits of the file. A change of its data may have cleared them
+  // at the server, and the kernel does not request the mode after such a change.
   static bool ShowsSetId(const Inode& inode) { return inode.told_set_id; }
   static void Touched(Inode& inode, absl::Time now);
   uint64_t RemovalsOf(const Inode& inode) const {
@@ -324,19 +339,20 @@ class InodeTable {
                       absl::Time now);
 
   const CacheTimes times_;
-  const uint32_t generation_;  // the kernel keeps 32 bits and compares them with what it is told
+  const uint32_t generation_;  // the kernel keeps 32 bits and compares them with each reply
   wire::FsHandle root_fs_;     // set before the first request
-  // Whether a node lies in another file system. Publishes nothing: who asks of such a node has been
-  // given it.
+  // Whether a node lies in another file system. Publishes nothing: a thread that uses such a node
+  // has received it in a reply.
   std::atomic<bool> several_fs_{false};
-  // Gives ids only; publishes nothing. The first is kShards or more: node 1 is the root.
+  // Gives ids only; publishes nothing. The first is at least kShards: node 1 is the root.
   std::atomic<uint64_t> next_{1};
-  // Counts names taken away, begun and ended; publishes nothing: an answer of the server stands
-  // between this and what is compared with it.
+  // Counts removals of names, at begin and end. Publishes nothing: a reply of the server arrives
+  // between a count and the value that is compared with it.
   std::atomic<uint64_t> removals_{0};
   std::atomic<uint64_t> directory_removals_{0};
   OwnMoves own_moves_;
-  // Nodes that are `moved`. Publishes nothing: a thread that uses a node has seen it in an answer.
+  // Nodes that have `moved`. Publishes nothing: a thread that uses a node has received it in a
+  // reply.
   std::atomic<uint64_t> moved_{0};
   std::atomic<uint64_t> forgotten_{0};  // counts, publishes nothing
   mutable std::array<Shard, kShards> shards_;

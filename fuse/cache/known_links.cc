@@ -6,7 +6,7 @@ void KnownLinks::Told(const Place& place, const Link& link) {
   absl::MutexLock lock(&mutex_);
   if (links_.size() >= kMost && !links_.contains(place)) {
     absl::erase_if(links_, [&](const auto& known) { return known.second.until <= link.asked; });
-    // Several at a time, so that not each new name costs a walk through all of them.
+    // Evict several at once, so that not every new name scans all of them.
     for (auto it = links_.begin(); links_.size() > kLeft;) links_.erase(it++);
   }
   links_[place] = link;

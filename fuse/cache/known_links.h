@@ -1,7 +1,7 @@
-// Where this mount has lately seen symbolic links, FIFOs, sockets and devices. The kernel looks
-// such names up each time (Operations::Entry), so that open(2) finds what another client has put in
-// their place. A call that only looks, as lstat(2) and readlink(2), is answered from here
-// meanwhile, as it would be from the kernel's cache.
+// Caches where this mount has recently seen symbolic links, FIFOs, sockets and devices. The kernel
+// looks such names up each time (Operations::Entry), so that open(2) finds what another client has
+// put in their place. Calls that only inspect, such as lstat(2) and readlink(2), are answered from
+// this cache, as they would be from the kernel's.
 //
 // Thread-safe: shared by the workers of a mount. Nothing blocks.
 #pragma once
@@ -21,7 +21,7 @@ namespace dafs::fuse {
 class KnownLinks {
  public:
   static constexpr size_t kMost = 4096;
-  static constexpr size_t kLeft = kMost / 4 * 3;  // of these at most, after some had to go
+  static constexpr size_t kLeft = kMost / 4 * 3;  // at most, after an eviction
 
   KnownLinks() = default;
   KnownLinks(const KnownLinks&) = delete;
@@ -29,14 +29,14 @@ class KnownLinks {
 
   struct Link {
     uint64_t nodeid = 0;  // 0: not known
-    absl::Time asked;     // before the server was asked
-    absl::Time until;     // how long the kernel may believe the answer
+    absl::Time asked;     // before the request was sent
+    absl::Time until;     // how long the kernel may use the reply
   };
-  // Spares the caller the mutex, and making a Place.
+  // Saves the caller the mutex, and the construction of a Place.
   bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }
-  // The server has said that `place` leads to `link`.
+  // The server has replied that `place` leads to `link`.
   void Told(const Place& place, const Link& link) ABSL_LOCKS_EXCLUDED(mutex_);
-  // What is still good at `now`.
+  // Returns the link at `place`, if it is still valid at `now`.
   Link Find(const Place& place, absl::Time now) const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

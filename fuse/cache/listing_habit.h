@@ -1,6 +1,6 @@
-// Whether programs list the directories that they open, as ls does and whoever only syncs one does
-// not: then the first entries are read with OPENDIR, which asks the server something anyway.
-// Belongs to one worker's thread.
+// Predicts whether programs list the directories that they open. ls does; a program that only syncs
+// a directory does not. If so, OPENDIR reads the first entries, since it sends a request to the
+// server anyway. Belongs to one worker's thread.
 #pragma once
 
 namespace dafs::fuse {

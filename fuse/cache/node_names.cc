@@ -14,7 +14,7 @@ NodeNames::Name* NodeNames::Find(const Place& place) {
   return nullptr;
 }
 
-// Puts a name aside that another takes the place of.
+// Keeps a name that is no longer the latest.
 void NodeNames::Put(Name name, absl::Time now) {
   if (!name.Believed(now) || name.place.name.empty()) return;
   if (others_ == nullptr) others_ = std::make_unique<Others>();
@@ -51,8 +51,8 @@ void NodeNames::FoundAt(const Place& place, absl::Time now) {
 void NodeNames::Told(const Place& place, uint64_t change, absl::Time seen, absl::Time until) {
   Name* name = Find(place);
   if (name == nullptr)
-    return;  // another thread has found it elsewhere since, and there was no room
-  // An earlier answer may be believed for longer.
+    return;  // another thread found the node elsewhere since, and the name did not fit
+  // The kernel may use an earlier reply for longer.
   if (name->believed_ms != 0) {
     until = std::max(until, name->seen + absl::Milliseconds(name->believed_ms));
   }
@@ -75,10 +75,11 @@ void NodeNames::Follow(const OwnMoves& moves, absl::Time now) {
       case OwnMoves::Followed::kMoved:
         break;
     }
-    // What was moved is seen where it is now, but for others' doing since, of which CHANGE tells.
+    // A moved name counts as seen at its new place. If another client has changed it since, CHANGE
+    // differs.
     name.believed_ms = static_cast<uint32_t>(std::max<int64_t>(
         absl::ToInt64Milliseconds(name.seen + absl::Milliseconds(name.believed_ms) - now) + 1, 1));
-    name.seen = now + absl::Nanoseconds(1);  // behind what it has followed
+    name.seen = now + absl::Nanoseconds(1);  // after the moves that it has followed
     name.moved = true;
     return true;
   };
@@ -110,7 +111,7 @@ void NodeNames::Confirm(const Place& place, uint64_t change, absl::Time now) {
   Name* name = Find(place);
   if (name == nullptr || name->believed_ms == 0) return;
   const absl::Time until = name->seen + absl::Milliseconds(name->believed_ms);
-  name->believed_ms = 0;  // `until` stays what it is
+  name->believed_ms = 0;  // so that Told keeps `until`
   Told(place, change, now, until);
 }
 

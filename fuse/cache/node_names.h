@@ -1,6 +1,7 @@
-// The names of one node that the kernel may believe in, and as of which CHANGE each was last known
-// to lead to the node: whoever opens the node may have come by any of them, and FUSE's OPEN does
-// not say by which. A file whose CHANGE is another since may have lost the name to another file.
+// The names under which the kernel may find one node, each with the CHANGE at which it was last
+// known to lead to the node. A program that opens the node may have used any of them, and FUSE's
+// OPEN does not say which. If the file's CHANGE differs since, the name may belong to another file
+// now.
 //
 // Not thread-safe: InodeTable keeps it under its mutex.
 #pragma once
@@ -21,32 +22,32 @@ using Places = absl::InlinedVector<Place, 1>;
 
 class NodeNames {
  public:
-  // Of a file with more names than that the further ones are not looked up, but taken for lost when
-  // its CHANGE is another.
+  // At most kMost names per file are revalidated. Further names are assumed stale once CHANGE
+  // differs.
   static constexpr size_t kMost = 16;
 
-  // Where the node was found last, whatever the kernel believes. Empty: nowhere.
+  // Where the node was last found, even if the kernel no longer uses that name. Empty: nowhere.
   const Place& latest() const { return latest_.place; }
   void FoundAt(const Place& place, absl::Time now);
-  // Of a directory: the kernel has it under its latest name only.
+  // For a directory: the kernel has it under its latest name only.
   void DropOthers() { others_.reset(); }
 
-  // The kernel is told that `place` leads to the node, and believes it until `until`. So it was
-  // when the server was asked, at `seen` or later, and the node had this CHANGE behind that.
+  // The kernel may use `place` as a name of the node until `until`. The name led to the node at
+  // `seen`, when the request was sent, or later. The node had this CHANGE after that.
   void Told(const Place& place, uint64_t change, absl::Time seen, absl::Time until);
 
-  // The names that the kernel may still believe in at `now`, once they have followed `moves`:
-  // those that programs of this mount have moved, or that were seen before `touched`, when we have
-  // changed the node: its CHANGE will be another.
+  // Returns names that the kernel may still use at `now`, after applying `moves` to them: those
+  // that programs of this mount have moved, and those last seen before `touched`. That is when this
+  // mount changed the node, so its CHANGE will differ.
   Places LikelyOld(const OwnMoves& moves, absl::Time touched, absl::Time now);
-  // those that were not seen at this CHANGE.
+  // The same for the names that were not seen at this CHANGE.
   Places NotSeenAt(const OwnMoves& moves, uint64_t change, absl::Time now);
 
-  // One of these still leads to the node, as of `change`, and was looked up at `now`.
+  // A lookup at `now` found that `place` still leads to the node, which has CHANGE `change`.
   void Confirm(const Place& place, uint64_t change, absl::Time now);
-  // It does not.
+  // A lookup found that `place` no longer leads to the node.
   void Lose(const Place& place);
-  // Whether the kernel may believe in a name that leads elsewhere, the node having this CHANGE.
+  // Whether the kernel may still use a name that leads elsewhere, if the node has this CHANGE.
   bool AnyLost(uint64_t change, absl::Time now) const;
 
  private:
@@ -55,19 +56,19 @@ class NodeNames {
     absl::Time seen = absl::InfinitePast();
     uint64_t change = 0;
     uint32_t believed_ms = 0;  // from `seen` on
-    bool moved = false;        // by us, since
+    bool moved = false;        // by this mount, since `seen`
     bool lost = false;
 
     bool Believed(absl::Time now) const {
       return believed_ms != 0 && now <= seen + absl::Milliseconds(believed_ms);
     }
   };
-  // What is not there for most nodes.
+  // Most nodes do not need this.
   struct Others {
     std::vector<Name> names;
-    absl::Time crowd_until = absl::InfinitePast();  // names that found no room
+    absl::Time crowd_until = absl::InfinitePast();  // of the names beyond kMost
     uint64_t crowd_change = 0;
-    bool crowd_mixed = false;  // not all of them were seen at that
+    bool crowd_mixed = false;  // not all of these were seen at crowd_change
   };
 
   Name* Find(const Place& place);

@@ -1,5 +1,5 @@
-// The last names that programs of this mount have taken away or given to something else. The kernel
-// has followed each; what is remembered of a node's names follows them here, without asking.
+// The last renames and removals by programs of this mount. The kernel has applied each of them
+// already. Here they are applied to the recorded names of nodes, without a request.
 //
 // Thread-safe; nothing blocks.
 #pragma once
@@ -18,15 +18,15 @@ namespace dafs::fuse {
 
 class OwnMoves {
  public:
-  // Who has moved more names than that between two looks at a name has it looked up where it was.
+  // If more than kMost renames happen between two checks of a name, the old location is looked up.
   static constexpr size_t kMost = 32;
 
   OwnMoves() = default;
   OwnMoves(const OwnMoves&) = delete;
   OwnMoves& operator=(const OwnMoves&) = delete;
 
-  // The server has done it; before the kernel is told so. What was at `to` is gone, or,
-  // `exchanged`, is at `from`.
+  // The server has renamed. Call this before the reply to the kernel. The object that was at `to`
+  // is removed or, if `exchanged`, is now at `from`.
   void Moved(const Place& from, const Place& to, bool exchanged, absl::Time now)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Removed(const Place& place, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -37,13 +37,13 @@ class OwnMoves {
   }
 
   enum class Followed { kStays, kMoved, kGone };
-  // Where what was found at `place` at `seen` is now.
+  // Changes `place`, where an object was found at `seen`, to its present place.
   Followed Follow(Place& place, absl::Time seen) const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Move {
     Place from;
-    Place to;  // without a name: nowhere
+    Place to;  // no name: removed
     bool exchanged = false;
     absl::Time at = absl::InfinitePast();
   };
@@ -52,8 +52,8 @@ class OwnMoves {
   mutable absl::Mutex mutex_;
   std::array<Move, kMost> moves_ ABSL_GUARDED_BY(mutex_);
   uint64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
-  // When the last was, in nanoseconds of absl::ToUnixNanos. Spares most callers the mutex, and
-  // publishes nothing: who is to see a move has seen its answer.
+  // The time of the last move, in nanoseconds of absl::ToUnixNanos. Saves most callers the mutex.
+  // Publishes nothing: a thread that must see a move has seen the reply to it.
   std::atomic<int64_t> last_ns_{INT64_MIN};
 };
 

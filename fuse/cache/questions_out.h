@@ -1,5 +1,5 @@
-// Questions about nodes that are with the server, asked ahead of any program: whoever needs an
-// answer waits for it instead of asking again. Belongs to one worker's thread.
+// Outstanding prefetch requests, by node. A call that needs the reply waits for it, and does not
+// send another request. Belongs to one worker's thread.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace dafs::fuse {
 
 class QuestionsOut {
  public:
-  // Lives in the frame of the coroutine that asks.
+  // Lives in the frame of the coroutine that sends the request.
   struct Question {
     const uint64_t nodeid;
     bool awaited = false;
@@ -21,14 +21,14 @@ class QuestionsOut {
   };
 
   void Begin(Question& question) { questions_.push_back(&question); }
-  // Resumes who waits.
+  // Resumes the call that waits.
   void End(Question& question) {
     questions_.erase(std::find(questions_.begin(), questions_.end(), &question));
     if (question.awaited) question.ended.Set(true);
   }
 
-  // To be awaited: the end of the question about `nodeid`, if there is one that nobody waits for
-  // yet; nullptr otherwise.
+  // The end of the request about `nodeid`, to be awaited; nullptr if no request without a waiter is
+  // outstanding.
   dat::Pending<bool>* Await(uint64_t nodeid) {
     for (Question* question : questions_) {
       if (question->nodeid != nodeid || question->awaited) continue;

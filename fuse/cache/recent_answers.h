@@ -1,15 +1,15 @@
-// The attributes that came with the last look-ups, for the kernel's next question about what they
-// found. Where attributes are kept for no time at all, the kernel asks for them behind each name:
-// whether the caller may pass or open what it found, or what stat(2) is to return. LOOKUP has
-// answered that, and tells it once more: to the thread that it was for, within the time that it
-// took to come.
+// Caches the attributes that came with the last lookups, for the kernel's next request about the
+// nodes found. Without cache times, the kernel requests attributes after each lookup: to check
+// whether the caller may pass or open the node, or for stat(2) to return. The reply to LOOKUP had
+// the same attributes. They are used a second time, only for the thread that made the lookup. They
+// expire after the round trip time of the lookup.
 //
-// Which it is, the system call says that the thread is in. What a program is told by a descriptor,
-// or of a directory that it has found before, is always asked for.
+// The system call that the thread is in says which request this is. Attributes for a descriptor, or
+// for a directory that the program has found before, always need a request to the server.
 //
-// InodeTable::TakeFresh is for what the kernel was not told yet and may keep; this is for what it
-// was told and may not. Belongs to one worker's thread. The places are used again with what strings
-// they have allocated.
+// InodeTable::TakeFresh has attributes that were not sent to the kernel yet, and that it may cache.
+// This class has attributes that were sent, and that it may not cache. Belongs to one worker's
+// thread. Entries are reused, with the memory of their strings.
 #pragma once
 
 #include <array>
@@ -24,34 +24,34 @@ namespace dafs::fuse {
 
 class RecentAnswers {
  public:
-  // However long an answer took, as one does that waited for a lost server.
+  // The cap for replies that took long, such as one that waited for an unreachable server.
   static constexpr absl::Duration kLongest = absl::Milliseconds(1);
 
   explicit RecentAnswers(const InodeTable& inodes) : inodes_(inodes) {}
   RecentAnswers(const RecentAnswers&) = delete;
   RecentAnswers& operator=(const RecentAnswers&) = delete;
 
-  // Before the server is asked.
+  // Describes a request before it is sent.
   struct Question {
-    uint32_t thread = 0;  // whose call it is; 0: the kernel does not say
+    uint32_t thread = 0;  // of the call; 0: the kernel does not name it
     absl::Time asked;
     uint64_t removals = 0;
   };
   Question Ask(uint32_t thread, absl::Time now) const { return {thread, now, inodes_.Removals()}; }
 
-  // The answer to `question` had found, or made, `nodeid` with `attributes`, which the kernel keeps
-  // for no time.
+  // The reply to `question` has found or created `nodeid` with `attributes`, which the kernel may
+  // not cache.
   void Keep(const Question& question, uint64_t nodeid, const wire::FileAttributes& attributes,
             absl::Time now);
-  // What `thread` may be told of `nodeid` now, valid until the next Keep. nullptr: nothing is
-  // known, or it was too long ago, or we have done something to the node since.
+  // The attributes of `nodeid` that may be sent to `thread` now, valid until the next Keep.
+  // nullptr: none are cached, they have expired, or this mount has changed the node since.
   const wire::FileAttributes* Find(uint32_t thread, uint64_t nodeid, absl::Time now);
-  // It was told.
+  // The attributes were sent, and are not to be used again.
   void Drop(uint32_t thread, uint64_t nodeid) { PlaceOf(thread, nodeid).nodeid = 0; }
-  // It was told in an open(2), whose OPEN follows: good for FindToOpen alone from now on.
+  // They were sent during an open(2), whose OPEN follows. From now on only FindToOpen returns them.
   void ToldToOpen(uint32_t thread, uint64_t nodeid, absl::Time now);
-  // What the node is to `thread`, which opens it, by the look-up of that open(2), valid until the
-  // next Keep. nullptr: as for Find.
+  // The attributes of the node that `thread` opens, from the lookup of that open(2), valid until
+  // the next Keep. nullptr: as for Find.
   const wire::FileAttributes* FindToOpen(uint32_t thread, uint64_t nodeid, absl::Time now);
 
  private:
@@ -68,7 +68,7 @@ class RecentAnswers {
   }
 
   const InodeTable& inodes_;
-  std::array<Answer, 32> answers_;  // for as many programs at once; a later one takes the place
+  std::array<Answer, 32> answers_;  // by thread and node; a later one overwrites
 };
 
 }  // namespace dafs::fuse

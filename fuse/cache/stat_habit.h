@@ -1,7 +1,6 @@
-// Whether programs ask for a file's attributes once they have written to it, as git does and tar
-// does not: only then is it worth asking the server for them along with the write. Likewise for a
-// directory in which a name was changed.
-// Belongs to one worker's thread.
+// Predicts whether programs request a file's attributes after they have written to it, as git does
+// and tar does not. Only then should the write request them too. Likewise for a directory in which
+// a name was changed. Belongs to one worker's thread.
 #pragma once
 
 #include <algorithm>
@@ -10,16 +9,17 @@ namespace dafs::fuse {
 
 class StatHabit {
  public:
-  // Whether to ask for attributes with the next change.
+  // Whether to request attributes with the next change.
   bool Expected() const { return points_ > 0; }
-  // It was done for a change.
+  // Attributes were requested with a change.
   void Paid() { points_ = std::max(points_ - 1, 0); }
-  // Something was changed, and asked for next.
+  // Records that a program requested attributes right after a change.
   void Asked() { points_ = std::min(points_ + kOfQuestion, kMost); }
 
  private:
-  static constexpr int kOfQuestion = 2;  // it saves a round trip, and costs a message of a chain
-  static constexpr int kMost = 16;       // so many changes in vain, and it ends
+  static constexpr int kOfQuestion =
+      2;                            // a hit saves a round trip; each try costs a message of a chain
+  static constexpr int kMost = 16;  // changes without a hit until the prediction ends
 
   int points_ = 0;
 };
