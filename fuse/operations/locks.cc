@@ -1,8 +1,8 @@
 // Locks: GETLK, SETLK, SETLKW. Spec: 6.5.18, 6.5.19, 6.5.20; ARCHITECTURE "lock owners" and "flock
 // beside fcntl locks"; FUSE-FACTS 7, 8.
 //
-// flock(2) belongs to the open file description, as does the OPEN of the kernel's handle, which
-// owns it. Record locks have owners with OPENs of their own, see fuse/files/lock_owners.h.
+// A lock of flock(2) belongs to the open file description. Its owner is the OPEN of the kernel's
+// handle. Owners of record locks have OPENs of their own; see fuse/files/lock_owners.h.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -44,11 +44,12 @@ bool IsValid(const fuse_lk_in& in) {
          (in.lk.type == F_RDLCK || in.lk.type == F_WRLCK || in.lk.type == F_UNLCK);
 }
 
-// A server without locks: the program is told that there are none, the log what to do about it.
+// Returns the errno of a failed lock. If the server has no locks, it is ENOLCK, and a warning with
+// the remedy is logged once.
 int LockErrno(const absl::Status& status, const Options& options) {
   if (wire::DafsFromStatus(status) == wire::DafsStatus::kResource) return ENOLCK;
   if (!absl::IsUnimplemented(status)) return ErrnoFromStatus(status);
-  static std::atomic<bool> said{false};  // publishes nothing but itself
+  static std::atomic<bool> said{false};  // publishes no other data
   if (!said.exchange(true)) {
     LogWarning(options.source.text +
                ": the server keeps no locks, and locking fails with ENOLCK; mount with "
@@ -59,7 +60,7 @@ int LockErrno(const absl::Status& status, const Options& options) {
 
 }  // namespace
 
-// Until the lock is there, or any signal comes for the caller.
+// If the request waits, returns when the lock is granted or the caller gets any signal.
 dat::Task<absl::StatusOr<client::LockAnswer>> Operations::TakeLock(Call& call,
                                                                    const LockRequest& request,
                                                                    const client::LockOwner& owner) {
@@ -81,23 +82,24 @@ dat::Task<absl::StatusOr<client::LockAnswer>> Operations::TakeLock(Call& call,
   co_return answer;
 }
 
-// Who holds a lock sees what others wrote under theirs: what the kernel has cached is dropped,
-// unless it is as new as the file is under the lock. Its times and size do not tell.
+// The holder of a lock must see what others wrote under their locks. Invalidates the kernel's
+// cached pages and attributes, unless they have the same CHANGE as the file under the lock. Times
+// and size are not reliable for that.
 dat::Task<void> Operations::ShowWhatIsUnderLock(Call& call, const OpenState& open,
                                                 const wire::FileAttributes& attributes) {
   const uint64_t nodeid = call.nodeid();
   const bool known = attributes.has(wire::kFattrChange);
   state_.inodes.DropFresh(nodeid);
-  // The open that the lock was taken through dropped what was older than itself.
+  // The open through which the lock was taken has dropped older pages.
   const bool pages = known && (open.change == attributes.change ||
                                state_.inodes.PagesAreCurrent(nodeid, attributes.change));
   if (pages || state_.notifier == nullptr) {
-    // The node is in use by the caller until we answer, so the notification waits for nothing.
+    // The caller uses the node until this call is answered, so the notification does not block.
     const bool current = known && state_.inodes.KernelIsCurrent(nodeid, attributes.change);
     if (!current && !call.answered()) ForgetAttributes(nodeid);
     co_return;
   }
-  // The owners are this call and the notifier, then the loop.
+  // Shared by this call and the notifier, then the loop.
   auto dropped = std::make_shared<dat::Pending<bool>>();
   state_.notifier->DropPages(
       nodeid, [&loop = files_.loop(), dropped] { loop.Post([dropped] { dropped->Set(true); }); });
@@ -107,7 +109,7 @@ dat::Task<void> Operations::ShowWhatIsUnderLock(Call& call, const OpenState& ope
   if (known) state_.inodes.PagesAre(nodeid, attributes.change);
 }
 
-// Answers. False: it was granted, and nobody is there any more to be told.
+// Answers the call. Returns false if the lock was granted but the kernel did not accept the answer.
 dat::Task<bool> Operations::ReplyLock(Call& call, const OpenState& open,
                                       const absl::StatusOr<client::LockAnswer>& answer) {
   if (!answer.ok()) {
@@ -159,8 +161,8 @@ dat::Task<void> Operations::SetFlock(Call& call, const LockRequest& request) {
   }
 }
 
-// The owner's OPEN, made at his first lock and widened when he locks through a handle that may
-// more.
+// Returns the owner's OPEN. Makes it at the owner's first lock. Extends its access if the owner
+// locks through a handle with more access.
 dat::Task<absl::StatusOr<client::LockOwner>> Operations::OpenForLocks(const LockRequest& request,
                                                                       LockOwnerRef owner) {
   const uint32_t share = ShareOf(request.open->flags);
@@ -211,8 +213,8 @@ dat::Task<void> Operations::SetRecordLock(Call& call, const LockRequest& request
       answer = open.status();
     }
     const bool granted = answer.ok() && answer->outcome == client::LockOutcome::kGranted;
-    // The process closed a descriptor of the file meanwhile: that gave up what it held then, and
-    // not what another of its threads was waiting for.
+    // The process may have closed a descriptor of the file meanwhile. That released its locks of
+    // that time, but not this lock, for which another thread waits: it is requested again.
     again = granted && !call.answered() && state_.lock_owners.HasEnded(*owner);
     bool told = true;
     if (!again) {
@@ -255,7 +257,7 @@ dat::Task<void> Operations::LeaveOwner(LockOwnerRef owner) {
 dat::Task<void> Operations::CloseOwner(LockOwnerRef owner) {
   const wire::StateId state_id = state_.lock_owners.OpenOf(*owner).state_id;
   absl::Status closed = co_await files_.Close(*owner->opener, owner->handle, state_id);
-  closed.IgnoreError();  // nobody is left to be told; the server's lease ends the open at last
+  closed.IgnoreError();  // no caller waits for it; the open ends with the lease
 }
 
 dat::Task<void> Operations::EndOwner(LockOwners::Ended ended) {
@@ -319,13 +321,13 @@ dat::Task<void> Operations::Getlk(Call& call) {
   } else {
     fuse_lk_out out = {};
     out.lk.type = F_UNLCK;
-    // What lies beyond the kernel's last byte is not in its way.
+    // A lock beyond the kernel's last byte does not conflict.
     if (found->has_value() && (*found)->range.first <= kOffsetMost) {
       const client::LockConflict& conflict = **found;
       out.lk.type = conflict.range.write ? F_WRLCK : F_RDLCK;
       out.lk.start = conflict.range.first;
       out.lk.end = std::min(conflict.range.last, kOffsetMost);
-      // A process of another machine has no number here.
+      // A process on another machine has no pid here.
       if (conflict.ours) out.lk.pid = state_.lock_owners.PidOf(conflict.owner).value_or(0);
     }
     call.Reply({AsBytes(out)});

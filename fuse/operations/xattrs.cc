@@ -1,11 +1,13 @@
 // Extended attributes: GETXATTR, SETXATTR, LISTXATTR, REMOVEXATTR; and the mode of new objects,
-// which a default ACL decides. Spec: 4.1.5, 6.5.25; FUSE-FACTS 5, 11.
+// which depends on a default ACL. Spec: 4.1.5, 6.5.25; FUSE-FACTS 5, 11.
 //
-// Names go by wire/protocol/attribute_names.h; one without a name space is refused, as on ext4, and
-// with the option noacl those of POSIX ACLs are. "system.nfs4_acl" is the ACL attribute. The kernel
-// asks for security.capability before it writes and for ACLs before it lets somebody in who is not
-// the owner, ls(1) for ACL and SELinux label of each file: that there are none is remembered
-// (InodeTable::KnownAbsent), also from a listing that came with ACLs (directory.cc).
+// wire/protocol/attribute_names.h maps the names. A name without a name space is refused, as on
+// ext4; with noacl, so are the names of POSIX ACLs. "system.nfs4_acl" is the ACL attribute.
+//
+// The kernel reads security.capability before it writes, and ACLs before it grants access to a user
+// other than the owner. ls(1) reads the ACL and the SELinux label of each file. If a file does not
+// have one of these, that is cached (InodeTable::KnownAbsent), also from a listing with ACLs
+// (directory.cc).
 #include <linux/limits.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -27,7 +29,7 @@ namespace {
 
 constexpr std::string_view kAccessAclXattr = "system.posix_acl_access";
 
-// What the kernel and ls(1) ask about every file.
+// The attributes that the kernel and ls(1) read of every file.
 struct Usual {
   Absent absent;
   std::string_view name;
@@ -52,16 +54,16 @@ bool Is(const absl::Status& status, wire::DafsStatus code) {
   return !status.ok() && wire::HasDafsStatus(status) && wire::DafsFromStatus(status) == code;
 }
 
-// What xattr(7) calls what happened.
+// The errno of xattr(7) for `status`.
 int XattrErrno(const absl::Status& status) {
   if (Is(status, wire::DafsStatus::kNoEnt)) return ENODATA;
   if (Is(status, wire::DafsStatus::kFbig)) return E2BIG;
   return ErrnoFromStatus(status);
 }
 
-// Answers with `value`, or its size if that is what was asked for (`room` 0).
+// Answers with `value`; with its size if `room` is 0.
 void ReplyValue(Call& call, std::string_view value, uint32_t room) {
-  if (value.size() > XATTR_SIZE_MAX) {  // as many as there may be bytes of names
+  if (value.size() > XATTR_SIZE_MAX) {  // equals the limit of a list of names
     call.ReplyErrno(E2BIG);
   } else if (room == 0) {
     fuse_getxattr_out out = {};
@@ -89,8 +91,9 @@ dat::Task<absl::StatusOr<std::string>> Operations::GetValue(const client::Identi
   co_return EncodeNfs4Acl(*acl);
 }
 
-// Without SELinux ls(1) is told that labels are not supported, where a file has none: it asks for
-// no more then. For each file that was a fifth of what ls -l costs, and more.
+// Returns the errno for an attribute that the file does not have. Without SELinux, a missing label
+// fails with EOPNOTSUPP, after which ls(1) requests no more labels. These requests took a fifth or
+// more of the time of ls -l.
 int Operations::ErrnoOfAbsent(std::optional<Absent> usual) const {
   return usual == Absent::kSelinux && !state_.selinux ? EOPNOTSUPP : ENODATA;
 }
@@ -117,11 +120,11 @@ dat::Task<void> Operations::Getxattr(Call& call) {
   };
   if (usual.has_value()) walk_.At(call.nodeid(), state_.inodes.NextListed(walk_.last()));
   if (usual == Absent::kAccessAcl && walk_.in_order()) state_.acl_habit.Asked();
-  if (known() || !wire::IsWireName(name, files_.name_rule())) {  // what cannot be set is not there
+  if (known() || !wire::IsWireName(name, files_.name_rule())) {  // such a name cannot be set
     const bool ahead = usual.has_value() && WantsAhead();
     Caller who = ahead ? CallerOf(call) : nullptr;
     call.ReplyErrno(ErrnoOfAbsent(usual));
-    if (ahead) LookAhead(who, *usual);  // the program need not wait for that
+    if (ahead) LookAhead(who, *usual);  // after the answer, so that the program does not wait
     co_return;
   }
   Caller who = CallerOf(call);
@@ -140,8 +143,8 @@ dat::Task<void> Operations::Getxattr(Call& call) {
     ReplyValue(call, *value, get.size);
     co_return;
   }
-  // The kernel takes "no such ACL" for the mode alone, and any other error for a refusal. Of a
-  // directory that was removed its mode is all that is known.
+  // After ENODATA for an ACL the kernel checks the mode alone; any other error denies access. For a
+  // removed directory, only the mode is known.
   const bool gone =
       node->type == wire::ObjectType::kDir && Is(value.status(), wire::DafsStatus::kStale);
   const bool absent = IsPosixAcl(name) && (gone || Is(value.status(), wire::DafsStatus::kNotSupp));
@@ -150,9 +153,9 @@ dat::Task<void> Operations::Getxattr(Call& call) {
   call.ReplyErrno(error == ENODATA ? ErrnoOfAbsent(usual) : error);
 }
 
-// ls -l goes through a directory in the order of its listing: the files behind this one are asked
-// about in one piece, the next ones before it has come to the last of them. Without a cache time
-// nothing may be known before it is asked for.
+// ls -l reads the attributes of files in the order of the listing. So those of the next files are
+// prefetched together, and more before ls reaches the last of them. Without a cache time, nothing
+// may be prefetched.
 bool Operations::WantsAhead() const { return walk_.Wanted() > 0 && state_.inodes.KeepsFiles(); }
 
 void Operations::LookAhead(const Caller& who, Absent attribute) {
@@ -179,12 +182,12 @@ dat::Task<void> Operations::LookAheadAt(Caller who, InodeView node) {
   asked_ahead_.End(question);
 }
 
-// One list tells about all the usual ones; few files have any.
+// One list of names shows which of the usual attributes are absent; few files have any.
 dat::Task<void> Operations::LookForUsual(const client::Identity& who, const InodeView& node) {
   const absl::Time asked = dat::Loop::Now();
   absl::StatusOr<std::vector<std::string>> names = co_await files_.ListXattrs(who, node.handle);
   if (Is(names.status(), wire::DafsStatus::kNotSupp)) names = std::vector<std::string>();
-  if (!names.ok()) co_return;  // the question itself will meet the same error
+  if (!names.ok()) co_return;  // the request for the attribute itself fails likewise
   for (const Usual& usual : kUsual) {
     if (std::find(names->begin(), names->end(), usual.name) == names->end()) {
       state_.inodes.NoteAbsent(node.nodeid, usual.absent, asked);
@@ -194,7 +197,7 @@ dat::Task<void> Operations::LookForUsual(const client::Identity& who, const Inod
 
 dat::Task<void> Operations::Setxattr(Call& call) {
   RequestReader in = call.reader();
-  // The structure of before 7.33, since we do not ask for FUSE_SETXATTR_EXT.
+  // The structure before version 7.33, because INIT does not request FUSE_SETXATTR_EXT.
   const auto size = in.Take<uint32_t>();
   const auto flags = in.Take<uint32_t>();
   std::string_view name = in.TakeString();
@@ -239,7 +242,7 @@ dat::Task<absl::Status> Operations::SetNfs4Acl(const client::Identity& who, cons
                                                std::vector<wire::Ace> acl) {
   dat::Task<absl::Status> task = files_.SetAcl(who, node.handle, std::move(acl));
   absl::Status status = co_await task;
-  // The kernel does not know that mode and POSIX ACL have changed with it.
+  // Mode and POSIX ACL have changed, too, which the kernel does not know.
   ForgetAttributes(node.nodeid);
   co_return status;
 }
@@ -252,7 +255,7 @@ dat::Task<void> Operations::Listxattr(Call& call) {
   Caller who = CallerOf(call);
   absl::StatusOr<std::vector<std::string>> names = co_await files_.ListXattrs(*who, node->handle);
   std::string list;
-  // As a file system without attributes lists none.
+  // If the server's file system has no attributes, the list is empty.
   if (Is(names.status(), wire::DafsStatus::kNotSupp)) names = std::vector<std::string>();
   if (!names.ok()) {
     NoteGone(call.nodeid(), names.status());
@@ -284,16 +287,16 @@ dat::Task<void> Operations::Removexattr(Call& call) {
   Touch(call.nodeid());
   absl::Status status = co_await files_.RemoveXattr(*who, node->handle, wire::AttributeOf(name));
   Touch(call.nodeid());
-  // As on local file systems: an ACL that is not there can be taken away.
+  // As on local file systems, removing an ACL that does not exist succeeds.
   if (IsPosixAcl(name) && Is(status, wire::DafsStatus::kNoEnt)) status = absl::OkStatus();
   call.ReplyErrno(XattrErrno(status));
 }
 
 // ---- New objects -----------------------------------------------------------------------------
 
-// As on ext4: a default ACL of the directory takes the umask's place. The server's file system
-// applies it to the mode that CREATE or OPEN names. Sockets, FIFOs and devices have theirs set
-// behind CREATE, which would undo it: they are given what it leaves.
+// As on ext4, a default ACL of the directory replaces the umask. The server's file system applies
+// the ACL to the mode of CREATE or OPEN. The mode of sockets, FIFOs and devices is set after
+// CREATE, which would undo that, so here the ACL is applied to their mode.
 dat::Task<uint32_t> Operations::ModeOfNew(const Call& call, const client::Identity& who,
                                           const InodeView& directory, uint32_t mode,
                                           uint32_t umask) {
@@ -302,7 +305,7 @@ dat::Task<uint32_t> Operations::ModeOfNew(const Call& call, const client::Identi
   const uint32_t masked = mode & ~(umask & 0777);
   if ((masked == mode && !set_later) || !state_.options.acl) co_return masked;
   const absl::Time asked = dat::Loop::Now();
-  // Without cache times what is known of the directory may be older than this call (ReplyPassing).
+  // Without cache times, cached state of the directory may be older than this call (ReplyPassing).
   const bool keeps = state_.inodes.KeepsFiles();
   if (keeps && state_.inodes.KnownAbsent(directory.nodeid, Absent::kDefaultAcl, asked)) {
     co_return masked;
@@ -321,8 +324,8 @@ dat::Task<uint32_t> Operations::ModeOfNew(const Call& call, const client::Identi
   co_return masked;
 }
 
-// For the look-up `call` by somebody who is about to make something: fuse/cache/acl_ahead.h. It
-// leaves with the look-up.
+// If the caller of the lookup `call` is about to create something, prefetches the directory's
+// default ACL (fuse/cache/acl_ahead.h). Both requests leave together.
 void Operations::AskAclAhead(const Call& call, const Caller& who, const InodeView& directory) {
   if (state_.inodes.KeepsFiles() || !state_.options.acl) return;
   const uint32_t thread = call.header().pid;
@@ -340,11 +343,12 @@ dat::Task<void> Operations::AskAclAhead(Caller who, InodeView directory, uint32_
   acl_ahead_.Answered(thread, question, std::move(acl), dat::Loop::Now());
 }
 
-// What is new has no capabilities and no label, and no ACL unless its directory has one to inherit.
+// A new object has no capabilities and no label. It has no ACL unless its directory has a default
+// ACL to inherit.
 void Operations::NoteNew(uint64_t nodeid, uint64_t directory, absl::Time made) {
   state_.inodes.NoteAbsent(nodeid, Absent::kCapability, made);
   state_.inodes.NoteAbsent(nodeid, Absent::kSelinux, made);
-  if (!state_.inodes.KeepsFiles()) return;  // nothing is known of the directory: see ModeOfNew
+  if (!state_.inodes.KeepsFiles()) return;  // the directory's ACL is unknown: see ModeOfNew
   if (!state_.inodes.KnownAbsent(directory, Absent::kDefaultAcl, made)) return;
   state_.inodes.NoteAbsent(nodeid, Absent::kAccessAcl, made);
   state_.inodes.NoteAbsent(nodeid, Absent::kDefaultAcl, made);
