@@ -1,6 +1,7 @@
 // The clients that hold something at this server, recorded so that the next instance knows which
 // may reclaim. The record is a mapped file `clients` in the state directory, with a slot for each
-// client. Spec: 3.1.1.3 (what identifies a client), 4.4.1.2 (reclaim), 4.4.1.6.
+// client.
+// Spec: 3.1.1.3 (what identifies a client), 4.4.1.2 (reclaim), 4.4.1.6.
 //
 // A slot is written when a client takes its name and when it gives the name up. In between, every
 // open and close changes the Holdings in it, at the cost of a store into memory. The file survives
@@ -39,8 +40,8 @@ class ClientRecords {
 
   // Loads the records of an earlier instance; their clients may reclaim what they held. If the
   // server `has_served` and the file or a slot is missing or damaged, some holders are not
-  // recorded: Open logs that, and Unknown() returns them. kFailedPrecondition, kResourceExhausted:
-  // the file cannot be opened or created now.
+  // recorded: Open logs that, and Unknown() returns their holdings.
+  // kFailedPrecondition, kResourceExhausted: the file cannot be opened or created now.
   static absl::StatusOr<std::unique_ptr<ClientRecords>> Open(const std::string& state_dir,
                                                              bool stable, bool has_served);
 

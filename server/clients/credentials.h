@@ -1,5 +1,5 @@
-// The users on whose behalf requests are executed, and which clients may name them. Spec: 3.1.1.1.2
-// (untrusted clients), 3.1.1.2, 6.2.8 (REGISTER_CRED), 6.2.9; WIRE 9.4.
+// The users on whose behalf requests are executed, and which clients may name them.
+// Spec: 3.1.1.1.2 (untrusted clients), 3.1.1.2, 6.2.8 (REGISTER_CRED), 6.2.9; WIRE 9.4.
 //
 // Trust is as with NFS and AUTH_SYS. DAFS_AUTH_NONE and DAFS_AUTH_DEFAULT prove nothing, so the
 // server trusts the network and the client's machine: only a privileged program there can connect

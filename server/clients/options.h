@@ -1,6 +1,6 @@
 // The administrator's options of a server: exports, addresses, and the limits that keep one client
-// from using up the machine. The defaults are those of `dafsd`. Spec: 3.1.2.2 (session options),
-// WIRE 11.3.
+// from using up the machine. The defaults are those of `dafsd`.
+// Spec: 3.1.2.2 (session options), WIRE 11.3.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// The identity that a client authenticated as. Spec: 3.1.1.3.
+// The identity that a client authenticated as.
+// Spec: 3.1.1.3.
 #pragma once
 
 #include "server/store/objects/export.h"

@@ -1,6 +1,6 @@
 // The first step of a restarted server. It finishes the journals of the sessions of an earlier
-// instance, so that each records for every request whether it was executed, and its response. Spec:
-// 5.2.4. Runs before anything is served; one thread.
+// instance, so that each records for every request whether it was executed, and its response.
+// Spec: 5.2.4. Runs before anything is served; one thread.
 #pragma once
 
 #include <string>

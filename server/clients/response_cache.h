@@ -1,6 +1,6 @@
 // The Response Caches of all sessions, live and lost: a client whose session has ended may query
-// the outcome of its unanswered requests. Spec: 5.2 (Server Response Cache), 6.3; WIRE 9.4
-// (CHECK_RESPONSE .. DISCARD_RESPONSES), R49, R50.
+// the outcome of its unanswered requests.
+// Spec: 5.2 (Server Response Cache), 6.3; WIRE 9.4 (CHECK_RESPONSE .. DISCARD_RESPONSES), R49, R50.
 //
 // A cache is a mapped file `responses/SESSIONID` in the state directory. It has a header that names
 // its owner, and a journal slot (store/journal.h) for every stream that the session may ever have.
@@ -126,9 +126,9 @@ class ResponseCache {
   void Ended(const SessionCache& cache, bool keep, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Finds the cache of a lost session for `asker`. UNKNOWN_SESSION: there is none. BAD_SESSION: the
-  // session is connected, belongs to another client, or has the other byte order. Spec gap: a
-  // session that has ended while some of its requests are executing counts as connected, so that no
-  // client takes them for not executed. A later query succeeds.
+  // session is connected, belongs to another client, or has the other byte order.
+  // Spec gap: a session that has ended while some of its requests are executing counts as
+  // connected, so that no client assumes that they were not executed. A later query succeeds.
   wire::DafsStatus Find(const wire::SessionId& session_id, const CacheOwner& asker,
                         wire::ByteOrder order, std::shared_ptr<SessionCache>* cache) const
       ABSL_LOCKS_EXCLUDED(mutex_);

@@ -1,5 +1,5 @@
-// Keeps two servers, in one process or two, from using one state directory. Spec: ARCHITECTURE
-// "Server" (state directory).
+// Keeps two servers, in one process or two, from using one state directory.
+// Spec: ARCHITECTURE "Server" (state directory).
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // Becoming a daemon: the parent waits until its child serves, and reports the result with its exit
-// status. With a service manager, that is notified instead. Spec: daemon(7); systemd: Type=forking,
-// or --foreground with Type=notify.
+// status. With a service manager, that is notified instead.
+// Spec: daemon(7); systemd: Type=forking, or --foreground with Type=notify.
 #pragma once
 
 #include <memory>

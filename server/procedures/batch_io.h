@@ -1,5 +1,6 @@
-// Executes one request of a batch. Spec: 6.5.5; WIRE 10.1, R59, R88. Belongs to the session's
-// thread.
+// Executes one request of a batch.
+// Spec: 6.5.5; WIRE 10.1, R59, R88.
+// Belongs to the session's thread.
 #pragma once
 
 #include "runtime/task.h"

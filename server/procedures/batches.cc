@@ -57,7 +57,7 @@ DafsStatus Batches::MayTake(const wire::BatchSubmitArgs& args) const {
     cost += CostOf(request);
   }
   if (ids_.empty())
-    return DafsStatus::kOk;  // a session without outstanding requests makes progress always
+    return DafsStatus::kOk;  // a session with none outstanding always makes progress
   const Shared& shared = session_.shared();
   if (ids_.size() + args.requests.size() > shared.options->max_batch_requests) {
     return DafsStatus::kWhoaCowboy;

@@ -1,4 +1,5 @@
-// Maps each procedure to the function that executes it. Spec: WIRE 9.1.
+// Maps each procedure to the function that executes it.
+// Spec: WIRE 9.1.
 #include "server/procedures/procedures.h"
 #include "server/session/session.h"
 

@@ -1,6 +1,6 @@
 // Procedures on names: GET_ROOT_HANDLE, LOOKUP, LOOKUPP, OPENATTR, CREATE, LINK, REMOVE, RENAME,
-// READLINK, and the private RENAME2, MAKE_NODE and EXTENSIONS (wire/messages/posix.h). Spec: 6.5.9,
-// 6.5.12, 6.5.17, 6.5.21, 6.5.22, 6.5.25, 6.5.31, 6.5.33, 6.5.34.
+// READLINK, and the private RENAME2, MAKE_NODE and EXTENSIONS (wire/messages/posix.h).
+// Spec: 6.5.9, 6.5.12, 6.5.17, 6.5.21, 6.5.22, 6.5.25, 6.5.31, 6.5.33, 6.5.34.
 //
 // They run on the worker. Names and inodes are normally in the kernel's caches, and the file
 // system's journal absorbs changes, so a hand-over to the pool would cost more than it saves. If

@@ -1,6 +1,6 @@
 // Queries of the Response Cache of a lost session: CHECK_RESPONSE, FETCH_RESPONSE,
-// DISCARD_RESPONSES. Spec: 5.2.5, 6.3; WIRE 9.4, R49, R50. They need no credentials but the
-// session's (5.2.5).
+// DISCARD_RESPONSES.
+// Spec: 5.2.5, 6.3; WIRE 9.4, R49, R50. They need no credentials but the session's (5.2.5).
 #include <cstring>
 
 #include "server/session/session.h"

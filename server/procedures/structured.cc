@@ -1,5 +1,6 @@
 // Direct variants of procedures that move attributes or the content of a link: GETATTR_DIRECT,
-// READLINK_DIRECT, SETATTR_DIRECT. Spec: 6.5.14, 6.5.32, 6.5.36; WIRE 10.2 (R60).
+// READLINK_DIRECT, SETATTR_DIRECT.
+// Spec: 6.5.14, 6.5.32, 6.5.36; WIRE 10.2 (R60).
 #include "server/procedures/procedures.h"
 #include "server/session/direct_buffers.h"
 #include "server/session/direct_transfer.h"

@@ -1,7 +1,7 @@
 // The server's half of a Back-control Channel: sends directives, receives replies. The client owns
-// the credits of this direction: it grants them in CONNECT_BIND and again in each reply. Spec:
-// 3.1.2.3.3, 3.2.6.1, 3.2.6.4.2, 6.6; WIRE 9.4 (CONNECT_BIND), 11.5, R72, R74. Belongs to the
-// thread of its session.
+// the credits of this direction: it grants them in CONNECT_BIND and again in each reply.
+// Spec: 3.1.2.3.3, 3.2.6.1, 3.2.6.4.2, 6.6; WIRE 9.4 (CONNECT_BIND), 11.5, R72, R74.
+// Belongs to the thread of its session.
 #pragma once
 
 #include <cstddef>

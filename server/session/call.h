@@ -1,6 +1,7 @@
-// One request as a procedure sees it, from the message that arrived to the response. Spec: WIRE 8.3
-// (current filehandle and state id), 9.2 steps 10 and 11, 9.3; draft 4.3.2, 6.1.3. Belongs to the
-// session's thread. Another thread may use what the accessors return until the call is finished.
+// One request as a procedure sees it, from the message that arrived to the response.
+// Spec: WIRE 8.3 (current filehandle and state id), 9.2 steps 10 and 11, 9.3; draft 4.3.2, 6.1.3.
+// Belongs to the session's thread. Another thread may use what the accessors return until the call
+// is finished.
 #pragma once
 
 #include <cstddef>

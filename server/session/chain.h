@@ -1,6 +1,7 @@
 // Chains of requests: the chain of each request, the order of the members, and the state that they
-// hand on (current filehandle, current state id, failure). Spec: 4.3 (request chaining), WIRE
-// section 8, 9.2 step 7 (R40, R82). Belongs to the session's thread.
+// hand on (current filehandle, current state id, failure).
+// Spec: 4.3 (request chaining), WIRE section 8, 9.2 step 7 (R40, R82).
+// Belongs to the session's thread.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // Finds the worker that has the session that a further channel will join. The connection requests
-// of the channels of one session carry the same private data. Spec: E.9; WIRE 11.1. One thread (the
-// acceptor's).
+// of the channels of one session carry the same private data.
+// Spec: E.9; WIRE 11.1.
+// One thread (the acceptor's).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// The optional channels of a session. Spec: 3.1.2.3, 6.2.5; WIRE 9.4 (CONNECT_BIND), 11.3, R61.
+// The optional channels of a session.
+// Spec: 3.1.2.3, 6.2.5; WIRE 9.4 (CONNECT_BIND), 11.3, R61.
 //
 // A channel begins like every connection, as a Session without a request. CONNECT_BIND binds it to
 // another session, on the same worker (Acceptor::WorkerFor). From then on its completions count for
@@ -139,8 +140,8 @@ DafsStatus Session::MayBind(const wire::ConnectBindArgs& args, const Session& ow
   const bool fits = &domain_ == &owner.domain_;
   const Session* bound = reads ? owner.read_channel_ : owner.back_channel_;
   if (!granted || !fits || bound != nullptr) return DafsStatus::kIllegalState;
-  // Spec gap: no minimum is given for the directives that a client must accept. Here it is the
-  // directives that this server has, and one at a time.
+  // Spec gap: no minimum is given for what a client offers for directives. Here it is the sizes of
+  // this server's directives, and one credit.
   const bool of_use = args.max_request_size >= BackControl::kLeastRequestBytes &&
                       args.max_response_size >= BackControl::kLeastResponseBytes &&
                       args.max_requests > 0;

@@ -1,5 +1,5 @@
-// How a session begins, authenticates, and ends. Spec: 3.1.1, 6.2; WIRE 9.4 (CLIENT_CONNECT ..
-// SERVER_AUTH), 11.3, 11.4, R58, R80, R81.
+// How a session begins, authenticates, and ends.
+// Spec: 3.1.1, 6.2; WIRE 9.4 (CLIENT_CONNECT .. SERVER_AUTH), 11.3, 11.4, R58, R80, R81.
 #include <algorithm>
 #include <utility>
 

@@ -1,7 +1,7 @@
 // The server's half of flow control: how many requests each session may have outstanding (Nreq),
 // and the memory for them.
-// Spec: 3.2.6.4.2 (the server sets Nreq; raises it at once, lowers it by one per response);
-// WIRE 11.5.
+// Spec: 3.2.6.4.2 (the server sets Nreq; raises it at once, lowers it by one per response); WIRE
+// 11.5.
 #pragma once
 
 #include <atomic>

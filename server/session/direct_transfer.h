@@ -1,8 +1,8 @@
 // Moves bytes between a worker's direct memory and the buffers of a client, by RDMA. A list of
-// client buffers is one byte string; a piece on one side may span several on the other. Spec:
-// 3.2.3.2, 6.1.7; WIRE 10.1. The server issues all RDMA. An RDMA write posted before the response
-// arrives before it (appendix B), so a response does not wait for the writes' completions. Belongs
-// to the session's thread.
+// client buffers is one byte string; a piece on one side may span several on the other.
+// Spec: 3.2.3.2, 6.1.7; WIRE 10.1. The server issues all RDMA. An RDMA write posted before the
+// response arrives before it (appendix B), so a response does not wait for the writes' completions.
+// Belongs to the session's thread.
 #pragma once
 
 #include <cstddef>

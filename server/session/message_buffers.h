@@ -1,6 +1,6 @@
-// The registered memory for the messages of one session. Spec: 3.2.3.1 (a pre-allocated buffer per
-// request), 3.2.6.3. Belongs to the session's thread. Allocates and registers only when the number
-// of credits changes.
+// The registered memory for the messages of one session.
+// Spec: 3.2.3.1 (a pre-allocated buffer per request), 3.2.6.3.
+// Belongs to the session's thread. Allocates and registers only when the number of credits changes.
 #pragma once
 
 #include <cstddef>

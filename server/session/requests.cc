@@ -1,5 +1,5 @@
-// Incoming requests of a session: checks them, orders them, begins them. Spec: 3.2.6, 4.3; WIRE
-// 9.2.
+// Incoming requests of a session: checks them, orders them, begins them.
+// Spec: 3.2.6, 4.3; WIRE 9.2.
 #include <cstring>
 #include <utility>
 

@@ -1,5 +1,5 @@
-// Outgoing responses of a session, with the receives and credits that depend on them. Spec:
-// 3.2.6.3, 3.2.6.4, 5.2.1; WIRE 11.5.
+// Outgoing responses of a session, with the receives and credits that depend on them.
+// Spec: 3.2.6.3, 3.2.6.4, 5.2.1; WIRE 11.5.
 #include <utility>
 
 #include "absl/strings/str_cat.h"

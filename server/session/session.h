@@ -1,5 +1,5 @@
-// One session, from the connection of its Operation Channel to the end. Spec: 3.1 (sessions), 3.2.6
-// (flow control), 6.2; WIRE 9.2, 11.
+// One session, from the connection of its Operation Channel to the end.
+// Spec: 3.1 (sessions), 3.2.6 (flow control), 6.2; WIRE 9.2, 11.
 //
 // Belongs to its worker's thread. The session checks requests as they arrive and begins them in
 // that order. The members of a chain run one after another. Any other request may overtake one that
@@ -284,7 +284,7 @@ class Session final : public dat::Pollable {
   wire::AuthType auth_type_ = wire::AuthType::kNone;
   Session* bound_to_ = nullptr;  // the session that this channel belongs to
   wire::ChannelUse bound_as_ = wire::ChannelUse::kRdmaRead;
-  Session* read_channel_ = nullptr;  // set in that session: its channels
+  Session* read_channel_ = nullptr;  // the channels of this session
   Session* back_channel_ = nullptr;
   size_t channel_bytes_ = 0;  // reserved for the messages of a Back-control Channel
   std::unique_ptr<BackControl> back_control_;
@@ -297,17 +297,16 @@ class Session final : public dat::Pollable {
   uint16_t target_ = 1;           // target_nreq of the response being built
 
   std::vector<std::unique_ptr<Receive>> receives_;
-  std::vector<std::unique_ptr<Receive>> dropped_;
+  std::vector<std::unique_ptr<Receive>> dropped_;  // freed after the call stack has unwound
   DirectShare direct_share_;
   DirectShare hanging_share_{/*may_hang=*/true};
   SendBuffers send_buffers_;
   std::vector<std::unique_ptr<Outgoing>> parked_;  // unsent; kept until the transport has ended
   std::deque<Call*> ready_;
   bool running_ready_ = false;
-  bool holds_answers_ = false;  // responses wait to leave together
-  absl::Time held_since_ =
-      absl::InfiniteFuture();  // start of the first request whose response waits
-  uint32_t executing_ = 0;     // calls begun and not complete
+  bool holds_answers_ = false;                      // responses wait to leave together
+  absl::Time held_since_ = absl::InfiniteFuture();  // when the first of their requests began
+  uint32_t executing_ = 0;                          // calls begun and not complete
 
   uint32_t rdma_credits_ = kRdmaCredits;
   std::deque<CreditWaiter*> credit_waiters_;

@@ -1,5 +1,6 @@
-// The streams of a session: stream_id and seq_number of its requests. Spec: 5.2.1 (transaction
-// ids), 5.2.2 (streams expire when Nreq shrinks); WIRE 3.1, 11.5. Belongs to the session's thread.
+// The streams of a session: stream_id and seq_number of its requests.
+// Spec: 5.2.1 (transaction ids), 5.2.2 (streams expire when Nreq shrinks); WIRE 3.1, 11.5.
+// Belongs to the session's thread.
 //
 // Spec gap: 9.2 names no status for a stream that is busy or a sequence number out of order. The
 // server answers both with DAFSERR_INVAL (step 8, stream_id): the responses of two such requests

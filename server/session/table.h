@@ -1,6 +1,6 @@
-// The sessions of the whole server: their number, their hosts, and the session_id of each. Spec:
-// 3.1.2.1 (session identifier), 6.2.5 (CONNECT_BIND looks a session up). Thread-safe; nothing
-// blocks.
+// The sessions of the whole server: their number, their hosts, and the session_id of each.
+// Spec: 3.1.2.1 (session identifier), 6.2.5 (CONNECT_BIND looks a session up).
+// Thread-safe; nothing blocks.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // A thread that owns some of the server's sessions: its loop, their domains, and the memory for
-// their direct transfers. Sessions of different workers share nothing on the data path. Spec:
-// ARCHITECTURE "Server". Adopt, EndSuperseded, DropUnusedDomains, Shutdown and sessions() are
+// their direct transfers. Sessions of different workers share nothing on the data path.
+// Spec: ARCHITECTURE "Server". Adopt, EndSuperseded, DropUnusedDomains, Shutdown and sessions() are
 // thread-safe; the rest belongs to the worker's thread.
 #pragma once
 
