@@ -80,7 +80,7 @@ dat::Task<absl::StatusOr<wire::Verifier>> Committer::CommitAll(const Identity& w
     CO_RETURN_IF_ERROR(status);
   }
   co_return absl::UnknownError(
-      absl::StrCat("commit: the server lost its data ", kMostRounds, " times meanwhile"));
+      absl::StrCat("commit: the server lost uncommitted data ", kMostRounds, " times"));
 }
 
 // Writes again the data kept of `file` whose verifier differs from `verifier`.
@@ -116,7 +116,7 @@ dat::Task<absl::Status> Committer::WriteAgain(wire::FileHandle file, wire::Verif
   store_.EndRewrite(file);
   if (bytes > 0) {
     LogNotice(absl::StrCat(connection_.name(), ": ", bytes,
-                           " bytes that the server had lost before they were on its disk were "
+                           " bytes of uncommitted data, which the server had lost, were "
                            "written again"));
   }
   co_return status;

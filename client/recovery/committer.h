@@ -33,7 +33,7 @@ class Committer {
   Committer& operator=(const Committer&) = delete;
   void Shutdown() { runner_.loop().Cancel(std::exchange(timer_, 0)); }
 
-  // Waits until `file` may be written, that is, while its data is being written again.
+  // Waits until `file` may be written. It may not while its data is being written again.
   dat::Task<absl::Status> BeginWrite(const wire::FileHandle& file);
   // Keeps `data`, which was written unstable at `offset`. `memory` holds the data; if null, the
   // data is copied. Returns false if there is no room even after a COMMIT.
@@ -42,9 +42,9 @@ class Committer {
   // Starts to commit everything that is kept. Does not wait.
   void CommitSoon();
 
-  // Sends COMMIT, and writes again what the server lost, until nothing is lost. COMMIT covers the
-  // whole file if any of its data is kept, otherwise the range (`size` 0: to the end). `can_wait`:
-  // no thread waits for the reply, so the request may leave with the next one.
+  // Sends COMMIT and writes lost data again, until nothing is lost. COMMIT covers the whole file if
+  // any of its data is kept, otherwise the range (`size` 0: to the end). `can_wait`: nothing waits
+  // for the response, so the request may leave with the next one.
   dat::Task<absl::StatusOr<wire::Verifier>> CommitAll(const Identity& who,
                                                       const wire::FileHandle& file, uint64_t offset,
                                                       uint32_t size, bool can_wait = false);
@@ -77,7 +77,7 @@ class Committer {
   Connection& connection_;
   Uncommitted& store_;
   std::function<void()> restored_;
-  dat::Loop::TimerId timer_ = 0;  // commits data that is too long uncommitted
+  dat::Loop::TimerId timer_ = 0;  // for data that stays uncommitted for long
   uint32_t kept_ = 0;             // unstable writes so far; wraps around
   bool committing_early_ = false;
   bool restoring_ = false;

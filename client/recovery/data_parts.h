@@ -39,7 +39,7 @@ struct LeasePart {
     return {pool, lease, position + before, bytes};
   }
   bool registered() const { return true; }
-  // Mark sets when the call is sent; Pin sets which memory the server may access.
+  // Mark decides when `call` is sent. Pin records the memory that the server may access for it.
   void Mark(CallBase&) const {}
   void Pin(CallBase& call) const { call.advertised = lease; }
   bool given_up() const { return false; }

@@ -64,7 +64,7 @@ bool Reclaim::restoring() const { return committer_.restoring(); }
 dat::Task<absl::Status> Reclaim::AwaitRestored(absl::Time deadline) {
   absl::Status status = co_await done_.Wait(deadline);
   if (absl::IsDeadlineExceeded(status)) {
-    status = absl::DeadlineExceededError("what the server lost is still being written again");
+    status = absl::DeadlineExceededError("lost data is still being written again");
   }
   co_return status;
 }
@@ -77,7 +77,8 @@ dat::Task<void> Reclaim::ReclaimAll() {
     absl::Status status = co_await task;
     if (status.ok()) continue;
     if (absl::IsCancelled(status)) break;
-    LogWarning(absl::StrCat(connection_.name(), ": reclaiming opens: ", status.message()));
+    LogWarning(absl::StrCat(connection_.name(),
+                            ": reclaim of opens failed, retrying: ", status.message()));
     dat::Task<absl::Status> pause = connection_.Pause(kPause);
     if (!(co_await pause).ok()) break;
   }

@@ -81,7 +81,7 @@ dat::Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Tim
       LogWarning(absl::StrCat(connection_.name(),
                               ": the server does not let this machine act as user ", who.uid, " (",
                               Text(wire::Name(call.status)),
-                              "): it decides with whose rights the user's requests are made"));
+                              "); the server chooses the rights of this user's requests"));
       client_.credentials().Insert(client_id, who, wire::CredHandle(), most);
       co_return absl::OkStatus();
     }

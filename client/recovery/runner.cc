@@ -334,7 +334,7 @@ dat::Task<absl::StatusOr<bool>> Runner::AfterRefusal(Attempt& attempt,
   }
   if (dat::Loop::Now() + attempt.delay.next() > attempt.deadline) {
     co_return absl::DeadlineExceededError(
-        absl::StrCat(NamesOf(chain), ": the server asks to wait, for too long"));
+        absl::StrCat(NamesOf(chain), ": the server asked to wait beyond the deadline"));
   }
   if (!attempt.note.has_value()) {
     attempt.note.emplace(waits_,

@@ -121,7 +121,7 @@ DafsStatus BackControl::Execute(std::span<const std::byte> message,
 absl::Status BackControl::Answer(const wire::ResponseHeader& header) {
   if (free_sends_.empty()) {
     if (unsent_.size() >= kRequests) {
-      return absl::DataLossError("the server has more directives out than it may");
+      return absl::DataLossError("the server has more directives outstanding than allowed");
     }
     unsent_.push_back(header);
     return absl::OkStatus();

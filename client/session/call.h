@@ -1,10 +1,10 @@
-// One request and its answer, and what chains need to know about it: where a current filehandle
+// One request and its response, and what a chain needs to know about it: where a current filehandle
 // and state id enter and leave. A chain is a span of calls.
 // Spec: 4.3 (chaining); WIRE 8.3 (current filehandle and state id), 9.3.
 //
-// A call lives in the frame of the coroutine that makes it, and stays there until it has ended. Its
-// arguments are encoded straight into the session's send buffer and its result is decoded straight
-// from the receive buffer.
+// A call lives in the frame of the coroutine that makes it, until it has ended. Arguments are
+// encoded directly into the session's send buffer, and the result is decoded directly from the
+// receive buffer.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ struct Current {
   std::optional<wire::StateId> state_id;
 };
 
-// Identifies the request as which a call was last sent. The Response Cache uses this key (5.2.1).
+// Identifies the latest request of a call. The Response Cache uses this key (5.2.1).
 struct Xid {
   wire::SessionId session_id;
   wire::ClientId client_id;  // of that session

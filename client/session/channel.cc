@@ -23,7 +23,7 @@ absl::Status Channel::SetUp(dat::Provider& provider, dat::Domain& domain, const 
   ASSIGN_OR_RETURN(std::unique_ptr<dat::PendingEndpoint> pending,
                    provider.Resolve(options.address, options.device, options.connect_timeout));
   if (!pending->Fits(domain)) {
-    return absl::UnavailableError("its route leads over another device than the session's");
+    return absl::UnavailableError("its route uses another device than the session's");
   }
   memory_.resize(size_t{kMessage} * (kind_.sends + kind_.receives));
   ASSIGN_OR_RETURN(region_, domain.Register(memory_, dat::Access::kLocal));

@@ -84,7 +84,7 @@ class Session final : public dat::Pollable {
   // kUnavailable: the session was lost, or a response was damaged. `sent` and `answered` show the
   // state of each member.
   // kDeadlineExceeded: the message names what was missing. Slots stay taken, and advertised buffers
-  // pinned, until the responses arrive or the session ends.
+  // quarantined, until the responses arrive or the session ends.
   // kFailedPrecondition: a request exceeds the negotiated size; nothing was sent.
   dat::Task<absl::Status> Run(wire::CredHandle cred, std::span<CallBase* const> chain,
                               absl::Time deadline);

@@ -73,8 +73,8 @@ class Locks {
   // The caller owns `wait`, which must live until EndWait.
   void BeginWait(Wait* wait) ABSL_LOCKS_EXCLUDED(mutex_);
   void EndWait(Wait* wait) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether the holder of a lock that `wait` needs waits itself, in any number of steps, for a lock
-  // of the waiting process.
+  // Whether the waits form a cycle: the holder of a lock that `wait` needs waits, in any number of
+  // steps, for a lock of the waiting process.
   bool IsDeadlock(const Wait& wait) const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -53,8 +53,9 @@ class LeaseKeeper::Impl {
         socket_ = *std::move(socket);
         loop_->Add(socket_.get());
       } else {
-        LogWarning(absl::StrCat(client_.options().server_name, ": dafsctl cannot ask the mount on ",
-                                mount_point, ": ", socket.status().message()));
+        LogWarning(absl::StrCat(client_.options().server_name,
+                                ": dafsctl cannot query the mount on ", mount_point, ": ",
+                                socket.status().message()));
       }
     }
     thread_ = std::thread([this] {
