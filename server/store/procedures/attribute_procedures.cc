@@ -42,8 +42,7 @@ DafsStatus Store::Access(const Caller& caller, const wire::AccessArgs& args, wir
   STORE_RETURN_IF_NOT_OK(impl_->Resolve(caller, args.filehandle, &place));
   const bool pseudo = place.pseudo != nullptr;
   const bool directory = pseudo || place.object->is_dir();
-  // Whether an object may be deleted is its directory's to tell: DELETE is not supported
-  // (6.5.2-08).
+  // Permission to delete an object depends on its directory, so DELETE is not supported (6.5.2-08).
   if (!pseudo) STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *place.object->fs().exported));
   for (int permission : {R_OK, W_OK, X_OK}) {
     const uint32_t bits = args.access & BitsOf(permission, directory);
@@ -51,7 +50,7 @@ DafsStatus Store::Access(const Caller& caller, const wire::AccessArgs& args, wir
     res->supported |= bits;
     const bool read_only = pseudo || (permission == W_OK && place.object->fs().exported->read_only);
     if (permission == W_OK && read_only) continue;
-    // AT_EACCESS: by the identity entered, not by the real user of the process.
+    // AT_EACCESS: checks the identity entered, not the real user of the process.
     if (pseudo ||
         faccessat(place.object->path_fd(), "", permission, AT_EMPTY_PATH | AT_EACCESS) == 0) {
       res->access |= bits;
@@ -69,7 +68,8 @@ DafsStatus Store::Getattr(const Caller& caller, const wire::FileHandle& filehand
     return impl_->attributes.Getattr(caller, filehandle, bitmap, attributes);
   }
   *attributes = {};
-  // What the request before has found or changed may be gone by now: it was not, then.
+  // Uses what the previous request in the chain found. An object that was removed since still
+  // existed then.
   if (const auto* known = caller.recent != nullptr ? caller.recent->Find(filehandle) : nullptr;
       known != nullptr) {
     return impl_->TellAttributes(*known->object, known->sample, known->stx, bitmap, attributes);
@@ -85,7 +85,7 @@ DafsStatus Store::Getattr(const Caller& caller, const wire::FileHandle& filehand
 
 namespace {
 
-// Announces a SETATTR: what a restarted server compares the file with (recheck.cc).
+// Records the intent of a SETATTR. A restarted server compares the file with it (recheck.cc).
 void BeginSetattr(const Caller& caller, Object& file, const wire::FileAttributes& attributes) {
   if (caller.operation == nullptr) return;
   Intent& intent = caller.operation->Prepare();
@@ -106,7 +106,7 @@ void BeginSetattr(const Caller& caller, Object& file, const wire::FileAttributes
   caller.operation->Begin();
 }
 
-// chown(2) that changes neither owner nor group: on Linux it moves the ctime and clears set-id
+// chown(2) that changes neither owner nor group. On Linux it updates the ctime and clears set-id
 // bits.
 DafsStatus ChownToNobody(Object& file) {
   return fchownat(file.path_fd(), "", ~0u, ~0u, AT_EMPTY_PATH) == 0 ? DafsStatus::kOk
@@ -148,7 +148,7 @@ DafsStatus Store::Setattr(const Caller& caller, const wire::FileHandle& filehand
   }
   if (file->fs().exported->read_only) return DafsStatus::kRofs;
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *file->fs().exported));
-  // What else changes the size waits until the journal knows of this.
+  // Other changes of the size wait until the journal has recorded this one.
   std::optional<absl::MutexLock> lock;
   if (resizes) lock.emplace(&impl_->AppendLock(file->key()));
   BeginSetattr(caller, *file, attributes);
@@ -165,14 +165,14 @@ DafsStatus Store::Setattr(const Caller& caller, const wire::FileHandle& filehand
 
 namespace {
 
-// Everything in 6.1.6 but quotas and failover locations.
+// Everything in 6.1.6 except quotas and failover locations.
 constexpr uint64_t kFsattrReadable =
     wire::kFsattrAll & ~(wire::kFsattrQuotaHard | wire::kFsattrQuotaSoft | wire::kFsattrQuotaUsed |
                          wire::kFsattrFailoverLocations);
 
 void FillLimits(const StoreOptions& options, wire::FsAttributes* a) {
   a->lease_time = static_cast<uint32_t>(absl::ToInt64Seconds(options.lease_time));
-  // What READDIR means by an entry without valid attributes: its directory may not be searched.
+  // The error that READDIR means by an entry without valid attributes: no search permission.
   a->rd_attr_error = static_cast<uint32_t>(DafsStatus::kAcces);
   a->supported_fattr = kFattrReadable | kFattrWritable;
   a->supported_fsattr = kFsattrReadable;

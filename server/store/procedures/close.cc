@@ -1,4 +1,4 @@
-// How opens end: CLOSE, the end of a client, a lease that has run out. Spec: 6.5.7, 4.4.1.2.
+// The end of opens: CLOSE, the end of a client, an expired lease. Spec: 6.5.7, 4.4.1.2.
 #include <sys/stat.h>
 
 #include <span>
@@ -33,7 +33,8 @@ DafsStatus StoreImpl::CloseOpen(const wire::ClientId& client_id, const wire::Sta
       grace.expects_opens()) {
     Orphans& orphans = OrphansOf(object->fs());
     orphans.Leave(*object);
-    if (!grace.active()) orphans.Sweep();  // the period has ended meanwhile, perhaps swept already
+    // If the period has ended since the check, its sweep may be over already.
+    if (!grace.active()) orphans.Sweep();
   } else if (object->orphaned()) {
     OrphansOf(object->fs()).Unlink(*object);
     if (has_stat && stx.stx_nlink <= 1) cache.Erase(key);
@@ -50,7 +51,7 @@ DafsStatus Store::Close(const Caller& caller, const wire::CloseArgs& args) {
   std::string owner;
   STORE_RETURN_IF_NOT_OK(
       impl_->opens.Find(caller.client_id, args.state_id, KeyOf(args.filehandle), &rights, &owner));
-  // No open outlives the server: a CLOSE that was begun is done when it is gone.
+  // No open outlives the server: after a restart, a CLOSE that had begun counts as executed.
   if (caller.operation != nullptr) {
     Intent& intent = caller.operation->Prepare();
     intent.object = args.filehandle;

@@ -18,11 +18,11 @@ using wire::DafsStatus;
 
 namespace {
 
-// Without a MODE attribute an object is its owner's alone: never more open than was asked for.
+// Without a MODE attribute only the owner has access: never more access than requested.
 constexpr mode_t kDirectoryMode = 0700;
 constexpr mode_t kNodeMode = 0600;
 
-// The S_IFMT bits of what mknod(2) makes.
+// The S_IFMT bits for mknod(2).
 mode_t NodeType(wire::ObjectType type) {
   switch (type) {
     case wire::ObjectType::kReg:
@@ -93,16 +93,16 @@ DafsStatus CheckCreate(const wire::CreateArgs& args) {
   return args.attr.included == 0 ? DafsStatus::kOk : DafsStatus::kInval;
 }
 
-// The attributes of a new directory that mkdir has not set: all but the mode, and the mode too if
-// its set-id bits, which mkdir ignores, were asked for.
+// The attributes that mkdir did not set on a new directory: all except the mode. Also the mode if
+// it has set-id bits, which mkdir ignores.
 wire::FileAttributes LeftToSet(const wire::FileAttributes& attr) {
   wire::FileAttributes left = attr;
   if ((attr.mode & (S_ISUID | S_ISGID)) == 0) left.valid &= ~wire::kFattrMode;
   return left;
 }
 
-// What follows once a new object has its name: its attributes, its handle, and its directory's
-// CHANGE. If the attributes cannot be set, it is removed again.
+// Completes a new object that has its name: sets its attributes, and returns its handle and the
+// CHANGE of its directory. If the attributes cannot be set, removes the object.
 DafsStatus FinishNode(StoreImpl& store, Object& directory, const wire::CreateArgs& args,
                       ChangeProbe* probe, wire::CreateRes* res) {
   ObjectRef object;
@@ -122,7 +122,8 @@ DafsStatus FinishNode(StoreImpl& store, Object& directory, const wire::CreateArg
   return DafsStatus::kOk;
 }
 
-// EXIST, before an intent is recorded whose traces would be those of whoever made the name.
+// Fails with EXIST before the intent is recorded. Otherwise a restarted server would mistake the
+// existing object for the one that this request made.
 DafsStatus CheckAbsent(Object& directory, const std::string& name) {
   struct stat st;
   if (fstatat(directory.path_fd(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0) {
@@ -131,8 +132,8 @@ DafsStatus CheckAbsent(Object& directory, const std::string& name) {
   return errno == ENOENT ? DafsStatus::kOk : StatusFromErrno();
 }
 
-// As link(2) has it: a file that had names and is only kept because it is open gets no other. (Of
-// one that was left by an earlier run of the server nobody knows whether it ever had one.)
+// As for link(2), a file that had names and exists only because it is open cannot get another. (Of
+// a file that an earlier run of the server left, it is not known whether it ever had a name.)
 bool HasLostItsNames(const Object& file) {
   struct statx stx;
   return file.orphaned() && file.name_removed() && Statx(file.path_fd(), &stx) == 0 &&
@@ -220,7 +221,7 @@ DafsStatus Store::Link(const Caller& caller, const wire::LinkArgs& args, wire::L
              args.newname.c_str(), AT_SYMLINK_FOLLOW) != 0) {
     const int error = errno;
     status = StatusFromErrno(error);
-    // The kernel says ENOENT also of a source that has no name any more.
+    // The kernel returns ENOENT also for a source that has lost its last name.
     struct statx stx;
     if (error == ENOENT && Statx(source->path_fd(), &stx) == 0 &&
         impl_->CheckAlive(*source, stx.stx_nlink) != DafsStatus::kOk) {

@@ -18,10 +18,10 @@ using wire::DafsStatus;
 
 namespace {
 
-// Holds the verifier of the exclusive create that made the file. Users can neither see nor set it.
+// The verifier of the exclusive create that made the file. Users can neither see nor set it.
 constexpr char kVerifierAttribute[] = "trusted.dafs.verifier";
-constexpr mode_t kFileMode = 0600;  // when no MODE was given: never more open than asked for
-constexpr int kCreateAttempts = 8;  // against names that come and go between two calls
+constexpr mode_t kFileMode = 0600;  // if no MODE was given: never more access than requested
+constexpr int kCreateAttempts = 8;  // the name may come or go between two system calls
 
 }  // namespace
 
@@ -33,8 +33,9 @@ DafsStatus Creation::Run(const std::string& name, ObjectRef* file, wire::StateId
   const bool read_only = directory_.fs().exported->read_only;
   for (int attempt = 0; attempt < kCreateAttempts; ++attempt) {
     DafsStatus status = DafsStatus::kNoEnt;
-    // GUARDED: making it tells whether it is there, which is seldom so. But an intent is for a name
-    // that is absent: a restarted server takes what it finds there for what was made.
+    // GUARDED: the creation itself shows whether the name exists, which is rare, so no lookup is
+    // needed. With a journal the lookup comes first. An intent is recorded for an absent name only,
+    // because a restarted server treats the object at that name as made by the request.
     if (attempt > 0 || args_.createmode != wire::CreateMode::kGuarded || read_only ||
         caller_.operation != nullptr) {
       status = store_.LookupName(directory_, name, file);
@@ -63,8 +64,9 @@ DafsStatus Creation::RunUnlinked(ObjectRef* file, wire::StateId* state_id) {
   Keep(std::move(fd), **file);
   STORE_RETURN_IF_NOT_OK(
       OpenObject(store_, caller_, *file, RequestOf(caller_, args_), Made::kCreated, state_id));
-  store_.opens.Pin(*file);  // nothing else keeps it in this instance of the server,
-  store_.OrphansOf((*file)->fs()).Link(**file);  // and this until the next has it
+  // The pin keeps the file in this instance of the server, the link until the next one has it.
+  store_.opens.Pin(*file);
+  store_.OrphansOf((*file)->fs()).Link(**file);
   return DafsStatus::kOk;
 }
 
@@ -73,30 +75,31 @@ mode_t Creation::Mode() const {
                                                  : kFileMode;
 }
 
-// All but the mode, which the file was made with, and a size it has already.
+// All attributes except the mode, which the file was created with, and a size of zero, which it
+// has.
 wire::FileAttributes Creation::LeftToSet() const {
   wire::FileAttributes left = args_.createattrs;
   left.valid &= ~wire::kFattrMode;
   if (left.object_size == 0) left.valid &= ~wire::kFattrObjectSize;
-  // Owners and size clear set-id bits. Otherwise the mode is not set again: it would undo what
-  // was inherited from a default ACL.
+  // Setting the owners or the size clears set-id bits, so the mode is set again then. Otherwise it
+  // is not, because that would undo what the file inherited from a default ACL.
   if (left.valid != 0 && (Mode() & (S_ISUID | S_ISGID)) != 0) left.set(wire::kFattrMode);
   return left;
 }
 
-// The object of the new file `fd`.
+// Adopts the object of the new file `fd`.
 DafsStatus Creation::Take(const Fd& fd, ObjectRef* file) {
   Fd path(open(FdPath(fd.get()).c_str(), O_PATH | O_CLOEXEC));
   if (!path.ok()) return StatusFromErrno();
   return store_.AdoptNewFile(directory_.fs(), std::move(path), file);
 }
 
-// The file keeps the descriptor it was made with, if it is to be written to.
+// Keeps the descriptor that created the file, if the OPEN may write.
 void Creation::Keep(Fd fd, Object& file) {
   if ((args_.share_access & wire::kShareWrite) != 0) file.Donate(std::move(fd), true);
 }
 
-// Announces what is to become of `name`, which nobody else can create or remove meanwhile.
+// Records the intent for `name`. The NameGuard keeps other requests from creating or removing it.
 void Creation::Begin(const std::string& name, uint32_t flags, const Object* file) {
   Operation* operation = caller_.operation;
   if (operation == nullptr) return;
@@ -114,7 +117,7 @@ void Creation::Begin(const std::string& name, uint32_t flags, const Object* file
   operation->Begin();
 }
 
-// EXIST, from a program of this machine, means another try.
+// EXIST, caused by a local program, makes Run try again.
 DafsStatus Creation::Done(DafsStatus status, const ObjectRef& file, int changed) {
   Operation* operation = caller_.operation;
   if (operation == nullptr) return status;
@@ -140,13 +143,13 @@ DafsStatus Creation::MakeFile(const std::string& name, ObjectRef* file) {
   ObjectRef made;
   DafsStatus status = Take(fd, &made);
   if (status == DafsStatus::kOk) {
-    // The descriptor is needed for the size even where the mode forbids its owner to write.
+    // Setting the size needs the descriptor, because the mode may deny write access to the owner.
     status = ApplyAttributes(*made, LeftToSet(), fd.get(), &set);
   }
   if (status != DafsStatus::kOk) {
     unlinkat(directory_.path_fd(), name.c_str(), 0);
     if (made != nullptr) store_.cache.Erase(made->key());
-    // Not EXIST, which would mean another try.
+    // Not EXIST, which would make Run try again.
     return status == DafsStatus::kExist ? DafsStatus::kServerFault : status;
   }
   Keep(std::move(fd), *made);
@@ -159,7 +162,8 @@ DafsStatus Creation::MakeExclusive(const std::string& name, ObjectRef* file) {
   return Done(MakeExclusiveFile(name, file), *file, directory_.path_fd());
 }
 
-// The file gets its verifier before its name, so that no crash can part them.
+// Sets the verifier before the file gets its name, if the file system can create files without a
+// name. So a crash cannot separate them.
 DafsStatus Creation::MakeExclusiveFile(const std::string& name, ObjectRef* file) {
   Fd fd(openat(directory_.path_fd(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, kFileMode));
   const bool nameless = fd.ok();
@@ -177,7 +181,7 @@ DafsStatus Creation::MakeExclusiveFile(const std::string& name, ObjectRef* file)
                          AT_SYMLINK_FOLLOW) != 0) {
     return StatusFromErrno();
   }
-  if (fsync(fd.get()) != 0) {  // 6.5.24-09: the verifier survives the server
+  if (fsync(fd.get()) != 0) {  // 6.5.24-09: the verifier survives a crash of the server
     store_.write_verifier->Change();
     return StatusFromErrno();
   }
@@ -205,14 +209,14 @@ DafsStatus Creation::OpenExisting(const std::string& name, const ObjectRef& file
   const OpenRequest request = RequestOf(caller_, args_);
   if (args_.createmode == wire::CreateMode::kGuarded) return DafsStatus::kExist;
   if (args_.createmode == wire::CreateMode::kExclusive) {
-    // A repetition of the request that made it succeeds as that one did (6.5.24-07).
+    // A retry of the request that created the file succeeds like that request (6.5.24-07).
     if (!file->is_regular() || !HasOurVerifier(*file)) return DafsStatus::kExist;
     return OpenObject(store_, caller_, file, request, Made::kFound, state_id);
   }
   Shares before;
   STORE_RETURN_IF_NOT_OK(
       OpenObject(store_, caller_, file, request, Made::kFound, state_id, &before));
-  // Of an existing file's attributes only a size of zero is heeded (6.5.24-05).
+  // For an existing file only a size of zero takes effect (6.5.24-05).
   if (!args_.createattrs.has(wire::kFattrObjectSize) || args_.createattrs.object_size != 0) {
     return DafsStatus::kOk;
   }
@@ -221,7 +225,7 @@ DafsStatus Creation::OpenExisting(const std::string& name, const ObjectRef& file
   return status;
 }
 
-// What the owner had open before stays open, and keeps its locks.
+// Undoes the open. An earlier open of the owner stays open and keeps its locks.
 void Creation::Unopen(const ObjectRef& file, const OpenRequest& request, const Shares& before,
                       const wire::StateId& state_id) {
   if (before.access == 0) {
@@ -233,7 +237,7 @@ void Creation::Unopen(const ObjectRef& file, const OpenRequest& request, const S
   if (drop_write != nullptr) drop_write->DropWriteFd();
 }
 
-// Nobody writes to the file until the journal says that it was empty.
+// The append lock keeps writers out until the journal records that the file was empty.
 DafsStatus Creation::Truncate(const std::string& name, const ObjectRef& file) {
   absl::MutexLock lock(&store_.AppendLock(file->key()));
   Begin(name, Intent::kTruncates, file.get());

@@ -23,7 +23,8 @@ namespace {
 
 using Iovecs = absl::InlinedVector<iovec, 16>;
 
-// The first `limit` bytes of `from`, as far as one system call takes them. *total is their number.
+// The first `limit` bytes of `from`, at most as many buffers as one system call accepts. *total is
+// the number of bytes.
 Iovecs Clip(std::span<const iovec> from, uint64_t limit, uint64_t* total) {
   Iovecs result;
   *total = 0;
@@ -42,7 +43,7 @@ uint64_t TotalBytes(std::span<const iovec> from) {
   return total;
 }
 
-// Drops the first `n` bytes.
+// Removes the first `n` bytes.
 void Advance(Iovecs* vecs, size_t n) {
   while (n > 0 && !vecs->empty()) {
     iovec& front = vecs->front();
@@ -65,9 +66,9 @@ int SyncFlag(wire::StableHow how) {
   }
 }
 
-// Data that was to be on stable storage and is not may be lost, with other data written before: the
-// kernel tells of that once, also by ENOSPC (a thin device) and EDQUOT, which cannot be told from
-// there being no room for this data alone.
+// A failed synchronous write may also have lost data that was written before. The kernel reports
+// such a loss only once, possibly as ENOSPC (a thin device) or EDQUOT. These errors look the same
+// if only this data lacks space.
 void NoteFailedSync(StoreImpl& store, int flags, int error) {
   if (flags != 0 && (error == EIO || error == ENOSPC || error == EDQUOT)) {
     store.write_verifier->Change();
@@ -94,7 +95,7 @@ ReadResult Store::Readv(const Caller& caller, const wire::FileHandle& filehandle
   result.status = FindData(*impl_, caller, filehandle, state_id, wire::kShareRead, &data);
   if (result.status != DafsStatus::kOk) return result;
   const int fd = data.fd->get();
-  // No file reaches beyond INT64_MAX, and the kernel takes no position there.
+  // No file extends beyond INT64_MAX, and the kernel accepts no larger offset.
   const uint64_t room = offset <= INT64_MAX ? INT64_MAX - offset : 0;
   uint64_t wanted = 0;
   const Iovecs vecs = Clip(into, std::min<uint64_t>(impl_->options.max_read, room), &wanted);
@@ -113,7 +114,8 @@ ReadResult Store::Readv(const Caller& caller, const wire::FileHandle& filehandle
       return result;
     }
   }
-  // The size after the read: a short read is then the end, or a hole in the page cache.
+  // The size is read after the data. Then a short read means the end of the file, or data that is
+  // not in the page cache.
   if (!SizeOf(fd, &size)) {
     result.status = StatusFromErrno();
     return result;
@@ -136,8 +138,8 @@ ReadResult Store::Read(const Caller& caller, const wire::FileHandle& filehandle,
 
 namespace {
 
-// Announces a WRITE or APPEND. Only its owner may come to the file before it is known to be
-// complete.
+// Records the intent of a WRITE or APPEND. After a restart, other clients cannot access the file
+// until the writer has requested the outcome (grace.h).
 void BeginData(const Caller& caller, const Object& file, wire::StableHow stable_how,
                const wire::Verifier& verifier, uint64_t size = 0, uint64_t length = 0) {
   Operation* operation = caller.operation;
@@ -165,8 +167,8 @@ DafsStatus Store::Write(const Caller& caller, const wire::FileHandle& filehandle
   uint64_t total = 0;
   const Iovecs vecs = Clip(from, UINT64_MAX, &total);
   if (offset > INT64_MAX || total > INT64_MAX - offset) return DafsStatus::kFbig;
-  res->verifier =
-      impl_->write_verifier->Of(data.file->fs());  // before: a loss during the write must show
+  // Read before the write, so that a loss during the write shows.
+  res->verifier = impl_->write_verifier->Of(data.file->fs());
   res->committed = stable_how;
   res->count = 0;
   if (total == 0) return DafsStatus::kOk;
@@ -190,14 +192,15 @@ DafsStatus Store::Write(const Caller& caller, const wire::FileHandle& filehandle
 
 namespace {
 
-// Writes all of `vecs` at the end of the file behind `fd`, whose position nobody else moves
-// meanwhile. *start is where they begin. On failure the file has its old size again, unless
-// somebody else has made it longer. Returns 0 or an errno.
+// Writes all of `vecs` at the end of the file `fd`. Its position is not moved by other calls
+// meanwhile. *start is the offset of the data. On failure, restores the old size unless another
+// writer has extended the file. Returns 0 or an errno.
 int AppendAll(int fd, Iovecs vecs, int flags, uint64_t* start) {
   uint64_t done = 0;
   int error = 0;
   while (!vecs.empty() && error == 0) {
-    // At position -1 the descriptor's own is left behind the data, and so tells where it landed.
+    // With offset -1 the kernel leaves the descriptor's position after the data. It shows where the
+    // data was written.
     const ssize_t n =
         pwritev2(fd, vecs.data(), static_cast<int>(vecs.size()), -1, flags | RWF_APPEND);
     if (n <= 0) {
@@ -208,7 +211,7 @@ int AppendAll(int fd, Iovecs vecs, int flags, uint64_t* start) {
     if (end < n) return EIO;
     const uint64_t begin = static_cast<uint64_t>(end - n);
     if (done == 0) *start = begin;
-    if (begin != *start + done) error = EIO;  // another writer has come between two parts
+    if (begin != *start + done) error = EIO;  // another writer appended between two parts
     done += static_cast<uint64_t>(n);
     Advance(&vecs, static_cast<size_t>(n));
   }
@@ -219,7 +222,7 @@ int AppendAll(int fd, Iovecs vecs, int flags, uint64_t* start) {
   return error;
 }
 
-// In the page cache an append survives the process, but not the machine.
+// In the page cache an append survives a crash of the process, but not of the machine.
 bool AppendIsCached(const StoreOptions& options, wire::StableHow stable_how) {
   return options.stable == Stable::kProcess && stable_how == wire::StableHow::kDataSync;
 }
@@ -265,8 +268,8 @@ DafsStatus Store::Append(const Caller& caller, const wire::FileHandle& filehandl
 
 namespace {
 
-// A descriptor to sync `file` with: one that is open, or one for this call alone. Kept ones would
-// pile up, since clients commit many files that nobody opens again.
+// A descriptor to sync `file`: one that is open, or one for this call only. Keeping them would
+// accumulate descriptors, because clients commit many files that are never opened again.
 std::shared_ptr<const Fd> SyncFd(Object& file, int* error) {
   if (file.HasDataFd(/*write=*/false)) return file.DataFd(/*write=*/false, error);
   ScopedPrivilege privilege;
@@ -281,7 +284,7 @@ std::shared_ptr<const Fd> SyncFd(Object& file, int* error) {
 }  // namespace
 
 bool Store::CommitMayWait(const wire::FileHandle& filehandle) const {
-  // Nobody has the mount table looked through for a handle that he made up.
+  // A forged handle must not cause a search of the mount table.
   if (IsOfAttributes(filehandle) || !impl_->IsGenuine(filehandle)) return true;
   const FileSystem* fs = impl_->mounts->FindByFileHandle(filehandle);
   return fs == nullptr || !fs->memory;
@@ -293,12 +296,12 @@ DafsStatus Store::Commit(const Caller& caller, const wire::CommitArgs& args, wir
   STORE_RETURN_IF_NOT_OK(impl_->ResolveObject(caller, args.filehandle, DafsStatus::kIsDir, &file));
   if (file->is_dir()) return DafsStatus::kIsDir;
   if (!file->is_regular()) return DafsStatus::kInval;
-  // Of one in memory nothing is ever written: fsync(2) would do nothing.
+  // A file in memory has no disk blocks: fsync(2) would do nothing.
   if (!file->fs().memory) {
     int error = 0;
     const std::shared_ptr<const Fd> fd = SyncFd(*file, &error);
     if (fd == nullptr) return StatusFromErrno(error);
-    // The whole file, whatever the range: the metadata must be flushed too (6.5.8-02).
+    // Syncs the whole file, whatever the range: the metadata must be flushed too (6.5.8-02).
     if (fsync(fd->get()) != 0) {
       error = errno;
       impl_->write_verifier->Change();

@@ -26,9 +26,9 @@ bool ActsAsOwner(const Object& file) {
 
 namespace {
 
-// Without a right from an OPEN: the kernel decides by the caller's identity. To write, a file's
-// owner needs no permission of his own giving: a client that wrote to a read-only file through the
-// OPEN that made it may have to write the same again when that is closed.
+// Opens the file without the rights of an OPEN: the kernel checks the caller's identity. The owner
+// of a file may write even without write permission. A client that wrote to a read-only file
+// through the OPEN that created it may have to repeat the write after that OPEN is closed.
 DafsStatus OpenAsCaller(StoreImpl& store, const Caller& caller, uint32_t access, WriteUse use,
                         OpenData* data) {
   STORE_RETURN_IF_NOT_OK(store.Enter(caller, *data->file->fs().exported));
@@ -90,8 +90,8 @@ DafsStatus FindData(StoreImpl& store, const Caller& caller, const wire::FileHand
                                            : data->file->DataFd(write, &error);
     return data->fd != nullptr ? DafsStatus::kOk : StatusFromErrno(error);
   }
-  // An open for writing alone may still read what its user may read, and nobody denies: a client
-  // that writes part of a page needs the rest of it. One for reading alone never writes.
+  // An open for writing alone may still read, if its user may read and no open denies it. A client
+  // that writes part of a page needs the rest of the page. An open for reading alone never writes.
   if (has_state && write) return DafsStatus::kAcces;
   const uint32_t needed = write ? wire::kShareWrite : wire::kShareRead;
   STORE_RETURN_IF_NOT_OK(store.CheckDenied(KeyOf(filehandle), needed, state_id));

@@ -1,4 +1,4 @@
-// CACHE_HINT: what the kernel is told of a client's expectations. Spec: 4.2.4, 6.1.8, 6.5.6.
+// CACHE_HINT: passes a client's expectations to the kernel. Spec: 4.2.4, 6.1.8, 6.5.6.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -17,12 +17,12 @@ using wire::DafsStatus;
 
 namespace {
 
-// Of one request; a client that wants more asks again.
+// Per request; a client that wants more sends another.
 constexpr int64_t kMostPrefetch = int64_t{64} << 20;
-// The kernel reads no more at a time than the device's readahead, whatever it is asked for.
+// The kernel reads at most the device's readahead per call, whatever the length.
 constexpr int64_t kPrefetchStep = int64_t{128} << 10;
 
-// The weights of a hint, 1 to 7. One that is not given is the 4 of "unknown": Spec gap: 6.5.6 takes
+// A weight of a hint, 1 to 7. A zero is not given and counts as 4, "unknown". Spec gap: 6.5.6 gives
 // the default for a hint of zero, and does not say what a prefetch alone means.
 uint32_t WeightOf(uint32_t bits) { return bits == 0 ? 4 : bits; }
 bool IsNegative(uint32_t hint) {
@@ -35,7 +35,7 @@ void Prefetch(int fd, int64_t offset, int64_t count) {
   }
 }
 
-// Of the descriptor by which all clients read the file: the latest word holds.
+// Applies to the descriptor through which all clients read the file: the last hint wins.
 void AdvisePattern(Object& file, wire::AccessPattern pattern) {
   int advice = POSIX_FADV_NORMAL;
   if (pattern == wire::AccessPattern::kRandom) advice = POSIX_FADV_RANDOM;
@@ -58,10 +58,9 @@ DafsStatus Store::CacheHint(const Caller& caller, const wire::CacheHintArgs& arg
   if (!IsOfAttributes(args.filehandle)) {
     status = FindData(*impl_, caller, args.filehandle, wire::StateId(), wire::kShareRead, &data);
   }
-  // Nothing but the data of files can be prefetched; attributes and directories look after
-  // themselves.
+  // Only file data can be prefetched. The kernel caches attributes and directories by itself.
   if (status == DafsStatus::kInval && prefetch) return DafsStatus::kPrefetchNotSupported;
-  // Who may not read it now has given a hint all the same.
+  // A hint from a caller that may not read the file now succeeds without effect.
   if (status != DafsStatus::kOk) return DafsStatus::kOk;
   const bool drop = args.access_pattern == wire::AccessPattern::kDontNeed;
   const bool read = !drop && ((prefetch && !IsNegative(args.cache_hint)) ||

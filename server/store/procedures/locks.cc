@@ -1,13 +1,13 @@
 // LOCK, LOCKT, LOCKU, and the private OPEN_OWNER.
 // Spec: 6.5.18, 6.5.19, 6.5.20, 4.4.1.2; WIRE 9.4 LOCK, LOCKT, LOCKU; R15.
 //
-// Locks are advisory: reads and writes are not checked against them (4.4.1.2 leaves it to the
-// server), as on a local file system. They are granted among the clients by the LockTable, and then
-// taken in the kernel, for programs of the server.
+// Locks are advisory, as on a local file system: reads and writes are not checked against them
+// (4.4.1.2 leaves that to the server). The LockTable grants a lock among the clients. Then the
+// server takes it in the kernel, against local programs.
 //
-// A blocking request (READW, WRITEW) is answered at once like any other: nobody waits here, and no
-// slot is held. Denied, it leaves a ticket in the table that keeps its place in the queue while the
-// client asks again; ABORT withdraws it.
+// A blocking request (READW, WRITEW) gets its reply at once like any other: nothing waits here, and
+// no slot is held. If it is denied, a ticket in the table keeps its place in the queue until the
+// client retries. ABORT withdraws the ticket.
 #include "wire/messages/locks.h"
 
 #include "runtime/loop.h"
@@ -27,7 +27,7 @@ bool Blocks(LockType type) {
   return type == LockType::kReadBlocking || type == LockType::kWriteBlocking;
 }
 
-// LOCK and LOCKT tell of a conflict in the same words.
+// Fills in a conflict for LOCK or LOCKT.
 template <class Res>
 DafsStatus Denied(const LockTable::Conflict& conflict, Res* res) {
   res->owner_clientid = conflict.owner.client_id;
@@ -38,7 +38,7 @@ DafsStatus Denied(const LockTable::Conflict& conflict, Res* res) {
   return DafsStatus::kDenied;
 }
 
-// One LOCK of one owner, while the file's lock is held.
+// One LOCK of one owner. The caller holds the file's lock.
 class Locking {
  public:
   Locking(StoreImpl& store, Object& file, const LockOwner& owner, const LockRange& range,
@@ -71,7 +71,7 @@ class Locking {
       return DafsStatus::kOk;
     }
     if (status == DafsStatus::kDenied) {
-      // 6.5.18: the range that was asked for where the right one is not known.
+      // 6.5.18: reports the requested range if the conflicting one is not known.
       const auto local = TestKernelLock(kernel->ranges_fd(), range_);
       Denied({LockOwner(), local.value_or(range_)}, res);
       if (blocks) table_.Wait(file_.key(), owner_, range_, now, true);
@@ -81,8 +81,8 @@ class Locking {
   }
 
  private:
-  // flock(2) converts a lock by giving up the old one first: two that hold shared locks and want
-  // exclusive ones would otherwise wait for each other for ever.
+  // flock(2) releases the old lock before it takes the new one. Otherwise two owners with shared
+  // locks that both want exclusive ones would wait for each other forever.
   void GiveUpOther() {
     const wire::LockRanges held = table_.Held(file_.key(), owner_);
     if (held.empty() || !held.ranges().back().is_flock() || held.ranges().back() == range_) return;
@@ -101,15 +101,15 @@ class Locking {
   const bool writable_;
 };
 
-// A lock for reading needs an open for reading, one for writing an open for writing (fcntl(2));
-// flock(2) asks for neither.
+// A lock for reading needs an open for reading, a lock for writing an open for writing (fcntl(2)).
+// flock(2) needs neither.
 DafsStatus CheckAccess(const OpenRights& rights, const LockRange& range) {
   if (range.is_flock()) return DafsStatus::kOk;
   const uint32_t needed = range.write ? wire::kShareWrite : wire::kShareRead;
   return (rights.access & needed) != 0 ? DafsStatus::kOk : DafsStatus::kAcces;
 }
 
-// The owner that `state_id` stands for, and the file, which may have lost its last name.
+// Finds the owner that `state_id` names, and the file, which may have lost its last name.
 DafsStatus FindOwner(StoreImpl& store, const Caller& caller, const wire::FileHandle& filehandle,
                      const wire::StateId& state_id, OpenRights* rights, LockOwner* owner) {
   if (!store.IsGenuine(filehandle)) return DafsStatus::kBadHandle;
@@ -123,7 +123,7 @@ DafsStatus FindOwner(StoreImpl& store, const Caller& caller, const wire::FileHan
   return rights->object->fs().exported->Admission(caller.peer);
 }
 
-// One LOCK, as it would be without a lease or a restart.
+// One LOCK. Store::Lock adds the grace period and expired leases.
 DafsStatus LockFile(StoreImpl& store, const Caller& caller, const wire::LockArgs& args,
                     wire::LockRes* res) {
   *res = {};
@@ -134,14 +134,14 @@ DafsStatus LockFile(StoreImpl& store, const Caller& caller, const wire::LockArgs
   STORE_RETURN_IF_NOT_OK(FindOwner(store, caller, args.filehandle, args.state_id, &rights, &owner));
   const LockRange range = wire::LockRangeOf(args.offset, args.length, args.lock_type);
   if (reclaim) {
-    // As for opens: it may be claimed more than once, and counts once.
+    // A lock may be reclaimed more than once, as an open may, and counts once.
     if (rights.reclaimed && store.locks.Held(rights.object->key(), owner).Covers(range)) {
       return DafsStatus::kOk;
     }
     STORE_RETURN_IF_NOT_OK(store.grace.MayReclaimLock(caller, KeyOf(args.filehandle)));
   }
   if (args.lock_type == LockType::kAbort) {
-    // Nothing to roll back: there are no AUTORECOVERY locks. What is left is the wait.
+    // There are no AUTORECOVERY locks to roll back, so only the ticket is withdrawn.
     store.locks.StopWaiting(rights.object->key(), owner, range);
     return DafsStatus::kOk;
   }
@@ -160,7 +160,7 @@ DafsStatus LockFile(StoreImpl& store, const Caller& caller, const wire::LockArgs
   return DafsStatus::kOk;
 }
 
-// One LOCKT, as it would be without a lease.
+// One LOCKT. Store::Lockt adds expired leases.
 DafsStatus TestFile(StoreImpl& store, const Caller& caller, const wire::LocktArgs& args,
                     Object& file, wire::LocktRes* res) {
   *res = {};
@@ -170,8 +170,9 @@ DafsStatus TestFile(StoreImpl& store, const Caller& caller, const wire::LocktArg
   if (auto conflict = store.locks.CheckHeld(file.key(), owner, range)) {
     return Denied(*conflict, res);
   }
-  if (range.is_flock()) return DafsStatus::kOk;  // which the kernel cannot test
-  // The owner's own locks are in the kernel too, and no conflict through his own description.
+  if (range.is_flock()) return DafsStatus::kOk;  // the kernel cannot test these
+  // The kernel also holds the owner's own locks. Tested through the owner's own open file
+  // description, they do not conflict.
   const KernelLock* kernel = store.locks.FindKernel(file.key(), owner);
   int fd = kernel != nullptr ? kernel->ranges_fd() : -1;
   std::shared_ptr<const Fd> any;
@@ -189,10 +190,12 @@ DafsStatus TestFile(StoreImpl& store, const Caller& caller, const wire::LocktArg
 
 DafsStatus Store::Lock(const Caller& caller, const wire::LockArgs& args, wire::LockRes* res) {
   const bool reclaim = args.options == wire::kLockReclaim;
-  // 6.5.18: an option that is not supported.
+  // 6.5.18: an unsupported option.
   if (args.options != 0 && !reclaim) return DafsStatus::kNotSupp;
   if (!reclaim && impl_->grace.active()) {
-    // A state id from before tells a client that it has to reclaim: no new request of who has.
+    // CheckLock counts this as a new request, after which the client has nothing to reclaim. A
+    // client with a state id from before the restart has yet to reclaim, so the state id is checked
+    // first.
     OpenRights rights;
     if (!impl_->IsGenuine(args.filehandle)) return DafsStatus::kBadHandle;
     STORE_RETURN_IF_NOT_OK(

@@ -18,8 +18,8 @@ namespace dafs::server {
 
 using wire::DafsStatus;
 
-// A cached object costs one system call, name_to_handle_at, by which the kernel checks that the
-// caller may search the directory.
+// Finding a cached object costs one system call, name_to_handle_at. With it the kernel checks that
+// the caller may search the directory.
 DafsStatus StoreImpl::LookupName(Object& directory, const std::string& name, ObjectRef* child,
                                  RecentStats* recent) {
   if (name == "." || name == "..") return DafsStatus::kNoEnt;  // R63
@@ -38,12 +38,13 @@ DafsStatus StoreImpl::LookupName(Object& directory, const std::string& name, Obj
   return Adopt(*fs, std::move(path), child, recent);
 }
 
-// The kernel finds a name until its removal has returned, but counts it among the links no more.
-// A removal by a client is waited for; what programs of the server remove is gone in no time.
+// The kernel finds a name until its removal has returned, but no longer counts it as a link. A
+// removal by a client holds the NameGuard, so this waits for the guard. A removal by a local
+// program ends within moments, so this retries.
 DafsStatus StoreImpl::LookupLiving(Object& directory, const std::string& name, ObjectRef* child,
                                    RecentStats* recent) {
   constexpr int kTries = 8;
-  constexpr auto kFirstWait = std::chrono::microseconds(10);  // doubled each time: 1.3 ms in all
+  constexpr auto kFirstWait = std::chrono::microseconds(10);  // doubled each time: 1.3 ms in total
   for (int tries = 1;; ++tries) {
     STORE_RETURN_IF_NOT_OK(LookupName(directory, name, child, recent));
     Object& found = **child;
@@ -55,11 +56,11 @@ DafsStatus StoreImpl::LookupLiving(Object& directory, const std::string& name, O
     struct statx stx;
     if (int error = Statx(found.path_fd(), &stx); error != 0) return StatusFromErrno(error);
     const bool alive = stx.stx_nlink != 0 || opens.FindObject(found.key()) != nullptr;
-    if (alive || tries == kTries) {  // there are file systems that count no links
+    if (alive || tries == kTries) {  // some file systems count no links
       if (recent != nullptr) recent->Keep(found, sample, stx);
       return DafsStatus::kOk;
     }
-    // Each time: it may be another object of that name, whose removal has begun since.
+    // At each try: the name may lead to another object now, whose removal has begun since.
     { const NameGuard removed = GuardName(directory, name); }
     if (tries > 1) std::this_thread::sleep_for(kFirstWait * (1 << (tries - 2)));
   }
@@ -112,7 +113,7 @@ DafsStatus Store::GetRootHandle(const Caller& caller, wire::FileHandle* root) {
   } else {
     const auto index = static_cast<size_t>(node.export_index);
     *root = impl_->roots[index];
-    // On the worker, unlike lookups of what may hang.
+    // This runs on the worker, so it must not access an export that may hang.
     if (!impl_->mounts->ExportThatMayHang(root->fshandle)) impl_->CheckPath(index);
   }
   return impl_->AdmissionBelow(caller, node);
@@ -172,8 +173,8 @@ DafsStatus Store::Lookup(const Caller& caller, const wire::LookupArgs& args, wir
 
 namespace {
 
-// Whether `directory` lies in or is the directory `top`. A directory that was moved out of its
-// export still has a handle, but its parents are none of the client's business.
+// Whether `directory` is `top` or lies below it. A directory that was moved out of its export keeps
+// its handle, but the client must not see its parents.
 bool IsBeneath(int directory, int top) {
   constexpr int kMostLevels = PATH_MAX / 2;
   struct statx end, here, above;
@@ -191,7 +192,7 @@ bool IsBeneath(int directory, int top) {
     if (same(here, end)) return true;
     Fd up(openat(at.get(), "..", O_PATH | O_CLOEXEC));
     if (!up.ok() || statx(up.get(), "", AT_EMPTY_PATH, kMask, &above) != 0) return false;
-    if (same(above, here)) return false;  // the machine's root
+    if (same(above, here)) return false;  // the root of the machine
     here = above;
     at = std::move(up);
   }
@@ -247,7 +248,7 @@ DafsStatus Store::Readlink(const Caller& caller, const wire::FileHandle& filehan
   ObjectRef object;
   STORE_RETURN_IF_NOT_OK(impl_->ResolveObject(caller, filehandle, DafsStatus::kInval, &object));
   if (object->type() != S_IFLNK) return DafsStatus::kInval;
-  char buffer[PATH_MAX];  // the kernel keeps no longer ones
+  char buffer[PATH_MAX];  // the kernel stores at most this
   const ssize_t n = readlinkat(object->path_fd(), "", buffer, sizeof buffer);
   if (n < 0) return StatusFromErrno();
   link->assign(buffer, static_cast<size_t>(n));

@@ -44,7 +44,7 @@ DafsStatus CheckOpen(const wire::OpenArgs& args) {
                                                                    : DafsStatus::kOk;
 }
 
-// CLAIM_NULL: the path's last component is opened in the directory that the others lead to.
+// CLAIM_NULL: opens the last component of the path in the directory that the others lead to.
 DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenArgs& args,
                       Place place, wire::OpenRes* res) {
   const std::span<const std::string> path(args.pathname);
@@ -56,7 +56,7 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
   const std::string& name = path.back();
   const bool create = args.open_type == wire::OpenType::kCreate;
   if (place.pseudo != nullptr) {
-    if (create) return DafsStatus::kRofs;  // also of a name that is there (4.1.4-02)
+    if (create) return DafsStatus::kRofs;  // also for an existing name (4.1.4-02)
     return place.pseudo->children.contains(name) ? DafsStatus::kIsDir : DafsStatus::kNoEnt;
   }
   Object& directory = *place.object;
@@ -66,7 +66,7 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
   ChangeProbe probe(directory, caller.recent);
   bool made = false;
   if (create) {
-    // Not only when it is opened: the file would have been made by then.
+    // Checked before the creation, because the open would fail only after it.
     if (!store.opens.MayOpen(caller.client_id)) return DafsStatus::kResource;
     status = Creation(store, caller, args, directory, probe.before())
                  .Run(name, &file, &res->state_id, &made);
@@ -78,7 +78,7 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
     }
   }
   if (status != DafsStatus::kOk) {
-    res->state_id = {};  // of an open that is undone: an error has none (WIRE 9.4)
+    res->state_id = {};  // set by an open that was undone: an error reply has none (WIRE 9.4)
     return status;
   }
   res->filehandle = file->handle();
@@ -87,8 +87,8 @@ DafsStatus OpenByPath(StoreImpl& store, const Caller& caller, const wire::OpenAr
   return DafsStatus::kOk;
 }
 
-// CLAIM_PREVIOUS. Several sessions of a client, or one whose answer was lost, may claim the same
-// open: it counts once, and who has it is never told that it is too late.
+// CLAIM_PREVIOUS. Several sessions of a client, or one that lost the reply, may claim the same
+// open. It counts once, and a repeated claim never fails for being late.
 DafsStatus Reclaim(StoreImpl& store, const Caller& caller, const ObjectRef& file,
                    OpenRequest request, wire::StateId* state_id) {
   request.reclaims = true;
@@ -133,7 +133,7 @@ DafsStatus Store::Open(const Caller& caller, const wire::OpenArgs& args, wire::O
 
 namespace {
 
-// What a handle is to open, with the identity of `caller` entered.
+// Resolves a handle that is to be opened, and enters the identity of `caller`.
 DafsStatus ResolveToOpen(StoreImpl& store, const Caller& caller, const wire::FileHandle& handle,
                          ObjectRef* file) {
   STORE_RETURN_IF_NOT_OK(store.ResolveObject(caller, handle, DafsStatus::kIsDir, file));
@@ -158,8 +158,8 @@ DafsStatus Store::OpenHandle(const Caller& caller, const wire::OpenHandleArgs& a
   return DafsStatus::kOk;
 }
 
-// A file that may be read is opened as ever, so that a file system mounted noexec matters only to
-// those that may but execute.
+// A file that the caller may read is opened as by OPEN_HANDLE. So a file system mounted noexec
+// affects only callers that may execute the file but not read it.
 DafsStatus Store::OpenExecute(const Caller& caller, const wire::OpenExecuteArgs& args,
                               wire::OpenExecuteRes* res) {
   ObjectRef file;

@@ -37,7 +37,7 @@ bool MayExecute(const Object& file) {
 
 namespace {
 
-// Whether `file` may only be appended to (chattr +a). faccessat(2) does not tell that.
+// Whether `file` is append-only (chattr +a). faccessat(2) does not report that.
 bool IsAppendOnly(const Caller& caller, const Object& file) {
   const RecentStats::Entry* known =
       caller.recent != nullptr ? caller.recent->Find(file.handle()) : nullptr;
@@ -50,13 +50,13 @@ bool IsAppendOnly(const Caller& caller, const Object& file) {
   return (stx.stx_attributes & STATX_ATTR_APPEND) != 0;
 }
 
-// Asks the kernel whether the identity entered may open `file` so. What it opened is kept. An OPEN
-// does not say that its caller only appends, so a file that may only be appended to is refused: its
-// appends come without an open, and the kernel checks each of them (WIRE R64).
+// Checks with the kernel whether the identity entered may open `file`. Keeps a descriptor that this
+// opens. An OPEN does not say that its caller only appends, so an append-only file is refused.
+// Appends to such a file come without an open, and the kernel checks each of them (WIRE R64).
 DafsStatus CheckRights(const Caller& caller, Object& file, uint32_t access) {
   const bool read = (access & wire::kShareRead) != 0;
   const bool write = (access & wire::kShareWrite) != 0;
-  // A descriptor for reading alone can be kept as such; one for writing is kept as read-write.
+  // Keeps a descriptor for reading alone, or for reading and writing, but none for writing alone.
   const bool keepable = read || !write;
   if (!keepable || file.HasDataFd(write)) {
     const int mode = (read ? R_OK : 0) | (write ? W_OK : 0);
@@ -72,8 +72,8 @@ DafsStatus CheckRights(const Caller& caller, Object& file, uint32_t access) {
   return DafsStatus::kOk;
 }
 
-// Whether the export takes a client's word for who the owner of `file` is: then any client of it
-// could have opened the file as its owner.
+// Whether the export accepts the owner of `file` as a caller's identity. Then any client of the
+// export could have opened the file as its owner.
 bool BelievesOwner(const Object& file) {
   struct statx stx;
   const Squash squash = file.fs().exported->squash;
@@ -81,9 +81,10 @@ bool BelievesOwner(const Object& file) {
          (squash == Squash::kRoot && Statx(file.path_fd(), &stx) == 0 && stx.stx_uid != 0);
 }
 
-// Who may but execute a file has it open for reading, by OPEN_EXECUTE. An open file stays open when
-// the permission it was opened by is taken away, and that it was open the client is believed where
-// it could have said so of the owner; the owner himself everywhere.
+// A caller that may only execute a file has it open for reading, by OPEN_EXECUTE. Also, an open
+// file stays open after its permissions are revoked. So the server accepts the claim of a caller
+// that may execute the file or owns it, and of any caller if the client could have opened it as the
+// owner.
 DafsStatus CheckReclaim(const Caller& caller, Object& file, uint32_t access) {
   const DafsStatus status = CheckRights(caller, file, access);
   if (status != DafsStatus::kAcces) return status;
@@ -98,8 +99,7 @@ DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& f
                       Shares* before) {
   if (file->is_dir()) return DafsStatus::kIsDir;
   if (file->type() == S_IFLNK) return DafsStatus::kSymlink;
-  if (!file->is_regular())
-    return DafsStatus::kInval;  // devices and FIFOs are the client's business
+  if (!file->is_regular()) return DafsStatus::kInval;  // clients open devices and FIFOs themselves
   if (file->fs().exported->read_only && (request.access & wire::kShareWrite) != 0) {
     return DafsStatus::kRofs;
   }
@@ -115,7 +115,8 @@ DafsStatus OpenObject(StoreImpl& store, const Caller& caller, const ObjectRef& f
   do {
     absl::MutexLock lock(&store.FileLock(file->key()));
     status = store.opens.Open(request, file, store.MayPin(), state_id, before);
-    // However it was opened: the grace period may end before its last name is removed.
+    // For every kind of OPEN, because the grace period may end before the file's last name is
+    // removed.
     Orphans& orphans = store.OrphansOf(file->fs());
     if (status == DafsStatus::kOk && orphans.any_left()) {
       orphans.Adopt(*file);

@@ -1,5 +1,5 @@
 // Ranges of a file: the private procedures ALLOCATE, SEEK and COPY_RANGE (wire/messages/ranges.h),
-// as fallocate(2), lseek(2) and copy_file_range(2) of the file system.
+// by fallocate(2), lseek(2) and copy_file_range(2) of the file system.
 #include "wire/messages/ranges.h"
 
 #include <fcntl.h>
@@ -21,8 +21,9 @@ using wire::DafsStatus;
 
 namespace {
 
-// The most that one COPY_RANGE copies, so that no thread is held for minutes where the file system
-// has to move the bytes; and the part of it between which other writers of the file get their turn.
+// kMostCopied limits one COPY_RANGE, so that a file system that has to move the bytes does not
+// occupy a thread for minutes. Other writers of the file may proceed after each kCopiedAtOnce
+// bytes.
 constexpr uint64_t kMostCopied = uint64_t{128} << 20;
 constexpr uint64_t kCopiedAtOnce = uint64_t{8} << 20;
 
@@ -46,13 +47,14 @@ int FallocateMode(AllocateMode mode) {
   return 0;
 }
 
-// Whether it moves what lies behind the range, and so must not be done twice.
+// Whether the mode moves the bytes after the range. Then it must not be executed twice.
 bool Moves(AllocateMode mode) {
   return mode == AllocateMode::kCollapseRange || mode == AllocateMode::kInsertRange;
 }
 
-// Announces it. The size tells afterwards whether what lies behind the range was moved; all else is
-// to be done again if it is not known to be done, and only its owner may come to the file before.
+// Records the intent. After a restart, the size shows whether the bytes after the range were moved.
+// Any other mode is repeated unless it is known to be complete. Until then other clients cannot
+// access the file.
 DafsStatus BeginAllocate(const Caller& caller, const OpenData& data,
                          const wire::AllocateArgs& args) {
   if (caller.operation == nullptr) return DafsStatus::kOk;
@@ -68,7 +70,7 @@ DafsStatus BeginAllocate(const Caller& caller, const OpenData& data,
   return DafsStatus::kOk;
 }
 
-// No file reaches beyond INT64_MAX, and the kernel takes no position there.
+// No file extends beyond INT64_MAX, and the kernel accepts no larger offset.
 bool FitsInFile(uint64_t offset, uint64_t length) {
   return offset <= INT64_MAX && length <= INT64_MAX - offset;
 }
@@ -85,9 +87,9 @@ DafsStatus Store::Allocate(const Caller& caller, const wire::AllocateArgs& args)
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *data.file->fs().exported));
   const auto offset = static_cast<off_t>(args.offset);
   const auto length = static_cast<off_t>(args.length);
-  // Allocating goes without the append lock: it may take long, and writers that wait for the lock
-  // would hold up their worker. An append that fails half way at this very moment may take the new
-  // size back.
+  // Plain allocation does not take the append lock. It may take long, and writers that wait for the
+  // lock would block their worker. An append that fails half-way at the same moment may undo the
+  // new size.
   std::optional<absl::MutexLock> lock;
   if (Moves(args.mode)) lock.emplace(&impl_->AppendLock(data.file->key()));
   STORE_RETURN_IF_NOT_OK(BeginAllocate(caller, data, args));
@@ -105,7 +107,7 @@ DafsStatus Store::Seek(const Caller& caller, const wire::SeekArgs& args, wire::S
       FindData(*impl_, caller, args.filehandle, args.state_id, kShareAny, &data));
   if (args.offset > INT64_MAX) return DafsStatus::kNxio;
   const int whence = args.what == wire::SeekWhat::kData ? SEEK_DATA : SEEK_HOLE;
-  // It moves the descriptor's position, by which Append goes.
+  // Changes the descriptor's position, which Append relies on.
   absl::ReaderMutexLock lock(&impl_->AppendLock(data.file->key()));
   const off_t found = lseek(data.fd->get(), static_cast<off_t>(args.offset), whence);
   if (found < 0) return StatusFromErrno();
@@ -128,8 +130,8 @@ DafsStatus Store::CopyRange(const Caller& caller, const wire::CopyRangeArgs& arg
   if (!FitsInFile(args.offset, length)) return DafsStatus::kFbig;
   if (!FitsInFile(args.source_offset, length)) return DafsStatus::kInval;
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *target.file->fs().exported));
-  res->verifier =
-      impl_->write_verifier->Of(target.file->fs());  // before: a loss during the copy must show
+  // Read before the copy, so that a loss during the copy shows.
+  res->verifier = impl_->write_verifier->Of(target.file->fs());
   if (caller.operation != nullptr) {
     Intent& intent = caller.operation->Prepare();
     intent.object = target.file->handle();
@@ -150,7 +152,7 @@ DafsStatus Store::CopyRange(const Caller& caller, const wire::CopyRangeArgs& arg
     if (n <= 0) break;
     res->count += static_cast<uint64_t>(n);
   }
-  // A later part's error comes up again when the rest is asked for.
+  // An error of a later part recurs when the client requests the rest.
   if (res->count > 0) status = DafsStatus::kOk;
   if (res->count > 0) target.file->change().Modified();
   if (caller.operation != nullptr) {

@@ -1,8 +1,8 @@
 // READDIR. Spec: 6.5.29, 6.5.30; WIRE.md 9.4, R36, R56; ARCHITECTURE "readdir cookies".
 //
-// An entry's cookie is the kernel's own position behind it, d_off, so that a listing goes on in the
-// right place whatever has been added or removed, also after a restart. The cookie verifier belongs
-// to the directory, not to its state, and never expires.
+// The cookie of an entry is the kernel's position after it, d_off. So a listing continues at the
+// right place after any creation or removal, and after a restart. The cookie verifier identifies
+// the directory, not its state, and never expires.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -28,7 +28,7 @@ using wire::DafsStatus;
 
 namespace {
 
-// Cookies 0, 1 and 2 are never an entry's: those positions become the three highest numbers.
+// Cookies 0, 1 and 2 are reserved. Entries at these positions get the three highest numbers.
 constexpr uint64_t kLowPositions = 3;
 
 uint64_t CookieOf(int64_t position) {
@@ -41,17 +41,17 @@ int64_t PositionOf(uint64_t cookie) {
 }
 
 wire::Verifier CookieVerifier(const wire::FileHandle& directory) {
-  wire::Verifier verifier;  // the end of the handle's MAC
+  wire::Verifier verifier;  // the last bytes of the handle's MAC
   std::memcpy(verifier.bytes.data(), directory.fileid.bytes.data() + 40, 8);
   verifier.bytes[0] |= 1;  // never zero
   return verifier;
 }
 
-// Counts dircount, a hint for the names and cookies to return.
+// Counts down dircount, a hint for the size of the names and cookies to return.
 class Hint {
  public:
   explicit Hint(uint32_t dircount) : left_(dircount == 0 ? UINT32_MAX : dircount) {}
-  // Whether the hint is used up, `name` included.
+  // Counts an entry. Returns whether the hint is used up.
   bool Count(size_t name_bytes) {
     const size_t bytes = 8 + name_bytes;
     left_ = bytes >= left_ ? 0 : left_ - static_cast<uint32_t>(bytes);
@@ -62,7 +62,7 @@ class Hint {
   uint32_t left_;
 };
 
-// Whether `name` leads to the object with this handle, as it did before.
+// Whether `name` still leads to the object with this handle.
 bool LeadsTo(Object& directory, const char* name, const KernelHandle& before) {
   KernelHandle now;
   return GetKernelHandle(directory.path_fd(), name, &now) == 0 && now.mount_id == before.mount_id &&
@@ -70,8 +70,8 @@ bool LeadsTo(Object& directory, const char* name, const KernelHandle& before) {
          std::memcmp(now.bytes, before.bytes, before.length) == 0;
 }
 
-// The attributes of one entry, as the identity entered. What cannot be had leaves `valid` at 0.
-// `here`: `directory` is the thread's working directory.
+// The attributes of one entry, as the identity entered. If they cannot be read, `valid` stays 0.
+// `here`: `directory` is the working directory of the thread.
 void EntryAttributes(StoreImpl& store, Object& directory, bool here, const char* name,
                      uint64_t bitmap, wire::FileAttributes* attributes) {
   attributes->included = bitmap & wire::kFattrAll;
@@ -95,7 +95,7 @@ void EntryAttributes(StoreImpl& store, Object& directory, bool here, const char*
               STATX_BASIC_STATS | STATX_BTIME | STATX_MNT_ID, &stx) == 0) {
       FillAttributes(stx, bitmap, 0, {}, false, attributes);
       attributes->file_id = FileIdOf(directory.fs(), stx);
-      // Without its FSHandle the number would be taken for one of the directory's file system.
+      // Without its FSHandle, the number would seem to belong to the directory's file system.
       if (!IsIn(directory.fs(), stx)) attributes->valid &= ~wire::kFattrFileId;
     }
     return;
@@ -115,8 +115,8 @@ void EntryAttributes(StoreImpl& store, Object& directory, bool here, const char*
   if (error != 0) return;
   std::vector<wire::Ace> aces;
   const bool has_acl = acl && GetAclOfEntry(name, stx.stx_mode, &aces) == DafsStatus::kOk;
-  // What is read by name, one after the other, belongs together only if the name led to the same
-  // object before and after.
+  // Attributes that are read by name, one after the other, belong together only if the name led to
+  // the same object before and after.
   if ((object == nullptr || acl) && !LeadsTo(directory, name, before)) return;
   const uint64_t others = bitmap & ~wire::kFattrAcl;
   if (object == nullptr) {
@@ -133,8 +133,8 @@ void EntryAttributes(StoreImpl& store, Object& directory, bool here, const char*
   }
 }
 
-// Type and number are in the entry itself. Not for directories: something may be mounted there. Not
-// in an overlay: an entry does not tell its layer.
+// Takes type and number from the entry itself. Not for directories, on which a file system may be
+// mounted. Not on an overlay, where the entry does not contain its layer.
 bool FromEntryAlone(const FileSystem& fs, const dirent64& entry, uint64_t bitmap,
                     wire::FileAttributes* attributes) {
   constexpr uint64_t kThere = wire::kFattrObjectType | wire::kFattrFileId;
@@ -194,7 +194,7 @@ DafsStatus ListDirectory(StoreImpl& store, const Caller& caller, Object& directo
   }
 }
 
-// The pseudo file system: children in the order of their names, numbered from the first cookie.
+// The pseudo file system: children in the order of their names, with consecutive cookies.
 DafsStatus ListPseudo(StoreImpl& store, const Caller& caller, const PseudoNode& node,
                       const ReaddirRequest& request, ReaddirSink sink, ReaddirResult* res) {
   uint64_t cookie = kLowPositions - 1;
@@ -202,7 +202,7 @@ DafsStatus ListPseudo(StoreImpl& store, const Caller& caller, const PseudoNode& 
   bool any = false;
   for (const auto& [name, child] : node.children) {
     if (++cookie <= request.cookie) continue;
-    // Exports that this client may not use are not shown to it, nor what leads to no others.
+    // Hides exports that do not admit the client, and directories that lead only to such exports.
     const DafsStatus admission = store.AdmissionBelow(caller, *child);
     res->hides_for_port = res->hides_for_port || admission == DafsStatus::kWrongSec;
     if (admission != DafsStatus::kOk) continue;
@@ -213,7 +213,7 @@ DafsStatus ListPseudo(StoreImpl& store, const Caller& caller, const PseudoNode& 
       Place place;
       const wire::FileHandle& root = store.roots[static_cast<size_t>(child->export_index)];
       if (store.mounts->ExportThatMayHang(root.fshandle)) {
-        // No export waits for another: what may hang is listed without its attributes.
+        // A listing must not wait for an export that may hang, so its attributes are omitted.
         attributes.included = request.attr_request_bitmap & wire::kFattrAll;
       } else if (store.Resolve(caller, root, &place) != DafsStatus::kOk) {
         continue;

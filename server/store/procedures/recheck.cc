@@ -1,10 +1,11 @@
-// What became of the requests that were being executed when an earlier instance of the server
-// ended: the intents of the journal, compared with the file system. Spec: 5.2.4; ARCHITECTURE "Hard
-// points"; dafsd(8), EXACTLY ONCE, has the table.
+// Decides the outcome of the requests that were being executed when an earlier instance of the
+// server ended: compares the intents of its journal with the file system. The table is in dafsd(8),
+// EXACTLY ONCE.
+// Spec: 5.2.4; ARCHITECTURE "Hard points".
 //
-// The names of an intent were kept from others until its outcome was in the journal (NameGuard), so
-// what is found at them is the work of that request, or what was there before it. All this as the
-// server itself; nobody else is served yet.
+// A NameGuard kept the names of an intent from other requests until the journal had the outcome. So
+// an object at such a name was either made by that request, or was there before it. All this runs
+// with the server's own identity, before any client is served.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,9 +31,9 @@ class Rechecker {
   Rechecker(StoreImpl& store, const Intent& intent, Result& result)
       : store_(store), intent_(intent), result_(result) {}
 
-  // CREATE, and OPEN of a name that was absent. An object without the attributes that it was to
-  // get is taken back, but not a file that somebody has written to: nobody had it open here, so a
-  // program of the server made or wrote it, and its data is not ours to remove.
+  // CREATE, and OPEN of a name that was absent. Removes an object that did not get its attributes,
+  // except a file that contains data. No client had that file open, so a local program made or
+  // wrote it, and the server must not remove its data.
   bool Created() {
     ObjectRef directory = Find(intent_.directory);
     ObjectRef made = directory != nullptr ? Child(*directory, intent_.name) : nullptr;
@@ -71,7 +72,7 @@ class Rechecker {
     return file != nullptr && Statx(file->path_fd(), &stx) == 0 && stx.stx_size == 0;
   }
 
-  // Bytes were moved, which the size tells of. Anything else is done again.
+  // If bytes were moved, the size shows it. The client repeats any other mode.
   bool Allocated() {
     struct statx stx;
     ObjectRef file = Find(intent_.object);
@@ -79,14 +80,14 @@ class Rechecker {
            Statx(file->path_fd(), &stx) == 0 && stx.stx_size == intent_.object_size;
   }
 
-  // The named attribute has gone, or has its new value.
+  // The named attribute was removed, or has its new value.
   bool AttributeRemoved() { return AttributeValue() == std::nullopt; }
   bool AttributeSet() {
     const std::optional<std::string> value = AttributeValue();
     return value.has_value() && store_.attributes.Identify(*value) == intent_.value;
   }
 
-  // All of the data is there, or none of it afterwards.
+  // Afterwards the file contains all of the data or none of it.
   bool Appended() {
     ObjectRef file = Find(intent_.object);
     int error = 0;
@@ -95,7 +96,8 @@ class Rechecker {
     struct stat st;
     if (fd == nullptr || fstat(fd->get(), &st) != 0) return false;
     const auto size = static_cast<uint64_t>(st.st_size);
-    // The loss of power can leave the size of what was not written. Cut off, it is appended again.
+    // A power failure can leave the size of data that was never written. With Stable::kPower the
+    // data is therefore cut off, and the client appends it again.
     const bool certain = store_.options.stable == Stable::kProcess;
     if (certain && size == intent_.size + intent_.length && intent_.length > 0) {
       if (fsync(fd->get()) == 0) return true;
@@ -107,8 +109,8 @@ class Rechecker {
     return false;
   }
 
-  // Every attribute has the value that it was to get. If not, setting all of them again does no
-  // harm.
+  // Whether every attribute has its new value. If not, the client sets all of them again, which
+  // does no harm.
   bool AttributesSet() {
     struct statx stx;
     ObjectRef file = Find(intent_.object);
@@ -131,7 +133,7 @@ class Rechecker {
            is_time(Intent::kServerModifyTime, stx.stx_mtime, intent_.modify_time);
   }
 
-  // The CHANGE of the directories, as far as it had not been noted.
+  // Fills in the CHANGE of the directories where the journal lacks it.
   void Complete() {
     const bool attribute = (intent_.flags & Intent::kOfAttribute) != 0;
     if (result_.after == 0) {
@@ -151,7 +153,7 @@ class Rechecker {
     return place.object;
   }
 
-  // Whether a file that was being created is larger than that alone makes it.
+  // Whether a file that was being created has a size that the creation alone does not give it.
   bool HasData(const Object& made) const {
     struct statx stx;
     return made.is_regular() && Statx(made.path_fd(), &stx) == 0 && stx.stx_size != 0 &&
@@ -226,11 +228,11 @@ bool Store::Recheck(Proc procedure, const Intent& intent, Result* result) {
       executed = recheck.Allocated();
       break;
     case Proc::kClose:
-      // No open has outlived the server; that of a named attribute counts when its value does.
+      // No open outlives the server. The CLOSE of a named attribute counts once its value is set.
       executed = (intent.flags & Intent::kOfAttribute) == 0 || recheck.AttributeSet();
       break;
     default:
-      break;  // a WRITE that is not marked is to be written again
+      break;  // a WRITE without a recorded outcome is written again
   }
   if (executed) recheck.Complete();
   return executed;

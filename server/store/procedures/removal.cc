@@ -1,4 +1,4 @@
-// REMOVE, and what removing a name takes. Spec: 6.5.33.
+// REMOVE, and the steps of removing a name. Spec: 6.5.33.
 #include "server/store/procedures/removal.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@ DafsStatus Removal::Prepare(bool check_open) {
   STORE_RETURN_IF_NOT_OK(store_.opens.CheckRemoval(key_, check_open));
   if (store_.opens.CheckRemoval(key_, /*check_open=*/true) == DafsStatus::kOk) {
     if (store_.grace.active() && store_.grace.expects_opens()) LinkForReclaim();
-    return DafsStatus::kOk;  // nobody has it open
+    return DafsStatus::kOk;  // no client has it open
   }
   Place place;
   STORE_RETURN_IF_NOT_OK(store_.Resolve(caller_, store_.mac.Seal(key_), &place));
@@ -26,14 +26,14 @@ DafsStatus Removal::Prepare(bool check_open) {
   store_.opens.Pin(object_);
   struct statx stx;
   if (Statx(object_->path_fd(), &stx) == 0 && stx.stx_nlink == 1 && !object_->orphaned()) {
-    linked_ =
-        store_.OrphansOf(object_->fs()).Link(*object_);  // if not, the pinned descriptor keeps it
+    // If the link fails, the pinned descriptor keeps the file.
+    linked_ = store_.OrphansOf(object_->fs()).Link(*object_);
   }
   return DafsStatus::kOk;
 }
 
-// Nobody is known to have it open, but some opens have still to be reclaimed: the file lives as
-// long as that may happen.
+// No open of the file is known, but some opens may still be reclaimed. The link keeps the file
+// until then.
 void Removal::LinkForReclaim() {
   Place place;
   struct statx stx;
@@ -42,7 +42,7 @@ void Removal::LinkForReclaim() {
       Statx(place.object->path_fd(), &stx) != 0 || stx.stx_nlink > 1) {
     return;
   }
-  // Should it not be removed, the name is only one more.
+  // If the removal fails, the link is only one more name.
   store_.OrphansOf(place.object->fs()).LinkLeft(*place.object);
 }
 
@@ -58,7 +58,7 @@ void Removal::Done(bool removed) {
   struct statx stx;
   if (object_ == nullptr &&
       (Statx(object->path_fd(), &stx) != 0 || stx.stx_nlink == 0 || object->is_dir())) {
-    store_.cache.Erase(key_);  // its descriptor must not keep what is gone
+    store_.cache.Erase(key_);  // its descriptor would keep the removed object
   }
 }
 

@@ -18,13 +18,13 @@ using wire::DafsStatus;
 
 namespace {
 
-// The object of `key`, if it is known, has changed.
+// Marks the object of `key` as changed, if it is cached.
 void NoteChange(StoreImpl& store, const ObjectKey& key) {
   if (ObjectRef object = store.cache.Find(key); object != nullptr) object->change().Modified();
 }
 
-// RENAME and RENAME2. Without flags the new name's object is replaced, and a target that does not
-// go with the source is EXIST (6.5.34-03).
+// RENAME and RENAME2. Without flags, replaces the object of the new name. A target whose type does
+// not match the source fails with EXIST (6.5.34-03).
 DafsStatus RenameName(StoreImpl& store, const Caller& caller, const wire::Rename2Args& args,
                       wire::ChangeInfo* source_info, wire::ChangeInfo* target_info) {
   STORE_RETURN_IF_NOT_OK(CheckName(args.oldname));
@@ -32,7 +32,7 @@ DafsStatus RenameName(StoreImpl& store, const Caller& caller, const wire::Rename
   ObjectRef source, target;
   STORE_RETURN_IF_NOT_OK(store.ResolveTargetDir(caller, args.sourcedir, &source));
   STORE_RETURN_IF_NOT_OK(store.ResolveTargetDir(caller, args.targetdir, &target));
-  // Between subvolumes of a mount the kernel decides: it moves a subvolume, but nothing else.
+  // Between subvolumes of a mount the kernel decides: it moves a subvolume, but no other object.
   if (&source->fs().mount() != &target->fs().mount()) return DafsStatus::kXdev;
   STORE_RETURN_IF_NOT_OK(store.Enter(caller, *source->fs().exported));
   STORE_RETURN_IF_NOT_OK(store.CheckNotReserved(*source, args.oldname));
@@ -49,12 +49,12 @@ DafsStatus RenameName(StoreImpl& store, const Caller& caller, const wire::Rename
   Removal removal(store, caller, other);
   if (replaces) {
     const DafsStatus status = removal.Prepare(/*check_open=*/false);
-    // RENAME has no DENYDISP_CONFLICT; a target that may not be removed may not be replaced.
+    // RENAME has no DENYDISP_CONFLICT. A target that must not be removed must not be replaced.
     if (status == DafsStatus::kDenyDispConflict) return DafsStatus::kAcces;
     STORE_RETURN_IF_NOT_OK(status);
   }
   ChangeProbe source_probe(*source, caller.recent);
-  std::optional<ChangeProbe> target_probe;  // of another directory
+  std::optional<ChangeProbe> target_probe;  // set if it is another directory
   if (target != source) target_probe.emplace(*target, caller.recent);
   if (Operation* operation = caller.operation) {
     Intent& intent = operation->Prepare();
@@ -73,8 +73,8 @@ DafsStatus RenameName(StoreImpl& store, const Caller& caller, const wire::Rename
                                args.newname.c_str(), args.flags);
   DafsStatus status = DafsStatus::kOk;
   if (result != 0) {
-    // Both are directories, so these speak of a target that does not go with the source
-    // (6.5.34-03).
+    // Both parents are directories, so the error means that the target is incompatible with the
+    // source (6.5.34-03).
     const bool incompatible = errno == ENOTEMPTY || errno == EISDIR || errno == ENOTDIR;
     status = incompatible && args.flags == 0 ? DafsStatus::kExist : StatusFromErrno();
   }
