@@ -361,8 +361,8 @@ class Store {
   // whether it was executed (5.2.4), with its result. Completes or undoes a half-executed request.
   // Call before any other request is executed.
   bool Recheck(wire::Proc procedure, const Intent& intent, Result* result);
-  // For a request that the journal records as executed: fills in what the journal lacks of the
-  // result.
+  // For a request that the journal records as executed: adds to the result the values that the
+  // journal does not contain.
   void Complete(const Intent& intent, Result* result);
 
   // The grace period (server/store/holdings/grace.h). Started before the first client is served,

@@ -189,7 +189,7 @@ class StoreImpl {
   void GetPseudoAttributes(const PseudoNode& node, uint64_t bitmap,
                            wire::FileAttributes* attributes);
 
-  // Closes an open and releases what ends with it.
+  // Closes an open and releases its locks. The last close also removes the file's orphan link.
   wire::DafsStatus CloseOpen(const wire::ClientId& client_id, const wire::StateId& state_id,
                              const ObjectKey& key);
 
@@ -288,8 +288,7 @@ class StoreImpl {
   absl::flat_hash_map<uint64_t, std::unique_ptr<Hanging>> hanging_ ABSL_GUARDED_BY(hanging_mutex_);
 
   absl::Mutex releasing_mutex_;
-  // Clients and exports whose release run_for_export has already, so that retries do not queue
-  // more.
+  // Releases that run_for_export was given and has not ended, so that retries do not queue more.
   absl::flat_hash_set<std::pair<wire::ClientId, size_t>> releasing_
       ABSL_GUARDED_BY(releasing_mutex_);
   std::atomic<bool> keep_orphans_;  // publishes no other data

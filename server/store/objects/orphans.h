@@ -32,7 +32,7 @@ class Orphans {
   // Lists the files that an earlier run of the server left on `fs`. They can be adopted until
   // Sweep. Call before a request reaches the files of `fs`.
   void TakeUp(const FileSystem& fs);
-  // `file` was opened again. If an earlier run left it, it is kept from now on like one from Link.
+  // `file` was opened again. If it was left, treats it like a file from Link from now on.
   void Adopt(Object& file);
   // Links `file` as one that is left: a client may still reclaim an open of it.
   bool LinkLeft(Object& file);
