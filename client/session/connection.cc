@@ -183,7 +183,7 @@ absl::Duration Connection::Growing(absl::Duration& pause) {
 }
 
 // A lost session is replaced at once, unless it had just begun: the next one may be lost as
-// quickly. The pause stays below kMostAfterQuickLoss, since the server can be reached and each
+// quickly. The pause is at most kMostAfterQuickLoss, since the server can be reached and each
 // session may complete some requests. Ready may start the rebuild before Lost runs, so lost_at_ may
 // still be old here.
 absl::Duration Connection::PauseAfterLoss() {
