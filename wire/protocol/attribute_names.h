@@ -1,7 +1,7 @@
-// How named attributes (4.1.5), which may have any name, and extended attributes go together, whose
-// names begin with a name space of Linux (xattr(7)). A name with one is the same on either side;
-// any other named attribute NAME is the extended attribute "user.dafs.NAME". Both ends go by this,
-// so that programs of the server and of a mount see the same names.
+// Maps named attributes (4.1.5), which may have any name, to extended attributes, whose names begin
+// with a name space of Linux (xattr(7)). A name with a name space is the same on both sides. Any
+// other named attribute NAME is the extended attribute "user.dafs.NAME". Client and server both use
+// this mapping, so programs on both see the same names.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@ namespace dafs::wire {
 // Whether `name` begins with "user.", "trusted.", "security." or "system.".
 bool HasNameSpace(std::string_view name);
 
-// The extended attribute that the named attribute `attribute` is.
+// The name of the extended attribute for the named attribute `attribute`.
 std::string XattrOf(std::string_view attribute);
 
-// The named attribute that the extended attribute `xattr`, which has a name space, is; a part of
-// it.
+// The name of the named attribute for the extended attribute `xattr`, which has a name space. The
+// result is a part of `xattr`.
 std::string_view AttributeOf(std::string_view xattr);
 
 }  // namespace dafs::wire

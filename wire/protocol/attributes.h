@@ -1,5 +1,6 @@
 // File and file system attributes. Spec: WIRE.md section 5; draft 6.1.5, 6.1.6, 4.1.3.3.
-// Values. An attribute counts only where its bit is in `valid`; the encoder writes no others.
+// Values. An attribute has a value only if its bit is in `valid`; the encoder writes no other
+// values.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +40,9 @@ inline constexpr uint64_t kFattrMimeType = 0x400000;      // 23
 inline constexpr uint64_t kFattrOwner = 0x800000;         // 24
 inline constexpr uint64_t kFattrOwnerGroup = 0x1000000;   // 25
 inline constexpr uint64_t kFattrAll = 0x1ffffff;
-// Never valid in results; what sets TIME_ACCESS and TIME_MODIFY.
+// Never valid in results; a client sets TIME_ACCESS and TIME_MODIFY by them.
 inline constexpr uint64_t kFattrWriteOnly = kFattrTimeAccessSet | kFattrTimeModifySet;
-// What SETATTR, CREATE and OPEN with create may include.
+// The attributes that SETATTR, CREATE and OPEN with create may include.
 inline constexpr uint64_t kFattrSettable =
     kFattrArchive | kFattrHidden | kFattrSystem | kFattrMode | kFattrObjectSize |
     kFattrTimeAccessSet | kFattrTimeBackup | kFattrTimeCreate | kFattrTimeMetadata |
@@ -49,8 +50,9 @@ inline constexpr uint64_t kFattrSettable =
 inline constexpr uint64_t kFattrMandatory =
     kFattrObjectType | kFattrChange | kFattrObjectSize | kFattrFileId | kFattrFilehandle;
 
-// File attributes (6.1.5). `included` is what takes space on the wire, `valid` (a subset) what
-// carries a value: an attribute that was asked for but cannot be had is included and not valid.
+// File attributes (6.1.5). `included`: attributes that take space on the wire. `valid`, a subset:
+// attributes with a value. A requested attribute without an available value is included but not
+// valid.
 struct FileAttributes {
   static constexpr uint64_t kAllBits = kFattrAll;
 
@@ -84,7 +86,7 @@ struct FileAttributes {
   std::string owner_group;
 
   constexpr bool has(uint64_t bits) const { return (valid & bits) == bits; }
-  // Marks `bits` as included and valid. Assign the fields themselves beside it.
+  // Marks `bits` as included and valid. The caller assigns the fields themselves.
   constexpr void set(uint64_t bits) {
     included |= bits;
     valid |= bits;

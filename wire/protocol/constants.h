@@ -1,13 +1,13 @@
 // The enumerations and flag bits of the protocol. Spec: WIRE.md 4.4, 4.5.
-// An enum class is a field the specification calls `enum`: a value outside it is refused when it
-// is decoded. Bit sets and open-ended numbers are uint32_t with constants.
+// An enum class is a field that the specification calls `enum`: decoding refuses other values. Bit
+// sets and open-ended numbers are uint32_t with constants.
 #pragma once
 
 #include <cstdint>
 
 namespace dafs::wire {
 
-// Object types, DAFS_TYPE_x (6.5.9; R33). Any number can be decoded: CREATE answers BADTYPE.
+// Object types, DAFS_TYPE_x (6.5.9; R33). Decoding accepts any number: CREATE returns BADTYPE.
 enum class ObjectType : uint32_t {
   kInvalid = 0,
   kReg = 1,
@@ -103,20 +103,20 @@ enum class AccessPattern : uint32_t {  // dafs_access_pattern_type, 6.1.8
 };
 constexpr bool IsKnown(AccessPattern v) { return uint32_t(v) <= 4; }
 
-// What the private procedure ALLOCATE (1005) does to its range: the modes of fallocate(2). Where
-// the size does not stay, the file grows to hold the range.
+// How the private procedure ALLOCATE (1005) changes its range: the modes of fallocate(2). Unless a
+// mode keeps the size, the file grows to hold the range.
 enum class AllocateMode : uint32_t {
-  kAllocate = 0,          // blocks for all of it; data stays, holes read as zeros
-  kAllocateKeepSize = 1,  // the same, and the size stays
-  kPunchHole = 2,         // no blocks, reads as zeros; the size stays
-  kZeroRange = 3,         // reads as zeros
+  kAllocate = 0,          // allocates blocks for all of it; data stays, holes read as zeros
+  kAllocateKeepSize = 1,  // the same, but the size stays
+  kPunchHole = 2,         // frees the blocks; the range reads as zeros; the size stays
+  kZeroRange = 3,         // the range reads as zeros
   kZeroRangeKeepSize = 4,
-  kCollapseRange = 5,  // the range is cut out
-  kInsertRange = 6,    // a hole is put before offset
+  kCollapseRange = 5,  // removes the range from the file
+  kInsertRange = 6,    // inserts a hole before offset
 };
 constexpr bool IsKnown(AllocateMode v) { return uint32_t(v) <= 6; }
 
-// What the private procedure SEEK (1006) looks for.
+// The kind of byte that the private procedure SEEK (1006) looks for.
 enum class SeekWhat : uint32_t { kData = 1, kHole = 2 };
 constexpr bool IsKnown(SeekWhat v) { return uint32_t(v) - 1 <= 1; }
 
@@ -126,7 +126,7 @@ inline constexpr uint32_t kLockPersist = 2;
 inline constexpr uint32_t kLockAutorecovery = 4;
 inline constexpr uint32_t kLockRepair = 8;
 inline constexpr uint32_t kLockOptionsAll = 0xf;
-// A lock length of all ones reaches to the end of the file.
+// A lock length of all ones extends to the end of the file.
 inline constexpr uint64_t kLockToEnd = ~uint64_t{0};
 
 // Share access (1 .. 3) and share deny (0 .. 3), 6.5.24.
@@ -146,10 +146,10 @@ inline constexpr uint32_t kAccessDelete = 0x10;
 inline constexpr uint32_t kAccessExecute = 0x20;
 inline constexpr uint32_t kAccessAll = 0x3f;
 
-// Cache hints, 6.1.8, 6.5.6: 0 = none; the numbers 1 (surely not again) .. 7 (very likely again).
+// Cache hints, 6.1.8, 6.5.6: 0 = none; 1 (surely not again) .. 7 (very likely again).
 inline constexpr uint32_t kCacheHintPrefetch = 0x01;
-// Private, in READ_INLINE and READ_DIRECT where kExtensionReadKeepsAtime is agreed on: the read
-// moves no access time. Others ignore it, as they do any bit that they do not know (WIRE 4.4).
+// Private, in READ_INLINE and READ_DIRECT of a session that agreed on kExtensionReadKeepsAtime: the
+// read changes no access time. Other servers ignore it, like any unknown bit (WIRE 4.4).
 inline constexpr uint32_t kCacheHintKeepAtime = 0x80;
 constexpr uint32_t CacheHintRead(uint32_t hint) { return (hint & 7) << 1; }
 constexpr uint32_t CacheHintWrite(uint32_t hint) { return (hint & 7) << 4; }
@@ -198,9 +198,9 @@ inline constexpr uint32_t kChannelOperation = 1;
 inline constexpr uint32_t kChannelBackControl = 2;
 inline constexpr uint32_t kChannelRdmaRead = 4;
 
-// The bits of `mode` that may be set, 6.1.5 (R69).
+// The bits of `mode` that a request may set, 6.1.5 (R69).
 inline constexpr uint32_t kModeBits = 07777;
-// The first receive that each side of a new connection posts, 3.2.6.3.
+// The size of the first receive that each side of a new connection posts, 3.2.6.3.
 inline constexpr uint32_t kFirstReceiveBytes = 4096;
 // Default port, R17.
 inline constexpr uint16_t kDefaultPort = 20149;

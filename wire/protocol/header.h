@@ -1,6 +1,5 @@
 // The request and the response header, 40 bytes each. Spec: WIRE.md section 3; draft 6.1.2, 6.1.3.
-// Values. header_magic, the lengths and message_checksum are written by the encoder
-// (wire/codec/codec.h).
+// Values. The encoder (wire/codec/codec.h) writes header_magic, the lengths and message_checksum.
 #pragma once
 
 #include <cstddef>
@@ -64,7 +63,7 @@ struct ResponseHeader {  // 6.1.3
   friend bool operator==(const ResponseHeader&, const ResponseHeader&) = default;
 };
 
-// The response header that answers `request`: stream_id, seq_number and analyzer taken over.
+// The header of the response to `request`, with its stream_id, seq_number and analyzer.
 inline ResponseHeader ResponseTo(const RequestHeader& request, DafsStatus status,
                                  uint16_t target_nreq) {
   ResponseHeader h;

@@ -1,11 +1,12 @@
-// How a client tells a server that it names memory by windows, each for one request only: the
-// server then invalidates the first buffer of a request with its response (Send with Invalidate),
-// and the client need not do it before it goes on. Clients whose contexts last for the session say
-// nothing, since a device ends the connection over a context that cannot be invalidated.
+// How a client declares that it names memory by windows, each valid for one request only. The
+// server then invalidates the first buffer of a request by its response (Send with Invalidate), so
+// that the client need not do it before it continues. Clients whose contexts last for the session
+// declare nothing, because a device ends the connection if a context cannot be invalidated.
 //
-// Eight bytes of the connection request, behind the sixteen that E.9 defines. What follows those is
-// ignored (WIRE 11.1): by other servers this is, and their clients end the windows themselves.
-// Spec gap: the draft knows no remote invalidation. After RPC-over-RDMA version 2, section 4.
+// The declaration is eight bytes of the connection request, after the sixteen bytes that E.9
+// defines. WIRE 11.1 requires receivers to ignore further bytes. Other servers therefore ignore the
+// declaration, and the client ends the windows itself.
+// Spec gap: the draft has no remote invalidation. Modelled on RPC-over-RDMA version 2, section 4.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The bounds that senders keep and receivers check. Spec: WIRE.md section 7 (R48).
+// The bounds that senders must keep and receivers check. Spec: WIRE.md section 7 (R48).
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace dafs::wire {
 
-// The most bytes of a string, and the status that a longer one gets.
+// The maximum bytes of a string, and the status for a longer one.
 struct Bound {
   uint32_t max_bytes;
   DafsStatus beyond;

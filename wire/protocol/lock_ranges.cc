@@ -21,7 +21,7 @@ LockType TypeOf(const LockRange& range, bool blocking) {
 }
 
 void LockRanges::Clear(uint64_t first, uint64_t last) {
-  // The first that ends at or behind `first`.
+  // The first range that ends at `first` or later.
   auto it = std::lower_bound(ranges_.begin(), ranges_.end(), first,
                              [](const LockRange& r, uint64_t byte) { return r.last < byte; });
   if (it != ranges_.end() && it->first < first && it->last > last) {
@@ -46,7 +46,7 @@ void LockRanges::Set(const LockRange& range) {
                              [](const LockRange& r, uint64_t byte) { return r.last < byte; });
   it = ranges_.insert(it, range);
   const auto joins = [](const LockRange& a, const LockRange& b) {
-    // The byte of flock stays apart.
+    // The byte of flock is never merged.
     return a.write == b.write && a.last + 1 == b.first && !b.is_flock();
   };
   if (it + 1 != ranges_.end() && joins(*it, *(it + 1))) {

@@ -1,6 +1,6 @@
-// The byte ranges that one lock owner holds in one file, and what LOCK and LOCKU do to them: a lock
-// replaces what the owner held in its range, the rest of a split lock stays, neighbours of one type
-// become one (POSIX record locks; draft 4.4.1.2 "Lock Ranges", 6.5.18, 6.5.20).
+// The byte ranges that one lock owner holds in one file, and the effect of LOCK and LOCKU on them.
+// A lock replaces the owner's locks in its range. The rest of a split lock stays. Adjacent locks of
+// one type become one (POSIX record locks; draft 4.4.1.2 "Lock Ranges", 6.5.18, 6.5.20).
 // A value; nothing blocks.
 #pragma once
 
@@ -13,9 +13,9 @@
 
 namespace dafs::wire {
 
-// The last byte of the lock space is no byte of any file: a lock on it alone, whose range begins
-// there, stands for flock(2) on the whole file. "To the end" ends before it, so that the two kinds
-// of locks never meet, as on Linux.
+// The last byte of the lock space, which is no byte of any file. A lock whose range begins there
+// covers it alone and stands for flock(2) on the whole file. "To the end" ends before it, so that
+// the two kinds of locks never conflict, as on Linux.
 inline constexpr uint64_t kFlockByte = std::numeric_limits<uint64_t>::max();
 
 // A range and whether it is locked for writing (exclusive) or for reading (shared).
@@ -26,14 +26,14 @@ struct LockRange {
 
   bool is_flock() const { return first == kFlockByte; }
   bool Overlaps(const LockRange& other) const { return first <= other.last && other.first <= last; }
-  // Whether two owners could not hold both.
+  // Whether two owners could not hold both locks.
   bool ConflictsWith(const LockRange& other) const {
     return Overlaps(other) && (write || other.write);
   }
   friend bool operator==(const LockRange&, const LockRange&) = default;
 };
 
-// From the arguments of LOCK, LOCKT and LOCKU, which argument_rules has checked, and back.
+// Convert from the arguments of LOCK, LOCKT and LOCKU, which argument_rules has checked, and back.
 LockRange LockRangeOf(uint64_t offset, uint64_t length, LockType type);
 inline LockRange FlockRange(bool write) { return {kFlockByte, kFlockByte, write}; }
 uint64_t LengthOf(const LockRange& range);
@@ -41,19 +41,19 @@ LockType TypeOf(const LockRange& range, bool blocking = false);
 
 class LockRanges {
  public:
-  // LOCK: `range` is now held as it says.
+  // LOCK: holds `range` with its type.
   void Set(const LockRange& range);
-  // LOCKU: nothing from `first` to `last` is held.
+  // LOCKU: releases all of `first` to `last`.
   void Clear(uint64_t first, uint64_t last);
 
-  // What is held here and stands in the way of another owner's `range`; null: nothing.
+  // Returns a held lock that conflicts with another owner's `range`; null if there is none.
   const LockRange* FindConflict(const LockRange& range) const;
-  // Whether all of `range` is held, at least as it says.
+  // Whether all of `range` is held, at least with its type.
   bool Covers(const LockRange& range) const;
 
   bool empty() const { return ranges_.empty(); }
   size_t size() const { return ranges_.size(); }
-  // Ascending, disjoint; neighbours differ in type.
+  // Ascending and disjoint; adjacent ranges differ in type.
   const std::vector<LockRange>& ranges() const { return ranges_; }
 
  private:

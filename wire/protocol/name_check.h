@@ -1,5 +1,5 @@
-// Which byte strings are names on the wire. Spec: WIRE.md 2.7 (R79), 9.4 (R63); R15 for names that
-// are not UTF-8.
+// Which byte strings are valid names on the wire. Spec: WIRE.md 2.7 (R79), 9.4 (R63); R15 for names
+// that are not UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@ namespace dafs::wire {
 // Whether `s` is UTF-8 (RFC 3629: shortest forms, no surrogates, up to U+10FFFF).
 bool IsUtf8(std::string_view s);
 
-// Which names a request may hold.
+// Which names a request may contain.
 enum class NameRule : uint8_t {
   kUtf8,   // the draft's: UTF-8
-  kBytes,  // Linux's: any bytes, where the session has agreed on that (kExtensionByteNames)
+  kBytes,  // Linux's: any bytes, if the session has agreed on that (kExtensionByteNames)
 };
 
-// Whether `s` may stand as a name in a request: not empty, without NUL and "/", and as `rule` has
-// it. Does not look at its length.
+// Whether `s` is a valid name in a request: not empty, without NUL and "/", and valid by `rule`.
+// Does not check its length.
 bool IsWireName(std::string_view s, NameRule rule = NameRule::kUtf8);
 
-// "." and "..": they cannot be created, removed or renamed, and nothing has these names.
+// "." and "..": no request can create, remove or rename them, and no object has these names.
 constexpr bool IsDotName(std::string_view s) { return s == "." || s == ".."; }
 
 }  // namespace dafs::wire

@@ -1,6 +1,6 @@
-// The procedures of the protocol: one constexpr table, read by the client, the server and the
-// trace log. Spec: WIRE.md 9.1; draft 6.1.10 (numbers), 4.3.1 (categories), 4.3.2 (chaining).
-// The argument and result types belong to the same rows: ProcTraits in wire/messages/messages.h.
+// The procedures of the protocol: one constexpr table for the client, the server and the trace log.
+// Spec: WIRE.md 9.1; draft 6.1.10 (numbers), 4.3.1 (categories), 4.3.2 (chaining).
+// ProcTraits in wire/messages/messages.h adds the argument and result types of each row.
 #pragma once
 
 #include <array>
@@ -79,9 +79,9 @@ enum class Proc : uint32_t {
   kExtensions = 1030,
 };
 
-// What a procedure may do in a chain. Spec: 4.3.1.
+// The role of a procedure in a chain. Spec: 4.3.1.
 enum class Category : uint8_t {
-  kSpecial,  // takes part in no chain
+  kSpecial,  // may not be in a chain
   kSimple,
   kFsStateModifying,
   kLockStateModifying,
@@ -89,7 +89,7 @@ enum class Category : uint8_t {
   kBackControl,
 };
 
-// Whether the response is kept in the Response Cache (5.2.1).
+// Whether the Response Cache keeps the response (5.2.1).
 constexpr bool ModifiesState(Category category) {
   return category == Category::kFsStateModifying || category == Category::kLockStateModifying;
 }
@@ -100,7 +100,7 @@ enum class Direction : uint8_t { kToServer, kToClient };
 // The chain's current filehandle or state id after success. Spec: WIRE.md 8.3, 9.1.
 enum class Current : uint8_t {
   kUnchanged,
-  kTheOneUsed,  // the argument, or the current one that CHF_FH or CHF_STATEID put in its place
+  kTheOneUsed,  // the argument, or the current one that CHF_FH or CHF_STATEID selected instead
   kFromResult,
 };
 
@@ -117,7 +117,7 @@ struct ProcInfo {
   bool chf_state_id;  // DAFS_CHF_STATEID is allowed (OPEN: only CLAIM_DELEGATE_CUR)
   Current state_id_after;
 
-  // Special and back-control procedures take no chain flags at all.
+  // Whether chain flags are allowed. Special and back-control procedures accept none.
   constexpr bool chainable() const {
     return category != Category::kSpecial && category != Category::kBackControl;
   }
@@ -194,7 +194,7 @@ inline constexpr auto kProcedures = std::to_array<ProcInfo>({
 });
 // clang-format on
 
-// The row of `proc`; null for numbers that are not assigned.
+// Returns the row of `proc`; null for an unassigned number.
 constexpr const ProcInfo* FindProc(Proc proc) {
   for (const ProcInfo& row : kProcedures) {
     if (row.number == proc) return &row;
@@ -202,7 +202,7 @@ constexpr const ProcInfo* FindProc(Proc proc) {
   return nullptr;
 }
 
-// The row of a procedure that is known to exist: a constant expression for constant arguments.
+// Returns the row of a procedure that exists: a constant expression for constant arguments.
 constexpr const ProcInfo& InfoOf(Proc proc) {
   for (const ProcInfo& row : kProcedures) {
     if (row.number == proc) return row;
@@ -210,7 +210,7 @@ constexpr const ProcInfo& InfoOf(Proc proc) {
   return kProcedures[0];
 }
 
-// "LOOKUP"; "?" for numbers that are not assigned.
+// For example "LOOKUP"; "?" for an unassigned number.
 constexpr std::string_view Name(Proc proc) {
   const ProcInfo* row = FindProc(proc);
   return row != nullptr ? row->name : std::string_view("?");

@@ -16,8 +16,8 @@ constexpr char kPayloadUrl[] = "dafs/status";
 
 struct Row {
   DafsStatus number;
-  // What the caller is to do, see STYLE "Errors": kUnavailable repeat, kAborted repeat from a
-  // higher step, kFailedPrecondition don't repeat, kInternal our own mistake in the protocol.
+  // The caller's action, see STYLE "Errors": kUnavailable: repeat; kAborted: repeat from a higher
+  // step; kFailedPrecondition: do not repeat; kInternal: this program broke the protocol.
   absl::StatusCode code;
   std::string_view name;
   std::string_view meaning;
@@ -113,7 +113,7 @@ const Row* Find(DafsStatus status) {
 std::optional<DafsStatus> Payload(const absl::Status& status) {
   const auto payload = status.GetPayload(kPayloadUrl);
   if (!payload.has_value()) return std::nullopt;
-  const auto text = payload->TryFlat();  // all that StatusFromDafs makes are so short
+  const auto text = payload->TryFlat();  // a payload of StatusFromDafs is short enough to be flat
   uint32_t number = 0;
   if (!text.has_value() || !absl::SimpleAtoi(*text, &number)) return std::nullopt;
   return static_cast<DafsStatus>(number);
@@ -132,7 +132,7 @@ absl::Status StatusFromDafs(DafsStatus status, std::string_view what) {
   if (status == DafsStatus::kOk) return absl::OkStatus();
   const uint32_t number = static_cast<uint32_t>(status);
   const Row* row = Find(status);
-  // An unknown number is taken like SERVERFAULT (WIRE.md 9.2), but reported as it came.
+  // Treat an unknown number like SERVERFAULT (WIRE.md 9.2), but report the number itself.
   const Row* policy = row != nullptr ? row : Find(DafsStatus::kServerFault);
   std::string text(what);
   if (!what.empty()) text += ": ";

@@ -1,10 +1,9 @@
-// The status codes of the protocol, and what they become inside this program.
+// The status codes of the protocol, and their absl::Status in this program.
 // Spec: WIRE.md section 12; draft section 7. Usable from any thread; nothing blocks.
 //
-// An absl::Status made here says in its code what the caller shall do (kUnavailable: repeat the
+// The code of an absl::Status made here states what the caller must do (kUnavailable: repeat the
 // call; kAborted: repeat from a higher step; kFailedPrecondition: do not repeat; kDataLoss: the
-// peer's bytes cannot be decoded) and carries the DAFS code as a payload, which DafsFromStatus
-// gives back.
+// peer's bytes cannot be decoded). Its payload is the DAFS code, which DafsFromStatus returns.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +13,8 @@
 
 namespace dafs::wire {
 
-// dafs_status_type: DAFS_STATUS_OK, DAFSERR_x. Numbers beyond these may arrive from a peer; they
-// are taken like kServerFault (WIRE.md 9.2).
+// dafs_status_type: DAFS_STATUS_OK, DAFSERR_x. A peer may send other numbers, which are treated
+// like kServerFault (WIRE.md 9.2).
 enum class DafsStatus : uint32_t {
   kOk = 0,
   kPerm = 1,
@@ -100,18 +99,18 @@ std::string_view Name(DafsStatus status);
 // Whether the specification defines this number.
 bool IsKnown(DafsStatus status);
 
-// The Status for an answer of `status` to `what` ("lookup of 3 names"): "what: meaning (NAME)".
-// OK for kOk. Otherwise the code says what to do and DafsFromStatus gives `status` back.
+// The Status for a response of `status` to `what` ("lookup of 3 names"): "what: meaning (NAME)". OK
+// for kOk. Otherwise the code states what the caller must do, and DafsFromStatus returns `status`.
 absl::Status StatusFromDafs(DafsStatus status, std::string_view what = "");
 
-// The DAFS code that `status` carries; kOk for OK. Without a payload: kServerFault, which is what a
-// server answers when it failed for a reason of its own.
+// Returns the DAFS code in `status`; kOk for OK. Without a payload returns kServerFault, which a
+// server sends when it failed for a reason of its own.
 DafsStatus DafsFromStatus(const absl::Status& status);
 
-// `status` with `prefix` before its message: code and DAFS code stay.
+// Returns `status` with `prefix` before its message, and with the same code and DAFS code.
 absl::Status Prefixed(const absl::Status& status, std::string_view prefix);
 
-// Whether `status` carries a DAFS code, that is, whether the server gave an answer at all.
+// Whether `status` has a DAFS code, which means that the server sent a response.
 bool HasDafsStatus(const absl::Status& status);
 
 }  // namespace dafs::wire

@@ -1,9 +1,9 @@
 // The common types of the protocol that are plain data: opaque ids, times, buffers, chunks.
 // Spec: WIRE.md 4.1, 4.2; draft 6.1.4, 6.1.7, 6.1.9.
-// Values all of them: copyable, comparable; ids are hashable too. Usable from any thread.
+// All are values: copyable and comparable; ids are also hashable. Usable from any thread.
 //
-// Each structure names its fields once, in `Fields`, in the order and with the names of the
-// specification; encoding, decoding, printing and the size check are all driven by that list (see
+// Each structure lists its fields once, in `Fields`, in the order and with the names of the
+// specification. Encoding, decoding, printing and the size check all use that list (see
 // wire/codec/). kWireSize and kWireAlign repeat the sizes printed in the specification.
 #pragma once
 
@@ -21,10 +21,10 @@
 
 namespace dafs::wire {
 
-// The byte order of one session, chosen by the client with its first message. Spec: WIRE.md 2.1.
+// The byte order of one session. The client chooses it by its first message. Spec: WIRE.md 2.1.
 enum class ByteOrder : uint8_t { kLittle, kBig };
 
-// `N` raw bytes that are never swapped; `Tag` keeps different ids apart.
+// `N` raw bytes that are never swapped. `Tag` makes different ids different types.
 // Spec: 6.1.1.4 dafs_opaque32, dafs_opaque64.
 template <class Tag, size_t N>
 struct Opaque {
@@ -41,8 +41,8 @@ struct Opaque {
   }
 };
 
-// An opaque64 that holds `value` in host order, and back: for whoever makes the id and needs to
-// recognise it again. The bytes mean nothing to the peer.
+// Converts `value`, in host order, to an opaque64 and back. For the side that makes an id and later
+// recognises it. The bytes mean nothing to the peer.
 template <class Id>
 Id OpaqueFromUint64(uint64_t value) {
   static_assert(Id::kWireSize == 8);
@@ -101,7 +101,7 @@ struct Checksum {
   friend constexpr auto operator<=>(const Checksum&, const Checksum&) = default;
 };
 
-// dafs_change_info_type (6.1.4): the CHANGE attribute of a directory around a modification.
+// dafs_change_info_type (6.1.4): a directory's CHANGE attribute before and after a modification.
 struct ChangeInfo {
   static constexpr size_t kWireSize = 24;
   static constexpr size_t kWireAlign = 8;
@@ -184,7 +184,7 @@ struct Ace {
   friend bool operator==(const Ace&, const Ace&) = default;
 };
 
-// dafs_pathname_type (6.1.4): components from the outermost inwards.
+// dafs_pathname_type (6.1.4): components, outermost first.
 using Pathname = std::vector<std::string>;
 
 // dafs_fs_location_type (6.1.4). An empty root_path is the server's root.
@@ -237,7 +237,7 @@ struct DirectOpBuffer {
 // A list of direct buffers. The usual one or two need no allocation.
 using DirectOpBuffers = absl::InlinedVector<DirectOpBuffer, 2>;
 
-// The bytes that all buffers of a list hold together.
+// The total size of all buffers of a list.
 inline uint64_t TotalBytes(const DirectOpBuffers& buffers) {
   uint64_t total = 0;
   for (const DirectOpBuffer& b : buffers) total += b.buffer_byte_count;
@@ -307,7 +307,7 @@ struct CompletionNotification {
                                     const CompletionNotification&) = default;
 };
 
-// dafs_auth_req (6.1.9): the fields of the arm that auth_type selects; the others stay empty.
+// dafs_auth_req (6.1.9). auth_type selects the fields in use; the others are empty.
 struct AuthReq {
   static constexpr size_t kWireSize = 16;
   static constexpr size_t kWireAlign = 4;

@@ -12,7 +12,7 @@ namespace dafs::wire {
 
 namespace {
 
-// R87: 0, or a range that leaves the 64-bit space; all ones reaches to the end.
+// R87: INVAL for 0, or for a range beyond the 64-bit space. All ones extends to the end.
 DafsStatus CheckLockRange(uint64_t offset, uint64_t length) {
   if (length == kLockToEnd) return DafsStatus::kOk;
   if (length == 0 || length - 1 > std::numeric_limits<uint64_t>::max() - offset) {
@@ -31,7 +31,7 @@ DafsStatus InvalIf(bool wrong) { return wrong ? DafsStatus::kInval : DafsStatus:
 
 // Spec: WIRE.md 5.2 column "Set", 6.5.35.
 DafsStatus CheckSettable(const FileAttributes& attributes) {
-  // Included but not valid ones are disregarded.
+  // Attributes that are included but not valid are ignored.
   if ((attributes.valid & ~kFattrSettable) != 0) return DafsStatus::kInval;
   if (attributes.has(kFattrMode) && (attributes.mode & ~kModeBits) != 0) return DafsStatus::kInval;
   return DafsStatus::kOk;
@@ -50,7 +50,8 @@ DafsStatus CheckRules(const AppendInlineArgs& args) {
   return InvalIf(args.stable_how == StableHow::kUnstable);
 }
 
-// R78: both lists of a request have equal totals of at most 2^32 - 1; no request_id twice.
+// R78: both lists of a request have equal totals of at most 2^32 - 1. A request_id occurs only
+// once.
 DafsStatus CheckRules(const BatchSubmitArgs& args) {
   std::vector<uint64_t> ids;
   ids.reserve(args.requests.size());

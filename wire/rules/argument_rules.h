@@ -1,6 +1,6 @@
-// What WIRE.md 9.4 demands of arguments beyond their layout, where nothing but the arguments is
-// needed to see it: lock ranges, buffer sums, claims with create, settable attributes, names that
-// may not be. Each function gives kOk or the status to answer. Spec: WIRE.md 9.4, 9.2 step 10.
+// The rules of WIRE.md 9.4 for arguments, beyond their layout, that need nothing but the arguments:
+// lock ranges, buffer sums, claims with create, settable attributes, forbidden names. Each function
+// returns kOk or the status for the response. Spec: WIRE.md 9.4, 9.2 step 10.
 // CheckArgs (wire/rules/request_check.h) applies them. Any thread; nothing blocks.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace dafs::wire {
 
-// Procedures without such rules.
+// For procedures without such rules.
 template <class Args>
 DafsStatus CheckRules(const Args&) {
   return DafsStatus::kOk;

@@ -7,7 +7,7 @@
 namespace dafs::wire {
 namespace {
 
-// The row of `proc` without a search: one byte per number from 100 on, the row plus one.
+// Finds the row of `proc` without a search. One byte for each number from 100 on: the row plus one.
 constexpr uint32_t kFirst = 100;
 constexpr uint32_t kLast = 160;
 constexpr auto kRowOf = [] {
@@ -53,7 +53,7 @@ DafsStatus CheckBeforeChain(std::span<const std::byte> message, const RequestCon
   return DafsStatus::kOk;
 }
 
-// Whether `flags` break the rules of 8.1. `chain` is still that of the request before.
+// Whether `flags` break the rules of 8.1. `chain` is still the state of the previous request.
 bool ChainFormWrong(uint16_t flags, const ProcInfo& proc, const ChainState& chain) {
   const bool forw = (flags & kChfForw) != 0;
   const bool back = (flags & kChfBack) != 0;
@@ -86,16 +86,16 @@ RequestVerdict CheckRequest(std::span<const std::byte> message, const RequestCon
   verdict.order = decoded->order;
   verdict.names = context.names;
   verdict.proc = RowOf(verdict.header.procedure);
-  // Connect requests carry none wherever they come, but for the CONNECT_BIND that renews.
+  // A connect request has no checksum, except a CONNECT_BIND that renews.
   const bool renews = context.bound_channel && verdict.header.procedure == Proc::kConnectBind;
   const bool connects = !context.back_control && !renews && IsConnect(verdict.header.procedure);
   verdict.checksum_due = context.checksum_due && !connects;
   verdict.status = CheckBeforeChain(message, context, verdict);
   if (verdict.status == DafsStatus::kIllegalProt && verdict.header.protocol_version == 0) {
-    verdict.response_version = 0;  // R54: the next lower version, there being none
+    verdict.response_version = 0;  // R54: one lower, although that version does not exist
   }
 
-  // Whatever step a request fails at, it is a member of its chain with the flags it came with.
+  // A request is a member of its chain, by its flags, whichever step it fails at.
   const uint16_t flags = verdict.header.chain_flags;
   const bool form_wrong =
       verdict.status == DafsStatus::kOk && ChainFormWrong(flags, *verdict.proc, chain);

@@ -1,5 +1,5 @@
-// Steps 1 to 10 of the order in which a responder examines a request. Spec: WIRE.md 9.2 (R45), 8.1,
-// 8.2, 11.4. What depends on the state of the server is passed in. Any thread; nothing blocks.
+// Steps 1 to 10 of a responder's checks of a request. Spec: WIRE.md 9.2 (R45), 8.1, 8.2, 11.4. The
+// caller passes in the relevant state of the server. Any thread; nothing blocks.
 #pragma once
 
 #include <cstdint>
@@ -16,63 +16,62 @@ namespace dafs::wire {
 // Whether `proc` is one of the connect requests, which carry no message_checksum (section 6).
 bool IsConnect(Proc proc);
 
-// The place in a chain, kept per channel from request to request. Spec: WIRE.md 8.1, 8.2.
+// The position in a chain. Each channel keeps it from request to request. Spec: WIRE.md 8.1, 8.2.
 struct ChainState {
-  bool forw = false;        // the request before had FORW
-  bool broken = false;      // a member of the present chain has failed
-  bool bulk_fetch = false;  // a bulk fetch stands before in the present chain
-  uint64_t chain = 0;       // the number of the present chain; a request alone is a chain too
+  bool forw = false;        // the previous request had FORW
+  bool broken = false;      // a member of the current chain has failed
+  bool bulk_fetch = false;  // the current chain contains a bulk fetch
+  uint64_t chain = 0;       // the number of the current chain; a single request is a chain too
 };
 
-// What the responder knows about the channel a request came in on.
+// The responder's state of the channel on which a request arrived.
 struct RequestContext {
-  std::optional<ByteOrder> order =
-      std::nullopt;            // of the session; nullopt before the first message
-  bool checksum_due = false;   // a message_checksum is due (the table of section 6)
+  std::optional<ByteOrder> order = std::nullopt;  // the session's; nullopt before the first message
+  bool checksum_due = false;   // a message_checksum is required (the table of section 6)
   bool has_session = false;    // the channel belongs to a session
-  bool bound_channel = false;  // an optional channel: CONNECT_BIND may come again
+  bool bound_channel = false;  // an optional channel: CONNECT_BIND may be repeated
   bool authenticated = false;
   bool back_control = false;         // the responder is the client, on the Back-control Channel
-  uint32_t granted_nreq = 1;         // stream_id is below this
+  uint32_t granted_nreq = 1;         // stream_id must be less than this
   NameRule names = NameRule::kUtf8;  // of the session
-  // Whether the responder offers `proc` at all; empty: all that the table has.
+  // Whether the responder supports `proc`; empty: it supports every procedure in the table.
   std::function<bool(Proc)> implements = {};
-  // Whether a cred_handle that is not zero is registered; empty: none is.
+  // Whether a nonzero cred_handle is registered; empty: none is.
   std::function<bool(const CredHandle&)> knows_cred = {};
 };
 
-// What becomes of a request.
+// The result of the checks.
 struct RequestVerdict {
-  bool close_channel = false;  // step 1 failed; nothing else is filled in
+  bool close_channel = false;  // step 1 failed; the other fields are not set
   DafsStatus status = DafsStatus::kOk;
-  // Not OK before step 10: the answer is the bare header (EncodeResponseHeaderOnly).
+  // Not OK before step 10: the response is a bare header (EncodeResponseHeaderOnly).
   bool header_only = false;
-  // The request had to carry a message_checksum; then the response does too (section 6).
+  // The request required a message_checksum; then so does the response (section 6).
   bool checksum_due = false;
-  // For the answer: 1, but for ILLEGAL_PROT the version of 11.4.
+  // For the response: 1, or after ILLEGAL_PROT the version of 11.4.
   uint32_t response_version = kProtocolVersion;
   RequestHeader header;
   ByteOrder order = ByteOrder::kLittle;
   NameRule names = NameRule::kUtf8;
   const ProcInfo* proc = nullptr;
-  // The filehandle and state id of the request before stay current: BACK is set and in its place.
+  // The previous request's filehandle and state id stay current: BACK is set and allowed.
   bool continues_chain = false;
   uint64_t chain = 0;  // ChainState::chain
 };
 
-// Steps 1 to 9, for the requests of a channel in the order they were received; one with BACK only
-// after its predecessor has ended. Brings `chain` up to date for the request's flags and, if the
-// request fails here, for its failure.
+// Steps 1 to 9. Call it for the requests of a channel in the order received. Call it for a request
+// with BACK only after the previous request has ended. Updates `chain` for the request's flags and,
+// if the request fails here, for its failure.
 RequestVerdict CheckRequest(std::span<const std::byte> message, const RequestContext& context,
                             ChainState& chain);
 
-// To be called when a request that passed CheckRequest has ended, in step 10 or later, with
-// `status`: anything but OK breaks its chain, if that is still the present one.
+// Call when a request that passed CheckRequest has ended with `status`, in step 10 or later. A
+// status other than OK breaks the request's chain, if that is still the current chain.
 void ChainMemberDone(const RequestVerdict& verdict, DafsStatus status, ChainState& chain);
 
-// Step 10: decodes and checks the arguments, and for inline writes finds the data. kOk, or the
-// status to answer (EncodeErrorResponse). Includes CHAIN_FORM for CHF_STATEID with a claim other
-// than CLAIM_DELEGATE_CUR.
+// Step 10: decodes and checks the arguments, and finds the data of inline writes. Returns kOk, or
+// the status for the response (EncodeErrorResponse). This includes CHAIN_FORM for CHF_STATEID with
+// a claim other than CLAIM_DELEGATE_CUR.
 template <class Args>
 DafsStatus CheckArgs(std::span<const std::byte> message, const RequestVerdict& verdict,
                      uint32_t inline_write_header_size, Args& args,
