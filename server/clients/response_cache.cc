@@ -166,8 +166,7 @@ bool SessionCache::Find(uint16_t stream_id, uint16_t seq_number, uint32_t proced
   return true;
 }
 
-// ---- The table
-// -----------------------------------------------------------------------------------
+// ---- The table ---------------------------------------------------------------------------------
 
 absl::StatusOr<std::unique_ptr<ResponseCache>> ResponseCache::Open(const Options& options,
                                                                    absl::Time now) {

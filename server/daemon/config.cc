@@ -74,8 +74,8 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
   app.add_option("--spin", raw.spin_us, "microseconds that a worker polls before it sleeps");
   app.add_option(
       "--cpu-latency", raw.cpu_latency,
-      "microseconds that an idle CPU may take to wake while a worker is busy; auto: 0 in a "
-      "KVM guest with haltpoll and 2 to 8 CPUs, otherwise off; off");
+      "microseconds that an idle CPU may take to wake while a worker is busy, or auto, or "
+      "off; auto: 0 in a KVM guest with haltpoll and 2 to 8 CPUs, otherwise off");
   app.add_option("--max-requests", s.max_requests, "outstanding requests of one session, at most");
   app.add_option("--max-request-size", s.max_message_bytes,
                  "bytes of one request or response, at most");

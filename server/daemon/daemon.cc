@@ -86,7 +86,7 @@ void NotifyServiceManager() {
   if (fd < 0 || sendto(fd, kReady.data(), kReady.size(), MSG_NOSIGNAL,
                        reinterpret_cast<const sockaddr*>(&address), size) < 0) {
     LogWarning(absl::StrCat("NOTIFY_SOCKET=", name, ": ", std::strerror(errno),
-                            "; the service manager does not learn that dafsd serves"));
+                            "; the service manager is not notified that dafsd serves"));
   }
   if (fd >= 0) close(fd);
 }

@@ -153,7 +153,8 @@ void Server::Recover() {
   owed.uncounted = std::move(unheard.opens);
   owed.unheard_opens = std::move(unheard.opened_in);
   for (const ClientRecords::Record& client : records_->Owed()) {
-    // Counts one too many for a client that knows of its LOCKU. Its next request corrects that.
+    // Counts one too many for a client that received the reply to its LOCKU. Its next request
+    // corrects that.
     Holdings& held = *client.holdings;
     if (held.lost_locks > 0 && !held.owes_unknown()) {
       held.lost_locks += static_cast<uint32_t>(std::count(

@@ -30,7 +30,7 @@ StopSignals::EndProcess::EndProcess(const StopSignals& signals)
         while (poll(fds, 2, -1) < 0) {
         }
         if ((fds[0].revents & POLLIN) == 0) return;
-        LogNotice(absl::StrCat("ending before it serves: signal ", signals.Wait()));
+        LogNotice(absl::StrCat("stopped before it serves: signal ", signals.Wait()));
         _exit(1);
       }) {}
 

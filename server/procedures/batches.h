@@ -33,7 +33,7 @@ class Session;
 class Batches {
  public:
   explicit Batches(Session& session);
-  ~Batches();  // nothing is running
+  ~Batches();  // requires !running()
   Batches(const Batches&) = delete;
   Batches& operator=(const Batches&) = delete;
 
@@ -41,8 +41,8 @@ class Batches {
   // WHOA_COWBOY: too many requests are outstanding; never returned if none is.
   wire::DafsStatus MayTake(const wire::BatchSubmitArgs& args) const;
 
-  // A synchronous batch is being executed: its ids are outstanding until its end (R78). INVAL: one
-  // of them is outstanding already.
+  // Marks the ids of a synchronous batch as outstanding until EndSynchronous (R78). INVAL: one of
+  // them is outstanding already.
   wire::DafsStatus BeginSynchronous(const std::vector<wire::RwRequest>& requests);
   void EndSynchronous(const std::vector<wire::RwRequest>& requests);
 
