@@ -53,9 +53,9 @@ std::optional<ClientSecret> KeptSecret(const std::string& directory) {
   }
   if (!file.valid()) {
     const std::string why = std::strerror(errno);
-    const std::string text = path + ": cannot be kept: " + why +
-                             "; to the server each mount is another client, and what one that was "
-                             "killed had locked stays locked until its lease ends; make " +
+    const std::string text = path + ": cannot be stored: " + why +
+                             "; the server treats each mount as a new client, and locks of a mount "
+                             "that was killed last until its lease ends; make " +
                              directory + " writable and mount again";
     geteuid() == 0 ? LogWarning(text) : LogInfo(text);  // users other than root never can
     return std::nullopt;
@@ -70,7 +70,8 @@ std::optional<ClientSecret> KeptSecret(const std::string& directory) {
   LogWarning(
       path +
       (private_to_us ? ": not a secret of 16 bytes" : ": other users may have read or written it") +
-      ": it is not used, and to the server each mount is another client; remove the file and mount "
+      ": it is not used, and the server treats each mount as a new client; remove the file and "
+      "mount "
       "again");
   return std::nullopt;
 }

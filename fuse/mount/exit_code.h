@@ -1,4 +1,4 @@
-// The exit codes of mount(8), and the error that carries one with its one-line reason.
+// The exit codes of mount(8), and the outcome of a mount: an exit code and a one-line reason.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ enum class ExitCode : int {
   kOk = 0,
   kUsage = 1,        // incorrect invocation or permissions
   kSystem = 2,       // out of memory, cannot fork, no more devices
-  kInternal = 4,     // our bug
+  kInternal = 4,     // a bug of mount.dafs
   kInterrupted = 8,  // by the user
   kMountFailure = 32,
 };

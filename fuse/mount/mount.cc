@@ -399,17 +399,18 @@ void Mount::SayMounted() const {
   LogInfo("mount " + mount_point_ + ": requests by " + RequestsBy());
   LogInfo("mount " + mount_point_ +
           (session_.memory_by_windows
-               ? ": the server reaches a data buffer only while a request that names it is out "
+               ? ": the server can access a data buffer only while a request for it is outstanding "
                  "(memory windows)"
-               : ": the data buffers are open to the server while a session lasts (registered "
+               : ": the server can access all data buffers while a session lasts (registered "
                  "memory, " +
                      session_.memory + ")"));
   LogInfo("mount " + mount_point_ + ": " + cpu_latency_);
   if (squashed_in_part_ && state_.default_permissions) {
-    LogWarning(source +
-               ": some of the exports map all users to one (all_squash); in these the kernel may "
-               "refuse what the server permits, since default_permissions has it compare users of "
-               "this machine with that one; mount such an export by itself");
+    LogWarning(
+        source +
+        ": some of the exports map all users to one (all_squash), but default_permissions "
+        "lets the kernel compare users of this machine with that one: it may refuse what the "
+        "server permits; mount such an export by itself");
   }
   if (!squashed_) return;
   if (state_.default_permissions) {

@@ -18,7 +18,7 @@ std::string ServerText(const Options& o) {
 // The target of a symbolic link is a path on the server, which may lie outside the export.
 Outcome SymlinkError(const Options& options) {
   return {ExitCode::kMountFailure,
-          options.source.text + ": leads over a symbolic link; name the directory itself"};
+          options.source.text + ": the path contains a symbolic link; name the directory itself"};
 }
 
 }  // namespace
@@ -28,18 +28,19 @@ Outcome HostError(const Options& options, const absl::Status& status) {
     return {ExitCode::kMountFailure, options.source.host + ": host unknown"};
   }
   return {.code = ExitCode::kMountFailure,
-          .reason = options.source.host + ": cannot be looked up: " + Message(status),
+          .reason = options.source.host + ": host lookup failed: " + Message(status),
           .may_pass = absl::IsUnavailable(status)};
 }
 
 Outcome ConnectError(const Options& options, const absl::Status& status) {
   std::string server = ServerText(options);
   if (wire::HasDafsStatus(status) && wire::DafsFromStatus(status) == wire::DafsStatus::kClidInUse) {
-    return {ExitCode::kMountFailure,
-            server +
-                ": another client with the identity of this mount has a lease, such as a "
-                "copy of this machine: give each a name of its own with -o clientid=NAME; or this "
-                "machine itself, at another address before: retry in two minutes"};
+    return {
+        ExitCode::kMountFailure,
+        server +
+            ": another client with the identity of this mount has a lease; if that is a copy of "
+            "this machine, give each its own name with -o clientid=NAME; if it is this machine, "
+            "whose address has changed, retry in two minutes"};
   }
   switch (status.code()) {
     case absl::StatusCode::kPermissionDenied:

@@ -101,7 +101,7 @@ MountResult MountAsUser(const Options& options) {
   UniqueFd fd(fuse_open_channel(options.mount_point.c_str(), joined.c_str()));
   if (!fd.valid()) {
     result.outcome =
-        Fail(ExitCode::kUsage, absl::StrCat(options.mount_point, ": fusermount3 did not mount it"));
+        Fail(ExitCode::kUsage, absl::StrCat(options.mount_point, ": fusermount3 failed to mount"));
     return result;
   }
   if (fcntl(fd.get(), F_SETFL, O_NONBLOCK) != 0 || fcntl(fd.get(), F_SETFD, FD_CLOEXEC) != 0) {

@@ -284,8 +284,8 @@ void Worker::Drained() {
   }
   if (Committing()) {
     LogWarning(state_.options.source.text +
-               ": unmounted before the server had all data on its disk; it loses the rest if its "
-               "machine fails before it has written that");
+               ": unmounted before the server had all data on its disk; the rest is lost if the "
+               "server's machine fails before it has written it");
   }
   Farewell();
 }
