@@ -42,11 +42,10 @@ struct EncodeOptions {
 };
 
 // Writes the request `header`, `args` and the inline data, if any, to `out`. Returns the number of
-// bytes written (request_len), a multiple of 8. Copies the data to its place, unless it is there
-// already (data.data() == out.data() + position).
+// bytes written (request_len), a multiple of 8. Copies the data to its place, unless its place
+// already has it (data.data() == out.data() + position).
 // Errors: kFailedPrecondition with the DAFS code kTooSmall if `out` is too small, or with the code
 // of section 7 for a value beyond its bound. After an error the content of `out` is unspecified.
-// section 7 for a value beyond its bound; `out` then holds nothing of use.
 template <class Args>
 absl::StatusOr<size_t> EncodeRequest(const RequestHeader& header, const Args& args, ByteOrder order,
                                      std::span<std::byte> out, const EncodeOptions& options = {});

@@ -111,8 +111,8 @@ struct GetattrDirectRes {
   friend bool operator==(const GetattrDirectRes&, const GetattrDirectRes&) = default;
 };
 
-// DAFS_PROC_SETATTR_INLINE, spec 6.5.35. The result holds the attributes
-// actually set; it comes with most errors too (WIRE.md 9.3).
+// DAFS_PROC_SETATTR_INLINE, spec 6.5.35. The result has the attributes that were set. Most error
+// responses have it too (WIRE.md 9.3).
 struct SetattrInlineArgs {
   static constexpr Proc kProc = Proc::kSetattrInline;
 
@@ -137,8 +137,7 @@ struct SetattrInlineRes {
   friend bool operator==(const SetattrInlineRes&, const SetattrInlineRes&) = default;
 };
 
-// DAFS_PROC_SETATTR_DIRECT, spec 6.5.36. The buffer holds exactly one
-// attributes structure.
+// DAFS_PROC_SETATTR_DIRECT, spec 6.5.36. The buffer contains exactly one attributes structure.
 struct SetattrDirectArgs {
   static constexpr Proc kProc = Proc::kSetattrDirect;
 

@@ -1,13 +1,13 @@
-// What chain flags do to arguments and results. Spec: WIRE.md 8.3, 9.1; draft 4.3.2.
-// Functions over values; nothing blocks.
+// The effect of chain flags on arguments and results. Spec: WIRE.md 8.3, 9.1; draft 4.3.2.
+// Functions on values; nothing blocks.
 #pragma once
 
 #include "wire/messages/messages.h"
 
 namespace dafs::wire {
 
-// The argument that DAFS_CHF_FH replaces by the current filehandle; null if the flag is not
-// allowed for this procedure.
+// Returns the argument that DAFS_CHF_FH replaces by the current filehandle; null if the procedure
+// does not allow the flag.
 template <class Args>
 FileHandle* ChainFileHandle(Args& args) {
   if constexpr (!InfoOf(Args::kProc).chf_fh) {
@@ -25,8 +25,8 @@ FileHandle* ChainFileHandle(Args& args) {
   }
 }
 
-// The argument that DAFS_CHF_STATEID replaces by the current state id; null if the flag is not
-// allowed for this procedure (for OPEN: with this claim).
+// Returns the argument that DAFS_CHF_STATEID replaces by the current state id; null if the
+// procedure does not allow the flag (OPEN: with this claim).
 template <class Args>
 StateId* ChainStateId(Args& args) {
   if constexpr (!InfoOf(Args::kProc).chf_state_id) {
@@ -38,7 +38,8 @@ StateId* ChainStateId(Args& args) {
   }
 }
 
-// The filehandle a result makes current; only for procedures with Current::kFromResult.
+// Returns the filehandle that a result makes current. Only for procedures with
+// Current::kFromResult.
 template <class Res>
 const FileHandle& ResultFileHandle(const Res& res) {
   static_assert(InfoOf(Res::kProc).filehandle_after == Current::kFromResult);

@@ -12,7 +12,7 @@
 
 namespace dafs::wire {
 
-// DAFS_PROC_GET_FENCING_LIST, spec 6.4.1. An empty list: everybody has access.
+// DAFS_PROC_GET_FENCING_LIST, spec 6.4.1. With an empty list, every client has access.
 struct GetFencingListArgs {
   static constexpr Proc kProc = Proc::kGetFencingList;
 

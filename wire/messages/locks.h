@@ -12,8 +12,8 @@
 
 namespace dafs::wire {
 
-// DAFS_PROC_LOCK, spec 6.5.18. The result is the lock in the way; only
-// with DAFSERR_DENIED and DAFSERR_LOCK_BROKEN, else all zero or absent.
+// DAFS_PROC_LOCK, spec 6.5.18. The result is the conflicting lock, only with DAFSERR_DENIED and
+// DAFSERR_LOCK_BROKEN. Otherwise it is all zero or absent.
 struct LockArgs {
   static constexpr Proc kProc = Proc::kLock;
 
@@ -56,7 +56,7 @@ struct LockRes {
   friend bool operator==(const LockRes&, const LockRes&) = default;
 };
 
-// DAFS_PROC_LOCKT, spec 6.5.19. The result as LOCK.
+// DAFS_PROC_LOCKT, spec 6.5.19. The result is as in LOCK.
 struct LocktArgs {
   static constexpr Proc kProc = Proc::kLockt;
 
@@ -123,11 +123,11 @@ struct LockuRes {
   friend bool operator==(const LockuRes&, const LockuRes&) = default;
 };
 
-// DAFS_PROC_OPEN_OWNER (1010), a private procedure (R15): opens a file once more, for another owner
-// of the same client, with the access (not the deny) of the open that `state_id` stands for. Locks
-// belong to the owners of opens, and who locks through a descriptor needs no right but that
-// descriptor; OPEN would ask for the file's mode again. CLOSE ends it like any open. Errors as
-// LOCK; against a server without it: NOTSUPP.
+// DAFS_PROC_OPEN_OWNER (1010), a private procedure (R15): opens a file again for another owner of
+// the same client. The new open has the access (not the deny) of the open that `state_id` names.
+// The reason: locks belong to the owners of opens. A program that locks through a descriptor needs
+// no right except that descriptor, but OPEN would check the file's mode again. CLOSE ends this open
+// like any other. Errors as for LOCK; NOTSUPP from a server without it.
 //
 //   req  0 filehandle 64, 64 opaque64 state_id, 72 off -> opaque<> owner; 80 bytes
 //   res  0 opaque64 state_id; 8 bytes

@@ -1,5 +1,5 @@
 // All messages, and which arguments and results belong to which procedure.
-// The other half of the table in wire/protocol/procedures.h; the two are checked against each
+// The other half of the table in wire/protocol/procedures.h. The build checks one against the
 // other.
 #pragma once
 
@@ -103,12 +103,12 @@ struct ProcTraits;
 DAFS_WIRE_FOR_EACH_PROC(DAFS_WIRE_TRAITS)
 #undef DAFS_WIRE_TRAITS
 
-// The result type that answers an argument type.
+// The result type of an argument type.
 template <class Args>
 using ResOf = typename ProcTraits<Args::kProc>::Res;
 
-// Calls `f.template operator()<Proc::kX>()` for the X that `proc` is; false if there is none.
-// One switch over the protocol.
+// Calls `f.template operator()<Proc::kX>()` for the X that equals `proc`. Returns false if there is
+// none. One switch over the protocol.
 template <class F>
 bool VisitProc(Proc proc, F&& f) {
   switch (proc) {

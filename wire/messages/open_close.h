@@ -13,7 +13,7 @@
 
 namespace dafs::wire {
 
-// DAFS_PROC_OPEN, spec 6.5.24 (R9, R30, R31). The fields of all union arms lie side by side; those
+// DAFS_PROC_OPEN, spec 6.5.24 (R9, R30, R31). The struct has the fields of all union arms. Fields
 // that claim_type, open_type, createmode or delegation_type do not select are neither sent nor
 // filled in.
 struct OpenArgs {
@@ -36,7 +36,7 @@ struct OpenArgs {
   ShareKeyType share_key_type = ShareKeyType::kNone;
   uint64_t share_key = 0;
 
-  // The filehandle of the selected arm: what DAFS_CHF_FH replaces.
+  // The filehandle of the selected arm, which DAFS_CHF_FH replaces.
   FileHandle& claim_handle() {
     return claim_type == OpenClaimType::kPrevious ? filehandle : dir_handle;
   }
@@ -102,7 +102,7 @@ struct OpenRes {
   uint32_t component_count = 0;
   uint32_t result_flags = 0;  // kOpenResultMlock
   OpenDelegationType delegation_type = OpenDelegationType::kNone;
-  // The fields of the delegation; none with kNone.
+  // The fields of the delegation; unused with kNone.
   StateId delegation_state_id;
   bool recall = false;
   LimitBy limitby = LimitBy::kSize;  // kWrite
@@ -235,12 +235,12 @@ struct DelegreturnRes {
 };
 
 // DAFS_PROC_OPEN_HANDLE (1000), a private procedure (R15): OPEN of the file that `filehandle`
-// names, without a path and without creating. For clients whose files have handles and no usable
-// names. Shares, state ids and errors as OPEN with CLAIM_NULL; against a server without it:
-// NOTSUPP.
+// names, without a path and without creating. For clients that have handles but no usable names.
+// Shares, state ids and errors as for OPEN with CLAIM_NULL; NOTSUPP from a server without it.
 //
-//   req  0 filehandle 64, 64 u32 share_access, 68 u32 share_deny, 72 off -> opaque<> owner; 80
-//   bytes res  0 filehandle 64, 64 opaque64 state_id; 72 bytes
+//   req  0 filehandle 64, 64 u32 share_access, 68 u32 share_deny, 72 off -> opaque<> owner;
+//        80 bytes
+//   res  0 filehandle 64, 64 opaque64 state_id; 72 bytes
 struct OpenHandleArgs {
   static constexpr Proc kProc = Proc::kOpenHandle;
 

@@ -1,7 +1,7 @@
-// Private procedures (R15) for what POSIX systems can ask of a file server and the protocol has no
-// words for. A server without one answers NOTSUPP. Their layout follows WIRE.md 2: 64 bytes for a
-// filehandle, a 4-byte offset for a name, fixed sections in multiples of 8.
-// Values. Each struct lists its fields once, in the order of the wire.
+// Private procedures (R15) for operations of POSIX systems that the protocol lacks. A server
+// without a procedure responds NOTSUPP. The layout follows WIRE.md 2: 64 bytes for a filehandle, a
+// 4-byte offset for a name, fixed sections in multiples of 8.
+// Values. Each struct lists its fields once, in wire order.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,13 @@
 
 namespace dafs::wire {
 
-// What RENAME2 may do in place of replacing: exactly one of these.
+// Modes of RENAME2, which replace the usual overwrite. A request has exactly one.
 inline constexpr uint32_t kRenameNoReplace = 1;  // EXIST if the new name is taken
-inline constexpr uint32_t kRenameExchange = 2;   // both names are there, and change places
+inline constexpr uint32_t kRenameExchange = 2;   // both names must exist and are exchanged
 
-// DAFS_PROC_RENAME2 (1001): RENAME with flags, in one step. INVAL: other flags, or the file system
-// behind the export cannot; the others as RENAME, but the status that the server's system gives.
+// DAFS_PROC_RENAME2 (1001): RENAME with flags, in one step. INVAL: other flags, or the exported
+// file system does not support the flag. Other errors as for RENAME, with the status that the
+// server's system reports.
 //
 //   req  0 sourcedir 64, 64 targetdir 64, 128 off -> oldname, 132 off -> newname, 136 u32 flags;
 //        144 bytes
@@ -54,8 +55,8 @@ struct Rename2Res {
   friend bool operator==(const Rename2Res&, const Rename2Res&) = default;
 };
 
-// DAFS_PROC_OPEN_EXECUTE (1002): OPEN_HANDLE for reading, to a caller who may read the file or
-// execute it. Errors as OPEN_HANDLE.
+// DAFS_PROC_OPEN_EXECUTE (1002): OPEN_HANDLE for reading, for a caller that may read or execute the
+// file. Errors as for OPEN_HANDLE.
 //
 //   req  0 filehandle 64, 64 off -> opaque<> owner; 72 bytes
 //   res  0 filehandle 64, 64 opaque64 state_id; 72 bytes
@@ -85,8 +86,8 @@ struct OpenExecuteRes {
   friend bool operator==(const OpenExecuteRes&, const OpenExecuteRes&) = default;
 };
 
-// DAFS_PROC_MAKE_NODE (1003): mknod(2): CREATE of a REG, BLK, CHR, SOCK or FIFO with its mode from
-// the first moment on. Errors as CREATE.
+// DAFS_PROC_MAKE_NODE (1003), for mknod(2): CREATE of a REG, BLK, CHR, SOCK or FIFO that has its
+// mode from the start. Errors as for CREATE.
 //
 //   req  0 filehandle 64 (the directory), 64 off -> component, 68 u32 obj_type, 72 specdata 16
 //        (BLK, CHR), 88 u32 mode; 96 bytes
@@ -123,22 +124,23 @@ struct MakeNodeRes {
   friend bool operator==(const MakeNodeRes&, const MakeNodeRes&) = default;
 };
 
-// What EXTENSIONS asks for and grants. The first two rows hold for the session until it ends, and a
-// new session has to ask again.
+// The extensions that EXTENSIONS requests and grants. The first two are valid until the session
+// ends; a new session must request them again.
 inline constexpr uint64_t kExtensionByteNames = 1;  // names in requests are bytes (NameRule)
-inline constexpr uint64_t kExtensionKeepAtime = 2;  // no READ or READDIR moves an access time
-// The server heeds kCacheHintKeepAtime in READ_INLINE and READ_DIRECT.
+inline constexpr uint64_t kExtensionKeepAtime = 2;  // no READ or READDIR changes an access time
+// The server honours kCacheHintKeepAtime in READ_INLINE and READ_DIRECT.
 inline constexpr uint64_t kExtensionReadKeepsAtime = 4;
-// A fact of the export that `filehandle` lies in: the server maps all users to one. The client
-// cannot tell from owners and modes what the server permits.
+// A fact about the export of `filehandle`: the server maps all users to one. The client can then
+// not derive the server's permissions from owners and modes.
 inline constexpr uint64_t kExtensionSquashed = 8;
-// The same of a directory above the exports: of all exports below it that admit the client, the
-// row above; of some, this one.
+// The same for a directory above the exports. If all exports below it that admit the client map
+// their users, the server grants kExtensionSquashed; if only some do, this bit.
 inline constexpr uint64_t kExtensionSquashedInPart = 16;
 
-// DAFS_PROC_EXTENSIONS (1030): which of the `wanted` extensions the server grants, or are true of
-// the export. Bits that a server does not know are not granted. Simple: it may follow LOOKUP in a
-// chain. Errors: as ACCESS; an all-zero filehandle asks about no export.
+// DAFS_PROC_EXTENSIONS (1030): returns which of the `wanted` extensions the server grants, or which
+// facts are true of the export. A server does not grant bits that it does not know. The category is
+// Simple: it may follow LOOKUP in a chain. Errors as for ACCESS. An all-zero filehandle names no
+// export.
 //
 //   req  0 filehandle 64, 64 u64 wanted; 72 bytes
 //   res  0 u64 granted; 8 bytes

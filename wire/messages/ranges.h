@@ -1,5 +1,5 @@
-// Private procedures on ranges of a file (R15): what fallocate(2), lseek(2) of holes and
-// copy_file_range(2) need and the draft has not got. Against a server without them: NOTSUPP.
+// Private procedures on ranges of a file (R15), for fallocate(2), lseek(2) to holes and
+// copy_file_range(2), which the draft lacks. A server without them responds NOTSUPP.
 // Values. Each struct lists its fields once.
 #pragma once
 
@@ -10,8 +10,9 @@
 
 namespace dafs::wire {
 
-// DAFS_PROC_ALLOCATE (1005), a private procedure. Rights as WRITE. NOTSUPP also where the file
-// system cannot do the mode; FBIG, NOSPC, DQUOT; INVAL: length 0, a range the mode cannot take.
+// DAFS_PROC_ALLOCATE (1005), a private procedure. Requires the rights of WRITE. Errors: NOTSUPP
+// also if the file system does not support the mode; FBIG, NOSPC, DQUOT; INVAL: length 0, or a
+// range that the mode does not allow.
 //
 //   req  0 filehandle 64, 64 opaque64 state_id, 72 u64 offset, 80 u64 length, 88 u32 mode; 96 bytes
 //   res  none
@@ -41,9 +42,9 @@ struct AllocateRes {
   friend bool operator==(const AllocateRes&, const AllocateRes&) = default;
 };
 
-// DAFS_PROC_SEEK (1006), a private procedure: the first byte at or behind `offset` that is data, or
-// in a hole (the end of the file counts as one). NXIO: there is none. Rights: any open will do;
-// without one, as READ.
+// DAFS_PROC_SEEK (1006), a private procedure: returns the first byte at `offset` or later that is
+// data, or is in a hole (the end of the file counts as a hole). NXIO: there is none. Any open of
+// the file gives the right; without an open, the rights of READ are required.
 //
 //   req  0 filehandle 64, 64 opaque64 state_id, 72 u64 offset, 80 u32 what; 88 bytes
 //   res  0 u64 offset; 8 bytes
@@ -74,14 +75,14 @@ struct SeekRes {
   friend bool operator==(const SeekRes&, const SeekRes&) = default;
 };
 
-// DAFS_PROC_COPY_RANGE (1007), a private procedure: copies up to `length` bytes from one file to
-// another, or within one, at the server. Rights as READ of the source and WRITE of the target
-// (`filehandle`, `state_id`). `count` may be less than asked for; 0: the source ends at its offset.
-// Unstable, with the verifier of WRITE. XDEV: copy by reading and writing; INVAL: overlapping
-// ranges of one file.
+// DAFS_PROC_COPY_RANGE (1007), a private procedure: the server copies up to `length` bytes from one
+// file to another, or within one. Requires the rights of READ for the source and of WRITE for the
+// target (`filehandle`, `state_id`). `count` may be less than `length`; 0 means that the source
+// ends at its offset. The copy is unstable, with the verifier of WRITE. XDEV: the client must copy
+// by reading and writing. INVAL: overlapping ranges of one file.
 //
 //   req  0 filehandle 64, 64 filehandle 64 source_filehandle, 128 opaque64 state_id, 136 opaque64
-//   source_state_id, 144 u64 offset, 152 u64 source_offset, 160 u64 length; 168 bytes
+//        source_state_id, 144 u64 offset, 152 u64 source_offset, 160 u64 length; 168 bytes
 //   res  0 u64 count, 8 opaque64 verifier; 16 bytes
 struct CopyRangeArgs {
   static constexpr Proc kProc = Proc::kCopyRange;

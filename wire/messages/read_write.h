@@ -12,8 +12,8 @@
 
 namespace dafs::wire {
 
-// Inline data is never part of these structs: it lies beside them in the message. The encoder
-// takes it as a span (wire/codec/codec.h), the decoder gives a span into the message.
+// These structs never contain inline data, which has its own place in the message. The encoder
+// takes it as a span, and the decoder returns a span into the message (wire/codec/codec.h).
 
 // DAFS_PROC_READ_INLINE, spec 6.5.27. bytes_read bytes of data follow the result.
 struct ReadInlineArgs {

@@ -13,8 +13,8 @@
 
 namespace dafs::wire {
 
-// direntry (6.5.29): one entry. `name` is the specification's name_offset; it is never empty.
-// Cookies 0, 1 and 2 are never an entry's.
+// direntry (6.5.29): one entry. `name` is the specification's name_offset; it is never empty. No
+// entry has cookie 0, 1 or 2.
 struct Direntry {
   static constexpr size_t kWireSize = 16;
   static constexpr size_t kWireAlign = 8;
@@ -31,9 +31,8 @@ struct Direntry {
   friend bool operator==(const Direntry&, const Direntry&) = default;
 };
 
-// DAFS_PROC_READDIR_INLINE, spec 6.5.29. Servers build `entries` with
-// DirentArrayBuilder, clients read them with DirentReader (wire/codec/direct.h): this struct
-// allocates.
+// DAFS_PROC_READDIR_INLINE, spec 6.5.29. This struct allocates. Servers therefore build `entries`
+// with DirentArrayBuilder, and clients read them with DirentReader (wire/codec/direct.h).
 struct ReaddirInlineArgs {
   static constexpr Proc kProc = Proc::kReaddirInline;
 

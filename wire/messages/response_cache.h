@@ -36,8 +36,8 @@ struct CheckResponseRes {
   friend bool operator==(const CheckResponseRes&, const CheckResponseRes&) = default;
 };
 
-// DAFS_PROC_FETCH_RESPONSE, spec 6.3.2. The result is what the stored
-// response carried: decode it as the result of the old procedure.
+// DAFS_PROC_FETCH_RESPONSE, spec 6.3.2. The result is that of the stored response: decode it as the
+// result of the old procedure.
 struct FetchResponseArgs {
   static constexpr Proc kProc = Proc::kFetchResponse;
 

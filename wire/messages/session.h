@@ -41,7 +41,7 @@ struct ClientConnectArgs {
 
   bool use_checksums = false;
   bool use_response_cache = false;
-  uint32_t max_credentials = 0;  // 0: server default, so too below
+  uint32_t max_credentials = 0;  // 0: server default; likewise for the next fields
   uint32_t max_request_size = 0;
   uint32_t max_response_size = 0;
   uint32_t max_requests = 0;
@@ -106,7 +106,7 @@ struct ClientConnectAuthArgs {
 
   bool use_checksums = false;
   bool use_response_cache = false;
-  uint32_t max_credentials = 0;  // 0: server default, so too below
+  uint32_t max_credentials = 0;  // 0: server default; likewise for the next fields
   uint32_t max_request_size = 0;
   uint32_t max_response_size = 0;
   uint32_t max_requests = 0;
