@@ -8,7 +8,7 @@
 namespace dafs::fuse {
 
 // The child's end of the pipe. The child must call Report() once. If the child dies before that,
-// the parent prints so and ends with kInternal.
+// the parent prints a reason and ends with kInternal.
 class Daemon {
  public:
   // In the foreground, does not fork, and Report only prints. Otherwise returns in the child; the

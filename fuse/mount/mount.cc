@@ -162,7 +162,7 @@ class Mount {
   std::vector<std::unique_ptr<Worker>> workers_;
   bool squashed_ = false;          // the server maps all users to one (all_squash)
   bool squashed_in_part_ = false;  // the server does so in some exports below the root
-  std::string no_io_uring_;        // why requests arrive on /dev/fuse; empty: they do not
+  std::string no_io_uring_;        // why requests arrive on /dev/fuse; empty: by io_uring
   std::string cpu_latency_;        // the effect of that option, for the log
   std::unique_ptr<client::LeaseKeeper> lease_keeper_;
   TrimSchedule trim_schedule_;

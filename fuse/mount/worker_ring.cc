@@ -100,9 +100,11 @@ dat::Task<void> Worker::TakeWrite(RingRequest request, AnswerPath& path) {
   StartCall(path, request.header, {request.operation}, std::move(lease));
 }
 
-// Runs on CPU `cpu` meanwhile, because the kernel queues a request on the ring of the CPU that made
-// it. Returns false if this process may not use that CPU, or if all held requests are about
-// directories. The queue then waits for the next request of a program.
+// Makes the kernel send `times` requests, about `nodes`, to the queue of CPU `cpu`, so that it
+// looks at the requests that it keeps for that queue (fuse/kernel/ring.h). The thread runs on that
+// CPU meanwhile, because the kernel uses the queue of the CPU on which a request is made. Returns
+// false if this process may not use that CPU, or if all held requests are about directories. The
+// queue then waits for the next request of a program.
 bool Worker::WakeQueue(uint16_t cpu, size_t times, std::span<const uint64_t> nodes) {
   cpu_set_t before, there;
   CPU_ZERO(&there);
