@@ -111,7 +111,7 @@ void NodeNames::Confirm(const Place& place, uint64_t change, absl::Time now) {
   Name* name = Find(place);
   if (name == nullptr || name->believed_ms == 0) return;
   const absl::Time until = name->seen + absl::Milliseconds(name->believed_ms);
-  name->believed_ms = 0;  // so that Told keeps `until`
+  name->believed_ms = 0;  // keeps `until` as given
   Told(place, change, now, until);
 }
 

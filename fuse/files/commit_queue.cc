@@ -10,8 +10,8 @@
 namespace dafs::fuse {
 namespace {
 
-// Of a COMMIT: whether the data did not reach the disk. With any other the server could not just
-// now: nothing is lost, the data is as uncommitted as before.
+// Whether a COMMIT failed because the data did not reach the disk. After any other error nothing is
+// lost: the server could not commit just now, and the data is still uncommitted.
 bool IsLoss(const absl::Status& status) {
   if (!wire::HasDafsStatus(status)) return false;
   switch (wire::DafsFromStatus(status)) {
@@ -77,9 +77,9 @@ dat::Task<void> CommitQueue::AskForRemoved() {
   --asking_;
 }
 
-// Forgets what waits here for a COMMIT of a file that needs none any more. Another worker's queue
-// passes over such a file when its time comes. CommitAll is not left waiting: after it something
-// waits here only while kMostAtOnce COMMITs are out, and each of them ends with Pump.
+// Removes a file from the queue because it no longer needs a COMMIT. The queue of another worker
+// skips such a file when its turn comes. CommitAll does not wait forever: after it, entries wait
+// only while kMostAtOnce COMMITs are outstanding, and each of them ends with Pump.
 void CommitQueue::Drop(const client::WriteTracker* writes) {
   auto it = by_file_.find(writes);
   if (it == by_file_.end()) return;
@@ -99,7 +99,7 @@ void CommitQueue::Pump() {
     waiting_.pop_front();
     if (entry.done == nullptr) by_file_.erase(entry.open->writes.get());
     bytes_ -= entry.bytes;
-    if (!entry.open->writes->uncommitted()) {  // by fsync
+    if (!entry.open->writes->uncommitted()) {  // fsync has committed it
       if (entry.done != nullptr) entry.done->Set(true);
       continue;
     }
@@ -125,13 +125,13 @@ dat::Task<absl::Status> CommitQueue::CommitFile(std::shared_ptr<OpenState> open,
       co_await files_.Commit(*open->opener, open->handle, 0, 0, can_wait);
   absl::Status status = writes.AfterCommit(mark, verifier);
   const absl::Status lost = files_.TakeFailure(open->handle);
-  if (!lost.ok()) {  // who gave it up has logged it
+  if (!lost.ok()) {  // already logged where it was abandoned
     writes.NoteFailure(lost);
-    // A refusal is what it was given up for.
+    // A refusal by the server is the reason why the data was abandoned.
     co_return wire::HasDafsStatus(status) ? absl::OkStatus() : status;
   }
   if (!IsLoss(status)) co_return status;
-  if (!writes.doubtful()) {  // there may be no fsync and close any more
+  if (!writes.doubtful()) {  // no fsync or close may follow
     LogError(files_.client().options().server_name +
              ": data that was written to a file may be lost: " + std::string(status.message()) +
              "; the next fsync or close of the file fails");
@@ -141,13 +141,13 @@ dat::Task<absl::Status> CommitQueue::CommitFile(std::shared_ptr<OpenState> open,
 }
 
 dat::Task<void> CommitQueue::Commit(Entry entry) {
-  // Nobody waits for it: a message of its own would cost more than the COMMIT.
+  // No caller waits for it, and a message of its own would cost more than the COMMIT.
   dat::Task<absl::Status> committing = CommitFile(entry.open, /*can_wait=*/!ending_);
   absl::Status status = co_await committing;
   if (client::IsGone(status)) {
     entry.open->writes->Forget();
   } else if (!status.ok() && !ending_ && !absl::IsCancelled(status)) {
-    Add(entry.open, entry.bytes);  // the end does not wait for a better time
+    Add(entry.open, entry.bytes);  // the end of the mount does not wait for a retry
   }
   --running_;
   if (entry.done != nullptr) entry.done->Set(true);

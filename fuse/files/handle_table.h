@@ -1,5 +1,5 @@
-// The kernel's handles of open files and directories: a number for each, never used again.
-// Thread-safe: shards, each with a mutex held for one lookup.
+// The kernel's handles of open files and directories: a number for each, never reused. Thread-safe:
+// each shard has a mutex, held for one lookup.
 #pragma once
 
 #include <array>
@@ -16,8 +16,8 @@
 
 namespace dafs::fuse {
 
-// Shared pointers, because a call that was given up may outlive the RELEASE of its handle: the
-// owners are the table and the calls in progress.
+// Shared pointers, because an abandoned call may outlive the RELEASE of its handle. The owners are
+// the table and the calls in progress.
 template <class T>
 class HandleTable {
  public:
@@ -28,7 +28,7 @@ class HandleTable {
     shard.items.emplace(fh, std::move(item));
     return fh;
   }
-  // nullptr: no such handle.
+  // Returns nullptr if there is no such handle.
   std::shared_ptr<T> Find(uint64_t fh) const {
     Shard& shard = shards_[fh % kShards];
     absl::MutexLock lock(&shard.mutex);
@@ -44,8 +44,8 @@ class HandleTable {
     shard.items.erase(it);
     return item;
   }
-  // An item of which `holds`, which is called with a lock held, is true; nullptr: none. Looks at
-  // all of them.
+  // Returns an item for which `holds` is true; nullptr if there is none. Calls `holds` with a lock
+  // held. Checks all items.
   std::shared_ptr<T> FindIf(absl::FunctionRef<bool(const T&)> holds) const {
     for (Shard& shard : shards_) {
       absl::MutexLock lock(&shard.mutex);
@@ -70,7 +70,7 @@ class HandleTable {
     mutable absl::Mutex mutex;
     absl::flat_hash_map<uint64_t, std::shared_ptr<T>> items ABSL_GUARDED_BY(mutex);
   };
-  std::atomic<uint64_t> next_{1};  // gives numbers only
+  std::atomic<uint64_t> next_{1};  // gives numbers only; publishes nothing
   mutable std::array<Shard, kShards> shards_;
 };
 

@@ -8,7 +8,7 @@
 namespace dafs::fuse {
 namespace {
 
-// A lock that somebody gave up waiting for may still come to the open.
+// The server may still grant this open a lock for which the program no longer waits.
 bool IsUsableAgain(const OpenState& open) {
   return !open.state_id.is_zero() && ShareOf(open.flags) == wire::kShareRead &&
          open.change.has_value() && !open.locked.load(std::memory_order_relaxed);

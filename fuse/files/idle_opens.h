@@ -1,13 +1,14 @@
-// Files that programs have closed and that stay open at the server for a moment: who opens one
-// again in the same way within that moment needs no OPEN, only to hear that the file is still what
-// it was. Its CLOSE leaves when the moment is over.
+// Keeps files that programs have closed open at the server for a moment (deferred close). If such a
+// file is opened again in the same way, no OPEN is sent: the client only checks that the file is
+// unchanged. Its CLOSE is sent when the moment is over.
 //
-// Only opens that read: for kFor longer they stand in the way of other clients that deny reading to
-// others, or that remove a file only if nobody has it open (4.4.1.2, 6.5.33), and of nobody else.
+// Only opens for reading are kept. For kFor longer they conflict with other clients that deny
+// reading, or that remove a file only if it is not open (4.4.1.2, 6.5.33). No other client is
+// affected.
 //
-// One table for all workers of a mount: as long as any of them keeps a file open the server takes
-// it for used, and opens it though its name is gone. Thread-safe; nothing blocks. What is returned
-// is the caller's to close, at the server.
+// There is one table for all workers of a mount. While any worker keeps a file open, the server
+// treats it as in use, and opens it even if its name was removed. Thread-safe; nothing blocks. The
+// caller must close returned opens at the server.
 #pragma once
 
 #include <array>
@@ -30,36 +31,38 @@ class IdleOpens {
   using Open = std::shared_ptr<OpenState>;
   static constexpr absl::Duration kFor = absl::Milliseconds(20);
   static constexpr size_t kMost = 64;
-  // A file that had changed when it was opened again is likely to have once more: so often it is
-  // closed at once.
+  // A file that changed while idle will probably change again, so its next kNotKept closes are
+  // immediate.
   static constexpr uint32_t kNotKept = 16;
 
   IdleOpens();
   IdleOpens(const IdleOpens&) = delete;
   IdleOpens& operator=(const IdleOpens&) = delete;
 
-  // Its program has closed it at `now`. Returns what is to be closed: it, if it cannot be used
-  // again, or the oldest, for want of room; null: nothing.
+  // A program has closed `open` at `now`. Returns the open that the caller must close: `open`
+  // itself if it cannot be reused, or the oldest if there is no room. Returns null if there is
+  // none.
   Open Keep(Open open, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
   struct Kept {
     Open open;
-    absl::Time since;  // it was closed
+    absl::Time since;  // when it was closed
   };
-  // An open of `nodeid` by `who` with such `flags` of open(2). Whether the file is still what it
-  // was (IsAsOpened) is to be found out.
+  // Takes out an open of `nodeid` by `who` that fits these `flags` of open(2). The caller must
+  // check that the file is unchanged (IsAsOpened).
   std::optional<Kept> Take(uint64_t nodeid, const client::Identity& who, uint32_t flags,
                            absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
-  // It was not. Returns the other opens of it.
+  // The file has changed. Takes out the other opens of it.
   std::vector<Open> HasChanged(uint64_t nodeid) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // What was closed kFor before `now` or earlier.
+  // Takes out the opens that were closed kFor before `now` or earlier.
   std::vector<Open> TakeOld(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
-  // When the next one is old; nothing: none is kept.
+  // When the next open becomes that old; nullopt if none is kept.
   std::optional<absl::Time> NextOld() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // All. Files are about to lose names: the server would keep for us what is open.
+  // Takes out all opens. For use when files are about to lose names: the server would preserve a
+  // removed file that we hold open.
   std::vector<Open> TakeAll() ABSL_LOCKS_EXCLUDED(mutex_);
-  // The same, and none is kept any more.
+  // The same. No open is kept after that.
   std::vector<Open> Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -68,7 +71,7 @@ class IdleOpens {
 
   struct Changing {
     uint64_t nodeid = 0;
-    uint32_t not_kept = 0;  // so often from now on
+    uint32_t not_kept = 0;  // closes to come that are immediate
   };
 
   mutable absl::Mutex mutex_;
@@ -77,8 +80,8 @@ class IdleOpens {
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Whether the file of `open` is what it was when it was opened, for its data and for whoever may
-// open it: it has these attributes now.
+// Whether the file of `open`, which now has the attributes `now`, is unchanged since it was opened:
+// both its data and the rights to open it.
 bool IsAsOpened(const OpenState& open, const wire::FileAttributes& now);
 
 }  // namespace dafs::fuse

@@ -1,13 +1,13 @@
 // The owners of record locks (fcntl) and their OPENs at the server.
 // Spec: ARCHITECTURE "lock owners"; draft 4.4.1.2, 6.5.18. FUSE-FACTS 8.
 //
-// A lock at the server belongs to the owner of an OPEN, so each owner the kernel names (a process,
-// or an open file description of an OFD lock; the kernel does not say which) gets an OPEN of his
-// own of each file he locks. It ends, with all its locks, when the process closes any descriptor of
-// the file (FLUSH names the owner), or when the last handle goes through which he locked (RELEASE;
-// nothing else tells of the end of an OFD lock). The kernel uses its numbers again: an owner that
-// has ended is never the same as a later one, not even while his OPEN is being closed.
-// Thread-safe: one mutex, held for a few lookups.
+// A lock at the server belongs to the owner of an OPEN. So each owner that the kernel names gets
+// its own OPEN of each file that it locks. An owner is a process, or the open file description of
+// an OFD lock; the kernel does not say which. It ends, with all its locks, when the process closes
+// any descriptor of the file (FLUSH names the owner). It also ends when the last handle through
+// which it locked is released (RELEASE; nothing else reports the end of an OFD lock). The kernel
+// reuses its numbers: an owner that has ended is never the same as a later one, even while its OPEN
+// is being closed. Thread-safe: one mutex, held for a few lookups.
 #pragma once
 
 #include <cstdint>
@@ -33,26 +33,27 @@ struct LockOwner {
   std::string name;  // as the server knows it
   std::shared_ptr<const client::Identity> opener;
 
-  // Guarded by the table's mutex, which this struct does not see.
+  // Guarded by the table's mutex, which an annotation cannot name here.
   wire::StateId state_id;  // zero: not opened yet
-  uint32_t share = 0;      // what it is open for
-  uint32_t pid = 0;        // who locked last
+  uint32_t share = 0;      // the access it is open for
+  uint32_t pid = 0;        // the process that locked last
   uint32_t users = 0;      // calls in progress
   bool ended = false;
-  absl::flat_hash_set<uint64_t> handles;  // he locked through these
+  absl::flat_hash_set<uint64_t> handles;  // it locked through these
 };
 
-// The owners are the table and the calls in progress.
+// Shared by the table and the calls in progress.
 using LockOwnerRef = std::shared_ptr<LockOwner>;
 
 class LockOwners {
  public:
-  // The owner (nodeid, kernel_owner) of `fresh`, who is `fresh` if there was none, locks through
-  // `handle` as process `pid`. Used by the caller until Leave.
+  // The owner (nodeid, kernel_owner) of `fresh` locks through `handle` as process `pid`. Returns
+  // it; adds `fresh` if there was none. The caller uses it until Leave.
   LockOwnerRef Enter(const LockOwner& fresh, uint64_t handle, uint32_t pid);
-  // The owner if there is one; null.
+  // Returns the owner, used by the caller until Leave; null if there is none.
   LockOwnerRef EnterExisting(uint64_t nodeid, uint64_t kernel_owner);
-  // True: he has ended, and the caller, his last user, closes his OPEN.
+  // Returns true if the owner has ended and this was its last user. The caller then closes its
+  // OPEN.
   bool Leave(LockOwner& owner);
 
   struct Open {
@@ -63,16 +64,16 @@ class LockOwners {
   void Opened(LockOwner& owner, const wire::StateId& state_id, uint32_t share);
   bool HasEnded(const LockOwner& owner) const;
 
-  // Somebody who has just ended. `unused`: the caller closes his OPEN; else his last user will, and
-  // the caller gives up what he holds till then.
+  // An owner that has just ended. `unused`: the caller closes its OPEN. Otherwise its last user
+  // will, and the caller releases its locks now.
   struct Ended {
-    LockOwnerRef owner;  // null: nobody
+    LockOwnerRef owner;  // null: none has ended
     bool unused = false;
   };
   Ended End(uint64_t nodeid, uint64_t kernel_owner);
   std::vector<Ended> EndHandle(uint64_t handle);
 
-  // The process of an owner the server names; nothing if he has ended.
+  // The process of an owner that the server names; nullopt if the owner has ended.
   std::optional<uint32_t> PidOf(const std::string& name) const;
   size_t size() const;
 

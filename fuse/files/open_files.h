@@ -1,4 +1,4 @@
-// What one open(2) and one opendir(2) of the kernel stand for.
+// The state of one open(2) and of one opendir(2) of the kernel.
 #pragma once
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 
 namespace dafs::fuse {
 
-// What the flags of open(2) ask for: wire::kShare... bits.
+// The access that the flags of open(2) request: wire::kShare... bits.
 inline uint32_t ShareOf(uint32_t flags) {
   switch (flags & O_ACCMODE) {
     case O_RDONLY:
@@ -34,42 +34,41 @@ inline uint32_t ShareOf(uint32_t flags) {
   }
 }
 
-// One OPEN at the server for each open of the kernel. Data moves under the opener's identity,
-// not that of the caller. Constant once it is in the table, except `errors` and `locked`; any
-// thread.
+// One OPEN at the server for each open of the kernel. Data moves under the opener's identity, not
+// the caller's. Constant once it is in the table, except `errors` and `locked`; any thread.
 struct OpenState {
   uint64_t nodeid = 0;
   wire::FileHandle handle;
   wire::StateId state_id;  // zero: the server keeps no open for it
   uint32_t flags = 0;      // of open(2)
-  // The file's when it was opened.
+  // Attributes of the file when it was opened.
   std::optional<uint64_t> change;
   uint32_t mode = 0;
   std::string owner;
   std::string owner_group;
   std::shared_ptr<const client::Identity> opener;
-  // When it was opened: whether the opener could write without it, as root or the file's owner
-  // (WIRE R64), and WriteTracker::owner_changes.
+  // As of the open: whether the opener could write even without this open, as root or as the file's
+  // owner (WIRE R64), and the value of WriteTracker::owner_changes.
   bool by_own_right = false;
   uint64_t owner_changes = 0;
   std::shared_ptr<client::WriteTracker> writes;  // shared with the inode table
   client::WriteTracker::ErrorCursor errors;      // `writes` guards it
-  // Somebody asked for a lock of this open (flock). Publishes nothing.
+  // A program has requested a lock of this open (flock). Publishes nothing.
   std::atomic<bool> locked{false};
 };
 
-// Part of a directory as the server listed it, from one cookie on.
+// Part of a directory as the server listed it, starting at one cookie.
 struct DirectoryChunk {
   struct Entry {
-    uint64_t cookie = 0;  // of this entry: continue behind it
+    uint64_t cookie = 0;  // of this entry: a listing continues after it
     std::string name;
     wire::FileAttributes attributes;
-    bool acl_in_mode = false;  // it was asked for, and there is none but the mode
+    bool acl_in_mode = false;  // the ACL was requested, and it equals the mode
   };
-  uint64_t from_cookie = 0;  // the first entry is the one behind this cookie
+  uint64_t from_cookie = 0;  // the first entry follows this cookie
   bool attributes = false;   // entries have all of stat(2) and a filehandle
   bool eof = false;          // no entry after the last one here
-  absl::Time asked_at;       // before the server was asked
+  absl::Time asked_at;       // before the request was sent
   std::vector<Entry> entries;
 };
 
@@ -83,7 +82,7 @@ class DirectoryState {
   const wire::FileHandle handle;
   const std::shared_ptr<const client::Identity> opener;
 
-  // The chunk that was read last, and the verifier to go on with. The owners of a chunk are this
+  // The chunk that was read last, and the verifier to continue with. A chunk is shared by this
   // state and the call that is answering from it.
   std::shared_ptr<const DirectoryChunk> chunk() const ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
@@ -99,7 +98,7 @@ class DirectoryState {
     chunk_ = std::move(chunk);
     cookieverf_ = cookieverf;
   }
-  // A listing begins. Whether nothing was listed before: what OPENDIR has read serves then.
+  // A listing begins. Returns true for the first one, which may use what OPENDIR has read.
   bool BeginListing() ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
     return !std::exchange(listed_, true);

@@ -1,7 +1,7 @@
-// What one worker writes behind: pieces on their way to the server, and for each open file at most
-// one that small writes are gathered in. A stream clocks itself: its first write leaves at once,
-// and what comes while that is on its way leaves together when the answer is there. So nothing
-// waits for a timer, and who waits for all of it waits for two answers. Belongs to one worker's
+// The write-behind of one worker: pieces that are outstanding, and for each open file at most one
+// piece that collects small writes. A stream clocks itself: its first write is sent at once, and
+// the writes that arrive before the reply are sent together after it. So no write waits for a
+// timer, and a caller that waits for all data waits for two replies. Belongs to one worker's
 // thread. Nothing blocks.
 #pragma once
 
@@ -19,7 +19,8 @@
 
 namespace dafs::fuse {
 
-// Bytes of an open file on their way, in the buffer that the kernel's WRITE was read into.
+// Bytes of an open file that are written behind, in the buffer that the kernel's WRITE was read
+// into.
 struct WritePiece {
   std::shared_ptr<OpenState> open;
   uint64_t offset = 0;
@@ -30,37 +31,40 @@ struct WritePiece {
 
 class WriteStreams {
  public:
-  // Writes up to this size are gathered: copying one costs less than a request of its own.
+  // Writes up to this size are collected: copying one costs less than a request of its own.
   static constexpr uint32_t kGatheredMost = 64u << 10;
-  // Requests on their way that nobody waits for: they keep the server busy while the program goes
-  // on, and more would only be more to lose with this machine.
+  // Outstanding requests without a waiter. They keep the server busy while the program continues.
+  // With more, a crash of this machine would only lose more data.
   static constexpr size_t kMostOut = 4;
 
-  // Half of the write buffers of `pool` at most are taken: nothing is written behind with fewer
-  // than two.
+  // Uses at most half of the write buffers of `pool`. With fewer than two write buffers there is no
+  // write-behind.
   explicit WriteStreams(const client::BufferPool& pool);
 
   bool enabled() const { return most_out_ > 0; }
-  // Whether one more may be on its way with nobody waiting for it.
+  // Whether one more request may be outstanding without a waiter.
   bool HasRoom() const { return out_ < most_out_; }
 
-  // Adds `data` to what is gathered of the file, if it goes on there. It is then out in `behind`.
+  // Appends `data` to the collected piece of the file, if it continues that piece. It is then an
+  // outstanding part in `behind`.
   bool Join(const OpenState& open, uint64_t offset, std::span<const std::byte> data,
             BehindTable& behind);
-  // Gathers from `piece` on, which is taken, if something of the file is on its way and nothing of
-  // it gathered.
+  // Takes `piece` to collect writes after it. Returns false, and leaves it, if no piece of the file
+  // is outstanding, if one is collecting already, or if there is no room.
   bool Keep(WritePiece& piece);
-  // Gathers from `piece` on, and gives what was gathered before, if there is any.
+  // Takes `piece` to collect writes after it, and returns in it the piece that collected before.
+  // Does nothing if there is none, or if `piece` is larger than kGatheredMost.
   void Exchange(WritePiece& piece);
 
-  // A piece of the file is on its way, until Next finds nothing gathered to follow it.
+  // A piece of the file is outstanding, until Next returns nullopt. Next returns the collected
+  // piece, to be sent next.
   void Begin(const OpenState& open);
   std::optional<WritePiece> Next(const OpenState& open);
 
  private:
   struct Stream {
     size_t out = 0;
-    std::optional<WritePiece> gathered;  // only while something is out
+    std::optional<WritePiece> gathered;  // only while a piece is outstanding
   };
   size_t most_out_;
   size_t out_ = 0;
