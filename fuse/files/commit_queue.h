@@ -8,6 +8,7 @@
 // the server, and sends no COMMIT for a removed file.
 //
 // Spec: 6.5.8 (COMMIT), 6.5.38 (unstable writes).
+// Belongs to one worker's thread. Never blocks.
 #pragma once
 
 #include <cstddef>

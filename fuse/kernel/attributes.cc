@@ -12,10 +12,10 @@
 namespace dafs::fuse {
 namespace {
 
-constexpr uint32_t kNobody = 65534;  // an owner that is no number
+constexpr uint32_t kNobody = 65534;  // for an owner that is not a number
 
-// What stands for attributes that a server may be without (WIRE 5.2, "Mandatory"): a mode that
-// forbids nothing, since the server decides anyway, and of the times the nearest.
+// Replaces attributes that a server may lack (WIRE 5.2, "Mandatory"). The mode forbids nothing,
+// since the server decides anyway. A missing time becomes the most similar one.
 constexpr uint32_t kAnyMode = 0777;
 
 struct Times {
@@ -30,8 +30,8 @@ Times TimesOf(const wire::FileAttributes& a) {
   return times;
 }
 
-// st_blksize: what stdio and cp move at once. Each write(2) is a round trip, so more than a page;
-// within what malloc gives without mmap(2).
+// st_blksize: the size of one transfer by stdio and cp. Each write(2) is a round trip, so this is
+// more than a page. It is small enough for malloc not to use mmap(2).
 constexpr uint32_t kPreferredBytes = 65536;
 
 uint32_t IdFromText(std::string_view text) {
@@ -112,7 +112,7 @@ fuse_attr KernelAttributes(const wire::FileAttributes& a, uint64_t nodeid) {
   fuse_attr out = {};
   out.ino = a.has(wire::kFattrFileId) ? a.file_id : nodeid;
   out.size = a.object_size;
-  // POSIX counts 512 bytes; without SPACE_USED the size is the best guess.
+  // POSIX counts blocks of 512 bytes. Without SPACE_USED the size is the best estimate.
   uint64_t used = a.has(wire::kFattrSpaceUsed) ? a.space_used : a.object_size;
   out.blocks = used / 512 + (used % 512 != 0);
   const Times times = TimesOf(a);

@@ -14,7 +14,7 @@ namespace dafs::fuse {
 namespace {
 
 constexpr size_t kPartsMax = 4;  // the header and three parts
-// /dev/fuse never makes a writer wait; the socket of a test may, and is read soon.
+// A write to /dev/fuse never waits. A test's socket may make it wait, and is read soon.
 constexpr int kWriteWaitMs = 1000;
 
 }  // namespace
@@ -31,7 +31,7 @@ KernelChannel::ReadOutcome KernelChannel::Read(std::span<std::byte> into) {
     ssize_t got = read(fd_.get(), into.data(), into.size());
     if (got > 0) return {ReadStatus::kRequest, static_cast<size_t>(got)};
     if (got == 0) return {ReadStatus::kEnd, 0};
-    // ENOENT: the request was taken back while we read it.
+    // ENOENT: the kernel withdrew the request during the read.
     if (errno == EINTR || errno == ENOENT) continue;
     if (errno == EAGAIN) return {ReadStatus::kNothing, 0};
     return {ReadStatus::kEnd, 0};  // ENODEV: unmounted; ECONNABORTED, ECONNRESET: aborted

@@ -1,7 +1,6 @@
-// One worker's end of /dev/fuse (or, in tests, of a socket pair that keeps message boundaries):
-// requests come out, answers and notifications go in, each as one read or one write.
-// Belongs to its worker's thread; several channels may stand on one connection. Nothing blocks but
-// ForgetPages.
+// One worker's end of /dev/fuse (or, in tests, of a socket pair that keeps message boundaries).
+// Each request is one read; each answer or notification is one write. Belongs to its worker's
+// thread. Several channels may use one connection. Only ForgetPages blocks.
 #pragma once
 
 #include <cstddef>
@@ -19,39 +18,39 @@ class KernelChannel : public AnswerPath {
  public:
   explicit KernelChannel(UniqueFd fd) : fd_(std::move(fd)) {}
 
-  // A channel of its own on the connection of `fd`, with its own queue in the kernel
-  // (FUSE_DEV_IOC_CLONE); where that is not to be had, on a duplicate of the descriptor.
+  // Returns a new channel of the connection of `fd`, with its own queue in the kernel
+  // (FUSE_DEV_IOC_CLONE). If the kernel cannot clone it, returns a duplicate of the descriptor.
   static UniqueFd CloneDevice(int fd);
 
   enum class ReadStatus : uint8_t {
     kRequest,  // `bytes` of a request were read
-    kNothing,  // none is waiting, or another worker was faster
-    kEnd,      // unmounted or aborted: no request will come any more
+    kNothing,  // none is waiting, or another worker has taken it
+    kEnd,      // unmounted or aborted: no more requests will arrive
   };
   struct ReadOutcome {
     ReadStatus status;
     size_t bytes;
   };
-  // `into` holds the largest request: the negotiated max_write and kWriteHeaderBytes.
+  // `into` must hold the largest request: the negotiated max_write plus kWriteHeaderBytes.
   ReadOutcome Read(std::span<std::byte> into);
 
-  // Whether the connection has ended, without reading a request.
+  // Whether the connection has ended. Does not read a request.
   bool AtEnd() const;
 
   bool Reply(uint64_t unique, std::initializer_list<Bytes> parts) override;
   bool ReplyError(uint64_t unique, int error) override;
 
-  // Lets the kernel forget the attributes it caches for `nodeid`; its cached data stays. Safe from
-  // a thread that serves requests as long as a request on that node is being answered: only the
-  // variant that drops data waits for pages.
+  // Invalidates the attributes that the kernel caches for `nodeid`, but not its cached data. Safe
+  // on a thread that serves requests, while a request on that node is being answered: only the
+  // variant that also invalidates data waits for pages.
   void ForgetAttributes(uint64_t nodeid) { Invalidate(nodeid, -1); }
-  // The same, and of its cached data. Waits for pages that are being read or written, so that no
-  // thread that serves requests may call it.
+  // Invalidates the cached attributes and data of `nodeid`. Waits for pages that are being read or
+  // written, so no thread that serves requests may call it.
   void ForgetPages(uint64_t nodeid) { Invalidate(nodeid, 0); }
 
-  // Has the kernel send a NOTIFY_REPLY without data, numbered `unique`, from the calling thread's
-  // CPU; it is to be answered when it comes by an io_uring. False: the kernel does not; since 2026
-  // it does so only for the node of a regular file.
+  // Makes the kernel send a NOTIFY_REPLY without data, numbered `unique`, from the calling thread's
+  // CPU. If it arrives by an io_uring, it must be answered. Returns false if the kernel does not
+  // send it. Since 2026 the kernel sends it only for the node of a regular file.
   bool AskForNothing(uint64_t unique, uint64_t nodeid);
 
   int fd() const { return fd_.get(); }

@@ -25,7 +25,7 @@ uint32_t ModeUnderAcl(uint32_t mode, std::string_view value) {
         group = perm;
         break;
       case ACL_MASK:
-        mask = perm | 8;  // there is one: it takes the group's place
+        mask = perm | 8;  // 8: there is a mask, which replaces the group's bits
         break;
       case ACL_OTHER:
         other = perm;

@@ -1,5 +1,5 @@
-// The answer to a READDIR or READDIRPLUS: entries one behind the other, up to the size asked for.
-// Belongs to one call.
+// The answer to a READDIR or READDIRPLUS: entries in sequence, up to the requested size. Belongs to
+// one call.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,15 @@ class DirectoryAnswer {
 
   // Whether an entry with this name still fits.
   bool Fits(std::string_view name, bool plus) const;
-  // Adds one that fits. `offset`: where the next READDIR goes on behind it. `type`: S_IFMT bits.
+  // Adds an entry, which must fit. `offset`: where the next READDIR continues. `type`: S_IFMT bits.
   void Add(std::string_view name, uint64_t ino, uint32_t type, uint64_t offset);
-  // The same for READDIRPLUS; an `entry` of zeros tells only the name.
+  // The same for READDIRPLUS. An `entry` of zeros sends only the name.
   void AddPlus(const fuse_entry_out& entry, std::string_view name, uint64_t ino, uint32_t type,
                uint64_t offset);
 
   bool empty() const { return bytes_.empty(); }
   std::span<const std::byte> bytes() const { return bytes_; }
-  // The nodes whose lookup counts went up with this answer.
+  // The nodes whose lookup counts this answer increases.
   const std::vector<uint64_t>& counted() const { return counted_; }
 
  private:

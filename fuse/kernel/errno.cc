@@ -7,7 +7,8 @@
 namespace dafs::fuse {
 namespace {
 
-// Spec: WIRE.md section 12. What has no errno of its own is EIO: the protocol failed, not the file.
+// Spec: WIRE.md section 12. A status without an errno of its own becomes EIO: the protocol failed,
+// not the file.
 int ErrnoFromDafs(wire::DafsStatus status) {
   using enum wire::DafsStatus;
   switch (status) {
@@ -56,7 +57,7 @@ int ErrnoFromDafs(wire::DafsStatus status) {
       return ENOTEMPTY;
     case kDquot:
       return EDQUOT;
-    // The kernel answers ESTALE with one fresh walk of the path.
+    // After ESTALE the kernel walks the path a second time.
     case kStale:
     case kBadHandle:
     case kFhExpired:
@@ -66,7 +67,7 @@ int ErrnoFromDafs(wire::DafsStatus status) {
       return EOPNOTSUPP;
     case kSymlink:
       return ELOOP;
-    // Another client's open denies it, or a lock is in the way.
+    // Another client's open denies the access, or a lock conflicts.
     case kDenied:
     case kShareDenied:
     case kLocked:
@@ -76,7 +77,7 @@ int ErrnoFromDafs(wire::DafsStatus status) {
     case kDelay:
     case kGrace:
       return EAGAIN;
-    // The server is short of descriptors, mostly, or may hold no more opens; for locks see
+    // The server usually lacks descriptors, or may hold no more opens. For locks see
     // fuse/operations/locks.cc.
     case kResource:
       return ENFILE;
@@ -96,7 +97,7 @@ int ErrnoFromStatus(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnimplemented:
       return EOPNOTSUPP;
-    case absl::StatusCode::kCancelled:  // the mount is going away
+    case absl::StatusCode::kCancelled:  // the mount is ending
       return ENOTCONN;
     case absl::StatusCode::kResourceExhausted:
       return ENOMEM;

@@ -1,4 +1,4 @@
-// The one table from what the client library answers to errno. Any thread.
+// The only table from status codes of the client library to errno. Any thread.
 #pragma once
 
 #include "absl/status/status.h"

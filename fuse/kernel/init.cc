@@ -12,12 +12,12 @@ namespace {
 // INIT before 7.36 ends with `flags`.
 constexpr size_t kShortInitBytes = 16;
 
-// What we ask for where the kernel has it. Not asked for, and why:
+// The features to request where the kernel has them. Not requested, and why:
 //  WRITEBACK_CACHE           writes go through, so that other clients see them (close-to-open)
-//  ATOMIC_O_TRUNC            the kernel sends SETATTR of size 0 behind the OPEN
+//  ATOMIC_O_TRUNC            the kernel sends SETATTR of size 0 after the OPEN
 //  SETXATTR_EXT              the server's file system clears set-group-id bits itself
-//  SPLICE_*                  requests are read into kept buffers
-//  EXPORT_SUPPORT            a node forgotten by the kernel is forgotten by us
+//  SPLICE_*                  requests are read into buffers that stay allocated
+//  EXPORT_SUPPORT            we forget a node when the kernel does
 constexpr uint64_t kWanted = FUSE_ASYNC_READ | FUSE_BIG_WRITES | FUSE_AUTO_INVAL_DATA |
                              FUSE_DO_READDIRPLUS | FUSE_READDIRPLUS_AUTO | FUSE_ASYNC_DIO |
                              FUSE_PARALLEL_DIROPS | FUSE_MAX_PAGES | FUSE_CACHE_SYMLINKS |
@@ -58,7 +58,7 @@ InitAnswer AnswerInit(std::span<const std::byte> body, const InitWishes& wishes)
   out.flags2 = static_cast<uint32_t>(answer.flags >> 32);
   out.max_readahead = std::min(in.max_readahead, wishes.max_readahead);
   out.max_background = wishes.max_background;
-  // The kernel's own proportion.
+  // The proportion that the kernel uses by default.
   out.congestion_threshold = static_cast<uint16_t>(wishes.max_background * 3 / 4);
   out.max_write = wishes.max_write;
   out.max_pages = static_cast<uint16_t>(wishes.max_write / 4096);

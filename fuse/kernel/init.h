@@ -1,4 +1,4 @@
-// FUSE_INIT: what the kernel offers and what we take. A pure function; any thread.
+// FUSE_INIT: chooses from what the kernel offers. A pure function; any thread.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,22 @@ namespace dafs::fuse {
 struct InitWishes {
   uint32_t max_write = 1u << 20;  // bytes of the largest WRITE, whole pages
   uint32_t max_readahead = 1u << 20;
-  // The kernel checks modes and ACLs before it asks; it makes default_permissions of this.
+  // The kernel checks modes and ACLs before it sends a request. This implies default_permissions.
   bool posix_acl = false;
-  uint16_t max_background = 64;  // asynchronous requests of the kernel in flight
-  bool posix_locks = true;       // fcntl locks come to us; else the kernel keeps them
-  bool flock_locks = true;       // those of flock(2) likewise
-  bool io_uring = false;         // requests come by io_uring
+  uint16_t max_background = 64;  // the kernel's outstanding asynchronous requests
+  bool posix_locks = true;       // fcntl locks are sent to us; otherwise the kernel keeps them
+  bool flock_locks = true;       // the same for locks of flock(2)
+  bool io_uring = false;         // requests arrive by io_uring
 };
 
 struct InitAnswer {
-  int error = 0;       // an errno value: the kernel is too old, or the request malformed
-  bool again = false;  // the kernel speaks a newer major version and sends INIT once more
+  int error = 0;       // an errno value: the kernel is too old, or the request is malformed
+  bool again = false;  // the kernel speaks a newer major version and sends INIT again
   fuse_init_out out = {};
   uint64_t flags = 0;  // what both sides agreed on
 };
 
-// `body`: the request behind its header.
+// `body`: the request without its header.
 InitAnswer AnswerInit(std::span<const std::byte> body, const InitWishes& wishes);
 
 }  // namespace dafs::fuse

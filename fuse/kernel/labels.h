@@ -1,13 +1,13 @@
-// Whether the kernel of this machine has to do with the labels of SELinux.
+// Whether the kernel of this machine uses labels of SELinux.
 #pragma once
 
 #include <string>
 
 namespace dafs::fuse {
 
-// True if SELinux runs, by what libselinux goes by: the kernel lists its file system. Then the
-// kernel itself may ask a file for its label, and takes "not supported" for a defect.
-// `filesystems`: as /proc/filesystems; false where it cannot be read.
+// Returns true if SELinux runs. Like libselinux, checks whether the kernel lists the SELinux file
+// system. The kernel itself may then request a file's label, and treats "not supported" as a
+// defect. `filesystems`: a file like /proc/filesystems. Returns false if it cannot be read.
 bool KernelHasSelinux(const std::string& filesystems = "/proc/filesystems");
 
 }  // namespace dafs::fuse

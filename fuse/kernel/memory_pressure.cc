@@ -16,7 +16,7 @@ namespace {
 #define PR_SET_IO_FLUSHER 57  // Linux 5.6
 #endif
 
-// Without it a limit on locked memory would let later mappings fail.
+// Without CAP_IPC_LOCK, a limit on locked memory would make later mappings fail.
 bool MayLockAnyAmount() {
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct data[2] = {};
@@ -37,12 +37,12 @@ void LockStack() {
 }  // namespace
 
 bool PrepareForMemoryPressure() {
-  // Code and data, as they are touched. Not what is mapped later: the heap grows with the inodes
+  // Lock code and data as they are touched, but no later mappings: the heap grows with the inodes
   // that the kernel knows.
   const bool may_lock = MayLockAnyAmount();
   if (may_lock) mlockall(MCL_CURRENT | MCL_ONFAULT);
   if (geteuid() == 0) {
-    // Just above "never" (-1000): a runaway daemon can still be ended.
+    // Just above "never" (-1000), so that a runaway daemon can still be killed.
     std::ofstream("/proc/self/oom_score_adj") << "-900" << std::flush;
   }
   return may_lock;

@@ -1,16 +1,18 @@
-// Keeping the mount alive when memory is short: pages dirtied on the mount can only be cleaned
-// through this process, so it must neither wait for that cleaning itself, nor be paged out, nor be
-// the one that is killed. Best effort: what is not permitted is left out.
+// Keeps the mount working when memory is short. Pages that are dirtied on the mount can only be
+// cleaned by this process. So the process must not wait for that cleaning, must not be paged out,
+// and should not be the one that the OOM killer ends. Best effort: steps that are not permitted are
+// skipped.
 #pragma once
 
 namespace dafs::fuse {
 
-// Once, as the daemon, before its threads start: locks code and data as they are touched (where
-// CAP_IPC_LOCK is held) and makes the OOM killer look elsewhere (as root). Returns whether memory
-// may be locked: the caller locks a buffer for writes too.
+// Call once, as the daemon, before its threads start. Locks code and data as they are touched (with
+// CAP_IPC_LOCK), and makes the OOM killer prefer other processes (as root). Returns whether memory
+// may be locked: the caller then locks a buffer for writes too.
 bool PrepareForMemoryPressure();
 
-// In each thread that serves the kernel: PR_SET_IO_FLUSHER, and locks its stack as it is touched.
+// Call in each thread that serves the kernel. Sets PR_SET_IO_FLUSHER, and locks the thread's stack
+// as it is touched.
 void BecomeIoFlusher();
 
 }  // namespace dafs::fuse

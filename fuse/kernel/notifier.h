@@ -1,6 +1,6 @@
-// The thread that tells the kernel to drop the cached pages of a file. That waits for pages that
-// are being read or written, for which the kernel waits for us: a thread that serves requests must
-// not do it (FUSE-FACTS 14).
+// The thread that invalidates the kernel's cached pages of a file. An invalidation waits for pages
+// that are being read or written, and for these the kernel waits for us. So a thread that serves
+// requests must not do it (FUSE-FACTS 14).
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ namespace dafs::fuse {
 
 class Notifier {
  public:
-  // `device`: an end of the mount's connection, for this thread alone; requests are not read from
+  // `device`: an end of the mount's connection, used by this thread only. No requests are read from
   // it.
   explicit Notifier(UniqueFd device);
   ~Notifier() { Stop(); }
   Notifier(const Notifier&) = delete;
   Notifier& operator=(const Notifier&) = delete;
 
-  // From any thread: the kernel forgets the attributes and the data that it caches for `nodeid`,
-  // once what was written to it by a map is with us. `done` runs then, on whatever thread.
+  // From any thread. Invalidates the attributes and data that the kernel caches for `nodeid`, after
+  // writes through a mapping of the file have reached us. Then runs `done`, on any thread.
   void DropPages(uint64_t nodeid, absl::AnyInvocable<void()> done) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Waits for the notification under way. Others are not made any more, but end all the same.
+  // Waits for the notification in progress. Skips the others, but runs their `done`.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -1,5 +1,5 @@
-// The kernel's FUSE protocol, <linux/fuse.h>, with what Debian 12's copy (7.38) lacks. We speak it
-// directly: libfuse 3.14 has no callback for newer requests, and its loops own the wait
+// The kernel's FUSE protocol, <linux/fuse.h>, and what Debian 12's copy (7.38) lacks. We use it
+// directly: libfuse 3.14 has no callbacks for newer requests, and its loops control the waiting
 // (docs/decisions.md).
 #pragma once
 
@@ -10,18 +10,19 @@
 
 namespace dafs::fuse {
 
-// The oldest kernel protocol we take: Linux 5.4 (7.31), the first whose structures are all as here.
+// The oldest kernel protocol that we accept: Linux 5.4 (7.31), the first in which all structures
+// are as here.
 inline constexpr uint32_t kLeastMinor = 31;
 
-// INIT flags of newer kernels; bits 32 and up travel in flags2.
+// INIT flags of newer kernels. Bits 32 and up are sent in flags2.
 inline constexpr uint64_t kInitDirectIoAllowMmap = uint64_t{1} << 36;  // 7.39
 
-// COPY_FILE_RANGE answered with 64 bits (7.45): the same request, and this answer.
+// COPY_FILE_RANGE with an answer of 64 bits (7.45): the same request, and this answer.
 inline constexpr uint32_t kCopyFileRange64 = 53;
 struct CopyFileRangeOut {
   uint64_t bytes_copied;
 };
-// STATX, 7.39: its request begins as that of GETATTR.
+// STATX, 7.39: its request begins like that of GETATTR.
 inline constexpr uint32_t kStatx = 52;
 struct StatxTime {
   int64_t seconds;
@@ -29,7 +30,7 @@ struct StatxTime {
   int32_t reserved;
 };
 struct StatxAttributes {
-  uint32_t mask;  // STATX_... of statx(2): what is told
+  uint32_t mask;  // STATX_... of statx(2): which fields are valid
   uint32_t blksize;
   uint64_t attributes;
   uint32_t nlink;
@@ -63,18 +64,18 @@ static_assert(sizeof(StatxOut) == 288);
 // A file opened for execve(2) has this in its OPEN flags (FMODE_EXEC).
 inline constexpr uint32_t kOpenForExec = 040;
 
-// Where the data of a WRITE begins behind the first byte of the request. A request is read to this
-// many bytes before a page boundary, so that the data lands on one.
+// The offset of the data in a WRITE request. A request is read to this many bytes before a page
+// boundary, so that the data begins on one.
 inline constexpr size_t kWriteHeaderBytes = sizeof(fuse_in_header) + sizeof(fuse_write_in);
 static_assert(kWriteHeaderBytes == 80);
 
-// The longest request but WRITE and SETXATTR whose body we look at: SYMLINK with a target of
+// The longest body that we read, except those of WRITE and SETXATTR: SYMLINK with a target of
 // PATH_MAX and a name.
 inline constexpr size_t kBodyMax = 8192;
-// SETXATTR: the structure, a name and a value, XATTR_NAME_MAX and XATTR_SIZE_MAX with their ends.
+// SETXATTR: the structure, a name of XATTR_NAME_MAX with its NUL, and a value of XATTR_SIZE_MAX.
 inline constexpr size_t kSetxattrBodyMax = 16 + 256 + 65536;
-// Of a request but WRITE: longer ones are requests we do not have (IOCTL), and the header is enough
-// to say so.
+// The longest body of a request except WRITE. Longer requests are not supported (IOCTL), and the
+// header is enough to answer so.
 inline constexpr size_t BodyMax(uint32_t opcode) {
   return opcode == FUSE_SETXATTR ? kSetxattrBodyMax : kBodyMax;
 }

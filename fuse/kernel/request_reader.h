@@ -1,5 +1,5 @@
-// Reads the body of a kernel request: structures, names and data, one after the other. Every bound
-// is checked; the first error is kept, and what is read after it is zero or empty.
+// Reads the body of a kernel request: structures, names and data, in sequence. Checks every bound.
+// Keeps the first error; reads after it return zero or an empty range.
 #pragma once
 
 #include <cerrno>
@@ -28,8 +28,8 @@ class RequestReader {
     return value;
   }
 
-  // A name in a directory: ends with NUL, neither empty nor with '/', at most 1024 bytes (what the
-  // protocol takes; whether the file system does, the server says).
+  // A name in a directory: ends with NUL, is not empty, has no '/', and has at most 1024 bytes.
+  // That is the limit of the protocol; the server checks the limit of the file system.
   std::string_view TakeName() {
     std::string_view name = TakeString();
     if (name.empty() || name.find('/') != name.npos) return Fail();
@@ -47,7 +47,7 @@ class RequestReader {
     return text;
   }
 
-  // The next `size` bytes; none if there are not so many.
+  // The next `size` bytes; empty if there are fewer.
   std::span<const std::byte> TakeBytes(size_t size) {
     if (!Need(size)) return {};
     const std::span<const std::byte> bytes = rest_.first(size);

@@ -19,16 +19,16 @@
 namespace dafs::fuse {
 namespace {
 
-// Requests taken in one turn of the loop, so that answers of the server are not kept waiting.
+// Requests taken in one turn of the loop, so that replies of the server do not wait long.
 constexpr int kTakenAtOnce = 32;
-// A multiple of a cache line that holds a header.
+// A multiple of a cache line, large enough for a header.
 constexpr size_t kHeaderStride = 320;
 static_assert(kHeaderStride >= sizeof(UringReqHeader) && kHeaderStride % 64 == 0);
 
 }  // namespace
 
 uint32_t PossibleCpus() {
-  // "0-3" or "0,2-5": the kernel has a queue for each of them, gaps included.
+  // "0-3" or "0,2-5": the kernel has a queue for each number up to the last, gaps included.
   std::ifstream file("/sys/devices/system/cpu/possible");
   std::string text;
   if (!std::getline(file, text)) return 0;
@@ -51,7 +51,8 @@ std::vector<uint16_t> RingPlan::QueuesOf(uint32_t number) const {
 
 // --- Entries ---------------------------------------------------------------------------------
 
-// The headers and payloads of some entries. Reserved, and given memory when they are used.
+// The headers and payloads of some entries. The addresses are reserved at once; the memory is
+// allocated when an entry is used.
 struct KernelRing::Memory {
   explicit Memory(size_t bytes_in) : bytes(bytes_in) {
     void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
@@ -92,22 +93,22 @@ class KernelRing::Entry final : public AnswerPath {
   UringReqHeader* const header;
   const std::span<std::byte> payload;
   const iovec buffers[2];  // the kernel reads them when the entry is registered
-  bool held = false;       // a request is in it that is not answered
-  bool gone = false;       // the kernel has given it up
+  bool held = false;       // it has a request that is not answered
+  bool gone = false;       // the kernel has released it
 };
 
 struct KernelRing::Queue {
   uint16_t number = 0;
   std::vector<std::unique_ptr<Memory>> memory;
   std::vector<std::unique_ptr<Entry>> entries;
-  size_t usable = 0;  // entries that the kernel has not given up
+  size_t usable = 0;  // entries that the kernel has not released
   size_t held = 0;
   size_t unkicked = 0;  // new entries for which the kernel has sent nothing yet
   uint64_t answers = 0;
-  uint64_t answers_seen = 0;  // at the last look for starving
+  uint64_t answers_seen = 0;  // at the last check for starving
 };
 
-// False: no memory.
+// Returns false if there is no memory.
 bool KernelRing::Grow(Queue& queue, size_t count) {
   const size_t headers = (count * kHeaderStride + 4095) / 4096 * 4096;
   auto memory = std::make_unique<Memory>(headers + count * plan_.payload_bytes);
@@ -134,9 +135,10 @@ absl::StatusOr<std::unique_ptr<KernelRing>> KernelRing::Create(const RingPlan& p
     made->queues_.back()->number = number;
   }
   io_uring_params params = {};
-  // What the kernel has to do in our context, to fill an entry, it does at the next system call: in
-  // epoll_wait that is the one which sleeps, so that a request costs none of its own. (With
-  // DEFER_TASKRUN it would wait for io_uring_enter, and not wake an epoll.)
+  // The kernel must run in our context to fill an entry. With these flags it does so during the
+  // next system call. If the worker sleeps, that is its epoll_wait, so that a request costs no
+  // system call of its own. (With DEFER_TASKRUN the kernel would wait for io_uring_enter, and would
+  // not wake an epoll.)
   params.flags = IORING_SETUP_SQE128 | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN |
                  IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CLAMP;
   const auto room = static_cast<unsigned>(made->queues_.size() * plan.entries);
@@ -161,7 +163,7 @@ absl::Status KernelRing::Start(int device, dat::Loop& loop, Handler handler, Kic
   for (auto& queue : queues_) {
     if (!Grow(*queue, plan_.entries)) refused_ = absl::ResourceExhaustedError("no memory");
   }
-  // What the kernel refuses, it says at once.
+  // The kernel reports a refusal at once.
   while (refused_.ok() && TakeOne()) {
   }
   if (refused_.ok()) {
@@ -203,8 +205,8 @@ void KernelRing::Submit(Entry& entry, uint32_t command, uint64_t commit_id) {
   if (unsubmitted_++ == 0 && loop_ != nullptr) loop_->Touch(this);
 }
 
-// Hands over what was answered and has the kernel put what came into the entries: one system call
-// for both, and none if there is neither.
+// Submits the answers, and lets the kernel put waiting requests into the entries. This is one
+// system call for both, and none if there is neither.
 void KernelRing::Flush() {
   const bool work = (std::atomic_ref(*ring_.sq.kflags).load(std::memory_order_relaxed) &
                      (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) != 0;
@@ -260,7 +262,8 @@ bool KernelRing::TakeOne() {
 
 void KernelRing::Complete(Entry& entry, int result) {
   if (result < 0) {
-    // The mount has ended (ENOTCONN, ECONNABORTED), which /dev/fuse tells; or it was not taken.
+    // Either the mount has ended (ENOTCONN, ECONNABORTED), which /dev/fuse reports too, or the
+    // kernel did not accept the entry.
     entry.gone = true;
     --entry.queue.usable;
     if (result != -ENOTCONN && result != -ECONNABORTED) {
@@ -305,11 +308,11 @@ void KernelRing::LookForStarving() {
   starving_timer_ = 0;
   bool again = false;
   for (auto& queue : queues_) {
-    if (queue->held == 0) queue->unkicked = 0;  // the last answer has fetched nothing
+    if (queue->held == 0) queue->unkicked = 0;  // the last answer fetched no request
     if (queue->held >= queue->usable && queue->usable > 0) {
       again = true;
       if (queue->answers == queue->answers_seen && queue->usable < kMostEntries) {
-        // Twice as many: who waits for a lock seldom waits alone.
+        // Double the entries: a caller that waits for a lock is seldom the only one.
         const size_t more = queue->usable;
         if (Grow(*queue, more)) queue->unkicked += more;
       }
@@ -322,7 +325,7 @@ void KernelRing::LookForStarving() {
   if (again) WatchForStarving();
 }
 
-// What the requests are about that are not answered, those of `first` before others.
+// The nodes of the requests that are not answered, those of `first` before others.
 std::vector<uint64_t> KernelRing::HeldNodes(const Queue& first) const {
   std::vector<uint64_t> nodes;
   auto take = [&nodes](const Queue& queue) {

@@ -12,15 +12,15 @@ namespace dafs::fuse {
 
 struct RingRequest {
   fuse_in_header header = {};
-  // The structure that begins the body, none to 128 bytes, and what follows it: names, a value, the
-  // data of a WRITE. Both lie in the entry, and are the kernel's again once it is answered.
+  // The structure that begins the body, 0 to 128 bytes, and what follows it: names, a value, the
+  // data of a WRITE. Both lie in the entry. They belong to the kernel again after the answer.
   std::span<const std::byte> operation;
   std::span<const std::byte> payload;
 };
 
-// Nothing if the sizes that `header` tells do not fit each other or `payload`, the whole of the
-// entry's second buffer. The kernel does not tell the size of the structure: it is what the length
-// of the request leaves beside its header and the payload.
+// Returns nullopt if the sizes in `header` contradict each other or `payload`, which is the whole
+// second buffer of the entry. The kernel does not send the size of the structure. It is the length
+// of the request without its header and payload.
 std::optional<RingRequest> ParseRingRequest(const UringReqHeader& header,
                                             std::span<const std::byte> payload);
 

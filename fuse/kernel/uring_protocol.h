@@ -1,6 +1,6 @@
-// FUSE over io_uring as the kernel has it from 6.14 on (protocol 7.42): the structures of
-// <linux/fuse.h>, which Debian 12 (7.38) and 13 (7.41) lack. Source: include/uapi/linux/fuse.h of
-// Linux 6.14, fuse_uring_ent_in_out to fuse_uring_cmd_req. Sizes and offsets are ABI.
+// FUSE over io_uring as in Linux 6.14 and later (protocol 7.42): the structures of <linux/fuse.h>,
+// which Debian 12 (7.38) and 13 (7.41) lack. Source: include/uapi/linux/fuse.h of Linux 6.14,
+// fuse_uring_ent_in_out to fuse_uring_cmd_req. Sizes and offsets are ABI.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,11 @@
 
 namespace dafs::fuse {
 
-// INIT flag FUSE_OVER_IO_URING: the kernel offers it if /sys/module/fuse/parameters/enable_uring.
+// INIT flag FUSE_OVER_IO_URING. The kernel offers it if /sys/module/fuse/parameters/enable_uring is
+// set.
 inline constexpr uint64_t kInitOverIoUring = uint64_t{1} << 41;
 
-// fuse_uring_cmd: what an SQE of IORING_OP_URING_CMD on /dev/fuse asks for.
+// fuse_uring_cmd: the command in an SQE of IORING_OP_URING_CMD on /dev/fuse.
 inline constexpr uint32_t kUringRegister = 1;        // FUSE_IO_URING_CMD_REGISTER
 inline constexpr uint32_t kUringCommitAndFetch = 2;  // FUSE_IO_URING_CMD_COMMIT_AND_FETCH
 
@@ -20,7 +21,7 @@ inline constexpr size_t kUringOperationBytes = 128;  // FUSE_URING_OP_IN_OUT_SZ
 
 struct UringEntInOut {  // fuse_uring_ent_in_out
   uint64_t flags;
-  uint64_t commit_id;   // names the request when it is answered
+  uint64_t commit_id;   // names the request in the answer
   uint32_t payload_sz;  // bytes used of the payload buffer
   uint32_t padding;
   uint64_t reserved;
