@@ -13,8 +13,7 @@ namespace dafs::dat {
 
 class BusyHold {
  public:
-  static constexpr uint32_t kTurns =
-      16;  // a request takes two or three turns: its arrival and its reply
+  static constexpr uint32_t kTurns = 16;  // a request takes two or three turns
   static constexpr absl::Duration kWithin = absl::Milliseconds(3);
   static constexpr absl::Duration kLook = absl::Milliseconds(5);
 

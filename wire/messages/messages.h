@@ -1,6 +1,5 @@
 // All messages, and which arguments and results belong to which procedure.
-// The other half of the table in wire/protocol/procedures.h. The build checks one against the
-// other.
+// The other half of the table in wire/protocol/procedures.h. Tests check one against the other.
 #pragma once
 
 #include "wire/messages/attributes.h"

@@ -11,8 +11,7 @@ namespace dafs::dat::iwarp {
 namespace {
 
 constexpr uint32_t kMaxRegions = 0xffff;  // slots have 16 bits of the STag
-constexpr uint64_t kPageBytes =
-    4096;  // target addresses keep the offset in the page, so that peers see alignment
+constexpr uint64_t kPageBytes = 4096;     // peers see the offset in the page: it shows alignment
 
 uint64_t RandomBits() {
   uint64_t bits = 0;

@@ -95,8 +95,7 @@ class Opener {
   std::deque<Job*> device_jobs_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<absl::AnyInvocable<bool()>> parked_ ABSL_GUARDED_BY(mutex_);
-  absl::Time ask_parked_
-      ABSL_GUARDED_BY(mutex_);  // the next time to call the functions in parked_, if there are any
+  absl::Time ask_parked_ ABSL_GUARDED_BY(mutex_);  // when to call the functions in parked_
   std::map<ibv_context*, std::weak_ptr<ibv_cq>> covers_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
 };

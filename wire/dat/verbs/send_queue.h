@@ -132,9 +132,8 @@ class SendQueue {
   Request& At(uint64_t request) { return requests_[request % requests_.size()]; }
   void Retire(uint64_t request, const absl::Status& status);
   std::span<ibv_sge> SegmentsOf(uint32_t slot);
-  bool HasRoom() const {
-    return tail_ - head_ < limits_.max_requests - 1;
-  }  // keeps one place for Flush
+  // Keeps one place for Flush.
+  bool HasRoom() const { return tail_ - head_ < limits_.max_requests - 1; }
   bool RoomForRead() const { return HasRoom() && reads_in_flight_ < limits_.max_reads; }
   absl::Status PostNext(uint32_t slot);
   std::span<ibv_sge> NextChainSegments();
