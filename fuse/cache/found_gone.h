@@ -1,8 +1,8 @@
 // Tracks threads that received ESTALE on open because the kernel found the file under a stale name.
-// The kernel then walks the path a second time, with a lookup of each name, and passes a second
-// ESTALE on to the program. A thread that retries with the node that its walk has just found has a
-// valid name for it. A thread that retries with the same node has no name for it (/proc/self/fd).
-// Both may open the node.
+// The kernel then walks the path a second time, with a lookup of each name. If it receives a second
+// ESTALE, it passes that on to the program. A thread may retry with the node that its last lookup
+// found: its walk has led there, so the name is valid. Or a thread may retry with the same node
+// without a lookup: it has the node without a name (/proc/self/fd). Both may open the node.
 //
 // Thread-safe; nothing blocks.
 #pragma once

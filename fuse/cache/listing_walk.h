@@ -15,7 +15,7 @@ class ListingWalk {
   // When this many are left, the next are prefetched, so that their replies arrive in time.
   static constexpr int kFewLeft = 7;
 
-  // A program asks about `node`. `expected`: the node listed after last().
+  // A program requests an attribute of `node`. `expected`: the node listed after last().
   void At(uint64_t node, uint64_t expected) {
     if (node == last_) return;
     in_order_ = last_ != 0 && expected == node;
@@ -37,8 +37,8 @@ class ListingWalk {
     left_ += files;
     if (files > 0) ahead_ = node;
   }
-  // A file has an attribute that few files have. Others nearby probably have it too, and
-  // prefetching saves nothing for them.
+  // A file has an attribute that few files have. Others nearby probably have it too. Prefetching
+  // saves nothing for them, so it pauses.
   void Vain() {
     left_ = kMostAhead;
     ahead_ = 0;

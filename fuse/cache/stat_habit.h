@@ -17,9 +17,8 @@ class StatHabit {
   void Asked() { points_ = std::min(points_ + kOfQuestion, kMost); }
 
  private:
-  static constexpr int kOfQuestion =
-      2;                            // a hit saves a round trip; each try costs a message of a chain
-  static constexpr int kMost = 16;  // changes without a hit until the prediction ends
+  static constexpr int kOfQuestion = 2;  // a hit saves a round trip, a try costs one message
+  static constexpr int kMost = 16;       // changes without a hit until the prediction ends
 
   int points_ = 0;
 };

@@ -15,7 +15,7 @@ namespace {
 constexpr uint32_t kNobody = 65534;  // for an owner that is not a number
 
 // Replaces attributes that a server may lack (WIRE 5.2, "Mandatory"). The mode forbids nothing,
-// since the server decides anyway. A missing time becomes the most similar one.
+// since the server decides anyway. A missing time is replaced by the most similar one.
 constexpr uint32_t kAnyMode = 0777;
 
 struct Times {

@@ -77,8 +77,8 @@ int ErrnoFromDafs(wire::DafsStatus status) {
     case kDelay:
     case kGrace:
       return EAGAIN;
-    // The server usually lacks descriptors, or may hold no more opens. For locks see
-    // fuse/operations/locks.cc.
+    // Usually the server lacks file descriptors; it may also have reached its limit of opens. For
+    // locks see fuse/operations/locks.cc.
     case kResource:
       return ENFILE;
     default:
