@@ -55,7 +55,7 @@ std::unique_ptr<CpuLatency> CpuLatency::For(const CpuLatencyWish& wish, const Id
   const bool virtual_cpus = facts.driver == "haltpoll";
   const bool few = facts.cpus > 1 && facts.cpus <= kMostCpus;
   if (!wish.wanted.value_or(virtual_cpus && few)) {
-    *said = "idle CPUs sleep as the system wants (";
+    *said = "idle CPUs sleep as the system configures (";
     if (wish.wanted.has_value()) {
       absl::StrAppend(said, "off)");
     } else if (facts.cpus == 1) {
@@ -68,11 +68,12 @@ std::unique_ptr<CpuLatency> CpuLatency::For(const CpuLatencyWish& wish, const Id
   }
   absl::StatusOr<std::unique_ptr<CpuLatency>> latency = Open(wish.longest, device);
   if (!latency.ok()) {
-    *said = absl::StrCat("idle CPUs sleep as the system wants (", latency.status().message(), ")");
+    *said =
+        absl::StrCat("idle CPUs sleep as the system configures (", latency.status().message(), ")");
     return nullptr;
   }
   *said = absl::StrCat("idle CPUs wake within ", absl::ToInt64Microseconds(wish.longest),
-                       " us while there is much to do");
+                       " us while this program is busy");
   return *std::move(latency);
 }
 

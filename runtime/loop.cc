@@ -272,7 +272,7 @@ bool Loop::ArmSources() {
     epoll_event event = {.events = handle.events, .data = {.ptr = entry.get()}};
     if (known.fd >= 0) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, known.fd, nullptr);
     int added = epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, handle.fd, &event);
-    DAFS_CHECK(added == 0, "a source armed an fd that epoll does not take");
+    DAFS_CHECK(added == 0, "a source armed an fd that epoll refuses");
     known = handle;
   }
   return true;
@@ -288,7 +288,7 @@ void Loop::WakeAt(absl::Time time) {
   const absl::Time least = absl::UnixEpoch() + absl::Nanoseconds(1);
   itimerspec at = {.it_interval = {}, .it_value = absl::ToTimespec(std::max(time, least))};
   const int set = timerfd_settime(timer_fd_, TFD_TIMER_ABSTIME, &at, nullptr);
-  DAFS_CHECK(set == 0, "the time of a timer that timerfd_settime does not take");
+  DAFS_CHECK(set == 0, "timerfd_settime refuses the time of a timer");
   wakes_at_ = time;
 }
 

@@ -7,7 +7,9 @@
 
 namespace dafs::client {
 
-WaitList::~WaitList() { DAFS_CHECK(first_ == nullptr, "a coroutine waits in a list that goes"); }
+WaitList::~WaitList() {
+  DAFS_CHECK(first_ == nullptr, "a coroutine still waits in a list that is destroyed");
+}
 
 WaitList::Waiter WaitList::Wait(absl::Time deadline) { return Waiter(*this, deadline); }
 
@@ -19,7 +21,7 @@ void WaitList::Waiter::await_suspend(std::coroutine_handle<> handle) {
   timer_ = list_.loop_.RunAfter(delay, [this] {
     timer_ = 0;
     list_.Remove(this);
-    Resume(absl::DeadlineExceededError("waited long enough"));
+    Resume(absl::DeadlineExceededError("the wait reached its deadline"));
   });
 }
 

@@ -108,7 +108,7 @@ absl::StatusOr<Framing> CheckFraming(std::span<const std::byte> message, uint32_
     framing.order = ByteOrder::kBig;
   } else {
     return absl::DataLossError(
-        absl::StrCat("message: magic 0x", absl::Hex(first), " is not one due here"));
+        absl::StrCat("message: magic 0x", absl::Hex(first), " is not valid here"));
   }
   if (expected.has_value() && *expected != framing.order) {
     return absl::DataLossError("message: byte order is not the session's");

@@ -63,7 +63,7 @@ absl::Status IwarpEndpoint::Connect(std::span<const std::byte> private_data) {
   }
   if (private_data.size() > kMaxUserPrivateData) {
     return absl::InvalidArgumentError(absl::StrCat("connect: private data of ", private_data.size(),
-                                                   " bytes, the most is ", kMaxUserPrivateData));
+                                                   " bytes, the limit is ", kMaxUserPrivateData));
   }
   if (absl::Status status = deadline_wait_.Open(); !status.ok()) return status;
   absl::StatusOr<OwnedFd> socket = StartConnection(peer_, provider_);
@@ -85,7 +85,7 @@ absl::Status IwarpEndpoint::Accept(std::span<const std::byte> private_data) {
   }
   if (private_data.size() > kMaxUserPrivateData) {
     return absl::InvalidArgumentError(absl::StrCat("accept: private data of ", private_data.size(),
-                                                   " bytes, the most is ", kMaxUserPrivateData));
+                                                   " bytes, the limit is ", kMaxUserPrivateData));
   }
   hello_ = MakeReply(provider_, peer_hello_, private_data, options_.max_rdma_reads);
   crc_ = provider_.want_crc || peer_hello_.frame.crc;

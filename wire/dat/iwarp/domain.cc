@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<Region>> IwarpDomain::Register(std::span<std::byt
 
 absl::Status IwarpDomain::windows() const {
   return absl::FailedPreconditionError(
-      "over TCP they are this program's own work, a cost without a device");
+      "over TCP this program checks them itself, which costs time and protects nothing more");
 }
 
 void IwarpDomain::Deregister(IwarpRegion* region) {

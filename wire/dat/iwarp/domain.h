@@ -45,7 +45,8 @@ class IwarpDomain final : public Domain {
   absl::StatusOr<std::unique_ptr<Region>> Register(std::span<std::byte> memory,
                                                    Access access) override;
 
-  // OK: this program implements windows itself, with the same checks as for regions.
+  // kFailedPrecondition: this program implements windows itself, without a device and with the same
+  // checks as for regions.
   absl::Status windows() const override;
 
   // The result of checking a peer's access.

@@ -103,7 +103,7 @@ absl::Status IwarpEndpoint::CheckPost(std::span<const Segment> segments) const {
   }
   if (segments.size() > options_.max_segments) {
     return absl::InvalidArgumentError(
-        absl::StrCat("post: ", segments.size(), " segments, the most is ", options_.max_segments));
+        absl::StrCat("post: ", segments.size(), " segments, the limit is ", options_.max_segments));
   }
   uint64_t total = 0;
   for (const Segment& segment : segments) {
@@ -114,7 +114,7 @@ absl::Status IwarpEndpoint::CheckPost(std::span<const Segment> segments) const {
   }
   if (total > kMaxMessageBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("post: ", total, " bytes, the most is ", kMaxMessageBytes));
+        absl::StrCat("post: ", total, " bytes, the limit is ", kMaxMessageBytes));
   }
   if (!completions_.HasRoomForSend()) {
     return absl::ResourceExhaustedError(

@@ -29,7 +29,7 @@ class IwarpProvider final : public Provider {
     if (!IsInternet(peer)) return absl::InvalidArgumentError("connect: not an internet address");
     if (!device.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "device ", device, ": TCP takes its way by route; rdmadev= is for proto=rdma"));
+          "device ", device, ": TCP selects its device by route; rdmadev= is for proto=rdma"));
     }
     return iwarp::NewClientPending(options_, peer);
   }

@@ -61,7 +61,7 @@ absl::StatusOr<MpaFrame> DecodeMpaFrame(MpaFrameKind expected,
   frame.private_data_bytes = GetBig<uint16_t>(&from[18]);
   if (frame.private_data_bytes > kMaxPrivateDataBytes) {
     return absl::DataLossError(absl::StrCat("MPA: private data of ", frame.private_data_bytes,
-                                            " bytes, the most is ", kMaxPrivateDataBytes));
+                                            " bytes, the limit is ", kMaxPrivateDataBytes));
   }
   return frame;
 }

@@ -76,8 +76,8 @@ absl::Status VerbsDomain::windows() const {
   }
   if (limits_.is_rxe) {
     return absl::FailedPreconditionError(
-        absl::StrCat("rdma_rxe does not keep to the bounds of the memory windows of ", limits_.name,
-                     ", and by them a server can bring down this machine"));
+        absl::StrCat("rdma_rxe does not enforce the bounds of memory windows on ", limits_.name,
+                     ", and a server can crash this machine through them"));
   }
   return absl::OkStatus();
 }

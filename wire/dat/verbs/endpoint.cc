@@ -181,12 +181,12 @@ rdma_conn_param VerbsEndpoint::ConnectionParameters(std::span<const std::byte> p
 
 absl::Status VerbsEndpoint::Connect(std::span<const std::byte> private_data) {
   if (state_ != State::kMade || origin_.is_server) {
-    return absl::FailedPreconditionError("connect: not a client's endpoint in the making");
+    return absl::FailedPreconditionError("connect: not a new client endpoint");
   }
   const size_t most = domain_.limits().is_iwarp ? kMaxPrivateData : kMaxRequestDataInfiniBand;
   if (private_data.size() > most) {
     return absl::InvalidArgumentError(absl::StrCat("connect: private data of ", private_data.size(),
-                                                   " bytes, the device carries ", most));
+                                                   " bytes, the limit of the device is ", most));
   }
   if (!handles_.connection->reachable()) {
     return absl::UnavailableError(absl::StrCat("connect to ", peer_.ToString(), ": port ",
@@ -211,7 +211,7 @@ absl::Status VerbsEndpoint::Connect(std::span<const std::byte> private_data) {
 
 absl::Status VerbsEndpoint::Accept(std::span<const std::byte> private_data) {
   if (state_ != State::kMade || !origin_.is_server) {
-    return absl::FailedPreconditionError("accept: not a server's endpoint in the making");
+    return absl::FailedPreconditionError("accept: not a new server endpoint");
   }
   if (private_data.size() > kMaxPrivateData) {
     return absl::InvalidArgumentError(absl::StrCat("accept: private data of ", private_data.size(),
@@ -325,7 +325,8 @@ absl::StatusOr<RemoteBuffer> VerbsEndpoint::PostBind(const Segment& part, Access
   RETURN_IF_ERROR(ToSegments({&part, 1}, false, &segments_));
   if (part.size_bytes == 0 || part.region->access() != Access::kWindows ||
       (access != Access::kRemoteRead && access != Access::kRemoteWrite)) {
-    return absl::InvalidArgumentError("bind: no bytes, or a region or a right not for windows");
+    return absl::InvalidArgumentError(
+        "bind: no bytes, or a region or an access right that windows do not allow");
   }
   ASSIGN_OR_RETURN(const Windows::Choice choice, windows_.Take());
   SendQueue::Operation operation;

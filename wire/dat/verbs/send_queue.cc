@@ -52,7 +52,7 @@ absl::Status SendQueue::Submit(const Operation& operation, std::span<const ibv_s
                                                    limits_.max_request_bytes));
   }
   if (operation.event == Event::kRdmaRead && limits_.max_reads == 0) {
-    return absl::FailedPreconditionError("post RDMA read: the peer takes none");
+    return absl::FailedPreconditionError("post RDMA read: the peer accepts none");
   }
   const uint32_t slot = free_.back();
   free_.pop_back();
