@@ -49,13 +49,14 @@ class Opener {
     return result;
   }
 
-  // Like Call, but runs all calls on one thread. Use it for calls by which librdmacm or libibverbs
-  // may learn of a new device: lists of devices, binding to an address, events.
+  // Like Run and Call, but always on one thread, the same for all such calls. Use them for calls by
+  // which librdmacm or libibverbs may learn of a new device: lists of devices, binding to an
+  // address, events.
   //
   // The reason: librdmacm (rdma-core 44) sorts devices by the lower halves of their addresses, but
   // compares the whole addresses. malloc gives different threads memory so far apart that the upper
   // halves differ. When a device is then removed, librdmacm loses the remaining devices, and its
-  // next call waits for a mutex that the call itself holds. For calls that do not block.
+  // next call waits for a mutex that the call itself holds. `call` must not block.
   void RunForDevices(absl::FunctionRef<void()> call);
   int CallForDevices(absl::FunctionRef<int()> call) {
     int result = 0;
