@@ -1,5 +1,5 @@
-// Whose a name is: of the clients that are here, and of those that an earlier instance of the
-// server has recorded.
+// Which client owns a name: a connected client, or one that an earlier instance of the server has
+// recorded.
 #include "server/clients/client_table.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ class ClientTableTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(directory_); }
 
-  // A new instance of the server.
+  // Starts a new instance of the server.
   void Start() {
     table_.reset();
     auto records = ClientRecords::Open(directory_, /*stable=*/false, /*has_served=*/false);
@@ -44,30 +44,30 @@ class ClientTableTest : public testing::Test {
   static Principal At(const char* address, AuthType method = AuthType::kNone) {
     return {.method = method, .host = *PeerAddress::Parse(address)};
   }
-  // A session of instance `verifier` of the client "c1".
+  // Opens a session for instance `verifier` of the client "c1".
   DafsStatus Connect(uint64_t verifier, const Principal& principal) {
     client_ = table_->Connect("c1", wire::OpaqueFromUint64<wire::Verifier>(verifier), 0);
     ClientTable::Confirmation result = table_->Confirm(client_, principal, now_);
     replaced_ = std::move(result.replaced);
     return result.status;
   }
-  // The same, and it holds an open.
+  // The same, and the client holds one open.
   void ConnectAndOpen(uint64_t verifier, const Principal& principal) {
     ASSERT_EQ(Connect(verifier, principal), DafsStatus::kOk);
     ++client_->holdings()->opens;
   }
 
   std::string directory_;
-  std::unique_ptr<ClientRecords> records_;  // outlives the table
+  std::unique_ptr<ClientRecords> records_;  // Must outlive the table.
   std::unique_ptr<ClientTable> table_;
   absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
   std::shared_ptr<Client> client_;
   std::shared_ptr<Client> replaced_;
 };
 
-// Shows DAFS-3.1.1.3-02, DAFS-3.1.1.3-05: who knows the verifier may come from another address, in
-// the next instance of the server as in this one; anybody else must come from the same.
-TEST_F(ClientTableTest, AfterARestartAClientIsKnownByItsVerifierToo) {
+// Shows DAFS-3.1.1.3-02, DAFS-3.1.1.3-05: a client that presents the verifier may come from another
+// address, also after a restart of the server. Any other client must come from the same address.
+TEST_F(ClientTableTest, RecognisesAClientByItsVerifierAlsoAfterARestart) {
   ConnectAndOpen(1, At("192.0.2.1"));
   EXPECT_EQ(Connect(1, At("192.0.2.2")), DafsStatus::kOk);
   EXPECT_EQ(Connect(2, At("192.0.2.2")), DafsStatus::kClidInUse);
@@ -78,11 +78,11 @@ TEST_F(ClientTableTest, AfterARestartAClientIsKnownByItsVerifierToo) {
   EXPECT_EQ(client_->holdings()->lost_opens, 1u);
 }
 
-// After the loss of the machine a client counts as holding all there can be; another restart before
-// it has reclaimed adds nothing to that.
-TEST_F(ClientTableTest, WhatIsOwedAfterALossOfTheMachineStaysOwed) {
+// After a reboot of the machine the server assumes that a client holds the maximum. Another restart
+// before the client has reclaimed does not raise that.
+TEST_F(ClientTableTest, StateToReclaimAfterARebootOutlivesAnotherRestart) {
   ConnectAndOpen(1, At("192.0.2.1"));
-  {  // the second word of the file is the boot of the machine
+  {  // the second word of the file is the boot id of the machine
     std::fstream file(directory_ + "/clients", std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(8).write("another.", 8);
   }
@@ -94,9 +94,10 @@ TEST_F(ClientTableTest, WhatIsOwedAfterALossOfTheMachineStaysOwed) {
   EXPECT_EQ(client_->holdings()->lost_opens, UINT32_MAX);
 }
 
-// Shows DAFS-3.1.1.3-05, DAFS-4.4.1.2-34: what an old instance keeps as a courtesy goes to the new
-// one, whose host may have got another address meanwhile; not before, nor to another method.
-TEST_F(ClientTableTest, WithoutALeaseAnInstanceIsReplacedFromAnotherAddress) {
+// Shows DAFS-3.1.1.3-05, DAFS-4.4.1.2-34: the new instance takes over state that the server keeps
+// for the old one after its lease has expired. The host's address may have changed meanwhile. An
+// instance with a valid lease, or another authentication method, is not replaced.
+TEST_F(ClientTableTest, InstanceWithoutALeaseIsReplacedFromAnotherAddress) {
   ConnectAndOpen(1, At("192.0.2.1"));
   const std::shared_ptr<Client> old = client_;
   now_ += ClientTable::Options().lease_time - absl::Seconds(1);
@@ -110,21 +111,21 @@ TEST_F(ClientTableTest, WithoutALeaseAnInstanceIsReplacedFromAnotherAddress) {
   EXPECT_TRUE(old->superseded());
 }
 
-// Shows DAFS-4.4.1.2-07: it has no session by which it could use its old id, and gets a new one
-// with the next.
-TEST_F(ClientTableTest, WhoHoldsNothingAndIsGoneIsForgotten) {
+// Shows DAFS-4.4.1.2-07: the client has no session left on which it could use its old id. Its next
+// session gets a new id.
+TEST_F(ClientTableTest, ForgetsAClientWithoutSessionsAndState) {
   ASSERT_EQ(Connect(1, At("192.0.2.1")), DafsStatus::kOk);
   const wire::ClientId old = client_->client_id();
   now_ += ClientTable::Options().lease_time;
   EXPECT_TRUE(table_->Expire(now_).empty());
-  EXPECT_EQ(table_->count(), 1u);  // its session lives
+  EXPECT_EQ(table_->count(), 1u);  // its session still exists
   table_->SessionClosed(client_);
   client_.reset();
   EXPECT_TRUE(table_->Expire(now_).empty());
   EXPECT_EQ(table_->count(), 0u);
   ASSERT_EQ(Connect(1, At("192.0.2.1")), DafsStatus::kOk);
   EXPECT_NE(client_->client_id(), old);
-  // Who holds something is not, whoever has a session.
+  // A client that holds state is kept, even without a session.
   ++client_->holdings()->opens;
   now_ += ClientTable::Options().lease_time;
   table_->SessionClosed(client_);
@@ -132,8 +133,8 @@ TEST_F(ClientTableTest, WhoHoldsNothingAndIsGoneIsForgotten) {
   EXPECT_EQ(table_->count(), 1u);
 }
 
-// Shows DAFS-3.1.1.3-05, DAFS-3.1.1.3-06: the refusal names the host that has the name.
-TEST_F(ClientTableTest, AnInstanceWithALeaseIsReplacedFromItsOwnAddressOnly) {
+// Shows DAFS-3.1.1.3-05, DAFS-3.1.1.3-06: the refusal names the host that owns the name.
+TEST_F(ClientTableTest, InstanceWithALeaseIsReplacedOnlyFromItsOwnAddress) {
   ConnectAndOpen(1, At("192.0.2.1"));
   const std::shared_ptr<Client> old = client_;
   const auto other = table_->Connect("c1", wire::OpaqueFromUint64<wire::Verifier>(2), 0);
@@ -146,8 +147,9 @@ TEST_F(ClientTableTest, AnInstanceWithALeaseIsReplacedFromItsOwnAddressOnly) {
   EXPECT_EQ(replaced_, old);
 }
 
-// What clients without a lease keep is bounded in sum: the one that has been silent longest goes.
-TEST_F(ClientTableTest, TheOldestCourtesyEndsWhenTooMuchIsKept) {
+// The state kept for clients with expired leases is bounded in total. The client that has been
+// silent longest loses its state first.
+TEST_F(ClientTableTest, LongestSilentClientLosesItsStateWhenTheBoundIsReached) {
   ClientTable::Options options;
   options.max_courtesy = 10;
   table_ = std::make_unique<ClientTable>(options);
@@ -162,7 +164,7 @@ TEST_F(ClientTableTest, TheOldestCourtesyEndsWhenTooMuchIsKept) {
     table_->SessionClosed(clients[i]);
   }
   now_ += options.lease_time + absl::Seconds(1);
-  EXPECT_TRUE(table_->Expire(now_).empty());  // two of them
+  EXPECT_TRUE(table_->Expire(now_).empty());  // two of the clients
   now_ += absl::Seconds(1);
   EXPECT_THAT(table_->Expire(now_), testing::ElementsAre(clients[0]->client_id()));
   clients[0]->holdings()->opens = 0;

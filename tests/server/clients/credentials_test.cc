@@ -12,9 +12,9 @@ namespace {
 using wire::CredType;
 using wire::DafsStatus;
 
-// Shows DAFS-6.2.8-04: what belongs to a name is what this host says, and nothing that was said
-// beside it.
-TEST(CredentialsTest, ANameStandsForTheIdsThatThisHostGivesIt) {
+// Shows DAFS-6.2.8-04: this host decides which ids belong to a name. Ids that the request states
+// beside the name are ignored.
+TEST(CredentialsTest, NameResolvesToTheIdsOfThisHost) {
   wire::RegisterCredArgs args;
   args.cred_type = CredType::kName;
   args.name = "root";
@@ -36,7 +36,7 @@ TEST(CredentialsTest, ANameStandsForTheIdsThatThisHostGivesIt) {
   EXPECT_EQ(credential.uid, kAnonymousId);
 }
 
-TEST(CredentialsTest, IdsAreTakenAsTheyAreUnlessTheyAreNobodys) {
+TEST(CredentialsTest, IdsAreUsedUnchangedAndMinusOneIsRefused) {
   wire::RegisterCredArgs args;
   args.cred_type = CredType::kId;
   args.uid = 1000;

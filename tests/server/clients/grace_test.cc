@@ -1,5 +1,5 @@
-// What a restarted server remembers of its clients: who may reclaim, what has to wait for them, and
-// what a client keeps whose lease has run out.
+// What a restarted server remembers of its clients: which clients may reclaim, which operations
+// wait for them, and what a client keeps after its lease has expired.
 #include <fstream>
 
 #include "tests/server/server_fixture.h"
@@ -26,7 +26,7 @@ class GraceTest : public ServerTest {
     if (client != nullptr) ActAsRoot(*client);
     return client;
   }
-  // With a response cache.
+  // The client has a response cache.
   std::unique_ptr<RawClient> Cached(const std::string& name) {
     wire::ClientConnectAuthArgs args = ConnectArgs(name);
     args.use_response_cache = true;
@@ -79,14 +79,14 @@ class GraceTest : public ServerTest {
     args.options = options;
     return client.Call(args);
   }
-  // Of f: the bytes from 0 on and from 20 on.
+  // Two locks on f: from byte 0 and from byte 20.
   Reply<wire::OpenRes> OpenWithTwoLocks(RawClient& client) {
     auto held = Open(client, "f");
     EXPECT_EQ(Lock(client, held.res, 0).name(), kOk);
     EXPECT_EQ(Lock(client, held.res, 20).name(), kOk);
     return held;
   }
-  // Opens `name` so until that no longer waits for others.
+  // Opens `name`, and retries until the open no longer has to wait for other clients.
   std::string OpenWhenPossible(RawClient& client, const std::string& name, uint32_t deny) {
     std::string status;
     do {
@@ -103,7 +103,7 @@ class GraceTest : public ServerTest {
 };
 
 // DAFS-4.4.1.6-01, DAFS-4.4.1.2-05, DAFS-4.4.1.2-08, DAFS-6.5.24-14.
-TEST_F(GraceTest, AnOpenIsReclaimedUnderANewClientId) {
+TEST_F(GraceTest, OpenIsReclaimedUnderANewClientId) {
   auto before = Client("c1");
   const wire::ClientId old_id = negotiated_.client_id;
   auto opened = Open(*before, "f");
@@ -116,21 +116,21 @@ TEST_F(GraceTest, AnOpenIsReclaimedUnderANewClientId) {
   auto reclaimed = Reclaim(*after, opened.res.filehandle);
   ASSERT_EQ(reclaimed.name(), kOk);
   EXPECT_EQ(Read(*after, opened.res.filehandle, reclaimed.res.state_id).name(), kOk);
-  // It held no more than that, and no reservation.
+  // The client held nothing else, and no reservation.
   EXPECT_EQ(Reclaim(*after, opened.res.filehandle, 3).name(), kExpired);
 }
 
-// DAFS-4.4.1.2-26: there is nobody to wait for, and nothing to reclaim.
-TEST_F(GraceTest, AFreshServerMakesNobodyWait) {
+// DAFS-4.4.1.2-26: no client has state to reclaim, so no operation waits.
+TEST_F(GraceTest, FreshServerHasNoGracePeriod) {
   auto client = Client("c1");
   auto opened = Open(*client, "f", 3);
   EXPECT_EQ(opened.name(), kOk);
   EXPECT_EQ(Reclaim(*client, opened.res.filehandle).name(), kExpired);
 }
 
-// DAFS-4.4.1.2-27, DAFS-4.4.1.2-29, DAFS-4.4.1.2-30: only what may conflict waits, and no longer
-// than until everybody has come back.
-TEST_F(GraceTest, WhatMayConflictWaitsUntilAllHaveReclaimed) {
+// DAFS-4.4.1.2-27, DAFS-4.4.1.2-29, DAFS-4.4.1.2-30: only operations that may conflict wait, and at
+// most until every client has reclaimed.
+TEST_F(GraceTest, ConflictingOperationsWaitUntilAllHaveReclaimed) {
   auto before = Client("c1");
   auto opened = Open(*before, "f");
   StartServer();
@@ -144,8 +144,9 @@ TEST_F(GraceTest, WhatMayConflictWaitsUntilAllHaveReclaimed) {
   EXPECT_EQ(Open(*other, "f", 3).name(), "DAFSERR_DENIED");
 }
 
-// The same with a reservation to come: every OPEN might meet it, and I/O without one.
-TEST_F(GraceTest, AReservationThatIsToBeReclaimedHoldsOffOpensAndReads) {
+// The same with a reservation to reclaim: every OPEN might conflict with it, and so might I/O
+// without an open.
+TEST_F(GraceTest, ReservationToReclaimDelaysOpensAndReads) {
   auto before = Client("c1");
   auto opened = Open(*before, "f", 3);
   ASSERT_EQ(opened.name(), kOk);
@@ -159,8 +160,8 @@ TEST_F(GraceTest, AReservationThatIsToBeReclaimedHoldsOffOpensAndReads) {
   EXPECT_EQ(Open(*other, "g").name(), kOk);
 }
 
-// DAFS-4.4.1.6-05: whoever does not come back in time has lost it.
-TEST_F(GraceTest, EndsAfterItsTime) {
+// DAFS-4.4.1.6-05: a client that does not reclaim in time loses its state.
+TEST_F(GraceTest, EndsAfterTheGracePeriod) {
   options_.grace_time = absl::Milliseconds(300);
   options_.lease_time = absl::Milliseconds(800);
   auto before = Client("c1");
@@ -174,7 +175,7 @@ TEST_F(GraceTest, EndsAfterItsTime) {
 }
 
 // DAFS-4.4.1.5-06: a client that was itself restarted has nothing to reclaim.
-TEST_F(GraceTest, EndsWhenTheClientComesBackAsANewInstance) {
+TEST_F(GraceTest, EndsWhenTheClientReconnectsAsANewInstance) {
   auto before = Client("c1", 1);
   auto opened = Open(*before, "f", 3);
   StartServer();
@@ -185,8 +186,8 @@ TEST_F(GraceTest, EndsWhenTheClientComesBackAsANewInstance) {
   EXPECT_EQ(Reclaim(*after, opened.res.filehandle).name(), kExpired);
 }
 
-// What was not reclaimed when the server ends again is still to be reclaimed after that.
-TEST_F(GraceTest, OutlivesASecondRestart) {
+// State that was not reclaimed before another restart can still be reclaimed after it.
+TEST_F(GraceTest, SurvivesASecondRestart) {
   auto before = Client("c1");
   auto f = Open(*before, "f");
   auto g = Open(*before, "g");
@@ -200,8 +201,8 @@ TEST_F(GraceTest, OutlivesASecondRestart) {
   EXPECT_EQ(Reclaim(*after, g.res.filehandle, 3).name(), kExpired);
 }
 
-// A file without a name lives as long as somebody may reclaim it; then its last close ends it.
-TEST_F(GraceTest, AnUnlinkedOpenFileIsReclaimed) {
+// An unlinked file exists while a client may reclaim an open of it. Its last close then deletes it.
+TEST_F(GraceTest, UnlinkedOpenFileIsReclaimed) {
   auto before = Client("c1");
   auto opened = Open(*before, "f");
   ASSERT_EQ(Remove(*before, "f").name(), kOk);
@@ -223,8 +224,8 @@ TEST_F(GraceTest, AnUnlinkedOpenFileIsReclaimed) {
   AwaitNoOrphans();
 }
 
-// One client reclaims and closes such a file before another has reclaimed it.
-TEST_F(GraceTest, AnUnlinkedFileOutlivesItsLastCloseWhileOpensAreExpected) {
+// One client reclaims and closes an unlinked file before another has reclaimed it.
+TEST_F(GraceTest, UnlinkedFileOutlivesItsLastCloseWhileOpensAreExpected) {
   auto one = Client("c1"), two = Client("c2");
   auto opened = Open(*one, "f");
   ASSERT_EQ(Open(*two, "f").name(), kOk);
@@ -242,8 +243,8 @@ TEST_F(GraceTest, AnUnlinkedFileOutlivesItsLastCloseWhileOpensAreExpected) {
   AwaitNoOrphans();
 }
 
-// The same for a name that goes after the restart.
-TEST_F(GraceTest, AFileRemovedDuringGraceOutlivesItsLastCloseWhileOpensAreExpected) {
+// The same for a name that is removed after the restart.
+TEST_F(GraceTest, FileRemovedDuringGraceOutlivesItsLastCloseWhileOpensAreExpected) {
   auto one = Client("c1"), two = Client("c2");
   auto opened = Open(*one, "f");
   ASSERT_EQ(Open(*two, "f").name(), kOk);
@@ -256,9 +257,9 @@ TEST_F(GraceTest, AFileRemovedDuringGraceOutlivesItsLastCloseWhileOpensAreExpect
   EXPECT_EQ(Reclaim(*two, opened.res.filehandle).name(), kOk);
 }
 
-// Its client may not have heard of a CLOSE, and reclaims the open as well as the others. It must
-// not be taken for one of them.
-TEST_F(GraceTest, AClosedOpenThatIsReclaimedDoesNotCount) {
+// The client may not have received the response to a CLOSE, and reclaims that open with the others.
+// The server must not count it as one of the expected opens.
+TEST_F(GraceTest, ReclaimOfAClosedOpenDoesNotCount) {
   auto before = Cached("c1");
   auto f = Open(*before, "f");
   ASSERT_EQ(Open(*before, "g").name(), kOk);
@@ -270,9 +271,9 @@ TEST_F(GraceTest, AClosedOpenThatIsReclaimedDoesNotCount) {
   EXPECT_EQ(Open(*other, "g", 3).name(), kGrace);
 }
 
-// The client may not have received the answer to a LOCKU, and reclaims that lock too. Its other
+// The client may not have received the response to a LOCKU, and reclaims that lock too. Its other
 // lock stays protected until it is reclaimed.
-TEST_F(GraceTest, AReleasedLockThatIsReclaimedDoesNotCount) {
+TEST_F(GraceTest, ReclaimOfAReleasedLockDoesNotCount) {
   auto before = Cached("c1");
   auto held = OpenWithTwoLocks(*before);
   wire::LockuArgs unlock;
@@ -293,8 +294,9 @@ TEST_F(GraceTest, AReleasedLockThatIsReclaimedDoesNotCount) {
   EXPECT_EQ(Lock(*other, others.res, 20).name(), "DAFSERR_DENIED");
 }
 
-// Several sessions of a client claim the same: one of them may come after the open was closed.
-TEST_F(GraceTest, AnOpenCountsOnceHoweverOftenItIsReclaimed) {
+// Several sessions of a client reclaim the same open. One of the requests may arrive after the open
+// was closed.
+TEST_F(GraceTest, OpenReclaimedSeveralTimesCountsOnce) {
   auto before = Client("c1");
   auto f = Open(*before, "f");
   auto g = Open(*before, "g");
@@ -311,7 +313,7 @@ TEST_F(GraceTest, AnOpenCountsOnceHoweverOftenItIsReclaimed) {
   EXPECT_EQ(Open(*other, "f", 3).name(), kOk);
 }
 
-TEST_F(GraceTest, AnUnlinkedFileThatNobodyReclaimsGoes) {
+TEST_F(GraceTest, UnlinkedFileThatIsNotReclaimedIsDeleted) {
   options_.grace_time = absl::Milliseconds(200);
   options_.lease_time = absl::Milliseconds(400);
   auto before = Client("c1");
@@ -322,8 +324,8 @@ TEST_F(GraceTest, AnUnlinkedFileThatNobodyReclaimsGoes) {
   AwaitNoOrphans();
 }
 
-// Its name may go before its open is reclaimed.
-TEST_F(GraceTest, AFileRemovedDuringGraceCanStillBeReclaimed) {
+// The name may be removed before the open is reclaimed.
+TEST_F(GraceTest, FileRemovedDuringGraceCanStillBeReclaimed) {
   auto before = Client("c1");
   auto opened = Open(*before, "f");
   StartServer();
@@ -335,8 +337,8 @@ TEST_F(GraceTest, AFileRemovedDuringGraceCanStillBeReclaimed) {
   EXPECT_EQ(Read(*after, opened.res.filehandle, reclaimed.res.state_id).res.bytes_read, 6u);
 }
 
-// DAFS-4.4.1.2-28, DAFS-4.4.1.2-27: while locks are to be reclaimed nobody else locks, reads or
-// writes.
+// DAFS-4.4.1.2-28, DAFS-4.4.1.2-27: while locks are to be reclaimed, no other client locks, reads
+// or writes.
 TEST_F(GraceTest, LocksAreReclaimed) {
   auto before = Client("c1");
   auto held = OpenWithTwoLocks(*before);
@@ -359,9 +361,9 @@ TEST_F(GraceTest, LocksAreReclaimed) {
   EXPECT_EQ(Lock(*after, reclaimed.res, 60, wire::kLockReclaim).name(), kExpired);
 }
 
-// Sessions of one client claim the same at once, or one does again whose answer was lost: that is
-// not two of the locks that others wait for, and never too late.
-TEST_F(GraceTest, WhatIsClaimedTwiceCountsOnce) {
+// Sessions of one client reclaim the same lock at once, or one session repeats a reclaim after its
+// response was lost. The server counts one lock, and the repetition is never too late.
+TEST_F(GraceTest, LockReclaimedTwiceCountsOnce) {
   auto before = Client("c1");
   auto held = OpenWithTwoLocks(*before);
   auto second = Open(*before, "g", 3);
@@ -389,9 +391,9 @@ TEST_F(GraceTest, WhatIsClaimedTwiceCountsOnce) {
   EXPECT_EQ(Lock(*one, reclaimed.res, 60, wire::kLockReclaim).name(), kExpired);
 }
 
-// DAFS-5.2.5-08: a client reclaims its locks before anything else. One more that is recorded was
-// granted in an answer that was lost with the server, and nobody waits for it.
-TEST_F(GraceTest, ALockThatItsClientNeverHeardOfKeepsNobodyWaiting) {
+// DAFS-5.2.5-08: a client reclaims its locks before anything else. A further recorded lock was
+// granted in a response that was lost with the server, so no client waits for it.
+TEST_F(GraceTest, LockGrantedInALostResponseDelaysNoClient) {
   auto before = Client("c1");
   auto held = OpenWithTwoLocks(*before);
   if (HasFailure()) return;
@@ -407,9 +409,10 @@ TEST_F(GraceTest, ALockThatItsClientNeverHeardOfKeepsNobodyWaiting) {
   EXPECT_EQ(Lock(*other, others.res, 0).name(), "DAFSERR_DENIED");
 }
 
-// DAFS-5.2.5-08: where it is known what a client held, a look takes nothing from it. Where the
-// machine was lost it is not, and a client that held nothing more and looks keeps nobody waiting.
-TEST_F(GraceTest, WhoLooksHasReclaimedAllIfItIsNotKnownWhatThatIs) {
+// DAFS-5.2.5-08: if the server knows what a client held, a GETATTR of that client does not end its
+// reclaim. After a reboot of the machine the server does not know; a GETATTR then shows that the
+// client has nothing more to reclaim, and other clients stop waiting.
+TEST_F(GraceTest, GetattrEndsTheReclaimOnlyIfTheHeldStateIsUnknown) {
   auto before = Client("c1");
   auto held = OpenWithTwoLocks(*before);
   if (HasFailure()) return;
@@ -417,7 +420,7 @@ TEST_F(GraceTest, WhoLooksHasReclaimedAllIfItIsNotKnownWhatThatIs) {
   look.filehandle = held.res.filehandle;
   for (const bool rebooted : {false, true}) {
     server_.reset();
-    if (rebooted) {  // the second word of the file is the boot of the machine
+    if (rebooted) {  // the second word of the file is the boot id of the machine
       std::fstream file(options_.state_dir + "/clients",
                         std::ios::in | std::ios::out | std::ios::binary);
       file.seekp(8).write("another.", 8);
@@ -434,8 +437,9 @@ TEST_F(GraceTest, WhoLooksHasReclaimedAllIfItIsNotKnownWhatThatIs) {
   }
 }
 
-// A client that no export admits may give any name, and takes nothing from the client of that name.
-TEST_F(GraceTest, AStrangerWithTheNameOfAClientReclaimsNothingForIt) {
+// A client that no export admits can state any name. It does not end the reclaim of the client that
+// owns the name.
+TEST_F(GraceTest, UnadmittedClientDoesNotEndTheReclaimOfItsNamesake) {
   if (dat::testing::OverRdma()) GTEST_SKIP() << "makes a TCP provider of its own";
   auto before = Client("c1");
   auto held = OpenWithTwoLocks(*before);
@@ -445,7 +449,7 @@ TEST_F(GraceTest, AStrangerWithTheNameOfAClientReclaimsNothingForIt) {
   server_.reset();
   std::fstream file(options_.state_dir + "/clients",
                     std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(8).write("another.", 8);  // the boot of the machine: what was held is not known
+  file.seekp(8).write("another.", 8);  // the boot id of the machine: the held state is now unknown
   file.close();
   StartServer();
   const std::shared_ptr<dat::Provider> of_server = provider_;
@@ -460,9 +464,9 @@ TEST_F(GraceTest, AStrangerWithTheNameOfAClientReclaimsNothingForIt) {
   EXPECT_EQ(Read(*other, held.res.filehandle).name(), kGrace);
 }
 
-// DAFS-4.4.1.6-07: two locks that a third has joined into one, which its client never heard of, are
-// both reclaimed; unless another client may have had one of them in between.
-TEST_F(GraceTest, MoreThanWasCountedIsReclaimedIfNobodyElseCanHaveHadIt) {
+// DAFS-4.4.1.6-07: the client holds two locks, and a third joined them into one in a response that
+// it never received. Both are reclaimed, unless another client may have held one of them meanwhile.
+TEST_F(GraceTest, MoreLocksThanCountedAreReclaimedIfNoOtherClientCanHaveHeldThem) {
   auto before = Client("c1");
   auto f = Open(*before, "f");
   auto g = Open(*before, "g");
@@ -481,8 +485,9 @@ TEST_F(GraceTest, MoreThanWasCountedIsReclaimedIfNobodyElseCanHaveHadIt) {
   EXPECT_EQ(Lock(*after, g_after.res, 40, wire::kLockReclaim).name(), kExpired);
 }
 
-// DAFS-4.4.1.5-04: the lock of a silent client goes to who asks for it once its lease has run out.
-TEST_F(GraceTest, ASilentClientLosesALockThatSomebodyWants) {
+// DAFS-4.4.1.5-04: after the lease of a silent client has expired, its lock goes to the next client
+// that requests it.
+TEST_F(GraceTest, SilentClientLosesALockThatAnotherClientRequests) {
   options_.lease_time = absl::Milliseconds(400);
   StartServer();
   auto silent = Client("silent");
@@ -498,9 +503,9 @@ TEST_F(GraceTest, ASilentClientLosesALockThatSomebodyWants) {
   EXPECT_EQ(Lock(*silent, held.res, 0).name(), kExpired);
 }
 
-// DAFS-4.4.1.2-34, DAFS-4.4.1.2-32, DAFS-4.4.1.2-35: a silent client keeps what nobody wants, loses
-// what somebody does, and cannot reclaim that from the next server.
-TEST_F(GraceTest, ASilentClientKeepsItsOpensAsACourtesy) {
+// DAFS-4.4.1.2-34, DAFS-4.4.1.2-32, DAFS-4.4.1.2-35: a silent client keeps the state that no other
+// client requests. It loses the rest, and cannot reclaim that from the next server.
+TEST_F(GraceTest, SilentClientKeepsItsOpensUntilTheyConflict) {
   options_.lease_time = absl::Milliseconds(400);
   StartServer();
   auto keeper = Client("keeper");
@@ -509,7 +514,7 @@ TEST_F(GraceTest, ASilentClientKeepsItsOpensAsACourtesy) {
   auto lost = Open(*loser, "f", 3);
   ASSERT_EQ(lost.name(), kOk);
   auto other = Client("other");
-  EXPECT_EQ(OpenWhenPossible(*other, "f", 3), kOk);  // not before the lease has run out
+  EXPECT_EQ(OpenWhenPossible(*other, "f", 3), kOk);  // not before the lease has expired
   EXPECT_EQ(Read(*keeper, kept.res.filehandle, kept.res.state_id).name(), kOk);
   EXPECT_EQ(Read(*loser, lost.res.filehandle, lost.res.state_id).name(), kExpired);
   options_.lease_time = absl::Seconds(60);
@@ -518,7 +523,7 @@ TEST_F(GraceTest, ASilentClientKeepsItsOpensAsACourtesy) {
   EXPECT_EQ(Reclaim(*again, lost.res.filehandle).name(), kExpired);
 }
 
-// What can befall the record of clients while the server is down.
+// Damage to the record of clients while the server is down.
 struct Damage {
   const char* name;
   void (*inflict)(const std::string& path);
@@ -564,7 +569,7 @@ class DamagedRecordTest : public GraceTest, public testing::WithParamInterface<D
 
 INSTANTIATE_TEST_SUITE_P(All, DamagedRecordTest, testing::ValuesIn(kDamages));
 
-TEST_P(DamagedRecordTest, GivesNoLockAway) {
+TEST_P(DamagedRecordTest, ProtectsTheLocksOfTheOldClients) {
   auto before = Client("c1");
   auto held = OpenWithTwoLocks(*before);
   RestartWithDamage();
@@ -572,7 +577,7 @@ TEST_P(DamagedRecordTest, GivesNoLockAway) {
   auto other = Client("c2");
   EXPECT_EQ(Open(*other, "f").name(), kGrace);
   EXPECT_EQ(Read(*other, held.res.filehandle).name(), kGrace);
-  StartServer();  // which changes nothing about it
+  StartServer();  // a second restart changes nothing
   other = Client("c2");
   EXPECT_EQ(Open(*other, "f").name(), kGrace);
   auto after = Client("c1");
@@ -583,7 +588,7 @@ TEST_P(DamagedRecordTest, GivesNoLockAway) {
   EXPECT_EQ(Open(*other, "f").name(), kGrace);
 }
 
-TEST_P(DamagedRecordTest, MakesClientsWaitForTheGracePeriodAndNoLonger) {
+TEST_P(DamagedRecordTest, ClientsWaitOnlyForTheGracePeriod) {
   options_.grace_time = absl::Milliseconds(300);
   options_.lease_time = absl::Milliseconds(800);
   auto before = Client("c1");

@@ -1,5 +1,5 @@
-// What an earlier instance of the server has left in its state directory, for one that cannot open
-// it now: nothing is thrown away that says what was done and who holds what.
+// A server that cannot open a file in its state directory keeps that file. It discards no record of
+// what was done and of what clients hold.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -19,7 +19,7 @@
 namespace dafs::server {
 namespace {
 
-// Leaves the process `count` more descriptors for as long as it lives.
+// Leaves the process `count` further descriptors during the lifetime of the object.
 class DescriptorsLeft {
  public:
   explicit DescriptorsLeft(rlim_t count) {
@@ -56,7 +56,7 @@ class KeptFilesTest : public testing::Test {
   absl::StatusOr<std::unique_ptr<WriteVerifier>> Verifier() {
     return WriteVerifier::Open(directory_, 1);
   }
-  // Leaves the file that `opening` makes with something else in it.
+  // Replaces the file with other content.
   void Spoil(const std::string& name) { std::ofstream(directory_ + "/" + name) << "not that"; }
 
   static void ExpectRefused(const absl::Status& status) {
@@ -73,7 +73,7 @@ class KeptFilesTest : public testing::Test {
   bool has_served_ = false;
 };
 
-TEST_F(KeptFilesTest, AResponseCacheThatCannotBeOpenedIsKept) {
+TEST_F(KeptFilesTest, ResponseCacheThatCannotBeOpenedIsKept) {
   const auto id = wire::OpaqueFromUint64<wire::SessionId>(7);
   {
     auto table = Responses();
@@ -82,7 +82,7 @@ TEST_F(KeptFilesTest, AResponseCacheThatCannotBeOpenedIsKept) {
     ASSERT_NE(cache, nullptr);
     (*table)->Ended(*cache, /*keep=*/true, absl::UnixEpoch());
   }
-  for (rlim_t left : {0u, 1u}) {  // for the directory, and for what is in it
+  for (rlim_t left : {0u, 1u}) {  // for the directory, and for the files in it
     const DescriptorsLeft few(left);
     const absl::Status status = Responses().status();
     if (left == 1) ExpectRefused(status);
@@ -94,7 +94,7 @@ TEST_F(KeptFilesTest, AResponseCacheThatCannotBeOpenedIsKept) {
   EXPECT_EQ((*table)->Find(id, owner_, wire::ByteOrder::kLittle, &cache), wire::DafsStatus::kOk);
 }
 
-TEST_F(KeptFilesTest, RecordsOfClientsThatCannotBeOpenedAreKept) {
+TEST_F(KeptFilesTest, ClientRecordsThatCannotBeOpenedAreKept) {
   {
     auto records = Records();
     ASSERT_TRUE(records.ok()) << records.status();
@@ -111,7 +111,7 @@ TEST_F(KeptFilesTest, RecordsOfClientsThatCannotBeOpenedAreKept) {
   EXPECT_EQ((*records)->Owed().size(), 1u);
 }
 
-TEST_F(KeptFilesTest, AWriteVerifierThatCannotBeOpenedIsKept) {
+TEST_F(KeptFilesTest, WriteVerifierThatCannotBeOpenedIsKept) {
   uint64_t before = 0;
   {
     auto verifier = Verifier();
@@ -128,7 +128,7 @@ TEST_F(KeptFilesTest, AWriteVerifierThatCannotBeOpenedIsKept) {
   EXPECT_EQ((*verifier)->era(), before);
 }
 
-// Clients that a record tells nothing of may hold anything, until the grace period has ended.
+// Clients without a record may hold any state until the grace period has ended.
 TEST_F(KeptFilesTest, ClientsWithoutARecordAreUnknownUntilTheyAreForgotten) {
   has_served_ = true;
   {
@@ -147,7 +147,7 @@ TEST_F(KeptFilesTest, ClientsWithoutARecordAreUnknownUntilTheyAreForgotten) {
   EXPECT_EQ((*records)->Unknown(), nullptr);
 }
 
-TEST_F(KeptFilesTest, AClientForWhomThereIsNoRecordIsUnknownToTheNextInstance) {
+TEST_F(KeptFilesTest, ClientBeyondTheRecordTableIsUnknownToTheNextInstance) {
   {
     auto records = Records();
     ASSERT_TRUE(records.ok()) << records.status();
@@ -164,10 +164,11 @@ TEST_F(KeptFilesTest, AClientForWhomThereIsNoRecordIsUnknownToTheNextInstance) {
   EXPECT_NE((*records)->Unknown(), nullptr);
 }
 
-// One byte that is wrong anywhere in what says whose a record is.
-TEST_F(KeptFilesTest, ADamagedRecordMakesItsClientUnknown) {
-  constexpr size_t kFirst = 4096;        // the header
-  constexpr size_t kHoldingsBegin = 36;  // of a slot: counts change with each open and have no sum
+// Flips one bit in each byte of a record that identifies its client.
+TEST_F(KeptFilesTest, DamagedRecordMakesItsClientUnknown) {
+  constexpr size_t kFirst = 4096;  // the header
+  constexpr size_t kHoldingsBegin =
+      36;  // of a slot: counts change with each open and have no checksum
   constexpr size_t kHoldingsEnd = 64;
   for (size_t at = 0; at < 70; ++at) {
     if (at >= kHoldingsBegin && at < kHoldingsEnd) continue;
@@ -194,7 +195,7 @@ TEST_F(KeptFilesTest, ADamagedRecordMakesItsClientUnknown) {
   }
 }
 
-TEST_F(KeptFilesTest, FileSystemsWithOrphanDirectoriesAreRememberedBesideWhatIsDamaged) {
+TEST_F(KeptFilesTest, ValidOrphanRecordsSurviveBesideDamagedLines) {
   {
     OrphanRecord record(directory_);
     EXPECT_TRUE(record.entries().empty());
@@ -215,8 +216,8 @@ TEST_F(KeptFilesTest, FileSystemsWithOrphanDirectoriesAreRememberedBesideWhatIsD
   EXPECT_EQ(OrphanRecord(directory_).entries(), record.entries());
 }
 
-// What was made and not finished says nothing.
-TEST_F(KeptFilesTest, WhatIsNotSuchAFileIsMadeAnew) {
+// A file that was created but not completed holds no information.
+TEST_F(KeptFilesTest, InvalidStateFilesAreReplaced) {
   ASSERT_EQ(mkdir((directory_ + "/responses").c_str(), 0700), 0);
   Spoil("responses/0123");
   Spoil("clients");

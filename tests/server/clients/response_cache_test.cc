@@ -1,5 +1,5 @@
-// The Response Cache of a lost session, asked by a client that has lost it, in this instance of the
-// server or the next.
+// A client that has lost a session queries the response cache of that session, in this instance of
+// the server or the next.
 #include "server/clients/response_cache.h"
 
 #include <cstring>
@@ -25,7 +25,7 @@ class ResponseCacheTest : public ServerTest {
     return client;
   }
 
-  // CREATE of a directory on `stream`, its number remembered in seq_.
+  // Creates a directory by a request on `stream`. Stores the sequence number in seq_.
   Reply<wire::CreateRes> MakeDirectory(RawClient& client, const wire::FileHandle& parent,
                                        const std::string& name, uint16_t stream = 0) {
     wire::CreateArgs args;
@@ -47,7 +47,7 @@ class ResponseCacheTest : public ServerTest {
     args.procedure = static_cast<uint32_t>(proc);
     return args;
   }
-  // CHECK_RESPONSE, until the server has seen that the old session is gone.
+  // Sends CHECK_RESPONSE until the server has noticed the end of the old session.
   std::string Check(RawClient& client, wire::Proc proc, uint16_t stream = 0) {
     std::string name;
     do {
@@ -55,7 +55,7 @@ class ResponseCacheTest : public ServerTest {
     } while (name == "DAFSERR_BAD_SESSION");
     return name;
   }
-  // FETCH_RESPONSE: the message, empty if the connection ended.
+  // Sends FETCH_RESPONSE. Returns the message, or an empty one if the connection ended.
   Bytes Fetch(RawClient& client, wire::Proc proc, uint16_t stream = 0) {
     EXPECT_TRUE(client.SendRequest(Ask<wire::FetchResponseArgs>(proc, stream)));
     return client.Receive().value_or(Bytes());
@@ -72,7 +72,7 @@ class ResponseCacheTest : public ServerTest {
 
 // DAFS-5.2.1-02, DAFS-4.3.4-02, DAFS-5.2.5-01, DAFS-5.2.5-07, DAFS-6.3.1-01, DAFS-6.3.2-01,
 // DAFS-6.3.3-01, DAFS-6.3.3-02.
-TEST_F(ResponseCacheTest, GivesALostResponseByteForByte) {
+TEST_F(ResponseCacheTest, ReturnsALostResponseByteForByte) {
   StartServer();
   auto first = Cached();
   const wire::FileHandle a = LookUp(*first, {"a"});
@@ -94,8 +94,8 @@ TEST_F(ResponseCacheTest, GivesALostResponseByteForByte) {
   EXPECT_EQ(server_->response_cache_bytes(), 0u);
 }
 
-// DAFS-5.2.5-04: a client that was started again may ask what its predecessor has done, although
-// the server has not noticed the end of that one's connection.
+// DAFS-5.2.5-04: a restarted client may query what its previous instance has done, even if the
+// server has not yet noticed the end of that instance's connection.
 TEST_F(ResponseCacheTest, AnswersTheNextInstanceOfItsClient) {
   StartServer();
   auto first = Cached("c1", 1);
@@ -114,8 +114,8 @@ TEST_F(ResponseCacheTest, AnswersTheNextInstanceOfItsClient) {
   EXPECT_EQ(Body(Fetch(*second, wire::Proc::kCreate)), Body(made.message));
 }
 
-// DAFS-6.3.1-02, DAFS-6.3.2-02: what was not executed, or is another request.
-TEST_F(ResponseCacheTest, KnowsNothingOfWhatWasNotExecuted) {
+// DAFS-6.3.1-02, DAFS-6.3.2-02: the request was not executed, or the query names another request.
+TEST_F(ResponseCacheTest, HasNoEntryForARequestThatWasNotExecuted) {
   StartServer();
   auto first = Cached();
   const wire::FileHandle a = LookUp(*first, {"a"});
@@ -131,7 +131,8 @@ TEST_F(ResponseCacheTest, KnowsNothingOfWhatWasNotExecuted) {
   EXPECT_EQ(Fetch(*second, wire::Proc::kCreate).size(), 40u);
 }
 
-// DAFS-5.2.1-05: an error is a result too, and a request that modifies nothing leaves the entry.
+// DAFS-5.2.1-05: an error is a result too. A request that modifies nothing does not replace the
+// entry.
 TEST_F(ResponseCacheTest, KeepsTheLastModifyingRequestOfAStream) {
   StartServer();
   auto first = Cached();
@@ -146,8 +147,8 @@ TEST_F(ResponseCacheTest, KeepsTheLastModifyingRequestOfAStream) {
   EXPECT_EQ(StatusOf(Fetch(*second, wire::Proc::kCreate)), wire::DafsStatus::kExist);
 }
 
-// DAFS-5.2.1-02, DAFS-5.2.1-03, DAFS-4.3.2-06: simple requests are stored when marked, and only
-// then.
+// DAFS-5.2.1-02, DAFS-5.2.1-03, DAFS-4.3.2-06: responses to simple requests are stored only if the
+// request is marked.
 TEST_F(ResponseCacheTest, StoresSimpleRequestsThatAreMarkedSave) {
   StartServer();
   auto first = Cached();
@@ -171,9 +172,9 @@ TEST_F(ResponseCacheTest, StoresSimpleRequestsThatAreMarkedSave) {
   EXPECT_EQ(Check(*second, wire::Proc::kNull, 1), "DAFSERR_NOXID_MATCH");
 }
 
-// DAFS-5.2.5-02: BAD_SESSION while the session is connected; other clients, and the other byte
-// order (R49), never get it.
-TEST_F(ResponseCacheTest, IsForItsOwnClientOnceTheSessionIsGone) {
+// DAFS-5.2.5-02: BAD_SESSION while the session is connected. Other clients and the other byte order
+// (R49) never get the response.
+TEST_F(ResponseCacheTest, AnswersOnlyItsOwnClientAfterTheSessionHasEnded) {
   StartServer();
   auto first = Cached();
   const wire::FileHandle a = LookUp(*first, {"a"});
@@ -190,13 +191,13 @@ TEST_F(ResponseCacheTest, IsForItsOwnClientOnceTheSessionIsGone) {
   wire::DiscardResponsesArgs discard;
   discard.session_id = session_id_;
   EXPECT_EQ(other->Call(discard).name(), "DAFSERR_BAD_SESSION");
-  // DAFS-5.2.5-04: a later instance of the same client may.
+  // DAFS-5.2.5-04: a later instance of the same client may query.
   auto rebooted = Session(ConnectArgs("c1", 2));
   EXPECT_EQ(Check(*rebooted, wire::Proc::kCreate), "DAFS_STATUS_OK");
 }
 
-// DAFS-5.2.1-04: nothing is kept of a session that ends in order.
-TEST_F(ResponseCacheTest, GoesWithDisconnect) {
+// DAFS-5.2.1-04: the server keeps nothing of a session that ends with DISCONNECT.
+TEST_F(ResponseCacheTest, IsDeletedByDisconnect) {
   StartServer();
   auto first = Cached();
   const wire::FileHandle a = LookUp(*first, {"a"});
@@ -208,7 +209,7 @@ TEST_F(ResponseCacheTest, GoesWithDisconnect) {
   EXPECT_TRUE(std::filesystem::is_empty(Path("state/responses")));
 }
 
-// DAFS-5.2.1-01: a session that does not ask gets none; nor does one that finds no room.
+// DAFS-5.2.1-01: a session gets no cache if it does not request one, or if there is no room.
 TEST_F(ResponseCacheTest, IsNegotiatedAndBounded) {
   options_.response_cache_bytes = 3 * SessionCache::FileBytes(options_.max_requests) / 2;
   StartServer();
@@ -219,8 +220,9 @@ TEST_F(ResponseCacheTest, IsNegotiatedAndBounded) {
   EXPECT_FALSE(negotiated_.use_response_cache);
 }
 
-// A client that keeps losing sessions costs no more than the bound, and none of its neighbours.
-TEST_F(ResponseCacheTest, AClientMakesRoomForItsOwnNewSessions) {
+// A client that keeps losing sessions uses at most the bound, and does not displace the caches of
+// other clients.
+TEST_F(ResponseCacheTest, ClientDisplacesOnlyItsOwnCaches) {
   options_.response_cache_bytes = 3 * SessionCache::FileBytes(options_.max_requests);
   StartServer();
   auto neighbour = Cached("neighbour");
@@ -231,11 +233,11 @@ TEST_F(ResponseCacheTest, AClientMakesRoomForItsOwnNewSessions) {
   for (int i = 0; i < 6; ++i) {
     auto session = Cached("c1");
     session->Vanish();
-    // The next one comes when the server has seen this one go.
+    // The next session starts after the server has noticed the end of this one.
     auto asker = Session("c1");
     EXPECT_EQ(Check(*asker, wire::Proc::kCreate), "DAFSERR_NOXID_MATCH");
   }
-  // A connection that never says who it is leaves nothing.
+  // A connection that does not authenticate leaves no cache.
   wire::ClientConnectArgs nobody;
   nobody.client_id_string = "nobody";
   nobody.use_response_cache = true;
@@ -245,8 +247,8 @@ TEST_F(ResponseCacheTest, AClientMakesRoomForItsOwnNewSessions) {
   EXPECT_NE(Check(*neighbour, wire::Proc::kCreate), "DAFSERR_UNKNOWN_SESSION");
 }
 
-// Whom no export admits has nothing to ask about later, and takes no room.
-TEST_F(ResponseCacheTest, WhomNoExportAdmitsGetsNone) {
+// A client that no export admits makes no changes to query later. It uses no room.
+TEST_F(ResponseCacheTest, UnadmittedClientGetsNone) {
   options_.exports[0].clients = {*Cidr::Parse("192.0.2.0/24")};
   StartServer();
   wire::ClientConnectAuthArgs args = CachedArgs("stranger");
@@ -275,7 +277,7 @@ class ResponseCacheSharesTest : public ResponseCacheTest {
             .verifier = wire::OpaqueFromUint64<wire::Verifier>(verifier),
             .principal = {.host = *PeerAddress::Parse(address)}};
   }
-  // A new session's; zero if it got none.
+  // Returns the id of a new session, or zero if the session got no cache.
   wire::SessionId Begin(const CacheOwner& owner) {
     const auto id = wire::OpaqueFromUint64<wire::SessionId>(next_id_++);
     auto cache = table_->Create(id, wire::ByteOrder::kLittle, owner, kStreams);
@@ -300,9 +302,9 @@ class ResponseCacheSharesTest : public ResponseCacheTest {
   std::unique_ptr<ResponseCache> table_;
 };
 
-// DAFS-5.2.5-03: a host that keeps losing sessions, each of another client, leaves room for others
-// as long as it has more than they; what it has lost it is not given twice.
-TEST_F(ResponseCacheSharesTest, NoHostTakesUpAllTheRoom) {
+// DAFS-5.2.5-03: a host that keeps losing sessions, each of another client, makes room for other
+// hosts while it has more caches than they. A cache that it lost this way is not replaced.
+TEST_F(ResponseCacheSharesTest, NoHostUsesAllTheRoom) {
   const CacheOwner neighbour = Owner("neighbour", "192.0.2.1");
   const wire::SessionId kept = Lose(neighbour);
   const CacheOwner greedy = Owner("greedy", "192.0.2.66");
@@ -313,15 +315,16 @@ TEST_F(ResponseCacheSharesTest, NoHostTakesUpAllTheRoom) {
   EXPECT_FALSE(Begin(Owner("other", "192.0.2.2")).is_zero());
   EXPECT_FALSE(IsKept(oldest, greedy));
   EXPECT_TRUE(IsKept(kept, neighbour));
-  // Each has one now, and the greedy host two: it need not have less than who comes.
+  // Each other host has one cache now, and the greedy host two. It need not have fewer than a
+  // newcomer.
   EXPECT_TRUE(Begin(Owner("other", "192.0.2.2")).is_zero());
   EXPECT_FALSE(Begin(Owner("third", "192.0.2.3")).is_zero());
   EXPECT_TRUE(Begin(Owner("fourth", "192.0.2.4")).is_zero());
   EXPECT_TRUE(IsKept(kept, neighbour));
 }
 
-// The name of a client makes no room elsewhere: its verifier does, wherever it comes from.
-TEST_F(ResponseCacheSharesTest, OnlyAClientsOwnCachesMakeRoomForIt) {
+// A client's name does not make room for it at another address. Its verifier does, at any address.
+TEST_F(ResponseCacheSharesTest, ClientIsIdentifiedByItsVerifierWhenItMakesRoom) {
   const CacheOwner one = Owner("one", "192.0.2.1");
   const wire::SessionId kept = Lose(one);
   for (const char* host : {"192.0.2.2", "192.0.2.3", "192.0.2.4"}) Lose(Owner("x", host));
@@ -331,9 +334,9 @@ TEST_F(ResponseCacheSharesTest, OnlyAClientsOwnCachesMakeRoomForIt) {
   EXPECT_FALSE(IsKept(kept, one));
 }
 
-// A response that is larger than a slot goes, too, before its number comes again for a request that
-// was perhaps not executed (DAFS-5.2.5-07).
-TEST_F(ResponseCacheSharesTest, ALargeResponseGoesBeforeItsNumberComesAgain) {
+// A response larger than a slot is also dropped before its number is used again, for a request that
+// perhaps was not executed (DAFS-5.2.5-07).
+TEST_F(ResponseCacheSharesTest, LargeResponseIsDroppedBeforeItsNumberIsReused) {
   auto cache = table_->Create(wire::OpaqueFromUint64<wire::SessionId>(99), wire::ByteOrder::kLittle,
                               Owner("one", "192.0.2.1"), kStreams);
   ASSERT_NE(cache, nullptr);
@@ -372,7 +375,7 @@ TEST_F(ResponseCacheTest, IsKeptForABoundedTime) {
 }
 
 // DAFS-5.2.4-01: an orderly restart.
-TEST_F(ResponseCacheTest, OutlivesTheServer) {
+TEST_F(ResponseCacheTest, SurvivesARestartOfTheServer) {
   StartServer();
   auto first = Cached();
   const wire::FileHandle a = LookUp(*first, {"a"});
@@ -384,10 +387,10 @@ TEST_F(ResponseCacheTest, OutlivesTheServer) {
   EXPECT_EQ(Body(Fetch(*second, wire::Proc::kCreate, 3)), Body(made.message));
 }
 
-// DAFS-6.3.2-04: one chain checks and fetches; a stored error breaks it.
-// A cache in page cache only may have lost its last entries with the machine. "Not executed" would
-// be a guess then, and the client would make the change twice.
-TEST_F(ResponseCacheTest, OutlivesTheMachineOnlyWithStablePower) {
+// Without stable power the cache is only in the page cache and may have lost its last entries with
+// the machine. The answer "not executed" would then be a guess, and the client would make the
+// change twice.
+TEST_F(ResponseCacheTest, SurvivesARebootOnlyWithStablePower) {
   for (const Stable stable : {Stable::kProcess, Stable::kPower}) {
     options_.stable = stable;
     StartServer();
@@ -414,6 +417,7 @@ TEST_F(ResponseCacheTest, OutlivesTheMachineOnlyWithStablePower) {
   }
 }
 
+// DAFS-6.3.2-04: one chain checks and fetches; a stored error breaks it.
 TEST_F(ResponseCacheTest, CheckAndFetchCanBeChained) {
   StartServer();
   auto first = Cached();
@@ -433,8 +437,7 @@ TEST_F(ResponseCacheTest, CheckAndFetchCanBeChained) {
   EXPECT_EQ(second->ReceiveReply<wire::NullArgs>().name(), "DAFSERR_CHAIN_BROKEN");
 }
 
-// DAFS-5.2.2-04, DAFS-5.2.2.2-01: the entry of a stream that has expired is still there for a
-// response that was lost.
+// DAFS-5.2.2-04, DAFS-5.2.2.2-01: the entry of an expired stream still serves a lost response.
 TEST_F(ResponseCacheTest, KeepsTheEntryOfAnExpiredStream) {
   StartServer();
   wire::ClientConnectAuthArgs args = CachedArgs();

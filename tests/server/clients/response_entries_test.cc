@@ -1,4 +1,5 @@
-// What a lost session's Response Cache has an entry of, and which sessions have one at all.
+// Which requests have an entry in the response cache of a lost session, and which sessions have a
+// cache.
 #include <vector>
 
 #include "tests/server/server_fixture.h"
@@ -24,7 +25,7 @@ class ResponseEntriesTest : public ServerTest {
     args.component = name;
     return args;
   }
-  // A request as it was sent, by which its answer is asked for.
+  // A request as it was sent; identifies the response to query.
   struct Sent {
     wire::Proc proc;
     wire::RequestHeader header;
@@ -43,7 +44,7 @@ class ResponseEntriesTest : public ServerTest {
     args.procedure = static_cast<uint32_t>(sent.proc);
     return args;
   }
-  // CHECK_RESPONSE, until the server has seen that the old session is gone.
+  // Sends CHECK_RESPONSE until the server has noticed the end of the old session.
   std::string Check(RawClient& client, const Sent& sent) const {
     std::string name;
     do {
@@ -55,9 +56,9 @@ class ResponseEntriesTest : public ServerTest {
   wire::SessionId session_id_;
 };
 
-// Shows DAFS-3.1.2.4-01: as many entries as requests may be outstanding, those that were granted
-// later among them.
-TEST_F(ResponseEntriesTest, EveryStreamOfASessionHasOne) {
+// Shows DAFS-3.1.2.4-01: there are as many entries as outstanding requests are allowed, including
+// those granted later.
+TEST_F(ResponseEntriesTest, EveryStreamOfASessionHasAnEntry) {
   StartServer();
   auto first = Connect(/*cached=*/true, 2);
   ASSERT_EQ(negotiated_.max_requests, 2u);
@@ -77,8 +78,9 @@ TEST_F(ResponseEntriesTest, EveryStreamOfASessionHasOne) {
   for (const Sent& sent : all) EXPECT_EQ(Check(*second, sent), "DAFS_STATUS_OK");
 }
 
-// Shows DAFS-4.3.4-03: the answers of a chain's members are asked for in any order, each by itself.
-TEST_F(ResponseEntriesTest, MembersOfAChainHaveOneEach) {
+// Shows DAFS-4.3.4-03: the responses of the members of a chain are queried separately, in any
+// order.
+TEST_F(ResponseEntriesTest, EachMemberOfAChainHasAnEntry) {
   StartServer();
   auto first = Connect(/*cached=*/true);
   wire::LookupArgs lookup;
@@ -87,7 +89,7 @@ TEST_F(ResponseEntriesTest, MembersOfAChainHaveOneEach) {
   wire::CreateArgs create = Directory({}, "d");
   const Sent found = Send(*first, lookup, 0, wire::kChfForw | wire::kChfSave);
   const Sent made = Send(*first, create, 1, wire::kChfForw | wire::kChfBack | wire::kChfFh);
-  create.filehandle = lookup.directory;  // where nothing can be made
+  create.filehandle = lookup.directory;  // no entry can be created there
   const Sent failed = Send(*first, create, 2, wire::kChfForw | wire::kChfBack);
   const Sent broken = Send(*first, create, 3, wire::kChfBack);
   EXPECT_EQ(first->ReceiveReply<wire::LookupArgs>().name(), "DAFS_STATUS_OK");
@@ -101,9 +103,9 @@ TEST_F(ResponseEntriesTest, MembersOfAChainHaveOneEach) {
   }
 }
 
-// R50: a session that is connected is no unknown one, whether it has a cache or not; it is unknown
-// as soon as it has ended in order.
-TEST_F(ResponseEntriesTest, AConnectedSessionWithoutACacheIsKnown) {
+// R50: a connected session is known with or without a cache. It is unknown as soon as it has ended
+// with DISCONNECT.
+TEST_F(ResponseEntriesTest, ConnectedSessionWithoutACacheIsKnown) {
   StartServer();
   auto first = Connect(/*cached=*/false);
   auto second = Session("c1");

@@ -13,7 +13,7 @@
 namespace dafs::server {
 namespace {
 
-TEST(ConfigTest, OptionsAreWhatTheySay) {
+TEST(ConfigTest, ParsesEveryOption) {
   auto config = ParseConfig({"--export", "/a=/srv/a,rw,no_root_squash", "--export", "/b=/srv/b,ro",
                              "--listen", "tcp:127.0.0.1:1234", "--listen=rdma:[::1]:5",
                              "--state-dir", "/var/lib/dafs", "-f", "--threads", "3",
@@ -38,7 +38,7 @@ TEST(ConfigTest, OptionsAreWhatTheySay) {
   EXPECT_EQ(config->server.rdma_read_channel, RdmaReadChannel::kRequired);
 }
 
-TEST(ConfigTest, TheFileSaysTheSameAndTheCommandLineWins) {
+TEST(ConfigTest, CommandLineOverridesTheFile) {
   char path[] = "/tmp/dafsd-conf-XXXXXX";
   const int fd = mkstemp(path);
   ASSERT_GE(fd, 0);
@@ -71,7 +71,7 @@ TEST(ConfigTest, CpuLatencyIsAWordOrMicroseconds) {
   EXPECT_EQ(wish("3").longest, absl::Microseconds(3));
 }
 
-TEST(ConfigTest, MistakesAreNamed) {
+TEST(ConfigTest, ReportsMistakesInOptions) {
   auto message = [](std::vector<std::string> arguments) {
     auto config = ParseConfig(arguments);
     EXPECT_FALSE(config.ok());
@@ -102,7 +102,7 @@ TEST(ConfigTest, MistakesAreNamed) {
   EXPECT_THAT(std::string(ParseConfigFile("config = x", "f").status().message()), HasSubstr("f:1"));
 }
 
-TEST(ConfigTest, MistakesInTheFileAreNamedWithFileAndLine) {
+TEST(ConfigTest, ReportsMistakesInTheFileWithFileAndLine) {
   auto message = [](const std::string& line) {
     char path[] = "/tmp/dafsd-conf-XXXXXX";
     const int fd = mkstemp(path);
@@ -133,7 +133,7 @@ TEST(ConfigTest, MistakesInTheFileAreNamedWithFileAndLine) {
   EXPECT_THAT(message("[section]"), HasSubstr("[section]"));
 }
 
-TEST(ConfigTest, HelpAndVersionAreAnswers) {
+TEST(ConfigTest, ReturnsTextForHelpAndVersion) {
   auto help = ParseConfig({"--help"});
   ASSERT_TRUE(help.ok());
   EXPECT_THAT(help->answer, testing::HasSubstr("--export"));

@@ -1,4 +1,4 @@
-// A dafsd as a process of its own, to be killed: serving is awaited, and so is its end.
+// Runs dafsd as a separate process that a test can kill. Waits until it serves, and for its end.
 #pragma once
 
 #include <fcntl.h>
@@ -45,14 +45,14 @@ class DafsdProcess {
   DafsdProcess(const DafsdProcess&) = delete;
   DafsdProcess& operator=(const DafsdProcess&) = delete;
 
-  // Where it listens by TCP; port 0: it did not come so far, and log() says why.
+  // The TCP port it listens on. 0 if it failed to start: log() then has the reason.
   uint16_t port() const { return port_; }
   const std::string& log() const { return log_; }
 
   void Kill() {
     if (pid_ > 0) kill(pid_, SIGKILL);
   }
-  // How it ended: the signal that killed it, or 0.
+  // Waits for its end. Returns the signal that killed it, or 0.
   int AwaitEnd() {
     int status = 0;
     if (pid_ > 0) waitpid(std::exchange(pid_, -1), &status, 0);

@@ -38,7 +38,7 @@ class DafsdTest : public testing::Test {
     std::filesystem::remove_all(base_);
   }
 
-  // Runs dafsd with `arguments`; its exit status, and what it said.
+  // Runs dafsd with `arguments`. Returns its exit status; said_ receives its output.
   int Run(const std::string& arguments) {
     const std::string out = base_ + "/out";
     const std::string command = std::string(DAFSD) + " " + arguments + " >" + out + " 2>&1";
@@ -61,20 +61,20 @@ class DafsdTest : public testing::Test {
   std::string said_;
 };
 
-TEST_F(DafsdTest, BecomesADaemonThatServesAndStopsCleanly) {
+TEST_F(DafsdTest, DaemonisesServesAndStopsCleanly) {
   ASSERT_EQ(Run(Options()), 0) << said_;
   const pid_t pid = Pid();
   ASSERT_GT(pid, 0);
   EXPECT_EQ(kill(pid, 0), 0);
-  // A second one on the same state directory says so and fails.
+  // A second server on the same state directory reports that and fails.
   EXPECT_EQ(Run(Options()), 1);
   EXPECT_THAT(said_, testing::HasSubstr("in use by another dafsd"));
   EXPECT_EQ(kill(pid, SIGHUP), 0);  // ignored
   EXPECT_EQ(kill(pid, SIGTERM), 0);
   const absl::Time deadline = dat::Loop::Now() + absl::Seconds(60);
-  // Not kill(pid, 0): whoever inherited the daemon may leave it a zombie.
+  // Not kill(pid, 0): the process that inherited the daemon may leave it a zombie.
   while (Pid() != 0 && dat::Loop::Now() < deadline) sched_yield();
-  EXPECT_EQ(Pid(), 0);  // the pid file is gone, the last thing to go
+  EXPECT_EQ(Pid(), 0);  // removing the pid file is the last step of a stop
   EXPECT_EQ(Run(Options()), 0) << said_;
 }
 
@@ -105,7 +105,7 @@ TEST_F(DafsdTest, ReportsToTheServiceManagerThatItServes) {
   }
 }
 
-TEST_F(DafsdTest, SaysInOneLineWhyItDoesNotStart) {
+TEST_F(DafsdTest, ReportsInOneLineWhyItDoesNotStart) {
   EXPECT_EQ(Run("--state-dir " + base_ + "/state"), 2);
   EXPECT_THAT(said_, testing::StartsWith("dafsd: nothing to serve"));
   EXPECT_EQ(Run("--export /a=" + base_ + "/missing --state-dir " + base_ + "/state"), 1);

@@ -1,6 +1,7 @@
-// The real dafsd, killed at every step of every procedure: the response cache of the next one has
-// the request exactly if it is in the file system, and issuing what it has not got completes it.
-// Shows DAFS-5.2.4-01, DAFS-5.2.4-02, DAFS-5.2.4-03, DAFS-5.2.4-04, FAST03-3.2-08.
+// The real dafsd, killed at every step of every procedure. The response cache of the next instance
+// has the request exactly if the file system has its effect. If it does not, issuing the request
+// again completes it. Shows DAFS-5.2.4-01, DAFS-5.2.4-02, DAFS-5.2.4-03, DAFS-5.2.4-04,
+// FAST03-3.2-08.
 #include <fcntl.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
@@ -49,7 +50,7 @@ class ExactlyOnce : public ServerTest {
     address_ = addresses->front();
   }
 
-  // A session with a response cache, as root.
+  // Opens a session with a response cache, as root.
   void Connect() {
     if (HasFatalFailure()) return;
     client_ = RawClient::Connect(*provider_, address_);
@@ -65,13 +66,13 @@ class ExactlyOnce : public ServerTest {
     a_ = LookUp(*client_, {"a"});
   }
 
-  // Starts a dafsd that dies at `step` of the next `procedure`, and connects.
+  // Starts a dafsd that kills itself at `step` of the next `procedure`, and connects.
   void StartDoomed(Proc procedure, const std::string& step) {
     StartDafsd({"--kill-at", std::string(wire::Name(procedure)) + ":" + step});
     Connect();
   }
 
-  // Sends a request and sees the server die over it.
+  // Sends a request, and expects SIGKILL to end the server.
   template <class Args>
   void SendAndDie(const Args& args, std::span<const std::byte> data = {}) {
     const wire::RequestHeader header = client_->Header(5);
@@ -93,7 +94,7 @@ class ExactlyOnce : public ServerTest {
     args.procedure = static_cast<uint32_t>(procedure);
     return client_->Call(args).name();
   }
-  // The stored response, decoded as what it is.
+  // The stored response, decoded as the result of `Args`.
   template <class Args>
   wire::ResOf<Args> Fetch() {
     wire::FetchResponseArgs args;
@@ -120,8 +121,8 @@ class ExactlyOnce : public ServerTest {
     return lstat(Path("a/" + name).c_str(), &st) == 0;
   }
 
-  // The whole story of one request at one step. `executed`: whether the file system has it.
-  // `first_known`: the step from which on the outcome is that it was executed.
+  // Runs one request with a kill at one step. `executed` returns whether the file system has the
+  // effect. `first_known` is the first step after which the server reports the request as executed.
   template <class Args>
   void Story(size_t step, const std::function<Args()>& make, const std::function<bool()>& executed,
              std::span<const std::byte> data = {}, size_t first_known = kCalled) {
@@ -155,8 +156,8 @@ class ExactlyOnceAtEachStep : public ExactlyOnce, public testing::WithParamInter
   size_t step() const { return GetParam(); }
 };
 
-// An open whose OPEN or CLOSE was under way is reclaimed by its client, or not. Neither makes the
-// server believe that it has all of them: what conflicts with the others waits.
+// A client reclaims, or does not reclaim, an open whose OPEN or CLOSE was interrupted. In both
+// cases the server still expects the other opens, so operations that conflict with them wait.
 class OpensAreExpectedAtEachStep : public ExactlyOnceAtEachStep {
  protected:
   wire::OpenHandleRes OpenByHandle(const std::string& name) {
@@ -188,7 +189,7 @@ class OpensAreExpectedAtEachStep : public ExactlyOnceAtEachStep {
 INSTANTIATE_TEST_SUITE_P(Steps, OpensAreExpectedAtEachStep,
                          testing::Range(size_t{kBefore}, kReplied + size_t{1}));
 
-TEST_P(OpensAreExpectedAtEachStep, OfAnOpenThatCreates) {
+TEST_P(OpensAreExpectedAtEachStep, AfterAnInterruptedCreatingOpen) {
   StartDoomed(Proc::kOpen, kSteps[step()]);
   if (HasFatalFailure()) return;
   OpenByHandle("g");
@@ -199,9 +200,9 @@ TEST_P(OpensAreExpectedAtEachStep, OfAnOpenThatCreates) {
   ExpectThatConflictsWait();
 }
 
-// All that was counted is reclaimed, and the open that its client has yet to hear of still keeps
-// the file.
-TEST_P(OpensAreExpectedAtEachStep, OfAFileThatIsRemovedBeforeTheAnswerIsFetched) {
+// The client has reclaimed every counted open. The file still exists for the open whose response
+// the client has not yet fetched.
+TEST_P(OpensAreExpectedAtEachStep, RemovedFileStaysUntilTheResponseIsFetched) {
   StartDoomed(Proc::kOpen, kSteps[step()]);
   if (HasFatalFailure()) return;
   const wire::FileHandle g = OpenByHandle("g").filehandle;
@@ -222,7 +223,7 @@ TEST_P(OpensAreExpectedAtEachStep, OfAFileThatIsRemovedBeforeTheAnswerIsFetched)
   EXPECT_EQ(client_->Call(look).name(), "DAFS_STATUS_OK");
 }
 
-TEST_P(OpensAreExpectedAtEachStep, OfAClose) {
+TEST_P(OpensAreExpectedAtEachStep, AfterAnInterruptedClose) {
   StartDoomed(Proc::kClose, kSteps[step()]);
   if (HasFatalFailure()) return;
   OpenByHandle("g");
@@ -252,7 +253,7 @@ TEST_P(ExactlyOnceAtEachStep, CreateOfADirectory) {
   EXPECT_NE(res.change_info.before, res.change_info.after);
 }
 
-// Its attributes are set by a second call: what is found without them is taken back.
+// A second call sets the attributes. A directory without them is removed after the restart.
 TEST_P(ExactlyOnceAtEachStep, CreateOfADirectoryWithAnOwner) {
   auto make = [&] {
     wire::CreateArgs args;
@@ -330,7 +331,7 @@ TEST_P(ExactlyOnceAtEachStep, RenameOverAnotherFile) {
                           [&] { return !Exists("f") && ReadFile("a/g") == "0123456789"; });
 }
 
-// The private procedures of names do as RENAME and CREATE.
+// The private procedures on names behave like RENAME and CREATE.
 TEST_P(ExactlyOnceAtEachStep, RenameThatMustNotReplace) {
   auto make = [&] {
     wire::Rename2Args args;
@@ -347,7 +348,7 @@ TEST_P(ExactlyOnceAtEachStep, RenameThatMustNotReplace) {
   EXPECT_NE(res.target.before, res.target.after);
 }
 
-// Made twice it would be undone.
+// Executing an exchange twice would undo it.
 TEST_P(ExactlyOnceAtEachStep, RenameThatExchanges) {
   auto make = [&] {
     wire::Rename2Args args;
@@ -374,7 +375,7 @@ TEST_P(ExactlyOnceAtEachStep, MakeNode) {
   EXPECT_EQ(Fetch<wire::MakeNodeArgs>().filehandle, LookUp(*client_, {"a", "pipe"}));
 }
 
-// Bytes that were moved are not moved once more.
+// Bytes that were moved are not moved a second time.
 TEST_P(ExactlyOnceAtEachStep, AllocateThatMoves) {
   struct statfs fs;
   ASSERT_EQ(statfs(Path("a").c_str(), &fs), 0);
@@ -402,7 +403,7 @@ TEST_P(ExactlyOnceAtEachStep, AllocateThatMoves) {
   }
 }
 
-// A hole is punched again if it is not known to be there.
+// The hole is punched again unless the server knows that it was punched.
 TEST_P(ExactlyOnceAtEachStep, AllocateThatPunches) {
   WriteFile("a/f", std::string(65536, 'x'));
   auto make = [&] {
@@ -412,7 +413,7 @@ TEST_P(ExactlyOnceAtEachStep, AllocateThatPunches) {
     args.mode = wire::AllocateMode::kPunchHole;
     return args;
   };
-  if (step() == kCalled) return;  // done, and not yet known to be
+  if (step() == kCalled) return;  // done, but the server does not know it yet
   Story<wire::AllocateArgs>(step(), make,
                             [&] { return ReadFile("a/f") == std::string(65536, '\0'); });
 }
@@ -426,7 +427,7 @@ TEST_P(ExactlyOnceAtEachStep, CopyRange) {
     args.length = 2;
     return args;
   };
-  if (step() == kCalled) return;  // done, and not yet known to be
+  if (step() == kCalled) return;  // done, but the server does not know it yet
   Story<wire::CopyRangeArgs>(step(), make, [&] { return ReadFile("a/f") == "0gg3456789"; });
   if (step() < kMarked) return;
   EXPECT_EQ(Fetch<wire::CopyRangeArgs>().count, 2u);
@@ -448,7 +449,7 @@ TEST_P(ExactlyOnceAtEachStep, RemoveOfANamedAttribute) {
   EXPECT_NE(res.change_info.before, res.change_info.after);
 }
 
-// Its CLOSE makes a value the attribute's.
+// The CLOSE stores the new value of the attribute.
 TEST_P(ExactlyOnceAtEachStep, CloseOfANamedAttribute) {
   const std::string path = Path("a/f");
   if (setxattr(path.c_str(), "user.other", "", 0, 0) != 0) GTEST_SKIP() << "no user attributes";
@@ -482,7 +483,7 @@ TEST_P(ExactlyOnceAtEachStep, OpenThatCreates) {
   const auto res = Fetch<wire::OpenArgs>();
   EXPECT_EQ(res.filehandle, LookUp(*client_, {"a", "n"}));
   EXPECT_EQ(res.component_count, 1u);
-  // The open itself went with the server (DAFS-4.4.1.2-08).
+  // The open itself ended with the server (DAFS-4.4.1.2-08).
   wire::CloseArgs close;
   close.filehandle = res.filehandle;
   close.state_id = res.state_id;
@@ -499,7 +500,8 @@ TEST_P(ExactlyOnceAtEachStep, OpenThatCreatesExclusively) {
   Story<wire::OpenArgs>(step(), make, [&] { return Exists("n"); });
 }
 
-// An intent is only for a name that is absent: nothing may take what is there for what was made.
+// The server records an intent only for an absent name, so it never takes an existing file for the
+// created one.
 TEST_P(ExactlyOnceAtEachStep, OpenThatCreatesGuardedAndFindsTheName) {
   wire::OpenArgs args;
   for (const bool owned : {false, true}) {
@@ -513,7 +515,7 @@ TEST_P(ExactlyOnceAtEachStep, OpenThatCreatesGuardedAndFindsTheName) {
       args.createattrs.owner = "1234";
     }
     if (step() < kRecorded) {
-      EXPECT_EQ(client_->Call(args).name(), "DAFSERR_EXIST");  // what would kill it is not reached
+      EXPECT_EQ(client_->Call(args).name(), "DAFSERR_EXIST");  // the kill step is not reached
       client_->Vanish();
     } else {
       SendAndDie(args);
@@ -553,7 +555,7 @@ TEST_P(ExactlyOnceAtEachStep, Append) {
   EXPECT_EQ(Fetch<wire::AppendInlineArgs>().offset, 10u);
 }
 
-// A write that is not marked is to be written again, and that changes nothing.
+// An unmarked write is repeated. Repeating it changes nothing.
 TEST_P(ExactlyOnceAtEachStep, Write) {
   const std::string text = "abc";
   auto make = [&] {
@@ -563,7 +565,7 @@ TEST_P(ExactlyOnceAtEachStep, Write) {
     args.byte_count = 3;
     return args;
   };
-  if (step() == kCalled) return;  // written, and not yet known to be: the next test
+  if (step() == kCalled) return;  // written, but the server does not know it yet
   Story<wire::WriteInlineArgs>(
       step(), make, [&] { return ReadFile("a/f") == "0123abc789"; },
       std::as_bytes(std::span(text)));
@@ -594,8 +596,8 @@ TEST_P(ExactlyOnceAtEachStep, Setattr) {
 INSTANTIATE_TEST_SUITE_P(All, ExactlyOnceAtEachStep, testing::Range(size_t{0}, std::size(kSteps)),
                          [](const auto& info) { return kSteps[info.param]; });
 
-// What a kill in the middle of a system call may leave of an append is taken back.
-TEST_F(ExactlyOnce, ATornAppendIsTakenBack) {
+// The server removes the part of an append that a kill in the middle of a system call may leave.
+TEST_F(ExactlyOnce, TornAppendIsRemoved) {
   const std::string text(1000, 'x');
   StartDoomed(Proc::kAppendInline, "intent");
   wire::AppendInlineArgs args;
@@ -609,8 +611,8 @@ TEST_F(ExactlyOnce, ATornAppendIsTakenBack) {
   EXPECT_EQ(ReadFile("a/f"), "0123456789");
 }
 
-// The name was absent, and before the server was there again a program of the machine had it.
-TEST_F(ExactlyOnce, AFileWithDataIsNotTakenBackAsUnfinished) {
+// The name was absent. A local program creates it before the server has restarted.
+TEST_F(ExactlyOnce, FileWithDataIsNotRemovedAsUnfinished) {
   StartDoomed(Proc::kOpen, "intent");
   if (HasFatalFailure()) return;
   wire::OpenArgs args = OpenArgs(a_, "n", true);
@@ -627,9 +629,9 @@ TEST_F(ExactlyOnce, AFileWithDataIsNotTakenBackAsUnfinished) {
   EXPECT_EQ(client_->Call(args).name(), "DAFSERR_EXIST");
 }
 
-// DAFS-5.2.4-05: nobody else comes to a file that a write may have reached in part, until its
-// writer has asked.
-TEST_F(ExactlyOnce, AFileWithALostWriteIsItsWritersFirst) {
+// DAFS-5.2.4-05: no other client accesses a file that a write may have reached in part, until the
+// writer has queried that write.
+TEST_F(ExactlyOnce, FileWithALostWriteWaitsForItsWriter) {
   const std::string text = "abc";
   StartDoomed(Proc::kWriteInline, "called");
   wire::WriteInlineArgs write;
@@ -654,8 +656,8 @@ TEST_F(ExactlyOnce, AFileWithALostWriteIsItsWritersFirst) {
   EXPECT_EQ(ReadFile("a/f"), "abc3456789");
 }
 
-// No open outlives the server, so a CLOSE that was begun is done.
-TEST_F(ExactlyOnce, ACloseThatWasBegunIsDone) {
+// No open survives the server, so a CLOSE that was begun is complete.
+TEST_F(ExactlyOnce, CloseThatWasBegunIsComplete) {
   for (const char* step : {"intent", "called"}) {
     StartDoomed(Proc::kClose, step);
     auto opened = client_->Call(OpenArgs(a_, "f", false));
@@ -671,7 +673,7 @@ TEST_F(ExactlyOnce, ACloseThatWasBegunIsDone) {
 }
 
 // With --stable=power every step is on stable storage before the next; the outcome is the same.
-TEST_F(ExactlyOnce, WithStablePowerToo) {
+TEST_F(ExactlyOnce, SameOutcomeWithStablePower) {
   extra_ = {"--stable", "power"};
   for (size_t step = kBefore; step <= kReplied; ++step) {
     const std::string name = "d" + std::to_string(step);
