@@ -21,9 +21,9 @@ uint32_t JournalSlot::Sum(uint32_t sum, const void* data, size_t size) {
   return hash != 0 ? hash : 1;
 }
 
-// An intent is on the device in full before anything is done about it, and stays as it is until the
-// request has been answered and the stream used again. So one that is not whole is that of a
-// request that had not begun, written over one whose answer has come.
+// The whole intent is on the device before the operation begins. It does not change until the
+// request has been answered and the stream is used again. So a torn intent belongs to a request
+// that had not begun, and the client has received the response that was overwritten.
 void JournalSlot::Mend() {
   const SlotState step = state.load(std::memory_order_acquire);
   if (step == SlotState::kEmpty || (step == SlotState::kAnswered && ResponseIsWhole())) return;
@@ -77,7 +77,7 @@ void Operation::Done(DafsStatus status, std::span<const int> changed) {
       const bool synced = open_fd.ok() && fsync(open_fd.get()) == 0;
       if (synced) continue;
       LogWarning(absl::StrCat("a change was executed and could not be made stable"));
-      // What fsync tells of a file's data it tells nobody again.
+      // fsync reports a loss of the file's data only once.
       if (open_fd.ok()) store_->NoteLoss();
     }
   }

@@ -1,13 +1,13 @@
 // The journal of modifying requests: one slot for each stream of a session, in mapped memory. A
-// slot says first what is about to be done (the intent), then that it has been done, then what was
-// answered. The last of these is the session's Response Cache; the first two let a restarted server
-// find out, by comparing the intent with the file system, what belongs there.
+// slot records first the planned operation (the intent), then that it was executed, then the
+// response. The recorded responses are the session's Response Cache. From the first two steps a
+// restarted server finds the missing response: it compares the intent with the file system.
 // Spec: 5.2.1 (an entry per stream), 5.2.4 (stable storage); ARCHITECTURE "Hard points".
 //
-// A slot is written by one thread at a time, the one that executes its request. Each step is
-// published by its state, stored last, so that a process killed at any instruction leaves the slot
-// in the step before or after. A machine that loses its power may leave a slot torn between two
-// steps, sector by sector: its sums tell.
+// One thread at a time writes a slot: the thread that executes its request. Each step stores
+// `state` last, so a process killed at any instruction leaves the slot in the step before or after.
+// A power loss may leave a slot torn between two steps, sector by sector. The checksums detect
+// this.
 #pragma once
 
 #include <atomic>
@@ -28,39 +28,39 @@ namespace dafs::server {
 class Store;
 
 enum class SlotState : uint32_t {
-  kEmpty,     // nothing: the request was not executed
-  kIntent,    // under way: whether it was executed is for the file system to tell
-  kExecuted,  // executed with `status`; the response has to be made again
-  kAnswered,  // the response is here
+  kEmpty,     // the request was not executed
+  kIntent,    // started; only the file system shows whether it was executed
+  kExecuted,  // executed with `status`; the response has to be built again
+  kAnswered,  // the slot has the response
 };
 
-// What a modifying procedure is about to do, and what it found before. Which fields mean something
-// depends on the procedure; see the functions that write them.
+// The planned operation of a modifying procedure, and the state that it found before. The procedure
+// decides which fields are used; see the functions that write them.
 struct Intent {
-  static constexpr size_t kNameMax = 255;  // a longer name is nothing Linux could create or remove
+  static constexpr size_t kNameMax = 255;  // NAME_MAX of Linux: longer names do not exist
 
-  // Of `flags`.
+  // Bits of `flags`.
   static constexpr uint32_t kTruncates = 1;   // OPEN of an existing file: its size becomes 0
   static constexpr uint32_t kUnfinished = 2;  // CREATE, OPEN: not complete without its attributes
-  static constexpr uint32_t kServerAccessTime = 4;  // SETATTR: to the server's time
+  static constexpr uint32_t kServerAccessTime = 4;  // SETATTR: set to the server's time
   static constexpr uint32_t kServerModifyTime = 8;
   static constexpr uint32_t kOfAttribute = 16;  // REMOVE, CLOSE: of a named attribute of `object`
-  static constexpr uint32_t kMoves = 32;        // ALLOCATE: bytes get other places
+  static constexpr uint32_t kMoves = 32;        // ALLOCATE: bytes move to other offsets
 
   uint32_t flags = 0;
   uint32_t component_count = 0;    // OPEN
   wire::FileHandle directory;      // where `name` is
   wire::FileHandle new_directory;  // RENAME: where `new_name` is
-  wire::FileHandle object;         // what the name stands for, or the file
-  uint64_t before = 0;             // CHANGE of directory
-  uint64_t new_before = 0;         // of new_directory
-  uint64_t size = 0;               // APPEND, ALLOCATE: of the file before
-  uint64_t length = 0;             // WRITE, APPEND, COPY_RANGE: of the data
+  wire::FileHandle object;         // the object with that name, or the file
+  uint64_t before = 0;             // CHANGE of `directory`
+  uint64_t new_before = 0;         // CHANGE of `new_directory`
+  uint64_t size = 0;               // APPEND, ALLOCATE: size of the file before
+  uint64_t length = 0;             // WRITE, APPEND, COPY_RANGE: length of the data
   wire::Verifier verifier;         // WRITE, APPEND, COPY_RANGE
-  // CLOSE of a named attribute: identifies what it is to be. OPEN, another CLOSE: Grace::SumOf the
-  // owner.
+  // CLOSE of a named attribute: identifies the new value. OPEN, any other CLOSE: Grace::SumOf of
+  // the owner.
   uint64_t value = 0;
-  // SETATTR: what is to be set; the size also by ALLOCATE and OPEN.
+  // SETATTR: the attributes to set. ALLOCATE and OPEN use it for the size.
   uint64_t attributes = 0;
   uint64_t object_size = 0;
   uint32_t mode = 0, uid = 0, gid = 0, stable_how = 0;
@@ -68,7 +68,7 @@ struct Intent {
   char name[kNameMax + 1] = {};
   char new_name[kNameMax + 1] = {};
 
-  // What was read from a file: the names end somewhere.
+  // Terminates the names, after the intent was read from a file.
   void Bound() { name[kNameMax] = new_name[kNameMax] = 0; }
   // `text` is at most kNameMax bytes and has no NUL.
   static void SetName(char (&field)[kNameMax + 1], const std::string& text) {
@@ -76,17 +76,17 @@ struct Intent {
   }
 };
 
-// What the answer to a modifying request tells of it, where that is not what was intended. Kept
-// apart from the intent, which stays as it was when it became stable: a step that is torn leaves
-// the one before whole.
+// The values for the response to a modifying request, where they may differ from the intent. They
+// are stored separately, because the intent must not change after it became stable: a torn step
+// then leaves the step before intact.
 struct Result {
-  wire::FileHandle object;  // what was made, or the object of the intent
-  uint64_t before = 0;      // CHANGE of directory
-  uint64_t after = 0;       // the same, once executed
-  uint64_t new_after = 0;   // of new_directory
-  uint64_t size = 0;        // APPEND: where the data landed
-  uint64_t length = 0;      // WRITE, COPY_RANGE: of the data
-  uint64_t attributes = 0;  // SETATTR: what was set
+  wire::FileHandle object;  // the created object, or the object of the intent
+  uint64_t before = 0;      // CHANGE of `directory`
+  uint64_t after = 0;       // the same after execution
+  uint64_t new_after = 0;   // CHANGE of `new_directory` after execution
+  uint64_t size = 0;        // APPEND: offset of the data
+  uint64_t length = 0;      // WRITE, COPY_RANGE: length of the data
+  uint64_t attributes = 0;  // SETATTR: the attributes that were set
 
   Result() = default;
   explicit Result(const Intent& intent)
@@ -103,19 +103,19 @@ struct JournalSlot {
 
   std::atomic<SlotState> state;
   uint16_t seq_number;
-  uint16_t is_recovered;  // 1: the answer was made after a restart
+  uint16_t is_recovered;  // 1: the response was built after a restart
   wire::Proc procedure;
   wire::DafsStatus status;
   uint32_t response_bytes;  // of the response from message offset 40 on
-  uint32_t intent_sum;      // all three with --stable=power; 0: not made
+  uint32_t intent_sum;      // all three sums: set with --stable=power; 0: not computed
   uint32_t result_sum;
   uint32_t response_sum;
   std::byte response[kResponseMax];
   Intent intent;
   Result result;
 
-  // The answer, in one step: a request that announced no intent, or has been executed. `summed`: a
-  // loss of power must not tear it unseen.
+  // Records the response, in one step. The request has no intent, or has been executed. `summed`:
+  // adds a checksum, so that a slot torn by a power loss is detected.
   void Answer(uint16_t seq, wire::Proc proc, wire::DafsStatus answer,
               std::span<const std::byte> body, bool summed) {
     if (state.load(std::memory_order_relaxed) != SlotState::kExecuted) Clear();
@@ -129,14 +129,14 @@ struct JournalSlot {
   }
   void Clear() {
     state.store(SlotState::kEmpty, std::memory_order_relaxed);
-    // What follows must not be taken for part of the step before.
+    // Keeps the compiler from moving later stores before this one.
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
 
-  // What the loss of power has torn goes back to the last step that is whole.
+  // After a power loss: returns a torn slot to the last step that is intact.
   void Mend();
 
-  // The sums of what is here now; never 0.
+  // The checksums of the present content; never 0.
   uint32_t IntentSum() const {
     return Sum(Sum(seq_number, &procedure, sizeof procedure), &intent, sizeof intent);
   }
@@ -157,35 +157,36 @@ struct JournalSlot {
 static_assert(sizeof(JournalSlot) <= JournalSlot::kBytes);
 static_assert(std::atomic<SlotState>::is_always_lock_free);
 
-// One modifying request as it is executed: what the store tells the journal about it.
+// Records the execution of one modifying request in the journal.
 //
 //   Intent& intent = operation.Prepare();
 //   ... fill it in ...
-//   operation.Begin();   // from here on a restarted server looks whether it was done
+//   operation.Begin();   // from here on a restarted server checks whether it was executed
 //   ... the system call ...
 //   operation.Done(status, {directory});
 //
-// Whatever the intent compares with (names, sizes) must be kept from others from before Prepare
-// until after Done. One thread at a time.
+// The caller prevents other changes to the names and sizes in the intent from before Prepare until
+// after Done. One thread at a time.
 class Operation {
  public:
-  // With `file` each step is on stable storage before the next begins (--stable=power); `store`,
-  // whose files they change, is told what that may have lost.
+  // With `file` each step is on stable storage before the next begins (--stable=power). If a sync
+  // fails, the operation reports the possible loss to `store`, whose files it changes.
   Operation(JournalSlot& slot, const MappedFile* file, Store* store, uint16_t seq_number,
             wire::Proc procedure)
       : slot_(&slot), file_(file), store_(store), seq_number_(seq_number), procedure_(procedure) {}
 
   Intent& Prepare();
   void Begin();
-  // Both, for what is to become of `name` in `directory`, whose CHANGE is `before`.
+  // Prepare and Begin, for an operation on `name` in `directory`, whose CHANGE is `before`.
   void Begin(const wire::FileHandle& directory, const std::string& name, uint64_t before,
              const wire::FileHandle& object = {}, uint32_t flags = 0);
-  // Between Begin and Done: what the answer tells. It begins with what was intended.
+  // The values for the response, between Begin and Done. Begin copies them from the intent.
   Result& result() { return slot_->result; }
-  // Begin was called and nothing was done: there is to be another try, or another intent.
+  // Clears the slot: Begin was called, but nothing was executed. Another attempt or another intent
+  // follows.
   void Cancel();
-  // It was done, or failed without a trace. `changed`: descriptors, O_PATH will do, of what it has
-  // changed on its file system.
+  // Records that the operation was executed, or failed without any change. `changed`: descriptors
+  // of the objects that it changed; O_PATH is sufficient.
   void Done(wire::DafsStatus status, std::span<const int> changed);
   void Done(wire::DafsStatus status, int changed) { Done(status, {&changed, 1}); }
 

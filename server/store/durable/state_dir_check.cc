@@ -29,7 +29,7 @@ absl::Status Refused(absl::string_view path, absl::string_view why, absl::string
       absl::StrCat("state directory: ", path, ": ", why, "; ", remedy));
 }
 
-// `forbidden`: permission bits that nothing may have.
+// `forbidden`: permission bits that must not be set.
 absl::Status CheckOwner(const std::string& path, const struct stat& st, mode_t forbidden) {
   if (st.st_uid != geteuid()) {
     return Refused(path, absl::StrCat("belongs to user ", st.st_uid),
@@ -59,7 +59,7 @@ absl::Status CheckFiles(const std::string& state_dir) {
   return absl::OkStatus();
 }
 
-// A directory of one file system, whatever mounts show it.
+// A directory within its file system, independent of mounts.
 struct PlaceInFileSystem {
   std::string device;  // MAJOR:MINOR
   std::string path;    // from the root of the file system
@@ -75,8 +75,8 @@ absl::string_view Below(absl::string_view path, absl::string_view directory) {
   return directory == "/" ? path : path.substr(directory.size());
 }
 
-// Where `path`, which has no symbolic links, lies; nothing if the table does not have its mount.
-// Asks no file system.
+// Returns the place of `path`, which has no symbolic links; nullopt if `mounts` does not have its
+// mount. Accesses no file system.
 std::optional<PlaceInFileSystem> PlaceOf(const std::string& path,
                                          const std::vector<MountLine>& mounts) {
   struct statx stx;
@@ -105,11 +105,12 @@ absl::Status CheckNotServed(const std::string& state_dir, const std::vector<Expo
   for (const Export& exported : exports) {
     const StallReport stalls(absl::StrCat("export ", exported.name, "=", exported.directory));
     char directory[PATH_MAX];
-    if (realpath(exported.directory.c_str(), directory) == nullptr) continue;  // refused elsewhere
+    if (realpath(exported.directory.c_str(), directory) == nullptr)
+      continue;  // another check fails
     const std::optional<PlaceInFileSystem> top = PlaceOf(directory, mounts);
     std::string by;
     if (IsWithin(real, directory) || (top.has_value() && serves(*top))) by = exported.directory;
-    for (const MountLine& mount : mounts) {  // inside the export
+    for (const MountLine& mount : mounts) {  // mounts inside the export
       if (IsWithin(mount.point, directory) && mount.point != directory &&
           serves({mount.device, mount.root})) {
         by = mount.point;

@@ -1,6 +1,6 @@
-// What a state directory must be before a server uses it: there, its own, and out of reach of
-// clients. With the handle key a user can forge filehandles of every file of the server. Any
-// thread. Asks the file system of the state directory alone.
+// Checks a state directory before a server uses it: it must exist, belong to the server's user, and
+// be out of reach of clients. A user who has the handle key can forge filehandles of every file of
+// the server. Any thread. Accesses no file system but that of the state directory.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace dafs::server {
 
-// OK if `state_dir` is a directory of the process's user that no other user can write, with files
-// of that kind in it, and no client of `exports` can reach it: neither by its path nor by another
-// mount of its file system. Otherwise kFailedPrecondition, with the reason and the remedy.
+// Returns OK if `state_dir` belongs to the process's user, no other user can write it, the same
+// holds for the files in it, and no client of `exports` can reach it, neither by its path nor by
+// another mount of its file system. Otherwise kFailedPrecondition, with the reason and the remedy.
 absl::Status CheckStateDir(const std::string& state_dir, const std::vector<Export>& exports);
 
 }  // namespace dafs::server

@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<WriteVerifier>> WriteVerifier::Open(const std::st
   record.boot = BootSum();
   record.losses = 0;
   record.magic = kMagic;
-  // Otherwise an end of the machine would leave a file that is taken for damaged.
+  // Otherwise a machine crash would leave a file that looks damaged.
   const MappedFile& made = verifier->file_;
   if (!(made.Sync(made.bytes()) && made.SyncName())) {
     LogWarning(
@@ -58,7 +58,8 @@ absl::StatusOr<std::unique_ptr<WriteVerifier>> WriteVerifier::Open(const std::st
 
 wire::Verifier WriteVerifier::Of(const FileSystem& fs) const {
   const Record& now = record();
-  // Both numbers are small: far apart, so that losses do not make one of the other.
+  // Both numbers are small. They are spread far apart, so that a count of losses does not turn one
+  // into the other.
   const uint64_t apart = fs.mount_number != 0 ? fs.mount_number << 1 : uint64_t{instance_} << 1 | 1;
   return wire::OpaqueFromUint64<wire::Verifier>(now.number + (apart << 20) +
                                                 now.losses.load(std::memory_order_acquire));

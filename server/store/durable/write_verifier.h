@@ -1,12 +1,12 @@
-// The write verifier: one number for as long as what was written and not committed cannot have been
-// lost. Spec: 6.5.8, 6.5.38 (verifier).
+// The write verifier: a number that changes whenever uncommitted data may have been lost.
+// Spec: 6.5.8, 6.5.38 (verifier).
 //
-// The page cache outlives this process, so a restart of the server alone loses nothing, and makes
-// no client write again what another may have replaced since. Another verifier comes with another
-// start of the machine, another mount of the file system, and a failed fsync; a file
-// `write-verifier` in the state directory says so to the next instance. Without it, or on a kernel
-// that cannot tell two mounts apart (before Linux 6.8), each instance has another one.
-// Thread-safe. Nothing here blocks, once it is made.
+// The page cache outlives this process, so a restart of the server alone loses nothing. The
+// verifier then stays, and no client rewrites data that another client may have replaced since. The
+// verifier changes after a start of the machine, a new mount of the file system, or a failed fsync.
+// The file `write-verifier` in the state directory passes the number to the next instance. Without
+// this file, or on a kernel that cannot distinguish two mounts (before Linux 6.8), each instance
+// has another verifier. Thread-safe. After Open nothing here blocks.
 #pragma once
 
 #include <atomic>
@@ -24,23 +24,24 @@ namespace dafs::server {
 
 class WriteVerifier {
  public:
-  // kFailedPrecondition, kResourceExhausted: it cannot be opened or made now. What is not such a
-  // file is made anew, which is logged.
+  // kFailedPrecondition, kResourceExhausted: the file cannot be opened or created now. A file with
+  // invalid content is replaced, which is logged.
   static absl::StatusOr<std::unique_ptr<WriteVerifier>> Open(const std::string& state_dir,
                                                              uint32_t instance);
 
-  // That of the files of `fs`.
+  // The verifier for files of `fs`.
   wire::Verifier Of(const FileSystem& fs) const;
-  // Another number after every start of the machine and every loss, of all file systems.
+  // A number for all file systems; it changes after every start of the machine and every loss.
   uint64_t era() const;
-  // Uncommitted data may have been lost: every client has to write again (6.5.8).
+  // Changes the verifier because uncommitted data may have been lost: clients write it again
+  // (6.5.8).
   void Change();
 
  private:
   struct Record {
     uint64_t magic;
     uint64_t boot;
-    uint64_t number;               // drawn once for each start of the machine
+    uint64_t number;               // random, for each start of the machine
     std::atomic<uint64_t> losses;  // a count; publishes nothing
   };
 

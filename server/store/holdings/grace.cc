@@ -12,7 +12,7 @@ using wire::DafsStatus;
 
 namespace {
 
-// One less, but never less than nothing.
+// Decrements `count` unless it is 0.
 void Decrease(std::atomic<uint32_t>& count) {
   if (count > 0) --count;
 }
@@ -57,7 +57,7 @@ void Grace::Start(Owed owed, absl::Time until) {
   Settle();
 }
 
-// Nobody waits once there is nobody to wait for.
+// Ends the period once no client is expected and no file is in doubt.
 void Grace::Settle() {
   std::erase_if(expected_, [](const auto& client) { return !client.second->owes(); });
   if (expected_.empty() && doubts_.empty() && unheard_opens_.empty() && unknown_ == nullptr) {
@@ -79,8 +79,8 @@ DafsStatus Grace::CheckDoubt(const Caller& caller, const ObjectKey& file) const 
   return DafsStatus::kOk;
 }
 
-// A client that asks for anything else has reclaimed its locks and reservations; what it is still
-// said to owe was granted without its having heard of it, or is not known to be less.
+// A client that makes a new request has reclaimed its locks and reservations (5.2.5). If its count
+// is not 0, the client missed the answers that granted the rest, or the count was unknown.
 void Grace::NewRequest(const Caller& caller) {
   auto it = expected_.find(caller.client_name);
   if (it == expected_.end()) return;
@@ -94,7 +94,7 @@ void Grace::Asks(const Caller& caller) {
   if (it != expected_.end() && it->second->owes_unknown()) NewRequest(caller);
 }
 
-// What a client itself has still to reclaim conflicts with nothing that it does.
+// A client's own unreclaimed holdings do not conflict with its requests.
 DafsStatus Grace::CheckOpen(const Caller& caller, const ObjectKey& file, bool denies) {
   absl::MutexLock lock(&mutex_);
   NewRequest(caller);
@@ -156,7 +156,7 @@ void Grace::Reclaimed(const Caller& caller, const ObjectKey& file, std::string_v
   if (!counted_.insert(ClaimOf(caller.client_name, file, SumOf(owner))).second) return;
   Decrease(it->second->lost_opens);
   if (denies) Decrease(it->second->lost_deniers);
-  // Reservations come with opens.
+  // Without opens there are no reservations.
   if (it->second->lost_opens == 0) it->second->lost_deniers = 0;
   Settle();
 }

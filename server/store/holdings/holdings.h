@@ -1,7 +1,8 @@
-// What a client holds, in memory that outlives the process (server/clients/client_records.h): how
-// much there is to be reclaimed if this instance of the server ends. Spec: 4.4.1.2 (information
-// about granted locks in stable storage), 4.4.1.6. Thread-safe: counters that publish nothing but
-// themselves.
+// Counts the opens and locks of a client, in memory that outlives the process
+// (server/clients/client_records.h). After this instance of the server ends, the client may reclaim
+// as many.
+// Spec: 4.4.1.2 (information about granted locks in stable storage), 4.4.1.6.
+// Thread-safe: the counters publish only themselves.
 #pragma once
 
 #include <atomic>
@@ -14,13 +15,14 @@ struct Holdings {
   std::atomic<uint32_t> deniers;  // of them, those that deny something or have a share key
   std::atomic<uint32_t> locks;    // ranges, of all owners and files
 
-  // Of an earlier instance, not reclaimed yet. UINT32_MAX, and less as it is reclaimed: all there
-  // can be, behind the loss of the machine.
+  // Held under an earlier instance and not yet reclaimed. After the machine was lost the numbers
+  // are unknown: they start at UINT32_MAX and decrease with each reclaim.
   std::atomic<uint32_t> lost_opens;
   std::atomic<uint32_t> lost_deniers;
   std::atomic<uint32_t> lost_locks;
 
-  // The lease has run out: what is held is kept as a courtesy, until somebody wants it.
+  // The lease has expired. The server keeps the opens and locks as a courtesy until another request
+  // conflicts with them.
   std::atomic<uint32_t> expired;
 
   bool owes() const { return lost_opens > 0 || lost_deniers > 0 || lost_locks > 0; }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kOffsetMost = std::numeric_limits<off_t>::max();
 
-// The kernel's words for a range; false: it has none.
+// Converts a range for fcntl(2). Returns false if the kernel cannot express it.
 bool ToKernel(uint64_t first, uint64_t last, short type, struct flock* lock) {
   if (first > kOffsetMost) return false;
   *lock = {};
@@ -74,8 +74,9 @@ void KernelLock::Keep(Fd& slot, Fd fd) {
   slot = std::move(fd);
 }
 
-// A description for reading holds read locks at most; one for writing that takes its place gets the
-// same, which is no conflict, before the old one gives them up.
+// A description opened for reading can hold only read locks. Before one opened for writing replaces
+// it, the new one takes the same locks. Read locks do not conflict, so the file is never unlocked
+// in between.
 DafsStatus KernelLock::OpenRanges(const Object& file, bool write, const wire::LockRanges& held) {
   Fd fd = OpenForLocks(file, write);
   if (!fd.ok()) return StatusFromErrno();
@@ -102,7 +103,7 @@ DafsStatus KernelLock::Lock(const Object& file, const LockRange& range,
   if (range.first > kOffsetMost) return DafsStatus::kOk;
   if (!ranges_.ok() || (range.write && !write_)) {
     DafsStatus status = OpenRanges(file, range.write || writable, held);
-    // A program that runs, a file system that is read-only: for reading it will do.
+    // A running program, or a file on a read-only file system, can be opened for reading only.
     if (status != DafsStatus::kOk && !range.write && writable) {
       status = OpenRanges(file, false, held);
     }

@@ -1,10 +1,10 @@
-// One lock owner's locks on one file, held in the kernel too, so that programs of the server see
-// them and theirs are seen: open file descriptions of its own, one with open-file-description locks
-// (fcntl, F_OFD_SETLK) for ranges, one with flock(2) for the byte that stands for it. The kernel
-// drops them when they are closed.
-// Not where the kernel cannot hold them: byte 2^63 and above.
-// Calls for one KernelLock are serialised by the caller. Nothing waits for a lock; opening and
-// locking are system calls on a local file.
+// Takes the locks of one lock owner on one file in the kernel too, so that they conflict with the
+// locks of programs on the server. Each owner has its own open file descriptions: one with
+// open-file-description locks (fcntl, F_OFD_SETLK) for ranges, and one with flock(2) for the byte
+// that stands for it. The kernel drops the locks when the descriptions are closed.
+// The kernel cannot hold locks on byte 2^63 and above; these are not taken there.
+// The caller serialises the calls for one KernelLock. Nothing waits for a lock; opening and locking
+// are system calls on a local file.
 #pragma once
 
 #include <atomic>
@@ -20,21 +20,21 @@ namespace dafs::server {
 
 class KernelLock {
  public:
-  // Counts its descriptors in `descriptors`, which outlives it.
+  // Counts its descriptors in `descriptors`, which must outlive the KernelLock.
   explicit KernelLock(std::atomic<size_t>& descriptors) : descriptors_(descriptors) {}
   ~KernelLock();
   KernelLock(const KernelLock&) = delete;
   KernelLock& operator=(const KernelLock&) = delete;
 
-  // Takes a range, or changes its type, by the server's own right. `held`: what this owner holds;
-  // `writable`: whether he may lock for writing at all, so that it is prepared for.
-  // DENIED: a program of the server holds a lock in the way. RESOURCE and others from the kernel.
-  // flock(2) gives up a lock of the other type first, and does not get it back when it is denied.
+  // Locks a range, or changes its type, with the server's own privileges. `held`: the locks that
+  // this owner holds. `writable`: the owner may lock for writing, so the file is opened for that.
+  // DENIED: a program on the server holds a conflicting lock. RESOURCE and others from the kernel.
+  // flock(2) converts a lock by releasing it first. If it is then denied, the old lock is lost.
   wire::DafsStatus Lock(const Object& file, const wire::LockRange& range,
                         const wire::LockRanges& held, bool writable);
-  // Gives up `first` to `last`.
+  // Releases bytes `first` to `last`.
   void Unlock(uint64_t first, uint64_t last);
-  // The descriptor that holds the ranges, to which they are no conflict; -1: none.
+  // The descriptor that holds the range locks; -1: none. A test through it ignores these locks.
   int ranges_fd() const { return ranges_.get(); }
 
  private:
@@ -47,8 +47,8 @@ class KernelLock {
   Fd flock_;
 };
 
-// What stands in the way of `range`, as far as the kernel tells (not for flock), through any
-// descriptor of the file.
+// Returns the lock of another holder that conflicts with `range`, if the kernel reports one. Works
+// through any descriptor of the file, but not for flock locks.
 std::optional<wire::LockRange> TestKernelLock(int fd, const wire::LockRange& range);
 
 }  // namespace dafs::server

@@ -47,7 +47,7 @@ std::optional<LockTable::Conflict> LockTable::Check(const ObjectKey& key, const 
   const File& file = it->second;
   if (std::optional<Conflict> held = HeldAgainst(file, owner, range)) return held;
   for (const Ticket& ticket : file.tickets) {
-    // Who came later than the owner's own ticket for this waits for him.
+    // The owner has a ticket for this range: later tickets wait for it.
     if (ticket.owner == owner && ticket.range.Overlaps(range)) break;
     if (ticket.owner == owner || ticket.by_kernel || ticket.asked + kTicketLife < now) continue;
     if (!ticket.range.ConflictsWith(range)) continue;

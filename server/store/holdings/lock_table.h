@@ -1,16 +1,16 @@
-// The locks that DAFS clients hold, and who waits for them.
+// The byte-range locks that DAFS clients hold, and the queue of waiting requests.
 // Spec: 4.4.1.2 (lock ranges, blocking locks), 6.5.18 to 6.5.20.
 //
-// A lock's owner is the owner of the OPEN it came through: (client id, owner), for each file. Who
-// waits (READW, WRITEW) holds nothing here but a ticket: his request is denied at once, he asks
-// again, and the ticket keeps his place. When nothing that is held stands in the way of the first
-// ticket any more, its range is kept for it as long as the ticket is fresh: kTicketLife after he
-// last asked. Never longer, and never while a held lock blocks the ticket anyway: a request that
-// only queues behind others would otherwise wait for locks that its own owner holds.
+// The owner of a lock is the owner of its OPEN: (client id, owner), for each file. A blocking
+// request (READW, WRITEW) that conflicts is denied at once and leaves a ticket. The client retries,
+// and the ticket keeps its place in the queue. Once no held lock conflicts with the first ticket,
+// the table reserves the range for it, for kTicketLife after the last retry. While a held lock
+// blocks a ticket, the ticket reserves nothing: otherwise a request queued after it could wait for
+// locks of its own owner.
 //
-// The table knows nothing of the kernel: it carries a KernelLock with each owner and leaves it to
-// the caller, who serialises changes to one file (StoreImpl::FileLock).
-// Thread-safe. Nothing here blocks or calls the file system.
+// The table does not call the kernel. It stores a KernelLock for each owner; the caller uses it,
+// and serialises changes to one file (StoreImpl::FileLock). Thread-safe. Nothing here blocks or
+// calls the file system.
 #pragma once
 
 #include <cstddef>
@@ -44,53 +44,53 @@ struct LockOwner {
 
 class LockTable {
  public:
-  // Clients ask again ten times a second; beyond this one is taken to have gone away.
+  // Clients retry ten times a second. A waiter that has not retried for this long has gone away.
   static constexpr absl::Duration kTicketLife = absl::Seconds(2);
-  // What one client can make the server remember.
+  // Limits for each client, which bound the memory of the table.
   static constexpr size_t kLocksPerClient = 1 << 16;
   static constexpr size_t kTicketsPerClient = 1 << 12;
 
-  // What stands in the way.
   struct Conflict {
-    LockOwner owner;  // nobody (zero, empty): kept for somebody who has waited longer
+    LockOwner owner;  // zero and empty: the range is reserved for an earlier waiter
     wire::LockRange range;
   };
 
-  // Whether `owner` may have `range` of `file` now, as far as DAFS clients go.
+  // Returns the first lock or reservation of another DAFS client that conflicts with `range`.
   std::optional<Conflict> Check(const ObjectKey& file, const LockOwner& owner,
                                 const wire::LockRange& range, absl::Time now) const;
-  // As Check, but only what is held: for LOCKT, and for locks that are reclaimed.
+  // As Check, but ignores reservations: for LOCKT, and for locks that are reclaimed.
   std::optional<Conflict> CheckHeld(const ObjectKey& file, const LockOwner& owner,
                                     const wire::LockRange& range) const;
 
-  // False: the client has too many locks.
+  // Returns false if the client has too many locks.
   bool MayGrant(const LockOwner& owner) const;
-  // `owner` holds `range` now, and waits for it no more.
+  // Records that `owner` holds `range`, and removes its tickets for it.
   void Grant(const ObjectKey& file, const LockOwner& owner, const wire::LockRange& range);
-  // Nothing from `first` to `last`. Whether anything is left; if not, the owner's KernelLock is
-  // moved to *kernel.
+  // Removes the owner's locks from `first` to `last`. Returns whether the owner still holds locks
+  // on the file; if not, moves its KernelLock to *kernel.
   bool Clear(const ObjectKey& file, const LockOwner& owner, uint64_t first, uint64_t last,
              std::unique_ptr<KernelLock>* kernel);
-  // Everything that `owner` holds and waits for: his OPEN has ended. His KernelLock, if any.
+  // Removes all locks and tickets of `owner`, after its OPEN has ended. Returns its KernelLock, if
+  // any.
   std::unique_ptr<KernelLock> Release(const ObjectKey& file, const LockOwner& owner);
 
-  // `owner` was denied `range` and waits for it. `by_kernel`: it was a program of the server that
-  // stood in the way, so that nothing is kept for him meanwhile.
+  // Adds or renews the ticket of `owner` for `range`, which was denied. `by_kernel`: a program on
+  // the server holds the conflicting lock, so the ticket reserves nothing.
   void Wait(const ObjectKey& file, const LockOwner& owner, const wire::LockRange& range,
             absl::Time now, bool by_kernel);
-  // Gives up waiting for whatever overlaps `range`.
+  // Removes the owner's tickets that overlap `range`.
   void StopWaiting(const ObjectKey& file, const LockOwner& owner, const wire::LockRange& range);
 
-  // The kernel's side of an owner's locks on a file; null: he has none. Good as long as the caller
-  // keeps others from changing the file's locks. SetKernel is for an owner with or without locks;
-  // what Clear leaves without any is gone with it.
+  // The KernelLock of an owner for a file; null if there is none. The pointer is valid while the
+  // caller serialises changes to the file's locks. SetKernel also accepts an owner without locks.
+  // Once Clear removes the last lock, the table no longer has the KernelLock.
   KernelLock* FindKernel(const ObjectKey& file, const LockOwner& owner) const;
   KernelLock* SetKernel(const ObjectKey& file, const LockOwner& owner,
                         std::unique_ptr<KernelLock> kernel);
-  // Takes it out again if he has no lock after all.
+  // Removes and returns the KernelLock if the owner holds no lock.
   std::unique_ptr<KernelLock> DropUnused(const ObjectKey& file, const LockOwner& owner);
 
-  // What an owner holds on a file; and all that a client holds, for those who keep records of it.
+  // The locks of an owner on a file; LocksOf: all locks of a client, for its record.
   wire::LockRanges Held(const ObjectKey& file, const LockOwner& owner) const;
   struct HeldLock {
     ObjectKey file;
@@ -111,13 +111,12 @@ class LockTable {
   struct Ticket {
     LockOwner owner;
     wire::LockRange range;
-    absl::Time asked;  // last
+    absl::Time asked;  // time of the last retry
     bool by_kernel = false;
   };
   struct File {
-    // Few owners lock one file at a time.
-    std::vector<Holder> holders;
-    std::deque<Ticket> tickets;  // first come first
+    std::vector<Holder> holders;  // searched linearly: few owners lock one file at a time
+    std::deque<Ticket> tickets;   // oldest first
   };
   struct Counts {
     size_t locks = 0;

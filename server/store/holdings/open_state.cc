@@ -26,8 +26,9 @@ uint64_t OpenTable::SerialOf(const wire::StateId& state_id) {
   return wire::OpaqueToUint64(state_id) & ((uint64_t{1} << kSerialBits) - 1);
 }
 
-// What the client holds, for a later instance of the server. A count that is wrong by one for the
-// instant between two of these is wrong upwards.
+// Updates the client's counts for a later instance of the server. A change of an open adds the new
+// shares before it subtracts the old ones, so that a count is never too low if the server ends in
+// between.
 void OpenTable::Account(const Record& record, int sign) {
   if (record.holdings == nullptr) return;
   const auto by = static_cast<uint32_t>(sign);
@@ -35,9 +36,9 @@ void OpenTable::Account(const Record& record, int sign) {
   if (record.deny != 0 || record.deny_delete || record.has_key) record.holdings->deniers += by;
 }
 
-// The access and deny check first, then the share key (4.4.2). `others` leaves out the open that
-// the request would be merged into; a key is the file's until all who came with it have closed it,
-// that open too.
+// Checks access and deny first, then the share key (4.4.2). `others` leaves out the open that the
+// request would be merged into. For the share key that open counts too: a file keeps its key until
+// every open with it is closed.
 DafsStatus OpenTable::CheckConflict(const File& file, const Holders& others,
                                     const OpenRequest& request) {
   if (((request.access & wire::kShareRead) && others.deny_read > 0) ||
@@ -138,7 +139,7 @@ bool OpenTable::Pin(const ObjectRef& object) {
   return true;
 }
 
-// 4.4.1.2: a state id is old if its lock owner has another for the file by now.
+// 4.4.1.2: a state id is old if its lock owner now has another one for the file.
 bool OpenTable::IsSuperseded(const wire::ClientId& client_id, uint64_t serial,
                              const ObjectKey& key) const {
   for (const ClosedOpen& closed : closed_) {
@@ -259,7 +260,7 @@ void OpenTable::Reduce(Record& record, File& file, const Shares& shares, ObjectR
   if (file.holders.writers == 0) *drop_write = file.object;
 }
 
-// What others have added by the same owner meanwhile stays.
+// Shares that other requests of the same owner have added meanwhile stay.
 void OpenTable::TakeBack(const OpenRequest& request, const Shares& before, const ObjectKey& key,
                          ObjectRef* drop_write) {
   absl::MutexLock lock(&mutex_);
@@ -292,7 +293,7 @@ std::vector<wire::ClientId> OpenTable::ExpiredHolders(const ObjectKey& key) cons
   for (const auto& [client_id, serials] : by_client_) {
     for (uint64_t serial : serials) {
       const Record& record = records_.find(serial)->second;
-      if (record.holdings == nullptr || record.holdings->expired == 0) break;  // one client's all
+      if (record.holdings == nullptr || record.holdings->expired == 0) break;
       if (record.key != key) continue;
       holders.push_back(client_id);
       break;

@@ -3,8 +3,8 @@
 // 6.5.33.
 //
 // An open belongs to (client id, owner, file); a second OPEN of the same three is merged into it. A
-// state id is the number of this server instance (3 bytes) and a serial number (5 bytes), so that
-// one of an earlier instance is told from one that means nothing.
+// state id is the number of this server instance (3 bytes) and a serial number (5 bytes). The table
+// can thus distinguish a state id of an earlier instance from an invalid one.
 // Thread-safe. Nothing here blocks or calls the file system.
 #pragma once
 
@@ -36,12 +36,12 @@ struct OpenRequest {
   bool deny_delete = false;
   std::optional<uint64_t> share_key;  // with share key type BOTH
   Holdings* holdings = nullptr;       // of the client, outlives the open; may be null
-  bool reclaims = false;              // it was open before the server was started
+  bool reclaims = false;              // the file was open before the server was started
 
   bool denies() const { return deny != 0 || deny_delete || share_key.has_value(); }
 };
 
-// What an open has taken.
+// The access and the reservations of an open.
 struct Shares {
   uint32_t access = 0;  // 0: there is no such open
   uint32_t deny = 0;
@@ -49,54 +49,55 @@ struct Shares {
   bool has_key = false;
 };
 
-// What an open entitles to.
+// The access that an open permits.
 struct OpenRights {
-  ObjectRef object;  // none if its descriptors are not kept for the open: resolve the handle
+  ObjectRef object;  // none if the open does not keep descriptors: resolve the handle
   uint32_t access = 0;
   bool reclaimed = false;
 };
 
-// What a CLOSE leaves of the file.
+// The result of a CLOSE.
 struct Closed {
-  ObjectRef object;              // none as above
-  std::string owner;             // whose open it was
-  bool last_open = false;        // nobody has it open any more
-  bool last_write = false;       // nobody has it open for writing any more, and somebody had
-  Holdings* holdings = nullptr;  // of its client
+  ObjectRef object;              // none: as in OpenRights
+  std::string owner;             // of the open
+  bool last_open = false;        // this was the last open of the file
+  bool last_write = false;       // this was the last open for writing
+  Holdings* holdings = nullptr;  // of the client
 };
 
 class OpenTable {
  public:
-  // No client holds more than `most_of_client` opens: what it says costs memory here.
+  // A client holds at most `most_of_client` opens, which bounds the memory of the table.
   OpenTable(uint32_t instance, size_t most_of_client)
       : instance_(instance & kInstanceMask), most_of_client_(most_of_client) {}
 
-  // Whether the client may hold one more. A hint: others of its requests may take it first.
+  // Returns whether the client may hold one more open. A hint: another request of the client may
+  // reach the limit first.
   bool MayOpen(const wire::ClientId& client_id) const;
 
-  // Opens `object`, and keeps its descriptors as long as the file is open if `pin`. DENIED: share
-  // conflict; KEY_MISMATCH: another share key; RESOURCE: the client holds as many as it may.
-  // *before: what the open had that it is merged into.
+  // Opens `object`. With `pin` its descriptors are kept while the file is open. DENIED: share
+  // conflict; KEY_MISMATCH: another share key; RESOURCE: the client has reached its limit.
+  // *before: the shares of the open that the request is merged into.
   wire::DafsStatus Open(const OpenRequest& request, ObjectRef object, bool pin,
                         wire::StateId* state_id, Shares* before = nullptr);
-  // Takes back what `request` has added to the open that it was merged into, which goes on as it
-  // was `before`. *drop_write as for Downgrade.
+  // Removes the shares that `request` added to the open that it was merged into. `before`: the
+  // shares of that open before the merge. *drop_write as for Downgrade.
   void TakeBack(const OpenRequest& request, const Shares& before, const ObjectKey& key,
                 ObjectRef* drop_write);
-  // Whether an open that was reclaimed grants all of `request` already, which repeats the claim.
+  // Returns whether a reclaimed open already grants all of `request`, which then repeats the claim.
   bool IsReclaimed(const OpenRequest& request, const ObjectKey& key) const;
 
-  // Keeps the descriptors of `object` as long as the file is open. Whether it is open at all.
+  // Keeps the descriptors of `object` while the file is open. Returns whether the file is open.
   bool Pin(const ObjectRef& object);
 
-  // What `state_id` of `client_id` entitles to on `handle`, and who its owner is.
+  // Looks up the rights of `state_id` of `client_id` on the file `key`, and its owner.
   // BAD_STATEID, OLD_STATEID (its owner has closed the file and opened it again), STALE_STATEID.
   wire::DafsStatus Find(const wire::ClientId& client_id, const wire::StateId& state_id,
                         const ObjectKey& key, OpenRights* rights,
                         std::string* owner = nullptr) const;
 
-  // Whether I/O (`access`) to which no open entitles meets a reservation: DENIED or OK. `state_id`:
-  // the open it comes by all the same, whose own reservation is not in its way; zero for none.
+  // Returns DENIED if a reservation forbids I/O (`access`) that no open permits; otherwise OK.
+  // `state_id`: the open that the I/O names, whose own reservation is ignored; zero for none.
   wire::DafsStatus CheckDenied(const ObjectKey& key, uint32_t access,
                                const wire::StateId& state_id) const;
 
@@ -105,30 +106,31 @@ class OpenTable {
                          const ObjectKey& key, Closed* closed);
 
   // Replaces access and deny by subsets, and releases the share key unless `share_key` is that of
-  // the open. INVAL for anything that is not in effect. *drop_write: nobody writes any more.
+  // the open. INVAL for anything that is not in effect. *drop_write is set if no open for writing
+  // is left.
   wire::DafsStatus Downgrade(const wire::ClientId& client_id, const wire::StateId& state_id,
                              const ObjectKey& key, uint32_t access, uint32_t deny,
                              std::optional<uint64_t> share_key, ObjectRef* drop_write);
 
-  // Every state id of a client, with the file it is for.
+  // Returns every state id of a client, with its file.
   std::vector<std::pair<wire::StateId, ObjectKey>> OpensOf(const wire::ClientId& client_id) const;
 
-  // The clients whose lease has run out that have the file open: what they hold may be revoked.
+  // Returns the clients with an expired lease that have the file open. Their opens may be revoked.
   std::vector<wire::ClientId> ExpiredHolders(const ObjectKey& key) const;
-  // What the client held is being taken from it: its state ids are EXPIRED from now on.
+  // Removes the opens of the client. Its state ids then fail with EXPIRED.
   void Revoke(const wire::ClientId& client_id);
 
-  // Whether the file may lose a name: DENYDISP_CONFLICT if an open forbids it, or if there is any
-  // and `check_open`.
+  // Returns OK if a name of the file may be removed. DENYDISP_CONFLICT: an open forbids it, or with
+  // `check_open` there is any open.
   wire::DafsStatus CheckRemoval(const ObjectKey& key, bool check_open) const;
 
-  // The object of a file whose descriptors are kept for its opens.
+  // Returns the object of a file if its descriptors are kept for its opens; otherwise none.
   ObjectRef FindObject(const ObjectKey& key) const;
 
   size_t size() const;
 
  private:
-  struct Holders {  // how many opens hold what
+  struct Holders {  // number of opens with each access or reservation
     uint32_t readers = 0, writers = 0, deny_read = 0, deny_write = 0, deny_delete = 0, keys = 0;
   };
   struct File {
@@ -155,9 +157,9 @@ class OpenTable {
     }
   };
 
-  // Beyond as many the old ones are told BAD_STATEID instead of EXPIRED.
+  // With more revoked clients the old ones receive BAD_STATEID instead of EXPIRED.
   static constexpr size_t kRevokedMax = 65536;
-  // Closed state ids that are remembered, to be told OLD_STATEID.
+  // Number of closed state ids that are remembered, so that their use fails with OLD_STATEID.
   static constexpr size_t kClosedMax = 256;
   static constexpr uint32_t kInstanceMask = 0xffffff;
   static constexpr int kSerialBits = 40;
@@ -175,7 +177,7 @@ class OpenTable {
   static void Account(const Record& record, int sign);
   static wire::DafsStatus CheckConflict(const File& file, const Holders& others,
                                         const OpenRequest& request);
-  // Gives `record`, of `file`, less than it has.
+  // Replaces the shares of `record`, of `file`, by a subset.
   void Reduce(Record& record, File& file, const Shares& shares, ObjectRef* drop_write)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   wire::DafsStatus FindRecord(const wire::ClientId& client_id, const wire::StateId& state_id,
@@ -193,7 +195,7 @@ class OpenTable {
   absl::flat_hash_map<ObjectKey, File> files_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<wire::ClientId> revoked_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<Owner, uint64_t> by_owner_ ABSL_GUARDED_BY(mutex_);
-  std::array<ClosedOpen, kClosedMax> closed_ ABSL_GUARDED_BY(mutex_);  // in turn
+  std::array<ClosedOpen, kClosedMax> closed_ ABSL_GUARDED_BY(mutex_);  // a ring
   size_t next_closed_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<wire::ClientId, absl::flat_hash_set<uint64_t>> by_client_
       ABSL_GUARDED_BY(mutex_);
