@@ -1,4 +1,4 @@
-"""Processes that lock files when they are told to, so that a scenario can order what several of them do."""
+"""Processes that lock files on command, so that a scenario can order the calls of several processes."""
 
 import ctypes
 import errno
@@ -44,7 +44,7 @@ def flock(descriptor, kind, wait=False):
 
 
 def blocker(descriptor, kind="W", start=0, length=0, command=fcntl.F_GETLK):
-    """What F_GETLK tells: (kind, start, length, pid), or None."""
+    """Returns the conflicting lock that F_GETLK reports, (kind, start, length, pid), or None."""
     error, (found, _whence, start, length, pid) = _fcntl(descriptor, command, kind, start, length)
     equal(error, 0, "F_GETLK")
     return None if found == fcntl.F_UNLCK else ("W" if found == fcntl.F_WRLCK else "R", start, length, pid)
@@ -65,7 +65,7 @@ class Actor:
         far.close()
 
     def begin(self, *words):
-        """Gives an order without waiting for what comes of it."""
+        """Sends a command without waiting for its result."""
         self.near.sendall(json.dumps(words).encode() + b"\n")
 
     def answer(self, seconds=20):
@@ -82,7 +82,7 @@ class Actor:
         return json.loads(text)
 
     def waits(self, seconds=0.3):
-        """Whether what was begun is still not done."""
+        """Whether the command that was sent last is still running."""
         self.near.settimeout(seconds)
         try:
             return not self.near.recv(1, socket.MSG_PEEK)

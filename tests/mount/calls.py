@@ -12,13 +12,13 @@ import struct
 
 libc = ctypes.CDLL(None, use_errno=True)
 PAGE = 4096
-NOBODY = 0xFFFFFFFF  # in an entry of an ACL that names nobody
-# Linux 6.6 is the first that maps what FUSE opens for direct I/O, as mount.dafs does for appends.
+NOBODY = 0xFFFFFFFF  # in an ACL entry that names no user or group
+# Linux 6.6 is the first kernel that maps files opened by FUSE for direct I/O. mount.dafs opens appends so.
 MAPS_APPENDS = tuple(int(part) for part in os.uname().release.split(".")[:2]) >= (6, 6)
 
 
 def pattern(seed, size):
-    """Bytes that tell where they come from; cheap."""
+    """Bytes that repeat a block made from the seed, so that their origin can be recognised; cheap to make."""
     block = hashlib.sha256(str(seed).encode()).digest()
     return (block * (size // len(block) + 1))[:size]
 
@@ -29,14 +29,15 @@ def checked(result):
 
 
 def facts(status):
-    """What of a stat must be the same on both sides."""
+    """The fields of a stat that must be equal on both sides."""
     size = status.st_size if not stat.S_ISDIR(status.st_mode) else None
     links = status.st_nlink
     return (oct(status.st_mode), links, status.st_uid, status.st_gid, size)
 
 
 class Side:
-    """One of the two directories, as one process uses it. A method for each call, which returns what is compared."""
+    """One of the two directories, as one process uses it. It has a method for each call, which returns the result to
+    compare."""
 
     def __init__(self, root, two_mounts=False):
         self.root = root
@@ -82,7 +83,7 @@ class Side:
         return written, os.lseek(descriptor, 0, os.SEEK_CUR)
 
     def settle(self, descriptor):
-        """Where an append leaves the offset when the other mount appends too: a difference that the manual names."""
+        """The offset after an append while the other mount appends too. The manual names this difference."""
         if self.two_mounts and fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND:
             os.lseek(descriptor, 0, os.SEEK_END)
 
@@ -133,7 +134,8 @@ class Side:
         return os.lseek(self.descriptor(slot), offset, whence)
 
     def find(self, slot, offset, whence):
-        """SEEK_DATA and SEEK_HOLE: where the data is is the file system's own business, but not arbitrary."""
+        """SEEK_DATA and SEEK_HOLE. The file system chooses where data lies, so only the range of the answer is
+        checked."""
         descriptor = self.descriptor(slot)
         status = self.status(slot)
         if not stat.S_ISREG(status.st_mode):
@@ -290,7 +292,7 @@ class Side:
         return sorted(os.listdir(self.path(name)))
 
     def touched(self, arguments):
-        """Inodes of what a call with these arguments was about."""
+        """The inodes that a call with these arguments used."""
         found = set()
         for word in arguments[:2]:
             looks = [(os.stat, self.path(word)), (os.lstat, self.path(word))] if isinstance(word, str) else []
@@ -304,7 +306,7 @@ class Side:
         return found
 
     def different(self, first, second):
-        """For both outcomes of `tree`: (name, inode on this side, first byte that differs) of what is not the same."""
+        """Returns (name, inode on this side, first byte that differs) for each difference of two outcomes of `tree`."""
         if first[0] != "returned" or second[0] != "returned":
             return []
         wrong = []
@@ -323,7 +325,7 @@ class Side:
         return page * PAGE
 
     def tree(self):
-        """Everything there is, with the contents of all files."""
+        """All entries, with the contents of all files."""
         found = {}
         for directory, names, files in os.walk(self.root):
             for name in names + files:
@@ -355,7 +357,7 @@ def brief(entry):
 
 
 def difference(call, first, second):
-    """What differs between the mount's and the plain outcome, shortened; None: nothing."""
+    """Returns the differences between the outcome on the mount and the plain one, shortened; None if there are none."""
     if first == second and first[0] != "asserted":
         return None
     if call == "tree" and first[0] == second[0] == "returned":

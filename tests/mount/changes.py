@@ -1,7 +1,7 @@
 """A load of changes whose outcome is known: each is made once, must succeed, and is kept in a model.
 
-Run by processes on one or more mounts, each in a directory of its own; `check` compares the directory with the model.
-What they have in common is a counter file, which each of them increments under a lock.
+The load runs in processes on one or more mounts, each in a directory of its own. `check` compares the directory with
+the model. All loads share one counter file, which each of them increments under a lock.
 """
 
 import fcntl
@@ -13,8 +13,8 @@ import time
 
 
 class Load:
-    """Random changes below `directory`, until stopped, by a process of its own: one that forked with files of the
-    mount open would wait for the server in the middle of starting it. Once it has ended, `failures` are the errors
+    """Random changes below `directory`, until stopped. They run in a process of their own: a process forked with open
+    files of the mount would wait for the server while it starts the server. After the end `failures` holds the errors
     that a program would have seen, and the model is complete."""
 
     MODEL = ("files", "modes", "directories", "groups", "counts", "failures", "increments")
@@ -46,7 +46,7 @@ class Load:
         return self
 
     def main(self, count):
-        for number in os.listdir("/proc/self/fd"):  # connections of others that are to end elsewhere
+        for number in os.listdir("/proc/self/fd"):  # also connections of other parts of the test
             if int(number) > 2 and int(number) != self.sender.fileno():
                 try:
                     os.close(int(number))
@@ -105,7 +105,7 @@ class Load:
     def some_file(self):
         return self.random.choice(sorted(self.files)) if self.files else None
 
-    # Each returns whether there was anything to do.
+    # Each returns whether it could make a change.
 
     def create(self):
         name = self.new_name("file")
@@ -150,7 +150,7 @@ class Load:
         return True
 
     def read_back(self):
-        """What was written, past the page cache."""
+        """Checks the data of a file, read past the page cache."""
         if not (name := self.some_file()):
             return False
         descriptor = os.open(self.path(name), os.O_RDONLY | os.O_DIRECT)
@@ -225,7 +225,8 @@ class Load:
         return True
 
     def lock(self):
-        """Adds one to a number that all loads share. Two that hold the lock at once lose an increment."""
+        """Adds one to a number that all loads share. Two loads that hold the lock at the same time lose an
+        increment."""
         which = self.random.randrange(3)
         with open(self.counter, "r+b", buffering=0) as file:
             if which == 0:
@@ -238,7 +239,7 @@ class Load:
             os.pwrite(file.fileno(), (number + 1).to_bytes(8, "little"), 8 * which)
             if which == 2:
                 fcntl.lockf(file, fcntl.LOCK_UN, 8, 16)
-        self.increments[which] += 1  # the others give the lock up by closing
+        self.increments[which] += 1  # the other kinds release the lock by close
         return True
 
     # Names of one file
@@ -265,7 +266,7 @@ class Load:
             self.groups[to] = group
 
     def differences(self, directory):
-        """What differs between the model and `directory` (the export's), as lines."""
+        """Returns the differences between the model and `directory` (the export's) as lines."""
         found = set(os.listdir(directory))
         expected = set(self.files) | self.directories
         lines = [f"missing: {name}" for name in sorted(expected - found)]
@@ -291,7 +292,7 @@ class Load:
 
 
 def counter_differences(loads, path):
-    """What the loads have counted under locks against what is in the file."""
+    """Compares the increments that the loads counted under locks with the numbers in the file."""
     with open(path, "rb") as file:
         data = file.read()
     found = [int.from_bytes(data[at:at + 8], "little") for at in range(0, 24, 8)]

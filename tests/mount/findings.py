@@ -1,4 +1,4 @@
-"""What the scenarios of the peer have in common: differences gathered and told at the end, and ways to connect."""
+"""Shared by the scenarios of the peer: differences that are gathered and reported at the end, and ways to connect."""
 
 from iwarp import CRC
 from peer import Peer
@@ -6,7 +6,7 @@ from rig import Failure
 
 
 class Findings:
-    """Differences, all told at the end."""
+    """Differences, all reported at the end."""
 
     def __init__(self):
         self.found = []

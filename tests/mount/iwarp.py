@@ -123,7 +123,7 @@ class Connection:
         try:
             self.socket.sendall(data)
         except OSError:
-            pass  # what the other end had to say is read from it
+            pass  # the connection is gone: read() finds the reason
 
     def read(self, size):
         while len(self.buffer) < size:
@@ -256,4 +256,4 @@ class Connection:
                 self.read(1)
             except Closed:
                 return closed.terminate
-            raise ValueError("bytes behind the end") from None
+            raise ValueError("bytes after the end") from None

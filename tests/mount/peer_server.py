@@ -35,7 +35,7 @@ FETCHING = ("GET_FSATTR", "GETATTR_INLINE", "GETATTR_DIRECT", "READ_INLINE", "RE
 
 @dataclasses.dataclass
 class Quirks:
-    """What is unlike dafsd."""
+    """The ways in which this server differs from dafsd."""
 
     crc: bool = False
     request_size: int = 8192
@@ -53,14 +53,14 @@ class Quirks:
     spec_cond: int = 0
     close_after: int = 0  # requests of the server's life after which the connection is cut, again and again
     hostile: str = ""  # what is wrong with one response
-    hostile_from: int = 12  # and with which
+    hostile_from: int = 12  # the number of the first request with that fault
     padding: bytes = b"\0"  # what fills the ends of messages
     connect_bytes: int = 0  # the size of connect responses
-    rdma_read: bool = False  # the RDMA-read Channel is granted, asked for or not, and must be bound
+    rdma_read: bool = False  # the RDMA-read Channel is granted even if not requested, and must be bound
 
 
 class Refuse(Exception):
-    """The request is answered with a status; the result may be there."""
+    """Ends the request with this status; the result may be sent as well."""
 
     def __init__(self, status, body=b""):
         super().__init__(status)
@@ -97,7 +97,7 @@ class Node:
 
 
 class State:
-    """What outlives connections: files, clients and opens."""
+    """State that outlives connections: files, clients and opens."""
 
     def __init__(self, quirks):
         self.quirks = quirks
@@ -133,7 +133,7 @@ class Session(threading.Thread):
         self.handle = self.state_id = None
         self.broken = False
         self.nreq, self.busy, self.sequence, self.answered = 1, set(), {}, []
-        self.unseen = []  # (stream, nreq before) of answers that the client has perhaps not seen yet, in their order
+        self.unseen = []  # (stream, nreq before) of answers that the client may not have seen yet, oldest first
         self.first, self.fetched = True, False
         self.reader, self.bound = None, False  # the connection for RDMA reads; whether this is one
         self.held = []
@@ -218,7 +218,8 @@ class Session(threading.Thread):
         connects = name.startswith("CLIENT_CONNECT") or name == "CONNECT_BIND"
         if self.first != connects:
             self.complain(f"{name} {'first' if self.first else 'on a session'}")
-        # Who uses a stream again has seen its answer, and those before it; of later ones he knows nothing.
+        # A client that reuses a stream has seen the stream's last answer and all earlier ones. Later answers are
+        # unknown.
         seen = [place for place, (answered, _) in enumerate(self.unseen) if answered == stream]
         if seen:
             del self.unseen[:seen[-1] + 1]
@@ -232,7 +233,7 @@ class Session(threading.Thread):
             self.sequence[stream] = seq
         self.fetched = bool(self.flags & BACK) and self.fetched
         if self.fetched and name in MODIFYING:
-            self.complain(f"{name} behind a bulk fetch")
+            self.complain(f"{name} after a bulk fetch")
         self.fetched = self.fetched or name in FETCHING
         if name == "CREATE" and self.get("I", 68) == REG:
             self.complain("CREATE of a regular file")
@@ -241,7 +242,7 @@ class Session(threading.Thread):
         os.write(self.state.complaints, text.encode() + b"; ")
 
     def execute(self, name):
-        """Runs one request; returns (status, body, data behind it)."""
+        """Runs one request; returns (status, body, data after the body)."""
         back, forw = bool(self.flags & BACK), bool(self.flags & FORW)
         if not back:
             self.handle = self.state_id = None
@@ -348,7 +349,7 @@ class Session(threading.Thread):
         identity, verifier = self.string(40), self.raw(48, 8)
         asked = dict(zip(("request_size", "response_size", "requests"), self.get("III", 12)))
         granted = {name: min(getattr(quirks, name), wish // 8 * 8 or 2**31) for name, wish in asked.items()}
-        granted["requests"] = quirks.requests  # asked for or not
+        granted["requests"] = quirks.requests  # requested or not
         self.response_size = granted["response_size"]
         known = self.state.clients.get(identity)
         if known is None or known[0] != verifier:
@@ -714,7 +715,7 @@ def blank_attributes(order, values, included, valid, table):
 
 
 def spoil(session, how, response):
-    """What a server must not send."""
+    """Makes responses that a server must not send."""
     order = session.order
     response = bytearray(response)
 
@@ -785,7 +786,7 @@ class Server:
         self.listener.close()
 
     def stop(self):
-        """Ends the server; returns what it has to say about its clients."""
+        """Ends the server; returns its report on its clients."""
         os.kill(self.pid, 9)
         os.waitpid(self.pid, 0)
         text = os.pread(self.complaints, 2000, 0).decode(errors="replace")

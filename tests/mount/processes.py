@@ -1,7 +1,7 @@
-"""What a scenario leaves behind: processes and mounts, found by a mark and ended one by one.
+"""Processes and mounts that outlive a scenario, found by a mark and ended one by one.
 
-Every process of a scenario, daemons included, inherits the variable MARK in its environment; mounts are those
-below the scenario's directory. Nothing that another program started is ever touched.
+Every process of a scenario, daemons included, inherits the variable MARK in its environment. The mounts are those below
+the scenario's directory. Processes and mounts of other programs are never touched.
 """
 
 import os
@@ -14,9 +14,9 @@ SYMBOLIZER = "llvm-symbolizer"  # 15 bytes, as many as the kernel shows of a nam
 
 
 def marked(mark):
-    """Returns {pid: command line} of the living processes that carry `mark`, this one left out.
+    """Returns {pid: command line} of the living processes that carry `mark`, except this one.
 
-    Reading a command line waits for a process that is stuck in a page fault: not for taking things down.
+    Reading a command line blocks if its process is stuck in a page fault, so teardown must not use this.
     """
     wanted = f"{MARK}={mark}".encode()
     found = {}
@@ -39,7 +39,7 @@ def marked(mark):
 
 
 def stopped(pid):
-    """Whether every thread of a process has come to the stop that SIGSTOP asks for."""
+    """Whether every thread of a process has stopped after SIGSTOP."""
     states = set()
     for task in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{task}/stat", "rb") as stat:
@@ -110,7 +110,7 @@ def reap():
 
 
 def end(pids, patience=5):
-    """Ends processes by their ids: SIGTERM, and SIGKILL for those still there after `patience` seconds."""
+    """Ends processes by their ids: SIGTERM, then SIGKILL for those still running after `patience` seconds."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in pids:
             try:
@@ -132,7 +132,7 @@ def alive(pid):
 
 
 def abort_fuse(device):
-    """Frees whoever waits for a FUSE mount that nobody serves any more; `device` is "major:minor"."""
+    """Frees processes that wait for a FUSE mount without a daemon; `device` is "major:minor"."""
     try:
         with open(f"/sys/fs/fuse/connections/{device.split(':')[1]}/abort", "w", encoding="ascii") as control:
             control.write("1")

@@ -32,7 +32,7 @@ class Proxy:
         self.counts = [0, 0]  # segments relayed in each direction
         self.bytes = [0, 0]
         self.broken = 0  # how often a plan was carried out
-        self.plan = None  # (direction, count, what)
+        self.plan = None  # (direction, count, action)
         self.byte_plan = None
         self.altering = None  # (direction, segments between two that are altered)
         self.altered = 0
@@ -54,17 +54,17 @@ class Proxy:
         self.close()
 
     def break_after(self, direction, segments, what):
-        """The `segments`-th segment from now on in `direction` is not relayed any more: `what` happens."""
+        """Stops relaying at the `segments`-th segment from now on in `direction`, and does `what`."""
         with self.lock:
             self.plan = (direction, self.counts[direction] + segments, what)
 
     def break_nothing(self):
-        """A plan that was not carried out is dropped."""
+        """Drops a plan that was not carried out."""
         with self.lock:
             self.plan = self.byte_plan = None
 
     def break_at_byte(self, direction, number, what):
-        """The same, behind the `number`-th byte from now on."""
+        """The same, after the `number`-th byte from now on."""
         with self.lock:
             self.byte_plan = (direction, self.bytes[direction] + number, what)
 
@@ -75,7 +75,7 @@ class Proxy:
             self.until_altered = every
 
     def flip(self, direction, data):
-        """`data`, or what it is altered to."""
+        """Returns `data`, altered if the plan says so."""
         if self.altering is None or self.altering[0] != direction or len(data) < ALTERED_LEAST:
             return data
         self.until_altered -= 1

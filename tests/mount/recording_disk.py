@@ -1,8 +1,8 @@
-"""A disk whose power can fail: a block device that remembers which writes it had been told to make safe.
+"""A disk whose power can fail: a block device that remembers which writes were flushed.
 
-A FUSE file system of one file, which a loop device stands on. Writes wait in a cache, as those of a disk do, until a
-flush takes them to the image. When the power fails each of them is there, or not, or in part: sector by sector, at
-random, in the order they came.
+It is a FUSE file system of one file, under a loop device. Writes wait in a cache, as in a disk, until a flush takes
+them to the image. When the power fails, each cached write survives, is lost or survives in part: sector by sector, at
+random, in the order of arrival.
 """
 
 import ctypes
@@ -28,8 +28,8 @@ BIG_WRITES, MAX_PAGES = 1 << 5, 1 << 22
 
 
 def take_loop(file):
-    """A loop device over `file`. Between finding a free one and taking it somebody else may be quicker."""
-    os.stat(file)  # Linux 6.1 knows the size of a file of FUSE when it was asked for, not before
+    """A loop device over `file`. Another process may take the free device between the search and the attach."""
+    os.stat(file)  # Linux 6.1 learns the size of a FUSE file only by requesting its attributes
     for attempt in range(20):
         done = subprocess.run(["losetup", "--find", "--show", str(file)], check=False, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
@@ -49,7 +49,7 @@ class Recorder:
         self.random = random.Random(seed)
         self.cached = []  # (offset, data) in order, not yet safe
         self.off = False
-        self.released = threading.Event()  # who waits for the disk is dead
+        self.released = threading.Event()  # set after the processes that wait for the disk are dead
         self.lock = threading.Lock()
         self.flushes = self.writes = 0
 
@@ -67,7 +67,7 @@ class Recorder:
             with self.lock:
                 answer = self.answer(opcode, request[40:])
                 off = self.off
-            if off:  # nobody is ever told that something was done after the failure
+            if off:  # no reply reports a write or flush as done after the failure
                 self.released.wait()
             error, data = (-answer, b"") if isinstance(answer, int) else (0, answer)
             os.write(self.device, struct.pack("<IiQ", 16 + len(data), error, unique) + data)
@@ -113,7 +113,7 @@ class Recorder:
         return bytes(data)
 
     def fail(self):
-        """The power is gone. Returns how many writes were in the cache, and how many sectors of them stayed."""
+        """Fails the power. Returns how many writes were in the cache, and how many sectors of them survived."""
         with self.lock:
             self.off = True
             stayed = 0
@@ -128,7 +128,7 @@ class Recorder:
 
 def _run(device, orders, image, seed):
     recorder = Recorder(device, image, seed)
-    orders.recv(1)  # it is mounted: before, there is nothing to read from the device but an error
+    orders.recv(1)  # sent after the mount: before it, reading the device fails
 
     def obey():
         orders.recv(1)
@@ -182,8 +182,8 @@ class RecordingDisk:
         subprocess.run(["mount", "-t", "ext4", self.loop, str(self.point)], check=True, stdin=subprocess.DEVNULL)
 
     def fail(self):
-        """The power is gone: nothing that is not on the image now will ever be, and who asks the disk for anything
-        waits until release(). Returns what the cache held."""
+        """Fails the power: data that is not on the image by now is lost. Processes that use the disk wait until
+        release(). Returns the numbers of cached writes, surviving sectors, writes and flushes."""
         self.orders.sendall(b"x")
         return self.orders.recv(1000).decode()
 
@@ -191,7 +191,7 @@ class RecordingDisk:
         self.orders.sendall(b"x")
 
     def switch_off(self):
-        """Takes everything down; what is still written goes nowhere if fail() was called."""
+        """Takes everything down; writes made after fail() are lost."""
         if self.pid is None:
             return
         subprocess.run(["umount", str(self.point)], check=False, stdin=subprocess.DEVNULL)

@@ -172,7 +172,7 @@ class Server:
 
 
 class Rig:
-    """What a scenario is given. `root` is the directory to work in, `local` one beside it on the local disk."""
+    """The argument of a scenario. `root` is the directory to work in, `local` one beside it on the local disk."""
 
     def __init__(self, name, arguments, base, logs):
         self.name = name
@@ -191,7 +191,7 @@ class Rig:
         self.mnt = base / "mnt"
         self.plain = arguments.plain is not None
         self.root = None
-        self.behind = None  # the directory behind the mount
+        self.behind = None  # the exported directory
         self.servers = []
         self.mounted = {}  # mount point: process in the foreground, None for a daemon
         for directory in (self.local, self.export, self.mnt):
@@ -211,14 +211,15 @@ class Rig:
 
     def mount_command(self, source, point, options="", program=None):
         words = [str(program or self.bin / "mount.dafs"), source, str(point)]
-        # A server that does not answer is what a scenario waits for itself, or is about.
+        # Without retries, unless the scenario sets them: it waits for the server itself, or tests the failure.
         retry = "" if "retry=" in options or "remount" in options else "retry=0"
         joined = ",".join(word for word in (self.options, retry, options) if word)
         return words + (["-o", joined] if joined else [])
 
     def mount(self, server, options="", export="/data", point=None, daemon=False, flags=()):
-        """Mounts and returns the mount point. With `daemon` the way people do; otherwise in the foreground, so that
-        the log of mount.dafs and its exit status can be looked at. `flags`: of its command line."""
+        """Mounts and returns the mount point. With `daemon` mount.dafs runs in the background, as in normal use.
+        Otherwise it runs in the foreground, so that its log and exit status can be checked. `flags`: of its command
+        line."""
         point = pathlib.Path(point or self.mnt)
         log = self.logs / "mount.dafs.log"
         command = self.mount_command(f"{self.address}:{server.port}:{export}", point, options) + list(flags)
@@ -259,7 +260,7 @@ class Rig:
                 equal(found, status, "exit status of mount.dafs after umount")
 
     def check_idle(self):
-        """No mount that does nothing holds a slot, a request or a buffer."""
+        """Fails if an idle mount holds a slot, a request or a buffer."""
         if not os.access(self.bin / "dafsctl", os.X_OK):
             return
         for point in self.mounted:
@@ -304,7 +305,7 @@ class Rig:
     expected_patterns = ()
 
     def expect(self, *patterns):
-        """Log lines that match one of `patterns` are what this scenario provokes."""
+        """Expects log lines that match one of `patterns`: the scenario provokes them."""
         self.expected_patterns = self.expected_patterns + patterns
 
     def expected(self, line):
@@ -317,8 +318,8 @@ class Rig:
         who = {} if user is None else {"user": user, "group": user, "extra_groups": []}
         print("$", " ".join(str(word) for word in command), flush=True)
         start = time.monotonic()
-        # Into a file: the end of a pipe would only come with the end of whatever the command left behind, such as a
-        # daemon's symbolizer under a sanitizer.
+        # Into a file: a pipe ends only when every process that inherited it ends, such as a daemon's symbolizer under a
+        # sanitizer.
         with tempfile.TemporaryFile() as output:
             try:
                 done = subprocess.run([str(word) for word in command], cwd=cwd or self.root, check=False,
@@ -344,7 +345,8 @@ class Rig:
 
 
 def held_things(report):
-    """What the JSON of dafsctl says is still in use, as "name=count"; the report is searched at any depth."""
+    """Returns the counts in the JSON of dafsctl that are still in use, as "name=count", from any depth of the
+    report."""
     found = []
     if isinstance(report, dict):
         for name, value in report.items():
