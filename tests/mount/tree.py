@@ -51,7 +51,7 @@ def describe(root, contents_up_to=64 << 20, times=True):
 
 
 def differences(left, right, limit=10, **how):
-    """Returns up to `limit` lines telling where the trees `left` and `right` differ; [] if they are the same.
+    """Returns up to `limit` lines that name the differences of the trees `left` and `right`; [] if they are the same.
 
     Hard links are named after the first of them in the order of names, so the order of listing does not matter.
     """

@@ -1,4 +1,4 @@
-"""FUSE over io_uring: whether the kernel offers it is a parameter of its module, N unless somebody sets it."""
+"""FUSE over io_uring: a parameter of the kernel's fuse module enables it. The default is N."""
 
 import contextlib
 import os
@@ -18,7 +18,8 @@ def _write(value):
 
 @contextlib.contextmanager
 def parameter(value):
-    """The parameter is `value`, "Y" or "N", until the end; then what it was before. Yields why not, None if it is."""
+    """Sets the parameter to `value`, "Y" or "N", and restores it at the end. Yields the reason if it cannot be set,
+    else None."""
     if not os.path.exists(PARAMETER):
         yield f"this kernel has no FUSE over io_uring ({PARAMETER})"
         return
@@ -37,5 +38,5 @@ def parameter(value):
 
 
 def offered(wanted=True):
-    """The kernel offers it until the end, if `wanted`. Yields why it cannot, None if it does or is not to."""
+    """Makes the kernel offer io_uring until the end, if `wanted`. Yields why it cannot; None if it can or need not."""
     return parameter("Y") if wanted else contextlib.nullcontext()

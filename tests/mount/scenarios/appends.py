@@ -105,7 +105,7 @@ def append_sizes(rig):
         os.fsync(descriptor)
         os.close(descriptor)
     check((rig.export / "log").read_bytes() == expected, "the file is not the appends one after the other")
-    # Behind the mount's back, and then an append: the server knows the end.
+    # A program on the server appends, then the mount: the mount must use the new end.
     with open(rig.export / "log", "ab") as local:
         local.write(b"local")
     with open(points[0] / "log", "ab", buffering=0) as file:

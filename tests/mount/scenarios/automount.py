@@ -44,7 +44,7 @@ class Autofs:
     def request(self, seconds):
         """Waits for a process that wants the directory; returns the token of the request."""
         if not select.select([self.requests], [], [], seconds)[0]:
-            raise Failure(f"the kernel asked for no mount of {self.point} within {seconds} s")
+            raise Failure(f"the kernel requested no mount of {self.point} within {seconds} s")
         packet = os.read(self.requests, 4096)
         _version, kind, token, *_ = PACKET.unpack_from(packet)
         equal(kind, MISSING_DIRECT, "kind of the kernel's request")
@@ -115,7 +115,7 @@ SYSTEMD_FSTAB={base}/fstab {generator} $PWD $PWD $PWD || exit 75
 container=dafs-test exec {systemd} --system --unit=trial.target --log-target=console --show-status=no
 """
 
-# What the trial does, line by line: each writes its own name when it has worked.
+# The steps of the trial: each prints its own name after it succeeds.
 TRIAL = """
 step() {{ echo "step $*"; }}
 systemctl start dafsd.service && step served

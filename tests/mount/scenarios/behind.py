@@ -1,4 +1,4 @@
-"""Write-behind: what a write that returned early means to everybody who could see that the server lacks it."""
+"""Write-behind: a write that returned early must be visible to every call that could show that the server lacks it."""
 
 import errno
 import json
@@ -29,7 +29,8 @@ def in_thread(call, *args):
 
 @scenario(timeout=60, where="server", loopback=True)
 def behind_waits(rig):
-    """While the server says nothing, write(2) returns, and whatever would show the difference waits for the server."""
+    """While the server is silent, write(2) returns, and each call that could show the difference waits for the
+    server."""
     server = rig.serve()
     with proxy.Proxy(server.port) as relay:
         mount_through(rig, relay, server)
@@ -90,8 +91,8 @@ def behind_error(rig):
         for name in ("first", "second"):
             with open(rig.mnt / name, "wb", buffering=0) as file, open(rig.mnt / name, "r+b", buffering=0) as other:
                 (disk / "filler").write_bytes(bytes(os.statvfs(disk).f_bfree * os.statvfs(disk).f_bsize))
-                equal(file.write(PIECE), len(PIECE), "a write that fails behind")
-                equal(os.stat(rig.mnt / name).st_size, 0, "size behind the failure")
+                equal(file.write(PIECE), len(PIECE), "a write that fails later")
+                equal(os.stat(rig.mnt / name).st_size, 0, "size after the failure")
                 equal((rig.mnt / name).read_bytes(), b"", "what the kernel kept of it")
                 equal(errno_of(os.write, file.fileno(), PIECE), errno.ENOSPC, "the next write")
                 copy = os.dup(file.fileno())
@@ -100,12 +101,12 @@ def behind_error(rig):
                 equal(errno_of(os.fsync, file.fileno()), errno.ENOSPC, "the fsync after that")
                 equal(errno_of(os.fsync, file.fileno()), 0, "the second fsync")
                 equal(errno_of(os.close, os.dup(file.fileno())), 0, "a close after the fsync")
-                equal(errno_of(os.fsync, other.fileno()), errno.ENOSPC, "the fsync of who had it open, too")
+                equal(errno_of(os.fsync, other.fileno()), errno.ENOSPC, "the fsync of one opened before the failure")
                 with open(rig.mnt / name, "r+b", buffering=0) as late:
-                    equal(errno_of(os.fsync, late.fileno()), 0, "the fsync of who opened it since")
+                    equal(errno_of(os.fsync, late.fileno()), 0, "the fsync of one opened after the failure")
                 os.unlink(disk / "filler")
                 equal(file.write(PIECE), len(PIECE), "a write when there is room")
-            equal((disk / name).read_bytes(), bytes(len(PIECE)) + PIECE, "the file")  # the offset had moved on
+            equal((disk / name).read_bytes(), bytes(len(PIECE)) + PIECE, "the file")  # the offset moved on
         rig.umount()
         for server in rig.servers:
             server.stop()
@@ -207,7 +208,7 @@ def behind_removed(rig):
     os.chdir("/")
     time.sleep(6)  # COMMITs are sent 5 s after the write
     equal(commits(), (3, 0), "COMMITs, and those that failed")
-    time.sleep(10)  # what a failing COMMIT left behind was tried again
+    time.sleep(10)  # the data was written again after the failed COMMIT
     equal(commits(), (3, 0), "COMMITs later")
 
 
@@ -243,7 +244,7 @@ print(json.dumps(rounds))
 
 @scenario(timeout=180, where="server")
 def behind_restart(rig):
-    """Four programs write, read and look while the server is killed again and again: they see only what they wrote."""
+    """Four programs write and read while the server is killed again and again: each sees only its own data."""
     rig.expect("session with .* lost", "no session for", "were written again")
     server = rig.serve()
     rig.mount(server, "nconnect=2")

@@ -1,4 +1,4 @@
-"""What mount.dafs(8) promises about caches, example by example, with two mounts of one export."""
+"""The promises of mount.dafs(8) about caches, one by one, with two mounts of one export."""
 
 import errno
 import fcntl
@@ -52,7 +52,7 @@ def two_mounts(rig, options):
 
 @scenario(timeout=60, where="server")
 def cache_locks(rig):
-    """Who takes a lock reads what was written under it elsewhere, though size and time of the file are as before."""
+    """A program that takes a lock reads data written elsewhere under the lock, even if size and time are unchanged."""
     here, there = two_mounts(rig, "actimeo=60")
     size = 200_000
     for lock in (fcntl.flock, fcntl.lockf):
@@ -78,7 +78,7 @@ def cache_locks(rig):
 
 @scenario(timeout=60, where="server")
 def cache_written(rig):
-    """What was written and not closed is seen on the same mount at once, on the other after fsync, close or unlock."""
+    """Data of an open file is seen on the same mount at once, on the other mount after fsync, close or unlock."""
     for options in ("actimeo=60", "actimeo=60,nowrite_behind"):
         here, there = two_mounts(rig, options)
         with open(here / "open", "wb", buffering=0) as file:
@@ -112,7 +112,7 @@ def opens_at_server(rig):
 
 @scenario(timeout=90, where="server")
 def cache_opened_again(rig):
-    """What is opened again at once needs no OPEN, and is still what it is now, for those that may have it, or not."""
+    """A file that is opened again soon needs no OPEN; its content and its permissions are still the current ones."""
     for options in ("actimeo=60", "noac"):
         here, there = two_mounts(rig, options)
         file, behind = here / "file", rig.export / "file"
@@ -121,7 +121,7 @@ def cache_opened_again(rig):
         before = opens_at_server(rig)
         for _ in range(100):
             open_and_close(file, os.O_RDONLY)
-        # On a busy machine some come too late for the last one; each connection keeps its own.
+        # On a busy machine some opens come too late after the last close. Each connection keeps its own opens.
         check(opens_at_server(rig) - before < 90,
               f"{options}: {opens_at_server(rig) - before} opens at the server of 100 here")
         for turn in range(8):
@@ -141,7 +141,7 @@ def cache_opened_again(rig):
                 equal(errno_of(os.open, file, os.O_RDONLY), errno.EACCES, f"{options}: open of another user's file")
             place.chmod(0o644)
             time.sleep(0.01)  # another tick of an old kernel's clock
-            if options == "noac":  # else the kernel remembers who may not
+            if options == "noac":  # otherwise the kernel remembers which users are refused
                 with acting_as(OTHER):
                     open_and_close(file, os.O_RDONLY)
         read(file)
@@ -168,7 +168,7 @@ def cache_opened_again(rig):
 
 @scenario(timeout=60, where="server")
 def cache_replaced(rig):
-    """A name that another machine gave to another file opens that, though somebody here has the old one open."""
+    """After another machine replaces a file, its name opens the new file even if the old one is open here."""
     for options in ("actimeo=60", "actimeo=60,nconnect=4", "noac"):
         here, there = two_mounts(rig, options)
         file, behind = here / "file", rig.export / "file"
@@ -187,7 +187,7 @@ def cache_replaced(rig):
             equal(os.pread(held, 100, 0), old, f"{options}, turn {turn}: the old one")
             equal(read(f"/proc/self/fd/{held}"), old, f"{options}, turn {turn}: the old one, opened again")
             os.close(held)
-            # The old one lives on by another name; nobody has it open.
+            # The old file lives on under another name, and no program has it open.
             place = (there, rig.export)[turn % 2]
             os.rename(place / "file", place / "backup")
             (place / "file").write_bytes(old)
@@ -214,7 +214,7 @@ def cache_replaced_looked_at(rig):
         file, other = here / "file", here / "other"
 
         def replaced(how, place, behind):
-            """`behind` is done between somebody's replacing of `file`, which lives on as `other`, and its next open."""
+            """Replaces `file`, which lives on as `other`, and runs `behind` before `file` is opened again."""
             for name in ("file", "other", "new", "third", "kept"):
                 (there / name).unlink(missing_ok=True)
                 os.path.exists(here / name)
@@ -228,7 +228,7 @@ def cache_replaced_looked_at(rig):
             os.rename(place / "new", place / "file")
             behind()
             equal(read(file), b"new", f"{options}, {how}, {behind.__name__}")
-            equal(read(other)[:3], b"old", f"{options}, {how}, {behind.__name__}: where the old one is")
+            equal(read(other)[:3], b"old", f"{options}, {how}, {behind.__name__}: the old file")
             with open(file, "ab") as stream:
                 stream.write(b"er")
             equal((read(rig.export / "file"), read(rig.export / "other")[:3]), (b"newer", b"old"), "at the server")
@@ -268,7 +268,7 @@ def cache_replaced_looked_at(rig):
             for place in (there, rig.export):
                 for behind in behinds:
                     replaced(how, place, behind)
-        # By a descriptor: fstat(2) tells that it has changed, and nothing of its name.
+        # fstat(2) on a descriptor reports the change, but nothing of the name.
         write(there / "file", b"old")
         (there / "kept").unlink(missing_ok=True)
         with open(file, "rb") as held:
@@ -277,7 +277,7 @@ def cache_replaced_looked_at(rig):
             os.link(there / "file", there / "kept")
             os.rename(there / "new", there / "file")
             time.sleep(0.2)
-            equal((os.fstat(held.fileno()).st_nlink, read(file)), (1, b"new"), f"{options}: behind fstat")
+            equal((os.fstat(held.fileno()).st_nlink, read(file)), (1, b"new"), f"{options}: after fstat")
             equal(read(f"/proc/self/fd/{held.fileno()}"), b"old", f"{options}: the old one by its descriptor")
             # It gets its name back, and loses it again.
             os.link(there / "kept", there / "again")
@@ -288,14 +288,14 @@ def cache_replaced_looked_at(rig):
             write(there / "new", b"third")
             os.rename(there / "new", there / "file")
             os.fstat(held.fileno())
-            equal(read(file), b"third", f"{options}: replaced once more")
+            equal(read(file), b"third", f"{options}: replaced again")
         for point in (here, there):
             rig.umount(point)
 
 
 @scenario(timeout=90, where="server")
 def cache_open(rig):
-    """What a program wrote and closed is what the next open on another mount reads, whatever the cache times."""
+    """An open on one mount reads what a program wrote and closed on another, whatever the cache times."""
     here, there = two_mounts(rig, "actimeo=60")
     for size in (1, 4096, 100_000):
         for turn in range(3):
@@ -305,7 +305,7 @@ def cache_open(rig):
             back = bytes([97 + turn]) * size
             write(there / f"file{size}", back, os.O_WRONLY)
             equal(read(here / f"file{size}"), back, f"{size} bytes, turn {turn}, written there and read here")
-    # Same size and, as far as a clock shows it, same time: the change attribute tells.
+    # The size is the same, and the time too as far as the clock shows. Only the change attribute differs.
     write(here / "same", b"one")
     equal(read(there / "same"), b"one", "before")
     stamp = os.stat(there / "same").st_mtime_ns
@@ -336,7 +336,7 @@ def cache_times(rig):
     seen_within(LATEST, "unlink", lambda: not os.path.exists(there / "directory" / "new"))
     seen_within(LATEST, "listing", lambda: os.listdir(there / "directory") == [])
 
-    # An open file is followed too: its cached pages are given up when its attributes show a change.
+    # A file that is open is followed too: its cached pages are dropped when its attributes change.
     write(here / "followed", b"a" * 8192)
     with open(there / "followed", "rb", buffering=0) as reader:
         equal(os.pread(reader.fileno(), 4, 0), b"aaaa", "through a descriptor, before")
@@ -346,7 +346,7 @@ def cache_times(rig):
 
 @scenario(timeout=90, where="server")
 def cache_none(rig):
-    """With noac every look at a file shows what is so; without lookup cache every name does."""
+    """With noac every call shows the current attributes; without lookup cache every name is current."""
     here, there = two_mounts(rig, "noac")
     write(here / "file", b"1")
     for turn in range(20):
@@ -358,7 +358,7 @@ def cache_none(rig):
         check(not os.path.exists(there / "file"), f"turn {turn}: the old name is still there")
         os.rename(there / "moved", there / "file")
         check(os.path.exists(here / "file"), f"turn {turn}: the name given back is missing")
-    # By descriptors and of directories, right behind calls whose answers say the same.
+    # By descriptors and for directories, right after calls whose replies carry the same attributes.
     (here / "directory").mkdir()
     with open(there / "file", "rb", buffering=0) as file:
         links = os.stat(there / "directory").st_nlink
@@ -369,7 +369,7 @@ def cache_none(rig):
             os.access(there / "directory" / "missing", os.F_OK)
             (here / "directory" / f"{turn}").mkdir()
             equal(os.stat(there / "directory" / ".").st_nlink, links + turn + 1, f"links of a directory at turn {turn}")
-        # What is done on the server itself takes no time at all.
+        # Changes on the server itself show at once.
         links = os.stat(there).st_nlink
         for turn in range(200):
             os.access(there / "missing", os.F_OK)
@@ -378,7 +378,7 @@ def cache_none(rig):
             os.access(there / "file", os.F_OK)
             os.truncate(rig.export / "file", turn)
             equal(os.fstat(file.fileno()).st_size, turn, f"size by a descriptor at turn {turn}, changed on the server")
-    # Nor do rights that somebody is given there, or loses.
+    # Rights granted or removed there count at once, too.
     for turn in range(200):
         allowed = turn % 2 == 0
         with acting_as(OTHER):
@@ -388,7 +388,7 @@ def cache_none(rig):
             error = errno_of(os.mkdir, there / f"made-{turn}")
         equal(error, 0 if allowed else errno.EACCES, f"the errno of mkdir at turn {turn}")
     os.chmod(rig.export / "file", 0o644)
-    # What let somebody pass before lets him ask the server again, no more; and nothing keeps him out.
+    # A permission check that passed before must not let a user in who has lost the right, nor keep one out who has it.
     calls = {
         "open": lambda: open_and_close(there / "file", os.O_RDONLY),
         "opening the directory": lambda: open_and_close(there, os.O_RDONLY),
@@ -400,7 +400,7 @@ def cache_none(rig):
         for name, call in calls.items():
             with acting_as(OTHER):
                 errno_of(open_and_close, there / "file", os.O_RDONLY)
-            open_and_close(there / "file", os.O_RDONLY)  # by one who is let in
+            open_and_close(there / "file", os.O_RDONLY)  # by a user with the right
             os.chmod(rig.export, 0o755 if allowed else 0o700)
             with acting_as(OTHER):
                 error = errno_of(call)
@@ -418,7 +418,7 @@ def cache_none(rig):
                 os.setxattr(rig.export, "system.posix_acl_default", acl)
             else:
                 os.removexattr(rig.export, "system.posix_acl_default")
-            if turn % 5 == 0:  # asks for the ACL, and makes nothing
+            if turn % 5 == 0:  # requests the ACL, and creates nothing
                 open_and_close(there / "file", os.O_CREAT | os.O_RDONLY)
             open_and_close(there / f"new-{turn}", os.O_CREAT | os.O_WRONLY, 0o666)
             equal(os.stat(rig.export / f"new-{turn}").st_mode & 0o777, 0o666 if turn % 2 == 0 else 0o644,

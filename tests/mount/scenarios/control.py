@@ -1,4 +1,4 @@
-"""What is asked of a mount that is there: dafsctl, and mount -o remount."""
+"""Commands to an existing mount: dafsctl, and mount -o remount."""
 
 import errno
 import os
@@ -78,13 +78,13 @@ def dafsctl_usage(rig):
 
 @scenario(timeout=60, where="server")
 def ping_silent(rig):
-    """dafsctl ping gives a silent server up after the time that it was given."""
+    """dafsctl ping gives up a silent server after the given time."""
     rig.expect(".*")
     server = rig.serve()
     os.kill(server.process.pid, signal.SIGSTOP)
     check(processes.wait_until(lambda: processes.stopped(server.process.pid), 10), "the server does not stop")
     try:
-        # Longer than what is given, shorter than the 10 s that it waited before: slow machines fail neither way.
+        # Longer than the given time, and shorter than the default of 10 s, so that slow machines fail neither check.
         command = [rig.bin / "dafsctl", "ping", "-W", "0.1", f"{rig.address}:{server.port}"]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=8, check=False)

@@ -1,4 +1,4 @@
-"""What is delivered works as the papers say: installed files, quickstart, the examples of README and manual."""
+"""The deliverables work as documented: installed files, quickstart, the examples of README and manual pages."""
 
 import os
 import re
@@ -76,7 +76,7 @@ def quickstart(rig):
             rig.run([script, "--no-install"], cwd="/", env=env)
             equal((demo / "mnt" / "README.md").read_text(), (SOURCE / "README.md").read_text(), "README on the mount")
         (demo / "mnt" / "new").write_text("x")
-        equal((demo / "export" / "new").read_text(), "x", "a file behind the mount")
+        equal((demo / "export" / "new").read_text(), "x", "a file in the export")
     finally:
         rig.run([script, "--stop"], cwd="/", env=env)
     check(not demo.exists(), "demo/ is still there")
@@ -89,14 +89,14 @@ def readme_commands():
 
 
 def manual_commands(page):
-    """What stands between .EX and .EE in the section EXAMPLES of a page."""
+    """Returns the text between .EX and .EE in the section EXAMPLES of a page."""
     section = (SOURCE / "man" / page).read_text().split(".SH EXAMPLES", 1)[1].split(".SH ", 1)[0]
     return [line for block in re.findall(r"\.EX\n(.*?)\.EE", section, re.DOTALL) for line in block.splitlines()]
 
 
 @scenario(timeout=120, where="server", loopback=True)
 def examples(rig):
-    """Every example of README.md and of the manual pages of dafsd and mount.dafs runs as it stands."""
+    """Every example of README.md and of the manual pages of dafsd and mount.dafs runs unchanged."""
     if listening(DEFAULT_PORT):
         raise Skip(f"port {DEFAULT_PORT} is taken")
     state = rig.local / "state"

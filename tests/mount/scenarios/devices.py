@@ -92,7 +92,7 @@ def recover_device(rig):
     rig.mount(rig.serve())
     for number in range(3):
         (rig.mnt / "file").write_text(str(number), encoding="ascii")
-        # Returns when nobody has the device open any more.
+        # Returns after the last program has closed the device.
         subprocess.run(["rdma", "link", "delete", device], check=True, timeout=30 * rig.slowness)
         try:
             waiting = subprocess.Popen(["cat", str(rig.mnt / "file")], stdout=subprocess.PIPE)

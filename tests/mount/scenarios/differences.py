@@ -111,7 +111,7 @@ def _removed_directories(rig):
     os.mkdir("emptied")
     emptied = os.open("emptied", os.O_RDONLY)
     calls.opened("emptied/file", os.O_CREAT | os.O_WRONLY)
-    os.unlink("emptied/file")  # brings the directory's attributes along, from before it goes
+    os.unlink("emptied/file")  # the reply carries the directory's attributes from before its removal
     os.rmdir("emptied")
     equal(os.fstat(emptied).st_nlink, 0, "links of a directory that was emptied and removed")
     os.close(emptied)
@@ -139,7 +139,7 @@ def _whiteout(_):
 
 
 def _set_id_bits(_):
-    """Through root's descriptor and through a user's, by the other of both."""
+    """Opens by root and writes by a user, and the other way round."""
     def written(opener, writer, mode):
         with open("bits", "w", encoding="ascii"):
             os.chmod("bits", 0o666)

@@ -182,7 +182,7 @@ def directory(rig):
     equal(total, count, "entries of ls -l")
     equal(int(rig.run(["sh", "-c", "find big -type f -size 0 -links 1 | wc -l"])), count, "entries of find")
     if rig.behind is not None:
-        equal(set(os.listdir(rig.behind / "big")), set(listed) - {".", ".."}, "entries behind the mount")
+        equal(set(os.listdir(rig.behind / "big")), set(listed) - {".", ".."}, "entries in the export")
     rig.run(["rm", "-r", str(big)])
     equal(errno_of(os.stat, big), errno.ENOENT, "the directory after rm -r")
 
@@ -253,7 +253,7 @@ def append(rig):
 
 @scenario(timeout=30)
 def statfs(rig):
-    """df and statvfs tell the size of the file system behind."""
+    """df and statvfs report the size of the exported file system."""
     found = os.statvfs(rig.root)
     check(found.f_namemax == 255, f"f_namemax {found.f_namemax}")
     check(found.f_blocks > 0 and found.f_bavail <= found.f_blocks, "blocks")

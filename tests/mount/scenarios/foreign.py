@@ -14,7 +14,7 @@ def pattern(size, seed=0):
 
 
 def workload(root, size=100_000):
-    """What programs do, each result compared."""
+    """Calls of ordinary programs, each result compared."""
     root.mkdir()
     (root / "small").write_bytes(b"twelve bytes")
     equal((root / "small").read_bytes(), b"twelve bytes", "a small file")
@@ -23,7 +23,7 @@ def workload(root, size=100_000):
     equal((root / "large").read_bytes(), content, "a large file")
     with open(root / "large", "r+b", buffering=0) as file:
         equal(os.pread(file.fileno(), 1000, size - 500), content[-500:], "a read over the end")
-        equal(os.pread(file.fileno(), 10, size + 5), b"", "a read behind the end")
+        equal(os.pread(file.fileno(), 10, size + 5), b"", "a read after the end")
         os.pwrite(file.fileno(), b"middle", 5000)
         os.fsync(file.fileno())
         os.ftruncate(file.fileno(), 5003)
@@ -52,7 +52,7 @@ def workload(root, size=100_000):
     check(not (root / "many" / "entry000").exists() and (root / "moved").exists(), "a rename")
     os.symlink("small", root / "link")
     equal(os.readlink(root / "link"), "small", "a symbolic link")
-    equal((root / "link").read_bytes(), b"twelve bytes and more", "a file behind a symbolic link")
+    equal((root / "link").read_bytes(), b"twelve bytes and more", "a file under a symbolic link")
     os.link(root / "small", root / "second")
     equal((root / "second").read_bytes(), b"twelve bytes and more", "a second name")
     os.unlink(root / "second")
@@ -81,7 +81,7 @@ def workload(root, size=100_000):
 
 
 LAWFUL = {
-    "as it is": {},
+    "defaults": {},
     "smallest messages": {"request_size": 1024, "response_size": 1024},
     "large messages": {"request_size": 65536, "response_size": 65536},
     "sizes that differ": {"request_size": 1024, "response_size": 16384},
@@ -160,15 +160,15 @@ def foreign(rig):
         raise Failure("; ".join(failed))
 
 
-# What a server must not send, and how that looks to programs: an error or a wait that a signal ends, never a crash.
+# Responses that a server must not send. Programs may see an error, or a wait that a signal ends, but never a crash.
 HOSTILE = ("magic", "order", "length", "short", "tiny", "sequence", "stream", "analyzer", "status", "header", "garbage",
            "ones", "long", "twice", "nreq", "silent", "terminate")
-# What it must not do to the client's memory, or say of it, from the first read or write on.
+# Forbidden accesses to the client's memory, or false reports of them, from the first read or write on.
 MISPLACED = ("beyond", "before", "wrap", "stag", "peek", "overclaim")
 
 
 def gentle(root):
-    """What programs do when anything may fail. Returns what failed."""
+    """Calls of a program while any of them may fail. Returns the errors."""
     errors = []
 
     def attempt(call, *args):

@@ -1,4 +1,4 @@
-"""Who a request comes from: many users at once, threads of one process, groups that change between two calls."""
+"""The identity of each request: many users at once, threads of one process, groups that change between two calls."""
 
 import ctypes
 import errno
@@ -23,7 +23,7 @@ def _take(uid, groups):
 
 
 def _be(root, uid, rounds, wrong):
-    """What one user does, in a thread or a process of its own: whatever is mixed up goes to `wrong`."""
+    """The calls of one user, in a thread or a process of its own. Each mix-up is added to `wrong`."""
     for number in range(rounds):
         _take(uid, [uid + 1000])
         path = f"{root}/common/{uid}-{number}"

@@ -1,4 +1,4 @@
-"""Programs that are killed while the server does not answer: they end, and what they had asked for disturbs nobody."""
+"""Programs killed while the server does not answer: they end, and their requests disturb no other program."""
 
 import mmap
 import os
@@ -11,7 +11,7 @@ from rig import check, equal, scenario
 
 
 class Stopped:
-    """A server that is stopped while this lives, or until goes_on()."""
+    """Stops a server until the end of the block, or until goes_on()."""
 
     def __init__(self, server):
         self.pid = server.process.pid
@@ -40,7 +40,7 @@ def in_child(action):
 
 
 def left(pids, seconds):
-    """Those of the children that have not ended within `seconds`."""
+    """Returns the children that have not ended within `seconds`."""
     there = set(pids)
 
     def ended():
@@ -52,7 +52,7 @@ def left(pids, seconds):
 
 
 def overtaken(rig, server, first, second):
-    """A child is killed in `first` while the server is away; it comes back only while `second` waits, or is done."""
+    """Kills a child in `first` while the server is stopped. The server continues while `second` waits, or after it."""
     with Stopped(server) as stopped:
         child = in_child(first)
         time.sleep(0.3)
@@ -62,12 +62,13 @@ def overtaken(rig, server, first, second):
         later.start()
         second()
         later.join()
-    time.sleep(0.2)  # for what may come late
+    time.sleep(0.2)  # for a request that arrives late
 
 
 @scenario(timeout=60, where="server")
 def killed_write(rig):
-    """What a killed program had asked for comes before what others write, cut or make there next, as on a local disk."""
+    """A killed program's request takes effect before later writes, truncates and creates of others, as on a local
+    disk."""
     server = rig.serve()
     rig.mount(server)
     size = 1 << 20
@@ -89,7 +90,7 @@ def killed_write(rig):
     for _ in range(3):
         (rig.mnt / "name").write_text("old")
         overtaken(rig, server, lambda: os.unlink(rig.mnt / "name"), lambda: (rig.mnt / "name").write_text("new"))
-        equal((rig.export / "name").read_text(), "new", "a name that was made behind a killed unlink")
+        equal((rig.export / "name").read_text(), "new", "a name created after a killed unlink")
     rig.umount()
 
 
@@ -108,7 +109,7 @@ def killed_writers(rig):
             for pid in writers:
                 os.kill(pid, signal.SIGKILL)
             equal(left(writers, 10 * rig.slowness), [], f"of {count} killed writers ({options}), still there")
-            # Those that are not killed have their turn when the server goes on.
+            # Writers that are not killed finish after the server continues.
             writers = [in_child(lambda one=one: os.pwrite(one, block, 4096)) for one in descriptors]
             time.sleep(1)
         equal(left(writers, 20 * rig.slowness), [], f"of {count} writers ({options}), still there")

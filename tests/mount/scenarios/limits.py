@@ -1,6 +1,4 @@
-"""What cannot be written: a full file system, file size limits, wrong descriptors.
-
-Shows DAFS-6.5.3-02.
+"""Writes that must fail: a full file system, file size limits, wrong descriptors. Shows DAFS-6.5.3-02.
 """
 
 import errno
@@ -18,8 +16,8 @@ PAGE = 4096
 
 
 def _errors_when_full(rig, root, local, behind):
-    """On a file system of 16 MiB: every way of writing tells ENOSPC, and what was written before is there. With
-    write-behind the error of a write may be that of the next fsync."""
+    """On a file system of 16 MiB every kind of write reports ENOSPC, and earlier data is kept. With write-behind the
+    next fsync may report the error of a write."""
 
     def pwrite_error(data, offset):
         return errno_of(os.pwrite, descriptor, data, offset) or (errno_of(os.fsync, descriptor) if behind else 0)
@@ -35,14 +33,14 @@ def _errors_when_full(rig, root, local, behind):
     equal(error, errno.ENOSPC, "write to a full file system")
     check(8 << 20 < written < (25 << 20 if behind else 17 << 20), f"{written} bytes were written to 16 MiB")
     size = os.fstat(descriptor).st_size
-    equal((local / "fill").stat().st_size, size, "size of what is there")
+    equal((local / "fill").stat().st_size, size, "size on the server")
     if behind:
-        check(size <= written, f"{size} bytes are there, {written} were written")
-        equal(errno_of(os.fsync, descriptor), errno.ENOSPC if size < written else 0, "fsync behind the writes")
+        check(size <= written, f"{size} bytes are on the server, {written} were written")
+        equal(errno_of(os.fsync, descriptor), errno.ENOSPC if size < written else 0, "fsync after the writes")
         equal(errno_of(os.fsync, descriptor), 0, "a second fsync")
     else:
-        equal(size, written, "size of what is there")
-    check((local / "fill").read_bytes() == b"x" * size, "what is there")
+        equal(size, written, "size on the server")
+    check((local / "fill").read_bytes() == b"x" * size, "the content on the server")
     equal(pwrite_error(block, 32 << 20), errno.ENOSPC, "pwrite")
     equal(errno_of(fallocate, descriptor, 0, 20 << 20, 8 << 20), errno.ENOSPC, "fallocate")
     equal(errno_of(os.posix_fallocate, descriptor, 20 << 20, 8 << 20), errno.ENOSPC, "posix_fallocate")
@@ -61,7 +59,7 @@ def _errors_when_full(rig, root, local, behind):
         shared[:] = b"m" * (1 << 20)
         if how == "fsync":
             equal(errno_of(os.fsync, mapped), errno.ENOSPC, "fsync of a map that finds no room")
-            check(errno_of(os.fsync, mapped) in (0, errno.ENOSPC), "a second fsync")  # Linux 6.1 tells of it twice
+            check(errno_of(os.fsync, mapped) in (0, errno.ENOSPC), "a second fsync")  # Linux 6.1 reports it twice
             os.unlink(root / "fill")
             os.close(descriptor)
             roomy = processes.wait_until(lambda: os.statvfs(local).f_bfree > 1024, 5)
@@ -107,7 +105,7 @@ def full(rig):
 
 @scenario(timeout=60, where="server")
 def full_pages(rig):
-    """Pages of a map of which some find room and some do not: msync and fsync say so, whichever pages those are."""
+    """Some pages of a map fit on the disk and some do not: msync and fsync report it, whichever pages fail."""
     disk = rig.base / "disk"
     disk.mkdir()
     rig.run(["mount", "-t", "tmpfs", "-o", "size=2m", "dafs-test", disk], cwd="/")

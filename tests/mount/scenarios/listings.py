@@ -52,11 +52,11 @@ def huge(rig):
     equal(errno_of(os.rmdir, big), errno.ENOTEMPTY, "rmdir")
     rig.run(["rm", "-rf", big], timeout=1500)
     equal(errno_of(os.stat, big), errno.ENOENT, "the directory after rm -rf")
-    check(not (rig.behind / "big").exists(), "the directory behind the mount after rm -rf")
+    check(not (rig.behind / "big").exists(), "the exported directory after rm -rf")
 
 
 def _come_and_go(directory, seed, stop):
-    """Makes, renames and removes names that no listing is asked for, until `stop` is there."""
+    """Makes, renames and removes names that the test does not count, until `stop` exists."""
     dice = random.Random(seed)
     mine = []
     number = 0
@@ -76,7 +76,8 @@ def _come_and_go(directory, seed, stop):
 
 @scenario(timeout=300, where="mount", variants=True)
 def moving(rig):
-    """Listings while others add, rename and remove names, here and behind the mount: what stays is listed once."""
+    """Listings while others add, rename and remove names, here and on the server: each name that stays is listed
+    once."""
     count, rounds = (20_000, 60) if rig.full else (2_000, 9)
     where = rig.root / "moving"
     where.mkdir()
@@ -106,4 +107,4 @@ def moving(rig):
     finally:
         stop.touch()
         ends = [os.waitpid(child, 0)[1] for child in guests]
-    equal(ends, [0, 0, 0], "exit status of who adds and removes")
+    equal(ends, [0, 0, 0], "exit status of the processes that add and remove")

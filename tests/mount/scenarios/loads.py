@@ -11,7 +11,7 @@ import processes
 from rig import Failure, check, equal, note, scenario
 
 NOBODY = 65534
-# What stress-ng 0.15 and later counts among file systems, and what else works on files. Those that need a device, or
+# The file system stressors of stress-ng 0.15 and later, and others that work on files. Stressors that need a device, or
 # change the machine, are left out.
 STRESSORS = (
     "access chdir chmod chown copy-file dentry dir dirdeep dirmany dnotify dup fallocate fcntl fiemap file-ioctl filename "
@@ -24,7 +24,7 @@ SIZES = {"copy-file": ["--copy-file-bytes", "128m"], "hdd": ["--hdd-bytes", "64m
 
 
 def _stress(rig, stressor, where, user):
-    """What stress-ng finds wrong with `where`: lines, none if it is content or knows no such stressor."""
+    """Returns the failures that stress-ng reports for `where`, as lines; none if it passes or has no such stressor."""
     command = ["stress-ng", f"--{stressor}", "2", *SIZES.get(stressor, ()), "--timeout", "3" if rig.full else "1", "--verify",
                "--temp-path", where]
     status, text = rig.run(command, cwd=where, timeout=90, status=None, user=user)
@@ -59,7 +59,7 @@ def dbench(rig):
     """dbench: the calls of a file server's clients, eight at once."""
     rig.need("dbench")
     rig.run(["dbench", "-D", rig.root, "-t", 60 if rig.full else 3, 8], timeout=200)
-    equal(os.listdir(rig.root), ["clients"] if os.path.exists(rig.root / "clients") else [], "what dbench leaves behind")
+    equal(os.listdir(rig.root), ["clients"] if os.path.exists(rig.root / "clients") else [], "files left by dbench")
 
 
 @scenario(timeout=1500)
@@ -72,7 +72,7 @@ def bonnie(rig):
     size, memory, files = (1024, 512, 16) if rig.full else (64, 32, 2)
     single_bytes = [] if rig.full else ["-f"]  # each is a round trip
     rig.run(["bonnie++", "-q", *single_bytes, "-d", where, "-s", size, "-r", memory, "-n", f"{files}:20000:10:8"], user=NOBODY, timeout=1400)
-    equal(os.listdir(where), [], "what bonnie++ leaves behind")
+    equal(os.listdir(where), [], "files left by bonnie++")
 
 
 class Postgres:
@@ -106,7 +106,7 @@ class Postgres:
         return self.run("psql", "-AtqX", "-c", question).strip()
 
     def kill(self):
-        """As when the machine is switched off: nothing is written any more."""
+        """Kills all processes at once, as a power failure does: nothing is written any more."""
         leader = int((self.directory / "postmaster.pid").read_text().split()[0])
         os.kill(leader, signal.SIGKILL)
         gone = processes.wait_until(lambda: not processes_below(self.directory), 20)

@@ -12,7 +12,7 @@ from rig import check, equal, scenario
 
 
 class Stage:
-    """Two mounts of one export, and the directory behind them; every actor has "f" of his place open."""
+    """Two mounts of one export, and the exported directory. Every actor has "f" of its place open."""
 
     def __init__(self, rig, options=""):
         self.rig = rig
@@ -66,7 +66,7 @@ def _exclude(stage, kind, holder, other):
         b.must(kind, "f", "U")
         a.must(kind, "f", "U")
     a.must(kind, "f", "W")
-    a.end()  # as at exit: everything is given up
+    a.end()  # as at exit: every lock is released
     stage.cast.remove(a)
     check(processes.wait_until(lambda: b.do(kind, "f", "W") == 0, 5), f"{where}: still held after the exit")
     b.must(kind, "f", "U")
@@ -117,7 +117,7 @@ def _spaces(stage):
 
 
 def _rights(stage):
-    """Who has a descriptor can lock by it, whatever the file's mode lets him open now."""
+    """A program with a descriptor can lock by it, even if the file's mode no longer lets the program open it."""
     stage.rig.export.chmod(0o777)
     child = os.fork()
     if child == 0:
@@ -171,7 +171,7 @@ def _interrupt(stage, kind):
     b.must("alarm", 0.3)
     b.begin(*_args(kind, "W", True))
     equal(b.answer(5), errno.EINTR, f"{kind}: SIGALRM")
-    # Who is killed leaves neither a lock nor a place in the queue.
+    # A killed waiter leaves neither a lock nor a place in the queue.
     b.begin(*_args(kind, "W", True))
     check(b.waits(), f"{kind}: did not wait")
     start = time.monotonic()
@@ -309,12 +309,12 @@ def locks_deadlock(rig):
             a.must("record", first[0], "U")
             a.must("record", second[0], "U")
         _no_deadlock(a, b)
-        _endless_circle(stage, "ofd", "one", "one")  # somebody else may give up an OFD lock
-        _endless_circle(stage, "record", "one", "two")  # nobody sees all of it
+        _endless_circle(stage, "ofd", "one", "one")  # another process may release an OFD lock
+        _endless_circle(stage, "record", "one", "two")  # neither mount nor server sees the whole circle
 
 
 def _no_deadlock(a, b):
-    """A holder who gave up what is waited for, and then waits himself, is no part of a circle."""
+    """A holder that releases the awaited lock, and then waits itself, is not part of a deadlock."""
     for _ in range(5):
         a.must("record", "f", "W", 0, 1)
         b.must("record", "f", "W", 50, 1)
@@ -329,7 +329,7 @@ def _no_deadlock(a, b):
 
 
 def _endless_circle(stage, kind, first, second):
-    """What waits until a signal comes."""
+    """A circle that lasts until a signal ends one wait."""
     a, b = stage.actor(first), stage.actor(second)
     a.must(kind, "f", "W", 0, 1)
     b.must(kind, "f", "W", 50, 1)
@@ -473,7 +473,7 @@ def locks_fair(rig):
 
 @scenario(timeout=120, where="server")
 def locks_restart(rig):
-    """Locks outlive a server that is killed: they are reclaimed before anybody else can have them."""
+    """Locks outlive a server that is killed: the client reclaims them before any other client can take them."""
     with Stage(rig) as stage:
         rig.expect("lost", "no session")
         a, b = stage.actor("one"), stage.actor("two")

@@ -1,4 +1,4 @@
-"""What the logs of server and mount say: one short line for each event, with its reason and its remedy."""
+"""The logs of server and mount: one short line for each event, with its reason and its remedy."""
 
 import errno
 import os
@@ -87,7 +87,7 @@ def log_of_mounts(rig):
 
 @scenario(timeout=60, where="server", loopback=True)
 def log_of_endings(rig):
-    """The server's log tells a killed client from one that unmounts; a mount logs one line of at most 120 characters."""
+    """The server's log distinguishes a killed client from one that unmounts; a mount logs 120 characters at most."""
     server = rig.serve()
     rig.mount(server)
     rig.umount()

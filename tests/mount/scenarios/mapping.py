@@ -40,7 +40,7 @@ def execute(rig):
 
 @scenario(timeout=60, variants=True)
 def mapped(rig):
-    """Shared maps: written, synced, seen by read(2), by another process and behind the mount."""
+    """Shared maps: written, synced, seen by read(2), by another process and on the server."""
     size = 8 << 20
     path = rig.root / "mapped"
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR)
@@ -65,7 +65,7 @@ def mapped(rig):
     equal((len(data), data[-5:], data[4096:4101], data[100:107]), (size, b"final", b"child", b"written"), "the file")
     check(all(data[o:o + 8] == o.to_bytes(8, "little") for o in range(8192, size, 4096)), "a page of the file")
     if rig.behind is not None:
-        check((rig.behind / "mapped").read_bytes() == data, "the file behind the mount differs")
+        check((rig.behind / "mapped").read_bytes() == data, "the exported file differs")
     descriptor = os.open(path, os.O_RDONLY)
     with mmap.mmap(descriptor, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE) as private:
         private[0:5] = b"local"

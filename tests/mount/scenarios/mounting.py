@@ -213,7 +213,7 @@ def stuck(rig):
     try:
         lister = subprocess.Popen(["ls", "-l", f"{rig.mnt}/no-such-name"], stdin=subprocess.DEVNULL,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")
-        processes.wait_until(lambda: False, 0.5)  # it asks, and nobody answers
+        processes.wait_until(lambda: False, 0.5)  # the request is sent and gets no answer
         check(lister.poll() is None, "a lookup was answered by a stopped server")
         lister.kill()
         try:

@@ -34,7 +34,7 @@ def names(rig):
             file.write(name)
     equal(sorted(os.listdir(where)), wanted, "names listed")
     if rig.behind is not None:
-        equal(sorted(os.listdir(os.fsencode(rig.behind / "names"))), wanted, "names behind the mount")
+        equal(sorted(os.listdir(os.fsencode(rig.behind / "names"))), wanted, "names in the export")
     for name in wanted:
         with open(where + b"/" + name, "rb") as file:
             equal(file.read(), name, f"contents of {name!r}")

@@ -24,7 +24,7 @@ def flags(rig):
 
     rig.mount(server)
     shown = set(entry(rig.mnt)[3].split(","))
-    check(not shown & {"nosuid", "nodev", "noexec", "ro"}, f"flags that nobody asked for: {shown}")
+    check(not shown & {"nosuid", "nodev", "noexec", "ro"}, f"flags that no option set: {shown}")
     equal(rig.run([tool, "-u"], user=NOBODY).strip(), "0", "user of a setuid program")
     equal(errno_of(device.read_bytes), 0, "a device")
     rig.umount()
