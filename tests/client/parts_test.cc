@@ -36,7 +36,7 @@ TEST(CredentialsTest, KeepsTheMostRecentlyUsed) {
   EXPECT_EQ(table.size(), 0u);
 }
 
-TEST(CredentialsTest, TheSecondHandleOfAnIdentityIsOfNoUse) {
+TEST(CredentialsTest, FirstHandleOfAnIdentityIsKept) {
   Credentials table;
   Identity a{1, 1, {5, 6}};
   EXPECT_THAT(table.Insert(kClient, a, Handle(1), 9), IsEmpty());
@@ -46,7 +46,7 @@ TEST(CredentialsTest, TheSecondHandleOfAnIdentityIsOfNoUse) {
   EXPECT_EQ(table.Find(kClient, other_groups), std::nullopt);
 }
 
-TEST(CredentialsTest, HandlesAreThoseOfOneClientId) {
+TEST(CredentialsTest, HandlesBelongToOneClientId) {
   Credentials table;
   Identity a{1, 1, {}};
   table.Insert(kClient, a, Handle(1), 9);
@@ -68,7 +68,7 @@ absl::StatusOr<wire::Verifier> Committed(uint64_t verifier) {
   return wire::OpaqueFromUint64<wire::Verifier>(verifier);
 }
 
-TEST(WriteTrackerTest, ACommitUnderTheSameVerifierIsTheEndOfIt) {
+TEST(WriteTrackerTest, CommitUnderTheSameVerifierClearsUncommittedState) {
   WriteTracker tracker;
   EXPECT_FALSE(tracker.uncommitted());
   tracker.NoteWrite(Unstable(1));
@@ -77,7 +77,7 @@ TEST(WriteTrackerTest, ACommitUnderTheSameVerifierIsTheEndOfIt) {
   EXPECT_FALSE(tracker.uncommitted());
 }
 
-TEST(WriteTrackerTest, WhatIsWrittenDuringACommitWaitsForTheNext) {
+TEST(WriteTrackerTest, WriteDuringACommitWaitsForTheNextCommit) {
   WriteTracker tracker;
   tracker.NoteWrite(Unstable(1));
   WriteTracker::Mark mark = tracker.BeforeCommit();
@@ -88,7 +88,7 @@ TEST(WriteTrackerTest, WhatIsWrittenDuringACommitWaitsForTheNext) {
   EXPECT_FALSE(tracker.uncommitted());
 }
 
-TEST(WriteTrackerTest, AGoneFileNeedsNoCommit) {
+TEST(WriteTrackerTest, RemovedFileNeedsNoCommit) {
   WriteTracker tracker;
   tracker.NoteWrite(Unstable(1));
   EXPECT_TRUE(tracker.uncommitted());
@@ -118,7 +118,7 @@ TEST(WriteTrackerTest, FsyncReportsAnErrorOnceForEachOpenFile) {
   }
 }
 
-TEST(WriteTrackerTest, CloseReportsAnErrorAndLeavesItToFsync) {
+TEST(WriteTrackerTest, CloseReportsAnErrorAndLeavesItForFsync) {
   WriteTracker tracker;
   WriteTracker::ErrorCursor open = tracker.SampleErrors();
   EXPECT_TRUE(tracker.ErrorForClose(open).ok());
@@ -134,7 +134,7 @@ TEST(WriteTrackerTest, CloseReportsAnErrorAndLeavesItToFsync) {
 }
 
 // A database process closes its files and leaves fsync to another process, which opens them later.
-TEST(WriteTrackerTest, AnErrorThatOnlyCloseHasReportedIsLeftToTheFsyncOfALaterOpen) {
+TEST(WriteTrackerTest, FsyncOfALaterOpenReportsAnErrorThatOnlyCloseReported) {
   WriteTracker tracker;
   WriteTracker::ErrorCursor first = tracker.SampleErrors();
   tracker.NoteFailure(absl::UnknownError("written behind"));
@@ -146,7 +146,7 @@ TEST(WriteTrackerTest, AnErrorThatOnlyCloseHasReportedIsLeftToTheFsyncOfALaterOp
   EXPECT_TRUE(tracker.ErrorForFsync(third).ok());
 }
 
-TEST(WriteTrackerTest, AnErrorBeforeAnyReportIsReportedByTheCloseOfALaterOpen) {
+TEST(WriteTrackerTest, CloseOfALaterOpenReportsAnUnreportedError) {
   WriteTracker tracker;
   tracker.NoteFailure(absl::UnknownError("committed after the last close"));
   WriteTracker::ErrorCursor later = tracker.SampleErrors();
@@ -170,7 +170,7 @@ TEST(WriteTrackerTest, AfterAReportedFailureTheNextWriteIsInDoubtUntilOneSucceed
   EXPECT_FALSE(tracker.doubtful());
 }
 
-TEST(WriteTrackerTest, AFailedCommitKeepsTheDataUncommittedAndStableWritesNeedNone) {
+TEST(WriteTrackerTest, FailedCommitKeepsDataUncommittedAndStableWritesNeedNone) {
   WriteTracker tracker;
   WriteResult stable = Unstable(1);
   stable.committed = wire::StableHow::kFileSync;
@@ -189,7 +189,7 @@ TEST(WriteTrackerTest, AFailedCommitKeepsTheDataUncommittedAndStableWritesNeedNo
   EXPECT_TRUE(tracker.uncommitted());
 }
 
-TEST(CallTest, OnlyWhatChangesNothingMoreIsRepeated) {
+TEST(CallTest, OnlyIdempotentCallsAreRepeated) {
   for (wire::Proc proc :
        {wire::Proc::kCreate, wire::Proc::kRemove, wire::Proc::kRename, wire::Proc::kLink,
         wire::Proc::kAppendInline, wire::Proc::kAppendDirect}) {
@@ -216,7 +216,7 @@ TEST(CallTest, OnlyWhatChangesNothingMoreIsRepeated) {
   }
 }
 
-TEST(ReportTextTest, SaysWhatIsOutAndEscapesNames) {
+TEST(ReportTextTest, ListsOutstandingCallsAndEscapesNames) {
   MountReport report;
   report.server_name = "host:/export";
   report.mount_point = "/mnt/\"quoted\"\n";

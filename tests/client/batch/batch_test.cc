@@ -137,7 +137,7 @@ TEST_P(BatchTest, OneRequestReadsAndWritesManyFiles) {
 }
 
 // What a message does not take goes in the next: of the request, and of the response.
-TEST_P(BatchTest, MoreItemsThanAMessageTakes) {
+TEST_P(BatchTest, ItemsBeyondOneMessageGoInTheNext) {
   MakeLocal("a", std::string(4000, 'x'));  // all of them are read to one place
   const OpenFile a = OpenFor("a");
   Memory memory = NewMemory(BufferUse::kReadTarget, 4);
@@ -156,7 +156,7 @@ TEST_P(BatchTest, MoreItemsThanAMessageTakes) {
 }
 
 // Shows DAFS-6.5.5-03: lists that do not match never leave.
-TEST_P(BatchTest, WrongListsAreRefusedBeforeTheyAreSent) {
+TEST_P(BatchTest, InvalidListsAreRejectedBeforeSending) {
   MakeLocal("a", "x");
   const OpenFile a = OpenFor("a");
   Memory memory = NewMemory(BufferUse::kReadTarget, 4);
@@ -217,7 +217,7 @@ TEST_P(BatchTest, EachSubmittedItemIsReportedOnce) {
 }
 
 // Shows DAFS-4.2.3-06: while the server has enough to do nothing is sent; in the end all is done.
-TEST_P(BatchTest, WhatIsThrottledWaitsForAReport) {
+TEST_P(BatchTest, ThrottledItemsWaitForAReport) {
   StopClient();
   server_.reset();
   server_batch_requests_ = 2;
@@ -252,7 +252,7 @@ TEST_P(BatchTest, WhatIsThrottledWaitsForAReport) {
 }
 
 // Shows DAFS-4.2.4-01 and that the two calls without data reach the server.
-TEST_P(BatchTest, HintsAndWishesAreTaken) {
+TEST_P(BatchTest, CacheHintsAndCompletionRequestsAreAccepted) {
   MakeLocal("a", Pattern(10000));
   const OpenFile a = OpenFor("a");
   EXPECT_STATUS_OK(
@@ -266,7 +266,7 @@ TEST_P(BatchTest, HintsAndWishesAreTaken) {
 }
 
 // An item that waits behind others can be had back.
-TEST_P(BatchTest, WhatIsNotSentCanBeCancelled) {
+TEST_P(BatchTest, UnsentItemCanBeCancelled) {
   MakeLocal("a", Pattern(100));
   const OpenFile a = OpenFor("a");
   Memory memory = NewMemory(BufferUse::kReadTarget, 4);
@@ -286,7 +286,7 @@ TEST_P(BatchTest, WhatIsNotSentCanBeCancelled) {
 
 // Shows DAFS-5.2.3-02: a restarted server is asked again for what it had not reported, and its
 // opens are reclaimed before.
-TEST_P(BatchTest, WhatALostSessionHadOutIsIssuedAgain) {
+TEST_P(BatchTest, OutstandingItemsOfALostSessionAreReissued) {
   MakeLocal("a", std::string(100000, 'x'));  // all of them are read to one place
   const OpenFile a = OpenFor("a");
   Memory memory = NewMemory(BufferUse::kReadTarget, 1000);
@@ -311,7 +311,7 @@ TEST_P(BatchTest, WhatALostSessionHadOutIsIssuedAgain) {
 
 // Spec: 3.2.5, 5.2.3. What the server has taken is not asked for again beside itself when its
 // answer arrives damaged: it would be refused, and the memory given back while the server uses it.
-TEST_P(BatchTest, ADamagedAnswerToABatchCostsTheSession) {
+TEST_P(BatchTest, DamagedBatchReplyEndsTheSession) {
   if (!GetParam().checksums || !GetParam().back_control) return;
   MakeLocal("a", Pattern(100000));
   StopClient();
@@ -348,7 +348,7 @@ TEST_P(BatchTest, ADamagedAnswerToABatchCostsTheSession) {
 }
 
 // The end of the client ends what is out, once.
-TEST_P(BatchTest, TheEndOfTheClientEndsEveryItem) {
+TEST_P(BatchTest, ShutdownOfTheClientEndsEveryItem) {
   MakeLocal("a", Pattern(100));
   const OpenFile a = OpenFor("a");
   Memory memory = NewMemory(BufferUse::kReadTarget, 4);
@@ -365,7 +365,7 @@ TEST_P(BatchTest, TheEndOfTheClientEndsEveryItem) {
 }
 
 // With `soft`, what could not be sent in time ends, once, and is in nobody's way.
-TEST_P(BatchTest, WhatCannotBeSentInTimeEndsOnce) {
+TEST_P(BatchTest, ItemThatCannotBeSentInTimeEndsOnce) {
   MakeLocal("a", Pattern(100));
   StopClient();
   ClientOptions soft = Options();
@@ -394,7 +394,7 @@ TEST_P(BatchTest, WhatCannotBeSentInTimeEndsOnce) {
 }
 
 // Who hears of one item may hurry another that waits: that one is sent all the same.
-TEST_P(BatchTest, WhatIsHurriedWhenAnotherEndsIsDone) {
+TEST_P(BatchTest, ItemExpeditedFromACallbackIsSent) {
   struct HurryingSink final : BatchSink {
     void OnBatchDone(uint64_t cookie, const BatchResult& result) override {
       heard.OnBatchDone(cookie, result);

@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.name); });
 
 // Each answer of our server ends the window of its request (Send with Invalidate).
-TEST_P(FilesServerTest, TheServerEndsTheWindowsItWasGiven) {
+TEST_P(FilesServerTest, ServerInvalidatesTheWindowsOfEachRequest) {
   if (GetParam().windows == Windows::kOff) {
     EXPECT_FALSE(files_->Report().session.memory_by_windows);
     return;
@@ -122,7 +122,7 @@ TEST_P(FilesServerTest, TheServerEndsTheWindowsItWasGiven) {
 }
 
 // Shows DAFS-4.1.4-14
-TEST_P(FilesServerTest, MountGivesTheExportsRoot) {
+TEST_P(FilesServerTest, MountReturnsTheRootOfTheExport) {
   struct stat st;
   ASSERT_EQ(stat(Local("").c_str(), &st), 0);
   EXPECT_EQ(root_.attributes.object_type, wire::ObjectType::kDir);
@@ -131,7 +131,7 @@ TEST_P(FilesServerTest, MountGivesTheExportsRoot) {
   EXPECT_GT(client_->limits().lease_seconds, 0u);
 }
 
-TEST_P(FilesServerTest, LookupGivesHandleAndAttributesOrNoent) {
+TEST_P(FilesServerTest, LookupReturnsHandleAndAttributesOrNoent) {
   MakeLocal("file", "hello");
   absl::StatusOr<Node> node = Await(files_->Lookup(root_user_, root_.handle, "file"));
   ASSERT_STATUS_OK(node);
@@ -145,7 +145,7 @@ TEST_P(FilesServerTest, LookupGivesHandleAndAttributesOrNoent) {
   EXPECT_EQ(again->file_id, node->attributes.file_id);
 }
 
-TEST_P(FilesServerTest, WhatIsWrittenIsReadBackAtEverySize) {
+TEST_P(FilesServerTest, WrittenDataIsReadBackAtEverySize) {
   absl::StatusOr<OpenFile> file = Open("data", true);
   ASSERT_STATUS_OK(file);
   EXPECT_TRUE(file->created);
@@ -176,7 +176,7 @@ TEST_P(FilesServerTest, WhatIsWrittenIsReadBackAtEverySize) {
   EXPECT_STATUS_OK(closed);
 }
 
-TEST_P(FilesServerTest, AppendGoesToTheEnd) {
+TEST_P(FilesServerTest, AppendWritesAtTheEnd) {
   MakeLocal("log", "first;");
   absl::StatusOr<OpenFile> file = Open("log", false);
   ASSERT_STATUS_OK(file);
@@ -196,7 +196,7 @@ TEST_P(FilesServerTest, AppendGoesToTheEnd) {
   EXPECT_STATUS_OK(closed);
 }
 
-TEST_P(FilesServerTest, RangesAreAllocatedFoundAndCopied) {
+TEST_P(FilesServerTest, RangesAreAllocatedSoughtAndCopied) {
   absl::StatusOr<OpenFile> file = Open("ranges", true);
   ASSERT_STATUS_OK(file);
   const wire::FileHandle& handle = file->handle;
@@ -226,7 +226,7 @@ TEST_P(FilesServerTest, RangesAreAllocatedFoundAndCopied) {
 }
 
 // A small write brings the attributes behind it along; a large one goes alone.
-TEST_P(FilesServerTest, AttributesComeWithASmallWrite) {
+TEST_P(FilesServerTest, SmallWriteReturnsAttributes) {
   OpenRequest request = ToOpen("written");
   request.create = true;
   request.attributes = Mode(0640);
@@ -247,7 +247,7 @@ TEST_P(FilesServerTest, AttributesComeWithASmallWrite) {
 }
 
 // Shows DAFS-6.5.24-24, DAFS-6.5.26-01, DAFS-6.5.26-02.
-TEST_P(FilesServerTest, AFileWithoutANameGetsOneAndOpensGiveUpTheirShares) {
+TEST_P(FilesServerTest, UnnamedFileIsLinkedAndOpenReducesItsShares) {
   OpenRequest request;
   request.directory = root_.handle;
   request.share_access = wire::kShareBoth;
@@ -292,7 +292,7 @@ TEST_P(FilesServerTest, AFileWithoutANameGetsOneAndOpensGiveUpTheirShares) {
   }
 }
 
-TEST_P(FilesServerTest, NamesAreMadeMovedLinkedAndRemoved) {
+TEST_P(FilesServerTest, NamesAreCreatedRenamedLinkedAndRemoved) {
   absl::StatusOr<Node> dir =
       Await(files_->MakeDirectory(root_user_, root_.handle, "dir", Mode(0750)));
   ASSERT_STATUS_OK(dir);
@@ -341,7 +341,7 @@ TEST_P(FilesServerTest, NamesAreMadeMovedLinkedAndRemoved) {
   EXPECT_FALSE(std::filesystem::exists(Local("dir")));
 }
 
-TEST_P(FilesServerTest, LongLinksAreReadThoughNoResponseHoldsThem) {
+TEST_P(FilesServerTest, LongLinksAreReadThoughTheyExceedAResponse) {
   std::string target(900, 'x');
   target[300] = target[600] = '/';
   std::filesystem::create_symlink(target + "/" + std::string(200, 'y'), Local("long"));
@@ -352,7 +352,7 @@ TEST_P(FilesServerTest, LongLinksAreReadThoughNoResponseHoldsThem) {
   EXPECT_EQ(*read, target + "/" + std::string(200, 'y'));
 }
 
-TEST_P(FilesServerTest, AttributesAreSetAndComeBack) {
+TEST_P(FilesServerTest, AttributesAreSetAndReturned) {
   MakeLocal("file", "0123456789");
   absl::StatusOr<Node> node = Await(files_->Lookup(root_user_, root_.handle, "file"));
   ASSERT_STATUS_OK(node);
@@ -444,7 +444,7 @@ TEST_P(FilesServerTest, FilesAreOpenedByHandle) {
   EXPECT_STATUS_OK(closed);
 }
 
-TEST_P(FilesServerTest, DirectoriesAreListedWholePageByPage) {
+TEST_P(FilesServerTest, DirectoriesAreListedCompletelyPageByPage) {
   std::map<std::string, bool> names;
   for (int i = 0; i < 500; ++i) {
     names["entry " + std::to_string(i)] = false;
@@ -477,7 +477,7 @@ TEST_P(FilesServerTest, DirectoriesAreListedWholePageByPage) {
   for (const auto& [name, seen] : names) EXPECT_TRUE(seen) << name;
 }
 
-TEST_P(FilesServerTest, StatFsTellsTheSpace) {
+TEST_P(FilesServerTest, StatFsReportsSpace) {
   absl::StatusOr<wire::FsAttributes> fs = Await(files_->StatFs(root_user_, root_.handle));
   ASSERT_STATUS_OK(fs);
   EXPECT_TRUE(fs->has(wire::kFsattrSpaceTotal | wire::kFsattrFilesTotal));
@@ -492,7 +492,7 @@ dat::Task<void> Stat(Files& files, const Identity& who, const wire::FileHandle& 
   --*left;
 }
 
-TEST_P(FilesServerTest, ManyOperationsAreOutAtOnce) {
+TEST_P(FilesServerTest, ManyOperationsRunInParallel) {
   int left = 300, failed = 0;
   for (int i = 0; i < 300; ++i) {
     dat::Start(Stat(*files_, i % 2 == 0 ? root_user_ : user_, root_.handle, &left, &failed));
@@ -511,7 +511,7 @@ TEST_P(FilesServerTest, ManyOperationsAreOutAtOnce) {
 class RestartTest : public ServerTest {};
 
 // Shows DAFS-2.2-02 for what is idempotent: the calls resume after the server came back.
-TEST_F(RestartTest, OperationsGoOnAfterTheServerWasRestarted) {
+TEST_F(RestartTest, OperationsContinueAfterServerRestart) {
   StartClient(Options());
   MakeLocal("file", "content");
   absl::StatusOr<Node> node = Await(files_->Lookup(root_user_, root_.handle, "file"));
@@ -525,7 +525,7 @@ TEST_F(RestartTest, OperationsGoOnAfterTheServerWasRestarted) {
   EXPECT_EQ(files_->Report().connects, 2u);
 }
 
-TEST_F(RestartTest, ASoftMountSaysWhatItWaitedFor) {
+TEST_F(RestartTest, SoftMountReportsWhyItWaited) {
   ClientOptions options = Options();
   options.soft = true;
   options.timeout = absl::Milliseconds(300);
@@ -537,7 +537,7 @@ TEST_F(RestartTest, ASoftMountSaysWhatItWaitedFor) {
   EXPECT_THAT(std::string(attributes.status().message()), HasSubstr("no session for"));
 }
 
-TEST_F(RestartTest, ConnectSaysWhyItIsImpossible) {
+TEST_F(RestartTest, ConnectReportsWhyItFails) {
   ClientOptions options = Options();
   server_.reset();
   auto client = Client::Create(std::move(options));
@@ -552,7 +552,7 @@ TEST_F(RestartTest, ConnectSaysWhyItIsImpossible) {
 
 // A server that demands the channel gets it, and anew after a restart. Shows DAFS-3.1.2.3.4-01,
 // DAFS-3.1.2.3.4-03, DAFS-3.1.2.3.4.1-01, DAFS-3.2.4.1-01, DAFS-E.6-03.
-TEST_F(RestartTest, ARequiredReadChannelIsMadeWithEverySession) {
+TEST_F(RestartTest, RequiredReadChannelIsOpenedWithEverySession) {
   server_read_channel_ = server::RdmaReadChannel::kRequired;
   server_.reset();
   StartServer();
@@ -577,7 +577,7 @@ TEST_F(RestartTest, ARequiredReadChannelIsMadeWithEverySession) {
   }
 }
 
-TEST_F(RestartTest, AnUnknownExportIsNoent) {
+TEST_F(RestartTest, UnknownExportReturnsNoent) {
   ClientOptions options = Options();
   options.export_path = {"no", "such"};
   auto client = Client::Create(std::move(options));

@@ -78,7 +78,7 @@ class FilesLocksTest : public ServerTest {
 };
 
 // Shows DAFS-6.5.18-07, DAFS-4.4.1.2-45
-TEST_F(FilesLocksTest, LocksAreTakenToldAndGivenUp) {
+TEST_F(FilesLocksTest, LocksAreGrantedReportedAndReleased) {
   const LockOwner a = Open("a"), b = Open("b");
   EXPECT_EQ(Lock(a, {10, 19, true}), LockOutcome::kGranted);
   EXPECT_EQ(Lock(b, {0, 10, false}), LockOutcome::kDenied);
@@ -104,7 +104,7 @@ TEST_F(FilesLocksTest, LocksAreTakenToldAndGivenUp) {
 }
 
 // Shows DAFS-4.4.1.2-16, DAFS-4.4.1.2-19, DAFS-7-07
-TEST_F(FilesLocksTest, AWaitHoldsNoSlotAndEndsWhenTheLockIsFree) {
+TEST_F(FilesLocksTest, WaitHoldsNoSlotAndEndsWhenTheLockIsFree) {
   const LockOwner a = Open("a"), b = Open("b");
   EXPECT_EQ(Lock(a, all_), LockOutcome::kGranted);
   Waiting waiting(*this, b, {5, 5, false});
@@ -122,7 +122,7 @@ TEST_F(FilesLocksTest, AWaitHoldsNoSlotAndEndsWhenTheLockIsFree) {
 }
 
 // ASan sees what is used of a wait that has gone.
-TEST_F(FilesLocksTest, WaitsMayGoWhenTheEndOfTheMountEndsThem) {
+TEST_F(FilesLocksTest, WaitsMayBeDestroyedWhenShutdownEndsThem) {
   const LockOwner a = Open("a"), b = Open("b"), c = Open("c");
   EXPECT_EQ(Lock(a, all_), LockOutcome::kGranted);
   int gone = 0;
@@ -135,7 +135,7 @@ TEST_F(FilesLocksTest, WaitsMayGoWhenTheEndOfTheMountEndsThem) {
   EXPECT_EQ(gone, 2);
 }
 
-TEST_F(FilesLocksTest, AWaitForAProgramOfTheServerEnds) {
+TEST_F(FilesLocksTest, WaitForLockOfServerProcessEnds) {
   const LockOwner a = Open("a");
   const int local = open(Local("f").c_str(), O_RDWR | O_CLOEXEC);
   ASSERT_EQ(flock(local, LOCK_EX), 0);
@@ -152,7 +152,7 @@ TEST_F(FilesLocksTest, AWaitForAProgramOfTheServerEnds) {
   close(local);
 }
 
-TEST_F(FilesLocksTest, ACancelledWaitLeavesNoPlaceInTheQueue) {
+TEST_F(FilesLocksTest, CancelledWaitLeavesTheQueue) {
   const LockOwner a = Open("a"), b = Open("b"), c = Open("c");
   EXPECT_EQ(Lock(a, all_), LockOutcome::kGranted);
   Waiting first(*this, b, all_);
@@ -170,7 +170,7 @@ TEST_F(FilesLocksTest, ACancelledWaitLeavesNoPlaceInTheQueue) {
   EXPECT_EQ(second.answer->outcome, LockOutcome::kCancelled);
 }
 
-TEST_F(FilesLocksTest, ALockThatNobodyWantsIsUndone) {
+TEST_F(FilesLocksTest, GiveBackRestoresTheLocksHeldBefore) {
   const LockOwner a = Open("a"), b = Open("b");
   EXPECT_EQ(Lock(a, {10, 19, false}), LockOutcome::kGranted);
   EXPECT_EQ(Lock(a, {30, 39, true}), LockOutcome::kGranted);
@@ -188,7 +188,7 @@ TEST_F(FilesLocksTest, ALockThatNobodyWantsIsUndone) {
   EXPECT_EQ(Lock(b, {35, 35, false}), LockOutcome::kDenied);
 }
 
-TEST_F(FilesLocksTest, ACircleIsADeadlock) {
+TEST_F(FilesLocksTest, CycleOfWaitsIsADeadlock) {
   const LockOwner a = Open("a", 1), b = Open("b", 2);
   EXPECT_EQ(Lock(a, {0, 0, true}), LockOutcome::kGranted);
   EXPECT_EQ(Lock(b, {1, 1, true}), LockOutcome::kGranted);

@@ -27,7 +27,7 @@ class OpeningTest : public ScriptedTest {
 
 // Shows DAFS-6.5.24-08, DAFS-6.5.24-12, DAFS-4.4.1.2-03: the attributes come with a SETATTR behind
 // it, in the same chain and without a state id, and are asked for behind that.
-TEST_F(OpeningTest, AttributesOfAnExclusiveCreationAreSetBehindIt) {
+TEST_F(OpeningTest, ExclusiveCreationIsFollowedBySetattr) {
   MakeFiles();
   std::vector<std::pair<Proc, int>> seen;  // with its chain flags
   wire::OpenArgs open;
@@ -57,7 +57,7 @@ TEST_F(OpeningTest, AttributesOfAnExclusiveCreationAreSetBehindIt) {
 }
 
 // Shows DAFS-6.5.24-33
-TEST_F(OpeningTest, RefusalsThatTheListOfOpenLeavesOutAreUnderstood) {
+TEST_F(OpeningTest, ErrorsThatTheListOfOpenOmitsAreHandled) {
   MakeFiles();
   DafsStatus refusal = DafsStatus::kOk;
   server_.script = [&](ScriptedConnection& c, const Request& request) {

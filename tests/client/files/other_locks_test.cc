@@ -63,7 +63,7 @@ class OtherLocksTest : public ScriptedTest {
 };
 
 // Shows DAFS-4.4.1.2-14
-TEST_F(OtherLocksTest, ALockThatTheServerDoesNotSplitIsToldAndKept) {
+TEST_F(OtherLocksTest, LockThatTheServerCannotSplitIsReportedAndKept) {
   MakeFiles();
   SplitNothing();
   const LockOwner owner = Open("f", "a");
@@ -76,7 +76,7 @@ TEST_F(OtherLocksTest, ALockThatTheServerDoesNotSplitIsToldAndKept) {
   EXPECT_TRUE(locked_.empty());
 }
 
-TEST_F(OtherLocksTest, ALockThatTheServerDoesNotWidenIsToldAndNotHeld) {
+TEST_F(OtherLocksTest, LockThatTheServerCannotExtendIsReportedAndNotHeld) {
   MakeFiles();
   const LockOwner owner = Open("f", "a");
   ASSERT_OK(Lock(owner, {0, 9, false}));
@@ -91,7 +91,7 @@ TEST_F(OtherLocksTest, ALockThatTheServerDoesNotWidenIsToldAndNotHeld) {
 }
 
 // Shows DAFS-4.4.1.2-45: the locks go before the file is closed, one by one where they must.
-TEST_F(OtherLocksTest, LocksThatAreTakenBackOnlyAsTheyWereGivenAreGivenUpBeforeClose) {
+TEST_F(OtherLocksTest, LocksThatUnlockOnlyAsGrantedAreReleasedBeforeClose) {
   MakeFiles();
   SplitNothing();
   const LockOwner owner = Open("f", "a");
@@ -104,7 +104,7 @@ TEST_F(OtherLocksTest, LocksThatAreTakenBackOnlyAsTheyWereGivenAreGivenUpBeforeC
 }
 
 // Shows DAFS-4.4.1.2-15
-TEST_F(OtherLocksTest, NeighboursAreLockedAndUnlockedEachByItself) {
+TEST_F(OtherLocksTest, AdjacentLocksAreLockedAndUnlockedSeparately) {
   MakeFiles();
   SplitNothing();
   const LockOwner owner = Open("f", "a");
@@ -119,7 +119,7 @@ TEST_F(OtherLocksTest, NeighboursAreLockedAndUnlockedEachByItself) {
 
 // Shows DAFS-4.4.1.2-37: what is revoked within the lease is one owner's, and the others are not
 // even asked about.
-TEST_F(OtherLocksTest, ARevokedLockIsItsOwnersAlone) {
+TEST_F(OtherLocksTest, RevokedLockAffectsItsOwnerOnly) {
   MakeFiles();
   const LockOwner loser = Open("lost", "a"), other = Open("kept", "b");
   ASSERT_OK(Lock(loser, {0, 9, true}));
@@ -144,7 +144,7 @@ TEST_F(OtherLocksTest, ARevokedLockIsItsOwnersAlone) {
 
 // Shows DAFS-4.4.1.2-40: a lease is good from when the request that renewed it was sent, however
 // long its answer takes; and DAFS-4.4.1.2-37: an answer of EXPIRED renews nothing.
-TEST_F(OtherLocksTest, LeasesAreGoodFromWhenWhatWasAnsweredWasSent) {
+TEST_F(OtherLocksTest, LeaseStartsWhenTheRenewingRequestIsSent) {
   MakeFiles();
   DafsStatus status = DafsStatus::kAcces;
   absl::Time asked, answered;

@@ -40,7 +40,7 @@ class OtherServersTest : public ScriptedTest {
 };
 
 // 6.2.8, 3.1.1.1.2: its calls are made with the session's own credentials.
-TEST_F(OtherServersTest, WithoutRegisterCredTheServerDecidesAsWhom) {
+TEST_F(OtherServersTest, WithoutRegisterCredTheServerChoosesTheIdentity) {
   for (const DafsStatus status : {DafsStatus::kNotSupp, DafsStatus::kNotAuthorized}) {
     files_.reset();
     MakeFiles();
@@ -57,14 +57,14 @@ TEST_F(OtherServersTest, WithoutRegisterCredTheServerDecidesAsWhom) {
   }
 }
 
-TEST_F(OtherServersTest, WithoutFileSystemAttributesItIsMounted) {
+TEST_F(OtherServersTest, MountSucceedsWithoutFileSystemAttributes) {
   MakeFiles();
   Refuse({Proc::kGetFsattr});
   ASSERT_OK(Await(files_->Mount(who_)));
 }
 
 // R15: asked on each session before any name goes out, and answered by others with NOTSUPP.
-TEST_F(OtherServersTest, EachSessionAsksForExtensionsFirst) {
+TEST_F(OtherServersTest, EachSessionQueriesExtensionsFirst) {
   MakeFiles();
   uint64_t granted = 0;
   server_.script = [&granted](ScriptedConnection& c, const Request& request) {
@@ -89,7 +89,7 @@ TEST_F(OtherServersTest, EachSessionAsksForExtensionsFirst) {
 }
 
 // Places for other users are made without releasing what was never registered.
-TEST_F(OtherServersTest, WhoWasRefusedIsNotReleased) {
+TEST_F(OtherServersTest, RefusedCredentialIsNotReleased) {
   options_.max_credentials = 1;
   MakeFiles();
   Refuse({Proc::kRegisterCred});
@@ -100,7 +100,7 @@ TEST_F(OtherServersTest, WhoWasRefusedIsNotReleased) {
   EXPECT_EQ(server_.Count(Proc::kReleaseCred), 0);
 }
 
-TEST_F(OtherServersTest, WithoutSecinfoTheMethodsAreTried) {
+TEST_F(OtherServersTest, WithoutSecinfoEachMethodIsTried) {
   std::vector<wire::AuthType> tried;
   server_.script = [&](ScriptedConnection& c, const Request& request) {
     switch (request.header.procedure) {
@@ -123,7 +123,7 @@ TEST_F(OtherServersTest, WithoutSecinfoTheMethodsAreTried) {
 }
 
 // Shows DAFS-6.1.6-11: MAX_WRITE is not mandatory, and without it a refusal tells.
-TEST_F(OtherServersTest, AWriteThatIsTooBigGoesInSmallerOnes) {
+TEST_F(OtherServersTest, TooLargeWriteIsSplit) {
   MakeFiles();
   std::set<uint32_t> sizes;
   server_.script = [&](ScriptedConnection& c, const Request& request) {
@@ -192,7 +192,7 @@ class Appending : public OtherServersTest {
   BufferLease source_;
 };
 
-TEST_F(Appending, WhatIsRefusedAsDirectGoesInlineAtOnce) {
+TEST_F(Appending, RefusedDirectAppendIsRetriedInlineAtOnce) {
   for (const DafsStatus status : {DafsStatus::kNotSupp, DafsStatus::kRdmaReadChannelUnusable}) {
     if (files_ != nullptr) files_->Shutdown();
     source_.Release();
@@ -212,7 +212,7 @@ TEST_F(Appending, WhatIsRefusedAsDirectGoesInlineAtOnce) {
   }
 }
 
-TEST_F(Appending, WhatIsRefusedAsDirectAndTooMuchForARequestIsNotCut) {
+TEST_F(Appending, RefusedDirectAppendTooLargeForInlineIsNotSplit) {
   MakeFiles();
   Fill();
   Refuse({Proc::kAppendDirect});
@@ -225,7 +225,7 @@ TEST_F(Appending, WhatIsRefusedAsDirectAndTooMuchForARequestIsNotCut) {
 }
 
 // What one session says of its channel need not hold for the next.
-TEST_F(Appending, AnUnusableChannelIsRememberedForItsSession) {
+TEST_F(Appending, UnusableChannelIsRememberedForItsSessionOnly) {
   MakeFiles();
   Fill();
   Refuse({Proc::kAppendDirect}, DafsStatus::kRdmaReadChannelUnusable);
@@ -239,7 +239,7 @@ TEST_F(Appending, AnUnusableChannelIsRememberedForItsSession) {
 }
 
 // The session is lost under the append, and the next one has smaller messages.
-TEST_F(Appending, WhatTheNextSessionHasNoRoomForGoesAsItTakesIt) {
+TEST_F(Appending, AppendShrinksToTheSmallerMessagesOfTheNextSession) {
   MakeFiles();
   Fill();
   Refuse({Proc::kAppendDirect});
@@ -270,7 +270,7 @@ TEST_F(Appending, WhatTheNextSessionHasNoRoomForGoesAsItTakesIt) {
 }
 
 // 6.5.2: `supported` is less than what was asked.
-TEST_F(OtherServersTest, WhatAccessCannotTellIsLeftToTheServer) {
+TEST_F(OtherServersTest, RightsThatAccessDoesNotReportAreLeftToTheServer) {
   MakeFiles();
   server_.script = [](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kAccess) return false;
@@ -286,7 +286,7 @@ TEST_F(OtherServersTest, WhatAccessCannotTellIsLeftToTheServer) {
   EXPECT_EQ(*access, wire::kAccessRead | wire::kAccessExecute);
 }
 
-TEST_F(OtherServersTest, WithoutReaddirDirectItIsAskedForOnce) {
+TEST_F(OtherServersTest, WithoutReaddirDirectItIsTriedOnce) {
   MakeFiles();
   Refuse({Proc::kReaddirDirect});
   BufferLease lease = Lease(BufferUse::kReadTarget, 128 << 10);
@@ -298,7 +298,7 @@ TEST_F(OtherServersTest, WithoutReaddirDirectItIsAskedForOnce) {
 }
 
 // WIRE 11.3: sizes are the server's to lower, down to 1024. Reads and writes fit into them.
-TEST_F(OtherServersTest, TheSmallestMessagesAndOneCreditAreEnough) {
+TEST_F(OtherServersTest, SmallestMessagesAndOneCreditSuffice) {
   server_.max_requests = 1;
   server_.target_nreq = 1;
   server_.script = [this](ScriptedConnection& c, const Request& request) {
@@ -331,7 +331,7 @@ TEST_F(OtherServersTest, TheSmallestMessagesAndOneCreditAreEnough) {
 
 // Heap items in another order, gaps, padding and bytes behind the end that nothing leads to
 // (WIRE 2.5), and attributes that were not asked for.
-TEST_F(OtherServersTest, AnswersNeedNotBeCanonical) {
+TEST_F(OtherServersTest, RepliesNeedNotBeCanonical) {
   MakeFiles();
   server_.script = [](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kGetattrInline) return false;
@@ -360,7 +360,7 @@ TEST_F(OtherServersTest, AnswersNeedNotBeCanonical) {
 
 // A server sends nothing by itself on the Operation Channel: whose answer should it be? Shows
 // DAFS-3.1.2.3.1-01.
-TEST_F(OtherServersTest, AMessageOutOfTheBlueEndsTheSession) {
+TEST_F(OtherServersTest, UnsolicitedMessageEndsTheSession) {
   MakeFiles();
   ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));
   wire::RequestHeader nothing;
@@ -373,7 +373,7 @@ TEST_F(OtherServersTest, AMessageOutOfTheBlueEndsTheSession) {
 }
 
 // Shows DAFS-4.4.1.2-02: under a lock of ours that the server enforces, I/O goes by that lock.
-TEST_F(OtherServersTest, UnderAMandatoryLockIoCarriesItsStateId) {
+TEST_F(OtherServersTest, IoUnderMandatoryLockCarriesItsStateId) {
   MakeFiles();
   const OpenFile io = Open("io");
   const OpenFile lock = Open("lock");
@@ -409,7 +409,7 @@ TEST_F(OtherServersTest, UnderAMandatoryLockIoCarriesItsStateId) {
 }
 
 // Shows DAFS-4.4.1.2-39
-TEST_F(OtherServersTest, LocksAreValidatedByAReadOfNothing) {
+TEST_F(OtherServersTest, LocksAreValidatedByAnEmptyRead) {
   MakeFiles();
   const OpenFile io = Open("io");
   const OpenFile lock = Open("lock");

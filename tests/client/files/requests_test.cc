@@ -44,7 +44,7 @@ class RequestsTest : public ScriptedTest {
 
 // Shows DAFS-6.5.2-03: what ACCESS said is not kept for the next time, nor believed against what
 // the server says when it is done.
-TEST_F(RequestsTest, WhatAccessSaidIsAskedAgain) {
+TEST_F(RequestsTest, AccessResultsAreNotCached) {
   MakeFiles();
   wire::AccessRes says;
   server_.script = [&](ScriptedConnection& c, const Request& request) {
@@ -70,7 +70,7 @@ TEST_F(RequestsTest, WhatAccessSaidIsAskedAgain) {
 }
 
 // Shows DAFS-6.5.2-06: whether a file may be used OPEN tells.
-TEST_F(RequestsTest, AFileIsOpenedWithoutAskingForRights) {
+TEST_F(RequestsTest, OpenIsSentWithoutAccess) {
   MakeFiles();
   const OpenFile file = Open();
   Write(file, 0, 100, wire::StableHow::kUnstable);
@@ -79,7 +79,7 @@ TEST_F(RequestsTest, AFileIsOpenedWithoutAskingForRights) {
 }
 
 // Shows DAFS-6.5.2-07
-TEST_F(RequestsTest, AccessIsAskedWithTheCredentialsOfWhomItIsAbout) {
+TEST_F(RequestsTest, AccessUsesTheCredentialsOfTheCheckedUser) {
   MakeFiles();
   std::vector<Identity> registered;
   server_.script = [&](ScriptedConnection&, const Request& request) {
@@ -109,7 +109,7 @@ TEST_F(RequestsTest, AccessIsAskedWithTheCredentialsOfWhomItIsAbout) {
 }
 
 // Shows DAFS-4.4.1.2-44: nothing is denied to others that was not asked for.
-TEST_F(RequestsTest, AnOpenDeniesNothingByItself) {
+TEST_F(RequestsTest, OpenDeniesNothingByDefault) {
   MakeFiles();
   std::vector<wire::OpenArgs> opens;
   server_.script = [&](ScriptedConnection&, const Request& request) {
@@ -131,7 +131,7 @@ TEST_F(RequestsTest, AnOpenDeniesNothingByItself) {
 }
 
 // Shows DAFS-4.2.1.1-02: also at a server that has a place for padded data.
-TEST_F(RequestsTest, InlineDataStandsBehindTheHeaderAndIsSaidToBeThere) {
+TEST_F(RequestsTest, InlineDataFollowsTheHeaderWithoutPadding) {
   server_.script = [](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kClientConnectAuth) return false;
     const auto args = request.Decode<wire::ClientConnectAuthArgs>();
@@ -168,7 +168,7 @@ TEST_F(RequestsTest, InlineDataStandsBehindTheHeaderAndIsSaidToBeThere) {
 }
 
 // Shows DAFS-6.5.8-08: what fsync and close do.
-TEST_F(RequestsTest, AFileIsMadeSafeByOneCommitOfAllOfIt) {
+TEST_F(RequestsTest, OneCommitCoversTheWholeFile) {
   MakeFiles();
   const OpenFile file = Open();
   NoteCommits();
@@ -197,7 +197,7 @@ TEST_F(RequestsTest, AFileIsMadeSafeByOneCommitOfAllOfIt) {
 }
 
 // Shows DAFS-6.5.38-13: asked for or not.
-TEST_F(RequestsTest, WhatIsStableAlreadyIsNotKept) {
+TEST_F(RequestsTest, StableWritesAreNotKept) {
   MakeFiles();
   const OpenFile file = Open();
   Write(file, 0, 1000, wire::StableHow::kFileSync);

@@ -20,7 +20,7 @@ class ShortChainsTest : public ScriptedTest {
   }
 };
 
-TEST_F(ShortChainsTest, WhatWasTooMuchIsIssuedAgainAsAChainOfItsOwn) {
+TEST_F(ShortChainsTest, MembersRefusedForResourcesAreReissuedAsNewChain) {
   for (int most : {1, 2}) {
     files_.reset();
     server_.log.clear();
@@ -45,7 +45,7 @@ TEST_F(ShortChainsTest, WhatWasTooMuchIsIssuedAgainAsAChainOfItsOwn) {
   }
 }
 
-TEST_F(ShortChainsTest, WhatIsTooMuchByItselfIsPassedUp) {
+TEST_F(ShortChainsTest, SingleRequestRefusedForResourcesFails) {
   MakeFiles();
   server_.script = [](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kGetattrInline) return false;

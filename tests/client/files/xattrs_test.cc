@@ -64,7 +64,7 @@ class FilesXattrsTest : public ServerTest, public testing::WithParamInterface<Wa
   wire::FileHandle file_;
 };
 
-TEST_P(FilesXattrsTest, AValueGoesThereAndBack) {
+TEST_P(FilesXattrsTest, ValueIsSetAndReadBack) {
   const std::string binary("a\0b\xff", 4);
   EXPECT_EQ(Set("user.value", binary), DafsStatus::kOk);
   EXPECT_EQ(Behind("user.value"), binary);
@@ -76,7 +76,7 @@ TEST_P(FilesXattrsTest, AValueGoesThereAndBack) {
 }
 
 // What does not fit into a message goes by RDMA; a shorter value leaves nothing of a longer one.
-TEST_P(FilesXattrsTest, ValuesOfEverySize) {
+TEST_P(FilesXattrsTest, ValuesOfEverySizeAreSetAndReadBack) {
   for (size_t size : {100u, 900u, 2000u, 3000u}) {
     const std::string value(size, static_cast<char>('a' + size % 26));
     ASSERT_EQ(Set("user.value", value), DafsStatus::kOk) << size;
@@ -125,7 +125,7 @@ TEST_P(FilesXattrsTest, ListAndRemove) {
   EXPECT_EQ(names->size(), 39u);
 }
 
-TEST_P(FilesXattrsTest, UsersSeeWhatTheyMay) {
+TEST_P(FilesXattrsTest, UsersSeeOnlyPermittedAttributes) {
   ASSERT_EQ(Set("trusted.secret", "x"), DafsStatus::kOk);
   ASSERT_EQ(Set("user.open", "x"), DafsStatus::kOk);
   absl::StatusOr<std::vector<std::string>> names = Await(files_->ListXattrs(user_, file_));
@@ -145,7 +145,7 @@ dat::Task<void> SetFrom(Files& files, const Identity& who, const wire::FileHandl
 
 // A reader never sees half a value: two values that differ everywhere, set in turn by one client
 // while another reads.
-TEST_P(FilesXattrsTest, AReaderSeesOneValueOrTheOther) {
+TEST_P(FilesXattrsTest, ReaderNeverSeesMixedValues) {
   const std::string one(3000, '1'), two(2500, '2');
   ASSERT_EQ(Set("user.value", one), DafsStatus::kOk);
   for (int i = 0; i < 50; ++i) {
@@ -158,7 +158,7 @@ TEST_P(FilesXattrsTest, AReaderSeesOneValueOrTheOther) {
   }
 }
 
-TEST_P(FilesXattrsTest, AclsGoThereAndBack) {
+TEST_P(FilesXattrsTest, AclsAreSetAndReadBack) {
   absl::StatusOr<std::vector<wire::Ace>> acl = Await(files_->GetAcl(root_user_, file_));
   ASSERT_STATUS_OK(acl);
   ASSERT_EQ(acl->size(), 3u);

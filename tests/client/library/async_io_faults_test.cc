@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(Windows::kOff, Windows::kOn)));
 
 // Shows FAST03-3.1-09, FAST03-3.2-09.
-TEST_P(CutTest, EveryIoEndsOnceWhereverTheConnectionIsCut) {
+TEST_P(CutTest, EveryIoCompletesOnceWhereverTheConnectionIsCut) {
   FaultyProvider faulty(*provider_);
   std::string model = RandomText(64 * kBlock, 1);
   int hit = 0;
@@ -114,7 +114,7 @@ TEST_P(CutTest, EveryIoEndsOnceWhereverTheConnectionIsCut) {
 }
 
 // A connection that ends again and again, each time after some work was done.
-TEST_P(CutTest, AllIsDoneOverManyConnections) {
+TEST_P(CutTest, AllIoCompletesAcrossManyConnections) {
   FaultyProvider faulty(*provider_);
   faulty.plan = {Kind(), dat::kFaultSend, 40};
   faulty.faulty = 1000;
@@ -129,7 +129,7 @@ TEST_P(CutTest, AllIsDoneOverManyConnections) {
   StopIo();
 }
 
-TEST_F(AsyncFaultsTest, ARestartedServerIsNotSeen) {
+TEST_F(AsyncFaultsTest, ServerRestartIsTransparentToIo) {
   StartIo(Options());
   std::string model = RandomText(64 * kBlock, 2);
   std::unique_ptr<IoFile> file = OpenIo("file", model);
@@ -146,7 +146,7 @@ TEST_F(AsyncFaultsTest, ARestartedServerIsNotSeen) {
 }
 
 // Memory that is registered while there is no session is registered with the next.
-TEST_F(AsyncFaultsTest, MemoryIsRegisteredWithEachSession) {
+TEST_F(AsyncFaultsTest, MemoryIsRegisteredWithEachNewSession) {
   StartIo(Options());
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(kBlock, 3));
   server_.reset();
@@ -161,7 +161,7 @@ TEST_F(AsyncFaultsTest, MemoryIsRegisteredWithEachSession) {
   CloseIo(*file);
 }
 
-TEST_F(AsyncFaultsTest, WithoutAServerAnIoCanBeCancelled) {
+TEST_F(AsyncFaultsTest, IoCanBeCancelledWithoutServer) {
   StartIo(Options());
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(kBlock, 4));
   Pages memory(40960);

@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, BothWays, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Write" : "Read"; });
 
 // Shows FAST03-4-17.
-TEST_P(BothWays, WhatTheServerHasEndsWithItsAnswer) {
+TEST_P(BothWays, CancelledSentIoCompletesWithItsReply) {
   StartIo();
   Hold();
   const IoId id = Issue(GetParam());
@@ -85,7 +85,7 @@ TEST_P(BothWays, WhatTheServerHasEndsWithItsAnswer) {
   EXPECT_OK(files_->buffers().user_memory().Deregister(handle_));
 }
 
-TEST_P(BothWays, WhatTheServerHasEndsWithItsConnection) {
+TEST_P(BothWays, CancelledSentIoCompletesWithItsConnection) {
   StartIo();
   Hold();
   const IoId id = Issue(GetParam());
@@ -103,7 +103,7 @@ TEST_P(BothWays, WhatTheServerHasEndsWithItsConnection) {
 }
 
 // A soft client's time is up, but the server may still reach the memory.
-TEST_P(BothWays, ATimeoutDoesNotGiveMemoryBackEarly) {
+TEST_P(BothWays, TimeoutDoesNotReturnMemoryEarly) {
   options_.soft = true;
   options_.timeout = absl::Milliseconds(40);
   StartIo();
@@ -120,7 +120,7 @@ TEST_P(BothWays, ATimeoutDoesNotGiveMemoryBackEarly) {
 }
 
 // The same, but the server never answers: the memory comes back when it is given up.
-TEST_P(BothWays, ASilentServerIsGivenUp) {
+TEST_P(BothWays, SilentServerIsDisconnected) {
   options_.soft = true;
   options_.timeout = absl::Milliseconds(20);
   options_.silence = absl::Milliseconds(100);
@@ -133,7 +133,7 @@ TEST_P(BothWays, ASilentServerIsGivenUp) {
 }
 
 // One that has not left yet needs no answer.
-TEST_P(BothWays, WhatWaitsForASlotEndsAtOnce) {
+TEST_P(BothWays, CancelledIoThatWaitsForSlotCompletesAtOnce) {
   server_.max_requests = server_.target_nreq = 2;
   StartIo();
   Hold();
@@ -151,7 +151,7 @@ TEST_P(BothWays, WhatWaitsForASlotEndsAtOnce) {
 }
 
 // Of one that is larger than a request the rest is not issued any more.
-TEST_P(BothWays, TheRestOfALargeOneIsNotIssued) {
+TEST_P(BothWays, CancelledLargeIoIssuesNoFurtherRequests) {
   options_.read_bytes = options_.write_bytes = kBlock / 2;
   options_.inline_read_bytes = options_.inline_write_bytes = 1024;
   StartIo();

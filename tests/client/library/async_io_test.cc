@@ -19,7 +19,7 @@ INSTANTIATE_TEST_SUITE_P(Memory, AsyncIoTest, testing::Values(Windows::kOff, Win
 constexpr uint32_t kBlock = 24 << 10;  // direct, both ways
 
 // Shows FAST03-4-05, FAST03-4-06, FAST03-4-08, FAST03-4-11, DAFS-3.2.3.1-03.
-TEST_P(AsyncIoTest, ThirtyTwoRandomReadsAndWritesInFlight) {
+TEST_P(AsyncIoTest, ThirtyTwoRandomReadsAndWritesRunInParallel) {
   constexpr size_t kBlocks = 64;
   constexpr size_t kDepth = 32;
   constexpr int kTotal = 1500;
@@ -85,7 +85,7 @@ TEST_P(AsyncIoTest, ThirtyTwoRandomReadsAndWritesInFlight) {
 }
 
 // Shows FAST03-4-09, FAST03-4-12, FAST03-3.1-10.
-TEST_P(AsyncIoTest, ListsOfMemoryAndOfTheFileNeedNotAlign) {
+TEST_P(AsyncIoTest, MemorySegmentsAndFileRangesNeedNotAlign) {
   ClientOptions options = Options();
   options.read_bytes = options.write_bytes = 16384;  // so that requests are cut across both
   StartIo(std::move(options));
@@ -192,7 +192,7 @@ TEST_P(AsyncIoTest, UnregisteredMemoryWaitsForBuffers) {
 }
 
 // Shows FAST03-4-13, FAST03-4-14.
-TEST_P(AsyncIoTest, AGroupSeesItsOwnAndNoOther) {
+TEST_P(AsyncIoTest, GroupReturnsOnlyItsOwnCompletions) {
   StartIo(Options());
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(1 << 20, 7));
   Pages memory(1 << 20);
@@ -227,7 +227,7 @@ TEST_P(AsyncIoTest, AGroupSeesItsOwnAndNoOther) {
   CloseIo(*file);
 }
 
-TEST_P(AsyncIoTest, TheEndOfTheFileMakesAReadShort) {
+TEST_P(AsyncIoTest, ReadStopsAtEndOfFile) {
   StartIo(Options());
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(30'000, 8));
   Pages memory(64 << 10);
@@ -249,7 +249,7 @@ TEST_P(AsyncIoTest, TheEndOfTheFileMakesAReadShort) {
   CloseIo(*file);
 }
 
-TEST_P(AsyncIoTest, AnErrorIsOfOneIoAndNamesItsFile) {
+TEST_P(AsyncIoTest, ErrorAffectsOneIoAndNamesItsFile) {
   StartIo(Options());
   std::unique_ptr<IoFile> good = OpenIo("good", RandomText(kBlock, 9));
   IoFile bad;
@@ -272,7 +272,7 @@ TEST_P(AsyncIoTest, AnErrorIsOfOneIoAndNamesItsFile) {
 }
 
 // Shows DAFS-4.2.2.2-01.
-TEST_P(AsyncIoTest, MemoryIsUsedAsItWasRegistered) {
+TEST_P(AsyncIoTest, MemoryIsUsedOnlyAsRegistered) {
   StartIo(Options());
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(1 << 20, 10));
   Pages memory(kBlock), foreign(kBlock);
@@ -293,7 +293,7 @@ TEST_P(AsyncIoTest, MemoryIsUsedAsItWasRegistered) {
   CloseIo(*file);
 }
 
-TEST_P(AsyncIoTest, WhatCannotBeIssuedIsRefusedAtOnce) {
+TEST_P(AsyncIoTest, InvalidIoIsRefusedAtIssue) {
   StartIo(Options(), 2);
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(1 << 20, 11));
   Pages memory(kBlock);
@@ -316,7 +316,7 @@ TEST_P(AsyncIoTest, WhatCannotBeIssuedIsRefusedAtOnce) {
 }
 
 // Shows FAST03-4-17: after each number of turns of the loop, one of them is cancelled.
-TEST_P(AsyncIoTest, CancelAtEachMoment) {
+TEST_P(AsyncIoTest, IoCanBeCancelledAtAnyTurnOfTheLoop) {
   StartIo(Options());
   const std::string content = RandomText(1 << 20, 12);
   std::unique_ptr<IoFile> file = OpenIo("file", content);
@@ -361,7 +361,7 @@ TEST_P(AsyncIoTest, CancelAtEachMoment) {
 }
 
 // Shows FAST03-5-04: what is issued together leaves together, and comes back so.
-TEST_P(AsyncIoTest, NothingEndsBeforeTheLoopTurns) {
+TEST_P(AsyncIoTest, NoIoCompletesBeforeTheLoopRuns) {
   StartIo(Options());
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(1 << 20, 13));
   Pages memory(32 * 1024);
@@ -376,7 +376,7 @@ TEST_P(AsyncIoTest, NothingEndsBeforeTheLoopTurns) {
 }
 
 // Shows FAST03-4-06: nothing blocks, and what is out when the session ends is told so.
-TEST_P(AsyncIoTest, ShutdownEndsWhatIsOut) {
+TEST_P(AsyncIoTest, ShutdownCompletesOutstandingIo) {
   StartIo(Options());
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(1 << 20, 14));
   Pages memory(4 * kBlock);
@@ -390,7 +390,7 @@ TEST_P(AsyncIoTest, ShutdownEndsWhatIsOut) {
 }
 
 // Several sessions on one loop: one group collects the I/O of both.
-TEST_P(AsyncIoTest, SessionsShareALoopAndAGroup) {
+TEST_P(AsyncIoTest, TwoSessionsShareOneLoopAndGroup) {
   StartIo(Options());
   auto second = Files::Create(*client_, *loop_);
   ASSERT_STATUS_OK(second);

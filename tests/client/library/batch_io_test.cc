@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, BatchIoTest,
                          [](const auto& info) { return std::string(info.param.name); });
 
 // Shows FAST03-4-15, FAST03-4-16, FAST03-3.1-10.
-TEST_P(BatchIoTest, ManyChunksOfTwoFilesByOneCall) {
+TEST_P(BatchIoTest, OneCallTransfersManyChunksOfTwoFiles) {
   const std::string content = RandomText(400'000, 1);
   std::unique_ptr<IoFile> a = OpenIo("a", content);
   std::unique_ptr<IoFile> b = OpenIo("b", "");
@@ -100,7 +100,7 @@ TEST_P(BatchIoTest, ManyChunksOfTwoFilesByOneCall) {
 }
 
 // More windows than there are at a time: who finds none waits for the end of others.
-TEST_P(BatchIoTest, ListsOfManySegmentsTakeTheirTurn) {
+TEST_P(BatchIoTest, LongSegmentListsWaitForFreeWindows) {
   constexpr uint32_t kSegments = 100;
   constexpr uint32_t kItems = 12;
   const std::string content = RandomText(kItems * kSegments * 50, 5);
@@ -134,7 +134,7 @@ TEST_P(BatchIoTest, ListsOfManySegmentsTakeTheirTurn) {
   CloseIo(*file);
 }
 
-TEST_P(BatchIoTest, ASynchronousBatchGivesItsEndsInOrder) {
+TEST_P(BatchIoTest, SynchronousBatchReturnsResultsInOrder) {
   const std::string content = RandomText(100'000, 2);
   std::unique_ptr<IoFile> file = OpenIo("file", content);
   Pages memory(1 << 16);
@@ -163,7 +163,7 @@ TEST_P(BatchIoTest, ASynchronousBatchGivesItsEndsInOrder) {
 }
 
 // Shows FAST03-4-17, FAST03-4-18.
-TEST_P(BatchIoTest, WhatMayWaitIsHurriedOrCancelled) {
+TEST_P(BatchIoTest, DelayedItemsCanBeExpeditedOrCancelled) {
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(100'000, 3));
   Pages memory(1 << 16);
   const MemoryHandle handle = Register(memory);
@@ -190,7 +190,7 @@ TEST_P(BatchIoTest, WhatMayWaitIsHurriedOrCancelled) {
   CloseIo(*file);
 }
 
-TEST_P(BatchIoTest, ABatchNeedsRegisteredMemory) {
+TEST_P(BatchIoTest, BatchNeedsRegisteredMemory) {
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(100'000, 4));
   Pages memory(1 << 16);
   const MemorySegment segment[] = {{memory.data(), 5000, {}}};

@@ -32,7 +32,7 @@ class LibraryTest : public ServerTest {
 };
 
 // Shows DAFS-2.4.1-01, FAST03-4-01, FAST03-4-04.
-TEST_F(LibraryTest, AFileIsMadeWrittenAndReadByAnotherSession) {
+TEST_F(LibraryTest, FileIsCreatedWrittenAndReadByAnotherSession) {
   OpenLibrary();
   std::filesystem::create_directories(Local("a/b"));
   const std::string text = RandomText(50'000, 1);
@@ -65,7 +65,7 @@ TEST_F(LibraryTest, AFileIsMadeWrittenAndReadByAnotherSession) {
   EXPECT_TRUE(two->OpenFile("a/nothing").status().code() != absl::StatusCode::kOk);
 }
 
-TEST_F(LibraryTest, AFileStaysOpenWhileItIsUsed) {
+TEST_F(LibraryTest, FileStaysOpenWhileInUse) {
   OpenLibrary();
   MakeLocal("file", RandomText(100'000, 2));
   std::unique_ptr<ExportSession> session = OpenSession();
@@ -84,7 +84,7 @@ TEST_F(LibraryTest, AFileStaysOpenWhileItIsUsed) {
 }
 
 // What is out when a session ends is forgotten with it.
-TEST_F(LibraryTest, ASessionEndsWithItsIo) {
+TEST_F(LibraryTest, EndOfSessionDiscardsItsOutstandingIo) {
   OpenLibrary();
   MakeLocal("file", RandomText(100'000, 3));
   Pages memory(1 << 16);
@@ -102,7 +102,7 @@ TEST_F(LibraryTest, ASessionEndsWithItsIo) {
   EXPECT_EQ(group.out() + group.ended(), 0u);
 }
 
-TEST_F(LibraryTest, AnExportThatIsNotThereIsSaid) {
+TEST_F(LibraryTest, UnknownExportIsReported) {
   LibraryOptions options;
   options.server = server_->bound()[0].address.ToString();
   options.export_path = "/nothing";
@@ -114,7 +114,7 @@ TEST_F(LibraryTest, AnExportThatIsNotThereIsSaid) {
   EXPECT_FALSE(ExportSession::Open(**library, *loop_, root_user_).ok());
 }
 
-TEST_F(LibraryTest, TheExampleCopies) {
+TEST_F(LibraryTest, ExampleProgramCopiesFile) {
   if (dat::testing::OverRdma()) GTEST_SKIP() << "the example is for TCP";
   for (size_t bytes : {size_t{0}, size_t{1}, size_t{256} << 10, size_t{5'000'001}}) {
     const std::string text = RandomText(bytes, bytes);

@@ -61,7 +61,7 @@ std::unique_ptr<BufferPool> MakePool(size_t bytes = size_t{8} << 20) {
   return *std::move(pool);
 }
 
-TEST(BufferPoolTest, PayloadsArePageAlignedBehindAPageOfHeaderRoom) {
+TEST(BufferPoolTest, PayloadsArePageAlignedAfterAPageForHeaders) {
   auto pool = MakePool();
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   for (BufferUse use : {BufferUse::kReadTarget, BufferUse::kWriteSource}) {
@@ -76,7 +76,7 @@ TEST(BufferPoolTest, PayloadsArePageAlignedBehindAPageOfHeaderRoom) {
   }
 }
 
-TEST(BufferPoolTest, SmallReadsGetSmallBuffersAndLargeOnesWhenThoseAreOut) {
+TEST(BufferPoolTest, SmallReadsUseLargeBuffersOnlyWhenNoSmallOneIsFree) {
   auto pool = MakePool();
   std::vector<BufferLease> leases;
   while (BufferLease lease = pool->TryAcquire(BufferUse::kReadTarget, 4096)) {
@@ -87,7 +87,7 @@ TEST(BufferPoolTest, SmallReadsGetSmallBuffersAndLargeOnesWhenThoseAreOut) {
   EXPECT_TRUE(pool->TryAcquire(BufferUse::kWriteSource, 4096));
 }
 
-TEST(BufferPoolTest, EachBufferIsRegisteredForNoMoreThanItsUse) {
+TEST(BufferPoolTest, EachBufferIsRegisteredForItsUseOnly) {
   auto pool = MakePool();
   NotingDomain domain;
   ASSERT_TRUE(pool->Register(domain).ok());
@@ -138,7 +138,7 @@ class IdleBufferTest : public testing::Test {
   const size_t reserve_ = pool_->counts().resident_bytes;
 };
 
-TEST_F(IdleBufferTest, MemoryIsTakenAsBuffersAreNeeded) {
+TEST_F(IdleBufferTest, MemoryIsAllocatedAsBuffersAreNeeded) {
   EXPECT_LT(reserve_, size_t{2} << 20);
   std::vector<BufferLease> leases;
   for (int i = 0; i < 3; ++i) {
@@ -155,7 +155,7 @@ TEST_F(IdleBufferTest, MemoryIsTakenAsBuffersAreNeeded) {
   EXPECT_EQ(pool_->counts().resident_bytes, then);
 }
 
-TEST_F(IdleBufferTest, WhatNothingUsedForAMinuteGoesBackToTheSystem) {
+TEST_F(IdleBufferTest, MemoryUnusedForAMinuteIsReturnedToTheSystem) {
   BufferLease write = pool_->TryAcquire(BufferUse::kWriteSource, 1u << 20);
   BufferLease small = pool_->TryAcquire(BufferUse::kReadTarget, 4096);
   Fill(write, 'w');
@@ -178,7 +178,7 @@ TEST_F(IdleBufferTest, WhatNothingUsedForAMinuteGoesBackToTheSystem) {
   EXPECT_EQ(domain_.regions, 2u);
 }
 
-TEST_F(IdleBufferTest, WhatIsHeldOrUsedStays) {
+TEST_F(IdleBufferTest, HeldOrUsedBuffersStayResident) {
   std::vector<BufferLease> leases;
   for (int i = 0; i < 6; ++i)
     leases.push_back(pool_->TryAcquire(BufferUse::kWriteSource, 1u << 20));
@@ -201,7 +201,7 @@ TEST_F(IdleBufferTest, WhatIsHeldOrUsedStays) {
   pin.Release();
 }
 
-TEST_F(IdleBufferTest, ListeningNeedsNoMoreThanTheBufferThatIsAlwaysThere) {
+TEST_F(IdleBufferTest, ListeningNeedsOnlyTheReserve) {
   BufferLease listening = pool_->TryAcquireToListen(1u << 20);
   ASSERT_TRUE(listening);
   EXPECT_EQ(pool_->counts().resident_bytes, reserve_);
@@ -225,7 +225,7 @@ TEST_F(IdleBufferTest, ListeningNeedsNoMoreThanTheBufferThatIsAlwaysThere) {
   EXPECT_FALSE(ReleaseUnused(absl::Seconds(60)));
 }
 
-TEST_F(IdleBufferTest, WithoutMemoryForMoreRequestsWaitForWhatThereIs) {
+TEST_F(IdleBufferTest, RequestsWaitIfMemoryForMoreBuffersIsMissing) {
   domain_.most = 2;
   BufferLease first = pool_->TryAcquire(BufferUse::kWriteSource, 1);
   BufferLease reserve = pool_->TryAcquire(BufferUse::kWriteSource, 1);
@@ -241,7 +241,7 @@ TEST_F(IdleBufferTest, WithoutMemoryForMoreRequestsWaitForWhatThereIs) {
 }
 
 // Where idle memory is never given back, no timer looks at the pool.
-TEST_F(IdleBufferTest, AShortageOfMemoryEndsWithoutATimerToo) {
+TEST_F(IdleBufferTest, MemoryShortageEndsWithoutATimer) {
   domain_.most = 2;
   BufferLease first = pool_->TryAcquire(BufferUse::kReadTarget, 1u << 20);
   ASSERT_TRUE(first);
@@ -261,7 +261,7 @@ dat::Task<void> TakeToRead(BufferPool& pool, absl::Status* status) {
   *status = lease.status();
 }
 
-TEST_F(IdleBufferTest, WithoutMemoryForAnyReadFailsRatherThanWaits) {
+TEST_F(IdleBufferTest, ReadFailsInsteadOfWaitingIfNoReadBufferExists) {
   domain_.most = 1;
   EXPECT_FALSE(pool_->TryAcquire(BufferUse::kReadTarget, 1000));
   absl::Status status;
@@ -283,7 +283,7 @@ dat::Task<void> Take(BufferPool& pool, int id, std::vector<int>* order,
   leases->push_back(*std::move(lease));
 }
 
-TEST(BufferPoolTest, WhoWaitsIsServedInOrderAndNobodyOvertakes) {
+TEST(BufferPoolTest, WaitersAreServedInOrder) {
   auto pool = MakePool();
   std::vector<BufferLease> held;
   while (BufferLease lease = pool->TryAcquire(BufferUse::kWriteSource, 1)) {
@@ -308,7 +308,7 @@ TEST(BufferPoolTest, WhoWaitsIsServedInOrderAndNobodyOvertakes) {
   EXPECT_EQ(cancelled, 4);
 }
 
-TEST(BufferPoolTest, APinnedBufferComesBackWithItsPin) {
+TEST(BufferPoolTest, PinnedBufferIsReturnedWithItsPin) {
   auto pool = MakePool();
   BufferLease lease = pool->TryAcquire(BufferUse::kReadTarget, 1u << 20);
   std::byte* at = lease.payload();
@@ -344,7 +344,7 @@ class KeptBufferTest : public testing::Test {
   std::unique_ptr<BufferPool> pool_ = MakePool(size_t{33} << 20);
 };
 
-TEST_F(KeptBufferTest, IsNobodysUntilTheLastHasLetGo) {
+TEST_F(KeptBufferTest, IsFreeOnlyAfterItsLastHolderReleasesIt) {
   BufferLease lease = Sealed();
   std::byte* at = lease.payload();
   std::shared_ptr<const void> kept = pool_->Keep(lease);
@@ -365,7 +365,7 @@ TEST_F(KeptBufferTest, IsNobodysUntilTheLastHasLetGo) {
   EXPECT_EQ(pool_->counts().kept, 0u);
 }
 
-TEST_F(KeptBufferTest, ALeaseStaysWithItsHolderWhenItsContentIsLetGo) {
+TEST_F(KeptBufferTest, LeaseStaysWithItsHolderWhenItsContentIsReleased) {
   BufferLease lease = Sealed();
   pool_->Keep(lease).reset();
   EXPECT_NE(pool_->TryAcquire(BufferUse::kWriteSource, 1).payload(), lease.payload());
@@ -375,7 +375,7 @@ TEST_F(KeptBufferTest, ALeaseStaysWithItsHolderWhenItsContentIsLetGo) {
 
 // The first write of an idle mount arrives in the buffer that is always resident, which is never
 // kept.
-TEST_F(KeptBufferTest, OnlyTheFirstWriteArrivesInTheReserve) {
+TEST_F(KeptBufferTest, OnlyTheFirstWriteUsesTheReserve) {
   for (const bool is_kept : {false, true}) {
     BufferLease write = pool_->TryAcquireToListen(1u << 20);
     ASSERT_TRUE(write);
@@ -385,7 +385,7 @@ TEST_F(KeptBufferTest, OnlyTheFirstWriteArrivesInTheReserve) {
   }
 }
 
-TEST_F(KeptBufferTest, APinOutlastsIt) {
+TEST_F(KeptBufferTest, PinOutlivesIt) {
   BufferLease lease = Sealed();
   std::byte* at = lease.payload();
   BufferPin pin = pool_->Pin(lease);
@@ -397,7 +397,7 @@ TEST_F(KeptBufferTest, APinOutlastsIt) {
   EXPECT_EQ(pool_->TryAcquire(BufferUse::kWriteSource, 1).payload(), at);
 }
 
-TEST_F(KeptBufferTest, OnlyWhatIsFinalAndWasWrittenIsKept) {
+TEST_F(KeptBufferTest, OnlySealedWriteBuffersAreKept) {
   BufferLease lease = Sealed();
   std::byte* at = lease.payload();
   lease.Release();
@@ -413,7 +413,7 @@ TEST_F(KeptBufferTest, OnlyWhatIsFinalAndWasWrittenIsKept) {
   EXPECT_EQ(other->Keep(of_other), nullptr);
 }
 
-TEST_F(KeptBufferTest, SomeAreLeftForWrites) {
+TEST_F(KeptBufferTest, SomeBuffersRemainForWrites) {
   EXPECT_FALSE(pool_->KeepsMost());
   std::vector<std::shared_ptr<const void>> kept = KeepAll();
   EXPECT_EQ(kept.size(), 12u);
@@ -426,7 +426,7 @@ TEST_F(KeptBufferTest, SomeAreLeftForWrites) {
   EXPECT_NE(pool_->Keep(left.front()), nullptr);
 }
 
-TEST_F(KeptBufferTest, WhileSomebodyWaitsNoneIsKept) {
+TEST_F(KeptBufferTest, NoneIsKeptWhileACallWaits) {
   std::vector<BufferLease> held;
   while (BufferLease lease = Sealed()) held.push_back(std::move(lease));
   std::vector<int> order;
@@ -439,14 +439,14 @@ TEST_F(KeptBufferTest, WhileSomebodyWaitsNoneIsKept) {
   EXPECT_NE(pool_->Keep(held.back()), nullptr);
 }
 
-TEST_F(KeptBufferTest, ASmallPoolKeepsNone) {
+TEST_F(KeptBufferTest, SmallPoolKeepsNone) {
   pool_ = MakePool(size_t{8} << 20);
   pool_->ReturnBy(*loop_);
   EXPECT_EQ(pool_->Keep(Sealed()), nullptr);
   EXPECT_FALSE(pool_->KeepsMost());
 }
 
-TEST_F(KeptBufferTest, WhoWaitsGetsWhatAnotherThreadLetsGo) {
+TEST_F(KeptBufferTest, WaiterGetsBufferReleasedByAnotherThread) {
   std::vector<std::shared_ptr<const void>> kept = KeepAll();
   std::vector<BufferLease> held;
   while (BufferLease lease = Sealed()) held.push_back(std::move(lease));
@@ -487,7 +487,7 @@ TEST_F(KeptBufferTest, OutlivesThePool) {
   kept.reset();
 }
 
-TEST(BufferPoolTest, APoolWithoutRoomForOneBufferOfEachUseIsRefused) {
+TEST(BufferPoolTest, PoolTooSmallForOneBufferPerUseIsRejected) {
   BufferPoolOptions options;
   options.bytes = 1u << 20;
   EXPECT_TRUE(absl::IsInvalidArgument(BufferPool::Create(options).status()));

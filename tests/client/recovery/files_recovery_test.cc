@@ -60,7 +60,7 @@ class FilesRecoveryTest : public ScriptedTest {
 // ---- The Response Cache ----------------------------------------------------------------------
 
 // Shows DAFS-4.3.4-01, DAFS-6.3.2-03, DAFS-6.3.2-04.
-TEST_F(FilesRecoveryTest, AnExecutedChangeIsFetchedAndNotRepeated) {
+TEST_F(FilesRecoveryTest, ReplyToAnExecutedChangeIsFetchedNotRepeated) {
   MakeFiles();
   LoseOnce(Proc::kCreate, true);
   absl::StatusOr<Node> node = MakeDirectory();
@@ -70,7 +70,7 @@ TEST_F(FilesRecoveryTest, AnExecutedChangeIsFetchedAndNotRepeated) {
   EXPECT_EQ(node->attributes.file_id, static_cast<uint64_t>('n'));  // the chain went on with it
 }
 
-TEST_F(FilesRecoveryTest, AChangeThatWasNotExecutedIsIssuedAgain) {
+TEST_F(FilesRecoveryTest, ChangeThatWasNotExecutedIsReissued) {
   MakeFiles();
   LoseOnce(Proc::kRemove, false);
   ASSERT_OK(Await(files_->Remove(who_, dir_, "name")));
@@ -79,7 +79,7 @@ TEST_F(FilesRecoveryTest, AChangeThatWasNotExecutedIsIssuedAgain) {
   EXPECT_EQ(server_.executed[Proc::kFetchResponse], 0);
 }
 
-TEST_F(FilesRecoveryTest, AStoredRefusalIsTheAnswer) {
+TEST_F(FilesRecoveryTest, StoredErrorIsReturned) {
   MakeFiles();
   server_.script = [&, done = false](ScriptedConnection& c, const Request& request) mutable {
     if (done || request.header.procedure != Proc::kRename) return false;
@@ -96,7 +96,7 @@ TEST_F(FilesRecoveryTest, AStoredRefusalIsTheAnswer) {
 }
 
 // Shows DAFS-5.2.5-06: once for each lost session, when its requests are settled.
-TEST_F(FilesRecoveryTest, TheOldSessionsResponsesAreDiscarded) {
+TEST_F(FilesRecoveryTest, ResponsesOfTheOldSessionAreDiscarded) {
   MakeFiles();
   for (int i = 1; i <= 3; ++i) {
     LoseOnce(Proc::kCreate, i % 2 == 0);
@@ -108,7 +108,7 @@ TEST_F(FilesRecoveryTest, TheOldSessionsResponsesAreDiscarded) {
 }
 
 // Shows DAFS-4.3.4-05, DAFS-5.2.5-05.
-TEST_F(FilesRecoveryTest, AChainResumesBehindItsLastExecutedMember) {
+TEST_F(FilesRecoveryTest, ChainResumesAfterItsLastExecutedMember) {
   MakeFiles();
   ASSERT_OK(MakeDirectory());
   // CREATE is executed, but its answer is lost with the SETATTR.
@@ -131,7 +131,7 @@ TEST_F(FilesRecoveryTest, AChainResumesBehindItsLastExecutedMember) {
   EXPECT_EQ(node->attributes.file_id, static_cast<uint64_t>('m'));
 }
 
-TEST_F(FilesRecoveryTest, AServerThatStillHoldsTheOldSessionIsAskedAgain) {
+TEST_F(FilesRecoveryTest, FetchIsRetriedWhileTheServerHoldsTheOldSession) {
   MakeFiles();
   int refusals = 3;
   LoseOnce(Proc::kCreate, true);
@@ -148,7 +148,7 @@ TEST_F(FilesRecoveryTest, AServerThatStillHoldsTheOldSessionIsAskedAgain) {
 }
 
 // Shows DAFS-5.2.5-02: what still executes may be carried out at any time, however long it takes.
-TEST_F(FilesRecoveryTest, AChangeThatTheServerStillSettlesIsWaitedFor) {
+TEST_F(FilesRecoveryTest, ClientWaitsForAChangeThatStillExecutes) {
   options_.silence = absl::Milliseconds(40);
   MakeFiles();
   int changes = 0;
@@ -178,7 +178,7 @@ TEST_F(FilesRecoveryTest, AChangeThatTheServerStillSettlesIsWaitedFor) {
 
 // Also where a repetition by itself would do no harm: the old one, carried out later, would undo
 // what was written since.
-TEST_F(FilesRecoveryTest, NothingIsIssuedBesideWhatTheServerStillSettles) {
+TEST_F(FilesRecoveryTest, NothingIsIssuedWhileAnOldRequestStillExecutes) {
   options_.silence = absl::Milliseconds(40);
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
@@ -201,7 +201,7 @@ TEST_F(FilesRecoveryTest, NothingIsIssuedBesideWhatTheServerStillSettles) {
   EXPECT_EQ(server_.Count(Proc::kWriteInline), 2);
 }
 
-TEST_F(FilesRecoveryTest, AChangeThatIsSettledTooLongForASoftMountFails) {
+TEST_F(FilesRecoveryTest, SoftMountFailsIfAnOldChangeExecutesTooLong) {
   options_.soft = true;
   options_.timeout = absl::Milliseconds(200);
   MakeFiles();
@@ -216,7 +216,7 @@ TEST_F(FilesRecoveryTest, AChangeThatIsSettledTooLongForASoftMountFails) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(node.status())) << node.status();
 }
 
-TEST_F(FilesRecoveryTest, AServerThatLostItsCacheLeavesAnUnknownFate) {
+TEST_F(FilesRecoveryTest, LostResponseCacheLeavesTheOutcomeUnknown) {
   server_.keeps_unanswered = false;
   MakeFiles();
   LoseOnce(Proc::kCreate, true, true, false);
@@ -261,7 +261,7 @@ class AuthenticatedOtherwise : public FilesRecoveryTest {
   }
 };
 
-TEST_F(AuthenticatedOtherwise, AChangeOfTheOldSessionIsNotWaitedFor) {
+TEST_F(AuthenticatedOtherwise, ChangeOfTheOldSessionFailsWithoutWaiting) {
   MakeFiles();
   ASSERT_OK(Await(files_->Mount(who_)));
   RestartAt(Proc::kCreate);
@@ -271,7 +271,7 @@ TEST_F(AuthenticatedOtherwise, AChangeOfTheOldSessionIsNotWaitedFor) {
   EXPECT_EQ(server_.Count(Proc::kCreate), 1);
 }
 
-TEST_F(AuthenticatedOtherwise, WhatDoesNoHarmTwiceIsIssuedAgain) {
+TEST_F(AuthenticatedOtherwise, IdempotentRequestIsReissued) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
   ASSERT_OK(file);
@@ -284,7 +284,7 @@ TEST_F(AuthenticatedOtherwise, WhatDoesNoHarmTwiceIsIssuedAgain) {
 // ---- Opens -----------------------------------------------------------------------------------
 
 // Shows DAFS-4.4.1.6-01, DAFS-4.4.1.2-28, DAFS-4.4.1.2-24, DAFS-5.2.5-08, DAFS-3.1.2.5-02.
-TEST_F(FilesRecoveryTest, OpensAreReclaimedFromARestartedServerBeforeAnythingElse) {
+TEST_F(FilesRecoveryTest, OpensAreReclaimedBeforeAnyOtherRequestAfterRestart) {
   MakeFiles();
   absl::StatusOr<OpenFile> one = Open("one"), two = Open("two");
   ASSERT_OK(one);
@@ -308,14 +308,14 @@ TEST_F(FilesRecoveryTest, OpensAreReclaimedFromARestartedServerBeforeAnythingEls
   EXPECT_EQ(client_->opens().size(), 0u);
 }
 
-TEST_F(FilesRecoveryTest, AnIdleClientReclaimsAtOnce) {
+TEST_F(FilesRecoveryTest, IdleClientReclaimsAtOnce) {
   MakeFiles();
   ASSERT_OK(Open("file"));
   server_.Restart();
   ASSERT_TRUE(Until([&] { return server_.opens.size() == 1; }));
 }
 
-TEST_F(FilesRecoveryTest, AnOpenThatCannotBeReclaimedKeepsNoOtherFromIt) {
+TEST_F(FilesRecoveryTest, FailedReclaimDoesNotBlockOtherReclaims) {
   options_.soft = true;  // for an end of the test, should it never be done
   options_.timeout = absl::Seconds(5);
   MakeFiles();
@@ -349,7 +349,7 @@ TEST_F(FilesRecoveryTest, AnOpenThatCannotBeReclaimedKeepsNoOtherFromIt) {
 }
 
 // Each round of it asks nine times, until one of the answers is whole.
-TEST_F(FilesRecoveryTest, AReclaimThatFailsIsTriedAgainAfterAPause) {
+TEST_F(FilesRecoveryTest, FailedReclaimIsRetriedAfterAPause) {
   options_.checksums = true;
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
@@ -372,7 +372,7 @@ TEST_F(FilesRecoveryTest, AReclaimThatFailsIsTriedAgainAfterAPause) {
 
 // Before anybody uses it: the file may lose its name next. The server expects it until the old
 // session's responses are discarded.
-TEST_F(FilesRecoveryTest, AnOpenThatWasFetchedAcrossARestartIsReclaimedAtOnce) {
+TEST_F(FilesRecoveryTest, OpenFetchedAcrossARestartIsReclaimedAtOnce) {
   MakeFiles();
   LoseOnce(Proc::kOpen, true, true);
   absl::StatusOr<OpenFile> file = Open("file", true);
@@ -393,7 +393,7 @@ TEST_F(FilesRecoveryTest, AnOpenThatWasFetchedAcrossARestartIsReclaimedAtOnce) {
 }
 
 // Outside of a grace period a reclaim is refused; what nobody could be kept from is opened anew.
-TEST_F(FilesRecoveryTest, AnOpenThatTheServerForgotIsMadeAgain) {
+TEST_F(FilesRecoveryTest, OpenForgottenByTheServerIsOpenedAgain) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
   ASSERT_OK(file);
@@ -423,7 +423,7 @@ TEST_F(FilesRecoveryTest, AnOpenThatTheServerForgotIsMadeAgain) {
 
 // A file without a name ends with its last CLOSE: where that was carried out and its answer lost
 // with the server, there is nothing to reclaim, and nobody who misses it.
-TEST_F(FilesRecoveryTest, AnOpenThatIsBeingClosedIsGivenUpWithoutAWord) {
+TEST_F(FilesRecoveryTest, LossOfAnOpenThatIsBeingClosedIsNotReported) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
   ASSERT_OK(file);
@@ -451,7 +451,7 @@ TEST_F(FilesRecoveryTest, AnOpenThatIsBeingClosedIsGivenUpWithoutAWord) {
   EXPECT_EQ(client_->opens().size(), 0u);
 }
 
-TEST_F(FilesRecoveryTest, WithoutOpenHandleTheFileIsUsedWithoutAState) {
+TEST_F(FilesRecoveryTest, WithoutOpenHandleTheFileIsUsedWithoutState) {
   server_.open_handle = false;
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
@@ -467,7 +467,7 @@ TEST_F(FilesRecoveryTest, WithoutOpenHandleTheFileIsUsedWithoutAState) {
 }
 
 // Shows DAFS-4.4.1.2-33.
-TEST_F(FilesRecoveryTest, AReservationThatIsLostIsToldAndNeverPretended) {
+TEST_F(FilesRecoveryTest, LostReservationIsReported) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file", false, wire::kShareWrite);
   ASSERT_OK(file);
@@ -486,7 +486,7 @@ TEST_F(FilesRecoveryTest, AReservationThatIsLostIsToldAndNeverPretended) {
 }
 
 // Shows DAFS-4.4.1.1-03.
-TEST_F(FilesRecoveryTest, AStaleClientIdIsAnsweredByANewSession) {
+TEST_F(FilesRecoveryTest, StaleClientIdLeadsToANewSession) {
   MakeFiles();
   ASSERT_OK(MakeDirectory());
   bool refused = false;
@@ -503,7 +503,7 @@ TEST_F(FilesRecoveryTest, AStaleClientIdIsAnsweredByANewSession) {
 // ---- Data that is not committed ---------------------------------------------------------------
 
 // Shows DAFS-6.5.8-07.
-TEST_F(FilesRecoveryTest, WhatARestartedServerLostIsWrittenAgainBeforeFsyncIsToldOk) {
+TEST_F(FilesRecoveryTest, DataLostInARestartIsRewrittenBeforeFsyncSucceeds) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
   ASSERT_OK(file);
@@ -521,7 +521,7 @@ TEST_F(FilesRecoveryTest, WhatARestartedServerLostIsWrittenAgainBeforeFsyncIsTol
   EXPECT_EQ(client_->uncommitted().bytes(), 0u);
 }
 
-TEST_F(FilesRecoveryTest, AServerThatLosesItAgainInTheMiddleIsWrittenToAgain) {
+TEST_F(FilesRecoveryTest, DataLostAgainDuringTheRewriteIsRewritten) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
   ASSERT_OK(file);
@@ -542,7 +542,7 @@ TEST_F(FilesRecoveryTest, AServerThatLosesItAgainInTheMiddleIsWrittenToAgain) {
 }
 
 // A failed fsync at the server loses data too, and says so by another verifier.
-TEST_F(FilesRecoveryTest, AFailedCommitIsAnErrorAndTheNextOneMakesItGood) {
+TEST_F(FilesRecoveryTest, FailedCommitIsReportedAndTheNextOneSucceeds) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
   ASSERT_OK(file);
@@ -562,7 +562,7 @@ TEST_F(FilesRecoveryTest, AFailedCommitIsAnErrorAndTheNextOneMakesItGood) {
   EXPECT_EQ(server_.written["file"].size(), 4u);
 }
 
-TEST_F(FilesRecoveryTest, WithoutAnyFsyncTooTheDataIsWrittenAgainAfterARestart) {
+TEST_F(FilesRecoveryTest, DataIsRewrittenAfterARestartWithoutFsync) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
   ASSERT_OK(file);
@@ -573,7 +573,7 @@ TEST_F(FilesRecoveryTest, WithoutAnyFsyncTooTheDataIsWrittenAgainAfterARestart) 
 }
 
 // Shows DAFS-6.5.8-07: a copy does not read what has still to be written again.
-TEST_F(FilesRecoveryTest, ACopyWaitsUntilItsSourceIsWrittenAgain) {
+TEST_F(FilesRecoveryTest, CopyWaitsUntilItsSourceIsRewritten) {
   MakeFiles();
   absl::StatusOr<OpenFile> source = Open("source"), target = Open("target");
   ASSERT_OK(source);
@@ -600,7 +600,7 @@ TEST_F(FilesRecoveryTest, ACopyWaitsUntilItsSourceIsWrittenAgain) {
   EXPECT_THAT(seen, ::testing::ElementsAre(Proc::kWriteInline, Proc::kCopyRange));
 }
 
-TEST_F(FilesRecoveryTest, DataThatCannotBeWrittenAgainIsToldToTheNextFsync) {
+TEST_F(FilesRecoveryTest, NextFsyncReportsDataThatCannotBeRewritten) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
   ASSERT_OK(file);
@@ -618,7 +618,7 @@ TEST_F(FilesRecoveryTest, DataThatCannotBeWrittenAgainIsToldToTheNextFsync) {
 }
 
 // What another asks for in the meantime does not hide it, nor fail for it.
-TEST_F(FilesRecoveryTest, WhatIsLostIsNotToldToWhoAllocates) {
+TEST_F(FilesRecoveryTest, AllocationDoesNotConsumeTheErrorForLostData) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
   ASSERT_OK(file);
@@ -642,7 +642,7 @@ dat::Task<void> KeepStatus(dat::Task<absl::StatusOr<T>> task, std::optional<absl
 }
 
 // Data beyond a new end that is written again while the SETATTR is under way would bring it back.
-TEST_F(FilesRecoveryTest, NothingIsWrittenAgainWhileAFileIsCut) {
+TEST_F(FilesRecoveryTest, NothingIsRewrittenDuringATruncation) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
   ASSERT_OK(file);
@@ -681,7 +681,7 @@ TEST_F(FilesRecoveryTest, NothingIsWrittenAgainWhileAFileIsCut) {
   EXPECT_EQ(server_.written["file"].size(), 100u);
 }
 
-TEST_F(FilesRecoveryTest, AFullStoreCommits) {
+TEST_F(FilesRecoveryTest, FullStoreOfUncommittedDataCommits) {
   options_.uncommitted_bytes = size_t{512} << 10;
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
@@ -697,7 +697,7 @@ TEST_F(FilesRecoveryTest, AFullStoreCommits) {
 
 // ---- Sessions that do not last ----------------------------------------------------------------
 
-TEST_F(FilesRecoveryTest, SessionsThatEndAtOnceAreReplacedMoreAndMoreSlowly) {
+TEST_F(FilesRecoveryTest, ReconnectsBackOffWhenSessionsEndAtOnce) {
   options_.backoff_least = absl::Milliseconds(8);
   MakeFiles();
   ASSERT_OK(Await(files_->Connect()));
@@ -774,7 +774,7 @@ INSTANTIATE_TEST_SUITE_P(Ends, FaultSweep, ::testing::Bool(),
 // Shows DAFS-4.3.4-01: every modifying request is carried out and answered exactly
 // once, wherever the connection breaks. Also DAFS-6.5.24-11: the Response Cache does that for
 // GUARDED creation too.
-TEST_P(FaultSweep, EveryChangeIsMadeExactlyOnceWhereverTheConnectionBreaks) {
+TEST_P(FaultSweep, EveryChangeExecutesExactlyOnceWhereverTheConnectionBreaks) {
   options_.max_requests = 4;
   server_.max_requests = server_.target_nreq = 4;
   constexpr int kFiles = 4;
@@ -830,7 +830,7 @@ TEST_P(FaultSweep, EveryChangeIsMadeExactlyOnceWhereverTheConnectionBreaks) {
 }
 
 // What the commit queue of a mount asks for: nobody waits for it.
-TEST_F(FilesRecoveryTest, ACommitThatCanWaitLeavesBeforeTheNextRequest) {
+TEST_F(FilesRecoveryTest, DelayableCommitIsSentBeforeTheNextRequest) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
   ASSERT_OK(file);

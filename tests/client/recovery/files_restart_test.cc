@@ -54,7 +54,7 @@ class FilesRestartTest : public ServerTest {
 
 // A batch's write is on stable storage when it is reported: what was written there before, and was
 // not committed, does not come back over it.
-TEST_F(FilesRestartTest, WhatABatchWroteIsNotWrittenOverWithWhatWasThereBefore) {
+TEST_F(FilesRestartTest, RecoveryDoesNotOverwriteBatchWritesWithOlderData) {
   absl::StatusOr<OpenFile> file = Create("f", 0644);
   ASSERT_STATUS_OK(file);
   ASSERT_STATUS_OK(Write(*file, "old old old"));
@@ -77,7 +77,7 @@ TEST_F(FilesRestartTest, WhatABatchWroteIsNotWrittenOverWithWhatWasThereBefore) 
 }
 
 // OPEN_EXECUTE (1002) gives a right that no other OPEN would.
-TEST_F(FilesRestartTest, AnOpenForExecutionIsReclaimed) {
+TEST_F(FilesRestartTest, OpenForExecutionIsReclaimed) {
   MakeLocal("program", "text");
   ASSERT_EQ(chmod(Local("program").c_str(), 0711), 0);
   absl::StatusOr<Node> node = Await(files_->Lookup(user_, root_.handle, "program"));
@@ -96,7 +96,7 @@ TEST_F(FilesRestartTest, AnOpenForExecutionIsReclaimed) {
 }
 
 // Shows DAFS-6.5.8-07.
-TEST_F(FilesRestartTest, AReadOnlyFileThatIsClosedIsWrittenAgain) {
+TEST_F(FilesRestartTest, ClosedReadOnlyFileIsRewritten) {
   absl::StatusOr<OpenFile> file = Create("f", 0444);
   ASSERT_STATUS_OK(file);
   ASSERT_STATUS_OK(Write(*file, "data"));
@@ -110,7 +110,7 @@ TEST_F(FilesRestartTest, AReadOnlyFileThatIsClosedIsWrittenAgain) {
 
 // Large writes are kept in the buffers that they were sent from, smaller ones as copies.
 // Shows DAFS-6.5.8-07.
-TEST_F(FilesRestartTest, WhatIsKeptInBuffersIsWrittenAgain) {
+TEST_F(FilesRestartTest, DataKeptInBuffersIsRewritten) {
   StopClient();
   ClientOptions options = Options();
   options.buffers.bytes = size_t{33} << 20;  // of sixteen for writes twelve may be kept
@@ -154,7 +154,7 @@ TEST_F(FilesRestartTest, WhatIsKeptInBuffersIsWrittenAgain) {
 
 // What is in the server's page cache is not lost with its process, and what others have written
 // since is not undone.
-TEST_F(FilesRestartTest, ARestartOfTheServerAloneHasNothingWrittenAgain) {
+TEST_F(FilesRestartTest, RestartOfTheServerProcessCausesNoRewrite) {
   if (!server::MountsDiffer()) {
     GTEST_SKIP() << "before Linux 6.8 a server takes every restart for a loss";
   }
@@ -170,7 +170,7 @@ TEST_F(FilesRestartTest, ARestartOfTheServerAloneHasNothingWrittenAgain) {
 }
 
 // Written again it could undo what the next holder of the lock has written.
-TEST_F(FilesRestartTest, WhatWasWrittenUnderALockIsSafeBeforeTheNextHasIt) {
+TEST_F(FilesRestartTest, DataWrittenUnderALockIsStableBeforeTheNextOwner) {
   absl::StatusOr<OpenFile> file = Create("f", 0644);
   ASSERT_STATUS_OK(file);
   const LockOwner owner{file->handle, file->state_id};
@@ -182,7 +182,7 @@ TEST_F(FilesRestartTest, WhatWasWrittenUnderALockIsSafeBeforeTheNextHasIt) {
 }
 
 // Another has the lock since, and has written under it.
-TEST_F(FilesRestartTest, WhatWasWrittenUnderALockThatIsLostIsNotWrittenAgain) {
+TEST_F(FilesRestartTest, DataWrittenUnderALostLockIsNotRewritten) {
   absl::StatusOr<OpenFile> file = Create("f", 0644);
   ASSERT_STATUS_OK(file);
   const LockOwner owner{file->handle, file->state_id};
@@ -207,7 +207,7 @@ TEST_F(FilesRestartTest, WhatWasWrittenUnderALockThatIsLostIsNotWrittenAgain) {
 
 // Given up before its data is safe, a lock would not be reclaimed from a server that lost that
 // data, and the next holder would not see it.
-TEST_F(FilesRestartTest, ALockThatAClosingFileGivesUpIsKeptUntilItsDataIsSafe) {
+TEST_F(FilesRestartTest, LockIsHeldOnCloseUntilItsDataIsStable) {
   absl::StatusOr<OpenFile> file = Create("f", 0644);
   ASSERT_STATUS_OK(file);
   const LockOwner owner{file->handle, file->state_id};

@@ -35,7 +35,7 @@ class FilesRetryTest : public ScriptedTest {
   wire::FileAttributes after_;
 };
 
-TEST_F(FilesRetryTest, AnIdempotentOperationIsIssuedAgainOnANewSession) {
+TEST_F(FilesRetryTest, IdempotentOperationIsReissuedOnANewSession) {
   MakeFiles();
   LoseOnce(Proc::kLookup);
   absl::StatusOr<Node> node = Lookup();
@@ -44,7 +44,7 @@ TEST_F(FilesRetryTest, AnIdempotentOperationIsIssuedAgainOnANewSession) {
   EXPECT_EQ(files_->Report().connects, 2u);
 }
 
-TEST_F(FilesRetryTest, AnUnknownFateIsAnErrorAndTheRequestIsNotRepeated) {
+TEST_F(FilesRetryTest, RequestWithUnknownOutcomeFailsAndIsNotRepeated) {
   server_.keeps_responses = false;
   MakeFiles();
   LoseOnce(Proc::kCreate, true);
@@ -55,7 +55,7 @@ TEST_F(FilesRetryTest, AnUnknownFateIsAnErrorAndTheRequestIsNotRepeated) {
   ASSERT_OK(Lookup());  // the mount goes on
 }
 
-TEST_F(FilesRetryTest, WhatWasNotSentIsIssuedWhenThereIsASession) {
+TEST_F(FilesRetryTest, UnsentRequestIsIssuedOnTheNextSession) {
   server_.refuse_connections = 3;
   MakeFiles();
   ASSERT_OK(MakeDirectory());
@@ -63,7 +63,7 @@ TEST_F(FilesRetryTest, WhatWasNotSentIsIssuedWhenThereIsASession) {
 }
 
 // Shows DAFS-4.3.4-04: only the rest of the chain is issued again, with explicit values.
-TEST_F(FilesRetryTest, OnlyTheUnansweredRestOfAChainIsIssuedAgain) {
+TEST_F(FilesRetryTest, OnlyTheUnansweredRestOfAChainIsReissued) {
   MakeFiles();
   LoseOnce(Proc::kGetattrInline);
   absl::StatusOr<Node> node = MakeDirectory();
@@ -79,7 +79,7 @@ TEST_F(FilesRetryTest, OnlyTheUnansweredRestOfAChainIsIssuedAgain) {
 }
 
 // Shows DAFS-7-04
-TEST_F(FilesRetryTest, DelayAndGraceAreWaitedOut) {
+TEST_F(FilesRetryTest, DelayAndGraceAreRetried) {
   MakeFiles();
   int refusals = 3;
   server_.script = [&](ScriptedConnection& c, const Request& request) {
@@ -92,7 +92,7 @@ TEST_F(FilesRetryTest, DelayAndGraceAreWaitedOut) {
   EXPECT_EQ(server_.Count(Proc::kRename), 4);
 }
 
-TEST_F(FilesRetryTest, OtherRefusalsArePassedUp) {
+TEST_F(FilesRetryTest, OtherErrorsAreReturned) {
   MakeFiles();
   server_.script = [&](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kRemove) return false;
@@ -104,7 +104,7 @@ TEST_F(FilesRetryTest, OtherRefusalsArePassedUp) {
   EXPECT_EQ(server_.Count(Proc::kRemove), 1);
 }
 
-TEST_F(FilesRetryTest, AMissingProcedureIsUnimplemented) {
+TEST_F(FilesRetryTest, MissingProcedureReturnsUnimplemented) {
   MakeFiles();
   server_.script = [&](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kLink) return false;
@@ -116,7 +116,7 @@ TEST_F(FilesRetryTest, AMissingProcedureIsUnimplemented) {
   EXPECT_EQ(wire::DafsFromStatus(status), DafsStatus::kNotSupp);
 }
 
-TEST_F(FilesRetryTest, AServerWithoutThePrivateProceduresSaysSo) {
+TEST_F(FilesRetryTest, MissingPrivateProceduresAreReported) {
   MakeFiles();
   server_.script = [&](ScriptedConnection& c, const Request& request) {
     if (static_cast<uint32_t>(request.header.procedure) < 1005) return false;
@@ -132,7 +132,7 @@ TEST_F(FilesRetryTest, AServerWithoutThePrivateProceduresSaysSo) {
   EXPECT_TRUE(absl::IsUnimplemented(copied)) << copied;
 }
 
-TEST_F(FilesRetryTest, AnUntruthfulCopyIsAnError) {
+TEST_F(FilesRetryTest, CopyResultBeyondTheRequestIsAnError) {
   MakeFiles();
   server_.script = [&](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kCopyRange) return false;
@@ -146,7 +146,7 @@ TEST_F(FilesRetryTest, AnUntruthfulCopyIsAnError) {
 }
 
 // Shows DAFS-6.5.8-07: a copy that the server lost before its COMMIT is made again.
-TEST_F(FilesRetryTest, ACopyThatTheServerLostIsMadeAgain) {
+TEST_F(FilesRetryTest, CopyLostByTheServerIsRepeated) {
   MakeFiles();
   int copies = 0;
   int losses = 2;
@@ -174,7 +174,7 @@ TEST_F(FilesRetryTest, ACopyThatTheServerLostIsMadeAgain) {
   EXPECT_LE(copies, 1000) << "a server without an end of losses keeps its caller";
 }
 
-TEST_F(FilesRetryTest, AServerWithoutOpenHandleIsAskedOnceAndGivesNoState) {
+TEST_F(FilesRetryTest, WithoutOpenHandleItIsTriedOnceAndNoStateIsReturned) {
   MakeFiles();
   server_.script = [&](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kOpenHandle) return false;
@@ -192,7 +192,7 @@ TEST_F(FilesRetryTest, AServerWithoutOpenHandleIsAskedOnceAndGivesNoState) {
   EXPECT_EQ(server_.Count(Proc::kClose), 0);
 }
 
-TEST_F(FilesRetryTest, AServerWithoutTheProceduresForPosixIsAskedTheOldWay) {
+TEST_F(FilesRetryTest, WithoutPosixProceduresTheStandardOnesAreUsed) {
   MakeFiles();
   server_.script = [&](ScriptedConnection& c, const Request& request) {
     switch (request.header.procedure) {
@@ -224,7 +224,7 @@ TEST_F(FilesRetryTest, AServerWithoutTheProceduresForPosixIsAskedTheOldWay) {
   EXPECT_EQ(server_.Count(Proc::kOpenHandle), 1);
 }
 
-TEST_F(FilesRetryTest, AnOpenWhoseAttributesFailIsClosedAgain) {
+TEST_F(FilesRetryTest, OpenWhoseGetattrFailsIsClosed) {
   MakeFiles();
   server_.script = [&](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kGetattrInline) return false;
@@ -240,7 +240,7 @@ TEST_F(FilesRetryTest, AnOpenWhoseAttributesFailIsClosedAgain) {
 
 // ---- Credentials -----------------------------------------------------------------------------
 
-TEST_F(FilesRetryTest, AForgottenCredentialIsRegisteredAgain) {
+TEST_F(FilesRetryTest, ForgottenCredentialIsReregistered) {
   MakeFiles();
   ASSERT_OK(Lookup());
   EXPECT_EQ(server_.credentials, 1u);
@@ -267,7 +267,7 @@ dat::Task<void> LookupAs(Files& files, Identity who, const wire::FileHandle& dir
   *good += node.ok() ? 1 : 0;
 }
 
-TEST_F(FilesRetryTest, AnIdentityIsRegisteredOnceHoweverManyAsk) {
+TEST_F(FilesRetryTest, IdentityIsRegisteredOnceForParallelRequests) {
   MakeFiles();
   int good = 0;
   for (int i = 0; i < 20; ++i) dat::Start(LookupAs(*files_, who_, dir_, &good));
@@ -275,7 +275,7 @@ TEST_F(FilesRetryTest, AnIdentityIsRegisteredOnceHoweverManyAsk) {
   EXPECT_EQ(server_.credentials, 1u);
 }
 
-TEST_F(FilesRetryTest, TheServerKeepsNoMoreCredentialsThanNegotiated) {
+TEST_F(FilesRetryTest, NoMoreCredentialsThanNegotiatedAreRegistered) {
   options_.max_credentials = 3;
   MakeFiles();
   for (uint32_t uid = 0; uid < 10; ++uid) {
@@ -288,7 +288,7 @@ TEST_F(FilesRetryTest, TheServerKeepsNoMoreCredentialsThanNegotiated) {
 }
 
 // Shows DAFS-3.1.1.1.2-03, DAFS-3.1.1.1.2-04.
-TEST_F(FilesRetryTest, AnUntrustedClientRegistersNothing) {
+TEST_F(FilesRetryTest, UntrustedClientRegistersNoCredentials) {
   server_.trusted = false;
   MakeFiles();
   ASSERT_OK(Lookup());
@@ -299,7 +299,7 @@ TEST_F(FilesRetryTest, AnUntrustedClientRegistersNothing) {
 // ---- Checksums -------------------------------------------------------------------------------
 
 // Shows DAFS-3.2.5-02, DAFS-3.2.5-05.
-TEST_F(FilesRetryTest, DamagedDataIsReadAgainAndThenGivenUp) {
+TEST_F(FilesRetryTest, DamagedDataIsReadAgainAndThenReported) {
   options_.checksums = true;
   MakeFiles();
   for (int damaged : {2, 100}) {
@@ -327,7 +327,7 @@ TEST_F(FilesRetryTest, DamagedDataIsReadAgainAndThenGivenUp) {
   }
 }
 
-TEST_F(FilesRetryTest, ARequestThatArrivedDamagedIsSentAgain) {
+TEST_F(FilesRetryTest, RequestThatArrivedDamagedIsResent) {
   options_.checksums = true;
   MakeFiles();
   int refusals = 2;
@@ -353,7 +353,7 @@ dat::Task<void> ReadAt(Files& files, const Identity& who, const wire::FileHandle
   *done = true;
 }
 
-TEST_F(FilesRetryTest, TransfersBeyondTheServersMostGoOutInParallelPieces) {
+TEST_F(FilesRetryTest, TransfersBeyondTheServerMaximumAreSplitInParallel) {
   MakeFiles();
   ASSERT_OK(Lookup());
   client_->limits().max_read = client_->limits().max_write = 100000;
@@ -407,7 +407,7 @@ TEST_F(FilesRetryTest, ShortReadsAreContinuedUntilTheEndOfTheFile) {
 }
 
 // Shows DAFS-6.5.38-04.
-TEST_F(FilesRetryTest, ShortWritesAreContinuedAndAnErrorBehindThemIsTold) {
+TEST_F(FilesRetryTest, ShortWritesAreContinuedAndALaterErrorIsReported) {
   MakeFiles();
   for (bool fails : {false, true}) {
     server_.script = [&](ScriptedConnection& c, const Request& request) {
@@ -431,7 +431,7 @@ TEST_F(FilesRetryTest, ShortWritesAreContinuedAndAnErrorBehindThemIsTold) {
   }
 }
 
-TEST_F(FilesRetryTest, AWriteAcrossARestartTellsThatTheVerifierChanged) {
+TEST_F(FilesRetryTest, WriteAcrossARestartReportsTheChangedVerifier) {
   MakeFiles();
   ASSERT_OK(Lookup());
   client_->limits().max_write = 50000;
@@ -448,7 +448,7 @@ TEST_F(FilesRetryTest, AWriteAcrossARestartTellsThatTheVerifierChanged) {
   EXPECT_TRUE(written->verifier_changed);
 }
 
-TEST_F(FilesRetryTest, AServerThatDemandsAnRdmaReadChannelIsWrittenToInline) {
+TEST_F(FilesRetryTest, WritesAreInlineIfTheRdmaReadChannelIsUnusable) {
   MakeFiles();
   server_.script = [&](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kWriteDirect) return false;
@@ -465,7 +465,7 @@ TEST_F(FilesRetryTest, AServerThatDemandsAnRdmaReadChannelIsWrittenToInline) {
 
 // ---- The end ---------------------------------------------------------------------------------
 
-TEST_F(FilesRetryTest, ASoftCallEndsInTimeAndItsBufferStaysAway) {
+TEST_F(FilesRetryTest, SoftCallEndsInTimeAndItsBufferIsQuarantined) {
   options_.soft = true;
   options_.timeout = absl::Milliseconds(60);
   MakeFiles();
@@ -496,7 +496,7 @@ dat::Task<void> ReadWithLease(Files& files, const Identity& who, const wire::Fil
   results->push_back(read.status());
 }
 
-TEST_F(FilesRetryTest, ShutdownEndsEverythingBeforeItReturns) {
+TEST_F(FilesRetryTest, ShutdownEndsAllCallsBeforeItReturns) {
   for (bool connected : {true, false}) {
     files_.reset();
     MakeFiles();
@@ -570,7 +570,7 @@ dat::Task<void> Work(Files& files, const Identity& who, int kind, Outcome* outco
 
 // Shows DAFS-4.3.4-01. Each operation ends well exactly once, a CREATE is executed once, and every
 // slot and buffer is back.
-TEST_F(FilesRetryTest, AFaultAtAnyPointLeaksLosesAndDoublesNothing) {
+TEST_F(FilesRetryTest, FaultAtAnyPointLeaksLosesAndRepeatsNothing) {
   options_.max_requests = 4;
   server_.max_requests = server_.target_nreq = 4;
   constexpr int kOperations = 12;

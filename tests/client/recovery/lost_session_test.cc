@@ -32,7 +32,7 @@ class LostSessionTest : public ScriptedTest {
 };
 
 // Shows DAFS-6.1.1.5-03: the stored answers are in the order of the old session (R49).
-TEST_F(LostSessionTest, TheNextOneHasTheByteOrderOfTheOneBefore) {
+TEST_F(LostSessionTest, NextSessionKeepsTheByteOrder) {
   for (wire::ByteOrder order : {wire::ByteOrder::kLittle, wire::ByteOrder::kBig}) {
     if (files_ != nullptr) files_->Shutdown();
     files_.reset();
@@ -47,7 +47,7 @@ TEST_F(LostSessionTest, TheNextOneHasTheByteOrderOfTheOneBefore) {
 }
 
 // Shows DAFS-6.2.8-07.
-TEST_F(LostSessionTest, ANewClientIdHasItsCredentialsRegisteredAgain) {
+TEST_F(LostSessionTest, NewClientIdReregistersItsCredentials) {
   MakeFiles();
   ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));
   EXPECT_EQ(server_.credentials, 1u);
@@ -65,7 +65,7 @@ TEST_F(LostSessionTest, ANewClientIdHasItsCredentialsRegisteredAgain) {
 
 // Shows DAFS-2.4.3-02: one verifier for all sessions of a client, another for the client's next
 // instance.
-TEST_F(LostSessionTest, TheVerifierIsThatOfTheClient) {
+TEST_F(LostSessionTest, VerifierIsSharedByAllSessionsOfAClient) {
   std::vector<wire::Verifier> seen;
   server_.script = [&](ScriptedConnection&, const Request& request) {
     if (request.header.procedure == Proc::kClientConnectAuth) {
@@ -89,7 +89,7 @@ TEST_F(LostSessionTest, TheVerifierIsThatOfTheClient) {
 }
 
 // The change was carried out; that a question about it came damaged says nothing of it.
-TEST_F(LostSessionTest, AQuestionThatArrivedDamagedIsAskedAgain) {
+TEST_F(LostSessionTest, DamagedFetchResponseIsResent) {
   options_.checksums = true;
   for (const Proc question : {Proc::kCheckResponse, Proc::kFetchResponse}) {
     if (files_ != nullptr) files_->Shutdown();
@@ -146,7 +146,7 @@ class CutChainTest : public ScriptedTest {
 };
 
 // Shows DAFS-4.3.1-12: the lock is held all the time, so the reads go on where they were cut.
-TEST_F(CutChainTest, BeforeTheUnlockOnlyTheRestIsIssuedAgain) {
+TEST_F(CutChainTest, CutBeforeTheUnlockOnlyTheRestIsReissued) {
   server_.script = [done = false](ScriptedConnection& c, const Request& request) mutable {
     if (done || request.header.procedure != Proc::kReadInline) return false;
     done = true;
@@ -159,7 +159,7 @@ TEST_F(CutChainTest, BeforeTheUnlockOnlyTheRestIsIssuedAgain) {
 }
 
 // Shows DAFS-4.3.1-11: what was read is lost, and what is read now is no longer under that lock.
-TEST_F(CutChainTest, BehindTheUnlockAllOfItIsIssuedAgain) {
+TEST_F(CutChainTest, CutAfterTheUnlockTheWholeChainIsReissued) {
   server_.script = [this, done = false](ScriptedConnection& c, const Request& request) mutable {
     if (done || request.header.procedure != Proc::kLocku) return false;
     done = true;

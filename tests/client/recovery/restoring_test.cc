@@ -82,7 +82,7 @@ class RestoringTest : public ScriptedTest {
 };
 
 // Shows DAFS-6.5.8-07.
-TEST_F(RestoringTest, ThatNothingOfOneFileIsLostTellsNothingOfTheOthers) {
+TEST_F(RestoringTest, IntactFileDoesNotImplyThatOtherFilesAreIntact) {
   server_.Restart();
   ScriptedConnection* committing = nullptr;
   server_.script = [&](ScriptedConnection& c, const Request& request) {
@@ -104,7 +104,7 @@ TEST_F(RestoringTest, ThatNothingOfOneFileIsLostTellsNothingOfTheOthers) {
 
 // DAFS-5.2.5-08: by its first other request a server knows that a client has reclaimed its locks,
 // and nobody asks this one for anything.
-TEST_F(RestoringTest, AClientThatNobodyUsesSaysThatItHasReclaimed) {
+TEST_F(RestoringTest, IdleClientReportsThatItHasReclaimed) {
   client_->root().Found(opens_["a"].handle);  // as a mount's
   server_.Restart();
   bool opened = false;
@@ -117,7 +117,7 @@ TEST_F(RestoringTest, AClientThatNobodyUsesSaysThatItHasReclaimed) {
   EXPECT_TRUE(Until([&] { return asked; }));
 }
 
-TEST_F(RestoringTest, AWorkerThatFirstConnectsAfterwardsWaitsToo) {
+TEST_F(RestoringTest, WorkerThatConnectsAfterTheLossWaitsToo) {
   server_.Restart();
   MakeOther();
   ScriptedConnection* held = nullptr;
@@ -139,7 +139,7 @@ TEST_F(RestoringTest, AWorkerThatFirstConnectsAfterwardsWaitsToo) {
   EXPECT_EQ(missed_, 0);
 }
 
-TEST_F(RestoringTest, AWorkerWaitsForWhatAnotherIsWritingAgain) {
+TEST_F(RestoringTest, WorkerWaitsForTheRewriteOfAnotherWorker) {
   MakeOther();
   std::optional<absl::Status> before, read, own;
   dat::Start(ReadBy(*other_, "c", &before));
@@ -167,7 +167,7 @@ TEST_F(RestoringTest, AWorkerWaitsForWhatAnotherIsWritingAgain) {
 }
 
 // A failed fsync, say: what was written again before it is lost as well.
-TEST_F(RestoringTest, WhatIsLostAgainMeanwhileIsWrittenOnceMore) {
+TEST_F(RestoringTest, DataLostDuringTheRewriteIsRewrittenAgain) {
   server_.Restart();
   bool lost_again = false;
   server_.script = [&](ScriptedConnection&, const Request& request) {
@@ -187,7 +187,7 @@ TEST_F(RestoringTest, WhatIsLostAgainMeanwhileIsWrittenOnceMore) {
 }
 
 // A server that has another write verifier each time does not keep anybody for ever.
-TEST_F(RestoringTest, AServerThatAlwaysLosesItIsUsedAllTheSame) {
+TEST_F(RestoringTest, ServerThatAlwaysLosesDataIsStillUsed) {
   server_.Restart();
   server_.script = [&](ScriptedConnection&, const Request& request) {
     if (!Target(request, Proc::kWriteInline).empty()) ++server_.write_verifier;

@@ -158,7 +158,7 @@ class BackControlTest : public testing::Test, public BackControlHandler {
 
 // Shows DAFS-6.6.1-01, DAFS-6.6.3-02, DAFS-6.6.4-02, DAFS-6.6.4-04, DAFS-6.6.2-01, DAFS-6.5.5-10,
 // DAFS-4.3-01, DAFS-3.1.2.3.2-01.
-TEST_F(BackControlTest, EveryDirectiveIsAnsweredAtOnce) {
+TEST_F(BackControlTest, EveryDirectiveIsAnsweredImmediately) {
   ASSERT_TRUE(Bind([](auto&) {}).ok());
   EXPECT_EQ(Ask(Encode(wire::BcNullArgs())), "DAFS_STATUS_OK");
   EXPECT_EQ(Ask(Encode(wire::BcGetattrArgs())), "DAFSERR_BADHANDLE");
@@ -205,7 +205,7 @@ TEST_F(BackControlTest, AllCreditsCanBeUsedAtOnce) {
 
 // Shows DAFS-3.2.6.4.2-01: each answer grants as many as there are receives, to a server too that
 // began with fewer.
-TEST_F(BackControlTest, AServerThatBeganWithFewerUsesWhatAnswersGrant) {
+TEST_F(BackControlTest, RepliesGrantCreditsToServerThatRequestedFewer) {
   ASSERT_TRUE(Bind([](auto& res) { res.max_requests = 1; }).ok());
   for (const uint32_t stream : {0u, BackControl::kRequests - 1}) {
     wire::RequestHeader header;
@@ -216,14 +216,14 @@ TEST_F(BackControlTest, AServerThatBeganWithFewerUsesWhatAnswersGrant) {
 }
 
 // Shows DAFS-6.2.5-03: a grant beyond what was asked is none.
-TEST_F(BackControlTest, AGrantThatBreaksTheRulesIsNotTaken) {
+TEST_F(BackControlTest, GrantAboveTheRequestedNumberIsRejected) {
   EXPECT_TRUE(absl::IsDataLoss(Bind([](auto& res) { ++res.max_requests; })));
 }
-TEST_F(BackControlTest, AGrantOfNothingIsNotTaken) {
+TEST_F(BackControlTest, GrantOfZeroCreditsIsRejected) {
   EXPECT_TRUE(absl::IsDataLoss(Bind([](auto& res) { res.max_requests = 0; })));
 }
 
-TEST_F(BackControlTest, RubbishEndsTheChannel) {
+TEST_F(BackControlTest, InvalidMessageEndsTheChannel) {
   ASSERT_TRUE(Bind([](auto&) {}).ok());
   Send(std::vector<std::byte>(64, std::byte{0x5a}));
   EXPECT_TRUE(Until([&] { return lost_.has_value(); }));
@@ -231,7 +231,7 @@ TEST_F(BackControlTest, RubbishEndsTheChannel) {
 }
 
 // The handler may end the session, and with it the channel.
-TEST_F(BackControlTest, TheChannelMayGoWithinADirective) {
+TEST_F(BackControlTest, ChannelMayBeDestroyedWithinADirective) {
   struct Killer final : BackControlHandler {
     void OnBatchCompletion(const std::vector<wire::CompletionNotification>&) override {
       std::unique_ptr<BackControl> going = std::move(*channel);

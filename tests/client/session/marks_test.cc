@@ -24,7 +24,7 @@ class SessionMarksTest : public ScriptedTest {
 };
 
 // Shows DAFS-4.3.1-05, FAST03-3.1-14.
-TEST_F(SessionMarksTest, WhatComesBeforeAChangeAsksToBeKept) {
+TEST_F(SessionMarksTest, MembersBeforeAChangeAreMarkedForSaving) {
   ASSERT_OK(MakeSession());
   Call<wire::LookupArgs> lookup;
   lookup.args.path = {"name"};
@@ -45,7 +45,7 @@ TEST_F(SessionMarksTest, WhatComesBeforeAChangeAsksToBeKept) {
 
 // Shows DAFS-3.2.6.3-10 where an answer is damaged: it may have taken a credit back, so the client
 // counts as if it had. The scripted server notes every request too many.
-TEST_F(SessionMarksTest, ADamagedAnswerMayHaveTakenACreditBack) {
+TEST_F(SessionMarksTest, DamagedReplyMayHaveWithdrawnACredit) {
   options_.checksums = true;
   server_.max_requests = server_.target_nreq = 4;
   ASSERT_OK(MakeSession());

@@ -92,7 +92,7 @@ TEST_F(SessionTest, ConnectsNegotiatesAndAuthenticates) {
   EXPECT_EQ(data[12], std::byte{1});
 }
 
-TEST_F(SessionTest, TakesTheLongWayWhereConnectAuthIsUnknown) {
+TEST_F(SessionTest, UsesSeparateRequestsIfConnectAuthIsUnsupported) {
   server_.script = [](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure == Proc::kClientConnectAuth) {
       c.Refuse(request, DafsStatus::kNotSupp);
@@ -113,7 +113,7 @@ TEST_F(SessionTest, TakesTheLongWayWhereConnectAuthIsUnknown) {
   EXPECT_EQ(session_->negotiated().auth, wire::AuthType::kDefault);
 }
 
-TEST_F(SessionTest, SaysThatNoAuthenticationMethodIsOurs) {
+TEST_F(SessionTest, ReportsThatNoAuthenticationMethodMatches) {
   server_.script = [](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kClientConnectAuth) return false;
     c.Refuse(request, DafsStatus::kNotAuthenticated);
@@ -124,7 +124,7 @@ TEST_F(SessionTest, SaysThatNoAuthenticationMethodIsOurs) {
   EXPECT_TRUE(session_->dead());
 }
 
-TEST_F(SessionTest, SaysWhichVersionTheServerSpeaks) {
+TEST_F(SessionTest, ReportsTheVersionOfTheServer) {
   server_.script = [](ScriptedConnection& c, const Request& request) {
     wire::ResponseHeader header = c.HeaderFor(request, DafsStatus::kIllegalProt);
     header.protocol_version = 1;
@@ -139,21 +139,21 @@ TEST_F(SessionTest, SaysWhichVersionTheServerSpeaks) {
 }
 
 // Shows DAFS-6.2.1-08.
-TEST_F(SessionTest, RefusesValuesThatBreakTheRulesOfNegotiation) {
+TEST_F(SessionTest, RejectsInvalidNegotiatedValues) {
   server_.max_requests = 0;
   absl::Status status = MakeSession();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("max_requests 0"));
 }
 
-TEST_F(SessionTest, ARefusedConnectionIsUnavailable) {
+TEST_F(SessionTest, RefusedConnectionReturnsUnavailable) {
   server_.break_at = 17;  // the first is Connect's own, behind the posted receives
   absl::Status status = MakeSession();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
 }
 
 // Shows DAFS-6.1.1.5-01, DAFS-6.1.1.5-02.
-TEST_F(SessionTest, SpeaksBigEndianThroughout) {
+TEST_F(SessionTest, UsesBigEndianThroughout) {
   options_.byte_order = wire::ByteOrder::kBig;
   ASSERT_OK(MakeSession());
   auto walks = StartWalks(3);
@@ -174,7 +174,7 @@ dat::Task<void> RunClose(Session& session, Call<wire::CloseArgs>* close, bool* d
   *done = true;
 }
 
-TEST_F(SessionTest, ACallThatCanWaitLeavesWithTheNextBeforeIt) {
+TEST_F(SessionTest, DelayableCallIsSentBeforeTheNextCallInOneSend) {
   ASSERT_OK(MakeSession());
   server_.log.clear();
   server_.script = [](ScriptedConnection& c, const Request& request) {
@@ -194,7 +194,7 @@ TEST_F(SessionTest, ACallThatCanWaitLeavesWithTheNextBeforeIt) {
   EXPECT_EQ(server_.log[0].proc, Proc::kClose);
 }
 
-TEST_F(SessionTest, ACallThatCanWaitLeavesByItselfSoon) {
+TEST_F(SessionTest, DelayableCallIsSentAloneAfterAShortTime) {
   ASSERT_OK(MakeSession());
   server_.script = [](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kClose) return false;
@@ -236,7 +236,7 @@ TEST_F(SessionTest, ChainsStayTogetherWhenManyCoroutinesSendThem) {
 }
 
 // Shows DAFS-4.3.3-01: with one credit the members go out one by one.
-TEST_F(SessionTest, AChainWithoutCreditsGoesOutAsSingleRequests) {
+TEST_F(SessionTest, ChainWithOneCreditIsSentAsSingleRequests) {
   server_.max_requests = server_.target_nreq = 1;
   ASSERT_OK(MakeSession());
   auto walks = StartWalks(10);
@@ -247,7 +247,7 @@ TEST_F(SessionTest, AChainWithoutCreditsGoesOutAsSingleRequests) {
   EXPECT_EQ(server_.most_outstanding, 1u);
 }
 
-TEST_F(SessionTest, AMemberBehindAFailureGetsChainBroken) {
+TEST_F(SessionTest, MemberAfterAFailureGetsChainBroken) {
   for (uint32_t credits : {1u, 8u}) {
     server_.max_requests = credits;
     server_.target_nreq = static_cast<uint16_t>(credits);
@@ -294,7 +294,7 @@ TEST_F(SessionTest, NreqShrinksByNullRequestsAndGrowsAtOnce) {
 }
 
 // Shows DAFS-3.2.6.4.2-01, DAFS-3.2.6.2-03: what waits is served by answers to what is out.
-TEST_F(SessionTest, AsksForMoreCreditsWhenRequestsHaveToWait) {
+TEST_F(SessionTest, RequestsMoreCreditsWhenRequestsWait) {
   server_.max_requests = server_.target_nreq = 2;
   ASSERT_OK(MakeSession());
   auto walks = StartWalks(1);
@@ -308,7 +308,7 @@ TEST_F(SessionTest, AsksForMoreCreditsWhenRequestsHaveToWait) {
 }
 
 // Shows DAFS-3.2.6.3-06.
-TEST_F(SessionTest, ARequestThatDoesNotFitIsNotSent) {
+TEST_F(SessionTest, TooLargeRequestIsNotSent) {
   options_.max_request_size = 1024;
   ASSERT_OK(MakeSession());
   Call<wire::CreateArgs> create;
@@ -415,7 +415,7 @@ TEST_P(WrongAnswerTest, EndsTheSessionAndEveryCallOnIt) {
   EXPECT_FALSE(late[0]->lookup.sent);
 }
 
-TEST_F(SessionTest, KillResumesEverythingBeforeItReturns) {
+TEST_F(SessionTest, KillResumesAllCallsBeforeItReturns) {
   server_.max_requests = server_.target_nreq = 8;
   ASSERT_OK(MakeSession());
   server_.hold = true;
@@ -427,7 +427,7 @@ TEST_F(SessionTest, KillResumesEverythingBeforeItReturns) {
 
 // Shows DAFS-3.2.5-03, DAFS-3.2.5-05: a response with a wrong checksum fails its request and
 // nothing else.
-TEST_F(SessionTest, ADamagedAnswerFailsItsRequestOnly) {
+TEST_F(SessionTest, DamagedReplyFailsItsRequestOnly) {
   options_.checksums = true;
   ASSERT_OK(MakeSession());
   bool damage = true;
@@ -454,7 +454,7 @@ TEST_F(SessionTest, ADamagedAnswerFailsItsRequestOnly) {
 
 // ---- Time ------------------------------------------------------------------------------------
 
-TEST_F(SessionTest, ATimeoutSaysWhatWasWaitedForAndKeepsTheSlot) {
+TEST_F(SessionTest, TimeoutNamesTheRequestAndKeepsTheSlot) {
   options_.soft = true;
   options_.timeout = absl::Milliseconds(40);
   ASSERT_OK(MakeSession());
@@ -471,7 +471,7 @@ TEST_F(SessionTest, ATimeoutSaysWhatWasWaitedForAndKeepsTheSlot) {
   EXPECT_TRUE(session_->alive());
 }
 
-TEST_F(SessionTest, WhoGivesUpWaitingForSlotsLeavesThemToWhoIsBehind) {
+TEST_F(SessionTest, TimedOutWaiterLeavesSlotsToTheNextWaiter) {
   options_.soft = true;
   options_.timeout = absl::Milliseconds(40);
   server_.max_requests = server_.target_nreq = 2;
@@ -493,7 +493,7 @@ TEST_F(SessionTest, WhoGivesUpWaitingForSlotsLeavesThemToWhoIsBehind) {
 
 // Who hears that the time is up on a session that lives may take its end for the end of what the
 // server does; on one that is going, it comes when the connection has gone.
-TEST_F(SessionTest, WhatIsOutOnASessionThatIsGivenUpEndsWithIt) {
+TEST_F(SessionTest, OutstandingCallsEndWithTheirDyingSession) {
   options_.soft = true;
   options_.timeout = absl::Milliseconds(4);  // ticks as often as it can
   ASSERT_OK(MakeSession());
@@ -510,7 +510,7 @@ TEST_F(SessionTest, WhatIsOutOnASessionThatIsGivenUpEndsWithIt) {
   EXPECT_TRUE(session_->dead());
 }
 
-TEST_F(SessionTest, AnAdvertisedBufferIsQuarantinedUntilTheAnswerOrTheEnd) {
+TEST_F(SessionTest, AdvertisedBufferIsQuarantinedUntilReplyOrSessionEnd) {
   for (bool answer : {true, false}) {
     session_.reset();
     pool_ = *BufferPool::Create(options_.buffers);
@@ -541,7 +541,7 @@ TEST_F(SessionTest, AnAdvertisedBufferIsQuarantinedUntilTheAnswerOrTheEnd) {
 }
 
 // Shows DAFS-3.2.2-01, DAFS-3.2.2-02, DAFS-5.1-01, DAFS-5.1-02: what is out is not sent again.
-TEST_F(SessionTest, ASilentServerIsAskedWithNullAndThenGivenUp) {
+TEST_F(SessionTest, SilentServerIsProbedWithNullThenDisconnected) {
   options_.silence = absl::Milliseconds(120);
   ASSERT_OK(MakeSession());
   server_.hold = true;

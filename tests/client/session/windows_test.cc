@@ -28,7 +28,7 @@ class WindowsTest : public ScriptedTest {
   wire::FileHandle file_;
 };
 
-TEST_F(WindowsTest, AreBoundAndEndedOncePerTransfer) {
+TEST_F(WindowsTest, AreBoundAndInvalidatedOncePerTransfer) {
   MakeFiles();
   BufferLease target = files_->buffers().TryAcquire(BufferUse::kReadTarget, kSize);
   BufferLease source = files_->buffers().TryAcquire(BufferUse::kWriteSource, kSize);
@@ -46,7 +46,7 @@ TEST_F(WindowsTest, AreBoundAndEndedOncePerTransfer) {
   ASSERT_EQ(server_.only().private_data.size(), 24u);
 }
 
-TEST_F(WindowsTest, AreEndedWhenTheReaderIsTold) {
+TEST_F(WindowsTest, AreInvalidatedBeforeTheReadCompletes) {
   MakeFiles();
   wire::DirectOpBuffer named;
   server_.script = [&](ScriptedConnection&, const Request& request) {
@@ -64,7 +64,7 @@ TEST_F(WindowsTest, AreEndedWhenTheReaderIsTold) {
 }
 
 // The window is for as much as the request names, and for what its procedure does.
-TEST_F(WindowsTest, GiveNoMoreThanTheRequestNeeds) {
+TEST_F(WindowsTest, ExposeNoMoreThanTheRequestNeeds) {
   MakeFiles();
   int refused = 0;
   server_.script = [&](ScriptedConnection& c, const Request& request) {
@@ -91,7 +91,7 @@ dat::Task<void> ReadOne(Files& files, const Identity& who, const wire::FileHandl
   told->push_back(read.ok() ? number : -1);
 }
 
-TEST_F(WindowsTest, AnswersAreToldInTheirOrder) {
+TEST_F(WindowsTest, RepliesAreReportedInOrder) {
   MakeFiles();
   ASSERT_OK(Await(files_->Lookup(who_, file_, "name")));
   server_.hold = true;
@@ -150,7 +150,7 @@ class WindowsOfTheApplicationTest : public WindowsTest {
   std::unique_ptr<CompletionGroup> group_;
 };
 
-TEST_F(WindowsOfTheApplicationTest, AreThereForOneRequestAndItsDirection) {
+TEST_F(WindowsOfTheApplicationTest, AreBoundForOneRequestAndItsDirection) {
   StartIo();
   wire::DirectOpBuffer named;
   server_.script = [&](ScriptedConnection& c, const Request& request) {
@@ -171,7 +171,7 @@ TEST_F(WindowsOfTheApplicationTest, AreThereForOneRequestAndItsDirection) {
   EXPECT_OK(files_->buffers().user_memory().Deregister(handle_));
 }
 
-TEST_F(WindowsOfTheApplicationTest, LongListsAreCutIntoRequestsOfAFew) {
+TEST_F(WindowsOfTheApplicationTest, LongListsAreSplitIntoSeveralRequests) {
   StartIo();
   server_.script = [&](ScriptedConnection&, const Request& request) {
     if (request.header.procedure == Proc::kReadDirect) {
@@ -195,7 +195,7 @@ TEST_F(WindowsOfTheApplicationTest, LongListsAreCutIntoRequestsOfAFew) {
 
 // What was issued without windows, with more segments to a request than may have them, is sent
 // again by a session without.
-TEST_F(WindowsOfTheApplicationTest, WhatIsTooLongForThemGoesWithoutAgain) {
+TEST_F(WindowsOfTheApplicationTest, RequestTooLongForWindowsIsReissuedWithoutThem) {
   server_.windows = absl::UnimplementedError("none here");
   StartIo();
   server_.hold = true;
@@ -216,7 +216,7 @@ TEST_F(WindowsOfTheApplicationTest, WhatIsTooLongForThemGoesWithoutAgain) {
   EXPECT_EQ(server_.windows_bound, 0u);
 }
 
-TEST_F(WindowsOfTheApplicationTest, AnIoSurvivesTheLossOfTheConnectionAtAnyPoint) {
+TEST_F(WindowsOfTheApplicationTest, IoSurvivesConnectionLossAtAnyPoint) {
   options_.backoff_most = absl::Milliseconds(2);
   StartIo();
   for (int n = 1;; ++n) {
@@ -232,7 +232,7 @@ TEST_F(WindowsOfTheApplicationTest, AnIoSurvivesTheLossOfTheConnectionAtAnyPoint
 }
 
 // Each operation of the transport fails once, binding among them: the read comes through.
-TEST_F(WindowsTest, AReadSurvivesTheLossOfTheConnectionAtAnyPoint) {
+TEST_F(WindowsTest, ReadSurvivesConnectionLossAtAnyPoint) {
   MakeFiles();
   BufferLease target = files_->buffers().TryAcquire(BufferUse::kReadTarget, kSize);
   ASSERT_OK(Read(target));
@@ -247,7 +247,7 @@ TEST_F(WindowsTest, AReadSurvivesTheLossOfTheConnectionAtAnyPoint) {
   server_.break_at = 0;
 }
 
-TEST_F(WindowsTest, ThereAreNoneWhereTheyAreNotWantedOrDoNotServe) {
+TEST_F(WindowsTest, AreNotUsedIfDisabledOrUnsupported) {
   struct Case {
     Windows wish;
     absl::Status can;

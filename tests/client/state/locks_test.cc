@@ -40,7 +40,7 @@ class LocksTest : public testing::Test {
   const LockRange all_{0, 99, true};
 };
 
-TEST_F(LocksTest, KeepsWhatIsHeldForRecovery) {
+TEST_F(LocksTest, KeepsHeldLocksForRecovery) {
   const LockOwner a = Owner(1, 1, 7), b = Owner(1, 2, 8);
   locks_.Granted(a, {0, 9, true});
   EXPECT_TRUE(locks_.Granted(a, {20, 29, false}).empty());
@@ -62,7 +62,7 @@ TEST_F(LocksTest, KeepsWhatIsHeldForRecovery) {
   EXPECT_EQ(locks_.count(), 0u);
 }
 
-TEST_F(LocksTest, FindsCirclesOverSeveralFilesAndProcesses) {
+TEST_F(LocksTest, FindsCyclesAcrossFilesAndProcesses) {
   locks_.Granted(Owner(1, 1, 7), all_);
   locks_.Granted(Owner(2, 2, 8), all_);
   locks_.Granted(Owner(3, 3, 9), {0, 0, false});
@@ -72,7 +72,7 @@ TEST_F(LocksTest, FindsCirclesOverSeveralFilesAndProcesses) {
   EXPECT_TRUE(Wait(Owner(1, 7, 9), all_));  // and 9 for 7
 }
 
-TEST_F(LocksTest, WhatIsNoCircleIsNoDeadlock) {
+TEST_F(LocksTest, WaitsWithoutCycleAreNoDeadlock) {
   locks_.Granted(Owner(1, 1, 7), {0, 9, false});
   locks_.Granted(Owner(1, 2, 8), {0, 9, false});
   EXPECT_FALSE(Wait(Owner(1, 1, 7), {50, 59, true}));  // of a remote client: not known here
@@ -82,7 +82,7 @@ TEST_F(LocksTest, WhatIsNoCircleIsNoDeadlock) {
   EXPECT_TRUE(Wait(Owner(1, 2, 8), all_));
 }
 
-TEST_F(LocksTest, OwnersWithoutAProcessAreInNoCircle) {
+TEST_F(LocksTest, OwnersWithoutProcessAreInNoCycle) {
   locks_.Granted(Owner(1, 1, 0), all_);
   locks_.Granted(Owner(2, 2, 8), all_);
   EXPECT_FALSE(Wait(Owner(2, 3, 0), all_));
@@ -90,7 +90,7 @@ TEST_F(LocksTest, OwnersWithoutAProcessAreInNoCircle) {
 }
 
 // An edge ends when the lock does, whatever the server said before.
-TEST_F(LocksTest, WhoGaveUpWhatIsWaitedForIsInNoCircle) {
+TEST_F(LocksTest, OwnerThatReleasedTheLockIsInNoCycle) {
   const LockOwner a = Owner(1, 1, 7), b = Owner(2, 2, 8);
   locks_.Granted(a, all_);
   locks_.Granted(b, all_);
@@ -99,7 +99,7 @@ TEST_F(LocksTest, WhoGaveUpWhatIsWaitedForIsInNoCircle) {
   EXPECT_FALSE(Wait(Owner(1, 4, 8), all_));
 }
 
-TEST_F(LocksTest, AReleaseWakesWhoItConcerns) {
+TEST_F(LocksTest, ReleaseWakesOnlyAffectedWaiters) {
   const LockOwner a = Owner(1, 1, 7);
   locks_.Granted(a, all_);
   Wait(Owner(1, 2, 8), {0, 9, true});

@@ -19,7 +19,7 @@ wire::FileHandle Handle(uint8_t number) {
   return handle;
 }
 
-TEST(RootHandleTest, EachThatItEverHadMeansTheLatest) {
+TEST(RootHandleTest, EachEarlierHandleMapsToTheLatest) {
   RootHandle root;
   EXPECT_FALSE(root.Present(wire::FileHandle()).has_value());
   root.Found(Handle(1));
@@ -94,7 +94,7 @@ TEST_F(ExpiringRootTest, IsFoundAgainByItsPath) {
   EXPECT_EQ(server_.executed[Proc::kRename], 4);
 }
 
-TEST_F(ExpiringRootTest, IsPassedUpIfTheServerHasNoOther) {
+TEST_F(ExpiringRootTest, ErrorIsReturnedIfTheServerHasNoOtherHandle) {
   server_.script = [](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kGetattrInline) {
       if (request.header.procedure != Proc::kGetRootHandle) return false;

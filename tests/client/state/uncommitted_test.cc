@@ -56,7 +56,7 @@ class UncommittedTest : public ::testing::Test {
 
 using Pieces = std::vector<std::pair<uint64_t, std::string>>;
 
-TEST_F(UncommittedTest, ACommitUnderTheSameVerifierLetsGoOfEverything) {
+TEST_F(UncommittedTest, CommitUnderTheSameVerifierReleasesAllData) {
   EXPECT_FALSE(store_.Holds(file_));
   ASSERT_TRUE(Write(10, "data"));
   EXPECT_TRUE(store_.Holds(file_));
@@ -65,7 +65,7 @@ TEST_F(UncommittedTest, ACommitUnderTheSameVerifierLetsGoOfEverything) {
   EXPECT_FALSE(store_.Holds(file_));
 }
 
-TEST_F(UncommittedTest, WhatIsKeptOfAPlaceIsFound) {
+TEST_F(UncommittedTest, KeptDataIsFoundByRange) {
   EXPECT_FALSE(store_.HoldsAnyOf(file_, 0, 100));
   ASSERT_TRUE(Write(10, "data"));
   ASSERT_TRUE(Write(20, "more"));
@@ -79,7 +79,7 @@ TEST_F(UncommittedTest, WhatIsKeptOfAPlaceIsFound) {
 }
 
 // Shows DAFS-6.5.8-06.
-TEST_F(UncommittedTest, UnderAnotherVerifierItIsWrittenAgainAndThenSafe) {
+TEST_F(UncommittedTest, ChangedVerifierCausesRewriteAndThenSafety) {
   ASSERT_TRUE(Write(10, "data"));
   EXPECT_FALSE(Commit(2));
   EXPECT_EQ(WriteAgain(2, 3), (Pieces{{10, "dat"}, {13, "a"}}));
@@ -87,7 +87,7 @@ TEST_F(UncommittedTest, UnderAnotherVerifierItIsWrittenAgainAndThenSafe) {
   EXPECT_FALSE(store_.Holds(file_));
 }
 
-TEST_F(UncommittedTest, WhatIsWrittenAfterTheCommitWasSentIsNotCoveredByIt) {
+TEST_F(UncommittedTest, WriteAfterTheCommitWasSentIsNotCovered) {
   ASSERT_TRUE(Write(0, "before"));
   uint64_t covered = store_.BeforeCommit(file_);
   ASSERT_TRUE(Write(6, "after"));
@@ -96,7 +96,7 @@ TEST_F(UncommittedTest, WhatIsWrittenAfterTheCommitWasSentIsNotCoveredByIt) {
   EXPECT_EQ(WriteAgain(2), (Pieces{{6, "after"}}));
 }
 
-TEST_F(UncommittedTest, WhatIsWrittenAgainWhileACommitIsOnItsWayNeedsAnother) {
+TEST_F(UncommittedTest, RewriteDuringACommitNeedsAnotherCommit) {
   ASSERT_TRUE(Write(0, "data"));
   uint64_t covered = store_.BeforeCommit(file_);
   EXPECT_EQ(WriteAgain(2), (Pieces{{0, "data"}}));
@@ -106,7 +106,7 @@ TEST_F(UncommittedTest, WhatIsWrittenAgainWhileACommitIsOnItsWayNeedsAnother) {
   EXPECT_FALSE(store_.Holds(file_));
 }
 
-TEST_F(UncommittedTest, LaterDataTakesThePlaceOfEarlier) {
+TEST_F(UncommittedTest, LaterDataReplacesEarlierData) {
   ASSERT_TRUE(Write(0, "aaaaaaaaaa"));
   ASSERT_TRUE(Write(3, "bbb", 2));
   EXPECT_EQ(WriteAgain(2), (Pieces{{0, "aaa"}, {6, "aaaa"}}));
@@ -114,7 +114,7 @@ TEST_F(UncommittedTest, LaterDataTakesThePlaceOfEarlier) {
   EXPECT_EQ(WriteAgain(3), (Pieces{{0, "aaa"}, {3, "bb"}}));
 }
 
-TEST_F(UncommittedTest, DataThatStaysWhereItIsIsNotCopied) {
+TEST_F(UncommittedTest, BorrowedDataIsNotCopied) {
   const std::weak_ptr<const void> lent = Lend(10, "data");
   EXPECT_EQ(store_.bytes(), 0u);
   EXPECT_TRUE(store_.Holds(file_));
@@ -131,7 +131,7 @@ TEST_F(UncommittedTest, DataThatStaysWhereItIsIsNotCopied) {
   EXPECT_TRUE(lent.expired());
 }
 
-TEST_F(UncommittedTest, DataThatStaysWhereItIsIsLetGoWithItsLastByte) {
+TEST_F(UncommittedTest, BorrowedDataIsReleasedWithItsLastByte) {
   const std::weak_ptr<const void> lent = Lend(0, "aaaaaaaaaa");
   ASSERT_TRUE(Write(3, "bbb"));  // copied, into the middle
   const std::weak_ptr<const void> second = Lend(8, "cccc");
@@ -146,7 +146,7 @@ TEST_F(UncommittedTest, DataThatStaysWhereItIsIsLetGoWithItsLastByte) {
   EXPECT_TRUE(third.expired());
 }
 
-TEST_F(UncommittedTest, WritersAndWhoWritesAgainKeepOutOfEachOthersWay) {
+TEST_F(UncommittedTest, WritersAndRewriterExcludeEachOther) {
   ASSERT_TRUE(Write(0, "x"));
   ASSERT_TRUE(store_.BeginWrite(file_));
   ASSERT_TRUE(store_.BeginRewrite(file_));
@@ -160,7 +160,7 @@ TEST_F(UncommittedTest, WritersAndWhoWritesAgainKeepOutOfEachOthersWay) {
   store_.EndWrite(file_);
 }
 
-TEST_F(UncommittedTest, MemoryIsBoundedAndUsedAgain) {
+TEST_F(UncommittedTest, MemoryIsBoundedAndReused) {
   const std::string data(100000, 'x');
   int kept = 0;
   while (Write(static_cast<uint64_t>(kept) * data.size(), data)) ++kept;
@@ -172,7 +172,7 @@ TEST_F(UncommittedTest, MemoryIsBoundedAndUsedAgain) {
   }
 }
 
-TEST_F(UncommittedTest, MemoryThatNoCopyUsesIsReleased) {
+TEST_F(UncommittedTest, MemoryWithoutCopiesIsReleased) {
   const std::string data(100000, 'x');
   for (uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(Write(i * data.size(), data));
   const size_t taken = store_.memory_bytes();
@@ -193,7 +193,7 @@ TEST_F(UncommittedTest, MemoryThatNoCopyUsesIsReleased) {
   EXPECT_TRUE(Commit(1));
 }
 
-TEST_F(UncommittedTest, AFailureIsToldOnce) {
+TEST_F(UncommittedTest, FailureIsReportedOnce) {
   ASSERT_TRUE(Write(0, "lost"));
   store_.Fail(file_, absl::UnknownError("no"));
   EXPECT_FALSE(store_.Holds(file_));

@@ -51,7 +51,7 @@ class LeaseKeeperTest : public ServerTest {
   std::unique_ptr<LeaseKeeper> keeper_;
 };
 
-TEST_F(LeaseKeeperTest, AnswersWithTheStateOfTheMount) {
+TEST_F(LeaseKeeperTest, ReportsTheStateOfTheMount) {
   StartAll();
   struct stat st;
   ASSERT_EQ(stat((base_ + "/run").c_str(), &st), 0);
@@ -68,7 +68,7 @@ TEST_F(LeaseKeeperTest, AnswersWithTheStateOfTheMount) {
 }
 
 // Shows DAFS-4.4.1.1-06: a quiet client sends NULL, on the control session; a busy one does not.
-TEST_F(LeaseKeeperTest, RenewsLeasesOnlyInSilence) {
+TEST_F(LeaseKeeperTest, RenewsLeasesOnlyWhenIdle) {
   StartAll();
   client_->limits().lease_seconds = 1;
   // Busy for a lease and a half: the control session is not even opened.
@@ -86,7 +86,7 @@ TEST_F(LeaseKeeperTest, RenewsLeasesOnlyInSilence) {
 }
 
 // Shows DAFS-4.4.1.2-38: when nothing was heard for a lease, every lock is asked about.
-TEST_F(LeaseKeeperTest, LocksAreAskedAboutAfterASilence) {
+TEST_F(LeaseKeeperTest, LocksAreCheckedAfterALeaseWithoutReplies) {
   MakeLocal("f", "content");
   StartAll();
   client_->limits().lease_seconds = 1;
@@ -110,7 +110,7 @@ TEST_F(LeaseKeeperTest, LocksAreAskedAboutAfterASilence) {
 }
 
 // Shows DAFS-4.4.1.2-38: also when nobody looked while nothing was heard.
-TEST_F(LeaseKeeperTest, LocksAreAskedAboutAfterASilenceThatNobodySaw) {
+TEST_F(LeaseKeeperTest, LocksAreCheckedAfterAnUnnoticedGapInReplies) {
   MakeLocal("f", "content");
   StartAll(1);
   absl::StatusOr<OpenFile> file = Await(files_->Open(root_user_, ToOpen("f")));

@@ -30,7 +30,7 @@ class ResolveMountPointTest : public testing::Test {
   std::filesystem::path before_;
 };
 
-TEST_F(ResolveMountPointTest, IsAbsoluteAndWithoutLinks) {
+TEST_F(ResolveMountPointTest, ReturnsAbsolutePathWithoutLinks) {
   for (const std::string& path : {std::string("m"), std::string("./m/"), std::string("../link/m"),
                                   base_ + "/link/m", base_ + "//d/./m"}) {
     EXPECT_EQ(ResolveMountPoint(path), base_ + "/d/m") << path;
@@ -38,7 +38,7 @@ TEST_F(ResolveMountPointTest, IsAbsoluteAndWithoutLinks) {
   EXPECT_EQ(ResolveMountPoint("/"), "/");
 }
 
-TEST_F(ResolveMountPointTest, NeedsOnlyTheDirectoryAbove) {
+TEST_F(ResolveMountPointTest, NeedsOnlyTheParentDirectory) {
   EXPECT_EQ(ResolveMountPoint("absent"), base_ + "/d/absent");
   EXPECT_EQ(ResolveMountPoint("../link/absent/"), base_ + "/d/absent");
   EXPECT_EQ(ResolveMountPoint("no/such"), base_ + "/d/no/such");
@@ -50,7 +50,7 @@ constexpr char kMountInfo[] =
     "31 22 0:41 / /mnt/a\\040b rw - fuse.dafs s:/with\\040space rw,user_id=7\n"
     "32 22 0:42 / /mnt rw - tmpfs t rw\n";
 
-TEST(FindMount, FindsTheUppermostMountThatHoldsThePath) {
+TEST(FindMount, FindsTheTopmostMountOfThePath) {
   EXPECT_EQ(FindMount(kMountInfo, "/mnt")->device, "0:42");
   EXPECT_EQ(FindMount(kMountInfo, "/mnt/file")->type, "tmpfs");
   EXPECT_EQ(FindMount(kMountInfo, "/mnt2")->point, "/");
