@@ -1,6 +1,6 @@
 // The kernel's end of a FUSE connection: a socket pair that keeps message boundaries as /dev/fuse
-// does. Requests are written as the kernel writes them, answers read back and matched.
-// No privileges, no mount. One thread.
+// does. A test writes requests as the kernel does, and reads the replies.
+// Needs no privileges and no mount. Use from one thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class FakeKernel {
  public:
   struct Answer {
     uint64_t unique = 0;
-    int error = 0;  // as an errno value, positive
+    int error = 0;  // a positive errno value; 0: success
     std::string body;
 
     template <class T>
@@ -53,12 +53,12 @@ class FakeKernel {
   }
 
   UniqueFd TakeWorkerEnd() { return std::move(worker_); }
-  // What umount does.
+  // Closes the kernel's end, as umount does.
   void HangUp() { kernel_.Close(); }
 
   uint32_t uid = 0, gid = 0, pid = 0;  // the caller of the requests that follow
 
-  // Sends a request; returns its number. `length`: what the header says, 0 for the truth.
+  // Sends a request, and returns its number. `length` is the length in the header; 0: the true one.
   uint64_t Send(uint32_t opcode, uint64_t nodeid, const std::string& body, uint32_t length = 0) {
     fuse_in_header header = {};
     header.len = length != 0 ? length : static_cast<uint32_t>(sizeof(header) + body.size());
@@ -75,7 +75,7 @@ class FakeKernel {
     EXPECT_EQ(write(kernel_.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
   }
 
-  // The next message from the worker; unique 0 with error 0: none came in time.
+  // Returns the next message from the worker. `unique` 0 with `error` 0: none arrived in time.
   Answer Receive(int wait_ms = 20000) {
     pollfd wait = {.fd = kernel_.get(), .events = POLLIN, .revents = 0};
     if (poll(&wait, 1, wait_ms) <= 0) return {};
@@ -90,7 +90,7 @@ class FakeKernel {
             bytes.substr(sizeof(header))};
   }
 
-  // Sends a request and waits for its answer; notifications that come before it are kept.
+  // Sends a request and waits for its reply. Adds earlier messages to `notifications`.
   Answer Call(uint32_t opcode, uint64_t nodeid, const std::string& body) {
     uint64_t unique = Send(opcode, nodeid, body);
     for (;;) {

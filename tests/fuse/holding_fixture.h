@@ -1,4 +1,4 @@
-// A worker whose server's answers a test holds back where it needs to look in between.
+// A worker behind a HoldingProvider: a test can hold back the server's replies.
 #pragma once
 
 #include <optional>

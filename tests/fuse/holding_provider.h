@@ -1,5 +1,5 @@
-// A provider whose connections keep the server's answers to themselves while a test wants it, and
-// count what is sent; a test can also keep the worker's thread from doing anything.
+// A provider that holds back the server's replies while `hold` is set, and counts what is sent. A
+// test can also block the worker's thread, by holding `stopped`.
 #pragma once
 
 #include <atomic>
@@ -18,9 +18,9 @@ class HoldingProvider final : public client::ForwardingProvider {
   using ForwardingProvider::ForwardingProvider;
 
   std::atomic<bool> hold{false};
-  std::atomic<uint64_t> sent{0};    // messages
-  std::atomic<uint64_t> pieces{0};  // in which they leave
-  absl::Mutex stopped;              // held by a test: the worker waits
+  std::atomic<uint64_t> sent{0};    // messages posted
+  std::atomic<uint64_t> pieces{0};  // sends: adjacent messages share one
+  absl::Mutex stopped;              // while a test holds it, the worker's poll blocks
 
  private:
   class HoldingEndpoint final : public dat::ForwardingEndpoint {

@@ -1,6 +1,6 @@
-// A worker between a fake kernel and a ScriptedServer, which runs on the worker's thread: a script
-// is set before StartWorker, and what it shares with the test is atomic or behind a mutex. No
-// privileges.
+// A worker between a fake kernel and a ScriptedServer. The script runs on the worker's thread. Set
+// it before StartWorker; data that it shares with the test must be atomic or guarded by a mutex.
+// Needs no privileges.
 #pragma once
 
 #include <fcntl.h>

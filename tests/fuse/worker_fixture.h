@@ -1,5 +1,5 @@
-// A worker between a fake kernel and a real server in this process, and short ways to ask it
-// things. Needs root for the server; skips visibly without.
+// A worker between a fake kernel and a real server in this process, with a helper for each common
+// request. The server needs root; without it, the tests are reported as skipped.
 #pragma once
 
 #include <fcntl.h>
@@ -50,7 +50,7 @@ class WorkerTest : public testing::Test {
     if (!base_.empty()) std::filesystem::remove_all(base_);
   }
 
-  // By which the worker connects.
+  // The provider with which the worker connects.
   virtual dat::Provider& ClientProvider() { return *provider_; }
 
   void StartWorker() {

@@ -1,4 +1,4 @@
-// Who comes back with the file that he was told is not there.
+// Tracking of threads that retry an open after ESTALE.
 #include "fuse/cache/found_gone.h"
 
 #include "gtest/gtest.h"
@@ -8,7 +8,7 @@ namespace {
 
 const absl::Time kNow = absl::UnixEpoch() + absl::Hours(1);
 
-TEST(FoundGoneTest, AThreadComesBackOnce) {
+TEST(FoundGoneTest, ARetryIsRecognisedOncePerThread) {
   FoundGone gone;
   EXPECT_FALSE(gone.ComesBack(12, 7, kNow));
   gone.Tell(12, 7, kNow);
@@ -17,14 +17,14 @@ TEST(FoundGoneTest, AThreadComesBackOnce) {
   EXPECT_FALSE(gone.ComesBack(12, 7, kNow));
 }
 
-TEST(FoundGoneTest, WhoOpensSomethingElseIsToldAgain) {
+TEST(FoundGoneTest, OpeningAnotherNodeClearsTheMark) {
   FoundGone gone;
   gone.Tell(12, 7, kNow);
   EXPECT_FALSE(gone.ComesBack(12, 8, kNow));
   EXPECT_FALSE(gone.ComesBack(12, 7, kNow));
 }
 
-TEST(FoundGoneTest, WhoFindsAnotherFileByTheNameComesBackWithThat) {
+TEST(FoundGoneTest, ARetryMayOpenTheNodeThatItsLookupFound) {
   FoundGone gone;
   gone.Tell(12, 7, kNow);
   gone.Finds(13, 9);
@@ -32,19 +32,19 @@ TEST(FoundGoneTest, WhoFindsAnotherFileByTheNameComesBackWithThat) {
   EXPECT_TRUE(gone.ComesBack(12, 8, kNow));
   gone.Tell(12, 7, kNow);
   gone.Finds(12, 8);
-  EXPECT_FALSE(gone.ComesBack(12, 7, kNow)) << "by a name that was not looked up";
+  EXPECT_FALSE(gone.ComesBack(12, 7, kNow)) << "7 is not what its lookup found";
   gone.Tell(12, 7, kNow);
   gone.Finds(12, 0);
-  EXPECT_FALSE(gone.ComesBack(12, 7, kNow)) << "the walk had ended";
+  EXPECT_FALSE(gone.ComesBack(12, 7, kNow)) << "the lookup that found nothing has ended the walk";
 }
 
-TEST(FoundGoneTest, NobodyComesBackAfterALongTime) {
+TEST(FoundGoneTest, AMarkExpires) {
   FoundGone gone;
   gone.Tell(12, 7, kNow);
   EXPECT_FALSE(gone.ComesBack(12, 7, kNow + FoundGone::kFor));
 }
 
-TEST(FoundGoneTest, ManyThreadsComeBackAtOnce) {
+TEST(FoundGoneTest, ManyThreadsCanRetryAtOnce) {
   FoundGone gone;
   for (uint32_t thread = 1; thread <= FoundGone::kMost; ++thread) gone.Tell(thread, 7, kNow);
   for (uint32_t thread = 1; thread <= FoundGone::kMost; ++thread) {
@@ -52,7 +52,7 @@ TEST(FoundGoneTest, ManyThreadsComeBackAtOnce) {
   }
 }
 
-TEST(FoundGoneTest, OldMarksMakeRoom) {
+TEST(FoundGoneTest, ExpiredMarksMakeRoomForNewOnes) {
   FoundGone gone;
   for (uint32_t thread = 1; thread <= FoundGone::kMost; ++thread) gone.Tell(thread, 7, kNow);
   gone.Tell(100'000, 7, kNow + FoundGone::kFor);

@@ -37,14 +37,14 @@ class InodeTableTest : public ::testing::Test {
   InodeTable table_{CacheTimes()};
 };
 
-TEST_F(InodeTableTest, RootIsNodeOneAndStaysWhateverIsForgotten) {
+TEST_F(InodeTableTest, RootIsNodeOneAndIsNeverForgotten) {
   ASSERT_TRUE(table_.Find(kRootNode).has_value());
   EXPECT_EQ(table_.Find(kRootNode)->handle, Handle(0));
   table_.Forget(kRootNode, 1000);
   EXPECT_TRUE(table_.Find(kRootNode).has_value());
 }
 
-TEST_F(InodeTableTest, AFileThatIsForgottenKeepsWhatItsFsyncIsToReport) {
+TEST_F(InodeTableTest, AForgottenFileKeepsTheErrorThatItsFsyncMustReport) {
   uint64_t node = table_.Remember(Handle(5), File(7), {kRootNode, "a"});
   std::shared_ptr<client::WriteTracker> writes = table_.WritesOf(node);
   writes->NoteFailure(absl::UnknownError("committed after the last close"));
@@ -54,7 +54,7 @@ TEST_F(InodeTableTest, AFileThatIsForgottenKeepsWhatItsFsyncIsToReport) {
   writes = table_.WritesOf(node);
   client::WriteTracker::ErrorCursor cursor = writes->SampleErrors();
   EXPECT_FALSE(writes->ErrorForFsync(cursor).ok());
-  // While it is in use it stays the same one. Nothing keeps it otherwise.
+  // The file keeps its tracker only while the tracker is in use.
   table_.Forget(node, 1);
   node = table_.Remember(Handle(5), File(7), {kRootNode, "a"});
   EXPECT_EQ(table_.WritesOf(node), writes);
@@ -64,7 +64,7 @@ TEST_F(InodeTableTest, AFileThatIsForgottenKeepsWhatItsFsyncIsToReport) {
   EXPECT_TRUE(last.expired());
 }
 
-TEST_F(InodeTableTest, AFileThatIsForgottenBeforeItsDataIsCommittedIsNamed) {
+TEST_F(InodeTableTest, ForgetReturnsAFileWithUncommittedData) {
   uint64_t node = table_.Remember(Handle(5), File(7), {kRootNode, "a"});
   client::WriteResult unstable;
   unstable.count = 1;
@@ -76,20 +76,20 @@ TEST_F(InodeTableTest, AFileThatIsForgottenBeforeItsDataIsCommittedIsNamed) {
   EXPECT_TRUE(gone->writes->uncommitted());
 }
 
-TEST_F(InodeTableTest, PagesAreAsNewAsTheOpenThatTheKernelHasSeenToItsEnd) {
+TEST_F(InodeTableTest, PagesAreCurrentOnlyAtTheChangeThatWasRecordedForThem) {
   uint64_t node = table_.Remember(Handle(5), File(7), {kRootNode, "a"});
   table_.Told(node, File(7), start_);
-  EXPECT_FALSE(table_.PagesAreCurrent(node, 7));  // attributes say nothing of pages
+  EXPECT_FALSE(table_.PagesAreCurrent(node, 7));  // sending attributes does not make pages current
   table_.PagesAre(node, 7);
   EXPECT_TRUE(table_.PagesAreCurrent(node, 7));
   EXPECT_FALSE(table_.PagesAreCurrent(node, 8));
   table_.Told(node, File(8), start_);
   EXPECT_FALSE(table_.PagesAreCurrent(node, 8));
-  table_.PagesAre(99, 8);  // unknown: no harm
+  table_.PagesAre(99, 8);  // unknown: ignored
   EXPECT_FALSE(table_.PagesAreCurrent(99, 8));
 }
 
-TEST_F(InodeTableTest, ShrinkingLeavesTheNodesThatAreLeft) {
+TEST_F(InodeTableTest, ShrinkToFitKeepsTheRemainingNodes) {
   std::vector<uint64_t> nodes;
   for (int i = 0; i < 20000; ++i) {
     wire::FileHandle handle = Handle(9);
@@ -110,7 +110,7 @@ TEST_F(InodeTableTest, ShrinkingLeavesTheNodesThatAreLeft) {
   EXPECT_FALSE(table_.Find(nodes[100]).has_value());
 }
 
-TEST_F(InodeTableTest, AChangeOfDataSaysWhetherTheKernelShowsSetIdBits) {
+TEST_F(InodeTableTest, AChangeReportsWhetherTheKernelShowsSetIdBits) {
   const uint64_t node = table_.Remember(Handle(5), File(7), {kRootNode, "a"});
   wire::FileAttributes attributes = File(7);
   attributes.set(wire::kFattrMode);
@@ -126,11 +126,11 @@ TEST_F(InodeTableTest, AChangeOfDataSaysWhetherTheKernelShowsSetIdBits) {
   EXPECT_FALSE(table_.EndChange(node, change, {}, start_));
   change = table_.BeginChange(node, start_);
   EXPECT_FALSE(change.shows_set_id);
-  table_.Told(node, attributes, start_);  // asked for meanwhile
+  table_.Told(node, attributes, start_);  // requested during the change
   EXPECT_TRUE(table_.EndChange(node, change, {}, start_));
 }
 
-TEST_F(InodeTableTest, OneHandleIsOneNodeUnderAllItsNames) {
+TEST_F(InodeTableTest, AHandleHasOneNodeUnderAllItsNames) {
   uint64_t first = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   uint64_t second = table_.Remember(Handle(5), File(1), {kRootNode, "b"});
   EXPECT_EQ(first, second);
@@ -140,8 +140,8 @@ TEST_F(InodeTableTest, OneHandleIsOneNodeUnderAllItsNames) {
   EXPECT_EQ(table_.Find(first)->type, wire::ObjectType::kReg);
 }
 
-// The kernel asks twice where it cannot move a directory: with the lock of renames held.
-TEST_F(InodeTableTest, ADirectoryThatTheKernelCannotMoveIsANewNode) {
+// If the kernel cannot move a directory, it repeats the lookup: it holds the lock of renames then.
+TEST_F(InodeTableTest, ADirectoryThatTheKernelCannotMoveGetsANewNode) {
   const wire::FileAttributes directory = File(1, wire::ObjectType::kDir);
   const absl::Duration soon = absl::Milliseconds(1);
   auto look = [&](const Place& place, uint32_t thread, absl::Duration when) {
@@ -150,15 +150,15 @@ TEST_F(InodeTableTest, ADirectoryThatTheKernelCannotMoveIsANewNode) {
   const Place first{kRootNode, "d"};
   const Place second{77, "d"};
   const uint64_t node = look(first, 1, {});
-  EXPECT_EQ(look(first, 1, soon), node);  // where it was, it may be asked for at any time
+  EXPECT_EQ(look(first, 1, soon), node);  // a repeated lookup at the same place
   EXPECT_EQ(look({kRootNode, "e"}, 1, soon), node);
-  EXPECT_EQ(look({kRootNode, "e"}, 1, soon), node);  // in the same directory the kernel moves it
+  EXPECT_EQ(look({kRootNode, "e"}, 1, soon), node);  // the kernel can move it within a directory
 
   EXPECT_EQ(look(second, 1, soon), node);
   EXPECT_EQ(look(second, 2, soon), node);               // another thread
-  EXPECT_EQ(look(second, 2, absl::Seconds(10)), node);  // and not at once
-  table_.Accepted(node, 1);                             // not the one that asked last
-  table_.Accepted(node, 2);                             // it uses the node: it has it
+  EXPECT_EQ(look(second, 2, absl::Seconds(10)), node);  // the same thread, but not soon
+  table_.Accepted(node, 1);                             // not the thread of the last lookup
+  table_.Accepted(node, 2);  // the thread uses the node, so the kernel has accepted it
   EXPECT_EQ(look(second, 2, absl::Seconds(10)), node);
 
   EXPECT_EQ(look(first, 3, absl::Seconds(20)), node);
@@ -168,7 +168,7 @@ TEST_F(InodeTableTest, ADirectoryThatTheKernelCannotMoveIsANewNode) {
   EXPECT_EQ(table_.Find(other)->handle, Handle(5));
   EXPECT_EQ(table_.PlaceOf(other).parent, kRootNode);
   EXPECT_EQ(look(first, 3, absl::Seconds(20) + soon), other);
-  // The old one goes with its lookups, and takes nothing of the new one with it.
+  // The old node is removed with its last lookup. The new node stays.
   EXPECT_TRUE(table_.Find(node).has_value());
   table_.Forget(node, 100);
   EXPECT_FALSE(table_.Find(node).has_value());
@@ -177,7 +177,7 @@ TEST_F(InodeTableTest, ADirectoryThatTheKernelCannotMoveIsANewNode) {
   EXPECT_EQ(table_.NodeOf(Handle(5)), 0u);
 }
 
-TEST_F(InodeTableTest, FilesAndListingsAreNeverGivenAnotherNode) {
+TEST_F(InodeTableTest, FilesAndListedDirectoriesKeepTheirNode) {
   const uint64_t file = table_.Remember(Handle(5), File(1), {kRootNode, "f"}, {1, start_});
   EXPECT_EQ(table_.Remember(Handle(5), File(1), {77, "f"}, {1, start_}), file);
   EXPECT_EQ(table_.Remember(Handle(5), File(1), {77, "f"}, {1, start_}), file);
@@ -187,7 +187,7 @@ TEST_F(InodeTableTest, FilesAndListingsAreNeverGivenAnotherNode) {
   EXPECT_EQ(table_.Remember(Handle(6), attributes, {77, "d"}), directory);
 }
 
-TEST_F(InodeTableTest, WhatAChangeLeftIsToldOnceAndNotLongerThanCacheTimesSay) {
+TEST_F(InodeTableTest, AttributesAfterAChangeServeOneRequestWithinTheCacheTime) {
   InodeTable::Change change = table_.BeginChange(kRootNode, start_);
   EXPECT_FALSE(table_.TakeFresh(kRootNode, start_).has_value());
   table_.EndChange(kRootNode, change, File(7, wire::ObjectType::kDir), start_);
@@ -202,8 +202,8 @@ TEST_F(InodeTableTest, WhatAChangeLeftIsToldOnceAndNotLongerThanCacheTimesSay) {
   EXPECT_FALSE(table_.TakeFresh(kRootNode, start_ + absl::Seconds(30)).has_value());
 }
 
-// Nobody could say whose attributes are the later ones.
-TEST_F(InodeTableTest, WhatChangesAtTheSameTimeLeaveIsNotTold) {
+// It is unknown which attributes are newer.
+TEST_F(InodeTableTest, AttributesAfterConcurrentChangesAreNotUsed) {
   InodeTable::Change first = table_.BeginChange(kRootNode, start_);
   InodeTable::Change second = table_.BeginChange(kRootNode, start_);
   table_.EndChange(kRootNode, first, File(7, wire::ObjectType::kDir), start_);
@@ -213,10 +213,10 @@ TEST_F(InodeTableTest, WhatChangesAtTheSameTimeLeaveIsNotTold) {
   InodeTable::Change third = table_.BeginChange(kRootNode, start_);
   table_.EndChange(kRootNode, third, File(9, wire::ObjectType::kDir), start_);
   table_.Told(kRootNode, File(10, wire::ObjectType::kDir), start_);
-  EXPECT_FALSE(table_.TakeFresh(kRootNode, start_).has_value());  // the kernel knows better
+  EXPECT_FALSE(table_.TakeFresh(kRootNode, start_).has_value());  // the kernel has newer ones
 }
 
-TEST_F(InodeTableTest, WhatCameWithAnOpenIsToldOnceAndOnlyForAMoment) {
+TEST_F(InodeTableTest, AttributesFromAnOpenServeOneRequestWithin100ms) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   table_.KeepFresh(node, table_.MomentOf(node), File(7), start_);
   std::optional<InodeTable::Fresh> fresh = table_.TakeFresh(node, start_ + absl::Milliseconds(20));
@@ -231,37 +231,38 @@ TEST_F(InodeTableTest, WhatCameWithAnOpenIsToldOnceAndOnlyForAMoment) {
       table_.TakeFresh(node, start_ + absl::Seconds(1) + InodeTable::kFreshFileFor).has_value());
 }
 
-TEST_F(InodeTableTest, WhatCameWithAnOpenIsNotToldIfAnythingHappenedSinceItWasAsked) {
+TEST_F(InodeTableTest, AttributesFromAnOpenAreNotUsedAfterAnyLaterEvent) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   const InodeTable::Moment asked = table_.MomentOf(node);
   table_.Touch(node, start_);
   table_.KeepFresh(node, asked, File(7), start_);
-  EXPECT_FALSE(table_.TakeFresh(node, start_).has_value()) << "a change before the answer";
+  EXPECT_FALSE(table_.TakeFresh(node, start_).has_value()) << "changed before the reply";
   table_.KeepFresh(node, table_.MomentOf(node), File(7), start_);
   table_.Touch(node, start_);
-  EXPECT_FALSE(table_.TakeFresh(node, start_).has_value()) << "a change behind it";
+  EXPECT_FALSE(table_.TakeFresh(node, start_).has_value()) << "changed after the reply";
   table_.KeepFresh(node, table_.MomentOf(node), File(7), start_);
   table_.DropFresh(node);
-  EXPECT_FALSE(table_.TakeFresh(node, start_).has_value()) << "a read";
+  EXPECT_FALSE(table_.TakeFresh(node, start_).has_value()) << "a file was read";
   table_.KeepFresh(node, table_.MomentOf(node), File(7), start_);
   table_.NameRemoved();
-  EXPECT_FALSE(table_.TakeFresh(node, start_).has_value()) << "an unlink, perhaps of this file";
+  EXPECT_FALSE(table_.TakeFresh(node, start_).has_value()) << "an unlink, possibly of this file";
   table_.Told(node, File(8), start_);
   table_.KeepFresh(node, table_.MomentOf(node), File(7), start_);
-  EXPECT_FALSE(table_.TakeFresh(node, start_).has_value()) << "the kernel knows better";
+  EXPECT_FALSE(table_.TakeFresh(node, start_).has_value())
+      << "the kernel has received newer attributes";
 }
 
-TEST_F(InodeTableTest, WhatIsKeptOfADirectoryEndsWithTheRemovalOfAnyOther) {
+TEST_F(InodeTableTest, KeptAttributesOfADirectoryExpireWhenAnyDirectoryIsRemoved) {
   const wire::FileAttributes attributes = File(7, wire::ObjectType::kDir);
   const uint64_t node = table_.Remember(Handle(5), attributes, {kRootNode, "d"});
   auto kept = [&] { return table_.TakeFresh(node, start_ + absl::Seconds(1)).has_value(); };
   table_.KeepFresh(node, table_.MomentOf(node), attributes, start_);
   table_.NameRemoved();
-  EXPECT_TRUE(kept()) << "the name of a file";
+  EXPECT_TRUE(kept()) << "the removed name was that of a file";
   table_.KeepFresh(node, table_.MomentOf(node), attributes, start_ + absl::Milliseconds(1));
   table_.DirectoryRemoved();
-  EXPECT_FALSE(kept()) << "perhaps of this one";
-  // One in it: the attributes behind that are as good as any.
+  EXPECT_FALSE(kept()) << "possibly this directory";
+  // Removing a subdirectory counts twice; attributes taken after that are valid.
   for (uint64_t others : {uint64_t{0}, uint64_t{1}}) {
     InodeTable::Change change = table_.BeginChange(node, start_ + absl::Milliseconds(2));
     for (uint64_t i = 0; i < 2 + others; ++i) table_.DirectoryRemoved();
@@ -270,7 +271,7 @@ TEST_F(InodeTableTest, WhatIsKeptOfADirectoryEndsWithTheRemovalOfAnyOther) {
   }
 }
 
-TEST_F(InodeTableTest, WhatIsKeptForOneThreadIsToldToNoOther) {
+TEST_F(InodeTableTest, AttributesKeptForOneThreadServeNoOther) {
   const wire::FileAttributes attributes = File(7, wire::ObjectType::kDir);
   const uint64_t node = table_.Remember(Handle(5), attributes, {kRootNode, "d"});
   table_.KeepFresh(node, table_.MomentOf(node), attributes, start_, 12);
@@ -278,11 +279,11 @@ TEST_F(InodeTableTest, WhatIsKeptForOneThreadIsToldToNoOther) {
   EXPECT_TRUE(table_.TakeFresh(node, start_, {.thread = 12}).has_value());
   table_.KeepFresh(node, table_.MomentOf(node), attributes, start_ + absl::Seconds(1), 12);
   EXPECT_FALSE(table_.TakeFresh(node, start_ + absl::Seconds(2), {.thread = 12}).has_value())
-      << "a second";
+      << "expired";
 }
 
-// Answers to two opens may come in another order than their questions went out.
-TEST_F(InodeTableTest, WhatWasAskedLaterIsToldOfTwoOpens) {
+// Replies to two opens may arrive in another order than their requests were sent.
+TEST_F(InodeTableTest, OfTwoOpensTheAttributesOfTheLaterRequestAreUsed) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   const InodeTable::Moment asked = table_.MomentOf(node);
   table_.KeepFresh(node, asked, File(8), start_ + absl::Milliseconds(10));
@@ -292,7 +293,7 @@ TEST_F(InodeTableTest, WhatWasAskedLaterIsToldOfTwoOpens) {
   EXPECT_EQ(fresh->attributes.change, 8u);
 }
 
-TEST_F(InodeTableTest, WhatAWriteLeftIsToldUnlessSomethingElseWasUnderWay) {
+TEST_F(InodeTableTest, AttributesAfterAWriteAreUsedUnlessAnotherChangeOverlapped) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   EXPECT_FALSE(table_.ChangedUntold(node));
   InodeTable::Change write = table_.BeginChange(node, start_);
@@ -310,8 +311,8 @@ TEST_F(InodeTableTest, WhatAWriteLeftIsToldUnlessSomethingElseWasUnderWay) {
   EXPECT_FALSE(table_.TakeFresh(node, start_).has_value());
 }
 
-// A LINK changes the file as well, and tells the kernel so itself.
-TEST_F(InodeTableTest, WhatAWriteLeftIsNotToldIfTheKernelWasToldMeanwhile) {
+// A LINK changes the file too, and its reply sends the new attributes to the kernel.
+TEST_F(InodeTableTest, AttributesAfterAWriteAreNotUsedIfOthersWereSentMeanwhile) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   table_.Told(node, File(1), start_);
   InodeTable::Change write = table_.BeginChange(node, start_ + absl::Milliseconds(1));
@@ -323,7 +324,7 @@ TEST_F(InodeTableTest, WhatAWriteLeftIsNotToldIfTheKernelWasToldMeanwhile) {
   EXPECT_TRUE(table_.TakeFresh(node, start_ + absl::Milliseconds(7)).has_value());
 }
 
-TEST_F(InodeTableTest, NodesKnowWhatWasListedBehindThem) {
+TEST_F(InodeTableTest, ANodeKnowsItsSuccessorInTheListing) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   EXPECT_EQ(table_.NextListed(node), 0u);
   table_.ListedBehind(node, 99);
@@ -331,20 +332,20 @@ TEST_F(InodeTableTest, NodesKnowWhatWasListedBehindThem) {
   EXPECT_EQ(table_.NextListed(98), 0u);
 }
 
-TEST(ListingWalk, AsksAheadInOrderAndNeverMoreThanWasAskedFor) {
+TEST(ListingWalk, PrefetchesInListingOrderAndPausesWhenItSavesNothing) {
   ListingWalk walk;
   walk.At(1, 0);
-  EXPECT_EQ(walk.Wanted(), 0) << "the first";
+  EXPECT_EQ(walk.Wanted(), 0) << "the first lookup";
   walk.At(1, 2);
-  EXPECT_EQ(walk.Wanted(), 0) << "the same again";
+  EXPECT_EQ(walk.Wanted(), 0) << "the same node again";
   walk.At(2, 2);
   EXPECT_EQ(walk.Wanted(), ListingWalk::kMostAhead);
   EXPECT_EQ(walk.from(), 2u);
-  walk.Asked(3, 5);  // there were no more
+  walk.Asked(3, 5);  // the listing had only three more
   for (uint64_t node : {3UL, 4UL}) {
     walk.At(node, node);
-    EXPECT_GT(walk.Wanted(), 0) << "of the three few are left";
-    EXPECT_EQ(walk.from(), 5u) << "behind those that were asked about";
+    EXPECT_GT(walk.Wanted(), 0) << "few of the three are left";
+    EXPECT_EQ(walk.from(), 5u) << "after the last prefetched node";
     walk.Asked(0, 5);
   }
   walk.At(5, 5);
@@ -360,8 +361,8 @@ TEST(ListingWalk, AsksAheadInOrderAndNeverMoreThanWasAskedFor) {
   EXPECT_EQ(vain, ListingWalk::kMostAhead);
 }
 
-// The program does not come to the end of what was asked about before the next ones are.
-TEST(ListingWalk, AsksAboutTheNextOnesInTime) {
+// The next nodes are prefetched before the program has used all of the earlier ones.
+TEST(ListingWalk, PrefetchesTheNextNodesBeforeTheEarlierOnesAreUsed) {
   ListingWalk walk;
   walk.At(1, 0);
   walk.At(2, 2);
@@ -380,13 +381,13 @@ TEST(ListingWalk, AsksAboutTheNextOnesInTime) {
     ++times;
   }
   EXPECT_EQ(times, (200 - 3) / (ListingWalk::kMostAhead - ListingWalk::kFewLeft));
-  // Whoever leaves the order is asked for no more than is left to come.
+  // A program that leaves the listing order gets no prefetch.
   walk.At(7, 200);
   walk.At(8, 8);
   EXPECT_EQ(walk.Wanted(), 0);
 }
 
-TEST(QuestionsOut, OneWaitsForTheAnswerOfEach) {
+TEST(QuestionsOut, OneCallerCanWaitForEachRequest) {
   QuestionsOut out;
   QuestionsOut::Question first{.nodeid = 1}, second{.nodeid = 2};
   out.Begin(first);
@@ -394,7 +395,7 @@ TEST(QuestionsOut, OneWaitsForTheAnswerOfEach) {
   EXPECT_EQ(out.Await(3), nullptr);
   dat::Pending<bool>* pending = out.Await(1);
   ASSERT_EQ(pending, &first.ended);
-  EXPECT_EQ(out.Await(1), nullptr) << "somebody waits already";
+  EXPECT_EQ(out.Await(1), nullptr) << "another caller waits already";
   bool resumed = false;
   dat::Start([](dat::Pending<bool>& ended, bool& done) -> dat::Task<void> {
     co_await ended;
@@ -405,10 +406,10 @@ TEST(QuestionsOut, OneWaitsForTheAnswerOfEach) {
   EXPECT_TRUE(resumed);
   EXPECT_EQ(out.Await(1), nullptr);
   out.End(second);
-  EXPECT_FALSE(second.ended.is_set()) << "nobody waited";
+  EXPECT_FALSE(second.ended.is_set()) << "no caller waited";
 }
 
-TEST(StatHabit, AttributesAreAskedForWithWritesWhileProgramsWantThem) {
+TEST(StatHabit, AttributesAreRequestedWithWritesWhileProgramsUseThem) {
   StatHabit habit;
   EXPECT_FALSE(habit.Expected());
   for (int i = 0; i < 100; ++i) habit.Asked();
@@ -417,7 +418,7 @@ TEST(StatHabit, AttributesAreAskedForWithWritesWhileProgramsWantThem) {
   EXPECT_EQ(writes, 16);
 }
 
-TEST_F(InodeTableTest, NodeGoesWithItsLastLookup) {
+TEST_F(InodeTableTest, ANodeIsRemovedWithItsLastLookup) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   table_.Remember(Handle(5), File(1), {kRootNode, "a"});
@@ -429,7 +430,7 @@ TEST_F(InodeTableTest, NodeGoesWithItsLastLookup) {
   EXPECT_EQ(table_.size(), 1u);
 }
 
-TEST_F(InodeTableTest, ALinkIsLookedUpAgainWhileWhatTheKernelWasToldIsGood) {
+TEST_F(InodeTableTest, ALinkIsFoundAgainWhileItsCachedAttributesAreValid) {
   const uint64_t node =
       table_.Remember(Handle(5), File(7, wire::ObjectType::kLnk), {kRootNode, "a"});
   EXPECT_FALSE(table_.LookUpAgain(node, start_).has_value());
@@ -440,7 +441,7 @@ TEST_F(InodeTableTest, ALinkIsLookedUpAgainWhileWhatTheKernelWasToldIsGood) {
   EXPECT_EQ(again->attributes.change, 7u);
   EXPECT_FALSE(table_.LookUpAgain(node, start_ + good).has_value());
   table_.Forget(node, 1);
-  EXPECT_TRUE(table_.Find(node).has_value());  // it was counted
+  EXPECT_TRUE(table_.Find(node).has_value());  // LookUpAgain has counted a second lookup
   table_.NotTold(node);
   EXPECT_FALSE(table_.LookUpAgain(node, start_).has_value());
   table_.Told(node, File(7, wire::ObjectType::kLnk), start_);
@@ -448,7 +449,7 @@ TEST_F(InodeTableTest, ALinkIsLookedUpAgainWhileWhatTheKernelWasToldIsGood) {
   EXPECT_FALSE(table_.LookUpAgain(node, start_ + absl::Seconds(1)).has_value());
 }
 
-TEST_F(InodeTableTest, ForgettingTooMuchOrTheUnknownDoesNoHarm) {
+TEST_F(InodeTableTest, ForgetIgnoresExcessCountsAndUnknownNodes) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   table_.Forget(node, ~uint64_t{0});
   EXPECT_FALSE(table_.Find(node).has_value());
@@ -457,7 +458,7 @@ TEST_F(InodeTableTest, ForgettingTooMuchOrTheUnknownDoesNoHarm) {
   EXPECT_EQ(table_.size(), 1u);
 }
 
-TEST_F(InodeTableTest, NodeIdsAreNeverUsedAgain) {
+TEST_F(InodeTableTest, NodeIdsAreNeverReused) {
   uint64_t before = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   table_.Forget(before, 1);
   uint64_t after = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
@@ -466,11 +467,11 @@ TEST_F(InodeTableTest, NodeIdsAreNeverUsedAgain) {
   EXPECT_NE(after, kRootNode);
 }
 
-TEST_F(InodeTableTest, CacheTimeDoublesWhileNothingChangesAndStartsAgainWhenItDoes) {
+TEST_F(InodeTableTest, CacheTimeDoublesWhileUnchangedAndIsResetByAChange) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   absl::Time now = start_;
   EXPECT_EQ(table_.Told(node, File(1), now), absl::Seconds(3));
-  // Asked again before the time is over: no reason to believe it for longer.
+  // A request before the time has expired does not double it.
   EXPECT_EQ(table_.Told(node, File(1), now + absl::Seconds(1)), absl::Seconds(3));
   now += absl::Seconds(10);
   EXPECT_EQ(table_.Told(node, File(1), now), absl::Seconds(6));
@@ -482,11 +483,11 @@ TEST_F(InodeTableTest, CacheTimeDoublesWhileNothingChangesAndStartsAgainWhenItDo
   EXPECT_EQ(table_.Told(node, File(2), now + absl::Minutes(2)), absl::Seconds(3));
 }
 
-TEST_F(InodeTableTest, DirectoriesHaveTimesOfTheirOwn) {
+TEST_F(InodeTableTest, DirectoriesHaveTheirOwnCacheTimes) {
   EXPECT_EQ(table_.Told(kRootNode, File(1, wire::ObjectType::kDir), start_), absl::Seconds(30));
 }
 
-TEST_F(InodeTableTest, WhatADirectoryWasLikeIsKept) {
+TEST_F(InodeTableTest, LastSentAttributesAreKeptForDirectoriesOnly) {
   uint64_t directory = table_.Remember(Handle(5), File(1), {kRootNode, "d"});
   EXPECT_FALSE(table_.LastToldOfDirectory(directory).has_value());
   for (uint64_t change : {1u, 2u}) {
@@ -500,7 +501,7 @@ TEST_F(InodeTableTest, WhatADirectoryWasLikeIsKept) {
   EXPECT_FALSE(table_.LastToldOfDirectory(99).has_value());
 }
 
-TEST_F(InodeTableTest, TheNamesOfAFileAreKnownWithItsChange) {
+TEST_F(InodeTableTest, NamesOfAFileAreTrackedWithItsChange) {
   const uint64_t node = table_.Remember(Handle(1), File(1), {kRootNode, "a"});
   table_.NameTold(node, {kRootNode, "a"}, 1, start_, start_ + absl::Seconds(10));
   auto later = [this](int seconds) { return start_ + absl::Seconds(seconds); };
@@ -519,8 +520,8 @@ TEST_F(InodeTableTest, TheNamesOfAFileAreKnownWithItsChange) {
   EXPECT_FALSE(table_.AnyNameLost(999999, 2, later(4)));
 }
 
-// The kernel drops attributes that it has asked for before it took others.
-TEST_F(InodeTableTest, WhatTwoThreadsAreToldAtOnceIsNotSurelyWhatTheKernelHas) {
+// The kernel discards attributes that it requested before it accepted others.
+TEST_F(InodeTableTest, AttributesSentToTwoThreadsAtOnceDoNotCountAsAccepted) {
   const uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   auto told = [&](uint64_t change, uint32_t thread, int arrived_ms, int ms) {
     table_.Told(node, File(change), start_ + absl::Milliseconds(ms),
@@ -528,21 +529,21 @@ TEST_F(InodeTableTest, WhatTwoThreadsAreToldAtOnceIsNotSurelyWhatTheKernelHas) {
     return table_.KernelIsCurrent(node, change);
   };
   EXPECT_TRUE(told(1, 12, 0, 1));
-  EXPECT_TRUE(told(1, 13, 0, 2)) << "both were told the same";
-  EXPECT_TRUE(told(2, 13, 3, 4)) << "the same thread, which has taken what it was told before";
-  EXPECT_FALSE(told(3, 12, 3, 5)) << "12 may have asked before 13 has taken its answer";
+  EXPECT_TRUE(told(1, 13, 0, 2)) << "both threads received the same";
+  EXPECT_TRUE(told(2, 13, 3, 4)) << "the same thread has accepted its earlier reply";
+  EXPECT_FALSE(told(3, 12, 3, 5)) << "12 may have asked before 13 accepted its reply";
   EXPECT_FALSE(told(3, 12, 6, 7));
   const int behind = 4 + static_cast<int>(absl::ToInt64Milliseconds(InodeTable::kTaken));
   EXPECT_FALSE(told(3, 14, behind - 1, behind + 5));
-  EXPECT_TRUE(told(3, 14, behind, behind + 6)) << "it has asked behind both answers";
+  EXPECT_TRUE(told(3, 14, behind, behind + 6)) << "it has asked after both replies were accepted";
   EXPECT_FALSE(told(4, 12, behind + 7, behind + 8));
   table_.KernelForgot(node);
-  EXPECT_TRUE(told(4, 12, behind + 9, behind + 10)) << "it takes no older one";
+  EXPECT_TRUE(told(4, 12, behind + 9, behind + 10)) << "the kernel accepts no earlier reply";
 }
 
-TEST_F(InodeTableTest, KernelIsCurrentOnlyWithTheChangeItWasToldLast) {
+TEST_F(InodeTableTest, KernelIsCurrentOnlyAtTheChangeLastSent) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
-  EXPECT_FALSE(table_.KernelIsCurrent(node, 1));  // never told
+  EXPECT_FALSE(table_.KernelIsCurrent(node, 1));  // none was sent
   table_.Told(node, File(1), start_);
   EXPECT_TRUE(table_.KernelIsCurrent(node, 1));
   EXPECT_FALSE(table_.KernelIsCurrent(node, 2));
@@ -551,7 +552,7 @@ TEST_F(InodeTableTest, KernelIsCurrentOnlyWithTheChangeItWasToldLast) {
   EXPECT_FALSE(table_.KernelIsCurrent(999999, 1));
 }
 
-TEST_F(InodeTableTest, NewsAreWhatWasToldOrTouchedSince) {
+TEST_F(InodeTableTest, NewsSinceCoversSentAttributesAndOwnChanges) {
   uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
   EXPECT_FALSE(table_.NewsSince(node, start_));
   table_.Told(node, File(1), start_);
@@ -571,7 +572,7 @@ TEST_F(InodeTableTest, AllOpensOfAFileShareOneWriteTracker) {
   EXPECT_NE(table_.WritesOf(999999), nullptr);
 }
 
-TEST_F(InodeTableTest, ManyThreadsLookingUpAndForgettingLeaveNothingBehind) {
+TEST_F(InodeTableTest, ConcurrentLookupsAndForgetsLeaveNoNodes) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([this] {

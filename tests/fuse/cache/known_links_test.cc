@@ -1,4 +1,4 @@
-// Names of links that a call which only looks may be answered with.
+// Names of links that may be used to answer a call that only looks, without a request.
 #include "fuse/cache/known_links.h"
 
 #include <string>
@@ -11,7 +11,7 @@ namespace {
 const absl::Time kNow = absl::UnixEpoch() + absl::Hours(1);
 const absl::Time kUntil = kNow + absl::Seconds(3);
 
-TEST(KnownLinksTest, ANameIsKnownUntilItsTimeHasPassedOrItIsFoundElsewhere) {
+TEST(KnownLinksTest, ANameIsKnownUntilItExpiresOrLeadsToAnotherNode) {
   KnownLinks links;
   EXPECT_EQ(links.Find({1, "a"}, kNow).nodeid, 0u);
   links.Told({1, "a"}, {7, kNow, kUntil});
@@ -22,7 +22,7 @@ TEST(KnownLinksTest, ANameIsKnownUntilItsTimeHasPassedOrItIsFoundElsewhere) {
   EXPECT_EQ(links.Find({1, "a"}, kNow).nodeid, 8u);
 }
 
-TEST(KnownLinksTest, ThereAreNeverTooMany) {
+TEST(KnownLinksTest, TheNumberOfNamesIsBounded) {
   KnownLinks links;
   for (size_t i = 0; i <= KnownLinks::kMost; ++i) {
     links.Told({1, std::to_string(i)}, {i + 1, kNow, kUntil});
@@ -33,8 +33,7 @@ TEST(KnownLinksTest, ThereAreNeverTooMany) {
   }
   EXPECT_LE(known, KnownLinks::kMost);
   EXPECT_GE(known, KnownLinks::kLeft);
-  links.Told({1, "late"},
-             {5, kUntil, kUntil + absl::Seconds(3)});  // takes the room of the old ones
+  links.Told({1, "late"}, {5, kUntil, kUntil + absl::Seconds(3)});  // replaces the expired ones
   EXPECT_EQ(links.Find({1, "late"}, kUntil).nodeid, 5u);
 }
 

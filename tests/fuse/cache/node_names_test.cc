@@ -1,4 +1,4 @@
-// Which names of a node the kernel may still believe in, and what is known of them.
+// The names of a node that the kernel may still use, and when each was last known to be valid.
 #include "fuse/cache/node_names.h"
 
 #include <string>
@@ -23,7 +23,7 @@ using Names = std::vector<std::string>;
 
 class NodeNamesTest : public ::testing::Test {
  protected:
-  // The kernel is told of `name` at `ms`, and believes it for a second.
+  // The kernel receives `name` at `ms`, and may use it for a second.
   void Tell(const std::string& name, uint64_t change, int ms = 0) {
     names_.FoundAt(In(name), At(ms));
     names_.Told(In(name), change, At(ms), At(ms + 1000));
@@ -38,7 +38,7 @@ class NodeNamesTest : public ::testing::Test {
   NodeNames names_;
 };
 
-TEST_F(NodeNamesTest, ANameIsAskedForWhereTheChangeIsAnotherAndTheKernelBelievesIt) {
+TEST_F(NodeNamesTest, ANameIsRevalidatedIfChangeDiffersAndTheKernelMayUseIt) {
   Tell("a", 7);
   EXPECT_EQ(NotSeenAt(7, 10), Names{});
   EXPECT_EQ(NotSeenAt(8, 10), Names{"a"});
@@ -46,16 +46,17 @@ TEST_F(NodeNamesTest, ANameIsAskedForWhereTheChangeIsAnotherAndTheKernelBelieves
   names_.Confirm(In("a"), 8, At(20));
   EXPECT_EQ(NotSeenAt(8, 30), Names{});
   EXPECT_EQ(NotSeenAt(9, 999), Names{"a"});
-  EXPECT_EQ(NotSeenAt(9, 1010), Names{}) << "the kernel is not told of what was looked up by us";
+  EXPECT_EQ(NotSeenAt(9, 1010), Names{})
+      << "a lookup by the mount does not extend the kernel's time";
 }
 
-TEST_F(NodeNamesTest, ANameThatWasNotToldIsAskedForNever) {
+TEST_F(NodeNamesTest, ANameThatTheKernelDidNotReceiveIsNotRevalidated) {
   names_.FoundAt(In("a"), At(0));
   EXPECT_EQ(names_.latest().name, "a");
   EXPECT_EQ(NotSeenAt(8, 10), Names{});
 }
 
-TEST_F(NodeNamesTest, EachOfSeveralNamesIsKnownByItself) {
+TEST_F(NodeNamesTest, EachNameIsTrackedSeparately) {
   Tell("a", 7);
   Tell("b", 8, 10);
   EXPECT_EQ(names_.latest().name, "b");
@@ -63,13 +64,13 @@ TEST_F(NodeNamesTest, EachOfSeveralNamesIsKnownByItself) {
   names_.Lose(In("a"));
   EXPECT_EQ(NotSeenAt(8, 20), Names{});
   EXPECT_TRUE(names_.AnyLost(8, At(20)));
-  EXPECT_FALSE(names_.AnyLost(8, At(1002))) << "nobody believes in it any more";
+  EXPECT_FALSE(names_.AnyLost(8, At(1002))) << "the kernel no longer uses it";
   Tell("a", 9, 30);
-  EXPECT_FALSE(names_.AnyLost(9, At(40))) << "it has come back";
+  EXPECT_FALSE(names_.AnyLost(9, At(40))) << "it leads to the node again";
   EXPECT_EQ(NotSeenAt(9, 40), Names{"b"});
 }
 
-TEST_F(NodeNamesTest, WhatWeHaveChangedIsLikelyToHaveAnotherChange) {
+TEST_F(NodeNamesTest, ANameSeenBeforeAnOwnChangeIsLikelyOld) {
   Tell("a", 7, 10);
   EXPECT_EQ(LikelyOld(At(9), 20), Names{});
   EXPECT_EQ(LikelyOld(At(11), 20), Names{"a"});
@@ -77,7 +78,7 @@ TEST_F(NodeNamesTest, WhatWeHaveChangedIsLikelyToHaveAnotherChange) {
   EXPECT_EQ(LikelyOld(At(11), 30), Names{});
 }
 
-TEST_F(NodeNamesTest, NamesFollowWhatWeDoToThem) {
+TEST_F(NodeNamesTest, NamesFollowOwnRenamesAndRemovals) {
   Tell("a", 7);
   moves_.Moved(In("a"), In("b"), false, At(10));
   EXPECT_EQ(LikelyOld(absl::InfinitePast(), 20), Names{"b"});
@@ -89,14 +90,14 @@ TEST_F(NodeNamesTest, NamesFollowWhatWeDoToThem) {
   EXPECT_FALSE(names_.AnyLost(9, At(60)));
 }
 
-TEST_F(NodeNamesTest, ANameThatWeGaveToAnotherFileIsNone) {
+TEST_F(NodeNamesTest, ANameThatAnOwnRenameReplacedIsDropped) {
   Tell("a", 7);
   Tell("b", 7);
   moves_.Moved(In("c"), In("a"), false, At(10));
   EXPECT_EQ(NotSeenAt(8, 20), Names{"b"});
 }
 
-TEST_F(NodeNamesTest, OfManyNamesTheFirstAreTakenForLostWhenTheFileHasChanged) {
+TEST_F(NodeNamesTest, NamesBeyondTheLimitCountAsLostOnceChangeDiffers) {
   for (size_t i = 0; i < NodeNames::kMost; ++i) Tell(std::to_string(i), 7, static_cast<int>(i));
   EXPECT_EQ(NotSeenAt(8, 100).size(), NodeNames::kMost);
   EXPECT_FALSE(names_.AnyLost(8, At(100)));
@@ -106,16 +107,17 @@ TEST_F(NodeNamesTest, OfManyNamesTheFirstAreTakenForLostWhenTheFileHasChanged) {
   EXPECT_EQ(NotSeenAt(8, 200).size(), NodeNames::kMost);
   EXPECT_FALSE(names_.AnyLost(8, At(2000)));
   Tell("still more", 8, 2000);
-  EXPECT_EQ(NotSeenAt(9, 2100), Names{"still more"}) << "what nobody believes in goes";
+  EXPECT_EQ(NotSeenAt(9, 2100), Names{"still more"})
+      << "names that the kernel no longer uses are dropped";
 }
 
-TEST_F(NodeNamesTest, ManyNamesSeenAtDifferentTimesAreLostWhateverTheChange) {
+TEST_F(NodeNamesTest, NamesBeyondTheLimitWithMixedChangesCountAsLost) {
   for (size_t i = 0; i < NodeNames::kMost + 2; ++i) Tell(std::to_string(i), 7 + i);
   EXPECT_TRUE(names_.AnyLost(7, At(10)));
   EXPECT_TRUE(names_.AnyLost(8, At(10)));
 }
 
-TEST(OwnMovesTest, WhatWasSeenBehindAMoveDoesNotFollowIt) {
+TEST(OwnMovesTest, ANameSeenAfterAMoveDoesNotFollowIt) {
   OwnMoves moves;
   moves.Moved(In("a"), In("b"), false, At(10));
   Place place = In("a");
@@ -137,7 +139,7 @@ TEST(OwnMovesTest, AnExchangeMovesBoth) {
   EXPECT_EQ(b, In("a"));
 }
 
-TEST(OwnMovesTest, MovesAreFollowedOneBehindTheOther) {
+TEST(OwnMovesTest, MovesAreFollowedInOrder) {
   OwnMoves moves;
   moves.Moved(In("a"), In("b"), false, At(10));
   moves.Moved(In("x"), In("y"), false, At(11));
@@ -148,10 +150,10 @@ TEST(OwnMovesTest, MovesAreFollowedOneBehindTheOther) {
   moves.Moved(In("z"), In("c"), false, At(13));
   EXPECT_EQ(moves.Follow(place, At(13)), OwnMoves::Followed::kGone);
   place = In("b");
-  EXPECT_EQ(moves.Follow(place, At(0)), OwnMoves::Followed::kGone) << "a was given its name";
+  EXPECT_EQ(moves.Follow(place, At(0)), OwnMoves::Followed::kGone) << "a replaced it";
 }
 
-TEST(OwnMovesTest, TheLastAreKept) {
+TEST(OwnMovesTest, OnlyTheLatestMovesAreKept) {
   OwnMoves moves;
   moves.Moved(In("a"), In("b"), false, At(0));
   for (size_t i = 0; i < OwnMoves::kMost; ++i) {

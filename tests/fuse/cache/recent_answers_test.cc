@@ -23,7 +23,7 @@ class RecentAnswersTest : public ::testing::Test {
     handle.fileid.bytes[0] = 5;
     node_ = inodes_.Remember(handle, OfSize(1), {kRootNode, "file"});
   }
-  // A LOOKUP by `thread` that took `took`, answered now.
+  // A LOOKUP by `thread` whose reply arrives now, after `took`.
   void LookUp(uint32_t thread, uint64_t size, absl::Duration took = kTook) {
     RecentAnswers::Question question = answers_.Ask(thread, now_ - took);
     answers_.Keep(question, node_, OfSize(size), now_);
@@ -35,7 +35,7 @@ class RecentAnswersTest : public ::testing::Test {
   uint64_t node_ = 0;
 };
 
-TEST_F(RecentAnswersTest, AreOfOneNodeForOneThread) {
+TEST_F(RecentAnswersTest, AreValidForOneNodeAndOneThread) {
   EXPECT_EQ(answers_.Find(kThread, node_, now_), nullptr);
   LookUp(kThread, 7);
   EXPECT_EQ(answers_.Find(kThread + 1, node_, now_), nullptr);
@@ -43,11 +43,11 @@ TEST_F(RecentAnswersTest, AreOfOneNodeForOneThread) {
   const wire::FileAttributes* found = answers_.Find(kThread, node_, now_);
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(found->object_size, 7u);
-  answers_.Drop(kThread, node_);  // it was told
+  answers_.Drop(kThread, node_);  // the attributes were sent
   EXPECT_EQ(answers_.Find(kThread, node_, now_), nullptr);
 }
 
-TEST_F(RecentAnswersTest, AreGoodForAsLongAsTheyTookAndAMillisecondAtMost) {
+TEST_F(RecentAnswersTest, ExpireAfterRoundTripTimeCappedAt1ms) {
   LookUp(kThread, 7);
   EXPECT_NE(answers_.Find(kThread, node_, now_ + kTook), nullptr);
   EXPECT_EQ(answers_.Find(kThread, node_, now_ + kTook + absl::Microseconds(1)), nullptr);
@@ -57,7 +57,7 @@ TEST_F(RecentAnswersTest, AreGoodForAsLongAsTheyTookAndAMillisecondAtMost) {
   EXPECT_EQ(answers_.Find(kThread, node_, now_ + longest + absl::Microseconds(1)), nullptr);
 }
 
-TEST_F(RecentAnswersTest, EndWithWhatWeDoToTheNodeSinceTheServerWasAsked) {
+TEST_F(RecentAnswersTest, AreDroppedIfThisMountChangedTheNodeSinceTheRequest) {
   RecentAnswers::Question question = answers_.Ask(kThread, now_ - kTook);
   inodes_.Touch(node_, now_ - kTook / 2);
   answers_.Keep(question, node_, OfSize(7), now_);
@@ -67,7 +67,7 @@ TEST_F(RecentAnswersTest, EndWithWhatWeDoToTheNodeSinceTheServerWasAsked) {
   question = answers_.Ask(kThread, later - kTook);
   answers_.Keep(question, node_, OfSize(7), later);
   EXPECT_NE(answers_.Find(kThread, node_, later), nullptr);
-  inodes_.NameRemoved();  // of which file, nobody here knows
+  inodes_.NameRemoved();  // it is not known of which file
   EXPECT_EQ(answers_.Find(kThread, node_, later), nullptr) << "a name was removed";
   question = answers_.Ask(kThread, later - kTook);
   inodes_.DirectoryRemoved();
@@ -75,11 +75,12 @@ TEST_F(RecentAnswersTest, EndWithWhatWeDoToTheNodeSinceTheServerWasAsked) {
   EXPECT_EQ(answers_.Find(kThread, node_, later), nullptr) << "a directory was removed";
 }
 
-TEST_F(RecentAnswersTest, WhoOpensWhatItLookedUpFindsItThoughItWasToldInBetween) {
+TEST_F(RecentAnswersTest, OpenReusesTheLookupEvenIfItsAttributesWereSentBefore) {
   EXPECT_EQ(answers_.FindToOpen(kThread, node_, now_), nullptr);
   LookUp(kThread, 7);
-  EXPECT_NE(answers_.FindToOpen(kThread, node_, now_), nullptr) << "nobody had to be let in";
-  answers_.ToldToOpen(kThread, node_, now_ + kTook);  // that it may
+  EXPECT_NE(answers_.FindToOpen(kThread, node_, now_), nullptr)
+      << "no permission check came before";
+  answers_.ToldToOpen(kThread, node_, now_ + kTook);  // for the permission check of the open
   EXPECT_EQ(answers_.Find(kThread, node_, now_ + kTook), nullptr);
   const wire::FileAttributes* found = answers_.FindToOpen(kThread, node_, now_ + 2 * kTook);
   ASSERT_NE(found, nullptr);
@@ -92,18 +93,18 @@ TEST_F(RecentAnswersTest, WhoOpensWhatItLookedUpFindsItThoughItWasToldInBetween)
   const absl::Time later = now_ + absl::Seconds(1);
   answers_.Keep(answers_.Ask(kThread, later - kTook), node_, OfSize(8), later);
   EXPECT_NE(answers_.FindToOpen(kThread, node_, later), nullptr);
-  answers_.Drop(kThread, node_);  // stat(2) was told
+  answers_.Drop(kThread, node_);  // stat(2) has received them
   EXPECT_EQ(answers_.FindToOpen(kThread, node_, later), nullptr);
 }
 
-TEST_F(RecentAnswersTest, AreOfAsManyThreadsAsThereIsRoomFor) {
+TEST_F(RecentAnswersTest, ALaterThreadReplacesAnEarlierOne) {
   LookUp(kThread, 1);
   LookUp(kThread + 1, 2);
   LookUp(0, 3);  // a caller that the kernel does not name
   EXPECT_EQ(answers_.Find(0, node_, now_), nullptr);
   EXPECT_NE(answers_.Find(kThread, node_, now_), nullptr);
   EXPECT_NE(answers_.Find(kThread + 1, node_, now_), nullptr);
-  LookUp(kThread + 1 + 32, 4);  // in the other's place
+  LookUp(kThread + 1 + 32, 4);  // uses the same entry as kThread + 1
   EXPECT_EQ(answers_.Find(kThread + 1, node_, now_), nullptr);
   EXPECT_NE(answers_.Find(kThread + 1 + 32, node_, now_), nullptr);
 }
