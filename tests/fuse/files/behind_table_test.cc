@@ -1,4 +1,4 @@
-// What is written behind: who overlaps it, and who waits for it.
+// The write-behind table: parts must not overlap, and callers can wait for them.
 #include "fuse/files/behind_table.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace dafs::fuse {
 namespace {
 
-TEST(BehindTable, PartsOfOneFileDoNotOverlapAndThoseOfOthersDoNotMatter) {
+TEST(BehindTable, PartsOfOneFileCannotOverlap) {
   BehindTable table;
   EXPECT_TRUE(table.idle());
   EXPECT_TRUE(table.Begin(7, 100, 50));
@@ -32,7 +32,7 @@ TEST(BehindTable, PartsOfOneFileDoNotOverlapAndThoseOfOthersDoNotMatter) {
   EXPECT_TRUE(table.idle());
 }
 
-TEST(BehindTable, APartGrowsOnlyIntoWhatIsFree) {
+TEST(BehindTable, APartGrowsOnlyIntoFreeBytes) {
   BehindTable table;
   ASSERT_TRUE(table.Begin(7, 0, 10));
   ASSERT_TRUE(table.Begin(7, 30, 10));
@@ -44,7 +44,7 @@ TEST(BehindTable, APartGrowsOnlyIntoWhatIsFree) {
   EXPECT_TRUE(table.Begin(7, 0, 30));
 }
 
-TEST(BehindTable, WhatIsHeldLetsWhatIsOutEndAndNothingBegin) {
+TEST(BehindTable, HoldLetsOutstandingPartsEndAndNoneBegin) {
   BehindTable table;
   ASSERT_TRUE(table.Begin(7, 0, 10));
   const uint64_t one = table.Hold(7), two = table.Hold(7);
@@ -53,7 +53,7 @@ TEST(BehindTable, WhatIsHeldLetsWhatIsOutEndAndNothingBegin) {
   EXPECT_TRUE(table.Begin(8, 0, 1));
   int settled = 0;
   EXPECT_TRUE(table.WhenSettled(7, [&] { ++settled; }));
-  table.End(7, 0);  // the part, not what is held from there on
+  table.End(7, 0);  // ends the part, not the holds
   table.End(8, 0);
   table.Release(two);
   EXPECT_EQ(settled, 0);
@@ -63,7 +63,7 @@ TEST(BehindTable, WhatIsHeldLetsWhatIsOutEndAndNothingBegin) {
   EXPECT_TRUE(table.idle());
 }
 
-TEST(BehindTable, WhoeverWaitsWaitsForWhatIsOutThenAndForNothingLater) {
+TEST(BehindTable, AWaiterWaitsForPresentPartsAndNotForLaterOnes) {
   BehindTable table;
   int settled = 0;
   const auto count = [&] { ++settled; };
@@ -78,7 +78,7 @@ TEST(BehindTable, WhoeverWaitsWaitsForWhatIsOutThenAndForNothingLater) {
   table.End(7, 1);
   EXPECT_EQ(settled, 0);
   table.End(7, 0);
-  EXPECT_EQ(settled, 1);  // that from 2 on came later
+  EXPECT_EQ(settled, 1);  // the part at 2 began later
   table.End(8, 0);
   EXPECT_EQ(settled, 101);
   EXPECT_FALSE(table.WhenSettled(8, count));
@@ -87,7 +87,7 @@ TEST(BehindTable, WhoeverWaitsWaitsForWhatIsOutThenAndForNothingLater) {
   EXPECT_EQ(settled, 102);
 }
 
-TEST(BehindTable, WhoIsWokenMayGoOnWithTheTable) {
+TEST(BehindTable, ACallbackMayUseTheTable) {
   BehindTable table;
   ASSERT_TRUE(table.Begin(7, 0, 1));
   bool began = false;
@@ -97,7 +97,7 @@ TEST(BehindTable, WhoIsWokenMayGoOnWithTheTable) {
   EXPECT_TRUE(table.Holds(7));
 }
 
-TEST(BehindTable, NobodyWaitsForEverAmongManyThreads) {
+TEST(BehindTable, EveryWaiterAmongManyThreadsIsWoken) {
   BehindTable table;
   constexpr int kThreads = 4;
   constexpr int kTurns = 2000;

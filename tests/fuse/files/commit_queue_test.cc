@@ -1,5 +1,5 @@
-// What becomes of data that a COMMIT finds lost: every open file is told once, whoever asked. The
-// server is scripted: a correct one loses nothing.
+// Data that a COMMIT finds lost: each open file reports the error once, whatever caused the COMMIT.
+// The server is scripted, because a correct server loses nothing.
 #include "fuse/files/commit_queue.h"
 
 #include <cstring>
@@ -47,7 +47,7 @@ class CommitQueueTest : public client::testing::ScriptedTest {
       return true;
     };
   }
-  // In the background, as for a file that is closed.
+  // Commits in the background, as for a closed file.
   void CommitBehind() {
     bool done = false;
     dat::Start(
@@ -64,16 +64,16 @@ class CommitQueueTest : public client::testing::ScriptedTest {
   }
 
   std::shared_ptr<OpenState> writer_ = std::make_shared<OpenState>();
-  client::WriteTracker::ErrorCursor other_;  // another descriptor's
+  client::WriteTracker::ErrorCursor other_;  // of another descriptor
   std::optional<CommitQueue> queue_;
 };
 
 // Shows DAFS-6.5.8-07.
-TEST_F(CommitQueueTest, WhatCannotBeWrittenAgainIsToldWhoeverFoundItLost) {
+TEST_F(CommitQueueTest, EachDescriptorReportsDataThatCannotBeRewritten) {
   server_.Restart();
   Refuse(Proc::kWriteInline, DafsStatus::kRofs);
   CommitBehind();
-  CommitBehind();  // nothing is kept any more, and all is well
+  CommitBehind();  // the lost data was dropped: succeeds
   EXPECT_OK(Fsync());
   EXPECT_EQ(Told(writer_->errors), DafsStatus::kRofs);
   EXPECT_EQ(Told(writer_->errors), DafsStatus::kOk);
@@ -81,7 +81,7 @@ TEST_F(CommitQueueTest, WhatCannotBeWrittenAgainIsToldWhoeverFoundItLost) {
   EXPECT_EQ(Told(other_), DafsStatus::kOk);
 }
 
-TEST_F(CommitQueueTest, WhatAnFsyncFindsLostIsToldEveryOpenFile) {
+TEST_F(CommitQueueTest, EachDescriptorReportsDataThatAnFsyncFoundLost) {
   Refuse(Proc::kCommit, DafsStatus::kIo);
   EXPECT_OK(Fsync());
   EXPECT_EQ(Told(other_), DafsStatus::kIo);
@@ -89,7 +89,7 @@ TEST_F(CommitQueueTest, WhatAnFsyncFindsLostIsToldEveryOpenFile) {
   EXPECT_EQ(Told(writer_->errors), DafsStatus::kOk);
 }
 
-TEST_F(CommitQueueTest, ACommitThatOnlyCouldNotBeDoneNowIsToldToNobodyElse) {
+TEST_F(CommitQueueTest, ACommitThatCanBeRetriedFailsForItsCallerOnly) {
   Refuse(Proc::kCommit, DafsStatus::kPerm);
   EXPECT_EQ(wire::DafsFromStatus(Fsync()), DafsStatus::kPerm);
   EXPECT_EQ(Told(writer_->errors), DafsStatus::kOk);

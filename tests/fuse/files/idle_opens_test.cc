@@ -43,7 +43,7 @@ class IdleOpensTest : public ::testing::Test {
     open->opener = who_;
     return open;
   }
-  // Whether it is kept, and nothing else had to go for it.
+  // Returns whether it is kept, and no other open was evicted for it.
   bool Keep(const IdleOpens::Open& open) { return idle_.Keep(open, now_) == nullptr; }
   bool CanTake(uint64_t nodeid, const client::Identity& who, uint32_t flags) {
     return idle_.Take(nodeid, who, flags, now_).has_value();
@@ -60,7 +60,7 @@ class IdleOpensTest : public ::testing::Test {
   IdleOpens idle_;
 };
 
-TEST_F(IdleOpensTest, WhoOpensAFileAgainInTheSameWayTakesItAndNobodyElse) {
+TEST_F(IdleOpensTest, ServesOnlyTheSameUserFileAndMode) {
   std::shared_ptr<OpenState> open = Opened(kNode);
   ASSERT_TRUE(Keep(open));
   client::Identity other = *who_;
@@ -81,7 +81,7 @@ TEST_F(IdleOpensTest, WhoOpensAFileAgainInTheSameWayTakesItAndNobodyElse) {
   EXPECT_TRUE(idle_.TakeAll().empty());
 }
 
-TEST_F(IdleOpensTest, WhatNobodyOpensAgainIsOldAfterAWhile) {
+TEST_F(IdleOpensTest, AnUnusedOpenExpires) {
   EXPECT_EQ(idle_.NextOld(), std::nullopt);
   const absl::Time start = now_;
   ASSERT_TRUE(Keep(Opened(1)));
@@ -91,13 +91,13 @@ TEST_F(IdleOpensTest, WhatNobodyOpensAgainIsOldAfterAWhile) {
   now_ = start + IdleOpens::kFor - absl::Nanoseconds(1);
   EXPECT_TRUE(idle_.TakeOld(now_).empty());
   now_ = start + IdleOpens::kFor;
-  EXPECT_FALSE(CanTake(1, *who_, O_RDONLY)) << "though it is still there: a timer may be late";
+  EXPECT_FALSE(CanTake(1, *who_, O_RDONLY)) << "expired, though the timer has not removed it yet";
   EXPECT_EQ(Nodes(idle_.TakeOld(now_)), std::vector<uint64_t>{1});
   EXPECT_EQ(idle_.NextOld(), start + IdleOpens::kFor * 3 / 2);
   EXPECT_TRUE(CanTake(2, *who_, O_RDONLY));
 }
 
-TEST_F(IdleOpensTest, KeepsABoundedNumberAndGivesUpTheOldest) {
+TEST_F(IdleOpensTest, KeepsABoundedNumberAndEvictsTheOldest) {
   for (uint64_t node = 1; node <= IdleOpens::kMost; ++node) ASSERT_TRUE(Keep(Opened(node)));
   IdleOpens::Open oldest = idle_.Keep(Opened(1000), now_);
   ASSERT_NE(oldest, nullptr);
@@ -106,9 +106,9 @@ TEST_F(IdleOpensTest, KeepsABoundedNumberAndGivesUpTheOldest) {
   EXPECT_TRUE(CanTake(2, *who_, O_RDONLY));
 }
 
-TEST_F(IdleOpensTest, KeepsOnlyWhatReadsAndHoldsNothing) {
+TEST_F(IdleOpensTest, KeepsOnlyReadOnlyOpensWithoutLocks) {
   std::shared_ptr<OpenState> without_state = Opened(kNode);
-  without_state->state_id = {};  // the server keeps no open for it
+  without_state->state_id = {};  // the server has no open for it
   std::shared_ptr<OpenState> locked = Opened(kNode);
   locked->locked = true;
   std::shared_ptr<OpenState> unknown = Opened(kNode);
@@ -121,7 +121,7 @@ TEST_F(IdleOpensTest, KeepsOnlyWhatReadsAndHoldsNothing) {
   EXPECT_TRUE(CanTake(kNode, *who_, O_RDONLY | kOpenForExec));
 }
 
-TEST_F(IdleOpensTest, AFileThatChangesIsGivenUpAndNotKeptForSomeTimes) {
+TEST_F(IdleOpensTest, AFileThatChangesIsEvictedAndNotKeptForItsNextCloses) {
   ASSERT_TRUE(Keep(Opened(kNode)));
   ASSERT_TRUE(Keep(Opened(kNode + 1)));
   ASSERT_TRUE(Keep(Opened(kNode)));
@@ -131,7 +131,7 @@ TEST_F(IdleOpensTest, AFileThatChangesIsGivenUpAndNotKeptForSomeTimes) {
   EXPECT_EQ(Nodes(idle_.TakeAll()), (std::vector<uint64_t>{kNode + 1, kNode}));
 }
 
-TEST_F(IdleOpensTest, GivesUpAllWhenAskedAndKeepsNoneAtTheEnd) {
+TEST_F(IdleOpensTest, TakeAllReturnsAllAndNoneIsKeptAfterStop) {
   ASSERT_TRUE(Keep(Opened(1)));
   ASSERT_TRUE(Keep(Opened(2)));
   EXPECT_EQ(Nodes(idle_.TakeAll()), (std::vector<uint64_t>{1, 2}));
@@ -141,12 +141,12 @@ TEST_F(IdleOpensTest, GivesUpAllWhenAskedAndKeepsNoneAtTheEnd) {
   EXPECT_EQ(idle_.NextOld(), std::nullopt);
 }
 
-TEST_F(IdleOpensTest, AFileIsAsOpenedUntilItsDataOrItsRightsChange) {
+TEST_F(IdleOpensTest, AFileIsAsOpenedUntilItsDataOrPermissionsChange) {
   const std::shared_ptr<OpenState> open = Opened(kNode);
   EXPECT_TRUE(IsAsOpened(*open, Attributes(1)));
   EXPECT_FALSE(IsAsOpened(*open, Attributes(2)));
   EXPECT_FALSE(IsAsOpened(*open, wire::FileAttributes()));
-  // Within one tick of the server's clock.
+  // Changed within one tick of the server's clock: CHANGE stays the same.
   wire::FileAttributes attributes = Attributes(1);
   attributes.mode = 0600;
   EXPECT_FALSE(IsAsOpened(*open, attributes));

@@ -16,7 +16,7 @@ using server::PosixAcl;
 
 constexpr uint32_t kRw = wire::kAceReadData | wire::kAceWriteData | wire::kAceAppendData;
 
-// What another server might say of mode 0640.
+// An ACL that another server might return for mode 0640.
 std::vector<wire::Ace> Foreign() {
   return {{wire::kAceAllowed, 0, kRw | wire::kAceReadAcl, "OWNER@"},
           {wire::kAceDenied, wire::kAceIdentifierGroup, wire::kAceWriteData, "GROUP@"},
@@ -24,7 +24,7 @@ std::vector<wire::Ace> Foreign() {
           {wire::kAceAllowed, 0, 0, "EVERYONE@"}};
 }
 
-TEST(AclInModeTest, WhatDafsdSaysOfEveryModeIsThatModeAndNoOther) {
+TEST(AclInModeTest, AnAclThatDafsdMakesFromAModeMatchesOnlyThatMode) {
   for (const bool directory : {false, true}) {
     for (uint32_t mode = 0; mode < 01000; ++mode) {
       const std::vector<wire::Ace> acl = server::AcesFromPosix({AclFromMode(mode), {}}, directory);
@@ -36,21 +36,21 @@ TEST(AclInModeTest, WhatDafsdSaysOfEveryModeIsThatModeAndNoOther) {
   }
 }
 
-// Every ACL that a file system keeps beside the mode. The mode shows the mask for the group.
-TEST(AclInModeTest, NoAclThatIsMoreIsTakenForAMode) {
+// All kinds of ACL that a file system stores besides the mode. The mode has the mask for the group.
+TEST(AclInModeTest, AnAclWithMoreThanAModeDoesNotMatch) {
   for (uint8_t group = 0; group < 8; ++group) {
     for (uint8_t mask = 0; mask < 8; ++mask) {
       PosixAcl acl = AclFromMode(0704);
       acl.entries[1].perm = group;
       acl.entries.insert(acl.entries.begin() + 2, {AclTag::kMask, mask, 0});
       const uint32_t mode = 0704 | uint32_t{mask} << 3;
-      EXPECT_FALSE(IsAclInMode(server::AcesFromPosix({acl, {}}, false), mode)) << "mask alone";
+      EXPECT_FALSE(IsAclInMode(server::AcesFromPosix({acl, {}}, false), mode)) << "only a mask";
       PosixAcl named = acl;
       named.entries.insert(named.entries.begin() + 1, {AclTag::kUser, group, 1000});
-      EXPECT_FALSE(IsAclInMode(server::AcesFromPosix({named, {}}, false), mode)) << "a user";
+      EXPECT_FALSE(IsAclInMode(server::AcesFromPosix({named, {}}, false), mode)) << "a named user";
       named = acl;
       named.entries.insert(named.entries.begin() + 2, {AclTag::kGroup, group, 1000});
-      EXPECT_FALSE(IsAclInMode(server::AcesFromPosix({named, {}}, false), mode)) << "a group";
+      EXPECT_FALSE(IsAclInMode(server::AcesFromPosix({named, {}}, false), mode)) << "a named group";
     }
   }
   EXPECT_FALSE(
@@ -58,7 +58,7 @@ TEST(AclInModeTest, NoAclThatIsMoreIsTakenForAMode) {
       << "a default ACL";
 }
 
-TEST(AclInModeTest, AnotherServersListIsTakenForAModeOnlyIfItIsOne) {
+TEST(AclInModeTest, AnAclOfAnotherServerMatchesOnlyIfItGrantsExactlyTheMode) {
   EXPECT_TRUE(IsAclInMode(Foreign(), 0100640));
   EXPECT_FALSE(IsAclInMode({}, 0));
   const auto without = [](auto change) {

@@ -12,7 +12,7 @@ namespace {
 
 using wire::DafsStatus;
 
-TEST(ErrnoFromStatus, OkIsZeroAndEveryErrorIsNot) {
+TEST(ErrnoFromStatus, OkIsZeroAndEveryErrorIsPositive) {
   EXPECT_EQ(ErrnoFromStatus(absl::OkStatus()), 0);
   for (uint32_t code = 1; code < 16000; ++code) {
     absl::Status status = wire::StatusFromDafs(DafsStatus(code), "x");
@@ -23,7 +23,7 @@ TEST(ErrnoFromStatus, OkIsZeroAndEveryErrorIsNot) {
   }
 }
 
-// What programs depend on. Spec: chapter 7, WIRE.md 12. Shows DAFS-7-14
+// Programs depend on these. Spec: chapter 7, WIRE.md 12. Shows DAFS-7-14
 TEST(ErrnoFromStatus, DafsCodesBecomeTheErrnoThatProgramsExpect) {
   const std::pair<DafsStatus, int> cases[] = {
       {DafsStatus::kPerm, EPERM},
@@ -59,7 +59,7 @@ TEST(ErrnoFromStatus, DafsCodesBecomeTheErrnoThatProgramsExpect) {
   }
 }
 
-TEST(ErrnoFromStatus, FailuresWithoutAnAnswerOfTheServer) {
+TEST(ErrnoFromStatus, FailuresWithoutAReplyOfTheServerHaveTheirErrno) {
   EXPECT_EQ(ErrnoFromStatus(absl::DeadlineExceededError("soft")), ETIMEDOUT);
   EXPECT_EQ(ErrnoFromStatus(absl::DataLossError("unknown fate")), EIO);
   EXPECT_EQ(ErrnoFromStatus(absl::UnimplementedError("x")), EOPNOTSUPP);

@@ -1,4 +1,4 @@
-// The parts that speak the kernel's protocol, each by itself.
+// The parts that implement the kernel's protocol, each tested alone.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,13 +33,13 @@ std::span<const std::byte> Bytes(const std::string& text) {
   return std::as_bytes(std::span<const char>(text.data(), text.size()));
 }
 
-TEST(KernelAttributes, SynchronousOpensAskForStableData) {
+TEST(KernelAttributes, SynchronousOpensRequestStableWrites) {
   EXPECT_EQ(StabilityFromFlags(O_RDWR | O_APPEND), wire::StableHow::kUnstable);
   EXPECT_EQ(StabilityFromFlags(O_RDWR | O_DSYNC), wire::StableHow::kDataSync);
   EXPECT_EQ(StabilityFromFlags(O_WRONLY | O_SYNC), wire::StableHow::kFileSync);
 }
 
-TEST(KernelAttributes, AModeGrantsWhatItsClassHas) {
+TEST(KernelAttributes, ModeGrantsTheRightsOfTheCallersClass) {
   constexpr uint32_t kPass = 5, kChange = 7;
   wire::FileAttributes directory;
   directory.set(wire::kFattrObjectType | wire::kFattrMode | wire::kFattrOwner |
@@ -58,7 +58,8 @@ TEST(KernelAttributes, AModeGrantsWhatItsClassHas) {
   EXPECT_TRUE(ModeGrants(directory, primary, kPass));
   EXPECT_FALSE(ModeGrants(directory, member, kChange));
   EXPECT_FALSE(ModeGrants(directory, other, kPass));
-  EXPECT_FALSE(ModeGrants(directory, root, kPass)) << "what root may do beyond it is not known";
+  EXPECT_FALSE(ModeGrants(directory, root, kPass))
+      << "the rights of root beyond the mode are unknown";
   directory.mode = 0077;
   EXPECT_FALSE(ModeGrants(directory, owner, kPass)) << "the owner has the owner's rights only";
   directory.mode = 0707;
@@ -67,12 +68,12 @@ TEST(KernelAttributes, AModeGrantsWhatItsClassHas) {
   directory.mode = 01777;
   EXPECT_TRUE(ModeGrants(directory, owner, kChange));
   EXPECT_TRUE(ModeGrants(directory, other, kPass));
-  EXPECT_FALSE(ModeGrants(directory, other, kChange)) << "others' names are not his to remove";
+  EXPECT_FALSE(ModeGrants(directory, other, kChange)) << "sticky: not the owner of the directory";
   directory.valid &= ~uint64_t{wire::kFattrMode};
   EXPECT_FALSE(ModeGrants(directory, owner, kPass));
 }
 
-TEST(RequestReader, TakesStructuresNamesAndTheRest) {
+TEST(RequestReader, ReadsStructuresNamesAndTheRest) {
   fuse_rename_in rename = {.newdir = 42};
   std::string body = Raw(rename) + Name("old") + Name("new") + "tail";
   RequestReader in(Bytes(body));
@@ -83,7 +84,7 @@ TEST(RequestReader, TakesStructuresNamesAndTheRest) {
   EXPECT_TRUE(in.ok());
 }
 
-TEST(RequestReader, EveryTruncationIsAnErrorAndReadsAsNothing) {
+TEST(RequestReader, EveryTruncationIsAnErrorAndReadsAsEmpty) {
   fuse_rename_in rename = {.newdir = 42};
   std::string body = Raw(rename) + Name("old") + Name("new");
   for (size_t size = 0; size < body.size(); ++size) {
@@ -96,7 +97,7 @@ TEST(RequestReader, EveryTruncationIsAnErrorAndReadsAsNothing) {
   }
 }
 
-TEST(RequestReader, RefusesNamesThatAreNone) {
+TEST(RequestReader, RefusesInvalidNames) {
   for (const std::string& name :
        {std::string(), std::string("a/b"), std::string(1025, 'x'), std::string("/")}) {
     std::string body = Name(name);
@@ -110,7 +111,7 @@ TEST(RequestReader, RefusesNamesThatAreNone) {
   EXPECT_TRUE(in.ok());
 }
 
-TEST(AnswerInit, TakesWhatItWantsAndNoMore) {
+TEST(AnswerInit, RequestsOnlyTheFlagsThatItUses) {
   std::string body = FakeKernel::InitBody();
   InitAnswer answer = AnswerInit(Bytes(body), {.max_write = 1u << 20, .max_readahead = 1u << 20});
   EXPECT_EQ(answer.error, 0);
@@ -118,21 +119,21 @@ TEST(AnswerInit, TakesWhatItWantsAndNoMore) {
   EXPECT_EQ(answer.out.major, 7u);
   EXPECT_EQ(answer.out.max_write, 1u << 20);
   EXPECT_EQ(answer.out.max_pages, 256);
-  EXPECT_EQ(answer.out.max_readahead, 128u << 10);  // no more than was offered
+  EXPECT_EQ(answer.out.max_readahead, 128u << 10);  // at most what the kernel offers
   EXPECT_EQ(answer.out.time_gran, 1u);
   EXPECT_TRUE(answer.out.flags & FUSE_PARALLEL_DIROPS);
   EXPECT_TRUE(answer.out.flags & FUSE_MAX_PAGES);
   EXPECT_TRUE(answer.out.flags & FUSE_HANDLE_KILLPRIV_V2);
   EXPECT_TRUE(answer.out.flags & FUSE_POSIX_LOCKS);
   EXPECT_TRUE(answer.out.flags & FUSE_FLOCK_LOCKS);
-  EXPECT_FALSE(answer.out.flags & FUSE_WRITEBACK_CACHE);  // writes go through
-  EXPECT_TRUE(answer.out.flags & FUSE_DONT_MASK);         // a default ACL takes the umask's place
+  EXPECT_FALSE(answer.out.flags & FUSE_WRITEBACK_CACHE);  // write-through
+  EXPECT_TRUE(answer.out.flags & FUSE_DONT_MASK);         // a default ACL replaces the umask
   EXPECT_FALSE(answer.out.flags & FUSE_POSIX_ACL);
   EXPECT_TRUE(AnswerInit(Bytes(body), {.posix_acl = true}).out.flags & FUSE_POSIX_ACL);
   EXPECT_EQ(answer.out.flags2, kInitDirectIoAllowMmap >> 32);
 }
 
-TEST(AnswerInit, LocksStayWithTheKernelWhereAskedFor) {
+TEST(AnswerInit, LockFlagsFollowTheOptions) {
   std::string body = FakeKernel::InitBody();
   InitAnswer answer = AnswerInit(Bytes(body), {.posix_locks = false});
   EXPECT_FALSE(answer.out.flags & FUSE_POSIX_LOCKS);
@@ -142,7 +143,7 @@ TEST(AnswerInit, LocksStayWithTheKernelWhereAskedFor) {
   EXPECT_FALSE(answer.out.flags & FUSE_FLOCK_LOCKS);
 }
 
-TEST(AnswerInit, OlderKernelsGetWhatTheyOffer) {
+TEST(AnswerInit, OlderKernelsGetOnlyFlagsThatTheyOffer) {
   fuse_init_in init = {};
   init.major = 7;
   init.minor = 31;
@@ -166,7 +167,7 @@ TEST(AnswerInit, RefusesAncientKernelsAndShortRequests) {
   }
 }
 
-TEST(AnswerInit, NewerMajorVersionsAreAskedToComeAgain) {
+TEST(AnswerInit, ANewerMajorVersionIsAnsweredWithOurs) {
   fuse_init_in init = {};
   init.major = 8;
   std::string body = Raw(init);
@@ -175,7 +176,7 @@ TEST(AnswerInit, NewerMajorVersionsAreAskedToComeAgain) {
   EXPECT_EQ(answer.out.major, 7u);
 }
 
-TEST(KernelAttributes, ShowWhatStatShows) {
+TEST(KernelAttributes, ConvertServerAttributesForStat) {
   wire::FileAttributes a;
   a.set(wire::kFattrObjectType | wire::kFattrMode | wire::kFattrNumLinks | wire::kFattrObjectSize |
         wire::kFattrFileId | wire::kFattrSpaceUsed);
@@ -201,8 +202,8 @@ TEST(KernelAttributes, ShowWhatStatShows) {
   EXPECT_EQ(out.gid, 65534u);
 }
 
-// Shows DAFS-6.1.5-02: of a server that has the mandatory attributes alone.
-TEST(KernelAttributes, WhatAServerHasNotGotIsMadeUp) {
+// Shows DAFS-6.1.5-02: the server supports only the mandatory attributes.
+TEST(KernelAttributes, MissingAttributesGetDefaultValues) {
   wire::FileAttributes a;
   a.set(wire::kFattrMandatory);
   a.object_type = wire::ObjectType::kDir;
@@ -222,7 +223,7 @@ TEST(KernelAttributes, WhatAServerHasNotGotIsMadeUp) {
   EXPECT_EQ(KernelStatx(a, 7).atime.seconds, 77);
 }
 
-TEST(KernelAttributes, TypesAndDevicesGoBothWays) {
+TEST(KernelAttributes, TypesAndDevicesConvertBothWays) {
   for (uint32_t type : {0100000u, 0040000u, 0120000u, 0060000u, 0020000u, 0140000u, 0010000u}) {
     EXPECT_EQ(FileTypeBits(TypeFromMode(type | 0644)), type);
   }
@@ -235,7 +236,7 @@ TEST(KernelAttributes, TypesAndDevicesGoBothWays) {
   }
 }
 
-TEST(AttributesToSet, TellsNowFromATimeAndLeavesTheRestAlone) {
+TEST(AttributesToSet, DistinguishesNowFromATimeAndSetsNothingElse) {
   fuse_setattr_in in = {};
   EXPECT_EQ(AttributesToSet(in).valid, 0u);
   in.valid = FATTR_ATIME | FATTR_ATIME_NOW | FATTR_MTIME | FATTR_MODE | FATTR_UID | FATTR_SIZE;
@@ -273,7 +274,7 @@ TEST(DirectoryAnswer, StaysWithinItsLimitAndAligned) {
   EXPECT_EQ(first.type, 4u);  // DT_DIR
 }
 
-TEST(DirectoryAnswer, CountsTheNodesItGivesAway) {
+TEST(DirectoryAnswer, CountsTheLookupsOfTheNodesItSends) {
   DirectoryAnswer answer(4096);
   fuse_entry_out entry = {};
   answer.AddPlus(entry, "none", 1, S_IFREG, 1);
@@ -282,7 +283,7 @@ TEST(DirectoryAnswer, CountsTheNodesItGivesAway) {
   EXPECT_THAT(answer.counted(), testing::ElementsAre(9u));
 }
 
-// A /proc with one process in it.
+// A /proc with one process, 7.
 class ProcTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -295,7 +296,7 @@ class ProcTest : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(proc_); }
   void Status(const std::string& text) { std::ofstream(proc_ + "/7/status") << text; }
   CallerProc Proc() const { return CallerProc(proc_); }
-  // From now on it is that of another PID namespace, where we have another pid.
+  // Makes it the /proc of another PID namespace, where this process has another pid.
   void OfAnotherNamespace() {
     std::filesystem::remove(proc_ + "/self");
     std::filesystem::create_symlink(std::to_string(getpid() + 1), proc_ + "/self");
@@ -303,7 +304,7 @@ class ProcTest : public testing::Test {
   std::string proc_;
 };
 
-TEST_F(ProcTest, KilledIsWhoHasSigkillPendingOrIsGone) {
+TEST_F(ProcTest, AThreadWithPendingSigkillOrWithoutStatusIsBeingKilled) {
   Status("Name:\tx\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\n");
   EXPECT_FALSE(IsBeingKilled(7, Proc()));
   Status("Name:\tx\nSigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\n");
@@ -314,7 +315,7 @@ TEST_F(ProcTest, KilledIsWhoHasSigkillPendingOrIsGone) {
   EXPECT_FALSE(IsBeingKilled(0, Proc()));
 }
 
-TEST_F(ProcTest, AThreadOfAnotherPidNamespaceIsNotLookedAt) {
+TEST_F(ProcTest, AThreadOfAnotherPidNamespaceIsNotInspected) {
   Status("SigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\nSigBlk:\t0000000000000000\n");
   std::ofstream(proc_ + "/7/syscall") << SYS_openat << " 0x0 0x0 0x0 0x0 0x0 0x0 0x7ffd 0x7f00\n";
   EXPECT_TRUE(IsBeingKilled(7, Proc()));
@@ -324,7 +325,7 @@ TEST_F(ProcTest, AThreadOfAnotherPidNamespaceIsNotLookedAt) {
   EXPECT_EQ(CallerCalls(Proc()).AsksFor(7), Asks::kMayOpen);
   OfAnotherNamespace();
   EXPECT_FALSE(IsBeingKilled(7, Proc()));
-  EXPECT_FALSE(IsBeingKilled(8, Proc()));  // a live caller may have the number of no thread there
+  EXPECT_FALSE(IsBeingKilled(8, Proc()));  // no such thread there, but the caller may live
   EXPECT_FALSE(HasSignal(7, Proc()));
   EXPECT_EQ(ChangesOwner(7, Proc()), std::nullopt);
   EXPECT_EQ(CallerCalls(Proc()).AsksFor(7), Asks::kUnknown);
@@ -332,7 +333,7 @@ TEST_F(ProcTest, AThreadOfAnotherPidNamespaceIsNotLookedAt) {
   EXPECT_FALSE(WaitsForOfdLock(7, Proc()));
 }
 
-TEST_F(ProcTest, WhatChangesSomethingHasTheGroupsOfNow) {
+TEST_F(ProcTest, GroupsNowRereadsTheGroupsOfTheCaller) {
   Status("Name:\tx\nGroups:\t1 \nx");
   IdentityCache identities("server:/data", Proc());
   absl::Time now = absl::UnixEpoch();
@@ -344,7 +345,7 @@ TEST_F(ProcTest, WhatChangesSomethingHasTheGroupsOfNow) {
   EXPECT_THAT(identities.Get(5, 6, 7, Groups::kRecent, now)->groups, testing::ElementsAre(2u));
 }
 
-TEST(RequestReader, ANameBeyondTheProtocolIsTooLong) {
+TEST(RequestReader, ANameBeyondTheProtocolsLimitIsTooLong) {
   std::string body = std::string(1025, 'n') + '\0';
   RequestReader in(std::as_bytes(std::span(body)));
   EXPECT_EQ(in.TakeName(), "");
@@ -355,7 +356,7 @@ TEST(RequestReader, ANameBeyondTheProtocolIsTooLong) {
   EXPECT_EQ(nothing.error(), EINVAL);
 }
 
-TEST(KernelAttributes, StatxTellsTheTimeOfBirthIfItIsKnown) {
+TEST(KernelAttributes, StatxReturnsTheBirthTimeIfItIsKnown) {
   wire::FileAttributes attributes;
   attributes.object_type = wire::ObjectType::kChr;
   attributes.mode = 0640;
@@ -386,28 +387,29 @@ TEST_F(ProcTest, InterruptEndsACallOnlyWhenItsCallerIsKilled) {
   Call call(channel, calls, header, {}, client::BufferLease());
   Status("SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\n");
   interrupts.Interrupt(10);
-  interrupts.Interrupt(11);  // nobody's
+  interrupts.Interrupt(11);  // no such call
   EXPECT_FALSE(call.answered());
-  // The kernel will not tell of a second signal: the call is looked at again.
+  // The kernel does not report a second signal, so the call is checked again.
   Status("SigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\n");
   while (!call.answered()) loop->RunOnce(absl::Seconds(1));
   FakeKernel::Answer answer = kernel.Receive();
   EXPECT_EQ(answer.unique, 10u);
   EXPECT_EQ(answer.error, EINTR);
-  EXPECT_FALSE(call.ReplyOk());  // what the server says later is dropped
+  EXPECT_FALSE(call.ReplyOk());  // a later reply of the server is dropped
   EXPECT_EQ(calls.Find(10), nullptr);
 }
 
-TEST_F(ProcTest, ASignalCountsUnlessItIsBlocked) {
+TEST_F(ProcTest, HasSignalIgnoresBlockedSignals) {
   Status("SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\nSigBlk:\t0000000000000000\n");
   EXPECT_TRUE(HasSignal(7, Proc()));
   Status("SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\nSigBlk:\t0000000000004000\n");
   EXPECT_FALSE(HasSignal(7, Proc()));
-  EXPECT_FALSE(HasSignal(8, Proc()));  // gone: a call of the kernel's own may be in its name
+  EXPECT_FALSE(
+      HasSignal(8, Proc()));  // the thread is gone: the kernel itself may have made the call
   EXPECT_FALSE(HasSignal(0, Proc()));
 }
 
-TEST_F(ProcTest, ASignalTheKernelDoesNotTellOfEndsALongCallOfAnIoUring) {
+TEST_F(ProcTest, AnUnreportedSignalEndsALockWaitOverIoUring) {
   FakeKernel kernel;
   KernelChannel channel(kernel.TakeWorkerEnd());
   CallsInHand calls;
@@ -434,7 +436,7 @@ TEST_F(ProcTest, ASignalTheKernelDoesNotTellOfEndsALongCallOfAnIoUring) {
   EXPECT_FALSE(writes.answered() || writes.interrupted);
 }
 
-TEST(KernelChannel, AsksTheKernelForARequestWithoutAMeaning) {
+TEST(KernelChannel, AskForNothingSendsAnEmptyRetrieve) {
   FakeKernel kernel;
   KernelChannel channel(kernel.TakeWorkerEnd());
   EXPECT_TRUE(channel.AskForNothing(42, 7));
@@ -447,7 +449,7 @@ TEST(KernelChannel, AsksTheKernelForARequestWithoutAMeaning) {
   EXPECT_EQ(retrieve.size, 0u);
 }
 
-TEST(AnswerInit, AsksForIoUringOnlyIfItIsWishedForAndOffered) {
+TEST(AnswerInit, EnablesIoUringOnlyIfRequestedAndOffered) {
   std::string body = FakeKernel::InitBody();
   InitWishes wishes;
   EXPECT_EQ(AnswerInit(Bytes(body), wishes).flags & kInitOverIoUring, 0u);
@@ -462,7 +464,7 @@ TEST(AnswerInit, AsksForIoUringOnlyIfItIsWishedForAndOffered) {
   EXPECT_EQ(AnswerInit(Bytes(body), wishes).flags & kInitOverIoUring, 0u);
 }
 
-TEST_F(ProcTest, GroupsAreReadOnceASecond) {
+TEST_F(ProcTest, RecentGroupsAreReadOnceASecond) {
   IdentityCache identities("server:/data", Proc());
   absl::Time now = absl::UnixEpoch();
   Status("Uid:\t5\nGroups:\t30 4 20 \nNgid:\t0\n");
@@ -474,11 +476,11 @@ TEST_F(ProcTest, GroupsAreReadOnceASecond) {
   EXPECT_EQ(identities.Get(5, 6, 7, Groups::kRecent, now + absl::Milliseconds(999)), who);
   EXPECT_THAT(identities.Get(5, 6, 7, Groups::kRecent, now + absl::Seconds(1))->groups,
               testing::ElementsAre(1u));
-  // Another user under the same pid is never taken for the first.
+  // Another user with the same pid has a separate entry.
   EXPECT_EQ(identities.Get(9, 6, 7, Groups::kRecent, now + absl::Seconds(1))->uid, 9u);
 }
 
-TEST_F(ProcTest, CallersThatAreGoneAndRootHaveNoGroups) {
+TEST_F(ProcTest, ExitedCallersAndRootHaveNoGroups) {
   IdentityCache identities("server:/data", Proc(),
                            [](uint32_t) { return std::vector<uint32_t>{1}; });
   EXPECT_TRUE(identities.Get(5, 6, 8, Groups::kRecent, absl::UnixEpoch())->groups.empty());
@@ -504,7 +506,7 @@ TEST_F(ProcTest, CallersInAnotherPidNamespaceHaveTheGroupsOfTheUserDatabase) {
   EXPECT_THAT(asked, testing::ElementsAre(5u, 4u, 5u));
 }
 
-// Otherwise a caller would be given the groups of a process that happens to have its number there.
+// Otherwise a caller would get the groups of an unrelated process that has its number there.
 TEST_F(ProcTest, ProcOfAnotherPidNamespaceIsNotRead) {
   Status("Groups:\t30\n");
   OfAnotherNamespace();
@@ -514,12 +516,12 @@ TEST_F(ProcTest, ProcOfAnotherPidNamespaceIsNotRead) {
               testing::ElementsAre(1u));
 }
 
-TEST(UserDatabase, HasTheGroupsOfItsUsersAndNoneOfOthers) {
+TEST(UserDatabase, ReturnsGroupsOfKnownUsersOnly) {
   EXPECT_THAT(GroupsInDatabase(0), testing::Contains(0u));
   EXPECT_TRUE(GroupsInDatabase(4294967000u).empty());
 }
 
-TEST(Call, IsAnsweredOnceAndNeverNotAtAll) {
+TEST(Call, IsAnsweredExactlyOnce) {
   FakeKernel kernel;
   KernelChannel channel(kernel.TakeWorkerEnd());
   CallsInHand calls;

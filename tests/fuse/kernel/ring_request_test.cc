@@ -1,4 +1,4 @@
-// What the kernel leaves in an entry of an io_uring, and which worker serves which queue.
+// Parsing of the requests in io_uring entries, and which worker serves which queue.
 #include "fuse/kernel/ring_request.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using testing::ElementsAre;
 
 constexpr uint32_t kPayloadRoom = 8192;
 
-// An entry as the kernel fills it: a LOOKUP of 6 bytes of name, or a WRITE of that much data.
+// An entry as the kernel fills it, with `payload_bytes` of name (LOOKUP) or data (WRITE).
 class Filled {
  public:
   Filled(uint32_t opcode, uint32_t operation_bytes, uint32_t payload_bytes) {
@@ -41,7 +41,7 @@ class Filled {
   std::vector<std::byte> payload = std::vector<std::byte>(kPayloadRoom);
 };
 
-TEST(ParseRingRequest, FindsTheStructureAndWhatFollowsIt) {
+TEST(ParseRingRequest, FindsTheStructureAndThePayload) {
   Filled write(FUSE_WRITE, sizeof(fuse_write_in), 6);
   std::optional<RingRequest> request = write.Parse();
   ASSERT_TRUE(request.has_value());
@@ -65,7 +65,7 @@ TEST(ParseRingRequest, EitherPartMayBeEmptyOrFull) {
   }
 }
 
-TEST(ParseRingRequest, RefusesMorePayloadThanThereIsRoom) {
+TEST(ParseRingRequest, RefusesAPayloadLargerThanItsBuffer) {
   for (uint32_t payload : {kPayloadRoom + 1, std::numeric_limits<uint32_t>::max() - 40}) {
     EXPECT_FALSE(Filled(FUSE_WRITE, 0, payload).Parse().has_value()) << payload;
   }
@@ -86,13 +86,13 @@ TEST(ParseRingRequest, RefusesLengthsThatDoNotFitTheirParts) {
   }
 }
 
-TEST(ParseRingRequest, RefusesARequestThatIsNotTheOneToBeAnswered) {
+TEST(ParseRingRequest, RefusesARequestWithAnotherCommitId) {
   Filled filled(FUSE_GETATTR, sizeof(fuse_getattr_in), 0);
   filled.header.ring_ent_in_out.commit_id = 20;
   EXPECT_FALSE(filled.Parse().has_value());
 }
 
-TEST(RingPlan, EveryQueueHasAWorkerAndEveryWorkerAQueue) {
+TEST(RingPlan, EachQueueHasAWorkerAndEachWorkerAQueue) {
   RingPlan plan;
   plan.queues = 5;
   plan.workers = 2;

@@ -1,4 +1,4 @@
-// The parts of extended attributes that need neither kernel nor server.
+// Parts of the code for extended attributes that need neither kernel nor server.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace {
 
 std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-// By hand from RFC 7530 6.2.1 and RFC 4506: A::OWNER@:r and an alarm for group 7.
+// Encoded by hand after RFC 7530 6.2.1 and RFC 4506: A::OWNER@:r, and an alarm for group 7.
 const std::string kGolden(
     "\0\0\0\2"
     "\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\6OWNER@\0\0"
@@ -27,7 +27,7 @@ const std::vector<wire::Ace> kAcl = {
     {wire::kAceAlarm, wire::kAceIdentifierGroup | wire::kAceSuccessfulAccess, wire::kAceWriteData,
      "7"}};
 
-TEST(KernelLabelsTest, SelinuxIsThereWhereTheKernelListsItsFileSystem) {
+TEST(KernelLabelsTest, SelinuxIsDetectedByItsFileSystem) {
   const std::string path = testing::TempDir() + "dafs-filesystems";
   const auto listing = [&](const std::string& content) {
     std::ofstream(path) << content;
@@ -36,17 +36,17 @@ TEST(KernelLabelsTest, SelinuxIsThereWhereTheKernelListsItsFileSystem) {
   EXPECT_FALSE(listing("nodev\tsysfs\nnodev\tnoselinuxfs\n\text4\n"));
   EXPECT_TRUE(listing("nodev\tsysfs\nnodev\tselinuxfs\n\text4\n"));
   std::filesystem::remove(path);
-  EXPECT_FALSE(KernelHasSelinux(path)) << "nothing to go by";
+  EXPECT_FALSE(KernelHasSelinux(path)) << "no list";
 }
 
 // Shows DAFS-6.1.4-07
-TEST(Nfs4AclTest, IsTheXdrOfNfs) {
+TEST(Nfs4AclTest, EncodesAsNfsXdr) {
   EXPECT_EQ(EncodeNfs4Acl(kAcl), kGolden);
   EXPECT_EQ(DecodeNfs4Acl(Bytes(kGolden)), kAcl);
   EXPECT_EQ(EncodeNfs4Acl({}), std::string(4, '\0'));
 }
 
-TEST(Nfs4AclTest, WhatIsNoAclIsRefused) {
+TEST(Nfs4AclTest, RefusesMalformedAcls) {
   for (size_t size = 0; size < kGolden.size(); ++size) {
     EXPECT_FALSE(DecodeNfs4Acl(Bytes(kGolden).first(size)).has_value()) << size;
   }
@@ -55,12 +55,12 @@ TEST(Nfs4AclTest, WhatIsNoAclIsRefused) {
   many[2] = 4;  // 1026 entries
   EXPECT_FALSE(DecodeNfs4Acl(Bytes(many)).has_value());
   std::string endless = kGolden;
-  endless[16] = '\x7f';  // the length of the first who
+  endless[16] = '\x7f';  // the length of the first entry's principal
   EXPECT_FALSE(DecodeNfs4Acl(Bytes(endless)).has_value());
 }
 
-// u::rwx, u:1000:rwx, g::r-x, o::r--, and with a mask of -w-.
-TEST(DefaultAclTest, TakesFromTheMode) {
+// u::rwx, u:1000:rwx, g::r-x, o::r--; and the same with the mask -w-.
+TEST(DefaultAclTest, RemovesRightsFromTheMode) {
   const std::string header("\2\0\0\0", 4);
   const std::string owner("\1\0\7\0\xff\xff\xff\xff", 8), user("\2\0\7\0\xe8\3\0\0", 8);
   const std::string group("\4\0\5\0\xff\xff\xff\xff", 8), mask("\x10\0\2\0\xff\xff\xff\xff", 8);
@@ -93,7 +93,7 @@ class AbsentTest : public ::testing::Test {
   uint64_t node_ = 0;
 };
 
-TEST_F(AbsentTest, IsKnownForTheLeastCacheTime) {
+TEST_F(AbsentTest, IsCachedForTheLeastCacheTime) {
   EXPECT_FALSE(Known(absl::ZeroDuration()));
   table_.NoteAbsent(node_, Absent::kCapability, start_);
   EXPECT_TRUE(Known(absl::Milliseconds(2999)));
@@ -102,7 +102,7 @@ TEST_F(AbsentTest, IsKnownForTheLeastCacheTime) {
   EXPECT_FALSE(table_.KnownAbsent(node_ + 16, Absent::kCapability, start_));
 }
 
-TEST_F(AbsentTest, IsKnownAsLongAsNothingChanges) {
+TEST_F(AbsentTest, IsCachedWhileChangeStaysTheSame) {
   table_.Told(node_, File(7), start_);
   table_.NoteAbsent(node_, Absent::kCapability, start_ + absl::Seconds(1));
   table_.Told(node_, File(7), start_ + absl::Seconds(50));
@@ -111,15 +111,15 @@ TEST_F(AbsentTest, IsKnownAsLongAsNothingChanges) {
   EXPECT_FALSE(Known(absl::Seconds(60)));
 }
 
-// The change that was told may have come after the answer that there is none.
-TEST_F(AbsentTest, WhatWasToldAfterTheQuestionDoesNotCount) {
+// The file may have changed after the server replied that the attribute is absent.
+TEST_F(AbsentTest, AChangeSentAfterTheRequestDoesNotExtendTheTime) {
   table_.Told(node_, File(8), start_ + absl::Seconds(1));
   table_.NoteAbsent(node_, Absent::kCapability, start_);
   EXPECT_TRUE(Known(absl::Seconds(2)));
   EXPECT_FALSE(Known(absl::Seconds(3)));
 }
 
-TEST_F(AbsentTest, ASetAttributeEndsItAlsoForAnswersUnderWay) {
+TEST_F(AbsentTest, SettingAnAttributeEndsItForOutstandingRequestsToo) {
   table_.NoteAbsent(node_, Absent::kCapability, start_);
   table_.ForgetAbsent(node_, start_ + absl::Seconds(1));
   EXPECT_FALSE(Known(absl::Seconds(1)));

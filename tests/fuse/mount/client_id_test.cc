@@ -1,4 +1,4 @@
-// The name by which the server knows a mount, and that no other program can make it.
+// The client_id_string of a mount, which no other program can make.
 #include "fuse/mount/client_id.h"
 
 #include <fcntl.h>
@@ -45,7 +45,7 @@ class ClientIdTest : public testing::Test {
   Options options_;
 };
 
-TEST_F(ClientIdTest, IsTheSameForTheNextMountAndAnotherForOneBesideIt) {
+TEST_F(ClientIdTest, IsReusedByTheNextMountButNotByAConcurrentOne) {
   std::string first;
   {
     const ClientId id = TakeClientId(options_, Places());
@@ -60,7 +60,7 @@ TEST_F(ClientIdTest, IsTheSameForTheNextMountAndAnotherForOneBesideIt) {
   EXPECT_NE(Id(), first);
 }
 
-// All else that an id is made of can be read by any user of the machine, or by all of a copy of it.
+// Every user of the machine, or of a copy of it, can read the other parts of an id.
 TEST_F(ClientIdTest, CannotBeMadeWithoutTheSecret) {
   const std::string id = Id();
   EXPECT_NE(TakeClientId(options_, Places("copy")).text, id);
@@ -90,12 +90,12 @@ TEST_F(ClientIdTest, ASecretThatOthersCanReadIsNotUsed) {
   EXPECT_FALSE(KeptSecret(Places().secret).has_value());
 }
 
-TEST_F(ClientIdTest, WithoutAPlaceForTheSecretEachMountIsAnother) {
+TEST_F(ClientIdTest, WithoutAPlaceForTheSecretEachMountHasANewId) {
   const ClientIdPlaces places = {.locks = directory_ + "/locks", .secret = "/dev/null/none"};
   EXPECT_NE(TakeClientId(options_, places).text, TakeClientId(options_, places).text);
 }
 
-TEST_F(ClientIdTest, BeginsWithTheNameThatWasGiven) {
+TEST_F(ClientIdTest, BeginsWithTheGivenName) {
   const std::string id = Id();
   options_.client_id = "node-7";
   EXPECT_THAT(Id(), StartsWith("node-7:/mnt/x/"));

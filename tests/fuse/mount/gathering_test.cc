@@ -1,4 +1,4 @@
-// Requests of many programs at once: they are read in one turn, and leave in one piece.
+// Concurrent requests of many programs: the worker reads them in one turn and sends them together.
 #include <set>
 #include <string>
 
@@ -9,7 +9,7 @@ namespace {
 
 class GatheringTest : public HoldingWorkerTest {
  protected:
-  // Has `count` look-ups wait for the worker when it looks; returns their numbers.
+  // Sends `count` lookups while the worker is blocked. Returns their numbers.
   std::set<uint64_t> SendAtOnce(int count) {
     absl::MutexLock lock(&holding_->stopped);
     std::set<uint64_t> sent;
@@ -24,25 +24,25 @@ class GatheringTest : public HoldingWorkerTest {
   }
 };
 
-TEST_F(GatheringTest, WhatManyAskForAtOnceLeavesInOnePiece) {
+TEST_F(GatheringTest, ConcurrentRequestsAreSentTogether) {
   const uint64_t sent = holding_->sent;
   const uint64_t pieces = holding_->pieces;
   holding_->hold = true;
   std::set<uint64_t> calls = SendAtOnce(13);
   ASSERT_TRUE(AwaitSent(sent + 26));  // LOOKUP and GETATTR of each
-  // The first three one by one, since few calls were in hand then; the others together.
+  // The first three leave alone, because few calls are outstanding. The others leave together.
   EXPECT_EQ(holding_->pieces - pieces, 4u);
   holding_->hold = false;
   while (!calls.empty()) {
     const FakeKernel::Answer answer = kernel_.Receive();
-    ASSERT_NE(answer.unique, 0u) << calls.size() << " have no answer";
+    ASSERT_NE(answer.unique, 0u) << calls.size() << " have no reply";
     EXPECT_EQ(calls.erase(answer.unique), 1u);
     EXPECT_EQ(answer.error, ENOENT);
   }
 }
 
-// What one program does one after the other waits for nothing.
-TEST_F(GatheringTest, OneCallAtATimeLeavesAtOnce) {
+// Sequential requests of one program are not delayed.
+TEST_F(GatheringTest, ASingleRequestIsSentAtOnce) {
   const uint64_t sent = holding_->sent;
   const uint64_t pieces = holding_->pieces;
   for (int i = 0; i < 5; ++i) {

@@ -19,7 +19,7 @@ Options Given(const std::string& list) {
 
 Outcome Refused() { return ConnectError(Given("rw"), absl::UnavailableError("refused")); }
 
-TEST(MountRetry, PausesGrowToTenSecondsAndTheLastAttemptIsAtTheEnd) {
+TEST(MountRetry, PausesGrowToTenSecondsAndTheLastAttemptIsAtTheDeadline) {
   absl::Time now = absl::FromUnixSeconds(1000);
   const absl::Time end = now + absl::Minutes(1);
   MountRetry retry(Given("retry=1"), now);
@@ -38,7 +38,7 @@ TEST(MountRetry, TriesOnceWithRetryZero) {
   EXPECT_EQ(MountRetry(Given("bg,retry=0"), now).NextPause(Refused(), now), std::nullopt);
 }
 
-TEST(MountRetry, RepeatsOnlyWhereTheServerWasNotReached) {
+TEST(MountRetry, RetriesOnlyIfTheServerWasNotReached) {
   const Options options = Given("rw");
   const absl::Time now = absl::FromUnixSeconds(1000);
   auto repeats = [&](const Outcome& outcome) {
@@ -55,7 +55,7 @@ TEST(MountRetry, RepeatsOnlyWhereTheServerWasNotReached) {
   }
 }
 
-TEST(MountRetry, SaysHowLong) {
+TEST(MountRetry, MessagesNameTheRetryTime) {
   const absl::Time now = absl::FromUnixSeconds(1000);
   EXPECT_THAT(MountRetry(Given("retry=1"), now).Announce(Refused()),
               testing::EndsWith("; retrying for 1 minute (retry=1)"));

@@ -33,14 +33,14 @@ TEST(FirstChange, NamesTheOptionThatWouldChange) {
   EXPECT_EQ(Change("rw", {"noallow_other"}), "noallow_other");
 }
 
-TEST(FirstChange, TakesWhatTheMountHasAlready) {
+TEST(FirstChange, AcceptsOptionsThatTheMountAlreadyHas) {
   EXPECT_EQ(Change("noac,soft", {"soft", "noac", "actimeo=0"}), std::nullopt);
   EXPECT_EQ(Change("rw", {"hard", "port=20149", "nconnect=1", "proto=auto"}), std::nullopt);
   EXPECT_EQ(Change("rw", {"noac", "ac"}), std::nullopt);
   EXPECT_EQ(Change("context=a_t", {"context=a_t"}), std::nullopt);
 }
 
-TEST(FirstChange, TakesWhatMount8RepeatsOfTheKernel) {
+TEST(FirstChange, AcceptsKernelOptionsThatMount8Repeats) {
   EXPECT_EQ(Change("rw", {"user_id=0", "group_id=0", "default_permissions", "allow_other",
                           "max_read=1048576"}),
             std::nullopt);

@@ -1,4 +1,4 @@
-// When memory of forgotten nodes is given back.
+// When the memory of forgotten nodes is released.
 #include "fuse/mount/trim_schedule.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST(TrimScheduleTest, AFewForgottenNodesNowAndThenDelayNoTrim) {
   EXPECT_TRUE(schedule.IsDue(kMany + kStorm - 1));
 }
 
-TEST(TrimScheduleTest, FewForgottenNodesAreTrimmedWhenTheyHaveBecomeMany) {
+TEST(TrimScheduleTest, ForgottenNodesAreTrimmedOnceTheyBecomeMany) {
   TrimSchedule schedule;
   uint64_t forgotten = 0;
   while (forgotten + kStorm - 1 < kMany) {
