@@ -1,4 +1,4 @@
-// Asynchronous batches and the Back-control Channel they are reported by.
+// Asynchronous batches, and the Back-control Channel that reports their results.
 #include <cstring>
 #include <map>
 #include <set>
@@ -19,7 +19,7 @@ class BatchTest : public ServerTest {
     options_.workers = 1;  // channels without private data find their session
   }
 
-  // A session with a file "f" of `content`, and its channels.
+  // Starts a session with a file "f" of `content`, and its channels.
   void Start(bool read_channel = false, ByteOrder order = ByteOrder::kLittle,
              bool checksums = false) {
     StartServer();
@@ -43,7 +43,7 @@ class BatchTest : public ServerTest {
     }
   }
 
-  // Each before what it belongs to.
+  // Destroys each object before the object it belongs to.
   void End() {
     back_.reset();
     read_channel_.reset();
@@ -100,7 +100,7 @@ class BatchTest : public ServerTest {
     return reply.name();
   }
 
-  // The next directive, which `Answer` answers.
+  // Returns the next directive. `Answer` sends its response.
   struct Directive {
     wire::RequestHeader header;
     std::vector<wire::CompletionNotification> completions;
@@ -134,7 +134,7 @@ class BatchTest : public ServerTest {
                                    back_->order, out, back_->checksums);
     return back_->Send(out);
   }
-  // Takes and answers until `count` items are reported, each once.
+  // Receives and answers directives until `count` items are reported, each once.
   std::map<uint64_t, wire::CompletionNotification> Collect(size_t count) {
     std::map<uint64_t, wire::CompletionNotification> all;
     while (all.size() < count) {
@@ -182,7 +182,7 @@ std::span<const std::byte> AsBytes(const std::string& text) {
 // Shows DAFS-3.1.2.2-05, DAFS-3.1.2.3.3-01, DAFS-3.1.2.3.3-02, DAFS-3.2.5-07, DAFS-3.2.6.1-01,
 // DAFS-6.1.1.5-01, DAFS-6.1.7-03, DAFS-6.5.5-07, DAFS-6.5.5-16, DAFS-6.6.2-01, DAFS-6.6.2-02,
 // DAFS-6.6.2-03, DAFS-3.1.2.3.1-01; R59, R72, R74, R88.
-TEST_F(BatchTest, ResultsComeByTheBackControlChannel) {
+TEST_F(BatchTest, ResultsArriveOnTheBackControlChannel) {
   for (const auto& [order, checksums] :
        {std::pair(ByteOrder::kLittle, false), std::pair(ByteOrder::kBig, true)}) {
     End();
@@ -213,7 +213,7 @@ TEST_F(BatchTest, ResultsComeByTheBackControlChannel) {
     EXPECT_EQ(Submit(Batch({tail})), "DAFS_STATUS_OK");
     all = Collect(1);
     EXPECT_EQ(all[3].status, 0u);
-    EXPECT_EQ(all[3].bytes_transferred, 10010u);  // short, at the end of the file
+    EXPECT_EQ(all[3].bytes_transferred, 10010u);  // short: the file ends there
     if (!checksums) continue;
     write.direct_checksum.s1 ^= 1;
     EXPECT_EQ(Submit(Batch({write})), "DAFS_STATUS_OK");
@@ -223,7 +223,7 @@ TEST_F(BatchTest, ResultsComeByTheBackControlChannel) {
 
 // Shows DAFS-6.5.5-06, DAFS-6.5.5-09, DAFS-6.5.5-11, DAFS-6.5.5-12, DAFS-6.5.5-13, DAFS-6.5.5-14,
 // DAFS-6.5.5-15, DAFS-6.6.2-04.
-TEST_F(BatchTest, CompletionsComeInGroupsOfTheWantedSize) {
+TEST_F(BatchTest, CompletionsArriveInGroupsOfTheRequestedSize) {
   Start();
   BindBackControl();
   auto seven = [&](uint64_t first) {
@@ -236,7 +236,8 @@ TEST_F(BatchTest, CompletionsComeInGroupsOfTheWantedSize) {
   EXPECT_EQ(Submit(Batch(seven(1), 0, 3)), "DAFS_STATUS_OK");
   Collect(7);
   EXPECT_EQ(sizes_, (std::vector<size_t>{3, 3, 1}));
-  // 0 leaves it; a synchronous batch does not touch it; an empty one sets it.
+  // The size 0 keeps the previous size. A synchronous batch does not change it; an empty batch
+  // does.
   wire::BatchSubmitArgs synchronous = Batch({Item(wire::RwFlag::kRead, 90, 0, 5)}, 77, 1);
   synchronous.synchronous = true;
   EXPECT_EQ(session_->Call(synchronous).res.completions.size(), 1u);
@@ -249,7 +250,7 @@ TEST_F(BatchTest, CompletionsComeInGroupsOfTheWantedSize) {
   EXPECT_EQ(Submit(Batch(seven(21))), "DAFS_STATUS_OK");
   Collect(7);
   EXPECT_EQ(sizes_, (std::vector<size_t>{5, 2}));
-  // Several batches in one group; the wish that came last holds, however large.
+  // One group may hold several batches. The size requested last counts, however large it is.
   sizes_.clear();
   EXPECT_EQ(Submit(Batch({}, 0, 0xffffffff)), "DAFS_STATUS_OK");
   EXPECT_EQ(Submit(Batch(seven(31))), "DAFS_STATUS_OK");
@@ -257,9 +258,10 @@ TEST_F(BatchTest, CompletionsComeInGroupsOfTheWantedSize) {
   EXPECT_EQ(sizes_, (std::vector<size_t>{7}));
 }
 
-// Shows DAFS-3.2.6.4.1-03, DAFS-3.2.6.3-06, and 3.2.6.4.2 for this direction: no more directives,
-// and none larger, than the client granted, and its wish to have fewer is heeded.
-TEST_F(BatchTest, TheClientGrantsTheCreditsOfDirectives) {
+// Shows DAFS-3.2.6.4.1-03, DAFS-3.2.6.3-06, and 3.2.6.4.2 for this direction: the server sends no
+// more directives, and no larger ones, than the client granted. It also follows the client's
+// request for fewer.
+TEST_F(BatchTest, ClientGrantsTheCreditsOfDirectives) {
   Start();
   back_ = Channel();
   wire::ConnectBindArgs bind = Bind(wire::ChannelUse::kBackControl);
@@ -278,7 +280,7 @@ TEST_F(BatchTest, TheClientGrantsTheCreditsOfDirectives) {
   EXPECT_EQ(first->completions.size(), 1u);
   EXPECT_NE(first->header.stream_id, second->header.stream_id);
   EXPECT_TRUE(NothingReported());
-  // From now on one at a time: what was answered last is the only one out.
+  // From here one at a time: only the directive that was answered last is outstanding.
   EXPECT_TRUE(Answer(*first, DafsStatus::kOk, 1));
   EXPECT_TRUE(NothingReported());
   EXPECT_TRUE(Answer(*second, DafsStatus::kOk, 1));
@@ -291,8 +293,8 @@ TEST_F(BatchTest, TheClientGrantsTheCreditsOfDirectives) {
   }
 }
 
-// While data of the client does not come (its RDMA-read Channel is silent), the session is busy.
-// Shows DAFS-4.2.3-03, DAFS-6.5.5-09, DAFS-6.5.16-01, DAFS-6.5.16-02, DAFS-6.5.16-03,
+// The session is busy while data of the client does not arrive (its RDMA-read Channel is not
+// polled). Shows DAFS-4.2.3-03, DAFS-6.5.5-09, DAFS-6.5.16-01, DAFS-6.5.16-02, DAFS-6.5.16-03,
 // DAFS-6.5.16-05.
 TEST_F(BatchTest, WindowsAreRespectedAndHurryUpEndsThem) {
   Start(/*read_channel=*/true);
@@ -311,10 +313,10 @@ TEST_F(BatchTest, WindowsAreRespectedAndHurryUpEndsThem) {
   EXPECT_EQ(HurryUp(1), "DAFS_STATUS_OK");
   EXPECT_EQ(Collect(1)[1].bytes_transferred, 10u);
   EXPECT_EQ(HurryUp(1), "DAFSERR_BATCH_REQUEST_NOT_FOUND");
-  // One whose window is over goes like any other.
+  // A request whose window has expired runs like any other.
   EXPECT_EQ(Submit(Batch({Item(wire::RwFlag::kRead, 3, 0, 10)}, 20000)), "DAFS_STATUS_OK");
   EXPECT_EQ(Collect(1)[3].bytes_transferred, 10u);
-  // And so does one with a window when there is nothing else to do.
+  // A request with a window also runs when the session has nothing else to do.
   EXPECT_EQ(Submit(Batch({Item(wire::RwFlag::kRead, 4, 0, 10)}, kHour, 2)), "DAFS_STATUS_OK");
   EXPECT_TRUE(NothingReported());
   read_channel_polled_ = true;
@@ -322,8 +324,8 @@ TEST_F(BatchTest, WindowsAreRespectedAndHurryUpEndsThem) {
   EXPECT_EQ(session_->ReceiveReply<wire::WriteDirectArgs>().name(), "DAFS_STATUS_OK");
 }
 
-// Shows DAFS-4.2.3-05, DAFS-6.5.5-17, DAFS-6.5.5-18: what is outstanding is bounded; who has
-// nothing out gets on.
+// Shows DAFS-4.2.3-05, DAFS-6.5.5-17, DAFS-6.5.5-18: outstanding requests are bounded. After they
+// are done, the session may submit again.
 TEST_F(BatchTest, TooManyOutstandingRequestsAreThrottled) {
   options_.max_batch_requests = 4;
   Start(/*read_channel=*/true);
@@ -343,14 +345,14 @@ TEST_F(BatchTest, TooManyOutstandingRequestsAreThrottled) {
   Collect(1);
 }
 
-// Shows DAFS-6.5.5-02, DAFS-7-19, R78: a batch with a wrong request is refused as a whole.
+// Shows DAFS-6.5.5-02, DAFS-7-19, R78: a batch with an invalid request is refused as a whole.
 TEST_F(BatchTest, WrongBatchesAreRefusedAsAWhole) {
   Start(/*read_channel=*/true);
   const wire::RwRequest good = Item(wire::RwFlag::kRead, 1, 0, 10);
   EXPECT_EQ(Submit(Batch({good})), "DAFSERR_BACK_CHANNEL_UNUSABLE");
   BindBackControl();
   read_channel_polled_ = false;
-  // Outstanding: its data does not come.
+  // Outstanding: its data does not arrive.
   EXPECT_EQ(Submit(Batch({Item(wire::RwFlag::kWrite, 9, 0, 1000)})), "DAFS_STATUS_OK");
   const wire::RwRequest used = Item(wire::RwFlag::kRead, 9, 0, 10);
   EXPECT_EQ(Submit(Batch({good, used})), "DAFSERR_INVAL");
@@ -365,20 +367,20 @@ TEST_F(BatchTest, WrongBatchesAreRefusedAsAWhole) {
   huge.chunks = {{.byte_count = 0xffffffff}, {.byte_count = 1}};
   huge.request_buffers = {memory_.At(0, 0xffffffff), memory_.At(0, 1)};
   EXPECT_EQ(Submit(Batch({huge})), "DAFSERR_INVAL");
-  // None of them was begun, and the ids are free.
+  // None of them was begun, and their ids are free.
   EXPECT_EQ(Submit(Batch({good})), "DAFS_STATUS_OK");
   EXPECT_EQ(Collect(1)[1].status, 0u);
   read_channel_polled_ = true;
   Collect(1);
 }
 
-// Shows R78: a request of a batch that is answered when it is done is outstanding until then.
+// Shows R78: the requests of a synchronous batch are outstanding until its response.
 TEST_F(BatchTest, TheRequestsOfASynchronousBatchAreOutstandingUntilItsAnswer) {
   Start(/*read_channel=*/true);
   BindBackControl();
   wire::BatchSubmitArgs synchronous = Batch({Item(wire::RwFlag::kWrite, 11, 0, 1000)});
   synchronous.synchronous = true;
-  ASSERT_TRUE(session_->SendRequest(synchronous, 1));  // its data does not come yet
+  ASSERT_TRUE(session_->SendRequest(synchronous, 1));  // its data does not arrive yet
   const wire::RwRequest used = Item(wire::RwFlag::kRead, 11, 0, 10);
   EXPECT_EQ(Submit(Batch({used})), "DAFSERR_INVAL");
   EXPECT_EQ(Submit(synchronous), "DAFSERR_INVAL");
@@ -399,8 +401,8 @@ TEST_F(BatchTest, TheRequestsOfASynchronousBatchAreOutstandingUntilItsAnswer) {
   EXPECT_EQ(Collect(1)[11].status, 0u);
 }
 
-// Extreme values, each with a status of its own; the session lives.
-TEST_F(BatchTest, ExtremeRequestsHarmNobody) {
+// Extreme values each get a status of their own. The session continues.
+TEST_F(BatchTest, ExtremeValuesGetAStatusAndKeepTheSession) {
   Start();
   BindBackControl();
   std::vector<wire::RwRequest> items;
@@ -416,7 +418,7 @@ TEST_F(BatchTest, ExtremeRequestsHarmNobody) {
   items.push_back(Item(wire::RwFlag::kRead, 5, 0, 0));
   items.back().chunks.clear();
   items.back().request_buffers = {memory_.At(0, 512)};
-  for (uint64_t i = 0; i < 256; ++i) {  // each overlaps the one before
+  for (uint64_t i = 0; i < 256; ++i) {  // each overlaps the previous one
     items.back().chunks.push_back({.offset = i, .byte_count = 2, .cache_hint = ~0u});
   }
   items.push_back(Item(wire::RwFlag::kRead, 6, 0, 10));
@@ -435,7 +437,7 @@ TEST_F(BatchTest, ExtremeRequestsHarmNobody) {
   EXPECT_TRUE(ReadFile("a/f") == Pattern(400000));
 }
 
-// Shows DAFS-5.2.3-01: nothing of a batch is kept, neither memory nor an answer.
+// Shows DAFS-5.2.3-01: the server keeps nothing of a batch, neither memory nor a response.
 TEST_F(BatchTest, NothingIsKeptOfALostSession) {
   Start(/*read_channel=*/true);
   BindBackControl();
@@ -466,7 +468,7 @@ TEST_F(BatchTest, NothingIsKeptOfALostSession) {
 }
 
 // Shows DAFS-6.2.5-03, DAFS-6.2.5-04, DAFS-3.1.2.3-01, DAFS-6.6.1-02.
-TEST_F(BatchTest, TheBackControlChannelIsBoundOnceByWhoAskedForIt) {
+TEST_F(BatchTest, BackControlChannelIsBoundOnceAndOnlyIfNegotiated) {
   Start();
   auto channel = Channel();
   for (int field = 0; field < 3; ++field) {
@@ -493,15 +495,15 @@ TEST_F(BatchTest, TheBackControlChannelIsBoundOnceByWhoAskedForIt) {
   channel->Close();
   channel.reset();
   EXPECT_TRUE(session_->AwaitClosed());
-  // Who did not ask has none.
+  // A session that did not negotiate the channel cannot bind it.
   End();
   session_ = Session(ConnectArgs("other"));
   EXPECT_FALSE(negotiated_.use_back_control_channel);
   EXPECT_EQ(Channel()->Call(Bind(wire::ChannelUse::kBackControl)).name(), "DAFSERR_ILLEGAL_STATE");
 }
 
-// Answers that answer nothing, twice, or with a refusal, and rubbish: the session ends, and no
-// other.
+// The client answers with an unknown number, with a refusal, twice, or with garbage. This session
+// ends, and no other.
 TEST_F(BatchTest, WrongAnswersToDirectivesEndTheSession) {
   for (int fault = 0; fault < 4; ++fault) {
     End();

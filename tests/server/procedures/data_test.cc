@@ -93,7 +93,7 @@ TEST_P(DataTest, InlineWritesAndReads) {
     EXPECT_EQ(reply.res.eof, got.size() == data.size());
   }
   EXPECT_EQ(got, data);
-  // Stable writes and appends, which wait in the pool.
+  // Stable writes and appends, which run in the pool.
   write.stable_how = wire::StableHow::kFileSync;
   written = client_->Call(write, AsBytes(data));
   ASSERT_EQ(written.name(), "DAFS_STATUS_OK");
@@ -114,12 +114,14 @@ TEST_P(DataTest, InlineWritesAndReads) {
 }
 
 // Shows DAFS-3.2.3.2-01, DAFS-3.2.3.2.1-01, DAFS-3.2.3.2.2-01, DAFS-3.2.4-01, DAFS-3.2.5-02; WIRE
-// 10.1: a list of buffers is one byte string, values straddle, nothing beyond is touched. Shows
-// FAST03-2-01: few pieces are written without waiting for it, and are there with the response.
+// 10.1: a list of buffers is one byte string, values straddle buffers, nothing outside is touched.
+// Shows FAST03-2-01: the server does not wait for the RDMA writes of a few pieces, and they have
+// arrived before the response.
 TEST_P(DataTest, DirectTransfersStraddleBuffersOfAnyShape) {
   const std::string data = Pattern(700001);
   DirectMemory memory = client_->NewMemory(1 << 20, dat::Access::kRemoteBoth);
-  // Pieces out of order and not aligned, one of them empty; many enough to be signaled one by one.
+  // Pieces out of order and not aligned, one of them empty. There are enough of them to be signaled
+  // one by one.
   for (const size_t pieces : std::vector<size_t>{1, 2, 7, 8, 9, 100}) {
     SCOPED_TRACE(pieces);
     DirectOpBuffers buffers;
@@ -127,7 +129,7 @@ TEST_P(DataTest, DirectTransfersStraddleBuffersOfAnyShape) {
     const size_t each = data.size() / pieces;
     for (size_t i = 0; i < pieces; ++i) {
       const size_t size = i + 1 == pieces ? data.size() - each * i : each;
-      // Back to front, 3 bytes apart.
+      // Last to first, 3 bytes apart.
       const size_t at = (1 << 20) - (each + 3) * (i + 1) - (i + 1 == pieces ? pieces : 0) - 100;
       places.push_back({at, size});
       buffers.push_back(memory.At(at, size));
@@ -162,7 +164,7 @@ TEST_P(DataTest, DirectTransfersStraddleBuffersOfAnyShape) {
   }
 }
 
-// Shows DAFS-3.2.5-04 for direct data; a read that ends early says so and writes no more.
+// Shows DAFS-3.2.5-04 for direct data. A read that ends early reports that and writes no more.
 TEST_P(DataTest, ShortReadsBadSumsAndBounds) {
   const std::string data = Pattern(10000);
   WriteFile("a/f", data);
@@ -199,8 +201,8 @@ TEST_P(DataTest, ShortReadsBadSumsAndBounds) {
   }
 }
 
-// Many at once: the worker's memory is smaller than what is asked of it, so transfers wait in line.
-TEST_P(DataTest, TransfersWaitForMemoryAndAllComeOut) {
+// Many transfers at once. They need more memory than the worker has, so some wait.
+TEST_P(DataTest, TransfersWaitForMemoryAndAllComplete) {
   const std::string data = Pattern(1 << 20);
   WriteFile("a/f", data);
   const uint32_t count = negotiated_.max_requests;
@@ -253,7 +255,7 @@ TEST_P(DataTest, StructuredContentByRdma) {
   struct stat st;
   ASSERT_EQ(stat(Path("a/f").c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 07777, 0600u);
-  memory.bytes[8] ^= std::byte{0xff};  // valid outside included, and another sum
+  memory.bytes[8] ^= std::byte{0xff};  // valid outside included, and a wrong checksum
   EXPECT_EQ(client_->Call(setattr).name(), client_->checksums ? "DAFSERR_CHKSUM" : "DAFSERR_INVAL");
 
   wire::LookupArgs lookup;
@@ -293,7 +295,7 @@ TEST_P(DataTest, DirectoriesInlineAndByRdma) {
   direct.filehandle = directory_;
   direct.maxcount = 5000;
   direct.attr_request_bitmap = wire::kFattrObjectType;
-  // Entries straddle three buffers that lie one behind the other.
+  // Entries straddle three adjacent buffers.
   direct.readdir_data_buffers = {memory.At(0, 1001), memory.At(1001, 999), memory.At(2000, 9000)};
   for (int i = 0; i < 100; ++i) {
     auto reply = client_->Call(direct);
@@ -317,7 +319,7 @@ TEST_P(DataTest, DirectoriesInlineAndByRdma) {
   EXPECT_EQ(client_->Call(listing).name(), "DAFSERR_READDIR_NOSPC");
 }
 
-// Shows R59, R78, R88; asynchronous batches have no channel to report on.
+// Shows R59, R78, R88. An asynchronous batch has no channel to report on.
 TEST_P(DataTest, SynchronousBatches) {
   const std::string data = Pattern(300000);
   WriteFile("a/f", data);
@@ -363,9 +365,9 @@ TEST_P(DataTest, SynchronousBatches) {
   EXPECT_EQ(client_->Call(wire::HurryUpArgs()).name(), "DAFSERR_BATCH_REQUEST_NOT_FOUND");
 }
 
-// Shows DAFS-3.2.1-02 from the server's side: a client whose buffers are not its own loses its
-// session, and the server goes on.
-TEST_P(DataTest, AWrongKeyEndsTheSession) {
+// Shows DAFS-3.2.1-02 from the server's side: a client that names buffers it does not own loses its
+// session. The server continues.
+TEST_P(DataTest, WrongKeyEndsTheSession) {
   WriteFile("a/f", Pattern(5000));
   auto bystander = Session("bystander");
   DirectMemory memory = client_->NewMemory(8192, dat::Access::kLocal);

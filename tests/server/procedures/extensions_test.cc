@@ -1,5 +1,5 @@
-// EXTENSIONS, by which clients of ours and this server agree on what the protocol has no words for.
-// Spec: R15; wire/messages/posix.h.
+// EXTENSIONS: our clients and this server agree on what the protocol does not define. Spec: R15;
+// wire/messages/posix.h.
 #include "tests/server/server_fixture.h"
 
 namespace dafs::server {
@@ -24,14 +24,14 @@ class ExtensionsTest : public ServerTest {
     args.path = {name};
     return client.Call(args).name();
   }
-  // As exported again with other options.
+  // Exports the directory again with `squash`. Returns the granted extensions.
   uint64_t SquashedWith(Squash squash) {
     options_.exports[0].squash = squash;
     StartServer();
     auto client = Session();
     return Ask(*client, wire::kExtensionSquashed, LookUp(*client, {"a"}));
   }
-  // A read of the whole file, whose access time is old before; whether it moved it.
+  // Sets an old access time and reads the whole file. Returns whether the read moved the time.
   bool ReadMovesAtime(RawClient& client, uint32_t cache_hint) {
     const std::string path = Path("a/file");
     const timespec times[2] = {{kOld, 0}, {kOld, 0}};
@@ -48,7 +48,7 @@ class ExtensionsTest : public ServerTest {
   }
 };
 
-TEST_F(ExtensionsTest, OnlyKnownOnesAreGrantedAndOnlyThoseAskedFor) {
+TEST_F(ExtensionsTest, GrantsOnlyKnownAndRequestedOnes) {
   StartServer();
   auto client = Session();
   EXPECT_EQ(Ask(*client, 0), 0u);
@@ -56,8 +56,8 @@ TEST_F(ExtensionsTest, OnlyKnownOnesAreGrantedAndOnlyThoseAskedFor) {
   EXPECT_EQ(Ask(*client, wire::kExtensionByteNames | uint64_t{1} << 40), wire::kExtensionByteNames);
 }
 
-// Shows WIRE 2.7 (R79) for a client that has not asked, and for one that has.
-TEST_F(ExtensionsTest, NamesAreBytesOnTheSessionsThatAskForThem) {
+// Shows WIRE 2.7 (R79) for a client that has not requested byte names, and for one that has.
+TEST_F(ExtensionsTest, NamesAreBytesOnlyOnSessionsThatRequestIt) {
   WriteFile("a/caf\xe9", "there");
   StartServer();
   auto asked = Session("asked");
@@ -67,7 +67,7 @@ TEST_F(ExtensionsTest, NamesAreBytesOnTheSessionsThatAskForThem) {
   const wire::FileHandle a = LookUp(*asked, {"a"});
   EXPECT_EQ(LookupStatus(*asked, a, "caf\xe9"), "DAFSERR_INVAL");
   EXPECT_EQ(Ask(*asked, wire::kExtensionByteNames), wire::kExtensionByteNames);
-  EXPECT_EQ(Ask(*asked, 0), 0u);  // takes nothing back
+  EXPECT_EQ(Ask(*asked, 0), 0u);  // an empty request withdraws nothing
   EXPECT_EQ(LookupStatus(*asked, a, "caf\xe9"), "DAFS_STATUS_OK");
   EXPECT_EQ(LookupStatus(*asked, a, "\xff"), "DAFSERR_NOENT");
   for (const std::string& bad : {std::string("a/b"), std::string("a\0b", 3), std::string("/")}) {
@@ -133,20 +133,20 @@ TEST_F(ExtensionsTest, EveryProcedureTakesByteNames) {
   EXPECT_TRUE(std::filesystem::is_empty(Path("a")));
 }
 
-TEST_F(ExtensionsTest, ItTellsWhetherAnExportSquashesAllUsers) {
+TEST_F(ExtensionsTest, ReportsWhetherAnExportSquashesAllUsers) {
   EXPECT_EQ(SquashedWith(Squash::kNone), 0u);
   EXPECT_EQ(SquashedWith(Squash::kRoot), 0u);
   EXPECT_EQ(SquashedWith(Squash::kAll), wire::kExtensionSquashed);
   auto client = Session();
   EXPECT_EQ(Ask(*client, wire::kExtensionSquashed, Root(*client)), wire::kExtensionSquashed);
-  EXPECT_EQ(Ask(*client, wire::kExtensionSquashed), 0u);  // of no export
+  EXPECT_EQ(Ask(*client, wire::kExtensionSquashed), 0u);  // without an export
   wire::ExtensionsArgs args;
   args.wanted = wire::kExtensionSquashed;
   args.filehandle.fileid.bytes[0] = 1;
   EXPECT_EQ(client->Call(args).name(), "DAFSERR_BADHANDLE");
 }
 
-TEST_F(ExtensionsTest, AboveTheExportsItTellsOfThoseBelowThatAdmitTheClient) {
+TEST_F(ExtensionsTest, PseudoDirectoryReportsTheExportsBelowThatAdmitTheClient) {
   constexpr uint64_t kBoth = wire::kExtensionSquashed | wire::kExtensionSquashedInPart;
   const auto exported = [&](const std::string& name, Squash squash) {
     Export e = options_.exports[0];
@@ -168,13 +168,13 @@ TEST_F(ExtensionsTest, AboveTheExportsItTellsOfThoseBelowThatAdmitTheClient) {
   EXPECT_EQ(Ask(*client, kBoth, LookUp(*client, {"three"})), 0u);
 }
 
-TEST_F(ExtensionsTest, ReadsKeepTheAccessTimeWhereThatIsAskedFor) {
+TEST_F(ExtensionsTest, ReadsKeepTheAccessTimeIfRequested) {
   WriteFile("a/file", "content");
   StartServer();
   auto client = Session();
   ActAsRoot(*client);
   if (!ReadMovesAtime(*client, 0)) GTEST_SKIP() << "the file system keeps no access times";
-  EXPECT_TRUE(ReadMovesAtime(*client, wire::kCacheHintKeepAtime));  // not agreed on
+  EXPECT_TRUE(ReadMovesAtime(*client, wire::kCacheHintKeepAtime));  // not negotiated
   Ask(*client, wire::kExtensionReadKeepsAtime);
   EXPECT_FALSE(ReadMovesAtime(*client, wire::kCacheHintKeepAtime));
   EXPECT_TRUE(ReadMovesAtime(*client, 0));

@@ -19,7 +19,7 @@ class HintsTest : public ServerTest {
     hint_.filehandle = LookUp(*client_, {"a", "f"});
   }
 
-  // How many bytes of the file are in the page cache; 0 as well where the system does not say.
+  // Returns the bytes of the file in the page cache, or 0 if the system does not report them.
   size_t Resident() const {
     const int fd = open(Path("a/f").c_str(), O_RDONLY | O_CLOEXEC);
     void* at = mmap(nullptr, kSize, PROT_READ, MAP_SHARED, fd, 0);
@@ -32,7 +32,7 @@ class HintsTest : public ServerTest {
     close(fd);
     return resident;
   }
-  // Takes it out of the page cache; false where that is not to be had.
+  // Drops the file from the page cache. Returns false if that is not possible.
   bool Drop() const {
     const int fd = open(Path("a/f").c_str(), O_RDWR | O_CLOEXEC);
     fsync(fd);
@@ -56,11 +56,11 @@ class HintsTest : public ServerTest {
 };
 
 // Shows DAFS-6.5.6-01, DAFS-6.5.6-04, DAFS-6.5.6-05, DAFS-6.5.6-07, DAFS-6.1.8-02, DAFS-4.2.4-01.
-TEST_F(HintsTest, APrefetchReadsTheRangeIntoTheCache) {
+TEST_F(HintsTest, PrefetchReadsTheRangeIntoTheCache) {
   Start();
   if (!Drop()) GTEST_SKIP() << "the page cache of " << base_ << " cannot be dropped";
   const uint32_t prefetch = wire::kCacheHintPrefetch;
-  // Neither is to be read nor written soon, or nothing is said of a prefetch: ignored.
+  // No access is expected soon, or no prefetch is requested: the server ignores the hint.
   EXPECT_EQ(Hint(wire::AccessPattern::kNormal,
                  prefetch | wire::CacheHintRead(3) | wire::CacheHintWrite(2)),
             "DAFS_STATUS_OK");
@@ -74,12 +74,12 @@ TEST_F(HintsTest, APrefetchReadsTheRangeIntoTheCache) {
   AwaitResident(size_t{1} << 20);
   EXPECT_LT(Resident(), kSize);
   hint_.offset = 0;
-  hint_.count = 0;  // to the end
+  hint_.count = 0;  // to the end of the file
   EXPECT_EQ(Hint(wire::AccessPattern::kWillNeed, 0), "DAFS_STATUS_OK");
   AwaitResident(kSize);
 }
 
-// Shows DAFS-6.1.8-01: what is not needed any more goes.
+// Shows DAFS-6.1.8-01: the server drops data that the client no longer needs.
 TEST_F(HintsTest, DataThatIsNotNeededLeavesTheCache) {
   Start();
   if (!Drop()) GTEST_SKIP() << "the page cache of " << base_ << " cannot be dropped";
@@ -91,9 +91,9 @@ TEST_F(HintsTest, DataThatIsNotNeededLeavesTheCache) {
   EXPECT_EQ(Resident(), 0u);
 }
 
-// Shows DAFS-4.2.4-03, DAFS-6.5.6-02, DAFS-6.5.6-06: a hint is no reason for an error, but for a
-// prefetch where there is nothing to be prefetched.
-TEST_F(HintsTest, OnlyAPrefetchOfWhatIsNoFileIsRefused) {
+// Shows DAFS-4.2.4-03, DAFS-6.5.6-02, DAFS-6.5.6-06: a hint never causes an error, except a
+// prefetch of an object that cannot be prefetched.
+TEST_F(HintsTest, RefusesOnlyAPrefetchOfANonFile) {
   Start();
   for (auto pattern : {wire::AccessPattern::kNormal, wire::AccessPattern::kRandom,
                        wire::AccessPattern::kSequential, wire::AccessPattern::kWillNeed,
@@ -104,7 +104,7 @@ TEST_F(HintsTest, OnlyAPrefetchOfWhatIsNoFileIsRefused) {
       EXPECT_EQ(Hint(pattern, 0xffffffff), "DAFS_STATUS_OK");
     }
   }
-  client_->cred_handle = wire::CredHandle();  // nobody, who may not read it
+  client_->cred_handle = wire::CredHandle();  // anonymous, without the right to read
   chmod(Path("a/f").c_str(), 0600);
   EXPECT_EQ(Hint(wire::AccessPattern::kSequential, wire::kCacheHintPrefetch), "DAFS_STATUS_OK");
   hint_.filehandle = Root(*client_);
@@ -118,9 +118,9 @@ TEST_F(HintsTest, OnlyAPrefetchOfWhatIsNoFileIsRefused) {
   EXPECT_EQ(Hint(wire::AccessPattern::kNormal, 0), "DAFSERR_BADHANDLE");
 }
 
-// Shows DAFS-4.2.4-02, DAFS-6.1.7-04, DAFS-6.5.6-03, R65: hints with I/O, prefetch and bits of no
-// meaning among them.
-TEST_F(HintsTest, HintsWithDataAreTaken) {
+// Shows DAFS-4.2.4-02, DAFS-6.1.7-04, DAFS-6.5.6-03, R65: hints with I/O, including prefetch and
+// undefined bits.
+TEST_F(HintsTest, HintsWithDataAreAccepted) {
   Start();
   DirectMemory memory = client_->NewMemory(8192, dat::Access::kRemoteBoth);
   const auto buffer = memory.At(0, 4096);

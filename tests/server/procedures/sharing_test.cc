@@ -1,5 +1,5 @@
-// What clients of one file see of each other over their sessions: locks that are advisory, whatever
-// the data moves by, and reservations that are not. Spec: 4.2.3, 4.4.1.2, 6.5.24.
+// How clients that share a file affect each other over their sessions. Locks are advisory and
+// reservations are mandatory for every way that data moves. Spec: 4.2.3, 4.4.1.2, 6.5.24.
 #include "tests/server/server_fixture.h"
 
 namespace dafs::server {
@@ -37,7 +37,8 @@ class SharingTest : public ServerTest {
     EXPECT_EQ(reply.name(), kOk);
     return reply.res;
   }
-  // What the second client is told when it moves the first byte in each of the ways there are.
+  // Each of these returns the status that the second client gets when it moves the first byte in
+  // one of the possible ways.
   std::string Read(const wire::OpenRes& open) {
     wire::ReadInlineArgs args;
     args.filehandle = open.filehandle;
@@ -93,21 +94,22 @@ class SharingTest : public ServerTest {
     EXPECT_EQ(Batch(open, wire::RwFlag::kWrite), status);
   }
 
-  // `message` with another u32 at `at`.
+  // Returns `message` with the u32 at `at` replaced.
   static Bytes With(Bytes message, size_t at, uint32_t value) {
     for (size_t i = 0; i < 4; ++i) message[at + i] = static_cast<std::byte>(value >> (8 * i));
     return message;
   }
 
-  static constexpr size_t kWritten = 64;  // where in its memory is what it writes
+  static constexpr size_t kWritten = 64;  // where its memory holds the data to write
 
   std::unique_ptr<RawClient> first_, second_;
-  DirectMemory memory_;  // of the second
+  DirectMemory memory_;  // of the second client
   wire::FileHandle directory_;
 };
 
-// Shows DAFS-4.4.1.2-01, DAFS-4.2.3-02, DAFS-6.5.24-22: locks bind those who lock. No OPEN says
-// that they are mandatory, and no data is kept from anybody by them, in a batch or by itself.
+// Shows DAFS-4.4.1.2-01, DAFS-4.2.3-02, DAFS-6.5.24-22: locks bind only clients that lock. No OPEN
+// result says that they are mandatory. They keep no client from the data, in a batch or in single
+// requests.
 TEST_F(SharingTest, LocksAreAdvisory) {
   const wire::OpenRes holder = Open(*first_), other = Open(*second_);
   EXPECT_EQ(holder.result_flags, 0u);
@@ -123,12 +125,12 @@ TEST_F(SharingTest, LocksAreAdvisory) {
   memory_.bytes[kWritten] = std::byte{'C'};
   ExpectAll(kOk, other);
   EXPECT_EQ(ReadFile("a/f"), "Content");
-  // Nor does an OPEN say so of a file that is locked.
+  // An OPEN of a locked file does not report mandatory locks either.
   EXPECT_EQ(Open(*second_).result_flags, 0u);
 }
 
-// Shows DAFS-4.2.3-02, DAFS-4.4.1.2-49: reservations and state ids are looked at for every way that
-// data moves.
+// Shows DAFS-4.2.3-02, DAFS-4.4.1.2-49: the server checks reservations and state ids for every way
+// that data moves.
 TEST_F(SharingTest, ReservationsHoldForEveryWayThatDataMoves) {
   const wire::OpenRes open = Open(*second_);
   ExpectAll(kOk, open);
@@ -145,7 +147,7 @@ TEST_F(SharingTest, ReservationsHoldForEveryWayThatDataMoves) {
 }
 
 // Shows DAFS-6.5.24-25; WIRE 9.4, 2.2
-TEST_F(SharingTest, AShareKeyTypeIsNoneOrBoth) {
+TEST_F(SharingTest, ShareKeyTypeIsNoneOrBoth) {
   constexpr size_t kOpenType = 40 + 128, kDowngradeType = 40 + 80;
   const wire::OpenRes open = Open(*second_);
   wire::OpenDowngradeArgs downgrade;

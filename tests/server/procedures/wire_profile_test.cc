@@ -1,5 +1,5 @@
-// Answers that WIRE.md settles, asked for by bytes laid out here by hand: no request is made by our
-// encoder, so that encoder and decoder cannot agree on a mistake.
+// The responses that WIRE.md defines. The requests are bytes laid out here by hand, not by our
+// encoder, so that encoder and decoder cannot share a mistake.
 #include <sys/xattr.h>
 
 #include "tests/server/server_fixture.h"
@@ -28,7 +28,7 @@ class Message {
     }
     return *this;
   }
-  // In the fixed section, by offset there.
+  // U32, Raw and Handle write to the fixed section; `at` is an offset in it.
   Message& U32(size_t at, uint32_t value) { return Number<uint32_t>(40 + at, value); }
   Message& Raw(size_t at, std::span<const std::byte> raw) {
     std::memcpy(bytes_.data() + 40 + at, raw.data(), raw.size());
@@ -38,7 +38,7 @@ class Message {
     return Raw(at, std::as_bytes(std::span(handle.fshandle.bytes)))
         .Raw(at + 16, std::as_bytes(std::span(handle.fileid.bytes)));
   }
-  // A string in the heap, to which the offset at `at` leads.
+  // A string in the heap. The offset at `at` refers to it.
   Message& String(size_t at, std::string_view text) {
     U32(at, Item());
     Counted(text);
@@ -134,7 +134,7 @@ class WireProfileTest : public ServerTest, public testing::WithParamInterface<wi
     return {std::string(wire::Name(header->header.status)),
             Bytes(answer->begin() + 40, answer->end())};
   }
-  // OPEN by CLAIM_NULL with creation, its owner before its path.
+  // OPEN with CLAIM_NULL and creation. The owner comes before the path.
   Message Create(const wire::FileHandle& directory, std::string_view name, uint32_t createmode,
                  uint32_t access) {
     Message message = Request(kOpen, 144);
@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(Orders, WireProfileTest,
                          testing::Values(wire::ByteOrder::kLittle, wire::ByteOrder::kBig));
 
 // Shows WIRE 2.2, 9.4 CREATE.
-TEST_P(WireProfileTest, CreateOfATypeThatCannotBeMadeIsBadType) {
+TEST_P(WireProfileTest, CreateOfAnUnsupportedTypeReturnsBadType) {
   Start();
   for (const uint32_t type : {0u, 1u, 8u, 9u, 10u, 99u, 0xffffffffu}) {
     SCOPED_TRACE(type);
@@ -166,7 +166,7 @@ TEST_P(WireProfileTest, CreateOfATypeThatCannotBeMadeIsBadType) {
 }
 
 // Shows WIRE 7, 9.3, R46.
-TEST_P(WireProfileTest, ANameOf1025BytesIsNameTooLong) {
+TEST_P(WireProfileTest, NameOf1025BytesReturnsNameTooLong) {
   Start();
   for (const size_t size : {1024u, 1025u, 4000u}) {
     SCOPED_TRACE(size);
@@ -191,7 +191,7 @@ TEST_P(WireProfileTest, ANameOf1025BytesIsNameTooLong) {
   }
 }
 
-// Shows WIRE 2.5 (R5): the order of items is free, and two offsets may share one.
+// Shows WIRE 2.5 (R5): items may come in any order, and two offsets may refer to one item.
 TEST_P(WireProfileTest, HeapItemsInAnotherOrderAreAccepted) {
   Start();
   EXPECT_EQ(Ask(Request(kRename, 136)
@@ -220,7 +220,7 @@ TEST_P(WireProfileTest, HeapItemsInAnotherOrderAreAccepted) {
 }
 
 // Shows WIRE 3.1, 9.2 step 9.
-TEST_P(WireProfileTest, AnUnknownCredHandleAloneIsNoCreds) {
+TEST_P(WireProfileTest, UnknownCredHandleReturnsNoCreds) {
   Start();
   const wire::CredHandle unknown = {{'a', 'b', 'c', 'd'}};
   EXPECT_EQ(Ask(Request(kNull, 0), unknown).status, "DAFSERR_NO_CREDS");
@@ -239,13 +239,13 @@ TEST_P(WireProfileTest, OpenCreatesANamedAttributeUnchecked) {
   const auto close = [&](const Answer& open) {
     return Ask(Request(kClose, 72).Raw(0, std::span(open.body).first(72))).status;
   };
-  // One that is there: what is said of its attributes is disregarded, as for files.
+  // An existing attribute: the server ignores the attributes in the request, as for files.
   const Answer there = Ask(Create(directory.handle(), "user.color", 0, 3).Mode(104, 0600));
   EXPECT_EQ(there.status, "DAFS_STATUS_OK");
   EXPECT_EQ(close(there), "DAFS_STATUS_OK");
   char value[8];
   ASSERT_EQ(getxattr(Path("a/file").c_str(), "user.color", value, sizeof value), 5);
-  // A new one, by an open that only reads too, and good before it is closed.
+  // A new attribute, by an open for reading only too. It is usable before it is closed.
   const Answer fresh = Ask(Create(directory.handle(), "user.new", 0, 3).Mode(104, 0600));
   EXPECT_EQ(fresh.status, "DAFS_STATUS_OK");
   Message getattr = Request(kGetattr, 72).Handle(0, fresh.handle());
@@ -259,7 +259,7 @@ TEST_P(WireProfileTest, OpenCreatesANamedAttributeUnchecked) {
 }
 
 // Shows DAFS-4.1.4-02, DAFS-7-11.
-TEST_P(WireProfileTest, ChangingThePseudoFileSystemIsReadOnly) {
+TEST_P(WireProfileTest, ChangingThePseudoFileSystemReturnsReadOnly) {
   Start();
   for (const uint32_t createmode : {0u, 1u, 2u}) {
     for (const char* name : {"a", "absent"}) {
