@@ -1,4 +1,4 @@
-// A worker behind a HoldingProvider: a test can hold back the server's replies.
+// A worker that connects through a HoldingProvider: a test can hold back the server's replies.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// What the server is asked of a directory with a change of names in it, or of a file with a write,
-// and what the kernel's next question about it costs.
+// Whether the mount requests the attributes of a directory with a change of names in it, or of a
+// file with a write, and whether the kernel's next GETATTR then needs a request.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -33,7 +33,7 @@ class AfterChangesTest : public ScriptedWorkerTest {
     return options;
   }
 
-  // All that is asked about is a directory, or else a file.
+  // The server reports all objects as directories, or all as files.
   void Start(const Options& options, bool directories) {
     server_.script = [this, directories](ScriptedConnection& c, const Request& request) {
       switch (request.header.procedure) {
@@ -57,7 +57,7 @@ class AfterChangesTest : public ScriptedWorkerTest {
     };
     StartWorker(options);
   }
-  // How often the server was asked for attributes since the last call.
+  // How many GETATTRs the server has received since the last call.
   int Questions() {
     absl::MutexLock lock(&mutex_);
     return std::exchange(questions_, 0);
@@ -82,17 +82,17 @@ class DirectoryChangeTest : public AfterChangesTest {
   }
 };
 
-// The kernel asks before it lets anybody pass.
-TEST_F(DirectoryChangeTest, TheDirectoryIsAskedForWhereTheKernelLooksAtPermissions) {
+// The kernel requests the directory's attributes before it checks permissions.
+TEST_F(DirectoryChangeTest, AttributesAreRequestedIfTheKernelChecksPermissions) {
   Start(Cached(/*default_permissions=*/true), /*directories=*/true);
   for (int i = 0; i < 40; ++i) EXPECT_EQ(QuestionsOfRemoval(), 1) << i;
   EXPECT_EQ(QuestionsOfStat(kRootNode), 0);
 }
 
-TEST_F(DirectoryChangeTest, ElsewhereItIsAskedForWhileProgramsAskForIt) {
+TEST_F(DirectoryChangeTest, OtherwiseAttributesAreRequestedWhileProgramsUseThem) {
   Start(Cached(), /*directories=*/true);
   EXPECT_EQ(QuestionsOfRemoval(), 0);
-  EXPECT_EQ(QuestionsOfStat(kRootNode), 1) << "by itself, the first time";
+  EXPECT_EQ(QuestionsOfStat(kRootNode), 1) << "the first time needs its own request";
   EXPECT_EQ(QuestionsOfRemoval(), 1);
   EXPECT_EQ(QuestionsOfStat(kRootNode), 0);
   int in_vain = 0;
@@ -101,7 +101,7 @@ TEST_F(DirectoryChangeTest, ElsewhereItIsAskedForWhileProgramsAskForIt) {
   EXPECT_EQ(QuestionsOfStat(kRootNode), 1);
 }
 
-TEST_F(DirectoryChangeTest, ItIsNotAskedForWhereTheAnswerMayNotBeKept) {
+TEST_F(DirectoryChangeTest, AttributesAreNotRequestedWithoutCacheTimes) {
   Start(Uncached(/*default_permissions=*/true), /*directories=*/true);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(QuestionsOfRemoval(), 0);
@@ -111,8 +111,8 @@ TEST_F(DirectoryChangeTest, ItIsNotAskedForWhereTheAnswerMayNotBeKept) {
 
 class WrittenFileTest : public AfterChangesTest, public testing::WithParamInterface<bool> {};
 
-// Shown for both: with a cache it is asked for with the second write, without one with none.
-TEST_P(WrittenFileTest, IsAskedForWithTheWriteOnlyWhereTheAnswerMayBeKept) {
+// With cache times, the mount requests attributes from the second write on. Without, with no write.
+TEST_P(WrittenFileTest, AttributesAreRequestedWithWritesOnlyIfTheyMayBeCached) {
   const bool cached = GetParam();
   Start(cached ? Cached() : Uncached(), /*directories=*/false);
   fuse_create_in create = {};
@@ -124,7 +124,7 @@ TEST_P(WrittenFileTest, IsAskedForWithTheWriteOnlyWhereTheAnswerMayBeKept) {
   fuse_write_in write = {};
   write.fh = created.As<fuse_open_out>(sizeof(fuse_entry_out)).fh;
   write.size = 1;
-  fuse_flush_in flush = {};  // waits for what is written behind
+  fuse_flush_in flush = {};  // waits for the write-behind
   flush.fh = write.fh;
   for (int i = 0; i < 3; ++i) {
     const bool with_write = cached && i > 0;

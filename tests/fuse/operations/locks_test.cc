@@ -1,4 +1,4 @@
-// Locks as the kernel asks for them: whose they are, what ends them, how a wait ends.
+// The kernel's lock requests: which owner has a lock, what ends it, and how a wait ends.
 #include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 namespace dafs::fuse {
 namespace {
 
-constexpr uint64_t kMost = 0x7fffffffffffffff;  // OFFSET_MAX of the kernel
+constexpr uint64_t kMost = 0x7fffffffffffffff;  // the kernel's OFFSET_MAX
 
 class LocksTest : public WorkerTest {
  protected:
@@ -80,9 +80,9 @@ TEST_F(LocksTest, OwnersExcludeEachOther) {
   EXPECT_EQ(Test(file, 1, F_RDLCK).type, static_cast<uint32_t>(F_UNLCK));
   EXPECT_EQ(Lock(file, 1, F_UNLCK), 0);
   EXPECT_EQ(Lock(file, 2, F_RDLCK), 0);
-  EXPECT_EQ(server_->open_count(), 3u);  // of the handle, and of each owner
+  EXPECT_EQ(server_->open_count(), 3u);  // one of the handle, and one of each owner
   EXPECT_EQ(Lock(file, 99, F_UNLCK), 0);
-  EXPECT_EQ(server_->open_count(), 3u);  // who unlocks only needs none
+  EXPECT_EQ(server_->open_count(), 3u);  // an unlock does not open the file
 }
 
 TEST_F(LocksTest, ClosingAnyDescriptorEndsTheOwnersLocksOnThatFileOnly) {
@@ -92,25 +92,25 @@ TEST_F(LocksTest, ClosingAnyDescriptorEndsTheOwnersLocksOnThatFileOnly) {
   EXPECT_EQ(Lock(file, 1, F_WRLCK), 0);
   EXPECT_EQ(Lock(other, 1, F_WRLCK), 0);
   EXPECT_EQ(Lock(file, 2, F_RDLCK), EAGAIN);
-  Flush(reading, 3);  // somebody else's close
+  Flush(reading, 3);  // a close by another owner
   EXPECT_EQ(Lock(file, 2, F_RDLCK), EAGAIN);
   Flush(reading, 1);
   EXPECT_EQ(Lock(file, 2, F_RDLCK), 0);
   EXPECT_EQ(Lock(other, 2, F_RDLCK), EAGAIN);
-  // The kernel's number is used again: by somebody else.
+  // The kernel reuses the number for another owner.
   EXPECT_EQ(Lock(file, 1, F_WRLCK), EAGAIN);
   EXPECT_EQ(state_->lock_owners.size(), 4u);
 }
 
-TEST_F(LocksTest, TheLastHandleEndsLocksThatNobodyUnlocked) {
+TEST_F(LocksTest, TheCloseOfTheLastHandleEndsRemainingLocks) {
   Created file = Create("f");
   Created again = Again(file);
-  EXPECT_EQ(Lock(again, 1, F_WRLCK), 0);  // an OFD lock: no FLUSH will name its owner
+  EXPECT_EQ(Lock(again, 1, F_WRLCK), 0);  // an OFD lock: no FLUSH names its owner
   EXPECT_EQ(Lock(file, 2, F_RDLCK), EAGAIN);
   Flush(again, 77);
   EXPECT_EQ(Lock(file, 2, F_RDLCK), EAGAIN);
   Release(again);
-  // RELEASE is answered before the server has heard of it.
+  // The worker replies to RELEASE before the server has ended the lock.
   EXPECT_EQ(kernel_.Call(FUSE_SETLKW, file.entry.nodeid, Lk(file, 2, F_WRLCK)).error, 0);
   EXPECT_EQ(state_->lock_owners.size(), 1u);
   EXPECT_EQ(client_->locks().count(), 1u);
@@ -124,7 +124,7 @@ TEST_F(LocksTest, FlockBelongsToItsHandle) {
   Created again = Again(file, O_RDONLY);
   EXPECT_EQ(Flock(file, 1, F_WRLCK), 0);
   EXPECT_EQ(Flock(again, 2, F_RDLCK), EAGAIN);
-  EXPECT_EQ(Lock(again, 2, F_RDLCK), 0);  // another kind
+  EXPECT_EQ(Lock(again, 2, F_RDLCK), 0);  // a record lock does not conflict with flock
   Flush(file, 1);
   EXPECT_EQ(Flock(again, 2, F_RDLCK), EAGAIN);
   EXPECT_EQ(Flock(file, 1, F_UNLCK), 0);
@@ -139,9 +139,9 @@ TEST_F(LocksTest, FlockBelongsToItsHandle) {
 TEST_F(LocksTest, AWaitEndsWithTheLockOrBySignal) {
   Created file = Create("f");
   EXPECT_EQ(Lock(file, 1, F_WRLCK), 0);
-  kernel_.pid = static_cast<uint32_t>(getpid());  // lives, and is not being killed
+  kernel_.pid = static_cast<uint32_t>(getpid());  // a live process that is not being killed
   const uint64_t first = BeginWait(file, 2, F_WRLCK), second = BeginWait(file, 3, F_WRLCK);
-  EXPECT_EQ(Lock(file, 4, F_RDLCK), EAGAIN);  // two waits, and nobody else is held up
+  EXPECT_EQ(Lock(file, 4, F_RDLCK), EAGAIN);  // the two waits block no other request
   Interrupt(second);
   FakeKernel::Answer answer = kernel_.Receive();
   EXPECT_EQ(answer.unique, second);
@@ -153,22 +153,22 @@ TEST_F(LocksTest, AWaitEndsWithTheLockOrBySignal) {
   }
   EXPECT_EQ(answer.unique, first);
   EXPECT_EQ(Lock(file, 1, F_RDLCK), EAGAIN);
-  Interrupt(first);  // too late: nothing comes of it
+  Interrupt(first);  // too late: it has no effect
   EXPECT_EQ(Lock(file, 2, F_UNLCK), 0);
 }
 
-TEST_F(LocksTest, ACircleOfWaitsIsADeadlockForRecordLocksOnly) {
+TEST_F(LocksTest, ACycleOfWaitsIsADeadlockForRecordLocksOnly) {
   Created f = Create("f"), g = Create("g");
   EXPECT_EQ(Lock(f, 1, F_WRLCK), 0);
   EXPECT_EQ(Lock(g, 2, F_WRLCK), 0);
   const uint64_t waits = BeginWait(g, 1, F_WRLCK);
   EXPECT_EQ(kernel_.Call(FUSE_SETLKW, f.entry.nodeid, Lk(f, 2, F_WRLCK)).error, EDEADLK);
-  // Whoever waits may have the lock before who gave it up is told.
+  // The reply to the waiter and the reply to the FLUSH may arrive in any order.
   const uint64_t flush = kernel_.Send(FUSE_FLUSH, g.entry.nodeid, FlushBody(g, 2));
   const uint64_t answers[] = {kernel_.Receive().unique, kernel_.Receive().unique};
   EXPECT_THAT(answers, testing::UnorderedElementsAre(waits, flush));
   Flush(g, 1);
-  // Two that hold a shared flock and want it for themselves: one gets it.
+  // Two handles hold a shared flock, and each waits for an exclusive one: one gets it.
   Created again = Again(g);
   EXPECT_EQ(Flock(g, 1, F_RDLCK), 0);
   EXPECT_EQ(Flock(again, 2, F_RDLCK), 0);
@@ -190,7 +190,7 @@ TEST_F(LocksTest, AClosedDescriptorDoesNotEndTheWaitOfAnotherThread) {
   EXPECT_EQ(Lock(file, 2, F_WRLCK, 50, 59), 0);
   const uint64_t waits = BeginWait(file, 2, F_WRLCK);
   EXPECT_EQ(Lock(file, 3, F_RDLCK, 50, 59), EAGAIN);
-  Flush(Again(file), 2);  // gives up what 2 holds, not what it waits for
+  Flush(Again(file), 2);  // ends the locks of 2, but not its wait
   EXPECT_EQ(Lock(file, 3, F_RDLCK, 50, 59), 0);
   EXPECT_EQ(Lock(file, 3, F_UNLCK), 0);
   kernel_.Send(FUSE_SETLK, file.entry.nodeid, Lk(file, 1, F_UNLCK));
@@ -203,24 +203,24 @@ TEST_F(LocksTest, AClosedDescriptorDoesNotEndTheWaitOfAnotherThread) {
   EXPECT_EQ(Lock(file, 1, F_RDLCK), 0);
 }
 
-TEST_F(LocksTest, WhoGetsALockSeesWhatOthersWrote) {
+TEST_F(LocksTest, ALockInvalidatesPagesIfAnotherClientHasWritten) {
   Created file = Create("f");
   kernel_.Call(FUSE_GETATTR, file.entry.nodeid, Raw(fuse_getattr_in{}));
   kernel_.notifications.clear();
   EXPECT_EQ(Lock(file, 1, F_WRLCK), 0);
-  EXPECT_TRUE(kernel_.notifications.empty());  // nothing was written
+  EXPECT_TRUE(kernel_.notifications.empty());  // no other client has written
   std::ofstream(Local("f")) << "written on the server";
   EXPECT_EQ(Lock(file, 1, F_WRLCK, 5, 5), 0);
   ASSERT_EQ(kernel_.notifications.size(), 1u);
   EXPECT_EQ(kernel_.notifications[0].error, FUSE_NOTIFY_INVAL_INODE);
   EXPECT_EQ(kernel_.notifications[0].As<fuse_notify_inval_inode_out>().ino, file.entry.nodeid);
-  EXPECT_EQ(kernel_.notifications[0].As<fuse_notify_inval_inode_out>().off, 0);  // its pages too
+  EXPECT_EQ(kernel_.notifications[0].As<fuse_notify_inval_inode_out>().off, 0);  // the pages too
   kernel_.Call(FUSE_GETATTR, file.entry.nodeid, Raw(fuse_getattr_in{}));
-  EXPECT_EQ(Lock(file, 1, F_WRLCK, 7, 7), 0);  // nothing since
+  EXPECT_EQ(Lock(file, 1, F_WRLCK, 7, 7), 0);  // no write since
   EXPECT_EQ(kernel_.notifications.size(), 1u);
 }
 
-TEST_F(LocksTest, NonsenseIsRefused) {
+TEST_F(LocksTest, MalformedLockRequestsAreRefused) {
   Created file = Create("f");
   EXPECT_EQ(kernel_.Call(FUSE_SETLK, file.entry.nodeid, "short").error, EINVAL);
   EXPECT_EQ(kernel_.Call(FUSE_GETLK, file.entry.nodeid, "short").error, EINVAL);
@@ -233,7 +233,7 @@ TEST_F(LocksTest, NonsenseIsRefused) {
   EXPECT_EQ(kernel_.Call(FUSE_GETLK, file.entry.nodeid, Lk(gone, 1, F_WRLCK)).error, EBADF);
 }
 
-TEST(CallerCallTest, TellsWhatTheWaitingThreadDoes) {
+TEST(CallerCallTest, RecognisesTheSystemCallOfTheWaitingThread) {
   char name[] = "/tmp/dafs-proc-XXXXXX";
   ASSERT_NE(mkdtemp(name), nullptr);
   const std::string directory = name;
@@ -257,7 +257,7 @@ TEST(CallerCallTest, TellsWhatTheWaitingThreadDoes) {
   std::filesystem::remove_all(directory);
 }
 
-TEST(CallerCallTest, TellsWhatAttributesAreFor) {
+TEST(CallerCallTest, RecognisesWhatAttributesAreRequestedFor) {
   char name[] = "/tmp/dafs-proc-XXXXXX";
   ASSERT_NE(mkdtemp(name), nullptr);
   const std::string directory = name;
@@ -301,7 +301,7 @@ TEST(CallerCallTest, TellsWhatAttributesAreFor) {
   EXPECT_EQ(CallerCalls().AsksFor(0xffffffff), Asks::kUnknown);
 }
 
-TEST(LockOwnersTest, AnOwnerEndsOnceAndIsNeverTheSameAgain) {
+TEST(LockOwnersTest, AnOwnerEndsOnceAndIsNotReused) {
   LockOwners owners;
   LockOwner fresh;
   fresh.nodeid = 5;
@@ -313,7 +313,7 @@ TEST(LockOwnersTest, AnOwnerEndsOnceAndIsNeverTheSameAgain) {
   EXPECT_EQ(one->name, "first");
   EXPECT_EQ(owners.PidOf("first"), 4243u);
   EXPECT_FALSE(owners.Leave(*one));
-  EXPECT_TRUE(owners.EndHandle(100).empty());  // he locked through another one too
+  EXPECT_TRUE(owners.EndHandle(100).empty());  // the owner also has locks through handle 101
   std::vector<LockOwners::Ended> ended = owners.EndHandle(101);
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_FALSE(ended[0].unused);

@@ -1,5 +1,5 @@
-// What the mount asks of a server, and what it makes of answers that our own server does not give:
-// several file systems, handles that do not last or are not one for each file, any cookies.
+// The requests that the mount sends, and how it handles replies that dafsd does not send: several
+// file systems, handles that expire, several handles for one file, any cookies.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -77,7 +77,7 @@ struct Listed {
   uint64_t ino;
 };
 
-// What a READDIR or READDIRPLUS was answered with; *offset becomes that of the last entry.
+// Returns the entries in a reply to READDIR or READDIRPLUS. *offset becomes that of the last entry.
 std::vector<Listed> Entries(const std::string& body, bool plus, uint64_t* offset) {
   std::vector<Listed> entries;
   for (size_t at = 0; at < body.size();) {
@@ -95,7 +95,7 @@ std::vector<Listed> Entries(const std::string& body, bool plus, uint64_t* offset
 
 class SeveralFileSystems : public ScriptedWorkerTest {
  protected:
-  static constexpr uint64_t kFileId = 77;  // of every object there is
+  static constexpr uint64_t kFileId = 77;  // of all objects
   static constexpr uint8_t kOther = 2;
 
   static wire::FileAttributes AttributesOf(uint64_t bits, const wire::FileHandle& handle) {
@@ -105,7 +105,7 @@ class SeveralFileSystems : public ScriptedWorkerTest {
     return attributes;
   }
 
-  // A name ends with the number of its file system.
+  // The last character of a name is the number of its file system.
   void SetUp() override {
     server_.script = [](ScriptedConnection& c, const Request& request) {
       switch (request.header.procedure) {
@@ -138,18 +138,19 @@ class SeveralFileSystems : public ScriptedWorkerTest {
   }
 };
 
-// Shows DAFS-4.1.4-06, DAFS-6.5.21-08: FILE_ID says which of one file system's objects it is. For
-// programs there is one file system, and no two of its files may have one number.
-TEST_F(SeveralFileSystems, NoTwoObjectsHaveOneNumber) {
+// Shows DAFS-4.1.4-06, DAFS-6.5.21-08: FILE_ID identifies an object within its file system. For
+// programs there is one file system, and its files must have different numbers.
+TEST_F(SeveralFileSystems, ObjectsHaveDifferentInodeNumbers) {
   const uint64_t root = Getattr(kRootNode).As<fuse_attr_out>().attr.ino;
   EXPECT_EQ(root, kFileId);
-  EXPECT_EQ(Lookup(kRootNode, "f1").attr.ino, kFileId);  // where the root is, it is the server's
+  EXPECT_EQ(Lookup(kRootNode, "f1").attr.ino,
+            kFileId);  // in the root's file system: the server's number
   const fuse_entry_out second = Lookup(kRootNode, "f2");
   const fuse_entry_out third = Lookup(kRootNode, "f3");
   EXPECT_NE(second.attr.ino, kFileId);
   EXPECT_NE(third.attr.ino, kFileId);
   EXPECT_NE(second.attr.ino, third.attr.ino);
-  // Whatever is asked, the answer is the same.
+  // Each request returns the same number.
   EXPECT_EQ(Lookup(kRootNode, "g2").attr.ino, second.attr.ino);
   EXPECT_EQ(Getattr(second.nodeid).As<fuse_attr_out>().attr.ino, second.attr.ino);
   const FakeKernel::Answer statx = kernel_.Call(kStatx, second.nodeid, std::string(24, '\0'));
@@ -157,7 +158,7 @@ TEST_F(SeveralFileSystems, NoTwoObjectsHaveOneNumber) {
   EXPECT_EQ(statx.As<StatxOut>().stat.ino, second.attr.ino);
 }
 
-TEST_F(SeveralFileSystems, ListingsTellTheNumbersThatStatTells) {
+TEST_F(SeveralFileSystems, ListingsReturnTheInodeNumbersOfStat) {
   const fuse_entry_out found = Lookup(kRootNode, "f2");
   for (bool plus : {true, false}) {
     fuse_read_in in = {};
@@ -170,7 +171,7 @@ TEST_F(SeveralFileSystems, ListingsTellTheNumbersThatStatTells) {
     ASSERT_EQ(entries.size(), 3u);
     EXPECT_EQ(entries[0].ino, kFileId);  // "."
     EXPECT_EQ(entries[2].name, "f2");
-    // A chunk that was read with all attributes tells it either way.
+    // READDIR returns the same number if the chunk was read with all attributes.
     EXPECT_TRUE(entries[2].ino == found.attr.ino || (!plus && entries[2].ino == kFileId));
   }
 }
@@ -221,11 +222,11 @@ class ExpiringHandles : public ScriptedWorkerTest {
     };
     StartWorker();
   }
-  std::atomic<uint8_t> instance_{1};  // of the server
+  std::atomic<uint8_t> instance_{1};  // of the server; a handle of another instance has expired
 };
 
-// Shows DAFS-4.1.4-09, DAFS-4.1.4-29: with ESTALE the kernel walks the path once more, from the
-// root, whose handle has expired too.
+// Shows DAFS-4.1.4-09, DAFS-4.1.4-29: after ESTALE the kernel walks the path again, from the root,
+// whose handle has expired too.
 TEST_F(ExpiringHandles, AreFoundAgainFromTheRoot) {
   const uint64_t before = Lookup(kRootNode, "d").nodeid;
   instance_ = 2;
@@ -259,7 +260,7 @@ class AnotherHandleAtOpen : public ScriptedWorkerTest {
           return false;
         }
         default:
-          return false;  // OPEN answers with the handle of the name
+          return false;  // the reply to OPEN has the handle of the name
       }
     };
     StartWorker();
@@ -269,9 +270,9 @@ class AnotherHandleAtOpen : public ScriptedWorkerTest {
   std::vector<std::pair<wire::FileHandle, wire::StateId>> read_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Shows DAFS-4.1.4-17: two handles may be one file's or two files'. It is read by the one that it
-// was found by, and the open of the other is not taken for its own.
-TEST_F(AnotherHandleAtOpen, MayBeTheSameFileAndIsNotTakenForIt) {
+// Shows DAFS-4.1.4-17: two handles may belong to one file or to two. The mount reads through the
+// handle that the lookup returned, and does not use the open of the other handle.
+TEST_F(AnotherHandleAtOpen, IsClosedAndTheFileIsReadByItsOwnHandle) {
   const uint64_t node = Lookup(kRootNode, "f").nodeid;
   fuse_open_in open = {.flags = O_RDONLY, .open_flags = 0};
   const FakeKernel::Answer opened = kernel_.Call(FUSE_OPEN, node, Raw(open));
@@ -292,8 +293,8 @@ TEST_F(AnotherHandleAtOpen, MayBeTheSameFileAndIsNotTakenForIt) {
 
 // ---- Listings --------------------------------------------------------------------------------
 
-// Its cookies do not grow, and each page has a verifier of its own, without which its cookies are
-// not taken.
+// The server's cookies do not increase. Each page has its own verifier, which the server requires
+// together with the page's cookies.
 class AnyCookies : public ScriptedWorkerTest {
  protected:
   void SetUp() override {
@@ -312,7 +313,7 @@ class AnyCookies : public ScriptedWorkerTest {
       ++last;
       for (; at < std::size(kEntries) && page.size() < 2; ++at) {
         wire::FileAttributes attributes = ScriptedAttributes(args.attr_request_bitmap);
-        attributes.valid = 0;  // as they cannot be had (R36)
+        attributes.valid = 0;  // not available (R36)
         page.push_back({kEntries[at].first, kEntries[at].second, attributes});
         issued[kEntries[at].first] = last;
       }
@@ -327,9 +328,9 @@ class AnyCookies : public ScriptedWorkerTest {
   std::atomic<int> begun_{0};
 };
 
-// Shows DAFS-6.5.29-02, DAFS-6.5.29-09: the verifier is zero at the beginning, and then that of the
-// page before; cookies are given back as they came.
-TEST_F(AnyCookies, AreGivenBackWithTheVerifierTheyCameWith) {
+// Shows DAFS-6.5.29-02, DAFS-6.5.29-09: the verifier is zero at first, and then that of the
+// previous page. Cookies are returned unchanged.
+TEST_F(AnyCookies, AreReturnedWithTheVerifierOfTheirPage) {
   fuse_read_in in = {};
   in.fh = kernel_.Call(FUSE_OPENDIR, kRootNode, Raw(fuse_open_in{})).As<fuse_open_out>().fh;
   for (int rewound = 0; rewound < 2; ++rewound) {
@@ -342,7 +343,7 @@ TEST_F(AnyCookies, AreGivenBackWithTheVerifierTheyCameWith) {
       if (listed.body.empty()) break;
       for (const Listed& entry : Entries(listed.body, false, &in.offset)) {
         names.push_back(entry.name);
-        EXPECT_NE(entry.ino, 0u);  // readdir(3) would leave it out
+        EXPECT_NE(entry.ino, 0u);  // readdir(3) skips entries with number 0
       }
     }
     EXPECT_THAT(names, testing::ElementsAre(".", "..", "a", "b", "c", "d", "e"));
@@ -352,8 +353,8 @@ TEST_F(AnyCookies, AreGivenBackWithTheVerifierTheyCameWith) {
 
 class LargeAcls : public ScriptedWorkerTest {};
 
-// An entry with its ACL does not fit: it is listed without.
-TEST_F(LargeAcls, KeepNothingFromBeingListed) {
+// An entry does not fit together with its ACL. It is listed without the ACL.
+TEST_F(LargeAcls, DoNotPreventAListing) {
   std::atomic<int> refused{0};
   server_.script = [&refused](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kReaddirDirect) return false;
@@ -381,8 +382,8 @@ TEST_F(LargeAcls, KeepNothingFromBeingListed) {
 
 class ReservedCookies : public ScriptedWorkerTest {};
 
-// Who goes on behind such an entry would begin anew.
-TEST_F(ReservedCookies, AreAnErrorAndNotAListingWithoutAnEnd) {
+// A program that continues after such an entry would start at the beginning again.
+TEST_F(ReservedCookies, AreAnErrorAndCauseNoEndlessListing) {
   std::atomic<uint64_t> cookie{0};
   server_.script = [&cookie](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kReaddirDirect) return false;
@@ -398,7 +399,7 @@ TEST_F(ReservedCookies, AreAnErrorAndNotAListingWithoutAnEnd) {
     in.size = 4096;
     EXPECT_EQ(kernel_.Call(FUSE_READDIR, kRootNode, Raw(in)).error, cookie < 3 ? EIO : 0);
   }
-  worker_.reset();  // before what the script refers to
+  worker_.reset();  // before the variables that the script refers to
 }
 
 // ---- State ids -------------------------------------------------------------------------------
@@ -423,9 +424,9 @@ class StateIds : public ScriptedWorkerTest {
   std::vector<wire::StateId> closed_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Shows DAFS-4.4.1.2-03, DAFS-6.5.24-03: a SETATTR that does not change the size has none, also
-// through a descriptor; and what OPEN has made is given back by CLOSE.
-TEST_F(StateIds, AreForTheSizeOnlyAndGoWithTheDescriptor) {
+// Shows DAFS-4.4.1.2-03, DAFS-6.5.24-03: a SETATTR that does not change the size has no state id,
+// even through a descriptor. CLOSE returns the state id that OPEN created.
+TEST_F(StateIds, AreSentOnlyWithSizeChangesAndAreClosedWithTheDescriptor) {
   fuse_create_in create = {};
   create.flags = O_RDWR | O_CREAT;
   create.mode = S_IFREG | 0644;

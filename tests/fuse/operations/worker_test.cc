@@ -1,5 +1,5 @@
-// A worker between a fake kernel and a real server in this process: every request of the kernel,
-// and requests no kernel sends.
+// A worker between a fake kernel and a real server in this process: each request that a kernel
+// sends, and requests that no kernel sends.
 #include <cerrno>
 #include <vector>
 
@@ -8,7 +8,7 @@
 namespace dafs::fuse {
 namespace {
 
-TEST_F(WorkerTest, LookupFindsFilesCountsThemAndForgets) {
+TEST_F(WorkerTest, LookupFindsFilesAndForgetDropsThem) {
   EXPECT_EQ(kernel_.Call(FUSE_LOOKUP, kRootNode, Name("none")).error, ENOENT);
   EXPECT_EQ(kernel_.Call(FUSE_LOOKUP, kRootNode, Name(std::string(256, 'n'))).error, ENAMETOOLONG);
   std::ofstream(Local("file")) << "12345";
@@ -30,7 +30,7 @@ TEST_F(WorkerTest, LookupFindsFilesCountsThemAndForgets) {
   EXPECT_EQ(state_->inodes.size(), 1u);
 }
 
-TEST_F(WorkerTest, CreateWriteReadFlushReleaseMovesEveryByte) {
+TEST_F(WorkerTest, AFileIsCreatedWrittenReadFlushedAndReleased) {
   Created file = Create("data");
   std::string data(300000, '\0');
   for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 7 + i / 251);
@@ -51,12 +51,12 @@ TEST_F(WorkerTest, CreateWriteReadFlushReleaseMovesEveryByte) {
   EXPECT_EQ(server_->open_count(), 1u);
   Release(file);
   EXPECT_EQ(state_->open_files.size(), 0u);
-  // A request behind the CLOSE on the same session: the server has seen both.
+  // This request follows the CLOSE on the same session, so the server has received both.
   Lookup(kRootNode, "data");
   EXPECT_EQ(Read(file, 0, 10).error, EBADF);
 }
 
-TEST_F(WorkerTest, ExclusiveCreateFailsOnWhatIsThere) {
+TEST_F(WorkerTest, ExclusiveCreateFailsIfTheFileExists) {
   Release(Create("there"));
   fuse_create_in in = {};
   in.flags = O_CREAT | O_EXCL | O_RDWR;
@@ -69,20 +69,20 @@ TEST_F(WorkerTest, ExclusiveCreateFailsOnWhatIsThere) {
   Release(made);
 }
 
-TEST_F(WorkerTest, OpenKeepsThePageCacheOnlyOfAnUnchangedFile) {
+TEST_F(WorkerTest, OpenKeepsThePageCacheOnlyIfTheFileIsUnchanged) {
   Created created = Create("cached");
   uint64_t node = Lookup(kRootNode, "cached").nodeid;
-  // Until the kernel has shown that it is through with an open, its pages may be of any age.
+  // Until the kernel has finished the first open, its pages may be of any age.
   EXPECT_FALSE(Open(node, O_RDONLY).open_flags & FOPEN_KEEP_CACHE);
   Release(created);
   fuse_open_out kept = Open(node, O_RDONLY);
   EXPECT_TRUE(kept.open_flags & FOPEN_KEEP_CACHE);
-  EXPECT_FALSE(kept.open_flags & FOPEN_NOFLUSH);  // its close gives up record locks
+  EXPECT_FALSE(kept.open_flags & FOPEN_NOFLUSH);  // its close ends record locks
   EXPECT_TRUE(kernel_.notifications.empty());
   std::ofstream(Local("cached")) << "changed by another client";
   fuse_open_out dropped = Open(node, O_RDWR);
   EXPECT_FALSE(dropped.open_flags & (FOPEN_KEEP_CACHE | FOPEN_NOFLUSH));
-  // And the kernel is told that the size it knows is old, before the answer.
+  // The worker invalidates the kernel's cached size before it replies.
   ASSERT_EQ(kernel_.notifications.size(), 1u);
   EXPECT_EQ(kernel_.notifications[0].error, FUSE_NOTIFY_INVAL_INODE);
   EXPECT_EQ(kernel_.notifications[0].As<fuse_notify_inval_inode_out>().ino, node);
@@ -90,7 +90,7 @@ TEST_F(WorkerTest, OpenKeepsThePageCacheOnlyOfAnUnchangedFile) {
   EXPECT_TRUE(Open(node, O_RDONLY | O_DIRECT).open_flags & FOPEN_DIRECT_IO);
 }
 
-TEST_F(WorkerTest, AppendsGoToTheEndThatTheServerKnows) {
+TEST_F(WorkerTest, AppendsGoToTheEndOfTheFileAtTheServer) {
   Created log = Create("log", O_WRONLY | O_APPEND);
   EXPECT_TRUE(log.open.open_flags & FOPEN_DIRECT_IO);
   std::ofstream(Local("log")) << "of another client;";
@@ -104,7 +104,7 @@ TEST_F(WorkerTest, AppendsGoToTheEndThatTheServerKnows) {
     EXPECT_EQ(answer.As<fuse_write_out>().size, 4u);
   }
   EXPECT_EQ(Content("log"), "of another client;own;own;own;");
-  // A page of a mapping has its place.
+  // Write-back of a mapped page keeps its offset.
   in.write_flags = FUSE_WRITE_CACHE;
   in.size = 2;
   EXPECT_EQ(kernel_.Call(FUSE_WRITE, log.entry.nodeid, Raw(in) + "OF").error, 0);
@@ -149,7 +149,7 @@ TEST_F(WorkerTest, RangesAreAllocatedFoundAndCopied) {
   }
 }
 
-TEST_F(WorkerTest, AFileWithoutANameCanBeLinkedAndVanishesOtherwise) {
+TEST_F(WorkerTest, AnUnnamedFileCanBeLinked) {
   fuse_create_in in = {};
   in.flags = O_RDWR | O_TMPFILE;
   in.mode = S_IFREG | 0600;
@@ -173,8 +173,8 @@ TEST_F(WorkerTest, UnlinkedFilesStayUsableWhileTheyAreOpen) {
   EXPECT_EQ(kernel_.Call(FUSE_UNLINK, kRootNode, Name("gone")).error, 0);
   EXPECT_EQ(kernel_.Call(FUSE_LOOKUP, kRootNode, Name("gone")).error, ENOENT);
   EXPECT_EQ(Read(file, 0, 100).body, "still here");
-  // As through /proc/self/fd: no name leads there any more. The kernel is told to look for one, and
-  // comes back without.
+  // An open through /proc/self/fd, without a name. The first open fails with ESTALE, so that the
+  // kernel looks the name up again. The retry without a lookup succeeds.
   fuse_open_in open = {};
   EXPECT_EQ(kernel_.Call(FUSE_OPEN, file.entry.nodeid, Raw(open)).error, ESTALE);
   fuse_open_out again = Open(file.entry.nodeid, O_RDONLY);
@@ -268,7 +268,7 @@ TEST_F(WorkerTest, CallersHaveTheirOwnRights) {
   EXPECT_EQ(kernel_.Call(FUSE_ACCESS, node, Raw(access)).error, 0);
 }
 
-// The names in a READDIR answer, and where the last entry ends.
+// Returns the names in a READDIR reply. *offset becomes that of the last entry.
 std::vector<std::string> Names(const std::string& body, uint64_t* offset, bool plus,
                                std::vector<uint64_t>* nodes = nullptr) {
   std::vector<std::string> names;
@@ -288,7 +288,7 @@ std::vector<std::string> Names(const std::string& body, uint64_t* offset, bool p
   return names;
 }
 
-TEST_F(WorkerTest, DirectoriesAreListedWholeInSmallPiecesBothWays) {
+TEST_F(WorkerTest, LargeDirectoriesAreListedCompletelyWithAndWithoutAttributes) {
   std::vector<std::string> expected = {".", ".."};
   for (int i = 0; i < 1000; ++i) {
     expected.push_back("entry" + std::to_string(i));
@@ -325,9 +325,9 @@ TEST_F(WorkerTest, DirectoriesAreListedWholeInSmallPiecesBothWays) {
   }
 }
 
-// The kernel looks again for a directory that is found gone when it is opened, and only then.
-TEST_F(WorkerTest, OpendirFindsOutThatADirectoryIsGoneAndTheSameOnceMoreIsOpened) {
-  for (bool listed : {true, false}) {  // what the directory opened before was opened for
+// The kernel repeats a lookup only if the open fails with ESTALE.
+TEST_F(WorkerTest, OpendirOfARemovedDirectoryFailsOnceAndItsRetrySucceeds) {
+  for (bool listed : {true, false}) {  // whether the earlier open listed the directory
     std::filesystem::create_directory(Local("d"));
     const uint64_t node = Lookup(kRootNode, "d").nodeid;
     fuse_read_in read = {};
@@ -345,12 +345,12 @@ TEST_F(WorkerTest, OpendirFindsOutThatADirectoryIsGoneAndTheSameOnceMoreIsOpened
     ASSERT_EQ(opened.error, 0);
     release.fh = read.fh = opened.As<fuse_open_out>().fh;
     EXPECT_EQ(kernel_.Call(FUSE_READDIRPLUS, node, Raw(read)).error,
-              ENOENT);  // readdir(3): the end
+              ENOENT);  // readdir(3) treats it as the end
     EXPECT_EQ(kernel_.Call(FUSE_RELEASEDIR, node, Raw(release)).error, 0);
   }
 }
 
-TEST_F(WorkerTest, WhatWeMakeBetweenOpendirAndReaddirIsListed) {
+TEST_F(WorkerTest, AFileCreatedBetweenOpendirAndReaddirIsListed) {
   FakeKernel::Answer opened = kernel_.Call(FUSE_OPENDIR, kRootNode, Raw(fuse_open_in{}));
   Release(Create("new"));
   fuse_read_in in = {};
@@ -362,8 +362,8 @@ TEST_F(WorkerTest, WhatWeMakeBetweenOpendirAndReaddirIsListed) {
       testing::UnorderedElementsAre(".", "..", "new"));
 }
 
-// The listing was read before the write: its size must not come back over the newer one.
-TEST_F(WorkerTest, ReaddirplusTellsNothingOfAFileThatChangedSinceTheListing) {
+// The listing was read before the write. Its size must not replace the newer one.
+TEST_F(WorkerTest, ReaddirplusSendsNoAttributesIfTheDirectoryChangedSince) {
   for (int i = 0; i < 100; ++i) std::ofstream(Local("e" + std::to_string(i))) << "x";
   FakeKernel::Answer opened = kernel_.Call(FUSE_OPENDIR, kRootNode, Raw(fuse_open_in{}));
   fuse_read_in in = {};
@@ -372,21 +372,21 @@ TEST_F(WorkerTest, ReaddirplusTellsNothingOfAFileThatChangedSinceTheListing) {
   std::vector<uint64_t> nodes;
   Names(kernel_.Call(FUSE_READDIRPLUS, kRootNode, Raw(in)).body, &in.offset, true, &nodes);
   EXPECT_FALSE(nodes.empty());
-  Release(Create("new"));  // the directory is not what the listing says any more
+  Release(Create("new"));  // the listing no longer matches the directory
   nodes.clear();
   std::string body = kernel_.Call(FUSE_READDIRPLUS, kRootNode, Raw(in)).body;
   EXPECT_FALSE(Names(body, &in.offset, true, &nodes).empty());
   EXPECT_TRUE(nodes.empty());
 }
 
-TEST_F(WorkerTest, StatfsTellsTheSizeOfTheFileSystemBehind) {
+TEST_F(WorkerTest, StatfsReturnsTheSizeOfTheExportedFileSystem) {
   FakeKernel::Answer answer = kernel_.Call(FUSE_STATFS, kRootNode, "");
   ASSERT_EQ(answer.error, 0);
   EXPECT_GT(answer.As<fuse_statfs_out>().st.blocks, 0u);
   EXPECT_EQ(answer.As<fuse_statfs_out>().st.namelen, 255u);
 }
 
-TEST_F(WorkerTest, UnknownOpcodesAreNotImplemented) {
+TEST_F(WorkerTest, UnknownOpcodesFailWithEnosys) {
   for (uint32_t opcode : {uint32_t{FUSE_IOCTL}, uint32_t{FUSE_POLL}, uint32_t{9999}}) {
     EXPECT_EQ(kernel_.Call(opcode, kRootNode, std::string(100, 'x')).error, ENOSYS) << opcode;
   }
@@ -394,7 +394,7 @@ TEST_F(WorkerTest, UnknownOpcodesAreNotImplemented) {
 }
 
 TEST_F(WorkerTest, MalformedRequestsAreRefusedAndTheNextOneIsServed) {
-  // Too short, an unknown node, an unknown handle: an error each, never silence.
+  // A body that is too short, an unknown node, an unknown handle: each gets an error reply.
   for (uint32_t opcode : {1u,  3u,  4u,  6u,  8u,  9u,  10u, 11u, 12u, 13u, 14u, 15u,
                           16u, 20u, 21u, 22u, 23u, 24u, 25u, 28u, 34u, 35u, 44u, 45u}) {
     EXPECT_GT(kernel_.Call(opcode, kRootNode, "").error, 0) << opcode;
@@ -426,7 +426,7 @@ TEST_F(WorkerTest, ManyRequestsInFlightAreAllAnswered) {
   in.fh = file.open.fh;
   in.size = 65536;
   std::vector<uint64_t> sent;
-  // More at once than the pool has buffers: they wait for each other, and none is lost.
+  // More requests than the pool has buffers: some wait, and all are answered.
   for (uint64_t i = 0; i < 64; ++i) {
     in.offset = (i % 16) * 65536;
     sent.push_back(kernel_.Send(FUSE_READ, file.entry.nodeid, Raw(in)));
@@ -447,14 +447,14 @@ TEST_F(WorkerTest, EndsWhenTheKernelHangsUp) {
   EXPECT_TRUE(ended_.WaitForNotificationWithTimeout(absl::Seconds(20)));
 }
 
-TEST_F(WorkerTest, EndsWhenAskedToThoughTheServerIsGone) {
+TEST_F(WorkerTest, StopEndsTheWorkerEvenIfTheServerIsGone) {
   server_->Stop();
   kernel_.Send(FUSE_LOOKUP, kRootNode, Name("never answered"));
   worker_->Stop();
   EXPECT_TRUE(ended_.WaitForNotificationWithTimeout(absl::Seconds(20)));
 }
 
-TEST_F(WorkerTest, StatfsIsAnsweredThoughTheServerIsGone) {
+TEST_F(WorkerTest, StatfsIsAnsweredEvenIfTheServerIsGone) {
   server_->Stop();
   EXPECT_EQ(kernel_.Call(FUSE_STATFS, kRootNode, "").error, 0);
 }

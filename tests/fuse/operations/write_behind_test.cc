@@ -1,5 +1,5 @@
-// Write-behind: what is answered early, what waits for it, and what is told when it fails. The
-// server's answers are held back where a test needs to look in between.
+// Write-behind: which requests are answered early, which requests wait, and which calls report an
+// error. A test can hold back the server's replies.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -12,7 +12,8 @@
 namespace dafs::fuse {
 namespace {
 
-constexpr int kNotYet = 100;  // milliseconds in which something that must wait does not come
+constexpr int kNotYet =
+    100;  // milliseconds without a reply after which a request counts as waiting
 
 class WriteBehindTest : public HoldingWorkerTest {
  protected:
@@ -46,7 +47,8 @@ class WriteBehindTest : public HoldingWorkerTest {
   int Flush(const Created& file) {
     return kernel_.Call(FUSE_FLUSH, file.entry.nodeid, FlushBody(file)).error;
   }
-  // Sends a request that has to wait for what is held; it is answered once that is let go.
+  // Sends a request that must wait for the held replies. Then releases these, and returns its
+  // reply.
   FakeKernel::Answer WaitsForServer(uint32_t opcode, uint64_t nodeid, const std::string& body) {
     const uint64_t unique = kernel_.Send(opcode, nodeid, body);
     EXPECT_EQ(kernel_.Receive(kNotYet).unique, 0u) << "opcode " << opcode << " did not wait";
@@ -61,7 +63,7 @@ class WriteBehindTest : public HoldingWorkerTest {
   }
 };
 
-TEST_F(WriteBehindTest, AWriteIsAnsweredBeforeTheServerHasItAndWhatComesMeanwhileGoesTogether) {
+TEST_F(WriteBehindTest, WritesAreAnsweredEarlyAndLaterOnesAreSentTogether) {
   Created file = Create("file");
   const uint64_t before = holding_->sent;
   holding_->hold = true;
@@ -78,7 +80,7 @@ TEST_F(WriteBehindTest, AWriteIsAnsweredBeforeTheServerHasItAndWhatComesMeanwhil
   EXPECT_TRUE(state_->behind.idle());
 }
 
-TEST_F(WriteBehindTest, WhateverCouldSeeThatItIsMissingWaits) {
+TEST_F(WriteBehindTest, RequestsThatCouldSeeMissingDataWait) {
   Created file = Create("file");
   Created other = Create("other");
   fuse_setattr_in truncate = {};
@@ -139,7 +141,7 @@ TEST_F(WriteBehindTest, WhateverCouldSeeThatItIsMissingWaits) {
   }
 }
 
-TEST_F(WriteBehindTest, AttributesByNameShowWhatWasWrittenBefore) {
+TEST_F(WriteBehindTest, LookupReturnsTheSizeAfterEarlierWrites) {
   Created file = Create("file");
   for (uint64_t size = 1; size < 200; ++size) {
     ASSERT_EQ(Write(file, size - 1, "x").error, 0);
@@ -148,13 +150,13 @@ TEST_F(WriteBehindTest, AttributesByNameShowWhatWasWrittenBefore) {
   }
 }
 
-TEST_F(WriteBehindTest, TheCloseOfADescriptorWaitsForWhatIsWrittenThroughIt) {
+TEST_F(WriteBehindTest, CloseIsSentAfterTheWritesOfItsDescriptor) {
   Created file = Create("file");
   ASSERT_EQ(Flush(file), 0);
   holding_->hold = true;
   ASSERT_EQ(Write(file, 0, "late").error, 0);
   ASSERT_EQ(Write(file, 4, "later").error, 0);
-  Release(file);  // answered at once
+  Release(file);  // the reply does not wait
   EXPECT_EQ(server_->open_count(), 1u);
   holding_->hold = false;
   for (int i = 0; i < 1000 && server_->open_count() > 0; ++i) absl::SleepFor(absl::Milliseconds(5));
@@ -162,10 +164,10 @@ TEST_F(WriteBehindTest, TheCloseOfADescriptorWaitsForWhatIsWrittenThroughIt) {
   EXPECT_EQ(Content("file"), "latelater");
 }
 
-TEST_F(WriteBehindTest, MoreThanTheBufferOfOneWaitsForItsOwnAnswer) {
+TEST_F(WriteBehindTest, ASecondLargeWriteWaitsForItsReply) {
   Created file = Create("file");
   holding_->hold = true;
-  const std::string large(200'000, 'x');  // not gathered
+  const std::string large(200'000, 'x');  // too large to be combined with other writes
   ASSERT_EQ(Write(file, 0, large).error, 0);
   FakeKernel::Answer second =
       WaitsForServer(FUSE_WRITE, file.entry.nodeid, WriteBody(file, large.size(), large));
@@ -175,14 +177,13 @@ TEST_F(WriteBehindTest, MoreThanTheBufferOfOneWaitsForItsOwnAnswer) {
   EXPECT_EQ(Content("file"), large + large);
 }
 
-TEST_F(WriteBehindTest, WritesHereAndThereAllArrive) {
+TEST_F(WriteBehindTest, RandomWritesAllReachTheServer) {
   Created file = Create("file");
   std::string expected(64 << 10, '\0');
   uint32_t random = 1;
   for (int i = 0; i < 3000; ++i) {
     random = random * 1664525 + 1013904223;
     const uint32_t at = (random >> 8) % 60000;
-    // Most go on where the one before ended, as programs write.
     const std::string data(1 + random % 3000, static_cast<char>('a' + i % 26));
     const uint32_t size = static_cast<uint32_t>(std::min(data.size(), expected.size() - at));
     ASSERT_EQ(Write(file, at, data.substr(0, size)).error, 0);
@@ -197,18 +198,18 @@ TEST_F(WriteBehindTest, WritesHereAndThereAllArrive) {
   EXPECT_EQ(Content("file"), expected.substr(0, Content("file").size()));
 }
 
-TEST_F(WriteBehindTest, CloseAndThenFsyncReportAnErrorAndWritesAreAnsweredLateUntilOneSucceeds) {
+TEST_F(WriteBehindTest, CloseAndFsyncReportAnErrorAndWritesAreSynchronousUntilAnFsyncSucceeds) {
   rlimit old_limit = {};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old_limit), 0);
   signal(SIGXFSZ, SIG_IGN);
   Created file = Create("file");
   rlimit limit = old_limit;
-  limit.rlim_cur = 4096;  // of the server, in this process
+  limit.rlim_cur = 4096;  // for the server, which is in this process
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
   EXPECT_EQ(Write(file, 8192, "too far").error, 0);
   const fuse_getattr_in ask = {};
   EXPECT_EQ(kernel_.Call(FUSE_GETATTR, file.entry.nodeid, Raw(ask)).error,
-            0);  // it has failed then
+            0);  // returns after the write has failed
   EXPECT_EQ(Write(file, 8192, "too far").error, EFBIG);
   EXPECT_EQ(Flush(file), EFBIG);
   EXPECT_EQ(Flush(file), EFBIG);
@@ -223,7 +224,7 @@ TEST_F(WriteBehindTest, CloseAndThenFsyncReportAnErrorAndWritesAreAnsweredLateUn
   EXPECT_EQ(Content("file"), "near");
 }
 
-TEST_F(WriteBehindTest, TheEndOfTheMountDoesNotWaitForEver) {
+TEST_F(WriteBehindTest, UnmountDoesNotWaitForAnUnresponsiveServer) {
   Created file = Create("file");
   holding_->hold = true;
   ASSERT_EQ(Write(file, 0, "never answered").error, 0);

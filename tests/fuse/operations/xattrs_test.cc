@@ -1,4 +1,4 @@
-// Extended attributes and ACLs as the kernel asks for them, with a real server in this process.
+// The kernel's requests for extended attributes and ACLs, with a real server in this process.
 #include <sys/xattr.h>
 
 #include <cerrno>
@@ -15,7 +15,7 @@ class WorkerXattrsTest : public WorkerTest {
     fuse_setxattr_in in = {};
     in.size = static_cast<uint32_t>(value.size());
     in.flags = static_cast<uint32_t>(flags);
-    // The short form: FUSE_SETXATTR_EXT was not asked for.
+    // The short form: the mount has not requested FUSE_SETXATTR_EXT.
     const std::string head = Raw(in).substr(0, FUSE_COMPAT_SETXATTR_IN_SIZE);
     return kernel_.Call(FUSE_SETXATTR, node, head + Name(name) + value).error;
   }
@@ -38,7 +38,7 @@ TEST_F(WorkerXattrsTest, ExtendedAttributesAreSetReadListedAndRemoved) {
   EXPECT_EQ(SetXattr(node, "user.color", "blue", XATTR_CREATE), EEXIST);
   EXPECT_EQ(SetXattr(node, "user.none", "blue", XATTR_REPLACE), ENODATA);
   EXPECT_EQ(SetXattr(node, "no.space", "x"), EOPNOTSUPP);
-  EXPECT_EQ(SetXattr(node, "user.\xff", "x"), 0);  // names are bytes
+  EXPECT_EQ(SetXattr(node, "user.\xff", "x"), 0);  // a name may be any bytes
   EXPECT_EQ(GetXattr(node, "user.\xff", 100).body, "x");
   EXPECT_EQ(kernel_.Call(FUSE_REMOVEXATTR, node, Name("user.\xff")).error, 0);
   EXPECT_EQ(GetXattr(node, "user.\xff", 100).error, ENODATA);
@@ -46,7 +46,7 @@ TEST_F(WorkerXattrsTest, ExtendedAttributesAreSetReadListedAndRemoved) {
   EXPECT_EQ(kernel_.Call(FUSE_LISTXATTR, node, Raw(list)).body, Name("user.color"));
   EXPECT_EQ(kernel_.Call(FUSE_REMOVEXATTR, node, Name("user.color")).error, 0);
   EXPECT_EQ(kernel_.Call(FUSE_REMOVEXATTR, node, Name("user.color")).error, ENODATA);
-  // A value as long as its message says, and no longer.
+  // A value that is shorter than the header says, and a malformed request.
   fuse_setxattr_in set = {};
   set.size = 5;
   const std::string head = Raw(set).substr(0, FUSE_COMPAT_SETXATTR_IN_SIZE) + Name("user.x");
@@ -54,25 +54,26 @@ TEST_F(WorkerXattrsTest, ExtendedAttributesAreSetReadListedAndRemoved) {
   EXPECT_EQ(kernel_.Call(FUSE_SETXATTR, node, std::string(80000, 'x')).error, EINVAL);
 }
 
-// The kernel asks before each first write: there is a round trip for one of many such questions.
-TEST_F(WorkerXattrsTest, ThatThereAreNoCapabilitiesIsRemembered) {
+// The kernel requests this attribute before each first write. Most of these need no round trip.
+TEST_F(WorkerXattrsTest, AbsentCapabilitiesAreCached) {
   MakeLocal("old", "data");
   const std::string name = "security.capability";
   const std::string none("\1\0\0\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 20);
   const uint64_t fresh = Create("new").entry.nodeid, old = Lookup(kRootNode, "old").nodeid;
   EXPECT_EQ(GetXattr(old, name, 0).error, ENODATA);
-  for (const char* file : {"old", "new"}) {  // as another client would; seen when time has passed
+  for (const char* file :
+       {"old", "new"}) {  // as another client would; visible after the cache time
     ASSERT_EQ(setxattr(Local(file).c_str(), name.c_str(), none.data(), none.size(), 0), 0);
   }
   EXPECT_EQ(GetXattr(old, name, 0).error, ENODATA);
   EXPECT_EQ(GetXattr(fresh, name, 0).error, ENODATA);
-  EXPECT_EQ(SetXattr(old, name, none), 0);  // our own is seen at once
+  EXPECT_EQ(SetXattr(old, name, none), 0);  // a change by this mount is visible at once
   EXPECT_EQ(GetXattr(old, name, 100).body, none);
 }
 
-// ls(1) asks about the label of each file until it is told that there are none; the kernel's
-// SELinux takes such an answer for a defect.
-TEST_F(WorkerXattrsTest, LabelsAreNotSupportedWhereNeitherFileNorKernelHasAny) {
+// ls(1) requests the label of each file until one request fails with EOPNOTSUPP. For the kernel's
+// SELinux, EOPNOTSUPP would be a defect of the file system.
+TEST_F(WorkerXattrsTest, LabelsAreUnsupportedIfNeitherFileNorKernelHasThem) {
   const std::string name = "security.selinux";
   for (const bool selinux : {false, true}) {
     state_->selinux = selinux;
@@ -80,9 +81,10 @@ TEST_F(WorkerXattrsTest, LabelsAreNotSupportedWhereNeitherFileNorKernelHasAny) {
     const std::string label = selinux ? "with" : "without";
     MakeLocal(label, "data");
     const uint64_t node = Lookup(kRootNode, label).nodeid;
-    EXPECT_EQ(GetXattr(node, name, 100).error, absent) << "asked for";
-    EXPECT_EQ(GetXattr(node, name, 100).error, absent) << "remembered";
-    EXPECT_EQ(GetXattr(node, "system.posix_acl_access", 100).error, ENODATA) << "others are";
+    EXPECT_EQ(GetXattr(node, name, 100).error, absent) << "from the server";
+    EXPECT_EQ(GetXattr(node, name, 100).error, absent) << "cached";
+    EXPECT_EQ(GetXattr(node, "system.posix_acl_access", 100).error, ENODATA)
+        << "other attributes are supported";
     EXPECT_EQ(SetXattr(node, name, "a:b:c"), 0);
     EXPECT_EQ(GetXattr(node, name, 100).body, "a:b:c");
     ASSERT_EQ(kernel_.Call(FUSE_REMOVEXATTR, node, Name(name)).error, 0);
@@ -90,7 +92,7 @@ TEST_F(WorkerXattrsTest, LabelsAreNotSupportedWhereNeitherFileNorKernelHasAny) {
   }
 }
 
-TEST_F(WorkerXattrsTest, ADefaultAclTakesThePlaceOfTheUmask) {
+TEST_F(WorkerXattrsTest, ADefaultAclReplacesTheUmask) {
   const auto mode_of = [&](const std::string& name) {
     fuse_create_in in = {};
     in.flags = O_RDWR | O_CREAT;
@@ -121,7 +123,7 @@ TEST_F(WorkerXattrsTest, ADefaultAclTakesThePlaceOfTheUmask) {
   EXPECT_EQ(mode_of("again"), (std::vector<uint32_t>{0640, 0750, 0640}));
 }
 
-TEST_F(WorkerXattrsTest, AnNfs4AclIsSetAndMapped) {
+TEST_F(WorkerXattrsTest, AnNfs4AclIsSetAndMappedToTheMode) {
   const uint64_t node = Create("file").entry.nodeid;
   std::string acl = GetXattr(node, "system.nfs4_acl", 1000).body;
   ASSERT_EQ(acl.size(), 4 + 3 * 16 + 8 + 8 + 12u);
@@ -130,7 +132,7 @@ TEST_F(WorkerXattrsTest, AnNfs4AclIsSetAndMapped) {
   struct stat st = {};
   ASSERT_EQ(stat(Local("file").c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 0777, 0744u);
-  EXPECT_FALSE(kernel_.notifications.empty());  // mode and ACL in the kernel are not true any more
+  EXPECT_FALSE(kernel_.notifications.empty());  // the kernel's cached mode and ACL are stale
 
   acl[4 + 9] |= 0x01;  // DELETE
   EXPECT_EQ(SetXattr(node, "system.nfs4_acl", acl), EINVAL);

@@ -26,7 +26,7 @@ struct SourceCase {
   std::string path;
 };
 
-TEST(ParseSource, TakesNamesAndAddressesWithAndWithoutPort) {
+TEST(ParseSource, AcceptsNamesAndAddressesWithAndWithoutPort) {
   const SourceCase cases[] = {
       {"server:/data", "server", 0, "/data"},
       {"server:20150:/data", "server", 20150, "/data"},
@@ -52,7 +52,7 @@ TEST(ParseSource, TakesNamesAndAddressesWithAndWithoutPort) {
   }
 }
 
-TEST(ParseSource, RefusesWhatNamesNoExport) {
+TEST(ParseSource, RefusesSourcesWithoutAValidExport) {
   for (const char* text :
        {"", "server", "/data", "server:", "server:data", ":/data", "[::1]/e", "[::1:/e", "[]:/e",
         "::1:/e", "server:0:/e", "server:65536:/e", "server:x:/e", "server:-1:/e", "a/b:/c",
@@ -93,7 +93,7 @@ TEST(ParseOptions, DefaultsAreThoseOfTheHelpText) {
   EXPECT_FALSE(o->foreground || o->verbose || o->fake || o->remount);
 }
 
-TEST(ParseOptions, OtherUsersAreNotLetInByDefaultWithoutRoot) {
+TEST(ParseOptions, OtherUsersAreDeniedByDefaultWithoutRoot) {
   Caller user{.root = false, .by_mount8 = false};
   absl::StatusOr<Options> o = Parse({"server:/data", "/mnt"}, user);
   ASSERT_TRUE(o.ok());
@@ -161,20 +161,20 @@ TEST(ParseOptions, NoacAndActimeoSetAllCacheTimes) {
   EXPECT_EQ(o->cache.dir_max, absl::Seconds(7));
 }
 
-TEST(ParseOptions, TransferSizesAreBroughtIntoRange) {
+TEST(ParseOptions, TransferSizesAreRoundedAndClamped) {
   EXPECT_EQ(ParseList("rsize=1")->rsize, 4096u);
   EXPECT_EQ(ParseList("rsize=5000")->rsize, 4096u);
   EXPECT_EQ(ParseList("wsize=4294967295")->wsize, 1048576u);
 }
 
-TEST(ParseOptions, TheLastOfTwoContradictingOptionsHolds) {
+TEST(ParseOptions, TheLastOfTwoConflictingOptionsWins) {
   EXPECT_EQ(ParseList("ro,rw")->mount_flags, 0u);
   EXPECT_EQ(ParseList("rw,ro")->mount_flags, static_cast<unsigned long>(MS_RDONLY));
   EXPECT_FALSE(ParseList("soft,hard")->soft);
   EXPECT_EQ(ParseList("noac,ac")->cache.reg_min, absl::Seconds(3));
 }
 
-TEST(ParseOptions, TakesWhatMount8AndFstabPassOn) {
+TEST(ParseOptions, AcceptsOptionsThatMount8AndFstabPass) {
   absl::StatusOr<Options> o = ParseList(
       "rw,noexec,nosuid,nodev,user=fred,_netdev,nofail,noauto,x-systemd.automount,"
       "X-mount.mkdir,comment=backup,relatime,defaults,,");
@@ -185,7 +185,7 @@ TEST(ParseOptions, TakesWhatMount8AndFstabPassOn) {
             static_cast<unsigned long>(MS_NOEXEC | MS_NOSUID | MS_NODEV));
 }
 
-TEST(ParseOptions, LocalLocksAreThoseOfNfs) {
+TEST(ParseOptions, LocalLockOptionsAreThoseOfNfs) {
   EXPECT_EQ(ParseList("rw")->local_lock, LocalLock::kNone);
   EXPECT_TRUE(PosixAtServer(*ParseList("lock")) && FlockAtServer(*ParseList("lock")));
   EXPECT_FALSE(PosixAtServer(*ParseList("nolock")) || FlockAtServer(*ParseList("nolock")));
@@ -240,7 +240,7 @@ TEST(ParseOptions, SloppyIgnoresUnknownOptionsOnly) {
   EXPECT_FALSE(Parse({"server:/data", "/mnt", "-s", "-o", "port=x"}).ok());
 }
 
-TEST(ParseOptions, FlagFIsForegroundButFakeFromMount8) {
+TEST(ParseOptions, FlagFMeansForegroundButFakeFromMount8) {
   absl::StatusOr<Options> o = Parse({"server:/data", "/mnt", "-f"});
   ASSERT_TRUE(o.ok());
   EXPECT_TRUE(o->foreground);
@@ -251,7 +251,7 @@ TEST(ParseOptions, FlagFIsForegroundButFakeFromMount8) {
   EXPECT_TRUE(o->fake);
 }
 
-TEST(ParseOptions, FlagsMayStandTogetherAndAnywhere) {
+TEST(ParseOptions, FlagsCanBeCombinedAndPlacedAnywhere) {
   absl::StatusOr<Options> o =
       Parse({"-fv", "-oro", "server:/data", "-n", "/mnt", "-t", "dafs", "-osoft,port=5"});
   ASSERT_TRUE(o.ok()) << o.status();
@@ -284,12 +284,12 @@ TEST(ParseOptions, PortOfSourceAndOptionMustAgree) {
   EXPECT_FALSE(Parse({"server:5:/data", "/mnt", "-o", "port=6"}).ok());
 }
 
-TEST(ParseOptions, HelpAndVersionNeedNothingElse) {
+TEST(ParseOptions, HelpAndVersionNeedNoOtherArguments) {
   EXPECT_TRUE(Parse({"--help"})->help);
   EXPECT_TRUE(Parse({"-V"})->version);
 }
 
-TEST(ParseOptions, RemountTakesAnySourceAndWhatTheKernelShows) {
+TEST(ParseOptions, RemountAcceptsAnySourceAndKernelOptions) {
   absl::StatusOr<Options> o =
       Parse({"none", "/mnt", "-o", "remount,ro,user_id=0,max_read=1048576", "-o", "noac"});
   ASSERT_TRUE(o.ok()) << o.status();
@@ -310,14 +310,14 @@ TEST(ParseOptions, RetryIsTwoMinutesInTheForegroundAndAWeekInTheBackground) {
   EXPECT_FALSE(ParseList("retry=soon").ok());
 }
 
-TEST(ParseOptions, WriteBehindIsOffByItsOptionAndWithoutCaches) {
+TEST(ParseOptions, NowriteBehindAndNoacDisableWriteBehind) {
   EXPECT_TRUE(WritesBehind(*ParseList("write_behind")));
   EXPECT_FALSE(WritesBehind(*ParseList("nowrite_behind")));
   EXPECT_FALSE(WritesBehind(*ParseList("noac")));
   EXPECT_FALSE(WritesBehind(*ParseList("noac,write_behind")));
 }
 
-TEST(ParseOptions, TheLastOfAclAndNoaclCounts) {
+TEST(ParseOptions, TheLastOfAclAndNoaclWins) {
   EXPECT_FALSE(ParseList("noacl")->acl);
   EXPECT_TRUE(ParseList("noacl,acl")->acl);
 }
