@@ -84,7 +84,7 @@ def ping_silent(rig):
     os.kill(server.process.pid, signal.SIGSTOP)
     check(processes.wait_until(lambda: processes.stopped(server.process.pid), 10), "the server does not stop")
     try:
-        # Longer than the given time, and shorter than the default of 10 s, so that slow machines fail neither check.
+        # The command gets 8 s: more than -W gives it, less than 10 s, so that slow machines fail neither way.
         command = [rig.bin / "dafsctl", "ping", "-W", "0.1", f"{rig.address}:{server.port}"]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=8, check=False)

@@ -1,4 +1,4 @@
-"""A file system behind an export that hangs: its own requests wait, those of other exports do not."""
+"""An export whose file system hangs: its own requests wait, those of other exports do not."""
 
 import contextlib
 import os
@@ -95,7 +95,7 @@ def hung_backing(rig):
         for asker in askers:
             if asker.poll() is None:
                 asker.kill()
-    check(ended, "a request still waits although its file system is there again")
+    check(ended, "a request still waits although its file system works again")
     equal([asker.returncode for asker in askers], [0] * count, "exit statuses of what waited")
     equal(sorted(name for name in os.listdir(backing) if name.startswith("new")),
           sorted(f"new{number}" for number in range(count) if number % len(ASKERS) == 3), "what was made")
@@ -107,7 +107,7 @@ def hung_backing(rig):
 
 @scenario(timeout=120, where="server", loopback=True)
 def hung_paths(rig):
-    """What reaches an export that hangs by a path from above, or only releases opens there, keeps no other client."""
+    """Requests that enter a hanging export by a path, or only release opens there, delay no other client."""
     hanging = Hanging(rig)
     server = rig.serve(hanging.exports, arguments=["--threads", "1"])
 
@@ -134,7 +134,7 @@ def hung_paths(rig):
             witness.must(witness.getattr(data))
         for what, (peer, _) in waiting.items():
             check(not select.select([peer.connection.socket], [], [], 0)[0], f"{what} does not wait for the export")
-        again = client("holder", b"after   ")  # releases what the one before had open
+        again = client("holder", b"after   ")  # releases the opens of its predecessor
         witness.must(witness.getattr(data))
         again.must(again.getattr(data))
     statuses = {what: peer.result().status for what, (peer, _) in waiting.items()}
@@ -189,7 +189,8 @@ def hung_stop(rig):
 
 @scenario(timeout=120, where="server")
 def hung_start(rig):
-    """A server that starts while an export hangs says which it waits for, ends by SIGTERM, and serves in the end."""
+    """A server that starts while an export hangs logs which export it waits for, ends by SIGTERM, and serves in the
+    end."""
     hanging = Hanging(rig)
     server = Server(rig, hanging.exports)
     rig.servers.append(server)

@@ -16,7 +16,7 @@ def mpa_request(private=b"", flags=0x40, revision=1, length=None):
 
 
 def openings(dice):
-    """What a peer might send first."""
+    """Returns the first bytes of a hostile peer."""
     yield b""
     yield b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
     yield b"\0" * 4096

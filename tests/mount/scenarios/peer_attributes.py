@@ -155,17 +155,17 @@ def peer_attributes(rig):
         expect(peer.setattr(file, {"OBJECT_SIZE": 0}), "OK")
         expect(peer.setattr(peer.walk("data", "dir"), {"OBJECT_SIZE": 0}), "INVAL", "the size of a directory")
         expect(peer.setattr(file, {"MODE": 0o600}, state=b"\xff" * 8), "BAD_STATEID")
-        # Its result section is there with errors of the file, absent with those before.
+        # The response has its result section for errors of the file, but not for errors found earlier.
         findings.equal(len(peer.call(peer.setattr(file, {"CHANGE": 1})).message), 48, "length of a refused SETATTR")
         findings.equal(len(peer.call(peer.setattr(ZERO64, {"MODE": 1})).message), 48, "length with BADHANDLE")
         findings.equal(len(peer.call(peer.setattr(file, {"MODE": 1}), cred=b"nono").message), 40,
                        "length with NO_CREDS")
-        # One that was set before another failed is told.
+        # The bitmap reports an attribute that was set before another failed.
         half = {"OBJECT_SIZE": 1, "ACL": [(0, 0, 0x1F01FF, "OWNER@"), (0, 0x40, 1, "GROUP@"), (0, 0, 1, "EVERYONE@")]}
         response = peer.call(peer.setattr(file, half))
         findings.equal((response.status == "OK", response.get("Q", 0)), (False, BIT["OBJECT_SIZE"]),
                        "a failure in the middle")
-        # By somebody else: PERM, and no bit.
+        # By another user: PERM, and no bit.
         os.chown(rig.export / "file", 0, 0)
         user = Peer(server.port, order, name="user")
         user.act_as(1000, 1000)

@@ -52,10 +52,10 @@ def peer_chains(rig):
                "FH with NULL")
         expect([Request("NULL"), peer.access(handle, flags=STATEID), Request("NULL")], "OK CHAIN_FORM CHAIN_BROKEN",
                "STATEID with ACCESS")
-        expect([peer.getattr(handle), peer.create(directory, "no")], "OK CHAIN_FORM", "a modification behind a fetch")
+        expect([peer.getattr(handle), peer.create(directory, "no")], "OK CHAIN_FORM", "a modification after a fetch")
         expect([peer.getattr(handle), Request("NULL"), peer.write(handle, 0, b"x")], "OK OK CHAIN_FORM",
                "the same, later")
-        expect([peer.getattr(handle), peer.lock(handle)], "OK BAD_STATEID", "a lock behind a fetch is allowed")
+        expect([peer.getattr(handle), peer.lock(handle)], "OK BAD_STATEID", "a lock after a fetch is allowed")
         expect([Request("NULL"), Request("DISCONNECT"), Request("NULL")], "OK CHAIN_FORM CHAIN_BROKEN",
                "a special request")
         expect([Request("NULL"), Request("NULL"), peer.lookup(directory, ["x/y"]), Request("NULL")],
@@ -92,7 +92,7 @@ def peer_chains(rig):
         expect([peer.lookup(data, [f"d{tag}"]), peer.rename(box, "second", flags=FH, new="third"),
                 peer.remove(name="third", flags=FH), peer.readdir(flags=FH)], "OK OK OK OK", "RENAME, REMOVE, READDIR")
         findings.equal(sorted(path.name for path in (rig.export / f"d{tag}").iterdir()), [f"f{tag}"], "what is left")
-        # A chain as long as the credits, sent at once; then two chains, one behind the other.
+        # A chain as long as the credits, sent at once; then two chains, one after the other.
         expect([Request("NULL")] * peer.granted, " ".join(["OK"] * peer.granted), "a chain of all credits")
         first = [peer.encode(Request("NULL"), flags=FORW, stream=0),
                  peer.encode(peer.lookup(root, ["no"]), flags=BACK, stream=1),
@@ -103,10 +103,10 @@ def peer_chains(rig):
             response = Response(peer.order, peer.connection.receive())
             got[response.stream] = response.status
         findings.equal(got, {0: "OK", 1: "NOENT", 2: "OK", 3: "OK"}, "two chains")
-        # FORW whose successor lacks BACK: CHAIN_FORM, and its own successors are broken with it.
+        # FORW whose successor lacks BACK: the successor fails with CHAIN_FORM, and its own successors are broken.
         findings.equal(peer.call(Request("NULL"), flags=BACK).status, "CHAIN_FORM", "BACK without FORW before it")
         findings.equal(peer.call(Request("NULL"), flags=FORW).status, "OK", "FORW")
-        findings.equal(peer.call(Request("NULL"), flags=FORW).status, "CHAIN_FORM", "no BACK behind FORW")
+        findings.equal(peer.call(Request("NULL"), flags=FORW).status, "CHAIN_FORM", "no BACK after FORW")
         findings.equal(peer.call(Request("NULL"), flags=BACK).status, "CHAIN_BROKEN", "the successor of that")
         findings.equal(peer.call(Request("NULL")).status, "OK", "after it")
         findings.equal(peer.call(Request("DISCONNECT"), flags=FORW).status, "CHAIN_FORM", "FORW on a special request")
@@ -180,7 +180,7 @@ def peer_cached(rig):
         expect(Request("DISCARD_RESPONSES", old), "OK")
         found = peer.call(peer.response_of("CHECK_RESPONSE", old, 0, 0, "NULL")).status
         findings.check(found in ("UNKNOWN_SESSION", "NOXID_MATCH"), f"after DISCARD_RESPONSES: {found}")
-        # The open is still the client's; a new verifier gives it up.
+        # The open still belongs to the client; a new verifier releases it.
         handle, state = kept.raw(0, 64), kept.raw(64, 8)
         expect(peer.read(handle, 0, 1, state), "OK", "an open of the lost session")
         again = Peer(server.port, order, name=name, verifier=b"reborn!!")
@@ -227,7 +227,7 @@ def peer_cached(rig):
 
 @scenario(timeout=60, where="server", loopback=True)
 def peer_restarts(rig):
-    """A server that is killed and started: what its client keeps, reclaims and asks for.
+    """A server that is killed and started: which state its client keeps and reclaims, and which responses it finds.
     Shows DAFS-4.4.1.2-08, DAFS-5.2.4-01, DAFS-6.5.8-05, DAFS-6.5.38-08, DAFS-6.5.24-14."""
     rig.expect(".*")
     server, findings = rig.serve(), Findings()
@@ -270,7 +270,7 @@ def peer_restarts(rig):
         _, his = other.opened(data, name, None, owner=b"his")  # grace is over: nothing is left to reclaim
         findings.equal(other.call(other.lock(handle, his, 2, 15, 1)).status, "DENIED",
                        "a lock against the reclaimed one")
-        expect(peer.lock(handle, state, 2, 10, 10, options=1), "OK", "RECLAIM of what nobody else can have had")
+        expect(peer.lock(handle, state, 2, 10, 10, options=1), "OK", "RECLAIM of a lock that no other client could take")
         expect(peer.close_file(handle, state), "OK")
         for left in (peer, other):
             left.must(Request("DISCONNECT"))

@@ -67,7 +67,7 @@ def peer_channels(rig):
         other.submit(bind(peer, other))
         response = other.result(False)
         findings.equal((response.status, len(response.message)), ("OK", 72), said)
-        findings.equal(response.get("III", 0), (1024, 2048, 3), "the sizes come back as they were asked for")
+        findings.equal(response.get("III", 0), (1024, 2048, 3), "the sizes come back as requested")
         refused(bind(peer, None), "ILLEGAL_STATE", "bound twice")
         # Renewal, with a checksum where the session has them; nothing else is for this channel.
         other.session_id = peer.session_id

@@ -257,7 +257,7 @@ def peer_batches(rig):
                        f"{options} checksums of completions")
         memory = bytes(peer.memory(stag))
         findings.equal(memory[:1100], content[:100] + content[5000:5900] + content[9900:], "what the batch read")
-        findings.equal(memory[1100:], b"\xee" * 2900, "memory behind it")
+        findings.equal(memory[1100:], b"\xee" * 2900, "memory after it")
         findings.equal((rig.export / name).read_bytes(),
                        pattern(3000, 3)[:1000] + bytes(3000) + pattern(3000, 3)[1000:], "written")
         wrong = (target, 12, writing, 2, [(0, 3000, 0)], [peer.segment(out)], b"\1\2\3\4")

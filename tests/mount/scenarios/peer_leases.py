@@ -25,7 +25,8 @@ def peer_leases(rig):
     def wanted():
         return mate.call(mate.lock(handle, his, 2, 0, 10)).status
 
-    # The session with the state is silent: the other one's requests do. Each kind of request does, a failed one too.
+    # The session with the state is silent, and the client's other session renews the lease. Every kind of request
+    # renews it, a failed one too.
     end = time.monotonic() + 2.5 * LEASE
     requests = [Request("NULL"), second.getattr(bytes(64), 16), Request("GET_ROOT_HANDLE")]
     while time.monotonic() < end:
@@ -34,7 +35,7 @@ def peer_leases(rig):
         findings.equal(wanted(), "DENIED", "a lock whose holder's lease is renewed on another session")
         time.sleep(LEASE / 5)
     findings.equal(peer.call(peer.read(handle, 0, 1, state)).status, "OK", "I/O with the state id that was kept")
-    # Then both are silent, which is not to be known before the lease is over.
+    # Then both are silent. The server must not expire the lease early.
     start = time.monotonic()
     while wanted() == "DENIED":
         check(time.monotonic() < start + 20 * LEASE, "the lock of a silent client is never given to another")
@@ -44,7 +45,7 @@ def peer_leases(rig):
     found = peer.call(peer.read(handle, 0, 1, state)).status
     findings.equal(found, "EXPIRED", "I/O with the state id of a client whose lease is over")
     findings.equal(peer.call(peer.lock(handle, state, 2, 100, 1)).status, "EXPIRED", "a lock by it")
-    # It may begin anew.
+    # The client may open the file again.
     _, state = peer.opened(data, "held", None, owner=b"holder")
     findings.equal(peer.call(peer.lock(handle, state, 2, 100, 1)).status, "OK", "after another OPEN")
     for one in (peer, second, mate):

@@ -47,7 +47,7 @@ def peer_listings(rig):
             if response.status != "OK":
                 return response.status, None, None, None
             memory = peer.memory(stag)
-            findings.equal(bytes(memory[maxcount:]), b"\xee" * max(0, room - maxcount), "memory behind maxcount")
+            findings.equal(bytes(memory[maxcount:]), b"\xee" * max(0, room - maxcount), "memory after maxcount")
             if peer.checksums:
                 # The last item is the name of the last entry.
                 count, = struct.unpack_from(order + "I", memory)

@@ -14,7 +14,7 @@ PIECE = 16 << 10
 
 @scenario(timeout=60, where="server", loopback=True)
 def peer_leaves_early(rig):
-    """A peer takes no data, lists a directory and leaves: what is still on its way to it stays what it was, while
+    """A peer takes no data, lists a directory and leaves. Data still on its way to the peer stays unchanged, while
     others read."""
     rig.expect(".*")
     findings = Findings()
@@ -37,13 +37,13 @@ def peer_leaves_early(rig):
         file, taken = peer.walk("data", "open"), peer.register(MIB)
         for stream in range(12):  # far more than TCP holds
             peer.submit(peer.read_direct(file, 0, MIB, [peer.segment(taken)]), stream=stream)
-        # In one piece, so that the lists, which the disk threads make, are done behind the end.
+        # In one piece, so that the lists, which the disk threads make, are done after the peer ended.
         lists = [peer.register(PIECE) for _ in range(8)]
         messages = [peer.readdir(many, maxcount=PIECE, segments=[peer.segment(stag)]) for stag in lists]
         messages.append(Request("DISCONNECT"))
         peer.connection.send_raw(b"".join(part for number, message in enumerate(messages) for part in
                                           peer.connection.message(peer.encode(message, stream=12 + number))))
-        for _ in range(2):  # behind those lists
+        for _ in range(2):  # queued after those lists
             owner.must(owner.readdir(many))
         owner.must(owner.read_direct(secret, 0, PIECE, [owner.segment(into)]))
         findings.equal(bytes(owner.memory(into)), b"\xa5" * PIECE, "the owner's own reading")

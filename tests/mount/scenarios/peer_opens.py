@@ -100,7 +100,7 @@ def peer_opens(rig):
                                      (mate.setattr(handle, {"OBJECT_SIZE": 0}), 2)):
                     also(request, "DENIED" if deny & bit else "OK", f"without a state id, denied {deny}")
                 peer.must(peer.close_file(handle, held))
-        # What an open does not entitle to.
+        # Requests that need more access than their open has.
         _, reader = peer.opened(data, tag, None, access=1)
         expect(peer.write(handle, 0, b"x", reader), "ACCES", "with an open for reading")
         expect(peer.append(handle, b"x", reader), "ACCES", "with an open for reading")
@@ -153,7 +153,7 @@ def peer_opens(rig):
         findings.check(found in ("GRACE", "OK", "NOTSUPP", "INVAL", "STALE_CLIENTID", "EXPIRED", "BAD_STATEID", "PERM"),
                        f"CLAIM_PREVIOUS: {found}")
         expect(peer.open(unnamed, claim=1, delegation=3), "INVAL", "an unknown delegation type")
-        # Delegations that nobody holds.
+        # DELEGRETURN without a delegation.
         found = peer.call(Request("DELEGRETURN", b"\1" * 8)).status
         findings.check(found in ("BAD_STATEID", "STALE_STATEID", "OLD_STATEID", "NOTSUPP"), f"DELEGRETURN: {found}")
         peer.close()
@@ -163,9 +163,9 @@ def peer_opens(rig):
 
 @scenario(timeout=60, where="server", loopback=True)
 def peer_locks(rig):
-    """LOCK, LOCKT, LOCKU: every type, ranges at the bounds, conflicts told exactly, options.
-    Shows DAFS-6.5.18-01, DAFS-6.5.18-04, DAFS-6.5.18-05, DAFS-6.5.18-06, DAFS-6.5.18-08, DAFS-6.5.19-01,
-    DAFS-6.5.19-02, DAFS-6.5.20-01, DAFS-4.4.1.2-12, DAFS-4.4.1.2-46."""
+    """LOCK, LOCKT, LOCKU: every type, ranges at the bounds, exact reports of conflicts, options. Shows DAFS-6.5.18-01,
+    DAFS-6.5.18-04, DAFS-6.5.18-05, DAFS-6.5.18-06, DAFS-6.5.18-08, DAFS-6.5.19-01, DAFS-6.5.19-02, DAFS-6.5.20-01,
+    DAFS-4.4.1.2-12, DAFS-4.4.1.2-46."""
     rig.expect(".*")
     server, findings = rig.serve(), Findings()
     for order, peer, data, mate, expect, also in two_clients(server.port, findings):
@@ -226,17 +226,17 @@ def peer_locks(rig):
         conflict(also(mate.lockt(handle, 2, b"his", 0, top), "DENIED"), peer.client_id, b"mine \0 owner", 0, 100, 2,
                  "the part before")
         conflict(also(mate.lockt(handle, 2, b"his", 200, top), "DENIED"), peer.client_id, b"mine \0 owner", 200, top, 2,
-                 "the part behind")
+                 "the part after")
         conflict(expect(peer.lock(handle, mine, 1, 150, 10), "DENIED"), mate.client_id, b"his", 100, 100, 2,
                  "the mate's")
         expect(peer.locku(handle, mine, 2, 0, top), "OK")
         expect(peer.locku(handle, mine, 2, 0, top), "OK", "nothing left")
-        # CLOSE gives locks up; so does the end of the client's open.
+        # CLOSE releases locks; so does the end of the client's open.
         also(mate.close_file(handle, his), "OK", "with a lock held")
         expect(peer.lock(handle, mine, 2, 0, top), "OK", "what the mate held")
         expect(peer.close_file(handle, mine), "OK")
-        also(mate.lockt(handle, 2, b""), "OK", "the empty owner, a file nobody has open")
-        # An owner that does not fit the response is no reason to hang or to lie.
+        also(mate.lockt(handle, 2, b""), "OK", "the empty owner, a file that no client has open")
+        # If an owner does not fit the response, the server must neither hang nor report another owner.
         owner = b"o" * 1024
         big, state = peer.opened(data, name, owner=owner)
         expect(peer.lock(big, state, 2, 0, top), "OK", "an owner of 1024 bytes")

@@ -10,14 +10,14 @@ from peer import Peer, Request, Response
 from rig import check, note, scenario
 
 NAMES = ["a", "b", "c", "sub", "deep", "link", "", ".", "..", b"x/y", b"\xff", "n" * 300, "\u263a"]
-# What may hold any bytes: no wrong key for memory, and no end of the session.
+# Procedures whose arguments may be any bytes: they use no key of memory and do not end the session.
 HARMLESS = [name for name in PROC if not any(part in name for part in ("CONNECT", "DIRECT", "BATCH"))]
 SIZES = [0, 1, 7, 8, 511, 4096, 5000, 2**31, 2**32 - 1]
 OFFSETS = [0, 1, 100, 4096, 2**32, 2**63 - 1, 2**63, 2**64 - 1]
 
 
 class Dice:
-    """Requests by chance, from handles and state ids that were answered."""
+    """Random requests, with handles and state ids from earlier responses."""
 
     def __init__(self, peer, data, dice):
         self.peer, self.roll = peer, dice
@@ -93,7 +93,7 @@ class Dice:
 
 
 def spoiled(message, roll):
-    """Some bytes behind the header changed."""
+    """Changes some bytes after the header."""
     message = bytearray(message)
     for _ in range(roll.randrange(1, 4)):
         if len(message) > 40:
@@ -103,8 +103,8 @@ def spoiled(message, roll):
 
 @scenario(timeout=120, where="server", loopback=True)
 def peer_random(rig):
-    """Requests by chance, alone and in chains, spoiled and whole: each gets its one answer, and the server lives on.
-    Shows DAFS-2.3.3-06, DAFS-4.3-04."""
+    """Random requests, alone and in chains, spoiled and whole: each gets its one answer, and the server lives on. Shows
+    DAFS-2.3.3-06, DAFS-4.3-04."""
     rig.expect(".*")
     seed = int.from_bytes(os.urandom(4), "little")
     note(f"seed {seed}")

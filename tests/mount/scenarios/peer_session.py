@@ -10,7 +10,7 @@ from rig import scenario
 
 
 def how_it_ends(port, message, **options):
-    """What becomes of a channel on which `message` comes first, or behind a session's begin: "closed" or a status."""
+    """Sends `message` first, or after a session's begin; returns "closed", or the status of the response."""
     peer = Peer(port, **options)
     peer.connection.send(message(peer) if callable(message) else message)
     try:
@@ -41,7 +41,7 @@ def peer_headers(rig):
             begin(lambda p: p.encode(null)[:39] + b"", "closed", "39 bytes")
             begin(lambda p: p.encode(null)[:32], "closed", "32 bytes")
             begin(b"\0" * 8, "closed", "8 bytes")
-            begin(lambda p: p.encode(null) + bytes(8), "closed", "8 bytes behind request_len")
+            begin(lambda p: p.encode(null) + bytes(8), "closed", "8 bytes after request_len")
             begin(lambda p: p.encode(null, length=48), "closed", "request_len above the message")
             begin(lambda p: p.encode(null, length=36), "closed", "request_len 36")
             begin(lambda p: p.encode(null, length=41) + b"\0", "closed", "request_len 41")
@@ -146,7 +146,7 @@ def peer_connects(rig):
             begin.close()
             findings.equal(how_it_ends(port, message, order=order, connect=False), expected,
                            f"a connect request of {size} bytes")
-        # A name belongs to the principal that authenticated with it: nobody else takes its state away (R80).
+        # A name belongs to the principal that authenticated with it: no other principal takes its state away (R80).
         owner = Peer(port, order, name="theirs")
         owner.act_as()
         data = owner.must(owner.lookup(owner.root(), ["data"])).raw(0, 64)
@@ -251,7 +251,7 @@ def peer_checksums(rig):
         # Not executed, and the stream goes on with the same number or the next.
         findings.equal(peer.call(peer.write(handle, 0, b"bad", state), checksum=b"\1\1\1\1").status, "CHKSUM", "WRITE")
         findings.equal(peer.must(peer.getattr(handle)).attributes()[2]["OBJECT_SIZE"], 0, "size after a refused write")
-        # The padding behind the data is part of the sum, whatever it holds.
+        # The padding after the data is part of the sum, whatever it holds.
         message = bytearray(peer.encode(peer.write(handle, 0, b"abc", state)))
         message[-3:] = b"pad"
         message[24:28] = bytes(4)
@@ -274,14 +274,15 @@ def peer_checksums(rig):
         findings.equal(response.raw(8, 4), fletcher(order, b"direct data!"), "direct_checksum of a read")
         response = peer.must(peer.read_direct(handle, 100, 0, [], state))
         findings.equal(response.raw(8, 4), b"\0\0\1\1", "direct_checksum of nothing")
-        # CLIENT_CONNECT on the session: not checked, so the state is what is wrong, in a bare answer.
+        # CLIENT_CONNECT on the session: the checksum is not verified, so the error is ILLEGAL_STATE, without a
+        # checksum.
         for name in ("CLIENT_CONNECT", "CLIENT_CONNECT_AUTH", "CONNECT_BIND"):
             for checksum in (bytes(4), b"\1\2\3\4"):
                 peer.submit(Request(name, bytes(72)), checksum=checksum)
                 findings.equal(peer.result(checked=False).status, "ILLEGAL_STATE", f"{name} with {checksum}")
         findings.equal(peer.call(Request("DISCONNECT")).status, "OK", "DISCONNECT")
-        # Without checksums the field is not looked at.
+        # Without checksums the server ignores the field.
         peer = Peer(port, order)
         findings.equal(peer.call(Request("NULL"), checksum=b"\1\2\3\4").status, "OK",
-                       "a checksum that nobody asked for")
+                       "a checksum that was not negotiated")
     findings.finish()

@@ -37,7 +37,7 @@ def peer_handshake(rig):
     for private in (b"\0" * 16, b"DAFS" + b"\xff" * 12, b"SFAD" + bytes(12)):  # advice only (R57)
         findings.equal(reply(mpa_request(private))[:2], (0, 1), f"private data {private}")
     found = reply(mpa_request(flags=MARKERS))
-    findings.check(found == "Closed" or found[0] & (REJECT | MARKERS) in (REJECT, 0), f"markers asked for: {found}")
+    findings.check(found == "Closed" or found[0] & (REJECT | MARKERS) in (REJECT, 0), f"markers requested: {found}")
     for request, what in ((mpa_request(revision=0), "revision 0"), (mpa_request(revision=3), "revision 3"),
                           (mpa_request(bytes(513)), "513 bytes of private data"),
                           (b"MPA ID Rep Frame\0\1\0\0", "a reply frame"),
@@ -123,8 +123,8 @@ def peer_segments(rig):
 
 @scenario(timeout=60, where="server", loopback=True)
 def peer_faults(rig):
-    """Each fault of WIRE 11.6 ends in a Terminate that says which, and harms nobody else.
-    Shows DAFS-2.3.3-03, DAFS-2.3.3-05, DDP-3-01, DDP-3-04, DDP-2.2-04."""
+    """Each fault of WIRE 11.6 ends in a Terminate that names it, and harms no other connection. Shows DAFS-2.3.3-03,
+    DAFS-2.3.3-05, DDP-3-01, DDP-3-04, DDP-2.2-04."""
     rig.expect(".*")
     port, findings = rig.serve().port, Findings()
     bystander = Peer(port, name="bystander")
@@ -197,7 +197,7 @@ def peer_faults(rig):
             ends(lambda c, n=size: (b"\x41\x43" * 9)[:n] and (((b"\x41\x43" * 9)[:n]),) or fpdu(b""),
                  {None, (2, 0, 3), (0, 2, 255), (1, 2, 6), (0, 2, 6), (1, 0, 0), (2, 0, 0)}, f"a ULPDU of {size} bytes",
                  0, session)
-    # Half an FPDU and the end: nobody waits for the rest.
+    # Half an FPDU and the end: the server does not wait for the rest.
     peer = Peer(port)
     peer.connection.send_raw(fpdu(untagged(connect))[:30])
     peer.close()
@@ -208,8 +208,8 @@ def peer_faults(rig):
 
 @scenario(timeout=60, where="server", loopback=True)
 def peer_answers(rig):
-    """Read Responses that are not what was asked for: the connection ends, the file keeps its content.
-    Shows DAFS-2.3.3-04."""
+    """Read Responses that do not match their request: the connection ends, the file keeps its content. Shows
+    DAFS-2.3.3-04."""
     rig.expect(".*")
     port, findings = rig.serve().port, Findings()
     bystander = Peer(port, name="bystander")

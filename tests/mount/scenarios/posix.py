@@ -78,7 +78,7 @@ def read_only(rig):
                       ("open", "file", os.O_RDWR), ("open", "file", os.O_RDONLY | os.O_TRUNC),
                       ("mknod", "new", stat.S_IFREG | 0o644)):
             equal(errno_of(calls.CALLS[words[0]], *words[1:]), errno.EROFS, f"read-only {where}: {words}")
-        equal(errno_of(os.mkdir, "dir"), errno.EEXIST, "mkdir of what is there")
+        equal(errno_of(os.mkdir, "dir"), errno.EEXIST, "mkdir of an existing name")
         equal(read("file"), b"content", "reading")
         equal(os.readlink("link"), "file", "link")
         equal(subprocess.run(["./run"], check=False).returncode, 3, "a program")
@@ -91,7 +91,7 @@ def _options(point):
 
 
 def _use_own(directory):
-    """What the maker of a file may do with it."""
+    """The calls that the creator of a file may make on it."""
     path = directory / f"own{os.getuid()}"
     write(path, b"made", mode=0o600)
     with open(path, "ab") as file:
@@ -112,25 +112,25 @@ def _use_own(directory):
 
 @scenario(timeout=60, where="server")
 def squashes(rig):
-    """all_squash makes everybody the anonymous user, anonuid and anongid say who that is."""
+    """all_squash maps every user to the anonymous user, whose ids are anonuid and anongid."""
     rig.export.chmod(0o777)
     server = rig.serve([f"/all={rig.export},rw,all_squash,anonuid=4001,anongid=4002"])
     elsewhere = rig.serve([f"/root={rig.export},rw,root_squash,anonuid=4003,anongid=4004"])
     everybody = rig.mount(server, export="/all")
     for uid in (NOBODY, OTHER):
-        equal(as_user(uid, lambda: write(everybody / f"of{os.getuid()}")), 0, "a file of anybody")
+        equal(as_user(uid, lambda: write(everybody / f"of{os.getuid()}")), 0, "a file of any user")
     write(everybody / "of-root")
     for name in (f"of{NOBODY}", f"of{OTHER}", "of-root"):
         status = (rig.export / name).stat()
         equal((status.st_uid, status.st_gid), (4001, 4002), f"owner of {name}")
-    # The kernel cannot tell what the server permits, which alone checks.
+    # The kernel does not know the server's permissions, so only the server checks.
     check("default_permissions" not in _options(everybody), "the kernel checks permissions of a squashed export")
     for uid in (0, NOBODY, OTHER):
         equal(as_user(uid, lambda: _use_own(everybody)), 0, f"user {uid} uses a file that it made")
         equal(as_user(uid, lambda: read(everybody / f"of{OTHER}")), 0, f"user {uid} reads another's file")
     rig.umount(everybody)
     rig.mount(server, "default_permissions", export="/all", point=everybody)
-    check("default_permissions" in _options(everybody), "default_permissions was asked for")
+    check("default_permissions" in _options(everybody), "default_permissions is not in effect")
     check("all_squash" in (rig.logs / "mount.dafs.log").read_text(), "no word about what that means")
     rooted = rig.base / "rooted"
     rooted.mkdir()
@@ -161,9 +161,9 @@ def squashes_in_part(rig):
     check("default_permissions" in _options(point), "the kernel checks no permissions of users of an export")
     check("some of the exports map all users to one" in log.read_text(), "no word about the others")
     equal(as_user(OTHER, lambda: read(point / "mixed/secret")), errno.EACCES, "another user reads a secret file")
-    equal(as_user(OTHER, lambda: write(point / "all/mine")), 0, "a file of anybody")
+    equal(as_user(OTHER, lambda: write(point / "all/mine")), 0, "a file of any user")
     rig.umount(point)
-    # Of those that admit this client all squash.
+    # Every export that admits this client has all_squash.
     server = rig.serve([squashing, f"/closed={other},rw,clients=192.0.2.0/24"])
     point = rig.mount(server, export="/")
     check("default_permissions" not in _options(point), "the kernel checks permissions of squashed exports")
@@ -171,7 +171,7 @@ def squashes_in_part(rig):
     equal(log.read_text().count("some of the exports map"), 1, "lines about some exports")
 
 
-# Calls on a name that the kernel remembers and another machine has taken away.
+# Calls on a name that the kernel has cached and another machine has removed.
 ON_NAMES = {
     "stat": os.stat, "open": read, "write": write, "chmod": lambda p: os.chmod(p, 0o600), "unlink": os.unlink,
     "truncate": lambda p: os.truncate(p, 1), "utime": lambda p: os.utime(p, (1, 1)), "chown": lambda p: os.chown(p, 1, 1),
@@ -190,21 +190,22 @@ def _put(path, call, text):
 
 @scenario(timeout=60, where="server")
 def elsewhere(rig):
-    """Names that were moved, removed or replaced behind the mount: the path is walked anew, nothing says ESTALE."""
+    """After names are moved, removed or replaced on the server the path is walked again, and no call fails with
+    ESTALE."""
     rig.export.chmod(0o755)
     point = rig.mount(rig.serve(), "actimeo=60")
     for name, call in ON_NAMES.items():
         for fate in ("replaced", "removed"):
             thing = rig.export / f"{name}-{fate}"
             _put(thing, name, "first")
-            os.lstat(point / thing.name)  # the kernel knows it from now on
+            os.lstat(point / thing.name)  # the kernel caches it
             thing.unlink()
             if fate == "replaced":
                 _put(thing, name, "second")
             number = errno_of(call, point / thing.name)
             if fate == "replaced" or name == "write":
                 equal(number, 0, f"{name} of what was {fate} elsewhere")
-            else:  # what the kernel remembers may be shown as long as the cache times say
+            else:  # the kernel may show cached names for the cache times
                 remembered = name in ("stat", "readlink") and number == 0
                 check(number == errno.ENOENT or remembered, f"{name} of what was removed: errno {number}")
     point = rig.base / "all"
@@ -265,7 +266,7 @@ def mount_over(rig):
     os.write(held, b"still")
     rig.umount(point)
     rig.mounted[point] = first
-    equal(os.listdir(point), ["lower"], "what is there again")
+    equal(os.listdir(point), ["lower"], "the lower mount shows again")
     equal(os.pread(held, 10, 0), b"still", "the lower mount's file")
     os.close(held)
     rig.umount(point)

@@ -230,7 +230,7 @@ def tar(rig):
 
 
 def _busy_repository(rig, repo, env, worker, rounds):
-    """One of several who use a repository at once, each with a tree of his own."""
+    """One of several users of a repository at once, each with a working tree of its own."""
     mine = repo.parent / f"tree{worker}"
     for turn in range(rounds):
         make_files(mine / f"turn{turn}", 40, seed=100 * worker + turn)

@@ -20,13 +20,13 @@ def fallocate(descriptor, mode, offset, length):
 
 
 def _extents(descriptor):
-    """[(first, behind)] of the data of a file, by SEEK_DATA and SEEK_HOLE."""
+    """Returns [(start, end)] of the data of a file, by SEEK_DATA and SEEK_HOLE."""
     found, place = [], 0
     while True:
         try:
             start = os.lseek(descriptor, place, os.SEEK_DATA)
         except OSError as error:
-            equal(error.errno, errno.ENXIO, "SEEK_DATA behind the last data")
+            equal(error.errno, errno.ENXIO, "SEEK_DATA after the last data")
             return found
         place = os.lseek(descriptor, start, os.SEEK_HOLE)
         found.append((start, place))
@@ -52,7 +52,7 @@ def _same_as_local(rig, name, steps):
 
 @scenario(timeout=60)
 def ranges(rig):
-    """fallocate in every mode, SEEK_HOLE and SEEK_DATA: as the file system behind the mount does it."""
+    """fallocate in every mode, SEEK_HOLE and SEEK_DATA: the same as on the exported file system."""
     k64 = 65536
 
     def fill(descriptor):
@@ -84,7 +84,7 @@ def ranges(rig):
     holes = os.open(rig.root / "holes", os.O_CREAT | os.O_WRONLY)  # it can be searched without being read
     os.pwrite(holes, b"x", (1 << 33) + 5)
     start = os.lseek(holes, 0, os.SEEK_DATA)
-    check(start == 1 << 33, f"data behind a hole of 8 GiB at {start}")
+    check(start == 1 << 33, f"data after a hole of 8 GiB at {start}")
     equal(os.lseek(holes, 5, os.SEEK_HOLE), 5, "a hole where one is")
     equal(os.lseek(holes, start, os.SEEK_HOLE), (1 << 33) + 6, "the hole at the end")
     equal(errno_of(os.lseek, holes, (1 << 33) + 6, os.SEEK_DATA), errno.ENXIO, "SEEK_DATA at the end")
@@ -120,7 +120,7 @@ def copies(rig):
     rig.run(["cp", "source", "copied"])
     rig.run(["cmp", "source", "copied"])
     if rig.behind is not None:
-        check((rig.behind / "copied").read_bytes() == data, "the copy behind the mount")
+        check((rig.behind / "copied").read_bytes() == data, "the copy in the export")
     os.chdir("/")
 
 
@@ -156,9 +156,9 @@ PROGRAM = SOURCE / "tests" / "mount" / "model"
 
 
 def model_arguments(rig, most):
-    # Of a change, it is told whether it broke something; only full runs look for what nobody has met yet.
+    # A quick run repeats fixed calls, so that a failure is due to the change. Only full runs search for new failures.
     size = ["--ops", most] if rig.full else ["--ops", 20_000, "--seed", "change"]
-    return [*size, *os.environ.get("DAFS_MODEL", "").split()]  # there: arguments of a run to do again
+    return [*size, *os.environ.get("DAFS_MODEL", "").split()]  # DAFS_MODEL holds the arguments of a run to repeat
 
 
 @scenario(timeout=7200, variants=True)

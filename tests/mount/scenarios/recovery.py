@@ -103,7 +103,7 @@ def recover_cut(rig):
             loads.append(Load(str(rig.mnt / f"load{number}"), seed=number if seed is None else seed,
                               counter=str(rig.mnt / "counter")))
             broken = relay.broken
-            time.sleep(0.15)  # the session before must have lasted, or the next one keeps us waiting
+            time.sleep(0.15)  # a session that fails soon after its start delays the next one
             plan(direction, where, what)
             loads[-1].start(count=changes or (12 if plan == relay.break_after and where < 9 else 40))
             if what == proxy.STALL:
@@ -130,7 +130,7 @@ def recover_cut(rig):
     differences = counter_differences(loads, rig.export / "counter")
     check(not differences, f"two had a lock at once: {differences}")
     note(f"{len(loads)} breaks under {counts}")
-    # The proxy is gone: what is out now waits until the mount ends.
+    # The proxy is gone: pending requests wait until the mount ends.
     rig.umount(flags=("-l",), status=None)
 
 
@@ -341,7 +341,8 @@ def recover_stop(rig):
             check(processes.wait_until(lambda: load.failed.value or load.changes > before + 2, 30 * rig.slowness),
                   "nothing goes on after a partition")
         check_loads([load], rig.export, 30 * rig.slowness)
-        # While the mount waits it can be asked why, a waiting process dies at once, and goes on afterwards.
+        # While the mount waits, dafsctl shows the reason, a killed process ends at once, and a waiting one continues
+        # later.
         for name in ("one", "other"):  # the kernel lets only one change of a directory wait for us at a time
             os.mkdir(rig.mnt / name)
         kill(server)

@@ -1,7 +1,8 @@
-"""Programs on several mounts that contend for the same names while dafsd is killed: one has each change, and is told so.
+"""Programs on several mounts contend for the same names while dafsd is killed: one program makes each change, and sees
+that it did.
 
-What `recover_kill` shows of programs that have a directory each, this shows where an answer that is given to a repeated
-request would be that of another program's: nobody can take his own change for somebody else's, or the other way round.
+In `recover_kill` each program has a directory of its own. Here the response to a repeated request could be the response
+to another program's request. No program may take its own change for another's, or another's for its own.
 """
 
 import errno
@@ -49,13 +50,13 @@ def remove_directory(at, number, _me):
     os.rmdir(at / f"remove_directory{number}")
 
 
-# What they contend for, and what is told to who comes too late.
+# The contests, and the errno for each program that comes too late.
 CONTESTS = {create: errno.EEXIST, make_directory: errno.EEXIST, make_link: errno.EEXIST, make_symlink: errno.EEXIST,
             rename: errno.ENOENT, unlink: errno.ENOENT, remove_directory: errno.ENOENT}
 
 
 def prepare(export, rounds):
-    """What there is to be renamed and removed."""
+    """Makes the files and directories that the programs rename and remove."""
     (export / "linked").touch()
     (export / "log").touch()
     for number in range(rounds):
@@ -65,7 +66,7 @@ def prepare(export, rounds):
 
 
 class Program:
-    """A process that contends or appends, until all are told to stop."""
+    """A process that contends or appends, until the group stops."""
 
     def __init__(self, group, action, at, me):
         self.group, self.action, self.at, self.me = group, action, at, me
@@ -85,13 +86,13 @@ class Program:
         self.sender.send((result, failure))
 
     def contend(self):
-        """Returns the numbers of what it has won."""
+        """Returns the numbers of the rounds that it won."""
         won = {contest.__name__: [] for contest in CONTESTS}
         for number in range(self.group.rounds):
             try:
                 self.group.barrier.wait()  # all begin a round at once
             except threading.BrokenBarrierError:
-                break  # somebody has failed
+                break  # a program has failed
             if self.group.ended.value:
                 break
             for contest, too_late in CONTESTS.items():
@@ -132,14 +133,14 @@ class Group:
         self.writers = [Program(self, Program.append, point, me) for me, point in places]
 
     def decide(self):
-        """By one of the contenders, for all, before a round."""
+        """Run by one of the contenders, for all, before a round."""
         self.ended.value = self.stop.is_set()
 
     def changes(self):
         return [one.done.value for one in self.contenders + self.writers]
 
     def finish(self, seconds):
-        """What the contenders have won, and how much the writers have appended."""
+        """Returns the rounds that each contender won, and the number of records that each writer appended."""
         self.stop.set()
         answers = []
         for one in self.contenders + self.writers:
@@ -154,7 +155,7 @@ class Group:
 
 
 def check_contests(export, won, rounds):
-    """Each of `rounds` of each contest was won by one, and what he did is what is there."""
+    """Checks that each of `rounds` of each contest has one winner, and that the export shows the winner's change."""
     for contest in CONTESTS:
         winners = {}
         for me, mine in enumerate(won):
@@ -164,7 +165,7 @@ def check_contests(export, won, rounds):
         check(not wrong and len(winners) == rounds, f"{contest.__name__} was done by: {wrong}")
         for number, (me,) in winners.items():
             made = export / f"{contest.__name__}{number}"
-            equal(os.path.lexists(made), CONTESTS[contest] == errno.EEXIST, f"{made.name} is there")
+            equal(os.path.lexists(made), CONTESTS[contest] == errno.EEXIST, f"{made.name} exists")
             if contest is make_symlink:
                 equal(os.readlink(made), str(me), f"whose {made.name} is")
             if contest is rename:

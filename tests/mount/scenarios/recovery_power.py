@@ -1,7 +1,7 @@
-"""The power of the server fails under a load: what was answered is on its disk, and nothing is done twice.
+"""The power of the server fails under a load: every change that was answered is on its disk, and none is made twice.
 
-The disk is one that loses what it was not told to make safe (recording_disk.py). With --stable=power all else is as
-after a kill of dafsd.
+The disk loses writes that were not flushed (recording_disk.py). With --stable=power the outcome is otherwise the same
+as after a kill of dafsd.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ from .recovery import RebootingServer, check_loads
 
 
 def fail(server, disk):
-    """Ends the disk, then dafsd in the middle of whatever it does; returns what that lost."""
+    """Ends the disk, then dafsd at a random point; returns the disk's losses."""
     lost = disk.fail()
-    server.process.kill()  # before it learns of anything that the disk did not do
+    server.process.kill()  # before it learns that the disk did not finish a request
     disk.release()
     server.process.wait()
     server.process = None
@@ -50,7 +50,7 @@ def block_of(path, turn, block):
 
 @contextlib.contextmanager
 def two_mounts(rig, stable, options=""):
-    """A server whose disk loses what it was not told to make safe, mounted twice, the first time with `options`: the
+    """A server whose disk loses writes that were not flushed, mounted twice, the first time with `options`. Yields the
     server, the disk, the mount points and the dice."""
     rig.need("mkfs.ext4", "losetup")
     if not os.path.exists("/dev/loop-control"):
@@ -87,7 +87,7 @@ def two_mounts(rig, stable, options=""):
 
 
 def fail_and_return(server, disk):
-    """The power fails and comes back; returns what that lost."""
+    """The power fails and comes back; returns the disk's losses."""
     lost = fail(server, disk)
     disk.switch_off()
     disk.switch_on()
@@ -112,7 +112,8 @@ def power_failures(rig, stable, failures):
             if any(load.failed.value for load in loads):
                 break
         check_loads(loads, disk.point / "export", 120 * rig.slowness)
-        # What the last failure lost of a number that nobody has asked for since, its mount writes again with COMMIT.
+        # The last failure may have lost an increment of a counter that no program used since. Its mount finds that out
+        # at the COMMIT, and writes the data again.
         for point in points:
             with open(point / "counter", "r+b", buffering=0) as counter:
                 os.fsync(counter.fileno())
@@ -129,7 +130,7 @@ def recover_power(rig):
 
 @scenario(timeout=600, where="server", long_only=True)
 def recover_power_shown(rig):
-    """The same finds fault with a dafsd that is to outlive its own end only, not that of the power."""
+    """The same load finds losses if dafsd is only to survive its own end, not that of the power."""
     rig.expect(".*")
     try:
         power_failures(rig, "process", 20)
@@ -141,8 +142,8 @@ def recover_power_shown(rig):
 
 @scenario(timeout=900, where="server")
 def recover_large(rig):
-    """The power fails under large writes, which the mounts keep in the buffers that they were sent from: behind fsync
-    the server's disk has all of them, each where it belongs."""
+    """The power fails under large writes, whose data the mounts keep in the buffers they were sent from: after fsync
+    the server's disk has all of it, each block in its place."""
     blocks, passes, failures = 14, 40 if rig.full else 8, 20 if rig.full else 3
     writers = []
     with two_mounts(rig, "power", "nconnect=2") as (server, disk, points, dice):
@@ -156,8 +157,8 @@ def recover_large(rig):
                 time.sleep(dice.uniform(0.2, 1.0))
                 fail_and_return(server, disk)
                 failed += 1
-            # A mount whose writers are done keeps the other waiting for what it might still reclaim no longer than it
-            # takes to say that there is nothing: not for the grace period.
+            # A mount whose writers are done reports that it has nothing to reclaim. The other mount waits for that
+            # report only, not for the grace period.
             for writer in writers:
                 check(writer.wait(60 * rig.slowness) == 0, f"a writer ends with {writer.returncode}")
         finally:

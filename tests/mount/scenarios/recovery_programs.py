@@ -67,7 +67,7 @@ class Postgres:
 
 @scenario(timeout=1800, where="server")
 def recover_postgres(rig):
-    """PostgreSQL on the mount while dafsd is killed: every committed transaction is there, and no page is damaged."""
+    """PostgreSQL on the mount while dafsd is killed: every committed transaction survives, and no page is damaged."""
     rig.expect("session with .* lost", "not connected", "no session for", "new session", "still waiting")
     kills, scale = (30, 5) if rig.full else (2, 1)
     server = rig.serve()

@@ -54,10 +54,10 @@ def orphans(*directories):
 
 @scenario(timeout=120, where="server")
 def recover_unlinked(rig):
-    """Open files that were unlinked or replaced are there after a restart of the server, and gone after the close."""
+    """Open files that were unlinked or replaced survive a restart of the server, and are removed after the close."""
     rig.expect("session with .* lost")
     inside = rig.export / "inside"
-    for point in (rig.export, inside):  # file systems that nobody else writes to
+    for point in (rig.export, inside):  # no other program writes to these file systems
         point.mkdir(exist_ok=True)
         rig.run(["mount", "-t", "tmpfs", "dafs-test", str(point)], cwd="/")
     try:
@@ -92,7 +92,7 @@ def recover_unlinked(rig):
 
 @scenario(timeout=120, where="server")
 def recover_rights(rig):
-    """Who may not write any more loses nothing of what he wrote when he might, though the server is killed."""
+    """A program that may no longer write keeps everything it wrote while it could, even if the server is killed."""
     rig.expect("session with .* lost", "written again", "write-verifier: missing")
     rig.need("setfacl")
     owner, writer = 5001, 5002
@@ -167,7 +167,7 @@ def recover_orphans(rig):
         server.start()
         equal(orphans(rig.export, inside), 4, "files kept in the grace period")
         check(processes.wait_until(lambda: orphans(rig.export, inside) == 0, 10 * rig.slowness),
-              "files that nobody reclaims stay")
+              "files that no client reclaims stay")
         server.stop()
     finally:
         rig.run(["umount", "-l", str(inside)], cwd="/", status=None)
@@ -183,7 +183,7 @@ def waits_until(actor, start, seconds, what):
 
 @scenario(timeout=1500, where="server", loopback=True)
 def recover_partition(rig):
-    """A network that carries nothing for longer than the lease: one holder of a lock at a time, and the loser is told."""
+    """The network is down for longer than the lease: a lock has one holder at a time, and the loser gets an error."""
     rig.expect("session with .* lost", "no session for", "new session", "could not be reclaimed", "still waiting",
                "lease .* run out", "expired")
     lease, seconds = (90, 600) if rig.full else (2, 6)
@@ -213,7 +213,7 @@ def recover_partition(rig):
         while time.monotonic() - start < seconds:
             check(loser.waits(min(5, seconds)), "an fsync went on without a network")
         relay.release()
-        equal(errno.errorcode.get(loser.answer(120)), "EIO", "the write and fsync of who lost his lock")
+        equal(errno.errorcode.get(loser.answer(120)), "EIO", "the write and fsync of a program that lost its lock")
         equal(winner.do("read", "f"), "winner 1", "what the holder reads")
         loser.refused("write", "f", "loser 3", 0, error=errno.EIO)
         loser.must("write", "free", "FREE", 0)  # where nothing was lost
@@ -281,7 +281,7 @@ sys.stdin.readline()
 
 @scenario(timeout=900, where="server")
 def recover_many(rig):
-    """Thousands of open files, each with a lock: all are there again within the grace period."""
+    """Thousands of open files, each with a lock: the mount reclaims all of them within the grace period."""
     rig.expect("session with .* lost", "no session for", "new session")
     count = 8000 if rig.full else 300
     server = rig.serve()
@@ -305,7 +305,7 @@ def recover_many(rig):
             rival.refused("record", str(i), "W")
         rival.end()
         report = json.loads(rig.run([rig.bin / "dafsctl", "status", "--json", rig.mnt], cwd="/"))
-        note(f"{count} open files and {count} locks: {took:.2f} s after the server was there; "
+        note(f"{count} open files and {count} locks: {took:.2f} s after the server was back; "
              f"server {server.usage()}, reconnects {[worker['connects'] for worker in report['workers']]}")
         program.communicate("end\n", timeout=120 * rig.slowness)
     rig.umount(other)

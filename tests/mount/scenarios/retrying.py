@@ -18,7 +18,7 @@ def mounting(rig, port, options, flags=()):
 
 @scenario(timeout=180, where="server")
 def late_server(rig):
-    """In the foreground and in the background a mount is tried again until its server is there."""
+    """In the foreground and in the background, mount.dafs retries until the server answers."""
     rig.expect(".*")
     (rig.export / "hello").write_text("at last")
     for options, flags in (("retry=1", ()), ("fg,retry=1", ("-f",)), ("bg,retry=1", ())):
@@ -34,7 +34,7 @@ def late_server(rig):
         check(not os.path.ismount(rig.mnt), f"{options}: mounted without a server")
         server = rig.serve(port=port)
         if not options.startswith("bg") and not flags:
-            equal(command.wait(60 * rig.slowness), 0, f"{options}: exit status once the server is there")
+            equal(command.wait(60 * rig.slowness), 0, f"{options}: exit status after the server started")
         check(processes.wait_until(lambda: os.path.ismount(rig.mnt), 60 * rig.slowness), f"{options}: never mounted")
         equal((rig.mnt / "hello").read_text(), "at last", f"{options}: a file")
         rig.run(["umount", rig.mnt], cwd="/")
@@ -46,7 +46,7 @@ def late_server(rig):
 
 @scenario(timeout=180, where="server")
 def no_retries(rig):
-    """What time does not change fails at once; retry=0 tries once; nothing is mounted for a command that was killed."""
+    """Permanent errors fail at once; retry=0 tries once; after the command is killed nothing gets mounted."""
     rig.expect(".*")
     server = rig.serve()
     here = f"{rig.address}:{server.port}"

@@ -19,7 +19,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 @scenario(timeout=60, where="server")
 def coherence(rig):
-    """Close-to-open: who opens reads what the other mount had written when it closed, whatever the times say."""
+    """Close-to-open: an open sees everything that the other mount had written by its close, whatever the times show."""
     here, there = rig.mount_twice()
     for round_ in range(60):
         writer, reader = (here, there) if round_ % 2 else (there, here)
@@ -79,7 +79,7 @@ def separate_ranges(rig):
 
     processes.fork_all([lambda number=number: writer(number) for number in range(8)])
     expected = b"".join(bytes([number * 16 + index % 16]) * part for index in range(count) for number in range(8))
-    check((rig.export / "file").read_bytes() == expected, "the file behind the mounts")
+    check((rig.export / "file").read_bytes() == expected, "the exported file")
     for point in points:
         check((point / "file").read_bytes() == expected, "the file on a mount")
 
@@ -166,9 +166,9 @@ def unlinked_elsewhere(rig):
             if how == "rename":
                 equal((there / "sub" / how).read_bytes(), b"new", "the file that came instead")
                 name.unlink()
-        # The last descriptor's close, which nobody waits for, may come after the removal.
+        # close(2) does not wait for the last descriptor's close at the server, which may come after the removal.
         gone = processes.wait_until(lambda: os.listdir(disk) == ["sub"], 5)
-        check(gone, f"names behind the mount: {os.listdir(disk)}")
+        check(gone, f"names in the export: {os.listdir(disk)}")
         for point in (there, here):
             rig.umount(point)
         for server in rig.servers:
@@ -179,14 +179,14 @@ def unlinked_elsewhere(rig):
 
 @scenario(timeout=60, where="server")
 def data_differences(rig):
-    """What mount.dafs(8) says about data under DIFFERENCES, row by row."""
+    """The statements of mount.dafs(8) about data under DIFFERENCES, row by row."""
     here, there = rig.mount_twice()
     ours, theirs = (os.open(point / "log", os.O_CREAT | os.O_RDWR | os.O_APPEND) for point in (here, there))
     os.write(ours, b"one")
     os.write(theirs, b"two")
     os.write(ours, b"three")
     equal(os.pread(ours, 99, 0), b"onetwothree", "appends of two mounts")
-    equal(os.lseek(ours, 0, os.SEEK_CUR), 8, "offset behind what this mount knew")
+    equal(os.lseek(ours, 0, os.SEEK_CUR), 8, "offset after the end that this mount knew")
     equal(os.lseek(ours, 0, os.SEEK_END), 11, "SEEK_END")
     plain = os.open(here / "log", os.O_RDWR)
     os.pwritev(plain, [b"!"], 0, os.RWF_APPEND)

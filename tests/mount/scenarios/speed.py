@@ -1,4 +1,4 @@
-"""What a call costs in messages, and when data becomes stable."""
+"""The number of messages of each call, and the time at which data becomes stable."""
 
 import errno
 import json
@@ -43,15 +43,15 @@ def make(path, data=b""):
 
 
 def doubt_atime(file):
-    """Leaves the kernel with new attributes but for the time of access."""
+    """Leaves the kernel with current attributes, except the time of access."""
     write_and_fstat(file)
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     os.pread(file, 4096, 0)
-    os.close(os.open(f"/proc/self/fd/{file}", os.O_RDONLY))  # its name is known again as it is now
+    os.close(os.open(f"/proc/self/fd/{file}", os.O_RDONLY))  # the kernel has looked up its name again
 
 
 def open_and_fstat(file):
-    """Opens it without its name, which the kernel may have to look up again by now."""
+    """Opens the file without its name, which the kernel may have to look up again by now."""
     again = os.open(f"/proc/self/fd/{file}", os.O_RDONLY)
     os.fstat(again)
     os.close(again)
@@ -64,11 +64,11 @@ def open_twice(path):
 
 def write_and_fstat(file):
     os.pwrite(file, b"z" * 4096, 0)
-    equal(os.fstat(file).st_size, 8192, "the size behind a write")
+    equal(os.fstat(file).st_size, 8192, "the size after a write")
 
 
 def prepare(root):
-    """Files made behind the mount, so that it knows none of them."""
+    """Makes files on the server, so that the mount knows none of them."""
     for n in range(CALLS):
         (root / f"there-{n}").write_bytes(b"x" * 8192)
         (root / f"link-{n}").symlink_to("there-0")
@@ -80,7 +80,7 @@ def open_directory(path):
     os.close(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
 
 
-# What each row of the table does; what makes it ready is done for all before the first is counted.
+# The calls of each row of the table. All preparations of a row run before its first call is counted.
 def rows(root, descriptors):
     return {
         "stat of a file not seen before": (None, lambda n: os.stat(root / f"there-{n}")),
@@ -91,7 +91,7 @@ def rows(root, descriptors):
         "first write to a file created elsewhere": (None, lambda n: os.pwrite(descriptors[n], b"x" * 4096, 0)),
         "write": (None, lambda n: os.pwrite(descriptors[n], b"y" * 4096, 0)),
         "open, fstat and close": (lambda n: doubt_atime(descriptors[n]), lambda n: open_and_fstat(descriptors[n])),
-        # The first time, whether the file has capabilities may be asked again.
+        # The first write may ask again whether the file has capabilities.
         "write and fstat": (lambda n: write_and_fstat(descriptors[n]), lambda n: write_and_fstat(descriptors[n])),
         "fsync": (None, lambda n: os.fsync(descriptors[n])),
         "close": (None, lambda n: os.close(descriptors[n])),
@@ -105,7 +105,7 @@ def rows(root, descriptors):
         "rmdir": (None, lambda n: (root / f"dir-{n}").rmdir()),
         "readlink": (lambda n: os.lstat(root / f"link-{n}"), lambda n: os.readlink(root / f"link-{n}")),
         "list a directory": (lambda n: os.listdir(root / f"full-{n}"), lambda n: os.listdir(root / f"full-{n}")),
-        # Nobody lists what was opened last.
+        # No program lists the directory after this open.
         "open a directory": (lambda n: open_directory(root / f"full-{n}"),
                              lambda n: open_directory(root / f"full-{n}")),
     }
@@ -113,7 +113,7 @@ def rows(root, descriptors):
 
 @scenario(timeout=60, where="server")
 def round_trips(rig):
-    """What each call sends to the server is what docs/benchmarks.md says."""
+    """Each call sends the messages that docs/benchmarks.md states."""
     prepare(rig.export)
     rig.mount(rig.serve(), "acregmin=60")  # longer than the rows take, however slow the machine
     os.stat(rig.mnt)
@@ -125,22 +125,23 @@ def round_trips(rig):
         for n in range(CALLS if ready else 0):
             ready(n)
         os.stat(rig.mnt)
-        time.sleep(0.05)  # what may leave later has left
+        time.sleep(0.05)  # requests that may be delayed have left
         before = procedures(rig)
         for n in range(CALLS):
             once(n)
         time.sleep(0.05)
         after = procedures(rig)
         each = {name: (after[name] - before.get(name, 0)) / CALLS for name in after}
-        # A quarter of a message is a stray one of something else: a lease, a cache time that has passed.
+        # Less than a quarter of a message per call is due to something else: a lease renewal, or an expired cache time.
         sent = {name: round(number) if abs(number - round(number)) < 0.25 else number
                 for name, number in each.items() if number > 0.25}
         print(f"{call}: {sent}", flush=True)
         equal(sent, messages, f"messages of each {call}")
 
 
-# GETATTRs of a call with noac, of a file in a directory below the root's: those that come with each name and with
-# the call itself, and for stat that of the root. With each: those that the kernel asks for on top.
+# GETATTRs of a call with noac on a file in a directory below the root. The first number counts those that come with
+# each name and with the call, and for stat also that of the root. The second counts those that the kernel may request
+# on top.
 UNCACHED = {
     "stat": (3, 2, lambda path: os.stat(path)),
     "a name that is not there": (3, 1, lambda path: os.path.exists(f"{path}.missing")),
@@ -153,7 +154,7 @@ UNCACHED = {
 
 @scenario(timeout=90, where="server")
 def paths_uncached(rig):
-    """With noac, too, a name of a path and the attributes of what it names are one question to the server."""
+    """With noac, too, the look-up of a name and the attributes of its file share one round trip."""
     calls = 100
     (rig.export / "directory").mkdir()
     for n in range(calls):
@@ -166,11 +167,12 @@ def paths_uncached(rig):
         after = procedures(rig)
         sent = {name: (after[name] - before.get(name, 0)) / calls for name in after}
         print(f"{call}: {({name: each for name, each in sent.items() if each > 0.25})}", flush=True)
-        # On a busy machine some answers are too old when the kernel asks; in one that hurries the root's is not.
+        # On a busy machine some replies are too old when the kernel needs them. On a fast one the root's is still
+        # valid.
         most = least + saved - (0.25 if rig.slowness == 1 else -0.25)
         check(least - 1 <= sent["GETATTR_INLINE"] < most,
               f"{sent['GETATTR_INLINE']} GETATTRs of each {call}, not {least}")
-    # Who opens a file again is told by its look-up that it is what it was.
+    # The look-up shows that a file opened again is unchanged.
     before = procedures(rig)
     for _ in range(calls):
         os.close(os.open(rig.mnt / "directory" / "file-0", os.O_RDONLY))
@@ -180,12 +182,12 @@ def paths_uncached(rig):
     print(f"open again: {asked} GETATTRs by themselves, {sent['OPEN_HANDLE']} OPENs", flush=True)
     check(asked < 0.95 * rig.slowness and sent["OPEN_HANDLE"] < 0.5,
           f"opened again: {asked} GETATTRs and {sent['OPEN_HANDLE']} OPENs of each")
-    # The default ACL is asked for with the look-up: also where nothing is made behind it, but only once then.
+    # The look-up fetches the default ACL along, even if no file is created, but then only the first time.
     os.close(os.open(rig.mnt / "directory" / "made", os.O_CREAT | os.O_WRONLY, 0o666))
     for expected in (1, 0):
         before = procedures(rig)["OPENATTR"]
         os.close(os.open(rig.mnt / "directory" / "made", os.O_CREAT | os.O_WRONLY, 0o666))
-        equal(procedures(rig)["OPENATTR"] - before, expected, "default ACLs asked for by an open that makes nothing")
+        equal(procedures(rig)["OPENATTR"] - before, expected, "default ACLs fetched by an open that creates nothing")
 
 
 def commits(rig):
@@ -217,7 +219,7 @@ def close_without_commit(rig):
 
 
 def asked_ahead(rig, names):
-    """Messages that ask what files have beyond their attributes, of two files in the order of the listing."""
+    """Returns the number of messages that fetch attributes beyond stat, for two files in the order of the listing."""
     before = procedures(rig).get("OPENATTR", 0)
     for name in names[:2]:
         try:
@@ -237,8 +239,8 @@ def ls(directory):
 
 @scenario(timeout=120, where="server")
 def listing(rig):
-    """ls -l asks for ACLs along with the listing, or about each file once, most of them ahead of it; without cache
-    times nothing is asked about ahead."""
+    """ls -l fetches ACLs along with the listing, or of each file once, most of them ahead; without cache times none are
+    fetched ahead."""
     rig.need("setfacl")
     many = 400
     for n in range(many):
@@ -246,7 +248,7 @@ def listing(rig):
     server = rig.serve()
     for options, expected in (("", 2 + 15), ("noac", 2)):
         rig.mount(server, options)
-        for _ in range(8):  # until no ACL is expected to be asked for
+        for _ in range(8):  # until the mount expects that ls -l requests no ACL
             names = [entry.name for entry in os.scandir(rig.mnt)]
         equal(len(names), many, "names")
         equal(asked_ahead(rig, names), expected, f"questions about two files with {options or 'cache times'}")

@@ -1,4 +1,4 @@
-"""What the kernel knows and another has moved, removed or replaced meanwhile: it looks again instead of ESTALE."""
+"""Names in the kernel's cache that another machine moved, removed or replaced: looked up again instead of ESTALE."""
 
 import errno
 import os
@@ -86,7 +86,7 @@ CALLS = {
 
 
 def know(path, kind):
-    """The mount looks at all there is to know of it."""
+    """The mount caches everything about the path."""
     os.lstat(path)
     if kind == "directory":
         for below in (path, path / "sub"):
@@ -100,7 +100,8 @@ def know(path, kind):
 
 @scenario(timeout=120, where="server")
 def replaced_elsewhere(rig):
-    """Every call on what a program of the server has replaced by another file, directory or link: none sees ESTALE."""
+    """Every call on a name that a program of the server has replaced by another file, directory or link: none sees
+    ESTALE."""
     mount = rig.mount(rig.serve())
     kinds = ("file", "directory", "link")
     number = 0
@@ -126,7 +127,7 @@ def replaced_elsewhere(rig):
 
 @scenario(timeout=60, where="server")
 def removed_elsewhere(rig):
-    """A directory that a program of the server has removed, where somebody is in it: empty, as on a local system."""
+    """A directory removed on the server while a program's current directory: it is empty, as on a local system."""
     mount = rig.mount(rig.serve())
     (mount / "gone").mkdir()
     (mount / "gone" / "file").touch()
@@ -146,7 +147,7 @@ def removed_elsewhere(rig):
 
 @scenario(timeout=60, where="server")
 def moved_elsewhere(rig):
-    """A directory that another mount has moved is renamed, or replaced, without a look at it before."""
+    """A directory moved by another mount can be renamed or replaced without an earlier look-up."""
     for options in ("", "noac,lookupcache=none"):
         here, there = (point / (options or "cached") for point in rig.mount_twice(options))
         here.mkdir()
@@ -186,7 +187,7 @@ KINDS = {
 
 
 def look_at(path):
-    """A program that uses whatever is there, as often as it takes for the kernel to cache it."""
+    """Uses the path, if it exists, as often as the kernel needs to cache it."""
     for _ in range(2):
         os.lstat(path)
         try:
@@ -199,7 +200,7 @@ def look_at(path):
 
 
 def contents_of(path):
-    """What open(2) finds. A FIFO or a directory must not be opened in place of the new file."""
+    """Returns the content that open(2) finds. It must not open a FIFO or a directory in place of the new file."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         return os.read(descriptor, 100)
@@ -209,7 +210,7 @@ def contents_of(path):
 
 @scenario(timeout=60, where="server")
 def retyped_elsewhere(rig):
-    """open(2) finds at once what another mount has put in the place of a name, whatever type either has."""
+    """open(2) finds at once the file that another mount put in place of a name, whatever the types of both."""
     here, there = rig.mount_twice()
     (here / "old-target").write_text("old target")
     (here / "new-target").write_text("new target")

@@ -1,4 +1,4 @@
-"""Requests by io_uring instead of /dev/fuse: when they come so, what comes so, and calls that wait long."""
+"""Requests by io_uring instead of /dev/fuse: the conditions for it, the data that passes, and calls that wait long."""
 
 import contextlib
 import errno
@@ -23,15 +23,15 @@ def _parameter(value):
 
 
 def _said(rig):
-    """What the log says of each mount so far."""
+    """Returns the transport that the log states for each mount so far."""
     log = rig.logs / "mount.dafs.log"
     return re.findall("requests by (.*)", log.read_text()) if log.exists() else []
 
 
 def _requests_by(rig, mounts):
-    """What the log and dafsctl say of the mount, which is number `mounts` of this log; they say the same."""
-    # It is mounted a moment before it says so.
-    check(processes.wait_until(lambda: len(_said(rig)) == mounts, 10 * rig.slowness), "the log does not tell of the mount")
+    """Returns the transport that both log and dafsctl state for the mount, which is number `mounts` of this log."""
+    # The log line follows shortly after the mount.
+    check(processes.wait_until(lambda: len(_said(rig)) == mounts, 10 * rig.slowness), "the log does not name the mount")
     said = _said(rig)[-1]
     status = rig.run([rig.bin / "dafsctl", "status", "--json", rig.mnt], cwd="/")
     equal(json.loads(status)["requests_by"], said, "requests_by of dafsctl")
@@ -41,7 +41,7 @@ def _requests_by(rig, mounts):
 
 @scenario(timeout=60, where="server")
 def uring_choice(rig):
-    """Requests come by io_uring where the kernel offers it and it is wanted; log and dafsctl say so, or why not."""
+    """Requests use io_uring if the kernel offers it and an option allows it; log and dafsctl show it, or why not."""
     server = rig.serve()
 
     def choice(options):
@@ -65,7 +65,7 @@ def uring_choice(rig):
 
 @scenario(timeout=120, where="server")
 def uring_requests(rig):
-    """What a request and an answer carry at most goes through an io_uring whole: data, names, values, listings."""
+    """The largest requests and replies pass through an io_uring whole: data, names, values, listings."""
     server = rig.serve()
     with _parameter("Y"):
         rig.mount(server, "io_uring=on,noac")
@@ -97,8 +97,8 @@ def uring_requests(rig):
 
 
 def _wait_for_lock(path, ready=None, go=None):
-    """A process that takes a lock on `path`, gives it back and ends; before it asks, it says that it is `ready` and
-    waits for the end of `go`, where there are such pipes."""
+    """Forks a process that takes a lock on `path`, releases it and ends. With pipes it first writes to `ready` and
+    waits for the end of `go`. Returns its pid."""
     pid = os.fork()
     if pid == 0:
         status = 1
@@ -118,7 +118,8 @@ def _wait_for_lock(path, ready=None, go=None):
 
 @scenario(timeout=120, where="server")
 def uring_waits(rig):
-    """Many more wait for a lock on one CPU than its queue has entries: who holds it gives it back, and each gets it."""
+    """More processes wait for a lock on one CPU than its queue has entries: the holder can release it, and each gets
+    it."""
     server = rig.serve()
     cpus = os.sched_getaffinity(0)
     with _parameter("Y"):
@@ -132,12 +133,12 @@ def uring_waits(rig):
             waiting = {_wait_for_lock(path, ready, go) for _ in range(200)}
             for _ in waiting:
                 os.read(ready[0], 1)
-            os.close(go[1])  # all of them ask, and nobody asks for anything else
+            os.close(go[1])  # all of them wait for the lock, and no other request is pending
             time.sleep(1)
             fcntl.lockf(file, fcntl.LOCK_UN)
         path.stat()
         for pid in waiting:
-            equal(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0, "status of who waited")
+            equal(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0, "status of a waiting process")
         os.sched_setaffinity(0, cpus)
 
 
@@ -149,7 +150,7 @@ def _ticks(pid):
 
 @scenario(timeout=90, where="server")
 def uring_ends(rig):
-    """An idle mount sleeps; umount, umount -f and a killed mount.dafs leave nobody waiting."""
+    """An idle mount sleeps; umount, umount -f and a killed mount.dafs leave no process waiting."""
     server = rig.serve()
     (rig.export / "f").write_bytes(b"x" * 100)
     with _parameter("Y"):

@@ -153,7 +153,7 @@ def pid_namespace(rig):
 
 @scenario(timeout=60, where="server")
 def squash(rig):
-    """By default the server takes root for nobody."""
+    """By default the server maps root to the anonymous user."""
     rig.export.chmod(0o755)
     (rig.export / "open").mkdir()
     (rig.export / "open").chmod(0o777)
@@ -179,7 +179,7 @@ def squash(rig):
 
 
 def change_with(flags, change):
-    """What a writer does to t: opens it so, and changes it."""
+    """Returns a function that opens t with `flags` and changes it."""
 
     def run():
         descriptor = os.open("t", flags)
@@ -223,7 +223,7 @@ def users_set_id_bits(rig):
     os.chmod(".", 0o777)
     write("source", b"s" * PAGE)
 
-    def shown():  # only the mode is asked for: the kernel has no other reason to ask the server
+    def shown():  # stat requests only the mode, so the kernel has no other reason to ask the server
         return int(rig.run(["stat", "-c", "%a", rig.mnt / "t"], cwd="/"), 8)
 
     for what, change in SET_ID_CHANGES.items():

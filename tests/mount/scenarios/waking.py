@@ -1,4 +1,4 @@
-"""How fast idle CPUs wake: asked of the kernel while a mount is busy, and for no longer."""
+"""The latency of idle CPUs: limited while a mount is busy, and no longer."""
 
 import os
 import sys
@@ -8,12 +8,12 @@ import processes
 from rig import Skip, check, scenario
 
 DEVICE = "/dev/cpu_dma_latency"
-LIMIT = 9  # microseconds; nobody else is likely to ask for this
+LIMIT = 9  # microseconds; other programs hardly set this value
 SECONDS = 5
 
 
 def limit():
-    """The kernel's limit of now, in microseconds."""
+    """The kernel's current limit, in microseconds."""
     with open(DEVICE, "rb", buffering=0) as device:
         return int.from_bytes(device.read(4), sys.byteorder, signed=True)
 
@@ -22,13 +22,13 @@ def prepare():
     if not os.path.exists(DEVICE):
         raise Skip(f"no {DEVICE}")
     if len(os.sched_getaffinity(0)) < 2:
-        raise Skip("one CPU: nothing is asked for")
+        raise Skip("one CPU: no limit is set")
     if limit() <= LIMIT:
-        raise Skip("somebody else asks for CPUs that wake fast")
+        raise Skip("another program has set a limit")
 
 
 def seen_while_busy(path):
-    """The limits seen while names that are not there are looked up, until LIMIT is one of them."""
+    """Looks up missing names until LIMIT is seen; returns the limits seen meanwhile."""
     seen = set()
     end = time.monotonic() + SECONDS
     number = 0
@@ -42,11 +42,11 @@ def seen_while_busy(path):
 
 @scenario(timeout=60, where="server", loopback=True)
 def idle_cpus(rig):
-    """cpu_latency= and --cpu-latency: CPUs wake fast while there is much to do, and sleep when it is over."""
+    """cpu_latency= and --cpu-latency: CPUs wake fast under load, and may sleep after it."""
     prepare()
     quiet = rig.serve(arguments=["--cpu-latency", "off"])
     rig.mount(quiet, f"cpu_latency={LIMIT}")
-    check(LIMIT in seen_while_busy(rig.mnt), "the mount is busy, and nothing is asked of the kernel")
+    check(LIMIT in seen_while_busy(rig.mnt), "the mount is busy, and the kernel has no limit")
     check(processes.wait_until(lambda: limit() > LIMIT, SECONDS), "the mount is quiet, and CPUs still may not sleep")
     rig.umount()
     rig.mount(quiet, "cpu_latency=off")
@@ -55,5 +55,5 @@ def idle_cpus(rig):
     quiet.stop()
     busy = rig.serve(arguments=["--cpu-latency", str(LIMIT)])
     rig.mount(busy, "cpu_latency=off")
-    check(LIMIT in seen_while_busy(rig.mnt), "the server is busy, and nothing is asked of the kernel")
+    check(LIMIT in seen_while_busy(rig.mnt), "the server is busy, and the kernel has no limit")
     check(processes.wait_until(lambda: limit() > LIMIT, SECONDS), "the server is quiet, and CPUs still may not sleep")

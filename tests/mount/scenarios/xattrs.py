@@ -26,7 +26,7 @@ def need_xattrs(rig):
     error = errno_of(os.setxattr, probe, "user.probe", b"")
     probe.unlink()
     if error:
-        raise Skip(f"the file system behind has no user attributes ({os.strerror(error)})")
+        raise Skip(f"the exported file system has no user attributes ({os.strerror(error)})")
 
 
 def set_value(path, name, value, flags=0):
@@ -46,7 +46,7 @@ def names(path):
 
 
 def outcomes(root):
-    """What every kind of call on every kind of object in `root` gives: {what: outcome}."""
+    """Makes every kind of call on every kind of object in `root`; returns {call: outcome}."""
     found = {}
     write(root / "file")
     (root / "dir").mkdir()
@@ -75,7 +75,7 @@ def outcomes(root):
         found["size", size] = set_value(path, "user.size", value)
         found["size", size, "value"] = get_value(path, "user.size")
         found["size", size, "remove"] = errno_of(os.removexattr, path, "user.size")
-    for number in range(400):  # to the limit of the file system, and whatever it says there
+    for number in range(400):  # to the limit of the file system; any error counts there
         last = set_value(path, f"user.many{number}", b"v" * 50)
         found["many", number] = last
     found["many", "list"] = names(path)
@@ -94,7 +94,7 @@ def outcomes(root):
 
 @scenario(timeout=120, variants=True)
 def xattrs(rig):
-    """Every call on every kind of object gives what it gives on the file system behind, to its limits."""
+    """Every call on every kind of object has the same outcome as on the exported file system, to its limits."""
     need_xattrs(rig)
     os.umask(0o022)
     here, there = rig.root / "here", (rig.behind or rig.root) / "there"
@@ -103,8 +103,8 @@ def xattrs(rig):
     found, expected = outcomes(here), outcomes(there)
     wrong = {what: (found[what], expected[what]) for what in expected if found[what] != expected[what]}
     for what, (one, other) in wrong.items():
-        note(f"{what}: {one!r}, behind {other!r}")
-    equal(sorted(map(str, wrong)), [], "outcomes that differ from the file system behind")
+        note(f"{what}: {one!r}, exported {other!r}")
+    equal(sorted(map(str, wrong)), [], "outcomes that differ from the exported file system")
     equal(sum(1 for what, outcome in found.items() if what[0] == "many" and outcome == 0) > 10, True, "many attributes")
     _tools(rig)
     # The one difference: names that hold a slash (mount.dafs(8), DIFFERENCES).
@@ -155,9 +155,9 @@ def capabilities(rig):
     bestow()
     rig.run(["setcap", "-r", tool])
     equal(get_value(tool, CAPABILITY), "ENODATA", "the attribute after setcap -r")
-    if rig.behind is not None:  # by another client: seen when the cache times have passed
+    if rig.behind is not None:  # set by another client: seen when the cache times have passed
         os.setxattr(rig.behind / "tool", CAPABILITY, NET_RAW)
-        check("cap_net_raw=ep" in rig.run(["getcap", rig.behind / "tool"]), "setcap behind the mount")
+        check("cap_net_raw=ep" in rig.run(["getcap", rig.behind / "tool"]), "setcap in the export")
         end = threading.Event()
         for _ in range(80):
             if get_value(tool, CAPABILITY) == NET_RAW:
@@ -245,19 +245,19 @@ def whole_values(rig):
     stop.set()
     for thread in readers:
         thread.join()
-    equal(wrong[:1], [], "a value that nobody set")
+    equal(wrong[:1], [], "a value that was never set")
     check(len(seen) > 2, f"the readers saw {len(seen)} different values only")
 
 
 def acl_of(path):
-    """What getfacl prints, without the name."""
+    """Returns the output of getfacl, without the name."""
     done = subprocess.run(["getfacl", "-cpn", path], check=True, capture_output=True, text=True)
     return re.sub(r"\s*#effective.*", "", done.stdout).split()
 
 
 @scenario(timeout=60, variants=True)
 def acls(rig):
-    """setfacl, getfacl, chmod, umask and default ACLs do on the mount what they do on the file system behind."""
+    """setfacl, getfacl, chmod, umask and default ACLs work as on the exported file system."""
     need_xattrs(rig)
     rig.need("setfacl", "getfacl")
     steps = [
@@ -316,7 +316,7 @@ def _enforced(root):
 
 @scenario(timeout=60, where="server")
 def acls_elsewhere(rig):
-    """ACLs set by another client count when the cache times have passed."""
+    """ACLs set by another client take effect when the cache times have passed."""
     server = rig.serve()
     rig.behind, rig.root = rig.export, rig.mount(server, "actimeo=1")
     need_xattrs(rig)
@@ -346,7 +346,7 @@ def acls_elsewhere(rig):
 
 @scenario(timeout=60, where="server")
 def no_acls(rig):
-    """With noacl the mount has no POSIX ACLs and asks for none; the server goes by its own all the same."""
+    """With noacl the mount has no POSIX ACLs and requests none; the server still enforces its own."""
     rig.need("setfacl")
     rig.behind = rig.export
     need_xattrs(rig)
@@ -400,7 +400,7 @@ def nfs4_acls(rig):
     equal(entries(), ["A::OWNER@:rwatTnNcCy", "A:g:GROUP@:rtncy", "A::EVERYONE@:tcy"], "the ACL of mode 640")
     rig.run(["nfs4_setfacl", "-a", "A::1234:rwa", path])
     equal(acl_of(path), ["user::rw-", "user:1234:rw-", "group::r--", "mask::rw-", "other::---"], "what getfacl says")
-    equal(acl_of(rig.behind / "file"), acl_of(path), "what the file system behind enforces")
+    equal(acl_of(rig.behind / "file"), acl_of(path), "what the exported file system enforces")
     equal(oct(os.stat(path).st_mode & 0o777), oct(0o660), "the mode with the mask")
     check("A::1234:rwatnNcy" in entries(), "the new entry is not listed")
     before = acl_of(path)
