@@ -1,4 +1,4 @@
-// What the kernel under a test can tell.
+// A kernel feature that tests depend on.
 #pragma once
 
 #include <fcntl.h>
@@ -6,10 +6,10 @@
 
 namespace dafs::server {
 
-// Whether it tells a mount from every other since its start, as Linux does from 6.8 on. Elsewhere a
-// server takes each of its restarts for a loss of what was not committed.
+// Returns whether the kernel gives each mount an id that is unique since boot, as Linux does since
+// 6.8. On other kernels a server treats each of its restarts as a loss of uncommitted data.
 inline bool MountsDiffer() {
-  constexpr unsigned kMountIdUnique = 0x4000;  // STATX_MNT_ID_UNIQUE, which old headers lack
+  constexpr unsigned kMountIdUnique = 0x4000;  // STATX_MNT_ID_UNIQUE, missing in old headers
   struct statx stx = {};
   return statx(AT_FDCWD, "/", 0, kMountIdUnique, &stx) == 0 && (stx.stx_mask & kMountIdUnique) != 0;
 }

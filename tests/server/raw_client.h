@@ -1,5 +1,5 @@
-// A client that sends what a test tells it to: whole messages byte by byte, or requests of the
-// codec. It keeps none of a client's rules by itself. One thread; everything waits, for at most
+// A client that sends what a test specifies: whole messages byte by byte, or requests of the codec.
+// It enforces none of a client's rules itself. Single-threaded. Every call blocks, for at most
 // kPatience.
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace dafs::server {
 
-// Long enough for a loaded machine; a test that needs it has failed.
+// Long enough for a loaded machine. A test that waits this long has failed.
 inline constexpr absl::Duration kPatience = absl::Seconds(60);
 inline constexpr size_t kMessage = 72 << 10;
 
@@ -29,12 +29,12 @@ using Bytes = std::vector<std::byte>;
 // A response: its header, its bytes, and its result.
 template <class Res>
 struct Reply {
-  bool closed = false;  // the connection ended instead
+  bool closed = false;  // the connection ended without a response
   wire::ResponseHeader header;
   Bytes message;
   Res res;
   wire::DafsStatus status() const { return header.status; }
-  // "DAFS_STATUS_OK", "closed": for EXPECT_EQ.
+  // The status, "DAFS_STATUS_OK" for example, or "closed". For EXPECT_EQ.
   std::string name() const { return closed ? "closed" : std::string(wire::Name(header.status)); }
 };
 
@@ -90,7 +90,7 @@ class RawClient {
     return memory;
   }
 
-  // Sends `message` as it is; waits until the transport has it.
+  // Sends `message` unchanged. Waits until the transport has accepted it.
   bool Send(std::span<const std::byte> message) {
     std::memcpy(send_.bytes.data(), message.data(), message.size());
     dat::Segment segment{send_.bytes.data(), static_cast<uint32_t>(message.size()),
@@ -100,7 +100,7 @@ class RawClient {
     return Until([&] { return sent_; });
   }
 
-  // The next message; nothing when the connection has ended.
+  // Returns the next message, or nothing if the connection has ended.
   std::optional<Bytes> Receive() {
     Until([&] { return !messages_.empty() || closed_; });
     if (messages_.empty()) return std::nullopt;
@@ -114,20 +114,21 @@ class RawClient {
     return closed_;
   }
   bool closed() const { return closed_; }
-  // The connection ends abruptly; nothing but destruction may follow.
+  // Ends the connection abruptly. Afterwards the object may only be destroyed.
   void Vanish() { endpoint_.reset(); }
   void Close() {
     endpoint_->Abort(absl::CancelledError("test"));
-    PollOnce();  // verbs ends with the next look
+    PollOnce();  // verbs ends the connection at the next poll
   }
   dat::Endpoint& endpoint() { return *endpoint_; }
   dat::Domain& domain() { return *domain_; }
-  // Looks once, without waiting.
+  // Polls once, without waiting.
   void Poll() { PollOnce(); }
-  // Receive would not wait.
+  // Whether Receive would return without waiting.
   bool ready() const { return closed_ || !messages_.empty(); }
 
-  // Encodes a request. `header` gives flags, stream, credentials; checksum per `checksums`.
+  // Encodes a request. `header` gives flags, stream, credentials. Adds a checksum if `checksums` is
+  // set.
   template <class Args>
   Bytes Encode(const wire::RequestHeader& header, const Args& args,
                std::span<const std::byte> data = {}) {
@@ -141,7 +142,7 @@ class RawClient {
     return out;
   }
 
-  // The header of the next request on stream `stream`.
+  // Returns the header of the next request on stream `stream`.
   wire::RequestHeader Header(uint16_t stream = 0, uint16_t chain_flags = 0) {
     wire::RequestHeader header;
     header.desired_nreq = desired_nreq;
@@ -160,7 +161,7 @@ class RawClient {
     return Send(Encode(Header(stream, chain_flags), args, data));
   }
 
-  // The next response, decoded as that to a request with `Args`.
+  // Returns the next response, decoded as that to a request with `Args`.
   template <class Args>
   Reply<wire::ResOf<Args>> ReceiveReply(wire::OpenClaimType claim = wire::OpenClaimType::kNull) {
     Reply<wire::ResOf<Args>> reply;
@@ -172,7 +173,7 @@ class RawClient {
     auto header = wire::DecodeResponseHeader(*message, order);
     if (!header.ok() ||
         !wire::DecodeRes(*message, order, header->header.status, reply.res, claim).ok()) {
-      reply.closed = true;  // what a client does with such an answer
+      reply.closed = true;  // a client closes the connection after such a response
       return reply;
     }
     reply.header = header->header;

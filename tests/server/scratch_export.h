@@ -1,4 +1,4 @@
-// What a server of one exported directory needs, below a temporary directory.
+// The directory and the options of a server with one export, below a temporary directory.
 #pragma once
 
 #include <sys/stat.h>
@@ -11,8 +11,8 @@
 
 namespace dafs::server {
 
-// Makes /tmp/dafs-KIND-..., with `state` and `export` in it; empty if that fails. The caller's to
-// remove.
+// Makes /tmp/dafs-KIND-..., with `state` and `export` in it. Returns its path, or an empty string
+// if that fails. The caller removes the directory.
 inline std::string MakeScratch(const std::string& kind) {
   std::string base = "/tmp/dafs-" + kind + "-XXXXXX";
   if (mkdtemp(base.data()) == nullptr) return "";
@@ -23,7 +23,8 @@ inline std::string MakeScratch(const std::string& kind) {
   return base;
 }
 
-// One worker, which serves `export` as /data to everybody, as whoever he says he is.
+// Options for one worker that serves `export` as /data to every client, with the user ids that the
+// client states.
 inline ServerOptions ScratchOptions(const std::string& base) {
   ServerOptions options;
   options.exports.resize(1);

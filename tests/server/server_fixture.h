@@ -1,5 +1,5 @@
 // A Server in this process, over temporary directories and loopback TCP, and RawClients of it.
-// Tests that need root skip without it, visibly.
+// Tests that need root report a skip without it.
 #pragma once
 
 #include <fcntl.h>
@@ -70,7 +70,7 @@ class ServerTest : public testing::Test {
 
   const dat::Address& address() const { return server_->bound()[0].address; }
 
-  // A connection without a session.
+  // Opens a connection without a session.
   std::unique_ptr<RawClient> Connection() {
     auto client = RawClient::Connect(*provider_, address());
     EXPECT_NE(client, nullptr);
@@ -85,7 +85,7 @@ class ServerTest : public testing::Test {
     return args;
   }
 
-  // A connection with an authenticated session.
+  // Opens a connection with an authenticated session.
   std::unique_ptr<RawClient> Session(const wire::ClientConnectAuthArgs& args,
                                      wire::ByteOrder order = wire::ByteOrder::kLittle) {
     auto client = Connection();
@@ -101,7 +101,7 @@ class ServerTest : public testing::Test {
   std::unique_ptr<RawClient> Session(const std::string& name = "c1") {
     return Session(ConnectArgs(name));
   }
-  // Registers uid 0 and makes it the client's credentials.
+  // Registers uid 0 and makes it the client's credential.
   static void ActAsRoot(RawClient& client) {
     wire::RegisterCredArgs args;
     args.cred_type = wire::CredType::kId;
@@ -143,7 +143,7 @@ class ServerTest : public testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  // Bytes that depend on their place.
+  // Returns bytes that depend on their position.
   static std::string Pattern(size_t size) {
     std::string text(size, '\0');
     for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>(i * 131 + i / 253);

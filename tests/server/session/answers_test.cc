@@ -1,5 +1,5 @@
-// What every answer has in common, whatever was asked: the order in which a request is examined,
-// the header that comes back, and whether a result stands behind it. Spec: WIRE 3.2, 9.2, 9.3.
+// What all responses have in common: the order of the checks of a request, the response header, and
+// whether a result follows it. Spec: WIRE 3.2, 9.2, 9.3.
 #include <functional>
 #include <set>
 
@@ -17,7 +17,7 @@ bool Connects(Proc proc) {
   return proc == Proc::kClientConnect || proc == Proc::kClientConnectAuth ||
          proc == Proc::kConnectBind;
 }
-// Procedures that this server has not got, and those that are a client's.
+// Procedures that this server does not implement, and those that a client implements.
 bool NotOffered(const wire::ProcInfo& info) {
   static const std::set<Proc> kMissing = {Proc::kDelegpurge, Proc::kDelegreturn,
                                           Proc::kGetFencingList, Proc::kSetFencingList};
@@ -32,10 +32,10 @@ class AnswersTest : public ServerTest {
     size_t bytes = 0;
     wire::ResponseHeader header;
   };
-  // What a test does to the request of each procedure before it is sent.
+  // Changes the request of each procedure before it is sent.
   using Change = std::function<void(Bytes& message)>;
 
-  // Sends `message` and checks what is the same for every answer to it.
+  // Sends `message` and checks what holds for every response.
   static Answer Ask(RawClient& client, const Bytes& message) {
     EXPECT_TRUE(client.Send(message));
     const std::optional<Bytes> bytes = client.Receive();
@@ -52,7 +52,7 @@ class AnswersTest : public ServerTest {
     return {std::string(wire::Name(answer->header.status)), bytes->size(), answer->header};
   }
 
-  // One request of every procedure, with arguments that are zero as far as they can be.
+  // Sends one request of every procedure, with arguments that are zero where possible.
   static void ForEach(RawClient& client, const Change& change,
                       const std::function<void(const wire::ProcInfo&, const Answer&)>& expect) {
     for (const wire::ProcInfo& info : wire::kProcedures) {
@@ -72,7 +72,7 @@ class AnswersTest : public ServerTest {
 };
 
 // Shows DAFS-6.1.3-04; WIRE 9.2 step 4.
-TEST_F(AnswersTest, WithoutASessionNothingIsKnownBesideConnecting) {
+TEST_F(AnswersTest, WithoutASessionOnlyConnectingIsAllowed) {
   StartServer();
   auto client = Connection();
   ForEach(*client, Unchanged, [](const wire::ProcInfo& info, const Answer& answer) {
@@ -83,8 +83,8 @@ TEST_F(AnswersTest, WithoutASessionNothingIsKnownBesideConnecting) {
   });
 }
 
-// WIRE 9.2 step 5, before all that is looked at later.
-TEST_F(AnswersTest, WithoutAuthenticationNothingIsDoneBesideIt) {
+// WIRE 9.2 step 5 comes before the later checks.
+TEST_F(AnswersTest, WithoutAuthenticationOnlyAuthenticatingIsAllowed) {
   StartServer();
   auto client = Connection();
   wire::ClientConnectArgs connect;
@@ -105,15 +105,15 @@ TEST_F(AnswersTest, WithoutAuthenticationNothingIsDoneBesideIt) {
       });
 }
 
-// Of two faults the earlier in the order of 9.2 decides, for every procedure.
-TEST_F(AnswersTest, TheFirstFaultDecides) {
+// If a request has two faults, the earlier step of 9.2 decides the status, for every procedure.
+TEST_F(AnswersTest, FirstFaultDecidesTheStatus) {
   StartServer();
   auto client = Session();
   struct Step {
     const char* status;
     Change fault;
   };
-  // From the last to the first: each is found before those above it.
+  // From the last step to the first: each fault is found before those listed above it.
   const Step steps[] = {
       {"DAFSERR_NO_CREDS", [](Bytes& m) { Put(m, 28, 0x77777777, 4); }},
       {"DAFSERR_INVAL", [](Bytes& m) { Put(m, 12, 60000, 2); }},  // stream_id
@@ -136,18 +136,19 @@ TEST_F(AnswersTest, TheFirstFaultDecides) {
                                  : NotOffered(info)      ? "DAFSERR_NOTSUPP"
                                                          : steps[worst].status;
           EXPECT_EQ(answer.name, expected);
-          // 9.3: of these statuses INVAL alone goes with a result, that of SETATTR.
+          // 9.3: of these statuses only INVAL has a result, that of SETATTR.
           const bool result = IsSetattr(info.number) && answer.name == "DAFSERR_INVAL";
           EXPECT_EQ(answer.bytes, result ? kHeader + 8 : kHeader);
         });
   }
-  // Of stream 0 the server has not seen every number.
+  // On stream 0 the server has not received every number.
   ASSERT_TRUE(client->SendRequest(wire::NullArgs(), 1));
   EXPECT_EQ(client->ReceiveReply<wire::NullArgs>().name(), "DAFS_STATUS_OK");
 }
 
-// WIRE 9.1, R15, step 6: whatever its arguments, and for any number in no table. Shows DAFS-7-13
-TEST_F(AnswersTest, WhatIsNotOfferedIsNotSupported) {
+// WIRE 9.1, R15, step 6: with any arguments, and for every number that is in no table. Shows
+// DAFS-7-13
+TEST_F(AnswersTest, UnofferedProceduresReturnNotSupported) {
   StartServer();
   auto client = Session();
   for (const uint32_t number :
@@ -161,7 +162,7 @@ TEST_F(AnswersTest, WhatIsNotOfferedIsNotSupported) {
       EXPECT_EQ(Ask(*client, message).name, "DAFSERR_NOTSUPP") << number << ", " << bytes;
     }
   }
-  // In a chain it is a member that has failed.
+  // In a chain it counts as a failed member.
   Bytes member = client->Encode(client->Header(0, wire::kChfForw), wire::NullArgs());
   Put(member, 32, 118, 4);
   EXPECT_EQ(Ask(*client, member).name, "DAFSERR_NOTSUPP");
@@ -169,8 +170,8 @@ TEST_F(AnswersTest, WhatIsNotOfferedIsNotSupported) {
   EXPECT_EQ(Ask(*client, member).name, "DAFSERR_CHAIN_BROKEN");
 }
 
-// Step 10: a fixed section that is cut short, where there is one.
-TEST_F(AnswersTest, AFixedSectionThatIsNotAllThereIsInvalid) {
+// Step 10: a truncated fixed section, for procedures that have one.
+TEST_F(AnswersTest, TruncatedFixedSectionReturnsInvalid) {
   StartServer();
   auto client = Session();
   ForEach(
@@ -178,7 +179,8 @@ TEST_F(AnswersTest, AFixedSectionThatIsNotAllThereIsInvalid) {
       [](Bytes& message) {
         auto header = wire::DecodeRequestHeader(message, wire::ByteOrder::kLittle);
         const wire::ProcInfo* info = wire::FindProc(header->header.procedure);
-        if (info->args_size == 0) return Put(message, 10, 0x8000, 2);  // else it would be done
+        if (info->args_size == 0)
+          return Put(message, 10, 0x8000, 2);  // otherwise the server would execute it
         message.resize(kHeader + (info->args_size - 1u) / 8 * 8);
         Put(message, 36, static_cast<uint32_t>(message.size()), 4);
       },
@@ -189,8 +191,8 @@ TEST_F(AnswersTest, AFixedSectionThatIsNotAllThereIsInvalid) {
       });
 }
 
-// WIRE 9.4 OPEN: with an error everything is zero but filehandle and component_count.
-TEST_F(AnswersTest, AnOpenThatIsUndoneLeavesNoStateId) {
+// WIRE 9.4 OPEN: with an error, all fields except filehandle and component_count are zero.
+TEST_F(AnswersTest, OpenThatFailsAfterTheLookupReturnsNoStateId) {
   StartServer();
   WriteFile("a/f", "content");
   ASSERT_EQ(chmod(Path("a/f").c_str(), 0644), 0);
@@ -201,7 +203,7 @@ TEST_F(AnswersTest, AnOpenThatIsUndoneLeavesNoStateId) {
   auto registered = client->Call(user);
   ASSERT_EQ(registered.name(), "DAFS_STATUS_OK");
   client->cred_handle = registered.res.cred_handle;
-  // It may be opened for reading, and not be cut.
+  // The user may open it for reading, but not truncate it.
   wire::OpenArgs open = OpenArgs(Root(*client), "f", true);
   open.pathname = {"a", "f"};
   open.share_access = 1;

@@ -1,4 +1,4 @@
-// Answers to requests that came together leave together.
+// The server sends the responses to requests that arrived together in few sends.
 #include <atomic>
 #include <memory>
 #include <set>
@@ -11,13 +11,13 @@
 namespace dafs::server {
 namespace {
 
-// Counts what the server sends, and keeps it from seeing what has come while a test wants it.
+// Counts what the server sends. Hides arrived messages from the server while `blind` is set.
 class CountingProvider final : public client::ForwardingProvider {
  public:
   using ForwardingProvider::ForwardingProvider;
 
   std::atomic<bool> blind{false};
-  std::atomic<int> pieces{0};  // in which messages leave
+  std::atomic<int> pieces{0};  // the sends in which messages leave
 
  private:
   class CountingEndpoint final : public dat::ForwardingEndpoint {
@@ -70,8 +70,8 @@ class AnswersTogetherTest : public ServerTest {
     ServerTest::TearDown();
   }
 
-  // The server finds GETATTRs of `count` streams when it looks. In how many pieces the answers
-  // leave; they are those that were asked for.
+  // The server finds GETATTRs of `count` streams in one poll. Returns the number of sends of the
+  // responses, and checks that each stream has one.
   int PiecesOf(uint16_t count) {
     const int before = counting_->pieces;
     counting_->blind = true;
@@ -101,9 +101,9 @@ class AnswersTogetherTest : public ServerTest {
   wire::FileHandle root_;
 };
 
-TEST_F(AnswersTogetherTest, LeaveInFewPiecesUnlessThatTakesLong) {
+TEST_F(AnswersTogetherTest, ResponsesLeaveInFewSendsUnlessThatTakesLong) {
   EXPECT_EQ(PiecesOf(1), 1);
-  // More than one where the machine is slow or busy with something else: none waits for long.
+  // More than one send if the machine is slow or busy, because no response waits for long.
   int least = 8;
   for (int i = 0; i < 200 && least > 2; ++i) least = std::min(least, PiecesOf(8));
   EXPECT_LE(least, 4);

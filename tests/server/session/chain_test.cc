@@ -40,15 +40,14 @@ class ChainTest : public ServerTest {
 };
 
 // Shows DAFS-4.3-02, DAFS-4.3-04, DAFS-4.3.2-01, DAFS-4.3.2-08, DAFS-4.3.2-10, FAST03-3.1-13; WIRE
-// 8.3. Also DAFS-6.5.24-02: the READ goes by the state id of the OPEN before it, with nothing in
-// between.
+// 8.3. Also DAFS-6.5.24-02: the READ uses the state id of the OPEN directly before it.
 TEST_F(ChainTest, FilehandleAndStateIdPassFromOpenToReadToClose) {
   wire::OpenArgs open = OpenArgs(directory_, "f", false);
   open.share_access = 1;
   wire::ReadInlineArgs read;
   read.byte_count = 100;
   SendOn(0, kChfForw, open);
-  SendOn(1, kChfForw | kChfBack, wire::NullArgs());  // both pass through
+  SendOn(1, kChfForw | kChfBack, wire::NullArgs());  // filehandle and state id pass through
   SendOn(2, kChfForw | kChfBack | kChfFh | kChfStateId, read);
   SendOn(3, kChfBack | kChfFh, wire::GetattrInlineArgs());
   EXPECT_EQ(client_->ReceiveReply<wire::OpenArgs>().name(), "DAFS_STATUS_OK");
@@ -60,7 +59,7 @@ TEST_F(ChainTest, FilehandleAndStateIdPassFromOpenToReadToClose) {
   ASSERT_TRUE(data.ok());
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(data->data()), data->size()), "content of f");
   EXPECT_EQ(NextName<wire::GetattrInlineArgs>(), "DAFS_STATUS_OK");
-  // Nothing is left of the chain for the next request.
+  // The next request inherits nothing from the chain.
   SendOn(0, kChfForw, wire::NullArgs());
   SendOn(1, kChfBack | kChfFh, wire::GetattrInlineArgs());
   EXPECT_EQ(NextName<wire::NullArgs>(), "DAFS_STATUS_OK");
@@ -72,7 +71,7 @@ TEST_F(ChainTest, FilehandleAndStateIdPassFromOpenToReadToClose) {
 }
 
 // Shows DAFS-4.1.3.1-01
-TEST_F(ChainTest, AMemberGoesByItsOwnFilehandleUnlessItsFlagSaysOtherwise) {
+TEST_F(ChainTest, MemberUsesItsOwnFilehandleUnlessItsFlagIsSet) {
   wire::LookupArgs lookup;
   lookup.directory = directory_;
   lookup.path = {"f"};
@@ -82,9 +81,9 @@ TEST_F(ChainTest, AMemberGoesByItsOwnFilehandleUnlessItsFlagSaysOtherwise) {
   wire::GetattrInlineArgs of_nothing = of_directory;
   of_nothing.filehandle = {};
   SendOn(0, kChfForw, lookup);
-  SendOn(1, kChfForw | kChfBack | kChfFh, of_directory);  // of f, in spite of its argument
+  SendOn(1, kChfForw | kChfBack | kChfFh, of_directory);  // of f, despite its argument
   SendOn(2, kChfForw | kChfBack, of_directory);
-  SendOn(3, kChfBack | kChfFh, of_nothing);  // of what the member before has used
+  SendOn(3, kChfBack | kChfFh, of_nothing);  // the object that the previous member used
   EXPECT_EQ(NextName<wire::LookupArgs>(), "DAFS_STATUS_OK");
   for (const wire::ObjectType type :
        {wire::ObjectType::kReg, wire::ObjectType::kDir, wire::ObjectType::kDir}) {
@@ -94,15 +93,15 @@ TEST_F(ChainTest, AMemberGoesByItsOwnFilehandleUnlessItsFlagSaysOtherwise) {
   }
 }
 
-// Shows DAFS-4.3-03; WIRE 8.2: up to and including the one without FORW.
-TEST_F(ChainTest, AFailureBreaksTheRestOfItsChainAndNoOther) {
+// Shows DAFS-4.3-03; WIRE 8.2: up to and including the member without FORW.
+TEST_F(ChainTest, FailureBreaksOnlyTheRestOfItsChain) {
   wire::LookupArgs missing;
   missing.directory = directory_;
   missing.path = {"missing"};
   SendOn(0, kChfForw, missing);
   SendOn(1, kChfForw | kChfBack, wire::NullArgs());
   wire::RequestHeader unknown = client_->Header(2, kChfForw | kChfBack);
-  unknown.cred_handle.bytes = {9, 9, 9, 9};  // step 9, which a broken chain (step 7) precedes
+  unknown.cred_handle.bytes = {9, 9, 9, 9};  // step 9, after the check for a broken chain (step 7)
   ASSERT_TRUE(client_->Send(client_->Encode(unknown, wire::NullArgs())));
   SendOn(3, kChfBack, wire::NullArgs());
   SendOn(4, 0, wire::NullArgs());
@@ -126,7 +125,7 @@ TEST_F(ChainTest, FormIsChecked) {
   wire::CommitArgs commit;
   commit.filehandle = directory_;
   expect(0, kChfForw, wire::SecinfoArgs(), "DAFSERR_CHAIN_FORM");
-  expect(1, kChfBack, null, "DAFSERR_CHAIN_BROKEN");  // of the chain that never was one
+  expect(1, kChfBack, null, "DAFSERR_CHAIN_BROKEN");  // refers to a chain that never existed
   expect(0, kChfBack, null, "DAFSERR_CHAIN_FORM");
   expect(0, 0x20, null, "DAFSERR_CHAIN_FORM");
   expect(0, kChfSave, null, "DAFSERR_CHAIN_FORM");
@@ -135,20 +134,20 @@ TEST_F(ChainTest, FormIsChecked) {
   expect(0, kChfForw | kChfSave, getattr, "DAFSERR_CHAIN_FORM");
   expect(1, kChfBack, null, "DAFSERR_CHAIN_BROKEN");
   expect(0, kChfForw | kChfSave, null, "DAFS_STATUS_OK");
-  expect(1, 0, null, "DAFSERR_CHAIN_FORM");  // BACK is due
+  expect(1, 0, null, "DAFSERR_CHAIN_FORM");  // BACK is missing
   expect(0, kChfForw, getattr, "DAFS_STATUS_OK");
-  expect(1, kChfBack | kChfForw, commit, "DAFSERR_CHAIN_FORM");  // behind a bulk fetch
+  expect(1, kChfBack | kChfForw, commit, "DAFSERR_CHAIN_FORM");  // after a bulk fetch
   expect(2, kChfBack, null, "DAFSERR_CHAIN_BROKEN");
   expect(0, 0, null, "DAFS_STATUS_OK");
 }
 
-// A request that waits for a disk holds up its own chain only. Shows DAFS-3.1.4-01.
+// A request that waits for a disk delays only its own chain. Shows DAFS-3.1.4-01.
 TEST_F(ChainTest, LongChainsInterleavedKeepTheirOwnOrder) {
   for (int round = 0; round < 20; ++round) {
     wire::LookupArgs lookup;
     lookup.directory = directory_;
     lookup.path = {"f"};
-    wire::CommitArgs commit;  // waits in the pool
+    wire::CommitArgs commit;  // runs in the pool
     SendOn(0, kChfForw, lookup);
     SendOn(1, kChfBack | kChfForw | kChfFh, commit);
     SendOn(2, kChfBack | kChfFh, wire::GetattrInlineArgs());
@@ -172,7 +171,7 @@ TEST_F(ChainTest, LongChainsInterleavedKeepTheirOwnOrder) {
 }
 
 // Shows DAFS-4.3.3-05, DAFS-4.3.3-06: a client with one credit cannot send the next member before
-// it has the answer to this one.
+// it has the response to this one.
 TEST_F(ChainTest, EachMemberIsAnsweredWithoutWaitingForTheNext) {
   wire::ClientConnectAuthArgs args = ConnectArgs("one credit");
   args.max_requests = 1;
@@ -184,7 +183,7 @@ TEST_F(ChainTest, EachMemberIsAnsweredWithoutWaitingForTheNext) {
   lookup.path = {"f"};
   SendOn(0, kChfForw, lookup);
   EXPECT_EQ(NextName<wire::LookupArgs>(), "DAFS_STATUS_OK");
-  SendOn(0, kChfForw | kChfBack | kChfFh, wire::CommitArgs());  // waits in the pool
+  SendOn(0, kChfForw | kChfBack | kChfFh, wire::CommitArgs());  // runs in the pool
   EXPECT_EQ(NextName<wire::CommitArgs>(), "DAFS_STATUS_OK");
   SendOn(0, kChfBack | kChfFh, wire::GetattrInlineArgs());
   EXPECT_EQ(NextName<wire::GetattrInlineArgs>(), "DAFS_STATUS_OK");

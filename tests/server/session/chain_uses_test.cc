@@ -1,5 +1,5 @@
-// What chains are for: several regions read under one lock, and requests that run only if an object
-// is, or is no longer, as the client knows it.
+// Uses of chains: reading several regions under one lock, and requests that run only if an object
+// is still, or is no longer, in the state that the client knows.
 #include "tests/server/server_fixture.h"
 
 namespace dafs::server {
@@ -41,7 +41,7 @@ class ChainUsesTest : public ServerTest {
     args.byte_count = 3;
     return args;
   }
-  // The data of the next answer, which is that of a READ_INLINE.
+  // Returns the data of the next response, that of a READ_INLINE.
   std::string NextData() {
     auto reply = client_->ReceiveReply<wire::ReadInlineArgs>();
     EXPECT_EQ(reply.name(), "DAFS_STATUS_OK");
@@ -49,7 +49,7 @@ class ChainUsesTest : public ServerTest {
     if (!data.ok()) return "";
     return std::string(reinterpret_cast<const char*>(data->data()), data->size());
   }
-  // The size of f, as VERIFY and NVERIFY take it.
+  // The arguments of VERIFY or NVERIFY for a size of f.
   template <class Args>
   Args SizeIs(uint64_t size) const {
     Args args;
@@ -64,7 +64,8 @@ class ChainUsesTest : public ServerTest {
   wire::FileHandle file_;
 };
 
-// Shows DAFS-4.3.1-10: nobody else has the lock between the two, and it is free afterwards.
+// Shows DAFS-4.3.1-10: no other client holds the lock between the two reads. The lock is free
+// afterwards.
 TEST_F(ChainUsesTest, SeveralRegionsAreReadUnderOneLock) {
   auto opened = client_->Call(OpenArgs(directory_, "f", false));
   ASSERT_EQ(opened.name(), "DAFS_STATUS_OK");
@@ -95,8 +96,8 @@ TEST_F(ChainUsesTest, SeveralRegionsAreReadUnderOneLock) {
   EXPECT_EQ(other->Call(test).name(), "DAFS_STATUS_OK");
 }
 
-// Shows DAFS-6.5.23-02: what is unchanged is not read again.
-TEST_F(ChainUsesTest, NverifyLetsTheRestRunIfTheObjectHasChanged) {
+// Shows DAFS-6.5.23-02: unchanged data is not read again.
+TEST_F(ChainUsesTest, NverifyRunsTheRestOnlyIfTheObjectHasChanged) {
   SendOn(0, kChfForw, SizeIs<wire::NverifyArgs>(10));
   SendOn(1, kChfBack | kChfFh, Read(0));
   EXPECT_EQ(NextName<wire::NverifyArgs>(), "DAFSERR_SAME");
@@ -108,7 +109,7 @@ TEST_F(ChainUsesTest, NverifyLetsTheRestRunIfTheObjectHasChanged) {
 }
 
 // Shows DAFS-6.5.37-02.
-TEST_F(ChainUsesTest, VerifyLetsTheRestRunIfTheObjectIsAsAssumed) {
+TEST_F(ChainUsesTest, VerifyRunsTheRestOnlyIfTheObjectIsAsAssumed) {
   wire::RemoveArgs remove;
   remove.filehandle = directory_;
   remove.target = "f";

@@ -1,4 +1,4 @@
-// What the private data of a connection request tells of the channel that it is for.
+// How the private data of a connection request identifies the channel.
 #include "server/session/channel_routes.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ PrivateData Of(bool big_endian, uint8_t session, uint8_t channel_type) {
 }
 
 // Shows DAFS-3.1.2.3.6-01.
-TEST(ChannelRoutesTest, PrivateDataTellsWhichChannelOfWhichSessionItIs) {
+TEST(ChannelRoutesTest, PrivateDataIdentifiesSessionAndChannel) {
   for (const bool big_endian : {false, true}) {
     const auto operation = ChannelRoutes::Read("host", Of(big_endian, 1, wire::kChannelOperation));
     const auto back = ChannelRoutes::Read("host", Of(big_endian, 1, wire::kChannelBackControl));
@@ -42,8 +42,8 @@ TEST(ChannelRoutesTest, PrivateDataTellsWhichChannelOfWhichSessionItIs) {
   }
 }
 
-// WIRE 11.1: what follows the 16 bytes is ignored, and what is not ours says nothing.
-TEST(ChannelRoutesTest, OtherPrivateDataTellsNothing) {
+// WIRE 11.1: bytes after the first 16 are ignored. Private data of another form identifies nothing.
+TEST(ChannelRoutesTest, OtherPrivateDataIdentifiesNothing) {
   const PrivateData ours = Of(true, 1, 1);
   EXPECT_FALSE(ChannelRoutes::Read("host", {}));
   EXPECT_FALSE(ChannelRoutes::Read("host", std::span(ours).first(15)));
@@ -55,7 +55,7 @@ TEST(ChannelRoutesTest, OtherPrivateDataTellsNothing) {
   EXPECT_TRUE(ChannelRoutes::Read("host", longer));
 }
 
-TEST(ChannelRoutesTest, TheOldestSessionsAreForgotten) {
+TEST(ChannelRoutesTest, OldestSessionsAreForgotten) {
   ChannelRoutes routes;
   for (size_t i = 0; i <= ChannelRoutes::kMost; ++i) routes.Remember(std::to_string(i), i % 7);
   EXPECT_FALSE(routes.Find("0"));

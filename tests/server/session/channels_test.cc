@@ -1,4 +1,4 @@
-// The optional channels: granted, bound, used for what they are for, ended with their session.
+// The optional channels: granting, binding and using them, and their end with the session.
 #include <array>
 #include <cstring>
 
@@ -20,7 +20,7 @@ class ChannelsTest : public ServerTest {
     return bytes;
   }
 
-  // A session as client "c<number>", with a file to write to.
+  // Opens a session as client "c<number>", with a file to write to.
   std::unique_ptr<RawClient> Start(uint8_t number, bool wishes_channel,
                                    bool wishes_back_control = false) {
     auto client =
@@ -40,7 +40,7 @@ class ChannelsTest : public ServerTest {
     return client;
   }
 
-  // A connection in the domain of `session`, not bound yet.
+  // Opens a connection in the domain of `session`, not bound yet.
   std::unique_ptr<RawClient> Channel(RawClient& session, uint8_t number) {
     auto channel = RawClient::Connect(
         *provider_, address(), 1, PrivateData(number, wire::kChannelRdmaRead), &session.domain());
@@ -57,7 +57,7 @@ class ChannelsTest : public ServerTest {
     return bind;
   }
 
-  // The Back-control Channel of `session`, bound.
+  // Opens and binds the Back-control Channel of `session`.
   std::unique_ptr<RawClient> BackControl(RawClient& session, uint8_t number) {
     auto channel =
         RawClient::Connect(*provider_, address(), 8, PrivateData(number, wire::kChannelBackControl),
@@ -70,7 +70,7 @@ class ChannelsTest : public ServerTest {
     EXPECT_EQ(channel->Call(bind).name(), "DAFS_STATUS_OK");
     return channel;
   }
-  // An asynchronous batch of one read (or write) of the first bytes of the file.
+  // Returns an asynchronous batch of one read (or write) of the first bytes of the file.
   wire::BatchSubmitArgs Batch(wire::RwFlag flag, const wire::DirectOpBuffer& buffer) const {
     wire::BatchSubmitArgs batch;
     wire::RwRequest& item = batch.requests.emplace_back();
@@ -82,7 +82,7 @@ class ChannelsTest : public ServerTest {
     item.request_buffers = {buffer};
     return batch;
   }
-  // Moves data by `channel` until something has come by `client`.
+  // Polls both, so that data moves on `channel`, until a message has arrived on `client`.
   static void AwaitMessage(RawClient& client, RawClient& channel) {
     const absl::Time deadline = dat::Loop::Now() + kPatience;
     while (!client.ready() && dat::Loop::Now() < deadline) {
@@ -91,7 +91,7 @@ class ChannelsTest : public ServerTest {
     }
   }
 
-  // `channel`: by which the data goes; in user space it answers when it is polled.
+  // `channel` carries the data. In user space it answers RDMA only while it is polled.
   std::string WriteDirect(RawClient& client, const std::string& data,
                           RawClient* channel = nullptr) {
     DirectMemory memory = client.NewMemory(data.size(), dat::Access::kRemoteRead);
@@ -109,8 +109,9 @@ class ChannelsTest : public ServerTest {
 // Shows DAFS-3.1.2.2-06, DAFS-3.1.2.3.4-02, DAFS-3.1.2.3.4-04, DAFS-3.1.2.3.4-05,
 // DAFS-3.1.2.3.5-03, DAFS-6.2.5-01, DAFS-7-18, DAFS-E.9-01; R61. And DAFS-2.4.3-06,
 // DAFS-3.1.2.3.4.1-03, DAFS-3.1.2.3.5-04 (with the status of R61), DAFS-3.2.3.2.1-02,
-// DAFS-3.1.2.3.2-04 and DAFS-3.2.6.3-02: the channel's client has one receive, and no more is sent.
-TEST_F(ChannelsTest, ARequiredChannelMustBeBoundBeforeMemoryIsRead) {
+// DAFS-3.1.2.3.2-04 and DAFS-3.2.6.3-02: the channel's client has one receive, and the server sends
+// no more.
+TEST_F(ChannelsTest, RequiredChannelMustBeBoundBeforeMemoryIsRead) {
   options_.rdma_read_channel = RdmaReadChannel::kRequired;
   StartServer();
   const std::string data = Pattern(300000);
@@ -126,7 +127,7 @@ TEST_F(ChannelsTest, ARequiredChannelMustBeBoundBeforeMemoryIsRead) {
     EXPECT_TRUE(bound.res.trusted);
     EXPECT_EQ(WriteDirect(*session, data, channel.get()), "DAFS_STATUS_OK");
     EXPECT_TRUE(ReadFile("a/f") == data);
-    // It stays a channel: no requests, and at most the bind again.
+    // It stays a channel: it takes no requests, except a repeated bind.
     EXPECT_EQ(channel->Call(wire::NullArgs()).name(), "DAFSERR_NOTSUPP");
     EXPECT_EQ(channel->Call(Bind()).name(), "DAFS_STATUS_OK");
     EXPECT_EQ(Channel(*session, number)->Call(Bind()).name(), "DAFSERR_ILLEGAL_STATE");
@@ -137,8 +138,8 @@ TEST_F(ChannelsTest, ARequiredChannelMustBeBoundBeforeMemoryIsRead) {
   }
 }
 
-// Shows DAFS-6.5.4-02, DAFS-3.1.2.3.2-09: for whatever makes the server read client memory, and for
-// nothing else.
+// Shows DAFS-6.5.4-02, DAFS-3.1.2.3.2-09: every procedure that makes the server read client memory
+// needs the channel, and no other does.
 TEST_F(ChannelsTest, EachProcedureThatReadsMemoryNeedsTheChannel) {
   options_.rdma_read_channel = RdmaReadChannel::kRequired;
   StartServer();
@@ -167,9 +168,9 @@ TEST_F(ChannelsTest, EachProcedureThatReadsMemoryNeedsTheChannel) {
   EXPECT_EQ(session->Call(getattr).name(), "DAFS_STATUS_OK");
 }
 
-// WIRE 11.1: what private data would tell is advice. Without it, or with what is none, a channel
-// finds its session all the same, whichever worker has it.
-TEST_F(ChannelsTest, PrivateDataMayBeMissing) {
+// WIRE 11.1: private data is only advice. With missing or invalid private data a channel still
+// finds its session, on any worker.
+TEST_F(ChannelsTest, PrivateDataMayBeMissingOrInvalid) {
   StartServer();
   const std::array<std::byte, 16> rubbish{std::byte{7}};
   for (const std::span<const std::byte> data : {std::span<const std::byte>(), {rubbish}}) {
@@ -190,7 +191,7 @@ TEST_F(ChannelsTest, PrivateDataMayBeMissing) {
 
 // Shows DAFS-3.1.2.3.5-01, DAFS-3.1.2.3.5-02, DAFS-3.1.2.3.5-05, DAFS-3.1.2.3.4.1-02,
 // DAFS-3.1.2.3.4.2-01, DAFS-3.2.3.2.1-02, DAFS-6.2.1-06.
-TEST_F(ChannelsTest, WhoDoesNotWishForOneHasNone) {
+TEST_F(ChannelsTest, ChannelIsOptional) {
   StartServer();
   auto session = Start(1, /*wishes_channel=*/false);
   EXPECT_FALSE(negotiated_.use_rdma_read_channel);
@@ -205,7 +206,7 @@ TEST_F(ChannelsTest, WhoDoesNotWishForOneHasNone) {
 }
 
 // Shows DAFS-6.2.5-04, DAFS-6.2.5-06; R81.
-TEST_F(ChannelsTest, OnlyTheSessionsOwnClientBindsAChannelOfIt) {
+TEST_F(ChannelsTest, OnlyTheClientOfASessionBindsItsChannels) {
   StartServer();
   auto session = Start(1, /*wishes_channel=*/true);
   EXPECT_TRUE(negotiated_.use_rdma_read_channel);
@@ -223,7 +224,7 @@ TEST_F(ChannelsTest, OnlyTheSessionsOwnClientBindsAChannelOfIt) {
 }
 
 // Shows DAFS-3.2.4.1-02, DAFS-3.1.2.5-01.
-TEST_F(ChannelsTest, AChannelEndsWithItsSession) {
+TEST_F(ChannelsTest, ChannelEndsWithItsSession) {
   StartServer();
   auto session = Start(1, /*wishes_channel=*/true);
   auto channel = Channel(*session, 1);
@@ -235,9 +236,9 @@ TEST_F(ChannelsTest, AChannelEndsWithItsSession) {
   EXPECT_EQ(server_->connections(), 0u);
 }
 
-// Shows DAFS-3.1.2.3-02: by one registration the server reads by the one channel and writes by the
+// Shows DAFS-3.1.2.3-02: with one registration the server reads on one channel and writes on the
 // two others.
-TEST_F(ChannelsTest, ARegistrationServesEveryChannelOfItsSession) {
+TEST_F(ChannelsTest, RegistrationServesEveryChannelOfItsSession) {
   StartServer();
   auto session = Start(1, /*wishes_channel=*/true, /*wishes_back_control=*/true);
   auto channel = Channel(*session, 1);
@@ -266,9 +267,9 @@ TEST_F(ChannelsTest, ARegistrationServesEveryChannelOfItsSession) {
   EXPECT_EQ(std::memcmp(second, data.data(), data.size()), 0);
 }
 
-// Shows DAFS-3.2.6.3-08: while the data of all of them does not come none is answered, so there has
-// to be a receive for each.
-TEST_F(ChannelsTest, AsManyRequestsAsGrantedMayBeOutEachOfTheFullSize) {
+// Shows DAFS-3.2.6.3-08: the server answers none of the requests while their data does not arrive.
+// So it needs a receive for each.
+TEST_F(ChannelsTest, AllGrantedRequestsMayBeOutstandingAtFullSize) {
   options_.rdma_read_channel = RdmaReadChannel::kRequired;
   StartServer();
   auto session = Start(1, /*wishes_channel=*/false);
@@ -281,7 +282,7 @@ TEST_F(ChannelsTest, AsManyRequestsAsGrantedMayBeOutEachOfTheFullSize) {
   const auto nreq = static_cast<uint16_t>(negotiated_.max_requests);
   for (uint16_t s = 0; s < nreq; ++s) {
     Bytes message = session->Encode(session->Header(s), write_);
-    message.resize(size);  // what no offset leads to is ignored (WIRE 2.4)
+    message.resize(size);  // bytes that no offset refers to are ignored (WIRE 2.4)
     std::memcpy(&message[36], &size, sizeof(size));
     ASSERT_TRUE(session->Send(message));
   }
@@ -293,15 +294,16 @@ TEST_F(ChannelsTest, AsManyRequestsAsGrantedMayBeOutEachOfTheFullSize) {
   }
 }
 
-// WIRE 9.4 DISCONNECT: behind its answer nothing is sent on any channel, whatever is out.
-TEST_F(ChannelsTest, NothingIsReportedBehindDisconnect) {
+// WIRE 9.4 DISCONNECT: after its response the server sends nothing on any channel, whatever is
+// outstanding.
+TEST_F(ChannelsTest, NothingIsReportedAfterDisconnect) {
   StartServer();
   auto session = Start(1, /*wishes_channel=*/true, /*wishes_back_control=*/true);
   auto channel = Channel(*session, 1);
   ASSERT_EQ(channel->Call(Bind()).name(), "DAFS_STATUS_OK");
   auto back = BackControl(*session, 1);
   DirectMemory memory = session->NewMemory(100, dat::Access::kRemoteRead);
-  // Its data does not come before the session has ended.
+  // Its data does not arrive before the session has ended.
   const auto batch = Batch(wire::RwFlag::kWrite, memory.At(0, 100));
   EXPECT_EQ(session->Call(batch).name(), "DAFS_STATUS_OK");
   EXPECT_EQ(session->Call(wire::DisconnectArgs()).name(), "DAFS_STATUS_OK");

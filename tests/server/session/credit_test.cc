@@ -1,4 +1,4 @@
-// Flow control: the numbers by themselves, and over live sessions.
+// Flow control: the calculation on its own, and over live sessions.
 #include "server/session/credit.h"
 
 #include "server/session/streams.h"
@@ -28,13 +28,13 @@ TEST(CreditTest, GrowsAtOnceAndShrinksByOne) {
     }
     EXPECT_EQ(credit.Target(2), 2);
     EXPECT_TRUE(credit.ResponseSent(2));
-    EXPECT_EQ(credit.Target(0), 2);  // no wish
+    EXPECT_EQ(credit.Target(0), 2);  // no desired value
   }
   EXPECT_EQ(budget.used_bytes(), 0u);
 }
 
 // Shows DAFS-3.2.6.3-05, DAFS-3.2.6.4.2-02, DAFS-3.2.6.4.2-03, DAFS-3.2.6.4.2-04, FAST03-3.2-07.
-TEST(CreditTest, MemoryThatIsShortIsSharedAndNobodyGetsZero) {
+TEST(CreditTest, ScarceMemoryIsSharedAndEverySessionGetsOne) {
   CreditBudget budget(10 * 1000);
   Credit first(budget, 1000, 64);
   EXPECT_EQ(first.Open(8), 8u);
@@ -43,7 +43,7 @@ TEST(CreditTest, MemoryThatIsShortIsSharedAndNobodyGetsZero) {
   Credit third(budget, 1000, 64);
   EXPECT_GE(third.Open(8), 1u);
   EXPECT_LE(budget.used_bytes(), 11u * 1000);
-  // The first is asked back down to its third.
+  // The target of the first session falls to its third.
   uint16_t target = first.Target(64);
   EXPECT_LE(target, 3);
   while (first.nreq() > target) {
@@ -55,7 +55,7 @@ TEST(CreditTest, MemoryThatIsShortIsSharedAndNobodyGetsZero) {
 }
 
 // Shows DAFS-5.2.1-06, DAFS-5.2.2-01, DAFS-5.2.2-02.
-TEST(StreamsTest, NumbersFollowEachOtherUntilAStreamExpires) {
+TEST(StreamsTest, SequenceNumbersAreConsecutiveUntilAStreamExpires) {
   Streams streams;
   streams.Grant(4);
   EXPECT_FALSE(streams.Begin(4, 1));
@@ -72,9 +72,9 @@ TEST(StreamsTest, NumbersFollowEachOtherUntilAStreamExpires) {
 
 class CreditSessionTest : public ServerTest {};
 
-// The client's own arithmetic: Nreq = max(previous - 1, target). Shows DAFS-3.2.6.4.2-01,
-// DAFS-3.2.6.2-03, DAFS-6.5.1-03.
-TEST_F(CreditSessionTest, ASessionGrowsAndShrinksAsItsClientWishes) {
+// The client calculates Nreq = max(previous - 1, target). Shows DAFS-3.2.6.4.2-01, DAFS-3.2.6.2-03,
+// DAFS-6.5.1-03.
+TEST_F(CreditSessionTest, CreditsFollowTheDesiredValueOfTheClient) {
   StartServer();
   wire::ClientConnectAuthArgs args = ConnectArgs("credit");
   args.max_requests = 2;
@@ -91,7 +91,7 @@ TEST_F(CreditSessionTest, ASessionGrowsAndShrinksAsItsClientWishes) {
       nreq = std::max<uint32_t>(nreq - 1, reply.header.target_nreq);
     }
     ASSERT_EQ(nreq, goal);
-    // As many as granted, all at once, on as many streams.
+    // As many requests as granted, all at once, on as many streams.
     for (uint16_t s = 0; s < nreq; ++s) ASSERT_TRUE(client->SendRequest(wire::NullArgs(), s));
     for (uint16_t s = 0; s < nreq; ++s) {
       EXPECT_EQ(client->ReceiveReply<wire::NullArgs>().name(), "DAFS_STATUS_OK");
@@ -101,7 +101,7 @@ TEST_F(CreditSessionTest, ASessionGrowsAndShrinksAsItsClientWishes) {
     header.stream_id = 4000;
     ASSERT_TRUE(client->Send(client->Encode(header, wire::NullArgs())));
     EXPECT_EQ(client->ReceiveReply<wire::NullArgs>().name(), "DAFSERR_INVAL");
-    client->Header(0);  // number used up below
+    client->Header(0);  // this number is used below
     auto skipped = client->Call(wire::NullArgs());
     EXPECT_EQ(skipped.name(), "DAFSERR_INVAL");
     client = Session(args);
@@ -109,9 +109,9 @@ TEST_F(CreditSessionTest, ASessionGrowsAndShrinksAsItsClientWishes) {
   }
 }
 
-// Shows DAFS-3.2.6.4.2-01 where requests are as large as the connect exchange may be: the receive
-// of that goes, and the others are counted by themselves.
-TEST_F(CreditSessionTest, TheReceiveOfTheConnectExchangeIsNoneOfTheSessions) {
+// Shows DAFS-3.2.6.4.2-01 if requests are as large as the connect exchange may be: the server frees
+// the receive of that exchange and counts the others separately.
+TEST_F(CreditSessionTest, ReceiveOfTheConnectExchangeIsNotASessionReceive) {
   StartServer();
   wire::ClientConnectAuthArgs args = ConnectArgs("credit");
   args.max_request_size = wire::kFirstReceiveBytes;
@@ -128,8 +128,8 @@ TEST_F(CreditSessionTest, TheReceiveOfTheConnectExchangeIsNoneOfTheSessions) {
   EXPECT_EQ(client->Call(wire::NullArgs()).header.target_nreq, 1u);
 }
 
-// Shows DAFS-3.2.6.2-01, DAFS-3.2.6.3-10: whoever sends more than granted loses the session.
-TEST_F(CreditSessionTest, MoreThanGrantedEndsThatSession) {
+// Shows DAFS-3.2.6.2-01, DAFS-3.2.6.3-10: a client that sends more than granted loses the session.
+TEST_F(CreditSessionTest, MoreRequestsThanGrantedEndTheSession) {
   options_.pool_threads = 1;
   StartServer();
   auto bystander = Session("bystander");
@@ -137,7 +137,7 @@ TEST_F(CreditSessionTest, MoreThanGrantedEndsThatSession) {
   args.max_requests = 1;
   auto client = Session(args);
   bool alive = true;
-  // The server answers as fast as it can, so it may take some tries to find its receive empty.
+  // The server answers immediately, so it may take some tries to find its receive queue empty.
   for (int i = 0; i < 20000 && alive; ++i) {
     alive = client->Send(client->Encode(client->Header(0), wire::NullArgs()));
   }

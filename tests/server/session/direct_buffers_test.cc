@@ -48,13 +48,13 @@ class DirectLinesTest : public testing::Test {
  protected:
   static constexpr size_t kMib = 1 << 20;
 
-  // Asks for `size` bytes of `buffers`; `number` appears in order_ when they are there.
+  // Requests `size` bytes of `buffers_`. `number` is added to order_ when the request is served.
   void Take(DirectShare& share, size_t size, int number) {
     dat::Start(TakeInto(*buffers_, share, size, leases_[number], order_, number));
   }
   void Give(int number) { leases_.at(number).Release(); }
   std::vector<int> Served() { return std::exchange(order_, {}); }
-  // Of `size`; with 0, four large pieces.
+  // Makes buffers of `size` bytes; 0 means the minimum of four large pieces.
   void Make(size_t size) {
     auto buffers = DirectBuffers::Create(size, kMib / 2);
     ASSERT_TRUE(buffers.ok());
@@ -63,7 +63,7 @@ class DirectLinesTest : public testing::Test {
   }
   void TearDown() override {
     for (auto& [number, lease] : leases_) lease.Release();
-    for (auto& [number, lease] : leases_) lease.Release();  // those that waited
+    for (auto& [number, lease] : leases_) lease.Release();  // those that were still waiting
     EXPECT_EQ(buffers_->free_bytes(), all_);
   }
 
@@ -75,7 +75,7 @@ class DirectLinesTest : public testing::Test {
   std::vector<int> order_;
 };
 
-TEST_F(DirectLinesTest, WhoFindsTooLittleWaitsInLine) {
+TEST_F(DirectLinesTest, TransferWithoutEnoughMemoryWaitsInOrder) {
   Make(0);
   Take(a_, kMib, 1);
   Take(b_, kMib / 2, 2);
@@ -85,7 +85,7 @@ TEST_F(DirectLinesTest, WhoFindsTooLittleWaitsInLine) {
   EXPECT_EQ(Served(), (Numbers{2, 3}));
 }
 
-TEST_F(DirectLinesTest, WhatIsSmallDoesNotWaitForWhatIsLarge) {
+TEST_F(DirectLinesTest, SmallTransferDoesNotWaitForALargeOne) {
   Make(0);
   Take(a_, kMib, 1);
   Take(b_, kMib, 2);
@@ -93,7 +93,7 @@ TEST_F(DirectLinesTest, WhatIsSmallDoesNotWaitForWhatIsLarge) {
   EXPECT_EQ(Served(), (Numbers{1, 3}));
 }
 
-TEST_F(DirectLinesTest, SomethingIsLeftForASessionThatComesLater) {
+TEST_F(DirectLinesTest, MemoryIsLeftForALaterSession) {
   Make(32 * kMib);  // 28 MiB of it in large pieces
   for (int i = 0; i < 64; ++i) Take(a_, kMib, i);
   EXPECT_EQ(Served().size(), 14u);
@@ -103,24 +103,24 @@ TEST_F(DirectLinesTest, SomethingIsLeftForASessionThatComesLater) {
   EXPECT_EQ(Served().size(), 14u);
 }
 
-TEST_F(DirectLinesTest, WhoWaitsForWhatItHoldsKeepsNobodyWaiting) {
+TEST_F(DirectLinesTest, SessionThatWaitsForItsOwnMemoryDelaysNoOther) {
   Make(4 * kMib);  // 14 large pieces
   Take(a_, kMib, 1);
   Take(a_, kMib, 2);  // would leave less than it holds
   Take(b_, kMib, 3);
   EXPECT_EQ(Served(), (Numbers{1, 3}));
-  Take(a_, kMib / 4, 4);  // fits, but a session's own transfers keep their order
+  Take(a_, kMib / 4, 4);  // fits, but the transfers of one session stay in order
   EXPECT_EQ(Served(), (Numbers{}));
   Give(3);
   Give(1);
   EXPECT_EQ(Served(), (Numbers{2, 4}));
 }
 
-TEST_F(DirectLinesTest, ExportsThatHangLeaveHalfToTheOthers) {
+TEST_F(DirectLinesTest, ExportsThatMayHangUseAtMostHalf) {
   Make(4 * kMib);  // 14 large pieces
   for (int i = 0; i < 8; ++i) Take(i % 2 == 0 ? hung_ : other_hung_, kMib / 2, i);
   EXPECT_EQ(Served(), (Numbers{0, 1, 2}));
-  Take(a_, kMib, 100);  // passes those that wait
+  Take(a_, kMib, 100);  // overtakes the waiting transfers
   EXPECT_EQ(Served(), (Numbers{100}));
   Take(b_, kMib / 2, 101);
   Take(c_, kMib / 2, 102);
@@ -133,8 +133,8 @@ TEST_F(DirectLinesTest, ExportsThatHangLeaveHalfToTheOthers) {
   EXPECT_EQ(Served(), (Numbers{6, 7}));
 }
 
-TEST_F(DirectLinesTest, TheTurnOfALargeTransferComesAmongExportsThatHang) {
-  Make(8 * kMib);  // 28 large pieces, 14 for what may hang
+TEST_F(DirectLinesTest, LargeTransferIsNotStarvedAmongExportsThatMayHang) {
+  Make(8 * kMib);  // 28 large pieces, 14 for exports that may hang
   Take(hung_, 3 * kMib, 1);
   Take(other_hung_, kMib, 2);
   Take(third_hung_, kMib / 4, 3);  // would fit
@@ -144,20 +144,20 @@ TEST_F(DirectLinesTest, TheTurnOfALargeTransferComesAmongExportsThatHang) {
   EXPECT_EQ(Served(), (Numbers{2, 3}));
 }
 
-TEST_F(DirectLinesTest, ATransferOfAnExportThatMayHangIsServedAloneHoweverLarge) {
+TEST_F(DirectLinesTest, TransferOfAnExportThatMayHangIsServedAloneAtAnySize) {
   Make(0);  // 4 large pieces
   Take(hung_, kMib / 2, 1);
   Take(a_, kMib / 2, 2);
   EXPECT_EQ(Served(), (Numbers{1, 2}));
 }
 
-TEST_F(DirectLinesTest, TheTurnOfALargeOneComesHoweverManySmallerOnesThereAre) {
+TEST_F(DirectLinesTest, LargeTransferIsNotStarvedBySmallerOnes) {
   Make(0);  // 4 large pieces
   Take(a_, kMib / 4, 1);
   Take(b_, kMib, 2);
   Take(a_, kMib / 4, 3);
   Take(c_, kMib / 4, 4);
-  EXPECT_EQ(Served(), (Numbers{1}));  // what is there is kept for b
+  EXPECT_EQ(Served(), (Numbers{1}));  // the free memory is reserved for b
   Give(1);
   EXPECT_EQ(Served(), (Numbers{2}));
   Give(2);

@@ -1,4 +1,5 @@
-// Peers that break off, send rubbish or nothing; many sessions; bounds; stopping and restarting.
+// Peers that disconnect abruptly, send garbage or send nothing; many sessions; limits; stop and
+// restart.
 #include <sys/socket.h>
 
 #include <random>
@@ -18,8 +19,8 @@ class HostileTest : public ServerTest {
   }
 };
 
-// Shows that rubbish costs the server one session and no more (issue 2, "Shown by").
-TEST_F(HostileTest, RubbishOnATcpConnectionHarmsNobody) {
+// Shows that garbage costs the server one connection and no more.
+TEST_F(HostileTest, GarbageOnATcpConnectionAffectsNoOtherSession) {
   StartServer();
   auto bystander = Session("bystander");
   std::mt19937 random(4711);
@@ -35,8 +36,8 @@ TEST_F(HostileTest, RubbishOnATcpConnectionHarmsNobody) {
   AwaitConnections(1);
 }
 
-// Shows DAFS-A.5-02: clients that only look whether somebody is there.
-TEST_F(HostileTest, ProbesAreAnsweredAndLeaveNothing) {
+// Shows DAFS-A.5-02: clients that only check whether a server answers.
+TEST_F(HostileTest, ProbesAreAnsweredAndHoldNoResources) {
   StartServer();
   for (int i = 0; i < 20; ++i) {
     auto client = Connection();
@@ -49,7 +50,7 @@ TEST_F(HostileTest, ProbesAreAnsweredAndLeaveNothing) {
   EXPECT_EQ(server_->message_bytes(), 0u);
 }
 
-TEST_F(HostileTest, RubbishAsMessagesEndsOneSessionEach) {
+TEST_F(HostileTest, GarbageMessagesEndOnlyTheirOwnSession) {
   StartServer();
   auto bystander = Session("bystander");
   std::mt19937 random(4712);
@@ -65,8 +66,8 @@ TEST_F(HostileTest, RubbishAsMessagesEndsOneSessionEach) {
   AwaitConnections(0);
 }
 
-// Good messages with some bytes changed: whatever is answered, the server lives.
-TEST_F(HostileTest, MutatedRequestsNeverHarmAnotherSession) {
+// Valid messages with some bytes changed. The server may answer anything, but it continues.
+TEST_F(HostileTest, MutatedRequestsAffectNoOtherSession) {
   StartServer();
   WriteFile("a/f", Pattern(1000));
   auto bystander = Session("bystander");
@@ -120,7 +121,7 @@ TEST_F(HostileTest, MutatedRequestsNeverHarmAnotherSession) {
   EXPECT_EQ(bystander->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
 }
 
-// A connection on which nothing comes, or half a session, is dropped after a while.
+// The server drops a connection without messages, or with half a session, after a timeout.
 TEST_F(HostileTest, SilentConnectionsAreDroppedAndIdleSessionsKept) {
   options_.connect_timeout = absl::Milliseconds(300);
   StartServer();
@@ -135,8 +136,8 @@ TEST_F(HostileTest, SilentConnectionsAreDroppedAndIdleSessionsKept) {
   EXPECT_EQ(idle->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
 }
 
-// A client that neither answers RDMA reads nor takes what it asked for loses its session; what it
-// held is there for others again.
+// A client that neither answers RDMA reads nor receives the data it requested loses its session.
+// Its memory is then free for other clients.
 TEST_F(HostileTest, ClientsThatDoNotMoveTheirDataLoseTheirSessions) {
   if (dat::testing::OverRdma()) GTEST_SKIP() << "there the device moves it";
   options_.workers = 1;
@@ -150,7 +151,7 @@ TEST_F(HostileTest, ClientsThatDoNotMoveTheirDataLoseTheirSessions) {
   for (bool reads : {true, false}) {
     std::vector<std::unique_ptr<RawClient>> clients;
     std::vector<DirectMemory> memories;
-    for (int i = 0; i < 4; ++i) {  // all of the memory
+    for (int i = 0; i < 4; ++i) {  // they hold all of the memory
       clients.push_back(Session("still" + std::to_string(i)));
       RawClient& client = *clients.back();
       memories.push_back(client.NewMemory(1 << 20, dat::Access::kRemoteBoth));
@@ -173,8 +174,8 @@ TEST_F(HostileTest, ClientsThatDoNotMoveTheirDataLoseTheirSessions) {
   }
 }
 
-// A client that vanishes in the middle of transfers leaves nothing behind.
-TEST_F(HostileTest, ClientsThatVanishWithWorkInProgressLeaveNothing) {
+// A client that vanishes during transfers leaves no resources in use.
+TEST_F(HostileTest, ClientsThatVanishDuringTransfersHoldNoResources) {
   StartServer();
   WriteFile("a/f", Pattern(1 << 20));
   for (int i = 0; i < 12; ++i) {
@@ -191,7 +192,7 @@ TEST_F(HostileTest, ClientsThatVanishWithWorkInProgressLeaveNothing) {
       if (s % 2 == 0) client->SendRequest(read, s);
       if (s % 2 == 1) client->SendRequest(commit, s);
     }
-    client->Vanish();  // before the memory that the server may be writing to
+    client->Vanish();  // before the memory is freed that the server may be writing to
   }
   AwaitConnections(0);
   EXPECT_EQ(server_->message_bytes(), 0u);
@@ -212,7 +213,7 @@ TEST_F(HostileTest, TwoHundredSessionsAtOnce) {
     clients.push_back(std::move(client));
   }
   EXPECT_EQ(server_->connections(), 200u);
-  // One more from this address is one too many.
+  // One more connection from this address exceeds the limit.
   auto refused = RawClient::Connect(*provider_, address(), 4);
   EXPECT_TRUE(refused == nullptr || refused->AwaitClosed());
   for (int round = 0; round < 3; ++round) {
@@ -225,7 +226,7 @@ TEST_F(HostileTest, TwoHundredSessionsAtOnce) {
   AwaitConnections(0);
 }
 
-// Stopping ends the sessions; a restarted server knows the filehandles, not the sessions.
+// A stop ends the sessions. A restarted server knows the filehandles, but not the sessions.
 TEST_F(HostileTest, RestartKeepsFilehandles) {
   StartServer();
   WriteFile("a/f", "still here");
@@ -250,7 +251,7 @@ TEST_F(HostileTest, RestartKeepsFilehandles) {
 }
 
 // A response that does not fit: WIRE 9.2, TOOSMALL. Shows DAFS-3.2.6.3-07.
-TEST_F(HostileTest, AResponseBeyondTheNegotiatedSizeIsTooSmall) {
+TEST_F(HostileTest, ResponseBeyondTheNegotiatedSizeReturnsTooSmall) {
   StartServer();
   ASSERT_EQ(symlink(std::string(2000, 'x').c_str(), Path("a/link").c_str()), 0);
   wire::ClientConnectAuthArgs args = ConnectArgs("small");

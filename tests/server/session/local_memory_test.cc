@@ -1,4 +1,4 @@
-// All RDMA is the server's: what it registers is for itself.
+// All RDMA is done by the server. No client can access the memory that the server registers.
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -10,7 +10,7 @@ namespace {
 
 using dat::Access;
 
-// What was registered in the domains of a listener's connections. Thread-safe.
+// The regions registered in the domains of a listener's connections. Thread-safe.
 class Registrations {
  public:
   void Note(Access access) {
@@ -88,7 +88,7 @@ class NotedListener final : public dat::Listener {
   Registrations& registrations_;
 };
 
-// Notes what a server registers; its clients are as without it.
+// Records what a server registers. Does not change the clients.
 class NotedProvider final : public dat::Provider {
  public:
   NotedProvider(std::shared_ptr<dat::Provider> inner, Registrations& registrations)
@@ -106,7 +106,7 @@ class NotedProvider final : public dat::Provider {
   }
 
  private:
-  std::shared_ptr<dat::Provider> inner_;  // owners: this, and the fixture it came from
+  std::shared_ptr<dat::Provider> inner_;  // owners: this object, and the fixture that passed it
   Registrations& registrations_;
 };
 
@@ -115,8 +115,9 @@ class LocalMemoryTest : public ServerTest {
   Registrations registrations_;
 };
 
-// Shows DAFS-D.4.3-01: neither messages nor direct transfers either way need anything else.
-TEST_F(LocalMemoryTest, NothingOfTheServersCanBeReachedByItsClients) {
+// Shows DAFS-D.4.3-01: neither messages nor direct transfers in either direction need remote access
+// to server memory.
+TEST_F(LocalMemoryTest, ServerMemoryIsNotRemotelyAccessible) {
   provider_ = std::make_shared<NotedProvider>(provider_, registrations_);
   StartServer();
   auto client = Session();

@@ -1,4 +1,4 @@
-// Every malformed request of the vectors, against a live session in its byte order.
+// Sends every malformed request of the vectors to a live session in its byte order.
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/escaping.h"
@@ -18,7 +18,7 @@ Bytes FromHex(const std::string& hex) {
 }
 
 // Shows WIRE 9.2 (R45), DAFS-3.2.6.2-02; every case of malformed.json with kind "request".
-TEST_F(MalformedTest, EachGetsItsStatusOrEndsItsOwnSessionOnly) {
+TEST_F(MalformedTest, EachReturnsItsStatusOrEndsOnlyItsOwnSession) {
   StartServer();
   std::ifstream file(DAFS_SOURCE_DIR "/tests/wire/vectors/malformed.json");
   ASSERT_TRUE(file.good());
@@ -34,7 +34,7 @@ TEST_F(MalformedTest, EachGetsItsStatusOrEndsItsOwnSessionOnly) {
     auto client = Session(connect, vector["byte_order"] == "little" ? wire::ByteOrder::kLittle
                                                                     : wire::ByteOrder::kBig);
     ASSERT_NE(client, nullptr);
-    // The connect request had number 0x0100 on stream 0; the vectors have the next.
+    // The connect request had number 0x0100 on stream 0. The vectors use the next number.
     const Bytes message = FromHex(vector["hex"]);
     ++count;
     ASSERT_TRUE(client->Send(message));
@@ -46,7 +46,7 @@ TEST_F(MalformedTest, EachGetsItsStatusOrEndsItsOwnSessionOnly) {
     ASSERT_TRUE(answer.has_value());
     auto header = wire::DecodeResponseHeader(*answer, client->order);
     ASSERT_TRUE(header.ok());
-    // Step 6 of 9.2 comes first where the server has not got the procedure.
+    // Step 6 of 9.2 comes first if the server does not implement the procedure.
     const auto proc = static_cast<wire::Proc>(vector["procedure"].get<uint32_t>());
     const std::string expected =
         vector["status_name"] == "DAFSERR_INVAL" && FindProcedure(proc) == nullptr

@@ -24,7 +24,7 @@ class SessionTest : public ServerTest {
     args.auth_req.auth_type = type;
     return args;
   }
-  // Whether a connection is.
+  // Returns whether the server refuses a connection.
   bool IsRefused() {
     auto client = RawClient::Connect(*provider_, address(), 4);
     return client == nullptr || client->AwaitClosed();
@@ -109,7 +109,7 @@ TEST_F(SessionTest, NegotiationKeepsTheBounds) {
 }
 
 // Shows DAFS-6.2.1-09, DAFS-6.1.2-04, DAFS-6.1.2-05; WIRE 11.4 (the channel stays open), R54.
-TEST_F(SessionTest, AnotherVersionIsRefusedAndTheNextConnectWorks) {
+TEST_F(SessionTest, OtherVersionIsRefusedAndTheNextConnectSucceeds) {
   StartServer();
   auto client = Connection();
   for (uint32_t version : {0u, 2u, 0xffffffffu}) {
@@ -124,8 +124,8 @@ TEST_F(SessionTest, AnotherVersionIsRefusedAndTheNextConnectWorks) {
   EXPECT_EQ(client->Call(Plain("v")).name(), "DAFS_STATUS_OK");
 }
 
-// WIRE 3.1: a stream's first number is the client's choice; connect requests do not count.
-TEST_F(SessionTest, ConnectRequestsMayBeRepeatedWithTheirNumber) {
+// WIRE 3.1: the client chooses the first number of a stream; connect requests do not count.
+TEST_F(SessionTest, ConnectRequestsMayRepeatTheirNumber) {
   StartServer();
   auto client = Connection();
   wire::RequestHeader header = client->Header();
@@ -144,8 +144,8 @@ TEST_F(SessionTest, ConnectRequestsMayBeRepeatedWithTheirNumber) {
   }
 }
 
-// WIRE section 6: connect requests carry no checksum, wherever they come.
-TEST_F(SessionTest, ConnectRequestsOnASessionWithChecksumsAreOutOfPlace) {
+// WIRE section 6: connect requests carry no checksum, in any state of the channel.
+TEST_F(SessionTest, ConnectRequestOnASessionWithChecksumsIsRefused) {
   StartServer();
   wire::ClientConnectAuthArgs args = ConnectArgs("sum");
   args.use_checksums = true;
@@ -156,7 +156,7 @@ TEST_F(SessionTest, ConnectRequestsOnASessionWithChecksumsAreOutOfPlace) {
 }
 
 // Shows DAFS-3.2.5-03, DAFS-3.2.5-04, DAFS-3.2.5-06.
-TEST_F(SessionTest, ABadChecksumIsAnsweredAndNothingIsExecuted) {
+TEST_F(SessionTest, RequestWithABadChecksumIsAnsweredButNotExecuted) {
   StartServer();
   for (ByteOrder order : {ByteOrder::kLittle, ByteOrder::kBig}) {
     wire::ClientConnectAuthArgs args = ConnectArgs("sum");
@@ -187,7 +187,7 @@ TEST_F(SessionTest, ClientIdsFollowNameVerifierAndPrincipal) {
     args.auth_req.auth_type = AuthType::kDefault;
     auto client = Connection();
     EXPECT_EQ(client->Call(args).name(), "DAFSERR_CLID_INUSE");
-    // No session exists afterwards: a connect is possible.
+    // No session exists afterwards, so a connect is possible.
     EXPECT_EQ(client->Call(ConnectArgs("one", 1)).name(), "DAFS_STATUS_OK");
   }
   EXPECT_EQ(first->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
@@ -195,7 +195,7 @@ TEST_F(SessionTest, ClientIdsFollowNameVerifierAndPrincipal) {
 
 // Shows DAFS-3.1.1.3-06, DAFS-3.1.1.3-07, DAFS-4.4.1.5-01: the old instance keeps its opens until
 // the new one has authenticated, and no longer.
-TEST_F(SessionTest, ANewVerifierReleasesTheOldInstanceOnceAuthenticated) {
+TEST_F(SessionTest, NewVerifierReleasesTheOldInstanceAfterAuthentication) {
   StartServer();
   WriteFile("a/f", "x");
   auto old = Session(ConnectArgs("boot", 1));
@@ -218,8 +218,8 @@ TEST_F(SessionTest, ANewVerifierReleasesTheOldInstanceOnceAuthenticated) {
   EXPECT_TRUE(old->AwaitClosed());
 }
 
-// A client whose port is not reserved is one that no export admits, unless one is `insecure`.
-TEST_F(SessionTest, ASecureExportRefusesAClientWithoutAReservedPort) {
+// No export admits a client whose port is not reserved, unless the export is `insecure`.
+TEST_F(SessionTest, SecureExportRefusesAClientWithoutAReservedPort) {
   if (dat::testing::OverRdma()) GTEST_SKIP() << "makes a TCP provider of its own";
   Export insecure = options_.exports[0];
   mkdir(Path("b").c_str(), 0777);
@@ -239,7 +239,7 @@ TEST_F(SessionTest, ASecureExportRefusesAClientWithoutAReservedPort) {
   EXPECT_EQ(stranger->Call(Cred(0)).name(), "DAFSERR_NOT_AUTHORIZED");
   EXPECT_EQ(stranger->Call(wire::GetRootHandleArgs()).name(), "DAFSERR_WRONGSEC");
 
-  // Trusted for one export, it gets nothing at the other.
+  // One export trusts the client. The other does not admit it.
   options_.exports.push_back(insecure);
   StartServer();
   auto client = Session("v");
@@ -252,8 +252,8 @@ TEST_F(SessionTest, ASecureExportRefusesAClientWithoutAReservedPort) {
   EXPECT_EQ(client->Call(lookup).name(), "DAFS_STATUS_OK");
 }
 
-// A channel of a session with a reserved port has one too.
-TEST_F(SessionTest, AChannelComesFromAsGoodAPortAsItsSession) {
+// A channel of a session with a reserved port needs a reserved port too.
+TEST_F(SessionTest, ChannelNeedsAReservedPortIfItsSessionHasOne) {
   if (dat::testing::OverRdma()) GTEST_SKIP() << "makes a TCP provider of its own";
   options_.exports[0].insecure = true;
   options_.workers = 1;
@@ -271,8 +271,8 @@ TEST_F(SessionTest, AChannelComesFromAsGoodAPortAsItsSession) {
   EXPECT_EQ(reserved->Call(bind).name(), "DAFS_STATUS_OK");
 }
 
-// Clients that no export admits have places of their own, and leave the others theirs.
-TEST_F(SessionTest, StrangersTakeNoPlaceOfClientsThatAreAdmitted) {
+// Clients that no export admits have a limit of their own. They use no session of admitted clients.
+TEST_F(SessionTest, UnadmittedClientsUseNoSessionsOfAdmittedClients) {
   if (dat::testing::OverRdma()) GTEST_SKIP() << "makes a TCP provider of its own";
   options_.max_sessions = 2;
   StartServer();
@@ -281,7 +281,7 @@ TEST_F(SessionTest, StrangersTakeNoPlaceOfClientsThatAreAdmitted) {
   std::vector<std::unique_ptr<RawClient>> strangers;
   for (uint32_t i = 0; i < SessionTable::kMaxStrangersPerAddress; ++i) {
     strangers.push_back(Connection());
-    wire::ClientConnectAuthArgs args = ConnectArgs("c1");  // the name of another
+    wire::ClientConnectAuthArgs args = ConnectArgs("c1");  // the name of an admitted client
     args.auth_req.auth_type = AuthType::kDefault;
     args.max_requests = 1000;
     auto reply = strangers.back()->Call(args);
@@ -289,16 +289,16 @@ TEST_F(SessionTest, StrangersTakeNoPlaceOfClientsThatAreAdmitted) {
     EXPECT_EQ(reply.res.max_requests, 1u);
   }
   EXPECT_EQ(server_->clients(), 0u);
-  EXPECT_TRUE(IsRefused());  // one too many
+  EXPECT_TRUE(IsRefused());  // one more than the limit
   provider_ = reserved;
   auto one = Session("c1");
   auto two = Session("c2");
   EXPECT_TRUE(IsRefused());
 }
 
-// Shows DAFS-3.1.1.3-07: also of what the old instance asked for last, and the server does only
-// when the old instance is replaced and gone.
-TEST_F(SessionTest, WhatAReplacedInstanceOpensLateIsReleasedToo) {
+// Shows DAFS-3.1.1.3-07 also for the last request of the old instance, which the server executes
+// after it has replaced the old instance.
+TEST_F(SessionTest, LateOpenOfAReplacedInstanceIsReleasedToo) {
   options_.pool_threads = 1;
   options_.lease_time = absl::Milliseconds(400);
   StartServer();
@@ -312,7 +312,7 @@ TEST_F(SessionTest, WhatAReplacedInstanceOpensLateIsReleasedToo) {
   };
   auto waiter = Session("waiter");
   ActAsRoot(*waiter);
-  // The pool's only thread waits to truncate a file until its lease (fcntl(2)) is given up.
+  // The only thread of the pool waits to truncate a file until its lease (fcntl(2)) is released.
   signal(SIGIO, SIG_IGN);
   const int held = open(Path("a/held").c_str(), O_RDONLY | O_CLOEXEC);
   ASSERT_EQ(fcntl(held, F_SETLEASE, F_RDLCK), 0);
@@ -329,11 +329,13 @@ TEST_F(SessionTest, WhatAReplacedInstanceOpensLateIsReleasedToo) {
   wire::OpenArgs late = truncating(*old, "f");
   late.share_deny = wire::kShareBoth;
   ASSERT_TRUE(old->SendRequest(late, 1));
-  ASSERT_EQ(old->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");  // so the other has begun
+  ASSERT_EQ(old->Call(wire::NullArgs()).name(),
+            "DAFS_STATUS_OK");  // so the other request has begun
   old->Vanish();
   auto fresh = Session(ConnectArgs("boot", 2));
   Session("mark")->Vanish();
-  // Who went after the old instance is forgotten: the table has been gone through since.
+  // The client that vanished after the old instance is forgotten: a scan of the table has run
+  // since.
   while (server_->clients() > 3 && dat::Loop::Now() < deadline) sched_yield();
   ASSERT_EQ(server_->clients(), 3u);
 
@@ -342,7 +344,7 @@ TEST_F(SessionTest, WhatAReplacedInstanceOpensLateIsReleasedToo) {
   EXPECT_EQ(blocker->ReceiveReply<wire::OpenArgs>().name(), "DAFS_STATUS_OK");
   const wire::OpenArgs wanted = truncating(*waiter, "f");
   std::string status;
-  do {  // the pool does the late one first
+  do {  // the pool executes the late one first
     status = waiter->Call(wanted).name();
   } while (status == "DAFSERR_DENIED" && dat::Loop::Now() < deadline);
   EXPECT_EQ(status, "DAFS_STATUS_OK");
@@ -395,7 +397,7 @@ TEST_F(SessionTest, CredentialsBelongToTheClientOnAllItsSessions) {
 }
 
 // Shows DAFS-3.1.1.1.2-01, DAFS-3.1.1.1.2-02, DAFS-3.1.1.1.2-05, DAFS-6.2.8-10, DAFS-6.2.9-02.
-TEST_F(SessionTest, AnUntrustedClientIsAnonymousAndRegistersNothing) {
+TEST_F(SessionTest, UntrustedClientIsAnonymousAndCannotRegisterCredentials) {
   StartServer();
   wire::GetattrInlineArgs look;
   look.filehandle = Root(*Session());
@@ -411,7 +413,7 @@ TEST_F(SessionTest, AnUntrustedClientIsAnonymousAndRegistersNothing) {
   EXPECT_EQ(client->Call(wire::SecinfoArgs()).res.secinfo.size(), 1u);
   EXPECT_EQ(client->Call(Cred(0)).name(), "DAFSERR_NOT_AUTHORIZED");
   EXPECT_EQ(client->Call(wire::ReleaseCredArgs()).name(), "DAFSERR_NOT_AUTHORIZED");
-  // It acts as whom the session was made for, and whatever else it asks for is nobody.
+  // It acts as the user of the session. Any other credential is unknown.
   EXPECT_EQ(client->Call(wire::GetRootHandleArgs()).name(), "DAFSERR_ACCES");
   EXPECT_EQ(client->Call(look).name(), "DAFS_STATUS_OK");
   client->cred_handle.bytes[0] = 1;
@@ -451,9 +453,8 @@ TEST_F(SessionTest, DisconnectEndsTheSessionAndFreesItsMemory) {
   EXPECT_EQ(server_->message_bytes(), 0u);
 }
 
-// A lease that runs out takes the opens with it; any request renews it. Shows DAFS-6.2.8-06,
-// DAFS-4.4.1.5-01.
-TEST_F(SessionTest, ASilentClientLosesItsOpens) {
+// A lease that expires ends the opens. Any request renews it. Shows DAFS-6.2.8-06, DAFS-4.4.1.5-01.
+TEST_F(SessionTest, SilentClientLosesItsOpens) {
   options_.lease_time = absl::Milliseconds(400);
   StartServer();
   WriteFile("a/f", "x");
@@ -479,7 +480,7 @@ TEST_F(SessionTest, ASilentClientLosesItsOpens) {
 
 // WIRE 9.4 CLIENT_AUTH, CLIENT_CONNECT_AUTH, SERVER_AUTH. Shows DAFS-6.2.2-03, DAFS-6.2.2-12,
 // DAFS-6.2.3-01, DAFS-6.2.3-02, DAFS-6.2.3-03, DAFS-6.2.4-01
-TEST_F(SessionTest, MethodsAreRefusedByWhatIsWrongWithThem) {
+TEST_F(SessionTest, EachAuthenticationMethodReturnsItsStatus) {
   options_.exports[0].clients = {*Cidr::Parse("192.0.2.0/24")};
   StartServer();
   struct Case {
@@ -497,7 +498,7 @@ TEST_F(SessionTest, MethodsAreRefusedByWhatIsWrongWithThem) {
   auto with = [](AuthType method) {
     wire::AuthReq request;
     request.auth_type = method;
-    request.auth_id = "a";  // TEXT's, which must not be empty
+    request.auth_id = "a";  // for TEXT, which must not be empty
     request.procedure = wire::GssProcedure::kInit;
     request.service = wire::GssService::kAuth;
     return request;
@@ -518,13 +519,13 @@ TEST_F(SessionTest, MethodsAreRefusedByWhatIsWrongWithThem) {
     EXPECT_EQ(client->Call(server_auth).name(), "DAFSERR_NOT_AUTHENTICATED");
     EXPECT_EQ(client->Call(Auth(AuthType::kDefault)).name(), "DAFS_STATUS_OK");
     EXPECT_EQ(client->Call(server_auth).name(), c.server_auth);
-    // Once authenticated by one method, nobody becomes somebody else by another.
+    // A client that has authenticated by one method cannot switch to another.
     EXPECT_EQ(client->Call(auth).name(), c.auth);
     EXPECT_EQ(client->Call(Auth(AuthType::kDefault)).name(), "DAFS_STATUS_OK");
   }
 }
 
-// Shows DAFS-6.1.2-08: of one session's requests each acts for the user of its credential.
+// Shows DAFS-6.1.2-08: each request of a session acts for the user of its own credential.
 TEST_F(SessionTest, EachRequestActsForTheUserOfItsCredential) {
   StartServer();
   WriteFile("a/f", "secret");
@@ -551,7 +552,7 @@ TEST_F(SessionTest, EachRequestActsForTheUserOfItsCredential) {
 }
 
 // Shows DAFS-2.4.3-05
-TEST_F(SessionTest, AStateIdHoldsOnEverySessionOfItsClient) {
+TEST_F(SessionTest, StateIdIsValidOnEverySessionOfItsClient) {
   StartServer();
   WriteFile("a/f", "x");
   auto one = Session("c");
@@ -570,9 +571,9 @@ TEST_F(SessionTest, AStateIdHoldsOnEverySessionOfItsClient) {
   EXPECT_EQ(two->Call(read).name(), "DAFS_STATUS_OK");
 }
 
-// Shows DAFS-2.4.3-04: session ids are random numbers of 64 bits, so that no two servers give the
-// same one, nor two starts of one server.
-TEST_F(SessionTest, NoTwoSessionsEverHaveOneId) {
+// Shows DAFS-2.4.3-04: session ids are random 64-bit numbers. No two servers, and no two starts of
+// one server, use the same id.
+TEST_F(SessionTest, SessionIdsAreUnique) {
   std::vector<wire::SessionId> ids;
   for (int start = 0; start < 3; ++start) {
     StartServer();

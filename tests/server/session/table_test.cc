@@ -1,4 +1,4 @@
-// How many connections there may be, and of whom.
+// The limits on connections, in total and for each host.
 #include "server/session/table.h"
 
 #include <gtest/gtest.h>
@@ -18,14 +18,14 @@ TEST(SessionTableTest, CountsAnIPv6NetworkOf64BitsAsOneHost) {
   EXPECT_TRUE(table.Admit(From("2001:db8:0:1::3")).ok());
   table.Leave(From("2001:db8::7"));
   EXPECT_TRUE(table.Admit(From("2001:db8::3")).ok());
-  // IPv4 addresses are hosts, however they came.
+  // IPv4 addresses are single hosts, in either notation.
   for (const char* address : {"192.0.2.1", "192.0.2.2", "::ffff:192.0.2.2", "::ffff:192.0.2.1"}) {
     EXPECT_TRUE(table.Admit(From(address)).ok()) << address;
   }
   EXPECT_FALSE(table.Admit(From("192.0.2.1")).ok());
 }
 
-TEST(SessionTableTest, StrangersTakeNoPlaceOfClientsThatAreAdmitted) {
+TEST(SessionTableTest, UnadmittedClientsUseNoPlacesOfAdmittedClients) {
   SessionTable table(/*max_sessions=*/2, /*max_sessions_per_address=*/2);
   for (uint32_t i = 0; i < SessionTable::kMaxStrangersPerAddress; ++i) {
     EXPECT_TRUE(table.Admit(From("192.0.2.1", false)).ok());
