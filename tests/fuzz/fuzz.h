@@ -1,4 +1,4 @@
-// What the fuzz targets share. Each target is one decoder entry; see scripts/fuzz.
+// Code that the fuzz targets share. Each target is one decoder entry; see scripts/fuzz.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #include "wire/codec/codec.h"
 
-// A property that does not hold is a finding like any other.
+// A violated property aborts, so that libFuzzer reports it as a finding.
 #define FUZZ_CHECK(condition)                                              \
   do {                                                                     \
     if (!(condition)) {                                                    \
@@ -21,9 +21,9 @@
 
 namespace dafs::wire::fuzz {
 
-// The input as a message that passes the framing checks: cut to a multiple of 8, the length word
-// at `length_at` made right, the magic made one of the two. Its memory ends where the message does.
-// Empty if the input is shorter than a header.
+// Returns the input as a message that passes the framing checks: its size cut to a multiple of 8,
+// the length word at `length_at` corrected, the magic set to one of the two. The memory ends where
+// the message does. Returns an empty vector if the input is shorter than a header.
 inline std::vector<std::byte> Framed(std::span<const uint8_t> input, uint32_t magic,
                                      size_t length_at, ByteOrder& order) {
   if (input.size() < kHeaderSize) return {};

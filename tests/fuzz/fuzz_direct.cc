@@ -1,4 +1,4 @@
-// The structured content of direct buffers. The first byte chooses: bit 0 the byte order, the rest
+// The structured content of direct buffers. The first byte selects: bit 0 the byte order, the rest
 // modulo 3 attributes, entries or a string.
 #include <algorithm>
 #include <string>
@@ -27,7 +27,7 @@ void Attributes(std::span<const std::byte> content, ByteOrder order) {
 void Entries(std::span<const std::byte> content, ByteOrder order) {
   DirentReader reader;
   if (!reader.OpenDirect(content, order).ok()) return;
-  // Items may be shared, so what is read can be larger than the content; a bound keeps it small.
+  // Items may be shared, so the entries can be larger than the content. The buffer bounds them.
   std::vector<std::byte> once(64 * 1024);
   DirentArrayBuilder builder(order, once);
   DirentView entry;

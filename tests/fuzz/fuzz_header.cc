@@ -1,4 +1,4 @@
-// Framing and headers of both directions, from bytes as they come; the checks before step 10.
+// Framing and headers of both directions, from the unchanged input; the checks before step 10.
 #include "tests/fuzz/fuzz.h"
 #include "wire/codec/checksum.h"
 #include "wire/rules/request_check.h"
@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FUZZ_CHECK(!response.ok() || response->header.response_len == size);
   FUZZ_CHECK(!request.ok() || !response.ok());
 
-  // The same bytes at every state a channel can be in, as a chain of two.
+  // Checks the same bytes in every state of a channel, as a chain of two.
   for (unsigned state = 0; state < 64; ++state) {
     RequestContext context;
     context.checksum_due = (state & 1) != 0;

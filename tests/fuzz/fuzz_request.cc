@@ -1,5 +1,5 @@
-// The arguments of every procedure. What is accepted must survive: encoding it and decoding that
-// again gives the same values, and the same bytes a second time.
+// The arguments of every procedure. If the decoder accepts them, encoding and decoding them again
+// gives the same values, and encoding those gives the same bytes.
 #include "tests/fuzz/fuzz.h"
 #include "wire/rules/request_check.h"
 
@@ -43,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (message.empty()) return 0;
   const auto header = DecodeRequestHeader(message, order);
   FUZZ_CHECK(header.ok());
-  // The padded position comes from a header field that arguments do not depend on.
+  // The padded position is taken from a header field that arguments do not depend on.
   const uint32_t padded_at = header->header.desired_nreq % 64 * 8;
   VisitProc(header->header.procedure,
             [&]<Proc kProc>() { DecodeAndEncode<kProc>(message, order, padded_at); });

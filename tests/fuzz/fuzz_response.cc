@@ -1,5 +1,5 @@
-// The results of every procedure. The reserved word of the header, which decoders ignore, says
-// which one: byte 36 is its place in the table, byte 37 the claim of an OPEN.
+// The results of every procedure. The reserved word of the header, which decoders ignore, selects
+// the procedure: byte 36 is its index in the table, byte 37 the claim of an OPEN.
 #include "tests/fuzz/fuzz.h"
 #include "wire/codec/direct.h"
 
@@ -14,7 +14,7 @@ void DecodeAndEncode(std::span<const std::byte> message, ByteOrder order,
   const bool ok = DecodeRes(message, order, header.status, res, claim).ok();
   if constexpr (kProc == Proc::kReaddirInline) {
     if (header.status == DafsStatus::kOk && message.size() >= 56) {
-      // The reader that does not allocate comes to the same verdict and the same entries.
+      // The reader that does not allocate must give the same verdict and the same entries.
       DirentReader reader;
       Verifier cookieverf;
       bool eof = false;

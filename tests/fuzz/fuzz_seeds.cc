@@ -27,7 +27,7 @@ void Write(const std::filesystem::path& out, const char* target, const std::stri
   std::ofstream(out / target / name, std::ios::binary) << bytes;
 }
 
-// The place of a procedure in the table, as fuzz_response and fuzz_server read it.
+// Returns the index of a procedure in the table, as fuzz_response and fuzz_server read it.
 char RowOf(uint32_t number) {
   for (size_t i = 0; i < dafs::wire::kProcedures.size(); ++i) {
     if (static_cast<uint32_t>(dafs::wire::kProcedures[i].number) == number) {
@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
     if (entry.path().extension() != ".json" || file == "checksum") continue;
     std::ifstream in(entry.path());
     const Json file_json = Json::parse(in);
-    if (!file_json.contains("cases")) continue;  // iwarp.json: not messages
+    if (!file_json.contains("cases")) continue;  // iwarp.json has no messages
     for (const Json& vector : file_json.at("cases")) {
       WriteVector(argv[2], file, vector, written++);
     }

@@ -1,9 +1,8 @@
-// A whole server: each input is one authenticated session with its Back-control Channel, on which
-// nothing is answered, and the requests sent on it. Known
-// filehandles and the state id last opened are put where a request has its own, so that the
-// procedures behind the decoders are reached. Whatever comes, the server answers or ends that
-// session, and a bystander's session goes on. Needs root; everything lives in one directory of
-// /tmp, where files stay small.
+// A whole server. Each input is one authenticated session with its Back-control Channel, and the
+// requests sent on it. The client answers nothing on that channel. Known filehandles and the last
+// state id replace those of a request, so that the code after the decoders is reached. For any
+// input the server either answers or ends that session, and another client's session continues.
+// Needs root. All files are in one directory of /tmp and stay small.
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,7 +30,8 @@ class Target {
  public:
   Target() {
     FUZZ_CHECK(geteuid() == 0);
-    LogToStderr("fuzz_server", Severity::kWarning);  // two lines a session are too many
+    LogToStderr("fuzz_server",
+                Severity::kWarning);  // suppresses the two lines logged for each session
     PrepareProcess();
     char name[] = "/tmp/dafs-fuzz-XXXXXX";
     FUZZ_CHECK(mkdtemp(name) != nullptr);
@@ -55,7 +55,7 @@ class Target {
     auto server = Server::Start(options, {.tcp = provider_.get()});
     FUZZ_CHECK(server.ok());
     server_ = *std::move(server);
-    // Only now: the files of the state directory are larger.
+    // Set only now, because the files of the state directory are larger.
     signal(SIGXFSZ, SIG_IGN);
     const rlimit small{1 << 20, 1 << 20};
     FUZZ_CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
@@ -92,7 +92,7 @@ class Target {
   }
 
  private:
-  // The same few objects before each input; what earlier ones left is gone.
+  // Makes the same few objects before each input, and removes those of earlier inputs.
   void Refill() {
     for (const auto& entry : std::filesystem::directory_iterator(base_ + "/a")) {
       std::error_code ignored;
@@ -124,7 +124,7 @@ class Target {
     return client;
   }
 
-  // The Back-control Channel of `session`, which was made last.
+  // Binds the Back-control Channel of `session`, which must be the last session made.
   std::unique_ptr<RawClient> BackControl(RawClient& session) {
     auto channel = RawClient::Connect(*provider_, server_->bound()[0].address, kReceives, {},
                                       &session.domain());
@@ -138,7 +138,7 @@ class Target {
     return channel->Call(args).name() == "DAFS_STATUS_OK" ? std::move(channel) : nullptr;
   }
 
-  // The pseudo root, then f, d, l, p and the export itself.
+  // Returns the handles of the pseudo root, then of f, d, l, p and the export itself.
   std::vector<wire::FileHandle> KnownHandles(RawClient& client) {
     std::vector<wire::FileHandle> handles;
     handles.push_back(client.Call(wire::GetRootHandleArgs()).res.root_handle);
@@ -164,8 +164,8 @@ class Target {
     return reply.res.state_id;
   }
 
-  // Head: procedure (an index of the table), flags (chain flags in the low bits, 0x40: the body as
-  // it is, 0x80: state id left alone), stream, handle, second handle, length of the body / 2.
+  // Head: procedure (an index of the table), flags (chain flags in the low bits, 0x40: body
+  // unchanged, 0x80: state id unchanged), stream, handle, second handle, length of the body / 2.
   Bytes Request(RawClient& client, std::span<const uint8_t> head, std::span<const uint8_t> body,
                 const std::vector<wire::FileHandle>& handles, const wire::StateId& state) {
     const wire::ProcInfo& row = wire::kProcedures[head[0] % wire::kProcedures.size()];
@@ -185,7 +185,7 @@ class Target {
       const bool two = row.number == wire::Proc::kLink || row.number == wire::Proc::kRename;
       const bool batch = row.number == wire::Proc::kBatchSubmit;
       const wire::FileHandle& first = handles[head[3] % handles.size()];
-      // Of a batch: in its first request, where the array is in its place.
+      // In a batch: in its first request, if the array is at its usual place.
       const size_t handle_at = batch ? 24 : open ? 8 : 0;
       put(handle_at, &first, sizeof(first));
       if (two) put(64, &handles[head[4] % handles.size()], sizeof(first));
@@ -205,7 +205,7 @@ class Target {
   std::string base_;
   std::unique_ptr<Server> server_;
   std::unique_ptr<RawClient> bystander_;
-  wire::SessionId session_id_;  // of the session made last
+  wire::SessionId session_id_;  // of the last session made
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What is asked of the kernel's CPU latency QoS, when, and of which machines.
+// The limit that the CPU latency QoS of the kernel gets: its value, when it applies, and on which
+// machines.
 #include "runtime/cpu_latency.h"
 
 #include <sched.h>
@@ -25,7 +26,7 @@ using ::testing::IsEmpty;
 
 constexpr int32_t kNoLimit = 2'000'000'000;  // PM_QOS_CPU_LATENCY_DEFAULT_VALUE
 
-// A file in place of the device: the limits that were written, in turn.
+// A file in place of the device. Returns the limits written, in order.
 class Device {
  public:
   Device() : path_(testing::TempDir() + "cpu_latency." + std::to_string(getpid())) {
@@ -50,7 +51,7 @@ class Device {
   std::string path_;
 };
 
-TEST(CpuLatencyTest, TheLimitIsThereFromTheFirstHoldToTheLastRelease) {
+TEST(CpuLatencyTest, LimitAppliesFromTheFirstHoldToTheLastRelease) {
   Device device;
   auto latency = device.Open(absl::Microseconds(7));
   EXPECT_THAT(device.written(), IsEmpty());
@@ -63,7 +64,7 @@ TEST(CpuLatencyTest, TheLimitIsThereFromTheFirstHoldToTheLastRelease) {
   EXPECT_THAT(device.written(), ElementsAre(7, kNoLimit));
 }
 
-TEST(CpuLatencyTest, WordsAndMicrosecondsAreTaken) {
+TEST(CpuLatencyTest, ParsesWordsAndMicroseconds) {
   EXPECT_FALSE(ParseCpuLatency("auto")->wanted.has_value());
   EXPECT_EQ(ParseCpuLatency("off")->wanted, false);
   EXPECT_EQ(ParseCpuLatency("0")->wanted, true);
@@ -81,7 +82,7 @@ struct Case {
   const char* said;
 };
 
-TEST(CpuLatencyTest, AutoIsForAFewVirtualCpusAndWhatIsWantedIsForAll) {
+TEST(CpuLatencyTest, AutoAppliesToFewVirtualCpusAndAnExplicitLimitToAll) {
   Device device;
   for (const Case& each : {
            Case{"auto", "haltpoll", 2, true, "within 0 us"},
@@ -102,7 +103,7 @@ TEST(CpuLatencyTest, AutoIsForAFewVirtualCpusAndWhatIsWantedIsForAll) {
   }
 }
 
-TEST(CpuLatencyTest, WithoutTheDeviceThereIsNoLimitAndItIsSaidWhy) {
+TEST(CpuLatencyTest, WithoutTheDeviceThereIsNoLimitAndTheReasonIsReported) {
   std::string said;
   EXPECT_EQ(CpuLatency::For(*ParseCpuLatency("0"), {"haltpoll", 2}, "/no/such/device", &said),
             nullptr);
@@ -110,12 +111,12 @@ TEST(CpuLatencyTest, WithoutTheDeviceThereIsNoLimitAndItIsSaidWhy) {
   EXPECT_THAT(said, HasSubstr("No such file"));
 }
 
-TEST(BusyHoldTest, BeginsWithDenseTurnsOnlyAndEndsWithoutThem) {
+TEST(BusyHoldTest, HoldsTheLimitOnlyWhileTurnsAreDense) {
   Device device;
   auto latency = device.Open();
   BusyHold hold(latency.get());
   absl::Time now = absl::UnixEpoch();
-  // Turns of one round: whether IsBusy was to be asked, and what it said.
+  // Runs the turns of one round. Returns the result of IsBusy, or false if it was not due.
   auto turn = [&] {
     bool busy = false;
     for (uint32_t i = 0; i < BusyHold::kTurns; ++i) {
@@ -123,7 +124,7 @@ TEST(BusyHoldTest, BeginsWithDenseTurnsOnlyAndEndsWithoutThem) {
     }
     return busy;
   };
-  EXPECT_FALSE(turn());  // the first: nobody knows how long it took
+  EXPECT_FALSE(turn());  // the first round: its duration is unknown
   now += BusyHold::kWithin;
   EXPECT_FALSE(turn());  // not dense
   now += BusyHold::kWithin / 2;
@@ -138,7 +139,7 @@ TEST(BusyHoldTest, BeginsWithDenseTurnsOnlyAndEndsWithoutThem) {
   EXPECT_THAT(device.written(), ElementsAre(0, kNoLimit));
 }
 
-TEST(BusyHoldTest, ReleasesWithItsEnd) {
+TEST(BusyHoldTest, ReleasesInItsDestructor) {
   Device device;
   auto latency = device.Open();
   {
@@ -148,12 +149,12 @@ TEST(BusyHoldTest, ReleasesWithItsEnd) {
   EXPECT_THAT(device.written(), ElementsAre(0, kNoLimit));
 }
 
-TEST(BusyHoldTest, WithoutALimitNothingIsCounted) {
+TEST(BusyHoldTest, WithoutALimitNoTurnIsCounted) {
   BusyHold hold(nullptr);
   for (uint32_t i = 0; i < 4 * BusyHold::kTurns; ++i) EXPECT_FALSE(hold.Turned());
 }
 
-// Posts to itself: every turn does something.
+// Posts to itself, so that every turn has work.
 void Turn(Loop& loop, int* turns) {
   if (--*turns > 0) loop.Post([&loop, turns] { Turn(loop, turns); });
 }
@@ -164,7 +165,7 @@ void BeBusy(Loop& loop) {
   while (turns > 0) loop.RunOnce(absl::ZeroDuration());
 }
 
-TEST(LoopTest, ABusyLoopHoldsTheLimitUntilItIsQuiet) {
+TEST(LoopTest, BusyLoopHoldsTheLimitUntilItIsIdle) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
   ASSERT_EQ(sched_getaffinity(0, sizeof(cpus), &cpus), 0);
@@ -175,14 +176,14 @@ TEST(LoopTest, ABusyLoopHoldsTheLimitUntilItIsQuiet) {
   ASSERT_TRUE(loop.ok());
   BeBusy(**loop);
   EXPECT_THAT(device.written(), ElementsAre(0));
-  // Asleep until the look that finds it quiet.
+  // The loop sleeps until the check that finds it idle.
   for (int i = 0; i < 4 && device.written().size() < 2; ++i) {
     (*loop)->RunOnce(absl::InfiniteDuration());
   }
   EXPECT_THAT(device.written(), ElementsAre(0, kNoLimit));
 }
 
-TEST(LoopTest, AThreadOfOneCpuHoldsNothing) {
+TEST(LoopTest, ThreadBoundToOneCpuHoldsNoLimit) {
   cpu_set_t before;
   CPU_ZERO(&before);
   ASSERT_EQ(sched_getaffinity(0, sizeof(before), &before), 0);

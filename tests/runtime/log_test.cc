@@ -22,7 +22,7 @@ std::string IdOfStderr() {
   return absl::StrCat(found.st_dev, ":", found.st_ino);
 }
 
-// What `action` writes to standard error, which is the journal if so told.
+// Returns what `action` writes to standard error, which is the journal if `journal` is set.
 template <class Action>
 std::string Written(bool journal, Action action) {
   testing::internal::CaptureStderr();
@@ -34,19 +34,19 @@ std::string Written(bool journal, Action action) {
   return testing::internal::GetCapturedStderr();
 }
 
-TEST(LogTest, JournalLinesCarryTheirSeverityAlone) {
+TEST(LogTest, JournalLinesCarryOnlyTheSeverity) {
   EXPECT_EQ(Written(true,
                     [] {
                       LogError("a");
                       LogWarning("b");
                       LogNotice("c");
-                      LogInfo("d");  // less than what is wanted
+                      LogInfo("d");  // below the configured severity
                     }),
             "<3>a\n<4>b\n<5>c\n");
   EXPECT_EQ(Written(true, [] { LogFailure("name", "why"); }), "<3>why\n");
 }
 
-TEST(LogTest, AStreamThatIsNotTheJournalCarriesTimeAndProgram) {
+TEST(LogTest, OtherStreamsCarryTimeAndProgram) {
   EXPECT_THAT(Written(false, [] { LogWarning("b"); }), MatchesRegex("[0-9:.]+ name: warning: b\n"));
   EXPECT_EQ(Written(false, [] { LogFailure("name", "why"); }), "name: why\n");
 }

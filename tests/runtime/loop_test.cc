@@ -1,5 +1,5 @@
-// The loop and the coroutines that run on it: order, wake-ups from other threads, timers, removal
-// in the middle of a turn.
+// The loop and the coroutines that run on it: order, wake-ups from other threads, timers, and
+// sources removed during a turn.
 #include "runtime/loop.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ std::unique_ptr<Loop> MakeLoop(absl::Duration spin = absl::ZeroDuration()) {
   return *std::move(loop);
 }
 
-// A source over a pipe: counts the bytes it reads.
+// A source over a pipe. Counts its polls and collects the bytes it reads.
 class PipeSource : public Pollable {
  public:
   PipeSource() { EXPECT_EQ(pipe2(ends_, O_NONBLOCK | O_CLOEXEC), 0); }
@@ -66,8 +66,8 @@ TEST(LoopTest, WakesForASourceThatBecomesReadable) {
   loop->Remove(&source);
 }
 
-// A look at a source that has nothing is a system call.
-TEST(LoopTest, PollsOnlyWhatIsReadyWhereItDoesNotSpin) {
+// Polling a source that has nothing costs a system call.
+TEST(LoopTest, WithoutSpinningPollsOnlyReadySources) {
   auto loop = MakeLoop();
   PipeSource busy, idle;
   loop->Add(&busy);
@@ -92,7 +92,7 @@ TEST(LoopTest, RunsAFunctionPostedByAnotherThreadWhileAsleep) {
   poster.join();
 }
 
-TEST(LoopTest, EveryOneOfManyPostsRunsOnceAndInOrder) {
+TEST(LoopTest, ManyPostsRunOnceAndInOrder) {
   auto loop = MakeLoop(absl::Microseconds(20));
   constexpr int kPosts = 20000;
   std::vector<int> seen;
@@ -124,8 +124,8 @@ TEST(LoopTest, TimersRunInOrderOfTimeAndACancelledOneNever) {
   EXPECT_THAT(order, ElementsAre(1, 2));
 }
 
-// The timer of the kernel is set again only for an earlier time.
-TEST(LoopTest, ALaterTimerRunsInTimeAfterAnEarlierOneWasCancelledAndWithFewTurns) {
+// The loop sets the kernel's timer again only for an earlier time.
+TEST(LoopTest, TimerAfterACancelledEarlierOneRunsOnTimeInFewTurns) {
   auto loop = MakeLoop();
   const absl::Time start = Loop::Now();
   bool ran = false;
@@ -143,11 +143,11 @@ TEST(LoopTest, ALaterTimerRunsInTimeAfterAnEarlierOneWasCancelledAndWithFewTurns
   EXPECT_LE(turns, 6) << "the loop sleeps until there is something to do";
 }
 
-TEST(LoopTest, ATimerMadeLaterForAnEarlierTimeRunsFirst) {
+TEST(LoopTest, TimerAddedLaterForAnEarlierTimeRunsFirst) {
   auto loop = MakeLoop();
   std::vector<int> order;
   loop->RunAfter(absl::Seconds(30), [&] { order.push_back(2); });
-  loop->RunOnce(absl::Milliseconds(1));  // asleep once with the late one
+  loop->RunOnce(absl::Milliseconds(1));  // sleeps once with only the late timer
   loop->RunAfter(absl::Milliseconds(2), [&] {
     order.push_back(1);
     loop->Stop();
@@ -156,7 +156,7 @@ TEST(LoopTest, ATimerMadeLaterForAnEarlierTimeRunsFirst) {
   EXPECT_THAT(order, ElementsAre(1));
 }
 
-TEST(LoopTest, SleepsNoLongerThanItWasTold) {
+TEST(LoopTest, SleepsAtMostTheGivenTime) {
   auto loop = MakeLoop();
   loop->RunAfter(absl::Hours(24 * 365 * 1000), [] { FAIL() << "a thousand years early"; });
   loop->RunAfter(absl::InfiniteDuration(), [] { FAIL() << "never"; });
@@ -165,13 +165,13 @@ TEST(LoopTest, SleepsNoLongerThanItWasTold) {
   EXPECT_LT(Loop::Now() - start, absl::Seconds(20));
 }
 
-TEST(LoopTest, ATimeThatHasPassedIsDueAtOnce) {
+TEST(LoopTest, TimerInThePastRunsImmediately) {
   auto loop = MakeLoop();
   loop->RunAfter(-absl::Hours(24 * 365), [&] { loop->Stop(); });
   loop->Run();
 }
 
-TEST(LoopTest, ASourceMayRemoveItselfWithinItsPoll) {
+TEST(LoopTest, SourceMayRemoveItselfDuringItsPoll) {
   auto loop = MakeLoop();
   PipeSource source;
   loop->Add(&source);
@@ -197,7 +197,7 @@ TEST(LoopTest, ManySourcesAreServedThroughEpoll) {
     };
     loop->Add(sources.back().get());
   }
-  loop->RunOnce(absl::ZeroDuration());  // all armed and idle
+  loop->RunOnce(absl::ZeroDuration());  // every source is armed and idle
   std::thread writer([&] {
     for (auto& source : sources) source->Put('z');
   });
@@ -246,7 +246,7 @@ TEST(TaskTest, PendingDeliversWhetherSetBeforeOrAfterTheWait) {
   EXPECT_EQ(late, 6);
 }
 
-TEST(TaskTest, AThousandDeepChainOfAwaitsDoesNotGrowTheStack) {
+TEST(TaskTest, ThousandNestedAwaitsDoNotGrowTheStack) {
   struct Deep {
     static Task<int> Go(int depth) {
       if (depth == 0) co_return 0;
