@@ -17,7 +17,7 @@ namespace {
 
 using wire::DafsStatus;
 
-// Reads an extended attribute: its name, its value.
+// Reads the extended attribute of the given name into the string.
 using ReadFunction = absl::FunctionRef<DafsStatus(const char*, std::string*)>;
 
 auto ReaderOf(const Object& object) {
@@ -26,7 +26,7 @@ auto ReaderOf(const Object& object) {
   };
 }
 
-// The ACL in `attribute`; none where there is none or the file system has no ACLs.
+// Reads the ACL in `attribute`. Sets none if there is none or the file system has no ACLs.
 DafsStatus ReadAcl(ReadFunction read, const char* attribute, std::optional<PosixAcl>* acl) {
   std::string value;
   const DafsStatus status = read(attribute, &value);
@@ -87,7 +87,7 @@ DafsStatus SetAcl(const Object& object, const std::vector<wire::Ace>& aces) {
     status = PosixFromAces(aces, object.is_dir(), stx.stx_uid, &after);
   }
   if (status != DafsStatus::kOk) return status;
-  // The inherited one first: it can be taken back without anybody having had its rights.
+  // Set the default ACL first: it grants no access to this object, so it can be undone safely.
   const bool inherits = after.inherited != before.inherited;
   if (inherits) status = WriteAcl(object, kDefaultAclXattr, after.inherited);
   if (status != DafsStatus::kOk) return status;

@@ -1,4 +1,4 @@
-// The ACL attribute of an object: read and set as POSIX ACLs of the file system, which enforces
+// Reads and sets the ACL attribute of an object as POSIX ACLs of the file system, which enforces
 // them. Spec: 6.1.5 ACL, 4.4.3; acl_mapping.h. Usable from any thread. May block on the file
 // system.
 #pragma once
@@ -11,15 +11,17 @@
 
 namespace dafs::server {
 
-// Where the file system has no ACLs, `mode` (with the type) says it. INVAL for symbolic links,
-// which have neither. NOTSUPP: more entries than a message may have (file systems take thousands).
+// Without ACLs in the file system, the ACL is made from `mode` (which includes the type). INVAL for
+// symbolic links, which have neither. NOTSUPP: more entries than a message may have (file systems
+// accept thousands).
 wire::DafsStatus GetAcl(const Object& object, uint32_t mode, std::vector<wire::Ace>* aces);
 
-// The same of an entry of the thread's working directory (server/store/system/working_directory.h),
-// by its name: it need not be opened for that.
+// The same for an entry of the thread's working directory
+// (server/store/system/working_directory.h), by its name, so that the caller need not open it.
 wire::DafsStatus GetAclOfEntry(const char* name, uint32_t mode, std::vector<wire::Ace>* aces);
 
-// As the thread's identity. What cannot be mapped exactly is NOTSUPP and changes nothing.
+// Sets the ACL as the thread's identity. NOTSUPP, with nothing changed, if the ACL has no exact
+// POSIX equivalent.
 wire::DafsStatus SetAcl(const Object& object, const std::vector<wire::Ace>& aces);
 
 }  // namespace dafs::server

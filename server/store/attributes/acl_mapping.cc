@@ -77,7 +77,7 @@ class AceWriter {
   std::vector<wire::Ace>& aces_;
 };
 
-// The entries of one ACL by kind, and the rights that each kind has effectively.
+// The entries of one ACL by kind, and the effective rights of each kind.
 struct Parts {
   explicit Parts(const PosixAcl& acl) {
     for (const PosixAcl::Entry& entry : acl.entries) {
@@ -110,17 +110,18 @@ struct Parts {
     }
   }
 
-  // Nobody is named, and the ACL is more than a mode all the same.
+  // The ACL has a mask but no named entries.
   bool only_mask() const { return has_mask && users.empty() && groups.size() == 1; }
 
   uint8_t mask = kAclAll;
   bool has_mask = false;
   PosixAcl::Entry owner, other;
-  std::vector<PosixAcl::Entry> users, groups;  // the owning group among the latter
+  std::vector<PosixAcl::Entry> users, groups;  // `groups` includes the owning group
   uint8_t all_users = 0, all_groups = 0;
 };
 
-// What is denied is what the entry lacks and a later one would give to the same people.
+// A DENY entry covers the rights that its entry lacks and a later entry would give to the same
+// users.
 void WriteAcl(const PosixAcl& acl, AceWriter writer) {
   const Parts parts(acl);
   const auto lacks = [](const PosixAcl::Entry& entry, unsigned later) {
@@ -133,7 +134,7 @@ void WriteAcl(const PosixAcl& acl, AceWriter writer) {
     writer.Deny(user, lacks(user, after_users));
     writer.Allow(user, user.perm);
   }
-  // A user may be in several groups: all of them allow before any of them denies.
+  // A user may be in several groups, so all ALLOW entries of groups precede their DENY entries.
   for (const PosixAcl::Entry& group : parts.groups) writer.Allow(group, group.perm);
   if (parts.only_mask()) writer.Allow(parts.groups.front(), parts.groups.front().perm);
   for (const PosixAcl::Entry& group : parts.groups) {
@@ -144,7 +145,7 @@ void WriteAcl(const PosixAcl& acl, AceWriter writer) {
 
 // ---- To POSIX --------------------------------------------------------------------------------
 
-// Whom an ACE is about. Named ones have an id.
+// The user, group or class of an ACE. Named users and groups have an id.
 struct Principal {
   AclTag tag = AclTag::kOther;
   uint32_t id = 0;
@@ -168,7 +169,7 @@ bool ParsePrincipal(const wire::Ace& ace, Principal* principal) {
   return number && absl::SimpleAtoi(ace.who, &principal->id) && principal->id != ~0u;
 }
 
-// The POSIX rights of an ACE; false if it says something that they cannot.
+// Converts the mask of an ACE to POSIX rights. Returns false if they cannot express it.
 bool ParseMask(const wire::Ace& ace, const Principal& principal, bool directory, uint8_t* perm) {
   uint32_t left = ace.access_mask;
   const auto take = [&](uint32_t all, uint32_t too, uint8_t right) {
@@ -188,8 +189,8 @@ bool ParseMask(const wire::Ace& ace, const Principal& principal, bool directory,
   return left == 0;
 }
 
-// A list of ACEs for the question who may do what: for each principal and right the first ACE that
-// decides. The first one of all those that match somebody counts.
+// Evaluates a list of ACEs: for each principal and right, the first ACE that decides. For a user
+// that matches several principals, the first of these ACEs counts.
 class Rules {
  public:
   void Add(const Principal& principal, bool allow, uint8_t perm) {
@@ -204,7 +205,7 @@ class Rules {
     ++count_;
   }
 
-  // The rights of those who match `a`, `b` and EVERYONE@, and nothing else.
+  // Returns the rights of users that match only `a`, `b` and EVERYONE@.
   uint8_t RightsOf(const Principal& a, const Principal& b) {
     const Row rows[] = {RowOf(a), RowOf(b), RowOf({AclTag::kOther, 0})};
     uint8_t rights = 0;
@@ -230,7 +231,7 @@ class Rules {
   struct Row {
     Principal principal;
     std::array<int, 3> first = {kNever, kNever, kNever};  // by bit of a permission
-    uint8_t allows = 0;                                   // what it says then
+    uint8_t allows = 0;                                   // bits that this first ACE allows
   };
 
   Row& RowOf(const Principal& principal) {
@@ -244,7 +245,7 @@ class Rules {
   int count_ = 0;
 };
 
-// A list of more named users and groups than this would take too long to check.
+// The check of a list with more named users and groups would take too long.
 constexpr size_t kMostNamed = 128;
 
 DafsStatus Parse(std::span<const wire::Ace> aces, bool directory, Rules* access, Rules* inherited) {
@@ -270,7 +271,8 @@ DafsStatus Parse(std::span<const wire::Ace> aces, bool directory, Rules* access,
   return DafsStatus::kOk;
 }
 
-// The only ACL that can say the same as `rules`: what each principal has when it is alone.
+// Returns the only ACL that can be equal to `rules`: each entry has the rights of a user that
+// matches only its principal.
 PosixAcl Candidate(Rules& rules) {
   PosixAcl acl;
   const auto add = [&](const Principal& p) {
@@ -291,8 +293,8 @@ PosixAcl Candidate(Rules& rules) {
   return acl;
 }
 
-// Whether `acl` means what `rules` mean. It is enough to look at everybody who matches two
-// principals: of all that somebody matches, one decides in `rules` and one in `acl`.
+// Returns whether `acl` and `rules` give the same rights. Checking users that match two principals
+// is sufficient: of all principals that a user matches, one decides in `rules` and one in `acl`.
 bool SameRights(Rules& rules, const PosixAcl& acl, bool directory, std::optional<uint32_t> owner) {
   std::vector<wire::Ace> aces;
   WriteAcl(acl, AceWriter(directory, 0, aces));
@@ -301,7 +303,7 @@ bool SameRights(Rules& rules, const PosixAcl& acl, bool directory, std::optional
   const std::vector<Principal> all = others.principals();
   for (const Principal& a : all) {
     for (const Principal& b : all) {
-      // Nobody is two users; only the owner can be named besides.
+      // No user matches two named users. Only the owner can also match a named user.
       const bool owner_named = a.tag == AclTag::kUserObj && b.tag == AclTag::kUser && b.id == owner;
       if (a.is_user() && b.is_user() && a != b && !owner_named) continue;
       if (rules.RightsOf(a, b) != others.RightsOf(a, b)) return false;

@@ -83,7 +83,7 @@ std::string AttributeNames::Find(const NameHash& hash) {
 
 void AttributeNames::Insert(const NameHash& hash, const std::string& name) {
   absl::MutexLock lock(&mutex_);
-  if (names_.size() >= kMost) names_.clear();  // they are found again by listing
+  if (names_.size() >= kMost) names_.clear();  // a listing finds them again
   names_[hash] = name;
 }
 

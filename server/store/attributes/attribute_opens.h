@@ -1,8 +1,8 @@
-// The opens of named attributes. Each holds the value as its holder sees it: what is written stays
-// there until CLOSE makes it the attribute's, all at once, so that nobody ever sees half of it.
+// The opens of named attributes. Each open has its own copy of the value. WRITE changes this copy,
+// and CLOSE sets the attribute to it in one step, so that other clients never see a partial value.
 // Spec: 4.1.5, 6.5.24, 6.5.7; ARCHITECTURE "named attributes".
 //
-// Bounded in number, and so in memory: each holds at most kXattrMost bytes.
+// The number of opens is bounded, and so is the memory: each has at most kXattrMost bytes.
 // Thread-safe. Nothing here blocks or calls the file system.
 #pragma once
 
@@ -30,38 +30,38 @@ struct AttributeOpen {
   uint32_t access = 0;  // wire::kShare...
   XattrMode mode = XattrMode::kAny;
   std::string value;
-  bool known = true;     // `value` is the attribute's; else only a new one can be set
-  bool changed = false;  // CLOSE has something to set
-  bool spoilt = false;   // a change was refused: CLOSE sets nothing, half of them would be worse
+  bool known = true;     // `value` was read; if false, the open can only set a new value
+  bool changed = false;  // CLOSE has a value to set
+  bool spoilt = false;   // a change was refused: CLOSE sets nothing, to avoid a partial change
 };
 
 class AttributeOpens {
  public:
   explicit AttributeOpens(uint32_t instance) : instance_(instance & kInstanceMask) {}
 
-  // A second open of one owner and attribute takes the place of the first: it is the repetition of
-  // a request whose answer was lost. RESOURCE: too many.
+  // Adds an open. A second open of the same owner and attribute replaces the first: the client
+  // repeats a request after it lost the answer. RESOURCE: too many opens.
   wire::DafsStatus Add(AttributeOpen open, wire::StateId* state_id);
 
-  // Looks at, or changes, an open under the lock. BAD_STATEID, STALE_STATEID.
+  // Calls `use` with an open, under the lock. BAD_STATEID, STALE_STATEID.
   wire::DafsStatus With(const wire::ClientId& client_id, const wire::StateId& state_id,
                         const ObjectKey& key,
                         absl::FunctionRef<wire::DafsStatus(AttributeOpen&)> use);
 
-  // The size of an attribute as an open of the client has it; nullopt: the client has none.
+  // Returns the size of the value in an open of the client; nullopt: it has no open of `key`.
   std::optional<size_t> SizeOf(const wire::ClientId& client_id, const ObjectKey& key);
 
-  // Ends an open and hands it over.
+  // Removes an open and moves it to *open.
   wire::DafsStatus Take(const wire::ClientId& client_id, const wire::StateId& state_id,
                         const ObjectKey& key, AttributeOpen* open);
 
-  // Ends the opens of a client that is gone. What it had not closed is not set.
+  // Removes the opens of a client that is gone. Their values are not set.
   void ReleaseClient(const wire::ClientId& client_id);
 
  private:
   static constexpr uint32_t kInstanceMask = 0xffffff;
   static constexpr int kSerialBits = 40;
-  // Keeps these state ids apart from those of files (server/store/holdings/open_state.h).
+  // Distinguishes these state ids from those of files (server/store/holdings/open_state.h).
   static constexpr uint64_t kOfAttributes = uint64_t{1} << (kSerialBits - 1);
   static constexpr size_t kMost = 1024;
   static constexpr size_t kMostOfClient = 128;  // more than a session has requests in flight
@@ -77,10 +77,10 @@ class AttributeOpens {
   Table opens_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Which name a hash in a handle stands for: the names seen lately. Thread-safe.
+// Maps the hash in a handle to its name, for recently seen names. Thread-safe.
 class AttributeNames {
  public:
-  // Empty: not known.
+  // Returns an empty string if the name is not known.
   std::string Find(const NameHash& hash);
   void Insert(const NameHash& hash, const std::string& name);
 

@@ -18,7 +18,7 @@ using wire::DafsStatus;
 
 wire::Time ToTime(const statx_timestamp& t) { return {t.tv_sec, t.tv_nsec}; }
 
-// What utimensat(2) takes for one of the _SET attributes. False: nseconds out of range (R87).
+// Converts one of the _SET attributes for utimensat(2). False: nseconds out of range (R87).
 bool ToTimespec(bool valid, const wire::SetTime& time, timespec* out) {
   out->tv_sec = 0;
   if (!valid) {
@@ -79,7 +79,7 @@ void FillAttributes(const struct statx& stx, uint64_t bitmap, uint64_t change,
   if ((stx.stx_mask & STATX_BTIME) == 0) a.valid &= ~wire::kFattrTimeCreate;
   a.object_type = ObjectTypeOf(stx.stx_mode);
   a.mode = stx.stx_mode & wire::kModeBits;
-  // Some file systems do not count directories: their link count is always 1.
+  // Some file systems do not count subdirectories: the link count is always 1.
   const bool counted = !S_ISDIR(stx.stx_mode) || stx.stx_nlink > 2;
   a.num_links = stx.stx_nlink - (hidden_link && counted && stx.stx_nlink > 0 ? 1 : 0);
   a.change = change;
@@ -133,7 +133,7 @@ DafsStatus ApplyAttributes(Object& file, const wire::FileAttributes& attributes,
   }
   constexpr uint64_t kOwners = wire::kFattrOwner | wire::kFattrOwnerGroup;
   if ((attributes.valid & kOwners) != 0) {
-    uint32_t uid = ~0u;  // leaves it as it is
+    uint32_t uid = ~0u;  // no change
     uint32_t gid = ~0u;
     if (attributes.has(wire::kFattrOwner)) ParseId(attributes.owner, &uid);
     if (attributes.has(wire::kFattrOwnerGroup)) ParseId(attributes.owner_group, &gid);
@@ -147,7 +147,8 @@ DafsStatus ApplyAttributes(Object& file, const wire::FileAttributes& attributes,
   }
   if (attributes.has(wire::kFattrAcl)) {
     const DafsStatus status = SetAcl(file, attributes.acl);
-    // 6.5.35: an ACL that the file system has no way to say cannot be set, like any attribute.
+    // 6.5.35: INVAL, as for any attribute that cannot be set: the file system cannot express the
+    // ACL.
     if (status == DafsStatus::kNotSupp) return DafsStatus::kInval;
     if (status != DafsStatus::kOk) return status;
     *set |= wire::kFattrAcl;

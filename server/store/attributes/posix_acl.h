@@ -18,7 +18,7 @@ enum class AclTag : uint16_t {
   kUser = 0x02,      // a named user
   kGroupObj = 0x04,  // the owning group
   kGroup = 0x08,     // a named group
-  kMask = 0x10,      // what all but owner and others can have at most
+  kMask = 0x10,      // upper limit of the rights of all entries except owner and others
   kOther = 0x20,
 };
 
@@ -38,10 +38,10 @@ struct PosixAcl {
   friend bool operator==(const PosixAcl&, const PosixAcl&) = default;
 };
 
-// What the mode bits say.
+// Returns the ACL that is equivalent to the mode bits.
 PosixAcl AclFromMode(uint32_t mode);
 
-// The value of the attribute. Decode gives nothing for bytes that are not such a value.
+// Convert to and from the value of the attribute. DecodeAcl returns nullopt for an invalid value.
 std::string EncodeAcl(const PosixAcl& acl);
 std::optional<PosixAcl> DecodeAcl(std::string_view value);
 

@@ -18,13 +18,14 @@ using wire::DafsStatus;
 
 constexpr std::string_view kReserved = "trusted.dafs.";
 constexpr size_t kListMost = 65536;  // XATTR_LIST_MAX
-constexpr size_t kUsualList = 1024;  // most lists are read by one call, and are empty
-constexpr size_t kUsualSize = 256;   // most values are read by one call
-constexpr int kAttempts = 8;         // against values that grow between two calls
+constexpr size_t kUsualList = 1024;  // one call suffices for most lists, which are empty
+constexpr size_t kUsualSize = 256;   // one call suffices for most values
+constexpr int kAttempts = 8;         // a value may grow between two calls
 
 bool IsReserved(std::string_view name) { return name.starts_with(kReserved); }
 
-// The kernel's name for `given`, one of the wire's. Every attribute has one name there.
+// Converts `given`, a name of the protocol, to the kernel's name. Each attribute has only one name
+// in the protocol.
 DafsStatus ToKernelName(const std::string& given, std::string* name) {
   *name = wire::XattrOf(given);
   if (name->size() > kXattrNameMost) return DafsStatus::kNameTooLong;
@@ -38,14 +39,15 @@ DafsStatus StatusOfXattr(int error) {
       return DafsStatus::kNoEnt;
     case E2BIG:
       return DafsStatus::kFbig;
-    case ERANGE:  // a name without anything behind its name space
+    case ERANGE:  // only a name space, without a name
       return DafsStatus::kInval;
     default:
       return StatusFromErrno(error);
   }
 }
 
-// While it lives, a thread that acts for root has what root has on a local file system.
+// While it lives, a thread that acts for root has all capabilities, as root has on a local file
+// system. Only for names that need them.
 class RootsOwn {
  public:
   explicit RootsOwn(std::string_view name) {
@@ -69,8 +71,8 @@ int FlagsOf(XattrMode mode) {
   }
 }
 
-// `read`: getxattr, or lgetxattr for what is not to be followed. Most values are read by one call,
-// and into the stack: most files have none.
+// `read`: getxattr, or lgetxattr to not follow a link. The first call reads into a buffer on the
+// stack, which suffices for most values.
 DafsStatus ReadXattr(decltype(getxattr)* read, const char* path, const char* name,
                      std::string* value) {
   value->clear();
@@ -85,7 +87,7 @@ DafsStatus ReadXattr(decltype(getxattr)* read, const char* path, const char* nam
       n = read(path, name, room, size);
       if (n < 0 && errno == ERANGE) {
         n = read(path, name, nullptr, 0);
-        if (n < 0) return StatusOfXattr(errno);  // before giving up rights changes errno
+        if (n < 0) return StatusOfXattr(errno);  // before ~RootsOwn changes errno
         if (static_cast<size_t>(n) > kXattrMost) return DafsStatus::kFbig;
         size = std::max(static_cast<size_t>(n), size);
         long_value.resize(size);
@@ -168,7 +170,7 @@ DafsStatus ListXattrs(const Object& object, wire::NameRule rule, std::vector<std
       list = long_list.data();
       n = listxattr(path.c_str(), list, long_list.size());
     }
-    if (n < 0) return StatusOfXattr(errno);  // before giving up rights changes errno
+    if (n < 0) return StatusOfXattr(errno);  // before ~RootsOwn changes errno
   }
   std::string_view left(list, static_cast<size_t>(n));
   while (!left.empty()) {

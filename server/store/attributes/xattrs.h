@@ -1,11 +1,11 @@
-// The extended attributes of one object, by system calls, as the identity the thread has taken: the
-// kernel says who may read, write and see them. Spec: 4.1.5; ARCHITECTURE "named attributes".
+// The extended attributes of one object. The functions make the system calls as the thread's
+// identity, so that the kernel decides which callers may list, read and write them.
+// Spec: 4.1.5; ARCHITECTURE "named attributes".
 //
 // Names are the kernel's, with their name space: "user.x", "trusted.x", "security.x",
-// "system.posix_acl_access"; others go by wire/protocol/attribute_names.h. What the server keeps
-// for itself
-// ("trusted.dafs.") does not exist for callers. For root, unless squashed, the kernel is asked with
-// the capabilities that trusted.* and security.* need, which identities do not have
+// "system.posix_acl_access"; wire/protocol/attribute_names.h maps other names. Callers cannot see
+// the server's own attributes ("trusted.dafs."). For root, unless squashed, the calls have the
+// capabilities for trusted.* and security.*, which identities do not have
 // (server/store/system/identity.h). Usable from any thread. May block on the file system.
 #pragma once
 
@@ -20,18 +20,18 @@
 
 namespace dafs::server {
 
-// XATTR_SIZE_MAX: no value is larger, so that one always fits.
+// XATTR_SIZE_MAX, the size of the largest value.
 inline constexpr size_t kXattrMost = 65536;
 inline constexpr size_t kXattrNameMost = 255;  // XATTR_NAME_MAX
 
-// How xattrs are set: the flags of setxattr(2).
+// The flags of setxattr(2).
 enum class XattrMode : uint8_t { kAny, kCreate, kReplace };
 
-// NOENT: there is none of this name, or none that this caller may see. NOTSUPP: the file system
-// has no such attributes. Others as the kernel says. `value` is then empty.
+// NOENT: there is no attribute of this name, or the caller may not see it. NOTSUPP: the file system
+// has no such attributes. Other errors come from the kernel. After an error `value` is empty.
 wire::DafsStatus GetXattr(const Object& object, const std::string& name, std::string* value);
-// The same of "system.posix_acl_...", the name being the kernel's: of an object, and of what `path`
-// leads to, in the thread's working directory (a symbolic link itself).
+// The same for "system.posix_acl_...", which needs no mapping of the name: of an object, or of
+// `path` in the thread's working directory. A symbolic link is not followed.
 wire::DafsStatus GetAclXattr(const Object& object, const char* name, std::string* value);
 wire::DafsStatus GetAclXattr(const char* path, const char* name, std::string* value);
 wire::DafsStatus GetXattrSize(const Object& object, const std::string& name, size_t* size);
@@ -41,11 +41,11 @@ wire::DafsStatus SetXattr(const Object& object, const std::string& name, std::st
                           XattrMode mode);
 wire::DafsStatus RemoveXattr(const Object& object, const std::string& name);
 
-// The names that can be names on the wire, by `rule`.
+// Lists the names that are valid in the protocol by `rule`.
 wire::DafsStatus ListXattrs(const Object& object, wire::NameRule rule,
                             std::vector<std::string>* names);
 
-// Whether objects of this kind and file system can have extended attributes at all.
+// Returns whether objects of this type and file system can have extended attributes.
 bool SupportsXattrs(const Object& object);
 
 }  // namespace dafs::server

@@ -19,7 +19,7 @@ DafsStatus StatusFromErrno(int error) {
       return DafsStatus::kNxio;  // NODEV is not generated (R50)
     case EACCES:
     case EBUSY:    // a mount point: waiting would not help, so not DELAY
-    case ETXTBSY:  // runs on the server
+    case ETXTBSY:  // the program runs on the server
       return DafsStatus::kAcces;
     case EEXIST:
       return DafsStatus::kExist;

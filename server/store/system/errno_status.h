@@ -6,11 +6,11 @@
 
 namespace dafs::server {
 
-// What a system call's `error` (an errno value) means to the peer; SERVERFAULT for what has no
-// code of its own. Must not be called with 0.
+// Converts `error`, an errno value, to the status for the peer. SERVERFAULT if it has no code of
+// its own. Must not be called with 0.
 wire::DafsStatus StatusFromErrno(int error);
 
-// The same for the value errno has now.
+// The same for the present value of errno.
 wire::DafsStatus StatusFromErrno();
 
 }  // namespace dafs::server

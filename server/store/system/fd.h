@@ -11,7 +11,7 @@ namespace dafs::server {
 class Fd {
  public:
   Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}  // takes ownership; a negative one is none
+  explicit Fd(int fd) : fd_(fd) {}  // takes ownership; negative: no descriptor
   Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Fd& operator=(Fd&& other) noexcept {
     if (this != &other) {
@@ -33,8 +33,8 @@ class Fd {
   int fd_ = -1;
 };
 
-// "/proc/self/fd/N": the path through which an O_PATH descriptor meets the kernel's own permission
-// checks (FUSE-FACTS 16). The kernel lets every thread of the process follow it.
+// "/proc/self/fd/N": system calls on this path apply the kernel's permission checks to an O_PATH
+// descriptor (FUSE-FACTS 16). Every thread of the process may follow it.
 class FdPath {
  public:
   explicit FdPath(int fd) { std::snprintf(text_, sizeof text_, "/proc/self/fd/%d", fd); }

@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t Bit(int capability) { return uint64_t{1} << capability; }
 
 constexpr uint64_t kDangerous = Bit(CAP_SYS_ADMIN) | Bit(CAP_SETFCAP) | Bit(CAP_SYS_RESOURCE);
-// The capabilities over files, as setfsuid(2) drops them, and MAC_ADMIN beside MAC_OVERRIDE.
+// The capabilities over files: those that setfsuid(2) drops, and MAC_ADMIN in addition.
 constexpr uint64_t kOverFiles = Bit(CAP_CHOWN) | Bit(CAP_DAC_OVERRIDE) | Bit(CAP_DAC_READ_SEARCH) |
                                 Bit(CAP_FOWNER) | Bit(CAP_FSETID) | Bit(CAP_LINUX_IMMUTABLE) |
                                 Bit(CAP_MKNOD) | Bit(CAP_MAC_OVERRIDE) | Bit(CAP_MAC_ADMIN);
@@ -48,7 +48,7 @@ bool SetEffective(const Capabilities& base, uint64_t effective) {
   return syscall(SYS_capset, &header, data) == 0;
 }
 
-// What this thread is at the moment, as far as this file made it so.
+// The present identity of this thread, as set by the functions in this file.
 struct ThreadState {
   bool known = false;                // caps below were read
   Capabilities caps;                 // effective kept up to date
@@ -68,7 +68,7 @@ bool Effective(ThreadState& state, uint64_t effective) {
   return true;
 }
 
-// setfsuid and setfsgid report nothing: asking with -1 gives back what is set now.
+// setfsuid and setfsgid report no error; a call with -1 returns the present value.
 bool SetFsIds(uint32_t uid, uint32_t gid) {
   setfsgid(gid);
   setfsuid(uid);
@@ -82,10 +82,10 @@ bool AssumeIdentity(const Identity& identity) {
   if (state.identity.has_value() && *state.identity == identity) return true;
   state.identity.reset();
   if (identity.uid == ~0u || identity.gid == ~0u) return false;
-  // SETUID and SETGID are never dropped, so this works from one caller to the next.
+  // SETUID and SETGID are never dropped, so the thread can switch from one caller to the next.
   if (syscall(SYS_setgroups, identity.groups.size(), identity.groups.data()) != 0) return false;
   if (!SetFsIds(identity.uid, identity.gid)) return false;
-  // After setfsuid, which changes the effective set itself when uid 0 comes or goes.
+  // After setfsuid, which itself changes the effective set on a switch to or from uid 0.
   const uint64_t drop = identity.uid == 0 ? kDangerous : kDangerous | kOverFiles;
   if (!Effective(state, state.caps.permitted & ~drop)) return false;
   state.identity = identity;

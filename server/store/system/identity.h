@@ -1,10 +1,9 @@
-// Acting as a caller: the file system identity and the capabilities of one thread.
-// The kernel's own permission checks are the only ones (ARCHITECTURE "Server"): a thread takes the
-// caller's fsuid, fsgid and groups by raw system calls, which unlike those of libc change this
-// thread alone, and drops the capabilities that would let it past the checks. fsuid alone would not
-// do: trusted.* attributes and file capabilities stay open to CAP_SYS_ADMIN and CAP_SETFCAP
-// (FUSE-FACTS 16). The last identity is remembered per thread and kept until another is asked for;
-// a full switch costs about 12 us.
+// The file system identity and the capabilities of one thread, with which it acts as a caller.
+// The kernel makes all permission checks (ARCHITECTURE "Server"). A thread takes the caller's
+// fsuid, fsgid and groups by raw system calls, which unlike those of libc change only this thread.
+// It also drops the capabilities that would bypass the checks. fsuid alone is not sufficient:
+// CAP_SYS_ADMIN and CAP_SETFCAP still permit trusted.* attributes and file capabilities (FUSE-FACTS
+// 16). Each thread keeps its identity until another is assumed; a full switch costs about 12 us.
 #pragma once
 
 #include <cstdint>
@@ -23,26 +22,26 @@ struct Identity {
   friend bool operator==(const Identity&, const Identity&) = default;
 };
 
-// Makes the calling thread act as `identity`: uid 0 keeps the capabilities over files, all others
-// lose them; nobody keeps SYS_ADMIN, SETFCAP and SYS_RESOURCE. Returns whether the kernel agreed;
-// if not, the thread has no usable identity and must not touch files.
+// Makes the calling thread act as `identity`. uid 0 keeps the capabilities over files; all others
+// lose them. No identity keeps SYS_ADMIN, SETFCAP and SYS_RESOURCE. Returns false if the kernel
+// refused: the thread then has no usable identity and must not access files.
 [[nodiscard]] bool AssumeIdentity(const Identity& identity);
 
-// Whether the calling thread acts for a root that the export does not squash.
+// Returns whether the calling thread acts for a root user that the export does not squash.
 bool ActsAsRoot();
 
-// Back to the process's own user with all capabilities it is permitted.
+// Returns the thread to the process's own user with all permitted capabilities.
 void RestoreOwnIdentity();
 
-// What is done by the server's own right.
+// The capabilities that an operation of the server itself needs.
 enum class Privilege : uint8_t {
   kAll,
-  kOverFiles,  // to open whatever it is: whoever acts for root has it, and it costs nothing then
+  kOverFiles,  // to open any file. A thread that acts for root has them already, at no cost
 };
 
-// All permitted capabilities for the calling thread, without changing who it is, until destroyed.
-// For what the server does by its own right: opening by handle, reopening what an OPEN has granted,
-// the orphan directory, verifiers.
+// Gives the calling thread all permitted capabilities until destroyed, without changing its
+// identity. For operations of the server itself: opening by handle, reopening a file with the
+// access that an OPEN granted, the orphan directory, verifiers.
 class ScopedPrivilege {
  public:
   explicit ScopedPrivilege(Privilege wanted = Privilege::kAll);
@@ -54,8 +53,9 @@ class ScopedPrivilege {
   uint64_t before_;
 };
 
-// The calling thread is the process's own user until destroyed, and then again whom it was before.
-// For what the server makes for itself: files belong to the fsuid that makes them.
+// Makes the calling thread act as the process's own user until destroyed; then restores its
+// identity. For files that the server creates for itself: a file belongs to the fsuid that creates
+// it.
 class ScopedOwnIdentity {
  public:
   ScopedOwnIdentity();
@@ -67,7 +67,7 @@ class ScopedOwnIdentity {
   std::optional<Identity> before_;
 };
 
-// Whether the process may switch identities and open by handle at all.
+// Returns whether the process may switch identities and open by handle.
 bool HasNeededCapabilities();
 
 }  // namespace dafs::server

@@ -1,6 +1,6 @@
-// Ends this process, as kill -9 would, at a chosen step of a chosen procedure: for tests that show
-// what a restarted server makes of it. `dafsd --kill-at PROC:STEP[:N]`, N counting from 1.
-// The check costs one load of a constant zero where nothing was asked.
+// Ends this process, as kill -9 would, at a chosen step of a chosen procedure, for tests of
+// recovery. `dafsd --kill-at PROC:STEP[:N]`, N counting from 1. Without --kill-at the check costs
+// one load of a constant zero.
 #pragma once
 
 #include <atomic>
@@ -15,10 +15,10 @@ namespace dafs::server {
 // In the order in which one request meets them.
 enum class KillStep : uint32_t {
   kNever,
-  kBefore,    // "before": nothing is in the journal
-  kIntent,    // "intent": what will be done is
+  kBefore,    // "before": the journal has nothing of the request
+  kIntent,    // "intent": the journal has the intent
   kCalled,    // "called": the system calls have returned
-  kMarked,    // "marked": the journal says so
+  kMarked,    // "marked": the journal has the status
   kRecorded,  // "recorded": the response is in the journal
   kReplied,   // "replied": the response has been given to the transport
 };

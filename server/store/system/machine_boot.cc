@@ -5,7 +5,7 @@
 
 namespace dafs::server {
 
-// FNV-1a, as absl::Hash is another in every process.
+// FNV-1a. absl::Hash differs in every process.
 uint64_t BootSum() {
   std::string text;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> text;

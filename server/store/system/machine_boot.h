@@ -1,11 +1,11 @@
-// Which start of the machine this is. Any thread.
+// Identifies a start of the machine. Any thread.
 #pragma once
 
 #include <cstdint>
 
 namespace dafs::server {
 
-// A number that is another after every start of the machine.
+// Returns a number that differs after every start of the machine.
 uint64_t BootSum();
 
 }  // namespace dafs::server

@@ -35,7 +35,7 @@ absl::StatusOr<std::byte*> Map(int fd, size_t size, const std::string& path) {
 absl::StatusOr<MappedFile> MappedFile::Create(const std::string& path, size_t size_bytes) {
   Fd fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.ok()) return Failed("create", path, errno);
-  // A store into a hole of a full file system would be a signal, not an error.
+  // A store into a hole of a full file system would raise SIGBUS instead of an error.
   if (const int error = posix_fallocate(fd.get(), 0, static_cast<off_t>(size_bytes)); error != 0) {
     unlink(path.c_str());
     return Failed("allocate", path, error);

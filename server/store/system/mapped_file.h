@@ -1,6 +1,6 @@
-// A file of fixed size in the state directory, mapped into memory. What is stored there survives
-// the process by itself, however it ends; Sync makes it survive the machine. Spec: ARCHITECTURE
-// "Server" (state directory). Values in it are the caller's to order and publish.
+// A file of fixed size in the state directory, mapped into memory. Its content survives any end of
+// the process; after Sync it survives a crash of the machine. Spec: ARCHITECTURE "Server" (state
+// directory). The caller orders and publishes the values in it.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@ namespace dafs::server {
 
 class MappedFile {
  public:
-  // Makes `path`, zeroed, with all of its blocks: no later store can fail for want of space.
-  // kResourceExhausted: no room, no descriptor; kFailedPrecondition: anything else, in words.
+  // Creates `path`, zeroed, and allocates all of its blocks, so no later store fails for lack of
+  // space. kResourceExhausted: no space, no descriptor; kFailedPrecondition: any other error.
   static absl::StatusOr<MappedFile> Create(const std::string& path, size_t size_bytes);
-  // The file as an earlier process has left it. kNotFound; kDataLoss: not of this size, if
-  // `size_bytes` is not 0, or empty: made and not finished. Other errors are as of Create, and say
-  // nothing of what is in it.
+  // Opens the file of an earlier process. kNotFound; kDataLoss: the size is not `size_bytes`, if
+  // that is not 0, or the file is empty because its creation was not finished. Other errors are as
+  // for Create; after these the content may be intact.
   static absl::StatusOr<MappedFile> Open(const std::string& path, size_t size_bytes = 0);
 
   MappedFile(MappedFile&& other) noexcept;
@@ -32,10 +32,10 @@ class MappedFile {
   // Writes the pages of `part` to the device and waits. False if that failed.
   bool Sync(std::span<const std::byte> part) const;
 
-  // The same for the file's name and size.
+  // Writes the file's name and size to the device and waits. False if that failed.
   bool SyncName() const;
 
-  // Takes the file's name away; the mapping stays.
+  // Removes the file's name; the mapping stays.
   void Unlink();
 
  private:
@@ -47,8 +47,8 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// The error of a start for which a file of an earlier instance cannot be opened. The file may be
-// whole, so it is neither ignored nor replaced. `if_removed`: what removing it costs.
+// Returns the error of a server start that cannot open a file of an earlier instance. The file may
+// be intact, so the server neither ignores nor replaces it. `if_removed`: the cost of removing it.
 absl::Status CannotStartWithout(const absl::Status& opening, std::string_view if_removed);
 
 }  // namespace dafs::server

@@ -23,7 +23,7 @@ std::string ReadWhole() {
   return text;
 }
 
-// Paths have blanks and backslashes as \ooo.
+// mountinfo writes blanks and backslashes in paths as \ooo.
 std::string Unescape(absl::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -1,5 +1,5 @@
-// Says in the log what a start waits for: a file system that hangs keeps the server from serving,
-// and its operator must learn which.
+// Logs the file system that a start of the server waits for, so that the operator learns which one
+// hangs.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace dafs::server {
 
-// While it lives, `what` is waited for. Logged kFirst after its construction, kAgain after that and
-// so on, and once more at the end if it was logged at all. A thread of its own: its owner hangs.
+// While it lives, the owner waits for `what`. Logs `first` after construction, then every `again`,
+// and at the end if it logged before. Has a thread of its own, because its owner may hang.
 class StallReport {
  public:
   struct Times {

@@ -33,7 +33,7 @@ bool Exists(const std::string& path) {
   return lstat(path.c_str(), &st) == 0;
 }
 
-// Whether the directory `path` holds anything.
+// Returns whether the directory `path` has entries.
 bool HasEntries(const std::string& path) {
   std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(path.c_str()), &closedir);
   if (listing == nullptr) return false;
@@ -52,14 +52,14 @@ absl::Status KeyError(const std::string& state_dir, std::string_view why) {
       " to begin anew: every filehandle and every open file of every mount is lost then"));
 }
 
-// FNV-1a, in hexadecimal digits. Beside the key itself it needs to hide nothing.
+// FNV-1a, in hexadecimal digits. It is stored beside the key, so it need not hide the key.
 std::string SumOf(const HandleKey& key) {
   uint64_t sum = 14695981039346656037u;
   for (uint8_t byte : key) sum = (sum ^ byte) * 1099511628211u;
   return absl::StrCat(absl::Hex(sum, absl::kZeroPad16));
 }
 
-// What `instance` holds: "NUMBER SUM\n". Before there were sums it was "NUMBER\n".
+// The content of the file `instance`: "NUMBER SUM\n". Older servers wrote "NUMBER\n".
 struct InstanceRecord {
   uint32_t number = 0;
   std::string key_sum;
@@ -78,8 +78,8 @@ std::optional<InstanceRecord> ParseInstance(std::string_view text) {
   return record;
 }
 
-// Numbers count up from 1 and wrap at 2^24 in a state id: no server starts so often that it gets
-// here by itself.
+// Numbers count up from 1 and wrap at 2^24 in a state id. No server starts so often that it counts
+// up to this number.
 absl::StatusOr<uint32_t> RandomInstance() {
   uint32_t number = 0;
   if (getrandom(&number, sizeof number, 0) != sizeof number) {

@@ -6,7 +6,7 @@
 namespace dafs::server {
 namespace {
 
-// From then on the thread shares working directory, root and umask with no other.
+// After this the thread shares its working directory, root and umask with no other thread.
 bool HasOwn() {
   thread_local const bool own = unshare(CLONE_FS) == 0;
   return own;
@@ -18,7 +18,7 @@ ScopedWorkingDirectory::ScopedWorkingDirectory(int directory)
     : entered_(HasOwn() && fchdir(directory) == 0) {}
 
 ScopedWorkingDirectory::~ScopedWorkingDirectory() {
-  // Everybody may search "/"; where not, the thread stays until it lists the next directory.
+  // Normally every user may search "/". If not, the thread stays in `directory` until its next use.
   [[maybe_unused]] const int left = entered_ ? chdir("/") : 0;
 }
 

@@ -1,13 +1,13 @@
-// A directory as the working directory of one thread: what there is no system call for by
-// descriptor and name, extended attributes before Linux 6.13, is then done by the name alone. The
-// way through /proc takes three times as long.
+// Makes a directory the working directory of one thread. Before Linux 6.13 the system calls for
+// extended attributes accept no directory descriptor with a name; here they use the name alone. A
+// path through /proc takes three times as long.
 #pragma once
 
 namespace dafs::server {
 
-// While it lives, names without a directory are those in `directory`, for the calling thread and no
-// other; then its working directory is "/", so that it keeps no file system busy. Entering needs
-// the right to search it, as the thread's identity.
+// While it lives, relative paths of the calling thread start in `directory`; other threads are not
+// affected. Afterwards the thread's working directory is "/", so that it keeps no file system busy.
+// The thread's identity needs search permission for `directory`.
 class ScopedWorkingDirectory {
  public:
   explicit ScopedWorkingDirectory(int directory);
@@ -15,7 +15,8 @@ class ScopedWorkingDirectory {
   ScopedWorkingDirectory(const ScopedWorkingDirectory&) = delete;
   ScopedWorkingDirectory& operator=(const ScopedWorkingDirectory&) = delete;
 
-  // False: it may not be searched, or threads of this process cannot have their own.
+  // False: the directory may not be searched, or threads of this process cannot have a working
+  // directory of their own.
   bool entered() const { return entered_; }
 
  private:
