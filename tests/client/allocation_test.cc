@@ -1,5 +1,5 @@
-// Reading and writing does not meet the allocator once it is warm, from the operation down to the
-// transport. Counts what this thread allocates; the server's threads are their own business.
+// Warm reads and writes allocate nothing, from the operation down to the transport. Counts the
+// allocations of this thread only, not those of the server's threads.
 #include <array>
 #include <cstdlib>
 #include <new>
@@ -8,7 +8,7 @@
 #include "tests/client/server_fixture.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
-// g++ sees through the two replacements below and takes malloc and free for a mismatched pair.
+// g++ inlines the two replacements below and then reports malloc and free as a mismatched pair.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 #endif
 
@@ -50,14 +50,14 @@ TEST_F(AllocationTest, ReadsAndWritesAllocateNothingOnceWarm) {
                               wire::StableHow::kUnstable));
       ASSERT_STATUS_OK(written);
     }
-    // A thousand operations; the session's tick, once a second, sets a timer.
+    // A thousand operations. The session's tick sets a timer once a second.
     EXPECT_LT(allocations - warm, 50u) << size;
   }
   absl::Status closed = Await(files_->Close(root_user_, file->handle, file->state_id));
   EXPECT_STATUS_OK(closed);
 }
 
-// Nor do asynchronous ones, registered or not.
+// The same for asynchronous I/O, with registered and unregistered memory.
 TEST_F(AllocationTest, AsynchronousIoAllocatesNothingOnceWarm) {
   StartClient(Options());
   MakeLocal("file", std::string(1 << 20, 'x'));

@@ -1,5 +1,6 @@
-// A provider whose first connection damages a message that arrives, as a transport without a
-// checksum of its own may: one bit, of the next message of a certain size.
+// A provider that flips one bit in a received message of its first connection, as a transport
+// without its own checksum may do. The damaged message is the next one that has `message_bytes`
+// bytes.
 #pragma once
 
 #include <map>
@@ -15,7 +16,7 @@ class DamagingProvider final : public ForwardingProvider {
  public:
   using ForwardingProvider::ForwardingProvider;
 
-  size_t message_bytes = 0;  // 0: no message is damaged (any more)
+  size_t message_bytes = 0;  // 0: no message is damaged; set to 0 after the damage
 
  private:
   class Endpoint final : public dat::ForwardingEndpoint {

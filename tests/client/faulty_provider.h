@@ -13,7 +13,7 @@ class FaultyProvider final : public ForwardingProvider {
  public:
   using ForwardingProvider::ForwardingProvider;
 
-  // Of the next `faulty` connections; those after them have no fault.
+  // The fault of the next `faulty` connections. Later connections have no fault.
   dat::FaultPlan plan;
   int faulty = 0;
   int connections = 0;

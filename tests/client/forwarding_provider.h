@@ -1,5 +1,5 @@
-// A provider that hands everything on to another one, but for the endpoints of connections, which
-// whoever derives from it may wrap: those that are made, and those that are taken.
+// A provider that forwards to another one. A derived class can wrap the endpoints of connections,
+// both those that it opens and those that it accepts.
 #pragma once
 
 #include <functional>
@@ -34,9 +34,9 @@ class ForwardingProvider : public dat::Provider {
   using Wrapper = std::function<EndpointPtr(EndpointPtr)>;
 
  private:
-  // Of the connection that begins now.
+  // Returns the wrapper for the endpoint of a connection that this side opens now.
   virtual Wrapper NextWrapper() = 0;
-  // Of one that a peer has begun.
+  // Returns the wrapper for the endpoint of a connection that a peer opened.
   virtual Wrapper NextTakenWrapper() {
     return [](EndpointPtr endpoint) { return endpoint; };
   }

@@ -1,5 +1,5 @@
-// What needs no server: the table of credentials, the tracker of uncommitted writes, the calls
-// that may be repeated, the text of reports.
+// The parts that need no server: the table of credentials, the tracker of uncommitted writes, the
+// choice of calls that may be repeated, the text of reports.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -140,7 +140,7 @@ TEST(WriteTrackerTest, FsyncOfALaterOpenReportsAnErrorThatOnlyCloseReported) {
   tracker.NoteFailure(absl::UnknownError("written behind"));
   EXPECT_FALSE(tracker.ErrorForClose(first).ok());
   WriteTracker::ErrorCursor second = tracker.SampleErrors();
-  EXPECT_TRUE(tracker.ErrorForClose(second).ok());  // its own writes are well
+  EXPECT_TRUE(tracker.ErrorForClose(second).ok());  // no write of this open failed
   EXPECT_TRUE(absl::IsUnknown(tracker.ErrorForFsync(second)));
   WriteTracker::ErrorCursor third = tracker.SampleErrors();
   EXPECT_TRUE(tracker.ErrorForFsync(third).ok());
@@ -159,7 +159,7 @@ TEST(WriteTrackerTest, AfterAReportedFailureTheNextWriteIsInDoubtUntilOneSucceed
   EXPECT_FALSE(tracker.doubtful());
   tracker.NoteFailure(absl::UnknownError("written behind"));
   EXPECT_TRUE(tracker.doubtful());
-  tracker.NoteWrite(Unstable(1));  // of another part, before any report
+  tracker.NoteWrite(Unstable(1));  // to another part of the file, before any report
   EXPECT_TRUE(tracker.doubtful());
   EXPECT_FALSE(tracker.ErrorForClose(open).ok());
   EXPECT_FALSE(tracker.doubtful());
@@ -176,7 +176,8 @@ TEST(WriteTrackerTest, FailedCommitKeepsDataUncommittedAndStableWritesNeedNone) 
   stable.committed = wire::StableHow::kFileSync;
   tracker.NoteWrite(stable);
   EXPECT_FALSE(tracker.uncommitted());
-  // Shows DAFS-6.5.38-10: what came back as DATA_SYNC wants a COMMIT, but is not lost by a restart.
+  // Shows DAFS-6.5.38-10: a write that returned DATA_SYNC needs a COMMIT, but a restart does not
+  // lose it.
   WriteResult data_sync = Unstable(1);
   data_sync.committed = wire::StableHow::kDataSync;
   tracker.NoteWrite(data_sync);

@@ -49,7 +49,8 @@ class ScriptedTest : public ::testing::Test {
     options_.backoff_least = absl::Milliseconds(1);
   }
 
-  // Operations that a test left waiting end here; the loop must be told before they go.
+  // Ends the operations that a test left waiting. Files and session shut down before the loop is
+  // destroyed.
   ~ScriptedTest() override {
     if (files_ != nullptr) files_->Shutdown();
     files_.reset();
@@ -85,7 +86,7 @@ class ScriptedTest : public ::testing::Test {
   T Await(dat::Task<T> task) {
     return RunUntilDone(*loop_, std::move(task));
   }
-  // Runs the loop until `done`; false if it never comes.
+  // Runs the loop until `done` returns true; returns false after 30 s.
   bool Until(const std::function<bool()>& done) {
     const absl::Time end = dat::Loop::Now() + absl::Seconds(30);
     while (!done()) {
@@ -94,7 +95,7 @@ class ScriptedTest : public ::testing::Test {
     }
     return true;
   }
-  // Runs what can be run without waiting.
+  // Runs everything that needs no wait.
   void Settle() {
     for (int i = 0; i < 50; ++i) loop_->RunOnce(absl::ZeroDuration());
   }

@@ -208,7 +208,7 @@ void ScriptedConnection::Close(absl::Status) {
   if (closed) return;
   closed = true;
   windows_.clear();
-  // What had not been taken is lost with the connection.
+  // Messages and completions that were not taken are lost with the connection.
   completions_.clear();
   inbox_.clear();
 }
@@ -220,7 +220,7 @@ bool ScriptedConnection::Checksums(const Request& request) const {
          request.header.procedure != Proc::kClientConnect;
 }
 
-// The server's own count of what may be out, and the rules of chains (WIRE 8.1, 11.5).
+// Checks the server's own count of outstanding requests, and the rules of chains (WIRE 8.1, 11.5).
 void ScriptedConnection::CheckFlow(const Request& request) {
   auto violated = [&](const std::string& what) { server_->violations.push_back(what); };
   const wire::RequestHeader& h = request.header;
@@ -268,7 +268,7 @@ void ScriptedConnection::Receive(std::vector<std::byte> message) {
 }
 
 wire::ResponseHeader ScriptedConnection::HeaderFor(const Request& request, DafsStatus status) {
-  // Bookkeeping of an answer: one request less is out, Nreq as both sides compute it.
+  // A reply leaves one request less outstanding. Both sides compute Nreq from it.
   outstanding_.erase(request.header.stream_id);
   uint16_t target = connected_session || request.header.procedure == Proc::kClientConnectAuth
                         ? server_->target_nreq
@@ -394,7 +394,7 @@ std::string NameOf(const wire::FileHandle& handle) {
   return std::string(name, strnlen(name, handle.fileid.bytes.size()));
 }
 
-// Owner and file are what makes an open.
+// An open is identified by its file and its owner.
 wire::StateId OpenIn(ScriptedServer& server, const wire::FileHandle& file,
                      const std::string& owner) {
   const std::string key = absl::StrCat(NameOf(file), "|", owner);
@@ -407,7 +407,7 @@ wire::StateId OpenIn(ScriptedServer& server, const wire::FileHandle& file,
   return wire::OpaqueFromUint64<wire::StateId>(state_id);
 }
 
-// OK, or what a server says of a state id that it does not know (4.4.1.2).
+// Returns OK, or the error for a state id that the server does not know (4.4.1.2).
 DafsStatus CheckStateId(const ScriptedServer& server, const wire::StateId& state_id) {
   if (state_id.is_zero()) return DafsStatus::kOk;
   const uint64_t value = wire::OpaqueToUint64(state_id);
@@ -420,7 +420,7 @@ void Apply(std::vector<std::byte>& bytes, uint64_t offset, std::span<const std::
   std::copy(data.begin(), data.end(), bytes.begin() + static_cast<ptrdiff_t>(offset));
 }
 
-// Both what is safe and what is not are no longer than `size` afterwards.
+// Truncates both the stable and the unstable data to `size` bytes.
 void Cut(ScriptedServer& server, const wire::FileHandle& file, uint64_t size) {
   const std::string name = NameOf(file);
   std::vector<std::byte>& safe = server.written[name];
@@ -491,7 +491,7 @@ void ScriptedServer::Execute(ScriptedConnection& c, const Request& request) {
     res.component_count = static_cast<uint32_t>(args.path.size());
   } else if constexpr (proc == Proc::kGetattrInline) {
     res.obj_attributes = ScriptedAttributes(args.attr_request_bitmap);
-    // Tells the test whose attributes these are.
+    // Lets the test recognise whose attributes these are.
     res.obj_attributes.file_id = args.filehandle.fileid.bytes[0];
   } else if constexpr (proc == Proc::kSetattrInline) {
     if (args.obj_attributes.has(wire::kFattrObjectSize)) {

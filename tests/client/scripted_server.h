@@ -1,7 +1,7 @@
-// A server in memory that does what a test tells it to: a correct one by default, wrong where a
-// test wants to see what the client makes of it. It speaks through the DAT seam as any provider
-// does, runs on the test's thread within the client's loop, and notes every breach of the rules of
-// flow control and chaining that it sees from its side.
+// A server in memory under the control of a test: correct by default, and wrong where a test
+// examines how the client reacts. It is a DAT provider, runs on the test's thread within the
+// client's loop, and records each violation of flow control or chaining that it sees in
+// `violations`.
 #pragma once
 
 #include <sys/eventfd.h>
@@ -37,13 +37,13 @@ struct Request {
 class ScriptedServer;
 class ScriptedDomain;
 
-// The client's end of a connection, with the server behind it.
+// The client's endpoint of a connection; the server is at its other end.
 class ScriptedConnection final : public dat::Endpoint {
  public:
   ScriptedConnection(ScriptedServer* server, ScriptedDomain* domain);
   ~ScriptedConnection() override;
 
-  // For scripts. Answers `request` with `res`; OK or what 9.3 says goes with `status`.
+  // For scripts. Answers `request` with `res`, or with an error as 9.3 defines for `status`.
   template <class Res>
   void Answer(const Request& request, const Res& res, wire::DafsStatus status = {},
               const wire::EncodeOptions& options = {}) {
@@ -64,12 +64,12 @@ class ScriptedConnection final : public dat::Endpoint {
     bytes.resize(*size);
     return bytes;
   }
-  // The stored response, as the answer to a FETCH_RESPONSE.
+  // Sends `message`, the stored response, as the reply to a FETCH_RESPONSE.
   void AnswerFetch(const Request& request, wire::DafsStatus status, std::vector<std::byte> message);
   void Refuse(const Request& request, wire::DafsStatus status);
-  void Send(std::vector<std::byte> bytes);  // any bytes at all
-  void Close(absl::Status why);             // the connection breaks; what is on its way is lost
-  void CloseAfterAnswers();                 // what was answered still arrives
+  void Send(std::vector<std::byte> bytes);  // arbitrary bytes
+  void Close(absl::Status why);             // breaks the connection; messages in transit are lost
+  void CloseAfterAnswers();                 // breaks it after the replies sent so far arrive
   wire::ResponseHeader HeaderFor(const Request& request, wire::DafsStatus status);
   bool RdmaWrite(const wire::DirectOpBuffer& to, std::span<const std::byte> data);
   std::vector<std::byte> RdmaRead(const wire::DirectOpBuffer& from);
@@ -100,7 +100,7 @@ class ScriptedConnection final : public dat::Endpoint {
   std::deque<Request> held;
   bool closed = false;
 
-  // For the chain that is being executed.
+  // The state of the chain that is being executed.
   bool chain_forw = false;
   bool chain_broken = false;
   wire::FileHandle current;
@@ -111,7 +111,7 @@ class ScriptedConnection final : public dat::Endpoint {
   bool Checksums(const Request& request) const;
   void Receive(std::vector<std::byte> message);
   void CheckFlow(const Request& request);
-  bool Break();  // counts an operation; true: this is the one that fails
+  bool Break();  // counts an operation; returns true if this one fails
 
   ScriptedServer* server_;
   ScriptedDomain* domain_;
@@ -132,34 +132,34 @@ class ScriptedServer final : public dat::Provider {
  public:
   ScriptedServer() = default;
 
-  // What a request meets first; true: it was dealt with. Default: nothing special.
+  // Sees each request first. Returns true if it handled the request. By default it handles none.
   std::function<bool(ScriptedConnection&, const Request&)> script;
-  // A correct server's answer.
+  // Sends the reply of a correct server.
   void Serve(ScriptedConnection& connection, const Request& request);
-  // Answers what was held, in order.
+  // Sends the replies to the requests in `held`, in order.
   void ServeHeld(ScriptedConnection& connection);
 
-  // What it grants, and what it aims at in every answer.
+  // The limits that the server grants, and the Nreq target in each reply.
   uint32_t max_requests = 16;
   uint16_t target_nreq = 16;
   bool trusted = true;
   bool hold = false;           // requests of established sessions wait in `held`
-  int refuse_connections = 0;  // so many next attempts fail
+  int refuse_connections = 0;  // the number of next attempts that fail
   uint64_t write_verifier = 1;
   bool keeps_responses = true;   // agrees to a Response Cache (5.2)
-  bool keeps_unanswered = true;  // knows a lost session even if nothing was kept of it
+  bool keeps_unanswered = true;  // recognises a lost session even if it kept no response of it
   absl::Status windows = absl::UnimplementedError("scripted: no windows");  // Domain::windows
   size_t windows_bound = 0;                                                 // so far
-  size_t windows_ended = 0;                                                 // by their owner
-  bool open_handle = true;  // has the private procedure OPEN_HANDLE
+  size_t windows_ended = 0;  // invalidated by their owner so far
+  bool open_handle = true;   // has the private procedure OPEN_HANDLE
 
-  // A restart: connections end, opens are forgotten, state ids and client_id are new. The Response
-  // Cache survives unless `with_cache` is false.
+  // Simulates a restart: ends connections, forgets opens, changes state ids and client_id. The
+  // Response Cache survives unless `with_cache` is false.
   void Restart(bool with_cache = true);
   uint64_t instance = 7;  // in client_id and state ids
-  // The opens it knows: state id -> owner. One owner has one open of a file.
+  // The opens that the server has: state id -> owner. An owner has at most one open of a file.
   std::map<uint64_t, std::string> opens;
-  // Responses to changes, until they are discarded: (session, stream) -> the last.
+  // The last response to a change for each (session, stream), until it is discarded.
   struct Kept {
     uint16_t seq_number = 0;
     wire::Proc proc{};
@@ -167,18 +167,18 @@ class ScriptedServer final : public dat::Provider {
     std::vector<std::byte> message;
   };
   std::map<std::pair<uint64_t, uint16_t>, Kept> responses;
-  // What is safe of each file, and what was written and not committed.
+  // The stable data of each file, and its unstable writes.
   std::map<std::string, std::vector<std::byte>> written;
   std::map<std::string, std::vector<std::pair<uint64_t, std::vector<std::byte>>>> unstable;
-  std::map<std::string, std::vector<std::byte>> appended;  // to each file, apart from the above
-  uint32_t credentials = 0;  // registered so far, and the number of the last handle
+  std::map<std::string, std::vector<std::byte>> appended;  // appended to each file, kept separately
+  uint32_t credentials = 0;  // the number registered so far, also the number in the last handle
   uint32_t released = 0;
 
-  // The n-th operation of the transport breaks the connection; 0: none. Counted from 1.
+  // The 1-based number of the transport operation that breaks the connection; 0: none.
   int break_at = 0;
   int operations = 0;
 
-  // What was seen.
+  // What the server has seen.
   struct Seen {
     wire::Proc proc;
     uint16_t chain_flags;
@@ -189,7 +189,7 @@ class ScriptedServer final : public dat::Provider {
   std::vector<Seen> log;
   std::map<wire::Proc, int> executed;
   std::vector<std::string> violations;
-  std::vector<ScriptedConnection*> connections;  // those that live
+  std::vector<ScriptedConnection*> connections;  // the live ones
   int connections_made = 0;
   uint32_t most_outstanding = 0;
 
@@ -213,9 +213,9 @@ class ScriptedServer final : public dat::Provider {
   void Execute(ScriptedConnection& connection, const Request& request);
 };
 
-// The attributes the default server answers with.
+// The attributes in the replies of the default server.
 wire::FileAttributes ScriptedAttributes(uint64_t bits);
-// Byte `i` of every file.
+// Returns byte `i` of every file.
 inline std::byte ScriptedByte(uint64_t i) { return static_cast<std::byte>(i * 7 + i / 253); }
 
 }  // namespace dafs::client::testing

@@ -1,7 +1,8 @@
 // A dafsd in this process, over loopback TCP or an RDMA device
 // (tests/wire/dat/transport_under_test.h), with one export in a temporary directory, and a client
-// of it. The tests' thread runs the client's loop; the server has threads of its own. Needs root:
-// handles are opened and identities taken. Skips visibly without.
+// of it. The tests' thread runs the client's loop; the server has its own threads. Needs root,
+// because the server opens files by handle and takes the identities of users. Skips visibly without
+// root.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -68,7 +69,7 @@ class ServerTest : public testing::Test {
     auto server = server::Server::Start(std::move(options), providers);
     ASSERT_STATUS_OK(server);
     server_ = *std::move(server);
-    port_ = server_->bound()[0].address.port();  // the same again after a restart
+    port_ = server_->bound()[0].address.port();  // the same after a restart
   }
 
   ClientOptions Options() {
@@ -110,7 +111,7 @@ class ServerTest : public testing::Test {
     return RunUntilDone(*loop_, std::move(task));
   }
 
-  // To open `name` of the export for reading and writing.
+  // Returns a request to open `name` in the export for reading and writing.
   OpenRequest ToOpen(const std::string& name, const std::string& owner = "owner") const {
     OpenRequest request;
     request.directory = root_.handle;

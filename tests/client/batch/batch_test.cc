@@ -1,5 +1,5 @@
-// Batches against the real server: results in one answer, results by the Back-control Channel, and
-// what is made of the end of a session.
+// Batches against the real server: results in the reply, results by the Back-control Channel, and
+// recovery from the end of a session.
 #include "client/batch/batch.h"
 
 #include <map>
@@ -51,9 +51,9 @@ class BatchTest : public ServerTest, public testing::WithParamInterface<Variant>
     return open.ok() ? *std::move(open) : OpenFile();
   }
 
-  // Memory for an item, which it outlives.
+  // The memory of an item; it must outlive the item.
   struct Memory {
-    std::unique_ptr<BufferLease> lease;  // `data` knows its address
+    std::unique_ptr<BufferLease> lease;  // `data` holds its address
     std::unique_ptr<LeaseBatchData> data;
     std::byte* at() { return lease->payload(); }
     std::string text(size_t size) const {
@@ -68,7 +68,7 @@ class BatchTest : public ServerTest, public testing::WithParamInterface<Variant>
     return memory;
   }
 
-  // Remembers what is reported.
+  // Records the results.
   struct Sink final : BatchSink {
     void OnBatchDone(uint64_t cookie, const BatchResult& result) override {
       EXPECT_TRUE(results.emplace(cookie, result).second) << "reported twice: " << cookie;
@@ -97,7 +97,7 @@ class BatchTest : public ServerTest, public testing::WithParamInterface<Variant>
 };
 
 // Shows DAFS-6.5.5-01, DAFS-6.5.5-04, DAFS-6.5.5-05, DAFS-6.5.5-16, DAFS-6.1.7-02, FAST03-3.1-10,
-// FAST03-4-15, R88; also that the file's end ends a read, and that one item's error is its own.
+// FAST03-4-15, R88. Also: a read stops at the end of the file, and an error affects one item only.
 TEST_P(BatchTest, OneRequestReadsAndWritesManyFiles) {
   const std::string content = Pattern(200000);
   MakeLocal("a", content);
@@ -136,9 +136,9 @@ TEST_P(BatchTest, OneRequestReadsAndWritesManyFiles) {
   EXPECT_EQ(files_->batches().counts().outstanding, 0u);
 }
 
-// What a message does not take goes in the next: of the request, and of the response.
+// Items that exceed the size of a request or response go in the next message.
 TEST_P(BatchTest, ItemsBeyondOneMessageGoInTheNext) {
-  MakeLocal("a", std::string(4000, 'x'));  // all of them are read to one place
+  MakeLocal("a", std::string(4000, 'x'));  // all reads have the same target
   const OpenFile a = OpenFor("a");
   Memory memory = NewMemory(BufferUse::kReadTarget, 4);
   std::vector<BatchItem> items;
@@ -155,7 +155,7 @@ TEST_P(BatchTest, ItemsBeyondOneMessageGoInTheNext) {
   EXPECT_LE(files_->batches().counts().submitted, 8u);
 }
 
-// Shows DAFS-6.5.5-03: lists that do not match never leave.
+// Shows DAFS-6.5.5-03: lists that do not match are never sent.
 TEST_P(BatchTest, InvalidListsAreRejectedBeforeSending) {
   MakeLocal("a", "x");
   const OpenFile a = OpenFor("a");
@@ -178,7 +178,7 @@ TEST_P(BatchTest, InvalidListsAreRejectedBeforeSending) {
 
 // Shows DAFS-6.5.5-07, DAFS-6.5.5-08, DAFS-6.5.5-10, DAFS-6.5.5-16, DAFS-6.6.2-01, FAST03-3.1-11,
 // and DAFS-3.1.2.3.2-05, DAFS-3.1.2.3.2-06, DAFS-3.1.2.3.2-07, DAFS-3.1.2.3.2-08, DAFS-3.2.6.3-01:
-// whatever channel the results come by, each item has one.
+// on either channel, each item gets one result.
 TEST_P(BatchTest, EachSubmittedItemIsReportedOnce) {
   const std::string content = Pattern(300000);
   MakeLocal("a", content);
@@ -216,7 +216,8 @@ TEST_P(BatchTest, EachSubmittedItemIsReportedOnce) {
   EXPECT_TRUE(absl::IsNotFound(Await(files_->batches().HurryUp(*first))));
 }
 
-// Shows DAFS-4.2.3-06: while the server has enough to do nothing is sent; in the end all is done.
+// Shows DAFS-4.2.3-06: while the server is busy, the client sends nothing. In the end all items
+// complete.
 TEST_P(BatchTest, ThrottledItemsWaitForAReport) {
   StopClient();
   server_.reset();
@@ -232,7 +233,7 @@ TEST_P(BatchTest, ThrottledItemsWaitForAReport) {
   const std::string data = Pattern(1 << 20, 5);
   std::memcpy(memory.at(), data.data(), data.size());
   Sink sink;
-  for (uint64_t i = 0; i < 4; ++i) {  // windows of their own: messages of their own
+  for (uint64_t i = 0; i < 4; ++i) {  // different windows, so separate messages
     std::vector<BatchItem> items;
     for (uint64_t j = 0; j < 3; ++j) {
       const uint64_t cookie = i * 3 + j;
@@ -265,7 +266,7 @@ TEST_P(BatchTest, CacheHintsAndCompletionRequestsAreAccepted) {
   EXPECT_STATUS_OK(Await(files_->batches().WantCompletions(7)));
 }
 
-// An item that waits behind others can be had back.
+// An item that waits for others can be cancelled.
 TEST_P(BatchTest, UnsentItemCanBeCancelled) {
   MakeLocal("a", Pattern(100));
   const OpenFile a = OpenFor("a");
@@ -284,10 +285,10 @@ TEST_P(BatchTest, UnsentItemCanBeCancelled) {
   EXPECT_FALSE(files_->batches().Cancel(*first));
 }
 
-// Shows DAFS-5.2.3-02: a restarted server is asked again for what it had not reported, and its
-// opens are reclaimed before.
+// Shows DAFS-5.2.3-02: after a server restart, the client reissues the items without a report. It
+// reclaims its opens first.
 TEST_P(BatchTest, OutstandingItemsOfALostSessionAreReissued) {
-  MakeLocal("a", std::string(100000, 'x'));  // all of them are read to one place
+  MakeLocal("a", std::string(100000, 'x'));  // all reads have the same target
   const OpenFile a = OpenFor("a");
   Memory memory = NewMemory(BufferUse::kReadTarget, 1000);
   Sink sink;
@@ -309,8 +310,9 @@ TEST_P(BatchTest, OutstandingItemsOfALostSessionAreReissued) {
   }
 }
 
-// Spec: 3.2.5, 5.2.3. What the server has taken is not asked for again beside itself when its
-// answer arrives damaged: it would be refused, and the memory given back while the server uses it.
+// Spec: 3.2.5, 5.2.3. If the reply to a batch arrives damaged, the client does not reissue the
+// batch on the same session: the server would refuse it, and the memory would be returned while the
+// server still uses it.
 TEST_P(BatchTest, DamagedBatchReplyEndsTheSession) {
   if (!GetParam().checksums || !GetParam().back_control) return;
   MakeLocal("a", Pattern(100000));
@@ -326,13 +328,13 @@ TEST_P(BatchTest, DamagedBatchReplyEndsTheSession) {
   Memory memory = NewMemory(BufferUse::kReadTarget, 100000);
   Sink sink;
   BatchOptions batch;
-  batch.num_completions = 100;  // nothing is reported before all is done
+  batch.num_completions = 100;  // reports only after all items
   std::vector<BatchItem> items;
   for (uint64_t i = 0; i < 100; ++i) {
     items.push_back(
         Item(wire::RwFlag::kRead, a, *memory.data, {{.offset = 0, .byte_count = 100000}}, i));
   }
-  damaging.message_bytes = 48;  // the answer to BATCH_SUBMIT
+  damaging.message_bytes = 48;  // the reply to BATCH_SUBMIT
   ASSERT_STATUS_OK(files_->batches().Submit(root_user_, items, batch, sink));
   AwaitResults(sink, 100);
   EXPECT_EQ(damaging.message_bytes, 0u);
@@ -340,14 +342,14 @@ TEST_P(BatchTest, DamagedBatchReplyEndsTheSession) {
   EXPECT_TRUE(memory.text(100000) == Pattern(100000));
   const absl::Time deadline = dat::Loop::Now() + absl::Seconds(60);
   while (files_->Report().connects < 2 && dat::Loop::Now() < deadline) {
-    loop_->RunOnce(absl::Milliseconds(100));  // all may have been reported before the answer came
+    loop_->RunOnce(absl::Milliseconds(100));  // all reports may arrive before the reply
   }
   EXPECT_EQ(files_->Report().connects, 2u);
   memory.lease.reset();
   StopClient();
 }
 
-// The end of the client ends what is out, once.
+// A shutdown of the client ends each outstanding item once.
 TEST_P(BatchTest, ShutdownOfTheClientEndsEveryItem) {
   MakeLocal("a", Pattern(100));
   const OpenFile a = OpenFor("a");
@@ -364,7 +366,7 @@ TEST_P(BatchTest, ShutdownOfTheClientEndsEveryItem) {
   memory.lease.reset();
 }
 
-// With `soft`, what could not be sent in time ends, once, and is in nobody's way.
+// With `soft`, an item that cannot be sent in time ends once, and does not block others.
 TEST_P(BatchTest, ItemThatCannotBeSentInTimeEndsOnce) {
   MakeLocal("a", Pattern(100));
   StopClient();
@@ -393,7 +395,7 @@ TEST_P(BatchTest, ItemThatCannotBeSentInTimeEndsOnce) {
   StartServer();
 }
 
-// Who hears of one item may hurry another that waits: that one is sent all the same.
+// The callback of one item may expedite another one that waits. That one is still sent.
 TEST_P(BatchTest, ItemExpeditedFromACallbackIsSent) {
   struct HurryingSink final : BatchSink {
     void OnBatchDone(uint64_t cookie, const BatchResult& result) override {

@@ -12,7 +12,7 @@
 
 namespace dafs::client {
 
-// Memory of the application, page-aligned.
+// Page-aligned memory of the application.
 class Pages {
  public:
   explicit Pages(size_t bytes)
@@ -63,7 +63,7 @@ class AsyncTest : public ServerTest {
     ServerTest::TearDown();
   }
 
-  // Opens a file of the export, which is made with `content`.
+  // Creates a file with `content` in the export and opens it.
   std::unique_ptr<IoFile> OpenIo(const std::string& name, const std::string& content) {
     MakeLocal(name, content);
     OpenRequest request = ToOpen(name, "owner of " + name);
@@ -100,7 +100,7 @@ class AsyncTest : public ServerTest {
     options.cookie = cookie;
     return io_->Write(file, {&from, 1}, {&range, 1}, *group_, options);
   }
-  // The next completion of the group.
+  // Waits for the next completion of the group and returns it.
   IoCompletion Next() {
     IoCompletion completion;
     EXPECT_EQ(group_->Wait({&completion, 1}, absl::Seconds(30)), 1u);

@@ -1,18 +1,18 @@
-// Asynchronous reads and writes when connections break and servers restart: each is carried out and
-// told once, and no memory is given back that a server could still reach.
+// Asynchronous reads and writes when connections break and servers restart. Each is executed and
+// completes once. Memory is not returned while a server could still access it.
 #include "tests/client/faulty_provider.h"
 #include "tests/client/library/async_fixture.h"
 
 namespace dafs::client {
 namespace {
 
-constexpr uint32_t kBlock = 20'000;  // direct, both ways
+constexpr uint32_t kBlock = 20'000;  // transferred directly, both ways
 constexpr size_t kDepth = 16;
 
 class AsyncFaultsTest : public AsyncTest {
  protected:
-  // `total` reads and writes of random blocks, kDepth deep, each checked when it ends; `beside`
-  // runs after each completion.
+  // Runs `total` reads and writes of random blocks, kDepth in parallel, and checks each at its end.
+  // `beside` runs after each completion.
   void Load(IoFile& file, std::string& model, int total, const std::function<void(int)>& beside) {
     Pages memory(kDepth * 20480);
     const MemoryHandle handle = Register(memory);
@@ -51,7 +51,7 @@ class AsyncFaultsTest : public AsyncTest {
     for (int ended = 0; ended < total;) {
       const IoCompletion end = Next();
       Out& out = outs[end.cookie];
-      ASSERT_TRUE(out.out);  // once
+      ASSERT_TRUE(out.out);  // completes once
       out.out = false;
       ASSERT_STATUS_OK(end.status);
       ASSERT_EQ(end.count, kBlock);
@@ -113,7 +113,7 @@ TEST_P(CutTest, EveryIoCompletesOnceWhereverTheConnectionIsCut) {
   EXPECT_GT(hit, 12);
 }
 
-// A connection that ends again and again, each time after some work was done.
+// The connection breaks repeatedly, each time after some work.
 TEST_P(CutTest, AllIoCompletesAcrossManyConnections) {
   FaultyProvider faulty(*provider_);
   faulty.plan = {Kind(), dat::kFaultSend, 40};
@@ -145,7 +145,7 @@ TEST_F(AsyncFaultsTest, ServerRestartIsTransparentToIo) {
   CloseIo(*file);
 }
 
-// Memory that is registered while there is no session is registered with the next.
+// Memory that is registered while no session exists is registered with the next session.
 TEST_F(AsyncFaultsTest, MemoryIsRegisteredWithEachNewSession) {
   StartIo(Options());
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(kBlock, 3));
@@ -175,7 +175,7 @@ TEST_F(AsyncFaultsTest, IoCanBeCancelledWithoutServer) {
   EXPECT_STATUS_OK(io_->Cancel(*id));
   EXPECT_EQ(group_->ended(), 1u);
   EXPECT_TRUE(absl::IsCancelled(Next().status));
-  // The file can go, and the memory be used, though a request of it still waits for a session.
+  // The file can be destroyed and its memory reused, although a request still waits for a session.
   EXPECT_STATUS_OK(files_->buffers().user_memory().Deregister(handle));
   std::memset(memory.data(), 0x22, 40960);
   StartServer();

@@ -1,4 +1,4 @@
-// When memory is given back: against a scripted server that takes its time, or never answers.
+// When memory is returned: against a scripted server that delays its replies, or never replies.
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -45,7 +45,7 @@ class AsyncHoldsTest : public ScriptedTest {
     EXPECT_OK(id);
     return id.ok() ? *id : IoId();
   }
-  // The server has the request, and does not answer.
+  // Makes the server keep each request without a reply.
   void Hold() { server_.hold = true; }
   bool Arrived(size_t count = 1) {
     return Until([&] { return server_.only().held.size() == count; });
@@ -80,7 +80,7 @@ TEST_P(BothWays, CancelledSentIoCompletesWithItsReply) {
   server_.hold = false;
   server_.ServeHeld(server_.only());
   const IoCompletion end = Next();
-  EXPECT_OK(end.status);  // all of it was carried out
+  EXPECT_OK(end.status);  // all of it was executed
   EXPECT_EQ(end.count, kBlock);
   EXPECT_OK(files_->buffers().user_memory().Deregister(handle_));
 }
@@ -102,7 +102,7 @@ TEST_P(BothWays, CancelledSentIoCompletesWithItsConnection) {
   EXPECT_EQ(server_.Count(GetParam() ? Proc::kWriteDirect : Proc::kReadDirect), 1);
 }
 
-// A soft client's time is up, but the server may still reach the memory.
+// The timeout of a soft client expires, but the server may still access the memory.
 TEST_P(BothWays, TimeoutDoesNotReturnMemoryEarly) {
   options_.soft = true;
   options_.timeout = absl::Milliseconds(40);
@@ -119,7 +119,7 @@ TEST_P(BothWays, TimeoutDoesNotReturnMemoryEarly) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(end.status)) << end.status;
 }
 
-// The same, but the server never answers: the memory comes back when it is given up.
+// The server never replies. The memory is returned when the client disconnects.
 TEST_P(BothWays, SilentServerIsDisconnected) {
   options_.soft = true;
   options_.timeout = absl::Milliseconds(20);
@@ -132,7 +132,7 @@ TEST_P(BothWays, SilentServerIsDisconnected) {
   EXPECT_TRUE(server_.only().closed);
 }
 
-// One that has not left yet needs no answer.
+// A request that was not sent yet needs no reply.
 TEST_P(BothWays, CancelledIoThatWaitsForSlotCompletesAtOnce) {
   server_.max_requests = server_.target_nreq = 2;
   StartIo();
@@ -150,13 +150,13 @@ TEST_P(BothWays, CancelledIoThatWaitsForSlotCompletesAtOnce) {
   EXPECT_EQ(server_.Count(GetParam() ? Proc::kWriteDirect : Proc::kReadDirect), 3);
 }
 
-// Of one that is larger than a request the rest is not issued any more.
+// If the I/O is larger than one request, its remaining requests are not issued.
 TEST_P(BothWays, CancelledLargeIoIssuesNoFurtherRequests) {
   options_.read_bytes = options_.write_bytes = kBlock / 2;
   options_.inline_read_bytes = options_.inline_write_bytes = 1024;
   StartIo();
   Hold();
-  const IoId id = Issue(GetParam(), 4 * kBlock);  // eight requests, four at once
+  const IoId id = Issue(GetParam(), 4 * kBlock);  // eight requests, four in parallel
   ASSERT_TRUE(Arrived(4));
   EXPECT_OK(io_->Cancel(id));
   server_.hold = false;

@@ -1,5 +1,5 @@
-// Asynchronous reads and writes against the real server: what arrives where, what is refused, and
-// where it ends. Faults are in async_io_faults_test.cc.
+// Asynchronous reads and writes against the real server: where data arrives, what is refused, and
+// how I/O ends. Faults are in async_io_faults_test.cc.
 #include "tests/client/library/async_fixture.h"
 #include "wire/protocol/status.h"
 
@@ -16,7 +16,7 @@ class AsyncIoTest : public AsyncTest, public testing::WithParamInterface<Windows
 INSTANTIATE_TEST_SUITE_P(Memory, AsyncIoTest, testing::Values(Windows::kOff, Windows::kOn),
                          [](const auto& info) { return NameOf(info.param); });
 
-constexpr uint32_t kBlock = 24 << 10;  // direct, both ways
+constexpr uint32_t kBlock = 24 << 10;  // transferred directly, both ways
 
 // Shows FAST03-4-05, FAST03-4-06, FAST03-4-08, FAST03-4-11, DAFS-3.2.3.1-03.
 TEST_P(AsyncIoTest, ThirtyTwoRandomReadsAndWritesRunInParallel) {
@@ -38,7 +38,7 @@ TEST_P(AsyncIoTest, ThirtyTwoRandomReadsAndWritesRunInParallel) {
   int issued = 0;
   int ended = 0;
   size_t deepest = 0;
-  // A block is the object of one I/O at a time: what it holds is known then.
+  // Each block has at most one I/O at a time, so its content is known.
   auto issue = [&](uint64_t place) {
     Out& out = outs[place];
     do {
@@ -87,7 +87,7 @@ TEST_P(AsyncIoTest, ThirtyTwoRandomReadsAndWritesRunInParallel) {
 // Shows FAST03-4-09, FAST03-4-12, FAST03-3.1-10.
 TEST_P(AsyncIoTest, MemorySegmentsAndFileRangesNeedNotAlign) {
   ClientOptions options = Options();
-  options.read_bytes = options.write_bytes = 16384;  // so that requests are cut across both
+  options.read_bytes = options.write_bytes = 16384;  // splits requests across segments and ranges
   StartIo(std::move(options));
   const std::string content = RandomText(300'000, 3);
   std::unique_ptr<IoFile> file = OpenIo("file", content);
@@ -98,7 +98,7 @@ TEST_P(AsyncIoTest, MemorySegmentsAndFileRangesNeedNotAlign) {
     std::string model = LocalContent("file");
     std::vector<MemorySegment> segments;
     std::vector<FileRange> ranges;
-    // Apart from each other: in memory by 7 bytes, in the file by 11.
+    // The gaps are 7 bytes in memory and 11 bytes in the file.
     size_t at = dice() % 64;
     uint64_t bytes = 0;
     for (size_t i = 0, count = 1 + dice() % 9; i < count; ++i) {
@@ -141,7 +141,8 @@ TEST_P(AsyncIoTest, MemorySegmentsAndFileRangesNeedNotAlign) {
       EXPECT_EQ(gathered.substr(done, range.size), model.substr(range.offset, range.size));
       done += range.size;
     }
-    ASSERT_TRUE(LocalContent("file") == model) << "round " << round;  // nothing beside it
+    ASSERT_TRUE(LocalContent("file") == model)
+        << "round " << round;  // bytes outside the ranges are unchanged
   }
   CloseIo(*file);
 }
@@ -159,7 +160,7 @@ TEST_P(AsyncIoTest, MemoryNeedNotBeRegistered) {
     IoCompletion written = Next();
     ASSERT_STATUS_OK(written.status);
     EXPECT_EQ(written.count, size);
-    // Half of it into each of two pieces.
+    // Each half goes to one of two segments.
     const MemorySegment into[] = {
         {reinterpret_cast<std::byte*>(target.data()), size / 2, {}},
         {reinterpret_cast<std::byte*>(target.data()) + size / 2, size - size / 2, {}}};
@@ -174,7 +175,7 @@ TEST_P(AsyncIoTest, MemoryNeedNotBeRegistered) {
   CloseIo(*file);
 }
 
-// More than the buffers hold waits for them.
+// I/O beyond the size of the buffers waits for free ones.
 TEST_P(AsyncIoTest, UnregisteredMemoryWaitsForBuffers) {
   ClientOptions options = Options();
   options.buffers.bytes = size_t{6} << 20;  // two large buffers each way
@@ -215,7 +216,7 @@ TEST_P(AsyncIoTest, GroupReturnsOnlyItsOwnCompletions) {
     for (size_t i = 0; i < count; ++i) EXPECT_EQ(completions[i].cookie % 2, 1u);
     seen += count;
   }
-  EXPECT_EQ(other.Wait(completions), 0u);  // at once: none of its own is out
+  EXPECT_EQ(other.Wait(completions), 0u);  // immediately: it has no outstanding I/O
   EXPECT_EQ(other.Poll(completions), 0u);
   EXPECT_EQ(group_->out() + group_->ended(), 8u);
   for (seen = 0; seen < 8;) {
@@ -238,7 +239,7 @@ TEST_P(AsyncIoTest, ReadStopsAtEndOfFile) {
   EXPECT_EQ(end.count, 15'000u);
   EXPECT_TRUE(end.eof);
   EXPECT_EQ(memory.Text(0, 15'000), LocalContent("file").substr(15'000));
-  // What lies behind the gap is not counted.
+  // Bytes after the gap are not counted.
   const MemorySegment segment{memory.data(), 20'000, handle};
   const FileRange ranges[] = {{29'000, 10'000}, {0, 10'000}};
   ASSERT_STATUS_OK(io_->Read(*file, {&segment, 1}, ranges, *group_));
@@ -286,7 +287,7 @@ TEST_P(AsyncIoTest, MemoryIsUsedOnlyAsRegistered) {
   EXPECT_STATUS_OK(Next().status);
   EXPECT_STATUS_OK(user_memory.Deregister(reads));
   EXPECT_TRUE(absl::IsNotFound(Read(*file, {memory.data(), kBlock, reads}, 0).status()));
-  const MemoryHandle again = Register(foreign);  // in the place of the other
+  const MemoryHandle again = Register(foreign);  // replaces the other
   EXPECT_FALSE(again == reads);
   EXPECT_TRUE(absl::IsNotFound(Read(*file, {foreign.data(), kBlock, reads}, 0).status()));
   EXPECT_EQ(user_memory.bytes(), kBlock);
@@ -315,7 +316,7 @@ TEST_P(AsyncIoTest, InvalidIoIsRefusedAtIssue) {
   CloseIo(*file);
 }
 
-// Shows FAST03-4-17: after each number of turns of the loop, one of them is cancelled.
+// Shows FAST03-4-17: after each number of turns of the loop, one I/O is cancelled.
 TEST_P(AsyncIoTest, IoCanBeCancelledAtAnyTurnOfTheLoop) {
   StartIo(Options());
   const std::string content = RandomText(1 << 20, 12);
@@ -339,7 +340,7 @@ TEST_P(AsyncIoTest, IoCanBeCancelledAtAnyTurnOfTheLoop) {
       EXPECT_STATUS_OK(io_->Cancel(ids[3]));
       for (int i = 0; i < 8; ++i) {
         const IoCompletion end = Next();
-        // The memory is ours now: nothing comes any more.
+        // The memory belongs to the application again: no late data arrives.
         const size_t at = end.cookie * kBlock;
         if (end.status.ok()) {
           ASSERT_EQ(memory.Text(at, kBlock), content.substr(at, kBlock));
@@ -360,7 +361,7 @@ TEST_P(AsyncIoTest, IoCanBeCancelledAtAnyTurnOfTheLoop) {
   EXPECT_EQ(files_->Report().session.slots_taken, 0u);
 }
 
-// Shows FAST03-5-04: what is issued together leaves together, and comes back so.
+// Shows FAST03-5-04: I/O issued together is sent together, and its completions arrive together.
 TEST_P(AsyncIoTest, NoIoCompletesBeforeTheLoopRuns) {
   StartIo(Options());
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(1 << 20, 13));
@@ -375,7 +376,8 @@ TEST_P(AsyncIoTest, NoIoCompletesBeforeTheLoopRuns) {
   CloseIo(*file);
 }
 
-// Shows FAST03-4-06: nothing blocks, and what is out when the session ends is told so.
+// Shows FAST03-4-06: nothing blocks, and I/O outstanding at the end of the session gets a
+// completion.
 TEST_P(AsyncIoTest, ShutdownCompletesOutstandingIo) {
   StartIo(Options());
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(1 << 20, 14));
@@ -389,7 +391,7 @@ TEST_P(AsyncIoTest, ShutdownCompletesOutstandingIo) {
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(absl::IsCancelled(Next().status));
 }
 
-// Several sessions on one loop: one group collects the I/O of both.
+// One group collects the I/O of two sessions on one loop.
 TEST_P(AsyncIoTest, TwoSessionsShareOneLoopAndGroup) {
   StartIo(Options());
   auto second = Files::Create(*client_, *loop_);

@@ -73,7 +73,7 @@ TEST_P(BatchIoTest, OneCallTransfersManyChunksOfTwoFiles) {
   for (uint64_t i = 0; i < 120; ++i) {
     const IoCompletion end = Next();
     ASSERT_STATUS_OK(end.status);
-    if (by_windows()) {  // two of its own, which no answer ends
+    if (by_windows()) {  // two windows of its own, which no reply invalidates
       EXPECT_GE(files_->Report().session.windows_ended, 2 * (i + 1));
     }
     EXPECT_EQ(end.count, 3000u);
@@ -99,7 +99,7 @@ TEST_P(BatchIoTest, OneCallTransfersManyChunksOfTwoFiles) {
   }
 }
 
-// More windows than there are at a time: who finds none waits for the end of others.
+// The batch needs more windows than exist. An item without a free window waits until others end.
 TEST_P(BatchIoTest, LongSegmentListsWaitForFreeWindows) {
   constexpr uint32_t kSegments = 100;
   constexpr uint32_t kItems = 12;
@@ -121,7 +121,7 @@ TEST_P(BatchIoTest, LongSegmentListsWaitForFreeWindows) {
   }
   auto ids = batches_->Submit(requests, *group_);
   ASSERT_STATUS_OK(ids);
-  auto ends = batches_->Run({requests.data(), 3});  // beside them
+  auto ends = batches_->Run({requests.data(), 3});  // in parallel with the first batch
   ASSERT_STATUS_OK(ends);
   for (uint32_t i = 0; i < kItems; ++i) {
     const IoCompletion end = Next();

@@ -18,7 +18,7 @@ using namespace dafs;
 using namespace dafs::client;
 
 constexpr uint32_t kBlock = 256 << 10;
-constexpr uint64_t kBlocks = 8;  // under way at once
+constexpr uint64_t kBlocks = 8;  // in parallel
 
 absl::Status Copy(ExportSession& session, const char* from_path, const char* to_path) {
   FileOptions for_writing;
@@ -44,7 +44,7 @@ absl::Status Copy(ExportSession& session, const char* from_path, const char* to_
   };
   for (uint64_t place = 0; place < kBlocks; ++place) RETURN_IF_ERROR(read(place));
 
-  // A place is read into, written from, and read into again, until a read meets the end.
+  // Each block is read, then written, then read again, until a read reaches the end of the file.
   bool ended = false;
   std::array<IoCompletion, kBlocks> completions;
   while (const size_t count = group.Wait(completions)) {
@@ -66,7 +66,7 @@ absl::Status Copy(ExportSession& session, const char* from_path, const char* to_
       }
     }
   }
-  RETURN_IF_ERROR(session.Commit(*to));  // safe on the server's disk
+  RETURN_IF_ERROR(session.Commit(*to));  // stable on the server's disk
   RETURN_IF_ERROR(session.CloseFile(*to));
   RETURN_IF_ERROR(session.CloseFile(*from));
   return session.Deregister(handle);

@@ -83,7 +83,7 @@ TEST_F(LibraryTest, FileStaysOpenWhileInUse) {
   EXPECT_STATUS_OK(session->CloseFile(**file));
 }
 
-// What is out when a session ends is forgotten with it.
+// The end of a session discards its outstanding I/O.
 TEST_F(LibraryTest, EndOfSessionDiscardsItsOutstandingIo) {
   OpenLibrary();
   MakeLocal("file", RandomText(100'000, 3));
