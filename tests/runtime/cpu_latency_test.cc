@@ -26,7 +26,7 @@ using ::testing::IsEmpty;
 
 constexpr int32_t kNoLimit = 2'000'000'000;  // PM_QOS_CPU_LATENCY_DEFAULT_VALUE
 
-// A file in place of the device. Returns the limits written, in order.
+// A file in place of the device. written() returns the limits written to it, in order.
 class Device {
  public:
   Device() : path_(testing::TempDir() + "cpu_latency." + std::to_string(getpid())) {

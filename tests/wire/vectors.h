@@ -61,7 +61,8 @@ inline ResponseHeader ResponseHeaderOf(const Json& vector) {
   return h;
 }
 
-// What lengths and checksums follow from the rest, for comparing headers.
+// Clears lengths and checksums, which follow from the other fields, so that headers can be
+// compared.
 template <class Header>
 Header WithoutDerived(Header h) {
   h.message_checksum = Checksum();

@@ -1,4 +1,4 @@
-// The Fletcher checksum: the golden vectors, the table of section 6, pieces of any size.
+// The Fletcher checksum: the golden vectors, the table of section 6, data in pieces of any size.
 #include "wire/codec/checksum.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ Checksum BySpecification(std::vector<std::byte> data, ByteOrder order) {
 constexpr ByteOrder kOrders[] = {ByteOrder::kLittle, ByteOrder::kBig};
 
 // Shows DAFS-3.2.5-13: S2 first, then S1.
-TEST(ChecksumTest, EveryVectorWholeAndInTwoPieces) {
+TEST(ChecksumTest, MatchesEveryVectorWholeAndInTwoPieces) {
   size_t done = 0;
   for (const Json& vector : LoadVectors("checksum.json")) {
     std::string hex = vector.value("data", "");
@@ -58,7 +58,7 @@ TEST(ChecksumTest, EveryVectorWholeAndInTwoPieces) {
   EXPECT_EQ(done, 20u);
 }
 
-TEST(ChecksumTest, TableOfSectionSix) {
+TEST(ChecksumTest, MatchesTheTableOfSection6) {
   struct Row {
     const char* data;
     Checksum little;
@@ -85,7 +85,7 @@ TEST(ChecksumTest, EqualsTheSpecificationForRandomDataInRandomPieces) {
   std::mt19937 random(3205);
   for (int round = 0; round < 400; ++round) {
     std::vector<std::byte> data(random() % 20000);
-    // Ones and zeros in bulk reach the edges of the modulus.
+    // Long runs of ones and zeros reach the limits of the modulus.
     const int kind = round % 4;
     for (std::byte& b : data) {
       b = kind == 0   ? std::byte{0xff}
@@ -113,7 +113,7 @@ TEST(ChecksumTest, LongRunsOfOnesDoNotOverflow) {
 }
 
 // Shows DAFS-3.2.5-08: the checksum field itself counts as zero.
-TEST(ChecksumTest, MessageChecksumDoesNotSeeItself) {
+TEST(ChecksumTest, MessageChecksumIgnoresItsOwnField) {
   std::vector<std::byte> message = BytesFromHex(
       "534641440100000008000000030007000102030405060708000000000000000084000000"
       "28000000");

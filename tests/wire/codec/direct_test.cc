@@ -1,5 +1,5 @@
-// Structured content of direct buffers against the golden vectors; the builder and the reader of
-// READDIR's entries against the vectors and each other.
+// The structured content of direct buffers against the golden vectors. The builder and the reader
+// of READDIR's entries against the vectors and each other.
 #include "wire/codec/direct.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ Json ToJson(const std::vector<Direntry>& entries) {
   return list;
 }
 
-// Builds the array in a buffer of `bound` bytes; empty if an entry did not fit.
+// Builds the array in a buffer of `bound` bytes. Returns an empty vector if an entry did not fit.
 std::vector<std::byte> Build(const std::vector<Direntry>& entries, ByteOrder order, size_t bound) {
   std::vector<std::byte> out(bound, std::byte{0xaa});
   DirentArrayBuilder builder(order, out);
@@ -48,7 +48,7 @@ absl::Status ReadAll(DirentReader& reader, std::vector<Direntry>& entries) {
 }
 
 // Shows DAFS-3.2.5-02: the direct checksum covers the transferred bytes.
-TEST(DirectTest, EveryVectorOfDirectContent) {
+TEST(DirectTest, MatchesEveryVectorOfDirectContent) {
   size_t done = 0;
   for (const Json& vector : LoadVectors("direct.json")) {
     SCOPED_TRACE(NameOf(vector));
@@ -150,8 +150,8 @@ TEST(DirectTest, ReaddirInlineBuiltInPlaceEqualsTheVectors) {
   EXPECT_GE(done, 6u);
 }
 
-// Shows DAFS-6.5.29-05: never larger than maxcount, all encoding overhead counted.
-TEST(DirectTest, BuilderFillsTheBoundAndNeverGoesBeyond) {
+// Shows DAFS-6.5.29-05: the result never exceeds maxcount, including all encoding overhead.
+TEST(DirectTest, BuilderFillsTheBoundAndNeverExceedsIt) {
   std::mt19937 random(20010911);
   for (int round = 0; round < 200; ++round) {
     std::vector<Direntry> entries;
@@ -167,7 +167,7 @@ TEST(DirectTest, BuilderFillsTheBoundAndNeverGoesBeyond) {
     }
     const ByteOrder order = round % 2 == 0 ? ByteOrder::kLittle : ByteOrder::kBig;
     const size_t bound = random() % 3000;
-    // Guard bytes behind the bound.
+    // Guard bytes after the bound.
     std::vector<std::byte> out(bound + 16, std::byte{0xaa});
     DirentArrayBuilder builder(order, std::span(out).first(bound));
     size_t fitted = 0;
@@ -214,7 +214,7 @@ TEST(DirectTest, OnlySettableAttributesMayBeSet) {
   attributes.mode = 0100644;
   EXPECT_EQ(CheckSettable(attributes), DafsStatus::kInval);
   attributes.mode = 0;
-  attributes.included |= kFattrChange;  // not valid: disregarded
+  attributes.included |= kFattrChange;  // not valid: ignored
   EXPECT_EQ(CheckSettable(attributes), DafsStatus::kOk);
   attributes.set(kFattrTimeModify);
   EXPECT_EQ(CheckSettable(attributes), DafsStatus::kInval);

@@ -1,5 +1,5 @@
-// Bytes worked out by hand: the messages printed in WIRE.md 5.4, 10.3 and 14, and the private
-// procedure, which no vector covers. Nothing here was printed by our encoder.
+// Bytes computed by hand: the messages printed in WIRE.md 5.4, 10.3 and 14, and the private
+// procedures, which no vector covers. None of them was printed by our encoder.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -154,7 +154,7 @@ TEST(GoldenTest, DirectEntriesLittleEndian) {
   EXPECT_EQ(Hex(sum), "042a5f69");
 }
 
-// The layout in wire/messages/open_close.h: 80 bytes, the owner behind them.
+// The layout in wire/messages/open_close.h: 80 bytes, followed by the owner.
 TEST(GoldenTest, OpenHandleLittleEndian) {
   RequestHeader h;
   h.stream_id = 1;
@@ -217,7 +217,7 @@ TEST(GoldenTest, PosixProceduresLittleEndian) {
                 "00000000" + "010000006e000000");
 }
 
-// The layout in wire/messages/posix.h, and names by either rule.
+// The layout in wire/messages/posix.h, and names by both rules.
 TEST(GoldenTest, ExtensionsAndByteNames) {
   RequestHeader h;
   ExtensionsArgs args;
@@ -243,7 +243,7 @@ TEST(GoldenTest, ExtensionsAndByteNames) {
   EXPECT_EQ(found, lookup);
 }
 
-// The layout in wire/messages/locks.h: 80 bytes, the owner behind them.
+// The layout in wire/messages/locks.h: 80 bytes, followed by the owner.
 TEST(GoldenTest, OpenOwnerLittleEndian) {
   RequestHeader h;
   h.stream_id = 1;

@@ -44,7 +44,7 @@ inline std::vector<std::byte> BytesFromHex(const std::string& hex) {
   return {at, at + s.size()};
 }
 
-// A decoded value as the vectors write it.
+// Returns a decoded value in the form of the vectors.
 class JsonWriter {
  public:
   explicit JsonWriter(DafsStatus status = DafsStatus::kOk) : status_(status) {}
@@ -132,7 +132,8 @@ class JsonWriter {
   uint64_t valid_ = 0;
 };
 
-// A vector's value as the struct to encode. A name the vector lacks throws: the test fails.
+// Returns the struct to encode from a vector's value. A name that the vector lacks throws, so the
+// test fails.
 class JsonReader {
  public:
   JsonReader(const Json& json, DafsStatus status) : json_(&json), status_(status) {}

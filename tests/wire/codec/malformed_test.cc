@@ -1,5 +1,5 @@
-// Messages that are not canonical and accepted all the same; messages that are refused, each with
-// the status the vectors name.
+// Messages that are not canonical but accepted, and messages that are refused, each with the status
+// that the vectors name.
 //
 // Shows DAFS-6.1.1.2-03: heap items in any order.
 // Shows DAFS-6.1.10-01: unassigned procedure numbers are refused.
@@ -15,7 +15,7 @@
 namespace dafs::wire::testing {
 namespace {
 
-// A server without anything special: authenticated session without checksums.
+// A server with the usual state: an authenticated session without checksums.
 RequestContext PlainContext(ByteOrder order) {
   RequestContext context;
   context.order = order;
@@ -25,7 +25,7 @@ RequestContext PlainContext(ByteOrder order) {
   return context;
 }
 
-// CLIENT_CONNECT is the one vector that comes before there is a session.
+// CLIENT_CONNECT is the one vector that arrives before a session exists.
 RequestContext ContextFor(const Json& vector) {
   RequestContext context = PlainContext(OrderOf(vector));
   const Proc proc = ProcOf(vector);
@@ -42,7 +42,7 @@ struct Answer {
   DafsStatus status = DafsStatus::kOk;
 };
 
-// What a server answers, up to and with step 10.
+// Returns the server's verdict, up to and including step 10.
 Answer Examine(const std::vector<std::byte>& message, const RequestContext& context) {
   ChainState chain;
   const RequestVerdict verdict = CheckRequest(message, context, chain);
@@ -56,7 +56,7 @@ Answer Examine(const std::vector<std::byte>& message, const RequestContext& cont
   return answer;
 }
 
-// Whether a client takes a response for good.
+// Returns whether a client accepts a response.
 template <Proc kProc>
 bool ResponseOk(const std::vector<std::byte>& message, ByteOrder order) {
   const auto header = DecodeResponseHeader(message, order);
@@ -67,7 +67,7 @@ bool ResponseOk(const std::vector<std::byte>& message, ByteOrder order) {
   return true;
 }
 
-// The same by the reader that clients use for READDIR.
+// The same with the reader that clients use for READDIR.
 bool ReaddirOk(const std::vector<std::byte>& message, ByteOrder order) {
   if (message.size() < kHeaderSize) return false;
   DirentReader reader;
@@ -80,7 +80,7 @@ bool ReaddirOk(const std::vector<std::byte>& message, ByteOrder order) {
   return reader.status().ok();
 }
 
-TEST(MalformedTest, EveryMalformedRequestGetsItsStatus) {
+TEST(MalformedTest, EveryMalformedRequestReturnsItsStatus) {
   size_t requests = 0;
   size_t closed = 0;
   for (const Json& vector : LoadVectors("malformed.json")) {
@@ -116,7 +116,7 @@ TEST(MalformedTest, EveryMalformedResponseEndsTheSession) {
   EXPECT_EQ(responses, 40u);
 }
 
-TEST(AcceptedTest, OtherFormsGiveTheSameValues) {
+TEST(AcceptedTest, NonCanonicalFormsGiveTheSameValues) {
   size_t done = 0;
   for (const Json& vector : LoadVectors("accepted.json")) {
     SCOPED_TRACE(NameOf(vector) + ": " + vector.at("why").get<std::string>());

@@ -1,5 +1,5 @@
-// The private procedures on ranges of a file: bytes worked out by hand from the layouts in
-// wire/messages/ranges.h, round trips in both byte orders, and what is refused.
+// The private procedures on ranges of a file: bytes computed by hand from the layouts in
+// wire/messages/ranges.h, round trips in both byte orders, and refused values.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -58,7 +58,7 @@ std::vector<std::byte> Request(const Args& args, ByteOrder order) {
   return out;
 }
 
-// The argument section alone.
+// The argument section only.
 template <class Args>
 std::string Section(const Args& args, ByteOrder order) {
   return Hex(Request(args, order)).substr(2 * kHeaderSize);
@@ -124,7 +124,7 @@ void ExpectRoundTripAndNoTruncation(const Args& args) {
   }
 }
 
-TEST(RangesTest, RequestsComeBackAsTheyWereAndNotTruncated) {
+TEST(RangesTest, RequestsRoundTripAndTruncatedOnesAreRefused) {
   ExpectRoundTripAndNoTruncation(Allocate());
   ExpectRoundTripAndNoTruncation(Seek());
   ExpectRoundTripAndNoTruncation(CopyRange());
@@ -145,7 +145,7 @@ void ExpectRoundTripAndNoTruncation(const Res& res, size_t size) {
   }
 }
 
-TEST(RangesTest, ResponsesComeBackAsTheyWereAndNotTruncated) {
+TEST(RangesTest, ResponsesRoundTripAndTruncatedOnesAreRefused) {
   SeekRes seek;
   seek.offset = UINT64_MAX;
   ExpectRoundTripAndNoTruncation(seek, 8);
@@ -155,7 +155,7 @@ TEST(RangesTest, ResponsesComeBackAsTheyWereAndNotTruncated) {
   ExpectRoundTripAndNoTruncation(copied, 16);
 }
 
-TEST(RangesTest, ValuesThatMeanNothingAreRefused) {
+TEST(RangesTest, UndefinedValuesAreRefused) {
   AllocateArgs allocate = Allocate();
   allocate.mode = static_cast<AllocateMode>(7);
   EXPECT_EQ(DecodeArgs(Request(allocate, ByteOrder::kBig), ByteOrder::kBig, allocate),

@@ -1,5 +1,5 @@
-// Which responses carry a result section (WIRE.md 9.3), by every procedure and every status; what
-// clients make of them; the room that encoding needs.
+// Which responses carry a result section (WIRE.md 9.3), for every procedure and every status; how
+// clients decode them; the room that encoding needs.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -41,8 +41,8 @@ constexpr DafsStatus kStatuses[] = {
     DafsStatus::kNotAuthenticated,
 };
 
-// Shows DAFS-6.1.1.1-03: also error responses end on a multiple of 8.
-TEST(ResponsesTest, AnErrorResponseOfAnyProcedureDecodesToDefaults) {
+// Shows DAFS-6.1.1.1-03: error responses also end on a multiple of 8.
+TEST(ResponsesTest, ErrorResponseOfAnyProcedureDecodesToDefaults) {
   for (const ProcInfo& info : kProcedures) {
     for (const DafsStatus status : kStatuses) {
       ResponseHeader header;
@@ -69,7 +69,7 @@ TEST(ResponsesTest, AnErrorResponseOfAnyProcedureDecodesToDefaults) {
 }
 
 // Shows DAFS-6.5.21-06
-TEST(ResponsesTest, TheExceptionsOfTheTable) {
+TEST(ResponsesTest, ExceptionsOfTheTableCarryAResult) {
   EXPECT_TRUE(CarriesResult(Proc::kLock, DafsStatus::kDenied));
   EXPECT_TRUE(CarriesResult(Proc::kLockt, DafsStatus::kLockBroken));
   EXPECT_FALSE(CarriesResult(Proc::kLocku, DafsStatus::kDenied));
@@ -90,7 +90,7 @@ TEST(ResponsesTest, TheExceptionsOfTheTable) {
 }
 
 // WIRE.md 9.3: a receiver decides by response_len.
-TEST(ResponsesTest, ABareHeaderStandsForASectionOfZeros) {
+TEST(ResponsesTest, BareHeaderStandsForASectionOfZeros) {
   ResponseHeader header;
   header.status = DafsStatus::kNoEnt;
   std::vector<std::byte> out(40);
@@ -102,17 +102,17 @@ TEST(ResponsesTest, ABareHeaderStandsForASectionOfZeros) {
   EXPECT_TRUE(absl::IsDataLoss(DecodeRes(out, ByteOrder::kLittle, DafsStatus::kOk, res)));
 }
 
-TEST(ResponsesTest, FailedOpenSaysHowFarItCameAndNothingElse) {
+TEST(ResponsesTest, FailedOpenReturnsOnlyTheLastHandleAndTheCount) {
   OpenRes res;
   res.component_count = 2;
   res.filehandle.fileid.bytes[3] = 9;
-  res.state_id.bytes[0] = 1;  // means nothing with an error
+  res.state_id.bytes[0] = 1;  // undefined with an error
   res.result_flags = 1;
   ResponseHeader header;
   header.status = DafsStatus::kNoEnt;
   std::vector<std::byte> out(192);
   ASSERT_EQ(EncodeResponse(header, res, ByteOrder::kLittle, out).value_or(0), 192u);
-  // Whatever a server leaves in the fields that mean nothing, it is not looked at.
+  // The decoder ignores any value in the undefined fields.
   out[40 + 104] = std::byte{0x77};
   OpenRes decoded;
   ASSERT_TRUE(DecodeRes(out, ByteOrder::kLittle, header.status, decoded).ok());
@@ -122,7 +122,7 @@ TEST(ResponsesTest, FailedOpenSaysHowFarItCameAndNothingElse) {
   EXPECT_EQ(decoded, expected);
 }
 
-TEST(ResponsesTest, AFailedReadSendsNoDataEvenIfSomeWasReady) {
+TEST(ResponsesTest, FailedReadSendsNoDataEvenIfSomeWasReady) {
   std::vector<std::byte> out(256);
   const std::vector<std::byte> data(100, std::byte{7});
   ResponseHeader header;
@@ -133,7 +133,7 @@ TEST(ResponsesTest, AFailedReadSendsNoDataEvenIfSomeWasReady) {
             40u);
 }
 
-// The server reads the file straight to its place in the send buffer.
+// The server reads the file directly to its place in the send buffer.
 TEST(ResponsesTest, ReadDataAlreadyInPlaceIsNotMoved) {
   std::vector<std::byte> out(48 + 16, std::byte{0xaa});
   const std::span<std::byte> place = std::span(out).subspan(48, 13);
@@ -151,7 +151,7 @@ TEST(ResponsesTest, ReadDataAlreadyInPlaceIsNotMoved) {
   EXPECT_EQ(out[48 + 13], std::byte{0});
 }
 
-TEST(ResponsesTest, ValuesBeyondTheLimitsAreNotSent) {
+TEST(ResponsesTest, ValuesBeyondTheLimitsAreNotEncoded) {
   LookupArgs args;
   args.path = {std::string(1025, 'n')};
   std::vector<std::byte> out(8192);

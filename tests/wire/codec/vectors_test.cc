@@ -1,5 +1,5 @@
-// Every golden vector of requests and responses: encoding gives its bytes, decoding its fields, and
-// every truncation of it is refused.
+// Every golden vector of requests and responses: encoding gives its bytes, decoding gives its
+// fields, and every truncation of it is refused.
 //
 // Shows DAFS-6.1.1.1-01, DAFS-6.1.1.1-02, DAFS-6.1.1.1-03, DAFS-6.1.1.1-05, DAFS-6.1.1.1-06,
 // DAFS-6.1.1.1-07, DAFS-6.1.1.1-08, DAFS-6.1.1.1-09: layout in both byte orders.
@@ -27,14 +27,15 @@ namespace {
 
 struct File {
   const char* name;
-  size_t cases;  // in the file: none is skipped unseen
+  size_t cases;  // in the file, so that a skipped case is noticed
 
   friend void PrintTo(const File& file, std::ostream* out) { *out << file.name; }
 };
 
 class VectorsTest : public ::testing::TestWithParam<File> {};
 
-// The message cut to `size` bytes, with the length word to match, in memory of exactly that size.
+// Returns the message cut to `size` bytes, with the length word to match, in memory of exactly that
+// size.
 std::vector<std::byte> Cut(const std::vector<std::byte>& message, size_t size, size_t length_at,
                            ByteOrder order) {
   std::vector<std::byte> cut(message.begin(), message.begin() + static_cast<ptrdiff_t>(size));
@@ -55,7 +56,7 @@ std::span<const std::byte> InlineDataOf(const std::vector<std::byte>& message, c
   return data;
 }
 
-// The position of inline data in options: 0 unless it is padded.
+// Returns the position of inline data for the options: 0 unless it is padded.
 template <class Args>
 size_t PositionOf(const Args& args, uint32_t padded_at) {
   if constexpr (requires { args.write_padded; }) {
@@ -117,7 +118,7 @@ void CheckRequestVector(const Json& vector) {
     EXPECT_EQ(EncodedSize(from_json), message.size());
   }
 
-  // The same with the data in a buffer of its own.
+  // The same with the data in a separate buffer.
   std::vector<std::byte> prefix(message.size() - data.size(), std::byte{0xaa});
   const auto parts =
       EncodeRequestPrefix(RequestHeaderOf(vector), from_json, order, prefix, options);
@@ -142,7 +143,7 @@ void CheckRequestVector(const Json& vector) {
     Args part;
     status = DecodeArgs(cut, order, part);
     if (status == DafsStatus::kOk) InlineDataOf(cut, part, padded_at, status);
-    // Only the last bytes, the padding, can be missed.
+    // Only the last bytes, the padding, may be missing.
     if (length + 8 <= message.size()) {
       ASSERT_NE(status, DafsStatus::kOk) << length;
     }
@@ -194,7 +195,7 @@ void CheckResponseVector(const Json& vector) {
   options.inline_data = {data, 0};
   options.claim_type = claim;
   std::vector<std::byte> out(message.size(), std::byte{0xaa});
-  // A status that usually has a result section without one: NOTSUPP from step 6.
+  // A bare header with a status that usually has a result section: NOTSUPP from step 6.
   const bool bare = body.is_null() && InfoOf(kProc).res_size > 0;
   const auto size =
       bare ? absl::StatusOr<size_t>(EncodeResponseHeaderOnly(header, order, out, checksums))
@@ -218,7 +219,7 @@ void CheckResponseVector(const Json& vector) {
   }
 }
 
-TEST_P(VectorsTest, EncodeAndDecodeAgreeWithEveryByte) {
+TEST_P(VectorsTest, EncoderAndDecoderMatchEveryByte) {
   const Json cases = LoadVectors(GetParam().name);
   ASSERT_EQ(cases.size(), GetParam().cases);
   size_t done = 0;
@@ -252,7 +253,7 @@ INSTANTIATE_TEST_SUITE_P(Golden, VectorsTest,
                            return name.substr(0, name.find('.'));
                          });
 
-// Every procedure of the protocol appears in the vectors, with both its messages.
+// The vectors contain every procedure of the protocol, with its request and its response.
 TEST(VectorsCoverage, EveryProcedureHasRequestAndResponse) {
   std::set<std::pair<Proc, bool>> seen;
   for (const char* file :

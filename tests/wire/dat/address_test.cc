@@ -20,7 +20,7 @@ void ExpectRefused(const std::string& text) {
   EXPECT_TRUE(absl::IsInvalidArgument(SplitHostPort(text, &host, &port))) << text;
 }
 
-TEST(SplitHostPort, TakesNamesAndAddressesWithAndWithoutPort) {
+TEST(SplitHostPort, ParsesNamesAndAddressesWithAndWithoutPort) {
   ExpectSplit("server", "server", kDefaultPort);
   ExpectSplit("server:1", "server", 1);
   ExpectSplit("127.0.0.1:65535", "127.0.0.1", 65535);
@@ -28,14 +28,14 @@ TEST(SplitHostPort, TakesNamesAndAddressesWithAndWithoutPort) {
   ExpectSplit("[fe80::1%lo]:20149", "fe80::1%lo", 20149);
 }
 
-TEST(SplitHostPort, RefusesWhatIsNone) {
+TEST(SplitHostPort, RefusesInvalidAddresses) {
   for (const char* text : {"", ":1", "[]:1", "[::1", "[::1]x", "::1", "host:", "host:x", "host:1x",
                            "host:65536", "host:-1", "host:+1", "host: 1"}) {
     ExpectRefused(text);
   }
 }
 
-TEST(ResolveHost, GivesNumericAddressesWithTheirPort) {
+TEST(ResolveHost, ReturnsNumericAddressesWithTheirPort) {
   const auto v4 = ResolveHost("127.0.0.1", 20149);
   ASSERT_TRUE(v4.ok()) << v4.status();
   ASSERT_EQ(v4->size(), 1u);
@@ -51,7 +51,7 @@ TEST(ResolveHost, GivesNumericAddressesWithTheirPort) {
   EXPECT_FALSE(far->front().is_loopback());
 }
 
-TEST(ResolveHost, AnUnknownNameIsAnError) {
+TEST(ResolveHost, UnknownNameIsAnError) {
   const auto none = ResolveHost("no-such-host.invalid", 1);
   EXPECT_FALSE(none.ok());
 }

@@ -27,7 +27,8 @@ ConformanceCase Iwarp(const std::string& name, const IwarpOptions& options) {
 #ifdef DAFS_HAVE_VERBS
 std::unique_ptr<Provider> MakeVerbs() { return NewVerbsProvider(); }
 
-// "verbs device siw0 port 1 (iWARP), ..." of the device that has `address`; empty if none has.
+// Returns "verbs device siw0 port 1 (iWARP), ..." of the device that has `address`, or an empty
+// string if none has.
 std::string DeviceAt(const Address& address) {
   const auto provider = MakeVerbs();
   auto pending = provider->Resolve(address, "", absl::Seconds(5));
@@ -62,7 +63,7 @@ ConformanceCase WithDevice(const std::string& name, MakeProvider client, MakePro
   one.address = [] { return address; };
   if (one.server_is_device) {
     one.remote_invalidation = false;
-    // siw looks whether a region is known and long enough, never whether it may be read.
+    // siw checks whether a region is known and long enough, but not whether it may be read.
     one.checks_remote_reads = !is_siw;
     one.windows = !is_siw;
     one.windows_have_bounds = device.find("device rxe") == std::string::npos;
@@ -71,7 +72,7 @@ ConformanceCase WithDevice(const std::string& name, MakeProvider client, MakePro
 }
 #endif
 
-// The device and its peers: another end of its own, and the iwarp provider on either side.
+// The device and its peers: a second endpoint of the device, and the iwarp provider on either side.
 void AddDeviceCases(std::vector<ConformanceCase>* cases) {
 #ifdef DAFS_HAVE_VERBS
   cases->push_back(WithDevice("Verbs", MakeVerbs, nullptr, false));

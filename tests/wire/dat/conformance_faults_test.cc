@@ -10,7 +10,7 @@ namespace {
 
 class Faults : public ConformanceFixture {
  protected:
-  // Both ends report kDisconnected, as their last event and once.
+  // Both ends report kDisconnected once, as their last event.
   void ExpectBothEnd() {
     for (Side* side : {&pair_->client, &pair_->server}) {
       ASSERT_TRUE(pair_->Until([&] { return side->Count(Event::kDisconnected) > 0; }));
@@ -27,7 +27,7 @@ class Faults : public ConformanceFixture {
 INSTANTIATE_TEST_SUITE_P(Providers, Faults, ::testing::ValuesIn(ConformanceCases()), CaseName);
 
 // Shows DAFS-B.4-01
-TEST_P(Faults, ARefusedConnectionIsReportedToTheClient) {
+TEST_P(Faults, RefusedConnectionIsReportedToTheClient) {
   auto listener = server_provider().Listen(GetParam().address());
   ASSERT_TRUE(listener.ok());
   auto pending = client_provider().Resolve((*listener)->local(), "", absl::Seconds(5));
@@ -39,7 +39,7 @@ TEST_P(Faults, ARefusedConnectionIsReportedToTheClient) {
   const absl::Time deadline = Loop::Now() + kPatience;
   while (side.Count(Event::kDisconnected) == 0 && Loop::Now() < deadline) {
     side.Poll();
-    (void)(*listener)->Next();  // and dropped: refused
+    (void)(*listener)->Next();  // drops the request: refused
   }
   EXPECT_EQ(side.Count(Event::kConnected), 0u);
   const auto end = side.Take(Event::kDisconnected);
@@ -47,7 +47,7 @@ TEST_P(Faults, ARefusedConnectionIsReportedToTheClient) {
   EXPECT_FALSE(end->status.ok());
 }
 
-TEST_P(Faults, NobodyListeningIsReportedToTheClient) {
+TEST_P(Faults, MissingListenerIsReportedToTheClient) {
   Address address;
   {
     auto listener = server_provider().Listen(GetParam().address());
@@ -60,7 +60,7 @@ TEST_P(Faults, NobodyListeningIsReportedToTheClient) {
   side.domain = *(*pending)->NewDomain();
   side.endpoint = *(*pending)->CreateEndpoint(*side.domain, {});
   const absl::Status connect = side.endpoint->Connect({});
-  if (!connect.ok()) return;  // a device may know at once
+  if (!connect.ok()) return;  // a device may report it immediately
   const absl::Time deadline = Loop::Now() + kPatience;
   while (side.Count(Event::kDisconnected) == 0 && Loop::Now() < deadline) side.Poll();
   const auto end = side.Take(Event::kDisconnected);
@@ -70,7 +70,7 @@ TEST_P(Faults, NobodyListeningIsReportedToTheClient) {
 
 // Shows DAFS-B.3-01
 // Shows DAFS-B.5-02
-TEST_P(Faults, WritesThatMayNotBeEndTheConnectionAndPlaceNothing) {
+TEST_P(Faults, InvalidWritesEndTheConnectionAndPlaceNothing) {
   struct Wrong {
     const char* what;
     Access access;
@@ -98,14 +98,14 @@ TEST_P(Faults, WritesThatMayNotBeEndTheConnectionAndPlaceNothing) {
     const Segment data = source.At(0, wrong.size);
     ASSERT_TRUE(client().PostRdmaWrite(1, {&data, 1}, to, false).ok());
     ExpectBothEnd();
-    // A long write may have placed its first FPDUs only where they were allowed to go.
+    // A long write may have placed its first FPDUs, but only inside the region.
     if (wrong.size <= 4096) {
       EXPECT_EQ(target.bytes, std::vector<std::byte>(4096));
     }
   }
 }
 
-TEST_P(Faults, ReadsThatMayNotBeFailAndEndTheConnection) {
+TEST_P(Faults, InvalidReadsFailAndEndTheConnection) {
   struct Wrong {
     const char* what;
     Access access;
@@ -139,11 +139,11 @@ TEST_P(Faults, ReadsThatMayNotBeFailAndEndTheConnection) {
 }
 
 // Shows DAFS-B.5-03, DAFS-2.3.3-13
-TEST_P(Faults, ARegionOfAnotherDomainIsOutOfReach) {
+TEST_P(Faults, RegionOfAnotherDomainIsNotAccessible) {
   Open();
   auto other = server_provider().Resolve(GetParam().address(), "", absl::Seconds(5));
   auto elsewhere = *(*other)->NewDomain();
-  // Many, so that a slot number alone would name one of them here too.
+  // Many, so that a slot number alone would match one of them here too.
   std::vector<Memory> strange;
   for (int i = 0; i < 8; ++i) strange.push_back(NewMemory(*elsewhere, 4096, Access::kRemoteWrite));
   Memory own = NewMemory(*pair_->server.domain, 4096, Access::kRemoteWrite);
@@ -156,7 +156,7 @@ TEST_P(Faults, ARegionOfAnotherDomainIsOutOfReach) {
   EXPECT_EQ(strange[0].bytes, std::vector<std::byte>(4096));
 }
 
-TEST_P(Faults, AMessageLongerThanItsReceiveEndsTheConnection) {
+TEST_P(Faults, MessageLongerThanItsReceiveEndsTheConnection) {
   Prepare();
   Memory in = NewMemory(*pair_->server.domain, 100, Access::kLocal);
   Memory beside = NewMemory(*pair_->server.domain, 100, Access::kLocal);
@@ -185,8 +185,8 @@ TEST_P(Faults, OutstandingWorkIsFlushedInOrderBeforeTheEnd) {
   Memory sink = NewMemory(*pair_->client.domain, 4096, Access::kLocal);
   Memory source = NewMemory(*pair_->server.domain, 4096, Access::kRemoteRead, 1);
   const Segment into = sink.All();
-  // The server is not polled. One that answers only then completes none of these; a device as many
-  // as it was given, while the others wait here for a Poll.
+  // The server is not polled. An iwarp server then completes none of these reads. A device
+  // completes those that it received; the others wait in the client for a Poll.
   for (uint64_t i = 0; i < 8; ++i) {
     ASSERT_TRUE(client().PostRdmaRead(100 + i, {&into, 1}, source.Remote()).ok());
   }
@@ -214,7 +214,7 @@ TEST_P(Faults, OutstandingWorkIsFlushedInOrderBeforeTheEnd) {
 }
 
 // Shows DAFS-B.4-05
-TEST_P(Faults, AnAbortOfThePeerFlushesOurWorkToo) {
+TEST_P(Faults, AbortOfThePeerFlushesOurWorkToo) {
   Prepare();
   Memory in = NewMemory(*pair_->server.domain, 64, Access::kLocal);
   for (uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(server().PostReceive(i, in.All()).ok());
@@ -225,7 +225,7 @@ TEST_P(Faults, AnAbortOfThePeerFlushesOurWorkToo) {
   EXPECT_EQ(pair_->server.seen.back().event, Event::kDisconnected);
 }
 
-TEST_P(Faults, WhatWaitsForMoreIsReportedByAnAbortAndSentByAnOrderlyClose) {
+TEST_P(Faults, DelayedSendsAreFlushedByAnAbortAndSentByAnOrderlyClose) {
   Endpoint::SendOptions more;
   more.more = true;
   for (const bool abort : {true, false}) {
@@ -261,7 +261,7 @@ TEST_P(Faults, WhatWaitsForMoreIsReportedByAnAbortAndSentByAnOrderlyClose) {
   }
 }
 
-TEST_P(Faults, AnOrderlyCloseSendsWhatWasPosted) {
+TEST_P(Faults, OrderlyCloseSendsWhatWasPosted) {
   Prepare();
   Memory in = NewMemory(*pair_->server.domain, 64, Access::kLocal);
   ASSERT_TRUE(server().PostReceive(1, in.All()).ok());
@@ -298,10 +298,10 @@ TEST_P(Faults, AnOrderlyCloseSendsWhatWasPosted) {
   EXPECT_EQ(same, sink.bytes.size());
 }
 
-// In each state, by each side, in each way: nothing hangs, and the other side hears of it.
-TEST_P(Faults, ClosesInTheMiddleOfEverything) {
+// In each state, by each side, in each way: nothing hangs, and the other side is notified.
+TEST_P(Faults, CloseInAnyStateEndsBothSides) {
   enum class How { kDestroy, kAbort, kDisconnect };
-  // Turns of polling after which the close comes: from before the handshake to deep in a transfer.
+  // Polls before the close: from before the handshake until deep in a transfer.
   for (const int turns : {0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144}) {
     for (const bool by_client : {false, true}) {
       for (const How how : {How::kDestroy, How::kAbort, How::kDisconnect}) {

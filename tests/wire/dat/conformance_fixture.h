@@ -27,7 +27,8 @@ class ConformanceFixture : public ::testing::TestWithParam<ConformanceCase> {
   }
   Provider& client_provider() { return *provider_; }
   Provider& server_provider() { return server_provider_ ? *server_provider_ : *provider_; }
-  // Makes the endpoints; receives can be posted then. Without them no test goes on: it throws.
+  // Makes the endpoints, so that receives can be posted. Throws if that fails, because no test can
+  // continue then.
   void Prepare(const EndpointOptions& options = {}, const std::string& client_data = "") {
     auto pair =
         MakePair(client_provider(), server_provider(), GetParam().address(), options, client_data);
@@ -52,7 +53,7 @@ class ConformanceFixture : public ::testing::TestWithParam<ConformanceCase> {
   }
 
   std::unique_ptr<Provider> provider_;
-  std::unique_ptr<Provider> server_provider_;  // null: the client's
+  std::unique_ptr<Provider> server_provider_;  // null: as the client's
   std::unique_ptr<Pair> pair_;
 };
 

@@ -15,7 +15,7 @@ INSTANTIATE_TEST_SUITE_P(Providers, Rdma, ::testing::ValuesIn(ConformanceCases()
 // Shows DAFS-B.5-01
 // Shows DAFS-B.5-04
 // Shows DAFS-B.6-01
-TEST_P(Rdma, AnRdmaWriteIsVisibleBeforeTheSendBehindIt) {
+TEST_P(Rdma, RdmaWriteIsVisibleBeforeTheNextSend) {
   Open();
   Memory small = NewMemory(*pair_->client.domain, 64, Access::kLocal);
   Memory in = NewMemory(*pair_->server.domain, 64, Access::kLocal);
@@ -33,13 +33,13 @@ TEST_P(Rdma, AnRdmaWriteIsVisibleBeforeTheSendBehindIt) {
     ASSERT_EQ(std::memcmp(&target.bytes[offset], source.bytes.data(), size), 0) << round;
     ASSERT_TRUE(pair_->Await(pair_->client, Event::kSend).has_value());
   }
-  EXPECT_EQ(target.bytes[0], std::byte{0});  // nothing beside the range
+  EXPECT_EQ(target.bytes[0], std::byte{0});  // nothing outside the range
   EXPECT_EQ(pair_->client.Count(Event::kRdmaWrite), 0u);
 }
 
-// Shows DAFS-2.3.3-08. A device that sends by reference must not say so before the bytes are its
-// own: the peer may take them a good while later, when the source holds something else.
-TEST_P(Rdma, ASourceIsFreeOnceASignaledSendBehindItIsDone) {
+// Shows DAFS-2.3.3-08. A device that sends by reference must not complete the send before it owns
+// the bytes. The peer may receive them much later, after the source has changed.
+TEST_P(Rdma, SourceIsFreeAfterALaterSignaledSendCompletes) {
   Open();
   Memory small = NewMemory(*pair_->client.domain, 64, Access::kLocal);
   Memory small_server = NewMemory(*pair_->server.domain, 64, Access::kLocal);
@@ -53,7 +53,7 @@ TEST_P(Rdma, ASourceIsFreeOnceASignaledSendBehindItIsDone) {
     ASSERT_TRUE(to.endpoint->PostReceive(1, in.All()).ok());
     ASSERT_TRUE(from.endpoint->PostRdmaWrite(2, {&data, 1}, target.Remote(), false).ok());
     ASSERT_TRUE(from.endpoint->PostSend(3, {&text, 1}, {}).ok());
-    // The receiver does not look before the sender has used its buffer again.
+    // The receiver polls only after the sender has overwritten its buffer.
     const absl::Time deadline = Loop::Now() + kPatience;
     while (from.Count(Event::kSend) == 0 && Loop::Now() < deadline) from.Poll();
     ASSERT_TRUE(from.Take(Event::kSend).has_value());
@@ -68,7 +68,7 @@ TEST_P(Rdma, ASourceIsFreeOnceASignaledSendBehindItIsDone) {
   }
 }
 
-TEST_P(Rdma, AnRdmaReadFetchesWhatIsThere) {
+TEST_P(Rdma, RdmaReadFetchesTheData) {
   Open();
   Memory source = NewMemory(*pair_->client.domain, 500000, Access::kRemoteRead, -9);
   Memory sink = NewMemory(*pair_->server.domain, 500000, Access::kLocal);
@@ -84,7 +84,7 @@ TEST_P(Rdma, AnRdmaReadFetchesWhatIsThere) {
   }
 }
 
-TEST_P(Rdma, ReadsBeyondTheWindowCompleteInOrderAndHoldUpNoSend) {
+TEST_P(Rdma, ReadsBeyondTheLimitCompleteInOrderAndDelayNoSend) {
   EndpointOptions options;
   options.max_rdma_reads = 2;
   Prepare(options);
@@ -100,7 +100,7 @@ TEST_P(Rdma, ReadsBeyondTheWindowCompleteInOrderAndHoldUpNoSend) {
   }
   const Segment message = small.All();
   ASSERT_TRUE(server().PostSend(99, {&message, 1}, {}).ok());
-  // Posted behind 20 reads of which two may be in flight.
+  // Posted after 20 reads, of which two may be in flight.
   ASSERT_TRUE(pair_->Await(pair_->client, Event::kReceive).has_value());
   for (uint64_t i = 0; i < 20; ++i) {
     const auto read = pair_->Await(pair_->server, Event::kRdmaRead);
@@ -124,8 +124,8 @@ TEST_P(Rdma, GathersAndScattersOverAllItsSegments) {
   Finish();
   Memory from = NewMemory(*pair_->client.domain, total, Access::kRemoteRead, -6);
   Memory target = NewMemory(*pair_->server.domain, total, Access::kRemoteWrite);
-  // Pieces of uneven sizes, last to first, some empty. Short and long ones in turn, and more of the
-  // short than an endpoint of iwarp copies into one batch.
+  // Pieces of uneven sizes, last to first, some empty. Short and long ones alternate, with more
+  // short ones than an iwarp endpoint copies into one batch.
   std::vector<Segment> pieces;
   std::vector<std::byte> expected;
   for (size_t i = count; i-- > 0;) {
@@ -167,7 +167,7 @@ TEST_P(Rdma, Moves64MiBInBothDirectionsAtOnce) {
   const Segment down = at_server.All();
   ASSERT_TRUE(client().PostRdmaWrite(1, {&up, 1}, to_server.Remote(), true).ok());
   ASSERT_TRUE(server().PostRdmaWrite(2, {&down, 1}, to_client.Remote(), true).ok());
-  // Reads of the last bytes written, in whose responses the writes are seen to have arrived.
+  // Reads of the last bytes written. Their responses prove that the writes have arrived.
   Memory last = NewMemory(*pair_->client.domain, 16, Access::kLocal);
   Memory last_server = NewMemory(*pair_->server.domain, 16, Access::kLocal);
   const Segment into = last.All();
@@ -182,8 +182,8 @@ TEST_P(Rdma, Moves64MiBInBothDirectionsAtOnce) {
   EXPECT_TRUE(to_client.bytes == at_server.bytes);
 }
 
-// Shows DAFS-2.3.3-13, DAFS-2.3.3-14: two connections have one context, and each of them several.
-TEST_P(Rdma, TheChannelsOfADomainShareItsRegions) {
+// Shows DAFS-2.3.3-13, DAFS-2.3.3-14: two connections share one context, and each has several.
+TEST_P(Rdma, ChannelsOfADomainShareItsRegions) {
   Open();
   auto listener = server_provider().Listen(GetParam().address());
   ASSERT_TRUE(listener.ok());
@@ -232,7 +232,7 @@ TEST_P(Rdma, TheChannelsOfADomainShareItsRegions) {
   });
   EXPECT_TRUE(received);
   EXPECT_EQ(target.bytes, source.bytes);
-  // By the first connection too, as another region before.
+  // The first connection reaches the region too, as it reached another one before.
   Memory beside = NewMemory(*pair_->client.domain, 100, Access::kRemoteWrite);
   Memory last = NewMemory(*pair_->server.domain, 100, Access::kLocal, 9);
   const Segment data = last.All();
@@ -247,7 +247,7 @@ TEST_P(Rdma, TheChannelsOfADomainShareItsRegions) {
 }
 
 // Shows DAFS-2.3.3-15.
-TEST_P(Rdma, OneMemoryCanHaveSeveralContexts) {
+TEST_P(Rdma, MemoryCanHaveSeveralContexts) {
   Prepare();
   Memory in = NewMemory(*pair_->client.domain, 64, Access::kLocal);
   ASSERT_TRUE(client().PostReceive(1, in.All()).ok());

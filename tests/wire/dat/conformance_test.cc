@@ -1,5 +1,5 @@
-// One suite over every provider: what wire/dat/dat.h and appendix B promise of a connection that
-// works. What ends one is in conformance_faults_test.cc.
+// One suite over every provider: what wire/dat/dat.h and appendix B promise of a working
+// connection. Failures and ends of connections are in conformance_faults_test.cc.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -27,7 +27,7 @@ TEST_P(Conformance, ConnectsAndCarriesPrivateDataBothWays) {
 }
 
 // Shows DAFS-B.4-02
-TEST_P(Conformance, AnEndpointTakesPartInOneConnection) {
+TEST_P(Conformance, EndpointTakesPartInOneConnection) {
   Prepare();
   EXPECT_TRUE(absl::IsFailedPrecondition(client().Connect({})));
   EXPECT_TRUE(absl::IsFailedPrecondition(client().Accept({})));
@@ -111,7 +111,7 @@ TEST_P(Conformance, SendsOfAllSizesArriveInOrder) {
   EXPECT_TRUE(done);
 }
 
-TEST_P(Conformance, ASendWithMoreBehindItLeavesWithTheNextOrAtFlushOrPoll) {
+TEST_P(Conformance, SendWithMoreIsDelayedUntilTheNextSendFlushOrPoll) {
   Prepare();
   Memory in = NewMemory(*pair_->server.domain, 64, Access::kLocal);
   for (uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(server().PostReceive(i, in.All()).ok());
@@ -132,7 +132,7 @@ TEST_P(Conformance, ASendWithMoreBehindItLeavesWithTheNextOrAtFlushOrPoll) {
   }
 }
 
-TEST_P(Conformance, AnEmptyMessageIsAMessage) {
+TEST_P(Conformance, EmptyMessageIsDelivered) {
   Prepare();
   Memory in = NewMemory(*pair_->server.domain, 64, Access::kLocal);
   ASSERT_TRUE(server().PostReceive(5, in.All()).ok());
@@ -146,7 +146,7 @@ TEST_P(Conformance, AnEmptyMessageIsAMessage) {
   EXPECT_EQ(pair_->Await(pair_->client, Event::kSend)->cookie, 6u);
 }
 
-TEST_P(Conformance, ALongMessageFillsALongReceive) {
+TEST_P(Conformance, LongMessageFillsALongReceive) {
   Prepare();
   Memory in = NewMemory(*pair_->server.domain, 3 << 20, Access::kLocal);
   ASSERT_TRUE(server().PostReceive(1, in.All()).ok());
@@ -212,7 +212,7 @@ TEST_P(Conformance, PostsBeyondTheOptionsAreRefusedAndPostNothing) {
     EXPECT_EQ(pair_->Await(pair_->client, Event::kSend)->cookie, i);
     EXPECT_EQ(pair_->Await(pair_->server, Event::kReceive)->cookie, i);
   }
-  // Reported, so there is room again.
+  // They were reported, so there is room again.
   EXPECT_TRUE(server().PostReceive(4, in.All()).ok());
   EXPECT_TRUE(client().PostSend(5, {&all, 1}, {}).ok());
   EXPECT_EQ(pair_->Await(pair_->server, Event::kReceive)->cookie, 4u);
@@ -234,14 +234,14 @@ TEST_P(Conformance, SegmentsOutsideTheirRegionAreRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(client().PostSend(1, many, {})));
 }
 
-// Sleeps on what Arm returns; whether it woke in time.
+// Sleeps on the handle that Arm returns. Returns whether it woke in time.
 bool SleepOn(WaitHandle handle) {
   if (handle.fd < 0) return true;
   pollfd ready = {.fd = handle.fd, .events = static_cast<short>(handle.events), .revents = 0};
   return poll(&ready, 1, 60000) == 1;
 }
 
-TEST_P(Conformance, ASleeperIsWokenForAllThatHappens) {
+TEST_P(Conformance, EveryEventWakesASleepingThread) {
   auto listener = server_provider().Listen(GetParam().address());
   ASSERT_TRUE(listener.ok());
   constexpr int kRounds = 50;

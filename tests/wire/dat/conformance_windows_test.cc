@@ -1,5 +1,5 @@
-// One suite over every provider: memory windows. The server's side has them, the client's is the
-// peer that would reach further. See conformance_test.cc.
+// One suite over every provider: memory windows. The server's side has them. The client is the peer
+// that tries to access more. See conformance_test.cc.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace dafs::dat::testing {
 namespace {
 
 constexpr size_t kBytes = 65536;
-constexpr size_t kStart = 8192;  // of the window
+constexpr size_t kStart = 8192;  // offset of the window
 constexpr uint32_t kSize = 4096;
 constexpr uint32_t kMost = 4;
 
@@ -22,7 +22,7 @@ class Windows : public ConformanceFixture {
     if (IsSkipped()) return;
     if (!GetParam().windows) GTEST_SKIP() << "no memory windows there";
   }
-  // A connection; memory of the server's that is open by windows only, of the client's to move from
+  // Connects. Makes server memory that is accessible by windows only, client memory to move from
   // and to, and receives on both sides.
   void Begin() {
     EndpointOptions options;
@@ -37,7 +37,7 @@ class Windows : public ConformanceFixture {
     ASSERT_TRUE(client().PostReceive(1, reply_.All()).ok());
     Finish();
   }
-  // The memory goes before its domain.
+  // The memory must be freed before its domain.
   void End() {
     if (pair_ == nullptr) return;
     for (Side* side : {&pair_->client, &pair_->server}) side->endpoint.reset();
@@ -51,14 +51,15 @@ class Windows : public ConformanceFixture {
     EXPECT_TRUE(window.ok()) << window.status();
     return window.value_or(RemoteBuffer());
   }
-  // The server tells of its window, as a request would: what is bound ahead of it is bound.
+  // The server sends a message, as a request would announce a window. All earlier binds are
+  // complete when it arrives.
   void Tell() {
     const Segment message = in_.All();
     ASSERT_TRUE(server().PostSend(7, {&message, 1}, {}).ok());
     ASSERT_TRUE(pair_->Await(pair_->client, Event::kReceive).has_value());
     ASSERT_TRUE(client().PostReceive(1, reply_.All()).ok());
   }
-  // The client's answer; with `invalidate`, a Send with Invalidate.
+  // The client's answer. With `invalidate` it is a Send with Invalidate.
   std::optional<Completion> Answer(std::optional<uint32_t> invalidate) {
     Endpoint::SendOptions options;
     options.invalidate_context = invalidate;
@@ -77,7 +78,7 @@ class Windows : public ConformanceFixture {
     return std::equal(own_.bytes.begin(), own_.bytes.begin() + static_cast<std::ptrdiff_t>(size),
                       memory_.bytes.begin() + static_cast<std::ptrdiff_t>(start));
   }
-  // What the client did last ended the connection and changed nothing.
+  // The client's last request ended the connection and changed nothing.
   void ExpectRefused(const char* what) {
     EXPECT_TRUE(pair_->Until([&] { return pair_->client.Count(Event::kDisconnected) > 0; }))
         << what;
@@ -92,7 +93,7 @@ class Windows : public ConformanceFixture {
 };
 INSTANTIATE_TEST_SUITE_P(Providers, Windows, ::testing::ValuesIn(ConformanceCases()), CaseName);
 
-TEST_P(Windows, OpensItsPartWithItsRight) {
+TEST_P(Windows, GrantsItsRightOnItsRange) {
   Begin();
   const RemoteBuffer target = Bind(Access::kRemoteWrite);
   const RemoteBuffer source = Bind(Access::kRemoteRead, 3 * kStart + 5, 777);
@@ -110,7 +111,7 @@ TEST_P(Windows, OpensItsPartWithItsRight) {
   EXPECT_TRUE(Placed(kStart, kSize));
 }
 
-TEST_P(Windows, NothingOutsideItsBounds) {
+TEST_P(Windows, DeniesAccessOutsideItsBounds) {
   if (!GetParam().windows_have_bounds) GTEST_SKIP() << "rdma_rxe checks those of the region only";
   for (const int64_t offset : {int64_t{-1}, int64_t{1}, int64_t{kSize}, int64_t{2 * kStart}}) {
     ASSERT_NO_FATAL_FAILURE(Begin());
@@ -123,7 +124,7 @@ TEST_P(Windows, NothingOutsideItsBounds) {
   }
 }
 
-TEST_P(Windows, NothingWithTheOtherRight) {
+TEST_P(Windows, DeniesTheOtherRight) {
   Begin();
   RemoteBuffer target = Bind(Access::kRemoteRead);
   Tell();
@@ -141,13 +142,13 @@ TEST_P(Windows, NothingWithTheOtherRight) {
   EXPECT_EQ(own_.bytes, before);
 }
 
-TEST_P(Windows, NothingByTheRegionItself) {
+TEST_P(Windows, RegionItselfIsNotAccessible) {
   Begin();
   Write(memory_.Remote(kStart));
   ExpectRefused("a write by the region's context");
 }
 
-TEST_P(Windows, NothingOnceThePeerHasInvalidatedIt) {
+TEST_P(Windows, DeniesAccessAfterThePeerHasInvalidatedIt) {
   Begin();
   const RemoteBuffer target = Bind(Access::kRemoteWrite);
   Tell();
@@ -159,7 +160,7 @@ TEST_P(Windows, NothingOnceThePeerHasInvalidatedIt) {
   ExpectRefused("a write after Send with Invalidate");
 }
 
-TEST_P(Windows, NothingOnceItsOwnerHasEndedIt) {
+TEST_P(Windows, DeniesAccessAfterItsOwnerHasInvalidatedIt) {
   Begin();
   const RemoteBuffer target = Bind(Access::kRemoteWrite);
   Tell();
@@ -173,7 +174,7 @@ TEST_P(Windows, NothingOnceItsOwnerHasEndedIt) {
   ExpectRefused("a write after the invalidation");
 }
 
-TEST_P(Windows, NothingByAnotherConnectionOnceTheirsIsOver) {
+TEST_P(Windows, DeniesAccessFromALaterConnection) {
   Begin();
   const RemoteBuffer target = Bind(Access::kRemoteWrite);
   Tell();
@@ -183,7 +184,7 @@ TEST_P(Windows, NothingByAnotherConnectionOnceTheirsIsOver) {
       absl::IsUnavailable(server().PostBind(memory_.At(0, 1), Access::kRemoteWrite).status()));
   EXPECT_TRUE(absl::IsNotFound(server().PostInvalidate(1, target.context)));
 
-  // The same memory and domain, of another connection.
+  // Another connection with the same memory and domain.
   pair_->client.endpoint.reset();
   pair_->server.endpoint.reset();
   pair_->client.seen.clear();
@@ -203,9 +204,9 @@ TEST_P(Windows, NothingByAnotherConnectionOnceTheirsIsOver) {
   ExpectRefused("a write by a window of an earlier connection");
 }
 
-// Bound, used and ended again and again, by the peer and by its owner: always by a new name, and no
-// more at a time than was asked for.
-TEST_P(Windows, ServeOneRequestAfterTheOther) {
+// The test binds, uses and ends windows repeatedly, by the peer and by the owner. Each gets a new
+// name, and at most the requested number exists at a time.
+TEST_P(Windows, ServesManyRequestsInSuccession) {
   Begin();
   uint32_t last = 0;
   for (uint32_t i = 0; i < 500; ++i) {
@@ -225,7 +226,7 @@ TEST_P(Windows, ServeOneRequestAfterTheOther) {
   }
 }
 
-TEST_P(Windows, NoMoreThanWereAskedFor) {
+TEST_P(Windows, BindBeyondTheRequestedNumberIsRefused) {
   Begin();
   std::vector<RemoteBuffer> bound;
   for (uint32_t i = 0; i < kMost; ++i) bound.push_back(Bind(Access::kRemoteWrite, i * kSize));
@@ -235,7 +236,7 @@ TEST_P(Windows, NoMoreThanWereAskedFor) {
   ASSERT_TRUE(server().PostInvalidate(1, bound.front().context).ok());
   ASSERT_TRUE(pair_->Await(pair_->server, Event::kInvalidated).has_value());
   EXPECT_TRUE(server().PostBind(part, Access::kRemoteWrite).ok());
-  // Of other memory there are none.
+  // Memory without Access::kWindows has no windows.
   const Segment plain = in_.All();
   EXPECT_TRUE(absl::IsInvalidArgument(server().PostBind(plain, Access::kRemoteWrite).status()));
 }

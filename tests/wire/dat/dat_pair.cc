@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<Pair>> TryPair(Provider& client, Provider& server
     if (Loop::Now() > deadline) return absl::DeadlineExceededError("no connection request");
     pair->client.Poll();
     for (const Completion& one : pair->client.seen) {
-      if (!one.status.ok()) return one.status;  // refused, or given up
+      if (!one.status.ok()) return one.status;  // refused or timed out
     }
     absl::StatusOr<std::unique_ptr<PendingEndpoint>> called = listener->Next();
     if (!called.ok()) return called.status();
@@ -64,8 +64,8 @@ absl::StatusOr<std::unique_ptr<Pair>> TryPair(Provider& client, Provider& server
 
 }  // namespace
 
-// Of some 15,000 requests for a connection two never came in a busy guest, by software iWARP; why
-// is not known. Programs ask again, and so does this, once and aloud, where devices are asked.
+// Two of some 15,000 connection requests by software iWARP never arrived in a busy guest, for an
+// unknown reason. Programs retry. This function retries once for devices, and prints that it does.
 absl::StatusOr<std::unique_ptr<Pair>> MakePair(Provider& client, Provider& server,
                                                const Address& address,
                                                const EndpointOptions& options,

@@ -1,5 +1,5 @@
-// Two connected endpoints on one thread, for tests and benchmarks: polls both ends until what is
-// waited for has come, or a deadline fails the test.
+// Two connected endpoints on one thread, for tests and benchmarks. Polls both ends until the
+// expected event, or fails the test after a deadline.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace dafs::dat::testing {
 
-// Long enough for a loaded machine; a test that needs it has failed.
+// Long enough for a loaded machine. A test that waits this long has failed.
 inline constexpr absl::Duration kPatience = absl::Seconds(60);
 
 // One side: its domain, its endpoint and the completions seen so far.
@@ -24,7 +24,7 @@ struct Side {
   std::unique_ptr<Endpoint> endpoint;
   std::vector<Completion> seen;
 
-  // Polls once into `seen`; whether anything came.
+  // Polls once into `seen`. Returns whether any completion arrived.
   bool Poll() {
     if (endpoint == nullptr) return false;
     Completion some[8];
@@ -32,7 +32,7 @@ struct Side {
     for (size_t i = 0; i < count; ++i) seen.push_back(std::move(some[i]));
     return count > 0;
   }
-  // The first completion seen of `event`, taken out of `seen`.
+  // Removes the first completion of `event` from `seen` and returns it.
   std::optional<Completion> Take(Event event) {
     for (size_t i = 0; i < seen.size(); ++i) {
       if (seen[i].event != event) continue;
@@ -65,7 +65,8 @@ struct Memory {
   }
 };
 
-// `fill`: every byte; negative: a pattern that depends on the offset and on `fill`.
+// `fill` >= 0 is the value of every byte. A negative `fill` gives a pattern that depends on the
+// offset and on `fill`.
 inline Memory NewMemory(Domain& domain, size_t size, Access access, int fill = 0) {
   Memory memory;
   memory.bytes.resize(size);
@@ -83,7 +84,7 @@ struct Pair {
   Side client;
   Side server;
 
-  // Polls both sides until `done`, for at most kPatience; whether it came to be.
+  // Polls both sides until `done`, for at most kPatience. Returns whether `done` became true.
   bool Until(const std::function<bool()>& done) {
     const absl::Time deadline = Loop::Now() + kPatience;
     for (uint32_t turn = 0; !done(); ++turn) {
@@ -93,28 +94,29 @@ struct Pair {
     }
     return true;
   }
-  // The next completion of `event` at `side`.
+  // Returns the next completion of `event` at `side`.
   std::optional<Completion> Await(Side& side, Event event) {
     Until([&] { return side.Count(event) > 0; });
     return side.Take(event);
   }
 };
 
-// Makes both endpoints, without connecting them: receives can be posted. The first error ends it.
+// Makes both endpoints without connecting them, so that receives can be posted. Returns the first
+// error.
 absl::StatusOr<std::unique_ptr<Pair>> MakePair(Provider& client, Provider& server,
                                                const Address& address,
                                                const EndpointOptions& options,
                                                const std::string& client_data = "",
                                                Listener* shared_listener = nullptr);
-// The server's endpoint comes into being once the client's request arrived, so MakePair has called
-// Connect already; this accepts and waits for both kConnected.
+// MakePair has already called Connect, because the server's endpoint exists only after the client's
+// request has arrived. This function accepts and waits for both kConnected.
 absl::Status FinishPair(Pair& pair, const std::string& server_data = "");
 
 inline std::span<const std::byte> Bytes(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-// An address of this machine at which `provider` can listen: loopback, port 0.
+// Returns an address of this machine at which `provider` can listen: loopback, port 0.
 Address LoopbackAddress();
 
 }  // namespace dafs::dat::testing

@@ -11,11 +11,11 @@ namespace {
 struct Run {
   std::unique_ptr<Provider> provider = NewIwarpProvider();
   std::unique_ptr<Pair> pair;
-  FaultyEndpoint* faulty = nullptr;  // the client's
+  FaultyEndpoint* faulty = nullptr;  // the client's endpoint
   Memory out, in, back;
 };
 
-// A connection whose client breaks as planned; the server has receives posted.
+// Connects a client that fails as planned. The server has posted receives.
 std::unique_ptr<Run> Start(const FaultPlan& plan) {
   auto run = std::make_unique<Run>();
   run->pair = *MakePair(*run->provider, *run->provider, LoopbackAddress(), {});
@@ -32,8 +32,8 @@ std::unique_ptr<Run> Start(const FaultPlan& plan) {
   return run;
 }
 
-// Sends five messages and waits for the end of both sides, or for all five. Returns how many of
-// the client's sends were reported, good or bad.
+// Sends five messages. Waits for the end of both sides, or for all five. Returns how many sends of
+// the client were reported, with success or failure.
 size_t SendFive(Run& run) {
   const Segment all = run.out.All();
   size_t accepted = 0;
@@ -61,7 +61,7 @@ size_t GoodReceives(const Run& run) {
   return good;
 }
 
-TEST(FaultyEndpoint, ASweepEndsWithARunThatIsNotTouched) {
+TEST(FaultyEndpoint, SweepEndsWithARunWithoutAFault) {
   for (const FaultKind kind : {FaultKind::kPostFails, FaultKind::kCutBefore, FaultKind::kCutAfter,
                                FaultKind::kLoseCompletion}) {
     bool untouched = false;
@@ -78,7 +78,7 @@ TEST(FaultyEndpoint, ASweepEndsWithARunThatIsNotTouched) {
   }
 }
 
-TEST(FaultyEndpoint, AFailedPostAndACutBeforeItSendNothing) {
+TEST(FaultyEndpoint, FailedPostOrCutBeforeItSendsNothing) {
   for (const FaultKind kind : {FaultKind::kPostFails, FaultKind::kCutBefore}) {
     auto run = Start({.kind = kind, .operations = kFaultSend, .countdown = 1});
     EXPECT_EQ(SendFive(*run), kind == FaultKind::kPostFails ? 0u : 1u);
@@ -86,7 +86,7 @@ TEST(FaultyEndpoint, AFailedPostAndACutBeforeItSendNothing) {
   }
 }
 
-TEST(FaultyEndpoint, WhatIsCutAfterwardsArrives) {
+TEST(FaultyEndpoint, MessageCutAfterTheSendArrives) {
   for (const FaultKind kind : {FaultKind::kCutAfter, FaultKind::kLoseCompletion}) {
     auto run = Start({.kind = kind, .operations = kFaultSend, .countdown = 1});
     EXPECT_GE(SendFive(*run), 1u);

@@ -1,4 +1,4 @@
-// From which ports connections come.
+// The local ports of connections.
 #include "wire/dat/reserved_ports.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@
 namespace dafs::dat::testing {
 namespace {
 
-// Calls of a thread that is alone in a network with a loopback of its own.
+// Runs `call` on a thread in a network namespace of its own, with its own loopback.
 void AloneInANetwork(auto call) {
   std::thread([&] {
     if (unshare(CLONE_NEWNET) != 0) GTEST_SKIP() << "needs root: a network namespace";
@@ -34,13 +34,13 @@ void AloneInANetwork(auto call) {
   }).join();
 }
 
-// Both ends of connections, which stay.
+// Both ends of connections. They stay open.
 struct Connections {
   std::vector<std::unique_ptr<Domain>> domains;
   std::vector<std::unique_ptr<Endpoint>> endpoints;
   std::vector<std::unique_ptr<PendingEndpoint>> accepted;
 
-  // Connects; the port that the listener sees, or why there is none.
+  // Connects. Returns the port that the listener sees, or the error.
   absl::StatusOr<uint16_t> Add(Provider& provider, Listener& listener) {
     auto pending = provider.Resolve(listener.local(), "", absl::Seconds(5));
     if (!pending.ok()) return pending.status();
@@ -59,7 +59,7 @@ struct Connections {
   }
 };
 
-TEST(ReservedPortsTest, EachIsTriedOnce) {
+TEST(ReservedPortsTest, EachPortIsTriedOnce) {
   ReservedPorts ports;
   std::set<uint16_t> tried;
   while (const std::optional<uint16_t> port = ports.Next()) {
@@ -80,7 +80,7 @@ TEST(ReservedPortsTest, PortsBelow1024AreReserved) {
   }
 }
 
-TEST(ReservedPortsTest, EveryConnectionToAServerHasAPortOfItsOwnUntilNoneIsFree) {
+TEST(ReservedPortsTest, EachConnectionToAServerHasItsOwnPortUntilNoneIsFree) {
   AloneInANetwork([] {
     const auto provider = NewIwarpProvider();
     auto listener = provider->Listen(LoopbackAddress());
@@ -97,13 +97,13 @@ TEST(ReservedPortsTest, EveryConnectionToAServerHasAPortOfItsOwnUntilNoneIsFree)
     EXPECT_EQ(none.status().code(), absl::StatusCode::kUnavailable);
     EXPECT_THAT(std::string(none.status().message()),
                 ::testing::HasSubstr("none of the local ports 512 to 1023 is free"));
-    // To another server all of them are.
+    // For another server all ports are free.
     auto other = provider->Listen(LoopbackAddress());
     ASSERT_TRUE(other.ok()) << other.status();
     auto port = connections.Add(*provider, **other);
     ASSERT_TRUE(port.ok()) << port.status();
     EXPECT_LT(*port, IPPORT_RESERVED);
-    // From any port there is room.
+    // A client that may use any port can connect.
     const auto any = NewIwarpProvider({.reserved_port = false});
     port = connections.Add(*any, **listener);
     ASSERT_TRUE(port.ok()) << port.status();

@@ -1,5 +1,5 @@
-// What the tests of sessions run over: the iwarp provider on loopback or, with an address of an
-// RDMA device in DAFS_TEST_RDMA_ADDRESS, verbs (tests/rdma/run sets it).
+// The transport of the tests of sessions: the iwarp provider on loopback or, if
+// DAFS_TEST_RDMA_ADDRESS is the address of an RDMA device, verbs (tests/rdma/run sets it).
 #pragma once
 
 #include <cstdlib>
@@ -17,7 +17,7 @@ inline std::string HostUnderTest() {
   return OverRdma() ? std::getenv("DAFS_TEST_RDMA_ADDRESS") : "127.0.0.1";
 }
 
-// Owners: a test and, over RDMA, the process: it must have one provider only
+// Owned by the test and, over RDMA, by the process, which must have only one provider
 // (wire/dat/verbs/verbs.h).
 inline std::shared_ptr<Provider> ProviderUnderTest() {
   if (!OverRdma()) return NewIwarpProvider();
