@@ -1,5 +1,5 @@
-// Every operation of Files against the real server: what comes back, and what it did to the
-// directory behind the export.
+// Every operation of Files against the real server: its result, and its effect on the exported
+// directory.
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -42,7 +42,7 @@ struct Variant {
   friend void PrintTo(const Variant& one, std::ostream* out) { *out << one.name; }
 };
 
-// The operations of a mount, under each way a session can be negotiated.
+// The operations of a mount, with each kind of negotiated session.
 class FilesServerTest : public ServerTest, public testing::WithParamInterface<Variant> {
  protected:
   void SetUp() override {
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Variant{"Windows", HostByteOrder(), true, 16384, 64, false, Windows::kOn}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// Each answer of our server ends the window of its request (Send with Invalidate).
+// Each reply of dafsd invalidates the window of its request (Send with Invalidate).
 TEST_P(FilesServerTest, ServerInvalidatesTheWindowsOfEachRequest) {
   if (GetParam().windows == Windows::kOff) {
     EXPECT_FALSE(files_->Report().session.memory_by_windows);
@@ -225,7 +225,7 @@ TEST_P(FilesServerTest, RangesAreAllocatedSoughtAndCopied) {
   EXPECT_STATUS_OK(closed);
 }
 
-// A small write brings the attributes behind it along; a large one goes alone.
+// The chain of a small write also returns the attributes; a large write is sent alone.
 TEST_P(FilesServerTest, SmallWriteReturnsAttributes) {
   OpenRequest request = ToOpen("written");
   request.create = true;
@@ -278,7 +278,7 @@ TEST_P(FilesServerTest, UnnamedFileIsLinkedAndOpenReducesItsShares) {
   EXPECT_EQ(wire::DafsFromStatus(written.status()), DafsStatus::kAcces);
   absl::StatusOr<OpenFile> admitted = Await(files_->Open(root_user_, second));
   ASSERT_STATUS_OK(admitted);
-  // An upgrade: a second OPEN of the same owner is merged into the first.
+  // An upgrade: the server merges a second OPEN of the same owner into the first.
   second.share_access = wire::kShareRead;
   absl::StatusOr<OpenFile> upgraded = Await(files_->Open(root_user_, second));
   ASSERT_STATUS_OK(upgraded);
@@ -389,7 +389,7 @@ TEST_P(FilesServerTest, EachCallerHasItsOwnRights) {
   request.owner = "user's";
   absl::StatusOr<OpenFile> open = Await(files_->Open(user_, request));
   EXPECT_EQ(wire::DafsFromStatus(open.status()), DafsStatus::kAcces);
-  // Shows DAFS-3.1.1-01: two identities, registered once each.
+  // Shows DAFS-3.1.1-01: two identities, each registered once.
   EXPECT_EQ(client_->credentials().size(), 2u);
 }
 
@@ -510,7 +510,7 @@ TEST_P(FilesServerTest, ManyOperationsRunInParallel) {
 
 class RestartTest : public ServerTest {};
 
-// Shows DAFS-2.2-02 for what is idempotent: the calls resume after the server came back.
+// Shows DAFS-2.2-02 for idempotent calls: they resume after a server restart.
 TEST_F(RestartTest, OperationsContinueAfterServerRestart) {
   StartClient(Options());
   MakeLocal("file", "content");
@@ -550,8 +550,8 @@ TEST_F(RestartTest, ConnectReportsWhyItFails) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(dat::testing::HostUnderTest()));
 }
 
-// A server that demands the channel gets it, and anew after a restart. Shows DAFS-3.1.2.3.4-01,
-// DAFS-3.1.2.3.4-03, DAFS-3.1.2.3.4.1-01, DAFS-3.2.4.1-01, DAFS-E.6-03.
+// If the server requires the channel, the client opens it, and opens it again after a restart.
+// Shows DAFS-3.1.2.3.4-01, DAFS-3.1.2.3.4-03, DAFS-3.1.2.3.4.1-01, DAFS-3.2.4.1-01, DAFS-E.6-03.
 TEST_F(RestartTest, RequiredReadChannelIsOpenedWithEverySession) {
   server_read_channel_ = server::RdmaReadChannel::kRequired;
   server_.reset();

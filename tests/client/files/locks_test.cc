@@ -42,7 +42,7 @@ class FilesLocksTest : public ServerTest {
     return report.session.slots_taken;
   }
 
-  // A wait in the background.
+  // A wait for a lock, in the background.
   struct Waiting {
     Waiting(FilesLocksTest& test, const LockOwner& owner, const wire::LockRange& range)
         : wait(*test.loop_, [process = owner.process] { return process; }) {
@@ -59,7 +59,7 @@ class FilesLocksTest : public ServerTest {
     absl::StatusOr<LockAnswer> answer = absl::UnknownError("waits");
     bool done = false;
   };
-  // The same, of one that goes as soon as it has its answer, an error.
+  // Waits for a lock in the background; the wait is destroyed as soon as the call fails.
   dat::Task<void> WaitAndGo(LockOwner owner, wire::LockRange range, int* gone) {
     auto wait = std::make_unique<LockWait>(*loop_, [] { return 0; });
     dat::Task<absl::StatusOr<LockAnswer>> task = files_->Lock(root_user_, owner, range, wait.get());
@@ -71,7 +71,7 @@ class FilesLocksTest : public ServerTest {
   void RunUntil(const bool& done) {
     while (!done) loop_->RunOnce(absl::Seconds(1));
   }
-  // A few questions long.
+  // Runs the loop for the time of a few LOCK requests.
   void RunAWhile() { RunUntilDone(*loop_, loop_->Sleep(absl::Milliseconds(40))); }
 
   const wire::LockRange all_{0, wire::kFlockByte - 1, true};
@@ -109,7 +109,7 @@ TEST_F(FilesLocksTest, WaitHoldsNoSlotAndEndsWhenTheLockIsFree) {
   EXPECT_EQ(Lock(a, all_), LockOutcome::kGranted);
   Waiting waiting(*this, b, {5, 5, false});
   RunAWhile();
-  // A question may be on its way just now; between two of them no slot is taken.
+  // A LOCK request may be outstanding now. Between two of them the wait takes no slot.
   const absl::Time give_up = dat::Loop::Now() + absl::Seconds(10);
   while (SlotsTaken() != 0 && dat::Loop::Now() < give_up) loop_->RunOnce(absl::Milliseconds(10));
   EXPECT_EQ(SlotsTaken(), 0u);
@@ -121,7 +121,7 @@ TEST_F(FilesLocksTest, WaitHoldsNoSlotAndEndsWhenTheLockIsFree) {
   EXPECT_EQ(Lock(a, all_), LockOutcome::kDenied);
 }
 
-// ASan sees what is used of a wait that has gone.
+// ASan detects uses of a destroyed wait.
 TEST_F(FilesLocksTest, WaitsMayBeDestroyedWhenShutdownEndsThem) {
   const LockOwner a = Open("a"), b = Open("b"), c = Open("c");
   EXPECT_EQ(Lock(a, all_), LockOutcome::kGranted);
@@ -142,7 +142,7 @@ TEST_F(FilesLocksTest, WaitForLockOfServerProcessEnds) {
   Waiting waiting(*this, a, wire::FlockRange(false));
   RunAWhile();
   EXPECT_FALSE(waiting.done);
-  // 1 + 2 + 4 + 8 + ... ms apart: not all the time.
+  // Retries are 1, 2, 4, 8, ... ms apart, not continuous.
   WorkerReport report = files_->Report();
   EXPECT_LE(report.totals[wire::Proc::kLock].calls, 10u);
   flock(local, LOCK_UN);
@@ -163,7 +163,7 @@ TEST_F(FilesLocksTest, CancelledWaitLeavesTheQueue) {
   Unlock(a);
   EXPECT_EQ(Lock(c, all_), LockOutcome::kGranted);
   EXPECT_EQ(client_->locks().count(), 1u);
-  // Cancelled before it began: the server is asked all the same, once.
+  // If the wait was cancelled before its start, the client still sends one LOCK request.
   Waiting second(*this, b, all_);
   second.wait.Cancel();
   RunUntil(second.done);
@@ -182,7 +182,7 @@ TEST_F(FilesLocksTest, GiveBackRestoresTheLocksHeldBefore) {
   EXPECT_EQ(Lock(b, {0, 29, false}), LockOutcome::kGranted);
   EXPECT_EQ(Lock(b, {40, 60, true}), LockOutcome::kGranted);
   EXPECT_EQ(Lock(b, {39, 39, false}), LockOutcome::kDenied);
-  // And where all of it was held.
+  // The same if the owner already held the whole range.
   answer = Await(files_->Lock(root_user_, a, {35, 39, false}));
   EXPECT_STATUS_OK(Await(files_->GiveBack(root_user_, a, {35, 39, false}, answer->before)));
   EXPECT_EQ(Lock(b, {35, 35, false}), LockOutcome::kDenied);

@@ -1,4 +1,4 @@
-// What is asked for with an OPEN, and what is made of a refusal. Spec: 6.5.24.
+// The requests that the client sends with an OPEN, and how it handles errors of OPEN. Spec: 6.5.24.
 #include <utility>
 #include <vector>
 
@@ -25,11 +25,11 @@ class OpeningTest : public ScriptedTest {
   }
 };
 
-// Shows DAFS-6.5.24-08, DAFS-6.5.24-12, DAFS-4.4.1.2-03: the attributes come with a SETATTR behind
-// it, in the same chain and without a state id, and are asked for behind that.
+// Shows DAFS-6.5.24-08, DAFS-6.5.24-12, DAFS-4.4.1.2-03: a SETATTR without a state id sets the
+// attributes after the OPEN, in the same chain. A GETATTR follows it.
 TEST_F(OpeningTest, ExclusiveCreationIsFollowedBySetattr) {
   MakeFiles();
-  std::vector<std::pair<Proc, int>> seen;  // with its chain flags
+  std::vector<std::pair<Proc, int>> seen;  // with the chain flags
   wire::OpenArgs open;
   wire::SetattrInlineArgs set;
   server_.script = [&](ScriptedConnection&, const Request& request) {
@@ -63,7 +63,7 @@ TEST_F(OpeningTest, ErrorsThatTheListOfOpenOmitsAreHandled) {
   server_.script = [&](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kOpen || refusal == DafsStatus::kOk) return false;
     c.Refuse(request, refusal);
-    if (refusal == DafsStatus::kGrace) refusal = DafsStatus::kOk;  // which ends
+    if (refusal == DafsStatus::kGrace) refusal = DafsStatus::kOk;  // the grace period ends
     return true;
   };
   const OpenRequest request = ToCreate(wire::CreateMode::kUnchecked);

@@ -1,5 +1,5 @@
-// Locks at servers that do with them what they may, and ours does not: that split none, that revoke
-// some. And what the client takes for the time until which its leases are good. Spec: 4.4.1.2.
+// Locks at servers that differ from dafsd: they split no locks, or revoke some. Also when the
+// client assumes that its leases end. Spec: 4.4.1.2.
 #include <vector>
 
 #include "tests/client/scripted_fixture.h"
@@ -36,8 +36,7 @@ class OtherLocksTest : public ScriptedTest {
     return client_->locks().HeldBy(owner.file, owner.state_id);
   }
 
-  // A server that takes locks back only as they were given, and lets no file be closed while it is
-  // locked.
+  // Makes the server unlock only whole locks as granted, and refuse to close a locked file.
   void SplitNothing() {
     server_.script = [this](ScriptedConnection& c, const Request& request) {
       if (request.header.procedure == Proc::kLock) {
@@ -59,7 +58,7 @@ class OtherLocksTest : public ScriptedTest {
       return true;
     };
   }
-  std::vector<LockRange> locked_;  // at that server
+  std::vector<LockRange> locked_;  // the locks at that server
 };
 
 // Shows DAFS-4.4.1.2-14
@@ -90,7 +89,8 @@ TEST_F(OtherLocksTest, LockThatTheServerCannotExtendIsReportedAndNotHeld) {
   EXPECT_EQ(HeldBy(owner), (std::vector<LockRange>{{0, 9, false}}));
 }
 
-// Shows DAFS-4.4.1.2-45: the locks go before the file is closed, one by one where they must.
+// Shows DAFS-4.4.1.2-45: the client releases the locks before it closes the file, one at a time if
+// necessary.
 TEST_F(OtherLocksTest, LocksThatUnlockOnlyAsGrantedAreReleasedBeforeClose) {
   MakeFiles();
   SplitNothing();
@@ -117,8 +117,8 @@ TEST_F(OtherLocksTest, AdjacentLocksAreLockedAndUnlockedSeparately) {
   EXPECT_TRUE(locked_.empty());
 }
 
-// Shows DAFS-4.4.1.2-37: what is revoked within the lease is one owner's, and the others are not
-// even asked about.
+// Shows DAFS-4.4.1.2-37: a revocation within the lease affects one owner. The client does not even
+// check the locks of the others.
 TEST_F(OtherLocksTest, RevokedLockAffectsItsOwnerOnly) {
   MakeFiles();
   const LockOwner loser = Open("lost", "a"), other = Open("kept", "b");
@@ -126,7 +126,7 @@ TEST_F(OtherLocksTest, RevokedLockAffectsItsOwnerOnly) {
   ASSERT_OK(Lock(other, {0, 9, true}));
   std::erase_if(server_.opens, [](const auto& open) { return open.second == "lost|a"; });
   server_.script = [this](ScriptedConnection& c, const Request& request) {
-    // An open that was revoked is neither used nor reclaimed.
+    // A revoked open can be neither used nor reclaimed.
     const bool io = request.header.procedure == Proc::kReadInline &&
                     !server_.opens.contains(
                         wire::OpaqueToUint64(request.Decode<wire::ReadInlineArgs>().state_id));
@@ -142,8 +142,8 @@ TEST_F(OtherLocksTest, RevokedLockAffectsItsOwnerOnly) {
   EXPECT_OK(Read(other));
 }
 
-// Shows DAFS-4.4.1.2-40: a lease is good from when the request that renewed it was sent, however
-// long its answer takes; and DAFS-4.4.1.2-37: an answer of EXPIRED renews nothing.
+// Shows DAFS-4.4.1.2-40: a lease starts when the renewing request is sent, however late its reply
+// arrives. Shows DAFS-4.4.1.2-37: a reply of EXPIRED renews nothing.
 TEST_F(OtherLocksTest, LeaseStartsWhenTheRenewingRequestIsSent) {
   MakeFiles();
   DafsStatus status = DafsStatus::kAcces;
@@ -155,7 +155,8 @@ TEST_F(OtherLocksTest, LeaseStartsWhenTheRenewingRequestIsSent) {
     return true;
   };
   const auto ask = [&](DafsStatus answer) {
-    Await(loop_->Sleep(absl::Milliseconds(200)));  // not every answer is noted
+    Await(loop_->Sleep(
+        absl::Milliseconds(200)));  // the client does not record the time of every reply
     status = answer;
     asked = dat::Loop::Now();
     const absl::Status refused =

@@ -1,5 +1,6 @@
-// A server that does what it may, and not what ours does: without what is optional, with other
-// attributes, smaller sizes and fewer credits, in another order. Spec: WIRE 2.5, 5.1, 9.3, 11.3.
+// Servers that use the freedom of the protocol in other ways than dafsd: without optional features,
+// with other attributes, smaller sizes and fewer credits, in another order. Spec: WIRE 2.5, 5.1,
+// 9.3, 11.3.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -14,7 +15,7 @@ using wire::Proc;
 
 class OtherServersTest : public ScriptedTest {
  protected:
-  // These procedures are answered with `status`.
+  // Answers these procedures with `status`.
   void Refuse(std::set<Proc> procedures, DafsStatus status = DafsStatus::kNotSupp) {
     server_.script = [procedures = std::move(procedures), status](ScriptedConnection& c,
                                                                   const Request& request) {
@@ -39,7 +40,7 @@ class OtherServersTest : public ScriptedTest {
   wire::FileHandle dir_;
 };
 
-// 6.2.8, 3.1.1.1.2: its calls are made with the session's own credentials.
+// 6.2.8, 3.1.1.1.2: without REGISTER_CRED, calls use the session's own credentials.
 TEST_F(OtherServersTest, WithoutRegisterCredTheServerChoosesTheIdentity) {
   for (const DafsStatus status : {DafsStatus::kNotSupp, DafsStatus::kNotAuthorized}) {
     files_.reset();
@@ -50,7 +51,7 @@ TEST_F(OtherServersTest, WithoutRegisterCredTheServerChoosesTheIdentity) {
     ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));
     const Identity other{1001, 1001, {}};
     ASSERT_OK(Await(files_->Lookup(other, dir_, "name")));
-    // Once for each user.
+    // once for each user
     EXPECT_EQ(server_.Count(Proc::kRegisterCred), 2);
     for (const auto& seen : server_.log) EXPECT_TRUE(seen.cred.is_zero());
     files_->Shutdown();
@@ -63,7 +64,7 @@ TEST_F(OtherServersTest, MountSucceedsWithoutFileSystemAttributes) {
   ASSERT_OK(Await(files_->Mount(who_)));
 }
 
-// R15: asked on each session before any name goes out, and answered by others with NOTSUPP.
+// R15: each session queries the extensions before it sends any name. Other servers answer NOTSUPP.
 TEST_F(OtherServersTest, EachSessionQueriesExtensionsFirst) {
   MakeFiles();
   uint64_t granted = 0;
@@ -88,7 +89,7 @@ TEST_F(OtherServersTest, EachSessionQueriesExtensionsFirst) {
   EXPECT_EQ(server_.log[1].proc, Proc::kExtensions);
 }
 
-// Places for other users are made without releasing what was never registered.
+// The table makes room for other users without releasing a credential that was never registered.
 TEST_F(OtherServersTest, RefusedCredentialIsNotReleased) {
   options_.max_credentials = 1;
   MakeFiles();
@@ -122,7 +123,8 @@ TEST_F(OtherServersTest, WithoutSecinfoEachMethodIsTried) {
   EXPECT_EQ(session_->negotiated().auth, wire::AuthType::kDefault);
 }
 
-// Shows DAFS-6.1.6-11: MAX_WRITE is not mandatory, and without it a refusal tells.
+// Shows DAFS-6.1.6-11: MAX_WRITE is not mandatory. Without it, the client learns the limit from an
+// error.
 TEST_F(OtherServersTest, TooLargeWriteIsSplit) {
   MakeFiles();
   std::set<uint32_t> sizes;
@@ -151,13 +153,13 @@ TEST_F(OtherServersTest, TooLargeWriteIsSplit) {
   ASSERT_EQ(at_server.size(), kBytes);
   for (uint32_t i = 0; i < kBytes; ++i) ASSERT_EQ(at_server[i], ScriptedByte(i));
   EXPECT_EQ(*sizes.rbegin(), 12500u);
-  EXPECT_EQ(files_->write_bytes(), 12500u);  // and the next begins with it
+  EXPECT_EQ(files_->write_bytes(), 12500u);  // the next write starts with this size
 }
 
-// Appends, until the server takes as much as it says that it takes at once. An append is whole.
+// Appends to a server that reports how much it takes at once. The client never splits an append.
 class Appending : public OtherServersTest {
  protected:
-  static constexpr uint32_t kBytes = 20000;  // as no request of 16 KiB holds them
+  static constexpr uint32_t kBytes = 20000;  // more than a request of 16 KiB holds
   void SetUp() override {
     options_.max_request_size = options_.max_response_size = 16384;
     options_.inline_write_bytes = 8192;
@@ -170,7 +172,7 @@ class Appending : public OtherServersTest {
     return Await(files_->Append(who_, dir_, wire::StateId(), source_, position, size,
                                 wire::StableHow::kDataSync));
   }
-  // As mount.dafs does.
+  // Appends all of the data in parts of append_bytes(), like mount.dafs.
   absl::Status AppendAll() {
     for (uint32_t done = 0; done < kBytes;) {
       const uint32_t part = std::min(kBytes - done, files_->append_bytes());
@@ -202,13 +204,14 @@ TEST_F(Appending, RefusedDirectAppendIsRetriedInlineAtOnce) {
     MakeFiles();
     Fill();
     Refuse({Proc::kAppendDirect}, status);
-    ASSERT_OK(Append(0, 12000));  // more than goes inline, but for need
+    ASSERT_OK(Append(
+        0, 12000));  // above the limit for inline data, which is exceeded only if direct fails
     EXPECT_EQ(server_.Count(Proc::kAppendDirect), 1);
     EXPECT_EQ(server_.Count(Proc::kAppendInline), 1);
     server_.appended.clear();
     ASSERT_OK(AppendAll());
     ExpectOnce(server_.appended[""]);
-    EXPECT_EQ(server_.Count(Proc::kAppendDirect), 1);  // it is not asked again
+    EXPECT_EQ(server_.Count(Proc::kAppendDirect), 1);  // it is not tried again
   }
 }
 
@@ -224,7 +227,7 @@ TEST_F(Appending, RefusedDirectAppendTooLargeForInlineIsNotSplit) {
   ExpectOnce(server_.appended[""]);
 }
 
-// What one session says of its channel need not hold for the next.
+// An unusable channel of one session may be usable in the next.
 TEST_F(Appending, UnusableChannelIsRememberedForItsSessionOnly) {
   MakeFiles();
   Fill();
@@ -238,7 +241,7 @@ TEST_F(Appending, UnusableChannelIsRememberedForItsSessionOnly) {
   EXPECT_EQ(server_.Count(Proc::kAppendInline), 1);
 }
 
-// The session is lost under the append, and the next one has smaller messages.
+// The session is lost during the append, and the next one has smaller messages.
 TEST_F(Appending, AppendShrinksToTheSmallerMessagesOfTheNextSession) {
   MakeFiles();
   Fill();
@@ -269,7 +272,7 @@ TEST_F(Appending, AppendShrinksToTheSmallerMessagesOfTheNextSession) {
   ExpectOnce(server_.appended[""]);
 }
 
-// 6.5.2: `supported` is less than what was asked.
+// 6.5.2: `supported` has fewer rights than the client requested.
 TEST_F(OtherServersTest, RightsThatAccessDoesNotReportAreLeftToTheServer) {
   MakeFiles();
   server_.script = [](ScriptedConnection& c, const Request& request) {
@@ -297,7 +300,7 @@ TEST_F(OtherServersTest, WithoutReaddirDirectItIsTriedOnce) {
   EXPECT_EQ(server_.Count(Proc::kReaddirInline), 3);
 }
 
-// WIRE 11.3: sizes are the server's to lower, down to 1024. Reads and writes fit into them.
+// WIRE 11.3: the server may lower the sizes down to 1024. Reads and writes fit into them.
 TEST_F(OtherServersTest, SmallestMessagesAndOneCreditSuffice) {
   server_.max_requests = 1;
   server_.target_nreq = 1;
@@ -309,7 +312,7 @@ TEST_F(OtherServersTest, SmallestMessagesAndOneCreditSuffice) {
     res.max_request_size = res.max_response_size = 1024;
     res.max_requests = 1;
     res.max_credentials = 1;
-    res.inline_write_header_size = 1016;  // padded writes, which are not asked for
+    res.inline_write_header_size = 1016;  // space for padded writes, which the client does not use
     res.trusted = true;
     c.session_id = 9;
     c.connected_session = true;
@@ -329,8 +332,8 @@ TEST_F(OtherServersTest, SmallestMessagesAndOneCreditSuffice) {
   EXPECT_EQ(server_.most_outstanding, 1u);
 }
 
-// Heap items in another order, gaps, padding and bytes behind the end that nothing leads to
-// (WIRE 2.5), and attributes that were not asked for.
+// The reply has heap items in another order, gaps, padding and unreferenced bytes after the end
+// (WIRE 2.5), and attributes that the client did not request.
 TEST_F(OtherServersTest, RepliesNeedNotBeCanonical) {
   MakeFiles();
   server_.script = [](ScriptedConnection& c, const Request& request) {
@@ -346,7 +349,7 @@ TEST_F(OtherServersTest, RepliesNeedNotBeCanonical) {
     const auto length = static_cast<uint32_t>(bytes.size());
     std::memcpy(bytes.data() + 32, &length, 4);
     std::memset(bytes.data() + 36, 0x11, 4);  // reserved
-    bytes[10] = std::byte{0xfc};              // special conditions nobody has defined
+    bytes[10] = std::byte{0xfc};              // undefined special conditions
     c.Send(std::move(bytes));
     return true;
   };
@@ -358,8 +361,8 @@ TEST_F(OtherServersTest, RepliesNeedNotBeCanonical) {
   EXPECT_EQ(server_.connections_made, 1);
 }
 
-// A server sends nothing by itself on the Operation Channel: whose answer should it be? Shows
-// DAFS-3.1.2.3.1-01.
+// The server sends nothing unsolicited on the Operation Channel, since no request would match it.
+// Shows DAFS-3.1.2.3.1-01.
 TEST_F(OtherServersTest, UnsolicitedMessageEndsTheSession) {
   MakeFiles();
   ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));
@@ -372,7 +375,8 @@ TEST_F(OtherServersTest, UnsolicitedMessageEndsTheSession) {
   EXPECT_EQ(server_.connections_made, 2);
 }
 
-// Shows DAFS-4.4.1.2-02: under a lock of ours that the server enforces, I/O goes by that lock.
+// Shows DAFS-4.4.1.2-02: under the client's own mandatory lock, I/O carries the state id of that
+// lock.
 TEST_F(OtherServersTest, IoUnderMandatoryLockCarriesItsStateId) {
   MakeFiles();
   const OpenFile io = Open("io");
@@ -403,7 +407,7 @@ TEST_F(OtherServersTest, IoUnderMandatoryLockCarriesItsStateId) {
   ASSERT_OK(Await(files_->Read(who_, io.handle, io.state_id, 90, target, 20)));
   ASSERT_OK(Await(
       files_->Write(who_, io.handle, io.state_id, 10, source, 0, 20, wire::StableHow::kFileSync)));
-  // What somebody else has locked stays locked.
+  // A range locked by another owner stays locked.
   absl::Status others = Await(files_->Read(who_, io.handle, io.state_id, 200, target, 20)).status();
   EXPECT_EQ(wire::DafsFromStatus(others), DafsStatus::kLocked) << others;
 }
@@ -426,7 +430,7 @@ TEST_F(OtherServersTest, LocksAreValidatedByAnEmptyRead) {
     return true;
   };
   Await(files_->ValidateLocks());
-  // Whoever relied on the lock writes through the other.
+  // I/O that relied on the lock fails through the other open too.
   EXPECT_FALSE(client_->opens().Find(lock.state_id)->lost.ok());
   BufferLease target = Lease(BufferUse::kReadTarget, 4096);
   EXPECT_FALSE(Await(files_->Read(who_, io.handle, io.state_id, 0, target, 20)).ok());

@@ -1,5 +1,5 @@
-// What the client asks for, and how, where the protocol leaves it a choice: rights, reservations,
-// inline data, what is to be safe. Spec: 4.2.1.1, 4.4.1.2, 6.5.2, 6.5.8, 6.5.38.
+// Which requests the client sends where the protocol leaves a choice: rights, reservations, inline
+// data, stability of data. Spec: 4.2.1.1, 4.4.1.2, 6.5.2, 6.5.8, 6.5.38.
 #include <cstring>
 #include <utility>
 
@@ -30,7 +30,7 @@ class RequestsTest : public ScriptedTest {
     ASSERT_OK(written);
     EXPECT_EQ(written->count, size);
   }
-  // The COMMITs that come, which a correct server answers.
+  // Records the COMMITs. The default server answers them.
   void NoteCommits() {
     server_.script = [this](ScriptedConnection&, const Request& request) {
       if (request.header.procedure == Proc::kCommit) {
@@ -42,8 +42,8 @@ class RequestsTest : public ScriptedTest {
   std::vector<wire::CommitArgs> commits_;
 };
 
-// Shows DAFS-6.5.2-03: what ACCESS said is not kept for the next time, nor believed against what
-// the server says when it is done.
+// Shows DAFS-6.5.2-03: the client does not cache the result of ACCESS. If an operation fails later,
+// its error takes precedence.
 TEST_F(RequestsTest, AccessResultsAreNotCached) {
   MakeFiles();
   wire::AccessRes says;
@@ -69,7 +69,7 @@ TEST_F(RequestsTest, AccessResultsAreNotCached) {
   EXPECT_EQ(server_.Count(Proc::kAccess), 2);
 }
 
-// Shows DAFS-6.5.2-06: whether a file may be used OPEN tells.
+// Shows DAFS-6.5.2-06: OPEN reports whether the user may use the file.
 TEST_F(RequestsTest, OpenIsSentWithoutAccess) {
   MakeFiles();
   const OpenFile file = Open();
@@ -108,7 +108,7 @@ TEST_F(RequestsTest, AccessUsesTheCredentialsOfTheCheckedUser) {
   EXPECT_EQ(used[0], used[2]);
 }
 
-// Shows DAFS-4.4.1.2-44: nothing is denied to others that was not asked for.
+// Shows DAFS-4.4.1.2-44: an open denies others only the accesses that the caller requested to deny.
 TEST_F(RequestsTest, OpenDeniesNothingByDefault) {
   MakeFiles();
   std::vector<wire::OpenArgs> opens;
@@ -130,7 +130,7 @@ TEST_F(RequestsTest, OpenDeniesNothingByDefault) {
   }
 }
 
-// Shows DAFS-4.2.1.1-02: also at a server that has a place for padded data.
+// Shows DAFS-4.2.1.1-02: also if the server supports padded data.
 TEST_F(RequestsTest, InlineDataFollowsTheHeaderWithoutPadding) {
   server_.script = [](ScriptedConnection& c, const Request& request) {
     if (request.header.procedure != Proc::kClientConnectAuth) return false;
@@ -167,7 +167,7 @@ TEST_F(RequestsTest, InlineDataFollowsTheHeaderWithoutPadding) {
   for (uint32_t i = 0; i < 300; ++i) ASSERT_EQ(data[i], ScriptedByte(10 + i));
 }
 
-// Shows DAFS-6.5.8-08: what fsync and close do.
+// Shows DAFS-6.5.8-08: the commit of fsync and close.
 TEST_F(RequestsTest, OneCommitCoversTheWholeFile) {
   MakeFiles();
   const OpenFile file = Open();
@@ -181,7 +181,7 @@ TEST_F(RequestsTest, OneCommitCoversTheWholeFile) {
   EXPECT_EQ(commits_[0].count, 0u);
   EXPECT_EQ(client_->uncommitted().bytes(), 0u);
   EXPECT_EQ(server_.written["f"].size(), 6000u);
-  // Not before the verifiers match: what was lost is written and committed again.
+  // Commit succeeds only after the verifiers match: lost data is rewritten and committed again.
   Write(file, 0, 1000, wire::StableHow::kUnstable);
   server_.unstable.clear();
   server_.written.clear();
@@ -196,7 +196,7 @@ TEST_F(RequestsTest, OneCommitCoversTheWholeFile) {
   EXPECT_EQ(server_.written["f"].size(), 1000u);
 }
 
-// Shows DAFS-6.5.38-13: asked for or not.
+// Shows DAFS-6.5.38-13: stable because the client requested it, or because the server chose it.
 TEST_F(RequestsTest, StableWritesAreNotKept) {
   MakeFiles();
   const OpenFile file = Open();

@@ -1,4 +1,4 @@
-// A server that runs out of what it needs for a chain before the chain ends. Spec: 7 RESOURCE.
+// A server that runs out of resources in the middle of a chain. Spec: 7 RESOURCE.
 #include "tests/client/scripted_fixture.h"
 
 namespace dafs::client::testing {
@@ -9,7 +9,7 @@ using wire::Proc;
 
 class ShortChainsTest : public ScriptedTest {
  protected:
-  // Of a chain no more than `most` members are carried out.
+  // The server executes at most `most` members of a chain.
   void Take(int most) {
     server_.script = [most, member = 0](ScriptedConnection& c, const Request& request) mutable {
       member = (request.header.chain_flags & wire::kChfBack) != 0 ? member + 1 : 1;

@@ -75,7 +75,8 @@ TEST_P(FilesXattrsTest, ValueIsSetAndReadBack) {
   EXPECT_EQ(Get("user.none"), "DAFSERR_NOENT");
 }
 
-// What does not fit into a message goes by RDMA; a shorter value leaves nothing of a longer one.
+// A value that does not fit into a message is transferred by RDMA. A shorter value leaves no rest
+// of a longer one.
 TEST_P(FilesXattrsTest, ValuesOfEverySizeAreSetAndReadBack) {
   for (size_t size : {100u, 900u, 2000u, 3000u}) {
     const std::string value(size, static_cast<char>('a' + size % 26));
@@ -86,7 +87,7 @@ TEST_P(FilesXattrsTest, ValuesOfEverySizeAreSetAndReadBack) {
   ASSERT_EQ(Set("user.value", "short", XattrMode::kReplace), DafsStatus::kOk);
   EXPECT_EQ(Get("user.value"), "short");
   EXPECT_EQ(Set("user.value", std::string(65537, 'x')), DafsStatus::kFbig);
-  // The largest, or what the file system says to it; the old value is there still.
+  // The file system accepts the largest size, or returns an error. Then the old value remains.
   const DafsStatus most = Set("user.value", std::string(65536, 'x'));
   if (most == DafsStatus::kOk) {
     EXPECT_EQ(Get("user.value"), std::string(65536, 'x'));
@@ -104,7 +105,7 @@ TEST_P(FilesXattrsTest, CreateAndReplaceAreExact) {
   EXPECT_EQ(Set("user.a", "3", XattrMode::kReplace), DafsStatus::kOk);
   EXPECT_EQ(Set("user.a", "4"), DafsStatus::kOk);
   EXPECT_EQ(Behind("user.a"), "4");
-  EXPECT_EQ(Set("no.space", "x"), DafsStatus::kOk);  // 4.1.5: a name needs no name space
+  EXPECT_EQ(Set("no.space", "x"), DafsStatus::kOk);  // 4.1.5: a name needs no namespace
   EXPECT_EQ(Behind("user.dafs.no.space"), "x");
 }
 
@@ -143,8 +144,8 @@ dat::Task<void> SetFrom(Files& files, const Identity& who, const wire::FileHandl
   *done = true;
 }
 
-// A reader never sees half a value: two values that differ everywhere, set in turn by one client
-// while another reads.
+// A reader never sees a partly changed value. One client alternates between two values that differ
+// in each byte, while another reads.
 TEST_P(FilesXattrsTest, ReaderNeverSeesMixedValues) {
   const std::string one(3000, '1'), two(2500, '2');
   ASSERT_EQ(Set("user.value", one), DafsStatus::kOk);
@@ -162,7 +163,7 @@ TEST_P(FilesXattrsTest, AclsAreSetAndReadBack) {
   absl::StatusOr<std::vector<wire::Ace>> acl = Await(files_->GetAcl(root_user_, file_));
   ASSERT_STATUS_OK(acl);
   ASSERT_EQ(acl->size(), 3u);
-  // So many users that it fits into no small message.
+  // So many users that the ACL does not fit into a small message.
   wire::Ace ace = acl->back();
   for (uint32_t i = 0; i < 60; ++i) {
     ace.who = std::to_string(1000 + i);

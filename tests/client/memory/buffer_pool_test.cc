@@ -1,4 +1,4 @@
-// The worker's buffers: where they lie, who gets them, and when they come back.
+// The worker's buffers: their layout, which call gets them, and when they are returned.
 #include "client/memory/buffer_pool.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@
 namespace dafs::client {
 namespace {
 
-// Notes what was registered, and how many regions there are; registers up to `most` of them.
+// Records the registered memory and the number of regions. Registers at most `most` regions.
 class NotingDomain final : public dat::Domain {
  public:
   class NotedRegion final : public dat::Region {
@@ -43,7 +43,7 @@ class NotingDomain final : public dat::Domain {
   size_t most = 1000;
 };
 
-// Of `memory`, whole pages.
+// Returns the number of resident bytes of `memory`, in whole pages.
 size_t ResidentBytes(std::span<std::byte> memory) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> pages(memory.size() / page);
@@ -72,7 +72,7 @@ TEST(BufferPoolTest, PayloadsArePageAlignedAfterAPageForHeaders) {
     EXPECT_EQ(lease.whole().data() + page, lease.payload());
     EXPECT_EQ(lease.whole().size(), page + lease.payload_bytes());
     EXPECT_EQ(lease.use(), use);
-    lease.whole().front() = lease.whole().back() = std::byte{1};  // it is really there
+    lease.whole().front() = lease.whole().back() = std::byte{1};  // the memory exists
   }
 }
 
@@ -91,7 +91,7 @@ TEST(BufferPoolTest, EachBufferIsRegisteredForItsUseOnly) {
   auto pool = MakePool();
   NotingDomain domain;
   ASSERT_TRUE(pool->Register(domain).ok());
-  ASSERT_EQ(domain.seen.size(), 1u);  // the write buffer that is always there
+  ASSERT_EQ(domain.seen.size(), 1u);  // the reserve
   EXPECT_EQ(domain.seen[0].second, dat::Access::kRemoteRead);
   BufferLease target = pool->TryAcquire(BufferUse::kReadTarget, 4096);
   BufferLease source = pool->TryAcquire(BufferUse::kWriteSource, 4096);
@@ -111,7 +111,7 @@ TEST(BufferPoolTest, EachBufferIsRegisteredForItsUseOnly) {
             0x1000u + static_cast<uint64_t>(source.payload() + 8 - domain.seen[2].first.data()));
   pool->Deregister();
   EXPECT_EQ(domain.regions, 0u);
-  NotingDomain next;  // of the next session: what is resident is registered at once
+  NotingDomain next;  // for the next session: resident buffers are registered at once
   ASSERT_TRUE(pool->Register(next).ok());
   EXPECT_EQ(next.regions, 3u);
   pool->Deregister();
@@ -120,7 +120,7 @@ TEST(BufferPoolTest, EachBufferIsRegisteredForItsUseOnly) {
 dat::Task<void> Take(BufferPool& pool, int id, std::vector<int>* order,
                      std::vector<BufferLease>* leases, int* cancelled);
 
-// With a fake clock: the pool is told what time it is.
+// Uses a fake clock: the test passes the time to the pool.
 class IdleBufferTest : public testing::Test {
  protected:
   IdleBufferTest() { EXPECT_TRUE(pool_->Register(domain_).ok()); }
@@ -190,7 +190,7 @@ TEST_F(IdleBufferTest, HeldOrUsedBuffersStayResident) {
   leases.clear();
   for (int second = 0; second <= 180; second += 15) {
     EXPECT_TRUE(ReleaseUnused(absl::Seconds(second)));
-    pool_->TryAcquire(BufferUse::kWriteSource, 1).Release();  // the first of them, again and again
+    pool_->TryAcquire(BufferUse::kWriteSource, 1).Release();  // the first of them, repeatedly
   }
   EXPECT_EQ(held.payload()[0], std::byte{'h'});
   EXPECT_EQ(held.payload()[held.payload_bytes() - 1], std::byte{'h'});
@@ -205,12 +205,12 @@ TEST_F(IdleBufferTest, ListeningNeedsOnlyTheReserve) {
   BufferLease listening = pool_->TryAcquireToListen(1u << 20);
   ASSERT_TRUE(listening);
   EXPECT_EQ(pool_->counts().resident_bytes, reserve_);
-  listening.MarkUsed();  // a write came, and takes it along
+  listening.MarkUsed();  // a write arrived in it
   BufferLease next = pool_->TryAcquireToListen(1u << 20);
   EXPECT_GT(pool_->counts().resident_bytes, reserve_);
   next.MarkUsed();
   listening.Release();
-  // While writes come, in buffers of huge pages.
+  // Listens in buffers of huge pages while writes arrive.
   BufferLease third = pool_->TryAcquireToListen(1u << 20);
   const size_t one = BufferLease::header_room() + (1u << 20);
   EXPECT_EQ(pool_->counts().resident_bytes, reserve_ + 2 * one);
@@ -218,7 +218,7 @@ TEST_F(IdleBufferTest, ListeningNeedsOnlyTheReserve) {
   third.Release();
   EXPECT_TRUE(ReleaseUnused(absl::Seconds(0)));
   for (int second = 15; second < 60; second += 15) {
-    BufferLease still = pool_->TryAcquireToListen(1u << 20);  // which is no use
+    BufferLease still = pool_->TryAcquireToListen(1u << 20);  // listening does not count as use
     still.Release();
     EXPECT_TRUE(ReleaseUnused(absl::Seconds(second)));
   }
@@ -240,7 +240,7 @@ TEST_F(IdleBufferTest, RequestsWaitIfMemoryForMoreBuffersIsMissing) {
   EXPECT_THAT(order, testing::ElementsAre(1));
 }
 
-// Where idle memory is never given back, no timer looks at the pool.
+// If idle memory is never returned to the system, no timer examines the pool.
 TEST_F(IdleBufferTest, MemoryShortageEndsWithoutATimer) {
   domain_.most = 2;
   BufferLease first = pool_->TryAcquire(BufferUse::kReadTarget, 1u << 20);
@@ -301,7 +301,7 @@ TEST(BufferPoolTest, WaitersAreServedInOrder) {
   held.pop_back();
   EXPECT_THAT(order, testing::ElementsAre(0, 1));
   EXPECT_FALSE(pool->TryAcquire(BufferUse::kWriteSource, 1));
-  EXPECT_TRUE(pool->TryAcquire(BufferUse::kReadTarget, 1));  // another half, another queue
+  EXPECT_TRUE(pool->TryAcquire(BufferUse::kReadTarget, 1));  // the other half has its own queue
   pool->Close();
   EXPECT_EQ(cancelled, 3);
   dat::Start(Take(*pool, 9, &order, &got, &cancelled));
@@ -324,7 +324,7 @@ TEST(BufferPoolTest, PinnedBufferIsReturnedWithItsPin) {
   EXPECT_EQ(pool->TryAcquire(BufferUse::kReadTarget, 1u << 20).payload(), at);
 }
 
-// A pool whose buffers can be kept: sixteen for writes.
+// A pool that can keep buffers: sixteen for writes.
 class KeptBufferTest : public testing::Test {
  protected:
   KeptBufferTest() { pool_->ReturnBy(*loop_); }
@@ -333,7 +333,7 @@ class KeptBufferTest : public testing::Test {
     if (lease) lease.Seal();
     return lease;
   }
-  // With their leases given back; as many as the pool keeps.
+  // Keeps as many buffers as the pool allows, and releases their leases.
   std::vector<std::shared_ptr<const void>> KeepAll() {
     std::vector<std::shared_ptr<const void>> kept;
     while (auto memory = pool_->Keep(Sealed())) kept.push_back(std::move(memory));
@@ -373,8 +373,7 @@ TEST_F(KeptBufferTest, LeaseStaysWithItsHolderWhenItsContentIsReleased) {
   EXPECT_EQ(pool_->counts().leased, 1u);
 }
 
-// The first write of an idle mount arrives in the buffer that is always resident, which is never
-// kept.
+// The first write of an idle mount arrives in the reserve, which is never kept.
 TEST_F(KeptBufferTest, OnlyTheFirstWriteUsesTheReserve) {
   for (const bool is_kept : {false, true}) {
     BufferLease write = pool_->TryAcquireToListen(1u << 20);
@@ -407,7 +406,7 @@ TEST_F(KeptBufferTest, OnlySealedWriteBuffersAreKept) {
   BufferLease target = pool_->TryAcquire(BufferUse::kReadTarget, 1);
   target.Seal();
   EXPECT_EQ(pool_->Keep(target), nullptr);
-  auto other = MakePool();  // has no thread that they could come back to
+  auto other = MakePool();  // has no thread to which buffers could be returned
   BufferLease of_other = other->TryAcquire(BufferUse::kWriteSource, 1);
   of_other.Seal();
   EXPECT_EQ(other->Keep(of_other), nullptr);
@@ -476,7 +475,7 @@ TEST_F(KeptBufferTest, OutlivesThePool) {
   std::vector<BufferLease> got;
   int cancelled = 0;
   dat::Start(Take(*pool_, 1, &order, &got, &cancelled));
-  more.clear();  // posted to the loop, which runs when the pool is gone
+  more.clear();  // posted to the loop, which runs after the pool is destroyed
   held.clear();
   lease.Release();
   got.clear();

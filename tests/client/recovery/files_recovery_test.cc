@@ -1,5 +1,5 @@
-// What becomes of requests, opens and chains when a session is lost: the scripted server keeps a
-// Response Cache and forgets its opens when it restarts, as a real one does.
+// Requests, opens and chains after the loss of a session. Like a real server, the scripted server
+// keeps a Response Cache and forgets its opens when it restarts.
 #include <optional>
 #include <vector>
 
@@ -15,7 +15,7 @@ using wire::Proc;
 
 class FilesRecoveryTest : public ScriptedTest {
  protected:
-  // The first request of `proc` meets the end of its session; `executed`: after it was carried out.
+  // Ends the session at the first request of `proc`; `executed`: after executing it.
   void LoseOnce(Proc proc, bool executed, bool restart = false, bool with_cache = true) {
     server_.script = [=, this, done = false](ScriptedConnection& c,
                                              const Request& request) mutable {
@@ -67,7 +67,7 @@ TEST_F(FilesRecoveryTest, ReplyToAnExecutedChangeIsFetchedNotRepeated) {
   ASSERT_OK(node);
   EXPECT_EQ(server_.executed[Proc::kCreate], 1);
   EXPECT_EQ(server_.executed[Proc::kFetchResponse], 1);
-  EXPECT_EQ(node->attributes.file_id, static_cast<uint64_t>('n'));  // the chain went on with it
+  EXPECT_EQ(node->attributes.file_id, static_cast<uint64_t>('n'));  // the chain continued with it
 }
 
 TEST_F(FilesRecoveryTest, ChangeThatWasNotExecutedIsReissued) {
@@ -95,7 +95,7 @@ TEST_F(FilesRecoveryTest, StoredErrorIsReturned) {
   EXPECT_EQ(server_.executed[Proc::kRename], 0);
 }
 
-// Shows DAFS-5.2.5-06: once for each lost session, when its requests are settled.
+// Shows DAFS-5.2.5-06: once for each lost session, after its requests are settled.
 TEST_F(FilesRecoveryTest, ResponsesOfTheOldSessionAreDiscarded) {
   MakeFiles();
   for (int i = 1; i <= 3; ++i) {
@@ -111,9 +111,9 @@ TEST_F(FilesRecoveryTest, ResponsesOfTheOldSessionAreDiscarded) {
 TEST_F(FilesRecoveryTest, ChainResumesAfterItsLastExecutedMember) {
   MakeFiles();
   ASSERT_OK(MakeDirectory());
-  // CREATE is executed, but its answer is lost with the SETATTR.
+  // CREATE executes, but its reply is lost with the SETATTR.
   server_.script = [&](ScriptedConnection& c, const Request& request) {
-    if (request.header.procedure == Proc::kMakeNode) {  // which would do without a chain
+    if (request.header.procedure == Proc::kMakeNode) {  // which would need no chain
       c.Refuse(request, DafsStatus::kNotSupp);
       return true;
     }
@@ -126,7 +126,7 @@ TEST_F(FilesRecoveryTest, ChainResumesAfterItsLastExecutedMember) {
   absl::StatusOr<Node> node =
       Await(files_->MakeNode(who_, dir_, "made", wire::ObjectType::kFifo, wire::SpecData(), 0600));
   ASSERT_OK(node);
-  EXPECT_EQ(server_.executed[Proc::kCreate], 2);  // MakeDirectory's, and this one once
+  EXPECT_EQ(server_.executed[Proc::kCreate], 2);  // once for MakeDirectory, once here
   EXPECT_EQ(server_.executed[Proc::kSetattrInline], 1);
   EXPECT_EQ(node->attributes.file_id, static_cast<uint64_t>('m'));
 }
@@ -147,7 +147,8 @@ TEST_F(FilesRecoveryTest, FetchIsRetriedWhileTheServerHoldsTheOldSession) {
   EXPECT_EQ(server_.executed[Proc::kCreate], 1);
 }
 
-// Shows DAFS-5.2.5-02: what still executes may be carried out at any time, however long it takes.
+// Shows DAFS-5.2.5-02: a request that still executes may take effect at any time, so the client
+// waits however long that takes.
 TEST_F(FilesRecoveryTest, ClientWaitsForAChangeThatStillExecutes) {
   options_.silence = absl::Milliseconds(40);
   MakeFiles();
@@ -176,8 +177,7 @@ TEST_F(FilesRecoveryTest, ClientWaitsForAChangeThatStillExecutes) {
   }
 }
 
-// Also where a repetition by itself would do no harm: the old one, carried out later, would undo
-// what was written since.
+// This also holds for idempotent requests: the old one, if executed later, would undo newer writes.
 TEST_F(FilesRecoveryTest, NothingIsIssuedWhileAnOldRequestStillExecutes) {
   options_.silence = absl::Milliseconds(40);
   MakeFiles();
@@ -225,12 +225,12 @@ TEST_F(FilesRecoveryTest, LostResponseCacheLeavesTheOutcomeUnknown) {
   EXPECT_EQ(server_.executed[Proc::kCreate], 1);
 }
 
-// A server that is restarted at a request of `proc`, takes AUTH_NONE no more, and shows the cache
-// of a session to whom it was made for: a client as it had authenticated (5.2.5).
+// A server that restarts at a request of `proc` and no longer accepts AUTH_NONE. It shows the cache
+// of a session only to a client with the same authentication (5.2.5).
 class AuthenticatedOtherwise : public FilesRecoveryTest {
  protected:
   AuthenticatedOtherwise() {
-    options_.soft = true;  // for an end of the test, should it never be done
+    options_.soft = true;  // ends the test if the call never completes
     options_.timeout = absl::Seconds(5);
   }
   void RestartAt(Proc proc) {
@@ -316,7 +316,7 @@ TEST_F(FilesRecoveryTest, IdleClientReclaimsAtOnce) {
 }
 
 TEST_F(FilesRecoveryTest, FailedReclaimDoesNotBlockOtherReclaims) {
-  options_.soft = true;  // for an end of the test, should it never be done
+  options_.soft = true;  // ends the test if the call never completes
   options_.timeout = absl::Seconds(5);
   MakeFiles();
   const Identity me = who_;
@@ -348,7 +348,7 @@ TEST_F(FilesRecoveryTest, FailedReclaimDoesNotBlockOtherReclaims) {
   for (const OpenFile& file : others) EXPECT_FALSE(Read(file).ok());
 }
 
-// Each round of it asks nine times, until one of the answers is whole.
+// Each round sends the request up to nine times, until a reply is undamaged.
 TEST_F(FilesRecoveryTest, FailedReclaimIsRetriedAfterAPause) {
   options_.checksums = true;
   MakeFiles();
@@ -370,8 +370,8 @@ TEST_F(FilesRecoveryTest, FailedReclaimIsRetriedAfterAPause) {
   EXPECT_GE(dat::Loop::Now() - start, absl::Seconds(1));
 }
 
-// Before anybody uses it: the file may lose its name next. The server expects it until the old
-// session's responses are discarded.
+// The client reclaims before any use of the open, since the file may lose its name next. The server
+// expects the reclaim until the old session's responses are discarded.
 TEST_F(FilesRecoveryTest, OpenFetchedAcrossARestartIsReclaimedAtOnce) {
   MakeFiles();
   LoseOnce(Proc::kOpen, true, true);
@@ -392,7 +392,8 @@ TEST_F(FilesRecoveryTest, OpenFetchedAcrossARestartIsReclaimedAtOnce) {
   ASSERT_OK(Read(*file));
 }
 
-// Outside of a grace period a reclaim is refused; what nobody could be kept from is opened anew.
+// Outside a grace period the server refuses a reclaim. An open that denies nothing to others is
+// then opened again.
 TEST_F(FilesRecoveryTest, OpenForgottenByTheServerIsOpenedAgain) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
@@ -405,7 +406,7 @@ TEST_F(FilesRecoveryTest, OpenForgottenByTheServerIsOpenedAgain) {
         c.Refuse(request, status);
         return true;
       }
-      if (request.header.procedure == Proc::kOpen) {  // outside of the grace period
+      if (request.header.procedure == Proc::kOpen) {  // outside the grace period
         claimed = true;
         c.Refuse(request, DafsStatus::kDenied);
         return true;
@@ -421,8 +422,8 @@ TEST_F(FilesRecoveryTest, OpenForgottenByTheServerIsOpenedAgain) {
   EXPECT_EQ(server_.opens.size(), 0u);
 }
 
-// A file without a name ends with its last CLOSE: where that was carried out and its answer lost
-// with the server, there is nothing to reclaim, and nobody who misses it.
+// A file without a name ends with its last CLOSE. If that executed and its reply was lost with the
+// server, nothing can be reclaimed, and nothing needs the file.
 TEST_F(FilesRecoveryTest, LossOfAnOpenThatIsBeingClosedIsNotReported) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
@@ -510,7 +511,7 @@ TEST_F(FilesRecoveryTest, DataLostInARestartIsRewrittenBeforeFsyncSucceeds) {
   const std::string data(40000, 'd');
   ASSERT_OK(Write(*file, 0, data));
   ASSERT_OK(Write(*file, 10, "overwritten"));
-  server_.Restart();  // what was unstable is gone
+  server_.Restart();  // the unstable data is lost
   ASSERT_OK(Write(*file, 30, "after the restart"));
   ASSERT_OK(Await(files_->Commit(who_, file->handle, 0, 0)));
   std::string expected = data;
@@ -541,7 +542,7 @@ TEST_F(FilesRecoveryTest, DataLostAgainDuringTheRewriteIsRewritten) {
   EXPECT_LT(writes, 12);
 }
 
-// A failed fsync at the server loses data too, and says so by another verifier.
+// A failed fsync at the server loses data too; a changed verifier reports it.
 TEST_F(FilesRecoveryTest, FailedCommitIsReportedAndTheNextOneSucceeds) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
@@ -572,7 +573,7 @@ TEST_F(FilesRecoveryTest, DataIsRewrittenAfterARestartWithoutFsync) {
   ASSERT_TRUE(Until([&] { return server_.written["file"].size() == 4; }));
 }
 
-// Shows DAFS-6.5.8-07: a copy does not read what has still to be written again.
+// Shows DAFS-6.5.8-07: a copy does not read data that must still be rewritten.
 TEST_F(FilesRecoveryTest, CopyWaitsUntilItsSourceIsRewritten) {
   MakeFiles();
   absl::StatusOr<OpenFile> source = Open("source"), target = Open("target");
@@ -617,7 +618,7 @@ TEST_F(FilesRecoveryTest, NextFsyncReportsDataThatCannotBeRewritten) {
   EXPECT_OK(files_->TakeFailure(file->handle));
 }
 
-// What another asks for in the meantime does not hide it, nor fail for it.
+// An allocation in the meantime neither hides the failure nor fails because of it.
 TEST_F(FilesRecoveryTest, AllocationDoesNotConsumeTheErrorForLostData) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
@@ -641,7 +642,7 @@ dat::Task<void> KeepStatus(dat::Task<absl::StatusOr<T>> task, std::optional<absl
   *status = result.status();
 }
 
-// Data beyond a new end that is written again while the SETATTR is under way would bring it back.
+// Data beyond the new end would return if it were rewritten during the SETATTR.
 TEST_F(FilesRecoveryTest, NothingIsRewrittenDuringATruncation) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");
@@ -667,7 +668,7 @@ TEST_F(FilesRecoveryTest, NothingIsRewrittenDuringATruncation) {
   ASSERT_TRUE(Until([&] { return cutting != nullptr; }));
   cutting = nullptr;
   server_.Restart();
-  ASSERT_TRUE(Until([&] { return cutting != nullptr; }));  // asked again
+  ASSERT_TRUE(Until([&] { return cutting != nullptr; }));  // sent again
   dat::Start(KeepStatus(files_->Commit(who_, file->handle, 0, 0), &committed));
   ASSERT_TRUE(Until([&] { return server_.executed[Proc::kCommit] > 0; }));
   const absl::Time end = dat::Loop::Now() + absl::Milliseconds(50);
@@ -771,9 +772,8 @@ class FaultSweep : public FilesRecoveryTest, public ::testing::WithParamInterfac
 INSTANTIATE_TEST_SUITE_P(Ends, FaultSweep, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Restart" : "Cut"; });
 
-// Shows DAFS-4.3.4-01: every modifying request is carried out and answered exactly
-// once, wherever the connection breaks. Also DAFS-6.5.24-11: the Response Cache does that for
-// GUARDED creation too.
+// Shows DAFS-4.3.4-01: each modifying request executes and returns exactly once, wherever the
+// connection breaks. Also DAFS-6.5.24-11: the Response Cache ensures this for GUARDED creation too.
 TEST_P(FaultSweep, EveryChangeExecutesExactlyOnceWhereverTheConnectionBreaks) {
   options_.max_requests = 4;
   server_.max_requests = server_.target_nreq = 4;
@@ -826,10 +826,10 @@ TEST_P(FaultSweep, EveryChangeExecutesExactlyOnceWhereverTheConnectionBreaks) {
     files_.reset();
     ASSERT_FALSE(HasFailure());
   }
-  EXPECT_GT(fault, 100);  // the sweep met something
+  EXPECT_GT(fault, 100);  // the sweep hit operations
 }
 
-// What the commit queue of a mount asks for: nobody waits for it.
+// The write-back scheduler of a mount sends this COMMIT without waiting for its reply.
 TEST_F(FilesRecoveryTest, DelayableCommitIsSentBeforeTheNextRequest) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file");

@@ -1,5 +1,5 @@
-// Files over a restart of the real server, and over the loss of its machine: what it keeps, what is
-// opened and written again.
+// Files across a restart of the real server, and across the loss of its machine: what survives, and
+// what is reopened and rewritten.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -19,7 +19,8 @@ class FilesRestartTest : public ServerTest {
     if (!IsSkipped()) StartClient(Options());
   }
   void StopServer() { server_.reset(); }
-  // What is known of clients and of unstable writes goes with the machine.
+  // Simulates the loss of the machine: the server's record of clients and its unstable writes are
+  // lost.
   void LoseMachine() {
     StopServer();
     std::filesystem::remove(base_ + "/state/write-verifier");
@@ -52,8 +53,8 @@ class FilesRestartTest : public ServerTest {
   }
 };
 
-// A batch's write is on stable storage when it is reported: what was written there before, and was
-// not committed, does not come back over it.
+// A batch write is on stable storage when it is reported. Recovery does not overwrite it with older
+// uncommitted data.
 TEST_F(FilesRestartTest, RecoveryDoesNotOverwriteBatchWritesWithOlderData) {
   absl::StatusOr<OpenFile> file = Create("f", 0644);
   ASSERT_STATUS_OK(file);
@@ -76,7 +77,7 @@ TEST_F(FilesRestartTest, RecoveryDoesNotOverwriteBatchWritesWithOlderData) {
   EXPECT_EQ(LocalContent("f"), "old new old");
 }
 
-// OPEN_EXECUTE (1002) gives a right that no other OPEN would.
+// OPEN_EXECUTE (1002) grants a right that no other OPEN would.
 TEST_F(FilesRestartTest, OpenForExecutionIsReclaimed) {
   MakeLocal("program", "text");
   ASSERT_EQ(chmod(Local("program").c_str(), 0711), 0);
@@ -88,7 +89,7 @@ TEST_F(FilesRestartTest, OpenForExecutionIsReclaimed) {
   StartServer();
   EXPECT_THAT(Read(*file), testing::Property(&absl::StatusOr<std::string>::ok, true));
   EXPECT_EQ(*Read(*file), "text");
-  LoseMachine();  // it knows of no open, and is asked for another
+  LoseMachine();  // the server forgets the open, and the client sends another one
   StartServer();
   absl::StatusOr<std::string> read = Read(*file);
   ASSERT_STATUS_OK(read);
@@ -108,12 +109,12 @@ TEST_F(FilesRestartTest, ClosedReadOnlyFileIsRewritten) {
   EXPECT_EQ(LocalContent("f"), "data");
 }
 
-// Large writes are kept in the buffers that they were sent from, smaller ones as copies.
+// The client keeps large writes in the buffers from which they were sent, and copies smaller ones.
 // Shows DAFS-6.5.8-07.
 TEST_F(FilesRestartTest, DataKeptInBuffersIsRewritten) {
   StopClient();
   ClientOptions options = Options();
-  options.buffers.bytes = size_t{33} << 20;  // of sixteen for writes twelve may be kept
+  options.buffers.bytes = size_t{33} << 20;  // twelve of the sixteen buffers for writes may be kept
   StartClient(options);
   constexpr uint32_t kSize = 1u << 20;
   absl::StatusOr<OpenFile> file = Create("f", 0644);
@@ -134,7 +135,7 @@ TEST_F(FilesRestartTest, DataKeptInBuffersIsRewritten) {
   }
   EXPECT_EQ(pool.counts().kept, 9u);
   EXPECT_GT(client_->uncommitted().bytes(), 0u);
-  {  // whoever has the other buffers next writes to them
+  {  // the next holders of the other buffers overwrite them
     std::vector<BufferLease> others;
     while (BufferLease other = pool.TryAcquire(BufferUse::kWriteSource, kSize)) {
       std::memset(other.payload(), '?', kSize);
@@ -152,8 +153,8 @@ TEST_F(FilesRestartTest, DataKeptInBuffersIsRewritten) {
   EXPECT_EQ(pool.counts().kept, 0u);
 }
 
-// What is in the server's page cache is not lost with its process, and what others have written
-// since is not undone.
+// The server's page cache survives the end of its process. A rewrite would undo later writes by
+// others.
 TEST_F(FilesRestartTest, RestartOfTheServerProcessCausesNoRewrite) {
   if (!server::MountsDiffer()) {
     GTEST_SKIP() << "before Linux 6.8 a server takes every restart for a loss";
@@ -169,7 +170,7 @@ TEST_F(FilesRestartTest, RestartOfTheServerProcessCausesNoRewrite) {
   EXPECT_EQ(client_->uncommitted().bytes(), 0u);
 }
 
-// Written again it could undo what the next holder of the lock has written.
+// A rewrite could undo the writes of the next holder of the lock.
 TEST_F(FilesRestartTest, DataWrittenUnderALockIsStableBeforeTheNextOwner) {
   absl::StatusOr<OpenFile> file = Create("f", 0644);
   ASSERT_STATUS_OK(file);
@@ -181,7 +182,7 @@ TEST_F(FilesRestartTest, DataWrittenUnderALockIsStableBeforeTheNextOwner) {
   EXPECT_FALSE(client_->uncommitted().Holds(file->handle));
 }
 
-// Another has the lock since, and has written under it.
+// Another client has since taken the lock and written under it.
 TEST_F(FilesRestartTest, DataWrittenUnderALostLockIsNotRewritten) {
   absl::StatusOr<OpenFile> file = Create("f", 0644);
   ASSERT_STATUS_OK(file);
@@ -189,7 +190,7 @@ TEST_F(FilesRestartTest, DataWrittenUnderALostLockIsNotRewritten) {
   ASSERT_STATUS_OK(Await(files_->Lock(user_, owner, {0, 9, true})));
   ASSERT_STATUS_OK(Write(*file, "mine"));
   StopServer();
-  std::filesystem::remove(base_ + "/state/write-verifier");  // the machine has lost its page cache
+  std::filesystem::remove(base_ + "/state/write-verifier");  // the machine lost its page cache
   const int other = open(Local("f").c_str(), O_RDWR | O_CLOEXEC);
   struct flock range = {};
   range.l_type = F_WRLCK;
@@ -205,8 +206,8 @@ TEST_F(FilesRestartTest, DataWrittenUnderALostLockIsNotRewritten) {
   close(other);
 }
 
-// Given up before its data is safe, a lock would not be reclaimed from a server that lost that
-// data, and the next holder would not see it.
+// If the client released a lock before its data is stable, it could not reclaim the lock from a
+// server that lost that data. The next holder would not see the data.
 TEST_F(FilesRestartTest, LockIsHeldOnCloseUntilItsDataIsStable) {
   absl::StatusOr<OpenFile> file = Create("f", 0644);
   ASSERT_STATUS_OK(file);
@@ -215,7 +216,7 @@ TEST_F(FilesRestartTest, LockIsHeldOnCloseUntilItsDataIsStable) {
   ASSERT_STATUS_OK(Await(files_->Lock(user_, owner, flock)));
   ASSERT_STATUS_OK(Write(*file, "mine"));
   StopServer();
-  std::filesystem::remove(base_ + "/state/write-verifier");  // the machine has lost its page cache
+  std::filesystem::remove(base_ + "/state/write-verifier");  // the machine lost its page cache
   ASSERT_EQ(truncate(Local("f").c_str(), 0), 0);
   bool closed = false;
   dat::Start([](Files& files, const Identity& who, OpenFile opened, bool& done) -> dat::Task<void> {

@@ -1,5 +1,5 @@
-// What Files does when the session is lost, answers are refusals to wait, credentials are
-// forgotten; and that under a fault at every single point nothing is leaked, lost or doubled.
+// How Files handles lost sessions, replies that require a retry, and forgotten credentials. A fault
+// at each single point leaks, loses and repeats nothing.
 #include <cstring>
 #include <map>
 
@@ -16,7 +16,7 @@ using wire::Proc;
 
 class FilesRetryTest : public ScriptedTest {
  protected:
-  // The first request of `proc` is not answered: the connection breaks instead.
+  // Breaks the connection at the first request of `proc`, which gets no reply.
   void LoseOnce(Proc proc, bool executed = false) {
     server_.script = [this, proc, executed, done = false](ScriptedConnection& c,
                                                           const Request& request) mutable {
@@ -52,7 +52,7 @@ TEST_F(FilesRetryTest, RequestWithUnknownOutcomeFailsAndIsNotRepeated) {
   EXPECT_EQ(node.status().code(), absl::StatusCode::kUnknown) << node.status();
   EXPECT_THAT(std::string(node.status().message()), HasSubstr("CREATE"));
   EXPECT_EQ(server_.executed[Proc::kCreate], 1);
-  ASSERT_OK(Lookup());  // the mount goes on
+  ASSERT_OK(Lookup());  // the mount continues
 }
 
 TEST_F(FilesRetryTest, UnsentRequestIsIssuedOnTheNextSession) {
@@ -62,7 +62,7 @@ TEST_F(FilesRetryTest, UnsentRequestIsIssuedOnTheNextSession) {
   EXPECT_EQ(server_.executed[Proc::kCreate], 1);
 }
 
-// Shows DAFS-4.3.4-04: only the rest of the chain is issued again, with explicit values.
+// Shows DAFS-4.3.4-04: only the rest of the chain is reissued, with explicit values.
 TEST_F(FilesRetryTest, OnlyTheUnansweredRestOfAChainIsReissued) {
   MakeFiles();
   LoseOnce(Proc::kGetattrInline);
@@ -70,7 +70,7 @@ TEST_F(FilesRetryTest, OnlyTheUnansweredRestOfAChainIsReissued) {
   ASSERT_OK(node);
   EXPECT_EQ(server_.executed[Proc::kCreate], 1);
   EXPECT_EQ(node->attributes.file_id, static_cast<uint64_t>('n'));
-  // Of the new directory, whose handle is known by now, and of the one it is in.
+  // The GETATTRs of the new directory, whose handle is known now, and of its parent.
   const auto& of_new = server_.log[server_.log.size() - 2];
   EXPECT_EQ(of_new.proc, Proc::kGetattrInline);
   EXPECT_EQ(of_new.chain_flags, wire::kChfForw);
@@ -145,7 +145,7 @@ TEST_F(FilesRetryTest, CopyResultBeyondTheRequestIsAnError) {
   EXPECT_TRUE(absl::IsUnknown(copied.status())) << copied.status();
 }
 
-// Shows DAFS-6.5.8-07: a copy that the server lost before its COMMIT is made again.
+// Shows DAFS-6.5.8-07: the client repeats a copy that the server lost before its COMMIT.
 TEST_F(FilesRetryTest, CopyLostByTheServerIsRepeated) {
   MakeFiles();
   int copies = 0;
@@ -336,7 +336,7 @@ TEST_F(FilesRetryTest, RequestThatArrivedDamagedIsResent) {
     c.Refuse(request, DafsStatus::kChksum);
     return true;
   };
-  // The members behind it break their chain, as a server would.
+  // The server breaks the chain for the members after it.
   absl::StatusOr<Node> node = MakeDirectory();
   ASSERT_OK(node);
   EXPECT_EQ(server_.executed[Proc::kCreate], 1);
@@ -568,8 +568,8 @@ dat::Task<void> Work(Files& files, const Identity& who, int kind, Outcome* outco
   }
 }
 
-// Shows DAFS-4.3.4-01. Each operation ends well exactly once, a CREATE is executed once, and every
-// slot and buffer is back.
+// Shows DAFS-4.3.4-01. Each operation succeeds exactly once, CREATE executes once, and all slots
+// and buffers are returned.
 TEST_F(FilesRetryTest, FaultAtAnyPointLeaksLosesAndRepeatsNothing) {
   options_.max_requests = 4;
   server_.max_requests = server_.target_nreq = 4;
@@ -600,7 +600,7 @@ TEST_F(FilesRetryTest, FaultAtAnyPointLeaksLosesAndRepeatsNothing) {
     EXPECT_EQ(server_.connections.size(), 0u);
     ASSERT_FALSE(HasFailure());
   }
-  EXPECT_GT(fault, 50);  // the sweep met something
+  EXPECT_GT(fault, 50);  // the sweep hit operations
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What goes on from one session to the next: the byte order, credentials, chains that were cut, and
-// questions about them that arrive damaged.
+// State that continues in the next session: the byte order, credentials, interrupted chains, and
+// the requests about them that arrive damaged.
 #include <vector>
 
 #include "client/recovery/runner.h"
@@ -18,7 +18,7 @@ class LostSessionTest : public ScriptedTest {
   absl::StatusOr<Node> MakeDirectory() {
     return Await(files_->MakeDirectory(who_, dir_, "name", wire::FileAttributes()));
   }
-  // The next CREATE is carried out, and its answer lost with the session.
+  // Makes the server execute the next CREATE. Its reply is lost with the session.
   void LoseCreate() {
     server_.script = [this, done = false](ScriptedConnection& c, const Request& request) mutable {
       if (done || request.header.procedure != Proc::kCreate) return false;
@@ -31,7 +31,7 @@ class LostSessionTest : public ScriptedTest {
   wire::FileHandle dir_;
 };
 
-// Shows DAFS-6.1.1.5-03: the stored answers are in the order of the old session (R49).
+// Shows DAFS-6.1.1.5-03: the stored replies have the byte order of the old session (R49).
 TEST_F(LostSessionTest, NextSessionKeepsTheByteOrder) {
   for (wire::ByteOrder order : {wire::ByteOrder::kLittle, wire::ByteOrder::kBig}) {
     if (files_ != nullptr) files_->Shutdown();
@@ -63,8 +63,8 @@ TEST_F(LostSessionTest, NewClientIdReregistersItsCredentials) {
   }
 }
 
-// Shows DAFS-2.4.3-02: one verifier for all sessions of a client, another for the client's next
-// instance.
+// Shows DAFS-2.4.3-02: all sessions of a client have one verifier; the client's next instance has
+// another.
 TEST_F(LostSessionTest, VerifierIsSharedByAllSessionsOfAClient) {
   std::vector<wire::Verifier> seen;
   server_.script = [&](ScriptedConnection&, const Request& request) {
@@ -88,7 +88,7 @@ TEST_F(LostSessionTest, VerifierIsSharedByAllSessionsOfAClient) {
   EXPECT_NE(seen[0], seen[2]);
 }
 
-// The change was carried out; that a question about it came damaged says nothing of it.
+// The change was executed. A damaged CHECK_RESPONSE or FETCH_RESPONSE proves nothing about it.
 TEST_F(LostSessionTest, DamagedFetchResponseIsResent) {
   options_.checksums = true;
   for (const Proc question : {Proc::kCheckResponse, Proc::kFetchResponse}) {
@@ -112,12 +112,12 @@ TEST_F(LostSessionTest, DamagedFetchResponseIsResent) {
   }
 }
 
-// A chain LOCK, READ, LOCKU whose session is cut.
+// A chain LOCK, READ, LOCKU whose session breaks.
 class CutChainTest : public ScriptedTest {
  protected:
   CutChainTest() { MakeClient(); }
 
-  // What the server was asked for, of these three.
+  // Returns which of these three procedures the server received, in order.
   std::vector<Proc> Asked() const {
     std::vector<Proc> asked;
     for (const auto& seen : server_.log) {
@@ -145,7 +145,7 @@ class CutChainTest : public ScriptedTest {
   }
 };
 
-// Shows DAFS-4.3.1-12: the lock is held all the time, so the reads go on where they were cut.
+// Shows DAFS-4.3.1-12: the lock is still held, so the chain resumes at the interrupted read.
 TEST_F(CutChainTest, CutBeforeTheUnlockOnlyTheRestIsReissued) {
   server_.script = [done = false](ScriptedConnection& c, const Request& request) mutable {
     if (done || request.header.procedure != Proc::kReadInline) return false;
@@ -158,7 +158,8 @@ TEST_F(CutChainTest, CutBeforeTheUnlockOnlyTheRestIsReissued) {
               ElementsAre(Proc::kLock, Proc::kReadInline, Proc::kReadInline, Proc::kLocku));
 }
 
-// Shows DAFS-4.3.1-11: what was read is lost, and what is read now is no longer under that lock.
+// Shows DAFS-4.3.1-11: the data that was read is lost, and a read alone would not be under that
+// lock.
 TEST_F(CutChainTest, CutAfterTheUnlockTheWholeChainIsReissued) {
   server_.script = [this, done = false](ScriptedConnection& c, const Request& request) mutable {
     if (done || request.header.procedure != Proc::kLocku) return false;

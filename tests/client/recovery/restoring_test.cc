@@ -1,5 +1,5 @@
-// What a server lost with its machine is there again before anybody can see that it was gone,
-// whichever worker wrote it and whichever asks. Spec: 6.5.8 (COMMIT), 6.5.38 (verifier).
+// Data that a server lost with its machine is rewritten before any read can miss it, for each
+// worker that wrote it and each worker that reads. Spec: 6.5.8 (COMMIT), 6.5.38 (verifier).
 #include <cstring>
 #include <optional>
 
@@ -14,7 +14,7 @@ class RestoringTest : public ScriptedTest {
  protected:
   void SetUp() override {
     MakeFiles();
-    // The largest is the first that is looked at.
+    // The largest file is checked first.
     for (auto& [name, bytes] : files_by_size_) {
       absl::StatusOr<OpenFile> file = Open(name);
       ASSERT_OK(file);
@@ -59,13 +59,13 @@ class RestoringTest : public ScriptedTest {
   bool ServerHas(const std::string& name) {
     return !server_.written[name].empty() || !server_.unstable[name].empty();
   }
-  // Which file a COMMIT or WRITE_INLINE is for; empty: another request.
+  // Returns the name of the file that a COMMIT or WRITE_INLINE is for; empty for other requests.
   static std::string Target(const Request& request, Proc proc) {
     if (request.header.procedure != proc) return "";
     return NameIn(proc == Proc::kCommit ? request.Decode<wire::CommitArgs>().filehandle
                                         : request.Decode<wire::WriteInlineArgs>().filehandle);
   }
-  // Counts the reads that find nothing.
+  // Counts the reads of lost data.
   void Look(const Request& request) {
     if (request.header.procedure == Proc::kReadInline) {
       missed_ += ServerHas(NameIn(request.Decode<wire::ReadInlineArgs>().filehandle)) ? 0 : 1;
@@ -95,17 +95,17 @@ TEST_F(RestoringTest, IntactFileDoesNotImplyThatOtherFilesAreIntact) {
   std::optional<absl::Status> read;
   dat::Start(ReadBy(*files_, "c", &read));
   ASSERT_TRUE(Until([&] { return committing != nullptr; }));
-  ASSERT_OK(Write(opens_["a"], 3000));  // all of it anew
+  ASSERT_OK(Write(opens_["a"], 3000));  // rewrites the whole file
   server_.ServeHeld(*committing);
   ASSERT_TRUE(Until([&] { return read.has_value(); }));
   EXPECT_OK(*read);
   EXPECT_EQ(missed_, 0);
 }
 
-// DAFS-5.2.5-08: by its first other request a server knows that a client has reclaimed its locks,
-// and nobody asks this one for anything.
+// DAFS-5.2.5-08: the first request that is not a reclaim shows the server that the client has
+// reclaimed its locks. This client has no other request to send, so it sends one by itself.
 TEST_F(RestoringTest, IdleClientReportsThatItHasReclaimed) {
-  client_->root().Found(opens_["a"].handle);  // as a mount's
+  client_->root().Found(opens_["a"].handle);  // like a mount
   server_.Restart();
   bool opened = false;
   bool asked = false;
@@ -166,7 +166,7 @@ TEST_F(RestoringTest, WorkerWaitsForTheRewriteOfAnotherWorker) {
   EXPECT_EQ(missed_, 0);
 }
 
-// A failed fsync, say: what was written again before it is lost as well.
+// For example after a failed fsync: data rewritten before it is lost too.
 TEST_F(RestoringTest, DataLostDuringTheRewriteIsRewrittenAgain) {
   server_.Restart();
   bool lost_again = false;
@@ -186,7 +186,7 @@ TEST_F(RestoringTest, DataLostDuringTheRewriteIsRewrittenAgain) {
   EXPECT_EQ(missed_, 0);
 }
 
-// A server that has another write verifier each time does not keep anybody for ever.
+// A server that changes its write verifier each time does not block the client forever.
 TEST_F(RestoringTest, ServerThatAlwaysLosesDataIsStillUsed) {
   server_.Restart();
   server_.script = [&](ScriptedConnection&, const Request& request) {

@@ -1,4 +1,4 @@
-// The client's end of a Back-control Channel, asked by a peer that says whatever the test wants.
+// The client's end of a Back-control Channel. The peer sends whatever the test wants.
 #include "client/session/back_control.h"
 
 #include <gmock/gmock.h>
@@ -88,7 +88,8 @@ class BackControlTest : public testing::Test, public BackControlHandler {
     ASSERT_TRUE(endpoint_->PostSend(slot, {&segment, 1}, {}).ok());
   }
 
-  // Binds the channel: the server grants what `grant` makes of what is asked.
+  // Binds the channel. `grant` changes the reply of the server, which otherwise grants what the
+  // client requested.
   template <class Grant>
   absl::Status Bind(Grant grant) {
     wire::ConnectBindArgs asked;
@@ -124,7 +125,7 @@ class BackControlTest : public testing::Test, public BackControlHandler {
     out.resize(*wire::EncodeRequest(header, args, wire::ByteOrder::kLittle, out));
     return out;
   }
-  // The status of the answer to `message`, which grants what all answers do.
+  // Returns the status of the reply to `message`. Checks that the reply grants all credits.
   std::string Ask(const std::vector<std::byte>& message) {
     Send(message);
     if (!Until([&] { return !received_.empty(); })) return "none";
@@ -165,7 +166,7 @@ TEST_F(BackControlTest, EveryDirectiveIsAnsweredImmediately) {
   EXPECT_EQ(Ask(Encode(wire::BcRecallArgs())), "DAFSERR_BADHANDLE");
   EXPECT_EQ(Ask(Encode(Completions(5, 3))), "DAFS_STATUS_OK");
   EXPECT_THAT(reported_, testing::ElementsAre(5, 6, 7));
-  // What is no directive, or a wrong one, goes to nobody.
+  // Invalid requests and other procedures do not reach the handler.
   EXPECT_EQ(Ask(Encode(wire::NullArgs())), "DAFSERR_NOTSUPP");
   EXPECT_EQ(Ask(Encode(wire::ConnectBindArgs())), "DAFSERR_NOTSUPP");
   wire::RequestHeader chained;
@@ -184,7 +185,7 @@ TEST_F(BackControlTest, EveryDirectiveIsAnsweredImmediately) {
   EXPECT_FALSE(lost_);
 }
 
-// As many as the client grants, each as large as it grants.
+// The peer sends as many requests as the client grants, each of the maximum size.
 TEST_F(BackControlTest, AllCreditsCanBeUsedAtOnce) {
   ASSERT_TRUE(Bind([](auto&) {}).ok());
   for (int round = 0; round < 2; ++round) {
@@ -195,7 +196,7 @@ TEST_F(BackControlTest, AllCreditsCanBeUsedAtOnce) {
       EXPECT_LE(message.size(), BackControl::kMaxRequest);
       Send(message);
     }
-    // The peer's receives do for one round each; 1 was CONNECT_BIND's.
+    // The peer has receives for one round; CONNECT_BIND used one.
     if (round == 1) break;
     EXPECT_TRUE(Until([&] { return received_.size() == BackControl::kRequests; }));
     received_.clear();
@@ -203,8 +204,8 @@ TEST_F(BackControlTest, AllCreditsCanBeUsedAtOnce) {
   }
 }
 
-// Shows DAFS-3.2.6.4.2-01: each answer grants as many as there are receives, to a server too that
-// began with fewer.
+// Shows DAFS-3.2.6.4.2-01: each reply grants a credit for each receive, also to a server that
+// started with fewer.
 TEST_F(BackControlTest, RepliesGrantCreditsToServerThatRequestedFewer) {
   ASSERT_TRUE(Bind([](auto& res) { res.max_requests = 1; }).ok());
   for (const uint32_t stream : {0u, BackControl::kRequests - 1}) {
@@ -215,7 +216,7 @@ TEST_F(BackControlTest, RepliesGrantCreditsToServerThatRequestedFewer) {
   EXPECT_THAT(reported_, testing::ElementsAre(0, BackControl::kRequests - 1));
 }
 
-// Shows DAFS-6.2.5-03: a grant beyond what was asked is none.
+// Shows DAFS-6.2.5-03: a grant above the requested number is invalid.
 TEST_F(BackControlTest, GrantAboveTheRequestedNumberIsRejected) {
   EXPECT_TRUE(absl::IsDataLoss(Bind([](auto& res) { ++res.max_requests; })));
 }
@@ -230,7 +231,7 @@ TEST_F(BackControlTest, InvalidMessageEndsTheChannel) {
   EXPECT_TRUE(absl::IsDataLoss(*lost_)) << *lost_;
 }
 
-// The handler may end the session, and with it the channel.
+// The handler may destroy the session, and the channel with it.
 TEST_F(BackControlTest, ChannelMayBeDestroyedWithinADirective) {
   struct Killer final : BackControlHandler {
     void OnBatchCompletion(const std::vector<wire::CompletionNotification>&) override {

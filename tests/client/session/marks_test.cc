@@ -1,5 +1,5 @@
-// What a session counts and marks by itself: members of chains whose answers are to be kept,
-// credits where an answer is damaged.
+// The flags that a session sets on members of chains, and its count of credits after a damaged
+// reply.
 #include "client/session/session.h"
 #include "tests/client/scripted_fixture.h"
 
@@ -13,7 +13,7 @@ using wire::kChfSave;
 
 class SessionMarksTest : public ScriptedTest {
  protected:
-  // The flags that the members of `chain` were sent with.
+  // Returns the flags with which the members of `chain` were sent.
   std::vector<int> FlagsOf(std::span<CallBase* const> chain) {
     server_.log.clear();
     EXPECT_OK(Await(session_->Run(wire::CredHandle(), chain, absl::InfiniteFuture())));
@@ -43,8 +43,8 @@ TEST_F(SessionMarksTest, MembersBeforeAChangeAreMarkedForSaving) {
   EXPECT_THAT(FlagsOf(alone), ::testing::ElementsAre(0));
 }
 
-// Shows DAFS-3.2.6.3-10 where an answer is damaged: it may have taken a credit back, so the client
-// counts as if it had. The scripted server notes every request too many.
+// Shows DAFS-3.2.6.3-10 for a damaged reply: it may have withdrawn a credit, so the client assumes
+// that it did. The scripted server records each request beyond its credits.
 TEST_F(SessionMarksTest, DamagedReplyMayHaveWithdrawnACredit) {
   options_.checksums = true;
   server_.max_requests = server_.target_nreq = 4;
@@ -64,11 +64,11 @@ TEST_F(SessionMarksTest, DamagedReplyMayHaveWithdrawnACredit) {
   EXPECT_TRUE(
       absl::IsUnavailable(Await(session_->Run(wire::CredHandle(), first, absl::InfiniteFuture()))));
   EXPECT_EQ(session_->nreq(), 3u);
-  Call<wire::NullArgs> nulls[4];  // with three credits they go out one by one
+  Call<wire::NullArgs> nulls[4];  // with three credits they are sent one at a time
   CallBase* const four[] = {&nulls[0], &nulls[1], &nulls[2], &nulls[3]};
   EXPECT_OK(Await(session_->Run(wire::CredHandle(), four, absl::InfiniteFuture())));
   EXPECT_EQ(session_->nreq(), 2u);
-  // What the next answers say holds again.
+  // The client uses the target in later replies again.
   server_.target_nreq = 8;
   EXPECT_OK(Await(session_->Run(wire::CredHandle(), first, absl::InfiniteFuture())));
   EXPECT_EQ(session_->nreq(), 8u);

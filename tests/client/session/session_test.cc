@@ -1,5 +1,5 @@
-// A session against a server that does what the test wants: negotiation, slots, chains, answers
-// that are wrong, and the end.
+// A session against a server under the control of the test: negotiation, slots, chains, wrong
+// replies, and the end.
 #include "client/session/session.h"
 
 #include "tests/client/scripted_fixture.h"
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using wire::DafsStatus;
 using wire::Proc;
 
-// One chain LOOKUP+GETATTR, and how it ended.
+// A chain LOOKUP+GETATTR, and its result.
 struct Walk {
   Call<wire::LookupArgs> lookup;
   Call<wire::GetattrInlineArgs> getattr;
@@ -55,7 +55,7 @@ class SessionTest : public ScriptedTest {
     }
     return walks;
   }
-  // Every walk was resumed exactly once, with this code.
+  // Each walk was resumed exactly once, with this code.
   void ExpectAllEnded(const std::vector<std::unique_ptr<Walk>>& walks, absl::StatusCode code) {
     for (const auto& walk : walks) {
       EXPECT_EQ(walk->resumed, 1);
@@ -147,7 +147,7 @@ TEST_F(SessionTest, RejectsInvalidNegotiatedValues) {
 }
 
 TEST_F(SessionTest, RefusedConnectionReturnsUnavailable) {
-  server_.break_at = 17;  // the first is Connect's own, behind the posted receives
+  server_.break_at = 17;  // posting the receives comes first; this is the operation of Connect
   absl::Status status = MakeSession();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
 }
@@ -163,7 +163,7 @@ TEST_F(SessionTest, UsesBigEndianThroughout) {
   EXPECT_EQ(server_.only().private_data[0], std::byte{0x44});
 }
 
-// ---- Calls that can wait ---------------------------------------------------------------------
+// ---- Calls that can be delayed ---------------------------------------------------------------
 
 dat::Task<void> RunClose(Session& session, Call<wire::CloseArgs>* close, bool* done) {
   close->can_wait = true;
@@ -210,7 +210,7 @@ TEST_F(SessionTest, DelayableCallIsSentAloneAfterAShortTime) {
 // ---- Slots and chains ------------------------------------------------------------------------
 
 // Shows DAFS-3.1.4-01, DAFS-3.2.6.3-10, DAFS-6.1.2-06, DAFS-4.3.3-02, DAFS-4.3.2-01, DAFS-4.3.2-03,
-// FAST03-3-01: the scripted server notes every breach.
+// FAST03-3-01: the scripted server records each violation.
 TEST_F(SessionTest, ChainsStayTogetherWhenManyCoroutinesSendThem) {
   server_.max_requests = server_.target_nreq = 5;
   ASSERT_OK(MakeSession());
@@ -221,7 +221,7 @@ TEST_F(SessionTest, ChainsStayTogetherWhenManyCoroutinesSendThem) {
   for (int turn = 0; turn < 1000 && nulls < 20; ++turn) {
     Settle();
     ScriptedConnection& c = server_.only();
-    // One answer a turn, so that slots become free one by one.
+    // One reply each turn, so that slots become free one at a time.
     if (!c.held.empty()) {
       Request request = std::move(c.held.front());
       c.held.pop_front();
@@ -235,7 +235,7 @@ TEST_F(SessionTest, ChainsStayTogetherWhenManyCoroutinesSendThem) {
   EXPECT_EQ(ReportOf(*session_).slots_taken, 0u);
 }
 
-// Shows DAFS-4.3.3-01: with one credit the members go out one by one.
+// Shows DAFS-4.3.3-01: with one credit, the members are sent one at a time.
 TEST_F(SessionTest, ChainWithOneCreditIsSentAsSingleRequests) {
   server_.max_requests = server_.target_nreq = 1;
   ASSERT_OK(MakeSession());
@@ -283,7 +283,8 @@ TEST_F(SessionTest, NreqShrinksByNullRequestsAndGrowsAtOnce) {
   server_.target_nreq = 1;
   auto walks = StartWalks(1);
   ASSERT_TRUE(Until([&] { return session_->nreq() == 1; }));
-  EXPECT_EQ(server_.Count(Proc::kNull), 5);  // two answers of the walk took the other two
+  EXPECT_EQ(server_.Count(Proc::kNull),
+            5);  // two replies of the walk withdrew the other two credits
   Settle();
   EXPECT_EQ(server_.Count(Proc::kNull), 5);
   server_.target_nreq = 12;
@@ -293,7 +294,7 @@ TEST_F(SessionTest, NreqShrinksByNullRequestsAndGrowsAtOnce) {
   ExpectRightAnswers(more);
 }
 
-// Shows DAFS-3.2.6.4.2-01, DAFS-3.2.6.2-03: what waits is served by answers to what is out.
+// Shows DAFS-3.2.6.4.2-01, DAFS-3.2.6.2-03: replies to outstanding requests serve the waiting ones.
 TEST_F(SessionTest, RequestsMoreCreditsWhenRequestsWait) {
   server_.max_requests = server_.target_nreq = 2;
   ASSERT_OK(MakeSession());
@@ -322,7 +323,7 @@ TEST_F(SessionTest, TooLargeRequestIsNotSent) {
   EXPECT_EQ(ReportOf(*session_).slots_taken, 0u);
 }
 
-// ---- Answers that are wrong ------------------------------------------------------------------
+// ---- Wrong replies ---------------------------------------------------------------------------
 
 using Wrong = std::function<void(ScriptedServer&, ScriptedConnection&, const Request&)>;
 
@@ -388,7 +389,7 @@ INSTANTIATE_TEST_SUITE_P(
                                       }}),
     [](const auto& info) { return info.param.first; });
 
-// Every call that is out or waits for a slot is told once, and the slots are all free.
+// Each outstanding or waiting call is resumed once, and all slots are free afterwards.
 TEST_P(WrongAnswerTest, EndsTheSessionAndEveryCallOnIt) {
   server_.max_requests = server_.target_nreq = 8;
   ASSERT_OK(MakeSession());
@@ -425,8 +426,7 @@ TEST_F(SessionTest, KillResumesAllCallsBeforeItReturns) {
   ExpectAllEnded(walks, absl::StatusCode::kUnavailable);
 }
 
-// Shows DAFS-3.2.5-03, DAFS-3.2.5-05: a response with a wrong checksum fails its request and
-// nothing else.
+// Shows DAFS-3.2.5-03, DAFS-3.2.5-05: a response with a wrong checksum fails its request only.
 TEST_F(SessionTest, DamagedReplyFailsItsRequestOnly) {
   options_.checksums = true;
   ASSERT_OK(MakeSession());
@@ -465,7 +465,7 @@ TEST_F(SessionTest, TimeoutNamesTheRequestAndKeepsTheSlot) {
   EXPECT_THAT(std::string(walks[0]->status.message()),
               AllOf(HasSubstr("LOOKUP+GETATTR_INLINE"), HasSubstr("127.0.0.1:20149")));
   EXPECT_EQ(ReportOf(*session_).slots_taken, 2u);
-  walks.clear();  // the calls are gone when their answers come
+  walks.clear();  // the calls are destroyed before their replies arrive
   server_.ServeHeld(server_.only());
   ASSERT_TRUE(Until([&] { return ReportOf(*session_).slots_taken == 0; }));
   EXPECT_TRUE(session_->alive());
@@ -491,18 +491,19 @@ TEST_F(SessionTest, TimedOutWaiterLeavesSlotsToTheNextWaiter) {
   EXPECT_TRUE(Until([&] { return nulls == 2; }));
 }
 
-// Who hears that the time is up on a session that lives may take its end for the end of what the
-// server does; on one that is going, it comes when the connection has gone.
+// A caller that gets a timeout on a live session may assume that the server has finished. On a
+// dying session the call therefore ends only after the connection has ended.
 TEST_F(SessionTest, OutstandingCallsEndWithTheirDyingSession) {
   options_.soft = true;
-  options_.timeout = absl::Milliseconds(4);  // ticks as often as it can
+  options_.timeout = absl::Milliseconds(4);  // as many ticks as possible
   ASSERT_OK(MakeSession());
   server_.hold = true;
   const absl::Time deadline = dat::Loop::Now() + absl::Milliseconds(30);
   auto walks = StartWalks(1, deadline);
   ASSERT_TRUE(Until([&] { return server_.Count(Proc::kLookup) == 1; }));
   ASSERT_EQ(walks[0]->resumed, 0);
-  while (dat::Loop::Now() <= deadline) {  // the loop stands still: both things are due
+  while (dat::Loop::Now() <=
+         deadline) {  // the loop does not run, so the timeout and GiveUp are due together
   }
   session_->GiveUp(absl::UnavailableError("enough"));
   ASSERT_TRUE(Until([&] { return walks[0]->resumed == 1; }));
@@ -540,7 +541,8 @@ TEST_F(SessionTest, AdvertisedBufferIsQuarantinedUntilReplyOrSessionEnd) {
   }
 }
 
-// Shows DAFS-3.2.2-01, DAFS-3.2.2-02, DAFS-5.1-01, DAFS-5.1-02: what is out is not sent again.
+// Shows DAFS-3.2.2-01, DAFS-3.2.2-02, DAFS-5.1-01, DAFS-5.1-02: outstanding requests are not sent
+// again.
 TEST_F(SessionTest, SilentServerIsProbedWithNullThenDisconnected) {
   options_.silence = absl::Milliseconds(120);
   ASSERT_OK(MakeSession());

@@ -1,5 +1,5 @@
-// A session whose buffers the server reaches by memory windows, against a server that does not know
-// of them: the client ends each window itself, before it tells anybody of the answer.
+// A session with memory windows and a server that does not support remote invalidation: the client
+// invalidates each window itself, before it reports the reply.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -42,7 +42,7 @@ TEST_F(WindowsTest, AreBoundAndInvalidatedOncePerTransfer) {
     EXPECT_EQ(server_.windows_ended, 2 * i);
   }
   EXPECT_EQ(Report().memory, "memory windows");
-  // The request said so, behind what E.9 defines.
+  // The client offered windows after the data that E.9 defines.
   ASSERT_EQ(server_.only().private_data.size(), 24u);
 }
 
@@ -63,7 +63,8 @@ TEST_F(WindowsTest, AreInvalidatedBeforeTheReadCompletes) {
   server_.violations.clear();
 }
 
-// The window is for as much as the request names, and for what its procedure does.
+// The window covers only the bytes that the request names, with the access that its procedure
+// needs.
 TEST_F(WindowsTest, ExposeNoMoreThanTheRequestNeeds) {
   MakeFiles();
   int refused = 0;
@@ -113,7 +114,7 @@ TEST_F(WindowsTest, RepliesAreReportedInOrder) {
   EXPECT_EQ(server_.windows_ended, 6u);
 }
 
-// Memory of the application, registered for reads and writes.
+// Application memory, registered for reads and writes.
 class WindowsOfTheApplicationTest : public WindowsTest {
  protected:
   ~WindowsOfTheApplicationTest() override {
@@ -130,7 +131,7 @@ class WindowsOfTheApplicationTest : public WindowsTest {
     io_ = std::make_unique<AsyncIo>(*files_, who_);
     group_ = std::make_unique<CompletionGroup>(*loop_);
   }
-  // Of `count` segments of `size` bytes with a gap between them.
+  // Transfers `count` segments of `size` bytes with a gap of one byte between them.
   absl::StatusOr<IoCompletion> Transfer(bool write, uint32_t count, uint32_t size) {
     std::vector<MemorySegment> segments;
     for (uint32_t i = 0; i < count; ++i) {
@@ -193,8 +194,8 @@ TEST_F(WindowsOfTheApplicationTest, LongListsAreSplitIntoSeveralRequests) {
   EXPECT_EQ(server_.windows_ended, 128u);
 }
 
-// What was issued without windows, with more segments to a request than may have them, is sent
-// again by a session without.
+// A request issued without windows may have more segments than a session with windows allows. It is
+// reissued on a session without windows.
 TEST_F(WindowsOfTheApplicationTest, RequestTooLongForWindowsIsReissuedWithoutThem) {
   server_.windows = absl::UnimplementedError("none here");
   StartIo();
@@ -231,7 +232,7 @@ TEST_F(WindowsOfTheApplicationTest, IoSurvivesConnectionLossAtAnyPoint) {
   server_.break_at = 0;
 }
 
-// Each operation of the transport fails once, binding among them: the read comes through.
+// Each transport operation fails once, including binds. The read still succeeds.
 TEST_F(WindowsTest, ReadSurvivesConnectionLossAtAnyPoint) {
   MakeFiles();
   BufferLease target = files_->buffers().TryAcquire(BufferUse::kReadTarget, kSize);

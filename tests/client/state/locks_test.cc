@@ -1,4 +1,4 @@
-// What a client knows of its locks and waits.
+// The client's record of its locks and waits.
 #include "client/state/locks.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class LocksTest : public testing::Test {
     owner.process = process;
     return owner;
   }
-  // Waits from now on; says whether that is a deadlock.
+  // Begins a wait; returns whether it is a deadlock.
   bool Wait(const LockOwner& owner, const LockRange& range) {
     waits_.push_back(std::make_unique<Locks::Wait>());
     Locks::Wait* wait = waits_.back().get();
@@ -69,15 +69,16 @@ TEST_F(LocksTest, FindsCyclesAcrossFilesAndProcesses) {
   EXPECT_FALSE(Wait(Owner(2, 4, 7), all_));  // 7 waits for 8
   EXPECT_FALSE(Wait(Owner(3, 5, 8), all_));  // 8 waits for 9
   EXPECT_FALSE(Wait(Owner(3, 6, 10), all_));
-  EXPECT_TRUE(Wait(Owner(1, 7, 9), all_));  // and 9 for 7
+  EXPECT_TRUE(Wait(Owner(1, 7, 9), all_));  // 9 waits for 7
 }
 
 TEST_F(LocksTest, WaitsWithoutCycleAreNoDeadlock) {
   locks_.Granted(Owner(1, 1, 7), {0, 9, false});
   locks_.Granted(Owner(1, 2, 8), {0, 9, false});
-  EXPECT_FALSE(Wait(Owner(1, 1, 7), {50, 59, true}));  // of a remote client: not known here
-  EXPECT_FALSE(Wait(Owner(1, 2, 8), {5, 5, false}));   // readers are in nobody's way
-  // An upgrade by both: each waits for the other.
+  EXPECT_FALSE(
+      Wait(Owner(1, 1, 7), {50, 59, true}));  // for a remote client's lock, which is unknown here
+  EXPECT_FALSE(Wait(Owner(1, 2, 8), {5, 5, false}));  // read locks do not conflict
+  // Both upgrade: each waits for the other.
   EXPECT_FALSE(Wait(Owner(1, 1, 7), all_));
   EXPECT_TRUE(Wait(Owner(1, 2, 8), all_));
 }
@@ -89,7 +90,7 @@ TEST_F(LocksTest, OwnersWithoutProcessAreInNoCycle) {
   EXPECT_FALSE(Wait(Owner(1, 4, 8), all_));
 }
 
-// An edge ends when the lock does, whatever the server said before.
+// The wait-for edge ends when the lock is released, whatever the server reported before.
 TEST_F(LocksTest, OwnerThatReleasedTheLockIsInNoCycle) {
   const LockOwner a = Owner(1, 1, 7), b = Owner(2, 2, 8);
   locks_.Granted(a, all_);
@@ -109,10 +110,10 @@ TEST_F(LocksTest, ReleaseWakesOnlyAffectedWaiters) {
   EXPECT_EQ(woken_, 1);
   for (uint64_t i = 0; i < 20; ++i) Wait(Owner(1, 10 + i, 20 + i), {0, 9, true});
   woken_ = 0;
-  locks_.Released(Owner(1, 2, 8), 0, 99);  // held nothing
+  locks_.Released(Owner(1, 2, 8), 0, 99);  // it held nothing
   EXPECT_EQ(woken_, 0);
   locks_.Released(a, 0, 9);
-  EXPECT_EQ(woken_, 4);  // and not the whole crowd
+  EXPECT_EQ(woken_, 4);  // not all of the waiters
   woken_ = 0;
   locks_.Wake(a.file, {{5, 5, true}});
   EXPECT_EQ(woken_, 4);

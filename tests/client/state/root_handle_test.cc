@@ -1,4 +1,4 @@
-// The handle of the root, at a server that has no handles that last. Spec: 4.1.4.
+// The handle of the root at a server whose handles expire. Spec: 4.1.4.
 #include "client/state/root_handle.h"
 
 #include <string>
@@ -27,9 +27,9 @@ TEST(RootHandleTest, EachEarlierHandleMapsToTheLatest) {
   EXPECT_FALSE(root.renewed());
   root.Renew(Handle(1), Handle(2));
   EXPECT_TRUE(root.renewed());
-  root.Renew(Handle(1), Handle(9));  // too late: another has found it
+  root.Renew(Handle(1), Handle(9));  // too late: the handle was renewed already
   EXPECT_FALSE(root.Present(Handle(9)).has_value());
-  root.Renew(Handle(2), Handle(1));  // it may come back
+  root.Renew(Handle(2), Handle(1));  // a handle may return
   EXPECT_EQ(root.Present(Handle(2)), Handle(1));
   for (uint8_t i = 1; i < 200; ++i) root.Renew(Handle(i), Handle(static_cast<uint8_t>(i + 1)));
   EXPECT_EQ(root.Present(Handle(1)), Handle(200));

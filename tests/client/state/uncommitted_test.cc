@@ -1,4 +1,4 @@
-// What is kept of unstable writes, against a plain array of bytes.
+// The store of uncommitted data, compared with a plain array of bytes.
 #include "client/state/uncommitted.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ class UncommittedTest : public ::testing::Test {
     store_.EndWrite(file_);
     return kept;
   }
-  // The same with data that stays where it is; says who holds that.
+  // Writes data that the store borrows instead of copying. Returns a reference to its owner.
   std::weak_ptr<const void> Lend(uint64_t offset, const std::string& data) {
     auto memory = std::make_shared<std::string>(data);
     EXPECT_TRUE(store_.BeginWrite(file_));
@@ -32,7 +32,7 @@ class UncommittedTest : public ::testing::Test {
     store_.EndWrite(file_);
     return memory;
   }
-  // What would be written again under `verifier`, as (offset, data).
+  // Rewrites all data that `verifier` does not cover, and returns it as (offset, data).
   std::vector<std::pair<uint64_t, std::string>> WriteAgain(uint64_t verifier, uint32_t most = 100) {
     std::vector<std::pair<uint64_t, std::string>> pieces;
     EXPECT_TRUE(store_.BeginRewrite(file_));
@@ -110,7 +110,7 @@ TEST_F(UncommittedTest, LaterDataReplacesEarlierData) {
   ASSERT_TRUE(Write(0, "aaaaaaaaaa"));
   ASSERT_TRUE(Write(3, "bbb", 2));
   EXPECT_EQ(WriteAgain(2), (Pieces{{0, "aaa"}, {6, "aaaa"}}));
-  store_.Forget(file_, 5, UINT64_MAX);  // cut off
+  store_.Forget(file_, 5, UINT64_MAX);  // truncated
   EXPECT_EQ(WriteAgain(3), (Pieces{{0, "aaa"}, {3, "bb"}}));
 }
 
@@ -126,7 +126,7 @@ TEST_F(UncommittedTest, BorrowedDataIsNotCopied) {
   EXPECT_FALSE(Commit(2));
   EXPECT_EQ(WriteAgain(2, 3), (Pieces{{10, "dat"}, {13, "a"}}));
   EXPECT_TRUE(Commit(2));
-  EXPECT_FALSE(lent.expired());  // somebody writes it again
+  EXPECT_FALSE(lent.expired());  // a rewrite still uses it
   piece.reset();
   EXPECT_TRUE(lent.expired());
 }
@@ -179,9 +179,9 @@ TEST_F(UncommittedTest, MemoryWithoutCopiesIsReleased) {
   EXPECT_GE(taken, 5 * data.size());
   store_.ReleaseUnused();
   store_.ReleaseUnused();
-  EXPECT_EQ(store_.memory_bytes(), taken);  // it holds what is not committed
+  EXPECT_EQ(store_.memory_bytes(), taken);  // it holds uncommitted data
   EXPECT_TRUE(Commit(1));
-  store_.ReleaseUnused();  // it was used until now
+  store_.ReleaseUnused();  // used since the last call
   EXPECT_EQ(store_.memory_bytes(), taken);
   ASSERT_TRUE(Write(0, data));
   EXPECT_TRUE(Commit(1));
@@ -214,7 +214,7 @@ TEST_F(UncommittedTest, RandomWritesAreKeptByteForByte) {
       ASSERT_FALSE(Commit(2));
       for (const auto& [at, bytes] : WriteAgain(3, 64)) known.replace(at, bytes.size(), bytes);
       ASSERT_EQ(known, model) << i;
-      // As if the server had lost that too.
+      // Simulates that the server lost that data too.
       for (const auto& [at, bytes] : WriteAgain(1, 64))
         ASSERT_EQ(model.substr(at, bytes.size()), bytes);
     }

@@ -1,5 +1,5 @@
-// The lease keeper beside a worker, against the real server: leases are renewed in silence, and
-// dafsctl is told how the mount is.
+// The lease keeper next to a worker, against the real server: it renews leases when the client is
+// idle, and reports the state of the mount to dafsctl.
 #include "client/status/lease_keeper.h"
 
 #include <thread>
@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 class LeaseKeeperTest : public ServerTest {
  protected:
-  // Asks while this thread runs the worker's loop, as a mount's would.
+  // Sends `question` while this thread runs the worker's loop, like a mount.
   std::string Ask(const std::string& question) {
     std::string path = LeaseKeeper::SocketPath(base_ + "/run", "/mnt/here");
     absl::StatusOr<std::string> answer = absl::UnknownError("not asked");
@@ -30,7 +30,7 @@ class LeaseKeeperTest : public ServerTest {
     return answer.ok() ? *answer : "";
   }
 
-  // `lease_seconds`: as if the server had said so; 0: what it has said.
+  // `lease_seconds` replaces the lease time of the server; 0 keeps it.
   void StartAll(uint64_t lease_seconds = 0) {
     ClientOptions options = Options();
     options.mount_point = "/mnt/here";
@@ -67,11 +67,11 @@ TEST_F(LeaseKeeperTest, ReportsTheStateOfTheMount) {
   EXPECT_FALSE(std::filesystem::exists(LeaseKeeper::SocketPath(base_ + "/run", "/mnt/here")));
 }
 
-// Shows DAFS-4.4.1.1-06: a quiet client sends NULL, on the control session; a busy one does not.
+// Shows DAFS-4.4.1.1-06: an idle client sends NULL on the control session; a busy one does not.
 TEST_F(LeaseKeeperTest, RenewsLeasesOnlyWhenIdle) {
   StartAll();
   client_->limits().lease_seconds = 1;
-  // Busy for a lease and a half: the control session is not even opened.
+  // Busy for one and a half leases: the control session is not even opened.
   const absl::Time busy_until = dat::Loop::Now() + absl::Milliseconds(1500);
   while (dat::Loop::Now() < busy_until) {
     client_->NoteActivity(dat::Loop::Now(), dat::Loop::Now());
@@ -85,7 +85,7 @@ TEST_F(LeaseKeeperTest, RenewsLeasesOnlyWhenIdle) {
   EXPECT_EQ(server_->connections(), 2u);
 }
 
-// Shows DAFS-4.4.1.2-38: when nothing was heard for a lease, every lock is asked about.
+// Shows DAFS-4.4.1.2-38: after a lease without replies, the client checks every lock.
 TEST_F(LeaseKeeperTest, LocksAreCheckedAfterALeaseWithoutReplies) {
   MakeLocal("f", "content");
   StartAll();
@@ -109,7 +109,7 @@ TEST_F(LeaseKeeperTest, LocksAreCheckedAfterALeaseWithoutReplies) {
   EXPECT_EQ(reads(), 1u);
 }
 
-// Shows DAFS-4.4.1.2-38: also when nobody looked while nothing was heard.
+// Shows DAFS-4.4.1.2-38: also if the keeper did not run during the gap.
 TEST_F(LeaseKeeperTest, LocksAreCheckedAfterAnUnnoticedGapInReplies) {
   MakeLocal("f", "content");
   StartAll(1);
@@ -117,7 +117,7 @@ TEST_F(LeaseKeeperTest, LocksAreCheckedAfterAnUnnoticedGapInReplies) {
   ASSERT_STATUS_OK(file);
   const LockOwner owner{file->handle, file->state_id, 1};
   ASSERT_STATUS_OK(Await(files_->Lock(root_user_, owner, {0, 9, false})));
-  // As if the answer to what was sent just now came so much later.
+  // Simulates a reply that arrives two seconds after its request.
   const absl::Time sent = dat::Loop::Now();
   client_->NoteActivity(sent, sent + absl::Seconds(2));
   auto reads = [this] { return files_->Report().totals[wire::Proc::kReadInline].calls; };
