@@ -34,7 +34,7 @@ def crc32c(data):
 
 
 class Closed(Exception):
-    """The other end closed the connection; `terminate` holds (layer, type, code) if it said why."""
+    """The other end closed the connection; `terminate` holds (layer, type, code) if it gave a reason."""
 
     def __init__(self, terminate=None):
         super().__init__(f"closed, terminate {terminate}")
@@ -46,7 +46,7 @@ def mpa_request(private=b"", flags=0, revision=1, length=None):
 
 
 def private_data(order="<", channel=1):
-    """WIRE 11.1: what a connection request carries."""
+    """WIRE 11.1: the private data of a connection request."""
     return struct.pack(order + "I", 0x44414653) + b"inst" + b"sess" + struct.pack(order + "I", channel)
 
 
@@ -86,8 +86,8 @@ class Connection:
         self.buffer = b""
         self.segment_bytes = 1400
         self.messages = []  # that came while a Read Response was awaited
-        self.awaited = None  # the STag that it goes to
-        self.operations = []  # (opcode, STag, offset, length) of what the server did to our memory
+        self.awaited = None  # the STag that the response must name
+        self.operations = []  # (opcode, STag, offset, length) of the server's accesses to our memory
         self.reply = self.private = None
         self.terminated = None  # the Terminate message that the server sent
         if accepted:

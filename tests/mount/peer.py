@@ -57,7 +57,7 @@ class Request:
 
 
 class Peer:
-    """One Operation Channel. Every header field can be said; what is not said is what a correct client sends."""
+    """One Operation Channel. Every header field can be set; unset fields have the values of a correct client."""
 
     def __init__(self, port, order="<", checksums=False, flags=0, name=None, connect=True, verifier=b"verifier",
                  **wish):
@@ -196,7 +196,7 @@ class Peer:
         return self.result(checked=False)
 
     def adopt(self, response):
-        """Takes over what a connect response granted."""
+        """Takes over the values that a connect response granted."""
         self.session_id, self.client_id = response.raw(0, 8), response.raw(8, 8)
         names = "checksums cache credentials request_size response_size requests header_size back_control rdma_read"
         self.limits = dict(zip(names.split(), response.get("9I", 16)))

@@ -1,7 +1,8 @@
-"""A DAFS server of its own, for tests: made from WIRE.md, it shares no code with ours, and is unlike it where it may.
+"""A DAFS server of its own, for tests: made from WIRE.md, it shares no code with ours, and differs from it where
+allowed.
 
-Files live in memory. `Quirks` say how it behaves; each is a thing that a server is allowed to do, unless `hostile`.
-It offers no procedure that it can do without, and no private one. One process, one thread per connection.
+Files live in memory. `Quirks` set its behaviour; each is allowed to a server, unless `hostile`. It offers only the
+procedures that it must, and no private one. One process, one thread per connection.
 """
 
 import dataclasses
@@ -41,20 +42,20 @@ class Quirks:
     request_size: int = 8192
     response_size: int = 8192
     requests: int = 8
-    target: int = 0  # target_nreq of every response but the connect one; 0: as many as requests
+    target: int = 0  # target_nreq of all responses except the connect response; 0: as many as requests
     read_most: int = 1 << 20  # bytes of one read
     write_most: int = 1 << 20  # bytes stored of one write
     entries_most: int = 1000  # of one READDIR
     known: int = ALL_FATTR  # file attributes that are supported
     missing: tuple = ()  # procedures that answer NOTSUPP
-    delays: int = 0  # answers DELAY to as many requests first, per procedure
+    delays: int = 0  # answers DELAY to this many requests first, per procedure
     refusal: str = "DELAY"  # ... or GRACE
     reorder: int = 0  # responses held back, then sent last first
     spec_cond: int = 0
     close_after: int = 0  # requests of the server's life after which the connection is cut, again and again
-    hostile: str = ""  # what is wrong with one response
+    hostile: str = ""  # the fault of one response
     hostile_from: int = 12  # the number of the first request with that fault
-    padding: bytes = b"\0"  # what fills the ends of messages
+    padding: bytes = b"\0"  # the bytes that pad the ends of messages
     connect_bytes: int = 0  # the size of connect responses
     rdma_read: bool = False  # the RDMA-read Channel is granted even if not requested, and must be bound
 
@@ -155,7 +156,7 @@ class Session(threading.Thread):
             accepted.close()
 
     def waiting(self):
-        """Whether a further request comes at once."""
+        """Whether a further request has arrived or arrives within 5 ms."""
         if self.connection.messages or self.connection.buffer:
             return True
         self.accepted.settimeout(0.005)
@@ -690,7 +691,7 @@ class Session(threading.Thread):
 
 
 def blank_attributes(order, values, included, valid, table):
-    """An attributes structure in which what is not valid is zero, and strings without value have no item."""
+    """An attributes structure in which invalid fields are zero, and strings without value have no item."""
     structure = Layout(order, 16).put(0, "Q", included).put(8, "Q", valid)
     items = []
     for number, (name, kind, size) in table.items():

@@ -141,7 +141,7 @@ def abort_fuse(device):
 
 
 def sweep(directory):
-    """Unmounts and kills what is left of a scenario; returns one line for each thing found."""
+    """Unmounts and kills everything left of a scenario; returns one line for each thing found."""
     left = []
     for point, device, kind, _ in mounts_below(directory):
         left.append(f"left mounted: {point} ({kind})")

@@ -12,10 +12,10 @@ import struct
 import threading
 
 CUT = "cut"  # both sides see an orderly end
-RESET = "reset"  # both sides see a reset; what was on its way is lost
+RESET = "reset"  # both sides see a reset; data in flight is lost
 STALL = "stall"  # nothing is relayed any more until release()
 
-ALTERED_LEAST = 8192  # bytes of a segment that is altered: what sets up a connection is left alone
+ALTERED_LEAST = 8192  # bytes of a segment that may be altered: segments that set up a connection are shorter
 
 TO_SERVER = 0
 TO_CLIENT = 1

@@ -83,7 +83,7 @@ class Recorder:
             return struct.pack("<QII6Q10I", 3600, 0, 0, 1, size, size // 512, 0, 0, 0, 0, 0, 0, stat.S_IFREG | 0o600,
                                1, 0, 0, 0, 4096, 0)
         if opcode == OPEN:
-            return struct.pack("<QIi", 0, 1, 0)  # direct: every write comes here at once
+            return struct.pack("<QIi", 0, 1, 0)  # direct: every write arrives here at once
         if opcode == READ:
             _, offset, size = struct.unpack_from("<QQI", body)
             return self.read(offset, size)

@@ -179,7 +179,7 @@ class Rig:
         self.bin = pathlib.Path(arguments.bin).resolve()
         self.options = arguments.options  # mount options added to every mount
         self.address = arguments.address  # of every server
-        self.server_proto = arguments.server_proto or arguments.proto or "tcp"  # what they listen on
+        self.server_proto = arguments.server_proto or arguments.proto or "tcp"  # the address that they listen on
         if arguments.proto:
             self.options = ",".join(word for word in (self.options, f"proto={arguments.proto}") if word)
         self.full = arguments.all
@@ -314,7 +314,7 @@ class Rig:
     # Commands
 
     def run(self, command, cwd=None, timeout=600, status=0, user=None, stdin=None, env=None, merge=True):
-        """Runs a command in self.root; returns what it printed. Fails unless it ends with `status` (None: any)."""
+        """Runs a command in self.root; returns its output. Fails unless it ends with `status` (None: any)."""
         who = {} if user is None else {"user": user, "group": user, "extra_groups": []}
         print("$", " ".join(str(word) for word in command), flush=True)
         start = time.monotonic()

@@ -47,7 +47,7 @@ def chown(call, kind):
 
 
 def chown_bits(call, kind):
-    """What chown leaves of the set-id bits."""
+    """The set-id bits that remain after chown."""
 
     def case(t):
         t.make(kind, "x", "owner")
@@ -62,7 +62,7 @@ def chown_bits(call, kind):
 
 
 def write_bits(mode):
-    """What writing and truncating leave of the set-id bits, by whom."""
+    """The set-id bits that remain after a write or truncation, for each user."""
 
     def case(t):
         t.make("file", "x", "owner")
@@ -113,7 +113,7 @@ def truncate_rights(mode):
 
 
 def held_bits(t):
-    """Set-id bits go when somebody writes who may not keep them, whoever opened the file."""
+    """Set-id bits go when a user writes who may not keep them, whichever user opened the file."""
     os.chmod(".", 0o777)
     t.make("file", "x", "owner", 0o666)
     for opener in ("root", "owner", "other"):

@@ -76,7 +76,7 @@ def existing(maker, kind):
 
 
 def rights(maker, mode):
-    """Who may make something in a directory of this mode."""
+    """Users that may make something in a directory of this mode."""
 
     def case(t):
         t.make("dir", "d", "owner", mode)

@@ -28,7 +28,7 @@ def mount_point(t):
 
 
 def allocation(mode):
-    """posix_fallocate: sizes, times, set-id bits, by everybody who may write."""
+    """posix_fallocate: sizes, times, set-id bits, by every user who may write."""
 
     def case(t):
         os.chmod(".", 0o777)
@@ -47,7 +47,7 @@ def allocation(mode):
 
 
 def allocation_types(t):
-    """What has no space to allocate."""
+    """Types without space to allocate."""
     for kind in ("dir", "fifo", "socket", "char"):
         t.make(kind, kind)
         try:

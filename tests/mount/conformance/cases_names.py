@@ -111,7 +111,7 @@ def exchange_counts(t):
 
 
 def times(t):
-    """What a rename does to the times of what it moves and what it replaces."""
+    """The times of the moved and the replaced object after a rename."""
     for kind in TYPES + ("full",):
         t.make(kind, kind)
         t.do("root", "rename", kind, f"{kind}2", watch=(".",))

@@ -22,7 +22,7 @@ def flags(access, word):
         for mode in (0o644, 0o666, 0o000):
             for kind in TYPES + ("none",):
                 if kind in ("char", "block"):
-                    continue  # what a device answers is not the file system's
+                    continue  # a device's answer does not depend on the file system
                 path = f"{kind}{mode:o}"
                 t.make(kind, path, "owner", mode)
                 for who in ("root", "owner", "other"):
@@ -55,7 +55,7 @@ def new_file(t):
 
 
 def again(t):
-    """Open files opened again through /proc/self/fd: as they are, renamed, removed, by a path descriptor."""
+    """Open files opened again through /proc/self/fd: unchanged, renamed, removed, by a path descriptor."""
     os.chmod(".", 0o777)
     t.make("file", "f", "owner", 0o600)
     t.do("root", "write", "f", b"content")

@@ -1,4 +1,4 @@
-"""Runs every case in two directories and tells where their diaries differ."""
+"""Runs every case in two directories and reports the differences of their diaries."""
 
 import fnmatch
 import os
@@ -22,7 +22,7 @@ def all_cases():
 
 
 def pause_for(directory):
-    """How long to wait for a ctime that differs: 0 where the kernel tells changes apart that come at once."""
+    """Returns the wait after which ctime differs: 0 if the kernel gives changes that follow at once different times."""
     path = os.path.join(directory, ".clock")
     os.close(os.open(path, os.O_CREAT))
     times = set()
@@ -47,8 +47,8 @@ def perform(subject, number, function):
 
 
 def compare(mounted, plain, pattern="*", every=1):
-    """Runs the cases whose name fits `pattern`, of those that come in families one in `every`. Returns (cases, checks,
-    what differs: one line each).
+    """Runs the cases whose name fits `pattern`, one in `every` of those in families. Returns (cases, checks, one line
+    for each difference).
     """
     pause = pause_for(plain)
     left, right = Subject(str(mounted), pause), Subject(str(plain), pause)

@@ -33,7 +33,7 @@ def become(who):
 
 
 class Subject:
-    """Cases work in the current directory, one new directory each, as root but for what `do` runs as somebody."""
+    """Cases work in the current directory, one new directory each, as root. `do` makes one call as another user."""
 
     def __init__(self, root, pause):
         self.root = root
@@ -57,7 +57,7 @@ class Subject:
         shutil.rmtree(name)
 
     def rest(self):
-        """Until the clock of ctime has ticked."""
+        """Waits until the clock of ctime has ticked."""
         if self.pause:
             time.sleep(self.pause)
 
@@ -65,7 +65,7 @@ class Subject:
         self.diary.append(f"{what}: {value}")
 
     def attempt(self, call, *arguments):
-        """Makes a call; returns its errno by name, or what it returned."""
+        """Makes a call; returns the name of its errno, or its result."""
         try:
             value = (CALLS[call] if isinstance(call, str) else call)(*arguments)
             return "ok" if value is None else repr(value)
@@ -73,7 +73,7 @@ class Subject:
             return errno.errorcode.get(error.errno, str(error.errno))
 
     def do(self, who, call, *arguments, watch=()):
-        """Makes a call as `who` and notes its outcome, and what became of the paths in `watch`."""
+        """Makes a call as `who` and notes its outcome, and the state of the paths in `watch` after it."""
         for path in watch:
             self.age(path)
         befores = [self.look(path) for path in watch]  # not before: two of them may be one file

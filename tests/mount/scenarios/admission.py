@@ -143,7 +143,7 @@ def unprivileged_client(rig):
 
 @scenario(timeout=60, where="server", loopback=True)
 def restarted_machine(rig):
-    """A client whose machine was started again takes its own place at once."""
+    """A client whose machine restarted takes its own place at once."""
     rig.expect("refused", "session")
     server = rig.serve()
     (rig.export / "file").write_text("served")

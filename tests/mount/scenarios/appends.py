@@ -20,7 +20,7 @@ PAGE = 4096
 
 
 def record(writer, number, most=4096):
-    """A record of 1 to `most` bytes that says whose it is and how long."""
+    """A record of 1 to `most` bytes that names its writer and its length."""
     size = random.Random(writer * 1_000_003 + number).randint(1, most)
     head = f"<{writer}:{number}:{size}>".encode()
     return head + bytes([97 + writer]) * max(size - len(head), 0)

@@ -76,7 +76,7 @@ def autofs(rig):
                 status = mounter.wait(20 * rig.slowness)
             except subprocess.TimeoutExpired:
                 status = None
-            demand.answer(token, status == 0)  # lets go all that wait for the directory
+            demand.answer(token, status == 0)  # releases all programs that wait for the directory
             text = reader.communicate(timeout=20 * rig.slowness)[0].decode(errors="replace")
             if status is None:
                 mounter.kill()

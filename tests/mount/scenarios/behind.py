@@ -29,8 +29,7 @@ def in_thread(call, *args):
 
 @scenario(timeout=60, where="server", loopback=True)
 def behind_waits(rig):
-    """While the server is silent, write(2) returns, and each call that could show the difference waits for the
-    server."""
+    """While the server is silent, write(2) returns, and each call that could show the difference waits for it."""
     server = rig.serve()
     with proxy.Proxy(server.port) as relay:
         mount_through(rig, relay, server)

@@ -408,7 +408,7 @@ def cache_none(rig):
             os.chdir("/")
             os.chmod(rig.export, 0o700 if allowed else 0o755)
     os.chmod(rig.export, 0o755)
-    # A default ACL that comes and goes on the server counts for the next file.
+    # A default ACL set or removed on the server takes effect for the next file.
     entries = ((1, 6), (4, 6), (0x20, 6))  # ACL_USER_OBJ, ACL_GROUP_OBJ, ACL_OTHER
     acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", tag, rights, 0xffffffff) for tag, rights in entries)
     mask = os.umask(0o022)

@@ -11,14 +11,14 @@ from .mounting import Helper, entry
 
 
 def ask(rig, *words, user=None, cwd="/"):
-    """Runs dafsctl; returns (exit status, what it printed)."""
+    """Runs dafsctl; returns (exit status, output)."""
     status, text = rig.run([rig.bin / "dafsctl", *words], cwd=cwd, status=None, timeout=30, user=user)
     return status, text.strip()
 
 
 @scenario(timeout=120, where="server")
 def dafsctl_paths(rig):
-    """dafsctl finds the mount of any path, and says of others why it does not."""
+    """dafsctl finds the mount of any path; for a path on no mount it reports the reason."""
     rig.expect(".*")
     server = rig.serve()
     source = f"{rig.address}:{server.port}:/data"
@@ -64,7 +64,7 @@ def dafsctl_paths(rig):
 
 @scenario(timeout=60, where="server")
 def dafsctl_usage(rig):
-    """A wrong command line of dafsctl is exit status 2 and one line that names what is wrong."""
+    """For a wrong command line dafsctl ends with status 2 and prints one line that names the mistake."""
     for words, word in ((("bogus",), "bogus"), ((), "no command"), (("--bogus",), "bogus"), (("ping",), "SERVER"),
                         (("status", "/", "/tmp"), "/tmp"), (("ping", "-W", "soon", "x"), "soon")):
         status, text = ask(rig, *words)

@@ -31,7 +31,7 @@ def cycle(rig, count):
 
 
 def settled(rig, server, bound):
-    """Usage of the server once its sessions are gone: it stops changing, or comes down to `bound`."""
+    """Returns the server's usage after its sessions end: when it stops changing, or falls to `bound`."""
     usage = server.usage()
     for _ in range(50):
         processes.wait_until(lambda: False, 0.1 * rig.slowness)

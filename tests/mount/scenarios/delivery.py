@@ -151,7 +151,7 @@ def examples(rig):
 
 @scenario(timeout=60, where="server", loopback=True)
 def configuration(rig):
-    """The example configuration files start a server that serves what they say."""
+    """The example configuration files start a server with the exports that they name."""
     if listening(DEFAULT_PORT):
         raise Skip(f"port {DEFAULT_PORT} is taken")
     for name in ("home", "media"):
@@ -230,7 +230,7 @@ def example_files(rig):
 
 @scenario(timeout=60, where="server")
 def unit(rig):
-    """systemd finds nothing wrong with the unit of dafsd, and starts it before mounts of the same machine."""
+    """systemd accepts the unit of dafsd without a warning, and starts it before mounts of the same machine."""
     rig.need("systemd-analyze")
     text = (SOURCE / "man/systemd/dafsd.service.in").read_text().replace("@dafs_sbin@", str(rig.bin))
     check("Documentation=man:" in text, "the unit names no manual page")

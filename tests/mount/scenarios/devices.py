@@ -24,7 +24,7 @@ def run(*words):
 
 @contextlib.contextmanager
 def cut(network, address):
-    """Inside, nothing reaches the device over `network`, and what was connected by it is cut off."""
+    """Cuts the device off from `network` inside the block, and ends its connections."""
     if rdma_device(network).startswith("siw"):
         # Not by its link: siw of Linux 6.1 then walks a list of connections while they leave it, and the kernel oopses.
         run("tc", "qdisc", "add", "dev", "lo", "root", "netem", "loss", "100%")
@@ -80,7 +80,7 @@ def rdma_device(network):
 
 @scenario(timeout=900, where="server")
 def recover_device(rig):
-    """An RDMA device goes and comes back: a mount waits and goes on, the server listens there again."""
+    """An RDMA device is removed and added again: the mount waits and continues, the server listens on it again."""
     if rig.server_proto != "rdma" or "proto=rdma" not in rig.options:
         raise Skip("about RDMA devices")
     rig.expect("session with .* lost", "no session for", "new session", "listening on", "no answer for")

@@ -1,4 +1,4 @@
-"""The table DIFFERENCES of mount.dafs(8): what it says of names, attributes and rights is so."""
+"""The table DIFFERENCES of mount.dafs(8): its rows on names, attributes and rights are true."""
 
 import contextlib
 import ctypes
@@ -59,7 +59,7 @@ def _access_times(rig):
 
 @scenario(timeout=60, where="server")
 def access_times(rig):
-    """noatime and O_NOATIME keep the times of access of what is read at the server."""
+    """noatime and O_NOATIME leave the access time at the server unchanged by reads."""
     plain, second = rig.mount_twice()
     rig.umount(second)
     quiet = rig.mount(rig.servers[0], "noatime", point=second)
@@ -216,7 +216,7 @@ CLONE_NEWUSER = 0x10000000
 
 @scenario(timeout=60, where="server")
 def differences_of_machines(rig):
-    """Rows of the table DIFFERENCES on what other machines cannot see, or no mount by FUSE can do here."""
+    """Rows of the table DIFFERENCES on things that other machines cannot see, or that no FUSE mount supports."""
     server = rig.serve()
     first = rig.mount(server)
     second = rig.base / "mnt2"

@@ -151,7 +151,7 @@ def _directories(_rig):
     for number in range(300):
         _write(f"a/n{number:03}")
     seen = set()
-    with os.scandir("a") as entries:  # removing while reading: every name comes up once
+    with os.scandir("a") as entries:  # removing while reading: each name is listed once
         for entry in entries:
             if entry.is_file():
                 check(entry.name not in seen, f"{entry.name} is listed twice")

@@ -148,7 +148,8 @@ def hung_paths(rig):
 
 @scenario(timeout=120, where="server")
 def hung_stop(rig):
-    """A server whose export hangs ends within seconds of SIGTERM, says what hangs, and loses nothing of the others."""
+    """A server whose export hangs ends within seconds of SIGTERM, names the export, and keeps the data of the
+    others."""
     rig.expect("no answer", "session .* lost")
     hanging, hung = Hanging(rig), rig.base / "hung"
     hung.mkdir()
@@ -189,8 +190,7 @@ def hung_stop(rig):
 
 @scenario(timeout=120, where="server")
 def hung_start(rig):
-    """A server that starts while an export hangs logs which export it waits for, ends by SIGTERM, and serves in the
-    end."""
+    """A server that starts while an export hangs names that export, ends by SIGTERM, and serves in the end."""
     hanging = Hanging(rig)
     server = Server(rig, hanging.exports)
     rig.servers.append(server)

@@ -39,7 +39,7 @@ def garbage(rig):
     """Garbage on a hundred connections, while a mount of the same server goes on working."""
     rig.expect(".*")  # the server may log each of them
     server = rig.servers[0]
-    for warm in range(4):  # so that what the server allocates once is allocated
+    for warm in range(4):  # so that the server makes its one-time allocations
         socket.create_connection(("127.0.0.1", server.port)).close()
         (rig.root / f"warm{warm}").write_text("x")
     baseline = server.usage()
@@ -72,7 +72,7 @@ def garbage(rig):
 
 @scenario(timeout=120, where="mount", loopback=True)
 def silent(rig):
-    """Two hundred peers that connect and say nothing, or half of something, do not keep others out."""
+    """Two hundred peers that connect and send nothing, or half a message, do not keep others out."""
     rig.expect(".*")
     server = rig.servers[0]
     (rig.root / "file").write_text("x")

@@ -67,8 +67,7 @@ def overtaken(rig, server, first, second):
 
 @scenario(timeout=60, where="server")
 def killed_write(rig):
-    """A killed program's request takes effect before later writes, truncates and creates of others, as on a local
-    disk."""
+    """A killed program's request takes effect before later writes, truncates and creates, as on a local disk."""
     server = rig.serve()
     rig.mount(server)
     size = 1 << 20

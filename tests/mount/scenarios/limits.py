@@ -1,4 +1,5 @@
-"""Writes that must fail: a full file system, file size limits, wrong descriptors. Shows DAFS-6.5.3-02.
+"""Writes that must fail: a full file system, file size limits, wrong descriptors.
+Shows DAFS-6.5.3-02.
 """
 
 import errno
@@ -175,7 +176,8 @@ def limits(rig):
 
 @scenario(timeout=60, where="server")
 def names_full(rig):
-    """A file system without room for one more file: whatever makes one fails with ENOSPC, and leaves nothing."""
+    """A file system without room for one more file: every call that creates one fails with ENOSPC and leaves
+    nothing."""
     small = rig.base / "small"
     small.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=777,size=8m,nr_inodes=60", "dafs-test", small], check=True)

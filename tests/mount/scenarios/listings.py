@@ -34,7 +34,7 @@ def huge(rig):
     makers += [lambda part=part: _make(rig.behind / "big", names[ours + part::2]) for part in range(2)]
     processes.fork_all(makers)
     watched = {"mount.dafs": rig.mounted[rig.root].pid, "dafsd": rig.servers[0].process.pid}
-    sum(1 for _ in zip(range(1000), os.scandir(big)))  # what a listing needs once
+    sum(1 for _ in zip(range(1000), os.scandir(big)))  # so that one-time allocations of a listing are made
     before = {name: _resident(pid) for name, pid in watched.items()}
     seen = bytearray(count)
     for entry in os.scandir(big):
@@ -44,7 +44,7 @@ def huge(rig):
     equal(sum(seen), count, "entries listed")
     after = {name: _resident(pid) for name, pid in watched.items()}
     print(f"resident KiB before the listing {before}, after it {after}", flush=True)
-    most = (16 if rig.slowness == 1 else 64) << 10  # a sanitizer keeps what is freed for a while
+    most = (16 if rig.slowness == 1 else 64) << 10  # a sanitizer keeps freed memory for a while
     for name in watched:
         check(after[name] - before[name] < most, f"{name} grows by {after[name] - before[name]} KiB for a listing")
     for number in (0, ours - 1, ours, count - 1):
@@ -76,8 +76,7 @@ def _come_and_go(directory, seed, stop):
 
 @scenario(timeout=300, where="mount", variants=True)
 def moving(rig):
-    """Listings while others add, rename and remove names, here and on the server: each name that stays is listed
-    once."""
+    """Listings while others add, rename and remove names, here and on the server, list each name that stays once."""
     count, rounds = (20_000, 60) if rig.full else (2_000, 9)
     where = rig.root / "moving"
     where.mkdir()

@@ -1,4 +1,4 @@
-"""Other people's tests of file systems: stress-ng, dbench, bonnie++, and PostgreSQL, which checks what it reads."""
+"""Third-party tests of file systems: stress-ng, dbench, bonnie++, and PostgreSQL, which verifies the data it reads."""
 
 import glob
 import os

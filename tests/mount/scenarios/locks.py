@@ -412,7 +412,7 @@ def _count(path, rounds, place):
 
 @scenario(timeout=120, where="server", variants=True)
 def locks_data(rig):
-    """Under an exclusive lock each mount sees what the other wrote under its own, through the caches of both."""
+    """Under an exclusive lock each mount sees the data that the other wrote under its own, through both caches."""
     rounds = 300 if rig.full else 60
     with Stage(rig) as stage:
         for lock in (flock, record):

@@ -41,7 +41,7 @@ def log_of_refusals(rig):
 
 @scenario(timeout=60, where="server", loopback=True)
 def log_of_hidden_exports(rig):
-    """A mount of the directory of exports says why there are none for it; the server logs why it lists only some."""
+    """A mount of the directory of exports logs why it has no export; the server logs why it lists only some."""
     rig.expect("refused")
     (rig.export / "file").write_text("data")
     kept = rig.base / "kept"
@@ -62,7 +62,7 @@ def log_of_hidden_exports(rig):
 
 @scenario(timeout=60, where="server", loopback=True)
 def log_of_mounts(rig):
-    """Every line of a mount names its server and export; of a server that is lost they say what the mount does next."""
+    """Each log line of a mount names its server and export; if the server is lost, also the mount's next step."""
     rig.expect("session")
     server = rig.serve()
     rig.mount(server)

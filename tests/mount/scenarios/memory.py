@@ -51,7 +51,7 @@ class Cgroup:
 
 
 def _may_flush_io():
-    """Whether this system lets a process ask for PR_SET_IO_FLUSHER (CAP_SYS_RESOURCE)."""
+    """Whether this system lets a process set PR_SET_IO_FLUSHER (CAP_SYS_RESOURCE)."""
     child = os.fork()
     if child == 0:
         os._exit(0 if ctypes.CDLL(None).prctl(57, 1, 0, 0, 0) == 0 else 1)
@@ -69,8 +69,8 @@ def _controllers(root):
 def pressure(rig):
     """192 MiB written by write(2) and by a shared map, the writer and mount.dafs in 64 MiB beyond its own."""
     total = 192 * MIB
-    # Without the capability the kernel gives the daemon no promise: what it allocates for us (socket
-    # buffers) may then wait for its own writeback, so only the writer is short of memory.
+    # Without the capability the daemon's own allocations (socket buffers) may wait for its own writeback. In that case
+    # only the writer is short of memory.
     daemons = rig.daemons() if _may_flush_io() else []
     if not daemons:
         print("pressure: PR_SET_IO_FLUSHER is not permitted here: the limit holds the writer alone", flush=True)
@@ -139,7 +139,7 @@ def idle_memory(rig):
     def idle(when):
         if not processes.wait_until(lambda: _memory(pid)["VmRSS"] <= IDLE_MOST, 60 * rig.slowness, 0.1):
             raise Failure(f"{when}: {_memory(pid)['VmRSS']} KiB resident")
-        # Not VmLck, which counts what is mapped and not in memory too.
+        # Not VmLck, which also counts memory that is mapped and not resident.
         rollup = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
         locked = int(re.search(r"^Locked:\s*(\d+)", rollup, re.MULTILINE)[1])
         check(locked <= IDLE_MOST, f"{when}: {locked} KiB locked")

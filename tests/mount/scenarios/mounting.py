@@ -51,7 +51,7 @@ def entry(point):
 
 
 def refused(rig, source, options="", point=None, program=None):
-    """Mounts what cannot be mounted; returns (exit status, the line printed)."""
+    """Runs a mount that must fail; returns (exit status, the line printed)."""
     point = point or rig.mnt
     start = time.monotonic()
     status, text = rig.run(rig.mount_command(source, point, options, program), cwd="/", status=None, timeout=60)
@@ -171,7 +171,7 @@ def server_gone(rig):
 
 @scenario(timeout=120, where="server")
 def silent(rig):
-    """umount ends at once though the server is silent; what never reached it is named in the log."""
+    """umount ends at once while the server is silent; the log names the data that did not reach the server."""
     rig.expect(".*")
     server = rig.serve()
     rig.mount(server)
@@ -247,7 +247,7 @@ def ipv6(rig):
 
 @scenario(timeout=120, where="server")
 def subdirectories(rig):
-    """A directory below an export is mounted by its path, comes back after a restart, and nothing above is reached."""
+    """A directory below an export is mounted by its path, survives a restart, and gives no access to its parents."""
     inner = rig.export / "sub" / "a b"
     inner.mkdir(parents=True)
     (inner / "hello").write_text("below")

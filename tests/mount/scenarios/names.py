@@ -1,4 +1,4 @@
-"""Names: every byte that UTF-8 allows and those that it does not, the longest, the oddest."""
+"""Names: every byte that UTF-8 allows, every byte that it does not allow, the longest, the oddest."""
 
 import errno
 import os

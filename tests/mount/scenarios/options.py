@@ -14,7 +14,7 @@ from .users import NOBODY, as_user
 
 @scenario(timeout=60, where="server")
 def flags(rig):
-    """ro, nosuid, nodev and noexec forbid what they say; without them it works."""
+    """ro, nosuid, nodev and noexec forbid the calls that they should; without them the calls work."""
     shutil.copy("/usr/bin/id", rig.export / "id")
     os.chmod(rig.export / "id", 0o4755)
     os.mknod(rig.export / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))

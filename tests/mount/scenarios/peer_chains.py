@@ -74,7 +74,7 @@ def peer_chains(rig):
         expect([Request("NULL", flags=SAVE), Request("NULL")], "OK OK", "SAVE on a simple request")
         expect([peer.getattr(handle, flags=SAVE), Request("NULL")], "CHAIN_FORM CHAIN_BROKEN", "SAVE on a fetch")
         expect([Request("NULL"), Request("NULL", flags=SAVE)], "OK CHAIN_FORM", "SAVE on the last")
-        # Handles that pass through, and those that LINK and RENAME leave.
+        # Handles that pass through a chain, and the handles that LINK and RENAME hand on.
         tag = f"{options['order'] == '<'}{options['checksums']}{options['flags']}"
         expect([peer.create(data, f"d{tag}", attrs={"MODE": 0o755}),
                 peer.open(names=[f"f{tag}"], create=0, mode=0o600, flags=FH),
@@ -117,7 +117,7 @@ def peer_chains(rig):
 
 @scenario(timeout=60, where="server", loopback=True)
 def peer_cached(rig):
-    """The Response Cache after a lost session; credentials and opens of a client that comes back.
+    """The Response Cache after a lost session; credentials and opens of a client that reconnects.
     Shows DAFS-6.2.8-01, DAFS-6.2.8-03, DAFS-6.2.8-05, DAFS-6.2.8-08, DAFS-6.2.8-09, DAFS-6.2.8-10, DAFS-6.2.9-01,
     DAFS-5.2.1-02, DAFS-5.2.1-05, DAFS-5.2.5-01, DAFS-6.3.1-01, DAFS-6.3.1-02, DAFS-6.3.1-03, DAFS-6.3.2-01,
     DAFS-6.3.2-04, DAFS-6.3.3-01."""
@@ -267,7 +267,7 @@ def peer_restarts(rig):
         expect(peer.lock(handle, state, 2, 10, 10, options=1), "OK", "RECLAIM")
         peer.must(peer.commit(handle))
         expect(Request("DISCARD_RESPONSES", old), "OK")
-        _, his = other.opened(data, name, None, owner=b"his")  # grace is over: nothing is left to reclaim
+        _, his = other.opened(data, name, None, owner=b"his")  # the grace period is over: nothing is left to reclaim
         findings.equal(other.call(other.lock(handle, his, 2, 15, 1)).status, "DENIED",
                        "a lock against the reclaimed one")
         expect(peer.lock(handle, state, 2, 10, 10, options=1), "OK", "RECLAIM of a lock that no other client could take")

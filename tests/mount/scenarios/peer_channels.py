@@ -10,7 +10,7 @@ from rig import scenario
 
 
 def channel(port, peer, flags=0, private=None):
-    """A connection for a channel of `peer`'s session, on which nothing was sent."""
+    """Returns a connection for a channel of `peer`'s session, before any message."""
     other = Peer(port, peer.order, connect=False)
     other.close()
     other.connection = Connection(port, flags, private_data(peer.order, 4) if private is None else private)
@@ -69,7 +69,7 @@ def peer_channels(rig):
         findings.equal((response.status, len(response.message)), ("OK", 72), said)
         findings.equal(response.get("III", 0), (1024, 2048, 3), "the sizes come back as requested")
         refused(bind(peer, None), "ILLEGAL_STATE", "bound twice")
-        # Renewal, with a checksum where the session has them; nothing else is for this channel.
+        # Renewal, with a checksum if the session has them. The server refuses all other requests on this channel.
         other.session_id = peer.session_id
         other.submit(bind(peer, other))
         findings.equal(other.result().status, "OK", f"{said} renewal")
@@ -78,7 +78,7 @@ def peer_channels(rig):
             findings.equal(other.result().status, "CHKSUM", f"{said} renewal with a bad checksum")
         other.submit(Request("NULL"))
         findings.equal(other.result().status, "NOTSUPP", f"{said} NULL on the channel")
-        # The read comes on the channel, the response where the request came.
+        # The read uses the channel, the response the connection of the request.
         other.connection.regions = peer.connection.regions
         peer.submit(write)
         while not other.connection.operations:
@@ -94,7 +94,7 @@ def peer_channels(rig):
         findings.equal(stranger.connection.ended(), None, f"{said} CONNECT_BIND in another byte order")
         other.close()
         peer.close()
-    # Whatever the private data says or leaves out (11.1), again and again: on any thread of the server.
+    # Any private data (11.1), again and again, so that each thread of the server gets some.
     for private in (lambda kind: b"", lambda kind: bytes(16), lambda kind: private_data("<", 1),
                     lambda kind: private_data("<", 9),
                     lambda kind: private_data("<", kind)[:12], lambda kind: private_data("<", kind)):

@@ -91,7 +91,8 @@ def peer_reads(rig):
             response = expect(peer.read_direct(file, 100_000, 2**32 - 1, huge, state), "OK", "buffers of 4 GiB each")
             findings.equal(response.get("II", 0), (1, 3), "read into buffers of 4 GiB")
             peer.close()
-        # A wrong key or bound: the client's own fault, seen by its own adapter; here the peer says so and closes.
+        # A wrong key or bound is the client's own fault, detected by its own adapter. Here the peer detects it and
+        # closes.
         peer, data = root_peer(server.port, **options)
         peer.submit(peer.read_direct(peer.walk("data", "file"), 0, 10, [(0, 10, 0xDEAD)]))
         try:
@@ -279,7 +280,7 @@ def peer_batches(rig):
         big = (target, 9, writing, 2, [(0, 2**31, 0)], [(0, 2**31, 1)], None)
         findings.equal([entry[1] for entry in completions(expect(peer.batch([big]), "OK"))], [15018],
                        "more than MAX_WRITE")
-        # Results that do not fit: nothing is begun.
+        # Results that do not fit: no part of the batch runs.
         small, data = root_peer(server.port, response_size=1024, request_size=1 << 16, name="small", **options)
         into = small.register(pattern(60, 8))
         target, writing = small.opened(data, name + "s")

@@ -1,4 +1,4 @@
-"""A peer with no code in common with ours: leases, and what is left when they run out."""
+"""A peer with no code in common with ours: leases, and the state that is left after they expire."""
 
 import time
 
@@ -11,7 +11,7 @@ LEASE = 1.5  # seconds
 
 @scenario(timeout=60, where="server", loopback=True)
 def peer_leases(rig):
-    """Any request on any session of a client renews all its leases; without one, others may have what it held.
+    """Any request on any session of a client renews all its leases; without one, other clients may take its locks.
     Shows DAFS-4.4.1.2-21, DAFS-4.4.1.2-22, DAFS-4.4.1.2-23, DAFS-4.4.1.2-32, DAFS-4.4.1.1-05."""
     rig.expect(".*")
     server, findings = rig.serve(arguments=("--lease-time", str(LEASE))), Findings()

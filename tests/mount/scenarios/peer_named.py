@@ -67,7 +67,7 @@ def peer_named(rig):
             found = peer.call(request).status
             findings.check(found not in ("OK", "SERVERFAULT"), f"{request.name} with a named attribute: {found}")
         peer.close()
-    # A mount shows what has no name space of Linux under one.
+    # A mount shows attributes without a name space of Linux under the user name space.
     peer, data = root_peer(server.port)
     directory = peer.must(peer.handle_only("OPENATTR", peer.walk("data", "file"))).raw(0, 64)
     opened = peer.must(peer.open(directory, ["color"], 0))

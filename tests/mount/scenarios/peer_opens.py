@@ -7,7 +7,7 @@ from rig import scenario
 
 
 def two_clients(port, findings):
-    """In both byte orders: one client, the export, another client, and what each is to be answered."""
+    """Yields for both byte orders: one client, the export, another client, and the checks of their responses."""
     for order in "<>":
         peer, data = root_peer(port, order)
         mate, _ = root_peer(port, order, name="mate")
@@ -58,7 +58,7 @@ def peer_opens(rig):
             found = peer.call(peer.open(data, [tag], claim=claim))
             findings.check(found.status in ("NOTSUPP", "BAD_STATEID", "INVAL"), f"claim {claim}: {found.status}")
             findings.equal(len(found.message), 40, f"length with claim {claim}")
-        # An owner is what it says, byte for byte; the empty one too.
+        # The server compares owners byte for byte; the empty owner is valid.
         handle, state = peer.opened(data, tag, owner=b"")
         findings.equal(peer.opened(data, tag, owner=b""), (handle, state), "a second OPEN of one owner")
         findings.check(peer.opened(data, tag, owner=b"\0")[1] != state, "owners that differ")
@@ -104,7 +104,7 @@ def peer_opens(rig):
         _, reader = peer.opened(data, tag, None, access=1)
         expect(peer.write(handle, 0, b"x", reader), "ACCES", "with an open for reading")
         expect(peer.append(handle, b"x", reader), "ACCES", "with an open for reading")
-        # Upgrade by a second OPEN; downgrade; INVAL for what is not in effect.
+        # Upgrade by a second OPEN; downgrade; INVAL for access that is not in effect.
         _, again = peer.opened(data, tag, None, access=2, deny=1)
         findings.equal(again, reader, "the state id of an upgrade")
         expect(peer.write(handle, 0, b"x", reader), "OK", "after the upgrade")
@@ -163,9 +163,9 @@ def peer_opens(rig):
 
 @scenario(timeout=60, where="server", loopback=True)
 def peer_locks(rig):
-    """LOCK, LOCKT, LOCKU: every type, ranges at the bounds, exact reports of conflicts, options. Shows DAFS-6.5.18-01,
-    DAFS-6.5.18-04, DAFS-6.5.18-05, DAFS-6.5.18-06, DAFS-6.5.18-08, DAFS-6.5.19-01, DAFS-6.5.19-02, DAFS-6.5.20-01,
-    DAFS-4.4.1.2-12, DAFS-4.4.1.2-46."""
+    """LOCK, LOCKT, LOCKU: every type, ranges at the bounds, exact reports of conflicts, options.
+    Shows DAFS-6.5.18-01, DAFS-6.5.18-04, DAFS-6.5.18-05, DAFS-6.5.18-06, DAFS-6.5.18-08, DAFS-6.5.19-01,
+    DAFS-6.5.19-02, DAFS-6.5.20-01, DAFS-4.4.1.2-12, DAFS-4.4.1.2-46."""
     rig.expect(".*")
     server, findings = rig.serve(), Findings()
     for order, peer, data, mate, expect, also in two_clients(server.port, findings):

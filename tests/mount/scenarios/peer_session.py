@@ -52,7 +52,7 @@ def peer_headers(rig):
         first(lambda p: p.encode(null), "ILLEGAL_STATE", "NULL without a session")
         first(lambda p: p.encode(null, procedure=999), "ILLEGAL_STATE", "an unknown procedure without a session")
         first(lambda p: p.encode(null, version=2), "ILLEGAL_PROT", "NULL of version 2 without a session")
-        # Not assigned, or of the other direction, whatever else is wrong.
+        # Procedures that are not assigned, or of the other direction, whatever else is wrong with the request.
         for procedure in (107, 120, 121, 154, 161, 99, 0, 2**32 - 1, 1999, 151, 152, 153, 155):
             later(lambda p, n=procedure: p.encode(null, procedure=n, flags=64), "NOTSUPP", f"procedure {procedure}, flags")
             later(lambda p, n=procedure: p.encode(null, procedure=n), "NOTSUPP", f"procedure {procedure}")
@@ -160,7 +160,7 @@ def peer_connects(rig):
         findings.equal(owner.call(owner.read(handle, 0, 1, state)).status, "OK", "the state that another asked for")
         owner.close()
 
-        # WIRE 11.3: what the client asks and what it may get.
+        # WIRE 11.3: the client's requests and the limits of the reply.
         for asked in ({}, {"request_size": 1, "response_size": 1, "requests": 1}, {"request_size": 2**32 - 1},
                       {"response_size": 2**32 - 1, "requests": 2**32 - 1}, {"request_size": 1031, "header_size": 1},
                       {"header_size": 2**32 - 1}, {"header_size": 4096, "request_size": 2048}, {"header_size": 137},
@@ -195,25 +195,25 @@ def peer_credits(rig):
         for _ in range(50):
             findings.equal(peer.call(Request("NULL")).status, "OK", "NULL with one credit")
         findings.equal(peer.call(Request("NULL"), stream=1).status, "INVAL", "stream 1 of one")
-        # It may ask for more; each stream as soon as target_nreq has grown.
+        # The client may request more; each stream is usable as soon as target_nreq has grown.
         response = peer.call(Request("NULL"), desired=8)
         grown = response.target_nreq
         findings.check(grown >= 1, f"target_nreq {grown}")
         for stream in range(grown):
             findings.equal(peer.call(Request("NULL"), stream=stream).status, "OK", f"stream {stream} of {grown}")
-        # And for fewer: Nreq goes down by one with each response.
+        # The client may request fewer: Nreq goes down by one with each response.
         nreq = grown
         while nreq > 1:
             nreq = max(nreq - 1, peer.call(Request("NULL"), desired=1).target_nreq)
         findings.equal(peer.call(Request("NULL"), desired=1).status, "OK", "NULL after shrinking")
-        # All of them at once, in any order of streams.
+        # The client uses all streams at once, in any order.
         peer = Peer(port, order, requests=32, name="many")
         for rounds in range(20):
             for stream in reversed(range(peer.granted)):
                 peer.submit(Request("NULL"), stream=stream)
             for _ in range(peer.granted):
                 findings.equal(peer.result().status, "OK", "one of many")
-        # One on a stream that is in use (its predecessor is answered at once, so both come together).
+        # A second request on a stream in use. Both are sent together, because the first is answered at once.
         first, second = peer.encode(Request("NULL")), peer.encode(Request("NULL"))
         peer.connection.send_raw(b"".join(peer.connection.message(first) + peer.connection.message(second)))
         statuses = [Response(order, peer.connection.receive()).status for _ in range(2)]
@@ -248,7 +248,7 @@ def peer_checksums(rig):
         handle, state = peer.opened(data, f"sums{order == '<'}")
         for wrong in (bytes(4), b"\x01\x02\x03\x04"):
             findings.equal(peer.call(Request("NULL"), checksum=wrong).status, "CHKSUM", "a bad checksum")
-        # Not executed, and the stream goes on with the same number or the next.
+        # The request is not executed, and the stream continues with the same number or the next.
         findings.equal(peer.call(peer.write(handle, 0, b"bad", state), checksum=b"\1\1\1\1").status, "CHKSUM", "WRITE")
         findings.equal(peer.must(peer.getattr(handle)).attributes()[2]["OBJECT_SIZE"], 0, "size after a refused write")
         # The padding after the data is part of the sum, whatever it holds.

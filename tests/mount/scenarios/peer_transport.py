@@ -123,8 +123,8 @@ def peer_segments(rig):
 
 @scenario(timeout=60, where="server", loopback=True)
 def peer_faults(rig):
-    """Each fault of WIRE 11.6 ends in a Terminate that names it, and harms no other connection. Shows DAFS-2.3.3-03,
-    DAFS-2.3.3-05, DDP-3-01, DDP-3-04, DDP-2.2-04."""
+    """Each fault of WIRE 11.6 ends in a Terminate that names it, and harms no other connection.
+    Shows DAFS-2.3.3-03, DAFS-2.3.3-05, DDP-3-01, DDP-3-04, DDP-2.2-04."""
     rig.expect(".*")
     port, findings = rig.serve().port, Findings()
     bystander = Peer(port, name="bystander")
@@ -140,7 +140,7 @@ def peer_faults(rig):
         found = connection.ended()
         wanted = expected if isinstance(expected, set) else {expected}
         findings.check(found in wanted, f"{what}: {found}, expected {expected}")
-        if found and ulpdu and connection.terminated[2] & 0x40:  # the D bit: the header at fault comes back
+        if found and ulpdu and connection.terminated[2] & 0x40:  # the D bit: the Terminate carries the faulty header
             size = 14 if ulpdu[0] & 0x80 else 18
             findings.equal(connection.terminated[6:6 + size], ulpdu[:size], f"{what}: terminated DDP header")
         connection.close()
@@ -209,7 +209,8 @@ def peer_faults(rig):
 @scenario(timeout=60, where="server", loopback=True)
 def peer_answers(rig):
     """Read Responses that do not match their request: the connection ends, the file keeps its content. Shows
-    DAFS-2.3.3-04."""
+    DAFS-2.3.3-04.
+    Shows DAFS-2.3.3-04."""
     rig.expect(".*")
     port, findings = rig.serve().port, Findings()
     bystander = Peer(port, name="bystander")

@@ -147,8 +147,7 @@ def squashes(rig):
 
 @scenario(timeout=60, where="server")
 def squashes_in_part(rig):
-    """On a mount of the directory of exports the kernel checks permissions unless all are all_squash; if some, the log
-    says so."""
+    """On the directory of exports the kernel checks permissions unless all exports are all_squash; a mix is logged."""
     mixed, other = rig.base / "mixed", rig.base / "other"
     for directory in (mixed, other):
         directory.mkdir()
@@ -190,8 +189,7 @@ def _put(path, call, text):
 
 @scenario(timeout=60, where="server")
 def elsewhere(rig):
-    """After names are moved, removed or replaced on the server the path is walked again, and no call fails with
-    ESTALE."""
+    """After names are moved, removed or replaced on the server, paths are walked again; no call fails with ESTALE."""
     rig.export.chmod(0o755)
     point = rig.mount(rig.serve(), "actimeo=60")
     for name, call in ON_NAMES.items():

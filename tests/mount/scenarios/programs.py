@@ -1,4 +1,4 @@
-"""Programs that know nothing of DAFS: git, make and g++, SQLite, rsync, fio, tar."""
+"""Programs without knowledge of DAFS: git, make and g++, SQLite, rsync, fio, tar."""
 
 import os
 import random

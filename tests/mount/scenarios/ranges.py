@@ -169,12 +169,12 @@ def model(rig):
 
 @scenario(timeout=7200, variants=True)
 def model_users(rig):
-    """The same by three users with random modes and owners: each may do what it may on a local directory."""
+    """The same by three users with random modes and owners: each has the same rights as on a local directory."""
     rig.run([PROGRAM, *model_arguments(rig, 500_000), "--users", rig.root, rig.local], cwd="/", timeout=7000)
 
 
 @scenario(timeout=7200, where="server")
 def model_shared(rig):
-    """The same with two mounts without caches: what one does the other sees, as on one machine."""
+    """The same with two mounts without caches: each sees the changes of the other, as on one machine."""
     here, there = rig.mount_twice("noac,lookupcache=none")
     rig.run([PROGRAM, *model_arguments(rig, 500_000), "--beside", there, here, rig.local], cwd="/", timeout=7000)

@@ -38,8 +38,8 @@ def drawn_moments():
 
 
 def mount_twice(rig):
-    """The server, and the second of two mounts of its export, beside rig.mnt; that one has several connections, all
-    of which reclaim what is open."""
+    """Returns the server and the second of two mounts of its export; the first is rig.mnt. The second has several
+    connections, all of which reclaim their open files."""
     server = rig.serve()
     other = rig.local / "other"
     other.mkdir()
@@ -49,9 +49,9 @@ def mount_twice(rig):
 
 
 class RebootingServer(Server):
-    """A dafsd to which every start is one of its machine: what was not on the disk is not to be relied on."""
+    """A dafsd that treats each start as a start of its machine: it does not rely on data that was not on the disk."""
 
-    # In a mount namespace of its own, in which the mounts that are tested are not kept.
+    # Runs in a mount namespace of its own, without the mounts under test.
     REBOOTED = """
 import ctypes, os, sys
 NEWNS, PRIVATE, RECURSIVE, BIND, DETACH = 0x20000, 1 << 18, 1 << 14, 1 << 12, 2
@@ -184,7 +184,7 @@ def recover_model(rig):
                 break
             except subprocess.TimeoutExpired:
                 kill(server)
-                if moments.random() < 0.5:  # to its clients, that one loses what was not committed
+                if moments.random() < 0.5:  # clients see a server that lost its uncommitted data
                     (server.state / "write-verifier").unlink(missing_ok=True)
                 server.start()
                 kills += 1
@@ -319,7 +319,7 @@ def recover_open(rig):
 
 @scenario(timeout=300, where="server", loopback=True)
 def recover_stop(rig):
-    """A server that is stopped and continued, and a network that carries nothing for a while: everything waits."""
+    """A server that is stopped and continued, and a network that is down for a while: every call waits."""
     rig.expect("session with .* lost", "still waiting")
     server = rig.serve()
     with proxy.Proxy(server.port) as relay:
@@ -384,7 +384,7 @@ def recover_soft(rig):
 
 @scenario(timeout=120, where="server")
 def recover_ranges(rig):
-    """Data that is punched out or copied over before it is committed does not come back with a restarted machine."""
+    """Data that is punched out or copied over before its commit does not return after a restart of the machine."""
     rig.need("fallocate")
     rig.expect("session with .* lost", "not connected", "no session for", "new session")
     server = RebootingServer(rig, [f"/data={rig.export},rw,no_root_squash"])

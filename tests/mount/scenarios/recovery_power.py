@@ -29,7 +29,7 @@ def fail(server, disk):
     return lost
 
 
-# Writes a file of 1 MiB blocks again and again with O_DIRECT, the last time up to fsync. Each block says which it is.
+# Writes a file of 1 MiB blocks again and again with O_DIRECT, the last time with fsync. Each block contains its number.
 WRITE_BLOCKS = """
 import mmap, os, sys
 path, blocks, passes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -142,8 +142,8 @@ def recover_power_shown(rig):
 
 @scenario(timeout=900, where="server")
 def recover_large(rig):
-    """The power fails under large writes, whose data the mounts keep in the buffers they were sent from: after fsync
-    the server's disk has all of it, each block in its place."""
+    """The power fails under large writes, which the mounts keep in their buffers: after fsync all blocks are on
+    disk."""
     blocks, passes, failures = 14, 40 if rig.full else 8, 20 if rig.full else 3
     writers = []
     with two_mounts(rig, "power", "nconnect=2") as (server, disk, points, dice):

@@ -102,7 +102,7 @@ def recover_postgres(rig):
         committed = int(re.search(r"transactions actually processed: (\d+)", text).group(1))
         check("number of failed transactions: 0 " in text or "failed transactions" not in text, "transactions failed")
         check(committed > 10 * kills, f"only {committed} transactions")
-        postgres.stop("immediate")  # what it has is now what its log on the mount says
+        postgres.stop("immediate")  # from now on it recovers from its log on the mount
         kill(server)
         server.start()
         postgres.start()

@@ -146,7 +146,7 @@ def recover_rights(rig):
 
 @scenario(timeout=120, where="server")
 def recover_orphans(rig):
-    """Open files without a name whose client is gone go when the grace period ends, on every file system."""
+    """dafsd removes open files without a name, on every file system, if no client reclaims them in the grace period."""
     rig.expect("session with .* lost", "no session for")
     inside = rig.export / "inside"
     inside.mkdir()
@@ -174,7 +174,7 @@ def recover_orphans(rig):
 
 
 def waits_until(actor, start, seconds, what):
-    """Waits for the answer of `actor`, which must come `seconds` after `start`: not before, and not much later."""
+    """Waits for the answer of `actor`; fails if it arrives clearly before `seconds` after `start`."""
     equal(actor.answer(seconds + 60), 0, what)
     took = time.monotonic() - start
     check(took > 0.9 * seconds - 0.5, f"{what} after {took:.1f} s, before the lease of {seconds} s was over")
@@ -314,7 +314,7 @@ def recover_many(rig):
 
 @scenario(timeout=300, where="server")
 def recover_damage(rig):
-    """A record of clients that is damaged or lost while dafsd is down gives no lock away."""
+    """A client record that is damaged or lost while dafsd is down does not release any lock."""
     rig.expect("session with .* lost", "no session for", "state-[0-9]+/clients: ")
     server = rig.serve(arguments=["--grace-time", "3"])
     other = rig.local / "other"
@@ -346,7 +346,8 @@ def recover_damage(rig):
 
 @scenario(timeout=120, where="server")
 def recover_key(rig):
-    """dafsd does not start without the key of its filehandles, and says what to do; with the key all goes on."""
+    """dafsd does not start without the key of its filehandles, and logs the remedy; with the key all mounts
+    continue."""
     rig.expect("session with .* lost", "no session for", "handle-key: ")
     server = rig.serve()
     rig.mount(server)
@@ -374,7 +375,7 @@ def recover_key(rig):
 
 @scenario(timeout=120, where="server")
 def recover_root(rig):
-    """A mount goes on when the server has lost its state directory, or has another directory at the export's path."""
+    """A mount continues after the server lost its state directory, or has another directory at the export's path."""
     rig.expect("session with .* lost", "no session for", "filehandle of the mount's root is no longer valid",
                "could not be reclaimed")
     server = rig.serve()

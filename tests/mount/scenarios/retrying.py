@@ -10,7 +10,7 @@ from .mounting import refused
 
 
 def mounting(rig, port, options, flags=()):
-    """Starts a mount whose server need not be there yet."""
+    """Starts a mount; its server may start later."""
     return subprocess.Popen(rig.mount_command(f"{rig.address}:{port}:/data", rig.mnt, options) + list(flags),
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd="/",
                             start_new_session=True)

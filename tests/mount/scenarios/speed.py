@@ -239,8 +239,7 @@ def ls(directory):
 
 @scenario(timeout=120, where="server")
 def listing(rig):
-    """ls -l fetches ACLs along with the listing, or of each file once, most of them ahead; without cache times none are
-    fetched ahead."""
+    """ls -l fetches ACLs with the listing, or once a file, most of them ahead; without cache times, none ahead."""
     rig.need("setfacl")
     many = 400
     for n in range(many):

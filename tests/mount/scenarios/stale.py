@@ -100,8 +100,7 @@ def know(path, kind):
 
 @scenario(timeout=120, where="server")
 def replaced_elsewhere(rig):
-    """Every call on a name that a program of the server has replaced by another file, directory or link: none sees
-    ESTALE."""
+    """Calls on a name that the server has replaced by another file, directory or link never fail with ESTALE."""
     mount = rig.mount(rig.serve())
     kinds = ("file", "directory", "link")
     number = 0

@@ -119,7 +119,7 @@ def _special_bits():
 
 @scenario(timeout=60, where="server", loopback=True)
 def pid_namespace(rig):
-    """mount.dafs in a PID namespace of its own: callers have the groups of the user database, and the log says so."""
+    """mount.dafs in a PID namespace of its own: callers have the groups of the user database, and this is logged."""
     rig.need("unshare", "setpriv")
     if os.geteuid() != 0:
         raise Skip("needs root")

@@ -1,4 +1,4 @@
-"""Extended attributes and ACLs: what programs do with them, beside the same on a plain directory."""
+"""Extended attributes and ACLs as programs use them, compared with a plain directory."""
 
 import errno
 import os
@@ -115,7 +115,7 @@ def xattrs(rig):
 
 
 def _tools(rig):
-    """setfattr and getfattr; what they change is ctime, and nothing else."""
+    """setfattr and getfattr change ctime only."""
     rig.need("setfattr", "getfattr", "setfacl")
     path = rig.root / "tools"
     write(path)
@@ -217,7 +217,7 @@ def copies(rig):
 
 @scenario(timeout=60, where="server")
 def whole_values(rig):
-    """A reader on one mount never sees half of what a writer on another sets, while a third removes it."""
+    """A reader on one mount never sees a part of a value that another mount sets, while a third removes it."""
     server = rig.serve()
     root, other = rig.mount(server, "actimeo=0"), rig.base / "other"
     other.mkdir()
