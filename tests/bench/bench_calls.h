@@ -1,6 +1,6 @@
-// The calls that bench_probe.cc times: on a mounted directory (posix_calls.cc), or on a server
-// asked by a library (libnfs_calls.cc). Each returns false, with errno, if it failed or did less
-// than all.
+// The calls that bench_probe.cc times: on a mounted directory (posix_calls.cc), or to a server
+// through a library (libnfs_calls.cc). A call that fails, or transfers less than requested, returns
+// false (Open: kNoFile) with errno set.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace dafs::bench {
 using File = intptr_t;
 inline constexpr File kNoFile = -1;
 
-// Paths are relative to the directory that is measured.
+// Paths are relative to the measured directory.
 class Calls {
  public:
   virtual ~Calls() = default;
@@ -23,11 +23,11 @@ class Calls {
   virtual bool Stat(const char* path) = 0;
   virtual bool Rename(const char* from, const char* to) = 0;
   virtual bool Unlink(const char* path) = 0;
-  // What `ls -l` asks of a directory: its entries, and the attributes of each.
+  // Reads the entries of a directory and the attributes of each, as `ls -l` does.
   virtual bool ListLong(const char* path) = 0;
 };
 
-// Nullptr, with errno, if there is no such directory.
+// Returns nullptr, with errno set, if `directory` cannot be used.
 std::unique_ptr<Calls> MakeCalls(const char* directory);
 
 }  // namespace dafs::bench

@@ -1,4 +1,4 @@
-// Processor time, for the programs of scripts/bench and tests/rdma. In microseconds.
+// Processor time in microseconds, for the programs of scripts/bench and tests/rdma.
 #pragma once
 
 #include <time.h>
@@ -15,7 +15,7 @@
 
 namespace dafs::bench {
 
-// The processor time a process has had, all its threads together; 0 of one that is gone.
+// The processor time of all threads of a process. 0 if the process is gone.
 inline double CpuOf(const std::string& pid) {
   double sum = 0;
   std::error_code gone;
@@ -27,7 +27,7 @@ inline double CpuOf(const std::string& pid) {
   return sum;
 }
 
-// Of the kernel's threads whose names begin with `name`.
+// The processor time of all kernel threads whose names begin with `name`.
 inline double CpuOfKernel(std::string_view name) {
   double sum = 0;
   for (const auto& process : std::filesystem::directory_iterator("/proc")) {
@@ -52,8 +52,9 @@ inline double Clock(clockid_t clock) {
 
 inline double OwnCpu() { return Clock(CLOCK_PROCESS_CPUTIME_ID); }
 
-// What the processors of this machine have not idled away. Idle time is measured; what /proc/stat
-// says of the rest is what the clock's ticks met, and a guest on a busy machine loses some.
+// The time in which this machine's processors were not idle, computed from the idle time. The
+// kernel measures idle time, but only samples the other times in /proc/stat at clock ticks. A guest
+// on a busy host loses some of these.
 inline double CpuOfMachine() {
   std::ifstream stat("/proc/stat");
   std::string label;
@@ -63,7 +64,7 @@ inline double CpuOfMachine() {
          (idle + waiting) * 1e6 / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-// Of this process, then of each of `others`: a process by its PID, "kernel:NAME" or "machine".
+// The processor time of this process, then of each of `others`: a PID, "kernel:NAME" or "machine".
 inline std::vector<double> CpuNow(const std::vector<std::string>& others) {
   constexpr std::string_view kKernel = "kernel:";
   std::vector<double> cpu = {OwnCpu()};

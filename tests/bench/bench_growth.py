@@ -1,7 +1,7 @@
-"""scripts/bench --growth: what a call on a mount.dafs costs as one thing grows, and the memory of both daemons.
+"""scripts/bench --growth: the cost of a call on mount.dafs as one quantity grows, and the memory of both daemons.
 
-Each series gives for each size the median time of a call, the processor time that client and server spend on it, and
-the memory (resident set) of both. It grows by factors, so that anything worse than the logarithm of the size shows.
+Each series reports for each size the median time of a call, the processor time of client and server for it, and the
+memory (resident set) of both. Sizes grow by factors, so that growth faster than the logarithm of the size is visible.
 """
 
 import os
@@ -32,7 +32,7 @@ def memory(system):
 
 
 def measured(system, row, count):
-    """Median time and CPU time of a probe's row."""
+    """The median time and CPU time of a row of the probe."""
     result = bench_rows.probe(row)(system, count)
     return {row: result.figure, "cpu": result.cpu}
 
@@ -43,12 +43,12 @@ def each(sizes, limit):
 
 @series
 def files_in_directory(system, limit):
-    """Files in a directory; each was listed with its attributes, so that the mount knows them all."""
+    """Files in a directory. Each was listed with its attributes, so the mount has an inode for each."""
     entries = system.behind / "entries"
     made = len(os.listdir(entries))
     for size in each((10, 100, 1000, 10_000, 100_000, 1_000_000), limit or 100_000):
         if size < made:
-            continue  # the directory begins with what the other rows need
+            continue  # the directory already has the entries of the other rows
         for number in range(made, size):
             (entries / f"entry-{number:06}").touch()
         made = size
@@ -65,7 +65,7 @@ def files_in_directory(system, limit):
 
 @series
 def open_files(system, limit):
-    """Files that one program holds open, each once. The probe opens and closes one more."""
+    """Files that one program has open, each once. The probe opens and closes one more."""
     many = system.behind / "many"
     many.mkdir()
     held = []
@@ -87,7 +87,7 @@ def open_files(system, limit):
 def programs(system, limit):
     """Programs that read 4 KiB at random places at the same time."""
     for size in each((1, 4, 16, 64, 256), limit or 256):
-        # So many that they run at the same time for most of it.
+        # Enough calls that the programs run at the same time for most of the measurement.
         found, rate = bench_rows.together(system, size, max(100000 // size, 1000))
         yield {"size": size, "read-4k": max(one["median"] for one in found), "calls per second": rate,
                "memory": memory(system)}
@@ -95,7 +95,7 @@ def programs(system, limit):
 
 @series
 def sessions(system, limit):
-    """Sessions of the server, 16 to a mount; the probe has one of its own."""
+    """Sessions of the server, 16 for each mount. The probe has its own session."""
     others = []
     before = memory(system)
     try:
@@ -117,7 +117,7 @@ def sessions(system, limit):
 
 @series
 def file_size(system, limit):
-    """Bytes of a sparse file that is read 4 KiB at random places, O_DIRECT."""
+    """Bytes of a sparse file, of which 4 KiB are read at random places with O_DIRECT."""
     path = system.behind / "sparse"
     for size in each((1 << 20, 1 << 30, 10 << 30, 100 << 30), limit or (100 << 30)):
         with open(path, "wb") as file:
@@ -148,7 +148,7 @@ def show(found):
 
 
 def run(system, names, limit):
-    """Runs the series `names`; returns what they gave."""
+    """Runs the series `names`. Returns their results."""
     report = {}
     for name in names:
         print(f"{name}: {SERIES[name].__doc__.splitlines()[0]}")

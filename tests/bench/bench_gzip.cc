@@ -1,12 +1,12 @@
-// The paper's second experiment: gzip with its I/O done by a library, read ahead and written behind
-// from registered memory. Spec: FAST03 5.2.
+// The paper's second experiment: gzip through a library, with read-ahead and write-behind in
+// registered memory. Spec: FAST03 5.2.
 //   dafs_gzip_posix|dafs [-j THREADS] TARGET FROM TO [PID...]
 //   ->  {"seconds":s,"cpu":[us,...],"in":bytes,"out":bytes}
-// Compresses file FROM of TARGET (block_io.h) to TO, which gunzip reads. `cpu`: the program's own,
-// then that of each process PID. For `scripts/bench --gzip`.
+// Compresses file FROM of TARGET (block_io.h) to TO, in a format that gunzip reads. `cpu`: the
+// processor time of the program, then that of each process PID. For `scripts/bench --gzip`.
 //
-// Each thread has its own connection and takes every THREADS-th block of 128 KiB, which becomes a
-// gzip member of its own. Where it goes is known when those before it are compressed.
+// Each thread has its own connection and compresses every THREADS-th block of 128 KiB into a
+// separate gzip member. The member's place is known once all earlier blocks are compressed.
 #include <zlib.h>
 
 #include <algorithm>
@@ -29,16 +29,17 @@ namespace dafs::bench {
 namespace {
 
 constexpr size_t kBlock = 128 << 10;
-constexpr size_t kMember = kBlock + (kBlock >> 8) + 4096;  // the most that a block becomes
-constexpr uint32_t kAhead = 8;                             // blocks read ahead, and written behind
-constexpr int kLevel = 6;                                  // gzip's
+constexpr size_t kMember =
+    kBlock + (kBlock >> 8) + 4096;  // the greatest size of a compressed block
+constexpr uint32_t kAhead = 8;      // blocks of read-ahead, and of write-behind
+constexpr int kLevel = 6;           // gzip's
 
 [[noreturn]] void Fail(const char* what) {
   std::fprintf(stderr, "bench_gzip: %s failed\n", what);
   std::exit(1);
 }
 
-// Hands out places in the output, in the order of the blocks.
+// Assigns places in the output, in the order of the blocks.
 class Places {
  public:
   uint64_t Take(uint64_t block, size_t bytes) {
@@ -82,7 +83,7 @@ class Compressor {
     to_ = io_->Open(job.to, true);
     if (from_ < 0 || to_ < 0) Fail("open");
     size_ = static_cast<uint64_t>(io_->Size(from_));
-    // 16: with gzip's header and trailer.
+    // 16: adds gzip's header and trailer.
     if (deflateInit2(&stream_, kLevel, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
       Fail("deflateInit2");
     }

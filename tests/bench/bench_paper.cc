@@ -1,9 +1,9 @@
-// The paper's first experiment: reads of blocks of a file that the server has in memory, one at a
-// time or 32 at once, for some time. Spec: FAST03 5.1.
+// The paper's first experiment: reads blocks of a file that the server has in memory, one at a time
+// or 32 at once, for SECONDS. Spec: FAST03 5.1.
 //   dafs_paper_posix|dafs|libnfs sync|async TARGET BLOCK_BYTES SECONDS [WHOSE...]
 //   ->  {"reads":N,"mbs":megabytes a second,"cpu":[us of each read,...]}
-// `cpu`: the program's own, then that of each WHOSE (bench_cpu.h). TARGET holds `file`; see
-// block_io.h. For `scripts/bench --paper` and `tests/rdma/run beside-nfs`.
+// `cpu`: the processor time of the program, then that of each WHOSE (CpuNow in bench_cpu.h). TARGET
+// (block_io.h) contains `file`. For `scripts/bench --paper` and `tests/rdma/run beside-nfs`.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -37,7 +37,7 @@ class Reads {
     if (blocks_ == 0) Fail("a file smaller than a block");
   }
 
-  // Reads until `end`; how many.
+  // Reads until `end`. Returns the number of reads.
   uint64_t Run(std::chrono::steady_clock::time_point end) {
     uint64_t ended = 0;
     uint32_t out = 0;

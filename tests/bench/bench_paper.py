@@ -1,12 +1,12 @@
 """scripts/bench --paper and --gzip: the two experiments of "The Direct Access File System" (FAST 2003, section 5).
 
---paper: reads of blocks of 2 KiB to 1 MiB of a file that the server has in memory, one at a time and 32 at once: what
-goes through, and the processor time that each read takes of the client (the program, and the mount's daemon if there is
-one). By libdafs from registered memory, by system calls with O_DIRECT on the mount (the kernel's AIO), and by libnfs.
+--paper: reads blocks of 2 KiB to 1 MiB of a file that the server has in memory, one at a time and 32 at once. Reports
+the throughput, and the client's processor time per read (of the program, and of the mount's daemon if there is one).
+Compares libdafs with registered memory, system calls with O_DIRECT on the mount (the kernel's AIO), and libnfs.
 
---gzip: a compressor that reads ahead and writes behind, one for the whole input and two for half of it each: time, and
-processor time of all clients. What came out is unpacked and compared. By libdafs, on the mount and on the peers that
-mount: libnfs sends no writes of such blocks by NFSv4.
+--gzip: a compressor with read-ahead and write-behind: one for the whole input, and two for half of it each. Reports the
+time, and the processor time of all clients. Unpacks the output and compares it with the input. Compares libdafs, the
+mount, and the peers that mount: libnfs cannot send writes of such blocks over NFSv4.
 """
 
 import dataclasses
@@ -37,14 +37,14 @@ class Way:
         return str(self.system.point_text())
 
     def parts(self):
-        """The processes behind it, by part."""
+        """The processes that serve it, by part."""
         found = {name: pids for name, pids in self.system.processes().items() if pids}
         if not self.mounted:
             found.pop("client", None)
         return found
 
     def run(self, program, before, after, jobs=1):
-        """Runs `jobs` of it at once; their JSON, and what each part took meanwhile as the first saw it."""
+        """Runs `jobs` programs at once. Returns their JSON, and each part's processor time as the first measured it."""
         parts = self.parts()
         pids = [str(pid) for members in parts.values() for pid in members]
         running = []
@@ -67,7 +67,7 @@ class Way:
 
 
 def ways_of(dafs, peers, programs):
-    """Those whose program was built."""
+    """The ways whose program was built."""
     ways = [Way("libdafs", dafs, "dafs", mounted=False), Way("mount", dafs, "posix")]
     for peer in peers:
         program = "libnfs" if peer.name == "libnfs" else "posix"
@@ -83,7 +83,7 @@ def ways_of(dafs, peers, programs):
 
 
 def start(place, classes):
-    """Starts the peers that can be had."""
+    """Starts the peers that are available."""
     started = []
     for kind in classes:
         peer = kind(place)
@@ -149,7 +149,7 @@ def paper(dafs, place, rounds, seconds):
 
 
 def make_input(directory):
-    """Text that gzip takes to about a third: `whole`, and its halves `half-0` and `half-1`."""
+    """Creates text that gzip compresses to about a third: `whole`, and its halves `half-0` and `half-1`."""
     dice = random.Random(1)
     words = ["".join(dice.choices("etaoinshrdlu", k=dice.randint(2, 9))).encode() for _ in range(5000)]
     weights = [1 / (rank + 10) for rank in range(len(words))]
@@ -162,7 +162,7 @@ def make_input(directory):
 
 
 def check_output(directory, source, packed):
-    """As gzip and zcat see it."""
+    """Checks the output with gzip and zcat."""
     subprocess.run(["gzip", "-t", "-c"], stdin=(directory / packed).open("rb"), check=True)
     with subprocess.Popen(["zcat", str(directory / packed)], stdout=subprocess.PIPE) as unpacked:
         subprocess.run(["cmp", "-", str(directory / source)], stdin=unpacked.stdout, check=True)
@@ -171,7 +171,7 @@ def check_output(directory, source, packed):
 
 
 def compress(way, jobs, threads):
-    """Seconds until all have ended, and the processor time of the clients."""
+    """Returns the seconds until all have ended, and the processor time of the clients."""
     names = ("whole", "whole.gz") if jobs == 1 else ("half-{job}", "half-{job}.gz")
     results, cpu = way.run("gzip", ["-j", str(threads)], names, jobs)
     for job in range(jobs):

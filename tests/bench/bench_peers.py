@@ -1,7 +1,8 @@
-"""What scripts/bench compares on one directory: mount.dafs, and what FUSE itself costs. bench_remote.py has the rest.
+"""The systems that scripts/bench compares on one directory: mount.dafs, and the cost of FUSE alone. bench_remote.py has
+the others.
 
-`caches` says how each mounts: with caches of attributes and names for seconds, as it does by default, or with none,
-every call going to the server and every write being there when it is answered.
+`caches` says how each is mounted: with the default caches of attributes and names for some seconds, or with none. With
+none, every call goes to the server, and the server has the data of a write when the write is answered.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ import processes
 import rig
 import uring
 
-SECONDS = 3  # that attributes and names are kept where caches are on: the least cache time of mount.dafs for files
+SECONDS = 3  # of attributes and names with caches: the least cache time of mount.dafs for files
 
 
 def call(command, log, timeout=600):
@@ -33,7 +34,7 @@ def remove_tree(directory):
 
 
 def children_of(pids):
-    """`pids` and all processes below them. Reads nothing that could wait for a process."""
+    """`pids` and all their descendants. Reads nothing that could wait for a process."""
     below = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -54,7 +55,7 @@ def children_of(pids):
 
 @contextlib.contextmanager
 def awake():
-    """While this lives, no CPU of the machine sleeps when it idles."""
+    """While this is entered, idle CPUs of the machine do not sleep."""
     with open("/dev/cpu_dma_latency", "wb", buffering=0) as device:
         device.write((0).to_bytes(4, sys.byteorder))
         yield
@@ -63,14 +64,14 @@ def awake():
 @dataclasses.dataclass
 class Place:
     bin: pathlib.Path
-    base: pathlib.Path  # for state, mount points and the like
-    backing: pathlib.Path  # the directory that all show
+    base: pathlib.Path  # for state, mount points and other files
+    backing: pathlib.Path  # the directory that all systems export
     log: object
-    cpu: int  # of pinned rows
+    cpu: int  # for pinned rows
 
 
 class System:
-    """A file system on `point`. `start` returns why it cannot be had, or nothing."""
+    """A file system on `point`. `start` returns why it is not available, or None."""
 
     name = ""
     about = ""
@@ -82,7 +83,7 @@ class System:
         self.point.mkdir()
         self.state = place.base / f"{self.name}.state"
         self.state.mkdir(mode=0o700)
-        self.behind = place.backing  # where what it shows lies
+        self.behind = place.backing  # the directory that it exports
         self.children = {}  # part: [Popen]
         self.commands = {}  # part or way of mounting: the command, for the report
         self.caches = True
@@ -115,11 +116,11 @@ class System:
         raise NotImplementedError
 
     def point_text(self):
-        """What the probe is to measure."""
+        """The directory or URL that the probe measures."""
         return self.point
 
     def probe(self):
-        """The words before ROW of the program that measures."""
+        """The command of the probe, up to ROW."""
         return [self.place.bin / "dafs_bench_probe"]
 
     def has(self, row):
@@ -134,7 +135,7 @@ class System:
         return " ".join(command)
 
     def serve(self, command, port):
-        """Starts a server and waits until it listens; returns why it does not."""
+        """Starts a server and waits until it listens. Returns why it does not, or None."""
         self.commands["server"] = self.spawn("server", command)
         server = self.children["server"][-1]
         if not processes.wait_until(lambda: rig.listening(port) or server.poll() is not None, 15) or server.poll():
@@ -155,7 +156,7 @@ class System:
         return parts
 
     def pin(self, pinned):
-        """Puts all of it and this program, and so what it starts, on one CPU, or lets them go."""
+        """Pins its processes, this program and its future children to one CPU, or unpins them."""
         cpus = {self.place.cpu} if pinned else range(os.cpu_count())
         pids = [pid for part in self.processes().values() for pid in part]
         for pid in pids:
@@ -190,7 +191,7 @@ class Dafs(System):
 
 
 class DafsBefore(Dafs):
-    """The same options with the programs of another build, as of before a change."""
+    """The same options with the programs of another build, for instance of before a change."""
 
     name = "dafs-before"
     about = "mount.dafs and dafsd of the build that --before names"
@@ -204,8 +205,8 @@ class DafsBefore(Dafs):
 
 
 class DafsOwn(Dafs):
-    """The same as a user mounts for themselves, as sshfs does by default: the server alone looks at permissions, and
-    there are no ACLs."""
+    """The same, mounted for one user, as sshfs does by default: only the server checks permissions, and there are no
+    ACLs."""
 
     name = "dafs-own"
     about = "the same with nodefault_permissions and noacl"
@@ -215,7 +216,7 @@ class DafsOwn(Dafs):
 
 
 class DafsUnsaved(Dafs):
-    """The same with a server that keeps no answer: a change whose answer was lost with a session is not known."""
+    """The same with a server without a response cache. If a reply is lost, the outcome of the change is unknown."""
 
     name = "dafs-unsaved"
     about = "the same with dafsd --response-cache 0"
@@ -225,7 +226,7 @@ class DafsUnsaved(Dafs):
 
 
 class DafsPower(Dafs):
-    """The same with a server whose changes are safe from a loss of power before they are answered."""
+    """The same with a server that makes changes safe from a power loss before it replies."""
 
     name = "dafs-power"
     about = "the same with dafsd --stable power"
@@ -235,7 +236,7 @@ class DafsPower(Dafs):
 
 
 class DafsAsleep(Dafs):
-    """The same without a limit to how long idle CPUs take to wake."""
+    """The same without a limit on the wake-up latency of idle CPUs."""
 
     name = "dafs-asleep"
     about = "the same with cpu_latency=off and dafsd --cpu-latency off"
@@ -245,7 +246,7 @@ class DafsAsleep(Dafs):
 
 
 class DafsByUring(Dafs):
-    """The same mount with its requests by io_uring, which the kernel offers while it is measured."""
+    """The same mount with requests over io_uring, which the kernel offers during the measurement."""
 
     name = "dafs-uring"
     about = "the same with io_uring=on"
@@ -263,10 +264,10 @@ class DafsByUring(Dafs):
 
 
 class Passthrough(System):
-    """Of this tree, in one thread: the least that FUSE costs. The kernel looks at permissions, as for mount.dafs."""
+    """The least cost of FUSE, in one thread. The kernel checks permissions, as for mount.dafs."""
 
     name = "passthrough"
-    about = "tests/bench/passthrough.cc, a FUSE file system that hands every call to the directory behind it"
+    about = "tests/bench/passthrough.cc, a FUSE file system that passes every call to the backing directory"
     more = ""
 
     def attach(self, caches):
@@ -276,28 +277,28 @@ class Passthrough(System):
 
 
 class PassthroughOverTcp(Passthrough):
-    """What FUSE and a server cost together, without a protocol, where each question of the kernel is one of both."""
+    """The cost of FUSE and a server together, without a protocol. Each request of the kernel needs a round trip."""
 
     name = "over-tcp"
-    about = "the same, where another process is told of each call over TCP first, and answers"
+    about = "the same, with one message to another process and its reply over TCP for each call"
     more = ",over_tcp"
 
 
 class LibfusePassthrough(System):
-    """libfuse's own example, in its own loop of many threads."""
+    """libfuse's own example, in libfuse's loop with many threads."""
 
     name = "libfuse"
-    about = "passthrough_ll of libfuse's examples, as it is"
+    about = "passthrough_ll of libfuse's examples, unchanged"
     EXAMPLES = pathlib.Path("/usr/share/doc/libfuse3-dev/examples")
     EXAMPLE = "passthrough_ll"
 
     def start(self):
         source = self.EXAMPLES / f"{self.EXAMPLE}.c"
         if not source.exists():
-            return f"{source} is not there"
+            return f"{source} does not exist"
         self.program = self.state / self.EXAMPLE
         flags = call(["pkg-config", "--cflags", "--libs", "fuse3"], self.place.log).stdout.split()
-        # Without it passthrough_fh refuses to set the times of files.
+        # Without HAVE_UTIMENSAT, passthrough_fh cannot set the times of files.
         build = ["cc", "-O2", "-w", "-DHAVE_UTIMENSAT", source, "-o", self.program, *flags]
         self.commands["build"] = " ".join(str(word) for word in build)
         call(build, self.place.log)
@@ -310,11 +311,11 @@ class LibfusePassthrough(System):
 
 
 class LibfuseHighPassthrough(LibfusePassthrough):
-    """libfuse's example of its high-level interface, which finds files by their paths. It lets the kernel keep no
-    attribute and no name, whatever is asked of it."""
+    """libfuse's example of its high-level interface, which finds files by their paths. It never lets the kernel cache
+    attributes or names, with or without `caches`."""
 
     name = "libfuse-high"
-    about = "passthrough_fh of libfuse's examples, as it is: nothing is cached"
+    about = "passthrough_fh of libfuse's examples, unchanged: nothing is cached"
     EXAMPLE = "passthrough_fh"
 
     def attach(self, caches):

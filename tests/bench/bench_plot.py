@@ -1,4 +1,4 @@
-"""Draws what scripts/bench --json wrote: for each row, how many times as long as mount.dafs each other system takes."""
+"""Draws the output of scripts/bench --json: for each row, the time of each other system relative to mount.dafs."""
 
 import math
 
@@ -69,7 +69,7 @@ PANELS = (("sync", "mbs", "one read at a time: MB/s"), ("async", "mbs", "32 read
 
 
 def panel(rows, field, title, left, top):
-    """One graph of `field` over the block size, both logarithmic."""
+    """Returns a graph of `field` over the block size, both logarithmic."""
     blocks = [row["block"] for row in rows]
     values = [result[field]["median"] for row in rows for result in row["results"].values()]
     low, high = math.floor(math.log10(max(min(values), 0.1))), math.ceil(math.log10(max(values)))

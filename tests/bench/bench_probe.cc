@@ -1,11 +1,11 @@
-// Times one kind of call on a directory many times, one by one, and prints what it took:
+// Makes one kind of call on a directory many times, one after another, and prints the times:
 //   dafs_bench_probe ROW DIR COUNT [PID...]
 //   dafs_libnfs_probe ROW nfs://SERVER/DIR?version=4&nfsport=PORT COUNT [PID...]
 //   ->  {"count":N,"median":us,"p05":us,"p95":us,"mean":us,"from":us,"to":us,"cpu":[us,...]}
-// `from` and `to`, by the machine's monotonic clock, are when the first call began and the last one
-// ended. `cpu` is the processor time of each call: the probe's own, then that of each process PID.
-// DIR holds `file`, of 64 MiB, for the rows on data. What a row needs besides it makes before the
-// clock runs, and removes afterwards. For `scripts/bench`, which knows what the figures mean.
+// `from` and `to` are the begin of the first call and the end of the last, by the monotonic clock.
+// `cpu` is the processor time per call: that of the probe, then that of each process PID. DIR must
+// contain `file`, of 64 MiB, for the rows on data. A row creates everything else that it needs
+// before it measures, and removes it afterwards. For `scripts/bench`, which interprets the figures.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ void Must(bool good, const std::string& what) {
   if (!good) Fail(what);
 }
 
-// The surroundings of a row. Paths are relative to the directory that is measured.
+// State and helpers of a row. Paths are relative to the measured directory.
 class Bench {
  public:
   Bench(Calls& calls, size_t count)
@@ -60,7 +60,7 @@ class Bench {
 
   Calls& calls() { return calls_; }
   size_t count() const { return count_; }
-  // A name that no probe has asked for before.
+  // A name that no probe has looked up before.
   const char* Missing(size_t i) {
     return Name("no-" + std::to_string(getpid()) + "-" + std::to_string(i));
   }
@@ -139,7 +139,7 @@ constexpr Row kRows[] = {
      [](Bench& b) { b.RemoveAll(); }},
     {"create-1k", Nothing, [](Bench& b, size_t i) { return b.MakeAndWrite(i); },
      [](Bench& b) { b.RemoveAll(); }},
-    // pwrite(2) to what is open for appending goes to its end.
+    // With O_APPEND, pwrite(2) appends.
     {"append", [](Bench& b) { b.OpenLog(); }, [](Bench& b, size_t) { return b.Write(100, 0); },
      [](Bench& b) { b.calls().Unlink(b.Made(0)); }},
     {"open", Nothing, [](Bench& b, size_t) { return b.OpenAndClose("file", O_RDONLY); }, Nothing},

@@ -1,7 +1,7 @@
-"""The network file systems that scripts/bench puts beside mount.dafs, from Debian's packages, each on loopback ports of
-its own: sshfs through ssh and without it, GlusterFS, and NFS-Ganesha under libnfs, which needs no mount.
+"""The network file systems that scripts/bench compares with mount.dafs, from Debian's packages, each on its own
+loopback ports: sshfs with and without ssh, GlusterFS, and NFS-Ganesha through libnfs, which needs no mount.
 
-Where `caches` is false they are told to keep neither attributes nor names and to answer no write before it is done.
+If `caches` is false, their options disable the caches of attributes and names, and early replies to writes.
 """
 
 import os
@@ -22,7 +22,7 @@ def sshfs_options(caches):
 
 
 class Sshfs(System):
-    """sshfs over an sshd of its own, encrypted as ssh is."""
+    """sshfs over its own sshd, with ssh's encryption."""
 
     name = "sshfs"
     about = "sshfs over ssh"
@@ -48,11 +48,11 @@ class Sshfs(System):
 
 
 class SshfsPlain(System):
-    """The same without ssh: sftp-server on a bare TCP connection."""
+    """The same without ssh: sftp-server on a plain TCP connection."""
 
     name = "sshfs-plain"
     about = "sshfs straight to sftp-server over TCP, no cipher"
-    access = ""  # only who mounted it may use it, and nobody looks at permissions on the way
+    access = ""  # only the mounting user may use it, and the kernel does not check permissions
 
     def start(self):
         if shutil.which("sshfs") is None or not os.path.exists(SFTP_SERVER):
@@ -90,15 +90,15 @@ class SshfsPlain(System):
 
 
 class SshfsShared(SshfsPlain):
-    """The same for every user of the machine, as mount.dafs is mounted: the kernel looks at permissions."""
+    """The same for all users of the machine, as for mount.dafs: the kernel checks permissions."""
 
     name = "sshfs-shared"
     about = "the same for all users: allow_other,default_permissions"
     access = ",allow_other,default_permissions"
 
 
-# What glusterd 10 makes of a volume with one brick, without what is switched off in it. It is not started itself: it
-# will not have a brick on a loopback address.
+# The configuration that glusterd 10 creates for a volume with one brick, without the translators that are off. glusterd
+# itself is not started, because it refuses a brick on a loopback address.
 BRICK = """
 volume posix
     type storage/posix
@@ -181,7 +181,7 @@ def gluster_client(port, caches):
 
 
 class Gluster(System):
-    """A volume of one brick, on the same tmpfs or disk; what it holds is copied through its mount."""
+    """A volume with one brick, on the same tmpfs or disk. The files are copied to it through its mount."""
 
     name = "gluster"
     about = "GlusterFS, one brick, as glusterd sets it up"
@@ -228,11 +228,11 @@ LOG {{ Default_Log_Level = WARN; }}
 
 
 class Libnfs(System):
-    """NFS-Ganesha, asked by libnfs within the measuring program: no mount, and no cache but that of libnfs."""
+    """NFS-Ganesha, with libnfs in the probe: no mount, and no cache except that of libnfs."""
 
     name = "libnfs"
     about = "NFS-Ganesha by libnfs, no mount"
-    # Version 3 of NFS would need the portmapper of the machine; over version 4, libnfs 4.0 cannot write 4 KiB.
+    # NFSv3 would need the machine's portmapper. Over NFSv4, libnfs 4.0 cannot write 4 KiB.
     ROWS = ("read-4k", "read-1m", "stat", "stat-new", "missing", "create", "create-1k", "open", "rename", "unlink")
 
     def start(self):

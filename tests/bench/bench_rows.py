@@ -1,4 +1,4 @@
-"""The rows of scripts/bench: what is measured, on any mounted directory."""
+"""The rows of scripts/bench: the measurements, on any mounted directory."""
 
 import dataclasses
 import io
@@ -14,15 +14,15 @@ import time
 import bench_peers
 
 FILE_BYTES = 64 << 20
-STREAM_BYTES = 256 << 20  # of the file that is read from end to end
-ENTRIES = 2000  # of the directory that is listed
+STREAM_BYTES = 256 << 20  # of the file that is read sequentially
+ENTRIES = 2000  # of the listed directory
 SMALL_FILES = 5000  # in the archive
 
 
 @dataclasses.dataclass
 class Result:
     figure: float
-    cpu: dict  # microseconds of each call, by part: program, client, server
+    cpu: dict  # microseconds per call, by part: program, client, server
 
 
 @dataclasses.dataclass
@@ -33,8 +33,8 @@ class Row:
     count: int
     measure: object  # (system, count) -> Result
     pinned: bool = True
-    caches: bool = False  # whether the kernel may keep attributes and names, and peers may answer writes early
-    fresh: bool = False  # mount anew before each round
+    caches: bool = False  # whether the kernel may cache attributes and names, and peers may answer writes early
+    fresh: bool = False  # mount again before each round
 
     @property
     def more_is_better(self):
@@ -49,7 +49,7 @@ def probe_command(system, kind, count, pids):
 
 
 def probe(kind, figure=lambda found: found["median"]):
-    """A row of dafs_bench_probe; `figure` makes the row's number of what it printed."""
+    """A row of dafs_bench_probe. `figure` computes the row's number from the printed JSON."""
 
     def measure(system, count):
         parts = {name: pids for name, pids in system.processes().items() if pids}
@@ -75,7 +75,7 @@ def entries_per_second(found):
 
 
 def together(system, number, count):
-    """What so many probes at once print, and the calls of all of them per second, from the first to the last one."""
+    """Runs `number` probes at once. Returns their output, and their calls per second together, over the whole time."""
     command = [str(word) for word in probe_command(system, "read-4k", count, [])]
     running = [subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd="/")
                for _ in range(number)]
@@ -85,7 +85,7 @@ def together(system, number, count):
 
 
 def programs(number):
-    """A row of calls per second of so many programs together."""
+    """A row: the calls per second of `number` programs together."""
 
     def measure(system, count):
         parts = {name: pids for name, pids in system.processes().items() if pids}
@@ -104,7 +104,7 @@ def timed(system, command):
 
 
 def cpu_of(pids):
-    """Processor time that `pids` have had, in microseconds."""
+    """The processor time of `pids`, in microseconds."""
     total = 0
     for pid in pids:
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -117,14 +117,14 @@ PAGE = mmap.mmap(-1, 4096)
 
 
 def time_of_read(fd, offset):
-    """Of a page with O_DIRECT, in microseconds."""
+    """The time to read a page with O_DIRECT, in microseconds."""
     start = time.perf_counter_ns()
     if os.preadv(fd, [PAGE], offset) != len(PAGE):
         raise RuntimeError(f"short read at {offset}")
     return (time.perf_counter_ns() - start) / 1e3
 
 
-NUMBERS = itertools.count()  # no name is used twice: it may be in some cache
+NUMBERS = itertools.count()  # no name is used twice, because a cache may have it
 
 
 def stream(system, _count):
@@ -137,13 +137,13 @@ def stream(system, _count):
 
 
 def stream_read(system, _count):
-    """Megabytes per second of a program that reads a file in small pieces, which nothing here has cached."""
+    """Megabytes per second of a program that reads a file in small pieces. The client has not cached the file."""
     seconds = timed(system, ["dd", f"if={system.point / 'stream'}", "of=/dev/null", "bs=4k", "status=none"])
     return Result(STREAM_BYTES / 1e6 / seconds, {})
 
 
 def ls(system, _count):
-    """Entries per second of ls -l, which asks for the ACL of each where there can be one."""
+    """Entries per second of ls -l, which also requests the ACL of each entry if the file system has ACLs."""
     return Result(ENTRIES / timed(system, ["ls", "-l", system.point / "entries"]), {})
 
 
@@ -178,11 +178,11 @@ ROWS = [
     Row("open", "open and close", "us", 10000, probe("open"), caches=True),
     Row("rename", "rename", "us", 5000, probe("rename"), caches=True),
     Row("unlink", "unlink", "us", 5000, probe("unlink"), caches=True),
-    # The same without caches: a call is a question to the server for each name of its path, and more.
+    # The same without caches: a call needs at least one request to the server for each name of its path.
     *(Row(f"{kind}-uncached", f"{about}, no caches", "us", 3000, probe(kind))
       for kind, about in (("missing", "lookup of a name that is not there"), ("create", "create and close an empty file"),
                           ("open", "open and close"), ("rename", "rename"), ("unlink", "unlink"))),
-    # Several of them where nothing is pinned, as programs run.
+    # Several of them without pinning, as programs usually run.
     *(Row(f"{kind}-free", about, unit, count, probe(kind, *figure), pinned=False, caches=caches)
       for kind, about, unit, count, caches, *figure in (
           ("read-4k", "4 KiB random read, O_DIRECT", "us", 10000, False),
@@ -209,7 +209,7 @@ ROWS = [
 
 
 def fill(backing, base):
-    """Makes what the rows need behind the mounts, and beside them."""
+    """Creates the files that the rows need, in the backing directory and in `base`."""
     dice = random.Random(1)
     (backing / "file").write_bytes(dice.randbytes(FILE_BYTES))
     with open(backing / "stream", "wb") as stream:

@@ -1,4 +1,5 @@
-// libdafs: memory registered once, direct transfers, one completion group.
+// Reads and writes with libdafs: memory is registered once, transfers are direct, and all use one
+// completion group.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

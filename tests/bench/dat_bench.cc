@@ -1,10 +1,10 @@
-// What the transport costs: round trips and bytes per second of a provider over loopback, beside a
-// plain TCP socket. Both ends run on one thread, so that no wake-up is in the figures; streaming
-// is shown with the ends on two threads too.
+// Measures the transport: round trips and bytes per second of a provider over loopback, and of a
+// plain TCP socket for comparison. Both ends run on one thread, so the figures include no wake-ups.
+// Streaming is measured with the ends on two threads too.
 //
 //     dat_bench [--crc] [--mss] [--seconds=N]
 //
-// --crc: with CRC32C. --mss: FPDUs of one TCP segment, as towards a foreign peer.
+// --crc: with CRC32C. --mss: FPDUs of one TCP segment, as with a foreign peer.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -54,7 +54,7 @@ Bench Connect(const Settings& settings) {
   return bench;
 }
 
-// Polls `side` until a receive completed; everything else is ignored.
+// Polls `side` until a receive has completed. Ignores other completions.
 void AwaitReceive(Side& side) {
   Completion some[8];
   for (;;) {
@@ -66,7 +66,7 @@ void AwaitReceive(Side& side) {
   }
 }
 
-// Runs `once` for the set time; returns microseconds per run.
+// Runs `once` repeatedly for the set time. Returns microseconds per run.
 template <typename F>
 double TimePerRun(const Settings& settings, F once) {
   for (int i = 0; i < 100; ++i) once();
@@ -101,7 +101,7 @@ void PingPong(const Settings& settings, size_t size) {
   std::printf("ping-pong %zu B                 %8.2f us\n", size, us);
 }
 
-// A DAFS read: a small request, the data by RDMA write, a small answer.
+// A DAFS read: a small request, the data by RDMA write, a small reply.
 void WriteAndSend(const Settings& settings, size_t size) {
   Bench bench = Connect(settings);
   Pair& pair = *bench.pair;
@@ -130,7 +130,7 @@ void WriteAndSend(const Settings& settings, size_t size) {
               static_cast<double>(size) / us);
 }
 
-// RDMA writes of 1 MiB, four in flight, one way; the ends on one thread or two.
+// RDMA writes of 1 MiB in one direction, four outstanding; the ends on one thread or two.
 void Stream(const Settings& settings, bool two_threads) {
   constexpr size_t kBytes = 1 << 20;
   constexpr uint64_t kInFlight = 4;
@@ -139,7 +139,7 @@ void Stream(const Settings& settings, bool two_threads) {
   Memory source = NewMemory(*pair.client.domain, kBytes, Access::kLocal, 1);
   Memory target = NewMemory(*pair.server.domain, kBytes, Access::kRemoteWrite);
   const Segment data = source.All();
-  std::atomic<bool> stop{false};  // tells the receiving thread that the sender has finished
+  std::atomic<bool> stop{false};  // set when the sender has finished
   std::thread receiver;
   if (two_threads) {
     receiver = std::thread([&] {
@@ -166,7 +166,7 @@ void Stream(const Settings& settings, bool two_threads) {
               two_threads ? "two threads" : "one thread ", static_cast<double>(done) * kBytes / us);
 }
 
-// The same bytes over a bare socket: what there is to be had.
+// The same bytes over a bare socket: the least possible cost.
 void BareSocket(const Settings& settings, size_t size) {
   const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const Address any = LoopbackAddress();

@@ -1,4 +1,4 @@
-// An NFS server asked by libnfs, several calls at a time, without a mount.
+// Calls to an NFS server through libnfs, several at a time, without a mount.
 #include <fcntl.h>
 #include <nfsc/libnfs.h>
 #include <poll.h>
@@ -102,7 +102,7 @@ class LibnfsBlocks : public BlockIo {
     bool write;
   };
 
-  // The server may do less at once.
+  // Sends the rest of a read or write. The server may transfer less than requested.
   bool Go(Out& out) {
     const uint64_t offset = out.offset + out.done;
     const uint64_t left = out.size - out.done;

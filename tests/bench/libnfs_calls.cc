@@ -1,4 +1,4 @@
-// An NFS server asked by libnfs, one call at a time, without a mount.
+// Calls to an NFS server through libnfs, one at a time, without a mount.
 #include <fcntl.h>
 #include <nfsc/libnfs.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 namespace dafs::bench {
 namespace {
 
-// libnfs answers with a negative errno.
+// libnfs returns a negative errno.
 bool Good(int result) {
   if (result < 0) errno = -result;
   return result >= 0;
@@ -33,7 +33,7 @@ class LibnfsCalls : public Calls {
   }
   bool Close(File file) override { return Good(nfs_close(nfs_, Handle(file))); }
   bool Read(File file, char* into, size_t size, size_t at) override {
-    for (size_t done = 0; done < size;) {  // the server may give less at once
+    for (size_t done = 0; done < size;) {  // the server may return less
       const int got = nfs_pread(nfs_, Handle(file), at + done, size - done, into + done);
       if (!Good(got) || got == 0) return false;
       done += static_cast<size_t>(got);

@@ -1,9 +1,11 @@
-// A pass-through FUSE file system: every call goes to a directory behind it; the kernel keeps
-// attributes and names for `timeout` seconds, 0 by default.
-// What the kernel, libfuse and the system call cost together, against which mount.dafs is measured
-// (scripts/bench): what that, tar and git ask for. With `over_tcp` each call that a network file
-// system asks its server about is told to another process first, which answers: what TCP costs
-// besides. One thread, libfuse's own loop.
+// A pass-through FUSE file system: it passes every call to the directory `source`. The kernel
+// caches attributes and names for `timeout` seconds, 0 by default. It has one thread, in libfuse's
+// loop.
+//
+// scripts/bench compares mount.dafs with it: it shows what the kernel, libfuse and the system call
+// cost together. It supports the calls that scripts/bench, tar and git need. With `over_tcp`, it
+// sends a message to another process and waits for the reply, for each call that needs a request in
+// a network file system. This adds the cost of TCP.
 #define FUSE_USE_VERSION 312
 #include <dirent.h>
 #include <fcntl.h>
@@ -35,7 +37,7 @@ struct Settings {
   double timeout = 0;
 };
 
-// An inode holds an O_PATH descriptor, as libfuse's passthrough_ll does.
+// Holds an O_PATH descriptor, as an inode of libfuse's passthrough_ll does.
 struct Inode {
   int fd = -1;
   uint64_t lookups = 0;
@@ -63,7 +65,7 @@ void ReplyResult(fuse_req_t request, int result) {
   fuse_reply_err(request, result == 0 ? 0 : errno);
 }
 
-// The inode of a name, with one lookup counted; 0 or an errno.
+// Looks up the inode of a name, and counts one lookup. Returns 0 or an errno.
 int Find(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_entry_param& entry) {
   FileSystem& fs = Of(request);
   int fd = openat(At(request, parent).fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -119,7 +121,8 @@ void ReplyAttributes(fuse_req_t request, fuse_ino_t ino) {
 }
 
 void Getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
-  // Where attributes are kept, the kernel asks behind a change, and who made it knows the answer.
+  // With a timeout, the kernel requests attributes after a change. A network file system has them
+  // from the reply to the change, so no message is sent.
   if (Of(request).settings.timeout <= 0) Of(request).server.Make();
   ReplyAttributes(request, ino);
 }
@@ -239,7 +242,7 @@ void Release(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
   fuse_reply_err(request, 0);
 }
 
-// close(2) of a copy tells what close(2) would, as libfuse's passthrough_ll does it.
+// Closes a duplicate, to return the error that close(2) would return, as passthrough_ll does.
 void Flush(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
   ReplyResult(request, close(dup(static_cast<int>(info->fh))));
 }
@@ -336,7 +339,7 @@ int Serve(const Settings& settings, fuse_args& arguments, const fuse_cmdline_opt
   FileSystem fs;
   fs.settings = settings;
   if (settings.over_tcp != 0 && !fs.server.Start()) {
-    std::fprintf(stderr, "passthrough: the process that answers: %s\n", std::strerror(errno));
+    std::fprintf(stderr, "passthrough: cannot start the peer process: %s\n", std::strerror(errno));
     return 1;
   }
   fs.root.fd = open(settings.source, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -362,7 +365,7 @@ int Serve(const Settings& settings, fuse_args& arguments, const fuse_cmdline_opt
 
 }  // namespace
 
-// dafs_passthrough DIR -o source=BEHIND[,direct_io][,over_tcp][,timeout=SECONDS] [-f]
+// dafs_passthrough DIR -o source=SOURCE[,direct_io][,over_tcp][,timeout=SECONDS] [-f]
 int main(int argc, char** argv) {
   fuse_args arguments = FUSE_ARGS_INIT(argc, argv);
   Settings settings;
@@ -377,7 +380,7 @@ int main(int argc, char** argv) {
       command.mountpoint == nullptr) {
     std::fprintf(stderr,
                  "usage: dafs_passthrough DIR -o "
-                 "source=BEHIND[,direct_io][,over_tcp][,timeout=SECONDS] [-f]\n");
+                 "source=SOURCE[,direct_io][,over_tcp][,timeout=SECONDS] [-f]\n");
     return 1;
   }
   int status = Serve(settings, arguments, command);

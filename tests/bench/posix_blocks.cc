@@ -1,5 +1,5 @@
-// System calls on a mounted directory: asynchronous ones by the kernel's AIO with O_DIRECT, plain
-// ones otherwise, which end as they are made.
+// System calls on a mounted directory. Asynchronous with O_DIRECT: the kernel's AIO. Otherwise:
+// plain calls, which have completed when they return.
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-// The system calls.
+// The calls of bench_calls.h as system calls on a directory.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>

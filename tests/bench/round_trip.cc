@@ -15,14 +15,14 @@
 namespace dafs::bench {
 namespace {
 
-// As long as those of a LOOKUP with a GETATTR of mount.dafs, about.
+// About the sizes of the messages for a LOOKUP with a GETATTR of mount.dafs.
 constexpr size_t kRequest = 200;
 constexpr size_t kAnswer = 300;
 constexpr size_t kMost = 1 << 20;  // of data
 constexpr size_t kBuffer = std::max(kRequest, kAnswer) + kMost;
 
 struct Sizes {
-  uint64_t sent;  // of data, behind the request
+  uint64_t sent;  // bytes of data that follow the request
   uint64_t received;
 };
 
@@ -36,7 +36,7 @@ bool SendAll(int socket, const char* bytes, size_t size) {
   return true;
 }
 
-// Takes at least `least` bytes and at most `most`; the number, or 0 at the end.
+// Receives from `least` to `most` bytes. Returns the number, or 0 if the connection has ended.
 size_t Receive(int socket, char* bytes, size_t least, size_t most) {
   size_t got = 0;
   while (got < least) {
@@ -58,7 +58,7 @@ void Answer(int socket) {
   }
 }
 
-// A connected pair over 127.0.0.1.
+// Connects a pair of sockets over 127.0.0.1.
 bool Connect(int& ours, int& theirs) {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   ours = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -105,7 +105,7 @@ void RoundTrip::Make(size_t data_sent, size_t data_received) {
   const size_t answer = kAnswer + sizes.received;
   if (!SendAll(socket_, bytes_.data(), kRequest + sizes.sent) ||
       Receive(socket_, bytes_.data(), answer, answer) == 0) {
-    std::fprintf(stderr, "passthrough: the process that answers has gone\n");
+    std::fprintf(stderr, "passthrough: the peer process has ended\n");
     std::exit(1);
   }
 }

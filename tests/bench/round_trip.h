@@ -1,5 +1,5 @@
-// One message to another process and its answer, over loopback TCP and with nothing else to them:
-// what a network file system that asks its server once adds to a call.
+// One message to another process and its reply, over loopback TCP, without a protocol: the cost
+// that one request to a server adds to a call of a network file system.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace dafs::bench {
 
-// Blocking, of one thread. Ends the program when the other process has gone.
+// Blocking; use from one thread. Exits the program if the other process has ended.
 class RoundTrip {
  public:
   RoundTrip() = default;
@@ -15,10 +15,11 @@ class RoundTrip {
   RoundTrip(const RoundTrip&) = delete;
   RoundTrip& operator=(const RoundTrip&) = delete;
 
-  // Starts the other process, which ends with this one. False, with errno, if that cannot be.
+  // Starts the other process, which ends with this one. Returns false, with errno set, if it
+  // failed.
   bool Start();
-  // Sends a request with so many bytes of data, at most 1 MiB, and waits for an answer with so
-  // many. Nothing unless started.
+  // Sends a request with `data_sent` bytes of data and waits for a reply with `data_received`
+  // bytes, each at most 1 MiB. Does nothing if Start was not called.
   void Make(size_t data_sent = 0, size_t data_received = 0);
 
  private:
