@@ -178,7 +178,7 @@ class ScriptedServer final : public dat::Provider {
   int break_at = 0;
   int operations = 0;
 
-  // What the server has seen.
+  // The record of the requests that arrived.
   struct Seen {
     wire::Proc proc;
     uint16_t chain_flags;

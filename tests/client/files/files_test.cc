@@ -465,7 +465,7 @@ TEST_P(FilesServerTest, DirectoriesAreListedCompletelyPageByPage) {
       cookie = entry.cookie;
       auto it = names.find(std::string(entry.name));
       ASSERT_NE(it, names.end()) << entry.name;
-      EXPECT_FALSE(it->second) << "twice: " << entry.name;
+      EXPECT_FALSE(it->second) << "listed twice: " << entry.name;
       it->second = true;
       EXPECT_TRUE(entry.attrs->has(wire::kFattrFilehandle | wire::kFattrFileId));
     }

@@ -430,7 +430,7 @@ TEST_F(OtherServersTest, LocksAreValidatedByAnEmptyRead) {
     return true;
   };
   Await(files_->ValidateLocks());
-  // I/O that relied on the lock fails through the other open too.
+  // The owner may do its I/O through the other open, so that I/O fails too.
   EXPECT_FALSE(client_->opens().Find(lock.state_id)->lost.ok());
   BufferLease target = Lease(BufferUse::kReadTarget, 4096);
   EXPECT_FALSE(Await(files_->Read(who_, io.handle, io.state_id, 0, target, 20)).ok());

@@ -115,7 +115,7 @@ TEST_F(LibraryTest, UnknownExportIsReported) {
 }
 
 TEST_F(LibraryTest, ExampleProgramCopiesFile) {
-  if (dat::testing::OverRdma()) GTEST_SKIP() << "the example is for TCP";
+  if (dat::testing::OverRdma()) GTEST_SKIP() << "the example supports TCP only";
   for (size_t bytes : {size_t{0}, size_t{1}, size_t{256} << 10, size_t{5'000'001}}) {
     const std::string text = RandomText(bytes, bytes);
     MakeLocal("from", text);

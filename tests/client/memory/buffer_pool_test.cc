@@ -210,7 +210,7 @@ TEST_F(IdleBufferTest, ListeningNeedsOnlyTheReserve) {
   EXPECT_GT(pool_->counts().resident_bytes, reserve_);
   next.MarkUsed();
   listening.Release();
-  // Listens in buffers of huge pages while writes arrive.
+  // While writes arrive, the pool listens in buffers of huge pages instead of the reserve.
   BufferLease third = pool_->TryAcquireToListen(1u << 20);
   const size_t one = BufferLease::header_room() + (1u << 20);
   EXPECT_EQ(pool_->counts().resident_bytes, reserve_ + 2 * one);

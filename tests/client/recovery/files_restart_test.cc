@@ -157,7 +157,7 @@ TEST_F(FilesRestartTest, DataKeptInBuffersIsRewritten) {
 // others.
 TEST_F(FilesRestartTest, RestartOfTheServerProcessCausesNoRewrite) {
   if (!server::MountsDiffer()) {
-    GTEST_SKIP() << "before Linux 6.8 a server takes every restart for a loss";
+    GTEST_SKIP() << "before Linux 6.8 a server treats every restart as a loss of data";
   }
   absl::StatusOr<OpenFile> file = Create("f", 0644);
   ASSERT_STATUS_OK(file);

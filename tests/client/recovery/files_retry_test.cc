@@ -171,7 +171,7 @@ TEST_F(FilesRetryTest, CopyLostByTheServerIsRepeated) {
   losses = 1'000'000;
   copied = Await(files_->CopyRange(who_, dir_, {}, 0, dir_, {}, 0, 100));
   EXPECT_TRUE(absl::IsUnknown(copied.status())) << copied.status();
-  EXPECT_LE(copies, 1000) << "a server without an end of losses keeps its caller";
+  EXPECT_LE(copies, 1000) << "the client retries without limit while the server loses the copy";
 }
 
 TEST_F(FilesRetryTest, WithoutOpenHandleItIsTriedOnceAndNoStateIsReturned) {

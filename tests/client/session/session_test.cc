@@ -147,7 +147,7 @@ TEST_F(SessionTest, RejectsInvalidNegotiatedValues) {
 }
 
 TEST_F(SessionTest, RefusedConnectionReturnsUnavailable) {
-  server_.break_at = 17;  // posting the receives comes first; this is the operation of Connect
+  server_.break_at = 17;  // Connect itself, after the receives are posted
   absl::Status status = MakeSession();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
 }
@@ -174,7 +174,7 @@ dat::Task<void> RunClose(Session& session, Call<wire::CloseArgs>* close, bool* d
   *done = true;
 }
 
-TEST_F(SessionTest, DelayableCallIsSentBeforeTheNextCallInOneSend) {
+TEST_F(SessionTest, DelayableCallIsSentBeforeTheNextCall) {
   ASSERT_OK(MakeSession());
   server_.log.clear();
   server_.script = [](ScriptedConnection& c, const Request& request) {

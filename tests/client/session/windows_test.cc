@@ -42,7 +42,7 @@ TEST_F(WindowsTest, AreBoundAndInvalidatedOncePerTransfer) {
     EXPECT_EQ(server_.windows_ended, 2 * i);
   }
   EXPECT_EQ(Report().memory, "memory windows");
-  // The client offered windows after the data that E.9 defines.
+  // The connection request offers remote invalidation, after the data that E.9 defines.
   ASSERT_EQ(server_.only().private_data.size(), 24u);
 }
 

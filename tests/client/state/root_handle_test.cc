@@ -34,7 +34,7 @@ TEST(RootHandleTest, EachEarlierHandleMapsToTheLatest) {
   for (uint8_t i = 1; i < 200; ++i) root.Renew(Handle(i), Handle(static_cast<uint8_t>(i + 1)));
   EXPECT_EQ(root.Present(Handle(1)), Handle(200));
   EXPECT_EQ(root.Present(Handle(199)), Handle(200));
-  EXPECT_FALSE(root.Present(Handle(100)).has_value()) << "as many are not kept";
+  EXPECT_FALSE(root.Present(Handle(100)).has_value()) << "the root keeps fewer handles";
 }
 
 class ExpiringRootTest : public ScriptedTest {

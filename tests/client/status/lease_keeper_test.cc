@@ -109,7 +109,7 @@ TEST_F(LeaseKeeperTest, LocksAreCheckedAfterALeaseWithoutReplies) {
   EXPECT_EQ(reads(), 1u);
 }
 
-// Shows DAFS-4.4.1.2-38: also if the keeper did not run during the gap.
+// Shows DAFS-4.4.1.2-38: also if the gap ended before the keeper noticed it.
 TEST_F(LeaseKeeperTest, LocksAreCheckedAfterAnUnnoticedGapInReplies) {
   MakeLocal("f", "content");
   StartAll(1);
