@@ -193,8 +193,7 @@ def gentle(root):
 
 @scenario(timeout=400, where="server", loopback=True)
 def foreign_hostile(rig):
-    """Servers that break the protocol in each response from one on: mount.dafs reports it, and keeps running. Shows
-    DAFS-3.2.5-05.
+    """Servers that break the protocol in each response from one on: mount.dafs reports it, and keeps running.
     Shows DAFS-3.2.5-05."""
     rig.expect(".*")
     failed = []
@@ -226,8 +225,7 @@ def foreign_hostile(rig):
 
 @scenario(timeout=240, where="server", loopback=True)
 def foreign_cuts(rig):
-    """A server that cuts the connection again and again, at any point: the mount continues and loses or doubles no
-    change."""
+    """A server that cuts the connection again and again, at any point: the mount loses and doubles no change."""
     rig.expect(".*")
     for every in (7, 10, 23):
         server = Server(close_after=every)

@@ -148,8 +148,7 @@ def hung_paths(rig):
 
 @scenario(timeout=120, where="server")
 def hung_stop(rig):
-    """A server whose export hangs ends within seconds of SIGTERM, names the export, and keeps the data of the
-    others."""
+    """A server whose export hangs ends within seconds of SIGTERM, names the export, and keeps the others' data."""
     rig.expect("no answer", "session .* lost")
     hanging, hung = Hanging(rig), rig.base / "hung"
     hung.mkdir()

@@ -14,8 +14,7 @@ PIECE = 16 << 10
 
 @scenario(timeout=60, where="server", loopback=True)
 def peer_leaves_early(rig):
-    """A peer takes no data, lists a directory and leaves: data on its way to the peer stays unchanged, while others
-    read."""
+    """A peer lists a directory and leaves without reading: data on its way stays unchanged, while others read."""
     rig.expect(".*")
     findings = Findings()
     server = rig.serve(arguments=("--threads", "1", "--disk-threads", "1"))

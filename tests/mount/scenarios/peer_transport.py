@@ -208,8 +208,7 @@ def peer_faults(rig):
 
 @scenario(timeout=60, where="server", loopback=True)
 def peer_answers(rig):
-    """Read Responses that do not match their request: the connection ends, the file keeps its content. Shows
-    DAFS-2.3.3-04.
+    """Read Responses that do not match their request: the connection ends, the file keeps its content.
     Shows DAFS-2.3.3-04."""
     rig.expect(".*")
     port, findings = rig.serve().port, Findings()

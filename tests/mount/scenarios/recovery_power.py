@@ -142,8 +142,7 @@ def recover_power_shown(rig):
 
 @scenario(timeout=900, where="server")
 def recover_large(rig):
-    """The power fails under large writes, which the mounts keep in their buffers: after fsync all blocks are on
-    disk."""
+    """The power fails under large writes, which the mounts keep in buffers: after fsync all blocks are on disk."""
     blocks, passes, failures = 14, 40 if rig.full else 8, 20 if rig.full else 3
     writers = []
     with two_mounts(rig, "power", "nconnect=2") as (server, disk, points, dice):

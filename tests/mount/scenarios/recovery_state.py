@@ -346,8 +346,7 @@ def recover_damage(rig):
 
 @scenario(timeout=120, where="server")
 def recover_key(rig):
-    """dafsd does not start without the key of its filehandles, and logs the remedy; with the key all mounts
-    continue."""
+    """dafsd does not start without the key of its filehandles, and logs the remedy; with the key mounts continue."""
     rig.expect("session with .* lost", "no session for", "handle-key: ")
     server = rig.serve()
     rig.mount(server)

@@ -118,7 +118,7 @@ def _wait_for_lock(path, ready=None, go=None):
 
 @scenario(timeout=120, where="server")
 def uring_waits(rig):
-    """More processes wait for a lock on one CPU than its queue has entries: its holder can release it, and each gets
+    """More processes wait for a lock on one CPU than its queue has entries: the holder releases it, and each gets
     it."""
     server = rig.serve()
     cpus = os.sched_getaffinity(0)
