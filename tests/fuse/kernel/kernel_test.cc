@@ -404,8 +404,7 @@ TEST_F(ProcTest, HasSignalIgnoresBlockedSignals) {
   EXPECT_TRUE(HasSignal(7, Proc()));
   Status("SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\nSigBlk:\t0000000000004000\n");
   EXPECT_FALSE(HasSignal(7, Proc()));
-  EXPECT_FALSE(
-      HasSignal(8, Proc()));  // the thread is gone: the kernel itself may have made the call
+  EXPECT_FALSE(HasSignal(8, Proc()));  // gone: the kernel may call in the name of such a thread
   EXPECT_FALSE(HasSignal(0, Proc()));
 }
 

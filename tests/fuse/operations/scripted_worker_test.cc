@@ -143,8 +143,8 @@ class SeveralFileSystems : public ScriptedWorkerTest {
 TEST_F(SeveralFileSystems, ObjectsHaveDifferentInodeNumbers) {
   const uint64_t root = Getattr(kRootNode).As<fuse_attr_out>().attr.ino;
   EXPECT_EQ(root, kFileId);
-  EXPECT_EQ(Lookup(kRootNode, "f1").attr.ino,
-            kFileId);  // in the root's file system: the server's number
+  // In the root's file system, the number is the server's.
+  EXPECT_EQ(Lookup(kRootNode, "f1").attr.ino, kFileId);
   const fuse_entry_out second = Lookup(kRootNode, "f2");
   const fuse_entry_out third = Lookup(kRootNode, "f3");
   EXPECT_NE(second.attr.ino, kFileId);
@@ -171,7 +171,7 @@ TEST_F(SeveralFileSystems, ListingsReturnTheInodeNumbersOfStat) {
     ASSERT_EQ(entries.size(), 3u);
     EXPECT_EQ(entries[0].ino, kFileId);  // "."
     EXPECT_EQ(entries[2].name, "f2");
-    // READDIR returns the same number if the chunk was read with all attributes.
+    // READDIR may return the server's number, if the chunk was not read with all attributes.
     EXPECT_TRUE(entries[2].ino == found.attr.ino || (!plus && entries[2].ino == kFileId));
   }
 }

@@ -344,8 +344,8 @@ TEST_F(WorkerTest, OpendirOfARemovedDirectoryFailsOnceAndItsRetrySucceeds) {
     FakeKernel::Answer opened = kernel_.Call(FUSE_OPENDIR, node, Raw(fuse_open_in{}));
     ASSERT_EQ(opened.error, 0);
     release.fh = read.fh = opened.As<fuse_open_out>().fh;
-    EXPECT_EQ(kernel_.Call(FUSE_READDIRPLUS, node, Raw(read)).error,
-              ENOENT);  // readdir(3) treats it as the end
+    // readdir(3) treats ENOENT as the end.
+    EXPECT_EQ(kernel_.Call(FUSE_READDIRPLUS, node, Raw(read)).error, ENOENT);
     EXPECT_EQ(kernel_.Call(FUSE_RELEASEDIR, node, Raw(release)).error, 0);
   }
 }

@@ -12,8 +12,8 @@
 namespace dafs::fuse {
 namespace {
 
-constexpr int kNotYet =
-    100;  // milliseconds without a reply after which a request counts as waiting
+// Milliseconds without a reply after which a request counts as waiting.
+constexpr int kNotYet = 100;
 
 class WriteBehindTest : public HoldingWorkerTest {
  protected:
@@ -47,7 +47,7 @@ class WriteBehindTest : public HoldingWorkerTest {
   int Flush(const Created& file) {
     return kernel_.Call(FUSE_FLUSH, file.entry.nodeid, FlushBody(file)).error;
   }
-  // Sends a request that must wait for the held replies. Then releases these, and returns its
+  // Sends a request that must wait while replies are held. Then releases them and returns its
   // reply.
   FakeKernel::Answer WaitsForServer(uint32_t opcode, uint64_t nodeid, const std::string& body) {
     const uint64_t unique = kernel_.Send(opcode, nodeid, body);
@@ -208,8 +208,8 @@ TEST_F(WriteBehindTest, CloseAndFsyncReportAnErrorAndWritesAreSynchronousUntilAn
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
   EXPECT_EQ(Write(file, 8192, "too far").error, 0);
   const fuse_getattr_in ask = {};
-  EXPECT_EQ(kernel_.Call(FUSE_GETATTR, file.entry.nodeid, Raw(ask)).error,
-            0);  // returns after the write has failed
+  // The reply comes after the write has failed.
+  EXPECT_EQ(kernel_.Call(FUSE_GETATTR, file.entry.nodeid, Raw(ask)).error, 0);
   EXPECT_EQ(Write(file, 8192, "too far").error, EFBIG);
   EXPECT_EQ(Flush(file), EFBIG);
   EXPECT_EQ(Flush(file), EFBIG);

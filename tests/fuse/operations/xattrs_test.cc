@@ -61,8 +61,8 @@ TEST_F(WorkerXattrsTest, AbsentCapabilitiesAreCached) {
   const std::string none("\1\0\0\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 20);
   const uint64_t fresh = Create("new").entry.nodeid, old = Lookup(kRootNode, "old").nodeid;
   EXPECT_EQ(GetXattr(old, name, 0).error, ENODATA);
-  for (const char* file :
-       {"old", "new"}) {  // as another client would; visible after the cache time
+  // As another client would. This mount sees it after the cache time.
+  for (const char* file : {"old", "new"}) {
     ASSERT_EQ(setxattr(Local(file).c_str(), name.c_str(), none.data(), none.size(), 0), 0);
   }
   EXPECT_EQ(GetXattr(old, name, 0).error, ENODATA);
