@@ -1,4 +1,4 @@
-// dafsd: serves directories over DAFS. See man/dafsd.8. Exit status: 0 served and was stopped, or
+// dafsd: serves directories over DAFS. See man/dafsd.8. Exit status: 0 was stopped by a signal, or
 // became a daemon that serves; 1 could not start; 2 bad options. SIGTERM and SIGINT stop the
 // server; SIGHUP is ignored (exports are read at start).
 #include <limits.h>

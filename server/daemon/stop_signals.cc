@@ -30,8 +30,8 @@ StopSignals::EndProcess::EndProcess(const StopSignals& signals)
         while (poll(fds, 2, -1) < 0) {
         }
         if ((fds[0].revents & POLLIN) == 0) return;
-        LogNotice(absl::StrCat("stopped before it serves: signal ", signals.Wait()));
-        _exit(1);
+        LogNotice(absl::StrCat("stopped during the start: signal ", signals.Wait()));
+        _exit(0);  // as a later stop: a service manager must not report a failure
       }) {}
 
 StopSignals::EndProcess::~EndProcess() {

@@ -17,7 +17,7 @@ class StopSignals {
   // Waits for one of the signals and returns its number.
   int Wait() const;
 
-  // While it lives, a thread of its own ends the process with status 1 at such a signal. It is for
+  // While it lives, a thread of its own ends the process with status 0 at such a signal. It is for
   // a start that may wait for a file system that hangs. The state directory is then as after a
   // kill.
   class EndProcess {
