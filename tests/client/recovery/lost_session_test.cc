@@ -47,7 +47,7 @@ TEST_F(LostSessionTest, NextSessionKeepsTheByteOrder) {
 }
 
 // Shows DAFS-6.2.8-07.
-TEST_F(LostSessionTest, NewClientIdReregistersItsCredentials) {
+TEST_F(LostSessionTest, CredentialsAreReregisteredUnderANewClientId) {
   MakeFiles();
   ASSERT_OK(Await(files_->Lookup(who_, dir_, "name")));
   EXPECT_EQ(server_.credentials, 1u);
