@@ -88,7 +88,7 @@ class StoreFailuresTest : public StoreTest {
 };
 
 // Shows DAFS-6.5.13-02, DAFS-6.5.29-10
-TEST_F(StoreFailuresTest, AnAttributeThatIsThereAndCannotBeHadFailsGetattr) {
+TEST_F(StoreFailuresTest, UnreadableAttributeFailsGetattr) {
   const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
   no_xattrs = true;
   wire::FileAttributes attributes;
@@ -112,7 +112,7 @@ TEST_F(StoreFailuresTest, AnAttributeThatIsThereAndCannotBeHadFailsGetattr) {
 }
 
 // Shows DAFS-6.5.24-10: there is nowhere to keep the verifier, and so no file either.
-TEST_F(StoreFailuresTest, ExclusiveCreationNeedsAPlaceForItsVerifier) {
+TEST_F(StoreFailuresTest, ExclusiveCreateFailsIfVerifierCannotBeStored) {
   wire::OpenArgs args = OpenArgs(A(), "f");
   args.open_type = wire::OpenType::kCreate;
   args.createmode = wire::CreateMode::kExclusive;
@@ -129,7 +129,7 @@ TEST_F(StoreFailuresTest, ExclusiveCreationNeedsAPlaceForItsVerifier) {
 }
 
 // Shows DAFS-6.5.15-02
-TEST_F(StoreFailuresTest, AFileSystemThatCannotBeAskedFailsGetFsattr) {
+TEST_F(StoreFailuresTest, StatfsErrorFailsGetFsattr) {
   wire::FsAttributes attributes;
   EXPECT_OK(store_->GetFsattr(root_, A(), wire::kFsattrSpaceFree, &attributes));
   no_usage = true;
@@ -137,7 +137,7 @@ TEST_F(StoreFailuresTest, AFileSystemThatCannotBeAskedFailsGetFsattr) {
 }
 
 // Shows DAFS-6.5.8-02: fsync(2), which brings the metadata along, whatever range was asked for.
-TEST_F(StoreFailuresTest, CommitSyncsTheMetadataToo) {
+TEST_F(StoreFailuresTest, CommitSyncsMetadata) {
   const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
   ASSERT_OK(Write(root_, f, 0, "data"));
   wire::CommitArgs commit;
@@ -150,7 +150,7 @@ TEST_F(StoreFailuresTest, CommitSyncsTheMetadataToo) {
 }
 
 // Shows DAFS-6.5.8-05: a stable write that fails may have been told of the loss of earlier data.
-TEST_F(StoreFailuresTest, AStableWriteThatFailsChangesTheVerifier) {
+TEST_F(StoreFailuresTest, FailedStableWriteChangesVerifier) {
   const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
   for (const int error : {EIO, ENOSPC, EDQUOT}) {
     SCOPED_TRACE(error);
@@ -168,7 +168,7 @@ TEST_F(StoreFailuresTest, AStableWriteThatFailsChangesTheVerifier) {
 }
 
 // Shows DAFS-6.5.8-05: so it is wherever a file is synced, since the kernel tells only one of it.
-TEST_F(StoreFailuresTest, ASetattrThatCannotBeMadeStableChangesTheVerifier) {
+TEST_F(StoreFailuresTest, FailedSyncOfSetattrChangesVerifier) {
   auto slots = MappedFile::Create(Path("state/slots"), 2 * JournalSlot::kBytes);
   ASSERT_TRUE(slots.ok()) << slots.status();
   auto* slot = reinterpret_cast<JournalSlot*>(slots->bytes().data());
@@ -189,7 +189,7 @@ TEST_F(StoreFailuresTest, ASetattrThatCannotBeMadeStableChangesTheVerifier) {
 }
 
 // Shows DAFS-6.5.8-05
-TEST_F(StoreFailuresTest, AFailedCommitOfANamedAttributeChangesTheVerifier) {
+TEST_F(StoreFailuresTest, FailedCommitOfNamedAttributeChangesVerifier) {
   const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
   WriteResult written;
   ASSERT_OK(Write(root_, f, 0, "data", wire::StableHow::kUnstable, &written));
@@ -203,7 +203,7 @@ TEST_F(StoreFailuresTest, AFailedCommitOfANamedAttributeChangesTheVerifier) {
 }
 
 // Shows DAFS-5.2.4-02: it is found not to have been executed, so the client appends again.
-TEST_F(StoreFailuresTest, AnAppendThatIsNotCertainIsTakenBack) {
+TEST_F(StoreFailuresTest, UncertainAppendIsUndone) {
   const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
   ASSERT_OK(Write(root_, f, 0, "0123456789"));
   Intent intent;

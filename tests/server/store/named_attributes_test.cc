@@ -58,7 +58,7 @@ class NamedAttributesTest : public StoreTest {
 };
 
 // Shows DAFS-6.5.25-01, DAFS-6.5.25-02, DAFS-6.1.5-07, DAFS-4.1.5-02, DAFS-4.1.5-03, DAFS-6.5.22-01
-TEST_F(NamedAttributesTest, OpenattrGivesADirectoryWhoseEntriesAreNamedAttributes) {
+TEST_F(NamedAttributesTest, OpenattrReturnsDirectoryOfNamedAttributes) {
   EXPECT_EQ(Attributes(directory_).object_type, wire::ObjectType::kAttrDir);
   ASSERT_OK(Set(root_, "user.color", "red"));
   EXPECT_EQ(Behind("user.color"), "red");
@@ -76,7 +76,7 @@ TEST_F(NamedAttributesTest, OpenattrGivesADirectoryWhoseEntriesAreNamedAttribute
 }
 
 // Shows DAFS-6.5.25-03
-TEST_F(NamedAttributesTest, WhatHasNoAttributesIsNotSupported) {
+TEST_F(NamedAttributesTest, OpenattrFailsForObjectsWithoutAttributes) {
   wire::FileHandle unused;
   EXPECT_DAFS(kNotSupp, store_->Openattr(root_, Handle({}), &unused));  // pseudo file system
   EXPECT_DAFS(kNotSupp, store_->Openattr(root_, directory_, &unused));
@@ -85,7 +85,7 @@ TEST_F(NamedAttributesTest, WhatHasNoAttributesIsNotSupported) {
 }
 
 // Shows DAFS-4.1.5-03, DAFS-4.1.5-05
-TEST_F(NamedAttributesTest, AnyNameIsKeptWhateverItsNameSpace) {
+TEST_F(NamedAttributesTest, NamesOfAnyNameSpaceAreStored) {
   ASSERT_OK(Set(root_, "no.such.space", "x"));
   EXPECT_EQ(Behind("user.dafs.no.such.space"), "x");
   wire::FileHandle handle;
@@ -106,7 +106,7 @@ TEST_F(NamedAttributesTest, ForgedHandlesAreRefused) {
   EXPECT_EQ(Read(root_, {forged, {}}), "DAFSERR_BADHANDLE");
 }
 
-TEST_F(NamedAttributesTest, HandlesSurviveARestart) {
+TEST_F(NamedAttributesTest, HandlesSurviveRestart) {
   ASSERT_OK(Set(root_, "user.color", "red"));
   wire::FileHandle handle;
   ASSERT_OK(Lookup(root_, directory_, "user.color", &handle));
@@ -118,7 +118,7 @@ TEST_F(NamedAttributesTest, HandlesSurviveARestart) {
 }
 
 // Shows DAFS-4.1.5-01
-TEST_F(NamedAttributesTest, NothingIsSeenBeforeClose) {
+TEST_F(NamedAttributesTest, ValueIsInvisibleBeforeClose) {
   ASSERT_OK(Set(root_, "user.value", "old value"));
   const Opened opened = MustOpen(root_, ToSet("user.value", wire::CreateMode::kUnchecked));
   ASSERT_OK(Write(root_, opened, 0, "half"));
@@ -130,7 +130,7 @@ TEST_F(NamedAttributesTest, NothingIsSeenBeforeClose) {
   EXPECT_DAFS(kBadStateId, Close(root_, opened));
 }
 
-TEST_F(NamedAttributesTest, AnOpenReadsOneValueWhateverOthersSet) {
+TEST_F(NamedAttributesTest, OpenReadsOneValueDespiteOtherChanges) {
   ASSERT_OK(Set(root_, "user.value", "first"));
   const Opened opened = MustOpen(root_, OpenArgs(directory_, "user.value", wire::kShareRead));
   ASSERT_OK(Set(other_, "user.value", "2nd"));
@@ -141,7 +141,7 @@ TEST_F(NamedAttributesTest, AnOpenReadsOneValueWhateverOthersSet) {
   EXPECT_EQ(Get(root_, "user.value"), "2nd");
 }
 
-TEST_F(NamedAttributesTest, CreateModesAreThoseOfSetxattr) {
+TEST_F(NamedAttributesTest, CreateModesMatchSetxattrFlags) {
   ASSERT_OK(Set(root_, "user.a", "1", wire::CreateMode::kGuarded));
   EXPECT_DAFS(kExist, Set(root_, "user.a", "2", wire::CreateMode::kGuarded));
   // Two creations at once: the second is told so when it takes effect.
@@ -162,7 +162,7 @@ TEST_F(NamedAttributesTest, CreateModesAreThoseOfSetxattr) {
   EXPECT_DAFS(kNotSupp, Set(root_, "user.c", "x", wire::CreateMode::kExclusive));
 }
 
-TEST_F(NamedAttributesTest, EmptyValuesAndTheLargestSize) {
+TEST_F(NamedAttributesTest, EmptyAndLargestValuesAreStored) {
   ASSERT_OK(Set(root_, "user.empty", ""));
   EXPECT_EQ(Behind("user.empty"), "");
   EXPECT_EQ(Get(root_, "user.empty"), "");
@@ -178,7 +178,7 @@ TEST_F(NamedAttributesTest, EmptyValuesAndTheLargestSize) {
   EXPECT_OK(Set(root_, "user." + std::string(250, 'n'), "x"));
 }
 
-TEST_F(NamedAttributesTest, WithoutStateIdAChangeIsAtOnce) {
+TEST_F(NamedAttributesTest, ChangeWithoutStateIdTakesEffectAtOnce) {
   ASSERT_OK(Set(root_, "user.value", "0123456789"));
   wire::FileHandle handle;
   ASSERT_OK(Lookup(root_, directory_, "user.value", &handle));
@@ -195,7 +195,7 @@ TEST_F(NamedAttributesTest, WithoutStateIdAChangeIsAtOnce) {
 }
 
 // Shows DAFS-6.5.38-05, DAFS-6.5.38-06: such a change is as stable as it was asked to be.
-TEST_F(NamedAttributesTest, WithoutStateIdAChangeIsStable) {
+TEST_F(NamedAttributesTest, ChangeWithoutStateIdHasRequestedStability) {
   ASSERT_OK(Set(root_, "user.value", "0123"));
   wire::FileHandle handle;
   ASSERT_OK(Lookup(root_, directory_, "user.value", &handle));
@@ -223,7 +223,7 @@ TEST_F(NamedAttributesTest, ReservationsAreNotSupported) {
 }
 
 // The kernel decides, by who the caller is.
-TEST_F(NamedAttributesTest, RightsAreThoseOfTheCaller) {
+TEST_F(NamedAttributesTest, RightsDependOnCaller) {
   Store::RestoreServerIdentity();
   chmod(Path("a/file").c_str(), 0604);
   EXPECT_DAFS(kAcces, Set(user_, "user.mine", "x"));
@@ -237,7 +237,7 @@ TEST_F(NamedAttributesTest, RightsAreThoseOfTheCaller) {
   EXPECT_EQ(Behind("user.mine"), "y");
 }
 
-TEST_F(NamedAttributesTest, TrustedAndSecurityAreForRoot) {
+TEST_F(NamedAttributesTest, OnlyRootUsesTrustedAndSecurityAttributes) {
   ASSERT_OK(Set(root_, "trusted.secret", "x"));
   EXPECT_EQ(Get(root_, "trusted.secret"), "x");
   EXPECT_EQ(Get(user_, "trusted.secret"), "DAFSERR_NOENT");
@@ -255,7 +255,7 @@ TEST_F(NamedAttributesTest, TrustedAndSecurityAreForRoot) {
   EXPECT_THAT(Names(root_, directory_), testing::Not(testing::Contains("trusted.dafs.verifier")));
 }
 
-TEST_F(NamedAttributesTest, ListingGoesOnWhereItWas) {
+TEST_F(NamedAttributesTest, ListingResumesAtCookie) {
   std::vector<std::string> all;
   for (int i = 0; i < 20; ++i) {
     all.push_back("user.n" + std::to_string(i));
@@ -281,7 +281,7 @@ TEST_F(NamedAttributesTest, ListingGoesOnWhereItWas) {
   EXPECT_THAT(names, testing::UnorderedElementsAreArray(all));
 }
 
-TEST_F(NamedAttributesTest, LongListsAreTold) {
+TEST_F(NamedAttributesTest, LongListsAreReturnedInFull) {
   std::vector<std::string> all;
   for (int i = 0; i < 30; ++i) {  // some 3 KiB of names
     all.push_back("user." + std::string(100, 'n') + std::to_string(i));
@@ -290,7 +290,7 @@ TEST_F(NamedAttributesTest, LongListsAreTold) {
   EXPECT_THAT(Names(root_, directory_), testing::UnorderedElementsAreArray(all));
 }
 
-TEST_F(NamedAttributesTest, ACloseThatNeverCameSetsNothing) {
+TEST_F(NamedAttributesTest, OpenWithoutCloseSetsNothing) {
   const Opened opened = MustOpen(other_, ToSet("user.value", wire::CreateMode::kUnchecked));
   ASSERT_OK(Write(other_, opened, 0, "value"));
   store_->ReleaseClient(other_.client_id);
@@ -320,7 +320,7 @@ TEST_F(NamedAttributesTest, OpensAreBounded) {
 
 // Shows DAFS-6.5.24-30, DAFS-6.5.33-06: an open of an attribute does not keep others from removing
 // it, and whether there is one is not looked for.
-TEST_F(NamedAttributesTest, NoRemovalDependsOnOpens) {
+TEST_F(NamedAttributesTest, RemovalIgnoresOpens) {
   ASSERT_OK(Set(root_, "user.value", "x"));
   wire::OpenArgs args = OpenArgs(directory_, "user.value", wire::kShareRead);
   args.delete_disp = wire::OpenDeleteDisp::kDeny;
@@ -341,7 +341,7 @@ TEST_F(NamedAttributesTest, NoRemovalDependsOnOpens) {
   EXPECT_OK(Close(root_, opened));
 }
 
-TEST_F(NamedAttributesTest, ReadOnlyExportsKeepTheirAttributes) {
+TEST_F(NamedAttributesTest, ReadOnlyExportRefusesAttributeChanges) {
   ASSERT_OK(Set(root_, "user.value", "x"));
   exports_[0].read_only = true;
   Start();
@@ -350,7 +350,7 @@ TEST_F(NamedAttributesTest, ReadOnlyExportsKeepTheirAttributes) {
   EXPECT_EQ(Get(root_, "user.value"), "x");
 }
 
-TEST_F(NamedAttributesTest, DirectoriesAndLinksHaveThemToo) {
+TEST_F(NamedAttributesTest, DirectoriesAndLinksHaveNamedAttributes) {
   ASSERT_OK(Create(root_, A(), "dir", wire::ObjectType::kDir));
   ASSERT_OK(Create(root_, A(), "link", wire::ObjectType::kLnk));
   ASSERT_OK(store_->Openattr(root_, Handle({"a", "dir"}), &directory_));

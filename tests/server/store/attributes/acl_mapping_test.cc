@@ -87,7 +87,7 @@ std::string_view Refusal(const std::string& aces, bool directory = false, uint32
 }
 
 // Golden: written down from the mapping draft's rules, not by our code.
-TEST(AclMappingTest, AModeBecomesThreeAllowEntries) {
+TEST(AclMappingTest, ModeBecomesThreeAllowEntries) {
   EXPECT_EQ(AcesFromPosix({AclFromMode(0640), {}}, false),
             Aces("A::OWNER@:rnwaNtcyTC A:g:GROUP@:rntcy A::EVERYONE@:tcy"));
   EXPECT_EQ(AcesFromPosix({AclFromMode(0755), {}}, true),
@@ -95,7 +95,7 @@ TEST(AclMappingTest, AModeBecomesThreeAllowEntries) {
 }
 
 // Shows DAFS-4.4.3-03, DAFS-4.4.3-04, DAFS-4.4.3-10, DAFS-4.4.3-11, DAFS-4.4.3-12
-TEST(AclMappingTest, WhatLaterEntriesWouldGiveIsDenied) {
+TEST(AclMappingTest, RightsOfLaterEntriesAreDeniedExplicitly) {
   // The owner has less than the group, the group less than others.
   EXPECT_EQ(AcesFromPosix({AclFromMode(0467), {}}, false),
             Aces("D::OWNER@:wax A::OWNER@:rntcyTC A:g:GROUP@:rnwaNtcy D:g:GROUP@:x "
@@ -106,7 +106,7 @@ TEST(AclMappingTest, WhatLaterEntriesWouldGiveIsDenied) {
 }
 
 // As setfacl -x leaves it. It gives what a mode gives, and a client must not take it for one.
-TEST(AclMappingTest, AMaskAloneIsNoMode) {
+TEST(AclMappingTest, MaskWithoutNamedEntriesDiffersFromMode) {
   const PosixAcl acl = Acl("u::rwx g::rwx m::r-x o::r--");
   const std::vector<Ace> aces = AcesFromPosix({acl, {}}, false);
   EXPECT_EQ(aces, Aces("A::OWNER@:rnwaNxtcyTC A:g:GROUP@:rnxtcy A:g:GROUP@:rnxtcy "
@@ -116,7 +116,7 @@ TEST(AclMappingTest, AMaskAloneIsNoMode) {
   EXPECT_EQ(back.access, AclFromMode(0754));
 }
 
-TEST(AclMappingTest, ADefaultAclIsInherited) {
+TEST(AclMappingTest, DefaultAclBecomesInheritedEntries) {
   EXPECT_EQ(AcesFromPosix({AclFromMode(0700), Acl("u::rwx g::--- o::---")}, true),
             Aces("A::OWNER@:rnwaNDxtcyTC A:g:GROUP@:tcy A::EVERYONE@:tcy "
                  "A:fdi:OWNER@:rnwaNDxtcyTC A:fdig:GROUP@:tcy A:fdi:EVERYONE@:tcy"));
@@ -126,7 +126,7 @@ TEST(AclMappingTest, ADefaultAclIsInherited) {
   EXPECT_EQ(acls.inherited, Acl("u::rwx u:7:r-x g::--- m::r-x o::---"));
 }
 
-TEST(AclMappingTest, SimpleListsAreTaken) {
+TEST(AclMappingTest, SimpleListsAreAccepted) {
   EXPECT_EQ(Access("A::OWNER@:rwa A::GROUP@:r A::EVERYONE@:r"), AclFromMode(0644));
   EXPECT_EQ(Access("A::7:rwa A::OWNER@:rwa A:g:GROUP@:r A::EVERYONE@:r"),
             Acl("u::rw- u:7:rw- g::r-- m::rw- o::r--"));
@@ -141,7 +141,7 @@ TEST(AclMappingTest, EntriesOfOnePrincipalAddUp) {
             Acl("u::rwx u:7:rwx g::r-x m::rwx o::r-x"));
 }
 
-TEST(AclMappingTest, WhatNoPosixAclSaysIsRefused) {
+TEST(AclMappingTest, ListWithoutPosixEquivalentIsRefused) {
   // A member of the group would have x although it is user 7, who is not to have it.
   EXPECT_EQ(Refusal("A::7:r A::OWNER@:rwax A:g:GROUP@:rx A::EVERYONE@:tcy"), "DAFSERR_NOTSUPP");
   // The owner, as a member of group 9, would have x.
@@ -163,7 +163,7 @@ TEST(AclMappingTest, WhatNoPosixAclSaysIsRefused) {
   EXPECT_EQ(Refusal("A:fdn:OWNER@:rwaD A::OWNER@:r", true), "DAFSERR_NOTSUPP");
 }
 
-TEST(AclMappingTest, WhatIsNoAclIsInvalid) {
+TEST(AclMappingTest, MalformedListIsInvalid) {
   EXPECT_EQ(Refusal("A:fd:OWNER@:rwa"), "DAFSERR_INVAL");  // of a file
   EXPECT_EQ(Refusal("A:i:OWNER@:rwa", true), "DAFSERR_INVAL");
   EXPECT_EQ(Refusal("A::nobody@example.com:r"), "DAFSERR_INVAL");
@@ -176,13 +176,13 @@ TEST(AclMappingTest, WhatIsNoAclIsInvalid) {
   EXPECT_EQ(PosixFromAces(aces, false, 0, &acls), DafsStatus::kInval);
 }
 
-TEST(AclMappingTest, TheOwnerByNumberMustNotDiffer) {
+TEST(AclMappingTest, EntryWithOwnerNumberMustMatchOwnerEntry) {
   EXPECT_EQ(Refusal("A::7:rwax A::OWNER@:rwa A::EVERYONE@:r", false, 7), "DAFSERR_NOTSUPP");
   EXPECT_EQ(Refusal("A::OWNER@:rwa A::7:rwa A::EVERYONE@:r", false, 7), "DAFS_STATUS_OK");
 }
 
 // Whatever POSIX ACL there is comes back with the same effective rights.
-TEST(AclMappingTest, EveryPosixAclGoesThereAndBack) {
+TEST(AclMappingTest, EveryPosixAclSurvivesRoundTrip) {
   std::mt19937 random(20149);
   const auto perm = [&] { return static_cast<uint8_t>(random() % 8); };
   for (int i = 0; i < 2000; ++i) {
@@ -213,14 +213,14 @@ TEST(AclMappingTest, EveryPosixAclGoesThereAndBack) {
   }
 }
 
-TEST(AclMappingTest, TooManyNamesAreRefused) {
+TEST(AclMappingTest, TooManyNamedEntriesAreRefused) {
   std::vector<Ace> aces = Aces("A::OWNER@:rwa");
   for (uint32_t i = 0; i < 1024; ++i) aces.push_back(Parse(absl::StrCat("A::", i, ":r")));
   PosixAcls acls;
   EXPECT_EQ(PosixFromAces(aces, false, 1, &acls), DafsStatus::kNotSupp);
 }
 
-TEST(PosixAclTest, TheAttributeIsLittleEndianVersion2) {
+TEST(PosixAclTest, AttributeIsLittleEndianVersion2) {
   const std::string golden("\x02\0\0\0\x01\0\x06\0\xff\xff\xff\xff\x02\0\x04\0\xe8\x03\0\0", 20);
   PosixAcl acl;
   acl.entries = {{AclTag::kUserObj, 6, 0}, {AclTag::kUser, 4, 1000}};

@@ -52,7 +52,7 @@ class StoreAclTest : public StoreTest {
 };
 
 // Shows DAFS-6.1.5-20, DAFS-4.4.3-01, DAFS-4.4.3-02
-TEST_F(StoreAclTest, AnAclIsSetAndEnforced) {
+TEST_F(StoreAclTest, AclIsSetAndEnforced) {
   EXPECT_EQ(GetAcl(file_), AcesFromPosix({AclFromMode(0640), {}}, false));
   EXPECT_EQ(Read(user_, {file_, {}}), "DAFSERR_ACCES");
   ASSERT_OK(SetAcl(root_, file_, AcesFromPosix({WithUser(kAclRead | kAclWrite), {}}, false)));
@@ -68,7 +68,7 @@ TEST_F(StoreAclTest, AnAclIsSetAndEnforced) {
   EXPECT_EQ(fs.acl_support, wire::kAclSupportAllow | wire::kAclSupportDeny);
 }
 
-TEST_F(StoreAclTest, OnlyTheOwnerMaySetIt) {
+TEST_F(StoreAclTest, OnlyOwnerMaySetAcl) {
   const std::vector<wire::Ace> aces = AcesFromPosix({WithUser(kAclRead), {}}, false);
   EXPECT_DAFS(kPerm, SetAcl(user_, file_, aces));
   EXPECT_FALSE(Behind("a/file").has_value());
@@ -78,7 +78,7 @@ TEST_F(StoreAclTest, OnlyTheOwnerMaySetIt) {
 }
 
 // Shows DAFS-6.5.35-07
-TEST_F(StoreAclTest, WhatCannotBeMappedChangesNothing) {
+TEST_F(StoreAclTest, RefusedAclChangesNothing) {
   std::vector<wire::Ace> aces = AcesFromPosix({WithUser(kAclRead), {}}, false);
   aces[1].access_mask |= wire::kAceWriteOwner;
   EXPECT_DAFS(kInval, SetAcl(root_, file_, aces));
@@ -91,7 +91,7 @@ TEST_F(StoreAclTest, WhatCannotBeMappedChangesNothing) {
 }
 
 // Shows DAFS-4.4.3-05, DAFS-4.4.3-06, DAFS-4.4.3-07
-TEST_F(StoreAclTest, NewObjectsInheritTheDefaultAcl) {
+TEST_F(StoreAclTest, NewObjectsInheritDefaultAcl) {
   wire::FileHandle dir;
   ASSERT_OK(Create(root_, A(), "dir", wire::ObjectType::kDir, &dir));
   PosixAcl inherited = AclFromMode(0750);
@@ -116,7 +116,7 @@ TEST_F(StoreAclTest, NewObjectsInheritTheDefaultAcl) {
 }
 
 // Set-id bits do not undo what was inherited.
-TEST_F(StoreAclTest, ASetuidFileInheritsToo) {
+TEST_F(StoreAclTest, SetuidFileInheritsDefaultAcl) {
   wire::FileHandle dir;
   ASSERT_OK(Create(root_, A(), "dir", wire::ObjectType::kDir, &dir));
   const PosixAcls acls{AclFromMode(0755), AclFromMode(0750)};

@@ -45,7 +45,7 @@ class StoreAttributesTest : public StoreTest {
 
 // A GETATTR in a chain asks the kernel no second time about what the request before it has seen,
 // made or changed; one that stands alone always does.
-TEST_F(StoreAttributesTest, RequestBeforeLeavesAttributesForGetattr) {
+TEST_F(StoreAttributesTest, ChainedGetattrReusesAttributesOfPrecedingRequest) {
   const wire::FileHandle top = A();
   WriteFile(Path("a/f"), "", 0644);
   RecentStats recent;
@@ -79,7 +79,7 @@ TEST_F(StoreAttributesTest, RequestBeforeLeavesAttributesForGetattr) {
 
 // Shows DAFS-4.1.3.3-01, DAFS-6.1.5-17, DAFS-6.1.5-01, DAFS-6.1.5-05, DAFS-6.1.5-12, DAFS-6.1.5-13,
 // DAFS-6.1.5-16, DAFS-6.1.5-19, DAFS-6.5.13-01
-TEST_F(StoreAttributesTest, GetattrTellsWhatStatTells) {
+TEST_F(StoreAttributesTest, GetattrMatchesStat) {
   WriteFile(Path("a/f"), "hello", 04751);
   ASSERT_EQ(chown(Path("a/f").c_str(), 1000, 2000), 0);
   chmod(Path("a/f").c_str(), 04751);
@@ -111,7 +111,7 @@ TEST_F(StoreAttributesTest, GetattrTellsWhatStatTells) {
 
 // Shows DAFS-6.5.35-02, DAFS-6.5.35-03, DAFS-6.5.35-04, DAFS-6.5.35-06, DAFS-6.1.5-14,
 // DAFS-6.1.4-05, DAFS-6.1.4-06, DAFS-6.1.5-11, DAFS-4.1.3.3-02
-TEST_F(StoreAttributesTest, SetattrSetsAllThatIsGiven) {
+TEST_F(StoreAttributesTest, SetattrSetsAllGivenAttributes) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0600));
   ASSERT_OK(Write(user_, f, 0, "0123456789"));
   wire::FileAttributes attributes;
@@ -148,7 +148,7 @@ TEST_F(StoreAttributesTest, SetattrSetsAllThatIsGiven) {
 }
 
 // Shows DAFS-6.5.35-07, DAFS-6.5.35-09, DAFS-6.1.5-09, DAFS-7-03, DAFS-7-10
-TEST_F(StoreAttributesTest, SetattrRefusesWhatItCannotSet) {
+TEST_F(StoreAttributesTest, SetattrRefusesUnsupportedAttributesAndValues) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0600));
   uint64_t set = 0;
   for (uint64_t bit : {wire::kFattrHidden, wire::kFattrMimeType, wire::kFattrTimeCreate,
@@ -198,7 +198,7 @@ TEST_F(StoreAttributesTest, SymbolicLinksHaveOwnersAndTimes) {
 }
 
 // Shows DAFS-6.5.2-01, DAFS-6.5.2-02, DAFS-6.5.2-04, DAFS-6.5.2-08
-TEST_F(StoreAttributesTest, AccessAsksTheKernelForTheCaller) {
+TEST_F(StoreAttributesTest, AccessReturnsKernelDecisionForCaller) {
   constexpr uint32_t kChange = wire::kAccessModify | wire::kAccessExtend;
   WriteFile(Path("a/f"), "x");
   ASSERT_EQ(chown(Path("a/f").c_str(), 1000, 2000), 0);
@@ -227,7 +227,7 @@ TEST_F(StoreAttributesTest, AccessAsksTheKernelForTheCaller) {
 
 // Shows DAFS-6.1.6-01, DAFS-6.1.6-09, DAFS-6.1.6-13, DAFS-6.5.15-01, DAFS-6.1.6-05, DAFS-4.1.4-23,
 // DAFS-4.4.1.2-53
-TEST_F(StoreAttributesTest, FsattrTellsWhatStatfsTells) {
+TEST_F(StoreAttributesTest, GetFsattrMatchesStatfs) {
   wire::FsAttributes a;
   ASSERT_OK(store_->GetFsattr(user_, A(), UINT64_MAX, &a));
   EXPECT_EQ(a.included, wire::kFsattrAll);
@@ -249,7 +249,7 @@ TEST_F(StoreAttributesTest, FsattrTellsWhatStatfsTells) {
 }
 
 // Shows DAFS-6.1.6-02, DAFS-6.1.6-03, DAFS-6.1.6-04, DAFS-6.1.6-07, DAFS-6.1.6-08
-TEST_F(StoreAttributesTest, TheFileSystemDoesAsItsAttributesSay) {
+TEST_F(StoreAttributesTest, FileSystemBehavesAsItsAttributesState) {
   wire::FsAttributes a;
   ASSERT_OK(store_->GetFsattr(user_, A(), UINT64_MAX, &a));
   const Opened f = MustOpen(user_, CreateArgs(A(), "Name", 0644));
@@ -281,7 +281,7 @@ TEST_F(StoreAttributesTest, TheFileSystemDoesAsItsAttributesSay) {
 }
 
 // Shows DAFS-6.5.37-01, DAFS-6.5.37-03, DAFS-6.5.23-01, DAFS-6.5.23-03
-TEST_F(StoreAttributesTest, VerifyComparesWhatIsValid) {
+TEST_F(StoreAttributesTest, VerifyComparesValidAttributes) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0600));
   wire::FileAttributes a = Attributes(f.filehandle);
   a.included = a.valid;
@@ -301,7 +301,7 @@ TEST_F(StoreAttributesTest, VerifyComparesWhatIsValid) {
   EXPECT_DAFS(kNotSupp, store_->Nverify(user_, f.filehandle, a));
 }
 
-TEST_F(StoreAttributesTest, PermissionsAreTheKernels) {
+TEST_F(StoreAttributesTest, KernelDecidesPermissions) {
   wire::FileHandle d;
   ASSERT_OK(Create(user_, A(), "d", ObjectType::kDir, &d));
   ASSERT_OK(SetMode(user_, d, 0700));
@@ -364,7 +364,7 @@ TEST_F(StoreAttributesTest, SquashedCallersBecomeAnonymous) {
   EXPECT_EQ(Attributes(MustOpen(user_, CreateArgs(Handle({"all"}), "x")).filehandle).owner, "4003");
 }
 
-TEST_F(StoreAttributesTest, ReadOnlyExportsAreReadOnly) {
+TEST_F(StoreAttributesTest, ReadOnlyExportRefusesChanges) {
   WriteFile(Path("a/f"), "x", 0666);
   mkdir(Path("a/d").c_str(), 0777);
   exports_[0].read_only = true;
@@ -392,7 +392,7 @@ TEST_F(StoreAttributesTest, ReadOnlyExportsAreReadOnly) {
 }
 
 // Shows DAFS-4.1.4-08: nor do they see the way there.
-TEST_F(StoreAttributesTest, ClientsOutsideTheListGetNowhere) {
+TEST_F(StoreAttributesTest, ClientsOutsideExportListAreRefused) {
   exports_[0].clients = {Cidr::Parse("192.0.2.0/24").value()};
   Start();
   Caller inside = root_;

@@ -21,7 +21,7 @@ class StoreSupportedTest : public StoreTest {
 };
 
 // Shows DAFS-6.1.5-03, DAFS-6.1.5-04
-TEST_F(StoreSupportedTest, AnySubsetOfTheAttributesCanBeAskedFor) {
+TEST_F(StoreSupportedTest, AnySubsetOfAttributesCanBeRequested) {
   Start();
   WriteFile(Path("a/f"), "content");
   const wire::FileHandle file = Handle({"a", "f"});
@@ -44,7 +44,7 @@ TEST_F(StoreSupportedTest, AnySubsetOfTheAttributesCanBeAskedFor) {
 
 // Shows DAFS-6.1.5-08, DAFS-6.1.5-15, DAFS-6.1.5-21: what a client may set, and this server has no
 // place for, is refused and not forgotten.
-TEST_F(StoreSupportedTest, WhatIsNotSupportedCannotBeSet) {
+TEST_F(StoreSupportedTest, UnsupportedAttributesCannotBeSet) {
   Start();
   WriteFile(Path("a/f"), "content");
   const wire::FileHandle file = Handle({"a", "f"});
@@ -76,7 +76,7 @@ TEST_F(StoreSupportedTest, FileSystemAttribute31IsNotAssigned) {
 }
 
 // Shows DAFS-6.1.6-10, DAFS-6.5.27-04, DAFS-6.5.38-15
-TEST_F(StoreSupportedTest, TransfersAndFilesKeepWithinTheLimitsThatAreTold) {
+TEST_F(StoreSupportedTest, TransfersAndFilesStayWithinReportedLimits) {
   StoreOptions options = Options();
   options.max_read = 1000;
   options.max_write = 2000;

@@ -113,7 +113,7 @@ class JournalTest : public testing::Test {
   std::optional<Operation> operation_;
 };
 
-TEST_F(JournalTest, ARequestThatWasBegunIsNeverForgotten) {
+TEST_F(JournalTest, TornSlotKeepsIntentOfStartedRequest) {
   std::vector<Image> images;
   Begin(7, "old", images);
   Execute(7, images);
@@ -126,7 +126,7 @@ TEST_F(JournalTest, ARequestThatWasBegunIsNeverForgotten) {
   ForEachTear(images, [](const JournalSlot& slot) { ExpectTrue(slot, 8, "new"); });
 }
 
-TEST_F(JournalTest, ARequestThatWasExecutedIsNeverForgotten) {
+TEST_F(JournalTest, TornSlotKeepsExecutedRequest) {
   std::vector<Image> images;
   Begin(8, "new", images);
   Execute(8, images);
@@ -136,7 +136,7 @@ TEST_F(JournalTest, ARequestThatWasExecutedIsNeverForgotten) {
 }
 
 // The stream is used again, so the answer to 7 has come; 8 has not begun before it is stable.
-TEST_F(JournalTest, ARequestThatHadNotBegunIsNeverTakenForOneThatHad) {
+TEST_F(JournalTest, TornSlotDoesNotShowUnstartedRequestAsStarted) {
   for (const bool answer_is_stable : {false, true}) {
     std::vector<Image> images;
     Begin(7, "old", images);

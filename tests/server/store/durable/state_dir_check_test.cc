@@ -53,7 +53,7 @@ class StateDirCheckTest : public testing::Test {
   std::vector<Export> exports_;
 };
 
-TEST_F(StateDirCheckTest, ADirectoryOfItsOwnOutsideOfTheExportsIsTaken) {
+TEST_F(StateDirCheckTest, PrivateDirectoryOutsideExportsIsAccepted) {
   std::ofstream(Path("state/handle-key")) << "key";
   chmod(Path("state/handle-key").c_str(), 0600);
   EXPECT_EQ(Complaint("state"), "");
@@ -65,13 +65,13 @@ TEST_F(StateDirCheckTest, ADirectoryOfItsOwnOutsideOfTheExportsIsTaken) {
   EXPECT_EQ(Complaint("state"), "");
 }
 
-TEST_F(StateDirCheckTest, AMissingDirectoryIsAnErrorWithTheRemedy) {
+TEST_F(StateDirCheckTest, MissingDirectoryIsErrorWithRemedy) {
   EXPECT_THAT(Complaint("missing"), HasSubstr("mkdir -m 700 " + Path("missing")));
   std::ofstream(Path("file")) << "";
   EXPECT_THAT(Complaint("file"), HasSubstr("Not a directory"));
 }
 
-TEST_F(StateDirCheckTest, WhatOtherUsersCanWriteIsRefused) {
+TEST_F(StateDirCheckTest, StateWritableByOtherUsersIsRefused) {
   chmod(Path("state").c_str(), 0770);
   EXPECT_THAT(Complaint("state"), HasSubstr("chmod go-rwx " + Path("state")));
   chmod(Path("state").c_str(), 0700);
@@ -80,13 +80,13 @@ TEST_F(StateDirCheckTest, WhatOtherUsersCanWriteIsRefused) {
   EXPECT_THAT(Complaint("state"), HasSubstr("chmod go-rwx " + Path("state/clients")));
 }
 
-TEST_F(StateDirCheckTest, AHandleKeyThatOtherUsersCanReadIsRefused) {
+TEST_F(StateDirCheckTest, HandleKeyReadableByOtherUsersIsRefused) {
   std::ofstream(Path("state/handle-key")) << "key";
   chmod(Path("state/handle-key").c_str(), 0644);
   EXPECT_THAT(Complaint("state"), HasSubstr("other users can read it (mode 0644)"));
 }
 
-TEST_F(StateDirCheckTest, WhatBelongsToAnotherUserIsRefused) {
+TEST_F(StateDirCheckTest, StateOfAnotherUserIsRefused) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root: it gives files away";
   std::ofstream(Path("state/handle-key")) << "key";
   chmod(Path("state/handle-key").c_str(), 0600);
@@ -97,7 +97,7 @@ TEST_F(StateDirCheckTest, WhatBelongsToAnotherUserIsRefused) {
   EXPECT_THAT(Complaint("state"), HasSubstr("chown 0 " + Path("state")));
 }
 
-TEST_F(StateDirCheckTest, ADirectoryInsideAnExportIsRefused) {
+TEST_F(StateDirCheckTest, DirectoryInsideExportIsRefused) {
   EXPECT_THAT(Complaint("a"), HasSubstr("clients of export /a can reach it"));
   EXPECT_THAT(Complaint("a/in"), HasSubstr("clients of export /a can reach it"));
   std::filesystem::create_directory_symlink(Path("a/in"), Path("link"));
@@ -106,13 +106,13 @@ TEST_F(StateDirCheckTest, ADirectoryInsideAnExportIsRefused) {
   EXPECT_THAT(Complaint("state"), HasSubstr("clients of export /a can reach it"));
 }
 
-TEST_F(StateDirCheckTest, AnAliasOfADirectoryInsideAnExportIsRefused) {
+TEST_F(StateDirCheckTest, AliasOfDirectoryInsideExportIsRefused) {
   if (!HasOwnMounts()) GTEST_SKIP() << "needs a mount namespace of its own";
   Bind("a/in", "state");
   EXPECT_THAT(Complaint("state"), HasSubstr("clients of export /a can reach it"));
 }
 
-TEST_F(StateDirCheckTest, ADirectoryBehindAnAliasOfAnExportIsRefused) {
+TEST_F(StateDirCheckTest, DirectoryReachableByAliasOfExportIsRefused) {
   if (!HasOwnMounts()) GTEST_SKIP() << "needs a mount namespace of its own";
   mkdir(Path("alias").c_str(), 0700);
   Bind("", "alias");
@@ -121,7 +121,7 @@ TEST_F(StateDirCheckTest, ADirectoryBehindAnAliasOfAnExportIsRefused) {
 }
 
 // The longest mount point of the path is that of a mount which another covers.
-TEST_F(StateDirCheckTest, ADirectoryBelowACoveredMountIsFoundWhereItIs) {
+TEST_F(StateDirCheckTest, DirectoryBelowCoveredMountIsLocatedCorrectly) {
   if (!HasOwnMounts()) GTEST_SKIP() << "needs a mount namespace of its own";
   mkdir(Path("alias").c_str(), 0700);
   ASSERT_EQ(mount("covered", Path("a/in").c_str(), "tmpfs", 0, "mode=0700"), 0);
@@ -134,7 +134,7 @@ TEST_F(StateDirCheckTest, ADirectoryBelowACoveredMountIsFoundWhereItIs) {
   umount2(Path("a").c_str(), MNT_DETACH);
 }
 
-TEST_F(StateDirCheckTest, ADirectoryOfAMountInsideAnExportIsRefused) {
+TEST_F(StateDirCheckTest, DirectoryOfMountInsideExportIsRefused) {
   if (!HasOwnMounts()) GTEST_SKIP() << "needs a mount namespace of its own";
   mkdir(Path("state/deep").c_str(), 0700);
   Bind("state", "a/out");

@@ -46,7 +46,7 @@ class StoreCourtesyTest : public StoreTest {
 };
 
 // Shows DAFS-4.4.1.2-34, DAFS-6.5.19-01: LOCKT says what LOCK would say.
-TEST_F(StoreCourtesyTest, ATestOfALockIsNotDeniedByASilentClient) {
+TEST_F(StoreCourtesyTest, LocktIgnoresLocksOfExpiredClient) {
   const Opened held = MustOpen(other_, OpenArgs(A(), "f"));
   ASSERT_OK(Lock(other_, held));
   EXPECT_DAFS(kDenied, TestLock(user_, held.filehandle));
@@ -58,7 +58,7 @@ TEST_F(StoreCourtesyTest, ATestOfALockIsNotDeniedByASilentClient) {
 }
 
 // Shows DAFS-4.4.1.2-34, DAFS-6.5.33-04
-TEST_F(StoreCourtesyTest, ASilentClientDoesNotKeepAFileFromRemoval) {
+TEST_F(StoreCourtesyTest, ExpiredClientDoesNotPreventRemoval) {
   const Opened held = OpenDenyingRemoval("f");
   EXPECT_DAFS(kDenyDispConflict, Remove(user_, A(), "f"));
   LeaseRunsOut();
@@ -68,7 +68,7 @@ TEST_F(StoreCourtesyTest, ASilentClientDoesNotKeepAFileFromRemoval) {
 }
 
 // Shows DAFS-4.4.1.2-34, DAFS-6.5.33-05
-TEST_F(StoreCourtesyTest, WhatASilentClientHasOpenIsNotOpenToARemovalThatAsks) {
+TEST_F(StoreCourtesyTest, RemovalWithCheckOpenIgnoresOpensOfExpiredClient) {
   wire::RemoveArgs remove;
   remove.filehandle = A();
   remove.target = "f";
@@ -85,7 +85,7 @@ TEST_F(StoreCourtesyTest, WhatASilentClientHasOpenIsNotOpenToARemovalThatAsks) {
   EXPECT_OK(store_->Remove(user_, remove, &res));
 }
 
-TEST_F(StoreCourtesyTest, ASilentClientDoesNotKeepAFileFromBeingReplaced) {
+TEST_F(StoreCourtesyTest, ExpiredClientDoesNotPreventReplacement) {
   WriteFile(Path("a/g"), "new", 0666);
   OpenDenyingRemoval("f");
   EXPECT_DAFS(kAcces, Rename(user_, A(), "g", A(), "f"));
@@ -95,7 +95,7 @@ TEST_F(StoreCourtesyTest, ASilentClientDoesNotKeepAFileFromBeingReplaced) {
 }
 
 // A removal that nothing stands in the way of takes nothing from anybody.
-TEST_F(StoreCourtesyTest, ARemovalThatNothingForbidsLeavesTheOpensOfASilentClient) {
+TEST_F(StoreCourtesyTest, RemovalWithoutConflictKeepsOpensOfExpiredClient) {
   const Opened held = MustOpen(other_, OpenArgs(A(), "f"));
   LeaseRunsOut();
   ASSERT_OK(Remove(user_, A(), "f"));

@@ -47,7 +47,7 @@ class LockTableTest : public testing::Test {
 };
 
 // Shows DAFS-6.5.18-08, DAFS-2.4.3-03: the owner is client id and owner string together.
-TEST_F(LockTableTest, ConflictsNameTheirHolder) {
+TEST_F(LockTableTest, ConflictReportsItsHolder) {
   EXPECT_TRUE(Try(a_, {10, 19, false}));
   EXPECT_TRUE(Try(c_, {15, 29, false}));
   auto conflict = table_.Check(file_, b_, {25, 25, true}, now_);
@@ -66,7 +66,7 @@ TEST_F(LockTableTest, ConflictsNameTheirHolder) {
 }
 
 // Shows DAFS-4.4.1.2-16, DAFS-4.4.1.2-17, DAFS-4.4.1.2-18
-TEST_F(LockTableTest, WhoWaitedLongestComesFirst) {
+TEST_F(LockTableTest, OldestWaiterIsServedFirst) {
   EXPECT_TRUE(Ask(a_, all_));
   EXPECT_FALSE(Ask(b_, all_));
   EXPECT_FALSE(Ask(c_, all_));
@@ -87,7 +87,7 @@ TEST_F(LockTableTest, WhoWaitedLongestComesFirst) {
   EXPECT_EQ(table_.waiting(), 0u);
 }
 
-TEST_F(LockTableTest, AWaiterWhoGoesAwayHoldsNobodyUp) {
+TEST_F(LockTableTest, AbandonedTicketDelaysNoOtherWaiter) {
   EXPECT_TRUE(Ask(a_, all_));
   EXPECT_FALSE(Ask(b_, all_));
   EXPECT_FALSE(Ask(c_, all_));
@@ -104,7 +104,7 @@ TEST_F(LockTableTest, AWaiterWhoGoesAwayHoldsNobodyUp) {
 }
 
 // A place in the queue is no lock: only what could be granted now is kept.
-TEST_F(LockTableTest, AWaiterWhoIsBlockedAnywayKeepsNothing) {
+TEST_F(LockTableTest, BlockedTicketReservesNothing) {
   EXPECT_TRUE(Ask(a_, {0, 9, false}));
   EXPECT_FALSE(Ask(b_, all_));           // waits for a
   EXPECT_TRUE(Ask(c_, {0, 9, false}));   // beside a, as on a local file system
@@ -116,7 +116,7 @@ TEST_F(LockTableTest, AWaiterWhoIsBlockedAnywayKeepsNothing) {
   EXPECT_TRUE(Ask(c_, {0, 9, false}));
 }
 
-TEST_F(LockTableTest, WhatAClientCanHoldIsBounded) {
+TEST_F(LockTableTest, LocksAndTicketsOfClientAreBounded) {
   for (uint64_t i = 0; i < LockTable::kLocksPerClient; ++i) {
     ASSERT_TRUE(table_.MayGrant(a_));
     table_.Grant(file_, a_, {2 * i, 2 * i, false});
@@ -131,7 +131,7 @@ TEST_F(LockTableTest, WhatAClientCanHoldIsBounded) {
 }
 
 // Random owners, ranges and operations against an array of bytes: nobody ever holds what conflicts.
-TEST_F(LockTableTest, AgreesWithAModelOfBytes) {
+TEST_F(LockTableTest, AgreesWithModelOfBytes) {
   constexpr size_t kOwners = 4, kBytes = 24;
   for (uint32_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);

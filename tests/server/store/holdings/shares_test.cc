@@ -47,7 +47,7 @@ class StoreSharesTest : public StoreTest {
 };
 
 // Shows DAFS-4.4.1.2-49: an open is a right to what it was made for, and to nothing beside.
-TEST_F(StoreSharesTest, AnOpenForReadingDoesNotCutAFileThatSomebodyKeepsFromWriters) {
+TEST_F(StoreSharesTest, ReadOpenCannotTruncateFileThatDeniesWriting) {
   const Opened denier = MustOpenAs(user_, "denier", wire::kShareRead, wire::kShareWrite);
   const Opened reader = MustOpenAs(other_, "reader", wire::kShareRead);
   EXPECT_DAFS(kDenied, Cut(other_, reader));
@@ -59,7 +59,7 @@ TEST_F(StoreSharesTest, AnOpenForReadingDoesNotCutAFileThatSomebodyKeepsFromWrit
 }
 
 // Shows DAFS-4.4.1.2-49
-TEST_F(StoreSharesTest, AnOpenForWritingDoesNotReadAFileThatSomebodyKeepsFromReaders) {
+TEST_F(StoreSharesTest, WriteOpenCannotReadFileThatDeniesReading) {
   const Opened denier = MustOpenAs(user_, "denier", wire::kShareWrite, wire::kShareRead);
   const Opened writer = MustOpenAs(other_, "writer", wire::kShareWrite);
   EXPECT_EQ(Read(other_, writer), "DAFSERR_DENIED");
@@ -75,7 +75,7 @@ TEST_F(StoreSharesTest, AnOpenForWritingDoesNotReadAFileThatSomebodyKeepsFromRea
 }
 
 // Shows DAFS-6.5.27-06: of no bytes too.
-TEST_F(StoreSharesTest, EveryReadIsCheckedAgainstWhatItsStateIdStandsFor) {
+TEST_F(StoreSharesTest, EveryReadIsCheckedAgainstItsStateId) {
   const Opened mine = MustOpenAs(user_, "mine", wire::kShareRead);
   for (const size_t size : {size_t{0}, size_t{100}}) {
     SCOPED_TRACE(size);
@@ -99,7 +99,7 @@ TEST_F(StoreSharesTest, EveryReadIsCheckedAgainstWhatItsStateIdStandsFor) {
 }
 
 // Shows DAFS-6.5.26-03
-TEST_F(StoreSharesTest, ADowngradeMeetsNobodysReservation) {
+TEST_F(StoreSharesTest, DowngradeNeverConflictsWithReservations) {
   const Opened mine = MustOpenAs(user_, "mine", wire::kShareBoth, wire::kShareRead);
   const Opened yours = MustOpenAs(other_, "yours", wire::kShareWrite);
   EXPECT_DAFS(kDenied, OpenWithKey(root_, "keyed", 7));
@@ -111,7 +111,7 @@ TEST_F(StoreSharesTest, ADowngradeMeetsNobodysReservation) {
 }
 
 // Shows FAST03-3.2-06, DAFS-4.4.2-03, DAFS-4.4.2-05
-TEST_F(StoreSharesTest, AKeyIsInForceUntilAllWhoCameWithItHaveClosed) {
+TEST_F(StoreSharesTest, ShareKeyLastsUntilAllOpensWithItAreClosed) {
   Opened one, two;
   const Opened keyless = MustOpenAs(root_, "keyless", wire::kShareRead);
   ASSERT_OK(OpenWithKey(user_, "one", 7, &one));
@@ -128,7 +128,7 @@ TEST_F(StoreSharesTest, AKeyIsInForceUntilAllWhoCameWithItHaveClosed) {
 }
 
 // Nor does its only holder change it: what he has is to be closed, or downgraded.
-TEST_F(StoreSharesTest, AnOwnerDoesNotExchangeHisKey) {
+TEST_F(StoreSharesTest, OwnerCannotReplaceItsShareKey) {
   Opened mine;
   ASSERT_OK(OpenWithKey(user_, "mine", 7, &mine));
   EXPECT_DAFS(kKeyMismatch, OpenWithKey(user_, "mine", 8));
@@ -136,7 +136,7 @@ TEST_F(StoreSharesTest, AnOwnerDoesNotExchangeHisKey) {
   EXPECT_EQ(store_->open_count(), 2u);
 }
 
-TEST_F(StoreSharesTest, AnOwnerWhoGaveUpHisKeyMayTakeAnother) {
+TEST_F(StoreSharesTest, OwnerMayUseAnotherShareKeyAfterReleasingOne) {
   Opened mine;
   ASSERT_OK(OpenWithKey(user_, "mine", 7, &mine));
   ASSERT_OK(Downgrade(user_, mine, wire::kShareBoth, wire::kShareDenyNone));

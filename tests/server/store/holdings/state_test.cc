@@ -35,7 +35,7 @@ class StoreStateTest : public StoreTest {
 
 // Shows DAFS-4.4.1.1-04: locks, another OPEN of the same owner and an OPEN_DOWNGRADE leave it as
 // it is.
-TEST_F(StoreStateTest, AStateIdIsMadeByOpenAndStaysAsItIs) {
+TEST_F(StoreStateTest, StateIdIsCreatedByOpenAndDoesNotChange) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   wire::LockArgs lock;
   lock.filehandle = f.filehandle;
@@ -62,7 +62,7 @@ TEST_F(StoreStateTest, AStateIdIsMadeByOpenAndStaysAsItIs) {
 }
 
 // Shows DAFS-4.4.1.2-48
-TEST_F(StoreStateTest, ALookUpMakesNoState) {
+TEST_F(StoreStateTest, LookupCreatesNoState) {
   WriteFile(Path("a/f"), "x", 0666);
   const wire::FileHandle f = Handle({"a", "f"});
   EXPECT_EQ(Read(user_, {f, {}}), "x");
@@ -73,7 +73,7 @@ TEST_F(StoreStateTest, ALookUpMakesNoState) {
 }
 
 // Shows FAST03-3.2-10
-TEST_F(StoreStateTest, AFileWithoutANameEndsWithItsCreatorUnlessItWasLinked) {
+TEST_F(StoreStateTest, UnnamedFileEndsWithItsCreatorUnlessLinked) {
   const Opened closed = MustOpen(user_, Nameless());
   ASSERT_OK(Close(user_, closed));
   EXPECT_DAFS(kStale, Exists(closed.filehandle));
@@ -95,7 +95,7 @@ TEST_F(StoreStateTest, AFileWithoutANameEndsWithItsCreatorUnlessItWasLinked) {
 
 // Shows DAFS-6.5.24-31, DAFS-6.5.33-07: DELETE_DENY is granted and CHECK_OPEN looks, though
 // programs of the server neither heed the one nor are seen by the other.
-TEST_F(StoreStateTest, ProgramsOfTheServerHeedNoDispositionsAndAreNotLookedFor) {
+TEST_F(StoreStateTest, DispositionsDoNotApplyToProgramsOnServer) {
   wire::OpenArgs args = CreateArgs(A(), "denied");
   args.delete_disp = wire::OpenDeleteDisp::kDeny;
   const Opened denied = MustOpen(user_, args);

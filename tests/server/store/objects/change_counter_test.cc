@@ -10,14 +10,14 @@ namespace {
 
 constexpr uint64_t kBase = ~uint64_t{0} - 500;  // an era may be any number: sums wrap around
 
-TEST(ChangeCounterTest, IsTheCtimeWhereThatTells) {
+TEST(ChangeCounterTest, IsCtimeWhenCtimeDistinguishesChanges) {
   ChangeCounter change(7);
   EXPECT_EQ(change.Value(1000, change.Sample()), 1007u);
   EXPECT_EQ(change.Value(1000, change.Sample()), 1007u);
   EXPECT_EQ(change.Value(2000, change.Sample()), 2007u);
 }
 
-TEST(ChangeCounterTest, ModificationsWithinATickDiffer) {
+TEST(ChangeCounterTest, ModificationsWithinOneClockTickDiffer) {
   ChangeCounter change(kBase);
   std::set<uint64_t> told;
   for (int i = 0; i < 5; ++i) {
@@ -29,7 +29,7 @@ TEST(ChangeCounterTest, ModificationsWithinATickDiffer) {
 
 // Two threads sample, one behind the other, and the later sample is told first: what was sampled
 // before is of a state that nobody was told of yet.
-TEST(ChangeCounterTest, WhatWasSampledBeforeIsToldWithANumberOfItsOwn) {
+TEST(ChangeCounterTest, EarlierSampleReportedLaterHasItsOwnNumber) {
   ChangeCounter change(kBase);
   std::set<uint64_t> told = {change.Value(1000, change.Sample())};
   change.Modified();
@@ -46,7 +46,7 @@ TEST(ChangeCounterTest, WhatWasSampledBeforeIsToldWithANumberOfItsOwn) {
   EXPECT_EQ(change.Value(2000, late), *told.rbegin());
 }
 
-TEST(ChangeCounterTest, AModificationBetweenSampleAndAnswerIsToldNextTime) {
+TEST(ChangeCounterTest, ModificationBetweenSampleAndAnswerIsReportedNext) {
   ChangeCounter change;
   EXPECT_EQ(change.Value(100, change.Sample()), 100u);
   const uint64_t before = change.Sample();
@@ -55,7 +55,7 @@ TEST(ChangeCounterTest, AModificationBetweenSampleAndAnswerIsToldNextTime) {
   EXPECT_EQ(change.Value(100, change.Sample()), 101u);
 }
 
-TEST(ChangeCounterTest, AnotherEraTellsTheSameTimeApart) {
+TEST(ChangeCounterTest, EqualTimesInDifferentErasDiffer) {
   ChangeCounter before(1000);
   ChangeCounter after(7000);
   EXPECT_EQ(before.Value(100, before.Sample()), 1100u);
@@ -65,7 +65,7 @@ TEST(ChangeCounterTest, AnotherEraTellsTheSameTimeApart) {
   EXPECT_EQ(after.Value(100, after.Sample()), 7101u);
 }
 
-TEST(ChangeCounterTest, GoesOnWhereTheClockWasSetBack) {
+TEST(ChangeCounterTest, ContinuesAfterClockWasSetBack) {
   ChangeCounter change(kBase);
   std::set<uint64_t> told = {change.Value(1'000'000, change.Sample())};
   for (uint64_t ctime : {10u, 10u, 11u, 999u}) {
@@ -76,7 +76,7 @@ TEST(ChangeCounterTest, GoesOnWhereTheClockWasSetBack) {
   EXPECT_EQ(change.Value(2'000'000, change.Sample()), kBase + 2'000'000);
 }
 
-TEST(ChangeCounterTest, ALiveCounterIsNotSetBack) {
+TEST(ChangeCounterTest, LiveCounterNeverDecreases) {
   ChangeCounter change(kBase);
   change.Value(1000, change.Sample());
   change.Modified();
@@ -89,7 +89,7 @@ TEST(ChangeCounterTest, ALiveCounterIsNotSetBack) {
   EXPECT_EQ(change.Value(1000, change.Sample()), later);
 }
 
-TEST(ChangeCounterTest, ANewCounterGoesOnWhereTheOldOneWas) {
+TEST(ChangeCounterTest, NewCounterContinuesFromSavedOne) {
   ChangeCounter before(kBase);
   before.Value(1000, before.Sample());
   before.Modified();
@@ -103,7 +103,7 @@ TEST(ChangeCounterTest, ANewCounterGoesOnWhereTheOldOneWas) {
   EXPECT_EQ(after.Value(500, after.Sample()), ahead);
 }
 
-TEST(ChangeCounterTest, AModificationThatNobodyWasToldOfIsSavedToo) {
+TEST(ChangeCounterTest, UnreportedModificationIsSaved) {
   ChangeCounter before(kBase);
   const uint64_t told = before.Value(1000, before.Sample());
   before.Modified();

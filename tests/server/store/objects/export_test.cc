@@ -38,7 +38,7 @@ TEST(StoreExportTest, ParsesNameDirectoryAndOptions) {
   EXPECT_FALSE(e->Admits(From("198.51.100.8")));
 }
 
-TEST(StoreExportTest, DefaultsAreThoseOfNfs) {
+TEST(StoreExportTest, DefaultsMatchNfs) {
   absl::StatusOr<Export> e = ParseExport("/=/srv");
   ASSERT_TRUE(e.ok());
   EXPECT_FALSE(e->read_only);
@@ -49,7 +49,7 @@ TEST(StoreExportTest, DefaultsAreThoseOfNfs) {
   EXPECT_TRUE(e->Admits(From("203.0.113.1")));
 }
 
-TEST(StoreExportTest, SecureAdmitsReservedPortsOnly) {
+TEST(StoreExportTest, SecureAcceptsOnlyReservedPorts) {
   for (const char* option : {"", ",secure", ",insecure,secure"}) {
     absl::StatusOr<Export> e = ParseExport(std::string("/a=/srv,clients=192.0.2.0/24") + option);
     ASSERT_TRUE(e.ok());
@@ -62,7 +62,7 @@ TEST(StoreExportTest, SecureAdmitsReservedPortsOnly) {
   EXPECT_EQ(e->Admission(From("192.0.2.1", false)), wire::DafsStatus::kOk);
 }
 
-TEST(StoreExportTest, ErrorsSayWhatIsWrong) {
+TEST(StoreExportTest, ErrorsNameTheFault) {
   const auto message = [](const char* text) {
     return std::string(ParseExport(text).status().message());
   };
@@ -80,7 +80,7 @@ TEST(StoreExportTest, ErrorsSayWhatIsWrong) {
   EXPECT_THAT(message("/a=/srv,clients=::1/129"), HasSubstr("prefix length of 0 to 128"));
 }
 
-TEST(StoreExportTest, NamesMayNotLieInsideOneAnother) {
+TEST(StoreExportTest, NestedExportNamesAreRefused) {
   const auto check = [](std::vector<const char*> texts) {
     std::vector<Export> exports;
     for (const char* text : texts) exports.push_back(ParseExport(text).value());
@@ -94,7 +94,7 @@ TEST(StoreExportTest, NamesMayNotLieInsideOneAnother) {
   EXPECT_THAT(std::string(check({}).message()), HasSubstr("nothing to export"));
 }
 
-TEST(StoreExportTest, AddressesOfSocketsAreMapped) {
+TEST(StoreExportTest, SocketAddressesAreMapped) {
   sockaddr_storage storage = {};
   sockaddr_in in = {};
   in.sin_family = AF_INET;

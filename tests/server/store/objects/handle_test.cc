@@ -30,7 +30,7 @@ ObjectKey SomeKey() {
 }
 
 // Shows DAFS-4.1.4-11
-TEST(StoreHandleMacTest, SealedHandlesVerifyAndGiveTheirPartsBack) {
+TEST(StoreHandleMacTest, SealedHandleVerifiesAndReturnsItsParts) {
   const HandleMac mac(Key(1));
   const wire::FileHandle handle = mac.Seal(SomeKey());
   EXPECT_TRUE(mac.Verify(handle));
@@ -42,7 +42,7 @@ TEST(StoreHandleMacTest, SealedHandlesVerifyAndGiveTheirPartsBack) {
   EXPECT_EQ(key.fshandle(), handle.fshandle);
 }
 
-TEST(StoreHandleMacTest, EveryChangedBitAndEveryOtherKeyIsFound) {
+TEST(StoreHandleMacTest, ChangedBitOrOtherKeyFailsVerification) {
   const HandleMac mac(Key(1));
   const wire::FileHandle handle = mac.Seal(SomeKey());
   for (size_t byte = 0; byte < 64; ++byte) {
@@ -56,7 +56,7 @@ TEST(StoreHandleMacTest, EveryChangedBitAndEveryOtherKeyIsFound) {
   EXPECT_FALSE(HandleMac(Key(2)).Verify(handle));
 }
 
-TEST(StoreHandleMacTest, ALengthBeyondTheRoomIsNotBelieved) {
+TEST(StoreHandleMacTest, OversizedLengthIsRefused) {
   ObjectKey key = SomeKey();
   key.bytes[16] = 63;
   EXPECT_EQ(BytesOf(key).size(), kKernelHandleMax);
@@ -85,7 +85,7 @@ TEST_F(StoreHandleTest, HandlesSurviveRestartAndRename) {
 
 // Shows DAFS-4.1.4-15, DAFS-4.1.4-16, DAFS-4.1.4-18: one handle for an object, whatever its name,
 // so that the opens of DAFS-4.4.1.2-51 are those of one handle.
-TEST_F(StoreHandleTest, HardLinksHaveOneHandle) {
+TEST_F(StoreHandleTest, HardLinksShareOneHandle) {
   WriteFile(Path("a/f"), "x");
   ASSERT_EQ(link(Path("a/f").c_str(), Path("a/g").c_str()), 0);
   WriteFile(Path("a/h"), "x");
@@ -116,7 +116,7 @@ TEST_F(StoreHandleTest, HandlesOfRemovedObjectsAreStale) {
 }
 
 // Shows DAFS-4.1.4-10: also while the file system makes other files of what is left of them.
-TEST_F(StoreHandleTest, HandlesAreStaleWhileTheirInodesAreUsedAgain) {
+TEST_F(StoreHandleTest, HandlesAreStaleWhileTheirInodesAreReused) {
   Start();
   std::filesystem::create_directory(Path("b"));
   std::atomic<bool> stop{false};
@@ -179,7 +179,7 @@ TEST_F(StoreHandleTest, HandlesOfAnotherServerAreRefused) {
 }
 
 // A handle made for one directory must not open files of the one that has its name now.
-TEST_F(StoreHandleTest, HandlesDoNotPassFromOneExportedDirectoryToAnother) {
+TEST_F(StoreHandleTest, HandlesAreStaleAfterExportDirectoriesAreSwapped) {
   WriteFile(Path("a/f"), "x");
   Start();
   const wire::FileHandle f = Handle({"a", "f"});
@@ -190,7 +190,7 @@ TEST_F(StoreHandleTest, HandlesDoNotPassFromOneExportedDirectoryToAnother) {
   EXPECT_DAFS(kStale, store_->Getattr(root_, f, 1, &attributes));
 }
 
-TEST_F(StoreHandleTest, TheKeyIsOursAloneAndADamagedOneIsReported) {
+TEST_F(StoreHandleTest, KeyFileIsPrivateAndDamageIsReported) {
   Start();
   const struct stat st = Stat(Path("state/handle-key"));
   EXPECT_EQ(st.st_mode & 07777, 0600u);
@@ -203,7 +203,7 @@ TEST_F(StoreHandleTest, TheKeyIsOursAloneAndADamagedOneIsReported) {
 }
 
 // Another key would make every handle of every mount invalid.
-TEST_F(StoreHandleTest, ALostKeyIsNotReplaced) {
+TEST_F(StoreHandleTest, LostKeyIsNotReplaced) {
   const std::string path = Path("state/handle-key"), kept = Path("kept");
   Start();
   store_.reset();
@@ -235,7 +235,7 @@ TEST_F(StoreHandleTest, ALostKeyIsNotReplaced) {
 }
 
 // It numbers the state ids, so that it must not go back; what was lost of it can be made up for.
-TEST_F(StoreHandleTest, ALostInstanceNumberIsReplacedByALargeOne) {
+TEST_F(StoreHandleTest, LostInstanceNumberIsReplacedByLargerOne) {
   const std::string path = Path("state/instance");
   const auto number = [&] {
     Start();
@@ -259,7 +259,7 @@ TEST_F(StoreHandleTest, ALostInstanceNumberIsReplacedByALargeOne) {
   EXPECT_EQ(number(), 18u);
 }
 
-TEST_F(StoreHandleTest, ExportsThatCannotBeServedAreRefusedWithTheReason) {
+TEST_F(StoreHandleTest, UnservableExportIsRefusedWithReason) {
   exports_[0].directory = Path("none");
   absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(Options());
   EXPECT_THAT(std::string(store.status().message()), testing::HasSubstr("No such file"));
@@ -270,7 +270,7 @@ TEST_F(StoreHandleTest, ExportsThatCannotBeServedAreRefusedWithTheReason) {
 }
 
 // The cache gives descriptors up and finds its objects again by their handles.
-TEST_F(StoreHandleTest, DescriptorsStayBounded) {
+TEST_F(StoreHandleTest, NumberOfDescriptorsStaysBounded) {
   StoreOptions options = Options();
   options.max_descriptors = 40;
   Start(options);
@@ -288,7 +288,7 @@ TEST_F(StoreHandleTest, DescriptorsStayBounded) {
 }
 
 // Shows DAFS-7-08
-TEST(StoreErrnoTest, EveryErrnoHasAStatus) {
+TEST(StoreErrnoTest, EveryErrnoHasStatus) {
   EXPECT_DAFS(kNoEnt, StatusFromErrno(ENOENT));
   EXPECT_DAFS(kNotEmpty, StatusFromErrno(ENOTEMPTY));
   EXPECT_DAFS(kDquot, StatusFromErrno(EDQUOT));

@@ -84,7 +84,7 @@ TEST_F(StoreMountsTest, LookupCrossesIntoMountedFileSystems) {
   EXPECT_DAFS(kAcces, Remove(root_, a, "m"));
 }
 
-TEST_F(StoreMountsTest, ListingsShowWhatIsMounted) {
+TEST_F(StoreMountsTest, ListingShowsMountedFileSystems) {
   Start();
   std::vector<Entry> entries;
   ReaddirResult res;
@@ -104,7 +104,7 @@ TEST_F(StoreMountsTest, ListingsShowWhatIsMounted) {
   }
 }
 
-TEST_F(StoreMountsTest, HandlesOfMountedFileSystemsSurviveARestart) {
+TEST_F(StoreMountsTest, HandlesOfMountedFileSystemsSurviveRestart) {
   WriteFile(Path("a/m/f"), "in m");
   Start();
   const wire::FileHandle f = Handle({"a", "m", "f"});
@@ -114,7 +114,7 @@ TEST_F(StoreMountsTest, HandlesOfMountedFileSystemsSurviveARestart) {
 }
 
 // Shows DAFS-4.1.4-21
-TEST_F(StoreMountsTest, HandlesOfAFileSystemThatIsUnmountedAreStale) {
+TEST_F(StoreMountsTest, HandlesOfUnmountedFileSystemAreStale) {
   WriteFile(Path("a/m/f"), "in m");
   Start();
   const wire::FileHandle m = Handle({"a", "m"});
@@ -131,7 +131,7 @@ TEST_F(StoreMountsTest, HandlesOfAFileSystemThatIsUnmountedAreStale) {
 }
 
 // Shows DAFS-7-08
-TEST_F(StoreMountsTest, AFullFileSystemAndAFileBeyondAllBoundsAreToldApart) {
+TEST_F(StoreMountsTest, FullFileSystemAndOversizedFileHaveDifferentErrors) {
   umount(Path("a/n").c_str());
   if (!MountTmpfs("a/n", "mode=0777,size=64k")) GTEST_SKIP() << "needs to mount tmpfs";
   Start();
@@ -146,7 +146,7 @@ TEST_F(StoreMountsTest, AFullFileSystemAndAFileBeyondAllBoundsAreToldApart) {
   EXPECT_OK(Close(user_, f));
 }
 
-TEST_F(StoreMountsTest, EverythingWorksOnATmpfs) {
+TEST_F(StoreMountsTest, BasicOperationsWorkOnTmpfs) {
   Start();
   const wire::FileHandle m = Handle({"a", "m"});
   const Opened f = MustOpen(user_, CreateArgs(m, "f"));
@@ -169,7 +169,7 @@ TEST_F(StoreMountsTest, EverythingWorksOnATmpfs) {
 }
 
 // DAFS-6.5.7-02, over a restart: what is left there is kept for its opens, then removed.
-TEST_F(StoreMountsTest, OrphansOfMountedFileSystemsAreTakenUpAtStart) {
+TEST_F(StoreMountsTest, OrphansOfMountedFileSystemsAreRecoveredAtStart) {
   StoreOptions options = Options();
   options.keep_orphans = true;
   Start(options);
@@ -187,7 +187,7 @@ TEST_F(StoreMountsTest, OrphansOfMountedFileSystemsAreTakenUpAtStart) {
 }
 
 // An open by handle keeps such a file as a reclaim does, also over the next restart.
-TEST_F(StoreMountsTest, AnOrphanIsAdoptedByAnyOpen) {
+TEST_F(StoreMountsTest, OrphanIsAdoptedByAnyOpen) {
   StoreOptions options = Options();
   options.keep_orphans = true;
   Start(options);
@@ -208,7 +208,7 @@ TEST_F(StoreMountsTest, AnOrphanIsAdoptedByAnyOpen) {
 }
 
 // Two exports of one directory share what was left there.
-TEST_F(StoreMountsTest, AnOrphanIsAdoptedThroughEitherExportOfItsDirectory) {
+TEST_F(StoreMountsTest, OrphanIsAdoptedThroughEitherExportOfItsDirectory) {
   exports_ = {Named("/one", "a/m"), Named("/two", "a/m")};
   StoreOptions options = Options();
   options.keep_orphans = true;
@@ -266,7 +266,7 @@ class StoreSubvolumesTest : public StoreMountsTest {
 };
 
 // They share a mount, but not their numbers: two files with one number would be one to tar(1).
-TEST_F(StoreSubvolumesTest, EachHasAnFsHandleOfItsOwn) {
+TEST_F(StoreSubvolumesTest, EachSubvolumeHasItsOwnFsHandle) {
   Start();
   const wire::FileHandle m = Handle({"a", "m"});
   const wire::FileHandle s1 = Handle({"a", "m", "s1"});
@@ -292,7 +292,7 @@ TEST_F(StoreSubvolumesTest, EachHasAnFsHandleOfItsOwn) {
 }
 
 // The root of each subvolume has one inode number, which is no sign of the machine's root.
-TEST_F(StoreSubvolumesTest, TheParentOfASubvolumeIsFound) {
+TEST_F(StoreSubvolumesTest, ParentOfSubvolumeIsFound) {
   exports_ = {Named("/m", "a/m")};
   exports_[0].squash = Squash::kNone;
   Start();
@@ -301,14 +301,14 @@ TEST_F(StoreSubvolumesTest, TheParentOfASubvolumeIsFound) {
   EXPECT_EQ(parent, Handle({"m"}));
 }
 
-TEST_F(StoreSubvolumesTest, ASubvolumeIsRenamedIntoAnother) {
+TEST_F(StoreSubvolumesTest, SubvolumeIsRenamedIntoAnother) {
   Start();
   const wire::FileHandle f = Handle({"a", "m", "s1", "f"});
   EXPECT_OK(Rename(root_, Handle({"a", "m"}), "s1", Handle({"a", "m", "s2"}), "inner"));
   EXPECT_EQ(Handle({"a", "m", "s2", "inner", "f"}), f);
 }
 
-TEST_F(StoreSubvolumesTest, HandlesSurviveARestart) {
+TEST_F(StoreSubvolumesTest, HandlesSurviveRestart) {
   Start();
   const wire::FileHandle f1 = Handle({"a", "m", "s1", "f"});
   const wire::FileHandle f2 = Handle({"a", "m", "s2", "f"});
@@ -318,7 +318,7 @@ TEST_F(StoreSubvolumesTest, HandlesSurviveARestart) {
   EXPECT_EQ(Handle({"a", "m", "s1", "f"}), f1);
 }
 
-TEST_F(StoreSubvolumesTest, ARemovedOpenFileLivesOverARestart) {
+TEST_F(StoreSubvolumesTest, RemovedOpenFileSurvivesRestart) {
   StoreOptions options = Options();
   options.keep_orphans = true;
   Start(options);
@@ -334,7 +334,7 @@ TEST_F(StoreSubvolumesTest, ARemovedOpenFileLivesOverARestart) {
   EXPECT_FALSE(std::filesystem::exists(Path("a/m/s1/.dafsd-orphans")));
 }
 
-TEST_F(StoreSubvolumesTest, AnOrphanGoesWithTheGracePeriodThoughNoClientComesToItsSubvolume) {
+TEST_F(StoreSubvolumesTest, UnvisitedOrphanIsRemovedAfterGracePeriod) {
   StoreOptions options = Options();
   options.keep_orphans = true;
   Start(options);
@@ -359,7 +359,7 @@ TEST_F(StoreSubvolumesTest, AnOrphanGoesWithTheGracePeriodThoughNoClientComesToI
 }
 
 // A descriptor in it would keep its space.
-TEST_F(StoreSubvolumesTest, NothingIsHeldInADeletedSubvolume) {
+TEST_F(StoreSubvolumesTest, DeletedSubvolumeHasNoOpenDescriptor) {
   Start();
   const wire::FileHandle m = Handle({"a", "m"});
   const size_t before = store_->descriptor_count();
@@ -418,7 +418,7 @@ class StoreHungMountTest : public StoreMountsTest {
 };
 
 // It may forget its handles whenever caches are dropped. It is asked nothing: it hangs.
-TEST_F(StoreHungMountTest, AFuseFileSystemIsRefusedUnlessItsHandlesLast) {
+TEST_F(StoreHungMountTest, FuseExportIsRefusedUnlessItsHandlesPersist) {
   exports_ = {Named("/a", "a"), Named("/hung", "a/hung")};
   ASSERT_TRUE(Answers([this] {
     const absl::Status status = Store::Open(Options()).status();
@@ -428,7 +428,7 @@ TEST_F(StoreHungMountTest, AFuseFileSystemIsRefusedUnlessItsHandlesLast) {
   }));
 }
 
-TEST_F(StoreHungMountTest, AFuseFileSystemInsideAnExportIsClosedUnlessItsHandlesLast) {
+TEST_F(StoreHungMountTest, FuseMountInsideExportIsClosedUnlessItsHandlesPersist) {
   for (Export& e : exports_) e.lasting_handles = false;
   ASSERT_TRUE(Answers([this] {
     Start();
@@ -437,7 +437,7 @@ TEST_F(StoreHungMountTest, AFuseFileSystemInsideAnExportIsClosedUnlessItsHandles
   }));
 }
 
-TEST_F(StoreHungMountTest, KeepsNobodyFromComingToTheOthers) {
+TEST_F(StoreHungMountTest, HungMountDoesNotBlockLookupsOfOtherMounts) {
   Start();
   EXPECT_TRUE(Answers([this] {
     EXPECT_EQ(Read(root_, {Handle({"a", "m", "f"}), {}}), "in m");
@@ -445,7 +445,7 @@ TEST_F(StoreHungMountTest, KeepsNobodyFromComingToTheOthers) {
   }));
 }
 
-TEST_F(StoreHungMountTest, KeepsNoHandleOfTheOthersFromBeingFound) {
+TEST_F(StoreHungMountTest, HungMountDoesNotBlockHandlesOfOtherMounts) {
   wire::FileHandle f;
   Start();
   ASSERT_TRUE(Answers([&] {
@@ -455,7 +455,7 @@ TEST_F(StoreHungMountTest, KeepsNoHandleOfTheOthersFromBeingFound) {
   }));
 }
 
-TEST_F(StoreMountsTest, AFileSystemWithoutHandlesInsideAnExportIsClosed) {
+TEST_F(StoreMountsTest, FileSystemWithoutHandlesInsideExportIsClosed) {
   ASSERT_EQ(mount("proc", Path("a/n").c_str(), "proc", 0, nullptr), 0);
   Start();
   EXPECT_DAFS(kAcces, Lookup(root_, A(), "n"));
@@ -464,7 +464,7 @@ TEST_F(StoreMountsTest, AFileSystemWithoutHandlesInsideAnExportIsClosed) {
   umount(Path("a/n").c_str());
 }
 
-TEST_F(StoreMountsTest, AnOverlayWithoutHandlesIsRefusedWithTheRemedy) {
+TEST_F(StoreMountsTest, OverlayWithoutHandlesIsRefusedWithRemedy) {
   for (const char* dir : {"o", "a/m/l", "a/m/u", "a/m/w"}) mkdir(Path(dir).c_str(), 0777);
   const std::string options =
       "lowerdir=" + Path("a/m/l") + ",upperdir=" + Path("a/m/u") + ",workdir=" + Path("a/m/w");
@@ -476,7 +476,7 @@ TEST_F(StoreMountsTest, AnOverlayWithoutHandlesIsRefusedWithTheRemedy) {
   EXPECT_THAT(std::string(store.status().message()), testing::HasSubstr("nfs_export=on"));
 }
 
-TEST_F(StoreTest, ALookupOfAnExportWhosePathLeadsElsewhereIsLogged) {
+TEST_F(StoreTest, LookupLogsExportWhosePathLeadsElsewhere) {
   Start();
   const wire::FileHandle before = A();
   const auto logged = [this] {

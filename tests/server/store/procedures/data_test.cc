@@ -31,7 +31,7 @@ class StoreDataTest : public StoreTest {
 };
 
 // Shows DAFS-6.5.27-01, DAFS-6.5.27-02, DAFS-6.5.27-03 (as R85 words it)
-TEST_F(StoreDataTest, ReadTellsTheEndExactly) {
+TEST_F(StoreDataTest, ReadReportsEndOfFileExactly) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   ReadResult result;
   EXPECT_EQ(Read(user_, f, 0, 10, &result), "");
@@ -55,7 +55,7 @@ TEST_F(StoreDataTest, ReadTellsTheEndExactly) {
   }
 }
 
-TEST_F(StoreDataTest, CachedDataIsReadWithoutWaitingAndTheRestIsLeftToOthers) {
+TEST_F(StoreDataTest, NonblockingReadReturnsOnlyCachedData) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   ASSERT_OK(Write(user_, f, 0, std::string(100000, 'x'), StableHow::kFileSync));
   std::string into(200000, '\0');
@@ -79,7 +79,7 @@ TEST_F(StoreDataTest, CachedDataIsReadWithoutWaitingAndTheRestIsLeftToOthers) {
   EXPECT_EQ(r.bytes_read, 100000u);
 }
 
-TEST_F(StoreDataTest, ListsOfBuffersAreOneByteString) {
+TEST_F(StoreDataTest, BufferListIsTransferredAsOneByteString) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   std::string x = "abc", y, z = "defgh";
   const iovec from[] = {{x.data(), 3}, {y.data(), 0}, {z.data(), 5}};
@@ -96,7 +96,7 @@ TEST_F(StoreDataTest, ListsOfBuffersAreOneByteString) {
 }
 
 // Shows DAFS-6.5.38-01, DAFS-6.5.38-05, DAFS-6.5.38-06, DAFS-6.5.38-07, DAFS-6.5.38-09
-TEST_F(StoreDataTest, WritesReachTheStabilityAskedFor) {
+TEST_F(StoreDataTest, WritesReachRequestedStability) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   WriteResult res;
   for (StableHow how : {StableHow::kUnstable, StableHow::kDataSync, StableHow::kFileSync}) {
@@ -112,7 +112,7 @@ TEST_F(StoreDataTest, WritesReachTheStabilityAskedFor) {
 }
 
 // Shows DAFS-6.5.38-15, DAFS-6.1.6-14
-TEST_F(StoreDataTest, TooMuchAtOnceIsRefusedWhole) {
+TEST_F(StoreDataTest, OversizedTransferIsRefusedEntirely) {
   StoreOptions options = Options();
   options.max_write = 1000;
   options.max_append = 65536;
@@ -127,7 +127,7 @@ TEST_F(StoreDataTest, TooMuchAtOnceIsRefusedWhole) {
   EXPECT_DAFS(kFbig, Write(user_, f, INT64_MAX, "x"));
 }
 
-TEST_F(StoreDataTest, DataNeedsARightFromTheOpenOrFromTheKernel) {
+TEST_F(StoreDataTest, DataAccessNeedsRightFromOpenOrKernel) {
   Opened f = MustOpen(user_, CreateArgs(A(), "f", 0600));
   ASSERT_OK(Write(user_, f, 0, "x"));
   ASSERT_OK(Close(user_, f));
@@ -149,7 +149,7 @@ TEST_F(StoreDataTest, DataNeedsARightFromTheOpenOrFromTheKernel) {
   EXPECT_EQ(Read(user_, none), "DAFSERR_ACCES");
 }
 
-TEST_F(StoreDataTest, WritingTakesSetIdBitsAway) {
+TEST_F(StoreDataTest, WriteClearsSetIdBits) {
   const Opened f = MustOpen(root_, CreateArgs(A(), "f", 06777));
   Opened mine = MustOpen(user_, OpenArgs(A(), "f"));
   ASSERT_OK(Write(root_, f, 0, "x"));
@@ -159,7 +159,7 @@ TEST_F(StoreDataTest, WritingTakesSetIdBitsAway) {
 }
 
 // Shows DAFS-6.5.3-01, DAFS-6.5.3-04
-TEST_F(StoreDataTest, AppendFindsTheEnd) {
+TEST_F(StoreDataTest, AppendWritesAtEndOfFile) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   ASSERT_OK(Write(user_, f, 0, "12345"));
   AppendResult res;
@@ -177,7 +177,7 @@ TEST_F(StoreDataTest, AppendFindsTheEnd) {
 }
 
 // Shows DAFS-6.5.3-02: what fits only in part is not there at all.
-TEST_F(StoreDataTest, AFailedAppendRestoresTheSize) {
+TEST_F(StoreDataTest, FailedAppendRestoresSize) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   ASSERT_OK(Write(user_, f, 0, std::string(1000, 'x')));
   const auto before = std::signal(SIGXFSZ, SIG_IGN);
@@ -195,7 +195,7 @@ TEST_F(StoreDataTest, AFailedAppendRestoresTheSize) {
 }
 
 // Shows DAFS-6.5.38-02, DAFS-6.5.38-03: of a write the part that fits is written.
-TEST_F(StoreDataTest, AWriteThatFitsOnlyInPartTellsHowMuch) {
+TEST_F(StoreDataTest, PartialWriteReportsItsLength) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   const auto before = std::signal(SIGXFSZ, SIG_IGN);
   rlimit old;
@@ -212,7 +212,7 @@ TEST_F(StoreDataTest, AWriteThatFitsOnlyInPartTellsHowMuch) {
 }
 
 // Shows DAFS-6.5.8-01, DAFS-6.5.8-03, DAFS-6.5.8-04, DAFS-6.5.8-05, DAFS-6.5.38-08
-TEST_F(StoreDataTest, CommitTellsTheVerifierWhichChangesWhenDataMayBeLost) {
+TEST_F(StoreDataTest, CommitReturnsVerifierThatChangesWhenDataMayBeLost) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   WriteResult written;
   ASSERT_OK(Write(user_, f, 0, "x", StableHow::kUnstable, &written));
@@ -232,7 +232,7 @@ TEST_F(StoreDataTest, CommitTellsTheVerifierWhichChangesWhenDataMayBeLost) {
 }
 
 // A machine that ends without warning has perhaps lost the latest ctime of data that it kept.
-TEST_F(StoreDataTest, ChangeIsAnotherAfterTimesMayHaveBeenLost) {
+TEST_F(StoreDataTest, ChangeDiffersAfterTimesMayHaveBeenLost) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   ASSERT_OK(Write(user_, f, 0, "x", StableHow::kUnstable));
   const auto change = [&] {
@@ -250,7 +250,7 @@ TEST_F(StoreDataTest, ChangeIsAnotherAfterTimesMayHaveBeenLost) {
 }
 
 // Clients commit files after they have closed them, thousands in a row.
-TEST_F(StoreDataTest, CommitOfAClosedFileKeepsNoDescriptor) {
+TEST_F(StoreDataTest, CommitOfClosedFileKeepsNoDescriptor) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   ASSERT_OK(Write(user_, f, 0, "x", StableHow::kUnstable));
   ASSERT_OK(Close(user_, f));

@@ -93,7 +93,7 @@ class StoreLocksTest : public StoreTest {
 
 // Shows DAFS-4.4.1.1-02, DAFS-6.5.18-01, DAFS-6.5.18-04, DAFS-6.5.18-08, DAFS-6.5.19-01,
 // DAFS-6.5.20-01
-TEST_F(StoreLocksTest, ClientsSeeEachOthersLocks) {
+TEST_F(StoreLocksTest, ClientsSeeLocksOfOtherClients) {
   const Opened mine = OpenAs(user_, "me"), yours = OpenAs(other_, "you");
   ASSERT_OK(Lock(user_, mine, LockType::kWrite, 1000, 10));  // beyond the end of the file
   wire::LockRes res;
@@ -115,7 +115,7 @@ TEST_F(StoreLocksTest, ClientsSeeEachOthersLocks) {
 }
 
 // Shows DAFS-6.5.18-02, DAFS-6.5.18-03, DAFS-4.4.1.4-11, DAFS-6.5.19-02
-TEST_F(StoreLocksTest, WhatIsNoLockIsRefused) {
+TEST_F(StoreLocksTest, InvalidLockIsRefused) {
   const Opened file = OpenAs(user_, "me"), reader = OpenAs(user_, "reader", wire::kShareRead);
   for (uint32_t option : {wire::kLockPersist, wire::kLockAutorecovery, wire::kLockRepair}) {
     EXPECT_DAFS(kNotSupp, Lock(user_, file, LockType::kRead, 0, 1, nullptr, option));
@@ -135,7 +135,7 @@ TEST_F(StoreLocksTest, WhatIsNoLockIsRefused) {
   EXPECT_OK(Test(user_, file, "anybody", LockType::kWrite, 0, 1));
 }
 
-TEST_F(StoreLocksTest, ProgramsOfTheServerSeeTheLocks) {
+TEST_F(StoreLocksTest, ProgramsOnServerSeeLocksOfClients) {
   const Opened mine = OpenAs(user_, "me"), yours = OpenAs(other_, "you");
   Program program(Path("a/f"));
   ASSERT_OK(Lock(user_, mine, LockType::kRead, 10, 10));
@@ -156,7 +156,7 @@ TEST_F(StoreLocksTest, ProgramsOfTheServerSeeTheLocks) {
 }
 
 // Shows DAFS-6.5.18-09, DAFS-6.5.19-03
-TEST_F(StoreLocksTest, LocksOfProgramsOfTheServerAreSeen) {
+TEST_F(StoreLocksTest, ClientsSeeLocksOfProgramsOnServer) {
   const Opened mine = OpenAs(user_, "me");
   Program program(Path("a/f"));
   ASSERT_TRUE(program.Lock(F_RDLCK, 10, 10));
@@ -177,7 +177,7 @@ TEST_F(StoreLocksTest, LocksOfProgramsOfTheServerAreSeen) {
   EXPECT_OK(Lock(user_, mine, LockType::kWriteBlocking, 5, 10));
 }
 
-TEST_F(StoreLocksTest, FlockIsASpaceOfItsOwn) {
+TEST_F(StoreLocksTest, FlockIsIndependentOfByteRanges) {
   const Opened mine = OpenAs(user_, "me", wire::kShareRead), yours = OpenAs(other_, "you");
   Program program(Path("a/f"));
   ASSERT_OK(Lock(other_, yours, LockType::kWrite, 0, wire::kLockToEnd));
@@ -204,7 +204,7 @@ TEST_F(StoreLocksTest, FlockIsASpaceOfItsOwn) {
 }
 
 // Shows DAFS-4.4.1.2-45, DAFS-4.4.1.2-46, DAFS-4.4.1.2-47, DAFS-4.4.1.5-06
-TEST_F(StoreLocksTest, LocksEndWithTheirOpenAndWithTheirClient) {
+TEST_F(StoreLocksTest, LocksEndWithTheirOpenOrClient) {
   const Opened mine = OpenAs(user_, "me"), also = OpenAs(user_, "also");
   const Opened yours = OpenAs(other_, "you");
   Program program(Path("a/f"));
@@ -224,7 +224,7 @@ TEST_F(StoreLocksTest, LocksEndWithTheirOpenAndWithTheirClient) {
 }
 
 // Shows DAFS-4.4.1.2-16, DAFS-4.4.1.2-17
-TEST_F(StoreLocksTest, WaitersAreDeniedAtOnceAndServedInTheirOrder) {
+TEST_F(StoreLocksTest, WaitersAreDeniedAtOnceAndServedInOrder) {
   const Opened first = OpenAs(user_, "first"), second = OpenAs(user_, "second");
   const Opened third = OpenAs(other_, "third");
   ASSERT_OK(Lock(user_, first, LockType::kWriteBlocking, 0, 1));
@@ -239,7 +239,7 @@ TEST_F(StoreLocksTest, WaitersAreDeniedAtOnceAndServedInTheirOrder) {
 }
 
 // Locks for whom the file's mode would not let in any more.
-TEST_F(StoreLocksTest, AnOpenIsLentToAnotherOwner) {
+TEST_F(StoreLocksTest, OpenIsSharedWithAnotherOwner) {
   const Opened mine = OpenAs(user_, "me");
   RestoreOwnIdentity();
   ASSERT_EQ(chmod(Path("a/f").c_str(), 0), 0);
@@ -263,7 +263,7 @@ TEST_F(StoreLocksTest, AnOpenIsLentToAnotherOwner) {
   EXPECT_DAFS(kBadHandle, store_->OpenOwner(user_, args, &res));
 }
 
-TEST_F(StoreLocksTest, AFileWithoutANameCanStillBeLocked) {
+TEST_F(StoreLocksTest, UnnamedFileCanBeLocked) {
   const Opened mine = OpenAs(user_, "me"), yours = OpenAs(other_, "you");
   ASSERT_OK(Remove(root_, A(), "f"));
   EXPECT_OK(Lock(user_, mine, LockType::kWrite, 0, 1));

@@ -28,7 +28,7 @@ class StoreNamespaceTest : public StoreTest {
 // Shows DAFS-4.1.4-01, DAFS-4.1.4-02, DAFS-4.1.4-03, DAFS-4.1.4-04, DAFS-4.1.4-07, DAFS-6.5.12-01,
 // DAFS-6.5.21-09: what is exported of two places hangs under one root, and /deep, which is not
 // exported, leads to what is.
-TEST_F(StoreNamespaceTest, ThePseudoFileSystemLeadsToTheExports) {
+TEST_F(StoreNamespaceTest, PseudoFileSystemLeadsToExports) {
   const wire::FileHandle root = Handle({});
   EXPECT_THAT(Names(root_, root), ElementsAre("a", "deep"));
   EXPECT_THAT(Names(root_, Handle({"deep"})), ElementsAre("b"));
@@ -43,7 +43,7 @@ TEST_F(StoreNamespaceTest, ThePseudoFileSystemLeadsToTheExports) {
   EXPECT_EQ(attributes.filehandle, root);
 }
 
-TEST_F(StoreNamespaceTest, ThePseudoFileSystemIsReadOnly) {
+TEST_F(StoreNamespaceTest, PseudoFileSystemIsReadOnly) {
   const wire::FileHandle root = Handle({});
   EXPECT_DAFS(kRofs, Create(root_, root, "x", ObjectType::kDir));
   EXPECT_DAFS(kRofs, Remove(root_, root, "a"));
@@ -58,7 +58,7 @@ TEST_F(StoreNamespaceTest, ThePseudoFileSystemIsReadOnly) {
   EXPECT_DAFS(kRofs, store_->Setattr(root_, root, {}, attributes, &bitmap));
 }
 
-TEST_F(StoreNamespaceTest, TheExportSlashIsTheRootItself) {
+TEST_F(StoreNamespaceTest, ExportSlashIsTheRoot) {
   exports_ = {Named("/", "a")};
   WriteFile(Path("a/f"), "x");
   Start();
@@ -69,7 +69,7 @@ TEST_F(StoreNamespaceTest, TheExportSlashIsTheRootItself) {
 }
 
 // Shows DAFS-6.5.21-01, DAFS-6.5.21-02, DAFS-6.5.21-04, DAFS-6.5.21-05, DAFS-6.5.21-12
-TEST_F(StoreNamespaceTest, LookupResolvesPathsAndSaysHowFarItCame) {
+TEST_F(StoreNamespaceTest, LookupResolvesPathsAndReportsResolvedComponents) {
   wire::FileHandle d, link;
   ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir, &d));
   ASSERT_OK(Create(root_, d, "link", ObjectType::kLnk, &link));
@@ -101,7 +101,7 @@ TEST_F(StoreNamespaceTest, LookupResolvesPathsAndSaysHowFarItCame) {
 }
 
 // Shows DAFS-6.5.21-10, DAFS-6.5.34-07: "." and ".." mean nothing (R63).
-TEST_F(StoreNamespaceTest, DotsAreNoNames) {
+TEST_F(StoreNamespaceTest, DotAndDotDotAreInvalidNames) {
   for (const std::string dots : {".", ".."}) {
     EXPECT_DAFS(kNoEnt, Lookup(root_, A(), dots));
     EXPECT_DAFS(kInval, Create(root_, A(), dots, ObjectType::kDir));
@@ -115,7 +115,7 @@ TEST_F(StoreNamespaceTest, DotsAreNoNames) {
 }
 
 // Shows DAFS-6.5.22-01, DAFS-6.5.22-02, DAFS-6.5.22-04
-TEST_F(StoreNamespaceTest, LookuppGoesUpToTheRootAndNoFurther) {
+TEST_F(StoreNamespaceTest, LookuppStopsAtRoot) {
   wire::FileHandle d, e, parent;
   ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir, &d));
   ASSERT_OK(Create(root_, d, "e", ObjectType::kDir, &e));
@@ -132,7 +132,7 @@ TEST_F(StoreNamespaceTest, LookuppGoesUpToTheRootAndNoFurther) {
   EXPECT_DAFS(kNotDir, store_->Lookupp(root_, Handle({"a", "f"}), &parent));
 }
 
-TEST_F(StoreNamespaceTest, ADirectoryMovedOutOfItsExportHasNoParent) {
+TEST_F(StoreNamespaceTest, DirectoryMovedOutOfItsExportHasNoParent) {
   wire::FileHandle d, e, parent;
   ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir, &d));
   ASSERT_OK(Create(root_, d, "e", ObjectType::kDir, &e));
@@ -143,7 +143,7 @@ TEST_F(StoreNamespaceTest, ADirectoryMovedOutOfItsExportHasNoParent) {
 }
 
 // Shows DAFS-6.5.9-01, DAFS-6.5.9-06, DAFS-6.5.9-10, DAFS-6.1.5-18
-TEST_F(StoreNamespaceTest, CreateMakesEveryTypeNeverMoreOpenThanAskedFor) {
+TEST_F(StoreNamespaceTest, CreateMakesEveryTypeWithAtMostRequestedMode) {
   wire::CreateArgs args;
   args.filehandle = A();
   wire::CreateRes res;
@@ -172,7 +172,7 @@ TEST_F(StoreNamespaceTest, CreateMakesEveryTypeNeverMoreOpenThanAskedFor) {
 }
 
 // Shows DAFS-6.5.9-03, DAFS-6.5.9-04, DAFS-6.5.9-05, DAFS-6.5.9-08
-TEST_F(StoreNamespaceTest, CreateRefusesWhatCannotBe) {
+TEST_F(StoreNamespaceTest, CreateRefusesInvalidArguments) {
   ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir));
   EXPECT_DAFS(kExist, Create(root_, A(), "d", ObjectType::kDir));
   EXPECT_DAFS(kExist, Create(root_, A(), "d", ObjectType::kLnk));
@@ -195,7 +195,7 @@ TEST_F(StoreNamespaceTest, CreateRefusesWhatCannotBe) {
 }
 
 // Shows DAFS-6.5.9-07: a new directory has its attributes at once, set-group-id inherited.
-TEST_F(StoreNamespaceTest, ANewDirectoryGetsItsAttributes) {
+TEST_F(StoreNamespaceTest, NewDirectoryHasRequestedAttributes) {
   wire::CreateArgs args;
   args.filehandle = A();
   args.component = "d";
@@ -226,7 +226,7 @@ TEST_F(StoreNamespaceTest, ANewDirectoryGetsItsAttributes) {
 }
 
 // Shows DAFS-6.5.31-01, DAFS-6.5.31-02, DAFS-6.5.31-03
-TEST_F(StoreNamespaceTest, ReadlinkGivesTheContentAsItIs) {
+TEST_F(StoreNamespaceTest, ReadlinkReturnsContentUnchanged) {
   wire::CreateArgs args;
   args.filehandle = A();
   args.component = "l";
@@ -241,7 +241,7 @@ TEST_F(StoreNamespaceTest, ReadlinkGivesTheContentAsItIs) {
 }
 
 // Shows DAFS-6.5.17-01, DAFS-6.5.17-02, DAFS-6.5.17-03, DAFS-6.5.17-06, DAFS-6.5.17-07
-TEST_F(StoreNamespaceTest, LinkAddsAName) {
+TEST_F(StoreNamespaceTest, LinkAddsName) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   wire::LinkArgs args;
   args.source_object = f.filehandle;
@@ -270,7 +270,7 @@ TEST_F(StoreNamespaceTest, LinkAddsAName) {
 }
 
 // Shows DAFS-6.5.33-01, DAFS-6.5.33-02, DAFS-6.5.33-09, DAFS-6.5.33-10
-TEST_F(StoreNamespaceTest, RemoveTakesNamesOfEveryType) {
+TEST_F(StoreNamespaceTest, RemoveRemovesEveryType) {
   for (const auto& [name, type] : std::map<std::string, ObjectType>{
            {"d", ObjectType::kDir}, {"l", ObjectType::kLnk}, {"p", ObjectType::kFifo}}) {
     ASSERT_OK(Create(root_, A(), name, type));
@@ -292,7 +292,7 @@ TEST_F(StoreNamespaceTest, RemoveTakesNamesOfEveryType) {
 }
 
 // Shows DAFS-6.5.34-02, DAFS-6.5.34-03, DAFS-6.5.34-04, DAFS-6.5.34-05, DAFS-6.5.34-12
-TEST_F(StoreNamespaceTest, RenameReplacesWhatGoesTogether) {
+TEST_F(StoreNamespaceTest, RenameReplacesOnlyCompatibleTypes) {
   wire::FileHandle d, e;
   ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir, &d));
   ASSERT_OK(Create(root_, A(), "e", ObjectType::kDir, &e));
@@ -322,7 +322,7 @@ TEST_F(StoreNamespaceTest, RenameReplacesWhatGoesTogether) {
 }
 
 // Shows DAFS-6.5.34-09, DAFS-6.1.5-10
-TEST_F(StoreNamespaceTest, RenameTellsTheChangesOfBothDirectories) {
+TEST_F(StoreNamespaceTest, RenameReportsChangesOfBothDirectories) {
   wire::FileHandle d;
   ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir, &d));
   WriteFile(Path("a/f"), "f");
@@ -343,7 +343,7 @@ TEST_F(StoreNamespaceTest, RenameTellsTheChangesOfBothDirectories) {
 
 // What is being removed is there or is not: nobody who looks for its name is told of a handle that
 // leads nowhere.
-TEST_F(StoreNamespaceTest, ANameThatIsBeingRemovedIsThereOrIsNot) {
+TEST_F(StoreNamespaceTest, LookupDuringRemovalFindsObjectOrNoEntry) {
   Start();
   const wire::FileHandle a = A();
   std::atomic<bool> end{false};
@@ -377,7 +377,7 @@ TEST_F(StoreNamespaceTest, ANameThatIsBeingRemovedIsThereOrIsNot) {
 }
 
 // A descriptor that is kept for the next call must not keep the space of what is gone.
-TEST_F(StoreNamespaceTest, WhatProgramsOfTheServerRemoveIsGivenUpUnlessItIsOpen) {
+TEST_F(StoreNamespaceTest, FileRemovedOnServerIsReleasedUnlessOpen) {
   for (const char* name : {"a/gone", "a/open", "a/stays"}) WriteFile(Path(name), "data");
   Start();
   Handle({"a", "gone"});
@@ -398,7 +398,7 @@ TEST_F(StoreNamespaceTest, WhatProgramsOfTheServerRemoveIsGivenUpUnlessItIsOpen)
 }
 
 // At the root of a file system the name of the orphan directory is the server's alone.
-TEST_F(StoreNamespaceTest, TheReservedNameCannotBeUsedAtTheRoot) {
+TEST_F(StoreNamespaceTest, ReservedNameCannotBeUsedAtRoot) {
   const std::string reserved = ".dafsd-orphans";
   mkdir(Path("a/" + reserved).c_str(), 0777);
   EXPECT_DAFS(kNoEnt, Lookup(root_, A(), reserved));
@@ -411,7 +411,7 @@ TEST_F(StoreNamespaceTest, TheReservedNameCannotBeUsedAtTheRoot) {
 }
 
 // A backup of a file system may hold a directory of that name.
-TEST_F(StoreNamespaceTest, TheReservedNameIsLikeOthersBelowTheRoot) {
+TEST_F(StoreNamespaceTest, ReservedNameIsOrdinaryBelowRoot) {
   const std::string reserved = ".dafsd-orphans";
   wire::FileHandle sub, orphans;
   ASSERT_OK(Create(root_, A(), "sub", ObjectType::kDir, &sub));
@@ -431,7 +431,7 @@ TEST_F(StoreNamespaceTest, TheReservedNameIsLikeOthersBelowTheRoot) {
 }
 
 // Its root is below another export's.
-TEST_F(StoreNamespaceTest, TheReservedNameOfAnExportIsReservedThroughAnother) {
+TEST_F(StoreNamespaceTest, ReservedNameOfExportIsReservedThroughAnotherExport) {
   mkdir(Path("a/inner").c_str(), 0777);
   exports_.push_back(Named("/inner", "a/inner"));
   Start();

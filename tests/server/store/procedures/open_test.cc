@@ -26,7 +26,7 @@ class StoreOpenTest : public StoreTest {
 };
 
 // Shows DAFS-6.5.24-01, DAFS-6.5.24-32
-TEST_F(StoreOpenTest, OpenByPathCountsItsComponents) {
+TEST_F(StoreOpenTest, OpenByPathCountsResolvedComponents) {
   ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir));
   WriteFile(Path("a/d/f"), "x");
   wire::OpenArgs args = OpenArgs(Handle({}), "", wire::kShareRead);
@@ -49,7 +49,7 @@ TEST_F(StoreOpenTest, OpenByPathCountsItsComponents) {
 }
 
 // Shows DAFS-7-12: what is refused so leaves nothing behind.
-TEST_F(StoreOpenTest, AClientHoldsNoMoreOpensThanItMay) {
+TEST_F(StoreOpenTest, OpensOfClientAreBounded) {
   StoreOptions options = Options();
   options.max_opens = 2;
   Start(std::move(options));
@@ -72,7 +72,7 @@ TEST_F(StoreOpenTest, AClientHoldsNoMoreOpensThanItMay) {
 }
 
 // Shows DAFS-6.5.24-13, DAFS-6.5.24-23, DAFS-6.5.24-27, DAFS-6.5.24-28
-TEST_F(StoreOpenTest, OpenRefusesWhatIsNoRegularFile) {
+TEST_F(StoreOpenTest, OpenRefusesOtherTypesThanRegularFiles) {
   wire::FileHandle d;
   ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir, &d));
   ASSERT_OK(Create(root_, A(), "l", ObjectType::kLnk));
@@ -101,7 +101,7 @@ TEST_F(StoreOpenTest, OpenRefusesWhatIsNoRegularFile) {
 }
 
 // Shows DAFS-6.5.24-04, DAFS-6.5.24-05
-TEST_F(StoreOpenTest, UncheckedCreatesOrOpensAndHeedsOnlySizeZero) {
+TEST_F(StoreOpenTest, UncheckedCreatesOrOpensAndAppliesOnlySizeZero) {
   wire::OpenArgs args = CreateArgs(A(), "f", 0640);
   wire::OpenRes res;
   ASSERT_OK(store_->Open(user_, args, &res));
@@ -125,7 +125,7 @@ TEST_F(StoreOpenTest, UncheckedCreatesOrOpensAndHeedsOnlySizeZero) {
   EXPECT_DAFS(kAcces, store_->Open(other_, args, &res));
 }
 
-TEST_F(StoreOpenTest, CreatedFilesGetWhatWasAskedAndNoMore) {
+TEST_F(StoreOpenTest, CreatedFileHasOnlyRequestedAttributes) {
   wire::OpenArgs args = CreateArgs(A(), "f", 04711);
   args.createattrs.set(wire::kFattrObjectSize | wire::kFattrOwner | wire::kFattrOwnerGroup |
                        wire::kFattrTimeModifySet);
@@ -157,7 +157,7 @@ TEST_F(StoreOpenTest, CreatedFilesGetWhatWasAskedAndNoMore) {
 }
 
 // Shows DAFS-6.5.24-06
-TEST_F(StoreOpenTest, GuardedRefusesAnExistingName) {
+TEST_F(StoreOpenTest, GuardedRefusesExistingName) {
   wire::OpenArgs args = CreateArgs(A(), "f");
   args.createmode = CreateMode::kGuarded;
   EXPECT_OK(Open(user_, args));
@@ -192,7 +192,7 @@ TEST_F(StoreOpenTest, ExclusiveRepeatedWithItsVerifierSucceeds) {
 }
 
 // Shows DAFS-6.5.24-24
-TEST_F(StoreOpenTest, CreateUnlinkedMakesAFileThatLinkCanName) {
+TEST_F(StoreOpenTest, CreateUnlinkedMakesFileThatLinkCanName) {
   wire::OpenArgs args = CreateArgs(A(), "");
   args.pathname = {};
   args.claim_type = OpenClaimType::kCreateUnlinked;
@@ -218,7 +218,7 @@ TEST_F(StoreOpenTest, CreateUnlinkedMakesAFileThatLinkCanName) {
   EXPECT_DAFS(kInval, Open(user_, args));
 }
 
-TEST_F(StoreOpenTest, AFileThatHasLostItsLastNameGetsNoOther) {
+TEST_F(StoreOpenTest, FileWithoutLastNameCannotBeLinked) {
   for (bool born_nameless : {false, true}) {
     wire::OpenArgs args = CreateArgs(A(), "f");
     if (born_nameless) {
@@ -312,7 +312,7 @@ TEST_F(StoreOpenTest, StateIdsBelongToOneClientAndFileAndInstance) {
 }
 
 // Shows DAFS-4.4.1.2-09, DAFS-4.4.1.2-10, DAFS-4.4.1.2-11: a closed open leaves nothing behind.
-TEST_F(StoreOpenTest, AStateIdIsOldOnceItsOwnerHasAnother) {
+TEST_F(StoreOpenTest, StateIdIsOldAfterItsOwnerReopens) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0666));
   ASSERT_OK(Close(user_, f));
   EXPECT_DAFS(kBadStateId, Write(user_, f, 0, "x"));
@@ -385,7 +385,7 @@ TEST_F(StoreOpenTest, OpensOfOneOwnerAreMergedAndDowngraded) {
   EXPECT_DAFS(kBadStateId, Close(user_, first));
 }
 
-TEST_F(StoreOpenTest, ATruncatingOpenThatFailsTakesBackOnlyWhatItHasAdded) {
+TEST_F(StoreOpenTest, FailedTruncatingOpenRemovesOnlyItsOwnShares) {
   std::ofstream(Path("a/f")) << "hello";
   chmod(Path("a/f").c_str(), 0644);  // root's: the user may only read
   const Opened first = MustOpen(user_, OpenArgs(A(), "f", wire::kShareRead));
@@ -416,7 +416,7 @@ TEST_F(StoreOpenTest, ATruncatingOpenThatFailsTakesBackOnlyWhatItHasAdded) {
 
 // Shows DAFS-4.4.2-01, DAFS-4.4.2-02, DAFS-4.4.2-03, DAFS-4.4.2-04, DAFS-4.4.2-05, DAFS-6.5.26-04,
 // DAFS-6.5.26-05
-TEST_F(StoreOpenTest, ShareKeysAdmitThoseWhoHaveThem) {
+TEST_F(StoreOpenTest, ShareKeyAdmitsOpensWithSameKey) {
   const auto with_key = [&](const std::string& owner, uint64_t key) {
     wire::OpenArgs args = CreateArgs(A(), "f", 0666);
     args.owner = owner;
@@ -443,7 +443,7 @@ TEST_F(StoreOpenTest, ShareKeysAdmitThoseWhoHaveThem) {
 }
 
 // Shows DAFS-6.5.7-02, DAFS-6.5.33-08, DAFS-6.5.33-04, DAFS-4.1.4-24, DAFS-6.5.7-01
-TEST_F(StoreOpenTest, ARemovedFileLivesUntilItsLastClose) {
+TEST_F(StoreOpenTest, RemovedFileExistsUntilItsLastClose) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0666));
   wire::OpenArgs args = OpenArgs(A(), "f", wire::kShareRead);
   const Opened g = MustOpen(other_, args);
@@ -464,7 +464,7 @@ TEST_F(StoreOpenTest, ARemovedFileLivesUntilItsLastClose) {
   EXPECT_DAFS(kStale, store_->Getattr(user_, f.filehandle, 1, &attributes));
 }
 
-TEST_F(StoreOpenTest, AnOrphanNeedsNoDescriptor) {
+TEST_F(StoreOpenTest, OrphanNeedsNoDescriptor) {
   StoreOptions options = Options();
   options.max_descriptors = 1;  // no open may keep one
   Start(options);
@@ -478,7 +478,7 @@ TEST_F(StoreOpenTest, AnOrphanNeedsNoDescriptor) {
 }
 
 // Shows DAFS-6.5.34-11
-TEST_F(StoreOpenTest, AReplacedFileLivesUntilItsLastClose) {
+TEST_F(StoreOpenTest, ReplacedFileExistsUntilItsLastClose) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   ASSERT_OK(Write(user_, f, 0, "old"));
   const Opened g = MustOpen(user_, CreateArgs(A(), "g"));
@@ -492,7 +492,7 @@ TEST_F(StoreOpenTest, AReplacedFileLivesUntilItsLastClose) {
   EXPECT_EQ(FileContent(Path("a/f")), "new");
 }
 
-TEST_F(StoreOpenTest, ARefusedRemovalLeavesNoOrphan) {
+TEST_F(StoreOpenTest, RefusedRemovalLeavesNoOrphan) {
   wire::FileHandle d;
   ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir, &d));  // 0755, of root
   WriteFile(Path("a/d/f"), "x", 0666);
@@ -503,7 +503,7 @@ TEST_F(StoreOpenTest, ARefusedRemovalLeavesNoOrphan) {
   EXPECT_OK(Close(user_, f));
 }
 
-TEST_F(StoreOpenTest, WhatACrashLeavesIsRemovedAtTheNextStart) {
+TEST_F(StoreOpenTest, OrphansOfCrashedServerAreRemovedAtNextStart) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   ASSERT_OK(Remove(user_, A(), "f"));
   EXPECT_TRUE(std::filesystem::exists(Path("a/.dafsd-orphans")));
@@ -513,7 +513,7 @@ TEST_F(StoreOpenTest, WhatACrashLeavesIsRemovedAtTheNextStart) {
   EXPECT_DAFS(kStale, store_->Getattr(user_, f.filehandle, 1, &attributes));
 }
 
-TEST_F(StoreOpenTest, AFileRemovedOnTheServerStaysReadableToThoseWhoHaveItOpen) {
+TEST_F(StoreOpenTest, OpenFileRemovedOnServerStaysReadable) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   ASSERT_OK(Write(user_, f, 0, "mine"));
   Store::RestoreServerIdentity();
@@ -546,7 +546,7 @@ TEST_F(StoreOpenTest, DeleteDispositionsProtectNames) {
   EXPECT_OK(Remove(user_, A(), "f"));
 }
 
-TEST_F(StoreOpenTest, ReleaseClientFreesAllThatTheClientHolds) {
+TEST_F(StoreOpenTest, ReleaseClientReleasesAllOpens) {
   std::vector<Opened> opens;
   for (int i = 0; i < 20; ++i) {
     wire::OpenArgs args = CreateArgs(A(), "f" + std::to_string(i), 0666);

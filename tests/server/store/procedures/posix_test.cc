@@ -63,7 +63,7 @@ class StorePosixTest : public StoreTest {
   }
 };
 
-TEST_F(StorePosixTest, RenameWithoutReplacingFailsOnATakenName) {
+TEST_F(StorePosixTest, RenameWithoutReplaceFailsIfNameExists) {
   WriteFile(Path("a/one"), "1");
   WriteFile(Path("a/two"), "2");
   EXPECT_DAFS(kExist, Rename2("one", "two", wire::kRenameNoReplace));
@@ -74,7 +74,7 @@ TEST_F(StorePosixTest, RenameWithoutReplacingFailsOnATakenName) {
   EXPECT_DAFS(kNoEnt, Rename2("one", "four", wire::kRenameNoReplace));
 }
 
-TEST_F(StorePosixTest, ExchangeNeedsBothNamesAndSparesTheirOpenFiles) {
+TEST_F(StorePosixTest, ExchangeNeedsBothNamesAndKeepsTheirOpenFiles) {
   const Opened one = MustOpen(user_, CreateArgs(A(), "one"));
   EXPECT_OK(Write(user_, one, 0, "first"));
   ASSERT_OK(Create(root_, A(), "dir", ObjectType::kDir));
@@ -89,7 +89,7 @@ TEST_F(StorePosixTest, ExchangeNeedsBothNamesAndSparesTheirOpenFiles) {
   EXPECT_OK(Close(user_, one));
 }
 
-TEST_F(StorePosixTest, NodesHaveTheirModeFromTheBeginning) {
+TEST_F(StorePosixTest, NodesHaveTheirModeFromCreation) {
   EXPECT_OK(MakeNode(user_, "fifo", ObjectType::kFifo, 0640));
   EXPECT_EQ(Stat("fifo").st_mode, S_IFIFO | 0640u);
   EXPECT_EQ(Stat("fifo").st_uid, 1000u);
@@ -105,7 +105,7 @@ TEST_F(StorePosixTest, NodesHaveTheirModeFromTheBeginning) {
   EXPECT_DAFS(kExist, MakeNode(user_, "fifo", ObjectType::kFifo, 0600));
 }
 
-TEST_F(StorePosixTest, WhatMayOnlyBeExecutedIsOpenedForThat) {
+TEST_F(StorePosixTest, ExecuteOnlyFileIsOpenedForExecution) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0711));
   EXPECT_OK(Write(user_, f, 0, "program"));
   Opened opened;
@@ -123,7 +123,7 @@ TEST_F(StorePosixTest, WhatMayOnlyBeExecutedIsOpenedForThat) {
   EXPECT_DAFS(kIsDir, OpenExecute(other_, A(), &opened));
 }
 
-TEST_F(StorePosixTest, AFileRemovedBesideTheServerIsStaleUnlessItIsOpen) {
+TEST_F(StorePosixTest, FileRemovedOnServerIsStaleUnlessOpen) {
   const Opened open = MustOpen(root_, CreateArgs(A(), "open"));
   const Opened closed = MustOpen(root_, CreateArgs(A(), "closed"));
   EXPECT_OK(Close(root_, closed));
@@ -141,7 +141,7 @@ TEST_F(StorePosixTest, AFileRemovedBesideTheServerIsStaleUnlessItIsOpen) {
 }
 
 // Spec 6.5.24: change_info tells whether the OPEN made the file.
-TEST_F(StorePosixTest, OpeningAnExistingFileLeavesItsDirectoryUnchanged) {
+TEST_F(StorePosixTest, OpenOfExistingFileReportsUnchangedDirectory) {
   WriteFile(Path("a/f"), "x");
   const uint64_t before = Attributes(A()).change;
   wire::OpenRes res;
@@ -152,7 +152,7 @@ TEST_F(StorePosixTest, OpeningAnExistingFileLeavesItsDirectoryUnchanged) {
   EXPECT_NE(res.change_info.before, res.change_info.after);
 }
 
-TEST_F(StorePosixTest, FilesAreMadeWithTheSetIdBitsAskedFor) {
+TEST_F(StorePosixTest, FilesAreCreatedWithRequestedSetIdBits) {
   Caller outsider = user_;
   ASSERT_EQ(chown(Path("a").c_str(), 0, 4000), 0);
   ASSERT_EQ(chmod(Path("a").c_str(), 02777), 0);
@@ -161,7 +161,7 @@ TEST_F(StorePosixTest, FilesAreMadeWithTheSetIdBitsAskedFor) {
   EXPECT_EQ(Stat("f").st_gid, 4000u);
 }
 
-TEST_F(StorePosixTest, SettingNothingIsChownToNobody) {
+TEST_F(StorePosixTest, EmptySetattrClearsSetIdBitsAndChangesCtime) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 06755));
   EXPECT_OK(Close(user_, f));
   ASSERT_EQ(Stat("f").st_mode & 07777, 06755u);

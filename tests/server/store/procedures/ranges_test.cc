@@ -58,7 +58,7 @@ class StoreRangesTest : public StoreTest {
   static Opened Stateless(const Opened& f) { return {f.filehandle, {}}; }
 };
 
-TEST_F(StoreRangesTest, AllocateGrowsTheFileOrKeepsItsSize) {
+TEST_F(StoreRangesTest, AllocateGrowsFileOrKeepsItsSize) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   const uint64_t before = Attributes(f.filehandle).change;
   ASSERT_OK(Allocate(user_, f, AllocateMode::kAllocate, 100, 10000));
@@ -70,7 +70,7 @@ TEST_F(StoreRangesTest, AllocateGrowsTheFileOrKeepsItsSize) {
   EXPECT_GE(Stat(Path("a/f")).st_blocks, (1 << 20) / 512);
 }
 
-TEST_F(StoreRangesTest, PunchedHolesReadAsZerosAndAreFound) {
+TEST_F(StoreRangesTest, PunchedHolesReadAsZerosAndAreFoundBySeek) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   ASSERT_OK(Write(user_, f, 0, std::string(16384, 'x')));
   ASSERT_OK(Allocate(user_, f, AllocateMode::kPunchHole, 4096, 4096));
@@ -88,7 +88,7 @@ TEST_F(StoreRangesTest, PunchedHolesReadAsZerosAndAreFound) {
 }
 
 // SEEK moves the position of the descriptor by which APPEND tells where its data landed.
-TEST_F(StoreRangesTest, AppendsTellWhereTheyLandedWhileOthersSeek) {
+TEST_F(StoreRangesTest, AppendReportsItsOffsetDuringConcurrentSeeks) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   ASSERT_OK(Write(user_, f, 0, "x"));
   std::atomic<bool> ended = false;
@@ -112,7 +112,7 @@ TEST_F(StoreRangesTest, AppendsTellWhereTheyLandedWhileOthersSeek) {
   seeker.join();
 }
 
-TEST_F(StoreRangesTest, RangesThatCannotBeAreRefused) {
+TEST_F(StoreRangesTest, InvalidRangesAreRefused) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   EXPECT_DAFS(kInval, Allocate(user_, f, AllocateMode::kAllocate, 0, 0));
   EXPECT_DAFS(kFbig, Allocate(user_, f, AllocateMode::kAllocate, INT64_MAX, 1));
@@ -126,7 +126,7 @@ TEST_F(StoreRangesTest, RangesThatCannotBeAreRefused) {
   EXPECT_EQ(Read(user_, f), "0123456789");
 }
 
-TEST_F(StoreRangesTest, CopiesGoUpToTheEndOfTheSource) {
+TEST_F(StoreRangesTest, CopyStopsAtEndOfSource) {
   const Opened from = MustOpen(user_, CreateArgs(A(), "from"));
   const Opened to = MustOpen(user_, CreateArgs(A(), "to"));
   ASSERT_OK(Write(user_, from, 0, "0123456789"));
@@ -143,7 +143,7 @@ TEST_F(StoreRangesTest, CopiesGoUpToTheEndOfTheSource) {
   EXPECT_EQ(Stat(Path("a/to")).st_size, 20 << 20);
 }
 
-TEST_F(StoreRangesTest, RightsAreThoseOfTheOpenOrTheKernels) {
+TEST_F(StoreRangesTest, OpenOrKernelDecidesRights) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0600));
   const Opened reader = MustOpen(user_, OpenArgs(A(), "f", wire::kShareRead));
   wire::OpenArgs writing = OpenArgs(A(), "f", wire::kShareWrite);
@@ -166,7 +166,7 @@ TEST_F(StoreRangesTest, RightsAreThoseOfTheOpenOrTheKernels) {
   EXPECT_DAFS(kBadHandle, Allocate(root_, {}, AllocateMode::kAllocate, 0, 1));
 }
 
-TEST_F(StoreRangesTest, AnOpenForReadingAloneChangesNothing) {
+TEST_F(StoreRangesTest, OpenForReadingPermitsNoChange) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   wire::OpenArgs reading = OpenArgs(A(), "f", wire::kShareRead);
   reading.owner = "reader";
@@ -177,7 +177,7 @@ TEST_F(StoreRangesTest, AnOpenForReadingAloneChangesNothing) {
   EXPECT_EQ(Stat(Path("a/f")).st_size, 0);
 }
 
-TEST_F(StoreRangesTest, AReadOnlyExportStaysAsItIs) {
+TEST_F(StoreRangesTest, ReadOnlyExportRefusesRangeChanges) {
   exports_[0].read_only = true;
   WriteFile(Path("a/f"), "data", 0666);
   Start();
@@ -191,7 +191,7 @@ TEST_F(StoreRangesTest, AReadOnlyExportStaysAsItIs) {
 }
 
 // Shows DAFS-6.5.3-04.
-TEST_F(StoreRangesTest, AnAppendIsAnsweredWithWhatWasAskedForHoweverStableIsMeant) {
+TEST_F(StoreRangesTest, AppendReportsRequestedStabilityInEveryStableMode) {
   for (const Stable stable : {Stable::kPower, Stable::kProcess}) {
     StoreOptions options = Options();
     options.stable = stable;

@@ -31,7 +31,7 @@ class StoreReaddirTest : public StoreTest {
 };
 
 // Shows DAFS-6.5.29-01, DAFS-6.5.29-07, DAFS-6.5.29-12, DAFS-6.5.29-13
-TEST_F(StoreReaddirTest, PagesOfAnySizeGiveEveryEntryOnce) {
+TEST_F(StoreReaddirTest, PagesOfAnySizeReturnEveryEntryOnce) {
   MakeFiles(500);
   for (size_t page : {1u, 7u, 1000u}) {
     std::set<std::string> seen;
@@ -56,7 +56,7 @@ TEST_F(StoreReaddirTest, PagesOfAnySizeGiveEveryEntryOnce) {
 
 // What a listing says of a file that nobody has asked for, GETATTR says too: else who was told both
 // would take it for changed.
-TEST_F(StoreReaddirTest, ChangeIsThatOfGetattr) {
+TEST_F(StoreReaddirTest, ChangeInListingMatchesGetattr) {
   MakeFiles(3);
   std::vector<Entry> entries;
   ReaddirResult res;
@@ -104,7 +104,7 @@ TEST_F(StoreReaddirTest, ListingsSurviveRemovalsAndRestarts) {
 }
 
 // Shows DAFS-6.5.29-04, DAFS-6.5.29-06, DAFS-6.5.29-15
-TEST_F(StoreReaddirTest, BoundsAndErrors) {
+TEST_F(StoreReaddirTest, BoundsApplyAndErrorsAreReported) {
   MakeFiles(10);
   std::vector<Entry> entries;
   ReaddirResult res;
@@ -134,7 +134,7 @@ TEST_F(StoreReaddirTest, BoundsAndErrors) {
 }
 
 // Shows DAFS-6.1.5-19, DAFS-6.5.29-07
-TEST_F(StoreReaddirTest, AttributesOfEntriesAreThoseOfGetattr) {
+TEST_F(StoreReaddirTest, AttributesOfEntriesMatchGetattr) {
   MakeFiles(3);
   ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir));
   ASSERT_OK(Create(root_, A(), "l", ObjectType::kLnk));
@@ -172,7 +172,7 @@ TEST_F(StoreReaddirTest, AttributesOfEntriesAreThoseOfGetattr) {
 }
 
 // It has more entries than there may be in a message, and hides nothing else.
-TEST_F(StoreReaddirTest, AnAclThatNoMessageTakesIsNotValid) {
+TEST_F(StoreReaddirTest, AclTooLargeForMessageIsNotValid) {
   char memory[] = "/dev/shm/dafs-store-XXXXXX";  // disks do not take so many
   if (mkdtemp(memory) == nullptr) GTEST_SKIP() << "no /dev/shm";
   exports_[0].directory = memory;
@@ -210,7 +210,7 @@ TEST_F(StoreReaddirTest, AnAclThatNoMessageTakesIsNotValid) {
 // Shows DAFS-6.1.6-06, DAFS-6.5.29-10, DAFS-6.5.29-11: a directory that may be read and not
 // searched has names and no more. There is no attribute that would say why (R36): that of the file
 // system does.
-TEST_F(StoreReaddirTest, AttributesThatCannotBeHadAreNotValid) {
+TEST_F(StoreReaddirTest, UnreadableAttributesAreNotValid) {
   MakeFiles(2);
   Store::RestoreServerIdentity();
   chmod(Path("a").c_str(), 0744);
@@ -227,7 +227,7 @@ TEST_F(StoreReaddirTest, AttributesThatCannotBeHadAreNotValid) {
   EXPECT_EQ(fs.rd_attr_error, static_cast<uint32_t>(DafsStatus::kAcces));
 }
 
-TEST_F(StoreReaddirTest, ThePseudoFileSystemIsListedInPages) {
+TEST_F(StoreReaddirTest, PseudoFileSystemIsListedInPages) {
   exports_ = {Named("/x", "a"), Named("/y", "a"), Named("/z/w", "b")};
   Start();
   std::vector<std::string> names;
@@ -245,7 +245,7 @@ TEST_F(StoreReaddirTest, ThePseudoFileSystemIsListedInPages) {
   EXPECT_THAT(names, testing::ElementsAre("x", "y", "z"));
 }
 
-TEST_F(StoreReaddirTest, ManyThreadsAtOnceLeaveNothingBehind) {
+TEST_F(StoreReaddirTest, ConcurrentOperationsLeaveNoOpensOrFiles) {
   StoreOptions options = Options();
   options.max_descriptors = 50;
   Start(options);

@@ -40,7 +40,7 @@ TEST_F(StoreWalkTest, LookupFollowsNoLink) {
 
 // Shows DAFS-6.1.4-04: another may change a directory beside us, between the two looks at it. Of
 // one look `before` and `after` are one.
-TEST_F(StoreWalkTest, OnlyAChangeThatWasNotMadeIsSaidToBeAtomic) {
+TEST_F(StoreWalkTest, OnlyUnchangedDirectoryIsReportedAsAtomic) {
   wire::OpenRes opened;
   ASSERT_OK(store_->Open(user_, CreateArgs(A(), "f"), &opened));
   EXPECT_FALSE(opened.change_info.atomic);

@@ -47,7 +47,7 @@ class StoreIdentityTest : public testing::Test {
   std::string dir_;
 };
 
-TEST_F(StoreIdentityTest, AUserLosesThePowersOverFilesAndTheDangerousOnes) {
+TEST_F(StoreIdentityTest, UserIdentityDropsFileAndAdminCapabilities) {
   ASSERT_TRUE(AssumeIdentity(User(1000)));
   EXPECT_EQ(setfsuid(~0u), 1000);
   EXPECT_EQ(setfsgid(~0u), 1000);
@@ -58,7 +58,7 @@ TEST_F(StoreIdentityTest, AUserLosesThePowersOverFilesAndTheDangerousOnes) {
   EXPECT_EQ(geteuid(), 0u);  // the process is still itself
 }
 
-TEST_F(StoreIdentityTest, RootKeepsFilesButNotTheDangerousPowers) {
+TEST_F(StoreIdentityTest, RootIdentityKeepsFileCapabilitiesButDropsAdminCapabilities) {
   ASSERT_TRUE(AssumeIdentity(User(1000)));
   ASSERT_TRUE(AssumeIdentity(User(0)));
   EXPECT_TRUE(HasEffective(CAP_DAC_OVERRIDE));
@@ -70,7 +70,7 @@ TEST_F(StoreIdentityTest, RootKeepsFilesButNotTheDangerousPowers) {
   EXPECT_TRUE(HasEffective(CAP_SYS_ADMIN));
 }
 
-TEST_F(StoreIdentityTest, ToOpenFilesRootNeedsNoMoreThanItHas) {
+TEST_F(StoreIdentityTest, RootIdentityNeedsNoExtraPrivilegeToOpenFiles) {
   ASSERT_TRUE(AssumeIdentity(User(0)));
   {
     const ScopedPrivilege privilege(Privilege::kOverFiles);
@@ -87,7 +87,7 @@ TEST_F(StoreIdentityTest, ToOpenFilesRootNeedsNoMoreThanItHas) {
   EXPECT_FALSE(HasEffective(CAP_DAC_OVERRIDE));
 }
 
-TEST_F(StoreIdentityTest, TrustedAttributesAndFileCapabilitiesAreRefusedToUsers) {
+TEST_F(StoreIdentityTest, UserCannotSetTrustedAttributesOrFileCapabilities) {
   const std::string path = dir_ + "/f";
   ASSERT_TRUE(AssumeIdentity(User(1000)));
   const int fd = open(path.c_str(), O_CREAT | O_RDWR, 0644);
@@ -106,7 +106,7 @@ TEST_F(StoreIdentityTest, TrustedAttributesAndFileCapabilitiesAreRefusedToUsers)
   close(fd);
 }
 
-TEST_F(StoreIdentityTest, GroupsCountAndGoWithTheIdentity) {
+TEST_F(StoreIdentityTest, GroupsApplyUntilIdentityChanges) {
   const std::string path = dir_ + "/f";
   close(open(path.c_str(), O_CREAT | O_RDWR, 0));
   ASSERT_EQ(chown(path.c_str(), 5, 4242), 0);
@@ -126,7 +126,7 @@ TEST_F(StoreIdentityTest, GroupsCountAndGoWithTheIdentity) {
   EXPECT_TRUE(may_open());
 }
 
-TEST_F(StoreIdentityTest, OtherThreadsKeepTheirIdentity) {
+TEST_F(StoreIdentityTest, IdentityAppliesToOneThread) {
   ASSERT_TRUE(AssumeIdentity(User(1000)));
   std::thread([] {
     // Born with its parent's identity, it becomes another one all the same.
@@ -142,7 +142,7 @@ TEST_F(StoreIdentityTest, OtherThreadsKeepTheirIdentity) {
   EXPECT_EQ(setfsuid(~0u), 1000);
 }
 
-TEST_F(StoreIdentityTest, AnIdThatIsNoneIsRefused) {
+TEST_F(StoreIdentityTest, InvalidIdIsRefused) {
   EXPECT_FALSE(AssumeIdentity(User(~0u)));
   EXPECT_TRUE(AssumeIdentity(User(1000)));
 }
