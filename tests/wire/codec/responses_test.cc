@@ -69,7 +69,7 @@ TEST(ResponsesTest, ErrorResponseOfAnyProcedureDecodesToDefaults) {
 }
 
 // Shows DAFS-6.5.21-06
-TEST(ResponsesTest, ExceptionsOfTheTableCarryAResult) {
+TEST(ResponsesTest, ResultSectionsFollowTheTableOfExceptions) {
   EXPECT_TRUE(CarriesResult(Proc::kLock, DafsStatus::kDenied));
   EXPECT_TRUE(CarriesResult(Proc::kLockt, DafsStatus::kLockBroken));
   EXPECT_FALSE(CarriesResult(Proc::kLocku, DafsStatus::kDenied));

@@ -1,4 +1,4 @@
-// Ranges of one lock owner, against an array with one cell for each byte.
+// The ranges of one lock owner, compared with an array of one cell for each byte.
 #include "wire/protocol/lock_ranges.h"
 
 #include <gtest/gtest.h>
@@ -29,20 +29,20 @@ TEST(LockRangesTest, FlockNeverMeetsRecordLocks) {
   EXPECT_EQ(LockRangeOf(kFlockByte, kLockToEnd, LockType::kWrite), flock);
   LockRanges held;
   held.Set(flock);
-  // Whether "to the end" is said as such or by its length.
+  // With "to the end", and with the equivalent length.
   for (uint64_t length : {kLockToEnd, kFlockByte - 4}) {
     const LockRange record = LockRangeOf(5, length, LockType::kWrite);
     EXPECT_FALSE(record.ConflictsWith(flock));
     EXPECT_EQ(held.FindConflict(record), nullptr);
     held.Set(record);
-    EXPECT_EQ(held.size(), 2u);  // neighbours of one type, and yet two
+    EXPECT_EQ(held.size(), 2u);  // adjacent and of one type, but not merged
     held.Clear(record.first, record.last);
     EXPECT_EQ(held.ranges(), std::vector<LockRange>{flock});
   }
 }
 
 // Shows DAFS-4.4.1.2-12: part of a locked range is unlocked, upgraded, downgraded.
-TEST(LockRangesTest, PartsAreSplitAndNeighboursJoined) {
+TEST(LockRangesTest, RangesAreSplitAndAdjacentOnesMerged) {
   LockRanges held;
   held.Set({0, 99, true});
   held.Set({40, 59, false});
@@ -56,7 +56,7 @@ TEST(LockRangesTest, PartsAreSplitAndNeighboursJoined) {
   EXPECT_TRUE(held.Covers({20, 99, true}));
 }
 
-// Against what one could do with one byte after the other. The seed is printed on failure.
+// Compares with operations on single bytes. The seed is printed on failure.
 TEST(LockRangesTest, AgreesWithAModelOfBytes) {
   for (uint32_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);

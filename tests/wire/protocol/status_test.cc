@@ -10,7 +10,7 @@
 namespace dafs::wire {
 namespace {
 
-TEST(StatusTest, EveryCodeComesBackOutOfItsStatus) {
+TEST(StatusTest, EveryCodeRoundTripsThroughAStatus) {
   int known = 0;
   for (uint32_t number = 0; number < 16000; ++number) {
     const auto code = static_cast<DafsStatus>(number);
@@ -27,7 +27,7 @@ TEST(StatusTest, EveryCodeComesBackOutOfItsStatus) {
   EXPECT_EQ(known, 75);
 }
 
-TEST(StatusTest, TheCodeTellsTheCallerWhatToDo) {
+TEST(StatusTest, MapsDafsCodesToAbslCodes) {
   EXPECT_TRUE(absl::IsUnavailable(StatusFromDafs(DafsStatus::kDelay)));
   EXPECT_TRUE(absl::IsUnavailable(StatusFromDafs(DafsStatus::kGrace)));
   EXPECT_TRUE(absl::IsAborted(StatusFromDafs(DafsStatus::kStaleStateId)));
@@ -37,8 +37,8 @@ TEST(StatusTest, TheCodeTellsTheCallerWhatToDo) {
             "remove a: no such file or directory (DAFSERR_NOENT)");
 }
 
-// WIRE.md 9.2: an unknown status is taken like SERVERFAULT.
-TEST(StatusTest, UnknownNumbersAreTakenLikeServerFault) {
+// WIRE.md 9.2: an unknown status is treated as SERVERFAULT.
+TEST(StatusTest, UnknownNumbersAreTreatedAsServerFault) {
   const absl::Status status = StatusFromDafs(static_cast<DafsStatus>(424242));
   EXPECT_EQ(DafsFromStatus(status), DafsStatus::kServerFault);
   EXPECT_EQ(status.code(), StatusFromDafs(DafsStatus::kServerFault).code());
@@ -57,13 +57,13 @@ absl::StatusOr<int> Quarter(int n) {
   return half / 2;
 }
 
-TEST(StatusTest, MacrosPassErrorsOn) {
+TEST(StatusTest, MacrosReturnErrors) {
   EXPECT_EQ(*Quarter(8), 2);
   EXPECT_TRUE(absl::IsInvalidArgument(Quarter(6).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(Quarter(7).status()));
 }
 
-TEST(ProceduresTest, NumbersAscendAndAreFound) {
+TEST(ProceduresTest, NumbersAreSortedAndOthersAreNotFound) {
   for (size_t i = 0; i + 1 < kProcedures.size(); ++i) {
     EXPECT_LT(kProcedures[i].number, kProcedures[i + 1].number);
   }

@@ -1,4 +1,4 @@
-// What WIRE.md 9.4 demands of arguments beyond their layout, and UTF-8.
+// The rules of WIRE.md 9.4 for arguments beyond their layout, and UTF-8.
 #include "wire/rules/argument_rules.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ constexpr DafsStatus kInval = DafsStatus::kInval;
 constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
 
 // R87.
-TEST(ArgumentRulesTest, LockRangesStayInside64Bits) {
+TEST(ArgumentRulesTest, LockRangesEndWithin64Bits) {
   const auto check = [](uint64_t offset, uint64_t length) {
     LockArgs args;
     args.offset = offset;
@@ -33,7 +33,7 @@ TEST(ArgumentRulesTest, LockRangesStayInside64Bits) {
   EXPECT_EQ(check(3, kMax - 1), kInval);
 }
 
-TEST(ArgumentRulesTest, LockOptionsAndTypes) {
+TEST(ArgumentRulesTest, LockOptionsAndTypesAreChecked) {
   LockArgs lock;
   lock.length = 1;
   lock.options = kLockOptionsAll;
@@ -48,7 +48,7 @@ TEST(ArgumentRulesTest, LockOptionsAndTypes) {
 }
 
 // R63, R70.
-TEST(ArgumentRulesTest, OpenCreatesWithTwoClaimsOnly) {
+TEST(ArgumentRulesTest, OpenCreatesWithOnlyTwoClaims) {
   OpenArgs args;
   args.pathname = {"f"};
   args.share_access = kShareRead;
@@ -69,12 +69,12 @@ TEST(ArgumentRulesTest, OpenCreatesWithTwoClaimsOnly) {
   EXPECT_EQ(CheckRules(args), kInval);
   args.claim_type = OpenClaimType::kNull;
   args.pathname = {".."};
-  EXPECT_EQ(CheckRules(args), kOk);  // NOENT is for execution to say
+  EXPECT_EQ(CheckRules(args), kOk);  // the execution returns NOENT
   args.open_type = OpenType::kCreate;
   EXPECT_EQ(CheckRules(args), kInval);
 }
 
-TEST(ArgumentRulesTest, ShareValues) {
+TEST(ArgumentRulesTest, ShareValuesAreChecked) {
   OpenHandleArgs args;
   EXPECT_EQ(CheckRules(args), kInval);
   for (uint32_t access = 1; access <= 3; ++access) {
@@ -90,7 +90,7 @@ TEST(ArgumentRulesTest, ShareValues) {
 }
 
 // WIRE 5.2, column "Set". Shows DAFS-6.1.5-08, DAFS-6.1.5-15, DAFS-6.1.5-21
-TEST(ArgumentRulesTest, AttributesThatAClientCanSet) {
+TEST(ArgumentRulesTest, OnlySettableAttributesAreAccepted) {
   // ARCHIVE, HIDDEN, SYSTEM, MODE, OBJECT_SIZE, TIME_ACCESS_SET, TIME_BACKUP, TIME_CREATE,
   // TIME_METADATA, TIME_MODIFY_SET, ACL, MIME_TYPE, OWNER, OWNER_GROUP.
   const std::set<int> settable = {2, 3, 4, 6, 9, 13, 14, 15, 17, 19, 22, 23, 24, 25};
@@ -106,7 +106,7 @@ TEST(ArgumentRulesTest, AttributesThatAClientCanSet) {
   }
 }
 
-TEST(ArgumentRulesTest, AnAllocationHasALength) {
+TEST(ArgumentRulesTest, AllocationNeedsALength) {
   AllocateArgs args;
   EXPECT_EQ(CheckRules(args), kInval);
   args.length = 1;
@@ -129,7 +129,7 @@ TEST(ArgumentRulesTest, Rename2TakesExactlyOneFlag) {
   EXPECT_EQ(CheckRules(args), kInval);
 }
 
-TEST(ArgumentRulesTest, MakeNodeMakesWhatMknodDoes) {
+TEST(ArgumentRulesTest, MakeNodeAcceptsTheTypesOfMknod) {
   MakeNodeArgs args;
   args.component = "a";
   for (ObjectType type : {ObjectType::kReg, ObjectType::kBlk, ObjectType::kChr, ObjectType::kSock,
@@ -148,7 +148,7 @@ TEST(ArgumentRulesTest, MakeNodeMakesWhatMknodDoes) {
   EXPECT_EQ(CheckRules(args), DafsStatus::kBadType);
 }
 
-TEST(ArgumentRulesTest, BuffersHoldWhatIsAskedFor) {
+TEST(ArgumentRulesTest, BuffersMustHoldTheRequestedBytes) {
   ReadDirectArgs read;
   EXPECT_EQ(CheckRules(read), kOk);
   read.byte_count = 10;
@@ -168,7 +168,7 @@ TEST(ArgumentRulesTest, BuffersHoldWhatIsAskedFor) {
 }
 
 // R78. Shows DAFS-6.1.7-02.
-TEST(ArgumentRulesTest, BatchTotalsAndRequestIds) {
+TEST(ArgumentRulesTest, BatchTotalsAndRequestIdsAreChecked) {
   BatchSubmitArgs args;
   EXPECT_EQ(CheckRules(args), kOk);
   RwRequest& first = args.requests.emplace_back();

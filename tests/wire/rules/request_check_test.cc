@@ -43,7 +43,7 @@ LookupArgs Lookup() {
 CloseArgs Close() { return {}; }
 ReadInlineArgs Read() { return {}; }
 
-// Sends requests one after the other, each done before the next, and gives their statuses.
+// Sends requests one after the other, each done before the next. Send returns the status.
 class Chain {
  public:
   template <class Args>
@@ -62,7 +62,7 @@ DafsStatus StatusOf(const std::vector<std::byte>& message, const RequestContext&
   return CheckRequest(message, context, chain).status;
 }
 
-TEST(RequestCheckTest, AccordingToTheTableEveryProcedureKnowsItsChainFlags) {
+TEST(RequestCheckTest, EveryProcedureAcceptsOnlyTheChainFlagsOfTheTable) {
   for (const ProcInfo& info : kProcedures) {
     for (const uint16_t flag : {kChfForw, kChfSave, kChfFh, kChfStateId}) {
       VisitProc(info.number, [&]<Proc kProc>() {
@@ -78,7 +78,7 @@ TEST(RequestCheckTest, AccordingToTheTableEveryProcedureKnowsItsChainFlags) {
         context.back_control = info.direction == Direction::kToClient;
         typename ProcTraits<kProc>::Args args;
         RequestVerdict v = CheckRequest(Message(args, flags), context, chain);
-        if (v.status == DafsStatus::kIllegalState) return;  // connecting on a session
+        if (v.status == DafsStatus::kIllegalState) return;  // a connect procedure on a session
         const bool allowed = flag == kChfForw   ? info.chainable()
                              : flag == kChfSave ? info.category == Category::kSimple
                              : flag == kChfFh   ? info.chf_fh
@@ -91,16 +91,16 @@ TEST(RequestCheckTest, AccordingToTheTableEveryProcedureKnowsItsChainFlags) {
 }
 
 // Shows DAFS-4.3.2-04, DAFS-4.3.2-05.
-TEST(RequestCheckTest, BackMustEqualTheForwOfTheRequestBefore) {
+TEST(RequestCheckTest, BackMustEqualForwOfThePreviousRequest) {
   Chain c;
-  EXPECT_EQ(c.Send(Lookup(), kChfBack), DafsStatus::kChainForm);  // FORW counts as 0 at first
+  EXPECT_EQ(c.Send(Lookup(), kChfBack), DafsStatus::kChainForm);  // at first FORW counts as 0
   EXPECT_EQ(c.Send(Lookup(), kChfForw), DafsStatus::kOk);
   EXPECT_FALSE(c.last.continues_chain);
   EXPECT_EQ(c.Send(Lookup(), 0), DafsStatus::kChainForm);
   EXPECT_EQ(c.Send(Lookup(), 0), DafsStatus::kOk);
 }
 
-// Shows DAFS-4.3.3-03. WIRE.md 8.2: the requests that build on the wrong one are broken with it.
+// Shows DAFS-4.3.3-03. WIRE.md 8.2: requests that depend on the invalid one are broken too.
 TEST(RequestCheckTest, MissingBackEndsTheChainAndBreaksTheNext) {
   Chain c;
   EXPECT_EQ(c.Send(Lookup(), kChfForw), DafsStatus::kOk);
@@ -111,7 +111,7 @@ TEST(RequestCheckTest, MissingBackEndsTheChainAndBreaksTheNext) {
 }
 
 // Shows DAFS-4.3-03, DAFS-4.3.2-01, DAFS-4.3.2-03.
-TEST(RequestCheckTest, FailureBreaksTheRestOfTheChainAndNoMore) {
+TEST(RequestCheckTest, FailureBreaksOnlyTheRestOfTheChain) {
   Chain c;
   EXPECT_EQ(c.Send(Lookup(), kChfForw, DafsStatus::kNoEnt), DafsStatus::kNoEnt);
   EXPECT_EQ(c.Send(Close(), kChfForw | kChfBack | kChfFh), DafsStatus::kChainBroken);
@@ -121,7 +121,7 @@ TEST(RequestCheckTest, FailureBreaksTheRestOfTheChainAndNoMore) {
   EXPECT_TRUE(c.last.continues_chain);
 }
 
-TEST(RequestCheckTest, ASlowRequestThatFailsLateDoesNotBreakALaterChain) {
+TEST(RequestCheckTest, SlowRequestThatFailsLateDoesNotBreakALaterChain) {
   ChainState chain;
   const RequestVerdict slow = CheckRequest(Message(Lookup()), Authenticated(), chain);
   EXPECT_EQ(CheckRequest(Message(Lookup(), kChfForw), Authenticated(), chain).status,
@@ -131,8 +131,8 @@ TEST(RequestCheckTest, ASlowRequestThatFailsLateDoesNotBreakALaterChain) {
             DafsStatus::kOk);
 }
 
-// WIRE.md 8.2: whatever step a request fails at, it is a member of its chain.
-TEST(RequestCheckTest, AMemberThatFailsBeforeStepSevenBreaksItsChainToo) {
+// WIRE.md 8.2: a request is a member of its chain, whatever step it fails at.
+TEST(RequestCheckTest, MemberThatFailsBeforeStep7BreaksItsChain) {
   ChainState chain;
   EXPECT_EQ(CheckRequest(Message(Lookup(), kChfForw), Authenticated(), chain).status,
             DafsStatus::kOk);
@@ -145,7 +145,7 @@ TEST(RequestCheckTest, AMemberThatFailsBeforeStepSevenBreaksItsChainToo) {
 }
 
 // Shows DAFS-4.3.1-03, DAFS-4.3.1-08, DAFS-4.3.1-09.
-TEST(RequestCheckTest, NothingModifiesBehindABulkFetch) {
+TEST(RequestCheckTest, ModifyingRequestAfterABulkFetchIsRefused) {
   Chain c;
   EXPECT_EQ(c.Send(Read(), kChfForw), DafsStatus::kOk);
   EXPECT_EQ(c.Send(LockuArgs(), kChfForw | kChfBack | kChfFh), DafsStatus::kOk);
@@ -154,7 +154,7 @@ TEST(RequestCheckTest, NothingModifiesBehindABulkFetch) {
 }
 
 // Shows DAFS-4.3.1-01, DAFS-4.3.2-02, DAFS-4.3.2-07, DAFS-4.3.2-09, DAFS-4.3.2-11.
-TEST(RequestCheckTest, FlagsOutOfPlaceAreFormErrors) {
+TEST(RequestCheckTest, MisplacedFlagsReturnChainForm) {
   EXPECT_EQ(Chain().Send(DisconnectArgs(), kChfForw), DafsStatus::kChainForm);
   EXPECT_EQ(Chain().Send(Lookup(), kChfSave), DafsStatus::kChainForm);
   EXPECT_EQ(Chain().Send(Close(), kChfSave | kChfForw), DafsStatus::kChainForm);
@@ -163,7 +163,7 @@ TEST(RequestCheckTest, FlagsOutOfPlaceAreFormErrors) {
   EXPECT_EQ(Chain().Send(Lookup(), 0x20), DafsStatus::kChainForm);
 }
 
-TEST(RequestCheckTest, StateIdFlagOfOpenOnlyWithClaimDelegateCur) {
+TEST(RequestCheckTest, StateIdFlagOfOpenNeedsClaimDelegateCur) {
   OpenArgs args;
   args.pathname = {"f"};
   args.share_access = kShareRead;
@@ -180,7 +180,7 @@ TEST(RequestCheckTest, StateIdFlagOfOpenOnlyWithClaimDelegateCur) {
 }
 
 // Shows DAFS-3.2.5-03, DAFS-3.2.5-04.
-TEST(RequestCheckTest, ChecksumIsCheckedWhereOneIsDue) {
+TEST(RequestCheckTest, ChecksumIsCheckedIfOneIsDue) {
   RequestContext context = Authenticated();
   context.checksum_due = true;
   std::vector<std::byte> message = Message(Lookup(), 0, {}, /*checksum=*/true);
@@ -195,8 +195,8 @@ TEST(RequestCheckTest, ChecksumIsCheckedWhereOneIsDue) {
   EXPECT_EQ(StatusOf(Message(Lookup()), context), DafsStatus::kChksum);
 }
 
-// Shows DAFS-6.1.3-03: the version a failed connect is answered with.
-TEST(RequestCheckTest, OtherVersionsAreToldTheNextLowerOne) {
+// Shows DAFS-6.1.3-03: the version in the response to a failed connect.
+TEST(RequestCheckTest, OtherVersionsGetTheNextLowerOneInTheResponse) {
   RequestContext fresh;
   ClientConnectArgs connect;
   connect.client_id_string = "c";
@@ -212,7 +212,7 @@ TEST(RequestCheckTest, OtherVersionsAreToldTheNextLowerOne) {
   EXPECT_EQ(StatusOf(Message(connect), fresh), DafsStatus::kOk);
 }
 
-TEST(RequestCheckTest, StateOfTheChannelDecidesWhatMayCome) {
+TEST(RequestCheckTest, ChannelStateDecidesWhichProceduresAreAllowed) {
   RequestContext none;
   EXPECT_EQ(StatusOf(Message(NullArgs()), none), DafsStatus::kIllegalState);
   EXPECT_EQ(StatusOf(Message(ConnectBindArgs()), none), DafsStatus::kOk);
@@ -232,7 +232,7 @@ TEST(RequestCheckTest, StateOfTheChannelDecidesWhatMayCome) {
 }
 
 // The table of section 6. Shows DAFS-3.2.5-06, DAFS-3.2.5-07.
-TEST(RequestCheckTest, ConnectRequestsCarryAChecksumOnlyWhereTheyRenew) {
+TEST(RequestCheckTest, ConnectRequestCarriesAChecksumOnlyIfItRenewsABind) {
   RequestContext context = Authenticated();
   context.checksum_due = true;
   ChainState chain;
@@ -249,7 +249,7 @@ TEST(RequestCheckTest, ConnectRequestsCarryAChecksumOnlyWhereTheyRenew) {
 }
 
 // Shows DAFS-4.3.1-04, DAFS-4.3.1-06, DAFS-4.3.1-07
-TEST(RequestCheckTest, TheClassesAreThoseOfTheDraft) {
+TEST(RequestCheckTest, ClassesAreThoseOfTheDraft) {
   const std::map<Category, std::string> classes = {
       {Category::kSimple,
        "ACCESS CACHE_HINT CHECK_RESPONSE FETCH_RESPONSE GET_ROOT_HANDLE LOOKUP LOOKUPP NULL "
@@ -272,7 +272,7 @@ TEST(RequestCheckTest, TheClassesAreThoseOfTheDraft) {
 }
 
 // Shows DAFS-6.1.10-01, DAFS-4.3-01.
-TEST(RequestCheckTest, BackControlKnowsItsOwnProceduresWithoutChains) {
+TEST(RequestCheckTest, BackControlAcceptsItsOwnProceduresWithoutChains) {
   RequestContext client = Authenticated();
   client.back_control = true;
   EXPECT_EQ(StatusOf(Message(BcNullArgs()), client), DafsStatus::kOk);
@@ -281,7 +281,7 @@ TEST(RequestCheckTest, BackControlKnowsItsOwnProceduresWithoutChains) {
   EXPECT_EQ(StatusOf(Message(BcNullArgs()), Authenticated()), DafsStatus::kNotSupp);
 }
 
-TEST(RequestCheckTest, TheServerSaysWhatItOffersAndWhomItKnows) {
+TEST(RequestCheckTest, UnofferedProceduresAndUnknownCredentialsAreRefused) {
   RequestContext context = Authenticated();
   context.implements = [](Proc proc) { return proc != Proc::kLookup; };
   EXPECT_EQ(StatusOf(Message(Lookup()), context), DafsStatus::kNotSupp);
@@ -296,7 +296,7 @@ TEST(RequestCheckTest, TheServerSaysWhatItOffersAndWhomItKnows) {
   EXPECT_EQ(StatusOf(Message(NullArgs(), 0, header), context), DafsStatus::kInval);
 }
 
-TEST(RequestCheckTest, AnotherByteOrderClosesTheChannel) {
+TEST(RequestCheckTest, OtherByteOrderClosesTheChannel) {
   std::vector<std::byte> big(40);
   ASSERT_TRUE(EncodeRequest({}, NullArgs(), ByteOrder::kBig, big).ok());
   ChainState chain;

@@ -17,8 +17,8 @@ std::vector<std::byte> Fill(size_t size, int start, int step) {
   return bytes;
 }
 
-TEST(Crc32c, GivesTheKnownValues) {
-  // RFC 3720, B.4, read as numbers; and the check value of the CRC catalogues.
+TEST(Crc32c, MatchesTheKnownValues) {
+  // RFC 3720, B.4, read as numbers, and the check value of the CRC catalogues.
   EXPECT_EQ(ExtendCrc32c(0, Fill(32, 0, 0)), 0x8a9136aau);
   EXPECT_EQ(ExtendCrc32c(0, Fill(32, 0xff, 0)), 0x62a8ab43u);
   EXPECT_EQ(ExtendCrc32c(0, Fill(32, 0, 1)), 0x46dd794eu);
@@ -28,12 +28,12 @@ TEST(Crc32c, GivesTheKnownValues) {
   EXPECT_EQ(ExtendCrc32cByTable(0, std::as_bytes(std::span(digits))), 0xe3069283u);
 }
 
-TEST(Crc32c, NothingLeavesItAsItIs) {
+TEST(Crc32c, EmptyInputLeavesTheValueUnchanged) {
   EXPECT_EQ(ExtendCrc32c(0, {}), 0u);
   EXPECT_EQ(ExtendCrc32c(0x12345678, {}), 0x12345678u);
 }
 
-TEST(Crc32c, TheInstructionAndTheTableAgreeAtEveryLengthAndAlignment) {
+TEST(Crc32c, InstructionAndTableAgreeAtEveryLengthAndAlignment) {
   std::mt19937 random(1);
   std::vector<std::byte> bytes(20000);
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() & 0xff);
@@ -41,7 +41,7 @@ TEST(Crc32c, TheInstructionAndTheTableAgreeAtEveryLengthAndAlignment) {
     const std::span<const std::byte> part(&bytes[size % 17], size);
     ASSERT_EQ(ExtendCrc32c(0, part), ExtendCrc32cByTable(0, part)) << size;
   }
-  // Around the three lanes of 1024 bytes and several rounds of them.
+  // Sizes around the three lanes of 1024 bytes and several rounds of them.
   for (size_t size : std::initializer_list<size_t>{3071, 3072, 3073, 3080, 6143, 6144, 6145, 9216,
                                                    12289, 19000}) {
     for (size_t offset = 0; offset < 9; ++offset) {
@@ -51,7 +51,7 @@ TEST(Crc32c, TheInstructionAndTheTableAgreeAtEveryLengthAndAlignment) {
   }
 }
 
-TEST(Crc32c, GoesOnWhereItStopped) {
+TEST(Crc32c, ContinuesFromAnIntermediateValue) {
   const std::vector<std::byte> bytes = Fill(10000, 3, 5);
   const uint32_t whole = ExtendCrc32c(0, bytes);
   for (size_t cut : std::initializer_list<size_t>{0, 1, 7, 8, 3072, 5000, 9999, 10000}) {

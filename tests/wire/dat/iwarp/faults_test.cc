@@ -1,5 +1,5 @@
-// A live endpoint against a peer that does what a correct one never does: each fault has its
-// Terminate, and costs the peer its connection and nothing else.
+// A live endpoint against a peer that violates the protocol. Each fault is answered with its
+// Terminate and ends only that connection.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -13,52 +13,52 @@ namespace {
 using IwarpFaults = IwarpWire;
 
 // Shows DAFS-B.5-02
-TEST_F(IwarpFaults, AWriteNeedsTheRightOfWriting) {
+TEST_F(IwarpFaults, WriteNeedsTheWriteRight) {
   ASSERT_TRUE(WriteUlpdu(MakeUlpdu(WriteHeader(source_.Remote()), "data")));
   ExpectTerminate(*pair_, iwarp::fault::kAccessRights);
 }
 
-TEST_F(IwarpFaults, AWriteToMemoryOfNoRightAtAllIsRefused) {
+TEST_F(IwarpFaults, WriteToMemoryWithoutRemoteRightsIsRefused) {
   ASSERT_TRUE(WriteUlpdu(MakeUlpdu(WriteHeader(receive_.Remote()), "data")));
   ExpectTerminate(*pair_, iwarp::fault::kAccessRights);
 }
 
-TEST_F(IwarpFaults, AWriteBehindTheEndIsRefusedAndPlacesNothing) {
+TEST_F(IwarpFaults, WriteBeyondTheEndIsRefusedAndPlacesNothing) {
   ASSERT_TRUE(WriteUlpdu(MakeUlpdu(WriteHeader(target_.Remote(8192 - 3)), "data")));
   ExpectTerminate(*pair_, iwarp::fault::kBounds);
   EXPECT_EQ(target_.bytes, std::vector<std::byte>(8192));
 }
 
-TEST_F(IwarpFaults, AWriteBeforeTheBeginIsRefused) {
+TEST_F(IwarpFaults, WriteBeforeTheStartIsRefused) {
   RemoteBuffer to = target_.Remote();
   to.target_address -= 1;
   ASSERT_TRUE(WriteUlpdu(MakeUlpdu(WriteHeader(to), "data")));
   ExpectTerminate(*pair_, iwarp::fault::kBounds);
 }
 
-TEST_F(IwarpFaults, ATargetAddressThatWrapsIsRefused) {
+TEST_F(IwarpFaults, TargetAddressThatWrapsIsRefused) {
   RemoteBuffer to = target_.Remote();
   to.target_address = ~0ull - 1;
   ASSERT_TRUE(WriteUlpdu(MakeUlpdu(WriteHeader(to), "data")));
   ExpectTerminate(*pair_, iwarp::fault::kToWrap);
 }
 
-TEST_F(IwarpFaults, AContextOfAnotherKeyIsRefused) {
+TEST_F(IwarpFaults, ContextWithAnotherKeyIsRefused) {
   RemoteBuffer to = target_.Remote();
   to.context ^= 0x10000;
   ASSERT_TRUE(WriteUlpdu(MakeUlpdu(WriteHeader(to), "data")));
   ExpectTerminate(*pair_, iwarp::fault::kInvalidStag);
 }
 
-TEST_F(IwarpFaults, AContextIsGoneWithItsRegion) {
+TEST_F(IwarpFaults, ContextIsInvalidAfterItsRegionIsFreed) {
   const RemoteBuffer to = target_.Remote();
   target_.region.reset();
   ASSERT_TRUE(WriteUlpdu(MakeUlpdu(WriteHeader(to), "data")));
   ExpectTerminate(*pair_, iwarp::fault::kInvalidStag);
 }
 
-TEST_F(IwarpFaults, ARegionThatGoesAwayInMidWriteIsNotTouched) {
-  // 6000 bytes announced, a part sent; then the region is gone and the rest comes.
+TEST_F(IwarpFaults, RegionFreedDuringAWriteIsNotTouched) {
+  // The peer announces 6000 bytes and sends a part. The region is freed before the rest arrives.
   const ByteString fpdu =
       MakeFpdu(MakeUlpdu(WriteHeader(target_.Remote()), std::string(6000, 'x')), false);
   ASSERT_TRUE(pair_->peer->Write(std::span(fpdu).first(1000)));
@@ -71,8 +71,8 @@ TEST_F(IwarpFaults, ARegionThatGoesAwayInMidWriteIsNotTouched) {
   EXPECT_EQ(target_.bytes, before);
 }
 
-TEST_F(IwarpFaults, AReadIsCheckedAndItsRequestRepeatedInTheTerminate) {
-  const RemoteBuffer from = target_.Remote();  // no right of reading
+TEST_F(IwarpFaults, ReadWithoutTheRightIsRefusedAndRepeatedInTheTerminate) {
+  const RemoteBuffer from = target_.Remote();  // no read right
   ASSERT_TRUE(WriteUlpdu(ReadRequestUlpdu(1, {.sink_stag = 1,
                                               .sink_to = 2,
                                               .size_bytes = 3,
@@ -81,7 +81,7 @@ TEST_F(IwarpFaults, AReadIsCheckedAndItsRequestRepeatedInTheTerminate) {
   ExpectTerminate(*pair_, iwarp::fault::kAccessRights, true, true);
 }
 
-TEST_F(IwarpFaults, AReadBehindTheEndIsRefused) {
+TEST_F(IwarpFaults, ReadBeyondTheEndIsRefused) {
   const RemoteBuffer from = source_.Remote(8000);
   ASSERT_TRUE(WriteUlpdu(ReadRequestUlpdu(1, {.sink_stag = 1,
                                               .sink_to = 2,
@@ -91,7 +91,7 @@ TEST_F(IwarpFaults, AReadBehindTheEndIsRefused) {
   ExpectTerminate(*pair_, iwarp::fault::kReadBounds, true, true);
 }
 
-TEST_F(IwarpFaults, MoreReadsThanWeAnswerAtOnceAreRefused) {
+TEST_F(IwarpFaults, MoreReadsThanTheInboundLimitAreRefused) {
   const RemoteBuffer from = source_.Remote();
   ByteString flood;
   for (uint32_t i = 1; i <= iwarp::kMaxInboundReads + 1; ++i) {
@@ -109,20 +109,20 @@ TEST_F(IwarpFaults, MoreReadsThanWeAnswerAtOnceAreRefused) {
   EXPECT_EQ(end->status.code(), absl::StatusCode::kDataLoss) << end->status;
 }
 
-TEST_F(IwarpFaults, NoPostedReceiveEndsTheConnection) {
+TEST_F(IwarpFaults, MessageWithoutAReceiveEndsTheConnection) {
   ASSERT_TRUE(WriteUlpdu(MakeUlpdu(SendHeader(1), "fits")));
   ASSERT_TRUE(Await(Event::kReceive).has_value());
   ASSERT_TRUE(WriteUlpdu(MakeUlpdu(SendHeader(2), "no buffer")));
   ExpectTerminate(*pair_, iwarp::fault::kNoBuffer);
 }
 
-TEST_F(IwarpFaults, AMessageLongerThanItsReceiveEndsTheConnection) {
+TEST_F(IwarpFaults, MessageLongerThanItsReceiveEndsTheConnection) {
   ASSERT_TRUE(WriteUlpdu(MakeUlpdu(SendHeader(1, 0, false), std::string(4000, 'a'))));
   ASSERT_TRUE(WriteUlpdu(MakeUlpdu(SendHeader(1, 4000), std::string(97, 'b'))));
   ExpectTerminate(*pair_, iwarp::fault::kMessageTooLong);
 }
 
-TEST_F(IwarpFaults, AMessageThatChangesItsOpcodeEndsTheConnection) {
+TEST_F(IwarpFaults, MessageThatChangesItsOpcodeEndsTheConnection) {
   ASSERT_TRUE(WriteUlpdu(MakeUlpdu(SendHeader(1, 0, false), "half")));
   SegmentHeader other = SendHeader(1, 4);
   other.opcode = Opcode::kSendInvalidate;
@@ -130,15 +130,15 @@ TEST_F(IwarpFaults, AMessageThatChangesItsOpcodeEndsTheConnection) {
   ExpectTerminate(*pair_, iwarp::fault::kUnexpectedOpcode);
 }
 
-TEST_F(IwarpFaults, WhatCannotBeInvalidatedEndsTheConnection) {
+TEST_F(IwarpFaults, InvalidationOfALocalContextEndsTheConnection) {
   SegmentHeader header = SendHeader(1);
   header.opcode = Opcode::kSendInvalidate;
-  header.stag = receive_.region->context();  // no peer was given it
+  header.stag = receive_.region->context();  // never given to a peer
   ASSERT_TRUE(WriteUlpdu(MakeUlpdu(header, "x")));
   ExpectTerminate(*pair_, iwarp::fault::kCannotInvalidate);
 }
 
-TEST_F(IwarpFaults, AnInvalidatedContextNamesNothing) {
+TEST_F(IwarpFaults, InvalidatedContextIsRefused) {
   SegmentHeader header = SendHeader(1);
   header.opcode = Opcode::kSendInvalidate;
   header.stag = target_.region->context();
@@ -148,7 +148,7 @@ TEST_F(IwarpFaults, AnInvalidatedContextNamesNothing) {
   ExpectTerminate(*pair_, iwarp::fault::kInvalidStag);
 }
 
-TEST_F(IwarpFaults, AReadResponseMustMatchItsRequest) {
+TEST_F(IwarpFaults, ReadResponseMustMatchItsRequest) {
   struct Change {
     iwarp::FaultCode fault;
     std::function<void(SegmentHeader&, std::string&)> apply;
@@ -157,8 +157,10 @@ TEST_F(IwarpFaults, AReadResponseMustMatchItsRequest) {
       {iwarp::fault::kInvalidStag, [](auto& h, auto&) { ++h.stag; }},
       {iwarp::fault::kBounds, [](auto& h, auto&) { ++h.to; }},
       {iwarp::fault::kBounds, [](auto&, auto& data) { data += "x"; }},
-      {iwarp::fault::kBounds, [](auto&, auto& data) { data.pop_back(); }},  // short, and last
-      {iwarp::fault::kBounds, [](auto& h, auto&) { h.last = false; }},      // whole, not last
+      {iwarp::fault::kBounds,
+       [](auto&, auto& data) { data.pop_back(); }},  // too short, but marked last
+      {iwarp::fault::kBounds,
+       [](auto& h, auto&) { h.last = false; }},  // complete, but not marked last
   };
   for (const Change& change : changes) {
     Start();

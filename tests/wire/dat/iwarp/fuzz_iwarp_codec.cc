@@ -1,5 +1,5 @@
-// libFuzzer: MPA frames and DDP/RDMAP headers from arbitrary bytes. What decodes must encode to
-// bytes that decode to the same.
+// libFuzzer: MPA frames and DDP/RDMAP headers from arbitrary bytes. A decoded value must encode to
+// bytes that decode to the same value.
 #include <cstdlib>
 #include <vector>
 

@@ -1,8 +1,8 @@
-// libFuzzer: a live endpoint fed by a peer that sends whatever it likes. The first byte chooses:
-// bit 0 CRC, bit 1 whether the bytes are whole ULPDUs (length byte, then that many bytes) put into
-// good FPDUs, bit 2 an RDMA read of ours in flight. 0xA0..0xA2 and 0xB0 in a ULPDU's first STag
-// byte are replaced by contexts that exist, so that the fuzzer gets past the key. Nothing outside
-// the registered memory may change, and every run ends with each receive reported once.
+// libFuzzer: a live endpoint whose peer sends the input. The first byte selects: bit 0 CRC, bit 1
+// whether the bytes are whole ULPDUs (length byte, then that many bytes) put into valid FPDUs, bit
+// 2 an RDMA read of ours in flight. 0xA0..0xA2 in the first STag byte of a ULPDU are replaced by
+// existing contexts, so that the fuzzer gets past the key. Nothing outside the registered memory
+// may change, and each receive must be reported once.
 #include <cstdlib>
 #include <cstring>
 
@@ -19,8 +19,8 @@ void Require(bool holds) {
   if (!holds) std::abort();
 }
 
-// Replaces the STag and target address of a segment by those of `memory`, keeping the low bits of
-// the address as an offset.
+// Replaces the STag and target address of a segment by those of `memory`. The low bits of the
+// address are kept as an offset.
 void Aim(ByteString& ulpdu, const Memory& memory) {
   if (ulpdu.size() < 14) return;
   const RemoteBuffer to = memory.Remote(std::to_integer<size_t>(ulpdu[13]));
@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       Require(side.endpoint->PostReceive(i, receive.At(i * 64, 64)).ok());
     }
   };
-  // Hundreds of connections a second can use up the ports of a while.
+  // Hundreds of connections a second can use up the local ports for a while.
   for (int attempt = 0; attempt < 100 && pair == nullptr; ++attempt) {
     if (attempt > 0) absl::SleepFor(absl::Milliseconds(50));
     pair = NewRawPair(crc, {}, prepare);

@@ -1,5 +1,5 @@
-// Set-up of connections as strangers see it: what is refused, and what a silent or broken peer
-// costs.
+// Set-up of connections with unknown peers: which are refused, and the cost of a silent or broken
+// peer.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -17,7 +17,7 @@ class IwarpListen : public ::testing::Test {
     ASSERT_TRUE(listener.ok()) << listener.status();
     listener_ = *std::move(listener);
   }
-  // A peer while whose reading the listener works; requests that come whole go to pending_.
+  // Makes a peer. The listener is polled while the peer reads. Complete requests go to pending_.
   std::unique_ptr<RawPeer> NewPeer() {
     auto peer = RawPeer::ConnectTo(listener_->local());
     if (peer != nullptr) peer->set_pump([this] { Turn(); });
@@ -43,7 +43,7 @@ TEST_F(IwarpListen, MarkersAreRefusedWithAReject) {
   EXPECT_TRUE(pending_.empty());
 }
 
-TEST_F(IwarpListen, AnUnknownRevisionIsRefusedWithAReject) {
+TEST_F(IwarpListen, UnknownRevisionIsRefusedWithAReject) {
   Start();
   for (const uint8_t revision : std::initializer_list<uint8_t>{0, 3, 255}) {
     auto peer = NewPeer();
@@ -54,7 +54,7 @@ TEST_F(IwarpListen, AnUnknownRevisionIsRefusedWithAReject) {
   }
 }
 
-TEST_F(IwarpListen, AStrangerIsClosedWithoutAnAnswer) {
+TEST_F(IwarpListen, UnknownProtocolIsClosedWithoutAnAnswer) {
   Start();
   for (const std::string text :
        {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "MPA ID Rep Frame\0\1\0\0....."}) {
@@ -69,7 +69,7 @@ TEST_F(IwarpListen, AStrangerIsClosedWithoutAnAnswer) {
   EXPECT_TRUE(pending_.empty());
 }
 
-TEST_F(IwarpListen, ADroppedRequestIsRejected) {
+TEST_F(IwarpListen, DroppedRequestIsRejected) {
   Start();
   auto peer = NewPeer();
   peer->set_pump([this] { (void)listener_->Next(); });
@@ -78,7 +78,7 @@ TEST_F(IwarpListen, ADroppedRequestIsRejected) {
   EXPECT_TRUE(peer->AtEnd());
 }
 
-TEST_F(IwarpListen, HalfRequestsAreBoundedInNumberTheOldestGoesFirst) {
+TEST_F(IwarpListen, HalfRequestsAreBoundedAndTheOldestIsDroppedFirst) {
   Start({.max_half_open = 4});
   std::vector<std::unique_ptr<RawPeer>> peers;
   for (int i = 0; i < 6; ++i) {
@@ -88,19 +88,19 @@ TEST_F(IwarpListen, HalfRequestsAreBoundedInNumberTheOldestGoesFirst) {
   }
   EXPECT_TRUE(peers[0]->AtEnd());
   EXPECT_TRUE(peers[1]->AtEnd());
-  // The others are still waited for, and can finish.
+  // The listener still waits for the others, and they can finish.
   ASSERT_TRUE(peers[2]->Write(FromHex("20494420526571204672616d6500010000")));
   const absl::Time deadline = Loop::Now() + kPatience;
   while (pending_.empty() && Loop::Now() < deadline) Turn();
   EXPECT_EQ(pending_.size(), 1u);
 }
 
-TEST_F(IwarpListen, HalfRequestsAreBoundedInTimeAndTheSleeperIsWoken) {
+TEST_F(IwarpListen, HalfRequestsTimeOutAndWakeASleepingThread) {
   Start({.handshake_timeout = absl::Milliseconds(50)});
   auto peer = NewPeer();
   ASSERT_TRUE(peer->Write(FromHex("4d5041")));
   Turn();
-  // Asleep until the deadline wakes us: first for the bytes, then for the time.
+  // Sleeps until the handle is ready: first for the bytes, then for the timeout.
   const absl::Time deadline = Loop::Now() + kPatience;
   bool closed = false;
   while (!closed && Loop::Now() < deadline) {
@@ -115,7 +115,7 @@ TEST_F(IwarpListen, HalfRequestsAreBoundedInTimeAndTheSleeperIsWoken) {
   EXPECT_TRUE(peer->AtEnd());
 }
 
-TEST_F(IwarpListen, AClientGivesUpOnAServerThatSaysNothing) {
+TEST_F(IwarpListen, ConnectToASilentServerTimesOut) {
   Start({.handshake_timeout = absl::Milliseconds(50)});
   auto pending = provider_->Resolve(listener_->local(), "", absl::Seconds(1));
   ASSERT_TRUE(pending.ok());
@@ -134,13 +134,13 @@ TEST_F(IwarpListen, AClientGivesUpOnAServerThatSaysNothing) {
   EXPECT_EQ(side.Take(Event::kDisconnected)->status.code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST_F(IwarpListen, ADeviceIsNotForTcp) {
+TEST_F(IwarpListen, DeviceNameIsRefusedForTcp) {
   Start();
   EXPECT_TRUE(absl::IsInvalidArgument(
       provider_->Resolve(listener_->local(), "mlx5_0", absl::Seconds(1)).status()));
 }
 
-TEST_F(IwarpListen, APortInUseIsReported) {
+TEST_F(IwarpListen, PortInUseIsReported) {
   Start();
   EXPECT_TRUE(absl::IsUnavailable(provider_->Listen(listener_->local()).status()));
 }

@@ -29,7 +29,7 @@ TEST(MpaFrame, PrivateDataBeyond512BytesIsRefused) {
             absl::StatusCode::kDataLoss);
 }
 
-TEST(MpaFrame, ARequestIsNoReply) {
+TEST(MpaFrame, RequestIsNotAcceptedAsAReply) {
   const auto header = Header("4d504120494420526571204672616d6500010000");
   EXPECT_FALSE(DecodeMpaFrame(MpaFrameKind::kReply, header).ok());
 }
@@ -43,7 +43,7 @@ TEST(MpaFrame, PadsFpdusToFourBytes) {
   EXPECT_EQ(FpduBytes(15), 24u);
 }
 
-TEST(MpaFrame, AnFpduForASegmentFitsIntoIt) {
+TEST(MpaFrame, FpduForASegmentFitsIntoIt) {
   for (size_t mss = 536; mss < 70000; ++mss) {
     const size_t ulpdu = MaxUlpduForSegment(mss);
     ASSERT_LE(FpduBytes(ulpdu), std::max<size_t>(mss, 134)) << mss;
@@ -53,7 +53,7 @@ TEST(MpaFrame, AnFpduForASegmentFitsIntoIt) {
   EXPECT_EQ(MaxUlpduForSegment(100), 128u);  // RFC 5044, 4.5
 }
 
-TEST(PeerTrailer, IsFoundAtTheEndAndOnlyThere) {
+TEST(PeerTrailer, IsFoundOnlyAtTheEnd) {
   std::array<std::byte, 16 + kPeerTrailerBytes> data = {};
   EXPECT_FALSE(FindPeerTrailer(data).has_value());
   EncodePeerTrailer({.ird = 77}, std::span(data).last<kPeerTrailerBytes>());
@@ -64,7 +64,7 @@ TEST(PeerTrailer, IsFoundAtTheEndAndOnlyThere) {
   EXPECT_FALSE(FindPeerTrailer({}).has_value());
 }
 
-TEST(Handshake, TheUserSeesHisDataWithoutTheTrailer) {
+TEST(Handshake, UserDataIsReturnedWithoutTheTrailer) {
   const std::string text = "sixteen bytes...";
   const MpaFrameBytes request = MakeRequest({}, testing::Bytes(text));
   EXPECT_EQ(request.size, kMpaFrameHeaderBytes + 16 + kPeerTrailerBytes);
@@ -80,13 +80,13 @@ TEST(Handshake, TheUserSeesHisDataWithoutTheTrailer) {
   EXPECT_TRUE(hello->trailer.has_value());
 }
 
-TEST(Handshake, AForeignPeerGetsNoTrailerInTheReply) {
+TEST(Handshake, ForeignPeerGetsNoTrailerInTheReply) {
   const auto hello = JudgeRequest(MpaFrame(), {});
   ASSERT_TRUE(hello.ok());
   EXPECT_EQ(MakeReply({}, *hello, {}, 8).size, kMpaFrameHeaderBytes);
 }
 
-TEST(Handshake, CrcIsUsedWhenEitherSideAsks) {
+TEST(Handshake, CrcIsUsedIfEitherSideRequestsIt) {
   for (const bool client : {false, true}) {
     for (const bool server : {false, true}) {
       MpaFrame request;
@@ -102,7 +102,7 @@ TEST(Handshake, CrcIsUsedWhenEitherSideAsks) {
   }
 }
 
-TEST(Handshake, MarkersAndUnknownRevisionsAreForTheCallerToReject) {
+TEST(Handshake, MarkersAndUnknownRevisionsReturnUnimplemented) {
   MpaFrame markers;
   markers.markers = true;
   EXPECT_TRUE(absl::IsUnimplemented(JudgeRequest(markers, {}).status()));
@@ -114,8 +114,8 @@ TEST(Handshake, MarkersAndUnknownRevisionsAreForTheCallerToReject) {
   EXPECT_TRUE(absl::IsUnavailable(JudgeReply(rejected, {}).status()));
 }
 
-// RFC 6581: what the kernel's siw sends as a client unless told otherwise.
-TEST(Handshake, AnEnhancedRequestIsAnsweredInItsOwnForm) {
+// RFC 6581: the kernel's siw sends this as a client by default.
+TEST(Handshake, EnhancedRequestGetsAnEnhancedReply) {
   MpaFrame frame;
   frame.revision = 2;
   frame.enhanced = true;
@@ -129,13 +129,14 @@ TEST(Handshake, AnEnhancedRequestIsAnsweredInItsOwnForm) {
   EXPECT_EQ(hello->enhanced->ord, 8);
   EXPECT_EQ(ChooseMaxRdmaReads(*hello, 128), 16u);
   const MpaFrameBytes reply = MakeReply({}, *hello, {}, 12);
-  // Revision 2 with S; our IRD is their ORD, our ORD at most their IRD; the RTR they offered.
+  // Revision 2 with S. Our IRD is their ORD, our ORD is at most their IRD, and the RTR is the one
+  // they offered.
   EXPECT_EQ(ToHex(std::span(reply.bytes).first(reply.size)),
             "4d504120494420526570204672616d6510020004"
             "8008400c");
 }
 
-TEST(Handshake, AnEnhancedFrameWithoutItsSetupIsRefused) {
+TEST(Handshake, EnhancedFrameWithoutItsSetupIsRefused) {
   MpaFrame frame;
   frame.revision = 2;
   frame.enhanced = true;

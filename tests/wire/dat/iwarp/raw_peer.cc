@@ -54,7 +54,7 @@ RawPeer::RawPeer(iwarp::OwnedFd socket) : socket_(std::move(socket)) {
 
 std::unique_ptr<RawPeer> RawPeer::ConnectTo(const Address& address) {
   iwarp::OwnedFd socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
-  // Blocking: the kernel completes it against the listening socket's backlog.
+  // Blocking: the kernel completes the connection in the backlog of the listening socket.
   if (connect(socket.get(), address.get(), address.size()) != 0) return nullptr;
   return std::make_unique<RawPeer>(std::move(socket));
 }
@@ -97,7 +97,7 @@ ByteString RawPeer::ReadUlpdu(bool crc) {
   const ByteString ulpdu(
       fpdu.begin() + 2,
       fpdu.begin() + 2 + static_cast<std::ptrdiff_t>(std::min(size, rest.size())));
-  // As it must be, or something no test expects.
+  // Returns a value that no test expects if the padding or the CRC is wrong.
   if (MakeFpdu(ulpdu, crc) != fpdu) return FromHex("bad0bad0");
   return ulpdu;
 }

@@ -1,5 +1,5 @@
-// A peer of the iwarp provider made of a bare socket and bytes written out by the test: for what a
-// correct peer never does, and for seeing each byte that the provider sends.
+// A peer of the iwarp provider: a bare socket and bytes written by the test. It violates the
+// protocol where a test needs that, and sees each byte that the provider sends.
 #pragma once
 
 #include <functional>
@@ -20,31 +20,31 @@ using ByteString = std::vector<std::byte>;
 ByteString FromHex(const std::string& hex);
 std::string ToHex(std::span<const std::byte> bytes);
 
-// An FPDU around `ulpdu`.
+// Returns an FPDU around `ulpdu`.
 ByteString MakeFpdu(std::span<const std::byte> ulpdu, bool crc);
-// A DDP segment.
+// Returns a DDP segment.
 ByteString MakeUlpdu(const iwarp::SegmentHeader& header, std::span<const std::byte> payload);
 ByteString MakeUlpdu(const iwarp::SegmentHeader& header, const std::string& payload);
 
-// The socket's end.
+// The end with the bare socket. Its calls block for at most kPatience.
 class RawPeer {
  public:
-  // Takes a connected socket, which it makes non-blocking.
+  // Takes a connected socket and makes it non-blocking.
   explicit RawPeer(iwarp::OwnedFd socket);
   // Connects to `address`.
   static std::unique_ptr<RawPeer> ConnectTo(const Address& address);
 
-  // Run between attempts, so that the other end, on the same thread, gets on.
+  // `pump` runs between attempts, so that the other end, on the same thread, makes progress.
   void set_pump(std::function<void()> pump) { pump_ = std::move(pump); }
 
-  // Writes all of `bytes`; false if the socket failed.
+  // Writes all of `bytes`. Returns false if the socket failed.
   bool Write(std::span<const std::byte> bytes);
-  // Reads exactly `size` bytes, or fewer where the other end closed.
+  // Reads exactly `size` bytes, or fewer if the other end closed.
   ByteString Read(size_t size);
-  // Reads one FPDU and returns its ULPDU; empty at the end of the stream. Checks the CRC field:
-  // zero without CRC.
+  // Reads one FPDU and returns its ULPDU, or an empty one at the end of the stream. Checks the CRC
+  // field, which is zero without CRC.
   ByteString ReadUlpdu(bool crc = false);
-  // Whether the other end closed (or reset) without a further byte.
+  // Returns whether the other end closed (or reset) without a further byte.
   bool AtEnd();
   // Sends an MPA request and returns the reply, with its private data.
   ByteString Handshake(const iwarp::MpaFrame& request, const std::string& private_data);
@@ -56,16 +56,16 @@ class RawPeer {
   std::function<void()> pump_ = [] {};
 };
 
-// An endpoint of the provider, server side, with a RawPeer connected to it. `domain` and memory are
-// for the test to use.
+// An endpoint of the provider, server side, with a RawPeer connected to it. The test uses the
+// domain and registers memory in it.
 struct RawPair {
   std::unique_ptr<Provider> provider;
   std::unique_ptr<Listener> listener;
   std::unique_ptr<RawPeer> peer;
   Side side;
 };
-// Handshakes as a foreign peer does, with `crc` asked by the peer. Receives can be posted by
-// `before_accept`.
+// Does the handshake of a foreign peer, which requests CRC if `crc` is set. `before_accept` can
+// post receives.
 std::unique_ptr<RawPair> NewRawPair(bool crc, const EndpointOptions& options = {},
                                     const std::function<void(Side&)>& before_accept = nullptr,
                                     const IwarpOptions& iwarp_options = {});

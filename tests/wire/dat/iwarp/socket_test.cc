@@ -1,4 +1,4 @@
-// What the sockets of connections are set to.
+// The options set on the sockets of connections.
 #include "wire/dat/iwarp/socket.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ std::string CongestionControl(int fd) {
   return name;
 }
 
-// A socket whose congestion control is not the one to be chosen, if the kernel has another.
+// Returns a socket with another congestion control than the chosen one, if the kernel has another.
 OwnedFd MakeSocket(int family) {
   absl::StatusOr<OwnedFd> fd = NewTcpSocket(family);
   EXPECT_TRUE(fd.ok()) << fd.status();
@@ -32,7 +32,7 @@ OwnedFd MakeSocket(int family) {
   return *std::move(fd);
 }
 
-TEST(IwarpSocket, AConnectionWithinTheMachineIsNotPaced) {
+TEST(IwarpSocket, ConnectionWithinTheMachineIsNotPaced) {
   OwnedFd listener = MakeSocket(AF_INET);
   sockaddr_in here = {};
   here.sin_family = AF_INET;
@@ -44,7 +44,7 @@ TEST(IwarpSocket, AConnectionWithinTheMachineIsNotPaced) {
   ASSERT_EQ(getsockname(listener.get(), address, &size), 0);
   OwnedFd client = MakeSocket(AF_INET);
   const std::string before = CongestionControl(client.get());
-  ChooseCongestionControl(client.get());  // it is no connection yet
+  ChooseCongestionControl(client.get());  // not connected yet: changes nothing
   EXPECT_EQ(CongestionControl(client.get()), before);
   (void)connect(client.get(), address, size);  // EINPROGRESS
   pollfd waiting = {.fd = listener.get(), .events = POLLIN, .revents = 0};

@@ -69,7 +69,7 @@ TEST(IwarpVectors, MpaFramesEncodeAndDecodeExactly) {
   }
 }
 
-// The 16 bytes of WIRE 11.1 pass through a connection request untouched.
+// The 16 bytes of WIRE 11.1 pass through a connection request unchanged.
 TEST(IwarpVectors, PrivateDataArrivesExactly) {
   ASSERT_EQ(Vectors().at("private_data").size(), 6u);
   for (const auto& one : Vectors().at("private_data")) {
@@ -113,7 +113,7 @@ TEST(IwarpVectors, FpdusEncodeAndDecodeExactly) {
     const auto fault = DecodeSegmentHeader(ulpdu, ulpdu.size(), &decoded);
     EXPECT_FALSE(fault.has_value()) << Describe(*fault);
     EXPECT_EQ(decoded, header);
-    // Cut off anywhere within the header it is refused.
+    // A truncated header is refused at every length.
     for (size_t size = 0; size < header.size_bytes(); ++size) {
       EXPECT_TRUE(DecodeSegmentHeader(std::span(ulpdu).first(size), size, &decoded).has_value());
     }
@@ -151,7 +151,7 @@ TEST(IwarpVectors, ReadRequestAndTerminateDecodeAndEncodeExactly) {
   EXPECT_EQ(ToHex(std::span(bytes).first(EncodeTerminate(*terminate, bytes.data()))), ToHex(brief));
 }
 
-// Layer, type, code of the Terminate that answers each FPDU to refuse.
+// Layer, type and code of the Terminate that answers each refused FPDU.
 const std::map<std::string, FaultCode>& ExpectedFaults() {
   static const std::map<std::string, FaultCode> faults = {
       {"bad_crc", fault::kCrc},
@@ -180,11 +180,11 @@ const std::map<std::string, FaultCode>& ExpectedFaults() {
 
 class RefusedFpdu : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(RefusedFpdu, IsAnsweredWithItsTerminateAndTheConnectionIsClosed) {
+TEST_P(RefusedFpdu, IsAnsweredWithItsTerminateAndClosesTheConnection) {
   const nlohmann::json& one = Case("refuse", GetParam());
   const bool crc = one.at("crc");
   std::unique_ptr<testing::RawPair> pair;
-  testing::Memory receive;  // of the pair's domain, so it goes first
+  testing::Memory receive;  // in the domain of the pair, so it is freed first
   pair = testing::NewRawPair(crc, {}, [&](testing::Side& side) {
     receive = testing::NewMemory(*side.domain, 4096, Access::kLocal, 0x5a);
     ASSERT_TRUE(side.endpoint->PostReceive(7, receive.All()).ok());
@@ -210,7 +210,7 @@ TEST_P(RefusedFpdu, IsAnsweredWithItsTerminateAndTheConnectionIsClosed) {
   }
   EXPECT_TRUE(pair->peer->AtEnd());
 
-  // The posted receive is flushed, untouched, before kDisconnected.
+  // The posted receive is flushed, unchanged, before kDisconnected.
   ASSERT_EQ(pair->side.Count(Event::kDisconnected), 1u);
   const auto flushed = pair->side.Take(Event::kReceive);
   ASSERT_TRUE(flushed.has_value());
@@ -228,7 +228,7 @@ std::vector<std::string> RefuseNames() {
 INSTANTIATE_TEST_SUITE_P(Vectors, RefusedFpdu, ::testing::ValuesIn(RefuseNames()),
                          [](const auto& info) { return info.param; });
 
-TEST(IwarpVectors, EveryFpduToRefuseIsKnownHere) {
+TEST(IwarpVectors, EveryRefusedFpduHasItsTerminateHere) {
   EXPECT_EQ(RefuseNames().size(), 20u);
   for (const std::string& name : RefuseNames()) EXPECT_EQ(ExpectedFaults().count(name), 1u) << name;
 }

@@ -1,4 +1,4 @@
-// A live endpoint with a bare socket at the other end, and the segments a test writes to it.
+// A live endpoint with a bare socket at the other end, and the segments that tests write to it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ inline ByteString ReadRequestUlpdu(uint32_t msn, const iwarp::ReadRequest& reque
   return MakeUlpdu(header, payload);
 }
 
-// The next ULPDU must be a Terminate with this code; then the stream ends.
+// Expects the next ULPDU to be a Terminate with this code, and then the end of the stream.
 inline void ExpectTerminate(RawPair& pair, iwarp::FaultCode code, bool with_ddp = true,
                             bool with_rdma = false) {
   const ByteString ulpdu = pair.peer->ReadUlpdu();
@@ -76,16 +76,16 @@ class IwarpWire : public ::testing::Test {
   bool WriteUlpdu(std::span<const std::byte> ulpdu, bool crc = false) {
     return pair_->peer->Write(MakeFpdu(ulpdu, crc));
   }
-  // Lets the endpoint see what was written, until `event` came.
+  // Polls the endpoint until `event` was reported.
   std::optional<Completion> Await(Event event) {
     const absl::Time deadline = Loop::Now() + kPatience;
     while (pair_->side.Count(event) == 0 && Loop::Now() < deadline) pair_->side.Poll();
     return pair_->side.Take(event);
   }
-  // The first FPDU of the initiator, after which the responder may send.
+  // Writes the first FPDU of the initiator. The responder may send only after it.
   void Release() { ASSERT_TRUE(WriteUlpdu(MakeUlpdu(WriteHeader({}), ""))); }
 
-  std::unique_ptr<RawPair> pair_;  // with the domain, which outlives its regions
+  std::unique_ptr<RawPair> pair_;  // owns the domain, which outlives its regions
   Memory receive_;
   Memory target_;
   Memory source_;

@@ -1,4 +1,4 @@
-// A live endpoint against a bare socket: each byte it sends, and what it takes.
+// A live endpoint against a bare socket: each byte it sends, and the forms it accepts.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -21,7 +21,7 @@ TEST_F(IwarpWire, SendsExactlyTheBytesOfTheVectors) {
   EXPECT_EQ(ToHex(pair_->peer->Read(64)),
             "003a4143000000000000000000000001000000005346414401000000100000000400340101020304050607"
             "080000000000000000840000002800000000000000");
-  // Two empty ones, from no segment and from an empty one, bring the MSN to 4.
+  // Two empty messages, from no segment and from an empty one, bring the MSN to 4.
   ASSERT_TRUE(endpoint.PostSend(2, {}, {}).ok());
   const Segment empty = memory.At(3, 0);
   ASSERT_TRUE(endpoint.PostSend(3, {&empty, 1}, {}).ok());
@@ -43,7 +43,7 @@ TEST_F(IwarpWire, SendsExactlyTheBytesOfTheVectors) {
   EXPECT_EQ(ToHex(pair_->peer->Read(24)), "000fc140fffefdfcffffffffffff00087800000000000000");
 }
 
-TEST_F(IwarpWire, TheResponderStaysSilentUntilTheFirstFpdu) {
+TEST_F(IwarpWire, ResponderSendsNothingBeforeTheFirstFpdu) {
   const Segment some = source_.At(0, 4);
   ASSERT_TRUE(pair_->side.endpoint->PostSend(1, {&some, 1}, {}).ok());
   for (int i = 0; i < 100; ++i) pair_->side.Poll();
@@ -54,7 +54,7 @@ TEST_F(IwarpWire, TheResponderStaysSilentUntilTheFirstFpdu) {
   EXPECT_EQ(pair_->peer->ReadUlpdu().size(), iwarp::kUntaggedHeaderBytes + 4);
 }
 
-TEST_F(IwarpWire, TakesAMessageInOneByteSegmentsAndPieces) {
+TEST_F(IwarpWire, AcceptsAMessageInOneByteSegmentsAndPieces) {
   const std::string text = "one byte at a time";
   for (uint32_t i = 0; i < text.size(); ++i) {
     const ByteString fpdu =
@@ -68,7 +68,7 @@ TEST_F(IwarpWire, TakesAMessageInOneByteSegmentsAndPieces) {
   EXPECT_EQ(std::memcmp(receive_.bytes.data(), text.data(), text.size()), 0);
 }
 
-TEST_F(IwarpWire, TakesSolicitedFormsAsPlainOnes) {
+TEST_F(IwarpWire, AcceptsSolicitedFormsAsPlainOnes) {
   SegmentHeader header = SendHeader(1);
   header.opcode = Opcode::kSendSolicited;
   ASSERT_TRUE(WriteUlpdu(MakeUlpdu(header, "plain")));
@@ -88,7 +88,7 @@ TEST_F(IwarpWire, TakesSolicitedFormsAsPlainOnes) {
 }
 
 TEST_F(IwarpWire, AnswersAReadInFpdusThatFitATcpSegment) {
-  // A longer source than a segment takes, and a pair of its own.
+  // This needs a longer source, so it makes another pair.
   receive_ = {};
   target_ = {};
   pair_ = NewRawPair(false, {}, [this](Side& side) {
@@ -127,7 +127,7 @@ TEST_F(IwarpWire, ZeroLengthWritesAndReadsNameNoMemory) {
   EXPECT_EQ(ToHex(pair_->peer->ReadUlpdu()), "c142000000090000000000000008");
 }
 
-TEST_F(IwarpWire, ATerminateIsReportedAndNotAnswered) {
+TEST_F(IwarpWire, TerminateIsReportedAndNotAnswered) {
   SegmentHeader header = SendHeader(1);
   header.opcode = Opcode::kTerminate;
   header.qn = iwarp::kTerminateQueue;
@@ -140,7 +140,7 @@ TEST_F(IwarpWire, ATerminateIsReportedAndNotAnswered) {
 }
 
 // Shows DAFS-B.4-05
-TEST_F(IwarpWire, ACloseBetweenMessagesIsOrderlyAndOneInAMessageIsNot) {
+TEST_F(IwarpWire, CloseIsOrderlyBetweenMessagesButNotInAMessage) {
   pair_->peer->CloseWriting();
   auto end = Await(Event::kDisconnected);
   ASSERT_TRUE(end.has_value());
@@ -161,7 +161,7 @@ TEST_F(IwarpWire, ACloseBetweenMessagesIsOrderlyAndOneInAMessageIsNot) {
   EXPECT_EQ(end->status.code(), absl::StatusCode::kUnavailable);
 }
 
-TEST_F(IwarpWire, NothingIsPlacedBeforeTheCrcWasChecked) {
+TEST_F(IwarpWire, NothingIsPlacedBeforeTheCrcCheck) {
   Start({}, /*crc=*/true);
   ByteString fpdu =
       MakeFpdu(MakeUlpdu(WriteHeader(target_.Remote()), std::string(8000, 'x')), true);

@@ -1,5 +1,5 @@
-// By which threads the verbs provider looks for devices: lists of them come from here. Where there
-// is no device at all it does not look.
+// The threads on which the verbs provider lists devices. The device list comes from this file.
+// Without any device the provider lists none.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ std::set<pid_t>& Listers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
 
 }  // namespace
 
-// Instead of those of libibverbs, for librdmacm as well.
+// Replace the functions of libibverbs, for librdmacm too.
 extern "C" ibv_device** ibv_get_device_list(int* count) {
   absl::MutexLock lock(&mutex);
   Listers().insert(gettid());
@@ -37,8 +37,9 @@ extern "C" void ibv_free_device_list(ibv_device** list) { std::free(list); }
 namespace dafs::dat {
 namespace {
 
-// librdmacm loses devices, and then hangs, where several do (wire/dat/verbs/opener.h).
-TEST(VerbsDevicesTest, OneThreadListsTheDevicesForAll) {
+// If several threads list devices, librdmacm loses devices and then hangs
+// (wire/dat/verbs/opener.h).
+TEST(VerbsDevicesTest, OneThreadListsTheDevicesForAllCallers) {
   const char* host = std::getenv("DAFS_TEST_RDMA_ADDRESS");
   if (host == nullptr) GTEST_SKIP() << "DAFS_TEST_RDMA_ADDRESS names no device's address";
   const auto addresses = ResolveHost(host, 1);

@@ -1,5 +1,5 @@
-// The send queue against a device of our own making, which does what a device may do and siw and
-// rxe do too seldom to be tested with.
+// The send queue against a simulated device. It does what a device may do, but what siw and rxe do
+// too rarely for a test.
 #include "wire/dat/verbs/send_queue.h"
 
 #include <gtest/gtest.h>
@@ -10,10 +10,10 @@
 namespace dafs::dat::verbs {
 namespace {
 
-// Takes every request, or as many as it is told, and completes none: the test does.
+// Accepts every request, or `takes` requests, and completes none: the test completes them.
 struct Device {
   std::vector<ibv_send_wr> posted;
-  std::vector<uint32_t> window_keys;  // of the window of each bind, as it was posted
+  std::vector<uint32_t> window_keys;  // the key of each bind's window when it was posted
   int calls = 0;
   size_t takes = ~size_t{0};
   ibv_context context = {};
@@ -27,7 +27,7 @@ struct Device {
         if (device.takes-- == 0) {
           device.takes = 0;
           *bad = request;
-          return device.posted.empty() ? ENOMEM : 0;  // 0: as libsiw, if it took any
+          return device.posted.empty() ? ENOMEM : 0;  // libsiw returns 0 if it accepted any
         }
         device.posted.push_back(*request);
         if (request->opcode == IBV_WR_BIND_MW) {
@@ -48,7 +48,7 @@ class SendQueueTest : public ::testing::Test {
   void Submit(Event event, uint64_t cookie, bool signaled = true, uint32_t bytes = 64) {
     ASSERT_TRUE(Try(event, cookie, signaled, bytes, false).ok());
   }
-  // With more behind it.
+  // Submits work with the option `more`.
   void SubmitFirst(Event event, uint64_t cookie, bool signaled = false, uint32_t bytes = 64) {
     ASSERT_TRUE(Try(event, cookie, signaled, bytes, true).ok());
   }
@@ -61,7 +61,7 @@ class SendQueueTest : public ::testing::Test {
     operation.more = more;
     return queue_.Submit(operation, std::span(&segment, 1));
   }
-  // The cookies of what was reported since the last call.
+  // Returns the cookies reported since the last call.
   std::vector<uint64_t> Reported() {
     std::vector<uint64_t> cookies;
     Completion one[1];
@@ -85,8 +85,8 @@ class SendQueueTest : public ::testing::Test {
                    ready_};
 };
 
-// siw reports what was posted behind a read before the read's data is there.
-TEST_F(SendQueueTest, AReadIsOverByItsOwnCompletionOnly) {
+// siw reports work posted after a read before the data of the read has arrived.
+TEST_F(SendQueueTest, ReadIsDoneOnlyByItsOwnCompletion) {
   Submit(Event::kSend, 1);
   Submit(Event::kRdmaRead, 2);
   Submit(Event::kRdmaWrite, 3, false);
@@ -102,7 +102,7 @@ TEST_F(SendQueueTest, AReadIsOverByItsOwnCompletionOnly) {
   EXPECT_TRUE(queue_.idle());
 }
 
-TEST_F(SendQueueTest, ReadsWaitForThoseInFlightAndSendsPassThem) {
+TEST_F(SendQueueTest, ReadsWaitForThoseInFlightAndSendsOvertakeThem) {
   for (uint64_t i = 1; i <= 4; ++i) Submit(Event::kRdmaRead, i);
   Submit(Event::kSend, 9);
   ASSERT_EQ(device_.posted.size(), 3u);
@@ -116,7 +116,7 @@ TEST_F(SendQueueTest, ReadsWaitForThoseInFlightAndSendsPassThem) {
   EXPECT_EQ(Reported(), (Cookies{9, 1}));
 }
 
-TEST_F(SendQueueTest, UnsignaledWorkIsRetiredByWhatFollowsIt) {
+TEST_F(SendQueueTest, UnsignaledWorkIsRetiredByLaterWork) {
   for (uint64_t i = 1; i <= 3; ++i) Submit(Event::kSend, i, false);
   Submit(Event::kSend, 4);
   Complete(3);
@@ -125,8 +125,9 @@ TEST_F(SendQueueTest, UnsignaledWorkIsRetiredByWhatFollowsIt) {
   EXPECT_TRUE(queue_.idle());
 }
 
-// siw reports what follows an unsignaled write of a page or more before it is done with its pages.
-TEST_F(SendQueueTest, WhatTheDeviceWouldSendByReferenceIsSignaledAndNotReported) {
+// After an unsignaled write of a page or more, siw reports later work before it has finished with
+// the pages of the write.
+TEST_F(SendQueueTest, LongUnsignaledWriteIsSignaledToTheDeviceButNotReported) {
   Submit(Event::kRdmaWrite, 1, false, 4095);
   Submit(Event::kRdmaWrite, 2, false, 4096);
   EXPECT_EQ(device_.posted[0].send_flags & IBV_SEND_SIGNALED, 0u);
@@ -136,8 +137,8 @@ TEST_F(SendQueueTest, WhatTheDeviceWouldSendByReferenceIsSignaledAndNotReported)
   EXPECT_TRUE(queue_.idle());
 }
 
-// A probe is there so that the device waits for the peer, which it does for all that is posted.
-TEST_F(SendQueueTest, AProbeIsAWriteOfNothingWhereNothingElseIsOut) {
+// A probe makes the device wait for the peer. Any other posted work does so too.
+TEST_F(SendQueueTest, ProbeIsAnEmptySignaledWriteUnlessOneIsOutstanding) {
   ASSERT_TRUE(queue_.Probe().ok());
   ASSERT_EQ(device_.posted.size(), 1u);
   EXPECT_EQ(device_.posted[0].opcode, IBV_WR_RDMA_WRITE);
@@ -156,7 +157,7 @@ TEST_F(SendQueueTest, AProbeIsAWriteOfNothingWhereNothingElseIsOut) {
 }
 
 // On siw and rxe each call is a system call.
-TEST_F(SendQueueTest, WorkWithMoreBehindItIsPostedInOneCallWithThat) {
+TEST_F(SendQueueTest, DelayedWorkIsPostedInOneCallWithTheNextWork) {
   SubmitFirst(Event::kRdmaWrite, 1);
   SubmitFirst(Event::kRdmaWrite, 2);
   EXPECT_EQ(device_.calls, 0);
@@ -174,7 +175,7 @@ TEST_F(SendQueueTest, WorkWithMoreBehindItIsPostedInOneCallWithThat) {
   EXPECT_TRUE(queue_.idle());
 }
 
-TEST_F(SendQueueTest, WhatWaitsForMoreIsPostedByRing) {
+TEST_F(SendQueueTest, DelayedWorkIsPostedByRing) {
   ASSERT_TRUE(queue_.Ring().ok());
   SubmitFirst(Event::kSend, 1, true);
   ASSERT_TRUE(queue_.Ring().ok());
@@ -189,7 +190,7 @@ TEST_F(SendQueueTest, WhatWaitsForMoreIsPostedByRing) {
   EXPECT_TRUE(queue_.idle());
 }
 
-TEST_F(SendQueueTest, ALongWriteDoesNotWait) {
+TEST_F(SendQueueTest, LongWriteIsNotDelayed) {
   SubmitFirst(Event::kRdmaWrite, 1, false, 64 << 10);
   EXPECT_EQ(device_.calls, 1);
   SubmitFirst(Event::kRdmaWrite, 2, false, 4096);
@@ -198,7 +199,8 @@ TEST_F(SendQueueTest, ALongWriteDoesNotWait) {
   EXPECT_EQ(device_.calls, 2);
 }
 
-// The most that wait are posted although more is to come; all of it is retired and reported once.
+// The queue posts delayed work when it reaches a limit, although more follows. All of it is retired
+// and reported once.
 TEST_F(SendQueueTest, ChainsOfAnyLengthFitAnyQueue) {
   SendQueue queue({.max_operations = 40,
                    .max_requests = 24,
@@ -234,9 +236,9 @@ TEST_F(SendQueueTest, ChainsOfAnyLengthFitAnyQueue) {
   EXPECT_EQ(reported, signaled);
 }
 
-// What the device did not take has failed, each in its way: what is being submitted by the status
-// of that, what waited when the connection is over, whether signaled or not.
-TEST_F(SendQueueTest, OfAChainThatIsRefusedHalfwayTheFirstHalfIsPosted) {
+// Work that the device did not accept fails. The work being submitted fails with the status of
+// Submit. Earlier delayed work fails at the end of the connection, whether signaled or not.
+TEST_F(SendQueueTest, PartlyRefusedChainIsPostedUpToTheRefusal) {
   for (size_t taken = 0; taken < 3; ++taken) {
     SCOPED_TRACE(taken);
     SendQueue queue({.max_operations = 8,
@@ -271,8 +273,8 @@ TEST_F(SendQueueTest, OfAChainThatIsRefusedHalfwayTheFirstHalfIsPosted) {
   }
 }
 
-// A device reads the key that a window has off the window as it is posted.
-TEST_F(SendQueueTest, ABindLeavesWithTheSendBehindItAndFindsTheWindowAsItWas) {
+// A device reads the key of the window when the bind is posted.
+TEST_F(SendQueueTest, BindIsPostedWithTheNextSendBeforeTheWindowKeyChanges) {
   ibv_mw window = {};
   window.rkey = 0x700;
   SendQueue::Operation bind;
@@ -293,7 +295,7 @@ TEST_F(SendQueueTest, ABindLeavesWithTheSendBehindItAndFindsTheWindowAsItWas) {
 
 // Shows DAFS-E.7-01
 // Shows DAFS-E.7-02
-TEST_F(SendQueueTest, NoRequestAsksForASolicitedEventOrCarriesImmediateData) {
+TEST_F(SendQueueTest, NoRequestHasASolicitedEventOrImmediateData) {
   Submit(Event::kSend, 1);
   Submit(Event::kRdmaWrite, 2);
   Submit(Event::kRdmaRead, 3);

@@ -1,5 +1,5 @@
 // Two ends of a verbs connection on one thread, at the address DAFS_TEST_RDMA_ADDRESS of an RDMA
-// device. Waits by event: a busy loop would keep software devices from running on one CPU.
+// device. Waits for events: a busy loop would keep software devices from running on one CPU.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ inline std::span<const std::byte> AsBytes(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-// Memory of a domain, registered.
+// Registered memory of a domain.
 struct Buffer {
   std::vector<std::byte> bytes;
   std::unique_ptr<Region> region;
@@ -81,7 +81,7 @@ class VerbsTest : public ::testing::Test {
     auto addresses = ResolveHost(text, 0);
     ASSERT_TRUE(addresses.ok()) << addresses.status();
     address_ = addresses->front();
-    // One for the process, as in a program: made before any test changes the thread's identity.
+    // One for the process, as in a program. Made before any test changes the thread's identity.
     static const std::unique_ptr<Provider> provider =
         NewVerbsProvider({.probe_every = absl::Seconds(1)});
     provider_ = provider.get();
@@ -90,7 +90,7 @@ class VerbsTest : public ::testing::Test {
     listener_ = *std::move(listener);
   }
 
-  // Sleeps until one of the ends, or the listener, may have something to do.
+  // Sleeps until one of the ends, or the listener, may have work.
   void Sleep() {
     std::vector<pollfd> fds;
     bool busy = false;
@@ -105,7 +105,7 @@ class VerbsTest : public ::testing::Test {
     if (!busy) poll(fds.data(), fds.size(), 1000);
   }
 
-  // The next completion of `event` at `end`; none after ten seconds.
+  // Returns the next completion of `event` at `end`, or nothing after ten seconds.
   std::optional<Completion> Await(End& end, Event event) {
     const absl::Time deadline = absl::Now() + absl::Seconds(10);
     while (absl::Now() < deadline) {
@@ -149,7 +149,7 @@ class VerbsTest : public ::testing::Test {
     server_.endpoint = *std::move(endpoint);
   }
 
-  // Both ends made and connected; receives are the test's to post.
+  // Makes and connects both ends. The test posts the receives.
   void ConnectPair(const EndpointOptions& options = {}) {
     ASSERT_NO_FATAL_FAILURE(MakeClient(options));
     ASSERT_TRUE(client_.endpoint->Connect(AsBytes("0123456789abcdef")).ok());
@@ -165,7 +165,7 @@ class VerbsTest : public ::testing::Test {
     return client_.endpoint->description().find("iWARP") != std::string::npos;
   }
 
-  // By its usual name, as scripts/rdma-vm makes it.
+  // Recognises siw by its usual name, which scripts/rdma-vm uses.
   bool IsSiw() const {
     return client_.endpoint->description().find("verbs device siw") != std::string::npos;
   }

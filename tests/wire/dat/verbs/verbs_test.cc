@@ -1,5 +1,5 @@
-// The verbs provider on a real kernel RDMA stack. What holds for every provider is in the
-// conformance suite; here is what the provider adds.
+// The verbs provider on a real kernel RDMA stack. Behaviour common to all providers is in the
+// conformance suite; this file tests what this provider adds.
 #include <arpa/inet.h>
 #include <linux/capability.h>
 #include <rdma/rdma_cma.h>
@@ -20,7 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-TEST(VerbsWithoutDevice, SaysWhatIsMissingAndWhatToDo) {
+TEST(VerbsWithoutDevice, ErrorNamesWhatIsMissing) {
   auto provider = NewVerbsProvider();
   if (std::getenv("DAFS_TEST_RDMA_ADDRESS") != nullptr) GTEST_SKIP() << "there is a device";
   auto addresses = ResolveHost("127.0.0.1", 0);
@@ -34,8 +34,8 @@ TEST(VerbsWithoutDevice, SaysWhatIsMissingAndWhatToDo) {
   }
 }
 
-// A server that serves TCP only has a provider for RDMA as well.
-TEST(VerbsWithoutDevice, AProviderThatIsNotUsedStartsNoThread) {
+// A server that serves only TCP also has a provider for RDMA.
+TEST(VerbsWithoutDevice, UnusedProviderStartsNoThread) {
   auto threads = [] {
     const std::filesystem::directory_iterator tasks("/proc/self/task");
     return std::distance(begin(tasks), end(tasks));
@@ -64,7 +64,7 @@ TEST_F(VerbsTest, PrivateDataArrivesOnBothSides) {
   EXPECT_THAT(client_.endpoint->description(), StartsWith("verbs device "));
 }
 
-TEST_F(VerbsTest, TooMuchPrivateDataIsRefusedHere) {
+TEST_F(VerbsTest, TooMuchPrivateDataIsRefusedLocally) {
   ASSERT_NO_FATAL_FAILURE(MakeClient({}));
   EXPECT_EQ(client_.endpoint->Connect(AsBytes(std::string(197, 'x'))).code(),
             absl::StatusCode::kInvalidArgument);
@@ -95,7 +95,7 @@ TEST_F(VerbsTest, MessagesOfEverySizeArriveWholeAndInOrder) {
   }
 }
 
-// Longer than the queues: places must come back although nothing is reported.
+// More sends than the queue holds: slots must become free although nothing is reported.
 TEST_F(VerbsTest, UnsignaledSendsAreNotReportedAndDoNotFillTheQueue) {
   ASSERT_NO_FATAL_FAILURE(ConnectPair({.max_receives = 8, .max_sends = 4}));
   Buffer from(*client_.domain, 1024, Access::kLocal);
@@ -137,7 +137,7 @@ TEST_F(VerbsTest, PostsBeyondTheOptionsAreRefused) {
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(VerbsTest, RdmaWriteIsVisibleBeforeTheSendBehindIt) {
+TEST_F(VerbsTest, RdmaWriteIsVisibleBeforeTheNextSend) {
   ASSERT_NO_FATAL_FAILURE(ConnectPair());
   Buffer target(*client_.domain, 1 << 20, Access::kRemoteWrite);
   Buffer inbox(*client_.domain, 64, Access::kLocal);
@@ -156,7 +156,7 @@ TEST_F(VerbsTest, RdmaWriteIsVisibleBeforeTheSendBehindIt) {
   EXPECT_EQ(target.Text((1 << 20) - 7, 7), std::string(7, '\0'));
 }
 
-// The calls of ibv_post_send on the device of a domain, while it lives.
+// Counts the calls of ibv_post_send on the device of a domain during its lifetime.
 class PostCalls {
  public:
   explicit PostCalls(Domain& domain)
@@ -178,8 +178,8 @@ class PostCalls {
   int count_ = 0;
 };
 
-// An answer and the data ahead of it: one system call on a software device, not two.
-TEST_F(VerbsTest, RdmaWritesAndTheSendBehindThemAreOneCallOfTheDevice) {
+// A response and the data before it take one system call on a software device, not two.
+TEST_F(VerbsTest, RdmaWritesAndTheNextSendAreOneCallOfTheDevice) {
   ASSERT_NO_FATAL_FAILURE(ConnectPair());
   Buffer target(*client_.domain, 8192, Access::kRemoteWrite);
   Buffer inbox(*client_.domain, 64, Access::kLocal);
@@ -199,7 +199,7 @@ TEST_F(VerbsTest, RdmaWritesAndTheSendBehindThemAreOneCallOfTheDevice) {
   EXPECT_EQ(calls.count(), 1);
 }
 
-TEST_F(VerbsTest, ABindAndTheSendBehindItAreOneCallOfTheDevice) {
+TEST_F(VerbsTest, BindAndTheNextSendAreOneCallOfTheDevice) {
   ASSERT_NO_FATAL_FAILURE(ConnectPair({.max_windows = 2}));
   if (absl::IsUnimplemented(client_.domain->windows())) GTEST_SKIP() << "no memory windows";
   Buffer memory(*client_.domain, 4096, Access::kWindows);
@@ -220,8 +220,8 @@ TEST_F(VerbsTest, ABindAndTheSendBehindItAreOneCallOfTheDevice) {
   EXPECT_EQ(memory.Text(0, 4096), std::string(4096, 'w'));
 }
 
-// Whoever sleeps after Arm has nothing left that waits, whatever the caller forgot.
-TEST_F(VerbsTest, NothingWaitsThroughASleep) {
+// Arm posts all delayed work, even if the caller did not flush it.
+TEST_F(VerbsTest, ArmPostsDelayedSends) {
   ASSERT_NO_FATAL_FAILURE(ConnectPair());
   Buffer inbox(*server_.domain, 64, Access::kLocal);
   ASSERT_TRUE(server_.endpoint->PostReceive(1, inbox.All()).ok());
@@ -234,7 +234,7 @@ TEST_F(VerbsTest, NothingWaitsThroughASleep) {
   EXPECT_TRUE(server_.Take(Event::kReceive).has_value());
 }
 
-// More segments than some devices take in one read, more reads than may be in flight.
+// More segments than some devices accept in one read, and more reads than may be in flight.
 TEST_F(VerbsTest, ReadsOfSeveralSegmentsAreReportedOnceEachInOrder) {
   ASSERT_NO_FATAL_FAILURE(ConnectPair({.max_sends = 32, .max_rdma_reads = 2, .max_segments = 4}));
   std::string text(64 << 10, ' ');
@@ -260,7 +260,7 @@ TEST_F(VerbsTest, ReadsOfSeveralSegmentsAreReportedOnceEachInOrder) {
   EXPECT_FALSE(server_.Take(Event::kRdmaRead).has_value());
 }
 
-// What a peer tries with a context it must not use that way: the connection ends, the memory stays.
+// A peer misuses a context: the connection ends, and the memory is unchanged.
 struct Misuse {
   const char* name;
   Access access;
@@ -324,7 +324,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Misuse{"ReadWithWrongKey", Access::kRemoteBoth, false, 0, 1}),
     [](const auto& parameter) { return std::string(parameter.param.name); });
 
-TEST_F(VerbsTest, OrderlyCloseDeliversWhatWasPostedAndSaysOk) {
+TEST_F(VerbsTest, OrderlyCloseDeliversPostedWorkAndReportsOk) {
   ASSERT_NO_FATAL_FAILURE(ConnectPair());
   Buffer from(*client_.domain, 200'000, Access::kLocal, std::string(200'000, 'x'));
   std::vector<std::unique_ptr<Buffer>> inboxes;
@@ -359,7 +359,7 @@ TEST_F(VerbsTest, OrderlyCloseDeliversWhatWasPostedAndSaysOk) {
   }
 }
 
-TEST_F(VerbsTest, EverythingPostedIsReportedBeforeAnAbort) {
+TEST_F(VerbsTest, AllPostedWorkIsReportedBeforeTheEndOfAnAbort) {
   ASSERT_NO_FATAL_FAILURE(ConnectPair({.max_rdma_reads = 1}));
   Buffer source(*server_.domain, 1 << 20, Access::kRemoteRead);
   Buffer sink(*client_.domain, 1 << 20, Access::kLocal);
@@ -387,7 +387,7 @@ TEST_F(VerbsTest, EverythingPostedIsReportedBeforeAnAbort) {
   EXPECT_TRUE(Await(server_, Event::kDisconnected).has_value());
 }
 
-TEST_F(VerbsTest, DestroyedPeerIsNoticed) {
+TEST_F(VerbsTest, DestroyedPeerIsReported) {
   ASSERT_NO_FATAL_FAILURE(ConnectPair());
   client_.endpoint.reset();
   EXPECT_TRUE(Await(server_, Event::kDisconnected).has_value());
@@ -403,9 +403,9 @@ TEST_F(VerbsTest, DroppedRequestIsARefusedConnection) {
   EXPECT_THAT(std::string(end->status.message()), HasSubstr("refused"));
 }
 
-TEST_F(VerbsTest, NobodyListeningIsARefusedConnection) {
+TEST_F(VerbsTest, MissingListenerIsARefusedConnection) {
   ASSERT_NO_FATAL_FAILURE(MakeClient({}));
-  listener_ = *provider_->Listen(address_);  // another port: the old listener is gone
+  listener_ = *provider_->Listen(address_);  // another port: the old listener is destroyed
   ASSERT_TRUE(client_.endpoint->Connect({}).ok());
   auto end = Await(client_, Event::kDisconnected);
   ASSERT_TRUE(end.has_value());
@@ -413,7 +413,7 @@ TEST_F(VerbsTest, NobodyListeningIsARefusedConnection) {
   EXPECT_THAT(std::string(end->status.message()), HasSubstr("refused"));
 }
 
-TEST_F(VerbsTest, TooLongAMessageEndsTheConnection) {
+TEST_F(VerbsTest, MessageLongerThanItsReceiveEndsTheConnection) {
   ASSERT_NO_FATAL_FAILURE(ConnectPair());
   Buffer inbox(*server_.domain, 64, Access::kLocal);
   Buffer from(*client_.domain, 65, Access::kLocal);
@@ -446,8 +446,8 @@ TEST_F(VerbsTest, DeviceIsChosenByName) {
   EXPECT_THAT(std::string(pending.status().message()), HasSubstr(name));
 }
 
-TEST_F(VerbsTest, AddressWithoutDeviceIsRefusedWithTheDevicesThereAre) {
-  auto addresses = ResolveHost("192.0.2.1", 0);  // TEST-NET: nobody's
+TEST_F(VerbsTest, AddressWithoutADeviceIsRefused) {
+  auto addresses = ResolveHost("192.0.2.1", 0);  // TEST-NET: on no device
   ASSERT_TRUE(addresses.ok());
   auto listener = provider_->Listen(addresses->front());
   EXPECT_EQ(listener.status().code(), absl::StatusCode::kUnavailable) << listener.status();
@@ -455,9 +455,9 @@ TEST_F(VerbsTest, AddressWithoutDeviceIsRefusedWithTheDevicesThereAre) {
   EXPECT_FALSE(pending.ok());
 }
 
-TEST_F(VerbsTest, MemoryLockLimitIsNamedWithItsRemedy) {
+TEST_F(VerbsTest, MemoryLockErrorNamesTheLimitAndTheRemedy) {
   ASSERT_NO_FATAL_FAILURE(MakeClient({}));
-  // Root may lock any amount: without CAP_IPC_LOCK the limit counts.
+  // Root may lock any amount. Without CAP_IPC_LOCK the limit applies.
   __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
   __user_cap_data_struct saved[2] = {};
   ASSERT_EQ(syscall(SYS_capget, &header, saved), 0);
@@ -477,9 +477,9 @@ TEST_F(VerbsTest, MemoryLockLimitIsNamedWithItsRemedy) {
   EXPECT_THAT(std::string(region.status().message()), HasSubstr("64 KiB"));
 }
 
-// The server's workers do this with every request. The kernel refuses writes to the device's files
-// from then on, even after the thread went back to its own identity.
-TEST_F(VerbsTest, ThreadThatTookAnotherIdentityGoesOnUsingItsConnection) {
+// The server's workers do this for every request. The kernel then refuses writes to the device's
+// files, even after the thread has returned to its own identity.
+TEST_F(VerbsTest, ThreadWithAnotherIdentityKeepsUsingItsConnection) {
   auto take_identity = [](int id) { syscall(SYS_setfsuid, id); };
   ASSERT_NO_FATAL_FAILURE(ConnectPair());
   Buffer from(*client_.domain, 4096, Access::kRemoteRead, std::string(4096, 'i'));
@@ -503,14 +503,14 @@ TEST_F(VerbsTest, ThreadThatTookAnotherIdentityGoesOnUsingItsConnection) {
   auto end = Await(client_, Event::kDisconnected);
   ASSERT_TRUE(end.has_value());
   EXPECT_TRUE(end->status.ok()) << end->status;
-  // New connections are made and used by such a thread as well.
+  // Such a thread also makes and uses new connections.
   for (End* old : {&client_, &server_}) old->endpoint.reset();
   listener_ = *provider_->Listen(address_);
   ASSERT_NO_FATAL_FAILURE(ConnectPair());
   take_identity(0);
 }
 
-// siw's library stumbles at the queue whose mapping lies at one certain place.
+// siw's library fails for a queue whose mapping has one particular address.
 TEST_F(VerbsTest, ManyEndpointsAtOnceOfAnySize) {
   rlimit limit = {};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -526,8 +526,8 @@ TEST_F(VerbsTest, ManyEndpointsAtOnceOfAnySize) {
   }
 }
 
-// A peer that accepts one connection and then is gone, as far as anybody can see: its queue pair
-// answers nothing any more, and says nothing.
+// A peer that accepts one connection and then vanishes: its queue pair no longer answers and sends
+// nothing.
 class VanishingPeer {
  public:
   explicit VanishingPeer(const Address& at) : channel_(rdma_create_event_channel()) {
@@ -582,8 +582,8 @@ class VanishingPeer {
   rdma_cm_id* id_ = nullptr;
 };
 
-// By nobody's message: an idle connection finds it out by itself.
-TEST_F(VerbsTest, APeerThatVanishesIsNoticed) {
+// Without any message of the peer: an idle connection detects it by itself.
+TEST_F(VerbsTest, VanishedPeerIsReported) {
   VanishingPeer peer(address_);
   Address at = address_;
   at.set_port(peer.port());
@@ -600,7 +600,7 @@ TEST_F(VerbsTest, APeerThatVanishesIsNoticed) {
   ASSERT_NO_FATAL_FAILURE(peer.Accept());
   ASSERT_TRUE(Await(client_, Event::kConnected).has_value());
   ASSERT_NO_FATAL_FAILURE(peer.Vanish());
-  // The device tries seven times, each for some four seconds (rdma_cm, CMA_IBOE_PACKET_LIFETIME).
+  // The device tries seven times, each for about four seconds (rdma_cm, CMA_IBOE_PACKET_LIFETIME).
   std::optional<Completion> last;
   for (int i = 0; i < 12 && !last; ++i) last = Await(client_, Event::kDisconnected);
   ASSERT_TRUE(last.has_value());
@@ -609,9 +609,9 @@ TEST_F(VerbsTest, APeerThatVanishesIsNoticed) {
   client_.domain.reset();
 }
 
-// Nothing of a connection is left behind: descriptors would run out, and tests/rdma/run looks at
-// what the device holds afterwards.
-TEST_F(VerbsTest, ManyConnectionsOneAfterTheOther) {
+// A connection leaves no resources in use. Otherwise descriptors would run out, and tests/rdma/run
+// compares what the device holds afterwards.
+TEST_F(VerbsTest, ManyConnectionsInSuccession) {
   const char* text = std::getenv("DAFS_TEST_RDMA_CONNECTIONS");
   const int count = text != nullptr ? std::atoi(text) : 50;
   for (int i = 0; i < count; ++i) {
