@@ -1,4 +1,5 @@
-"""File system calls by name, each with a result that can be compared: what tests/mount/model plays on two directories."""
+"""File system calls by name, each with a result that can be compared. tests/mount/model makes them on two
+directories."""
 
 import contextlib
 import ctypes
@@ -13,7 +14,7 @@ import struct
 libc = ctypes.CDLL(None, use_errno=True)
 PAGE = 4096
 NOBODY = 0xFFFFFFFF  # in an ACL entry that names no user or group
-# Linux 6.6 is the first kernel that maps files opened by FUSE for direct I/O. mount.dafs opens appends so.
+# Linux 6.6 is the first kernel that maps files opened by FUSE for direct I/O, as mount.dafs opens files for appends.
 MAPS_APPENDS = tuple(int(part) for part in os.uname().release.split(".")[:2]) >= (6, 6)
 
 
@@ -160,7 +161,7 @@ class Side:
 
     def copy(self, source, target, offset_in, offset_out, count):
         if self.two_mounts:
-            self.status(source)  # for the kernel to know where it ends: a difference that the manual names
+            self.status(source)  # so that the kernel knows the end: a difference that the manual names
         return os.copy_file_range(self.descriptor(source), self.descriptor(target), count, offset_in, offset_out)
 
     def far(self, slot, offset, seed):

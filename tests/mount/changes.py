@@ -61,7 +61,7 @@ class Load:
         self.sender.send({name: getattr(self, name) for name in self.MODEL})
 
     def wait(self, seconds):
-        """Waits for the end; False if it does not come within `seconds`."""
+        """Waits for the end; False if the load does not end within `seconds`."""
         if not self.results.poll(seconds):
             return False
         for name, value in self.results.recv().items():
@@ -70,7 +70,7 @@ class Load:
         return True
 
     def stop(self, seconds):
-        """Lets the change under way end; False if it does not within `seconds`."""
+        """Lets the current change end; False if it does not end within `seconds`."""
         self.stop_now.set()
         return self.wait(seconds)
 
@@ -174,7 +174,7 @@ class Load:
         return True
 
     def replace(self):
-        """Over an existing name, unless both are the same file."""
+        """Renames over an existing name, unless both are the same file."""
         name, to = self.some_file(), self.some_file()
         if not name or name == to or self.linked(name, to):
             return False

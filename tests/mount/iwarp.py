@@ -1,7 +1,7 @@
 """MPA, DDP and RDMAP over a TCP socket, made from RFC 5040, 5041 and 5044 alone: shares no code with ours.
 
-A `Connection` does what the test says, right or wrong, and checks what the other end sends.
-Whatever is awaited comes within PATIENCE.
+A `Connection` does what the test says, right or wrong, and checks what the other end sends. Each wait is limited to
+PATIENCE.
 """
 
 import socket
@@ -187,7 +187,8 @@ class Connection:
             self.send_ulpdu(tagged(data[step:step + self.segment_bytes], READ_RESPONSE, sink, sink_at + step, last))
 
     def receive(self):
-        """The next message that the other end sends; serves its RDMA operations on the way. Closed at the end."""
+        """Returns the next message from the other end; serves its RDMA operations meanwhile. Raises Closed at the
+        end."""
         while not self.messages:
             self.step()
         return self.messages.pop(0)

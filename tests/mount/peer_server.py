@@ -52,7 +52,7 @@ class Quirks:
     refusal: str = "DELAY"  # ... or GRACE
     reorder: int = 0  # responses held back, then sent last first
     spec_cond: int = 0
-    close_after: int = 0  # requests of the server's life after which the connection is cut, again and again
+    close_after: int = 0  # number of requests after which the connection is cut, again and again
     hostile: str = ""  # the fault of one response
     hostile_from: int = 12  # the number of the first request with that fault
     padding: bytes = b"\0"  # the bytes that pad the ends of messages

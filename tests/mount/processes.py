@@ -31,7 +31,7 @@ def marked(mark):
                     continue
             with open(f"/proc/{name}/cmdline", "rb") as cmdline:
                 command = cmdline.read().replace(b"\0", b" ").decode(errors="replace").strip()
-            if command:  # else its memory is gone by now: it ends
+            if command:  # otherwise its memory is gone, because it is ending
                 found[int(name)] = command
         except OSError:
             continue  # it ended meanwhile
@@ -152,7 +152,7 @@ def sweep(directory):
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
             left.append(f"umount -l {point} hangs")
-    # A sanitizer's symbolizer ends by itself once its program has; that takes it a moment.
+    # A sanitizer's symbolizer ends by itself shortly after its program.
     wait_until(lambda: SYMBOLIZER not in descendants().values(), 5)
     remaining = descendants()
     left += [f"left running: {pid} {name}" for pid, name in remaining.items()]

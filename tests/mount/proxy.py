@@ -22,7 +22,7 @@ TO_CLIENT = 1
 
 
 class Proxy:
-    """Listens on loopback; `port` is where the client goes."""
+    """Listens on loopback; clients connect to `port`."""
 
     def __init__(self, server_port):
         self.server_port = server_port

@@ -40,7 +40,7 @@ def take_loop(file):
 
 
 class Recorder:
-    """Serves the file; runs in a process of its own, which only a kill ends."""
+    """Serves the file in a process of its own, until it is killed."""
 
     def __init__(self, device, image, seed):
         self.device = device

@@ -23,11 +23,11 @@ ENDS_WITHIN = 15  # seconds after umount, as fuse/mount/mount.cc promises
 
 
 class Failure(Exception):
-    """The scenario found something wrong."""
+    """The scenario failed."""
 
 
 class Skip(Exception):
-    """The scenario cannot run here; the text says why."""
+    """The scenario cannot run here; the text gives the reason."""
 
 
 SCENARIOS = {}
@@ -104,7 +104,7 @@ def listening(port):
     return False
 
 
-# Words a log line must not hold. The programs write `E` or `error` at the start of a line that reports one.
+# Words that must not occur in a log line. A line that reports an error starts with `E` or `error`.
 ERRORS = re.compile(r"\b(ERROR|FATAL|CHECK failed|AddressSanitizer|ThreadSanitizer|LeakSanitizer|runtime error|"
                     r"internal error|terminate called|Assertion)\b|^[EF]\d{4} |\berror: ", re.IGNORECASE)
 
@@ -143,11 +143,11 @@ class Server:
         return self
 
     def command(self, words):
-        """The command that becomes a dafsd with these words."""
+        """The command line of a dafsd with these arguments."""
         return words
 
     def stop(self, number=signal.SIGTERM):
-        """Ends the server; after SIGTERM it must leave with status 0 within 10 seconds."""
+        """Ends the server; after SIGTERM it must exit with status 0 within 10 seconds."""
         if self.process is None:
             return
         process, self.process = self.process, None
@@ -282,7 +282,7 @@ class Rig:
                 if os.path.basename(command.split(" ")[0]).startswith("mount.dafs")}
 
     def close(self):
-        """Unmounts, waits for the daemons to go, stops the servers and reads all logs."""
+        """Unmounts, waits for the daemons to end, stops the servers and reads all logs."""
         self.check_idle()
         for point in reversed(list(self.mounted)):
             self.umount(point)

@@ -200,7 +200,7 @@ def utimens_rights(mode):
     return case
 
 
-# Linux 6.6 is the first that asks FUSE for the time of birth.
+# Linux 6.6 is the first kernel that requests the time of birth from FUSE.
 HAS_STATX = tuple(int(part) for part in os.uname().release.split(".")[:2]) >= (6, 6)
 
 

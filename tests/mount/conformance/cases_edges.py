@@ -106,7 +106,7 @@ def sub_second(t):
 
 
 def gone(t):
-    """In a directory that was removed under its user nothing can be made or found."""
+    """In a directory that was removed while in use, no call makes or finds a name."""
     os.mkdir("gone")
     os.chmod("gone", 0o777)
     here = os.getcwd()

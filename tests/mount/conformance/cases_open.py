@@ -38,7 +38,7 @@ def flags(access, word):
 
 
 def new_file(t):
-    """A new file may be written whatever its mode says, and its mode holds from then on."""
+    """A new file may be written whatever its mode; the mode counts from the next open."""
     os.chmod(".", 0o777)
     for who in ("owner", "other", "root"):
         for mode in (0o000, 0o400, 0o200, 0o444, 0o7777):
@@ -108,7 +108,7 @@ def execution(mode):
 
 
 def busy_text(t):
-    """A running program is not written, a file being written not run."""
+    """A running program cannot be written, and a file open for writing cannot be run."""
     shutil.copyfile("/bin/sleep", "x")
     os.chmod("x", 0o755)
     with subprocess.Popen([os.path.abspath("x"), "30"]) as child:

@@ -1,5 +1,5 @@
-"""Ways to a name: every call on paths that are too long, loop, lead through what is no directory or may not be searched,
-or are no addresses at all.
+"""Paths: every call on paths that are too long, loop, lead through a file or a directory without search rights, or are
+at invalid addresses.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""One of the two directories that are compared, and the diary of what was done in it."""
+"""One of the two directories that are compared, and the diary of the calls made in it."""
 
 import contextlib
 import errno

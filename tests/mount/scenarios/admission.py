@@ -1,4 +1,4 @@
-"""Which programs may be clients: reserved ports, identities, and programs that want to be another's client."""
+"""The programs that may be clients: reserved ports, identities, and programs that pretend to be another's client."""
 
 import contextlib
 import encodings.idna  # noqa: F401  user 65534 may not be able to load it
@@ -57,7 +57,7 @@ def client_ports(port):
 
 
 def check_reserved(port, least):
-    """All connections to `port` come from reserved ports, and there are `least` of them or more."""
+    """All connections to `port` come from reserved ports, and there are at least `least` of them."""
     processes.wait_until(lambda: len(client_ports(port)) >= least, 20)
     found = client_ports(port)
     check(len(found) >= least, f"{len(found)} connections, {least} expected")
@@ -66,7 +66,8 @@ def check_reserved(port, least):
 
 @scenario(timeout=180, where="server")
 def reserved_ports(rig):
-    """A mount connects from reserved ports, again after a restart, by IPv4 and IPv6; a secure export takes no others."""
+    """A mount connects from reserved ports, again after a restart, by IPv4 and IPv6; a secure export accepts only
+    those."""
     rig.expect("refused", "session")
     export = [f"/data={rig.export},rw,no_root_squash,secure"]
     server = rig.serve(export)
@@ -111,12 +112,13 @@ def reserved_ports(rig):
 
 @scenario(timeout=120, where="server", loopback=True)
 def unprivileged_client(rig):
-    """A program of user 65534 is refused by a secure export with no_root_squash: it makes no set-uid program there."""
+    """A secure export with no_root_squash refuses a program of user 65534, which so can make no set-uid program
+    there."""
     rig.expect("refused", "session")
     rig.export.chmod(0o777)
     server = rig.serve()
     admitted = Peer(server.port)
-    root = admitted.root()  # its handle lasts
+    root = admitted.root()  # a handle stays valid
     admitted.close()
     server.stop()
     server.exports = [f"/data={rig.export},rw,no_root_squash,secure"]
@@ -156,7 +158,7 @@ def restarted_machine(rig):
     except OSError as error:
         raise Skip(f"TCP_REPAIR: {error.strerror}") from None
     before.close()
-    # Long before keepalive would find it.
+    # Long before keepalive would detect it.
     after = Peer(server.port, name="node", verifier=b"after!!!")
     after.act_as()
     after.opened(after.walk("data"), "file", create=None, deny=3)
@@ -165,7 +167,7 @@ def restarted_machine(rig):
 
 @scenario(timeout=120, where="server", loopback=True)
 def another_clients_name(rig):
-    """The world-readable parts of a mount's client id do not make that id: another program cannot take its lock."""
+    """The client id is not known from its world-readable parts: another program cannot take the mount's lock."""
     rig.expect("refused", "session")
     server = rig.serve()  # insecure
     rig.mount(server)

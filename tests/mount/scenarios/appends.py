@@ -27,8 +27,8 @@ def record(writer, number, most=4096):
 
 
 def check_records(data, writers, each, most=4096):
-    """Every record of every writer is in `data` once, whole, and in the order of its writer; `each`: how many, of all
-    or of each."""
+    """Checks that `data` has every record of every writer once, whole, and in the writer's order. `each`: the number of
+    records, of all writers or of each."""
     place, following = 0, [0] * writers
     while place < len(data):
         check(data[place:place + 1] == b"<", f"a torn record at {place}: {data[place:place + 40]!r}")

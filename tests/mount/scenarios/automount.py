@@ -21,7 +21,7 @@ MISSING_DIRECT = 5
 
 
 class Autofs:
-    """An autofs on one directory. Its process group is this program's: the only one that it does not hold up."""
+    """An autofs on one directory. It never blocks its own process group, which is this program's."""
 
     def __init__(self, rig, point):
         if not any(line.split()[-1] == "autofs" for line in pathlib.Path("/proc/filesystems").open(encoding="ascii")):
@@ -30,7 +30,7 @@ class Autofs:
         self.requests, answers = os.pipe()
         try:
             options = f"fd={answers},pgrp={os.getpgrp()},minproto=5,maxproto=5,direct"
-            # mount(8) would pass the descriptor on; pass_fds lets the child keep it.
+            # mount(8) keeps inherited descriptors; pass_fds lets it inherit this one.
             done = subprocess.run(["mount", "-i", "-t", "autofs", "-o", options, "dafs-test", point],
                                   pass_fds=[answers], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, timeout=20 * rig.slowness, check=False)
@@ -61,7 +61,7 @@ class Autofs:
 
 @scenario(timeout=120, where="server")
 def autofs(rig):
-    """A program that enters a directory of autofs gets the mount that is made for it, also the second time."""
+    """A program that enters an autofs directory gets the mount made for it, the second time too."""
     server = rig.serve()
     (rig.export / "file").write_text("on demand")
     demand = Autofs(rig, rig.mnt)
@@ -93,8 +93,8 @@ def autofs(rig):
 SYSTEMD = "/lib/systemd/systemd"
 GENERATOR = "/lib/systemd/system-generators/systemd-fstab-generator"
 
-# Targets that the units name or that systemd adds to them. All empty: those of the distribution would start what
-# belongs to a machine, such as the service that empties /tmp.
+# Targets that the units name or that systemd adds to them. All are empty. The distribution's own would start services
+# of a real machine, such as the one that empties /tmp.
 TARGETS = ("sysinit", "basic", "shutdown", "umount", "network", "network-online", "local-fs-pre", "local-fs",
            "remote-fs-pre", "remote-fs", "multi-user")
 

@@ -1,4 +1,4 @@
-"""Write-behind: a write that returned early must be visible to every call that could show that the server lacks it."""
+"""Write-behind: every call that could show that the server lacks a write must wait for the write."""
 
 import errno
 import json
@@ -16,7 +16,7 @@ from rig import check, equal, errno_of, note, scenario
 from .recovery import kill, mount_through
 
 PIECE = b"0123456789abcdef" * 64  # 1 KiB
-LATER = 0.3  # seconds in which something that must wait does not come
+LATER = 0.3  # seconds; a call that must wait does not return in them
 
 
 def in_thread(call, *args):

@@ -10,7 +10,7 @@ from rig import acting_as, check, equal, errno_of, scenario
 
 from .speed import procedures
 
-# One second of validity, and one more that a loaded machine may take.
+# One second of validity, and one more for a loaded machine.
 SHORT = "actimeo=1"
 LATEST = 2.0
 
@@ -35,7 +35,7 @@ def read(path):
 
 
 def seen_within(seconds, what, look):
-    """`look` must become true by itself, `seconds` after the change at the latest."""
+    """`look` must become true without further calls, at most `seconds` after the change."""
     start = time.monotonic()
     while not look():
         check(time.monotonic() - start < seconds, f"{what}: not seen within {seconds} s")
@@ -208,7 +208,7 @@ def cache_replaced(rig):
 
 @scenario(timeout=60, where="server")
 def cache_replaced_looked_at(rig):
-    """The same where the old file lives on and was looked at, written, renamed or linked here in between."""
+    """The same if the old file lives on and was looked up, written, renamed or linked here in between."""
     for options in ("actimeo=60", "actimeo=60,nconnect=4"):
         here, there = two_mounts(rig, options)
         file, other = here / "file", here / "other"
@@ -279,7 +279,7 @@ def cache_replaced_looked_at(rig):
             time.sleep(0.2)
             equal((os.fstat(held.fileno()).st_nlink, read(file)), (1, b"new"), f"{options}: after fstat")
             equal(read(f"/proc/self/fd/{held.fileno()}"), b"old", f"{options}: the old one by its descriptor")
-            # It gets its name back, and loses it again.
+            # The old file gets its name back, and loses it again.
             os.link(there / "kept", there / "again")
             os.rename(there / "again", there / "file")
             os.stat(file)

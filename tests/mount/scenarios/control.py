@@ -84,7 +84,7 @@ def ping_silent(rig):
     os.kill(server.process.pid, signal.SIGSTOP)
     check(processes.wait_until(lambda: processes.stopped(server.process.pid), 10), "the server does not stop")
     try:
-        # The command gets 8 s: more than -W gives it, less than 10 s, so that slow machines fail neither way.
+        # 8 s is far more than the command needs with -W 0.1, and less than 10 s. A slow machine fails neither limit.
         command = [rig.bin / "dafsctl", "ping", "-W", "0.1", f"{rig.address}:{server.port}"]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               timeout=8, check=False)
@@ -95,7 +95,7 @@ def ping_silent(rig):
 
 @scenario(timeout=120, where="server", loopback=True)
 def remount(rig):
-    """remount changes ro and nosuid, and refuses by its name each option that it would not change."""
+    """remount changes ro and nosuid, and names each option that it refuses to change."""
     if rig.options:
         raise Skip("the options of this run would be among those that are compared")
     server = rig.serve()

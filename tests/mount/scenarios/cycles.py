@@ -1,4 +1,4 @@
-"""Mounting again and again: nothing piles up in the server."""
+"""Repeated mounts leave nothing in the server."""
 
 import os
 
@@ -7,7 +7,7 @@ from rig import check, equal, scenario
 
 
 def cycle(rig, count):
-    """Mounts, uses and unmounts one server `count` times; it must hold no more at the end than early on."""
+    """Mounts, uses and unmounts one server `count` times; its usage must not grow after the first mounts."""
     server = rig.serve()
     (rig.export / "file").write_text("x" * 10_000)
     early = None
@@ -25,7 +25,7 @@ def cycle(rig, count):
     print(f"after {min(count // 2, 50)} mounts {early}, after {count} {late}")
     for what, slack in {"threads": 0, "descriptors": 8}.items():  # the server keeps some files open
         check(late[what] <= early[what] + slack, f"{what}: {early[what]} early on, {late[what]} after {count} mounts")
-    allowed = 4096 + 8 * count  # KiB; malloc's arenas wander, a leaked buffer or session does not hide in 8 KiB
+    allowed = 4096 + 8 * count  # KiB; malloc's arenas vary, but a leaked buffer or session takes more than 8 KiB
     check(late["resident"] - early["resident"] < allowed,
           f"resident KiB: {early['resident']} early on, {late['resident']} after {count} mounts")
 

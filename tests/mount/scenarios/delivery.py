@@ -13,7 +13,7 @@ DEFAULT_PORT = 20149
 
 @scenario(timeout=60, where="server")
 def install(rig):
-    """cmake --install puts programs, manual pages and units where a distribution would."""
+    """cmake --install puts programs, manual pages and units where a distribution expects them."""
     rig.need("cmake")
     build = rig.bin.parent
     if not (build / "cmake_install.cmake").exists():
@@ -37,7 +37,7 @@ def install(rig):
 
 @scenario(timeout=180, where="server", loopback=True)
 def library(rig):
-    """What `cmake --install --component library` puts anywhere builds a program by pkg-config, which copies a file."""
+    """A program that copies a file is built by pkg-config with the files of `cmake --install --component library`."""
     rig.need("cmake", "pkg-config", "g++")
     build = rig.bin.parent
     if not (build / "cmake_install.cmake").exists():

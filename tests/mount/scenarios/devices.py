@@ -26,7 +26,8 @@ def run(*words):
 def cut(network, address):
     """Cuts the device off from `network` inside the block, and ends its connections."""
     if rdma_device(network).startswith("siw"):
-        # Not by its link: siw of Linux 6.1 then walks a list of connections while they leave it, and the kernel oopses.
+        # Not by its link: siw of Linux 6.1 then walks a list of connections while they are removed, and the kernel
+        # oopses.
         run("tc", "qdisc", "add", "dev", "lo", "root", "netem", "loss", "100%")
         try:
             run("ss", "--kill", "--tcp", "src", address)

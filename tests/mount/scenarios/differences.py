@@ -235,7 +235,7 @@ def differences_of_machines(rig):
 
 
 def _handles(first, second):
-    """A handle opens its file on the mount that gave it, as long as the kernel has the file, and none on another."""
+    """A handle opens its file on its own mount while the kernel caches the file, and no file on another mount."""
     libc = ctypes.CDLL(None, use_errno=True)
     mount_id = ctypes.c_int()
 
@@ -246,7 +246,7 @@ def _handles(first, second):
         os.close(directory)
         return found, ctypes.get_errno()
 
-    # Mounts number files alike: of so many, some have the same number on both.
+    # Mounts use the same inode numbers: among so many files some have the same number on both.
     with contextlib.ExitStack() as stack:
         handles = []
         for i in range(200):

@@ -95,7 +95,7 @@ def killed_write(rig):
 
 @scenario(timeout=120, where="server")
 def killed_writers(rig):
-    """More writers than there are buffers can be killed while the server is away, and others need not wait for them."""
+    """More writers than buffers can be killed while the server is stopped; other writers need not wait for them."""
     server = rig.serve()
     for options, count in (("buffers=4", 1), ("buffers=4", 30), ("", 60)):
         rig.mount(server, options)

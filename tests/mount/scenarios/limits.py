@@ -86,7 +86,8 @@ def _errors_when_full(rig, root, local, behind):
 
 @scenario(timeout=90, where="server")
 def full(rig):
-    """A file system that fills up: write, append, fallocate, fsync, msync and close report it; room helps."""
+    """A file system that fills up: write, append, fallocate, fsync, msync and close report it; they work when space is
+    free."""
     disk = rig.base / "disk"
     disk.mkdir()
     rig.run(["mount", "-t", "tmpfs", "-o", "size=16m", "dafs-test", disk], cwd="/")
@@ -176,8 +177,7 @@ def limits(rig):
 
 @scenario(timeout=60, where="server")
 def names_full(rig):
-    """A file system without room for one more file: every call that creates one fails with ENOSPC and leaves
-    nothing."""
+    """A file system without room for one more file: each call that creates one fails with ENOSPC and leaves nothing."""
     small = rig.base / "small"
     small.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=777,size=8m,nr_inodes=60", "dafs-test", small], check=True)

@@ -293,7 +293,8 @@ def _threads_and_children(stage):
 
 @scenario(timeout=120, where="server", variants=True)
 def locks_deadlock(rig):
-    """Two processes of one mount that wait for each other's record locks: EDEADLK, as on a local disk; else none."""
+    """Two processes of one mount that wait for each other's record locks: EDEADLK, as on a local disk; otherwise
+    none."""
     with Stage(rig) as stage:
         a, b = stage.actor("one"), stage.actor("one")
         for one in (a, b):
@@ -444,7 +445,7 @@ def locks_data(rig):
 
 @scenario(timeout=120, where="server")
 def locks_fair(rig):
-    """Two mounts that fight for one lock get it about equally often."""
+    """Two mounts that compete for one lock get it about equally often."""
     with Stage(rig) as stage:
         seconds, counts = 4, {}
         readers = {}

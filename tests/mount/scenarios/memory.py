@@ -1,4 +1,5 @@
-"""Little memory: writeback through the mount must make progress though the writer and the daemon have next to none."""
+"""Little memory: writeback through the mount must make progress although writer and daemon have almost no memory
+left."""
 
 import ctypes
 import mmap
@@ -129,7 +130,7 @@ def _memory(pid):
 
 @scenario(timeout=180, where="server", loopback=True)
 def idle_memory(rig):
-    """A mount takes 12 MiB at most where it does nothing: when it is new, after a load, and after inodes were forgotten."""
+    """An idle mount takes 12 MiB at most: when it is new, after a load, and after inodes were forgotten."""
     server = rig.serve()
     rig.mount(server, "idle_release=2")
     pid = rig.mounted[rig.mnt].pid

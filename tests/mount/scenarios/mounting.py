@@ -14,7 +14,7 @@ HELPERS = ("/sbin/mount.dafs", "/sbin/mount.fuse.dafs")  # by the type of fstab,
 
 
 class Helper:
-    """Makes mount(8)'s helpers point at the program under test while it lives; needs none to be installed."""
+    """Makes mount(8) use the program under test as its helper, inside the block; no helper need be installed."""
 
     def __init__(self, rig):
         self.target = str(rig.bin / "mount.dafs")
@@ -192,7 +192,7 @@ def silent(rig):
         start = time.monotonic()
         rig.umount()
         took = time.monotonic() - start
-        # Two questions of umount(8), which took 3.3 s each when the second did not learn from the first.
+        # umount(8) makes two requests. Each took 3.3 s while the second did not use the result of the first.
         check(took < 3, f"umount took {took:.1f} s")
         lines = (rig.logs / "mount.dafs.log").read_text(errors="replace").splitlines()
         check(any("unsent: 4096 bytes at 0 could not be written" in line for line in lines),
@@ -316,7 +316,7 @@ def exports(rig):
               "link into another export")
         rig.umount()
     finally:
-        for server in rig.servers:  # it keeps files open for a while, and the file systems they are on busy
+        for server in rig.servers:  # the server keeps files open for a while, so their file systems stay busy
             server.stop()
         rig.run(["umount", nested], cwd="/", status=None)
         rig.run(["umount", inner], cwd="/", status=None)

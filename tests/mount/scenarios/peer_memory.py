@@ -60,7 +60,7 @@ def peer_leaves_early(rig):
 
 @scenario(timeout=60, where="server", loopback=True)
 def peer_moves_nothing(rig):
-    """Peers that answer no RDMA read and take no data: others of the same worker go on reading and writing."""
+    """Peers that answer no RDMA read and take no data: other peers of the same worker continue to read and write."""
     rig.expect(".*")
     findings = Findings()
     server = rig.serve(arguments=("--threads", "1"))

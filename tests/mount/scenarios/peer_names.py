@@ -102,7 +102,7 @@ def peer_names(rig):
         response = expect(peer.lookup(directory, ["sub", "inner"]), "OK")
         findings.equal(response.get("I", 64), 2, "component_count")
 
-        # A count word that lies, and one that leads out of the message.
+        # A wrong component count, and one that points outside the message.
         for count in (3, 1025, 2**32 - 1):
             item = bytearray(pathname(order, ["sub", "inner"]))
             item[:4] = struct.pack(order + "I", count)
@@ -120,7 +120,7 @@ def peer_names(rig):
         expect(Request("RENAME", body.bytes), "OK", "items in the other order")
         expect(peer.rename(directory, "moved", directory, "other"), "OK")
 
-        # Handles: none, forged, of another type, of what is gone.
+        # Handles: none, forged, of another type, of removed files.
         forged = bytearray(file)
         forged[40] ^= 1
         gone = peer.must(peer.create(directory, "gone")).raw(0, 64)

@@ -110,7 +110,8 @@ def peer_segments(rig):
         for piece, at, last in ((message, 0, False), (b"", 40, True)):
             peer.connection.send_ulpdu(untagged(piece, SEND, 0, msn, at, last))
         answered("an empty last segment")
-        # RDMA writes and reads cut by the peer's answer are placed right: segments of the Read Response of every size.
+        # RDMA writes and reads that the peer's response splits are placed right: segments of the Read Response of every
+        # size.
         stag = peer.register(bytes(index % 251 for index in range(3000)))
         for size in (1, 7, 1000, 60000):
             peer.connection.segment_bytes = size

@@ -1,4 +1,5 @@
-"""POSIX names, attributes and rights: the mount and a plain directory beside it must answer every call alike."""
+"""POSIX names, attributes and rights: every call has the same result on the mount and on a plain directory beside
+it."""
 
 import errno
 import os

@@ -241,7 +241,7 @@ def _busy_repository(rig, repo, env, worker, rounds):
 
 @scenario(timeout=600, variants=True)
 def git_at_once(rig):
-    """Four who commit to one repository, from trees of their own, while it is repacked by several threads; then fsck."""
+    """Four programs commit to one repository, from trees of their own, while several threads repack it; then fsck."""
     rig.need("git")
     env = dict(os.environ, HOME=str(rig.local), GIT_CONFIG_NOSYSTEM="1", GIT_AUTHOR_NAME="t", GIT_AUTHOR_EMAIL="t@t",
                GIT_COMMITTER_NAME="t", GIT_COMMITTER_EMAIL="t@t")

@@ -41,7 +41,7 @@ def _same_as_local(rig, name, steps):
         for step in steps:
             outcome.append((errno_of(step, descriptor), os.fstat(descriptor).st_size))
             os.fsync(descriptor)
-            # To 32 KiB: a file system may need a block more for the list of a file's extents.
+            # In units of 32 KiB, because a file system may need one more block for the list of a file's extents.
             outcome.append((_extents(descriptor), os.fstat(descriptor).st_blocks // 64))
         data = os.pread(descriptor, 1 << 20, 0)
         os.close(descriptor)
@@ -71,7 +71,7 @@ def ranges(rig):
                                    allocate(0, 0, (1 << 63) - 1), allocate(0x4000, 0, 10)])
     descriptor = os.open(rig.root / "shift", os.O_CREAT | os.O_RDWR)
     fill(descriptor)
-    for mode in () if rig.plain else (COLLAPSE, INSERT):  # the kernel's FUSE refuses them unasked
+    for mode in () if rig.plain else (COLLAPSE, INSERT):  # the kernel's FUSE refuses them by itself
         equal(errno_of(fallocate, descriptor, mode, k64, k64), errno.EOPNOTSUPP, "collapse and insert")
     os.close(descriptor)
     descriptor = os.open(rig.root / "posix", os.O_CREAT | os.O_RDWR)
@@ -81,7 +81,7 @@ def ranges(rig):
     equal(errno_of(os.posix_fallocate, descriptor, 0, 0), errno.EINVAL, "posix_fallocate of nothing")
     equal(errno_of(os.posix_fallocate, descriptor, 1 << 62, 1 << 62), errno.EFBIG, "posix_fallocate beyond all files")
     os.close(descriptor)
-    holes = os.open(rig.root / "holes", os.O_CREAT | os.O_WRONLY)  # it can be searched without being read
+    holes = os.open(rig.root / "holes", os.O_CREAT | os.O_WRONLY)  # a descriptor for writing alone can be searched, too
     os.pwrite(holes, b"x", (1 << 33) + 5)
     start = os.lseek(holes, 0, os.SEEK_DATA)
     check(start == 1 << 33, f"data after a hole of 8 GiB at {start}")

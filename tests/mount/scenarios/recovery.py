@@ -31,7 +31,7 @@ def mount_through(rig, relay, server, options="", point=None):
 
 
 def drawn_moments():
-    """The seed, which is said, and the random moments that it makes."""
+    """Returns the seed, which is logged, and the generator of random moments made from it."""
     seed = random.randrange(1 << 30)
     note(f"seed {seed}")
     return seed, random.Random(seed)
@@ -98,7 +98,7 @@ def recover_cut(rig):
         mount_through(rig, relay, server)
 
         def run(plan, where, what, direction, seed=None, changes=None):
-            """Whether there was anything to break."""
+            """Returns whether the plan was carried out."""
             number = len(loads)
             loads.append(Load(str(rig.mnt / f"load{number}"), seed=number if seed is None else seed,
                               counter=str(rig.mnt / "counter")))
@@ -166,7 +166,7 @@ def recover_kill(rig):
 
 @scenario(timeout=3600, where="server")
 def recover_model(rig):
-    """The random calls of `model`, by three users, while dafsd is killed, and at times loses what it has not committed."""
+    """The random calls of `model`, by three users, while dafsd is killed, and sometimes loses its uncommitted data."""
     rig.expect("session with .* lost", "not connected", "no session for", "new session", "written again",
                "write-verifier: missing")
     _, moments = drawn_moments()
@@ -409,7 +409,7 @@ def recover_ranges(rig):
 
 @scenario(timeout=240, where="server", loopback=True)
 def altered(rig):
-    """With crc, bits that flip on the way end connections and reach neither a program nor the server's files."""
+    """With crc, bits flipped in transit end connections, and reach neither a program nor the server's files."""
     server = rig.serve()
     content = random.Random(1).randbytes(8 * MIB)
     (rig.export / "file").write_bytes(content)

@@ -96,7 +96,7 @@ def fail_and_return(server, disk):
 
 
 def power_failures(rig, stable, failures):
-    """Failures of the power under a load on two mounts; raises Failure where the end state is not the model's."""
+    """Power failures under a load on two mounts; raises Failure if the end state is not the model's."""
     with two_mounts(rig, stable) as (server, disk, points, dice):
         seed = dice.randrange(1 << 30)
         loads = [Load(str(point / f"load{i}"), seed + i, slow=0.001, counter=str(point / "counter")).start()
@@ -142,7 +142,8 @@ def recover_power_shown(rig):
 
 @scenario(timeout=900, where="server")
 def recover_large(rig):
-    """The power fails under large writes, which the mounts keep in buffers: after fsync all blocks are on disk."""
+    """The power fails under large writes, kept in the buffers they were sent from: after fsync each block is in
+    place."""
     blocks, passes, failures = 14, 40 if rig.full else 8, 20 if rig.full else 3
     writers = []
     with two_mounts(rig, "power", "nconnect=2") as (server, disk, points, dice):

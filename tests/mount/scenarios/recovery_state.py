@@ -137,9 +137,9 @@ def recover_rights(rig):
         with acting_as(writer):
             equal(errno_of(os.open, path, os.O_WRONLY), errno.EACCES, f"{path.name}, opened when the rights are gone")
     kill(server)
-    (server.state / "write-verifier").unlink()  # to its clients the next one has lost everything uncommitted
+    (server.state / "write-verifier").unlink()  # clients see a server that lost all uncommitted data
     server.start()
-    rig.umount()  # which has everything committed
+    rig.umount()  # the umount commits everything
     for name in ["closed", "held", "given"] + (["acl"] if has_acls else []):
         check((rig.export / name).read_bytes() == data, f"{name} is not what was written")
 
@@ -234,7 +234,7 @@ def recover_partition(rig):
 
 @scenario(timeout=400, where="server")
 def recover_client(rig):
-    """A client that dies with locks held: the others get them after one lease, and not before."""
+    """A client dies while it holds locks: other clients get them after one lease, and not before."""
     rig.expect("session with .* lost", "no session for", "lease .* run out", "expired")
     lease = 30 if rig.full else 3
     server = rig.serve(arguments=["--lease-time", str(lease)])

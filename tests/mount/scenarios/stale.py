@@ -38,7 +38,7 @@ def opened_below(path):
 
 
 def listed_twice(path):
-    """The second listing is of a directory that was not listed when it was opened last."""
+    """Lists a directory again that was opened and not listed before."""
     os.close(os.open(path, os.O_DIRECTORY))
     return os.listdir(path)
 

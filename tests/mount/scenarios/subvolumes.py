@@ -15,7 +15,7 @@ for entry in os.scandir(sys.argv[1]):
 
 @contextlib.contextmanager
 def overlay(rig):
-    """A directory with files of two layers, which lie on two file systems, while it lasts."""
+    """A directory of an overlay whose two layers lie on two file systems. It is removed at the end of the block."""
     rig.need("mkfs.ext4")
     lower, upper, point = rig.base / "lower", rig.base / "upper", rig.base / "overlay"
     made = []
@@ -64,7 +64,7 @@ def layers(rig):
 
 @contextlib.contextmanager
 def btrfs(rig):
-    """An empty Btrfs file system on a loop device, while it lasts."""
+    """An empty Btrfs file system on a loop device. It is removed at the end of the block."""
     rig.need("mkfs.btrfs", "btrfs")
     image, point = rig.base / "image", rig.base / "btrfs"
     point.mkdir()

@@ -118,8 +118,7 @@ def _wait_for_lock(path, ready=None, go=None):
 
 @scenario(timeout=120, where="server")
 def uring_waits(rig):
-    """More processes wait for a lock on one CPU than its queue has entries: the holder releases it, and each gets
-    it."""
+    """More processes wait for a lock on one CPU than its queue has entries: after its release each of them gets it."""
     server = rig.serve()
     cpus = os.sched_getaffinity(0)
     with _parameter("Y"):
