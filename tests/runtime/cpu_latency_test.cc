@@ -132,9 +132,9 @@ TEST(BusyHoldTest, HoldsTheLimitOnlyWhileTurnsAreDense) {
   hold.Hold();
   EXPECT_TRUE(hold.holds());
   EXPECT_THAT(device.written(), ElementsAre(0));
-  EXPECT_FALSE(turn()) << "it holds: there is nothing to ask";
+  EXPECT_FALSE(turn()) << "the limit is held: the check is not due";
   EXPECT_TRUE(hold.Look());
-  EXPECT_FALSE(hold.Look()) << "nothing since the last look";
+  EXPECT_FALSE(hold.Look()) << "no turn since the last check";
   EXPECT_FALSE(hold.holds());
   EXPECT_THAT(device.written(), ElementsAre(0, kNoLimit));
 }
@@ -169,7 +169,7 @@ TEST(LoopTest, BusyLoopHoldsTheLimitUntilItIsIdle) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
   ASSERT_EQ(sched_getaffinity(0, sizeof(cpus), &cpus), 0);
-  if (CPU_COUNT(&cpus) < 2) GTEST_SKIP() << "one CPU: nothing is held";
+  if (CPU_COUNT(&cpus) < 2) GTEST_SKIP() << "one CPU: the loop never holds the limit";
   Device device;
   auto latency = device.Open();
   auto loop = Loop::Create({.cpu_latency = latency.get()});

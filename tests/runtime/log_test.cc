@@ -1,4 +1,4 @@
-// What the log writes to standard error.
+// The lines that the log writes to standard error.
 #include "runtime/log.h"
 
 #include <gmock/gmock.h>

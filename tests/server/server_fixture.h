@@ -25,7 +25,7 @@ namespace dafs::server {
 class ServerTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (geteuid() != 0) GTEST_SKIP() << "needs root: handles are opened and identities taken";
+    if (geteuid() != 0) GTEST_SKIP() << "needs root: opens file handles and takes other identities";
     PrepareProcess();
     char name[] = "/tmp/dafs-server-XXXXXX";
     ASSERT_NE(mkdtemp(name), nullptr);

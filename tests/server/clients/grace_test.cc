@@ -1,4 +1,4 @@
-// What a restarted server remembers of its clients: which clients may reclaim, which operations
+// The state that a restarted server has of its clients: which clients may reclaim, which operations
 // wait for them, and what a client keeps after its lease has expired.
 #include <fstream>
 
@@ -377,14 +377,14 @@ TEST_F(GraceTest, LockReclaimedTwiceCountsOnce) {
   auto again = Reclaim(*two, held.res.filehandle);
   EXPECT_EQ(again.name(), kOk);
   EXPECT_EQ(again.res.state_id, reclaimed.res.state_id);
-  EXPECT_EQ(Open(*other, "f").name(), kGrace) << "the reservation is not claimed yet";
+  EXPECT_EQ(Open(*other, "f").name(), kGrace) << "the reservation is not reclaimed yet";
   EXPECT_EQ(Reclaim(*two, second.res.filehandle, 3).name(), kOk);
-  EXPECT_EQ(Reclaim(*one, second.res.filehandle, 3).name(), kOk) << "nothing is owed any more";
+  EXPECT_EQ(Reclaim(*one, second.res.filehandle, 3).name(), kOk) << "nothing is left to reclaim";
   auto others = Open(*other, "f");
   ASSERT_EQ(others.name(), kOk);
   EXPECT_EQ(Lock(*one, reclaimed.res, 0, wire::kLockReclaim).name(), kOk);
   EXPECT_EQ(Lock(*two, reclaimed.res, 0, wire::kLockReclaim).name(), kOk);
-  EXPECT_EQ(Lock(*other, others.res, 20).name(), kGrace) << "the second lock is not claimed yet";
+  EXPECT_EQ(Lock(*other, others.res, 20).name(), kGrace) << "the second lock is not reclaimed yet";
   EXPECT_EQ(Lock(*two, reclaimed.res, 20, wire::kLockReclaim).name(), kOk);
   EXPECT_EQ(Lock(*other, others.res, 40).name(), kOk);
   EXPECT_EQ(Lock(*one, reclaimed.res, 20, wire::kLockReclaim).name(), kOk) << "it has it";
@@ -440,7 +440,7 @@ TEST_F(GraceTest, GetattrEndsTheReclaimOnlyIfTheHeldStateIsUnknown) {
 // A client that no export admits can state any name. It does not end the reclaim of the client that
 // owns the name.
 TEST_F(GraceTest, UnadmittedClientDoesNotEndTheReclaimOfItsNamesake) {
-  if (dat::testing::OverRdma()) GTEST_SKIP() << "makes a TCP provider of its own";
+  if (dat::testing::OverRdma()) GTEST_SKIP() << "needs a TCP provider without a reserved port";
   auto before = Client("c1");
   auto held = OpenWithTwoLocks(*before);
   wire::GetattrInlineArgs look;

@@ -25,7 +25,7 @@ namespace {
 class DafsdTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (geteuid() != 0) GTEST_SKIP() << "needs root: handles are opened and identities taken";
+    if (geteuid() != 0) GTEST_SKIP() << "needs root: opens file handles and takes other identities";
     char name[] = "/tmp/dafsd-test-XXXXXX";
     ASSERT_NE(mkdtemp(name), nullptr);
     base_ = name;

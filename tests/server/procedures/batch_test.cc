@@ -375,7 +375,7 @@ TEST_F(BatchTest, WrongBatchesAreRefusedAsAWhole) {
 }
 
 // Shows R78: the requests of a synchronous batch are outstanding until its response.
-TEST_F(BatchTest, TheRequestsOfASynchronousBatchAreOutstandingUntilItsAnswer) {
+TEST_F(BatchTest, SynchronousBatchIsOutstandingUntilItsResponse) {
   Start(/*read_channel=*/true);
   BindBackControl();
   wire::BatchSubmitArgs synchronous = Batch({Item(wire::RwFlag::kWrite, 11, 0, 1000)});

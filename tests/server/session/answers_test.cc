@@ -1,4 +1,4 @@
-// What all responses have in common: the order of the checks of a request, the response header, and
+// Rules common to all responses: the order of the checks of a request, the response header, and
 // whether a result follows it. Spec: WIRE 3.2, 9.2, 9.3.
 #include <functional>
 #include <set>

@@ -88,7 +88,7 @@ class AnswersTogetherTest : public ServerTest {
       auto reply = client_->ReceiveReply<wire::GetattrInlineArgs>();
       EXPECT_EQ(reply.name(), "DAFS_STATUS_OK");
       if (streams.erase(reply.header.stream_id) != 1) {
-        ADD_FAILURE() << streams.size() << " have no answer";
+        ADD_FAILURE() << streams.size() << " streams have no response";
         break;
       }
     }

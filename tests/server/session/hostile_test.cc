@@ -139,7 +139,7 @@ TEST_F(HostileTest, SilentConnectionsAreDroppedAndIdleSessionsKept) {
 // A client that neither answers RDMA reads nor receives the data it requested loses its session.
 // Its memory is then free for other clients.
 TEST_F(HostileTest, ClientsThatDoNotMoveTheirDataLoseTheirSessions) {
-  if (dat::testing::OverRdma()) GTEST_SKIP() << "there the device moves it";
+  if (dat::testing::OverRdma()) GTEST_SKIP() << "the device moves the data without the client";
   options_.workers = 1;
   options_.transfer_timeout = absl::Milliseconds(300);
   StartServer();

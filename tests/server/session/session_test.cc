@@ -220,7 +220,7 @@ TEST_F(SessionTest, NewVerifierReleasesTheOldInstanceAfterAuthentication) {
 
 // No export admits a client whose port is not reserved, unless the export is `insecure`.
 TEST_F(SessionTest, SecureExportRefusesAClientWithoutAReservedPort) {
-  if (dat::testing::OverRdma()) GTEST_SKIP() << "makes a TCP provider of its own";
+  if (dat::testing::OverRdma()) GTEST_SKIP() << "needs a TCP provider without a reserved port";
   Export insecure = options_.exports[0];
   mkdir(Path("b").c_str(), 0777);
   insecure.name = "/b";
@@ -254,7 +254,7 @@ TEST_F(SessionTest, SecureExportRefusesAClientWithoutAReservedPort) {
 
 // A channel of a session with a reserved port needs a reserved port too.
 TEST_F(SessionTest, ChannelNeedsAReservedPortIfItsSessionHasOne) {
-  if (dat::testing::OverRdma()) GTEST_SKIP() << "makes a TCP provider of its own";
+  if (dat::testing::OverRdma()) GTEST_SKIP() << "needs a TCP provider without a reserved port";
   options_.exports[0].insecure = true;
   options_.workers = 1;
   StartServer();
@@ -273,7 +273,7 @@ TEST_F(SessionTest, ChannelNeedsAReservedPortIfItsSessionHasOne) {
 
 // Clients that no export admits have a limit of their own. They use no session of admitted clients.
 TEST_F(SessionTest, UnadmittedClientsUseNoSessionsOfAdmittedClients) {
-  if (dat::testing::OverRdma()) GTEST_SKIP() << "makes a TCP provider of its own";
+  if (dat::testing::OverRdma()) GTEST_SKIP() << "needs a TCP provider without a reserved port";
   options_.max_sessions = 2;
   StartServer();
   const std::shared_ptr<dat::Provider> reserved = provider_;

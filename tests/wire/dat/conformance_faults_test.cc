@@ -83,8 +83,8 @@ TEST_P(Faults, InvalidWritesEndTheConnectionAndPlaceNothing) {
       {"read only", Access::kRemoteRead, 0, 0, 64},
       {"local only", Access::kLocal, 0, 0, 64},
       {"past the end", Access::kRemoteWrite, 0, 4096 - 63, 64},
-      {"far behind the end", Access::kRemoteWrite, 0, int64_t{1} << 40, 64},
-      {"before the begin", Access::kRemoteWrite, 0, -1, 64},
+      {"far past the end", Access::kRemoteWrite, 0, int64_t{1} << 40, 64},
+      {"before the start", Access::kRemoteWrite, 0, -1, 64},
       {"longer than the region", Access::kRemoteWrite, 0, 0, 200000},
   };
   for (const Wrong& wrong : wrongs) {
@@ -116,7 +116,7 @@ TEST_P(Faults, InvalidReadsFailAndEndTheConnection) {
       {"unknown context", Access::kRemoteRead, 0x5a5a5a00, 0},
       {"write only", Access::kRemoteWrite, 0, 0},
       {"past the end", Access::kRemoteRead, 0, 4096 - 63},
-      {"before the begin", Access::kRemoteRead, 0, -1},
+      {"before the start", Access::kRemoteRead, 0, -1},
   };
   for (const Wrong& wrong : wrongs) {
     SCOPED_TRACE(wrong.what);

@@ -20,7 +20,7 @@ class Windows : public ConformanceFixture {
   void SetUp() override {
     ConformanceFixture::SetUp();
     if (IsSkipped()) return;
-    if (!GetParam().windows) GTEST_SKIP() << "no memory windows there";
+    if (!GetParam().windows) GTEST_SKIP() << "the server side has no memory windows";
   }
   // Connects. Makes server memory that is accessible by windows only, client memory to move from
   // and to, and receives on both sides.
@@ -112,14 +112,15 @@ TEST_P(Windows, GrantsItsRightOnItsRange) {
 }
 
 TEST_P(Windows, DeniesAccessOutsideItsBounds) {
-  if (!GetParam().windows_have_bounds) GTEST_SKIP() << "rdma_rxe checks those of the region only";
+  if (!GetParam().windows_have_bounds)
+    GTEST_SKIP() << "rdma_rxe checks only the bounds of the region";
   for (const int64_t offset : {int64_t{-1}, int64_t{1}, int64_t{kSize}, int64_t{2 * kStart}}) {
     ASSERT_NO_FATAL_FAILURE(Begin());
     RemoteBuffer target = Bind(Access::kRemoteWrite);
     Tell();
     target.target_address += static_cast<uint64_t>(offset);
     Write(target);
-    ExpectRefused("beside the window");
+    ExpectRefused("outside the window");
     End();
   }
 }
@@ -129,7 +130,7 @@ TEST_P(Windows, DeniesTheOtherRight) {
   RemoteBuffer target = Bind(Access::kRemoteRead);
   Tell();
   Write(target);
-  ExpectRefused("a write by a window for reads");
+  ExpectRefused("a write with a window for reads");
   End();
 
   Begin();
@@ -138,14 +139,14 @@ TEST_P(Windows, DeniesTheOtherRight) {
   const Segment into = own_.At(0, kSize);
   const std::vector<std::byte> before = own_.bytes;
   ASSERT_TRUE(client().PostRdmaRead(3, {&into, 1}, source).ok());
-  ExpectRefused("a read by a window for writes");
+  ExpectRefused("a read with a window for writes");
   EXPECT_EQ(own_.bytes, before);
 }
 
 TEST_P(Windows, RegionItselfIsNotAccessible) {
   Begin();
   Write(memory_.Remote(kStart));
-  ExpectRefused("a write by the region's context");
+  ExpectRefused("a write with the context of the region");
 }
 
 TEST_P(Windows, DeniesAccessAfterThePeerHasInvalidatedIt) {
@@ -201,7 +202,7 @@ TEST_P(Windows, DeniesAccessFromALaterConnection) {
   }));
   Finish();
   Write(target);
-  ExpectRefused("a write by a window of an earlier connection");
+  ExpectRefused("a write with a window of an earlier connection");
 }
 
 // The test binds, uses and ends windows repeatedly, by the peer and by the owner. Each gets a new

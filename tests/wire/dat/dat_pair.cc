@@ -74,7 +74,7 @@ absl::StatusOr<std::unique_ptr<Pair>> MakePair(Provider& client, Provider& serve
   absl::StatusOr<std::unique_ptr<Pair>> pair =
       TryPair(client, server, address, options, client_data, shared_listener, kPatience / 2);
   if (pair.ok() || std::string_view(server.name()) != "rdma") return pair;
-  std::fprintf(stderr, "asking for a connection once more: %s\n", pair.status().ToString().c_str());
+  std::fprintf(stderr, "connection failed: %s; retrying once\n", pair.status().ToString().c_str());
   return TryPair(client, server, address, options, client_data, shared_listener, kPatience / 2);
 }
 

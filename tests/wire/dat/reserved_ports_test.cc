@@ -23,7 +23,7 @@ namespace {
 // Runs `call` on a thread in a network namespace of its own, with its own loopback.
 void AloneInANetwork(auto call) {
   std::thread([&] {
-    if (unshare(CLONE_NEWNET) != 0) GTEST_SKIP() << "needs root: a network namespace";
+    if (unshare(CLONE_NEWNET) != 0) GTEST_SKIP() << "needs root for a network namespace";
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     ifreq loopback = {};
     std::strcpy(loopback.ifr_name, "lo");

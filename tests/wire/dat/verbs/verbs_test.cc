@@ -278,7 +278,7 @@ TEST_P(VerbsMisuseTest, EndsTheConnectionAndLeavesTheMemory) {
   ASSERT_NO_FATAL_FAILURE(ConnectPair());
   const bool lacks_right = misuse.offset == 0 && misuse.context_change == 0;
   if (IsSiw() && !misuse.write && lacks_right) {
-    GTEST_SKIP() << "siw does not look at the remote-read right of a region";
+    GTEST_SKIP() << "siw does not check the remote-read right of a region";
   }
   Buffer target(*client_.domain, 4096, misuse.access, std::string(4096, 't'));
   Buffer inbox(*client_.domain, 64, Access::kLocal);
@@ -595,7 +595,7 @@ TEST_F(VerbsTest, VanishedPeerIsReported) {
   auto endpoint = (*pending)->CreateEndpoint(*client_.domain, {});
   ASSERT_TRUE(endpoint.ok()) << endpoint.status();
   client_.endpoint = *std::move(endpoint);
-  if (IsIwarp()) GTEST_SKIP() << "the end of a queue pair is told to the peer by TCP";
+  if (IsIwarp()) GTEST_SKIP() << "over iWARP, TCP reports the end of a queue pair to the peer";
   ASSERT_TRUE(client_.endpoint->Connect({}).ok());
   ASSERT_NO_FATAL_FAILURE(peer.Accept());
   ASSERT_TRUE(Await(client_, Event::kConnected).has_value());
