@@ -1,4 +1,4 @@
-"""Which transport `auto` takes for which name and address, as `dafsctl ping` tells it."""
+"""The transport that `auto` selects for each name and address, as reported by `dafsctl ping`."""
 
 import pathlib
 import subprocess
@@ -10,7 +10,7 @@ IPV6 = "fd77::1"
 
 
 def ping(programs, server, proto="auto"):
-    """The first line that dafsctl ping prints: "PEER: TRANSPORT"."""
+    """Returns the first line that dafsctl ping prints: "PEER: TRANSPORT"."""
     done = subprocess.run([programs / "dafsctl", "ping", "-c", "1", "--proto", proto, server], text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
                           check=False)
@@ -20,19 +20,19 @@ def ping(programs, server, proto="auto"):
         told.append("tried before: ")
     for wanted in told:
         if done.returncode == 0 and wanted not in done.stdout:
-            raise OSError(f"dafsctl ping {server} does not say {wanted!r}")
+            raise OSError(f"dafsctl ping {server} does not print {wanted!r}")
     return lines[0] or f"nothing, status {done.returncode}"
 
 
 def network_device(address):
-    """The network device that has `address`."""
+    """Returns the network device that has `address`."""
     text = subprocess.run(["ip", "-o", "addr", "show", "to", address], stdout=subprocess.PIPE, text=True,
                           check=True).stdout
     return text.split()[1]
 
 
 def check(programs, siw, rxe):
-    """Raises OSError with everything that is not as it should be."""
+    """Raises OSError with every deviation from the expected transports."""
     subprocess.run(["ip", "addr", "replace", f"{IPV6}/64", "dev", network_device(siw), "nodad"], check=True)
     with open("/etc/hosts", "a", encoding="ascii") as hosts:
         hosts.write(f"{siw} {HOST}\n")
@@ -52,8 +52,8 @@ def check(programs, siw, rxe):
         expect(f"[{IPV6}]", "verbs device siw")
         expect(rxe, "verbs device rxe")
         expect(siw, "iwarp over TCP", "tcp")
-        expect("127.0.0.1", "iwarp over TCP")  # no device has a route there
-        expect(f"{rxe}:20150", "iwarp over TCP")  # one has, but nobody answers it
+        expect("127.0.0.1", "iwarp over TCP")  # no device has a route to it
+        expect(f"{rxe}:20150", "iwarp over TCP")  # a device has one, but no server listens there
         expect(f"{rxe}:20150", "refused", "rdma")
         expect(f"{siw}:20151", "refused", "rdma")
         expect("127.0.0.1", "no route over an RDMA device", "rdma")
@@ -65,7 +65,7 @@ def check(programs, siw, rxe):
 
 
 def survive_removal(programs, address="10.79.0.1", host="dafs-removal-test.example", port=20152):
-    """A device that is removed under a mount: with proto=auto the mount goes on over TCP."""
+    """Removes a device under a mount. With proto=auto the mount continues over TCP."""
     for words in (["ip", "link", "add", "dumgone", "type", "dummy"], ["ip", "link", "set", "dumgone", "mtu", "9000", "up"],
                   ["ip", "addr", "add", f"{address}/24", "dev", "dumgone"],
                   ["rdma", "link", "add", "siwgone", "type", "siw", "netdev", "dumgone"]):
@@ -78,8 +78,8 @@ def survive_removal(programs, address="10.79.0.1", host="dafs-removal-test.examp
             with serving.mounted(programs, f"{host}:{port}:/x", "proto=auto") as (point, _):
                 (point / "before").write_text("before")
                 first = status_of(programs, point)
-                # Its connections end at once. The command does when programs have let go of the device: siw cannot
-                # take it from them.
+                # The connections of the device end immediately. The command ends only after programs have closed the
+                # device, because siw cannot revoke it.
                 removal = subprocess.Popen(["ip", "link", "delete", "dumgone"])
                 serving.wait_for("the link is down", lambda: "LOWER_UP" not in link_flags("dumgone"))
                 (point / "after").write_text("after")
@@ -95,20 +95,20 @@ def survive_removal(programs, address="10.79.0.1", host="dafs-removal-test.examp
 
 
 def link_flags(device):
-    """What `ip link` says of a device in angle brackets; empty when it is gone."""
+    """Returns the output of `ip link` for a device, with its flags in angle brackets. Empty if the device is gone."""
     return subprocess.run(["ip", "-o", "link", "show", device], text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, check=False).stdout
 
 
 def status_of(programs, point):
-    """The line of dafsctl status that names the transport of the mount at `point`."""
+    """Returns the line of dafsctl status that names the transport of the mount at `point`."""
     text = subprocess.run([programs / "dafsctl", "status", point], text=True, stdout=subprocess.PIPE, timeout=60,
                           check=True).stdout
     return next((line.strip() for line in text.splitlines() if "transport" in line), text)
 
 
 def survive_link_down(point, address):
-    """A link that goes down ends the device's connections; the mount makes new ones when it is back."""
+    """Sets the link down and up. That ends the device's connections, and the mount reconnects."""
     device = network_device(address)
     (point / "before").write_text("before")
     subprocess.run(["ip", "link", "set", device, "down"], check=True)

@@ -1,9 +1,8 @@
-"""Reads by libdafs, through mount.dafs and over the kernel's NFS, side by side in one guest, with their processor time.
+"""Compares reads by libdafs, through mount.dafs and over the kernel's NFS in one guest, with their processor time.
 
-Both servers export a tmpfs of their own on the same address and device, which are this guest's own; the mounts are
-read with O_DIRECT, and libdafs keeps nothing, so that every read goes to the server, one at a time. NFS is version 4.2
-with one connection, as DAFS has one session. All are read by the program of the paper's experiment
-(tests/bench/bench_paper.cc).
+Both servers export the same tmpfs, on the same address and device of this guest. The mounts are read with O_DIRECT,
+and libdafs does not cache, so every read goes to the server, one at a time. NFS is version 4.2 with one connection,
+because DAFS has one session. The program of the paper's experiment (tests/bench/bench_paper.cc) reads all of them.
 """
 
 import contextlib
@@ -23,18 +22,18 @@ NFS_RDMA_PORT = 20049
 
 LEGEND = """\
   cpu, in us of each read:
-    client   the program that reads, and mount.dafs: all of it works for the client
-    threads  the kernel's threads but nfsd (kworker, siw_tx, ksoftirqd): of the NFS client, and of RPC over RDMA, siw
-             and TCP for both ends, which cannot be told apart
+    client   the program that reads, and all of mount.dafs
+    threads  the kernel's threads except nfsd (kworker, siw_tx, ksoftirqd). They work for the NFS client, and for RPC
+             over RDMA, siw and TCP at both ends, which cannot be separated.
     server   dafsd, or the nfsd threads
-    guest    what its processors have not idled away: those three, and what interrupts and other programs take
-  A client costs "client" at least, and "client" and "threads" together at most, but for this: packets that arrive are
-  dealt with by whatever runs then, on one machine often by their sender. So some of the client's work is in "server",
-  and the other way round. What the machine keeps from the guest counts as well: compare figures of an idle machine."""
+    guest    the busy time of its processors: those three, interrupts and other programs
+  A client costs at least "client", and at most "client" plus "threads". One error remains: the process that happens to
+  run handles arriving packets. On one machine that is often their sender, so "server" contains some of the client's
+  work, and "client" some of the server's. Time that the host takes from the guest counts too: use an idle host."""
 
 
 class Missing(Exception):
-    """The comparison cannot be made here."""
+    """The comparison cannot run on this machine."""
 
 
 def call(*command, timeout=60):
@@ -46,7 +45,7 @@ def call(*command, timeout=60):
 
 
 def measure(label, program, target, seconds, server, daemon="none"):
-    """Reads for `seconds` at each size and prints a line for each."""
+    """Reads for `seconds` at each size. Prints one line for each size."""
     for title, block in {"4 KiB": 4096, "1 MiB": MIB}.items():
         text = call(program, "sync", target, block, seconds, daemon, server, "kernel:", "kernel:nfsd", "machine",
                     timeout=seconds + 60)
@@ -59,7 +58,7 @@ def measure(label, program, target, seconds, server, daemon="none"):
 
 @contextlib.contextmanager
 def mounted(point, *command):
-    """`point` is mounted inside; always unmounted after."""
+    """Mounts `point` for the body, and always unmounts it."""
     call("mount", *command, point)
     try:
         yield
@@ -99,7 +98,7 @@ def over_nfs(programs, address, mount, seconds):
 
 
 def compare(programs, address, seconds):
-    """Prints the figures; raises OSError where something does not work, Missing where it is not there."""
+    """Prints the figures. Raises OSError if a step fails, and Missing if a program is not installed."""
     for program in ("exportfs", "rpc.nfsd", "mount.nfs"):
         if shutil.which(program) is None:
             raise Missing(f"{program} is not installed (packages nfs-kernel-server, nfs-common)")

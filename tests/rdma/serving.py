@@ -1,4 +1,4 @@
-"""A dafsd and a mount of it for one step, taken down whatever happens."""
+"""A dafsd and a mount of it for one step. Both end with the step, also if it fails."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ def end(process):
 
 @contextlib.contextmanager
 def served(programs, listen, export=None):
-    """A dafsd that listens at each of `listen` and exports a directory as /x; gives that directory and the process."""
+    """Runs a dafsd that listens at each of `listen` and exports a directory as /x. Yields directory and process."""
     base = pathlib.Path(tempfile.mkdtemp(prefix="dafs-rdma-"))
     (base / "state").mkdir()
     log = base / "dafsd.log"
@@ -50,7 +50,7 @@ def served(programs, listen, export=None):
 
 @contextlib.contextmanager
 def mounted(programs, source, options):
-    """A mount in the foreground; gives its directory and the process."""
+    """Runs a mount in the foreground. Yields its directory and the process."""
     point = pathlib.Path(tempfile.mkdtemp(prefix="dafs-rdma-mnt-"))
     client = subprocess.Popen([programs / "mount.dafs", source, point, "-f", "-o", options], stdin=subprocess.DEVNULL)
     try:
