@@ -1,4 +1,4 @@
-// What the kernel refuses to tell or do: the calls in question are replaced in this program.
+// Failures of system calls. This program replaces the calls in question.
 // Spec: 6.5.8, 6.5.13, 6.5.15, 6.5.29.
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -15,7 +15,7 @@
 
 namespace {
 
-// What the calls below do; counters, publishing nothing.
+// These control the calls below. They publish nothing else.
 std::atomic<bool> no_xattrs{false};
 std::atomic<bool> no_usage{false};
 std::atomic<bool> no_new_xattrs{false};
@@ -95,7 +95,7 @@ TEST_F(StoreFailuresTest, UnreadableAttributeFailsGetattr) {
   EXPECT_DAFS(
       kIo, store_->Getattr(root_, f.filehandle, wire::kFattrAcl | wire::kFattrMode, &attributes));
   EXPECT_OK(store_->Getattr(root_, f.filehandle, wire::kFattrMode, &attributes));
-  // A listing goes on without: R36 has it so for any that may fail.
+  // A listing omits the attribute: R36 permits this for any attribute that may fail.
   ReaddirRequest request;
   request.filehandle = A();
   request.attr_request_bitmap = wire::kFattrAcl | wire::kFattrMode;

@@ -27,7 +27,7 @@ class NamedAttributesTest : public StoreTest {
     args.createattrs.set(wire::kFattrObjectSize);
     return args;
   }
-  // OPEN, WRITE, CLOSE: the status of the first that fails.
+  // OPEN, WRITE, CLOSE. Returns the status of the first one that fails.
   DafsStatus Set(const Caller& caller, const std::string& name, const std::string& value,
                  wire::CreateMode mode = wire::CreateMode::kUnchecked) {
     wire::OpenRes res;
@@ -52,7 +52,7 @@ class NamedAttributesTest : public StoreTest {
     return n < 0 ? "none" : std::string(value, static_cast<size_t>(n));
   }
 
-  // struct vfs_cap_data of version 2 that gives nothing.
+  // struct vfs_cap_data of version 2 without capabilities.
   const std::string kNoCapabilities = std::string("\0\0\0\x02", 4) + std::string(16, '\0');
   wire::FileHandle directory_;
 };
@@ -144,7 +144,7 @@ TEST_F(NamedAttributesTest, OpenReadsOneValueDespiteOtherChanges) {
 TEST_F(NamedAttributesTest, CreateModesMatchSetxattrFlags) {
   ASSERT_OK(Set(root_, "user.a", "1", wire::CreateMode::kGuarded));
   EXPECT_DAFS(kExist, Set(root_, "user.a", "2", wire::CreateMode::kGuarded));
-  // Two creations at once: the second is told so when it takes effect.
+  // Two clients create the attribute at once: the second fails when it takes effect.
   const Opened one = MustOpen(root_, ToSet("user.b", wire::CreateMode::kGuarded));
   const Opened two = MustOpen(other_, ToSet("user.b", wire::CreateMode::kGuarded));
   ASSERT_OK(Write(root_, one, 0, "one"));
@@ -169,7 +169,7 @@ TEST_F(NamedAttributesTest, EmptyAndLargestValuesAreStored) {
   const Opened opened = MustOpen(root_, ToSet("user.large", wire::CreateMode::kUnchecked));
   ASSERT_OK(Write(root_, opened, 0, "a"));
   EXPECT_DAFS(kFbig, Write(root_, opened, 65530, "1234567"));
-  EXPECT_OK(Close(root_, opened));  // half of the changes are none
+  EXPECT_OK(Close(root_, opened));  // sets nothing, because one change was refused
   EXPECT_EQ(Behind("user.large"), "none");
   EXPECT_DAFS(kFbig, Set(root_, "user.large", std::string(65537, 'x')));
   const DafsStatus most = Set(root_, "user.large", std::string(65536, 'x'));
@@ -216,13 +216,13 @@ TEST_F(NamedAttributesTest, ReservationsAreNotSupported) {
   args.share_key_type = wire::ShareKeyType::kBoth;
   args.share_key = 7;
   EXPECT_DAFS(kNotSupp, store_->Open(root_, args, &res));
-  args.share_key_type = wire::ShareKeyType::kNone;  // then the key means nothing
+  args.share_key_type = wire::ShareKeyType::kNone;  // the key is then ignored
   EXPECT_OK(Close(root_, MustOpen(root_, args)));
   args.share_deny = wire::kShareRead;
   EXPECT_DAFS(kNotSupp, store_->Open(root_, args, &res));
 }
 
-// The kernel decides, by who the caller is.
+// The kernel decides by the identity of the caller.
 TEST_F(NamedAttributesTest, RightsDependOnCaller) {
   Store::RestoreServerIdentity();
   chmod(Path("a/file").c_str(), 0604);
@@ -233,7 +233,7 @@ TEST_F(NamedAttributesTest, RightsDependOnCaller) {
   Store::RestoreServerIdentity();
   chmod(Path("a/file").c_str(), 0602);
   EXPECT_EQ(Get(user_, "user.mine"), "DAFSERR_ACCES");
-  EXPECT_OK(Set(user_, "user.mine", "y"));  // who may write and not read
+  EXPECT_OK(Set(user_, "user.mine", "y"));  // the user may write but not read
   EXPECT_EQ(Behind("user.mine"), "y");
 }
 
@@ -247,7 +247,7 @@ TEST_F(NamedAttributesTest, OnlyRootUsesTrustedAndSecurityAttributes) {
   EXPECT_THAT(Names(user_, directory_), testing::Not(testing::Contains("trusted.secret")));
   EXPECT_OK(Set(root_, "security.capability", kNoCapabilities));
   EXPECT_EQ(Get(user_, "security.capability"), kNoCapabilities);
-  // What the server keeps for itself nobody sees.
+  // The server's own attributes are not visible.
   Store::RestoreServerIdentity();
   ASSERT_EQ(setxattr(Path("a/file").c_str(), "trusted.dafs.verifier", "12345678", 8, 0), 0);
   EXPECT_EQ(Get(root_, "trusted.dafs.verifier"), "DAFSERR_NOENT");
@@ -274,7 +274,7 @@ TEST_F(NamedAttributesTest, ListingResumesAtCookie) {
       cookie = entry.cookie;
     }
     if (names.size() == 6) {
-      EXPECT_OK(Remove(root_, directory_, names[2]));  // behind the cookie
+      EXPECT_OK(Remove(root_, directory_, names[2]));  // after the cookie
     }
     eof = res.eof;
   }
@@ -311,7 +311,7 @@ TEST_F(NamedAttributesTest, OpensAreBounded) {
   }
   EXPECT_DAFS(kResource, status);
   EXPECT_EQ(opens.size(), 128u);
-  // Another client has its own share, and the repetition of an OPEN is no other open.
+  // Another client has its own limit. A repeated OPEN does not count as another open.
   EXPECT_OK(Set(other_, "user.value", "x"));
   wire::OpenArgs again = ToSet("user.value", wire::CreateMode::kUnchecked);
   again.owner = "0";

@@ -1,5 +1,5 @@
-// A Store over temporary directories, and short ways to ask it things. Tests that need root skip
-// without it, visibly.
+// A Store over temporary directories, with short forms of its calls. Without root the tests are
+// reported as skipped.
 #pragma once
 
 #include <fcntl.h>
@@ -76,7 +76,7 @@ class StoreTest : public testing::Test {
     return options;
   }
 
-  // Starts the store, or starts it anew over the same state directory.
+  // Starts the store, or restarts it with the same state directory.
   void Start() { Start(Options()); }
   void Start(StoreOptions options) {
     store_.reset();
@@ -85,7 +85,7 @@ class StoreTest : public testing::Test {
     store_ = *std::move(store);
   }
 
-  // The handle of a path from the root of the name space, looked up as root.
+  // Returns the handle of a path from the root of the name space, looked up as root.
   wire::FileHandle Handle(const wire::Pathname& path) {
     wire::LookupArgs args;
     EXPECT_OK(store_->GetRootHandle(root_, &args.directory));
@@ -137,7 +137,7 @@ class StoreTest : public testing::Test {
     wire::FileHandle filehandle;
     wire::StateId state_id;
   };
-  // Opens, or creates, and expects that to succeed.
+  // Opens or creates a file, and expects success.
   Opened MustOpen(const Caller& caller, const wire::OpenArgs& args) {
     wire::OpenRes res;
     EXPECT_OK(store_->Open(caller, args, &res));
@@ -177,7 +177,7 @@ class StoreTest : public testing::Test {
     args.component = name;
     args.obj_type = type;
     if (type == wire::ObjectType::kLnk) args.linkdata = "target";
-    args.specdata = {1, 3};  // kChr, kBlk; 0:0 is no device, anybody may make it
+    args.specdata = {1, 3};  // kChr, kBlk; 0:0 is not a device, any user may create it
     if (type == wire::ObjectType::kDir) {
       args.attr.set(wire::kFattrMode);
       args.attr.mode = 0755;
@@ -197,7 +197,7 @@ class StoreTest : public testing::Test {
                          res != nullptr ? res : &unused);
   }
 
-  // The bytes read, or the status's name.
+  // Returns the bytes read, or the name of the status.
   std::string Read(const Caller& caller, const Opened& opened, uint64_t offset = 0,
                    size_t size = 4096, ReadResult* result = nullptr) {
     std::string into(size, '\0');
@@ -214,7 +214,7 @@ class StoreTest : public testing::Test {
     std::string name;
     wire::FileAttributes attributes;
   };
-  // At most `most` entries behind `cookie`.
+  // Lists at most `most` entries after `cookie`.
   DafsStatus List(const Caller& caller, const wire::FileHandle& dir, uint64_t cookie, size_t most,
                   std::vector<Entry>* entries, ReaddirResult* res, uint64_t bitmap = 0) {
     ReaddirRequest request;
@@ -233,7 +233,7 @@ class StoreTest : public testing::Test {
     cookieverf_ = res->cookieverf;
     return status;
   }
-  // All names, in one call.
+  // Returns all names, by one call.
   std::vector<std::string> Names(const Caller& caller, const wire::FileHandle& dir) {
     std::vector<Entry> entries;
     ReaddirResult res;
@@ -245,7 +245,7 @@ class StoreTest : public testing::Test {
     return names;
   }
 
-  // The server's side of things, past the store.
+  // Direct access to the exported files on the server, without the store.
   void WriteFile(const std::string& path, const std::string& content, mode_t mode = 0644) {
     Store::RestoreServerIdentity();
     std::ofstream(path) << content;

@@ -1,4 +1,4 @@
-// NFSv4 ACLs from and to POSIX ACLs, by themselves. Spec: 4.4.3, draft-ietf-nfsv4-acl-mapping.
+// The conversion of NFSv4 ACLs to POSIX ACLs and back. Spec: 4.4.3, draft-ietf-nfsv4-acl-mapping.
 #include "server/store/attributes/acl_mapping.h"
 
 #include <gmock/gmock.h>
@@ -86,7 +86,7 @@ std::string_view Refusal(const std::string& aces, bool directory = false, uint32
   return wire::Name(Map(aces, &acls, directory, owner));
 }
 
-// Golden: written down from the mapping draft's rules, not by our code.
+// The expected entries are derived by hand from the rules of the mapping draft.
 TEST(AclMappingTest, ModeBecomesThreeAllowEntries) {
   EXPECT_EQ(AcesFromPosix({AclFromMode(0640), {}}, false),
             Aces("A::OWNER@:rnwaNtcyTC A:g:GROUP@:rntcy A::EVERYONE@:tcy"));
@@ -105,7 +105,8 @@ TEST(AclMappingTest, RightsOfLaterEntriesAreDeniedExplicitly) {
                  "A::EVERYONE@:rntcy"));
 }
 
-// As setfacl -x leaves it. It gives what a mode gives, and a client must not take it for one.
+// setfacl -x leaves such an ACL. It gives the same rights as a mode, but a client must be able to
+// distinguish it from one.
 TEST(AclMappingTest, MaskWithoutNamedEntriesDiffersFromMode) {
   const PosixAcl acl = Acl("u::rwx g::rwx m::r-x o::r--");
   const std::vector<Ace> aces = AcesFromPosix({acl, {}}, false);
@@ -135,20 +136,20 @@ TEST(AclMappingTest, SimpleListsAreAccepted) {
   EXPECT_EQ(Access("D::OWNER@:x A::OWNER@:rwa A::EVERYONE@:rwax"), AclFromMode(0677));
 }
 
-// What everybody has, a named entry has too; more than one entry for somebody adds up.
+// A named entry includes the rights of EVERYONE@. Several entries for one user add up.
 TEST(AclMappingTest, EntriesOfOnePrincipalAddUp) {
   EXPECT_EQ(Access("A::OWNER@:rwa A::OWNER@:x A::7:wa A::EVERYONE@:rx"),
             Acl("u::rwx u:7:rwx g::r-x m::rwx o::r-x"));
 }
 
 TEST(AclMappingTest, ListWithoutPosixEquivalentIsRefused) {
-  // A member of the group would have x although it is user 7, who is not to have it.
+  // User 7 has no x, but would have it as a member of the group.
   EXPECT_EQ(Refusal("A::7:r A::OWNER@:rwax A:g:GROUP@:rx A::EVERYONE@:tcy"), "DAFSERR_NOTSUPP");
   // The owner, as a member of group 9, would have x.
   EXPECT_EQ(Refusal("A:g:9:rx A::OWNER@:rwa A::EVERYONE@:r"), "DAFSERR_NOTSUPP");
-  // Denied to one group whatever other group somebody is in.
+  // A right is denied to one group, even to members of another group that has it.
   EXPECT_EQ(Refusal("D:g:9:wa A::OWNER@:rwa A:g:GROUP@:rwa A::EVERYONE@:r"), "DAFSERR_NOTSUPP");
-  // Rights that cannot be told apart, or not be given, or not be denied.
+  // Rights that POSIX cannot distinguish, cannot give, or cannot deny.
   EXPECT_EQ(Refusal("A::OWNER@:rw A::EVERYONE@:r"), "DAFSERR_NOTSUPP");
   EXPECT_EQ(Refusal("A::OWNER@:rwa A::7:C A::EVERYONE@:r"), "DAFSERR_NOTSUPP");
   EXPECT_EQ(Refusal("A::OWNER@:rwao A::EVERYONE@:r"), "DAFSERR_NOTSUPP");
@@ -156,7 +157,7 @@ TEST(AclMappingTest, ListWithoutPosixEquivalentIsRefused) {
   EXPECT_EQ(Refusal("A::OWNER@:rwa D::EVERYONE@:t"), "DAFSERR_NOTSUPP");
   EXPECT_EQ(Refusal("A::OWNER@:rwa A::EVERYONE@:n"), "DAFSERR_NOTSUPP");
   EXPECT_EQ(Refusal("A::OWNER@:rwax A::EVERYONE@:rx", true), "DAFSERR_NOTSUPP");  // no D
-  // Auditing, and inheritance by files or directories alone or for one level.
+  // Audit entries, and inheritance only by files, only by directories, or for one level.
   EXPECT_EQ(Refusal("U:S:EVERYONE@:r A::OWNER@:rwa"), "DAFSERR_NOTSUPP");
   EXPECT_EQ(Refusal("L:S:EVERYONE@:r A::OWNER@:rwa"), "DAFSERR_NOTSUPP");
   EXPECT_EQ(Refusal("A:f:OWNER@:rwaD A::OWNER@:r", true), "DAFSERR_NOTSUPP");
@@ -171,7 +172,7 @@ TEST(AclMappingTest, MalformedListIsInvalid) {
   EXPECT_EQ(Refusal("A::BATCH@:r"), "DAFSERR_INVAL");
   EXPECT_EQ(Refusal("A:g:EVERYONE@:r"), "DAFSERR_INVAL");
   std::vector<Ace> aces = Aces("A::OWNER@:r");
-  aces[0].type = 3;  // an alarm in NFS, nothing here (R34)
+  aces[0].type = 3;  // ALARM in NFS; not defined here (R34)
   PosixAcls acls;
   EXPECT_EQ(PosixFromAces(aces, false, 0, &acls), DafsStatus::kInval);
 }
@@ -181,7 +182,7 @@ TEST(AclMappingTest, EntryWithOwnerNumberMustMatchOwnerEntry) {
   EXPECT_EQ(Refusal("A::OWNER@:rwa A::7:rwa A::EVERYONE@:r", false, 7), "DAFS_STATUS_OK");
 }
 
-// Whatever POSIX ACL there is comes back with the same effective rights.
+// After both conversions a POSIX ACL has the same effective rights.
 TEST(AclMappingTest, EveryPosixAclSurvivesRoundTrip) {
   std::mt19937 random(20149);
   const auto perm = [&] { return static_cast<uint8_t>(random() % 8); };
@@ -198,7 +199,7 @@ TEST(AclMappingTest, EveryPosixAclSurvivesRoundTrip) {
     for (uint32_t g = 0; g < groups; ++g) acl.entries.push_back({AclTag::kGroup, perm(), 20 + g});
     for (PosixAcl::Entry& entry : acl.entries) {
       if (entry.tag == AclTag::kUserObj) continue;
-      entry.perm &= mask;  // effective, as it comes back
+      entry.perm &= mask;  // the conversion returns effective rights
       all |= entry.perm;
     }
     if (users + groups > 0) acl.entries.push_back({AclTag::kMask, all, 0});

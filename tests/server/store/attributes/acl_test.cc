@@ -32,7 +32,7 @@ class StoreAclTest : public StoreTest {
     EXPECT_TRUE(attributes.has(wire::kFattrAcl));
     return attributes.acl;
   }
-  // POSIX: read and write for user 1000, besides what the mode says.
+  // POSIX: the rights of the mode, and read and write for user 1000.
   static PosixAcl WithUser(uint8_t perm) {
     PosixAcl acl = AclFromMode(0640);
     acl.entries.insert(acl.entries.begin() + 1, {AclTag::kUser, perm, 1000});
@@ -100,7 +100,7 @@ TEST_F(StoreAclTest, NewObjectsInheritDefaultAcl) {
   const PosixAcls acls{AclFromMode(0755), inherited};
   ASSERT_OK(SetAcl(root_, dir, AcesFromPosix(acls, true)));
   EXPECT_EQ(Behind("a/dir", kDefaultAclXattr), inherited);
-  EXPECT_FALSE(Behind("a/dir").has_value());  // the mode says it all
+  EXPECT_FALSE(Behind("a/dir").has_value());  // the mode is sufficient
   EXPECT_EQ(GetAcl(dir), AcesFromPosix(acls, true));
 
   MustOpen(root_, CreateArgs(dir, "file", 0666));
@@ -115,7 +115,7 @@ TEST_F(StoreAclTest, NewObjectsInheritDefaultAcl) {
   EXPECT_EQ(Stat(Path("a/dir")).st_mode & 07777, 0700u);
 }
 
-// Set-id bits do not undo what was inherited.
+// Set-id bits do not undo the inherited ACL.
 TEST_F(StoreAclTest, SetuidFileInheritsDefaultAcl) {
   wire::FileHandle dir;
   ASSERT_OK(Create(root_, A(), "dir", wire::ObjectType::kDir, &dir));

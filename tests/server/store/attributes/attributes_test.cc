@@ -1,4 +1,4 @@
-// Attributes and rights: GETATTR, SETATTR, ACCESS, GET_FSATTR, VERIFY, and who may do what.
+// Attributes and permissions: GETATTR, SETATTR, ACCESS, GET_FSATTR, VERIFY.
 #include <sys/statvfs.h>
 
 #include "server/store/objects/object.h"
@@ -30,7 +30,7 @@ class StoreAttributesTest : public StoreTest {
     attributes.mode = mode;
     return Set(caller, handle, attributes);
   }
-  // What ACCESS grants of everything.
+  // The rights that ACCESS grants when all are requested.
   uint32_t Rights(const Caller& caller, const wire::FileHandle& handle) {
     wire::AccessArgs args;
     args.filehandle = handle;
@@ -43,8 +43,8 @@ class StoreAttributesTest : public StoreTest {
   }
 };
 
-// A GETATTR in a chain asks the kernel no second time about what the request before it has seen,
-// made or changed; one that stands alone always does.
+// A chained GETATTR makes no further system call for an object that the preceding request has
+// accessed, created or changed. A GETATTR that is not chained always makes one.
 TEST_F(StoreAttributesTest, ChainedGetattrReusesAttributesOfPrecedingRequest) {
   const wire::FileHandle top = A();
   WriteFile(Path("a/f"), "", 0644);
@@ -138,7 +138,7 @@ TEST_F(StoreAttributesTest, SetattrSetsAllGivenAttributes) {
   attributes = {};
   attributes.set(wire::kFattrTimeModifySet);
   attributes.time_modify_set.how = TimeSetHow::kSetToServerTime;
-  attributes.included |= wire::kFattrHidden;  // included and not valid: disregarded
+  attributes.included |= wire::kFattrHidden;  // included but not valid: ignored
   ASSERT_OK(Set(user_, f.filehandle, attributes, &set));
   EXPECT_EQ(set, wire::kFattrTimeModifySet);
   ASSERT_OK(Set(user_, f.filehandle, {}, &set));
@@ -351,7 +351,7 @@ TEST_F(StoreAttributesTest, SquashedCallersBecomeAnonymous) {
   wire::OpenRes res;
   EXPECT_DAFS(kAcces, store_->Open(root_, OpenArgs(b, "secret"), &res));
   EXPECT_DAFS(kPerm, SetMode(root_, Handle({"deep", "b", "secret"}), 0666));
-  // Neither as a group of root's.
+  // The same for a supplementary group of root.
   Store::RestoreServerIdentity();
   ASSERT_EQ(chown(Path("b/secret").c_str(), 0, 0), 0);
   WriteFile(Path("b/secret"), "x", 0060);

@@ -1,4 +1,4 @@
-// What the server has of what the protocol lists: which attributes, and within which limits.
+// The attributes and the limits of the protocol that the server supports.
 // Spec: 6.1.5, 6.1.6; WIRE 5.
 #include "tests/server/store/store_fixture.h"
 

@@ -1,4 +1,4 @@
-// A slot of the journal that the loss of power has torn, sector by sector. Shows DAFS-5.2.4-01,
+// A slot of the journal that a power loss has torn, sector by sector. Shows DAFS-5.2.4-01,
 // DAFS-5.2.4-03.
 #include "server/store/durable/journal.h"
 
@@ -36,8 +36,9 @@ class JournalTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(directory_); }
 
-  // The steps of a REMOVE of `name` by the request `seq`. What the slot holds at moments at which
-  // it may reach the device goes into `images`: the page is also written for its other slot.
+  // Begin, Execute and Answer run the steps of a REMOVE of `name` by the request `seq`. They add a
+  // copy of the slot to `images` whenever it may reach the device: a sync of the page's other slot
+  // writes it too.
   void Keep(std::vector<Image>& images) {
     Image& image = images.emplace_back();
     std::memcpy(image.data(), slot_, image.size());
@@ -66,7 +67,7 @@ class JournalTest : public testing::Test {
     Keep(images);
   }
 
-  // Every slot whose sectors come each from one of `images`, mended.
+  // Calls the check for every slot whose sectors each come from one of `images`, after Mend.
   template <class Check>
   static void ForEachTear(const std::vector<Image>& images, Check check) {
     size_t count = 1;
@@ -84,7 +85,7 @@ class JournalTest : public testing::Test {
     }
   }
 
-  // What the slot says must be true of the request `seq`, whichever step of it it is.
+  // Expects that the slot describes the request `seq` correctly, in any of its steps.
   static void ExpectTrue(const JournalSlot& slot, uint16_t seq, const std::string& name) {
     EXPECT_EQ(slot.seq_number, seq);
     EXPECT_EQ(slot.status, DafsStatus::kOk);
@@ -120,7 +121,7 @@ TEST_F(JournalTest, TornSlotKeepsIntentOfStartedRequest) {
   Answer(7, images);
   images.clear();
   Begin(8, "new", images);
-  images = {images.back()};  // Begin has made it stable
+  images = {images.back()};  // stable after Begin
   Execute(8, images);
   Answer(8, images);
   ForEachTear(images, [](const JournalSlot& slot) { ExpectTrue(slot, 8, "new"); });
@@ -135,7 +136,8 @@ TEST_F(JournalTest, TornSlotKeepsExecutedRequest) {
   ForEachTear(images, [](const JournalSlot& slot) { ExpectTrue(slot, 8, "new"); });
 }
 
-// The stream is used again, so the answer to 7 has come; 8 has not begun before it is stable.
+// The stream is used again, so the client has the answer to 7. 8 does not begin before its intent
+// is stable.
 TEST_F(JournalTest, TornSlotDoesNotShowUnstartedRequestAsStarted) {
   for (const bool answer_is_stable : {false, true}) {
     std::vector<Image> images;

@@ -1,5 +1,5 @@
-// State directories that a server must not use. What needs mounts is made in a mount namespace of
-// the test's own; without the right to make one the tests skip.
+// State directories that a server must not use. Tests with mounts create their own mount namespace;
+// they skip if they may not create one.
 #include "server/store/durable/state_dir_check.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ class StateDirCheckTest : public testing::Test {
     std::filesystem::remove_all(base_);
   }
   std::string Path(const std::string& name) const { return base_ + "/" + name; }
-  // What is wrong with `dir`; empty if nothing is.
+  // Returns the error for `dir`; empty if there is none.
   std::string Complaint(const std::string& dir) const {
     return std::string(CheckStateDir(Path(dir), exports_).message());
   }
@@ -57,10 +57,10 @@ TEST_F(StateDirCheckTest, PrivateDirectoryOutsideExportsIsAccepted) {
   std::ofstream(Path("state/handle-key")) << "key";
   chmod(Path("state/handle-key").c_str(), 0600);
   EXPECT_EQ(Complaint("state"), "");
-  exports_[0].directory = Path("state/export");  // clients cannot leave it
+  exports_[0].directory = Path("state/export");  // clients cannot leave the export
   mkdir(Path("state/export").c_str(), 0755);
   EXPECT_EQ(Complaint("state"), "");
-  exports_[0].directory = Path("sta");  // no part of the path
+  exports_[0].directory = Path("sta");  // a prefix of the name, but not a parent directory
   mkdir(Path("sta").c_str(), 0755);
   EXPECT_EQ(Complaint("state"), "");
 }
@@ -116,11 +116,11 @@ TEST_F(StateDirCheckTest, DirectoryReachableByAliasOfExportIsRefused) {
   if (!HasOwnMounts()) GTEST_SKIP() << "needs a mount namespace of its own";
   mkdir(Path("alias").c_str(), 0700);
   Bind("", "alias");
-  exports_[0].directory = Path("alias");  // shows `state`, too
+  exports_[0].directory = Path("alias");  // contains `state` too
   EXPECT_THAT(Complaint("state"), HasSubstr("clients of export /a can reach it"));
 }
 
-// The longest mount point of the path is that of a mount which another covers.
+// The longest matching mount point belongs to a mount that another mount covers.
 TEST_F(StateDirCheckTest, DirectoryBelowCoveredMountIsLocatedCorrectly) {
   if (!HasOwnMounts()) GTEST_SKIP() << "needs a mount namespace of its own";
   mkdir(Path("alias").c_str(), 0700);

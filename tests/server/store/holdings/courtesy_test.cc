@@ -1,5 +1,5 @@
-// What a client holds whose lease has run out is kept as a courtesy, and is in nobody's way: what
-// conflicts with it takes it away. Spec: 4.4.1.2, 4.4.1.5.
+// The server keeps the opens and locks of a client with an expired lease as a courtesy. A
+// conflicting request revokes them. Spec: 4.4.1.2, 4.4.1.5.
 #include "server/store/holdings/holdings.h"
 #include "tests/server/store/store_fixture.h"
 
@@ -15,7 +15,7 @@ class StoreCourtesyTest : public StoreTest {
     WriteFile(Path("a/f"), "content", 0666);
     other_.holdings = &holdings_;
   }
-  // From now on the other client is silent.
+  // Expires the lease of the other client.
   void LeaseRunsOut() { holdings_.expired = 1; }
 
   DafsStatus Lock(const Caller& caller, const Opened& opened) {
@@ -42,7 +42,7 @@ class StoreCourtesyTest : public StoreTest {
     return MustOpen(other_, args);
   }
 
-  Holdings holdings_{};  // of the client that falls silent
+  Holdings holdings_{};  // of the client whose lease expires
 };
 
 // Shows DAFS-4.4.1.2-34, DAFS-6.5.19-01: LOCKT says what LOCK would say.
@@ -77,7 +77,7 @@ TEST_F(StoreCourtesyTest, RemovalWithCheckOpenIgnoresOpensOfExpiredClient) {
   MustOpen(other_, OpenArgs(A(), "f"));
   EXPECT_DAFS(kDenyDispConflict, store_->Remove(user_, remove, &res));
   LeaseRunsOut();
-  // Not while somebody else has it open too.
+  // Another client with a valid lease still prevents the removal.
   const Opened mine = MustOpen(user_, OpenArgs(A(), "f"));
   EXPECT_DAFS(kDenyDispConflict, store_->Remove(user_, remove, &res));
   EXPECT_EQ(Read(user_, mine), "content");
@@ -94,7 +94,7 @@ TEST_F(StoreCourtesyTest, ExpiredClientDoesNotPreventReplacement) {
   EXPECT_EQ(FileContent(Path("a/f")), "new");
 }
 
-// A removal that nothing stands in the way of takes nothing from anybody.
+// A removal without a conflict revokes nothing.
 TEST_F(StoreCourtesyTest, RemovalWithoutConflictKeepsOpensOfExpiredClient) {
   const Opened held = MustOpen(other_, OpenArgs(A(), "f"));
   LeaseRunsOut();

@@ -1,4 +1,4 @@
-// The table of locks: who may have what, in which order, and random work against a table of bytes.
+// The table of locks: conflicts, the order of waiters, and random operations against a model.
 #include "server/store/holdings/lock_table.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class LockTableTest : public testing::Test {
     table_.Grant(file_, owner, range);
     return true;
   }
-  // As a blocking LOCK: granted, or the place in the queue kept.
+  // As a blocking LOCK: grants the lock, or leaves a ticket.
   bool Ask(const LockOwner& owner, const LockRange& range) {
     if (Try(owner, range)) return true;
     table_.Wait(file_, owner, range, now_, false);
@@ -72,7 +72,7 @@ TEST_F(LockTableTest, OldestWaiterIsServedFirst) {
   EXPECT_FALSE(Ask(c_, all_));
   EXPECT_EQ(table_.waiting(), 2u);
   Unlock(a_, all_);
-  // Kept for b: neither c, who came later, nor a again, nor anybody who only tries.
+  // The range is reserved for b: c came later, a tries again, and others do not wait.
   EXPECT_FALSE(Ask(c_, all_));
   EXPECT_FALSE(Ask(a_, all_));
   auto kept = table_.Check(file_, a_, {5, 5, false}, now_);
@@ -96,20 +96,20 @@ TEST_F(LockTableTest, AbandonedTicketDelaysNoOtherWaiter) {
   EXPECT_TRUE(Ask(c_, all_));
   EXPECT_FALSE(Ask(b_, all_));
   Unlock(c_, all_);
-  now_ += LockTable::kTicketLife + absl::Milliseconds(1);  // and b is heard of no more
+  now_ += LockTable::kTicketLife + absl::Milliseconds(1);  // b does not retry
   EXPECT_TRUE(Try(a_, all_));
   Unlock(a_, all_);
   EXPECT_FALSE(table_.Release(file_, b_));
   EXPECT_EQ(table_.waiting(), 0u);
 }
 
-// A place in the queue is no lock: only what could be granted now is kept.
+// A ticket is not a lock: it reserves its range only if the lock could be granted now.
 TEST_F(LockTableTest, BlockedTicketReservesNothing) {
   EXPECT_TRUE(Ask(a_, {0, 9, false}));
   EXPECT_FALSE(Ask(b_, all_));           // waits for a
   EXPECT_TRUE(Ask(c_, {0, 9, false}));   // beside a, as on a local file system
-  EXPECT_TRUE(Ask(a_, {50, 59, true}));  // and a does not wait for his own waiter
-  // The same where it is the kernel that denies him.
+  EXPECT_TRUE(Ask(a_, {50, 59, true}));  // a does not wait for a ticket that waits for a
+  // The same if the kernel denies the lock.
   table_.Release(file_, a_);
   table_.Release(file_, c_);
   table_.Wait(file_, b_, all_, now_, true);
@@ -130,7 +130,7 @@ TEST_F(LockTableTest, LocksAndTicketsOfClientAreBounded) {
   EXPECT_EQ(table_.waiting(), LockTable::kTicketsPerClient);
 }
 
-// Random owners, ranges and operations against an array of bytes: nobody ever holds what conflicts.
+// Random owners, ranges and operations against an array of bytes. No held locks ever conflict.
 TEST_F(LockTableTest, AgreesWithModelOfBytes) {
   constexpr size_t kOwners = 4, kBytes = 24;
   for (uint32_t seed = 1; seed <= 20; ++seed) {

@@ -1,4 +1,4 @@
-// Reservations and share keys in full: whom they bind, and how long. Spec: 4.4.1.2, 4.4.2, 6.5.26.
+// The effect and the lifetime of reservations and share keys. Spec: 4.4.1.2, 4.4.2, 6.5.26.
 #include "tests/server/store/store_fixture.h"
 
 namespace dafs::server {
@@ -67,7 +67,7 @@ TEST_F(StoreSharesTest, WriteOpenCannotReadFileThatDeniesReading) {
   ASSERT_OK(Close(user_, denier));
   EXPECT_EQ(Read(other_, writer), "Content");
   ASSERT_OK(Close(other_, writer));
-  // Its own reservation is not in its way.
+  // An open does not conflict with its own reservation.
   const Opened own = MustOpenAs(other_, "own", wire::kShareWrite, wire::kShareBoth);
   EXPECT_EQ(Read(other_, own), "Content");
   EXPECT_EQ(Read(user_, {own.filehandle, {}}), "DAFSERR_DENIED");
@@ -120,19 +120,19 @@ TEST_F(StoreSharesTest, ShareKeyLastsUntilAllOpensWithItAreClosed) {
   ASSERT_OK(Close(user_, one));
   EXPECT_DAFS(kKeyMismatch, OpenWithKey(root_, "three", 8));
   EXPECT_DAFS(kKeyMismatch, OpenWithKey(user_, "one", 8));
-  EXPECT_OK(OpenWithKey(other_, "two", 7));  // the same open once more, to be closed once
+  EXPECT_OK(OpenWithKey(other_, "two", 7));  // merged into the open; one CLOSE ends it
   ASSERT_OK(Close(other_, two));
   EXPECT_OK(OpenWithKey(root_, "three", 8));
   EXPECT_DAFS(kKeyMismatch, OpenWithKey(user_, "one", 7));
   EXPECT_EQ(Read(root_, keyless), "content");
 }
 
-// Nor does its only holder change it: what he has is to be closed, or downgraded.
+// Even the only holder cannot change the key: it has to close or downgrade its open first.
 TEST_F(StoreSharesTest, OwnerCannotReplaceItsShareKey) {
   Opened mine;
   ASSERT_OK(OpenWithKey(user_, "mine", 7, &mine));
   EXPECT_DAFS(kKeyMismatch, OpenWithKey(user_, "mine", 8));
-  EXPECT_OK(OpenWithKey(other_, "yours", 7));  // it is still in force
+  EXPECT_OK(OpenWithKey(other_, "yours", 7));  // the key is still in force
   EXPECT_EQ(store_->open_count(), 2u);
 }
 

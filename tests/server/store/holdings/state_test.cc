@@ -1,5 +1,5 @@
-// What OPEN leaves at the server and how that ends: state ids, files without a name, and what
-// programs of the server do beside it. LOOKUP leaves nothing.
+// The state that OPEN creates and how it ends: state ids, unnamed files, and the effect of programs
+// on the server. LOOKUP creates no state.
 #include <fcntl.h>
 
 #include "tests/server/store/store_fixture.h"
@@ -87,7 +87,7 @@ TEST_F(StoreStateTest, UnnamedFileEndsWithItsCreatorUnlessLinked) {
   link.newname = "named";
   wire::LinkRes linked;
   ASSERT_OK(store_->Link(user_, link, &linked));
-  store_->ReleaseClient(user_.client_id);  // as when it has failed
+  store_->ReleaseClient(user_.client_id);  // as after a failure of the client
   EXPECT_DAFS(kStale, Exists(left.filehandle));
   EXPECT_OK(Exists(named.filehandle));
   EXPECT_THAT(Names(root_, A()), testing::ElementsAre("named"));

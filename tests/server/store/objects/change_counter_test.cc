@@ -1,4 +1,4 @@
-// The CHANGE attribute, by itself and over the time in which nobody has a descriptor of the object.
+// The counter of the CHANGE attribute, also across times without a descriptor of the object.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -27,8 +27,8 @@ TEST(ChangeCounterTest, ModificationsWithinOneClockTickDiffer) {
   }
 }
 
-// Two threads sample, one behind the other, and the later sample is told first: what was sampled
-// before is of a state that nobody was told of yet.
+// Two threads take a sample, and the later sample is reported first. The earlier sample belongs to
+// a state that was not reported yet.
 TEST(ChangeCounterTest, EarlierSampleReportedLaterHasItsOwnNumber) {
   ChangeCounter change(kBase);
   std::set<uint64_t> told = {change.Value(1000, change.Sample())};
@@ -95,7 +95,7 @@ TEST(ChangeCounterTest, NewCounterContinuesFromSavedOne) {
   before.Modified();
   const uint64_t told = before.Value(1000, before.Sample());
   const ChangeCounter::Saved saved = before.Save();
-  EXPECT_EQ(saved.Value(kBase, 1000), told) << "nobody has a counter";
+  EXPECT_EQ(saved.Value(kBase, 1000), told) << "without a counter";
   ChangeCounter after(kBase);
   after.Restore(saved);
   EXPECT_EQ(after.Value(1000, after.Sample()), told);

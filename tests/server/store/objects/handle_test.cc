@@ -149,7 +149,7 @@ TEST_F(StoreHandleTest, ForgedHandlesAreRefusedEverywhere) {
   WriteFile(Path("a/f"), "secret");
   Start();
   const wire::FileHandle good = Handle({"a", "f"});
-  // With the genuine one cached and without.
+  // With and without the valid handle in the cache.
   for (int round = 0; round < 2; ++round) {
     for (size_t byte : {0u, 8u, 16u, 18u, 25u, 50u, 63u}) {
       wire::FileHandle forged = good;
@@ -178,7 +178,7 @@ TEST_F(StoreHandleTest, HandlesOfAnotherServerAreRefused) {
   EXPECT_DAFS(kBadHandle, store_->Getattr(root_, a, 1, &attributes));
 }
 
-// A handle made for one directory must not open files of the one that has its name now.
+// A handle of one directory must not open files of another directory that has its name now.
 TEST_F(StoreHandleTest, HandlesAreStaleAfterExportDirectoriesAreSwapped) {
   WriteFile(Path("a/f"), "x");
   Start();
@@ -202,7 +202,7 @@ TEST_F(StoreHandleTest, KeyFileIsPrivateAndDamageIsReported) {
               testing::HasSubstr("not of 32 bytes, but of 5"));
 }
 
-// Another key would make every handle of every mount invalid.
+// A new key would invalidate every handle of every mount.
 TEST_F(StoreHandleTest, LostKeyIsNotReplaced) {
   const std::string path = Path("state/handle-key"), kept = Path("kept");
   Start();
@@ -234,7 +234,7 @@ TEST_F(StoreHandleTest, LostKeyIsNotReplaced) {
   EXPECT_NE(store_, nullptr);
 }
 
-// It numbers the state ids, so that it must not go back; what was lost of it can be made up for.
+// State ids contain the instance number, so it must not decrease. A lost number can be replaced.
 TEST_F(StoreHandleTest, LostInstanceNumberIsReplacedByLargerOne) {
   const std::string path = Path("state/instance");
   const auto number = [&] {
@@ -255,7 +255,7 @@ TEST_F(StoreHandleTest, LostInstanceNumberIsReplacedByLargerOne) {
   }
   std::filesystem::remove(path);
   EXPECT_GT(number(), 1u << 20);
-  WriteFile(path, "17\n");  // as it was written before it had a sum of the key
+  WriteFile(path, "17\n");  // the old format, without a checksum of the key
   EXPECT_EQ(number(), 18u);
 }
 
@@ -269,7 +269,7 @@ TEST_F(StoreHandleTest, UnservableExportIsRefusedWithReason) {
               testing::AllOf(testing::HasSubstr("file handles"), testing::HasSubstr("nfs_export")));
 }
 
-// The cache gives descriptors up and finds its objects again by their handles.
+// The cache closes descriptors and finds the objects again by their handles.
 TEST_F(StoreHandleTest, NumberOfDescriptorsStaysBounded) {
   StoreOptions options = Options();
   options.max_descriptors = 40;
@@ -279,7 +279,7 @@ TEST_F(StoreHandleTest, NumberOfDescriptorsStaysBounded) {
     files.push_back(MustOpen(user_, CreateArgs(A(), "f" + std::to_string(i))));
     ASSERT_OK(Write(user_, files.back(), 0, std::to_string(i)));
   }
-  EXPECT_LE(store_->descriptor_count(), 150u);  // 16 shards give up what is over, step by step
+  EXPECT_LE(store_->descriptor_count(), 150u);  // each of 16 shards evicts in steps
   for (int i = 0; i < 300; ++i) {
     EXPECT_EQ(Read(user_, files[static_cast<size_t>(i)]), std::to_string(i));
   }

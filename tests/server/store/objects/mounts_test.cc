@@ -1,5 +1,5 @@
-// File systems mounted inside an export, and ones that cannot be exported. The mounts are made in a
-// mount namespace of the test's own; without the right to make one the tests skip.
+// File systems mounted inside an export, and file systems that cannot be exported. The tests create
+// their own mount namespace; they skip if they may not create one.
 #include <linux/btrfs.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -65,7 +65,7 @@ TEST_F(StoreMountsTest, LookupCrossesIntoMountedFileSystems) {
   const wire::FileHandle fn = Handle({"a", "n", "f"});
   EXPECT_EQ(fm.fshandle, m.fshandle);
   EXPECT_NE(fm, fn);
-  EXPECT_EQ(Attributes(fm).file_id, Attributes(fn).file_id);  // that is how alike they are
+  EXPECT_EQ(Attributes(fm).file_id, Attributes(fn).file_id);  // only the FSHandle differs
   EXPECT_EQ(Read(root_, {fm, {}}), "in m");
   EXPECT_EQ(Read(root_, {fn, {}}), "in n");
   wire::FileHandle parent;
@@ -94,7 +94,7 @@ TEST_F(StoreMountsTest, ListingShowsMountedFileSystems) {
     ASSERT_EQ(entries.size(), 2u);
     for (const Entry& entry : entries) {
       EXPECT_TRUE(entry.attributes.has(wire::kFattrObjectType));
-      // A number without its FSHandle would be one of the directory's file system.
+      // A file id without an FSHandle would belong to the directory's file system.
       EXPECT_EQ(entry.attributes.has(wire::kFattrFileId), bitmap == wire::kFattrAll);
       if (bitmap == wire::kFattrAll) {
         EXPECT_EQ(entry.attributes.file_id, Attributes(Handle({"a", entry.name})).file_id);
@@ -119,7 +119,7 @@ TEST_F(StoreMountsTest, HandlesOfUnmountedFileSystemAreStale) {
   Start();
   const wire::FileHandle m = Handle({"a", "m"});
   const wire::FileHandle f = Handle({"a", "m", "f"});
-  store_.reset();  // it keeps what it serves from being unmounted
+  store_.reset();  // an open store prevents the unmount
   Store::RestoreServerIdentity();
   ASSERT_EQ(umount(Path("a/m").c_str()), 0);
   Start();
@@ -127,7 +127,7 @@ TEST_F(StoreMountsTest, HandlesOfUnmountedFileSystemAreStale) {
   for (const wire::FileHandle& gone : {m, f}) {
     EXPECT_DAFS(kStale, store_->Getattr(root_, gone, wire::kFattrAll, &attributes));
   }
-  EXPECT_NE(Handle({"a", "m"}), m);  // the directory that was covered
+  EXPECT_NE(Handle({"a", "m"}), m);  // now the directory below the mount
 }
 
 // Shows DAFS-7-08
@@ -168,7 +168,7 @@ TEST_F(StoreMountsTest, BasicOperationsWorkOnTmpfs) {
   EXPECT_EQ(MustOpen(user_, args).filehandle, e.filehandle);
 }
 
-// DAFS-6.5.7-02, over a restart: what is left there is kept for its opens, then removed.
+// DAFS-6.5.7-02, over a restart: orphans are kept for their opens, then removed.
 TEST_F(StoreMountsTest, OrphansOfMountedFileSystemsAreRecoveredAtStart) {
   StoreOptions options = Options();
   options.keep_orphans = true;
@@ -178,7 +178,8 @@ TEST_F(StoreMountsTest, OrphansOfMountedFileSystemsAreRecoveredAtStart) {
   ASSERT_OK(Remove(user_, m, "f"));
   Start(options);
   EXPECT_TRUE(std::filesystem::exists(Path("a/m/.dafsd-orphans")));
-  EXPECT_EQ(Attributes(Handle({"a", "m"})).num_links, 2u);  // it is known to be there
+  EXPECT_EQ(Attributes(Handle({"a", "m"})).num_links,
+            2u);  // the server knows of the orphan directory
   EXPECT_EQ(Attributes(f.filehandle).object_size, 0u);
   store_->grace().Start({}, absl::InfinitePast());
   store_->EndGrace(absl::InfinitePast());
@@ -186,7 +187,7 @@ TEST_F(StoreMountsTest, OrphansOfMountedFileSystemsAreRecoveredAtStart) {
   EXPECT_FALSE(std::filesystem::exists(Path("a/n/.dafsd-orphans")));
 }
 
-// An open by handle keeps such a file as a reclaim does, also over the next restart.
+// An open by handle keeps an orphan as a reclaim does, also over the next restart.
 TEST_F(StoreMountsTest, OrphanIsAdoptedByAnyOpen) {
   StoreOptions options = Options();
   options.keep_orphans = true;
@@ -207,7 +208,7 @@ TEST_F(StoreMountsTest, OrphanIsAdoptedByAnyOpen) {
   }
 }
 
-// Two exports of one directory share what was left there.
+// Two exports of one directory share its orphans.
 TEST_F(StoreMountsTest, OrphanIsAdoptedThroughEitherExportOfItsDirectory) {
   exports_ = {Named("/one", "a/m"), Named("/two", "a/m")};
   StoreOptions options = Options();
@@ -265,7 +266,8 @@ class StoreSubvolumesTest : public StoreMountsTest {
   }
 };
 
-// They share a mount, but not their numbers: two files with one number would be one to tar(1).
+// Subvolumes share a mount, but each has its own inode numbers. With one FSHandle tar(1) would
+// treat two files with the same number as one.
 TEST_F(StoreSubvolumesTest, EachSubvolumeHasItsOwnFsHandle) {
   Start();
   const wire::FileHandle m = Handle({"a", "m"});
@@ -273,7 +275,7 @@ TEST_F(StoreSubvolumesTest, EachSubvolumeHasItsOwnFsHandle) {
   const wire::FileHandle s2 = Handle({"a", "m", "s2"});
   const wire::FileHandle f1 = Handle({"a", "m", "s1", "f"});
   const wire::FileHandle f2 = Handle({"a", "m", "s2", "f"});
-  EXPECT_EQ(Attributes(m).file_id, Attributes(s1).file_id);  // that is how alike they are
+  EXPECT_EQ(Attributes(m).file_id, Attributes(s1).file_id);  // only the FSHandle differs
   EXPECT_EQ(Attributes(f1).file_id, Attributes(f2).file_id);
   EXPECT_NE(m.fshandle, s1.fshandle);
   EXPECT_NE(m.fshandle, s2.fshandle);
@@ -291,7 +293,7 @@ TEST_F(StoreSubvolumesTest, EachSubvolumeHasItsOwnFsHandle) {
   EXPECT_DAFS(kXdev, Rename(root_, s1, "f", s2, "g"));
 }
 
-// The root of each subvolume has one inode number, which is no sign of the machine's root.
+// The roots of all subvolumes have the same inode number. It does not identify the machine's root.
 TEST_F(StoreSubvolumesTest, ParentOfSubvolumeIsFound) {
   exports_ = {Named("/m", "a/m")};
   exports_[0].squash = Squash::kNone;
@@ -313,7 +315,7 @@ TEST_F(StoreSubvolumesTest, HandlesSurviveRestart) {
   const wire::FileHandle f1 = Handle({"a", "m", "s1", "f"});
   const wire::FileHandle f2 = Handle({"a", "m", "s2", "f"});
   Start();
-  EXPECT_EQ(Read(root_, {f1, {}}), "in s1");  // found by the handle alone
+  EXPECT_EQ(Read(root_, {f1, {}}), "in s1");  // found only by the handle
   EXPECT_EQ(Handle({"a", "m", "s2", "f"}), f2);
   EXPECT_EQ(Handle({"a", "m", "s1", "f"}), f1);
 }
@@ -354,11 +356,12 @@ TEST_F(StoreSubvolumesTest, UnvisitedOrphanIsRemovedAfterGracePeriod) {
     EXPECT_FALSE(std::filesystem::exists(Path("a/m/s1/.dafsd-orphans")));
     std::ifstream record(Path("state/orphan-directories"));
     const std::string text{std::istreambuf_iterator<char>(record), {}};
-    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;  // the deleted one has gone
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1)
+        << text;  // the deleted one is no longer listed
   }
 }
 
-// A descriptor in it would keep its space.
+// A descriptor in a deleted subvolume would keep its space.
 TEST_F(StoreSubvolumesTest, DeletedSubvolumeHasNoOpenDescriptor) {
   Start();
   const wire::FileHandle m = Handle({"a", "m"});
@@ -375,7 +378,7 @@ TEST_F(StoreSubvolumesTest, DeletedSubvolumeHasNoOpenDescriptor) {
   EXPECT_DAFS(kNoEnt, Lookup(root_, m, "s1"));
 }
 
-// A FUSE file system that nobody serves stands before the others in the mount table.
+// A FUSE file system without a server precedes the others in the mount table.
 class StoreHungMountTest : public StoreMountsTest {
  protected:
   void SetUp() override {
@@ -396,12 +399,12 @@ class StoreHungMountTest : public StoreMountsTest {
     WriteFile(Path("a/m/f"), "in m");
   }
   void TearDown() override {
-    if (device_ >= 0) close(device_);  // ends whoever waits for it
+    if (device_ >= 0) close(device_);  // ends all calls that wait for it
     if (asked_.joinable()) asked_.join();
     umount2(Path("a/hung").c_str(), MNT_DETACH);
     StoreMountsTest::TearDown();
   }
-  // Whether `ask` returns in time. It may be asked for once in a test.
+  // Returns whether `ask` returns in time. At most one call in a test.
   bool Answers(std::function<void()> ask) {
     std::promise<void> done;
     std::future<void> future = done.get_future();
@@ -417,7 +420,8 @@ class StoreHungMountTest : public StoreMountsTest {
   std::thread asked_;
 };
 
-// It may forget its handles whenever caches are dropped. It is asked nothing: it hangs.
+// A FUSE file system may lose its handles whenever caches are dropped. The server must not access
+// it, because it hangs.
 TEST_F(StoreHungMountTest, FuseExportIsRefusedUnlessItsHandlesPersist) {
   exports_ = {Named("/a", "a"), Named("/hung", "a/hung")};
   ASSERT_TRUE(Answers([this] {

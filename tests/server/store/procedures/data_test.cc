@@ -142,7 +142,7 @@ TEST_F(StoreDataTest, DataAccessNeedsRightFromOpenOrKernel) {
   EXPECT_DAFS(kAcces, Write(other_, none, 0, "y"));
   EXPECT_EQ(Read(other_, none), "DAFSERR_ACCES");
   EXPECT_EQ(Read(user_, {A(), {}}), "DAFSERR_INVAL");
-  // What OPEN has granted stays granted when the mode changes, as with a file descriptor.
+  // A change of the mode does not revoke the access of an OPEN, as with a file descriptor.
   Store::RestoreServerIdentity();
   chmod(Path("a/f").c_str(), 0);
   EXPECT_EQ(Read(user_, f), "z");
@@ -225,13 +225,13 @@ TEST_F(StoreDataTest, CommitReturnsVerifierThatChangesWhenDataMayBeLost) {
   ASSERT_OK(Commit(f.filehandle, &res));
   EXPECT_EQ(res.writeverf == written.verifier, MountsDiffer());
   store_.reset();
-  std::filesystem::remove(Path("state/write-verifier"));  // it is of this start of the machine
+  std::filesystem::remove(Path("state/write-verifier"));  // the file of this start of the machine
   Start();
   ASSERT_OK(Commit(f.filehandle, &res));
   EXPECT_NE(res.writeverf, written.verifier);
 }
 
-// A machine that ends without warning has perhaps lost the latest ctime of data that it kept.
+// After a crash of the machine the latest ctime may be lost although the data is not.
 TEST_F(StoreDataTest, ChangeDiffersAfterTimesMayHaveBeenLost) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   ASSERT_OK(Write(user_, f, 0, "x", StableHow::kUnstable));
@@ -241,10 +241,10 @@ TEST_F(StoreDataTest, ChangeDiffersAfterTimesMayHaveBeenLost) {
     return attributes.change;
   };
   const uint64_t before = change();
-  Start();  // the server alone: nothing is lost
+  Start();  // only the server restarts: nothing is lost
   EXPECT_EQ(change(), before);
   store_.reset();
-  std::filesystem::remove(Path("state/write-verifier"));  // it is of this start of the machine
+  std::filesystem::remove(Path("state/write-verifier"));  // the file of this start of the machine
   Start();
   EXPECT_NE(change(), before);
 }

@@ -1,4 +1,4 @@
-// LOCK, LOCKT and LOCKU in the store: owners, ranges, the kernel's side, and what ends locks.
+// LOCK, LOCKT and LOCKU in the store: owners, ranges, locks in the kernel, and the end of locks.
 #include <sys/file.h>
 
 #include "server/store/holdings/lock_table.h"
@@ -56,7 +56,7 @@ class StoreLocksTest : public StoreTest {
     return store_->Lockt(caller, args, res != nullptr ? res : &unused);
   }
 
-  // A program of the server: what it sees in its way, by an open file description of its own.
+  // A program on the server, with an open file description of its own.
   class Program {
    public:
     explicit Program(const std::string& path) {
@@ -68,7 +68,8 @@ class StoreLocksTest : public StoreTest {
       struct flock lock = Words(type, start, length);
       return fcntl(fd_.get(), F_OFD_SETLK, &lock) == 0;
     }
-    // "R 10 5", "W 10 0", or "" if nothing is in the way of a write lock.
+    // Returns the lock that conflicts with a write lock, as "R 10 5" or "W 10 0"; "" if there is
+    // none.
     std::string InTheWay(off_t start, off_t length) {
       struct flock lock = Words(F_WRLCK, start, length);
       EXPECT_EQ(fcntl(fd_.get(), F_OFD_GETLK, &lock), 0);
@@ -129,7 +130,7 @@ TEST_F(StoreLocksTest, InvalidLockIsRefused) {
   EXPECT_DAFS(kBadHandle, Test(user_, bad, "me", LockType::kRead, 0, 1));
   EXPECT_DAFS(kIsDir, Test(user_, {A(), {}}, "me", LockType::kRead, 0, 1));
   EXPECT_DAFS(kBadStateId, Lock(user_, {A(), file.state_id}, LockType::kRead, 0, 1));
-  // A file that nobody has open can be asked about.
+  // LOCKT works without an open of the file.
   EXPECT_OK(Close(user_, file));
   EXPECT_OK(Close(user_, reader));
   EXPECT_OK(Test(user_, file, "anybody", LockType::kWrite, 0, 1));
@@ -149,7 +150,7 @@ TEST_F(StoreLocksTest, ProgramsOnServerSeeLocksOfClients) {
   EXPECT_EQ(program.InTheWay(0, 100), "");
   EXPECT_FALSE(program.Lock(F_RDLCK, 0, 0));
   EXPECT_OK(Unlock(other_, yours, 0, wire::kLockToEnd));
-  // The kernel has no byte there: among DAFS clients only.
+  // The kernel cannot lock this byte: the lock applies only to DAFS clients.
   ASSERT_OK(Lock(user_, mine, LockType::kWrite, uint64_t{1} << 63, 1));
   EXPECT_DAFS(kDenied, Lock(other_, yours, LockType::kRead, uint64_t{1} << 63, 1));
   EXPECT_TRUE(program.Lock(F_WRLCK, 0, 0));
@@ -187,10 +188,10 @@ TEST_F(StoreLocksTest, FlockIsIndependentOfByteRanges) {
   ASSERT_OK(Lock(user_, mine, LockType::kRead, wire::kFlockByte, 1));
   EXPECT_TRUE(program.Flock(LOCK_SH));
   EXPECT_OK(Lock(other_, yours, LockType::kRead, wire::kFlockByte, 1));
-  // As flock(2): who converts gives up what he had before he asks for the other.
+  // As flock(2): a conversion releases the old lock before it requests the new one.
   EXPECT_DAFS(kDenied, Lock(user_, mine, LockType::kWriteBlocking, wire::kFlockByte, 1));
   ASSERT_TRUE(program.Flock(LOCK_UN));
-  // Two that do so do not wait for each other: the first to ask comes first.
+  // Two conversions do not wait for each other: the first request is served first.
   EXPECT_DAFS(kDenied, Lock(other_, yours, LockType::kWriteBlocking, wire::kFlockByte, 1));
   EXPECT_OK(Lock(user_, mine, LockType::kWriteBlocking, wire::kFlockByte, 1));
   EXPECT_OK(Unlock(user_, mine, wire::kFlockByte, 1));
@@ -238,7 +239,7 @@ TEST_F(StoreLocksTest, WaitersAreDeniedAtOnceAndServedInOrder) {
   EXPECT_OK(Close(user_, second));
 }
 
-// Locks for whom the file's mode would not let in any more.
+// The second owner receives an open although the file's mode no longer permits it.
 TEST_F(StoreLocksTest, OpenIsSharedWithAnotherOwner) {
   const Opened mine = OpenAs(user_, "me");
   RestoreOwnIdentity();
@@ -256,7 +257,7 @@ TEST_F(StoreLocksTest, OpenIsSharedWithAnotherOwner) {
   const Opened process{mine.filehandle, first};
   EXPECT_OK(Lock(user_, process, LockType::kWrite, 0, 1));
   EXPECT_DAFS(kDenied, Lock(user_, mine, LockType::kRead, 0, 1));
-  EXPECT_DAFS(kBadStateId, store_->OpenOwner(other_, args, &res));  // not another client's
+  EXPECT_DAFS(kBadStateId, store_->OpenOwner(other_, args, &res));  // the open of another client
   EXPECT_OK(Close(user_, process));
   EXPECT_OK(Lock(user_, mine, LockType::kRead, 0, 1));
   args.filehandle.fileid.bytes[3] ^= 1;

@@ -216,7 +216,7 @@ TEST_F(StoreNamespaceTest, NewDirectoryHasRequestedAttributes) {
   EXPECT_EQ(attributes.owner, "1000");
   EXPECT_EQ(attributes.owner_group, "2000");
   EXPECT_EQ(attributes.mode, 02755u);
-  // What cannot be given to the new directory leaves no directory behind.
+  // If an attribute cannot be set, no directory remains.
   args.component = "e";
   args.attr.owner = "1001";
   EXPECT_DAFS(kPerm, store_->Create(user_, args, &res));
@@ -341,8 +341,7 @@ TEST_F(StoreNamespaceTest, RenameReportsChangesOfBothDirectories) {
   EXPECT_NE(res.target.before, res.target.after);
 }
 
-// What is being removed is there or is not: nobody who looks for its name is told of a handle that
-// leads nowhere.
+// A LOOKUP during a removal returns either a valid handle or NOENT, never a stale handle.
 TEST_F(StoreNamespaceTest, LookupDuringRemovalFindsObjectOrNoEntry) {
   Start();
   const wire::FileHandle a = A();
@@ -350,7 +349,7 @@ TEST_F(StoreNamespaceTest, LookupDuringRemovalFindsObjectOrNoEntry) {
   std::thread other([&] {
     while (!end) {
       ASSERT_OK(Create(root_, a, "d", wire::ObjectType::kDir));
-      std::this_thread::yield();  // where there is one CPU, the other thread would never see it
+      std::this_thread::yield();  // with one CPU the other thread would never see the directory
       ASSERT_OK(Remove(root_, a, "d"));
     }
     Store::RestoreServerIdentity();
@@ -376,7 +375,7 @@ TEST_F(StoreNamespaceTest, LookupDuringRemovalFindsObjectOrNoEntry) {
                                             testing::Key(wire::Name(DafsStatus::kNoEnt))));
 }
 
-// A descriptor that is kept for the next call must not keep the space of what is gone.
+// A cached descriptor must not keep the space of a removed file.
 TEST_F(StoreNamespaceTest, FileRemovedOnServerIsReleasedUnlessOpen) {
   for (const char* name : {"a/gone", "a/open", "a/stays"}) WriteFile(Path(name), "data");
   Start();
@@ -397,7 +396,7 @@ TEST_F(StoreNamespaceTest, FileRemovedOnServerIsReleasedUnlessOpen) {
   EXPECT_LT(store_->descriptor_count(), before - 2);
 }
 
-// At the root of a file system the name of the orphan directory is the server's alone.
+// At the root of a file system clients cannot use the name of the orphan directory.
 TEST_F(StoreNamespaceTest, ReservedNameCannotBeUsedAtRoot) {
   const std::string reserved = ".dafsd-orphans";
   mkdir(Path("a/" + reserved).c_str(), 0777);
@@ -430,7 +429,7 @@ TEST_F(StoreNamespaceTest, ReservedNameIsOrdinaryBelowRoot) {
   EXPECT_THAT(Names(root_, sub), ElementsAre());
 }
 
-// Its root is below another export's.
+// The root of the inner export is below the root of another export.
 TEST_F(StoreNamespaceTest, ReservedNameOfExportIsReservedThroughAnotherExport) {
   mkdir(Path("a/inner").c_str(), 0777);
   exports_.push_back(Named("/inner", "a/inner"));

@@ -1,4 +1,4 @@
-// OPEN and what follows from it: create modes, shares, state ids, removal of open files.
+// OPEN: create modes, shares, state ids, removal of open files.
 #include "server/store/holdings/grace.h"
 #include "server/store/system/identity.h"
 #include "tests/server/store/store_fixture.h"
@@ -64,7 +64,7 @@ TEST_F(StoreOpenTest, OpensOfClientAreBounded) {
   EXPECT_DAFS(kResource, Open(user_, as(OpenArgs(A(), "f"), "3")));
   EXPECT_DAFS(kResource, Open(user_, as(CreateArgs(A(), "new"), "3")));
   EXPECT_FALSE(std::filesystem::exists(Path("a/new")));
-  // What is merged into an open takes no more, and other clients have their own.
+  // A merged open does not count again, and other clients have their own limit.
   EXPECT_OK(Open(user_, as(OpenArgs(A(), "f", wire::kShareBoth), "2")));
   EXPECT_OK(Open(other_, as(OpenArgs(A(), "f"), "3")));
   ASSERT_OK(Close(user_, first));
@@ -142,11 +142,11 @@ TEST_F(StoreOpenTest, CreatedFileHasOnlyRequestedAttributes) {
   args = CreateArgs(A(), "g");
   args.createattrs = {};
   EXPECT_EQ(Attributes(MustOpen(user_, args).filehandle).mode, 0600u);
-  // A mode that forbids its owner to write does not forbid it to the open that made the file.
+  // A mode that forbids writing to its owner does not apply to the open that created the file.
   const Opened h = MustOpen(user_, CreateArgs(A(), "h", 0400));
   EXPECT_OK(Write(user_, h, 0, "x"));
   EXPECT_DAFS(kAcces, Open(user_, OpenArgs(A(), "h")));
-  // What cannot be given leaves no file behind.
+  // If an attribute cannot be set, no file remains.
   args = CreateArgs(A(), "i");
   args.createattrs.set(wire::kFattrOwner);
   args.createattrs.owner = "5";
@@ -239,7 +239,7 @@ TEST_F(StoreOpenTest, FileWithoutLastNameCannotBeLinked) {
     if (!born_nameless) {
       remove.target = "f";
       ASSERT_OK(store_->Remove(user_, remove, &removed));
-      link.newname = "another";  // it still has one
+      link.newname = "another";  // the file still has a name
       ASSERT_OK(store_->Link(user_, link, &linked));
       remove.target = "another";
       ASSERT_OK(store_->Remove(user_, remove, &removed));
@@ -262,7 +262,7 @@ TEST_F(StoreOpenTest, ClaimPreviousAndOpenHandleOpenByHandle) {
   wire::OpenArgs args = OpenArgs({}, "");
   args.claim_type = OpenClaimType::kPrevious;
   args.filehandle = f.filehandle;
-  EXPECT_DAFS(kExpired, Open(user_, args));  // nobody is known to have had anything open
+  EXPECT_DAFS(kExpired, Open(user_, args));  // no client has opens to reclaim
   Holdings of_user{}, of_other{};
   of_user.lost_opens = of_other.lost_opens = 1;
   user_.client_name = "user";
@@ -274,10 +274,10 @@ TEST_F(StoreOpenTest, ClaimPreviousAndOpenHandleOpenByHandle) {
   ASSERT_OK(Open(user_, args, &again));
   EXPECT_OK(Write(user_, again, 0, "x"));
   args.share_deny = wire::kShareWrite;
-  EXPECT_DAFS(kExpired, Open(user_, args));  // more than it had, and at the cost of others
+  EXPECT_DAFS(kExpired, Open(user_, args));  // more than it held, and other clients may conflict
   args.share_deny = wire::kShareDenyNone;
-  // It may have been opened when the mode was another. The owner a client could name itself: but
-  // for root, who is nobody here.
+  // The mode may have changed since the open, so the file's owner may reclaim it despite the mode.
+  // A client could claim any uid except root, which is squashed here.
   RestoreOwnIdentity();
   ASSERT_EQ(chown(Path("a/f").c_str(), 0, static_cast<gid_t>(-1)), 0);
   EXPECT_DAFS(kAcces, Open(other_, args));
@@ -387,7 +387,7 @@ TEST_F(StoreOpenTest, OpensOfOneOwnerAreMergedAndDowngraded) {
 
 TEST_F(StoreOpenTest, FailedTruncatingOpenRemovesOnlyItsOwnShares) {
   std::ofstream(Path("a/f")) << "hello";
-  chmod(Path("a/f").c_str(), 0644);  // root's: the user may only read
+  chmod(Path("a/f").c_str(), 0644);  // root owns the file: the user may only read
   const Opened first = MustOpen(user_, OpenArgs(A(), "f", wire::kShareRead));
   wire::LockArgs lock;
   lock.filehandle = first.filehandle;
@@ -404,12 +404,12 @@ TEST_F(StoreOpenTest, FailedTruncatingOpenRemovesOnlyItsOwnShares) {
   EXPECT_EQ(Read(user_, first), "hello");
   EXPECT_EQ(store_->lock_count(), 1u);
   EXPECT_EQ(store_->open_count(), 1u);
-  // The reservation has gone again.
+  // The reservation is removed again.
   Caller other_root = root_;
   other_root.client_id = other_.client_id;
   EXPECT_OK(Close(other_root, MustOpen(other_root, OpenArgs(A(), "f", wire::kShareWrite))));
   EXPECT_OK(Close(user_, first));
-  // Where there was none before, nothing is left.
+  // If there was no open before, none is left.
   EXPECT_DAFS(kAcces, Open(user_, truncate));
   EXPECT_EQ(store_->open_count(), 0u);
 }
@@ -453,7 +453,7 @@ TEST_F(StoreOpenTest, RemovedFileExistsUntilItsLastClose) {
   EXPECT_DAFS(kNoEnt, Lookup(user_, A(), "f"));
   EXPECT_THAT(Names(root_, A()), ElementsAre());
   EXPECT_EQ(Attributes(f.filehandle).num_links, 0u);
-  EXPECT_EQ(Attributes(A()).num_links, links);  // the directory where it lives now is hidden
+  EXPECT_EQ(Attributes(A()).num_links, links);  // the orphan directory is hidden
   ASSERT_OK(Write(user_, f, 10, "!"));
   ASSERT_OK(Close(user_, f));
   EXPECT_EQ(Read(other_, g), "still here!");
@@ -564,7 +564,7 @@ TEST_F(StoreOpenTest, ReleaseClientReleasesAllOpens) {
   EXPECT_OK(Write(other_, theirs, 0, "x"));
 }
 
-// A program that somebody has compiled over the mount can be run on the server.
+// A program compiled through the mount can then be run on the server.
 TEST_F(StoreOpenTest, NoDescriptorForWritingOutlivesTheLastWriter) {
   WriteFile(Path("a/prog"), "", 0755);
   const Opened f = MustOpen(root_, OpenArgs(A(), "prog"));

@@ -1,5 +1,5 @@
-// What the private procedures RENAME2, OPEN_EXECUTE and MAKE_NODE add for POSIX systems, and what
-// Linux expects of OPEN, SETATTR and RENAME beside the letter of the specification.
+// The private procedures RENAME2, OPEN_EXECUTE and MAKE_NODE for POSIX systems, and behaviour of
+// OPEN, SETATTR and RENAME that Linux expects in addition to the specification.
 #include "wire/messages/posix.h"
 
 #include <sys/sysmacros.h>
@@ -114,7 +114,7 @@ TEST_F(StorePosixTest, ExecuteOnlyFileIsOpenedForExecution) {
   EXPECT_DAFS(kAcces, Write(other_, opened, 0, "x"));
   EXPECT_OK(Close(other_, opened));
   Store::RestoreServerIdentity();
-  ASSERT_EQ(chmod(Path("a/f").c_str(), 0744), 0);  // readable is enough
+  ASSERT_EQ(chmod(Path("a/f").c_str(), 0744), 0);  // read permission is sufficient
   EXPECT_OK(OpenExecute(other_, f.filehandle, &opened));
   EXPECT_OK(Close(other_, opened));
   Store::RestoreServerIdentity();
@@ -140,7 +140,7 @@ TEST_F(StorePosixTest, FileRemovedOnServerIsStaleUnlessOpen) {
   EXPECT_OK(store_->OpenHandle(root_, args, &res));
 }
 
-// Spec 6.5.24: change_info tells whether the OPEN made the file.
+// Spec 6.5.24: change_info shows whether the OPEN created the file.
 TEST_F(StorePosixTest, OpenOfExistingFileReportsUnchangedDirectory) {
   WriteFile(Path("a/f"), "x");
   const uint64_t before = Attributes(A()).change;
@@ -157,7 +157,7 @@ TEST_F(StorePosixTest, FilesAreCreatedWithRequestedSetIdBits) {
   ASSERT_EQ(chown(Path("a").c_str(), 0, 4000), 0);
   ASSERT_EQ(chmod(Path("a").c_str(), 02777), 0);
   MustOpen(outsider, CreateArgs(A(), "f", 02745));
-  EXPECT_EQ(Stat("f").st_mode & 07777, 02745u);  // a lock bit, which only chmod(2) denies
+  EXPECT_EQ(Stat("f").st_mode & 07777, 02745u);  // the mandatory-lock bit; only chmod(2) refuses it
   EXPECT_EQ(Stat("f").st_gid, 4000u);
 }
 

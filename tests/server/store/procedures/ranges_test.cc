@@ -1,4 +1,4 @@
-// ALLOCATE, SEEK, COPY_RANGE, and how stable appends are.
+// ALLOCATE, SEEK, COPY_RANGE, and the stability of APPEND.
 #include <atomic>
 #include <cerrno>
 #include <thread>
@@ -87,7 +87,7 @@ TEST_F(StoreRangesTest, PunchedHolesReadAsZerosAndAreFoundBySeek) {
   EXPECT_DAFS(kNxio, Seek(user_, f, SeekWhat::kHole, UINT64_MAX, &found));
 }
 
-// SEEK moves the position of the descriptor by which APPEND tells where its data landed.
+// SEEK moves the file position of the descriptor from which APPEND determines its offset.
 TEST_F(StoreRangesTest, AppendReportsItsOffsetDuringConcurrentSeeks) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   ASSERT_OK(Write(user_, f, 0, "x"));
@@ -136,7 +136,7 @@ TEST_F(StoreRangesTest, CopyStopsAtEndOfSource) {
   EXPECT_EQ(Read(user_, to), std::string("\0\0", 2) + "3456789");
   ASSERT_OK(Copy(user_, from, 10, to, 0, 100, &count));
   EXPECT_EQ(count, 0u);
-  // More than is copied in one part.
+  // More than one part of a copy.
   ASSERT_EQ(truncate(Path("a/from").c_str(), 20 << 20), 0);
   ASSERT_OK(Copy(user_, from, 0, to, 0, 20 << 20, &count));
   EXPECT_EQ(count, 20u << 20);
@@ -151,7 +151,7 @@ TEST_F(StoreRangesTest, OpenOrKernelDecidesRights) {
   const Opened writer = MustOpen(user_, writing);
   ASSERT_OK(Write(user_, f, 0, "data"));
   uint64_t found = 0;
-  EXPECT_OK(Seek(user_, writer, SeekWhat::kHole, 0, &found));  // any open will do
+  EXPECT_OK(Seek(user_, writer, SeekWhat::kHole, 0, &found));  // any open is sufficient
   EXPECT_OK(Seek(user_, Stateless(f), SeekWhat::kHole, 0, &found));
   EXPECT_DAFS(kAcces, Seek(other_, Stateless(f), SeekWhat::kHole, 0, &found));
   EXPECT_DAFS(kBadStateId, Seek(other_, f, SeekWhat::kHole, 0, &found));

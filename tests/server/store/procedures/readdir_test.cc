@@ -1,4 +1,4 @@
-// READDIR, and several threads at everything at once.
+// READDIR, and several threads with concurrent operations.
 #include <sys/xattr.h>
 
 #include <atomic>
@@ -54,8 +54,8 @@ TEST_F(StoreReaddirTest, PagesOfAnySizeReturnEveryEntryOnce) {
   }
 }
 
-// What a listing says of a file that nobody has asked for, GETATTR says too: else who was told both
-// would take it for changed.
+// A listing and GETATTR return the same CHANGE for a file. Otherwise a client would assume that the
+// file has changed.
 TEST_F(StoreReaddirTest, ChangeInListingMatchesGetattr) {
   MakeFiles(3);
   std::vector<Entry> entries;
@@ -118,7 +118,7 @@ TEST_F(StoreReaddirTest, BoundsApplyAndErrorsAreReported) {
   EXPECT_DAFS(kBadCookie, List(user_, A(), entries[1].cookie, 3, &entries, &res));
   ReaddirRequest request;
   request.filehandle = A();
-  request.dircount = 30;  // two names of six bytes and their cookies, and a little
+  request.dircount = 30;  // slightly more than two names of six bytes and their cookies
   size_t count = 0;
   ASSERT_OK(store_->Readdir(
       user_, request, [&](uint64_t, std::string_view, wire::FileAttributes&) { return ++count; },
@@ -129,7 +129,7 @@ TEST_F(StoreReaddirTest, BoundsApplyAndErrorsAreReported) {
   const wire::FileHandle empty = Handle({"a", "empty"});
   ASSERT_OK(List(user_, empty, 0, 0, &entries, &res));
   EXPECT_TRUE(res.eof);
-  std::filesystem::remove(Path("a/empty"));  // a program of the server
+  std::filesystem::remove(Path("a/empty"));  // as a program on the server does
   EXPECT_DAFS(kStale, List(user_, empty, 0, 0, &entries, &res));
 }
 
@@ -171,9 +171,9 @@ TEST_F(StoreReaddirTest, AttributesOfEntriesMatchGetattr) {
   }
 }
 
-// It has more entries than there may be in a message, and hides nothing else.
+// The ACL has more entries than a message may have. All other attributes are returned.
 TEST_F(StoreReaddirTest, AclTooLargeForMessageIsNotValid) {
-  char memory[] = "/dev/shm/dafs-store-XXXXXX";  // disks do not take so many
+  char memory[] = "/dev/shm/dafs-store-XXXXXX";  // other file systems do not store so many entries
   if (mkdtemp(memory) == nullptr) GTEST_SKIP() << "no /dev/shm";
   exports_[0].directory = memory;
   Start();

@@ -1,5 +1,4 @@
-// What LOOKUP does not do with the links on its way, and what is told of the changes of a
-// directory.
+// LOOKUP of symbolic links, and change_info of directories.
 #include <unistd.h>
 
 #include "tests/server/store/store_fixture.h"

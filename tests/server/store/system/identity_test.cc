@@ -55,7 +55,7 @@ TEST_F(StoreIdentityTest, UserIdentityDropsFileAndAdminCapabilities) {
                          CAP_MKNOD, CAP_SYS_ADMIN, CAP_SETFCAP, CAP_SYS_RESOURCE}) {
     EXPECT_FALSE(HasEffective(capability)) << capability;
   }
-  EXPECT_EQ(geteuid(), 0u);  // the process is still itself
+  EXPECT_EQ(geteuid(), 0u);  // the process keeps its identity
 }
 
 TEST_F(StoreIdentityTest, RootIdentityKeepsFileCapabilitiesButDropsAdminCapabilities) {
@@ -97,7 +97,7 @@ TEST_F(StoreIdentityTest, UserCannotSetTrustedAttributesOrFileCapabilities) {
   {
     ScopedPrivilege privilege;
     EXPECT_EQ(fsetxattr(fd, "trusted.x", "1", 1, 0), 0);
-    EXPECT_EQ(setfsuid(~0u), 1000);  // privileged, but still nobody else
+    EXPECT_EQ(setfsuid(~0u), 1000);  // privileged, but with the same identity
   }
   EXPECT_EQ(fsetxattr(fd, "trusted.x", "2", 1, 0), -1);
   struct stat st;
@@ -129,7 +129,7 @@ TEST_F(StoreIdentityTest, GroupsApplyUntilIdentityChanges) {
 TEST_F(StoreIdentityTest, IdentityAppliesToOneThread) {
   ASSERT_TRUE(AssumeIdentity(User(1000)));
   std::thread([] {
-    // Born with its parent's identity, it becomes another one all the same.
+    // A new thread has its parent's identity and can still assume another.
     EXPECT_EQ(setfsuid(~0u), 1000);
     EXPECT_TRUE(AssumeIdentity(User(1001)));
     EXPECT_EQ(setfsuid(~0u), 1001);
