@@ -66,8 +66,7 @@ def check_reserved(port, least):
 
 @scenario(timeout=180, where="server")
 def reserved_ports(rig):
-    """A mount connects from reserved ports, again after a restart, by IPv4 and IPv6; a secure export accepts only
-    those."""
+    """A mount connects from reserved ports, also after a restart, by IPv4 and IPv6; a secure export needs them."""
     rig.expect("refused", "session")
     export = [f"/data={rig.export},rw,no_root_squash,secure"]
     server = rig.serve(export)
@@ -112,8 +111,7 @@ def reserved_ports(rig):
 
 @scenario(timeout=120, where="server", loopback=True)
 def unprivileged_client(rig):
-    """A secure export with no_root_squash refuses a program of user 65534, which so can make no set-uid program
-    there."""
+    """A secure export with no_root_squash refuses a program of user 65534: it can make no set-uid program there."""
     rig.expect("refused", "session")
     rig.export.chmod(0o777)
     server = rig.serve()
@@ -167,7 +165,7 @@ def restarted_machine(rig):
 
 @scenario(timeout=120, where="server", loopback=True)
 def another_clients_name(rig):
-    """The client id is not known from its world-readable parts: another program cannot take the mount's lock."""
+    """The world-readable parts of a mount's client id do not reveal it: another program cannot take its lock."""
     rig.expect("refused", "session")
     server = rig.serve()  # insecure
     rig.mount(server)

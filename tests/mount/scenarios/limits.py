@@ -86,8 +86,7 @@ def _errors_when_full(rig, root, local, behind):
 
 @scenario(timeout=90, where="server")
 def full(rig):
-    """A file system that fills up: write, append, fallocate, fsync, msync and close report it; they work when space is
-    free."""
+    """A file system that fills up: write, append, fallocate, fsync, msync and close report it until space is free."""
     disk = rig.base / "disk"
     disk.mkdir()
     rig.run(["mount", "-t", "tmpfs", "-o", "size=16m", "dafs-test", disk], cwd="/")

@@ -293,8 +293,7 @@ def _threads_and_children(stage):
 
 @scenario(timeout=120, where="server", variants=True)
 def locks_deadlock(rig):
-    """Two processes of one mount that wait for each other's record locks: EDEADLK, as on a local disk; otherwise
-    none."""
+    """Two processes of one mount wait for each other's record locks: EDEADLK, as on a local disk; otherwise none."""
     with Stage(rig) as stage:
         a, b = stage.actor("one"), stage.actor("one")
         for one in (a, b):

@@ -87,8 +87,7 @@ def log_of_mounts(rig):
 
 @scenario(timeout=60, where="server", loopback=True)
 def log_of_endings(rig):
-    """The server's log distinguishes a killed client from an unmount; a mount logs one line of at most 120
-    characters."""
+    """The server's log shows if a client unmounted or was killed; a mount logs one line of at most 120 characters."""
     server = rig.serve()
     rig.mount(server)
     rig.umount()

@@ -142,8 +142,7 @@ def recover_power_shown(rig):
 
 @scenario(timeout=900, where="server")
 def recover_large(rig):
-    """The power fails under large writes, kept in the buffers they were sent from: after fsync each block is in
-    place."""
+    """The power fails under large writes, kept in the buffers they were sent from: after fsync no block is missing."""
     blocks, passes, failures = 14, 40 if rig.full else 8, 20 if rig.full else 3
     writers = []
     with two_mounts(rig, "power", "nconnect=2") as (server, disk, points, dice):
