@@ -302,8 +302,9 @@ class ResponseCacheSharesTest : public ResponseCacheTest {
   std::unique_ptr<ResponseCache> table_;
 };
 
-// DAFS-5.2.5-03: a host that keeps losing sessions, each of another client, makes room for other
-// hosts while it has more caches than they. A cache that it lost this way is not replaced.
+// DAFS-5.2.5-03: a host loses sessions, each of another client. The table drops its lost caches
+// only for a host that would then have fewer bytes, and never for a further client of the same
+// host.
 TEST_F(ResponseCacheSharesTest, NoHostUsesAllTheRoom) {
   const CacheOwner neighbour = Owner("neighbour", "192.0.2.1");
   const wire::SessionId kept = Lose(neighbour);

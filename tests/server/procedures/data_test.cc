@@ -68,7 +68,7 @@ class DataTest : public ServerTest,
 };
 
 // Shows DAFS-3.2.3.2.2-02 (the inline half), DAFS-3.2.6.4.1-02, DAFS-4.2.1.1-01; R84, R85.
-TEST_P(DataTest, InlineWritesAndReads) {
+TEST_P(DataTest, InlineReadsReturnWhatInlineWritesStored) {
   const std::string data = Pattern(50001);
   wire::WriteInlineArgs write;
   write.filehandle = file_;
@@ -165,7 +165,7 @@ TEST_P(DataTest, DirectTransfersStraddleBuffersOfAnyShape) {
 }
 
 // Shows DAFS-3.2.5-04 for direct data. A read that ends early reports that and writes no more.
-TEST_P(DataTest, ShortReadsBadSumsAndBounds) {
+TEST_P(DataTest, ShortReadsBadChecksumsAndExceededLimitsAreReported) {
   const std::string data = Pattern(10000);
   WriteFile("a/f", data);
   DirectMemory memory = client_->NewMemory(2 << 20, dat::Access::kRemoteBoth);
@@ -221,7 +221,7 @@ TEST_P(DataTest, TransfersWaitForMemoryAndAllComplete) {
 }
 
 // Shows DAFS-3.2.3.2.2-02 (the direct half); WIRE 10.2.
-TEST_P(DataTest, StructuredContentByRdma) {
+TEST_P(DataTest, StructuredContentIsTransferredByRdma) {
   DirectMemory memory = client_->NewMemory(64 << 10, dat::Access::kRemoteBoth);
   ASSERT_EQ(symlink("to somewhere", Path("a/link").c_str()), 0);
   WriteFile("a/f", "12345");
@@ -273,7 +273,7 @@ TEST_P(DataTest, StructuredContentByRdma) {
   EXPECT_EQ(client_->Call(readlink).name(), "DAFSERR_TOOSMALL");
 }
 
-TEST_P(DataTest, DirectoriesInlineAndByRdma) {
+TEST_P(DataTest, DirectoriesAreReadInlineAndByRdma) {
   for (int i = 0; i < 300; ++i) WriteFile("a/entry" + std::to_string(i), "");
   DirectMemory memory = client_->NewMemory(64 << 10, dat::Access::kRemoteBoth);
   size_t inline_count = 0, direct_count = 0;
@@ -320,7 +320,7 @@ TEST_P(DataTest, DirectoriesInlineAndByRdma) {
 }
 
 // Shows R59, R78, R88. An asynchronous batch has no channel to report on.
-TEST_P(DataTest, SynchronousBatches) {
+TEST_P(DataTest, SynchronousBatchReturnsTheResultOfEachRequest) {
   const std::string data = Pattern(300000);
   WriteFile("a/f", data);
   DirectMemory memory = client_->NewMemory(1 << 20, dat::Access::kRemoteBoth);

@@ -78,7 +78,7 @@ TEST_F(ExtensionsTest, NamesAreBytesOnlyOnSessionsThatRequestIt) {
   EXPECT_EQ(LookupStatus(*again, a, "caf\xe9"), "DAFSERR_INVAL");
 }
 
-TEST_F(ExtensionsTest, EveryProcedureTakesByteNames) {
+TEST_F(ExtensionsTest, EveryProcedureAcceptsByteNames) {
   StartServer();
   auto client = Session();
   ActAsRoot(*client);

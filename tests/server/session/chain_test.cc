@@ -114,7 +114,7 @@ TEST_F(ChainTest, FailureBreaksOnlyTheRestOfItsChain) {
 
 // Shows DAFS-4.3.1-01, DAFS-4.3.1-03, DAFS-4.3.1-08, DAFS-4.3.2-02, DAFS-4.3.2-04, DAFS-4.3.2-05,
 // DAFS-4.3.2-07, DAFS-4.3.2-09, DAFS-4.3.2-11; R82.
-TEST_F(ChainTest, FormIsChecked) {
+TEST_F(ChainTest, InvalidChainFormIsRefused) {
   auto expect = [&](uint16_t stream, uint16_t flags, auto args, const char* name) {
     ASSERT_TRUE(client_->SendRequest(args, stream, flags));
     EXPECT_EQ(client_->ReceiveReply<decltype(args)>().name(), name) << flags;

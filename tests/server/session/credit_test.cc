@@ -8,7 +8,7 @@ namespace dafs::server {
 namespace {
 
 // Shows DAFS-3.2.6.4.2-06, DAFS-3.2.6.4.2-07, DAFS-3.2.6.4.2-08.
-TEST(CreditTest, GrowsAtOnceAndShrinksByOne) {
+TEST(CreditTest, GrowsImmediatelyAndShrinksByOne) {
   CreditBudget budget(100 * 1000);
   {
     Credit credit(budget, 1000, 16);

@@ -200,7 +200,7 @@ TEST_F(HostileTest, ClientsThatVanishDuringTransfersHoldNoResources) {
   EXPECT_EQ(after->Call(wire::NullArgs()).name(), "DAFS_STATUS_OK");
 }
 
-TEST_F(HostileTest, TwoHundredSessionsAtOnce) {
+TEST_F(HostileTest, ServesTwoHundredSessionsAtOnce) {
   options_.max_sessions_per_address = 200;
   StartServer();
   std::vector<std::unique_ptr<RawClient>> clients;

@@ -69,7 +69,7 @@ TEST_F(SessionTest, ConnectThenAuthenticateInBothByteOrders) {
 
 // Shows DAFS-6.2.1-03, DAFS-6.2.1-05, DAFS-6.2.1-07, DAFS-3.1.2.2-01, DAFS-3.1.2.2-03,
 // DAFS-3.1.2.2-05, DAFS-3.1.2.2-07, DAFS-3.1.2.2-08; WIRE 11.3.
-TEST_F(SessionTest, NegotiationKeepsTheBounds) {
+TEST_F(SessionTest, NegotiatedValuesStayWithinTheBounds) {
   StartServer();
   struct Case {
     uint32_t asked_request, asked_response, asked_requests, asked_write;
@@ -421,7 +421,7 @@ TEST_F(SessionTest, UntrustedClientIsAnonymousAndCannotRegisterCredentials) {
 }
 
 // Shows DAFS-6.2.5-04, DAFS-6.2.5-06; R81.
-TEST_F(SessionTest, NoChannelCanBeBound) {
+TEST_F(SessionTest, SessionWithoutOptionalChannelsCannotBindOne) {
   StartServer();
   auto session = Session("b");
   auto channel = Connection();

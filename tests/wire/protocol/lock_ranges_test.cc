@@ -22,7 +22,7 @@ TEST(LockRangesTest, ArgumentsBecomeRangesAndBack) {
   EXPECT_EQ(LengthOf({10, 14, false}), 5u);
 }
 
-TEST(LockRangesTest, FlockNeverMeetsRecordLocks) {
+TEST(LockRangesTest, FlockNeverConflictsWithRecordLocks) {
   const LockRange flock = LockRangeOf(kFlockByte, 1, LockType::kWrite);
   EXPECT_TRUE(flock.is_flock());
   EXPECT_EQ(flock, FlockRange(true));

@@ -113,7 +113,7 @@ TEST(ArgumentRulesTest, AllocationNeedsALength) {
   EXPECT_EQ(CheckRules(args), kOk);
 }
 
-TEST(ArgumentRulesTest, Rename2TakesExactlyOneFlag) {
+TEST(ArgumentRulesTest, Rename2AcceptsExactlyOneFlag) {
   Rename2Args args;
   args.oldname = "a";
   args.newname = "b";

@@ -157,10 +157,8 @@ TEST_F(IwarpFaults, ReadResponseMustMatchItsRequest) {
       {iwarp::fault::kInvalidStag, [](auto& h, auto&) { ++h.stag; }},
       {iwarp::fault::kBounds, [](auto& h, auto&) { ++h.to; }},
       {iwarp::fault::kBounds, [](auto&, auto& data) { data += "x"; }},
-      {iwarp::fault::kBounds,
-       [](auto&, auto& data) { data.pop_back(); }},  // too short, but marked last
-      {iwarp::fault::kBounds,
-       [](auto& h, auto&) { h.last = false; }},  // complete, but not marked last
+      {iwarp::fault::kBounds, [](auto&, auto& data) { data.pop_back(); }},  // short, and last
+      {iwarp::fault::kBounds, [](auto& h, auto&) { h.last = false; }},      // whole, not last
   };
   for (const Change& change : changes) {
     Start();
