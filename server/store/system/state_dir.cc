@@ -46,10 +46,10 @@ bool HasEntries(const std::string& path) {
 }
 
 absl::Status KeyError(const std::string& state_dir, std::string_view why) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      state_dir, "/handle-key: ", absl::string_view(why.data(), why.size()),
-      "; restore it from a copy, or remove the state directory ", state_dir,
-      " to begin anew: every filehandle and every open file of every mount is lost then"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(state_dir, "/handle-key: ", absl::string_view(why.data(), why.size()),
+                   "; restore it from a copy, or remove the state directory ", state_dir,
+                   " to start empty: every mount then loses all filehandles and open files"));
 }
 
 // FNV-1a, in hexadecimal digits. It is stored beside the key, so it need not hide the key.

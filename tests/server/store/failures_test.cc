@@ -111,7 +111,7 @@ TEST_F(StoreFailuresTest, UnreadableAttributeFailsGetattr) {
   EXPECT_EQ(entries, 1);
 }
 
-// Shows DAFS-6.5.24-10: there is nowhere to keep the verifier, and so no file either.
+// Shows DAFS-6.5.24-10: without a place for the verifier the file is not created.
 TEST_F(StoreFailuresTest, ExclusiveCreateFailsIfVerifierCannotBeStored) {
   wire::OpenArgs args = OpenArgs(A(), "f");
   args.open_type = wire::OpenType::kCreate;
@@ -136,7 +136,7 @@ TEST_F(StoreFailuresTest, StatfsErrorFailsGetFsattr) {
   EXPECT_DAFS(kIo, store_->GetFsattr(root_, A(), wire::kFsattrSpaceFree, &attributes));
 }
 
-// Shows DAFS-6.5.8-02: fsync(2), which brings the metadata along, whatever range was asked for.
+// Shows DAFS-6.5.8-02: any range is committed by fsync(2), which includes the metadata.
 TEST_F(StoreFailuresTest, CommitSyncsMetadata) {
   const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
   ASSERT_OK(Write(root_, f, 0, "data"));
@@ -149,7 +149,7 @@ TEST_F(StoreFailuresTest, CommitSyncsMetadata) {
   EXPECT_EQ(whole_syncs, before + 1);
 }
 
-// Shows DAFS-6.5.8-05: a stable write that fails may have been told of the loss of earlier data.
+// Shows DAFS-6.5.8-05: the error of a stable write may be caused by the loss of earlier data.
 TEST_F(StoreFailuresTest, FailedStableWriteChangesVerifier) {
   const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
   for (const int error : {EIO, ENOSPC, EDQUOT}) {
@@ -167,7 +167,8 @@ TEST_F(StoreFailuresTest, FailedStableWriteChangesVerifier) {
   }
 }
 
-// Shows DAFS-6.5.8-05: so it is wherever a file is synced, since the kernel tells only one of it.
+// Shows DAFS-6.5.8-05: the same for every sync of a file, because the kernel reports a loss only
+// once.
 TEST_F(StoreFailuresTest, FailedSyncOfSetattrChangesVerifier) {
   auto slots = MappedFile::Create(Path("state/slots"), 2 * JournalSlot::kBytes);
   ASSERT_TRUE(slots.ok()) << slots.status();
@@ -202,7 +203,7 @@ TEST_F(StoreFailuresTest, FailedCommitOfNamedAttributeChangesVerifier) {
   EXPECT_NE(CommitVerifier(f), written.verifier);
 }
 
-// Shows DAFS-5.2.4-02: it is found not to have been executed, so the client appends again.
+// Shows DAFS-5.2.4-02: the server finds that the append was not executed, so the client repeats it.
 TEST_F(StoreFailuresTest, UncertainAppendIsUndone) {
   const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
   ASSERT_OK(Write(root_, f, 0, "0123456789"));

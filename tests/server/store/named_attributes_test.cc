@@ -194,7 +194,7 @@ TEST_F(NamedAttributesTest, ChangeWithoutStateIdTakesEffectAtOnce) {
   EXPECT_DAFS(kInval, store_->Setattr(root_, handle, {}, size, &set));
 }
 
-// Shows DAFS-6.5.38-05, DAFS-6.5.38-06: such a change is as stable as it was asked to be.
+// Shows DAFS-6.5.38-05, DAFS-6.5.38-06: such a change has the requested stability.
 TEST_F(NamedAttributesTest, ChangeWithoutStateIdHasRequestedStability) {
   ASSERT_OK(Set(root_, "user.value", "0123"));
   wire::FileHandle handle;
@@ -318,8 +318,8 @@ TEST_F(NamedAttributesTest, OpensAreBounded) {
   EXPECT_EQ(MustOpen(root_, again).state_id, opens[0].state_id);
 }
 
-// Shows DAFS-6.5.24-30, DAFS-6.5.33-06: an open of an attribute does not keep others from removing
-// it, and whether there is one is not looked for.
+// Shows DAFS-6.5.24-30, DAFS-6.5.33-06: an open of an attribute does not prevent its removal, and
+// REMOVE does not check for opens.
 TEST_F(NamedAttributesTest, RemovalIgnoresOpens) {
   ASSERT_OK(Set(root_, "user.value", "x"));
   wire::OpenArgs args = OpenArgs(directory_, "user.value", wire::kShareRead);

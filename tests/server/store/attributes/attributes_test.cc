@@ -391,7 +391,7 @@ TEST_F(StoreAttributesTest, ReadOnlyExportRefusesChanges) {
   EXPECT_EQ(FileContent(Path("a/f")), "x");
 }
 
-// Shows DAFS-4.1.4-08: nor do they see the way there.
+// Shows DAFS-4.1.4-08: they do not see the path to the export either.
 TEST_F(StoreAttributesTest, ClientsOutsideExportListAreRefused) {
   exports_[0].clients = {Cidr::Parse("192.0.2.0/24").value()};
   Start();

@@ -42,8 +42,8 @@ TEST_F(StoreSupportedTest, AnySubsetOfAttributesCanBeRequested) {
   }
 }
 
-// Shows DAFS-6.1.5-08, DAFS-6.1.5-15, DAFS-6.1.5-21: what a client may set, and this server has no
-// place for, is refused and not forgotten.
+// Shows DAFS-6.1.5-08, DAFS-6.1.5-15, DAFS-6.1.5-21: the server refuses settable attributes that it
+// cannot store; it does not silently ignore them.
 TEST_F(StoreSupportedTest, UnsupportedAttributesCannotBeSet) {
   Start();
   WriteFile(Path("a/f"), "content");

@@ -45,7 +45,7 @@ class StoreCourtesyTest : public StoreTest {
   Holdings holdings_{};  // of the client whose lease expires
 };
 
-// Shows DAFS-4.4.1.2-34, DAFS-6.5.19-01: LOCKT says what LOCK would say.
+// Shows DAFS-4.4.1.2-34, DAFS-6.5.19-01: LOCKT returns the result that LOCK would have.
 TEST_F(StoreCourtesyTest, LocktIgnoresLocksOfExpiredClient) {
   const Opened held = MustOpen(other_, OpenArgs(A(), "f"));
   ASSERT_OK(Lock(other_, held));

@@ -46,7 +46,7 @@ class LockTableTest : public testing::Test {
   absl::Time now_ = absl::UnixEpoch();
 };
 
-// Shows DAFS-6.5.18-08, DAFS-2.4.3-03: the owner is client id and owner string together.
+// Shows DAFS-6.5.18-08, DAFS-2.4.3-03: client id and owner string together form the owner.
 TEST_F(LockTableTest, ConflictReportsItsHolder) {
   EXPECT_TRUE(Try(a_, {10, 19, false}));
   EXPECT_TRUE(Try(c_, {15, 29, false}));

@@ -46,7 +46,7 @@ class StoreSharesTest : public StoreTest {
   }
 };
 
-// Shows DAFS-4.4.1.2-49: an open is a right to what it was made for, and to nothing beside.
+// Shows DAFS-4.4.1.2-49: an open permits only the access that it was granted.
 TEST_F(StoreSharesTest, ReadOpenCannotTruncateFileThatDeniesWriting) {
   const Opened denier = MustOpenAs(user_, "denier", wire::kShareRead, wire::kShareWrite);
   const Opened reader = MustOpenAs(other_, "reader", wire::kShareRead);
@@ -74,7 +74,7 @@ TEST_F(StoreSharesTest, WriteOpenCannotReadFileThatDeniesReading) {
   EXPECT_EQ(Read(other_, {own.filehandle, {}}), "DAFSERR_DENIED");
 }
 
-// Shows DAFS-6.5.27-06: of no bytes too.
+// Shows DAFS-6.5.27-06: also a READ of 0 bytes.
 TEST_F(StoreSharesTest, EveryReadIsCheckedAgainstItsStateId) {
   const Opened mine = MustOpenAs(user_, "mine", wire::kShareRead);
   for (const size_t size : {size_t{0}, size_t{100}}) {

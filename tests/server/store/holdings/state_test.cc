@@ -33,8 +33,8 @@ class StoreStateTest : public StoreTest {
   }
 };
 
-// Shows DAFS-4.4.1.1-04: locks, another OPEN of the same owner and an OPEN_DOWNGRADE leave it as
-// it is.
+// Shows DAFS-4.4.1.1-04: locks, another OPEN of the same owner and an OPEN_DOWNGRADE do not change
+// it.
 TEST_F(StoreStateTest, StateIdIsCreatedByOpenAndDoesNotChange) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   wire::LockArgs lock;
@@ -93,8 +93,8 @@ TEST_F(StoreStateTest, UnnamedFileEndsWithItsCreatorUnlessLinked) {
   EXPECT_THAT(Names(root_, A()), testing::ElementsAre("named"));
 }
 
-// Shows DAFS-6.5.24-31, DAFS-6.5.33-07: DELETE_DENY is granted and CHECK_OPEN looks, though
-// programs of the server neither heed the one nor are seen by the other.
+// Shows DAFS-6.5.24-31, DAFS-6.5.33-07: the server grants DELETE_DENY and applies CHECK_OPEN, but
+// programs on the server ignore DELETE_DENY, and CHECK_OPEN does not find their opens.
 TEST_F(StoreStateTest, DispositionsDoNotApplyToProgramsOnServer) {
   wire::OpenArgs args = CreateArgs(A(), "denied");
   args.delete_disp = wire::OpenDeleteDisp::kDeny;

@@ -83,7 +83,7 @@ TEST_F(StoreHandleTest, HandlesSurviveRestartAndRename) {
   EXPECT_EQ(Handle({"a", "d", "g"}), handle);
 }
 
-// Shows DAFS-4.1.4-15, DAFS-4.1.4-16, DAFS-4.1.4-18: one handle for an object, whatever its name,
+// Shows DAFS-4.1.4-15, DAFS-4.1.4-16, DAFS-4.1.4-18: one handle for an object, under any name,
 // so that the opens of DAFS-4.4.1.2-51 are those of one handle.
 TEST_F(StoreHandleTest, HardLinksShareOneHandle) {
   WriteFile(Path("a/f"), "x");
@@ -94,8 +94,8 @@ TEST_F(StoreHandleTest, HardLinksShareOneHandle) {
   EXPECT_NE(Handle({"a", "f"}), Handle({"a", "h"}));
 }
 
-// Shows DAFS-4.1.4-20, DAFS-7-15: STALE once the object is removed, by us or by somebody on the
-// server.
+// Shows DAFS-4.1.4-20, DAFS-7-15: STALE once the object is removed, by a client or by a program on
+// the server.
 TEST_F(StoreHandleTest, HandlesOfRemovedObjectsAreStale) {
   WriteFile(Path("a/f"), "x");
   WriteFile(Path("a/g"), "x");
@@ -115,7 +115,7 @@ TEST_F(StoreHandleTest, HandlesOfRemovedObjectsAreStale) {
   EXPECT_EQ(Read(root_, {f, {}}), "DAFSERR_STALE");
 }
 
-// Shows DAFS-4.1.4-10: also while the file system makes other files of what is left of them.
+// Shows DAFS-4.1.4-10: also while the file system reuses their inodes for other files.
 TEST_F(StoreHandleTest, HandlesAreStaleWhileTheirInodesAreReused) {
   Start();
   std::filesystem::create_directory(Path("b"));

@@ -176,7 +176,7 @@ TEST_F(StoreDataTest, AppendWritesAtEndOfFile) {
   EXPECT_DAFS(kInval, Append(user_, f, {"x"}, &res, StableHow::kUnstable));
 }
 
-// Shows DAFS-6.5.3-02: what fits only in part is not there at all.
+// Shows DAFS-6.5.3-02: if only a part fits, nothing is appended.
 TEST_F(StoreDataTest, FailedAppendRestoresSize) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   ASSERT_OK(Write(user_, f, 0, std::string(1000, 'x')));
@@ -194,7 +194,7 @@ TEST_F(StoreDataTest, FailedAppendRestoresSize) {
   EXPECT_EQ(res.offset, 1000u);
 }
 
-// Shows DAFS-6.5.38-02, DAFS-6.5.38-03: of a write the part that fits is written.
+// Shows DAFS-6.5.38-02, DAFS-6.5.38-03: a write stores the part that fits.
 TEST_F(StoreDataTest, PartialWriteReportsItsLength) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   const auto before = std::signal(SIGXFSZ, SIG_IGN);
@@ -260,7 +260,7 @@ TEST_F(StoreDataTest, CommitOfClosedFileKeepsNoDescriptor) {
   EXPECT_EQ(store_->descriptor_count(), before);
 }
 
-// Shows DAFS-6.1.5-10: every change of a file changes the attribute, however fast they come.
+// Shows DAFS-6.1.5-10: every change of a file changes the attribute, even in quick succession.
 TEST_F(StoreDataTest, ChangeDiffersAfterEveryWrite) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f"));
   uint64_t last = Attributes(f.filehandle, wire::kFattrChange).change;

@@ -26,8 +26,8 @@ class StoreNamespaceTest : public StoreTest {
 };
 
 // Shows DAFS-4.1.4-01, DAFS-4.1.4-02, DAFS-4.1.4-03, DAFS-4.1.4-04, DAFS-4.1.4-07, DAFS-6.5.12-01,
-// DAFS-6.5.21-09: what is exported of two places hangs under one root, and /deep, which is not
-// exported, leads to what is.
+// DAFS-6.5.21-09: exports of two directories are under one root, and /deep, which is not exported,
+// leads to an export.
 TEST_F(StoreNamespaceTest, PseudoFileSystemLeadsToExports) {
   const wire::FileHandle root = Handle({});
   EXPECT_THAT(Names(root_, root), ElementsAre("a", "deep"));

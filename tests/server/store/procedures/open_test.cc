@@ -48,7 +48,7 @@ TEST_F(StoreOpenTest, OpenByPathCountsResolvedComponents) {
   EXPECT_EQ(res.component_count, 1u);
 }
 
-// Shows DAFS-7-12: what is refused so leaves nothing behind.
+// Shows DAFS-7-12: a refused open leaves no state.
 TEST_F(StoreOpenTest, OpensOfClientAreBounded) {
   StoreOptions options = Options();
   options.max_opens = 2;
@@ -276,8 +276,9 @@ TEST_F(StoreOpenTest, ClaimPreviousAndOpenHandleOpenByHandle) {
   args.share_deny = wire::kShareWrite;
   EXPECT_DAFS(kExpired, Open(user_, args));  // more than it held, and other clients may conflict
   args.share_deny = wire::kShareDenyNone;
-  // The mode may have changed since the open, so the file's owner may reclaim it despite the mode.
-  // A client could claim any uid except root, which is squashed here.
+  // The mode may have changed since the open. So the server accepts the claim if a client could
+  // have opened the file as its owner. A client can name any owner except root, which is squashed
+  // here.
   RestoreOwnIdentity();
   ASSERT_EQ(chown(Path("a/f").c_str(), 0, static_cast<gid_t>(-1)), 0);
   EXPECT_DAFS(kAcces, Open(other_, args));
@@ -311,7 +312,7 @@ TEST_F(StoreOpenTest, StateIdsBelongToOneClientAndFileAndInstance) {
   EXPECT_EQ(Read(user_, g), "DAFSERR_STALE_STATEID");
 }
 
-// Shows DAFS-4.4.1.2-09, DAFS-4.4.1.2-10, DAFS-4.4.1.2-11: a closed open leaves nothing behind.
+// Shows DAFS-4.4.1.2-09, DAFS-4.4.1.2-10, DAFS-4.4.1.2-11: a closed open leaves no state.
 TEST_F(StoreOpenTest, StateIdIsOldAfterItsOwnerReopens) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0666));
   ASSERT_OK(Close(user_, f));

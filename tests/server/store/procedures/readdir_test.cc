@@ -68,8 +68,8 @@ TEST_F(StoreReaddirTest, ChangeInListingMatchesGetattr) {
   }
 }
 
-// Shows DAFS-6.5.29-08, DAFS-6.5.29-14: entries that stay are listed exactly once, whatever is
-// removed and added meanwhile.
+// Shows DAFS-6.5.29-08, DAFS-6.5.29-14: entries that stay are listed exactly once, while others are
+// removed and added.
 TEST_F(StoreReaddirTest, ListingsSurviveRemovalsAndRestarts) {
   constexpr int kFiles = 10000;
   MakeFiles(kFiles);
@@ -207,9 +207,9 @@ TEST_F(StoreReaddirTest, AclTooLargeForMessageIsNotValid) {
   std::filesystem::remove_all(memory);
 }
 
-// Shows DAFS-6.1.6-06, DAFS-6.5.29-10, DAFS-6.5.29-11: a directory that may be read and not
-// searched has names and no more. There is no attribute that would say why (R36): that of the file
-// system does.
+// Shows DAFS-6.1.6-06, DAFS-6.5.29-10, DAFS-6.5.29-11: a directory that may be read but not
+// searched returns only names. No attribute of the entries gives the reason (R36); the attribute of
+// the file system does.
 TEST_F(StoreReaddirTest, UnreadableAttributesAreNotValid) {
   MakeFiles(2);
   Store::RestoreServerIdentity();

@@ -16,7 +16,7 @@ class StoreWalkTest : public StoreTest {
   }
 };
 
-// Shows DAFS-6.5.21-11: the link itself is found, and what lies behind it is not.
+// Shows DAFS-6.5.21-11: LOOKUP returns the link itself, not its target.
 TEST_F(StoreWalkTest, LookupFollowsNoLink) {
   wire::FileHandle d;
   ASSERT_OK(Create(root_, A(), "d", ObjectType::kDir, &d));
@@ -37,8 +37,8 @@ TEST_F(StoreWalkTest, LookupFollowsNoLink) {
   EXPECT_EQ(res.filehandle, Handle({"a", "to-d"}));
 }
 
-// Shows DAFS-6.1.4-04: another may change a directory beside us, between the two looks at it. Of
-// one look `before` and `after` are one.
+// Shows DAFS-6.1.4-04: another program may change a directory between the reads of `before` and
+// `after`. If the server reads once, both are equal.
 TEST_F(StoreWalkTest, OnlyUnchangedDirectoryIsReportedAsAtomic) {
   wire::OpenRes opened;
   ASSERT_OK(store_->Open(user_, CreateArgs(A(), "f"), &opened));
