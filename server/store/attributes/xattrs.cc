@@ -47,7 +47,7 @@ DafsStatus StatusOfXattr(int error) {
 }
 
 // While it lives, a thread that acts for root has all capabilities, as root has on a local file
-// system. Only for names that need them.
+// system, if `name` needs them or is empty (a listing).
 class RootsOwn {
  public:
   explicit RootsOwn(std::string_view name) {

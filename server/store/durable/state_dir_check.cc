@@ -105,8 +105,8 @@ absl::Status CheckNotServed(const std::string& state_dir, const std::vector<Expo
   for (const Export& exported : exports) {
     const StallReport stalls(absl::StrCat("export ", exported.name, "=", exported.directory));
     char directory[PATH_MAX];
-    if (realpath(exported.directory.c_str(), directory) == nullptr)
-      continue;  // another check fails
+    // Store::Open refuses an export without a directory.
+    if (realpath(exported.directory.c_str(), directory) == nullptr) continue;
     const std::optional<PlaceInFileSystem> top = PlaceOf(directory, mounts);
     std::string by;
     if (IsWithin(real, directory) || (top.has_value() && serves(*top))) by = exported.directory;

@@ -57,7 +57,8 @@ void Grace::Start(Owed owed, absl::Time until) {
   Settle();
 }
 
-// Ends the period once no client is expected and no file is in doubt.
+// Ends the period once no client may reclaim, no file is in doubt, and no answer to an OPEN is
+// unfetched.
 void Grace::Settle() {
   std::erase_if(expected_, [](const auto& client) { return !client.second->owes(); });
   if (expected_.empty() && doubts_.empty() && unheard_opens_.empty() && unknown_ == nullptr) {
