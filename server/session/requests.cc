@@ -225,8 +225,9 @@ void Session::SetCaller(Call& call) {
       call.header().procedure != Proc::kBatchSubmit) {
     const MappedFile* synced =
         shared_.options->stable == Stable::kPower ? &cache_->file() : nullptr;
-    call.operation_.emplace(cache_->slot(call.header().stream_id), synced, &store(),
-                            call.header().seq_number, call.header().procedure);
+    call.operation_.emplace(cache_->slot(call.header().stream_id), synced,
+                            &store().write_verifiers(), call.header().seq_number,
+                            call.header().procedure);
     call.caller_.operation = &*call.operation_;
   }
   if (client_ == nullptr) return;

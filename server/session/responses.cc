@@ -6,7 +6,6 @@
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
 #include "server/procedures/batches.h"
-#include "server/procedures/procedures.h"
 #include "server/session/session.h"
 #include "server/session/worker.h"
 

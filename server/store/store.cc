@@ -78,7 +78,7 @@ std::optional<size_t> Store::ExportThatMayHang(const wire::FileHandle& directory
   return std::nullopt;
 }
 
-void Store::NoteLoss() { impl_->write_verifier->Change(); }
+WriteVerifier& Store::write_verifiers() { return *impl_->write_verifier; }
 
 size_t Store::open_count() const { return impl_->opens.size(); }
 

@@ -30,6 +30,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/store/objects/caller.h"
 #include "server/store/objects/export.h"
 #include "wire/protocol/constants.h"
 #include "wire/protocol/name_check.h"
@@ -85,26 +86,11 @@ namespace dafs::server {
 
 class Grace;
 class Operation;
-class RecentStats;
+class WriteVerifier;
 struct Holdings;
 struct Intent;
 struct JournalSlot;
 struct Result;
-
-// The client and user for whom a request is executed. The store squashes the user, per export.
-struct Caller {
-  wire::ClientId client_id;      // of the session; keys the opens
-  std::string_view client_name;  // client_id_string, the same over restarts
-  Holdings* holdings = nullptr;  // counts what the client holds; may be null
-  uint32_t uid = 65534;          // as in the credential
-  uint32_t gid = 65534;
-  std::span<const uint32_t> groups;  // borrowed for the call; at most wire::kGroupsMax
-  Peer peer;                         // checked against the export's clients and `insecure`
-  Operation* operation = nullptr;    // records a modification in the journal; borrowed, may be null
-  RecentStats* recent = nullptr;     // for the next GETATTR; borrowed, null on other threads
-  wire::NameRule names = wire::NameRule::kUtf8;  // which names the client can use
-  bool keeps_atime = false;                      // reads do not update the access time
-};
 
 // Which failure the following survive: the server's record of its clients and their requests, and
 // an append with at most DATA_SYNC. COMMIT, FILE_SYNC and a WRITE's DATA_SYNC always reach the
@@ -389,8 +375,8 @@ class Store {
   std::optional<size_t> ExportThatMayHang(const wire::FileHandle& directory,
                                           std::span<const std::string> path) const;
 
-  // Uncommitted data may have been lost: makes every client write it again (6.5.8).
-  void NoteLoss();
+  // Of all exports. Lives as long as the store.
+  WriteVerifier& write_verifiers();
 
   // --- For statistics and tests ----------------------------------------------------------------
 

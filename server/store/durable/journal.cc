@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
-#include "server/store/store.h"
+#include "server/store/durable/write_verifier.h"
 #include "server/store/system/fd.h"
 #include "server/store/system/identity.h"
 
@@ -78,7 +78,7 @@ void Operation::Done(DafsStatus status, std::span<const int> changed) {
       if (synced) continue;
       LogWarning(absl::StrCat("a change was executed and could not be made stable"));
       // fsync reports a loss of the file's data only once.
-      if (open_fd.ok()) store_->NoteLoss();
+      if (open_fd.ok()) write_verifier_->Change();
     }
   }
   slot_->status = status;

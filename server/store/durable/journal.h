@@ -25,7 +25,7 @@
 
 namespace dafs::server {
 
-class Store;
+class WriteVerifier;
 
 enum class SlotState : uint32_t {
   kEmpty,     // the request was not executed
@@ -170,10 +170,15 @@ static_assert(std::atomic<SlotState>::is_always_lock_free);
 class Operation {
  public:
   // With `file` each step is on stable storage before the next begins (--stable=power). If a sync
-  // fails, the operation reports the possible loss to `store`, whose files it changes.
-  Operation(JournalSlot& slot, const MappedFile* file, Store* store, uint16_t seq_number,
-            wire::Proc procedure)
-      : slot_(&slot), file_(file), store_(store), seq_number_(seq_number), procedure_(procedure) {}
+  // fails, data may be lost, and the operation changes `write_verifier` so that clients write it
+  // again. Both are borrowed; `write_verifier` is not used without `file`.
+  Operation(JournalSlot& slot, const MappedFile* file, WriteVerifier* write_verifier,
+            uint16_t seq_number, wire::Proc procedure)
+      : slot_(&slot),
+        file_(file),
+        write_verifier_(write_verifier),
+        seq_number_(seq_number),
+        procedure_(procedure) {}
 
   Intent& Prepare();
   void Begin();
@@ -195,7 +200,7 @@ class Operation {
 
   JournalSlot* slot_;
   const MappedFile* file_;
-  Store* store_;
+  WriteVerifier* write_verifier_;
   uint16_t seq_number_;
   wire::Proc procedure_;
 };

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/hash/hash.h"
-#include "server/store/store.h"
+#include "server/store/objects/caller.h"
 
 namespace dafs::server {
 

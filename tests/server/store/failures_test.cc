@@ -176,7 +176,7 @@ TEST_F(StoreFailuresTest, FailedSyncOfSetattrChangesVerifier) {
   const Opened f = MustOpen(root_, CreateArgs(A(), "f", 0644));
   WriteResult written;
   ASSERT_OK(Write(root_, f, 0, "data", wire::StableHow::kUnstable, &written));
-  Operation operation(*slot, &*slots, store_.get(), 1, wire::Proc::kSetattrInline);
+  Operation operation(*slot, &*slots, &store_->write_verifiers(), 1, wire::Proc::kSetattrInline);
   Caller caller = root_;
   caller.operation = &operation;
   wire::FileAttributes attributes;

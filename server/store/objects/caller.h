@@ -1,0 +1,33 @@
+// On whose behalf a request is executed. The session fills it in; the store reads it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "server/store/objects/export.h"
+#include "wire/protocol/name_check.h"
+#include "wire/protocol/types.h"
+
+namespace dafs::server {
+
+class Operation;
+class RecentStats;
+struct Holdings;
+
+// The client and user for whom a request is executed. The store squashes the user, per export.
+struct Caller {
+  wire::ClientId client_id;      // of the session; keys the opens
+  std::string_view client_name;  // client_id_string, the same over restarts
+  Holdings* holdings = nullptr;  // counts what the client holds; may be null
+  uint32_t uid = 65534;          // as in the credential
+  uint32_t gid = 65534;
+  std::span<const uint32_t> groups;  // borrowed for the call; at most wire::kGroupsMax
+  Peer peer;                         // checked against the export's clients and `insecure`
+  Operation* operation = nullptr;    // records a modification in the journal; borrowed, may be null
+  RecentStats* recent = nullptr;     // for the next GETATTR; borrowed, null on other threads
+  wire::NameRule names = wire::NameRule::kUtf8;  // which names the client can use
+  bool keeps_atime = false;                      // reads do not update the access time
+};
+
+}  // namespace dafs::server
