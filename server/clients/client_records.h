@@ -6,8 +6,8 @@
 // A slot is written when a client takes its name and when it gives the name up. In between, every
 // open and close changes the Holdings in it, at the cost of a store into memory. The file survives
 // the end of the process. With --stable=power a slot is on the device before the first response to
-// its client, but its counts are not. So after a loss of power every recorded client counts as
-// holding opens and locks.
+// its client, but its counts are not. So after any restart of the machine every recorded client
+// counts as holding opens and locks.
 //
 // Thread-safe; only these device writes block.
 #pragma once

@@ -116,8 +116,8 @@ class ClientTable {
   // A session of `client` has authenticated as `principal`.
   Confirmation Confirm(const std::shared_ptr<Client>& client, const Principal& principal,
                        absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The state of `replaced` has been released. Its last requests may still open files; Expire
-  // returns those opens.
+  // The state of `replaced` has been released. Its last requests may still open files: Expire
+  // returns its id as long as it has opens.
   void Released(const std::shared_ptr<Client>& replaced) ABSL_LOCKS_EXCLUDED(mutex_);
   // A session that Confirm accepted has ended, and nothing of it is executed any more.
   void SessionClosed(const std::shared_ptr<Client>& client) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -64,7 +64,8 @@ struct ServerOptions {
   absl::Duration grace_time = absl::ZeroDuration();  // after a restart; zero: the lease time
   // From the connection to an authenticated session. Limits the cost of silent peers.
   absl::Duration connect_timeout = absl::Seconds(10);
-  // A session in which no RDMA operation completes for this long, or up to twice as long, ends.
+  // A session ends if it has outstanding RDMA operations and none of them completes for this long,
+  // or up to twice as long.
   // IwarpOptions::dead_peer_timeout ends connections whose peer acknowledges nothing. Here the
   // client's kernel acknowledges but its program is stuck, and the transfer occupies memory that
   // other sessions need.

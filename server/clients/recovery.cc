@@ -194,8 +194,8 @@ Unheard FinishJournals(const ResponseCache& responses, Store& store) {
       JournalSlot& slot = cache->slot(static_cast<uint16_t>(i));
       slot.Mend();
       if (IsClose(slot)) unheard.opens.push_back(OpenOf(*cache, slot, slot.intent.object));
-      if (slot.state == SlotState::kAnswered &&
-          IsRecoveredOpen(slot)) {  // finished by an earlier instance
+      // An OPEN that an earlier instance finished.
+      if (slot.state == SlotState::kAnswered && IsRecoveredOpen(slot)) {
         unheard.opens.push_back(OpenOf(*cache, slot, slot.result.object));
       }
       switch (slot.state.load(std::memory_order_acquire)) {
