@@ -16,8 +16,8 @@ namespace dafs::server {
 
 class ChannelRoutes {
  public:
-  // Parses a connection request from `host` with this private data. nullopt: not a format of this
-  // server.
+  // Parses a connection request from `host` with this private data. nullopt: the private data has
+  // no known format.
   struct Request {
     std::string session;  // host and differentiators: the same for all channels of a session
     bool operation = true;

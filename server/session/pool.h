@@ -31,8 +31,8 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
 
   void Submit(absl::AnyInvocable<void()> work) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Submits work without a waiter, on at most a quarter of the threads. Returns false, and drops
-  // `work`, if the pool is busy.
+  // Submits work without a waiter, for at most a quarter of the threads (at least one). Returns
+  // false, and drops `work`, if the pool has other work in its queue or that limit is reached.
   bool SubmitIdly(absl::AnyInvocable<void()> work) ABSL_LOCKS_EXCLUDED(mutex_);
   // Waits until all submitted work is done. Returns false if some is not done at `deadline`.
   bool AwaitIdle(absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_);

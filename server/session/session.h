@@ -143,9 +143,9 @@ class Session final : public dat::Pollable {
   };
   CreditWaiter RdmaCredits(uint32_t count) { return CreditWaiter(*this, count); }
   void ReturnRdmaCredits(uint32_t count);
-  // `count` RDMA operations, among them those of a response, now wait for the peer. If none of them
-  // completes within ServerOptions::transfer_timeout, the session ends, because they hold memory
-  // that other sessions need.
+  // `count` more RDMA operations wait for the peer. Those of a response complete when its send
+  // does. If none of the session completes for ServerOptions::transfer_timeout, or up to twice
+  // that, the session ends, because they hold memory that other sessions need.
   void Moving(uint32_t count);
   // Work was posted outside of Poll: the loop must poll the endpoint before it sleeps.
   void Posted();
@@ -312,7 +312,7 @@ class Session final : public dat::Pollable {
   std::deque<CreditWaiter*> credit_waiters_;
 
   std::unique_ptr<dat::Endpoint> endpoint_;
-  const bool invalidates_;  // responses end the client's window (Send with Invalidate)
+  const bool invalidates_;  // responses invalidate the memory that the request names
   bool polling_ = false;
   RecentStats recent_stats_;   // of the previous request
   bool ending_ = false;        // takes no further request
