@@ -56,8 +56,8 @@ DafsStatus Batches::MayTake(const wire::BatchSubmitArgs& args) const {
     if (IsOutstanding(request)) return DafsStatus::kInval;
     cost += CostOf(request);
   }
-  if (ids_.empty())
-    return DafsStatus::kOk;  // a session with none outstanding always makes progress
+  // Without a limit here, so that a session with none outstanding always makes progress.
+  if (ids_.empty()) return DafsStatus::kOk;
   const Shared& shared = session_.shared();
   if (ids_.size() + args.requests.size() > shared.options->max_batch_requests) {
     return DafsStatus::kWhoaCowboy;
@@ -195,8 +195,8 @@ void Batches::Report() {
     wire::BcBatchCompletionArgs args;
     const size_t count = std::min(done_.size(), GroupSize());
     args.completions.assign(done_.begin(), done_.begin() + static_cast<ptrdiff_t>(count));
-    if (!channel->back_control()->Send(args))
-      return;  // Report is called again when a reply arrives
+    // Without a free credit or buffer: Report is called again when one is free.
+    if (!channel->back_control()->Send(args)) return;
     for (const wire::CompletionNotification& done : args.completions) ids_.erase(done.request_id);
     done_.erase(done_.begin(), done_.begin() + static_cast<ptrdiff_t>(count));
     if (done_.empty()) report_by_ = absl::InfiniteFuture();

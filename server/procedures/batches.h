@@ -38,7 +38,8 @@ class Batches {
   Batches& operator=(const Batches&) = delete;
 
   // Checks whether the requests of `args` may be accepted now. INVAL: an id is outstanding already.
-  // WHOA_COWBOY: too many requests are outstanding; never returned if none is.
+  // WHOA_COWBOY: too many requests are outstanding, or memory is short; never returned if none is
+  // outstanding.
   wire::DafsStatus MayTake(const wire::BatchSubmitArgs& args) const;
 
   // Marks the ids of a synchronous batch as outstanding until EndSynchronous (R78). INVAL: one of

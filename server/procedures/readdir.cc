@@ -1,6 +1,6 @@
 // READDIR_INLINE and READDIR_DIRECT. Directories are read in the pool: they come from the disk in
 // many small pieces, and each entry may need its inode. The list of an object's named attributes is
-// one system call; the response has as much of it as fits.
+// one system call, so READDIR_INLINE makes it on the worker, unless the export may hang.
 // Spec: 6.5.29, 6.5.30; WIRE 10.2, R36, R56.
 #include <algorithm>
 
