@@ -277,7 +277,7 @@ class Store {
   // --- Locks -----------------------------------------------------------------------------------
 
   // 6.5.18, 6.5.19, 6.5.20. Nothing waits: a blocking LOCK is denied like any other, and keeps its
-  // place in the queue until the client retries. On DENIED `res` is the conflicting lock. Its
+  // place in the queue while the client retries. On DENIED `res` is the conflicting lock. Its
   // client id is zero and its owner empty if a local program holds it, or if the range is reserved
   // for a waiting owner.
   wire::DafsStatus Lock(const Caller& caller, const wire::LockArgs& args, wire::LockRes* res);
@@ -296,7 +296,7 @@ class Store {
   // work where only that export waits. Call before the first request. `run` outlives all requests.
   using RunForExport = std::function<void(size_t export_index, absl::AnyInvocable<void()> work)>;
   void SetRunForExport(RunForExport run);
-  // The same for a client that may return: its opens and locks fail with EXPIRED from then on.
+  // As ReleaseClient, for a client that may return: its state ids then fail with EXPIRED.
   void ExpireClient(const wire::ClientId& client_id);
 
   // --- Data ------------------------------------------------------------------------------------
@@ -375,7 +375,7 @@ class Store {
   std::optional<size_t> ExportThatMayHang(const wire::FileHandle& directory,
                                           std::span<const std::string> path) const;
 
-  // Of all exports. Lives as long as the store.
+  // The write verifiers of the files in all exports. Valid as long as the store.
   WriteVerifier& write_verifiers();
 
   // --- For statistics and tests ----------------------------------------------------------------

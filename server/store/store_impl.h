@@ -189,7 +189,8 @@ class StoreImpl {
   void GetPseudoAttributes(const PseudoNode& node, uint64_t bitmap,
                            wire::FileAttributes* attributes);
 
-  // Closes an open and releases its locks. The last close also removes the file's orphan link.
+  // Closes an open and releases its locks. The last close also removes the file's orphan link,
+  // unless another open of the file may still be reclaimed.
   wire::DafsStatus CloseOpen(const wire::ClientId& client_id, const wire::StateId& state_id,
                              const ObjectKey& key);
 

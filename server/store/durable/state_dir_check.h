@@ -11,9 +11,10 @@
 
 namespace dafs::server {
 
-// Returns OK if `state_dir` belongs to the process's user, no other user can write it, the same
-// holds for the files in it, and no client of `exports` can reach it, neither by its path nor by
-// another mount of its file system. Otherwise kFailedPrecondition, with the reason and the remedy.
+// Returns OK if `state_dir` is a directory of the process's user, no other user can write it, the
+// same holds for the files in it, and no client of `exports` can reach it, neither by its path nor
+// by another mount of its file system. Otherwise kFailedPrecondition, with the reason and the
+// remedy.
 absl::Status CheckStateDir(const std::string& state_dir, const std::vector<Export>& exports);
 
 }  // namespace dafs::server

@@ -78,7 +78,8 @@ class Grace {
 
   // Returns whether any request may have to wait. Cheap: called for every request.
   bool active() const { return active_.load(std::memory_order_acquire); }
-  // Returns whether a client may still reclaim opens.
+  // Returns whether opens are still expected to be reclaimed, so that a file may be open although
+  // the server has no open of it.
   bool expects_opens() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Return GRACE if the request has to wait. Only to be called while active().

@@ -21,8 +21,8 @@ struct Holdings {
   std::atomic<uint32_t> lost_deniers;
   std::atomic<uint32_t> lost_locks;
 
-  // The lease has expired. The server keeps the opens and locks as a courtesy until another request
-  // conflicts with them.
+  // Not 0: the lease has expired. The server keeps the opens as a courtesy until another client
+  // needs access that they deny, or until ClientTable::Expire ends the courtesy.
   std::atomic<uint32_t> expired;
 
   bool owes() const { return lost_opens > 0 || lost_deniers > 0 || lost_locks > 0; }

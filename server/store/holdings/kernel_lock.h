@@ -2,7 +2,7 @@
 // locks of programs on the server. Each owner has its own open file descriptions: one with
 // open-file-description locks (fcntl, F_OFD_SETLK) for ranges, and one with flock(2) for the byte
 // that stands for it. The kernel drops the locks when the descriptions are closed.
-// The kernel cannot hold locks on byte 2^63 and above; these are not taken there.
+// The kernel cannot hold locks on byte 2^63 and above: only the LockTable has these.
 // The caller serialises the calls for one KernelLock. Nothing waits for a lock; opening and locking
 // are system calls on a local file.
 #pragma once

@@ -55,7 +55,8 @@ class LockTable {
     wire::LockRange range;
   };
 
-  // Returns the first lock or reservation of another DAFS client that conflicts with `range`.
+  // Returns a lock or reservation of another owner, of the same client or another one, that
+  // conflicts with `range`. Does not see locks of local programs.
   std::optional<Conflict> Check(const ObjectKey& file, const LockOwner& owner,
                                 const wire::LockRange& range, absl::Time now) const;
   // As Check, but ignores reservations: for LOCKT, and for locks that are reclaimed.
@@ -64,7 +65,7 @@ class LockTable {
 
   // Returns false if the client has too many locks.
   bool MayGrant(const LockOwner& owner) const;
-  // Records that `owner` holds `range`, and removes its tickets for it.
+  // Records that `owner` holds `range`, and removes the owner's tickets that overlap it.
   void Grant(const ObjectKey& file, const LockOwner& owner, const wire::LockRange& range);
   // Removes the owner's locks from `first` to `last`. Returns whether the owner still holds locks
   // on the file; if not, moves its KernelLock to *kernel.

@@ -117,7 +117,8 @@ class OpenTable {
 
   // Returns the clients with an expired lease that have the file open. Their opens may be revoked.
   std::vector<wire::ClientId> ExpiredHolders(const ObjectKey& key) const;
-  // Removes the opens of the client. Its state ids then fail with EXPIRED.
+  // Marks the client as revoked: its state ids fail with EXPIRED once their opens are closed. The
+  // caller then closes the opens.
   void Revoke(const wire::ClientId& client_id);
 
   // Returns OK if a name of the file may be removed. DENYDISP_CONFLICT: an open forbids it, or with

@@ -1,4 +1,4 @@
-// On whose behalf a request is executed. The session fills it in; the store reads it.
+// The identity for which the store executes a request. The session fills it in.
 #pragma once
 
 #include <cstdint>

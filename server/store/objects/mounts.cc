@@ -60,8 +60,8 @@ absl::Status NoHandles(const Export& e, const std::string& path, int error) {
 
 // Decides by the type in the mount table.
 bool IsLocal(absl::string_view type) {
-  if (type == "nfsd" || type == "fusectl")
-    return true;  // the kernel's own, of almost every machine
+  // Control file systems of the kernel, mounted on almost every machine.
+  if (type == "nfsd" || type == "fusectl") return true;
   for (absl::string_view network : {"nfs", "cifs", "smb", "9p", "ceph", "afs", "lustre"}) {
     if (absl::StartsWith(type, network)) return false;
   }

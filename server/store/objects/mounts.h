@@ -50,7 +50,7 @@ struct FileSystem {
   uint64_t device = 0;                // st_dev and st_ino of the root
   uint64_t root_inode = 0;
   uint64_t mount_id = 0;
-  uint64_t mount_number = 0;  // unique while the machine runs; 0: not known to the kernel
+  uint64_t mount_number = 0;  // unique while the machine runs; 0: the kernel has none
   std::string path;           // for messages
   bool memory = false;        // all pages are in memory (tmpfs): a read never waits for a disk
   bool layered = false;       // an overlay: files may have the st_dev and st_ino of their layer

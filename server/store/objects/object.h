@@ -23,8 +23,8 @@ namespace dafs::server {
 // - a clock may be set back;
 // - a ctime that was sampled before another was reported belongs to an older state.
 // No two states are reported with the same value. A crash of the machine may lose the latest ctime,
-// also of data that was made stable (fdatasync). Therefore the base changes after a crash, so that
-// a client's cached data from before does not match a new state.
+// also of data that was made stable (fdatasync). Therefore every start of the machine changes the
+// base, so that a client's cached data from before does not match a new state.
 class ChangeCounter {
  public:
   // Adds `base` to every value. The server changes `base` when ctimes may have been lost.

@@ -6,7 +6,7 @@
 // server takes it in the kernel, against local programs.
 //
 // A blocking request (READW, WRITEW) gets its reply at once like any other: nothing waits here, and
-// no slot is held. If it is denied, a ticket in the table keeps its place in the queue until the
+// no slot is held. If it is denied, a ticket in the table keeps its place in the queue while the
 // client retries. ABORT withdraws the ticket.
 #include "wire/messages/locks.h"
 

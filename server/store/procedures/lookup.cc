@@ -44,7 +44,7 @@ DafsStatus StoreImpl::LookupName(Object& directory, const std::string& name, Obj
 DafsStatus StoreImpl::LookupLiving(Object& directory, const std::string& name, ObjectRef* child,
                                    RecentStats* recent) {
   constexpr int kTries = 8;
-  constexpr auto kFirstWait = std::chrono::microseconds(10);  // doubled each time: 1.3 ms in total
+  constexpr auto kFirstWait = std::chrono::microseconds(10);  // doubled each time: 0.6 ms in total
   for (int tries = 1;; ++tries) {
     STORE_RETURN_IF_NOT_OK(LookupName(directory, name, child, recent));
     Object& found = **child;

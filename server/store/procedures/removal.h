@@ -34,8 +34,9 @@ class Removal {
   bool linked_ = false;
 };
 
-// Call before a removal. If an open stands against it, releases everything that clients with an
-// expired lease hold of the file. The caller holds no lock of a file.
+// Call before a removal. If an open of the file forbids the removal, releases all opens and locks
+// of the clients that have the file open and whose lease has expired, also those of other files.
+// The caller holds no lock of a file.
 void RevokeForRemoval(StoreImpl& store, const ObjectKey& key, bool check_open);
 
 // The handle for `key`. Computing a new MAC costs as much as a system call.

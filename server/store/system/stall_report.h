@@ -12,8 +12,9 @@
 
 namespace dafs::server {
 
-// While it lives, the owner waits for `what`. Logs `first` after construction, then every `again`,
-// and at the end if it logged before. Has a thread of its own, because its owner may hang.
+// While it lives, the owner waits for `what`. Logs a line when Times::first has passed, then one
+// every Times::again, and one at the end if it logged before. Has a thread of its own, because its
+// owner may hang.
 class StallReport {
  public:
   struct Times {
