@@ -22,8 +22,8 @@ class Fletcher {
   // Appends `bytes`. Any length, including an odd one, and any alignment are allowed.
   void Add(std::span<const std::byte> bytes);
 
-  // Returns the checksum of all bytes added so far. If the last byte is odd, a zero byte completes
-  // it.
+  // Returns the checksum of all bytes added so far. If their number is odd, a zero byte
+  // completes the last word.
   Checksum Result() const;
 
  private:

@@ -32,7 +32,7 @@ class Encoder {
   size_t end() const { return end_; }
 
   // Starts the fixed section of `size` bytes at `position`, to which its offsets are relative.
-  // Fills it with zeros.
+  // Writes zeros from the last written byte to the end of the section.
   void BeginScope(size_t position, size_t size) {
     Reserve(position + size - end_);
     scope_ = pos_ = position;

@@ -237,8 +237,8 @@ class Listener {
  public:
   virtual ~Listener() = default;
   // Returns the next connection request whose private data has arrived, or nullptr if there is none
-  // now. Never blocks. Drops peers that do not complete their request in time, so their number is
-  // bounded.
+  // now. Never blocks. Drops peers that do not complete their request in time, and bounds their
+  // number.
   virtual absl::StatusOr<std::unique_ptr<PendingEndpoint>> Next() = 0;
   virtual WaitHandle Arm() = 0;
   virtual const Address& local() const = 0;  // with the chosen port if `local` had port 0

@@ -112,7 +112,7 @@ class IwarpEndpoint final : public Endpoint, private RegionUser {
 };
 
 // Bounds the requested options, so that the endpoint allocates no unreasonable amount of memory.
-// kInvalidArgument if an option other than RDMA reads is zero.
+// kInvalidArgument if receives, sends or segments are zero.
 absl::StatusOr<EndpointOptions> ClampOptions(const EndpointOptions& options);
 
 }  // namespace dafs::dat::iwarp

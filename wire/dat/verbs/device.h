@@ -18,12 +18,12 @@ struct DeviceLimits {
   // write. siw is an iWARP device too, but recognises its own reads and does not need this.
   bool read_sink_needs_remote_write = false;
   bool is_siw = false;
-  // A send or RDMA write of this many bytes or more must be signaled itself; otherwise its buffers
-  // may still be in use. siw passes an unsignaled one of a page or more to TCP by reference. It
-  // reports later requests complete before the peer has taken those pages out of the socket
-  // (kernel, siw_qp_tx.c: siw_qp_prepare_tx, use_sendpage). A signaled one is copied. siw also
-  // sends its read responses by reference: their source must not change before the reader reports
-  // completion, which in DAFS is the server's response.
+  // A send or RDMA write of this many bytes or more must be signaled itself. Otherwise its buffers
+  // may still be in use after a later request has completed. siw passes an unsignaled one of a page
+  // or more to TCP by reference. It reports later requests complete before the peer has taken those
+  // pages out of the socket (kernel, siw_qp_tx.c: siw_qp_prepare_tx, use_sendpage). A signaled one
+  // is copied. siw also sends its read responses by reference: their source must not change before
+  // the reader reports completion, which in DAFS is the server's response.
   uint64_t signal_bytes = ~uint64_t{0};
   bool can_invalidate = false;  // Send with Invalidate
   bool is_rxe = false;

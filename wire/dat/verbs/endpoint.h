@@ -132,7 +132,7 @@ class VerbsEndpoint final : public Endpoint {
   const uint8_t port_;  // of the device
 
   State state_ = State::kMade;
-  // There is a connection to take down.
+  // The connection was up: there is one to take down. Never reset.
   bool was_connected_ = false;
   // Set by a post that the device refused, and by Abort. The next Poll ends the connection.
   absl::Status fault_;
