@@ -47,7 +47,7 @@ class BatchData {
  public:
   virtual ~BatchData() = default;
   virtual uint64_t size() const = 0;
-  // How many buffers it is for the server; at most 256.
+  // The number of buffers that name it in a request; at most 256.
   virtual size_t buffers() const = 0;
   // Opens it to the server, and stores the server's names for its buffers in `to`, in order. Called
   // while a request is encoded, because each session registers the memory again. Errors as of
@@ -130,7 +130,8 @@ class Batches final : public BackControlHandler {
   absl::StatusOr<uint64_t> Submit(const Identity& who, std::vector<BatchItem> items,
                                   const BatchOptions& options, BatchSink& sink);
 
-  // Cancels the time window of item `request_id`: it is urgent now. OK: the server knows that.
+  // Cancels the time window of item `request_id`: it is urgent now. OK: the server
+  // knows that, or the item will be sent as urgent.
   // kNotFound: the result has already arrived; kUnimplemented: the server ignores windows.
   dat::Task<absl::Status> HurryUp(uint64_t request_id);
 

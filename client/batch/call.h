@@ -43,7 +43,7 @@ struct Batches::Entry {
   wire::DirectOpBuffers buffers;
   absl::AnyInvocable<void()> then;
   bool hurried = false;
-  bool overlap_committed = false;  // for the data that was kept at the last check
+  bool overlap_committed = false;  // CommitOverlapped has run; it runs once
   absl::Status timed_out;          // the result once its memory is safe
   ServerDelay delay;
   int reclaims = 0;

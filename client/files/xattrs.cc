@@ -246,8 +246,9 @@ dat::Task<absl::Status> Files::SetXattrBy(const Identity& who, const wire::FileH
       dat::Task<void> abandoning = AbandonXattr(who, open.res, open.xid.client_id, open.args.owner);
       co_await abandoning;
     }
-    // The open was lost. Setting the value again is harmless if the attribute may already exist, or
-    // if the server would have reported that CLOSE was executed.
+    // The open was lost. Setting the value again is harmless if the mode allows an existing
+    // attribute, if CLOSE was not sent, or if the Response Cache would show that CLOSE was
+    // executed.
     const bool again = mode != XattrMode::kCreate || !close.sent || close.xid.cached;
     if (!IsLostState(status) || !again || attempt >= kMostLost) co_return status;
   }

@@ -56,8 +56,8 @@ class UserMemory {
   // kFailedPrecondition: an I/O still uses it; kNotFound: no such memory.
   absl::Status Deregister(MemoryHandle handle);
 
-  // Whether `segment` lies within its registration, and that allows reads or writes (`for_write`).
-  // kNotFound, kOutOfRange, kPermissionDenied. Not for null handles.
+  // Whether `segment` lies within its registration, and whether that allows reads or writes
+  // (`for_write`). kNotFound, kOutOfRange, kPermissionDenied. Not for null handles.
   absl::Status Check(const MemorySegment& segment, bool for_write) const;
   // Begin and end of an I/O that names memory of `handle`; a null handle has no effect.
   void BeginUse(MemoryHandle handle);

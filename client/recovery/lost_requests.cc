@@ -32,7 +32,7 @@ class FetchCall : public Call<wire::FetchResponseArgs> {
   absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
                       DafsStatus answer) override {
     switch (answer) {
-      case DafsStatus::kNoXidMatch:  // these are about the fetch itself
+      case DafsStatus::kNoXidMatch:  // about the fetch itself (WIRE 9.4), as the next three
       case DafsStatus::kUnknownSession:
       case DafsStatus::kBadSession:
       case DafsStatus::kChainBroken:
@@ -269,7 +269,7 @@ dat::Task<void> LostRequests::Discard() {
     // If the server cannot discard the cache now, it drops it with the client's next instance or on
     // expiry.
     if (!status.ok()) break;
-    // it has not noticed the session's end
+    // BAD_SESSION: the server has not noticed the end of the old session.
     const bool later =
         discard.status == DafsStatus::kBadSession || discard.status == DafsStatus::kDelay;
     if (later && ++tries < kMostDiscards) {

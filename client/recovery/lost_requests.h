@@ -1,5 +1,5 @@
 // Finds out which requests of a lost session the server executed: asks the old session's Response
-// Cache over the new session. Requests that the server discards that cache when no chain needs it.
+// Cache over the new session. When no chain needs that cache any more, requests its discard.
 // Spec: 5.2.5 (use of the Response Cache), 4.3.4 (chains), 6.3; WIRE 9.4.
 // Belongs to the thread of its loop; one for each worker.
 #pragma once

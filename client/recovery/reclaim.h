@@ -38,7 +38,8 @@ class Reclaim {
   dat::Task<absl::Status> AwaitRestored(absl::Time deadline);
 
   // Reclaims `open`. OK: the server knows it again, or the reclaim failed and the open is marked as
-  // lost. If it is closed, or was lost before, returns an error that says so.
+  // lost. If it is closed, or was lost before, returns an error that says so. Other errors are
+  // those of Runner::Run: the open was not reclaimed.
   dat::Task<absl::Status> ReclaimOpen(wire::StateId open);
 
  private:

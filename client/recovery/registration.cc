@@ -77,7 +77,7 @@ dat::Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Tim
     }
     if (call.status == DafsStatus::kNotSupp || call.status == DafsStatus::kNotAuthorized) {
       // 6.2.8: the server rejects this kind of credential, or this user. The session's own
-      // credential is used instead, like that of all users of an untrusted client (3.1.1.1.2).
+      // credential is used instead, as for all users of an untrusted client (3.1.1.1.2).
       LogWarning(absl::StrCat(connection_.name(),
                               ": the server does not let this machine act as user ", who.uid, " (",
                               Text(wire::Name(call.status)),

@@ -66,7 +66,7 @@ void BackControl::OnMessage(uint64_t index, uint32_t size_bytes) {
   context.has_session = context.authenticated = true;
   context.checksum_due = checksums_;
   context.back_control = true;
-  // as every response says, although the server starts with fewer
+  // Every response grants this many, even if CONNECT_BIND agreed on fewer.
   context.granted_nreq = kRequests;
   wire::ChainState unchained;  // this channel has no chains (4.3)
   const wire::RequestVerdict verdict = wire::CheckRequest(message, context, unchained);

@@ -31,7 +31,7 @@ struct CallTotals {
 struct SessionReport {
   bool up = false;
   std::string transport;  // "iwarp over TCP, CRC32C off"
-  std::string memory;     // "memory windows", or why there are none; empty: no buffers
+  std::string memory;     // "memory windows", or why there are none; empty: no data buffers
   bool memory_by_windows = false;
   uint64_t windows_bound = 0;
   uint64_t windows_ended = 0;  // ended by the client, since no response ended them

@@ -123,8 +123,8 @@ class Session final : public dat::Pollable {
   // Whether the server accesses memory through a window for each request or batch item.
   bool by_windows() const { return windows_; }
   // Invalidates windows that no response invalidates. `then` runs when the server cannot use them
-  // any more, perhaps before this returns. Does nothing after the end of the session, which
-  // invalidates them too.
+  // any more, perhaps before this returns. The end of the session invalidates them too: `then` does
+  // not run if the session ends first or has ended.
   void EndWindows(const WindowContexts& windows, absl::AnyInvocable<void()> then);
   uint32_t nreq() const { return nreq_; }
   void Fill(SessionReport& report) const;

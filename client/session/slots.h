@@ -20,7 +20,8 @@ struct Session::Slot {
   MemoryHold hold;
   wire::Proc proc = wire::Proc::kNull;
   uint16_t seq_number = 0;
-  uint32_t generation = 0;  // part of the analyzer; distinguishes the response from earlier ones
+  // Part of the analyzer: a late response to an earlier request has another one.
+  uint32_t generation = 0;
   bool expects_answer = false;
   bool sending = false;
   // Memory windows through which the server accesses the request's buffers, until they are

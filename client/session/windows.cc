@@ -76,7 +76,7 @@ void Session::EndWindows(const WindowContexts& windows, absl::AnyInvocable<void(
 
 void Session::HolderWindowEnded(uint64_t cookie) {
   const auto at = holders_.find(cookie);
-  // or the window of a request that was not sent
+  // No holder: the window of a request that was not sent (DropWindows).
   if (at == holders_.end() || --at->second.ending > 0) return;
   absl::AnyInvocable<void()> then = std::move(at->second.then);
   holders_.erase(at);

@@ -12,7 +12,7 @@ namespace dafs::client {
 namespace {
 
 constexpr uint32_t kLeastMessage = 1024;  // WIRE 11.3
-// this client's limit: a slot's buffers are registered memory
+// This client's limit: a slot's buffers are registered memory.
 constexpr uint32_t kMostMessage = 1u << 20;
 constexpr uint32_t kMostRequests = 1024;                     // this client's limit, as above
 constexpr size_t kMostClientIdString = 1024;                 // WIRE 7

@@ -63,7 +63,7 @@ struct ClientOptions {
   bool checksums = false;              // message and direct checksums, WIRE 6
   uint32_t max_request_size = 16384;   // 1024 at least
   uint32_t max_response_size = 16384;  // 1024 at least
-  // slots of a session: the client's maximum; the server may grant fewer
+  // Slots of a session: the client's maximum; the server may grant fewer.
   uint32_t max_requests = 64;
   uint32_t max_credentials = 128;
   // Requests an RDMA-read Channel (3.1.2.3.4): a second connection of each session, over which the
@@ -72,8 +72,8 @@ struct ClientOptions {
   // Requests a Back-control Channel (3.1.2.3.3): another connection of each session, over which the
   // server reports completed batch items (client/batch/batch.h).
   bool back_control_channel = false;
-  // For the buffers of the pool, if neither channel above is requested. Application memory and
-  // batches need kOff: requests name that memory by its registration.
+  // Memory windows for data buffers, application memory and batch items. A session has none if
+  // either channel above is requested.
   Windows windows = Windows::kAuto;
   // Requests that reads and listings do not update access times (kExtensionKeepAtime).
   bool keep_atime = false;

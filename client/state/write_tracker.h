@@ -62,7 +62,8 @@ class WriteTracker {
     uint64_t writes = 0;
   };
   Mark BeforeCommit() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Call with the result of COMMIT. After a failure the data is still uncommitted.
+  // Call with the result of COMMIT. Returns its status. After a failure the data is still
+  // uncommitted.
   absl::Status AfterCommit(const Mark& mark, const absl::StatusOr<wire::Verifier>& committed)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
