@@ -24,8 +24,9 @@ class AclHabit {
   }
 
  private:
-  // The number of parts that are listed with ACLs before a program requests one. ls(1) reads some
-  // parts before its first request. kAtFirst applies until a program has requested any.
+  // After this many parts with ACLs, and no request for an ACL meanwhile, parts are listed without
+  // ACLs. It is more than one, because ls(1) reads some parts before its first request. kAtFirst is
+  // the number until a program has requested any ACL.
   static constexpr int kMost = 6;
   static constexpr int kAtFirst = 3;
 

@@ -149,8 +149,9 @@ class InodeTable {
   // Renames and removals that the kernel has applied already.
   OwnMoves& own_moves() { return own_moves_; }
 
-  // The same for the kernel's pages, which may be older than the attributes sent since. The kernel
-  // keeps its pages across an open if the file has the CHANGE that was recorded by PagesAre.
+  // Like KernelIsCurrent, but for the kernel's pages, which may be older than the attributes sent
+  // since. The kernel keeps its pages across an open if the file has the CHANGE that PagesAre
+  // recorded.
   bool PagesAreCurrent(uint64_t nodeid, uint64_t change) const;
   // The kernel has no page older than `change`. A value smaller than the last one does no harm.
   void PagesAre(uint64_t nodeid, uint64_t change);

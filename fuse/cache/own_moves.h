@@ -18,7 +18,8 @@ namespace dafs::fuse {
 
 class OwnMoves {
  public:
-  // If more than kMost renames happen between two checks of a name, the old location is looked up.
+  // If more than kMost renames and removals happen between two checks of a name, some are no longer
+  // known here. The name may then be looked up at its old location.
   static constexpr size_t kMost = 32;
 
   OwnMoves() = default;

@@ -27,8 +27,8 @@ class QuestionsOut {
     if (question.awaited) question.ended.Set(true);
   }
 
-  // The end of the request about `nodeid`, to be awaited; nullptr if no request without a waiter is
-  // outstanding.
+  // Returns the end of the outstanding request about `nodeid`, to be awaited. A request has at most
+  // one waiter: returns nullptr if none is outstanding, or if each has a waiter already.
   dat::Pending<bool>* Await(uint64_t nodeid) {
     for (Question* question : questions_) {
       if (question->nodeid != nodeid || question->awaited) continue;
