@@ -43,8 +43,8 @@ class CommitQueue {
 
   // `bytes` were written to the file of `open` and may not be stable.
   void Add(const std::shared_ptr<OpenState>& open, uint64_t bytes);
-  // Commits what was written to the file of `open`, before all other files that wait. Returns when
-  // that is done.
+  // Commits what was written to the file of `open`, before all other files that wait. Returns after
+  // that COMMIT, even if it failed.
   dat::Task<void> CommitNow(std::shared_ptr<OpenState> open);
   // Sends COMMIT at once, whatever is waiting; for fsync(2). OK: the data is safe, or it is lost
   // and every open file reports that (WriteTracker::ErrorForFsync). After an error the data is

@@ -45,12 +45,14 @@ class WriteStreams {
   // Whether one more request may be outstanding without a waiter.
   bool HasRoom() const { return out_ < most_out_; }
 
-  // Appends `data` to the collected piece of the file, if it continues that piece. It is then an
-  // outstanding part in `behind`.
+  // Appends `data` to the collected piece of the file, and lengthens that part in `behind`. Returns
+  // false, and changes nothing, if no piece is collecting, if `data` does not continue it or is
+  // larger than kGatheredMost, if the buffer has no room, or if other parts in `behind` overlap.
   bool Join(const OpenState& open, uint64_t offset, std::span<const std::byte> data,
             BehindTable& behind);
   // Takes `piece` to collect writes after it. Returns false, and leaves it, if no piece of the file
-  // is outstanding, if one is collecting already, or if there is no room.
+  // is outstanding, if one is collecting already, if `piece` is larger than kGatheredMost, or if
+  // the files together collect as many pieces as may be outstanding.
   bool Keep(WritePiece& piece);
   // Takes `piece` to collect writes after it, and returns in it the piece that collected before.
   // Does nothing if there is none, or if `piece` is larger than kGatheredMost.
