@@ -15,7 +15,8 @@ namespace dafs::fuse {
 
 Outcome Remount(const Options& wanted);
 
-// Returns the first option of `list` that differs from `running`; nullopt if none does.
+// Returns the first option of `list` that differs from `running`. Returns nullopt if none does, or
+// if the options of `list` together result in `running`: the last of opposite options decides.
 // `kernel_options` are the mount's options in /proc/mounts, "rw,user_id=0,...", which mount(8)
 // repeats too.
 std::optional<std::string> FirstChange(std::span<const std::string> list, const Options& running,

@@ -11,7 +11,7 @@ class TrimSchedule {
  public:
   // Nodes; each holds half a kilobyte, and more if it had names and attributes.
   static constexpr uint64_t kWorthwhile = 4096;
-  // If fewer nodes are forgotten between two calls of IsDue, the kernel has stopped.
+  // If fewer nodes are forgotten between two calls of IsDue, the kernel is assumed to have stopped.
   static constexpr uint64_t kFew = 1024;
 
   // Called at regular intervals. `forgotten` is the number of nodes forgotten so far. Returns true
