@@ -23,8 +23,8 @@ class Operations::DirectoryChange {
   DirectoryChange(const DirectoryChange&) = delete;
   DirectoryChange& operator=(const DirectoryChange&) = delete;
 
-  // InodeTable::DirectoryRemoved was called for this change, which therefore does not make the
-  // attributes after the change stale.
+  // InodeTable::DirectoryRemoved was called for this change itself. Such a removal does not make
+  // the attributes after the change stale.
   void CountRemoval() { ++removals_; }
   // Where the server's reply puts the directory's attributes after the change. Null: they are not
   // worth requesting.
