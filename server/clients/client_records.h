@@ -38,9 +38,9 @@ class ClientRecords {
     Holdings* holdings = nullptr;  // lives as long as the ClientRecords
   };
 
-  // Loads the records of an earlier instance; their clients may reclaim what they held. If the
-  // server `has_served` and the file or a slot is missing or damaged, some holders are not
-  // recorded: Open logs that, and Unknown() returns their holdings.
+  // Loads the records of an earlier instance; their clients may reclaim what they held. Records are
+  // lost if a slot is damaged, if there were more clients than slots, or if the file is missing or
+  // damaged although the server `has_served`. Open logs that, and Unknown() returns their holdings.
   // kFailedPrecondition, kResourceExhausted: the file cannot be opened or created now.
   static absl::StatusOr<std::unique_ptr<ClientRecords>> Open(const std::string& state_dir,
                                                              bool stable, bool has_served);

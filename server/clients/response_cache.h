@@ -110,8 +110,9 @@ class ResponseCache {
     bool stable = false;      // with --stable=power
     bool has_served = false;  // an earlier instance had caches
   };
-  // Loads the caches of an earlier instance. Logs missing or damaged files; their clients get
-  // UNKNOWN_SESSION. kFailedPrecondition, kResourceExhausted: a file cannot be opened now.
+  // Loads the caches of an earlier instance. Logs missing, damaged or outdated (IsOutdated) files;
+  // their clients get UNKNOWN_SESSION. kFailedPrecondition, kResourceExhausted: a file cannot be
+  // opened now.
   static absl::StatusOr<std::unique_ptr<ResponseCache>> Open(const Options& options,
                                                              absl::Time now);
 
