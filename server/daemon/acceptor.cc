@@ -19,7 +19,7 @@ constexpr absl::Duration kRest = absl::Milliseconds(200);
 constexpr absl::Duration kLogEvery = absl::Seconds(10);
 constexpr int kAcceptsPerTurn = 16;
 // Within this time the server frees the space of a file that a local program removed, unless the
-// file is open.
+// file is open. It takes longer while the pool is busy.
 constexpr absl::Duration kForgetWithin = absl::Seconds(30);
 
 }  // namespace

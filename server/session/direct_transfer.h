@@ -51,7 +51,8 @@ class DirectWriter {
   DirectWriter(Call& call, size_t operations)
       : call_(call), session_(call.session()), operations_(operations) {}
 
-  // Call before the first Post. Waits for the credits.
+  // Call before the first Post. Waits for the credits of few operations. With many, Post waits for
+  // the credit of each.
   dat::Task<void> Begin();
   // Posts `op`, or its first `size_bytes`. False if the session has failed.
   dat::Task<bool> Post(RdmaOp op, uint32_t size_bytes);
