@@ -229,9 +229,9 @@ class StoreImpl {
                      other_name);
   }
 
-  // Writers of a file hold it shared. Other changes of the size hold it exclusively, except plain
-  // allocation (ranges.cc). An append is one of them, because it uses the position of the file's
-  // descriptors, which only a holder may move.
+  // Writers of a file hold it shared. Other changes of the size hold it exclusively, except an
+  // ALLOCATE that moves no bytes (ranges.cc). An append is one of them, because it uses the
+  // position of the file's descriptors, which only a holder may move.
   absl::Mutex& AppendLock(const ObjectKey& key) {
     auto& locks = LocksOf(key).appends;
     return locks[absl::Hash<ObjectKey>{}(key) % locks.size()];

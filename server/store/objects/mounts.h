@@ -100,8 +100,8 @@ class Mounts {
   // uses the file system. The calls come from any thread, several at once. Set it before the first
   // request.
   void OnFound(std::function<void(const FileSystem&)> found) { found_ = std::move(found); }
-  // Finds the file systems whose root has an entry `name`. The others are found when a request
-  // reaches them. Needs privilege.
+  // Finds the local file systems (neither network nor FUSE) whose root has an entry `name`. All
+  // others are found when a request reaches them. Needs privilege.
   void FindWith(const char* name);
 
   // The file system at the top of an export.

@@ -87,9 +87,9 @@ DafsStatus Store::Allocate(const Caller& caller, const wire::AllocateArgs& args)
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *data.file->fs().exported));
   const auto offset = static_cast<off_t>(args.offset);
   const auto length = static_cast<off_t>(args.length);
-  // Plain allocation does not take the append lock. It may take long, and writers that wait for the
-  // lock would block their worker. An append that fails half-way at the same moment may undo the
-  // new size.
+  // Modes that move no bytes do not take the append lock. They may take long, and writers that wait
+  // for the lock would block their worker. An append that fails half-way at the same moment may
+  // undo the new size.
   std::optional<absl::MutexLock> lock;
   if (Moves(args.mode)) lock.emplace(&impl_->AppendLock(data.file->key()));
   STORE_RETURN_IF_NOT_OK(BeginAllocate(caller, data, args));
