@@ -1,6 +1,7 @@
 // Data: READ, WRITE, FLUSH, FSYNC. Spec: 6.5.3, 6.5.4, 6.5.8, 6.5.27, 6.5.28, 6.5.38, 6.5.39.
-// Data is not copied here. A READ is answered from the buffer that the server wrote into. A WRITE
-// is read from the kernel into the buffer that the server reads from.
+// Data is not copied here, except in ReadRest. A READ is answered from the buffer that the server
+// wrote into. A WRITE is read from the kernel into the buffer that the server reads from. Copies
+// are made elsewhere: of small writes (fuse/files/write_streams.h) and with io_uring (ring.h).
 #include <fcntl.h>
 
 #include <algorithm>
