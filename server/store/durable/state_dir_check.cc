@@ -76,7 +76,7 @@ absl::string_view Below(absl::string_view path, absl::string_view directory) {
 }
 
 // Returns the place of `path`, which has no symbolic links; nullopt if `mounts` does not have its
-// mount. Accesses no file system.
+// mount. Requests no attributes from its file system (AT_STATX_DONT_SYNC).
 std::optional<PlaceInFileSystem> PlaceOf(const std::string& path,
                                          const std::vector<MountLine>& mounts) {
   struct statx stx;

@@ -1,6 +1,7 @@
 // Checks a state directory before a server uses it: it must exist, belong to the server's user, and
 // be out of reach of clients. A user who has the handle key can forge filehandles of every file of
-// the server. Any thread. Accesses no file system but that of the state directory.
+// the server. Any thread. Accesses the state directory and resolves the paths of the exports. If a
+// file system of these paths hangs, waits for it and logs that (StallReport).
 #pragma once
 
 #include <string>
