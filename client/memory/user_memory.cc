@@ -72,7 +72,7 @@ absl::Status UserMemory::Deregister(MemoryHandle handle) {
   if (entry == nullptr) return absl::NotFoundError("deregister memory: it is not registered");
   if (entry->uses > 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("deregister memory: ", entry->uses, " outstanding I/Os use it"));
+        absl::StrCat("deregister memory: ", entry->uses, " segments of outstanding I/O use it"));
   }
   bytes_ -= entry->memory.size();
   entry->memory = {};

@@ -87,7 +87,8 @@ struct ClientOptions {
   // Writes up to this size use WRITE_INLINE. Copying three pages costs less than the round trip in
   // which the server reads them (scripts/bench write-8k).
   uint32_t inline_write_bytes = 12288;
-  // Memory of the mount for uncommitted written data. The client sends COMMIT when it is full.
+  // Memory of the mount for uncommitted written data. The client sends COMMIT when half is in
+  // use.
   size_t uncommitted_bytes = size_t{64} << 20;
 
   // false (hard): calls wait for the server without limit. true (soft): calls fail with

@@ -71,8 +71,7 @@ std::optional<ClientSecret> KeptSecret(const std::string& directory) {
       path +
       (private_to_us ? ": not a secret of 16 bytes" : ": other users may have read or written it") +
       ": it is not used, and the server treats each mount as a new client; remove the file and "
-      "mount "
-      "again");
+      "mount again");
   return std::nullopt;
 }
 
