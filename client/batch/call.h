@@ -41,10 +41,10 @@ struct Batches::Entry {
   WindowContexts windows;
   uint64_t windows_of = 0;
   wire::DirectOpBuffers buffers;
-  absl::AnyInvocable<void()> then;
-  bool hurried = false;
-  bool overlap_committed = false;  // CommitOverlapped has run; it runs once
-  absl::Status timed_out;          // the result once its memory is safe
+  absl::AnyInvocable<void()> then;  // with kClosing: runs once the windows are closed
+  bool hurried = false;             // HurryUp was called: sent first, and reported without delay
+  bool overlap_committed = false;   // CommitOverlapped has run; it runs once
+  absl::Status timed_out;           // the result once its memory is safe
   ServerDelay delay;
   int reclaims = 0;
   int damaged = 0;
