@@ -1,8 +1,10 @@
-// Tracks threads that received ESTALE on open because the kernel found the file under a stale name.
-// The kernel then walks the path a second time, with a lookup of each name. If it receives a second
-// ESTALE, it passes that on to the program. A thread may retry with the node that its last lookup
-// found: its walk has led there, so the name is valid. Or a thread may retry with the same node
-// without a lookup: it has the node without a name (/proc/self/fd). Both may open the node.
+// Tracks threads that received ESTALE on open because the kernel found the file under a stale name,
+// so that the retry of such a thread is not refused for the same reason.
+//
+// After the first ESTALE the kernel walks the path again, with a lookup of each name, and opens
+// what it finds. It passes a second ESTALE on to the program. A retry opens one of two nodes:
+// - the node that the last lookup found: the walk has led there, so the name is valid;
+// - the same node, without a lookup: the thread has it without a name (/proc/self/fd).
 //
 // Thread-safe; nothing blocks.
 #pragma once
@@ -28,8 +30,8 @@ class FoundGone {
   FoundGone(const FoundGone&) = delete;
   FoundGone& operator=(const FoundGone&) = delete;
 
-  // `thread` opens `nodeid`. Returns whether this is its retry after ESTALE. Always clears the
-  // thread's mark.
+  // `thread` opens `nodeid`. Returns whether this is its retry after ESTALE, which may open the
+  // node. Always clears the thread's mark.
   bool ComesBack(uint32_t thread, uint64_t nodeid, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
   // `thread` has looked up a name, which led to `nodeid`. 0: it led to no node, which ends the
   // thread's walk.

@@ -50,12 +50,14 @@ class WriteStreams {
   // larger than kGatheredMost, if the buffer has no room, or if other parts in `behind` overlap.
   bool Join(const OpenState& open, uint64_t offset, std::span<const std::byte> data,
             BehindTable& behind);
-  // Takes `piece` to collect writes after it. Returns false, and leaves it, if no piece of the file
-  // is outstanding, if one is collecting already, if `piece` is larger than kGatheredMost, or if
-  // the files together collect as many pieces as may be outstanding.
+  // Makes `piece` the collected piece of its file: Join appends to it, and Next returns it after a
+  // reply. Returns false, and leaves `piece`, if no piece of the file is outstanding, if the file
+  // has a collected piece, if `piece` is larger than kGatheredMost, or if the files together have
+  // as many collected pieces as may be outstanding.
   bool Keep(WritePiece& piece);
-  // Takes `piece` to collect writes after it, and returns in it the piece that collected before.
-  // Does nothing if there is none, or if `piece` is larger than kGatheredMost.
+  // Swaps `piece` with the collected piece of its file: `piece` is collected from now on, and the
+  // caller sends the earlier one. Does nothing if the file has no collected piece, or if `piece` is
+  // larger than kGatheredMost.
   void Exchange(WritePiece& piece);
 
   // A piece of the file is outstanding, until Next returns nullopt. Next returns the collected

@@ -5,10 +5,10 @@
 // call is answered. (nfs(5): only SIGKILL interrupts.) A call that waits for a lock ends with any
 // signal, as in fcntl(2).
 //
-// If the signal was pending before the request was sent, the kernel reports it for requests on
-// /dev/fuse only. One such request is the FLUSH of a process that is being killed. Calls that came
-// by io_uring and take long are therefore checked as well, except READ and WRITE, which the kernel
-// may send on its own.
+// A signal may be pending before its thread sends a request: a process that is being killed sends
+// FLUSH for its open files. The kernel reports such a signal for requests on /dev/fuse, but not for
+// requests by io_uring. So calls that came by io_uring and take long are checked without a report.
+// READ and WRITE are not, because the kernel may send them on its own.
 //
 // Belongs to the worker's thread.
 #pragma once
