@@ -3,10 +3,10 @@
 // Spec: 5.2 (Server Response Cache), 6.3; WIRE 9.4 (CHECK_RESPONSE .. DISCARD_RESPONSES), R49, R50.
 //
 // A cache is a mapped file `responses/SESSIONID` in the state directory. It has a header that names
-// its owner, and a journal slot (store/journal.h) for every stream that the session may ever have.
-// So a stream that expires when Nreq shrinks costs nothing. Its entry stays until the stream is
-// used again for a modifying request or the cache is removed: no entry goes before its response has
-// arrived (5.2.2).
+// its owner, and a journal slot (server/store/durable/journal.h) for every stream that the session
+// may ever have. So a stream that expires when Nreq shrinks costs nothing. Its entry stays until
+// the stream is used again for a modifying request or the cache is removed: no entry is removed
+// before its response has arrived (5.2.2).
 //
 // Limits are space (max_bytes for all caches; a session beyond it gets no cache, 5.2.1) and time
 // (keep_time after the end of the session). Entries larger than a slot (BATCH_SUBMIT, 5.2.3) are

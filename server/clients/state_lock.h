@@ -12,9 +12,9 @@ namespace dafs::server {
 // Held from Acquire to destruction. The kernel releases the lock when the process ends.
 class StateLock {
  public:
-  // Creates the file `lock` in the directory, which must exist (store/state_dir_check.h).
-  // kFailedPrecondition: another server holds the lock, or the directory is unusable; the message
-  // says which.
+  // Creates the file `lock` in the directory, which must exist
+  // (server/store/durable/state_dir_check.h). kFailedPrecondition: another server holds the lock,
+  // or the directory is unusable; the message says which.
   static absl::StatusOr<std::unique_ptr<StateLock>> Acquire(const std::string& state_dir);
   ~StateLock();
   StateLock(const StateLock&) = delete;

@@ -97,7 +97,7 @@ void Declare(CLI::App& app, Config& config, Raw& raw) {
       "--stable", raw.stable,
       "appends and response caches survive the end of the process (process) or a loss of "
       "power (power)");
-  // For tests: store/kill_switch.h.
+  // For tests: server/store/system/kill_switch.h.
   app.add_option("--kill-at", raw.kill_at)->group("");
   app.add_option("--response-cache", raw.response_cache_mib,
                  "MiB of the state directory for the response caches of all sessions");

@@ -9,13 +9,16 @@
 // when the server ended, other clients cannot use the file until the writer has fetched the
 // outcome. The period ends early once all expected clients have reclaimed.
 //
-// The counts may be too high: a client may have missed the last answers that granted something.
-// After a new request the client owes no more locks and reservations, because it reclaims its locks
-// before it makes new requests (5.2.5). The counts may be too low as well: a client may reclaim an
-// OPEN that was answered, or finished after the restart, once it has fetched the answer. So opens
-// are expected until the Response Caches with such answers are discarded. An expected client may
-// reclaim until the full period is over, unless another client may have held something that
-// conflicts (4.4.1.6).
+// The counts may be too high: a client may have missed the last answers that granted something. So
+// a new request shows that its client has no more locks and reservations to reclaim: it reclaims
+// its locks before it makes new requests (5.2.5).
+//
+// The counts may be too low as well: after the restart a client may fetch the answer to an OPEN
+// that it missed, or that the restarted server finished. It then reclaims that open. So opens are
+// expected until the Response Caches with such answers are discarded.
+//
+// Even if the period ends early, an expected client may reclaim until its full time is over, unless
+// another client may have held something that conflicts (4.4.1.6).
 // Thread-safe. Nothing blocks.
 #pragma once
 
@@ -135,14 +138,15 @@ class Grace {
       ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   wire::DafsStatus CheckDoubt(const Caller& caller, const ObjectKey& file) const
       ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // Ends the period if nothing is awaited any more.
   void Settle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Lets requests skip mutex_ when no client is expected.
   std::atomic<bool> active_{false};
-  // The same for `known_` and `unknown_`.
+  // The same for `known_` and `unknown_`: whether any client may reclaim.
   std::atomic<bool> may_reclaim_{false};
   mutable absl::Mutex mutex_;
-  bool told_ ABSL_GUARDED_BY(mutex_) = true;
+  bool told_ ABSL_GUARDED_BY(mutex_) = true;  // Ended has reported the end of the period
   absl::Time until_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Holdings*, std::less<>> expected_ ABSL_GUARDED_BY(mutex_);
   Holdings* unknown_ ABSL_GUARDED_BY(mutex_) = nullptr;

@@ -1,6 +1,9 @@
 // Keeps a file that loses its last name while open: links it into a hidden directory at the root of
-// its file system, because the server may have to close its descriptor before the last close. After
-// a crash, such a file stays until its opens are reclaimed, or is removed.
+// its file system, because the server may have to close its descriptor before the last close.
+//
+// A linked file without a known open is "left" while a client may still reclaim an open of it:
+// after a restart, or after LinkLeft or Leave. Adopt ends that when an open is reclaimed. Sweep
+// removes the files that are still left.
 // Spec: 6.5.7-02, 6.5.33 (removal of open files); ARCHITECTURE "Hard points".
 // Thread-safe. May block on the file system. Uses the server's own privilege.
 #pragma once
@@ -50,8 +53,8 @@ class Orphans {
   // Removes that link.
   void Unlink(Object& file);
 
-  // Whether the directory with this inode number on `fs` contains the orphan directory now, which
-  // then counts among its links. Never blocks on a file system.
+  // Whether the directory with this inode number on `fs` contains the orphan directory now. If so,
+  // its link count includes that directory. Never blocks on a file system.
   bool IsIn(const FileSystem& fs, uint64_t inode) const;
 
  private:
