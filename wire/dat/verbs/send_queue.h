@@ -10,10 +10,10 @@
 // and later sends and writes overtake them.
 //
 // Signaling: a request occupies its place in the device's queue until a signaled request posted at
-// or after it has completed. So one request in every half queue is signaled, and so is each that
-// the device would otherwise not copy. Only a read's own completion ends it: siw reports a send
-// posted after a read before the read's data has arrived, although InfiniBand (10.8.5) keeps the
-// order.
+// or after it has completed. So one request in every half queue is signaled. So is a request of
+// signal_bytes or more: siw copies its data only then, and otherwise sends it from the caller's
+// buffer. So is each read: only a read's own completion ends it. siw reports a send posted after a
+// read before the read's data has arrived, although InfiniBand (10.8.5) keeps the order.
 //
 // Chaining: a request with `more` waits here, in its place of the queue, for the next one. One call
 // of ibv_post_send then posts both; on siw and rxe that is a system call. They leave in one packet
