@@ -42,7 +42,6 @@ void InodeTable::EndMove(Inode& inode) {
   moved_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// Records that a node was found again. Returns false if the kernel does not accept it at `place`.
 bool InodeTable::FoundAt(Inode& inode, const Place& place, const Asker& asker) {
   const Place& latest = inode.names.latest();
   const bool same_parent = latest.parent == place.parent;

@@ -274,10 +274,10 @@ class InodeTable {
     uint64_t lookups = 0;
     NodeNames names;
     std::unique_ptr<Asker> moved;  // the lookup that found another parent; null: accepted
-    bool told = false;
-    bool told_set_id = false;  // for a file with set-id bits; until the kernel forgets its mode
-    bool unsure = false;       // the kernel may not have accepted told_change
-    uint32_t answered_thread = 0;
+    bool told = false;             // the told_ fields are set: attributes were sent to the kernel
+    bool told_set_id = false;      // for a file with set-id bits; until the kernel forgets its mode
+    bool unsure = false;           // the kernel may not have accepted told_change
+    uint32_t answered_thread = 0;  // the last request that was answered with attributes
     absl::Time answered_at = absl::InfinitePast();
     std::unique_ptr<absl::Time> unsure_until;  // for requests that arrived before; null: for none
     uint64_t told_change = 0;
@@ -332,10 +332,15 @@ class InodeTable {
   uint64_t RemovalsOf(const Inode& inode) const {
     return inode.type == wire::ObjectType::kDir ? directory_removals_ : removals_;
   }
+  // The kernel has accepted the place where a directory was found, or the node is removed.
   void EndMove(Inode& inode);
+  // Records that a node was found again. Returns false if the kernel does not accept it at `place`.
   bool FoundAt(Inode& inode, const Place& place, const Asker& asker);
+  // Keeps `attributes` as `fresh`, for TakeFresh.
   void Keep(Inode& inode, wire::FileAttributes attributes, uint64_t removals, absl::Time now);
+  // Sets the told_ fields. Returns how long the kernel may cache `attributes`, as Told does.
   absl::Duration Tell(Inode& inode, const wire::FileAttributes& attributes, absl::Time at);
+  // Sets `unsure`: whether the kernel may discard this reply (see KernelQuestion).
   static void Answers(Inode& inode, uint64_t change, const KernelQuestion& question,
                       absl::Time now);
 
