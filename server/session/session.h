@@ -144,8 +144,8 @@ class Session final : public dat::Pollable {
   CreditWaiter RdmaCredits(uint32_t count) { return CreditWaiter(*this, count); }
   void ReturnRdmaCredits(uint32_t count);
   // `count` more RDMA operations wait for the peer. Those of a response complete when its send
-  // does. If none of the session completes for ServerOptions::transfer_timeout, or up to twice
-  // that, the session ends, because they hold memory that other sessions need.
+  // does. If no RDMA operation of the session completes for ServerOptions::transfer_timeout, or up
+  // to twice that, the session ends: the operations hold memory that other sessions need.
   void Moving(uint32_t count);
   // Work was posted outside of Poll: the loop must poll the endpoint before it sleeps.
   void Posted();

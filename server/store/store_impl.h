@@ -130,11 +130,12 @@ class StoreImpl {
   // a reserved port. ACCES: none.
   wire::DafsStatus AdmissionBelow(const Caller& caller, const PseudoNode& node) const;
 
-  // The same for procedures that do not accept a pseudo directory: they fail with `pseudo` for one.
+  // Resolve, for procedures that do not accept a pseudo directory: they fail with `pseudo` for one.
   wire::DafsStatus ResolveObject(const Caller& caller, const wire::FileHandle& handle,
                                  wire::DafsStatus pseudo, ObjectRef* object);
 
-  // The same for a directory that is to be modified. Also NOTDIR, ROFS.
+  // ResolveObject, for a directory that is to be modified. Also NOTDIR, and ROFS for a pseudo
+  // directory or a read-only export.
   wire::DafsStatus ResolveTargetDir(const Caller& caller, const wire::FileHandle& handle,
                                     ObjectRef* directory);
 
@@ -163,12 +164,14 @@ class StoreImpl {
   wire::DafsStatus Walk(const Caller& caller, std::span<const std::string> path, Place* place,
                         uint32_t* count);
 
-  // The object of a descriptor that was just opened with O_PATH; keeps the descriptor. AdoptNewFile
-  // is for a regular file that was just created: it calls no statx.
+  // The object of a descriptor that was just opened with O_PATH. If the object was not cached, it
+  // keeps the descriptor. `near`: the file system of the directory in which it was opened.
+  // AdoptNewFile is for a regular file that was just created: it calls no statx.
   wire::DafsStatus Adopt(const FileSystem& near, Fd path, ObjectRef* object,
                          RecentStats* recent = nullptr);
   wire::DafsStatus AdoptNewFile(const FileSystem& near, Fd path, ObjectRef* object);
-  // If another thread was faster, returns the object of that thread.
+  // Adds a new object to the cache, with its descriptor `path`. If another thread was faster,
+  // returns the object of that thread.
   ObjectRef KeepObject(const FileSystem& fs, const wire::FileHandle& handle, Fd path, mode_t type);
 
   // Checks one part of the cached objects. Forgets those that local programs have removed and no
@@ -183,7 +186,7 @@ class StoreImpl {
 
   // The attributes of an object. STALE if CheckAlive fails.
   wire::DafsStatus GetAttributes(Object& object, uint64_t bitmap, wire::FileAttributes* attributes);
-  // The same from `stx`, which was read after `sample`.
+  // The same from `stx`, which was read after `sample` was taken (ChangeCounter::Sample).
   wire::DafsStatus TellAttributes(Object& object, uint64_t sample, const struct statx& stx,
                                   uint64_t bitmap, wire::FileAttributes* attributes);
   void GetPseudoAttributes(const PseudoNode& node, uint64_t bitmap,
