@@ -93,7 +93,7 @@ TEST(ConfigTest, ReportsMistakesInOptions) {
   EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--spin=10001"}),
               HasSubstr("--spin"));
   EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--cpu-latency=soon"}),
-              HasSubstr("--cpu-latency soon: auto, off or"));
+              HasSubstr("--cpu-latency soon: expected auto, off or"));
   EXPECT_THAT(message({"--export", "/a=/srv", "--state-dir=/x", "--rdma-read-channel=yes"}),
               HasSubstr("rdma-read-channel"));
   EXPECT_THAT(message({"--config", "/nonexistent/dafsd.conf"}), HasSubstr("/nonexistent"));
