@@ -263,8 +263,8 @@ TEST_F(WindowsTest, AreNotUsedIfDisabledOrUnsupported) {
         Case{Windows::kAuto, absl::FailedPreconditionError("leaky"), false,
              "no memory windows: leaky"},
         Case{Windows::kOn, absl::FailedPreconditionError("leaky"), false, "memory windows"},
-        Case{Windows::kOn, absl::OkStatus(), true, "further channels"},
-        Case{Windows::kOn, absl::OkStatus(), false, "further channels", true}}) {
+        Case{Windows::kOn, absl::OkStatus(), true, "over other channels"},
+        Case{Windows::kOn, absl::OkStatus(), false, "over other channels", true}}) {
     server_.windows = one.can;
     options_.windows = one.wish;
     options_.rdma_read_channel = one.read_channel;
