@@ -1,4 +1,4 @@
-// Converts attributes between the protocol and the kernel. Spec: 6.1.5, WIRE.md 5.2, R90 (owners
+// Converts attributes between the protocol and the kernel. Spec: 6.1.5, WIRE 5.2, R90 (owners
 // are decimal ids). Pure functions; any thread.
 #pragma once
 

@@ -7,7 +7,7 @@
 namespace dafs::fuse {
 namespace {
 
-// Spec: WIRE.md section 12. A status without an errno of its own becomes EIO: the protocol failed,
+// Spec: WIRE section 12. A status without an errno of its own becomes EIO: the protocol failed,
 // not the file.
 int ErrnoFromDafs(wire::DafsStatus status) {
   using enum wire::DafsStatus;

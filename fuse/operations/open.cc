@@ -1,4 +1,4 @@
-// Open files: OPEN, CREATE, TMPFILE, RELEASE. Spec: 6.5.7, 6.5.24; WIRE.md 9.4, R15 (OPEN_HANDLE).
+// Open files: OPEN, CREATE, TMPFILE, RELEASE. Spec: 6.5.7, 6.5.24; WIRE 9.4, R15 (OPEN_HANDLE).
 #include <fcntl.h>
 
 #include <cerrno>

@@ -2,7 +2,7 @@
 // the callers' identities, the open files with their share reservations, and every procedure on
 // names, attributes and data. It does not depend on the network, sessions or chains: its caller
 // decodes the request, fills in the current filehandle and state id, and encodes the result.
-// Spec: draft 4.1.4, 4.4.1.2, 4.4.2, 6.5.2 .. 6.5.39; WIRE.md 5, 9, 10; ARCHITECTURE "Server".
+// Spec: draft 4.1.4, 4.4.1.2, 4.4.2, 6.5.2 .. 6.5.39; WIRE 5, 9, 10; ARCHITECTURE "Server".
 //
 // Thread-safe. Every call may block on the file system, except Read with ReadMode::kNoWait.
 //
@@ -192,7 +192,7 @@ class Store {
   wire::DafsStatus WhoIsSquashed(const Caller& caller, const wire::FileHandle& filehandle,
                                  Squashes* squashes);
 
-  // 6.5.21. On a component status (WIRE.md 9.3) `res` holds component_count and the filehandle of
+  // 6.5.21. On a component status (WIRE 9.3) `res` holds component_count and the filehandle of
   // the last component resolved (zero for none).
   wire::DafsStatus Lookup(const Caller& caller, const wire::LookupArgs& args, wire::LookupRes* res);
 

@@ -1,4 +1,4 @@
-// The golden vectors under tests/wire/vectors: bytes made by another implementation of WIRE.md.
+// The golden vectors under tests/wire/vectors: bytes made by another implementation of WIRE.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The Fletcher checksum of the protocol, over one or several buffers.
-// Spec: WIRE.md section 6 (R14); draft 3.2.5. Values; nothing blocks.
+// Spec: WIRE section 6 (R14); draft 3.2.5. Values; nothing blocks.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Encodes, decodes and prints messages. Spec: WIRE.md sections 2, 3, 6, 9.3; draft 6.1.1 to 6.1.3.
+// Encodes, decodes and prints messages. Spec: WIRE sections 2, 3, 6, 9.3; draft 6.1.1 to 6.1.3.
 //
 // Encoding is canonical (2.6): equal values give equal bytes. The encoder writes directly to the
 // caller's buffer, which is usually registered memory, and allocates nothing. It fills in magic,
@@ -147,7 +147,7 @@ absl::Status DecodeRes(std::span<const std::byte> message, ByteOrder order, Dafs
 absl::StatusOr<std::span<const std::byte>> FindInlineData(std::span<const std::byte> message,
                                                           const ReadInlineRes& res);
 
-// Whether a response of `proc` with `status` carries a result section. Spec: WIRE.md 9.3.
+// Whether a response of `proc` with `status` carries a result section. Spec: WIRE 9.3.
 bool CarriesResult(Proc proc, DafsStatus status, OpenClaimType claim_type = OpenClaimType::kNull);
 
 // ---- Printing ------------------------------------------------------------------------------

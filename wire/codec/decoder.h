@@ -1,4 +1,4 @@
-// Decodes field lists from bytes and checks every bound. Spec: WIRE.md 2.3 to 2.9, 5.1, 7.
+// Decodes field lists from bytes and checks every bound. Spec: WIRE 2.3 to 2.9, 5.1, 7.
 //
 // The decoder keeps its first error, which is the status of a server's response. After an error
 // every read returns zero and no item is entered, so field lists need no branches. It allocates
@@ -286,7 +286,7 @@ class Decoder {
     return saved;
   }
 
-  // Reads a pathname or a fence array. Spec: WIRE.md 2.8.
+  // Reads a pathname or a fence array. Spec: WIRE 2.8.
   void Strings(std::vector<std::string>& strings, uint32_t max, Bound bound, Presence presence) {
     strings.clear();
     size_t item;

@@ -1,5 +1,5 @@
 // The structured content of direct buffers, and the entries of READDIR.
-// Spec: WIRE.md 10.2 (R60), 9.4 READDIR_INLINE; draft 4.2.2, 6.5.14, 6.5.29 to 6.5.32, 6.5.36.
+// Spec: WIRE 10.2 (R60), 9.4 READDIR_INLINE; draft 4.2.2, 6.5.14, 6.5.29 to 6.5.32, 6.5.36.
 // Position 0 of the bytes is the item's start; there is no padding at the end. If the content spans
 // several of a client's buffers, the client joins them first. Any thread; nothing blocks.
 #pragma once

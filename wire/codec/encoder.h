@@ -1,4 +1,4 @@
-// Encodes field lists in canonical form. Spec: WIRE.md 2.3 to 2.9, 5.1.
+// Encodes field lists in canonical form. Spec: WIRE 2.3 to 2.9, 5.1.
 //
 // Encoding takes one pass. An offset field places its item at the next multiple of 8 after all
 // bytes written so far. The encoder visits that item's own offset fields before it continues with

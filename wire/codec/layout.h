@@ -1,5 +1,5 @@
 // Helpers of encoder, decoder and printer: alignment, byte order, the size of attribute bodies.
-// Spec: WIRE.md 2.2, 2.3, 2.7, 5.1. For the .cc files of this folder.
+// Spec: WIRE 2.2, 2.3, 2.7, 5.1. For the .cc files of this folder.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
 // Messages about attributes and access rights.
-// Spec: WIRE.md 9.4; draft 6.5.
+// Spec: WIRE 9.4; draft 6.5.
 // Values. Fields carry the specification's names, in its order; each struct lists them once.
 #pragma once
 
@@ -112,7 +112,7 @@ struct GetattrDirectRes {
 };
 
 // DAFS_PROC_SETATTR_INLINE, spec 6.5.35. The result has the attributes that were set. Most error
-// responses have it too (WIRE.md 9.3).
+// responses have it too (WIRE 9.3).
 struct SetattrInlineArgs {
   static constexpr Proc kProc = Proc::kSetattrInline;
 

@@ -1,5 +1,5 @@
 // Messages from the server to the client, on the Back-control Channel.
-// Spec: WIRE.md 9.4; draft 6.6.
+// Spec: WIRE 9.4; draft 6.6.
 // Values. Fields carry the specification's names, in its order; each struct lists them once.
 #pragma once
 

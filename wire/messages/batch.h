@@ -1,5 +1,5 @@
 // Messages about batch I/O.
-// Spec: WIRE.md 9.4; draft 6.5.5, 6.5.16.
+// Spec: WIRE 9.4; draft 6.5.5, 6.5.16.
 // Values. Fields carry the specification's names, in its order; each struct lists them once.
 #pragma once
 

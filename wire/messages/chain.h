@@ -1,4 +1,4 @@
-// The effect of chain flags on arguments and results. Spec: WIRE.md 8.3, 9.1; draft 4.3.2.
+// The effect of chain flags on arguments and results. Spec: WIRE 8.3, 9.1; draft 4.3.2.
 // Functions on values; nothing blocks.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Messages that read and change fencing lists.
-// Spec: WIRE.md 9.4; draft 6.4.
+// Spec: WIRE 9.4; draft 6.4.
 // Values. Fields carry the specification's names, in its order; each struct lists them once.
 #pragma once
 

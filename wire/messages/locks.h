@@ -1,5 +1,5 @@
 // Messages about byte-range locks.
-// Spec: WIRE.md 9.4; draft 6.5.18 to 6.5.20.
+// Spec: WIRE 9.4; draft 6.5.18 to 6.5.20.
 // Values. Fields carry the specification's names, in its order; each struct lists them once.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Messages about names: lookup, create, link, remove, rename, symbolic links.
-// Spec: WIRE.md 9.4; draft 6.5.
+// Spec: WIRE 9.4; draft 6.5.
 // Values. Fields carry the specification's names, in its order; each struct lists them once.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Messages that open and close files and return delegations.
-// Spec: WIRE.md 9.4; draft 6.5.7, 6.5.10, 6.5.11, 6.5.24, 6.5.26.
+// Spec: WIRE 9.4; draft 6.5.7, 6.5.10, 6.5.11, 6.5.24, 6.5.26.
 // Values. Fields carry the specification's names, in its order; each struct lists them once.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Private procedures (R15) for operations of POSIX systems that the protocol lacks. A server
-// without a procedure responds NOTSUPP. The layout follows WIRE.md 2: 64 bytes for a filehandle, a
+// without a procedure responds NOTSUPP. The layout follows WIRE 2: 64 bytes for a filehandle, a
 // 4-byte offset for a name, fixed sections in multiples of 8.
 // Values. Each struct lists its fields once, in wire order.
 #pragma once

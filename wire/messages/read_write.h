@@ -1,5 +1,5 @@
 // Messages that move file data, and COMMIT.
-// Spec: WIRE.md 9.4; draft 6.5.3, 6.5.4, 6.5.6, 6.5.8, 6.5.27, 6.5.28, 6.5.38, 6.5.39.
+// Spec: WIRE 9.4; draft 6.5.3, 6.5.4, 6.5.6, 6.5.8, 6.5.27, 6.5.28, 6.5.38, 6.5.39.
 // Values. Fields carry the specification's names, in its order; each struct lists them once.
 #pragma once
 

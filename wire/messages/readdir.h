@@ -1,5 +1,5 @@
 // Messages that list directories.
-// Spec: WIRE.md 9.4; draft 6.5.29, 6.5.30.
+// Spec: WIRE 9.4; draft 6.5.29, 6.5.30.
 // Values. Fields carry the specification's names, in its order; each struct lists them once.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Messages about the Response Cache of a lost session.
-// Spec: WIRE.md 9.4; draft 6.3.
+// Spec: WIRE 9.4; draft 6.3.
 // Values. Fields carry the specification's names, in its order; each struct lists them once.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Messages that open, authenticate and close sessions, and register credentials.
-// Spec: WIRE.md 9.4; draft 6.2.
+// Spec: WIRE 9.4; draft 6.2.
 // Values. Fields carry the specification's names, in its order; each struct lists them once.
 #pragma once
 

@@ -1,4 +1,4 @@
-// File and file system attributes. Spec: WIRE.md section 5; draft 6.1.5, 6.1.6, 4.1.3.3.
+// File and file system attributes. Spec: WIRE section 5; draft 6.1.5, 6.1.6, 4.1.3.3.
 // Values. An attribute has a value only if its bit is in `valid`; the encoder writes no other
 // values.
 #pragma once
@@ -92,7 +92,7 @@ struct FileAttributes {
     valid |= bits;
   }
 
-  // bit, size, align, value: the table of WIRE.md 5.2, ascending.
+  // bit, size, align, value: the table of WIRE 5.2, ascending.
   // clang-format off
   static void Attrs(auto& m, auto& c) {
     c.Attr(kFattrNamedAttr, 1, 1, [&] { c.Bool8("NAMED_ATTR", m.named_attr); });
@@ -211,7 +211,7 @@ struct FsAttributes {
     valid |= bits;
   }
 
-  // bit, size, align, value: the table of WIRE.md 5.3, ascending.
+  // bit, size, align, value: the table of WIRE 5.3, ascending.
   // clang-format off
   static void Attrs(auto& m, auto& c) {
     c.Attr(kFsattrLinkSupport, 1, 1, [&] { c.Bool8("LINK_SUPPORT", m.link_support); });

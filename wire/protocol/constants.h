@@ -1,4 +1,4 @@
-// The enumerations and flag bits of the protocol. Spec: WIRE.md 4.4, 4.5.
+// The enumerations and flag bits of the protocol. Spec: WIRE 4.4, 4.5.
 // An enum class is a field that the specification calls `enum`: decoding refuses other values. Bit
 // sets and open-ended numbers are uint32_t with constants.
 #pragma once

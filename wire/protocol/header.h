@@ -1,4 +1,4 @@
-// The request and the response header, 40 bytes each. Spec: WIRE.md section 3; draft 6.1.2, 6.1.3.
+// The request and the response header, 40 bytes each. Spec: WIRE section 3; draft 6.1.2, 6.1.3.
 // Values. The encoder (wire/codec/codec.h) writes header_magic, the lengths and message_checksum.
 #pragma once
 
@@ -16,7 +16,7 @@ inline constexpr uint32_t kResponseMagic = 0x44414652;
 inline constexpr uint32_t kProtocolVersion = 1;
 inline constexpr size_t kHeaderSize = 40;
 
-// chain_flags, DAFS_CHF_x. Spec: WIRE.md 8.1; draft 4.3.2.
+// chain_flags, DAFS_CHF_x. Spec: WIRE 8.1; draft 4.3.2.
 inline constexpr uint16_t kChfForw = 0x01;
 inline constexpr uint16_t kChfBack = 0x02;
 inline constexpr uint16_t kChfSave = 0x04;
@@ -24,7 +24,7 @@ inline constexpr uint16_t kChfFh = 0x08;
 inline constexpr uint16_t kChfStateId = 0x10;
 inline constexpr uint16_t kChfAll = 0x1f;
 
-// spec_cond, DAFS_SPCOND_x. Spec: WIRE.md 3.2.
+// spec_cond, DAFS_SPCOND_x. Spec: WIRE 3.2.
 inline constexpr uint16_t kSpcondLmoved = 0x0001;
 inline constexpr uint16_t kSpcondFailover = 0x0002;
 

@@ -1,4 +1,4 @@
-// The bounds that senders must keep and receivers check. Spec: WIRE.md section 7 (R48).
+// The bounds that senders must keep and receivers check. Spec: WIRE section 7 (R48).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct Bound {
   DafsStatus beyond;
 };
 
-// Whether an offset of 0 or a zero-length item is an error (DAFSERR_INVAL). Spec: WIRE.md 2.5.
+// Whether an offset of 0 or a zero-length item is an error (DAFSERR_INVAL). Spec: WIRE 2.5.
 enum class Presence : uint8_t { kOptional, kRequired };
 inline constexpr Presence kRequired = Presence::kRequired;
 

@@ -1,4 +1,4 @@
-// Which byte strings are valid names on the wire. Spec: WIRE.md 2.7 (R79), 9.4 (R63); R15 for names
+// Which byte strings are valid names on the wire. Spec: WIRE 2.7 (R79), 9.4 (R63); R15 for names
 // that are not UTF-8.
 #pragma once
 

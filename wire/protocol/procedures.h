@@ -1,5 +1,5 @@
 // The procedures of the protocol: one constexpr table for the client, the server and the trace log.
-// Spec: WIRE.md 9.1; draft 6.1.10 (numbers), 4.3.1 (categories), 4.3.2 (chaining).
+// Spec: WIRE 9.1; draft 6.1.10 (numbers), 4.3.1 (categories), 4.3.2 (chaining).
 // ProcTraits in wire/messages/messages.h adds the argument and result types of each row.
 #pragma once
 
@@ -97,7 +97,7 @@ constexpr bool ModifiesState(Category category) {
 // Client to server, or server to client (on the Back-control Channel).
 enum class Direction : uint8_t { kToServer, kToClient };
 
-// The chain's current filehandle or state id after success. Spec: WIRE.md 8.3, 9.1.
+// The chain's current filehandle or state id after success. Spec: WIRE 8.3, 9.1.
 enum class Current : uint8_t {
   kUnchanged,
   kTheOneUsed,  // the argument, or the current one that CHF_FH or CHF_STATEID selected instead

@@ -23,7 +23,7 @@ struct Row {
   std::string_view meaning;
 };
 
-// Ascending by number: WIRE.md section 12.
+// Ascending by number: WIRE section 12.
 // clang-format off
 constexpr Row kRows[] = {
     {DafsStatus::kOk, absl::StatusCode::kOk, "DAFS_STATUS_OK", "success"},
@@ -132,7 +132,7 @@ absl::Status StatusFromDafs(DafsStatus status, std::string_view what) {
   if (status == DafsStatus::kOk) return absl::OkStatus();
   const uint32_t number = static_cast<uint32_t>(status);
   const Row* row = Find(status);
-  // Treat an unknown number like SERVERFAULT (WIRE.md 9.2), but report the number itself.
+  // Treat an unknown number like SERVERFAULT (WIRE 9.2), but report the number itself.
   const Row* policy = row != nullptr ? row : Find(DafsStatus::kServerFault);
   std::string text(what);
   if (!what.empty()) text += ": ";

@@ -1,5 +1,5 @@
 // The status codes of the protocol, and their absl::Status in this program.
-// Spec: WIRE.md section 12; draft section 7. Usable from any thread; nothing blocks.
+// Spec: WIRE section 12; draft section 7. Usable from any thread; nothing blocks.
 //
 // The code of an absl::Status made here states what the caller must do (kUnavailable: repeat the
 // call; kAborted: repeat from a higher step; kFailedPrecondition: do not repeat; kDataLoss: the
@@ -14,7 +14,7 @@
 namespace dafs::wire {
 
 // dafs_status_type: DAFS_STATUS_OK, DAFSERR_x. A peer may send other numbers, which are treated
-// like kServerFault (WIRE.md 9.2).
+// like kServerFault (WIRE 9.2).
 enum class DafsStatus : uint32_t {
   kOk = 0,
   kPerm = 1,

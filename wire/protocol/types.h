@@ -1,5 +1,5 @@
 // The common types of the protocol that are plain data: opaque ids, times, buffers, chunks.
-// Spec: WIRE.md 4.1, 4.2; draft 6.1.4, 6.1.7, 6.1.9.
+// Spec: WIRE 4.1, 4.2; draft 6.1.4, 6.1.7, 6.1.9.
 // All are values: copyable and comparable; ids are also hashable. Usable from any thread.
 //
 // Each structure lists its fields once, in `Fields`, in the order and with the names of the
@@ -21,7 +21,7 @@
 
 namespace dafs::wire {
 
-// The byte order of one session. The client chooses it by its first message. Spec: WIRE.md 2.1.
+// The byte order of one session. The client chooses it by its first message. Spec: WIRE 2.1.
 enum class ByteOrder : uint8_t { kLittle, kBig };
 
 // `N` raw bytes that are never swapped. `Tag` makes different ids different types.
@@ -86,7 +86,7 @@ struct FileHandle {
   }
 };
 
-// dafs_checksum_type (6.1.4). Spec: WIRE.md section 6; computed by wire/codec/checksum.h.
+// dafs_checksum_type (6.1.4). Spec: WIRE section 6; computed by wire/codec/checksum.h.
 struct Checksum {
   static constexpr size_t kWireSize = 4;
   static constexpr size_t kWireAlign = 2;

@@ -29,7 +29,7 @@ DafsStatus InvalIf(bool wrong) { return wrong ? DafsStatus::kInval : DafsStatus:
 
 }  // namespace
 
-// Spec: WIRE.md 5.2 column "Set", 6.5.35.
+// Spec: WIRE 5.2 column "Set", 6.5.35.
 DafsStatus CheckSettable(const FileAttributes& attributes) {
   // Attributes that are included but not valid are ignored.
   if ((attributes.valid & ~kFattrSettable) != 0) return DafsStatus::kInval;

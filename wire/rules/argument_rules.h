@@ -1,6 +1,6 @@
-// The rules of WIRE.md 9.4 for arguments, beyond their layout, that need nothing but the arguments:
+// The rules of WIRE 9.4 for arguments, beyond their layout, that need nothing but the arguments:
 // lock ranges, buffer sums, claims with create, settable attributes, forbidden names. Each function
-// returns kOk or the status for the response. Spec: WIRE.md 9.4, 9.2 step 10.
+// returns kOk or the status for the response. Spec: WIRE 9.4, 9.2 step 10.
 // CheckArgs (wire/rules/request_check.h) applies them. Any thread; nothing blocks.
 #pragma once
 

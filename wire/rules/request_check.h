@@ -1,4 +1,4 @@
-// Steps 1 to 10 of a responder's checks of a request. Spec: WIRE.md 9.2 (R45), 8.1, 8.2, 11.4. The
+// Steps 1 to 10 of a responder's checks of a request. Spec: WIRE 9.2 (R45), 8.1, 8.2, 11.4. The
 // caller passes in the relevant state of the server. Any thread; nothing blocks.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace dafs::wire {
 // Whether `proc` is one of the connect requests, which carry no message_checksum (section 6).
 bool IsConnect(Proc proc);
 
-// The position in a chain. Each channel keeps it from request to request. Spec: WIRE.md 8.1, 8.2.
+// The position in a chain. Each channel keeps it from request to request. Spec: WIRE 8.1, 8.2.
 struct ChainState {
   bool forw = false;        // the previous request had FORW
   bool broken = false;      // a member of the current chain has failed

@@ -1,5 +1,5 @@
 // Converts file attributes between statx(2) and the protocol, and sets them.
-// Spec: WIRE.md 5.2, R69, R90; draft 6.1.5, 6.5.35.
+// Spec: WIRE 5.2, R69, R90; draft 6.1.5, 6.5.35.
 // Usable from any thread.
 #pragma once
 

@@ -1,5 +1,5 @@
 // ACCESS, GETATTR, SETATTR, GET_FSATTR, VERIFY, NVERIFY.
-// Spec: 6.5.2, 6.5.13, 6.5.14, 6.5.15, 6.5.23, 6.5.35, 6.5.36, 6.5.37; WIRE.md 5.
+// Spec: 6.5.2, 6.5.13, 6.5.14, 6.5.15, 6.5.23, 6.5.35, 6.5.36, 6.5.37; WIRE 5.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>

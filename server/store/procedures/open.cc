@@ -1,5 +1,5 @@
 // OPEN, OPEN_HANDLE, OPEN_EXECUTE, OPEN_DOWNGRADE.
-// Spec: 6.5.24, 6.5.26, 4.4.1.2, 4.4.2; WIRE.md 9.4 OPEN, OPEN_HANDLE.
+// Spec: 6.5.24, 6.5.26, 4.4.1.2, 4.4.2; WIRE 9.4 OPEN, OPEN_HANDLE.
 #include <sys/stat.h>
 
 #include <utility>

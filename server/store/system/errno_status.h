@@ -1,4 +1,4 @@
-// The one table from errno to DAFS status codes on the server. Spec: WIRE.md section 12.
+// The one table from errno to DAFS status codes on the server. Spec: WIRE section 12.
 // Usable from any thread.
 #pragma once
 

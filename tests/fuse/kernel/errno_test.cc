@@ -23,7 +23,7 @@ TEST(ErrnoFromStatus, OkIsZeroAndEveryErrorIsPositive) {
   }
 }
 
-// Programs depend on these. Spec: chapter 7, WIRE.md 12. Shows DAFS-7-14
+// Programs depend on these. Spec: chapter 7, WIRE 12. Shows DAFS-7-14
 TEST(ErrnoFromStatus, DafsCodesBecomeTheErrnoThatProgramsExpect) {
   const std::pair<DafsStatus, int> cases[] = {
       {DafsStatus::kPerm, EPERM},

@@ -1,4 +1,4 @@
-// The responses that WIRE.md defines. The requests are bytes laid out here by hand, not by our
+// The responses that WIRE defines. The requests are bytes laid out here by hand, not by our
 // encoder, so that encoder and decoder cannot share a mistake.
 #include <sys/xattr.h>
 

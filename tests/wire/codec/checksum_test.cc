@@ -12,7 +12,7 @@
 namespace dafs::wire::testing {
 namespace {
 
-// The pseudo-code of WIRE.md section 6, word by word.
+// The pseudo-code of WIRE section 6, word by word.
 // Shows DAFS-3.2.5-09, DAFS-3.2.5-10, DAFS-3.2.5-11, DAFS-3.2.5-12.
 Checksum BySpecification(std::vector<std::byte> data, ByteOrder order) {
   if (data.size() % 2 != 0) data.push_back(std::byte{0});
@@ -118,7 +118,7 @@ TEST(ChecksumTest, MessageChecksumIgnoresItsOwnField) {
       "534641440100000008000000030007000102030405060708000000000000000084000000"
       "28000000");
   const Checksum sum = MessageChecksum(message, ByteOrder::kLittle);
-  EXPECT_EQ(sum, (Checksum{0x6f83, 0xa064}));  // WIRE.md 14.1
+  EXPECT_EQ(sum, (Checksum{0x6f83, 0xa064}));  // WIRE 14.1
   for (size_t i = 24; i < 28; ++i) message[i] = std::byte{0x5a};
   EXPECT_EQ(MessageChecksum(message, ByteOrder::kLittle), sum);
 }

@@ -1,4 +1,4 @@
-// Bytes computed by hand: the messages printed in WIRE.md 5.4, 10.3 and 14, and the private
+// Bytes computed by hand: the messages printed in WIRE 5.4, 10.3 and 14, and the private
 // procedures, which no vector covers. None of them was printed by our encoder.
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ std::string Encoded(const RequestHeader& header, const Args& args, ByteOrder ord
 }
 
 // Shows DAFS-6.1.2-01, DAFS-6.1.2-09: the layout of the request header; DAFS-6.5.1-01.
-// WIRE.md 14.1.
+// WIRE 14.1.
 TEST(GoldenTest, NullRequestLittleEndian) {
   RequestHeader h;
   h.desired_nreq = 8;
@@ -39,7 +39,7 @@ TEST(GoldenTest, NullRequestLittleEndian) {
             "836f64a0");
 }
 
-// Shows DAFS-6.1.3-01, DAFS-6.1.3-02, DAFS-6.1.3-06. WIRE.md 14.1.
+// Shows DAFS-6.1.3-01, DAFS-6.1.3-02, DAFS-6.1.3-06. WIRE 14.1.
 TEST(GoldenTest, NullResponseLittleEndian) {
   RequestHeader request;
   request.stream_id = 3;
@@ -56,7 +56,7 @@ TEST(GoldenTest, NullResponseLittleEndian) {
   EXPECT_EQ(Hex(out).substr(48, 8), "af6ddf9f");
 }
 
-// WIRE.md 14.2.
+// WIRE 14.2.
 TEST(GoldenTest, ClientConnectLittleEndian) {
   RequestHeader h;
   h.desired_nreq = 16;
@@ -87,7 +87,7 @@ FileHandle CountingHandle() {
   return f;
 }
 
-// WIRE.md 14.3.
+// WIRE 14.3.
 TEST(GoldenTest, LookupBigEndian) {
   RequestHeader h;
   h.desired_nreq = 8;
@@ -110,7 +110,7 @@ TEST(GoldenTest, LookupBigEndian) {
             "0000000262630000");
 }
 
-// WIRE.md 5.4.
+// WIRE 5.4.
 TEST(GoldenTest, AttributesLittleEndian) {
   FileAttributes a;
   a.set(kFattrHidden | kFattrObjectType | kFattrObjectSize | kFattrOwner);
@@ -125,7 +125,7 @@ TEST(GoldenTest, AttributesLittleEndian) {
             "280000000000000004000000726f6f74");
 }
 
-// WIRE.md 10.3.
+// WIRE 10.3.
 TEST(GoldenTest, DirectEntriesLittleEndian) {
   FileAttributes a;
   a.set(kFattrObjectType | kFattrOwner);

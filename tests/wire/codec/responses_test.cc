@@ -1,4 +1,4 @@
-// Which responses carry a result section (WIRE.md 9.3), for every procedure and every status; how
+// Which responses carry a result section (WIRE 9.3), for every procedure and every status; how
 // clients decode them; the room that encoding needs.
 #include <gtest/gtest.h>
 
@@ -89,7 +89,7 @@ TEST(ResponsesTest, ResultSectionsFollowTheTableOfExceptions) {
   EXPECT_FALSE(CarriesResult(Proc::kNull, DafsStatus::kNoEnt));
 }
 
-// WIRE.md 9.3: a receiver decides by response_len.
+// WIRE 9.3: a receiver decides by response_len.
 TEST(ResponsesTest, BareHeaderStandsForASectionOfZeros) {
   ResponseHeader header;
   header.status = DafsStatus::kNoEnt;

@@ -37,7 +37,7 @@ TEST(StatusTest, MapsDafsCodesToAbslCodes) {
             "remove a: no such file or directory (DAFSERR_NOENT)");
 }
 
-// WIRE.md 9.2: an unknown status is treated as SERVERFAULT.
+// WIRE 9.2: an unknown status is treated as SERVERFAULT.
 TEST(StatusTest, UnknownNumbersAreTreatedAsServerFault) {
   const absl::Status status = StatusFromDafs(static_cast<DafsStatus>(424242));
   EXPECT_EQ(DafsFromStatus(status), DafsStatus::kServerFault);

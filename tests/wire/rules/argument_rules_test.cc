@@ -1,4 +1,4 @@
-// The rules of WIRE.md 9.4 for arguments beyond their layout, and UTF-8.
+// The rules of WIRE 9.4 for arguments beyond their layout, and UTF-8.
 #include "wire/rules/argument_rules.h"
 
 #include <gtest/gtest.h>

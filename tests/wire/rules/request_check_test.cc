@@ -1,4 +1,4 @@
-// The order of checks of WIRE.md 9.2 and the chaining rules of section 8.
+// The order of checks of WIRE 9.2 and the chaining rules of section 8.
 #include "wire/rules/request_check.h"
 
 #include <gtest/gtest.h>
@@ -100,7 +100,7 @@ TEST(RequestCheckTest, BackMustEqualForwOfThePreviousRequest) {
   EXPECT_EQ(c.Send(Lookup(), 0), DafsStatus::kOk);
 }
 
-// Shows DAFS-4.3.3-03. WIRE.md 8.2: requests that depend on the invalid one are broken too.
+// Shows DAFS-4.3.3-03. WIRE 8.2: requests that depend on the invalid one are broken too.
 TEST(RequestCheckTest, MissingBackEndsTheChainAndBreaksTheNext) {
   Chain c;
   EXPECT_EQ(c.Send(Lookup(), kChfForw), DafsStatus::kOk);
@@ -131,7 +131,7 @@ TEST(RequestCheckTest, SlowRequestThatFailsLateDoesNotBreakALaterChain) {
             DafsStatus::kOk);
 }
 
-// WIRE.md 8.2: a request is a member of its chain, whatever step it fails at.
+// WIRE 8.2: a request is a member of its chain, whatever step it fails at.
 TEST(RequestCheckTest, MemberThatFailsBeforeStep7BreaksItsChain) {
   ChainState chain;
   EXPECT_EQ(CheckRequest(Message(Lookup(), kChfForw), Authenticated(), chain).status,
