@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# The gate of a change: format, scripts, both compilers, clang-tidy, unit tests, then ASan+UBSan and TSan runs.
+# The gate of a change: format, scripts, prose, manual pages, what documents and comments name, both compilers,
+# clang-tidy, unit tests, then ASan+UBSan and TSan runs.
 # Usage: scripts/check.sh [--quick] [--fix] [STEP ...]
-#   --quick  only files that differ from origin/main (or HEAD~1): format, scripts, tidy; no builds with sanitizers
+#   --quick  only files that differ from origin/main (or HEAD~1) in format, scripts, tidy; no builds and no tests
 #   --fix    let clang-format rewrite the files
-#   STEP     any of: format scripts prose manual requirements includes gcc clang tidy asan tsan   (default: all, in that order)
+#   STEP     any of: format scripts prose manual requirements includes docs gcc clang tidy asan tsan
+#           (default: all, in that order)
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 
@@ -13,14 +15,14 @@ for arg in "$@"; do
   case $arg in
     --quick) quick=yes ;;
     --fix) fix=yes ;;
-    -h|--help) sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-    format|scripts|prose|manual|requirements|includes|gcc|clang|tidy|asan|tsan) steps+=("$arg") ;;
+    -h|--help) sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    format|scripts|prose|manual|requirements|includes|docs|gcc|clang|tidy|asan|tsan) steps+=("$arg") ;;
     *) printf 'check.sh: unknown argument %s (see --help)\n' "$arg" >&2; exit 2 ;;
   esac
 done
 if ((${#steps[@]} == 0)); then
-  steps=(format scripts prose manual requirements includes gcc clang tidy asan tsan)
-  [[ $quick == yes ]] && steps=(format scripts prose manual requirements includes tidy)
+  steps=(format scripts prose manual requirements includes docs gcc clang tidy asan tsan)
+  [[ $quick == yes ]] && steps=(format scripts prose manual requirements includes docs tidy)
 fi
 
 # The tracked and new files that match the patterns; with --quick only those that changed.
@@ -43,14 +45,16 @@ check_format() {
 }
 check_scripts() {
   need shellcheck || return 1
-  local list=() path
+  local shell=() python=() path
   while read -r path; do
-    [[ -f $path ]] && head -n 1 "$path" | grep -q '^#!.*\bbash' && list+=("$path")
+    [[ -f $path ]] || continue
+    case $path:$(head -n 1 "$path") in
+      *:'#!'*bash*) shell+=("$path") ;;
+      *.py:*|*:'#!'*python3*) python+=("$path") ;;
+    esac
   done < <(files scripts .ci tests)
-  ((${#list[@]} == 0)) || shellcheck -x "${list[@]}" || return 1
-  files '*.py' scripts/requirements scripts/includes tests/mount/run scripts/prose | while read -r path; do
-    python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read(), sys.argv[1])' "$path" || exit 1
-  done
+  ((${#shell[@]} == 0)) || shellcheck -x "${shell[@]}" || return 1
+  python3 -c 'import ast, sys; [ast.parse(open(path).read(), path) for path in sys.argv[1:]]' "${python[@]}"
 }
 check_prose() { ./scripts/prose --self-test >/dev/null && ./scripts/prose --ratchet >/dev/null; }
 check_manual() {
@@ -64,6 +68,7 @@ check_manual() {
 }
 check_requirements() { ./scripts/requirements >/dev/null; }
 check_includes() { ./scripts/includes; }
+check_docs() { ./scripts/check-docs; }
 check_gcc() { ./scripts/build --tests --compiler gcc --dir build-gcc && run_unit build-gcc; }
 check_clang() { ./scripts/build --tests --compiler clang --dir build-clang && run_unit build-clang; }
 check_asan() { ./scripts/build --tests --type Debug --compiler clang --sanitize address,undefined --dir build-asan && run_unit build-asan; }
