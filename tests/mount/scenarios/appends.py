@@ -1,7 +1,4 @@
-"""Appends from many processes and two mounts: whole, in order, at the end.
-
-Shows DAFS-6.5.3-01, DAFS-6.5.3-03.
-"""
+"""Appends from many processes and two mounts: whole, in order, at the end."""
 
 import errno
 import fcntl
@@ -43,7 +40,9 @@ def check_records(data, writers, each, most=4096):
 
 @scenario(timeout=900, where="server", variants=True)
 def appends(rig):
-    """8 processes on 2 mounts append 4,000 records (100,000 in a full run): none lost, torn or out of order."""
+    """8 processes on 2 mounts append 4,000 records (100,000 in a full run): none lost, torn or out of order.
+
+    Shows DAFS-6.5.3-01."""
     each = 12_500 if rig.full else 500
     points = rig.mount_twice(arguments=("--stable=power",) if rig.full else ())
     log = points[0] / "log"

@@ -1,6 +1,4 @@
-"""Writes that must fail: a full file system, file size limits, wrong descriptors.
-Shows DAFS-6.5.3-02.
-"""
+"""Writes that must fail: a full file system, file size limits, wrong descriptors."""
 
 import errno
 import mmap
@@ -86,7 +84,9 @@ def _errors_when_full(rig, root, local, behind):
 
 @scenario(timeout=90, where="server")
 def full(rig):
-    """A file system that fills up: write, append, fallocate, fsync, msync and close report it until space is free."""
+    """A file system that fills up: write, append, fallocate, fsync, msync and close report it until space is free.
+
+    Shows DAFS-6.5.3-02."""
     disk = rig.base / "disk"
     disk.mkdir()
     rig.run(["mount", "-t", "tmpfs", "-o", "size=16m", "dafs-test", disk], cwd="/")

@@ -1,7 +1,4 @@
-"""One file used from two mounts: close-to-open, separate ranges, shared maps, removal elsewhere.
-
-Shows DAFS-6.5.33-08, DAFS-6.5.7-02.
-"""
+"""One file used from two mounts: close-to-open, separate ranges, shared maps, removal elsewhere."""
 
 import ctypes
 import errno
@@ -123,7 +120,9 @@ def maps_and_mounts(rig):
 
 @scenario(timeout=60, where="server")
 def unlinked_elsewhere(rig):
-    """A file removed or replaced on one mount stays usable where it is open on the other, then its space is freed."""
+    """A file removed or replaced on one mount stays usable where it is open on the other, then its space is freed.
+
+    Shows DAFS-6.5.33-08, DAFS-6.5.7-02."""
     disk = rig.base / "disk"
     disk.mkdir()
     rig.run(["mount", "-t", "tmpfs", "-o", "size=64m", "dafs-test", disk], cwd="/")

@@ -102,7 +102,7 @@ class GraceTest : public ServerTest {
   }
 };
 
-// DAFS-4.4.1.6-01, DAFS-4.4.1.2-05, DAFS-4.4.1.2-08, DAFS-6.5.24-14.
+// Shows DAFS-4.4.1.6-01, DAFS-4.4.1.2-05, DAFS-4.4.1.2-08, DAFS-6.5.24-14.
 TEST_F(GraceTest, OpenIsReclaimedUnderANewClientId) {
   auto before = Client("c1");
   const wire::ClientId old_id = negotiated_.client_id;
@@ -120,7 +120,7 @@ TEST_F(GraceTest, OpenIsReclaimedUnderANewClientId) {
   EXPECT_EQ(Reclaim(*after, opened.res.filehandle, 3).name(), kExpired);
 }
 
-// DAFS-4.4.1.2-26: no client has state to reclaim, so no operation waits.
+// Shows DAFS-4.4.1.2-26: no client has state to reclaim, so no operation waits.
 TEST_F(GraceTest, FreshServerHasNoGracePeriod) {
   auto client = Client("c1");
   auto opened = Open(*client, "f", 3);
@@ -128,8 +128,8 @@ TEST_F(GraceTest, FreshServerHasNoGracePeriod) {
   EXPECT_EQ(Reclaim(*client, opened.res.filehandle).name(), kExpired);
 }
 
-// DAFS-4.4.1.2-27, DAFS-4.4.1.2-29, DAFS-4.4.1.2-30: only operations that may conflict wait, and at
-// most until every client has reclaimed.
+// Shows DAFS-4.4.1.2-27, DAFS-4.4.1.2-29, DAFS-4.4.1.2-30: only operations that may conflict wait,
+// and at most until every client has reclaimed.
 TEST_F(GraceTest, ConflictingOperationsWaitUntilAllHaveReclaimed) {
   auto before = Client("c1");
   auto opened = Open(*before, "f");
@@ -160,7 +160,7 @@ TEST_F(GraceTest, ReservationToReclaimDelaysOpensAndReads) {
   EXPECT_EQ(Open(*other, "g").name(), kOk);
 }
 
-// DAFS-4.4.1.6-05: a client that does not reclaim in time loses its state.
+// Shows DAFS-4.4.1.6-05: a client that does not reclaim in time loses its state.
 TEST_F(GraceTest, EndsAfterTheGracePeriod) {
   options_.grace_time = absl::Milliseconds(300);
   options_.lease_time = absl::Milliseconds(800);
@@ -174,7 +174,7 @@ TEST_F(GraceTest, EndsAfterTheGracePeriod) {
   EXPECT_EQ(Reclaim(*after, opened.res.filehandle).name(), kExpired);
 }
 
-// DAFS-4.4.1.5-06: a client that was itself restarted has nothing to reclaim.
+// Shows DAFS-4.4.1.5-06: a client that was itself restarted has nothing to reclaim.
 TEST_F(GraceTest, EndsWhenTheClientReconnectsAsANewInstance) {
   auto before = Client("c1", 1);
   auto opened = Open(*before, "f", 3);
@@ -337,8 +337,8 @@ TEST_F(GraceTest, FileRemovedDuringGraceCanStillBeReclaimed) {
   EXPECT_EQ(Read(*after, opened.res.filehandle, reclaimed.res.state_id).res.bytes_read, 6u);
 }
 
-// DAFS-4.4.1.2-28, DAFS-4.4.1.2-27: while locks are to be reclaimed, no other client locks, reads
-// or writes.
+// Shows DAFS-4.4.1.2-28, DAFS-4.4.1.2-27: while locks are to be reclaimed, no other client locks,
+// reads or writes.
 TEST_F(GraceTest, LocksAreReclaimed) {
   auto before = Client("c1");
   auto held = OpenWithTwoLocks(*before);
@@ -391,8 +391,8 @@ TEST_F(GraceTest, LockReclaimedTwiceCountsOnce) {
   EXPECT_EQ(Lock(*one, reclaimed.res, 60, wire::kLockReclaim).name(), kExpired);
 }
 
-// DAFS-5.2.5-08: a client reclaims its locks before anything else. A further recorded lock was
-// granted in a response that was lost with the server, so no client waits for it.
+// Shows DAFS-5.2.5-08: a client reclaims its locks before anything else. A further recorded lock
+// was granted in a response that was lost with the server, so no client waits for it.
 TEST_F(GraceTest, LockGrantedInALostResponseDelaysNoClient) {
   auto before = Client("c1");
   auto held = OpenWithTwoLocks(*before);
@@ -409,9 +409,9 @@ TEST_F(GraceTest, LockGrantedInALostResponseDelaysNoClient) {
   EXPECT_EQ(Lock(*other, others.res, 0).name(), "DAFSERR_DENIED");
 }
 
-// DAFS-5.2.5-08: if the server knows what a client held, a GETATTR of that client does not end its
-// reclaim. After a reboot of the machine the server does not know; a GETATTR then shows that the
-// client has nothing more to reclaim, and other clients stop waiting.
+// Shows DAFS-5.2.5-08: if the server knows what a client held, a GETATTR of that client does not
+// end its reclaim. After a reboot of the machine the server does not know; a GETATTR then shows
+// that the client has nothing more to reclaim, and other clients stop waiting.
 TEST_F(GraceTest, GetattrEndsTheReclaimOnlyIfTheHeldStateIsUnknown) {
   auto before = Client("c1");
   auto held = OpenWithTwoLocks(*before);
@@ -464,8 +464,9 @@ TEST_F(GraceTest, UnadmittedClientDoesNotEndTheReclaimOfItsNamesake) {
   EXPECT_EQ(Read(*other, held.res.filehandle).name(), kGrace);
 }
 
-// DAFS-4.4.1.6-07: the client holds two locks, and a third joined them into one in a response that
-// it never received. Both are reclaimed, unless another client may have held one of them meanwhile.
+// Shows DAFS-4.4.1.6-07: the client holds two locks, and a third joined them into one in a response
+// that it never received. Both are reclaimed, unless another client may have held one of them
+// meanwhile.
 TEST_F(GraceTest, MoreLocksThanCountedAreReclaimedIfNoOtherClientCanHaveHeldThem) {
   auto before = Client("c1");
   auto f = Open(*before, "f");
@@ -485,8 +486,8 @@ TEST_F(GraceTest, MoreLocksThanCountedAreReclaimedIfNoOtherClientCanHaveHeldThem
   EXPECT_EQ(Lock(*after, g_after.res, 40, wire::kLockReclaim).name(), kExpired);
 }
 
-// DAFS-4.4.1.5-04: after the lease of a silent client has expired, its lock goes to the next client
-// that requests it.
+// Shows DAFS-4.4.1.5-04: after the lease of a silent client has expired, its lock goes to the next
+// client that requests it.
 TEST_F(GraceTest, SilentClientLosesALockThatAnotherClientRequests) {
   options_.lease_time = absl::Milliseconds(400);
   StartServer();
@@ -503,8 +504,8 @@ TEST_F(GraceTest, SilentClientLosesALockThatAnotherClientRequests) {
   EXPECT_EQ(Lock(*silent, held.res, 0).name(), kExpired);
 }
 
-// DAFS-4.4.1.2-34, DAFS-4.4.1.2-32, DAFS-4.4.1.2-35: a silent client keeps the state that no other
-// client requests. It loses the rest, and cannot reclaim that from the next server.
+// Shows DAFS-4.4.1.2-34, DAFS-4.4.1.2-32, DAFS-4.4.1.2-35: a silent client keeps the state that no
+// other client requests. It loses the rest, and cannot reclaim that from the next server.
 TEST_F(GraceTest, SilentClientKeepsItsOpensUntilTheyConflict) {
   options_.lease_time = absl::Milliseconds(400);
   StartServer();

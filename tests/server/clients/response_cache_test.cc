@@ -70,7 +70,7 @@ class ResponseCacheTest : public ServerTest {
   uint16_t seq_ = 0;
 };
 
-// DAFS-5.2.1-02, DAFS-4.3.4-02, DAFS-5.2.5-01, DAFS-5.2.5-07, DAFS-6.3.1-01, DAFS-6.3.2-01,
+// Shows DAFS-5.2.1-02, DAFS-4.3.4-02, DAFS-5.2.5-01, DAFS-5.2.5-07, DAFS-6.3.1-01, DAFS-6.3.2-01,
 // DAFS-6.3.3-01, DAFS-6.3.3-02.
 TEST_F(ResponseCacheTest, ReturnsALostResponseByteForByte) {
   StartServer();
@@ -94,8 +94,8 @@ TEST_F(ResponseCacheTest, ReturnsALostResponseByteForByte) {
   EXPECT_EQ(server_->response_cache_bytes(), 0u);
 }
 
-// DAFS-5.2.5-04: a restarted client may query what its previous instance has done, even if the
-// server has not yet noticed the end of that instance's connection.
+// Shows DAFS-5.2.5-04: a restarted client may query what its previous instance has done, even if
+// the server has not yet noticed the end of that instance's connection.
 TEST_F(ResponseCacheTest, AnswersTheNextInstanceOfItsClient) {
   StartServer();
   auto first = Cached("c1", 1);
@@ -114,7 +114,8 @@ TEST_F(ResponseCacheTest, AnswersTheNextInstanceOfItsClient) {
   EXPECT_EQ(Body(Fetch(*second, wire::Proc::kCreate)), Body(made.message));
 }
 
-// DAFS-6.3.1-02, DAFS-6.3.2-02: the request was not executed, or the query names another request.
+// Shows DAFS-6.3.1-02, DAFS-6.3.2-02: the request was not executed, or the query names another
+// request.
 TEST_F(ResponseCacheTest, HasNoEntryForARequestThatWasNotExecuted) {
   StartServer();
   auto first = Cached();
@@ -131,8 +132,8 @@ TEST_F(ResponseCacheTest, HasNoEntryForARequestThatWasNotExecuted) {
   EXPECT_EQ(Fetch(*second, wire::Proc::kCreate).size(), 40u);
 }
 
-// DAFS-5.2.1-05: an error is a result too. A request that modifies nothing does not replace the
-// entry.
+// Shows DAFS-5.2.1-05: an error is a result too. A request that modifies nothing does not replace
+// the entry.
 TEST_F(ResponseCacheTest, KeepsTheLastModifyingRequestOfAStream) {
   StartServer();
   auto first = Cached();
@@ -147,8 +148,8 @@ TEST_F(ResponseCacheTest, KeepsTheLastModifyingRequestOfAStream) {
   EXPECT_EQ(StatusOf(Fetch(*second, wire::Proc::kCreate)), wire::DafsStatus::kExist);
 }
 
-// DAFS-5.2.1-02, DAFS-5.2.1-03, DAFS-4.3.2-06: responses to simple requests are stored only if the
-// request is marked.
+// Shows DAFS-5.2.1-02, DAFS-5.2.1-03, DAFS-4.3.2-06: responses to simple requests are stored only
+// if the request is marked.
 TEST_F(ResponseCacheTest, StoresSimpleRequestsThatAreMarkedSave) {
   StartServer();
   auto first = Cached();
@@ -172,8 +173,8 @@ TEST_F(ResponseCacheTest, StoresSimpleRequestsThatAreMarkedSave) {
   EXPECT_EQ(Check(*second, wire::Proc::kNull, 1), "DAFSERR_NOXID_MATCH");
 }
 
-// DAFS-5.2.5-02: BAD_SESSION while the session is connected. Other clients and the other byte order
-// (R49) never get the response.
+// Shows DAFS-5.2.5-02: BAD_SESSION while the session is connected. Other clients and the other byte
+// order (R49) never get the response.
 TEST_F(ResponseCacheTest, AnswersOnlyItsOwnClientAfterTheSessionHasEnded) {
   StartServer();
   auto first = Cached();
@@ -196,7 +197,7 @@ TEST_F(ResponseCacheTest, AnswersOnlyItsOwnClientAfterTheSessionHasEnded) {
   EXPECT_EQ(Check(*rebooted, wire::Proc::kCreate), "DAFS_STATUS_OK");
 }
 
-// DAFS-5.2.1-04: the server keeps nothing of a session that ends with DISCONNECT.
+// Shows DAFS-5.2.1-04: the server keeps nothing of a session that ends with DISCONNECT.
 TEST_F(ResponseCacheTest, IsDeletedByDisconnect) {
   StartServer();
   auto first = Cached();
@@ -209,7 +210,7 @@ TEST_F(ResponseCacheTest, IsDeletedByDisconnect) {
   EXPECT_TRUE(std::filesystem::is_empty(Path("state/responses")));
 }
 
-// DAFS-5.2.1-01: a session gets no cache if it does not request one, or if there is no room.
+// Shows DAFS-5.2.1-01: a session gets no cache if it does not request one, or if there is no room.
 TEST_F(ResponseCacheTest, IsNegotiatedAndBounded) {
   options_.response_cache_bytes = 3 * SessionCache::FileBytes(options_.max_requests) / 2;
   StartServer();
@@ -302,9 +303,9 @@ class ResponseCacheSharesTest : public ResponseCacheTest {
   std::unique_ptr<ResponseCache> table_;
 };
 
-// DAFS-5.2.5-03: a host loses sessions, each of another client. The table drops its lost caches
-// only for a host that would then have fewer bytes, and never for a further client of the same
-// host.
+// Shows DAFS-5.2.5-03: a host loses sessions, each of another client. The table drops its lost
+// caches only for a host that would then have fewer bytes, and never for a further client of the
+// same host.
 TEST_F(ResponseCacheSharesTest, NoHostUsesAllTheRoom) {
   const CacheOwner neighbour = Owner("neighbour", "192.0.2.1");
   const wire::SessionId kept = Lose(neighbour);
@@ -360,7 +361,7 @@ TEST_F(ResponseCacheSharesTest, LargeResponseIsDroppedBeforeItsNumberIsReused) {
   EXPECT_FALSE(found());
 }
 
-// DAFS-5.2.5-03: the time is bounded too.
+// Shows DAFS-5.2.5-03: the time is bounded too.
 TEST_F(ResponseCacheTest, IsKeptForABoundedTime) {
   options_.response_cache_time = absl::Milliseconds(50);
   options_.lease_time = absl::Milliseconds(200);
@@ -375,7 +376,7 @@ TEST_F(ResponseCacheTest, IsKeptForABoundedTime) {
   EXPECT_EQ(name, "DAFSERR_UNKNOWN_SESSION");
 }
 
-// DAFS-5.2.4-01: an orderly restart.
+// Shows DAFS-5.2.4-01: an orderly restart.
 TEST_F(ResponseCacheTest, SurvivesARestartOfTheServer) {
   StartServer();
   auto first = Cached();
@@ -418,7 +419,7 @@ TEST_F(ResponseCacheTest, SurvivesARebootOnlyWithStablePower) {
   }
 }
 
-// DAFS-6.3.2-04: one chain checks and fetches; a stored error breaks it.
+// Shows DAFS-6.3.2-04: one chain checks and fetches; a stored error breaks it.
 TEST_F(ResponseCacheTest, CheckAndFetchCanBeChained) {
   StartServer();
   auto first = Cached();
@@ -438,7 +439,8 @@ TEST_F(ResponseCacheTest, CheckAndFetchCanBeChained) {
   EXPECT_EQ(second->ReceiveReply<wire::NullArgs>().name(), "DAFSERR_CHAIN_BROKEN");
 }
 
-// DAFS-5.2.2-04, DAFS-5.2.2.2-01: the entry of an expired stream still serves a lost response.
+// Shows DAFS-5.2.2-04, DAFS-5.2.2.2-01: the entry of an expired stream still serves a lost
+// response.
 TEST_F(ResponseCacheTest, KeepsTheEntryOfAnExpiredStream) {
   StartServer();
   wire::ClientConnectAuthArgs args = CachedArgs();

@@ -1,7 +1,6 @@
 // The real dafsd, killed at every step of every procedure. The response cache of the next instance
 // has the request exactly if the file system has its effect. If it does not, issuing the request
-// again completes it. Shows DAFS-5.2.4-01, DAFS-5.2.4-02, DAFS-5.2.4-03, DAFS-5.2.4-04,
-// FAST03-3.2-08.
+// again completes it.
 #include <fcntl.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
@@ -238,6 +237,8 @@ TEST_P(OpensAreExpectedAtEachStep, AfterAnInterruptedClose) {
   ExpectThatConflictsWait();
 }
 
+// With the tests of the other procedures, shows the entries and the effects of all of them.
+// Shows DAFS-5.2.4-01, DAFS-5.2.4-02, DAFS-5.2.4-03, DAFS-5.2.4-04, FAST03-3.2-08.
 TEST_P(ExactlyOnceAtEachStep, CreateOfADirectory) {
   auto make = [&] {
     wire::CreateArgs args;
@@ -629,8 +630,8 @@ TEST_F(ExactlyOnce, FileWithDataIsNotRemovedAsUnfinished) {
   EXPECT_EQ(client_->Call(args).name(), "DAFSERR_EXIST");
 }
 
-// DAFS-5.2.4-05: no other client accesses a file that a write may have reached in part, until the
-// writer has queried that write.
+// Shows DAFS-5.2.4-05: no other client accesses a file that a write may have reached in part, until
+// the writer has queried that write.
 TEST_F(ExactlyOnce, FileWithALostWriteWaitsForItsWriter) {
   const std::string text = "abc";
   StartDoomed(Proc::kWriteInline, "called");

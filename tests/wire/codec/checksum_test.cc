@@ -13,7 +13,6 @@ namespace dafs::wire::testing {
 namespace {
 
 // The pseudo-code of WIRE section 6, word by word.
-// Shows DAFS-3.2.5-09, DAFS-3.2.5-10, DAFS-3.2.5-11, DAFS-3.2.5-12.
 Checksum BySpecification(std::vector<std::byte> data, ByteOrder order) {
   if (data.size() % 2 != 0) data.push_back(std::byte{0});
   uint32_t s1 = 0x0101;
@@ -81,6 +80,7 @@ TEST(ChecksumTest, MatchesTheTableOfSection6) {
   }
 }
 
+// Shows DAFS-3.2.5-09, DAFS-3.2.5-10, DAFS-3.2.5-11, DAFS-3.2.5-12.
 TEST(ChecksumTest, EqualsTheSpecificationForRandomDataInRandomPieces) {
   std::mt19937 random(3205);
   for (int round = 0; round < 400; ++round) {

@@ -1,9 +1,5 @@
 // Messages that are not canonical but accepted, and messages that are refused, each with the status
 // that the vectors name.
-//
-// Shows DAFS-6.1.1.2-03: heap items in any order.
-// Shows DAFS-6.1.10-01: unassigned procedure numbers are refused.
-// Shows DAFS-7-11, DAFS-7-13: NAMETOOLONG, NOTSUPP.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -80,6 +76,8 @@ bool ReaddirOk(const std::vector<std::byte>& message, ByteOrder order) {
   return reader.status().ok();
 }
 
+// Shows DAFS-6.1.10-01: unassigned procedure numbers are refused.
+// Shows DAFS-7-11, DAFS-7-13: NAMETOOLONG, NOTSUPP.
 TEST(MalformedTest, EveryMalformedRequestReturnsItsStatus) {
   size_t requests = 0;
   size_t closed = 0;
@@ -116,6 +114,7 @@ TEST(MalformedTest, EveryMalformedResponseEndsTheSession) {
   EXPECT_EQ(responses, 40u);
 }
 
+// Shows DAFS-6.1.1.2-03: heap items in any order.
 TEST(AcceptedTest, NonCanonicalFormsGiveTheSameValues) {
   size_t done = 0;
   for (const Json& vector : LoadVectors("accepted.json")) {

@@ -1,14 +1,5 @@
 // Every golden vector of requests and responses: encoding gives its bytes, decoding gives its
 // fields, and every truncation of it is refused.
-//
-// Shows DAFS-6.1.1.1-01, DAFS-6.1.1.1-02, DAFS-6.1.1.1-03, DAFS-6.1.1.1-05, DAFS-6.1.1.1-06,
-// DAFS-6.1.1.1-07, DAFS-6.1.1.1-08, DAFS-6.1.1.1-09: layout in both byte orders.
-// Shows DAFS-6.1.1.2-01, DAFS-6.1.1.2-02, DAFS-6.1.1.2-04, DAFS-6.1.1.3.1-01, DAFS-6.1.1.3.1-02,
-// DAFS-6.1.1.3.1-03, DAFS-6.1.1.3.1-04: arrays and pathnames.
-// Shows DAFS-6.1.1.3.2-01, DAFS-6.1.1.3.2-02, DAFS-6.1.1.3.2-03, DAFS-6.1.1.3.2-04: scopes.
-// Shows DAFS-6.1.1.4-01, DAFS-6.1.1.4-02, DAFS-6.1.1.4-03, DAFS-6.1.1.4-04: primitive types.
-// Shows DAFS-6.1.2-09, DAFS-6.1.3-01, DAFS-6.1.3-07, DAFS-6.1.4-01, DAFS-6.1.4-02, DAFS-6.1.4-03,
-// DAFS-6.1.5-06, DAFS-6.1.7-01, DAFS-6.1.7-02, DAFS-6.1.7-03, DAFS-6.1.9-02, DAFS-6.1.9-03.
 #include "tests/wire/vectors.h"
 
 #include <gtest/gtest.h>
@@ -219,6 +210,14 @@ void CheckResponseVector(const Json& vector) {
   }
 }
 
+// Shows DAFS-6.1.1.1-01, DAFS-6.1.1.1-02, DAFS-6.1.1.1-03, DAFS-6.1.1.1-05, DAFS-6.1.1.1-06,
+// DAFS-6.1.1.1-07, DAFS-6.1.1.1-08, DAFS-6.1.1.1-09: layout in both byte orders.
+// Shows DAFS-6.1.1.2-01, DAFS-6.1.1.2-02, DAFS-6.1.1.2-04, DAFS-6.1.1.3.1-01, DAFS-6.1.1.3.1-02,
+// DAFS-6.1.1.3.1-03, DAFS-6.1.1.3.1-04: arrays and pathnames.
+// Shows DAFS-6.1.1.3.2-01, DAFS-6.1.1.3.2-02, DAFS-6.1.1.3.2-03, DAFS-6.1.1.3.2-04: scopes.
+// Shows DAFS-6.1.1.4-01, DAFS-6.1.1.4-02, DAFS-6.1.1.4-03, DAFS-6.1.1.4-04: primitive types.
+// Shows DAFS-6.1.2-09, DAFS-6.1.3-01, DAFS-6.1.3-07, DAFS-6.1.4-01, DAFS-6.1.4-02, DAFS-6.1.4-03,
+// DAFS-6.1.5-06, DAFS-6.1.7-01, DAFS-6.1.7-02, DAFS-6.1.7-03, DAFS-6.1.9-02, DAFS-6.1.9-03.
 TEST_P(VectorsTest, EncoderAndDecoderMatchEveryByte) {
   const Json cases = LoadVectors(GetParam().name);
   ASSERT_EQ(cases.size(), GetParam().cases);

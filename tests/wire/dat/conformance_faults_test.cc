@@ -18,7 +18,6 @@ class Faults : public ConformanceFixture {
       EXPECT_EQ(side->Count(Event::kDisconnected), 1u);
       Completion more[4];
       EXPECT_EQ(side->endpoint->Poll(more), 0u);
-      // Shows DAFS-B.4-06
       EXPECT_TRUE(absl::IsUnavailable(side->endpoint->PostSend(1, {}, {})));
       EXPECT_TRUE(absl::IsUnavailable(side->endpoint->PostReceive(1, {})));
     }

@@ -1,4 +1,4 @@
-// The table of status codes. Shows DAFS-7-01, DAFS-7-02.
+// The table of status codes.
 #include "wire/protocol/status.h"
 
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 namespace dafs::wire {
 namespace {
 
+// Shows DAFS-7-01, DAFS-7-02.
 TEST(StatusTest, EveryCodeRoundTripsThroughAStatus) {
   int known = 0;
   for (uint32_t number = 0; number < 16000; ++number) {

@@ -1,5 +1,4 @@
-// A slot of the journal that a power loss has torn, sector by sector. Shows DAFS-5.2.4-01,
-// DAFS-5.2.4-03.
+// A slot of the journal that a power loss has torn, sector by sector.
 #include "server/store/durable/journal.h"
 
 #include <gtest/gtest.h>
@@ -127,6 +126,7 @@ TEST_F(JournalTest, TornSlotKeepsIntentOfStartedRequest) {
   ForEachTear(images, [](const JournalSlot& slot) { ExpectTrue(slot, 8, "new"); });
 }
 
+// Shows DAFS-5.2.4-01, DAFS-5.2.4-03.
 TEST_F(JournalTest, TornSlotKeepsExecutedRequest) {
   std::vector<Image> images;
   Begin(8, "new", images);

@@ -168,7 +168,7 @@ TEST_F(StoreMountsTest, BasicOperationsWorkOnTmpfs) {
   EXPECT_EQ(MustOpen(user_, args).filehandle, e.filehandle);
 }
 
-// DAFS-6.5.7-02, over a restart: orphans are kept for their opens, then removed.
+// Shows DAFS-6.5.7-02, over a restart: orphans are kept for their opens, then removed.
 TEST_F(StoreMountsTest, OrphansOfMountedFileSystemsAreRecoveredAtStart) {
   StoreOptions options = Options();
   options.keep_orphans = true;
