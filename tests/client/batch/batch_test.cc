@@ -97,7 +97,7 @@ class BatchTest : public ServerTest, public testing::WithParamInterface<Variant>
 };
 
 // Shows DAFS-6.5.5-01, DAFS-6.5.5-04, DAFS-6.5.5-05, DAFS-6.5.5-16, DAFS-6.1.7-02, FAST03-3.1-10,
-// FAST03-4-15, R88. Also: a read stops at the end of the file, and an error affects one item only.
+// R88. Also: a read stops at the end of the file, and an error affects one item only.
 TEST_P(BatchTest, OneRequestReadsAndWritesManyFiles) {
   const std::string content = Pattern(200000);
   MakeLocal("a", content);
@@ -177,8 +177,8 @@ TEST_P(BatchTest, InvalidListsAreRejectedBeforeSending) {
 }
 
 // Shows DAFS-6.5.5-07, DAFS-6.5.5-08, DAFS-6.5.5-10, DAFS-6.5.5-16, DAFS-6.6.2-01, FAST03-3.1-11,
-// and DAFS-3.1.2.3.2-05, DAFS-3.1.2.3.2-06, DAFS-3.1.2.3.2-07, DAFS-3.1.2.3.2-08, DAFS-3.2.6.3-01:
-// on either channel, each item gets one result.
+// and DAFS-3.1.2.3.2-05, DAFS-3.1.2.3.2-07, DAFS-3.1.2.3.2-08, DAFS-3.2.6.3-01: on either channel,
+// each item gets one result.
 TEST_P(BatchTest, EachSubmittedItemIsReportedOnce) {
   const std::string content = Pattern(300000);
   MakeLocal("a", content);

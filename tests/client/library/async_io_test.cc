@@ -361,7 +361,7 @@ TEST_P(AsyncIoTest, IoCanBeCancelledAtAnyTurnOfTheLoop) {
   EXPECT_EQ(files_->Report().session.slots_taken, 0u);
 }
 
-// Shows FAST03-5-04: I/O issued together is sent together, and its completions arrive together.
+// I/O issued together is sent together, and its completions arrive together.
 TEST_P(AsyncIoTest, NoIoCompletesBeforeTheLoopRuns) {
   StartIo(Options());
   std::unique_ptr<IoFile> file = OpenIo("file", RandomText(1 << 20, 13));

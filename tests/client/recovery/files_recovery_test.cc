@@ -95,7 +95,7 @@ TEST_F(FilesRecoveryTest, StoredErrorIsReturned) {
   EXPECT_EQ(server_.executed[Proc::kRename], 0);
 }
 
-// Shows DAFS-5.2.5-06: once for each lost session, after its requests are settled.
+// Once for each lost session, after its requests are settled.
 TEST_F(FilesRecoveryTest, ResponsesOfTheOldSessionAreDiscarded) {
   MakeFiles();
   for (int i = 1; i <= 3; ++i) {
@@ -467,7 +467,6 @@ TEST_F(FilesRecoveryTest, WithoutOpenHandleTheFileIsUsedWithoutState) {
   EXPECT_EQ(server_.opens.size(), 0u);
 }
 
-// Shows DAFS-4.4.1.2-33.
 TEST_F(FilesRecoveryTest, LostReservationIsReported) {
   MakeFiles();
   absl::StatusOr<OpenFile> file = Open("file", false, wire::kShareWrite);

@@ -157,8 +157,8 @@ class BackControlTest : public testing::Test, public BackControlHandler {
   uint64_t next_send_ = 0;
 };
 
-// Shows DAFS-6.6.1-01, DAFS-6.6.3-02, DAFS-6.6.4-02, DAFS-6.6.4-04, DAFS-6.6.2-01, DAFS-6.5.5-10,
-// DAFS-4.3-01, DAFS-3.1.2.3.2-01.
+// Shows DAFS-6.6.1-01, DAFS-6.6.3-02, DAFS-6.6.4-02, DAFS-6.6.2-01, DAFS-6.5.5-10, DAFS-4.3-01,
+// DAFS-3.1.2.3.2-01.
 TEST_F(BackControlTest, EveryDirectiveIsAnsweredImmediately) {
   ASSERT_TRUE(Bind([](auto&) {}).ok());
   EXPECT_EQ(Ask(Encode(wire::BcNullArgs())), "DAFS_STATUS_OK");

@@ -193,8 +193,7 @@ def gentle(root):
 
 @scenario(timeout=400, where="server", loopback=True)
 def foreign_hostile(rig):
-    """Servers that break the protocol in each response from one on: mount.dafs reports it, and keeps running.
-    Shows DAFS-3.2.5-05."""
+    """Servers that break the protocol in each response from one on: mount.dafs reports it, and keeps running."""
     rig.expect(".*")
     failed = []
     for how in HOSTILE + MISPLACED if rig.full else ("length", "sequence", "garbage", "nreq", "beyond", "overclaim"):

@@ -186,7 +186,7 @@ def peer_connects(rig):
 @scenario(timeout=60, where="server", loopback=True)
 def peer_credits(rig):
     """Flow control with one credit, with many, with too many requests.
-    Shows DAFS-3.2.3.1-01, DAFS-3.2.6.3-09, DAFS-2.3.3-12."""
+    Shows DAFS-3.2.6.3-09, DAFS-2.3.3-12."""
     rig.expect(".*")
     port, findings = rig.serve().port, Findings()
     for order in "<>":

@@ -70,7 +70,7 @@ class ResponseCacheTest : public ServerTest {
   uint16_t seq_ = 0;
 };
 
-// Shows DAFS-5.2.1-02, DAFS-4.3.4-02, DAFS-5.2.5-01, DAFS-5.2.5-07, DAFS-6.3.1-01, DAFS-6.3.2-01,
+// Shows DAFS-4.3.4-02, DAFS-5.2.5-01, DAFS-5.2.5-07, DAFS-6.3.1-01, DAFS-6.3.2-01,
 // DAFS-6.3.3-01, DAFS-6.3.3-02.
 TEST_F(ResponseCacheTest, ReturnsALostResponseByteForByte) {
   StartServer();
@@ -148,7 +148,7 @@ TEST_F(ResponseCacheTest, KeepsTheLastModifyingRequestOfAStream) {
   EXPECT_EQ(StatusOf(Fetch(*second, wire::Proc::kCreate)), wire::DafsStatus::kExist);
 }
 
-// Shows DAFS-5.2.1-02, DAFS-5.2.1-03, DAFS-4.3.2-06: responses to simple requests are stored only
+// Shows DAFS-5.2.1-03, DAFS-4.3.2-06: responses to simple requests are stored only
 // if the request is marked.
 TEST_F(ResponseCacheTest, StoresSimpleRequestsThatAreMarkedSave) {
   StartServer();

@@ -467,7 +467,7 @@ TEST_F(BatchTest, NothingIsKeptOfALostSession) {
   EXPECT_EQ(next->Call(check).name(), "DAFSERR_NOXID_MATCH");
 }
 
-// Shows DAFS-6.2.5-03, DAFS-6.2.5-04, DAFS-3.1.2.3-01, DAFS-6.6.1-02.
+// Shows DAFS-6.2.5-03, DAFS-6.2.5-04, DAFS-6.6.1-02.
 TEST_F(BatchTest, BackControlChannelIsBoundOnceAndOnlyIfNegotiated) {
   Start();
   auto channel = Channel();

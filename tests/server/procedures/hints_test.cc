@@ -55,7 +55,7 @@ class HintsTest : public ServerTest {
   wire::CacheHintArgs hint_;
 };
 
-// Shows DAFS-6.5.6-01, DAFS-6.5.6-04, DAFS-6.5.6-05, DAFS-6.5.6-07, DAFS-6.1.8-02, DAFS-4.2.4-01.
+// Shows DAFS-6.5.6-01, DAFS-6.5.6-04, DAFS-6.5.6-05, DAFS-6.1.8-02.
 TEST_F(HintsTest, PrefetchReadsTheRangeIntoTheCache) {
   Start();
   if (!Drop()) GTEST_SKIP() << "the page cache of " << base_ << " cannot be dropped";

@@ -108,9 +108,8 @@ class ChannelsTest : public ServerTest {
 
 // Shows DAFS-3.1.2.2-06, DAFS-3.1.2.3.4-02, DAFS-3.1.2.3.4-04, DAFS-3.1.2.3.4-05,
 // DAFS-3.1.2.3.5-03, DAFS-6.2.5-01, DAFS-7-18, DAFS-E.9-01; R61. And DAFS-2.4.3-06,
-// DAFS-3.1.2.3.4.1-03, DAFS-3.1.2.3.5-04 (with the status of R61), DAFS-3.2.3.2.1-02,
-// DAFS-3.1.2.3.2-04 and DAFS-3.2.6.3-02: the channel's client has one receive, and the server sends
-// no more.
+// DAFS-3.1.2.3.4.1-03, DAFS-3.1.2.3.5-04 (with the status of R61), DAFS-3.2.3.2.1-02 and
+// DAFS-3.2.6.3-02: the channel's client has one receive, and the server sends no more.
 TEST_F(ChannelsTest, RequiredChannelMustBeBoundBeforeMemoryIsRead) {
   options_.rdma_read_channel = RdmaReadChannel::kRequired;
   StartServer();

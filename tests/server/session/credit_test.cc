@@ -128,7 +128,7 @@ TEST_F(CreditSessionTest, ReceiveOfTheConnectExchangeIsNotASessionReceive) {
   EXPECT_EQ(client->Call(wire::NullArgs()).header.target_nreq, 1u);
 }
 
-// Shows DAFS-3.2.6.2-01, DAFS-3.2.6.3-10: a client that sends more than granted loses the session.
+// Shows DAFS-3.2.6.3-10: a client that sends more than granted loses the session.
 TEST_F(CreditSessionTest, MoreRequestsThanGrantedEndTheSession) {
   options_.pool_threads = 1;
   StartServer();

@@ -17,7 +17,7 @@ Bytes FromHex(const std::string& hex) {
   return bytes;
 }
 
-// Shows WIRE 9.2 (R45), DAFS-3.2.6.2-02; every case of malformed.json with kind "request".
+// Shows WIRE 9.2 (R45); every case of malformed.json with kind "request".
 TEST_F(MalformedTest, EachReturnsItsStatusOrEndsOnlyItsOwnSession) {
   StartServer();
   std::ifstream file(DAFS_SOURCE_DIR "/tests/wire/vectors/malformed.json");

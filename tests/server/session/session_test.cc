@@ -37,8 +37,8 @@ class SessionTest : public ServerTest {
   }
 };
 
-// Shows DAFS-6.2.2-01, DAFS-6.2.7-01, DAFS-6.2.7-02, DAFS-6.2.2-02, DAFS-6.2.1-02, DAFS-6.2.2-11,
-// DAFS-6.2.2-13, DAFS-3.1.2.3.2-02, DAFS-3.2.6.4.1-01; WIRE 9.2 steps 4 and 5.
+// Shows DAFS-6.2.7-01, DAFS-6.2.7-02, DAFS-6.2.2-02, DAFS-6.2.1-02, DAFS-6.2.2-11, DAFS-6.2.2-13,
+// DAFS-3.1.2.3.2-02, DAFS-3.2.6.4.1-01; WIRE 9.2 steps 4 and 5.
 TEST_F(SessionTest, ConnectThenAuthenticateInBothByteOrders) {
   StartServer();
   for (ByteOrder order : {ByteOrder::kLittle, ByteOrder::kBig}) {

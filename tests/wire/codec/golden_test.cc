@@ -23,7 +23,7 @@ std::string Encoded(const RequestHeader& header, const Args& args, ByteOrder ord
   return Hex(std::span(out).first(size.value_or(0)));
 }
 
-// Shows DAFS-6.1.2-01, DAFS-6.1.2-09: the layout of the request header; DAFS-6.5.1-01.
+// Shows DAFS-6.1.2-01, DAFS-6.1.2-09: the layout of the request header.
 // WIRE 14.1.
 TEST(GoldenTest, NullRequestLittleEndian) {
   RequestHeader h;

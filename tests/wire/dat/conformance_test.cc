@@ -69,7 +69,6 @@ TEST_P(Conformance, OneListenerServesManyConnectionsAtOnce) {
   memories.clear();
 }
 
-// Shows DAFS-B.6-03
 TEST_P(Conformance, SendsOfAllSizesArriveInOrder) {
   constexpr size_t kMost = 70000;
   constexpr uint64_t kMessages = 400;

@@ -94,7 +94,7 @@ TEST(AclMappingTest, ModeBecomesThreeAllowEntries) {
             Aces("A::OWNER@:rnwaNDxtcyTC A:g:GROUP@:rnxtcy A::EVERYONE@:rnxtcy"));
 }
 
-// Shows DAFS-4.4.3-03, DAFS-4.4.3-04, DAFS-4.4.3-10, DAFS-4.4.3-11, DAFS-4.4.3-12
+// Shows DAFS-4.4.3-03, DAFS-4.4.3-10, DAFS-4.4.3-11, DAFS-4.4.3-12
 TEST(AclMappingTest, RightsOfLaterEntriesAreDeniedExplicitly) {
   // The owner has less than the group, the group less than others.
   EXPECT_EQ(AcesFromPosix({AclFromMode(0467), {}}, false),

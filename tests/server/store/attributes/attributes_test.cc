@@ -110,7 +110,7 @@ TEST_F(StoreAttributesTest, GetattrMatchesStat) {
 }
 
 // Shows DAFS-6.5.35-02, DAFS-6.5.35-03, DAFS-6.5.35-04, DAFS-6.5.35-06, DAFS-6.1.5-14,
-// DAFS-6.1.4-05, DAFS-6.1.4-06, DAFS-6.1.5-11, DAFS-4.1.3.3-02
+// DAFS-6.1.4-05, DAFS-6.1.4-06, DAFS-6.1.5-11
 TEST_F(StoreAttributesTest, SetattrSetsAllGivenAttributes) {
   const Opened f = MustOpen(user_, CreateArgs(A(), "f", 0600));
   ASSERT_OK(Write(user_, f, 0, "0123456789"));

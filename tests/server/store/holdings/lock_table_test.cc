@@ -65,7 +65,7 @@ TEST_F(LockTableTest, ConflictReportsItsHolder) {
   EXPECT_EQ(table_.size(), 0u);
 }
 
-// Shows DAFS-4.4.1.2-16, DAFS-4.4.1.2-17, DAFS-4.4.1.2-18
+// Shows DAFS-4.4.1.2-16, DAFS-4.4.1.2-17
 TEST_F(LockTableTest, OldestWaiterIsServedFirst) {
   EXPECT_TRUE(Ask(a_, all_));
   EXPECT_FALSE(Ask(b_, all_));
