@@ -111,15 +111,22 @@ dat::Task<absl::StatusOr<LostRequests::Next>> LostRequests::Resolve(
   absl::StatusOr<Next> next = co_await task;
   if (!next.ok()) co_return next;
   for (const CallBase* call : chain) reissued_ += IsOut(*call) ? 1 : 0;
-  dat::Task<absl::Status> reclaiming = ReclaimFound(chain);
+  dat::Task<absl::Status> reclaiming = ReclaimFound(chain, deadline);
   CO_RETURN_IF_ERROR(co_await reclaiming);
   co_return next;
 }
 
-dat::Task<absl::Status> LostRequests::ReclaimFound(std::span<CallBase* const> chain) {
+dat::Task<absl::Status> LostRequests::ReclaimFound(std::span<CallBase* const> chain,
+                                                   absl::Time deadline) {
   for (const CallBase* call : chain) {
     const std::optional<wire::StateId> open = OpenedBy(*call);
     if (!open.has_value()) continue;
+    dat::Task<absl::StatusOr<Session*>> ready = connection_.Ready(deadline);
+    absl::StatusOr<Session*> session = co_await ready;
+    if (!session.ok()) co_return session.status();
+    // A server that did not restart knows the open, and would refuse the claim.
+    const wire::ClientId client_id = (*session)->negotiated().client_id;
+    if (client_.opens().StateIdOf(*open, client_id).has_value()) continue;
     dat::Task<absl::Status> task = reclaim_->ReclaimOpen(*open);
     absl::Status status = co_await task;
     // Other errors are reported by the next use of the open.

@@ -66,7 +66,7 @@ class LostRequests {
   dat::Task<absl::StatusOr<Fate>> Ask(CallBase& call, absl::Time deadline);
   dat::Task<absl::StatusOr<bool>> AnyExecuted(std::span<CallBase* const> chain,
                                               absl::Time deadline);
-  dat::Task<absl::Status> ReclaimFound(std::span<CallBase* const> chain);
+  dat::Task<absl::Status> ReclaimFound(std::span<CallBase* const> chain, absl::Time deadline);
   dat::Task<void> Discard();
   void StartDiscard();
 

@@ -204,7 +204,7 @@ Unheard FinishJournals(const ResponseCache& responses, Store& store) {
         case SlotState::kAnswered:
           has_opened |= HasOpened(slot);
           if (slot.procedure == Proc::kLocku && slot.status == DafsStatus::kOk) {
-            unheard.unlocked_by.push_back(cache->owner().client_id_string);
+            ++unheard.unlocks[cache->owner().client_id_string];
           }
           continue;
         case SlotState::kIntent:

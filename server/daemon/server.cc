@@ -157,8 +157,7 @@ void Server::Recover() {
     // corrects that.
     Holdings& held = *client.holdings;
     if (held.lost_locks > 0 && !held.owes_unknown()) {
-      held.lost_locks += static_cast<uint32_t>(std::count(
-          unheard.unlocked_by.begin(), unheard.unlocked_by.end(), client.client_id_string));
+      held.lost_locks += unheard.unlocks[client.client_id_string];
     }
     owed.expected.push_back({client.client_id_string, client.holdings});
   }

@@ -388,7 +388,7 @@ def cache_none(rig):
             error = errno_of(os.mkdir, there / f"made-{turn}")
         equal(error, 0 if allowed else errno.EACCES, f"the errno of mkdir at turn {turn}")
     os.chmod(rig.export / "file", 0o644)
-    # A permission check that passed before must not let a user in who has lost the right, nor keep one out who has it.
+    # An earlier permission check must neither admit a user without the right nor refuse a user with it.
     calls = {
         "open": lambda: open_and_close(there / "file", os.O_RDONLY),
         "opening the directory": lambda: open_and_close(there, os.O_RDONLY),
