@@ -5,12 +5,12 @@
 
 #include <utility>
 
-namespace dafs::fuse {
+namespace dafs {
 
 class UniqueFd {
  public:
   UniqueFd() = default;
-  explicit UniqueFd(int fd) : fd_(fd) {}
+  explicit UniqueFd(int fd) : fd_(fd) {}  // takes ownership; negative: no descriptor
   UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   UniqueFd& operator=(UniqueFd&& other) noexcept {
     if (this != &other) {
@@ -31,4 +31,4 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-}  // namespace dafs::fuse
+}  // namespace dafs

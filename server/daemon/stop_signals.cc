@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
+#include "runtime/unique_fd.h"
 
 namespace dafs::server {
 
@@ -25,7 +26,7 @@ int StopSignals::Wait() const {
 
 StopSignals::EndProcess::EndProcess(const StopSignals& signals)
     : over_(eventfd(0, EFD_CLOEXEC)), thread_([this, &signals] {
-        const Fd come(signalfd(-1, &signals.set_, SFD_CLOEXEC));
+        const UniqueFd come(signalfd(-1, &signals.set_, SFD_CLOEXEC));
         pollfd fds[] = {{come.get(), POLLIN, 0}, {over_.get(), POLLIN, 0}};
         while (poll(fds, 2, -1) < 0) {
         }

@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "server/store/system/fd.h"
+#include "runtime/unique_fd.h"
 
 namespace dafs::server {
 
@@ -28,7 +28,7 @@ class StopSignals {
     EndProcess& operator=(const EndProcess&) = delete;
 
    private:
-    const Fd over_;  // an eventfd
+    const UniqueFd over_;  // an eventfd
     std::thread thread_;
   };
 

@@ -7,11 +7,13 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/unique_fd.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/attributes/xattrs.h"
 #include "server/store/named_attributes.h"
 #include "server/store/store_impl.h"
 #include "server/store/system/errno_status.h"
+#include "server/store/system/fd_path.h"
 #include "server/store/system/identity.h"
 #include "wire/messages/open_close.h"
 #include "wire/messages/read_write.h"
@@ -261,8 +263,8 @@ DafsStatus NamedAttributes::Commit(const Caller& caller, const wire::CommitArgs&
 
 DafsStatus NamedAttributes::Sync(const Object& object) {
   ScopedPrivilege privilege;
-  const Fd fd(open(FdPath(object.path_fd()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.ok()) return StatusFromErrno();
+  const UniqueFd fd(open(FdPath(object.path_fd()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid()) return StatusFromErrno();
   if (fsync(fd.get()) != 0) {  // may have reported lost data of the file itself
     const int error = errno;
     store_.write_verifier->Change();

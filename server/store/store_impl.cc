@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/status_macros.h"
+#include "runtime/unique_fd.h"
 #include "server/store/attributes/acl.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/attributes/xattrs.h"
@@ -253,7 +254,7 @@ DafsStatus StoreImpl::OpenByHandle(const wire::FileHandle& handle, ObjectRef* ob
     const bool resource = fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM;
     return resource ? DafsStatus::kResource : DafsStatus::kStale;
   }
-  Fd path(fd);
+  UniqueFd path(fd);
   struct statx stx;
   if (int error = Statx(fd, &stx); error != 0) return StatusFromErrno(error);
   if (stx.stx_nlink == 0) return DafsStatus::kStale;
@@ -277,7 +278,7 @@ DafsStatus StoreImpl::ResolveTargetDir(const Caller& caller, const wire::FileHan
   return (*directory)->fs().exported->read_only ? DafsStatus::kRofs : DafsStatus::kOk;
 }
 
-DafsStatus StoreImpl::Identify(const FileSystem& near, const Fd& path, const FileSystem** fs,
+DafsStatus StoreImpl::Identify(const FileSystem& near, const UniqueFd& path, const FileSystem** fs,
                                ObjectKey* key, ObjectRef* object) {
   KernelHandle handle;
   if (int error = GetKernelHandle(path.get(), "", &handle); error != 0) {
@@ -293,7 +294,7 @@ DafsStatus StoreImpl::Identify(const FileSystem& near, const Fd& path, const Fil
   return DafsStatus::kOk;
 }
 
-DafsStatus StoreImpl::Adopt(const FileSystem& near, Fd path, ObjectRef* object,
+DafsStatus StoreImpl::Adopt(const FileSystem& near, UniqueFd path, ObjectRef* object,
                             RecentStats* recent) {
   const FileSystem* fs = nullptr;
   ObjectKey key;
@@ -307,13 +308,13 @@ DafsStatus StoreImpl::Adopt(const FileSystem& near, Fd path, ObjectRef* object,
   return DafsStatus::kOk;
 }
 
-ObjectRef StoreImpl::KeepObject(const FileSystem& fs, const wire::FileHandle& handle, Fd path,
+ObjectRef StoreImpl::KeepObject(const FileSystem& fs, const wire::FileHandle& handle, UniqueFd path,
                                 mode_t type) {
   return cache.Insert(std::make_shared<Object>(fs, handle, std::move(path), type,
                                                cache.descriptors(), write_verifier->era()));
 }
 
-DafsStatus StoreImpl::AdoptNewFile(const FileSystem& near, Fd path, ObjectRef* object) {
+DafsStatus StoreImpl::AdoptNewFile(const FileSystem& near, UniqueFd path, ObjectRef* object) {
   const FileSystem* fs = nullptr;
   ObjectKey key;
   STORE_RETURN_IF_NOT_OK(Identify(near, path, &fs, &key, object));
@@ -329,7 +330,7 @@ void StoreImpl::ForgetRemoved() {
   const auto in_deleted_subvolume = [&](const Object& object) {
     if (object.fs().outer == nullptr) return false;
     const auto [it, added] = deleted.try_emplace(&object.fs(), false);
-    if (added) it->second = !OpenRoot(object.fs()).ok() && (errno == ENOENT || errno == ESTALE);
+    if (added) it->second = !OpenRoot(object.fs()).valid() && (errno == ENOENT || errno == ESTALE);
     return it->second;
   };
   for (const ObjectRef& object : cache.Unused(next_part_++ % DescriptorCache::kParts)) {

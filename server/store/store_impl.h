@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
+#include "runtime/unique_fd.h"
 #include "server/store/durable/journal.h"
 #include "server/store/durable/write_verifier.h"
 #include "server/store/holdings/grace.h"
@@ -167,12 +168,13 @@ class StoreImpl {
   // The object of a descriptor that was just opened with O_PATH. If the object was not cached, it
   // keeps the descriptor. `near`: the file system of the directory in which it was opened.
   // AdoptNewFile is for a regular file that was just created: it calls no statx.
-  wire::DafsStatus Adopt(const FileSystem& near, Fd path, ObjectRef* object,
+  wire::DafsStatus Adopt(const FileSystem& near, UniqueFd path, ObjectRef* object,
                          RecentStats* recent = nullptr);
-  wire::DafsStatus AdoptNewFile(const FileSystem& near, Fd path, ObjectRef* object);
+  wire::DafsStatus AdoptNewFile(const FileSystem& near, UniqueFd path, ObjectRef* object);
   // Adds a new object to the cache, with its descriptor `path`. If another thread was faster,
   // returns the object of that thread.
-  ObjectRef KeepObject(const FileSystem& fs, const wire::FileHandle& handle, Fd path, mode_t type);
+  ObjectRef KeepObject(const FileSystem& fs, const wire::FileHandle& handle, UniqueFd path,
+                       mode_t type);
 
   // Checks one part of the cached objects. Forgets those that local programs have removed and no
   // client has open, because a descriptor keeps their space. One thread at a time; others return at
@@ -275,7 +277,7 @@ class StoreImpl {
 
  private:
   // The key of the object that `path` refers to, and the object if it is cached.
-  wire::DafsStatus Identify(const FileSystem& near, const Fd& path, const FileSystem** fs,
+  wire::DafsStatus Identify(const FileSystem& near, const UniqueFd& path, const FileSystem** fs,
                             ObjectKey* key, ObjectRef* object);
   wire::DafsStatus OpenByHandle(const wire::FileHandle& handle, ObjectRef* object);
   void TakeUpOrphans(const FileSystem& fs);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/store/attributes/acl.h"
 #include "server/store/system/errno_status.h"
+#include "server/store/system/fd_path.h"
 
 namespace dafs::server {
 namespace {

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "server/store/system/errno_status.h"
+#include "server/store/system/fd_path.h"
 #include "server/store/system/identity.h"
 #include "wire/protocol/attribute_names.h"
 #include "wire/protocol/name_check.h"

@@ -5,8 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
+#include "runtime/unique_fd.h"
 #include "server/store/durable/write_verifier.h"
-#include "server/store/system/fd.h"
+#include "server/store/system/fd_path.h"
 #include "server/store/system/identity.h"
 
 namespace dafs::server {
@@ -73,12 +74,12 @@ void Operation::Done(DafsStatus status, std::span<const int> changed) {
   if (file_ != nullptr && status == DafsStatus::kOk) {
     const ScopedPrivilege privilege;
     for (int fd : changed) {
-      Fd open_fd(open(FdPath(fd).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-      const bool synced = open_fd.ok() && fsync(open_fd.get()) == 0;
+      UniqueFd open_fd(open(FdPath(fd).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+      const bool synced = open_fd.valid() && fsync(open_fd.get()) == 0;
       if (synced) continue;
       LogWarning(absl::StrCat("a change was executed and could not be made stable"));
       // fsync reports a loss of the file's data only once.
-      if (open_fd.ok()) write_verifier_->Change();
+      if (open_fd.valid()) write_verifier_->Change();
     }
   }
   slot_->status = status;

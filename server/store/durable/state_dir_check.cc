@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/status_macros.h"
-#include "server/store/system/fd.h"
+#include "runtime/unique_fd.h"
 #include "server/store/system/mount_table.h"
 #include "server/store/system/stall_report.h"
 
@@ -128,15 +128,15 @@ absl::Status CheckNotServed(const std::string& state_dir, const std::vector<Expo
 }  // namespace
 
 absl::Status CheckStateDir(const std::string& state_dir, const std::vector<Export>& exports) {
-  const Fd fd(open(state_dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.ok() && errno == ENOENT) {
+  const UniqueFd fd(open(state_dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid() && errno == ENOENT) {
     return Refused(state_dir, "does not exist",
                    absl::StrCat("create it (mkdir -m 700 ", state_dir,
                                 "), or correct --state-dir if a server has run before: with "
                                 "another directory every mount is stale"));
   }
   struct stat st;
-  if (!fd.ok() || fstat(fd.get(), &st) != 0) {
+  if (!fd.valid() || fstat(fd.get(), &st) != 0) {
     return Refused(state_dir, std::strerror(errno), "name another with --state-dir");
   }
   RETURN_IF_ERROR(CheckOwner(state_dir, st, 022));

@@ -7,7 +7,9 @@
 #include <limits>
 #include <utility>
 
+#include "runtime/unique_fd.h"
 #include "server/store/system/errno_status.h"
+#include "server/store/system/fd_path.h"
 #include "server/store/system/identity.h"
 
 namespace dafs::server {
@@ -43,10 +45,10 @@ DafsStatus SetRange(int fd, const LockRange& range) {
   return fcntl(fd, F_OFD_SETLK, &lock) == 0 ? DafsStatus::kOk : StatusOf(errno);
 }
 
-Fd OpenForLocks(const Object& file, bool write) {
+UniqueFd OpenForLocks(const Object& file, bool write) {
   ScopedPrivilege privilege;
-  return Fd(open(FdPath(file.path_fd()).c_str(),
-                 (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  return UniqueFd(open(FdPath(file.path_fd()).c_str(),
+                       (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
 }
 
 }  // namespace
@@ -65,12 +67,12 @@ std::optional<LockRange> TestKernelLock(int fd, const LockRange& range) {
 }
 
 KernelLock::~KernelLock() {
-  const size_t open = (ranges_.ok() ? 1 : 0) + (flock_.ok() ? 1 : 0);
+  const size_t open = (ranges_.valid() ? 1 : 0) + (flock_.valid() ? 1 : 0);
   descriptors_.fetch_sub(open, std::memory_order_relaxed);
 }
 
-void KernelLock::Keep(Fd& slot, Fd fd) {
-  if (!slot.ok()) descriptors_.fetch_add(1, std::memory_order_relaxed);
+void KernelLock::Keep(UniqueFd& slot, UniqueFd fd) {
+  if (!slot.valid()) descriptors_.fetch_add(1, std::memory_order_relaxed);
   slot = std::move(fd);
 }
 
@@ -78,8 +80,8 @@ void KernelLock::Keep(Fd& slot, Fd fd) {
 // it, the new one takes the same locks. Read locks do not conflict, so the file is never unlocked
 // in between.
 DafsStatus KernelLock::OpenRanges(const Object& file, bool write, const wire::LockRanges& held) {
-  Fd fd = OpenForLocks(file, write);
-  if (!fd.ok()) return StatusFromErrno();
+  UniqueFd fd = OpenForLocks(file, write);
+  if (!fd.valid()) return StatusFromErrno();
   for (const LockRange& range : held.ranges()) {
     if (range.is_flock()) continue;
     if (DafsStatus status = SetRange(fd.get(), range); status != DafsStatus::kOk) return status;
@@ -92,16 +94,16 @@ DafsStatus KernelLock::OpenRanges(const Object& file, bool write, const wire::Lo
 DafsStatus KernelLock::Lock(const Object& file, const LockRange& range,
                             const wire::LockRanges& held, bool writable) {
   if (range.is_flock()) {
-    if (!flock_.ok()) {
-      Fd fd = OpenForLocks(file, false);
-      if (!fd.ok()) return StatusFromErrno();
+    if (!flock_.valid()) {
+      UniqueFd fd = OpenForLocks(file, false);
+      if (!fd.valid()) return StatusFromErrno();
       Keep(flock_, std::move(fd));
     }
     const int how = (range.write ? LOCK_EX : LOCK_SH) | LOCK_NB;
     return flock(flock_.get(), how) == 0 ? DafsStatus::kOk : StatusOf(errno);
   }
   if (range.first > kOffsetMost) return DafsStatus::kOk;
-  if (!ranges_.ok() || (range.write && !write_)) {
+  if (!ranges_.valid() || (range.write && !write_)) {
     DafsStatus status = OpenRanges(file, range.write || writable, held);
     // A running program, or a file on a read-only file system, can be opened for reading only.
     if (status != DafsStatus::kOk && !range.write && writable) {
@@ -113,9 +115,9 @@ DafsStatus KernelLock::Lock(const Object& file, const LockRange& range,
 }
 
 void KernelLock::Unlock(uint64_t first, uint64_t last) {
-  if (last == wire::kFlockByte && flock_.ok()) flock(flock_.get(), LOCK_UN);
+  if (last == wire::kFlockByte && flock_.valid()) flock(flock_.get(), LOCK_UN);
   struct flock lock;
-  if (ranges_.ok() && ToKernel(first, last, F_UNLCK, &lock)) {
+  if (ranges_.valid() && ToKernel(first, last, F_UNLCK, &lock)) {
     fcntl(ranges_.get(), F_OFD_SETLK, &lock);
   }
 }

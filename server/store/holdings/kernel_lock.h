@@ -11,8 +11,8 @@
 #include <memory>
 #include <optional>
 
+#include "runtime/unique_fd.h"
 #include "server/store/objects/object.h"
-#include "server/store/system/fd.h"
 #include "wire/protocol/lock_ranges.h"
 #include "wire/protocol/status.h"
 
@@ -39,12 +39,12 @@ class KernelLock {
 
  private:
   wire::DafsStatus OpenRanges(const Object& file, bool write, const wire::LockRanges& held);
-  void Keep(Fd& slot, Fd fd);
+  void Keep(UniqueFd& slot, UniqueFd fd);
 
   std::atomic<size_t>& descriptors_;
-  Fd ranges_;
+  UniqueFd ranges_;
   bool write_ = false;  // whether ranges_ can hold write locks
-  Fd flock_;
+  UniqueFd flock_;
 };
 
 // Returns the lock of another holder that conflicts with `range`, if the kernel reports one. Works

@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
+#include "runtime/unique_fd.h"
 #include "server/store/system/identity.h"
 #include "server/store/system/mount_table.h"
 #include "server/store/system/stall_report.h"
@@ -142,15 +143,15 @@ uint64_t SubvolumeOf(uint8_t type, std::span<const uint8_t> handle) {
   return subvolume;
 }
 
-Fd OpenRoot(const FileSystem& fs) {
+UniqueFd OpenRoot(const FileSystem& fs) {
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
-  if (fs.outer == nullptr) return Fd(openat(fs.root.get(), ".", kFlags));
+  if (fs.outer == nullptr) return UniqueFd(openat(fs.root.get(), ".", kFlags));
   KernelHandleBuffer buffer = {};  // generation 0 matches any
   buffer.head.handle_bytes = kBtrfsHandleBytes;
   buffer.head.handle_type = kBtrfsHandle;
   std::memcpy(buffer.head.f_handle, &kSubvolumeRoot, sizeof kSubvolumeRoot);
   std::memcpy(buffer.head.f_handle + kSubvolumeAt, &fs.subvolume, sizeof fs.subvolume);
-  return Fd(open_by_handle_at(fs.outer->root.get(), &buffer.head, kFlags));
+  return UniqueFd(open_by_handle_at(fs.outer->root.get(), &buffer.head, kFlags));
 }
 
 namespace {
@@ -223,8 +224,8 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export
   fs->export_index = export_index;
   fs->path = path;
   constexpr int kFlags = O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
-  const Fd place_fd(open(path.c_str(), O_PATH | kFlags));
-  if (!place_fd.ok()) return Refused(exported, path, std::strerror(errno));
+  const UniqueFd place_fd(open(path.c_str(), O_PATH | kFlags));
+  if (!place_fd.valid()) return Refused(exported, path, std::strerror(errno));
   const std::string type = TypeOfFileSystem(place_fd.get());
   fs->may_hang = !type.empty() && !IsLocal(type);
   if (!exported.lasting_handles && !KeepsHandles(type)) {
@@ -234,8 +235,8 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export
                      ") is not known to keep file handles, without which every mount "
                      "becomes stale; give the export option handles=lasting if it does"));
   }
-  fs->root = Fd(open(path.c_str(), O_RDONLY | kFlags));
-  if (!fs->root.ok()) return Refused(exported, path, std::strerror(errno));
+  fs->root = UniqueFd(open(path.c_str(), O_RDONLY | kFlags));
+  if (!fs->root.valid()) return Refused(exported, path, std::strerror(errno));
   KernelHandle handle;
   if (int error = GetKernelHandle(fs->root.get(), "", &handle); error != 0) {
     return NoHandles(exported, path, error);
@@ -260,8 +261,8 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export
   // Checks that the handle can be opened again; otherwise it is useless.
   const ObjectKey key =
       MakeKey(fs->fshandle, HandleKind::kFile, handle.type, {handle.bytes, handle.length});
-  Fd again(OpenKernelHandle(*fs, key));
-  if (!again.ok()) return NoHandles(exported, path, -again.get());
+  UniqueFd again(OpenKernelHandle(*fs, key));
+  if (!again.valid()) return NoHandles(exported, path, -again.get());
   return fs;
 }
 
@@ -418,9 +419,9 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenSubvolume(const FileSyst
   fs->mount_number = mount.mount_number;
   fs->may_hang = mount.may_hang;
   fs->path = absl::StrCat("subvolume ", subvolume, " in ", mount.path);
-  const Fd root = OpenRoot(*fs);
+  const UniqueFd root = OpenRoot(*fs);
   struct stat st;
-  if (!root.ok() || fstat(root.get(), &st) != 0) {
+  if (!root.valid() || fstat(root.get(), &st) != 0) {
     return Refused(*mount.exported, fs->path, std::strerror(errno));
   }
   fs->device = st.st_dev;

@@ -30,9 +30,9 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "runtime/unique_fd.h"
 #include "server/store/objects/export.h"
 #include "server/store/objects/handle.h"
-#include "server/store/system/fd.h"
 
 namespace dafs::server {
 
@@ -44,7 +44,7 @@ struct FileSystem {
   wire::FsHandle fshandle;
   // Readable: the exported directory, or the root of the mount. Not open for a subvolume within a
   // mount, where a descriptor would keep the space of a deleted subvolume. See OpenRoot.
-  Fd root;
+  UniqueFd root;
   const FileSystem* outer = nullptr;  // the mount of a subvolume within it; null for others
   uint64_t subvolume = 0;             // the Btrfs subvolume's id; 0 on file systems without them
   uint64_t device = 0;                // st_dev and st_ino of the root
@@ -84,7 +84,7 @@ uint64_t SubvolumeOf(uint8_t type, std::span<const uint8_t> handle);
 
 // Opens the root of `fs` for reading. The result is not open on failure, with errno set: ENOENT or
 // ESTALE for a subvolume that was deleted. Needs privilege.
-Fd OpenRoot(const FileSystem& fs);
+UniqueFd OpenRoot(const FileSystem& fs);
 
 // Opens `key`'s object O_PATH on `fs`. Returns the descriptor or a negative errno. Needs privilege.
 int OpenKernelHandle(const FileSystem& fs, const ObjectKey& key);

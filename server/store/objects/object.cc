@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "runtime/unique_fd.h"
+#include "server/store/system/fd_path.h"
 #include "server/store/system/identity.h"
 
 namespace dafs::server {
@@ -40,7 +42,7 @@ uint64_t ChangeCounter::Saved::Value(uint64_t base, uint64_t now_ctime_ns) const
   return base + (now_ctime_ns == ctime_ns ? number : std::max(number + 1, now_ctime_ns));
 }
 
-Object::Object(const FileSystem& fs, const wire::FileHandle& handle, Fd path, mode_t type,
+Object::Object(const FileSystem& fs, const wire::FileHandle& handle, UniqueFd path, mode_t type,
                std::atomic<size_t>& descriptors, uint64_t change_base)
     : fs_(fs),
       handle_(handle),
@@ -53,24 +55,24 @@ Object::Object(const FileSystem& fs, const wire::FileHandle& handle, Fd path, mo
 
 Object::~Object() { descriptors_.fetch_sub(1, std::memory_order_relaxed); }
 
-std::shared_ptr<const Fd> Object::Share(Fd fd) {
+std::shared_ptr<const UniqueFd> Object::Share(UniqueFd fd) {
   descriptors_.fetch_add(1, std::memory_order_relaxed);
-  return {new Fd(std::move(fd)), [count = &descriptors_](const Fd* p) {
+  return {new UniqueFd(std::move(fd)), [count = &descriptors_](const UniqueFd* p) {
             delete p;
             count->fetch_sub(1, std::memory_order_relaxed);
           }};
 }
 
-std::shared_ptr<const Fd> Object::DataFd(bool write, int* error) {
+std::shared_ptr<const UniqueFd> Object::DataFd(bool write, int* error) {
   {
     absl::MutexLock lock(&mutex_);
     if (write_ != nullptr) return write_;
     if (!write && read_ != nullptr) return read_;
   }
   ScopedPrivilege privilege(Privilege::kOverFiles);
-  Fd fd(open(FdPath(path_fd()).c_str(),
-             (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd.ok()) {
+  UniqueFd fd(open(FdPath(path_fd()).c_str(),
+                   (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd.valid()) {
     *error = errno;
     return nullptr;
   }
@@ -79,14 +81,14 @@ std::shared_ptr<const Fd> Object::DataFd(bool write, int* error) {
   return write || read_ == nullptr ? write_ : read_;
 }
 
-std::shared_ptr<const Fd> Object::QuietFd(int* error) {
+std::shared_ptr<const UniqueFd> Object::QuietFd(int* error) {
   {
     absl::MutexLock lock(&mutex_);
     if (quiet_ != nullptr) return quiet_;
   }
   ScopedPrivilege privilege(Privilege::kOverFiles);
-  Fd fd(open(FdPath(path_fd()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd.ok()) {
+  UniqueFd fd(open(FdPath(path_fd()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd.valid()) {
     *error = errno;
     return nullptr;
   }
@@ -96,17 +98,17 @@ std::shared_ptr<const Fd> Object::QuietFd(int* error) {
   return quiet_;
 }
 
-void KeepAtime(const Fd& fd) {
+void KeepAtime(const UniqueFd& fd) {
   ScopedPrivilege privilege(Privilege::kOverFiles);
   const int flags = fcntl(fd.get(), F_GETFL);
   if (flags >= 0) fcntl(fd.get(), F_SETFL, flags | O_NOATIME);
 }
 
-void Object::Donate(Fd fd, bool write) {
-  std::shared_ptr<const Fd> unused;  // closed after the lock is released
+void Object::Donate(UniqueFd fd, bool write) {
+  std::shared_ptr<const UniqueFd> unused;  // closed after the lock is released
   absl::MutexLock lock(&mutex_);
   if (!write && write_ != nullptr) return;
-  std::shared_ptr<const Fd>& slot = write ? write_ : read_;
+  std::shared_ptr<const UniqueFd>& slot = write ? write_ : read_;
   if (slot == nullptr) {
     slot = Share(std::move(fd));
     if (write) unused = std::move(read_);  // the descriptor for writing serves both
@@ -119,7 +121,7 @@ bool Object::HasDataFd(bool write) {
 }
 
 void Object::DropWriteFd() {
-  std::shared_ptr<const Fd> dropped;
+  std::shared_ptr<const UniqueFd> dropped;
   absl::MutexLock lock(&mutex_);
   dropped = std::move(write_);
 }

@@ -11,9 +11,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "runtime/unique_fd.h"
 #include "server/store/objects/handle.h"
 #include "server/store/objects/mounts.h"
-#include "server/store/system/fd.h"
 
 namespace dafs::server {
 
@@ -65,7 +65,7 @@ class Object : public std::enable_shared_from_this<Object> {
  public:
   // `descriptors` counts the open descriptors and outlives the object. `change_base` is the base of
   // its ChangeCounter.
-  Object(const FileSystem& fs, const wire::FileHandle& handle, Fd path, mode_t type,
+  Object(const FileSystem& fs, const wire::FileHandle& handle, UniqueFd path, mode_t type,
          std::atomic<size_t>& descriptors, uint64_t change_base);
   ~Object();
   Object(const Object&) = delete;
@@ -93,15 +93,15 @@ class Object : public std::enable_shared_from_this<Object> {
   // server's own privilege. Only for callers whose rights an OPEN has established. Kept for the
   // next call; owned by the object and the calls in progress. On failure returns nullptr, with an
   // errno in *error.
-  std::shared_ptr<const Fd> DataFd(bool write, int* error);
+  std::shared_ptr<const UniqueFd> DataFd(bool write, int* error);
 
   // The same for reading alone, without updates of the access time, where the server may request
   // that (it owns the file, or has CAP_FOWNER over it). Separate from the descriptor of DataFd,
   // whose reads may update it.
-  std::shared_ptr<const Fd> QuietFd(int* error);
+  std::shared_ptr<const UniqueFd> QuietFd(int* error);
 
   // Keeps `fd`, which a caller opened, as such a descriptor unless there is one already.
-  void Donate(Fd fd, bool write);
+  void Donate(UniqueFd fd, bool write);
   bool HasDataFd(bool write);
 
   // Closes the descriptor for writing after its last use. While it is open, local programs cannot
@@ -109,11 +109,11 @@ class Object : public std::enable_shared_from_this<Object> {
   void DropWriteFd();
 
  private:
-  std::shared_ptr<const Fd> Share(Fd fd);
+  std::shared_ptr<const UniqueFd> Share(UniqueFd fd);
 
   const FileSystem& fs_;
   const wire::FileHandle handle_;
-  const Fd path_;
+  const UniqueFd path_;
   const mode_t type_;
   std::atomic<size_t>& descriptors_;
   // They publish no other data.
@@ -121,13 +121,13 @@ class Object : public std::enable_shared_from_this<Object> {
   std::atomic<bool> name_removed_{false};
   ChangeCounter change_;
   absl::Mutex mutex_;
-  std::shared_ptr<const Fd> read_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<const Fd> write_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<const Fd> quiet_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const UniqueFd> read_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const UniqueFd> write_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const UniqueFd> quiet_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Sets O_NOATIME on `fd`, if the server may. No other thread uses `fd` yet.
-void KeepAtime(const Fd& fd);
+void KeepAtime(const UniqueFd& fd);
 
 // Owned by the descriptor cache, the open files, and the calls in progress.
 using ObjectRef = std::shared_ptr<Object>;

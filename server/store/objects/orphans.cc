@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "runtime/unique_fd.h"
+#include "server/store/system/fd_path.h"
 #include "server/store/system/identity.h"
 
 namespace dafs::server {
@@ -30,21 +32,23 @@ std::string NameOf(const Object& file) {
 class RootDescriptor {
  public:
   explicit RootDescriptor(const FileSystem& fs)
-      : opened_(fs.outer != nullptr ? OpenRoot(fs) : Fd()),
+      : opened_(fs.outer != nullptr ? OpenRoot(fs) : UniqueFd()),
         fd_(fs.outer != nullptr ? opened_.get() : fs.root.get()) {}
   int get() const { return fd_; }
 
  private:
-  const Fd opened_;
+  const UniqueFd opened_;
   const int fd_;
 };
 
 // Opens the directory if only this server can have made it.
-Fd OpenOurs(const RootDescriptor& root) {
-  Fd fd(openat(root.get(), kOrphanDirectory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+UniqueFd OpenOurs(const RootDescriptor& root) {
+  UniqueFd fd(
+      openat(root.get(), kOrphanDirectory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat st;
-  if (fd.ok() && (fstat(fd.get(), &st) != 0 || st.st_uid != geteuid() || (st.st_mode & 077) != 0)) {
-    fd.Reset();
+  if (fd.valid() &&
+      (fstat(fd.get(), &st) != 0 || st.st_uid != geteuid() || (st.st_mode & 077) != 0)) {
+    fd.Close();
   }
   return fd;
 }
@@ -53,8 +57,8 @@ Fd OpenOurs(const RootDescriptor& root) {
 
 void Orphans::TakeUp(const FileSystem& fs) {
   ScopedPrivilege privilege;
-  Fd fd = OpenOurs(RootDescriptor(fs));  // may hang
-  if (!fd.ok()) return;
+  UniqueFd fd = OpenOurs(RootDescriptor(fs));  // may hang
+  if (!fd.valid()) return;
   absl::MutexLock lock(&mutex_);
   if (directories_.contains(PlaceOf(fs))) return;  // its files are known already
   const int listing = fcntl(fd.get(), F_DUPFD_CLOEXEC, 0);
@@ -129,14 +133,14 @@ bool Orphans::IsIn(const FileSystem& fs, uint64_t inode) const {
 
 Orphans::Directory* Orphans::OpenDirectory(const FileSystem& fs) {
   Directory& directory = directories_[PlaceOf(fs)];
-  if (directory.fd.ok()) return &directory;
+  if (directory.fd.valid()) return &directory;
   ScopedOwnIdentity own;
   const RootDescriptor root(fs);
   record_.Add(fs);
   mkdirat(root.get(), kOrphanDirectory, 0700);
   directory.fs = &fs;
   directory.fd = OpenOurs(root);
-  if (directory.fd.ok()) {
+  if (directory.fd.valid()) {
     Note(PlaceOf(fs), true);
     return &directory;
   }

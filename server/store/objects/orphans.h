@@ -18,6 +18,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
+#include "runtime/unique_fd.h"
 #include "server/store/objects/object.h"
 #include "server/store/objects/orphan_record.h"
 
@@ -63,7 +64,7 @@ class Orphans {
   static Place PlaceOf(const FileSystem& fs) { return {fs.device, fs.root_inode}; }
   struct Directory {
     const FileSystem* fs = nullptr;
-    Fd fd;
+    UniqueFd fd;
     size_t files = 0;  // linked or adopted
     absl::flat_hash_set<std::string> left;
   };

@@ -9,6 +9,7 @@
 #include <climits>
 #include <optional>
 
+#include "runtime/unique_fd.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/store_impl.h"
 #include "server/store/system/errno_status.h"
@@ -126,7 +127,7 @@ DafsStatus Store::Setattr(const Caller& caller, const wire::FileHandle& filehand
   STORE_RETURN_IF_NOT_OK(impl_->ResolveObject(caller, filehandle, DafsStatus::kRofs, &file));
   STORE_RETURN_IF_NOT_OK(CheckSettable(attributes));
   const bool resizes = attributes.has(wire::kFattrObjectSize);
-  std::shared_ptr<const Fd> size_fd;
+  std::shared_ptr<const UniqueFd> size_fd;
   if (!state_id.is_zero()) {
     OpenRights rights;
     STORE_RETURN_IF_NOT_OK(

@@ -9,6 +9,7 @@
 #include "server/store/attributes/attributes.h"
 #include "server/store/store_impl.h"
 #include "server/store/system/errno_status.h"
+#include "server/store/system/fd_path.h"
 #include "wire/messages/namespace.h"
 #include "wire/messages/posix.h"
 

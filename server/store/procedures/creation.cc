@@ -8,9 +8,11 @@
 #include <cstdio>
 #include <utility>
 
+#include "runtime/unique_fd.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/procedures/open_object.h"
 #include "server/store/system/errno_status.h"
+#include "server/store/system/fd_path.h"
 
 namespace dafs::server {
 
@@ -56,8 +58,8 @@ DafsStatus Creation::Run(const std::string& name, ObjectRef* file, wire::StateId
 }
 
 DafsStatus Creation::RunUnlinked(ObjectRef* file, wire::StateId* state_id) {
-  Fd fd(openat(directory_.path_fd(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, Mode()));
-  if (!fd.ok()) return errno == EISDIR ? DafsStatus::kNotSupp : StatusFromErrno();
+  UniqueFd fd(openat(directory_.path_fd(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, Mode()));
+  if (!fd.valid()) return errno == EISDIR ? DafsStatus::kNotSupp : StatusFromErrno();
   STORE_RETURN_IF_NOT_OK(Take(fd, file));
   uint64_t set = 0;
   STORE_RETURN_IF_NOT_OK(ApplyAttributes(**file, LeftToSet(), -1, &set));
@@ -88,14 +90,14 @@ wire::FileAttributes Creation::LeftToSet() const {
 }
 
 // Adopts the object of the new file `fd`.
-DafsStatus Creation::Take(const Fd& fd, ObjectRef* file) {
-  Fd path(open(FdPath(fd.get()).c_str(), O_PATH | O_CLOEXEC));
-  if (!path.ok()) return StatusFromErrno();
+DafsStatus Creation::Take(const UniqueFd& fd, ObjectRef* file) {
+  UniqueFd path(open(FdPath(fd.get()).c_str(), O_PATH | O_CLOEXEC));
+  if (!path.valid()) return StatusFromErrno();
   return store_.AdoptNewFile(directory_.fs(), std::move(path), file);
 }
 
 // Keeps the descriptor that created the file, if the OPEN may write.
-void Creation::Keep(Fd fd, Object& file) {
+void Creation::Keep(UniqueFd fd, Object& file) {
   if ((args_.share_access & wire::kShareWrite) != 0) file.Donate(std::move(fd), true);
 }
 
@@ -136,9 +138,9 @@ DafsStatus Creation::Make(const std::string& name, ObjectRef* file) {
 }
 
 DafsStatus Creation::MakeFile(const std::string& name, ObjectRef* file) {
-  Fd fd(openat(directory_.path_fd(), name.c_str(),
-               O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, Mode()));
-  if (!fd.ok()) return StatusFromErrno();
+  UniqueFd fd(openat(directory_.path_fd(), name.c_str(),
+                     O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, Mode()));
+  if (!fd.valid()) return StatusFromErrno();
   uint64_t set = 0;
   ObjectRef made;
   DafsStatus status = Take(fd, &made);
@@ -165,13 +167,13 @@ DafsStatus Creation::MakeExclusive(const std::string& name, ObjectRef* file) {
 // Sets the verifier before the file gets its name, if the file system can create files without a
 // name. So a crash cannot separate them.
 DafsStatus Creation::MakeExclusiveFile(const std::string& name, ObjectRef* file) {
-  Fd fd(openat(directory_.path_fd(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, kFileMode));
-  const bool nameless = fd.ok();
+  UniqueFd fd(openat(directory_.path_fd(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, kFileMode));
+  const bool nameless = fd.valid();
   if (!nameless && errno != EOPNOTSUPP && errno != EISDIR) return StatusFromErrno();
   if (!nameless) {
-    fd = Fd(openat(directory_.path_fd(), name.c_str(),
-                   O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, kFileMode));
-    if (!fd.ok()) return StatusFromErrno();
+    fd = UniqueFd(openat(directory_.path_fd(), name.c_str(),
+                         O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, kFileMode));
+    if (!fd.valid()) return StatusFromErrno();
   }
   if (int error = SetVerifier(fd.get()); error != 0) {
     if (!nameless) unlinkat(directory_.path_fd(), name.c_str(), 0);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "runtime/unique_fd.h"
 #include "server/store/store_impl.h"
 #include "wire/messages/open_close.h"
 
@@ -32,8 +33,8 @@ class Creation {
  private:
   mode_t Mode() const;
   wire::FileAttributes LeftToSet() const;
-  wire::DafsStatus Take(const Fd& fd, ObjectRef* file);
-  void Keep(Fd fd, Object& file);
+  wire::DafsStatus Take(const UniqueFd& fd, ObjectRef* file);
+  void Keep(UniqueFd fd, Object& file);
   void Begin(const std::string& name, uint32_t flags, const Object* file);
   wire::DafsStatus Done(wire::DafsStatus status, const ObjectRef& file, int changed);
   wire::DafsStatus Make(const std::string& name, ObjectRef* file);

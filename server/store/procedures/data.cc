@@ -10,9 +10,11 @@
 #include <cstdint>
 
 #include "absl/container/inlined_vector.h"
+#include "runtime/unique_fd.h"
 #include "server/store/procedures/data_access.h"
 #include "server/store/store_impl.h"
 #include "server/store/system/errno_status.h"
+#include "server/store/system/fd_path.h"
 #include "wire/messages/read_write.h"
 
 namespace dafs::server {
@@ -270,15 +272,15 @@ namespace {
 
 // A descriptor to sync `file`: one that is open, or one for this call only. Keeping them would
 // accumulate descriptors, because clients commit many files that are never opened again.
-std::shared_ptr<const Fd> SyncFd(Object& file, int* error) {
+std::shared_ptr<const UniqueFd> SyncFd(Object& file, int* error) {
   if (file.HasDataFd(/*write=*/false)) return file.DataFd(/*write=*/false, error);
   ScopedPrivilege privilege;
-  Fd fd(open(FdPath(file.path_fd()).c_str(), OpenFlags(wire::kShareRead)));
-  if (!fd.ok()) {
+  UniqueFd fd(open(FdPath(file.path_fd()).c_str(), OpenFlags(wire::kShareRead)));
+  if (!fd.valid()) {
     *error = errno;
     return nullptr;
   }
-  return std::make_shared<const Fd>(std::move(fd));
+  return std::make_shared<const UniqueFd>(std::move(fd));
 }
 
 }  // namespace
@@ -299,7 +301,7 @@ DafsStatus Store::Commit(const Caller& caller, const wire::CommitArgs& args, wir
   // A file in memory has no disk blocks: fsync(2) would do nothing.
   if (!file->fs().memory) {
     int error = 0;
-    const std::shared_ptr<const Fd> fd = SyncFd(*file, &error);
+    const std::shared_ptr<const UniqueFd> fd = SyncFd(*file, &error);
     if (fd == nullptr) return StatusFromErrno(error);
     // Syncs the whole file, whatever the range: the metadata must be flushed too (6.5.8-02).
     if (fsync(fd->get()) != 0) {

@@ -6,8 +6,10 @@
 #include <cerrno>
 #include <utility>
 
+#include "runtime/unique_fd.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/system/errno_status.h"
+#include "server/store/system/fd_path.h"
 #include "server/store/system/identity.h"
 
 namespace dafs::server {
@@ -33,29 +35,29 @@ DafsStatus OpenAsCaller(StoreImpl& store, const Caller& caller, uint32_t access,
                         OpenData* data) {
   STORE_RETURN_IF_NOT_OK(store.Enter(caller, *data->file->fs().exported));
   const FdPath path(data->file->path_fd());
-  Fd fd(open(path.c_str(), OpenFlags(access)));
-  if (!fd.ok() && errno == EACCES && access == wire::kShareWrite && ActsAsOwner(*data->file)) {
+  UniqueFd fd(open(path.c_str(), OpenFlags(access)));
+  if (!fd.valid() && errno == EACCES && access == wire::kShareWrite && ActsAsOwner(*data->file)) {
     ScopedPrivilege privilege;
-    fd = Fd(open(path.c_str(), OpenFlags(access)));
+    fd = UniqueFd(open(path.c_str(), OpenFlags(access)));
   }
-  if (!fd.ok() && errno == EPERM && use == WriteUse::kAppends) {
-    fd = Fd(open(path.c_str(), OpenFlags(access) | O_APPEND));
+  if (!fd.valid() && errno == EPERM && use == WriteUse::kAppends) {
+    fd = UniqueFd(open(path.c_str(), OpenFlags(access) | O_APPEND));
   }
-  if (!fd.ok()) return StatusFromErrno();
+  if (!fd.valid()) return StatusFromErrno();
   if (caller.keeps_atime) KeepAtime(fd);
-  data->fd = std::make_shared<const Fd>(std::move(fd));
+  data->fd = std::make_shared<const UniqueFd>(std::move(fd));
   return DafsStatus::kOk;
 }
 
 }  // namespace
 
-std::shared_ptr<const Fd> AppendFd(Object& file, int* error) {
-  std::shared_ptr<const Fd> kept = file.DataFd(/*write=*/true, error);
+std::shared_ptr<const UniqueFd> AppendFd(Object& file, int* error) {
+  std::shared_ptr<const UniqueFd> kept = file.DataFd(/*write=*/true, error);
   if (kept != nullptr || *error != EPERM) return kept;
   // Not kept: a WRITE through it would ignore its offset.
   ScopedPrivilege privilege;
-  Fd fd(open(FdPath(file.path_fd()).c_str(), OpenFlags(wire::kShareWrite) | O_APPEND));
-  if (fd.ok()) return std::make_shared<const Fd>(std::move(fd));
+  UniqueFd fd(open(FdPath(file.path_fd()).c_str(), OpenFlags(wire::kShareWrite) | O_APPEND));
+  if (fd.valid()) return std::make_shared<const UniqueFd>(std::move(fd));
   *error = errno;
   return nullptr;
 }

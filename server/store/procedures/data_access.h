@@ -9,6 +9,7 @@
 
 #include <memory>
 
+#include "runtime/unique_fd.h"
 #include "server/store/store_impl.h"
 
 namespace dafs::server {
@@ -16,7 +17,7 @@ namespace dafs::server {
 // A file, and a descriptor for the requested access.
 struct OpenData {
   ObjectRef file;
-  std::shared_ptr<const Fd> fd;  // owned by the object, or for this call only
+  std::shared_ptr<const UniqueFd> fd;  // owned by the object, or for this call only
 };
 
 // The flags of open(2) for `access` (kShareRead or kShareWrite).
@@ -41,6 +42,6 @@ wire::DafsStatus FindData(StoreImpl& store, const Caller& caller,
 
 // A descriptor of `file` for appending, opened with the server's own privilege. On failure returns
 // null, with an errno in *error.
-std::shared_ptr<const Fd> AppendFd(Object& file, int* error);
+std::shared_ptr<const UniqueFd> AppendFd(Object& file, int* error);
 
 }  // namespace dafs::server

@@ -11,6 +11,7 @@
 #include "wire/messages/locks.h"
 
 #include "runtime/loop.h"
+#include "runtime/unique_fd.h"
 #include "server/store/procedures/open_object.h"
 #include "server/store/store_impl.h"
 #include "server/store/system/errno_status.h"
@@ -175,7 +176,7 @@ DafsStatus TestFile(StoreImpl& store, const Caller& caller, const wire::LocktArg
   // description, they do not conflict.
   const KernelLock* kernel = store.locks.FindKernel(file.key(), owner);
   int fd = kernel != nullptr ? kernel->ranges_fd() : -1;
-  std::shared_ptr<const Fd> any;
+  std::shared_ptr<const UniqueFd> any;
   if (fd < 0) {
     int error = 0;
     any = file.DataFd(false, &error);

@@ -9,6 +9,7 @@
 #include <climits>
 #include <thread>
 
+#include "runtime/unique_fd.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/store_impl.h"
 #include "server/store/system/errno_status.h"
@@ -33,8 +34,8 @@ DafsStatus StoreImpl::LookupName(Object& directory, const std::string& name, Obj
   *child = cache.Find(
       MakeKey(fs->fshandle, HandleKind::kFile, handle.type, {handle.bytes, handle.length}));
   if (*child != nullptr) return DafsStatus::kOk;
-  Fd path(openat(directory.path_fd(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-  if (!path.ok()) return StatusFromErrno();
+  UniqueFd path(openat(directory.path_fd(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (!path.valid()) return StatusFromErrno();
   return Adopt(*fs, std::move(path), child, recent);
 }
 
@@ -187,11 +188,11 @@ bool IsBeneath(int directory, int top) {
       statx(directory, "", AT_EMPTY_PATH, kMask, &here) != 0) {
     return false;
   }
-  Fd at(openat(directory, ".", O_PATH | O_CLOEXEC));
-  for (int level = 0; level < kMostLevels && at.ok(); ++level) {
+  UniqueFd at(openat(directory, ".", O_PATH | O_CLOEXEC));
+  for (int level = 0; level < kMostLevels && at.valid(); ++level) {
     if (same(here, end)) return true;
-    Fd up(openat(at.get(), "..", O_PATH | O_CLOEXEC));
-    if (!up.ok() || statx(up.get(), "", AT_EMPTY_PATH, kMask, &above) != 0) return false;
+    UniqueFd up(openat(at.get(), "..", O_PATH | O_CLOEXEC));
+    if (!up.valid() || statx(up.get(), "", AT_EMPTY_PATH, kMask, &above) != 0) return false;
     if (same(above, here)) return false;  // the root of the machine
     here = above;
     at = std::move(up);
@@ -225,8 +226,8 @@ DafsStatus Store::Lookupp(const Caller& caller, const wire::FileHandle& filehand
   }
   Object& object = *place.object;
   STORE_RETURN_IF_NOT_OK(impl_->Enter(caller, *object.fs().exported));
-  Fd up(openat(object.path_fd(), "..", O_PATH | O_CLOEXEC));
-  if (!up.ok()) return StatusFromErrno();
+  UniqueFd up(openat(object.path_fd(), "..", O_PATH | O_CLOEXEC));
+  if (!up.valid()) return StatusFromErrno();
   {
     ScopedPrivilege privilege;
     const FileSystem& top = impl_->mounts->Top(object.fs().export_index);

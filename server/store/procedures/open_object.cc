@@ -5,9 +5,11 @@
 
 #include <utility>
 
+#include "runtime/unique_fd.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/procedures/data_access.h"
 #include "server/store/system/errno_status.h"
+#include "server/store/system/fd_path.h"
 
 namespace dafs::server {
 
@@ -65,9 +67,9 @@ DafsStatus CheckRights(const Caller& caller, Object& file, uint32_t access) {
     }
     return write && IsAppendOnly(caller, file) ? DafsStatus::kPerm : DafsStatus::kOk;
   }
-  Fd fd(open(FdPath(file.path_fd()).c_str(),
-             (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd.ok()) return StatusFromErrno();
+  UniqueFd fd(open(FdPath(file.path_fd()).c_str(),
+                   (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd.valid()) return StatusFromErrno();
   file.Donate(std::move(fd), write);
   return DafsStatus::kOk;
 }

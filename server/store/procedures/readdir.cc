@@ -16,10 +16,12 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/unique_fd.h"
 #include "server/store/attributes/acl.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/store_impl.h"
 #include "server/store/system/errno_status.h"
+#include "server/store/system/fd_path.h"
 #include "server/store/system/working_directory.h"
 
 namespace dafs::server {
@@ -156,8 +158,8 @@ bool IsHidden(StoreImpl& store, Object& directory, const char* name) {
 
 DafsStatus ListDirectory(StoreImpl& store, const Caller& caller, Object& directory,
                          const ReaddirRequest& request, ReaddirSink sink, ReaddirResult* res) {
-  Fd fd(open(FdPath(directory.path_fd()).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.ok()) return StatusFromErrno();
+  UniqueFd fd(open(FdPath(directory.path_fd()).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid()) return StatusFromErrno();
   if (caller.keeps_atime) KeepAtime(fd);
   if (request.cookie != 0 && lseek(fd.get(), PositionOf(request.cookie), SEEK_SET) < 0) {
     return DafsStatus::kBadCookie;

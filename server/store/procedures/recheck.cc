@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "runtime/unique_fd.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/attributes/xattrs.h"
 #include "server/store/procedures/data_access.h"
@@ -91,7 +92,7 @@ class Rechecker {
   bool Appended() {
     ObjectRef file = Find(intent_.object);
     int error = 0;
-    std::shared_ptr<const Fd> fd;
+    std::shared_ptr<const UniqueFd> fd;
     if (file != nullptr) fd = AppendFd(*file, &error);
     struct stat st;
     if (fd == nullptr || fstat(fd->get(), &st) != 0) return false;

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/store/system/fd.h"
+#include "runtime/unique_fd.h"
 
 namespace dafs::server {
 namespace {
@@ -33,8 +33,8 @@ absl::StatusOr<std::byte*> Map(int fd, size_t size, const std::string& path) {
 }  // namespace
 
 absl::StatusOr<MappedFile> MappedFile::Create(const std::string& path, size_t size_bytes) {
-  Fd fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd.ok()) return Failed("create", path, errno);
+  UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.valid()) return Failed("create", path, errno);
   // A store into a hole of a full file system would raise SIGBUS instead of an error.
   if (const int error = posix_fallocate(fd.get(), 0, static_cast<off_t>(size_bytes)); error != 0) {
     unlink(path.c_str());
@@ -49,9 +49,9 @@ absl::StatusOr<MappedFile> MappedFile::Create(const std::string& path, size_t si
 }
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, size_t size_bytes) {
-  Fd fd(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd.ok() && errno == ENOENT) return absl::NotFoundError(path);
-  if (!fd.ok()) return Failed("open", path, errno);
+  UniqueFd fd(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd.valid() && errno == ENOENT) return absl::NotFoundError(path);
+  if (!fd.valid()) return Failed("open", path, errno);
   struct stat st;
   if (fstat(fd.get(), &st) != 0) return Failed("stat", path, errno);
   const auto size = static_cast<size_t>(st.st_size);
@@ -89,10 +89,10 @@ bool MappedFile::Sync(std::span<const std::byte> part) const {
 }
 
 bool MappedFile::SyncName() const {
-  const Fd file(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  const Fd directory(
+  const UniqueFd file(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const UniqueFd directory(
       open(path_.substr(0, path_.rfind('/')).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  return file.ok() && directory.ok() && fsync(file.get()) == 0 && fsync(directory.get()) == 0;
+  return file.valid() && directory.valid() && fsync(file.get()) == 0 && fsync(directory.get()) == 0;
 }
 
 void MappedFile::Unlink() { unlink(path_.c_str()); }

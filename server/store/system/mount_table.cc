@@ -8,16 +8,16 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "server/store/system/fd.h"
+#include "runtime/unique_fd.h"
 
 namespace dafs::server {
 namespace {
 
 std::string ReadWhole() {
   std::string text;
-  Fd fd(open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC));
+  UniqueFd fd(open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC));
   char buffer[16384];
-  for (ssize_t n; fd.ok() && (n = read(fd.get(), buffer, sizeof buffer)) > 0;) {
+  for (ssize_t n; fd.valid() && (n = read(fd.get(), buffer, sizeof buffer)) > 0;) {
     text.append(buffer, static_cast<size_t>(n));
   }
   return text;

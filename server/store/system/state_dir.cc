@@ -18,7 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
-#include "server/store/system/fd.h"
+#include "runtime/unique_fd.h"
 
 namespace dafs::server {
 namespace {
@@ -93,9 +93,9 @@ absl::StatusOr<uint32_t> RandomInstance() {
 absl::StatusOr<std::string> ReadStateFile(const std::string& state_dir, const std::string& name,
                                           size_t limit) {
   const std::string path = absl::StrCat(state_dir, "/", name);
-  Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd.ok() && errno == ENOENT) return absl::NotFoundError(path);
-  if (!fd.ok()) return Failed("open", path);
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd.valid() && errno == ENOENT) return absl::NotFoundError(path);
+  if (!fd.valid()) return Failed("open", path);
   std::string content(limit + 1, '\0');
   const ssize_t n = pread(fd.get(), content.data(), content.size(), 0);
   if (n < 0) return Failed("read", path);
@@ -108,15 +108,15 @@ absl::Status WriteStateFile(const std::string& state_dir, const std::string& nam
   const std::string path = absl::StrCat(state_dir, "/", name);
   const std::string fresh = path + ".new";
   unlink(fresh.c_str());
-  Fd fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd.ok()) return Failed("create", fresh);
+  UniqueFd fd(open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.valid()) return Failed("create", fresh);
   if (write(fd.get(), content.data(), content.size()) != static_cast<ssize_t>(content.size())) {
     return Failed("write", fresh);
   }
   if (fsync(fd.get()) != 0) return Failed("flush", fresh);
   if (rename(fresh.c_str(), path.c_str()) != 0) return Failed("rename", fresh);
-  Fd dir(open(state_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!dir.ok() || fsync(dir.get()) != 0) return Failed("flush", state_dir);
+  UniqueFd dir(open(state_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!dir.valid() || fsync(dir.get()) != 0) return Failed("flush", state_dir);
   return absl::OkStatus();
 }
 

@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "server/store/system/fd.h"
+#include "runtime/unique_fd.h"
 #include "tests/server/daemon/dafsd_process.h"
 #include "tests/server/server_fixture.h"
 
@@ -384,7 +384,7 @@ TEST_P(ExactlyOnceAtEachStep, AllocateThatMoves) {
   const std::string first(block, 'a'), second(block, 'b'), third(block, 'c');
   for (const bool collapse : {true, false}) {
     WriteFile("a/f", first + second + third);
-    if (fallocate(Fd(open(Path("a/f").c_str(), O_RDWR)).get(), FALLOC_FL_COLLAPSE_RANGE, 0,
+    if (fallocate(UniqueFd(open(Path("a/f").c_str(), O_RDWR)).get(), FALLOC_FL_COLLAPSE_RANGE, 0,
                   static_cast<off_t>(block)) != 0) {
       GTEST_SKIP() << "the file system cannot move ranges";
     }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/unique_fd.h"
 #include "wire/dat/iwarp/endpoint.h"
 #include "wire/dat/reserved_ports.h"
 
@@ -25,12 +26,12 @@ int BindToPort(int fd, int family, uint16_t port) {
 }
 
 // Returns a socket that is connected to `peer`, or is connecting.
-absl::StatusOr<OwnedFd> StartConnection(const Address& peer, const IwarpOptions& options) {
+absl::StatusOr<UniqueFd> StartConnection(const Address& peer, const IwarpOptions& options) {
   ReservedPorts ports;
   bool reserved = options.reserved_port;
   int in_use = 0;
   while (true) {
-    absl::StatusOr<OwnedFd> socket = NewTcpSocket(peer.family());
+    absl::StatusOr<UniqueFd> socket = NewTcpSocket(peer.family());
     if (!socket.ok()) return socket.status();
     SetConnectionOptions(socket->get(), options);
     int error = 0;
@@ -66,7 +67,7 @@ absl::Status IwarpEndpoint::Connect(std::span<const std::byte> private_data) {
                                                    " bytes, the limit is ", kMaxUserPrivateData));
   }
   if (absl::Status status = deadline_wait_.Open(); !status.ok()) return status;
-  absl::StatusOr<OwnedFd> socket = StartConnection(peer_, provider_);
+  absl::StatusOr<UniqueFd> socket = StartConnection(peer_, provider_);
   if (absl::IsResourceExhausted(socket.status())) return socket.status();
   hello_ = MakeRequest(provider_, private_data);
   StartDeadline(provider_.handshake_timeout);

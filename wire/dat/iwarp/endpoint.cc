@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/unique_fd.h"
 
 namespace dafs::dat::iwarp {
 namespace {
@@ -69,7 +70,7 @@ IwarpEndpoint::IwarpEndpoint(const IwarpOptions& provider, const EndpointOptions
 }
 
 IwarpEndpoint::IwarpEndpoint(const IwarpOptions& provider, const EndpointOptions& options,
-                             IwarpDomain& domain, const Address& peer, OwnedFd socket,
+                             IwarpDomain& domain, const Address& peer, UniqueFd socket,
                              PeerHello request)
     : IwarpEndpoint(provider, options, domain, peer) {
   is_server_ = true;
@@ -310,7 +311,7 @@ WaitHandle IwarpEndpoint::Arm() {
   if (!completions_.empty()) return {};
   if (state_ == State::kDead || state_ == State::kMade) {
     // Nothing can happen without a call, so return a descriptor that is never ready.
-    if (!socket_) socket_ = OwnedFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!socket_.valid()) socket_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     return {.fd = socket_.get(), .events = EPOLLIN};
   }
   uint32_t events = EPOLLIN;
@@ -366,7 +367,7 @@ void IwarpEndpoint::Abort(absl::Status why) {
 void IwarpEndpoint::Die(absl::Status why, bool reset) {
   if (state_ == State::kDead) return;
   state_ = State::kDead;
-  if (socket_) {
+  if (socket_.valid()) {
     if (watched_) deadline_wait_.Forget(socket_.get());
     if (reset) ResetOnClose(socket_.get());
     CloseKeepingNumber(socket_.get());

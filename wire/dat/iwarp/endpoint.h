@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "runtime/unique_fd.h"
 #include "wire/dat/dat.h"
 #include "wire/dat/iwarp/completions.h"
 #include "wire/dat/iwarp/domain.h"
@@ -33,7 +34,7 @@ class IwarpEndpoint final : public Endpoint, private RegionUser {
                 const Address& peer);
   // A server's endpoint. `socket` is connected and `request` was read from it.
   IwarpEndpoint(const IwarpOptions& provider, const EndpointOptions& options, IwarpDomain& domain,
-                const Address& peer, OwnedFd socket, PeerHello request);
+                const Address& peer, UniqueFd socket, PeerHello request);
   ~IwarpEndpoint() override;
 
   absl::Status Connect(std::span<const std::byte> private_data) override;
@@ -92,7 +93,7 @@ class IwarpEndpoint final : public Endpoint, private RegionUser {
   const EndpointOptions options_;
   IwarpDomain& domain_;
   Address peer_;
-  OwnedFd socket_;
+  UniqueFd socket_;
   DeadlineWait deadline_wait_;  // opened when a deadline is first needed
   std::optional<absl::Time> deadline_;
   bool watched_ = false;  // whether deadline_wait_ watches the socket

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/unique_fd.h"
 #include "wire/dat/iwarp/domain.h"
 #include "wire/dat/iwarp/endpoint.h"
 
@@ -19,16 +20,16 @@ constexpr int kBacklog = 1024;
 // The most connections accepted in one Next, so that a flood cannot keep the thread here.
 constexpr int kMaxAcceptsPerNext = 64;
 
-OwnedFd OpenReserve() { return OwnedFd(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+UniqueFd OpenReserve() { return UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 // A pending endpoint of either side.
 class IwarpPending final : public PendingEndpoint {
  public:
   IwarpPending(const IwarpOptions& options, const Address& peer) : options_(options), peer_(peer) {}
-  IwarpPending(const IwarpOptions& options, const Address& peer, OwnedFd socket, PeerHello request)
+  IwarpPending(const IwarpOptions& options, const Address& peer, UniqueFd socket, PeerHello request)
       : options_(options), peer_(peer), socket_(std::move(socket)), request_(std::move(request)) {}
   ~IwarpPending() override {
-    if (!socket_) return;
+    if (!socket_.valid()) return;
     const MpaFrameBytes reject = MakeReject(request_->frame.crc);
     (void)send(socket_.get(), reject.bytes.data(), reject.size, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
@@ -62,7 +63,7 @@ class IwarpPending final : public PendingEndpoint {
  private:
   const IwarpOptions options_;
   Address peer_;
-  OwnedFd socket_;
+  UniqueFd socket_;
   std::optional<PeerHello> request_;  // the server's
   bool used_ = false;
 };
@@ -74,12 +75,12 @@ std::unique_ptr<PendingEndpoint> NewClientPending(const IwarpOptions& options,
   return std::make_unique<IwarpPending>(options, peer);
 }
 
-IwarpListener::IwarpListener(const IwarpOptions& options, OwnedFd socket, const Address& local)
+IwarpListener::IwarpListener(const IwarpOptions& options, UniqueFd socket, const Address& local)
     : options_(options), socket_(std::move(socket)), reserve_(OpenReserve()), local_(local) {}
 
 absl::StatusOr<std::unique_ptr<Listener>> IwarpListener::Create(const IwarpOptions& options,
                                                                 const Address& local) {
-  absl::StatusOr<OwnedFd> socket = NewTcpSocket(local.family());
+  absl::StatusOr<UniqueFd> socket = NewTcpSocket(local.family());
   if (!socket.ok()) return socket.status();
   const int on = 1;
   (void)setsockopt(socket->get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -125,14 +126,14 @@ absl::Status IwarpListener::AcceptAll() {
       if (errno != EMFILE && errno != ENFILE) continue;  // the peer's failure, or a signal
       // Out of descriptors: accept and close the peer. Otherwise the listener would stay ready and
       // wake the loop forever.
-      reserve_.Reset();
-      OwnedFd refused(accept(socket_.get(), nullptr, nullptr));
-      refused.Reset();
+      reserve_.Close();
+      UniqueFd refused(accept(socket_.get(), nullptr, nullptr));
+      refused.Close();
       reserve_ = OpenReserve();
       return absl::ResourceExhaustedError("accept: no more descriptors; raise LimitNOFILE");
     }
     auto peer = std::make_unique<HalfOpen>();
-    peer->socket = OwnedFd(fd);
+    peer->socket = UniqueFd(fd);
     peer->peer = Address(reinterpret_cast<const sockaddr*>(&from), size);
     peer->deadline = MonotonicNow() + options_.handshake_timeout;
     SetConnectionOptions(fd, options_);

@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 
+#include "runtime/unique_fd.h"
 #include "wire/dat/dat.h"
 #include "wire/dat/iwarp/handshake.h"
 #include "wire/dat/iwarp/iwarp.h"
@@ -25,21 +26,21 @@ class IwarpListener final : public Listener {
  private:
   // A peer that has not sent its whole request yet.
   struct HalfOpen {
-    OwnedFd socket;
+    UniqueFd socket;
     Address peer;
     absl::Time deadline;
     MpaFrameReader reader{MpaFrameKind::kRequest};
   };
 
-  IwarpListener(const IwarpOptions& options, OwnedFd socket, const Address& local);
+  IwarpListener(const IwarpOptions& options, UniqueFd socket, const Address& local);
   absl::Status AcceptAll();
   std::unique_ptr<PendingEndpoint> ReadOne(size_t index, bool* remove);
   void Remove(size_t index);
   void DropExpired();
 
   const IwarpOptions options_;
-  OwnedFd socket_;
-  OwnedFd reserve_;  // closed briefly when descriptors run out, to accept and refuse a peer
+  UniqueFd socket_;
+  UniqueFd reserve_;  // closed briefly when descriptors run out, to accept and refuse a peer
   Address local_;
   DeadlineWait wait_;
   std::deque<std::unique_ptr<HalfOpen>> half_open_;  // oldest first

@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <string_view>
 
+#include "runtime/unique_fd.h"
+
 namespace dafs::dat::iwarp {
 namespace {
 
@@ -33,13 +35,9 @@ Address AddressBy(Get get, int fd) {
 
 }  // namespace
 
-void OwnedFd::Reset() {
-  if (fd_ >= 0) close(std::exchange(fd_, -1));
-}
-
-absl::StatusOr<OwnedFd> NewTcpSocket(int family) {
-  OwnedFd fd(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
-  if (!fd) return absl::ErrnoToStatus(errno, "TCP socket");
+absl::StatusOr<UniqueFd> NewTcpSocket(int family) {
+  UniqueFd fd(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  if (!fd.valid()) return absl::ErrnoToStatus(errno, "TCP socket");
   return fd;
 }
 
@@ -79,10 +77,10 @@ void CloseKeepingNumber(int fd) {
 
 absl::Status DeadlineWait::Open() {
   if (is_open()) return absl::OkStatus();
-  OwnedFd epoll(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll) return absl::ErrnoToStatus(errno, "epoll_create1");
-  OwnedFd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  if (!timer) return absl::ErrnoToStatus(errno, "timerfd_create");
+  UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll.valid()) return absl::ErrnoToStatus(errno, "epoll_create1");
+  UniqueFd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!timer.valid()) return absl::ErrnoToStatus(errno, "timerfd_create");
   epoll_ = std::move(epoll);
   timer_ = std::move(timer);
   Watch(timer_.get(), EPOLLIN);

@@ -1,39 +1,17 @@
-// Owned descriptors of the iwarp provider: sockets with the options of every connection, and the
+// Descriptors of the iwarp provider: sockets with the options of every connection, and the
 // timer that wakes a sleeper at a deadline. Not thread-safe.
 #pragma once
 
-#include <utility>
-
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "runtime/unique_fd.h"
 #include "wire/dat/address.h"
 #include "wire/dat/iwarp/iwarp.h"
 
 namespace dafs::dat::iwarp {
 
-class OwnedFd {
- public:
-  OwnedFd() = default;
-  explicit OwnedFd(int fd) : fd_(fd) {}
-  OwnedFd(OwnedFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  OwnedFd& operator=(OwnedFd&& other) noexcept {
-    if (this != &other) {
-      Reset();
-      fd_ = std::exchange(other.fd_, -1);
-    }
-    return *this;
-  }
-  ~OwnedFd() { Reset(); }
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-  void Reset();
-
- private:
-  int fd_ = -1;
-};
-
 // Makes a non-blocking TCP socket of `family`. Errors: kUnavailable, kResourceExhausted.
-absl::StatusOr<OwnedFd> NewTcpSocket(int family);
+absl::StatusOr<UniqueFd> NewTcpSocket(int family);
 
 // Sends small messages without delay, and detects a dead peer within `options.dead_peer_timeout`.
 void SetConnectionOptions(int fd, const IwarpOptions& options);
@@ -56,7 +34,7 @@ class DeadlineWait {
  public:
   // kResourceExhausted: no more descriptors.
   absl::Status Open();
-  bool is_open() const { return static_cast<bool>(epoll_); }
+  bool is_open() const { return epoll_.valid(); }
   int fd() const { return epoll_.get(); }
   void SetDeadline(absl::Duration from_now);
   void ClearDeadline();
@@ -66,8 +44,8 @@ class DeadlineWait {
   void Forget(int fd);
 
  private:
-  OwnedFd epoll_;
-  OwnedFd timer_;
+  UniqueFd epoll_;
+  UniqueFd timer_;
 };
 
 // Monotonic.

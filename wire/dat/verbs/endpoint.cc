@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/status_macros.h"
+#include "runtime/unique_fd.h"
 #include "wire/dat/verbs/errors.h"
 
 namespace dafs::dat::verbs {
@@ -28,15 +29,15 @@ constexpr uint8_t kRetryForEver = 7;
 // (Linux 6.1, rxe_completer).
 constexpr uint8_t kTransportRetries = 6;
 
-absl::Status AddToEpoll(const FileDescriptor& epoll, int fd) {
+absl::Status AddToEpoll(const UniqueFd& epoll, int fd) {
   epoll_event event = {};
   event.events = EPOLLIN;
   if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) return CallFailed("epoll_ctl", errno);
   return absl::OkStatus();
 }
 
-absl::StatusOr<FileDescriptor> JoinChannels(int connection_fd, const CompletionChannel& channel) {
-  FileDescriptor epoll(epoll_create1(EPOLL_CLOEXEC));
+absl::StatusOr<UniqueFd> JoinChannels(int connection_fd, const CompletionChannel& channel) {
+  UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.valid()) return CallFailed("epoll_create1", errno);
   RETURN_IF_ERROR(AddToEpoll(epoll, connection_fd));
   RETURN_IF_ERROR(AddToEpoll(epoll, channel->fd));

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "runtime/unique_fd.h"
 #include "wire/dat/dat.h"
 #include "wire/dat/verbs/connection.h"
 #include "wire/dat/verbs/domain.h"
@@ -87,7 +88,7 @@ class VerbsEndpoint final : public Endpoint {
     CompletionChannel channel;
     CompletionQueue completions;
     QueuePair queue_pair;
-    FileDescriptor epoll;
+    UniqueFd epoll;
   };
 
   VerbsEndpoint(Handles handles, VerbsDomain& domain, Origin origin, const EndpointOptions& options,
@@ -143,8 +144,8 @@ class VerbsEndpoint final : public Endpoint {
   bool must_poll_ = false;  // Disconnect was called: poll before the next sleep
   uint32_t polls_since_events_ = 0;
   absl::Status broken_status_;  // the reason, if the connection manager reports none
-  FileDescriptor broken_timer_;
-  FileDescriptor probe_timer_;
+  UniqueFd broken_timer_;
+  UniqueFd probe_timer_;
   bool heard_ = false;  // a work completion has arrived since the probe timer last expired
 
   ReadyList ready_;

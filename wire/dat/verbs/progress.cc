@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/unique_fd.h"
 #include "wire/dat/verbs/endpoint.h"
 #include "wire/dat/verbs/errors.h"
 
@@ -77,7 +78,7 @@ void VerbsEndpoint::DrainEvents() {
 }
 
 void VerbsEndpoint::StartProbing() {
-  probe_timer_ = FileDescriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  probe_timer_ = UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   itimerspec when = {};
   when.it_value = when.it_interval = absl::ToTimespec(probe_every_);
   epoll_event event = {};
@@ -210,7 +211,7 @@ void VerbsEndpoint::Break(absl::Status why) {
   if (state_ == State::kBroken || state_ == State::kDead) return;
   state_ = State::kBroken;
   broken_status_ = std::move(why);
-  broken_timer_ = FileDescriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  broken_timer_ = UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   itimerspec when = {};
   when.it_value.tv_nsec = kBrokenTimeoutNanoseconds;
   epoll_event event = {};
@@ -249,8 +250,8 @@ void VerbsEndpoint::End(absl::Status why) {
   }
   epoll_ctl(handles_.epoll.get(), EPOLL_CTL_DEL, handles_.connection->fd(), nullptr);
   epoll_ctl(handles_.epoll.get(), EPOLL_CTL_DEL, handles_.channel->fd, nullptr);
-  broken_timer_ = FileDescriptor();
-  probe_timer_ = FileDescriptor();
+  broken_timer_ = UniqueFd();
+  probe_timer_ = UniqueFd();
   windows_.Clear();
   handles_.queue_pair.reset();
   while (PollCompletions() > 0) {

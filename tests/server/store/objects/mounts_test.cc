@@ -15,9 +15,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/unique_fd.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/holdings.h"
-#include "server/store/system/fd.h"
 #include "tests/server/store/store_fixture.h"
 
 namespace dafs::server {
@@ -259,7 +259,7 @@ class StoreSubvolumesTest : public StoreMountsTest {
     }
   }
   int Subvolume(unsigned long what, const char* name) {
-    const Fd top(open(Path("a/m").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const UniqueFd top(open(Path("a/m").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     btrfs_ioctl_vol_args args = {};
     std::strncpy(args.name, name, sizeof args.name - 1);
     return ioctl(top.get(), what, &args);

@@ -1,6 +1,7 @@
 // LOCK, LOCKT and LOCKU in the store: owners, ranges, locks in the kernel, and the end of locks.
 #include <sys/file.h>
 
+#include "runtime/unique_fd.h"
 #include "server/store/holdings/lock_table.h"
 #include "server/store/system/identity.h"
 #include "tests/server/store/store_fixture.h"
@@ -61,8 +62,8 @@ class StoreLocksTest : public StoreTest {
    public:
     explicit Program(const std::string& path) {
       Store::RestoreServerIdentity();
-      fd_ = Fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
-      EXPECT_TRUE(fd_.ok());
+      fd_ = UniqueFd(open(path.c_str(), O_RDWR | O_CLOEXEC));
+      EXPECT_TRUE(fd_.valid());
     }
     bool Lock(short type, off_t start, off_t length) {
       struct flock lock = Words(type, start, length);
@@ -88,7 +89,7 @@ class StoreLocksTest : public StoreTest {
       lock.l_len = length;
       return lock;
     }
-    Fd fd_;
+    UniqueFd fd_;
   };
 };
 

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "runtime/unique_fd.h"
 #include "wire/dat/iwarp/bytes.h"
 #include "wire/dat/iwarp/crc32c.h"
 
@@ -48,12 +49,12 @@ ByteString MakeUlpdu(const iwarp::SegmentHeader& header, const std::string& payl
   return MakeUlpdu(header, Bytes(payload));
 }
 
-RawPeer::RawPeer(iwarp::OwnedFd socket) : socket_(std::move(socket)) {
+RawPeer::RawPeer(UniqueFd socket) : socket_(std::move(socket)) {
   fcntl(socket_.get(), F_SETFL, fcntl(socket_.get(), F_GETFL) | O_NONBLOCK);
 }
 
 std::unique_ptr<RawPeer> RawPeer::ConnectTo(const Address& address) {
-  iwarp::OwnedFd socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  UniqueFd socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   // Blocking: the kernel completes the connection in the backlog of the listening socket.
   if (connect(socket.get(), address.get(), address.size()) != 0) return nullptr;
   return std::make_unique<RawPeer>(std::move(socket));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/unique_fd.h"
 #include "tests/wire/dat/dat_pair.h"
 #include "wire/dat/iwarp/ddp.h"
 #include "wire/dat/iwarp/iwarp.h"
@@ -30,7 +31,7 @@ ByteString MakeUlpdu(const iwarp::SegmentHeader& header, const std::string& payl
 class RawPeer {
  public:
   // Takes a connected socket and makes it non-blocking.
-  explicit RawPeer(iwarp::OwnedFd socket);
+  explicit RawPeer(UniqueFd socket);
   // Connects to `address`.
   static std::unique_ptr<RawPeer> ConnectTo(const Address& address);
 
@@ -52,7 +53,7 @@ class RawPeer {
   int fd() const { return socket_.get(); }
 
  private:
-  iwarp::OwnedFd socket_;
+  UniqueFd socket_;
   std::function<void()> pump_ = [] {};
 };
 

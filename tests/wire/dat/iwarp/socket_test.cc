@@ -9,6 +9,8 @@
 
 #include <string>
 
+#include "runtime/unique_fd.h"
+
 namespace dafs::dat::iwarp {
 namespace {
 
@@ -20,8 +22,8 @@ std::string CongestionControl(int fd) {
 }
 
 // Returns a socket with another congestion control than the chosen one, if the kernel has another.
-OwnedFd MakeSocket(int family) {
-  absl::StatusOr<OwnedFd> fd = NewTcpSocket(family);
+UniqueFd MakeSocket(int family) {
+  absl::StatusOr<UniqueFd> fd = NewTcpSocket(family);
   EXPECT_TRUE(fd.ok()) << fd.status();
   for (const std::string name : {"cubic", "bbr"}) {
     if (setsockopt(fd->get(), IPPROTO_TCP, TCP_CONGESTION, name.data(),
@@ -33,7 +35,7 @@ OwnedFd MakeSocket(int family) {
 }
 
 TEST(IwarpSocket, ConnectionWithinTheMachineIsNotPaced) {
-  OwnedFd listener = MakeSocket(AF_INET);
+  UniqueFd listener = MakeSocket(AF_INET);
   sockaddr_in here = {};
   here.sin_family = AF_INET;
   here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -42,15 +44,15 @@ TEST(IwarpSocket, ConnectionWithinTheMachineIsNotPaced) {
   ASSERT_EQ(bind(listener.get(), address, size), 0);
   ASSERT_EQ(listen(listener.get(), 1), 0);
   ASSERT_EQ(getsockname(listener.get(), address, &size), 0);
-  OwnedFd client = MakeSocket(AF_INET);
+  UniqueFd client = MakeSocket(AF_INET);
   const std::string before = CongestionControl(client.get());
   ChooseCongestionControl(client.get());  // not connected yet: changes nothing
   EXPECT_EQ(CongestionControl(client.get()), before);
   (void)connect(client.get(), address, size);  // EINPROGRESS
   pollfd waiting = {.fd = listener.get(), .events = POLLIN, .revents = 0};
   ASSERT_EQ(poll(&waiting, 1, 10'000), 1);
-  OwnedFd server(accept(listener.get(), nullptr, nullptr));
-  ASSERT_TRUE(server);
+  UniqueFd server(accept(listener.get(), nullptr, nullptr));
+  ASSERT_TRUE(server.valid());
   for (int fd : {client.get(), server.get()}) {
     ChooseCongestionControl(fd);
     EXPECT_EQ(CongestionControl(fd), "reno");
