@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -21,6 +20,7 @@
 #include "client/status/mount_point.h"
 #include "client/status/status_socket.h"
 #include "runtime/log.h"
+#include "runtime/mount_table.h"
 #include "runtime/run.h"
 #include "runtime/status_macros.h"
 #include "wire/dat/address.h"
@@ -117,11 +117,12 @@ absl::Status OnlyRoot(const std::string& what) {
   return absl::PermissionDeniedError(absl::StrCat(what, ": only root can query a mount"));
 }
 
-// The reason why a query for `path` failed. `mount` is the mount that contains the path, if any.
-absl::Status NoAnswer(const std::string& path, const std::optional<MountEntry>& mount,
+// The reason why a query for `path` failed. `mount` is the mount that contains the path; nullptr if
+// none does.
+absl::Status NoAnswer(const std::string& path, const MountEntry* mount,
                       const absl::Status& failed) {
   if (absl::IsPermissionDenied(failed)) return OnlyRoot(path);
-  const bool is_ours = mount.has_value() && mount->type == "fuse.dafs";
+  const bool is_ours = mount != nullptr && mount->type == "fuse.dafs";
   if (absl::IsDeadlineExceeded(failed)) {  // statfs(2) would block on the same mount.dafs
     return absl::UnavailableError(
         absl::StrCat(is_ours ? mount->point : path, ": ", failed.message()));
@@ -151,9 +152,10 @@ absl::Status NoAnswer(const std::string& path, const std::optional<MountEntry>& 
 // Queries the mount that contains `query.mount_point`.
 absl::Status QueryOne(const QueryOptions& query, const char* question) {
   const std::string path = ResolveMountPoint(query.mount_point);
-  const std::optional<MountEntry> mount = FindMount(ReadMountInfo(), path);
+  const std::vector<MountEntry> mounts = ReadMountTable();
+  const MountEntry* const mount = FindMount(mounts, path);
   // A mount in another mount namespace is found only by its socket.
-  const bool is_ours = mount.has_value() && mount->type == "fuse.dafs";
+  const bool is_ours = mount != nullptr && mount->type == "fuse.dafs";
   const std::string& point = is_ours ? mount->point : path;
   absl::StatusOr<std::string> text =
       AskStatus(LeaseKeeper::SocketPath(query.directory, point), question);

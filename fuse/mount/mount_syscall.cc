@@ -20,6 +20,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "client/status/mount_point.h"
+#include "runtime/mount_table.h"
 
 namespace dafs::fuse {
 namespace {
@@ -162,8 +163,9 @@ void DetachMount(const std::string& mount_point) {
 }
 
 void SetReadAhead(const std::string& mount_point, uint32_t bytes) {
-  const auto entry = client::FindMount(client::ReadMountInfo(), mount_point);
-  if (!entry.has_value() || entry->point != mount_point) return;
+  const std::vector<MountEntry> mounts = ReadMountTable();
+  const MountEntry* const entry = FindMount(mounts, mount_point);
+  if (entry == nullptr || entry->point != mount_point) return;
   std::ofstream file(absl::StrCat("/sys/class/bdi/", entry->device, "/read_ahead_kb"));
   if (file) file << bytes / 1024 << std::flush;
 }

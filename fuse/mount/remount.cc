@@ -11,6 +11,7 @@
 #include "client/status/status_socket.h"
 #include "fuse/mount/mount_syscall.h"
 #include "fuse/options/options_tables.h"
+#include "runtime/mount_table.h"
 
 namespace dafs::fuse {
 namespace {
@@ -36,7 +37,7 @@ std::vector<std::string> NotFlags(const std::vector<std::string>& list) {
 }
 
 // The options of the running mount, requested from the mount.dafs that serves it.
-absl::StatusOr<Options> Running(const client::MountEntry& mount) {
+absl::StatusOr<Options> Running(const MountEntry& mount) {
   const std::string socket =
       client::LeaseKeeper::SocketPath(client::LeaseKeeperOptions().socket_directory, mount.point);
   absl::StatusOr<std::string> list = client::AskStatus(socket, "options");
@@ -69,8 +70,9 @@ std::optional<std::string> FirstChange(std::span<const std::string> list, const 
 
 Outcome Remount(const Options& wanted) {
   const std::string& point = wanted.mount_point;
-  const auto mount = client::FindMount(client::ReadMountInfo(), point);
-  if (!mount.has_value() || mount->point != point || mount->type != "fuse.dafs") {
+  const std::vector<MountEntry> mounts = ReadMountTable();
+  const MountEntry* const mount = FindMount(mounts, point);
+  if (mount == nullptr || mount->point != point || mount->type != "fuse.dafs") {
     return Fail(absl::StrCat(point, ": no DAFS mount to change"));
   }
   const std::vector<std::string> kept = NotFlags(wanted.list);

@@ -16,9 +16,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "runtime/mount_table.h"
 #include "runtime/status_macros.h"
 #include "runtime/unique_fd.h"
-#include "server/store/system/mount_table.h"
 #include "server/store/system/stall_report.h"
 
 namespace dafs::server {
@@ -78,11 +78,11 @@ absl::string_view Below(absl::string_view path, absl::string_view directory) {
 // Returns the place of `path`, which has no symbolic links; nullopt if `mounts` does not have its
 // mount. Requests no attributes from its file system (AT_STATX_DONT_SYNC).
 std::optional<PlaceInFileSystem> PlaceOf(const std::string& path,
-                                         const std::vector<MountLine>& mounts) {
+                                         const std::vector<MountEntry>& mounts) {
   struct statx stx;
   constexpr int kFlags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
   if (statx(AT_FDCWD, path.c_str(), kFlags, STATX_MNT_ID, &stx) != 0) return std::nullopt;
-  const auto on = std::find_if(mounts.begin(), mounts.end(), [&](const MountLine& mount) {
+  const auto on = std::find_if(mounts.begin(), mounts.end(), [&](const MountEntry& mount) {
     return mount.mount_id == stx.stx_mnt_id && IsWithin(path, mount.point);
   });
   if (on == mounts.end()) return std::nullopt;
@@ -96,7 +96,7 @@ absl::Status CheckNotServed(const std::string& state_dir, const std::vector<Expo
   if (realpath(state_dir.c_str(), real) == nullptr) {
     return Refused(state_dir, std::strerror(errno), "name another with --state-dir");
   }
-  const std::vector<MountLine> mounts = ReadMountTable();
+  const std::vector<MountEntry> mounts = ReadMountTable();
   const std::optional<PlaceInFileSystem> state = PlaceOf(real, mounts);
   const auto serves = [&](const PlaceInFileSystem& served) {
     return state.has_value() && served.device == state->device &&
@@ -110,7 +110,7 @@ absl::Status CheckNotServed(const std::string& state_dir, const std::vector<Expo
     const std::optional<PlaceInFileSystem> top = PlaceOf(directory, mounts);
     std::string by;
     if (IsWithin(real, directory) || (top.has_value() && serves(*top))) by = exported.directory;
-    for (const MountLine& mount : mounts) {  // mounts inside the export
+    for (const MountEntry& mount : mounts) {  // mounts inside the export
       if (IsWithin(mount.point, directory) && mount.point != directory &&
           serves({mount.device, mount.root})) {
         by = mount.point;

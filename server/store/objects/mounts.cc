@@ -19,10 +19,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
+#include "runtime/mount_table.h"
 #include "runtime/status_macros.h"
 #include "runtime/unique_fd.h"
 #include "server/store/system/identity.h"
-#include "server/store/system/mount_table.h"
 #include "server/store/system/stall_report.h"
 
 #ifndef STATX_MNT_ID_UNIQUE  // Linux 6.8
@@ -83,7 +83,7 @@ bool KeepsHandles(absl::string_view type) {
 std::string TypeOfFileSystem(int fd) {
   struct statx stx;
   if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &stx) != 0) return "";
-  for (MountLine& mount : ReadMountTable()) {
+  for (MountEntry& mount : ReadMountTable()) {
     if (mount.mount_id == stx.stx_mnt_id) return std::move(mount.type);
   }
   return "";
@@ -324,7 +324,7 @@ bool Mounts::IsRoot(int fd) const {
 std::vector<Mounts::MountPoint> Mounts::MountPointsBeneath(const std::string& directory) {
   const std::string prefix = directory == "/" ? directory : directory + "/";
   std::vector<MountPoint> result;
-  for (MountLine& mount : ReadMountTable()) {
+  for (MountEntry& mount : ReadMountTable()) {
     if (mount.point.size() <= prefix.size() || !absl::StartsWith(mount.point, prefix) ||
         mount.type == "autofs") {
       continue;
