@@ -25,7 +25,6 @@ TEST(Crc32c, MatchesTheKnownValues) {
   EXPECT_EQ(ExtendCrc32c(0, Fill(32, 31, -1)), 0x113fdb5cu);
   const std::string digits = "123456789";
   EXPECT_EQ(ExtendCrc32c(0, std::as_bytes(std::span(digits))), 0xe3069283u);
-  EXPECT_EQ(ExtendCrc32cByTable(0, std::as_bytes(std::span(digits))), 0xe3069283u);
 }
 
 TEST(Crc32c, EmptyInputLeavesTheValueUnchanged) {
@@ -33,20 +32,30 @@ TEST(Crc32c, EmptyInputLeavesTheValueUnchanged) {
   EXPECT_EQ(ExtendCrc32c(0x12345678, {}), 0x12345678u);
 }
 
-TEST(Crc32c, InstructionAndTableAgreeAtEveryLengthAndAlignment) {
+// The definition: bit by bit, with the polynomial 0x1edc6f41 reflected.
+uint32_t BitByBit(uint32_t crc, std::span<const std::byte> data) {
+  uint32_t state = ~crc;
+  for (std::byte byte : data) {
+    state ^= static_cast<uint32_t>(byte);
+    for (int bit = 0; bit < 8; ++bit) state = (state >> 1) ^ ((state & 1) != 0 ? 0x82f63b78u : 0u);
+  }
+  return ~state;
+}
+
+TEST(Crc32c, FollowsTheDefinitionAtEveryLengthAndAlignment) {
   std::mt19937 random(1);
   std::vector<std::byte> bytes(20000);
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() & 0xff);
   for (size_t size = 0; size < 600; ++size) {
     const std::span<const std::byte> part(&bytes[size % 17], size);
-    ASSERT_EQ(ExtendCrc32c(0, part), ExtendCrc32cByTable(0, part)) << size;
+    ASSERT_EQ(ExtendCrc32c(0, part), BitByBit(0, part)) << size;
   }
-  // Sizes around the three lanes of 1024 bytes and several rounds of them.
+  // Sizes at which an implementation with several lanes may change its way.
   for (size_t size : std::initializer_list<size_t>{3071, 3072, 3073, 3080, 6143, 6144, 6145, 9216,
                                                    12289, 19000}) {
     for (size_t offset = 0; offset < 9; ++offset) {
       const std::span<const std::byte> part(&bytes[offset], size);
-      ASSERT_EQ(ExtendCrc32c(77, part), ExtendCrc32cByTable(77, part)) << size << " " << offset;
+      ASSERT_EQ(ExtendCrc32c(77, part), BitByBit(77, part)) << size << " " << offset;
     }
   }
 }
