@@ -1,3 +1,9 @@
+# ccache where it is installed; -DCMAKE_CXX_COMPILER_LAUNCHER= builds without it.
+find_program(DAFS_CCACHE ccache)
+if(DAFS_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${DAFS_CCACHE})
+endif()
+
 # Warnings are errors with both compilers. Clang also checks the lock annotations.
 add_library(dafs_flags INTERFACE)
 target_compile_options(dafs_flags INTERFACE -Wall -Wextra -Wconversion -Werror)

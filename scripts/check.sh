@@ -69,12 +69,12 @@ check_manual() {
 check_requirements() { ./scripts/requirements >/dev/null; }
 check_includes() { ./scripts/includes; }
 check_docs() { ./scripts/check-docs; }
-check_gcc() { ./scripts/build --tests --compiler gcc --dir build-gcc && run_unit build-gcc; }
-check_clang() { ./scripts/build --tests --compiler clang --dir build-clang && run_unit build-clang; }
-check_asan() { ./scripts/build --tests --type Debug --compiler clang --sanitize address,undefined --dir build-asan && run_unit build-asan; }
+check_gcc() { ./scripts/build --preset gcc && run_unit build-gcc; }
+check_clang() { ./scripts/build --preset clang && run_unit build-clang; }
+check_asan() { ./scripts/build --preset asan && run_unit build-asan; }
 check_tsan() {
   export TSAN_OPTIONS=suppressions=$PWD/tests/tsan.supp
-  ./scripts/build --tests --type Debug --compiler clang --sanitize thread --dir build-tsan && run_unit build-tsan
+  ./scripts/build --preset tsan && run_unit build-tsan
 }
 run_unit() {
   UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ctest --test-dir "$1" --output-on-failure -j "$(nproc)" |
@@ -84,7 +84,7 @@ check_tidy() {
   need clang-tidy || return 1
   # The compilation database of a clang build, because clang-tidy needs clang's flags.
   [[ -f build-clang/compile_commands.json ]] ||
-    cmake -B build-clang -G Ninja -DDAFS_BUILD_TESTS=ON -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ >/dev/null || return 1
+    cmake --preset clang >/dev/null || return 1
   # Only files in the database: fuzzers and benchmarks that are not configured have no flags.
   files '*.cc' | while read -r path; do
     grep -qF "/$path\"" build-clang/compile_commands.json && printf '%s\0' "$path"
