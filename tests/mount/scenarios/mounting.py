@@ -5,10 +5,11 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 
 import processes
-from rig import Failure, Skip, check, equal, errno_of, free_port, scenario
+from rig import ENDS_WITHIN, Failure, Skip, check, equal, errno_of, free_port, scenario
 
 HELPERS = ("/sbin/mount.dafs", "/sbin/mount.fuse.dafs")  # by the type of fstab, and by that of /proc/mounts
 
@@ -169,14 +170,24 @@ def server_gone(rig):
               f"mount.dafs still runs 10 s after umount {' '.join(flags)}")
 
 
+WRITES_ON_COMMAND = """import os, sys
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
+print("open", flush=True)
+sys.stdin.readline()
+os.write(file, bytes(4096))
+print("written", flush=True)
+sys.stdin.readline()
+"""
+
+
 @scenario(timeout=120, where="server")
-def silent(rig):
+def umount_silent(rig):
     """umount ends at once while the server is silent; the log names the data that did not reach the server."""
     rig.expect(".*")
     server = rig.serve()
     rig.mount(server)
-    writer = subprocess.Popen(["sh", "-c", 'exec 9>"$1"; echo open; read go; head -c 4096 /dev/zero >&9; echo written',
-                               "sh", rig.mnt / "unsent"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/")
+    writer = subprocess.Popen([sys.executable, "-c", WRITES_ON_COMMAND, rig.mnt / "unsent"], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, cwd="/")
     equal(writer.stdout.readline(), b"open\n", "what the writer says")
     os.kill(server.process.pid, signal.SIGSTOP)
     check(processes.wait_until(lambda: processes.stopped(server.process.pid), 10), "the server does not stop")
@@ -189,9 +200,11 @@ def silent(rig):
             writer.wait(20 * rig.slowness)
         except subprocess.TimeoutExpired:
             raise Failure("a process that closes a file cannot be killed") from None
+        process = rig.mounted.pop(rig.mnt)
         start = time.monotonic()
-        rig.umount()
+        rig.run(["umount", rig.mnt], cwd="/", timeout=20)
         took = time.monotonic() - start
+        equal(process.wait(ENDS_WITHIN * rig.slowness), 0, "exit status of mount.dafs after umount")
         # umount(8) makes two requests. Each took 3.3 s while the second did not use the result of the first.
         check(took < 3, f"umount took {took:.1f} s")
         lines = (rig.logs / "mount.dafs.log").read_text(errors="replace").splitlines()

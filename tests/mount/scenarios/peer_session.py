@@ -260,9 +260,9 @@ def peer_checksums(rig):
         findings.equal(Response(order, peer.connection.receive()).status, "OK", "padding that is not zero")
         # A direct transfer with a bad checksum.
         stag = peer.register(b"direct data!")
-        request = peer.write_direct(handle, 0, 12, [peer.segment(stag)], state, checksum=b"\9\9\9\9")
+        request = peer.write_direct(handle, 0, 12, [peer.segment(stag)], state, checksum=b"\x09" * 4)
         findings.equal(peer.call(request).status, "CHKSUM", "a bad direct_checksum")
-        request = peer.append_direct(handle, 12, peer.segment(stag), state, checksum=b"\9\9\9\9")
+        request = peer.append_direct(handle, 12, peer.segment(stag), state, checksum=b"\x09" * 4)
         findings.equal(peer.call(request).status, "CHKSUM", "a bad direct_checksum of APPEND_DIRECT")
         findings.equal(peer.must(peer.getattr(handle)).attributes()[2]["OBJECT_SIZE"], 3, "size after refused writes")
         request = peer.write_direct(handle, 0, 12, [peer.segment(stag)], state,

@@ -94,7 +94,7 @@ def ranges(rig):
 
 
 @scenario(timeout=60, variants=True)
-def copies(rig):
+def copied_ranges(rig):
     """copy_file_range within a file, between files, at odd offsets, beyond the end; cp and O_DSYNC."""
     os.chdir(rig.root)
     data = random.Random(1).randbytes(3_000_001)
