@@ -1,6 +1,7 @@
 """The surroundings of one scenario: a dafsd on a temporary export, a mount of it, and commands run there.
 
-A scenario is a function that takes a Rig. It raises Failure (or any exception) to fail, Skip to be skipped.
+A scenario is a test of pytest: a function with the mark of @scenario and the fixture `rig`, a Rig. It raises Failure or
+any exception to fail, and calls pytest.skip to be skipped.
 """
 
 import contextlib
@@ -16,53 +17,48 @@ import sys
 import tempfile
 import time
 
+import pytest
+
 import processes
+import tree
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 ENDS_WITHIN = 15  # seconds after umount, as fuse/mount/mount.cc promises
 
 
-class Failure(Exception):
+class Failure(AssertionError):
     """The scenario failed."""
 
 
-class Skip(Exception):
-    """The scenario cannot run here; the text gives the reason."""
-
-
-SCENARIOS = {}
-
-
-class Scenario:
-    """A registered function with its bounds."""
-
-    def __init__(self, function, timeout, where, variants, long_only, loopback):
-        self.name = function.__name__
-        self.function = function
-        self.timeout = timeout  # seconds
-        self.where = where  # "tree": works on any directory; "mount": needs a mount; "server": makes its own
-        self.variants = variants  # whether mount options could change its outcome
-        self.long_only = long_only
-        self.loopback = loopback  # speaks TCP to 127.0.0.1 itself
-        self.about = (function.__doc__ or "").strip().splitlines()[0]
-
-
 def scenario(timeout=60, where="tree", variants=False, long_only=False, loopback=False):
-    """Registers a function as a scenario under its own name."""
+    """Makes a function a test of pytest under its own name.
+
+    timeout: seconds. where: "tree" works on any directory; "mount" needs a mount; "server" makes its own. variants:
+    mount options could change the outcome. long_only: runs with --all only. loopback: speaks TCP to 127.0.0.1 itself.
+    """
+    marks = [pytest.mark.timeout(timeout)]
+    if where != "server":
+        marks.append(pytest.mark.usefixtures(where))
+    marks += [mark for mark, wanted in ((pytest.mark.variants, variants), (pytest.mark.long_only, long_only),
+                                        (pytest.mark.loopback, loopback)) if wanted]
 
     def register(function):
-        SCENARIOS[function.__name__] = Scenario(function, timeout, where, variants, long_only, loopback)
+        function.__test__ = True  # pytest collects it whatever its name is
+        for mark in marks:
+            function = mark(function)
         return function
 
     return register
 
 
 def check(condition, text):
+    __tracebackhide__ = True  # the caller is of interest
     if not condition:
         raise Failure(text)
 
 
 def equal(found, expected, what):
+    __tracebackhide__ = True
     if found != expected:
         raise Failure(f"{what}: {found!r}, expected {expected!r}")
 
@@ -174,10 +170,10 @@ class Server:
 class Rig:
     """The argument of a scenario. `root` is the directory to work in, `local` one beside it on the local disk."""
 
-    def __init__(self, name, arguments, base, logs):
+    def __init__(self, name, arguments, options, base, logs):
         self.name = name
         self.bin = pathlib.Path(arguments.bin).resolve()
-        self.options = arguments.options  # mount options added to every mount
+        self.options = options  # mount options added to every mount
         self.address = arguments.address  # of every server
         self.server_proto = arguments.server_proto or arguments.proto or "tcp"  # the address that they listen on
         if arguments.proto:
@@ -281,8 +277,38 @@ class Rig:
         return {pid: command for pid, command in processes.marked(os.environ[processes.MARK]).items()
                 if os.path.basename(command.split(" ")[0]).startswith("mount.dafs")}
 
+    def check_content(self, patience=5.0):
+        """Fails if the mount differs from its exported directory, after the server removed all files without a name.
+
+        The kernel sends RELEASE after close(2) returns, so such a file may live on for a moment.
+        """
+        def look():
+            try:
+                return tree.differences(self.root, self.behind)
+            except FileNotFoundError as error:
+                if b".dafsd-orphans" not in os.fsencode(error.filename):
+                    raise
+                return [str(error)]  # removed during the look-up
+
+        deadline = time.monotonic() + patience
+        while (found := look()) and time.monotonic() < deadline:
+            if not all(".dafsd-orphans" in line for line in found):
+                break
+            time.sleep(0.05)
+        if found:
+            raise Failure("the mount differs from its exported directory: " + "; ".join(found))
+
+    def abandon(self):
+        """Ends the servers of a scenario that failed. The sweep after it removes the rest."""
+        for server in self.servers:
+            if server.process is not None and server.process.poll() is None:
+                server.process.terminate()
+
     def close(self):
         """Unmounts, waits for the daemons to end, stops the servers and reads all logs."""
+        if self.behind is not None and self.root in self.mounted:
+            self.check_content()
+        os.chdir("/")
         self.check_idle()
         for point in reversed(list(self.mounted)):
             self.umount(point)
@@ -329,7 +355,7 @@ class Rig:
             except subprocess.TimeoutExpired:
                 raise Failure(f"{command[0]} did not end within {timeout} s") from None
             except FileNotFoundError:
-                raise Skip(f"{command[0]} is not installed") from None
+                pytest.skip(f"{command[0]} is not installed")
             output.seek(0)
             text = output.read().decode(errors="replace")
         print(text[-4000:], f"({time.monotonic() - start:.2f} s, status {done.returncode})", flush=True)
@@ -341,7 +367,7 @@ class Rig:
     def need(self, *programs):
         for program in programs:
             if shutil.which(program) is None:
-                raise Skip(f"{program} is not installed")
+                pytest.skip(f"{program} is not installed")
 
 
 def held_things(report):

@@ -10,9 +10,11 @@ import socket
 import sys
 import traceback
 
+import pytest
+
 import processes
 from peer import Peer, Request
-from rig import Failure, Skip, check, equal, errno_of, scenario
+from rig import Failure, check, equal, errno_of, scenario
 from scenarios.mounting import refused
 
 NOBODY = 65534
@@ -154,7 +156,7 @@ def restarted_machine(rig):
     try:
         before.connection.socket.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
     except OSError as error:
-        raise Skip(f"TCP_REPAIR: {error.strerror}") from None
+        pytest.skip(f"TCP_REPAIR: {error.strerror}")
     before.close()
     # Long before keepalive would detect it.
     after = Peer(server.port, name="node", verifier=b"after!!!")

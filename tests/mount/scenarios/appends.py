@@ -7,8 +7,10 @@ import os
 import random
 import subprocess
 
+import pytest
+
 import processes
-from rig import Skip, check, equal, errno_of, scenario
+from rig import check, equal, errno_of, scenario
 
 from .users import NOBODY, as_user
 
@@ -152,7 +154,7 @@ def append_only(rig):
                     (real / name).write_text("begin;")
                     (real / name).chmod(0o666)
                     if subprocess.run(["chattr", attribute, real / name], check=False).returncode != 0:
-                        raise Skip("the file system here has no append-only and immutable files")
+                        pytest.skip("the file system here has no append-only and immutable files")
                     marked.append(real / name)
                     found = {}
                     for what, call in calls.items():

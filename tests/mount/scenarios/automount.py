@@ -8,8 +8,10 @@ import shutil
 import struct
 import subprocess
 
+import pytest
+
 import processes
-from rig import SOURCE, Failure, Skip, check, equal, free_port, scenario
+from rig import SOURCE, Failure, check, equal, free_port, scenario
 from .delivery import example_exports, example_fstab
 from .mounting import Helper
 
@@ -25,7 +27,7 @@ class Autofs:
 
     def __init__(self, rig, point):
         if not any(line.split()[-1] == "autofs" for line in pathlib.Path("/proc/filesystems").open(encoding="ascii")):
-            raise Skip("the kernel has no autofs")
+            pytest.skip("the kernel has no autofs")
         self.point = point
         self.requests, answers = os.pipe()
         try:
@@ -38,7 +40,7 @@ class Autofs:
             os.close(answers)
         if done.returncode != 0:
             os.close(self.requests)
-            raise Skip(f"autofs cannot be mounted: {done.stdout.decode(errors='replace').strip()}")
+            pytest.skip(f"autofs cannot be mounted: {done.stdout.decode(errors='replace').strip()}")
         self.root = os.open(point, os.O_RDONLY | os.O_DIRECTORY)
 
     def request(self, seconds):
@@ -149,14 +151,14 @@ class Cgroup:
         places = [line.split()[1] for line in pathlib.Path("/proc/self/mounts").open(encoding="utf-8")
                   if line.split()[2] == "cgroup2"]
         if not places:
-            raise Skip("no cgroup2 is mounted")
+            pytest.skip("no cgroup2 is mounted")
         self.path = pathlib.Path(places[0]) / name
 
     def __enter__(self):
         try:
             self.path.mkdir()
         except OSError as error:
-            raise Skip(f"{self.path}: {error.strerror}") from None
+            pytest.skip(f"{self.path}: {error.strerror}")
         return self.path / "cgroup.procs"
 
     def __exit__(self, *_):
@@ -183,7 +185,7 @@ def systemd(rig):
     """systemd starts dafsd by its unit and mounts the lines of man/examples/fstab, on demand and late ones too."""
     rig.need("systemctl", "unshare", "systemd-escape")
     if not os.access(SYSTEMD, os.X_OK) or not os.access(GENERATOR, os.X_OK):
-        raise Skip("systemd is not installed")
+        pytest.skip("systemd is not installed")
     port = free_port()
     lines = example_fstab(rig, port)
     (rig.base / "fstab").write_text("".join(" ".join(line) + "\n" for line in lines))
@@ -228,7 +230,7 @@ def systemd(rig):
     if not steps.exists():
         if status is None:
             raise Failure(f"systemd does not come to its first unit: {log.read_text(errors='replace')[-500:]}")
-        raise Skip(f"systemd does not run in namespaces here: {log.read_text(errors='replace')[-200:]}")
+        pytest.skip(f"systemd does not run in namespaces here: {log.read_text(errors='replace')[-200:]}")
     for name in ("errors", "steps"):
         shutil.copy(rig.base / name, rig.logs / f"{name}.txt")
     wanted = ["served", "before", "late"]

@@ -4,8 +4,10 @@ import os
 import re
 import shlex
 
+import pytest
+
 import processes
-from rig import SOURCE, Skip, check, equal, listening, scenario, free_port
+from rig import SOURCE, check, equal, listening, scenario, free_port
 from .mounting import Helper
 
 DEFAULT_PORT = 20149
@@ -17,7 +19,7 @@ def install(rig):
     rig.need("cmake")
     build = rig.bin.parent
     if not (build / "cmake_install.cmake").exists():
-        raise Skip(f"{build} is not a build directory")
+        pytest.skip(f"{build} is not a build directory")
     for prefix in ("/usr", "/usr/local"):
         stage = rig.local / prefix.strip("/").replace("/", "-")
         rig.run(["cmake", "--install", build, "--prefix", prefix], cwd="/", env=dict(os.environ, DESTDIR=str(stage)))
@@ -41,11 +43,11 @@ def library(rig):
     rig.need("cmake", "pkg-config", "g++")
     build = rig.bin.parent
     if not (build / "cmake_install.cmake").exists():
-        raise Skip(f"{build} is not a build directory")
+        pytest.skip(f"{build} is not a build directory")
     if not re.search(r"^DAFS_SANITIZE:\w+=$", (build / "CMakeCache.txt").read_text(), re.MULTILINE):
-        raise Skip("with a sanitizer the library wants the same of the program")
+        pytest.skip("with a sanitizer the library wants the same of the program")
     if rig.server_proto != "tcp":
-        raise Skip("the example speaks TCP")
+        pytest.skip("the example speaks TCP")
     place = rig.local / "library"
     rig.run(["cmake", "--install", build, "--component", "library", "--prefix", place], cwd="/")
     found = next(place.rglob("libdafs.pc"))
@@ -66,9 +68,9 @@ def quickstart(rig):
     """scripts/quickstart twice, then --stop: it works, may be repeated, and leaves nothing."""
     demo = SOURCE / "demo"
     if rig.bin != SOURCE / "build" / "bin":
-        raise Skip("it uses build/, this run another directory")
+        pytest.skip("it uses build/, this run another directory")
     if demo.exists():
-        raise Skip("demo/ is in use")
+        pytest.skip("demo/ is in use")
     script = SOURCE / "scripts" / "quickstart"
     env = dict(os.environ, DEMO_PORT=str(free_port()))
     try:
@@ -98,7 +100,7 @@ def manual_commands(page):
 def examples(rig):
     """Every example of README.md and of the manual pages of dafsd and mount.dafs runs unchanged."""
     if listening(DEFAULT_PORT):
-        raise Skip(f"port {DEFAULT_PORT} is taken")
+        pytest.skip(f"port {DEFAULT_PORT} is taken")
     state = rig.local / "state"
     (rig.export / "hello").write_text("hello")
     env = dict(os.environ, PATH=f"{rig.bin}:{os.environ['PATH']}")
@@ -153,7 +155,7 @@ def examples(rig):
 def configuration(rig):
     """The example configuration files start a server with the exports that they name."""
     if listening(DEFAULT_PORT):
-        raise Skip(f"port {DEFAULT_PORT} is taken")
+        pytest.skip(f"port {DEFAULT_PORT} is taken")
     for name in ("home", "media"):
         (rig.local / name).mkdir()
     for number, text in enumerate(("\n".join(manual_commands("dafsd.conf.5")),

@@ -6,9 +6,11 @@ import re
 import subprocess
 import time
 
+import pytest
+
 import processes
 from changes import Load
-from rig import Failure, Skip, check, note, scenario
+from rig import Failure, check, note, scenario
 from scenarios.recovery import check_loads, drawn_moments, mount_twice
 
 
@@ -46,7 +48,7 @@ def cut(network, address):
 def recover_link(rig):
     """An RDMA device is cut off for a while, often, under a mixed load on two mounts: no error, the model's end."""
     if rig.server_proto != "rdma":
-        raise Skip("about RDMA devices")
+        pytest.skip("about RDMA devices")
     rig.expect("session with .* lost", "client .* lost: ", "no session for", "new session",
                "listening on", "connection from")
     network = network_device(rig.address)
@@ -76,20 +78,20 @@ def rdma_device(network):
     for link in links:
         if link.get("netdev") == network:
             return link["ifname"]
-    raise Skip(f"no RDMA device over {network}")
+    pytest.skip(f"no RDMA device over {network}")
 
 
 @scenario(timeout=900, where="server")
 def recover_device(rig):
     """An RDMA device is removed and added again: the mount waits and continues, the server listens on it again."""
     if rig.server_proto != "rdma" or "proto=rdma" not in rig.options:
-        raise Skip("about RDMA devices")
+        pytest.skip("about RDMA devices")
     rig.expect("session with .* lost", "no session for", "new session", "listening on", "no answer for")
     network = network_device(rig.address)
     device = rdma_device(network)
     kind = next((kind for kind in ("siw", "rxe") if device.startswith(kind)), None)
     if kind is None:
-        raise Skip(f"{device} is no software device")
+        pytest.skip(f"{device} is no software device")
     rig.mount(rig.serve())
     for number in range(3):
         (rig.mnt / "file").write_text(str(number), encoding="ascii")

@@ -8,8 +8,10 @@ import pathlib
 import random
 import re
 
+import pytest
+
 import processes
-from rig import Failure, Skip, check, equal, scenario
+from rig import Failure, check, equal, scenario
 
 MIB = 1 << 20
 IDLE_MOST = 12 * 1024  # KiB that an idle mount over TCP may take
@@ -26,7 +28,7 @@ class Cgroup:
         elif "memory" in _controllers(second):
             self.path, self.limit_file = second / name, "memory.max"
         else:
-            raise Skip("no memory cgroup")
+            pytest.skip("no memory cgroup")
         self.limit = limit
 
     def __enter__(self):
@@ -36,14 +38,14 @@ class Cgroup:
         except OSError as error:
             if self.path.exists():
                 self.path.rmdir()
-            raise Skip(f"memory cgroup: {error.strerror}") from None
+            pytest.skip(f"memory cgroup: {error.strerror}")
         return self
 
     def add(self, pid):
         try:
             (self.path / "cgroup.procs").write_text(str(pid))
         except OSError as error:
-            raise Skip(f"memory cgroup: {error.strerror}") from None
+            pytest.skip(f"memory cgroup: {error.strerror}")
 
     def __exit__(self, *_):
         for pid in (self.path / "cgroup.procs").read_text().split():
@@ -135,7 +137,7 @@ def idle_memory(rig):
     rig.mount(server, "idle_release=2")
     pid = rig.mounted[rig.mnt].pid
     if _memory(pid)["VmSize"] > 1 << 30:
-        raise Skip("a sanitizer takes memory of its own")
+        pytest.skip("a sanitizer takes memory of its own")
 
     def idle(when):
         if not processes.wait_until(lambda: _memory(pid)["VmRSS"] <= IDLE_MOST, 60 * rig.slowness, 0.1):

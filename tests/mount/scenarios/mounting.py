@@ -8,8 +8,10 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 import processes
-from rig import ENDS_WITHIN, Failure, Skip, check, equal, errno_of, free_port, scenario
+from rig import ENDS_WITHIN, Failure, check, equal, errno_of, free_port, scenario
 
 HELPERS = ("/sbin/mount.dafs", "/sbin/mount.fuse.dafs")  # by the type of fstab, and by that of /proc/mounts
 
@@ -26,13 +28,13 @@ class Helper:
             if os.path.lexists(helper):
                 if os.path.realpath(helper) != os.path.realpath(self.target):
                     self.__exit__()
-                    raise Skip(f"{helper} is another build")
+                    pytest.skip(f"{helper} is another build")
                 continue
             try:
                 os.symlink(self.target, helper)
             except OSError as error:
                 self.__exit__()
-                raise Skip(f"{helper}: {error.strerror}") from None
+                pytest.skip(f"{helper}: {error.strerror}")
             self.made.append(helper)
 
     def __exit__(self, *_):
@@ -247,7 +249,7 @@ def ipv6(rig):
     try:
         probe.bind(("::1", 0))
     except OSError:
-        raise Skip("no IPv6 loopback") from None
+        pytest.skip("no IPv6 loopback")
     port = probe.getsockname()[1]
     probe.close()
     server = rig.serve(arguments=["--listen", f"tcp:[::1]:{port}"])

@@ -3,9 +3,11 @@
 import errno
 import os
 
+import pytest
+
 from findings import Findings, expecter, in_every_form, root_peer
 from layout import BIT, FH, STATEID, read_entries
-from rig import Skip, errno_of, scenario
+from rig import errno_of, scenario
 
 
 @scenario(timeout=60, where="server", loopback=True)
@@ -21,7 +23,7 @@ def peer_named(rig):
         file = peer.walk("data", "file")
         response = peer.call(peer.handle_only("OPENATTR", file))
         if response.status == "NOTSUPP":
-            raise Skip("the file system of the export has no extended attributes")
+            pytest.skip("the file system of the export has no extended attributes")
         findings.equal(response.status, "OK", "OPENATTR")
         directory = response.raw(0, 64)
         found = peer.must(peer.getattr(directory)).attributes()[2]

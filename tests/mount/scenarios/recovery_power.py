@@ -11,10 +11,12 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 import processes
 from changes import Load, counter_differences
 from recording_disk import RecordingDisk
-from rig import Failure, Skip, check, note, scenario
+from rig import Failure, check, note, scenario
 
 from .recovery import RebootingServer, check_loads
 
@@ -54,7 +56,7 @@ def two_mounts(rig, stable, options=""):
     server, the disk, the mount points and the dice."""
     rig.need("mkfs.ext4", "losetup")
     if not os.path.exists("/dev/loop-control"):
-        raise Skip("no loop devices")
+        pytest.skip("no loop devices")
     rig.expect("session with .* lost", "not connected", "no session for", "new session", "still waiting",
                "state/clients: ")
     seed = random.randrange(1 << 30)

@@ -10,7 +10,9 @@ import subprocess
 import tempfile
 import time
 
-from rig import Skip, check, equal, note, scenario
+import pytest
+
+from rig import check, equal, note, scenario
 
 from .recovery import kill
 
@@ -29,7 +31,7 @@ class Postgres:
     def __init__(self, rig, data):
         found = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
         if not found:
-            raise Skip("PostgreSQL is not installed")
+            pytest.skip("PostgreSQL is not installed")
         self.rig = rig
         self.data = data
         self.bin = found[-1]

@@ -4,7 +4,9 @@ import contextlib
 import os
 import subprocess
 
-from rig import Skip, check, equal, errno_of, scenario
+import pytest
+
+from rig import check, equal, errno_of, scenario
 
 LISTS = """import os, sys
 for entry in os.scandir(sys.argv[1]):
@@ -27,7 +29,7 @@ def overlay(rig):
                 file.truncate(16 << 20)
             rig.run(["mkfs.ext4", "-q", image], cwd="/")
             if subprocess.run(["mount", "-o", "loop", image, layer], check=False).returncode != 0:
-                raise Skip("needs ext4 and loop devices")
+                pytest.skip("needs ext4 and loop devices")
             made.append(layer)
         for directory in (lower / "files", upper / "files", upper / "work", point):
             directory.mkdir()
@@ -36,7 +38,7 @@ def overlay(rig):
         options = (f"lowerdir={lower}/files,upperdir={upper}/files,workdir={upper}/work,index=on,nfs_export=on,"
                    "xino=off")
         if subprocess.run(["mount", "-t", "overlay", "-o", options, "overlay", point], check=False).returncode != 0:
-            raise Skip("no overlay with these options")
+            pytest.skip("no overlay with these options")
         made.append(point)
         for number in range(8):
             (point / f"upper{number}").write_text(f"upper{number}")
@@ -72,7 +74,7 @@ def btrfs(rig):
         file.truncate(256 << 20)
     rig.run(["mkfs.btrfs", "-q", image], cwd="/")
     if subprocess.run(["mount", "-o", "loop", image, point], check=False).returncode != 0:
-        raise Skip("needs Btrfs and loop devices")
+        pytest.skip("needs Btrfs and loop devices")
     try:
         yield point
     finally:

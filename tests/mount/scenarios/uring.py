@@ -9,16 +9,18 @@ import re
 import signal
 import time
 
+import pytest
+
 import processes
 import uring
-from rig import ENDS_WITHIN, Skip, check, equal, errno_of, scenario
+from rig import ENDS_WITHIN, check, equal, errno_of, scenario
 
 
 @contextlib.contextmanager
 def _parameter(value):
     with uring.parameter(value) as reason:
         if reason:
-            raise Skip(reason)
+            pytest.skip(reason)
         yield
 
 

@@ -6,7 +6,9 @@ import os
 import shlex
 import stat
 
-from rig import Skip, check, equal, scenario
+import pytest
+
+from rig import check, equal, scenario
 
 from .ranges import KEEP, PAGE, PUNCH, ZERO, fallocate
 
@@ -54,7 +56,7 @@ def read(path):
 def users(rig):
     """Permissions of two users, groups, sticky and setgid directories, setuid bits, chown."""
     if os.geteuid() != 0:
-        raise Skip("needs root")
+        pytest.skip("needs root")
     os.umask(0o022)
     os.chdir(rig.root)
     os.mkdir("common")
@@ -122,7 +124,7 @@ def pid_namespace(rig):
     """mount.dafs in a PID namespace of its own: callers have the groups of the user database, and this is logged."""
     rig.need("unshare", "setpriv")
     if os.geteuid() != 0:
-        raise Skip("needs root")
+        pytest.skip("needs root")
     (rig.export / "grouped").write_text("data")
     os.chown(rig.export / "grouped", 0, 7777)
     os.chmod(rig.export / "grouped", 0o640)

@@ -4,8 +4,10 @@ import os
 import sys
 import time
 
+import pytest
+
 import processes
-from rig import Skip, check, scenario
+from rig import check, scenario
 
 DEVICE = "/dev/cpu_dma_latency"
 LIMIT = 9  # microseconds; other programs hardly set this value
@@ -20,11 +22,11 @@ def limit():
 
 def prepare():
     if not os.path.exists(DEVICE):
-        raise Skip(f"no {DEVICE}")
+        pytest.skip(f"no {DEVICE}")
     if len(os.sched_getaffinity(0)) < 2:
-        raise Skip("one CPU: no limit is set")
+        pytest.skip("one CPU: no limit is set")
     if limit() <= LIMIT:
-        raise Skip("another program has set a limit")
+        pytest.skip("another program has set a limit")
 
 
 def seen_while_busy(path):

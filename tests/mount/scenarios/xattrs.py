@@ -9,7 +9,9 @@ import struct
 import subprocess
 import threading
 
-from rig import Skip, check, equal, errno_of, note, scenario
+import pytest
+
+from rig import check, equal, errno_of, note, scenario
 from scenarios.speed import procedures
 from scenarios.users import OTHER, as_user, read, write
 
@@ -20,13 +22,13 @@ NET_RAW = struct.pack("<IIIII", 0x02000001, 1 << 13, 0, 0, 0)
 
 def need_xattrs(rig):
     if os.geteuid() != 0:
-        raise Skip("needs root")
+        pytest.skip("needs root")
     probe = (rig.behind or rig.root) / "probe"
     probe.write_bytes(b"")
     error = errno_of(os.setxattr, probe, "user.probe", b"")
     probe.unlink()
     if error:
-        raise Skip(f"the exported file system has no user attributes ({os.strerror(error)})")
+        pytest.skip(f"the exported file system has no user attributes ({os.strerror(error)})")
 
 
 def set_value(path, name, value, flags=0):
