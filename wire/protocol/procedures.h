@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -194,20 +195,39 @@ inline constexpr auto kProcedures = std::to_array<ProcInfo>({
 });
 // clang-format on
 
-// Returns the row of `proc`; null for an unassigned number.
-constexpr const ProcInfo* FindProc(Proc proc) {
-  for (const ProcInfo& row : kProcedures) {
-    if (row.number == proc) return &row;
+namespace internal {
+
+inline constexpr uint32_t kFirstNumber = static_cast<uint32_t>(kProcedures.front().number);
+inline constexpr uint32_t kLastNumber = static_cast<uint32_t>(kProcedures.back().number);
+
+// One byte for each number from the first to the last: its row plus one, or 0.
+inline constexpr auto kRowOfNumber = [] {
+  static_assert(kProcedures.size() < 255);
+  std::array<uint8_t, kLastNumber - kFirstNumber + 1> rows{};
+  for (size_t i = 0; i < kProcedures.size(); ++i) {
+    rows[static_cast<uint32_t>(kProcedures[i].number) - kFirstNumber] = static_cast<uint8_t>(i + 1);
   }
-  return nullptr;
+  return rows;
+}();
+
+}  // namespace internal
+
+// Returns the row of `proc`, without a search; null for an unassigned number.
+constexpr const ProcInfo* FindProc(Proc proc) {
+  const uint32_t index = static_cast<uint32_t>(proc) - internal::kFirstNumber;
+  if (index >= internal::kRowOfNumber.size() || internal::kRowOfNumber[index] == 0) return nullptr;
+  return &kProcedures[internal::kRowOfNumber[index] - 1u];
 }
 
 // Returns the row of a procedure that exists: a constant expression for constant arguments.
 constexpr const ProcInfo& InfoOf(Proc proc) {
-  for (const ProcInfo& row : kProcedures) {
-    if (row.number == proc) return row;
-  }
-  return kProcedures[0];
+  const ProcInfo* row = FindProc(proc);
+  return row != nullptr ? *row : kProcedures[0];
+}
+
+// The index of a row in kProcedures.
+constexpr size_t RowOf(const ProcInfo& info) {
+  return static_cast<size_t>(&info - kProcedures.data());
 }
 
 // For example "LOOKUP"; "?" for an unassigned number.

@@ -1,29 +1,9 @@
 #include "wire/rules/request_check.h"
 
-#include <array>
-
 #include "wire/codec/checksum.h"
 
 namespace dafs::wire {
 namespace {
-
-// Finds the row of `proc` without a search. One byte for each number from 100 on: the row plus one.
-constexpr uint32_t kFirst = 100;
-constexpr uint32_t kLast = 160;
-constexpr auto kRowOf = [] {
-  std::array<uint8_t, kLast - kFirst + 1> rows{};
-  for (size_t i = 0; i < kProcedures.size(); ++i) {
-    const uint32_t number = static_cast<uint32_t>(kProcedures[i].number);
-    if (number <= kLast) rows[number - kFirst] = static_cast<uint8_t>(i + 1);
-  }
-  return rows;
-}();
-
-const ProcInfo* RowOf(Proc proc) {
-  const uint32_t index = static_cast<uint32_t>(proc) - kFirst;
-  if (index >= kRowOf.size()) return FindProc(proc);  // private procedures
-  return kRowOf[index] == 0 ? nullptr : &kProcedures[kRowOf[index] - 1u];
-}
 
 bool AllowedUnauthenticated(Proc proc) {
   return proc == Proc::kClientAuth || proc == Proc::kSecinfo || proc == Proc::kDisconnect;
@@ -85,7 +65,7 @@ RequestVerdict CheckRequest(std::span<const std::byte> message, const RequestCon
   verdict.header = decoded->header;
   verdict.order = decoded->order;
   verdict.names = context.names;
-  verdict.proc = RowOf(verdict.header.procedure);
+  verdict.proc = FindProc(verdict.header.procedure);
   // A connect request has no checksum, except a CONNECT_BIND that renews.
   const bool renews = context.bound_channel && verdict.header.procedure == Proc::kConnectBind;
   const bool connects = !context.back_control && !renews && IsConnect(verdict.header.procedure);
