@@ -15,6 +15,7 @@
 #include "server/clients/recovery.h"
 #include "server/clients/state_lock.h"
 #include "server/daemon/acceptor.h"
+#include "server/procedures/procedures.h"
 #include "server/session/worker.h"
 #include "server/store/durable/state_dir_check.h"
 #include "server/store/system/stall_report.h"
@@ -106,6 +107,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
   const bool in_vain = o.cpu_latency.wanted.value_or(false) && server->cpu_latency_ == nullptr;
   Log(in_vain ? Severity::kWarning : Severity::kInfo, said);
   const Shared shared{.options = &o,
+                      .procedures = &kProcedureTable,
                       .store = server->store_.get(),
                       .pool = server->pool_.get(),
                       .chores = server->chores_.get(),

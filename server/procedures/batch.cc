@@ -61,7 +61,7 @@ dat::Task<void> ExecuteAll(Call& call, const std::vector<wire::RwRequest>& reque
 DafsStatus MayTake(Session& session, const wire::BatchSubmitArgs& args) {
   if (args.requests.empty()) return DafsStatus::kOk;  // only sets the number of completions
   if (session.back_channel() == nullptr) return DafsStatus::kBackChannelUnusable;
-  return session.batches().MayTake(args);
+  return Batches::Of(session).MayTake(args);
 }
 
 }  // namespace
@@ -71,20 +71,21 @@ dat::Task<void> BatchSubmit(Call& call) {
   if (!call.Decode(args)) co_return;
   wire::BatchSubmitRes res;
   Session& session = call.session();
+  Batches& batches = Batches::Of(session);
   if (!args.synchronous) {
     call.NotRemembered();
     const DafsStatus status = MayTake(session, args);
     if (status == DafsStatus::kOk) {
-      session.batches().Want(args.num_completions);
-      session.batches().Take(call, std::move(args));
+      batches.Want(args.num_completions);
+      batches.Take(call, std::move(args));
     }
     call.Finish(status, args, res);
-    if (status == DafsStatus::kOk) session.batches().Begin();
+    if (status == DafsStatus::kOk) batches.Begin();
     co_return;
   }
   DafsStatus status = DafsStatus::kTooSmall;
   if (CompletionsFit(call, args.requests.size())) {
-    status = session.batches().BeginSynchronous(args.requests);
+    status = batches.BeginSynchronous(args.requests);
   }
   if (status != DafsStatus::kOk) {
     call.FinishError(status);
@@ -92,20 +93,20 @@ dat::Task<void> BatchSubmit(Call& call) {
   }
   dat::Task<void> executing = ExecuteAll(call, args.requests, res.completions);
   co_await executing;
-  session.batches().EndSynchronous(args.requests);
+  batches.EndSynchronous(args.requests);
   call.Finish(DafsStatus::kOk, args, res);
 }
 
 void HurryUp(Call& call) {
   wire::HurryUpArgs args;
   if (!call.Decode(args)) return;
-  Session& session = call.session();
-  const bool found = session.batches().HurryUp(args.request_id);
+  Batches& batches = Batches::Of(call.session());
+  const bool found = batches.HurryUp(args.request_id);
   call.Finish(found ? DafsStatus::kOk : DafsStatus::kBatchRequestNotFound, args,
               wire::HurryUpRes());
   if (found) {
-    session.batches().Report();
-    session.batches().Begin();
+    batches.Report();
+    batches.Begin();
   }
 }
 

@@ -41,6 +41,13 @@ struct Batches::Item {
   wire::CompletionNotification done;
 };
 
+Batches& Batches::Of(Session& session) {
+  if (session.pending_work() == nullptr) {
+    session.set_pending_work(std::make_unique<Batches>(session));
+  }
+  return static_cast<Batches&>(*session.pending_work());  // only this function sets it
+}
+
 Batches::Batches(Session& session) : session_(session) {}
 
 Batches::~Batches() {

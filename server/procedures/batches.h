@@ -24,16 +24,20 @@
 #include "runtime/loop.h"
 #include "runtime/task.h"
 #include "server/session/call.h"
+#include "server/session/pending_work.h"
 #include "wire/messages/batch.h"
 
 namespace dafs::server {
 
 class Session;
 
-class Batches {
+class Batches final : public PendingWork {
  public:
+  // Returns the batches of the session, which owns them. Created by the first call.
+  static Batches& Of(Session& session);
+
   explicit Batches(Session& session);
-  ~Batches();  // requires !running()
+  ~Batches() override;
   Batches(const Batches&) = delete;
   Batches& operator=(const Batches&) = delete;
 
@@ -49,8 +53,8 @@ class Batches {
 
   // Queues the requests for the user of `call`; Begin starts them.
   void Take(const Call& call, wire::BatchSubmitArgs args);
-  // Starts the requests that may start. Call it after the response to the call.
-  void Begin();
+  // Call it after the response to the call that queued requests.
+  void Begin() override;
 
   // Sets the number of completions per report. 0: no change. Spec: 6.5.5.
   void Want(uint32_t num_completions);
@@ -58,12 +62,9 @@ class Batches {
   // Returns false if no request with that id is outstanding.
   bool HurryUp(uint64_t request_id);
 
-  // Sends the reports that are due, if the channel can take a directive.
-  void Report();
-  // The session has ended: drops the requests that have not begun.
-  void Drop();
-
-  bool running() const { return running_ > 0; }
+  void Report() override;
+  void Drop() override;
+  bool running() const override { return running_ > 0; }
 
  private:
   struct Item;

@@ -14,6 +14,8 @@ void Null(Call& call) {
   call.Finish(wire::DafsStatus::kOk, args, wire::NullRes());
 }
 
+constexpr Procedure kMissing;
+
 template <void (*kFunction)(Call&)>
 constexpr Procedure kRun = {.run = kFunction};
 template <dat::Task<void> (*kFunction)(Call&)>
@@ -26,10 +28,8 @@ void OnSession(Call& call) {
 
 dat::Task<void> RegisterCred(Call& call) { return call.session().RegisterCred(call); }
 
-}  // namespace
-
 // One switch over the protocol, hence its length.
-const Procedure* FindProcedure(Proc proc) {
+constexpr const Procedure* FunctionOf(Proc proc) {
   switch (proc) {
     case Proc::kClientAuth:
       return &kRun<OnSession<&Session::ClientAuth>>;
@@ -156,9 +156,17 @@ const Procedure* FindProcedure(Proc proc) {
     case Proc::kBcNull:
     case Proc::kBcRecall:
     case Proc::kBcBatchCompletion:
-      return nullptr;
+      return &kMissing;
   }
-  return nullptr;
+  return &kMissing;
 }
+
+}  // namespace
+
+constexpr ProcedureTable kProcedureTable = [] {
+  ProcedureTable table{};
+  for (size_t i = 0; i < table.size(); ++i) table[i] = FunctionOf(wire::kProcedures[i].number);
+  return table;
+}();
 
 }  // namespace dafs::server

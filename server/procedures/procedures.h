@@ -4,20 +4,12 @@
 
 #include "runtime/task.h"
 #include "server/session/call.h"
-#include "wire/protocol/procedures.h"
+#include "server/session/procedure.h"
 
 namespace dafs::server {
 
-// How a procedure is executed: at once (`run`), or as a coroutine that may wait (`start`). Exactly
-// one is set. Both finish their call.
-struct Procedure {
-  void (*run)(Call& call) = nullptr;
-  dat::Task<void> (*start)(Call& call) = nullptr;
-};
-
-// Returns null for a procedure that step 6 of 9.2 answers with NOTSUPP: a number that no client may
-// send, or a procedure of the draft that this server does not implement.
-const Procedure* FindProcedure(wire::Proc proc);
+// The procedures of this server, for FindProcedure().
+extern const ProcedureTable kProcedureTable;
 
 // names.cc
 void GetRootHandle(Call& call);

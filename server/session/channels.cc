@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
-#include "server/procedures/batches.h"
 #include "server/session/back_control.h"
 #include "server/session/session.h"
 #include "server/session/worker.h"
@@ -103,15 +102,10 @@ bool Session::TakeDirectiveAnswer(Receive& receive) {
   if (status.ok()) status = PostReceive(receive);
   if (!status.ok()) {
     End(std::move(status));
-  } else if (bound_to_ != nullptr) {
-    bound_to_->batches().Report();
+  } else if (bound_to_ != nullptr && bound_to_->pending_work_ != nullptr) {
+    bound_to_->pending_work_->Report();
   }
   return true;
-}
-
-Batches& Session::batches() {
-  if (batches_ == nullptr) batches_ = std::make_unique<Batches>(*this);
-  return *batches_;
 }
 
 // Spec gap: a channel finds its session by the private data of its connection request (E.9), and a

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/status_macros.h"
-#include "server/procedures/procedures.h"
 #include "server/session/back_control.h"
 #include "server/session/session.h"
 
@@ -54,7 +53,9 @@ void Session::OnReceive(Receive& receive, size_t size_bytes) {
 }
 
 wire::RequestVerdict Session::Check(std::span<const std::byte> message) {
-  auto implements = [](Proc proc) { return FindProcedure(proc) != nullptr; };
+  auto implements = [this](Proc proc) {
+    return FindProcedure(*shared_.procedures, proc) != nullptr;
+  };
   auto knows_cred = [this](const wire::CredHandle& handle) {
     // An untrusted client has registered none (3.1.1.1.2).
     return trusted_ && client_->credentials().Find(handle) != nullptr;
@@ -194,7 +195,7 @@ void Session::Begin(Call& call) {
   if (status != DafsStatus::kOk) return call.FinishUnexecuted(status);
   if (call.header().procedure != Proc::kGetattrInline) recent_stats_.Clear();
   SetCaller(call);
-  const Procedure& procedure = *FindProcedure(call.header().procedure);
+  const Procedure& procedure = *FindProcedure(*shared_.procedures, call.header().procedure);
   // Only for calls that finish on this thread within Poll: Poll clears recent_stats_ at its end.
   const bool here = procedure.run != nullptr || call.header().procedure == Proc::kOpen;
   call.own_pool_ = OwnPool(call);

@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
-#include "server/procedures/batches.h"
 #include "server/session/session.h"
 #include "server/session/worker.h"
 
@@ -32,7 +31,7 @@ uint16_t Session::TargetNreq(const Call& call) {
 
 void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
   --executing_;
-  const bool idle = executing_ == 0 && batches_ != nullptr;
+  const bool idle = executing_ == 0 && pending_work_ != nullptr;
   auto& receive = static_cast<Receive&>(call);
   std::unique_ptr<Outgoing> outgoing = std::move(call.outgoing_);
   std::shared_ptr<Chain> chain = std::move(call.chain_);
@@ -55,7 +54,7 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
     // The cache ends before the client sees the response and may query it on another session.
     if (cache_ != nullptr) shared_.responses->Ended(*cache_, /*keep=*/false, dat::Loop::Now());
     shared_.sessions->Close(negotiated_.session_id);
-    if (batches_ != nullptr) batches_->Drop();  // none is reported any more
+    if (pending_work_ != nullptr) pending_work_->Drop();  // none is reported any more
   }
   dat::Segment segment = outgoing->buffer->segment(response_bytes);
   const bool held = holds_answers_ && outgoing->lease.size_bytes() <= DirectBuffers::kSmall;
@@ -96,7 +95,7 @@ void Session::Complete(Call& call, DafsStatus status, size_t response_bytes) {
     }
   }
   RunReady();
-  if (idle && !ending_) batches_->Begin();
+  if (idle && !ending_) pending_work_->Begin();
 }
 
 // Records the response in the Response Cache, even if it can no longer be sent: of modifying
@@ -170,7 +169,9 @@ void Session::OnSent(std::unique_ptr<Outgoing> outgoing) {
   send_buffers_.Return(std::move(outgoing));
   if (credits > 0) ReturnRdmaCredits(credits);
   RunReady();
-  if (back_control_ != nullptr && bound_to_ != nullptr) bound_to_->batches().Report();
+  if (back_control_ != nullptr && bound_to_ != nullptr && bound_to_->pending_work_ != nullptr) {
+    bound_to_->pending_work_->Report();
+  }
 }
 
 // Keeps the response of an ending session instead of sending it. No completion reports any more

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
-#include "server/procedures/batches.h"
 #include "server/session/back_control.h"
 #include "server/session/worker.h"
 #include "wire/dat/reserved_ports.h"
@@ -73,7 +72,7 @@ Session::~Session() {
   loop().Cancel(move_timer_);
   endpoint_.reset();  // before the memory that it may use
   // Releases memory before Leave: an observer that sees no session also sees no memory in use.
-  batches_.reset();
+  pending_work_.reset();
   credit_.reset();
   shared_.budget->Release(channel_bytes_);
   shared_.sessions->Leave(place_);
@@ -225,7 +224,7 @@ void Session::OnDisconnected(const absl::Status& why) {
   loop().Cancel(connect_timer_);
   loop().Cancel(end_timer_);
   loop().Cancel(std::exchange(move_timer_, 0));
-  if (batches_ != nullptr) batches_->Drop();
+  if (pending_work_ != nullptr) pending_work_->Drop();
   Unopen();
   Unbind();
   // Calls that this resumes and answers are not parked again.
@@ -237,7 +236,7 @@ void Session::OnDisconnected(const absl::Status& why) {
 
 void Session::MaybeForget() {
   if (!disconnected_ || executing_ > 0 || read_channel_ != nullptr || back_channel_ != nullptr ||
-      (batches_ != nullptr && batches_->running())) {
+      (pending_work_ != nullptr && pending_work_->running())) {
     return;
   }
   // Only once: nested ends of calls all come here. By the time of a second Forget, another session

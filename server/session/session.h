@@ -26,7 +26,9 @@
 #include "server/session/chain.h"
 #include "server/session/credit.h"
 #include "server/session/message_buffers.h"
+#include "server/session/pending_work.h"
 #include "server/session/pool.h"
+#include "server/session/procedure.h"
 #include "server/session/refusal_log.h"
 #include "server/session/streams.h"
 #include "server/session/table.h"
@@ -35,7 +37,6 @@
 namespace dafs::server {
 
 class BackControl;
-class Batches;
 class Worker;
 
 Peer PeerOf(const dat::Address& address);
@@ -43,6 +44,7 @@ Peer PeerOf(const dat::Address& address);
 // Shared by the sessions of a server. Borrowed; all of it is thread-safe and outlives them.
 struct Shared {
   const ServerOptions* options = nullptr;
+  const ProcedureTable* procedures = nullptr;
   Store* store = nullptr;
   Pool* pool = nullptr;
   Pool* chores = nullptr;  // housekeeping of the server
@@ -106,7 +108,9 @@ class Session final : public dat::Pollable {
   Session* back_channel() const { return back_channel_; }
   // Set if this is a bound Back-control Channel.
   BackControl* back_control() const { return back_control_.get(); }
-  Batches& batches();
+  // The batches of this session. Null until a procedure sets them.
+  PendingWork* pending_work() { return pending_work_.get(); }
+  void set_pending_work(std::unique_ptr<PendingWork> work) { pending_work_ = std::move(work); }
   dat::Endpoint& endpoint() { return *endpoint_; }
   bool checksums() const { return negotiated_.use_checksums; }
   const dat::Domain& domain() const { return domain_; }
@@ -288,7 +292,7 @@ class Session final : public dat::Pollable {
   Session* back_channel_ = nullptr;
   size_t channel_bytes_ = 0;  // reserved for the messages of a Back-control Channel
   std::unique_ptr<BackControl> back_control_;
-  std::unique_ptr<Batches> batches_;  // created with the first batch
+  std::unique_ptr<PendingWork> pending_work_;
 
   wire::ChainState chain_state_;
   Chains chains_;

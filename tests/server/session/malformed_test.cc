@@ -49,7 +49,7 @@ TEST_F(MalformedTest, EachReturnsItsStatusOrEndsOnlyItsOwnSession) {
     // Step 6 of 9.2 comes first if the server does not implement the procedure.
     const auto proc = static_cast<wire::Proc>(vector["procedure"].get<uint32_t>());
     const std::string expected =
-        vector["status_name"] == "DAFSERR_INVAL" && FindProcedure(proc) == nullptr
+        vector["status_name"] == "DAFSERR_INVAL" && FindProcedure(kProcedureTable, proc) == nullptr
             ? "DAFSERR_NOTSUPP"
             : vector["status_name"];
     EXPECT_EQ(std::string(wire::Name(header->header.status)), expected);
