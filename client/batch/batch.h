@@ -216,7 +216,7 @@ class Batches final : public BackControlHandler {
   uint64_t last_id_ = 0;
   absl::flat_hash_map<uint64_t, EntryRef> entries_;  // those that have not ended
   std::shared_ptr<Queue> queue_;                     // of Submit; owners: also its groups
-  WaitList breath_;  // callers that may not submit yet, or lack windows
+  dat::WaitList breath_;  // callers that may not submit yet, or lack windows
   absl::Duration throttle_delay_ = kThrottleLeast;
   uint32_t wanted_completions_ = 0;
   size_t accepted_ = 0;     // items that the server accepted and has not reported

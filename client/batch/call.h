@@ -55,7 +55,7 @@ struct Batches::Queue {
   Queue(dat::Loop& loop, bool is_synchronous) : synchronous(is_synchronous), wake(loop) {}
   const bool synchronous;
   std::deque<EntryRef> todo;
-  WaitList wake;  // for Run: there are items to send, or there will be no more
+  dat::WaitList wake;  // for Run: there are items to send, or there will be no more
 };
 
 // The result of everything after Shutdown.

@@ -55,7 +55,7 @@ class LockWait {
  private:
   struct State {
     explicit State(dat::Loop& loop) : list(loop) {}
-    WaitList list;
+    dat::WaitList list;
     bool cancelled = false;
     bool woken = false;  // since the last request
   };

@@ -15,7 +15,6 @@ namespace {
 
 using internal::Buffer;
 using internal::BufferKind;
-using internal::BufferWaiter;
 
 // Checks for unused memory during `release_unused_after`.
 constexpr int kLooks = 4;
@@ -28,6 +27,8 @@ size_t PageBytes() {
   static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   return bytes;
 }
+
+absl::Status Closed() { return absl::CancelledError("buffer pool closed"); }
 
 size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -150,8 +151,8 @@ bool BufferPool::ReleaseUnused(absl::Time now) {
 }
 
 bool BufferPool::SomebodyWaits(BufferUse use) const {
-  for (BufferWaiter* w = first_waiter_; w != nullptr; w = w->next) {
-    if (w->use == use) return true;
+  for (const Acquisition* w = waiters_.first(); w != nullptr; w = waiters_.Next(*w)) {
+    if (w->use_ == use) return true;
   }
   return false;
 }
@@ -173,63 +174,47 @@ BufferPool::Acquisition BufferPool::Acquire(BufferUse use, uint32_t payload_byte
 }
 
 bool BufferPool::Acquisition::await_ready() {
-  if (pool_.closed_) {
-    node_.status = absl::CancelledError("buffer pool closed");
-    return true;
-  }
-  node_.lease = pool_.TryAcquire(node_.use, node_.payload_bytes);
-  if (node_.lease || pool_.HasResident(node_.use, node_.payload_bytes)) {
-    return static_cast<bool>(node_.lease);
-  }
-  node_.status = pool_.blocks_->why_not();
-  return true;
+  if (pool_.closed_) return EndNow(Closed());
+  lease_ = pool_.TryAcquire(use_, payload_bytes_);
+  if (lease_) return true;
+  if (pool_.HasResident(use_, payload_bytes_)) return false;
+  return EndNow(pool_.blocks_->why_not());
 }
 
 void BufferPool::Acquisition::await_suspend(std::coroutine_handle<> waiter) {
-  node_.waiter = waiter;
-  if (pool_.last_waiter_ != nullptr) {
-    pool_.last_waiter_->next = &node_;
-  } else {
-    pool_.first_waiter_ = &node_;
-  }
-  pool_.last_waiter_ = &node_;
+  Waiter::await_suspend(waiter);
+  pool_.waiters_.Add(*this);
   pool_.AwaitReturn();
 }
 
 absl::StatusOr<BufferLease> BufferPool::Acquisition::await_resume() {
-  if (!node_.status.ok()) return node_.status;
-  return std::move(node_.lease);
+  absl::Status status = Waiter::await_resume();
+  if (!status.ok()) return status;
+  return std::move(lease_);
 }
 
-// First come, first served, separately for each use: small reads do not overtake a large read that
-// waits.
 void BufferPool::ServeWaiters() {
   if (serving_) return;  // the loop below continues when the resumed coroutine returns
   serving_ = true;
-  for (bool again = true; again;) {
-    again = false;
-    bool blocked[2] = {};
-    BufferWaiter* before = nullptr;
-    for (BufferWaiter* w = first_waiter_; w != nullptr; before = w, w = w->next) {
-      bool& use_blocked = blocked[static_cast<size_t>(w->use)];
-      if (use_blocked) continue;
-      if (closed_) {
-        w->status = absl::CancelledError("buffer pool closed");
-      } else {
-        w->lease = Take(w->use, w->payload_bytes);
-        if (!w->lease) {
-          use_blocked = true;
-          continue;
-        }
-      }
-      (before != nullptr ? before->next : first_waiter_) = w->next;
-      if (last_waiter_ == w) last_waiter_ = before;
-      w->waiter.resume();  // it may have changed the list
-      again = true;
-      break;
-    }
+  while (Acquisition* next = NextServed()) {
+    waiters_.Wake(*next, closed_ ? Closed() : absl::OkStatus());
   }
   serving_ = false;
+}
+
+// Returns the first waiter whose wait can end, with its buffer if the pool is open. First come,
+// first served, separately for each use: small reads do not overtake a large read that waits.
+BufferPool::Acquisition* BufferPool::NextServed() {
+  bool blocked[2] = {};
+  for (Acquisition* w = waiters_.first(); w != nullptr; w = waiters_.Next(*w)) {
+    bool& use_blocked = blocked[static_cast<size_t>(w->use_)];
+    if (closed_) return w;
+    if (use_blocked) continue;
+    w->lease_ = Take(w->use_, w->payload_bytes_);
+    if (w->lease_) return w;
+    use_blocked = true;
+  }
+  return nullptr;
 }
 
 void BufferPool::Close() {
@@ -291,7 +276,7 @@ void BufferPool::AwaitReturn() {
     loop->Post([this, alive] {
       if (!*alive) return;
       TakeReturned();
-      if (first_waiter_ != nullptr) AwaitReturn();
+      if (!waiters_.empty()) AwaitReturn();
     });
   });
 }
@@ -337,7 +322,7 @@ BufferPool::Counts BufferPool::counts() const {
   counts.leased = leased_;
   counts.quarantined = quarantined_;
   counts.kept = kept_;
-  for (BufferWaiter* w = first_waiter_; w != nullptr; w = w->next) ++counts.waiting;
+  counts.waiting = static_cast<uint32_t>(waiters_.size());
   counts.bytes = blocks_->bytes();
   counts.resident_bytes = blocks_->resident_bytes();
   return counts;

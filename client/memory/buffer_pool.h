@@ -38,6 +38,7 @@
 #include "client/memory/exposure.h"
 #include "client/memory/user_memory.h"
 #include "runtime/loop.h"
+#include "runtime/wait_queue.h"
 #include "wire/dat/dat.h"
 #include "wire/protocol/types.h"
 
@@ -60,10 +61,6 @@ struct BufferPoolOptions {
 };
 
 class BufferPool;
-
-namespace internal {
-struct BufferWaiter;
-}  // namespace internal
 
 // One buffer, for as long as the holder needs it. Movable; returns the buffer when destroyed. If a
 // call that advertised it is still outstanding (it was abandoned by a timeout), the buffer is
@@ -210,6 +207,7 @@ class BufferPool {
   void TakeReturned();
   void AwaitReturn();
   void ServeWaiters();
+  Acquisition* NextServed();
   bool SomebodyWaits(BufferUse use) const;
   void ReleaseLater();
 
@@ -217,8 +215,7 @@ class BufferPool {
   const uint32_t large_bytes_;
   const uint32_t small_bytes_;
   const absl::Duration release_unused_after_;
-  internal::BufferWaiter* first_waiter_ = nullptr;
-  internal::BufferWaiter* last_waiter_ = nullptr;
+  dat::WaitQueue<Acquisition> waiters_;
   bool closed_ = false;
   bool serving_ = false;  // ServeWaiters is on the stack
   uint32_t leased_ = 0;
@@ -233,31 +230,21 @@ class BufferPool {
   UserMemory user_memory_{exposure_};
 };
 
-namespace internal {
-struct BufferWaiter {
-  BufferUse use;
-  uint32_t payload_bytes;
-  std::coroutine_handle<> waiter;
-  absl::Status status;
-  BufferLease lease;
-  BufferWaiter* next = nullptr;
-};
-}  // namespace internal
-
 // The awaitable of Acquire; lives in the awaiting coroutine's frame.
-class BufferPool::Acquisition {
+class BufferPool::Acquisition : public dat::Waiter {
  public:
-  Acquisition(BufferPool& pool, BufferUse use, uint32_t payload_bytes) : pool_(pool) {
-    node_.use = use;
-    node_.payload_bytes = payload_bytes;
-  }
+  Acquisition(BufferPool& pool, BufferUse use, uint32_t payload_bytes)
+      : pool_(pool), use_(use), payload_bytes_(payload_bytes) {}
   bool await_ready();
   void await_suspend(std::coroutine_handle<> waiter);
   absl::StatusOr<BufferLease> await_resume();
 
  private:
+  friend class BufferPool;
   BufferPool& pool_;
-  internal::BufferWaiter node_;
+  const BufferUse use_;
+  const uint32_t payload_bytes_;
+  BufferLease lease_;
 };
 
 }  // namespace dafs::client

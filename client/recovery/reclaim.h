@@ -66,7 +66,7 @@ class Reclaim {
   Committer& committer_;
   Client& client_;
   Connection& connection_;
-  WaitList done_;  // waiters for the reclaim, or for the lost data
+  dat::WaitList done_;  // waiters for the reclaim, or for the lost data
   bool reclaiming_ = false;
   // All opens are reclaimed under this client_id. A restarted server gives another one.
   wire::ClientId reclaimed_under_;

@@ -35,7 +35,7 @@ class Registration {
 
   Client& client_;
   Connection& connection_;
-  WaitList turn_;
+  dat::WaitList turn_;
   bool busy_ = false;
 };
 

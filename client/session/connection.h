@@ -86,8 +86,8 @@ class Connection {
   absl::Time connected_at_;
   absl::Duration quick_loss_pause_;  // grows with each session lost right after it began
   uint64_t connects_ = 0;
-  WaitList ready_;
-  WaitList pauses_;
+  dat::WaitList ready_;
+  dat::WaitList pauses_;
   std::minstd_rand random_;
 };
 
