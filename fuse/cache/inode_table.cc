@@ -216,12 +216,10 @@ absl::Duration InodeTable::Told(uint64_t nodeid, const wire::FileAttributes& att
   });
 }
 
-std::optional<wire::FileAttributes> InodeTable::LastToldOfDirectory(uint64_t nodeid,
-                                                                    absl::Time since) const {
+std::optional<wire::FileAttributes> InodeTable::LastToldOfDirectory(uint64_t nodeid) const {
   return With(nodeid, [&](const Inode* inode) -> std::optional<wire::FileAttributes> {
     if (inode == nullptr || inode->last_told == nullptr) return std::nullopt;
     if (inode->last_told->object_type != wire::ObjectType::kDir) return std::nullopt;
-    if (inode->told_at < since) return std::nullopt;
     return *inode->last_told;
   });
 }

@@ -111,10 +111,9 @@ class InodeTable {
   // greatest, each time the kernel asks again and nothing has changed (nfs(5)).
   absl::Duration Told(uint64_t nodeid, const wire::FileAttributes& attributes, absl::Time now,
                       const KernelQuestion& question = {});
-  // The attributes of a directory that were last sent to the kernel, at or after `since`. nullopt
-  // for other nodes, and if none were sent.
-  std::optional<wire::FileAttributes> LastToldOfDirectory(
-      uint64_t nodeid, absl::Time since = absl::InfinitePast()) const;
+  // The attributes of a directory that were last sent to the kernel. nullopt for other nodes, and
+  // if none were sent.
+  std::optional<wire::FileAttributes> LastToldOfDirectory(uint64_t nodeid) const;
   // The kernel did not accept the attributes after all, or has learned that the node was removed.
   void NotTold(uint64_t nodeid);
   // Counts one more lookup of a node that is opened without an OPEN (a link, a FIFO), if the
@@ -195,8 +194,6 @@ class InodeTable {
   void NameRemoved() { removals_.fetch_add(1, std::memory_order_acq_rel); }
   // The same for a name that may be that of a directory.
   void DirectoryRemoved() { directory_removals_.fetch_add(1, std::memory_order_acq_rel); }
-  // How often either was called.
-  uint64_t Removals() const { return removals_ + directory_removals_; }
 
   // Takes out the kept attributes, if they are still valid. The kernel may cache them for
   // `valid_for`, as if they had been sent when they arrived. Attributes of a file are kept for

@@ -202,17 +202,6 @@ uint32_t AccessFromMask(uint32_t mask, bool directory) {
   return access;
 }
 
-bool ModeGrants(const wire::FileAttributes& directory, const client::Identity& who,
-                uint32_t rights) {
-  const uint32_t mode = directory.has(wire::kFattrMode) ? directory.mode : 0;
-  if (IdFromText(directory.owner) == who.uid) return (mode >> 6 & rights) == rights;
-  if ((rights & S_IWOTH) != 0 && (mode & S_ISVTX) != 0) return false;
-  const uint32_t group = IdFromText(directory.owner_group);
-  const bool member = group == who.gid ||
-                      std::find(who.groups.begin(), who.groups.end(), group) != who.groups.end();
-  return ((member ? mode >> 3 : mode) & rights) == rights;
-}
-
 wire::StableHow StabilityFromFlags(uint32_t flags) {
   if ((flags & O_SYNC) == O_SYNC) return wire::StableHow::kFileSync;  // includes O_DSYNC
   return flags & O_DSYNC ? wire::StableHow::kDataSync : wire::StableHow::kUnstable;

@@ -33,11 +33,6 @@ wire::FileAttributes NewFileAttributes(uint32_t mode);
 // Converts access(2) bits to ACCESS bits, for a file or directory.
 uint32_t AccessFromMask(uint32_t mask, bool directory);
 
-// Whether the kernel, which checks only the mode, grants `who` all of `rights` (bits of S_IRWXO) to
-// a directory. S_IWOTH includes the right to remove other users' names from it.
-bool ModeGrants(const wire::FileAttributes& directory, const client::Identity& who,
-                uint32_t rights);
-
 // The stability that data must have before a WRITE with these flags of open(2) is answered.
 wire::StableHow StabilityFromFlags(uint32_t flags);
 

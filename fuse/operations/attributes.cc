@@ -120,8 +120,6 @@ dat::Task<void> Operations::Getattr(Call& call) {
   std::optional<InodeView> node = NodeOf(call, in);
   if (!node) co_return;
   if (ReplyFresh(call, *node)) co_return;
-  // A request with a descriptor is not part of a path walk.
-  if ((getattr.getattr_flags & FUSE_GETATTR_FH) == 0 && ReplyRecent(call)) co_return;
   if (call.nodeid() == kRootNode) {
     co_await GetattrOfRoot(call, *node);
     co_return;

@@ -99,9 +99,8 @@ dat::Task<void> Operations::Opendir(Call& call) {
   const std::shared_ptr<Looking> looking = LookAtLikelyOld(who, *node);
   wire::FileAttributes attributes;  // opendir(3) requests them next
   wire::FileAttributes* const after = state_.inodes.KeepsFiles() ? &attributes : nullptr;
-  absl::Status there;  // READDIR reports errors other than ESTALE, if caches are on
-  const bool listed = listing_habit_.Expected();
-  if (listed) {
+  absl::Status there;  // READDIR reports errors other than ESTALE
+  if (listing_habit_.Expected()) {
     there = (co_await ReadChunk(directory, 0, /*attributes=*/true, after)).status();
   } else {
     absl::StatusOr<wire::FileAttributes> found = co_await files_.GetAttributes(*who, node->handle);
@@ -120,20 +119,6 @@ dat::Task<void> Operations::Opendir(Call& call) {
   if (lost_name && !comes_back) {
     LookElsewhere(call);
     co_return;
-  }
-  // Without caches, the kernel may have used outdated attributes to let the caller pass
-  // (ReplyPassing).
-  if (!state_.inodes.KeepsFiles()) {
-    bool forbidden = wire::DafsFromStatus(there) == wire::DafsStatus::kAcces;
-    if (!listed && there.ok() && !ModeGrants(attributes, *who, S_IROTH)) {
-      absl::StatusOr<uint32_t> access =
-          co_await files_.Access(*who, node->handle, wire::kAccessRead);
-      forbidden = access.ok() && (*access & wire::kAccessRead) == 0;
-    }
-    if (forbidden) {
-      call.ReplyErrno(EACCES);
-      co_return;
-    }
   }
   fuse_open_out out = {};
   out.fh = state_.open_directories.Add(std::move(directory));

@@ -33,8 +33,6 @@ dat::Task<void> Operations::Lookup(Call& call) {
   }
   Caller who = CallerOf(call);
   const std::optional<absl::Time> before = BeforeAsking();
-  const RecentAnswers::Question question = AskFor(call);
-  AskAclAhead(call, who, *parent);
   absl::StatusOr<client::Node> node = co_await files_.Lookup(*who, parent->handle, name);
   if (!node.ok() && IsForbidden(node.status()) && TakeNewGroups(call, who)) {
     node = co_await files_.Lookup(*who, parent->handle, name);
@@ -50,8 +48,7 @@ dat::Task<void> Operations::Lookup(Call& call) {
     call.Reply({AsBytes(out)});
     co_return;
   }
-  const uint64_t found = ReplyEntry(call, node, {call.nodeid(), std::string(name)});
-  if (found != 0) KeepRecent(question, found, node->attributes);
+  ReplyEntry(call, node, {call.nodeid(), std::string(name)});
 }
 
 dat::Task<void> Operations::Readlink(Call& call) {
@@ -102,7 +99,7 @@ dat::Task<void> Operations::Mknod(Call& call) {
   if (!parent) co_return;
   Caller who = CallerOf(call);
   wire::SpecData device = DeviceFromKernel(mknod.rdev);
-  uint32_t mode = co_await ModeOfNew(call, *who, *parent, mknod.mode, mknod.umask);
+  uint32_t mode = co_await ModeOfNew(*who, *parent, mknod.mode, mknod.umask);
   mode &= wire::kModeBits;
   DirectoryChange change(*this, call.nodeid());
   absl::StatusOr<client::Node> node =
@@ -118,7 +115,7 @@ dat::Task<void> Operations::Mkdir(Call& call) {
   std::optional<InodeView> parent = NodeOf(call, in);
   if (!parent) co_return;
   Caller who = CallerOf(call);
-  uint32_t mode = co_await ModeOfNew(call, *who, *parent, mkdir.mode, mkdir.umask);
+  uint32_t mode = co_await ModeOfNew(*who, *parent, mkdir.mode, mkdir.umask);
   wire::FileAttributes attributes = NewFileAttributes(mode);
   DirectoryChange change(*this, call.nodeid());
   absl::StatusOr<client::Node> node =

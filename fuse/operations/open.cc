@@ -146,36 +146,27 @@ dat::Task<void> Operations::CloseState(std::shared_ptr<OpenState> open) {
 }
 
 // Returns a recently closed open of the same kind, if the file has not changed since it was opened:
-// then the same users may still open it. If the caller's lookup has just returned attributes, that
-// is checked without a request.
-dat::Task<std::optional<client::OpenFile>> Operations::OpenAgain(const Call& call,
+// then the same users may still open it.
+dat::Task<std::optional<client::OpenFile>> Operations::OpenAgain(uint64_t nodeid,
                                                                  const client::Identity& who,
                                                                  uint32_t flags) {
   std::optional<IdleOpens::Kept> kept =
-      state_.idle_opens.Take(call.nodeid(), who, flags, dat::Loop::Now());
+      state_.idle_opens.Take(nodeid, who, flags, dat::Loop::Now());
   if (!kept.has_value()) co_return std::nullopt;
   const OpenState& open = *kept->open;
   client::OpenFile file;
   file.handle = open.handle;
   file.state_id = open.state_id;
   bool known = false;
-  if (!state_.inodes.TouchedSince(call.nodeid(), kept->since)) {
-    const wire::FileAttributes* looked_up =
-        recent_.FindToOpen(call.header().pid, call.nodeid(), dat::Loop::Now());
-    if (looked_up != nullptr) {
-      file.attributes = *looked_up;
-      known = true;
-    } else {
-      dat::Task<absl::StatusOr<wire::FileAttributes>> asking =
-          files_.GetAttributes(who, open.handle);
-      absl::StatusOr<wire::FileAttributes> attributes = co_await asking;
-      known = attributes.ok();
-      if (known) file.attributes = *std::move(attributes);
-    }
+  if (!state_.inodes.TouchedSince(nodeid, kept->since)) {
+    dat::Task<absl::StatusOr<wire::FileAttributes>> asking = files_.GetAttributes(who, open.handle);
+    absl::StatusOr<wire::FileAttributes> attributes = co_await asking;
+    known = attributes.ok();
+    if (known) file.attributes = *std::move(attributes);
   }
   if (known && IsAsOpened(open, file.attributes) && files_.IsOpen(open.state_id)) co_return file;
   dat::Start(CloseState(std::move(kept->open)));
-  CloseAll(state_.idle_opens.HasChanged(call.nodeid()));
+  CloseAll(state_.idle_opens.HasChanged(nodeid));
   co_return std::nullopt;
 }
 
@@ -241,7 +232,8 @@ dat::Task<void> Operations::Open(Call& call) {
   const bool comes_back =
       state_.found_gone.ComesBack(call.header().pid, call.nodeid(), call.arrived());
   const std::shared_ptr<Looking> looking = LookAtLikelyOld(who, *node);
-  dat::Task<std::optional<client::OpenFile>> using_again = OpenAgain(call, *who, request.flags);
+  dat::Task<std::optional<client::OpenFile>> using_again =
+      OpenAgain(call.nodeid(), *who, request.flags);
   std::optional<client::OpenFile> again = co_await using_again;
   absl::StatusOr<client::OpenFile> file;
   if (again.has_value()) {
@@ -302,11 +294,10 @@ dat::Task<void> Operations::Create(Call& call) {
   // that.
   request.create_mode =
       create.flags & O_EXCL ? wire::CreateMode::kGuarded : wire::CreateMode::kUnchecked;
-  uint32_t mode = co_await ModeOfNew(call, *who, *parent, create.mode, create.umask);
+  uint32_t mode = co_await ModeOfNew(*who, *parent, create.mode, create.umask);
   request.attributes = NewFileAttributes(mode);
   request.truncate = (create.flags & O_TRUNC) != 0;
   DirectoryChange change(*this, call.nodeid());
-  const RecentAnswers::Question question = AskFor(call);
   absl::StatusOr<client::OpenFile> file = co_await files_.Open(*who, request, change.after());
   change.End();
   if (!file.ok()) {
@@ -328,9 +319,6 @@ dat::Task<void> Operations::Create(Call& call) {
   }
   Place place{call.nodeid(), request.name};
   co_await ReplyCreated(call, *file, place, create.flags, who);
-  if (state_.inodes.KeepsFiles()) co_return;
-  const uint64_t nodeid = state_.inodes.NodeOf(file->handle);
-  KeepRecent(question, nodeid, file->attributes);
 }
 
 dat::Task<void> Operations::ReplyCreated(Call& call, const client::OpenFile& file, Place place,
@@ -359,7 +347,7 @@ dat::Task<void> Operations::Tmpfile(Call& call) {
   request.directory = parent->handle;
   request.share_access = ShareOf(create.flags);
   request.owner = state_.NewOwner();
-  uint32_t mode = co_await ModeOfNew(call, *who, *parent, create.mode, create.umask);
+  uint32_t mode = co_await ModeOfNew(*who, *parent, create.mode, create.umask);
   request.attributes = NewFileAttributes(mode);
   absl::StatusOr<client::OpenFile> file = co_await files_.OpenUnlinked(*who, request);
   if (!file.ok()) {

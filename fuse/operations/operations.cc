@@ -1,7 +1,5 @@
 #include "fuse/operations/operations.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -20,25 +18,6 @@ bool OnlyLooks(uint32_t opcode) {
     case kStatx:
     case FUSE_READLINK:
     case FUSE_STATFS:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Whether the request belongs to a call that had to pass a path first (ReplyPassing).
-bool IsBehindPath(uint32_t opcode) {
-  switch (opcode) {
-    case FUSE_OPEN:
-    case FUSE_CREATE:
-    case FUSE_MKNOD:
-    case FUSE_MKDIR:
-    case FUSE_SYMLINK:
-    case FUSE_LINK:
-    case FUSE_UNLINK:
-    case FUSE_RMDIR:
-    case FUSE_RENAME:
-    case FUSE_RENAME2:
       return true;
     default:
       return false;
@@ -131,7 +110,6 @@ dat::Task<void> Operations::Serve(std::unique_ptr<Call> call, std::function<void
   const uint32_t opcode = call->header().opcode;
   Op operation = OperationOf(opcode);
   state_.inodes.Accepted(call->nodeid(), call->header().pid);
-  if (IsBehindPath(opcode)) passing_ = true;
   if (!state_.behind.idle() && WaitsForWrites(opcode)) {
     // Only the reply to a CREATE shows which file it opened, and perhaps truncated.
     co_await Settled(opcode == FUSE_CREATE ? BehindTable::kAnyNode : call->nodeid());
@@ -334,48 +312,6 @@ bool Operations::ReplyFresh(Call& call, const InodeView& node) {
   if (!TellAttributes(call, fresh->attributes, fresh->valid_for)) {
     state_.inodes.NotTold(call.nodeid());
   }
-  return true;
-}
-
-void Operations::KeepRecent(const RecentAnswers::Question& question, uint64_t nodeid,
-                            const wire::FileAttributes& attributes) {
-  if (nodeid == 0 || state_.inodes.KeepsFiles()) return;
-  recent_.Keep(question, nodeid, attributes, dat::Loop::Now());
-}
-
-bool Operations::ReplyRecent(Call& call) {
-  if (state_.inodes.KeepsFiles()) return false;
-  const uint32_t thread = call.header().pid;
-  const wire::FileAttributes* found = recent_.Find(thread, call.nodeid(), dat::Loop::Now());
-  if (found == nullptr) return ReplyPassing(call);
-  const Asks asks = callers_.AsksFor(thread);
-  if (asks == Asks::kUnknown) return false;
-  ReplyAttributes(call, call.nodeid(), *found);
-  // Attributes that stat(2) got must not serve a later open by a descriptor.
-  if (asks == Asks::kMayOpen) {
-    recent_.ToldToOpen(thread, call.nodeid(), dat::Loop::Now());
-  } else {
-    recent_.Drop(thread, call.nodeid());
-  }
-  return true;
-}
-
-// A call that will send a request to the server may pass a directory with attributes from a moment
-// ago, because the server checks its rights again. Only attributes that grant access are used; if
-// they would deny it, current ones are requested. No program sees these attributes.
-bool Operations::ReplyPassing(Call& call) {
-  constexpr absl::Duration kFor = absl::Milliseconds(10);
-  if (!passing_ || !state_.default_permissions) return false;
-  std::optional<wire::FileAttributes> told =
-      state_.inodes.LastToldOfDirectory(call.nodeid(), dat::Loop::Now() - kFor);
-  if (!told.has_value()) return false;
-  const Caller who = CallerOf(call);
-  if (!ModeGrants(*told, *who, S_IROTH | S_IXOTH)) return false;
-  const Asks asks = callers_.AsksFor(call.header().pid);
-  passing_ = asks >= Asks::kMayOpen;
-  if (!passing_) return false;
-  if (asks > Asks::kMayOpen && !ModeGrants(*told, *who, S_IRWXO)) return false;
-  TellAttributes(call, *told, absl::ZeroDuration());
   return true;
 }
 

@@ -14,11 +14,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "client/files/files.h"
-#include "fuse/cache/acl_ahead.h"
 #include "fuse/cache/listing_habit.h"
 #include "fuse/cache/listing_walk.h"
 #include "fuse/cache/questions_out.h"
-#include "fuse/cache/recent_answers.h"
 #include "fuse/cache/stat_habit.h"
 #include "fuse/files/commit_queue.h"
 #include "fuse/files/lock_owners.h"
@@ -41,8 +39,7 @@ class Operations {
         files_(files),
         channel_(channel),
         commits_(files),
-        streams_(files.buffers()),
-        recent_(state.inodes) {}
+        streams_(files.buffers()) {}
   ~Operations() { files_.loop().Cancel(idle_timer_); }
   Operations(const Operations&) = delete;
   Operations& operator=(const Operations&) = delete;
@@ -138,12 +135,8 @@ class Operations {
   dat::Task<absl::Status> SetNfs4Acl(const client::Identity& who, const InodeView& node,
                                      std::vector<wire::Ace> acl);
   // Returns the mode with which to create an object in `directory` for a caller with this umask.
-  dat::Task<uint32_t> ModeOfNew(const Call& call, const client::Identity& who,
-                                const InodeView& directory, uint32_t mode, uint32_t umask);
-  void AskAclAhead(const Call& call, const std::shared_ptr<const client::Identity>& who,
-                   const InodeView& directory);
-  dat::Task<void> AskAclAhead(std::shared_ptr<const client::Identity> who, InodeView directory,
-                              uint32_t thread, uint64_t question);
+  dat::Task<uint32_t> ModeOfNew(const client::Identity& who, const InodeView& directory,
+                                uint32_t mode, uint32_t umask);
   void NoteNew(uint64_t nodeid, uint64_t directory, absl::Time made);
 
   // Helpers of all these files.
@@ -195,17 +188,6 @@ class Operations {
   // Answers with prefetched attributes, which came with a change by this mount or with an open.
   // Returns false if there are none that are still valid.
   bool ReplyFresh(Call& call, const InodeView& node);
-  // Likewise if attributes are not cached. ReplyRecent answers from the lookup just before.
-  // ReplyPassing answers from attributes that let the caller pass a directory just before.
-  bool ReplyRecent(Call& call);
-  bool ReplyPassing(Call& call);
-  // AskFor is called before a request whose reply has attributes, KeepRecent after that reply.
-  RecentAnswers::Question AskFor(const Call& call) const {
-    if (state_.inodes.KeepsFiles()) return {};  // KeepRecent will keep nothing
-    return recent_.Ask(call.header().pid, dat::Loop::Now());
-  }
-  void KeepRecent(const RecentAnswers::Question& question, uint64_t nodeid,
-                  const wire::FileAttributes& attributes);
   bool ReplyGone(Call& call);
   class DirectoryChange;  // fuse/operations/directory_change.h
   bool WantsDirectoryAfterChange();
@@ -231,8 +213,8 @@ class Operations {
   // Answers CREATE and TMPFILE.
   dat::Task<void> ReplyCreated(Call& call, const client::OpenFile& file, Place place,
                                uint32_t flags, Caller who);
-  dat::Task<std::optional<client::OpenFile>> OpenAgain(const Call& call,
-                                                       const client::Identity& who, uint32_t flags);
+  dat::Task<std::optional<client::OpenFile>> OpenAgain(uint64_t nodeid, const client::Identity& who,
+                                                       uint32_t flags);
   dat::Task<void> CloseState(std::shared_ptr<OpenState> open);
   void CloseAll(std::vector<IdleOpens::Open> opens);
   void CloseIdleLater();
@@ -336,10 +318,7 @@ class Operations {
   ListingHabit listing_habit_;
   ListingWalk walk_;
   QuestionsOut asked_ahead_;
-  RecentAnswers recent_;
   CallerCalls callers_;
-  AclAhead acl_ahead_;
-  bool passing_ = false;  // recent calls open or change files by a path; see ReplyPassing
   // The handle of the open directory that was listed last, and the last node of that answer.
   uint64_t listed_in_ = 0;
   uint64_t listed_last_ = 0;

@@ -297,50 +297,26 @@ dat::Task<void> Operations::Removexattr(Call& call) {
 // As on ext4, a default ACL of the directory replaces the umask. The server's file system applies
 // the ACL to the mode of CREATE or OPEN. The mode of sockets, FIFOs and devices is set after
 // CREATE, which would undo that, so here the ACL is applied to their mode.
-dat::Task<uint32_t> Operations::ModeOfNew(const Call& call, const client::Identity& who,
-                                          const InodeView& directory, uint32_t mode,
-                                          uint32_t umask) {
+dat::Task<uint32_t> Operations::ModeOfNew(const client::Identity& who, const InodeView& directory,
+                                          uint32_t mode, uint32_t umask) {
   const uint32_t type = mode & S_IFMT;
   const bool set_later = type != 0 && type != S_IFREG && type != S_IFDIR;
   const uint32_t masked = mode & ~(umask & 0777);
   if ((masked == mode && !set_later) || !state_.options.acl) co_return masked;
   const absl::Time asked = dat::Loop::Now();
-  // Without cache times, cached state of the directory may be older than this call (ReplyPassing).
   const bool keeps = state_.inodes.KeepsFiles();
   if (keeps && state_.inodes.KnownAbsent(directory.nodeid, Absent::kDefaultAcl, asked)) {
     co_return masked;
   }
-  std::optional<AclAhead::Acl> acl = acl_ahead_.Take(call.header().pid, directory.nodeid, asked);
-  if (!acl.has_value()) {
-    acl = co_await files_.GetXattr(who, directory.handle, kDefaultAclXattr);
-    if (!keeps) acl_ahead_.WaitedFor(directory.nodeid);
-  }
-  if (acl->ok()) co_return set_later ? ModeUnderAcl(mode, **acl) : mode;
+  absl::StatusOr<std::string> acl =
+      co_await files_.GetXattr(who, directory.handle, kDefaultAclXattr);
+  if (acl.ok()) co_return set_later ? ModeUnderAcl(mode, *acl) : mode;
   const bool none =
-      Is(acl->status(), wire::DafsStatus::kNoEnt) || Is(acl->status(), wire::DafsStatus::kNotSupp);
+      Is(acl.status(), wire::DafsStatus::kNoEnt) || Is(acl.status(), wire::DafsStatus::kNotSupp);
   if (none && keeps) {
     state_.inodes.NoteAbsent(directory.nodeid, Absent::kDefaultAcl, asked);
   }
   co_return masked;
-}
-
-// If the caller of the lookup `call` is about to create something, prefetches the directory's
-// default ACL (fuse/cache/acl_ahead.h). Both requests leave together.
-void Operations::AskAclAhead(const Call& call, const Caller& who, const InodeView& directory) {
-  if (state_.inodes.KeepsFiles() || !state_.options.acl) return;
-  const uint32_t thread = call.header().pid;
-  acl_ahead_.LookUp(thread);
-  if (!acl_ahead_.Expected(directory.nodeid)) return;
-  if (callers_.AsksFor(thread) != Asks::kMayMake) return;
-  const uint64_t question = acl_ahead_.Ask(thread, directory.nodeid, dat::Loop::Now());
-  dat::Start(AskAclAhead(who, directory, thread, question));
-}
-
-dat::Task<void> Operations::AskAclAhead(Caller who, InodeView directory, uint32_t thread,
-                                        uint64_t question) {
-  AclAhead::Acl acl = co_await files_.GetXattr(*who, directory.handle, kDefaultAclXattr,
-                                               /*can_wait=*/true);
-  acl_ahead_.Answered(thread, question, std::move(acl), dat::Loop::Now());
 }
 
 // A new object has no capabilities and no label. It has no ACL unless its directory has a default

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -28,80 +28,6 @@ constexpr long kLookingCalls[] = {
 #endif
     SYS_newfstatat, SYS_statx,     SYS_faccessat, SYS_readlinkat,
     SYS_getxattr,   SYS_lgetxattr, SYS_listxattr, SYS_llistxattr};
-
-Asks OfOpen(unsigned long flags) {
-  return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? Asks::kMayMake
-                                                                    : Asks::kMayOpen;
-}
-
-// For stat(2) and its variants. With AT_EMPTY_PATH the file is named by a descriptor.
-Asks OfStat(unsigned long flags) {
-  return (flags & AT_EMPTY_PATH) == 0 ? Asks::kWhatItFound : Asks::kUnknown;
-}
-
-Asks AsksFor(long call, const unsigned long (&arguments)[4]) {
-  switch (call) {
-#ifdef SYS_open  // of older architectures
-    case SYS_open:
-      return OfOpen(arguments[1]);
-    case SYS_stat:
-    case SYS_lstat:
-      return Asks::kWhatItFound;
-    case SYS_access:
-    case SYS_chmod:
-    case SYS_chown:
-    case SYS_lchown:
-      return Asks::kMayPass;
-    case SYS_readlink:
-      return Asks::kMayOpen;
-    case SYS_unlink:
-    case SYS_rmdir:
-    case SYS_rename:
-    case SYS_link:
-    case SYS_symlink:
-      return Asks::kMayChange;
-    case SYS_creat:
-    case SYS_mkdir:
-    case SYS_mknod:
-      return Asks::kMayMake;
-#endif
-    case SYS_openat:
-      return OfOpen(arguments[2]);
-    case SYS_newfstatat:
-      return OfStat(arguments[3]);
-    case SYS_statx:
-      return OfStat(arguments[2]);
-    case SYS_faccessat:
-#ifdef SYS_faccessat2
-    case SYS_faccessat2:
-#endif
-    case SYS_chdir:
-    case SYS_execve:
-    case SYS_truncate:
-    case SYS_fchmodat:
-    case SYS_fchownat:
-    case SYS_utimensat:
-#ifdef SYS_openat2  // its flags are in the program's memory
-    case SYS_openat2:
-#endif
-      return Asks::kMayPass;
-    case SYS_readlinkat:
-      return Asks::kMayOpen;
-    case SYS_unlinkat:
-#ifdef SYS_renameat
-    case SYS_renameat:
-#endif
-    case SYS_renameat2:
-    case SYS_linkat:
-    case SYS_symlinkat:
-      return Asks::kMayChange;
-    case SYS_mkdirat:
-    case SYS_mknodat:
-      return Asks::kMayMake;
-    default:
-      return Asks::kUnknown;
-  }
-}
 
 // "72 0x3 0x26 ...": the system call and its arguments. "running" and "-1" are none.
 std::ifstream SystemCallOf(uint32_t pid, const CallerProc& proc) {
@@ -126,35 +52,21 @@ std::optional<bool> ChangesOwner(uint32_t pid, const CallerProc& proc) {
   return std::find(std::begin(kChownCalls), std::end(kChownCalls), number) != std::end(kChownCalls);
 }
 
-CallerCalls::SystemCall CallerCalls::CallOf(uint32_t pid) {
-  if (!proc_.Shows(pid)) return {};
+bool CallerCalls::OnlyLooks(uint32_t pid) {
+  if (!proc_.Shows(pid)) return false;
   Thread& thread = threads_[pid % threads_.size()];
   if (thread.pid != pid) {
     const std::string path = proc_.PathOf(pid, "syscall");
     thread = {pid, UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC))};
   }
   char text[256];
-  const ssize_t size = pread(thread.call.get(), text, sizeof(text) - 1, 0);
+  const ssize_t size = pread(thread.call.get(), text, sizeof(text), 0);
   if (size <= 0) {
     thread = {};  // the thread has ended, and another may have its number
-    return {};
+    return false;
   }
-  text[size] = 0;
-  SystemCall call;
-  if (std::sscanf(text, "%ld %lx %lx %lx %lx", &call.number, &call.arguments[0], &call.arguments[1],
-                  &call.arguments[2], &call.arguments[3]) != 5) {
-    return {};  // "running"
-  }
-  return call;
-}
-
-Asks CallerCalls::AsksFor(uint32_t pid) {
-  const SystemCall call = CallOf(pid);
-  return fuse::AsksFor(call.number, call.arguments);
-}
-
-bool CallerCalls::OnlyLooks(uint32_t pid) {
-  const long number = CallOf(pid).number;
+  long number = -1;
+  if (std::from_chars(text, text + size, number).ec != std::errc()) return false;  // "running"
   return std::find(std::begin(kLookingCalls), std::end(kLookingCalls), number) !=
          std::end(kLookingCalls);
 }

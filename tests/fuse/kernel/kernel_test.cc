@@ -39,40 +39,6 @@ TEST(KernelAttributes, SynchronousOpensRequestStableWrites) {
   EXPECT_EQ(StabilityFromFlags(O_WRONLY | O_SYNC), wire::StableHow::kFileSync);
 }
 
-TEST(KernelAttributes, ModeGrantsTheRightsOfTheCallersClass) {
-  constexpr uint32_t kPass = 5, kChange = 7;
-  wire::FileAttributes directory;
-  directory.set(wire::kFattrObjectType | wire::kFattrMode | wire::kFattrOwner |
-                wire::kFattrOwnerGroup);
-  directory.object_type = wire::ObjectType::kDir;
-  directory.owner = "1000";
-  directory.owner_group = "100";
-  const client::Identity owner{1000, 1000, {}};
-  const client::Identity member{1001, 1001, {27, 100}};
-  const client::Identity primary{1001, 100, {}};
-  const client::Identity other{1001, 1001, {27}};
-  const client::Identity root{0, 0, {}};
-  directory.mode = 0750;
-  EXPECT_TRUE(ModeGrants(directory, owner, kChange));
-  EXPECT_TRUE(ModeGrants(directory, member, kPass));
-  EXPECT_TRUE(ModeGrants(directory, primary, kPass));
-  EXPECT_FALSE(ModeGrants(directory, member, kChange));
-  EXPECT_FALSE(ModeGrants(directory, other, kPass));
-  EXPECT_FALSE(ModeGrants(directory, root, kPass))
-      << "the rights of root beyond the mode are unknown";
-  directory.mode = 0077;
-  EXPECT_FALSE(ModeGrants(directory, owner, kPass)) << "the owner has the owner's rights only";
-  directory.mode = 0707;
-  EXPECT_FALSE(ModeGrants(directory, member, kPass));
-  EXPECT_TRUE(ModeGrants(directory, other, kChange));
-  directory.mode = 01777;
-  EXPECT_TRUE(ModeGrants(directory, owner, kChange));
-  EXPECT_TRUE(ModeGrants(directory, other, kPass));
-  EXPECT_FALSE(ModeGrants(directory, other, kChange)) << "sticky: not the owner of the directory";
-  directory.valid &= ~uint64_t{wire::kFattrMode};
-  EXPECT_FALSE(ModeGrants(directory, owner, kPass));
-}
-
 TEST(RequestReader, ReadsStructuresNamesAndTheRest) {
   fuse_rename_in rename = {.newdir = 42};
   std::string body = Raw(rename) + Name("old") + Name("new") + "tail";
@@ -317,18 +283,19 @@ TEST_F(ProcTest, AThreadWithPendingSigkillOrWithoutStatusIsBeingKilled) {
 
 TEST_F(ProcTest, AThreadOfAnotherPidNamespaceIsNotInspected) {
   Status("SigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\nSigBlk:\t0000000000000000\n");
-  std::ofstream(proc_ + "/7/syscall") << SYS_openat << " 0x0 0x0 0x0 0x0 0x0 0x0 0x7ffd 0x7f00\n";
+  std::ofstream(proc_ + "/7/syscall")
+      << SYS_readlinkat << " 0x0 0x0 0x0 0x0 0x0 0x0 0x7ffd 0x7f00\n";
   EXPECT_TRUE(IsBeingKilled(7, Proc()));
   EXPECT_TRUE(IsBeingKilled(8, Proc()));
   EXPECT_TRUE(HasSignal(7, Proc()));
   EXPECT_EQ(ChangesOwner(7, Proc()), false);
-  EXPECT_EQ(CallerCalls(Proc()).AsksFor(7), Asks::kMayOpen);
+  EXPECT_TRUE(CallerCalls(Proc()).OnlyLooks(7));
   OfAnotherNamespace();
   EXPECT_FALSE(IsBeingKilled(7, Proc()));
   EXPECT_FALSE(IsBeingKilled(8, Proc()));  // no such thread there, but the caller may live
   EXPECT_FALSE(HasSignal(7, Proc()));
   EXPECT_EQ(ChangesOwner(7, Proc()), std::nullopt);
-  EXPECT_EQ(CallerCalls(Proc()).AsksFor(7), Asks::kUnknown);
+  EXPECT_FALSE(CallerCalls(Proc()).OnlyLooks(7));
   std::ofstream(proc_ + "/7/syscall") << "72 0x3 0x26 0x7ffd 0x0 0x0 0x0 0x7ffd 0x7f00\n";
   EXPECT_FALSE(WaitsForOfdLock(7, Proc()));
 }
