@@ -115,6 +115,7 @@ def end(pids, patience=5):
         for pid in pids:
             try:
                 os.kill(pid, number)
+                os.kill(pid, signal.SIGCONT)  # a process that is stopped does not see SIGTERM
             except ProcessLookupError:
                 pass
         if wait_until(lambda: not any(alive(pid) for pid in pids), patience):
