@@ -40,27 +40,4 @@ std::string NamesOf(std::span<CallBase* const> chain) {
   return text;
 }
 
-bool IsIdempotent(wire::Proc proc) {
-  switch (proc) {
-    // Requests that create, remove or move names give another result the second time; an append is
-    // applied twice.
-    case wire::Proc::kAppendInline:
-    case wire::Proc::kAppendDirect:
-    case wire::Proc::kCreate:
-    case wire::Proc::kLink:
-    case wire::Proc::kRemove:
-    case wire::Proc::kRename:
-    case wire::Proc::kRename2:
-    case wire::Proc::kMakeNode:
-    case wire::Proc::kBatchSubmit:
-    case wire::Proc::kOpenDowngrade:
-    case wire::Proc::kSetFencingList:
-      return false;
-    // Repeating a write, SETATTR, COMMIT or LOCK of the same owner changes nothing. A second CLOSE
-    // gives BAD_STATEID.
-    default:
-      return true;
-  }
-}
-
 }  // namespace dafs::client

@@ -116,9 +116,6 @@ std::optional<wire::StateId> NameOpen(CallBase& call, const Opens& opens,
 // The procedures of a chain, for messages: "LOOKUP+GETATTR_INLINE".
 std::string NamesOf(std::span<CallBase* const> chain);
 
-// Whether `proc` may be executed twice.
-bool IsIdempotent(wire::Proc proc);
-
 template <class ArgsType>
 class Call : public CallBase {
  public:
@@ -144,7 +141,7 @@ class Call : public CallBase {
       return args.mode != wire::AllocateMode::kCollapseRange &&
              args.mode != wire::AllocateMode::kInsertRange;
     } else {
-      return IsIdempotent(Args::kProc);
+      return wire::InfoOf(Args::kProc).idempotent;
     }
   }
   absl::StatusOr<size_t> Encode(const wire::RequestHeader& header, wire::ByteOrder order,

@@ -39,47 +39,8 @@
 #include "wire/protocol/types.h"
 
 namespace dafs::wire {
-struct AccessArgs;
-struct AccessRes;
-struct AllocateArgs;
-struct CacheHintArgs;
-struct CloseArgs;
-struct CommitArgs;
-struct CommitRes;
-struct CopyRangeArgs;
-struct CopyRangeRes;
-struct CreateArgs;
-struct CreateRes;
 struct FileAttributes;
 struct FsAttributes;
-struct LinkArgs;
-struct LinkRes;
-struct LockArgs;
-struct LockRes;
-struct LocktArgs;
-struct LocktRes;
-struct LockuArgs;
-struct LookupArgs;
-struct LookupRes;
-struct MakeNodeArgs;
-struct MakeNodeRes;
-struct OpenArgs;
-struct OpenRes;
-struct OpenDowngradeArgs;
-struct OpenExecuteArgs;
-struct OpenExecuteRes;
-struct OpenHandleArgs;
-struct OpenHandleRes;
-struct OpenOwnerArgs;
-struct OpenOwnerRes;
-struct RemoveArgs;
-struct RemoveRes;
-struct Rename2Args;
-struct Rename2Res;
-struct RenameArgs;
-struct RenameRes;
-struct SeekArgs;
-struct SeekRes;
 }  // namespace dafs::wire
 
 namespace dafs::server {

@@ -1,5 +1,5 @@
 // The bodies of the templates in wire/codec/codec.h, and the macro that instantiates them for one
-// procedure. Included by the .cc files of this folder, one for each group of messages.
+// procedure. Only codec.cc and messages.cc include it.
 #pragma once
 
 #include <memory>
@@ -142,7 +142,7 @@ std::string ToString(const Body& body) {
 }  // namespace dafs::wire
 
 // clang-format off
-#define DAFS_WIRE_INSTANTIATE(name)                                                               \
+#define DAFS_WIRE_INSTANTIATE(name, ...)                                                           \
   template absl::StatusOr<size_t> EncodeRequest(const RequestHeader&, const name##Args&,          \
       ByteOrder, std::span<std::byte>, const EncodeOptions&);                                     \
   template absl::StatusOr<GatherPrefix> EncodeRequestPrefix(const RequestHeader&,                 \

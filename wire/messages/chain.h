@@ -7,44 +7,40 @@
 namespace dafs::wire {
 
 // Returns the argument that DAFS_CHF_FH replaces by the current filehandle; null if the procedure
-// does not allow the flag.
+// does not allow the flag. It is the field `filehandle`, unless the message names another one by a
+// function of this name.
 template <class Args>
 FileHandle* ChainFileHandle(Args& args) {
   if constexpr (!InfoOf(Args::kProc).chf_fh) {
     return nullptr;
-  } else if constexpr (Args::kProc == Proc::kOpen) {
-    return &args.claim_handle();
-  } else if constexpr (Args::kProc == Proc::kLookup) {
-    return &args.directory;
-  } else if constexpr (Args::kProc == Proc::kLink) {
-    return &args.destination_object;
-  } else if constexpr (Args::kProc == Proc::kRename || Args::kProc == Proc::kRename2) {
-    return &args.targetdir;
+  } else if constexpr (requires { Args::ChainFileHandle(args); }) {
+    return &Args::ChainFileHandle(args);
   } else {
     return &args.filehandle;
   }
 }
 
 // Returns the argument that DAFS_CHF_STATEID replaces by the current state id; null if the
-// procedure does not allow the flag (OPEN: with this claim).
+// procedure does not allow the flag (OPEN: with this claim). It is the field `state_id`, or that of
+// the message's function of this name.
 template <class Args>
 StateId* ChainStateId(Args& args) {
   if constexpr (!InfoOf(Args::kProc).chf_state_id) {
     return nullptr;
-  } else if constexpr (Args::kProc == Proc::kOpen) {
-    return args.claim_type == OpenClaimType::kDelegateCur ? &args.claimdelcur_stateid : nullptr;
+  } else if constexpr (requires { Args::ChainStateId(args); }) {
+    return Args::ChainStateId(args);
   } else {
     return &args.state_id;
   }
 }
 
-// Returns the filehandle that a result makes current. Only for procedures with
-// Current::kFromResult.
+// Returns the filehandle that a result makes current: the field `filehandle`, or that of the
+// message's ChainFileHandle(). Only for procedures with Current::kFromResult.
 template <class Res>
 const FileHandle& ResultFileHandle(const Res& res) {
   static_assert(InfoOf(Res::kProc).filehandle_after == Current::kFromResult);
-  if constexpr (Res::kProc == Proc::kGetRootHandle) {
-    return res.root_handle;
+  if constexpr (requires { Res::ChainFileHandle(res); }) {
+    return Res::ChainFileHandle(res);
   } else {
     return res.filehandle;
   }

@@ -79,6 +79,7 @@ struct GetRootHandleRes {
   FileHandle root_handle;
 
   static void Fields(auto& m, auto& c) { c.Field("root_handle", m.root_handle); }
+  static auto& ChainFileHandle(auto& m) { return m.root_handle; }
   friend bool operator==(const GetRootHandleRes&, const GetRootHandleRes&) = default;
 };
 
@@ -95,6 +96,7 @@ struct LinkArgs {
     c.Field("destination_object", m.destination_object);
     c.Name("newname", m.newname);
   }
+  static auto& ChainFileHandle(auto& m) { return m.destination_object; }
   friend bool operator==(const LinkArgs&, const LinkArgs&) = default;
 };
 
@@ -118,6 +120,7 @@ struct LookupArgs {
     c.Field("directory", m.directory);
     c.Path("path", m.path);
   }
+  static auto& ChainFileHandle(auto& m) { return m.directory; }
   friend bool operator==(const LookupArgs&, const LookupArgs&) = default;
 };
 
@@ -254,6 +257,7 @@ struct RenameArgs {
     c.Name("oldname", m.oldname);
     c.Name("newname", m.newname);
   }
+  static auto& ChainFileHandle(auto& m) { return m.targetdir; }
   friend bool operator==(const RenameArgs&, const RenameArgs&) = default;
 };
 

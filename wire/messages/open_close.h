@@ -90,6 +90,10 @@ struct OpenArgs {
     c.Pad32("pad");
     c.Field("share_key", m.share_key);
   }
+  static auto& ChainFileHandle(auto& m) { return m.claim_handle(); }
+  static auto* ChainStateId(auto& m) {
+    return m.claim_type == OpenClaimType::kDelegateCur ? &m.claimdelcur_stateid : nullptr;
+  }
   friend bool operator==(const OpenArgs&, const OpenArgs&) = default;
 };
 

@@ -39,6 +39,7 @@ struct Rename2Args {
     c.Name("newname", m.newname);
     c.Field("flags", m.flags);
   }
+  static auto& ChainFileHandle(auto& m) { return m.targetdir; }
   friend bool operator==(const Rename2Args&, const Rename2Args&) = default;
 };
 

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "wire/codec/codec.h"
+#include "wire/messages/chain.h"
 #include "wire/protocol/header.h"
 #include "wire/rules/argument_rules.h"
 
@@ -79,12 +80,11 @@ DafsStatus CheckArgs(std::span<const std::byte> message, const RequestVerdict& v
   DafsStatus status = DecodeArgs(message, verdict.order, args, verdict.names);
   if (status == DafsStatus::kOk) status = CheckRules(args);
   if (status != DafsStatus::kOk) return status;
-  if constexpr (Args::kProc == Proc::kWriteInline || Args::kProc == Proc::kAppendInline) {
+  if constexpr (requires { args.write_padded; }) {
     status = FindInlineData(message, args, inline_write_header_size, data);
   }
-  if constexpr (Args::kProc == Proc::kOpen) {
-    if ((verdict.header.chain_flags & kChfStateId) != 0 &&
-        args.claim_type != OpenClaimType::kDelegateCur) {
+  if constexpr (InfoOf(Args::kProc).chf_state_id) {
+    if ((verdict.header.chain_flags & kChfStateId) != 0 && ChainStateId(args) == nullptr) {
       status = DafsStatus::kChainForm;
     }
   }

@@ -1,9 +1,0 @@
-// Encode, decode and print for wire/messages/fencing.h.
-#include "wire/codec/instantiate.h"
-
-namespace dafs::wire {
-
-DAFS_WIRE_INSTANTIATE(GetFencingList)
-DAFS_WIRE_INSTANTIATE(SetFencingList)
-
-}  // namespace dafs::wire
