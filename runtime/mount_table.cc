@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "runtime/text.h"
 #include "runtime/unique_fd.h"
 
 namespace dafs {
@@ -69,8 +70,7 @@ std::vector<MountEntry> ReadMountTable() { return ParseMountInfo(ReadWhole()); }
 
 std::vector<MountEntry> ParseMountInfo(std::string_view text) {
   std::vector<MountEntry> mounts;
-  const absl::string_view lines(text.data(), text.size());
-  for (absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
+  for (absl::string_view line : absl::StrSplit(Text(text), '\n', absl::SkipEmpty())) {
     if (std::optional<MountEntry> mount = ParseLine(line)) mounts.push_back(std::move(*mount));
   }
   return mounts;

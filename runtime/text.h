@@ -6,8 +6,8 @@
 
 #include "absl/strings/string_view.h"
 
-namespace dafs::client {
+namespace dafs {
 
 inline absl::string_view Text(std::string_view text) { return {text.data(), text.size()}; }
 
-}  // namespace dafs::client
+}  // namespace dafs

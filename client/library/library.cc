@@ -11,6 +11,7 @@
 #include "client/status/lease_keeper.h"
 #include "runtime/run.h"
 #include "runtime/status_macros.h"
+#include "runtime/text.h"
 #include "wire/dat/address.h"
 
 namespace dafs::client {
@@ -18,7 +19,7 @@ namespace dafs::client {
 namespace {
 
 std::vector<std::string> ComponentsOf(std::string_view path) {
-  return absl::StrSplit(absl::string_view(path.data(), path.size()), '/', absl::SkipEmpty());
+  return absl::StrSplit(Text(path), '/', absl::SkipEmpty());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "runtime/text.h"
 
 namespace dafs::server {
 namespace {
@@ -24,7 +25,7 @@ std::string ClientName(std::string_view client_id_string) {
     if (tag.size() == kTagDigits && hex) name = name.substr(0, slash);
   }
   name = name.substr(0, kMostBytes);
-  return absl::CHexEscape(absl::string_view(name.data(), name.size()));
+  return absl::CHexEscape(Text(name));
 }
 
 }  // namespace dafs::server

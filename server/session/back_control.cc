@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
+#include "runtime/text.h"
 #include "server/session/session.h"
 #include "wire/codec/checksum.h"
 #include "wire/codec/codec.h"
@@ -77,7 +78,7 @@ absl::Status BackControl::OnResponse(std::span<const std::byte> message) {
   }
   if (header.status != wire::DafsStatus::kOk) {
     return absl::DataLossError(
-        absl::StrCat("the client refuses a directive: ", std::string(wire::Name(header.status))));
+        absl::StrCat("the client refuses a directive: ", Text(wire::Name(header.status))));
   }
   streams_[header.stream_id].busy = false;
   --outstanding_;

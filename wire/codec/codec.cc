@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/text.h"
 #include "wire/codec/checksum.h"
 #include "wire/codec/instantiate.h"
 
@@ -212,16 +213,16 @@ absl::StatusOr<bool> FindResult(size_t message_bytes, const ProcInfo& proc, Dafs
   if (proc.res_size == 0 || !CarriesResult(proc.number, status, claim_type)) return false;
   if (status != DafsStatus::kOk && message_bytes == kHeaderSize) return false;
   if (message_bytes < kHeaderSize + proc.res_size) {
-    return absl::DataLossError(absl::StrCat("response to ", std::string(proc.name), ": ",
-                                            message_bytes, " bytes, its result section needs ",
+    return absl::DataLossError(absl::StrCat("response to ", Text(proc.name), ": ", message_bytes,
+                                            " bytes, its result section needs ",
                                             kHeaderSize + proc.res_size));
   }
   return true;
 }
 
 absl::Status MalformedResult(const ProcInfo& proc, DafsStatus fault) {
-  return absl::DataLossError(absl::StrCat("response to ", std::string(proc.name),
-                                          ": malformed result (", std::string(Name(fault)), ")"));
+  return absl::DataLossError(absl::StrCat("response to ", Text(proc.name), ": malformed result (",
+                                          Text(Name(fault)), ")"));
 }
 
 }  // namespace internal
@@ -328,13 +329,13 @@ bool CarriesResult(Proc proc, DafsStatus status, OpenClaimType claim_type) {
 }
 
 std::string ToString(const RequestHeader& h) {
-  return absl::StrCat(std::string(Name(h.procedure)), " stream=", h.stream_id,
-                      " seq=", h.seq_number, " chain=0x", absl::Hex(h.chain_flags),
-                      " nreq=", h.desired_nreq, " len=", h.request_len);
+  return absl::StrCat(Text(Name(h.procedure)), " stream=", h.stream_id, " seq=", h.seq_number,
+                      " chain=0x", absl::Hex(h.chain_flags), " nreq=", h.desired_nreq,
+                      " len=", h.request_len);
 }
 
 std::string ToString(const ResponseHeader& h) {
-  return absl::StrCat(std::string(Name(h.status)), " stream=", h.stream_id, " seq=", h.seq_number,
+  return absl::StrCat(Text(Name(h.status)), " stream=", h.stream_id, " seq=", h.seq_number,
                       " cond=0x", absl::Hex(h.spec_cond), " nreq=", h.target_nreq,
                       " len=", h.response_len);
 }

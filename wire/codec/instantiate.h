@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "runtime/text.h"
 #include "wire/codec/codec.h"
 #include "wire/codec/decoder.h"
 #include "wire/codec/encoder.h"
@@ -136,7 +138,7 @@ template <class Body>
 std::string ToString(const Body& body) {
   internal::Printer printer;
   Body::Fields(body, printer);
-  return std::string(Name(Body::kProc)) + "{" + printer.Take() + "}";
+  return absl::StrCat(Text(Name(Body::kProc)), "{", printer.Take(), "}");
 }
 
 }  // namespace dafs::wire

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/hash/hash.h"
+#include "runtime/text.h"
 #include "server/store/objects/caller.h"
 
 namespace dafs::server {
@@ -18,7 +19,7 @@ void Decrease(std::atomic<uint32_t>& count) {
 }
 
 size_t ClaimOf(std::string_view client_name, const ObjectKey& file, uint64_t owner_sum) {
-  return absl::HashOf(absl::string_view(client_name.data(), client_name.size()), file, owner_sum);
+  return absl::HashOf(Text(client_name), file, owner_sum);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "runtime/status_macros.h"
+#include "runtime/text.h"
 
 namespace dafs::server {
 namespace {
@@ -18,7 +19,6 @@ namespace {
 // absl::string_view and std::string_view are the same type in C++17 builds of Abseil and different
 // types in others. These functions make the calls independent of that.
 std::string_view Std(absl::string_view s) { return {s.data(), s.size()}; }
-absl::string_view Absl(std::string_view s) { return {s.data(), s.size()}; }
 
 PeerAddress Mapped(const in_addr& v4) {
   PeerAddress a;
@@ -28,14 +28,14 @@ PeerAddress Mapped(const in_addr& v4) {
 }
 
 absl::Status Bad(std::string_view what, std::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat("export ", Absl(what), ": ", Absl(why)));
+  return absl::InvalidArgumentError(absl::StrCat("export ", Text(what), ": ", Text(why)));
 }
 
 // Checks the name and its parts: "/", "/a", "/a/b".
 absl::Status CheckName(std::string_view text, std::string_view name) {
   if (name.empty() || name[0] != '/') return Bad(text, "the name must begin with '/'");
   if (name == "/") return absl::OkStatus();
-  for (absl::string_view part : absl::StrSplit(Absl(name.substr(1)), '/')) {
+  for (absl::string_view part : absl::StrSplit(Text(name.substr(1)), '/')) {
     if (part.empty()) return Bad(text, "the name has an empty part");
     if (part == "." || part == "..") return Bad(text, "the name may not contain '.' or '..'");
     if (part.size() > 255) return Bad(text, "a part of the name is longer than 255 bytes");
@@ -45,9 +45,9 @@ absl::Status CheckName(std::string_view text, std::string_view name) {
 
 absl::Status ParseId(std::string_view text, std::string_view key, std::string_view value,
                      uint32_t* id) {
-  if (!absl::SimpleAtoi(Absl(value), id) || *id == ~0u) {
-    return Bad(text, absl::StrCat(Absl(key), " needs a number of 0 to 4294967294, not '",
-                                  Absl(value), "'"));
+  if (!absl::SimpleAtoi(Text(value), id) || *id == ~0u) {
+    return Bad(text, absl::StrCat(Text(key), " needs a number of 0 to 4294967294, not '",
+                                  Text(value), "'"));
   }
   return absl::OkStatus();
 }
@@ -68,20 +68,20 @@ absl::Status ParseOption(std::string_view text, std::string_view option, Export*
   if (key == "anongid") return ParseId(text, key, value, &result->anongid);
   if (key == "handles") {
     if (value != "lasting") {
-      return Bad(text, absl::StrCat("handles= takes the word lasting, not '", Absl(value), "'"));
+      return Bad(text, absl::StrCat("handles= takes the word lasting, not '", Text(value), "'"));
     }
     result->lasting_handles = true;
     return absl::OkStatus();
   }
   if (key == "clients") {
-    for (absl::string_view block : absl::StrSplit(Absl(value), '+')) {
+    for (absl::string_view block : absl::StrSplit(Text(value), '+')) {
       absl::StatusOr<Cidr> cidr = Cidr::Parse(Std(block));
       if (!cidr.ok()) return Bad(text, Std(cidr.status().message()));
       result->clients.push_back(*cidr);
     }
     return absl::OkStatus();
   }
-  return Bad(text, absl::StrCat("option '", Absl(option), "' is unknown"));
+  return Bad(text, absl::StrCat("option '", Text(option), "' is unknown"));
 }
 
 }  // namespace
@@ -107,7 +107,7 @@ absl::StatusOr<PeerAddress> PeerAddress::Parse(std::string_view text) {
   if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return Mapped(v4);
   PeerAddress result;
   if (inet_pton(AF_INET6, host.c_str(), result.bytes.data()) == 1) return result;
-  return absl::InvalidArgumentError(absl::StrCat("'", Absl(text), "' is not an IP address"));
+  return absl::InvalidArgumentError(absl::StrCat("'", Text(text), "' is not an IP address"));
 }
 
 bool PeerAddress::is_v4() const {
@@ -128,9 +128,9 @@ absl::StatusOr<Cidr> Cidr::Parse(std::string_view text) {
   const int most = v4 ? 32 : 128;
   int bits = most;
   if (slash != std::string_view::npos &&
-      (!absl::SimpleAtoi(Absl(text.substr(slash + 1)), &bits) || bits < 0 || bits > most)) {
+      (!absl::SimpleAtoi(Text(text.substr(slash + 1)), &bits) || bits < 0 || bits > most)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", Absl(text), "' needs a prefix length of 0 to ", most, " after the '/'"));
+        absl::StrCat("'", Text(text), "' needs a prefix length of 0 to ", most, " after the '/'"));
   }
   result.prefix_bits = v4 ? 96 + bits : bits;
   for (int bit = result.prefix_bits; bit < 128; ++bit) {  // clears the host bits
@@ -159,7 +159,7 @@ wire::DafsStatus Export::Admission(const Peer& peer) const {
 std::vector<std::string_view> Export::Components() const {
   std::vector<std::string_view> parts;
   if (name == "/") return parts;
-  for (absl::string_view part : absl::StrSplit(Absl(name).substr(1), '/')) {
+  for (absl::string_view part : absl::StrSplit(Text(name).substr(1), '/')) {
     parts.push_back(Std(part));
   }
   return parts;
@@ -171,7 +171,7 @@ absl::StatusOr<Export> ParseExport(std::string_view text) {
   if (equals == std::string_view::npos) return Bad(text, "expected /NAME=DIR[,option ...]");
   result.name = text.substr(0, equals);
   RETURN_IF_ERROR(CheckName(text, result.name));
-  std::vector<absl::string_view> rest = absl::StrSplit(Absl(text.substr(equals + 1)), ',');
+  std::vector<absl::string_view> rest = absl::StrSplit(Text(text.substr(equals + 1)), ',');
   result.directory = std::string(rest[0]);
   if (result.directory.empty() || result.directory[0] != '/') {
     return Bad(text, "the directory must be an absolute path");

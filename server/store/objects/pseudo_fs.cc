@@ -1,6 +1,7 @@
 #include "server/store/objects/pseudo_fs.h"
 
 #include "absl/strings/str_cat.h"
+#include "runtime/text.h"
 
 namespace dafs::server {
 
@@ -14,9 +15,7 @@ PseudoFs::PseudoFs(const std::vector<Export>& exports, const HandleMac& mac) {
       PseudoNode*& child = node->children[std::string(part)];
       if (child == nullptr) {
         const std::string& above = node->path;
-        child = AddNode(absl::StrCat(above == "/" ? "" : above, "/",
-                                     absl::string_view(part.data(), part.size())),
-                        node, mac);
+        child = AddNode(absl::StrCat(above == "/" ? "" : above, "/", Text(part)), node, mac);
       }
       node = child;
     }

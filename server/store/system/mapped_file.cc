@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/text.h"
 #include "runtime/unique_fd.h"
 
 namespace dafs::server {
@@ -100,8 +101,8 @@ void MappedFile::Unlink() { unlink(path_.c_str()); }
 absl::Status CannotStartWithout(const absl::Status& opening, std::string_view if_removed) {
   return absl::Status(
       opening.code(),
-      absl::StrCat(opening.message(), "; start again when it can be opened, or remove it: ",
-                   absl::string_view(if_removed.data(), if_removed.size())));
+      absl::StrCat(opening.message(),
+                   "; start again when it can be opened, or remove it: ", Text(if_removed)));
 }
 
 }  // namespace dafs::server

@@ -18,14 +18,15 @@
 #include "absl/strings/str_split.h"
 #include "runtime/log.h"
 #include "runtime/status_macros.h"
+#include "runtime/text.h"
 #include "runtime/unique_fd.h"
 
 namespace dafs::server {
 namespace {
 
 absl::Status Failed(std::string_view what, const std::string& path) {
-  return absl::FailedPreconditionError(absl::StrCat(absl::string_view(what.data(), what.size()),
-                                                    " ", path, ": ", std::strerror(errno)));
+  return absl::FailedPreconditionError(
+      absl::StrCat(Text(what), " ", path, ": ", std::strerror(errno)));
 }
 
 bool Exists(const std::string& path) {
@@ -47,7 +48,7 @@ bool HasEntries(const std::string& path) {
 
 absl::Status KeyError(const std::string& state_dir, std::string_view why) {
   return absl::FailedPreconditionError(
-      absl::StrCat(state_dir, "/handle-key: ", absl::string_view(why.data(), why.size()),
+      absl::StrCat(state_dir, "/handle-key: ", Text(why),
                    "; restore it from a copy, or remove the state directory ", state_dir,
                    " to start empty: every mount then loses all filehandles and open files"));
 }
