@@ -5,8 +5,8 @@
 // procedure, length and, on request, checksum. The decoder checks every offset, count and length
 // before it uses them. It allocates only for strings and arrays, which section 7 bounds.
 //
-// The functions keep no state: any thread may call them, and they do not block. The .cc files of
-// this folder instantiate the templates for all messages.
+// The functions keep no state: any thread may call them, and they do not block. messages.cc
+// instantiates the templates for all messages.
 #pragma once
 
 #include <cstddef>
