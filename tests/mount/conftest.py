@@ -174,8 +174,9 @@ def pytest_runtest_protocol(item):
 
 
 def pytest_report_teststatus(report):
-    letter = {"passed": ".", "failed": "F", "skipped": "s"}[report.outcome]
-    return report.outcome, letter, f"{report.outcome.upper()} {report.duration:.1f} s"
+    if report.skipped:
+        return None  # pytest adds the reason
+    return report.outcome, "." if report.passed else "F", f"{report.outcome.upper()} {report.duration:.1f} s"
 
 
 def pytest_unconfigure(config):

@@ -89,7 +89,7 @@ def runner(rig):
     """Every outcome is reported as what it is; a hung mount is aborted, and a test that leaves something fails."""
     command, environment = _command(rig, "--variants", "default,checksum")
     text = rig.run(command, cwd="/", status=1, env=environment)
-    outcomes = dict(re.findall(r"::(\S+) (PASSED|FAILED|SKIPPED) \d", text))
+    outcomes = dict(re.findall(r"::(\S+) (PASSED|FAILED|SKIPPED) ", text))
     equal(outcomes, {"passes[default]": "PASSED", "passes[checksum]": "PASSED", "skips": "SKIPPED", "hangs": "FAILED",
                      "fails": "FAILED", "dies": "FAILED", "leaves": "FAILED", "differs": "FAILED"}, "outcomes")
     for reason in ("not finished after", "left mounted: ", "as it should", "ended with status -9",
