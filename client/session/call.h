@@ -23,6 +23,9 @@
 
 namespace dafs::client {
 
+// The maximum number of chain members.
+inline constexpr size_t kMaxChain = 8;
+
 // The current filehandle and state id that a chain member leaves for the next one.
 struct Current {
   std::optional<wire::FileHandle> filehandle;
@@ -81,6 +84,8 @@ class CallBase {
     status = wire::DafsStatus::kOk;
   }
   bool ok() const { return answered && status == wire::DafsStatus::kOk; }
+  // Whether it was sent and its response is missing: the server may have executed it.
+  bool is_out() const { return sent && !answered; }
 
   // DAFS_CHF_FH, DAFS_CHF_STATEID: the member before supplies the value.
   bool chf_fh = false;

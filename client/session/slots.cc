@@ -2,75 +2,136 @@
 
 #include <algorithm>
 #include <bit>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace dafs::client {
+namespace {
 
-// The number of requests that may be outstanding: streams 0 .. Nreq-1 (WIRE 11.5), at most
-// slots_.size(), which have buffers.
-uint32_t Session::Capacity() const { return std::min(nreq_, static_cast<uint32_t>(slots_.size())); }
+absl::Status TooFewCredits() {
+  return absl::ResourceExhaustedError("fewer credits than members of the chain");
+}
 
-// The caller has checked CanTake(slots.size()). So enough streams below Nreq are free: each of the
-// in_flight_ requests takes at most one of them.
-void Session::Take(std::span<uint16_t> slots) {
+}  // namespace
+
+Slots::Slots(size_t count, const dat::Address& peer)
+    : peer_(peer), slots_(count), free_((count + 63) / 64) {
+  for (size_t i = 0; i < count; ++i) free_[i / 64] |= uint64_t{1} << (i % 64);
+}
+
+// The number of requests that may be outstanding: streams 0 .. Nreq-1 (WIRE 11.5), at most size(),
+// which have buffers.
+uint32_t Slots::Capacity() const { return std::min(nreq_, static_cast<uint32_t>(size())); }
+
+// The caller has checked CanTake(indices.size()). So enough streams below Nreq are free: each of
+// the taken_ requests takes at most one of them.
+void Slots::Take(std::span<uint16_t> indices) {
   size_t word = 0;
-  for (uint16_t& slot : slots) {
+  for (uint16_t& index : indices) {
     while (free_[word] == 0) ++word;
     auto bit = static_cast<unsigned>(std::countr_zero(free_[word]));
     free_[word] &= free_[word] - 1;
-    slot = static_cast<uint16_t>(64 * word + bit);
+    index = static_cast<uint16_t>(64 * word + bit);
   }
-  in_flight_ += static_cast<uint32_t>(slots.size());
+  taken_ += static_cast<uint32_t>(indices.size());
 }
 
-void Session::FreeSlot(Slot& slot) {
+void Slots::Release(Slot& slot) {
   if (slot.expects_answer || slot.sending) return;
-  auto index = static_cast<size_t>(&slot - slots_.data());
+  const size_t index = IndexOf(slot);
   free_[index / 64] |= uint64_t{1} << (index % 64);
-  --in_flight_;
+  --taken_;
 }
 
-bool Session::SlotWaiter::await_ready() {
-  if (session.state_ >= State::kDying) {
-    status = absl::UnavailableError(absl::StrCat("session lost: ", session.why_.message()));
-    return true;
+void Slots::Clear() {
+  for (Slot& slot : slots_) {
+    slot.expects_answer = slot.sending = false;
+    slot.windows.clear();
+    slot.ending = 0;
+    slot.exchange = nullptr;
+    slot.call = nullptr;
+    BufferPin pin = std::move(slot.pin);
+    MemoryHold hold = std::move(slot.hold);
   }
-  if (count > session.Capacity()) {
-    status = absl::ResourceExhaustedError("fewer credits than members of the chain");
-    return true;
-  }
-  if (session.first_waiter_ == nullptr && session.CanTake(count)) {
-    session.Take(std::span(slots).first(count));
-    return true;
-  }
-  session.starved_ = true;
-  return false;
+  taken_ = 0;
 }
 
-void Session::SlotWaiter::await_suspend(std::coroutine_handle<> handle) {
-  waiter = handle;
-  (session.last_waiter_ != nullptr ? session.last_waiter_->next : session.first_waiter_) = this;
-  session.last_waiter_ = this;
-  session.StartTicking();
-  session.PostAll();  // responses of posted requests free slots
+// ---- Waiting for slots -----------------------------------------------------------------------
+
+bool Slots::MustWait(size_t count) const {
+  return count <= Capacity() && (has_waiters() || !CanTake(count));
 }
 
-void Session::ServeSlotWaiters() {
-  while (SlotWaiter* first = first_waiter_) {
-    if (state_ >= State::kDying) return;  // Die resumes them
-    if (first->count > Capacity()) {
-      first->status = absl::ResourceExhaustedError("fewer credits than members of the chain");
-    } else if (CanTake(first->count)) {
-      Take(std::span(first->slots).first(first->count));
-    } else {
-      return;
+bool Slots::Taking::await_ready() {
+  if (count_ > slots_.Capacity()) return EndNow(TooFewCredits());
+  if (slots_.MustWait(count_)) {
+    slots_.starved_ = true;
+    return false;
+  }
+  Take();
+  return true;
+}
+
+void Slots::Taking::await_suspend(std::coroutine_handle<> handle) {
+  Waiter::await_suspend(handle);
+  slots_.waiting_.Add(*this);
+}
+
+bool Slots::ServeFirst() {
+  Taking* const first = waiting_.first();
+  if (first == nullptr) return false;
+  absl::Status status;
+  if (first->count_ > Capacity()) {
+    status = TooFewCredits();
+  } else if (CanTake(first->count_)) {
+    first->Take();
+  } else {
+    return false;
+  }
+  waiting_.Wake(*first, std::move(status));
+  return true;
+}
+
+void Slots::EndOverdue(absl::Time now) {
+  for (Taking* taking = waiting_.first(); taking != nullptr;) {
+    if (now < taking->deadline_) {
+      taking = waiting_.Next(*taking);
+      continue;
     }
-    first_waiter_ = first->next;
-    if (first_waiter_ == nullptr) last_waiter_ = nullptr;
-    first->waiter.resume();
+    waiting_.Wake(*taking,
+                  absl::DeadlineExceededError(absl::StrCat("no request slot for ", peer_.ToString(),
+                                                           ": all ", taken_, " are taken")));
+    taking = waiting_.first();  // the queue may have changed
   }
 }
+
+// ---- Responses -------------------------------------------------------------------------------
+
+// The response repeats stream_id, seq_number and analyzer of the request.
+absl::StatusOr<Slot*> Slots::Match(const wire::ResponseHeader& header) {
+  const uint64_t analyzer = wire::OpaqueToUint64(header.analyzer);
+  const uint64_t index = analyzer & 0xffffffff;
+  if (index < slots_.size()) {
+    Slot& slot = slots_[index];
+    if (slot.expects_answer && slot.generation == analyzer >> 32 && header.stream_id == index &&
+        header.seq_number == slot.seq_number) {
+      return &slot;
+    }
+  }
+  return absl::DataLossError(absl::StrCat("response of ", peer_.ToString(),
+                                          " to no request: stream ", header.stream_id,
+                                          ", seq_number ", header.seq_number));
+}
+
+// WIRE 11.5: an increase of the credits applies at once; a decrease applies by one for each
+// response.
+void Slots::NoteResponse(uint16_t target_nreq) {
+  target_nreq_ = std::max<uint32_t>(target_nreq, 1);
+  nreq_ = std::max(nreq_ - 1, target_nreq_);
+}
+
+// It may have taken a credit back, so it counts as a decrease by one; the next response corrects
+// that upwards.
+void Slots::NoteDamagedResponse() { nreq_ = std::max(nreq_ - 1, 1u); }
 
 }  // namespace dafs::client

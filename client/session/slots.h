@@ -1,19 +1,34 @@
-// The state of a session's outstanding requests and waiting coroutines. Used inside the session
-// only. Spec: 3.2.6.4 (credits), 5.2.1 (stream_id, seq_number).
+// The request slots of a session. A request needs one, and no more are taken than the server has
+// granted credits. Coroutines wait for slots in order of arrival.
+// Spec: 3.2.6.4 (flow control), 5.2.1 (stream_id, seq_number); WIRE 11.5.
+//
+// Belongs to the thread of the session's loop. Only the constructor allocates.
 #pragma once
 
 #include <array>
-#include <coroutine>
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/memory/buffer_pool.h"
 #include "client/memory/exposure.h"
-#include "client/session/session.h"
+#include "client/memory/memory_use.h"
+#include "client/session/call.h"
+#include "client/session/exchange.h"
+#include "runtime/wait_queue.h"
+#include "wire/dat/address.h"
+#include "wire/protocol/header.h"
+#include "wire/protocol/procedures.h"
 
 namespace dafs::client {
 
 // One stream, with at most one request outstanding. The slot is free again after the response has
 // arrived and the transport has released the send buffer.
-struct Session::Slot {
+struct Slot {
   Exchange* exchange = nullptr;  // null: free, or the waiter has given up
   CallBase* call = nullptr;
   BufferPin pin;
@@ -31,39 +46,87 @@ struct Session::Slot {
   absl::Time posted;
 };
 
-// An outstanding chain. Lives in the coroutine frame of RunTogether, which awaits it.
-struct Session::Exchange {
-  std::span<CallBase* const> chain;
-  size_t unanswered = 0;
-  bool damaged = false;  // a response had a bad checksum
-  bool warned = false;   // "still waiting" was logged
-  bool done = false;
-  absl::Status status;
-  absl::Time since;
-  absl::Time deadline;
-  std::coroutine_handle<> waiter;
-  Exchange* next = nullptr;
-  Exchange* prev = nullptr;
+class Slots {
+ public:
+  // `peer` is for messages and must outlive this.
+  Slots(size_t count, const dat::Address& peer);
+  Slots(const Slots&) = delete;
+  Slots& operator=(const Slots&) = delete;
 
-  bool await_ready() const { return done; }
-  void await_suspend(std::coroutine_handle<> handle) { waiter = handle; }
-  absl::Status await_resume() { return std::move(status); }
+  size_t size() const { return slots_.size(); }
+  Slot& operator[](size_t index) { return slots_[index]; }
+  uint16_t IndexOf(const Slot& slot) const { return static_cast<uint16_t>(&slot - slots_.data()); }
+  std::span<Slot> all() { return slots_; }
+
+  // Takes `count` slots, at most kMaxChain: `status = co_await taking;`. OK: `indices` are taken.
+  // kResourceExhausted: there are fewer credits than `count`. Other errors: see EndOverdue and End.
+  class Taking;
+  // Whether a Taking of `count` slots would wait.
+  bool MustWait(size_t count) const;
+  // Lets the first waiter have its slots, and resumes it. Returns false if there are too few free,
+  // or no waiter.
+  bool ServeFirst();
+  // Ends waits whose deadline is reached with kDeadlineExceeded.
+  void EndOverdue(absl::Time now);
+  // Ends all waits with `why`.
+  void End(const absl::Status& why) { waiting_.WakeAll(why); }
+  // Frees the slot, unless it still expects an answer or is being sent.
+  void Release(Slot& slot);
+  // Drops all requests when the connection has ended.
+  void Clear();
+
+  // The request that `header` answers. kDataLoss: there is none. Spec: 6.1.3.
+  absl::StatusOr<Slot*> Match(const wire::ResponseHeader& header);
+
+  // The server granted `nreq` credits in the negotiation.
+  void Grant(uint32_t nreq) { nreq_ = target_nreq_ = nreq; }
+  // A response arrived, which changes the number of credits. Damaged: its target is unknown.
+  void NoteResponse(uint16_t target_nreq);
+  void NoteDamagedResponse();
+  // What a request says about the credits that the client needs; 0: it has enough.
+  uint16_t desired_nreq() const { return starved_ ? static_cast<uint16_t>(size()) : uint16_t{0}; }
+  // Requests with desired_nreq will be sent.
+  void ClearDesired() { starved_ = false; }
+
+  uint32_t nreq() const { return nreq_; }                // credits
+  uint32_t target_nreq() const { return target_nreq_; }  // the number that the server aims at
+  uint32_t taken() const { return taken_; }
+  size_t waiting() const { return waiting_.size(); }
+  bool has_waiters() const { return !waiting_.empty(); }
+
+ private:
+  uint32_t Capacity() const;
+  bool CanTake(size_t count) const { return taken_ + count <= Capacity(); }
+  void Take(std::span<uint16_t> indices);
+
+  const dat::Address& peer_;
+  std::vector<Slot> slots_;
+  std::vector<uint64_t> free_;  // bit i: slot i is free
+  uint32_t taken_ = 0;
+  uint32_t nreq_ = 1;
+  uint32_t target_nreq_ = 1;
+  bool starved_ = false;  // a request had to wait: request more credits
+  dat::WaitQueue<Taking> waiting_;
 };
 
-// A coroutine in RunTogether that waits for `count` slots. First come, first served.
-struct Session::SlotWaiter {
-  Session& session;
-  size_t count;
-  absl::Time deadline;
-  std::array<uint16_t, kMaxChain> slots{};
-  absl::Status status{};
-  std::coroutine_handle<> waiter{};
-  SlotWaiter* next = nullptr;
-
-  // OK: `slots` are taken. kResourceExhausted: there are fewer credits than `count`.
+// Lives in the awaiting coroutine's frame.
+class Slots::Taking : public dat::Waiter {
+ public:
+  Taking(Slots& slots, size_t count, absl::Time deadline)
+      : slots_(slots), count_(count), deadline_(deadline) {}
   bool await_ready();
   void await_suspend(std::coroutine_handle<> handle);
-  absl::Status await_resume() { return std::move(status); }
+
+  std::span<const uint16_t> indices() const { return std::span(indices_).first(count_); }
+
+ private:
+  friend class Slots;
+  void Take() { slots_.Take(std::span(indices_).first(count_)); }
+
+  Slots& slots_;
+  const size_t count_;
+  const absl::Time deadline_;
+  std::array<uint16_t, kMaxChain> indices_{};
 };
 
 }  // namespace dafs::client

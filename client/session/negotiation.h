@@ -1,0 +1,46 @@
+// Negotiates and authenticates a session that has just connected.
+// Spec: 3.1.1.1, 3.1.2.2, 6.2.1 to 6.2.4; WIRE 11.3, 11.4.
+// Lives while the session is being established, on the thread of its loop.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/session/exchanger.h"
+#include "client/session/session_context.h"
+#include "runtime/task.h"
+#include "wire/messages/messages.h"
+
+namespace dafs::client {
+
+class Negotiation {
+ public:
+  // Both must outlive this.
+  Negotiation(SessionContext& context, Exchanger& exchanger)
+      : context_(context), exchanger_(exchanger) {}
+  Negotiation(const Negotiation&) = delete;
+  Negotiation& operator=(const Negotiation&) = delete;
+
+  // Sends CLIENT_CONNECT_AUTH, or CLIENT_CONNECT, SECINFO and CLIENT_AUTH, then asks for extensions
+  // of the draft. Stores the agreed values in the context. Errors: those of Session::Establish.
+  dat::Task<absl::Status> Run(absl::Time deadline);
+
+ private:
+  dat::Task<absl::Status> ConnectAndAuthenticate(absl::Time deadline);
+  dat::Task<absl::Status> ConnectThenAuthenticate(absl::Time deadline);
+  dat::Task<absl::Status> Authenticate(const wire::SecinfoRes& offered, absl::Time deadline);
+  dat::Task<absl::Status> AskForExtensions(absl::Time deadline);
+  dat::Task<absl::Status> Send(CallBase& call, absl::Time deadline);
+  template <class Args>
+  void Propose(Args& args) const;
+  template <class Res>
+  absl::Status Agree(const Res& res);
+  absl::Status Refused(const CallBase& call) const;
+
+  SessionContext& context_;
+  Exchanger& exchanger_;
+};
+
+}  // namespace dafs::client

@@ -1,0 +1,47 @@
+#include "client/session/null_requests.h"
+
+#include <utility>
+
+#include "absl/time/time.h"
+#include "client/session/exchanger.h"
+
+namespace dafs::client {
+
+void NullRequests::Probe() {
+  if (!std::exchange(probing_, true)) dat::Start(SendProbe());
+}
+
+dat::Task<void> NullRequests::SendProbe() {
+  dat::Task<absl::Status> sending = Send();
+  absl::Status ignored = co_await sending;
+  probing_ = false;
+}
+
+void NullRequests::ReturnCredits() {
+  if (link_.state() != Link::State::kUp || returning_ || slots_.target_nreq() >= slots_.nreq() ||
+      slots_.taken() > 0) {
+    return;
+  }
+  returning_ = true;
+  dat::Start(SendUntilAtTarget());
+}
+
+dat::Task<void> NullRequests::SendUntilAtTarget() {
+  while (link_.state() == Link::State::kUp && slots_.target_nreq() < slots_.nreq() &&
+         !slots_.has_waiters()) {
+    dat::Task<absl::Status> sending = Send();
+    absl::Status status = co_await sending;
+    if (!status.ok()) break;
+  }
+  returning_ = false;
+}
+
+dat::Task<absl::Status> NullRequests::Send() {
+  Call<wire::NullArgs> null;
+  CallBase* const chain[] = {&null};
+  dat::Task<absl::Status> task = exchanger_.Run(wire::CredHandle(), chain, absl::InfiniteFuture());
+  absl::Status status = co_await task;
+  co_return status;
+}
+
+}  // namespace dafs::client

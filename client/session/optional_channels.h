@@ -1,0 +1,64 @@
+// The optional channels of a session: the RDMA-read Channel, if the server needs it for direct
+// writes, and the Back-control Channel, if the server takes asynchronous batches. They live as long
+// as the session; the loss of one ends it.
+// Spec: 3.1.2.3, 6.2.5.
+//
+// Belongs to the thread of the session's loop.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/session/back_control.h"
+#include "client/session/channel.h"
+#include "client/session/session_context.h"
+#include "runtime/task.h"
+#include "wire/dat/dat.h"
+
+namespace dafs::client {
+
+class OptionalChannels {
+ public:
+  explicit OptionalChannels(SessionContext& context) : context_(context) {}  // outlives this
+  OptionalChannels(const OptionalChannels&) = delete;
+  OptionalChannels& operator=(const OptionalChannels&) = delete;
+
+  // How to reach the server. Both must outlive this. Call before Bind.
+  void Use(dat::Provider& provider, dat::Domain& domain, const PrivateData& private_data);
+
+  // Makes and binds the negotiated channels. A channel that cannot be bound is logged, and the
+  // session does without it. `by_windows`: the server accesses memory by windows only, which
+  // excludes an RDMA-read Channel. Returns early if the session dies.
+  dat::Task<void> Bind(bool by_windows, absl::Time deadline);
+
+  // The session has ended: resumes waiters for a channel, and ends the server's access to memory
+  // over the channels.
+  void End(const absl::Status& why);
+
+  bool read_channel_bound() const { return read_channel_bound_; }
+  bool back_control_bound() const { return back_control_bound_; }
+  // Sets the receiver of the server's directives; null: none.
+  void OnDirective(BackControlHandler* handler);
+  // Appends the names of the bound channels to the description of the transport.
+  void Describe(std::string& transport) const;
+
+ private:
+  dat::Task<void> BindReadChannel(absl::Time deadline);
+  dat::Task<void> BindBackControl(absl::Time deadline);
+  Channel::Options ChannelOptions() const;
+  wire::ConnectBindArgs BindArgs() const;
+  bool connecting() const { return context_.link.state() == Link::State::kConnecting; }
+
+  SessionContext& context_;
+  dat::Provider* provider_ = nullptr;
+  dat::Domain* domain_ = nullptr;
+  PrivateData private_data_;
+  std::unique_ptr<Channel> read_channel_;  // null: none, or binding failed; also the next
+  std::unique_ptr<BackControl> back_control_;
+  bool read_channel_bound_ = false;
+  bool back_control_bound_ = false;
+};
+
+}  // namespace dafs::client

@@ -1,0 +1,144 @@
+#include "client/session/receiver.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/status_macros.h"
+#include "runtime/text.h"
+#include "wire/codec/checksum.h"
+#include "wire/codec/codec.h"
+
+namespace dafs::client {
+namespace {
+
+// How often activity is recorded. Leases are longer. Recording each response would cost too much,
+// since the sessions of all workers write to one place.
+constexpr absl::Duration kNoteEvery = absl::Milliseconds(100);
+
+}  // namespace
+
+Receiver::Receiver(SessionContext& context, MessageBuffers& buffers, Slots& slots,
+                   WindowInvalidator& windows, Exchanges& exchanges)
+    : context_(context),
+      buffers_(buffers),
+      slots_(slots),
+      windows_(windows),
+      exchanges_(exchanges),
+      last_heard_(dat::Loop::Now()) {}
+
+absl::Status Receiver::PostReceives() {
+  for (size_t i = 0; i < slots_.size(); ++i) RETURN_IF_ERROR(PostReceive(i));
+  return absl::OkStatus();
+}
+
+absl::Status Receiver::PostReceive(size_t index) {
+  return context_.link.endpoint().PostReceive(index, buffers_.ReceiveSegment(index));
+}
+
+void Receiver::OnReceive(size_t index, uint32_t size_bytes) {
+  if (windows_.used() && WaitsForWindow(index, size_bytes)) return;
+  HandleMessage(index, size_bytes);
+}
+
+void Receiver::OnInvalidated(uint64_t cookie) {
+  windows_.OnInvalidated(cookie);
+  while (context_.link.usable()) {
+    const std::optional<WindowInvalidator::Response> response = windows_.NextReady();
+    if (!response.has_value()) return;
+    HandleMessage(response->index, response->size_bytes);
+  }
+}
+
+bool Receiver::WaitsForWindow(size_t index, uint32_t size_bytes) {
+  auto decoded =
+      wire::DecodeResponseHeader(buffers_.Received(index, size_bytes), context_.negotiated.order);
+  absl::StatusOr<Slot*> slot = decoded.ok() ? slots_.Match(decoded->header) : decoded.status();
+  return windows_.Delays({index, size_bytes, slot.ok() ? *slot : nullptr});
+}
+
+void Receiver::HandleMessage(size_t index, uint32_t size_bytes) {
+  last_heard_ = dat::Loop::Now();
+  Link& link = context_.link;
+  const std::span<const std::byte> message = buffers_.Received(index, size_bytes);
+  const wire::ByteOrder order = context_.negotiated.order;
+  auto decoded = wire::DecodeResponseHeader(message, order);
+  if (!decoded.ok()) return link.Fail(decoded.status());
+  const wire::ResponseHeader& header = decoded->header;
+  peer_version_ = header.protocol_version;
+  // Spec 3.2.5: a damaged message is dropped, and its request has failed. The analyzer identifies
+  // the request. If the analyzer is damaged too, no request matches and the session ends.
+  const bool damaged = context_.negotiated.checksums &&
+                       wire::MessageChecksum(message, order) != header.message_checksum;
+  absl::StatusOr<Slot*> slot = slots_.Match(header);
+  if (!slot.ok()) return link.Fail(slot.status());
+  if (damaged) {
+    slots_.NoteDamagedResponse();
+  } else {
+    NoteRenewal(**slot, header.status);
+    slots_.NoteResponse(header.target_nreq);
+  }
+  // Released last: `pin` may resume a waiter for a buffer, and `hold` may end an I/O.
+  BufferPin pin = std::move((*slot)->pin);
+  MemoryHold hold = std::move((*slot)->hold);
+  absl::Status status = Deliver(**slot, message, header, damaged);
+  if (!status.ok()) return link.Fail(std::move(status));
+  // A failure here does not affect the response just received.
+  status = PostReceive(index);
+  if (!status.ok()) link.Fail(std::move(status));
+  Complete(**slot);
+}
+
+absl::Status Receiver::Deliver(Slot& slot, std::span<const std::byte> message,
+                               const wire::ResponseHeader& header, bool damaged) {
+  slot.expects_answer = false;
+  Count(slot, header.status);
+  if (slot.exchange == nullptr) return absl::OkStatus();  // the waiter has given up
+  CallBase& call = *slot.call;
+  if (damaged) {
+    --slot.exchange->unanswered;
+    call.damaged = slot.exchange->damaged = true;
+    return absl::OkStatus();
+  }
+  absl::Status decoded = call.Decode(message, context_.negotiated.order, header.status);
+  if (!decoded.ok()) {  // the exchange stays open until the end of the session ends it
+    return absl::DataLossError(absl::StrCat(Text(wire::Name(slot.proc)), " response of ",
+                                            context_.peer.ToString(), ": ", decoded.message()));
+  }
+  --slot.exchange->unanswered;
+  call.answered = true;
+  call.status = header.status;
+  return absl::OkStatus();
+}
+
+// Frees the slot, and resumes the chain if this was its last response.
+void Receiver::Complete(Slot& slot) {
+  Exchange* const exchange = std::exchange(slot.exchange, nullptr);
+  slot.call = nullptr;
+  slots_.Release(slot);
+  if (exchange == nullptr || exchange->unanswered > 0) return;
+  exchanges_.Wake(*exchange, exchange->damaged
+                                 ? absl::UnavailableError(absl::StrCat(
+                                       NamesOf(exchange->chain), ": answer with a wrong checksum"))
+                                 : absl::OkStatus());
+}
+
+void Receiver::Count(const Slot& slot, wire::DafsStatus status) {
+  ProcTotals& totals = context_.totals[slot.proc];
+  const absl::Duration took = last_heard_ - slot.posted;
+  ++totals.calls;
+  totals.total += took;
+  totals.longest = std::max(totals.longest, took);
+  if (status != wire::DafsStatus::kOk) ++totals.errors;
+}
+
+// 4.4.1.2: the server renewed the leases when the request arrived. The client counts from the time
+// of sending, which is earlier. After EXPIRED a renewal cannot be assumed.
+void Receiver::NoteRenewal(const Slot& slot, wire::DafsStatus status) {
+  if (status == wire::DafsStatus::kExpired || last_heard_ - last_noted_ < kNoteEvery) return;
+  last_noted_ = last_heard_;
+  context_.client.NoteActivity(slot.posted, last_heard_);
+}
+
+}  // namespace dafs::client

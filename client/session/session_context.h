@@ -1,0 +1,25 @@
+// What the parts of a session share: the worker's objects, the connection, and the agreed values.
+// Owned by the Session, which builds the parts after it and destroys it after them.
+#pragma once
+
+#include "client/memory/buffer_pool.h"
+#include "client/session/link.h"
+#include "client/session/negotiated.h"
+#include "client/session/report.h"
+#include "client/state/client.h"
+#include "runtime/loop.h"
+#include "wire/dat/dat.h"
+
+namespace dafs::client {
+
+struct SessionContext {
+  Client& client;
+  dat::Loop& loop;
+  BufferPool* const pool;  // null: no direct transfers
+  CallTotals& totals;
+  const dat::Address peer;
+  Link link;
+  Negotiated negotiated = {};
+};
+
+}  // namespace dafs::client
