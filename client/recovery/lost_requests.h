@@ -1,17 +1,17 @@
-// Finds out which requests of a lost session the server executed: asks the old session's Response
-// Cache over the new session. When no chain needs that cache any more, requests its discard.
-// Spec: 5.2.5 (use of the Response Cache), 4.3.4 (chains), 6.3; WIRE 9.4.
+// Finds out which members of a chain the server executed before their session was lost, and what
+// the chain does next. The old session's Response Cache has the answers (fate.h).
+// Spec: 5.2.5 (use of the Response Cache), 4.3.4 (chains).
 // Belongs to the thread of its loop; one for each worker.
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/recovery/fate.h"
+#include "client/recovery/response_caches.h"
 #include "client/recovery/waits.h"
 #include "client/session/call.h"
 #include "client/state/client.h"
@@ -26,7 +26,7 @@ class LostRequests {
  public:
   // All must outlive this.
   LostRequests(Client& client, Connection& connection, Waits& waits)
-      : client_(client), connection_(connection), waits_(waits) {}
+      : client_(client), connection_(connection), waits_(waits), caches_(client, connection) {}
 
   // Sets the object that reclaims the opens found in a cache. It must outlive this. Call before
   // the first Resolve.
@@ -49,36 +49,27 @@ class LostRequests {
                                           absl::Time deadline);
 
   // Call after a session ended and its outstanding requests were resumed.
-  void SessionLost(const wire::SessionId& session_id);
-  // Call when a session is established: discards the caches that are no longer needed.
-  void SessionReady();
+  void SessionLost(const wire::SessionId& session_id) { caches_.SessionLost(session_id); }
+  // Call when a session is established.
+  void SessionReady() { caches_.SessionReady(); }
 
   // Count of members found in a Response Cache, and of members issued again.
   uint64_t fetched() const { return fetched_; }
   uint64_t reissued() const { return reissued_; }
 
  private:
-  enum class Fate : uint8_t { kAnswered, kNotExecuted, kForgotten };
-  class Claim;
-
   dat::Task<absl::StatusOr<Next>> ResolveClaimed(std::span<CallBase* const> chain, absl::Status why,
                                                  absl::Time deadline);
   dat::Task<absl::StatusOr<Fate>> Ask(CallBase& call, absl::Time deadline);
   dat::Task<absl::StatusOr<bool>> AnyExecuted(std::span<CallBase* const> chain,
                                               absl::Time deadline);
   dat::Task<absl::Status> ReclaimFound(std::span<CallBase* const> chain, absl::Time deadline);
-  dat::Task<void> Discard();
-  void StartDiscard();
 
   Client& client_;
   Connection& connection_;
   Waits& waits_;
   Reclaim* reclaim_ = nullptr;
-  // The number of chains that still ask about each lost session.
-  absl::flat_hash_map<wire::SessionId, int> claims_;
-  std::vector<wire::SessionId> lost_;     // ended, but a chain still asks about them
-  std::vector<wire::SessionId> useless_;  // to be discarded
-  bool discarding_ = false;
+  ResponseCaches caches_;
   uint64_t fetched_ = 0;
   uint64_t reissued_ = 0;
 };

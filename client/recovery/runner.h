@@ -80,7 +80,7 @@ class Runner {
                                                           absl::Status why);
   dat::Task<absl::StatusOr<bool>> AfterRefusal(Attempt& attempt, std::span<CallBase* const> chain,
                                                size_t done);
-  dat::Task<absl::StatusOr<bool>> RenewRoot(Attempt& attempt, CallBase& call);
+  void ForgetOpens(CallBase& call);
 
   bool gathers_ = false;
   Client& client_;

@@ -10,11 +10,12 @@ namespace dafs::client {
 
 class ServerDelay {
  public:
+  explicit ServerDelay(absl::Duration most = absl::Seconds(5)) : most_(most) {}
   absl::Duration next() const { return next_; }
-  void Grow() { next_ = std::min(next_ * 2, kMost); }
+  void Grow() { next_ = std::min(next_ * 2, most_); }
 
  private:
-  static constexpr absl::Duration kMost = absl::Seconds(5);
+  absl::Duration most_;
   absl::Duration next_ = absl::Milliseconds(10);
 };
 

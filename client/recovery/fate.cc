@@ -1,0 +1,149 @@
+#include "client/recovery/fate.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/recovery/retry_pause.h"
+#include "client/session/connection.h"
+#include "client/session/session.h"
+#include "runtime/log.h"
+#include "runtime/status_macros.h"
+#include "runtime/text.h"
+
+namespace dafs::client {
+namespace {
+
+using wire::DafsStatus;
+
+constexpr absl::Duration kLongestDelay = absl::Seconds(2);
+constexpr int kMostDamaged = 8;  // exchanges with a bad checksum
+
+// Answers about the fetch itself (WIRE 9.4). Any other is the stored response.
+bool IsAboutFetch(DafsStatus answer) {
+  switch (answer) {
+    case DafsStatus::kNoXidMatch:
+    case DafsStatus::kUnknownSession:
+    case DafsStatus::kBadSession:
+    case DafsStatus::kChainBroken:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// FETCH_RESPONSE. Its result is the result of the call `of`.
+class FetchCall : public Call<wire::FetchResponseArgs> {
+ public:
+  explicit FetchCall(CallBase& of) : of_(of) {}
+  absl::Status Decode(std::span<const std::byte> message, wire::ByteOrder order,
+                      DafsStatus answer) override {
+    return IsAboutFetch(answer) ? absl::OkStatus() : of_.Decode(message, order, answer);
+  }
+
+ private:
+  CallBase& of_;
+};
+
+// The chain that asks about one call.
+class Question {
+ public:
+  explicit Question(CallBase& call) : fetch_(call) {
+    AskFor(call, check_.args);
+    AskFor(call, fetch_.args);
+  }
+  std::span<CallBase* const> chain() const { return chain_; }
+  bool damaged() const { return check_.damaged || fetch_.damaged; }
+  bool check_ok() const { return check_.ok(); }
+  DafsStatus answer() const { return check_.ok() ? fetch_.status : check_.status; }
+  // The authentication method of the session that asked.
+  wire::AuthType auth() const { return check_.xid.auth; }
+
+ private:
+  template <class Args>
+  static void AskFor(const CallBase& call, Args& args) {
+    args.session_id = call.xid.session_id;
+    args.xid_stream = call.xid.stream_id;
+    args.xid_seq = call.xid.seq_number;
+    args.procedure = static_cast<uint32_t>(call.proc());
+  }
+
+  Call<wire::CheckResponseArgs> check_;
+  FetchCall fetch_;
+  CallBase* const chain_[2] = {&check_, &fetch_};
+};
+
+dat::Task<absl::Status> Send(Connection& connection, Question& question, absl::Time deadline) {
+  dat::Task<absl::StatusOr<Session*>> ready = connection.Ready(deadline);
+  absl::StatusOr<Session*> session = co_await ready;
+  if (!session.ok()) co_return session.status();
+  dat::Task<absl::Status> task = (*session)->Run(wire::CredHandle(), question.chain(), deadline);
+  absl::Status status = co_await task;
+  co_return status;
+}
+
+// Whether the old session counts as another client's (R50). It always does if the client now uses a
+// different authentication method. In that case the server has been restarted, since it cannot drop
+// a method otherwise.
+bool IsOfOtherClient(const Connection& connection, const CallBase& call, const Question& question) {
+  if (question.answer() != DafsStatus::kBadSession || call.xid.auth == question.auth()) {
+    return false;
+  }
+  LogWarning(absl::StrCat(connection.name(), ": ", Text(wire::Name(call.proc())),
+                          ": the server does not report on the old session, "
+                          "because the new one uses another authentication method"));
+  return true;
+}
+
+}  // namespace
+
+Fate FateOf(bool check_ok, DafsStatus answer) {
+  if (check_ok && !IsAboutFetch(answer)) return Fate::kAnswered;
+  switch (answer) {
+    case DafsStatus::kNoXidMatch:
+    case DafsStatus::kChainBroken:  // an earlier member failed
+      return Fate::kNotExecuted;
+    case DafsStatus::kBadSession:
+    case DafsStatus::kDelay:
+    case DafsStatus::kGrace:
+    case DafsStatus::kResource:
+      return Fate::kUnsettled;
+    default:  // UNKNOWN_SESSION: the server restarted without its cache; NOTSUPP: it has no cache
+      return Fate::kForgotten;
+  }
+}
+
+dat::Task<absl::StatusOr<Fate>> AskFate(Connection& connection, Waits& waits, CallBase& call,
+                                        absl::Time deadline) {
+  RetryPause pause(connection, waits, ServerDelay(kLongestDelay));
+  for (int damaged = 0;;) {
+    Question question(call);
+    dat::Task<absl::Status> asking = Send(connection, question, deadline);
+    absl::Status status = co_await asking;
+    if (absl::IsUnavailable(status)) {  // this session is lost too, or the response was damaged
+      if (question.damaged() && ++damaged > kMostDamaged) co_return status;
+      continue;
+    }
+    if (!status.ok()) co_return status;
+    const DafsStatus answer = question.answer();
+    // Either the question was damaged, or CHKSUM is the stored response. In the second case every
+    // retry gives the same answer.
+    if (answer == DafsStatus::kChksum && ++damaged <= kMostDamaged) continue;
+    Fate fate = FateOf(question.check_ok(), answer);
+    if (IsOfOtherClient(connection, call, question)) fate = Fate::kForgotten;
+    if (fate == Fate::kAnswered) {
+      call.answered = true;
+      call.status = answer;
+    }
+    if (fate != Fate::kUnsettled) co_return fate;
+    // The call must not fail, nor be issued a second time meanwhile.
+    std::string what =
+        absl::StrCat(Text(wire::Name(call.proc())), ": the server still settles the old session (",
+                     Text(wire::Name(answer)), ")");
+    if (pause.IsTooLate(deadline)) co_return absl::DeadlineExceededError(what);
+    dat::Task<absl::Status> waiting = pause.Wait(std::move(what));
+    CO_RETURN_IF_ERROR(co_await waiting);
+  }
+}
+
+}  // namespace dafs::client

@@ -1,0 +1,41 @@
+// The pauses of one operation between its retries, while the server asks it to wait. They grow, and
+// dafsctl and the log show a long wait.
+// Belongs to the thread of its loop. Lives in the frame of the operation.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/recovery/server_delay.h"
+#include "client/recovery/waits.h"
+#include "runtime/task.h"
+
+namespace dafs::client {
+
+class Connection;
+
+class RetryPause {
+ public:
+  // Both must outlive this.
+  RetryPause(Connection& connection, Waits& waits, ServerDelay delay = ServerDelay())
+      : connection_(connection), waits_(waits), delay_(delay) {}
+  RetryPause(const RetryPause&) = delete;
+  RetryPause& operator=(const RetryPause&) = delete;
+
+  // Whether the next pause ends after `deadline`.
+  bool IsTooLate(absl::Time deadline) const;
+  // Waits. The first call records `what` as the reason, for as long as this exists. kCancelled: the
+  // mount ends.
+  dat::Task<absl::Status> Wait(std::string what);
+
+ private:
+  Connection& connection_;
+  Waits& waits_;
+  ServerDelay delay_;
+  std::optional<Waits::Note> note_;
+};
+
+}  // namespace dafs::client
