@@ -5,24 +5,18 @@
 // the directory, not its state, and never expires.
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
+#include <string_view>
 
 #include "runtime/unique_fd.h"
-#include "server/store/attributes/acl.h"
-#include "server/store/attributes/attributes.h"
+#include "server/store/procedures/entry_attributes.h"
 #include "server/store/store_impl.h"
+#include "server/store/system/directory_reader.h"
 #include "server/store/system/errno_status.h"
 #include "server/store/system/fd_path.h"
-#include "server/store/system/working_directory.h"
 
 namespace dafs::server {
 
@@ -49,107 +43,28 @@ wire::Verifier CookieVerifier(const wire::FileHandle& directory) {
   return verifier;
 }
 
-// Counts down dircount, a hint for the size of the names and cookies to return.
-class Hint {
+// The entries of one answer. They end when the sink takes no more, or when dircount, a hint for the
+// size of names and cookies, is used up.
+class Listing {
  public:
-  explicit Hint(uint32_t dircount) : left_(dircount == 0 ? UINT32_MAX : dircount) {}
-  // Counts an entry. Returns whether the hint is used up.
-  bool Count(size_t name_bytes) {
-    const size_t bytes = 8 + name_bytes;
+  Listing(ReaddirSink sink, uint32_t dircount)
+      : sink_(sink), left_(dircount == 0 ? UINT32_MAX : dircount) {}
+
+  // Adds an entry. Returns false if the listing ends before or with it, with status().
+  bool Add(uint64_t cookie, std::string_view name, wire::FileAttributes& attributes) {
+    if (!sink_(cookie, name, attributes)) return false;
+    any_ = true;
+    const size_t bytes = sizeof cookie + name.size();
     left_ = bytes >= left_ ? 0 : left_ - static_cast<uint32_t>(bytes);
-    return left_ == 0;
+    return left_ > 0;
   }
+  DafsStatus status() const { return any_ ? DafsStatus::kOk : DafsStatus::kReaddirNoSpc; }
 
  private:
+  ReaddirSink sink_;
   uint32_t left_;
+  bool any_ = false;
 };
-
-// Whether `name` still leads to the object with this handle.
-bool LeadsTo(Object& directory, const char* name, const KernelHandle& before) {
-  KernelHandle now;
-  return GetKernelHandle(directory.path_fd(), name, &now) == 0 && now.mount_id == before.mount_id &&
-         now.type == before.type && now.length == before.length &&
-         std::memcmp(now.bytes, before.bytes, before.length) == 0;
-}
-
-// The attributes of one entry, as the identity entered. If they cannot be read, `valid` stays 0.
-// `here`: `directory` is the working directory of the thread.
-void EntryAttributes(StoreImpl& store, Object& directory, bool here, const char* name,
-                     uint64_t bitmap, wire::FileAttributes* attributes) {
-  attributes->included = bitmap & wire::kFattrAll;
-  if ((bitmap & kFattrReadable) == 0) return;
-  constexpr uint64_t kNeedObject =
-      wire::kFattrFilehandle | wire::kFattrChange | wire::kFattrNumLinks;
-  const bool acl = (bitmap & wire::kFattrAcl) != 0;
-  if ((bitmap & wire::kFattrNamedAttr) != 0 || (acl && (!here || (bitmap & kNeedObject) == 0))) {
-    ObjectRef object;
-    if (store.LookupName(directory, name, &object) != DafsStatus::kOk ||
-        store.GetAttributes(*object, bitmap, attributes) != DafsStatus::kOk) {
-      *attributes = {};
-      attributes->included = bitmap & wire::kFattrAll;
-    }
-    return;
-  }
-  KernelHandle before;
-  struct statx stx;
-  if ((bitmap & kNeedObject) == 0) {
-    if (statx(directory.path_fd(), name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
-              STATX_BASIC_STATS | STATX_BTIME | STATX_MNT_ID, &stx) == 0) {
-      FillAttributes(stx, bitmap, 0, {}, false, attributes);
-      attributes->file_id = FileIdOf(directory.fs(), stx);
-      // Without its FSHandle, the number would seem to belong to the directory's file system.
-      if (!IsIn(directory.fs(), stx)) attributes->valid &= ~wire::kFattrFileId;
-    }
-    return;
-  }
-  if (GetKernelHandle(directory.path_fd(), name, &before) != 0) return;
-  const FileSystem* fs = store.mounts->FindByKernelHandle(directory.fs(), before);
-  if (fs == nullptr) return;
-  const ObjectKey key =
-      MakeKey(fs->fshandle, HandleKind::kFile, before.type, {before.bytes, before.length});
-  ObjectRef object = store.cache.Find(key);
-  if (object == nullptr) object = store.opens.FindObject(key);
-  const uint64_t sample = object != nullptr ? object->change().Sample() : 0;
-  const int error = object != nullptr
-                        ? Statx(object->path_fd(), &stx)
-                        : statx(directory.path_fd(), name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
-                                STATX_BASIC_STATS | STATX_BTIME, &stx);
-  if (error != 0) return;
-  std::vector<wire::Ace> aces;
-  const bool has_acl = acl && GetAclOfEntry(name, stx.stx_mode, &aces) == DafsStatus::kOk;
-  // Attributes that are read by name, one after the other, belong together only if the name led to
-  // the same object before and after.
-  if ((object == nullptr || acl) && !LeadsTo(directory, name, before)) return;
-  const uint64_t others = bitmap & ~wire::kFattrAcl;
-  if (object == nullptr) {
-    const uint64_t change = store.cache.ChangeOf(key, store.write_verifier->era(), CtimeNs(stx));
-    FillAttributes(stx, others, change, store.mac.Seal(key), false, attributes);
-    attributes->file_id = FileIdOf(*fs, stx);
-  } else if (store.TellAttributes(*object, sample, stx, others, attributes) != DafsStatus::kOk) {
-    attributes->valid = 0;
-  }
-  attributes->included = bitmap & wire::kFattrAll;
-  if (has_acl && attributes->valid != 0) {
-    attributes->acl = std::move(aces);
-    attributes->valid |= wire::kFattrAcl;
-  }
-}
-
-// Takes type and number from the entry itself. Not for directories, on which a file system may be
-// mounted. Not on an overlay, where the entry does not contain its layer.
-bool FromEntryAlone(const FileSystem& fs, const dirent64& entry, uint64_t bitmap,
-                    wire::FileAttributes* attributes) {
-  constexpr uint64_t kThere = wire::kFattrObjectType | wire::kFattrFileId;
-  if ((bitmap & kFattrReadable & ~kThere) != 0 || fs.layered || entry.d_type == DT_UNKNOWN ||
-      entry.d_type == DT_DIR) {
-    return false;
-  }
-  attributes->included = bitmap & wire::kFattrAll;
-  attributes->valid = bitmap & kThere;
-  attributes->object_type = ObjectTypeOf(static_cast<mode_t>(DTTOIF(entry.d_type)));
-  attributes->file_id = entry.d_ino;
-  return true;
-}
 
 bool IsHidden(StoreImpl& store, Object& directory, const char* name) {
   return std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0 ||
@@ -161,47 +76,50 @@ DafsStatus ListDirectory(StoreImpl& store, const Caller& caller, Object& directo
   UniqueFd fd(open(FdPath(directory.path_fd()).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid()) return StatusFromErrno();
   if (caller.keeps_atime) KeepAtime(fd);
-  if (request.cookie != 0 && lseek(fd.get(), PositionOf(request.cookie), SEEK_SET) < 0) {
+  DirectoryReader reader(fd.get());
+  if (request.cookie != 0 && !reader.Seek(PositionOf(request.cookie))) {
     return DafsStatus::kBadCookie;
   }
-  std::optional<ScopedWorkingDirectory> here;
-  if ((request.attr_request_bitmap & wire::kFattrAcl) != 0) here.emplace(directory.path_fd());
-  Hint hint(request.dircount);
-  bool any = false;
-  alignas(dirent64) char buffer[32768];
-  for (;;) {
-    const long n = syscall(SYS_getdents64, fd.get(), buffer, sizeof buffer);
-    if (n < 0 && errno == EINVAL) return DafsStatus::kBadCookie;
-    if (n < 0 && errno == ENOENT) return DafsStatus::kStale;  // the directory was removed
-    if (n < 0) return StatusFromErrno();
-    if (n == 0) {
-      res->eof = true;
-      return DafsStatus::kOk;
-    }
-    for (long at = 0; at < n;) {
-      const auto& entry = *reinterpret_cast<const dirent64*>(buffer + at);
-      at += entry.d_reclen;
-      if (IsHidden(store, directory, entry.d_name)) continue;
-      wire::FileAttributes attributes;
-      if (!FromEntryAlone(directory.fs(), entry, request.attr_request_bitmap, &attributes)) {
-        EntryAttributes(store, directory, here.has_value() && here->entered(), entry.d_name,
-                        request.attr_request_bitmap, &attributes);
-      }
-      if (!sink(CookieOf(entry.d_off), entry.d_name, attributes)) {
-        return any ? DafsStatus::kOk : DafsStatus::kReaddirNoSpc;
-      }
-      any = true;
-      if (hint.Count(std::strlen(entry.d_name))) return DafsStatus::kOk;
-    }
+  EntryAttributes reading(store, directory, request.attr_request_bitmap);
+  Listing listing(sink, request.dircount);
+  int error = 0;
+  while (const dirent64* entry = reader.Next(&error)) {
+    if (IsHidden(store, directory, entry->d_name)) continue;
+    wire::FileAttributes attributes;
+    reading.Read(*entry, &attributes);
+    if (!listing.Add(CookieOf(entry->d_off), entry->d_name, attributes)) return listing.status();
   }
+  if (error == EINVAL) return DafsStatus::kBadCookie;
+  if (error == ENOENT) return DafsStatus::kStale;  // the directory was removed
+  if (error != 0) return StatusFromErrno(error);
+  res->eof = true;
+  return DafsStatus::kOk;
+}
+
+// Sets the attributes of `child`, an export or a directory above some. Returns false if it is to be
+// left out: its export cannot be reached.
+bool PseudoAttributes(StoreImpl& store, const Caller& caller, const PseudoNode& child,
+                      uint64_t bitmap, wire::FileAttributes* attributes) {
+  if (child.export_index < 0) {
+    store.GetPseudoAttributes(child, bitmap, attributes);
+    return true;
+  }
+  const wire::FileHandle& root = store.roots[static_cast<size_t>(child.export_index)];
+  if (store.mounts->ExportThatMayHang(root.fshandle)) {
+    // A listing must not wait for an export that may hang, so its attributes are omitted.
+    attributes->included = bitmap & wire::kFattrAll;
+    return true;
+  }
+  Place place;
+  return store.Resolve(caller, root, &place) == DafsStatus::kOk &&
+         store.GetAttributes(*place.object, bitmap, attributes) == DafsStatus::kOk;
 }
 
 // The pseudo file system: children in the order of their names, with consecutive cookies.
 DafsStatus ListPseudo(StoreImpl& store, const Caller& caller, const PseudoNode& node,
                       const ReaddirRequest& request, ReaddirSink sink, ReaddirResult* res) {
   uint64_t cookie = kLowPositions - 1;
-  Hint hint(request.dircount);
-  bool any = false;
+  Listing listing(sink, request.dircount);
   for (const auto& [name, child] : node.children) {
     if (++cookie <= request.cookie) continue;
     // Hides exports that do not admit the client, and directories that lead only to such exports.
@@ -209,26 +127,10 @@ DafsStatus ListPseudo(StoreImpl& store, const Caller& caller, const PseudoNode& 
     res->hides_for_port = res->hides_for_port || admission == DafsStatus::kWrongSec;
     if (admission != DafsStatus::kOk) continue;
     wire::FileAttributes attributes;
-    if (child->export_index < 0) {
-      store.GetPseudoAttributes(*child, request.attr_request_bitmap, &attributes);
-    } else {
-      Place place;
-      const wire::FileHandle& root = store.roots[static_cast<size_t>(child->export_index)];
-      if (store.mounts->ExportThatMayHang(root.fshandle)) {
-        // A listing must not wait for an export that may hang, so its attributes are omitted.
-        attributes.included = request.attr_request_bitmap & wire::kFattrAll;
-      } else if (store.Resolve(caller, root, &place) != DafsStatus::kOk) {
-        continue;
-      } else if (store.GetAttributes(*place.object, request.attr_request_bitmap, &attributes) !=
-                 DafsStatus::kOk) {
-        continue;
-      }
+    if (!PseudoAttributes(store, caller, *child, request.attr_request_bitmap, &attributes)) {
+      continue;
     }
-    if (!sink(cookie, name, attributes)) {
-      return any ? DafsStatus::kOk : DafsStatus::kReaddirNoSpc;
-    }
-    any = true;
-    if (hint.Count(name.size())) return DafsStatus::kOk;
+    if (!listing.Add(cookie, name, attributes)) return listing.status();
   }
   res->eof = true;
   return DafsStatus::kOk;
