@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/loop.h"
 #include "server/session/channel_routes.h"
-#include "server/session/session.h"
+#include "server/session/shared.h"
 #include "server/session/worker.h"
 #include "wire/dat/dat.h"
 

@@ -60,7 +60,7 @@ dat::Task<void> ExecuteAll(Call& call, const std::vector<wire::RwRequest>& reque
 
 DafsStatus MayTake(Session& session, const wire::BatchSubmitArgs& args) {
   if (args.requests.empty()) return DafsStatus::kOk;  // only sets the number of completions
-  if (session.back_channel() == nullptr) return DafsStatus::kBackChannelUnusable;
+  if (session.channels().back() == nullptr) return DafsStatus::kBackChannelUnusable;
   return Batches::Of(session).MayTake(args);
 }
 

@@ -4,6 +4,8 @@
 
 #include "absl/container/inlined_vector.h"
 #include "server/session/direct_buffers.h"
+#include "server/session/own_pool.h"
+#include "server/session/pool.h"
 #include "wire/codec/checksum.h"
 
 namespace dafs::server {
@@ -15,7 +17,7 @@ using wire::DafsStatus;
 dat::Task<ReadResult> ReadSome(Session& session, const Caller& caller,
                                const wire::RwRequest& request, uint64_t offset,
                                std::span<std::byte> into) {
-  Pool* const own = session.OwnPool(request.filehandle.fshandle);
+  Pool* const own = OwnPool(session.shared(), request.filehandle.fshandle);
   ReadResult read;
   if (own == nullptr) {
     read = session.store().Read(caller, request.filehandle, request.state_id, offset, into,
@@ -45,7 +47,7 @@ struct Gathered {
     const RdmaOps ops = range.Next({&got, 1});
     dat::Task<bool> writing = WriteToClient(session, ops, channel);
     const bool written = co_await writing;
-    if (session.checksums()) sum.Add(got);
+    if (session.terms().checksums()) sum.Add(got);
     filled = 0;
     co_return written;
   }
@@ -56,13 +58,13 @@ struct Gathered {
 dat::Task<void> ReadChunks(Session& session, const Caller& caller, const wire::RwRequest& request,
                            WriteChannel channel, wire::CompletionNotification* done) {
   const uint64_t total = wire::TotalBytes(request.request_buffers);
-  const bool may_hang = session.OwnPool(request.filehandle.fshandle) != nullptr;
-  DirectLease lease = co_await session.AcquireDirect(
+  const bool may_hang = OwnPool(session.shared(), request.filehandle.fshandle) != nullptr;
+  DirectLease lease = co_await session.transfers().Acquire(
       static_cast<size_t>(std::min<uint64_t>(total, DirectBuffers::kLarge)), may_hang);
   std::span<std::byte> memory;
   if (!lease.pieces().empty()) memory = lease.pieces()[0];
   Gathered data{session, channel, RemoteRange(request.request_buffers), memory,
-                wire::Fletcher(session.order())};
+                wire::Fletcher(*session.terms().order())};
   const wire::FileChunk none;  // a read of no bytes still checks permissions
   const std::span<const wire::FileChunk> chunks =
       total == 0 ? std::span(&none, 1) : std::span(request.chunks);
@@ -97,7 +99,7 @@ dat::Task<void> ReadChunks(Session& session, const Caller& caller, const wire::R
     if (!flushed) status = DafsStatus::kServerFault;
   }
   done->status = static_cast<uint32_t>(status);
-  if (session.checksums()) done->direct_checksum = data.sum.Result();
+  if (session.terms().checksums()) done->direct_checksum = data.sum.Result();
 }
 
 using Vectors = absl::InlinedVector<iovec, 4>;
@@ -126,16 +128,16 @@ dat::Task<bool> WriteChunks(Session& session, const Caller& caller, const wire::
     done->status = static_cast<uint32_t>(DafsStatus::kWriteTooBig);
     co_return true;
   }
-  Pool* const own = session.OwnPool(request.filehandle.fshandle);
+  Pool* const own = OwnPool(session.shared(), request.filehandle.fshandle);
   DirectLease lease =
-      co_await session.AcquireDirect(static_cast<size_t>(total), /*may_hang=*/own != nullptr);
+      co_await session.transfers().Acquire(static_cast<size_t>(total), /*may_hang=*/own != nullptr);
   RemoteRange range(request.request_buffers);
   const RdmaOps ops = range.Next(lease.pieces());
   DafsStatus status = co_await ReadFromClient(session, ops);
   done->status = static_cast<uint32_t>(status);
   if (status == DafsStatus::kServerFault) co_return false;
-  if (status == DafsStatus::kOk && session.checksums()) {
-    wire::Fletcher sum(session.order());
+  if (status == DafsStatus::kOk && session.terms().checksums()) {
+    wire::Fletcher sum(*session.terms().order());
     for (std::span<std::byte> piece : lease.pieces()) sum.Add(piece);
     if (sum.Result() != request.direct_checksum) status = DafsStatus::kChksum;
   }

@@ -141,7 +141,7 @@ std::unique_ptr<Batches::Item> Batches::Next() {
   if (!urgent_.empty()) {
     item = std::move(urgent_.front());
     urgent_.pop_front();
-  } else if (!patient_.empty() && !session_.busy()) {
+  } else if (!patient_.empty() && !session_.requests().busy()) {
     item = std::move(patient_.begin()->second);
     ids_.at(item->request.request_id) = patient_.end();
     patient_.erase(patient_.begin());
@@ -184,8 +184,9 @@ void Batches::Done(Item& item) {
 }
 
 size_t Batches::GroupSize() const {
-  const Session* channel = session_.back_channel();
-  const size_t most = channel == nullptr ? 1 : channel->back_control()->most_completions();
+  Session* channel = session_.channels().back();
+  const size_t most =
+      channel == nullptr ? 1 : channel->channels().back_control()->most_completions();
   return wanted_ == 0 ? most : std::min<size_t>(wanted_, most);
 }
 
@@ -197,13 +198,13 @@ bool Batches::IsDue() const {
 
 void Batches::Report() {
   while (!dropped_ && IsDue()) {
-    Session* channel = session_.back_channel();
+    Session* channel = session_.channels().back();
     if (channel == nullptr) return;
     wire::BcBatchCompletionArgs args;
     const size_t count = std::min(done_.size(), GroupSize());
     args.completions.assign(done_.begin(), done_.begin() + static_cast<ptrdiff_t>(count));
     // Without a free credit or buffer: Report is called again when one is free.
-    if (!channel->back_control()->Send(args)) return;
+    if (!channel->channels().back_control()->Send(args)) return;
     for (const wire::CompletionNotification& done : args.completions) ids_.erase(done.request_id);
     done_.erase(done_.begin(), done_.begin() + static_cast<ptrdiff_t>(count));
     if (done_.empty()) report_by_ = absl::InfiniteFuture();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/procedures/procedures.h"
+#include "server/session/pool.h"
 #include "server/session/session.h"
 
 namespace dafs::server {
@@ -24,7 +25,7 @@ iovec VectorOf(std::span<const std::byte> data) {
 dat::Task<void> ReadInline(Call& call) {
   wire::ReadInlineArgs args;
   if (!call.Decode(args)) co_return;
-  if (call.session().KeepsAtime(args.cache_hint)) call.KeepAtime();
+  if (call.session().terms().KeepsAtime(args.cache_hint)) call.KeepAtime();
   Session& session = call.session();
   const std::span<std::byte> out = call.out();
   const std::span<std::byte> into =

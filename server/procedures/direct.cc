@@ -5,6 +5,7 @@
 #include "server/procedures/procedures.h"
 #include "server/session/direct_buffers.h"
 #include "server/session/direct_transfer.h"
+#include "server/session/pool.h"
 #include "server/session/session.h"
 #include "wire/codec/checksum.h"
 
@@ -33,7 +34,7 @@ dat::Task<DafsStatus> Fetch(Call& call, const DirectLease& lease,
   const RdmaOps ops = range.Next(lease.pieces());
   const DafsStatus fetched = co_await ReadFromClient(call, ops);
   if (fetched != DafsStatus::kOk) co_return fetched;
-  if (session.checksums()) {
+  if (session.terms().checksums()) {
     wire::Fletcher sum(call.order());
     for (std::span<std::byte> piece : lease.pieces()) sum.Add(piece);
     if (sum.Result() != expected) co_return DafsStatus::kChksum;
@@ -48,11 +49,11 @@ dat::Task<DafsStatus> Fetch(Call& call, const DirectLease& lease,
 dat::Task<void> ReadDirect(Call& call) {
   wire::ReadDirectArgs args;
   if (!call.Decode(args)) co_return;
-  if (call.session().KeepsAtime(args.cache_hint)) call.KeepAtime();
+  if (call.session().terms().KeepsAtime(args.cache_hint)) call.KeepAtime();
   call.Names(args.read_data_buffers);
   Session& session = call.session();
   const size_t total = std::min(args.byte_count, session.shared().options->max_transfer_bytes);
-  DirectLease lease = co_await session.AcquireDirect(total, call.may_hang());
+  DirectLease lease = co_await session.transfers().Acquire(total, call.may_hang());
   RemoteRange range(args.read_data_buffers);
   const RdmaOps ops = range.Next(lease.pieces());
   DirectWriter writer(call, ops.size());
@@ -89,14 +90,14 @@ dat::Task<void> ReadDirect(Call& call) {
       const bool posted = co_await writer.Post(*op, left);
       if (!posted) break;
     }
-    if (session.checksums()) sum.Add(got);
+    if (session.terms().checksums()) sum.Add(got);
     res.bytes_read += read.bytes_read;
     res.eof = read.eof;
     if (got.size() < piece.size() || read.eof) break;
   }
   const bool done = co_await writer.Done(lease);
   if (!done) status = DafsStatus::kServerFault;
-  if (session.checksums()) res.direct_checksum = sum.Result();
+  if (session.terms().checksums()) res.direct_checksum = sum.Result();
   call.Finish(status, args, res);
 }
 
@@ -109,7 +110,7 @@ dat::Task<void> WriteDirect(Call& call) {
     call.FinishError(DafsStatus::kWriteTooBig);
     co_return;
   }
-  DirectLease lease = co_await session.AcquireDirect(args.byte_count, call.may_hang());
+  DirectLease lease = co_await session.transfers().Acquire(args.byte_count, call.may_hang());
   DafsStatus status = co_await Fetch(call, lease, args.write_data_buffers, args.direct_checksum);
   WriteResult written;
   if (status == DafsStatus::kOk) {
@@ -138,7 +139,7 @@ dat::Task<void> AppendDirect(Call& call) {
     call.FinishError(DafsStatus::kWriteTooBig);
     co_return;
   }
-  DirectLease lease = co_await session.AcquireDirect(args.byte_count, call.may_hang());
+  DirectLease lease = co_await session.transfers().Acquire(args.byte_count, call.may_hang());
   const std::span<const wire::DirectOpBuffer> buffers(&args.write_data_buffer, 1);
   DafsStatus status = co_await Fetch(call, lease, buffers, args.direct_checksum);
   AppendResult appended;

@@ -1,7 +1,7 @@
 // Maps each procedure to the function that executes it.
 // Spec: WIRE 9.1.
 #include "server/procedures/procedures.h"
-#include "server/session/session.h"
+#include "server/session/call.h"
 
 namespace dafs::server {
 namespace {
@@ -21,40 +21,33 @@ constexpr Procedure kRun = {.run = kFunction};
 template <dat::Task<void> (*kFunction)(Call&)>
 constexpr Procedure kStart = {.start = kFunction};
 
-template <void (Session::*kMember)(Call&)>
-void OnSession(Call& call) {
-  (call.session().*kMember)(call);
-}
-
-dat::Task<void> RegisterCred(Call& call) { return call.session().RegisterCred(call); }
-
 // One switch over the protocol, hence its length.
 constexpr const Procedure* FunctionOf(Proc proc) {
   switch (proc) {
     case Proc::kClientAuth:
-      return &kRun<OnSession<&Session::ClientAuth>>;
+      return &kRun<ClientAuth>;
     case Proc::kClientConnect:
-      return &kRun<OnSession<&Session::Connect>>;
+      return &kRun<ClientConnect>;
     case Proc::kClientConnectAuth:
-      return &kRun<OnSession<&Session::ConnectAuth>>;
+      return &kRun<ClientConnectAuth>;
     case Proc::kConnectBind:
-      return &kRun<OnSession<&Session::ConnectBind>>;
+      return &kRun<ConnectBind>;
     case Proc::kDisconnect:
-      return &kRun<OnSession<&Session::Disconnect>>;
+      return &kRun<Disconnect>;
     case Proc::kRegisterCred:
       return &kStart<RegisterCred>;
     case Proc::kReleaseCred:
-      return &kRun<OnSession<&Session::ReleaseCred>>;
+      return &kRun<ReleaseCred>;
     case Proc::kSecinfo:
-      return &kRun<OnSession<&Session::Secinfo>>;
+      return &kRun<Secinfo>;
     case Proc::kServerAuth:
-      return &kRun<OnSession<&Session::ServerAuth>>;
+      return &kRun<ServerAuth>;
     case Proc::kCheckResponse:
-      return &kRun<OnSession<&Session::CheckResponse>>;
+      return &kRun<CheckResponse>;
     case Proc::kFetchResponse:
-      return &kRun<OnSession<&Session::FetchResponse>>;
+      return &kRun<FetchResponse>;
     case Proc::kDiscardResponses:
-      return &kRun<OnSession<&Session::DiscardResponses>>;
+      return &kRun<DiscardResponses>;
     case Proc::kAccess:
       return &kRun<Access>;
     case Proc::kCacheHint:

@@ -29,12 +29,14 @@ void SayExportRefused(Session& session, const wire::LookupArgs& args, const wire
   const wire::FileHandle& last = res.component_count > 0 ? res.filehandle : args.directory;
   const std::optional<std::string> above = session.store().PathAboveExports(last);
   if (!above) return;
+  const std::string& client = session.identity().client_id_string();
   const std::string name = absl::CHexEscape(
       absl::StrCat(*above == "/" ? "" : *above, "/", args.path[res.component_count].substr(0, 80)));
   if (status == DafsStatus::kAcces) {
-    return session.SayRefused("address", absl::StrCat("export ", name,
-                                                      " does not admit its address; add that to "
-                                                      "the export's clients= to admit it"));
+    return session.refusals().Say(client, "address",
+                                  absl::StrCat("export ", name,
+                                               " does not admit its address; add that to "
+                                               "the export's clients= to admit it"));
   }
   std::string exports;
   size_t named = 0;
@@ -42,8 +44,8 @@ void SayExportRefused(Session& session, const wire::LookupArgs& args, const wire
     absl::StrAppend(&exports, named == 0 ? "" : ", ", named < kMostNamed ? each.name : "...");
     if (++named > kMostNamed) break;
   }
-  session.SayRefused("export",
-                     absl::StrCat("there is no export ", name, "; the exports are ", exports));
+  session.refusals().Say(client, "export",
+                         absl::StrCat("there is no export ", name, "; the exports are ", exports));
 }
 
 }  // namespace
@@ -130,14 +132,6 @@ void MakeNode(Call& call) {
   if (!call.Decode(args)) return;
   wire::MakeNodeRes res;
   const DafsStatus status = call.session().store().MakeNode(call.caller(), args, &res);
-  call.Finish(status, args, res);
-}
-
-void Extensions(Call& call) {
-  wire::ExtensionsArgs args;
-  if (!call.Decode(args)) return;
-  wire::ExtensionsRes res;
-  const DafsStatus status = call.session().Extend(call.caller(), args, &res.granted);
   call.Finish(status, args, res);
 }
 

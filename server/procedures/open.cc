@@ -1,6 +1,8 @@
 // Procedures on opens: OPEN, CLOSE, OPEN_DOWNGRADE, and the private OPEN_HANDLE and OPEN_EXECUTE.
 // Spec: 6.5.7, 6.5.24, 6.5.26; R15 for the private ones.
 #include "server/procedures/procedures.h"
+#include "server/session/own_pool.h"
+#include "server/session/pool.h"
 #include "server/session/session.h"
 
 namespace dafs::server {
@@ -22,7 +24,7 @@ dat::Task<void> Open(Call& call) {
   // A reclaim names the file, not a directory.
   Pool* own = call.may_hang() ? &call.pool() : nullptr;
   if (args.claim_type == wire::OpenClaimType::kPrevious) {
-    own = session.OwnPool(args.claim_handle().fshandle);
+    own = OwnPool(session.shared(), args.claim_handle().fshandle);
   }
   if (truncates || own != nullptr) caller.recent = nullptr;  // not used on threads of the pool
   auto open = [&] { status = session.store().Open(caller, args, &res); };

@@ -11,6 +11,27 @@ namespace dafs::server {
 // The procedures of this server, for FindProcedure().
 extern const ProcedureTable kProcedureTable;
 
+// connect.cc
+void ClientConnect(Call& call);
+void ClientConnectAuth(Call& call);
+void ClientAuth(Call& call);
+void ConnectBind(Call& call);
+void Disconnect(Call& call);
+void Secinfo(Call& call);
+void ServerAuth(Call& call);
+
+// credentials.cc
+dat::Task<void> RegisterCred(Call& call);
+void ReleaseCred(Call& call);
+
+// extensions.cc
+void Extensions(Call& call);
+
+// response_cache.cc
+void CheckResponse(Call& call);
+void FetchResponse(Call& call);
+void DiscardResponses(Call& call);
+
 // names.cc
 void GetRootHandle(Call& call);
 void Lookup(Call& call);
@@ -23,7 +44,6 @@ void Rename(Call& call);
 void Rename2(Call& call);
 void MakeNode(Call& call);
 void ReadlinkInline(Call& call);
-void Extensions(Call& call);
 
 // attributes.cc
 void Access(Call& call);

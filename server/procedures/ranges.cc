@@ -1,6 +1,7 @@
 // The private procedures on ranges of a file: ALLOCATE, SEEK, COPY_RANGE (wire/messages/ranges.h).
 // Each of them may wait for the disk.
 #include "server/procedures/procedures.h"
+#include "server/session/pool.h"
 #include "server/session/session.h"
 
 namespace dafs::server {

@@ -7,6 +7,7 @@
 #include "server/procedures/procedures.h"
 #include "server/session/direct_buffers.h"
 #include "server/session/direct_transfer.h"
+#include "server/session/pool.h"
 #include "server/session/session.h"
 #include "wire/codec/checksum.h"
 #include "wire/codec/direct.h"
@@ -54,7 +55,7 @@ dat::Task<void> ReaddirInline(Call& call) {
   };
   const bool may_wait = call.may_hang() || Store::ReaddirMayWait(args.filehandle);
   co_await OffloadIf(may_wait, call.pool(), session.loop(), list);
-  if (result.hides_for_port) session.SayWrongPort();
+  if (result.hides_for_port) session.refusals().SayWrongPort(session.identity().client_id_string());
   if (status != DafsStatus::kOk) {
     call.FinishError(status);
     co_return;
@@ -62,8 +63,9 @@ dat::Task<void> ReaddirInline(Call& call) {
   const size_t count = builder.count();
   const size_t extent = builder.Finish();
   const wire::ResponseHeader header = call.ResponseHeader(DafsStatus::kOk);
-  const size_t size = wire::FinishReaddirInline(header, result.cookieverf, result.eof, count,
-                                                extent, call.order(), out, session.checksums());
+  const size_t size =
+      wire::FinishReaddirInline(header, result.cookieverf, result.eof, count, extent, call.order(),
+                                out, session.terms().checksums());
   call.FinishBuilt(args, size);
 }
 
@@ -76,7 +78,7 @@ dat::Task<void> ReaddirDirect(Call& call) {
                                 static_cast<size_t>(std::min<uint64_t>(
                                     wire::TotalBytes(args.readdir_data_buffers), kMostDirect)),
                                 kMostDirect});
-  DirectLease lease = co_await session.AcquireDirect(room, call.may_hang());
+  DirectLease lease = co_await session.transfers().Acquire(room, call.may_hang());
   std::span<std::byte> content;
   if (room > 0) content = lease.pieces()[0];
   wire::DirentArrayBuilder builder(call.order(), content);
@@ -92,7 +94,7 @@ dat::Task<void> ReaddirDirect(Call& call) {
         &result);
   };
   co_await Offload(call.pool(), session.loop(), list);
-  if (result.hides_for_port) session.SayWrongPort();
+  if (result.hides_for_port) session.refusals().SayWrongPort(session.identity().client_id_string());
   // An array without entries takes 8 bytes, which must fit too (10.2).
   if (status == DafsStatus::kOk && room < 8) status = DafsStatus::kReaddirNoSpc;
   if (status != DafsStatus::kOk) {
@@ -103,7 +105,8 @@ dat::Task<void> ReaddirDirect(Call& call) {
   wire::ReaddirDirectRes res;
   res.cookieverf = result.cookieverf;
   res.eof = result.eof;
-  if (session.checksums()) res.direct_checksum = wire::ComputeChecksum(content, call.order());
+  if (session.terms().checksums())
+    res.direct_checksum = wire::ComputeChecksum(content, call.order());
   const bool written = co_await WriteDirectContent(call, content, args.readdir_data_buffers, lease);
   call.Finish(written ? DafsStatus::kOk : DafsStatus::kServerFault, args, res);
 }

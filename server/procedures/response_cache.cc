@@ -2,7 +2,9 @@
 // DISCARD_RESPONSES.
 // Spec: 5.2.5, 6.3; WIRE 9.4, R49, R50. They need no credentials but the session's (5.2.5).
 #include <cstring>
+#include <memory>
 
+#include "server/procedures/procedures.h"
 #include "server/session/session.h"
 #include "server/store/holdings/grace.h"
 
@@ -10,23 +12,29 @@ namespace dafs::server {
 
 using wire::DafsStatus;
 
+namespace {
+
 // Finds the cache of a lost session of this client. BAD_SESSION also means a session that is
 // connected and has no cache (R50).
-DafsStatus Session::FindResponses(const wire::SessionId& session_id, wire::ByteOrder order,
-                                  std::shared_ptr<SessionCache>* cache) const {
-  const DafsStatus status = shared_.responses->Find(session_id, AsCacheOwner(), order, cache);
+DafsStatus FindResponses(Call& call, const wire::SessionId& session_id,
+                         std::shared_ptr<SessionCache>* cache) {
+  Session& session = call.session();
+  const DafsStatus status = session.shared().responses->Find(
+      session_id, session.identity().AsCacheOwner(), call.order(), cache);
   if (status != DafsStatus::kUnknownSession) return status;
-  return shared_.sessions->Find(session_id).ok() ? DafsStatus::kBadSession : status;
+  return session.shared().sessions->Find(session_id).ok() ? DafsStatus::kBadSession : status;
 }
 
+}  // namespace
+
 // 6.3.1.
-void Session::CheckResponse(Call& call) {
+void CheckResponse(Call& call) {
   wire::CheckResponseArgs args;
   if (!call.Decode(args)) return;
   std::shared_ptr<SessionCache> cache;
-  DafsStatus status = FindResponses(args.session_id, call.order(), &cache);
+  DafsStatus status = FindResponses(call, args.session_id, &cache);
   SessionCache::Entry entry;
-  if (status == DafsStatus::kOk) shared_.store->grace().Asked(args.session_id);
+  if (status == DafsStatus::kOk) call.session().shared().store->grace().Asked(args.session_id);
   if (status == DafsStatus::kOk &&
       !cache->Find(args.xid_stream, args.xid_seq, args.procedure, &entry)) {
     status = DafsStatus::kNoXidMatch;
@@ -35,11 +43,11 @@ void Session::CheckResponse(Call& call) {
 }
 
 // 6.3.2. Sends the stored status and result with a new header.
-void Session::FetchResponse(Call& call) {
+void FetchResponse(Call& call) {
   wire::FetchResponseArgs args;
   if (!call.Decode(args)) return;
   std::shared_ptr<SessionCache> cache;
-  DafsStatus status = FindResponses(args.session_id, call.order(), &cache);
+  DafsStatus status = FindResponses(call, args.session_id, &cache);
   SessionCache::Entry entry;
   if (status == DafsStatus::kOk &&
       !cache->Find(args.xid_stream, args.xid_seq, args.procedure, &entry)) {
@@ -56,14 +64,14 @@ void Session::FetchResponse(Call& call) {
 }
 
 // 6.3.3.
-void Session::DiscardResponses(Call& call) {
+void DiscardResponses(Call& call) {
   wire::DiscardResponsesArgs args;
   if (!call.Decode(args)) return;
   std::shared_ptr<SessionCache> cache;
-  const DafsStatus status = FindResponses(args.session_id, call.order(), &cache);
+  const DafsStatus status = FindResponses(call, args.session_id, &cache);
   if (status == DafsStatus::kOk) {
-    shared_.store->grace().Discarded(args.session_id);
-    shared_.responses->Discard(*cache);
+    call.session().shared().store->grace().Discarded(args.session_id);
+    call.session().shared().responses->Discard(*cache);
   }
   call.Finish(status, args, wire::DiscardResponsesRes());
 }

@@ -4,6 +4,7 @@
 #include "server/procedures/procedures.h"
 #include "server/session/direct_buffers.h"
 #include "server/session/direct_transfer.h"
+#include "server/session/pool.h"
 #include "server/session/session.h"
 #include "wire/codec/checksum.h"
 #include "wire/codec/direct.h"
@@ -40,7 +41,7 @@ dat::Task<void> GetattrDirect(Call& call) {
     call.FinishError(status);
     co_return;
   }
-  DirectLease lease = co_await session.AcquireDirect(size);
+  DirectLease lease = co_await session.transfers().Acquire(size);
   std::span<std::byte> content = lease.pieces()[0];
   absl::StatusOr<size_t> extent = wire::EncodeDirect(attributes, call.order(), content);
   if (!extent.ok()) {
@@ -49,7 +50,8 @@ dat::Task<void> GetattrDirect(Call& call) {
   }
   content = content.first(*extent);
   wire::GetattrDirectRes res;
-  if (session.checksums()) res.direct_checksum = wire::ComputeChecksum(content, call.order());
+  if (session.terms().checksums())
+    res.direct_checksum = wire::ComputeChecksum(content, call.order());
   const std::span<const wire::DirectOpBuffer> buffers(&args.data_buffer, 1);
   const bool written = co_await WriteDirectContent(call, content, buffers, lease);
   call.Finish(written ? DafsStatus::kOk : DafsStatus::kServerFault, args, res);
@@ -72,7 +74,7 @@ dat::Task<void> ReadlinkDirect(Call& call) {
     call.FinishError(status);
     co_return;
   }
-  DirectLease lease = co_await session.AcquireDirect(size);
+  DirectLease lease = co_await session.transfers().Acquire(size);
   std::span<std::byte> content = lease.pieces()[0];
   absl::StatusOr<size_t> extent = wire::EncodeDirectString(link, call.order(), content);
   if (!extent.ok()) {
@@ -81,7 +83,8 @@ dat::Task<void> ReadlinkDirect(Call& call) {
   }
   content = content.first(*extent);
   wire::ReadlinkDirectRes res;
-  if (session.checksums()) res.direct_checksum = wire::ComputeChecksum(content, call.order());
+  if (session.terms().checksums())
+    res.direct_checksum = wire::ComputeChecksum(content, call.order());
   const std::span<const wire::DirectOpBuffer> buffers(&args.buffer, 1);
   const bool written = co_await WriteDirectContent(call, content, buffers, lease);
   call.Finish(written ? DafsStatus::kOk : DafsStatus::kServerFault, args, res);
@@ -96,13 +99,13 @@ dat::Task<void> SetattrDirect(Call& call) {
     call.FinishError(size == 0 ? DafsStatus::kInval : DafsStatus::kResource);
     co_return;
   }
-  DirectLease lease = co_await session.AcquireDirect(size);
+  DirectLease lease = co_await session.transfers().Acquire(size);
   const std::span<std::byte> content = lease.pieces()[0];
   const std::span<const wire::DirectOpBuffer> buffers(&args.obj_attributes, 1);
   RemoteRange range(buffers);
   const RdmaOps ops = range.Next(lease.pieces());
   DafsStatus status = co_await ReadFromClient(call, ops);
-  if (status == DafsStatus::kOk && session.checksums() &&
+  if (status == DafsStatus::kOk && session.terms().checksums() &&
       wire::ComputeChecksum(content, call.order()) != args.direct_checksum) {
     status = DafsStatus::kChksum;
   }

@@ -43,7 +43,7 @@ bool BackControl::Send(const wire::BcBatchCompletionArgs& args) {
   const auto stream =
       std::find_if(streams_.begin(), streams_.end(), [](const Stream& s) { return !s.busy; });
   if (stream == streams_.end() || stream - streams_.begin() >= nreq_) return false;
-  std::unique_ptr<Outgoing> outgoing = channel_.TakeSendBuffer();
+  std::unique_ptr<Outgoing> outgoing = channel_.requests().flow().TakeSendBuffer();
   if (outgoing == nullptr) return false;
   wire::RequestHeader header;
   header.stream_id = static_cast<uint16_t>(stream - streams_.begin());
@@ -55,7 +55,7 @@ bool BackControl::Send(const wire::BcBatchCompletionArgs& args) {
       header, args, order_, outgoing->buffer->memory().first(request_bytes_), options);
   stream->busy = true;
   ++outstanding_;
-  channel_.SendMessage(std::move(outgoing), size.ok() ? *size : 0);
+  channel_.requests().SendDirective(std::move(outgoing), size.ok() ? *size : 0);
   return true;
 }
 

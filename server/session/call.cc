@@ -9,40 +9,40 @@ namespace dafs::server {
 using wire::DafsStatus;
 
 std::span<std::byte> Call::out() const {
-  std::span<std::byte> memory = outgoing_->buffer->memory();
-  const uint32_t most = session_.negotiated().max_response_size;
+  std::span<std::byte> memory = request_.outgoing->buffer->memory();
+  const uint32_t most = session_.terms().negotiated().max_response_size;
   return most == 0 || most > memory.size() ? memory : memory.first(most);
 }
 
-Pool& Call::pool() { return own_pool_ != nullptr ? *own_pool_ : session_.pool(); }
+Pool& Call::pool() { return request_.own_pool != nullptr ? *request_.own_pool : session_.pool(); }
 
-bool Call::checksums() const { return verdict_.checksum_due; }
+bool Call::checksums() const { return request_.verdict.checksum_due; }
 
 uint32_t Call::inline_write_header_size() const {
-  return session_.negotiated().inline_write_header_size;
+  return session_.terms().negotiated().inline_write_header_size;
 }
 
 wire::ResponseHeader Call::ResponseHeader(DafsStatus status) {
   wire::ResponseHeader header =
-      wire::ResponseTo(verdict_.header, status, session_.TargetNreq(*this));
-  header.protocol_version = verdict_.response_version;
+      wire::ResponseTo(request_.verdict.header, status, session_.requests().flow().Target(request_.header().desired_nreq));
+  header.protocol_version = request_.verdict.response_version;
   return header;
 }
 
 void Call::OnLoop(absl::AnyInvocable<void()> work) {
   session_.loop().Post([this, work = std::move(work)]() mutable {
-    on_pool_ = false;
+    request_.on_pool = false;
     work();
   });
 }
 
 void Call::FinishError(DafsStatus status) {
-  if (on_pool_) return OnLoop([this, status] { FinishError(status); });
+  if (request_.on_pool) return OnLoop([this, status] { FinishError(status); });
   wire::EncodeOptions options;
   options.checksum = checksums();
   wire::ResponseHeader header = ResponseHeader(status);
   absl::StatusOr<size_t> size =
-      wire::EncodeErrorResponse(header, verdict_.header.procedure, order(), out(), options);
+      wire::EncodeErrorResponse(header, request_.verdict.header.procedure, order(), out(), options);
   Complete(status, size.ok() ? *size : 0);
 }
 
@@ -59,7 +59,7 @@ void Call::FinishUnexecuted(DafsStatus status) {
 }
 
 void Call::Complete(DafsStatus status, size_t response_bytes) {
-  session_.Complete(*this, status, response_bytes);
+  session_.requests().Complete(request_, status, response_bytes);
 }
 
 }  // namespace dafs::server

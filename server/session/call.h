@@ -11,9 +11,8 @@
 
 #include "absl/functional/any_invocable.h"
 #include "server/clients/credentials.h"
-#include "server/session/chain.h"
 #include "server/session/message_buffers.h"
-#include "server/store/durable/journal.h"
+#include "server/session/request.h"
 #include "server/store/store.h"
 #include "wire/codec/codec.h"
 #include "wire/messages/chain.h"
@@ -26,14 +25,14 @@ class Session;
 
 class Call {
  public:
-  explicit Call(Session& session) : session_(session) {}
+  explicit Call(Session& session) : session_(session) { request_.call = this; }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
   Session& session() { return session_; }
-  const wire::RequestHeader& header() const { return verdict_.header; }
-  wire::ByteOrder order() const { return verdict_.order; }
-  std::span<const std::byte> message() const { return message_; }
+  const wire::RequestHeader& header() const { return request_.header(); }
+  wire::ByteOrder order() const { return request_.verdict.order; }
+  std::span<const std::byte> message() const { return request_.message; }
 
   // Step 10 of 9.2, and the substitutions of step 11: decodes the arguments and inserts the chain's
   // current filehandle and state id. Returns false on failure: the call is then answered and
@@ -41,22 +40,22 @@ class Call {
   template <class Args>
   bool Decode(Args& args);
   // The inline data of WRITE_INLINE and APPEND_INLINE, valid after Decode; a part of message().
-  std::span<const std::byte> data() const { return data_; }
+  std::span<const std::byte> data() const { return request_.data; }
 
   // The pool on which this call waits for its file system.
   Pool& pool();
   // Returns true if the export may hang. Then no store access of this call may run on the worker.
-  bool may_hang() const { return own_pool_ != nullptr; }
+  bool may_hang() const { return request_.own_pool != nullptr; }
 
   // The user on whose behalf the call is executed.
-  const Caller& caller() const { return caller_; }
+  const Caller& caller() const { return request_.caller; }
   // Makes the call leave access times unchanged.
-  void KeepAtime() { caller_.keeps_atime = true; }
+  void KeepAtime() { request_.caller.keeps_atime = true; }
 
   // The buffer for the response: max_response_size bytes.
   std::span<std::byte> out() const;
   // Resources held until the response has been sent: RDMA sources and their credits.
-  Outgoing& outgoing() { return *outgoing_; }
+  Outgoing& outgoing() { return *request_.outgoing; }
 
   // Answers the call and destroys it; the caller must not touch it afterwards. On success sets the
   // chain's current filehandle and state id as 9.1 specifies. If the result does not fit, the
@@ -69,18 +68,18 @@ class Call {
 
   // The session ended before the client's data arrived. Nothing was executed, so the Response Cache
   // must not report the request as executed (5.2.4).
-  void CutShort() { cut_short_ = true; }
+  void CutShort() { request_.cut_short = true; }
 
   // Records the client memory that the request names. The response invalidates the first buffer if
   // the client requested it (wire/protocol/invalidation.h).
   void Names(std::span<const wire::DirectOpBuffer> buffers) {
-    if (!buffers.empty()) invalidate_ = buffers.front().buffer_handle;
+    if (!buffers.empty()) request_.invalidates = buffers.front().buffer_handle;
   }
 
   // The results arrive after the response, so the Response Cache gets no entry (5.2.3).
-  void NotRemembered() { passes_ = true; }
+  void NotRemembered() { request_.not_remembered = true; }
   // Owns the memory of the caller's group list.
-  const std::shared_ptr<const Credential>& credential() const { return credential_; }
+  const std::shared_ptr<const Credential>& credential() const { return request_.credential; }
 
   // For responses that are built in place: returns the header to write (call it once); FinishBuilt
   // then ends the call.
@@ -95,7 +94,7 @@ class Call {
   ~Call() = default;
 
  private:
-  friend class Session;
+  friend class Requests;
 
   // From a thread of the pool: runs `work` on the session's thread, which owns the call from then
   // on.
@@ -111,20 +110,7 @@ class Call {
   void Complete(wire::DafsStatus status, size_t response_bytes);
 
   Session& session_;
-  wire::RequestVerdict verdict_;
-  std::span<const std::byte> message_;
-  std::span<const std::byte> data_;
-  std::shared_ptr<Chain> chain_;
-  std::shared_ptr<const Credential> credential_;  // null: the session's default
-  Caller caller_;
-  std::optional<Operation> operation_;  // set if a modification is recorded
-  std::unique_ptr<Outgoing> outgoing_;
-  Pool* own_pool_ = nullptr;  // Session::OwnPool
-  bool on_pool_ = false;      // executed by a thread of own_pool_; answered on the loop
-  bool holds_stream_ = false;
-  bool cut_short_ = false;
-  bool passes_ = false;
-  std::optional<uint32_t> invalidate_;
+  Request request_;
 };
 
 template <class Args>
@@ -132,14 +118,14 @@ wire::DafsStatus Call::TakeFromChain(Args& args) {
   if ((header().chain_flags & wire::kChfFh) != 0) {
     wire::FileHandle* filehandle = wire::ChainFileHandle(args);
     if (filehandle == nullptr) return wire::DafsStatus::kChainForm;
-    if (chain_ == nullptr || !chain_->filehandle) return wire::DafsStatus::kNoFileHandle;
-    *filehandle = *chain_->filehandle;
+    if (request_.chain == nullptr || !request_.chain->filehandle) return wire::DafsStatus::kNoFileHandle;
+    *filehandle = *request_.chain->filehandle;
   }
   if ((header().chain_flags & wire::kChfStateId) != 0) {
     wire::StateId* state_id = wire::ChainStateId(args);
     if (state_id == nullptr) return wire::DafsStatus::kChainForm;
-    if (chain_ == nullptr || !chain_->state_id) return wire::DafsStatus::kBadStateId;
-    *state_id = *chain_->state_id;
+    if (request_.chain == nullptr || !request_.chain->state_id) return wire::DafsStatus::kBadStateId;
+    *state_id = *request_.chain->state_id;
   }
   return wire::DafsStatus::kOk;
 }
@@ -147,7 +133,7 @@ wire::DafsStatus Call::TakeFromChain(Args& args) {
 template <class Args>
 bool Call::Decode(Args& args) {
   wire::DafsStatus status =
-      wire::CheckArgs(message_, verdict_, inline_write_header_size(), args, data_);
+      wire::CheckArgs(request_.message, request_.verdict, inline_write_header_size(), args, request_.data);
   if (status == wire::DafsStatus::kOk) status = TakeFromChain(args);
   if (status == wire::DafsStatus::kOk) return true;
   FinishError(status);
@@ -158,17 +144,17 @@ template <class Args>
 void Call::LeaveUsed(const Args& args) {
   constexpr const wire::ProcInfo& kInfo = wire::InfoOf(Args::kProc);
   if constexpr (kInfo.filehandle_after == wire::Current::kTheOneUsed) {
-    chain_->filehandle = *wire::ChainFileHandle(const_cast<Args&>(args));
+    request_.chain->filehandle = *wire::ChainFileHandle(const_cast<Args&>(args));
   }
   if constexpr (kInfo.state_id_after == wire::Current::kTheOneUsed) {
-    chain_->state_id = *wire::ChainStateId(const_cast<Args&>(args));
+    request_.chain->state_id = *wire::ChainStateId(const_cast<Args&>(args));
   }
 }
 
 template <class Args, class Res>
 void Call::Finish(wire::DafsStatus status, const Args& args, const Res& res,
                   const wire::InlineData& inline_data) {
-  if (on_pool_) {
+  if (request_.on_pool) {
     return OnLoop(
         [this, status, args, res, inline_data] { Finish(status, args, res, inline_data); });
   }
@@ -183,13 +169,13 @@ void Call::Finish(wire::DafsStatus status, const Args& args, const Res& res,
     header.status = status = wire::DafsStatus::kTooSmall;
     size = wire::EncodeErrorResponse(header, Args::kProc, order(), out(), options);
   }
-  if (status == wire::DafsStatus::kOk && chain_ != nullptr) {
+  if (status == wire::DafsStatus::kOk && request_.chain != nullptr) {
     LeaveUsed(args);
     if constexpr (kInfo.filehandle_after == wire::Current::kFromResult) {
-      chain_->filehandle = wire::ResultFileHandle(res);
+      request_.chain->filehandle = wire::ResultFileHandle(res);
     }
     if constexpr (kInfo.state_id_after == wire::Current::kFromResult) {
-      chain_->state_id = res.state_id;
+      request_.chain->state_id = res.state_id;
     }
   }
   Complete(status, size.ok() ? *size : 0);
@@ -197,7 +183,7 @@ void Call::Finish(wire::DafsStatus status, const Args& args, const Res& res,
 
 template <class Args>
 void Call::FinishBuilt(const Args& args, size_t response_bytes) {
-  if (chain_ != nullptr) LeaveUsed(args);
+  if (request_.chain != nullptr) LeaveUsed(args);
   Complete(wire::DafsStatus::kOk, response_bytes);
 }
 

@@ -14,14 +14,14 @@
 
 namespace dafs::server {
 
-class Call;
+struct Request;
 
 // A chain with members that are being received or executed. Owned by its members and, until the
 // last member has arrived, by Chains.
 struct Chain {
   bool broken = false;        // a member has failed
   bool running = false;       // a member is being executed
-  std::deque<Call*> waiting;  // arrived, in sending order
+  std::deque<Request*> waiting;  // arrived, in sending order
   std::optional<wire::FileHandle> filehandle;
   std::optional<wire::StateId> state_id;
 };

@@ -7,7 +7,7 @@ namespace dafs::server {
 namespace {
 
 dat::Segment SegmentOf(Session& session, const RdmaOp& op, uint32_t size_bytes) {
-  return {op.data, size_bytes, &session.slab()};
+  return {op.data, size_bytes, &session.transfers().slab()};
 }
 
 using wire::DafsStatus;
@@ -16,19 +16,19 @@ using PostFunction = absl::Status (*)(Session& session, uint64_t cookie, dat::Se
 
 // Takes one credit per operation, so that no transfer waits while it holds credits.
 dat::Task<bool> Move(Session& session, const RdmaOps& ops, PostFunction post) {
-  Session::RdmaWork work;
+  RdmaWork work;
   bool posted = true;
   for (const RdmaOp& op : ops) {
-    co_await session.RdmaCredits(1);
+    co_await session.transfers().credits().Take(1);
     posted = post(session, reinterpret_cast<uintptr_t>(&work),
                   SegmentOf(session, op, op.size_bytes), op.remote)
                  .ok();
     if (!posted) {
-      session.ReturnRdmaCredits(1);
+      session.transfers().credits().Return(1);
       break;
     }
     ++work.pending;
-    session.Moving(1);
+    session.transfers().watch().Begin(1);
   }
   const bool moved = co_await work;
   co_return moved&& posted;
@@ -63,25 +63,28 @@ RdmaOps RemoteRange::Next(std::span<const std::span<std::byte>> local) {
 dat::Task<void> DirectWriter::Begin() {
   if (!few() || operations_ == 0) co_return;
   const auto count = static_cast<uint32_t>(operations_);
-  co_await session_.RdmaCredits(count);
+  co_await session_.transfers().credits().Take(count);
   call_.outgoing().rdma_credits += count;
 }
 
 dat::Task<bool> DirectWriter::Post(RdmaOp op, uint32_t size_bytes) {
   if (failed_) co_return false;
-  if (!few()) co_await session_.RdmaCredits(1);
+  if (!few()) co_await session_.transfers().credits().Take(1);
   dat::Segment segment = SegmentOf(session_, op, std::min(size_bytes, op.size_bytes));
   const uint64_t cookie = few() ? 0 : reinterpret_cast<uintptr_t>(&work_);
-  if (!session_.endpoint().PostRdmaWrite(cookie, {&segment, 1}, op.remote, !few()).ok()) {
-    if (!few()) session_.ReturnRdmaCredits(1);
+  if (!session_.connection()
+           .endpoint()
+           .PostRdmaWrite(cookie, {&segment, 1}, op.remote, !few())
+           .ok()) {
+    if (!few()) session_.transfers().credits().Return(1);
     failed_ = true;
     co_return false;
   }
   if (!few()) {
     ++work_.pending;
-    session_.Moving(1);
+    session_.transfers().watch().Begin(1);
   }
-  session_.Posted();
+  session_.connection().Posted();
   co_return true;
 }
 
@@ -117,14 +120,15 @@ dat::Task<DafsStatus> ReadFromClient(Call& call, const RdmaOps& ops) {
 }
 
 dat::Task<DafsStatus> ReadFromClient(Session& session, const RdmaOps& ops) {
-  if (session.read_channel() == nullptr) co_return DafsStatus::kRdmaReadChannelUnusable;
+  if (session.channels().ForReads() == nullptr) co_return DafsStatus::kRdmaReadChannelUnusable;
   dat::Task<bool> moving =
       Move(session, ops,
            [](Session& of, uint64_t cookie, dat::Segment segment, dat::RemoteBuffer remote) {
-             Session* channel = of.read_channel();
+             Session* channel = of.channels().ForReads();
              if (channel == nullptr) return absl::UnavailableError("the channel has ended");
-             absl::Status posted = channel->endpoint().PostRdmaRead(cookie, {&segment, 1}, remote);
-             if (posted.ok()) channel->Posted();
+             absl::Status posted =
+                 channel->connection().endpoint().PostRdmaRead(cookie, {&segment, 1}, remote);
+             if (posted.ok()) channel->connection().Posted();
              return posted;
            });
   const bool moved = co_await moving;
@@ -138,9 +142,9 @@ namespace {
 
 absl::Status PostWrite(Session& channel, uint64_t cookie, dat::Segment segment,
                        dat::RemoteBuffer remote) {
-  absl::Status posted =
-      channel.endpoint().PostRdmaWrite(cookie, {&segment, 1}, remote, /*signaled=*/true);
-  if (posted.ok()) channel.Posted();
+  absl::Status posted = channel.connection().endpoint().PostRdmaWrite(cookie, {&segment, 1}, remote,
+                                                                      /*signaled=*/true);
+  if (posted.ok()) channel.connection().Posted();
   return posted;
 }
 
@@ -150,7 +154,7 @@ dat::Task<bool> WriteToClient(Session& session, const RdmaOps& ops, WriteChannel
   if (channel == WriteChannel::kOperation) return Move(session, ops, PostWrite);
   return Move(session, ops,
               [](Session& of, uint64_t cookie, dat::Segment segment, dat::RemoteBuffer remote) {
-                Session* back = of.back_channel();
+                Session* back = of.channels().back();
                 if (back == nullptr) return absl::UnavailableError("the channel has ended");
                 return PostWrite(*back, cookie, segment, remote);
               });

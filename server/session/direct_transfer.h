@@ -66,7 +66,7 @@ class DirectWriter {
   Call& call_;
   Session& session_;
   const size_t operations_;
-  Session::RdmaWork work_;
+  RdmaWork work_;
   bool failed_ = false;
 };
 

@@ -70,7 +70,7 @@ absl::StatusOr<Worker::Device*> Worker::DeviceOf(dat::PendingEndpoint& pending) 
 
 Session* Worker::Find(const wire::SessionId& session_id) const {
   for (const auto& [session, owned] : sessions_) {
-    if (session->negotiated().session_id == session_id) return session;
+    if (session->terms().negotiated().session_id == session_id) return session;
   }
   return nullptr;
 }
@@ -93,7 +93,7 @@ void Worker::DropUnusedDomains() {
   loop_->Post([this] {
     std::erase_if(devices_, [this](const std::unique_ptr<Device>& device) {
       return std::none_of(sessions_.begin(), sessions_.end(), [&device](const auto& entry) {
-        return &entry.first->domain() == device->domain.get();
+        return &entry.first->connection().domain() == device->domain.get();
       });
     });
   });

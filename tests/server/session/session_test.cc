@@ -1,5 +1,5 @@
-// Connecting, negotiating, authenticating, credentials, ending: server/session/connect.cc and its
-// tables.
+// Connecting, negotiating, authenticating, credentials, ending: server/procedures/connect.cc and
+// what it uses.
 #include <bit>
 #include <csignal>
 

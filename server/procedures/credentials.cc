@@ -1,0 +1,51 @@
+// REGISTER_CRED and RELEASE_CRED.
+// Spec: 6.2.8, 6.2.9; WIRE 9.4.
+#include <utility>
+
+#include "server/procedures/procedures.h"
+#include "server/session/pool.h"
+#include "server/session/session.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+// 6.2.8.
+dat::Task<void> RegisterCred(Call& call) {
+  wire::RegisterCredArgs args;
+  if (!call.Decode(args)) co_return;
+  wire::RegisterCredRes res;
+  Session& session = call.session();
+  if (!session.identity().trusted()) {
+    call.Finish(DafsStatus::kNotAuthorized, args, res);
+    co_return;
+  }
+  Credential credential;
+  DafsStatus status;
+  if (args.cred_type == wire::CredType::kName) {
+    auto look_up = [&] {
+      Store::RestoreServerIdentity();
+      status = MakeCredential(args, &credential);
+    };
+    co_await Offload(session.pool(), session.loop(), look_up);
+  } else {
+    status = MakeCredential(args, &credential);
+  }
+  if (status == DafsStatus::kOk) {
+    status =
+        session.identity().client().credentials().Register(std::move(credential), &res.cred_handle);
+  }
+  call.Finish(status, args, res);
+}
+
+// 6.2.9.
+void ReleaseCred(Call& call) {
+  wire::ReleaseCredArgs args;
+  if (!call.Decode(args)) return;
+  const ClientIdentity& identity = call.session().identity();
+  DafsStatus status = DafsStatus::kNotAuthorized;
+  if (identity.trusted()) status = identity.client().credentials().Release(args.cred_handle);
+  call.Finish(status, args, wire::ReleaseCredRes());
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,45 @@
+// EXTENSIONS, private (R15). Spec: wire/messages/posix.h.
+#include "server/procedures/procedures.h"
+#include "server/session/session.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+
+namespace {
+
+constexpr uint64_t kOfSession =
+    wire::kExtensionByteNames | wire::kExtensionKeepAtime | wire::kExtensionReadKeepsAtime;
+constexpr uint64_t kOfExport = wire::kExtensionSquashed | wire::kExtensionSquashedInPart;
+
+// Adds to `granted` what the export of args.filehandle does with the client's users.
+DafsStatus ReportSquashes(Call& call, const wire::ExtensionsArgs& args, uint64_t* granted) {
+  Session& session = call.session();
+  Squashes squashes = Squashes::kNobody;
+  const DafsStatus status =
+      session.store().WhoIsSquashed(call.caller(), args.filehandle, &squashes);
+  // An untrusted client has only the anonymous credentials.
+  if (!session.identity().trusted() || squashes == Squashes::kEverybody) {
+    *granted |= args.wanted & wire::kExtensionSquashed;
+  } else if (squashes == Squashes::kEverybodyInSome) {
+    *granted |= args.wanted & wire::kExtensionSquashedInPart;
+  }
+  return status;
+}
+
+}  // namespace
+
+void Extensions(Call& call) {
+  wire::ExtensionsArgs args;
+  if (!call.Decode(args)) return;
+  wire::ExtensionsRes res;
+  res.granted = args.wanted & kOfSession;
+  call.session().terms().Grant(res.granted);
+  DafsStatus status = DafsStatus::kOk;
+  if ((args.wanted & kOfExport) != 0 && args.filehandle != wire::FileHandle()) {
+    status = ReportSquashes(call, args, &res.granted);
+  }
+  call.Finish(status, args, res);
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,93 @@
+#include "server/session/client_identity.h"
+
+#include <utility>
+
+#include "runtime/loop.h"
+#include "server/session/worker.h"
+#include "server/store/holdings/grace.h"
+
+namespace dafs::server {
+
+using wire::AuthType;
+using wire::DafsStatus;
+
+DafsStatus ClientIdentity::MayUse(AuthType method) const {
+  switch (method) {
+    case AuthType::kNone:
+      return admitted_ ? DafsStatus::kOk : DafsStatus::kNotAuthorized;
+    case AuthType::kDefault:
+      return DafsStatus::kOk;
+    case AuthType::kText:
+    case AuthType::kGss:
+      return DafsStatus::kNotSupp;
+  }
+  return DafsStatus::kNotSupp;
+}
+
+void ClientIdentity::Connect(const wire::ClientConnectArgs& args) {
+  ClientTable& clients = *shared_.clients;
+  client_ =
+      admitted_
+          ? clients.Connect(args.client_id_string, args.client_verifier, args.max_credentials)
+          : clients.ConnectStranger(args.client_id_string, args.client_verifier,
+                                    args.max_credentials);
+}
+
+ClientTable::Confirmation ClientIdentity::Confirm(AuthType method) {
+  if (!admitted_) return {};
+  const Principal principal{.method = method, .host = peer_.address};
+  ClientTable::Confirmation result =
+      shared_.clients->Confirm(client_, principal, dat::Loop::Now());
+  if (result.replaced != nullptr) {
+    // Ends its connections: their machine may be gone without having closed them.
+    for (const auto& worker : *shared_.workers) worker->EndSuperseded();
+    shared_.store->ReleaseClient(result.replaced->client_id());
+    shared_.store->grace().Complete(result.replaced->client_id_string());
+    shared_.clients->Released(result.replaced);
+  }
+  shared_.store->grace().Review();
+  return result;
+}
+
+void ClientIdentity::Unconfirm() {
+  if (admitted_) shared_.clients->SessionClosed(client_);
+}
+
+void ClientIdentity::SetAuthenticated(AuthType method) {
+  authenticated_ = true;
+  auth_type_ = method;
+}
+
+void ClientIdentity::Close() {
+  if (authenticated_ && client_ != nullptr && admitted_) {
+    shared_.clients->SessionClosed(std::exchange(client_, nullptr));
+  }
+}
+
+CacheOwner ClientIdentity::AsCacheOwner() const {
+  return {.client_id_string = client_->client_id_string(),
+          .verifier = client_->verifier(),
+          .principal = {.method = auth_type_, .host = peer_.address}};
+}
+
+void ClientIdentity::Renew() const {
+  if (authenticated_) client_->Renew(dat::Loop::Now());
+}
+
+void ClientIdentity::ActFor(Request& request) const {
+  if (client_ == nullptr) return;
+  Caller& caller = request.caller;
+  caller.client_id = client_->client_id();
+  // A client owns the name that it sends only after it was confirmed, and Grace identifies clients
+  // by name.
+  if (admitted_) caller.client_name = client_->client_id_string();
+  caller.holdings = client_->holdings();
+  if (request.header().cred_handle.is_zero()) return;
+  request.credential = client_->credentials().Find(request.header().cred_handle);
+  if (request.credential == nullptr) return;  // released since the check: the anonymous user
+  caller.uid = request.credential->uid;
+  caller.gid = request.credential->gid;
+  caller.groups = request.credential->groups;
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,69 @@
+// The client that a session belongs to, and how it has authenticated.
+// Spec: 3.1.1, 6.2; R58, R80, R81.
+// Belongs to the session's thread; nothing blocks.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "server/clients/client_table.h"
+#include "server/clients/response_cache.h"
+#include "server/session/request.h"
+#include "server/session/shared.h"
+#include "server/store/objects/export.h"
+#include "wire/messages/session.h"
+#include "wire/protocol/types.h"
+
+namespace dafs::server {
+
+class ClientIdentity {
+ public:
+  // `admitted`: some export admits `peer`. `shared` and `peer` are borrowed and outlive this.
+  ClientIdentity(const Shared& shared, const Peer& peer, bool admitted)
+      : shared_(shared), peer_(peer), admitted_(admitted) {}
+  ClientIdentity(const ClientIdentity&) = delete;
+  ClientIdentity& operator=(const ClientIdentity&) = delete;
+
+  // Returns kOk if the peer may authenticate with `method`: see server/clients/credentials.h.
+  wire::DafsStatus MayUse(wire::AuthType method) const;
+  // CLIENT_CONNECT: the client is known, and not yet authenticated.
+  void Connect(const wire::ClientConnectArgs& args);
+  // The client takes its name; an earlier instance of it loses its state now (3.1.1.3, case C).
+  // kClidInUse: another client has the name; `holder` is then its host, if it has a lease.
+  ClientTable::Confirmation Confirm(wire::AuthType method);
+  // Withdraws Confirm if no session could be opened.
+  void Unconfirm();
+  void SetAuthenticated(wire::AuthType method);
+  // No session was opened: there is no client.
+  void Reset() { client_.reset(); }
+  // The session opens no more files, so its client may be forgotten.
+  void Close();
+
+  bool known() const { return client_ != nullptr; }
+  bool admitted() const { return admitted_; }
+  bool authenticated() const { return authenticated_; }
+  // An untrusted client is the anonymous user and registers no credentials (3.1.1.1.2).
+  bool trusted() const { return authenticated_ && admitted_; }
+  wire::AuthType auth_type() const { return auth_type_; }  // once authenticated
+  // Require known().
+  const std::string& client_id_string() const { return client_->client_id_string(); }
+  Client& client() const { return *client_; }
+  CacheOwner AsCacheOwner() const;
+
+  // Returns true if a later instance of the client has connected.
+  bool superseded() const { return client_ != nullptr && client_->superseded(); }
+  // Renews the lease, once authenticated.
+  void Renew() const;
+  // Makes `request` act for the client and for the user of its cred_handle.
+  void ActFor(Request& request) const;
+
+ private:
+  const Shared& shared_;
+  const Peer& peer_;
+  const bool admitted_;
+  std::shared_ptr<Client> client_;  // shared with the table and the client's other sessions
+  bool authenticated_ = false;
+  wire::AuthType auth_type_ = wire::AuthType::kNone;
+};
+
+}  // namespace dafs::server

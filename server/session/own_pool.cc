@@ -1,0 +1,82 @@
+#include "server/session/own_pool.h"
+
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "server/session/pool.h"
+#include "server/store/store.h"
+#include "wire/codec/codec.h"
+
+namespace dafs::server {
+
+using wire::DafsStatus;
+using wire::Proc;
+
+namespace {
+
+// Returns the FSHandle of the filehandle at `offset` of the request.
+wire::FsHandle FsHandleAt(std::span<const std::byte> message, size_t offset) {
+  wire::FsHandle fshandle;
+  if (message.size() >= offset + fshandle.bytes.size()) {
+    std::memcpy(fshandle.bytes.data(), message.data() + offset, fshandle.bytes.size());
+  }
+  return fshandle;
+}
+
+// The offset of a request's filehandle: OPEN has claim_type before it.
+size_t FileHandleAt(Proc proc) { return wire::kHeaderSize + (proc == Proc::kOpen ? 8 : 0); }
+
+bool HasTwoFileHandles(Proc proc) {
+  return proc == Proc::kLink || proc == Proc::kRename || proc == Proc::kRename2 ||
+         proc == Proc::kCopyRange;
+}
+
+// A path that starts above the exports may lead into one that may hang.
+Pool* OwnPoolOfPath(const Shared& shared, const Request& request) {
+  const auto pool_of = [&](wire::FileHandle& directory, const wire::Pathname& path) -> Pool* {
+    if ((request.header().chain_flags & wire::kChfFh) != 0) directory = *request.chain->filehandle;
+    const std::optional<size_t> index = shared.store->ExportThatMayHang(directory, path);
+    return index ? &shared.export_pools->Of(*index) : nullptr;
+  };
+  const auto decodes = [&](auto& args) {
+    return wire::DecodeArgs(request.message, request.verdict.order, args, request.verdict.names) ==
+           DafsStatus::kOk;
+  };
+  if (request.header().procedure == Proc::kLookup) {
+    wire::LookupArgs args;
+    return decodes(args) ? pool_of(args.directory, args.path) : nullptr;
+  }
+  if (request.header().procedure == Proc::kOpen) {
+    wire::OpenArgs args;
+    return decodes(args) ? pool_of(args.claim_handle(), args.pathname) : nullptr;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Pool* OwnPool(const Shared& shared, const wire::FsHandle& fshandle) {
+  const std::optional<size_t> index = shared.store->ExportThatMayHang(fshandle);
+  return index ? &shared.export_pools->Of(*index) : nullptr;
+}
+
+Pool* OwnPool(const Shared& shared, const Request& request) {
+  const wire::ProcInfo* info = request.verdict.proc;
+  if (info == nullptr || !info->chf_fh) return nullptr;  // names no file
+  const bool chained = (request.header().chain_flags & wire::kChfFh) != 0;
+  wire::FsHandle fshandle;
+  if (!chained) {
+    fshandle = FsHandleAt(request.message, FileHandleAt(info->number));
+  } else if (request.chain != nullptr && request.chain->filehandle) {
+    fshandle = request.chain->filehandle->fshandle;
+  }
+  if (shared.store->IsAboveWhatMayHang(fshandle)) return OwnPoolOfPath(shared, request);
+  Pool* pool = OwnPool(shared, fshandle);
+  if (pool == nullptr && HasTwoFileHandles(info->number)) {
+    pool = OwnPool(shared, FsHandleAt(request.message, wire::kHeaderSize + wire::FileHandle::kWireSize));
+  }
+  return pool;
+}
+
+}  // namespace dafs::server

@@ -1,0 +1,17 @@
+// The pool of threads of an export whose file system may hang: all access to its files runs there.
+// The worker's thread; nothing blocks.
+#pragma once
+
+#include "server/session/request.h"
+#include "server/session/shared.h"
+#include "wire/protocol/types.h"
+
+namespace dafs::server {
+
+// Returns the pool of the export that has this file; null if its file system does not hang.
+Pool* OwnPool(const Shared& shared, const wire::FsHandle& fshandle);
+// Returns the pool of the export that `request` goes to. Called before the arguments are decoded,
+// because a procedure accesses the store right after that.
+Pool* OwnPool(const Shared& shared, const Request& request);
+
+}  // namespace dafs::server

@@ -1,0 +1,36 @@
+// Logs that the client of one connection is refused, and the remedy. RefusalLog limits the lines.
+// Belongs to the session's thread; nothing blocks.
+#pragma once
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "server/session/connection.h"
+#include "server/session/shared.h"
+
+namespace dafs::server {
+
+class Refusals {
+ public:
+  // `host`: SessionTable::Place::host. All are borrowed and outlive this.
+  Refusals(const Shared& shared, const Connection& connection, const std::string& host)
+      : shared_(shared), connection_(connection), host_(host) {}
+
+  // The client was refused for a reason of `kind`.
+  void Say(const std::string& client_id_string, const char* kind, absl::string_view why);
+  // `holder` has a lease by the name of the client.
+  void SayInUse(const std::string& client_id_string, const PeerAddress& holder);
+  // No export admits the client.
+  void SayNotAdmitted(const std::string& client_id_string);
+  // An export refused the client because its port is not reserved (Export::Admission).
+  void SayWrongPort(const std::string& client_id_string);
+  // Returns true if some export refuses the peer because of its port.
+  bool HasWrongPort() const;
+
+ private:
+  const Shared& shared_;
+  const Connection& connection_;
+  const std::string& host_;
+};
+
+}  // namespace dafs::server

@@ -1,0 +1,44 @@
+// One request as the session sees it, from the message that arrived to the response. A procedure
+// sees it as a Call.
+// Belongs to the session's thread, except while a procedure runs on another one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "server/clients/credentials.h"
+#include "server/session/chain.h"
+#include "server/session/message_buffers.h"
+#include "server/store/durable/journal.h"
+#include "server/store/store.h"
+#include "wire/rules/request_check.h"
+
+namespace dafs::server {
+
+class Call;
+class Pool;
+
+struct Request {
+  const wire::RequestHeader& header() const { return verdict.header; }
+
+  Call* call = nullptr;  // the procedure's view; contains this
+  wire::RequestVerdict verdict;
+  std::span<const std::byte> message;
+  std::span<const std::byte> data;  // of WRITE_INLINE and APPEND_INLINE, once decoded
+  std::shared_ptr<Chain> chain;     // null outside a chain
+  std::shared_ptr<const Credential> credential;  // null: the session's default
+  Caller caller;
+  std::optional<Operation> operation;  // set if a modification is recorded
+  std::unique_ptr<Outgoing> outgoing;  // from the beginning to the end of its execution
+  Pool* own_pool = nullptr;            // see own_pool.h
+  bool on_pool = false;                // executed by a thread of own_pool; answered on the loop
+  bool holds_stream = false;
+  bool cut_short = false;               // Call::CutShort
+  bool not_remembered = false;          // Call::NotRemembered
+  std::optional<uint32_t> invalidates;  // a context of the client, see Call::Names
+};
+
+}  // namespace dafs::server
