@@ -1,5 +1,5 @@
 // Caches where this mount has recently seen symbolic links, FIFOs, sockets and devices. The kernel
-// looks such names up each time (Operations::Entry), so that open(2) finds what another client has
+// looks such names up each time (EntryReplies), so that open(2) finds what another client has
 // put in their place. Calls that only inspect, such as lstat(2) and readlink(2), are answered from
 // this cache, as they would be from the kernel's.
 //

@@ -8,6 +8,7 @@
 namespace dafs::fuse {
 
 inline constexpr char kDefaultAclXattr[] = "system.posix_acl_default";
+inline constexpr char kAccessAclXattr[] = "system.posix_acl_access";
 
 // Returns `mode` with the permission bits that are left under the ACL in `value`, a value of the
 // attribute system.posix_acl_default. Other bits do not change. A value that is not an ACL leaves

@@ -1,18 +1,17 @@
-// Directories: OPENDIR, READDIR, READDIRPLUS, RELEASEDIR, FSYNCDIR. Spec: 6.5.29, 6.5.30.
-// The server does not list "." and "..". They are added here, at the offsets 1 and 2, which are
-// never cookies of entries. A listing is read in chunks much larger than the kernel's requests.
-// Attributes in a chunk are used only if nothing newer is known of the node. If programs usually
-// read ACLs after listing a directory, chunks include ACLs, and files without one are remembered.
+#include "fuse/operations/directory.h"
+
 #include <algorithm>
 #include <cerrno>
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "fuse/kernel/acl_in_mode.h"
 #include "fuse/kernel/attributes.h"
-#include "fuse/kernel/directory_answer.h"
 #include "fuse/kernel/errno.h"
-#include "fuse/operations/operations.h"
+#include "fuse/operations/request_nodes.h"
 
 namespace dafs::fuse {
 namespace {
@@ -85,18 +84,29 @@ std::optional<size_t> PositionBehind(const DirectoryChunk& chunk, uint64_t cooki
   return std::nullopt;
 }
 
+// The directory was removed after it was opened: getdents(2) then fails with ENOENT, which
+// readdir(3) treats as the end.
+void ReplyNotRead(Call& call, const absl::Status& status) {
+  if (wire::DafsFromStatus(status) == wire::DafsStatus::kStale) {
+    call.ReplyErrno(ENOENT);
+  } else {
+    call.ReplyStatus(status);
+  }
+}
+
 }  // namespace
 
-dat::Task<void> Operations::Opendir(Call& call) {
-  std::optional<InodeView> node = NodeOf(call);
+dat::Task<void> DirectoryOperations::Opendir(Call& call) {
+  std::optional<InodeView> node = NodeOf(state_, call);
   if (!node) co_return;
   const bool comes_back =
       state_.found_gone.ComesBack(call.header().pid, call.nodeid(), call.arrived());
-  Caller who = CallerOf(call);
+  CallerIdentity who = CallerOf(state_, call);
   auto directory = std::make_shared<DirectoryState>(call.nodeid(), node->handle, who);
   const absl::Time asked_at = dat::Loop::Now();
   const InodeTable::Moment asked = state_.inodes.MomentOf(call.nodeid());
-  const std::shared_ptr<Looking> looking = LookAtLikelyOld(who, *node);
+  const std::shared_ptr<NameRevalidation::Looking> looking =
+      context_.revalidation.LookAtLikelyOld(who, *node);
   wire::FileAttributes attributes;  // opendir(3) requests them next
   wire::FileAttributes* const after = state_.inodes.KeepsFiles() ? &attributes : nullptr;
   absl::Status there;  // READDIR reports errors other than ESTALE
@@ -113,11 +123,11 @@ dat::Task<void> Operations::Opendir(Call& call) {
   if (looking != nullptr) co_await looking->done;
   bool lost_name = ErrnoFromStatus(there) == ESTALE;
   if (there.ok()) {
-    dat::Task<bool> losing = HasLostName(who, *node, attributes);
+    dat::Task<bool> losing = context_.revalidation.HasLostName(who, *node, attributes);
     lost_name = co_await losing;
   }
   if (lost_name && !comes_back) {
-    LookElsewhere(call);
+    LookElsewhere(state_, call, call.nodeid());
     co_return;
   }
   fuse_open_out out = {};
@@ -125,27 +135,12 @@ dat::Task<void> Operations::Opendir(Call& call) {
   if (!call.Reply({AsBytes(out)})) state_.open_directories.Remove(out.fh);
 }
 
-// Answers ESTALE, after which the kernel walks the path once again. It does so for an open, but not
-// for a listing, so OPENDIR must find out that a directory has lost its name. A thread that retries
-// with the same directory uses no path (its current directory, a descriptor). Then it may open the
-// directory, like a removed one on a local file system. OPEN and LINK of a file that has lost its
-// name work likewise (FoundGone).
-void Operations::LookElsewhere(Call& call, uint64_t nodeid) {
-  state_.found_gone.Tell(call.header().pid, nodeid, dat::Loop::Now());
-  call.ReplyErrno(ESTALE);
-}
-
-dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> Operations::ReadChunk(
+dat::Task<absl::StatusOr<DirectoryOperations::Chunk>> DirectoryOperations::ReadChunk(
     std::shared_ptr<DirectoryState> directory, uint64_t cookie, bool attributes,
     wire::FileAttributes* after) {
-  client::BufferPool& pool = files_.buffers();
-  client::BufferLease lease = pool.TryAcquire(client::BufferUse::kReadTarget, kChunkBytes);
-  if (!lease) {
-    absl::StatusOr<client::BufferLease> waited =
-        co_await pool.Acquire(client::BufferUse::kReadTarget, kChunkBytes);
-    if (!waited.ok()) co_return waited.status();
-    lease = *std::move(waited);
-  }
+  absl::StatusOr<client::BufferLease> lease =
+      co_await files_.buffers().Acquire(client::BufferUse::kReadTarget, kChunkBytes);
+  if (!lease.ok()) co_return lease.status();
   auto chunk = std::make_shared<DirectoryChunk>();
   chunk->from_cookie = cookie;
   chunk->attributes = attributes;
@@ -156,52 +151,63 @@ dat::Task<absl::StatusOr<std::shared_ptr<const DirectoryChunk>>> Operations::Rea
   const bool acls =
       attributes && state_.options.acl && state_.inodes.KeepsFiles() && state_.acl_habit.Expected();
   if (acls) wanted |= wire::kFattrAcl;
-  absl::StatusOr<client::DirectoryPage> page = co_await files_.ReadDirectory(
-      *directory->opener, directory->handle, cookie, cookieverf, kChunkBytes, wanted, lease, after);
+  const auto read = [&](uint64_t with) {
+    return files_.ReadDirectory(*directory->opener, directory->handle, cookie, cookieverf,
+                                kChunkBytes, with, *lease, after);
+  };
+  absl::StatusOr<client::DirectoryPage> page = co_await read(wanted);
   if (acls && wire::DafsFromStatus(page.status()) == wire::DafsStatus::kReaddirNoSpc) {
-    page = co_await files_.ReadDirectory(*directory->opener, directory->handle, cookie, cookieverf,
-                                         kChunkBytes, wanted & ~wire::kFattrAcl, lease, after);
+    page = co_await read(wanted & ~wire::kFattrAcl);
   }
   if (!page.ok()) co_return page.status();
   if (absl::Status status = ReadEntries(*page, acls, *chunk); !status.ok()) co_return status;
   if (!attributes && LacksNumbers(*chunk)) {
-    page = co_await files_.ReadDirectory(*directory->opener, directory->handle, cookie, cookieverf,
-                                         kChunkBytes, kNumberAttributes, lease, after);
+    page = co_await read(kNumberAttributes);
     if (!page.ok()) co_return page.status();
     chunk->entries.clear();
     if (absl::Status status = ReadEntries(*page, false, *chunk); !status.ok()) co_return status;
   }
   directory->SetChunk(chunk, page->cookieverf);
-  co_return std::shared_ptr<const DirectoryChunk>(std::move(chunk));
+  co_return Chunk(std::move(chunk));
 }
 
 // Returns false if the answer is full.
-bool Operations::AddEntry(const Call& call, DirectoryAnswer& answer,
-                          const DirectoryState& directory, const DirectoryChunk& chunk,
-                          const DirectoryChunk::Entry& entry, bool plus) {
+bool DirectoryOperations::AddEntry(const Call& call, DirectoryAnswer& answer,
+                                   const DirectoryState& directory, const DirectoryChunk& chunk,
+                                   const DirectoryChunk::Entry& entry, bool plus) {
   if (!IsEntryName(entry.name)) return true;
   if (!answer.Fits(entry.name, plus)) return false;
   const wire::FileAttributes& attributes = entry.attributes;
-  uint32_t type = FileTypeBits(attributes.object_type);
   // For an entry in another file system, the server returns the number only with the handle.
   const wire::FsHandle& fs = attributes.has(wire::kFattrFilehandle) ? attributes.filehandle.fshandle
                                                                     : directory.handle.fshandle;
   uint64_t ino = state_.inodes.NumberIn(fs, attributes.file_id);
   // 0 would make readdir(3) skip the entry.
   if (!attributes.has(wire::kFattrFileId) || ino == 0) ino = ~uint64_t{0};
-  if (!plus) {
-    answer.Add(entry.name, ino, type, entry.cookie);
-    return true;
+  if (plus) {
+    AddNode(call, answer, directory, chunk, entry, ino);
+  } else {
+    answer.Add(entry.name, ino, FileTypeBits(attributes.object_type), entry.cookie);
   }
+  return true;
+}
+
+// For READDIRPLUS. Without the node's attributes if they are not known, or older than what the
+// kernel has.
+void DirectoryOperations::AddNode(const Call& call, DirectoryAnswer& answer,
+                                  const DirectoryState& directory, const DirectoryChunk& chunk,
+                                  const DirectoryChunk::Entry& entry, uint64_t ino) {
+  const wire::FileAttributes& attributes = entry.attributes;
+  const uint32_t type = FileTypeBits(attributes.object_type);
+  const uint64_t known = state_.inodes.NodeOf(attributes.filehandle);
+  const bool tell = attributes.has(kNeeded) && type != 0 &&
+                    !state_.inodes.TouchedSince(directory.nodeid, chunk.asked_at) &&
+                    (known == 0 || (!state_.inodes.NewsSince(known, chunk.asked_at) &&
+                                    !state_.behind.Holds(known)));
   fuse_entry_out out = {};
-  uint64_t known = state_.inodes.NodeOf(attributes.filehandle);
-  bool tell = attributes.has(kNeeded) && type != 0 &&
-              !state_.inodes.TouchedSince(directory.nodeid, chunk.asked_at) &&
-              (known == 0 ||
-               (!state_.inodes.NewsSince(known, chunk.asked_at) && !state_.behind.Holds(known)));
   if (tell) {
     client::Node node{attributes.filehandle, attributes};
-    out = Entry(call, node, {directory.nodeid, entry.name}, chunk.asked_at);
+    out = context_.entries.Entry(call, node, {directory.nodeid, entry.name}, chunk.asked_at);
     if (entry.acl_in_mode) {
       state_.inodes.NoteAbsent(out.nodeid, Absent::kAccessAcl, chunk.asked_at);
       if (attributes.object_type == wire::ObjectType::kDir) {
@@ -210,10 +216,32 @@ bool Operations::AddEntry(const Call& call, DirectoryAnswer& answer,
     }
   }
   answer.AddPlus(out, entry.name, ino, type, entry.cookie);
-  return true;
 }
 
-dat::Task<void> Operations::Readdir(Call& call) {
+// Returns the chunk that the listing may continue with; null: none, or it is outdated.
+DirectoryOperations::Chunk DirectoryOperations::CurrentChunk(DirectoryState& directory,
+                                                             uint64_t offset, bool plus) {
+  const bool goes_on = offset != 0 || directory.BeginListing();  // not after rewinddir(3)
+  const Chunk chunk = directory.chunk();
+  if (!goes_on || chunk == nullptr) return nullptr;
+  // This mount has changed the directory since OPENDIR.
+  if (offset == 0 && state_.inodes.TouchedSince(directory.nodeid, chunk->asked_at)) return nullptr;
+  if (plus && !chunk->attributes) return nullptr;
+  return dat::Loop::Now() - chunk->asked_at > kChunkIsGoodFor ? nullptr : chunk;
+}
+
+// Records the order in which the answer to a READDIRPLUS lists the nodes.
+void DirectoryOperations::NoteOrder(uint64_t handle, bool from_start,
+                                    const DirectoryAnswer& answer) {
+  if (listed_in_ != handle || from_start) listed_last_ = 0;
+  listed_in_ = handle;
+  for (uint64_t nodeid : answer.counted()) {
+    if (listed_last_ != 0) state_.inodes.ListedBehind(listed_last_, nodeid);
+    listed_last_ = nodeid;
+  }
+}
+
+dat::Task<void> DirectoryOperations::Readdir(Call& call) {
   RequestReader in = call.reader();
   auto read = in.Take<fuse_read_in>();
   std::shared_ptr<DirectoryState> directory =
@@ -222,34 +250,17 @@ dat::Task<void> Operations::Readdir(Call& call) {
     call.ReplyErrno(in.ok() ? EBADF : EINVAL);
     co_return;
   }
-  bool plus = call.header().opcode == FUSE_READDIRPLUS;
+  const bool plus = call.header().opcode == FUSE_READDIRPLUS;
   DirectoryAnswer answer(std::min(read.size, kAnswerMax));
   uint64_t cookie = read.offset <= kDotDotOffset ? 0 : read.offset;
-  std::shared_ptr<const DirectoryChunk> chunk = directory->chunk();
-  // After rewinddir(3), or after a change by this mount since OPENDIR, the listing is read again.
-  if (read.offset == 0 &&
-      (!directory->BeginListing() ||
-       (chunk != nullptr && state_.inodes.TouchedSince(directory->nodeid, chunk->asked_at)))) {
-    chunk = nullptr;
-  }
-  if (chunk != nullptr &&
-      ((plus && !chunk->attributes) || dat::Loop::Now() - chunk->asked_at > kChunkIsGoodFor)) {
-    chunk = nullptr;
-  }
+  Chunk chunk = CurrentChunk(*directory, read.offset, plus);
   std::optional<size_t> position;
   if (chunk != nullptr) position = PositionBehind(*chunk, cookie);
   for (int empty = 0; empty < kEmptyChunksMax; ++empty) {
     if (!position.has_value()) {
-      absl::StatusOr<std::shared_ptr<const DirectoryChunk>> fresh =
-          co_await ReadChunk(directory, cookie, plus);
-      if (wire::DafsFromStatus(fresh.status()) == wire::DafsStatus::kStale) {
-        // The directory was removed after it was opened. getdents(2) then fails with ENOENT, which
-        // readdir(3) treats as the end.
-        call.ReplyErrno(ENOENT);
-        co_return;
-      }
+      absl::StatusOr<Chunk> fresh = co_await ReadChunk(directory, cookie, plus);
       if (!fresh.ok()) {
-        call.ReplyStatus(fresh.status());
+        ReplyNotRead(call, fresh.status());
         co_return;
       }
       chunk = *std::move(fresh);
@@ -265,22 +276,14 @@ dat::Task<void> Operations::Readdir(Call& call) {
     if (!chunk->entries.empty()) cookie = chunk->entries.back().cookie;
     position.reset();
   }
-  if (plus && (listed_in_ != read.fh || read.offset == 0)) listed_last_ = 0;
-  if (plus) listed_in_ = read.fh;
-  for (uint64_t nodeid : answer.counted()) {
-    if (listed_last_ != 0) state_.inodes.ListedBehind(listed_last_, nodeid);
-    listed_last_ = nodeid;
-  }
+  if (plus) NoteOrder(read.fh, read.offset == 0, answer);
   if (!call.Reply({answer.bytes()})) {
-    for (uint64_t nodeid : answer.counted()) {
-      state_.inodes.NotTold(nodeid);
-      state_.inodes.Forget(nodeid, 1);
-    }
+    for (uint64_t nodeid : answer.counted()) context_.entries.Undo(nodeid);
   }
 }
 
-void Operations::AddDots(DirectoryAnswer& answer, const DirectoryState& directory, uint64_t offset,
-                         bool plus) {
+void DirectoryOperations::AddDots(DirectoryAnswer& answer, const DirectoryState& directory,
+                                  uint64_t offset, bool plus) {
   if (!answer.empty() || offset >= kDotDotOffset) return;
   std::optional<InodeView> self = state_.inodes.Find(directory.nodeid);
   std::optional<InodeView> parent =
@@ -303,7 +306,7 @@ void Operations::AddDots(DirectoryAnswer& answer, const DirectoryState& director
   add("..", above, kDotDotOffset);
 }
 
-dat::Task<void> Operations::Releasedir(Call& call) {
+dat::Task<void> DirectoryOperations::Releasedir(Call& call) {
   RequestReader in = call.reader();
   auto release = in.Take<fuse_release_in>();
   std::shared_ptr<DirectoryState> directory =
@@ -318,7 +321,7 @@ dat::Task<void> Operations::Releasedir(Call& call) {
 
 // Sends nothing: the server has executed a change of names when it replies, and COMMIT concerns
 // file data only (6.5.8).
-dat::Task<void> Operations::Fsyncdir(Call& call) {
+dat::Task<void> DirectoryOperations::Fsyncdir(Call& call) {
   call.ReplyOk();
   co_return;
 }

@@ -4,20 +4,21 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "fuse/cache/inode_table.h"
-#include "fuse/operations/operations.h"
+#include "fuse/operations/context.h"
 #include "runtime/loop.h"
 #include "wire/protocol/attributes.h"
 
 namespace dafs::fuse {
 
-class Operations::DirectoryChange {
+class DirectoryChange {
  public:
-  DirectoryChange(Operations& operations, uint64_t nodeid)
-      : inodes_(operations.state_.inodes),
+  DirectoryChange(Context& context, uint64_t nodeid)
+      : inodes_(context.state.inodes),
         nodeid_(nodeid),
-        wants_after_(operations.WantsDirectoryAfterChange()),
+        wants_after_(context.attributes.WantsDirectoryAfterChange()),
         change_(inodes_.BeginChange(nodeid, dat::Loop::Now())) {}
   ~DirectoryChange() { End(); }
   DirectoryChange(const DirectoryChange&) = delete;

@@ -1,25 +1,26 @@
-// Locks: GETLK, SETLK, SETLKW. Spec: 6.5.18, 6.5.19, 6.5.20; ARCHITECTURE "lock owners" and "flock
-// beside fcntl locks"; FUSE-FACTS 7, 8.
-//
-// A lock of flock(2) belongs to the open file description. Its owner is the OPEN of the kernel's
-// handle. Owners of record locks have OPENs of their own; see fuse/files/lock_owners.h.
+#include "fuse/operations/locks.h"
+
 #include <fcntl.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <limits>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "client/files/lock_wait.h"
+#include "fuse/files/lock_owners.h"
 #include "fuse/kernel/errno.h"
-#include "fuse/operations/operations.h"
 #include "fuse/request/caller_call.h"
 #include "runtime/log.h"
 
 namespace dafs::fuse {
 
-struct Operations::LockRequest {
+struct LockOperations::Request {
   std::shared_ptr<OpenState> open;
   uint64_t handle = 0;
   uint64_t kernel_owner = 0;
@@ -61,9 +62,8 @@ int LockErrno(const absl::Status& status, const Options& options) {
 }  // namespace
 
 // If the request waits, returns when the lock is granted or the caller gets any signal.
-dat::Task<absl::StatusOr<client::LockAnswer>> Operations::TakeLock(Call& call,
-                                                                   const LockRequest& request,
-                                                                   const client::LockOwner& owner) {
+dat::Task<absl::StatusOr<client::LockAnswer>> LockOperations::TakeLock(
+    Call& call, const Request& request, const client::LockOwner& owner) {
   const client::Identity& who = *request.open->opener;
   if (!request.waits) {
     dat::Task<absl::StatusOr<client::LockAnswer>> task = files_.Lock(who, owner, request.range);
@@ -71,7 +71,7 @@ dat::Task<absl::StatusOr<client::LockAnswer>> Operations::TakeLock(Call& call,
     co_return answer;
   }
   client::LockWait wait(files_.loop(), [this, &call, &owner] {
-    return WaitsForOfdLock(call.header().pid, callers_.proc()) ? 0 : owner.process;
+    return WaitsForOfdLock(call.header().pid, context_.callers.proc()) ? 0 : owner.process;
   });
   call.on_interrupt = [&wait] { wait.Cancel(); };
   if (call.interrupted) wait.Cancel();
@@ -85,8 +85,8 @@ dat::Task<absl::StatusOr<client::LockAnswer>> Operations::TakeLock(Call& call,
 // The holder of a lock must see what others wrote under their locks. Invalidates the kernel's
 // cached pages and attributes, unless they have the same CHANGE as the file under the lock. Times
 // and size are not reliable for that.
-dat::Task<void> Operations::ShowWhatIsUnderLock(Call& call, const OpenState& open,
-                                                const wire::FileAttributes& attributes) {
+dat::Task<void> LockOperations::ShowWhatIsUnderLock(Call& call, const OpenState& open,
+                                                    const wire::FileAttributes& attributes) {
   const uint64_t nodeid = call.nodeid();
   const bool known = attributes.has(wire::kFattrChange);
   state_.inodes.DropFresh(nodeid);
@@ -96,7 +96,7 @@ dat::Task<void> Operations::ShowWhatIsUnderLock(Call& call, const OpenState& ope
   if (pages || state_.notifier == nullptr) {
     // The caller uses the node until this call is answered, so the notification does not block.
     const bool current = known && state_.inodes.KernelIsCurrent(nodeid, attributes.change);
-    if (!current && !call.answered()) ForgetAttributes(nodeid);
+    if (!current && !call.answered()) context_.attributes.Forget(nodeid);
     co_return;
   }
   // Shared by this call and the notifier, then the loop.
@@ -110,7 +110,7 @@ dat::Task<void> Operations::ShowWhatIsUnderLock(Call& call, const OpenState& ope
 }
 
 // Answers the call. Returns false if the lock was granted but the kernel did not accept the answer.
-dat::Task<bool> Operations::ReplyLock(Call& call, const OpenState& open,
+dat::Task<bool> LockOperations::Reply(Call& call, const OpenState& open,
                                       const absl::StatusOr<client::LockAnswer>& answer) {
   if (!answer.ok()) {
     call.ReplyErrno(LockErrno(answer.status(), state_.options));
@@ -134,7 +134,7 @@ dat::Task<bool> Operations::ReplyLock(Call& call, const OpenState& open,
   co_return call.ReplyOk();
 }
 
-dat::Task<void> Operations::SetFlock(Call& call, const LockRequest& request) {
+dat::Task<void> LockOperations::SetFlock(Call& call, const Request& request) {
   const OpenState& open = *request.open;
   const client::LockOwner owner{open.handle, open.state_id};
   const client::Identity& who = *open.opener;
@@ -153,7 +153,7 @@ dat::Task<void> Operations::SetFlock(Call& call, const LockRequest& request) {
   request.open->locked.store(true, std::memory_order_relaxed);
   dat::Task<absl::StatusOr<client::LockAnswer>> task = TakeLock(call, request, owner);
   absl::StatusOr<client::LockAnswer> answer = co_await task;
-  dat::Task<bool> replying = ReplyLock(call, open, answer);
+  dat::Task<bool> replying = Reply(call, open, answer);
   const bool told = co_await replying;
   if (!told) {
     absl::Status ignored = co_await files_.GiveBack(who, owner, request.range, answer->before);
@@ -161,40 +161,7 @@ dat::Task<void> Operations::SetFlock(Call& call, const LockRequest& request) {
   }
 }
 
-// Returns the owner's OPEN. Makes it at the owner's first lock. Extends its access if the owner
-// locks through a handle with more access.
-dat::Task<absl::StatusOr<client::LockOwner>> Operations::OpenForLocks(const LockRequest& request,
-                                                                      LockOwnerRef owner) {
-  const uint32_t share = ShareOf(request.open->flags);
-  LockOwners::Open open = state_.lock_owners.OpenOf(*owner);
-  if (open.state_id.is_zero() || (share & ~open.share) != 0) {
-    const client::Identity& who = *request.open->opener;
-    if (!request.open->state_id.is_zero()) {
-      absl::StatusOr<wire::StateId> lent = co_await files_.OpenForOwner(
-          who, owner->handle, request.open->state_id, share, owner->name);
-      if (lent.ok()) {
-        state_.lock_owners.Opened(*owner, *lent, share);
-        co_return client::LockOwner{owner->handle, *lent, owner->kernel_owner};
-      }
-      if (!absl::IsUnimplemented(lent.status())) co_return lent.status();
-    }
-    InodeView node;
-    node.nodeid = owner->nodeid;
-    node.handle = owner->handle;
-    dat::Task<absl::StatusOr<client::OpenFile>> opening =
-        OpenNode(who, node, request.open->flags, owner->name);
-    absl::StatusOr<client::OpenFile> file = co_await opening;
-    if (!file.ok()) co_return file.status();
-    if (file->state_id.is_zero()) {
-      co_return absl::UnimplementedError("lock: the server cannot open the file by its handle");
-    }
-    open.state_id = file->state_id;
-    state_.lock_owners.Opened(*owner, open.state_id, share);
-  }
-  co_return client::LockOwner{owner->handle, open.state_id, owner->kernel_owner};
-}
-
-dat::Task<void> Operations::SetRecordLock(Call& call, const LockRequest& request) {
+dat::Task<void> LockOperations::SetRecordLock(Call& call, const Request& request) {
   LockOwner fresh;
   fresh.nodeid = call.nodeid();
   fresh.kernel_owner = request.kernel_owner;
@@ -203,7 +170,8 @@ dat::Task<void> Operations::SetRecordLock(Call& call, const LockRequest& request
   for (bool again = true; again;) {
     fresh.name = state_.NewOwner();
     LockOwnerRef owner = state_.lock_owners.Enter(fresh, request.handle, request.pid);
-    dat::Task<absl::StatusOr<client::LockOwner>> opening = OpenForLocks(request, owner);
+    dat::Task<absl::StatusOr<client::LockOwner>> opening =
+        context_.lock_owners.OpenFor(*request.open, owner);
     absl::StatusOr<client::LockOwner> open = co_await opening;
     absl::StatusOr<client::LockAnswer> answer = absl::UnknownError("not asked");
     if (open.ok()) {
@@ -218,7 +186,7 @@ dat::Task<void> Operations::SetRecordLock(Call& call, const LockRequest& request
     again = granted && !call.answered() && state_.lock_owners.HasEnded(*owner);
     bool told = true;
     if (!again) {
-      dat::Task<bool> replying = ReplyLock(call, *request.open, answer);
+      dat::Task<bool> replying = Reply(call, *request.open, answer);
       told = co_await replying;
     }
     if (!told) {
@@ -226,12 +194,12 @@ dat::Task<void> Operations::SetRecordLock(Call& call, const LockRequest& request
           co_await files_.GiveBack(*request.open->opener, *open, request.range, answer->before);
       ignored.IgnoreError();
     }
-    dat::Task<void> leaving = LeaveOwner(owner);
+    dat::Task<void> leaving = context_.lock_owners.Leave(owner);
     co_await leaving;
   }
 }
 
-dat::Task<void> Operations::UnlockRecords(Call& call, const LockRequest& request) {
+dat::Task<void> LockOperations::UnlockRecords(Call& call, const Request& request) {
   LockOwnerRef owner = state_.lock_owners.EnterExisting(call.nodeid(), request.kernel_owner);
   if (owner == nullptr) {
     call.ReplyOk();
@@ -244,45 +212,18 @@ dat::Task<void> Operations::UnlockRecords(Call& call, const LockRequest& request
                                     request.range.last);
   }
   call.ReplyErrno(LockErrno(status, state_.options));
-  dat::Task<void> leaving = LeaveOwner(owner);
+  dat::Task<void> leaving = context_.lock_owners.Leave(owner);
   co_await leaving;
 }
 
-dat::Task<void> Operations::LeaveOwner(LockOwnerRef owner) {
-  if (!state_.lock_owners.Leave(*owner)) co_return;
-  dat::Task<void> closing = CloseOwner(owner);
-  co_await closing;
-}
-
-dat::Task<void> Operations::CloseOwner(LockOwnerRef owner) {
-  const wire::StateId state_id = state_.lock_owners.OpenOf(*owner).state_id;
-  absl::Status closed = co_await files_.Close(*owner->opener, owner->handle, state_id);
-  closed.IgnoreError();  // no caller waits for it; the open ends with the lease
-}
-
-dat::Task<void> Operations::EndOwner(LockOwners::Ended ended) {
-  if (ended.owner == nullptr) co_return;
-  if (ended.unused) {
-    dat::Task<void> closing = CloseOwner(ended.owner);
-    co_await closing;
-    co_return;
-  }
-  const client::LockOwner open{ended.owner->handle,
-                               state_.lock_owners.OpenOf(*ended.owner).state_id};
-  if (open.state_id.is_zero()) co_return;
-  absl::Status unlocked =
-      co_await files_.Unlock(*ended.owner->opener, open, 0, wire::kFlockByte - 1);
-  unlocked.IgnoreError();
-}
-
-dat::Task<void> Operations::Setlk(Call& call) {
+dat::Task<void> LockOperations::Setlk(Call& call) {
   RequestReader in = call.reader();
   auto lk = in.Take<fuse_lk_in>();
   if (!in.ok() || !IsValid(lk)) {
     call.ReplyErrno(EINVAL);
     co_return;
   }
-  LockRequest request;
+  Request request;
   request.open = state_.open_files.Find(lk.fh);
   if (request.open == nullptr) {
     call.ReplyErrno(EBADF);
@@ -303,7 +244,7 @@ dat::Task<void> Operations::Setlk(Call& call) {
   }
 }
 
-dat::Task<void> Operations::Getlk(Call& call) {
+dat::Task<void> LockOperations::Getlk(Call& call) {
   RequestReader in = call.reader();
   auto lk = in.Take<fuse_lk_in>();
   std::shared_ptr<OpenState> open = in.ok() ? state_.open_files.Find(lk.fh) : nullptr;
@@ -333,7 +274,7 @@ dat::Task<void> Operations::Getlk(Call& call) {
     call.Reply({AsBytes(out)});
   }
   if (owner == nullptr) co_return;
-  dat::Task<void> leaving = LeaveOwner(owner);
+  dat::Task<void> leaving = context_.lock_owners.Leave(owner);
   co_await leaving;
 }
 

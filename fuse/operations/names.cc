@@ -1,7 +1,6 @@
-// Names: LOOKUP, READLINK, SYMLINK, MKNOD, MKDIR, UNLINK, RMDIR, RENAME, LINK.
-// Spec: 6.5.9, 6.5.17, 6.5.21, 6.5.31 to 6.5.34.
+#include "fuse/operations/names.h"
+
 #include <limits.h>
-#include <sys/stat.h>
 
 #include <cerrno>
 #include <optional>
@@ -11,7 +10,8 @@
 #include "fuse/kernel/attributes.h"
 #include "fuse/kernel/errno.h"
 #include "fuse/operations/directory_change.h"
-#include "fuse/operations/operations.h"
+#include "fuse/operations/new_objects.h"
+#include "fuse/operations/request_nodes.h"
 #include "wire/protocol/status.h"
 
 namespace dafs::fuse {
@@ -23,21 +23,22 @@ bool IsForbidden(const absl::Status& status) {
 
 }  // namespace
 
-dat::Task<void> Operations::Lookup(Call& call) {
+dat::Task<void> NameOperations::Lookup(Call& call) {
   RequestReader in = call.reader();
   std::string_view name = in.TakeName();
-  std::optional<InodeView> parent = NodeOf(call, in);
+  std::optional<InodeView> parent = NodeOf(state_, call, in);
   if (!parent) co_return;
-  if (!state_.known_links.empty() && ReplyKnownLink(call, {call.nodeid(), std::string(name)})) {
+  if (!state_.known_links.empty() &&
+      context_.entries.ReplyKnownLink(call, {call.nodeid(), std::string(name)})) {
     co_return;
   }
-  Caller who = CallerOf(call);
-  const std::optional<absl::Time> before = BeforeAsking();
+  CallerIdentity who = CallerOf(state_, call);
+  const std::optional<absl::Time> before = context_.pending.BeforeAsking();
   absl::StatusOr<client::Node> node = co_await files_.Lookup(*who, parent->handle, name);
-  if (!node.ok() && IsForbidden(node.status()) && TakeNewGroups(call, who)) {
+  if (!node.ok() && IsForbidden(node.status()) && TakeNewGroups(state_, call, who)) {
     node = co_await files_.Lookup(*who, parent->handle, name);
   }
-  co_await LookAgain(*who, before, node);
+  co_await context_.pending.LookAgain(*who, before, node);
   if (state_.options.lookup_cache == LookupCache::kAll &&
       wire::DafsFromStatus(node.status()) == wire::DafsStatus::kNoEnt) {
     fuse_entry_out out = {};  // node 0: a negative entry, which the kernel may cache
@@ -48,16 +49,16 @@ dat::Task<void> Operations::Lookup(Call& call) {
     call.Reply({AsBytes(out)});
     co_return;
   }
-  ReplyEntry(call, node, {call.nodeid(), std::string(name)});
+  context_.entries.Reply(call, node, {call.nodeid(), std::string(name)});
 }
 
-dat::Task<void> Operations::Readlink(Call& call) {
-  std::optional<InodeView> node = NodeOf(call);
+dat::Task<void> NameOperations::Readlink(Call& call) {
+  std::optional<InodeView> node = NodeOf(state_, call);
   if (!node) co_return;
-  Caller who = CallerOf(call);
+  CallerIdentity who = CallerOf(state_, call);
   absl::StatusOr<std::string> target = co_await files_.ReadLink(*who, node->handle);
   if (!target.ok()) {
-    NoteGone(call.nodeid(), target.status());
+    NoteGone(state_, call.nodeid(), target.status());
     call.ReplyStatus(target.status());
   } else if (target->size() >= PATH_MAX) {
     call.ReplyErrno(ENAMETOOLONG);
@@ -67,7 +68,7 @@ dat::Task<void> Operations::Readlink(Call& call) {
   }
 }
 
-dat::Task<void> Operations::Symlink(Call& call) {
+dat::Task<void> NameOperations::Symlink(Call& call) {
   RequestReader in = call.reader();
   std::string_view name = in.TakeName();
   std::string_view target = in.TakeString();
@@ -75,17 +76,17 @@ dat::Task<void> Operations::Symlink(Call& call) {
     call.ReplyErrno(in.ok() ? EINVAL : in.error());
     co_return;
   }
-  std::optional<InodeView> parent = NodeOf(call);
+  std::optional<InodeView> parent = NodeOf(state_, call);
   if (!parent) co_return;
-  Caller who = CallerOf(call);
-  DirectoryChange change(*this, call.nodeid());
+  CallerIdentity who = CallerOf(state_, call);
+  DirectoryChange change(context_, call.nodeid());
   absl::StatusOr<client::Node> node =
       co_await files_.MakeSymlink(*who, parent->handle, name, target, change.after());
   change.End();
-  ReplyEntry(call, node, {call.nodeid(), std::string(name)});
+  context_.entries.Reply(call, node, {call.nodeid(), std::string(name)});
 }
 
-dat::Task<void> Operations::Mknod(Call& call) {
+dat::Task<void> NameOperations::Mknod(Call& call) {
   RequestReader in = call.reader();
   auto mknod = in.Take<fuse_mknod_in>();
   std::string_view name = in.TakeName();
@@ -95,44 +96,44 @@ dat::Task<void> Operations::Mknod(Call& call) {
     call.ReplyErrno(in.ok() ? EINVAL : in.error());
     co_return;
   }
-  std::optional<InodeView> parent = NodeOf(call);
+  std::optional<InodeView> parent = NodeOf(state_, call);
   if (!parent) co_return;
-  Caller who = CallerOf(call);
+  CallerIdentity who = CallerOf(state_, call);
   wire::SpecData device = DeviceFromKernel(mknod.rdev);
-  uint32_t mode = co_await ModeOfNew(*who, *parent, mknod.mode, mknod.umask);
+  uint32_t mode = co_await ModeOfNew(context_, *who, *parent, mknod.mode, mknod.umask);
   mode &= wire::kModeBits;
-  DirectoryChange change(*this, call.nodeid());
+  DirectoryChange change(context_, call.nodeid());
   absl::StatusOr<client::Node> node =
       co_await files_.MakeNode(*who, parent->handle, name, type, device, mode, change.after());
   change.End();
-  ReplyNewEntry(call, node, {call.nodeid(), std::string(name)});
+  context_.entries.ReplyNew(call, node, {call.nodeid(), std::string(name)});
 }
 
-dat::Task<void> Operations::Mkdir(Call& call) {
+dat::Task<void> NameOperations::Mkdir(Call& call) {
   RequestReader in = call.reader();
   auto mkdir = in.Take<fuse_mkdir_in>();
   std::string_view name = in.TakeName();
-  std::optional<InodeView> parent = NodeOf(call, in);
+  std::optional<InodeView> parent = NodeOf(state_, call, in);
   if (!parent) co_return;
-  Caller who = CallerOf(call);
-  uint32_t mode = co_await ModeOfNew(*who, *parent, mkdir.mode, mkdir.umask);
+  CallerIdentity who = CallerOf(state_, call);
+  uint32_t mode = co_await ModeOfNew(context_, *who, *parent, mkdir.mode, mkdir.umask);
   wire::FileAttributes attributes = NewFileAttributes(mode);
-  DirectoryChange change(*this, call.nodeid());
+  DirectoryChange change(context_, call.nodeid());
   absl::StatusOr<client::Node> node =
       co_await files_.MakeDirectory(*who, parent->handle, name, attributes, change.after());
   change.End();
-  ReplyNewEntry(call, node, {call.nodeid(), std::string(name)});
+  context_.entries.ReplyNew(call, node, {call.nodeid(), std::string(name)});
 }
 
-dat::Task<void> Operations::Unlink(Call& call) {
+dat::Task<void> NameOperations::Unlink(Call& call) {
   RequestReader in = call.reader();
   std::string_view name = in.TakeName();
-  std::optional<InodeView> parent = NodeOf(call, in);
+  std::optional<InodeView> parent = NodeOf(state_, call, in);
   if (!parent) co_return;
-  Caller who = CallerOf(call);
-  DirectoryChange change(*this, call.nodeid());
+  CallerIdentity who = CallerOf(state_, call);
+  DirectoryChange change(context_, call.nodeid());
   const bool directory = call.header().opcode == FUSE_RMDIR;
-  if (!directory) CloseAll(state_.idle_opens.TakeAll());
+  if (!directory) context_.opens.CloseAll(state_.idle_opens.TakeAll());
   auto removal = [&] {
     state_.inodes.NameRemoved();
     if (!directory) return;
@@ -149,7 +150,7 @@ dat::Task<void> Operations::Unlink(Call& call) {
   call.ReplyStatus(removed);
 }
 
-dat::Task<void> Operations::Rename(Call& call) {
+dat::Task<void> NameOperations::Rename(Call& call) {
   RequestReader in = call.reader();
   auto rename = in.Take<fuse_rename_in>();
   std::string_view old_name = in.TakeName();
@@ -161,7 +162,7 @@ dat::Task<void> Operations::Rename(Call& call) {
   co_await RenameTo(call, rename.newdir, old_name, new_name, 0);
 }
 
-dat::Task<void> Operations::Rename2(Call& call) {
+dat::Task<void> NameOperations::Rename2(Call& call) {
   RequestReader in = call.reader();
   auto rename = in.Take<fuse_rename2_in>();
   std::string_view old_name = in.TakeName();
@@ -176,17 +177,19 @@ dat::Task<void> Operations::Rename2(Call& call) {
   co_await RenameTo(call, rename.newdir, old_name, new_name, rename.flags);
 }
 
-dat::Task<void> Operations::RenameTo(Call& call, uint64_t new_directory, std::string_view old_name,
-                                     std::string_view new_name, uint32_t flags) {
-  std::optional<InodeView> from = NodeOf(call);
+dat::Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory,
+                                         std::string_view old_name, std::string_view new_name,
+                                         uint32_t flags) {
+  std::optional<InodeView> from = NodeOf(state_, call);
   if (!from) co_return;
-  std::optional<InodeView> to = NodeOf(call, new_directory);
+  std::optional<InodeView> to = NodeOf(state_, call, new_directory);
   if (!to) co_return;
-  Caller who = CallerOf(call);
-  DirectoryChange from_change(*this, call.nodeid());
+  CallerIdentity who = CallerOf(state_, call);
+  DirectoryChange from_change(context_, call.nodeid());
   std::optional<DirectoryChange> to_change;
-  if (new_directory != call.nodeid()) to_change.emplace(*this, new_directory);
-  CloseAll(state_.idle_opens.TakeAll());  // the new name may have been another file's
+  if (new_directory != call.nodeid()) to_change.emplace(context_, new_directory);
+  context_.opens.CloseAll(
+      state_.idle_opens.TakeAll());  // the new name may have been another file's
   wire::FileAttributes* to_after = to_change.has_value() ? to_change->after() : nullptr;
   dat::Task<absl::Status> renaming =
       flags == 0 ? files_.Rename(*who, from->handle, old_name, to->handle, new_name,
@@ -218,27 +221,27 @@ dat::Task<void> Operations::RenameTo(Call& call, uint64_t new_directory, std::st
   call.ReplyErrno(error);
 }
 
-dat::Task<void> Operations::Link(Call& call) {
+dat::Task<void> NameOperations::Link(Call& call) {
   RequestReader in = call.reader();
   auto link = in.Take<fuse_link_in>();
   std::string_view name = in.TakeName();
-  std::optional<InodeView> directory = NodeOf(call, in);
+  std::optional<InodeView> directory = NodeOf(state_, call, in);
   if (!directory) co_return;
-  std::optional<InodeView> file = NodeOf(call, link.oldnodeid);
+  std::optional<InodeView> file = NodeOf(state_, call, link.oldnodeid);
   if (!file) co_return;
   const bool comes_back =
       state_.found_gone.ComesBack(call.header().pid, link.oldnodeid, call.arrived());
-  co_await Settled(link.oldnodeid);
+  co_await context_.pending.Settled(link.oldnodeid);
   if (call.answered()) co_return;  // its caller was killed while it waited
-  Caller who = CallerOf(call);
-  DirectoryChange change(*this, call.nodeid());
-  Touch(link.oldnodeid);
+  CallerIdentity who = CallerOf(state_, call);
+  DirectoryChange change(context_, call.nodeid());
+  context_.attributes.Touch(link.oldnodeid);
   absl::StatusOr<client::Node> node =
       co_await files_.Link(*who, file->handle, directory->handle, name, change.after());
   change.End();
   if (wire::DafsFromStatus(node.status()) == wire::DafsStatus::kStale) {
     if (!comes_back) {  // its name may now lead to another file
-      LookElsewhere(call, link.oldnodeid);
+      LookElsewhere(state_, call, link.oldnodeid);
       co_return;
     }
     // link(2) fails with ENOENT if the file has lost its last name. ESTALE would reach the program
@@ -251,7 +254,7 @@ dat::Task<void> Operations::Link(Call& call) {
   }
   // The kernel accepts only the node that it named.
   if (node.ok()) node->handle = file->handle;
-  ReplyEntry(call, node, {call.nodeid(), std::string(name)});
+  context_.entries.Reply(call, node, {call.nodeid(), std::string(name)});
 }
 
 }  // namespace dafs::fuse

@@ -1,15 +1,14 @@
-// Ranges of files: FALLOCATE, LSEEK, COPY_FILE_RANGE, by the private procedures 1005 to 1007. If
-// the server does not have them, LSEEK and COPY_FILE_RANGE fail with ENOSYS. The kernel remembers
-// that and uses another way.
+#include "fuse/operations/ranges.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <utility>
+#include <memory>
+#include <optional>
 
 #include "fuse/kernel/errno.h"
-#include "fuse/operations/operations.h"
 
 namespace dafs::fuse {
 namespace {
@@ -40,7 +39,7 @@ constexpr uint64_t kMostCopied = 0xffff'f000;
 
 }  // namespace
 
-dat::Task<void> Operations::Fallocate(Call& call) {
+dat::Task<void> RangeOperations::Fallocate(Call& call) {
   RequestReader in = call.reader();
   auto fallocate = in.Take<fuse_fallocate_in>();
   std::shared_ptr<OpenState> open = in.ok() ? state_.open_files.Find(fallocate.fh) : nullptr;
@@ -53,15 +52,15 @@ dat::Task<void> Operations::Fallocate(Call& call) {
     call.ReplyErrno(EOPNOTSUPP);
     co_return;
   }
-  TouchData(open->nodeid);
+  context_.attributes.TouchData(open->nodeid);
   // Fails with EOPNOTSUPP, not ENOSYS, if the server cannot do it: other modes may still work.
   absl::Status done = co_await files_.Allocate(*open->opener, open->handle, open->state_id, *mode,
                                                fallocate.offset, fallocate.length);
-  TouchData(open->nodeid);
+  context_.attributes.TouchData(open->nodeid);
   call.ReplyStatus(done);
 }
 
-dat::Task<void> Operations::Lseek(Call& call) {
+dat::Task<void> RangeOperations::Lseek(Call& call) {
   RequestReader in = call.reader();
   auto lseek = in.Take<fuse_lseek_in>();
   std::shared_ptr<OpenState> open = in.ok() ? state_.open_files.Find(lseek.fh) : nullptr;
@@ -87,7 +86,7 @@ dat::Task<void> Operations::Lseek(Call& call) {
   }
 }
 
-dat::Task<void> Operations::CopyFileRange(Call& call) {
+dat::Task<void> RangeOperations::CopyFileRange(Call& call) {
   RequestReader in = call.reader();
   auto copy = in.Take<fuse_copy_file_range_in>();
   std::shared_ptr<OpenState> from = in.ok() ? state_.open_files.Find(copy.fh_in) : nullptr;
@@ -96,15 +95,15 @@ dat::Task<void> Operations::CopyFileRange(Call& call) {
     call.ReplyErrno(in.ok() ? EBADF : EINVAL);
     co_return;
   }
-  co_await Settled(to->nodeid);
+  co_await context_.pending.Settled(to->nodeid);
   if (call.answered()) co_return;  // its caller was killed while it waited
-  TouchData(to->nodeid);
+  context_.attributes.TouchData(to->nodeid);
   state_.inodes.DropFresh(from->nodeid);  // atime
   const uint64_t length = std::min(copy.len, kMostCopied);
   absl::StatusOr<client::CopyResult> copied =
       co_await files_.CopyRange(*to->opener, from->handle, from->state_id, copy.off_in, to->handle,
                                 to->state_id, copy.off_out, length);
-  TouchData(to->nodeid);
+  context_.attributes.TouchData(to->nodeid);
   if (!copied.ok()) {
     // After ENOSYS the kernel copies by reading and writing.
     call.ReplyErrno(absl::IsUnimplemented(copied.status()) ? ENOSYS

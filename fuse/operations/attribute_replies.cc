@@ -1,0 +1,99 @@
+#include "fuse/operations/attribute_replies.h"
+
+#include <optional>
+#include <utility>
+
+#include "fuse/kernel/attributes.h"
+#include "fuse/kernel/protocol.h"
+#include "runtime/loop.h"
+
+namespace dafs::fuse {
+
+absl::Duration AttributeReplies::Validity(const Call& call, uint64_t nodeid,
+                                          const wire::FileAttributes& attributes) {
+  return state_.inodes.Told(nodeid, attributes, dat::Loop::Now(),
+                            {call.header().pid, call.arrived()});
+}
+
+void AttributeReplies::Touch(uint64_t nodeid) { state_.inodes.Touch(nodeid, dat::Loop::Now()); }
+
+void AttributeReplies::TouchData(uint64_t nodeid) {
+  if (state_.inodes.Touch(nodeid, dat::Loop::Now())) Forget(nodeid);
+}
+
+InodeTable::Change AttributeReplies::BeginWrite(uint64_t nodeid) {
+  const InodeTable::Change change = state_.inodes.BeginChange(nodeid, dat::Loop::Now());
+  if (change.shows_set_id) Forget(nodeid);
+  return change;
+}
+
+void AttributeReplies::EndWrite(uint64_t nodeid, const InodeTable::Change& change,
+                                wire::FileAttributes after) {
+  if (state_.inodes.EndChange(nodeid, change, std::move(after), dat::Loop::Now())) {
+    Forget(nodeid);  // the kernel may have requested them during the write
+  }
+}
+
+void AttributeReplies::Forget(uint64_t nodeid) {
+  channel_.ForgetAttributes(nodeid);
+  state_.inodes.KernelForgot(nodeid);
+}
+
+bool AttributeReplies::WantsAfterWrite() {
+  const bool may_keep = state_.options.cache.reg_min > absl::ZeroDuration();
+  const bool wants = may_keep && file_habit_.Expected();
+  if (wants) file_habit_.Paid();
+  return wants;
+}
+
+// The kernel drops a directory's attributes when it changes a name there. It requests them again
+// for the next path walk if it checks permissions itself, otherwise only when a program does.
+bool AttributeReplies::WantsDirectoryAfterChange() {
+  if (state_.options.cache.dir_min <= absl::ZeroDuration()) return false;  // may not be cached
+  if (state_.default_permissions) return true;
+  const bool wants = directory_habit_.Expected();
+  if (wants) directory_habit_.Paid();
+  return wants;
+}
+
+bool AttributeReplies::ReplyFresh(Call& call, const InodeView& node) {
+  StatHabit& habit = HabitOf(node);
+  std::optional<InodeTable::Fresh> fresh =
+      state_.inodes.TakeFresh(call.nodeid(), dat::Loop::Now(), {call.header().pid, call.arrived()});
+  if (!fresh.has_value()) {
+    if (state_.inodes.ChangedUntold(call.nodeid())) habit.Asked();
+    return false;
+  }
+  if (fresh->of_change) habit.Asked();
+  if (!ReplyValidFor(call, fresh->attributes, fresh->valid_for)) {
+    state_.inodes.NotTold(call.nodeid());
+  }
+  return true;
+}
+
+void AttributeReplies::Reply(Call& call, uint64_t nodeid, const wire::FileAttributes& attributes) {
+  if (!ReplyValidFor(call, attributes, Validity(call, nodeid, attributes))) {
+    state_.inodes.NotTold(nodeid);
+  }
+}
+
+bool AttributeReplies::ReplyValidFor(Call& call, const wire::FileAttributes& attributes,
+                                     absl::Duration valid_for) {
+  KernelTime valid = fuse::Validity(valid_for);
+  if (call.header().opcode == kStatx) {
+    StatxOut out = {};
+    out.attr_valid = valid.seconds;
+    out.attr_valid_nsec = valid.nanoseconds;
+    out.stat = KernelStatx(attributes, call.nodeid());
+    out.stat.ino = state_.inodes.NumberOf(call.nodeid(), out.stat.ino);
+    return call.Reply({AsBytes(out)});
+  }
+  fuse_attr_out out = {};
+  out.attr_valid = valid.seconds;
+  out.attr_valid_nsec = valid.nanoseconds;
+  out.attr = KernelAttributes(attributes, call.nodeid());
+  out.attr.ino = state_.inodes.NumberOf(call.nodeid(), out.attr.ino);
+  return call.Reply({AsBytes(out)});
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,68 @@
+// Attributes on their way to the kernel: the answers that carry them, how long the kernel may cache
+// them, and the changes by this mount after which it must not use those that it has.
+//
+// It also predicts whether programs request attributes after a change (StatHabit), so that the
+// request for the change brings them along.
+// Belongs to one worker's thread. Nothing blocks.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "fuse/cache/inode_table.h"
+#include "fuse/cache/stat_habit.h"
+#include "fuse/kernel/channel.h"
+#include "fuse/operations/mount_state.h"
+#include "fuse/request/call.h"
+#include "wire/protocol/attributes.h"
+
+namespace dafs::fuse {
+
+class AttributeReplies {
+ public:
+  // `state` and `channel` must outlive it.
+  AttributeReplies(MountState& state, KernelChannel& channel) : state_(state), channel_(channel) {}
+  AttributeReplies(const AttributeReplies&) = delete;
+  AttributeReplies& operator=(const AttributeReplies&) = delete;
+
+  // Answers a GETATTR, STATX or SETATTR with attributes of `nodeid` that the server has just sent.
+  void Reply(Call& call, uint64_t nodeid, const wire::FileAttributes& attributes);
+  // Likewise, for attributes that the kernel may cache for `valid_for`. Returns false if the kernel
+  // did not accept the answer.
+  bool ReplyValidFor(Call& call, const wire::FileAttributes& attributes, absl::Duration valid_for);
+  // Answers with prefetched attributes, which came with a change by this mount or with an open.
+  // Returns false if there are none that are still valid.
+  bool ReplyFresh(Call& call, const InodeView& node);
+  // Records that `attributes` are about to be sent with the answer to `call`. Returns how long the
+  // kernel may cache them.
+  absl::Duration Validity(const Call& call, uint64_t nodeid,
+                          const wire::FileAttributes& attributes);
+
+  // Invalidates the kernel's attributes of the node, so that it requests them again.
+  void Forget(uint64_t nodeid);
+  // The node changes. Called before the request to the server and after its reply.
+  void Touch(uint64_t nodeid);
+  // A change of a file's data begins or has ended. Called before the caller is answered. If the
+  // kernel may show set-id bits that the change removes, its attributes are invalidated.
+  void TouchData(uint64_t nodeid);
+  InodeTable::Change BeginWrite(uint64_t nodeid);
+  // `after`: the attributes after the write; none of them valid: not known.
+  void EndWrite(uint64_t nodeid, const InodeTable::Change& change, wire::FileAttributes after);
+
+  // Whether a write, or a change of names in a directory, shall bring the attributes after it.
+  // A result of true is counted as paid in the habit.
+  bool WantsAfterWrite();
+  bool WantsDirectoryAfterChange();
+
+ private:
+  StatHabit& HabitOf(const InodeView& node) {
+    return node.type == wire::ObjectType::kDir ? directory_habit_ : file_habit_;
+  }
+
+  MountState& state_;
+  KernelChannel& channel_;
+  StatHabit file_habit_;       // for files that were written
+  StatHabit directory_habit_;  // for directories in which a name was changed
+};
+
+}  // namespace dafs::fuse

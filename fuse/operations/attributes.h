@@ -1,0 +1,41 @@
+// Attributes: GETATTR, STATX, SETATTR, ACCESS. Spec: 6.5.2, 6.5.13, 6.5.35.
+// Belongs to one worker's thread. Each function is called by Operations::Serve and answers `call`.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/files/files.h"
+#include "fuse/cache/inode_table.h"
+#include "fuse/operations/context.h"
+#include "fuse/operations/mount_state.h"
+#include "fuse/operations/request_nodes.h"
+#include "fuse/operations/root_status.h"
+#include "fuse/request/call.h"
+#include "runtime/task.h"
+#include "wire/protocol/attributes.h"
+
+namespace dafs::fuse {
+
+class AttributeOperations {
+ public:
+  AttributeOperations(Context& context, RootStatus& root)
+      : context_(context), root_(root), state_(context.state), files_(context.files) {}
+
+  dat::Task<void> Getattr(Call& call);  // and STATX
+  dat::Task<void> Setattr(Call& call);
+  dat::Task<void> Access(Call& call);
+
+ private:
+  using Attributes = absl::StatusOr<wire::FileAttributes>;
+  dat::Task<Attributes> SetSize(CallerIdentity who, InodeView node, wire::FileAttributes set);
+  dat::Task<Attributes> TakeSetIdBits(const Call& call, CallerIdentity who, InodeView node,
+                                      absl::Status refused);
+  bool ReplyGone(Call& call);
+
+  Context& context_;
+  RootStatus& root_;
+  MountState& state_;
+  client::Files& files_;
+};
+
+}  // namespace dafs::fuse

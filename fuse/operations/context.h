@@ -1,0 +1,46 @@
+// What the groups of operations of one worker share: the state of the mount, the client library,
+// and the answers and waits that several groups need. Belongs to one worker's thread.
+#pragma once
+
+#include "client/files/files.h"
+#include "fuse/cache/inode_table.h"
+#include "fuse/files/commit_queue.h"
+#include "fuse/kernel/channel.h"
+#include "fuse/operations/attribute_replies.h"
+#include "fuse/operations/entry_replies.h"
+#include "fuse/operations/mount_state.h"
+#include "fuse/operations/name_revalidation.h"
+#include "fuse/operations/pending_writes.h"
+#include "fuse/operations/record_lock_owners.h"
+#include "fuse/operations/server_opens.h"
+#include "fuse/request/caller_call.h"
+#include "runtime/task.h"
+
+namespace dafs::fuse {
+
+struct Context {
+  // All three must outlive it.
+  Context(MountState& state_in, client::Files& files_in, KernelChannel& channel)
+      : state(state_in), files(files_in), attributes(state, channel) {}
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  MountState& state;
+  client::Files& files;
+  CallerCalls callers;
+  CommitQueue commits{files};
+  AttributeReplies attributes;
+  EntryReplies entries{state, attributes, callers};
+  PendingWrites pending{state, files};
+  ServerOpens opens{state, files, commits};
+  NameRevalidation revalidation{state, files};
+  RecordLockOwners lock_owners{state, files, opens};
+
+  // Called before a change of mode, owner, group or ACL. Commits data that might have to be written
+  // again, while its writers are still allowed to write it.
+  dat::Task<void> BeforeRightsChange(const client::Identity& who, const InodeView& node) {
+    return files.CommitOfOthers(who, node.handle);
+  }
+};
+
+}  // namespace dafs::fuse

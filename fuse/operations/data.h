@@ -1,0 +1,39 @@
+// Data of open files: READ, FLUSH, FSYNC. WRITE is in write.h. Spec: 6.5.3, 6.5.8, 6.5.27, 6.5.28.
+// Belongs to one worker's thread. Each function is called by Operations::Serve and answers `call`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "client/files/files.h"
+#include "client/memory/buffer_pool.h"
+#include "fuse/files/open_files.h"
+#include "fuse/operations/context.h"
+#include "fuse/operations/mount_state.h"
+#include "fuse/request/call.h"
+#include "runtime/task.h"
+
+namespace dafs::fuse {
+
+class DataOperations {
+ public:
+  explicit DataOperations(Context& context)
+      : context_(context), state_(context.state), files_(context.files) {}
+
+  dat::Task<void> Read(Call& call);
+  dat::Task<void> Flush(Call& call);
+  dat::Task<void> Fsync(Call& call);
+
+ private:
+  dat::Task<absl::Status> ReadRest(const OpenState& open, uint64_t offset,
+                                   client::BufferLease& lease, uint32_t size, bool quiet,
+                                   std::string& data);
+  void NoteGivenUp(const OpenState& open);
+
+  Context& context_;
+  MountState& state_;
+  client::Files& files_;
+};
+
+}  // namespace dafs::fuse

@@ -1,0 +1,61 @@
+// Directories: OPENDIR, READDIR, READDIRPLUS, RELEASEDIR, FSYNCDIR. Spec: 6.5.29, 6.5.30.
+// The server does not list "." and "..". They are added here, at the offsets 1 and 2, which are
+// never cookies of entries. A listing is read in chunks much larger than the kernel's requests.
+// Attributes in a chunk are used only if nothing newer is known of the node. If programs usually
+// read ACLs after listing a directory, chunks include ACLs, and files without one are remembered.
+// Belongs to one worker's thread. Each public function is called by Operations::Serve and answers
+// `call`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "client/files/files.h"
+#include "fuse/cache/listing_habit.h"
+#include "fuse/files/open_files.h"
+#include "fuse/kernel/directory_answer.h"
+#include "fuse/operations/context.h"
+#include "fuse/operations/mount_state.h"
+#include "fuse/request/call.h"
+#include "runtime/task.h"
+#include "wire/protocol/attributes.h"
+
+namespace dafs::fuse {
+
+class DirectoryOperations {
+ public:
+  explicit DirectoryOperations(Context& context)
+      : context_(context), state_(context.state), files_(context.files) {}
+
+  dat::Task<void> Opendir(Call& call);
+  dat::Task<void> Readdir(Call& call);  // and READDIRPLUS
+  dat::Task<void> Releasedir(Call& call);
+  dat::Task<void> Fsyncdir(Call& call);
+
+ private:
+  using Chunk = std::shared_ptr<const DirectoryChunk>;
+  dat::Task<absl::StatusOr<Chunk>> ReadChunk(std::shared_ptr<DirectoryState> directory,
+                                             uint64_t cookie, bool attributes,
+                                             wire::FileAttributes* after = nullptr);
+  Chunk CurrentChunk(DirectoryState& directory, uint64_t offset, bool plus);
+  void AddDots(DirectoryAnswer& answer, const DirectoryState& directory, uint64_t offset,
+               bool plus);
+  bool AddEntry(const Call& call, DirectoryAnswer& answer, const DirectoryState& directory,
+                const DirectoryChunk& chunk, const DirectoryChunk::Entry& entry, bool plus);
+  void AddNode(const Call& call, DirectoryAnswer& answer, const DirectoryState& directory,
+               const DirectoryChunk& chunk, const DirectoryChunk::Entry& entry, uint64_t ino);
+  void NoteOrder(uint64_t handle, bool from_start, const DirectoryAnswer& answer);
+
+  Context& context_;
+  MountState& state_;
+  client::Files& files_;
+  ListingHabit listing_habit_;
+  // The handle of the open directory that was listed last, and the last node of that answer.
+  uint64_t listed_in_ = 0;
+  uint64_t listed_last_ = 0;
+};
+
+}  // namespace dafs::fuse

@@ -1,0 +1,53 @@
+// Answers that give the kernel an entry: a name, its node, and how long the kernel may cache both.
+// Each entry counts a lookup of the node. If the kernel does not accept the answer, the count is
+// undone.
+// Belongs to one worker's thread. Only ReplyKnownLink blocks, to read /proc.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/state/node.h"
+#include "fuse/cache/place.h"
+#include "fuse/kernel/protocol.h"
+#include "fuse/operations/attribute_replies.h"
+#include "fuse/operations/mount_state.h"
+#include "fuse/request/call.h"
+#include "fuse/request/caller_call.h"
+
+namespace dafs::fuse {
+
+class EntryReplies {
+ public:
+  // All three must outlive it.
+  EntryReplies(MountState& state, AttributeReplies& attributes, CallerCalls& callers)
+      : state_(state), attributes_(attributes), callers_(callers) {}
+  EntryReplies(const EntryReplies&) = delete;
+  EntryReplies& operator=(const EntryReplies&) = delete;
+
+  // Answers with an entry for `node` at `place`, or the error.
+  void Reply(Call& call, const absl::StatusOr<client::Node>& node, const Place& place);
+  // Likewise for a node that was just created.
+  void ReplyNew(Call& call, const absl::StatusOr<client::Node>& node, const Place& place);
+  // Answers a LOOKUP of a special file (a link, a FIFO, ...) from the cache if its system call only
+  // looks. Returns false if the call was not answered.
+  bool ReplyKnownLink(Call& call, const Place& place);
+
+  // Counts a lookup of `node` at `place`, and returns the entry for the kernel. `asked` is at or
+  // before the time of the request whose reply described `node`. If the kernel does not accept the
+  // answer, the caller must call Undo.
+  fuse_entry_out Entry(const Call& call, const client::Node& node, const Place& place,
+                       absl::Time asked);
+  void Undo(uint64_t nodeid);
+
+ private:
+  void CacheName(fuse_entry_out& entry, const client::Node& node, const Place& place,
+                 absl::Time asked, absl::Time until);
+
+  MountState& state_;
+  AttributeReplies& attributes_;
+  CallerCalls& callers_;
+};
+
+}  // namespace dafs::fuse

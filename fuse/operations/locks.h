@@ -1,0 +1,46 @@
+// Locks: GETLK, SETLK, SETLKW. Spec: 6.5.18, 6.5.19, 6.5.20; ARCHITECTURE "lock owners" and "flock
+// beside fcntl locks"; FUSE-FACTS 7, 8.
+//
+// A lock of flock(2) belongs to the open file description. Its owner is the OPEN of the kernel's
+// handle. Owners of record locks have OPENs of their own; see record_lock_owners.h.
+// Belongs to one worker's thread. Each public function is called by Operations::Serve and answers
+// `call`.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "client/files/files.h"
+#include "fuse/files/open_files.h"
+#include "fuse/operations/context.h"
+#include "fuse/operations/mount_state.h"
+#include "fuse/request/call.h"
+#include "runtime/task.h"
+#include "wire/protocol/attributes.h"
+
+namespace dafs::fuse {
+
+class LockOperations {
+ public:
+  explicit LockOperations(Context& context)
+      : context_(context), state_(context.state), files_(context.files) {}
+
+  dat::Task<void> Getlk(Call& call);
+  dat::Task<void> Setlk(Call& call);  // and SETLKW
+
+ private:
+  struct Request;
+  dat::Task<void> SetFlock(Call& call, const Request& request);
+  dat::Task<void> SetRecordLock(Call& call, const Request& request);
+  dat::Task<void> UnlockRecords(Call& call, const Request& request);
+  dat::Task<absl::StatusOr<client::LockAnswer>> TakeLock(Call& call, const Request& request,
+                                                         const client::LockOwner& owner);
+  dat::Task<bool> Reply(Call& call, const OpenState& open,
+                        const absl::StatusOr<client::LockAnswer>& answer);
+  dat::Task<void> ShowWhatIsUnderLock(Call& call, const OpenState& open,
+                                      const wire::FileAttributes& attributes);
+
+  Context& context_;
+  MountState& state_;
+  client::Files& files_;
+};
+
+}  // namespace dafs::fuse

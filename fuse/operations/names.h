@@ -1,0 +1,41 @@
+// Names: LOOKUP, READLINK, SYMLINK, MKNOD, MKDIR, UNLINK, RMDIR, RENAME, LINK.
+// Spec: 6.5.9, 6.5.17, 6.5.21, 6.5.31 to 6.5.34.
+// Belongs to one worker's thread. Each function is called by Operations::Serve and answers `call`.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "client/files/files.h"
+#include "fuse/operations/context.h"
+#include "fuse/operations/mount_state.h"
+#include "fuse/request/call.h"
+#include "runtime/task.h"
+
+namespace dafs::fuse {
+
+class NameOperations {
+ public:
+  explicit NameOperations(Context& context)
+      : context_(context), state_(context.state), files_(context.files) {}
+
+  dat::Task<void> Lookup(Call& call);
+  dat::Task<void> Readlink(Call& call);
+  dat::Task<void> Mknod(Call& call);
+  dat::Task<void> Mkdir(Call& call);
+  dat::Task<void> Unlink(Call& call);  // and RMDIR
+  dat::Task<void> Symlink(Call& call);
+  dat::Task<void> Rename(Call& call);
+  dat::Task<void> Rename2(Call& call);
+  dat::Task<void> Link(Call& call);
+
+ private:
+  dat::Task<void> RenameTo(Call& call, uint64_t new_directory, std::string_view old_name,
+                           std::string_view new_name, uint32_t flags);
+
+  Context& context_;
+  MountState& state_;
+  client::Files& files_;
+};
+
+}  // namespace dafs::fuse

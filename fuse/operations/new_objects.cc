@@ -1,0 +1,52 @@
+#include "fuse/operations/new_objects.h"
+
+#include <sys/stat.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "fuse/kernel/default_acl.h"
+#include "runtime/loop.h"
+#include "wire/protocol/attribute_names.h"
+#include "wire/protocol/status.h"
+
+namespace dafs::fuse {
+
+// As on ext4, a default ACL of the directory replaces the umask. The server's file system applies
+// the ACL to the mode of CREATE or OPEN. The mode of sockets, FIFOs and devices is set after
+// CREATE, which would undo that, so here the ACL is applied to their mode.
+dat::Task<uint32_t> ModeOfNew(Context& context, const client::Identity& who,
+                              const InodeView& directory, uint32_t mode, uint32_t umask) {
+  const uint32_t type = mode & S_IFMT;
+  const bool set_later = type != 0 && type != S_IFREG && type != S_IFDIR;
+  const uint32_t masked = mode & ~(umask & 0777);
+  if ((masked == mode && !set_later) || !context.state.options.acl) co_return masked;
+  const absl::Time asked = dat::Loop::Now();
+  const bool keeps = context.state.inodes.KeepsFiles();
+  if (keeps && context.state.inodes.KnownAbsent(directory.nodeid, Absent::kDefaultAcl, asked)) {
+    co_return masked;
+  }
+  absl::StatusOr<std::string> acl =
+      co_await context.files.GetXattr(who, directory.handle, kDefaultAclXattr);
+  if (acl.ok()) co_return set_later ? ModeUnderAcl(mode, *acl) : mode;
+  const bool none = wire::DafsFromStatus(acl.status()) == wire::DafsStatus::kNoEnt ||
+                    wire::DafsFromStatus(acl.status()) == wire::DafsStatus::kNotSupp;
+  if (none && keeps) {
+    context.state.inodes.NoteAbsent(directory.nodeid, Absent::kDefaultAcl, asked);
+  }
+  co_return masked;
+}
+
+// A new object has no capabilities and no label. It has no ACL unless its directory has a default
+// ACL to inherit.
+void NoteNew(MountState& state, uint64_t nodeid, uint64_t directory, absl::Time made) {
+  state.inodes.NoteAbsent(nodeid, Absent::kCapability, made);
+  state.inodes.NoteAbsent(nodeid, Absent::kSelinux, made);
+  if (!state.inodes.KeepsFiles()) return;  // the directory's ACL is unknown: see ModeOfNew
+  if (!state.inodes.KnownAbsent(directory, Absent::kDefaultAcl, made)) return;
+  state.inodes.NoteAbsent(nodeid, Absent::kAccessAcl, made);
+  state.inodes.NoteAbsent(nodeid, Absent::kDefaultAcl, made);
+}
+
+}  // namespace dafs::fuse

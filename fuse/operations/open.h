@@ -1,0 +1,44 @@
+// Open files: OPEN, CREATE, TMPFILE, RELEASE. Spec: 6.5.7, 6.5.24; WIRE 9.4, R15 (OPEN_HANDLE).
+// Belongs to one worker's thread. Each function is called by Operations::Serve and answers `call`.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/files/files.h"
+#include "fuse/cache/inode_table.h"
+#include "fuse/cache/place.h"
+#include "fuse/operations/context.h"
+#include "fuse/operations/mount_state.h"
+#include "fuse/operations/request_nodes.h"
+#include "fuse/request/call.h"
+#include "runtime/task.h"
+
+namespace dafs::fuse {
+
+class OpenOperations {
+ public:
+  explicit OpenOperations(Context& context)
+      : context_(context), state_(context.state), files_(context.files) {}
+
+  dat::Task<void> Open(Call& call);
+  dat::Task<void> Create(Call& call);
+  dat::Task<void> Tmpfile(Call& call);
+  dat::Task<void> Release(Call& call);
+
+ private:
+  bool InvalidateOlder(Call& call, const client::OpenFile& file, const InodeTable::Moment& asked,
+                       absl::Time asked_at);
+  dat::Task<void> ReplyNotCreated(Call& call, CallerIdentity who, InodeView parent,
+                                  std::string_view name, uint32_t flags, absl::Status failed);
+  dat::Task<void> ReplyCreated(Call& call, const client::OpenFile& file, Place place,
+                               uint32_t flags, CallerIdentity who);
+
+  Context& context_;
+  MountState& state_;
+  client::Files& files_;
+};
+
+}  // namespace dafs::fuse

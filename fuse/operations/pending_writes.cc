@@ -1,0 +1,104 @@
+#include "fuse/operations/pending_writes.h"
+
+#include <utility>
+
+#include "fuse/kernel/protocol.h"
+#include "runtime/loop.h"
+
+namespace dafs::fuse {
+namespace {
+
+// The files and directories that a call changes; 0: none.
+struct Changed {
+  uint64_t first = 0;
+  uint64_t second = 0;
+};
+
+Changed ChangedBy(const Call& call) {
+  RequestReader in = call.reader();
+  switch (call.header().opcode) {
+    case FUSE_WRITE:
+    case FUSE_FALLOCATE:
+    case FUSE_SETATTR:
+    case FUSE_SETXATTR:
+    case FUSE_REMOVEXATTR:
+    case FUSE_CREATE:
+    case FUSE_TMPFILE:
+    case FUSE_MKNOD:
+    case FUSE_MKDIR:
+    case FUSE_SYMLINK:
+    case FUSE_UNLINK:
+    case FUSE_RMDIR:
+      return {call.nodeid()};
+    case FUSE_LINK:
+      return {call.nodeid(), in.Take<fuse_link_in>().oldnodeid};
+    case FUSE_RENAME:
+      return {call.nodeid(), in.Take<fuse_rename_in>().newdir};
+    case FUSE_RENAME2:
+      return {call.nodeid(), in.Take<fuse_rename2_in>().newdir};
+    case FUSE_COPY_FILE_RANGE:
+    case kCopyFileRange64:
+      return {in.Take<fuse_copy_file_range_in>().nodeid_out};
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+void PendingWrites::Hold(Call& call) {
+  const Changed changed = ChangedBy(call);
+  if (changed.first == 0) return;
+  BehindTable& behind = state_.behind;
+  const uint64_t first = behind.Hold(changed.first);
+  const uint64_t second =
+      changed.second == 0 || changed.second == changed.first ? 0 : behind.Hold(changed.second);
+  call.on_end = [&behind, first, second] {
+    behind.Release(first);
+    if (second != 0) behind.Release(second);
+  };
+}
+
+dat::Task<void> PendingWrites::Settled(uint64_t nodeid) {
+  if (closed_ || state_.behind.idle()) co_return;
+  auto waiting = std::make_shared<Settling>();
+  dat::Loop& loop = files_.loop();
+  const bool waits = state_.behind.WhenSettled(
+      nodeid, [waiting, &loop] { loop.Post([waiting] { waiting->Finish(); }); });
+  if (!waits) co_return;
+  settling_.insert(waiting);
+  co_await waiting->done;
+  settling_.erase(waiting);
+}
+
+void PendingWrites::Shutdown() {
+  closed_ = true;
+  // Pending writes of other workers end without these calls.
+  absl::flat_hash_set<std::shared_ptr<Settling>> waiting = std::move(settling_);
+  settling_.clear();
+  for (const std::shared_ptr<Settling>& one : waiting) one->Finish();
+}
+
+std::optional<absl::Time> PendingWrites::BeforeAsking() const {
+  if (state_.behind.idle()) return std::nullopt;
+  return dat::Loop::Now();
+}
+
+dat::Task<void> PendingWrites::LookAgain(const client::Identity& who,
+                                         std::optional<absl::Time> before,
+                                         absl::StatusOr<client::Node>& node) {
+  if (!before.has_value() || !node.ok()) co_return;
+  const uint64_t known = state_.inodes.NodeOf(node->handle);
+  if (known == 0) co_return;
+  if (!state_.behind.Holds(known) && !state_.inodes.TouchedSince(known, *before)) co_return;
+  co_await Settled(known);
+  absl::StatusOr<wire::FileAttributes> attributes =
+      co_await files_.GetAttributes(who, node->handle);
+  if (attributes.ok()) {
+    node->attributes = *std::move(attributes);
+  } else {
+    node = attributes.status();
+  }
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,65 @@
+// Waits for writes that were answered before the server has their data (write-behind). Every
+// request that could see that the data is missing waits for it: all other requests for the file,
+// and lookups of its names. Likewise, they wait for a request of a killed program, which the server
+// may still execute.
+// Belongs to one worker's thread. The table of pending writes is shared by all workers.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/files/files.h"
+#include "fuse/operations/mount_state.h"
+#include "fuse/request/call.h"
+#include "runtime/task.h"
+
+namespace dafs::fuse {
+
+class PendingWrites {
+ public:
+  // Both must outlive it.
+  PendingWrites(MountState& state, client::Files& files) : state_(state), files_(files) {}
+  PendingWrites(const PendingWrites&) = delete;
+  PendingWrites& operator=(const PendingWrites&) = delete;
+
+  // Whether no write of any worker is pending. Cheap.
+  bool none() const { return state_.behind.idle(); }
+  // Waits until the server has all writes to the file that are pending now.
+  // BehindTable::kAnyNode: to any file.
+  dat::Task<void> Settled(uint64_t nodeid);
+
+  // The caller of `call` is being killed. Later requests for the files that `call` changes wait
+  // until it ends.
+  void Hold(Call& call);
+
+  // Called before a lookup; the result is for LookAgain. Returns nullopt if no write is pending.
+  std::optional<absl::Time> BeforeAsking() const;
+  // The reply to a lookup may be older than pending writes to that file. If so, waits for the
+  // writes and requests the attributes again.
+  dat::Task<void> LookAgain(const client::Identity& who, std::optional<absl::Time> before,
+                            absl::StatusOr<client::Node>& node);
+
+  // Ends the calls that wait for writes of other workers. From now on none waits.
+  void Shutdown();
+  bool closed() const { return closed_; }
+
+ private:
+  // A call that waits. Shared by this object, the call and the table.
+  struct Settling {
+    dat::Pending<bool> done;
+    void Finish() {
+      if (!done.is_set()) done.Set(true);
+    }
+  };
+
+  MountState& state_;
+  client::Files& files_;
+  absl::flat_hash_set<std::shared_ptr<Settling>> settling_;
+  bool closed_ = false;
+};
+
+}  // namespace dafs::fuse

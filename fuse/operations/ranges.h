@@ -1,0 +1,30 @@
+// Ranges of files: FALLOCATE, LSEEK, COPY_FILE_RANGE, by the private procedures 1005 to 1007. If
+// the server does not have them, LSEEK and COPY_FILE_RANGE fail with ENOSYS. The kernel remembers
+// that and uses another way.
+// Belongs to one worker's thread. Each function is called by Operations::Serve and answers `call`.
+#pragma once
+
+#include "client/files/files.h"
+#include "fuse/operations/context.h"
+#include "fuse/operations/mount_state.h"
+#include "fuse/request/call.h"
+#include "runtime/task.h"
+
+namespace dafs::fuse {
+
+class RangeOperations {
+ public:
+  explicit RangeOperations(Context& context)
+      : context_(context), state_(context.state), files_(context.files) {}
+
+  dat::Task<void> Fallocate(Call& call);
+  dat::Task<void> Lseek(Call& call);
+  dat::Task<void> CopyFileRange(Call& call);
+
+ private:
+  Context& context_;
+  MountState& state_;
+  client::Files& files_;
+};
+
+}  // namespace dafs::fuse

@@ -1,0 +1,70 @@
+#include "fuse/operations/request_nodes.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "fuse/kernel/protocol.h"
+#include "fuse/request/identity_cache.h"
+#include "runtime/loop.h"
+#include "wire/protocol/status.h"
+
+namespace dafs::fuse {
+namespace {
+
+// Whether the request neither changes nor opens anything.
+bool OnlyLooks(uint32_t opcode) {
+  switch (opcode) {
+    case FUSE_LOOKUP:
+    case FUSE_GETATTR:
+    case kStatx:
+    case FUSE_READLINK:
+    case FUSE_STATFS:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+CallerIdentity CallerOf(MountState& state, const Call& call) {
+  const fuse_in_header& header = call.header();
+  Groups groups = OnlyLooks(header.opcode) ? Groups::kRecent : Groups::kNow;
+  return state.identities.Get(header.uid, header.gid, header.pid, groups, dat::Loop::Now());
+}
+
+bool TakeNewGroups(MountState& state, const Call& call, CallerIdentity& who) {
+  const fuse_in_header& header = call.header();
+  CallerIdentity fresh =
+      state.identities.Get(header.uid, header.gid, header.pid, Groups::kNow, dat::Loop::Now());
+  bool changed = !(*fresh == *who);
+  who = std::move(fresh);
+  return changed;
+}
+
+std::optional<InodeView> NodeOf(const MountState& state, Call& call, uint64_t nodeid) {
+  std::optional<InodeView> node = state.inodes.Find(nodeid);
+  if (!node.has_value()) call.ReplyErrno(ESTALE);
+  return node;
+}
+
+std::optional<InodeView> NodeOf(const MountState& state, Call& call) {
+  return NodeOf(state, call, call.nodeid());
+}
+
+std::optional<InodeView> NodeOf(const MountState& state, Call& call, const RequestReader& in) {
+  if (in.ok()) return NodeOf(state, call);
+  call.ReplyErrno(in.error());
+  return std::nullopt;
+}
+
+void LookElsewhere(MountState& state, Call& call, uint64_t nodeid) {
+  state.found_gone.Tell(call.header().pid, nodeid, dat::Loop::Now());
+  call.ReplyErrno(ESTALE);
+}
+
+void NoteGone(MountState& state, uint64_t nodeid, const absl::Status& status) {
+  if (wire::DafsFromStatus(status) == wire::DafsStatus::kStale) state.inodes.NotTold(nodeid);
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,192 @@
+#include "fuse/operations/server_opens.h"
+
+#include <fcntl.h>
+
+#include <optional>
+#include <utility>
+
+#include "runtime/loop.h"
+#include "wire/protocol/status.h"
+
+namespace dafs::fuse {
+namespace {
+
+// Whether an open bypasses the kernel's page cache: with O_DIRECT, or to append. The kernel would
+// cache appended data at its own idea of the end, and return it from there until it requests the
+// size. Kernels before 6.6 refuse shared mappings of such an open.
+bool UsesDirectIo(uint32_t flags) { return (flags & O_DIRECT) != 0 || OpensToAppend(flags); }
+
+// Whether an error of an OPEN by name concerns the file, not only its name.
+bool IsRefusal(const absl::Status& status) {
+  if (!wire::HasDafsStatus(status)) return true;
+  switch (wire::DafsFromStatus(status)) {
+    case wire::DafsStatus::kNoEnt:
+    case wire::DafsStatus::kStale:
+    case wire::DafsStatus::kNotDir:
+    case wire::DafsStatus::kIsDir:
+    case wire::DafsStatus::kSymlink:
+    case wire::DafsStatus::kFhExpired:
+    case wire::DafsStatus::kBadHandle:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+bool OpensToWrite(uint32_t flags) { return (ShareOf(flags) & wire::kShareWrite) != 0; }
+bool OpensToAppend(uint32_t flags) { return (flags & O_APPEND) != 0 && OpensToWrite(flags); }
+
+// FUSE's OPEN has a node, DAFS's OPEN a name. OPEN_HANDLE opens a file by its handle. If the server
+// does not have it, the last known name of the node is opened, and the result is used only if it is
+// the same file. Otherwise the file is used without an open at the server (state id zero).
+dat::Task<absl::StatusOr<client::OpenFile>> ServerOpens::Open(const client::Identity& who,
+                                                              const InodeView& node, uint32_t flags,
+                                                              std::string owner) {
+  client::OpenRequest request;
+  request.owner = std::move(owner);
+  request.share_access = ShareOf(flags);
+  dat::Task<absl::StatusOr<client::OpenFile>> opening =
+      flags & kOpenForExec
+          ? files_.OpenForExecution(who, node.handle, request.owner)
+          : files_.OpenByHandle(who, node.handle, request.share_access, request.owner);
+  absl::StatusOr<client::OpenFile> file = co_await opening;
+  if (wire::DafsFromStatus(file.status()) == wire::DafsStatus::kPerm && OpensToAppend(flags)) {
+    dat::Task<absl::StatusOr<client::OpenFile>> again =
+        OpenToAppend(who, node, flags, file.status());
+    file = co_await again;
+    co_return file;
+  }
+  if (!file.ok() || !file->state_id.is_zero()) co_return file;
+  Place place = state_.inodes.PlaceOf(node.nodeid);
+  std::optional<InodeView> parent = state_.inodes.Find(place.parent);
+  if (place.name.empty() || !parent) co_return file;
+  request.directory = parent->handle;
+  request.name = place.name;
+  absl::StatusOr<client::OpenFile> named = co_await files_.Open(who, request);
+  if (!named.ok()) {
+    if (IsRefusal(named.status())) co_return named;
+    co_return file;
+  }
+  if (named->handle == node.handle) co_return named;
+  absl::Status closed = co_await files_.Close(who, named->handle, named->state_id);
+  closed.IgnoreError();
+  co_return file;
+}
+
+// An append-only file (chattr +a at the server) cannot be opened there for writing, because OPEN
+// does not say that the caller only appends. It is used without an open at the server, which checks
+// each append. For an immutable file, ACCESS does not grant kAccessExtend, and the open fails.
+dat::Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenToAppend(const client::Identity& who,
+                                                                      const InodeView& node,
+                                                                      uint32_t flags,
+                                                                      absl::Status refused) {
+  uint32_t needed = wire::kAccessExtend;
+  if ((ShareOf(flags) & wire::kShareRead) != 0) needed |= wire::kAccessRead;
+  dat::Task<absl::StatusOr<uint32_t>> asking = files_.Access(who, node.handle, needed);
+  const absl::StatusOr<uint32_t> access = co_await asking;
+  if (!access.ok() || (*access & needed) != needed) co_return refused;
+  dat::Task<absl::StatusOr<wire::FileAttributes>> looking = files_.GetAttributes(who, node.handle);
+  absl::StatusOr<wire::FileAttributes> attributes = co_await looking;
+  if (!attributes.ok()) co_return attributes.status();
+  client::OpenFile file;
+  file.handle = node.handle;
+  file.attributes = *std::move(attributes);
+  co_return file;
+}
+
+// Takes a recently closed open of the same kind, if the file has not changed since it was opened:
+// then the same users may still open it.
+dat::Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenOrReuse(const client::Identity& who,
+                                                                     const InodeView& node,
+                                                                     uint32_t flags) {
+  std::optional<IdleOpens::Kept> kept =
+      state_.idle_opens.Take(node.nodeid, who, flags, dat::Loop::Now());
+  if (kept.has_value()) {
+    const OpenState& open = *kept->open;
+    client::OpenFile file;
+    file.handle = open.handle;
+    file.state_id = open.state_id;
+    bool known = false;
+    if (!state_.inodes.TouchedSince(node.nodeid, kept->since)) {
+      dat::Task<absl::StatusOr<wire::FileAttributes>> asking =
+          files_.GetAttributes(who, open.handle);
+      absl::StatusOr<wire::FileAttributes> attributes = co_await asking;
+      known = attributes.ok();
+      if (known) file.attributes = *std::move(attributes);
+    }
+    if (known && IsAsOpened(open, file.attributes) && files_.IsOpen(open.state_id)) co_return file;
+    dat::Start(Close(std::move(kept->open)));
+    CloseAll(state_.idle_opens.HasChanged(node.nodeid));
+  }
+  dat::Task<absl::StatusOr<client::OpenFile>> opening = Open(who, node, flags, state_.NewOwner());
+  absl::StatusOr<client::OpenFile> file = co_await opening;
+  co_return file;
+}
+
+fuse_open_out ServerOpens::Add(const client::OpenFile& file, uint64_t nodeid, uint32_t flags,
+                               CallerIdentity who, bool keep_cache) {
+  auto open = std::make_shared<OpenState>();
+  open->nodeid = nodeid;
+  open->handle = file.handle;
+  open->state_id = file.state_id;
+  open->flags = flags;
+  open->by_own_right = who->uid == 0 || (file.attributes.has(wire::kFattrOwner) &&
+                                         file.attributes.owner == std::to_string(who->uid));
+  open->opener = std::move(who);
+  open->writes = state_.inodes.WritesOf(nodeid);
+  open->owner_changes = open->writes->owner_changes();
+  open->errors = open->writes->SampleErrors();
+  if (file.attributes.has(wire::kFattrChange)) open->change = file.attributes.change;
+  open->mode = file.attributes.mode;
+  open->owner = file.attributes.owner;
+  open->owner_group = file.attributes.owner_group;
+  fuse_open_out out = {};
+  out.fh = state_.open_files.Add(std::move(open));
+  if (UsesDirectIo(flags)) {
+    out.open_flags |= FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;
+  }
+  if (keep_cache) out.open_flags |= FOPEN_KEEP_CACHE;
+  // Nothing is written through a read-only open, so close(2) needs no FLUSH, unless the server
+  // keeps record locks: close(2) of any descriptor of the file releases them.
+  if (!OpensToWrite(flags) && !PosixAtServer(state_.options)) out.open_flags |= FOPEN_NOFLUSH;
+  return out;
+}
+
+dat::Task<void> ServerOpens::Close(std::shared_ptr<OpenState> open) {
+  const bool may_write_again =
+      open->by_own_right &&
+      (open->opener->uid == 0 || open->owner_changes == open->writes->owner_changes());
+  if (!may_write_again && OpensToWrite(open->flags) && open->writes->uncommitted()) {
+    dat::Task<void> committing = commits_.CommitNow(open);
+    co_await committing;
+  }
+  absl::Status closed =
+      co_await files_.Close(*open->opener, open->handle, open->state_id, /*can_wait=*/true);
+  closed.IgnoreError();  // no caller waits for it; the open ends with the lease
+}
+
+std::shared_ptr<OpenState> ServerOpens::Keep(std::shared_ptr<OpenState> open) {
+  open = state_.idle_opens.Keep(std::move(open), dat::Loop::Now());
+  CloseIdleLater();
+  return open;
+}
+
+void ServerOpens::CloseAll(std::vector<IdleOpens::Open> opens) {
+  for (IdleOpens::Open& open : opens) dat::Start(Close(std::move(open)));
+}
+
+// Sets a timer to close idle opens that were not used again, of any worker.
+void ServerOpens::CloseIdleLater() {
+  if (idle_timer_ != 0) return;
+  const std::optional<absl::Time> when = state_.idle_opens.NextOld();
+  if (!when.has_value()) return;
+  idle_timer_ = files_.loop().RunAfter(*when - dat::Loop::Now(), [this] {
+    idle_timer_ = 0;
+    CloseAll(state_.idle_opens.TakeOld(dat::Loop::Now()));
+    CloseIdleLater();
+  });
+}
+
+}  // namespace dafs::fuse

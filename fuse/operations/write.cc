@@ -1,0 +1,212 @@
+#include "fuse/operations/write.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "fuse/kernel/attributes.h"
+#include "runtime/log.h"
+#include "wire/protocol/status.h"
+
+namespace dafs::fuse {
+namespace {
+
+void ReplyWritten(Call& call, uint32_t size) {
+  fuse_write_out out = {.size = size, .padding = 0};
+  call.Reply({AsBytes(out)});
+}
+
+}  // namespace
+
+dat::Task<void> WriteOperations::WriteData(const OpenState& open, const client::BufferLease& lease,
+                                           Transfer& transfer) {
+  while (transfer.done < transfer.size) {
+    absl::StatusOr<client::WriteResult> result = co_await files_.Write(
+        *open.opener, open.handle, open.state_id, transfer.offset + transfer.done, lease,
+        transfer.done, transfer.size - transfer.done, transfer.stability,
+        transfer.wants_after ? &transfer.after : nullptr);
+    if (result.ok() && result->count == 0) {
+      transfer.failed = absl::InternalError("write: nothing taken");
+    }
+    if (!result.ok()) transfer.failed = result.status();
+    if (!transfer.failed.ok()) co_return;
+    open.writes->NoteWrite(*result);
+    transfer.done += result->count;
+  }
+}
+
+// The kernel's offset is its idea of the end of the file, which only the server knows. The kernel
+// requests the size again after every write, so the offset of the data is not returned.
+dat::Task<void> WriteOperations::AppendData(const OpenState& open, const client::BufferLease& lease,
+                                            Transfer& transfer) {
+  // An append is at least DATA_SYNC; the server's reply says whether it is committed.
+  const wire::StableHow stability = transfer.stability == wire::StableHow::kUnstable
+                                        ? wire::StableHow::kDataSync
+                                        : wire::StableHow::kFileSync;
+  while (transfer.done < transfer.size) {
+    const uint32_t part = std::min(transfer.size - transfer.done, files_.append_bytes());
+    absl::StatusOr<client::AppendResult> result = co_await files_.Append(
+        *open.opener, open.handle, open.state_id, lease, transfer.done, part, stability);
+    // The server's limit is lower than assumed; append_bytes() has changed.
+    if (wire::DafsFromStatus(result.status()) == wire::DafsStatus::kWriteTooBig &&
+        part > files_.append_bytes()) {
+      continue;
+    }
+    if (!result.ok()) {
+      transfer.failed = result.status();
+      co_return;
+    }
+    client::WriteResult written;
+    written.count = part;
+    written.committed = result->committed;
+    written.verifier = result->verifier;
+    open.writes->NoteWrite(written);
+    transfer.done += part;
+  }
+}
+
+// Sends a piece to the server, and records the result in the inode table and the commit queue.
+dat::Task<WriteOperations::Transfer> WriteOperations::Carry(WritePiece& piece,
+                                                            wire::StableHow stability, bool appends,
+                                                            bool may_ask) {
+  Transfer transfer;
+  transfer.offset = piece.offset;
+  transfer.size = piece.size;
+  transfer.stability = stability;
+  if (appends) {
+    co_await AppendData(*piece.open, piece.lease, transfer);
+  } else {
+    piece.lease.Seal();
+    transfer.wants_after = may_ask && context_.attributes.WantsAfterWrite();
+    co_await WriteData(*piece.open, piece.lease, transfer);
+  }
+  context_.attributes.EndWrite(piece.open->nodeid, piece.change, std::move(transfer.after));
+  context_.commits.Add(piece.open, transfer.done);
+  co_return transfer;
+}
+
+// write(2) returns the number of bytes written. For pages of a mapping the kernel accepts only an
+// error, not a count, and reports it by the next fsync, msync or close.
+void WriteOperations::Reply(Call& call, const Transfer& transfer, bool from_cache) {
+  if (!transfer.failed.ok() && (from_cache || transfer.done == 0)) {
+    call.ReplyStatus(transfer.failed);
+  } else {
+    ReplyWritten(call, transfer.done);
+  }
+}
+
+bool WriteOperations::GoesBehind(const fuse_write_in& write, const OpenState& open) const {
+  constexpr uint32_t kAtOnce = O_APPEND | O_DIRECT | O_SYNC | O_DSYNC;
+  return WritesBehind(state_.options) && streams_.enabled() && write.size > 0 &&
+         (write.flags & kAtOnce) == 0 && (write.write_flags & FUSE_WRITE_CACHE) == 0 &&
+         !open.writes->doubtful();
+}
+
+dat::Task<void> WriteOperations::WriteBehind(Call& call, std::shared_ptr<OpenState> open,
+                                             uint64_t offset, uint32_t size) {
+  std::span<const std::byte> data(call.lease().payload(), size);
+  if (streams_.Join(*open, offset, data, state_.behind)) {
+    ReplyWritten(call, size);
+    co_return;
+  }
+  while (!state_.behind.Begin(open->nodeid, offset, size)) {
+    co_await context_.pending.Settled(open->nodeid);
+    // Its caller was killed, or the mount has ended.
+    if (call.answered() || context_.pending.closed()) co_return;
+  }
+  WritePiece piece;
+  piece.offset = offset;
+  piece.size = size;
+  piece.lease = std::move(call.lease());
+  piece.change = context_.attributes.BeginWrite(open->nodeid);
+  piece.open = std::move(open);
+  const bool early = !piece.open->writes->doubtful();  // writes it waited for may have failed
+  if (early && streams_.Keep(piece)) {
+    ReplyWritten(call, size);
+    co_return;
+  }
+  Call* waits = &call;
+  if (early && streams_.HasRoom()) {
+    streams_.Exchange(piece);
+    ReplyWritten(call, size);
+    waits = nullptr;
+  }
+  co_await SendPieces(std::move(piece), waits);
+}
+
+// Sends `piece`, then the data that was gathered meanwhile, until none is left. `waits` is the call
+// to answer when the server has `piece`; null if it was answered.
+dat::Task<void> WriteOperations::SendPieces(WritePiece piece, Call* waits) {
+  const std::shared_ptr<OpenState> open = piece.open;
+  streams_.Begin(*open);
+  for (;;) {
+    dat::Task<Transfer> carrying =
+        Carry(piece, wire::StableHow::kUnstable, /*appends=*/false, /*may_ask=*/true);
+    Transfer transfer = co_await carrying;
+    if (waits != nullptr) {
+      Reply(*std::exchange(waits, nullptr), transfer, /*from_cache=*/false);
+    } else if (!transfer.failed.ok()) {
+      FailLate(piece, transfer);
+    }
+    state_.behind.End(open->nodeid, piece.offset);
+    std::optional<WritePiece> next = streams_.Next(*open);
+    if (!next.has_value()) co_return;
+    piece = *std::move(next);
+  }
+}
+
+// Handles the failure of a write that was answered before. The next fsync or close of each
+// descriptor reports the error. The kernel's cached pages are invalidated. No write is answered
+// early until one has succeeded.
+void WriteOperations::FailLate(const WritePiece& piece, const Transfer& transfer) {
+  const bool first = !piece.open->writes->doubtful();
+  piece.open->writes->NoteFailure(transfer.failed);
+  if (state_.notifier != nullptr) state_.notifier->DropPages(piece.open->nodeid, [] {});
+  if (!first) return;  // log one line for each failure that the program sees
+  const Place place = state_.inodes.PlaceOf(piece.open->nodeid);
+  LogError(absl::StrCat(state_.options.source.text, ": ",
+                        place.name.empty() ? "a file without a name" : place.name, ": ",
+                        piece.size - transfer.done, " bytes at ", piece.offset + transfer.done,
+                        " could not be written: ", transfer.failed.message(),
+                        "; the next fsync or close of the file fails"));
+}
+
+dat::Task<void> WriteOperations::Write(Call& call) {
+  RequestReader in = call.reader();
+  auto write = in.Take<fuse_write_in>();
+  uint32_t size = call.header().len - static_cast<uint32_t>(kWriteHeaderBytes);
+  if (!in.ok() || write.size != size || !call.lease()) {
+    call.ReplyErrno(EINVAL);
+    co_return;
+  }
+  std::shared_ptr<OpenState> open = state_.open_files.Find(write.fh);
+  if (open == nullptr) {
+    call.ReplyErrno(EBADF);
+    co_return;
+  }
+  if (GoesBehind(write, *open)) {
+    co_await WriteBehind(call, open, write.offset, size);
+    co_return;
+  }
+  co_await context_.pending.Settled(open->nodeid);
+  if (call.answered()) co_return;  // its caller was killed while it waited
+  WritePiece piece;
+  piece.open = open;
+  piece.offset = write.offset;
+  piece.size = size;
+  piece.lease = std::move(call.lease());
+  piece.change = context_.attributes.BeginWrite(open->nodeid);
+  // Pages of a mapping have fixed offsets, even if the descriptor was opened to append.
+  const bool from_cache = (write.write_flags & FUSE_WRITE_CACHE) != 0;
+  const bool appends = (write.flags & O_APPEND) != 0 && !from_cache;
+  dat::Task<Transfer> carrying =
+      Carry(piece, StabilityFromFlags(write.flags), appends, /*may_ask=*/!from_cache);
+  Reply(call, co_await carrying, from_cache);
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,61 @@
+// Extended attributes: GETXATTR, SETXATTR, LISTXATTR, REMOVEXATTR. Spec: 4.1.5, 6.5.25; FUSE-FACTS
+// 5, 11.
+//
+// wire/protocol/attribute_names.h maps the names. A name without a name space is refused, as on
+// ext4; with noacl, so are the names of POSIX ACLs. "system.nfs4_acl" is the ACL attribute.
+// Belongs to one worker's thread. Each public function is called by Operations::Serve and answers
+// `call`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/files/files.h"
+#include "fuse/cache/inode_table.h"
+#include "fuse/operations/context.h"
+#include "fuse/operations/mount_state.h"
+#include "fuse/operations/usual_xattrs.h"
+#include "fuse/request/call.h"
+#include "runtime/task.h"
+#include "wire/protocol/types.h"
+
+namespace dafs::fuse {
+
+class XattrOperations {
+ public:
+  explicit XattrOperations(Context& context)
+      : context_(context),
+        state_(context.state),
+        files_(context.files),
+        usual_(context.state, context.files) {}
+
+  dat::Task<void> Getxattr(Call& call);
+  dat::Task<void> Setxattr(Call& call);
+  dat::Task<void> Listxattr(Call& call);
+  dat::Task<void> Removexattr(Call& call);
+
+ private:
+  dat::Task<absl::StatusOr<std::string>> GetValue(const client::Identity& who,
+                                                  const wire::FileHandle& file,
+                                                  std::string_view name);
+  dat::Task<absl::Status> SetNfs4Acl(const client::Identity& who, const InodeView& node,
+                                     std::vector<wire::Ace> acl);
+  bool IsNotSupported(std::string_view name) const;
+  int ErrnoOfAbsent(std::optional<Absent> usual) const;
+  void ReplyNoValue(Call& call, const InodeView& node, std::string_view name,
+                    const absl::Status& status);
+
+  Context& context_;
+  MountState& state_;
+  client::Files& files_;
+  UsualXattrs usual_;
+};
+
+}  // namespace dafs::fuse
