@@ -7,12 +7,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
-#include <fstream>
 #include <string>
 #include <utility>
 
+#include "fuse/kernel/ring_load.h"
 #include "runtime/check.h"
 #include "runtime/log.h"
 
@@ -26,28 +25,6 @@ constexpr size_t kHeaderStride = 320;
 static_assert(kHeaderStride >= sizeof(UringReqHeader) && kHeaderStride % 64 == 0);
 
 }  // namespace
-
-uint32_t PossibleCpus() {
-  // "0-3" or "0,2-5": the kernel has a queue for each number up to the last, gaps included.
-  std::ifstream file("/sys/devices/system/cpu/possible");
-  std::string text;
-  if (!std::getline(file, text)) return 0;
-  const size_t last = text.find_last_of(",-");
-  const char* begin = text.data() + (last == text.npos ? 0 : last + 1);
-  uint32_t number = 0;
-  auto [end, error] = std::from_chars(begin, text.data() + text.size(), number);
-  return error == std::errc() && number < UINT16_MAX ? number + 1 : 0;
-}
-
-std::vector<uint16_t> RingPlan::QueuesOf(uint32_t number) const {
-  std::vector<uint16_t> mine;
-  for (uint32_t queue = 0; queue < queues; ++queue) {
-    if (queue % workers == number || number % queues == queue) {
-      mine.push_back(static_cast<uint16_t>(queue));
-    }
-  }
-  return mine;
-}
 
 // --- Entries ---------------------------------------------------------------------------------
 
@@ -101,11 +78,7 @@ struct KernelRing::Queue {
   uint16_t number = 0;
   std::vector<std::unique_ptr<Memory>> memory;
   std::vector<std::unique_ptr<Entry>> entries;
-  size_t usable = 0;  // entries that the kernel has not released
-  size_t held = 0;
-  size_t unkicked = 0;  // new entries for which the kernel has sent nothing yet
-  uint64_t answers = 0;
-  uint64_t answers_seen = 0;  // at the last check for starving
+  RingLoad load;
 };
 
 // Returns false if there is no memory.
@@ -117,9 +90,9 @@ bool KernelRing::Grow(Queue& queue, size_t count) {
   for (size_t i = 0; i < count; ++i, payload += plan_.payload_bytes) {
     queue.entries.push_back(std::make_unique<Entry>(*this, queue, memory->start + i * kHeaderStride,
                                                     std::span(payload, plan_.payload_bytes)));
-    ++queue.usable;
     Submit(*queue.entries.back(), kUringRegister, 0);
   }
+  queue.load.Add(count);
   queue.memory.push_back(std::move(memory));
   Flush();
   return true;
@@ -234,8 +207,7 @@ bool KernelRing::Answer(Entry& entry, uint64_t unique, int error,
   std::memcpy(entry.header->in_out, &header, sizeof(header));
   entry.header->ring_ent_in_out.payload_sz = static_cast<uint32_t>(size);
   entry.held = false;
-  --entry.queue.held;
-  ++entry.queue.answers;
+  entry.queue.load.Answer();
   Submit(entry, kUringCommitAndFetch, unique);
   if (loop_ == nullptr) Flush();
   return true;
@@ -265,7 +237,7 @@ void KernelRing::Complete(Entry& entry, int result) {
     // Either the mount has ended (ENOTCONN, ECONNABORTED), which /dev/fuse reports too, or the
     // kernel did not accept the entry.
     entry.gone = true;
-    --entry.queue.usable;
+    entry.queue.load.Release();
     if (result != -ENOTCONN && result != -ECONNABORTED) {
       refused_ = absl::ErrnoToStatus(-result, "the kernel does not take the buffers");
     }
@@ -278,7 +250,7 @@ void KernelRing::Complete(Entry& entry, int result) {
     return;
   }
   entry.held = true;
-  if (++entry.queue.held == entry.queue.usable) WatchForStarving();
+  if (entry.queue.load.Take()) WatchForStarving();
   std::optional<RingRequest> request = ParseRingRequest(*entry.header, entry.payload);
   if (!request.has_value()) {
     LogError(plan_.name + ": the kernel sent a malformed request by io_uring, with " +
@@ -300,7 +272,7 @@ dat::WaitHandle KernelRing::Arm() {
 
 void KernelRing::WatchForStarving() {
   if (starving_timer_ != 0 || loop_ == nullptr) return;
-  for (auto& queue : queues_) queue->answers_seen = queue->answers;
+  for (auto& queue : queues_) queue->load.Watch();
   starving_timer_ = loop_->RunAfter(kStarvesAfter, [this] { LookForStarving(); });
 }
 
@@ -308,19 +280,14 @@ void KernelRing::LookForStarving() {
   starving_timer_ = 0;
   bool again = false;
   for (auto& queue : queues_) {
-    if (queue->held == 0) queue->unkicked = 0;  // the last answer fetched no request
-    if (queue->held >= queue->usable && queue->usable > 0) {
-      again = true;
-      if (queue->answers == queue->answers_seen && queue->usable < kMostEntries) {
-        // Double the entries: a caller that waits for a lock is seldom the only one.
-        const size_t more = queue->usable;
-        if (Grow(*queue, more)) queue->unkicked += more;
-      }
+    RingLoad& load = queue->load;
+    if (load.full()) again = true;
+    const size_t more = load.Check();
+    if (more > 0 && Grow(*queue, more)) load.Grew(more);
+    if (load.unkicked() > 0 && kick_(queue->number, load.unkicked(), HeldNodes(*queue))) {
+      load.Kicked();
     }
-    if (queue->unkicked > 0 && kick_(queue->number, queue->unkicked, HeldNodes(*queue))) {
-      queue->unkicked = 0;
-    }
-    if (queue->unkicked > 0) again = true;
+    if (load.unkicked() > 0) again = true;
   }
   if (again) WatchForStarving();
 }

@@ -38,34 +38,17 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "fuse/kernel/answer_path.h"
+#include "fuse/kernel/ring_plan.h"
 #include "fuse/kernel/ring_request.h"
 #include "fuse/kernel/uring_protocol.h"
 #include "runtime/loop.h"
 
 namespace dafs::fuse {
 
-// The queues that the workers of a mount serve, and their sizes.
-struct RingPlan {
-  uint32_t queues = 0;       // of the mount: the possible CPUs
-  uint32_t workers = 1;      // of the mount
-  uint32_t entries = 16;     // of each queue at first
-  size_t payload_bytes = 0;  // whole pages; the largest READ, WRITE, name or value
-  std::string name;          // "server:/export", for the log
-
-  // The queues of worker `number`. Each queue has a worker, and each worker has a queue.
-  std::vector<uint16_t> QueuesOf(uint32_t number) const;
-};
-
-// The number of CPUs that this machine may ever have; 0: unknown.
-uint32_t PossibleCpus();
-
 class KernelRing : private dat::Pollable {
  public:
   // Long enough for a working server to answer, and short for a caller that waits for a lock.
   static constexpr absl::Duration kStarvesAfter = absl::Milliseconds(20);
-  // The limit for one queue: no more calls than this are expected to wait at once. Each entry costs
-  // two pages, and the memory of its largest request.
-  static constexpr size_t kMostEntries = 4096;
 
   // Handles the request, which lies in the entry until it is answered. `answer` lives as long as
   // the ring. The handler may answer before it returns.
