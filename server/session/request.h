@@ -23,12 +23,18 @@ class Pool;
 
 struct Request {
   const wire::RequestHeader& header() const { return verdict.header; }
+  // Takes the next message that arrived in the same receive. A procedure may have set these.
+  void Take(std::span<const std::byte> arrived) {
+    message = arrived;
+    cut_short = false;
+    not_remembered = false;
+  }
 
   Call* call = nullptr;  // the procedure's view; contains this
   wire::RequestVerdict verdict;
   std::span<const std::byte> message;
-  std::span<const std::byte> data;  // of WRITE_INLINE and APPEND_INLINE, once decoded
-  std::shared_ptr<Chain> chain;     // null outside a chain
+  std::span<const std::byte> data;               // of WRITE_INLINE and APPEND_INLINE, once decoded
+  std::shared_ptr<Chain> chain;                  // null outside a chain
   std::shared_ptr<const Credential> credential;  // null: the session's default
   Caller caller;
   std::optional<Operation> operation;  // set if a modification is recorded

@@ -47,7 +47,7 @@ void Requests::OnReceive(Receive& receive, size_t size_bytes) {
     return connection.End(absl::AbortedError("a new instance of this client has connected"));
   }
   Request& request = receive.request_;
-  request.message = receive.buffer->memory().first(size_bytes);
+  request.Take(receive.buffer->memory().first(size_bytes));
   if (session_.channels().back_control() != nullptr &&
       session_.channels().TakeReply(receive, request.message)) {
     return;

@@ -122,5 +122,19 @@ TEST_F(ResponseEntriesTest, ConnectedSessionWithoutACacheIsKnown) {
   EXPECT_EQ(second->Call(check).name(), "DAFSERR_UNKNOWN_SESSION");
 }
 
+// The one credit makes both requests use the same receive.
+TEST_F(ResponseEntriesTest, RequestAfterAnAsynchronousBatchHasAnEntry) {
+  StartServer();
+  auto first = Connect(/*cached=*/true, 1);
+  ASSERT_EQ(negotiated_.max_requests, 1u);
+  const wire::FileHandle a = LookUp(*first, {"a"});
+  ASSERT_EQ(first->Call(wire::BatchSubmitArgs()).header.target_nreq, 1u);
+  const Sent sent = Send(*first, Directory(a, "d"), 0);
+  ASSERT_EQ(first->ReceiveReply<wire::CreateArgs>().name(), "DAFS_STATUS_OK");
+  first->Vanish();
+  auto second = Session("c1");
+  EXPECT_EQ(Check(*second, sent), "DAFS_STATUS_OK");
+}
+
 }  // namespace
 }  // namespace dafs::server
