@@ -13,7 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "client/memory/buffer_pool.h"
-#include "fuse/cache/inode_table.h"
+#include "fuse/cache/own_changes.h"
 #include "fuse/files/behind_table.h"
 #include "fuse/files/open_files.h"
 
@@ -26,7 +26,7 @@ struct WritePiece {
   uint64_t offset = 0;
   uint32_t size = 0;
   client::BufferLease lease;
-  InodeTable::Change change;
+  OwnChanges::Change change;
 };
 
 class WriteStreams {

@@ -11,32 +11,32 @@ namespace dafs::fuse {
 
 absl::Duration AttributeReplies::Validity(const Call& call, uint64_t nodeid,
                                           const wire::FileAttributes& attributes) {
-  return state_.inodes.Told(nodeid, attributes, dat::Loop::Now(),
-                            {call.header().pid, call.arrived()});
+  return state_.attributes.Sent(nodeid, attributes, dat::Loop::Now(),
+                                {call.header().pid, call.arrived()});
 }
 
-void AttributeReplies::Touch(uint64_t nodeid) { state_.inodes.Touch(nodeid, dat::Loop::Now()); }
+void AttributeReplies::Touch(uint64_t nodeid) { state_.attributes.Touch(nodeid, dat::Loop::Now()); }
 
 void AttributeReplies::TouchData(uint64_t nodeid) {
-  if (state_.inodes.Touch(nodeid, dat::Loop::Now())) Forget(nodeid);
+  if (state_.attributes.Touch(nodeid, dat::Loop::Now())) Forget(nodeid);
 }
 
-InodeTable::Change AttributeReplies::BeginWrite(uint64_t nodeid) {
-  const InodeTable::Change change = state_.inodes.BeginChange(nodeid, dat::Loop::Now());
+OwnChanges::Change AttributeReplies::BeginWrite(uint64_t nodeid) {
+  const OwnChanges::Change change = state_.attributes.BeginChange(nodeid, dat::Loop::Now());
   if (change.shows_set_id) Forget(nodeid);
   return change;
 }
 
-void AttributeReplies::EndWrite(uint64_t nodeid, const InodeTable::Change& change,
+void AttributeReplies::EndWrite(uint64_t nodeid, const OwnChanges::Change& change,
                                 wire::FileAttributes after) {
-  if (state_.inodes.EndChange(nodeid, change, std::move(after), dat::Loop::Now())) {
+  if (state_.attributes.EndChange(nodeid, change, std::move(after), dat::Loop::Now())) {
     Forget(nodeid);  // the kernel may have requested them during the write
   }
 }
 
 void AttributeReplies::Forget(uint64_t nodeid) {
   channel_.ForgetAttributes(nodeid);
-  state_.inodes.KernelForgot(nodeid);
+  state_.attributes.Invalidated(nodeid);
 }
 
 bool AttributeReplies::WantsAfterWrite() {
@@ -58,22 +58,22 @@ bool AttributeReplies::WantsDirectoryAfterChange() {
 
 bool AttributeReplies::ReplyFresh(Call& call, const InodeView& node) {
   StatHabit& habit = HabitOf(node);
-  std::optional<InodeTable::Fresh> fresh =
-      state_.inodes.TakeFresh(call.nodeid(), dat::Loop::Now(), {call.header().pid, call.arrived()});
+  std::optional<AttributeCache::Fresh> fresh = state_.attributes.TakeFresh(
+      call.nodeid(), dat::Loop::Now(), {call.header().pid, call.arrived()});
   if (!fresh.has_value()) {
-    if (state_.inodes.ChangedUntold(call.nodeid())) habit.Asked();
+    if (state_.attributes.KernelLacksChange(call.nodeid())) habit.Asked();
     return false;
   }
   if (fresh->of_change) habit.Asked();
   if (!ReplyValidFor(call, fresh->attributes, fresh->valid_for)) {
-    state_.inodes.NotTold(call.nodeid());
+    state_.attributes.NotAccepted(call.nodeid());
   }
   return true;
 }
 
 void AttributeReplies::Reply(Call& call, uint64_t nodeid, const wire::FileAttributes& attributes) {
   if (!ReplyValidFor(call, attributes, Validity(call, nodeid, attributes))) {
-    state_.inodes.NotTold(nodeid);
+    state_.attributes.NotAccepted(nodeid);
   }
 }
 

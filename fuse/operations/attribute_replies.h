@@ -45,9 +45,9 @@ class AttributeReplies {
   // A change of a file's data begins or has ended. Called before the caller is answered. If the
   // kernel may show set-id bits that the change removes, its attributes are invalidated.
   void TouchData(uint64_t nodeid);
-  InodeTable::Change BeginWrite(uint64_t nodeid);
+  OwnChanges::Change BeginWrite(uint64_t nodeid);
   // `after`: the attributes after the write; none of them valid: not known.
-  void EndWrite(uint64_t nodeid, const InodeTable::Change& change, wire::FileAttributes after);
+  void EndWrite(uint64_t nodeid, const OwnChanges::Change& change, wire::FileAttributes after);
 
   // Whether a write, or a change of names in a directory, shall bring the attributes after it.
   // A result of true is counted as paid in the habit.

@@ -48,7 +48,7 @@ dat::Task<void> AttributeOperations::Getattr(Call& call) {
 // with a link count of 0. If the kernel still caches a path to it, it revalidates that soon.
 // Returns false if no attributes are known.
 bool AttributeOperations::ReplyGone(Call& call) {
-  std::optional<wire::FileAttributes> last = state_.inodes.LastToldOfDirectory(call.nodeid());
+  std::optional<wire::FileAttributes> last = state_.attributes.LastOfDirectory(call.nodeid());
   if (!last.has_value()) return false;
   last->num_links = 0;
   context_.attributes.ReplyValidFor(call, *last, absl::ZeroDuration());
@@ -128,7 +128,7 @@ dat::Task<void> AttributeOperations::Setattr(Call& call) {
     dat::Task<void> preparing = context_.BeforeRightsChange(*who, *node);
     co_await preparing;
   }
-  if ((setattr.valid & FATTR_UID) != 0) state_.inodes.NoteOwnerChange(call.nodeid());
+  if ((setattr.valid & FATTR_UID) != 0) state_.write_trackers.NoteOwnerChange(call.nodeid());
   context_.attributes.Touch(call.nodeid());
   dat::Task<absl::StatusOr<wire::FileAttributes>> setting =
       by_open ? files_.SetAttributes(*who, node->handle, state_id, set) : SetSize(who, *node, set);
@@ -146,7 +146,7 @@ dat::Task<void> AttributeOperations::Setattr(Call& call) {
     attributes = co_await taking;
   }
   // Again, because an OPEN that was answered in between may have returned the previous owner.
-  if ((setattr.valid & FATTR_UID) != 0) state_.inodes.NoteOwnerChange(call.nodeid());
+  if ((setattr.valid & FATTR_UID) != 0) state_.write_trackers.NoteOwnerChange(call.nodeid());
   context_.attributes.Touch(call.nodeid());
   if (attributes.ok()) {
     context_.attributes.Reply(call, call.nodeid(), *attributes);

@@ -43,7 +43,7 @@ dat::Task<void> DataOperations::Read(Call& call) {
     call.ReplyErrno(EBADF);
     co_return;
   }
-  state_.inodes.DropFresh(open->nodeid);  // atime
+  state_.attributes.DropFresh(open->nodeid);  // atime
   absl::StatusOr<client::BufferLease> lease =
       co_await files_.buffers().Acquire(client::BufferUse::kReadTarget, read.size);
   if (!lease.ok()) {

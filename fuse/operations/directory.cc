@@ -104,11 +104,11 @@ dat::Task<void> DirectoryOperations::Opendir(Call& call) {
   CallerIdentity who = CallerOf(state_, call);
   auto directory = std::make_shared<DirectoryState>(call.nodeid(), node->handle, who);
   const absl::Time asked_at = dat::Loop::Now();
-  const InodeTable::Moment asked = state_.inodes.MomentOf(call.nodeid());
+  const OwnChanges::Moment asked = state_.attributes.MomentOf(call.nodeid());
   const std::shared_ptr<NameRevalidation::Looking> looking =
       context_.revalidation.LookAtLikelyOld(who, *node);
   wire::FileAttributes attributes;  // opendir(3) requests them next
-  wire::FileAttributes* const after = state_.inodes.KeepsFiles() ? &attributes : nullptr;
+  wire::FileAttributes* const after = state_.attributes.KeepsFiles() ? &attributes : nullptr;
   absl::Status there;  // READDIR reports errors other than ESTALE
   if (listing_habit_.Expected()) {
     there = (co_await ReadChunk(directory, 0, /*attributes=*/true, after)).status();
@@ -118,7 +118,7 @@ dat::Task<void> DirectoryOperations::Opendir(Call& call) {
     there = found.status();
   }
   if (attributes.has(wire::kFattrChange)) {
-    state_.inodes.KeepFresh(call.nodeid(), asked, attributes, asked_at, call.header().pid);
+    state_.attributes.KeepFresh(call.nodeid(), asked, attributes, asked_at, call.header().pid);
   }
   if (looking != nullptr) co_await looking->done;
   bool lost_name = ErrnoFromStatus(there) == ESTALE;
@@ -148,8 +148,8 @@ dat::Task<absl::StatusOr<DirectoryOperations::Chunk>> DirectoryOperations::ReadC
   wire::Verifier cookieverf;
   if (cookie != 0) cookieverf = directory->cookieverf();
   uint64_t wanted = attributes ? kPlusAttributes : kNameAttributes;
-  const bool acls =
-      attributes && state_.options.acl && state_.inodes.KeepsFiles() && state_.acl_habit.Expected();
+  const bool acls = attributes && state_.options.acl && state_.attributes.KeepsFiles() &&
+                    state_.acl_habit.Expected();
   if (acls) wanted |= wire::kFattrAcl;
   const auto read = [&](uint64_t with) {
     return files_.ReadDirectory(*directory->opener, directory->handle, cookie, cookieverf,
@@ -201,17 +201,17 @@ void DirectoryOperations::AddNode(const Call& call, DirectoryAnswer& answer,
   const uint32_t type = FileTypeBits(attributes.object_type);
   const uint64_t known = state_.inodes.NodeOf(attributes.filehandle);
   const bool tell = attributes.has(kNeeded) && type != 0 &&
-                    !state_.inodes.TouchedSince(directory.nodeid, chunk.asked_at) &&
-                    (known == 0 || (!state_.inodes.NewsSince(known, chunk.asked_at) &&
+                    !state_.attributes.TouchedSince(directory.nodeid, chunk.asked_at) &&
+                    (known == 0 || (!state_.attributes.NewsSince(known, chunk.asked_at) &&
                                     !state_.behind.Holds(known)));
   fuse_entry_out out = {};
   if (tell) {
     client::Node node{attributes.filehandle, attributes};
     out = context_.entries.Entry(call, node, {directory.nodeid, entry.name}, chunk.asked_at);
     if (entry.acl_in_mode) {
-      state_.inodes.NoteAbsent(out.nodeid, Absent::kAccessAcl, chunk.asked_at);
+      state_.absent_xattrs.Note(out.nodeid, Absent::kAccessAcl, chunk.asked_at);
       if (attributes.object_type == wire::ObjectType::kDir) {
-        state_.inodes.NoteAbsent(out.nodeid, Absent::kDefaultAcl, chunk.asked_at);
+        state_.absent_xattrs.Note(out.nodeid, Absent::kDefaultAcl, chunk.asked_at);
       }
     }
   }
@@ -225,7 +225,8 @@ DirectoryOperations::Chunk DirectoryOperations::CurrentChunk(DirectoryState& dir
   const Chunk chunk = directory.chunk();
   if (!goes_on || chunk == nullptr) return nullptr;
   // This mount has changed the directory since OPENDIR.
-  if (offset == 0 && state_.inodes.TouchedSince(directory.nodeid, chunk->asked_at)) return nullptr;
+  if (offset == 0 && state_.attributes.TouchedSince(directory.nodeid, chunk->asked_at))
+    return nullptr;
   if (plus && !chunk->attributes) return nullptr;
   return dat::Loop::Now() - chunk->asked_at > kChunkIsGoodFor ? nullptr : chunk;
 }
@@ -236,7 +237,7 @@ void DirectoryOperations::NoteOrder(uint64_t handle, bool from_start,
   if (listed_in_ != handle || from_start) listed_last_ = 0;
   listed_in_ = handle;
   for (uint64_t nodeid : answer.counted()) {
-    if (listed_last_ != 0) state_.inodes.ListedBehind(listed_last_, nodeid);
+    if (listed_last_ != 0) state_.listing_order.SetNext(listed_last_, nodeid);
     listed_last_ = nodeid;
   }
 }

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "fuse/cache/inode_table.h"
+#include "fuse/cache/attribute_cache.h"
 #include "fuse/operations/context.h"
 #include "runtime/loop.h"
 #include "wire/protocol/attributes.h"
@@ -16,16 +16,16 @@ namespace dafs::fuse {
 class DirectoryChange {
  public:
   DirectoryChange(Context& context, uint64_t nodeid)
-      : inodes_(context.state.inodes),
+      : attributes_(context.state.attributes),
         nodeid_(nodeid),
         wants_after_(context.attributes.WantsDirectoryAfterChange()),
-        change_(inodes_.BeginChange(nodeid, dat::Loop::Now())) {}
+        change_(attributes_.BeginChange(nodeid, dat::Loop::Now())) {}
   ~DirectoryChange() { End(); }
   DirectoryChange(const DirectoryChange&) = delete;
   DirectoryChange& operator=(const DirectoryChange&) = delete;
 
-  // InodeTable::DirectoryRemoved was called for this change itself. Such a removal does not make
-  // the attributes after the change stale.
+  // AttributeCache::DirectoryRemoved was called for this change itself. Such a removal does not
+  // make the attributes after the change stale.
   void CountRemoval() { ++removals_; }
   // Where the server's reply puts the directory's attributes after the change. Null: they are not
   // worth requesting.
@@ -34,14 +34,14 @@ class DirectoryChange {
   void End() {
     if (ended_) return;
     ended_ = true;
-    inodes_.EndChange(nodeid_, change_, std::move(after_), dat::Loop::Now(), removals_);
+    attributes_.EndChange(nodeid_, change_, std::move(after_), dat::Loop::Now(), removals_);
   }
 
  private:
-  InodeTable& inodes_;
+  AttributeCache& attributes_;
   const uint64_t nodeid_;
   const bool wants_after_;
-  const InodeTable::Change change_;
+  const OwnChanges::Change change_;
   wire::FileAttributes after_;
   uint64_t removals_ = 0;
   bool ended_ = false;

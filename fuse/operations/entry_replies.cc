@@ -49,22 +49,22 @@ void EntryReplies::CacheName(fuse_entry_out& entry, const client::Node& node, co
   // The kernel's timeout begins only when the thread that made the request has woken up.
   constexpr absl::Duration kTakenWithin = absl::Seconds(1);
   if (!place.name.empty()) {
-    state_.inodes.NameTold(entry.nodeid, place, node.attributes.change, asked,
-                           until + kTakenWithin);
+    state_.names.Sent(entry.nodeid, place, node.attributes.change, asked, until + kTakenWithin);
   }
 }
 
 void EntryReplies::Undo(uint64_t nodeid) {
-  state_.inodes.NotTold(nodeid);
+  state_.attributes.NotAccepted(nodeid);
   state_.inodes.Forget(nodeid, 1);
 }
 
 bool EntryReplies::ReplyKnownLink(Call& call, const Place& place) {
   const absl::Time now = dat::Loop::Now();
   const KnownLinks::Link link = state_.known_links.Find(place, now);
-  if (link.nodeid == 0 || state_.inodes.own_moves().AnySince(link.asked)) return false;
+  if (link.nodeid == 0 || state_.names.own_moves().AnySince(link.asked)) return false;
   if (!callers_.OnlyLooks(call.header().pid)) return false;
-  const std::optional<InodeTable::Again> again = state_.inodes.LookUpAgain(link.nodeid, now);
+  const std::optional<AttributeCache::Again> again =
+      state_.attributes.LookUpAgain(link.nodeid, now);
   if (!again.has_value()) return false;
   fuse_entry_out out = {};
   out.nodeid = link.nodeid;

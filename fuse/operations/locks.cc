@@ -89,13 +89,13 @@ dat::Task<void> LockOperations::ShowWhatIsUnderLock(Call& call, const OpenState&
                                                     const wire::FileAttributes& attributes) {
   const uint64_t nodeid = call.nodeid();
   const bool known = attributes.has(wire::kFattrChange);
-  state_.inodes.DropFresh(nodeid);
+  state_.attributes.DropFresh(nodeid);
   // The open through which the lock was taken has dropped older pages.
   const bool pages = known && (open.change == attributes.change ||
-                               state_.inodes.PagesAreCurrent(nodeid, attributes.change));
+                               state_.pages.AreCurrent(nodeid, attributes.change));
   if (pages || state_.notifier == nullptr) {
     // The caller uses the node until this call is answered, so the notification does not block.
-    const bool current = known && state_.inodes.KernelIsCurrent(nodeid, attributes.change);
+    const bool current = known && state_.attributes.KernelIsCurrent(nodeid, attributes.change);
     if (!current && !call.answered()) context_.attributes.Forget(nodeid);
     co_return;
   }
@@ -105,8 +105,8 @@ dat::Task<void> LockOperations::ShowWhatIsUnderLock(Call& call, const OpenState&
       nodeid, [&loop = files_.loop(), dropped] { loop.Post([dropped] { dropped->Set(true); }); });
   dat::Pending<bool>& end = *dropped;
   co_await end;
-  state_.inodes.KernelForgot(nodeid);
-  if (known) state_.inodes.PagesAre(nodeid, attributes.change);
+  state_.attributes.Invalidated(nodeid);
+  if (known) state_.pages.Are(nodeid, attributes.change);
 }
 
 // Answers the call. Returns false if the lock was granted but the kernel did not accept the answer.

@@ -11,10 +11,16 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "fuse/cache/absent_xattrs.h"
 #include "fuse/cache/acl_habit.h"
+#include "fuse/cache/attribute_cache.h"
 #include "fuse/cache/found_gone.h"
 #include "fuse/cache/inode_table.h"
+#include "fuse/cache/kernel_pages.h"
 #include "fuse/cache/known_links.h"
+#include "fuse/cache/listing_order.h"
+#include "fuse/cache/name_cache.h"
+#include "fuse/cache/write_trackers.h"
 #include "fuse/files/behind_table.h"
 #include "fuse/files/idle_opens.h"
 #include "fuse/files/lock_owners.h"
@@ -47,12 +53,20 @@ class LastKnown {
 };
 
 struct MountState {
-  explicit MountState(Options options_in) : options(std::move(options_in)), inodes(options.cache) {}
+  explicit MountState(Options options_in) : options(std::move(options_in)) {}
 
   const Options options;
   // Whether the kernel checks modes and ACLs before it sends a request; decided before mount(2).
   bool default_permissions = options.default_permissions;
+  // The nodes that the kernel knows, and what is cached about each.
   InodeTable inodes;
+  AttributeCache attributes{inodes, options.cache};
+  NameCache names{inodes};
+  KernelPages pages{inodes};
+  AbsentXattrs absent_xattrs{inodes, options.cache};
+  ListingOrder listing_order{inodes};
+  WriteTrackers write_trackers{inodes};
+
   OpenFiles open_files;
   IdleOpens idle_opens;
   OpenDirectories open_directories;

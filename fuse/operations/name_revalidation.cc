@@ -20,11 +20,10 @@ dat::Task<void> NameRevalidation::LookAtNames(CallerIdentity who, InodeView node
     absl::StatusOr<client::Node> there = co_await look;
     const wire::DafsStatus status = wire::DafsFromStatus(there.status());
     if (there.ok() && there->handle == node.handle) {
-      state_.inodes.ConfirmName(node.nodeid, place, change.value_or(there->attributes.change),
-                                asked);
+      state_.names.Confirm(node.nodeid, place, change.value_or(there->attributes.change), asked);
     } else if (there.ok() || status == wire::DafsStatus::kNoEnt ||
                status == wire::DafsStatus::kStale) {
-      state_.inodes.LoseName(node.nodeid, place);
+      state_.names.Lose(node.nodeid, place);
     }
   }
   if (looking != nullptr) looking->done.Set(true);
@@ -32,7 +31,7 @@ dat::Task<void> NameRevalidation::LookAtNames(CallerIdentity who, InodeView node
 
 std::shared_ptr<NameRevalidation::Looking> NameRevalidation::LookAtLikelyOld(
     const CallerIdentity& who, const InodeView& node) {
-  Places places = state_.inodes.NamesLikelyOld(node.nodeid, dat::Loop::Now());
+  Places places = state_.names.LikelyOld(node.nodeid, dat::Loop::Now());
   if (places.empty()) return nullptr;
   auto looking = std::make_shared<Looking>();
   const client::Files::Gathering gathering(files_, true);  // the OPEN follows at once
@@ -44,12 +43,12 @@ dat::Task<bool> NameRevalidation::HasLostName(const CallerIdentity& who, const I
                                               const wire::FileAttributes& attributes) {
   if (attributes.has(wire::kFattrNumLinks) && attributes.num_links == 0) co_return true;
   if (!attributes.has(wire::kFattrChange)) co_return false;
-  Places places = state_.inodes.NamesNotSeenAt(node.nodeid, attributes.change, dat::Loop::Now());
+  Places places = state_.names.NotSeenAt(node.nodeid, attributes.change, dat::Loop::Now());
   if (!places.empty()) {
     dat::Task<void> looking = LookAtNames(who, node, std::move(places), attributes.change, nullptr);
     co_await looking;
   }
-  co_return state_.inodes.AnyNameLost(node.nodeid, attributes.change, dat::Loop::Now());
+  co_return state_.names.AnyLost(node.nodeid, attributes.change, dat::Loop::Now());
 }
 
 }  // namespace dafs::fuse

@@ -63,7 +63,7 @@ dat::Task<void> NameOperations::Readlink(Call& call) {
   } else if (target->size() >= PATH_MAX) {
     call.ReplyErrno(ENAMETOOLONG);
   } else {
-    state_.inodes.Touch(call.nodeid(), dat::Loop::Now());  // its access time may have moved
+    state_.attributes.Touch(call.nodeid(), dat::Loop::Now());  // its access time may have moved
     call.Reply({std::as_bytes(std::span(*target))});
   }
 }
@@ -135,9 +135,9 @@ dat::Task<void> NameOperations::Unlink(Call& call) {
   const bool directory = call.header().opcode == FUSE_RMDIR;
   if (!directory) context_.opens.CloseAll(state_.idle_opens.TakeAll());
   auto removal = [&] {
-    state_.inodes.NameRemoved();
+    state_.attributes.NameRemoved();
     if (!directory) return;
-    state_.inodes.DirectoryRemoved();
+    state_.attributes.DirectoryRemoved();
     change.CountRemoval();
   };
   removal();
@@ -145,7 +145,7 @@ dat::Task<void> NameOperations::Unlink(Call& call) {
   removal();
   change.End();
   if (removed.ok() && !directory && !call.answered()) {
-    state_.inodes.own_moves().Removed({call.nodeid(), std::string(name)}, dat::Loop::Now());
+    state_.names.own_moves().Removed({call.nodeid(), std::string(name)}, dat::Loop::Now());
   }
   call.ReplyStatus(removed);
 }
@@ -196,8 +196,8 @@ dat::Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory,
                                  from_change.after(), to_after)
                  : files_.Rename2(*who, from->handle, old_name, to->handle, new_name, flags);
   auto removal = [&] {
-    state_.inodes.NameRemoved();
-    state_.inodes.DirectoryRemoved();
+    state_.attributes.NameRemoved();
+    state_.attributes.DirectoryRemoved();
     from_change.CountRemoval();
     if (to_change.has_value()) to_change->CountRemoval();
   };
@@ -208,9 +208,9 @@ dat::Task<void> NameOperations::RenameTo(Call& call, uint64_t new_directory,
   if (to_change.has_value()) to_change->End();
   // If the caller was killed meanwhile, the call has failed, and the kernel moves nothing.
   if (renamed.ok() && !call.answered()) {
-    state_.inodes.own_moves().Moved({call.nodeid(), std::string(old_name)},
-                                    {new_directory, std::string(new_name)},
-                                    flags == wire::kRenameExchange, dat::Loop::Now());
+    state_.names.own_moves().Moved({call.nodeid(), std::string(old_name)},
+                                   {new_directory, std::string(new_name)},
+                                   flags == wire::kRenameExchange, dat::Loop::Now());
   }
   int error = ErrnoFromStatus(renamed);
   // 6.5.34: EXIST means any target that does not fit the source. The kernel has checked the types,

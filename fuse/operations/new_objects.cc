@@ -23,8 +23,8 @@ dat::Task<uint32_t> ModeOfNew(Context& context, const client::Identity& who,
   const uint32_t masked = mode & ~(umask & 0777);
   if ((masked == mode && !set_later) || !context.state.options.acl) co_return masked;
   const absl::Time asked = dat::Loop::Now();
-  const bool keeps = context.state.inodes.KeepsFiles();
-  if (keeps && context.state.inodes.KnownAbsent(directory.nodeid, Absent::kDefaultAcl, asked)) {
+  const bool keeps = context.state.attributes.KeepsFiles();
+  if (keeps && context.state.absent_xattrs.Known(directory.nodeid, Absent::kDefaultAcl, asked)) {
     co_return masked;
   }
   absl::StatusOr<std::string> acl =
@@ -33,7 +33,7 @@ dat::Task<uint32_t> ModeOfNew(Context& context, const client::Identity& who,
   const bool none = wire::DafsFromStatus(acl.status()) == wire::DafsStatus::kNoEnt ||
                     wire::DafsFromStatus(acl.status()) == wire::DafsStatus::kNotSupp;
   if (none && keeps) {
-    context.state.inodes.NoteAbsent(directory.nodeid, Absent::kDefaultAcl, asked);
+    context.state.absent_xattrs.Note(directory.nodeid, Absent::kDefaultAcl, asked);
   }
   co_return masked;
 }
@@ -41,12 +41,12 @@ dat::Task<uint32_t> ModeOfNew(Context& context, const client::Identity& who,
 // A new object has no capabilities and no label. It has no ACL unless its directory has a default
 // ACL to inherit.
 void NoteNew(MountState& state, uint64_t nodeid, uint64_t directory, absl::Time made) {
-  state.inodes.NoteAbsent(nodeid, Absent::kCapability, made);
-  state.inodes.NoteAbsent(nodeid, Absent::kSelinux, made);
-  if (!state.inodes.KeepsFiles()) return;  // the directory's ACL is unknown: see ModeOfNew
-  if (!state.inodes.KnownAbsent(directory, Absent::kDefaultAcl, made)) return;
-  state.inodes.NoteAbsent(nodeid, Absent::kAccessAcl, made);
-  state.inodes.NoteAbsent(nodeid, Absent::kDefaultAcl, made);
+  state.absent_xattrs.Note(nodeid, Absent::kCapability, made);
+  state.absent_xattrs.Note(nodeid, Absent::kSelinux, made);
+  if (!state.attributes.KeepsFiles()) return;  // the directory's ACL is unknown: see ModeOfNew
+  if (!state.absent_xattrs.Known(directory, Absent::kDefaultAcl, made)) return;
+  state.absent_xattrs.Note(nodeid, Absent::kAccessAcl, made);
+  state.absent_xattrs.Note(nodeid, Absent::kDefaultAcl, made);
 }
 
 }  // namespace dafs::fuse

@@ -26,7 +26,7 @@ dat::Task<void> OpenOperations::Open(Call& call) {
   if (!node) co_return;
   CallerIdentity who = CallerOf(state_, call);
   const absl::Time asked_at = dat::Loop::Now();
-  const InodeTable::Moment asked = state_.inodes.MomentOf(call.nodeid());
+  const OwnChanges::Moment asked = state_.attributes.MomentOf(call.nodeid());
   const bool comes_back =
       state_.found_gone.ComesBack(call.header().pid, call.nodeid(), call.arrived());
   const std::shared_ptr<NameRevalidation::Looking> looking =
@@ -65,14 +65,14 @@ dat::Task<void> OpenOperations::Open(Call& call) {
 // kernel caches of the file if it is older than `file`, whose open was requested at `asked`.
 // Returns whether the kernel may keep its pages.
 bool OpenOperations::InvalidateOlder(Call& call, const client::OpenFile& file,
-                                     const InodeTable::Moment& asked, absl::Time asked_at) {
+                                     const OwnChanges::Moment& asked, absl::Time asked_at) {
   const bool has_change = file.attributes.has(wire::kFattrChange);
   const uint64_t change = file.attributes.change;
-  const bool current = has_change && state_.inodes.KernelIsCurrent(call.nodeid(), change);
+  const bool current = has_change && state_.attributes.KernelIsCurrent(call.nodeid(), change);
   // The caller uses the node until this call is answered, so the notification does not block.
   if (!current && !call.answered()) context_.attributes.Forget(call.nodeid());
-  if (has_change) state_.inodes.KeepFresh(call.nodeid(), asked, file.attributes, asked_at);
-  return has_change && state_.inodes.PagesAreCurrent(call.nodeid(), change);
+  if (has_change) state_.attributes.KeepFresh(call.nodeid(), asked, file.attributes, asked_at);
+  return has_change && state_.pages.AreCurrent(call.nodeid(), change);
 }
 
 dat::Task<void> OpenOperations::Create(Call& call) {
@@ -170,9 +170,9 @@ dat::Task<void> OpenOperations::Release(Call& call) {
   // The kernel has kept or dropped its pages as the answer to OPEN said, so none is older than that
   // open.
   if (open != nullptr && open->change.has_value()) {
-    state_.inodes.PagesAre(open->nodeid, *open->change);
+    state_.pages.Are(open->nodeid, *open->change);
   }
-  if (open != nullptr && !OpensToWrite(open->flags)) state_.inodes.DropFresh(open->nodeid);
+  if (open != nullptr && !OpensToWrite(open->flags)) state_.attributes.DropFresh(open->nodeid);
   // Answered before the CLOSE: no program waits for it, and it commits nothing.
   call.ReplyOk();
   if (open == nullptr) co_return;

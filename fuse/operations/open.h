@@ -29,7 +29,7 @@ class OpenOperations {
   dat::Task<void> Release(Call& call);
 
  private:
-  bool InvalidateOlder(Call& call, const client::OpenFile& file, const InodeTable::Moment& asked,
+  bool InvalidateOlder(Call& call, const client::OpenFile& file, const OwnChanges::Moment& asked,
                        absl::Time asked_at);
   dat::Task<void> ReplyNotCreated(Call& call, CallerIdentity who, InodeView parent,
                                   std::string_view name, uint32_t flags, absl::Status failed);

@@ -90,7 +90,7 @@ dat::Task<void> PendingWrites::LookAgain(const client::Identity& who,
   if (!before.has_value() || !node.ok()) co_return;
   const uint64_t known = state_.inodes.NodeOf(node->handle);
   if (known == 0) co_return;
-  if (!state_.behind.Holds(known) && !state_.inodes.TouchedSince(known, *before)) co_return;
+  if (!state_.behind.Holds(known) && !state_.attributes.TouchedSince(known, *before)) co_return;
   co_await Settled(known);
   absl::StatusOr<wire::FileAttributes> attributes =
       co_await files_.GetAttributes(who, node->handle);

@@ -64,7 +64,8 @@ void LookElsewhere(MountState& state, Call& call, uint64_t nodeid) {
 }
 
 void NoteGone(MountState& state, uint64_t nodeid, const absl::Status& status) {
-  if (wire::DafsFromStatus(status) == wire::DafsStatus::kStale) state.inodes.NotTold(nodeid);
+  if (wire::DafsFromStatus(status) == wire::DafsStatus::kStale)
+    state.attributes.NotAccepted(nodeid);
 }
 
 }  // namespace dafs::fuse

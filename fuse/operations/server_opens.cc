@@ -109,7 +109,7 @@ dat::Task<absl::StatusOr<client::OpenFile>> ServerOpens::OpenOrReuse(const clien
     file.handle = open.handle;
     file.state_id = open.state_id;
     bool known = false;
-    if (!state_.inodes.TouchedSince(node.nodeid, kept->since)) {
+    if (!state_.attributes.TouchedSince(node.nodeid, kept->since)) {
       dat::Task<absl::StatusOr<wire::FileAttributes>> asking =
           files_.GetAttributes(who, open.handle);
       absl::StatusOr<wire::FileAttributes> attributes = co_await asking;
@@ -135,7 +135,7 @@ fuse_open_out ServerOpens::Add(const client::OpenFile& file, uint64_t nodeid, ui
   open->by_own_right = who->uid == 0 || (file.attributes.has(wire::kFattrOwner) &&
                                          file.attributes.owner == std::to_string(who->uid));
   open->opener = std::move(who);
-  open->writes = state_.inodes.WritesOf(nodeid);
+  open->writes = state_.write_trackers.Of(nodeid);
   open->owner_changes = open->writes->owner_changes();
   open->errors = open->writes->SampleErrors();
   if (file.attributes.has(wire::kFattrChange)) open->change = file.attributes.change;

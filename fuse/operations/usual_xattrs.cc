@@ -34,12 +34,12 @@ std::optional<Absent> UsualXattrs::AbsentOf(std::string_view name) {
 }
 
 void UsualXattrs::Requested(uint64_t nodeid, Absent attribute) {
-  walk_.At(nodeid, state_.inodes.NextListed(walk_.last()));
+  walk_.At(nodeid, state_.listing_order.NextOf(walk_.last()));
   if (attribute == Absent::kAccessAcl && walk_.in_order()) state_.acl_habit.Asked();
 }
 
 bool UsualXattrs::KnownAbsent(uint64_t nodeid, Absent attribute) const {
-  return state_.inodes.KnownAbsent(nodeid, attribute, dat::Loop::Now());
+  return state_.absent_xattrs.Known(nodeid, attribute, dat::Loop::Now());
 }
 
 void UsualXattrs::LookAhead(const CallerIdentity& who, Absent attribute) {
@@ -48,12 +48,12 @@ void UsualXattrs::LookAhead(const CallerIdentity& who, Absent attribute) {
   uint64_t nodeid = walk_.from();
   int files = 0;
   for (; files < wanted; ++files) {
-    const uint64_t next = state_.inodes.NextListed(nodeid);
+    const uint64_t next = state_.listing_order.NextOf(nodeid);
     std::optional<InodeView> node = state_.inodes.Find(next);
     if (!node.has_value()) break;
     nodeid = next;
     if (node->type != wire::ObjectType::kReg && node->type != wire::ObjectType::kDir) continue;
-    if (state_.inodes.KnownAbsent(nodeid, attribute, dat::Loop::Now())) continue;
+    if (state_.absent_xattrs.Known(nodeid, attribute, dat::Loop::Now())) continue;
     dat::Start(LookAheadAt(who, *node));
   }
   walk_.Asked(files, nodeid);
@@ -74,7 +74,7 @@ dat::Task<void> UsualXattrs::LookFor(const client::Identity& who, const InodeVie
   if (!names.ok()) co_return;  // the request for the attribute itself fails likewise
   for (const Usual& usual : kUsual) {
     if (std::find(names->begin(), names->end(), usual.name) == names->end()) {
-      state_.inodes.NoteAbsent(node.nodeid, usual.absent, asked);
+      state_.absent_xattrs.Note(node.nodeid, usual.absent, asked);
     }
   }
 }

@@ -1,7 +1,7 @@
 // The extended attributes that the kernel and ls(1) read of every file, and that few files have.
 // The kernel reads security.capability before it writes, and ACLs before it grants access to a user
 // other than the owner. ls(1) reads the ACL and the SELinux label of each file. If a file does not
-// have one of these, that is cached (InodeTable::KnownAbsent), also from a listing with ACLs
+// have one of these, that is cached (AbsentXattrs::Known), also from a listing with ACLs
 // (directory.h).
 //
 // ls -l reads them in the order of the listing. So those of the next files are prefetched together,
@@ -39,7 +39,7 @@ class UsualXattrs {
   // The file has `attribute`. Others nearby probably have it too, so prefetching pauses.
   void Found() { walk_.Vain(); }
 
-  bool WantsAhead() const { return walk_.Wanted() > 0 && state_.inodes.KeepsFiles(); }
+  bool WantsAhead() const { return walk_.Wanted() > 0 && state_.attributes.KeepsFiles(); }
   // Starts to prefetch for the files that follow. Requires WantsAhead().
   void LookAhead(const CallerIdentity& who, Absent attribute);
   // Returns the end of an outstanding prefetch of the node, to be awaited; nullptr: there is none.

@@ -165,7 +165,7 @@ dat::Task<void> XattrOperations::Setxattr(Call& call) {
     status = co_await files_.SetXattr(*who, node->handle, wire::AttributeOf(name), value, mode);
   }
   context_.attributes.Touch(call.nodeid());
-  state_.inodes.ForgetAbsent(call.nodeid(), dat::Loop::Now());
+  state_.absent_xattrs.Forget(call.nodeid(), dat::Loop::Now());
   call.ReplyErrno(XattrErrno(status));
 }
 

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "fuse/cache/absent_xattrs.h"
+#include "fuse/cache/attribute_cache.h"
 #include "fuse/cache/inode_table.h"
 #include "fuse/kernel/default_acl.h"
 #include "fuse/kernel/labels.h"
@@ -85,47 +87,49 @@ class AbsentTest : public ::testing::Test {
     return attributes;
   }
   bool Known(absl::Duration after) const {
-    return table_.KnownAbsent(node_, Absent::kCapability, start_ + after);
+    return absent_.Known(node_, Absent::kCapability, start_ + after);
   }
   const absl::Time start_ = absl::UnixEpoch() + absl::Hours(1);
-  InodeTable table_{CacheTimes()};
+  InodeTable table_;
+  AttributeCache attributes_{table_, CacheTimes()};
+  AbsentXattrs absent_{table_, CacheTimes()};
   wire::FileHandle handle_;
   uint64_t node_ = 0;
 };
 
 TEST_F(AbsentTest, IsCachedForTheLeastCacheTime) {
   EXPECT_FALSE(Known(absl::ZeroDuration()));
-  table_.NoteAbsent(node_, Absent::kCapability, start_);
+  absent_.Note(node_, Absent::kCapability, start_);
   EXPECT_TRUE(Known(absl::Milliseconds(2999)));
   EXPECT_FALSE(Known(absl::Seconds(3)));
-  EXPECT_FALSE(table_.KnownAbsent(node_, Absent::kAccessAcl, start_));
-  EXPECT_FALSE(table_.KnownAbsent(node_ + 16, Absent::kCapability, start_));
+  EXPECT_FALSE(absent_.Known(node_, Absent::kAccessAcl, start_));
+  EXPECT_FALSE(absent_.Known(node_ + 16, Absent::kCapability, start_));
 }
 
 TEST_F(AbsentTest, IsCachedWhileChangeStaysTheSame) {
-  table_.Told(node_, File(7), start_);
-  table_.NoteAbsent(node_, Absent::kCapability, start_ + absl::Seconds(1));
-  table_.Told(node_, File(7), start_ + absl::Seconds(50));
+  attributes_.Sent(node_, File(7), start_);
+  absent_.Note(node_, Absent::kCapability, start_ + absl::Seconds(1));
+  attributes_.Sent(node_, File(7), start_ + absl::Seconds(50));
   EXPECT_TRUE(Known(absl::Hours(1)));
-  table_.Told(node_, File(8), start_ + absl::Seconds(60));
+  attributes_.Sent(node_, File(8), start_ + absl::Seconds(60));
   EXPECT_FALSE(Known(absl::Seconds(60)));
 }
 
 // The file may have changed after the server replied that the attribute is absent.
 TEST_F(AbsentTest, AChangeSentAfterTheRequestDoesNotExtendTheTime) {
-  table_.Told(node_, File(8), start_ + absl::Seconds(1));
-  table_.NoteAbsent(node_, Absent::kCapability, start_);
+  attributes_.Sent(node_, File(8), start_ + absl::Seconds(1));
+  absent_.Note(node_, Absent::kCapability, start_);
   EXPECT_TRUE(Known(absl::Seconds(2)));
   EXPECT_FALSE(Known(absl::Seconds(3)));
 }
 
 TEST_F(AbsentTest, SettingAnAttributeEndsItForOutstandingRequestsToo) {
-  table_.NoteAbsent(node_, Absent::kCapability, start_);
-  table_.ForgetAbsent(node_, start_ + absl::Seconds(1));
+  absent_.Note(node_, Absent::kCapability, start_);
+  absent_.Forget(node_, start_ + absl::Seconds(1));
   EXPECT_FALSE(Known(absl::Seconds(1)));
-  table_.NoteAbsent(node_, Absent::kCapability, start_ + absl::Milliseconds(500));
+  absent_.Note(node_, Absent::kCapability, start_ + absl::Milliseconds(500));
   EXPECT_FALSE(Known(absl::Seconds(1)));
-  table_.NoteAbsent(node_, Absent::kCapability, start_ + absl::Seconds(2));
+  absent_.Note(node_, Absent::kCapability, start_ + absl::Seconds(2));
   EXPECT_TRUE(Known(absl::Seconds(2)));
 }
 

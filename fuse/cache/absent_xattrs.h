@@ -1,0 +1,69 @@
+// Caches which nodes lack the extended attributes that programs request often and that few files
+// have.
+//
+// AbsentXattrs is thread-safe; nothing blocks. NodeAbsences is not: InodeTable keeps it under a
+// shard's mutex.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "fuse/options/options.h"
+
+namespace dafs::fuse {
+
+class InodeTable;
+
+enum class Absent : uint8_t { kCapability, kSelinux, kAccessAcl, kDefaultAcl };
+
+// What one node lacks.
+class NodeAbsences {
+ public:
+  // A value of CHANGE that was sent to the kernel, if any.
+  struct Version {
+    bool sent = false;
+    uint64_t change = 0;
+  };
+  // The server said so in its reply to a request sent at `asked`. `before`: sent until then.
+  void Note(Absent attribute, absl::Time asked, const Version& before);
+  // Whether a reply counts at `now`: for `least`, and beyond that while `current` is the version
+  // that was noted.
+  bool Known(Absent attribute, absl::Time now, absl::Duration least, const Version& current) const;
+  // Replies to requests sent before `now` no longer count.
+  void Forget(absl::Time now) { from_ = now; }
+
+ private:
+  static constexpr size_t kAttributes = 4;
+  std::array<absl::Time, kAttributes> asked_ = {absl::InfinitePast(), absl::InfinitePast(),
+                                                absl::InfinitePast(), absl::InfinitePast()};
+  std::array<uint64_t, kAttributes> change_ = {};
+  std::array<bool, kAttributes> has_change_ = {};
+  absl::Time from_ = absl::InfinitePast();  // replies to earlier requests do not count
+};
+
+class AbsentXattrs {
+ public:
+  AbsentXattrs(InodeTable& inodes, const CacheTimes& times) : inodes_(inodes), times_(times) {}
+  AbsentXattrs(const AbsentXattrs&) = delete;
+  AbsentXattrs& operator=(const AbsentXattrs&) = delete;
+
+  // The node does not have the attribute. The server said so in its reply to a request sent at
+  // `asked`, or the node was created then.
+  void Note(uint64_t nodeid, Absent attribute, absl::Time asked);
+  // Whether that is still valid at `now`. It is valid for the least cache time in any case, and
+  // beyond that while no change is visible (CHANGE is the value sent to the kernel before the
+  // request). Changes by this mount end it at once. Changes by other clients end it when the kernel
+  // receives the new attributes.
+  bool Known(uint64_t nodeid, Absent attribute, absl::Time now) const;
+  // This mount has set extended attributes of the node. Replies to requests sent before `now` no
+  // longer count.
+  void Forget(uint64_t nodeid, absl::Time now);
+
+ private:
+  InodeTable& inodes_;
+  const CacheTimes times_;
+};
+
+}  // namespace dafs::fuse

@@ -1,0 +1,123 @@
+// The attributes of the nodes that the kernel knows: those that it caches, and for how long, and
+// those that the server has returned and that the kernel has not requested yet. This mount's own
+// changes decide whether either are still current.
+//
+// Thread-safe. Nothing blocks. All data is passed by value: a node may be forgotten while an
+// abandoned call on it is still outstanding. A node that is not known has no attributes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "absl/time/time.h"
+#include "fuse/cache/inode_table.h"
+#include "fuse/options/options.h"
+#include "wire/protocol/attributes.h"
+
+namespace dafs::fuse {
+
+class AttributeCache {
+ public:
+  AttributeCache(InodeTable& inodes, const CacheTimes& times) : inodes_(inodes), times_(times) {}
+  AttributeCache(const AttributeCache&) = delete;
+  AttributeCache& operator=(const AttributeCache&) = delete;
+
+  // Whether there are cache times, within which attributes are used without a request.
+  bool KeepsFiles() const {
+    return times_.reg_min > absl::ZeroDuration() && times_.dir_min > absl::ZeroDuration();
+  }
+
+  // What the kernel has.
+
+  // Records that `attributes` of the node are about to be sent to the kernel at `now`. Returns how
+  // long the kernel may cache them, see KernelView::Send.
+  absl::Duration Sent(uint64_t nodeid, const wire::FileAttributes& attributes, absl::Time now,
+                      const KernelQuestion& question = {});
+  // The kernel did not accept the attributes after all, or has learned that the node was removed.
+  void NotAccepted(uint64_t nodeid);
+  // The kernel's cached attributes were invalidated. It accepts no attributes that were sent
+  // before.
+  void Invalidated(uint64_t nodeid);
+  // The file was opened and has this CHANGE. Returns whether the kernel's cached attributes are
+  // still current (close-to-open): `change` was last sent to the kernel, which has certainly
+  // accepted it.
+  bool KernelIsCurrent(uint64_t nodeid, uint64_t change) const;
+  // Counts one more lookup of a node that is opened without an OPEN (a link, a FIFO), if the
+  // attributes last sent to the kernel are still valid. Returns them, and for how long they are
+  // valid.
+  struct Again {
+    wire::FileAttributes attributes;
+    absl::Duration valid_for;
+  };
+  std::optional<Again> LookUpAgain(uint64_t nodeid, absl::Time now);
+  // The last known attributes of a directory. nullopt for other nodes.
+  std::optional<wire::FileAttributes> LastOfDirectory(uint64_t nodeid) const;
+
+  // This mount's changes.
+
+  // This mount has changed the node (or, for a directory, names in it), or is about to. Returns
+  // KernelView::shows_set_id.
+  bool Touch(uint64_t nodeid, absl::Time now);
+  OwnChanges::Change BeginChange(uint64_t nodeid, absl::Time now);
+  // `after`: the attributes after the change; none of them valid: not known. They are kept for the
+  // kernel, which usually requests them next. They are not kept if another change of this mount was
+  // in progress meanwhile, or if attributes of the node were sent to the kernel (for a LINK, say):
+  // it is then unknown which attributes are newer. `removals`: how often DirectoryRemoved was
+  // called for this change since it began. Returns KernelView::shows_set_id.
+  bool EndChange(uint64_t nodeid, const OwnChanges::Change& change, wire::FileAttributes after,
+                 absl::Time now, uint64_t removals = 0);
+  // Whether this mount changed it at or after `when`. False if the node is not known.
+  bool TouchedSince(uint64_t nodeid, absl::Time when) const;
+  // Whether attributes were sent to the kernel, or this mount changed the node, at or after `when`.
+  // A reply of the server from `when` may then be older than what the kernel has.
+  bool NewsSince(uint64_t nodeid, absl::Time when) const;
+  // Whether the last event of the node was a change by this mount whose result was not sent to the
+  // kernel.
+  bool KernelLacksChange(uint64_t nodeid) const;
+  // A name was removed or given to another file, or is about to be. It is not known here which file
+  // loses it. That file's link count and ctime change.
+  void NameRemoved() { removals_.fetch_add(1, std::memory_order_acq_rel); }
+  // The same for a name that may be that of a directory.
+  void DirectoryRemoved() { directory_removals_.fetch_add(1, std::memory_order_acq_rel); }
+
+  // Attributes that arrived with the reply to another request, and were not sent to the kernel.
+
+  // Call before such a request is sent.
+  OwnChanges::Moment MomentOf(uint64_t nodeid) const;
+  // Keeps them like EndChange, with `now` from before that request. They serve the kernel's next
+  // request, unless this mount has changed the node since, or a name of any file (of any directory,
+  // for a directory) was removed.
+  // If `thread` is not 0, they serve only the next request of that thread, and only for a moment.
+  void KeepFresh(uint64_t nodeid, const OwnChanges::Moment& asked,
+                 const wire::FileAttributes& attributes, absl::Time now, uint32_t thread = 0);
+  // Invalidates the kept attributes: a read or a lock has happened, and the kernel expects to see
+  // it in them.
+  void DropFresh(uint64_t nodeid);
+  // Takes out the kept attributes, if they are still valid. The kernel may cache them for
+  // `valid_for`, as if they had been sent when they arrived. Attributes of a file are kept for
+  // kFreshFileFor only.
+  static constexpr absl::Duration kFreshFileFor = absl::Milliseconds(100);
+  struct Fresh {
+    wire::FileAttributes attributes;
+    absl::Duration valid_for;
+    bool of_change = false;  // from EndChange
+  };
+  std::optional<Fresh> TakeFresh(uint64_t nodeid, absl::Time now,
+                                 const KernelQuestion& question = {});
+
+ private:
+  static void Touch(Inode& inode, absl::Time now);
+  uint64_t RemovalsOf(const Inode& inode) const {
+    return inode.type == wire::ObjectType::kDir ? directory_removals_ : removals_;
+  }
+
+  InodeTable& inodes_;
+  const CacheTimes times_;
+  // Counts removals of names, at begin and end. Publishes nothing: a reply of the server arrives
+  // between a count and the value that is compared with it.
+  std::atomic<uint64_t> removals_{0};
+  std::atomic<uint64_t> directory_removals_{0};
+};
+
+}  // namespace dafs::fuse

@@ -1,0 +1,45 @@
+// The record of one node that the kernel knows. Each part is a class of its own, and the class over
+// the table that uses the part documents it.
+//
+// Not thread-safe: InodeTable keeps it under a shard's mutex.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/time/time.h"
+#include "client/state/write_tracker.h"
+#include "fuse/cache/absent_xattrs.h"
+#include "fuse/cache/kernel_view.h"
+#include "fuse/cache/latest_attributes.h"
+#include "fuse/cache/node_names.h"
+#include "fuse/cache/own_changes.h"
+#include "wire/protocol/attributes.h"
+#include "wire/protocol/types.h"
+
+namespace dafs::fuse {
+
+// The thread that found a name, and when.
+struct Asker {
+  uint32_t thread = 0;  // 0: found without a lookup
+  absl::Time at = absl::InfinitePast();
+};
+
+struct Inode {
+  wire::FileHandle handle;
+  wire::ObjectType type = wire::ObjectType::kInvalid;
+  uint64_t file_id = 0;
+  uint64_t lookups = 0;                  // by the kernel
+  std::unique_ptr<Asker> moved;          // the lookup that found another parent; null: accepted
+  NodeNames names;                       // NameCache
+  KernelView kernel;                     // AttributeCache
+  OwnChanges changes;                    // AttributeCache
+  LatestAttributes latest;               // AttributeCache
+  NodeAbsences absences;                 // AbsentXattrs
+  uint64_t next_listed = 0;              // ListingOrder
+  std::optional<uint64_t> pages_change;  // KernelPages
+  std::shared_ptr<client::WriteTracker> writes;  // WriteTrackers; shared with open files
+};
+
+}  // namespace dafs::fuse

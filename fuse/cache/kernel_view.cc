@@ -1,0 +1,48 @@
+#include "fuse/cache/kernel_view.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+namespace dafs::fuse {
+
+// The kernel may discard this reply if an earlier reply had another CHANGE, and the kernel may have
+// accepted that one after this request arrived.
+void KernelView::Answers(uint64_t change, const KernelQuestion& question, absl::Time now) {
+  const bool by_another = question.thread == 0 || question.thread != answered_thread_;
+  if (answered_at_ != absl::InfinitePast() && change_ != change && by_another) {
+    unsure_until_ = std::make_unique<absl::Time>(answered_at_ + kTaken);
+  }
+  unsure_ = unsure_until_ != nullptr && question.arrived < *unsure_until_;
+  if (!unsure_) unsure_until_.reset();
+  answered_thread_ = question.thread;
+  answered_at_ = now;
+}
+
+absl::Duration KernelView::Send(const wire::FileAttributes& attributes, absl::Time at,
+                                const KernelQuestion& question, absl::Time now,
+                                const CacheTimes& times) {
+  Answers(attributes.change, question, now);
+  const bool directory = attributes.object_type == wire::ObjectType::kDir;
+  if (!sent_ || change_ != attributes.change) {
+    valid_for_ = directory ? times.dir_min : times.reg_min;
+  } else if (at - sent_at_ >= valid_for_) {
+    valid_for_ = std::min(valid_for_ * 2, directory ? times.dir_max : times.reg_max);
+  }
+  sent_ = true;
+  lacks_change_ = false;
+  shows_set_id_ = attributes.object_type == wire::ObjectType::kReg &&
+                  (attributes.mode & (S_ISUID | S_ISGID)) != 0;
+  change_ = attributes.change;
+  sent_at_ = at;
+  return valid_for_;
+}
+
+void KernelView::Invalidated() {
+  answered_at_ = absl::InfinitePast();
+  unsure_until_.reset();
+  unsure_ = false;
+  shows_set_id_ = false;
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,70 @@
+// Which attributes of one node the kernel has cached, as far as the replies sent to it show.
+//
+// Not thread-safe: InodeTable keeps it under a shard's mutex.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/time/time.h"
+#include "fuse/options/options.h"
+#include "wire/protocol/attributes.h"
+
+namespace dafs::fuse {
+
+// The kernel's request that is answered with attributes. The kernel discards attributes if it
+// requested them before it accepted others. If two threads ask at once, only the first reply
+// counts.
+struct KernelQuestion {
+  uint32_t thread = 0;  // 0: unknown
+  absl::Time arrived = absl::InfiniteFuture();
+};
+
+class KernelView {
+ public:
+  // A thread has accepted its reply within this time, so that a reply to a later request is
+  // certainly accepted.
+  static constexpr absl::Duration kTaken = absl::Milliseconds(50);
+
+  // `attributes`, which were current at `at`, are sent at `now` in reply to `question`. Returns for
+  // how long after `at` the kernel may cache them. That is the least cache time at first. It
+  // doubles, up to the greatest, each time the kernel asks again and nothing has changed (nfs(5)).
+  absl::Duration Send(const wire::FileAttributes& attributes, absl::Time at,
+                      const KernelQuestion& question, absl::Time now, const CacheTimes& times);
+  // The kernel did not accept the attributes after all, or has learned that the node was removed.
+  void NotAccepted() { sent_ = false; }
+  // The kernel's cached attributes were invalidated. It accepts none that were sent before.
+  void Invalidated();
+  // This mount has changed the node, and the kernel has no attributes from after the change.
+  void LacksChange() { lacks_change_ = true; }
+
+  // Whether `change` was last sent, and the kernel has certainly accepted it.
+  bool IsCurrent(uint64_t change) const { return sent_ && !unsure_ && change_ == change; }
+  // Attributes were sent. If so, `change` and `valid_for` are those of the last ones.
+  bool sent() const { return sent_; }
+  uint64_t change() const { return change_; }
+  absl::Duration valid_for() const { return valid_for_; }
+  // When attributes were last current that were sent, even if the kernel did not accept them.
+  absl::Time sent_at() const { return sent_at_; }
+  // Whether the last event of the node was a change by this mount whose result was not sent.
+  bool lacks_change() const { return lacks_change_; }
+  // Whether the kernel may show set-id bits of the file. A change of its data may have cleared them
+  // at the server, and the kernel does not request the mode after such a change.
+  bool shows_set_id() const { return shows_set_id_; }
+
+ private:
+  void Answers(uint64_t change, const KernelQuestion& question, absl::Time now);
+
+  bool sent_ = false;
+  bool lacks_change_ = false;
+  bool shows_set_id_ = false;     // for a file; until the kernel forgets its mode
+  bool unsure_ = false;           // the kernel may not have accepted change_
+  uint32_t answered_thread_ = 0;  // the last request that was answered with attributes
+  absl::Time answered_at_ = absl::InfinitePast();
+  std::unique_ptr<absl::Time> unsure_until_;  // for requests that arrived before; null: for none
+  uint64_t change_ = 0;
+  absl::Time sent_at_ = absl::InfinitePast();
+  absl::Duration valid_for_;
+};
+
+}  // namespace dafs::fuse

@@ -1,0 +1,47 @@
+// The latest attributes of one node that the server has returned. They are kept for the kernel's
+// next request until they are sent. Those of a directory, link or device are kept after that, too.
+//
+// Not thread-safe: InodeTable keeps it under a shard's mutex.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/time/time.h"
+#include "wire/protocol/attributes.h"
+
+namespace dafs::fuse {
+
+class LatestAttributes {
+ public:
+  // How attributes arrived that were not sent to the kernel.
+  struct Origin {
+    absl::Time at = absl::InfinitePast();  // before they were requested
+    uint64_t removals = 0;                 // of names until then
+    uint32_t for_thread = 0;               // whose next request they serve; 0: any thread's
+    bool of_change = false;                // with the reply to a change of the node
+  };
+  // Keeps `attributes` for the kernel's next request.
+  void KeepUnsent(wire::FileAttributes attributes, const Origin& origin);
+  // Attributes that were not sent are no longer current.
+  void DropUnsent();
+  // Returns the attributes that were not sent; they are sent now. Call only if unsent().
+  wire::FileAttributes SendUnsent();
+  // Other attributes are sent.
+  void Sent(const wire::FileAttributes& attributes);
+
+  bool unsent() const { return unsent_; }
+  // Of the attributes that were not sent.
+  const Origin& origin() const { return origin_; }
+  // Null: none are kept, as for a regular file whose attributes were sent.
+  const wire::FileAttributes* get() const { return latest_.get(); }
+
+ private:
+  bool KeptOnceSent() const { return latest_->object_type != wire::ObjectType::kReg; }
+
+  std::unique_ptr<wire::FileAttributes> latest_;
+  Origin origin_;
+  bool unsent_ = false;
+};
+
+}  // namespace dafs::fuse

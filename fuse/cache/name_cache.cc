@@ -1,0 +1,43 @@
+#include "fuse/cache/name_cache.h"
+
+namespace dafs::fuse {
+
+void NameCache::Sent(uint64_t nodeid, const Place& place, uint64_t change, absl::Time asked,
+                     absl::Time until) {
+  inodes_.With(nodeid, [&](Inode* inode) {
+    if (inode != nullptr) inode->names.Told(place, change, asked, until);
+  });
+}
+
+Places NameCache::LikelyOld(uint64_t nodeid, absl::Time now) {
+  return inodes_.With(nodeid, [&](Inode* inode) {
+    if (inode == nullptr) return Places();
+    return inode->names.LikelyOld(own_moves_, inode->changes.touched_at(), now);
+  });
+}
+
+Places NameCache::NotSeenAt(uint64_t nodeid, uint64_t change, absl::Time now) {
+  return inodes_.With(nodeid, [&](Inode* inode) {
+    return inode != nullptr ? inode->names.NotSeenAt(own_moves_, change, now) : Places();
+  });
+}
+
+void NameCache::Confirm(uint64_t nodeid, const Place& place, uint64_t change, absl::Time now) {
+  inodes_.With(nodeid, [&](Inode* inode) {
+    if (inode != nullptr) inode->names.Confirm(place, change, now);
+  });
+}
+
+void NameCache::Lose(uint64_t nodeid, const Place& place) {
+  inodes_.With(nodeid, [&](Inode* inode) {
+    if (inode != nullptr) inode->names.Lose(place);
+  });
+}
+
+bool NameCache::AnyLost(uint64_t nodeid, uint64_t change, absl::Time now) const {
+  return inodes_.With(nodeid, [&](const Inode* inode) {
+    return inode != nullptr && inode->names.AnyLost(change, now);
+  });
+}
+
+}  // namespace dafs::fuse

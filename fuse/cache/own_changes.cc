@@ -1,0 +1,22 @@
+#include "fuse/cache/own_changes.h"
+
+namespace dafs::fuse {
+
+OwnChanges::Change OwnChanges::Begin(absl::Time now) {
+  Touch(now);
+  Change change;
+  change.alone = begun_ == ended_;
+  change.number = ++begun_;
+  change.at = now;
+  change.begun.touches = touches_;
+  return change;
+}
+
+bool OwnChanges::End(const Change& change, absl::Time now) {
+  if (change.number == 0 || change.number > begun_) return false;
+  ++ended_;
+  Touch(now);
+  return true;
+}
+
+}  // namespace dafs::fuse

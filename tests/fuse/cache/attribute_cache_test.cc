@@ -1,0 +1,287 @@
+#include "fuse/cache/attribute_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "tests/fuse/cache/node_fixture.h"
+
+namespace dafs::fuse {
+namespace {
+
+using AttributeCacheTest = NodeFixture;
+
+TEST_F(AttributeCacheTest, AChangeReportsWhetherTheKernelShowsSetIdBits) {
+  const uint64_t node = table_.Remember(Handle(5), File(7), {kRootNode, "a"});
+  wire::FileAttributes attributes = File(7);
+  attributes.set(wire::kFattrMode);
+  attributes.mode = 0777;
+  attributes_.Sent(node, attributes, start_);
+  EXPECT_FALSE(attributes_.Touch(node, start_));
+  attributes.mode = 02777;
+  attributes_.Sent(node, attributes, start_);
+  EXPECT_TRUE(attributes_.Touch(node, start_));
+  OwnChanges::Change change = attributes_.BeginChange(node, start_);
+  EXPECT_TRUE(change.shows_set_id);
+  attributes_.Invalidated(node);
+  EXPECT_FALSE(attributes_.EndChange(node, change, {}, start_));
+  change = attributes_.BeginChange(node, start_);
+  EXPECT_FALSE(change.shows_set_id);
+  attributes_.Sent(node, attributes, start_);  // requested during the change
+  EXPECT_TRUE(attributes_.EndChange(node, change, {}, start_));
+}
+
+TEST_F(AttributeCacheTest, AttributesAfterAChangeServeOneRequestWithinTheCacheTime) {
+  OwnChanges::Change change = attributes_.BeginChange(kRootNode, start_);
+  EXPECT_FALSE(attributes_.TakeFresh(kRootNode, start_).has_value());
+  attributes_.EndChange(kRootNode, change, File(7, wire::ObjectType::kDir), start_);
+  std::optional<AttributeCache::Fresh> fresh =
+      attributes_.TakeFresh(kRootNode, start_ + absl::Seconds(10));
+  ASSERT_TRUE(fresh.has_value());
+  EXPECT_EQ(fresh->attributes.change, 7u);
+  EXPECT_EQ(fresh->valid_for, absl::Seconds(20));
+  EXPECT_TRUE(attributes_.KernelIsCurrent(kRootNode, 7));
+  EXPECT_FALSE(attributes_.TakeFresh(kRootNode, start_ + absl::Seconds(10)).has_value());
+  change = attributes_.BeginChange(kRootNode, start_);
+  attributes_.EndChange(kRootNode, change, File(8, wire::ObjectType::kDir), start_);
+  EXPECT_FALSE(attributes_.TakeFresh(kRootNode, start_ + absl::Seconds(30)).has_value());
+}
+
+// It is unknown which attributes are newer.
+TEST_F(AttributeCacheTest, AttributesAfterConcurrentChangesAreNotUsed) {
+  OwnChanges::Change first = attributes_.BeginChange(kRootNode, start_);
+  OwnChanges::Change second = attributes_.BeginChange(kRootNode, start_);
+  attributes_.EndChange(kRootNode, first, File(7, wire::ObjectType::kDir), start_);
+  EXPECT_FALSE(attributes_.TakeFresh(kRootNode, start_).has_value());
+  attributes_.EndChange(kRootNode, second, File(8, wire::ObjectType::kDir), start_);
+  EXPECT_FALSE(attributes_.TakeFresh(kRootNode, start_).has_value());
+  OwnChanges::Change third = attributes_.BeginChange(kRootNode, start_);
+  attributes_.EndChange(kRootNode, third, File(9, wire::ObjectType::kDir), start_);
+  attributes_.Sent(kRootNode, File(10, wire::ObjectType::kDir), start_);
+  EXPECT_FALSE(attributes_.TakeFresh(kRootNode, start_).has_value());  // the kernel has newer ones
+}
+
+TEST_F(AttributeCacheTest, AttributesFromAnOpenServeOneRequestWithin100ms) {
+  uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  attributes_.KeepFresh(node, attributes_.MomentOf(node), File(7), start_);
+  std::optional<AttributeCache::Fresh> fresh =
+      attributes_.TakeFresh(node, start_ + absl::Milliseconds(20));
+  ASSERT_TRUE(fresh.has_value());
+  EXPECT_EQ(fresh->attributes.change, 7u);
+  EXPECT_EQ(fresh->valid_for, absl::Seconds(3) - absl::Milliseconds(20));
+  EXPECT_FALSE(fresh->of_change);
+  EXPECT_TRUE(attributes_.KernelIsCurrent(node, 7));
+  EXPECT_FALSE(attributes_.TakeFresh(node, start_).has_value());
+  attributes_.KeepFresh(node, attributes_.MomentOf(node), File(8), start_ + absl::Seconds(1));
+  EXPECT_FALSE(
+      attributes_.TakeFresh(node, start_ + absl::Seconds(1) + AttributeCache::kFreshFileFor)
+          .has_value());
+}
+
+TEST_F(AttributeCacheTest, AttributesFromAnOpenAreNotUsedAfterAnyLaterEvent) {
+  uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  const OwnChanges::Moment asked = attributes_.MomentOf(node);
+  attributes_.Touch(node, start_);
+  attributes_.KeepFresh(node, asked, File(7), start_);
+  EXPECT_FALSE(attributes_.TakeFresh(node, start_).has_value()) << "changed before the reply";
+  attributes_.KeepFresh(node, attributes_.MomentOf(node), File(7), start_);
+  attributes_.Touch(node, start_);
+  EXPECT_FALSE(attributes_.TakeFresh(node, start_).has_value()) << "changed after the reply";
+  attributes_.KeepFresh(node, attributes_.MomentOf(node), File(7), start_);
+  attributes_.DropFresh(node);
+  EXPECT_FALSE(attributes_.TakeFresh(node, start_).has_value()) << "a file was read";
+  attributes_.KeepFresh(node, attributes_.MomentOf(node), File(7), start_);
+  attributes_.NameRemoved();
+  EXPECT_FALSE(attributes_.TakeFresh(node, start_).has_value())
+      << "an unlink, possibly of this file";
+  attributes_.Sent(node, File(8), start_);
+  attributes_.KeepFresh(node, attributes_.MomentOf(node), File(7), start_);
+  EXPECT_FALSE(attributes_.TakeFresh(node, start_).has_value())
+      << "the kernel has received newer attributes";
+}
+
+TEST_F(AttributeCacheTest, KeptAttributesOfADirectoryExpireWhenAnyDirectoryIsRemoved) {
+  const wire::FileAttributes attributes = File(7, wire::ObjectType::kDir);
+  const uint64_t node = table_.Remember(Handle(5), attributes, {kRootNode, "d"});
+  auto kept = [&] { return attributes_.TakeFresh(node, start_ + absl::Seconds(1)).has_value(); };
+  attributes_.KeepFresh(node, attributes_.MomentOf(node), attributes, start_);
+  attributes_.NameRemoved();
+  EXPECT_TRUE(kept()) << "the removed name was that of a file";
+  attributes_.KeepFresh(node, attributes_.MomentOf(node), attributes,
+                        start_ + absl::Milliseconds(1));
+  attributes_.DirectoryRemoved();
+  EXPECT_FALSE(kept()) << "possibly this directory";
+  // Removing a subdirectory counts twice; attributes taken after that are valid.
+  for (uint64_t others : {uint64_t{0}, uint64_t{1}}) {
+    OwnChanges::Change change = attributes_.BeginChange(node, start_ + absl::Milliseconds(2));
+    for (uint64_t i = 0; i < 2 + others; ++i) attributes_.DirectoryRemoved();
+    attributes_.EndChange(node, change, attributes, start_ + absl::Milliseconds(3), 2);
+    EXPECT_EQ(kept(), others == 0);
+  }
+}
+
+TEST_F(AttributeCacheTest, AttributesKeptForOneThreadServeNoOther) {
+  const wire::FileAttributes attributes = File(7, wire::ObjectType::kDir);
+  const uint64_t node = table_.Remember(Handle(5), attributes, {kRootNode, "d"});
+  attributes_.KeepFresh(node, attributes_.MomentOf(node), attributes, start_, 12);
+  EXPECT_FALSE(attributes_.TakeFresh(node, start_, {.thread = 13}).has_value());
+  EXPECT_TRUE(attributes_.TakeFresh(node, start_, {.thread = 12}).has_value());
+  attributes_.KeepFresh(node, attributes_.MomentOf(node), attributes, start_ + absl::Seconds(1),
+                        12);
+  EXPECT_FALSE(attributes_.TakeFresh(node, start_ + absl::Seconds(2), {.thread = 12}).has_value())
+      << "expired";
+}
+
+// Replies to two opens may arrive in another order than their requests were sent.
+TEST_F(AttributeCacheTest, OfTwoOpensTheAttributesOfTheLaterRequestAreUsed) {
+  uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  const OwnChanges::Moment asked = attributes_.MomentOf(node);
+  attributes_.KeepFresh(node, asked, File(8), start_ + absl::Milliseconds(10));
+  attributes_.KeepFresh(node, asked, File(7), start_);
+  std::optional<AttributeCache::Fresh> fresh =
+      attributes_.TakeFresh(node, start_ + absl::Milliseconds(20));
+  ASSERT_TRUE(fresh.has_value());
+  EXPECT_EQ(fresh->attributes.change, 8u);
+}
+
+TEST_F(AttributeCacheTest, AttributesAfterAWriteAreUsedUnlessAnotherChangeOverlapped) {
+  uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  EXPECT_FALSE(attributes_.KernelLacksChange(node));
+  OwnChanges::Change write = attributes_.BeginChange(node, start_);
+  attributes_.EndChange(node, write, wire::FileAttributes(), start_);
+  EXPECT_TRUE(attributes_.KernelLacksChange(node));
+  write = attributes_.BeginChange(node, start_);
+  attributes_.EndChange(node, write, File(7), start_);
+  std::optional<AttributeCache::Fresh> fresh = attributes_.TakeFresh(node, start_);
+  ASSERT_TRUE(fresh.has_value());
+  EXPECT_TRUE(fresh->of_change);
+  EXPECT_FALSE(attributes_.KernelLacksChange(node));
+  write = attributes_.BeginChange(node, start_);
+  attributes_.Touch(node, start_);  // a chmod
+  attributes_.EndChange(node, write, File(8), start_);
+  EXPECT_FALSE(attributes_.TakeFresh(node, start_).has_value());
+}
+
+// A LINK changes the file too, and its reply sends the new attributes to the kernel.
+TEST_F(AttributeCacheTest, AttributesAfterAWriteAreNotUsedIfOthersWereSentMeanwhile) {
+  uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  attributes_.Sent(node, File(1), start_);
+  OwnChanges::Change write = attributes_.BeginChange(node, start_ + absl::Milliseconds(1));
+  attributes_.Sent(node, File(8), start_ + absl::Milliseconds(2));
+  attributes_.EndChange(node, write, File(7), start_ + absl::Milliseconds(3));
+  EXPECT_FALSE(attributes_.TakeFresh(node, start_ + absl::Milliseconds(4)).has_value());
+  write = attributes_.BeginChange(node, start_ + absl::Milliseconds(5));
+  attributes_.EndChange(node, write, File(9), start_ + absl::Milliseconds(6));
+  EXPECT_TRUE(attributes_.TakeFresh(node, start_ + absl::Milliseconds(7)).has_value());
+}
+
+TEST_F(AttributeCacheTest, ALinkIsFoundAgainWhileItsCachedAttributesAreValid) {
+  const uint64_t node =
+      table_.Remember(Handle(5), File(7, wire::ObjectType::kLnk), {kRootNode, "a"});
+  EXPECT_FALSE(attributes_.LookUpAgain(node, start_).has_value());
+  const absl::Duration good = attributes_.Sent(node, File(7, wire::ObjectType::kLnk), start_);
+  const auto again = attributes_.LookUpAgain(node, start_ + absl::Seconds(1));
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->valid_for, good - absl::Seconds(1));
+  EXPECT_EQ(again->attributes.change, 7u);
+  EXPECT_FALSE(attributes_.LookUpAgain(node, start_ + good).has_value());
+  table_.Forget(node, 1);
+  EXPECT_TRUE(table_.Find(node).has_value());  // LookUpAgain has counted a second lookup
+  attributes_.NotAccepted(node);
+  EXPECT_FALSE(attributes_.LookUpAgain(node, start_).has_value());
+  attributes_.Sent(node, File(7, wire::ObjectType::kLnk), start_);
+  attributes_.Touch(node, start_ + absl::Seconds(1));
+  EXPECT_FALSE(attributes_.LookUpAgain(node, start_ + absl::Seconds(1)).has_value());
+}
+
+TEST_F(AttributeCacheTest, CacheTimeDoublesWhileUnchangedAndIsResetByAChange) {
+  uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  absl::Time now = start_;
+  EXPECT_EQ(attributes_.Sent(node, File(1), now), absl::Seconds(3));
+  // A request before the time has expired does not double it.
+  EXPECT_EQ(attributes_.Sent(node, File(1), now + absl::Seconds(1)), absl::Seconds(3));
+  now += absl::Seconds(10);
+  EXPECT_EQ(attributes_.Sent(node, File(1), now), absl::Seconds(6));
+  for (absl::Duration expected : {absl::Seconds(12), absl::Seconds(24), absl::Seconds(48),
+                                  absl::Seconds(60), absl::Seconds(60)}) {
+    now += absl::Minutes(2);
+    EXPECT_EQ(attributes_.Sent(node, File(1), now), expected);
+  }
+  EXPECT_EQ(attributes_.Sent(node, File(2), now + absl::Minutes(2)), absl::Seconds(3));
+}
+
+TEST_F(AttributeCacheTest, DirectoriesHaveTheirOwnCacheTimes) {
+  EXPECT_EQ(attributes_.Sent(kRootNode, File(1, wire::ObjectType::kDir), start_),
+            absl::Seconds(30));
+}
+
+TEST_F(AttributeCacheTest, LastSentAttributesAreKeptForDirectoriesOnly) {
+  uint64_t directory = table_.Remember(Handle(5), File(1), {kRootNode, "d"});
+  EXPECT_FALSE(attributes_.LastOfDirectory(directory).has_value());
+  for (uint64_t change : {1u, 2u}) {
+    attributes_.Sent(directory, File(change, wire::ObjectType::kDir), start_);
+    ASSERT_TRUE(attributes_.LastOfDirectory(directory).has_value());
+    EXPECT_EQ(attributes_.LastOfDirectory(directory)->change, change);
+  }
+  uint64_t file = table_.Remember(Handle(6), File(1), {kRootNode, "f"});
+  attributes_.Sent(file, File(1), start_);
+  EXPECT_FALSE(attributes_.LastOfDirectory(file).has_value());
+  EXPECT_FALSE(attributes_.LastOfDirectory(99).has_value());
+}
+
+TEST_F(AttributeCacheTest, LastAttributesOfADirectoryOutlastAChangeThatMadeThemStale) {
+  OwnChanges::Change change = attributes_.BeginChange(kRootNode, start_);
+  attributes_.EndChange(kRootNode, change, File(7, wire::ObjectType::kDir), start_);
+  attributes_.Touch(kRootNode, start_);
+  EXPECT_FALSE(attributes_.TakeFresh(kRootNode, start_).has_value());
+  ASSERT_TRUE(attributes_.LastOfDirectory(kRootNode).has_value());
+  EXPECT_EQ(attributes_.LastOfDirectory(kRootNode)->change, 7u);
+}
+
+// The kernel discards attributes that it requested before it accepted others.
+TEST_F(AttributeCacheTest, AttributesSentToTwoThreadsAtOnceDoNotCountAsAccepted) {
+  const uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  auto told = [&](uint64_t change, uint32_t thread, int arrived_ms, int ms) {
+    attributes_.Sent(node, File(change), start_ + absl::Milliseconds(ms),
+                     {thread, start_ + absl::Milliseconds(arrived_ms)});
+    return attributes_.KernelIsCurrent(node, change);
+  };
+  EXPECT_TRUE(told(1, 12, 0, 1));
+  EXPECT_TRUE(told(1, 13, 0, 2)) << "both threads received the same";
+  EXPECT_TRUE(told(2, 13, 3, 4)) << "the same thread has accepted its earlier reply";
+  EXPECT_FALSE(told(3, 12, 3, 5)) << "12 may have asked before 13 accepted its reply";
+  EXPECT_FALSE(told(3, 12, 6, 7));
+  const int behind = 4 + static_cast<int>(absl::ToInt64Milliseconds(KernelView::kTaken));
+  EXPECT_FALSE(told(3, 14, behind - 1, behind + 5));
+  EXPECT_TRUE(told(3, 14, behind, behind + 6)) << "it has asked after both replies were accepted";
+  EXPECT_FALSE(told(4, 12, behind + 7, behind + 8));
+  attributes_.Invalidated(node);
+  EXPECT_TRUE(told(4, 12, behind + 9, behind + 10)) << "the kernel accepts no earlier reply";
+}
+
+TEST_F(AttributeCacheTest, KernelIsCurrentOnlyAtTheChangeLastSent) {
+  uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  EXPECT_FALSE(attributes_.KernelIsCurrent(node, 1));  // none was sent
+  attributes_.Sent(node, File(1), start_);
+  EXPECT_TRUE(attributes_.KernelIsCurrent(node, 1));
+  EXPECT_FALSE(attributes_.KernelIsCurrent(node, 2));
+  attributes_.NotAccepted(node);
+  EXPECT_FALSE(attributes_.KernelIsCurrent(node, 1));
+  EXPECT_FALSE(attributes_.KernelIsCurrent(999999, 1));
+}
+
+TEST_F(AttributeCacheTest, NewsSinceCoversSentAttributesAndOwnChanges) {
+  uint64_t node = table_.Remember(Handle(5), File(1), {kRootNode, "a"});
+  EXPECT_FALSE(attributes_.NewsSince(node, start_));
+  attributes_.Sent(node, File(1), start_);
+  EXPECT_TRUE(attributes_.NewsSince(node, start_));
+  EXPECT_FALSE(attributes_.TouchedSince(node, start_));
+  EXPECT_FALSE(attributes_.NewsSince(node, start_ + absl::Seconds(1)));
+  attributes_.Touch(node, start_ + absl::Seconds(2));
+  EXPECT_TRUE(attributes_.TouchedSince(node, start_ + absl::Seconds(1)));
+  EXPECT_TRUE(attributes_.NewsSince(node, start_ + absl::Seconds(2)));
+  EXPECT_FALSE(attributes_.NewsSince(999999, start_));
+}
+
+}  // namespace
+}  // namespace dafs::fuse
