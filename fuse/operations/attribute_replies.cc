@@ -57,14 +57,14 @@ bool AttributeReplies::WantsDirectoryAfterChange() {
 }
 
 bool AttributeReplies::ReplyFresh(Call& call, const InodeView& node) {
-  StatHabit& habit = HabitOf(node);
+  Habit& habit = HabitOf(node);
   std::optional<AttributeCache::Fresh> fresh = state_.attributes.TakeFresh(
       call.nodeid(), dat::Loop::Now(), {call.header().pid, call.arrived()});
   if (!fresh.has_value()) {
-    if (state_.attributes.KernelLacksChange(call.nodeid())) habit.Asked();
+    if (state_.attributes.KernelLacksChange(call.nodeid())) habit.Used();
     return false;
   }
-  if (fresh->of_change) habit.Asked();
+  if (fresh->of_change) habit.Used();
   if (!ReplyValidFor(call, fresh->attributes, fresh->valid_for)) {
     state_.attributes.NotAccepted(call.nodeid());
   }

@@ -1,7 +1,7 @@
 // Attributes on their way to the kernel: the answers that carry them, how long the kernel may cache
 // them, and the changes by this mount after which it must not use those that it has.
 //
-// It also predicts whether programs request attributes after a change (StatHabit), so that the
+// It also predicts whether programs request attributes after a change (Habit), so that the
 // request for the change brings them along.
 // Belongs to one worker's thread. Nothing blocks.
 #pragma once
@@ -9,8 +9,8 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "fuse/cache/habit.h"
 #include "fuse/cache/inode_table.h"
-#include "fuse/cache/stat_habit.h"
 #include "fuse/kernel/channel.h"
 #include "fuse/operations/mount_state.h"
 #include "fuse/request/call.h"
@@ -55,14 +55,14 @@ class AttributeReplies {
   bool WantsDirectoryAfterChange();
 
  private:
-  StatHabit& HabitOf(const InodeView& node) {
+  Habit& HabitOf(const InodeView& node) {
     return node.type == wire::ObjectType::kDir ? directory_habit_ : file_habit_;
   }
 
   MountState& state_;
   KernelChannel& channel_;
-  StatHabit file_habit_;       // for files that were written
-  StatHabit directory_habit_;  // for directories in which a name was changed
+  Habit file_habit_{kStatAfterChange};       // for files that were written
+  Habit directory_habit_{kStatAfterChange};  // for directories in which a name was changed
 };
 
 }  // namespace dafs::fuse

@@ -150,7 +150,10 @@ dat::Task<absl::StatusOr<DirectoryOperations::Chunk>> DirectoryOperations::ReadC
   uint64_t wanted = attributes ? kPlusAttributes : kNameAttributes;
   const bool acls = attributes && state_.options.acl && state_.attributes.KeepsFiles() &&
                     state_.acl_habit.Expected();
-  if (acls) wanted |= wire::kFattrAcl;
+  if (acls) {
+    state_.acl_habit.Paid();
+    wanted |= wire::kFattrAcl;
+  }
   const auto read = [&](uint64_t with) {
     return files_.ReadDirectory(*directory->opener, directory->handle, cookie, cookieverf,
                                 kChunkBytes, with, *lease, after);
@@ -313,7 +316,11 @@ dat::Task<void> DirectoryOperations::Releasedir(Call& call) {
   std::shared_ptr<DirectoryState> directory =
       in.ok() ? state_.open_directories.Find(release.fh) : nullptr;
   if (directory != nullptr) {
-    listing_habit_.Closed(directory->listed());
+    if (directory->listed()) {
+      listing_habit_.Used();
+    } else {
+      listing_habit_.Paid();
+    }
     state_.open_directories.Remove(release.fh);
   }
   call.ReplyOk();

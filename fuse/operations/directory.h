@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/files/files.h"
-#include "fuse/cache/listing_habit.h"
+#include "fuse/cache/habit.h"
 #include "fuse/files/open_files.h"
 #include "fuse/kernel/directory_answer.h"
 #include "fuse/operations/context.h"
@@ -52,7 +52,7 @@ class DirectoryOperations {
   Context& context_;
   MountState& state_;
   client::Files& files_;
-  ListingHabit listing_habit_;
+  Habit listing_habit_{kListingOfOpened};
   // The handle of the open directory that was listed last, and the last node of that answer.
   uint64_t listed_in_ = 0;
   uint64_t listed_last_ = 0;

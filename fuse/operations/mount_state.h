@@ -12,9 +12,9 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "fuse/cache/absent_xattrs.h"
-#include "fuse/cache/acl_habit.h"
 #include "fuse/cache/attribute_cache.h"
 #include "fuse/cache/found_gone.h"
+#include "fuse/cache/habit.h"
 #include "fuse/cache/inode_table.h"
 #include "fuse/cache/kernel_pages.h"
 #include "fuse/cache/known_links.h"
@@ -90,7 +90,8 @@ struct MountState {
   std::atomic<uint64_t> next_owner{1};  // publishes no other data
   KnownLinks known_links;
   FoundGone found_gone;  // used by OPEN, OPENDIR and LINK
-  AclHabit acl_habit;
+  // Shared by all workers: one lists, and another receives the requests for ACLs.
+  Habit acl_habit{kAclsOfListing};
   // Notified after the kernel's INIT was answered; `init_error` (errno) is set before.
   absl::Notification initialised;
   std::atomic<int> init_error{0};  // published by `initialised`

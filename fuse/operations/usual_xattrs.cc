@@ -35,7 +35,7 @@ std::optional<Absent> UsualXattrs::AbsentOf(std::string_view name) {
 
 void UsualXattrs::Requested(uint64_t nodeid, Absent attribute) {
   walk_.At(nodeid, state_.listing_order.NextOf(walk_.last()));
-  if (attribute == Absent::kAccessAcl && walk_.in_order()) state_.acl_habit.Asked();
+  if (attribute == Absent::kAccessAcl && walk_.in_order()) state_.acl_habit.Used();
 }
 
 bool UsualXattrs::KnownAbsent(uint64_t nodeid, Absent attribute) const {
