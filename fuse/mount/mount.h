@@ -1,21 +1,66 @@
-// One mount from start to end: finds the server, checks the export, attaches /dev/fuse and lets the
-// workers serve. Shuts everything down when the kernel closes the connection or a signal arrives.
-// Called once, by main, on the main thread.
+// One attempt to mount: finds the server, checks the export, attaches /dev/fuse and lets the
+// workers serve. Ends when the kernel closes the connection or a signal arrives. Belongs to the
+// main thread. The destructor ends the workers and waits for them.
 #pragma once
 
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/session/report.h"
+#include "client/status/lease_keeper.h"
 #include "fuse/mount/daemon.h"
+#include "fuse/mount/end_signals.h"
 #include "fuse/mount/exit_code.h"
+#include "fuse/mount/mount_client.h"
+#include "fuse/mount/mount_messages.h"
+#include "fuse/mount/mount_rings.h"
+#include "fuse/mount/trim_schedule.h"
+#include "fuse/mount/worker.h"
+#include "fuse/operations/mount_state.h"
 #include "fuse/options/options.h"
-#include "runtime/log.h"
+#include "runtime/unique_fd.h"
 
 namespace dafs::fuse {
 
-// The least severity that is logged: with -v, everything is.
-Severity LeastSeverity(const Options& options);
+class Mount {
+ public:
+  // `signals` and `daemon` must outlive this. `may_lock`: one write buffer is locked in memory.
+  Mount(const Options& options, const EndSignals& signals, const Daemon& daemon, bool may_lock);
+  ~Mount();
+  Mount(const Mount&) = delete;
+  Mount& operator=(const Mount&) = delete;
 
-// Returns when the mount has ended, or could not be made. Calls daemon.Report as soon as the mount
-// answers or has failed.
-// SIGINT, SIGTERM and SIGHUP detach the mount; the workers then end as worker.h describes.
-ExitCode RunMount(const Options& options, Daemon& daemon);
+  // Returns when programs can use the mount, or it has failed.
+  Outcome Begin();
+  // Blocks until the mount ends. Returns the exit code of a run in the foreground.
+  ExitCode Serve();
+  void Detach();
+
+ private:
+  Outcome WatchEnd();
+  Outcome StartWorkers();
+  Outcome FindRoot();
+  void DecideWhoChecks();
+  Outcome Attach();
+  Outcome ServeKernel(UniqueFd device);
+  Outcome AwaitInit();
+  Outcome StartLeaseKeeper();
+  void WaitForEnd();
+  void GiveBackMemory();
+
+  MountState state_;
+  const bool may_lock_;
+  const EndSignals& signals_;
+  const Daemon& daemon_;
+  UniqueFd ended_;  // counts the workers that have ended
+  MountFacts facts_;
+  MountClient client_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  MountRings rings_{state_};
+  std::unique_ptr<client::LeaseKeeper> lease_keeper_;
+  TrimSchedule trim_schedule_;
+};
 
 }  // namespace dafs::fuse

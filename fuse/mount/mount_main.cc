@@ -1,5 +1,5 @@
 // main() of mount.dafs. The command line is in fuse/options/options.h, the mount in
-// fuse/mount/mount.h.
+// fuse/mount/run_mount.h.
 #include <unistd.h>
 
 #include <cstdio>
@@ -9,9 +9,9 @@
 #include "absl/synchronization/mutex.h"
 #include "client/status/mount_point.h"
 #include "fuse/mount/daemon.h"
-#include "fuse/mount/mount.h"
 #include "fuse/mount/mount_syscall.h"
 #include "fuse/mount/remount.h"
+#include "fuse/mount/run_mount.h"
 #include "fuse/options/options.h"
 #include "runtime/log.h"
 

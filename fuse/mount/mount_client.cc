@@ -1,0 +1,107 @@
+#include "fuse/mount/mount_client.h"
+
+#include <sys/mount.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "fuse/mount/mount_error.h"
+#include "fuse/mount/shared_directories.h"
+#include "wire/dat/address.h"
+#include "wire/dat/iwarp/iwarp.h"
+#include "wire/dat/verbs/verbs.h"
+
+namespace dafs::fuse {
+namespace {
+
+client::Windows WindowsOf(const Options& o) {
+  switch (o.windows) {
+    case Windows::kOff:
+      return client::Windows::kOff;
+    case Windows::kOn:
+      return client::Windows::kOn;
+    case Windows::kAuto:
+      break;
+  }
+  return client::Windows::kAuto;
+}
+
+wire::ByteOrder ByteOrderOf(const Options& o) {
+  switch (o.byte_order) {
+    case MessageOrder::kLittle:
+      return wire::ByteOrder::kLittle;
+    case MessageOrder::kBig:
+      return wire::ByteOrder::kBig;
+    case MessageOrder::kHost:
+      break;
+  }
+  return client::HostByteOrder();
+}
+
+// The options of the client that do not depend on this machine.
+client::ClientOptions ClientOptionsOf(const Options& o, bool may_lock) {
+  client::ClientOptions c;
+  c.device = o.rdma_device;
+  c.server_name = o.source.text;
+  c.mount_point = o.mount_point;
+  c.export_path = ExportPath(o.source);
+  c.byte_order = ByteOrderOf(o);
+  c.checksums = o.checksum;
+  c.keep_atime = (o.mount_flags & MS_NOATIME) != 0;
+  c.rdma_read_channel = o.rdma_read_channel;
+  c.windows = WindowsOf(o);
+  if (o.msgsize != 0) c.max_request_size = c.max_response_size = o.msgsize;
+  c.uncommitted_bytes = size_t{o.uncommitted} << 20;
+  if (o.buffers != 0) c.buffers.bytes = size_t{o.buffers} << 20;
+  c.buffers.release_unused_after = o.idle_release;
+  c.buffers.lock_reserve = may_lock;
+  c.buffers.large_bytes = std::max({o.rsize, o.wsize, 64u << 10});
+  c.buffers.small_bytes = std::min(c.buffers.small_bytes, c.buffers.large_bytes);
+  c.read_bytes = o.rsize;
+  c.write_bytes = o.wsize;
+  c.soft = o.soft;
+  c.timeout = o.timeo;
+  return c;
+}
+
+}  // namespace
+
+bool HasRdmaDevice() {
+  std::error_code error;
+  std::filesystem::directory_iterator devices("/sys/class/infiniband", error);
+  return !error && devices != std::filesystem::directory_iterator();
+}
+
+void MountClient::AddTransports(const Options& o, client::ClientOptions& c) {
+  if (o.proto == Proto::kRdma || (o.proto == Proto::kAuto && HasRdmaDevice())) {
+    rdma_ = dat::NewVerbsProvider({.reserved_port = o.reserved_port});
+    c.providers.push_back(rdma_.get());
+  } else if (o.proto == Proto::kAuto) {
+    c.left_out = "rdma: no RDMA device on this machine";
+  }
+  if (o.proto != Proto::kRdma) {
+    tcp_ = dat::NewIwarpProvider({.want_crc = o.crc, .reserved_port = o.reserved_port});
+    c.providers.push_back(tcp_.get());
+  }
+}
+
+Outcome MountClient::Make(const Options& options, bool may_lock) {
+  absl::StatusOr<std::vector<dat::Address>> addresses =
+      dat::ResolveHost(options.source.host, options.port);
+  if (!addresses.ok()) return HostError(options, addresses.status());
+  client::ClientOptions c = ClientOptionsOf(options, may_lock);
+  c.addresses = *std::move(addresses);
+  AddTransports(options, c);
+  client_id_ = TakeClientId(options, {.locks = kRuntimeDirectory, .secret = kStateDirectory});
+  c.client_id_string = client_id_.text;
+  absl::StatusOr<std::unique_ptr<client::Client>> client = client::Client::Create(std::move(c));
+  if (!client.ok()) return {ExitCode::kUsage, std::string(client.status().message())};
+  client_ = *std::move(client);
+  return {};
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,78 @@
+#include "fuse/mount/run_mount.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "fuse/kernel/memory_pressure.h"
+#include "fuse/mount/end_signals.h"
+#include "fuse/mount/mount.h"
+#include "fuse/mount/mount_retry.h"
+#include "runtime/loop.h"
+
+namespace dafs::fuse {
+namespace {
+
+ExitCode Failed(const Outcome& outcome, Daemon& daemon) {
+  if (daemon.reported()) {
+    LogError(outcome.reason);
+  } else {
+    daemon.Report(outcome);
+  }
+  return outcome.code;
+}
+
+// With `bg` the parent returns now. Otherwise it continues to wait, and `text` is for its user.
+void SayRetrying(const std::string& text, const Options& options, Daemon& daemon) {
+  if (!options.background || options.foreground) {
+    PrintReason({ExitCode::kOk, text});
+    return;
+  }
+  daemon.Report({ExitCode::kOk, text});
+  LogToSyslog("mount.dafs", LeastSeverity(options));
+  LogWarning(text);
+}
+
+}  // namespace
+
+Severity LeastSeverity(const Options& options) {
+  return options.verbose ? Severity::kDebug : Severity::kNotice;
+}
+
+ExitCode RunMount(const Options& options, Daemon& daemon) {
+  const bool may_lock = PrepareForMemoryPressure();
+  const EndSignals signals;
+  if (!signals.valid()) {
+    const Outcome failed = {ExitCode::kSystem, std::string("signalfd: ") + std::strerror(errno)};
+    daemon.Report(failed);
+    return failed.code;
+  }
+  MountRetry retry(options, dat::Loop::Now());
+  std::optional<absl::Duration> pause;
+  for (int attempts = 1;; ++attempts) {
+    Outcome outcome;
+    ExitCode code = ExitCode::kOk;
+    {
+      Mount mount(options, signals, daemon, may_lock);
+      outcome = mount.Begin();
+      if (outcome.ok()) {
+        // A parent that was killed while it waited does not want the mount.
+        if (!daemon.Report(outcome)) mount.Detach();
+        if (!options.foreground) LogToSyslog("mount.dafs", LeastSeverity(options));
+        code = mount.Serve();
+      } else {
+        pause = retry.NextPause(outcome, dat::Loop::Now());
+        if (!pause.has_value()) return Failed(retry.Last(outcome, attempts), daemon);
+      }
+    }
+    alarm(0);
+    if (outcome.ok()) return code;
+    if (attempts == 1) SayRetrying(retry.Announce(outcome), options, daemon);
+    if (!signals.Wait(daemon, *pause)) return Failed(Interrupted(), daemon);
+  }
+}
+
+}  // namespace dafs::fuse

@@ -1,0 +1,20 @@
+// One mount from start to end, repeated while its server does not answer. Called once, by main, on
+// the main thread.
+#pragma once
+
+#include "fuse/mount/daemon.h"
+#include "fuse/mount/exit_code.h"
+#include "fuse/options/options.h"
+#include "runtime/log.h"
+
+namespace dafs::fuse {
+
+// The least severity that is logged: with -v, everything is.
+Severity LeastSeverity(const Options& options);
+
+// Returns when the mount has ended, or could not be made. Calls daemon.Report as soon as the mount
+// answers or has failed.
+// SIGINT, SIGTERM and SIGHUP detach the mount; the workers then end as worker.h describes.
+ExitCode RunMount(const Options& options, Daemon& daemon);
+
+}  // namespace dafs::fuse
