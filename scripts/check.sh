@@ -64,6 +64,7 @@ check_manual() {
     out=$(groff -t -man -Tutf8 -ww -z "$page" 2>&1)
     [[ -z $out ]] || { echo "$out"; bad=1; }
   done
+  ./scripts/check-options || bad=1
   return $bad
 }
 check_requirements() { ./scripts/requirements >/dev/null; }

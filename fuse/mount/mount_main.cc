@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
     return Fail({ExitCode::kUsage, std::string(options.status().message())});
   }
   if (options->help) {
-    std::fputs(std::string(dafs::fuse::HelpText()).c_str(), stdout);
+    std::fputs(dafs::fuse::HelpText().c_str(), stdout);
     return Code(ExitCode::kOk);
   }
   if (options->version) {

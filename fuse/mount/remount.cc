@@ -10,7 +10,7 @@
 #include "client/status/mount_point.h"
 #include "client/status/status_socket.h"
 #include "fuse/mount/mount_syscall.h"
-#include "fuse/options/options_tables.h"
+#include "fuse/options/mount_flags.h"
 #include "runtime/mount_table.h"
 
 namespace dafs::fuse {

@@ -13,21 +13,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "fuse/options/source.h"
 #include "runtime/cpu_latency.h"
 
 namespace dafs::fuse {
-
-// The source of a mount. An IPv6 address is in brackets: [::1]:20149:/export.
-struct Source {
-  std::string text;         // as given: the source in /proc/mounts
-  std::string host;         // name or numeric address, without brackets
-  uint16_t port = 0;        // 0: none was given
-  std::string export_path;  // begins with '/'; ends with it only if it is "/"
-  bool operator==(const Source&) const = default;
-};
-
-// Fails with kInvalidArgument; the message says what is wrong with `text`.
-absl::StatusOr<Source> ParseSource(std::string_view text);
 
 enum class Proto : uint8_t { kAuto, kTcp, kRdma };
 enum class Windows : uint8_t { kAuto, kOn, kOff };
@@ -152,6 +141,6 @@ absl::StatusOr<Options> ParseOptions(std::span<const std::string> arguments, con
 bool StartedByMount8();
 
 // The text of --help.
-std::string_view HelpText();
+std::string HelpText();
 
 }  // namespace dafs::fuse
