@@ -12,6 +12,8 @@
 #include "client/session/call.h"
 #include "client/session/connection.h"
 #include "client/session/session.h"
+#include "client/status/mount_report.h"
+#include "client/status/report_json.h"
 #include "client/status/report_text.h"
 #include "client/status/status_socket.h"
 #include "runtime/log.h"

@@ -1,29 +1,13 @@
-// Prints reports for people and for programs: `dafsctl status`, `dafsctl stats`, and JSON.
-// Values; any thread.
+// Prints the report of a mount for people: `dafsctl status` and `dafsctl stats`. Pure functions.
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "client/session/report.h"
+#include "client/status/mount_report.h"
 
 namespace dafs::client {
 
-// The state of a mount at one moment.
-struct MountReport {
-  std::string server_name;  // "host:/export"
-  std::string mount_point;
-  std::string requests_by;  // how the kernel's requests arrive; empty: unknown
-  std::string cpu_latency;  // how fast idle CPUs wake up; empty: unknown
-  uint64_t lease_seconds = 0;
-  absl::Duration quiet;  // since the last response on any session
-  size_t credentials = 0;
-  std::vector<WorkerReport> workers;  // the control session last
-  size_t silent_workers = 0;          // did not report in time
-};
-
 std::string StatusText(const MountReport& report);
 std::string StatsText(const MountReport& report);
-std::string ReportJson(const MountReport& report);
 
 }  // namespace dafs::client

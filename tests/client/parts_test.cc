@@ -1,12 +1,11 @@
 // The parts that need no server: the table of credentials, the tracker of uncommitted writes, the
-// choice of calls that may be repeated, the text of reports.
+// choice of calls that may be repeated.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "client/session/call.h"
 #include "client/state/credentials.h"
 #include "client/state/write_tracker.h"
-#include "client/status/report_text.h"
 
 namespace dafs::client {
 namespace {
@@ -215,33 +214,6 @@ TEST(CallTest, OnlyIdempotentCallsAreRepeated) {
     allocate.args.mode = static_cast<wire::AllocateMode>(mode);
     EXPECT_EQ(allocate.idempotent(), mode < 5) << mode;
   }
-}
-
-TEST(ReportTextTest, ListsOutstandingCallsAndEscapesNames) {
-  MountReport report;
-  report.server_name = "host:/export";
-  report.mount_point = "/mnt/\"quoted\"\n";
-  WorkerReport& worker = report.workers.emplace_back();
-  worker.name = "worker";
-  worker.session.up = true;
-  worker.session.peer = "127.0.0.1:20149";
-  worker.session.outstanding.push_back({"LOOKUP+GETATTR_INLINE", absl::Seconds(3)});
-  worker.totals[wire::Proc::kReadDirect].calls = 2;
-  worker.totals[wire::Proc::kReadDirect].total = absl::Microseconds(30);
-  worker.totals[wire::Proc::kOpenHandle].lost = 1;
-  EXPECT_THAT(StatusText(report), HasSubstr("LOOKUP+GETATTR_INLINE for 3s"));
-  EXPECT_THAT(StatsText(report), HasSubstr("READ_DIRECT"));
-  EXPECT_THAT(StatsText(report), HasSubstr("15us"));
-  EXPECT_THAT(ReportJson(report), HasSubstr("\"/mnt/\\\"quoted\\\"\\u000a\""));
-  EXPECT_THAT(StatusText(report), Not(HasSubstr("requests by")));
-  report.requests_by = "io_uring";
-  EXPECT_THAT(StatusText(report), HasSubstr("\n  requests by io_uring\n"));
-  EXPECT_THAT(ReportJson(report), HasSubstr("\"requests_by\":\"io_uring\""));
-  report.cpu_latency = "idle CPUs wake within 0 us";
-  EXPECT_THAT(StatusText(report), HasSubstr("\n  idle CPUs wake within 0 us\n"));
-  EXPECT_THAT(ReportJson(report), HasSubstr("\"cpu_latency\":\"idle CPUs wake within 0 us\""));
-  EXPECT_THAT(ReportJson(report),
-              HasSubstr("\"OPEN_HANDLE\":{\"calls\":0,\"errors\":0,\"lost\":1"));
 }
 
 }  // namespace
