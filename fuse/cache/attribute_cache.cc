@@ -50,6 +50,12 @@ std::optional<AttributeCache::Again> AttributeCache::LookUpAgain(uint64_t nodeid
   });
 }
 
+void AttributeCache::Learn(uint64_t nodeid, const wire::FileAttributes& attributes) {
+  inodes_.With(nodeid, [&](Inode* inode) {
+    if (inode != nullptr) inode->latest.Learn(attributes);
+  });
+}
+
 std::optional<wire::FileAttributes> AttributeCache::LastOfDirectory(uint64_t nodeid) const {
   return inodes_.With(nodeid, [&](const Inode* inode) -> std::optional<wire::FileAttributes> {
     if (inode == nullptr || inode->latest.get() == nullptr) return std::nullopt;

@@ -51,6 +51,8 @@ class AttributeCache {
     absl::Duration valid_for;
   };
   std::optional<Again> LookUpAgain(uint64_t nodeid, absl::Time now);
+  // The server has returned attributes of a directory that are not sent to the kernel now.
+  void Learn(uint64_t nodeid, const wire::FileAttributes& attributes);
   // The last known attributes of a directory. nullopt for other nodes.
   std::optional<wire::FileAttributes> LastOfDirectory(uint64_t nodeid) const;
 

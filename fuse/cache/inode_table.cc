@@ -30,6 +30,7 @@ void InodeTable::SetRoot(const wire::FileHandle& handle, const wire::FileAttribu
   inode->type = wire::ObjectType::kDir;
   inode->file_id = attributes.file_id;
   inode->lookups = 1;
+  inode->latest.Learn(attributes);
   root_fs_ = handle.fshandle;
   Shard& shard = ShardOf(kRootNode);
   absl::MutexLock lock(&shard.mutex);

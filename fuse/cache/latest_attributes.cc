@@ -26,6 +26,10 @@ wire::FileAttributes LatestAttributes::SendUnsent() {
   return std::move(*sent);
 }
 
+void LatestAttributes::Learn(const wire::FileAttributes& attributes) {
+  if (!unsent_) Sent(attributes);
+}
+
 void LatestAttributes::Sent(const wire::FileAttributes& attributes) {
   unsent_ = false;
   if (attributes.object_type == wire::ObjectType::kReg) {

@@ -27,6 +27,9 @@ class LatestAttributes {
   void DropUnsent();
   // Returns the attributes that were not sent; they are sent now. Call only if unsent().
   wire::FileAttributes SendUnsent();
+  // Attributes arrived that are not for the kernel's next request. Ignored if others are, because
+  // those are newer.
+  void Learn(const wire::FileAttributes& attributes);
   // Other attributes are sent.
   void Sent(const wire::FileAttributes& attributes);
 

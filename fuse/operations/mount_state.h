@@ -33,8 +33,8 @@
 
 namespace dafs::fuse {
 
-// The server's last reply. umount(8) requests the attributes of the root and STATFS, and must get
-// an answer even if the server is unreachable.
+// The server's last reply. umount(8) requests STATFS and the attributes of the root
+// (AttributeCache::LastOfDirectory), and must get an answer even if the server is unreachable.
 template <class T>
 class LastKnown {
  public:
@@ -74,7 +74,6 @@ struct MountState {
   BehindTable behind;
   IdentityCache identities{options.source.text};
   LastKnown<wire::FsAttributes> statfs;
-  LastKnown<wire::FileAttributes> root;
   // Number of workers whose session has not answered a NULL in time (attributes.cc). A hint;
   // publishes no other data.
   std::atomic<uint32_t> silent_workers{0};

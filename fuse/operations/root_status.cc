@@ -34,8 +34,9 @@ fuse_statfs_out KernelStatfs(const wire::FsAttributes& a) {
 // the request to the server and the timer.
 struct RootStatus::Race {
   dat::Pending<bool> first;
-  bool answered = false;  // the server has replied
-  absl::Status status;    // of that reply
+  bool answered = false;            // the server has replied
+  absl::Status status;              // of that reply
+  wire::FileAttributes attributes;  // of the root, in that reply
   dat::Loop::TimerId timer = 0;
   void Finish() {
     if (!first.is_set()) first.Set(true);
@@ -77,9 +78,12 @@ void RootStatus::GiveUpLater(std::shared_ptr<Race> race) {
 dat::Task<void> RootStatus::RefreshRoot(std::shared_ptr<Race> race, wire::FileHandle handle,
                                         CallerIdentity who) {
   absl::StatusOr<wire::FileAttributes> attributes = co_await files_.GetAttributes(*who, handle);
-  if (attributes.ok()) state_.root.Set(*attributes);
   race->answered = true;
   race->status = attributes.status();
+  if (attributes.ok()) {
+    state_.attributes.Learn(kRootNode, *attributes);
+    race->attributes = *std::move(attributes);
+  }
   race->Finish();
 }
 
@@ -93,10 +97,11 @@ dat::Task<void> RootStatus::Getattr(Call& call, InodeView root) {
   if (!race->status.ok()) {
     call.ReplyStatus(race->status);
   } else if (race->answered) {
-    context_.attributes.Reply(call, call.nodeid(), state_.root.Get());
-  } else {
-    context_.attributes.ReplyValidFor(call, state_.root.Get(),
-                                      absl::ZeroDuration());  // may be outdated
+    context_.attributes.Reply(call, call.nodeid(), race->attributes);
+  } else {  // may be outdated
+    context_.attributes.ReplyValidFor(
+        call, state_.attributes.LastOfDirectory(kRootNode).value_or(race->attributes),
+        absl::ZeroDuration());
   }
 }
 

@@ -229,6 +229,18 @@ TEST_F(AttributeCacheTest, LastSentAttributesAreKeptForDirectoriesOnly) {
   EXPECT_FALSE(attributes_.LastOfDirectory(99).has_value());
 }
 
+TEST_F(AttributeCacheTest, LearnedAttributesDoNotReplaceThoseKeptForTheKernel) {
+  ASSERT_TRUE(attributes_.LastOfDirectory(kRootNode).has_value()) << "from SetRoot";
+  attributes_.Learn(kRootNode, File(6, wire::ObjectType::kDir));
+  EXPECT_EQ(attributes_.LastOfDirectory(kRootNode)->change, 6u);
+  EXPECT_FALSE(attributes_.TakeFresh(kRootNode, start_).has_value());
+  EXPECT_FALSE(attributes_.KernelIsCurrent(kRootNode, 6)) << "not sent";
+  const OwnChanges::Change change = attributes_.BeginChange(kRootNode, start_);
+  attributes_.EndChange(kRootNode, change, File(8, wire::ObjectType::kDir), start_);
+  attributes_.Learn(kRootNode, File(7, wire::ObjectType::kDir));  // a reply from before the change
+  EXPECT_EQ(attributes_.TakeFresh(kRootNode, start_)->attributes.change, 8u);
+}
+
 TEST_F(AttributeCacheTest, LastAttributesOfADirectoryOutlastAChangeThatMadeThemStale) {
   OwnChanges::Change change = attributes_.BeginChange(kRootNode, start_);
   attributes_.EndChange(kRootNode, change, File(7, wire::ObjectType::kDir), start_);
