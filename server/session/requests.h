@@ -28,7 +28,7 @@ class Session;
 
 class Requests {
  public:
-  // `session` owns this; its connection is accepted already or will be.
+  // `session` owns this, and has its connection.
   explicit Requests(Session& session);
   Requests(const Requests&) = delete;
   Requests& operator=(const Requests&) = delete;
