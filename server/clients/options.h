@@ -60,6 +60,9 @@ struct ServerOptions {
   size_t response_cache_bytes = size_t{256} << 20;
   absl::Duration response_cache_time = absl::Hours(1);
 
+  // The start waits this long for the file systems of the exports. Exports that have not answered by
+  // then are served later.
+  absl::Duration open_within = absl::Seconds(2);
   absl::Duration lease_time = absl::Seconds(90);
   absl::Duration grace_time = absl::ZeroDuration();  // after a restart; zero: the lease time
   // From the connection to an authenticated session. Limits the cost of silent peers.

@@ -1,6 +1,8 @@
 #include "server/clients/recovery.h"
 
 #include <array>
+#include <atomic>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -185,61 +187,137 @@ bool LeavesDoubt(Proc procedure, const Intent& intent) {
 
 }  // namespace
 
-Unheard FinishJournals(const ResponseCache& responses, Store& store) {
-  Unheard unheard;
-  size_t executed = 0, not_executed = 0, damaged = 0;
-  for (const std::shared_ptr<SessionCache>& cache : responses.Lost()) {
-    bool has_opened = false;
-    for (uint32_t i = 0; i < cache->streams(); ++i) {
-      JournalSlot& slot = cache->slot(static_cast<uint16_t>(i));
-      slot.Mend();
-      if (IsClose(slot)) unheard.opens.push_back(OpenOf(*cache, slot, slot.intent.object));
-      // An OPEN that an earlier instance finished.
-      if (slot.state == SlotState::kAnswered && IsRecoveredOpen(slot)) {
-        unheard.opens.push_back(OpenOf(*cache, slot, slot.result.object));
-      }
-      switch (slot.state.load(std::memory_order_acquire)) {
-        case SlotState::kEmpty:
-          continue;
-        case SlotState::kAnswered:
-          has_opened |= HasOpened(slot);
-          if (slot.procedure == Proc::kLocku && slot.status == DafsStatus::kOk) {
-            ++unheard.unlocks[cache->owner().client_id_string];
-          }
-          continue;
-        case SlotState::kIntent:
-          slot.intent.Bound();
-          if (!store.Recheck(slot.procedure, slot.intent, &slot.result)) {
-            ++not_executed;
-            if (LeavesDoubt(slot.procedure, slot.intent)) {
-              // Keeps the intent, in case this instance ends before the client has queried it.
-              unheard.doubts.push_back({.file = KeyOf(slot.intent.object),
-                                        .client_name = cache->owner().client_id_string,
-                                        .session_id = cache->session_id()});
-            } else {
-              slot.Clear();
-            }
-            continue;
-          }
-          slot.status = DafsStatus::kOk;
-          slot.state.store(SlotState::kExecuted, std::memory_order_release);
-          break;
-        case SlotState::kExecuted:
-          store.Complete(slot.intent, &slot.result);
-          break;
-        default:
-          slot.Clear();  // not a valid state
-          ++damaged;
-          continue;
-      }
-      ++executed;
-      slot.is_recovered = 1;
-      if (IsRecoveredOpen(slot)) unheard.opens.push_back(OpenOf(*cache, slot, slot.result.object));
-      has_opened |= HasOpened(slot);
-      MakeAnswer(slot, cache->order());
+JournalRecovery::JournalRecovery(const ResponseCache& responses, Store& store,
+                                 std::function<void(size_t, Unheard)> late)
+    : store_(store), late_(std::move(late)), is_settled_(store.export_count()) {
+  absl::MutexLock lock(&mutex_);
+  for (const std::shared_ptr<SessionCache>& cache : responses.Lost()) Read(cache);
+}
+
+void JournalRecovery::Read(const std::shared_ptr<SessionCache>& cache) {
+  bool has_opened = false;
+  for (uint32_t i = 0; i < cache->streams(); ++i) {
+    const auto stream = static_cast<uint16_t>(i);
+    JournalSlot& slot = cache->slot(stream);
+    slot.Mend();
+    if (IsClose(slot)) unheard_.opens.push_back(OpenOf(*cache, slot, slot.intent.object));
+    // An OPEN that an earlier instance finished.
+    if (slot.state == SlotState::kAnswered && IsRecoveredOpen(slot)) {
+      unheard_.opens.push_back(OpenOf(*cache, slot, slot.result.object));
     }
-    if (has_opened) unheard.opened_in.push_back(cache->session_id());
+    switch (slot.state.load(std::memory_order_acquire)) {
+      case SlotState::kEmpty:
+        break;
+      case SlotState::kAnswered:
+        has_opened |= HasOpened(slot);
+        if (slot.procedure == Proc::kLocku && slot.status == DafsStatus::kOk) {
+          ++unheard_.unlocks[cache->owner().client_id_string];
+        }
+        break;
+      case SlotState::kIntent:
+      case SlotState::kExecuted: {
+        slot.intent.Bound();
+        const bool of_name = slot.intent.directory != wire::FileHandle();
+        cache->unsettled().fetch_add(1, std::memory_order_relaxed);
+        unsettled_.push_back(
+            {cache, stream,
+             of_name ? slot.intent.directory.fshandle : slot.intent.object.fshandle});
+        break;
+      }
+      default:
+        slot.Clear();  // not a valid state
+        ++counts_.damaged;
+    }
   }
+  if (has_opened) unheard_.opened_in.push_back(cache->session_id());
+}
+
+void JournalRecovery::SettleSlot(SessionCache& cache, JournalSlot& slot, Unheard& unheard,
+                                 Counts& counts) const {
+  if (slot.state.load(std::memory_order_acquire) == SlotState::kIntent) {
+    if (!store_.Recheck(slot.procedure, slot.intent, &slot.result)) {
+      ++counts.not_executed;
+      // Otherwise keeps the intent, in case this instance ends before the client has queried it.
+      if (!LeavesDoubt(slot.procedure, slot.intent)) return slot.Clear();
+      unheard.doubts.push_back({.file = KeyOf(slot.intent.object),
+                                .client_name = cache.owner().client_id_string,
+                                .session_id = cache.session_id()});
+      return;
+    }
+    slot.status = DafsStatus::kOk;
+    slot.state.store(SlotState::kExecuted, std::memory_order_release);
+  } else {
+    store_.Complete(slot.intent, &slot.result);
+  }
+  ++counts.executed;
+  slot.is_recovered = 1;
+  if (IsRecoveredOpen(slot)) unheard.opens.push_back(OpenOf(cache, slot, slot.result.object));
+  const bool has_opened = HasOpened(slot);
+  MakeAnswer(slot, cache.order());
+  if (has_opened) unheard.opened_in.push_back(cache.session_id());
+}
+
+// A request whose handle is of no export is settled last: the export may come yet. Before Start the
+// start may still fail, and then it must stay in the journal.
+std::vector<JournalRecovery::Unsettled> JournalRecovery::Take(std::optional<size_t> export_index) {
+  const bool all = has_started_ && begun_ == is_settled_.size();
+  std::vector<Unsettled> taken;
+  std::erase_if(unsettled_, [&](const Unsettled& each) {
+    const bool takes = all || (export_index && store_.ExportOf(each.fshandle) == export_index);
+    if (takes) taken.push_back(each);
+    return takes;
+  });
+  return taken;
+}
+
+void JournalRecovery::Settle(size_t export_index) {
+  std::vector<Unsettled> taken;
+  {
+    absl::MutexLock lock(&mutex_);
+    ++begun_;
+    taken = Take(export_index);
+  }
+  Unheard unheard;
+  Counts counts;
+  for (const Unsettled& each : taken) {
+    SettleSlot(*each.cache, each.cache->slot(each.stream), unheard, counts);
+  }
+  absl::MutexLock lock(&mutex_);
+  is_settled_[export_index] = true;
+  if (has_started_) {
+    counts.Log();
+    late_(export_index, std::move(unheard));
+  } else {
+    const auto append = [](auto& to, auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+    append(unheard_.doubts, unheard.doubts);
+    append(unheard_.opens, unheard.opens);
+    append(unheard_.opened_in, unheard.opened_in);
+    counts_.executed += counts.executed;
+    counts_.not_executed += counts.not_executed;
+  }
+  // After the grace period has what they add.
+  for (const Unsettled& each : taken) {
+    each.cache->unsettled().fetch_sub(1, std::memory_order_release);
+  }
+}
+
+void JournalRecovery::Start(
+    absl::FunctionRef<void(Unheard unheard, const std::vector<size_t>& late)> start) {
+  absl::MutexLock lock(&mutex_);
+  has_started_ = true;
+  for (const Unsettled& each : Take(std::nullopt)) {  // of no export: accesses no file system
+    SettleSlot(*each.cache, each.cache->slot(each.stream), unheard_, counts_);
+    each.cache->unsettled().fetch_sub(1, std::memory_order_release);
+  }
+  counts_.Log();
+  std::vector<size_t> late;
+  for (size_t i = 0; i < is_settled_.size(); ++i) {
+    if (!is_settled_[i]) late.push_back(i);
+  }
+  start(std::move(unheard_), late);
+}
+
+void JournalRecovery::Counts::Log() const {
   if (damaged > 0) {
     LogError(absl::StrCat("of the response caches, ", damaged,
                           " entries are damaged; dropped: their requests count as not executed"));
@@ -248,7 +326,6 @@ Unheard FinishJournals(const ResponseCache& responses, Store& store) {
     LogNotice(absl::StrCat("of the requests under way when the server ended, ", executed,
                            " had been executed and ", not_executed, " had not"));
   }
-  return unheard;
 }
 
 }  // namespace dafs::server

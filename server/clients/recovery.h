@@ -1,13 +1,22 @@
 // The first step of a restarted server. It finishes the journals of the sessions of an earlier
-// instance, so that each records for every request whether it was executed, and its response.
-// Spec: 5.2.4. Runs before anything is served; one thread.
+// instance, so that each records for every request whether it was executed, and its response. The
+// file system shows that. So the requests in an export are settled after it was opened, before
+// other requests reach it. Until then queries of their outcome get DELAY.
+// Spec: 5.2.4. Thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "absl/synchronization/mutex.h"
 #include "server/clients/response_cache.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/store.h"
@@ -23,7 +32,46 @@ struct Unheard {
   absl::flat_hash_map<std::string, uint32_t> unlocks;
 };
 
-// Resolves every slot of the lost sessions' caches to "answered" or "not executed".
-Unheard FinishJournals(const ResponseCache& responses, Store& store);
+class JournalRecovery {
+ public:
+  // Reads the caches of the lost sessions. Accesses no exported file system. `responses` and
+  // `store` outlive this. `late` receives what an export adds after Start.
+  JournalRecovery(const ResponseCache& responses, Store& store,
+                  std::function<void(size_t export_index, Unheard unheard)> late);
+
+  // Settles the requests in an export, which was opened or refused just now. Blocks on its file
+  // system. Call once for each export.
+  void Settle(size_t export_index) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Calls `start` with all that is settled, and with the exports that are not.
+  void Start(absl::FunctionRef<void(Unheard unheard, const std::vector<size_t>& late)> start)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  // A request of which only the file system shows whether it was executed, or its result.
+  struct Unsettled {
+    std::shared_ptr<SessionCache> cache;
+    uint16_t stream = 0;
+    wire::FsHandle fshandle;
+  };
+  struct Counts {
+    size_t executed = 0, not_executed = 0, damaged = 0;
+    void Log() const;
+  };
+  void Read(const std::shared_ptr<SessionCache>& cache) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<Unsettled> Take(std::optional<size_t> export_index)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SettleSlot(SessionCache& cache, JournalSlot& slot, Unheard& unheard, Counts& counts) const;
+
+  Store& store_;
+  const std::function<void(size_t, Unheard)> late_;
+  absl::Mutex mutex_;  // not held while a file system is accessed
+  std::vector<Unsettled> unsettled_ ABSL_GUARDED_BY(mutex_);
+  std::vector<bool> is_settled_ ABSL_GUARDED_BY(mutex_);  // by export
+  size_t begun_ ABSL_GUARDED_BY(mutex_) = 0;              // calls of Settle
+  bool has_started_ ABSL_GUARDED_BY(mutex_) = false;
+  Unheard unheard_ ABSL_GUARDED_BY(mutex_);
+  Counts counts_ ABSL_GUARDED_BY(mutex_);
+};
 
 }  // namespace dafs::server

@@ -145,25 +145,29 @@ void SessionCache::Answer(const wire::RequestHeader& request, DafsStatus status,
                                .body = {body.begin(), body.end()}};
 }
 
-bool SessionCache::Find(uint16_t stream_id, uint16_t seq_number, uint32_t procedure,
-                        Entry* entry) const {
-  if (stream_id >= streams_) return false;
+DafsStatus SessionCache::Find(uint16_t stream_id, uint16_t seq_number, uint32_t procedure,
+                              Entry* entry) const {
+  if (stream_id >= streams_) return DafsStatus::kNoXidMatch;
   const auto proc = static_cast<wire::Proc>(procedure);
   if (auto large = large_.find(stream_id); large != large_.end()) {
     const Large& found = large->second;
     if (found.seq_number == seq_number && found.procedure == proc) {
       *entry = {found.status, found.body};
-      return true;
+      return DafsStatus::kOk;
     }
   }
   const JournalSlot& found = slot(stream_id);
-  if (found.state.load(std::memory_order_acquire) != SlotState::kAnswered ||
-      found.seq_number != seq_number || found.procedure != proc ||
+  const bool settled = unsettled_.load(std::memory_order_acquire) == 0;  // before the state is read
+  const SlotState state = found.state.load(std::memory_order_acquire);
+  if (!settled && (state == SlotState::kIntent || state == SlotState::kExecuted)) {
+    return DafsStatus::kDelay;
+  }
+  if (state != SlotState::kAnswered || found.seq_number != seq_number || found.procedure != proc ||
       found.response_bytes > JournalSlot::kResponseMax) {
-    return false;
+    return DafsStatus::kNoXidMatch;
   }
   *entry = {found.status, {found.response, found.response_bytes}};
-  return true;
+  return DafsStatus::kOk;
 }
 
 // ---- The table ---------------------------------------------------------------------------------
@@ -357,7 +361,8 @@ void ResponseCache::Expire(absl::Time now) {
   absl::MutexLock lock(&mutex_);
   std::vector<wire::SessionId> old;
   for (const auto& [session_id, kept] : caches_) {
-    if (kept.lost && kept.since + options_.keep_time <= now) {
+    const bool settled = kept.cache->unsettled().load(std::memory_order_relaxed) == 0;
+    if (kept.lost && settled && kept.since + options_.keep_time <= now) {
       old.push_back(session_id);
     }
   }

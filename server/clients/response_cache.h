@@ -13,6 +13,7 @@
 // kept in memory and do not survive a restart.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -67,12 +68,17 @@ class SessionCache {
   void Answer(const wire::RequestHeader& request, wire::DafsStatus status,
               std::span<const std::byte> body);
 
-  // Finds the entry of a request; false if there is none.
+  // Finds the entry of a request. NO_XID_MATCH: there is none. DELAY: that is not known yet.
   struct Entry {
     wire::DafsStatus status = wire::DafsStatus::kOk;
     std::span<const std::byte> body;
   };
-  bool Find(uint16_t stream_id, uint16_t seq_number, uint32_t procedure, Entry* entry) const;
+  wire::DafsStatus Find(uint16_t stream_id, uint16_t seq_number, uint32_t procedure,
+                        Entry* entry) const;
+
+  // The number of its slots of which JournalRecovery does not know yet whether they were executed.
+  // Each decrease publishes a slot.
+  std::atomic<uint32_t>& unsettled() { return unsettled_; }
 
   static size_t FileBytes(uint32_t streams);
   size_t file_bytes() const { return file_.bytes().size(); }
@@ -90,6 +96,7 @@ class SessionCache {
   wire::ByteOrder order_;
   CacheOwner owner_;
   uint32_t streams_;
+  std::atomic<uint32_t> unsettled_{0};
   // Responses too large for their slots, by stream.
   struct Large {
     uint16_t seq_number = 0;
@@ -135,7 +142,7 @@ class ResponseCache {
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Discard(const SessionCache& cache) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Removes the caches that have been kept for keep_time.
+  // Removes the caches that have been kept for keep_time, and are settled.
   void Expire(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The lost sessions' caches, for the recovery of the store at start.

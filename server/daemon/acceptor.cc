@@ -135,6 +135,7 @@ void Acceptor::ExpireLeases() {
   }
   shared_.responses->Expire(dat::Loop::Now());
   shared_.chores->Submit([store = shared_.store] { store->EndGrace(dat::Loop::Now()); });
+  shared_.chores->Submit([store = shared_.store] { store->FollowPaths(); });
   loop_->RunAfter(std::min(shared_.options->lease_time / 8, absl::Seconds(5)),
                   [this] { ExpireLeases(); });
 }

@@ -18,7 +18,7 @@
 #include "server/procedures/procedures.h"
 #include "server/session/worker.h"
 #include "server/store/durable/state_dir_check.h"
-#include "server/store/system/stall_report.h"
+#include "server/store/holdings/grace.h"
 #include "server/store/system/state_dir.h"
 
 namespace dafs::server {
@@ -83,49 +83,50 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options,
                                                       const Providers& providers) {
   RETURN_IF_ERROR(CheckOptions(options));
   std::unique_ptr<Server> server(new Server(Completed(std::move(options))));
-  const ServerOptions& o = server->options_;
-  RETURN_IF_ERROR(CheckStateDir(o.state_dir, o.exports));
-  ASSIGN_OR_RETURN(server->state_lock_, StateLock::Acquire(o.state_dir));
+  const absl::Status status = server->Begin(providers);
+  if (status.ok()) return server;
+  // Threads that wait for a file system use the server until the process ends.
+  if (!server->Stop(absl::Seconds(1))) static_cast<void>(server.release());
+  return status;
+}
+
+absl::Status Server::Begin(const Providers& providers) {
+  const ServerOptions& o = options_;
+  RETURN_IF_ERROR(CheckStateDir(o.state_dir));
+  ASSIGN_OR_RETURN(state_lock_, StateLock::Acquire(o.state_dir));
   std::vector<std::unique_ptr<dat::Listener>> listeners;
-  RETURN_IF_ERROR(server->Listen(providers, &listeners));
-  RETURN_IF_ERROR(server->LoadRecords());
-  ASSIGN_OR_RETURN(server->store_, Store::Open(StoreOptionsOf(o)));
-  server->Recover();
+  RETURN_IF_ERROR(Listen(providers, &listeners));
+  RETURN_IF_ERROR(LoadRecords());
   // All threads start before the first request, so they inherit the server's own identity.
   Store::RestoreServerIdentity();
-  server->pool_ = std::make_unique<Pool>(o.pool_threads);
-  server->chores_ = std::make_unique<Pool>(2);
-  server->export_pools_ = std::make_unique<ExportPools>(o.exports.size());
-  server->store_->SetRunForExport(
-      [pools = server->export_pools_.get()](size_t index, absl::AnyInvocable<void()> work) {
-        pools->Of(index).Submit(std::move(work));
-      });
-  server->store_->EndGrace(dat::Loop::Now());  // ends it if no client has anything to reclaim
+  pool_ = std::make_unique<Pool>(o.pool_threads);
+  chores_ = std::make_unique<Pool>(2);
+  export_pools_ = std::make_unique<ExportPools>(o.exports.size());
+  RETURN_IF_ERROR(OpenStore());
   std::string said;
-  server->cpu_latency_ = dat::CpuLatency::For(o.cpu_latency, dat::IdleFactsOfMachine(),
-                                              dat::CpuLatency::kDevice, &said);
-  const bool in_vain = o.cpu_latency.wanted.value_or(false) && server->cpu_latency_ == nullptr;
+  cpu_latency_ = dat::CpuLatency::For(o.cpu_latency, dat::IdleFactsOfMachine(),
+                                      dat::CpuLatency::kDevice, &said);
+  const bool in_vain = o.cpu_latency.wanted.value_or(false) && cpu_latency_ == nullptr;
   Log(in_vain ? Severity::kWarning : Severity::kInfo, said);
   const Shared shared{.options = &o,
                       .procedures = &kProcedureTable,
-                      .store = server->store_.get(),
-                      .pool = server->pool_.get(),
-                      .chores = server->chores_.get(),
-                      .export_pools = server->export_pools_.get(),
-                      .clients = &server->clients_,
-                      .sessions = &server->sessions_,
-                      .responses = server->responses_.get(),
-                      .budget = &server->budget_,
-                      .refusals = &server->refusals_,
-                      .workers = &server->workers_,
-                      .cpu_latency = server->cpu_latency_.get()};
+                      .store = store_.get(),
+                      .pool = pool_.get(),
+                      .chores = chores_.get(),
+                      .export_pools = export_pools_.get(),
+                      .clients = &clients_,
+                      .sessions = &sessions_,
+                      .responses = responses_.get(),
+                      .budget = &budget_,
+                      .refusals = &refusals_,
+                      .workers = &workers_,
+                      .cpu_latency = cpu_latency_.get()};
   for (uint32_t i = 0; i < o.workers; ++i) {
     ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Worker::Start(shared));
-    server->workers_.push_back(std::move(worker));
+    workers_.push_back(std::move(worker));
   }
-  ASSIGN_OR_RETURN(server->acceptor_,
-                   Acceptor::Start(shared, server->workers_, std::move(listeners)));
-  return server;
+  ASSIGN_OR_RETURN(acceptor_, Acceptor::Start(shared, workers_, std::move(listeners)));
+  return absl::OkStatus();
 }
 
 // Opens the response caches and the client records of an earlier instance. This comes before the
@@ -144,11 +145,36 @@ absl::Status Server::LoadRecords() {
   return absl::OkStatus();
 }
 
-// Finishes the requests of an earlier instance, and starts the grace period of its clients.
-void Server::Recover() {
-  const absl::Time now = dat::Loop::Now();
-  const StallReport stalls("the file systems of requests that an earlier run has begun");
-  Unheard unheard = FinishJournals(*responses_, *store_);
+// Opens the exports, finishes the requests of an earlier instance, and starts the grace period of
+// its clients.
+absl::Status Server::OpenStore() {
+  ASSIGN_OR_RETURN(store_, Store::Create(StoreOptionsOf(options_)));
+  store_->SetRunForExport(
+      [pools = export_pools_.get()](size_t index, absl::AnyInvocable<void()> work) {
+        pools->Of(index).Submit(std::move(work));
+      });
+  recovery_ = std::make_unique<JournalRecovery>(
+      *responses_, *store_, [this](size_t export_index, Unheard unheard) {
+        Grace::Owed owed;
+        owed.doubts = std::move(unheard.doubts);
+        owed.uncounted = std::move(unheard.opens);
+        owed.unheard_opens = std::move(unheard.opened_in);
+        store_->grace().Arrived(export_index, std::move(owed), dat::Loop::Now() + GraceTime());
+      });
+  RETURN_IF_ERROR(store_->OpenExports([this](size_t index) { recovery_->Settle(index); },
+                                      options_.open_within));
+  recovery_->Start([this](Unheard unheard, const std::vector<size_t>& late) {
+    StartGrace(std::move(unheard), late);
+  });
+  store_->EndGrace(dat::Loop::Now());  // ends it if no client has anything to reclaim
+  return absl::OkStatus();
+}
+
+absl::Duration Server::GraceTime() const {
+  return options_.grace_time > absl::ZeroDuration() ? options_.grace_time : options_.lease_time;
+}
+
+void Server::StartGrace(Unheard unheard, const std::vector<size_t>& late) {
   Grace::Owed owed;
   owed.unknown = records_->Unknown();
   owed.doubts = std::move(unheard.doubts);
@@ -163,8 +189,7 @@ void Server::Recover() {
     }
     owed.expected.push_back({client.client_id_string, client.holdings});
   }
-  const absl::Duration grace =
-      options_.grace_time > absl::ZeroDuration() ? options_.grace_time : options_.lease_time;
+  const absl::Duration grace = GraceTime();
   if (owed.unknown != nullptr) {
     LogNotice(absl::StrCat("grace period of ", absl::FormatDuration(grace),
                            ": every client may reclaim what it had open"));
@@ -172,7 +197,7 @@ void Server::Recover() {
     LogNotice(absl::StrCat("grace period of at most ", absl::FormatDuration(grace), ": ",
                            owed.expected.size(), " clients may reclaim what they had open"));
   }
-  store_->grace().Start(std::move(owed), now + grace);
+  store_->grace().Start(std::move(owed), dat::Loop::Now() + grace, late);
 }
 
 absl::Status Server::Listen(const Providers& providers,
@@ -222,6 +247,7 @@ bool Server::AwaitIdle(absl::Time deadline) {
   for (Pool* pool : {chores_.get(), pool_.get()}) {
     if (pool != nullptr && !pool->AwaitIdle(deadline)) return false;
   }
+  if (store_ != nullptr && !store_->AwaitOpened(deadline)) return false;
   if (export_pools_ == nullptr) return true;
   for (Pool* pool : export_pools_->pools()) {
     if (pool != nullptr && !pool->AwaitIdle(deadline)) return false;
@@ -235,6 +261,11 @@ void Server::SayWhatHangs() const {
     LogWarning(absl::StrCat(what, ": no answer; dafsd ends without ", requests,
                             " of its requests, which clients send again"));
   };
+  for (size_t i : store_->Opening()) {
+    const Export& exported = options_.exports[i];
+    LogWarning(absl::StrCat("export ", exported.name, "=", exported.directory,
+                            ": no answer since the start; dafsd ends without having served it"));
+  }
   const std::vector<Pool*> pools = export_pools_->pools();
   for (size_t i = 0; i < pools.size(); ++i) {
     const Export& exported = options_.exports[i];

@@ -27,7 +27,9 @@
 namespace dafs::server {
 
 class Acceptor;
+class JournalRecovery;
 class StateLock;
+struct Unheard;
 class Worker;
 
 class Server {
@@ -38,7 +40,8 @@ class Server {
     dat::Provider* rdma = nullptr;
   };
 
-  // Serves when it returns. Errors name the cause and the remedy: kInvalidArgument (options),
+  // Serves when it returns. Exports whose file system does not answer within options.open_within
+  // are served later. Errors name the cause and the remedy: kInvalidArgument (options),
   // kFailedPrecondition (an export, another server on the state directory), kPermissionDenied (not
   // root), kUnavailable (cannot listen on an address).
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerOptions options,
@@ -68,8 +71,11 @@ class Server {
 
  private:
   explicit Server(ServerOptions options);
+  absl::Status Begin(const Providers& providers);
   absl::Status LoadRecords();
-  void Recover();
+  absl::Status OpenStore();
+  void StartGrace(Unheard unheard, const std::vector<size_t>& late);
+  absl::Duration GraceTime() const;
   bool AwaitIdle(absl::Time deadline);
   void SayWhatHangs() const;
   absl::Status Listen(const Providers& providers,
@@ -78,6 +84,7 @@ class Server {
   const ServerOptions options_;
   std::vector<ListenAddress> bound_;
   std::unique_ptr<StateLock> state_lock_;
+  std::unique_ptr<JournalRecovery> recovery_;  // outlives the store, whose threads use it
   std::unique_ptr<Store> store_;
   std::unique_ptr<ClientRecords> records_;  // outlives clients and store
   ClientTable clients_;

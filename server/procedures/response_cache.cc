@@ -34,10 +34,9 @@ void CheckResponse(Call& call) {
   std::shared_ptr<SessionCache> cache;
   DafsStatus status = FindResponses(call, args.session_id, &cache);
   SessionCache::Entry entry;
-  if (status == DafsStatus::kOk) call.session().shared().store->grace().Asked(args.session_id);
-  if (status == DafsStatus::kOk &&
-      !cache->Find(args.xid_stream, args.xid_seq, args.procedure, &entry)) {
-    status = DafsStatus::kNoXidMatch;
+  if (status == DafsStatus::kOk) {
+    status = cache->Find(args.xid_stream, args.xid_seq, args.procedure, &entry);
+    if (status != DafsStatus::kDelay) call.session().shared().store->grace().Asked(args.session_id);
   }
   call.Finish(status, args, wire::CheckResponseRes());
 }
@@ -49,9 +48,8 @@ void FetchResponse(Call& call) {
   std::shared_ptr<SessionCache> cache;
   DafsStatus status = FindResponses(call, args.session_id, &cache);
   SessionCache::Entry entry;
-  if (status == DafsStatus::kOk &&
-      !cache->Find(args.xid_stream, args.xid_seq, args.procedure, &entry)) {
-    status = DafsStatus::kNoXidMatch;
+  if (status == DafsStatus::kOk) {
+    status = cache->Find(args.xid_stream, args.xid_seq, args.procedure, &entry);
   }
   const std::span<std::byte> out = call.out();
   const size_t size = wire::kHeaderSize + entry.body.size();
@@ -68,7 +66,10 @@ void DiscardResponses(Call& call) {
   wire::DiscardResponsesArgs args;
   if (!call.Decode(args)) return;
   std::shared_ptr<SessionCache> cache;
-  const DafsStatus status = FindResponses(call, args.session_id, &cache);
+  DafsStatus status = FindResponses(call, args.session_id, &cache);
+  if (status == DafsStatus::kOk && cache->unsettled().load(std::memory_order_acquire) > 0) {
+    status = DafsStatus::kDelay;
+  }
   if (status == DafsStatus::kOk) {
     call.session().shared().store->grace().Discarded(args.session_id);
     call.session().shared().responses->Discard(*cache);

@@ -4,15 +4,23 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/status_macros.h"
 #include "server/store/store_impl.h"
+#include "server/store/system/stall_report.h"
 #include "server/store/system/state_dir.h"
 
 namespace dafs::server {
 
 absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Store> store, Create(std::move(options)));
+  RETURN_IF_ERROR(store->OpenExports([](size_t) {}, absl::InfiniteDuration()));
+  return store;
+}
+
+absl::StatusOr<std::unique_ptr<Store>> Store::Create(StoreOptions options) {
   RETURN_IF_ERROR(CheckExports(options.exports));
   if (options.max_append < 65536) {
     return absl::InvalidArgumentError("max_append must be at least 65536 (spec 6.1.6)");
@@ -31,8 +39,9 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(StoreOptions options) {
   const bool has_served = HasServed(options.state_dir);
   ASSIGN_OR_RETURN(const HandleKey key, LoadOrCreateHandleKey(options.state_dir));
   ASSIGN_OR_RETURN(const uint32_t instance, NextInstance(options.state_dir, key, has_served));
-  auto impl = std::make_unique<StoreImpl>(std::move(options), key, instance);
-  RETURN_IF_ERROR(impl->OpenExports());
+  ASSIGN_OR_RETURN(std::unique_ptr<WriteVerifier> verifier,
+                   WriteVerifier::Open(options.state_dir, instance));
+  auto impl = std::make_unique<StoreImpl>(std::move(options), key, instance, std::move(verifier));
   return std::unique_ptr<Store>(new Store(std::move(impl)));
 }
 
@@ -40,14 +49,52 @@ Store::Store(std::unique_ptr<StoreImpl> impl) : impl_(std::move(impl)) {}
 
 Store::~Store() { RestoreOwnIdentity(); }
 
+absl::Status Store::OpenExports(std::function<void(size_t)> settle, absl::Duration within) {
+  const auto open = [this, settle = std::move(settle), within](size_t index) {
+    const Export& exported = impl_->options.exports[index];
+    const StallReport stalls(
+        absl::StrCat("export ", exported.name, "=", exported.directory),
+        {.first = within == absl::InfiniteDuration() ? absl::Seconds(5) : within});
+    const absl::Status status = impl_->OpenFirst(index);
+    settle(index);
+    return status;
+  };
+  const absl::Status status = impl_->openings.Start(open, within);
+  for (size_t i : Opening()) impl_->mounts->NoteMayHang(i);
+  return status;
+}
+
+bool Store::AwaitOpened(absl::Time deadline) const { return impl_->openings.Await(deadline); }
+
+std::vector<size_t> Store::Opening() const {
+  std::vector<size_t> opening;
+  for (size_t i = 0; i < impl_->options.exports.size(); ++i) {
+    if (impl_->openings.IsOpening(i)) opening.push_back(i);
+  }
+  return opening;
+}
+
+std::optional<size_t> Store::ExportOf(const wire::FsHandle& fshandle) const {
+  return impl_->mounts->ExportOf(fshandle);
+}
+
+size_t Store::export_count() const { return impl_->options.exports.size(); }
+
+void Store::FollowPaths() { impl_->FollowPaths(); }
+
 void Store::RestoreServerIdentity() { RestoreOwnIdentity(); }
 
 Grace& Store::grace() { return impl_->grace; }
 
 void Store::EndGrace(absl::Time now) {
-  if (!impl_->grace.Ended(now)) return;
+  const std::optional<Grace::Ending> ending = impl_->grace.Ended(now);
+  if (!ending) return;
+  std::vector<size_t> exports;
+  for (size_t i = 0; i < impl_->options.exports.size(); ++i) {
+    if (ending->In(i)) exports.push_back(i);
+  }
   RestoreOwnIdentity();
-  impl_->SweepOrphans();
+  impl_->SweepOrphans(exports);
 }
 
 void Store::ForgetRemoved() {
@@ -73,7 +120,8 @@ std::optional<size_t> Store::ExportThatMayHang(const wire::FileHandle& directory
     if (it == node->children.end()) return std::nullopt;
     node = it->second;
     if (node->export_index < 0) continue;
-    return ExportThatMayHang(impl_->roots[static_cast<size_t>(node->export_index)].fshandle);
+    const auto index = static_cast<size_t>(node->export_index);
+    return impl_->mounts->MayHang(index) ? std::optional<size_t>(index) : std::nullopt;
   }
   return std::nullopt;
 }
@@ -89,7 +137,7 @@ size_t Store::descriptor_count() const {
 }
 
 wire::Verifier Store::write_verifier() const {
-  return impl_->write_verifier->Of(impl_->mounts->Top(0));
+  return impl_->write_verifier->Of(*impl_->mounts->Root(0)->top);
 }
 
 }  // namespace dafs::server

@@ -130,11 +130,33 @@ class StoreImpl;
 
 class Store {
  public:
-  // Opens every export and reads the state directory. If an export cannot be served, the error
-  // names the export, the reason and the remedy. Fails also if the process lacks the privileges
-  // that handles and identities need (root). Errors: kInvalidArgument, kFailedPrecondition,
-  // kPermissionDenied, kInternal.
+  // Create and OpenExports, without a limit of time.
   static absl::StatusOr<std::unique_ptr<Store>> Open(StoreOptions options);
+
+  // Reads the state directory. Fails if the process lacks the privileges that handles and
+  // identities need (root). Errors: kInvalidArgument, kFailedPrecondition, kPermissionDenied,
+  // kInternal.
+  static absl::StatusOr<std::unique_ptr<Store>> Create(StoreOptions options);
+  // Opens every export. Waits at most `within` for their file systems. If an export cannot be
+  // served, the error names the export, the reason and the remedy. An export that did not answer
+  // in time is opened later: until then requests for it get DELAY. If it then cannot be served,
+  // that is logged, lookups of its root fail with ACCES or NOENT, and its handles are STALE.
+  // `settle` is called once for each export after it was opened or refused, before requests reach
+  // it, on a thread that may wait for it. Call once, before the first request. Needs the server's
+  // own identity.
+  absl::Status OpenExports(std::function<void(size_t export_index)> settle, absl::Duration within);
+  // Waits for the exports that are still being opened. Returns false if there are some at
+  // `deadline`. The destructor waits without limit.
+  bool AwaitOpened(absl::Time deadline) const;
+  std::vector<size_t> Opening() const;  // their indices
+  size_t export_count() const;
+
+  // Finds exports whose path leads to another directory than before, and serves that directory
+  // from then on. Call regularly on a thread that may wait.
+  void FollowPaths();
+  // The index of the export of objects with this FSHandle; nullopt if there is none, or if it is
+  // not open yet.
+  std::optional<size_t> ExportOf(const wire::FsHandle& fshandle) const;
   ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
@@ -306,7 +328,7 @@ class Store {
 
   // Compares with the file system a request that had begun when an earlier instance ended. Returns
   // whether it was executed (5.2.4), with its result. Completes or undoes a half-executed request.
-  // Call before any other request is executed.
+  // Call before any other request reaches its export.
   bool Recheck(wire::Proc procedure, const Intent& intent, Result* result);
   // For a request that the journal records as executed: adds to the result the values that the
   // journal does not contain.

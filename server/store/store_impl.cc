@@ -5,15 +5,17 @@
 
 #include <cerrno>
 #include <ctime>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/log.h"
 #include "runtime/status_macros.h"
 #include "runtime/unique_fd.h"
 #include "server/store/attributes/acl.h"
 #include "server/store/attributes/attributes.h"
 #include "server/store/attributes/xattrs.h"
+#include "server/store/durable/state_dir_check.h"
 #include "server/store/system/errno_status.h"
-#include "server/store/system/stall_report.h"
 
 namespace dafs::server {
 
@@ -94,7 +96,8 @@ wire::ChangeInfo ChangeProbe::Modified() {
   return info_;  // not atomic: another request may change the directory in between
 }
 
-StoreImpl::StoreImpl(StoreOptions opts, const HandleKey& key, uint32_t instance_number)
+StoreImpl::StoreImpl(StoreOptions opts, const HandleKey& key, uint32_t instance_number,
+                     std::unique_ptr<WriteVerifier> verifier)
     : options(std::move(opts)),
       max_descriptors(DescriptorLimit(options.max_descriptors)),
       mac(key),
@@ -104,37 +107,129 @@ StoreImpl::StoreImpl(StoreOptions opts, const HandleKey& key, uint32_t instance_
       cache(max_descriptors, lock_descriptors),
       opens(instance_number, options.max_opens),
       attributes(*this, instance_number),
+      mounts(std::make_unique<Mounts>(options.exports, mac)),
+      write_verifier(std::move(verifier)),
       orphan_record_(options.state_dir),
       orphans_(orphan_record_),
-      keep_orphans_(options.keep_orphans) {
+      keep_orphans_(options.exports.size()),
+      paths_(options.exports.size()),
+      openings(options.exports.size()) {
+  for (std::atomic<bool>& keep : keep_orphans_) {
+    keep.store(options.keep_orphans, std::memory_order_relaxed);
+  }
   for (size_t i = 0; i < options.exports.size(); ++i) locks_.push_back(std::make_unique<Locks>());
+  mounts->OnFound([this](const FileSystem& fs) { TakeUpOrphans(fs); });
+  grace.SetExportOf([this](const ObjectKey& file) { return mounts->ExportOf(file.fshandle()); });
 }
 
 Orphans& StoreImpl::OrphansOf(const FileSystem& fs) {
   if (!fs.may_hang) return orphans_;
   absl::MutexLock lock(&hanging_mutex_);
   std::unique_ptr<Hanging>& hanging = hanging_[fs.device];
-  if (hanging == nullptr) hanging.reset(new Hanging{fs.export_index, Orphans(orphan_record_)});
+  if (hanging == nullptr) hanging.reset(new Hanging{{}, Orphans(orphan_record_)});
+  hanging->exports.insert(fs.export_index);
   return hanging->orphans;
 }
 
-absl::Status StoreImpl::OpenExports() {
-  ASSIGN_OR_RETURN(write_verifier, WriteVerifier::Open(options.state_dir, instance));
-  ASSIGN_OR_RETURN(mounts, Mounts::Open(options.exports, mac));
-  mounts->OnFound([this](const FileSystem& fs) { TakeUpOrphans(fs); });
-  for (size_t i = 0; i < options.exports.size(); ++i) {
-    const FileSystem& fs = mounts->Top(i);
-    const StallReport stalls(absl::StrCat("export ", fs.exported->name, "=", fs.path));
-    KernelHandle handle;
-    if (int error = GetKernelHandle(fs.root.get(), "", &handle); error != 0) {
-      return absl::InternalError("the handle of " + fs.path + " is gone");
-    }
-    roots.push_back(mac.Seal(
-        MakeKey(fs.fshandle, HandleKind::kFile, handle.type, {handle.bytes, handle.length})));
-    TakeUpOrphans(fs);
+absl::Status StoreImpl::OpenExport(size_t export_index) {
+  RETURN_IF_ERROR(CheckOutOfReach(options.state_dir, options.exports[export_index]));
+  ASSIGN_OR_RETURN(Mounts::Opened opened, mounts->Open(export_index));
+  if (const ExportRoot* root = mounts->Root(export_index);
+      root != nullptr && root->directory != opened.root.directory) {
+    // A local user who may replace the directory must not choose what else is exported.
+    const Export& exported = options.exports[export_index];
+    return absl::FailedPreconditionError(absl::StrCat(
+        "export ", exported.name, "=", exported.directory, ": a symbolic link now leads to ",
+        opened.root.directory, " instead of ", root->directory, "; restart dafsd to serve that"));
   }
-  mounts->FindWith(kOrphanDirectory);
+  const FileSystem& top = *opened.top;
+  const wire::FileHandle handle = opened.root.handle;
+  TakeUpOrphans(top);
+  const ExportRoot* before = mounts->Serve(export_index, std::move(opened));
+  // Another mount with the same handles: the descriptors of the former one must not be used.
+  const bool remounted = before != nullptr && before->top->fshandle == top.fshandle &&
+                         before->top->mount_id != top.mount_id;
+  if (remounted) cache.EraseOf(*before->top);
+  if (before != nullptr && !(before->handle == handle)) cache.Erase(KeyOf(before->handle));
+  mounts->FindWith(export_index, kOrphanDirectory);
   return absl::OkStatus();
+}
+
+absl::Status StoreImpl::OpenFirst(size_t export_index) {
+  RestoreOwnIdentity();
+  PathState& path = paths_[export_index];
+  absl::MutexLock lock(&path.opening);
+  const absl::Status status = OpenExport(export_index);
+  path.refusal = std::string(status.message());
+  return status;
+}
+
+void StoreImpl::NoteLeads(size_t export_index, bool nowhere) {
+  if (paths_[export_index].nowhere.exchange(nowhere, std::memory_order_relaxed) == nowhere) return;
+  const Export& exported = options.exports[export_index];
+  const std::string which = absl::StrCat("export ", exported.name, "=", exported.directory);
+  if (!nowhere) return LogNotice(which + ": the path leads to a directory again");
+  LogWarning(which +
+             ": nothing is at this path any more; clients still see the directory that was there, "
+             "until another one is");
+}
+
+DafsStatus StoreImpl::FollowPath(size_t export_index) {
+  if (openings.IsOpening(export_index)) return DafsStatus::kDelay;
+  ScopedPrivilege privilege(Privilege::kOverFiles);
+  const Mounts::Leads leads = mounts->WhereLeads(export_index);
+  NoteLeads(export_index, leads == Mounts::Leads::kNowhere);
+  if (leads == Mounts::Leads::kToRoot) return DafsStatus::kOk;
+  if (leads == Mounts::Leads::kNowhere) {
+    return mounts->Root(export_index) != nullptr ? DafsStatus::kOk : DafsStatus::kNoEnt;
+  }
+  if (!mounts->MayHang(export_index) && mounts->LeadsToWhatMayHang(export_index)) {
+    // The next attempt runs where only this export waits.
+    mounts->NoteMayHang(export_index);
+    return DafsStatus::kDelay;
+  }
+  return Reopen(export_index);
+}
+
+DafsStatus StoreImpl::Reopen(size_t export_index) {
+  PathState& path = paths_[export_index];
+  const ScopedOwnIdentity own;
+  absl::MutexLock lock(&path.opening);
+  if (mounts->WhereLeads(export_index) == Mounts::Leads::kToRoot) return DafsStatus::kOk;
+  const absl::Status status = OpenExport(export_index);
+  if (!status.ok()) {
+    if (std::exchange(path.refusal, std::string(status.message())) != status.message()) {
+      LogError(
+          absl::StrCat("the path of an export leads to another directory, which cannot be "
+                       "served: ",
+                       status.message(), "; lookups of the export fail until that is mended"));
+    }
+    return DafsStatus::kAcces;
+  }
+  path.refusal.clear();
+  const Export& exported = options.exports[export_index];
+  LogNotice(absl::StrCat("export ", exported.name, "=", exported.directory,
+                         ": the path leads to another directory, which is served from now on; "
+                         "files of the former one that are open stay open"));
+  return DafsStatus::kOk;
+}
+
+void StoreImpl::FollowPaths() {
+  if (following_.exchange(true)) return;
+  RestoreOwnIdentity();
+  for (size_t i = 0; i < options.exports.size(); ++i) {
+    if (openings.IsOpening(i)) continue;
+    if (run_for_export == nullptr || !mounts->MayHang(i)) {
+      FollowPath(i);
+    } else if (!paths_[i].following.exchange(true)) {
+      run_for_export(i, [this, i] {
+        RestoreOwnIdentity();
+        FollowPath(i);
+        paths_[i].following.store(false);
+      });
+    }
+  }
+  following_.store(false);
 }
 
 // Orphans of an earlier instance can be reclaimed in the grace period. After it, removes them at
@@ -143,14 +238,14 @@ void StoreImpl::TakeUpOrphans(const FileSystem& fs) {
   if (fs.exported->read_only) return;
   Orphans& orphans = OrphansOf(fs);
   orphans.TakeUp(fs);
-  if (!keep_orphans_.load(std::memory_order_relaxed)) orphans.Sweep();
+  if (!KeepsOrphans(fs)) SweepEnded(orphans);
 }
 
-void StoreImpl::SweepOrphans() {
-  keep_orphans_.store(false, std::memory_order_relaxed);
-  orphans_.Sweep();
-  for (size_t i = 0; i < options.exports.size(); ++i) {
-    if (run_for_export != nullptr && mounts->ExportThatMayHang(mounts->Top(i).fshandle)) {
+void StoreImpl::SweepOrphans(const std::vector<size_t>& exports) {
+  for (size_t i : exports) keep_orphans_[i].store(false, std::memory_order_relaxed);
+  SweepEnded(orphans_);
+  for (size_t i : exports) {
+    if (run_for_export != nullptr && mounts->MayHang(i)) {
       run_for_export(i, [this, i] { SweepExport(i); });
     } else {
       SweepExport(i);
@@ -164,10 +259,10 @@ void StoreImpl::SweepExport(size_t export_index) {
   {
     absl::MutexLock lock(&hanging_mutex_);
     for (const auto& [device, each] : hanging_) {
-      if (each->export_index == export_index) hanging.push_back(&each->orphans);
+      if (each->exports.contains(export_index)) hanging.push_back(&each->orphans);
     }
   }
-  for (Orphans* orphans : hanging) orphans->Sweep();
+  for (Orphans* orphans : hanging) SweepEnded(*orphans);
   for (const OrphanRecord::Entry& entry : orphan_record_.entries()) {
     if (mounts->ExportOf(entry.fshandle) != export_index) continue;
     // If Find opens the file system only now, the function set with OnFound sweeps it.
@@ -221,7 +316,16 @@ DafsStatus StoreImpl::ResolveHandle(const wire::FileHandle& handle, Place* place
   return DafsStatus::kOk;
 }
 
+DafsStatus StoreImpl::CheckOpened(const wire::FileHandle& handle) const {
+  if (handle.fshandle == pseudo.fshandle()) return DafsStatus::kOk;
+  const std::optional<size_t> index = mounts->ExportOf(handle.fshandle);
+  if (index) return openings.IsOpening(*index) ? DafsStatus::kDelay : DafsStatus::kOk;
+  // The FSHandles of an export are unknown until its path is resolved.
+  return mac.Verify(handle) ? DafsStatus::kDelay : DafsStatus::kBadHandle;
+}
+
 DafsStatus StoreImpl::Resolve(const Caller& caller, const wire::FileHandle& handle, Place* place) {
+  if (openings.any()) STORE_RETURN_IF_NOT_OK(CheckOpened(handle));
   STORE_RETURN_IF_NOT_OK(ResolveHandle(handle, place));
   if (place->pseudo != nullptr) return DafsStatus::kOk;
   return place->object->fs().exported->Admission(caller.peer);
@@ -242,7 +346,7 @@ DafsStatus StoreImpl::AdmissionBelow(const Caller& caller, const PseudoNode& nod
 
 DafsStatus StoreImpl::OpenByHandle(const wire::FileHandle& handle, ObjectRef* object) {
   const FileSystem* fs = mounts->FindByFileHandle(handle);
-  if (fs == nullptr) return DafsStatus::kStale;
+  if (fs == nullptr || mounts->IsFormerRoot(KeyOf(handle))) return DafsStatus::kStale;
   int fd = 0;
   {
     ScopedPrivilege privilege(Privilege::kOverFiles);
@@ -259,7 +363,10 @@ DafsStatus StoreImpl::OpenByHandle(const wire::FileHandle& handle, ObjectRef* ob
   if (int error = Statx(fd, &stx); error != 0) return StatusFromErrno(error);
   if (stx.stx_nlink == 0) return DafsStatus::kStale;
   *object = KeepObject(*fs, handle, std::move(path), stx.stx_mode & S_IFMT);
-  return DafsStatus::kOk;
+  // Since the check above, OpenExport may have removed the root from the cache in vain.
+  if (!mounts->IsFormerRoot(KeyOf(handle))) return DafsStatus::kOk;
+  cache.Erase(KeyOf(handle));
+  return DafsStatus::kStale;
 }
 
 DafsStatus StoreImpl::ResolveObject(const Caller& caller, const wire::FileHandle& handle,

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "runtime/unique_fd.h"
@@ -24,6 +25,7 @@
 #include "server/store/objects/orphans.h"
 #include "server/store/objects/pseudo_fs.h"
 #include "server/store/objects/recent_stats.h"
+#include "server/store/openings.h"
 #include "server/store/store.h"
 #include "server/store/system/identity.h"
 #include "wire/protocol/attributes.h"
@@ -112,13 +114,19 @@ class NameGuard {
 
 class StoreImpl {
  public:
-  StoreImpl(StoreOptions options, const HandleKey& key, uint32_t instance);
+  StoreImpl(StoreOptions options, const HandleKey& key, uint32_t instance,
+            std::unique_ptr<WriteVerifier> verifier);
 
-  absl::Status OpenExports();
+  // Opens the directory to which the path of an export leads now, and serves it. Blocks on its file
+  // system. One thread at a time for each export. Needs the server's own identity.
+  absl::Status OpenExport(size_t export_index);
 
-  // Removes the orphans that no client has reclaimed, now and on file systems that are found later.
-  // For exports that may hang, run_for_export does so, perhaps later.
-  void SweepOrphans();
+  // OpenExport, at the start.
+  absl::Status OpenFirst(size_t export_index);
+
+  // Removes the orphans in `exports` that no client has reclaimed, now and on file systems that are
+  // found later. For exports that may hang, run_for_export does so, perhaps later.
+  void SweepOrphans(const std::vector<size_t>& exports);
 
   // The object or pseudo directory that `handle` names, if the export admits `caller`. BADHANDLE,
   // STALE, ACCES, WRONGSEC.
@@ -158,8 +166,14 @@ class StoreImpl {
   wire::DafsStatus LookupStep(const Caller& caller, const Place& directory, const std::string& name,
                               Place* child);
 
-  // Logs if the path of an export now leads to another directory.
-  void CheckPath(size_t export_index);
+  // Makes an export lead to the directory that its path leads to now. Logs a change, and why the
+  // new directory cannot be served. OK: the export has a directory. DELAY: try again. NOENT, ACCES:
+  // the path leads to nothing, or to what cannot be served. Blocks on the file system, except on
+  // one that may hang unless the export is known to.
+  wire::DafsStatus FollowPath(size_t export_index);
+  // The same for all exports; for those that may hang, run_for_export does so. Does nothing while
+  // another thread does it.
+  void FollowPaths();
 
   // Follows `path` from *place. *place becomes the last object reached, *count the number of steps.
   wire::DafsStatus Walk(const Caller& caller, std::span<const std::string> path, Place* place,
@@ -271,22 +285,32 @@ class StoreImpl {
   absl::Mutex& ReclaimLock(const ObjectKey& key) { return LocksOf(key).reclaiming; }
   Store::RunForExport run_for_export;  // null: runs the work at once
   NamedAttributes attributes;
-  std::unique_ptr<Mounts> mounts;
-  std::unique_ptr<WriteVerifier> write_verifier;
-  std::vector<wire::FileHandle> roots;  // by export
+  const std::unique_ptr<Mounts> mounts;
+  const std::unique_ptr<WriteVerifier> write_verifier;
 
  private:
   // The key of the object that `path` refers to, and the object if it is cached.
   wire::DafsStatus Identify(const FileSystem& near, const UniqueFd& path, const FileSystem** fs,
                             ObjectKey* key, ObjectRef* object);
   wire::DafsStatus OpenByHandle(const wire::FileHandle& handle, ObjectRef* object);
+  // DELAY for a handle that leads into an export that is still being opened, or may do so.
+  wire::DafsStatus CheckOpened(const wire::FileHandle& handle) const;
+  wire::DafsStatus Reopen(size_t export_index);
+  // Logs once that the path of an export leads nowhere, or no longer does.
+  void NoteLeads(size_t export_index, bool nowhere);
   void TakeUpOrphans(const FileSystem& fs);
+  bool KeepsOrphans(const FileSystem& fs) const {
+    return keep_orphans_[fs.export_index].load(std::memory_order_relaxed);
+  }
+  void SweepEnded(Orphans& orphans) {
+    orphans.Sweep([this](const FileSystem& fs) { return !KeepsOrphans(fs); });
+  }
   void SweepExport(size_t export_index) ABSL_LOCKS_EXCLUDED(hanging_mutex_);
 
   OrphanRecord orphan_record_;
   Orphans orphans_;  // of all file systems that cannot hang
   struct Hanging {
-    const size_t export_index;  // one of the exports that contain it
+    absl::flat_hash_set<size_t> exports;  // that contain it
     Orphans orphans;
   };
   absl::Mutex hanging_mutex_;
@@ -297,7 +321,17 @@ class StoreImpl {
   // Releases that run_for_export was given and has not ended, so that retries do not queue more.
   absl::flat_hash_set<std::pair<wire::ClientId, size_t>> releasing_
       ABSL_GUARDED_BY(releasing_mutex_);
-  std::atomic<bool> keep_orphans_;  // publishes no other data
+  // By export: clients may still reclaim opens of its orphans. They publish no other data.
+  std::vector<std::atomic<bool>> keep_orphans_;
+  // What FollowPath knows of an export.
+  struct PathState {
+    absl::Mutex opening;                           // held while the file system is accessed
+    std::string refusal ABSL_GUARDED_BY(opening);  // told last; empty: none
+    std::atomic<bool> nowhere{false};              // logged; publishes no other data
+    std::atomic<bool> following{false};            // run_for_export has not ended it yet
+  };
+  std::vector<PathState> paths_;        // by export
+  std::atomic<bool> following_{false};  // FollowPaths has not returned yet
   absl::Mutex forgetting_;
   size_t next_part_ ABSL_GUARDED_BY(forgetting_) = 0;
   // Held during file system calls, which may hang, so each export has its own.
@@ -312,6 +346,9 @@ class StoreImpl {
     return *locks_[mounts->ExportOf(key.fshandle()).value_or(0)];
   }
   std::vector<std::unique_ptr<Locks>> locks_;  // by export
+
+ public:
+  Openings openings;  // its threads use all of the above
 };
 
 // The CHANGE attribute of an object now; 0 if it cannot be read.

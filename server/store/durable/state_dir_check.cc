@@ -19,7 +19,6 @@
 #include "runtime/mount_table.h"
 #include "runtime/status_macros.h"
 #include "runtime/unique_fd.h"
-#include "server/store/system/stall_report.h"
 
 namespace dafs::server {
 namespace {
@@ -91,7 +90,9 @@ std::optional<PlaceInFileSystem> PlaceOf(const std::string& path,
   return PlaceInFileSystem{on->device, absl::StrCat(on->root == "/" ? "" : on->root, below)};
 }
 
-absl::Status CheckNotServed(const std::string& state_dir, const std::vector<Export>& exports) {
+}  // namespace
+
+absl::Status CheckOutOfReach(const std::string& state_dir, const Export& exported) {
   char real[PATH_MAX];
   if (realpath(state_dir.c_str(), real) == nullptr) {
     return Refused(state_dir, std::strerror(errno), "name another with --state-dir");
@@ -102,32 +103,26 @@ absl::Status CheckNotServed(const std::string& state_dir, const std::vector<Expo
     return state.has_value() && served.device == state->device &&
            IsWithin(state->path, served.path);
   };
-  for (const Export& exported : exports) {
-    const StallReport stalls(absl::StrCat("export ", exported.name, "=", exported.directory));
-    char directory[PATH_MAX];
-    // Store::Open refuses an export without a directory.
-    if (realpath(exported.directory.c_str(), directory) == nullptr) continue;
-    const std::optional<PlaceInFileSystem> top = PlaceOf(directory, mounts);
-    std::string by;
-    if (IsWithin(real, directory) || (top.has_value() && serves(*top))) by = exported.directory;
-    for (const MountEntry& mount : mounts) {  // mounts inside the export
-      if (IsWithin(mount.point, directory) && mount.point != directory &&
-          serves({mount.device, mount.root})) {
-        by = mount.point;
-      }
+  char directory[PATH_MAX];
+  // Mounts::Open refuses an export without a directory.
+  if (realpath(exported.directory.c_str(), directory) == nullptr) return absl::OkStatus();
+  const std::optional<PlaceInFileSystem> top = PlaceOf(directory, mounts);
+  std::string by;
+  if (IsWithin(real, directory) || (top.has_value() && serves(*top))) by = exported.directory;
+  for (const MountEntry& mount : mounts) {  // mounts inside the export
+    if (IsWithin(mount.point, directory) && mount.point != directory &&
+        serves({mount.device, mount.root})) {
+      by = mount.point;
     }
-    if (by.empty()) continue;
-    return Refused(state_dir,
-                   absl::StrCat("clients of export ", exported.name, " can reach it by ", by,
-                                ", and with the handle key in it every file of the server"),
-                   "name a directory outside of all exports with --state-dir");
   }
-  return absl::OkStatus();
+  if (by.empty()) return absl::OkStatus();
+  return Refused(state_dir,
+                 absl::StrCat("clients of export ", exported.name, " can reach it by ", by,
+                              ", and with the handle key in it every file of the server"),
+                 "name a directory outside of all exports with --state-dir");
 }
 
-}  // namespace
-
-absl::Status CheckStateDir(const std::string& state_dir, const std::vector<Export>& exports) {
+absl::Status CheckStateDir(const std::string& state_dir) {
   const UniqueFd fd(open(state_dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!fd.valid() && errno == ENOENT) {
     return Refused(state_dir, "does not exist",
@@ -140,8 +135,7 @@ absl::Status CheckStateDir(const std::string& state_dir, const std::vector<Expor
     return Refused(state_dir, std::strerror(errno), "name another with --state-dir");
   }
   RETURN_IF_ERROR(CheckOwner(state_dir, st, 022));
-  RETURN_IF_ERROR(CheckFiles(state_dir));
-  return CheckNotServed(state_dir, exports);
+  return CheckFiles(state_dir);
 }
 
 }  // namespace dafs::server

@@ -38,7 +38,7 @@ uint64_t Grace::SumOf(std::string_view owner) {  // FNV-1a
   return sum;
 }
 
-void Grace::Start(Owed owed, absl::Time until) {
+void Grace::Start(Owed owed, absl::Time until, const std::vector<size_t>& late) {
   absl::MutexLock lock(&mutex_);
   unknown_ = owed.unknown;
   for (Expected& client : owed.expected) {
@@ -52,23 +52,56 @@ void Grace::Start(Owed owed, absl::Time until) {
   doubts_ = std::move(owed.doubts);
   unheard_opens_ = std::move(owed.unheard_opens);
   until_ = until;
+  is_over_ = false;
+  for (size_t export_index : late) late_[export_index] = Late();
   told_ = false;
   may_reclaim_.store(!known_.empty() || unknown_ != nullptr, std::memory_order_release);
   active_.store(true, std::memory_order_release);
   Settle();
 }
 
-// Ends the period once no client may reclaim, no file is in doubt, and no answer to an OPEN is
-// unfetched.
-void Grace::Settle() {
-  std::erase_if(expected_, [](const auto& client) { return !client.second->owes(); });
-  if (expected_.empty() && doubts_.empty() && unheard_opens_.empty() && unknown_ == nullptr) {
-    active_.store(false, std::memory_order_release);
+void Grace::Arrived(size_t export_index, Owed owed, absl::Time until) {
+  absl::MutexLock lock(&mutex_);
+  auto it = late_.find(export_index);
+  if (it == late_.end() || it->second.has_arrived) return;
+  it->second.until = until;
+  it->second.has_arrived = true;
+  for (const Uncounted& open : owed.uncounted) {
+    counted_.insert(ClaimOf(open.client_name, open.file, open.owner_sum));
   }
+  doubts_.insert(doubts_.end(), owed.doubts.begin(), owed.doubts.end());
+  unheard_opens_.insert(unheard_opens_.end(), owed.unheard_opens.begin(), owed.unheard_opens.end());
+  Settle();
 }
 
-bool Grace::expects_opens() const {
+// Ends the period once no client may reclaim, no file is in doubt, and no answer to an OPEN is
+// unfetched. After its time limit, it goes on for late exports that have arrived.
+void Grace::Settle() {
+  std::erase_if(expected_, [](const auto& client) { return !client.second->owes(); });
+  const bool awaits =
+      !expected_.empty() || !doubts_.empty() || !unheard_opens_.empty() || unknown_ != nullptr;
+  const bool lasts = !is_over_ || std::any_of(late_.begin(), late_.end(), [](const auto& late) {
+    return late.second.has_arrived && !late.second.told;
+  });
+  active_.store(awaits && lasts, std::memory_order_release);
+}
+
+bool Grace::IsOver(const ObjectKey& file) const {
+  if (!is_over_) return false;
+  if (late_.empty()) return true;
+  const std::optional<size_t> index = export_of_(file);
+  const auto it = index ? late_.find(*index) : late_.end();
+  return it == late_.end() || it->second.told;
+}
+
+bool Grace::IsAnyLate() const {
+  return std::any_of(late_.begin(), late_.end(),
+                     [](const auto& late) { return !late.second.told; });
+}
+
+bool Grace::expects_opens(const ObjectKey& file) const {
   absl::ReaderMutexLock lock(&mutex_);
+  if (IsOver(file)) return false;
   return unknown_ != nullptr || !unheard_opens_.empty() ||
          std::any_of(expected_.begin(), expected_.end(),
                      [](const auto& client) { return client.second->lost_opens > 0; });
@@ -82,8 +115,10 @@ DafsStatus Grace::CheckDoubt(const Caller& caller, const ObjectKey& file) const 
 }
 
 // A client that makes a new request has reclaimed its locks and reservations (5.2.5). If its count
-// is not 0, the client missed the answers that granted the rest, or the count was unknown.
+// is not 0, the client missed the answers that granted the rest, or the count was unknown. With a
+// late export it may be that the client could not reclaim them yet.
 void Grace::NewRequest(const Caller& caller) {
+  if (IsAnyLate()) return;
   auto it = expected_.find(caller.client_name);
   if (it == expected_.end()) return;
   it->second->lost_locks = it->second->lost_deniers = 0;
@@ -99,6 +134,7 @@ void Grace::Asks(const Caller& caller) {
 // A client's own unreclaimed holdings do not conflict with its requests.
 DafsStatus Grace::CheckOpen(const Caller& caller, const ObjectKey& file, bool denies) {
   absl::MutexLock lock(&mutex_);
+  if (IsOver(file)) return DafsStatus::kOk;
   NewRequest(caller);
   if (IsOwedToOthers(caller.client_name, &Holdings::lost_deniers) ||
       (denies && IsOwedToOthers(caller.client_name, &Holdings::lost_opens))) {
@@ -109,6 +145,7 @@ DafsStatus Grace::CheckOpen(const Caller& caller, const ObjectKey& file, bool de
 
 DafsStatus Grace::CheckIo(const Caller& caller, const ObjectKey& file, bool has_state) {
   absl::MutexLock lock(&mutex_);
+  if (IsOver(file)) return DafsStatus::kOk;
   NewRequest(caller);
   if (IsOwedToOthers(caller.client_name, &Holdings::lost_locks) ||
       (!has_state && IsOwedToOthers(caller.client_name, &Holdings::lost_deniers))) {
@@ -119,13 +156,15 @@ DafsStatus Grace::CheckIo(const Caller& caller, const ObjectKey& file, bool has_
 
 DafsStatus Grace::CheckLock(const Caller& caller, const ObjectKey& file) {
   absl::MutexLock lock(&mutex_);
+  if (IsOver(file)) return DafsStatus::kOk;
   NewRequest(caller);
   if (IsOwedToOthers(caller.client_name, &Holdings::lost_locks)) return DafsStatus::kGrace;
   return CheckDoubt(caller, file);
 }
 
-DafsStatus Grace::MayReclaimOpen(const Caller& caller, bool denies) const {
+DafsStatus Grace::MayReclaimOpen(const Caller& caller, const ObjectKey& file, bool denies) const {
   absl::ReaderMutexLock guard(&mutex_);
+  if (IsOver(file)) return DafsStatus::kExpired;
   if (unknown_ != nullptr) return DafsStatus::kOk;
   if (!known_.contains(caller.client_name)) return DafsStatus::kExpired;
   auto it = expected_.find(caller.client_name);
@@ -135,6 +174,7 @@ DafsStatus Grace::MayReclaimOpen(const Caller& caller, bool denies) const {
 
 DafsStatus Grace::MayReclaimLock(const Caller& caller, const ObjectKey& file) const {
   absl::ReaderMutexLock guard(&mutex_);
+  if (IsOver(file)) return DafsStatus::kExpired;
   if (unknown_ != nullptr) return DafsStatus::kOk;
   auto known = known_.find(caller.client_name);
   if (known == known_.end() || !known->second) return DafsStatus::kExpired;
@@ -204,22 +244,42 @@ void Grace::Discarded(const wire::SessionId& session_id) {
   Settle();
 }
 
-bool Grace::Ended(absl::Time now) {
+bool Grace::Ending::In(size_t export_index) const {
+  const auto has = [export_index](const std::vector<size_t>& exports) {
+    return std::find(exports.begin(), exports.end(), export_index) != exports.end();
+  };
+  return has(late) || (others && !has(was_late));
+}
+
+void Grace::ForgetAll() {
+  may_reclaim_.store(false, std::memory_order_release);
+  known_.clear();
+  granted_.clear();
+  counted_.clear();
+  for (auto& [name, holdings] : expected_) holdings->ForgetLost();
+  if (unknown_ != nullptr) std::exchange(unknown_, nullptr)->ForgetLost();
+  doubts_.clear();
+  unheard_opens_.clear();
+}
+
+std::optional<Grace::Ending> Grace::Ended(absl::Time now) {
   absl::MutexLock lock(&mutex_);
-  if (now >= until_) {
-    may_reclaim_.store(false, std::memory_order_release);
-    known_.clear();
-    granted_.clear();
-    counted_.clear();
+  is_over_ = is_over_ || now >= until_;
+  Settle();
+  Ending ending;
+  const bool settled = !active();
+  for (auto& [export_index, late] : late_) {
+    ending.was_late.push_back(export_index);
+    const bool over = late.until <= now || (settled && late.has_arrived);
+    if (!over || std::exchange(late.told, true)) continue;
+    ending.late.push_back(export_index);
   }
-  if (now >= until_ && active()) {
-    for (auto& [name, holdings] : expected_) holdings->ForgetLost();
-    if (unknown_ != nullptr) std::exchange(unknown_, nullptr)->ForgetLost();
-    doubts_.clear();
-    unheard_opens_.clear();
-    Settle();
-  }
-  return !active() && !std::exchange(told_, true);
+  // Until then the holdings stay recorded, in case this instance ends before.
+  if (is_over_ && !IsAnyLate()) ForgetAll();
+  Settle();
+  ending.others = (is_over_ || !active()) && !std::exchange(told_, true);
+  if (!ending.others && ending.late.empty()) return std::nullopt;
+  return ending;
 }
 
 }  // namespace dafs::server

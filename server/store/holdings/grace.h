@@ -19,6 +19,11 @@
 //
 // Even if the period ends early, an expected client may reclaim until its full time is over, unless
 // another client may have held something that conflicts (4.4.1.6).
+//
+// An export whose file system does not answer at the start is late: its period lasts until its
+// clients had time to reclaim after it answered. Clients may reclaim only there by then, and only
+// requests there wait for them. The counts are of all exports together. So while an export is late,
+// no client counts as having reclaimed everything before it has.
 // Thread-safe. Nothing blocks.
 #pragma once
 
@@ -26,8 +31,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -74,16 +81,24 @@ class Grace {
     // Lost sessions with the answer to an OPEN that the client may not have received.
     std::vector<wire::SessionId> unheard_opens;
   };
-  void Start(Owed owed, absl::Time until) ABSL_LOCKS_EXCLUDED(mutex_);
+  // `late`: the exports that do not answer yet. No request reaches their files before Arrived.
+  void Start(Owed owed, absl::Time until, const std::vector<size_t>& late = {})
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // A late export answers, or will not be served. `owed` has what its journals add: only the last
+  // three members are used. Its clients may reclaim until `until`.
+  void Arrived(size_t export_index, Owed owed, absl::Time until) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Sets the function that finds the export of a file. Call once, before Start.
+  using ExportOf = std::function<std::optional<size_t>(const ObjectKey& file)>;
+  void SetExportOf(ExportOf export_of) { export_of_ = std::move(export_of); }
 
   // Returns a hash of `owner`, the same in each instance of the server.
   static uint64_t SumOf(std::string_view owner);
 
   // Returns whether any request may have to wait. Cheap: called for every request.
   bool active() const { return active_.load(std::memory_order_acquire); }
-  // Returns whether opens are still expected to be reclaimed, so that a file may be open although
+  // Returns whether opens are still expected to be reclaimed, so that `file` may be open although
   // the server has no open of it.
-  bool expects_opens() const ABSL_LOCKS_EXCLUDED(mutex_);
+  bool expects_opens(const ObjectKey& file) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Return GRACE if the request has to wait. Only to be called while active().
   wire::DafsStatus CheckOpen(const Caller& caller, const ObjectKey& file, bool denies)
@@ -95,7 +110,7 @@ class Grace {
 
   // Return OK if `caller` may reclaim an open, or a lock of `file`. EXPIRED: it has nothing more to
   // reclaim, or another client may have held it in the meantime.
-  wire::DafsStatus MayReclaimOpen(const Caller& caller, bool denies) const
+  wire::DafsStatus MayReclaimOpen(const Caller& caller, const ObjectKey& file, bool denies) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   wire::DafsStatus MayReclaimLock(const Caller& caller, const ObjectKey& file) const
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -122,9 +137,16 @@ class Grace {
   // The client needs no more answers of the lost session.
   void Discarded(const wire::SessionId& session_id) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Ends the period at its time limit. Returns true once, after the period has ended for any
-  // reason.
-  bool Ended(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Exports whose period has ended.
+  struct Ending {
+    bool others = false;       // all exports that were not late
+    std::vector<size_t> late;  // of those that were late, the ones that have ended now
+    std::vector<size_t> was_late;
+    bool In(size_t export_index) const;
+  };
+  // Ends the period at its time limit. Returns each export once, after its period has ended for any
+  // reason; nullopt if there is none.
+  std::optional<Ending> Ended(absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   // Files with new locks. If the server grants locks on more files within the period, locks that
@@ -140,6 +162,10 @@ class Grace {
       ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Ends the period if nothing is awaited any more.
   void Settle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the period of this file's export has reached its time limit.
+  bool IsOver(const ObjectKey& file) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  bool IsAnyLate() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  void ForgetAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Lets requests skip mutex_ when no client is expected.
   std::atomic<bool> active_{false};
@@ -148,6 +174,15 @@ class Grace {
   mutable absl::Mutex mutex_;
   bool told_ ABSL_GUARDED_BY(mutex_) = true;  // Ended has reported the end of the period
   absl::Time until_ ABSL_GUARDED_BY(mutex_);
+  bool is_over_ ABSL_GUARDED_BY(mutex_) = false;  // until_ has passed
+  struct Late {
+    absl::Time until = absl::InfiniteFuture();
+    bool has_arrived = false;
+    bool told = false;
+  };
+  // Since the start, also of those whose period has ended.
+  std::map<size_t, Late> late_ ABSL_GUARDED_BY(mutex_);
+  ExportOf export_of_;
   std::map<std::string, Holdings*, std::less<>> expected_ ABSL_GUARDED_BY(mutex_);
   Holdings* unknown_ ABSL_GUARDED_BY(mutex_) = nullptr;
   // The clients expected at the start, and whether each had locks.

@@ -84,4 +84,20 @@ void DescriptorCache::Erase(const ObjectKey& key) {
   shard.by_key.erase(it);
 }
 
+void DescriptorCache::EraseOf(const FileSystem& fs) {
+  for (Shard& shard : shards_) {
+    std::vector<ObjectRef> erased;  // closed after the lock is released
+    absl::MutexLock lock(&shard.mutex);
+    for (auto it = shard.recent.begin(); it != shard.recent.end();) {
+      if (&(*it)->fs() != &fs) {
+        ++it;
+        continue;
+      }
+      shard.by_key.erase((*it)->key());
+      erased.push_back(std::move(*it));
+      it = shard.recent.erase(it);
+    }
+  }
+}
+
 }  // namespace dafs::server

@@ -40,6 +40,9 @@ class DescriptorCache {
   // Removes an object that no longer exists.
   void Erase(const ObjectKey& key);
 
+  // Removes all objects of a file system that is mounted anew.
+  void EraseOf(const FileSystem& fs);
+
   // Where objects count their descriptors.
   std::atomic<size_t>& descriptors() { return descriptors_; }
 

@@ -2,11 +2,14 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <climits>
@@ -23,7 +26,6 @@
 #include "runtime/status_macros.h"
 #include "runtime/unique_fd.h"
 #include "server/store/system/identity.h"
-#include "server/store/system/stall_report.h"
 
 #ifndef STATX_MNT_ID_UNIQUE  // Linux 6.8
 #define STATX_MNT_ID_UNIQUE 0x00004000U
@@ -87,6 +89,14 @@ std::string TypeOfFileSystem(int fd) {
     if (mount.mount_id == stx.stx_mnt_id) return std::move(mount.type);
   }
   return "";
+}
+
+// Opens a directory by a path without symbolic links. Fails with ELOOP if it has one by now.
+int OpenDirectory(const std::string& path, uint64_t access) {
+  open_how how = {};
+  how.flags = access | O_DIRECTORY | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_SYMLINKS;
+  return static_cast<int>(syscall(SYS_openat2, AT_FDCWD, path.c_str(), &how, sizeof how));
 }
 
 uint64_t MountNumber(int fd) {
@@ -188,43 +198,71 @@ struct Mounts::MountPoint {
 };
 
 Mounts::Mounts(const std::vector<Export>& exports, const HandleMac& mac)
-    : exports_(exports), mac_(mac), may_hang_(exports.size()), moved_(exports.size()) {}
+    : exports_(exports), mac_(mac), may_hang_(exports.size()) {
+  auto none = std::make_unique<Served>();
+  none->roots.resize(exports.size());
+  served_.store(none.get(), std::memory_order_release);
+  absl::MutexLock lock(&mutex_);
+  all_served_.push_back(std::move(none));
+}
 
-absl::StatusOr<std::unique_ptr<Mounts>> Mounts::Open(const std::vector<Export>& exports,
-                                                     const HandleMac& mac) {
-  std::unique_ptr<Mounts> mounts(new Mounts(exports, mac));
-  for (size_t i = 0; i < exports.size(); ++i) {
-    const StallReport stalls(absl::StrCat("export ", exports[i].name, "=", exports[i].directory));
-    char real[PATH_MAX];
-    if (realpath(exports[i].directory.c_str(), real) == nullptr) {
-      return Refused(exports[i], exports[i].directory, std::strerror(errno));
-    }
-    mounts->directories_.push_back(real);
-    mounts->ids_.push_back(mac.Identify(absl::StrCat("export\n", exports[i].name, "\n", real)));
-    for (const MountPoint& point : MountPointsBeneath(real)) {
-      if (!point.local) mounts->NoteMayHang(i);
-    }
-    ASSIGN_OR_RETURN(std::unique_ptr<FileSystem> fs, mounts->OpenFileSystem(i, real, ""));
-    mounts->tops_.push_back(fs.get());
-    if (fs->may_hang) mounts->NoteMayHang(i);
-    absl::MutexLock lock(&mounts->mutex_);
-    mounts->Add(std::move(fs));
+absl::StatusOr<Mounts::Opened> Mounts::Open(size_t export_index) {
+  const Export& exported = exports_[export_index];
+  char real[PATH_MAX];
+  if (realpath(exported.directory.c_str(), real) == nullptr) {
+    return Refused(exported, exported.directory, std::strerror(errno));
   }
-  return mounts;
+  Opened opened;
+  opened.root.directory = real;
+  opened.root.id = mac_.Identify(absl::StrCat("export\n", exported.name, "\n", real));
+  for (const MountPoint& point : MountPointsBeneath(real)) {
+    if (!point.local) NoteMayHang(export_index);
+  }
+  ASSIGN_OR_RETURN(opened.top, OpenFileSystem(export_index, real, "", opened.root.id));
+  if (opened.top->may_hang) NoteMayHang(export_index);
+  KernelHandle handle;
+  if (int error = GetKernelHandle(opened.top->root.get(), "", &handle); error != 0) {
+    return NoHandles(exported, real, error);
+  }
+  opened.root.top = opened.top.get();
+  opened.root.handle = mac_.Seal(
+      MakeKey(opened.top->fshandle, HandleKind::kFile, handle.type, {handle.bytes, handle.length}));
+  return opened;
+}
+
+const ExportRoot* Mounts::Serve(size_t export_index, Opened opened) {
+  auto root = std::make_unique<const ExportRoot>(std::move(opened.root));
+  absl::MutexLock lock(&mutex_);
+  auto next = std::make_unique<Served>(*all_served_.back());
+  const ExportRoot* const before = std::exchange(next->roots[export_index], root.get());
+  const std::pair<ExportId, size_t> id(root->id, export_index);
+  if (std::find(next->ids.begin(), next->ids.end(), id) == next->ids.end()) next->ids.push_back(id);
+  if (before != nullptr) former_roots_.insert(KeyOf(before->handle));
+  former_roots_.erase(KeyOf(root->handle));
+  Add(std::move(opened.top));
+  served_.store(next.get(), std::memory_order_release);
+  all_roots_.push_back(std::move(root));
+  all_served_.push_back(std::move(next));
+  return before;
+}
+
+bool Mounts::IsFormerRoot(const ObjectKey& key) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  return former_roots_.contains(key);
 }
 
 // `place` is the mount point relative to the export. It distinguishes two mounts of one file
 // system, which may differ in their options.
 absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export_index,
                                                                    const std::string& path,
-                                                                   const std::string& place) const {
+                                                                   const std::string& place,
+                                                                   const ExportId& id) const {
   const Export& exported = exports_[export_index];
   auto fs = std::make_unique<FileSystem>();
   fs->exported = &exported;
   fs->export_index = export_index;
   fs->path = path;
-  constexpr int kFlags = O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
-  const UniqueFd place_fd(open(path.c_str(), O_PATH | kFlags));
+  const UniqueFd place_fd(OpenDirectory(path, O_PATH));
   if (!place_fd.valid()) return Refused(exported, path, std::strerror(errno));
   const std::string type = TypeOfFileSystem(place_fd.get());
   fs->may_hang = !type.empty() && !IsLocal(type);
@@ -235,7 +273,7 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export
                      ") is not known to keep file handles, without which every mount "
                      "becomes stale; give the export option handles=lasting if it does"));
   }
-  fs->root = UniqueFd(open(path.c_str(), O_RDONLY | kFlags));
+  fs->root = UniqueFd(OpenDirectory(path, O_RDONLY));
   if (!fs->root.valid()) return Refused(exported, path, std::strerror(errno));
   KernelHandle handle;
   if (int error = GetKernelHandle(fs->root.get(), "", &handle); error != 0) {
@@ -256,7 +294,7 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export
   static_assert(sizeof fsid == sizeof stats.f_fsid);
   std::memcpy(fsid, &stats.f_fsid, sizeof fsid);
   const auto fs_id = mac_.Identify(absl::StrCat("fs\n", fsid[0], "\n", fsid[1], "\n", place));
-  std::memcpy(fs->fshandle.bytes.data(), ids_[export_index].data(), 8);
+  std::memcpy(fs->fshandle.bytes.data(), id.data(), id.size());
   std::memcpy(fs->fshandle.bytes.data() + 8, fs_id.data(), 8);
   // Checks that the handle can be opened again; otherwise it is useless.
   const ObjectKey key =
@@ -266,24 +304,25 @@ absl::StatusOr<std::unique_ptr<FileSystem>> Mounts::OpenFileSystem(size_t export
   return fs;
 }
 
-void Mounts::CheckPath(size_t export_index) {
-  const Export& exported = exports_[export_index];
-  const FileSystem& top = *tops_[export_index];
+Mounts::Leads Mounts::WhereLeads(size_t export_index) const {
+  const ExportRoot* root = Root(export_index);
   struct statx stx;
   constexpr int kFlags = AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
-  const bool there = statx(AT_FDCWD, exported.directory.c_str(), kFlags, STATX_INO, &stx) == 0;
-  const bool gone = !there && (errno == ENOENT || errno == ENOTDIR);
-  const bool moved =
-      gone || (there && (makedev(stx.stx_dev_major, stx.stx_dev_minor) != top.device ||
-                         stx.stx_ino != top.root_inode));
-  if (moved_[export_index].exchange(moved, std::memory_order_relaxed) == moved) return;
-  const std::string which = absl::StrCat("export ", exported.name, "=", exported.directory);
-  if (!moved) return LogNotice(which + ": the path leads to the directory again that is served");
-  LogWarning(absl::StrCat(
-      which,
-      gone ? ": nothing is at this path any more" : ": the path now leads to another directory",
-      "; clients still see the directory that dafsd exported at its start; "
-      "restart dafsd to resolve the path again"));
+  constexpr unsigned kMask = STATX_INO | STATX_MNT_ID;
+  if (statx(AT_FDCWD, exports_[export_index].directory.c_str(), kFlags, kMask, &stx) != 0) {
+    const bool gone = errno == ENOENT || errno == ENOTDIR;
+    return gone ? Leads::kNowhere : root == nullptr ? Leads::kElsewhere : Leads::kToRoot;
+  }
+  // The descriptor of the root keeps its numbers from being used again.
+  const bool same =
+      root != nullptr && IsIn(*root->top, stx) && stx.stx_ino == root->top->root_inode;
+  return same ? Leads::kToRoot : Leads::kElsewhere;
+}
+
+bool Mounts::LeadsToWhatMayHang(size_t export_index) const {
+  const UniqueFd place(open(exports_[export_index].directory.c_str(), O_PATH | O_CLOEXEC));
+  const std::string type = place.valid() ? TypeOfFileSystem(place.get()) : "";
+  return !type.empty() && !IsLocal(type);
 }
 
 void Mounts::Add(std::unique_ptr<FileSystem> fs) {
@@ -302,13 +341,12 @@ void Mounts::NoteMayHang(size_t export_index) {
 std::optional<size_t> Mounts::ExportThatMayHang(const wire::FsHandle& fshandle) const {
   if (!any_may_hang_.load(std::memory_order_relaxed)) return std::nullopt;
   const std::optional<size_t> index = ExportOf(fshandle);
-  const bool may_hang = index && may_hang_[*index].load(std::memory_order_relaxed);
-  return may_hang ? index : std::nullopt;
+  return index && MayHang(*index) ? index : std::nullopt;
 }
 
 std::optional<size_t> Mounts::ExportOf(const wire::FsHandle& fshandle) const {
-  for (size_t i = 0; i < ids_.size(); ++i) {
-    if (std::memcmp(ids_[i].data(), fshandle.bytes.data(), ids_[i].size()) == 0) return i;
+  for (const auto& [id, index] : served_.load(std::memory_order_acquire)->ids) {
+    if (std::memcmp(id.data(), fshandle.bytes.data(), id.size()) == 0) return index;
   }
   return std::nullopt;
 }
@@ -335,28 +373,29 @@ std::vector<Mounts::MountPoint> Mounts::MountPointsBeneath(const std::string& di
   return result;
 }
 
-void Mounts::FindWith(const char* name) {
+void Mounts::FindWith(size_t export_index, const char* name) {
   ScopedPrivilege privilege;
-  for (size_t i = 0; i < exports_.size(); ++i) {
-    Discover(i, [name](const MountPoint& point) {
-      return point.local && access(absl::StrCat(point.path, "/", name).c_str(), F_OK) == 0;
-    });
-  }
+  Discover(export_index, [name](const MountPoint& point) {
+    return point.local && access(absl::StrCat(point.path, "/", name).c_str(), F_OK) == 0;
+  });
 }
 
 void Mounts::Discover(size_t export_index, absl::FunctionRef<bool(const MountPoint&)> wanted) {
+  const ExportRoot* root = Root(export_index);
+  if (root == nullptr) return;
   ScopedPrivilege privilege;
-  for (const MountPoint& point : MountPointsBeneath(directories_[export_index])) {
+  for (const MountPoint& point : MountPointsBeneath(root->directory)) {
     if (!point.local) NoteMayHang(export_index);
-    if (wanted(point)) TakeUp(export_index, point);
+    if (wanted(point)) TakeUp(*root, point);
   }
 }
 
-void Mounts::TakeUp(size_t export_index, const MountPoint& point) {
+void Mounts::TakeUp(const ExportRoot& root, const MountPoint& point) {
+  const size_t export_index = root.top->export_index;
   AddOnce({export_index, point.mount_id, 0}, [&]() -> absl::StatusOr<std::unique_ptr<FileSystem>> {
     ASSIGN_OR_RETURN(std::unique_ptr<FileSystem> fs,
                      OpenFileSystem(export_index, point.path,
-                                    point.path.substr(directories_[export_index].size())));
+                                    point.path.substr(root.directory.size()), root.id));
     if (fs->mount_id != point.mount_id) fs = nullptr;  // hidden beneath another mount
     return fs;
   });

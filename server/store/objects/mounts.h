@@ -89,26 +89,53 @@ UniqueFd OpenRoot(const FileSystem& fs);
 // Opens `key`'s object O_PATH on `fs`. Returns the descriptor or a negative errno. Needs privilege.
 int OpenKernelHandle(const FileSystem& fs, const ObjectKey& key);
 
+// The directory that an export leads to. Never changes and lives as long as the Mounts object, so
+// that requests may use it while the export gets another one.
+struct ExportRoot {
+  std::string directory;        // the export's path without symbolic links
+  std::array<uint8_t, 8> id{};  // the first bytes of the FSHandles in it
+  const FileSystem* top = nullptr;
+  wire::FileHandle handle;
+};
+
 class Mounts {
  public:
-  // Opens the directory of every export and checks that its files have handles that fit.
-  // `exports` and `mac` outlive this. Errors name the export, the reason and the remedy.
-  static absl::StatusOr<std::unique_ptr<Mounts>> Open(const std::vector<Export>& exports,
-                                                      const HandleMac& mac);
+  // No export is open yet. `exports` and `mac` outlive this.
+  Mounts(const std::vector<Export>& exports, const HandleMac& mac);
+
+  // A directory that Open has opened and Serve takes.
+  struct Opened {
+    ExportRoot root;
+    std::unique_ptr<FileSystem> top;
+  };
+  // Opens the directory to which the path of an export leads now, and checks that its files have
+  // handles that fit. Errors name the export, the reason and the remedy. Needs privilege.
+  absl::StatusOr<Opened> Open(size_t export_index);
+  // From now on the export leads to this directory. The handle of the directory before is stale
+  // from now on; those of files in it stay valid. Returns the root that it replaces, if any. One
+  // thread at a time for each export.
+  const ExportRoot* Serve(size_t export_index, Opened opened);
 
   // Sets a function that is called for each file system found inside an export, before any request
   // uses the file system. The calls come from any thread, several at once. Set it before the first
   // request.
   void OnFound(std::function<void(const FileSystem&)> found) { found_ = std::move(found); }
-  // Finds the local file systems (neither network nor FUSE) whose root has an entry `name`. All
-  // others are found when a request reaches them. Needs privilege.
-  void FindWith(const char* name);
+  // Finds the local file systems (neither network nor FUSE) of an export whose root has an entry
+  // `name`. All others are found when a request reaches them. Needs privilege.
+  void FindWith(size_t export_index, const char* name);
 
-  // The file system at the top of an export.
-  const FileSystem& Top(size_t export_index) const { return *tops_[export_index]; }
-  // Checks whether the path of an export now leads to a directory other than Top, which stays the
-  // one that is served. Logs when that changes. Needs privilege.
-  void CheckPath(size_t export_index);
+  // The directory of an export; null if it is not open yet. Cheap.
+  const ExportRoot* Root(size_t export_index) const {
+    return served_.load(std::memory_order_acquire)->roots[export_index];
+  }
+  // Where the path of an export leads now, compared with Root.
+  enum class Leads : uint8_t { kToRoot, kElsewhere, kNowhere };
+  // Requests no attributes from the file system at the end of the path. Needs privilege.
+  Leads WhereLeads(size_t export_index) const;
+  // Whether the path leads to a file system that may hang. The same.
+  bool LeadsToWhatMayHang(size_t export_index) const;
+  // Whether `key` is the handle of a directory that an export led to and no longer does.
+  bool IsFormerRoot(const ObjectKey& key) const;
 
   // The index of the export of objects with this FSHandle; nullopt if there is none.
   std::optional<size_t> ExportOf(const wire::FsHandle& fshandle) const;
@@ -116,6 +143,11 @@ class Mounts {
   // The index of the export of objects with this FSHandle, if a file system in it may hang. Cheap
   // if no export may hang; never blocks. The FSHandle need not be genuine.
   std::optional<size_t> ExportThatMayHang(const wire::FsHandle& fshandle) const;
+  bool MayHang(size_t export_index) const {
+    return may_hang_[export_index].load(std::memory_order_relaxed);
+  }
+  // Records that a file system in the export may hang.
+  void NoteMayHang(size_t export_index);
   bool any_may_hang() const { return any_may_hang_.load(std::memory_order_relaxed); }
 
   // Whether the directory `fd` is the root of a known file system, of any export.
@@ -138,22 +170,27 @@ class Mounts {
   }
 
  private:
-  Mounts(const std::vector<Export>& exports, const HandleMac& mac);
-
   // Export index, mount id, subvolume within the mount (0: the mount itself).
   using MountKey = std::tuple<size_t, uint64_t, uint64_t>;
+  using ExportId = std::array<uint8_t, 8>;
+  // What all requests read. Replaced as a whole when an export gets a directory.
+  struct Served {
+    // Of all directories that exports have led to: a file in a former one may still be open.
+    std::vector<std::pair<ExportId, size_t>> ids;
+    std::vector<const ExportRoot*> roots;  // by export
+  };
 
   absl::StatusOr<std::unique_ptr<FileSystem>> OpenFileSystem(size_t export_index,
                                                              const std::string& path,
-                                                             const std::string& place) const;
-  void NoteMayHang(size_t export_index);
+                                                             const std::string& place,
+                                                             const ExportId& id) const;
   void Add(std::unique_ptr<FileSystem> fs) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Opens the mounts inside an export for which `wanted` is true.
   struct MountPoint;
   static std::vector<MountPoint> MountPointsBeneath(const std::string& directory);
   void Discover(size_t export_index, absl::FunctionRef<bool(const MountPoint&)> wanted)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  void TakeUp(size_t export_index, const MountPoint& point) ABSL_LOCKS_EXCLUDED(mutex_);
+  void TakeUp(const ExportRoot& root, const MountPoint& point) ABSL_LOCKS_EXCLUDED(mutex_);
   // Adds the result of `open` under `key`, once. Other threads that need the key wait.
   void AddOnce(const MountKey& key,
                absl::FunctionRef<absl::StatusOr<std::unique_ptr<FileSystem>>()> open)
@@ -171,20 +208,20 @@ class Mounts {
 
   const std::vector<Export>& exports_;
   const HandleMac& mac_;
-  std::vector<std::string> directories_;    // of the exports, without symbolic links
-  using ExportId = std::array<uint8_t, 8>;  // the first bytes of the FSHandles of an export
-  std::vector<ExportId> ids_;               // by export
+  // Publishes the newest of all_served_.
+  std::atomic<const Served*> served_;
   // By export, and whether any is set. They publish no other data.
   std::vector<std::atomic<bool>> may_hang_;
   std::atomic<bool> any_may_hang_ = false;
-  std::vector<const FileSystem*> tops_;   // by export
-  std::vector<std::atomic<bool>> moved_;  // by export, see CheckPath; publish no other data
   std::function<void(const FileSystem&)> found_;
   mutable absl::Mutex mutex_;  // never held during a file system call
   absl::flat_hash_set<std::pair<uint64_t, uint64_t>> roots_
       ABSL_GUARDED_BY(mutex_);                                       // st_dev, st_ino
   absl::flat_hash_set<MountKey> under_way_ ABSL_GUARDED_BY(mutex_);  // being opened by AddOnce
   std::vector<std::unique_ptr<FileSystem>> all_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<const ExportRoot>> all_roots_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<const Served>> all_served_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<ObjectKey> former_roots_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<MountKey, const FileSystem*> by_mount_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<wire::FsHandle, const FileSystem*> by_fshandle_ ABSL_GUARDED_BY(mutex_);
 };

@@ -94,13 +94,14 @@ void Orphans::Leave(Object& file) {
   left_ += it->second.left.insert(NameOf(file)).second ? 1 : 0;
 }
 
-void Orphans::Sweep() {
+void Orphans::Sweep(absl::FunctionRef<bool(const FileSystem&)> ended) {
   ScopedPrivilege privilege;
   absl::MutexLock lock(&mutex_);
   std::vector<Place> known;
   for (const auto& [place, directory] : directories_) known.push_back(place);
   for (const Place& place : known) {
     Directory& directory = directories_[place];
+    if (!ended(*directory.fs)) continue;
     for (const std::string& name : directory.left) unlinkat(directory.fd.get(), name.c_str(), 0);
     left_ -= directory.left.size();
     directory.left.clear();

@@ -17,6 +17,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "runtime/unique_fd.h"
 #include "server/store/objects/object.h"
@@ -45,8 +46,8 @@ class Orphans {
   void Leave(Object& file);
   // Whether any file may be left. Cheap: called for every open.
   bool any_left() const { return left_.load(std::memory_order_relaxed) > 0; }
-  // Removes the left files that were not adopted.
-  void Sweep();
+  // Removes the left files that were not adopted on the file systems for which `ended` is true.
+  void Sweep(absl::FunctionRef<bool(const FileSystem&)> ended);
 
   // Links `file` into the directory. Returns false if the file system refuses.
   bool Link(Object& file);

@@ -30,11 +30,11 @@ DafsStatus StoreImpl::CloseOpen(const wire::ClientId& client_id, const wire::Sta
   struct statx stx;
   const bool has_stat = Statx(object->path_fd(), &stx) == 0;
   if (object->orphaned() && has_stat && stx.stx_nlink == 1 && grace.active() &&
-      grace.expects_opens()) {
+      grace.expects_opens(key)) {
     Orphans& orphans = OrphansOf(object->fs());
     orphans.Leave(*object);
     // If the period has ended since the check, its sweep may be over already.
-    if (!grace.active()) orphans.Sweep();
+    if (!KeepsOrphans(object->fs())) SweepEnded(orphans);
   } else if (object->orphaned()) {
     OrphansOf(object->fs()).Unlink(*object);
     if (has_stat && stx.stx_nlink <= 1) cache.Erase(key);

@@ -67,11 +67,6 @@ DafsStatus StoreImpl::LookupLiving(Object& directory, const std::string& name, O
   }
 }
 
-void StoreImpl::CheckPath(size_t export_index) {
-  ScopedPrivilege privilege(Privilege::kOverFiles);
-  mounts->CheckPath(export_index);
-}
-
 DafsStatus StoreImpl::LookupStep(const Caller& caller, const Place& directory,
                                  const std::string& name, Place* child) {
   if (directory.pseudo != nullptr) {
@@ -80,8 +75,9 @@ DafsStatus StoreImpl::LookupStep(const Caller& caller, const Place& directory,
     const PseudoNode& node = *it->second;
     if (node.export_index >= 0) {
       const auto index = static_cast<size_t>(node.export_index);
-      CheckPath(index);
-      return Resolve(caller, roots[index], child);
+      STORE_RETURN_IF_NOT_OK(options.exports[index].Admission(caller.peer));
+      STORE_RETURN_IF_NOT_OK(FollowPath(index));
+      return Resolve(caller, mounts->Root(index)->handle, child);
     }
     STORE_RETURN_IF_NOT_OK(AdmissionBelow(caller, node));
     *child = {&node, nullptr};
@@ -113,9 +109,14 @@ DafsStatus Store::GetRootHandle(const Caller& caller, wire::FileHandle* root) {
     *root = node.handle;
   } else {
     const auto index = static_cast<size_t>(node.export_index);
-    *root = impl_->roots[index];
+    STORE_RETURN_IF_NOT_OK(impl_->AdmissionBelow(caller, node));
+    if (impl_->openings.IsOpening(index)) return DafsStatus::kDelay;
     // This runs on the worker, so it must not access an export that may hang.
-    if (!impl_->mounts->ExportThatMayHang(root->fshandle)) impl_->CheckPath(index);
+    if (!impl_->mounts->MayHang(index)) STORE_RETURN_IF_NOT_OK(impl_->FollowPath(index));
+    const ExportRoot* top = impl_->mounts->Root(index);
+    if (top == nullptr) return DafsStatus::kAcces;
+    *root = top->handle;
+    return DafsStatus::kOk;
   }
   return impl_->AdmissionBelow(caller, node);
 }
@@ -215,7 +216,7 @@ DafsStatus Store::Lookupp(const Caller& caller, const wire::FileHandle& filehand
   } else if (!place.object->is_dir()) {
     return DafsStatus::kNotDir;
   } else if (const size_t index = place.object->fs().export_index;
-             place.object->handle() == impl_->roots[index]) {
+             place.object->handle() == impl_->mounts->Root(index)->handle) {
     is_root = true;
     above = impl_->pseudo.Leaf(index).parent;
   }
@@ -230,7 +231,7 @@ DafsStatus Store::Lookupp(const Caller& caller, const wire::FileHandle& filehand
   if (!up.valid()) return StatusFromErrno();
   {
     ScopedPrivilege privilege;
-    const FileSystem& top = impl_->mounts->Top(object.fs().export_index);
+    const FileSystem& top = *impl_->mounts->Root(object.fs().export_index)->top;
     if (!IsBeneath(up.get(), top.root.get())) return DafsStatus::kNoEnt;
   }
   ObjectRef result;

@@ -94,7 +94,8 @@ DafsStatus Reclaim(StoreImpl& store, const Caller& caller, const ObjectRef& file
   request.reclaims = true;
   absl::MutexLock lock(&store.ReclaimLock(file->key()));
   const bool repeated = store.opens.IsReclaimed(request, file->key());
-  if (!repeated) STORE_RETURN_IF_NOT_OK(store.grace.MayReclaimOpen(caller, request.denies()));
+  if (!repeated)
+    STORE_RETURN_IF_NOT_OK(store.grace.MayReclaimOpen(caller, file->key(), request.denies()));
   STORE_RETURN_IF_NOT_OK(store.Enter(caller, *file->fs().exported));
   STORE_RETURN_IF_NOT_OK(OpenObject(store, caller, file, request, Made::kReclaimed, state_id));
   if (!repeated) {

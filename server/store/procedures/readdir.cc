@@ -104,14 +104,15 @@ bool PseudoAttributes(StoreImpl& store, const Caller& caller, const PseudoNode& 
     store.GetPseudoAttributes(child, bitmap, attributes);
     return true;
   }
-  const wire::FileHandle& root = store.roots[static_cast<size_t>(child.export_index)];
-  if (store.mounts->ExportThatMayHang(root.fshandle)) {
+  const auto index = static_cast<size_t>(child.export_index);
+  if (store.mounts->MayHang(index) || store.openings.IsOpening(index)) {
     // A listing must not wait for an export that may hang, so its attributes are omitted.
     attributes->included = bitmap & wire::kFattrAll;
     return true;
   }
+  const ExportRoot* root = store.mounts->Root(index);
   Place place;
-  return store.Resolve(caller, root, &place) == DafsStatus::kOk &&
+  return root != nullptr && store.Resolve(caller, root->handle, &place) == DafsStatus::kOk &&
          store.GetAttributes(*place.object, bitmap, attributes) == DafsStatus::kOk;
 }
 

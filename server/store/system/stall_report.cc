@@ -29,7 +29,7 @@ void StallReport::Run() {
   while (!mutex_.AwaitWithTimeout(absl::Condition(&over_), said ? times_.again : times_.first)) {
     said = true;
     LogWarning(absl::StrCat(what_, ": no answer for ", waited(),
-                            "; dafsd waits for it and serves nothing before"));
+                            "; its clients wait for it, other exports are served meanwhile"));
   }
   if (said) LogNotice(absl::StrCat(what_, ": answered after ", waited()));
 }

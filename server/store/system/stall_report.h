@@ -1,10 +1,9 @@
-// Logs the file system that a start of the server waits for, so that the operator learns which one
+// Logs the file system that a part of the start waits for, so that the operator learns which one
 // hangs.
 #pragma once
 
 #include <string>
 #include <thread>
-#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -18,10 +17,9 @@ namespace dafs::server {
 class StallReport {
  public:
   struct Times {
-    absl::Duration first = absl::Seconds(5);
+    absl::Duration first;
     absl::Duration again = absl::Minutes(1);
   };
-  explicit StallReport(std::string what) : StallReport(std::move(what), Times()) {}
   StallReport(std::string what, Times times);
   ~StallReport();
   StallReport(const StallReport&) = delete;

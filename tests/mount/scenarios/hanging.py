@@ -1,7 +1,9 @@
 """An export whose file system hangs: its own requests wait, those of other exports do not."""
 
 import contextlib
+import fcntl
 import os
+import pathlib
 import select
 import signal
 import subprocess
@@ -51,10 +53,16 @@ class Hanging:
         rig.mount(self.inner, "noac", export="/inner", point=self.middle)
         self.exports = [f"/hung={self.middle},no_root_squash,handles=lasting", f"/data={rig.export},no_root_squash"]
 
+    def _stands_still(self):
+        states = [(task / "stat").read_text().rsplit(")", 1)[1].split()[0]
+                  for task in pathlib.Path(f"/proc/{self.inner.process.pid}/task").iterdir()]
+        return set(states) == {"T"}
+
     @contextlib.contextmanager
     def hangs(self):
         os.kill(self.inner.process.pid, signal.SIGSTOP)
         try:
+            check(processes.wait_until(self._stands_still, 10), "the inner server does not stop")
             yield
         finally:
             os.kill(self.inner.process.pid, signal.SIGCONT)
@@ -187,30 +195,172 @@ def hung_stop(rig):
     rig.umount(hanging.middle)
 
 
+def started_while(rig, hanging, arguments=()):
+    """A server that is started while /hung hangs, and serves /data."""
+    server = Server(rig, hanging.exports, arguments)
+    rig.servers.append(server)
+    return start_again(rig, hanging, server)
+
+
+def start_again(rig, hanging, server):
+    before = server.log.read_text().count(" exports on ") if server.log.exists() else 0
+    server.start()
+    check(processes.wait_until(lambda: server.log.read_text().count(" exports on ") > before, 15 * rig.slowness),
+          "the server serves nothing while one export hangs")
+    check(f"export /hung={hanging.middle}: no answer for 2s; its clients wait" in server.log.read_text(),
+          "the server does not say what it waits for")
+    return server
+
+
 @scenario(timeout=120, where="server")
 def hung_start(rig):
-    """A server that starts while an export hangs names that export, ends by SIGTERM, and serves in the end."""
-    hanging = Hanging(rig)
-    server = Server(rig, hanging.exports)
-    rig.servers.append(server)
-    said = f"export /hung={hanging.middle}: no answer for 5s"
-
-    def waits():
-        return server.log.exists() and said in server.log.read_text()
-
+    """A server that starts while an export hangs names it, serves the others, and serves it when it answers."""
+    hanging, hung = Hanging(rig), rig.base / "hung"
+    (rig.export / "work").mkdir()
+    (rig.export / "work" / "cold").write_bytes(b"c" * (1 << 20))
+    hung.mkdir()
+    rig.expect("no answer")
     with hanging.hangs():
-        process = server.start().process
-        check(processes.wait_until(waits, 15 * rig.slowness), "the server does not say what it waits for")
-        process.terminate()
-        equal(process.wait(10 * rig.slowness), 0, "exit status of a server that SIGTERM ends at its start")
-        server.log.unlink()
-        server.start()
-        check(processes.wait_until(waits, 15 * rig.slowness), "the server does not say what it waits for")
-    check(processes.wait_until(lambda: " exports on " in server.log.read_text(), 15 * rig.slowness),
-          "the server does not serve though its exports answer")
+        server = started_while(rig, hanging)
+        rig.mount(server)
+        rig.run(["python3", "-c", WORK, rig.mnt / "work"], cwd="/", timeout=30)
+        rig.umount()
+        server.stop()
+        check(f"export /hung={hanging.middle}: no answer since the start" in server.log.read_text(),
+              "the log does not say what hangs at the stop")
+        start_again(rig, hanging, server)
+        rig.mount(server)
+        source = f"{rig.address}:{server.port}:/hung"
+        refused = subprocess.run(rig.mount_command(source, hung, "soft,timeo=20"), stdin=subprocess.DEVNULL,
+                                 capture_output=True, cwd="/", timeout=60, check=False)
+        check(refused.returncode != 0, "a soft mount of an export that hangs succeeds")
+        check(b"the server asked to wait" in refused.stderr, f"the mount does not say what it waits for: {refused.stderr}")
+        waiting = subprocess.Popen(rig.mount_command(source, hung, "retry=2"), stdin=subprocess.DEVNULL, cwd="/")
+        rig.run(["python3", "-c", WORK, rig.mnt / "work"], cwd="/", timeout=30)
+        equal(waiting.poll(), None, "exit status of a mount while its export hangs")
+    equal(waiting.wait(30 * rig.slowness), 0, "exit status of the mount that waited")
     check(f"export /hung={hanging.middle}: answered after" in server.log.read_text(), "the end of the wait is not said")
-    rig.mount(server, export="/hung")
-    equal((rig.mnt / "seen").read_text(), "seen", "a file of the export that hung")
+    equal((hung / "seen").read_text(), "seen", "a file of the export that hung")
+    subprocess.run(["umount", hung], check=True, timeout=20)
     rig.umount()
     server.stop()
     rig.umount(hanging.middle)
+
+
+@scenario(timeout=180, where="server", loopback=True)
+def hung_start_reclaim(rig):
+    """The locks in an export that hangs at the start are kept for their owner until it answers, however late."""
+    rig.expect("session with .* lost", "no session for", "no answer", "session .* lost")
+    grace = 8 * rig.slowness  # longer than the client pauses between two attempts
+    hanging, hung = Hanging(rig), rig.base / "hung"
+    hung.mkdir()
+    (rig.export / "plain").write_text("plain")
+    server = Server(rig, hanging.exports, ["--grace-time", str(grace), "--lease-time", str(20 * rig.slowness)])
+    rig.servers.append(server)
+    server.start()
+    rig.mount(server, "noac", export="/hung", point=hung)
+    rig.mount(server)
+    held = open(hung / "held", "w", encoding="ascii")  # pylint: disable=consider-using-with
+    fcntl.lockf(held, fcntl.LOCK_EX)
+    for _ in range(2):  # the second start has not seen that export since the first
+        with hanging.hangs():
+            server.stop(signal.SIGKILL)
+            start_again(rig, hanging, server)
+            other = Peer(server.port, name="other")
+            other.act_as()
+            data = other.walk("data")
+            (rig.mnt / "mine").write_text("served")
+            # After the period of /data: what waits for it no longer does.
+            check(processes.wait_until(lambda: other.call(other.open(data, ["plain"], deny=1)).status == "OK",
+                                       10 * grace), "an open in another export waits for the one that hangs")
+            equal(other.call(other.lookup(other.root(), ["hung"])).status, "DELAY", "a lookup of the export that hangs")
+            other.close()
+    other = Peer(server.port, name="other")
+    other.act_as()
+    look_up = other.lookup(other.root(), ["hung"])
+    check(processes.wait_until(lambda: other.call(look_up).status == "OK", 20 * rig.slowness),
+          "the export is not served though it answers")
+    hung_root = other.walk("hung")
+    file, state = other.opened(hung_root, "held", owner=b"other")
+    answers = []
+
+    def denied():
+        answers.append(other.call(other.lock(file, state, length=10)).status)
+        return answers[-1] != "GRACE"
+
+    check(processes.wait_until(denied, 3 * grace), f"the grace period of the export does not end: {set(answers)}")
+    equal(answers[-1], "DENIED", "the answer to a lock that conflicts with one from before the restart")
+    held.write("still mine")
+    held.close()
+    equal((hanging.backing / "held").read_text(), "still mine", "what was written under the lock")
+    check("could not be reclaimed" not in (rig.logs / "mount.dafs.log").read_text(), "an open was lost")
+    other.close()
+    for point in (hung, rig.mnt):
+        rig.umount(point)
+    server.stop()
+    rig.umount(hanging.middle)
+
+
+@scenario(timeout=120, where="server", loopback=True)
+def hung_start_outcome(rig):
+    """The outcome of a removal in an export that hangs at the start is known only after it answers."""
+    rig.expect("no answer")
+    hanging = Hanging(rig)
+    (hanging.backing / "victim").write_text("once")
+    server = rig.serve(hanging.exports, ["--kill-at", "REMOVE:called"])
+    peer = Peer(server.port, name="c", cache=1, requests=8)
+    peer.act_as()
+    hung = peer.walk("hung")
+    session, number = peer.session_id, peer.next_seq.setdefault(3, 5)
+    peer.submit(peer.remove(hung, "victim"), stream=3)
+    server.process.wait(20 * rig.slowness)
+    peer.connection.close()
+    check(not (hanging.backing / "victim").exists(), "the file was not removed")
+    server.arguments = []
+    server.process = None
+    with hanging.hangs():
+        start_again(rig, hanging, server)
+        peer = Peer(server.port, name="c", cache=1, requests=8)
+        peer.act_as()
+
+        def ask(kind, stream=3, sequence=number):
+            return peer.call(peer.response_of(kind, session, stream, sequence, "REMOVE")).status
+
+        for kind in ("CHECK_RESPONSE", "FETCH_RESPONSE"):
+            equal(ask(kind), "DELAY", f"{kind} while the export hangs")
+            equal(ask(kind, stream=4), "NOXID_MATCH", f"{kind} of a stream without a request")
+        peer.must(peer.getattr(peer.walk("data")))
+    check(processes.wait_until(lambda: ask("CHECK_RESPONSE") != "DELAY", 20 * rig.slowness),
+          "the outcome stays unknown")
+    equal([ask("CHECK_RESPONSE"), ask("FETCH_RESPONSE")], ["OK", "OK"], "the outcome of the removal")
+    peer.close()
+    server.stop()
+    rig.umount(hanging.middle)
+
+
+@scenario(timeout=120, where="server")
+def hung_start_refused(rig):
+    """An export that cannot be served when it answers is logged, disturbs no other, and is served when mended."""
+    rig.expect("no answer", "cannot be served", "its clients get errors", "session .* lost", "no session for",
+               "ended", "Transport endpoint")
+    hanging, hung = Hanging(rig), rig.base / "hung"
+    hung.mkdir()
+    with hanging.hangs():
+        server = started_while(rig, hanging)
+        rig.mount(server)
+        process = rig.mounted.pop(hanging.middle)
+        process.kill()
+        process.wait()
+        check(processes.wait_until(lambda: "its clients get errors" in server.log.read_text(), 20 * rig.slowness),
+              "the refusal is not logged")
+        status = subprocess.run(rig.mount_command(f"{rig.address}:{server.port}:/hung", hung),
+                                stdin=subprocess.DEVNULL, capture_output=True, cwd="/", timeout=60, check=False)
+        check(status.returncode != 0, "an export that cannot be served is mounted")
+        (rig.mnt / "file").write_text("other exports are served")
+    subprocess.run(["umount", "-l", hanging.middle], check=True, timeout=20)
+    (hanging.middle / "below").write_text("below")
+    rig.mount(server, "retry=1", export="/hung", point=hung)
+    equal((hung / "below").read_text(), "below", "a file of the export that was mended")
+    for point in (hung, rig.mnt):
+        rig.umount(point)
+    server.stop()

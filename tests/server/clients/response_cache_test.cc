@@ -350,7 +350,8 @@ TEST_F(ResponseCacheSharesTest, LargeResponseIsDroppedBeforeItsNumberIsReused) {
   cache->Answer(request, wire::DafsStatus::kOk, body);
   SessionCache::Entry entry;
   const auto found = [&] {
-    return cache->Find(2, 0xfff0, static_cast<uint32_t>(wire::Proc::kBatchSubmit), &entry);
+    return cache->Find(2, 0xfff0, static_cast<uint32_t>(wire::Proc::kBatchSubmit), &entry) ==
+           wire::DafsStatus::kOk;
   };
   EXPECT_TRUE(found());
   cache->Passed(2, 0x0010);

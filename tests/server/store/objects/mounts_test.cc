@@ -14,7 +14,13 @@
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "runtime/unique_fd.h"
 #include "server/store/holdings/grace.h"
 #include "server/store/holdings/holdings.h"
@@ -404,6 +410,8 @@ class StoreHungMountTest : public StoreMountsTest {
     umount2(Path("a/hung").c_str(), MNT_DETACH);
     StoreMountsTest::TearDown();
   }
+  // Ends all calls that wait for the file system.
+  void EndHang() { close(std::exchange(device_, -1)); }
   // Returns whether `ask` returns in time. At most one call in a test.
   bool Answers(std::function<void()> ask) {
     std::promise<void> done;
@@ -480,27 +488,313 @@ TEST_F(StoreMountsTest, OverlayWithoutHandlesIsRefusedWithRemedy) {
   EXPECT_THAT(std::string(store.status().message()), testing::HasSubstr("nfs_export=on"));
 }
 
-TEST_F(StoreTest, LookupLogsExportWhosePathLeadsElsewhere) {
+class StoreReplacedExportTest : public StoreTest {
+ protected:
+  // Returns what the store logs meanwhile.
+  static std::string Logged(absl::FunctionRef<void()> call) {
+    testing::internal::CaptureStderr();
+    call();
+    return testing::internal::GetCapturedStderr();
+  }
+  std::string LogOfLookup() {
+    return Logged([this] { Handle({"a"}); });
+  }
+  void Replace() {
+    std::filesystem::rename(Path("a"), Path("old"));
+    mkdir(Path("a").c_str(), 0777);
+  }
+  DafsStatus Stat(const wire::FileHandle& handle) {
+    wire::FileAttributes attributes;
+    return store_->Getattr(root_, handle, wire::kFattrObjectSize, &attributes);
+  }
+};
+
+TEST_F(StoreReplacedExportTest, NothingAtThePathLeavesTheDirectoryServedAndIsLoggedOnce) {
   Start();
   const wire::FileHandle before = A();
-  const auto logged = [this] {
-    testing::internal::CaptureStderr();
-    Handle({"a"});
-    return testing::internal::GetCapturedStderr();
-  };
-  EXPECT_EQ(logged(), "");
+  EXPECT_EQ(LogOfLookup(), "");
   std::filesystem::rename(Path("a"), Path("old"));
-  EXPECT_THAT(logged(), testing::HasSubstr("export /a=" + Path("a") + ": nothing is at this path"));
-  EXPECT_EQ(logged(), "");  // once
-  std::filesystem::rename(Path("old"), Path("a"));
-  EXPECT_THAT(logged(), testing::HasSubstr("leads to the directory again"));
-  std::filesystem::rename(Path("a"), Path("old"));
-  mkdir(Path("a").c_str(), 0777);
-  EXPECT_THAT(logged(), testing::AllOf(testing::HasSubstr("leads to another directory"),
-                                       testing::HasSubstr("restart dafsd")));
-  WriteFile(Path("old/f"), "old");
+  EXPECT_THAT(LogOfLookup(),
+              testing::HasSubstr("export /a=" + Path("a") + ": nothing is at this path"));
+  EXPECT_EQ(LogOfLookup(), "");
   EXPECT_EQ(A(), before);
-  EXPECT_EQ(Read(root_, {Handle({"a", "f"}), {}}), "old");
+  std::filesystem::rename(Path("old"), Path("a"));
+  EXPECT_THAT(LogOfLookup(), testing::HasSubstr("leads to a directory again"));
+  EXPECT_EQ(A(), before);
+}
+
+TEST_F(StoreReplacedExportTest, LookupLeadsToTheDirectoryThatIsAtThePathNow) {
+  WriteFile(Path("a/f"), "old");
+  Start();
+  const wire::FileHandle root = A();
+  const wire::FileHandle file = Handle({"a", "f"});
+  Replace();
+  WriteFile(Path("a/f"), "new");
+  EXPECT_THAT(LogOfLookup(), testing::HasSubstr("leads to another directory"));
+  EXPECT_EQ(LogOfLookup(), "");
+  EXPECT_NE(A(), root);
+  EXPECT_EQ(Read(root_, {Handle({"a", "f"}), {}}), "new");
+  EXPECT_DAFS(kStale, Stat(root));
+  EXPECT_DAFS(kStale, Lookup(root_, root, "f"));
+  EXPECT_EQ(Read(root_, {file, {}}), "old");  // as of a file that was moved out of an export
+}
+
+TEST_F(StoreReplacedExportTest, IsFoundWithoutALookupOfThePath) {
+  Start();
+  const wire::FileHandle root = A();
+  store_->FollowPaths();
+  EXPECT_OK(Stat(root));
+  Replace();
+  EXPECT_OK(Stat(root));
+  const std::string log = Logged([this] {
+    store_->FollowPaths();
+    store_->FollowPaths();
+  });
+  EXPECT_THAT(log, testing::HasSubstr("leads to another directory"));
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
+  EXPECT_DAFS(kStale, Stat(root));
+}
+
+TEST_F(StoreReplacedExportTest, DirectoryThatReturnsHasItsHandleAgain) {
+  Start();
+  const wire::FileHandle root = A();
+  Replace();
+  store_->FollowPaths();
+  EXPECT_DAFS(kStale, Stat(root));
+  std::filesystem::remove(Path("a"));
+  std::filesystem::rename(Path("old"), Path("a"));
+  EXPECT_EQ(A(), root);
+  EXPECT_OK(Stat(root));
+}
+
+TEST_F(StoreReplacedExportTest, OpenFileOfTheRemovedDirectoryStaysUsable) {
+  Start();
+  auto open = MustOpen(root_, CreateArgs(A(), "f"));
+  std::filesystem::remove_all(Path("a"));
+  mkdir(Path("a").c_str(), 0777);
+  store_->FollowPaths();
+  EXPECT_DAFS(kNoEnt, Lookup(root_, A(), "f"));
+  EXPECT_EQ(Read(root_, {open.filehandle, open.state_id}), "");
+  // Files that are removed while open are kept in the new directory.
+  MustOpen(user_, CreateArgs(A(), "g"));
+  EXPECT_OK(Remove(user_, A(), "g"));
+  EXPECT_TRUE(std::filesystem::exists(Path("a/.dafsd-orphans")));
+}
+
+TEST_F(StoreReplacedExportTest, StateDirectoryBelowTheNewDirectoryRefusesIt) {
+  Start();
+  const wire::FileHandle root = A();
+  std::filesystem::rename(Path("a"), Path("old"));
+  std::filesystem::create_directory_symlink(base_, Path("a"));
+  const auto look_up = [this] { EXPECT_DAFS(kAcces, Lookup(root_, Handle({}), "a")); };
+  EXPECT_THAT(Logged(look_up), testing::AllOf(testing::HasSubstr("cannot be served"),
+                                              testing::HasSubstr("clients of export /a can reach"),
+                                              testing::HasSubstr("--state-dir")));
+  EXPECT_EQ(Logged(look_up), "");
+  EXPECT_OK(Stat(root));
+  std::filesystem::remove(Path("a"));
+  mkdir(Path("a").c_str(), 0777);
+  EXPECT_OK(Lookup(root_, Handle({}), "a"));
+  EXPECT_DAFS(kStale, Stat(root));
+}
+
+// Otherwise a user who may replace the directory could export any other.
+TEST_F(StoreReplacedExportTest, SymbolicLinkIsNotFollowedToAnotherDirectory) {
+  Start();
+  std::filesystem::rename(Path("a"), Path("old"));
+  std::filesystem::create_directory_symlink(Path("b"), Path("a"));
+  const auto look_up = [this] { EXPECT_DAFS(kAcces, Lookup(root_, Handle({}), "a")); };
+  EXPECT_THAT(Logged(look_up), testing::AllOf(testing::HasSubstr("a symbolic link now leads to"),
+                                              testing::HasSubstr("restart dafsd")));
+  EXPECT_EQ(Logged(look_up), "");
+  std::filesystem::remove(Path("a"));
+  std::filesystem::create_directory_symlink(Path("old"), Path("a"));
+  EXPECT_OK(Lookup(root_, Handle({}), "a"));  // the directory that is served already
+}
+
+TEST_F(StoreMountsTest, MountOnTheExportIsServedUntilItIsUnmounted) {
+  WriteFile(Path("a/f"), "below");
+  Start();
+  const wire::FileHandle root = A();
+  const wire::FileHandle below = Handle({"a", "f"});
+  Store::RestoreServerIdentity();
+  ASSERT_TRUE(MountTmpfs("a"));
+  WriteFile(Path("a/f"), "above");
+  EXPECT_EQ(Read(root_, {Handle({"a", "f"}), {}}), "above");
+  EXPECT_EQ(Read(root_, {below, {}}), "below");
+  wire::FileAttributes attributes;
+  EXPECT_DAFS(kStale, store_->Getattr(root_, root, wire::kFattrObjectSize, &attributes));
+  Store::RestoreServerIdentity();
+  umount2(Path("a").c_str(), MNT_DETACH);
+  EXPECT_EQ(A(), root);
+  EXPECT_EQ(Read(root_, {Handle({"a", "f"}), {}}), "below");
+}
+
+// The handles are the same as before, and the descriptors of the former mount are not used.
+TEST_F(StoreMountsTest, FileSystemMountedAnewIsServed) {
+  exports_ = {Named("/m", "a/m")};
+  WriteFile(Path("a/m/f"), "f");
+  Start();
+  const wire::FileHandle file = Handle({"m", "f"});
+  Store::RestoreServerIdentity();
+  mkdir(Path("o").c_str(), 0777);
+  ASSERT_EQ(mount(Path("a/m").c_str(), Path("o").c_str(), nullptr, MS_BIND, nullptr), 0);
+  umount2(Path("a/m").c_str(), MNT_DETACH);
+  ASSERT_EQ(mount(Path("o").c_str(), Path("a/m").c_str(), nullptr, MS_BIND, nullptr), 0);
+  ASSERT_EQ(mount("none", Path("a/m").c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr),
+            0);
+  store_->FollowPaths();
+  EXPECT_EQ(Handle({"m", "f"}), file);
+  EXPECT_DAFS(kRofs, Remove(root_, Handle({"m"}), "f"));
+  Store::RestoreServerIdentity();
+}
+
+// An export that is late, without a file system that hangs: its journals take long.
+class StoreLateExportTest : public StoreTest {
+ protected:
+  static constexpr size_t kLate = 1;
+  void TearDown() override {
+    if (!settled_.HasBeenNotified()) settled_.Notify();
+    StoreTest::TearDown();
+  }
+  void Begin() {
+    StoreOptions options = Options();
+    options.keep_orphans = true;
+    store_.reset();
+    Store::RestoreServerIdentity();
+    absl::StatusOr<std::unique_ptr<Store>> store = Store::Create(options);
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+    const auto settle = [this](size_t index) {
+      if (index == kLate) settled_.WaitForNotification();
+    };
+    ASSERT_TRUE(store_->OpenExports(settle, absl::Milliseconds(100)).ok());
+  }
+  void Settle() {
+    settled_.Notify();
+    ASSERT_TRUE(store_->AwaitOpened(absl::InfiniteFuture()));
+  }
+  void LeaveOrphan(const wire::FileHandle& directory) {
+    MustOpen(user_, CreateArgs(directory, "f"));
+    ASSERT_OK(Remove(user_, directory, "f"));
+  }
+  bool HasOrphans(const std::string& dir) {
+    return std::filesystem::exists(Path(dir + "/.dafsd-orphans"));
+  }
+
+  absl::Notification settled_;
+};
+
+TEST_F(StoreLateExportTest, NoRequestReachesItBeforeItsJournalsAreSettled) {
+  Start();
+  const wire::FileHandle b = Handle({"deep", "b"});
+  Begin();
+  wire::FileAttributes attributes;
+  EXPECT_DAFS(kDelay, store_->Getattr(root_, b, wire::kFattrObjectSize, &attributes));
+  EXPECT_DAFS(kDelay, Lookup(root_, Handle({"deep"}), "b"));
+  EXPECT_OK(Lookup(root_, Handle({}), "a"));
+  Settle();
+  EXPECT_OK(store_->Getattr(root_, b, wire::kFattrObjectSize, &attributes));
+  EXPECT_EQ(Handle({"deep", "b"}), b);
+}
+
+TEST_F(StoreLateExportTest, OrphansAreKeptUntilItsGracePeriodEnds) {
+  StoreOptions options = Options();
+  options.keep_orphans = true;
+  Start(options);
+  LeaveOrphan(A());
+  LeaveOrphan(Handle({"deep", "b"}));
+  Begin();
+  Holdings held{};
+  held.lost_opens = 2;
+  Grace::Owed owed;
+  owed.expected = {{"client", &held}};
+  const absl::Time now = absl::Now();
+  store_->grace().Start(std::move(owed), now, {kLate});
+  store_->EndGrace(now);
+  EXPECT_FALSE(HasOrphans("a"));
+  EXPECT_TRUE(HasOrphans("b"));
+  Settle();
+  store_->grace().Arrived(kLate, {}, now + absl::Hours(1));
+  store_->EndGrace(now + absl::Minutes(59));
+  EXPECT_TRUE(HasOrphans("b"));
+  store_->EndGrace(now + absl::Hours(1));
+  EXPECT_FALSE(HasOrphans("b"));
+}
+
+class StoreHungExportTest : public StoreHungMountTest {
+ protected:
+  void SetUp() override {
+    StoreHungMountTest::SetUp();
+    if (IsSkipped()) return;
+    // A handle of an export that the store does not know yet.
+    exports_ = {Named("/gone", "b")};
+    Start();
+    of_unknown_ = Handle({"gone"});
+    exports_ = {Named("/n", "a/n"), Named("/hung", "a/hung")};
+    exports_[1].lasting_handles = true;
+  }
+  void Begin() {
+    store_.reset();
+    Store::RestoreServerIdentity();
+    absl::StatusOr<std::unique_ptr<Store>> store = Store::Create(Options());
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+    const auto settle = [this](size_t index) {
+      absl::MutexLock lock(&mutex_);
+      settled_.push_back(index);
+    };
+    const absl::Status status = store_->OpenExports(settle, absl::Milliseconds(200));
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  std::vector<size_t> settled() {
+    absl::MutexLock lock(&mutex_);
+    return settled_;
+  }
+
+  wire::FileHandle of_unknown_;
+  absl::Mutex mutex_;
+  std::vector<size_t> settled_ ABSL_GUARDED_BY(mutex_);
+};
+
+TEST_F(StoreHungExportTest, IsDelayedWhileOtherExportsAreServed) {
+  ASSERT_TRUE(Answers([this] {
+    Begin();
+    EXPECT_EQ(Read(root_, {Handle({"n", "f"}), {}}), "in n");
+    EXPECT_EQ(settled(), std::vector<size_t>{0});
+    EXPECT_EQ(store_->Opening(), std::vector<size_t>{1});
+    EXPECT_FALSE(store_->AwaitOpened(absl::Now()));
+    const wire::FileHandle root = Handle({});
+    EXPECT_DAFS(kDelay, Lookup(root_, root, "hung"));
+    wire::FileAttributes attributes;
+    EXPECT_DAFS(kDelay, store_->Getattr(root_, of_unknown_, wire::kFattrObjectSize, &attributes));
+    wire::FileHandle forged = of_unknown_;
+    forged.fileid.bytes.back() ^= 1;
+    EXPECT_DAFS(kBadHandle, store_->Getattr(root_, forged, wire::kFattrObjectSize, &attributes));
+    EXPECT_EQ(Names(root_, root), (std::vector<std::string>{"hung", "n"}));
+    EXPECT_TRUE(store_->ExportThatMayHang(root, std::vector<std::string>{"hung"}).has_value());
+    store_->FollowPaths();
+  }));
+}
+
+TEST_F(StoreHungExportTest, RefusalAfterTheStartIsLoggedAndMended) {
+  ASSERT_TRUE(Answers([this] {
+    Begin();
+    testing::internal::CaptureStderr();
+    EndHang();
+    ASSERT_TRUE(store_->AwaitOpened(absl::Now() + absl::Seconds(10)));
+    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                testing::AllOf(testing::HasSubstr("/hung=" + Path("a/hung")),
+                               testing::HasSubstr("its clients get errors")));
+    EXPECT_EQ(settled(), (std::vector<size_t>{0, 1}));
+    EXPECT_DAFS(kAcces, Lookup(root_, Handle({}), "hung"));
+    wire::FileAttributes attributes;
+    EXPECT_DAFS(kStale, store_->Getattr(root_, of_unknown_, wire::kFattrObjectSize, &attributes));
+    EXPECT_EQ(Read(root_, {Handle({"n", "f"}), {}}), "in n");
+    Store::RestoreServerIdentity();
+    umount2(Path("a/hung").c_str(), MNT_DETACH);
+    EXPECT_OK(Lookup(root_, Handle({}), "hung"));
+  }));
 }
 
 }  // namespace

@@ -1,0 +1,46 @@
+#include "server/store/openings.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "runtime/log.h"
+
+namespace dafs::server {
+
+Openings::~Openings() {
+  for (std::thread& thread : threads_) thread.join();
+}
+
+absl::Status Openings::Start(std::function<absl::Status(size_t)> open, absl::Duration within) {
+  open_ = std::move(open);
+  count_.store(is_opening_.size(), std::memory_order_release);
+  for (std::atomic<bool>& each : is_opening_) each.store(true, std::memory_order_release);
+  for (size_t i = 0; i < is_opening_.size(); ++i) threads_.emplace_back([this, i] { Run(i); });
+  Await(absl::Now() + within);
+  absl::MutexLock lock(&mutex_);
+  has_started_ = true;
+  for (const absl::Status& error : errors_) {
+    if (!error.ok()) return error;
+  }
+  return absl::OkStatus();
+}
+
+void Openings::Run(size_t export_index) {
+  const absl::Status status = open_(export_index);
+  absl::MutexLock lock(&mutex_);
+  if (has_started_ && !status.ok()) {
+    LogError(absl::StrCat(status.message(),
+                          "; its clients get errors until that is mended, then it is served"));
+  }
+  errors_[export_index] = status;
+  is_opening_[export_index].store(false, std::memory_order_release);
+  count_.fetch_sub(1, std::memory_order_release);
+}
+
+bool Openings::Await(absl::Time deadline) const {
+  absl::MutexLock lock(&mutex_);
+  return mutex_.AwaitWithDeadline(absl::Condition(this, &Openings::none), deadline);
+}
+
+}  // namespace dafs::server

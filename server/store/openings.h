@@ -1,0 +1,56 @@
+// Which exports are served yet. At the start each export is opened on a thread of its own, because
+// its file system may not answer. The server begins with those that answer in time. The others
+// follow when they do.
+// Thread-safe. Only Start, Await and the destructor block.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace dafs::server {
+
+class Openings {
+ public:
+  explicit Openings(size_t exports) : is_opening_(exports), errors_(exports) {}
+  ~Openings();  // waits for the threads
+  Openings(const Openings&) = delete;
+  Openings& operator=(const Openings&) = delete;
+
+  // Calls `open` for every export, each on a new thread. Waits until all calls have returned, at
+  // most `within`. Returns the first error of those. Later, errors are logged. `open` outlives this
+  // object.
+  absl::Status Start(std::function<absl::Status(size_t export_index)> open, absl::Duration within)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits for the rest. Returns false if some are still being opened at `deadline`.
+  bool Await(absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Cheap: called for every request.
+  bool any() const { return count_.load(std::memory_order_acquire) != 0; }
+  bool IsOpening(size_t export_index) const {
+    return is_opening_[export_index].load(std::memory_order_acquire);
+  }
+
+ private:
+  void Run(size_t export_index) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool none() const { return !any(); }
+
+  std::function<absl::Status(size_t)> open_;
+  // They publish what `open` has done.
+  std::vector<std::atomic<bool>> is_opening_;
+  std::atomic<size_t> count_{0};
+  mutable absl::Mutex mutex_;
+  bool has_started_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<absl::Status> errors_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace dafs::server
