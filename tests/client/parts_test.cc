@@ -193,11 +193,11 @@ TEST(CallTest, OnlyIdempotentCallsAreRepeated) {
   for (wire::Proc proc :
        {wire::Proc::kCreate, wire::Proc::kRemove, wire::Proc::kRename, wire::Proc::kLink,
         wire::Proc::kAppendInline, wire::Proc::kAppendDirect}) {
-    EXPECT_FALSE(IsIdempotent(proc)) << wire::Name(proc);
+    EXPECT_FALSE(wire::InfoOf(proc).idempotent) << wire::Name(proc);
   }
   for (wire::Proc proc : {wire::Proc::kLookup, wire::Proc::kReadDirect, wire::Proc::kWriteDirect,
                           wire::Proc::kCommit, wire::Proc::kSetattrInline, wire::Proc::kClose}) {
-    EXPECT_TRUE(IsIdempotent(proc)) << wire::Name(proc);
+    EXPECT_TRUE(wire::InfoOf(proc).idempotent) << wire::Name(proc);
   }
   Call<wire::OpenArgs> open;
   EXPECT_TRUE(open.idempotent());
