@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/check.h"
-#include "runtime/log.h"
 
 namespace dafs::client {
 namespace {
@@ -26,13 +25,11 @@ Connection::Connection(Client& client, dat::Loop& loop, BufferPool* pool, std::s
     : client_(client),
       loop_(loop),
       pool_(pool),
-      name_(std::move(name)),
-      not_connected_(absl::UnavailableError("never connected")),
-      lost_at_(dat::Loop::Now()),
-      quick_loss_pause_(client.options().backoff_least),
+      history_(std::move(name)),
+      after_quick_loss_(client.options().backoff_least,
+                        std::min(client.options().backoff_most, kMostAfterQuickLoss)),
       ready_(loop),
-      pauses_(loop),
-      random_(std::random_device()()) {}
+      pauses_(loop) {}
 
 Connection::~Connection() {
   Shutdown();
@@ -53,12 +50,7 @@ dat::Task<absl::StatusOr<Session*>> Connection::Ready(absl::Time deadline) {
     // If the session is still dying, Lost starts the rebuild.
     if (!building_ && (session_ == nullptr || session_->dead())) StartRebuild();
     absl::Status status = co_await ready_.Wait(deadline);
-    if (absl::IsDeadlineExceeded(status)) {
-      co_return absl::DeadlineExceededError(absl::StrCat(
-          name_, ": no session for ",
-          absl::FormatDuration(absl::Trunc(dat::Loop::Now() - lost_at_, absl::Seconds(1))), ": ",
-          not_connected_.message()));
-    }
+    if (absl::IsDeadlineExceeded(status)) co_return history_.NoSession();
   }
 }
 
@@ -77,9 +69,7 @@ dat::Task<absl::Status> Connection::Try(dat::Provider& provider, const dat::Addr
   absl::Status status = co_await task;
   if (status.ok()) {
     session_->OnLost([this] { Lost(); });
-    ++connects_;
-    connected_at_ = dat::Loop::Now();
-    not_connected_ = absl::OkStatus();
+    history_.Began();
     if (on_ready_) on_ready_(*session_);
     co_return status;
   }
@@ -101,14 +91,14 @@ dat::Task<absl::Status> Connection::TryAll() {
       absl::Status status = co_await task;
       if (shut_down_) co_return Cancelled();
       if (status.ok()) {
-        passed_over_ = std::move(passed_over);
+        history_.Succeeded(std::move(passed_over));
         co_return status;
       }
       absl::StrAppend(&passed_over, passed_over.empty() ? "" : "; ", status.message());
       if (MoreTelling(telling)) telling = std::move(status);
     }
   }
-  not_connected_ = telling;
+  history_.Failed(telling);
   co_return telling;
 }
 
@@ -139,25 +129,18 @@ dat::Task<void> Connection::Rebuild() {
   // The old session's code may be on the stack: wait for another turn of the loop.
   dat::Task<absl::Status> turn = Pause(PauseAfterLoss());
   absl::Status status = co_await turn;
-  absl::Duration pause = client_.options().backoff_least;
-  absl::Time said;
+  Backoff backoff(client_.options().backoff_least, client_.options().backoff_most);
   for (int attempts = 1; !shut_down_; ++attempts) {
     session_.reset();
     dat::Task<absl::Status> trying = TryAll();
     status = co_await trying;
     if (shut_down_) break;
     if (status.ok()) {
-      SayConnected(attempts);
+      history_.LogReplaced(*session_, attempts);
       break;
     }
-    if (dat::Loop::Now() - said >= absl::Minutes(1)) {
-      said = dat::Loop::Now();
-      LogWarning(
-          absl::StrCat(name_, ": no session for ",
-                       absl::FormatDuration(absl::Trunc(said - lost_at_, absl::Milliseconds(1))),
-                       ": ", status.message(), "; retrying"));
-    }
-    dat::Task<absl::Status> waiting = Pause(Growing(pause));
+    history_.LogRetry(status);
+    dat::Task<absl::Status> waiting = Pause(backoff.Next());
     status = co_await waiting;
   }
   building_ = false;
@@ -166,45 +149,21 @@ dat::Task<void> Connection::Rebuild() {
 
 // Called by the session's Die, after all outstanding requests were resumed.
 void Connection::Lost() {
-  lost_at_ = dat::Loop::Now();
-  not_connected_ = session_->why();
-  LogWarning(absl::StrCat(name_, ": session with ", session_->peer().ToString(),
-                          " lost: ", not_connected_.message(), shut_down_ ? "" : "; reconnecting"));
+  history_.Lost(*session_, !shut_down_);
   if (on_lost_) on_lost_(*session_);
   if (!shut_down_ && !building_) StartRebuild();
 }
 
-// Returns a random time between half of `pause` and all of it, so that the clients of a restarted
-// server do not all reconnect at once. Doubles `pause`.
-absl::Duration Connection::Growing(absl::Duration& pause) {
-  const absl::Duration now = pause * std::uniform_real_distribution<double>(0.5, 1.0)(random_);
-  pause = std::min(pause * 2, client_.options().backoff_most);
-  return now;
-}
-
 // A lost session is replaced at once, unless it had just begun: the next one may be lost as
 // quickly. The pause is at most kMostAfterQuickLoss, since the server can be reached and each
-// session may complete some requests. Ready may start the rebuild before Lost runs, so lost_at_ may
+// session may complete some requests. Ready may start the rebuild before Lost runs, so lost_at may
 // still be old here.
 absl::Duration Connection::PauseAfterLoss() {
-  if (dat::Loop::Now() - connected_at_ < client_.options().backoff_least) {
-    const absl::Duration pause = Growing(quick_loss_pause_);
-    quick_loss_pause_ = std::min(quick_loss_pause_, kMostAfterQuickLoss);
-    return pause;
+  if (dat::Loop::Now() - history_.began_at() < client_.options().backoff_least) {
+    return after_quick_loss_.Next();
   }
-  quick_loss_pause_ = client_.options().backoff_least;
+  after_quick_loss_.Reset();
   return absl::ZeroDuration();
-}
-
-void Connection::SayConnected(int attempts) {
-  if (connects_ <= 1) return;
-  SessionReport report;
-  session_->Fill(report);
-  LogNotice(absl::StrCat(
-      name_, ": new session with ", report.peer, " over ", report.transport, " after ",
-      absl::FormatDuration(absl::Trunc(dat::Loop::Now() - lost_at_, absl::Milliseconds(1))), ", ",
-      attempts, attempts == 1 ? " attempt" : " attempts",
-      passed_over_.empty() ? "" : "; tried before: ", passed_over_));
 }
 
 // ---- The end ---------------------------------------------------------------------------------
@@ -225,16 +184,8 @@ void Connection::Shutdown() {
 }
 
 void Connection::Fill(WorkerReport& report) const {
-  report.name = name_;
-  report.connects = connects_;
+  history_.Fill(session(), report);
   report.totals = totals_;
-  if (session() != nullptr) {
-    session_->Fill(report.session);
-    report.session.passed_over = passed_over_;
-  } else {
-    report.not_connected = std::string(not_connected_.message());
-    report.not_connected_for = dat::Loop::Now() - lost_at_;
-  }
 }
 
 }  // namespace dafs::client

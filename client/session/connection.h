@@ -4,15 +4,15 @@
 // Belongs to the thread of its loop.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <random>
 #include <string>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/session/backoff.h"
+#include "client/session/connection_history.h"
 #include "client/session/report.h"
 #include "client/session/session.h"
 #include "client/state/client.h"
@@ -56,9 +56,9 @@ class Connection {
 
   CallTotals& totals() { return totals_; }
   // When the last session was lost; before the first session, when this object was made.
-  absl::Time lost_at() const { return lost_at_; }
+  absl::Time lost_at() const { return history_.lost_at(); }
   void Fill(WorkerReport& report) const;
-  const std::string& name() const { return name_; }
+  const std::string& name() const { return history_.name(); }
 
  private:
   dat::Task<absl::Status> TryAll();
@@ -66,29 +66,21 @@ class Connection {
   dat::Task<void> Rebuild();
   void StartRebuild();
   void Lost();
-  absl::Duration Growing(absl::Duration& pause);
   absl::Duration PauseAfterLoss();
-  void SayConnected(int attempts);
 
   Client& client_;
   dat::Loop& loop_;
   BufferPool* pool_;
-  std::string name_;
+  ConnectionHistory history_;
   CallTotals totals_;  // outlives session_
   std::unique_ptr<Session> session_;
   absl::AnyInvocable<void(Session&)> on_ready_;
   absl::AnyInvocable<void(Session&)> on_lost_;
   bool building_ = false;
   bool shut_down_ = false;
-  absl::Status not_connected_;  // why there is no session
-  std::string passed_over_;     // why earlier attempts failed, before session_
-  absl::Time lost_at_;
-  absl::Time connected_at_;
-  absl::Duration quick_loss_pause_;  // grows with each session lost right after it began
-  uint64_t connects_ = 0;
+  Backoff after_quick_loss_;  // grows with each session lost right after it began
   dat::WaitList ready_;
   dat::WaitList pauses_;
-  std::minstd_rand random_;
 };
 
 }  // namespace dafs::client

@@ -140,8 +140,8 @@ void Exchanger::ResumeAll() {
 
 void Exchanger::Fill(SessionReport& report) const {
   const absl::Time now = dat::Loop::Now();
-  report.nreq = slots_.nreq();
-  report.target_nreq = slots_.target_nreq();
+  report.nreq = slots_.credits().nreq();
+  report.target_nreq = slots_.credits().target_nreq();
   report.slots = static_cast<uint32_t>(slots_.size());
   report.slots_taken = slots_.taken();
   report.waiting_for_slots = static_cast<uint32_t>(slots_.waiting());

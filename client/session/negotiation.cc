@@ -67,7 +67,7 @@ absl::Status Negotiation::Agree(const Res& res) {
   negotiated.max_request_size = res.max_request_size;
   negotiated.max_response_size = res.max_response_size;
   negotiated.max_requests = res.max_requests;
-  exchanger_.slots().Grant(res.max_requests);
+  exchanger_.slots().credits().Grant(res.max_requests);
   return absl::OkStatus();
 }
 

@@ -18,7 +18,7 @@ dat::Task<void> NullRequests::SendProbe() {
 }
 
 void NullRequests::ReturnCredits() {
-  if (link_.state() != Link::State::kUp || returning_ || slots_.target_nreq() >= slots_.nreq() ||
+  if (link_.state() != Link::State::kUp || returning_ || !slots_.credits().above_target() ||
       slots_.taken() > 0) {
     return;
   }
@@ -27,7 +27,7 @@ void NullRequests::ReturnCredits() {
 }
 
 dat::Task<void> NullRequests::SendUntilAtTarget() {
-  while (link_.state() == Link::State::kUp && slots_.target_nreq() < slots_.nreq() &&
+  while (link_.state() == Link::State::kUp && slots_.credits().above_target() &&
          !slots_.has_waiters()) {
     dat::Task<absl::Status> sending = Send();
     absl::Status status = co_await sending;

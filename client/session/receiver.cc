@@ -74,10 +74,10 @@ void Receiver::HandleMessage(size_t index, uint32_t size_bytes) {
   absl::StatusOr<Slot*> slot = slots_.Match(header);
   if (!slot.ok()) return link.Fail(slot.status());
   if (damaged) {
-    slots_.NoteDamagedResponse();
+    slots_.credits().NoteDamagedResponse();
   } else {
     NoteRenewal(**slot, header.status);
-    slots_.NoteResponse(header.target_nreq);
+    slots_.credits().NoteResponse(header.target_nreq);
   }
   // Released last: `pin` may resume a waiter for a buffer, and `hold` may end an I/O.
   BufferPin pin = std::move((*slot)->pin);

@@ -50,7 +50,7 @@ absl::Status Sender::Prepare(wire::CredHandle cred, Exchange& exchange,
     if (!size.ok()) return Drop(size.status(), indices);
     bytes[i] = static_cast<uint32_t>(*size);
   }
-  slots_.ClearDesired();
+  slots_.credits().Requested();
   exchange.since = dat::Loop::Now();
   exchange.unanswered = indices.size();
   for (size_t i = 0; i < indices.size(); ++i) {

@@ -112,7 +112,7 @@ class Session final : public dat::Pollable {
   void EndWindows(const WindowContexts& windows, absl::AnyInvocable<void()> then) {
     exchanger_.windows().End(windows, std::move(then));
   }
-  uint32_t nreq() const { return exchanger_.slots().nreq(); }
+  uint32_t nreq() const { return exchanger_.slots().credits().nreq(); }
   void Fill(SessionReport& report) const;
 
   bool Poll() override;

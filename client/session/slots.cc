@@ -21,7 +21,9 @@ Slots::Slots(size_t count, const dat::Address& peer)
 
 // The number of requests that may be outstanding: streams 0 .. Nreq-1 (WIRE 11.5), at most size(),
 // which have buffers.
-uint32_t Slots::Capacity() const { return std::min(nreq_, static_cast<uint32_t>(size())); }
+uint32_t Slots::Capacity() const {
+  return std::min(credits_.nreq(), static_cast<uint32_t>(size()));
+}
 
 // The caller has checked CanTake(indices.size()). So enough streams below Nreq are free: each of
 // the taken_ requests takes at most one of them.
@@ -65,7 +67,7 @@ bool Slots::MustWait(size_t count) const {
 bool Slots::Taking::await_ready() {
   if (count_ > slots_.Capacity()) return EndNow(TooFewCredits());
   if (slots_.MustWait(count_)) {
-    slots_.starved_ = true;
+    slots_.credits_.Want();
     return false;
   }
   Take();
@@ -122,16 +124,5 @@ absl::StatusOr<Slot*> Slots::Match(const wire::ResponseHeader& header) {
                                           " to no request: stream ", header.stream_id,
                                           ", seq_number ", header.seq_number));
 }
-
-// WIRE 11.5: an increase of the credits applies at once; a decrease applies by one for each
-// response.
-void Slots::NoteResponse(uint16_t target_nreq) {
-  target_nreq_ = std::max<uint32_t>(target_nreq, 1);
-  nreq_ = std::max(nreq_ - 1, target_nreq_);
-}
-
-// It may have taken a credit back, so it counts as a decrease by one; the next response corrects
-// that upwards.
-void Slots::NoteDamagedResponse() { nreq_ = std::max(nreq_ - 1, 1u); }
 
 }  // namespace dafs::client

@@ -18,6 +18,7 @@
 #include "client/memory/exposure.h"
 #include "client/memory/memory_use.h"
 #include "client/session/call.h"
+#include "client/session/credits.h"
 #include "client/session/exchange.h"
 #include "runtime/wait_queue.h"
 #include "wire/dat/address.h"
@@ -78,18 +79,13 @@ class Slots {
   // The request that `header` answers. kDataLoss: there is none. Spec: 6.1.3.
   absl::StatusOr<Slot*> Match(const wire::ResponseHeader& header);
 
-  // The server granted `nreq` credits in the negotiation.
-  void Grant(uint32_t nreq) { nreq_ = target_nreq_ = nreq; }
-  // A response arrived, which changes the number of credits. Damaged: its target is unknown.
-  void NoteResponse(uint16_t target_nreq);
-  void NoteDamagedResponse();
+  Credits& credits() { return credits_; }
+  const Credits& credits() const { return credits_; }
   // What a request says about the credits that the client needs; 0: it has enough.
-  uint16_t desired_nreq() const { return starved_ ? static_cast<uint16_t>(size()) : uint16_t{0}; }
-  // Requests with desired_nreq will be sent.
-  void ClearDesired() { starved_ = false; }
+  uint16_t desired_nreq() const {
+    return credits_.wants_more() ? static_cast<uint16_t>(size()) : uint16_t{0};
+  }
 
-  uint32_t nreq() const { return nreq_; }                // credits
-  uint32_t target_nreq() const { return target_nreq_; }  // the number that the server aims at
   uint32_t taken() const { return taken_; }
   size_t waiting() const { return waiting_.size(); }
   bool has_waiters() const { return !waiting_.empty(); }
@@ -103,9 +99,7 @@ class Slots {
   std::vector<Slot> slots_;
   std::vector<uint64_t> free_;  // bit i: slot i is free
   uint32_t taken_ = 0;
-  uint32_t nreq_ = 1;
-  uint32_t target_nreq_ = 1;
-  bool starved_ = false;  // a request had to wait: request more credits
+  Credits credits_;
   dat::WaitQueue<Taking> waiting_;
 };
 

@@ -61,7 +61,7 @@ class SlotsTest : public ::testing::Test {
 
 TEST_F(SlotsTest, TakesNoMoreThanCredits) {
   EXPECT_TRUE(absl::IsResourceExhausted(StartTaking(2).status));  // one credit before a grant
-  slots_.Grant(3);
+  slots_.credits().Grant(3);
   EXPECT_EQ(slots_.desired_nreq(), 0u);
   EXPECT_THAT(StartTaking(2).indices, ElementsAre(0, 1));
   EXPECT_TRUE(slots_.MustWait(2));
@@ -77,7 +77,7 @@ TEST_F(SlotsTest, TakesNoMoreThanCredits) {
 }
 
 TEST_F(SlotsTest, HasASlotForEachCreditAtMost) {
-  slots_.Grant(65535);
+  slots_.credits().Grant(65535);
   Taker& first = StartTaking(8);
   std::set<uint16_t> all(first.indices.begin(), first.indices.end());
   for (int i = 0; i < 62; ++i) all.insert(StartTaking(1).indices[0]);
@@ -89,7 +89,7 @@ TEST_F(SlotsTest, HasASlotForEachCreditAtMost) {
 
 // A waiter that needs many slots is not overtaken by those that need few.
 TEST_F(SlotsTest, ServesInOrderOfArrival) {
-  slots_.Grant(4);
+  slots_.credits().Grant(4);
   StartTaking(3);
   Taker& many = StartTaking(4);
   Taker& few = StartTaking(1);
@@ -106,17 +106,17 @@ TEST_F(SlotsTest, ServesInOrderOfArrival) {
 }
 
 TEST_F(SlotsTest, WaiterFailsWhenCreditsFallBelowItsCount) {
-  slots_.Grant(2);
+  slots_.credits().Grant(2);
   StartTaking(2);
   Taker& waits = StartTaking(2);
-  slots_.NoteResponse(1);
+  slots_.credits().NoteResponse(1);
   EXPECT_TRUE(slots_.ServeFirst());
   EXPECT_TRUE(absl::IsResourceExhausted(waits.status)) << waits.status;
 }
 
 TEST_F(SlotsTest, EndsOverdueWaitsOnly) {
   const absl::Time now = dat::Loop::Now();
-  slots_.Grant(1);
+  slots_.credits().Grant(1);
   StartTaking(1);
   Taker& first = StartTaking(1, now + absl::Seconds(2));
   Taker& second = StartTaking(1, now);
@@ -132,23 +132,23 @@ TEST_F(SlotsTest, EndsOverdueWaitsOnly) {
 
 // WIRE 11.5.
 TEST_F(SlotsTest, CreditsFallByOneForEachResponseAndRiseAtOnce) {
-  slots_.Grant(5);
-  slots_.NoteResponse(2);
-  EXPECT_EQ(slots_.nreq(), 4u);
-  EXPECT_EQ(slots_.target_nreq(), 2u);
-  slots_.NoteDamagedResponse();  // its target is unknown
-  EXPECT_EQ(slots_.nreq(), 3u);
-  EXPECT_EQ(slots_.target_nreq(), 2u);
-  slots_.NoteResponse(9);
-  EXPECT_EQ(slots_.nreq(), 9u);
-  slots_.Grant(1);
-  slots_.NoteDamagedResponse();
-  slots_.NoteResponse(0);
-  EXPECT_EQ(slots_.nreq(), 1u);  // the last credit stays
+  slots_.credits().Grant(5);
+  slots_.credits().NoteResponse(2);
+  EXPECT_EQ(slots_.credits().nreq(), 4u);
+  EXPECT_EQ(slots_.credits().target_nreq(), 2u);
+  slots_.credits().NoteDamagedResponse();  // its target is unknown
+  EXPECT_EQ(slots_.credits().nreq(), 3u);
+  EXPECT_EQ(slots_.credits().target_nreq(), 2u);
+  slots_.credits().NoteResponse(9);
+  EXPECT_EQ(slots_.credits().nreq(), 9u);
+  slots_.credits().Grant(1);
+  slots_.credits().NoteDamagedResponse();
+  slots_.credits().NoteResponse(0);
+  EXPECT_EQ(slots_.credits().nreq(), 1u);  // the last credit stays
 }
 
 TEST_F(SlotsTest, SlotIsFreeAfterItsResponseAndItsSend) {
-  slots_.Grant(1);
+  slots_.credits().Grant(1);
   StartTaking(1);
   Slot& slot = slots_[0];
   slot.expects_answer = slot.sending = true;
@@ -162,7 +162,7 @@ TEST_F(SlotsTest, SlotIsFreeAfterItsResponseAndItsSend) {
 }
 
 TEST_F(SlotsTest, MatchesAResponseWithItsOwnRequestOnly) {
-  slots_.Grant(2);
+  slots_.credits().Grant(2);
   StartTaking(2);
   Slot& slot = slots_[1];
   slot.seq_number = 7;

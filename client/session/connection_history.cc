@@ -1,0 +1,72 @@
+#include "client/session/connection_history.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/session/session.h"
+#include "runtime/log.h"
+
+namespace dafs::client {
+namespace {
+
+std::string Since(absl::Time time, absl::Duration unit) {
+  return absl::FormatDuration(absl::Trunc(dat::Loop::Now() - time, unit));
+}
+
+}  // namespace
+
+ConnectionHistory::ConnectionHistory(std::string name)
+    : name_(std::move(name)),
+      not_connected_(absl::UnavailableError("never connected")),
+      lost_at_(dat::Loop::Now()) {}
+
+void ConnectionHistory::Began() {
+  ++connects_;
+  began_at_ = dat::Loop::Now();
+  not_connected_ = absl::OkStatus();
+}
+
+void ConnectionHistory::Lost(const Session& session, bool reconnects) {
+  lost_at_ = dat::Loop::Now();
+  retry_logged_ = absl::Time();
+  not_connected_ = session.why();
+  LogWarning(absl::StrCat(name_, ": session with ", session.peer().ToString(),
+                          " lost: ", not_connected_.message(), reconnects ? "; reconnecting" : ""));
+}
+
+void ConnectionHistory::LogReplaced(const Session& session, int attempts) const {
+  if (connects_ <= 1) return;
+  SessionReport report;
+  session.Fill(report);
+  LogNotice(absl::StrCat(name_, ": new session with ", report.peer, " over ", report.transport,
+                         " after ", Since(lost_at_, absl::Milliseconds(1)), ", ", attempts,
+                         attempts == 1 ? " attempt" : " attempts",
+                         passed_over_.empty() ? "" : "; tried before: ", passed_over_));
+}
+
+void ConnectionHistory::LogRetry(const absl::Status& why) {
+  if (dat::Loop::Now() - retry_logged_ < absl::Minutes(1)) return;
+  retry_logged_ = dat::Loop::Now();
+  LogWarning(absl::StrCat(name_, ": no session for ", Since(lost_at_, absl::Milliseconds(1)), ": ",
+                          why.message(), "; retrying"));
+}
+
+absl::Status ConnectionHistory::NoSession() const {
+  return absl::DeadlineExceededError(absl::StrCat(name_, ": no session for ",
+                                                  Since(lost_at_, absl::Seconds(1)), ": ",
+                                                  not_connected_.message()));
+}
+
+void ConnectionHistory::Fill(const Session* session, WorkerReport& report) const {
+  report.name = name_;
+  report.connects = connects_;
+  if (session != nullptr) {
+    session->Fill(report.session);
+    report.session.passed_over = passed_over_;
+  } else {
+    report.not_connected = std::string(not_connected_.message());
+    report.not_connected_for = dat::Loop::Now() - lost_at_;
+  }
+}
+
+}  // namespace dafs::client
