@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/recovery/operation.h"
@@ -20,6 +21,15 @@ using wire::DafsStatus;
 namespace {
 
 constexpr int kMostTries = 8;
+
+wire::RegisterCredArgs ArgsFor(const Identity& who) {
+  wire::RegisterCredArgs args;
+  args.cred_type = wire::CredType::kId;
+  args.uid = static_cast<int32_t>(who.uid);
+  args.gid = static_cast<int32_t>(who.gid);
+  for (uint32_t group : who.groups) args.groups.push_back(static_cast<int32_t>(group));
+  return args;
+}
 
 }  // namespace
 
@@ -40,17 +50,14 @@ dat::Task<absl::Status> Registration::Register(const Identity& who, absl::Time d
 
 dat::Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Time deadline) {
   Call<wire::RegisterCredArgs> call;
-  call.args.cred_type = wire::CredType::kId;
-  call.args.uid = static_cast<int32_t>(who.uid);
-  call.args.gid = static_cast<int32_t>(who.gid);
-  for (uint32_t group : who.groups) call.args.groups.push_back(static_cast<int32_t>(group));
+  call.args = ArgsFor(who);
   CallBase* const chain[] = {&call};
   ServerDelay delay;
   for (int tries = 0;; ++tries) {
     Session* session = connection_.session();
     if (session == nullptr) co_return absl::OkStatus();
-    const wire::ClientId client_id = session->negotiated().client_id;
-    const uint32_t most = std::max(session->negotiated().max_credentials, 1u);
+    const Room room{session->negotiated().client_id,
+                    std::max(session->negotiated().max_credentials, 1u)};
     dat::Task<absl::Status> exchange = session->Run(wire::CredHandle(), chain, deadline);
     absl::Status status = co_await exchange;
     if (absl::IsUnavailable(status) && tries < kMostTries) {
@@ -59,12 +66,8 @@ dat::Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Tim
     }
     CO_RETURN_IF_ERROR(status);
     if (call.ok()) {
-      std::vector<wire::CredHandle> useless =
-          client_.credentials().Insert(client_id, who, call.res.cred_handle, most);
-      for (const wire::CredHandle& handle : useless) {
-        dat::Task<void> release = Release(handle, deadline);
-        co_await release;
-      }
+      dat::Task<void> storing = Store(who, call.res.cred_handle, room, deadline);
+      co_await storing;
       co_return absl::OkStatus();
     }
     if (call.status == DafsStatus::kResource && tries < kMostTries) {
@@ -76,13 +79,7 @@ dat::Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Tim
       }
     }
     if (call.status == DafsStatus::kNotSupp || call.status == DafsStatus::kNotAuthorized) {
-      // 6.2.8: the server rejects this kind of credential, or this user. The session's own
-      // credential is used instead, as for all users of an untrusted client (3.1.1.1.2).
-      LogWarning(absl::StrCat(connection_.name(),
-                              ": the server does not let this machine act as user ", who.uid, " (",
-                              Text(wire::Name(call.status)),
-                              "); the server chooses the rights of this user's requests"));
-      client_.credentials().Insert(client_id, who, wire::CredHandle(), most);
+      UseOwnCredential(who, room, call.status);
       co_return absl::OkStatus();
     }
     if (call.status != DafsStatus::kDelay && call.status != DafsStatus::kGrace) {
@@ -95,6 +92,26 @@ dat::Task<absl::Status> Registration::RegisterNow(const Identity& who, absl::Tim
       co_return absl::DeadlineExceededError("register credentials: the server asks to wait");
     }
   }
+}
+
+// Stores the handle, and releases those that it displaces.
+dat::Task<void> Registration::Store(const Identity& who, const wire::CredHandle& handle, Room room,
+                                    absl::Time deadline) {
+  const std::vector<wire::CredHandle> useless =
+      client_.credentials().Insert(room.client_id, who, handle, room.most);
+  for (const wire::CredHandle& displaced : useless) {
+    dat::Task<void> release = Release(displaced, deadline);
+    co_await release;
+  }
+}
+
+// 6.2.8: the server rejects this kind of credential, or this user. The session's own credential is
+// used instead, as for all users of an untrusted client (3.1.1.1.2).
+void Registration::UseOwnCredential(const Identity& who, Room room, DafsStatus refused) {
+  LogWarning(absl::StrCat(connection_.name(), ": the server does not let this machine act as user ",
+                          who.uid, " (", Text(wire::Name(refused)),
+                          "); the server chooses the rights of this user's requests"));
+  client_.credentials().Insert(room.client_id, who, wire::CredHandle(), room.most);
 }
 
 // The result is ignored: the server drops the handles with the client.

@@ -3,6 +3,8 @@
 // Belongs to the thread of its loop. Nothing blocks.
 #pragma once
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/state/client.h"
@@ -10,6 +12,7 @@
 #include "runtime/loop.h"
 #include "runtime/task.h"
 #include "runtime/wait_list.h"
+#include "wire/protocol/status.h"
 #include "wire/protocol/types.h"
 
 namespace dafs::client {
@@ -30,7 +33,15 @@ class Registration {
   void Shutdown() { turn_.WakeAll(absl::CancelledError("the mount ends")); }
 
  private:
+  // The client and the number of handles that its server keeps.
+  struct Room {
+    wire::ClientId client_id;
+    uint32_t most = 1;
+  };
   dat::Task<absl::Status> RegisterNow(const Identity& who, absl::Time deadline);
+  dat::Task<void> Store(const Identity& who, const wire::CredHandle& handle, Room room,
+                        absl::Time deadline);
+  void UseOwnCredential(const Identity& who, Room room, wire::DafsStatus refused);
   dat::Task<void> Release(const wire::CredHandle& handle, absl::Time deadline);
 
   Client& client_;
